@@ -12,7 +12,7 @@ import (
 type Assembler struct {
 	res   llm.Response
 	parts []*open           // of all choices; pointers, since builders must not be copied
-	open  map[partKey]*open // the newest part of each number
+	open  map[partKey]*open // the latest part of each number
 	err   *llm.ProviderError
 	ended bool
 }
@@ -20,17 +20,17 @@ type Assembler struct {
 // partKey names a part of a stream.
 type partKey struct{ choice, number int }
 
-// open is a part that grows.
+// open is a part that still grows.
 type open struct {
 	choice int
 	part   llm.Part
 	text   strings.Builder
-	vendor llm.Vendor // of the signature; empty when none was added
+	vendor llm.Vendor // of the signature; empty if the deltas had none
 	sign   strings.Builder
 	cites  []llm.Citation
 }
 
-// Add takes the next event.
+// Add adds the next event.
 func (a *Assembler) Add(e *llm.Event) {
 	switch e.Kind {
 	case llm.EventStart:
@@ -84,52 +84,53 @@ func (a *Assembler) grow(e *llm.Event) {
 	c.Logprobs = append(c.Logprobs, e.Logprobs...)
 }
 
-// Response returns the answer so far. fault is what the provider reported
-// instead of the rest, and whole is true when it said that the answer is.
+// Response returns the response so far. fault is the error that the provider
+// reported in the middle of it; complete is true after EventEnd.
 func (a *Assembler) Response() (r *llm.Response, fault *llm.ProviderError, whole bool) {
 	res := a.res
 	res.Choices = append([]llm.Choice(nil), a.res.Choices...)
 	for i := range a.parts {
 		p := a.parts[i]
 		c := &res.Choices[p.choice]
-		c.Parts = append(c.Parts, p.whole()) // of the copy, which begins without any
+		c.Parts = append(c.Parts, p.complete()) // the copy starts without parts
 	}
 	return &res, a.err, a.ended
 }
 
-// whole returns the part with what was added to it.
-func (p *open) whole() llm.Part {
+// complete returns the part including all of its deltas.
+func (p *open) complete() llm.Part {
 	switch part := p.part.(type) {
 	case llm.Text:
 		part.Text += p.text.String()
 		part.Citations = append(part.Citations, p.cites...)
-		part.Signature = p.signed(part.Signature)
+		part.Signature = p.signature(part.Signature)
 		return part
 	case llm.Thinking:
 		part.Text += p.text.String()
-		part.Signature = p.signed(part.Signature)
+		part.Signature = p.signature(part.Signature)
 		return part
 	case llm.Refusal:
 		part.Text += p.text.String()
 		return part
 	case llm.ToolCall:
 		part.Arguments += p.text.String()
-		part.Signature = p.signed(part.Signature)
+		part.Signature = p.signature(part.Signature)
 		return part
 	}
 	return p.part
 }
 
-// signed returns the signature that the part began with and what was added to it.
-func (p *open) signed(first llm.Signature) llm.Signature {
+// signature returns the signature that the part began with, extended by its
+// deltas.
+func (p *open) signature(first llm.Signature) llm.Signature {
 	if p.vendor == "" {
 		return first
 	}
 	return llm.Signature{Vendor: p.vendor, Value: first.Value + p.sign.String()}
 }
 
-// Replay returns the events of a complete response, as a provider that streams in
-// one go would send them.
+// Replay returns the events of a complete response, as if the provider had
+// streamed it in one piece.
 func Replay(r *llm.Response) iter.Seq[llm.Event] {
 	return func(yield func(llm.Event) bool) {
 		more := yield(llm.Event{

@@ -12,17 +12,18 @@ func MayContainMarkedSignature(body []byte) bool {
 	return bytes.Contains(body, []byte(`"`+signatureMark))
 }
 
-// IsMarkedSignature reports whether a text is a signature that stands instead of
-// another vendor's.
+// IsMarkedSignature reports whether text is a signature of another vendor in
+// the form of [MarkSignature].
 func IsMarkedSignature(text string) bool {
 	return len(text) > len(signatureMark) && text[:len(signatureMark)] == signatureMark
 }
 
-// EditElements returns the edit of a list of the body that replaces each of
-// its elements with what place returns: the element's own bytes, others, or nil to
-// leave it out. Where within is not empty the elements are those of the list of
-// that name in each element, and what is left with none goes too. There is no
-// edit when nothing changes. It is for Cleaners.
+// EditElements returns the edit that replaces each element of a list of the
+// body with what place returns: the element's own bytes, other bytes, or nil to
+// remove it. If within is not empty, the elements are those of the list with
+// that name inside each element of list, and an element that loses all of them
+// is removed too. Nothing changed means no edit. Implementations of
+// ForeignContentCleaner use it.
 func EditElements(body *jsonedit.Doc, list, within string, place func(jsonedit.Value) []byte) []jsonedit.Edit {
 	v, _ := body.Find(list)
 	if v.Kind() != jsonedit.Array {
@@ -30,7 +31,7 @@ func EditElements(body *jsonedit.Doc, list, within string, place func(jsonedit.V
 	}
 	outer := place
 	if within != "" {
-		outer = func(e jsonedit.Value) []byte { return siftWithin(e, within, place) }
+		outer = func(e jsonedit.Value) []byte { return siftNested(e, within, place) }
 	}
 	sifted, changed := sift(v, outer)
 	if !changed {
@@ -39,7 +40,7 @@ func EditElements(body *jsonedit.Doc, list, within string, place func(jsonedit.V
 	return []jsonedit.Edit{{Name: list, Value: sifted}}
 }
 
-// sift returns an array with what place returns.
+// sift returns the array with each element replaced by the result of place.
 func sift(list jsonedit.Value, place func(jsonedit.Value) []byte) (out []byte, changed bool) {
 	var b jsonedit.Builder
 	b.Open('[')
@@ -54,7 +55,9 @@ func sift(list jsonedit.Value, place func(jsonedit.Value) []byte) (out []byte, c
 	return b.Bytes(), changed
 }
 
-func siftWithin(e jsonedit.Value, within string, place func(jsonedit.Value) []byte) []byte {
+// siftNested returns the element e with its list within sifted, nil if nothing of
+// the list is left.
+func siftNested(e jsonedit.Value, within string, place func(jsonedit.Value) []byte) []byte {
 	list, _ := e.Get(within)
 	sifted, changed := sift(list, place)
 	var d jsonedit.Doc

@@ -7,129 +7,129 @@ import (
 	"modelgate/internal/sse"
 )
 
-// ClientCodec translates for clients that speak a dialect. It is pure and safe
-// for concurrent use.
+// ClientCodec decodes requests and encodes responses for clients of a dialect.
+// It is pure and safe for concurrent use.
 type ClientCodec interface {
 	// DecodeRequest reads a client's request, which Check has accepted. The
 	// result may hold views of body. An error is an *apierr.Error of kind
-	// Invalid that names the element. Model and Stream are set by the caller
-	// where the path of the request says them.
+	// Invalid that names the element. If the model and streaming are set in the
+	// request's path, the caller sets Model and Stream.
 	DecodeRequest(body []byte) (*llm.Request, error)
 
 	// EncodeResponse appends the body of a complete response.
 	EncodeResponse(dst []byte, r *llm.Response, to ResponseTarget) []byte
 
-	// NewEncoder returns an encoder for one streamed answer.
+	// NewEncoder returns an encoder for one streamed response.
 	NewEncoder(to ResponseTarget) StreamEncoder
 }
 
-// ProviderCodec translates for providers that speak a dialect. It is pure and
-// safe for concurrent use.
+// ProviderCodec encodes requests and decodes responses for providers of a
+// dialect. It is pure and safe for concurrent use.
 type ProviderCodec interface {
-	// EncodeRequest appends the body of a request, and tells what happened to
-	// the parameters that are not carried as they are. What cannot be carried
-	// and would change the meaning of the request is an *apierr.Error of kind
-	// Invalid that names the element, as [Unsupported] makes it. r is not
-	// changed.
+	// EncodeRequest appends the body of a request and returns the changes to
+	// its parameters. Content that the target does not support and that changes
+	// the meaning of the request is an *apierr.Error of kind Invalid, as
+	// returned by [Unsupported]. r is not changed.
 	EncodeRequest(dst []byte, r *llm.Request, to RequestTarget) ([]byte, []ParamChange, error)
 
-	// DecodeResponse reads a complete response to r. The result may hold views of
-	// body. An error says that the body is not an answer of the dialect.
+	// DecodeResponse reads a complete response to r. The result may hold views
+	// of body. It returns an error if the body is not a response of the
+	// dialect.
 	DecodeResponse(body []byte, r *llm.Request, to RequestTarget) (*llm.Response, error)
 
-	// NewDecoder returns a decoder for one streamed answer to r.
+	// NewDecoder returns a decoder for one streamed response to r.
 	NewDecoder(r *llm.Request, to RequestTarget) StreamDecoder
 }
 
-// ResponseTarget says for whom an answer is encoded.
+// ResponseTarget describes the client that a response is encoded for.
 type ResponseTarget struct {
 	Request  *llm.Request // as decoded from the client's body
-	Strict   bool         // leave out what goes beyond the dialect, as strict_vendora_compliance asks
-	Provider string       // id of the provider that answered
+	Strict   bool         // leave out everything beyond the dialect (strict_vendora_compliance)
+	Provider string       // id of the provider that responded
 
-	// ID and Created stand in for what the provider did not give. ID is 32
-	// hexadecimal digits; the dialect puts its own word before it.
+	// ID and Created are used if the provider sent none. ID is 32 hexadecimal
+	// digits; the dialect adds its own prefix.
 	ID      string
 	Created int64 // unix seconds
 }
 
-// RequestTarget says for whom a request is encoded.
+// RequestTarget describes the provider and model that a request is encoded for.
 type RequestTarget struct {
-	Provider string // id of its row
-	Model    string // as it is sent
-	Profile         // of its row
+	Provider string // id in the provider table
+	Model    string // upstream model
+	Profile         // of the provider definition
 }
 
-// StreamDecoder reads one streamed answer. It is for one goroutine. However the
-// network cuts the stream, and whether whole or streamed, an answer decodes to
-// the same [llm.Response].
+// StreamDecoder reads one streamed response. It is not safe for concurrent use.
+// A response decodes to the same [llm.Response] whether it is streamed or
+// complete, and however the network cuts the stream.
 type StreamDecoder interface {
-	// Decode appends to dst the events that a frame holds: an event of an event
-	// stream, a message of a binary one (Type is its event or exception type,
-	// Data its payload), or a line of JSON. The events hold no views of the
-	// frame. What a decoder can't read it skips.
+	// Decode appends to dst the events of a frame: an event of an event stream,
+	// a message of a binary stream (Type is its event or exception type, Data
+	// its payload), or a line of JSON. The events hold no views of the frame.
+	// Content that it cannot read is skipped.
 	Decode(dst []llm.Event, frame sse.Event) []llm.Event
 
-	// End appends what is missing when the bytes have ended cleanly: the ends of
-	// parts that are open, and EventEnd where the dialect has no terminator of
-	// its own and the answer is whole.
+	// End appends the missing events after a clean end of the bytes: ends of
+	// open parts and, in dialects without a terminator, EventEnd if the
+	// response is complete.
 	End(dst []llm.Event) []llm.Event
 }
 
-// StreamEncoder writes one streamed answer. It is for one goroutine.
+// StreamEncoder writes one streamed response. It is not safe for concurrent
+// use.
 type StreamEncoder interface {
-	// Encode appends the frames that the client gets for e: none, one or more,
-	// each whole. EventEnd gives what completes the stream, the terminator
-	// included, and EventError an error in the client's dialect, which closes
-	// what is open where clients need that.
+	// Encode appends the frames for e: none, one or more, each complete.
+	// EventEnd yields the end of the stream including the terminator;
+	// EventError yields an error in the client's dialect, after the ends of
+	// open parts if clients need them.
 	Encode(dst []byte, e *llm.Event) []byte
 }
 
-// ChangeKind is what happened to a parameter.
+// ChangeKind is the kind of change to a parameter.
 type ChangeKind string
 
-// The outcomes of parameters that are not carried as they are.
+// Kinds of changes to parameters.
 const (
-	Adapted ChangeKind = "adapted" // carried in another form or value
-	Dropped ChangeKind = "dropped" // not carried
-	Renamed ChangeKind = "renamed" // carried under the name in the note
+	Adapted ChangeKind = "adapted" // sent in another form or with another value
+	Dropped ChangeKind = "dropped" // not sent
+	Renamed ChangeKind = "renamed" // sent under the name in the note
 	Clamped ChangeKind = "clamped" // set to the number in the note
 	Refused ChangeKind = "refused" // the target does not support it, and the config wants an error
 	Ignored ChangeKind = "ignored" // a setting without effect
 )
 
-// ParamChange is what happened to a parameter on the way to a target.
+// ParamChange describes what happened to one parameter on the way to a target.
 type ParamChange struct {
-	Name    string // in the client's words
+	Name    string // as the client calls it
 	Outcome ChangeKind
 	Note    string // how it was adapted; may be empty
 }
 
-// ParamChanges gathers what happens to the parameters of a request.
+// ParamChanges collects the changes to the parameters of a request.
 type ParamChanges struct {
 	r    *llm.Request
 	list []ParamChange
 	told map[string]bool
 }
 
-// NewParamChanges begins the list for r.
+// NewParamChanges returns an empty list of changes to r.
 func NewParamChanges(r *llm.Request) *ParamChanges { return &ParamChanges{r: r} }
 
-// Drop says that field is not carried.
+// Drop records that field is dropped.
 func (f *ParamChanges) Drop(field llm.Field) { f.add(f.r.NameOf(field), Dropped, "") }
 
-// Adapt says that field is carried in another form, and how.
+// Adapt records that field is adapted; note says how.
 func (f *ParamChanges) Adapt(field llm.Field, note string) { f.add(f.r.NameOf(field), Adapted, note) }
 
-// DropNamed says that a parameter or an element that has no field is not
-// carried.
+// DropNamed records that a parameter or element without a field is dropped.
 func (f *ParamChanges) DropNamed(name string) { f.add(name, Dropped, "") }
 
-// AdaptNamed says how a parameter or an element that has no field is carried.
+// AdaptNamed records that a parameter or element without a field is adapted.
 func (f *ParamChanges) AdaptNamed(name, note string) { f.add(name, Adapted, note) }
 
-// DropExtra says that the parameters which only the client's dialect knows are
-// not carried, except for those that carried names.
+// DropExtra records that the parameters which only the client's dialect has are
+// dropped, except for those named in carried.
 func (f *ParamChanges) DropExtra(carried ...string) {
 	for _, m := range f.r.Extra {
 		if !contains(carried, m.Name) {
@@ -138,15 +138,15 @@ func (f *ParamChanges) DropExtra(carried ...string) {
 	}
 }
 
-// DropMember says that one of them is not carried.
+// DropMember records that one of these parameters is dropped.
 func (f *ParamChanges) DropMember(m llm.Member) {
 	if noopParams[m.Name] != string(m.Value) {
 		f.add(m.Name, Dropped, "")
 	}
 }
 
-// DropThinking says that what only the client's dialect knows about thinking is
-// not carried.
+// DropThinking records that thinking settings which only the client's dialect
+// has are dropped.
 func (f *ParamChanges) DropThinking() {
 	for _, m := range f.r.Reasoning.Extra {
 		if string(m.Value) != encryptedThinking {
@@ -155,18 +155,19 @@ func (f *ParamChanges) DropThinking() {
 	}
 }
 
-// encryptedThinking is the wish for thinking with its signature, in the words of
-// the responses dialect. Every answer has that, so it is never lost.
+// encryptedThinking is the value of the responses dialect's include that
+// requests thinking with its signature. Every response has it, so it is never
+// reported as dropped.
 const encryptedThinking = `"reasoning.encrypted_content"`
 
-// noopParams are parameters whose value asks for what every target does that does not
-// know them: nothing is lost with these.
+// noopParams are parameters with the value that a target without the parameter
+// behaves by. Dropping them changes nothing.
 var noopParams = map[string]string{"store": "false", "background": "false"}
 
-// List returns what was gathered, nil when every parameter is carried as it is.
+// List returns the changes, nil if every parameter is sent unchanged.
 func (f *ParamChanges) List() []ParamChange { return f.list }
 
-// add keeps the first fate of a name: it is told once.
+// add records the first change of a name and ignores later ones.
 func (f *ParamChanges) add(name string, o ChangeKind, note string) {
 	if f.told[name] {
 		return
@@ -187,60 +188,64 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// ForeignContentCleaner is what a codec offers whose dialect carries signatures of other
-// vendors, for bodies that go to a provider as the client wrote them. It is
-// optional.
+// ForeignContentCleaner is implemented by codecs of dialects that carry
+// signatures of other vendors. It cleans bodies that are forwarded as the
+// client sent them. It is optional.
 type ForeignContentCleaner interface {
-	// Clean returns the edits that take out of a body what only the models of
-	// other vendors understand; mostly none.
+	// Clean returns the edits that remove content which only models of other
+	// vendors understand. Most bodies need none.
 	Clean(body *jsonedit.Doc) []jsonedit.Edit
 }
 
-// OperationTranslator is what a dialect offers whose providers have forms of their own for
-// operations other than conversations, such as embeddings. It is optional.
+// OperationTranslator is implemented by dialects whose providers have their own
+// format for operations other than conversations, such as embeddings. It is
+// optional.
 type OperationTranslator interface {
-	// Translator returns the translation of op for a target, and false when there is
-	// none.
+	// Translator returns the translator of op for a target, or false if there
+	// is none.
 	Translator(op api.Operation, to RequestTarget) (Translator, bool)
 }
 
-// ClientOperationTranslator is what a dialect offers whose clients have words of their own for
-// an operation of the chat dialect, such as embeddings. It is optional.
+// ClientOperationTranslator is implemented by dialects whose clients have their
+// own format for an operation of the chat dialect, such as embeddings. It is
+// optional.
 type ClientOperationTranslator interface {
-	// ClientTranslator returns the translation of op, and false when there is none.
+	// ClientTranslator returns the translator of op, or false if there is none.
 	ClientTranslator(op api.Operation) (ClientTranslator, bool)
 }
 
-// ClientTranslator translates one operation of a dialect's clients to one of the chat
-// dialect. Its functions are pure.
+// ClientTranslator translates one operation of a dialect's clients to an
+// operation of the chat dialect. Its functions are pure.
 type ClientTranslator struct {
 	Operation api.Operation // of the chat dialect
-	// Request appends the chat dialect's body, which names model, for a client's.
+	// Request appends the chat dialect's body for a client's body. The appended
+	// body names model.
 	Request func(dst, body []byte, model string) ([]byte, error)
-	// Response appends the client's body for an answer of the chat dialect.
+	// Response appends the client's body for a response of the chat dialect.
 	Response func(dst, body []byte) ([]byte, error)
-	// Names are what the client calls parameters of the chat dialect's body.
+	// Names maps parameters of the chat dialect's body to the client's names
+	// for them.
 	Names map[string]string
-	// ExtraFields are members of that body which the chat dialect itself does not know,
-	// but the forms of providers may.
+	// ExtraFields are members of that body which are not part of the chat
+	// dialect but which formats of providers may have.
 	ExtraFields []string
 }
 
-// Translator translates one operation between the chat dialect and a provider's own
-// form. Its functions are pure.
+// Translator translates one operation between the chat dialect and a provider's
+// format. Its functions are pure.
 type Translator struct {
-	// Request appends the provider's body for a client's, with the fates of
-	// parameters as ProviderCodec.EncodeRequest tells them. Only the parameters
-	// of body are read; the model is to.Model.
+	// Request appends the provider's body for a client's body and returns the
+	// changes to parameters, like ProviderCodec.EncodeRequest. It reads only
+	// the parameters of body; the model is to.Model.
 	Request func(dst, body []byte, to RequestTarget) ([]byte, []ParamChange, error)
-	// Response appends the client's body for a provider's complete answer. asked
-	// is the client's request.
+	// Response appends the client's body for a provider's complete response.
+	// asked is the client's request.
 	Response func(dst, body, asked []byte, to RequestTarget) ([]byte, error)
 
-	// Split returns a client's request once for each of its inputs, where the
-	// provider takes one at a time, and none where one request says all. Join
-	// appends the client's answer for the answers to these, in their order. Both
-	// are nil where the provider takes what clients send.
+	// Split returns one request for each input if the provider accepts one
+	// input at a time, and nil if a single request is enough. Join appends the
+	// client's response for the responses to these requests, in their order.
+	// Both are nil if the provider accepts several inputs.
 	Split func(body []byte, to RequestTarget) ([][]byte, error)
 	Join  func(dst []byte, answers [][]byte) ([]byte, error)
 }

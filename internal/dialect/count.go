@@ -5,29 +5,30 @@ import (
 	"modelgate/internal/llm"
 )
 
-// ClientCounter is what a dialect offers whose clients ask how many tokens a
-// request has. It is optional.
+// ClientCounter is implemented by dialects whose clients can ask for the number
+// of tokens of a request. It is optional.
 type ClientCounter interface {
-	// DecodeCountRequest reads the question, as DecodeRequest reads a request.
+	// DecodeCountRequest reads a token counting request, as DecodeRequest reads
+	// a request.
 	DecodeCountRequest(body []byte) (*llm.Request, error)
 
-	// EncodeCountResponse appends the answer.
+	// EncodeCountResponse appends the response.
 	EncodeCountResponse(dst []byte, tokens int64) []byte
 }
 
-// ProviderCounter is what a dialect offers whose providers tell how many tokens a
-// request has. It is optional.
+// ProviderCounter is implemented by dialects whose providers count the tokens
+// of a request. It is optional.
 type ProviderCounter interface {
-	// EncodeCountRequest appends the body of the question, as EncodeRequest does
-	// that of a request.
+	// EncodeCountRequest appends the body of a token counting request. Its
+	// results are like those of EncodeRequest.
 	EncodeCountRequest(dst []byte, r *llm.Request, to RequestTarget) ([]byte, []ParamChange, error)
 
-	// DecodeCountResponse reads the answer.
+	// DecodeCountResponse reads the response.
 	DecodeCountResponse(body []byte) (tokens int64, err error)
 }
 
-// AppendMembers writes those members of a body that have one of the names, in
-// the body's order.
+// AppendMembers writes the members of a body that have one of the names, in the
+// body's order.
 func AppendMembers(b *jsonedit.Builder, body []byte, names ...string) error {
 	var d jsonedit.Doc
 	if err := d.Scan(body); err != nil {

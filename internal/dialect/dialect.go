@@ -1,15 +1,17 @@
-// Package dialect is the contract of the wire protocols.
+// Package dialect defines the interfaces of API formats.
 //
-// A dialect is one protocol that clients or providers speak. It is pure: no
-// I/O, no clock, no state beyond what a tap, a decoder or an encoder has seen
-// of one answer. Where both sides of the gateway speak the same dialect, bytes
-// pass by unchanged and a [Tap] reads from them what the books need. Where they
-// differ, the client's [ClientCodec] and the provider's [ProviderCodec] meet in
-// the neutral conversation of package llm, and each parameter that is not
-// carried as it is has a [ParamChange]. How a provider deviates is its [Profile];
-// no dialect decides by a provider's id. Each protocol has a package below this
-// one; which dialect a route or a provider speaks is decided by dataplane and the
-// provider table.
+// A dialect is the API format of a client or a provider. If both sides of an
+// exchange have the same dialect, bytes are forwarded and a [Tap] reads usage
+// and finish reason from them. Otherwise the client's [ClientCodec] and the
+// provider's [ProviderCodec] translate through the neutral model of package
+// llm, and every parameter that is not sent unchanged has a [ParamChange].
+//
+// Dialects are pure: they do no I/O, read no clock, and keep no state except in
+// the tap, decoder or encoder of one response. They know no provider ids: a
+// provider's deviations are in its [Profile].
+//
+// Each dialect has a package below this one. The dialect of a route or a
+// provider is chosen by dataplane and the provider table.
 package dialect
 
 import (
@@ -20,100 +22,103 @@ import (
 	"modelgate/internal/sse"
 )
 
-// ClientDialect is what the gateway needs of a dialect to serve clients that speak it.
+// ClientDialect is what the gateway needs to serve clients of a dialect.
 type ClientDialect interface {
 	ClientCodec
 
-	// Headers are the request headers, in canonical form, that belong to the
-	// protocol: they go to a provider that speaks it.
+	// Headers returns the request headers, in canonical form, that are part of
+	// the API. They are forwarded to providers of the same dialect.
 	Headers() []string
 
-	// ContentType is that of streams, which tells their framing.
+	// ContentType returns the content type of streams, which determines their
+	// framing.
 	ContentType() string
 
-	// Check validates a request body of the unified route of op, as the
-	// specification's Endpoints part says. The error names the parameter.
+	// Check validates a request body of the unified route of op. The error
+	// names the parameter.
 	Check(op api.Operation, body *jsonedit.Doc) *apierr.Error
 
-	// Defaults returns the edits that write out what the specification says an
-	// explicit null stands for. Most bodies need none.
+	// Defaults returns the edits that replace an explicit null with the value
+	// that it means. Most bodies need none.
 	Defaults(op api.Operation, body *jsonedit.Doc) []jsonedit.Edit
 
-	// Error returns the body of e for an answer that has not begun.
+	// Error returns the body of e for a response that has not begun.
 	Error(e *apierr.Error) []byte
 
-	// ErrorEvent appends e as an in-band event of a stream that has begun. It
-	// ends the stream: no terminator follows.
+	// ErrorEvent appends e as an event of a stream that has begun. It ends the
+	// stream: no terminator follows.
 	ErrorEvent(dst []byte, e *apierr.Error) []byte
 
-	// Terminator returns what ends a complete stream, nil when nothing does.
+	// Terminator returns the bytes that end a complete stream, or nil if the
+	// dialect has none.
 	Terminator() []byte
 
-	// ProviderError appends the answer for a provider's error on a unified
-	// route: the provider's own body where it is of this dialect, marked with
-	// its source, else one made from what the body says.
+	// ProviderError appends the response to a provider's error on a unified
+	// route: the provider's own body with its source added if it is in this
+	// dialect, otherwise a body with the message that it contains.
 	ProviderError(dst, body []byte, provider string, status int) []byte
 
-	// NewTap returns a tap for one answer to op.
+	// NewTap returns a tap for one response to op.
 	NewTap(op api.Operation) Tap
 }
 
-// StreamContinuer is what a dialect needs for another target to go on with an answer
-// that broke off. It is optional.
+// StreamContinuer is implemented by dialects in which another target can
+// continue a broken stream. It is optional.
 type StreamContinuer interface {
-	// Delta returns the text that an event of a stream adds to the answer, and
-	// false when it adds what can't be continued in words: a tool call, or
-	// another choice than the first.
+	// Delta returns the text that a stream event adds to the response. It
+	// returns false if the event adds something that cannot be continued as
+	// text: a tool call, or a choice other than the first.
 	Delta(data []byte) (text []byte, plain bool)
 
 	// WithDelta returns data with text instead of what it adds.
 	WithDelta(data, text []byte) ([]byte, bool)
 
-	// Continue returns the edits that make the request one for the rest of an
-	// answer that began with said.
+	// Continue returns the edits that turn the request into one for the rest of
+	// a response that began with said.
 	Continue(body *jsonedit.Doc, said string) []jsonedit.Edit
 }
 
-// Tap reads an answer that passes by. It never changes or keeps the bytes it is
-// shown, and it never fails: what it can't read it does not report. A tap is
-// for one answer and one goroutine.
+// Tap reads usage and finish reason from a response that passes through. It
+// does not change or keep the bytes, and it does not fail: what it cannot read
+// it does not report. A tap is for one response and is not safe for concurrent
+// use.
 type Tap interface {
 	// Body reads a complete response.
 	Body(b []byte)
-	// Event reads one event of a streamed answer.
+	// Event reads one event of a streamed response.
 	Event(e sse.Event)
-	// Info returns what was read so far; it is valid until the next call.
+	// Info returns what has been read so far. It is valid until the next call.
 	Info() *ResponseInfo
 }
 
-// ResponseInfo is what a tap has read of an answer.
+// ResponseInfo is what a tap has read of a response.
 type ResponseInfo struct {
 	Model  string    // as the provider names it
-	Usage  llm.Usage // counters are cumulative: the largest seen counts
+	Usage  llm.Usage // cumulative: the largest counters seen
 	Finish string    // finish reason of the first choice, empty until seen
 
-	// Tier is how the provider says it served the request, in its own word; empty
-	// while it says nothing, or that it was as ever.
+	// Tier is the service tier in the provider's own spelling. It is empty if
+	// the provider reported none or the usual one.
 	Tier string
 
-	// Begun is true once the answer holds content: the first token has come.
+	// Begun is true once the response has content: the first token.
 	Begun bool
-	// Written is about how many bytes of content have come: text, reasoning and
-	// arguments. It is what an estimate of the output is made of.
+	// Written is the approximate number of bytes of content so far: text,
+	// reasoning and arguments. It is the basis of an estimate of output tokens.
 	Written int64
 	// Finished is true once every choice has a finish reason.
 	Finished bool
-	// Terminated is true once the stream's terminator was seen.
+	// Terminated is true once the stream's terminator has been read.
 	Terminated bool
-	// Failed is the message of an error the provider sent inside the answer.
+	// Failed is the message of an error inside the response.
 	Failed string
 }
 
-// SetTier notes the provider's word for the tier. The last one counts: streams
-// begin with what was asked for.
+// SetTier records the provider's name of the tier. The last call wins: streams
+// begin with the requested tier.
 func (s *ResponseInfo) SetTier(word []byte) {
 	switch string(word) {
-	case "default", "standard", "auto": // most answers: no memory for these
+	case "default", "standard", "auto": // most responses; avoids an allocation
 		s.Tier = ""
 	case s.Tier:
 	default:

@@ -1,9 +1,9 @@
 package dialect
 
-// ThinkingBudget returns how many tokens of thinking an effort stands for, for targets
-// that count them; ok is false for none and for words that mean nothing. The
-// scale is that of the trade's adapters: a quarter of the usual limits at low,
-// all of it at xhigh.
+// ThinkingBudget returns the number of thinking tokens for an effort, for
+// targets that count them. ok is false for none and for unknown efforts. The
+// scale follows common adapters: a quarter of the usual limit for low, all of
+// it for xhigh.
 func ThinkingBudget(effort string) (tokens int64, ok bool) {
 	tokens, ok = budgets[effort]
 	return tokens, ok
@@ -13,8 +13,8 @@ var budgets = map[string]int64{
 	"minimal": 1024, "low": 1024, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768,
 }
 
-// EffortForBudget returns the effort that a budget of thinking stands for, for targets
-// that take words.
+// EffortForBudget returns the effort for a budget of thinking tokens, for
+// targets with named efforts.
 func EffortForBudget(budget int64) string {
 	switch {
 	case budget == 0:

@@ -9,11 +9,13 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// maxMessage is how many characters of a provider's text go into an error.
+// maxMessage is the number of characters of a provider's text that go into an
+// error.
 const maxMessage = 300
 
-// ErrorMessage is what a provider's body says to people: its message where it is JSON
-// that has one, else its text. It is cut after [maxMessage] characters.
+// ErrorMessage returns the readable part of a provider's error body: the
+// message if it is JSON that has one, otherwise the text. It is cut after
+// [maxMessage] characters.
 func ErrorMessage(body []byte) string {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -29,8 +31,9 @@ func ErrorMessage(body []byte) string {
 	return clean(v.Raw())
 }
 
-// findMessage looks for a message in the forms that providers have: a string; an object
-// with one of the members below; an array of such. Depth bounds the search.
+// findMessage looks for a message in the forms that providers use: a string, an
+// object with one of the members below, or an array of these. Depth bounds the
+// search.
 func findMessage(v jsonedit.Value, depth int) string {
 	if depth == 0 {
 		return ""
@@ -57,7 +60,7 @@ func findMessage(v jsonedit.Value, depth int) string {
 	return ""
 }
 
-// withoutTags leaves the tags out of a page, and its head.
+// withoutTags removes the tags and the head of an HTML page.
 func withoutTags(b []byte) []byte {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || b[0] != '<' {
@@ -82,9 +85,9 @@ func withoutTags(b []byte) []byte {
 	return out
 }
 
-// clean makes one line of text: runs of white space and control characters
-// become one space, what is not UTF-8 is left out, and no more than
-// [maxMessage] characters stay.
+// clean turns text into one line: it replaces runs of white space and control
+// characters with a space, removes invalid UTF-8 and cuts after [maxMessage]
+// characters.
 func clean(b []byte) string {
 	var out strings.Builder
 	gap := false

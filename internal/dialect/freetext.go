@@ -2,16 +2,16 @@ package dialect
 
 import "modelgate/internal/jsonedit"
 
-// freeTextInput is the one argument of a function instead of a custom tool.
+// freeTextInput is the only argument of a function that replaces a custom tool.
 const freeTextInput = "input"
 
-// FreeText is the schema of a function that stands for a custom tool, which
-// takes text rather than JSON, where a target knows functions alone. It is not
-// to be changed.
+// FreeText is the schema of a function that replaces a custom tool, whose input
+// is text rather than JSON, at targets that only have functions. Callers must
+// not change it.
 var FreeText = []byte(`{"type":"object","properties":{"` + freeTextInput + `":{"type":"string"}},"required":["` + freeTextInput + `"]}`)
 
-// WrapText returns the text that a custom tool is called with as the arguments
-// of the function in its place.
+// WrapText returns the input of a custom tool as the arguments of the function
+// that replaces it.
 func WrapText(text string) string {
 	var b jsonedit.Builder
 	b.Open('{')
@@ -21,8 +21,8 @@ func WrapText(text string) string {
 	return string(b.Bytes())
 }
 
-// UnwrapText undoes WrapText. Arguments of another form are the text itself: a
-// model may call the function as if it were the tool.
+// UnwrapText undoes WrapText. Arguments in another form are returned unchanged:
+// a model may call the function as if it were the custom tool.
 func UnwrapText(arguments string) string {
 	v, err := jsonedit.ParseValue([]byte(arguments))
 	if err != nil {

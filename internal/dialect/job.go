@@ -1,21 +1,22 @@
 package dialect
 
-// JobReader is what a dialect offers whose providers answer with a job that is
-// followed until its answer is there. It is optional.
+// JobReader is implemented by dialects whose providers respond with a job that
+// must be polled for its result. It is optional.
 type JobReader interface {
-	// ReadJob reads what a provider says of a job. An error says that the body is
-	// none.
+	// ReadJob reads a provider's description of a job. It returns an error if
+	// the body is not one.
 	ReadJob(body []byte) (Job, error)
 }
 
 // Job is work at a provider.
 type Job struct {
-	// Path and Cancel are where to ask for it and where to end it, appended to
-	// the provider's address.
+	// Path polls the job and Cancel cancels it; both are appended to the
+	// provider's address.
 	Path, Cancel string
-	// Stream is the whole address of its answer as events, empty when it has none.
+	// Stream is the complete URL of the result as a stream, or empty.
 	Stream string
-	// Done is true once it has ended, and Failed says why it has no answer.
+	// Done is true once the job has ended. Failed is the reason if it has no
+	// result.
 	Done   bool
 	Failed string
 }

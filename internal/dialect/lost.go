@@ -2,18 +2,19 @@ package dialect
 
 import "modelgate/internal/llm"
 
-// UnsupportedContent names what of messages a dialect has no place for.
+// UnsupportedContent lists message content that a dialect cannot express.
 type UnsupportedContent struct {
 	Names   bool // of participants
-	Details bool // the resolution that images are asked to be seen in
-	Cites   bool // the wish that documents are cited
-	// Taken are the types of pieces of other dialects that are carried.
+	Details bool // the detail level of images
+	Cites   bool // the request to cite documents
+	// Taken are the types of native parts of other dialects that the dialect
+	// accepts.
 	Taken []string
 }
 
-// DropContent tells of what the messages hold of lost, and of what people wrote
-// that only another dialect than own knows. What a model did with tools of its
-// provider's is no longer needed, so it is not told of.
+// DropContent records the message content that lost lists as dropped, and user
+// content that only a dialect other than own has. A model's use of provider
+// tools is not needed any more and is not recorded.
 func (f *ParamChanges) DropContent(own string, lost UnsupportedContent) {
 	for i := range f.r.Messages {
 		m := &f.r.Messages[i]

@@ -9,9 +9,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-// ParseDataURL parts a data: URL (RFC 2397) into its MIME type and its content as
-// base64. ok is false for what is not one. An empty type is text/plain, as the
-// RFC says.
+// ParseDataURL splits a data: URL (RFC 2397) into its MIME type and its base64
+// content. ok is false if s is not a data: URL. An empty type is text/plain, as
+// in the RFC.
 func ParseDataURL(s string) (mime, data string, ok bool) {
 	if len(s) < 5 || !strings.EqualFold(s[:5], "data:") {
 		return "", "", false
@@ -37,8 +37,8 @@ func ParseDataURL(s string) (mime, data string, ok bool) {
 	return mime, base64.StdEncoding.EncodeToString([]byte(text)), true
 }
 
-// MediaKindOf returns what a MIME type shows: a document where it is no image,
-// sound or film.
+// MediaKindOf returns the kind for a MIME type: a document unless it is an
+// image, audio or video.
 func MediaKindOf(mime string) llm.MediaKind {
 	switch kind, _, _ := strings.Cut(mime, "/"); kind {
 	case "image":
@@ -51,8 +51,8 @@ func MediaKindOf(mime string) llm.MediaKind {
 	return llm.Document
 }
 
-// TypeByName returns the MIME type that the extension of a file name or an
-// address stands for, empty when it is unknown.
+// TypeByName returns the MIME type for the extension of a file name or URL,
+// empty if it is unknown.
 func TypeByName(name string) string {
 	if u, err := url.Parse(name); err == nil && u.Path != "" {
 		name = u.Path

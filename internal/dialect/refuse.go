@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/grammar"
 )
 
-// Codes of refusals before anything is sent.
+// Codes of errors found before anything is sent.
 const (
 	CodeMissing     = grammar.CodeMissing
 	CodeType        = grammar.CodeType
@@ -17,18 +17,20 @@ const (
 	CodeUnsupported = "unsupported_parameter"
 )
 
-// Invalid refuses the element of a request at path, as in messages[2].content[0].
+// Invalid returns an error about the element of a request at path, for example
+// messages[2].content[0].
 func Invalid(path, code, format string, args ...any) *apierr.Error {
 	return apierr.New(apierr.Invalid, path+": "+format, args...).WithParam(path).WithCode(code)
 }
 
-// Unsupported refuses the element at path because the target can't take it.
+// Unsupported returns an error about the element at path, which the target does
+// not support.
 func Unsupported(path string, to RequestTarget, format string, args ...any) *apierr.Error {
 	args = append([]any{to.Provider, to.Model}, args...)
 	return Invalid(path, CodeUnsupported, "provider %q does not support this with model %.100q: "+format, args...)
 }
 
-// CheckBase64 returns an error for data that is not base64, at path.
+// CheckBase64 returns an error if the data at path is not base64.
 func CheckBase64(path, data string) *apierr.Error {
 	encoding := base64.StdEncoding
 	if strings.ContainsAny(data, "-_") {

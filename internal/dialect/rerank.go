@@ -9,9 +9,9 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// AppendRerankRequest writes the query and the documents of a unified request for
-// reranking, each document as text: an object as the lines of rank_fields where
-// these are asked for, else as its text, else unchanged.
+// AppendRerankRequest writes the query and the documents of a unified rerank
+// request. Each document becomes a string: an object becomes the lines of its
+// rank_fields if they are set, otherwise its text.
 func AppendRerankRequest(b *jsonedit.Builder, d *jsonedit.Doc) error {
 	query, _ := d.Find("query")
 	documents, _ := d.Find("documents")
@@ -26,7 +26,7 @@ func AppendRerankRequest(b *jsonedit.Builder, d *jsonedit.Doc) error {
 	return appendDocuments(b, documents, rankFields(d))
 }
 
-// rankFields are the names of the members by which documents are ranked.
+// rankFields returns the names of the members by which documents are ranked.
 func rankFields(d *jsonedit.Doc) (names []string) {
 	v, _ := d.Find("rank_fields")
 	for e := range v.Elements() {
@@ -56,8 +56,8 @@ func appendDocuments(b *jsonedit.Builder, documents jsonedit.Value, fields []str
 	return nil
 }
 
-// documentText is what is ranked of a document that is an object. Lines of
-// fields are as Cohere asks for them, in YAML.
+// documentText returns the text to rank of a document that is an object.
+// Several fields become lines of YAML, as Cohere documents it.
 func documentText(v jsonedit.Value, fields []string) string {
 	if len(fields) == 0 {
 		if words, ok := v.Get("text"); ok && words.Kind() == jsonedit.String {
@@ -81,9 +81,10 @@ func documentText(v jsonedit.Value, fields []string) string {
 	return lines.String()
 }
 
-// AppendRerankResults writes the results of a unified answer from a provider's list of
-// index and relevance_score, the best first, no more than asked for, and with
-// the client's documents where it wants them back. asked is its request.
+// AppendRerankResults writes the results of a unified response from a
+// provider's list of index and relevance_score: the best first, up to the
+// requested number, with the client's documents if requested. asked is the
+// client's request.
 func AppendRerankResults(b *jsonedit.Builder, results jsonedit.Value, asked *jsonedit.Doc) {
 	list := rankedOf(results)
 	if n, ok := asked.Find("top_n"); ok {
@@ -109,11 +110,11 @@ func AppendRerankResults(b *jsonedit.Builder, results jsonedit.Value, asked *jso
 	b.Close(']')
 }
 
-// ranked is one document's place.
+// ranked is the score of one document.
 type ranked struct {
 	index int64
 	score float64
-	raw   []byte // the score as it stood
+	raw   []byte // the score as received
 }
 
 func rankedOf(results jsonedit.Value) (list []ranked) {
@@ -130,8 +131,8 @@ func rankedOf(results jsonedit.Value) (list []ranked) {
 	return list
 }
 
-// sentDocuments are the client's documents, nil when it does not want them
-// back.
+// sentDocuments returns the client's documents, nil if it does not want them
+// returned.
 func sentDocuments(d *jsonedit.Doc) (list []jsonedit.Value) {
 	if wanted, _ := d.Find("return_documents"); wanted.Kind() == jsonedit.Bool {
 		if yes, _ := wanted.Bool(); yes {

@@ -7,7 +7,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Scalar is what a dialect calls a parameter that is one value or a list of words.
+// Scalar maps a request field that is one value or a list of strings to its
+// name in a dialect.
 type Scalar struct {
 	Name  string
 	Field llm.Field
@@ -17,14 +18,14 @@ type Scalar struct {
 // written.
 type Scalars []Scalar
 
-// Append writes the parameters that r has.
+// Append writes the parameters that are set in r.
 func (s Scalars) Append(b *jsonedit.Builder, r *llm.Request) {
 	for _, p := range s {
 		p.Append(b, r)
 	}
 }
 
-// Append writes the parameter if r has it, and reports whether it has.
+// Append writes the parameter if it is set in r, and reports whether it is.
 func (p Scalar) Append(b *jsonedit.Builder, r *llm.Request) bool {
 	switch p.Field {
 	case llm.FieldMaxTokens:
@@ -106,9 +107,9 @@ func appendRaw(b *jsonedit.Builder, name string, value json.RawMessage) bool {
 	return true
 }
 
-// DropAsked is Drop for those of the fields by which the request asks for
-// something: a value that is the same as none loses nothing.
-func (f *ParamChanges) DropAsked(fields ...llm.Field) {
+// DropIfSet calls Drop for those of the fields whose value in the request has
+// an effect. Dropping a value equal to the default loses nothing.
+func (f *ParamChanges) DropIfSet(fields ...llm.Field) {
 	for _, field := range fields {
 		if asks(f.r, field) {
 			f.Drop(field)

@@ -6,17 +6,18 @@ import (
 	"modelgate/internal/llm"
 )
 
-// signatureMark begins a signature that stands instead of another vendor's.
+// signatureMark begins a signature that replaces another vendor's.
 const signatureMark = "mg1."
 
-// Unsigned is in answers where a dialect's own vendor signs and another
-// didn't. Clients send back what they were given: what bears it is known as not
-// that vendor's, which refuses its own words without a signature.
+// Unsigned marks content in responses of a dialect whose own vendor signs, if
+// another vendor's model made it. Clients send back what they receive; the mark
+// shows that the content is not the vendor's own, which rejects its own content
+// without a signature.
 const Unsigned = signatureMark + "none.-"
 
-// MarkSignature returns s as a dialect whose own vendor is own carries it: as
-// it is when it is of that vendor, else marked with the vendor whose models
-// understand it. No signature is the empty text.
+// MarkSignature returns s in the form of a dialect whose vendor is own:
+// unchanged if it is of that vendor, otherwise marked with its vendor. A
+// missing signature is the empty string.
 func MarkSignature(own llm.Vendor, s llm.Signature) string {
 	if s.Vendor == own || s.Value == "" {
 		return s.Value
@@ -24,7 +25,7 @@ func MarkSignature(own llm.Vendor, s llm.Signature) string {
 	return signatureMark + string(s.Vendor) + "." + s.Value
 }
 
-// ReadSignature undoes MarkSignature, and reads Unsigned as no signature.
+// ReadSignature undoes MarkSignature. It returns no signature for Unsigned.
 func ReadSignature(own llm.Vendor, text string) llm.Signature {
 	if text == "" || text == Unsigned {
 		return llm.Signature{}

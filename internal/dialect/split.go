@@ -6,8 +6,8 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// SplitInput returns a request for embeddings once for each of its inputs, and
-// none when it has fewer than two.
+// SplitInput returns one request for each input of an embeddings request, or
+// nil if it has fewer than two.
 func SplitInput(body []byte) [][]byte {
 	var d jsonedit.Doc
 	if d.Scan(body) != nil {
@@ -24,8 +24,8 @@ func SplitInput(body []byte) [][]byte {
 	return list
 }
 
-// CountInputs returns the number of inputs of an embeddings request and the size
-// of its input in bytes. What is not a list of inputs counts as one.
+// CountInputs returns the number of inputs of an embeddings request and the
+// size of its input in bytes. An input that is not a list counts as one.
 func CountInputs(body []byte) (n, size int) {
 	var d jsonedit.Doc
 	if d.Scan(body) != nil {
@@ -38,8 +38,8 @@ func CountInputs(body []byte) (n, size int) {
 	return max(n, 1), len(input.Raw())
 }
 
-// JoinEmbeddings appends one answer of the chat dialect for several: all their
-// vectors, numbered again, and the sum of their tokens.
+// JoinEmbeddings appends one response of the chat dialect for several: all
+// vectors, renumbered, and the sum of tokens.
 func JoinEmbeddings(dst []byte, answers [][]byte) ([]byte, error) {
 	b := jsonedit.Append(dst)
 	b.Open('{')
@@ -79,7 +79,7 @@ func JoinEmbeddings(dst []byte, answers [][]byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// appendNumbered writes a vector with n as its index.
+// appendNumbered writes a vector with index n.
 func appendNumbered(b *jsonedit.Builder, v jsonedit.Value, n int64) {
 	b.Open('{')
 	for key, inner := range v.Fields() {

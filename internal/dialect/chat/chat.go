@@ -1,12 +1,11 @@
 // Package chat is the dialect of the chat protocol: chat completions, text
-// completions, embeddings, images, speech and moderations, as the official
-// clients of its vendor send them.
+// completions, embeddings, images, speech and moderations.
 //
-// It promises that Check refuses what the specification forbids and nothing that
-// an official client sends, that a tap reads an answer in one pass without
-// decoding or keeping it, and that a provider's own error object survives byte
-// for byte. Which provider answers, and what happens to a parameter on the way
-// to it, is left to the provider table and the pipeline.
+// It guarantees that Check rejects what the specification forbids and nothing
+// that an official client sends, that a tap reads a response in one pass
+// without decoding or keeping it, and that a provider's own error object is
+// forwarded byte for byte. It does not choose a provider or apply the
+// provider's quirks; see the provider table and pipeline.
 package chat
 
 import "modelgate/internal/dialect"
@@ -22,9 +21,9 @@ func (Dialect) Terminator() []byte { return terminator }
 
 var terminator = []byte("data: [DONE]\n\n")
 
-// Headers are none: what clients of the dialect may send along they name in
+// Headers returns nil: clients of the dialect list the headers to forward in
 // x-gateway-forward-headers.
 func (Dialect) Headers() []string { return nil }
 
-// ContentType is that of server-sent events.
+// ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }

@@ -9,10 +9,10 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Check validates a request body of the unified route of op; operations without
-// rules pass. The error names the element at fault, as in
-// "tools[3].function.name", says the rule and what was sent, and never repeats
-// content.
+// Check validates a request body of the unified route of op. Operations without
+// rules pass. The error names the element, for example
+// "tools[3].function.name", and the rule, and does not contain content of the
+// body.
 func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	if body := bodyOf(op, d); body != nil {
 		return body.Check(d).Error(" ")
@@ -20,9 +20,9 @@ func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	return nil
 }
 
-// Defaults returns the edits that put in what the specification wants sent in
-// place of a null: the prompt of a text completion. It is nil when there are
-// none.
+// Defaults returns the edits that replace a null with the value that the
+// specification gives it: the prompt of a text completion. It is nil if there
+// are none.
 func (Dialect) Defaults(op api.Operation, d *jsonedit.Doc) []jsonedit.Edit {
 	if op != api.Completions {
 		return nil
@@ -33,7 +33,7 @@ func (Dialect) Defaults(op api.Operation, d *jsonedit.Doc) []jsonedit.Edit {
 	return []jsonedit.Edit{{Name: "prompt", Value: []byte(`"<|endoftext|>"`)}}
 }
 
-// findParam returns a parameter that is there and not null.
+// findParam returns a parameter that is set and not null.
 func findParam(d *jsonedit.Doc, name string) (jsonedit.Value, bool) {
 	v, ok := d.Find(name)
 	return v, ok && !v.IsNull()

@@ -8,17 +8,17 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// The bounds of the specification's Limits part.
+// Bounds from the specification's Limits part.
 const (
 	maxTools       = 128
 	maxStops       = 4
 	maxInputs      = 2048
 	maxInputTokens = 8192
 
-	// No token of the reference model's vocabulary is longer than 128 bytes, and
-	// byte-pair tokens cover the text without overlap: a text of more than 8192
-	// times that has more than 8192 tokens however it is cut. The bound is twice
-	// as much, so that special tokens and a later vocabulary leave it safe.
+	// Every token of the reference model's vocabulary is at most 128 bytes
+	// long, and byte-pair tokens cover the text without overlap. A text longer
+	// than 8192 times 128 bytes therefore has more than 8192 tokens. The bound
+	// is twice that, to leave room for special tokens and later vocabularies.
 	maxInputBytes = maxInputTokens * 256
 )
 
@@ -37,9 +37,9 @@ var (
 	user  = grammar.Member{Name: "user", Rule: grammar.Text{}}
 )
 
-// The bodies that are checked. Anything that a parameter's rule does not state is decided by
-// the provider, and so is every parameter that is not named: official clients
-// and providers have more than the specification knows.
+// The rules of request bodies. Everything else is decided by the provider,
+// including parameters without a rule: official clients and providers have more
+// parameters than the specification lists.
 var (
 	chatBody = grammar.NewBody([]grammar.Member{
 		model,
@@ -105,7 +105,7 @@ var (
 	speechBody = grammar.NewBody([]grammar.Member{
 		model,
 		{Name: "input", Rule: grammar.Text{}, Required: true},
-		// Voices of a client's own are objects with an id.
+		// A custom voice is an object with an id.
 		{Name: "voice", Rule: grammar.ByKind{Text: grammar.Text{}, Object: grammar.Object{}, What: "a string"}, Required: true},
 	})
 
@@ -126,8 +126,8 @@ func embeddings(one grammar.Text, many inputs) []grammar.Member {
 	}
 }
 
-// bodyOf returns the rules for a body of op, which may depend on the model that
-// it names, or nil if there is nothing to check.
+// bodyOf returns the rules for a body of op, which may depend on its model, or
+// nil if there are none.
 func bodyOf(op api.Operation, d *jsonedit.Doc) *grammar.Body {
 	switch op {
 	case api.Chat:

@@ -7,9 +7,9 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// The specification's rules for images are those of two models; a body without
-// model means the older. Later models have other sizes, qualities and lengths,
-// and of theirs only what all share is checked.
+// The specification's rules for images apply to two models; a body without a
+// model means the older one. Later models have other sizes, qualities and
+// lengths, so only the rules common to all are checked for them.
 var (
 	olderImagesBody = grammar.NewBody(images(1000, 10,
 		grammar.Words{"standard", "auto"},
@@ -44,7 +44,7 @@ func images(chars int, n int64, quality, size grammar.Words, style grammar.Rule)
 	}
 }
 
-// imagesBodyFor returns the rules for the model that the body names.
+// imagesBodyFor returns the rules for the model in the body.
 func imagesBodyFor(d *jsonedit.Doc) *grammar.Body {
 	v, ok := d.Find("model")
 	if !ok || v.IsNull() {
@@ -62,8 +62,9 @@ func imagesBodyFor(d *jsonedit.Doc) *grammar.Body {
 	return imagesBody
 }
 
-// asksLaterImageModel reports whether a body without model uses what only the
-// GPT image models have; the vendor then takes one of those.
+// asksLaterImageModel reports whether a body without a model uses parameters
+// that only the GPT image models have. The vendor then uses one of these
+// models.
 // https://platform.openai.com/docs/api-reference/images/create#images-create-model
 func asksLaterImageModel(d *jsonedit.Doc) bool {
 	for _, name := range [...]string{"background", "moderation", "output_format", "output_compression", "partial_images", "stream"} {
@@ -88,8 +89,8 @@ func isWord(d *jsonedit.Doc, name string, words ...string) bool {
 	return false
 }
 
-// modelName is the model of a body without a provider's name before it, as in
-// "openai/dall-e-3"; nil when there is none.
+// modelName returns the model of a body without a provider prefix as in
+// "openai/dall-e-3", or nil if there is none.
 func modelName(d *jsonedit.Doc) []byte {
 	v, ok := d.Find("model")
 	if !ok {

@@ -9,11 +9,11 @@ import (
 
 const inputForms = "a string, an array of strings, an array of tokens or an array of token arrays"
 
-// prompt is the text of a completion in any of its four forms.
+// prompt is the prompt of a text completion in any of its four forms.
 var prompt = grammar.ByKind{Text: grammar.Text{}, Array: inputs{any: true}, What: inputForms}
 
-// inputs is an array of strings, of tokens, or of token arrays: the first
-// element says of which.
+// inputs is an array of strings, of tokens, or of token arrays; the first
+// element decides which.
 type inputs struct {
 	any      bool // any number of elements; else 1 to maxInputs
 	notEmpty bool // strings and token arrays may not be empty
@@ -44,7 +44,7 @@ func (r inputs) Check(c *jsonedit.Cursor) *grammar.Fault {
 	return nil
 }
 
-// each is the rule that the first element sets for all.
+// each returns the rule for all elements, chosen by the first one.
 func (r inputs) each(c *jsonedit.Cursor) grammar.Rule {
 	switch c.Kind() {
 	case jsonedit.Number:

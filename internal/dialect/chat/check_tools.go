@@ -8,14 +8,14 @@ import (
 )
 
 var (
-	// message is what every message has, whatever its role: content and the rest
+	// message is the rule common to all messages: content and the other members
 	// differ between roles, models and providers.
 	message = grammar.Object{Members: []grammar.Member{{Name: "role", Rule: grammar.Text{}, Required: true}}, What: "a message object"}
 
 	named = grammar.Object{Members: []grammar.Member{{Name: "name", Rule: grammar.Text{}, Required: true}}}
 
-	// thinking takes a type that is left out, for some providers have a default,
-	// and auto, which is a value of BytePlus and Volcengine.
+	// thinking may lack a type, since some providers have a default. The type
+	// auto is a value of BytePlus and Volcengine.
 	thinking = grammar.Object{Members: []grammar.Member{
 		{Name: "type", Rule: grammar.Words{"enabled", "adaptive", "disabled", "auto"}},
 		{Name: "budget_tokens", Rule: grammar.AnyInteger},
@@ -27,7 +27,8 @@ var (
 		Object: named,
 	}
 
-	// toolChoice takes "any" too, which a vendor's clients send for "required".
+	// toolChoice also allows "any", which clients of another vendor send for
+	// "required".
 	toolChoice = grammar.ByKind{
 		What:   `"none", "auto", "required" or an object that names a function`,
 		Text:   grammar.Words{"none", "auto", "required", "any"},
@@ -35,10 +36,10 @@ var (
 	}
 )
 
-// tool is an object with a type and, when that is function or left out, with
-// function.name. Tools of other types are the provider's business.
+// tool is an object with a type and, if the type is function or missing, with
+// function.name. Tools of other types are checked by the provider.
 type tool struct {
-	mustName bool // refuse an object with neither type nor function
+	mustName bool // reject an object with neither type nor function
 }
 
 func (tool) Expected() string { return "an object with a type" }
@@ -74,7 +75,7 @@ func (r tool) Check(c *jsonedit.Cursor) *grammar.Fault {
 	return function
 }
 
-// function checks the function of a tool and takes it, even after a fault.
+// function checks the function of a tool and consumes it, also after a fault.
 func (tool) function(c *jsonedit.Cursor) *grammar.Fault {
 	before := *c
 	if c.Peek() == 'n' {
@@ -90,9 +91,9 @@ func (tool) function(c *jsonedit.Cursor) *grammar.Fault {
 	return f.In("function")
 }
 
-// CheckFunctionTools refuses tools of a type other than function. It is for targets
-// that speak the chat dialect and are to be held to it strictly; all others are
-// given every tool as it was sent.
+// CheckFunctionTools returns an error for a tool of a type other than function.
+// It is for targets of the chat dialect with strict compliance; other targets
+// receive every tool unchanged.
 func CheckFunctionTools(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	v, ok := d.Find("tools")
 	if op != api.Chat || !ok || v.Kind() != jsonedit.Array {

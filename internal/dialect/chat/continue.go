@@ -9,14 +9,14 @@ import (
 
 var _ dialect.StreamContinuer = Dialect{}
 
-// deltaPath is where a chunk adds text.
+// deltaPath is the path of the text in a chunk.
 var deltaPath = mustPath("choices[0].delta.content")
 
 // Delta implements dialect.StreamContinuer.
 func (Dialect) Delta(data []byte) (text []byte, plain bool) {
 	v, err := jsonedit.ParseValue(data)
 	if err != nil {
-		return nil, true // the terminator, and what nobody can read
+		return nil, true // the terminator, or data that cannot be read
 	}
 	choices, ok := v.Get("choices")
 	if !ok {
@@ -33,7 +33,7 @@ func (Dialect) Delta(data []byte) (text []byte, plain bool) {
 		if !ok {
 			continue
 		}
-		if says(delta, "tool_calls") || says(delta, "function_call") {
+		if hasContent(delta, "tool_calls") || hasContent(delta, "function_call") {
 			return nil, false
 		}
 		if content, ok := delta.Get("content"); ok {
@@ -43,8 +43,8 @@ func (Dialect) Delta(data []byte) (text []byte, plain bool) {
 	return text, true
 }
 
-// says reports whether the member is there and holds something.
-func says(v jsonedit.Value, name string) bool {
+// hasContent reports whether the member exists and is not empty.
+func hasContent(v jsonedit.Value, name string) bool {
 	m, ok := v.Get(name)
 	return ok && !m.IsNull() && !bytes.Equal(m.Raw(), []byte("[]"))
 }
@@ -55,18 +55,18 @@ func (Dialect) WithDelta(data, text []byte) ([]byte, bool) {
 	return out, err == nil
 }
 
-// goOn asks a model to continue. It stands as the user's word, since most
-// models of this dialect start a new answer after an assistant's.
+// goOn asks a model to continue. It is sent as a user message, since most
+// models of this dialect start a new response after an assistant message.
 const goOn = "Your answer above was cut off. Continue it exactly where it stops, in the middle of a word if need be. Repeat nothing of it and say nothing else."
 
 // Continue implements dialect.StreamContinuer.
 func (Dialect) Continue(body *jsonedit.Doc, said string) []jsonedit.Edit {
 	messages, ok := body.Find("messages")
 	if !ok || said == "" {
-		return nil // there is no text yet: the request itself starts again
+		return nil // no text yet: repeat the request itself
 	}
 	raw := messages.Raw()
-	list := append([]byte(nil), raw[:len(raw)-1]...) // without its bracket
+	list := append([]byte(nil), raw[:len(raw)-1]...) // without the closing bracket
 	list = append(list, `,{"role":"assistant","content":`...)
 	list = jsonedit.AppendString(list, said)
 	list = append(list, `},{"role":"user","content":`...)

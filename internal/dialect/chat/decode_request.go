@@ -9,17 +9,17 @@ import (
 
 var _ dialect.ProviderCodec = Dialect{}
 
-// own is the name of the dialect in what only it knows.
-const own = string(api.DialectChat)
+// dialectName marks parameters and content that only this dialect has.
+const dialectName = string(api.DialectChat)
 
-// DecodeRequest reads a client's request. Results of tools that follow each
-// other become one message; functions and function_call become tools.
+// DecodeRequest reads a client's request. Consecutive tool results become one
+// message; functions and function_call become tools.
 func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, dialect.Invalid("body", dialect.CodeType, "must be JSON: %v", err)
 	}
-	d := requestDecoder{r: &llm.Request{Dialect: own}}
+	d := requestDecoder{r: &llm.Request{Dialect: dialectName}}
 	for key, value := range d.fields("body", v) {
 		d.member(key.String(), value)
 	}
@@ -35,20 +35,20 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 type requestDecoder struct {
 	reader
 	r          *llm.Request
-	list       jsonedit.Value // messages, read when all else is known
+	list       jsonedit.Value // messages, read after everything else
 	legacy     bool           // functions or function_call were sent
 	completion bool           // the limit was sent as max_completion_tokens
 
-	// calls are those of all assistants so far, by id, and functionsCalled the
-	// last of each name: results refer to them.
+	// calls are the tool calls so far, by id, and functionsCalled the last call
+	// of each name. Tool results refer to them.
 	calls, functionsCalled map[string]llm.ToolCall
 
-	results bool // the last message holds results of tools
+	results bool // the last message holds tool results
 }
 
 func (d *requestDecoder) member(name string, v jsonedit.Value) {
 	if v.IsNull() {
-		return // official clients send null for what was not set
+		return // official clients send null for parameters that are not set
 	}
 	if d.sampling(name, v) {
 		return
@@ -86,30 +86,30 @@ func (d *requestDecoder) member(name string, v jsonedit.Value) {
 	}
 }
 
-// sampling reads a parameter that tunes the answer; it is false for others.
+// sampling reads a sampling parameter; it returns false for other parameters.
 func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 	r := d.r
 	switch name {
 	case "max_tokens":
 		if !d.completion {
-			r.MaxTokens = ptr(d.whole(name, v))
+			r.MaxTokens = ptr(d.integer(name, v))
 		}
 	case "max_completion_tokens":
-		r.MaxTokens, d.completion = ptr(d.whole(name, v)), true
+		r.MaxTokens, d.completion = ptr(d.integer(name, v)), true
 	case "temperature":
 		r.Temperature = ptr(d.number(name, v))
 	case "top_p":
 		r.TopP = ptr(d.number(name, v))
 	case "top_k":
-		r.TopK = ptr(d.whole(name, v))
+		r.TopK = ptr(d.integer(name, v))
 	case "frequency_penalty":
 		r.FrequencyPenalty = ptr(d.number(name, v))
 	case "presence_penalty":
 		r.PresencePenalty = ptr(d.number(name, v))
 	case "seed":
-		r.Seed = ptr(d.whole(name, v))
+		r.Seed = ptr(d.integer(name, v))
 	case "n":
-		r.N = ptr(d.whole(name, v))
+		r.N = ptr(d.integer(name, v))
 	case "stop":
 		r.Stop = d.texts(name, v)
 	case "logit_bias":
@@ -117,14 +117,14 @@ func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 	case "logprobs":
 		r.Logprobs = ptr(d.flag(name, v))
 	case "top_logprobs":
-		r.TopLogprobs = ptr(d.whole(name, v))
+		r.TopLogprobs = ptr(d.integer(name, v))
 	default:
 		return false
 	}
 	return true
 }
 
-// bookkeeping reads the other parameters that many dialects have.
+// bookkeeping reads the remaining parameters that many dialects have.
 func (d *requestDecoder) bookkeeping(name string, v jsonedit.Value) bool {
 	r := d.r
 	switch name {
@@ -152,7 +152,8 @@ func (d *requestDecoder) bookkeeping(name string, v jsonedit.Value) bool {
 
 func ptr[T any](v T) *T { return &v }
 
-// fieldNames are what clients call the fields of a request. The maps are shared.
+// fieldNames returns the names of request fields in this dialect. The maps are
+// shared.
 func fieldNames(legacy, completion bool) map[llm.Field]string {
 	switch {
 	case legacy && completion:
@@ -185,5 +186,5 @@ var (
 // legacy reports whether the client sent functions rather than tools, and so
 // expects a function_call.
 func legacy(r *llm.Request) bool {
-	return r != nil && r.Dialect == own && r.Names[llm.FieldTools] == "functions"
+	return r != nil && r.Dialect == dialectName && r.Names[llm.FieldTools] == "functions"
 }

@@ -8,7 +8,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// rawMessage is one message unchanged; members that are null are left out.
+// rawMessage holds the undecoded members of a message; members that are null
+// are left out.
 type rawMessage struct {
 	path, role, name, callID string
 
@@ -88,7 +89,7 @@ func (d *requestDecoder) plain(role llm.Role, m *rawMessage) {
 	d.add(llm.Message{Role: role, Name: m.name, Parts: parts, Extra: m.extra, At: m.path}, false)
 }
 
-// markLast applies a mark of the message to its last part.
+// markLast applies the message's cache mark to its last part.
 func (d *requestDecoder) markLast(parts []llm.Part, m *rawMessage) {
 	if m.cache.IsNull() || len(parts) == 0 {
 		return
@@ -99,7 +100,8 @@ func (d *requestDecoder) markLast(parts []llm.Part, m *rawMessage) {
 	}
 }
 
-// assistant reads what a model said. Blocks win over content: they say more.
+// assistant reads an assistant message. content_blocks win over content, since
+// they hold more.
 func (d *requestDecoder) assistant(m *rawMessage) {
 	var parts []llm.Part
 	if m.blocks.Kind() == jsonedit.Array {
@@ -131,7 +133,7 @@ func (d *requestDecoder) assistant(m *rawMessage) {
 	d.add(llm.Message{Role: llm.Assistant, Name: m.name, Parts: parts, Extra: m.extra, At: m.path}, false)
 }
 
-// remember keeps a call for its result.
+// remember stores a call, which its result refers to.
 func (d *requestDecoder) remember(call llm.ToolCall) {
 	if d.calls == nil {
 		d.calls, d.functionsCalled = map[string]llm.ToolCall{}, map[string]llm.ToolCall{}
@@ -157,13 +159,13 @@ func (d *requestDecoder) call(path string, v jsonedit.Value) llm.ToolCall {
 	for key, m := range d.fields(path, v) {
 		switch name := key.String(); name {
 		case "id":
-			call.ID = d.given(path+".id", m)
+			call.ID = d.nonEmptyText(path+".id", m)
 		case "function":
-			d.called(&call, path+".function", m)
+			d.callTarget(&call, path+".function", m)
 		case "custom":
 			if !m.IsNull() {
 				call.Custom = true
-				d.called(&call, path+".custom", m)
+				d.callTarget(&call, path+".custom", m)
 			}
 		case "extra_content":
 			call.Signature = googleSignature(m)
@@ -180,8 +182,8 @@ func (d *requestDecoder) call(path string, v jsonedit.Value) llm.ToolCall {
 	return call
 }
 
-// called reads the function or the custom tool of a call.
-func (d *requestDecoder) called(call *llm.ToolCall, path string, v jsonedit.Value) {
+// callTarget reads the function or the custom tool of a call.
+func (d *requestDecoder) callTarget(call *llm.ToolCall, path string, v jsonedit.Value) {
 	for key, m := range d.fields(path, v) {
 		switch key.String() {
 		case "name":
@@ -196,7 +198,7 @@ func (d *requestDecoder) called(call *llm.ToolCall, path string, v jsonedit.Valu
 	}
 }
 
-// argumentsOf returns arguments as text; some senders write the object itself.
+// argumentsOf returns arguments as text; some clients send the object itself.
 func argumentsOf(v jsonedit.Value) string {
 	if text, ok := v.Text(); ok {
 		return text
@@ -207,8 +209,9 @@ func argumentsOf(v jsonedit.Value) string {
 	return string(v.Raw())
 }
 
-// googleSignature reads what Google's endpoint for clients of this dialect puts
-// on calls. https://ai.google.dev/gemini-api/docs/thought-signatures
+// googleSignature reads the signature that Google's endpoint for this dialect
+// adds to calls.
+// https://ai.google.dev/gemini-api/docs/thought-signatures
 func googleSignature(v jsonedit.Value) llm.Signature {
 	google, _ := v.Get("google")
 	sign, _ := google.Get("thought_signature")
@@ -216,14 +219,14 @@ func googleSignature(v jsonedit.Value) llm.Signature {
 	return dialect.ReadSignature(llm.Google, text)
 }
 
-// legacyCall reads a function_call, which has no id of its own.
+// legacyCall reads a function_call, which has no id.
 func (d *requestDecoder) legacyCall(path string, v jsonedit.Value) llm.ToolCall {
 	call := llm.ToolCall{ID: "call_function_" + strconv.Itoa(len(d.calls)), At: path}
-	d.called(&call, path, v)
+	d.callTarget(&call, path, v)
 	return call
 }
 
-// result reads what a tool gave. It goes with the results before it.
+// result reads a tool result and appends it to the preceding results.
 func (d *requestDecoder) result(m *rawMessage) {
 	result := llm.ToolResult{ID: m.callID, Name: m.name, At: m.path, Extra: m.extra}
 	if call := d.callOf(m); call != nil {
@@ -245,8 +248,8 @@ func (d *requestDecoder) result(m *rawMessage) {
 	d.add(llm.Message{Role: llm.User, Parts: []llm.Part{result}, At: m.path}, true)
 }
 
-// callOf returns the call that m answers: the one with its id, and for a
-// function, which has none, the last of its name.
+// callOf returns the call that m is the result of: the call with its id, or for
+// a function, which has none, the last call of that name.
 func (d *requestDecoder) callOf(m *rawMessage) *llm.ToolCall {
 	call, ok := d.calls[m.callID]
 	if m.role == "function" {

@@ -26,7 +26,7 @@ func (d *reader) content(path string, v jsonedit.Value) []llm.Part {
 	return parts
 }
 
-// part reads one part of content, or of the blocks that say more.
+// part reads one part of content or of content_blocks.
 func (d *reader) part(path string, v jsonedit.Value) llm.Part {
 	if text, ok := v.Text(); ok {
 		return llm.Text{Text: text}
@@ -61,18 +61,18 @@ func (d *reader) part(path string, v jsonedit.Value) llm.Part {
 	}
 }
 
-// native keeps what no other dialect has. Blocks of the messages dialect go to
-// targets that speak it.
+// native returns a part that only one dialect has. Blocks of the messages
+// dialect are sent to targets of that dialect.
 func native(path, word string, v jsonedit.Value) llm.Native {
-	whose := own
+	whose := dialectName
 	if messagesBlock(word) {
 		whose = "messages"
 	}
 	return llm.Native{Dialect: whose, Type: word, Raw: v.Raw(), At: path}
 }
 
-// messagesBlock reports whether word is a type of block of the messages dialect
-// that clients of this one may send.
+// messagesBlock reports whether word is a block type of the messages dialect
+// that clients of this dialect may send.
 func messagesBlock(word string) bool {
 	switch word {
 	case "server_tool_use", "document", "search_result", "image", "tool_use", "tool_result",
@@ -101,13 +101,13 @@ func (d *reader) words(path string, v jsonedit.Value) llm.Text {
 	return text
 }
 
-// messagesCitation reads a citation as the messages dialect has it.
+// messagesCitation reads a citation in the format of the messages dialect.
 func messagesCitation(v jsonedit.Value) llm.Citation {
 	word := func(name string) string { m, _ := v.Get(name); text, _ := m.Text(); return text }
 	return llm.Citation{URL: word("url"), Title: word("title"), Text: word("cited_text"), Raw: v.Raw(), Dialect: "messages"}
 }
 
-// thinkingBlock reads thinking, whose text Mistral puts into parts.
+// thinkingBlock reads thinking. Mistral wraps its text in parts.
 // https://docs.mistral.ai/capabilities/reasoning
 func (d *reader) thinkingBlock(path string, v jsonedit.Value) llm.Thinking {
 	inner, _ := v.Get("thinking")
@@ -118,7 +118,7 @@ func (d *reader) thinkingBlock(path string, v jsonedit.Value) llm.Thinking {
 	}
 }
 
-// textOf joins the text of a string or of parts that have some.
+// textOf joins the text of a string or of the parts that have text.
 func textOf(v jsonedit.Value) string {
 	if text, ok := v.Text(); ok {
 		return text
@@ -134,8 +134,8 @@ func textOf(v jsonedit.Value) string {
 	return all.String()
 }
 
-// byURL reads media that are at an address, or in it. The address is a string
-// or has an object around it.
+// byURL reads media given by a URL or a data: URL. The URL is a string or is
+// wrapped in an object.
 func (d *reader) byURL(path, word string, kind llm.MediaKind, v jsonedit.Value) llm.Media {
 	m := llm.Media{Kind: kind, At: path}
 	inner, _ := v.Get(word)
@@ -163,11 +163,11 @@ func (d *reader) byURL(path, word string, kind llm.MediaKind, v jsonedit.Value) 
 	if c, ok := v.Get("cache_control"); ok {
 		m.Cache = d.cache(path+".cache_control", c)
 	}
-	d.place(path+"."+word+".url", &m, d.given(path+"."+word+".url", url))
+	d.place(path+"."+word+".url", &m, d.nonEmptyText(path+"."+word+".url", url))
 	return m
 }
 
-// place puts an address, or the data in it, into m.
+// place sets the URL of m, or its data if the URL is a data: URL.
 func (d *reader) place(path string, m *llm.Media, url string) {
 	if len(url) >= 5 && strings.EqualFold(url[:5], "data:") {
 		mime, data, ok := dialect.ParseDataURL(url)
@@ -199,7 +199,7 @@ func (d *reader) place(path string, m *llm.Media, url string) {
 	}
 }
 
-// audio reads input_audio, which Mistral has as a string.
+// audio reads input_audio, which is a string at Mistral.
 func (d *reader) audio(path string, v jsonedit.Value) llm.Media {
 	m := llm.Media{Kind: llm.Audio, At: path}
 	path += ".input_audio"
@@ -209,7 +209,7 @@ func (d *reader) audio(path string, v jsonedit.Value) llm.Media {
 		data, _ = v.Get("data")
 		format, _ = v.Get("format")
 	}
-	m.Data = d.given(path+".data", data)
+	m.Data = d.nonEmptyText(path+".data", data)
 	if mime, inner, ok := dialect.ParseDataURL(m.Data); ok {
 		m.Type, m.Data = mime, inner
 	}
@@ -234,7 +234,8 @@ func audioType(format string) string {
 	return "audio/" + format
 }
 
-// audioFormat undoes audioType, and knows the other names that types have.
+// audioFormat returns the format for a MIME type. It is the inverse of
+// audioType and accepts aliases.
 func audioFormat(mime string) string {
 	switch mime {
 	case "audio/mpeg", "audio/mpga":
@@ -249,7 +250,7 @@ func audioFormat(mime string) string {
 	return strings.TrimPrefix(mime, "audio/")
 }
 
-// file reads a file, whose data is a data: URL or base64 alone.
+// file reads a file, whose data is a data: URL or plain base64.
 func (d *reader) file(path string, v, cache jsonedit.Value) llm.Media {
 	m := llm.Media{Kind: llm.Document, At: path, Cache: d.cache(path+".cache_control", cache)}
 	path += ".file"

@@ -6,7 +6,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// maxToolName is the longest name of a tool that any vendor takes.
+// maxToolName is the longest tool name that any vendor accepts.
 const maxToolName = 128
 
 func (d *requestDecoder) tools(v jsonedit.Value) {
@@ -24,7 +24,7 @@ func (d *requestDecoder) functions(v jsonedit.Value) {
 	}
 }
 
-// tool reads a function, a custom tool, or one that only the dialect knows.
+// tool reads a function, a custom tool, or a tool that only this dialect has.
 func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
 	tool := llm.Tool{At: path}
 	d.object(path, v)
@@ -40,14 +40,14 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
 		c, _ := v.Get("custom")
 		d.custom(&tool, path+".custom", c)
 	default:
-		tool.Native = &llm.Native{Dialect: own, Type: word, Raw: v.Raw(), At: path}
+		tool.Native = &llm.Native{Dialect: dialectName, Type: word, Raw: v.Raw(), At: path}
 		tool.Server = serverTool(word)
 	}
 	return tool
 }
 
-// serverTool returns what a type of tool means in neutral words, for those that
-// clients of the dialect send for other vendors' models.
+// serverTool returns the neutral name for a type of tool of other vendors that
+// clients of this dialect may send.
 func serverTool(word string) llm.ServerTool {
 	switch word {
 	case "web_search", "google_search", "googleSearch", "web_search_preview":
@@ -106,14 +106,14 @@ func (d *requestDecoder) custom(tool *llm.Tool, path string, v jsonedit.Value) {
 }
 
 func (d *requestDecoder) toolName(path string, v jsonedit.Value) string {
-	name := d.given(path, v)
+	name := d.nonEmptyText(path, v)
 	if len(name) > maxToolName {
 		d.refuse(dialect.Invalid(path, dialect.CodeValue, "has %d characters; the longest that any provider takes is %d", len(name), maxToolName))
 	}
 	return name
 }
 
-// schema refuses what is no schema of arguments.
+// schema reads the schema of arguments and rejects other values.
 func (d *requestDecoder) schema(path string, v jsonedit.Value) {
 	for key, m := range d.fields(path, v) {
 		switch name := key.String(); name {
@@ -170,11 +170,11 @@ func (d *requestDecoder) chosen(word string, v jsonedit.Value) {
 	name, _ := inner.Get("name")
 	d.r.ToolChoice = llm.ToolChoice{
 		Mode: llm.ChoiceTool, Custom: word == "custom",
-		Names: []string{d.given("tool_choice."+word+".name", name)},
+		Names: []string{d.nonEmptyText("tool_choice."+word+".name", name)},
 	}
 }
 
-// allowed reads the choice that narrows the tools.
+// allowed reads the tool choice that restricts the tools.
 // https://platform.openai.com/docs/guides/function-calling#allowed-tools
 func (d *requestDecoder) allowed(v jsonedit.Value) {
 	const path = "tool_choice.allowed_tools"
@@ -186,7 +186,7 @@ func (d *requestDecoder) allowed(v jsonedit.Value) {
 		for _, word := range [...]string{"function", "custom"} {
 			if tool, ok := e.Get(word); ok {
 				name, _ := tool.Get("name")
-				c.Names = append(c.Names, d.given(at+"."+word+".name", name))
+				c.Names = append(c.Names, d.nonEmptyText(at+"."+word+".name", name))
 			}
 		}
 	}
@@ -200,11 +200,11 @@ func (d *requestDecoder) functionCall(v jsonedit.Value) {
 		return
 	}
 	name, _ := v.Get("name")
-	d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.given("function_call.name", name)}}
+	d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.nonEmptyText("function_call.name", name)}}
 }
 
-// format reads response_format. Some callers put the schema where its wrapper
-// belongs.
+// format reads response_format. Some clients send the schema without its
+// wrapper.
 func (d *requestDecoder) format(v jsonedit.Value) {
 	const path = "response_format"
 	d.object(path, v)
@@ -263,7 +263,7 @@ func (d *requestDecoder) thinking(v jsonedit.Value) {
 				r.Mode = llm.ThinkingAdaptive
 			}
 		case name == "budget_tokens":
-			r.Budget = ptr(d.whole("thinking.budget_tokens", m))
+			r.Budget = ptr(d.integer("thinking.budget_tokens", m))
 		case name == "display":
 			r.Summary = d.text("thinking.display", m)
 		default:

@@ -32,6 +32,6 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	if fault != nil {
 		return nil, errors.New(fault.Message)
 	}
-	out.Dialect = own
+	out.Dialect = dialectName
 	return out, nil
 }

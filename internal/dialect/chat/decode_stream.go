@@ -9,9 +9,9 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewDecoder returns a decoder for one streamed answer. Many providers leave out
-// the terminator: the answer is whole as well when every choice has ended and
-// then the bytes.
+// NewDecoder returns a decoder for one streamed response. Many providers leave
+// out the terminator: the response is also complete if every choice has a
+// finish reason and the bytes end.
 func (Dialect) NewDecoder(r *llm.Request, _ dialect.RequestTarget) dialect.StreamDecoder {
 	return newDecoder(r)
 }
@@ -22,19 +22,19 @@ func newDecoder(r *llm.Request) *streamDecoder {
 	return d
 }
 
-// streamDecoder reads chunks. It takes what the many providers of the dialect really
-// send: fields that are missing, empty, null or of another name.
+// streamDecoder reads chunks. It is lenient, since providers of this dialect
+// leave fields out, send them empty or null, or name them differently.
 type streamDecoder struct {
 	asked *llm.Request
 
 	start     llm.Event
-	keepExtra bool // until the first chunk with content was seen
+	keepExtra bool // until the first chunk with content
 	started   bool
 	ended     bool
 	counts    counts
-	usage     llm.Usage // as last told
+	usage     llm.Usage // as last received
 	choices   []*choice
-	sources   []llm.Citation // of the complete response, as Perplexity has them
+	sources   []llm.Citation // of the complete response, as Perplexity sends them
 
 	found []chunkChoice // of the chunk being read
 	few   [2]chunkChoice
@@ -78,7 +78,7 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	return dst
 }
 
-// terminate ends the answer: the provider said that it is whole.
+// terminate ends the response, which the provider has declared complete.
 func (d *streamDecoder) terminate(dst []llm.Event) []llm.Event {
 	if d.ended {
 		return dst
@@ -108,14 +108,14 @@ func (d *streamDecoder) begin(dst []llm.Event) []llm.Event {
 	return append(dst, d.start)
 }
 
-// chunkChoice is a choice of one chunk, unchanged.
+// chunkChoice holds the undecoded members of a choice in one chunk.
 type chunkChoice struct {
 	index                          int64
 	delta, logprobs, reason, usage []byte
 	extra                          []llm.Member
 }
 
-// read takes one JSON object: a chunk, or a complete response.
+// read reads one JSON object: a chunk, or a complete response.
 func (d *streamDecoder) read(dst []llm.Event, b []byte) []llm.Event {
 	c := jsonedit.NewCursor(b)
 	if !c.Enter('{') {
@@ -129,7 +129,7 @@ func (d *streamDecoder) read(dst []llm.Event, b []byte) []llm.Event {
 		return d.fail(dst)
 	}
 	if len(d.found) == 0 && d.start.ID == "" && !d.started {
-		return dst // of Azure, about the prompt, before the answer has an id
+		return dst // Azure reports on the prompt before the response has an id
 	}
 	dst = d.begin(dst)
 	for i := range d.found {
@@ -187,7 +187,8 @@ func (d *streamDecoder) member(c *jsonedit.Cursor, name []byte) {
 	}
 }
 
-// seconds undoes what some providers mistake for seconds.
+// seconds converts timestamps that some providers send in milliseconds or
+// smaller units.
 func seconds(n int64) int64 {
 	if n > 1e11 {
 		return n / 1000
@@ -208,7 +209,8 @@ func (d *streamDecoder) inner(c *jsonedit.Cursor, name []byte) {
 	}
 }
 
-// head takes a string of the head until the start was told.
+// head reads a string member of the response head. Values after the start event
+// are ignored.
 func (d *streamDecoder) head(into *string, c *jsonedit.Cursor) {
 	raw := c.Raw()
 	if !d.started && *into == "" {
@@ -216,7 +218,7 @@ func (d *streamDecoder) head(into *string, c *jsonedit.Cursor) {
 	}
 }
 
-// other keeps what only the dialect knows.
+// other keeps a member that only this dialect has.
 func (d *streamDecoder) other(c *jsonedit.Cursor, name string) {
 	raw := c.Raw()
 	if d.keepExtra && jsonedit.KindOf(raw) != jsonedit.Null && valid(raw) {
@@ -281,7 +283,7 @@ func (f *chunkChoice) member(c *jsonedit.Cursor, name []byte) {
 	}
 }
 
-// choice takes what a chunk adds to a choice.
+// choice decodes what a chunk adds to a choice.
 func (d *streamDecoder) choice(dst []llm.Event, f *chunkChoice) []llm.Event {
 	i := int(f.index)
 	for len(d.choices) <= i {
@@ -292,7 +294,7 @@ func (d *streamDecoder) choice(dst []llm.Event, f *chunkChoice) []llm.Event {
 	}
 	c := d.choices[i]
 	d.readUsage(f.usage)
-	if c.told {
+	if c.finished {
 		return dst
 	}
 	dst = c.delta(dst, i, f)

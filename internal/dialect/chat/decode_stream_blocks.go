@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// blockType returns the type of an element, which some senders leave out of
+// blockType returns the type of an element, which some providers leave out of
 // deltas.
 func blockType(v jsonedit.Value) string {
 	typ, _ := v.Get("type")
@@ -26,8 +26,8 @@ func blockType(v jsonedit.Value) string {
 	return ""
 }
 
-// hasContentBlocks reports whether content_blocks hold text, and thinking: then the
-// plainer fields beside them say the same.
+// hasContentBlocks reports whether content_blocks hold text and thinking. If
+// so, the plain fields repeat it.
 func hasContentBlocks(raw []byte) (texts, thoughts bool) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
@@ -47,8 +47,8 @@ func hasContentBlocks(raw []byte) (texts, thoughts bool) {
 	return texts, thoughts
 }
 
-// readBlocks takes content_blocks: whole parts in a message, and in a stream
-// what is added to the part of an index.
+// readBlocks reads content_blocks: complete parts in a message, and in a stream
+// the deltas to the part of an index.
 func (c *choice) readBlocks(dst []llm.Event, i int, raw []byte) []llm.Event {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
@@ -66,11 +66,11 @@ func (c *choice) readBlocks(dst []llm.Event, i int, raw []byte) []llm.Event {
 	return dst
 }
 
-// block takes a whole element.
+// block reads a complete element.
 func (c *choice) block(dst []llm.Event, i int, v jsonedit.Value) []llm.Event {
 	typ, _ := v.Get("type")
 	word, _ := typ.Text()
-	if word == "tool_use" { // stands among the calls as well
+	if word == "tool_use" { // is among the calls as well
 		return dst
 	}
 	var r reader
@@ -92,10 +92,10 @@ func (c *choice) block(dst []llm.Event, i int, v jsonedit.Value) []llm.Event {
 		}
 		return c.sign(dst, i, p.Signature)
 	}
-	return c.whole(dst, i, v)
+	return c.completePart(dst, i, v)
 }
 
-// openBlock begins the part of an element, whatever is open.
+// openBlock begins the part of an element, even while another part is open.
 func (c *choice) openBlock(dst []llm.Event, i int, kind partKind, p llm.Part) []llm.Event {
 	dst = c.endTextPart(dst, i)
 	c.kind, c.thought = kind, llm.Thinking{}
@@ -106,8 +106,8 @@ func (c *choice) openBlock(dst []llm.Event, i int, kind partKind, p llm.Part) []
 	return dst
 }
 
-// blockDelta takes what is added to the element of that index. One that another
-// part has come after begins again.
+// blockDelta reads a delta to the element with that index. If another part has
+// come since, it begins a new part.
 func (c *choice) blockDelta(dst []llm.Event, i int, index int64, v jsonedit.Value) []llm.Event {
 	if c.open != noPart && c.numbered && c.index == index {
 		return c.growBlock(dst, i, v)
@@ -118,7 +118,7 @@ func (c *choice) blockDelta(dst []llm.Event, i int, index int64, v jsonedit.Valu
 	case "thinking":
 		dst = c.openBlock(dst, i, thinkingPart, llm.Thinking{})
 	default:
-		return c.whole(dst, i, v)
+		return c.completePart(dst, i, v)
 	}
 	c.numbered, c.index = true, index
 	return c.growBlock(dst, i, v)
@@ -152,7 +152,7 @@ func (c *choice) growBlock(dst []llm.Event, i int, v jsonedit.Value) []llm.Event
 
 func (c *choice) blockSign(dst []llm.Event, i int, own llm.Vendor, v jsonedit.Value) []llm.Event {
 	text, _ := v.Text()
-	if c.thought.Signature.Vendor != "" { // further pieces are not marked again
+	if c.thought.Signature.Vendor != "" { // later deltas are not marked again
 		return c.sign(dst, i, llm.Signature{Vendor: c.thought.Signature.Vendor, Value: text})
 	}
 	s := dialect.ReadSignature(own, text)

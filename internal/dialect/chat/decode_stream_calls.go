@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// openCall is a call of a tool that is read.
+// openCall is the state of a tool call while it is read.
 type openCall struct {
 	index  int64
 	id     string
@@ -20,15 +20,16 @@ type openCall struct {
 
 	part  int // noPart until the name is known
 	ended bool
-	// free is a call of the function instead of a custom tool, whose
-	// arguments are gathered until they can be read.
+	// free is true if the call is of a function that replaces a custom tool.
+	// Its arguments are collected until they can be unwrapped.
 	free     bool
 	gathered []byte
 	early    string // arguments that came before the name
 	text     balance
 }
 
-// balance tells when a JSON object or array has come to its end.
+// balance finds the end of a JSON object or array in text that arrives in
+// pieces.
 type balance struct {
 	depth           int
 	quoted, escaped bool
@@ -55,19 +56,19 @@ func (b *balance) add(s string) {
 	}
 }
 
-// whole reports whether nothing can follow.
-func (b *balance) whole() bool { return b.ended }
+// complete reports whether the object or array has ended.
+func (b *balance) complete() bool { return b.ended }
 
-// wireCall is a piece of a call unchanged.
+// wireCall is a piece of a call as received.
 type wireCall struct {
-	index     int64 // below zero when it has none
+	index     int64 // negative if the piece has none
 	id, name  string
 	arguments string
 	custom    bool
 	sign      llm.Signature
 }
 
-// readCalls takes pieces of calls.
+// readCalls reads pieces of calls.
 func (c *choice) readCalls(dst []llm.Event, i int, raw []byte) []llm.Event {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
@@ -124,8 +125,8 @@ func (w *wireCall) called(v jsonedit.Value) {
 	}
 }
 
-// callFor returns the call that a piece is of. Providers leave out the index, or
-// give it to several calls that differ by id.
+// callFor returns the call that a piece belongs to. Some providers leave out
+// the index, or use one index for several calls with different ids.
 func (c *choice) callFor(dst []llm.Event, i int, w *wireCall) (*openCall, []llm.Event) {
 	for n := len(c.calls) - 1; n >= 0; n-- {
 		call := c.calls[n]
@@ -144,7 +145,7 @@ func (c *choice) callFor(dst []llm.Event, i int, w *wireCall) (*openCall, []llm.
 		return nil, dst
 	}
 	for _, call := range c.calls {
-		if call.text.whole() {
+		if call.text.complete() {
 			dst = c.endCall(dst, i, call)
 		}
 	}
@@ -156,7 +157,7 @@ func (c *choice) callFor(dst []llm.Event, i int, w *wireCall) (*openCall, []llm.
 	return call, dst
 }
 
-// maxCalls bounds the calls of one choice.
+// maxCalls is the limit of calls in one choice.
 const maxCalls = 1024
 
 func (c *choice) growCall(dst []llm.Event, i int, call *openCall, w *wireCall) []llm.Event {
@@ -185,7 +186,7 @@ func (c *choice) growCall(dst []llm.Event, i int, call *openCall, w *wireCall) [
 	return dst
 }
 
-// openCall begins the part of a call whose name is known.
+// openCall begins the part of a call, once its name is known.
 func (c *choice) openCall(dst []llm.Event, i int, call *openCall) []llm.Event {
 	dst = c.endTextPart(dst, i)
 	if call.id == "" {
@@ -210,8 +211,8 @@ func (c *choice) appendArguments(dst []llm.Event, i int, call *openCall, piece s
 	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: call.part, Text: piece})
 }
 
-// standsForText reports whether a function was offered instead of a custom
-// tool.
+// standsForText reports whether the function replaces a custom tool of the
+// request.
 func (d *streamDecoder) standsForText(name string) bool {
 	if d.asked == nil {
 		return false
@@ -219,8 +220,9 @@ func (d *streamDecoder) standsForText(name string) bool {
 	return slices.ContainsFunc(d.asked.Tools, func(t llm.Tool) bool { return t.Custom && t.Name == name })
 }
 
-// callID makes an id for a call that has none. It depends on the answer and the
-// length of the conversation, so that no two calls of a conversation share one.
+// callID returns an id for a call without one. It depends on the response's id,
+// the number of messages and the call's position, so that no two calls of a
+// conversation share an id.
 func (c *choice) callID(name string) string {
 	h := fnv.New64a()
 	turns := 0
@@ -245,7 +247,7 @@ func (c *choice) endCall(dst []llm.Event, i int, call *openCall) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: call.part})
 }
 
-// legacyCall takes a piece of a function_call, of which an answer has one.
+// legacyCall reads a piece of a function_call. A response has at most one.
 func (c *choice) legacyCall(dst []llm.Event, i int, raw []byte) []llm.Event {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil || v.Kind() != jsonedit.Object {

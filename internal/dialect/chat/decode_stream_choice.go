@@ -8,64 +8,64 @@ import (
 	"modelgate/internal/llm"
 )
 
-// choice is what was read of one choice. The dialect has flat deltas; parts
-// begin and end where their kind changes.
+// choice is the state of one choice. The dialect has flat deltas; a part ends
+// and the next begins when the kind of delta changes.
 type choice struct {
 	d    *streamDecoder
-	next int // number of the part that begins next
+	next int // number of the next part
 
-	// open is the part of text, thinking or a refusal that grows, and kind what
-	// it is.
+	// open is the open part of text, thinking or a refusal, and kind its kind.
 	open    int
 	kind    partKind
-	thought llm.Thinking // the open one, except for its text
+	thought llm.Thinking // the open one, without its text
 
-	// numbered says that the open part is the element index of content_blocks.
+	// numbered is true if the open part is element index of content_blocks.
 	numbered bool
 	index    int64
 
 	calls []*openCall
 	audio *spokenAudio
 
-	chars   int  // of text, for where citations apply
+	chars   int  // of text, the unit of citation offsets
 	partAt  int  // chars before the open text
-	cited   bool // a citation was told
-	decline bool // a refusal was told
+	cited   bool // has a citation event
+	decline bool // has a refusal
 
-	logprobs []llm.Logprob  // not told yet
-	cites    []llm.Citation // not told yet
+	logprobs []llm.Logprob  // not emitted yet
+	cites    []llm.Citation // not emitted yet
 
-	said    string
-	stop    string // stop sequence that came
-	extra   []llm.Member
-	stopped bool // a finish reason was read
-	told    bool // the finish was told
+	said     string
+	stop     string // the stop sequence that was hit
+	extra    []llm.Member
+	stopped  bool // a finish reason was read
+	finished bool // the finish event was emitted
 }
 
 const noPart = -1
 
-// spokenAudio gathers what the model says aloud.
+// spokenAudio collects the audio output of the model.
 type spokenAudio struct {
 	data       []byte
 	transcript []byte
 	extra      []llm.Member
 }
 
-// begin opens a part that comes in one piece or is kept track of elsewhere.
+// begin begins a part other than the open one: it comes in one piece, or the
+// caller tracks it.
 func (c *choice) begin(dst []llm.Event, i int, p llm.Part) ([]llm.Event, int) {
 	n := c.next
 	c.next++
 	return append(dst, llm.Event{Kind: llm.EventPartStart, Choice: i, Part: n, Opened: p}), n
 }
 
-// piece adds a part that is whole.
+// piece appends a complete part.
 func (c *choice) piece(dst []llm.Event, i int, p llm.Part) []llm.Event {
 	dst = c.endTextPart(dst, i)
 	dst, n := c.begin(dst, i, p)
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: n})
 }
 
-// endTextPart ends the part of words that is open.
+// endTextPart ends the open part of text, thinking or refusal.
 func (c *choice) endTextPart(dst []llm.Event, i int) []llm.Event {
 	if c.open == noPart {
 		return dst
@@ -78,7 +78,7 @@ func (c *choice) endTextPart(dst []llm.Event, i int) []llm.Event {
 	return dst
 }
 
-// ready makes sure that a part of kind is open.
+// ready opens a part of kind unless one is open.
 func (c *choice) ready(dst []llm.Event, i int, kind partKind) []llm.Event {
 	if c.open != noPart && c.kind == kind {
 		return dst
@@ -98,7 +98,7 @@ func (c *choice) ready(dst []llm.Event, i int, kind partKind) []llm.Event {
 	return dst
 }
 
-// grow adds words to the open part of kind, which begins where there is none.
+// grow appends text to the open part of kind. It begins one if there is none.
 func (c *choice) grow(dst []llm.Event, i int, kind partKind, text string) []llm.Event {
 	dst = c.ready(dst, i, kind)
 	e := llm.Event{Kind: llm.EventDelta, Choice: i, Part: c.open, Text: text}
@@ -120,8 +120,8 @@ func (c *choice) sign(dst []llm.Event, i int, s llm.Signature) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: c.open, Signature: s})
 }
 
-// readThought takes thinking in the fields that providers have for it. Details
-// say more than the text beside them.
+// readThought reads thinking from the fields that providers use for it.
+// reasoning_details win over plain text, since they hold more.
 func (c *choice) readThought(dst []llm.Event, i int, m *deltaFields) []llm.Event {
 	if len(m.details) > 2 {
 		if v, err := jsonedit.ParseValue(m.details); err == nil {
@@ -163,7 +163,8 @@ func (c *choice) detail(dst []llm.Event, i int, t detail) []llm.Event {
 	return c.sign(dst, i, t.sign())
 }
 
-// readContent takes words: a string, or parts as Mistral and others send them.
+// readContent reads content: a string, or parts as Mistral and others send
+// them.
 func (c *choice) readContent(dst []llm.Event, i int, raw []byte) []llm.Event {
 	if len(raw) > 2 && raw[0] == '[' {
 		if v, err := jsonedit.ParseValue(raw); err == nil {
@@ -179,7 +180,8 @@ func (c *choice) readContent(dst []llm.Event, i int, raw []byte) []llm.Event {
 	return dst
 }
 
-// contentPart takes a part of content. Deltas of a kind make one part.
+// contentPart reads a part of content. Consecutive deltas of a kind make one
+// part.
 func (c *choice) contentPart(dst []llm.Event, i int, v jsonedit.Value) []llm.Event {
 	typ, _ := v.Get("type")
 	switch word, _ := typ.Text(); word {
@@ -198,10 +200,10 @@ func (c *choice) contentPart(dst []llm.Event, i int, v jsonedit.Value) []llm.Eve
 			dst = c.thoughtPart(dst, i, e, textOf(e))
 		}
 		return dst
-	case "reference": // Mistral's citations are numbers of its own tools' results
+	case "reference": // Mistral's citations are numbers of results of its own tools
 		return dst
 	}
-	return c.whole(dst, i, v)
+	return c.completePart(dst, i, v)
 }
 
 func (c *choice) thoughtPart(dst []llm.Event, i int, v jsonedit.Value, text string) []llm.Event {
@@ -220,8 +222,9 @@ func (c *choice) thoughtPart(dst []llm.Event, i int, v jsonedit.Value, text stri
 	return c.sign(dst, i, dialect.ReadSignature(llm.Anthropic, sign))
 }
 
-// whole takes a part that comes in one piece. What can't be read is left out.
-func (c *choice) whole(dst []llm.Event, i int, v jsonedit.Value) []llm.Event {
+// completePart reads a part that comes in one piece. A part that cannot be read
+// is left out.
+func (c *choice) completePart(dst []llm.Event, i int, v jsonedit.Value) []llm.Event {
 	var r reader
 	p := r.part("", v)
 	switch part := p.(type) {
@@ -238,7 +241,7 @@ func (c *choice) whole(dst []llm.Event, i int, v jsonedit.Value) []llm.Event {
 	return c.piece(dst, i, p)
 }
 
-// maxExtra bounds what is kept of a choice that only the dialect knows.
+// maxExtra is the limit of members kept of a choice that only this dialect has.
 const maxExtra = 64
 
 func (c *choice) keep(m llm.Member) {
@@ -263,18 +266,18 @@ func (c *choice) keep(m llm.Member) {
 	c.extra = append(c.extra, llm.Member{Name: m.Name, Value: bytes.Clone(m.Value)})
 }
 
-// complete reports whether nothing can follow what was read: the arguments of
-// calls may come after the finish reason.
+// complete reports whether nothing can follow: the arguments of calls may come
+// after the finish reason.
 func (c *choice) complete() bool {
 	for _, call := range c.calls {
-		if !call.ended && !call.text.whole() {
+		if !call.ended && !call.text.complete() {
 			return false
 		}
 	}
 	return c.audio == nil
 }
 
-// close ends all that is open.
+// close ends all open parts.
 func (c *choice) close(dst []llm.Event, i int) []llm.Event {
 	dst = c.endTextPart(dst, i)
 	if c.audio != nil {
@@ -287,18 +290,18 @@ func (c *choice) close(dst []llm.Event, i int) []llm.Event {
 	return dst
 }
 
-// finish ends the choice, once.
+// finish ends the choice. Further calls do nothing.
 func (c *choice) finish(dst []llm.Event, i int) []llm.Event {
-	if c.told {
+	if c.finished {
 		return dst
 	}
 	dst = c.close(dst, i)
-	c.told = true
+	c.finished = true
 	return append(dst, llm.Event{Kind: llm.EventFinish, Choice: i, Stop: c.reason(), NativeFinishReason: c.said, StopText: c.stop, Extra: c.extra})
 }
 
-// reason is why the choice ended. Some say stop or nothing when tools were
-// called, and a refusal has a field of its own.
+// reason returns the finish reason of the choice. Some providers send stop or
+// nothing after tool calls, and a refusal has a field of its own.
 func (c *choice) reason() llm.StopReason {
 	stop := llm.StopEnd
 	if c.said != "" {
@@ -307,7 +310,7 @@ func (c *choice) reason() llm.StopReason {
 	switch {
 	case stop != llm.StopEnd:
 		return stop
-	case c.called():
+	case c.hasCalls():
 		return llm.StopTool
 	case c.said == "":
 		return ""
@@ -319,8 +322,8 @@ func (c *choice) reason() llm.StopReason {
 	return stop
 }
 
-// called reports whether a tool was called.
-func (c *choice) called() bool {
+// hasCalls reports whether a tool was called.
+func (c *choice) hasCalls() bool {
 	for _, call := range c.calls {
 		if call.part != noPart {
 			return true

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// deltaFields are those of a delta or a message, unchanged.
+// deltaFields holds the undecoded members of a delta or a message.
 type deltaFields struct {
 	content, blocks, details, thought, refusal, annotations []byte
 	calls, call, audio, images, google                      []byte
@@ -53,11 +53,12 @@ func readDelta(raw []byte) (f deltaFields) {
 	return f
 }
 
-// delta takes what a chunk adds, in the order in which models speak: thinking,
-// words, calls. Blocks say all but the last.
+// delta decodes what a chunk adds, in the order in which models generate:
+// thinking, text, calls. If content_blocks are present, only calls are read
+// outside of them.
 func (c *choice) delta(dst []llm.Event, i int, f *chunkChoice) []llm.Event {
 	m := readDelta(f.delta)
-	dst = c.readWords(dst, i, &m, f.logprobs)
+	dst = c.readText(dst, i, &m, f.logprobs)
 	if m.google != nil && c.kind == textPart && c.open != noPart {
 		if v, err := jsonedit.ParseValue(m.google); err == nil {
 			dst = c.sign(dst, i, googleSignature(v))
@@ -75,8 +76,9 @@ func (c *choice) delta(dst []llm.Event, i int, f *chunkChoice) []llm.Event {
 	return dst
 }
 
-// readWords takes what is thought and said, with what is told of it.
-func (c *choice) readWords(dst []llm.Event, i int, m *deltaFields, logprobs []byte) []llm.Event {
+// readText reads thinking and text, with their log probabilities, citations and
+// audio.
+func (c *choice) readText(dst []llm.Event, i int, m *deltaFields, logprobs []byte) []llm.Event {
 	c.readLogprobs(logprobs)
 	if len(m.annotations) > 2 {
 		c.readAnnotations(m.annotations)

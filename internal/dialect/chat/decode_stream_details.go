@@ -10,7 +10,7 @@ import (
 // detail is an element of reasoning_details.
 // https://openrouter.ai/docs/use-cases/reasoning-tokens#preserving-reasoning-blocks
 type detail struct {
-	kind      string // the last word of the type: text, summary, encrypted
+	kind      string // last segment of the type: text, summary, encrypted
 	text      string
 	signature string
 	id        string
@@ -31,8 +31,8 @@ func readDetail(v jsonedit.Value) detail {
 	return d
 }
 
-// formatVendor returns whose models understand a format. What older answers
-// have without one is Anthropic's.
+// formatVendor returns the vendor whose models accept a format. Older responses
+// without a format come from Anthropic's models.
 func formatVendor(format string) llm.Vendor {
 	switch {
 	case format == "", strings.HasPrefix(format, "anthropic"):
@@ -58,13 +58,13 @@ func vendorFormat(v llm.Vendor) string {
 	return string(v) + "-responses-v1"
 }
 
-// opens reports whether d begins a part of its own rather than adding to the
-// last one, which is thinking unless fresh.
+// opens reports whether d begins a new part. If not, it extends last, which is
+// thinking unless fresh.
 func (d *detail) opens(last *llm.Thinking) bool {
 	switch {
 	case last == nil || last.Redacted:
 		return true
-	case d.kind == "encrypted": // what was summed up, in the words of its model
+	case d.kind == "encrypted": // a summary by the vendor's model
 		return !last.Summary || last.Signature.Value != ""
 	}
 	return last.Summary != (d.kind == "summary") || last.Signature.Value != "" && d.text != ""
@@ -77,12 +77,12 @@ func (d *detail) sign() llm.Signature {
 	return llm.Signature{Vendor: d.vendor, Value: d.signature}
 }
 
-// part is d as a part of its own.
+// part returns d as a new part.
 func (d *detail) part() llm.Thinking {
 	return llm.Thinking{Text: d.text, Signature: d.sign(), ID: d.id, Summary: d.kind == "summary", Redacted: d.kind == "encrypted"}
 }
 
-// readDetails reads all that a message holds, pieces of a part joined.
+// readDetails returns all thinking of a message. Pieces of a part are joined.
 func readDetails(v jsonedit.Value) []llm.Part {
 	var parts []llm.Part
 	var last *llm.Thinking

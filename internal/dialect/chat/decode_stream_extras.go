@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// readImages takes images that the model made, as OpenRouter has them.
+// readImages reads generated images in OpenRouter's format.
 // https://openrouter.ai/docs/features/multimodal/image-generation
 func (c *choice) readImages(dst []llm.Event, i int, raw []byte) []llm.Event {
 	if len(raw) <= 2 {
@@ -21,13 +21,14 @@ func (c *choice) readImages(dst []llm.Event, i int, raw []byte) []llm.Event {
 	}
 	for e := range v.Elements() {
 		if _, ok := e.Get("image_url"); ok {
-			dst = c.whole(dst, i, e)
+			dst = c.completePart(dst, i, e)
 		}
 	}
 	return dst
 }
 
-// readLogprobs takes those of tokens, which are told with the words they are of.
+// readLogprobs reads log probabilities. They are emitted with the text of their
+// tokens.
 func (c *choice) readLogprobs(raw []byte) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return
@@ -53,7 +54,7 @@ func logprobsOf(list []wireLogprob) []llm.Logprob {
 	return out
 }
 
-// readAnnotations takes citations, which apply to places in the content.
+// readAnnotations reads citations, which refer to offsets in the content.
 func (c *choice) readAnnotations(raw []byte) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
@@ -69,13 +70,13 @@ func (c *choice) readAnnotations(raw []byte) {
 		c.cites = append(c.cites, llm.Citation{
 			URL: word("url"), Title: word("title"), Text: word("content"),
 			Start: place("start_index"), End: place("end_index"),
-			Raw: bytes.Clone(e.Raw()), Dialect: own,
+			Raw: bytes.Clone(e.Raw()), Dialect: dialectName,
 		})
 	}
 }
 
-// emitCitations tells the citations that begin before a place, with the text that
-// is open or one that begins.
+// emitCitations emits the citations that begin before an offset, with the open
+// text part or a new one.
 func (c *choice) emitCitations(dst []llm.Event, i, before int) []llm.Event {
 	later := c.cites[:0]
 	for _, cite := range c.cites {
@@ -97,8 +98,8 @@ func (c *choice) cite(dst []llm.Event, i int, cite *llm.Citation) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: i, Part: c.open, Citation: cite})
 }
 
-// source tells the sources of the complete response with the first text that has
-// none of its own.
+// source emits the sources of the complete response with the first text part
+// that has no citations.
 func (c *choice) source(dst []llm.Event, i int) []llm.Event {
 	if c.cited {
 		return dst
@@ -110,7 +111,7 @@ func (c *choice) source(dst []llm.Event, i int) []llm.Event {
 	return dst
 }
 
-// readAudio gathers sound, which comes in pieces of base64 of its own each.
+// readAudio collects audio. Each piece is base64 by itself.
 // https://platform.openai.com/docs/guides/audio
 func (c *choice) readAudio(raw []byte) {
 	v, err := jsonedit.ParseValue(raw)
@@ -119,7 +120,7 @@ func (c *choice) readAudio(raw []byte) {
 	}
 	if c.audio == nil {
 		if data, ok := v.Get("data"); ok && len(data.Raw()) <= 2 {
-			return // Snowflake sends an empty one with every answer
+			return // Snowflake sends an empty one with every response
 		}
 		c.audio = &spokenAudio{}
 	}
@@ -141,7 +142,7 @@ func (c *choice) readAudio(raw []byte) {
 	}
 }
 
-// sound is what the model said aloud, in the format that was asked for.
+// sound returns the audio output in the requested format.
 func (c *choice) sound() llm.Media {
 	m := llm.Media{Kind: llm.Audio, Data: base64.StdEncoding.EncodeToString(c.audio.data), Extra: c.audio.extra}
 	if len(c.audio.transcript) > 0 {
@@ -156,8 +157,9 @@ func (c *choice) sound() llm.Media {
 	return m
 }
 
-// readSources takes the sources that an answer names as a whole. Perplexity
-// repeats them with every chunk. https://docs.perplexity.ai/api-reference
+// readSources reads the list of sources of a response. Perplexity repeats it
+// with every chunk.
+// https://docs.perplexity.ai/api-reference
 func (d *streamDecoder) readSources(raw []byte, name string) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
@@ -185,7 +187,7 @@ func (d *streamDecoder) readSources(raw []byte, name string) {
 	}
 }
 
-// faultOf reads an error that stands inside an answer.
+// faultOf reads an error inside a response.
 func faultOf(raw []byte) *llm.ProviderError {
 	f := &llm.ProviderError{Message: failure(raw), Raw: bytes.Clone(raw)}
 	v, err := jsonedit.ParseValue(raw)
@@ -208,7 +210,7 @@ func faultOf(raw []byte) *llm.ProviderError {
 	return f
 }
 
-// unquoted returns the text of a string unchanged.
+// unquoted returns the value of a JSON string.
 func unquoted(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false

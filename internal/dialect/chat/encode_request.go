@@ -11,13 +11,13 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeRequest appends the body of a request. The limit of tokens is written as
-// max_tokens, which the provider table renames where a model wants that; usage
-// of streams is always asked for, since the gateway keeps books.
+// EncodeRequest appends the body of a request. The token limit is written as
+// max_tokens, which the provider table renames for models that require it.
+// Usage of streams is always requested, since the gateway records it.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	e := requestEncoder{
 		writer: writer{jsonedit.Append(dst)},
-		r:      r, to: to, profile: cmp.Or(to.Chat, &usualProfile), fates: dialect.NewParamChanges(r),
+		r:      r, to: to, profile: cmp.Or(to.Chat, &usualProfile), changes: dialect.NewParamChanges(r),
 	}
 	e.Open('{')
 	e.textMember("model", to.Model)
@@ -27,13 +27,13 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	e.format()
 	e.sampling()
 	e.thinking()
-	e.rest()
+	e.otherParams()
 	e.stream()
 	e.Close('}')
 	if e.err != nil {
 		return dst, nil, e.err
 	}
-	return e.Bytes(), e.fates.List(), nil
+	return e.Bytes(), e.changes.List(), nil
 }
 
 // requestEncoder writes one request.
@@ -42,7 +42,7 @@ type requestEncoder struct {
 	r       *llm.Request
 	to      dialect.RequestTarget
 	profile *dialect.ChatProfile
-	fates   *dialect.ParamChanges
+	changes *dialect.ParamChanges
 	err     *apierr.Error
 }
 
@@ -70,7 +70,7 @@ func (e *requestEncoder) optionalRaw(name string, v json.RawMessage) {
 	}
 }
 
-// maxVendorStops is how many stop sequences the vendor takes.
+// maxVendorStops is the number of stop sequences that the vendor accepts.
 const maxVendorStops = 4
 
 var scalars = dialect.Scalars{
@@ -94,21 +94,21 @@ func (e *requestEncoder) sampling() {
 		r.Temperature, r.TopP, r.FrequencyPenalty, r.PresencePenalty = nil, nil, nil, nil
 	}
 	if e.profile.NoTopK && r.TopK != nil {
-		e.fates.Drop(llm.FieldTopK)
+		e.changes.Drop(llm.FieldTopK)
 		r.TopK = nil
 	}
 	if e.profile.Vendor && len(r.Stop) > maxVendorStops {
-		e.fates.Adapt(llm.FieldStop, "the first four")
+		e.changes.Adapt(llm.FieldStop, "the first four")
 		r.Stop = r.Stop[:maxVendorStops]
 	}
 	scalars.Append(&e.Builder, &r)
 }
 
-// tuned reports whether the model takes sampling parameters. Models of the
-// vendor that think take none unless told not to think.
+// tuned reports whether the model accepts sampling parameters. Reasoning models
+// of the vendor accept none unless reasoning is disabled.
 // https://platform.openai.com/docs/guides/latest-model#gpt-5-parameter-compatibility
 func (e *requestEncoder) tuned() bool {
-	if !e.profile.Vendor || !reasons(e.to.Model) || e.r.Reasoning.Effort == "none" || e.r.Dialect == own {
+	if !e.profile.Vendor || !reasons(e.to.Model) || e.r.Reasoning.Effort == "none" || e.r.Dialect == dialectName {
 		return true
 	}
 	for _, p := range []struct {
@@ -119,22 +119,22 @@ func (e *requestEncoder) tuned() bool {
 		{llm.FieldFrequencyPenalty, e.r.FrequencyPenalty}, {llm.FieldPresencePenalty, e.r.PresencePenalty},
 	} {
 		if p.value != nil {
-			e.fates.Drop(p.field)
+			e.changes.Drop(p.field)
 		}
 	}
 	return false
 }
 
-// rest writes the parameters that are neither sampling nor of tools. Providers
-// other than the vendor refuse what they don't know, and of its parameters take
-// those that tune the answer.
-func (e *requestEncoder) rest() {
+// otherParams writes the parameters other than sampling and tools. Providers
+// other than the vendor reject unknown parameters, so they are sent only those
+// vendor parameters that tune the output.
+func (e *requestEncoder) otherParams() {
 	r := e.r
-	same := r.Dialect == own
+	same := r.Dialect == dialectName
 	if known := e.profile.Vendor || same || e.profile.Verbosity; known || r.Verbosity == "" {
 		e.optionalText("verbosity", r.Verbosity)
 	} else {
-		e.fates.Drop(llm.FieldVerbosity)
+		e.changes.Drop(llm.FieldVerbosity)
 	}
 	dialect.Scalar{Name: "modalities", Field: llm.FieldModalities}.Append(&e.Builder, r)
 	e.optionalRaw("audio", r.Speech)
@@ -142,7 +142,7 @@ func (e *requestEncoder) rest() {
 	if e.profile.Vendor || same || len(r.Metadata) == 0 {
 		e.optionalRaw("metadata", r.Metadata)
 	} else {
-		e.fates.Drop(llm.FieldMetadata)
+		e.changes.Drop(llm.FieldMetadata)
 	}
 	e.tier(same)
 	if r.Cache != nil {
@@ -150,7 +150,7 @@ func (e *requestEncoder) rest() {
 			e.Name("cache_control")
 			e.cacheControl(r.Cache)
 		} else {
-			e.fates.Drop(llm.FieldCache)
+			e.changes.Drop(llm.FieldCache)
 		}
 	}
 	e.parameters(same)
@@ -162,17 +162,17 @@ func (e *requestEncoder) tier(same bool) {
 	case tier == "":
 		return
 	case !e.profile.Tier && !same:
-		e.fates.Drop(llm.FieldServiceTier)
+		e.changes.Drop(llm.FieldServiceTier)
 		return
-	case tier == "standard_only" || tier == "standard": // the messages dialect's word
+	case tier == "standard_only" || tier == "standard": // spelling of the messages dialect
 		tier = "default"
-		e.fates.Adapt(llm.FieldServiceTier, tier)
+		e.changes.Adapt(llm.FieldServiceTier, tier)
 	}
 	e.textMember("service_tier", tier)
 }
 
-// carried are parameters of other dialects that the vendor takes under the same
-// name.
+// carried are parameters of other dialects that the vendor accepts under the
+// same name.
 var carried = []string{"prompt_cache_key", "prompt_cache_retention", "safety_identifier"}
 
 func (e *requestEncoder) parameters(same bool) {
@@ -180,12 +180,12 @@ func (e *requestEncoder) parameters(same bool) {
 		e.extra(e.r.Extra)
 		return
 	}
-	e.fates.DropContent(own, dialect.UnsupportedContent{Cites: true})
+	e.changes.DropContent(dialectName, dialect.UnsupportedContent{Cites: true})
 	if !e.profile.Vendor {
-		e.fates.DropExtra()
+		e.changes.DropExtra()
 		return
 	}
-	e.fates.DropExtra(carried...)
+	e.changes.DropExtra(carried...)
 	for _, m := range e.r.Extra {
 		if slices.Contains(carried, m.Name) {
 			e.rawMember(m.Name, m.Value)

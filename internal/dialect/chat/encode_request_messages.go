@@ -35,8 +35,9 @@ func (e *requestEncoder) messages() {
 	e.Close(']')
 }
 
-// loop returns the number of the last message in which a user speaks. What an
-// assistant thought is told again after it, while tools are called.
+// loop returns the index of the last message with user content other than tool
+// results. The assistant's thinking after it belongs to the current tool loop
+// and is sent again.
 func (e *requestEncoder) loop() int {
 	for i := len(e.r.Messages) - 1; i >= 0; i-- {
 		m := &e.r.Messages[i]
@@ -52,9 +53,9 @@ func (e *requestEncoder) loop() int {
 	return -1
 }
 
-// role is that of system messages. Only the vendor knows developers.
+// role returns the role for system messages. Only the vendor has developer.
 func (e *requestEncoder) role(r llm.Role) string {
-	if r == llm.Developer && !e.profile.Vendor && e.r.Dialect != own {
+	if r == llm.Developer && !e.profile.Vendor && e.r.Dialect != dialectName {
 		return string(llm.System)
 	}
 	return string(r)
@@ -67,14 +68,14 @@ func (e *requestEncoder) head(role string, m *llm.Message) {
 	if !e.profile.NoNames {
 		e.optionalText("name", m.Name)
 	}
-	if e.r.Dialect == own {
+	if e.r.Dialect == dialectName {
 		e.extra(m.Extra, "role", "name", "content")
 	}
 }
 
-// user writes what a user says, after the results of tools, which are messages
-// of their own. Media that tools gave are in the user's message, since results
-// are words in this dialect.
+// user writes a user message after its tool results, which are messages of
+// their own. Media in tool results move to the user message, since a result is
+// text in this dialect.
 func (e *requestEncoder) user(m *llm.Message) {
 	var rest []llm.Part
 	for _, p := range m.Parts {
@@ -98,7 +99,7 @@ func (e *requestEncoder) user(m *llm.Message) {
 	e.Close('}')
 }
 
-// result writes a result and returns what it holds besides words.
+// result writes a tool result and returns its media, which have no place in it.
 func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
 	var words []llm.Part
 	for _, p := range r.Parts {
@@ -114,7 +115,7 @@ func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
 	e.Open('{')
 	e.textMember("role", "tool")
 	e.textMember("tool_call_id", e.callID(r.ID))
-	if e.r.Dialect == own || e.profile.ShortIDs {
+	if e.r.Dialect == dialectName || e.profile.ShortIDs {
 		e.optionalText("name", r.Name)
 	}
 	if r.Failed || !e.profile.ContentParts {
@@ -127,7 +128,7 @@ func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
 	if len(media) == 0 {
 		return nil
 	}
-	e.fates.Adapt(llm.FieldParts, "media of tool results stand in a message of the user")
+	e.changes.Adapt(llm.FieldParts, "media of tool results stand in a message of the user")
 	return append([]llm.Part{llm.Text{Text: "What the tool call " + e.callID(r.ID) + " gave:"}}, media...)
 }
 
@@ -143,8 +144,9 @@ func joinText(parts []llm.Part) string {
 	return all.String()
 }
 
-// callID returns the id of a call as the provider takes it: Mistral wants nine
-// letters and digits, so another id is hashed. https://docs.mistral.ai/capabilities/function_calling
+// callID returns the call id in the provider's format: Mistral requires nine
+// letters and digits, so other ids are hashed.
+// https://docs.mistral.ai/capabilities/function_calling
 func (e *requestEncoder) callID(id string) string {
 	if !e.profile.ShortIDs || shortID.MatchString(id) {
 		return id
@@ -156,9 +158,10 @@ func (e *requestEncoder) callID(id string) string {
 
 var shortID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
-// assistantParts are the parts of an assistant's message by their place.
+// assistantParts holds the parts of an assistant message by their place in the
+// dialect.
 type assistantParts struct {
-	words   []llm.Part // Text and what stands among it
+	words   []llm.Part // Text and the parts between texts
 	refusal string
 	thought []llm.Thinking
 	calls   []llm.ToolCall
@@ -182,19 +185,19 @@ func (e *requestEncoder) sort(m *llm.Message) (s assistantParts) {
 				s.audio = part.FileID
 			}
 		case llm.Native:
-			if part.Dialect == own {
+			if part.Dialect == dialectName {
 				s.words = append(s.words, part)
 			}
 		}
 	}
-	if s.refusal != "" && !e.profile.Vendor && e.r.Dialect != own {
+	if s.refusal != "" && !e.profile.Vendor && e.r.Dialect != dialectName {
 		s.words = append(s.words, llm.Text{Text: s.refusal})
 		s.refusal = ""
 	}
 	return s
 }
 
-// assistant writes what a model said. What was thought is told only where the
+// assistant writes an assistant message. Thinking is sent only where the
 // provider wants it back: within a loop of tool calls.
 func (e *requestEncoder) assistant(m *llm.Message, loop bool) {
 	s := e.sort(m)
@@ -249,7 +252,7 @@ func (e *requestEncoder) toolCalls(calls []llm.ToolCall) {
 		if e.wraps(call.Custom) {
 			call.Custom, call.Arguments = false, dialect.WrapText(call.Arguments)
 		}
-		signed := e.r.Dialect == own || e.profile.GoogleSigned && call.Signature.Vendor == llm.Google
+		signed := e.r.Dialect == dialectName || e.profile.GoogleSigned && call.Signature.Vendor == llm.Google
 		e.call(&call, -1, signed)
 	}
 	e.Close(']')

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// content writes the parts of a message: a string where it is one text.
+// content writes the parts of a message; a single text is written as a string.
 func (e *requestEncoder) content(parts []llm.Part) {
 	parts = representable(parts)
 	e.Name("content")
@@ -15,9 +15,9 @@ func (e *requestEncoder) content(parts []llm.Part) {
 		e.String("")
 		return
 	}
-	if text, ok := parts[0].(llm.Text); ok && len(parts) == 1 && (text.Cache == nil || !e.profile.Cache && e.r.Dialect != own) {
+	if text, ok := parts[0].(llm.Text); ok && len(parts) == 1 && (text.Cache == nil || !e.profile.Cache && e.r.Dialect != dialectName) {
 		if text.Cache != nil {
-			e.fates.Drop(llm.FieldCache)
+			e.changes.Drop(llm.FieldCache)
 		}
 		e.String(text.Text)
 		return
@@ -25,11 +25,11 @@ func (e *requestEncoder) content(parts []llm.Part) {
 	e.parts(parts)
 }
 
-// representable leaves out what only other dialects know.
+// representable returns the parts without those that only other dialects have.
 func representable(parts []llm.Part) []llm.Part {
 	foreign := func(p llm.Part) bool {
 		n, ok := p.(llm.Native)
-		return ok && n.Dialect != own
+		return ok && n.Dialect != dialectName
 	}
 	if !slices.ContainsFunc(parts, foreign) {
 		return parts
@@ -61,13 +61,14 @@ func (e *requestEncoder) part(p llm.Part) {
 		e.textMember("refusal", part.Text)
 		e.Close('}')
 	case llm.Native:
-		if part.Dialect == own {
+		if part.Dialect == dialectName {
 			e.Raw(part.Raw)
 		}
 	}
 }
 
-// mediaPart writes media, and refuses those that the provider can't be given.
+// mediaPart writes media. Media that the provider does not support are an
+// error.
 func (e *requestEncoder) mediaPart(m *llm.Media) {
 	switch {
 	case m.Text != "":
@@ -83,15 +84,15 @@ func (e *requestEncoder) mediaPart(m *llm.Media) {
 	e.Open('{')
 	word := e.profile.URLParts[m.Kind]
 	switch {
-	case word != "" && e.profile.DataAsURL: // Mistral has no object around it
+	case word != "" && e.profile.DataAsURL: // Mistral has no object around the URL
 		e.textMember("type", word)
 		e.textMember(word, mediaURL(m))
 		e.optionalText("document_name", m.Name)
 	case word != "" && m.URL != "":
 		e.address(m, word)
-	case m.Kind == llm.Document && m.URL != "" && e.profile.DataAsURL: // OpenRouter takes addresses as data
+	case m.Kind == llm.Document && m.URL != "" && e.profile.DataAsURL: // OpenRouter accepts URLs in the data field
 		e.file(&llm.Media{Name: orElse(m.Name, "document"), URL: m.URL}, "file_data")
-	case m.Kind == llm.Document && m.Data != "" && m.Name == "" && e.r.Dialect != own: // the vendor wants a name
+	case m.Kind == llm.Document && m.Data != "" && m.Name == "" && e.r.Dialect != dialectName: // the vendor requires a name
 		named := *m
 		named.Name = "document"
 		e.media(&named)
@@ -102,9 +103,10 @@ func (e *requestEncoder) mediaPart(m *llm.Media) {
 	e.Close('}')
 }
 
-// mediaProblem says why the provider can't be given m, empty when it can.
+// mediaProblem returns why the provider does not support m, or an empty string
+// if it does.
 func (e *requestEncoder) mediaProblem(m *llm.Media) string {
-	same := e.r.Dialect == own
+	same := e.r.Dialect == dialectName
 	switch {
 	case strings.HasPrefix(m.URL, "gs:") || strings.HasPrefix(m.URL, "s3:"):
 		return "media in a cloud's storage; send an https: address or base64"
@@ -134,7 +136,7 @@ func (e *requestEncoder) flat(m *llm.Media) {
 	}
 	for _, p := range m.Parts {
 		if inner, ok := p.(llm.Media); ok && inner.Parts != nil {
-			continue // documents hold no documents
+			continue // documents do not nest
 		}
 		e.part(p)
 	}

@@ -5,14 +5,14 @@ import (
 	"modelgate/internal/llm"
 )
 
-// thinking writes how much the model is to think in the provider's manner.
+// thinking writes the thinking settings in the provider's format.
 func (e *requestEncoder) thinking() {
 	r := &e.r.Reasoning
-	if r.Summary != "" && e.r.Dialect != own {
-		e.fates.Drop(llm.FieldSummary)
+	if r.Summary != "" && e.r.Dialect != dialectName {
+		e.changes.Drop(llm.FieldSummary)
 	}
-	if e.r.Dialect == own && e.profile.Effort != dialect.EffortObject {
-		e.asSent()
+	if e.r.Dialect == dialectName && e.profile.Effort != dialect.EffortObject {
+		e.clientThinking()
 		return
 	}
 	if r.Mode == "" && r.Effort == "" {
@@ -32,8 +32,8 @@ func (e *requestEncoder) thinking() {
 	}
 }
 
-// asSent writes what a client of the dialect wrote.
-func (e *requestEncoder) asSent() {
+// clientThinking writes the settings as a client of this dialect sent them.
+func (e *requestEncoder) clientThinking() {
 	r := &e.r.Reasoning
 	if r.Mode != "" {
 		e.Name("thinking")
@@ -47,28 +47,28 @@ func (e *requestEncoder) asSent() {
 	e.optionalText("reasoning_effort", r.Effort)
 }
 
-// nonReasoningModel is for models that do not think on demand. An effort that the
-// client named reaches the vendor, which says so.
+// nonReasoningModel handles models that do not think on demand. The vendor
+// receives an effort unchanged and reports the error itself.
 func (e *requestEncoder) nonReasoningModel() {
 	r := &e.r.Reasoning
 	switch {
 	case r.Mode != "":
 		if r.Mode != llm.ThinkingDisabled {
-			e.fates.Drop(llm.FieldThinking)
+			e.changes.Drop(llm.FieldThinking)
 		}
 		if r.Effort != "" {
-			e.fates.Drop(llm.FieldEffort)
+			e.changes.Drop(llm.FieldEffort)
 		}
 	case e.profile.Vendor:
 		e.textMember("reasoning_effort", r.Effort)
 	default:
-		e.fates.Drop(llm.FieldEffort)
+		e.changes.Drop(llm.FieldEffort)
 	}
 }
 
-// wanted is the effort that the request asks for, in neutral words: the mode
-// and the budget win over the word. It is empty where the model is to decide.
-func (e *requestEncoder) wanted() string {
+// requestedEffort returns the requested effort: the mode and the budget win
+// over the named effort. It is empty if the model decides.
+func (e *requestEncoder) requestedEffort() string {
 	r := &e.r.Reasoning
 	switch {
 	case r.Mode == llm.ThinkingDisabled:
@@ -79,7 +79,7 @@ func (e *requestEncoder) wanted() string {
 	return r.Effort
 }
 
-// word returns the provider's word for an effort, empty when it has none.
+// word returns the provider's name for an effort, empty if it has none.
 func (e *requestEncoder) word(effort string) string {
 	if word, ok := e.profile.Efforts[effort]; ok {
 		return word
@@ -89,31 +89,31 @@ func (e *requestEncoder) word(effort string) string {
 
 func (e *requestEncoder) effortWord() {
 	r := &e.r.Reasoning
-	effort := e.wanted()
+	effort := e.requestedEffort()
 	word := e.word(effort)
 	field := llm.FieldEffort
 	if r.Mode != "" {
 		field = llm.FieldThinking
 	}
 	switch {
-	case word == "" && effort == "": // to think as it sees fit is what they do
+	case word == "" && effort == "": // thinking as the model sees fit is the default
 		return
 	case word == "":
-		e.fates.Drop(field)
+		e.changes.Drop(field)
 		return
 	case r.Mode != "":
-		e.fates.Adapt(field, "reasoning_effort "+word)
+		e.changes.Adapt(field, "reasoning_effort "+word)
 	case word != effort:
-		e.fates.Adapt(field, word)
+		e.changes.Adapt(field, word)
 	}
 	e.textMember("reasoning_effort", word)
 }
 
-// thinkingObject writes thinking, and the effort beside it where it is known.
+// thinkingObject writes the thinking object, and the effort if it is known.
 func (e *requestEncoder) thinkingObject() {
 	r := &e.r.Reasoning
 	mode := "enabled"
-	if e.wanted() == "none" {
+	if e.requestedEffort() == "none" {
 		mode = "disabled"
 	}
 	e.Name("thinking")
@@ -125,14 +125,14 @@ func (e *requestEncoder) thinkingObject() {
 	e.Close('}')
 	word := ""
 	if mode == "enabled" && e.profile.Effort == dialect.EffortThinking {
-		word = e.word(e.wanted())
+		word = e.word(e.requestedEffort())
 		e.optionalText("reasoning_effort", word)
 	}
 	switch {
 	case r.Mode == "" && word != r.Effort:
-		e.fates.Adapt(llm.FieldEffort, "thinking "+mode)
+		e.changes.Adapt(llm.FieldEffort, "thinking "+mode)
 	case r.Mode == llm.ThinkingAdaptive, r.Budget != nil && !e.profile.Budget:
-		e.fates.Adapt(llm.FieldThinking, mode)
+		e.changes.Adapt(llm.FieldThinking, mode)
 	}
 }
 

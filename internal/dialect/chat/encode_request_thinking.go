@@ -7,11 +7,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// thought writes what was thought beside the content.
+// thought writes thinking next to the content.
 func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 	switch e.profile.History {
 	case dialect.ThinkingText:
-		always := strings.Contains(e.to.Model, "deepseek-v4") // wants it on every turn
+		always := strings.Contains(e.to.Model, "deepseek-v4") // requires it on every turn
 		var all strings.Builder
 		for _, t := range s.thought {
 			all.WriteString(t.Text)
@@ -24,8 +24,8 @@ func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 	}
 }
 
-// details writes thinking as OpenRouter wants it back, of which only what the
-// vendor of the model signed counts.
+// details writes thinking in OpenRouter's format. Only thinking signed by the
+// vendor of the model is useful there.
 func (e *requestEncoder) details(list []llm.Thinking) {
 	vendor, open, index := vendorOf(e.to.Model), false, int64(0)
 	for i := range list {
@@ -77,7 +77,7 @@ func (e *requestEncoder) detail(t *llm.Thinking, usable bool, vendor llm.Vendor,
 	}
 }
 
-// partedThought writes thinking and words as parts, as Mistral has them.
+// partedThought writes thinking and text as parts, in Mistral's format.
 // https://docs.mistral.ai/capabilities/reasoning
 func (e *requestEncoder) partedThought(s *assistantParts) {
 	e.Name("content")

@@ -8,11 +8,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// maxVendorName is the longest name of a function that the vendor takes.
+// maxVendorName is the longest function name that the vendor accepts.
 // https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
 const maxVendorName = 64
 
-// tools writes the tools and how they may be called.
+// tools writes the tools and the tool choice.
 func (e *requestEncoder) tools() {
 	r := e.r
 	narrowed := e.narrowed()
@@ -41,20 +41,22 @@ func (e *requestEncoder) tools() {
 	}
 }
 
-// dropToolOptions tells of what is moot without tools; the vendor refuses it.
+// dropToolOptions records tool options as dropped if there are no tools; the
+// vendor rejects them.
 func (e *requestEncoder) dropToolOptions() {
 	switch e.r.ToolChoice.Mode {
 	case "", llm.ChoiceAuto, llm.ChoiceNone:
 	default:
-		e.fates.Drop(llm.FieldToolChoice)
+		e.changes.Drop(llm.FieldToolChoice)
 	}
 	if e.r.ParallelTools != nil {
-		e.fates.Drop(llm.FieldParallelTools)
+		e.changes.Drop(llm.FieldParallelTools)
 	}
 }
 
-// narrowed reports whether only the tools that the choice names are to be sent:
-// the provider can't be told to choose among them, or must be told so that way.
+// narrowed reports whether only the tools named by the tool choice are sent,
+// because the provider has no choice among several tools or would need another
+// format for it.
 func (e *requestEncoder) narrowed() bool {
 	c := &e.r.ToolChoice
 	switch {
@@ -66,22 +68,23 @@ func (e *requestEncoder) narrowed() bool {
 	return !e.profile.Vendor
 }
 
-// offers reports whether a tool can be sent, and tells when it can't. Tools that
-// providers run are a help that the model does without.
+// offers reports whether a tool can be sent. If not, it records the tool as
+// dropped or returns an error. A model can do without tools that run at
+// providers.
 func (e *requestEncoder) offers(tool *llm.Tool) bool {
 	if tool.Native != nil {
-		if tool.Native.Dialect == own && tool.Name == "" {
+		if tool.Native.Dialect == dialectName && tool.Name == "" {
 			return true
 		}
-		e.fates.DropNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)))
+		e.changes.DropNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)))
 		return false
 	}
 	if tool.Server != "" {
-		e.fates.DropNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)))
+		e.changes.DropNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)))
 		return false
 	}
 	if e.wraps(tool.Custom) {
-		e.fates.AdaptNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)), "a function of one text")
+		e.changes.AdaptNamed(orElse(tool.At, e.r.NameOf(llm.FieldTools)), "a function of one text")
 	}
 	if e.profile.Vendor && len(tool.Name) > maxVendorName {
 		e.refuse(orElse(tool.At, "tools"), "a name of more than %d characters", maxVendorName)
@@ -89,8 +92,8 @@ func (e *requestEncoder) offers(tool *llm.Tool) bool {
 	return true
 }
 
-// wraps reports whether a custom tool is put as a function of one text: the
-// vendor's own models alone take text.
+// wraps reports whether a custom tool is sent as a function with one string
+// argument: only the vendor's own models accept custom tools.
 func (e *requestEncoder) wraps(custom bool) bool { return custom && !e.profile.Vendor }
 
 func (e *requestEncoder) tool(tool *llm.Tool) {
@@ -122,7 +125,7 @@ func (e *requestEncoder) tool(tool *llm.Tool) {
 	if tool.Custom {
 		e.optionalRaw("format", tool.Grammar)
 	}
-	if e.r.Dialect == own {
+	if e.r.Dialect == dialectName {
 		e.extra(tool.Extra, "name", "description", "parameters", "strict")
 	}
 	e.Close('}')
@@ -132,13 +135,13 @@ func (e *requestEncoder) tool(tool *llm.Tool) {
 	e.Close('}')
 }
 
-// mark writes a mark for the cache where the provider takes it.
+// mark writes a cache mark if the provider accepts it.
 func (e *requestEncoder) mark(c *llm.Cache) {
 	if c == nil {
 		return
 	}
-	if !e.profile.Cache && e.r.Dialect != own {
-		e.fates.Drop(llm.FieldCache)
+	if !e.profile.Cache && e.r.Dialect != dialectName {
+		e.changes.Drop(llm.FieldCache)
 		return
 	}
 	e.Name("cache_control")
@@ -148,10 +151,10 @@ func (e *requestEncoder) mark(c *llm.Cache) {
 func (e *requestEncoder) choice(narrowed bool) {
 	c := &e.r.ToolChoice
 	if c.Raw != nil && c.Mode == "" {
-		if e.r.Dialect == own {
+		if e.r.Dialect == dialectName {
 			e.rawMember("tool_choice", c.Raw)
 		} else {
-			e.fates.Drop(llm.FieldToolChoice)
+			e.changes.Drop(llm.FieldToolChoice)
 		}
 		return
 	}
@@ -163,7 +166,7 @@ func (e *requestEncoder) choice(narrowed bool) {
 		return
 	}
 	if e.profile.Modes != nil && !slices.Contains(e.profile.Modes, mode) {
-		e.fates.Drop(llm.FieldToolChoice)
+		e.changes.Drop(llm.FieldToolChoice)
 		return
 	}
 	e.Name("tool_choice")
@@ -171,7 +174,7 @@ func (e *requestEncoder) choice(narrowed bool) {
 	case mode == llm.ChoiceTool && !narrowed:
 		e.named(c.Names[0], c.Custom)
 	case mode == llm.ChoiceTool:
-		e.fates.Adapt(llm.FieldToolChoice, "the one tool, "+e.profile.Required)
+		e.changes.Adapt(llm.FieldToolChoice, "the one tool, "+e.profile.Required)
 		e.String(e.profile.Required)
 	case len(c.Names) > 0 && !narrowed:
 		e.allowed(mode)
@@ -182,7 +185,7 @@ func (e *requestEncoder) choice(narrowed bool) {
 
 func (e *requestEncoder) choiceWord(mode llm.ChoiceMode, narrowed bool) {
 	if narrowed {
-		e.fates.Adapt(llm.FieldToolChoice, "only the allowed tools")
+		e.changes.Adapt(llm.FieldToolChoice, "only the allowed tools")
 	}
 	if mode == llm.ChoiceRequired && e.profile.Required != "" {
 		e.String(e.profile.Required)
@@ -230,8 +233,8 @@ func (e *requestEncoder) isCustom(name string) bool {
 	return false
 }
 
-// format writes the form that the answer must have. A schema that the provider
-// can't be held to is in a system message, which asks for it.
+// format writes the response format. If the provider cannot enforce a schema, a
+// system message asks for it.
 func (e *requestEncoder) format() {
 	f := &e.r.Format
 	kind := f.Kind
@@ -240,11 +243,11 @@ func (e *requestEncoder) format() {
 	}
 	if e.profile.Formats != nil && !slices.Contains(e.profile.Formats, kind) {
 		if !slices.Contains(e.profile.Formats, llm.FormatJSON) {
-			e.fates.Drop(llm.FieldFormat)
+			e.changes.Drop(llm.FieldFormat)
 			return
 		}
 		kind = llm.FormatJSON
-		e.fates.Adapt(llm.FieldFormat, "json_object, with the schema in a system message")
+		e.changes.Adapt(llm.FieldFormat, "json_object, with the schema in a system message")
 	}
 	e.Name("response_format")
 	e.Open('{')
@@ -264,8 +267,9 @@ func (e *requestEncoder) format() {
 	e.Close('}')
 }
 
-// formatInstruction returns what a system message says of the form of the answer, empty
-// when the provider is told otherwise. JSON has to be asked for in words too.
+// formatInstruction returns the text of a system message that asks for the
+// response format, empty if the provider enforces it. JSON mode requires a
+// mention of JSON in the messages.
 func (e *requestEncoder) formatInstruction() string {
 	f := &e.r.Format
 	known := e.profile.Formats == nil || slices.Contains(e.profile.Formats, f.Kind)
@@ -275,7 +279,7 @@ func (e *requestEncoder) formatInstruction() string {
 		schema.WriteString("Answer with JSON alone, of this JSON Schema:\n")
 		schema.Write(f.Schema)
 		return schema.String()
-	case f.Kind == llm.FormatJSON && e.profile.AskForJSON && e.r.Dialect != own:
+	case f.Kind == llm.FormatJSON && e.profile.AskForJSON && e.r.Dialect != dialectName:
 		return "Answer with a JSON object alone."
 	}
 	return ""

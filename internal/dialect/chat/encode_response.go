@@ -9,9 +9,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeResponse appends the body of a complete response. Strictly, it holds what the
-// vendor's clients know, and content_blocks only for media, which have no other
-// place; else also what the model thought, and what the provider adds.
+// EncodeResponse appends the body of a complete response. With strict
+// compliance it holds only what the vendor's clients know, and content_blocks
+// only for media, which have no other place. Without it, thinking and members
+// added by the provider are included.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	w := writer{jsonedit.Append(dst)}
 	h := headOf(&to, r.ID, r.Model, r.Created)
@@ -38,7 +39,7 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	return w.Bytes()
 }
 
-// head is what is at the top of every answer and chunk.
+// head holds the top-level members of every response and chunk.
 type head struct {
 	id, model string
 	created   int64
@@ -78,7 +79,7 @@ func (w *writer) choice(i int, c *llm.Choice, to *dialect.ResponseTarget) {
 	w.Close('}')
 }
 
-// native writes the provider's own word for why a choice ended.
+// native writes the provider's own finish reason.
 func (w *writer) native(said, stopText string) {
 	if said != "" {
 		w.textMember("native_finish_reason", said)
@@ -88,8 +89,8 @@ func (w *writer) native(said, stopText string) {
 	}
 }
 
-// gathered are the parts of a choice by their place in a message.
-type gathered struct {
+// messageParts holds the parts of a choice by their place in a message.
+type messageParts struct {
 	content, refusal, thought strings.Builder
 	calls                     []llm.ToolCall
 	audio                     *llm.Media
@@ -97,7 +98,7 @@ type gathered struct {
 	said                      finishState
 }
 
-func gather(parts []llm.Part) (g gathered) {
+func gather(parts []llm.Part) (g messageParts) {
 	for _, p := range parts {
 		switch part := p.(type) {
 		case llm.Text:
@@ -113,7 +114,7 @@ func gather(parts []llm.Part) (g gathered) {
 			g.calls = append(g.calls, part)
 			g.said.calls = true
 		case llm.Media:
-			if spoken(part) {
+			if isAudioOutput(part) {
 				g.audio = &part
 			} else {
 				g.media = true
@@ -123,7 +124,7 @@ func gather(parts []llm.Part) (g gathered) {
 	return g
 }
 
-func (w *writer) message(g *gathered, parts []llm.Part, to *dialect.ResponseTarget) {
+func (w *writer) message(g *messageParts, parts []llm.Part, to *dialect.ResponseTarget) {
 	w.Open('{')
 	w.textMember("role", "assistant")
 	w.Name("content")
@@ -151,9 +152,9 @@ func (w *writer) message(g *gathered, parts []llm.Part, to *dialect.ResponseTarg
 	w.Close('}')
 }
 
-// calls writes the calls of tools. A client that sent functions gets the first
-// as a function_call; it knows no further ones.
-func (w *writer) calls(g *gathered, to *dialect.ResponseTarget) {
+// calls writes tool calls. A client that sent functions gets the first as a
+// function_call; this format has no further ones.
+func (w *writer) calls(g *messageParts, to *dialect.ResponseTarget) {
 	calls := g.calls
 	if len(calls) == 0 {
 		return
@@ -201,9 +202,9 @@ func (w *writer) annotations(parts []llm.Part) {
 	}
 }
 
-// blocks writes content_blocks: all parts that have no other place for the whole
-// of them, strictly media alone.
-func (w *writer) blocks(parts []llm.Part, g *gathered, strict bool) {
+// blocks writes content_blocks: the parts that do not fit elsewhere without
+// loss, or only media with strict compliance.
+func (w *writer) blocks(parts []llm.Part, g *messageParts, strict bool) {
 	if strict && !g.media {
 		return
 	}
@@ -226,13 +227,13 @@ func (w *writer) blocks(parts []llm.Part, g *gathered, strict bool) {
 	}
 }
 
-// blocked reports whether a part is in content_blocks.
+// blocked reports whether a part is written to content_blocks.
 func blocked(p llm.Part, strict bool) bool {
 	switch p.(type) {
 	case llm.Text, llm.Thinking, llm.Native:
 		return !strict
 	case llm.Media:
-		return !spoken(p)
+		return !isAudioOutput(p)
 	}
 	return false
 }

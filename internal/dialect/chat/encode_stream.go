@@ -8,10 +8,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// NewEncoder returns an encoder for one streamed answer. Usage has a chunk of
-// its own, without choices, before the terminator: where the client asked for it
-// and where it is not held to the dialect strictly. Clients that did not ask
-// may count on a choice in every chunk.
+// NewEncoder returns an encoder for one streamed response. Usage is sent in a
+// chunk without choices before the terminator, if the client requested it or
+// has no strict compliance. With strict compliance clients may rely on a choice
+// in every chunk.
 // https://platform.openai.com/docs/api-reference/chat/create#chat-create-stream_options
 func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 	asked := to.Request != nil && to.Request.IncludeUsage != nil && *to.Request.IncludeUsage
@@ -27,19 +27,19 @@ type streamEncoder struct {
 	to            dialect.ResponseTarget
 	asked, legacy bool
 
-	head    []byte // of every chunk, up to the choices
-	tail    string // what follows the choices
+	head    []byte // of every chunk, before the choices
+	tail    string // after the choices
 	extra   []llm.Member
 	usage   llm.Usage
 	choices []sentChoice
 }
 
-// sentChoice is what was sent of one choice.
+// sentChoice records what has been sent of one choice.
 type sentChoice struct {
 	begun bool
 	parts []sentPart
 	calls int
-	chars int // of content, for where citations apply
+	chars int // of content, the unit of citation offsets
 	said  finishState
 }
 
@@ -48,8 +48,8 @@ type sentPart struct {
 	kind   partKind
 	call   int // number among the calls
 	custom bool
-	argued bool // arguments were sent
-	chars  int  // of content before it
+	argued bool // has arguments
+	chars  int  // of content before the part
 	sign   llm.Signature
 }
 
@@ -63,7 +63,7 @@ const (
 	callPart
 )
 
-// Encode appends the chunks for e.
+// Encode appends the chunks for an event.
 func (e *streamEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 	switch ev.Kind {
 	case llm.EventStart:
@@ -87,7 +87,7 @@ func (e *streamEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 	return dst
 }
 
-// begin writes the head that all chunks share.
+// begin builds the head that all chunks share.
 func (e *streamEncoder) begin(ev *llm.Event) {
 	h := headOf(&e.to, ev.ID, ev.Model, ev.Created)
 	w := writer{jsonedit.Append([]byte("data: "))}
@@ -105,10 +105,11 @@ func (e *streamEncoder) begin(ev *llm.Event) {
 	}
 }
 
-// maxChoices bounds what a stream may hold; the specification allows 128.
+// maxChoices is the limit of choices in a stream, which the specification sets
+// to 128.
 const maxChoices = 128
 
-// choice returns the choice of that number, which begins with the role.
+// choice returns choice i. Its first chunk sets the role.
 func (e *streamEncoder) choice(dst []byte, i int) (*sentChoice, []byte) {
 	if e.head == nil {
 		e.begin(&llm.Event{})
@@ -137,7 +138,7 @@ func (e *streamEncoder) choice(dst []byte, i int) (*sentChoice, []byte) {
 	return c, append(dst, e.tail[1:]...)
 }
 
-// chunk appends the beginning of a chunk up to the delta.
+// chunk appends the beginning of a chunk, up to the delta.
 func (e *streamEncoder) chunk(dst []byte, choice int) []byte {
 	dst = append(dst, e.head...)
 	dst = append(dst, `{"index":`...)
@@ -145,7 +146,7 @@ func (e *streamEncoder) chunk(dst []byte, choice int) []byte {
 	return append(dst, `,"delta":`...)
 }
 
-// undecided appends the rest of a chunk in which the choice goes on.
+// undecided appends the end of a chunk without a finish reason.
 func (e *streamEncoder) undecided(dst []byte) []byte {
 	dst = append(dst, `,"logprobs":null,"finish_reason":null}`...)
 	return append(dst, e.tail...)
@@ -187,7 +188,7 @@ func (e *streamEncoder) open(dst []byte, ev *llm.Event) []byte {
 	return dst
 }
 
-// set remembers a part; the numbers are those of the decoder, one after another.
+// set stores a part under its number. Decoders number parts in sequence.
 func (c *sentChoice) set(n int, part sentPart) {
 	for len(c.parts) <= n && len(c.parts) < 1<<16 {
 		c.parts = append(c.parts, sentPart{})
@@ -222,7 +223,7 @@ func (e *streamEncoder) openBlock(dst []byte, ev *llm.Event, p llm.Part) []byte 
 }
 
 func (e *streamEncoder) openMedia(dst []byte, ev *llm.Event, m llm.Media) []byte {
-	if !spoken(m) {
+	if !isAudioOutput(m) {
 		return e.openBlock(dst, ev, m)
 	}
 	w := writer{jsonedit.Append(e.chunk(dst, ev.Choice))}
@@ -274,7 +275,7 @@ func (e *streamEncoder) finish(dst []byte, ev *llm.Event) []byte {
 	return append(w.Bytes(), e.tail...)
 }
 
-// fault appends an error that the provider reported, which ends the stream.
+// fault appends the provider's error, which ends the stream.
 func (e *streamEncoder) fault(dst []byte, f *llm.ProviderError) []byte {
 	if f == nil {
 		f = &llm.ProviderError{}

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// delta appends the chunks for what is added to a part.
+// delta appends the chunks for a delta to a part.
 func (e *streamEncoder) delta(dst []byte, ev *llm.Event) []byte {
 	c, dst := e.choice(dst, ev.Choice)
 	if ev.Part < 0 || ev.Part >= len(c.parts) {
@@ -43,7 +43,7 @@ func (e *streamEncoder) plain(dst []byte, choice int, before, text, after string
 	return e.undecided(append(dst, after...))
 }
 
-// words appends a chunk with text of the answer.
+// words appends a chunk with text.
 func (e *streamEncoder) words(dst []byte, ev *llm.Event, c *sentChoice, text string) []byte {
 	c.chars += runes(text)
 	dst = append(e.chunk(dst, ev.Choice), `{"content":`...)
@@ -64,8 +64,8 @@ func (e *streamEncoder) words(dst []byte, ev *llm.Event, c *sentChoice, text str
 	return append(append(w.Bytes(), `,"finish_reason":null}`...), e.tail...)
 }
 
-// thought appends what the model thinks; strictly, that stays hidden. A
-// signature that comes in pieces is marked once.
+// thought appends thinking, except with strict compliance. A signature that
+// arrives in pieces is marked once.
 func (e *streamEncoder) thought(dst []byte, ev *llm.Event, part *sentPart) []byte {
 	if e.to.Strict {
 		return dst
@@ -129,7 +129,7 @@ func (e *streamEncoder) citation(dst []byte, ev *llm.Event, cite *llm.Citation, 
 	return e.undecided(w.Bytes())
 }
 
-// arguments appends more of a call's arguments.
+// arguments appends a piece of a call's arguments.
 func (e *streamEncoder) arguments(dst []byte, ev *llm.Event, part *sentPart) []byte {
 	if ev.Text != "" {
 		part.argued = true
@@ -156,8 +156,8 @@ func (e *streamEncoder) arguments(dst []byte, ev *llm.Event, part *sentPart) []b
 	return dst
 }
 
-// close gives a call that came without arguments those it stands for: clients
-// parse them.
+// close sends empty arguments for a call that had none, since clients parse
+// them.
 func (e *streamEncoder) close(dst []byte, ev *llm.Event) []byte {
 	c, dst := e.choice(dst, ev.Choice)
 	if ev.Part < 0 || ev.Part >= len(c.parts) {

@@ -9,11 +9,11 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Error returns the body of e for an answer that has not begun.
+// Error returns the body of e for a response that has not begun.
 func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }
 
-// ErrorEvent appends e as an event that ends a stream: a data field with an
-// error object, which the official clients raise as an error.
+// ErrorEvent appends e as the last event of a stream: a data field with an
+// error object, which official clients raise as an error.
 func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
 	dst = append(dst, "data: "...)
 	dst = append(dst, e.Body()...)
@@ -30,10 +30,10 @@ func mustPath(s string) jsonedit.Path {
 	return p
 }
 
-// ProviderError appends the body that tells a client of a provider's error. An
-// error object of this dialect stays as it is, but that "source" is put into it
-// and "provider" beside it. Any other body becomes one whose message says which
-// provider answered what, with the beginning of the text it sent.
+// ProviderError appends the body that reports a provider's error. An error
+// object of this dialect is kept, with "source" added to it and "provider" next
+// to it. Any other body becomes an error object whose message names the
+// provider and status and has the start of its text.
 func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
 	var d jsonedit.Doc
 	id := jsonedit.AppendString(nil, provider)
@@ -50,8 +50,9 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	return appendError(dst, &d, body, provider, status)
 }
 
-// isGoogleError returns the word of an error of Google's, whose code is a number
-// where clients of this dialect want a word, and which has no type.
+// isGoogleError reports whether e is an error in Google's format, and returns
+// its status. Its code is a number where clients of this dialect expect a
+// string, and it has no type.
 // https://cloud.google.com/apis/design/errors
 func isGoogleError(e jsonedit.Value) (word jsonedit.Value, ok bool) {
 	code, _ := e.Get("code")
@@ -60,7 +61,8 @@ func isGoogleError(e jsonedit.Value) (word jsonedit.Value, ok bool) {
 	return word, code.Kind() == jsonedit.Number && word.Kind() == jsonedit.String && !typed
 }
 
-// appendGoogles appends such an error as one of this dialect, with all it says.
+// appendGoogles appends an error in Google's format as one of this dialect,
+// without loss.
 func appendGoogles(dst []byte, e, word jsonedit.Value, status int) []byte {
 	b := jsonedit.Append(dst)
 	b.Open('{')
@@ -84,7 +86,7 @@ func appendGoogles(dst []byte, e, word jsonedit.Value, status int) []byte {
 	return b.Bytes()
 }
 
-// appendError makes an error object of what a provider sent.
+// appendError appends an error object built from a provider's body.
 func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, status int) []byte {
 	message := provider + " answered " + strconv.Itoa(status)
 	if text := dialect.ErrorMessage(body); text != "" {
@@ -103,8 +105,8 @@ func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, stat
 	return append(dst, '}')
 }
 
-// appendWord appends a string of the provider's body as it is there, or
-// fallback, or null.
+// appendWord appends a string of the provider's body unchanged, or fallback, or
+// null.
 func appendWord(dst []byte, d *jsonedit.Doc, name, fallback string) []byte {
 	if v, ok := d.Find(name); ok && v.Kind() == jsonedit.String && len(v.Raw()) < 100 {
 		return append(dst, v.Raw()...)
@@ -115,7 +117,8 @@ func appendWord(dst []byte, d *jsonedit.Doc, name, fallback string) []byte {
 	return jsonedit.AppendString(dst, fallback)
 }
 
-// typeFor is the word that clients of the dialect expect for a status.
+// typeFor returns the error type that clients of this dialect expect for a
+// status.
 func typeFor(status int) string {
 	switch {
 	case status == http.StatusUnauthorized:
@@ -130,7 +133,7 @@ func typeFor(status int) string {
 	return "upstream_error"
 }
 
-// failure is the message of an error value or of an event that is one.
+// failure returns the message of an error value, or of an event that is one.
 func failure(b []byte) string {
 	if text := dialect.ErrorMessage(b); text != "" {
 		return text

@@ -11,8 +11,8 @@ import (
 // usualProfile is the profile of most providers.
 var usualProfile dialect.ChatProfile
 
-// reasons reports whether a model of the dialect's own vendor thinks, and so
-// takes efforts but no sampling.
+// reasons reports whether a model of the dialect's own vendor is a reasoning
+// model, which accepts efforts but no sampling parameters.
 // https://platform.openai.com/docs/guides/reasoning
 func reasons(model string) bool {
 	model = model[strings.LastIndexByte(model, '/')+1:]
@@ -21,7 +21,7 @@ func reasons(model string) bool {
 
 var thinkers = regexp.MustCompile(`^(o[1-9]|gpt-([5-9]|[1-9]\d)|codex)`)
 
-// takesEffort reports whether the target's model can be asked how much to think.
+// takesEffort reports whether the target's model accepts a thinking effort.
 func (e *requestEncoder) takesEffort() bool {
 	switch {
 	case e.profile.Vendor:
@@ -32,8 +32,8 @@ func (e *requestEncoder) takesEffort() bool {
 	return true
 }
 
-// vendorOf returns whose signatures the models behind OpenRouter understand,
-// which their names begin with.
+// vendorOf returns the vendor whose signatures a model behind OpenRouter
+// accepts. Model names begin with it.
 func vendorOf(model string) llm.Vendor {
 	head, _, _ := strings.Cut(strings.TrimPrefix(model, "~"), "/")
 	switch head {

@@ -12,8 +12,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// reader takes values of the kinds that a request should have. It keeps the
-// first that is of another, and goes on with zero values.
+// reader reads values of the expected kinds. It keeps the first error and
+// returns zero values for values of another kind.
 type reader struct{ err *apierr.Error }
 
 func (d *reader) refuse(err *apierr.Error) {
@@ -34,8 +34,8 @@ func (d *reader) text(path string, v jsonedit.Value) string {
 	return text
 }
 
-// given is text for what must not be empty.
-func (d *reader) given(path string, v jsonedit.Value) string {
+// nonEmptyText reads a string that must not be empty.
+func (d *reader) nonEmptyText(path string, v jsonedit.Value) string {
 	text := d.text(path, v)
 	if text == "" {
 		d.refuse(dialect.Invalid(path, dialect.CodeMissing, "is required and must not be empty"))
@@ -43,7 +43,7 @@ func (d *reader) given(path string, v jsonedit.Value) string {
 	return text
 }
 
-// texts takes a string or an array of them.
+// texts reads a string or an array of strings.
 func (d *reader) texts(path string, v jsonedit.Value) []string {
 	switch v.Kind() {
 	case jsonedit.String:
@@ -67,7 +67,7 @@ func (d *reader) flag(path string, v jsonedit.Value) bool {
 	return b
 }
 
-func (d *reader) whole(path string, v jsonedit.Value) int64 {
+func (d *reader) integer(path string, v jsonedit.Value) int64 {
 	n, ok := v.Int()
 	if !ok {
 		d.wrong(path, "an integer", v)
@@ -127,5 +127,5 @@ func (d *reader) base64(path, data string) {
 	}
 }
 
-// at is the path of an element.
+// at returns the path of an element.
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

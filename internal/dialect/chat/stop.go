@@ -6,8 +6,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-// stopReason is what a provider's finish reason means. Providers put the words
-// of the models they serve into this dialect; an unknown word is the end.
+// stopReason returns the neutral reason for a provider's finish reason.
+// Providers pass the finish reasons of the models they serve through in this
+// dialect; an unknown one means a normal end.
 func stopReason(word string) llm.StopReason {
 	if reason, ok := stopReasons[word]; ok {
 		return reason
@@ -36,16 +37,17 @@ var stopReasons = map[string]llm.StopReason{
 	"model_context_window_exceeded": llm.StopContext,
 }
 
-// exhausted is DeepSeek's word for an answer that its servers gave up.
+// exhausted is DeepSeek's finish reason for a response that its servers
+// aborted.
 // https://api-docs.deepseek.com/api/create-chat-completion
 const exhausted = "insufficient_system_resource"
 
-// finishState is what of an answer its finish reason depends on.
+// finishState holds the properties of a response that decide its finish reason.
 type finishState struct{ calls, refusal, legacy bool }
 
-// finishReason is the word of the dialect for why a choice ended. A model that
-// called tools waits for them, whatever its provider says; a model that declines
-// in words of its own has said all.
+// finishReason returns the dialect's finish reason of a choice. A model that
+// called tools waits for their results, whatever reason its provider sent. A
+// refusal in plain text is a normal end.
 func finishReason(stop llm.StopReason, s finishState) string {
 	switch stop {
 	case llm.StopLength, llm.StopContext:

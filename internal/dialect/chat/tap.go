@@ -10,12 +10,11 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewTap returns a tap for one answer to op.
+// NewTap returns a tap for one response to op.
 func (Dialect) NewTap(op api.Operation) dialect.Tap { return &tap{op: op} }
 
-// tap reads answers of the chat dialect in one pass each, stepping over what
-// the books don't need. It holds no bytes of what it was shown beyond the few
-// words of its report.
+// tap reads responses of the chat dialect in a single pass and skips what the
+// gateway does not record. It keeps only the strings of its ResponseInfo.
 type tap struct {
 	op     api.Operation
 	seen   dialect.ResponseInfo
@@ -31,13 +30,13 @@ func (t *tap) Info() *dialect.ResponseInfo {
 	return &t.seen
 }
 
-// Event reads one event of a streamed answer.
+// Event reads one event of a streamed response.
 func (t *tap) Event(e sse.Event) {
 	if e.Data == nil {
 		return
 	}
 	data := e.Data
-	if len(data) < 16 { // short enough to be the terminator, with white space around it
+	if len(data) < 16 { // short enough to be the terminator, including white space
 		if string(bytes.TrimSpace(data)) == "[DONE]" {
 			t.seen.Terminated = true
 			return
@@ -49,8 +48,8 @@ func (t *tap) Event(e sse.Event) {
 	}
 }
 
-// Body reads a complete response. What is not an object, such as speech, counts as
-// content of which nothing is known.
+// Body reads a complete response. A body that is not an object, for example
+// speech, counts as content without details.
 func (t *tap) Body(b []byte) {
 	c := jsonedit.NewCursor(b)
 	if c.Peek() != '{' {
@@ -64,13 +63,13 @@ func (t *tap) Body(b []byte) {
 	}
 }
 
-// hasChoices reports whether the answer ends by finish reasons. One that passes
-// through does when it turns out to hold choices.
+// hasChoices reports whether the response ends with finish reasons. On
+// pass-through routes it does if it has choices.
 func (t *tap) hasChoices() bool {
 	return t.op == api.Chat || t.op == api.Completions || t.op == api.Proxy && t.choices != choiceSet{}
 }
 
-// read takes one JSON object: a body, or the data of an event.
+// read reads one JSON object: a body, or the data of an event.
 func (t *tap) read(b []byte) {
 	c := jsonedit.NewCursor(b)
 	if !c.Enter('{') {
@@ -86,7 +85,7 @@ func (t *tap) read(b []byte) {
 			t.counts.read(c)
 		case "service_tier":
 			t.readTier(c)
-		case "x_groq": // usage of streams, before usage came to stand outside too
+		case "x_groq": // usage of streams, before usage became a top-level member as well
 			t.readInner(c)
 		case "error":
 			t.readError(c)
@@ -145,8 +144,8 @@ func (t *tap) readError(c *jsonedit.Cursor) {
 	}
 }
 
-// readType reads the type of an event of a stream without choices, as those of
-// images, speech and transcriptions.
+// readType reads the type of an event in a stream without choices: images,
+// speech and transcriptions.
 // https://platform.openai.com/docs/api-reference/images-streaming
 func (t *tap) readType(c *jsonedit.Cursor) {
 	word := c.Raw()
@@ -172,7 +171,7 @@ func (t *tap) readChoices(c *jsonedit.Cursor) {
 	t.seen.Finished = t.choices != choiceSet{} && t.choices == t.finished
 }
 
-// readChoice takes one choice, which is at n unless it has an index.
+// readChoice reads one choice, whose index is n unless it has one.
 func (t *tap) readChoice(c *jsonedit.Cursor, n int64) {
 	if !c.Enter('{') {
 		c.Skip()
@@ -226,7 +225,7 @@ func (t *tap) readDelta(c *jsonedit.Cursor) {
 	}
 }
 
-// begin takes a value and counts it as content unless it is null or empty.
+// begin reads a value and counts it as content unless it is null or empty.
 func (t *tap) begin(c *jsonedit.Cursor) {
 	raw := c.Raw()
 	if c.Failed() {
@@ -243,8 +242,8 @@ func (t *tap) begin(c *jsonedit.Cursor) {
 	}
 }
 
-// readCount takes a value and returns it when it is a number that counts: not
-// negative, and small enough to be believed. A fraction is left out.
+// readCount reads a value and returns it if it is a plausible counter: an
+// integer, not negative and not too large.
 func readCount(c *jsonedit.Cursor) (int64, bool) {
 	raw := c.Raw()
 	if c.Failed() {
@@ -262,8 +261,8 @@ func readCount(c *jsonedit.Cursor) (int64, bool) {
 	return n, len(raw) > 0
 }
 
-// choiceSet is a set of choice indexes. The specification allows 128 choices;
-// larger indexes count as the last.
+// choiceSet is a set of choice indexes. The specification allows 128 choices; a
+// larger index counts as 127.
 type choiceSet [2]uint64
 
 func (s *choiceSet) add(i int64) {

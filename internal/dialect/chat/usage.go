@@ -5,22 +5,22 @@ import (
 	"modelgate/internal/llm"
 )
 
-// counts are the token counters of an answer as providers of the chat dialect
-// name them. Each is the largest seen: those that send usage with every chunk
-// count up.
+// counts holds the token counters of a response under the names of providers of
+// the chat dialect. Each is the largest value received, since some providers
+// send growing usage with every chunk.
 type counts struct {
 	prompt, completion, total  int64
 	cached, write5m, write1h   int64
 	reasoning                  int64
 	promptAudio, completeAudio int64
 
-	// beside says that cached and written tokens came in fields that the
-	// messages dialect has, where they are not part of the prompt.
-	beside bool
-	known  bool
+	// outsidePrompt is true if cached and written tokens came in fields of the
+	// messages dialect, where they are not part of the prompt.
+	outsidePrompt bool
+	known         bool
 }
 
-// read takes a usage object.
+// read reads a usage object.
 func (u *counts) read(c *jsonedit.Cursor) {
 	if !c.Enter('{') {
 		c.Skip()
@@ -43,10 +43,10 @@ func (u *counts) read(c *jsonedit.Cursor) {
 		case "reasoning_tokens":
 			u.take(c, &u.reasoning)
 		case "cache_read_input_tokens":
-			u.beside = true
+			u.outsidePrompt = true
 			u.take(c, &u.cached)
 		case "cache_creation_input_tokens":
-			u.beside = true
+			u.outsidePrompt = true
 			u.take(c, &u.write5m)
 		case "cache_creation":
 			u.readDetails(c, new(int64))
@@ -56,7 +56,7 @@ func (u *counts) read(c *jsonedit.Cursor) {
 	}
 }
 
-// readDetails takes the parts of one of the counters.
+// readDetails reads the details of one counter.
 func (u *counts) readDetails(c *jsonedit.Cursor, audio *int64) {
 	if !c.Enter('{') {
 		c.Skip()
@@ -80,7 +80,7 @@ func (u *counts) readDetails(c *jsonedit.Cursor, audio *int64) {
 	}
 }
 
-// take takes a counter and keeps the larger.
+// take reads a counter and keeps the larger value.
 func (u *counts) take(c *jsonedit.Cursor, into *int64) {
 	if n, ok := readCount(c); ok {
 		*into = max(*into, n)
@@ -88,10 +88,11 @@ func (u *counts) take(c *jsonedit.Cursor, into *int64) {
 	}
 }
 
-// usage parts the counters so that they don't overlap. Parts never add up to
-// more than the whole they are of. What total holds beyond prompt and completion
-// is reasoning that a provider leaves out of completion_tokens (xAI, Gemini) when
-// the answer is a conversation, else input (Voyage sends total alone).
+// usage returns the counters without overlaps. Details never exceed the counter
+// they belong to. Tokens in the total beyond prompt and completion are
+// reasoning that the provider leaves out of completion_tokens (xAI, Gemini) if
+// the response is a conversation, and input otherwise (Voyage sends only the
+// total).
 func (u *counts) usage(conversation bool) llm.Usage {
 	prompt, completion, reasoning := u.prompt, u.completion, u.reasoning
 	write1h := min(u.write1h, u.write5m) // the 5m counter holds both
@@ -119,16 +120,16 @@ func (u *counts) usage(conversation bool) llm.Usage {
 	return out
 }
 
-// cachesBesidePrompt reports whether prompt_tokens leaves the caches out: the
-// total says so, or they would not fit.
+// cachesBesidePrompt reports whether prompt_tokens excludes cached tokens: the
+// total shows it, or they would exceed the prompt.
 func (u *counts) cachesBesidePrompt(caches int64) bool {
-	if !u.beside || caches == 0 {
+	if !u.outsidePrompt || caches == 0 {
 		return false
 	}
 	return caches > u.prompt || u.total == u.prompt+u.completion+caches
 }
 
-// part takes up to n out of what is left of a whole.
+// part subtracts up to n from *whole and returns what it subtracted.
 func part(whole *int64, n int64) int64 {
 	n = min(n, *whole)
 	*whole -= n

@@ -10,7 +10,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// writer writes the pieces that requests, answers and chunks have in common.
+// writer writes the elements that requests, responses and chunks have in
+// common.
 type writer struct{ jsonedit.Builder }
 
 func (w *writer) textMember(name, value string) {
@@ -28,8 +29,7 @@ func (w *writer) rawMember(name string, value json.RawMessage) {
 	w.Raw(value)
 }
 
-// extra writes members that belong to the level, each name once, except for those
-// named.
+// extra writes additional members, each name once, except for those named.
 func (w *writer) extra(list []llm.Member, but ...string) {
 	if len(list) == 0 {
 		return
@@ -54,9 +54,9 @@ func repeated(list []llm.Member, name string) bool {
 	return false
 }
 
-// usage writes the counters as the dialect has them: what is cached or written
-// to a cache is part of the prompt, what was thought of the completion. Strict
-// leaves out what only other dialects count.
+// usage writes the counters in this dialect: cached and cache-written tokens
+// are part of the prompt, thinking is part of the completion. Strict leaves out
+// counters that only other dialects have.
 // https://platform.openai.com/docs/api-reference/chat/object#chat/object-usage
 func (w *writer) usage(u *llm.Usage, strict bool) {
 	written := u.CacheWrite5m + u.CacheWrite1h
@@ -85,7 +85,8 @@ func (w *writer) usage(u *llm.Usage, strict bool) {
 	w.Close('}')
 }
 
-// cacheUsage writes the counters of caches as the messages dialect has them.
+// cacheUsage writes the counters of caches in the format of the messages
+// dialect.
 func (w *writer) cacheUsage(u *llm.Usage, written int64) {
 	w.intMember("cache_read_input_tokens", u.CachedInput)
 	w.intMember("cache_creation_input_tokens", written)
@@ -137,8 +138,7 @@ func (w *writer) tokens(list []llm.Logprob, top bool) {
 	w.Close(']')
 }
 
-// annotation writes a citation. offset is where in the content the part begins
-// that it is of.
+// annotation writes a citation. offset is the start of its part in the content.
 func (w *writer) annotation(c *llm.Citation, offset int) {
 	w.Open('{')
 	w.textMember("type", "url_citation")
@@ -155,8 +155,8 @@ func (w *writer) annotation(c *llm.Citation, offset int) {
 	w.Close('}')
 }
 
-// call writes a call of a tool; index is left out below zero. Signatures are
-// written where the reader of the dialect is not held to it strictly.
+// call writes a tool call; a negative index is left out. Signatures are written
+// if signed is true.
 func (w *writer) call(c *llm.ToolCall, index int, signed bool) {
 	w.Open('{')
 	if index >= 0 {
@@ -184,7 +184,8 @@ func (w *writer) call(c *llm.ToolCall, index int, signed bool) {
 	w.Close('}')
 }
 
-// google writes a signature where Google's endpoint for this dialect has it.
+// google writes a signature in the format of Google's endpoint for this
+// dialect.
 func (w *writer) google(s llm.Signature) {
 	w.Open('{')
 	w.Name("google")
@@ -194,8 +195,8 @@ func (w *writer) google(s llm.Signature) {
 	w.Close('}')
 }
 
-// argumentsText is what the dialect has for the arguments of a call that is
-// whole: never empty text for a function.
+// argumentsText returns the arguments of a complete call: for a function never
+// the empty string.
 func argumentsText(c *llm.ToolCall) string {
 	if c.Arguments == "" && !c.Custom {
 		return "{}"
@@ -203,8 +204,8 @@ func argumentsText(c *llm.ToolCall) string {
 	return c.Arguments
 }
 
-// block writes a part as an element of content_blocks, without its brackets:
-// the type that parts have in requests, and what it holds.
+// block writes a part as an element of content_blocks, without its braces: the
+// type as in requests, and its members.
 func (w *writer) block(p llm.Part) {
 	switch part := p.(type) {
 	case llm.Text:
@@ -227,7 +228,7 @@ func (w *writer) textBlock(part *llm.Text) {
 	w.citations(part.Citations)
 }
 
-// citations writes those of the messages dialect as they stood.
+// citations writes citations of the messages dialect as received.
 func (w *writer) citations(list []llm.Citation) {
 	open := false
 	for i := range list {
@@ -260,7 +261,8 @@ func (w *writer) thinkingBlock(part *llm.Thinking) {
 	}
 }
 
-// nativeBlock writes a piece of another dialect as it stood, with its type.
+// nativeBlock writes a native part of another dialect as received, with its
+// type.
 func (w *writer) nativeBlock(part *llm.Native) {
 	v, err := jsonedit.ParseValue(part.Raw)
 	if err != nil || v.Kind() != jsonedit.Object {
@@ -276,8 +278,8 @@ func (w *writer) nativeBlock(part *llm.Native) {
 	}
 }
 
-// media writes a part of media, without its brackets: the type, and what it
-// holds in an object of that name.
+// media writes a media part without its braces: the type, and an object of the
+// same name.
 func (w *writer) media(m *llm.Media) {
 	switch {
 	case m.FileID != "" || m.Kind == llm.Document:
@@ -305,7 +307,7 @@ func (w *writer) address(m *llm.Media, word string) {
 	w.Close('}')
 }
 
-// file writes a file whose address, if it has one, is the member named.
+// file writes a file. Its URL, if it has one, goes into the named member.
 func (w *writer) file(m *llm.Media, address string) {
 	w.textMember("type", "file")
 	w.Name("file")
@@ -324,7 +326,7 @@ func (w *writer) file(m *llm.Media, address string) {
 	w.Close('}')
 }
 
-// mediaURL is the address of m, or its data as one.
+// mediaURL returns the URL of m, or its data as a data: URL.
 func mediaURL(m *llm.Media) string {
 	if m.Data == "" {
 		return m.URL
@@ -340,14 +342,14 @@ var defaultTypes = map[llm.MediaKind]string{
 	llm.Image: "image/png", llm.Document: "application/pdf", llm.Audio: "audio/wav", llm.Video: "video/mp4",
 }
 
-// spoken reports whether p is what the model says aloud, which has a place of
-// its own in a message.
-func spoken(p llm.Part) bool {
+// isAudioOutput reports whether p is audio output, which has its own place in a
+// message.
+func isAudioOutput(p llm.Part) bool {
 	m, ok := p.(llm.Media)
 	return ok && m.Kind == llm.Audio
 }
 
-// audio writes what the model said aloud.
+// audio writes the audio output.
 func (w *writer) audio(m *llm.Media, id string) {
 	w.Open('{')
 	if !repeated(m.Extra, "id") {

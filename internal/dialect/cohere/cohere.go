@@ -1,8 +1,9 @@
-// Package cohere is the dialect of Cohere's chat, embeddings and rerank, version 2.
+// Package cohere is the dialect of Cohere's chat, embeddings and rerank,
+// version 2.
 //
-// It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. Which provider answers is left
-// to the provider table and the pipeline.
+// It guarantees that a translation through the neutral model keeps what the
+// protocol can express and records what it cannot. It does not choose a
+// provider; see the provider table and pipeline.
 package cohere
 
 import (

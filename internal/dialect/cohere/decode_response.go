@@ -48,12 +48,13 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	return &llm.Response{Dialect: name, ID: id, Model: to.Model, Choices: []llm.Choice{choice}, Usage: usageOf(usage)}, nil
 }
 
-// responseAssembler gathers the parts of a complete response in the order of a streamed one.
+// responseAssembler collects the parts of a complete response in the order of a
+// streamed one.
 type responseAssembler struct {
 	plan   plan
 	parts  []llm.Part
-	texts  []int // where the text of each block of content is among parts, -1 for others
-	first  int   // the first text among parts, -1 when there is none
+	texts  []int // index in parts of the text of each content block, -1 for others
+	first  int   // index in parts of the first text, -1 if there is none
 	called bool
 }
 
@@ -105,8 +106,8 @@ func (w *responseAssembler) calls(message jsonedit.Value) {
 	}
 }
 
-// argumentsOf returns the arguments of a call; for none Cohere also writes the
-// word null.
+// argumentsOf returns the arguments of a call. Cohere may write the word null
+// for no arguments.
 func argumentsOf(function jsonedit.Value) string {
 	v, _ := function.Get("arguments")
 	switch v.Kind() {
@@ -120,7 +121,7 @@ func argumentsOf(function jsonedit.Value) string {
 	return ""
 }
 
-// citations puts each citation to the text that it is of.
+// citations adds each citation to its text.
 func (w *responseAssembler) citations(message jsonedit.Value) {
 	list, _ := message.Get("citations")
 	for c := range list.Elements() {
@@ -134,8 +135,8 @@ func (w *responseAssembler) citations(message jsonedit.Value) {
 	}
 }
 
-// cited returns which part a citation is of, below zero when it is of the plan
-// or of thinking.
+// cited returns the index of the part that a citation refers to, negative for
+// the plan or thinking.
 func (w *responseAssembler) cited(c jsonedit.Value) int {
 	if !ofText(c) {
 		return -1
@@ -148,7 +149,7 @@ func (w *responseAssembler) cited(c jsonedit.Value) int {
 	return w.first
 }
 
-// ofText reports whether a citation is of the answer's text.
+// ofText reports whether a citation refers to the text of the response.
 func ofText(c jsonedit.Value) bool {
 	kind := text(c, "type")
 	return kind == "" || kind == "TEXT_CONTENT"
@@ -172,7 +173,7 @@ func place(v jsonedit.Value, name string) int {
 	return int(min(count(v, name), math.MaxInt32))
 }
 
-// stopOf returns the neutral word for a finish reason.
+// stopOf returns the neutral reason for a finish reason.
 func stopOf(said string, called bool) llm.StopReason {
 	switch said {
 	case "":
@@ -193,8 +194,8 @@ func stopOf(said string, called bool) llm.StopReason {
 	return llm.StopEnd
 }
 
-// failed returns the fault of an answer that Cohere gave up: it says why, or
-// the answer is empty.
+// failed returns the error of a response that Cohere aborted: it gives a
+// reason, or the response is empty.
 func failed(said, why string, begun bool) *llm.ProviderError {
 	if why == "" && (begun || said != "ERROR" && said != "TIMEOUT") {
 		return nil
@@ -205,9 +206,9 @@ func failed(said, why string, begun bool) *llm.ProviderError {
 	return &llm.ProviderError{Type: said, Message: why}
 }
 
-// usageOf reads the counts of tokens; where those are missing, those that are
-// billed, which leave out what Cohere puts around a prompt. Cached tokens are
-// part of the input.
+// usageOf reads the token counts, or the billed units if there are none, which
+// exclude the tokens that Cohere adds to a prompt. Cached tokens are part of
+// the input.
 // https://docs.cohere.com/reference/chat
 func usageOf(v jsonedit.Value) llm.Usage {
 	var u llm.Usage
@@ -225,8 +226,8 @@ func usageOf(v jsonedit.Value) llm.Usage {
 	return u
 }
 
-// count returns a counter, which may be written as a fraction; zero when there
-// is none that can be believed.
+// count returns a counter, which may be written as a fraction; zero if it is
+// missing or implausible.
 func count(v jsonedit.Value, name string) int64 {
 	n, ok := v.Get(name)
 	if !ok {
@@ -239,8 +240,8 @@ func count(v jsonedit.Value, name string) int64 {
 	return int64(f)
 }
 
-// appendLogprob adds a piece of text, which may be of several tokens: their
-// logarithms add up.
+// appendLogprob appends a piece of text, which may have several tokens; their
+// logarithms are added.
 func appendLogprob(dst []llm.Logprob, item jsonedit.Value) []llm.Logprob {
 	list, _ := item.Get("logprobs")
 	sum, n := 0.0, 0
@@ -256,7 +257,7 @@ func appendLogprob(dst []llm.Logprob, item jsonedit.Value) []llm.Logprob {
 	return append(dst, llm.Logprob{Token: text(item, "text"), Logprob: sum})
 }
 
-// text returns a member that is a string, empty when there is none.
+// text returns the string value of a member, or an empty string.
 func text(v jsonedit.Value, name string) string {
 	member, _ := v.Get(name)
 	s, _ := member.Text()

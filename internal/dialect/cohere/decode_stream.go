@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-// streamDecoder reads one streamed answer.
+// streamDecoder reads one streamed response.
 // https://docs.cohere.com/docs/streaming
 type streamDecoder struct {
 	plan  plan
@@ -18,26 +18,26 @@ type streamDecoder struct {
 	begun, ended bool
 	next         int // number of the next part
 
-	// block is the part of content or the plan that is open, -1 when none is.
-	// A text stays open after its end, since its citations may follow.
+	// block is the number of the open content block or the plan, -1 if none is
+	// open. A text stays open after its end, since its citations may follow.
 	block     int
 	blockText bool
 	planning  bool
 
-	open   map[int64]*call // calls of tools, by Cohere's numbers
-	order  []int64         // of open
+	open   map[int64]*call // open tool calls, by Cohere's numbers
+	order  []int64         // the keys of open in order
 	called bool
 }
 
-// call is a call of a tool that is open.
+// call is an open tool call.
 type call struct {
 	part   int
-	null   bool // the word null came where arguments belong
+	null   bool // the word null arrived instead of arguments
 	custom bool
-	text   []byte // arguments so far of a custom tool
+	text   []byte // arguments of a custom tool so far
 }
 
-// NewDecoder returns a decoder for one streamed answer.
+// NewDecoder returns a decoder for one streamed response.
 func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return &streamDecoder{plan: planOf(r), model: to.Model, block: -1}
 }
@@ -89,7 +89,7 @@ func (d *streamDecoder) event(dst []llm.Event, kind string, v jsonedit.Value) []
 	return dst
 }
 
-// End ends the parts that are open. Without message-end the answer is not whole.
+// End ends the open parts. Without message-end the response is not complete.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.ended {
 		return dst
@@ -118,7 +118,7 @@ func delta(part int, text string) llm.Event {
 	return llm.Event{Kind: llm.EventDelta, Part: part, Text: text}
 }
 
-// endBlock ends the open part of content, or the plan.
+// endBlock ends the open content block or the plan.
 func (d *streamDecoder) endBlock(dst []llm.Event) []llm.Event {
 	if d.block < 0 {
 		return dst
@@ -139,9 +139,9 @@ func (d *streamDecoder) contentStart(dst []llm.Event, message jsonedit.Value) []
 	content, _ := message.Get("content")
 	switch kind := text(content, "type"); kind {
 	case "text":
-		return d.said(d.openBlock(dst, llm.Text{}), text(content, "text"))
+		return d.addText(d.openBlock(dst, llm.Text{}), text(content, "text"))
 	case "thinking":
-		return d.said(d.openBlock(dst, llm.Thinking{}), text(content, "thinking"))
+		return d.addText(d.openBlock(dst, llm.Thinking{}), text(content, "thinking"))
 	default:
 		if content.Kind() != jsonedit.Object {
 			return dst
@@ -151,7 +151,7 @@ func (d *streamDecoder) contentStart(dst []llm.Event, message jsonedit.Value) []
 	}
 }
 
-func (d *streamDecoder) said(dst []llm.Event, words string) []llm.Event {
+func (d *streamDecoder) addText(dst []llm.Event, words string) []llm.Event {
 	if words == "" {
 		return dst
 	}
@@ -242,7 +242,7 @@ func (d *streamDecoder) callDelta(dst []llm.Event, v, message jsonedit.Value) []
 	return c.add(dst, s)
 }
 
-// add takes a piece of the arguments.
+// add adds a piece of arguments.
 func (c *call) add(dst []llm.Event, piece string) []llm.Event {
 	switch {
 	case piece == "":
@@ -253,14 +253,14 @@ func (c *call) add(dst []llm.Event, piece string) []llm.Event {
 	case c.null:
 		c.null = false
 		piece = "null" + piece
-	case piece == "null": // stands for none when nothing follows
+	case piece == "null": // means no arguments if nothing follows
 		c.null = true
 		return dst
 	}
 	return append(dst, delta(c.part, piece))
 }
 
-// callEnd ends a call, when it is open.
+// callEnd ends a call if it is open.
 func (d *streamDecoder) callEnd(dst []llm.Event, n int64) []llm.Event {
 	c := d.open[n]
 	if c == nil {
@@ -276,7 +276,7 @@ func (d *streamDecoder) callEnd(dst []llm.Event, n int64) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Part: c.part})
 }
 
-// citation adds a citation to the text that is open.
+// citation adds a citation to the open text.
 func (d *streamDecoder) citation(dst []llm.Event, message jsonedit.Value) []llm.Event {
 	c, _ := message.Get("citations")
 	if d.block < 0 || !d.blockText || !ofText(c) || c.Kind() != jsonedit.Object {
@@ -294,7 +294,7 @@ func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
 	return dst
 }
 
-// finish reads message-end, which completes the answer.
+// finish reads message-end, which completes the response.
 func (d *streamDecoder) finish(dst []llm.Event, v, delta jsonedit.Value) []llm.Event {
 	dst = d.start(dst, text(v, "id"))
 	said := text(delta, "finish_reason")
@@ -311,7 +311,7 @@ func (d *streamDecoder) finish(dst []llm.Event, v, delta jsonedit.Value) []llm.E
 		llm.Event{Kind: llm.EventEnd})
 }
 
-// fail reads an event that is an error: it has that type, or none and a message.
+// fail reads an error event: it has that type, or no type and a message.
 func (d *streamDecoder) fail(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	kind := text(v, "type")
 	_, says := v.Get("message")
@@ -324,7 +324,7 @@ func (d *streamDecoder) fail(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventError, Fault: fault})
 }
 
-// index is Cohere's number of a block or a call.
+// index returns Cohere's number of a block or a call.
 func index(v jsonedit.Value) (int64, bool) {
 	n, ok := v.Get("index")
 	if !ok {

@@ -9,32 +9,32 @@ import (
 	"modelgate/internal/llm"
 )
 
-// supersets are parameters of Cohere's own that clients of other dialects may
-// send along.
+// supersets are Cohere's own parameters that clients of other dialects may
+// send.
 var supersets = []string{"documents", "citation_options", "safety_mode", "raw_prompting", "priority", "strict_tools", "k"}
 
 // requestEncoder writes one request.
 type requestEncoder struct {
 	jsonedit.Builder
-	r     *llm.Request
-	to    dialect.RequestTarget
-	fates *dialect.ParamChanges
-	plan  plan
+	r       *llm.Request
+	to      dialect.RequestTarget
+	changes *dialect.ParamChanges
+	plan    plan
 
-	documents [][]byte // of the messages, for the list beside them
+	documents [][]byte // documents from messages, sent in a list of their own
 }
 
 // EncodeRequest appends the body of a request to /v2/chat.
 // https://docs.cohere.com/reference/chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r), plan: planOf(r)}
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r), plan: planOf(r)}
 	e.Open('{')
 	e.Name("model")
 	e.String(to.Model)
-	if err := e.messages(); err != nil {
+	if err := e.writeMessages(); err != nil {
 		return dst, nil, err
 	}
-	if err := e.tools(); err != nil {
+	if err := e.writeTools(); err != nil {
 		return dst, nil, err
 	}
 	e.format()
@@ -46,21 +46,21 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 		e.Bool(true)
 	}
 	e.Close('}')
-	e.dropRest()
-	return e.Bytes(), e.fates.List(), nil
+	e.dropUnsupported()
+	return e.Bytes(), e.changes.List(), nil
 }
 
-// format writes response_format. With tools or documents Cohere refuses it: a
-// schema is a forced tool then.
+// format writes response_format. Cohere rejects it together with tools or
+// documents, so that a schema is emulated by a forced tool.
 // https://docs.cohere.com/docs/structured-outputs
 func (e *requestEncoder) format() {
 	f := &e.r.Format
 	switch {
 	case e.plan.emulated:
-		e.fates.Adapt(llm.FieldFormat, "forced tool")
+		e.changes.Adapt(llm.FieldFormat, "forced tool")
 	case f.Kind == "" || f.Kind == llm.FormatText:
 	case e.plan.crowded:
-		e.fates.Drop(llm.FieldFormat)
+		e.changes.Drop(llm.FieldFormat)
 	default:
 		e.Name("response_format")
 		e.Open('{')
@@ -86,7 +86,7 @@ var scalars = dialect.Scalars{
 	{Name: "logprobs", Field: llm.FieldLogprobs},
 }
 
-// maxStops is how many stop sequences Cohere takes.
+// maxStops is the number of stop sequences that Cohere accepts.
 const maxStops = 5
 
 func (e *requestEncoder) sampling() {
@@ -96,16 +96,16 @@ func (e *requestEncoder) sampling() {
 	r.PresencePenalty = e.clamp(llm.FieldPresencePenalty, r.PresencePenalty, 0, 1)
 	if r.TopK != nil {
 		if k := min(max(*r.TopK, 0), 500); k != *r.TopK {
-			e.fates.Adapt(llm.FieldTopK, strconv.FormatInt(k, 10))
+			e.changes.Adapt(llm.FieldTopK, strconv.FormatInt(k, 10))
 			r.TopK = &k
 		}
 	}
 	if r.Seed != nil && *r.Seed < 0 {
-		e.fates.Drop(llm.FieldSeed)
+		e.changes.Drop(llm.FieldSeed)
 		r.Seed = nil
 	}
 	if len(r.Stop) > maxStops {
-		e.fates.Adapt(llm.FieldStop, "the first 5")
+		e.changes.Adapt(llm.FieldStop, "the first 5")
 		r.Stop = r.Stop[:maxStops]
 	}
 	scalars.Append(&e.Builder, &r)
@@ -118,20 +118,20 @@ func (e *requestEncoder) number(name string, n *int64) {
 	}
 }
 
-// clamp returns a number within what Cohere takes.
+// clamp limits a number to the range that Cohere accepts.
 func (e *requestEncoder) clamp(field llm.Field, f *float64, least, most float64) *float64 {
 	if f == nil || *f >= least && *f <= most {
 		return f
 	}
 	v := min(max(*f, least), most)
-	e.fates.Adapt(field, strconv.FormatFloat(v, 'f', -1, 64))
+	e.changes.Adapt(field, strconv.FormatFloat(v, 'f', -1, 64))
 	return &v
 }
 
-// budgets are the shares of 32768 tokens that efforts stand for.
+// budgets maps efforts to shares of 32768 thinking tokens.
 var budgets = map[string]int64{"minimal": 1024, "low": 3276, "medium": 9830, "high": 19660, "xhigh": 29491, "max": 29491}
 
-// thinking writes how much the model is to think.
+// thinking writes the thinking settings.
 // https://docs.cohere.com/docs/reasoning
 func (e *requestEncoder) thinking() {
 	t := &e.r.Reasoning
@@ -147,9 +147,9 @@ func (e *requestEncoder) thinking() {
 	case t.Effort != "":
 		if budget, ok := budgets[t.Effort]; ok {
 			e.think("enabled", &budget)
-			e.fates.Adapt(llm.FieldEffort, "token_budget "+strconv.FormatInt(budget, 10))
+			e.changes.Adapt(llm.FieldEffort, "token_budget "+strconv.FormatInt(budget, 10))
 		} else {
-			e.fates.Drop(llm.FieldEffort)
+			e.changes.Drop(llm.FieldEffort)
 		}
 	}
 }
@@ -165,8 +165,8 @@ func (e *requestEncoder) think(kind string, budget *int64) {
 	e.Close('}')
 }
 
-// extras writes Cohere's own parameters, and the documents of messages into the
-// list that the client sent.
+// extras writes Cohere's own parameters, and adds the documents from messages
+// to the client's list.
 func (e *requestEncoder) extras() {
 	for _, m := range e.r.Extra {
 		switch m.Name {
@@ -183,7 +183,7 @@ func (e *requestEncoder) extras() {
 				continue
 			}
 		default:
-			if !carried(m.Name) {
+			if !isSuperset(m.Name) {
 				continue
 			}
 		}
@@ -193,19 +193,19 @@ func (e *requestEncoder) extras() {
 	if len(e.documents) > 0 {
 		e.listDocuments(nil)
 	}
-	e.fates.DropExtra(supersets...)
-	e.fates.DropContent(name, dialect.UnsupportedContent{Names: true})
+	e.changes.DropExtra(supersets...)
+	e.changes.DropContent(name, dialect.UnsupportedContent{Names: true})
 }
 
-// joinDocuments writes the client's list with the documents of messages. It is
-// false when there are none or the value is no list.
+// joinDocuments writes the client's list with the documents from messages. It
+// returns false if there are none or the value is not a list.
 func (e *requestEncoder) joinDocuments(sent json.RawMessage) bool {
 	if len(e.documents) == 0 {
 		return false
 	}
 	v, err := jsonedit.ParseValue(sent)
 	if err != nil || v.Kind() != jsonedit.Array {
-		return true // the documents of messages stand for it
+		return true // replaced by the documents from messages
 	}
 	var list [][]byte
 	for d := range v.Elements() {
@@ -228,7 +228,7 @@ func (e *requestEncoder) listDocuments(before [][]byte) {
 	e.documents = nil
 }
 
-func carried(name string) bool {
+func isSuperset(name string) bool {
 	for _, s := range supersets {
 		if s == name {
 			return true
@@ -237,21 +237,21 @@ func carried(name string) bool {
 	return false
 }
 
-// dropRest tells the parameters that have no place.
-func (e *requestEncoder) dropRest() {
+// dropUnsupported records the parameters that Cohere does not have as dropped.
+func (e *requestEncoder) dropUnsupported() {
 	r := e.r
-	e.fates.DropAsked(llm.FieldParallelTools, llm.FieldLogitBias)
+	e.changes.DropIfSet(llm.FieldParallelTools, llm.FieldLogitBias)
 	if r.TopLogprobs != nil && *r.TopLogprobs > 0 {
-		e.fates.Drop(llm.FieldTopLogprobs)
+		e.changes.Drop(llm.FieldTopLogprobs)
 	}
-	e.fates.DropAsked(llm.FieldN)
+	e.changes.DropIfSet(llm.FieldN)
 	if r.Reasoning.Effort != "" && (r.Reasoning.Mode != "" || r.Reasoning.Budget != nil) {
-		e.fates.Drop(llm.FieldEffort)
+		e.changes.Drop(llm.FieldEffort)
 	}
-	e.fates.DropAsked(llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
+	e.changes.DropIfSet(llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
 	if r.ServiceTier != "" {
-		e.fates.Drop(llm.FieldServiceTier)
+		e.changes.Drop(llm.FieldServiceTier)
 	}
-	e.fates.DropAsked(llm.FieldCache)
-	e.fates.DropThinking()
+	e.changes.DropIfSet(llm.FieldCache)
+	e.changes.DropThinking()
 }

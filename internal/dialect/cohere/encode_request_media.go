@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// image writes an image, and refuses what Cohere's models can't see.
+// image writes an image. An image that Cohere's models cannot read is an error.
 // https://docs.cohere.com/docs/image-inputs
 func (e *requestEncoder) image(m *llm.Media) error {
 	path := at(m.At, "messages")
@@ -40,15 +40,15 @@ func (e *requestEncoder) image(m *llm.Media) error {
 		e.String(m.Detail)
 	case "":
 	default:
-		e.fates.DropNamed("detail")
+		e.changes.DropNamed("detail")
 	}
 	e.Close('}')
 	e.Close('}')
 	return nil
 }
 
-// document moves a document of text to the list beside the messages. It is
-// false for other parts.
+// document moves a text document to the list of documents. It returns false for
+// other parts.
 // https://docs.cohere.com/docs/retrieval-augmented-generation-rag
 func (e *requestEncoder) document(p llm.Part) (bool, error) {
 	m, ok := p.(llm.Media)
@@ -65,11 +65,11 @@ func (e *requestEncoder) document(p llm.Part) (bool, error) {
 	appendData(&b, &m, text)
 	b.Close('}')
 	e.documents = append(e.documents, b.Bytes())
-	e.fates.Adapt(llm.FieldParts, "documents beside the messages")
+	e.changes.Adapt(llm.FieldParts, "documents beside the messages")
 	return true, nil
 }
 
-// appendData writes the member that holds a document.
+// appendData writes the data member of a document.
 func appendData(b *jsonedit.Builder, m *llm.Media, text string) {
 	b.Name("data")
 	b.Open('{')
@@ -86,8 +86,7 @@ func appendData(b *jsonedit.Builder, m *llm.Media, text string) {
 	b.Close('}')
 }
 
-// documentText returns the words of a document, and refuses one that is not
-// text.
+// documentText returns the text of a document, and an error if it is not text.
 func (e *requestEncoder) documentText(m *llm.Media) (string, error) {
 	path := at(m.At, "messages")
 	switch {
@@ -133,7 +132,7 @@ func decodeBase64(data string) ([]byte, error) {
 	return encoding.DecodeString(strings.TrimRight(data, "="))
 }
 
-// result writes the result of a tool as a message of its own.
+// result writes a tool result as a message.
 func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.uncached(t.Cache)
 	e.Open('{')
@@ -144,7 +143,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.Name("content")
 	text, ok := onlyText(t.Parts)
 	if t.Failed {
-		e.fates.AdaptNamed("failed tool results", "told in words")
+		e.changes.AdaptNamed("failed tool results", "told in words")
 	}
 	if ok || len(t.Parts) == 0 {
 		e.uncached(text.Cache)
@@ -156,7 +155,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 	return nil
 }
 
-// resultBlocks writes each piece of a result as a document, which the model can
+// resultBlocks writes each part of a result as a document, which the model can
 // cite.
 func (e *requestEncoder) resultBlocks(t *llm.ToolResult) error {
 	e.Open('[')
@@ -188,7 +187,7 @@ func (e *requestEncoder) resultBlocks(t *llm.ToolResult) error {
 	return nil
 }
 
-// piece writes the data of a document that is a piece of a result.
+// piece writes the data of a document for a part of a result.
 func (e *requestEncoder) piece(t *llm.ToolResult, p llm.Part, first bool) error {
 	if m, ok := p.(llm.Media); ok {
 		text, err := e.documentText(&m)
@@ -208,7 +207,7 @@ func (e *requestEncoder) piece(t *llm.ToolResult, p llm.Part, first bool) error 
 	return nil
 }
 
-// toolResultText is the text of a result; one that tells of an error begins so.
+// toolResultText returns the text of a result, with a prefix if it is an error.
 func toolResultText(t *llm.ToolResult, text string) string {
 	if t.Failed {
 		return "Error: " + text

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func (e *requestEncoder) messages() error {
+func (e *requestEncoder) writeMessages() error {
 	e.Name("messages")
 	e.Open('[')
 	for i := range e.r.Messages {
@@ -26,8 +26,8 @@ func (e *requestEncoder) messages() error {
 	return nil
 }
 
-// messageText writes a message of the system or of the user. Results of tools are
-// messages of their own and part it where they stand.
+// messageText writes a system or user message. Tool results are messages of
+// their own and split it at their position.
 func (e *requestEncoder) messageText(m *llm.Message) error {
 	role := "user"
 	if m.Role == llm.System || m.Role == llm.Developer {
@@ -69,7 +69,7 @@ func (e *requestEncoder) messageText(m *llm.Message) error {
 	return flush()
 }
 
-// carries reports whether a part has a place in a message that no model wrote.
+// carries reports whether a part can be in a system or user message.
 func carries(p llm.Part) bool {
 	switch p := p.(type) {
 	case llm.Native:
@@ -80,7 +80,7 @@ func carries(p llm.Part) bool {
 	return true
 }
 
-// plain writes a message of texts and images.
+// plain writes a message with text and images.
 func (e *requestEncoder) plain(role string, parts []llm.Part) error {
 	e.Open('{')
 	e.Name("role")
@@ -111,7 +111,7 @@ func onlyText(parts []llm.Part) (llm.Text, bool) {
 	return text, ok
 }
 
-// block writes a part of a message's content.
+// block writes a content block.
 func (e *requestEncoder) block(p llm.Part) error {
 	switch p := p.(type) {
 	case llm.Text:
@@ -129,7 +129,7 @@ func (e *requestEncoder) block(p llm.Part) error {
 	return nil
 }
 
-// text writes a block whose type is also the name of its text.
+// text writes a block whose type is also the name of the member with its text.
 func (e *requestEncoder) text(kind, text string) {
 	e.Open('{')
 	e.Name("type")
@@ -139,8 +139,8 @@ func (e *requestEncoder) text(kind, text string) {
 	e.Close('}')
 }
 
-// assistant writes a turn of the model. Beside calls of tools its words and
-// thoughts are the plan that comes before them, as Cohere's models write it.
+// assistant writes a turn of the model. Text and thinking before tool calls
+// become the plan, as Cohere's models write it.
 // https://docs.cohere.com/docs/tool-use-overview
 func (e *requestEncoder) assistant(m *llm.Message) error {
 	var content, calls []llm.Part
@@ -190,7 +190,7 @@ func (e *requestEncoder) calling(content, calls []llm.Part) {
 	e.Close('}')
 }
 
-// planBefore returns what was thought and said before calls.
+// planBefore returns the thinking and text before tool calls.
 func (e *requestEncoder) planBefore(content []llm.Part) string {
 	var lines []string
 	for _, p := range content {
@@ -201,7 +201,7 @@ func (e *requestEncoder) planBefore(content []llm.Part) string {
 			e.uncached(p.Cache)
 			if p.Text != "" {
 				lines = append(lines, p.Text)
-				e.fates.AdaptNamed("text beside tool calls", "tool_plan")
+				e.changes.AdaptNamed("text beside tool calls", "tool_plan")
 			}
 		case llm.Refusal:
 			lines = append(lines, p.Text)

@@ -4,15 +4,15 @@ import (
 	"modelgate/internal/llm"
 )
 
-// formatTool is the tool that stands for a schema of the answer.
+// formatTool is the forced tool for the schema of the response.
 const formatTool = "json_response"
 
-// plan is what of a request both its encoder and the decoders of its answer
-// need to know.
+// plan holds the properties of a request that its encoder and the decoders of
+// its response need.
 type plan struct {
-	tools []*llm.Tool // that are offered
-	// crowded says that Cohere takes no response_format beside what the request
-	// holds, and emulated that a tool stands for the schema.
+	tools []*llm.Tool // the tools that are sent
+	// crowded is true if Cohere does not accept a response_format in this
+	// request; emulated is true if a forced tool replaces the schema.
 	crowded, emulated bool
 }
 
@@ -29,13 +29,13 @@ func planOf(r *llm.Request) plan {
 	p.crowded = len(p.tools) > 0 || hasDocuments(r)
 	p.emulated = p.crowded && r.Format.Kind == llm.FormatSchema && r.Format.Schema != nil
 	if p.emulated && r.ToolChoice.Mode == llm.ChoiceNone {
-		p.tools = nil // else the model would have to call one
+		p.tools = nil // otherwise the model would have to call one
 	}
 	return p
 }
 
-// offered reports whether a tool goes to Cohere: it is a function, and the
-// choice does not leave it out.
+// offered reports whether a tool is sent to Cohere: it is a function, and the
+// tool choice allows it.
 func offered(r *llm.Request, t *llm.Tool) bool {
 	if t.Native != nil || t.Server != "" {
 		return false
@@ -51,7 +51,7 @@ func offered(r *llm.Request, t *llm.Tool) bool {
 	return false
 }
 
-// strict reports whether every tool asked for strict arguments.
+// strict reports whether all tools have strict arguments.
 func (p *plan) strict() bool {
 	for _, t := range p.tools {
 		if t.Strict == nil || !*t.Strict {
@@ -61,7 +61,7 @@ func (p *plan) strict() bool {
 	return len(p.tools) > 0
 }
 
-// custom reports whether name is that of a tool that takes free text.
+// custom reports whether name is a tool with text input.
 func (p *plan) custom(name string) bool {
 	for _, t := range p.tools {
 		if t.Custom && t.Name == name {

@@ -11,10 +11,10 @@ var (
 	noArguments = json.RawMessage(`{"type":"object","properties":{}}`)
 )
 
-// tools writes the tools that are offered and the choice between them.
+// writeTools writes the tools and the tool choice.
 // https://docs.cohere.com/docs/tool-use-overview
-func (e *requestEncoder) tools() error {
-	e.tellTools()
+func (e *requestEncoder) writeTools() error {
+	e.recordToolChanges()
 	choice := &e.r.ToolChoice
 	if len(e.plan.tools) == 0 && !e.plan.emulated {
 		if len(choice.Names) > 0 && choice.Mode != llm.ChoiceNone {
@@ -40,20 +40,20 @@ func (e *requestEncoder) tools() error {
 	return nil
 }
 
-// tellTools tells which tools are left out or changed.
-func (e *requestEncoder) tellTools() {
+// recordToolChanges records which tools are dropped or adapted.
+func (e *requestEncoder) recordToolChanges() {
 	all := e.plan.strict()
 	for i := range e.r.Tools {
 		t := &e.r.Tools[i]
 		if t.Native != nil || t.Server != "" {
-			e.fates.DropNamed(at(string(t.Server), e.r.NameOf(llm.FieldTools)))
+			e.changes.DropNamed(at(string(t.Server), e.r.NameOf(llm.FieldTools)))
 			continue
 		}
 		if t.Strict != nil && *t.Strict && !all {
-			e.fates.DropNamed("strict") // it holds for all tools or none
+			e.changes.DropNamed("strict") // it applies to all tools or none
 		}
 		if t.Custom {
-			e.fates.AdaptNamed("custom tools", "functions of one text")
+			e.changes.AdaptNamed("custom tools", "functions of one text")
 		}
 		e.uncached(t.Cache)
 	}
@@ -95,13 +95,13 @@ func (e *requestEncoder) formatPurpose() string {
 	return "Gives the final answer. Call it with the answer once you have it."
 }
 
-// choice writes tool_choice, which has no word for auto and none for one tool:
-// that one alone is offered then.
+// choice writes tool_choice. It has no value for auto and cannot name a tool: a
+// named tool is sent as the only one.
 func (e *requestEncoder) choice(c *llm.ToolChoice) {
 	if len(c.Names) > 0 && c.Mode != llm.ChoiceNone {
-		e.fates.Adapt(llm.FieldToolChoice, "other tools are not offered")
+		e.changes.Adapt(llm.FieldToolChoice, "other tools are not offered")
 	} else if c.Mode == "" && c.Raw != nil {
-		e.fates.Drop(llm.FieldToolChoice)
+		e.changes.Drop(llm.FieldToolChoice)
 	}
 	word := ""
 	switch {
@@ -116,7 +116,7 @@ func (e *requestEncoder) choice(c *llm.ToolChoice) {
 	e.String(word)
 }
 
-// call writes a call of a tool in an assistant's message.
+// call writes a tool call of an assistant message.
 func (e *requestEncoder) call(c *llm.ToolCall) {
 	e.uncached(c.Cache)
 	e.Open('{')
@@ -141,14 +141,14 @@ func (e *requestEncoder) call(c *llm.ToolCall) {
 	e.Close('}')
 }
 
-// uncached tells that a mark for caching is left out: Cohere caches by itself.
+// uncached records a cache mark as dropped: Cohere caches automatically.
 func (e *requestEncoder) uncached(c *llm.Cache) {
 	if c != nil {
-		e.fates.Drop(llm.FieldCache)
+		e.changes.Drop(llm.FieldCache)
 	}
 }
 
-// at returns s, or fallback when it is empty.
+// at returns s, or fallback if s is empty.
 func at(s, fallback string) string {
 	if s == "" {
 		return fallback

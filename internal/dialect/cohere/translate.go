@@ -5,7 +5,7 @@ import (
 	"modelgate/internal/dialect"
 )
 
-// Translator returns the translation of embeddings and of rerank.
+// Translator returns the translator of embeddings or rerank.
 func (Dialect) Translator(op api.Operation, _ dialect.RequestTarget) (dialect.Translator, bool) {
 	switch op {
 	case api.Embeddings:

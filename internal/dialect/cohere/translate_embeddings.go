@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// embedRequest translates a request for embeddings to /v2/embed.
+// embedRequest translates an embeddings request to /v2/embed.
 // https://docs.cohere.com/reference/embed
 func embedRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	var d jsonedit.Doc
@@ -52,8 +52,8 @@ func embedRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 	return b.Bytes(), fates.List(), nil
 }
 
-// writeTypes writes what the vectors are for and their form, which Cohere must
-// be told and clients of the chat dialect don't tell.
+// writeTypes writes the purpose and the format of the vectors, which Cohere
+// requires and clients of the chat dialect may leave out.
 func writeTypes(b *jsonedit.Builder, d *jsonedit.Doc, in *inputs) {
 	if !hasParam(d, "input_type") {
 		b.Name("input_type")
@@ -67,13 +67,13 @@ func writeTypes(b *jsonedit.Builder, d *jsonedit.Doc, in *inputs) {
 	}
 }
 
-// hasParam reports whether a parameter is there and not null.
+// hasParam reports whether a parameter is set and not null.
 func hasParam(d *jsonedit.Doc, name string) bool {
 	v, ok := d.Find(name)
 	return ok && !v.IsNull()
 }
 
-// encodingOf is the form in which the client wants vectors.
+// encodingOf returns the format of vectors that the client requested.
 func encodingOf(d *jsonedit.Doc) string {
 	if v, ok := d.Find("encoding_format"); ok {
 		if s, _ := v.Text(); s != "" {
@@ -83,7 +83,7 @@ func encodingOf(d *jsonedit.Doc) string {
 	return "float"
 }
 
-// inputs are the inputs to embed: a list of strings, of images, or of both.
+// inputs holds the inputs to embed: strings, images, or both.
 type inputs struct {
 	texts, images int
 	list          []input
@@ -159,7 +159,8 @@ func (in *inputs) addImage(v jsonedit.Value, path string) error {
 	return nil
 }
 
-// imageType knows the type of an image by the beginning of its base64.
+// imageType returns the type of an image, recognised by the start of its
+// base64.
 func imageType(data string) string {
 	switch {
 	case strings.HasPrefix(data, "/9j/"):
@@ -225,7 +226,7 @@ func (i *input) writeContent(b *jsonedit.Builder) {
 	b.Close('}')
 }
 
-// embedResponse translates the answer to the client's list of vectors.
+// embedResponse translates the response to the client's list of vectors.
 func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -276,8 +277,8 @@ func writeTokens(b *jsonedit.Builder, n int64) {
 	b.Int(n)
 }
 
-// vectorsOf finds the vectors: under the type that was wanted, else the first,
-// else as the plain list of version 1.
+// vectorsOf returns the vectors of the requested type, otherwise of the first
+// type, otherwise the plain list of version 1.
 func vectorsOf(v jsonedit.Value, want string) (jsonedit.Value, bool) {
 	all, _ := v.Get("embeddings")
 	if all.Kind() == jsonedit.Array {
@@ -294,8 +295,8 @@ func vectorsOf(v jsonedit.Value, want string) (jsonedit.Value, bool) {
 	return jsonedit.Value{}, false
 }
 
-// writeVector writes a vector as it came, or, where base64 was wanted and
-// numbers came, as 32-bit floats in little endian.
+// writeVector writes a vector as received, or converts numbers to base64 of
+// 32-bit floats in little endian if that was requested.
 func writeVector(b *jsonedit.Builder, vector jsonedit.Value, want string) {
 	if want != "base64" || vector.Kind() != jsonedit.Array {
 		b.Raw(vector.Raw())
@@ -309,7 +310,7 @@ func writeVector(b *jsonedit.Builder, vector jsonedit.Value, want string) {
 	b.String(base64.StdEncoding.EncodeToString(packed))
 }
 
-// tokensOf is how many tokens an answer to embed or rerank counts.
+// tokensOf returns the token count in a response of embed or rerank.
 func tokensOf(v jsonedit.Value) int64 {
 	meta, _ := v.Get("meta")
 	counts, ok := meta.Get("tokens")

@@ -29,7 +29,7 @@ func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialec
 			continue
 		}
 		switch name := key.String(); name {
-		case "model", "query", "documents", "return_documents": // the gateway gives documents back
+		case "model", "query", "documents", "return_documents": // the gateway adds the documents to the response
 		case "top_n", "max_tokens_per_doc", "priority":
 			b.Name(name)
 			b.Raw(v.Raw())
@@ -43,7 +43,7 @@ func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialec
 	return b.Bytes(), fates.List(), nil
 }
 
-// rerankResponse translates the answer to the unified list, the best first.
+// rerankResponse translates the response to the unified list, the best first.
 func rerankResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -73,8 +73,7 @@ func rerankResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, 
 	return b.Bytes(), nil
 }
 
-// writeUnits writes what Cohere counts: units of search, and tokens where it
-// tells them.
+// writeUnits writes Cohere's counters: search units, and tokens if present.
 func writeUnits(b *jsonedit.Builder, v jsonedit.Value) {
 	meta, _ := v.Get("meta")
 	billed, _ := meta.Get("billed_units")

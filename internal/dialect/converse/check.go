@@ -10,9 +10,8 @@ import (
 )
 
 // Check validates a request body of the converse routes; other operations have
-// no rules here. It refuses only what the protocol's own model of requests
-// refuses whatever the target. Messages may be missing: a prompt of the provider
-// can stand in for them.
+// no rules here. It rejects only what the protocol rejects for every target.
+// Messages may be missing: a prompt stored at the provider can replace them.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	if op != api.Converse {
@@ -21,7 +20,7 @@ func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	return body.CheckInOrder(d).Brief().Error(": ")
 }
 
-// Defaults are none: the protocol's nulls are absent members.
+// Defaults returns nil: null is the same as absent.
 func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }
 
 var (
@@ -32,7 +31,7 @@ var (
 		{Name: "messages", Rule: grammar.List{Each: message{}}},
 		{Name: "system", Rule: blocks},
 		{Name: "inferenceConfig", Rule: grammar.Object{Members: []grammar.Member{
-			{Name: "maxTokens", Rule: grammar.Integer{Min: 1, Max: math.MaxInt64, Kind: "a whole number", Bound: "at least 1"}},
+			{Name: "maxTokens", Rule: grammar.Integer{Min: 1, Max: math.MaxInt64, Kind: "an integer", Bound: "at least 1"}},
 			{Name: "temperature", Rule: unitNumber},
 			{Name: "topP", Rule: unitNumber},
 			{Name: "stopSequences", Rule: grammar.List{Each: grammar.Func(checkStop)}},
@@ -51,7 +50,7 @@ var (
 )
 
 // message is an object with role and content. Null is not a message, and a null
-// member is missing.
+// member counts as missing.
 type message struct{}
 
 const roleForms = "user or assistant"

@@ -10,11 +10,11 @@ import (
 
 var _ dialect.ForeignContentCleaner = Dialect{}
 
-// markBegins is how the base64 of a marked signature begins.
+// markBegins is the start of a marked signature in base64.
 var markBegins = []byte(`"` + base64.StdEncoding.EncodeToString([]byte("mg1")))
 
-// Clean implements dialect.ForeignContentCleaner: clients send back the blocks that they were
-// given, and a model refuses thinking that it did not sign.
+// Clean implements dialect.ForeignContentCleaner: clients send back the blocks
+// that they received, and a model rejects thinking that it did not sign.
 func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
 	if b := body.Bytes(); !dialect.MayContainMarkedSignature(b) && !bytes.Contains(b, markBegins) {
 		return nil

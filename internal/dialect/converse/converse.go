@@ -1,11 +1,11 @@
 // Package converse is the dialect of Amazon Bedrock's Converse.
 //
-// It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. Streams are binary messages of
-// package eventstream; their events are shown to it with the event or exception
-// type as Type and the payload as Data. Embeddings, images and reranking go by
-// InvokeModel in the form of each model family. Which provider answers is left to the
-// provider table and the pipeline.
+// It guarantees that a translation through the neutral model keeps what the
+// protocol can express and records what it cannot. Streams are binary messages
+// of package eventstream: a frame's Type is the event or exception type and its
+// Data the payload. Embeddings, images and reranking use InvokeModel in the
+// format of each model family. It does not choose a provider; see the provider
+// table and pipeline.
 package converse
 
 import (
@@ -27,16 +27,16 @@ var (
 
 const name = string(api.DialectConverse)
 
-// own is whose signatures the protocol carries raw between a client and the
-// gateway: clients replay reasoning of Claude far more than of others, and a
-// request's model is unknown where it is read.
+// own is the vendor whose signatures are exchanged with clients unmarked.
+// Clients send back reasoning of Claude far more often than of other models,
+// and the model is unknown when a request is read.
 const own = llm.Anthropic
 
-// Headers are none: the protocol has all in the body and the path.
+// Headers returns nil: the protocol has everything in the body and the path.
 func (Dialect) Headers() []string { return nil }
 
-// ContentType is that of binary event streams.
+// ContentType returns the type of binary event streams.
 func (Dialect) ContentType() string { return eventstream.ContentType }
 
-// Terminator is nil: a stream is over after its metadata.
+// Terminator returns nil: a stream ends with its metadata.
 func (Dialect) Terminator() []byte { return nil }

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeCountRequest appends the body of a question for the tokens of r.
+// EncodeCountRequest appends the body of a request to count the tokens of r.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
 func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	body, fates, err := d.EncodeRequest(nil, r, to)
@@ -32,7 +32,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 
 var errNoCount = errors.New("converse: the body holds no number of tokens")
 
-// DecodeCountResponse reads the answer to it.
+// DecodeCountResponse reads the response to it.
 func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -46,8 +46,8 @@ func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
 	return tokens, nil
 }
 
-// Foundation returns the id of the model behind a name: without the region or
-// the ARN of an inference profile that AWS defines. Any other name stays.
+// Foundation returns the model id in a name, without the region or the ARN of
+// an inference profile that AWS defines. Other names are returned unchanged.
 func Foundation(name string) string {
 	m := modelOf(name)
 	if m.vendor == "" {

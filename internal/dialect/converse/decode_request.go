@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// names are what clients of the dialect call parameters.
+// names maps request fields to their names in this dialect.
 var names = map[llm.Field]string{
 	llm.FieldTools:         "toolConfig.tools",
 	llm.FieldToolChoice:    "toolConfig.toolChoice",
@@ -29,8 +29,8 @@ var names = map[llm.Field]string{
 	llm.FieldParallelTools: "additionalModelRequestFields.tool_choice",
 }
 
-// DecodeRequest reads a client's request. The model and whether to stream stand
-// in the path.
+// DecodeRequest reads a client's request. The model and streaming are set in
+// the path.
 func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil || v.Kind() != jsonedit.Object {
@@ -47,7 +47,7 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	return d.r, nil
 }
 
-// requestDecoder builds a request.
+// requestDecoder is the state of a request while it is decoded.
 type requestDecoder struct {
 	reader
 	r     *llm.Request
@@ -94,7 +94,7 @@ func (d *requestDecoder) inference(key, path string, v jsonedit.Value) {
 	}
 }
 
-// tier takes {type}; a tier of another form stays unchanged.
+// tier reads {type}; a tier in another form is kept unchanged.
 func (d *requestDecoder) tier(v jsonedit.Value) {
 	if key, t := only(v); key == "type" {
 		d.r.ServiceTier = d.text("serviceTier.type", t)
@@ -128,8 +128,8 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) {
 	d.r.Messages = append(d.r.Messages, m)
 }
 
-// order refuses conversations that the protocol forbids: those that do not begin
-// with the user. Turns of one role may follow each other.
+// order rejects conversations that the protocol forbids: those that do not
+// begin with the user. Consecutive turns of one role are allowed.
 func (d *requestDecoder) order() {
 	for i := range d.r.Messages {
 		switch m := &d.r.Messages[i]; m.Role {
@@ -142,7 +142,7 @@ func (d *requestDecoder) order() {
 	}
 }
 
-// output takes the form of the answer; what else it may hold stays unchanged.
+// output reads the response format; other members are kept unchanged.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
 func (d *requestDecoder) output(v jsonedit.Value) {
 	format, _ := v.Get("textFormat")
@@ -168,7 +168,7 @@ func (d *requestDecoder) output(v jsonedit.Value) {
 	d.r.Format = f
 }
 
-// schema refuses what is no JSON Schema of an object at first sight.
+// schema rejects what is obviously not the JSON Schema of an object.
 func (d *requestDecoder) schema(path string, raw []byte) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil || v.Kind() != jsonedit.Object {

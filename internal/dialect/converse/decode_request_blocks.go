@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// block appends the parts that a content block of a request stands for.
+// block appends the parts of a request's content block.
 func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) []llm.Part {
 	kind, inner := only(v)
 	path += "." + kind
@@ -41,7 +41,8 @@ func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) 
 	return append(parts, llm.Native{Dialect: name, Type: kind, Raw: v.Raw(), At: path})
 }
 
-// setCache marks the last part, and is false when that can't be marked.
+// setCache marks the last part for caching. It returns false if that part
+// cannot be marked.
 func setCache(parts []llm.Part, c *llm.Cache) bool {
 	if len(parts) == 0 {
 		return false
@@ -83,7 +84,7 @@ func (d *requestDecoder) media(path string, kind llm.MediaKind, v jsonedit.Value
 		case "format":
 			word := d.text(path, v)
 			if m.Type = typeOf(kind, word); m.Type == "" {
-				d.fail(path, dialect.CodeValue, "is no format of a %s", kind)
+				d.fail(path, dialect.CodeValue, "is not a supported %s format", kind)
 			}
 		case "name":
 			m.Name = d.text(path, v)
@@ -149,8 +150,8 @@ func (d *requestDecoder) toolUse(path string, v jsonedit.Value) llm.Part {
 	return c
 }
 
-// stoodAsJSON is the member of a result that says which of its parts were JSON.
-const stoodAsJSON = "json"
+// jsonParts is the member of a result that lists which of its parts were JSON.
+const jsonParts = "json"
 
 func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 	if _, ok := v.Get("type"); ok {
@@ -167,7 +168,8 @@ func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 	content, _ := v.Get("content")
 	d.elements(path+".content", content, func(path string, e jsonedit.Value) {
 		if kind, inner := only(e); kind == "json" {
-			// JSON reads as text for others; where it stood is kept for the way back.
+			// JSON becomes text for other dialects; its position is kept to
+			// restore it.
 			stood = strconv.AppendInt(append(stood, ','), int64(len(r.Parts)), 10)
 			r.Parts = append(r.Parts, llm.Text{Text: string(inner.Raw())})
 			return
@@ -176,13 +178,13 @@ func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 	})
 	if stood != nil {
 		stood[0] = '['
-		r.Extra = []llm.Member{{Name: stoodAsJSON, Value: append(stood, ']')}}
+		r.Extra = []llm.Member{{Name: jsonParts, Value: append(stood, ']')}}
 	}
 	return r
 }
 
-// reasoning reads a reasoningContent of a request or an answer. The older key
-// redactedReasoning is in some answers.
+// reasoning reads a reasoningContent of a request or a response. Some responses
+// use the older key redactedReasoning.
 func reasoning(v jsonedit.Value, vendor llm.Vendor) (llm.Part, bool) {
 	if text, ok := v.Get("reasoningText"); ok {
 		return llm.Thinking{Text: word(text, "text"), Signature: dialect.ReadSignature(vendor, word(text, "signature"))}, true
@@ -195,8 +197,8 @@ func reasoning(v jsonedit.Value, vendor llm.Vendor) (llm.Part, bool) {
 	return llm.Thinking{Redacted: true, Signature: readRedacted(vendor, data)}, data != ""
 }
 
-// readRedacted reads redacted content, which is base64 on the wire: a marked
-// the signature is encoded again there.
+// readRedacted reads redacted content, which is base64: a marked signature is
+// encoded again there.
 func readRedacted(vendor llm.Vendor, data string) llm.Signature {
 	if plain, err := base64.StdEncoding.DecodeString(data); err == nil {
 		if s := dialect.ReadSignature(vendor, string(plain)); s.Value != string(plain) {
@@ -206,8 +208,8 @@ func readRedacted(vendor llm.Vendor, data string) llm.Signature {
 	return llm.Signature{Vendor: vendor, Value: data}
 }
 
-// unsign gives the signature of empty thinking of another vendor to the call
-// that follows, as [markCall] wrote it.
+// unsign moves the signature of empty thinking of another vendor to the next
+// call, as written by [markCall].
 func unsign(parts []llm.Part) []llm.Part {
 	out := parts[:0]
 	for i, p := range parts {
@@ -237,8 +239,8 @@ func cited(v jsonedit.Value) (llm.Part, bool) {
 	return p, p.Text != ""
 }
 
-// citation reads a source. Its place in the document is not one in the text, and
-// stays with Raw.
+// citation reads a source. Its location refers to the document rather than the
+// text, and stays in Raw.
 func citation(v jsonedit.Value) llm.Citation {
 	c := llm.Citation{Title: word(v, "title"), Raw: append([]byte(nil), v.Raw()...), Dialect: name}
 	location, _ := v.Get("location")

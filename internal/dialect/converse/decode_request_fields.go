@@ -7,16 +7,17 @@ import (
 	"modelgate/internal/llm"
 )
 
-// additionalFields is the parameter for what only some models know.
+// additionalFields is the parameter for settings of particular models.
 const additionalFields = "additionalModelRequestFields"
 
-// additional takes what other dialects know too; the rest stays unchanged.
+// additional reads the fields that other dialects have too; the others are kept
+// unchanged.
 func (d *requestDecoder) additional(v jsonedit.Value) {
 	var rest jsonedit.Builder
 	n := 0
 	rest.Open('{')
 	d.object(additionalFields, v, func(key, path string, v jsonedit.Value) {
-		if !d.known(key, path, v) {
+		if !d.neutralField(key, path, v) {
 			rest.Key(key)
 			rest.Raw(v.Raw())
 			n++
@@ -28,9 +29,9 @@ func (d *requestDecoder) additional(v jsonedit.Value) {
 	}
 }
 
-// known takes a field that has a place in the neutral request, and is false when
-// it has none or holds more than fits there.
-func (d *requestDecoder) known(key, path string, v jsonedit.Value) bool {
+// neutralField reads a field that has a place in the neutral request. It returns false
+// if it has none, or if the value does not fit there.
+func (d *requestDecoder) neutralField(key, path string, v jsonedit.Value) bool {
 	switch key {
 	case "top_k":
 		d.r.TopK = d.count(path, v)
@@ -43,7 +44,7 @@ func (d *requestDecoder) known(key, path string, v jsonedit.Value) bool {
 	case "thinking":
 		d.thinking(path, v)
 	case "output_config":
-		return d.claudes(path, v)
+		return d.claudeOutput(path, v)
 	case "reasoning_effort":
 		d.r.Reasoning.Effort = d.text(path, v)
 	case "metadata":
@@ -60,9 +61,9 @@ func (d *requestDecoder) known(key, path string, v jsonedit.Value) bool {
 	return true
 }
 
-// claudes takes the effort and the format of an answer as models of Anthropic
-// know them, and is false where something else stands beside them.
-func (d *requestDecoder) claudes(path string, v jsonedit.Value) bool {
+// claudeOutput reads the effort and the response format of Anthropic's models.
+// It returns false if the object has other members.
+func (d *requestDecoder) claudeOutput(path string, v jsonedit.Value) bool {
 	format, formed := v.Get("format")
 	schema, _ := format.Get("schema")
 	word, _ := format.Get("type")

@@ -6,7 +6,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-const maxName = 64 // bytes of the name of a tool and of the id of a call
+const maxName = 64 // maximum length of tool names and call ids in bytes
 
 func (d *requestDecoder) toolConfig(key, path string, v jsonedit.Value) {
 	switch key {
@@ -37,7 +37,7 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) {
 	d.r.Tools = append(d.r.Tools, llm.Tool{Name: word(inner, "name"), Server: systemTools[word(inner, "name")], Native: native, At: path})
 }
 
-// systemTools run at the provider.
+// systemTools are the tools that run at the provider.
 // https://docs.aws.amazon.com/nova/latest/nova2-userguide/built-in-tools.html
 var systemTools = map[string]llm.ServerTool{
 	"nova_grounding":        llm.WebSearch,
@@ -89,8 +89,8 @@ func (d *requestDecoder) toolChoice(path string, v jsonedit.Value) {
 	}
 }
 
-// isValidName reports whether s is a name of a tool, or an id of a call as the protocol
-// takes them.
+// isValidName reports whether the protocol accepts s as the name of a tool or,
+// if id is true, the id of a call.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolUseBlock.html
 func isValidName(s string, id bool) bool {
 	for _, ch := range []byte(s) {

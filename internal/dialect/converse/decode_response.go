@@ -42,15 +42,15 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	return &llm.Response{Dialect: name, Choices: []llm.Choice{c}, Usage: usageOf(usage), ServiceTier: word(tier, "type")}, nil
 }
 
-// answer is what is known of an answer before it comes, and what of it matters
-// to what follows.
+// answer is what the decoder knows of a response: the settings of its request,
+// and the content so far that affects later content.
 type answer struct {
 	r      *llm.Request
 	vendor llm.Vendor
 	plan   plan
 
-	json   bool  // the tool that stands for the form of the answer was called
-	jsonAt []int // the parts of a complete response that it gave
+	json   bool  // the forced tool for the response format was called
+	jsonAt []int // indexes of the parts that it produced in a complete response
 	calls  bool  // another tool was called
 }
 
@@ -62,7 +62,7 @@ func newAnswer(r *llm.Request, to dialect.RequestTarget) answer {
 	return a
 }
 
-// block appends the part that a content block stands for.
+// block appends the part for a content block.
 func (a *answer) block(parts []llm.Part, v jsonedit.Value) []llm.Part {
 	kind, inner := blockKind(v)
 	switch kind {
@@ -96,8 +96,8 @@ func (a *answer) block(parts []llm.Part, v jsonedit.Value) []llm.Part {
 	return append(parts, llm.Native{Dialect: name, Type: kind, Raw: wrap(kind, inner.Raw())})
 }
 
-// blockKind is the member that says what a block is; some models put their own
-// type beside it.
+// blockKind returns the member that decides a block's type; some models add a
+// type of their own.
 func blockKind(v jsonedit.Value) (string, jsonedit.Value) {
 	for k, m := range v.Fields() {
 		if !k.Is("type") && !m.IsNull() {
@@ -116,7 +116,7 @@ func (a *answer) call(v jsonedit.Value, part int) llm.Part {
 		return llm.Text{Text: arguments}
 	}
 	a.calls = true
-	c := a.opened(called, word(v, "toolUseId"))
+	c := a.openedCall(called, word(v, "toolUseId"))
 	c.Arguments = arguments
 	if c.Custom {
 		c.Arguments = dialect.UnwrapText(arguments)
@@ -124,12 +124,13 @@ func (a *answer) call(v jsonedit.Value, part int) llm.Part {
 	return c
 }
 
-// standsForText reports whether a tool is the one that was forced for the form
-// of the answer.
+// standsForText reports whether a tool is the forced tool for the response
+// format.
 func (a *answer) standsForText(called string) bool { return a.plan.tool && called == jsonTool }
 
-// opened is a call without its arguments, under the name that the client gave.
-func (a *answer) opened(called, id string) llm.ToolCall {
+// openedCall returns a call without arguments, under the name that the client
+// uses.
+func (a *answer) openedCall(called, id string) llm.ToolCall {
 	c := llm.ToolCall{ID: id, Name: called}
 	if t := calledTool(a.r, called); t != nil {
 		c.Name, c.Custom = t.Name, t.Custom
@@ -137,8 +138,8 @@ func (a *answer) opened(called, id string) llm.ToolCall {
 	return c
 }
 
-// withoutPreface leaves out the words beside an answer that a forced tool gave:
-// they would not be of the form that was asked for.
+// withoutPreface removes text next to the output of the forced tool, which
+// would not match the requested format.
 func (a *answer) withoutPreface(parts []llm.Part) []llm.Part {
 	if !a.plan.alone || !a.json {
 		return parts
@@ -152,7 +153,7 @@ func (a *answer) withoutPreface(parts []llm.Part) []llm.Part {
 	return out
 }
 
-// stop is the neutral word for a reason.
+// stop returns the neutral reason for a stop reason.
 func (a *answer) stop(said string) llm.StopReason {
 	reason := stops[said]
 	switch {
@@ -172,7 +173,7 @@ var stops = map[string]llm.StopReason{
 	"refusal": llm.StopRefusal, "pause_turn": llm.StopPause,
 }
 
-// stopText is the stop sequence that came, where the request asked for it.
+// stopText returns the stop sequence that was hit, if the request asked for it.
 func stopText(v jsonedit.Value) string {
 	fields, _ := v.Get("additionalModelResponseFields")
 	if delta, ok := fields.Get("delta"); ok {
@@ -181,8 +182,8 @@ func stopText(v jsonedit.Value) string {
 	return word(fields, "stop_sequence")
 }
 
-// extraOf appends what only the dialect knows of an answer. A latency of zero is
-// none.
+// extraOf appends the members of a response that only this dialect has. A
+// latency of zero means none.
 func extraOf(list []llm.Member, v jsonedit.Value) []llm.Member {
 	for _, member := range [...]string{"additionalModelResponseFields", "trace", "performanceConfig", "metrics"} {
 		m, ok := v.Get(member)
@@ -197,7 +198,7 @@ func extraOf(list []llm.Member, v jsonedit.Value) []llm.Member {
 	return list
 }
 
-// usageOf reads counters. The input leaves the caches out.
+// usageOf reads token counters. The input excludes cached tokens.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html
 func usageOf(v jsonedit.Value) (u llm.Usage) {
 	if v.Kind() != jsonedit.Object {
@@ -218,7 +219,7 @@ func usageOf(v jsonedit.Value) (u llm.Usage) {
 	return u
 }
 
-// maxCount is the largest count that is believed.
+// maxCount is the largest plausible counter.
 const maxCount = 1 << 47
 
 func counter(v jsonedit.Value, member string) int64 {

@@ -13,27 +13,27 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewDecoder returns a decoder for one streamed answer.
+// NewDecoder returns a decoder for one streamed response.
 func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return &streamDecoder{answer: newAnswer(r, to), blocks: map[int64]*block{}}
 }
 
-// streamDecoder reads one streamed answer. Blocks of text begin with their first
-// words; only others are announced.
+// streamDecoder reads one streamed response. Text blocks begin with their first
+// delta; only other blocks have a start event.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html
 type streamDecoder struct {
 	answer
 	blocks map[int64]*block
-	last   *block // of blocks, the one used last
-	parts  int    // so many have begun
+	last   *block // the block used last
+	parts  int    // number of parts begun
 
-	held []llm.Text // words beside a forced tool, see withoutPreface
+	held []llm.Text // text next to a forced tool, see withoutPreface
 
 	started, stopped, ended bool
 	finish, usage           llm.Event
 }
 
-// Decode appends what a message holds.
+// Decode appends the events of a message.
 func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if d.ended || len(frame.Type) == 0 {
 		return dst
@@ -66,14 +66,14 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	return dst
 }
 
-// End closes what is open. An answer that has said why it stopped is whole even
-// when its figures did not come.
+// End ends the open parts. A response with a stop reason is complete even if
+// its metadata did not arrive.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.ended {
 		return dst
 	}
 	if d.stopped {
-		return d.whole(dst)
+		return d.complete(dst)
 	}
 	return d.closeAll(dst)
 }
@@ -143,8 +143,8 @@ func (d *streamDecoder) text(dst []llm.Event, index int64, text string) []llm.Ev
 	return append(dst, llm.Event{Kind: llm.EventDelta, Part: b.part, Text: text})
 }
 
-// at is the open block of that index and kind; another kind under the same index
-// ends, and a new block begins with the part opened.
+// at returns the open block with that index and kind. If the open block has
+// another kind, it ends and a new block begins with the part opened.
 func (d *streamDecoder) at(dst []llm.Event, index int64, kind blockType, opened llm.Part) (*block, []llm.Event) {
 	b := d.last
 	if b == nil || b.index != index {
@@ -160,7 +160,7 @@ func (d *streamDecoder) at(dst []llm.Event, index int64, kind blockType, opened 
 	return d.begin(dst, &block{index: index, kind: kind}, opened)
 }
 
-// begin opens a block, and its part unless that is given out at the end.
+// begin opens a block, and its part unless the part is emitted at the end.
 func (d *streamDecoder) begin(dst []llm.Event, b *block, opened llm.Part) (*block, []llm.Event) {
 	d.blocks[b.index], d.last = b, b
 	if b.kind < blockHeld {
@@ -220,7 +220,7 @@ func (d *streamDecoder) citation(dst []llm.Event, index int64, v jsonedit.Value)
 	return append(dst, llm.Event{Kind: llm.EventDelta, Part: b.part, Citation: &c})
 }
 
-// open begins a block that is announced.
+// open opens a block that has a start event.
 func (d *streamDecoder) open(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	start, _ := v.Get("start")
 	kind, inner := only(start)
@@ -240,7 +240,7 @@ func (d *streamDecoder) open(dst []llm.Event, v jsonedit.Value) []llm.Event {
 		d.json, d.held = true, nil
 	default:
 		d.calls = true
-		b.opened = d.opened(called, word(inner, "toolUseId"))
+		b.opened = d.openedCall(called, word(inner, "toolUseId"))
 		b.kind, opened = blockCall, b.opened
 		if b.opened.Custom {
 			b.kind = blockCustom
@@ -279,14 +279,14 @@ func (d *streamDecoder) stopBlock(dst []llm.Event, index int64) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Part: b.part})
 }
 
-// part gives out a part in one piece.
+// part emits a complete part.
 func (d *streamDecoder) part(dst []llm.Event, p llm.Part) []llm.Event {
 	e := llm.Event{Kind: llm.EventPartStart, Part: d.parts, Opened: p}
 	d.parts++
 	return append(dst, e, llm.Event{Kind: llm.EventPartEnd, Part: e.Part})
 }
 
-// closeAll ends the blocks that are open, in the order in which they began.
+// closeAll ends the open blocks in the order in which they began.
 func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
 	open := slices.SortedFunc(maps.Values(d.blocks), func(a, b *block) int {
 		return cmp.Or(cmp.Compare(a.part, b.part), cmp.Compare(a.index, b.index))
@@ -301,8 +301,8 @@ func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
 	return dst
 }
 
-// messageStop keeps the reason until the metadata, which follows at once and
-// belongs to it.
+// messageStop holds back the stop reason until the metadata, which follows
+// immediately.
 func (d *streamDecoder) messageStop(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	dst = d.closeAll(dst)
 	d.stopped = true
@@ -320,15 +320,15 @@ func (d *streamDecoder) metadata(dst []llm.Event, v jsonedit.Value) []llm.Event 
 	d.finish.Extra = extraOf(d.finish.Extra, v)
 	switch {
 	case d.stopped:
-		return d.whole(dst)
+		return d.complete(dst)
 	case d.usage.Kind != 0:
 		dst = append(dst, d.usage)
 	}
 	return dst
 }
 
-// whole ends the answer.
-func (d *streamDecoder) whole(dst []llm.Event) []llm.Event {
+// complete ends the response.
+func (d *streamDecoder) complete(dst []llm.Event) []llm.Event {
 	d.ended = true
 	dst = append(dst, d.finish)
 	if d.usage.Kind != 0 {
@@ -337,8 +337,8 @@ func (d *streamDecoder) whole(dst []llm.Event) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventEnd})
 }
 
-// isFault reports whether a type is that of an exception, or the code of an
-// error; events begin with a small letter.
+// isFault reports whether a type is an exception or an error code; event types
+// begin with a small letter.
 func isFault(t []byte) bool {
 	return strings.HasSuffix(string(t), "Exception") || t[0] >= 'A' && t[0] <= 'Z'
 }

@@ -5,18 +5,18 @@ import (
 	"modelgate/internal/llm"
 )
 
-// block is a content block that is open.
+// block is an open content block.
 type block struct {
 	index  int64
 	kind   blockType
 	part   int
-	vendor llm.Vendor // of the signature that grows
+	vendor llm.Vendor // of the signature so far
 
-	// Of blocks that are given out as a whole.
+	// Of blocks that are emitted complete.
 	opened llm.ToolCall
-	native string // the member that says what it is
-	head   []byte // what announced it
-	body   []byte // what has come since
+	native string // the member that decides its type
+	head   []byte // from its start event
+	body   []byte // from its deltas
 }
 
 type blockType uint8
@@ -25,14 +25,14 @@ const (
 	blockText blockType = iota
 	blockThinking
 	blockCall
-	blockJSON   // the call that stands for text
-	blockHeld   // words that may prove to be a preface
-	blockCustom // a call whose text stands inside its arguments
+	blockJSON   // a call of the forced tool, which becomes text
+	blockHeld   // text that may turn out to be a preface
+	blockCustom // a call whose text is inside its arguments
 	blockNative
 	blockImage
 )
 
-// add appends an element to what a block holds.
+// add appends an element to a block's content.
 func (b *block) add(raw []byte) {
 	if len(b.body) > 0 {
 		b.body = append(b.body, ',')
@@ -40,7 +40,7 @@ func (b *block) add(raw []byte) {
 	b.body = append(b.body, raw...)
 }
 
-// raw is the block as a complete response would hold it.
+// raw returns the block in the form of a complete response.
 func (b *block) raw() []byte {
 	member, value := "content", append(append([]byte{'['}, b.body...), ']')
 	if b.native == "toolUse" {

@@ -14,31 +14,31 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	if e.err != nil {
 		return dst, nil, e.err
 	}
-	return e.b.Bytes(), e.fates.List(), nil
+	return e.b.Bytes(), e.changes.List(), nil
 }
 
 // requestEncoder writes a request.
 type requestEncoder struct {
-	b     jsonedit.Builder
-	r     *llm.Request
-	to    dialect.RequestTarget
-	model model
-	fates *dialect.ParamChanges
-	err   *apierr.Error
+	b       jsonedit.Builder
+	r       *llm.Request
+	to      dialect.RequestTarget
+	model   model
+	changes *dialect.ParamChanges
+	err     *apierr.Error
 
 	plan     plan
 	thinks   thinking
-	tools    []llm.Tool // those that are sent, except for the forced one
+	tools    []llm.Tool // tools that are sent, except for the forced one
 	docs     documents
-	carried  []string // parameters of r.Extra that were written
-	own      bool     // the client speaks the dialect
-	history  bool     // the conversation holds calls or results
+	carried  []string // parameters of r.Extra that have been written
+	own      bool     // the client uses this dialect
+	history  bool     // the conversation has calls or results
 	messages []*llm.Message
 	system   []*llm.Message
 }
 
 func newRequestEncoder(dst []byte, r *llm.Request, to dialect.RequestTarget) *requestEncoder {
-	e := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modelOf(to.Model), fates: dialect.NewParamChanges(r), own: r.Dialect == name}
+	e := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modelOf(to.Model), changes: dialect.NewParamChanges(r), own: r.Dialect == name}
 	e.thinks = thinkingOf(r, e.model)
 	e.plan = planOf(r, e.model, e.thinks)
 	return e
@@ -53,7 +53,7 @@ func (e *requestEncoder) refuse(err *apierr.Error) {
 func (e *requestEncoder) encode() {
 	e.sort()
 	e.tools = e.sentTools()
-	e.refuseUnsayable()
+	e.checkExpressible()
 	e.b.Open('{')
 	e.encodeMessages()
 	e.encodeSystem()
@@ -63,12 +63,12 @@ func (e *requestEncoder) encode() {
 	e.encodeAdditional()
 	e.encodeExtra()
 	e.b.Close('}')
-	e.dropRest()
+	e.dropUnsupported()
 }
 
-// sort parts the conversation from the system prompt. Where there is nothing but
-// a system prompt it becomes the user's words, since a conversation must begin
-// with the user.
+// sort separates the system prompt from the conversation. Without other
+// messages the system prompt becomes the user's text, since a conversation must
+// begin with the user.
 func (e *requestEncoder) sort() {
 	for i := range e.r.Messages {
 		m := &e.r.Messages[i]
@@ -88,7 +88,7 @@ func (e *requestEncoder) sort() {
 		return
 	}
 	for _, m := range e.system {
-		e.fates.AdaptNamed(at(m.At, "messages"), "sent as a message of the user")
+		e.changes.AdaptNamed(at(m.At, "messages"), "sent as a message of the user")
 	}
 	if e.plan.instruct && e.model.noSystem() {
 		text := llm.Text{Text: instruction(&e.r.Format)}
@@ -97,8 +97,8 @@ func (e *requestEncoder) sort() {
 	e.messages, e.system = append(e.system, e.messages...), nil
 }
 
-// refuseUnsayable refuses what the answer would lack.
-func (e *requestEncoder) refuseUnsayable() {
+// checkExpressible rejects requests that the protocol cannot express.
+func (e *requestEncoder) checkExpressible() {
 	if e.r.N != nil && *e.r.N > 1 {
 		e.refuse(dialect.Unsupported(e.r.NameOf(llm.FieldN), e.to, "it gives one answer to a request"))
 	}
@@ -107,12 +107,13 @@ func (e *requestEncoder) refuseUnsayable() {
 	}
 }
 
-// dropRest tells of the parameters that the protocol does not have.
-func (e *requestEncoder) dropRest() {
+// dropUnsupported records the parameters that the protocol does not have as
+// dropped.
+func (e *requestEncoder) dropUnsupported() {
 	r := e.r
 	drop := func(set bool, field llm.Field) {
 		if set {
-			e.fates.Drop(field)
+			e.changes.Drop(field)
 		}
 	}
 	cohere, ai21 := e.model.vendor == "cohere", e.model.vendor == "ai21"
@@ -129,8 +130,8 @@ func (e *requestEncoder) dropRest() {
 	for _, m := range r.Modalities {
 		drop(m != "text", llm.FieldModalities)
 	}
-	e.fates.DropExtra(e.carried...)
+	e.changes.DropExtra(e.carried...)
 	if !e.own {
-		e.fates.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Taken: []string{"guardContent", "guard_content"}})
+		e.changes.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Taken: []string{"guardContent", "guard_content"}})
 	}
 }

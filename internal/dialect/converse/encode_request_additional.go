@@ -7,14 +7,14 @@ import (
 	"modelgate/internal/llm"
 )
 
-// fields writes additionalModelRequestFields: what the client sent, and then
-// what is not there yet. It opens the object with the first field.
+// fields writes additionalModelRequestFields: the client's fields, then those
+// that are missing. The first field opens the object.
 type fields struct {
 	b    *jsonedit.Builder
 	seen map[string]bool
 }
 
-// begin reports whether the field is not there yet, and begins it.
+// begin begins a field unless it exists, and reports whether it did.
 func (f *fields) begin(name string) bool {
 	if f.seen[name] {
 		return false
@@ -47,7 +47,7 @@ func (f *fields) number(name string, value *float64) {
 	}
 }
 
-// encodeAdditional writes what only some models know.
+// encodeAdditional writes the settings of particular models.
 func (e *requestEncoder) encodeAdditional() {
 	f := fields{b: &e.b}
 	for _, name := range [...]string{additionalFields, "additional_model_request_fields"} {
@@ -82,7 +82,7 @@ func (e *requestEncoder) topK(f *fields) {
 	switch {
 	case k == nil:
 	case e.fixed() && !e.own:
-		e.fates.Drop(llm.FieldTopK)
+		e.changes.Drop(llm.FieldTopK)
 	case e.model.nova():
 		if f.begin("inferenceConfig") {
 			e.b.Open('{')
@@ -95,27 +95,27 @@ func (e *requestEncoder) topK(f *fields) {
 			e.b.Int(*k)
 		}
 	default:
-		e.fates.Drop(llm.FieldTopK)
+		e.changes.Drop(llm.FieldTopK)
 	}
 }
 
-// effort writes how hard a model is to think, and notes what happened to the setting.
+// effort writes the thinking effort, and records what happened to the settings.
 func (e *requestEncoder) effort(f *fields) {
 	t := &e.thinks
 	switch {
 	case t.drop != "":
-		e.fates.Drop(llm.FieldThinking)
+		e.changes.Drop(llm.FieldThinking)
 	case t.note != "":
-		e.fates.Adapt(llm.FieldThinking, t.note)
+		e.changes.Adapt(llm.FieldThinking, t.note)
 	}
 	switch {
 	case t.effortFailed:
-		e.fates.Drop(llm.FieldEffort)
+		e.changes.Drop(llm.FieldEffort)
 	case t.effortNote != "":
-		e.fates.Adapt(llm.FieldEffort, t.effortNote)
+		e.changes.Adapt(llm.FieldEffort, t.effortNote)
 	}
 	if t.summaryLost {
-		e.fates.Drop(llm.FieldSummary)
+		e.changes.Drop(llm.FieldSummary)
 	}
 	if t.effort == "" {
 		return
@@ -187,8 +187,8 @@ func (e *requestEncoder) claudeThinking(f *fields) {
 	e.b.Close('}')
 }
 
-// claudeOutput writes output_config: the effort, and what a client of the
-// messages dialect sent beside it.
+// claudeOutput writes output_config: the effort, and other members sent by a
+// client of the messages dialect.
 func (e *requestEncoder) claudeOutput(f *fields) {
 	const name = "output_config"
 	sent, err := jsonedit.ParseValue(e.r.Parameter(name))
@@ -213,8 +213,8 @@ func (e *requestEncoder) claudeOutput(f *fields) {
 	e.b.Close('}')
 }
 
-// flagsTaken are the beta flags that Bedrock takes; it refuses a request for any
-// other.
+// flagsTaken are the beta flags that Bedrock accepts; it rejects a request with
+// any other.
 var flagsTaken = map[string]bool{
 	"computer-use-2024-10-22": true, "computer-use-2025-01-24": true, "computer-use-2025-11-24": true,
 	"token-efficient-tools-2025-02-19": true, "interleaved-thinking-2025-05-14": true, "output-128k-2025-02-19": true,
@@ -223,7 +223,7 @@ var flagsTaken = map[string]bool{
 	"fine-grained-tool-streaming-2025-05-14": true,
 }
 
-// betas are the beta flags: those that the client names and Bedrock takes, and
+// betas returns the beta flags: those of the client that Bedrock accepts, and
 // those that the request needs.
 func (e *requestEncoder) betas() (flags []string) {
 	seen := map[string]bool{}
@@ -244,7 +244,7 @@ func (e *requestEncoder) betas() (flags []string) {
 			case e.own, flagsTaken[flag], strings.HasPrefix(flag, "advanced-tool-use-"):
 				add(flag)
 			default:
-				e.fates.DropNamed("anthropic_beta." + flag)
+				e.changes.DropNamed("anthropic_beta." + flag)
 			}
 		}
 	}
@@ -259,7 +259,7 @@ func (e *requestEncoder) betas() (flags []string) {
 	return flags
 }
 
-// askedBetas are the flags that the client names, as a list or as one text.
+// askedBetas returns the beta flags of the client, given as a list or a string.
 func (e *requestEncoder) askedBetas() (list []string) {
 	const name = "anthropic_beta"
 	v, err := jsonedit.ParseValue(e.r.Parameter(name))
@@ -278,7 +278,7 @@ func (e *requestEncoder) askedBetas() (list []string) {
 	return list
 }
 
-// ai21Fields writes penalties: Jamba takes numbers, its forerunners objects.
+// ai21Fields writes penalties: Jamba expects numbers, its predecessors objects.
 func (e *requestEncoder) ai21Fields(f *fields) {
 	if !e.model.has("j2-") {
 		f.number("frequency_penalty", e.r.FrequencyPenalty)

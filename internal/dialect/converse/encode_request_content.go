@@ -9,13 +9,14 @@ import (
 	"modelgate/internal/llm"
 )
 
-// turn is a message as it is sent: neighbours of one role are one.
+// turn is a message as sent: consecutive messages of one role are merged.
 type turn struct {
 	role  string
 	parts []llm.Part
 }
 
-// turns gathers what can be said of the conversation.
+// turns returns the turns of the conversation without parts that the protocol
+// cannot express.
 func (e *requestEncoder) turns() (list []turn) {
 	for _, m := range e.messages {
 		role := "user"
@@ -23,7 +24,7 @@ func (e *requestEncoder) turns() (list []turn) {
 			role = "assistant"
 		}
 		for _, p := range m.Parts {
-			if !e.says(p) {
+			if !e.sends(p) {
 				continue
 			}
 			if n := len(list); n == 0 || list[n-1].role != role {
@@ -39,8 +40,8 @@ func (e *requestEncoder) turns() (list []turn) {
 	return list
 }
 
-// trimPrefill takes white space off the end of words that the model is to go on
-// with: Claude refuses them otherwise.
+// trimPrefill removes trailing white space from the text that the model
+// continues, which Claude rejects.
 func trimPrefill(t *turn) {
 	last := len(t.parts) - 1
 	if text, ok := t.parts[last].(llm.Text); ok {
@@ -49,10 +50,10 @@ func trimPrefill(t *turn) {
 	}
 }
 
-// says reports whether a part is sent. Empty texts are refused by Converse.
-// Thinking goes back to models of the vendor that signed it: others would read
-// it as words.
-func (e *requestEncoder) says(p llm.Part) bool {
+// sends reports whether a part is sent. Converse rejects a blank string. Thinking
+// is sent to models of the vendor that signed it; other models would read it as
+// text.
+func (e *requestEncoder) sends(p llm.Part) bool {
 	switch p := p.(type) {
 	case llm.Text:
 		return !blank(p.Text) || e.own && p.Text != ""
@@ -86,7 +87,8 @@ func (e *requestEncoder) encodeMessages() {
 	e.b.Close(']')
 }
 
-// turn writes the blocks of a message. One with a document needs words too.
+// turn writes the blocks of a message. A message with a document also needs
+// text.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html
 func (e *requestEncoder) turn(t *turn) {
 	document, text := "", false
@@ -106,14 +108,15 @@ func (e *requestEncoder) turn(t *turn) {
 	}
 }
 
-// cacheAll marks the end of the prompt where the request asks to cache it whole.
+// cacheAll writes a cache point at the end of the prompt if the request asks to
+// cache all of it.
 func (e *requestEncoder) cacheAll(last *turn) {
 	switch {
 	case e.r.Cache == nil:
 	case !e.model.caches():
-		e.fates.Drop(llm.FieldCache)
+		e.changes.Drop(llm.FieldCache)
 	default:
-		e.fates.Adapt(llm.FieldCache, "a cache point after the last message")
+		e.changes.Adapt(llm.FieldCache, "a cache point after the last message")
 		if cacheOf(last.parts[len(last.parts)-1]) == nil {
 			e.cachePoint(e.r.Cache)
 		}
@@ -137,7 +140,7 @@ func cacheOf(p llm.Part) *llm.Cache {
 	return nil
 }
 
-// part writes a part, and the cache point that it asks for.
+// part writes a part, and its cache point if it has one.
 func (e *requestEncoder) part(p llm.Part) {
 	switch p := p.(type) {
 	case llm.Text:
@@ -161,11 +164,11 @@ func (e *requestEncoder) part(p llm.Part) {
 		e.cachePoint(c)
 	case e.model.caches():
 		if m, ok := p.(llm.Media); ok && m.Kind != llm.Image {
-			e.textBlock("\n") // a cache point right after a document or a film is refused
+			e.textBlock("\n") // a cache point directly after a document or video is rejected
 		}
 		e.cachePoint(c)
 	default:
-		e.fates.Drop(llm.FieldCache)
+		e.changes.Drop(llm.FieldCache)
 	}
 }
 
@@ -176,7 +179,7 @@ func (e *requestEncoder) textBlock(s string) {
 	e.b.Close('}')
 }
 
-// text writes words, with their sources where these are of the dialect.
+// text writes text, with its citations if they are of this dialect.
 func (e *requestEncoder) text(p *llm.Text) {
 	if len(p.Citations) == 0 || !e.model.claude() {
 		e.textBlock(p.Text)
@@ -203,7 +206,7 @@ func (e *requestEncoder) cachePoint(c *llm.Cache) {
 		e.b.Name("ttl")
 		e.b.String(c.TTL)
 	default:
-		e.fates.Adapt(llm.FieldCache, "for as long as the provider keeps it")
+		e.changes.Adapt(llm.FieldCache, "for as long as the provider keeps it")
 	}
 	e.b.Close('}')
 	e.b.Close('}')
@@ -223,7 +226,7 @@ func (e *requestEncoder) call(p *llm.ToolCall) {
 	e.b.Close('}')
 }
 
-// inputOf is the input of a call, which must be an object.
+// inputOf returns the input of a call, which must be an object.
 func inputOf(p *llm.ToolCall) []byte {
 	if p.Custom {
 		return wrap("input", jsonedit.AppendString(nil, p.Arguments))
@@ -280,9 +283,9 @@ func (e *requestEncoder) resultPart(part llm.Part, asJSON bool) {
 	}
 }
 
-// asJSON says which parts of a result stood as JSON.
+// asJSON returns the indexes of a result's parts that were JSON.
 func (e *requestEncoder) asJSON(p *llm.ToolResult) map[int64]bool {
-	if !e.own || len(p.Extra) == 0 || p.Extra[0].Name != stoodAsJSON {
+	if !e.own || len(p.Extra) == 0 || p.Extra[0].Name != jsonParts {
 		return nil
 	}
 	list, _ := jsonedit.ParseValue(p.Extra[0].Value) // it was written by DecodeRequest
@@ -294,14 +297,14 @@ func (e *requestEncoder) asJSON(p *llm.ToolResult) map[int64]bool {
 	return at
 }
 
-// native writes a block of the dialect, and words to be guarded, which clients
-// of other dialects name as this one does.
+// native writes a block of this dialect, or guarded text, which clients of
+// other dialects send under the same name.
 func (e *requestEncoder) native(p *llm.Native) {
 	if p.Dialect == name {
 		e.b.Raw(p.Raw)
 		return
 	}
-	v, _ := jsonedit.ParseValue(p.Raw) // what is not JSON has no member
+	v, _ := jsonedit.ParseValue(p.Raw) // no member exists if it is not JSON
 	for _, member := range [...]string{"guardContent", "guard_content"} {
 		if inner, ok := v.Get(member); ok && inner.Kind() == jsonedit.Object {
 			e.b.Raw(wrap("guardContent", inner.Raw()))
@@ -311,8 +314,8 @@ func (e *requestEncoder) native(p *llm.Native) {
 	e.textBlock(at(word(v, "text"), "-"))
 }
 
-// reasoningBlock is thinking as a content block of requests and answers. The
-// vendor is whose signatures stand there raw.
+// reasoningBlock returns thinking as a content block of a request or response.
+// Signatures of the vendor raw are not marked.
 func reasoningBlock(p *llm.Thinking, raw llm.Vendor) []byte {
 	var b jsonedit.Builder
 	b.Open('{')
@@ -337,7 +340,7 @@ func reasoningBlock(p *llm.Thinking, raw llm.Vendor) []byte {
 	return b.Bytes()
 }
 
-// redactedData is base64, as clients demand of the field.
+// redactedData returns base64, since clients decode the field.
 func redactedData(s llm.Signature, raw llm.Vendor) string {
 	if s.Vendor == raw {
 		return s.Value

@@ -16,15 +16,15 @@ var scalars = dialect.Scalars{
 	{Name: "stopSequences", Field: llm.FieldStop},
 }
 
-// encodeInference writes what all models know.
+// encodeInference writes the parameters that all models have.
 func (e *requestEncoder) encodeInference() {
 	r := *e.r
 	r.MaxTokens = e.thinks.maxTokens
 	if e.thinks.noLimits && r.MaxTokens != nil {
-		e.fates.Drop(llm.FieldMaxTokens)
+		e.changes.Drop(llm.FieldMaxTokens)
 		r.MaxTokens = nil
 	} else if e.thinks.maxNote != "" {
-		e.fates.Adapt(llm.FieldMaxTokens, e.thinks.maxNote)
+		e.changes.Adapt(llm.FieldMaxTokens, e.thinks.maxNote)
 	}
 	r.Temperature, r.TopP = e.sampling()
 	r.Stop = e.stops()
@@ -37,50 +37,50 @@ func (e *requestEncoder) encodeInference() {
 	e.b.Close('}')
 }
 
-// sampling returns what the model takes of temperature and topP.
+// sampling returns the temperature and topP that the model accepts.
 func (e *requestEncoder) sampling() (temperature, topP *float64) {
 	temperature, topP = e.r.Temperature, e.r.TopP
 	if e.fixed() {
 		if temperature != nil && *temperature != 1 {
-			e.fates.Drop(llm.FieldTemperature)
+			e.changes.Drop(llm.FieldTemperature)
 		}
 		if topP != nil {
-			e.fates.Drop(llm.FieldTopP)
+			e.changes.Drop(llm.FieldTopP)
 		}
 		return nil, nil
 	}
 	if temperature != nil && *temperature > 1 {
 		one := 1.0
 		temperature = &one
-		e.fates.Adapt(llm.FieldTemperature, "1, the most there is")
+		e.changes.Adapt(llm.FieldTemperature, "1, the most there is")
 	}
 	if temperature != nil && topP != nil && e.model.claude() {
-		// Claude 4.5 and newer refuse both together.
-		e.fates.Drop(llm.FieldTopP)
+		// Claude 4.5 and later reject both together.
+		e.changes.Drop(llm.FieldTopP)
 		topP = nil
 	}
 	return temperature, topP
 }
 
-// fixed reports whether the model refuses to have its sampling changed.
+// fixed reports whether the model rejects sampling parameters.
 func (e *requestEncoder) fixed() bool {
 	return e.thinks.active || e.thinks.noLimits || e.model.claude() && e.model.generation() >= claude47
 }
 
-// stops are the stop sequences; blank ones are refused by Claude.
+// stops returns the stop sequences; Claude rejects blank ones.
 func (e *requestEncoder) stops() []string {
 	if !e.model.claude() {
 		return e.r.Stop
 	}
 	list := slices.DeleteFunc(slices.Clone(e.r.Stop), func(s string) bool { return blank(s) })
 	if len(list) < len(e.r.Stop) {
-		e.fates.Adapt(llm.FieldStop, "without those of white space alone")
+		e.changes.Adapt(llm.FieldStop, "without those of white space alone")
 	}
 	return list
 }
 
-// extras are the parameters that clients of other dialects know by these names
-// too, and what they are called here.
+// extras maps parameters that clients of other dialects may send under these
+// names to their names in this dialect.
 var extras = map[string]string{
 	"guardrailConfig": "guardrailConfig", "guardrail_config": "guardrailConfig",
 	"performanceConfig": "performanceConfig", "performance_config": "performanceConfig",
@@ -91,8 +91,8 @@ var extras = map[string]string{
 
 const responsePaths = "additionalModelResponseFieldPaths"
 
-// encodeExtra writes the parameters that only clients of the dialect, or those
-// who know its providers, send.
+// encodeExtra writes the parameters that only clients of this dialect, or of
+// its providers, send.
 func (e *requestEncoder) encodeExtra() {
 	written := map[string]bool{}
 	for _, m := range e.r.Extra {
@@ -113,7 +113,7 @@ func (e *requestEncoder) encodeExtra() {
 		}
 	}
 	if e.model.claude() && len(e.r.Stop) > 0 && !e.own && !written[responsePaths] {
-		e.b.Name(responsePaths) // tells which of the stop sequences came
+		e.b.Name(responsePaths) // reports which stop sequence was hit
 		e.b.Raw([]byte(`["/delta/stop_sequence"]`))
 	}
 	e.encodeMetadata()
@@ -124,7 +124,7 @@ func (e *requestEncoder) encodeExtra() {
 
 var metadataText = regexp.MustCompile(`^[a-zA-Z0-9\s:_@$#=/+,.-]*$`)
 
-// fitsMetadata reports whether keys and values of requestMetadata may be so.
+// fitsMetadata reports whether s is valid as a key or value of requestMetadata.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 func fitsMetadata(s string) bool { return len(s) <= 256 && metadataText.MatchString(s) }
 
@@ -141,7 +141,7 @@ func (e *requestEncoder) encodeMetadata() {
 		n++
 	}
 	if !e.own && (!fit || n > 16) {
-		e.fates.Drop(llm.FieldMetadata)
+		e.changes.Drop(llm.FieldMetadata)
 		return
 	}
 	e.b.Name("requestMetadata")
@@ -156,10 +156,10 @@ func (e *requestEncoder) encodeTier() {
 	case "default", "priority", "flex", "reserved":
 	case "auto", "standard", "standard_only":
 		tier = "default"
-		e.fates.Adapt(llm.FieldServiceTier, tier)
+		e.changes.Adapt(llm.FieldServiceTier, tier)
 	default:
 		if !e.own {
-			e.fates.Drop(llm.FieldServiceTier)
+			e.changes.Drop(llm.FieldServiceTier)
 			return
 		}
 	}

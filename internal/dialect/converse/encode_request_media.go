@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// media writes an image, a document, sound or film.
+// media writes an image, a document, audio or video.
 func (e *requestEncoder) media(p *llm.Media) {
 	word, ok := e.formatOf(p)
 	if !ok {
@@ -37,8 +37,8 @@ func (e *requestEncoder) media(p *llm.Media) {
 	e.b.Close('}')
 }
 
-// formatOf is the protocol's word for the type of p. What can't be sent is
-// refused.
+// formatOf returns the protocol's format name for p. It rejects media that
+// cannot be sent.
 func (e *requestEncoder) formatOf(p *llm.Media) (string, bool) {
 	path := at(p.At, e.r.NameOf(llm.FieldParts))
 	switch {
@@ -75,7 +75,7 @@ func (e *requestEncoder) formatOf(p *llm.Media) (string, bool) {
 	return word, word != ""
 }
 
-// words lists the formats of a kind.
+// words returns the list of format names of a kind.
 func words(kind llm.MediaKind) string {
 	var list []string
 	for _, f := range formats[kind] {
@@ -151,8 +151,8 @@ func textOf(p *llm.Media) string {
 	return text
 }
 
-// plainBase64 is the standard alphabet with padding, which is all that Bedrock
-// reads.
+// plainBase64 converts data to the standard alphabet with padding, the only
+// form that Bedrock accepts.
 func plainBase64(data string) string {
 	if strings.ContainsAny(data, "-_") {
 		data = strings.NewReplacer("-", "+", "_", "/").Replace(data)
@@ -163,11 +163,11 @@ func plainBase64(data string) string {
 	return data
 }
 
-// documents gives each document of a request a name of its own, in the letters
-// that the protocol takes.
+// documents gives each document of a request a unique name in the characters
+// that the protocol allows.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html
 type documents struct {
-	taken map[string]int // and how often it was wished for
+	taken map[string]int // number of documents that asked for a name
 	last  string
 }
 
@@ -189,8 +189,8 @@ func (d *documents) name(wanted string) string {
 	return name
 }
 
-// documentName keeps letters, digits, single spaces, hyphens, parentheses and
-// brackets.
+// documentName returns the letters, digits, single spaces, hyphens, parentheses
+// and brackets of s.
 func documentName(s string) string {
 	var out []byte
 	for _, ch := range []byte(s) {

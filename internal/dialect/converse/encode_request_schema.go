@@ -7,11 +7,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// encodeFormat writes the form of the answer where the model knows one.
+// encodeFormat writes the response format if the model supports it.
 func (e *requestEncoder) encodeFormat() {
 	f := &e.r.Format
 	if e.plan.instruct {
-		e.fates.Adapt(llm.FieldFormat, "instruction")
+		e.changes.Adapt(llm.FieldFormat, "instruction")
 	}
 	if !e.plan.native {
 		return
@@ -20,7 +20,7 @@ func (e *requestEncoder) encodeFormat() {
 	if !e.own {
 		var changed bool
 		if schema, changed = strictSchema(schema); changed {
-			e.fates.Adapt(llm.FieldFormat, "without the constraints that the provider does not check")
+			e.changes.Adapt(llm.FieldFormat, "without the constraints that the provider does not check")
 		}
 	}
 	e.b.Name("outputConfig")
@@ -48,7 +48,7 @@ func (e *requestEncoder) encodeFormat() {
 	}
 }
 
-// instruction asks in words for an answer of the form that the request wants.
+// instruction returns a prompt that asks for the response format.
 func instruction(f *llm.Format) string {
 	text := "Answer with one JSON object and nothing else: no words around it, no code fence."
 	if f.Schema != nil {
@@ -57,7 +57,7 @@ func instruction(f *llm.Format) string {
 	return text
 }
 
-// unchecked are the keywords that structured output refuses.
+// unchecked are the keywords that structured output rejects.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
 var unchecked = map[string]bool{
 	"minimum": true, "maximum": true, "exclusiveMinimum": true, "exclusiveMaximum": true, "multipleOf": true,
@@ -65,9 +65,9 @@ var unchecked = map[string]bool{
 	"minProperties": true, "maxProperties": true, "not": true,
 }
 
-// strictSchema is a schema as structured output takes it: objects without
-// further members, and without the keywords that are refused. changed tells that
-// some of those were there.
+// strictSchema returns a schema that structured output accepts: objects without
+// additional properties, and without rejected keywords. changed reports whether
+// there were any.
 func strictSchema(schema json.RawMessage) (out []byte, changed bool) {
 	v, err := jsonedit.ParseValue(schema)
 	if err != nil || v.Kind() != jsonedit.Object {
@@ -84,7 +84,7 @@ type strictener struct {
 	changed bool
 }
 
-// maxSchema is how deep schemas inside schemas are looked at.
+// maxSchema is the maximum depth of nested schemas that are examined.
 const maxSchema = 32
 
 // schema writes v, which is a schema.

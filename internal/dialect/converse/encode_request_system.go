@@ -5,13 +5,13 @@ import (
 	"modelgate/internal/llm"
 )
 
-// encodeSystem writes the system prompt, which holds the system messages from
-// all of the conversation.
+// encodeSystem writes the system prompt, which combines all system messages of
+// the conversation.
 func (e *requestEncoder) encodeSystem() {
 	var parts []llm.Part
 	for _, m := range e.system {
 		for _, p := range m.Parts {
-			if !e.says(p) {
+			if !e.sends(p) {
 				continue
 			}
 			switch p := p.(type) {

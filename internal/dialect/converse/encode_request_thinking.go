@@ -7,22 +7,22 @@ import (
 	"modelgate/internal/llm"
 )
 
-// minBudget is the least that Claude thinks for, and usualAnswer what is left
-// for the answer where the client set no limit.
+// minBudget is the smallest thinking budget of Claude. usualAnswer is the
+// number of tokens added to it if the client set no limit.
 const (
 	minBudget   = 1024
 	usualAnswer = 4096
 )
 
-// thinking is how the wish of a request is put to a model.
+// thinking holds the thinking settings of a request as a model gets them.
 type thinking struct {
 	active    bool   // Claude thinks: no forced tools, no sampling
-	noLimits  bool   // Nova thinks hard: no sampling, no limit of tokens
-	maxTokens *int64 // the limit as it is sent
-	maxNote   string // how it was adapted, empty when it was not
+	noLimits  bool   // Nova at high effort: no sampling, no token limit
+	maxTokens *int64 // the token limit to send
+	maxNote   string // how it was adapted; empty if unchanged
 
-	mode    llm.ThinkingMode // of Claude's thinking, empty when it is not sent
-	budget  int64            // 0 when it is not sent
+	mode    llm.ThinkingMode // of Claude's thinking; empty if not sent
+	budget  int64            // 0 if not sent
 	display string
 	effort  string // of output_config, reasoningConfig or reasoning_effort
 	old     bool   // the effort needs its beta flag
@@ -33,7 +33,7 @@ type thinking struct {
 	summaryLost  bool
 }
 
-// thinkingOf plans the thinking of a request.
+// thinkingOf returns the settings for a request and a model.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/claude-messages-extended-thinking.html
 func thinkingOf(r *llm.Request, m model) thinking {
 	t := thinking{maxTokens: r.MaxTokens}
@@ -48,7 +48,7 @@ func thinkingOf(r *llm.Request, m model) thinking {
 }
 
 func (t *thinking) claude(r *llm.Request, m model) {
-	own := r.Dialect == name || r.Dialect == "messages" // there an effort alone asks for no thinking
+	own := r.Dialect == name || r.Dialect == "messages" // there an effort does not enable thinking
 	switch {
 	case r.Reasoning.Mode != "":
 		t.explicit(r, m)
@@ -73,7 +73,7 @@ func (t *thinking) claude(r *llm.Request, m model) {
 	t.show(r.Reasoning.Summary, m)
 }
 
-// explicit takes the mode that the client asks for.
+// explicit handles the mode that the client set.
 func (t *thinking) explicit(r *llm.Request, m model) {
 	switch mode := r.Reasoning.Mode; {
 	case m.generation() < before45:
@@ -106,8 +106,8 @@ func budgetFor(effort string) int64 {
 	return minBudget
 }
 
-// spend asks for thinking with a budget. The limit of tokens covers thinking and
-// answer: it must be the larger.
+// spend enables thinking with a budget. The token limit covers thinking and
+// text, so it must be larger.
 func (t *thinking) spend(budget int64, r *llm.Request, m model) {
 	if m.generation() < before45 {
 		t.drop = "thinking"
@@ -130,8 +130,8 @@ func (t *thinking) spend(budget int64, r *llm.Request, m model) {
 	t.mode, t.budget, t.active = llm.ThinkingEnabled, n, true
 }
 
-// byEffort asks for as much thinking as an effort stands for: adaptive where the
-// model knows it, else a share of the limit of tokens.
+// byEffort enables thinking for an effort: adaptive if the model supports it,
+// otherwise a share of the token limit.
 func (t *thinking) byEffort(r *llm.Request, m model) {
 	effort := r.Reasoning.Effort
 	switch {
@@ -152,7 +152,7 @@ func (t *thinking) byEffort(r *llm.Request, m model) {
 	}
 }
 
-// share is the budget that an effort stands for within a limit of tokens.
+// share returns the budget for an effort within a token limit.
 func share(effort string, limit *int64) int64 {
 	if limit == nil {
 		return budgetFor(effort)
@@ -161,7 +161,7 @@ func share(effort string, limit *int64) int64 {
 	return max(minBudget, *limit*percent/100)
 }
 
-// setEffort puts an effort into the words of the model.
+// setEffort sets the effort in the model's naming.
 func (t *thinking) setEffort(effort string, m model) {
 	t.effort, t.old = effort, m.has("opus-4-5")
 	if m.generation() < claude45 {
@@ -192,7 +192,7 @@ func (t *thinking) show(summary string, m model) {
 	}
 }
 
-// other puts the wish to models that are no Claude: they know efforts alone.
+// other handles models other than Claude, which only have efforts.
 func (t *thinking) other(r *llm.Request, m model) {
 	effort := r.Reasoning.Effort
 	if r.Reasoning.Mode != "" || effort == "" {
@@ -209,12 +209,12 @@ func (t *thinking) other(r *llm.Request, m model) {
 	word := map[string]string{"minimal": "low", "low": "low", "medium": "medium", "high": "high", "xhigh": "high", "max": "high"}[effort]
 	switch {
 	case m.vendor == "openai" && effort == "none":
-		word = "low" // it can't be told not to think
+		word = "low" // it cannot disable thinking
 	case m.nova2(), m.vendor == "openai", m.vendor == "qwen":
 	default:
 		word = ""
 		if effort == "none" {
-			return // they don't think of themselves
+			return // they do not think by default
 		}
 	}
 	t.effort = word

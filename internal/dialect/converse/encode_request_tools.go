@@ -10,20 +10,20 @@ import (
 	"modelgate/internal/llm"
 )
 
-// jsonTool is the tool whose call is the answer where a model has no form of
-// answer of its own.
+// jsonTool is the forced tool whose arguments are the response, for models
+// without structured output.
 const jsonTool = "json_response"
 
-// plan is how the form of an answer is put to a model.
+// plan is the way in which a model is asked for a response format.
 type plan struct {
 	native   bool // in outputConfig
-	tool     bool // by a tool that must be called
-	alone    bool // by that tool, and there is no other
+	tool     bool // by a forced tool
+	alone    bool // by that tool, which is the only one
 	instruct bool // in the system prompt
 }
 
-// planOf depends on nothing but the request and the model, so that who reads the
-// answer knows what was asked.
+// planOf returns the plan for a request. It depends only on the request and the
+// model, so that the response decoder gets the same plan.
 func planOf(r *llm.Request, m model, t thinking) (p plan) {
 	switch r.Format.Kind {
 	case llm.FormatSchema:
@@ -45,24 +45,24 @@ func planOf(r *llm.Request, m model, t thinking) (p plan) {
 	return p
 }
 
-// sentTools are the tools of the request that the model gets to see.
+// sentTools returns the tools that are sent.
 func (e *requestEncoder) sentTools() (list []llm.Tool) {
 	choice := &e.r.ToolChoice
 	if choice.Mode == llm.ChoiceNone && (!e.history || e.plan.tool) {
 		return nil
 	}
-	// Where a name can't be forced, the tool is at least the only one.
+	// If a tool cannot be forced by name, it is sent as the only one.
 	narrow := len(choice.Names) > 0 && (choice.Mode != llm.ChoiceTool || !e.model.names())
 	for _, t := range e.r.Tools {
 		if narrow && !slices.Contains(choice.Names, t.Name) {
 			continue
 		}
-		if e.sayable(&t) {
+		if e.isExpressible(&t) {
 			list = append(list, t)
 			continue
 		}
 		if !e.claudeTool(&t) {
-			e.fates.DropNamed(at(t.At, e.r.NameOf(llm.FieldTools)))
+			e.changes.DropNamed(at(t.At, e.r.NameOf(llm.FieldTools)))
 		}
 	}
 	return list
@@ -75,8 +75,8 @@ func at(path, otherwise string) string {
 	return path
 }
 
-// sayable reports whether a tool has a place in toolConfig.
-func (e *requestEncoder) sayable(t *llm.Tool) bool {
+// isExpressible reports whether a tool has a place in toolConfig.
+func (e *requestEncoder) isExpressible(t *llm.Tool) bool {
 	if t.Native != nil && t.Native.Dialect == name {
 		return true
 	}
@@ -95,7 +95,7 @@ func systemTool(server llm.ServerTool) string {
 	return ""
 }
 
-// encodeTools writes toolConfig. A conversation with calls needs one even when
+// encodeTools writes toolConfig. A conversation with calls requires it even if
 // no tool may be called.
 func (e *requestEncoder) encodeTools() {
 	placeholder := len(e.tools) == 0 && e.history && !e.plan.tool
@@ -110,7 +110,7 @@ func (e *requestEncoder) encodeTools() {
 		e.tool(&e.tools[i])
 	}
 	if e.plan.tool {
-		e.fates.Adapt(llm.FieldFormat, "forced tool")
+		e.changes.Adapt(llm.FieldFormat, "forced tool")
 		e.spec(&llm.Tool{Name: jsonTool, Description: describe(&e.r.Format), Schema: e.r.Format.Schema})
 	}
 	if placeholder {
@@ -150,7 +150,7 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	case e.own || e.model.claude():
 		e.cachePoint(t.Cache)
 	default:
-		e.fates.Drop(llm.FieldCache)
+		e.changes.Drop(llm.FieldCache)
 	}
 }
 
@@ -160,7 +160,7 @@ func (e *requestEncoder) spec(t *llm.Tool) {
 	e.b.Open('{')
 	e.b.Name("name")
 	e.b.String(wireName(t.Name))
-	if t.Description != "" { // an empty one is refused
+	if t.Description != "" { // an empty one is rejected
 		e.b.Name("description")
 		e.b.String(t.Description)
 	}
@@ -168,7 +168,7 @@ func (e *requestEncoder) spec(t *llm.Tool) {
 	e.b.Open('{')
 	e.b.Name("json")
 	if t.Custom {
-		e.fates.AdaptNamed(at(t.At, t.Name), "function with one text")
+		e.changes.AdaptNamed(at(t.At, t.Name), "function with one text")
 		e.b.Raw(dialect.FreeText)
 	} else {
 		e.b.Raw(objectSchema(t.Schema))
@@ -192,12 +192,12 @@ func (e *requestEncoder) strict(t *llm.Tool) {
 		e.b.Name("strict")
 		e.b.Bool(*t.Strict)
 	case *t.Strict:
-		e.fates.DropNamed(at(t.At, e.r.NameOf(llm.FieldTools)) + ".strict")
+		e.changes.DropNamed(at(t.At, e.r.NameOf(llm.FieldTools)) + ".strict")
 	}
 }
 
-// objectSchema is a schema that says that it is of an object, as Converse
-// demands.
+// objectSchema returns the schema with the type object, which Converse
+// requires.
 func objectSchema(schema json.RawMessage) []byte {
 	v, err := jsonedit.ParseValue(schema)
 	if err != nil || v.Kind() != jsonedit.Object {
@@ -213,7 +213,8 @@ func objectSchema(schema json.RawMessage) []byte {
 	return d.Apply(nil, jsonedit.Edit{Name: "type", Value: []byte(`"object"`)})
 }
 
-// toolChoice writes what the model can be told, and tells where that is less.
+// toolChoice writes the tool choice as far as the model supports it, and
+// records what is lost.
 func (e *requestEncoder) toolChoice() {
 	choice := &e.r.ToolChoice
 	forced := !e.thinks.active
@@ -226,21 +227,21 @@ func (e *requestEncoder) toolChoice() {
 		e.b.Name("toolChoice")
 		e.b.Raw(choice.Raw)
 	case choice.Raw != nil:
-		e.fates.Drop(llm.FieldToolChoice)
+		e.changes.Drop(llm.FieldToolChoice)
 	case choice.Mode == "":
 	case choice.Mode == llm.ChoiceNone:
-		e.fates.Adapt(llm.FieldToolChoice, "auto: the conversation holds calls, so the tools must be sent")
+		e.changes.Adapt(llm.FieldToolChoice, "auto: the conversation holds calls, so the tools must be sent")
 	case choice.Mode == llm.ChoiceTool && forced && e.model.names() && len(choice.Names) > 0:
 		e.choose("tool", wireName(choice.Names[0]))
 	case choice.Mode == llm.ChoiceTool && forced && e.model.forces():
-		e.fates.Adapt(llm.FieldToolChoice, "any, with that tool alone")
+		e.changes.Adapt(llm.FieldToolChoice, "any, with that tool alone")
 		e.choose("any", "")
 	case choice.Mode == llm.ChoiceRequired && forced && e.model.forces():
 		e.choose("any", "")
 	case choice.Mode == llm.ChoiceAuto:
 		e.choose("auto", "")
 	default:
-		e.fates.Adapt(llm.FieldToolChoice, "auto")
+		e.changes.Adapt(llm.FieldToolChoice, "auto")
 		e.choose("auto", "")
 	}
 }
@@ -258,7 +259,7 @@ func (e *requestEncoder) choose(kind, tool string) {
 	e.b.Close('}')
 }
 
-// toolBeta is the beta flag that a tool defined by Claude's vendor needs.
+// toolBeta returns the beta flag that a tool defined by Anthropic needs.
 func toolBeta(t *llm.Tool) string {
 	kind := claudeKind(t)
 	switch {
@@ -274,9 +275,9 @@ func toolBeta(t *llm.Tool) string {
 	return ""
 }
 
-// claudeKind is the versioned type of a tool that Claude knows without a schema,
-// empty for others. The messages dialect has it as type, the chat dialect as the
-// name inside a member of the tool's name.
+// claudeKind returns the versioned type of a tool that Claude has without a
+// schema, empty for others. The messages dialect has it as type, the chat
+// dialect as the name inside a member with the tool's name.
 func claudeKind(t *llm.Tool) string {
 	if t.Native == nil || t.Native.Dialect == name {
 		return ""
@@ -299,7 +300,7 @@ func claudeKind(t *llm.Tool) string {
 
 func (e *requestEncoder) claudeTool(t *llm.Tool) bool { return e.model.claude() && claudeKind(t) != "" }
 
-// claudeTools writes the tools that Claude knows without a schema.
+// claudeTools writes the tools that Claude has without a schema.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/computer-use.html
 func (e *requestEncoder) claudeTools(f *fields) {
 	var list []*llm.Tool

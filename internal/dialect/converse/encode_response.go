@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeResponse appends the body of a complete response: the first choice, since the
-// protocol has no more.
+// EncodeResponse appends the body of a complete response. The protocol has one
+// choice, so only the first is written.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	var c llm.Choice
 	if len(r.Choices) > 0 {
@@ -45,7 +45,7 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	return b.Bytes()
 }
 
-// replyPart writes a part of an answer as a content block.
+// replyPart writes a part of a response as a content block.
 func replyPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
 	switch p := p.(type) {
 	case llm.Text:
@@ -87,7 +87,7 @@ func replyPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
 	}
 }
 
-// imageBlock is {"format":…,"source":{"bytes":…}}.
+// imageBlock returns {"format":…,"source":{"bytes":…}}.
 func imageBlock(format, data string) []byte {
 	var b jsonedit.Builder
 	b.Open('{')
@@ -99,9 +99,8 @@ func imageBlock(format, data string) []byte {
 	return b.Bytes()
 }
 
-// markCall is empty thinking that carries the signature of the call after it,
-// for which the protocol has no place; nil when the call has none. [unsign] reads
-// it.
+// markCall returns empty thinking with the signature of the call after it, for
+// which the protocol has no place; nil if the call has none. [unsign] reads it.
 func markCall(p *llm.ToolCall) *llm.Thinking {
 	if p.Signature.Value == "" {
 		return nil
@@ -109,8 +108,8 @@ func markCall(p *llm.ToolCall) *llm.Thinking {
 	return &llm.Thinking{Signature: p.Signature}
 }
 
-// cites reports whether the client asked for sources: only then does it look
-// for words inside them.
+// cites reports whether the client requested citations: only then does it
+// expect text inside of them.
 func cites(r *llm.Request) bool {
 	if r == nil {
 		return false
@@ -178,8 +177,8 @@ func appendCitation(b *jsonedit.Builder, c *llm.Citation) {
 	b.Close('}')
 }
 
-// reason is the protocol's word for why an answer stopped; the provider's own
-// word where it is one of the protocol's.
+// reason returns the protocol's stop reason, or said if that is one of the
+// protocol's.
 func reason(stop llm.StopReason, said string) string {
 	if stops[said] == stop && said != "refusal" && said != "pause_turn" && said != "" {
 		return said
@@ -199,8 +198,8 @@ func reason(stop llm.StopReason, said string) string {
 	return "end_turn"
 }
 
-// appendUsage writes counters. Input leaves the caches out, the total holds
-// them.
+// appendUsage writes token counters. The input excludes cached tokens, the
+// total includes them.
 func appendUsage(b *jsonedit.Builder, u llm.Usage) {
 	if !u.Known {
 		return
@@ -244,8 +243,8 @@ func appendWrites(b *jsonedit.Builder, u llm.Usage) {
 	b.Close(']')
 }
 
-// appendMetrics writes how long the provider took. The member is required; where
-// nobody measured it says zero.
+// appendMetrics writes the provider's latency. The member is required; it is
+// zero if unknown.
 func appendMetrics(b *jsonedit.Builder, extra []llm.Member) {
 	for _, m := range extra {
 		if m.Name == "metrics" {
@@ -269,8 +268,8 @@ func appendExtra(b *jsonedit.Builder, extra []llm.Member, names ...string) {
 	}
 }
 
-// appendFields writes what the client asked to see of the model's own answer:
-// the provider's words, or the stop sequence at the place that it named.
+// appendFields writes the fields of the model's own response that the client
+// requested: as received, or the stop sequence at the requested path.
 func appendFields(b *jsonedit.Builder, extra []llm.Member, stopText string, to dialect.ResponseTarget) {
 	const name = "additionalModelResponseFields"
 	for _, m := range extra {

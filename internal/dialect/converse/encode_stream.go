@@ -7,19 +7,19 @@ import (
 	"modelgate/internal/llm"
 )
 
-// NewEncoder returns an encoder for one streamed answer.
+// NewEncoder returns an encoder for one streamed response.
 func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 	return &streamEncoder{to: to, cites: cites(to.Request), parts: map[int]*openPart{}}
 }
 
-// streamEncoder writes one streamed answer as binary messages. Parts may be open
-// beside each other, since every message names its block.
+// streamEncoder writes one streamed response as binary messages. Parts may be
+// open in parallel, since every message names its block.
 type streamEncoder struct {
 	to      dialect.ResponseTarget
 	cites   bool
 	parts   map[int]*openPart
-	next    int    // the index of the next block
-	payload []byte // of the message being written
+	next    int    // index of the next block
+	payload []byte // of the current message
 	usage   llm.Usage
 	extra   []llm.Member
 	tier    string
@@ -27,16 +27,15 @@ type streamEncoder struct {
 	started, stopped, ended bool
 }
 
-// openPart is a part that is open. Its index is -1 until there is something to
-// write.
+// openPart is an open part. Its index is -1 until something is written.
 type openPart struct {
 	index  int
 	kind   llm.Part // the part without its content
 	custom bool
-	marked bool // a piece of the signature was written
+	marked bool // a piece of the signature has been written
 }
 
-// Encode appends the messages for e. The protocol has one choice.
+// Encode appends the messages for an event. The protocol has one choice.
 func (w *streamEncoder) Encode(dst []byte, e *llm.Event) []byte {
 	if w.ended || e.Choice != 0 {
 		return dst
@@ -65,7 +64,7 @@ func (w *streamEncoder) Encode(dst []byte, e *llm.Event) []byte {
 	return dst
 }
 
-// message appends a message and keeps the memory of its payload.
+// message appends a message and reuses the memory of its payload.
 func (w *streamEncoder) message(dst []byte, event string, payload []byte) []byte {
 	w.payload = payload
 	return eventstream.Append(dst, []eventstream.Header{
@@ -75,7 +74,8 @@ func (w *streamEncoder) message(dst []byte, event string, payload []byte) []byte
 	}, payload)
 }
 
-// at begins the payload of a message about a block: {"contentBlockIndex":n
+// at writes the start of the payload of a message about a block:
+// {"contentBlockIndex":n
 func (w *streamEncoder) at(index int) jsonedit.Builder {
 	b := jsonedit.Append(w.payload[:0])
 	b.Open('{')
@@ -84,7 +84,8 @@ func (w *streamEncoder) at(index int) jsonedit.Builder {
 	return b
 }
 
-// block gives a part its index with the first thing to write.
+// block assigns an index to a part when something is written for the first
+// time.
 func (w *streamEncoder) block(p *openPart) int {
 	if p.index < 0 {
 		p.index = w.next
@@ -122,7 +123,7 @@ func (w *streamEncoder) open(dst []byte, e *llm.Event) []byte {
 	return dst
 }
 
-// raw writes a message that starts a block or adds to it.
+// raw writes a start or delta message of a block.
 func (w *streamEncoder) raw(dst []byte, p *openPart, member string, value []byte) []byte {
 	b := w.at(w.block(p))
 	b.Name(member)
@@ -166,8 +167,8 @@ func (w *streamEncoder) think(dst []byte, p *openPart, text string) []byte {
 	return w.message(dst, "contentBlockDelta", b.Bytes())
 }
 
-// sign writes a piece of a signature. The mark of another vendor is before
-// the first.
+// sign writes a piece of a signature. The first one is preceded by the mark of
+// another vendor.
 func (w *streamEncoder) sign(dst []byte, p *openPart, s llm.Signature) []byte {
 	if s.Value == "" {
 		return dst
@@ -214,8 +215,8 @@ func (w *streamEncoder) call(dst []byte, p *openPart, c *llm.ToolCall) []byte {
 	return w.arguments(dst, p, c.Arguments)
 }
 
-// arguments writes a piece of the arguments of a call. The free text of a custom
-// tool becomes part of a string inside them.
+// arguments writes a piece of a call's arguments. The text input of a custom
+// tool becomes part of a string inside of them.
 func (w *streamEncoder) arguments(dst []byte, p *openPart, text string) []byte {
 	if p.custom {
 		quoted := jsonedit.AppendString(nil, text)
@@ -324,7 +325,7 @@ func (w *streamEncoder) finish(dst []byte, e *llm.Event) []byte {
 	return w.message(dst, "messageStop", b.Bytes())
 }
 
-// metadata completes the stream: clients take its figures as the end.
+// metadata writes the last message of the stream: clients take it as the end.
 func (w *streamEncoder) metadata(dst []byte) []byte {
 	dst = w.finish(dst, &llm.Event{Stop: llm.StopEnd})
 	w.ended = true

@@ -12,8 +12,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// errorTypes are the names of errors as the SDKs know them. They read the name
-// from __type; a member called code would win over it, and is not written.
+// errorTypes are the error names of the SDKs, which read them from __type. A
+// member code would take precedence and is not written.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 var errorTypes = map[apierr.Kind]string{
 	apierr.Unauthenticated: "UnrecognizedClientException",
@@ -32,7 +32,7 @@ var errorTypes = map[apierr.Kind]string{
 
 func errorType(k apierr.Kind) string { return at(errorTypes[k], "ValidationException") }
 
-// Error returns the body of e for an answer that has not begun.
+// Error returns the body of e for a response that has not begun.
 func (Dialect) Error(e *apierr.Error) []byte {
 	var b jsonedit.Builder
 	b.Open('{')
@@ -77,7 +77,8 @@ func appendException(dst []byte, exception, message string) []byte {
 	}, wrap("message", jsonedit.AppendString(nil, message)))
 }
 
-// exceptionFor is the exception for what a provider reported in its own words.
+// exceptionFor returns the exception for an error inside a provider's stream,
+// in any dialect.
 func exceptionFor(f *llm.ProviderError) string {
 	said := strings.ToLower(f.Type + " " + f.Code)
 	for _, known := range [...]struct{ part, exception string }{
@@ -93,9 +94,8 @@ func exceptionFor(f *llm.ProviderError) string {
 	return "modelStreamErrorException"
 }
 
-// ProviderError appends the body that tells a client of a provider's error. A
-// body of the dialect stays as it is, but that source and provider are put into
-// it.
+// ProviderError appends the body that reports a provider's error. A body of
+// this dialect is kept, with source and provider added.
 func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
 	var d jsonedit.Doc
 	id := jsonedit.AppendString(nil, provider)
@@ -103,7 +103,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 		for _, member := range [...]string{"message", "Message"} {
 			if v, ok := d.Find(member); ok && v.Kind() == jsonedit.String {
 				edits := []jsonedit.Edit{{Name: "source", Value: []byte(`"provider"`)}, {Name: "provider", Value: id}}
-				if _, typed := d.Find("__type"); !typed { // it was in a header, or is of another protocol
+				if _, typed := d.Find("__type"); !typed { // it was in a header, or the body is of another protocol
 					edits = append(edits, jsonedit.Edit{Name: "__type", Value: jsonedit.AppendString(nil, typeFor(status))})
 				}
 				return d.Apply(dst, edits...)

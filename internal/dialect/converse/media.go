@@ -2,11 +2,11 @@ package converse
 
 import "modelgate/internal/llm"
 
-// format is a word of the protocol for a MIME type.
+// format is the protocol's name for a MIME type.
 type format struct{ mime, word string }
 
-// formats are the words by kind of media. The first of a word is what it is read
-// as.
+// formats are the formats by kind of media. A name with several types is
+// decoded as the first.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_DocumentBlock.html
 var formats = map[llm.MediaKind][]format{
 	llm.Image: {
@@ -17,7 +17,7 @@ var formats = map[llm.MediaKind][]format{
 		{"application/msword", "doc"}, {"application/vnd.openxmlformats-officedocument.wordprocessingml.document", "docx"},
 		{"application/vnd.ms-excel", "xls"}, {"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"},
 		{"text/html", "html"}, {"text/plain", "txt"}, {"text/markdown", "md"}, {"text/x-markdown", "md"},
-		// Text of other kinds is text all the same.
+		// Other text formats are sent as plain text.
 		{"application/json", "txt"}, {"application/xml", "txt"}, {"text/xml", "txt"},
 	},
 	llm.Video: {
@@ -33,7 +33,7 @@ var formats = map[llm.MediaKind][]format{
 	},
 }
 
-// typeOf is the MIME type of a word, empty when it is none.
+// typeOf returns the MIME type for a format name, empty if unknown.
 func typeOf(kind llm.MediaKind, word string) string {
 	for _, f := range formats[kind] {
 		if f.word == word {
@@ -43,7 +43,7 @@ func typeOf(kind llm.MediaKind, word string) string {
 	return ""
 }
 
-// wordOf is the word for a MIME type, empty when there is none.
+// wordOf returns the format name for a MIME type, empty if there is none.
 func wordOf(kind llm.MediaKind, mime string) string {
 	for _, f := range formats[kind] {
 		if f.mime == mime {

@@ -6,18 +6,18 @@ import (
 	"modelgate/internal/llm"
 )
 
-// model is what is known of the model of a target by its id.
+// model is what the id of a target's model reveals.
 type model struct {
-	vendor string // as in anthropic.claude-…; empty when the id does not tell
-	id     string // what follows
+	vendor string // prefix of the id, such as anthropic; empty if it has none
+	id     string // the rest of the id
 }
 
-// regions are those of the inference profiles that are before an id.
+// regions are the prefixes of inference profiles.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/inference-profiles-support.html
 var regions = []string{"us-gov.", "us.", "eu.", "apac.", "au.", "ca.", "jp.", "global.", "sa.", "me.", "af.", "uk.", "in."}
 
-// modelOf reads an id, or the ARN of a model or of a profile that AWS defines.
-// What an application's own profile leads to its ARN does not tell.
+// modelOf parses an id, or the ARN of a model or of a profile that AWS defines.
+// The ARN of an application's own profile does not reveal the model.
 func modelOf(id string) model {
 	if strings.HasPrefix(id, "arn:") {
 		kind, last, _ := strings.Cut(id[strings.LastIndexByte(id, ':')+1:], "/")
@@ -56,7 +56,7 @@ func (m model) claude() bool { return m.vendor == "anthropic" }
 func (m model) nova() bool   { return m.vendor == "amazon" && m.has("nova") }
 func (m model) nova2() bool  { return m.nova() && m.has("nova-2", "nova-premier-2") }
 
-// signs is whose signatures the model understands and makes.
+// signs returns the vendor whose signatures the model makes and accepts.
 func (m model) signs() llm.Vendor {
 	if m.claude() {
 		return llm.Anthropic
@@ -64,16 +64,17 @@ func (m model) signs() llm.Vendor {
 	return llm.Amazon
 }
 
-// The generations of Claude, oldest first.
+// Generations of Claude, oldest first.
 const (
 	before37 = iota // claude 3.5 and older: no thinking
 	before45        // 3.7, 4, 4.1: thinking with a budget
-	claude45        // structured output; opus also knows efforts
+	claude45        // structured output; opus also has efforts
 	claude46        // adaptive thinking
 	claude47        // no sampling parameters, xhigh
 )
 
-// generation places a Claude. An id that is unknown counts as the newest.
+// generation returns the generation of a Claude model. An unknown id counts as
+// the latest.
 func (m model) generation() int {
 	switch {
 	case m.has("claude-3-7"), m.has("claude-opus-4-1"), m.has("claude-opus-4-2025", "claude-sonnet-4-2025"), m.has("claude-opus-4-0", "claude-sonnet-4-0"):
@@ -88,19 +89,19 @@ func (m model) generation() int {
 	return claude47
 }
 
-// rejectsSchemas reports whether Bedrock refuses output formats and strict tools
-// for a Claude whose own API takes them.
+// rejectsSchemas reports whether Bedrock rejects output formats and strict
+// tools for a Claude model whose own API supports them.
 func (m model) rejectsSchemas() bool { return m.generation() < claude45 || m.generation() >= claude47 }
 
-// forces reports whether the model takes toolChoice any, and names whether it
-// takes the name of a tool.
+// forces reports whether the model accepts toolChoice any; names reports
+// whether it accepts the name of a tool.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolChoice.html
 func (m model) forces() bool { return m.names() || m.vendor == "mistral" && m.has("large") }
 func (m model) names() bool {
 	return m.claude() && !m.has("claude-v2", "claude-2", "instant") || m.nova()
 }
 
-// structured reports whether the model takes outputConfig.
+// structured reports whether the model accepts outputConfig.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/structured-output.html
 func (m model) structured() bool {
 	switch m.vendor {
@@ -116,17 +117,17 @@ func (m model) structured() bool {
 	return true
 }
 
-// caches reports whether the model takes cache points.
+// caches reports whether the model accepts cache points.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html
 func (m model) caches() bool { return m.claude() || m.nova() }
 
-// hears reports whether the model takes sound.
+// hears reports whether the model accepts audio.
 func (m model) hears() bool { return m.has("voxtral", "omni", "sonic") }
 
-// noSystem reports whether the model refuses a system prompt.
+// noSystem reports whether the model rejects a system prompt.
 func (m model) noSystem() bool {
 	return m.vendor == "mistral" && m.has("mistral-7b", "mixtral") || m.vendor == "amazon" && m.has("titan-text")
 }
 
-// shortIDs reports whether ids of calls must be nine letters and digits.
+// shortIDs reports whether call ids must be nine letters and digits.
 func (m model) shortIDs() bool { return m.vendor == "mistral" }

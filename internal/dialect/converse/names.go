@@ -10,12 +10,12 @@ import (
 	"modelgate/internal/llm"
 )
 
-// wireName is a tool's name as the protocol takes it: itself, or one that only
-// this name leads to.
+// wireName returns a tool's name as the protocol accepts it: unchanged, or a
+// name derived from it with a hash.
 func wireName(s string) string { return fitted(s, false) }
 
-// wireID is the id of a call as the model takes it. A call and its result get
-// the same.
+// wireID returns a call id as the model accepts it. A call and its result get
+// the same id.
 func wireID(s string, m model) string {
 	if !m.shortIDs() {
 		return fitted(s, true)
@@ -47,7 +47,7 @@ func fitted(s string, id bool) string {
 	return clean[:min(len(clean), maxName-1-len(sum))] + "_" + sum
 }
 
-// calledTool is the tool of the request that a name on the wire means, nil when
+// calledTool returns the tool of the request with a name on the wire, nil if
 // there is none.
 func calledTool(r *llm.Request, wire string) *llm.Tool {
 	if r == nil {
@@ -61,10 +61,10 @@ func calledTool(r *llm.Request, wire string) *llm.Tool {
 	return nil
 }
 
-// blank reports whether s is white space alone, which is refused as text.
+// blank reports whether s is only white space, which is rejected as text.
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// wrap makes an object with one member.
+// wrap returns an object with one member.
 func wrap(name string, value []byte) []byte {
 	var b jsonedit.Builder
 	b.Open('{')

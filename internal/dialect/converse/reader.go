@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// reader reads the values of a request. The first value that is not what it
-// must be is kept as err, and what is read afterwards does not matter.
+// reader reads the values of a request. It keeps the first error; values read
+// after it are meaningless.
 type reader struct{ err *apierr.Error }
 
 func (r *reader) fail(path, code, format string, args ...any) {
@@ -18,7 +18,7 @@ func (r *reader) fail(path, code, format string, args ...any) {
 	}
 }
 
-// text is a string; null and absent are empty.
+// text returns the value of a string; null and absent are the empty string.
 func (r *reader) text(path string, v jsonedit.Value) string {
 	if v.IsNull() {
 		return ""
@@ -30,7 +30,7 @@ func (r *reader) text(path string, v jsonedit.Value) string {
 	return s
 }
 
-// needed is a string that must not be empty.
+// needed returns the value of a required, non-empty string.
 func (r *reader) needed(path string, v jsonedit.Value) string {
 	s := r.text(path, v)
 	if s == "" {
@@ -56,7 +56,7 @@ func (r *reader) count(path string, v jsonedit.Value) *int64 {
 	}
 	n, ok := v.Int()
 	if !ok {
-		r.fail(path, dialect.CodeType, "must be a whole number")
+		r.fail(path, dialect.CodeType, "must be an integer")
 	}
 	return &n
 }
@@ -66,8 +66,8 @@ func (r *reader) texts(path string, v jsonedit.Value) (list []string) {
 	return list
 }
 
-// object calls visit for each member of an object that is not null. What must
-// be an object and is none fails; null and absent pass.
+// object calls visit for each member of an object that is not null. Null and
+// absent pass; other values are errors.
 func (r *reader) object(path string, v jsonedit.Value, visit func(name, path string, v jsonedit.Value)) {
 	if v.IsNull() {
 		return
@@ -99,7 +99,7 @@ func (r *reader) elements(path string, v jsonedit.Value, visit func(path string,
 	}
 }
 
-// only returns the member of an object that has no other, of those not null.
+// only returns the single member of an object that is not null.
 func only(v jsonedit.Value) (name string, value jsonedit.Value) {
 	for k, m := range v.Fields() {
 		if m.IsNull() {
@@ -113,7 +113,7 @@ func only(v jsonedit.Value) (name string, value jsonedit.Value) {
 	return name, value
 }
 
-// word is the text of a member, empty when it has none.
+// word returns the string value of a member, or an empty string.
 func word(v jsonedit.Value, name string) string {
 	m, _ := v.Get(name)
 	s, _ := m.Text()

@@ -9,10 +9,11 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewTap returns a tap for one answer.
+// NewTap returns a tap for one response.
 func (Dialect) NewTap(api.Operation) dialect.Tap { return &tap{} }
 
-// tap reads answers that pass by. The dialect names no model in them.
+// tap reads responses that pass through. Responses of this dialect do not name
+// their model.
 type tap struct{ seen dialect.ResponseInfo }
 
 // Info returns what was read so far.
@@ -35,8 +36,8 @@ func (t *tap) Body(b []byte) {
 	t.usage(v)
 }
 
-// Event reads one message of a streamed answer. The many that bring words are
-// not looked into.
+// Event reads one message of a streamed response. Text messages, the majority,
+// are not parsed.
 func (t *tap) Event(e sse.Event) {
 	switch string(e.Type) {
 	case "contentBlockDelta":
@@ -62,8 +63,8 @@ func (t *tap) Event(e sse.Event) {
 	}
 }
 
-// textSize returns about how many bytes of text a contentBlockDelta has. Padding
-// follows it in the member p.
+// textSize returns the approximate number of bytes of text in a
+// contentBlockDelta. Its padding follows in the member p.
 func textSize(data []byte) int64 {
 	_, delta, _ := bytes.Cut(data, []byte(`"delta":{`))
 	if i := bytes.LastIndex(delta, []byte(`},"p":"`)); i >= 0 {

@@ -6,8 +6,8 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Translator returns the translation of embeddings, images and reranking, which go by
-// InvokeModel in the form of each model family.
+// Translator returns the translator of embeddings, images or reranking, which
+// use InvokeModel in the format of each model family.
 func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.Translator, bool) {
 	m := modelOf(to.Model)
 	switch op {
@@ -21,14 +21,14 @@ func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.T
 	return dialect.Translator{}, false
 }
 
-// translationInput reads a request of the chat dialect, and tells of the parameters that
-// nobody took.
+// translationInput reads a request of the chat dialect, and records the
+// parameters that were not taken as dropped.
 type translationInput struct {
 	reader
-	v     jsonedit.Value
-	to    dialect.RequestTarget
-	taken map[string]bool
-	fates []dialect.ParamChange
+	v       jsonedit.Value
+	to      dialect.RequestTarget
+	taken   map[string]bool
+	changes []dialect.ParamChange
 }
 
 func ask(body []byte, to dialect.RequestTarget) (*translationInput, error) {
@@ -52,15 +52,15 @@ func (a *translationInput) word(name string) string {
 }
 
 func (a *translationInput) adapt(name, note string) {
-	a.fates = append(a.fates, dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note})
+	a.changes = append(a.changes, dialect.ParamChange{Name: name, Outcome: dialect.Adapted, Note: note})
 }
 
 func (a *translationInput) drop(name string) {
-	a.fates = append(a.fates, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
+	a.changes = append(a.changes, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
 }
 
-// done returns what was written, or what is wrong with the request.
-func (a *translationInput) done(dst []byte, b *jsonedit.Builder) ([]byte, []dialect.ParamChange, error) {
+// finish returns the body, or the error of the request.
+func (a *translationInput) finish(dst []byte, b *jsonedit.Builder) ([]byte, []dialect.ParamChange, error) {
 	if a.err != nil {
 		return dst, nil, a.err
 	}
@@ -70,10 +70,10 @@ func (a *translationInput) done(dst []byte, b *jsonedit.Builder) ([]byte, []dial
 			a.drop(name)
 		}
 	}
-	return b.Bytes(), a.fates, nil
+	return b.Bytes(), a.changes, nil
 }
 
-// copy writes a parameter under another name as it stood.
+// copy writes a parameter unchanged under another name.
 func (a *translationInput) copy(b *jsonedit.Builder, from, to string) {
 	if v, ok := a.take(from); ok {
 		b.Name(to)

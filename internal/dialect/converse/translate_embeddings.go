@@ -11,11 +11,11 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// embeddingForm is that of the model's family.
+// embeddingForm returns the translator for the model's family.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-embed-text.html
 func embeddingForm(m model) (dialect.Translator, bool) {
 	var write func(a *translationInput, b *jsonedit.Builder)
-	form := dialect.Translator{Response: embeddings, Split: inputsApart, Join: dialect.JoinEmbeddings}
+	form := dialect.Translator{Response: embeddings, Split: splitInputs, Join: dialect.JoinEmbeddings}
 	switch {
 	case m.vendor == "amazon" && m.has("titan-embed-text-v2"):
 		write = titanV2
@@ -27,7 +27,7 @@ func embeddingForm(m model) (dialect.Translator, bool) {
 		write = novaEmbed
 	case m.vendor == "cohere" && m.has("embed"):
 		write = func(a *translationInput, b *jsonedit.Builder) { cohereEmbed(a, b, m.has("embed-v4")) }
-		form = dialect.Translator{Response: embeddings} // takes many
+		form = dialect.Translator{Response: embeddings} // accepts several inputs
 	default:
 		return dialect.Translator{}, false
 	}
@@ -41,14 +41,14 @@ func embeddingForm(m model) (dialect.Translator, bool) {
 		write(a, &b)
 		a.encodingFormat()
 		b.Close('}')
-		return a.done(dst, &b)
+		return a.finish(dst, &b)
 	}
 	return form, true
 }
 
-// inputsApart splits a request to a model that takes one input at a time. All
-// inputs are read first, so that none is sent when one of them is wrong.
-func inputsApart(body []byte, to dialect.RequestTarget) ([][]byte, error) {
+// splitInputs splits a request to a model that accepts one input at a time. All
+// inputs are read first, so that none is sent if one of them is invalid.
+func splitInputs(body []byte, to dialect.RequestTarget) ([][]byte, error) {
 	a, err := ask(body, to)
 	if err != nil {
 		return nil, err
@@ -59,19 +59,19 @@ func inputsApart(body []byte, to dialect.RequestTarget) ([][]byte, error) {
 	return dialect.SplitInput(body), nil
 }
 
-// encodingFormat is for the gateway: vectors come as numbers, and the answer has
-// them as the client wants.
+// encodingFormat takes the parameter of that name, which the gateway handles:
+// providers send numbers, and the response is encoded as requested.
 func (a *translationInput) encodingFormat() {
 	if f := a.word("encoding_format"); f != "" && f != "float" && f != "base64" {
 		a.fail("encoding_format", dialect.CodeValue, "must be float or base64")
 	}
 }
 
-// input is one thing to be embedded: words, or an image as base64.
+// input is one input to embed: text, or an image as base64.
 type input struct{ text, image string }
 
-// inputs reads what is to be embedded: a string, an object of text or image, or
-// an array of these. Tokens mean nothing to these models.
+// inputs reads the inputs to embed: a string, an object with text or image, or
+// an array of these. These models do not accept tokens.
 func (a *translationInput) inputs() (list []input) {
 	v, ok := a.take("input")
 	switch {
@@ -123,8 +123,8 @@ func (a *translationInput) refuse(path, why string) {
 	}
 }
 
-// single is the input of models that take one at a time, to whom requests are
-// split.
+// single returns the only input of a request; requests to models that accept
+// one are split.
 func (a *translationInput) single() input {
 	list := a.inputs()
 	if len(list) > 1 {
@@ -133,7 +133,7 @@ func (a *translationInput) single() input {
 	return list[0]
 }
 
-// words is the text of an input to a model that sees no images.
+// words returns the text of an input for a model without images.
 func (a *translationInput) words(in input) string {
 	if in.image != "" {
 		a.refuse("input", "images; the model embeds text")
@@ -196,7 +196,8 @@ func novaEmbed(a *translationInput, b *jsonedit.Builder) {
 	b.Close('}')
 }
 
-// imageWord tells the format of an image by how its base64 begins.
+// imageWord returns the format of an image, recognised by the start of its
+// base64.
 func imageWord(data string) string {
 	for _, known := range [...]struct{ head, word string }{{"/9j/", "jpeg"}, {"R0lGOD", "gif"}, {"UklGR", "webp"}} {
 		if strings.HasPrefix(data, known.head) {
@@ -243,7 +244,7 @@ func cohereEmbed(a *translationInput, b *jsonedit.Builder, v4 bool) {
 
 var errNoVectors = errors.New("converse: the body holds no embeddings")
 
-// embeddings appends the client's answer to a request for embeddings.
+// embeddings appends the client's response to an embeddings request.
 func embeddings(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -253,7 +254,7 @@ func embeddings(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, erro
 	if len(vectors) == 0 {
 		return dst, errNoVectors
 	}
-	request, _ := jsonedit.ParseValue(asked) // Request has read it
+	request, _ := jsonedit.ParseValue(asked) // parsed by Request before
 	packed := word(request, "encoding_format") == "base64"
 	b := jsonedit.Append(dst)
 	b.Open('{')
@@ -283,8 +284,8 @@ func embeddings(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, erro
 	return b.Bytes(), nil
 }
 
-// embeddingUsage writes the tokens of the input. Some families tell them in a
-// header alone.
+// embeddingUsage writes the input tokens. Some families report them only in a
+// header.
 func embeddingUsage(b *jsonedit.Builder, tokens int64) {
 	b.Name("usage")
 	b.Open('{')
@@ -295,8 +296,8 @@ func embeddingUsage(b *jsonedit.Builder, tokens int64) {
 	b.Close('}')
 }
 
-// vectorsOf finds the vectors of an answer: one under embedding, or several under
-// embeddings, as they are, by type, or in objects.
+// vectorsOf returns the vectors of a response: one under embedding, or several
+// under embeddings, directly, by type, or in objects.
 func vectorsOf(v jsonedit.Value) (list []jsonedit.Value) {
 	if one, ok := v.Get("embedding"); ok && one.Kind() == jsonedit.Array {
 		return append(list, one)
@@ -316,8 +317,8 @@ func vectorsOf(v jsonedit.Value) (list []jsonedit.Value) {
 	return list
 }
 
-// pack is a vector as clients of the chat dialect unpack it: 32-bit floats,
-// little end first, in base64.
+// pack returns a vector as clients of the chat dialect expect it: 32-bit
+// floats, little-endian, in base64.
 func pack(vector jsonedit.Value) string {
 	var raw []byte
 	for e := range vector.Elements() {

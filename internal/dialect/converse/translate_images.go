@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// imageForm is that of the model's family.
+// imageForm returns the translator for the model's family.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-image.html
 func imageForm(m model) (dialect.Translator, bool) {
 	var write func(a *translationInput, b *jsonedit.Builder)
@@ -38,7 +38,7 @@ func imageForm(m model) (dialect.Translator, bool) {
 			if a.word("response_format") == "url" {
 				a.adapt("response_format", "b64_json")
 			}
-			return a.done(dst, &b)
+			return a.finish(dst, &b)
 		},
 		Response: images,
 	}, true
@@ -49,7 +49,7 @@ func (a *translationInput) prompt() string {
 	return a.needed("prompt", v)
 }
 
-// size reads a size such as 1024x1024; auto and absent leave it to the model.
+// size reads a size such as 1024x1024. With auto or none the model decides.
 func (a *translationInput) size() (width, height int64, ok bool) {
 	s := a.word("size")
 	if s == "" || s == "auto" {
@@ -82,7 +82,7 @@ func titanImageRequest(a *translationInput, b *jsonedit.Builder, nova bool) {
 	b.Name("text")
 	b.String(a.prompt())
 	a.copy(b, "negative_prompt", "negativeText")
-	// Nova has styles of its own, in capitals; those of other vendors it refuses.
+	// Nova has its own styles, in capitals, and rejects those of other vendors.
 	if style := a.word("style"); style != "" && nova && style == strings.ToUpper(style) {
 		b.Name("style")
 		b.String(style)
@@ -100,7 +100,7 @@ func titanImageRequest(a *translationInput, b *jsonedit.Builder, nova bool) {
 	b.Close('}')
 }
 
-// quality has two steps here.
+// quality writes the quality, which has two levels here.
 func (a *translationInput) quality(b *jsonedit.Builder) {
 	asked := a.word("quality")
 	quality := map[string]string{"standard": "standard", "low": "standard", "medium": "standard", "premium": "premium", "hd": "premium", "high": "premium"}[asked]
@@ -142,7 +142,8 @@ func diffusion(a *translationInput, b *jsonedit.Builder) {
 	a.copy(b, "seed", "seed")
 }
 
-// stable takes shapes rather than sizes, and makes one image at a time.
+// stable writes a request for models that accept an aspect ratio instead of a
+// size, and return one image at a time.
 func stable(a *translationInput, b *jsonedit.Builder) {
 	b.Name("prompt")
 	b.String(a.prompt())
@@ -165,7 +166,7 @@ func stable(a *translationInput, b *jsonedit.Builder) {
 	}
 }
 
-// shapeOf is the shape nearest to a size.
+// shapeOf returns the aspect ratio nearest to a size.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-diffusion-3-text-image.html
 func shapeOf(width, height int64) string {
 	best, least := "1:1", 1e9
@@ -180,9 +181,9 @@ func shapeOf(width, height int64) string {
 
 var errNoImages = errors.New("converse: the body holds no images")
 
-// images appends the client's answer to a request for images. A provider that
-// withheld them is an error for the client. When they were made the provider does
-// not say.
+// images appends the client's response to an image request. If the provider
+// withheld the images, it is an error. The provider does not report the
+// creation time.
 func images(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -220,8 +221,8 @@ func images(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// withheld says why a filter of the provider kept images back, empty when none
-// did.
+// withheld returns the reason why a filter of the provider withheld images,
+// empty if none did.
 func withheld(v jsonedit.Value) string {
 	if why := word(v, "error"); why != "" {
 		return why

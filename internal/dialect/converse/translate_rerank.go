@@ -7,10 +7,11 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// rerankVersion is the version of the form that the models of both vendors take.
+// rerankVersion is the version of the format that the models of both vendors
+// accept.
 const rerankVersion = 2
 
-// rerankForm is that of the models that rank documents.
+// rerankForm returns the translator for models that rank documents.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-supported.html
 func rerankForm(m model) (dialect.Translator, bool) {
 	if !m.has("rerank") {
@@ -33,7 +34,7 @@ func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialec
 	if err := dialect.AppendRerankRequest(&b, &d); err != nil {
 		return dst, nil, err
 	}
-	for _, name := range [...]string{"query", "documents", "return_documents"} { // documents are given back by the gateway
+	for _, name := range [...]string{"query", "documents", "return_documents"} { // the gateway adds the documents to the response
 		a.take(name)
 	}
 	if _, ok := a.take("rank_fields"); ok {
@@ -46,11 +47,11 @@ func rerankRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialec
 	b.Name("api_version")
 	b.Int(rerankVersion)
 	b.Close('}')
-	return a.done(dst, &b)
+	return a.finish(dst, &b)
 }
 
-// ranks appends the client's answer to a request for reranking. What it cost is
-// not told here.
+// ranks appends the client's response to a rerank request. The body does not
+// report the cost.
 func ranks(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Answer makes up complete responses of all supported parts.
+// Answer generates complete responses with all supported parts.
 func Answer(can Capabilities) *rapid.Generator[*llm.Response] {
 	return rapid.Custom(func(t *rapid.T) *llm.Response {
 		g := generator{T: t, Capabilities: can}
-		if can.says(llm.FieldTools) {
+		if can.has(llm.FieldTools) {
 			g.named = []llm.Tool{{Name: "tool_0"}, {Name: "tool_1", Custom: can.CustomTools}}
 		}
 		r := &llm.Response{Usage: g.usage()}
 		g.head(r)
 		n := 1
-		if can.says(llm.FieldN) {
+		if can.has(llm.FieldN) {
 			n += g.upTo(2, "more choices")
 		}
 		for range n {
@@ -51,7 +51,7 @@ func (g *generator) head(r *llm.Response) {
 }
 
 func (g *generator) option() llm.Choice {
-	c := llm.Choice{Parts: g.said(true)}
+	c := llm.Choice{Parts: g.assistantParts(true)}
 	calls, speaks := 0, false
 	for _, p := range c.Parts {
 		switch p.(type) {
@@ -68,7 +68,7 @@ func (g *generator) option() llm.Choice {
 	if c.Stop == llm.StopSequence && g.StopText {
 		c.StopText = "END"
 	}
-	if speaks && g.says(llm.FieldLogprobs) && g.maybe("logprobs") {
+	if speaks && g.has(llm.FieldLogprobs) && g.maybe("logprobs") {
 		c.Logprobs = []llm.Logprob{
 			{Token: "Hel", Logprob: -0.5, Bytes: []int{72, 101, 108}, Top: []llm.Logprob{{Token: "Hel", Logprob: -0.5, Bytes: []int{72, 101, 108}}, {Token: "H", Logprob: -9.25}}},
 			{Token: "lo", Logprob: -1e-7},
@@ -92,8 +92,8 @@ func (g *generator) usage() llm.Usage {
 	}
 }
 
-// Streamed makes up a stream of r: texts come in pieces, calls of tools beside
-// each other, and choices beside each other.
+// Streamed generates a stream of r: text arrives in pieces, and calls and
+// choices are interleaved.
 func Streamed(t *rapid.T, r *llm.Response) []llm.Event {
 	g := generator{T: t}
 	whole := slices.Collect(dialect.Replay(r))
@@ -103,7 +103,7 @@ func Streamed(t *rapid.T, r *llm.Response) []llm.Event {
 		lanes[e.Choice] = append(lanes[e.Choice], g.pieces(e)...)
 	}
 	for i := range lanes {
-		lanes[i] = g.beside(lanes[i])
+		lanes[i] = g.interleave(lanes[i])
 	}
 	return append(append(whole[:1:1], g.merge(lanes)...), tail...)
 }
@@ -120,8 +120,8 @@ func (g *generator) pieces(e llm.Event) (list []llm.Event) {
 	return append(list, e)
 }
 
-// beside makes neighbouring calls of tools begin together and end together.
-func (g *generator) beside(events []llm.Event) (out []llm.Event) {
+// interleave makes consecutive tool calls begin together and end together.
+func (g *generator) interleave(events []llm.Event) (out []llm.Event) {
 	for len(events) > 0 {
 		n := 0
 		if _, ok := events[0].Opened.(llm.ToolCall); ok {
@@ -146,7 +146,7 @@ func (g *generator) beside(events []llm.Event) (out []llm.Event) {
 	return out
 }
 
-// callEvents counts the events of the calls at the beginning.
+// callEvents returns the number of call events at the start.
 func callEvents(events []llm.Event) int {
 	for i, e := range events {
 		if _, ok := e.Opened.(llm.ToolCall); e.Kind == llm.EventFinish || e.Kind == llm.EventPartStart && !ok {

@@ -12,8 +12,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Conversation makes up plausible requests of what can be said: roles in a valid
-// order, every call with its result, the last word with the user.
+// Conversation generates plausible requests within can: roles in a valid order,
+// a result for every call, and a user message at the end.
 func Conversation(can Capabilities) *rapid.Generator[*llm.Request] {
 	return rapid.Custom(func(t *rapid.T) *llm.Request {
 		g := generator{T: t, Capabilities: can}
@@ -24,7 +24,7 @@ func Conversation(can Capabilities) *rapid.Generator[*llm.Request] {
 		g.tools(r)
 		g.messages(r)
 		g.sampling(r)
-		g.rest(r)
+		g.otherParams(r)
 		if can.Fit != nil {
 			can.Fit(r)
 		}
@@ -32,7 +32,7 @@ func Conversation(can Capabilities) *rapid.Generator[*llm.Request] {
 	})
 }
 
-// generator makes up one request or answer.
+// generator generates one request or response.
 type generator struct {
 	*rapid.T
 	Capabilities
@@ -59,7 +59,7 @@ var words = []string{
 func (g *generator) word(label string) string { return one(g, words, label) }
 
 func (g *generator) tools(r *llm.Request) {
-	if !g.says(llm.FieldTools) || !g.maybe("tools") {
+	if !g.has(llm.FieldTools) || !g.maybe("tools") {
 		return
 	}
 	for i := range 1 + g.upTo(2, "more tools") {
@@ -76,14 +76,14 @@ func (g *generator) tools(r *llm.Request) {
 		r.Tools = append(r.Tools, tool)
 	}
 	g.named = r.Tools
-	if g.says(llm.FieldToolChoice) && g.maybe("choice") {
+	if g.has(llm.FieldToolChoice) && g.maybe("choice") {
 		r.ToolChoice.Mode = one(g, or(g.Choices, llm.ChoiceAuto, llm.ChoiceNone, llm.ChoiceRequired, llm.ChoiceTool), "choice mode")
 		if r.ToolChoice.Mode == llm.ChoiceTool {
 			tool := one(g, r.Tools, "chosen")
 			r.ToolChoice.Names, r.ToolChoice.Custom = []string{tool.Name}, tool.Custom
 		}
 	}
-	if g.says(llm.FieldParallelTools) && g.maybe("parallel") {
+	if g.has(llm.FieldParallelTools) && g.maybe("parallel") {
 		parallel := g.maybe("parallel calls")
 		r.ParallelTools = &parallel
 	}
@@ -103,7 +103,7 @@ func (g *generator) messages(r *llm.Request) {
 	}
 	r.Messages = append(r.Messages, g.user())
 	for range g.upTo(3, "turns") {
-		said := llm.Message{Role: llm.Assistant, Parts: g.said(false), Name: g.name()}
+		said := llm.Message{Role: llm.Assistant, Parts: g.assistantParts(false), Name: g.name()}
 		r.Messages = append(r.Messages, said)
 		if results := g.results(said.Parts); results != nil {
 			r.Messages = append(r.Messages, llm.Message{Role: llm.User, Parts: results})
@@ -196,9 +196,9 @@ func (g *generator) medium(kinds map[llm.MediaKind]Medium) llm.Media {
 	return m
 }
 
-// said makes up what an assistant says: in the order thinking, words or a
-// refusal, media, calls, or in any.
-func (g *generator) said(answer bool) (parts []llm.Part) {
+// assistantParts generates the parts of an assistant message: in the order
+// thinking, text or a refusal, media, calls, or in any order.
+func (g *generator) assistantParts(answer bool) (parts []llm.Part) {
 	if g.Thinking && g.maybe("thinks") {
 		parts = append(parts, g.thinking())
 	}
@@ -223,7 +223,7 @@ func (g *generator) said(answer bool) (parts []llm.Part) {
 	return parts
 }
 
-// more makes up further parts, of which no two neighbours are of one kind.
+// more generates further parts, without neighbours of one kind.
 func (g *generator) more() (parts []llm.Part) {
 	if g.Thinking {
 		parts = append(parts, g.thinking(), llm.Text{Text: g.word("more")})
@@ -265,7 +265,7 @@ func (g *generator) toolCalls() (parts []llm.Part) {
 	return parts
 }
 
-// results makes up the results of all calls of a message, nil when there are
+// results generates the results of all calls of a message, nil if there are
 // none.
 func (g *generator) results(parts []llm.Part) (results []llm.Part) {
 	for _, p := range parts {

@@ -1,28 +1,28 @@
-// Package dialecttest is the suite that every codec of a dialect passes.
+// Package dialecttest is the test suite that every codec passes.
 //
-// It promises that what passes keeps conversations whole: made-up ones come back
-// as they were and without a fate, a stream decodes to the same answer however
-// it is cut and whether whole or streamed, nothing of an answer is held back, and
-// no bytes make a codec panic. What a wire protocol looks like is left to the
-// dialects' own tests.
+// It guarantees that a codec keeps conversations intact: generated ones come
+// back unchanged and without parameter changes, a stream decodes to the same
+// response however it is cut and whether it is complete or streamed, no part of
+// a response is held back, and no bytes make a codec panic. It does not test
+// the wire format, which is the job of each dialect's own tests.
 //
-// A dialect says with [Capabilities] what it can say, and calls [Run]:
+// A dialect describes its [Capabilities] and calls [Run]:
 //
-//	func TestChatKeepsConversationsWhole(t *testing.T) {
+//	func TestChatKeepsConversationsIntact(t *testing.T) {
 //		dialecttest.Run(t, dialecttest.Suite{
 //			Dialect:  "chat",
 //			Client:   chat.Dialect{},
 //			Provider: chat.Dialect{},
 //			Target:   dialect.RequestTarget{Provider: "openai", Model: "gpt-4o"},
-//			Can: dialecttest.Can{
+//			Can: dialecttest.Capabilities{
 //				Fields: []llm.Field{llm.FieldTools, llm.FieldTemperature},
 //				Usage:  llm.Usage{Input: 1, Output: 1},
 //			},
 //		})
 //	}
 //
-// Combinations that a dialect can't say, such as a temperature with thinking,
-// are taken out of a made-up request by Capabilities.Fit.
+// Capabilities.Fit removes generated combinations that a dialect cannot
+// express, such as a temperature with thinking.
 package dialecttest
 
 import (
@@ -39,13 +39,13 @@ import (
 	"modelgate/internal/sse"
 )
 
-// Suite is what a dialect is tested with.
+// Suite describes the dialect under test.
 type Suite struct {
-	Dialect  string                // name, which made-up requests and answers carry
-	Client   dialect.ClientCodec   // nil when no client speaks the dialect
-	Provider dialect.ProviderCodec // nil when no provider does
+	Dialect  string                // name, which generated requests and responses have
+	Client   dialect.ClientCodec   // nil if no client uses the dialect
+	Provider dialect.ProviderCodec // nil if no provider uses it
 	Target   dialect.RequestTarget
-	Reply    dialect.ResponseTarget // Request is filled in when nil: one for a stream with usage
+	Reply    dialect.ResponseTarget // a nil Request is replaced by one for a stream with usage
 
 	Can Capabilities
 
@@ -53,22 +53,21 @@ type Suite struct {
 	// frames hold no views of what r reuses.
 	Frames func(r io.Reader) ([]sse.Event, error)
 
-	// Ignore are options for comparing that go beyond those of [Same].
+	// Ignore are options for comparing in addition to those of [Same].
 	Ignore cmp.Options
 
-	// Requests, Answers and Frames of the dialect to be mutated, for sides that
-	// the suite can't make itself.
+	// Requests, responses and frames of the dialect to mutate, for sides that
+	// the suite cannot generate itself.
 	SampleRequests, SampleAnswers, SampleFrames [][]byte
 }
 
-// Run runs the suite as subtests. What needs the side that is missing is left
-// out.
+// Run runs the suite as subtests. Tests of a missing side are left out.
 func Run(t *testing.T, s Suite) {
 	s = s.filled()
 	if s.Client != nil && s.Provider != nil {
 		t.Run("requests come back", s.requests)
 		t.Run("answers come back", s.answers)
-		t.Run("streams hold the whole answer", s.streams)
+		t.Run("streams hold the complete response", s.streams)
 		t.Run("cuts change nothing", s.cuts)
 		t.Run("nothing waits", s.prompt)
 	}
@@ -92,7 +91,7 @@ func (s Suite) filled() Suite {
 	return s
 }
 
-// ServerSentEvents reads the events of r, without blank ones.
+// ServerSentEvents reads the events of r except blank ones.
 func ServerSentEvents(r io.Reader) ([]sse.Event, error) {
 	var list []sse.Event
 	reader := sse.NewReader(r, 0)
@@ -110,9 +109,9 @@ func ServerSentEvents(r io.Reader) ([]sse.Event, error) {
 	}
 }
 
-// Same are the options that compare requests and answers by what they mean:
-// paths, the client's words, and whether usage was asked for are left out, JSON
-// is compared by its values, and absent is the same as empty.
+// Same returns the options that compare requests and responses by meaning:
+// paths, the client's names, and the request for usage are ignored, JSON is
+// compared by value, and absent is the same as empty.
 func Same() cmp.Options {
 	return cmp.Options{
 		cmpopts.EquateEmpty(),
@@ -138,8 +137,8 @@ func Same() cmp.Options {
 	}
 }
 
-// jsonValue is the canonical text of a JSON value, or the text unchanged when
-// it is none.
+// jsonValue is the canonical text of a JSON value, or the unchanged text if it
+// is not JSON.
 type jsonValue string
 
 func valueOf(raw json.RawMessage) jsonValue {

@@ -13,7 +13,8 @@ import (
 	"modelgate/internal/sse"
 )
 
-// MalformedBytes makes up bytes: any, or one of the samples with a few changes.
+// MalformedBytes generates bytes: arbitrary ones, or a sample with a few
+// changes.
 func MalformedBytes(samples ...[]byte) *rapid.Generator[[]byte] {
 	return rapid.Custom(func(t *rapid.T) []byte {
 		if len(samples) == 0 || rapid.IntRange(0, 9).Draw(t, "from nothing") == 0 {
@@ -21,7 +22,7 @@ func MalformedBytes(samples ...[]byte) *rapid.Generator[[]byte] {
 		}
 		b := slices.Clone(rapid.SampledFrom(samples).Draw(t, "sample"))
 		for range 1 + rapid.IntRange(0, 3).Draw(t, "changes") {
-			b = changed(t, b)
+			b = mutate(t, b)
 		}
 		return b
 	})
@@ -31,8 +32,8 @@ var tokens = []string{
 	"null", "true", "[]", "{}", `""`, "-1", "1e999", "99999999999999999999", "0.5", `"\ud800"`, `[[[[]]]]`, `{"type":null}`, `"x"`, "[null]", `{"":{}}`, ",", `"`, "}", "]", "\x00", "\xff",
 }
 
-// changed puts a token instead of a value, or cuts, or repeats.
-func changed(t *rapid.T, b []byte) []byte {
+// mutate replaces a value by a token, or cuts, or repeats.
+func mutate(t *rapid.T, b []byte) []byte {
 	from := rapid.IntRange(0, len(b)).Draw(t, "from")
 	to := rapid.IntRange(from, min(len(b), from+40)).Draw(t, "to")
 	switch rapid.IntRange(0, 3).Draw(t, "change") {
@@ -73,7 +74,7 @@ func valueAt(b []byte, i int) (from, to int) {
 	return from, to
 }
 
-// garbage feeds every method what no one should send.
+// garbage calls every method with malformed input.
 func (s Suite) garbage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		requests, answers, frames := s.samples(t)
@@ -115,7 +116,7 @@ func (s Suite) tryRequest(t *rapid.T, body []byte) {
 		return
 	}
 	if s.Provider != nil {
-		_, _, _ = s.Provider.EncodeRequest(nil, r, s.Target) // it may refuse, but not panic
+		_, _, _ = s.Provider.EncodeRequest(nil, r, s.Target) // may return an error, but must not panic
 	}
 }
 

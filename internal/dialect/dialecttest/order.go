@@ -6,9 +6,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-// CheckEventOrder says what is wrong with the order of the events of a stream, empty
-// when nothing is: it begins with Start, parts of a choice start in order and
-// end once, deltas come between, and nothing follows Error and End.
+// CheckEventOrder returns what is wrong with the order of a stream's events, or
+// an empty string. A stream begins with Start, parts of a choice start in order
+// and end once, deltas are in between, and nothing follows Error and End.
 func CheckEventOrder(events []llm.Event) string {
 	type place struct{ choice, part int }
 	open, next, finished := map[place]bool{}, map[int]int{}, map[int]bool{}

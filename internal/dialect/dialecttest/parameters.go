@@ -6,9 +6,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-// optional draws a parameter when the dialect has it.
+// optional draws a parameter if the dialect has it.
 func optional[T any](g *generator, f llm.Field, draw func() T) *T {
-	if !g.says(f) || !g.maybe(string(f)) {
+	if !g.has(f) || !g.maybe(string(f)) {
 		return nil
 	}
 	v := draw()
@@ -26,12 +26,12 @@ func (g *generator) sampling(r *llm.Request) {
 	r.PresencePenalty = optional(g, llm.FieldPresencePenalty, penalty)
 	r.Seed = optional(g, llm.FieldSeed, func() int64 { return g.number(0, 1<<31-1) })
 	r.N = optional(g, llm.FieldN, func() int64 { return g.number(1, 4) })
-	if g.says(llm.FieldStop) {
+	if g.has(llm.FieldStop) {
 		for range g.upTo(3, "stops") {
 			r.Stop = append(r.Stop, g.word("stop"))
 		}
 	}
-	if g.says(llm.FieldLogprobs) && g.maybe("logprobs") {
+	if g.has(llm.FieldLogprobs) && g.maybe("logprobs") {
 		yes := true
 		r.Logprobs = &yes
 		r.TopLogprobs = optional(g, llm.FieldTopLogprobs, func() int64 { return g.number(0, 20) })
@@ -53,11 +53,11 @@ func (g *generator) choice(f llm.Field, values ...string) string {
 	return ""
 }
 
-func (g *generator) rest(r *llm.Request) {
-	if g.says(llm.FieldFormat) && g.maybe("format") {
+func (g *generator) otherParams(r *llm.Request) {
+	if g.has(llm.FieldFormat) && g.maybe("format") {
 		g.format(&r.Format)
 	}
-	if g.says(llm.FieldThinking) && g.maybe("mode") {
+	if g.has(llm.FieldThinking) && g.maybe("mode") {
 		r.Reasoning.Mode = one(g, or(g.Modes, llm.ThinkingEnabled, llm.ThinkingDisabled), "mode of thinking")
 		if r.Reasoning.Mode == llm.ThinkingEnabled {
 			budget := g.number(1024, 2000)
@@ -68,7 +68,7 @@ func (g *generator) rest(r *llm.Request) {
 		r.Reasoning.Effort = g.choice(llm.FieldEffort, or(g.Efforts, "low", "medium", "high")...)
 	}
 	r.Verbosity = g.choice(llm.FieldVerbosity, "low", "medium", "high")
-	if g.says(llm.FieldModalities) && g.maybe("modalities") {
+	if g.has(llm.FieldModalities) && g.maybe("modalities") {
 		r.Modalities = []string{"text"}
 	}
 	r.Speech = g.raw(llm.FieldSpeech, `{"voice":"alloy","format":"wav"}`)

@@ -112,10 +112,10 @@ func (s Suite) mustAssemble(t *rapid.T, want *llm.Response, stream []byte) {
 	}
 	got, fault, whole := a.Response()
 	if fault != nil || !whole {
-		t.Fatalf("the stream has fault %v and is whole %t, want nil and true\nstream: %s", fault, whole, stream)
+		t.Fatalf("the stream has fault %v and complete %t, want nil and true\nstream: %s", fault, whole, stream)
 	}
 	if diff := s.diff(want, got); diff != "" {
-		t.Fatalf("the stream holds another answer (-want +got):\n%s\nstream: %s", diff, stream)
+		t.Fatalf("the stream holds another response (-want +got):\n%s\nstream: %s", diff, stream)
 	}
 }
 
@@ -146,7 +146,7 @@ func (s Suite) cuts(t *testing.T) {
 	})
 }
 
-// cutter gives its bytes out in pieces.
+// cutter returns its bytes in pieces.
 type cutter struct {
 	rest  []byte
 	sizes []int
@@ -163,8 +163,8 @@ func (c *cutter) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// prompt checks that words have come out at the other end as soon as they went
-// in, and calls when they have ended.
+// prompt checks that text is emitted as soon as it arrives, and calls as soon
+// as they end.
 func (s Suite) prompt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := Streamed(t, s.answer(t))
@@ -190,7 +190,7 @@ func (s Suite) prompt(t *testing.T) {
 	})
 }
 
-// gauge counts what came of words, and which parts are open.
+// gauge counts emitted text and tracks open parts.
 type gauge struct {
 	words strings.Builder
 	texts map[[2]int]bool

@@ -5,8 +5,8 @@ import (
 	"modelgate/internal/provider/table"
 )
 
-// TargetOf returns the target of requests for a model of the provider, with the
-// profile of its row. An id without a row has the profile of most providers.
+// TargetOf returns the target for a model of the provider, with the provider's
+// profile. An unknown id has no deviations.
 func TargetOf(provider, model string) dialect.RequestTarget {
 	if row, ok := table.Lookup(provider); ok && row.ID == provider {
 		return row.RequestTarget(model)

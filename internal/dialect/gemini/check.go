@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Check validates a request. It refuses what is no request of the protocol, and
-// leaves the rest to the provider and to DecodeRequest.
+// Check rejects a body that is not a request of the protocol. The rest is
+// checked by DecodeRequest and the provider.
 func (Dialect) Check(op api.Operation, body *jsonedit.Doc) *apierr.Error {
 	switch {
 	case op == api.GenerateCount && hasWholeRequest(body):
@@ -21,8 +21,8 @@ func (Dialect) Check(op api.Operation, body *jsonedit.Doc) *apierr.Error {
 	return nil
 }
 
-// hasWholeRequest reports whether the contents to count are those of a request
-// inside the body.
+// hasWholeRequest reports whether the contents to count are part of a complete
+// request inside the body.
 func hasWholeRequest(body *jsonedit.Doc) bool {
 	for key := range body.Members() {
 		if camel(key) == wholeRequest {
@@ -75,7 +75,7 @@ func newBody(needsContents bool) *grammar.Body {
 	return body
 }
 
-// spell returns the lower camel case spelling of a key.
+// spell returns a key in lower camel case.
 func spell(key []byte) []byte {
 	if bytes.IndexByte(key, '_') < 0 {
 		return key
@@ -83,5 +83,5 @@ func spell(key []byte) []byte {
 	return []byte(camelText(string(key)))
 }
 
-// Defaults are none: null is the same as absent.
+// Defaults returns nil: null is the same as absent.
 func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }

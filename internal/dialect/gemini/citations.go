@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// citations reads the sources of a text out of groundingMetadata. Its segments
-// are counted in bytes.
+// citations reads the sources of a text from groundingMetadata, whose offsets
+// are in bytes.
 // https://ai.google.dev/api/generate-content#GroundingMetadata
 func citations(v jsonedit.Value, text []byte) []llm.Citation {
 	var sources []llm.Citation
@@ -42,7 +42,8 @@ func citations(v jsonedit.Value, text []byte) []llm.Citation {
 	return list
 }
 
-// maxCitations bounds what a few chunks named over and over can make.
+// maxCitations bounds the citations of a few chunks that are referenced again
+// and again.
 const maxCitations = 1024
 
 // source reads a groundingChunk, which holds one kind of source.
@@ -63,7 +64,7 @@ func source(chunk jsonedit.Value) llm.Citation {
 	return c
 }
 
-// bounds returns a segment's place in characters.
+// bounds returns the offsets of a segment in characters.
 func bounds(segment jsonedit.Value, text []byte) (from, to int) {
 	start, _ := segment.Get("startIndex")
 	end, _ := segment.Get("endIndex")
@@ -77,7 +78,7 @@ func bounds(segment jsonedit.Value, text []byte) (from, to int) {
 }
 
 // appendGrounding writes citations as groundingMetadata: each source once, and
-// the place where each applies.
+// the segments that it supports.
 func appendGrounding(b *jsonedit.Builder, list []llm.Citation, said string) {
 	b.Name("groundingMetadata")
 	b.Open('{')
@@ -109,7 +110,7 @@ func appendGrounding(b *jsonedit.Builder, list []llm.Citation, said string) {
 	b.Close('}')
 }
 
-// appendSegmentOf writes the place in the text that a source is of.
+// appendSegmentOf writes the segment of the text that a source supports.
 func appendSegmentOf(b *jsonedit.Builder, c llm.Citation, at *placer) {
 	b.Name("segment")
 	b.Open('{')
@@ -139,8 +140,8 @@ func appendSource(b *jsonedit.Builder, c llm.Citation) {
 	b.Close('}')
 }
 
-// placer turns places counted in characters into places in bytes. It goes on
-// from the last place, so that a list in order costs one pass.
+// placer converts offsets in characters to offsets in bytes. It continues from
+// the previous offset, so that a sorted list takes one pass.
 type placer struct {
 	text       string
 	chars, pos int

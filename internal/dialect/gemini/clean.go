@@ -9,16 +9,16 @@ import (
 
 var _ dialect.ForeignContentCleaner = Dialect{}
 
-// signatureNames are the spellings of the member that holds a signature.
+// signatureNames are the two spellings of the member that holds a signature.
 var signatureNames = [...]string{"thoughtSignature", "thought_signature"}
 
-// quotedMark is how the base64 of a marked signature begins in a body.
+// quotedMark is the start of a marked signature in a body.
 var quotedMark = []byte(`"` + markBegins)
 
-// Clean implements dialect.ForeignContentCleaner: clients send back the parts that they were
-// given, and Google refuses a signature that is not base64. What another
-// vendor's model thought goes; its calls and words stay, with the signature that
-// Google wants of calls that its models have not made.
+// Clean implements dialect.ForeignContentCleaner: clients send back the parts
+// that they received, and Google rejects a signature that is not base64.
+// Thinking of other vendors' models is removed; their calls and text stay, with
+// the signature that Google accepts for calls which its models did not make.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
 	if b := body.Bytes(); !bytes.Contains(b, quotedMark) && !dialect.MayContainMarkedSignature(b) {

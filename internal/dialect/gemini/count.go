@@ -8,12 +8,12 @@ import (
 	"modelgate/internal/llm"
 )
 
-// wholeRequest is the member of a question for tokens that holds a request with
-// all that is beside its contents.
+// wholeRequest is the member of a token counting request that holds a complete
+// request instead of only its contents.
 const wholeRequest = "generateContentRequest"
 
-// DecodeCountRequest reads a client's question for the tokens of a request,
-// which is the request or holds it.
+// DecodeCountRequest reads a token counting request: it is the request to
+// count, or contains it.
 // https://ai.google.dev/api/tokens#method:-models.counttokens
 func (d Dialect) DecodeCountRequest(body []byte) (*llm.Request, error) {
 	v, err := jsonedit.ParseValue(body)
@@ -25,7 +25,7 @@ func (d Dialect) DecodeCountRequest(body []byte) (*llm.Request, error) {
 	return d.DecodeRequest(body)
 }
 
-// EncodeCountResponse appends the answer to it.
+// EncodeCountResponse appends the response to it.
 func (Dialect) EncodeCountResponse(dst []byte, tokens int64) []byte {
 	b := jsonedit.Append(dst)
 	b.Open('{')
@@ -34,8 +34,9 @@ func (Dialect) EncodeCountResponse(dst []byte, tokens int64) []byte {
 	return b.Bytes()
 }
 
-// EncodeCountRequest appends the body of a question for the tokens of r. The
-// Gemini API takes a request inside; Vertex AI takes the members that have tokens.
+// EncodeCountRequest appends the body of a request to count the tokens of r.
+// The Gemini API takes a complete request inside; Vertex AI takes only the
+// members that have tokens.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/count-tokens
 func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	body, fates, err := d.EncodeRequest(nil, r, to)
@@ -63,7 +64,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 
 var errNoCount = errors.New("gemini: the answer holds no number of tokens")
 
-// DecodeCountResponse reads the answer to it.
+// DecodeCountResponse reads the response to it.
 func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {

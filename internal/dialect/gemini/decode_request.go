@@ -10,24 +10,25 @@ import (
 	"modelgate/internal/llm"
 )
 
-// requestDecoder reads one request of a client. After the first error it is of no use.
+// requestDecoder reads one request of a client. It must not be used after the
+// first error.
 type requestDecoder struct {
 	r   *llm.Request
 	err *apierr.Error
 
-	calls  []called         // of the conversation so far
-	byID   map[string]int   // the last call of an id
-	byName map[string][]int // the calls of a name that have no result yet
+	calls  []pendingCall    // of the conversation so far
+	byID   map[string]int   // index of the last call with an id
+	byName map[string][]int // calls of a name that have no result yet
 }
 
-// called is a call that a result may answer.
-type called struct {
+// pendingCall is a call that a later result may refer to.
+type pendingCall struct {
 	id, name string
 	answered bool
 }
 
-// DecodeRequest reads a client's request. The model and whether to stream stand
-// in its path.
+// DecodeRequest reads a client's request. The model and streaming are set in
+// its path.
 func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -45,7 +46,8 @@ func (d *requestDecoder) body(v jsonedit.Value) {
 	if !d.is(v, jsonedit.Object, "body", "an object") {
 		return
 	}
-	// The system instruction comes first in the conversation, wherever it stands.
+	// The system instruction comes first in the conversation, wherever it is in
+	// the body.
 	if system := field(v, "systemInstruction"); !system.IsNull() {
 		d.system(system)
 	}
@@ -80,7 +82,7 @@ func (d *requestDecoder) body(v jsonedit.Value) {
 	}
 }
 
-// extra keeps a parameter that only this dialect knows.
+// extra keeps a parameter that only this dialect has.
 func (d *requestDecoder) extra(name string, v jsonedit.Value) {
 	d.r.Extra = append(d.r.Extra, llm.Member{Name: name, Value: v.Raw()})
 }
@@ -92,7 +94,7 @@ func (d *requestDecoder) fail(path, code, format string, args ...any) {
 	}
 }
 
-// is reports whether v is of a kind, and fails where it is not.
+// is reports whether v is of a kind. If not, it records an error.
 func (d *requestDecoder) is(v jsonedit.Value, kind jsonedit.Kind, path, want string) bool {
 	if v.Kind() != kind {
 		d.fail(path, dialect.CodeType, "must be %s", want)
@@ -100,8 +102,8 @@ func (d *requestDecoder) is(v jsonedit.Value, kind jsonedit.Kind, path, want str
 	return v.Kind() == kind
 }
 
-// each calls f with the elements of a list, or with the one thing in its place:
-// readers of protobuf's JSON are lenient here, and clients use it.
+// each calls f with the elements of a list, or with a single value in place of
+// a list: readers of protobuf's JSON accept it, and clients send it.
 func each(v jsonedit.Value, path string, f func(jsonedit.Value, string)) {
 	if v.Kind() != jsonedit.Array {
 		f(v, path)
@@ -149,7 +151,7 @@ func (d *requestDecoder) int(v jsonedit.Value, path string) *int64 {
 		n, ok = int64(f), true
 	}
 	if !ok {
-		d.fail(path, dialect.CodeType, "must be a whole number")
+		d.fail(path, dialect.CodeType, "must be an integer")
 		return nil
 	}
 	return &n
@@ -165,7 +167,7 @@ func (d *requestDecoder) bool(v jsonedit.Value, path string) *bool {
 	return &is
 }
 
-// neutralTier is the word of a service tier that the other dialects share.
+// neutralTier returns the name of a service tier that the other dialects use.
 func neutralTier(tier string) string {
 	if tier == "standard" {
 		return "default"

@@ -42,7 +42,8 @@ func (d *requestDecoder) config(v jsonedit.Value) {
 	d.format(mime, schema, openapi)
 }
 
-// sampling reads a parameter that is one value or a list of words.
+// sampling reads a parameter that is one value or a list of strings; it returns
+// false for others.
 func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 	r, path := d.r, config+name
 	switch name {
@@ -78,8 +79,8 @@ func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 	return true
 }
 
-// format reads the form of the answer. A type beside JSON and plain text, which
-// is that of enumerations, stays beside the schema.
+// format reads the response format. A type other than JSON and plain text, such
+// as the one of enumerations, is kept along with the schema.
 func (d *requestDecoder) format(mime string, schema jsonedit.Value, openapi bool) {
 	f := &d.r.Format
 	if !schema.IsNull() {
@@ -106,8 +107,8 @@ func (d *requestDecoder) format(mime string, schema jsonedit.Value, openapi bool
 	}
 }
 
-// thinking reads thinkingConfig: a budget of zero stops it, one below zero
-// leaves it to the model.
+// thinking reads thinkingConfig: a budget of zero disables thinking, a negative
+// one lets the model decide.
 func (d *requestDecoder) thinking(v jsonedit.Value) {
 	const path = config + "thinkingConfig"
 	if !d.is(v, jsonedit.Object, path, "an object") {
@@ -150,8 +151,8 @@ func (d *requestDecoder) budget(n *int64) {
 	}
 }
 
-// speech reads speechConfig. That of one voice by name is what other dialects
-// know; any other stays as it is.
+// speech reads speechConfig. One voice by name has a neutral form; anything
+// else is kept as received.
 func (d *requestDecoder) speech(v jsonedit.Value) {
 	voice := field(field(v, "voiceConfig"), "prebuiltVoiceConfig")
 	if name := field(voice, "voiceName"); name.Kind() == jsonedit.String && size(v) == 1 && size(field(v, "voiceConfig")) == 1 && size(voice) == 1 {
@@ -166,7 +167,7 @@ func (d *requestDecoder) speech(v jsonedit.Value) {
 	d.extra(config+"speechConfig", v)
 }
 
-// size is the number of members.
+// size returns the number of members.
 func size(v jsonedit.Value) (n int) {
 	for range v.Fields() {
 		n++
@@ -174,7 +175,7 @@ func size(v jsonedit.Value) (n int) {
 	return n
 }
 
-// toolConfig reads what bounds the use of tools.
+// toolConfig reads the tool choice.
 // https://ai.google.dev/api/caching#ToolConfig
 func (d *requestDecoder) toolConfig(v jsonedit.Value) {
 	if !d.is(v, jsonedit.Object, "toolConfig", "an object") {
@@ -220,7 +221,7 @@ func (d *requestDecoder) choice(v jsonedit.Value) {
 		if c.Mode = llm.ChoiceRequired; len(c.Names) == 1 {
 			c.Mode = llm.ChoiceTool
 		}
-	case "VALIDATED": // as auto, with arguments that match their schema
+	case "VALIDATED": // like auto, with arguments that match their schema
 		c.Mode, c.Raw = llm.ChoiceAuto, []byte(`"VALIDATED"`)
 	default:
 		d.fail(calling+"mode", dialect.CodeValue, "must be AUTO, ANY, NONE or VALIDATED")

@@ -10,11 +10,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// maxName is how long the name of a function may be.
+// maxName is the maximum length of a function name.
 // https://ai.google.dev/api/caching#FunctionDeclaration
 const maxName = 128
 
-// system reads systemInstruction: a content, or text in its place.
+// system reads systemInstruction: a content, or a string instead.
 func (d *requestDecoder) system(v jsonedit.Value) {
 	m := llm.Message{Role: llm.System, At: "systemInstruction"}
 	if words, ok := v.Text(); ok {
@@ -42,12 +42,12 @@ func (d *requestDecoder) content(v jsonedit.Value, path string) {
 		return
 	}
 	d.parts(&m, v)
-	if len(m.Parts) > 0 { // a turn without parts says nothing
+	if len(m.Parts) > 0 { // a turn without parts is empty
 		d.r.Messages = append(d.r.Messages, m)
 	}
 }
 
-// parts reads the parts of a content, and keeps what stands beside them.
+// parts reads the parts of a content. Members next to a part's data are kept.
 func (d *requestDecoder) parts(m *llm.Message, content jsonedit.Value) {
 	for key, v := range content.Fields() {
 		switch name := camel(key); {
@@ -74,7 +74,7 @@ func (d *requestDecoder) part(m *llm.Message, v jsonedit.Value, path string) {
 	case "functionResponse":
 		d.result(m, p, path)
 	case "inlineData", "fileData":
-		if sign.Value != "" { // media have no place for it
+		if sign.Value != "" { // media cannot carry it
 			m.Parts = append(m.Parts, llm.Thinking{Signature: sign})
 		}
 		if media := d.media(p, path); d.err == nil {
@@ -94,15 +94,15 @@ func (d *requestDecoder) words(m *llm.Message, p piece, sign llm.Signature, path
 	case p.thought:
 		t := llm.Thinking{Text: words}
 		t.Redacted, t.Signature = unredacted(sign)
-		m.Parts = thought(m.Parts, t)
+		m.Parts = appendThinking(m.Parts, t)
 	case p.kind == "text" || sign.Value != "":
 		m.Parts = append(m.Parts, llm.Text{Text: words, Signature: sign})
 	}
 }
 
-// thought appends thinking. Clients give back streamed thinking in pieces, of
-// which the last has the signature: they are one.
-func thought(parts []llm.Part, t llm.Thinking) []llm.Part {
+// appendThinking appends thinking. Clients send streamed thinking back in
+// pieces, of which the last has the signature; they are joined.
+func appendThinking(parts []llm.Part, t llm.Thinking) []llm.Part {
 	if n := len(parts); n > 0 && !t.Redacted {
 		if before, ok := parts[n-1].(llm.Thinking); ok && before.Signature.Value == "" && !before.Redacted {
 			t.Text = before.Text + t.Text
@@ -142,7 +142,7 @@ func (d *requestDecoder) media(p piece, path string) llm.Media {
 	return m
 }
 
-// detailOf reads the resolution of one image, where it has a neutral word.
+// detailOf reads the resolution of an image if it has a neutral equivalent.
 func detailOf(raw json.RawMessage) (string, bool) {
 	v, err := jsonedit.ParseValue(raw)
 	level := field(v, "level")
@@ -158,8 +158,8 @@ func detailOf(raw json.RawMessage) (string, bool) {
 	return "", false
 }
 
-// call reads a functionCall of the history. One without an id gets the number of
-// the call in the conversation.
+// call reads a functionCall of the history. A call without an id gets its
+// number in the conversation as id.
 func (d *requestDecoder) call(m *llm.Message, p piece, sign llm.Signature, path string) {
 	path += ".functionCall"
 	if !d.is(p.value, jsonedit.Object, path, "an object") {
@@ -188,17 +188,17 @@ func (d *requestDecoder) call(m *llm.Message, p piece, sign llm.Signature, path 
 	}
 	n := len(d.calls)
 	if call.ID == "" {
-		call.ID = numbered(n)
+		call.ID = numberedID(n)
 	}
-	d.calls = append(d.calls, called{id: call.ID, name: call.Name})
+	d.calls = append(d.calls, pendingCall{id: call.ID, name: call.Name})
 	d.byID[call.ID] = n
 	d.byName[call.Name] = append(d.byName[call.Name], n)
 	m.Parts = append(m.Parts, call)
 }
 
-// numbered is the id of the call that is at n among those of a conversation
-// and has none of its own.
-func numbered(n int) string { return "call_" + strconv.Itoa(n) }
+// numberedID returns the id of call n of a conversation, for a call without its
+// own id.
+func numberedID(n int) string { return "call_" + strconv.Itoa(n) }
 
 // name reads the name of a function.
 func (d *requestDecoder) name(v jsonedit.Value, path string) string {
@@ -209,8 +209,8 @@ func (d *requestDecoder) name(v jsonedit.Value, path string) string {
 	return s
 }
 
-// result reads a functionResponse. It answers the call of its id, or without one
-// the first of its name that waits.
+// result reads a functionResponse. It belongs to the call with its id or,
+// without one, to the first call of its name without a result.
 func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 	path += ".functionResponse"
 	if !d.is(p.value, jsonedit.Object, path, "an object") {
@@ -242,11 +242,11 @@ func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 	if response.Kind() == jsonedit.Object {
 		out.Parts, out.Failed = functionResult(response)
 	}
-	each(parts, path+".parts", func(v jsonedit.Value, path string) { d.shown(&out, v, path) })
+	each(parts, path+".parts", func(v jsonedit.Value, path string) { d.resultPart(&out, v, path) })
 	m.Parts = append(m.Parts, out)
 }
 
-// answer joins a result to its call.
+// answer connects a result with its call.
 func (d *requestDecoder) answer(r *llm.ToolResult) bool {
 	n, ok := d.waiting(*r)
 	if !ok {
@@ -261,8 +261,8 @@ func (d *requestDecoder) answer(r *llm.ToolResult) bool {
 	return true
 }
 
-// waiting finds the call that a result answers. Where hosts give no ids, clients
-// make up their own.
+// waiting finds the call that a result belongs to. Where hosts send no ids,
+// clients invent their own.
 func (d *requestDecoder) waiting(r llm.ToolResult) (int, bool) {
 	if n, ok := d.byID[r.ID]; ok && r.ID != "" {
 		return n, true
@@ -278,8 +278,8 @@ func (d *requestDecoder) waiting(r llm.ToolResult) (int, bool) {
 	return list[0], true
 }
 
-// functionResult reads what a function gave: text where that is all, else the object as
-// it stands.
+// functionResult reads the result of a function: the text if it holds nothing
+// else, otherwise the object as received.
 // https://ai.google.dev/api/caching#FunctionResponse
 func functionResult(response jsonedit.Value) (parts []llm.Part, failed bool) {
 	if size(response) == 1 {
@@ -301,8 +301,8 @@ func isObject(text string) bool {
 	return err == nil && v.Kind() == jsonedit.Object
 }
 
-// shown reads a part of a functionResponse, which is media.
-func (d *requestDecoder) shown(out *llm.ToolResult, v jsonedit.Value, path string) {
+// resultPart reads a part of a functionResponse, normally media.
+func (d *requestDecoder) resultPart(out *llm.ToolResult, v jsonedit.Value, path string) {
 	if d.err != nil || v.IsNull() || !d.is(v, jsonedit.Object, path, "a part") {
 		return
 	}

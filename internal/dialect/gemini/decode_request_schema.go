@@ -7,9 +7,9 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// fromOpenAPI writes the part of OpenAPI's schema that the protocol takes as
-// JSON Schema: types in lower case, nullable as a type of its own, numbers that
-// are written as strings.
+// fromOpenAPI writes the subset of OpenAPI schema that the protocol accepts as
+// JSON Schema: types become lower case, nullable becomes a type, and numbers
+// written as strings become numbers.
 // https://ai.google.dev/api/caching#Schema
 func fromOpenAPI(v jsonedit.Value) json.RawMessage {
 	b := jsonedit.Append(nil)
@@ -54,7 +54,8 @@ func appendJSONSchema(b *jsonedit.Builder, v jsonedit.Value) {
 	b.Close('}')
 }
 
-// appendEach writes an object of schemas; its names are the client's own.
+// appendEach writes an object of schemas, whose member names belong to the
+// client.
 func appendEach(b *jsonedit.Builder, v jsonedit.Value) {
 	b.Open('{')
 	for key, v := range v.Fields() {

@@ -6,13 +6,13 @@ import (
 	"modelgate/internal/llm"
 )
 
-// servers are the tools of the provider that other vendors offer too.
+// servers are the tools run by the provider that other vendors have too.
 var servers = map[string]llm.ServerTool{
 	"googleSearch": llm.WebSearch, "googleSearchRetrieval": llm.WebSearch, "enterpriseWebSearch": llm.WebSearch,
 	"urlContext": llm.WebFetch, "codeExecution": llm.CodeExecution,
 }
 
-// tool reads an element of tools: functions, and tools that run at the provider.
+// tool reads an element of tools: functions, or tools that run at the provider.
 // https://ai.google.dev/api/caching#Tool
 func (d *requestDecoder) tool(v jsonedit.Value, path string) {
 	if d.err != nil || !d.is(v, jsonedit.Object, path, "an object") {
@@ -39,8 +39,8 @@ func (d *requestDecoder) tool(v jsonedit.Value, path string) {
 	}
 }
 
-// function reads a function. Its parameters are JSON Schema, or the part of
-// OpenAPI's that stays as it is beside the translation.
+// function reads a function. Its parameters are JSON Schema, or OpenAPI schema,
+// which is kept next to its translation.
 func (d *requestDecoder) function(v jsonedit.Value, path string) {
 	if d.err != nil || !d.is(v, jsonedit.Object, path, "an object") {
 		return

@@ -8,7 +8,8 @@ import (
 	"modelgate/internal/sse"
 )
 
-// DecodeResponse reads a complete response, which is a stream of one frame.
+// DecodeResponse reads a complete response, which has the form of a stream with
+// one frame.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	d := newDecoder(r, to)
 	var all dialect.Assembler

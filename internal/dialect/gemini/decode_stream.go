@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewDecoder returns a decoder for one streamed answer.
+// NewDecoder returns a decoder for one streamed response.
 func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return newDecoder(r, to)
 }
@@ -39,41 +39,41 @@ func newDecoder(r *llm.Request, to dialect.RequestTarget) *streamDecoder {
 	return d
 }
 
-// streamDecoder reads the frames of one answer: each is an answer of its own that
-// holds what was added.
+// streamDecoder reads the frames of one response. Each frame has the form of a
+// response with the new content only.
 type streamDecoder struct {
-	forced bool     // the form of the answer is a forced tool's
-	custom []string // tools that take free text
+	forced bool     // structured output is emulated by a forced tool
+	custom []string // tools with text input
 	calls  int      // of the conversation so far
 
 	begun, failed bool
 	id            string
 	counts        counts
 	told          llm.Usage
-	blocked       string // why the prompt was refused
+	blocked       string // reason why the prompt was blocked
 	choices       []candidate
 }
 
 // candidate is the state of one choice.
 type candidate struct {
 	began    bool
-	parts    int      // begun so far
-	open     llm.Part // the last part, while it may grow: Text, Thinking, ToolCall
+	parts    int      // number of parts begun
+	open     llm.Part // the last part while it can grow: Text, Thinking, ToolCall
 	signed   bool     // open has its signature
 	said     []byte   // the text of the open Text
 	args     *partial // of an open ToolCall
 	gathered []byte   // arguments of an open call of a custom tool, nil for others
-	called   bool     // a call was among the parts
+	called   bool     // has a call
 	finish   string   // the reason
 	extra    []llm.Member
-	logprobs []llm.Logprob // waiting for text
+	logprobs []llm.Logprob // until text arrives
 }
 
 // maxChoices is more than the protocol allows.
 const maxChoices = 128
 
-// Decode appends the events of a frame. A list, as streams without alt=sse and
-// errors come in, holds several.
+// Decode appends the events of a frame. Streams without alt=sse and errors come
+// as a list of several.
 func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	v, err := jsonedit.ParseValue(frame.Data)
 	if err != nil {
@@ -123,7 +123,7 @@ func (d *streamDecoder) frame(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	return d.usage(dst, usage)
 }
 
-// start appends the beginning of the answer.
+// start appends the start event.
 func (d *streamDecoder) start(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	d.begun = true
 	e := llm.Event{Kind: llm.EventStart}
@@ -150,7 +150,7 @@ func (d *streamDecoder) start(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	return append(dst, e)
 }
 
-// tierOf is how the request was served, in the words of either host.
+// tierOf returns the service tier in the spelling of the host.
 func tierOf(usage jsonedit.Value) string {
 	if tier, ok := usage.Get("serviceTier"); ok {
 		text, _ := tier.Text()
@@ -166,7 +166,7 @@ func tierOf(usage jsonedit.Value) string {
 	return ""
 }
 
-// usage appends the counters where they have grown.
+// usage appends the counters if they have changed.
 func (d *streamDecoder) usage(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	if v.Kind() != jsonedit.Object {
 		return dst
@@ -179,8 +179,8 @@ func (d *streamDecoder) usage(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	return dst
 }
 
-// candidate takes what a frame adds to the choice that is at n unless it
-// says its index.
+// candidate decodes what a frame adds to a choice, whose index is n unless it
+// has one.
 func (d *streamDecoder) candidate(dst []llm.Event, v jsonedit.Value, n int64) []llm.Event {
 	var content jsonedit.Value
 	var logprobs []llm.Logprob
@@ -219,10 +219,10 @@ func (d *streamDecoder) candidate(dst []llm.Event, v jsonedit.Value, n int64) []
 	for p := range parts.Elements() {
 		dst = d.part(dst, int(n), p)
 	}
-	return d.late(dst, int(n))
+	return d.lateLogprobs(dst, int(n))
 }
 
-// keep remembers a further field of the choice; the last counts.
+// keep stores an additional member of the choice; the last value wins.
 func (c *candidate) keep(m llm.Member) {
 	m.Value = slices.Clone(m.Value)
 	for i := range c.extra {
@@ -234,7 +234,8 @@ func (c *candidate) keep(m llm.Member) {
 	c.extra = append(c.extra, m)
 }
 
-func (c *candidate) kept(name string) json.RawMessage {
+// extraMember returns the value of an additional member, nil if there is none.
+func (c *candidate) extraMember(name string) json.RawMessage {
 	for _, m := range c.extra {
 		if m.Name == name {
 			return m.Value
@@ -243,8 +244,8 @@ func (c *candidate) kept(name string) json.RawMessage {
 	return nil
 }
 
-// late appends the probabilities that came without text of their own.
-func (d *streamDecoder) late(dst []llm.Event, choice int) []llm.Event {
+// lateLogprobs emits log probabilities that arrived without text.
+func (d *streamDecoder) lateLogprobs(dst []llm.Event, choice int) []llm.Event {
 	c := &d.choices[choice]
 	if _, ok := c.open.(llm.Text); !ok || len(c.logprobs) == 0 {
 		return dst
@@ -254,7 +255,7 @@ func (d *streamDecoder) late(dst []llm.Event, choice int) []llm.Event {
 	return append(dst, e)
 }
 
-// logprobsOf reads how likely the tokens were.
+// logprobsOf reads the log probabilities of tokens.
 // https://ai.google.dev/api/generate-content#LogprobsResult
 func logprobsOf(v jsonedit.Value) []llm.Logprob {
 	chosen, _ := v.Get("chosenCandidates")
@@ -285,9 +286,9 @@ func logprobOf(v jsonedit.Value) (p llm.Logprob) {
 	return p
 }
 
-// End appends the ends of what is open, the reasons and, where each choice has
-// one, the end of the answer. Reasons wait for it, since some models give one
-// with every frame and sources come behind it.
+// End appends the ends of open parts, the finish reasons and, if every choice
+// has one, the end of the response. Finish reasons wait until here, because
+// some models send one with every frame and sources follow them.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.failed {
 		return dst
@@ -323,7 +324,7 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 // cite appends the sources of the last text.
 func (d *streamDecoder) cite(dst []llm.Event, choice int) []llm.Event {
 	c := &d.choices[choice]
-	ground, err := jsonedit.ParseValue(c.kept("groundingMetadata"))
+	ground, err := jsonedit.ParseValue(c.extraMember("groundingMetadata"))
 	if _, ok := c.open.(llm.Text); !ok || err != nil {
 		return dst
 	}
@@ -333,10 +334,9 @@ func (d *streamDecoder) cite(dst []llm.Event, choice int) []llm.Event {
 	return dst
 }
 
-// callID makes an id for a call without one. It is the same whether the answer
-// is streamed or not, and other than those of other answers: it holds what the
-// answer's own id hashes to, or without that the number of the call in the
-// conversation.
+// callID returns an id for a call without one. It is the same for streamed and
+// complete responses and differs between responses: it contains a hash of the
+// response's id or, without an id, the number of the call in the conversation.
 func (d *streamDecoder) callID() string {
 	n := strconv.Itoa(d.calls)
 	d.calls++

@@ -7,26 +7,26 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// maxSteps is how deep the arguments of a streamed call may be nested.
+// maxSteps is the maximum nesting of a streamed call's arguments.
 const maxSteps = 64
 
-// step is one step of a JSON path: a name, or a number in an array.
+// step is one step of a JSON path: a name, or an index.
 type step struct {
 	name  string
 	index int // -1 for a name
 }
 
-// partial writes the arguments of a call that come value by value, each with
-// its path. A string may come in pieces.
+// partial assembles the arguments of a call that arrive value by value, each
+// with its path. A string may arrive in pieces.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/Content#PartialArg
 type partial struct {
-	at      []step // of the last value; its containers are open
+	at      []step // path of the last value; its containers are open
 	begun   bool
 	unended bool // the last value is a string that is not closed
 }
 
-// write appends what v adds to the arguments. What makes no sense after what
-// came before is left out.
+// write appends the value v to the arguments. A value that does not fit after
+// the previous ones is ignored.
 func (p *partial) write(dst []byte, v jsonedit.Value) []byte {
 	path, _ := v.Get("jsonPath")
 	name, _ := path.Text()
@@ -44,9 +44,9 @@ func (p *partial) write(dst []byte, v jsonedit.Value) []byte {
 	case same && p.unended && isText:
 		dst = append(dst, value[1:len(value)-1]...)
 	case same, p.begun && (shared == len(to) || shared == len(p.at)):
-		return dst // a value that stands already, or inside one
+		return dst // this value exists already, or is inside one
 	case p.begun && (to[shared].index < 0) != (p.at[shared].index < 0):
-		return dst // an array is no object
+		return dst // an array does not become an object
 	default:
 		dst = p.move(dst, to, shared)
 		if isText {
@@ -61,7 +61,8 @@ func (p *partial) write(dst []byte, v jsonedit.Value) []byte {
 	return dst
 }
 
-// shared is how many steps from the root the last value and to have in common.
+// shared returns the number of leading steps that the last value's path and to
+// have in common.
 func (p *partial) shared(to []step) int {
 	n := 0
 	for n < len(to) && n < len(p.at) && to[n] == p.at[n] {
@@ -70,7 +71,8 @@ func (p *partial) shared(to []step) int {
 	return n
 }
 
-// move closes what to is not in and opens what it is.
+// move closes the containers that to is outside of and opens those that it is
+// in.
 func (p *partial) move(dst []byte, to []step, shared int) []byte {
 	if p.begun {
 		dst = append(p.leave(dst, shared+1), ',')
@@ -96,12 +98,12 @@ func (p *partial) leave(dst []byte, depth int) []byte {
 		dst, p.unended = append(dst, '"'), false
 	}
 	for i := len(p.at) - 1; i >= depth; i-- {
-		dst = append(dst, opening(p.at[i])+2) // { and }, [ and ] are two apart
+		dst = append(dst, opening(p.at[i])+2) // { and }, [ and ] differ by 2 in ASCII
 	}
 	return dst
 }
 
-// end closes all.
+// end closes everything.
 func (p *partial) end(dst []byte) []byte {
 	if !p.begun {
 		return append(dst, "{}"...)
@@ -109,7 +111,7 @@ func (p *partial) end(dst []byte) []byte {
 	return p.leave(dst, 0)
 }
 
-// opening is the bracket of the container that a step is in.
+// opening returns the opening bracket of the container that a step is in.
 func opening(s step) byte {
 	if s.index < 0 {
 		return '{'

@@ -10,16 +10,16 @@ import (
 	"modelgate/internal/llm"
 )
 
-// piece is a part of the wire, its members found.
+// piece holds the undecoded members of a part.
 type piece struct {
-	kind      string // the member that says what the part is, empty for none
+	kind      string // the member that decides the type of the part; empty if none
 	value     jsonedit.Value
 	thought   bool
 	signature string
 	extra     []llm.Member // further members, views
 }
 
-// pieceOf finds the members of a part.
+// pieceOf reads the members of a part.
 // https://ai.google.dev/api/caching#Part
 func pieceOf(v jsonedit.Value) (p piece) {
 	for key, v := range v.Fields() {
@@ -35,7 +35,7 @@ func pieceOf(v jsonedit.Value) (p piece) {
 		case v.IsNull():
 		case name == "thoughtSignature":
 			p.signature, _ = v.Text()
-		case besides[name]:
+		case partFields[name]:
 			p.extra = append(p.extra, llm.Member{Name: name, Value: v.Raw()})
 		default:
 			p.kind, p.value = name, v
@@ -44,10 +44,10 @@ func pieceOf(v jsonedit.Value) (p piece) {
 	return p
 }
 
-// besides are the members of a part that say more of it.
-var besides = map[string]bool{"videoMetadata": true, "mediaResolution": true, "partMetadata": true}
+// partFields are the members that a part may have in addition to its data.
+var partFields = map[string]bool{"videoMetadata": true, "mediaResolution": true, "partMetadata": true}
 
-// part takes a part of a choice.
+// part decodes a part of a choice.
 func (d *streamDecoder) part(dst []llm.Event, choice int, v jsonedit.Value) []llm.Event {
 	p := pieceOf(v)
 	sign := dialect.ReadSignature(llm.Google, plain(p.signature))
@@ -67,13 +67,13 @@ func (d *streamDecoder) part(dst []llm.Event, choice int, v jsonedit.Value) []ll
 		if media.Data == "" && media.URL == "" {
 			return dst
 		}
-		if sign.Value != "" { // media have no place for it
-			dst = d.whole(dst, choice, llm.Thinking{}, sign)
+		if sign.Value != "" { // media cannot carry it
+			dst = d.completePart(dst, choice, llm.Thinking{}, sign)
 		}
-		return d.whole(dst, choice, media, llm.Signature{})
+		return d.completePart(dst, choice, media, llm.Signature{})
 	}
 	raw := slices.Clone(v.Raw())
-	return d.whole(dst, choice, llm.Native{Dialect: own, Type: p.kind, Raw: raw}, llm.Signature{})
+	return d.completePart(dst, choice, llm.Native{Dialect: own, Type: p.kind, Raw: raw}, llm.Signature{})
 }
 
 // mediaOf reads inlineData or fileData, without views.
@@ -104,8 +104,8 @@ func mediaOf(p piece) llm.Media {
 	return m
 }
 
-// words takes text or thought, which goes on with the last part where that is
-// of the same kind and has no signature yet.
+// words decodes text or thinking. It extends the last part if that is of the
+// same kind and has no signature yet.
 func (d *streamDecoder) words(dst []llm.Event, choice int, words string, sign llm.Signature, thought bool) []llm.Event {
 	if words == "" && sign.Value == "" {
 		return dst
@@ -151,8 +151,8 @@ func (d *streamDecoder) begin(dst []llm.Event, choice int, p llm.Part) []llm.Eve
 	return append(dst, llm.Event{Kind: llm.EventPartStart, Choice: choice, Part: c.parts - 1, Opened: p})
 }
 
-// whole appends a part that comes in one piece.
-func (d *streamDecoder) whole(dst []llm.Event, choice int, p llm.Part, sign llm.Signature) []llm.Event {
+// completePart appends a part that comes in one piece.
+func (d *streamDecoder) completePart(dst []llm.Event, choice int, p llm.Part, sign llm.Signature) []llm.Event {
 	dst = d.begin(dst, choice, p)
 	if sign.Value != "" {
 		dst = append(dst, llm.Event{Kind: llm.EventDelta, Choice: choice, Part: d.choices[choice].parts - 1, Signature: sign})
@@ -178,7 +178,7 @@ func (d *streamDecoder) close(dst []llm.Event, choice int) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Choice: choice, Part: c.parts - 1})
 }
 
-// arguments appends what is added to the arguments of the open call.
+// arguments appends a piece of the open call's arguments.
 func (d *streamDecoder) arguments(dst []llm.Event, choice int, added []byte) []llm.Event {
 	c := &d.choices[choice]
 	if c.gathered != nil {
@@ -191,8 +191,9 @@ func (d *streamDecoder) arguments(dst []llm.Event, choice int, added []byte) []l
 	return append(dst, llm.Event{Kind: llm.EventDelta, Choice: choice, Part: c.parts - 1, Text: string(added)})
 }
 
-// call takes a functionCall: a whole one, the beginning of one, or what goes on
-// with the open one. One without arguments that does not go on is whole.
+// call decodes a functionCall: a complete call, the start of one, or the
+// continuation of the open one. A call without arguments that is not continued
+// is complete.
 func (d *streamDecoder) call(dst []llm.Event, choice int, v jsonedit.Value, sign llm.Signature) []llm.Event {
 	var name, id string
 	var args, pieces jsonedit.Value
@@ -216,7 +217,7 @@ func (d *streamDecoder) call(dst []llm.Event, choice int, v jsonedit.Value, sign
 	}
 	c := &d.choices[choice]
 	if c.args == nil {
-		return dst // of a call that did not begin
+		return dst // of a call without a start
 	}
 	if args.Kind() == jsonedit.Object {
 		c.args = nil
@@ -234,8 +235,8 @@ func (d *streamDecoder) call(dst []llm.Event, choice int, v jsonedit.Value, sign
 	return dst
 }
 
-// beginCall begins a call: of a tool, or of the one that stands for the form of
-// the answer.
+// beginCall begins a call of a tool, or the text that the forced tool stands
+// for.
 func (d *streamDecoder) beginCall(dst []llm.Event, choice int, call llm.ToolCall) []llm.Event {
 	if d.forced && call.Name == formTool {
 		dst = d.begin(dst, choice, llm.Text{})
@@ -257,7 +258,7 @@ func (d *streamDecoder) beginCall(dst []llm.Event, choice int, call llm.ToolCall
 	return dst
 }
 
-// compact leaves out the white space of a JSON text.
+// compact removes white space from JSON.
 func compact(raw []byte) []byte {
 	var b bytes.Buffer
 	if json.Compact(&b, raw) != nil {

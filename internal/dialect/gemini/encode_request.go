@@ -12,31 +12,31 @@ import (
 	"modelgate/internal/llm"
 )
 
-// formTool is the tool whose call stands for an answer in JSON, where a model
-// does not take a schema of the answer beside tools.
+// formTool is the forced tool whose arguments are the response, for models that
+// accept no response schema together with tools.
 const formTool = "json_response"
 
-// customInput is the argument that holds the free text of a custom tool.
+// customInput is the argument with the text input of a custom tool.
 const customInput = "input"
 
 // requestEncoder writes one request.
 type requestEncoder struct {
-	b     jsonedit.Builder
-	r     *llm.Request
-	to    dialect.RequestTarget
-	gen   generation
-	fates *dialect.ParamChanges
-	err   *apierr.Error
+	b       jsonedit.Builder
+	r       *llm.Request
+	to      dialect.RequestTarget
+	gen     generation
+	changes *dialect.ParamChanges
+	err     *apierr.Error
 
-	own    bool // the client speaks this dialect: nothing is translated
+	own    bool // the client uses this dialect: nothing is translated
 	vertex bool
-	forced bool // the form of the answer is a forced tool's
+	forced bool // structured output is emulated by a forced tool
 	tools  []llm.Tool
 	calls  map[string]sentCall // the calls of the conversation by id
 	count  int                 // of calls written
 }
 
-// sentCall is a call of the conversation, with its number among them.
+// sentCall is a call of the conversation and its number.
 type sentCall struct {
 	name   string
 	number int
@@ -45,7 +45,7 @@ type sentCall struct {
 // EncodeRequest appends the body of a request. The model is in the path.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	w := &requestEncoder{
-		b: jsonedit.Append(dst), r: r, to: to, gen: generationOf(to.Model), fates: dialect.NewParamChanges(r),
+		b: jsonedit.Append(dst), r: r, to: to, gen: generationOf(to.Model), changes: dialect.NewParamChanges(r),
 		own: r.Dialect == own, vertex: to.Vertex, calls: map[string]sentCall{},
 	}
 	w.forced = emulated(r, w.gen)
@@ -55,15 +55,15 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	w.toolList()
 	w.choice()
 	w.generation()
-	w.others()
+	w.otherParams()
 	w.b.Close('}')
 	if w.err != nil {
 		return nil, nil, w.err
 	}
-	return w.b.Bytes(), w.fates.List(), nil
+	return w.b.Bytes(), w.changes.List(), nil
 }
 
-// emulated reports whether the form of the answer is asked for by a forced tool.
+// emulated reports whether the response format is emulated by a forced tool.
 func emulated(r *llm.Request, g generation) bool {
 	return r.Dialect != own && r.Format.Kind == llm.FormatSchema && !g.mixes() && len(r.Tools) > 0 &&
 		r.ToolChoice.Mode != llm.ChoiceNone && isObjectSchema(r.Format.Schema)
@@ -82,9 +82,9 @@ func (w *requestEncoder) fail(path, format string, args ...any) {
 	}
 }
 
-// others writes the parameters beside the conversation and its configuration,
-// and tells of those that are not carried.
-func (w *requestEncoder) others() {
+// otherParams writes the parameters outside of the conversation and its
+// configuration, and records those that are dropped.
+func (w *requestEncoder) otherParams() {
 	r := w.r
 	if tier := w.tier(); tier != "" {
 		text(&w.b, "serviceTier", tier)
@@ -94,7 +94,7 @@ func (w *requestEncoder) others() {
 		w.extra(m)
 	}
 	if !w.own {
-		w.fates.DropContent(own, dialect.UnsupportedContent{Names: true, Cites: true})
+		w.changes.DropContent(own, dialect.UnsupportedContent{Names: true, Cites: true})
 	}
 	w.dropped(llm.FieldLogitBias, r.LogitBias != nil)
 	w.dropped(llm.FieldUser, r.User != "")
@@ -105,12 +105,12 @@ func (w *requestEncoder) others() {
 
 func (w *requestEncoder) dropped(field llm.Field, was bool) {
 	if was {
-		w.fates.Drop(field)
+		w.changes.Drop(field)
 	}
 }
 
-// cached reports whether anything asks for a cache: the provider keeps one by
-// itself, or takes one by name.
+// cached reports whether the client asks for prompt caching. The provider
+// caches by itself or takes a cache by name.
 func (w *requestEncoder) cached() bool {
 	if w.r.Cache != nil || slices.ContainsFunc(w.r.Tools, func(t llm.Tool) bool { return t.Cache != nil }) {
 		return true
@@ -137,8 +137,8 @@ func cachedPart(p llm.Part) bool {
 	return false
 }
 
-// tier is the service tier in the provider's words. Vertex AI takes it as a
-// header.
+// tier returns the provider's name of the service tier. Vertex AI expects it in
+// a header.
 // https://ai.google.dev/gemini-api/docs/flex-inference
 func (w *requestEncoder) tier() string {
 	switch tier := w.r.ServiceTier; {
@@ -147,14 +147,14 @@ func (w *requestEncoder) tier() string {
 	case tier == "auto":
 		return ""
 	case w.vertex && !w.own:
-		w.fates.Drop(llm.FieldServiceTier)
+		w.changes.Drop(llm.FieldServiceTier)
 		return ""
 	case tier == "default":
 		return "standard"
 	case tier == "flex" || tier == "priority":
 		return tier
 	}
-	w.fates.Drop(llm.FieldServiceTier)
+	w.changes.Drop(llm.FieldServiceTier)
 	return ""
 }
 
@@ -167,9 +167,9 @@ func (w *requestEncoder) labels() {
 		w.b.Name("labels")
 		w.b.Raw(metadata)
 	case metadata != nil && (!w.vertex || explicit != nil):
-		w.fates.Drop(llm.FieldMetadata)
+		w.changes.Drop(llm.FieldMetadata)
 	case metadata != nil:
-		w.fates.Adapt(llm.FieldMetadata, "labels")
+		w.changes.Adapt(llm.FieldMetadata, "labels")
 		v, _ := jsonedit.ParseValue(metadata)
 		w.b.Name("labels")
 		w.b.Open('{')
@@ -183,7 +183,8 @@ func (w *requestEncoder) labels() {
 	}
 }
 
-// label keeps what a label may hold: small letters, digits, _ and -.
+// label returns the part of s that a label may contain: small letters, digits,
+// _ and -.
 func label(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -197,9 +198,8 @@ func label(s string, most int) string {
 	return s[:min(most, len(s))]
 }
 
-// extra writes a parameter that only the client's dialect knows: of this
-// dialect as it stood, of another where the provider's family is known to take
-// it there.
+// extra writes a parameter that only the client's dialect has: unchanged for
+// this dialect, for another if providers of this family are known to have it.
 func (w *requestEncoder) extra(m llm.Member) {
 	name := camelText(m.Name)
 	if w.own {
@@ -215,19 +215,19 @@ func (w *requestEncoder) extra(m llm.Member) {
 		w.camelled(m.Value)
 	case "labels":
 		if !w.vertex {
-			w.fates.DropNamed(m.Name)
+			w.changes.DropNamed(m.Name)
 			return
 		}
 		w.b.Name(name)
 		w.b.Raw(m.Value)
 	case "imageConfig", "mediaResolution", "speechConfig", "audioTimestamp", "retrievalConfig", "streamFunctionCallArguments":
-		// within generationConfig and toolConfig
+		// part of generationConfig and toolConfig
 	default:
-		w.fates.DropMember(m)
+		w.changes.DropMember(m)
 	}
 }
 
-// camelled writes a value of a superset, which may use either spelling.
+// camelled writes a value in which the client may have used either spelling.
 func (w *requestEncoder) camelled(raw json.RawMessage) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
@@ -237,8 +237,8 @@ func (w *requestEncoder) camelled(raw json.RawMessage) {
 	camelled(&w.b, v)
 }
 
-// known returns a parameter of a superset under either spelling.
-func (w *requestEncoder) known(name string) json.RawMessage {
+// extraParam returns a parameter of another dialect's client under either spelling.
+func (w *requestEncoder) extraParam(name string) json.RawMessage {
 	for _, m := range w.r.Extra {
 		if camelText(m.Name) == name && !bytes.Equal(m.Value, []byte("null")) {
 			return m.Value
@@ -247,7 +247,7 @@ func (w *requestEncoder) known(name string) json.RawMessage {
 	return nil
 }
 
-// nested writes the parameters that stood within an object of the client's body.
+// nested writes the parameters that were inside an object of the client's body.
 func (w *requestEncoder) nested(prefix string) {
 	if !w.own {
 		return

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// generation writes generationConfig, which is left out when it is empty.
+// generation writes generationConfig unless it is empty.
 func (w *requestEncoder) generation() {
 	outer := w.b
 	w.b = jsonedit.Append(nil)
@@ -45,7 +45,7 @@ var scalars = dialect.Scalars{
 func (w *requestEncoder) sampling() {
 	r, most := *w.r, int64(20)
 	if n := r.TopLogprobs; n != nil && *n > most && !w.own {
-		w.fates.Adapt(llm.FieldTopLogprobs, "20")
+		w.changes.Adapt(llm.FieldTopLogprobs, "20")
 		r.TopLogprobs = &most
 	}
 	scalars.Append(&w.b, &r)
@@ -59,7 +59,7 @@ func (w *requestEncoder) strings(list []string) {
 	w.b.Close(']')
 }
 
-// format writes the form of the answer.
+// format writes the response format.
 // https://ai.google.dev/gemini-api/docs/structured-output
 func (w *requestEncoder) format() {
 	f := w.r.Format
@@ -71,10 +71,10 @@ func (w *requestEncoder) format() {
 		return
 	case w.gen.mixes() || len(w.r.Tools) == 0:
 	case f.Kind == llm.FormatJSON:
-		w.fates.Drop(llm.FieldFormat) // beside tools the model refuses it
+		w.changes.Drop(llm.FieldFormat) // the model rejects it together with tools
 		return
 	default:
-		w.fail(w.r.NameOf(llm.FieldFormat), "a form of the answer that is no object, beside tools")
+		w.fail(w.r.NameOf(llm.FieldFormat), "a response format other than an object together with tools")
 		return
 	}
 	if w.r.Parameter(config+"responseMimeType") == nil {
@@ -89,8 +89,8 @@ func (w *requestEncoder) format() {
 	}
 }
 
-// schema writes a JSON Schema, for older models as far as OpenAPI's says the
-// same.
+// schema writes a JSON Schema; for older models it is reduced to what OpenAPI
+// schema can express.
 func (w *requestEncoder) schema(name, older string, schema []byte, path string) {
 	v, err := jsonedit.ParseValue(schema)
 	if err != nil || v.Kind() != jsonedit.Object {
@@ -106,9 +106,9 @@ func (w *requestEncoder) schema(name, older string, schema []byte, path string) 
 	appendOpenAPI(&w.b, v)
 }
 
-// media writes what the answer is to be made of, and how it sounds and looks.
+// media writes the modalities and the settings of speech and images.
 func (w *requestEncoder) media() {
-	speech := w.known("speechConfig")
+	speech := w.extraParam("speechConfig")
 	if modalities := w.modalities(speech != nil); len(modalities) > 0 {
 		upper := make([]string, len(modalities))
 		for i, m := range modalities {
@@ -121,22 +121,22 @@ func (w *requestEncoder) media() {
 	if w.own {
 		return
 	}
-	if raw := w.known("imageConfig"); raw != nil {
+	if raw := w.extraParam("imageConfig"); raw != nil {
 		w.b.Name("imageConfig")
 		w.image(raw)
 	}
-	if raw := w.known("mediaResolution"); raw != nil {
+	if raw := w.extraParam("mediaResolution"); raw != nil {
 		w.b.Name("mediaResolution")
 		w.b.Raw(raw)
 	}
-	if raw := w.known("audioTimestamp"); raw != nil {
+	if raw := w.extraParam("audioTimestamp"); raw != nil {
 		w.b.Name("audioTimestamp")
 		w.b.Raw(raw)
 	}
 }
 
-// modalities are what the answer is to be made of. A model that speaks does
-// nothing else.
+// modalities returns the output modalities. A model that speaks has no other
+// output.
 // https://ai.google.dev/gemini-api/docs/speech-generation
 func (w *requestEncoder) modalities(speech bool) []string {
 	list := w.r.Modalities
@@ -145,13 +145,13 @@ func (w *requestEncoder) modalities(speech bool) []string {
 	case w.own:
 		return list
 	case alone && list[0] == "text":
-		list = nil // as it is anyway
+		list = nil // the default
 	}
 	if w.r.Speech == nil && !speech && !contains(list, "audio") || alone && list != nil && list[0] == "audio" {
 		return list
 	}
 	if len(list) > 0 {
-		w.fates.Adapt(llm.FieldModalities, "AUDIO")
+		w.changes.Adapt(llm.FieldModalities, "AUDIO")
 	}
 	return []string{"audio"}
 }
@@ -170,7 +170,7 @@ func (w *requestEncoder) speech(explicit []byte) {
 	switch {
 	case explicit != nil && !w.own:
 		if w.r.Speech != nil {
-			w.fates.Drop(llm.FieldSpeech)
+			w.changes.Drop(llm.FieldSpeech)
 		}
 		w.b.Name("speechConfig")
 		w.camelled(explicit)
@@ -182,11 +182,11 @@ func (w *requestEncoder) speech(explicit []byte) {
 	voice, _ := v.Get("voice")
 	name, ok := voice.Text()
 	if !ok {
-		w.fates.Drop(llm.FieldSpeech)
+		w.changes.Drop(llm.FieldSpeech)
 		return
 	}
 	if format, ok := v.Get("format"); ok && string(format.Raw()) != `"pcm16"` {
-		w.fates.Adapt(llm.FieldSpeech, "pcm16")
+		w.changes.Adapt(llm.FieldSpeech, "pcm16")
 	}
 	w.b.Name("speechConfig")
 	w.b.Open('{')
@@ -200,8 +200,8 @@ func (w *requestEncoder) speech(explicit []byte) {
 	w.b.Close('}')
 }
 
-// image writes imageConfig, of which the Gemini API refuses what only Vertex AI
-// has.
+// image writes imageConfig. The Gemini API rejects the members that only Vertex
+// AI has.
 func (w *requestEncoder) image(raw []byte) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil || v.Kind() != jsonedit.Object {
@@ -212,7 +212,7 @@ func (w *requestEncoder) image(raw []byte) {
 	for key, v := range v.Fields() {
 		name := camel(key)
 		if !w.vertex && (name == "personGeneration" || name == "prominentPeople" || name == "imageOutputOptions") {
-			w.fates.DropNamed("image_config." + key.String())
+			w.changes.DropNamed("image_config." + key.String())
 			continue
 		}
 		w.b.Key(name)
@@ -233,7 +233,7 @@ func (w *requestEncoder) thinking() {
 	w.b.Open('{')
 	switch {
 	case w.own:
-		w.thinkingAsSaid()
+		w.clientThinking()
 	case !w.gen.thinks():
 		w.unthinking()
 	default:
@@ -248,8 +248,8 @@ func (w *requestEncoder) thinking() {
 	}
 }
 
-// thinkingAsSaid writes what a client of this dialect asked for.
-func (w *requestEncoder) thinkingAsSaid() {
+// clientThinking writes the settings as a client of this dialect sent them.
+func (w *requestEncoder) clientThinking() {
 	t := w.r.Reasoning
 	if t.Summary != "" {
 		w.b.Name("includeThoughts")
@@ -272,7 +272,8 @@ func (w *requestEncoder) thinkingAsSaid() {
 	}
 }
 
-// unthinking tells what a model that does not think leaves out.
+// unthinking records the settings that a model without thinking does not
+// support.
 func (w *requestEncoder) unthinking() {
 	t := w.r.Reasoning
 	w.dropped(llm.FieldThinking, t.Mode != "" && t.Mode != llm.ThinkingDisabled || t.Budget != nil)
@@ -281,17 +282,17 @@ func (w *requestEncoder) unthinking() {
 	w.unknownThinking()
 }
 
-func (w *requestEncoder) unknownThinking() { w.fates.DropThinking() }
+func (w *requestEncoder) unknownThinking() { w.changes.DropThinking() }
 
-// thinkingFor writes what a client of another dialect asked for, as the model's
-// generation takes it. An explicit mode or budget wins over an effort.
+// thinkingFor writes the settings of a client of another dialect for the
+// model's generation. An explicit mode or budget wins over an effort.
 func (w *requestEncoder) thinkingFor() {
 	t := w.r.Reasoning
 	w.unknownThinking()
 	explicit := t.Mode != "" || t.Budget != nil
 	off := t.Mode == llm.ThinkingDisabled || !explicit && t.Effort == "none" || t.Budget != nil && *t.Budget == 0
 	if explicit && t.Effort != "" && (off || t.Budget != nil) {
-		w.fates.Drop(llm.FieldEffort)
+		w.changes.Drop(llm.FieldEffort)
 		t.Effort = ""
 	}
 	if asked := explicit || t.Effort != ""; t.Summary != "omitted" && (t.Summary != "" || asked && !off) {
@@ -304,45 +305,46 @@ func (w *requestEncoder) thinkingFor() {
 	}
 	switch {
 	case off:
-		w.unthought(field)
+		w.disableThinking(field)
 	case t.Budget != nil:
 		w.budget(*t.Budget, llm.FieldThinking)
 	case t.Effort != "" && w.gen.levels():
 		level := w.gen.level(t.Effort)
 		if level != t.Effort {
-			w.fates.Adapt(llm.FieldEffort, "thinkingLevel "+level)
+			w.changes.Adapt(llm.FieldEffort, "thinkingLevel "+level)
 		}
 		text(&w.b, "thinkingLevel", level)
 	case t.Effort != "":
-		w.fates.Adapt(llm.FieldEffort, "thinkingBudget "+strconv.FormatInt(budgetOf(t.Effort), 10))
+		w.changes.Adapt(llm.FieldEffort, "thinkingBudget "+strconv.FormatInt(budgetOf(t.Effort), 10))
 		w.budget(budgetOf(t.Effort), llm.FieldEffort)
 	case t.Mode == llm.ThinkingAdaptive && !w.gen.levels():
 		number(&w.b, "thinkingBudget", -1)
 	}
 }
 
-// unthought stops the thinking, or where a model can't, makes it little.
-func (w *requestEncoder) unthought(field llm.Field) {
+// disableThinking disables thinking, or minimises it if the model cannot
+// disable it.
+func (w *requestEncoder) disableThinking(field llm.Field) {
 	if w.gen.levels() {
 		level := w.gen.lowest()
-		w.fates.Adapt(field, "thinkingLevel "+level)
+		w.changes.Adapt(field, "thinkingLevel "+level)
 		text(&w.b, "thinkingLevel", level)
 		return
 	}
 	n := int64(0)
 	if least, _ := w.gen.bounds(); least == 128 {
 		n = least
-		w.fates.Adapt(field, "thinkingBudget 128")
+		w.changes.Adapt(field, "thinkingBudget 128")
 	}
 	number(&w.b, "thinkingBudget", n)
 }
 
-// budget writes a budget within what the model takes.
+// budget writes a budget, limited to the model's range.
 func (w *requestEncoder) budget(n int64, field llm.Field) {
 	if n > 0 && !w.gen.levels() {
 		least, most := w.gen.bounds()
 		if bound := min(max(n, least), most); bound != n {
-			w.fates.Adapt(field, "thinkingBudget "+strconv.FormatInt(bound, 10))
+			w.changes.Adapt(field, "thinkingBudget "+strconv.FormatInt(bound, 10))
 			n = bound
 		}
 	}

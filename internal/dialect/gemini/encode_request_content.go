@@ -21,12 +21,12 @@ type turn struct {
 	parts   [][]byte
 	extra   []llm.Member
 
-	pending llm.Signature // of the part that comes next
+	pending llm.Signature // for the next part
 	calls   int
-	signed  bool // the first call has a signature of the model's own
+	signed  bool // the first call has a signature made by the model itself
 }
 
-// result is a functionResponse and the number of the call that it answers.
+// result is a functionResponse and the number of the call that it belongs to.
 type result struct {
 	call int
 	part []byte
@@ -43,7 +43,7 @@ func (w *requestEncoder) conversation() {
 			turns = w.turnFor(turns, m)
 			t = turns[len(turns)-1]
 		} else if len(turns) > 0 && !w.own {
-			w.fates.AdaptNamed(m.At, "systemInstruction")
+			w.changes.AdaptNamed(m.At, "systemInstruction")
 		}
 		w.message(t, m)
 	}
@@ -53,7 +53,7 @@ func (w *requestEncoder) conversation() {
 	system.flush()
 	if len(system.parts) > 0 && !w.own && (w.gen.gemma() || len(turns) == 0) {
 		turns = asUser(turns, system)
-		w.fates.AdaptNamed("system", "user text")
+		w.changes.AdaptNamed("system", "user text")
 		system = &turn{}
 	}
 	if len(system.parts) > 0 {
@@ -63,14 +63,14 @@ func (w *requestEncoder) conversation() {
 	w.b.Name("contents")
 	w.b.Open('[')
 	for _, t := range turns {
-		if len(t.parts) > 0 { // a content without parts is refused
+		if len(t.parts) > 0 { // a content without parts is rejected
 			w.turn(t)
 		}
 	}
 	w.b.Close(']')
 }
 
-// asUser puts the system's words before those of the user.
+// asUser moves the system prompt to the start of the user's text.
 func asUser(turns []*turn, system *turn) []*turn {
 	if len(turns) == 0 || turns[0].role != roleUser {
 		turns = slices.Insert(turns, 0, &turn{role: roleUser})
@@ -79,8 +79,8 @@ func asUser(turns []*turn, system *turn) []*turn {
 	return turns
 }
 
-// turnFor returns the turns with one for m at the end: turns of the same role
-// in a row are one.
+// turnFor returns the turns with a turn for m at the end; consecutive turns of
+// a role are merged.
 func (w *requestEncoder) turnFor(turns []*turn, m *llm.Message) []*turn {
 	role := roleUser
 	if m.Role == llm.Assistant {
@@ -110,8 +110,8 @@ func (w *requestEncoder) turn(t *turn) {
 	w.b.Close('}')
 }
 
-// flush ends a turn: results come first, in the order of their calls, which
-// tells parallel ones apart where calls have no ids.
+// flush ends a turn. Results come first and in the order of their calls, since
+// that identifies parallel calls that have no ids.
 func (t *turn) flush() {
 	if t.pending.Value != "" {
 		t.sign()
@@ -127,7 +127,7 @@ func (t *turn) flush() {
 	t.parts = append(all, t.parts...)
 }
 
-// sign writes the pending signature with an empty part of its own.
+// sign writes the pending signature with an empty part.
 func (t *turn) sign() {
 	var b jsonedit.Builder
 	b.Open('{')
@@ -177,7 +177,7 @@ func google(s llm.Signature) string {
 	return ""
 }
 
-// take returns the signature of a part: its own, or the one that came before it.
+// take returns the signature of a part: its own, or the pending one.
 func (t *turn) take(s llm.Signature) string {
 	value := google(s)
 	if value != "" && t.pending.Value != "" {
@@ -190,7 +190,7 @@ func (t *turn) take(s llm.Signature) string {
 	return value
 }
 
-// words writes text or thought; what is empty may be left out when it has no
+// words writes text or thinking. If empty is true, it writes nothing without a
 // signature.
 func (w *requestEncoder) words(t *turn, words string, thought bool, s llm.Signature, empty bool) {
 	if empty && google(s) == "" {
@@ -211,9 +211,9 @@ func (w *requestEncoder) words(t *turn, words string, thought bool, s llm.Signat
 	t.parts = append(t.parts, b.Bytes())
 }
 
-// thought writes thinking that the provider's models signed. An empty one lends
-// its signature to the part that follows. Of a client of this dialect all
-// thinking comes back that is not another vendor's.
+// thought writes thinking signed by the provider's models. An empty thinking
+// part passes its signature on to the next part. For clients of this dialect,
+// only thinking of other vendors is left out.
 func (w *requestEncoder) thought(t *turn, p llm.Thinking) {
 	switch {
 	case p.Signature.Value != "" && p.Signature.Vendor != llm.Google:
@@ -228,8 +228,8 @@ func (w *requestEncoder) thought(t *turn, p llm.Thinking) {
 	}
 }
 
-// dummySignature is what the provider takes for a call of which the signature
-// is unknown, because another model made it.
+// dummySignature is accepted by the provider for a call without a signature,
+// made by another model.
 // https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
 const dummySignature = "skip_thought_signature_validator"
 
@@ -267,17 +267,17 @@ func (w *requestEncoder) call(t *turn, c llm.ToolCall) {
 	t.parts = append(t.parts, b.Bytes())
 }
 
-// id writes the id of a call, which Vertex AI does not know. One that stands for
-// an id that the client did not give is left out.
+// id writes the id of a call. Vertex AI has none. An id made up because the
+// client sent none is left out.
 func (w *requestEncoder) id(b *jsonedit.Builder, id string, number int) {
-	if id == "" || w.vertex && !w.own || w.own && id == numbered(number) {
+	if id == "" || w.vertex && !w.own || w.own && id == numberedID(number) {
 		return
 	}
 	text(b, "id", id)
 }
 
-// appendArguments writes the arguments of a call, which are an object. Free text
-// stands inside one.
+// appendArguments writes the arguments of a call, which are an object. Text
+// input is wrapped in one.
 func appendArguments(b *jsonedit.Builder, arguments string, custom bool) {
 	if !custom {
 		if strings.TrimSpace(arguments) == "" {

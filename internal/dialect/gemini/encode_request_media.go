@@ -9,10 +9,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// filesAddress is where files that were uploaded to the Gemini API live.
+// filesAddress is the address of files uploaded to the Gemini API.
 const filesAddress = "https://generativelanguage.googleapis.com/v1beta/"
 
-// mediaPart writes media as a part. Documents of words are text.
+// mediaPart writes media as a part. Text documents become text.
 func (w *requestEncoder) mediaPart(t *turn, m llm.Media) {
 	switch {
 	case t.role == "system" && !w.own:
@@ -64,7 +64,7 @@ func appendMedia(b *jsonedit.Builder, m llm.Media, mime, address string) {
 	b.Close('}')
 }
 
-// document is a document of plain text, with its title before it.
+// document returns the text of a plain-text document, preceded by its title.
 func document(m llm.Media) string {
 	if m.Name == "" {
 		return m.Text
@@ -72,7 +72,7 @@ func document(m llm.Media) string {
 	return m.Name + "\n\n" + m.Text
 }
 
-// source says where the data of media are, and of which type.
+// source returns the location of media and their MIME type.
 // https://ai.google.dev/gemini-api/docs/file-input-methods
 func (w *requestEncoder) source(m llm.Media) (mime, address string, ok bool) {
 	address = m.URL
@@ -110,8 +110,8 @@ func youtube(address string) bool {
 	return host == "youtube.com" || host == "youtu.be" || host == "m.youtube.com"
 }
 
-// typeOf is the MIME type of media, by its name or kind where it is not told:
-// the provider demands one.
+// typeOf returns the MIME type of media. The provider requires one, so a
+// missing type is guessed from the name or kind.
 func (w *requestEncoder) typeOf(m llm.Media) string {
 	if m.Type != "" {
 		return m.Type
@@ -133,8 +133,8 @@ func (w *requestEncoder) typeOf(m llm.Media) string {
 	return "application/pdf"
 }
 
-// mediaExtra writes what is said of media beside their data. The resolution of
-// one image is for later models.
+// mediaExtra writes the settings of a media part. The resolution of one image
+// is for later models.
 // https://ai.google.dev/gemini-api/docs/media-resolution
 func (w *requestEncoder) mediaExtra(b *jsonedit.Builder, m llm.Media) {
 	levelled := false
@@ -158,13 +158,13 @@ func (w *requestEncoder) mediaExtra(b *jsonedit.Builder, m llm.Media) {
 		return
 	}
 	if !w.own && !w.gen.levels() {
-		w.fates.DropNamed("detail")
+		w.changes.DropNamed("detail")
 		return
 	}
 	w.level(b, jsonedit.AppendString(nil, "MEDIA_RESOLUTION_"+strings.ToUpper(m.Detail)))
 }
 
-// level writes the resolution of one image, from a word or an object.
+// level writes the resolution of one image, given as a string or an object.
 func (w *requestEncoder) level(b *jsonedit.Builder, raw []byte) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {

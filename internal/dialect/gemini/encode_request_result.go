@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// result writes what a tool gave.
+// result writes a tool result.
 func (w *requestEncoder) result(t *turn, r llm.ToolResult) {
 	call, ok := w.answered(r)
 	if !ok {
@@ -49,8 +49,8 @@ func (w *requestEncoder) result(t *turn, r llm.ToolResult) {
 	t.parts = append(t.parts, outcome.beside...)
 }
 
-// answered returns the call that a result answers, whose name the provider wants
-// again.
+// answered returns the call that a result belongs to. The provider requires its
+// name again.
 func (w *requestEncoder) answered(r llm.ToolResult) (sentCall, bool) {
 	call, ok := w.calls[r.ID]
 	if r.Name != "" {
@@ -62,15 +62,15 @@ func (w *requestEncoder) answered(r llm.ToolResult) (sentCall, bool) {
 	return call, ok
 }
 
-// outcome is what a tool gave, sorted by where it goes.
+// outcome holds the parts of a tool result by their place.
 type outcome struct {
 	words          string
 	spoken         bool
 	inside, beside [][]byte
 }
 
-// outcome sorts the parts of a result: words are the response; what later models
-// take inside it is inlineData, and everything else stands beside it.
+// outcome sorts the parts of a result: text is the response, inlineData goes
+// inside it for later models, and everything else goes next to it.
 // https://ai.google.dev/gemini-api/docs/function-calling#multimodal
 func (w *requestEncoder) outcome(r llm.ToolResult) (o outcome) {
 	var words []string
@@ -109,7 +109,7 @@ func (w *requestEncoder) outcome(r llm.ToolResult) (o outcome) {
 	return o
 }
 
-// appendOutcome writes the words of a result as an object.
+// appendOutcome writes the text of a result as an object.
 func appendOutcome(b *jsonedit.Builder, words string, failed bool) {
 	if !failed && isObject(words) {
 		b.Raw([]byte(words))

@@ -7,19 +7,19 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// sanitiser writes a JSON Schema as the part of OpenAPI's schema that older
-// models take. Keywords are left out by where they stand, so that a property of
-// the same name survives.
+// sanitiser reduces a JSON Schema to the subset of OpenAPI schema that older
+// models accept. It removes keywords by position, so that a property with a
+// keyword's name survives.
 // https://ai.google.dev/api/caching#Schema
 type sanitiser struct {
 	b    *jsonedit.Builder
 	root jsonedit.Value
-	open []string // the references that are being written
-	left int      // values that may still be written: references can multiply
+	open []string // references that are being expanded
+	left int      // number of values that may still be written: references can multiply them
 }
 
 const (
-	maxSchema = 20_000 // values in a schema whose references are written out
+	maxSchema = 20_000 // maximum number of values in a schema after expansion
 	maxDepth  = 64
 )
 
@@ -29,8 +29,8 @@ func appendOpenAPI(b *jsonedit.Builder, v jsonedit.Value) {
 	s.schema(v, 0)
 }
 
-// schema writes one schema. What refers to itself, or is too much, is any
-// object.
+// schema writes one schema. A schema that refers to itself or is too large
+// becomes any object.
 func (s *sanitiser) schema(v jsonedit.Value, depth int) {
 	if s.left--; v.Kind() != jsonedit.Object || depth > maxDepth || s.left < 0 {
 		s.anyObject()
@@ -41,7 +41,7 @@ func (s *sanitiser) schema(v jsonedit.Value, depth int) {
 		return
 	}
 	s.b.Open('{')
-	s.members(flattened(v), depth)
+	s.members(withAllOf(v), depth)
 	s.b.Close('}')
 }
 
@@ -51,7 +51,7 @@ func (s *sanitiser) anyObject() {
 	s.b.Close('}')
 }
 
-// reference writes what a local reference leads to.
+// reference writes the target of a local reference.
 func (s *sanitiser) reference(ref jsonedit.Value, depth int) {
 	name, _ := ref.Text()
 	target, ok := s.find(name)
@@ -79,7 +79,7 @@ func (s *sanitiser) find(ref string) (jsonedit.Value, bool) {
 	return v, true
 }
 
-// keywords are those of one schema, after what is in allOf is taken in.
+// keywords holds the keywords of one schema including those of its allOf.
 type keywords struct {
 	plain      map[string]jsonedit.Value
 	properties []property
@@ -92,9 +92,9 @@ type property struct {
 	schema jsonedit.Value
 }
 
-// flattened reads a schema and those that it must fulfil at the same time; of
-// what both say the first counts.
-func flattened(v jsonedit.Value) keywords {
+// withAllOf returns the keywords of a schema merged with its allOf. The first
+// value of a keyword wins.
+func withAllOf(v jsonedit.Value) keywords {
 	k := keywords{plain: map[string]jsonedit.Value{}, known: map[string]bool{}}
 	k.take(v)
 	if all, ok := v.Get("allOf"); ok {
@@ -130,8 +130,8 @@ func (k *keywords) take(v jsonedit.Value) {
 	}
 }
 
-// kept are the keywords whose values stay as they are.
-var kept = []string{"title", "description", "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
+// keptKeywords are the keywords whose values are written unchanged.
+var keptKeywords = []string{"title", "description", "pattern", "minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
 
 var formats = []string{"date-time", "enum", "int32", "int64", "float", "double"}
 
@@ -158,7 +158,7 @@ func (s *sanitiser) members(k keywords, depth int) {
 }
 
 func (s *sanitiser) plainMembers(k keywords) {
-	for _, name := range kept {
+	for _, name := range keptKeywords {
 		if v, ok := k.plain[name]; ok {
 			s.b.Name(name)
 			s.b.Raw(v.Raw())
@@ -181,8 +181,8 @@ func either(plain map[string]jsonedit.Value) (jsonedit.Value, bool) {
 	return jsonedit.Value{}, false
 }
 
-// alternatives writes anyOf, beside which only words may stand. One alternative
-// beside null is that one.
+// alternatives writes anyOf, which allows only descriptive keywords next to it.
+// A single alternative to null is written without anyOf.
 func (s *sanitiser) alternatives(k keywords, any jsonedit.Value, depth int) {
 	var list []jsonedit.Value
 	nullable := false
@@ -227,7 +227,7 @@ func hasRef(v jsonedit.Value) bool {
 }
 
 // kind returns the types of a schema without null, and whether null was among
-// them. Where none is told, what is bounded tells it.
+// them. If the schema has no type, it follows from other keywords.
 func (s *sanitiser) kind(k keywords) (list []string, nullable bool) {
 	nullable, _ = k.plain["nullable"].Bool()
 	v := k.plain["type"]
@@ -284,7 +284,7 @@ func typeName(v jsonedit.Value) string {
 	return ""
 }
 
-// union writes a schema of several types as alternatives.
+// union writes a schema with several types as alternatives.
 func (s *sanitiser) union(k keywords, kinds []string, nullable bool, depth int) {
 	if v, ok := k.plain["description"]; ok {
 		s.b.Name("description")
@@ -307,7 +307,7 @@ func (s *sanitiser) union(k keywords, kinds []string, nullable bool, depth int) 
 	s.b.Close(']')
 }
 
-// values writes the values that a string may have; other types take none.
+// values writes the allowed values of a string; other types have none.
 func (s *sanitiser) values(k keywords, kind string) {
 	if kind != "string" {
 		return
@@ -339,7 +339,7 @@ func (s *sanitiser) inner(k keywords, depth int) {
 	s.innerOf(k, "array", depth)
 }
 
-// innerOf writes the schemas inside one: of properties or of elements.
+// innerOf writes the schemas of properties or elements.
 func (s *sanitiser) innerOf(k keywords, kind string, depth int) {
 	if items := k.plain["items"]; kind == "array" {
 		if items.Kind() == jsonedit.Object {

@@ -8,9 +8,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-// declared returns the tools as they are sent: functions of another dialect that
-// are named like a tool of the provider stand for it, and the form of the answer
-// may be one more.
+// declared returns the tools to send. Functions of another dialect that are
+// named like a provider tool become that tool, and a forced tool for the
+// response format may be added.
 func (w *requestEncoder) declared() []llm.Tool {
 	if w.own {
 		return w.r.Tools
@@ -22,10 +22,10 @@ func (w *requestEncoder) declared() []llm.Tool {
 			continue
 		}
 		if name, ok := w.nativeTool(t); ok {
-			w.fates.AdaptNamed(t.At, name)
+			w.changes.AdaptNamed(t.At, name)
 			t.Native = builtin(name, t.Schema)
 		} else if isBuiltin(t) {
-			w.fates.DropNamed(t.At)
+			w.changes.DropNamed(t.At)
 			continue
 		}
 		list = append(list, t)
@@ -35,48 +35,48 @@ func (w *requestEncoder) declared() []llm.Tool {
 	}
 	if w.forced {
 		f := w.r.Format
-		w.fates.Adapt(llm.FieldFormat, "forced tool")
+		w.changes.Adapt(llm.FieldFormat, "forced tool")
 		list = append(list, llm.Tool{Name: formTool, Description: "Answer with this, and nothing else.", Schema: f.Schema, At: w.r.NameOf(llm.FieldFormat)})
 	}
 	return list
 }
 
-// searchOptions asks for answers from the web in the chat dialect.
+// searchOptions is the chat dialect's parameter that enables web search.
 const searchOptions = "web_search_options"
 
-// searches reports whether a client of the chat dialect asks for answers from the
-// web and the tool for that may be combined with those in list.
+// searches reports whether a client of the chat dialect enables web search and
+// the search tool can be combined with the tools in list.
 func (w *requestEncoder) searches(list []llm.Tool) bool {
-	raw := w.known("webSearchOptions")
+	raw := w.extraParam("webSearchOptions")
 	if raw == nil {
 		return false
 	}
 	for _, t := range list {
 		if t.Server == llm.WebSearch || t.Native != nil && t.Native.Type == "googleSearch" {
-			w.fates.AdaptNamed(searchOptions, "the search among the tools")
+			w.changes.AdaptNamed(searchOptions, "the search among the tools")
 			return false
 		}
 	}
 	if !w.gen.mixes() && (w.forced || len(functions(list)) > 0) {
-		return false // dropped with the parameters that have no place
+		return false // dropped with the other unsupported parameters
 	}
 	v, _ := jsonedit.ParseValue(raw)
 	note := "googleSearch"
 	if place, _ := v.Get("user_location"); !place.IsNull() {
 		note += ", without user_location"
 	}
-	w.fates.AdaptNamed(searchOptions, note)
+	w.changes.AdaptNamed(searchOptions, note)
 	return true
 }
 
-// named are the tools of the provider that clients of other dialects ask for by
-// a function of that name without parameters of its own.
-var named = map[string]bool{
+// namedTools are the provider tools that clients of other dialects select with
+// a function of that name without parameters.
+var namedTools = map[string]bool{
 	"googleSearch": true, "googleSearchRetrieval": true, "googleMaps": true, "computerUse": true,
 	"enterpriseWebSearch": true, "urlContext": true, "codeExecution": true,
 }
 
-// nativeTool returns the tool of the provider that t stands for.
+// nativeTool returns the name of the provider tool that t selects.
 func (w *requestEncoder) nativeTool(t llm.Tool) (string, bool) {
 	switch t.Server {
 	case llm.WebSearch:
@@ -88,16 +88,16 @@ func (w *requestEncoder) nativeTool(t llm.Tool) (string, bool) {
 	}
 	if isBuiltin(t) && t.Native.Dialect != own {
 		name := camelText(t.Native.Type)
-		return name, named[name]
+		return name, namedTools[name]
 	}
 	name := camelText(t.Name)
 	v, _ := jsonedit.ParseValue(t.Schema)
 	properties, _ := v.Get("properties")
-	return name, named[name] && !t.Custom && size(properties) == 0
+	return name, namedTools[name] && !t.Custom && size(properties) == 0
 }
 
-// settings are the members that each tool of the provider takes from what a
-// client put instead of parameters.
+// settings are the members of each provider tool that are taken from the
+// parameters of the client's function.
 var settings = map[string][]string{
 	"googleSearch":          {"timeRangeFilter"},
 	"googleSearchRetrieval": {"dynamicRetrievalConfig"},
@@ -122,7 +122,8 @@ func builtin(name string, parameters []byte) *llm.Native {
 	return &llm.Native{Dialect: own, Type: name, Raw: b.Bytes()}
 }
 
-// toolList writes the tools: those of the provider, then all functions in one.
+// toolList writes the tools: those of the provider, then all functions in one
+// element.
 func (w *requestEncoder) toolList() {
 	if len(w.tools) == 0 {
 		return
@@ -167,7 +168,7 @@ func (w *requestEncoder) function(t *llm.Tool) {
 	switch {
 	case stood:
 	case t.Custom:
-		w.fates.AdaptNamed(t.At, "function")
+		w.changes.AdaptNamed(t.At, "function")
 		w.schema("parametersJsonSchema", "parameters", dialect.FreeText, t.At)
 	case len(t.Schema) > 0 && string(t.Schema) != "null":
 		w.schema("parametersJsonSchema", "parameters", t.Schema, t.At)
@@ -175,7 +176,7 @@ func (w *requestEncoder) function(t *llm.Tool) {
 	w.b.Close('}')
 }
 
-// choice writes toolConfig, which is left out when it is empty.
+// choice writes toolConfig unless it is empty.
 func (w *requestEncoder) choice() {
 	outer := w.b
 	w.b = jsonedit.Append(nil)
@@ -183,7 +184,7 @@ func (w *requestEncoder) choice() {
 	w.calling()
 	w.nested(toolConfig)
 	if !w.own {
-		w.placed()
+		w.otherToolConfig()
 	}
 	w.b.Close('}')
 	object := w.b.Bytes()
@@ -194,9 +195,10 @@ func (w *requestEncoder) choice() {
 	}
 }
 
-// placed writes what is beside functionCallingConfig for other dialects.
-func (w *requestEncoder) placed() {
-	place := w.known("retrievalConfig")
+// otherToolConfig writes the members of toolConfig other than
+// functionCallingConfig for clients of other dialects.
+func (w *requestEncoder) otherToolConfig() {
+	place := w.extraParam("retrievalConfig")
 	for _, t := range w.r.Tools {
 		if place == nil && camelText(t.Name) == "googleMaps" {
 			v, _ := jsonedit.ParseValue(t.Schema)
@@ -214,8 +216,8 @@ func (w *requestEncoder) placed() {
 	}
 }
 
-// mixed reports whether functions stand beside tools of the provider, for a
-// model that takes both.
+// mixed reports whether functions and provider tools are combined, for a model
+// that accepts both.
 func (w *requestEncoder) mixed() bool {
 	n := len(functions(w.tools))
 	return w.gen.mixes() && n > 0 && n < len(w.tools)
@@ -224,10 +226,10 @@ func (w *requestEncoder) mixed() bool {
 // calling writes functionCallingConfig.
 func (w *requestEncoder) calling() {
 	mode, allowed := w.mode()
-	streamed := w.known("streamFunctionCallArguments")
+	streamed := w.extraParam("streamFunctionCallArguments")
 	streams := !w.own && w.vertex && w.gen.levels() && string(streamed) == "true" && len(functions(w.tools)) > 0
 	if streamed != nil && !streams && !w.own {
-		w.fates.DropNamed("stream_function_call_arguments")
+		w.changes.DropNamed("stream_function_call_arguments")
 	}
 	nested := w.own && w.r.Extra != nil && w.hasNested(calling)
 	if mode == "" && len(allowed) == 0 && !streams && !nested {
@@ -259,7 +261,7 @@ func (w *requestEncoder) hasNested(prefix string) bool {
 	return false
 }
 
-// mode is how the model may call functions.
+// mode returns the function calling mode.
 // https://ai.google.dev/gemini-api/docs/function-calling#function_calling_modes
 func (w *requestEncoder) mode() (mode string, allowed []string) {
 	c := w.r.ToolChoice
@@ -268,7 +270,7 @@ func (w *requestEncoder) mode() (mode string, allowed []string) {
 	case llm.ChoiceAuto:
 		mode = "AUTO"
 		if w.own && c.Raw != nil || !w.own && len(allowed) > 0 {
-			mode = "VALIDATED" // auto takes no names
+			mode = "VALIDATED" // auto allows no names
 		}
 	case llm.ChoiceNone:
 		mode, allowed = "NONE", nil

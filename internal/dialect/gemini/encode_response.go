@@ -6,14 +6,14 @@ import (
 	"modelgate/internal/llm"
 )
 
-// candidateFields are the further fields of a candidate; those of another
-// dialect's choice are not written.
+// candidateFields are the additional members of a candidate. Additional members
+// of other dialects are left out.
 var candidateFields = map[string]bool{
 	"groundingMetadata": true, "groundingAttributions": true, "safetyRatings": true, "citationMetadata": true,
 	"urlContextMetadata": true, "urlRetrievalMetadata": true, "avgLogprobs": true, "finishMessage": true, "tokenCount": true,
 }
 
-// answerFields are the further fields of an answer.
+// answerFields are the additional members of a response.
 var answerFields = map[string]bool{"createTime": true, "promptFeedback": true, "modelStatus": true}
 
 // EncodeResponse appends the body of a complete response.
@@ -43,8 +43,8 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	return b.Bytes()
 }
 
-// blocked reports whether the provider refused the prompt, which the protocol
-// tells without candidates.
+// blocked reports whether the provider blocked the prompt, which the protocol
+// represents by a response without candidates.
 func blocked(r *llm.Response) bool {
 	if len(r.Choices) != 1 || len(r.Choices[0].Parts) > 0 || r.Choices[0].Stop != llm.StopFilter {
 		return false
@@ -59,7 +59,7 @@ func blocked(r *llm.Response) bool {
 	return false
 }
 
-// appendHead writes whose answer it is.
+// appendHead writes the id and the model of a response.
 func appendHead(b *jsonedit.Builder, id, model string, to dialect.ResponseTarget) {
 	if model == "" && to.Request != nil {
 		model = to.Request.Model
@@ -76,7 +76,7 @@ func appendCandidate(b *jsonedit.Builder, i int, c *llm.Choice, all bool) {
 	var p parts
 	p.open(b)
 	for _, part := range c.Parts {
-		p.whole(b, part)
+		p.write(b, part)
 	}
 	p.close(b)
 	if c.Stop != "" || c.NativeFinishReason != "" {
@@ -148,8 +148,8 @@ func appendLogprob(b *jsonedit.Builder, p *llm.Logprob) {
 	b.Close('}')
 }
 
-// parts writes the content of a candidate. A signature that came in an empty
-// thinking part waits for the part that follows.
+// parts writes the content of a candidate. The signature of an empty thinking
+// part is held back for the next part.
 type parts struct {
 	n       int
 	pending string
@@ -163,7 +163,7 @@ func (p *parts) open(b *jsonedit.Builder) {
 	b.Open('[')
 }
 
-// close ends the content. Clients look for a first part.
+// close ends the content. Clients expect at least one part.
 func (p *parts) close(b *jsonedit.Builder) {
 	if p.pending != "" || p.n == 0 {
 		p.words(b, "", false, "")
@@ -173,8 +173,8 @@ func (p *parts) close(b *jsonedit.Builder) {
 	b.Close('}')
 }
 
-// whole writes one part.
-func (p *parts) whole(b *jsonedit.Builder, part llm.Part) {
+// write writes one part.
+func (p *parts) write(b *jsonedit.Builder, part llm.Part) {
 	switch part := part.(type) {
 	case llm.Text:
 		p.words(b, part.Text, false, marked(part.Signature, false))
@@ -201,15 +201,15 @@ func (p *parts) whole(b *jsonedit.Builder, part llm.Part) {
 	}
 }
 
-// flush writes a waiting signature with an empty part of its own.
+// flush writes a held-back signature with an empty part.
 func (p *parts) flush(b *jsonedit.Builder) {
 	if p.pending != "" {
 		p.words(b, "", false, "")
 	}
 }
 
-// signature writes the signature of a part that is open: its own, or the one
-// that waits.
+// signature writes the signature of the open part: its own, or the one held
+// back.
 func (p *parts) signature(b *jsonedit.Builder, sign string) {
 	if sign == "" {
 		sign, p.pending = p.pending, ""
@@ -239,7 +239,7 @@ func (p *parts) call(b *jsonedit.Builder, c llm.ToolCall) {
 	if sign != "" {
 		p.flush(b)
 	} else if p.pending == "" && !p.called {
-		sign = unsigned // of the first alone, as with Google's own
+		sign = unsigned // for the first only, as Google's models do
 	}
 	p.called = true
 	b.Open('{')
@@ -266,7 +266,7 @@ func (p *parts) media(b *jsonedit.Builder, m llm.Media) {
 	b.Open('{')
 	appendMedia(b, m, m.Type, m.URL)
 	for _, e := range m.Extra {
-		if e.Name == "thought" || besides[e.Name] {
+		if e.Name == "thought" || partFields[e.Name] {
 			b.Key(e.Name)
 			b.Raw(e.Value)
 		}

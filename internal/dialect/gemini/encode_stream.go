@@ -6,16 +6,17 @@ import (
 	"modelgate/internal/llm"
 )
 
-// NewEncoder returns an encoder for one streamed answer.
+// NewEncoder returns an encoder for one streamed response.
 func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 	return &streamEncoder{to: to}
 }
 
-// streamEncoder writes the frames of one answer. Each is an answer of its own that
-// holds what was added; the last has the reasons and the usage.
+// streamEncoder writes the frames of one response. Each frame has the form of a
+// response with the new content only; the last one has the finish reasons and
+// the usage.
 type streamEncoder struct {
 	to      dialect.ResponseTarget
-	head    []byte // the end of each frame, after the candidates
+	head    []byte // written after the candidates of each frame
 	extra   []llm.Member
 	usage   llm.Usage
 	choices []writing
@@ -25,18 +26,18 @@ type streamEncoder struct {
 type writing struct {
 	index    int
 	parts    parts
-	open     []gathering // calls that are not written yet, by their number
-	last     llm.Part    // the kind of the text that is open
+	open     []unsentCall // calls that are not written yet, by part number
+	last     llm.Part     // kind of the open text
 	lastPart int
-	thought  bool   // the last part is thinking that has words
+	thought  bool   // the last part is thinking with text
 	said     []byte // the last text
 	cites    []llm.Citation
 	finish   *llm.Event
 }
 
-// gathering is a call whose arguments come in pieces: the protocol has whole
-// calls only.
-type gathering struct {
+// unsentCall collects the arguments of a call, since the protocol only has
+// complete calls.
+type unsentCall struct {
 	part  int
 	call  llm.ToolCall
 	args  []byte
@@ -78,7 +79,7 @@ func (w *streamEncoder) choice(i int) *writing {
 	return &w.choices[i]
 }
 
-// frame appends a frame with one candidate, whose parts write adds.
+// frame appends a frame with one candidate, whose parts are written by write.
 func (w *streamEncoder) frame(dst []byte, c *writing, logprobs []llm.Logprob, write func(*jsonedit.Builder)) []byte {
 	b := jsonedit.Append(append(dst, `data: {"candidates":[`...))
 	b.Open('{')
@@ -103,7 +104,8 @@ func (w *streamEncoder) tail(dst []byte) []byte {
 	return append(append(dst, w.head...), "}\r\n\r\n"...)
 }
 
-// start takes the beginning of a part: a whole one is written, text follows.
+// start handles the start of a part: complete parts are written, text follows
+// in deltas.
 func (w *streamEncoder) start(dst []byte, e *llm.Event) []byte {
 	c := w.choice(e.Choice)
 	c.last, c.lastPart, c.thought = e.Opened, e.Part, false
@@ -116,11 +118,11 @@ func (w *streamEncoder) start(dst []byte, e *llm.Event) []byte {
 		return w.piece(dst, c, p.Text, "", nil)
 	case llm.Thinking:
 		if p.Redacted {
-			return w.frame(dst, c, nil, func(b *jsonedit.Builder) { c.parts.whole(b, p) })
+			return w.frame(dst, c, nil, func(b *jsonedit.Builder) { c.parts.write(b, p) })
 		}
 		return w.thought(dst, c, p.Text, p.Signature)
 	case llm.ToolCall:
-		g := gathering{part: e.Part, call: p}
+		g := unsentCall{part: e.Part, call: p}
 		c.open = append(c.open, g)
 		return dst
 	case llm.Native:
@@ -132,7 +134,7 @@ func (w *streamEncoder) start(dst []byte, e *llm.Event) []byte {
 			return dst
 		}
 	}
-	return w.frame(dst, c, nil, func(b *jsonedit.Builder) { c.parts.whole(b, e.Opened) })
+	return w.frame(dst, c, nil, func(b *jsonedit.Builder) { c.parts.write(b, e.Opened) })
 }
 
 func (w *streamEncoder) delta(dst []byte, e *llm.Event) []byte {
@@ -160,7 +162,7 @@ func joinSignatures(a, b llm.Signature) llm.Signature {
 	return llm.Signature{Vendor: b.Vendor, Value: a.Value + b.Value}
 }
 
-// piece writes text that was added.
+// piece writes a delta of text.
 func (w *streamEncoder) piece(dst []byte, c *writing, words, sign string, logprobs []llm.Logprob) []byte {
 	if words == "" && sign == "" && len(logprobs) == 0 {
 		return dst
@@ -168,8 +170,8 @@ func (w *streamEncoder) piece(dst []byte, c *writing, words, sign string, logpro
 	return w.frame(dst, c, logprobs, func(b *jsonedit.Builder) { c.parts.words(b, words, false, sign) })
 }
 
-// thought writes thinking that was added. A signature of thinking without any
-// words waits for what follows.
+// thought writes a delta of thinking. The signature of thinking without text is
+// held back for the next part.
 func (w *streamEncoder) thought(dst []byte, c *writing, words string, s llm.Signature) []byte {
 	switch {
 	case words != "":
@@ -183,7 +185,8 @@ func (w *streamEncoder) thought(dst []byte, c *writing, words string, s llm.Sign
 	return w.frame(dst, c, nil, func(b *jsonedit.Builder) { c.parts.words(b, words, true, marked(s, false)) })
 }
 
-// end takes the end of a part. Calls are written in the order they began.
+// end handles the end of a part. Calls are written in the order in which they
+// began.
 func (w *streamEncoder) end(dst []byte, e *llm.Event) []byte {
 	c := w.choice(e.Choice)
 	for i := range c.open {
@@ -200,7 +203,7 @@ func (w *streamEncoder) end(dst []byte, e *llm.Event) []byte {
 	return dst
 }
 
-// last writes the frame that completes the stream.
+// last writes the final frame.
 func (w *streamEncoder) last(dst []byte) []byte {
 	b := jsonedit.Append(append(dst, `data: `...))
 	b.Open('{')

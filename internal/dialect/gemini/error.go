@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Error returns the body of e for an answer that has not begun.
+// Error returns the body of e for a response that has not begun.
 func (Dialect) Error(e *apierr.Error) []byte { return appendError(nil, e) }
 
 // ErrorEvent appends e as an event that ends a stream.
@@ -19,7 +19,7 @@ func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
 	return append(appendError(dst, e), "\r\n\r\n"...)
 }
 
-// statusWord is the canonical word of google.rpc.Code for an HTTP status.
+// statusWord returns the name in google.rpc.Code for an HTTP status.
 // https://cloud.google.com/apis/design/errors#handling_errors
 func statusWord(status int) string {
 	switch status {
@@ -50,7 +50,7 @@ func statusWord(status int) string {
 	return "INVALID_ARGUMENT"
 }
 
-// appendError appends an error of the gateway as Google writes its own.
+// appendError appends an error of the gateway in Google's format.
 func appendError(dst []byte, e *apierr.Error) []byte {
 	b := jsonedit.Append(dst)
 	openError(&b, e.Status(), statusWord(e.Status()), e.Message)
@@ -105,10 +105,10 @@ func text(b *jsonedit.Builder, name, value string) {
 	b.String(value)
 }
 
-// ProviderError appends the body that tells a client of a provider's error. One
-// of this dialect stays as it is, but that "source" is put into it and
-// "provider" beside it; of a list, which streams are answered with, it is the
-// first. Any other becomes one.
+// ProviderError appends the body that reports a provider's error. An error of
+// this dialect is kept, with "source" added to it and "provider" next to it; of
+// a list, which streams return, the first error is used. Any other body becomes
+// an error of this dialect.
 func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
 	if first, ok := firstError(body); ok {
 		var d jsonedit.Doc
@@ -137,8 +137,8 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	return b.Bytes()
 }
 
-// firstError returns the object of body that holds an error of this dialect,
-// which has its message and its status or its number.
+// firstError returns the object in body that holds an error of this dialect: it
+// has a message and a status or code.
 func firstError(body []byte) ([]byte, bool) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -195,7 +195,7 @@ func faultOf(e jsonedit.Value) *llm.ProviderError {
 	return f
 }
 
-// appendFault appends what a provider reported inside a stream.
+// appendFault appends a provider's error inside a stream.
 func appendFault(dst []byte, f *llm.ProviderError) []byte {
 	code, status := faultStatus(f)
 	b := jsonedit.Append(append(dst, "data: "...))
@@ -213,7 +213,8 @@ func appendFault(dst []byte, f *llm.ProviderError) []byte {
 	return append(b.Bytes(), "\r\n\r\n"...)
 }
 
-// faultStatus gives the number and the word for a fault in any provider's words.
+// faultStatus returns the status code and name for an error that any provider
+// may have sent.
 func faultStatus(f *llm.ProviderError) (int, string) {
 	if code, err := strconv.Atoi(f.Code); err == nil && code >= 400 && code < 600 {
 		return code, statusWord(code)

@@ -1,11 +1,11 @@
-// Package gemini is the dialect of Google's generateContent, as the Gemini API
-// and Vertex AI speak it.
+// Package gemini is the dialect of Google's generateContent, as used by the
+// Gemini API and Vertex AI.
 //
-// It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. The model and whether to stream
-// are in the path of a request, which the caller writes, as it does
-// credentials. Which provider answers is left to the provider table and the
-// pipeline.
+// It guarantees that a translation through the neutral model keeps what the
+// protocol can express and records what it cannot. The model and streaming are
+// set in the path of a request, which the caller writes along with credentials.
+// It does not choose a provider or apply the provider's quirks; see the
+// provider table and pipeline.
 //
 // https://ai.google.dev/api/generate-content
 package gemini
@@ -29,14 +29,16 @@ var (
 
 const own = string(api.DialectGemini)
 
-// Headers are those that tell of the client or tune how Vertex AI serves it.
+// Headers returns the headers that identify the client or tune how Vertex AI
+// serves the request.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/provisioned-throughput/use-provisioned-throughput
 func (Dialect) Headers() []string {
 	return []string{"X-Goog-Api-Client", "X-Server-Timeout", "X-Vertex-Ai-Llm-Request-Type", "X-Vertex-Ai-Llm-Shared-Request-Type"}
 }
 
-// ContentType is that of server-sent events.
+// ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
 
-// Terminator is nil: a stream is whole when it ends after a finish reason.
+// Terminator returns nil: a stream is complete if it ends after a finish
+// reason.
 func (Dialect) Terminator() []byte { return nil }

@@ -8,15 +8,15 @@ import (
 	"modelgate/internal/llm"
 )
 
-// generation is what a model's name says of its abilities.
+// generation describes the capabilities that follow from a model's name.
 type generation struct {
 	name  string // without the path before it
 	major int
 	minor int
 }
 
-// generationOf reads a model's name. A gemini whose number is unknown counts
-// as new, and any other model as one of the second generation.
+// generationOf parses a model's name. A gemini with an unknown number counts as
+// new, any other model as second generation.
 func generationOf(model string) generation {
 	g := generation{name: strings.ToLower(model[strings.LastIndexByte(model, '/')+1:]), major: 2}
 	g.name = strings.TrimPrefix(g.name, "google.")
@@ -38,7 +38,7 @@ func generationOf(model string) generation {
 	return g
 }
 
-// prefixOf returns how many bytes of s at its start are of set.
+// prefixOf returns the length of the prefix of s that consists of bytes in set.
 func prefixOf(s, set string) int {
 	for i := range len(s) {
 		if strings.IndexByte(set, s[i]) < 0 {
@@ -48,32 +48,34 @@ func prefixOf(s, set string) int {
 	return len(s)
 }
 
-// levels reports whether thinking is measured in words rather than in tokens.
+// levels reports whether thinking is set by named levels rather than by a token
+// budget.
 // https://ai.google.dev/gemini-api/docs/thinking#levels-budgets
 func (g generation) levels() bool {
 	return g.major >= 3 && !strings.HasPrefix(g.name, "gemini-3-pro-image")
 }
 
-// thinks reports whether the model thinks at all.
+// thinks reports whether the model is a thinking model.
 func (g generation) thinks() bool { return g.major >= 3 || g.major == 2 && g.minor >= 5 }
 
-// signs reports whether the model refuses calls of its own that come back
+// signs reports whether the model rejects its own calls if they come back
 // without their signature.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 func (g generation) signs() bool { return g.major >= 3 }
 
-// mixes reports whether functions may be combined with the tools of the provider, and
-// beside a form of the answer.
+// mixes reports whether functions can be combined with provider tools and with
+// a response format.
 func (g generation) mixes() bool { return g.major >= 3 }
 
-// gemma reports whether the model has no place for a system instruction.
+// gemma reports whether the model is a Gemma model, which has no system
+// instruction.
 func (g generation) gemma() bool { return strings.HasPrefix(g.name, "gemma") }
 
-// jsonSchema reports whether the model takes JSON Schema as it is; older ones
-// take a part of OpenAPI's.
+// jsonSchema reports whether the model accepts JSON Schema; older models accept
+// a subset of OpenAPI schema.
 func (g generation) jsonSchema() bool { return g.major >= 2 && !g.gemma() }
 
-// lowest is the level nearest to no thinking at all.
+// lowest returns the level nearest to no thinking.
 func (g generation) lowest() string {
 	late := g.major > 3 || g.major == 3 && g.minor >= 7
 	flash := strings.Contains(g.name, "flash")
@@ -84,7 +86,7 @@ func (g generation) lowest() string {
 	return "minimal"
 }
 
-// level is the level for an effort.
+// level returns the level for an effort.
 func (g generation) level(effort string) string {
 	switch effort {
 	case "none", "minimal":
@@ -95,8 +97,8 @@ func (g generation) level(effort string) string {
 	return "high"
 }
 
-// bounds are the budgets of thinking that a model measured in tokens takes; zero
-// stops it where min allows.
+// bounds returns the range of thinking budgets that the model accepts. A budget
+// of zero disables thinking if min is zero.
 func (g generation) bounds() (min, max int64) {
 	switch {
 	case strings.Contains(g.name, "pro"):
@@ -107,7 +109,7 @@ func (g generation) bounds() (min, max int64) {
 	return 1, 24576
 }
 
-// budgetOf is the budget for an effort.
+// budgetOf returns the budget for an effort.
 func budgetOf(effort string) int64 {
 	switch effort {
 	case "none":
@@ -120,8 +122,7 @@ func budgetOf(effort string) int64 {
 	return 24576
 }
 
-// functions are the tools that the caller runs, and builtin those of the
-// provider.
+// functions returns the tools that the client runs.
 func functions(tools []llm.Tool) []llm.Tool {
 	if !slices.ContainsFunc(tools, isBuiltin) {
 		return tools

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// names is what clients of the dialect call the fields of a request.
+// names maps request fields to their names in this dialect.
 var names = map[llm.Field]string{
 	llm.FieldToolChoice:       "toolConfig.functionCallingConfig",
 	llm.FieldFormat:           "generationConfig.responseMimeType",
@@ -32,15 +32,15 @@ var names = map[llm.Field]string{
 	llm.FieldParts:            "parts",
 }
 
-// The objects whose members are in Request.Extra under their path.
+// Objects whose members are in Request.Extra under their path.
 const (
 	config     = "generationConfig."
 	toolConfig = "toolConfig."
 	calling    = "toolConfig.functionCallingConfig."
 )
 
-// camel is the name of a field as the protocol writes it: readers of protobuf's
-// JSON take the field's own spelling with underscores too.
+// camel returns a field's name in lower camel case: readers of protobuf's JSON
+// also accept names with underscores.
 // https://protobuf.dev/programming-guides/json/
 func camel(key jsonedit.Key) string {
 	return camelText(key.String())
@@ -72,8 +72,7 @@ func field(v jsonedit.Value, name string) jsonedit.Value {
 	return jsonedit.Value{}
 }
 
-// camelled appends a value with the keys of its objects spelled as the protocol
-// writes them.
+// camelled appends a value with the keys of its objects in lower camel case.
 func camelled(b *jsonedit.Builder, v jsonedit.Value) {
 	switch v.Kind() {
 	case jsonedit.Object:

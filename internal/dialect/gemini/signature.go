@@ -8,13 +8,13 @@ import (
 	"modelgate/internal/llm"
 )
 
-// redactedMark begins the value of a signature that is thinking which only its
-// vendor can read: the protocol has no other place to say so, and a value of
-// Google's, which is base64, never begins so.
+// redactedMark begins the signature of redacted thinking, which only its vendor
+// can read. The protocol has no other place to mark it. Google's own signatures
+// are base64 and never begin with it.
 const redactedMark = "redacted."
 
-// marked is the text of a signature, of thinking that is redacted or not. It is
-// base64, as clients demand of the field: they decode it.
+// marked returns the signature of thinking, redacted or not, in base64, since
+// clients decode the field.
 func marked(s llm.Signature, redacted bool) string {
 	if redacted && s.Value != "" {
 		s.Value = redactedMark + s.Value
@@ -26,11 +26,11 @@ func marked(s llm.Signature, redacted bool) string {
 	return text
 }
 
-// unsigned is on calls of other models, which Google refuses as they are.
+// unsigned is sent with calls of other models, which Google rejects unmarked.
 var unsigned = base64.StdEncoding.EncodeToString([]byte(dialect.Unsigned))
 
-// plain returns the text that a signature of another vendor was before it became
-// base64, and any other as it is. Some clients write base64 for addresses.
+// plain returns a marked signature of another vendor without its base64, and
+// any other signature unchanged. Some clients use the URL-safe alphabet.
 func plain(text string) string {
 	if !strings.HasPrefix(text, markBegins) {
 		return text
@@ -42,7 +42,7 @@ func plain(text string) string {
 	return text
 }
 
-// markBegins is how the base64 of a marked signature begins.
+// markBegins is the start of a marked signature in base64.
 var markBegins = base64.RawStdEncoding.EncodeToString([]byte("mg1"))
 
 // unredacted undoes marked.

@@ -2,7 +2,7 @@ package gemini
 
 import "modelgate/internal/llm"
 
-// stops are the finish reasons of the dialect.
+// stops maps the finish reasons of the dialect.
 // https://ai.google.dev/api/generate-content#FinishReason
 var stops = map[string]llm.StopReason{
 	"STOP": llm.StopEnd, "FINISH_REASON_UNSPECIFIED": llm.StopEnd, "OTHER": llm.StopEnd, "RECITATION": llm.StopEnd,
@@ -14,8 +14,8 @@ var stops = map[string]llm.StopReason{
 	"IMAGE_RECITATION": llm.StopFilter, "MODEL_ARMOR": llm.StopFilter,
 }
 
-// stopOf is the neutral reason. That the model waits for tool results is not
-// said by the protocol but by the calls.
+// stopOf returns the neutral reason. The protocol has no reason for waiting for
+// tool results; it follows from the calls.
 func stopOf(reason string, called bool) llm.StopReason {
 	stop, ok := stops[reason]
 	if !ok {
@@ -27,8 +27,8 @@ func stopOf(reason string, called bool) llm.StopReason {
 	return stop
 }
 
-// reasonOf is the finish reason for a neutral one. What the provider said stands
-// where it is a word of the dialect.
+// reasonOf returns the finish reason for a neutral one, or said if that is a
+// finish reason of this dialect.
 func reasonOf(stop llm.StopReason, said string) string {
 	if _, ok := stops[said]; ok {
 		return said

@@ -7,32 +7,32 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewTap returns a tap for one answer to op.
+// NewTap returns a tap for one response to op.
 func (Dialect) NewTap(api.Operation) dialect.Tap { return new(tap) }
 
-// tap reads an answer that passes by.
+// tap reads a response that passes through.
 type tap struct {
 	seen    dialect.ResponseInfo
 	counts  counts
-	choices [2]uint64 // the candidates that were seen, by index
-	ended   [2]uint64 // those with a reason
+	choices [2]uint64 // candidates seen, by index
+	ended   [2]uint64 // candidates with a finish reason
 }
 
-// Info returns what was read so far. Without a terminator of its own, a stream is
-// whole when each candidate has its reason.
+// Info returns what has been read so far. The dialect has no terminator, so a
+// stream is complete if each candidate has a finish reason.
 func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage()
 	return &t.seen
 }
 
-// Event reads one event of a streamed answer.
+// Event reads one event of a streamed response.
 func (t *tap) Event(e sse.Event) {
 	if e.Data != nil {
 		t.Body(e.Data)
 	}
 }
 
-// Body reads a complete response, which is also what a frame of a stream is. A list
+// Body reads a complete response, which has the form of a stream frame. A list
 // holds several.
 func (t *tap) Body(body []byte) {
 	v, err := jsonedit.ParseValue(body)
@@ -68,8 +68,8 @@ func (t *tap) read(v jsonedit.Value) {
 	}
 }
 
-// tier reads how the request was served, of which the two hosts tell otherwise.
-// Capacity that was bought ahead has a price that is not in its tokens.
+// tier reads the service tier, which the two hosts report differently. The
+// price of provisioned capacity is not per token.
 func (t *tap) tier(usage jsonedit.Value) {
 	if tier, ok := usage.Get("serviceTier"); ok {
 		word, _ := tier.TextBytes()
@@ -86,7 +86,7 @@ func (t *tap) tier(usage jsonedit.Value) {
 	}
 }
 
-// feedback reads why a prompt was refused, which ends the answer.
+// feedback reads the reason for a blocked prompt, which ends the response.
 func (t *tap) feedback(v jsonedit.Value) {
 	reason, _ := v.Get("blockReason")
 	if word, ok := reason.Text(); ok && t.choices == [2]uint64{} {
@@ -112,7 +112,7 @@ func (t *tap) candidates(v jsonedit.Value) {
 	t.seen.Finished = t.choices != [2]uint64{} && t.choices == t.ended
 }
 
-// candidate reads what is at n unless it says its index.
+// candidate reads a candidate, whose index is n unless it has one.
 func (t *tap) candidate(v jsonedit.Value, n int64) {
 	var reason string
 	for key, v := range v.Fields() {
@@ -135,8 +135,8 @@ func (t *tap) candidate(v jsonedit.Value, n int64) {
 	}
 }
 
-// begin counts the content. It begins with a part that is more than an empty
-// text.
+// begin counts the content. Content begins with the first part that is not an
+// empty string.
 func (t *tap) begin(content jsonedit.Value) {
 	parts, _ := content.Get("parts")
 	for p := range parts.Elements() {

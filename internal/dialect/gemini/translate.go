@@ -13,11 +13,11 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Translator returns the translation of embeddings and images. Its choice follows the
-// model, as the path must: embeddings of the Gemini API go to
-// :batchEmbedContents; on Vertex AI to :predict, those of gemini-embedding-2 to
-// :embedContent. Images of imagen models go to :predict, those of others to
-// :generateContent.
+// Translator returns the translator of embeddings or images. It depends on the
+// model, like the path: embeddings of the Gemini API go to :batchEmbedContents,
+// those on Vertex AI to :predict, and those of gemini-embedding-2 there to
+// :embedContent. Images of imagen models go to :predict, those of other models
+// to :generateContent.
 func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.Translator, bool) {
 	name := generationOf(to.Model).name
 	switch op {
@@ -26,9 +26,9 @@ func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.T
 		case !to.Vertex:
 			return dialect.Translator{Request: batchRequest, Response: vectorsOf(batchVectors)}, true
 		case strings.HasPrefix(name, "gemini-embedding-2"):
-			return dialect.Translator{Request: contentRequest, Response: vectorsOf(contentVector), Split: inputsApart, Join: dialect.JoinEmbeddings}, true
-		case strings.HasPrefix(name, "gemini-embedding"): // takes one instance
-			return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors), Split: inputsApart, Join: dialect.JoinEmbeddings}, true
+			return dialect.Translator{Request: contentRequest, Response: vectorsOf(contentVector), Split: splitInputs, Join: dialect.JoinEmbeddings}, true
+		case strings.HasPrefix(name, "gemini-embedding"): // accepts one instance
+			return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors), Split: splitInputs, Join: dialect.JoinEmbeddings}, true
 		}
 		return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors)}, true
 	case api.Images:
@@ -40,13 +40,13 @@ func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.T
 	return dialect.Translator{}, false
 }
 
-// operationRequest is a client's request for another operation.
+// operationRequest is a client's request for embeddings or images.
 type operationRequest struct {
-	v     jsonedit.Value
-	fates []dialect.ParamChange
+	v       jsonedit.Value
+	changes []dialect.ParamChange
 }
 
-func readAsked(body []byte) (*operationRequest, error) {
+func readOperation(body []byte) (*operationRequest, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil || v.Kind() != jsonedit.Object {
 		return nil, dialect.Invalid("body", dialect.CodeType, "must be a JSON object")
@@ -54,23 +54,23 @@ func readAsked(body []byte) (*operationRequest, error) {
 	return &operationRequest{v: v}, nil
 }
 
-// get returns a parameter that was sent.
+// get returns a parameter that is set.
 func (a *operationRequest) get(name string) (jsonedit.Value, bool) {
 	v, ok := a.v.Get(name)
 	return v, ok && !v.IsNull()
 }
 
-// drop tells of the parameters that are not among those carried.
+// drop records the parameters that are not in carried as dropped.
 func (a *operationRequest) drop(carried ...string) {
 	for key, v := range a.v.Fields() {
 		if name := key.String(); !v.IsNull() && name != "model" && !contains(carried, name) {
-			a.tell(name, dialect.Dropped, "")
+			a.record(name, dialect.Dropped, "")
 		}
 	}
 }
 
-func (a *operationRequest) tell(name string, o dialect.ChangeKind, note string) {
-	a.fates = append(a.fates, dialect.ParamChange{Name: name, Outcome: o, Note: note})
+func (a *operationRequest) record(name string, o dialect.ChangeKind, note string) {
+	a.changes = append(a.changes, dialect.ParamChange{Name: name, Outcome: o, Note: note})
 }
 
 // copy writes a parameter under the provider's name.
@@ -86,10 +86,11 @@ var errNoVectors = errors.New("the answer holds no vectors")
 // vector is one embedding: a list of numbers.
 type vector struct {
 	values jsonedit.Value
-	name   string // of the member of the answer; embedding when empty
+	name   string // member of the response; embedding if empty
 }
 
-// vectorsOf makes the answer of the chat dialect from what read finds.
+// vectorsOf returns a function that writes the chat dialect's response from
+// what read finds in a body.
 func vectorsOf(read func(jsonedit.Value) ([]vector, int64)) func(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	return func(dst, body, request []byte, to dialect.RequestTarget) ([]byte, error) {
 		v, err := jsonedit.ParseValue(body)
@@ -138,7 +139,7 @@ func (v vector) append(b *jsonedit.Builder, i int, packed bool) {
 }
 
 func wantsBase64(request []byte) bool {
-	a, err := readAsked(request)
+	a, err := readOperation(request)
 	if err != nil {
 		return false
 	}
@@ -146,8 +147,8 @@ func wantsBase64(request []byte) bool {
 	return string(format.Raw()) == `"base64"`
 }
 
-// appendVector writes numbers, as base64 of 32-bit floats where that was asked
-// for: the providers have no such form, and official clients ask for it.
+// appendVector writes numbers, or base64 of 32-bit floats if the client
+// requested it: official clients do, and the providers have no such format.
 func appendVector(b *jsonedit.Builder, values jsonedit.Value, packed bool) {
 	if !packed {
 		b.Raw(compact(values.Raw()))

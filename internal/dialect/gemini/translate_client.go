@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// ClientTranslator returns the translation of embedContent and batchEmbedContents to
-// the embeddings of the chat dialect.
+// ClientTranslator returns the translator of embedContent and
+// batchEmbedContents to the embeddings of the chat dialect.
 // https://ai.google.dev/api/embeddings
 func (Dialect) ClientTranslator(op api.Operation) (dialect.ClientTranslator, bool) {
 	form := dialect.ClientTranslator{
@@ -30,8 +30,8 @@ func (Dialect) ClientTranslator(op api.Operation) (dialect.ClientTranslator, boo
 	return form, true
 }
 
-// embedOptions is what a request asks of its vectors: members of the chat dialect's
-// body, as raw JSON.
+// embedOptions holds the settings of a request's vectors: members of the chat
+// dialect's body, as raw JSON.
 type embedOptions struct{ dimensions, task, title []byte }
 
 func (w *embedOptions) equal(o *embedOptions) bool {
@@ -50,7 +50,8 @@ func (w *embedOptions) append(b *jsonedit.Builder) {
 	}
 }
 
-// embedded reads one content to be embedded, and what is asked of its vector.
+// embedded reads the text of one content to embed and the settings of its
+// vector.
 func embedded(v jsonedit.Value, path string) (words string, want embedOptions, err error) {
 	config := field(v, "embedContentConfig")
 	if config.IsNull() {
@@ -83,7 +84,7 @@ func embedded(v jsonedit.Value, path string) (words string, want embedOptions, e
 }
 
 func embedRequest(dst, body []byte, model string) ([]byte, error) {
-	a, err := readAsked(body)
+	a, err := readOperation(body)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +101,10 @@ func embedRequest(dst, body []byte, model string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// embedBatchRequest writes one request for all, which must ask for the same.
+// embedBatchRequest writes one request for all contents, which must have the
+// same settings.
 func embedBatchRequest(dst, body []byte, model string) ([]byte, error) {
-	a, err := readAsked(body)
+	a, err := readOperation(body)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +139,7 @@ func embedBatchRequest(dst, body []byte, model string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// embedAnswer writes the one vector of an answer of the chat dialect.
+// embedAnswer writes the only vector of a response of the chat dialect.
 func embedAnswer(dst, body []byte) ([]byte, error) {
 	vectors, tokens, err := chatVectors(body)
 	if err != nil {
@@ -184,8 +186,8 @@ func promptUsage(b *jsonedit.Builder, tokens int64) {
 	b.Close('}')
 }
 
-// chatVectors reads an answer of the chat dialect, which holds one vector at
-// least.
+// chatVectors reads a response of the chat dialect. It holds at least one
+// vector.
 func chatVectors(body []byte) (list []jsonedit.Value, tokens int64, err error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// The parameters of embeddings that are carried, in the client's words.
+// The parameters of embeddings that are translated.
 var embeddingParams = []string{"input", "dimensions", "encoding_format", "task_type", "title"}
 
 // inputs calls f with each input: a string, or an object of several media.
@@ -22,7 +22,7 @@ func (a *operationRequest) inputs(to dialect.RequestTarget, f func(jsonedit.Valu
 		case v.Kind() == jsonedit.String || v.Kind() == jsonedit.Object:
 			err = f(v, path)
 		default:
-			err = unsupported(path, to, "an input that is no text, such as tokens")
+			err = unsupported(path, to, "an input that is not text, such as tokens")
 		}
 	})
 	if err == nil && n == 0 {
@@ -35,7 +35,7 @@ func (a *operationRequest) inputs(to dialect.RequestTarget, f func(jsonedit.Valu
 // input.
 // https://ai.google.dev/api/embeddings#method:-models.batchembedcontents
 func batchRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	a, err := readAsked(body)
+	a, err := readOperation(body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,16 +59,16 @@ func batchRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 	b.Close(']')
 	b.Close('}')
 	a.drop(embeddingParams...)
-	return b.Bytes(), a.fates, nil
+	return b.Bytes(), a.changes, nil
 }
 
-// collected is a model's name with the collection that bodies name it with.
+// collected returns a model's name with the collection, as bodies require it.
 func collected(model string) string { return "models/" + strings.TrimPrefix(model, "models/") }
 
-// inputsApart splits a request to a model that takes one input at a time. All
-// inputs are looked at first, so that none is sent when one of them is wrong.
-func inputsApart(body []byte, to dialect.RequestTarget) ([][]byte, error) {
-	a, err := readAsked(body)
+// splitInputs splits a request to a model that accepts one input at a time. All
+// inputs are checked first, so that none is sent if one of them is invalid.
+func splitInputs(body []byte, to dialect.RequestTarget) ([][]byte, error) {
+	a, err := readOperation(body)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func inputsApart(body []byte, to dialect.RequestTarget) ([][]byte, error) {
 	return dialect.SplitInput(body), nil
 }
 
-// embedding writes what is asked of a vector.
+// embedding writes the settings of a vector.
 func (a *operationRequest) embedding(b *jsonedit.Builder) {
 	a.copy(b, "task_type", "taskType")
 	a.copy(b, "title", "title")
@@ -103,7 +103,8 @@ func appendInput(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.
 	return nil
 }
 
-// appendInputParts writes the media of an input, which make one vector.
+// appendInputParts writes the media of an input, which together make one
+// vector.
 func appendInputParts(b *jsonedit.Builder, v jsonedit.Value, path string, to dialect.RequestTarget) error {
 	n := 0
 	for key, inner := range v.Fields() {
@@ -147,11 +148,11 @@ func appendSourcePart(b *jsonedit.Builder, mime, data, address string) {
 	b.Close('}')
 }
 
-// usualTypes are the MIME types of media that say none.
+// usualTypes are the MIME types of media without one.
 var usualTypes = map[string]string{"image": "image/jpeg", "video": "video/mp4", "audio": "audio/mp3"}
 
-// sourceOf reads {url} or {base64}, either of which may be a data URL, or such a
-// text alone.
+// sourceOf reads {url} or {base64}, either of which may be a data: URL, or such
+// a string by itself.
 func sourceOf(v jsonedit.Value, kind string) (mime, data, address string) {
 	address, _ = v.Text()
 	for key, v := range v.Fields() {
@@ -195,10 +196,10 @@ func promptTokens(v jsonedit.Value) int64 {
 	return max(tokens, 0)
 }
 
-// contentRequest writes a request for :embedContent, which takes one input.
+// contentRequest writes a request for :embedContent, which accepts one input.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/embeddings/get-multimodal-embeddings
 func contentRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	a, err := readAsked(body)
+	a, err := readOperation(body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -221,7 +222,7 @@ func contentRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []diale
 	a.copy(&b, "labels", "labels")
 	b.Close('}')
 	a.drop(append(embeddingParams[:len(embeddingParams):len(embeddingParams)], "auto_truncate", "labels")...)
-	return b.Bytes(), a.fates, nil
+	return b.Bytes(), a.changes, nil
 }
 
 // contentVector reads {embedding:{values}}.
@@ -237,7 +238,7 @@ func contentVector(v jsonedit.Value) ([]vector, int64) {
 // predictRequest writes a request for :predict: one instance for each input.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/text-embeddings-api
 func predictRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	a, err := readAsked(body)
+	a, err := readOperation(body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -266,10 +267,10 @@ func predictRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []diale
 	a.copy(&b, "labels", "labels")
 	b.Close('}')
 	a.drop(append(embeddingParams[:len(embeddingParams):len(embeddingParams)], "parameters", "auto_truncate", "labels")...)
-	return b.Bytes(), a.fates, nil
+	return b.Bytes(), a.changes, nil
 }
 
-// parameters writes what is asked of all vectors.
+// parameters writes the settings of all vectors.
 func (a *operationRequest) parameters(b *jsonedit.Builder, media bool) {
 	b.Name("parameters")
 	b.Open('{')
@@ -326,7 +327,7 @@ func appendInstance(b *jsonedit.Builder, v jsonedit.Value, path string, to diale
 	return nil
 }
 
-// appendSegment writes which piece of a film is meant.
+// appendSegment writes the segment of a video to embed.
 func appendSegment(b *jsonedit.Builder, v jsonedit.Value) {
 	names := [...][2]string{{"startOffset", "startOffsetSec"}, {"endOffset", "endOffsetSec"}, {"interval", "intervalSec"}}
 	opened := false
@@ -348,7 +349,8 @@ func appendSegment(b *jsonedit.Builder, v jsonedit.Value) {
 	}
 }
 
-// predictVectors reads predictions: of text, or of each medium by itself.
+// predictVectors reads predictions: vectors of text, or of each medium
+// separately.
 func predictVectors(v jsonedit.Value) (list []vector, tokens int64) {
 	all, _ := v.Get("predictions")
 	for p := range all.Elements() {

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// prompts returns the texts to paint.
+// prompts returns the prompts of an image request.
 func (a *operationRequest) prompts() ([]string, error) {
 	v, ok := a.get("prompt")
 	if !ok {
@@ -27,16 +27,17 @@ func (a *operationRequest) prompts() ([]string, error) {
 	return list, err
 }
 
-// imageParams are the parameters of images that are carried to every model.
+// imageParams are the parameters of images that are translated for every model.
 var imageParams = []string{"prompt", "n", "size", "aspect_ratio", "aspectRatio", "response_format"}
 
-// imagenParams are those that only imagen models take, in the provider's words.
+// imagenParams are parameters of imagen models only, under the provider's
+// names.
 var imagenParams = []string{"seed", "negativePrompt", "personGeneration", "safetySetting", "addWatermark", "sampleImageSize", "imageSize", "enhancePrompt", "language"}
 
 // imagenRequest writes a request for :predict.
 // https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/imagen-api
 func imagenRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	a, err := readAsked(body)
+	a, err := readOperation(body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,10 +73,10 @@ func imagenRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialec
 	b.Close('}')
 	a.drop(carried...)
 	a.asData()
-	return b.Bytes(), a.fates, nil
+	return b.Bytes(), a.changes, nil
 }
 
-// mostImages is how many images one request may ask for.
+// mostImages is the maximum number of images per request.
 const mostImages = 8
 
 func (a *operationRequest) sampleCount(b *jsonedit.Builder) {
@@ -86,13 +87,12 @@ func (a *operationRequest) sampleCount(b *jsonedit.Builder) {
 	}
 	if bound := max(1, min(n, mostImages)); bound != n {
 		n = bound
-		a.tell("n", dialect.Adapted, strconv.FormatInt(n, 10))
+		a.record("n", dialect.Adapted, strconv.FormatInt(n, 10))
 	}
 	number(b, "sampleCount", n)
 }
 
-// aspect writes the shape of the image, which the provider has instead of a
-// size.
+// aspect writes the aspect ratio, which the provider has instead of a size.
 func (a *operationRequest) aspect(b *jsonedit.Builder) {
 	for key, v := range a.v.Fields() {
 		if camel(key) == "aspectRatio" && v.Kind() == jsonedit.String {
@@ -108,19 +108,19 @@ func (a *operationRequest) aspect(b *jsonedit.Builder) {
 	}
 	if ratio, ok := ratioOf(size); ok {
 		text(b, "aspectRatio", ratio)
-		a.tell("size", dialect.Adapted, "aspectRatio "+ratio)
+		a.record("size", dialect.Adapted, "aspectRatio "+ratio)
 		return
 	}
-	a.tell("size", dialect.Dropped, "")
+	a.record("size", dialect.Dropped, "")
 }
 
-// ratios are the shapes that all models paint, by width over height.
+// ratios are the aspect ratios that all models support.
 var ratios = []struct {
 	name  string
 	value float64
 }{{"9:16", 9. / 16}, {"3:4", 3. / 4}, {"1:1", 1}, {"4:3", 4. / 3}, {"16:9", 16. / 9}}
 
-// ratioOf returns the shape nearest to a size such as 1024x1536.
+// ratioOf returns the ratio nearest to a size such as 1024x1536.
 func ratioOf(size string) (string, bool) {
 	width, height, ok := strings.Cut(size, "x")
 	w, errW := strconv.Atoi(width)
@@ -150,7 +150,7 @@ func (a *operationRequest) output(b *jsonedit.Builder) {
 	case word == "standard" || word == "medium" || word == "low":
 		n, isNumber = 75, true
 	case hasQuality && word != "auto":
-		a.tell("quality", dialect.Dropped, "")
+		a.record("quality", dialect.Dropped, "")
 	}
 	if !isNumber && mime.IsNull() {
 		return
@@ -161,19 +161,19 @@ func (a *operationRequest) output(b *jsonedit.Builder) {
 		b.Name("mimeType")
 		b.Raw(mime.Raw())
 	} else {
-		text(b, "mimeType", "image/jpeg") // compression is for that alone
+		text(b, "mimeType", "image/jpeg") // compression is only for this type
 	}
 	if isNumber {
 		number(b, "compressionQuality", n)
-		a.tell("quality", dialect.Adapted, "compressionQuality "+strconv.FormatInt(n, 10))
+		a.record("quality", dialect.Adapted, "compressionQuality "+strconv.FormatInt(n, 10))
 	}
 	b.Close('}')
 }
 
-// asData tells that images come as data: the provider has no addresses.
+// asData records that images are returned as data: the provider has no URLs.
 func (a *operationRequest) asData() {
 	if v, ok := a.get("response_format"); ok && string(v.Raw()) == `"url"` {
-		a.tell("response_format", dialect.Adapted, "b64_json")
+		a.record("response_format", dialect.Adapted, "b64_json")
 	}
 }
 
@@ -203,8 +203,8 @@ func imagenAnswer(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error)
 	return appendImages(dst, images, "")
 }
 
-// appendImages writes the answer of the chat dialect. When it was made is for
-// the caller to say, who has a clock.
+// appendImages writes the response of the chat dialect. The caller, which has a
+// clock, adds the creation time.
 func appendImages(dst []byte, images []string, usage string) ([]byte, error) {
 	if len(images) == 0 {
 		return nil, errNoImages
@@ -228,10 +228,11 @@ func appendImages(dst []byte, images []string, usage string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// imageRequest writes a request for an image of a model that also speaks.
+// imageRequest writes a request for an image by a model that also generates
+// text.
 // https://ai.google.dev/gemini-api/docs/image-generation
 func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	a, err := readAsked(body)
+	a, err := readOperation(body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -264,12 +265,12 @@ func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 	b.Close('}')
 	a.drop(append(imageParams[:len(imageParams):len(imageParams)], "seed")...)
 	a.asData()
-	return b.Bytes(), a.fates, nil
+	return b.Bytes(), a.changes, nil
 }
 
 func (a *operationRequest) paintConfig(b *jsonedit.Builder) {
 	if v, ok := a.get("n"); ok && string(v.Raw()) != "1" {
-		a.tell("n", dialect.Dropped, "") // one request, one image
+		a.record("n", dialect.Dropped, "") // one image per request
 	}
 	a.copy(b, "seed", "seed")
 	shape := jsonedit.Append(nil)
@@ -282,7 +283,7 @@ func (a *operationRequest) paintConfig(b *jsonedit.Builder) {
 	}
 }
 
-// paintAnswer takes the images out of an answer.
+// paintAnswer reads the images of a response.
 func paintAnswer(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -303,7 +304,8 @@ func paintAnswer(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) 
 	return appendImages(dst, images, imageUsage(v))
 }
 
-// imageUsage is the usage of an answer in the words of the images operation.
+// imageUsage returns the usage of a response in the format of the images
+// operation.
 func imageUsage(v jsonedit.Value) string {
 	var c counts
 	usage, _ := v.Get("usageMetadata")

@@ -5,7 +5,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// counts are the counters of usageMetadata, the largest seen of each.
+// counts holds the counters of usageMetadata, the largest value seen of each.
 // https://ai.google.dev/api/generate-content#UsageMetadata
 type counts struct {
 	prompt, tools, cached, candidates, thoughts int64
@@ -42,7 +42,7 @@ func (c *counts) take(into *int64, v jsonedit.Value) {
 	}
 }
 
-// audio takes the count of one kind out of a list by kinds.
+// audio reads the audio tokens from a list of tokens by modality.
 func (c *counts) audio(into *int64, v jsonedit.Value) {
 	for e := range v.Elements() {
 		if kind, _ := e.Get("modality"); string(kind.Raw()) == `"AUDIO"` {
@@ -52,8 +52,8 @@ func (c *counts) audio(into *int64, v jsonedit.Value) {
 	}
 }
 
-// usage parts the counters so that they don't overlap: cached tokens are within
-// the prompt, tokens that tools brought in and thoughts beside.
+// usage returns the counters without overlaps: cached tokens are part of the
+// prompt; tokens of tool results and thoughts are not part of other counters.
 func (c *counts) usage() llm.Usage {
 	u := llm.Usage{Known: c.known, Reasoning: c.thoughts}
 	prompt, candidates := c.prompt, c.candidates
@@ -65,7 +65,7 @@ func (c *counts) usage() llm.Usage {
 	return u
 }
 
-// part takes up to n out of what is left of a whole.
+// part subtracts up to n from *whole and returns what it subtracted.
 func part(whole *int64, n int64) int64 {
 	n = min(n, *whole)
 	*whole -= n
@@ -90,7 +90,7 @@ func appendUsage(b *jsonedit.Builder, u llm.Usage) {
 	b.Close('}')
 }
 
-// appendKinds writes a list by kinds, where sound is among them.
+// appendKinds writes a list of tokens by modality if there are audio tokens.
 func appendKinds(b *jsonedit.Builder, name string, words, audio int64) {
 	if audio == 0 {
 		return

@@ -10,9 +10,9 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Check validates what the protocol demands of the parameters, and the outline
-// of the messages; blocks are left to [Dialect.DecodeRequest] and to providers of
-// the dialect. Parameters it does not know pass.
+// Check validates the parameters and the outline of the messages. Blocks are
+// checked by [Dialect.DecodeRequest] and by providers of the dialect. Unknown
+// parameters pass.
 func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	switch op {
 	case api.Messages:
@@ -29,8 +29,8 @@ var (
 	invokeBody   = bodyWith("messages", "max_tokens")
 )
 
-// bodyWith returns the rules for a body that must have the required parameters.
-// They are checked in this order.
+// bodyWith returns the rules for a body with the required parameters, checked
+// in this order.
 func bodyWith(required ...string) *grammar.Body {
 	members := []grammar.Member{
 		{Name: "model", Rule: grammar.Func(checkModel), Send: "the name of a model"},
@@ -75,7 +75,7 @@ func checkText(v jsonedit.Value) *grammar.Fault {
 	return nil
 }
 
-// checkMessage looks at the role and the kind of content of a message.
+// checkMessage checks the role and the kind of content of a message.
 func checkMessage(v jsonedit.Value) *grammar.Fault {
 	if v.Kind() != jsonedit.Object {
 		return grammar.WrongType("an object", v.Raw())
@@ -148,5 +148,5 @@ func checkThinking(v jsonedit.Value) *grammar.Fault {
 	return nil
 }
 
-// Defaults are none: a null means what leaving out means.
+// Defaults returns nil: null is the same as absent.
 func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }

@@ -8,11 +8,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Clean returns the edit that takes out of a request what models of
-// other vendors thought: clients send back what they were given, and this
-// vendor refuses thinking that its models did not sign. It is for bodies that
-// are sent as they came. Most hold nothing of the kind and need no edit, which
-// costs a search.
+// Clean returns the edit that removes the thinking of other vendors' models
+// from a request: clients send back what they received, and this vendor rejects
+// thinking that its models did not sign. It is for bodies that are forwarded as
+// received. Most need no edit, which costs one search.
 func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
 	if !maybeForeign(body.Bytes()) {
 		return nil
@@ -56,12 +55,12 @@ func maybeForeign(b []byte) bool {
 }
 
 var (
-	markBegin               = []byte(`"mg1.`) // as dialect.MarkSignature begins
+	markBegin               = []byte(`"mg1.`) // as written by dialect.MarkSignature
 	signatureKey, emptyText = []byte(`"signature"`), []byte(`""`)
 )
 
-// withoutForeign returns a message without thinking of others: unchanged when
-// it holds none, nil when it holds nothing else.
+// withoutForeign returns a message without thinking of other vendors: unchanged
+// if it has none, nil if it has nothing else.
 func withoutForeign(m jsonedit.Value) []byte {
 	content, _ := m.Get("content")
 	var b jsonedit.Builder
@@ -69,7 +68,7 @@ func withoutForeign(m jsonedit.Value) []byte {
 	b.Open('[')
 	for block := range content.Elements() {
 		all++
-		if !foreignThought(block) {
+		if !isForeignThinking(block) {
 			kept++
 			b.Raw(block.Raw())
 		}
@@ -88,9 +87,9 @@ func withoutForeign(m jsonedit.Value) []byte {
 	return d.Apply(nil, jsonedit.Edit{Name: "content", Value: b.Bytes()})
 }
 
-// foreignThought reports whether a block is thinking that no model of this
+// isForeignThinking reports whether a block is thinking that no model of this
 // vendor signed.
-func foreignThought(block jsonedit.Value) bool {
+func isForeignThinking(block jsonedit.Value) bool {
 	kind, _ := inside(block, "type").TextBytes()
 	name := ""
 	switch string(kind) {

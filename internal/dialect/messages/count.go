@@ -9,11 +9,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// DecodeCountRequest reads a client's question for the tokens of a request.
+// DecodeCountRequest reads a token counting request.
 // https://docs.claude.com/en/api/messages-count-tokens
 func (d Dialect) DecodeCountRequest(body []byte) (*llm.Request, error) { return d.DecodeRequest(body) }
 
-// EncodeCountResponse appends the answer to it.
+// EncodeCountResponse appends the response to it.
 func (Dialect) EncodeCountResponse(dst []byte, tokens int64) []byte {
 	b := jsonedit.Append(dst)
 	b.Open('{')
@@ -23,14 +23,15 @@ func (Dialect) EncodeCountResponse(dst []byte, tokens int64) []byte {
 	return b.Bytes()
 }
 
-// counted are the members of a request that a question for its tokens has.
+// counted are the members of a request that are part of a token counting
+// request.
 var counted = []string{
 	"messages", "system", "tools", "tool_choice", "thinking", "output_config", "cache_control", "context_management", "mcp_servers",
 	"anthropic_beta", "anthropic_version",
 }
 
-// EncodeCountRequest appends the body of a question for the tokens of r. Bedrock
-// takes the body that InvokeModel would get, inside another.
+// EncodeCountRequest appends the body of a request to count the tokens of r.
+// Bedrock expects the body of InvokeModel inside another body.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModelTokensRequest.html
 func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	body, fates, err := d.EncodeRequest(nil, r, to)
@@ -61,7 +62,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 
 var errNoCount = errors.New("messages: the answer holds no number of tokens")
 
-// DecodeCountResponse reads the answer to it.
+// DecodeCountResponse reads the response to it.
 func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {

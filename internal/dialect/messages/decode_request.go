@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// DecodeRequest reads a client's request, for an answer or for a count of
-// tokens: max_tokens may be missing.
+// DecodeRequest reads a client's request. max_tokens may be missing, since
+// token counting requests have none.
 func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	var doc jsonedit.Doc
 	if err := doc.Scan(body); err != nil {
@@ -32,10 +32,10 @@ type requestDecoder struct {
 	req *llm.Request
 
 	system, list jsonedit.Value // read last, in this order
-	calls        map[string]int // number of the message of a call, by its id
+	calls        map[string]int // index of the message of each call, by call id
 }
 
-// parameters are those that have a place in the neutral request, by name.
+// parameters are the parameters with a place in the neutral request.
 var parameters = map[string]func(d *requestDecoder, name string, v jsonedit.Value){
 	"model":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Model = d.text(name, v) },
 	"messages":       func(d *requestDecoder, _ string, v jsonedit.Value) { d.list = v },
@@ -51,7 +51,7 @@ var parameters = map[string]func(d *requestDecoder, name string, v jsonedit.Valu
 	"service_tier":   (*requestDecoder).tier,
 	"thinking":       (*requestDecoder).thinking,
 	"output_config":  (*requestDecoder).output,
-	"output_format":  (*requestDecoder).format, // of old clients, now output_config.format
+	"output_format":  (*requestDecoder).format, // from old clients; now output_config.format
 	"tools":          (*requestDecoder).tools,
 	"tool_choice":    (*requestDecoder).choice,
 	"thread":         (*requestDecoder).thread,
@@ -67,9 +67,9 @@ func (d *requestDecoder) parameter(name string, v jsonedit.Value) {
 	}
 }
 
-// thread refuses a conversation that the provider keeps: without it, the turns
-// that are left out would be lost. Official clients know the code, and send
-// whole conversations from then on.
+// thread rejects a conversation stored at the provider: without it, the turns
+// that the client leaves out would be lost. Official clients know the code and
+// then send complete conversations.
 func (d *requestDecoder) thread(name string, _ jsonedit.Value) {
 	d.refuse(name, codeThread, "is kept by the provider that speaks this protocol and can't be translated for another: send the whole conversation")
 }
@@ -89,18 +89,18 @@ func (d *requestDecoder) stops(name string, v jsonedit.Value) {
 	}
 }
 
-// metadata is the id of a user. With anything else in it, it is kept as a whole
-// for its own dialect.
+// metadata reads the user id. Metadata with other members is kept unchanged for
+// targets of this dialect.
 func (d *requestDecoder) metadata(name string, v jsonedit.Value) {
 	f := d.object(name, v)
 	d.req.User = d.text(name+".user_id", f.get("user_id"))
-	if len(f.rest("user_id")) > 0 {
+	if len(f.unknown("user_id")) > 0 {
 		d.extra(name, v)
 	}
 }
 
-// tier reads a service tier into the words of the chat dialect, of which auto
-// is one of this dialect too.
+// tier reads a service tier and converts it to the chat dialect's name. The
+// name auto is the same in both.
 func (d *requestDecoder) tier(name string, v jsonedit.Value) {
 	d.req.ServiceTier = d.text(name, v)
 	if d.req.ServiceTier == "standard_only" {
@@ -121,18 +121,18 @@ func (d *requestDecoder) thinking(name string, v jsonedit.Value) {
 		r.Budget = d.integer(name+".budget_tokens", budget)
 	}
 	r.Summary = d.text(name+".display", f.get("display"))
-	r.Extra = f.rest("type", "budget_tokens", "display")
+	r.Extra = f.unknown("type", "budget_tokens", "display")
 }
 
-// output reads output_config. What has no place in the neutral request goes to
-// Extra by its full name.
+// output reads output_config. Members without a place in the neutral request go
+// to Extra under their full name.
 func (d *requestDecoder) output(name string, v jsonedit.Value) {
 	f := d.object(name, v)
 	d.req.Reasoning.Effort = d.text(name+".effort", f.get("effort"))
 	if format := f.get("format"); !format.IsNull() {
 		d.format(name+".format", format)
 	}
-	for _, m := range f.rest("effort", "format") {
+	for _, m := range f.unknown("effort", "format") {
 		d.req.Extra = append(d.req.Extra, llm.Member{Name: outputPrefix + m.Name, Value: m.Value})
 	}
 }
@@ -152,7 +152,7 @@ func (d *requestDecoder) format(path string, v jsonedit.Value) {
 	}
 }
 
-// cacheOf reads the mark for caching of a block or a tool.
+// cacheOf reads the cache mark of a block or a tool.
 func (d *requestDecoder) cacheOf(path string, f fields) *llm.Cache {
 	v := f.get("cache_control")
 	if v.IsNull() {
@@ -161,7 +161,7 @@ func (d *requestDecoder) cacheOf(path string, f fields) *llm.Cache {
 	return d.cache(path+".cache_control", v)
 }
 
-// cache reads a mark for caching; null is none.
+// cache reads a cache mark; null means none.
 func (d *requestDecoder) cache(path string, v jsonedit.Value) *llm.Cache {
 	if v.IsNull() {
 		return nil

@@ -28,7 +28,8 @@ func (d *requestDecoder) messages() {
 	}
 }
 
-// place is where a block stands: it decides which are allowed.
+// place is the place of a block in a request. It decides which blocks are
+// allowed.
 type place uint8
 
 const (
@@ -60,11 +61,11 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) {
 	content := f.get("content")
 	d.req.Messages = append(d.req.Messages, llm.Message{
 		Role: role.role, Parts: d.content(path+".content", content, role.place),
-		Extra: f.rest("role", "content"), At: path,
+		Extra: f.unknown("role", "content"), At: path,
 	})
 }
 
-// content reads text or an array of blocks.
+// content reads a string or an array of blocks.
 func (d *requestDecoder) content(path string, v jsonedit.Value, in place) []llm.Part {
 	switch v.Kind() {
 	case jsonedit.String:
@@ -94,7 +95,8 @@ func (d *requestDecoder) blocks(path string, v jsonedit.Value, in place) []llm.P
 	return held.flush(parts)
 }
 
-// block is how a type of block is read, and where it may stand.
+// block holds the function that reads a type of block, and the places where it
+// is allowed.
 type block struct {
 	read func(d *requestDecoder, path string, f fields) llm.Part
 	in   place
@@ -114,8 +116,8 @@ func (d *requestDecoder) block(path string, v jsonedit.Value, in place) llm.Part
 	return b.read(d, path, f)
 }
 
-// blockOf returns how blocks of a type are read, false for those that only this
-// dialect knows.
+// blockOf returns the block for a type, and false for types that only this
+// dialect has.
 func blockOf(kind string) (b block, ok bool) {
 	switch kind {
 	case "text":
@@ -175,7 +177,7 @@ func (d *requestDecoder) redacted(path string, f fields) llm.Part {
 
 func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
 	id := d.needed(path, "id", f)
-	// Later turns may use an id again, and some clients do.
+	// An id may be reused in later turns, and some clients do so.
 	turn := len(d.req.Messages)
 	if last, known := d.calls[id]; known && last == turn {
 		d.refuse(path+".id", dialect.CodeValue, "another tool_use of the message has this id")
@@ -188,7 +190,7 @@ func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
 	return llm.ToolCall{
 		ID: id, Name: d.toolName(path+".name", f.get("name")), Arguments: string(input.Raw()),
 		Cache: d.cacheOf(path, f),
-		Extra: f.rest("type", "id", "name", "input", "cache_control"), At: path,
+		Extra: f.unknown("type", "id", "name", "input", "cache_control"), At: path,
 	}
 }
 
@@ -200,7 +202,7 @@ func (d *requestDecoder) toolResult(path string, f fields) llm.Part {
 	r := llm.ToolResult{
 		ID: id, Failed: d.boolean(path+".is_error", f.get("is_error")),
 		Cache: d.cacheOf(path, f),
-		Extra: f.rest("type", "tool_use_id", "content", "is_error", "cache_control"), At: path,
+		Extra: f.unknown("type", "tool_use_id", "content", "is_error", "cache_control"), At: path,
 	}
 	if content := f.get("content"); !content.IsNull() {
 		r.Parts = d.content(path+".content", content, inResult)
@@ -208,15 +210,15 @@ func (d *requestDecoder) toolResult(path string, f fields) llm.Part {
 	return r
 }
 
-// heldSignatures holds back signatures that are in blocks of thinking of their own,
+// heldSignatures collects signatures that are in thinking blocks of their own,
 // because the protocol has no other place for them.
 type heldSignatures struct {
 	part  *llm.Thinking
-	texts bool // signatures of texts too
+	texts bool // including signatures of text
 }
 
-// join appends p. A signature of a tool call is in thinking without text
-// before it, and one of text in redacted thinking after it.
+// join appends p. The signature of a tool call precedes it in thinking without
+// text; the signature of text follows it in redacted thinking.
 func (h *heldSignatures) join(parts []llm.Part, p llm.Part) []llm.Part {
 	if call, ok := p.(llm.ToolCall); ok && h.part != nil {
 		call.Signature, h.part = h.part.Signature, nil
@@ -240,12 +242,12 @@ func (h *heldSignatures) join(parts []llm.Part, p llm.Part) []llm.Part {
 	if t.Redacted {
 		return append(parts, p)
 	}
-	kept := t // so that only what is held back goes to the heap
+	kept := t // copied so that only a held-back part is allocated on the heap
 	h.part = &kept
 	return parts
 }
 
-// flush appends a signature that no tool call followed.
+// flush appends a held-back signature that no tool call followed.
 func (h *heldSignatures) flush(parts []llm.Part) []llm.Part {
 	if h.part != nil {
 		parts = append(parts, *h.part)

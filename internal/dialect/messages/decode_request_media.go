@@ -9,7 +9,7 @@ import (
 func (d *requestDecoder) image(path string, f fields) llm.Part {
 	m := llm.Media{
 		Kind: llm.Image, At: path, Cache: d.cacheOf(path, f),
-		Extra: f.rest("type", "source", "cache_control"),
+		Extra: f.unknown("type", "source", "cache_control"),
 	}
 	d.source(path+".source", f.get("source"), &m)
 	return m
@@ -20,21 +20,21 @@ func (d *requestDecoder) document(path string, f fields) llm.Part {
 		Kind: llm.Document, At: path, Cache: d.cacheOf(path, f),
 		Name: d.textOf(path, "title", f), Context: d.textOf(path, "context", f),
 		Cite:  d.cites(path+".citations", f.get("citations")),
-		Extra: f.rest("type", "source", "cache_control", "title", "context", "citations"),
+		Extra: f.unknown("type", "source", "cache_control", "title", "context", "citations"),
 	}
 	d.source(path+".source", f.get("source"), &m)
 	return m
 }
 
-// searchResult reads a source that the client found itself, as a document of
-// texts: what it is called, and where it is from.
+// searchResult reads a search result of the client as a document with its title
+// and source.
 func (d *requestDecoder) searchResult(path string, f fields) llm.Part {
 	return llm.Media{
 		Kind: llm.Document, At: path, Cache: d.cacheOf(path, f),
 		Name: d.needed(path, "title", f), Context: d.needed(path, "source", f),
 		Cite:  d.cites(path+".citations", f.get("citations")),
 		Parts: d.content(path+".content", f.get("content"), inDocument),
-		Extra: append(f.rest("type", "source", "cache_control", "title", "content", "citations"), searchResult),
+		Extra: append(f.unknown("type", "source", "cache_control", "title", "content", "citations"), searchResult),
 	}
 }
 
@@ -48,7 +48,7 @@ func (d *requestDecoder) cites(path string, v jsonedit.Value) bool {
 	return d.boolean(path+".enabled", d.object(path, v).get("enabled"))
 }
 
-// source reads where a medium comes from.
+// source reads the location of media.
 func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 	if v.IsNull() {
 		d.missing(path, "an object")

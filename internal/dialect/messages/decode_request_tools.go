@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// maxName is how long a tool's name may be.
+// maxName is the maximum length of a tool's name.
 // https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
 const maxName = 128
 
@@ -35,7 +35,7 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
 	t := llm.Tool{
 		Name: d.toolName(path+".name", f.get("name")), Description: d.textOf(path, "description", f),
 		Schema: d.schema(path+".input_schema", f.get("input_schema")), Cache: d.cacheOf(path, f),
-		Extra: f.rest("type", "name", "description", "input_schema", "cache_control", "strict"), At: path,
+		Extra: f.unknown("type", "name", "description", "input_schema", "cache_control", "strict"), At: path,
 	}
 	if strict := f.get("strict"); !strict.IsNull() {
 		is := d.boolean(path+".strict", strict)
@@ -52,8 +52,8 @@ func (d *requestDecoder) toolName(path string, v jsonedit.Value) string {
 	return name
 }
 
-// schema checks the schema of a tool's arguments as far as every reader of
-// schemas would.
+// schema checks the schema of a tool's arguments, limited to rules on which all
+// readers of schemas agree.
 func (d *requestDecoder) schema(path string, v jsonedit.Value) json.RawMessage {
 	if v.IsNull() {
 		d.missing(path, "a JSON schema of an object")
@@ -77,7 +77,7 @@ func (d *requestDecoder) schema(path string, v jsonedit.Value) json.RawMessage {
 	return v.Raw()
 }
 
-// serverTool is the neutral word for a tool of a versioned type that other
+// serverTool returns the neutral name of a versioned tool type that other
 // vendors have too.
 func serverTool(kind string) llm.ServerTool {
 	for _, tool := range [...]llm.ServerTool{llm.WebSearch, llm.WebFetch, llm.CodeExecution} {

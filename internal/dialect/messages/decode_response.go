@@ -30,7 +30,7 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	}
 	choice.Parts = held.flush(choice.Parts)
 	choice.Stop = reply.stop(stopOf(choice.NativeFinishReason))
-	choice.Extra = usageExtra(f.rest(messageNames...), f.get("usage"))
+	choice.Extra = usageExtra(f.unknown(messageNames...), f.get("usage"))
 	var c counts
 	c.read(f.get("usage"))
 	return &llm.Response{
@@ -40,19 +40,19 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 }
 
 // messageNames are the members of a message that have a place in the neutral
-// answer. The others belong to its one choice.
+// response. The others belong to its only choice.
 var messageNames = []string{"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
 
-// reply is how answers to one request are read.
-type reply struct {
-	emulated bool     // the answer is what a forced tool is called with
-	custom   []string // functions that stand for tools of free text
-	called   bool     // a tool was called that is one
-	answered bool     // the forced tool was called
+// replyReader reads the response to one request.
+type replyReader struct {
+	emulated bool     // the content is the arguments of a forced tool
+	custom   []string // functions that replace tools with text input
+	called   bool     // has a tool call other than the forced tool's
+	answered bool     // has a call of the forced tool
 }
 
-func replyTo(r *llm.Request, to dialect.RequestTarget) reply {
-	p := reply{emulated: emulates(r, to)}
+func replyTo(r *llm.Request, to dialect.RequestTarget) replyReader {
+	p := replyReader{emulated: emulates(r, to)}
 	if r == nil {
 		return p
 	}
@@ -64,17 +64,16 @@ func replyTo(r *llm.Request, to dialect.RequestTarget) reply {
 	return p
 }
 
-// stop returns why the model stopped: the call of the forced tool was all it had
-// to say.
-func (p *reply) stop(stop llm.StopReason) llm.StopReason {
+// stop returns the stop reason. A call of the forced tool is a normal end.
+func (p *replyReader) stop(stop llm.StopReason) llm.StopReason {
 	if stop == llm.StopTool && p.answered && !p.called {
 		return llm.StopEnd
 	}
 	return stop
 }
 
-// block reads a whole block. What can't be read is kept unchanged.
-func (p *reply) block(v jsonedit.Value) llm.Part {
+// block reads a complete block. A block that cannot be read is kept unchanged.
+func (p *replyReader) block(v jsonedit.Value) llm.Part {
 	f := fieldsOf(v)
 	switch kind := f.word("type"); kind {
 	case "text":
@@ -92,22 +91,22 @@ func (p *reply) block(v jsonedit.Value) llm.Part {
 	}
 }
 
-// call is the part that a tool_use stands for, whole.
-func (p *reply) call(f fields, arguments string) llm.Part {
+// call returns the part for a complete tool_use.
+func (p *replyReader) call(f fields, arguments string) llm.Part {
 	name := f.word("name")
 	if p.emulated && name == answerTool {
 		p.answered = true
 		return llm.Text{Text: arguments}
 	}
 	p.called = true
-	call := llm.ToolCall{ID: f.word("id"), Name: name, Arguments: arguments, Extra: cloned(f.rest("type", "id", "name", "input"))}
+	call := llm.ToolCall{ID: f.word("id"), Name: name, Arguments: arguments, Extra: cloned(f.unknown("type", "id", "name", "input"))}
 	if slices.Contains(p.custom, name) {
 		call.Custom, call.Arguments = true, dialect.UnwrapText(arguments)
 	}
 	return call
 }
 
-// cloned returns members that hold no views.
+// cloned returns copies of members, without views.
 func cloned(list []llm.Member) []llm.Member {
 	for i := range list {
 		list[i].Value = slices.Clone(list[i].Value)

@@ -9,25 +9,25 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewDecoder returns a decoder for one streamed answer to r.
+// NewDecoder returns a decoder for one streamed response to r.
 func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
-	return &streamDecoder{reply: replyTo(r, to)}
+	return &streamDecoder{replyReader: replyTo(r, to)}
 }
 
-// streamDecoder reads one stream. Blocks come one after the other in this protocol,
-// but nothing here depends on it.
+// streamDecoder reads one stream. The protocol sends one block after another,
+// but the decoder does not depend on it.
 type streamDecoder struct {
-	reply
+	replyReader
 	counts counts
 	extra  []llm.Member
-	open   []*streamed
+	open   []*openBlock
 	next   int           // number of the next part
-	held   *llm.Thinking // it may be the signature of a call that follows
+	held   *llm.Thinking // may be the signature of the next call
 
 	started, finished, ended bool
 }
 
-// Decode appends the events that a frame holds.
+// Decode appends the events of a frame.
 func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if d.ended || len(frame.Data) == 0 {
 		return dst
@@ -57,7 +57,8 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	return dst
 }
 
-// End closes what is open: the protocol says itself when an answer is whole.
+// End ends the open parts. The response is complete only if the protocol's own
+// end has been read.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.ended || !d.started {
 		return dst
@@ -65,7 +66,7 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	return d.closeAll(dst)
 }
 
-// event is an event of a stream, undecoded.
+// event holds the undecoded members of a stream event.
 type event struct {
 	kind                              []byte
 	index                             int64
@@ -93,7 +94,7 @@ func (e *event) read(v jsonedit.Value) {
 	}
 }
 
-// begin makes sure that the stream has a start.
+// begin appends the start event unless it has been sent.
 func (d *streamDecoder) begin(dst []llm.Event) []llm.Event {
 	if d.started {
 		return dst
@@ -102,13 +103,13 @@ func (d *streamDecoder) begin(dst []llm.Event) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventStart})
 }
 
-// start reads message_start. One that is sent twice counts once.
+// start reads message_start. A second one is ignored.
 func (d *streamDecoder) start(dst []llm.Event, message jsonedit.Value) []llm.Event {
 	f := fieldsOf(message)
 	usage := f.get("usage")
 	d.counts.read(usage)
 	d.extra = usageExtra(d.extra, usage)
-	for _, m := range f.rest(messageNames...) {
+	for _, m := range f.unknown(messageNames...) {
 		d.extra = setMember(d.extra, m.Name, slices.Clone(m.Value))
 	}
 	if d.started {
@@ -128,12 +129,12 @@ func (d *streamDecoder) usage(dst []llm.Event) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventUsage, Usage: d.counts.usage()})
 }
 
-// messageDelta reads why the model stopped, and the usage.
+// messageDelta reads the stop reason and the usage.
 func (d *streamDecoder) messageDelta(dst []llm.Event, e *event, v jsonedit.Value) []llm.Event {
 	d.counts.read(e.usage)
 	d.extra = usageExtra(d.extra, e.usage)
 	f := fieldsOf(e.delta)
-	for _, m := range append(f.rest("stop_reason", "stop_sequence"), fieldsOf(v).rest("type", "delta", "usage")...) {
+	for _, m := range append(f.unknown("stop_reason", "stop_sequence"), fieldsOf(v).unknown("type", "delta", "usage")...) {
 		d.extra = setMember(d.extra, m.Name, slices.Clone(m.Value))
 	}
 	dst = d.usage(dst)
@@ -150,7 +151,7 @@ func (d *streamDecoder) finish(dst []llm.Event, said, text string) []llm.Event {
 	dst = d.closeAll(dst)
 	d.finished = true
 	return append(dst, llm.Event{
-		Kind: llm.EventFinish, Stop: d.reply.stop(stopOf(said)), NativeFinishReason: said, StopText: text, Extra: d.extra,
+		Kind: llm.EventFinish, Stop: d.replyReader.stop(stopOf(said)), NativeFinishReason: said, StopText: text, Extra: d.extra,
 	})
 }
 
@@ -177,19 +178,18 @@ func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
 	return d.flush(dst)
 }
 
-// flush gives out what was held back as the signature of a call that did not
-// come.
+// flush emits a held-back signature that no call followed.
 func (d *streamDecoder) flush(dst []llm.Event) []llm.Event {
 	if d.held == nil {
 		return dst
 	}
 	part := *d.held
 	d.held = nil
-	return d.whole(dst, part)
+	return d.emitPart(dst, part)
 }
 
-// whole gives out a part in one piece.
-func (d *streamDecoder) whole(dst []llm.Event, p llm.Part) []llm.Event {
+// emitPart emits a complete part.
+func (d *streamDecoder) emitPart(dst []llm.Event, p llm.Part) []llm.Event {
 	n := d.next
 	d.next++
 	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: n, Opened: p}, llm.Event{Kind: llm.EventPartEnd, Part: n})

@@ -9,32 +9,32 @@ import (
 	"modelgate/internal/llm"
 )
 
-// streamed is a block that is open.
-type streamed struct {
+// openBlock is the state of an open block.
+type openBlock struct {
 	index int64
 	kind  streamKind
-	part  int // its number, once it has begun
+	part  int // number of its part, once it has begun
 	begun bool
 
-	sign  string         // of thinking, as far as it has come
-	start jsonedit.Value // the block as it began
-	text  []byte         // arguments or input that are not given out piece by piece
-	fed   bool           // a piece of arguments has come
-	more  []grown        // of a block that only this dialect knows
+	sign  string            // signature of thinking so far
+	start jsonedit.Value    // the block as in its start event
+	text  []byte            // arguments or input that are not emitted in pieces
+	fed   bool              // has received a piece of arguments
+	more  []collectedMember // of a block that only this dialect has
 }
 
 type streamKind uint8
 
 const (
 	streamText     streamKind = iota
-	streamThinking            // begins with its first word
+	streamThinking            // begins with the first text
 	streamCall                // the arguments of a tool call
-	streamAnswer              // the same of the forced tool: they are text
-	streamFree                // the same of a tool of free text: kept until whole
-	streamNative              // kept until whole
+	streamAnswer              // arguments of the forced tool, which are text
+	streamFree                // arguments of a function that replaces a tool with text input: collected
+	streamNative              // collected
 )
 
-// maxOpen is how many blocks may be open: real streams have one.
+// maxOpen is the limit of open blocks: real streams have one.
 const maxOpen = 64
 
 func (d *streamDecoder) blockStart(dst []llm.Event, e *event) []llm.Event {
@@ -47,7 +47,7 @@ func (d *streamDecoder) blockStart(dst []llm.Event, e *event) []llm.Event {
 		dst = d.close(dst, 0)
 	}
 	f := fieldsOf(e.block)
-	s := &streamed{index: e.index}
+	s := &openBlock{index: e.index}
 	switch kind := f.word("type"); kind {
 	case "text":
 		dst = d.startPart(d.flush(dst), s, llm.Text{Text: f.word("text"), Citations: citationsOf(f.get("citations"))})
@@ -60,7 +60,7 @@ func (d *streamDecoder) blockStart(dst []llm.Event, e *event) []llm.Event {
 	case "tool_use":
 		dst = d.startCall(dst, s, f)
 	case "redacted_thinking":
-		return d.whole(d.flush(dst), d.reply.block(e.block))
+		return d.emitPart(d.flush(dst), d.replyReader.block(e.block))
 	case "":
 		return dst
 	default:
@@ -72,10 +72,10 @@ func (d *streamDecoder) blockStart(dst []llm.Event, e *event) []llm.Event {
 	return dst
 }
 
-// startCall begins a call of a tool, or the text that it stands for.
-func (d *streamDecoder) startCall(dst []llm.Event, s *streamed, f fields) []llm.Event {
+// startCall begins a tool call, or the text that it stands for.
+func (d *streamDecoder) startCall(dst []llm.Event, s *openBlock, f fields) []llm.Event {
 	s.kind = streamCall
-	switch part := d.reply.call(f, "").(type) {
+	switch part := d.replyReader.call(f, "").(type) {
 	case llm.Text:
 		s.kind = streamAnswer
 		return d.startPart(d.flush(dst), s, part)
@@ -91,13 +91,13 @@ func (d *streamDecoder) startCall(dst []llm.Event, s *streamed, f fields) []llm.
 	return dst
 }
 
-func (d *streamDecoder) startPart(dst []llm.Event, s *streamed, p llm.Part) []llm.Event {
+func (d *streamDecoder) startPart(dst []llm.Event, s *openBlock, p llm.Part) []llm.Event {
 	s.begun, s.part = true, d.next
 	d.next++
 	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: s.part, Opened: p})
 }
 
-// find returns where the open block of an index stands, or -1.
+// find returns the position of the open block with an index, or -1.
 func (d *streamDecoder) find(index int64) int {
 	for i := len(d.open) - 1; i >= 0; i-- {
 		if d.open[i].index == index {
@@ -107,7 +107,7 @@ func (d *streamDecoder) find(index int64) int {
 	return -1
 }
 
-// delta reads what is added to a block.
+// delta decodes a delta to a block.
 func (d *streamDecoder) delta(dst []llm.Event, e *event) []llm.Event {
 	i := d.find(e.index)
 	if i < 0 {
@@ -138,7 +138,7 @@ func (d *streamDecoder) delta(dst []llm.Event, e *event) []llm.Event {
 }
 
 // add appends a piece of text.
-func (s *streamed) add(dst []llm.Event, v jsonedit.Value) []llm.Event {
+func (s *openBlock) add(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	text, _ := v.Text()
 	if text == "" {
 		return dst
@@ -146,7 +146,7 @@ func (s *streamed) add(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: text})
 }
 
-func (d *streamDecoder) think(dst []llm.Event, s *streamed, v jsonedit.Value) []llm.Event {
+func (d *streamDecoder) think(dst []llm.Event, s *openBlock, v jsonedit.Value) []llm.Event {
 	if text, _ := v.TextBytes(); len(text) == 0 {
 		return dst
 	}
@@ -157,7 +157,7 @@ func (d *streamDecoder) think(dst []llm.Event, s *streamed, v jsonedit.Value) []
 }
 
 // argue appends a piece of arguments.
-func (s *streamed) argue(dst []llm.Event, v jsonedit.Value) []llm.Event {
+func (s *openBlock) argue(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	switch s.kind {
 	case streamCall, streamAnswer:
 		n := len(dst)
@@ -170,17 +170,17 @@ func (s *streamed) argue(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	return dst
 }
 
-// grow adds to a block that only this dialect knows: pieces of its input are
+// grow adds a delta to a block that only this dialect has: pieces of input are
 // joined, and so are pieces of text.
-func (s *streamed) grow(delta jsonedit.Value) {
-	for _, m := range fieldsOf(delta).rest("type") {
+func (s *openBlock) grow(delta jsonedit.Value) {
+	for _, m := range fieldsOf(delta).unknown("type") {
 		v := valueOf(m.Value)
 		piece, isText := v.TextBytes()
 		if isText && m.Name == "partial_json" {
 			s.text = append(s.text, piece...)
 			continue
 		}
-		if g := s.grown(m.Name); isText && g != nil {
+		if g := s.member(m.Name); isText && g != nil {
 			g.text = append(g.text, piece...)
 		} else if g != nil {
 			g.raw = slices.Clone(m.Value)
@@ -188,15 +188,16 @@ func (s *streamed) grow(delta jsonedit.Value) {
 	}
 }
 
-// grown is a member of a block that came in pieces of text, or whole.
-type grown struct {
+// collectedMember is a member of a block that arrived in pieces of text or
+// complete.
+type collectedMember struct {
 	name      string
 	text, raw []byte
 }
 
-// grown returns what is added to a member, which begins with what the block had
-// of it; nil when there are too many.
-func (s *streamed) grown(name string) *grown {
+// member returns the collected member of that name, which starts with its value
+// in the start event; nil if there are too many.
+func (s *openBlock) member(name string) *collectedMember {
 	for i := range s.more {
 		if s.more[i].name == name {
 			return &s.more[i]
@@ -206,13 +207,13 @@ func (s *streamed) grown(name string) *grown {
 		return nil
 	}
 	text, _ := inside(s.start, name).TextBytes()
-	s.more = append(s.more, grown{name: name, text: slices.Clone(text)})
+	s.more = append(s.more, collectedMember{name: name, text: slices.Clone(text)})
 	return &s.more[len(s.more)-1]
 }
 
-// native returns the whole block as it would have been in an answer that is not
-// streamed.
-func (s *streamed) native() llm.Native {
+// native returns the complete block in the form that it has in a complete
+// response.
+func (s *openBlock) native() llm.Native {
 	kind, _ := inside(s.start, "type").Text()
 	n := llm.Native{Dialect: own, Type: kind, Raw: s.start.Raw()}
 	var edits []jsonedit.Edit
@@ -240,7 +241,7 @@ func (d *streamDecoder) blockStop(dst []llm.Event, index int64) []llm.Event {
 	return dst
 }
 
-// close gives out what is missing of the open block at i, and its end.
+// close emits the rest of the open block at i, and its end.
 func (d *streamDecoder) close(dst []llm.Event, i int) []llm.Event {
 	s := d.open[i]
 	d.open = slices.Delete(d.open, i, i+1)
@@ -265,17 +266,17 @@ func (d *streamDecoder) close(dst []llm.Event, i int) []llm.Event {
 			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: text})
 		}
 	case streamNative:
-		return d.whole(dst, s.native())
+		return d.emitPart(dst, s.native())
 	}
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Part: s.part})
 }
 
-// closeSilent ends thinking of which no word was told.
-func (d *streamDecoder) closeSilent(dst []llm.Event, s *streamed) []llm.Event {
+// closeSilent ends thinking for which no text has been emitted.
+func (d *streamDecoder) closeSilent(dst []llm.Event, s *openBlock) []llm.Event {
 	part := llm.Thinking{Signature: dialect.ReadSignature(vendor, s.sign)}
 	if part.Signature.Vendor == llm.Google && !d.finished {
 		d.held = &part
 		return dst
 	}
-	return d.whole(dst, part)
+	return d.emitPart(dst, part)
 }

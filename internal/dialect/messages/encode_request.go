@@ -9,15 +9,15 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeRequest appends the body of a request, in the envelope of the target's
-// host. Beta features that parts of the request need, or that the client named,
-// are in the member anthropic_beta as an array; the caller moves them to where
-// the host reads them, which for most is the header Anthropic-Beta. The protocol demands max_tokens: a request
-// without gets the longest answer that the model can give.
+// EncodeRequest appends the body of a request in the format of the target's
+// host. Beta features that the request needs or the client named are in the
+// array member anthropic_beta; the caller moves them to where the host expects
+// them, usually the header Anthropic-Beta. The protocol requires max_tokens: a
+// request without it gets the model's maximum.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	e := requestEncoder{
 		Builder: jsonedit.Append(dst), r: r, to: to, own: r.Dialect == own,
-		model: modelOf(to.Model), profile: profileOf(to), fates: dialect.NewParamChanges(r),
+		model: modelOf(to.Model), profile: profileOf(to), changes: dialect.NewParamChanges(r),
 	}
 	e.formats = e.model.formats && !e.profile.NoFormats && (!e.profile.NoNewFormats || !e.model.fixed)
 	e.plan()
@@ -34,28 +34,28 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	if e.err != nil {
 		return dst, nil, e.err
 	}
-	return e.Bytes(), e.fates.List(), nil
+	return e.Bytes(), e.changes.List(), nil
 }
 
-// requestEncoder writes one request. What the parameters do to each other is
-// decided before the first byte.
+// requestEncoder writes one request. Interactions between parameters are
+// resolved before the first byte.
 type requestEncoder struct {
 	jsonedit.Builder
 	r       *llm.Request
 	to      dialect.RequestTarget
-	own     bool // the client speaks this dialect
+	own     bool // the client uses this dialect
 	model   model
 	profile *dialect.MessagesProfile
-	fates   *dialect.ParamChanges
+	changes *dialect.ParamChanges
 	err     error
 
-	formats   bool // model and host give answers in the form of a schema
+	formats   bool // model and host support structured output
 	maxTokens int64
 	thinking  thinking
 	effort    string
-	notes     []func() // fates of the two
+	notes     []func() // changes to thinking and effort
 	betas     []string
-	called    map[string]string // ids of calls as they are sent, by those of the client
+	called    map[string]string // call ids as sent, by the client's ids
 	taken     map[string]bool
 }
 
@@ -79,7 +79,7 @@ func (e *requestEncoder) head() {
 	}
 }
 
-// text writes a member of text, none when it is empty.
+// text writes a string member unless it is empty.
 func (e *requestEncoder) text(name, value string) {
 	if value != "" {
 		e.Name(name)
@@ -87,22 +87,22 @@ func (e *requestEncoder) text(name, value string) {
 	}
 }
 
-// sampling writes how the next token is chosen. A model that thinks, and newer
-// models at all times, refuse to be told.
+// sampling writes sampling parameters. A thinking model rejects them, and newer
+// models always do.
 // https://docs.claude.com/en/docs/build-with-claude/extended-thinking#feature-compatibility
 func (e *requestEncoder) sampling() {
 	r, most := *e.r, 1.0
 	switch {
 	case !e.own && (e.model.fixed || e.thinking.active()):
-		e.fates.DropAsked(llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK)
+		e.changes.DropIfSet(llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK)
 		r.Temperature, r.TopP, r.TopK = nil, nil, nil
 	case r.Temperature != nil:
 		if *r.Temperature > most {
-			e.fates.Adapt(llm.FieldTemperature, "1, the most there is")
+			e.changes.Adapt(llm.FieldTemperature, "1, the most there is")
 			r.Temperature = &most
 		}
-		if !e.own { // newer models refuse both together
-			e.fates.DropAsked(llm.FieldTopP)
+		if !e.own { // newer models reject both together
+			e.changes.DropIfSet(llm.FieldTopP)
 			r.TopP = nil
 		}
 	}
@@ -117,12 +117,12 @@ var scalars = dialect.Scalars{
 	{Name: "top_k", Field: llm.FieldTopK},
 }
 
-// stops writes the stop sequences. Ones of white space alone are refused.
+// stops writes the stop sequences. Those of white space only are rejected.
 func (e *requestEncoder) stops() {
 	var list []string
 	for _, s := range e.r.Stop {
 		if !e.own && strings.TrimSpace(s) == "" {
-			e.fates.Adapt(llm.FieldStop, "without sequences of white space alone")
+			e.changes.Adapt(llm.FieldStop, "without sequences of white space alone")
 			continue
 		}
 		list = append(list, s)
@@ -133,15 +133,15 @@ func (e *requestEncoder) stops() {
 	}
 }
 
-// reportDropped tells of the parameters that the protocol lacks. Values that ask for
-// nothing are no loss.
+// reportDropped records the parameters that the protocol lacks. Values without
+// effect are not recorded.
 func (e *requestEncoder) reportDropped() {
 	r := e.r
-	e.fates.DropAsked(llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldVerbosity)
+	e.changes.DropIfSet(llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldVerbosity)
 	if len(r.Modalities) > 1 {
-		e.fates.Drop(llm.FieldModalities)
+		e.changes.Drop(llm.FieldModalities)
 	}
-	e.fates.DropAsked(llm.FieldSpeech, llm.FieldMetadata)
+	e.changes.DropIfSet(llm.FieldSpeech, llm.FieldMetadata)
 	if r.N != nil && *r.N > 1 {
 		e.fail(dialect.Unsupported(r.NameOf(llm.FieldN), e.to, "it gives one answer to a request"))
 	}
@@ -150,12 +150,12 @@ func (e *requestEncoder) reportDropped() {
 	}
 }
 
-// account writes who asks, and in which tier.
+// account writes the user and the service tier.
 func (e *requestEncoder) account() {
 	user := e.r.User
 	if id := e.r.Parameter("safety_identifier"); user == "" && !e.own && id != nil {
 		if user, _ = valueOf(id).Text(); user != "" {
-			e.fates.AdaptNamed("safety_identifier", "metadata.user_id")
+			e.changes.AdaptNamed("safety_identifier", "metadata.user_id")
 		}
 	}
 	if raw := e.r.Parameter("metadata"); e.own && raw != nil {
@@ -170,19 +170,19 @@ func (e *requestEncoder) account() {
 	if tier, ok := tiers[e.r.ServiceTier]; ok {
 		e.text("service_tier", tier.word)
 		if tier.note != "" {
-			e.fates.Adapt(llm.FieldServiceTier, tier.note)
+			e.changes.Adapt(llm.FieldServiceTier, tier.note)
 		}
 	} else if e.own {
 		e.text("service_tier", e.r.ServiceTier)
 	} else if e.r.ServiceTier != "" {
-		e.fates.Drop(llm.FieldServiceTier)
+		e.changes.Drop(llm.FieldServiceTier)
 	}
 	if c := e.r.Cache; c != nil {
 		e.cache(c)
 	}
 }
 
-// tiers are the service tiers by those of the chat dialect.
+// tiers maps the chat dialect's service tiers.
 // https://docs.claude.com/en/api/service-tiers
 var tiers = map[string]struct{ word, note string }{
 	"auto":          {"auto", ""},
@@ -203,22 +203,24 @@ func (e *requestEncoder) cache(c *llm.Cache) {
 	e.Close('}')
 }
 
-// carried are the parameters of other dialects' clients that are this dialect's.
+// carried are the parameters of this dialect that clients of other dialects may
+// send.
 var carried = []string{
 	"anthropic_beta", "anthropic_version", "cache_control", "container", "context_management", "diagnostics", "fallback_credit_token",
 	"fallbacks", "inference_geo", "mcp_servers", "output_config", "safety_identifier", "speed", "user_profile_id", "web_search_options",
 }
 
-// elsewhere are the extras that are not written as they are.
-var elsewhere = map[string]bool{
+// handledExtras are the additional parameters that are not written unchanged.
+var handledExtras = map[string]bool{
 	"anthropic_beta": true, "anthropic_version": true, "output_config": true, "safety_identifier": true, "web_search_options": true, "metadata": true,
 }
 
-// extras writes what only this dialect knows, and the features that it needs.
+// extras writes the parameters that only this dialect has, and the beta
+// features that they need.
 func (e *requestEncoder) extras() {
 	for _, m := range e.r.Extra {
 		known := contains(carried, m.Name)
-		if !e.own && !known || elsewhere[m.Name] || strings.HasPrefix(m.Name, outputPrefix) {
+		if !e.own && !known || handledExtras[m.Name] || strings.HasPrefix(m.Name, outputPrefix) {
 			continue
 		}
 		e.Key(m.Name)
@@ -226,8 +228,8 @@ func (e *requestEncoder) extras() {
 		e.extraBeta(m)
 	}
 	if !e.own {
-		e.fates.DropExtra(carried...)
-		e.fates.DropContent(own, dialect.UnsupportedContent{Names: true, Details: true})
+		e.changes.DropExtra(carried...)
+		e.changes.DropContent(own, dialect.UnsupportedContent{Names: true, Details: true})
 	}
 	e.betas = merge(e.betas, betasIn(valueOf(e.r.Parameter("anthropic_beta"))))
 	if len(e.betas) > 0 {
@@ -236,7 +238,7 @@ func (e *requestEncoder) extras() {
 	}
 }
 
-// extraBeta asks for the feature that a parameter is of.
+// extraBeta adds the beta feature that a parameter needs.
 func (e *requestEncoder) extraBeta(m llm.Member) {
 	v := valueOf(m.Value)
 	switch m.Name {
@@ -272,7 +274,7 @@ func (e *requestEncoder) contextBetas(v jsonedit.Value) {
 	}
 }
 
-// need asks for a feature. A client of this dialect has asked for its own.
+// need adds a beta feature. Clients of this dialect name their own.
 func (e *requestEncoder) need(feature string) {
 	if feature != "" && !e.own {
 		e.betas = merge(e.betas, []string{feature})

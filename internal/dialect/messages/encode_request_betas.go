@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// toolBetas are the features that tools need at the vendor itself.
+// toolBetas are the beta features that tools need at the vendor's own API.
 var toolBetas = []dialect.ToolBeta{
 	{Prefix: "web_search_20260209", Feature: "code-execution-web-tools-2026-02-09"},
 	{Prefix: "web_fetch_20260209", Feature: "code-execution-web-tools-2026-02-09"},
@@ -26,12 +26,12 @@ var toolBetas = []dialect.ToolBeta{
 	{Prefix: "mcp_toolset", Feature: "mcp-client-2025-11-20"},
 }
 
-// knows reports whether the host knows tools of a type.
+// knows reports whether the host supports a type of tool.
 func (e *requestEncoder) knows(kind string) bool {
 	return e.profile.Tools == nil || slices.ContainsFunc(e.profile.Tools, func(prefix string) bool { return strings.HasPrefix(kind, prefix) })
 }
 
-// betaOf returns the feature that a tool needs, empty when it needs none.
+// betaOf returns the beta feature that a tool needs, empty if none.
 func (e *requestEncoder) betaOf(kind string) string {
 	list := toolBetas
 	if e.profile.Betas != nil {
@@ -45,7 +45,7 @@ func (e *requestEncoder) betaOf(kind string) string {
 	return ""
 }
 
-// betasIn reads features as an array or as text with commas.
+// betasIn reads beta features from an array or a comma-separated string.
 func betasIn(v jsonedit.Value) (list []string) {
 	if text, ok := v.Text(); ok {
 		return splitBetas([]string{text})
@@ -69,7 +69,7 @@ func splitBetas(values []string) (list []string) {
 	return list
 }
 
-// merge appends to list what it lacks.
+// merge appends the elements of more that list does not contain.
 func merge(list, more []string) []string {
 	if len(more) == 1 && slices.Contains(list, more[0]) || len(more) == 0 {
 		return list

@@ -11,8 +11,8 @@ import (
 // outputPrefix begins the extras that are members of output_config.
 const outputPrefix = "output_config."
 
-// emulates reports whether the answer to r comes as the arguments of a forced
-// tool, because the target can't answer in the form of a schema.
+// emulates reports whether structured output is emulated by a forced tool,
+// because the target does not support it.
 func emulates(r *llm.Request, to dialect.RequestTarget) bool {
 	if r == nil || r.Format.Kind != llm.FormatSchema {
 		return false
@@ -23,10 +23,10 @@ func emulates(r *llm.Request, to dialect.RequestTarget) bool {
 
 func (e *requestEncoder) emulated() bool { return e.r.Format.Kind == llm.FormatSchema && !e.formats }
 
-// output writes output_config: effort, form, and what else was in it.
+// output writes output_config: effort, format, and members of the client.
 func (e *requestEncoder) output() {
 	from := fieldsOf(valueOf(e.r.Parameter("output_config")))
-	list := from.rest()
+	list := from.unknown()
 	if e.effort != "" && member(list, "effort") == nil {
 		list = setMember(list, "effort", jsonedit.AppendString(nil, e.effort))
 		if e.model.effort {
@@ -50,8 +50,7 @@ func (e *requestEncoder) output() {
 	e.Close('}')
 }
 
-// format returns the form of the answer for output_config, nil when there is
-// none.
+// format returns the response format for output_config, nil if there is none.
 func (e *requestEncoder) format() []byte {
 	f := &e.r.Format
 	if f.Kind != llm.FormatSchema || e.emulated() {
@@ -66,7 +65,7 @@ func (e *requestEncoder) format() []byte {
 		}
 		fitted, lost := fitSchema(v)
 		if schema = fitted; lost {
-			e.fates.Adapt(llm.FieldFormat, "limits of values are said in descriptions")
+			e.changes.Adapt(llm.FieldFormat, "limits of values are said in descriptions")
 		}
 	}
 	var b jsonedit.Builder
@@ -83,19 +82,20 @@ func (e *requestEncoder) format() []byte {
 	return b.Bytes()
 }
 
-// jsonHint asks in words for what the protocol has no parameter for.
+// jsonHint returns the sentence of the prompt that asks for JSON, since the
+// protocol has no parameter for it.
 func (e *requestEncoder) jsonHint() string {
 	if e.r.Format.Kind != llm.FormatJSON {
 		return ""
 	}
-	e.fates.Adapt(llm.FieldFormat, "asked for in words")
+	e.changes.Adapt(llm.FieldFormat, "asked for in words")
 	return "Answer with one valid JSON object and nothing else: no words before or after it, no code fence."
 }
 
-// answerTool writes the tool whose arguments are the answer.
+// answerTool writes the forced tool whose arguments are the response.
 func (e *requestEncoder) answerTool() {
 	f := &e.r.Format
-	e.fates.Adapt(llm.FieldFormat, "forced tool")
+	e.changes.Adapt(llm.FieldFormat, "forced tool")
 	description := f.Description
 	if description == "" {
 		description = "Give your answer with this tool."

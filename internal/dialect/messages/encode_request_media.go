@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// media writes an image or a document; models neither hear nor watch.
+// media writes an image or a document; models accept neither audio nor video.
 func (e *requestEncoder) media(m *llm.Media) {
 	if string(member(m.Extra, searchResult.Name)) == string(searchResult.Value) && e.own {
 		e.found(m)
@@ -48,7 +48,7 @@ func (e *requestEncoder) citing() {
 	e.Close('}')
 }
 
-// found writes a search result of the client as it was.
+// found writes a search result of the client as received.
 func (e *requestEncoder) found(m *llm.Media) {
 	e.Open('{')
 	e.Name("source")
@@ -60,12 +60,12 @@ func (e *requestEncoder) found(m *llm.Media) {
 	if m.Cite {
 		e.citing()
 	}
-	e.members(m.Extra) // the type is one of them
+	e.members(m.Extra) // the type is among them
 	e.cache(m.Cache)
 	e.Close('}')
 }
 
-// source writes where a medium comes from.
+// source writes the location of media.
 func (e *requestEncoder) source(m *llm.Media, kind llm.MediaKind) {
 	e.Open('{')
 	switch {
@@ -105,7 +105,7 @@ func (e *requestEncoder) address(m *llm.Media) {
 	e.text("url", m.URL)
 }
 
-// data writes what came as base64: images of four types, PDF, and text.
+// data writes base64 data: images of four types, PDF and text.
 // https://docs.claude.com/en/docs/build-with-claude/vision
 // https://docs.claude.com/en/docs/build-with-claude/pdf-support
 func (e *requestEncoder) data(m *llm.Media, kind llm.MediaKind) {
@@ -137,7 +137,7 @@ var dataTypes = map[string]bool{
 	"image/jpeg": true, "image/png": true, "image/gif": true, "image/webp": true, "application/pdf": true,
 }
 
-// plainText returns the words of data that is text of some kind.
+// plainText returns the text of data with a text MIME type.
 func (e *requestEncoder) plainText(m *llm.Media, mime string) (string, bool) {
 	mime, _, _ = strings.Cut(mime, ";")
 	if e.own || !strings.HasPrefix(mime, "text/") && mime != "application/json" && mime != "application/xml" {

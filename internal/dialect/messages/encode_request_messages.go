@@ -9,12 +9,12 @@ import (
 	"modelgate/internal/llm"
 )
 
-// turn is one message as it is sent.
+// turn is one message as sent.
 type turn struct {
 	role  llm.Role
 	parts []llm.Part
 	extra []llm.Member
-	last  bool // the assistant's, to be gone on with
+	last  bool // of the assistant, for the model to continue
 }
 
 // conversation writes the system prompt and the messages.
@@ -35,10 +35,10 @@ func (e *requestEncoder) conversation() {
 	e.Close(']')
 }
 
-// turns parts what leads the conversation from its turns. The words of the
-// system inside keep their place for a client that put them there in this
-// dialect, and are gathered before the conversation for others: not every model
-// takes them elsewhere.
+// turns returns the system prompt and the turns of the conversation. System
+// messages after the start keep their place for clients of this dialect; those
+// of other clients move to the system prompt, since not every model accepts
+// them elsewhere.
 func (e *requestEncoder) turns() (system []llm.Part, turns []turn) {
 	for i := range e.r.Messages {
 		m := &e.r.Messages[i]
@@ -51,12 +51,12 @@ func (e *requestEncoder) turns() (system []llm.Part, turns []turn) {
 			turns = append(turns, turn{role: llm.System, parts: e.sendable(m), extra: m.Extra})
 		default:
 			system = append(system, e.sendable(m)...)
-			e.fates.Adapt(llm.FieldParts, "all words of the system stand before the conversation")
+			e.changes.Adapt(llm.FieldParts, "all words of the system stand before the conversation")
 		}
 	}
 	if len(turns) == 0 && len(system) > 0 && !e.own {
-		// A conversation has a turn, and a turn is not blank.
-		e.fates.Adapt(llm.FieldParts, "words of the system alone are sent as the user's")
+		// The conversation must have a turn that is not blank.
+		e.changes.Adapt(llm.FieldParts, "words of the system alone are sent as the user's")
 		return nil, []turn{{role: llm.User, parts: system}}
 	}
 	if n := len(turns); n > 0 && turns[n-1].role == llm.Assistant && !e.own {
@@ -65,8 +65,8 @@ func (e *requestEncoder) turns() (system []llm.Part, turns []turn) {
 	return system, turns
 }
 
-// add appends a turn, or joins it to the last of the same role: results of tools
-// come first, right after the calls.
+// add appends a turn, or merges it with the last turn if that has the same
+// role. Tool results come first, right after the calls.
 func (e *requestEncoder) add(turns []turn, role llm.Role, parts []llm.Part, extra []llm.Member) []turn {
 	if e.own {
 		return append(turns, turn{role: role, parts: parts, extra: extra})
@@ -93,8 +93,8 @@ func resultsFirst(parts []llm.Part) []llm.Part {
 	return sorted
 }
 
-// sendable returns the parts of a message that the protocol takes back: no blank
-// text, no thinking of other vendors, nothing that only another dialect knows.
+// sendable returns the parts of a message that the protocol accepts: no blank
+// text, no thinking of other vendors, nothing that only another dialect has.
 func (e *requestEncoder) sendable(m *llm.Message) []llm.Part {
 	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
@@ -136,8 +136,8 @@ func (e *requestEncoder) turn(t *turn) {
 	e.Close('}')
 }
 
-// trimLast takes the white space from the end of what the model is to go on
-// with, which is refused there.
+// trimLast removes trailing white space from the text that the model continues,
+// which is rejected there.
 func trimLast(parts []llm.Part) {
 	if n := len(parts); n > 0 {
 		if text, ok := parts[n-1].(llm.Text); ok {
@@ -190,8 +190,8 @@ func (e *requestEncoder) words(t *llm.Text) {
 	e.Close('}')
 }
 
-// citations writes those of this dialect: others can't be checked by the vendor,
-// who refuses them.
+// citations writes citations of this dialect. The vendor rejects others, since
+// it cannot verify them.
 func (e *requestEncoder) citations(list []llm.Citation) {
 	open := false
 	for _, c := range list {
@@ -253,8 +253,8 @@ func (e *requestEncoder) call(c *llm.ToolCall) {
 
 var emptyObject = []byte("{}")
 
-// callID returns the id of a call in the letters that the protocol takes. Two
-// that differ stay so.
+// callID returns the id of a call in the characters that the protocol allows.
+// Different ids stay different.
 // https://docs.claude.com/en/api/messages (tool_use.id: ^[a-zA-Z0-9_-]+$)
 func (e *requestEncoder) callID(id string) string {
 	if e.own || plainName(id) {

@@ -6,7 +6,8 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// What the vendor's models know of JSON Schema when they must follow one.
+// The parts of JSON Schema that the vendor's models support in structured
+// output.
 // https://docs.claude.com/en/docs/build-with-claude/structured-outputs#json-schema-limitations
 var (
 	limits = map[string]bool{
@@ -18,14 +19,15 @@ var (
 		"date-time": true, "time": true, "date": true, "duration": true, "email": true, "hostname": true, "uri": true,
 		"ipv4": true, "ipv6": true, "uuid": true,
 	}
-	// schemaLists hold arrays of schemas, and schemaMaps objects of them.
+	// schemaLists are keywords with an array of schemas; schemaMaps are
+	// keywords with an object of schemas.
 	schemaLists = map[string]bool{"anyOf": true, "allOf": true, "oneOf": true, "prefixItems": true}
 	schemaMaps  = map[string]bool{"properties": true, "$defs": true, "definitions": true}
 )
 
-// fitSchema returns a schema that says the same within what models know: what
-// they don't is said in the description instead. lost tells whether there was
-// any. Schemas are no deeper than [jsonedit.MaxDepth].
+// fitSchema reduces a schema to the keywords that models support and moves the
+// others to the description. lost reports whether there were any. Schemas are
+// no deeper than [jsonedit.MaxDepth].
 func fitSchema(v jsonedit.Value) (fitted []byte, lost bool) {
 	s := schemaWriter{}
 	s.schema(v)
@@ -34,8 +36,8 @@ func fitSchema(v jsonedit.Value) (fitted []byte, lost bool) {
 
 type schemaWriter struct {
 	jsonedit.Builder
-	lost    bool // a limit is said in words
-	changed bool // an object was closed, or a choice spelt otherwise
+	lost    bool // a limit was moved to a description
+	changed bool // an object was closed, or alternatives were rewritten
 }
 
 func (s *schemaWriter) schema(v jsonedit.Value) {
@@ -74,7 +76,7 @@ func (s *schemaWriter) schema(v jsonedit.Value) {
 	}
 }
 
-// definitions stand beside a reference at the root.
+// definitions writes the definitions that a reference at the root needs.
 func (s *schemaWriter) definitions(f fields) {
 	for _, name := range [...]string{"$defs", "definitions"} {
 		if v := f.get(name); !v.IsNull() {
@@ -124,8 +126,8 @@ func (s *schemaWriter) describe(description string, said []string) {
 	}
 }
 
-// strictSchema reports whether a schema is within what models can be held to as
-// it stands: objects without further properties, and no limits of values.
+// strictSchema reports whether models support a schema without changes: objects
+// without additional properties, and no limits of values.
 func strictSchema(raw []byte) bool {
 	v := valueOf(raw)
 	s := schemaWriter{}

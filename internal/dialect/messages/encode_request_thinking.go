@@ -7,10 +7,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// minBudget is the least budget of thinking that models take.
+// minBudget is the smallest thinking budget that models accept.
 const minBudget = 1024
 
-// thinking is the parameter of that name, and none when the mode is empty.
+// thinking holds the parameter of that name. An empty mode means none.
 type thinking struct {
 	mode    llm.ThinkingMode
 	budget  int64
@@ -21,25 +21,25 @@ func (t thinking) active() bool {
 	return t.mode == llm.ThinkingEnabled || t.mode == llm.ThinkingAdaptive
 }
 
-// plan settles thinking, effort and the length of the answer, which bound each
-// other. A client of this dialect is taken at its word.
+// plan sets thinking, effort and max_tokens, which limit each other. Settings
+// of clients of this dialect are not changed.
 func (e *requestEncoder) plan() {
 	e.maxTokens = e.model.maxTokens
 	if e.r.MaxTokens != nil {
 		e.maxTokens = *e.r.MaxTokens
 	}
 	if e.own {
-		e.asAsked()
+		e.copySettings()
 	} else {
 		e.fitThinking()
 		e.fitEffort()
 	}
 	if e.thinking.active() && e.emulated() {
-		// A forced tool is refused with thinking.
+		// A forced tool is rejected together with thinking.
 		e.dropThinking()
 	}
-	if !e.own && e.thinking.mode == llm.ThinkingEnabled && e.unthought() {
-		// Calls of tools must come back with the thinking before them.
+	if !e.own && e.thinking.mode == llm.ThinkingEnabled && e.lacksThinking() {
+		// Tool calls must come back with the thinking before them.
 		e.dropThinking()
 	}
 	for _, tell := range e.notes {
@@ -51,16 +51,18 @@ func (e *requestEncoder) plan() {
 	}
 }
 
-// adapt and drop note fates of thinking, which are told when it is settled.
+// adapt and drop collect changes to thinking, which are recorded once it is
+// settled.
 func (e *requestEncoder) adapt(field llm.Field, note string) {
-	e.notes = append(e.notes, func() { e.fates.Adapt(field, note) })
+	e.notes = append(e.notes, func() { e.changes.Adapt(field, note) })
 }
 
 func (e *requestEncoder) drop(field llm.Field) {
-	e.notes = append(e.notes, func() { e.fates.Drop(field) })
+	e.notes = append(e.notes, func() { e.changes.Drop(field) })
 }
 
-func (e *requestEncoder) asAsked() {
+// copySettings takes the settings of a client of this dialect unchanged.
+func (e *requestEncoder) copySettings() {
 	r := &e.r.Reasoning
 	e.thinking = thinking{mode: r.Mode, display: r.Summary}
 	if r.Budget != nil {
@@ -69,7 +71,7 @@ func (e *requestEncoder) asAsked() {
 	e.effort = r.Effort
 }
 
-// fitThinking chooses between a budget and letting the model decide.
+// fitThinking chooses between a budget and adaptive thinking.
 // https://docs.claude.com/en/docs/build-with-claude/adaptive-thinking
 func (e *requestEncoder) fitThinking() {
 	r := &e.r.Reasoning
@@ -104,8 +106,8 @@ func (e *requestEncoder) fitThinking() {
 	}
 }
 
-// fitBudget keeps a budget to the least there is. Models that take none decide
-// themselves, as hard as the budget stands for.
+// fitBudget raises a budget to the minimum. For models without budgets it is
+// converted to an effort.
 func (e *requestEncoder) fitBudget() {
 	r := &e.r.Reasoning
 	e.thinking.budget = minBudget
@@ -136,8 +138,8 @@ func budgetFor(effort string) int64 {
 	return tokens
 }
 
-// fitEffort carries an effort as the model takes it: as a word, as a budget of
-// thinking, or not.
+// fitEffort converts an effort to what the model supports: a named effort, a
+// thinking budget, or nothing.
 func (e *requestEncoder) fitEffort() {
 	r := &e.r.Reasoning
 	if r.Effort == "" {
@@ -157,14 +159,14 @@ func (e *requestEncoder) fitEffort() {
 	case r.Mode == "" && r.Budget == nil:
 		e.thinkFor(r.Effort)
 		e.adapt(llm.FieldEffort, fmt.Sprintf("a budget of %d tokens for thinking", e.thinking.budget))
-	case e.thinking.mode == llm.ThinkingEnabled && r.Budget == nil: // the budget stands for it
+	case e.thinking.mode == llm.ThinkingEnabled && r.Budget == nil: // the budget replaces it
 	default:
 		e.drop(llm.FieldEffort)
 	}
 }
 
-// thinkFor makes the model think for an effort, when nothing else was said of
-// thinking.
+// thinkFor enables thinking for an effort if the request has no other thinking
+// settings.
 func (e *requestEncoder) thinkFor(effort string) {
 	if e.r.Reasoning.Mode != "" || e.r.Reasoning.Budget != nil {
 		return
@@ -175,7 +177,7 @@ func (e *requestEncoder) thinkFor(effort string) {
 	}
 }
 
-// effortWord is the word for an effort that the model knows.
+// effortWord returns the name of the effort that the model supports.
 // https://docs.claude.com/en/docs/build-with-claude/effort
 func (e *requestEncoder) effortWord(effort string) string {
 	word := effort
@@ -194,7 +196,7 @@ func (e *requestEncoder) effortWord(effort string) string {
 	return word
 }
 
-// dropThinking leaves thinking to the model, which then does not.
+// dropThinking disables thinking.
 func (e *requestEncoder) dropThinking() {
 	field := llm.FieldThinking
 	if e.r.Reasoning.Mode == "" && e.r.Reasoning.Budget == nil {
@@ -211,9 +213,9 @@ func (e *requestEncoder) dropThinking() {
 	}
 }
 
-// unthought reports whether the client asks to go on after calls of tools that
-// have lost their thinking.
-func (e *requestEncoder) unthought() bool {
+// lacksThinking reports whether the request continues tool calls whose thinking
+// is missing.
+func (e *requestEncoder) lacksThinking() bool {
 	list := e.r.Messages
 	last := len(list) - 1
 	for last >= 0 && list[last].Role != llm.Assistant {
@@ -241,11 +243,11 @@ func hasResult(list []llm.Message) bool {
 	return false
 }
 
-// usable reports whether the vendor's models take back t.
+// usable reports whether the vendor's models accept t.
 func usable(t llm.Thinking) bool { return t.Signature.Vendor == vendor && t.Signature.Value != "" }
 
-// fitLength keeps the answer within what the model can give, and the budget of
-// thinking within the answer: what was asked is an answer besides the thinking.
+// fitLength limits max_tokens to the model's maximum and the thinking budget to
+// max_tokens. The client's limit is for the text, so the budget is added to it.
 func (e *requestEncoder) fitLength() {
 	asked := e.maxTokens
 	if e.thinking.mode == llm.ThinkingEnabled && e.thinking.budget >= e.maxTokens {
@@ -255,36 +257,36 @@ func (e *requestEncoder) fitLength() {
 		e.maxTokens = e.model.maxTokens
 	}
 	if e.maxTokens != asked && e.r.MaxTokens != nil {
-		e.fates.Adapt(llm.FieldMaxTokens, fmt.Sprint(e.maxTokens))
+		e.changes.Adapt(llm.FieldMaxTokens, fmt.Sprint(e.maxTokens))
 	}
 	if e.thinking.mode == llm.ThinkingEnabled && e.thinking.budget >= e.maxTokens {
 		e.thinking.budget = e.maxTokens - 1
 		if e.r.Reasoning.Budget != nil {
-			e.fates.Adapt(llm.FieldThinking, fmt.Sprintf("a budget of %d tokens", e.thinking.budget))
+			e.changes.Adapt(llm.FieldThinking, fmt.Sprintf("a budget of %d tokens", e.thinking.budget))
 		}
 	}
 }
 
-// fitDisplay asks for thinking to be told, which newer models keep to themselves
-// otherwise.
+// fitDisplay requests summaries of thinking, which newer models leave out by
+// default.
 func (e *requestEncoder) fitDisplay() {
 	asked := e.r.Reasoning.Summary
 	switch {
 	case !e.thinking.active():
 		if asked != "" {
-			e.fates.Drop(llm.FieldSummary)
+			e.changes.Drop(llm.FieldSummary)
 		}
 	case asked == "omitted" || asked == "summarized":
 		e.thinking.display = asked
 	case asked != "":
 		e.thinking.display = "summarized"
-		e.fates.Adapt(llm.FieldSummary, "summarized")
+		e.changes.Adapt(llm.FieldSummary, "summarized")
 	case e.thinking.mode == llm.ThinkingAdaptive:
 		e.thinking.display = "summarized"
 	}
 }
 
-// reasoning writes how much to think.
+// reasoning writes the thinking parameter.
 func (e *requestEncoder) reasoning() {
 	if e.thinking.mode == "" {
 		return

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// customInput is the one argument of a function that stands for a tool which
-	// takes free text.
+	// customInput is the only argument of a function that replaces a tool with
+	// text input.
 	customInput = "input"
-	// answerTool is the forced tool whose arguments are the answer, where the
-	// target can't answer in the form of a schema.
+	// answerTool is the name of the forced tool whose arguments are the
+	// response, for targets without structured output.
 	answerTool = "json_response"
 )
 
 var emptySchema = []byte(`{"type":"object","properties":{}}`)
 
-// toolset writes the tools and which of them the model must call.
+// toolset writes the tools and the tool choice.
 func (e *requestEncoder) toolset() {
 	before := e.Builder
 	e.Name("tools")
@@ -37,7 +37,7 @@ func (e *requestEncoder) toolset() {
 	if len(e.Bytes()) == start {
 		e.Builder = before // nothing to choose from
 		if m := e.r.ToolChoice.Mode; m != "" && m != llm.ChoiceNone && m != llm.ChoiceAuto {
-			e.fates.Drop(llm.FieldToolChoice)
+			e.changes.Drop(llm.FieldToolChoice)
 		}
 		return
 	}
@@ -45,13 +45,13 @@ func (e *requestEncoder) toolset() {
 	e.choose()
 }
 
-// chosen reports whether a tool is among those that the choice leaves.
+// chosen reports whether the tool choice allows a tool.
 func (e *requestEncoder) chosen(t *llm.Tool) bool {
 	c := &e.r.ToolChoice
 	if c.Mode == llm.ChoiceTool || len(c.Names) == 0 || contains(c.Names, t.Name) {
 		return true
 	}
-	e.fates.Adapt(llm.FieldToolChoice, "only the tools that may be called are sent")
+	e.changes.Adapt(llm.FieldToolChoice, "only the tools that may be called are sent")
 	return false
 }
 
@@ -68,11 +68,11 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	}
 }
 
-// nativeTool writes a tool of a versioned type unchanged, unless the host
-// does not know it.
+// nativeTool writes a tool with a versioned type unchanged, unless the host
+// does not support it.
 func (e *requestEncoder) nativeTool(t *llm.Tool, kind string, raw []byte) {
 	if !e.knows(kind) {
-		e.fates.DropNamed(t.At)
+		e.changes.DropNamed(t.At)
 		return
 	}
 	e.Raw(raw)
@@ -87,19 +87,20 @@ func (e *requestEncoder) toolBeta(kind string) {
 	}
 }
 
-// serverTools are the versions that stand for tools of other vendors.
+// serverTools are the versioned types that replace tools of other vendors.
 var serverTools = map[llm.ServerTool]string{
 	llm.WebSearch: "web_search_20250305", llm.WebFetch: "web_fetch_20250910", llm.CodeExecution: "code_execution_20250825",
 }
 
-// serverTool writes this vendor's tool for another's, with what both know.
+// serverTool writes this vendor's equivalent of another vendor's tool, with the
+// settings that both have.
 func (e *requestEncoder) serverTool(t *llm.Tool) {
 	kind := serverTools[t.Server]
 	if kind == "" || !e.knows(kind) {
-		e.fates.DropNamed(t.At)
+		e.changes.DropNamed(t.At)
 		return
 	}
-	e.fates.AdaptNamed(t.At, kind)
+	e.changes.AdaptNamed(t.At, kind)
 	var options jsonedit.Value
 	if t.Native != nil {
 		options = valueOf(t.Native.Raw)
@@ -118,8 +119,8 @@ func (e *requestEncoder) writeServerTool(tool llm.ServerTool, kind string, optio
 	e.toolBeta(kind)
 }
 
-// searchIn carries where to search, as clients of the responses and chat
-// dialects say it.
+// searchIn writes where to search, from settings of clients of the responses
+// and chat dialects.
 func (e *requestEncoder) searchIn(options jsonedit.Value) {
 	filters, _ := options.Get("filters")
 	if domains, ok := filters.Get("allowed_domains"); ok && domains.Kind() == jsonedit.Array {
@@ -143,8 +144,8 @@ func (e *requestEncoder) searchIn(options jsonedit.Value) {
 	e.Close('}')
 }
 
-// searchOptions writes the tool that a client of the chat dialect asks for with
-// web_search_options.
+// searchOptions writes the search tool that a client of the chat dialect
+// enables with web_search_options.
 func (e *requestEncoder) searchOptions() {
 	raw := e.r.Parameter("web_search_options")
 	if e.own || raw == nil || valueOf(raw).IsNull() {
@@ -152,15 +153,16 @@ func (e *requestEncoder) searchOptions() {
 	}
 	kind := serverTools[llm.WebSearch]
 	if !e.knows(kind) {
-		e.fates.DropNamed("web_search_options")
+		e.changes.DropNamed("web_search_options")
 		return
 	}
-	e.fates.AdaptNamed("web_search_options", kind)
+	e.changes.AdaptNamed("web_search_options", kind)
 	e.writeServerTool(llm.WebSearch, kind, valueOf(raw))
 }
 
-// namedTool writes a tool of this vendor that a client of another dialect named:
-// as it is here, or as {"type":"computer","computer":{"name":"computer_20250124",…}}.
+// namedTool writes a tool of this vendor from a client of another dialect,
+// either in this vendor's format or as
+// {"type":"computer","computer":{"name":"computer_20250124",…}}.
 func (e *requestEncoder) namedTool(t *llm.Tool) {
 	n := t.Native
 	if versioned(n.Type) {
@@ -171,19 +173,19 @@ func (e *requestEncoder) namedTool(t *llm.Tool) {
 	f := fieldsOf(inner)
 	kind := f.word("name")
 	if !versioned(kind) || !e.knows(kind) {
-		e.fates.DropNamed(t.At)
+		e.changes.DropNamed(t.At)
 		return
 	}
 	e.Open('{')
 	e.text("type", kind)
 	e.text("name", n.Type)
-	e.members(f.rest("name", "type"))
+	e.members(f.unknown("name", "type"))
 	e.cache(t.Cache)
 	e.Close('}')
 	e.toolBeta(kind)
 }
 
-// versions begin the types of this vendor's tools.
+// versions are the prefixes of this vendor's tool types.
 var versions = []string{
 	"web_search_2", "web_fetch_2", "code_execution_2", "computer_", "browser_toolset_", "bash_2", "text_editor_2",
 	"memory_2", "tool_search_tool_", "advisor_2", "mcp_toolset",
@@ -211,9 +213,9 @@ func (e *requestEncoder) function(t *llm.Tool) {
 	case t.Custom:
 		e.Raw(dialect.FreeText)
 		if t.Grammar != nil {
-			e.fates.AdaptNamed(t.At, "a function of one text, without its grammar")
+			e.changes.AdaptNamed(t.At, "a function of one text, without its grammar")
 		} else {
-			e.fates.AdaptNamed(t.At, "a function of one text")
+			e.changes.AdaptNamed(t.At, "a function of one text")
 		}
 	case t.Schema == nil:
 		e.Raw(emptySchema)
@@ -228,7 +230,7 @@ func (e *requestEncoder) function(t *llm.Tool) {
 	e.Close('}')
 }
 
-// schema writes a schema of arguments, an object with properties at least.
+// schema writes a schema of arguments, which must be an object with properties.
 func (e *requestEncoder) schema(t *llm.Tool) {
 	v := valueOf(t.Schema)
 	f := fieldsOf(v)
@@ -257,21 +259,21 @@ func (e *requestEncoder) schema(t *llm.Tool) {
 	e.Close('}')
 }
 
-// strict asks that arguments follow the schema, which takes a model that can,
-// and a schema within what such models know.
+// strict requests arguments that follow the schema, if the model supports it
+// and the schema is within the supported keywords.
 func (e *requestEncoder) strict(t *llm.Tool) {
 	switch {
 	case t.Strict == nil || !*t.Strict && !e.own:
 	case !e.formats || !e.own && (t.Custom || !strictSchema(t.Schema)):
-		e.fates.DropNamed(t.At + ".strict")
+		e.changes.DropNamed(t.At + ".strict")
 	default:
 		e.Name("strict")
 		e.Bool(*t.Strict)
 	}
 }
 
-// toolExtras are the members of tools that clients of other dialects send for
-// this one.
+// toolExtras are tool members of this dialect that clients of other dialects
+// may send.
 var toolExtras = []string{"defer_loading", "allowed_callers", "input_examples", "eager_input_streaming"}
 
 func (e *requestEncoder) toolExtra(t *llm.Tool) {
@@ -291,7 +293,7 @@ func (e *requestEncoder) toolExtra(t *llm.Tool) {
 	}
 }
 
-// choose writes which tools the model must call, and whether one at a time.
+// choose writes the tool choice, and whether calls may be parallel.
 func (e *requestEncoder) choose() {
 	c := &e.r.ToolChoice
 	kind, name := e.choice()
@@ -317,7 +319,7 @@ func (e *requestEncoder) choose() {
 		e.Name("disable_parallel_tool_use")
 		e.Bool(single)
 	case single && e.r.ParallelTools != nil:
-		e.fates.Drop(llm.FieldParallelTools)
+		e.changes.Drop(llm.FieldParallelTools)
 	}
 	e.Close('}')
 }
@@ -336,7 +338,7 @@ func (e *requestEncoder) choice() (kind, name string) {
 	}
 	forced := c.Mode == llm.ChoiceRequired || c.Mode == llm.ChoiceTool
 	if forced && !e.own && e.thinking.active() {
-		e.fates.Adapt(llm.FieldToolChoice, "auto, for the model thinks")
+		e.changes.Adapt(llm.FieldToolChoice, "auto, for the model thinks")
 		return "auto", ""
 	}
 	for word, mode := range choices {

@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeResponse appends the body of a complete response: its first choice, for the
-// protocol knows one.
+// EncodeResponse appends the body of a complete response. The protocol has one
+// choice, so only the first is written.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
 	var choice llm.Choice
 	if len(r.Choices) > 0 {
@@ -45,11 +45,12 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	return e.Bytes()
 }
 
-// answerNames are the extras of answers that are this dialect's. Streams don't
-// say whose extras they bring.
+// answerNames are the additional members of responses of this dialect. Streams
+// do not mark the dialect of additional members.
 var answerNames = []string{"container", "stop_details", "context_management", "diagnostics"}
 
-// ownExtra returns the extras of an answer that are this dialect's.
+// ownExtra returns the additional members of a response that belong to this
+// dialect.
 func ownExtra(list []llm.Member) (extra []llm.Member) {
 	for _, m := range list {
 		if strings.HasPrefix(m.Name, usagePrefix) || contains(answerNames, m.Name) {
@@ -59,7 +60,7 @@ func ownExtra(list []llm.Member) (extra []llm.Member) {
 	return extra
 }
 
-// messageID is the id of an answer in the form that the protocol has.
+// messageID returns the id of a response in the protocol's format.
 func messageID(id string, isOwn bool, to dialect.ResponseTarget) string {
 	switch {
 	case id == "":
@@ -111,7 +112,8 @@ func writeEnding(b *jsonedit.Builder, e *ending) {
 	}
 }
 
-// part writes a part as blocks. What only another dialect knows has none.
+// part writes a part as blocks. Parts that only another dialect has are left
+// out.
 func (e *answerEncoder) part(p llm.Part) {
 	switch part := p.(type) {
 	case llm.Text:
@@ -151,7 +153,8 @@ func (e *answerEncoder) part(p llm.Part) {
 	}
 }
 
-// call writes a call of a tool. Its signature is in thinking before it.
+// call writes a tool call, preceded by thinking with its signature if it has
+// one.
 func (e *answerEncoder) call(c *llm.ToolCall) {
 	e.ending.called = true
 	if c.Signature.Value != "" {
@@ -163,7 +166,7 @@ func (e *answerEncoder) call(c *llm.ToolCall) {
 	v := valueOf([]byte(c.Arguments))
 	switch {
 	case c.Custom || v.Kind() != jsonedit.Object && strings.TrimSpace(c.Arguments) != "":
-		e.Open('{') // the protocol has objects alone
+		e.Open('{') // the protocol only allows objects
 		e.Name(customInput)
 		e.String(c.Arguments)
 		e.Close('}')
@@ -175,7 +178,7 @@ func (e *answerEncoder) call(c *llm.ToolCall) {
 	e.Close('}')
 }
 
-// callID is the id of a call. One without gets a name of its own.
+// callID returns the id of a call, or a generated one if it has none.
 func callID(id string, n int, to dialect.ResponseTarget) string {
 	if id != "" {
 		return id
@@ -191,7 +194,7 @@ func openText(b *jsonedit.Builder, text string) {
 	b.String(text)
 }
 
-// openCall begins a call and leaves it open for its input.
+// openCall writes the start of a call, up to its input.
 func openCall(b *jsonedit.Builder, c *llm.ToolCall, id string) {
 	b.Open('{')
 	b.Name("type")
@@ -208,7 +211,7 @@ func openCall(b *jsonedit.Builder, c *llm.ToolCall, id string) {
 	}
 }
 
-// callNames are the extras of calls that are this dialect's.
+// callNames are the additional members of calls of this dialect.
 var callNames = []string{"caller", "toolset_name"}
 
 func writeThinking(b *jsonedit.Builder, text string, s llm.Signature) {
@@ -231,7 +234,7 @@ func writeRedacted(b *jsonedit.Builder, s llm.Signature) {
 	b.Close('}')
 }
 
-// writeCitation writes a citation as it stood, or as one of the web.
+// writeCitation writes a citation as received, or as a citation of a web page.
 func writeCitation(b *jsonedit.Builder, c *llm.Citation) {
 	if c.Dialect == own && c.Raw != nil {
 		b.Raw(c.Raw)
@@ -247,13 +250,13 @@ func writeCitation(b *jsonedit.Builder, c *llm.Citation) {
 	b.Close('}')
 }
 
-// writesMedia reports whether media of an answer are written: the protocol has none,
-// so they go beyond it.
+// writesMedia reports whether media in a response are written. The protocol has
+// none, so this is an extension.
 func writesMedia(m *llm.Media, to dialect.ResponseTarget) bool {
 	return !to.Strict && (m.Kind == llm.Image || m.Kind == llm.Document) && (m.Data != "" || m.URL != "")
 }
 
-// writeMedia writes media in the form that requests have.
+// writeMedia writes media in the format of requests.
 func writeMedia(b *jsonedit.Builder, m *llm.Media) {
 	b.Open('{')
 	b.Name("type")

@@ -6,17 +6,17 @@ import (
 	"modelgate/internal/llm"
 )
 
-// NewEncoder returns an encoder for one streamed answer.
+// NewEncoder returns an encoder for one streamed response.
 func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 	return &streamEncoder{to: to}
 }
 
-// streamEncoder writes one stream. The protocol has one block open at a time, so parts
-// beside each other are written one after the other: the first as it comes, the
-// others once those before them have ended.
+// streamEncoder writes one stream. The protocol has one open block at a time,
+// so parallel parts are written one after another: the first as it arrives,
+// each other one after the parts before it have ended.
 type streamEncoder struct {
 	to    dialect.ResponseTarget
-	parts []*pending // in order; the first is the one that is written
+	parts []*pending // in order; the first is being written
 	first int        // number of parts[0]
 	index int        // of the next block
 	calls int
@@ -28,9 +28,9 @@ type streamEncoder struct {
 	extra          []llm.Member
 }
 
-// Encode appends the frames that the client gets for ev.
+// Encode appends the frames for an event.
 func (e *streamEncoder) Encode(dst []byte, ev *llm.Event) []byte {
-	if e.ended || ev.Choice > 0 { // the protocol knows one answer
+	if e.ended || ev.Choice > 0 { // the protocol has one choice
 		return dst
 	}
 	switch ev.Kind {
@@ -55,7 +55,7 @@ func (e *streamEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 	return dst
 }
 
-// begin makes sure that the stream has a start.
+// begin writes the start of the stream unless it has been sent.
 func (e *streamEncoder) begin(dst []byte) []byte {
 	if e.started {
 		return dst
@@ -89,7 +89,7 @@ func (e *streamEncoder) start(dst []byte, ev *llm.Event) []byte {
 	return closeEvent(&b)
 }
 
-// end writes what completes the stream.
+// end writes the end of the stream.
 func (e *streamEncoder) end(dst []byte) []byte {
 	for len(e.parts) > 0 {
 		e.parts[0].ended = true
@@ -118,8 +118,7 @@ func (e *streamEncoder) end(dst []byte) []byte {
 	return closeEvent(&b)
 }
 
-// failed writes an error of the provider, after the end of the block that is
-// open.
+// failed writes a provider's error, after the end of the open block.
 func (e *streamEncoder) failed(dst []byte, f *llm.ProviderError) []byte {
 	e.ended = true
 	if len(e.parts) > 0 && e.parts[0].open {
@@ -144,8 +143,8 @@ func (e *streamEncoder) failed(dst []byte, f *llm.ProviderError) []byte {
 	return append(b.Bytes(), "\n\n"...)
 }
 
-// faultWord is the protocol's word for an error that a provider reports inside a
-// stream, in its own words.
+// faultWord returns the protocol's type for an error inside a provider's
+// stream, in any dialect.
 func faultWord(f *llm.ProviderError) string {
 	for _, said := range [...]string{f.Type, f.Code} {
 		if word, ok := faultWords[said]; ok {

@@ -8,13 +8,13 @@ import (
 	"modelgate/internal/llm"
 )
 
-// pending is a part that has begun and is not written to its end.
+// pending is a part that has not been written to its end.
 type pending struct {
 	part  llm.Part
-	open  bool // its block is
+	open  bool // its block is being written
 	ended bool
 
-	text  []byte // what came while another part was written
+	text  []byte // received while another part was being written
 	cites []*llm.Citation
 	sign  llm.Signature
 	json  jsonEnd // of a call
@@ -40,12 +40,12 @@ func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
 	if len(e.parts) == 1 {
 		return e.openBlock(dst, p)
 	}
-	return e.passWhole(dst)
+	return e.skipComplete(dst)
 }
 
-// passWhole goes on to the next part when the first is a call whose arguments
-// are whole: nothing can follow them.
-func (e *streamEncoder) passWhole(dst []byte) []byte {
+// skipComplete moves to the next part if the first is a call with complete
+// arguments, which nothing can follow.
+func (e *streamEncoder) skipComplete(dst []byte) []byte {
 	for len(e.parts) > 1 && e.parts[0].json.whole {
 		e.parts[0].ended = true
 		dst = e.advance(dst)
@@ -77,14 +77,14 @@ func (e *streamEncoder) delta(dst []byte, ev *llm.Event) []byte {
 		if ev.Citation != nil {
 			p.cites = append(p.cites, ev.Citation)
 		}
-		return e.passWhole(dst)
+		return e.skipComplete(dst)
 	}
 	dst = e.piece(dst, p, ev.Text)
 	if ev.Citation != nil {
 		dst = e.cite(dst, ev.Citation)
 	}
 	if called && p.json.whole {
-		return e.passWhole(dst)
+		return e.skipComplete(dst)
 	}
 	return dst
 }
@@ -98,7 +98,7 @@ func (e *streamEncoder) partEnd(dst []byte, part int) []byte {
 	return e.advance(dst)
 }
 
-// advance ends the parts at the front that have, and opens the next.
+// advance ends the parts at the front that have ended, and opens the next.
 func (e *streamEncoder) advance(dst []byte) []byte {
 	for len(e.parts) > 0 && e.parts[0].ended {
 		dst = e.closeBlock(dst, e.parts[0])
@@ -111,7 +111,7 @@ func (e *streamEncoder) advance(dst []byte) []byte {
 	return dst
 }
 
-// openBlock writes the beginning of a part's block, and what has come of it.
+// openBlock writes the start of a part's block and the content received so far.
 func (e *streamEncoder) openBlock(dst []byte, p *pending) []byte {
 	switch part := p.part.(type) {
 	case llm.Text, llm.Refusal:
@@ -152,7 +152,8 @@ func (e *streamEncoder) openBlock(dst []byte, p *pending) []byte {
 	return dst
 }
 
-// openCall begins a call. Its signature is in thinking before it.
+// openCall writes the start of a call, preceded by thinking with its signature
+// if it has one.
 func (e *streamEncoder) openCall(dst []byte, p *pending, c *llm.ToolCall) []byte {
 	e.ending.called = true
 	if p.sign.Value != "" {
@@ -175,8 +176,8 @@ func (e *streamEncoder) openCall(dst []byte, p *pending, c *llm.ToolCall) []byte
 	return dst
 }
 
-// openNative writes a block that is whole. The input of a tool that the provider
-// runs follows its start, where clients look for it.
+// openNative writes a complete block. The input of a server tool follows its
+// start as a delta, where clients expect it.
 func (e *streamEncoder) openNative(dst []byte, p *pending, n *llm.Native) []byte {
 	if n.Dialect != own {
 		return dst
@@ -199,7 +200,7 @@ func (e *streamEncoder) openNative(dst []byte, p *pending, n *llm.Native) []byte
 	return dst
 }
 
-// closeBlock writes the end of a part's block, with what is at the end.
+// closeBlock writes the end of a part's block, and the members that precede it.
 func (e *streamEncoder) closeBlock(dst []byte, p *pending) []byte {
 	if !p.open {
 		return dst
@@ -225,7 +226,7 @@ func (e *streamEncoder) closeBlock(dst []byte, p *pending) []byte {
 	return e.blockStop(dst)
 }
 
-// piece writes what is added to the open block of p.
+// piece writes a delta to the open block of p.
 func (e *streamEncoder) piece(dst []byte, p *pending, text string) []byte {
 	if text == "" || !p.open {
 		return dst
@@ -255,7 +256,7 @@ func (e *streamEncoder) signature(dst []byte, s llm.Signature) []byte {
 	return e.pieceOf(dst, `{"type":"signature_delta","signature":`, dialect.MarkSignature(vendor, s))
 }
 
-// pieceOf writes a delta that begins so and ends with text.
+// pieceOf writes a delta that begins with begin and ends with text.
 func (e *streamEncoder) pieceOf(dst []byte, begin, text string) []byte {
 	dst = e.openDelta(dst)
 	dst = append(dst, begin...)
@@ -275,14 +276,14 @@ func (e *streamEncoder) cite(dst []byte, c *llm.Citation) []byte {
 	return append(b.Bytes(), "}\n\n"...)
 }
 
-// openDelta begins a delta of the open block, up to the delta itself.
+// openDelta writes the start of a delta to the open block.
 func (e *streamEncoder) openDelta(dst []byte) []byte {
 	dst = append(dst, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(e.index), 10)
 	return append(dst, `,"delta":`...)
 }
 
-// openStart begins the start of a block, up to the block itself.
+// openStart writes the start of a block's start event.
 func (e *streamEncoder) openStart(dst []byte) jsonedit.Builder {
 	b := openEvent(dst, "content_block_start")
 	b.Name("index")
@@ -305,7 +306,7 @@ func (e *streamEncoder) blockStop(dst []byte) []byte {
 	return closeEvent(&b)
 }
 
-// jsonEnd finds the end of a JSON object that comes in pieces.
+// jsonEnd finds the end of a JSON object that arrives in pieces.
 type jsonEnd struct {
 	depth           int
 	quoted, escaped bool

@@ -9,19 +9,18 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Error returns the body of e for an answer that has not begun.
+// Error returns the body of e for a response that has not begun.
 func (Dialect) Error(e *apierr.Error) []byte { return appendFailure(nil, e) }
 
-// ErrorEvent appends e as the event of that name, which clients raise as an
-// error.
+// ErrorEvent appends e as an error event, which clients raise as an error.
 func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
 	dst = append(dst, "event: error\ndata: "...)
 	dst = appendFailure(dst, e)
 	return append(dst, "\n\n"...)
 }
 
-// appendFailure writes the protocol's error, with the parameter and the code of
-// the gateway beside the message.
+// appendFailure writes the protocol's error, with the gateway's parameter and
+// code next to the message.
 func appendFailure(dst []byte, e *apierr.Error) []byte {
 	b := jsonedit.Append(dst)
 	openFailure(&b, wordFor(e.Status()), e.Message)
@@ -41,11 +40,11 @@ func appendFailure(dst []byte, e *apierr.Error) []byte {
 	return b.Bytes()
 }
 
-// codeThread is how the protocol says that a request can't continue or begin a
-// conversation at the server.
+// codeThread is the protocol's code for a request that cannot continue or begin
+// a conversation stored at the server.
 const codeThread = "thread_unsupported_request"
 
-// threadDetails writes where clients look for the code.
+// threadDetails writes the code where clients look for it.
 // https://github.com/anthropics/anthropic-sdk-typescript/blob/main/src/lib/internal/threads/ThreadState.ts
 func threadDetails(b *jsonedit.Builder, name string) {
 	b.Name("details")
@@ -80,12 +79,12 @@ var errorWords = map[int]string{
 	http.StatusForbidden:             "permission_error",
 	http.StatusNotFound:              "not_found_error",
 	http.StatusRequestTimeout:        "timeout_error",
-	http.StatusPreconditionFailed:    "billing_error", // the budget is spent
+	http.StatusPreconditionFailed:    "billing_error", // the budget is exhausted
 	http.StatusRequestEntityTooLarge: "request_too_large",
 	http.StatusTooManyRequests:       "rate_limit_error",
 	http.StatusServiceUnavailable:    "overloaded_error",
 	http.StatusGatewayTimeout:        "timeout_error",
-	http.StatusNotImplemented:        "invalid_request_error", // the target can't do it
+	http.StatusNotImplemented:        "invalid_request_error", // the target does not support it
 	statusDenied:                     "permission_error",
 	statusOverloaded:                 "overloaded_error",
 }
@@ -105,10 +104,10 @@ func wordFor(status int) string {
 	return "invalid_request_error"
 }
 
-// ProviderError appends the body that tells a client of a provider's error. An
-// error of this dialect stays as it is, but that "source" is put into it and
-// "provider" beside it. Any other body becomes one whose message says which
-// provider answered what, with the beginning of the text it sent.
+// ProviderError appends the body that reports a provider's error. An error of
+// this dialect is kept, with "source" added to it and "provider" next to it.
+// Any other body becomes an error whose message names the provider and status
+// and has the start of its text.
 func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
 	var d jsonedit.Doc
 	if d.Scan(body) == nil {
@@ -135,7 +134,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 }
 
 // markedError returns the error object of a body of this dialect with its
-// source, nil for a body of another.
+// source added, or nil for other bodies.
 func markedError(d *jsonedit.Doc) []byte {
 	kind, _ := d.Find("type")
 	if word, _ := kind.Text(); word != "error" {

@@ -14,37 +14,36 @@ import (
 	"modelgate/internal/sse"
 )
 
-// Invoke is the dialect as clients of Bedrock's InvokeModel speak it: the path
-// says the model and whether to stream, and each event of a stream is in a
-// binary message.
+// Invoke is the dialect for clients of Bedrock's InvokeModel: the model and
+// streaming are set in the path, and each stream event is in a binary message.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_InvokeModelWithResponseStream.html
 type Invoke struct {
 	Dialect
-	// Outer is the dialect of Bedrock's other operations: errors are its.
+	// Outer is the dialect of Bedrock's other operations, which defines errors.
 	Outer dialect.ClientDialect
 }
 
 var _ dialect.ClientDialect = Invoke{}
 
-// Headers are none: beta features are in the body.
+// Headers returns nil: beta features are in the body.
 func (Invoke) Headers() []string { return nil }
 
-// ContentType is that of binary event streams.
+// ContentType returns the type of binary event streams.
 func (Invoke) ContentType() string { return eventstream.ContentType }
 
-// Terminator is nil: the last event is the end.
+// Terminator returns nil: the last event is the end.
 func (Invoke) Terminator() []byte { return nil }
 
-// Check leaves bodies to Bedrock and to DecodeRequest.
+// Check accepts every body: DecodeRequest and Bedrock check them.
 func (Invoke) Check(api.Operation, *jsonedit.Doc) *apierr.Error { return nil }
 
-// Error returns the body of e for an answer that has not begun.
+// Error returns the body of e for a response that has not begun.
 func (i Invoke) Error(e *apierr.Error) []byte { return i.Outer.Error(e) }
 
 // ErrorEvent appends e as an exception, which ends the stream.
 func (i Invoke) ErrorEvent(dst []byte, e *apierr.Error) []byte { return i.Outer.ErrorEvent(dst, e) }
 
-// ProviderError appends the answer for a provider's error.
+// ProviderError appends the response to a provider's error.
 func (i Invoke) ProviderError(dst, body []byte, provider string, status int) []byte {
 	return i.Outer.ProviderError(dst, body, provider, status)
 }
@@ -59,26 +58,26 @@ func (Invoke) DecodeRequest(body []byte) (*llm.Request, error) {
 		return nil, err
 	}
 	r, err := Dialect{}.DecodeRequest(body)
-	if err == nil { // of Bedrock's envelope
+	if err == nil { // of the InvokeModel body
 		r.Extra = slices.DeleteFunc(r.Extra, func(m llm.Member) bool { return m.Name == "anthropic_version" })
 	}
 	return r, err
 }
 
-// NewTap returns a tap for one answer to op.
+// NewTap returns a tap for one response to op.
 func (i Invoke) NewTap(op api.Operation) dialect.Tap {
 	return &chunkTap{Tap: i.Dialect.NewTap(op), outer: i.Outer.NewTap(op)}
 }
 
-// chunkTap shows the events inside binary messages to the dialect's tap, and
-// exceptions to that of the outer dialect.
+// chunkTap passes the events inside binary messages to the dialect's tap, and
+// exceptions to the outer dialect's.
 type chunkTap struct {
 	dialect.Tap
 	outer dialect.Tap
 	data  []byte // reused
 }
 
-// Event reads one message of a streamed answer.
+// Event reads one message of a streamed response.
 func (t *chunkTap) Event(e sse.Event) {
 	v, err := jsonedit.ParseValue(e.Data)
 	if err != nil {
@@ -111,12 +110,12 @@ func (t *chunkTap) Info() *dialect.ResponseInfo {
 	return seen
 }
 
-// NewEncoder returns an encoder for one streamed answer.
+// NewEncoder returns an encoder for one streamed response.
 func (i Invoke) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
 	return &chunkEncoder{inner: streamEncoder{to: to}, outer: i.Outer}
 }
 
-// chunkEncoder puts the events of the dialect into binary messages.
+// chunkEncoder wraps the events of the dialect in binary messages.
 type chunkEncoder struct {
 	inner  streamEncoder
 	outer  dialect.ClientDialect
@@ -124,7 +123,7 @@ type chunkEncoder struct {
 	failed bool
 }
 
-// Encode appends the messages that the client gets for ev.
+// Encode appends the messages for an event.
 func (c *chunkEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 	if c.failed {
 		return dst
@@ -142,7 +141,7 @@ func (c *chunkEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 	return dst
 }
 
-// metrics is the member of the last event that tells the usage.
+// metrics is the member of the last event with the usage.
 const metrics = "amazon-bedrock-invocationMetrics"
 
 // chunk appends one event of the dialect as a message.

@@ -1,11 +1,11 @@
-// Package messages is the dialect of the messages protocol of Anthropic's models.
+// Package messages is the dialect of the messages protocol of Anthropic's
+// models.
 //
-// It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. A client of the protocol is
-// taken at its word: what it asks is sent as it asked, within what the host
-// takes. What comes from another dialect is fitted to the model: thinking,
-// sampling, forms of answers. Which provider answers is left to the provider
-// table and the pipeline.
+// It guarantees that a translation through the neutral model keeps what the
+// protocol can express and records what it cannot. Requests of clients of this
+// dialect are sent as received, within what the host accepts; requests of other
+// dialects are adapted to the model: thinking, sampling, response formats. It
+// does not choose a provider; see the provider table and pipeline.
 //
 // The protocol: https://docs.claude.com/en/api/messages
 package messages
@@ -29,10 +29,11 @@ var (
 
 const (
 	own    = string(api.DialectMessages)
-	vendor = llm.Anthropic // whose signatures are carried as they are
+	vendor = llm.Anthropic // signatures of this vendor are sent unmarked
 )
 
-// Headers are the version of the protocol and the features that a client tries.
+// Headers returns the headers with the protocol version and the client's beta
+// features.
 func (Dialect) Headers() []string { return []string{versionHeader, betaHeader} }
 
 const (
@@ -40,7 +41,7 @@ const (
 	betaHeader    = "Anthropic-Beta"
 )
 
-// ContentType is that of server-sent events.
+// ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
 
 // Terminator returns the event that ends every complete stream. Callers must
@@ -49,7 +50,7 @@ func (Dialect) Terminator() []byte { return terminator }
 
 var terminator = []byte("event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n")
 
-// names are what the dialect calls parameters whose name is not the field's own.
+// names maps request fields to their names in this dialect, where those differ.
 var names = map[llm.Field]string{
 	llm.FieldStop:          "stop_sequences",
 	llm.FieldParallelTools: "tool_choice.disable_parallel_tool_use",

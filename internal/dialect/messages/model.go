@@ -14,21 +14,21 @@ func profileOf(to dialect.RequestTarget) *dialect.MessagesProfile {
 	return cmp.Or(to.Messages, &usualProfile)
 }
 
-// model is what a family of models can do.
+// model describes the capabilities of a family of models.
 type model struct {
-	match     string // what names of the family contain
-	maxTokens int64  // the longest answer
-	formats   bool   // answers in the form of a schema, and strict tools
+	match     string // substring of the names of the family
+	maxTokens int64  // maximum length of a response
+	formats   bool   // supports structured output and strict tools
 	thinks    bool
-	adaptive  bool // decides itself how much to think
-	fixed     bool // takes neither sampling parameters nor a budget of thinking
-	xhigh     bool // knows the effort xhigh
-	effort    bool // takes an effort beside a budget, as a beta
-	calm      bool // without thinking takes no effort above high
+	adaptive  bool // decides how much to think
+	fixed     bool // accepts neither sampling parameters nor a thinking budget
+	xhigh     bool // supports the effort xhigh
+	effort    bool // accepts an effort together with a budget, as a beta feature
+	calm      bool // accepts no effort above high without thinking
 }
 
-// models is the first that matches. A name of the vendor that is not here is of
-// a newer family.
+// models are the known families; the first match wins. Other model names of the
+// vendor belong to newer families.
 // https://docs.claude.com/en/docs/about-claude/models/overview
 var models = []model{
 	{match: "opus-5", maxTokens: 128000, formats: true, thinks: true, adaptive: true, fixed: true, xhigh: true, calm: true},
@@ -53,10 +53,10 @@ var models = []model{
 	{match: "claude", maxTokens: 128000, formats: true, thinks: true, adaptive: true, fixed: true, xhigh: true, calm: true},
 }
 
-// foreign is a model of another vendor that is offered in this protocol.
+// foreign describes models of other vendors that are offered in this protocol.
 var foreign = model{maxTokens: 8192, thinks: true}
 
-// modelOf returns what a model can do.
+// modelOf returns the capabilities of a model.
 func modelOf(name string) model {
 	name = strings.ReplaceAll(strings.ToLower(name), ".", "-")
 	for _, m := range models {
@@ -67,5 +67,6 @@ func modelOf(name string) model {
 	return foreign
 }
 
-// digitAt keeps opus-4-1 from matching opus-4-10.
+// digitAt reports whether s[i] is a digit. It keeps opus-4-1 from matching
+// opus-4-10.
 func digitAt(s string, i int) bool { return i < len(s) && s[i]-'0' <= 9 }

@@ -28,7 +28,7 @@ func fieldsOf(v jsonedit.Value) fields {
 	return f
 }
 
-// nameOf returns the text of a key. The usual ones are not made again.
+// nameOf returns the text of a key. It does not allocate for usual keys.
 func nameOf(k jsonedit.Key) string {
 	raw := k.Raw()
 	if name, ok := usual[string(raw[1:len(raw)-1])]; ok {
@@ -37,7 +37,7 @@ func nameOf(k jsonedit.Key) string {
 	return k.String()
 }
 
-// longestUsual is how long the usual words are at most, with their quotes.
+// longestUsual is the length of the longest usual string, with quotes.
 const longestUsual = len(`"cache_control"`)
 
 var usual = func() map[string]string {
@@ -53,8 +53,8 @@ var usual = func() map[string]string {
 	return m
 }()
 
-// get returns a member by name, null when it is not there. Of a name that
-// stands twice the last counts.
+// get returns a member by name, null if it does not exist. The last of several
+// members with a name wins.
 func (f fields) get(name string) jsonedit.Value {
 	for i := len(f) - 1; i >= 0; i-- {
 		if f[i].name == name {
@@ -64,16 +64,16 @@ func (f fields) get(name string) jsonedit.Value {
 	return jsonedit.Value{}
 }
 
-// word is the text of a member, empty when it is none.
+// word returns the string value of a member, or an empty string.
 func (f fields) word(name string) string {
 	text, _ := f.get(name).Text()
 	return text
 }
 
-// rest returns the members that are neither known nor null. Of a name that
-// stands twice the last counts.
-func (f fields) rest(known ...string) (list []llm.Member) {
-	var at map[string]int // of the names in list, once there are many
+// unknown returns the members that are neither known nor null. The last of
+// several members with a name wins.
+func (f fields) unknown(known ...string) (list []llm.Member) {
+	var at map[string]int // index of the names in list, once there are many
 	for _, m := range f {
 		if m.value.IsNull() || slices.Contains(known, m.name) {
 			continue
@@ -94,10 +94,10 @@ func (f fields) rest(known ...string) (list []llm.Member) {
 	return list
 }
 
-const few = 16 // names that are found sooner without a map
+const few = 16 // up to this number of names a scan is faster than a map
 
-// indexed adds the last of list to a map of where names stand, which begins when
-// they are no longer few.
+// indexed adds the last element of list to a map of positions, which is created
+// when the list has more than few elements.
 func indexed(at map[string]int, list []llm.Member) map[string]int {
 	last := len(list) - 1
 	if last < few {
@@ -113,11 +113,11 @@ func indexed(at map[string]int, list []llm.Member) map[string]int {
 	return at
 }
 
-// maxMembers is how many members one by one set may come to; real ones are few.
+// maxMembers is the limit of members set one by one; real requests have few.
 const maxMembers = 64
 
-// setMember puts a member into the place of one of its name, or at the end of a
-// list that is not too long for it.
+// setMember replaces the member with that name, or appends it unless the list
+// is full.
 func setMember(list []llm.Member, name string, value json.RawMessage) []llm.Member {
 	for i := range list {
 		if list[i].Name == name {
@@ -131,7 +131,7 @@ func setMember(list []llm.Member, name string, value json.RawMessage) []llm.Memb
 	return append(list, llm.Member{Name: name, Value: value})
 }
 
-// member returns the value of a member, nil when there is none.
+// member returns the value of a member, nil if there is none.
 func member(list []llm.Member, name string) json.RawMessage {
 	for _, m := range list {
 		if m.Name == name {
@@ -141,7 +141,8 @@ func member(list []llm.Member, name string) json.RawMessage {
 	return nil
 }
 
-// valueOf returns a view of JSON that was read before; what is none is null.
+// valueOf returns a view of JSON that was validated before; invalid JSON is
+// null.
 func valueOf(raw []byte) jsonedit.Value {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
@@ -150,7 +151,7 @@ func valueOf(raw []byte) jsonedit.Value {
 	return v
 }
 
-// reader reads the values of a request. It keeps the first thing that is wrong.
+// reader reads the values of a request. It keeps the first error.
 type reader struct{ err *apierr.Error }
 
 func (r *reader) refuse(path, code, format string, args ...any) {
@@ -167,7 +168,7 @@ func (r *reader) wrong(path, want string, v jsonedit.Value) {
 	r.refuse(path, dialect.CodeType, "must be %s, not %s", want, grammar.Describe(v.Raw()))
 }
 
-// text reads a string; null is none.
+// text reads a string; null is the empty string.
 func (r *reader) text(path string, v jsonedit.Value) string {
 	text, ok := v.Text()
 	if !ok && !v.IsNull() {
@@ -176,7 +177,7 @@ func (r *reader) text(path string, v jsonedit.Value) string {
 	return text
 }
 
-// need reads a string that must be there.
+// need reads a required string.
 func (r *reader) need(path string, v jsonedit.Value) string {
 	if v.IsNull() {
 		r.missing(path, "a string")
@@ -184,9 +185,9 @@ func (r *reader) need(path string, v jsonedit.Value) string {
 	return r.text(path, v)
 }
 
-// textOf is text for a member of the object at path, and needed is need. They
-// make the member's path only when something is wrong, since there is one for
-// every block of a conversation.
+// textOf is text, and needed is need, for a member of the object at path. They
+// build the member's path only for an error, since there is one for every block
+// of a conversation.
 func (r *reader) textOf(path, name string, f fields) string {
 	v := f.get(name)
 	if v.IsNull() {
@@ -206,7 +207,7 @@ func (r *reader) needed(path, name string, f fields) string {
 	return wordOf(v)
 }
 
-// wordOf returns the text of a string. The usual words are not made again.
+// wordOf returns the value of a string. It does not allocate for usual strings.
 func wordOf(v jsonedit.Value) string {
 	if raw := v.Raw(); len(raw) <= longestUsual {
 		if word, ok := usual[string(raw[1:len(raw)-1])]; ok {
@@ -241,7 +242,7 @@ func (r *reader) boolean(path string, v jsonedit.Value) bool {
 	return is
 }
 
-// object reads the members of an object, none of anything else.
+// object reads the members of an object; for other values it returns none.
 func (r *reader) object(path string, v jsonedit.Value) fields {
 	if v.Kind() != jsonedit.Object {
 		r.wrong(path, "an object", v)

@@ -2,7 +2,7 @@ package messages
 
 import "modelgate/internal/llm"
 
-// stops are the reasons to stop by the protocol's words.
+// stops maps the protocol's stop reasons.
 // https://docs.claude.com/en/api/handling-stop-reasons
 var stops = map[string]llm.StopReason{
 	"end_turn":                      llm.StopEnd,
@@ -15,7 +15,7 @@ var stops = map[string]llm.StopReason{
 	"compaction":                    llm.StopEnd,
 }
 
-// words are the protocol's words by reason.
+// words maps neutral reasons to stop reasons of the protocol.
 var words = map[llm.StopReason]string{
 	llm.StopEnd:      "end_turn",
 	llm.StopSequence: "stop_sequence",
@@ -27,7 +27,7 @@ var words = map[llm.StopReason]string{
 	llm.StopContext:  "model_context_window_exceeded",
 }
 
-// stopOf reads a reason. A new word means that the model had said all.
+// stopOf returns the neutral reason. An unknown stop reason means a normal end.
 func stopOf(said string) llm.StopReason {
 	if stop, ok := stops[said]; ok {
 		return stop
@@ -38,16 +38,16 @@ func stopOf(said string) llm.StopReason {
 	return llm.StopEnd
 }
 
-// ending is what the reason to stop is told from.
+// ending holds the properties of a response that decide its stop reason.
 type ending struct {
 	stop       llm.StopReason
 	said, text string
-	called     bool // the answer calls tools
-	refused    bool // the answer is a refusal
+	called     bool // has tool calls
+	refused    bool // has a refusal
 }
 
-// word is the protocol's word: the provider's own where it is one of the
-// protocol's, for several mean the same.
+// word returns the protocol's stop reason: the provider's own if it is one of
+// the protocol's, since several have the same neutral reason.
 func (e *ending) word() string {
 	open := e.stop == "" || e.stop == llm.StopEnd
 	switch stop, ok := stops[e.said]; {

@@ -7,11 +7,11 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewTap returns a tap for one answer to op.
+// NewTap returns a tap for one response to op.
 func (Dialect) NewTap(op api.Operation) dialect.Tap { return &tap{op: op} }
 
-// tap reads answers in one pass each. Once content has come, the events that
-// bring more of it are told by their name and not read at all.
+// tap reads a response in a single pass. Once content has arrived, further
+// content events are recognised by their name and not parsed.
 type tap struct {
 	op     api.Operation
 	seen   dialect.ResponseInfo
@@ -24,7 +24,7 @@ func (t *tap) Info() *dialect.ResponseInfo {
 	return &t.seen
 }
 
-// Body reads a complete response: a message, or a count of tokens.
+// Body reads a complete response: a message, or a token count.
 func (t *tap) Body(b []byte) {
 	v, err := jsonedit.ParseValue(b)
 	if err != nil || v.Kind() != jsonedit.Object {
@@ -38,7 +38,7 @@ func (t *tap) Body(b []byte) {
 				t.seen.Begun = true
 				break
 			}
-		case k.Is("input_tokens"): // of a count, which uses none of them
+		case k.Is("input_tokens"): // of a token count, which uses none itself
 			t.seen.Begun, t.seen.Finished = true, true
 		case k.Is("error"):
 			t.fail(value)
@@ -64,8 +64,8 @@ func (t *tap) member(k jsonedit.Key, v jsonedit.Value) {
 	}
 }
 
-// usage reads counters, and how the answer was served: the tier, or a speed that
-// has a price of its own.
+// usage reads counters and how the response was served: the tier, or a speed
+// with its own price.
 // https://docs.claude.com/en/api/service-tiers
 // https://docs.claude.com/en/docs/build-with-claude/fast-mode
 func (t *tap) usage(v jsonedit.Value) {
@@ -87,7 +87,7 @@ func (t *tap) fail(v jsonedit.Value) {
 	}
 }
 
-// Event reads one event of a streamed answer.
+// Event reads one event of a streamed response.
 func (t *tap) Event(ev sse.Event) {
 	if t.seen.Begun && silent(ev.Type) || len(ev.Data) == 0 {
 		t.seen.Written += max(int64(len(ev.Data)-deltaFrame), 0)
@@ -117,10 +117,10 @@ func (t *tap) Event(ev sse.Event) {
 }
 
 // deltaFrame is the size of a content_block_delta without its text, in bytes.
-// Events without text are no longer.
+// Events without text are no longer than that.
 const deltaFrame = len(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}`)
 
-// silent reports whether an event of that name has nothing for the books.
+// silent reports whether events of that name have nothing to record.
 func silent(name []byte) bool {
 	switch string(name) {
 	case "content_block_delta", "content_block_stop", "ping":
@@ -135,8 +135,8 @@ func (t *tap) members(v jsonedit.Value) {
 	}
 }
 
-// begin reads the start of a block. Words follow it; all else is content as it
-// stands. A fallback tells which model goes on.
+// begin reads the start of a block. Text follows in deltas; other content is in
+// the start event. A fallback block names the model that continues.
 func (t *tap) begin(block jsonedit.Value) {
 	kind, _ := inside(block, "type").Text()
 	switch kind {
@@ -151,7 +151,7 @@ func (t *tap) begin(block jsonedit.Value) {
 	}
 }
 
-// begun counts the words. Content has begun with the first.
+// begun counts text. Content begins with the first.
 func (t *tap) begun(v jsonedit.Value) {
 	for k, value := range v.Fields() {
 		if k.Is("type") {

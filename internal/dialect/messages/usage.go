@@ -7,8 +7,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// counts are the token counters of an answer as the protocol names them. Each is
-// the largest seen: those of a stream count up.
+// counts holds the token counters of a response, the largest value seen of
+// each: those of a stream grow.
 type counts struct {
 	input, output, thinking int64
 	cacheRead, cacheWrite   int64
@@ -16,7 +16,7 @@ type counts struct {
 	known                   bool
 }
 
-// read takes a usage object.
+// read reads a usage object.
 func (c *counts) read(v jsonedit.Value) {
 	for k, value := range v.Fields() {
 		switch {
@@ -44,8 +44,8 @@ func inside(v jsonedit.Value, name string) jsonedit.Value {
 	return inner
 }
 
-// take takes a counter and keeps the larger. What is negative or too large to be
-// believed does not count.
+// take reads a counter and keeps the larger value. Negative and implausibly
+// large values are ignored.
 func (c *counts) take(v jsonedit.Value, into *int64) {
 	if n, ok := v.Int(); ok && n >= 0 && n <= math.MaxInt64>>16 {
 		*into = max(*into, n)
@@ -53,9 +53,9 @@ func (c *counts) take(v jsonedit.Value, into *int64) {
 	}
 }
 
-// iterate sums the steps of an answer. The counters outside leave out what the
-// compaction of the conversation took; a step of another model, or a fallback,
-// is not part of the sum.
+// iterate sums the iterations of a response. The outer counters leave out the
+// tokens of compaction; iterations of another model and fallbacks are not part
+// of the sum.
 // https://docs.claude.com/en/docs/build-with-claude/compaction#understanding-usage
 func (c *counts) iterate(v jsonedit.Value) {
 	var sum counts
@@ -97,7 +97,7 @@ func (c *counts) keepLarger(o *counts) {
 	c.known = c.known || o.known
 }
 
-// usage parts the counters so that they don't overlap.
+// usage returns the counters without overlaps.
 func (c *counts) usage() llm.Usage {
 	write1h := min(c.write1h, max(c.cacheWrite, c.write5m+c.write1h))
 	thinking := min(c.thinking, c.output)
@@ -109,8 +109,8 @@ func (c *counts) usage() llm.Usage {
 	}
 }
 
-// usageExtra returns the members of a usage object that are no counters of
-// tokens, by their full name.
+// usageExtra returns the members of a usage object that are not token counters,
+// by their full name.
 func usageExtra(list []llm.Member, v jsonedit.Value) []llm.Member {
 	for k, value := range v.Fields() {
 		name := k.String()
@@ -130,7 +130,7 @@ var countedNames = map[string]bool{
 	"cache_creation": true, "output_tokens_details": true, "service_tier": true,
 }
 
-// writeUsage writes usage, with what else this dialect knows of it.
+// writeUsage writes usage, with the additional members of this dialect.
 func writeUsage(b *jsonedit.Builder, u llm.Usage, tier string, extra []llm.Member) {
 	b.Open('{')
 	b.Name("input_tokens")
@@ -165,7 +165,7 @@ func writeUsage(b *jsonedit.Builder, u llm.Usage, tier string, extra []llm.Membe
 	b.Close('}')
 }
 
-// tierWord is the protocol's word for the tier an answer was given in.
+// tierWord returns the protocol's name of the tier that served the response.
 func tierWord(tier string) string {
 	if tier == "default" {
 		return "standard"
@@ -173,7 +173,8 @@ func tierWord(tier string) string {
 	return tier
 }
 
-// writePrefixed writes the extras whose names begin so, without the prefix.
+// writePrefixed writes the additional members whose names begin with prefix,
+// without the prefix.
 func writePrefixed(b *jsonedit.Builder, extra []llm.Member, prefix string) {
 	for _, m := range extra {
 		if len(m.Name) > len(prefix) && m.Name[:len(prefix)] == prefix {

@@ -50,7 +50,7 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	}, nil
 }
 
-// caller makes calls of tools, and ids for those that come without.
+// caller builds tool calls, with ids for those without one.
 type caller struct {
 	custom map[string]bool
 	turn   int
@@ -97,8 +97,9 @@ func (c *caller) call(v jsonedit.Value) llm.ToolCall {
 	return call
 }
 
-// id makes an id for a call that has none. It is the same whole and streamed,
-// and another for each call and each turn of a conversation.
+// id returns an id for a call without one. It is the same for complete and
+// streamed responses, and differs for each call and each turn of a
+// conversation.
 func (c *caller) id(call *llm.ToolCall) string {
 	h := fnv.New64a()
 	for _, s := range []string{strconv.Itoa(c.turn), strconv.Itoa(c.calls), call.Name, call.Arguments} {
@@ -108,7 +109,7 @@ func (c *caller) id(call *llm.ToolCall) string {
 	return "call_" + hex.EncodeToString(h.Sum(nil))
 }
 
-// stopOf returns the neutral word for a reason.
+// stopOf returns the neutral reason for a finish reason.
 func stopOf(said string, called bool) llm.StopReason {
 	switch {
 	case said == "length":
@@ -119,7 +120,8 @@ func stopOf(said string, called bool) llm.StopReason {
 	return llm.StopEnd
 }
 
-// created is when the answer was made, in unix seconds, zero when it is not told.
+// created returns the time of the response in unix seconds, zero if it is
+// missing.
 func created(v jsonedit.Value) int64 {
 	t, err := time.Parse(time.RFC3339Nano, text(v, "created_at"))
 	if err != nil || t.Unix() < 0 {
@@ -128,8 +130,8 @@ func created(v jsonedit.Value) int64 {
 	return t.Unix()
 }
 
-// usageOf reads the counts of tokens. That of the prompt is missing when Ollama
-// had all of it in its cache.
+// usageOf reads the token counts. The prompt's count is missing if Ollama had
+// all of it in its cache.
 func usageOf(v jsonedit.Value) llm.Usage {
 	in, hasIn := v.Get("prompt_eval_count")
 	out, hasOut := v.Get("eval_count")
@@ -168,7 +170,7 @@ func logprobOf(v jsonedit.Value) llm.Logprob {
 	return out
 }
 
-// text returns a member that is a string, empty when there is none.
+// text returns the string value of a member, or an empty string.
 func text(v jsonedit.Value, name string) string {
 	member, _ := v.Get(name)
 	s, _ := member.Text()

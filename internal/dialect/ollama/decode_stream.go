@@ -9,19 +9,20 @@ import (
 	"modelgate/internal/sse"
 )
 
-// streamDecoder reads one streamed answer: lines of JSON, of which the last is done.
+// streamDecoder reads one streamed response: lines of JSON, the last of which
+// has done set.
 // https://docs.ollama.com/api/streaming
 type streamDecoder struct {
 	caller
 	begun, ended bool
 	next         int // number of the next part
 
-	open    int // the part that is open, -1 when none is
+	open    int // number of the open part, -1 if none is open
 	thought bool
 }
 
-// NewDecoder returns a decoder for one streamed answer, of which each line of
-// JSON is a frame.
+// NewDecoder returns a decoder for one streamed response. Each line of JSON is
+// a frame.
 func (Dialect) NewDecoder(r *llm.Request, _ dialect.RequestTarget) dialect.StreamDecoder {
 	return &streamDecoder{caller: callerOf(r), open: -1}
 }
@@ -54,7 +55,7 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	return dst
 }
 
-// line is what every line is looked at for.
+// line holds the members of a line that are always read.
 type line struct {
 	message      jsonedit.Value
 	logprobs     []llm.Logprob
@@ -91,16 +92,16 @@ func (d *streamDecoder) message(dst []llm.Event, v jsonedit.Value, logprobs []ll
 		}
 	}
 	s, _ := thinking.Text()
-	dst = d.said(dst, s, true, nil)
+	dst = d.addText(dst, s, true, nil)
 	s, _ = content.Text()
-	dst = d.said(dst, s, false, logprobs)
+	dst = d.addText(dst, s, false, logprobs)
 	for c := range calls.Elements() {
-		dst = d.called(dst, c)
+		dst = d.addCall(dst, c)
 	}
 	return dst
 }
 
-// End ends the part that is open. Without done the answer is not whole.
+// End ends the open part. Without done the response is not complete.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.ended {
 		return dst
@@ -118,8 +119,8 @@ func (d *streamDecoder) close(dst []llm.Event) []llm.Event {
 	return dst
 }
 
-// said adds words to the thought or the text that is open, or opens one.
-func (d *streamDecoder) said(dst []llm.Event, words string, thought bool, logprobs []llm.Logprob) []llm.Event {
+// addText adds text to the open thinking or text part, or begins one.
+func (d *streamDecoder) addText(dst []llm.Event, words string, thought bool, logprobs []llm.Logprob) []llm.Event {
 	if words == "" {
 		return dst
 	}
@@ -140,8 +141,8 @@ func (d *streamDecoder) begin(dst []llm.Event, part llm.Part) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: d.next - 1, Opened: part})
 }
 
-// called adds a call, which comes in one piece.
-func (d *streamDecoder) called(dst []llm.Event, v jsonedit.Value) []llm.Event {
+// addCall adds a call, which arrives in one piece.
+func (d *streamDecoder) addCall(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	call := d.call(v)
 	arguments := call.Arguments
 	call.Arguments = ""

@@ -6,8 +6,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// supersets are parameters of Ollama's own that clients of other dialects may
-// send along, and options those that stand inside its options.
+// supersets are Ollama's own parameters that clients of other dialects may
+// send. options are members of its options object.
 // https://docs.ollama.com/modelfile#valid-parameters-and-values
 var (
 	supersets = []string{"keep_alive", "truncate", "shift"}
@@ -20,25 +20,25 @@ var (
 // requestEncoder writes one request.
 type requestEncoder struct {
 	jsonedit.Builder
-	r     *llm.Request
-	to    dialect.RequestTarget
-	fates *dialect.ParamChanges
-	names map[string]string // of the tools that were called, by the call's id
+	r       *llm.Request
+	to      dialect.RequestTarget
+	changes *dialect.ParamChanges
+	names   map[string]string // names of the called tools, by call id
 }
 
 // EncodeRequest appends the body of a request to /api/chat.
 // https://docs.ollama.com/api/chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r), names: map[string]string{}}
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r), names: map[string]string{}}
 	e.Open('{')
 	e.Name("model")
 	e.String(to.Model)
-	if err := e.messages(); err != nil {
+	if err := e.writeMessages(); err != nil {
 		return dst, nil, err
 	}
 	e.Name("stream")
-	e.Bool(r.Stream) // Ollama streams unless told not to
-	if err := e.tools(); err != nil {
+	e.Bool(r.Stream) // Ollama streams by default
+	if err := e.writeTools(); err != nil {
 		return dst, nil, err
 	}
 	e.format()
@@ -46,11 +46,11 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	e.options()
 	e.extras()
 	e.Close('}')
-	e.dropRest()
-	return e.Bytes(), e.fates.List(), nil
+	e.dropUnsupported()
+	return e.Bytes(), e.changes.List(), nil
 }
 
-// format writes the form of the answer: the word json, or a schema.
+// format writes the response format: the word json, or a schema.
 // https://docs.ollama.com/capabilities/structured-outputs
 func (e *requestEncoder) format() {
 	switch f := &e.r.Format; {
@@ -63,8 +63,8 @@ func (e *requestEncoder) format() {
 	}
 }
 
-// think writes whether the model is to think, or how much: models that know no
-// levels take each for true.
+// think writes whether to think, or the level: models without levels take each
+// as true.
 // https://docs.ollama.com/capabilities/thinking
 func (e *requestEncoder) think() {
 	t := &e.r.Reasoning
@@ -74,14 +74,14 @@ func (e *requestEncoder) think() {
 	case t.Mode != "" || t.Budget != nil:
 		e.thinking(true)
 		if t.Budget != nil {
-			e.fates.Adapt(llm.FieldThinking, "without a budget")
+			e.changes.Adapt(llm.FieldThinking, "without a budget")
 		}
 	default:
 		e.level(t.Effort)
 		return
 	}
 	if t.Effort != "" {
-		e.fates.Drop(llm.FieldEffort)
+		e.changes.Drop(llm.FieldEffort)
 	}
 }
 
@@ -104,11 +104,11 @@ func (e *requestEncoder) level(effort string) {
 	case "xhigh", "max":
 		word = "high"
 	default:
-		e.fates.Drop(llm.FieldEffort)
+		e.changes.Drop(llm.FieldEffort)
 		return
 	}
 	if word != effort {
-		e.fates.Adapt(llm.FieldEffort, word)
+		e.changes.Adapt(llm.FieldEffort, word)
 	}
 	e.Name("think")
 	e.String(word)
@@ -125,8 +125,8 @@ var scalars = dialect.Scalars{
 	{Name: "stop", Field: llm.FieldStop},
 }
 
-// options writes the options of the model: those of the request, then those
-// that clients sent in Ollama's own words.
+// options writes the options of the model: those of the request, then Ollama's
+// own options sent by the client.
 func (e *requestEncoder) options() {
 	b := jsonedit.Append(nil)
 	b.Open('{')
@@ -144,8 +144,8 @@ func (e *requestEncoder) options() {
 	}
 }
 
-// ownOptions writes what clients sent in Ollama's words. What is written
-// already wins.
+// ownOptions writes Ollama's own options sent by the client. Options that have
+// been written win.
 func ownOptions(b *jsonedit.Builder, r *llm.Request, written map[string]bool) {
 	put := func(name string, value []byte) {
 		if !written[name] {
@@ -193,18 +193,18 @@ func (e *requestEncoder) extras() {
 			e.Raw(m.Value)
 		}
 	}
-	e.fates.DropExtra(append(append([]string{"options"}, supersets...), options...)...)
+	e.changes.DropExtra(append(append([]string{"options"}, supersets...), options...)...)
 }
 
-// dropRest tells the parameters that have no place.
-func (e *requestEncoder) dropRest() {
+// dropUnsupported records the parameters that Ollama does not have as dropped.
+func (e *requestEncoder) dropUnsupported() {
 	r := e.r
-	e.fates.DropAsked(llm.FieldParallelTools, llm.FieldLogitBias, llm.FieldN, llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
+	e.changes.DropIfSet(llm.FieldParallelTools, llm.FieldLogitBias, llm.FieldN, llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
 	if r.ServiceTier != "" {
-		e.fates.Drop(llm.FieldServiceTier)
+		e.changes.Drop(llm.FieldServiceTier)
 	}
-	e.fates.DropAsked(llm.FieldCache)
+	e.changes.DropIfSet(llm.FieldCache)
 	for _, m := range r.Reasoning.Extra {
-		e.fates.DropNamed(m.Name)
+		e.changes.DropNamed(m.Name)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func (e *requestEncoder) messages() error {
+func (e *requestEncoder) writeMessages() error {
 	e.Name("messages")
 	e.Open('[')
 	for i := range e.r.Messages {
@@ -19,15 +19,15 @@ func (e *requestEncoder) messages() error {
 			return err
 		}
 		if m.Name != "" {
-			e.fates.DropNamed("messages.name")
+			e.changes.DropNamed("messages.name")
 		}
 	}
 	e.Close(']')
 	return nil
 }
 
-// message writes a message. Results of tools are messages of their own and part
-// it where they stand.
+// message writes a message. Tool results are messages of their own and split it
+// at their position.
 func (e *requestEncoder) message(m *llm.Message) error {
 	now := turn{role: "user"}
 	switch m.Role {
@@ -60,21 +60,22 @@ func (e *requestEncoder) message(m *llm.Message) error {
 	return nil
 }
 
-// turn is one message of Ollama's: one text, one thought, images beside.
+// turn is one message of Ollama's protocol: a text, a thinking text, and a list
+// of images.
 type turn struct {
 	role     string
 	texts    []string
 	thoughts []string
 	images   []string
 	calls    []*llm.ToolCall
-	result   *llm.ToolResult // that the message is of, in messages of tools
+	result   *llm.ToolResult // of a tool message
 }
 
 func (t *turn) empty() bool {
 	return len(t.texts)+len(t.thoughts)+len(t.images)+len(t.calls) == 0
 }
 
-// gather takes a part into a message.
+// gather adds a part to a message.
 func (e *requestEncoder) gather(t *turn, p llm.Part) error {
 	switch p := p.(type) {
 	case llm.Text:
@@ -97,7 +98,7 @@ func (e *requestEncoder) gather(t *turn, p llm.Part) error {
 	return nil
 }
 
-// medium takes an image as it is and a document as text, and refuses the rest.
+// medium adds an image, or a document as text. Other media are an error.
 // https://docs.ollama.com/capabilities/vision
 func (e *requestEncoder) medium(t *turn, m *llm.Media) error {
 	path := at(m.At, "messages")
@@ -111,7 +112,7 @@ func (e *requestEncoder) medium(t *turn, m *llm.Media) error {
 			text = m.Name + ":\n" + text
 		}
 		t.texts = append(t.texts, text)
-		e.fates.Adapt(llm.FieldParts, "documents as text")
+		e.changes.Adapt(llm.FieldParts, "documents as text")
 		return nil
 	case m.Kind != llm.Image:
 		return dialect.Unsupported(path, e.to, "%s", m.Kind)
@@ -119,7 +120,7 @@ func (e *requestEncoder) medium(t *turn, m *llm.Media) error {
 		return dialect.Unsupported(path, e.to, "an image that is not given as base64")
 	}
 	if m.Detail != "" && m.Detail != "auto" {
-		e.fates.DropNamed("detail")
+		e.changes.DropNamed("detail")
 	}
 	t.images = append(t.images, m.Data)
 	return nil
@@ -159,7 +160,7 @@ func textual(mime string) bool {
 	return strings.HasPrefix(mime, "text/") || mime == "application/json" || mime == "application/xml"
 }
 
-// result writes the result of a tool as a message of its own.
+// result writes a tool result as a message.
 func (e *requestEncoder) result(r *llm.ToolResult) error {
 	e.uncached(r.Cache)
 	t := turn{role: "tool", result: r}
@@ -169,7 +170,7 @@ func (e *requestEncoder) result(r *llm.ToolResult) error {
 		}
 	}
 	if r.Failed {
-		e.fates.AdaptNamed("failed tool results", "told in words")
+		e.changes.AdaptNamed("failed tool results", "told in words")
 		t.texts = append([]string{"Error:"}, t.texts...)
 	}
 	e.write(&t)
@@ -212,7 +213,7 @@ func (e *requestEncoder) write(t *turn) {
 	e.Close('}')
 }
 
-// call writes a call of a tool, whose arguments are an object.
+// call writes a tool call, whose arguments are an object.
 func (e *requestEncoder) call(index int64, c *llm.ToolCall) {
 	e.Open('{')
 	e.Name("id")
@@ -230,7 +231,7 @@ func (e *requestEncoder) call(index int64, c *llm.ToolCall) {
 		e.Raw([]byte("{}"))
 	case !c.Custom && err == nil && v.Kind() == jsonedit.Object:
 		e.Raw(v.Raw())
-	default: // a custom tool's, or broken off
+	default: // of a custom tool, or incomplete JSON
 		e.Open('{')
 		e.Name("input")
 		e.String(c.Arguments)

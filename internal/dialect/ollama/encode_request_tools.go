@@ -12,13 +12,13 @@ var (
 	freeText    = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
 )
 
-// tools writes the tools that are offered. There is no choice between them: one
-// that names tools, or none, is kept by what is offered.
+// writeTools writes the tools. The protocol has no tool choice: a choice is applied
+// by sending only the tools that it allows.
 // https://docs.ollama.com/capabilities/tool-calling
-func (e *requestEncoder) tools() error {
+func (e *requestEncoder) writeTools() error {
 	choice := &e.r.ToolChoice
 	if choice.Mode == llm.ChoiceNone && len(e.r.Tools) > 0 {
-		e.fates.Adapt(llm.FieldToolChoice, "no tools are offered")
+		e.changes.Adapt(llm.FieldToolChoice, "no tools are offered")
 		return nil
 	}
 	list := e.offered()
@@ -26,9 +26,9 @@ func (e *requestEncoder) tools() error {
 	case len(choice.Names) > 0 && len(list) == 0:
 		return dialect.Invalid(e.r.NameOf(llm.FieldToolChoice), dialect.CodeValue, "none of the tools that it names can be offered")
 	case len(choice.Names) > 0:
-		e.fates.Adapt(llm.FieldToolChoice, "other tools are not offered")
+		e.changes.Adapt(llm.FieldToolChoice, "other tools are not offered")
 	case choice.Mode == llm.ChoiceRequired, choice.Mode == "" && choice.Raw != nil:
-		e.fates.Drop(llm.FieldToolChoice)
+		e.changes.Drop(llm.FieldToolChoice)
 	}
 	if len(list) == 0 {
 		return nil
@@ -42,14 +42,13 @@ func (e *requestEncoder) tools() error {
 	return nil
 }
 
-// offered returns the tools that are functions and that the choice does not
-// leave out.
+// offered returns the functions that the tool choice allows.
 func (e *requestEncoder) offered() (list []*llm.Tool) {
 	names := e.r.ToolChoice.Names
 	for i := range e.r.Tools {
 		switch t := &e.r.Tools[i]; {
 		case t.Native != nil || t.Server != "":
-			e.fates.DropNamed(at(string(t.Server), e.r.NameOf(llm.FieldTools)))
+			e.changes.DropNamed(at(string(t.Server), e.r.NameOf(llm.FieldTools)))
 		case len(names) == 0 || has(names, t.Name):
 			list = append(list, t)
 		}
@@ -63,12 +62,12 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	switch {
 	case t.Custom:
 		schema = freeText
-		e.fates.AdaptNamed("custom tools", "functions of one text")
+		e.changes.AdaptNamed("custom tools", "functions of one text")
 	case schema == nil:
 		schema = noArguments
 	}
 	if t.Strict != nil && *t.Strict {
-		e.fates.DropNamed("strict")
+		e.changes.DropNamed("strict")
 	}
 	e.Open('{')
 	e.Name("type")
@@ -87,14 +86,14 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	e.Close('}')
 }
 
-// uncached tells that a mark for caching is left out: Ollama caches by itself.
+// uncached records a cache mark as dropped: Ollama caches automatically.
 func (e *requestEncoder) uncached(c *llm.Cache) {
 	if c != nil {
-		e.fates.Drop(llm.FieldCache)
+		e.changes.Drop(llm.FieldCache)
 	}
 }
 
-// at returns s, or fallback when it is empty.
+// at returns s, or fallback if s is empty.
 func at(s, fallback string) string {
 	if s == "" {
 		return fallback

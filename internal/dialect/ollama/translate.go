@@ -5,7 +5,7 @@ import (
 	"modelgate/internal/dialect"
 )
 
-// Translator returns the translation of embeddings.
+// Translator returns the translator of embeddings.
 func (Dialect) Translator(op api.Operation, _ dialect.RequestTarget) (dialect.Translator, bool) {
 	if op != api.Embeddings {
 		return dialect.Translator{}, false

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// embedRequest translates a request for embeddings to /api/embed.
+// embedRequest translates an embeddings request to /api/embed.
 // https://docs.ollama.com/api/embed
 func embedRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	var d jsonedit.Doc
@@ -33,7 +33,7 @@ func embedRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 			continue
 		}
 		switch name := key.String(); name {
-		case "model", "input", "encoding_format": // numbers are encoded by the gateway
+		case "model", "input", "encoding_format": // the gateway encodes numbers
 		case "dimensions", "truncate", "keep_alive", "options":
 			b.Name(name)
 			b.Raw(v.Raw())
@@ -72,7 +72,7 @@ func writeInput(b *jsonedit.Builder, d *jsonedit.Doc) error {
 	return nil
 }
 
-// inputText returns a text unchanged, or that of an object with one.
+// inputText returns a string, or the text of an object.
 func inputText(v jsonedit.Value, path string) ([]byte, error) {
 	words, _ := v.Get("text")
 	switch {
@@ -86,7 +86,7 @@ func inputText(v jsonedit.Value, path string) ([]byte, error) {
 	return nil, dialect.Invalid(path, dialect.CodeType, "must be a string, or an object with a text")
 }
 
-// embedResponse translates the answer to the client's list of vectors.
+// embedResponse translates the response to the client's list of vectors.
 func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -147,7 +147,7 @@ func wantsBase64(asked []byte) bool {
 	return s == "base64"
 }
 
-// pack is a vector as 32-bit floats in little endian, as base64.
+// pack returns a vector as base64 of 32-bit floats in little endian.
 func pack(vector jsonedit.Value) string {
 	var packed []byte
 	for n := range vector.Elements() {

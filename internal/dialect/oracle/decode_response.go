@@ -67,7 +67,7 @@ func choiceOf(v jsonedit.Value, custom map[string]bool) llm.Choice {
 	for c := range calls.Elements() {
 		call := llm.ToolCall{ID: text(c, "id"), Name: text(c, "name"), Arguments: text(c, "arguments")}
 		if custom[call.Name] {
-			call.Custom, call.Arguments = true, unwrapped(call.Arguments)
+			call.Custom, call.Arguments = true, unwrapText(call.Arguments)
 		}
 		out.Parts = append(out.Parts, call)
 		called = true
@@ -78,7 +78,7 @@ func choiceOf(v jsonedit.Value, custom map[string]bool) llm.Choice {
 	return out
 }
 
-// words are the texts of a content, one after the other.
+// words returns the joined texts of a content.
 func words(content jsonedit.Value) string {
 	var first string
 	var more strings.Builder
@@ -97,8 +97,8 @@ func words(content jsonedit.Value) string {
 	return first + more.String()
 }
 
-// stopOf returns the neutral word for a finish reason, of which models spell the
-// case differently.
+// stopOf returns the neutral reason for a finish reason, which models write in
+// upper or lower case.
 func stopOf(said string, called bool) llm.StopReason {
 	switch strings.ToLower(said) {
 	case "length", "max_tokens":
@@ -114,8 +114,8 @@ func stopOf(said string, called bool) llm.StopReason {
 	return llm.StopEnd
 }
 
-// created is when the answer was made, in unix seconds: told as a date, or as a
-// number by some models.
+// created returns the time of the response in unix seconds: it is a date, or a
+// number from some models.
 func created(chat jsonedit.Value) int64 {
 	v, _ := chat.Get("timeCreated")
 	if f, ok := v.Float(); ok && f > 0 && f < math.MaxInt32<<4 {
@@ -129,7 +129,7 @@ func created(chat jsonedit.Value) int64 {
 	return t.Unix()
 }
 
-// usageOf reads the counts of tokens, of which the details are parts.
+// usageOf reads the token counts. The details are part of the totals.
 func usageOf(v jsonedit.Value) llm.Usage {
 	if v.Kind() != jsonedit.Object {
 		return llm.Usage{}
@@ -144,7 +144,7 @@ func usageOf(v jsonedit.Value) llm.Usage {
 	return u
 }
 
-// takeUpTo takes up to n out of what is left of a whole.
+// takeUpTo subtracts up to n from *total and returns what it subtracted.
 func takeUpTo(whole *int64, n int64) int64 {
 	n = min(n, *whole)
 	*whole -= n
@@ -160,7 +160,7 @@ func count(v jsonedit.Value, name string) int64 {
 	return n
 }
 
-// logprobsOf reads the lists of tokens and of their logarithms.
+// logprobsOf reads the lists of tokens and of their log probabilities.
 func logprobsOf(v jsonedit.Value) (list []llm.Logprob) {
 	tokens, _ := v.Get("tokens")
 	for token := range tokens.Elements() {
@@ -188,7 +188,7 @@ func logprobsOf(v jsonedit.Value) (list []llm.Logprob) {
 	return list
 }
 
-// text returns a member that is a string, empty when there is none.
+// text returns the string value of a member, or an empty string.
 func text(v jsonedit.Value, name string) string {
 	member, _ := v.Get(name)
 	s, _ := member.Text()

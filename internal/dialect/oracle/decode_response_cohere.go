@@ -25,8 +25,8 @@ func cohereAnswer(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage) {
 	return out, usageOf(usage)
 }
 
-// cohereCalls reads calls of tools. The format gives them no ids: they are
-// numbered on from those in the conversation.
+// cohereCalls reads tool calls. The format has no call ids: calls are numbered,
+// continuing from those in the conversation.
 func cohereCalls(v jsonedit.Value, r *llm.Request) (list []llm.ToolCall) {
 	custom, n := customOf(r), callsIn(r)
 	calls, _ := v.Get("toolCalls")
@@ -37,7 +37,7 @@ func cohereCalls(v jsonedit.Value, r *llm.Request) (list []llm.ToolCall) {
 			call.Arguments = string(parameters.Raw())
 		}
 		if custom[call.Name] {
-			call.Custom, call.Arguments = true, unwrapped(call.Arguments)
+			call.Custom, call.Arguments = true, unwrapText(call.Arguments)
 		}
 		list = append(list, call)
 	}
@@ -58,7 +58,7 @@ func callsIn(r *llm.Request) (n int) {
 	return n
 }
 
-// cohereStop returns the neutral word for a finish reason.
+// cohereStop returns the neutral reason for a finish reason.
 func cohereStop(said string, called bool) llm.StopReason {
 	switch {
 	case said == "":
@@ -75,17 +75,18 @@ func cohereStop(said string, called bool) llm.StopReason {
 	return llm.StopEnd
 }
 
-// cohereDecoder reads one streamed answer in the COHERE format: pieces of text,
-// then an event with the finish reason that repeats the text and holds the calls.
+// cohereDecoder reads one streamed response in the COHERE format: pieces of
+// text, then an event with the finish reason that repeats the text and has the
+// calls.
 type cohereDecoder struct {
-	r     *llm.Request
-	model string
-	begun bool
-	open  bool // the part of words
-	parts int
-	calls int  // among the parts
-	ended bool // nothing follows
-	whole bool // the finish reason was seen
+	r        *llm.Request
+	model    string
+	begun    bool
+	open     bool // the text part is open
+	parts    int
+	calls    int  // number of calls
+	ended    bool // nothing follows
+	finished bool // the finish reason has been read
 }
 
 // Decode reads one event.
@@ -110,7 +111,7 @@ func (d *cohereDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if words := text(v, "text"); words != "" && (said == "" || !d.open && d.parts == 0) {
 		dst = d.words(dst, words)
 	}
-	if d.calls == 0 { // else the last event repeats them
+	if d.calls == 0 { // otherwise the last event repeats them
 		for _, c := range cohereCalls(v, d.r) {
 			dst = d.call(d.close(dst), c)
 		}
@@ -118,8 +119,8 @@ func (d *cohereDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if usage, ok := v.Get("usage"); ok && usage.Kind() == jsonedit.Object {
 		dst = append(dst, llm.Event{Kind: llm.EventUsage, Usage: usageOf(usage)})
 	}
-	if said != "" && !d.whole {
-		d.whole = true
+	if said != "" && !d.finished {
+		d.finished = true
 		dst = append(d.close(dst), llm.Event{Kind: llm.EventFinish, Stop: cohereStop(said, d.calls > 0), NativeFinishReason: said})
 	}
 	return dst
@@ -151,14 +152,15 @@ func (d *cohereDecoder) call(dst []llm.Event, c llm.ToolCall) []llm.Event {
 		llm.Event{Kind: llm.EventDelta, Part: d.parts - 1, Text: arguments}, llm.Event{Kind: llm.EventPartEnd, Part: d.parts - 1})
 }
 
-// End ends what is open. The answer is whole when its reason was seen.
+// End ends the open parts. The response is complete if its finish reason has
+// been read.
 func (d *cohereDecoder) End(dst []llm.Event) []llm.Event {
 	if d.ended {
 		return dst
 	}
 	d.ended = true
 	dst = d.close(dst)
-	if d.whole {
+	if d.finished {
 		dst = append(dst, llm.Event{Kind: llm.EventEnd})
 	}
 	return dst

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewDecoder returns a decoder for one streamed answer.
+// NewDecoder returns a decoder for one streamed response.
 func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	if isCohere(r, to) {
 		return &cohereDecoder{r: r, model: to.Model}
@@ -17,11 +17,11 @@ func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.Stre
 	return &streamDecoder{custom: customOf(r), model: to.Model}
 }
 
-// maxChoices bounds the numbers of choices that are believed.
+// maxChoices is the limit of choices in a response.
 const maxChoices = 128
 
-// streamDecoder reads one streamed answer: pieces of messages by choice, then the
-// finish reasons, then usage. The protocol has no terminator.
+// streamDecoder reads one streamed response: pieces of messages by choice, then
+// the finish reasons, then usage. The protocol has no terminator.
 type streamDecoder struct {
 	custom       map[string]bool
 	model        string
@@ -29,21 +29,21 @@ type streamDecoder struct {
 	choices      []*choice
 }
 
-// choice is what is known of one choice.
+// choice is the state of one choice.
 type choice struct {
 	next     int // number of the next part
-	open     int // the part of words that is open, -1 when none is
+	open     int // number of the open text part, -1 if none is open
 	kind     string
-	calls    []call // that are open
+	calls    []call // open calls
 	called   bool
 	finished bool
 }
 
-// call is a call of a tool that is open.
+// call is an open tool call.
 type call struct {
 	id   string
 	part int
-	// text gathers the arguments of a custom tool.
+	// text collects the arguments of a custom tool.
 	custom bool
 	text   []byte
 }
@@ -80,7 +80,7 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	return dst
 }
 
-// piece is what an event holds: a piece of one choice, usage, or both.
+// piece holds the content of an event: a piece of one choice, usage, or both.
 type piece struct {
 	index                    int64
 	message, logprobs, usage jsonedit.Value
@@ -145,16 +145,17 @@ func (c *choice) message(dst []llm.Event, p *piece, custom map[string]bool) []ll
 			calls = member
 		}
 	}
-	dst = c.said(dst, "reasoningContent", thought, nil)
-	dst = c.said(dst, "content", words(content), logprobsOf(p.logprobs))
-	dst = c.said(dst, "refusal", refusal, nil)
+	dst = c.addText(dst, "reasoningContent", thought, nil)
+	dst = c.addText(dst, "content", words(content), logprobsOf(p.logprobs))
+	dst = c.addText(dst, "refusal", refusal, nil)
 	for call := range calls.Elements() {
 		dst = c.call(dst, call, custom)
 	}
 	return dst
 }
 
-// End ends what is open. The answer is whole when every choice has a reason.
+// End ends the open parts. The response is complete if every choice has a
+// finish reason.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.ended {
 		return dst
@@ -180,8 +181,8 @@ func (c *choice) begin(dst []llm.Event, part llm.Part) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventPartStart, Part: c.next - 1, Opened: part})
 }
 
-// said adds words to the part that is open, or opens one.
-func (c *choice) said(dst []llm.Event, kind, words string, logprobs []llm.Logprob) []llm.Event {
+// addText adds text to the open part, or begins one.
+func (c *choice) addText(dst []llm.Event, kind, words string, logprobs []llm.Logprob) []llm.Event {
 	if words == "" {
 		return dst
 	}
@@ -201,8 +202,8 @@ func (c *choice) said(dst []llm.Event, kind, words string, logprobs []llm.Logpro
 	return append(dst, llm.Event{Kind: llm.EventDelta, Part: c.open, Text: words, Logprobs: logprobs})
 }
 
-// call reads a piece of a call: the first has its id and name, further ones the
-// id again or none.
+// call reads a piece of a call: the first has its id and name, later ones
+// repeat the id or have none.
 func (c *choice) call(dst []llm.Event, v jsonedit.Value, custom map[string]bool) []llm.Event {
 	id, word := text(v, "id"), text(v, "name")
 	i := c.find(id, word)
@@ -224,7 +225,8 @@ func (c *choice) call(dst []llm.Event, v jsonedit.Value, custom map[string]bool)
 	return dst
 }
 
-// find returns which open call a piece is of, below zero when it begins one.
+// find returns the index of the open call that a piece belongs to, negative if
+// it begins a call.
 func (c *choice) find(id, word string) int {
 	last := len(c.calls) - 1
 	if id == "" && word == "" {
@@ -238,7 +240,7 @@ func (c *choice) find(id, word string) int {
 	return -1
 }
 
-// close ends what is open.
+// close ends the open parts.
 func (c *choice) close(dst []llm.Event) []llm.Event {
 	if c.open >= 0 {
 		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Part: c.open})
@@ -247,7 +249,7 @@ func (c *choice) close(dst []llm.Event) []llm.Event {
 	for i := range c.calls {
 		call := &c.calls[i]
 		if len(call.text) > 0 {
-			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: call.part, Text: unwrapped(string(call.text))})
+			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: call.part, Text: unwrapText(string(call.text))})
 		}
 		dst = append(dst, llm.Event{Kind: llm.EventPartEnd, Part: call.part})
 	}

@@ -8,22 +8,22 @@ import (
 	"modelgate/internal/llm"
 )
 
-// supersets are parameters of Oracle's own that clients of other dialects may
-// send along, with the names that Oracle has for them.
+// supersets are Oracle's own parameters that clients of other dialects may
+// send, with their names at Oracle.
 var supersets = map[string]string{"compartment_id": "compartmentId", "compartmentId": "compartmentId", "is_echo": "isEcho"}
 
 // requestEncoder writes one request.
 type requestEncoder struct {
 	jsonedit.Builder
-	r     *llm.Request
-	to    dialect.RequestTarget
-	fates *dialect.ParamChanges
+	r       *llm.Request
+	to      dialect.RequestTarget
+	changes *dialect.ParamChanges
 }
 
 // EncodeRequest appends the body of a request to /20231130/actions/chat.
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r)}
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r)}
 	e.Open('{')
 	e.extra("compartmentId")
 	e.serving()
@@ -38,23 +38,23 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	}
 	e.Close('}')
 	e.Close('}')
-	e.dropRest()
-	return e.Bytes(), e.fates.List(), nil
+	e.dropUnsupported()
+	return e.Bytes(), e.changes.List(), nil
 }
 
 // generic writes a request in the GENERIC format.
 func (e *requestEncoder) generic() error {
 	e.word("apiFormat", "GENERIC")
-	if err := e.messages(); err != nil {
+	if err := e.writeMessages(); err != nil {
 		return err
 	}
-	if err := e.tools(); err != nil {
+	if err := e.writeTools(); err != nil {
 		return err
 	}
 	e.format()
 	e.sampling()
 	e.reasoning()
-	e.rest()
+	e.otherParams()
 	e.extra("isEcho")
 	if e.r.Stream {
 		e.Name("isStream")
@@ -65,8 +65,8 @@ func (e *requestEncoder) generic() error {
 	return nil
 }
 
-// serving says where the model runs. One with an endpoint of its own is named by
-// the endpoint's id.
+// serving writes where the model runs. A model with a dedicated endpoint is
+// named by the endpoint's id.
 func (e *requestEncoder) serving() {
 	e.Name("servingMode")
 	e.Open('{')
@@ -80,13 +80,13 @@ func (e *requestEncoder) serving() {
 	e.Close('}')
 }
 
-// word writes a member that is a string.
+// word writes a string member.
 func (e *requestEncoder) word(name, value string) {
 	e.Name(name)
 	e.String(value)
 }
 
-// extra writes the parameter of Oracle's own that has this name there.
+// extra writes the parameter that has this name at Oracle.
 func (e *requestEncoder) extra(name string) {
 	for _, m := range e.r.Extra {
 		if supersets[m.Name] == name {
@@ -139,7 +139,7 @@ var scalars = dialect.Scalars{
 func (e *requestEncoder) sampling() {
 	r := e.r
 	limit := dialect.Scalar{Name: "maxTokens", Field: llm.FieldMaxTokens}
-	if r.NameOf(llm.FieldMaxTokens) == "max_completion_tokens" { // models that think want it so
+	if r.NameOf(llm.FieldMaxTokens) == "max_completion_tokens" { // reasoning models require it
 		limit.Name = "maxCompletionTokens"
 	}
 	limit.Append(&e.Builder, r)
@@ -154,10 +154,10 @@ func (e *requestEncoder) sampling() {
 	}
 }
 
-// efforts are the words that Oracle takes.
+// efforts maps efforts to Oracle's names.
 var efforts = map[string]string{"none": "NONE", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
 
-// reasoning writes how much the model is to think, for which Oracle has words.
+// reasoning writes the effort, in Oracle's naming.
 func (e *requestEncoder) reasoning() {
 	t := &e.r.Reasoning
 	effort := t.Effort
@@ -168,10 +168,10 @@ func (e *requestEncoder) reasoning() {
 		effort = dialect.EffortForBudget(*t.Budget)
 	}
 	if t.Mode != "" || t.Budget != nil {
-		if effort == "" { // thinking as the model likes is the usual
+		if effort == "" { // the model decides by default
 			return
 		}
-		e.fates.Adapt(llm.FieldThinking, "reasoningEffort "+or(efforts[effort], "HIGH"))
+		e.changes.Adapt(llm.FieldThinking, "reasoningEffort "+or(efforts[effort], "HIGH"))
 	}
 	if effort == "" {
 		return
@@ -179,11 +179,11 @@ func (e *requestEncoder) reasoning() {
 	word, ok := efforts[effort]
 	if !ok {
 		if effort != "xhigh" && effort != "max" {
-			e.fates.Drop(llm.FieldEffort)
+			e.changes.Drop(llm.FieldEffort)
 			return
 		}
 		word = "HIGH"
-		e.fates.Adapt(llm.FieldEffort, "high")
+		e.changes.Adapt(llm.FieldEffort, "high")
 	}
 	e.word("reasoningEffort", word)
 }
@@ -193,7 +193,7 @@ var (
 	verbosities = map[string]string{"low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
 )
 
-func (e *requestEncoder) rest() {
+func (e *requestEncoder) otherParams() {
 	r := e.r
 	e.oneOf("verbosity", llm.FieldVerbosity, r.Verbosity, verbosities)
 	e.oneOf("serviceTier", llm.FieldServiceTier, r.ServiceTier, tiers)
@@ -203,31 +203,32 @@ func (e *requestEncoder) rest() {
 	}
 }
 
-// oneOf writes a word that Oracle knows, and tells of another.
+// oneOf writes a value from a list of known ones, and records any other as
+// dropped.
 func (e *requestEncoder) oneOf(name string, field llm.Field, word string, known map[string]string) {
 	switch value := known[word]; {
 	case word == "":
 	case value == "":
-		e.fates.Drop(field)
+		e.changes.Drop(field)
 	default:
 		e.word(name, value)
 	}
 }
 
-// dropRest tells the parameters that have no place.
-func (e *requestEncoder) dropRest() {
+// dropUnsupported records the parameters that Oracle does not have as dropped.
+func (e *requestEncoder) dropUnsupported() {
 	r := e.r
 	if r.Reasoning.Effort != "" && (r.Reasoning.Budget != nil || r.Reasoning.Mode == llm.ThinkingDisabled) {
-		e.fates.Drop(llm.FieldEffort)
+		e.changes.Drop(llm.FieldEffort)
 	}
-	e.fates.DropAsked(llm.FieldSummary, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldCache)
+	e.changes.DropIfSet(llm.FieldSummary, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldCache)
 	for _, m := range r.Reasoning.Extra {
-		e.fates.DropNamed(m.Name)
+		e.changes.DropNamed(m.Name)
 	}
-	e.fates.DropExtra("compartment_id", "compartmentId", "is_echo", "api_format", "apiFormat")
+	e.changes.DropExtra("compartment_id", "compartmentId", "is_echo", "api_format", "apiFormat")
 }
 
-// or returns s, or fallback when it is empty.
+// or returns s, or fallback if s is empty.
 func or(s, fallback string) string {
 	if s == "" {
 		return fallback

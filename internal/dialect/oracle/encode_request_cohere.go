@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// isCohere reports whether a model is asked in the COHERE format: Cohere's own
-// models, and endpoints for which the client says so.
+// isCohere reports whether a model uses the COHERE format: Cohere's own models,
+// and endpoints for which the client says so.
 func isCohere(r *llm.Request, to dialect.RequestTarget) bool {
 	if r != nil {
 		for _, m := range r.Extra {
@@ -36,7 +36,7 @@ var cohereScalars = dialect.Scalars{
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/CohereChatRequest
 func (e *requestEncoder) cohere() error {
 	e.word("apiFormat", "COHERE")
-	if err := e.turns(); err != nil {
+	if err := e.writeTurns(); err != nil {
 		return err
 	}
 	e.cohereTools()
@@ -48,13 +48,13 @@ func (e *requestEncoder) cohere() error {
 		e.Name("isStream")
 		e.Bool(true)
 	}
-	e.cohereRest()
+	e.dropForCohere()
 	return nil
 }
 
-// turns writes the conversation: the last words of the user or the last results
-// of tools by themselves, and before them all else as history.
-func (e *requestEncoder) turns() error {
+// writeTurns writes the conversation: the last user text or the last tool results
+// have members of their own, and everything before is the history.
+func (e *requestEncoder) writeTurns() error {
 	t := turns{e: e, calls: map[string]*llm.ToolCall{}, history: jsonedit.Append(nil)}
 	t.history.Open('[')
 	for i := range e.r.Messages {
@@ -81,8 +81,8 @@ func (e *requestEncoder) turns() error {
 	return nil
 }
 
-// turns gathers a conversation. What was said last is kept back until something
-// follows it.
+// turns builds a conversation. The last user text and tool results are held
+// back until something follows them.
 type turns struct {
 	e        *requestEncoder
 	history  jsonedit.Builder
@@ -95,7 +95,7 @@ type turns struct {
 
 func (t *turns) add(m *llm.Message) error {
 	if m.Name != "" {
-		t.e.fates.DropNamed("messages.name")
+		t.e.changes.DropNamed("messages.name")
 	}
 	switch m.Role {
 	case llm.System, llm.Developer:
@@ -112,14 +112,14 @@ func (t *turns) add(m *llm.Message) error {
 	case llm.Assistant:
 		t.begun = true
 		t.flush()
-		return t.answered(m)
+		return t.addAssistant(m)
 	}
 	t.begun = true
-	return t.said(m)
+	return t.addUser(m)
 }
 
-// said keeps the results and the words of a user's message.
-func (t *turns) said(m *llm.Message) error {
+// addUser holds back the results and the text of a user message.
+func (t *turns) addUser(m *llm.Message) error {
 	results := jsonedit.Append(nil)
 	results.Open('[')
 	for _, p := range m.Parts {
@@ -145,7 +145,7 @@ func (t *turns) said(m *llm.Message) error {
 	return nil
 }
 
-// flush puts what was kept back into the history.
+// flush adds what was held back to the history.
 func (t *turns) flush() {
 	if t.results != nil {
 		results := t.results
@@ -175,8 +175,8 @@ func (t *turns) turn(role, words string, more func(*jsonedit.Builder)) {
 	b.Close('}')
 }
 
-// answered writes a turn of the model. What it thought is not sent back.
-func (t *turns) answered(m *llm.Message) error {
+// addAssistant writes a turn of the model. Its thinking is not sent back.
+func (t *turns) addAssistant(m *llm.Message) error {
 	words, err := t.words(m)
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (t *turns) answered(m *llm.Message) error {
 	return nil
 }
 
-// writeCohereCall writes a call, of which the format keeps no id.
+// writeCohereCall writes a call. The format has no call ids.
 func writeCohereCall(b *jsonedit.Builder, c *llm.ToolCall) {
 	arguments := []byte(or(c.Arguments, "{}"))
 	if c.Custom {
@@ -218,7 +218,7 @@ func writeCohereCall(b *jsonedit.Builder, c *llm.ToolCall) {
 	b.Close('}')
 }
 
-// result writes the result of a tool beside its call. An output is an object.
+// result writes a tool result together with its call. The output is an object.
 func (t *turns) result(b *jsonedit.Builder, r *llm.ToolResult) error {
 	t.e.uncached(r.Cache)
 	call := t.calls[r.ID]
@@ -240,7 +240,7 @@ func (t *turns) result(b *jsonedit.Builder, r *llm.ToolResult) error {
 	} else {
 		b.Open('{')
 		if r.Failed {
-			t.e.fates.AdaptNamed("failed tool results", "told in words")
+			t.e.changes.AdaptNamed("failed tool results", "told in words")
 			b.Name("error")
 		} else {
 			b.Name("output")
@@ -253,7 +253,7 @@ func (t *turns) result(b *jsonedit.Builder, r *llm.ToolResult) error {
 	return nil
 }
 
-// words are the texts of a message, which is all that the format takes of it.
+// words returns the text of a message; the format accepts nothing else.
 func (t *turns) words(m *llm.Message) (string, error) {
 	var lines []string
 	for _, p := range m.Parts {

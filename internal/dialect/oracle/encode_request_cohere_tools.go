@@ -5,21 +5,21 @@ import (
 	"modelgate/internal/llm"
 )
 
-// pythonTypes are the names of types in the COHERE format.
+// pythonTypes maps JSON types to their names in the COHERE format.
 var pythonTypes = map[string]string{
 	"string": "str", "number": "float", "integer": "int", "boolean": "bool", "array": "list", "object": "dict",
 }
 
-// cohereTools writes the tools that are offered. The format has no choice between
-// them, and knows of parameters their names, types and descriptions.
+// cohereTools writes the tools. The format has no tool choice, and parameters
+// have only names, types and descriptions.
 func (e *requestEncoder) cohereTools() {
 	choice := &e.r.ToolChoice
 	if choice.Mode == llm.ChoiceNone && len(e.r.Tools) > 0 {
-		e.fates.Adapt(llm.FieldToolChoice, "no tools are offered")
+		e.changes.Adapt(llm.FieldToolChoice, "no tools are offered")
 		return
 	}
 	if choice.Mode == llm.ChoiceRequired || choice.Mode == llm.ChoiceTool || choice.Raw != nil {
-		e.fates.Drop(llm.FieldToolChoice)
+		e.changes.Drop(llm.FieldToolChoice)
 	}
 	list := e.offered()
 	if len(list) == 0 {
@@ -38,10 +38,10 @@ func (e *requestEncoder) cohereTool(t *llm.Tool) {
 	schema := t.Schema
 	if t.Custom {
 		schema = freeText
-		e.fates.AdaptNamed("custom tools", "functions of one text")
+		e.changes.AdaptNamed("custom tools", "functions of one text")
 	}
 	if t.Strict != nil && *t.Strict {
-		e.fates.DropNamed("strict")
+		e.changes.DropNamed("strict")
 	}
 	v, _ := jsonedit.ParseValue(schema)
 	properties, _ := v.Get("properties")
@@ -65,8 +65,8 @@ func (e *requestEncoder) cohereTool(t *llm.Tool) {
 	e.Close('}')
 }
 
-// parameter writes one parameter of a tool, and tells when its schema says more
-// than the format can.
+// parameter writes one parameter of a tool, and records if its schema has more
+// than the format can express.
 func (e *requestEncoder) parameter(p jsonedit.Value, needed bool) {
 	e.Open('{')
 	e.word("type", or(pythonTypes[text(p, "type")], "str"))
@@ -80,7 +80,7 @@ func (e *requestEncoder) parameter(p jsonedit.Value, needed bool) {
 	e.Close('}')
 	for key := range p.Fields() {
 		if !key.Is("type") && !key.Is("description") && !key.Is("title") {
-			e.fates.Adapt(llm.FieldTools, "parameters by their names, types and descriptions")
+			e.changes.Adapt(llm.FieldTools, "parameters by their names, types and descriptions")
 		}
 	}
 }
@@ -103,8 +103,9 @@ func (e *requestEncoder) cohereFormat() {
 	}
 }
 
-// cohereRest tells the parameters that the format has no place for.
-func (e *requestEncoder) cohereRest() {
-	e.fates.DropAsked(llm.FieldN, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldParallelTools, llm.FieldThinking, llm.FieldEffort,
+// dropForCohere records the parameters that the format does not have as
+// dropped.
+func (e *requestEncoder) dropForCohere() {
+	e.changes.DropIfSet(llm.FieldN, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldParallelTools, llm.FieldThinking, llm.FieldEffort,
 		llm.FieldVerbosity, llm.FieldServiceTier, llm.FieldMetadata)
 }

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func (e *requestEncoder) messages() error {
+func (e *requestEncoder) writeMessages() error {
 	e.Name("messages")
 	e.Open('[')
 	for i := range e.r.Messages {
@@ -16,7 +16,7 @@ func (e *requestEncoder) messages() error {
 		if m.Role == llm.Assistant {
 			err = e.assistant(m)
 		} else {
-			err = e.said(m)
+			err = e.message(m)
 		}
 		if err != nil {
 			return err
@@ -26,9 +26,9 @@ func (e *requestEncoder) messages() error {
 	return nil
 }
 
-// said writes a message of the system or of the user. Results of tools are
-// messages of their own and part it where they stand.
-func (e *requestEncoder) said(m *llm.Message) error {
+// message writes a system or user message. Tool results are messages of their
+// own and split it at their position.
+func (e *requestEncoder) message(m *llm.Message) error {
 	open, wrote := false, false
 	end := func() {
 		if open {
@@ -85,7 +85,7 @@ func (e *requestEncoder) end(m *llm.Message) {
 	e.Close('}')
 }
 
-// assistant writes a turn of the model. What it thought is not sent back.
+// assistant writes a turn of the model. Its thinking is not sent back.
 func (e *requestEncoder) assistant(m *llm.Message) error {
 	var calls []*llm.ToolCall
 	var refusal strings.Builder
@@ -123,7 +123,7 @@ func (e *requestEncoder) assistant(m *llm.Message) error {
 	return nil
 }
 
-// result writes the result of a tool as a message of its own.
+// result writes a tool result as a message.
 func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.uncached(t.Cache)
 	e.Open('{')
@@ -132,7 +132,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.Name("content")
 	e.Open('[')
 	if t.Failed {
-		e.fates.AdaptNamed("failed tool results", "told in words")
+		e.changes.AdaptNamed("failed tool results", "told in words")
 		e.text("Error:")
 	}
 	for _, p := range t.Parts {
@@ -168,12 +168,12 @@ func (e *requestEncoder) text(text string) {
 	e.Close('}')
 }
 
-// kinds are the names of media: of the type of content, and of its member.
+// kinds maps media to the type of content and the name of its member.
 var kinds = map[llm.MediaKind][2]string{
 	llm.Image: {"IMAGE", "imageUrl"}, llm.Audio: {"AUDIO", "audioUrl"}, llm.Video: {"VIDEO", "videoUrl"}, llm.Document: {"DOCUMENT", "documentUrl"},
 }
 
-// medium writes what has an address, or is made one of data.
+// medium writes media by URL, or as a data: URL.
 func (e *requestEncoder) medium(m *llm.Media) error {
 	path := or(m.At, "messages")
 	e.uncached(m.Cache)
@@ -202,14 +202,14 @@ func (e *requestEncoder) medium(m *llm.Media) error {
 		e.word("detail", strings.ToUpper(m.Detail))
 	case "":
 	default:
-		e.fates.DropNamed("detail")
+		e.changes.DropNamed("detail")
 	}
 	e.Close('}')
 	e.Close('}')
 	return nil
 }
 
-// documentText writes a document of text as text.
+// documentText writes a text document as text.
 func (e *requestEncoder) documentText(m *llm.Media, path string) error {
 	lines := []string{m.Text}
 	if m.Text == "" {
@@ -226,6 +226,6 @@ func (e *requestEncoder) documentText(m *llm.Media, path string) error {
 		lines = append([]string{m.Name + ":"}, lines...)
 	}
 	e.text(strings.Join(lines, "\n"))
-	e.fates.Adapt(llm.FieldParts, "documents as text")
+	e.changes.Adapt(llm.FieldParts, "documents as text")
 	return nil
 }

@@ -14,8 +14,8 @@ var (
 	freeText    = json.RawMessage(`{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}`)
 )
 
-// tools writes the tools that are offered and the choice between them.
-func (e *requestEncoder) tools() error {
+// writeTools writes the tools and the tool choice.
+func (e *requestEncoder) writeTools() error {
 	list := e.offered()
 	choice := &e.r.ToolChoice
 	if len(list) == 0 {
@@ -38,18 +38,17 @@ func (e *requestEncoder) tools() error {
 	return nil
 }
 
-// offered returns the tools that are functions and that the choice does not
-// leave out.
+// offered returns the functions that the tool choice allows.
 func (e *requestEncoder) offered() (list []*llm.Tool) {
 	choice := &e.r.ToolChoice
 	narrowed := len(choice.Names) > 0 && choice.Mode != llm.ChoiceTool
 	if narrowed {
-		e.fates.Adapt(llm.FieldToolChoice, "other tools are not offered")
+		e.changes.Adapt(llm.FieldToolChoice, "other tools are not offered")
 	}
 	for i := range e.r.Tools {
 		switch t := &e.r.Tools[i]; {
 		case t.Native != nil || t.Server != "":
-			e.fates.DropNamed(or(string(t.Server), e.r.NameOf(llm.FieldTools)))
+			e.changes.DropNamed(or(string(t.Server), e.r.NameOf(llm.FieldTools)))
 		case !narrowed || slices.Contains(choice.Names, t.Name):
 			list = append(list, t)
 		}
@@ -62,12 +61,12 @@ func (e *requestEncoder) tool(t *llm.Tool) {
 	switch {
 	case t.Custom:
 		schema = freeText
-		e.fates.AdaptNamed("custom tools", "functions of one text")
+		e.changes.AdaptNamed("custom tools", "functions of one text")
 	case schema == nil:
 		schema = noArguments
 	}
 	if t.Strict != nil && *t.Strict {
-		e.fates.DropNamed("strict")
+		e.changes.DropNamed("strict")
 	}
 	e.uncached(t.Cache)
 	e.Open('{')
@@ -85,7 +84,7 @@ func (e *requestEncoder) choice(c *llm.ToolChoice) {
 	kind := map[llm.ChoiceMode]string{llm.ChoiceAuto: "AUTO", llm.ChoiceNone: "NONE", llm.ChoiceRequired: "REQUIRED", llm.ChoiceTool: "FUNCTION"}[c.Mode]
 	if kind == "" {
 		if c.Raw != nil {
-			e.fates.Drop(llm.FieldToolChoice)
+			e.changes.Drop(llm.FieldToolChoice)
 		}
 		return
 	}
@@ -98,7 +97,7 @@ func (e *requestEncoder) choice(c *llm.ToolChoice) {
 	e.Close('}')
 }
 
-// call writes a call of a tool in an assistant's message.
+// call writes a tool call of an assistant message.
 func (e *requestEncoder) call(c *llm.ToolCall) {
 	e.uncached(c.Cache)
 	arguments := or(c.Arguments, "{}")
@@ -118,9 +117,9 @@ func (e *requestEncoder) call(c *llm.ToolCall) {
 	e.Close('}')
 }
 
-// unwrapped is the free text in the arguments of a custom tool; what is not of
-// that form stays as it is.
-func unwrapped(arguments string) string {
+// unwrapText returns the text input in the arguments of a custom tool;
+// arguments in another form are returned unchanged.
+func unwrapText(arguments string) string {
 	v, err := jsonedit.ParseValue([]byte(arguments))
 	if err != nil {
 		return arguments
@@ -133,7 +132,7 @@ func unwrapped(arguments string) string {
 	return arguments
 }
 
-// customOf returns the names of the tools that take free text.
+// customOf returns the names of the tools with text input.
 func customOf(r *llm.Request) map[string]bool {
 	custom := map[string]bool{}
 	if r == nil {
@@ -147,9 +146,9 @@ func customOf(r *llm.Request) map[string]bool {
 	return custom
 }
 
-// uncached tells that a mark for caching is left out.
+// uncached records a cache mark as dropped.
 func (e *requestEncoder) uncached(c *llm.Cache) {
 	if c != nil {
-		e.fates.Drop(llm.FieldCache)
+		e.changes.Drop(llm.FieldCache)
 	}
 }

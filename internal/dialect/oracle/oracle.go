@@ -1,9 +1,9 @@
-// Package oracle is the dialect of Oracle's generative AI service: its chat in
-// the GENERIC format, and in the COHERE format for the models of Cohere.
+// Package oracle is the dialect of Oracle's generative AI service: chat in the
+// GENERIC format, and in the COHERE format for Cohere's models.
 //
-// It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. Signatures of requests and which
-// provider answers are left to others.
+// It guarantees that a translation through the neutral model keeps what the
+// protocol can express and records what it cannot. It does not sign requests
+// (provider/auth) or choose a provider (provider table and pipeline).
 package oracle
 
 import (

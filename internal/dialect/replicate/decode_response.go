@@ -24,7 +24,7 @@ func (Dialect) DecodeResponse(body []byte, _ *llm.Request, to dialect.RequestTar
 	return out, nil
 }
 
-// texts are the strings of an output: one, or a list of pieces.
+// texts returns the strings of an output: one string, or a list of pieces.
 func texts(v jsonedit.Value) (list []string) {
 	if s, ok := v.Text(); ok {
 		return append(list, s)

@@ -12,8 +12,9 @@ func (Dialect) NewDecoder(_ *llm.Request, to dialect.RequestTarget) dialect.Stre
 	return &streamDecoder{model: to.Model}
 }
 
-// streamDecoder reads the events of one prediction: output, whose data is text; error;
-// done, whose data says why, and the usage where the prediction stands there.
+// streamDecoder reads the events of one prediction: output, whose data is text;
+// error; and done, whose data has the reason, and the usage if the prediction
+// is included.
 type streamDecoder struct {
 	model       string
 	begun, over bool
@@ -61,7 +62,7 @@ func (d *streamDecoder) fail(dst []llm.Event, words string) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Message: words}})
 }
 
-// End ends what is open: without done the answer is not whole.
+// End ends the open part. Without done the response is not complete.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.begun && !d.over {
 		d.over = true

@@ -8,9 +8,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-// EncodeRequest appends the body that makes a prediction.
+// EncodeRequest appends the body that creates a prediction.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := &requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r)}
+	e := &requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r)}
 	e.begin(to)
 	if err := e.conversation(); err != nil {
 		return dst, nil, err
@@ -22,16 +22,16 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 		e.Bool(true)
 	}
 	e.Close('}')
-	e.dropRest()
-	return e.Bytes(), e.fates.List(), nil
+	e.dropUnsupported()
+	return e.Bytes(), e.changes.List(), nil
 }
 
 // requestEncoder writes one request.
 type requestEncoder struct {
 	jsonedit.Builder
-	r     *llm.Request
-	to    dialect.RequestTarget
-	fates *dialect.ParamChanges
+	r       *llm.Request
+	to      dialect.RequestTarget
+	changes *dialect.ParamChanges
 }
 
 // begin opens the body and its input.
@@ -45,13 +45,13 @@ func (e *requestEncoder) begin(to dialect.RequestTarget) {
 	e.Open('{')
 }
 
-// conversation writes the turns as one prompt, which is all that models have in
-// common. Turns before the last are told with who spoke.
+// conversation writes the turns as one prompt, the only form that all models
+// accept. Turns before the last are prefixed with the speaker.
 func (e *requestEncoder) conversation() error {
 	var system, turns, images []string
 	for i := range e.r.Messages {
 		m := &e.r.Messages[i]
-		words, shown, err := e.said(m)
+		words, shown, err := e.contentOf(m)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (e *requestEncoder) conversation() error {
 	if len(turns) == 1 {
 		prompt = strings.TrimPrefix(turns[0], "User: ")
 	} else {
-		e.fates.Adapt(llm.FieldParts, "the turns as one prompt")
+		e.changes.Adapt(llm.FieldParts, "the turns as one prompt")
 	}
 	e.Name("prompt")
 	e.String(prompt)
@@ -84,14 +84,14 @@ func (e *requestEncoder) conversation() error {
 	return nil
 }
 
-// said returns the words of a message and the addresses of its images.
-func (e *requestEncoder) said(m *llm.Message) (words string, images []string, err error) {
+// contentOf returns the text of a message and the URLs of its images.
+func (e *requestEncoder) contentOf(m *llm.Message) (words string, images []string, err error) {
 	var lines []string
 	for _, p := range m.Parts {
 		switch p := p.(type) {
 		case llm.Text:
 			if p.Cache != nil {
-				e.fates.Drop(llm.FieldCache)
+				e.changes.Drop(llm.FieldCache)
 			}
 			lines = append(lines, p.Text)
 		case llm.Refusal:
@@ -102,7 +102,7 @@ func (e *requestEncoder) said(m *llm.Message) (words string, images []string, er
 				address = "data:" + p.Type + ";base64," + p.Data
 			}
 			if p.Kind != llm.Image || address == "" {
-				return "", nil, dialect.Unsupported(at(p.At), e.to, "%s that is no image as data or at an address", p.Kind)
+				return "", nil, dialect.Unsupported(at(p.At), e.to, "%s other than an image as data or URL", p.Kind)
 			}
 			images = append(images, address)
 		case llm.ToolCall:
@@ -148,15 +148,16 @@ func (e *requestEncoder) sampling() {
 	}
 }
 
-// dropRest tells the parameters that have no place.
-func (e *requestEncoder) dropRest() {
-	e.fates.DropAsked(llm.FieldTools, llm.FieldToolChoice)
+// dropUnsupported records the parameters that predictions do not have as
+// dropped.
+func (e *requestEncoder) dropUnsupported() {
+	e.changes.DropIfSet(llm.FieldTools, llm.FieldToolChoice)
 	if e.r.ParallelTools != nil {
-		e.fates.Drop(llm.FieldParallelTools)
+		e.changes.Drop(llm.FieldParallelTools)
 	}
-	e.fates.DropAsked(llm.FieldFormat, llm.FieldN, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking, llm.FieldEffort, llm.FieldSummary,
+	e.changes.DropIfSet(llm.FieldFormat, llm.FieldN, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking, llm.FieldEffort, llm.FieldSummary,
 		llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldServiceTier, llm.FieldMetadata, llm.FieldUser, llm.FieldCache)
-	e.fates.DropThinking()
-	e.fates.DropExtra()
-	e.fates.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Cites: true})
+	e.changes.DropThinking()
+	e.changes.DropExtra()
+	e.changes.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Cites: true})
 }

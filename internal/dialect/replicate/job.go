@@ -10,7 +10,7 @@ import (
 
 var errNoJob = errors.New("the body is not a prediction")
 
-// ended are the states in which nothing more happens.
+// ended are the final states.
 var ended = map[string]bool{"succeeded": true, "failed": true, "canceled": true, "aborted": true}
 
 // ReadJob reads the state of a prediction.

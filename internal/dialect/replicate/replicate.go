@@ -1,10 +1,10 @@
 // Package replicate is the dialect of Replicate's predictions.
 //
-// It promises that what models there can be asked in common, words, images and
-// sampling, reaches them, and that what has no place is told. A prediction is a
-// job: following it, and which model needs which address, is left to the pipeline
-// and to the provider table. Inputs differ by model; the names are those of the
-// models of language and images that Replicate itself looks after.
+// It guarantees that the parameters which models there have in common, text,
+// images and sampling, reach them, and that everything else is recorded as
+// dropped. Inputs differ between models; the names are those of the language
+// and image models that Replicate itself maintains. A prediction is a job: it
+// is polled by pipeline, and its path is in the provider table.
 //
 // https://replicate.com/docs/reference/http
 package replicate
@@ -31,8 +31,8 @@ const name = string(api.DialectReplicate)
 // version matches the id of a version, by itself or after a model's name.
 var version = regexp.MustCompile(`^(?:.*:)?([0-9a-f]{64})$`)
 
-// Version returns the version that a model's name names, empty when it names a
-// model that Replicate looks after or a deployment.
+// Version returns the version in a model's name, empty for a deployment or a
+// model that Replicate maintains.
 func Version(model string) string {
 	if m := version.FindStringSubmatch(model); m != nil {
 		return m[1]
@@ -40,7 +40,7 @@ func Version(model string) string {
 	return ""
 }
 
-// text returns a member that is a string, empty when there is none.
+// text returns the string value of a member, or an empty string.
 func text(v jsonedit.Value, name string) string {
 	member, _ := v.Get(name)
 	s, _ := member.Text()

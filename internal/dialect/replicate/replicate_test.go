@@ -55,7 +55,7 @@ func TestPredictionsAreAskedForWithWhatModelsHaveInCommon(t *testing.T) {
 			`x{"input":{"prompt":"hi"}} | tools dropped  | response_format dropped  | n dropped  | user dropped  | foo dropped `},
 		{"a call", llama, llm.Request{Messages: []llm.Message{said(llm.Assistant, llm.ToolCall{At: "here"})}}, `refused: here: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": calls of tools`},
 		{"a result", llama, llm.Request{Messages: []llm.Message{said(llm.User, llm.ToolResult{})}}, `refused: messages: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": results of tools`},
-		{"sound", llama, llm.Request{Messages: []llm.Message{said(llm.User, llm.Media{Kind: llm.Audio, Data: "AAAA", At: "here"})}}, `refused: here: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": audio that is no image as data or at an address`},
+		{"sound", llama, llm.Request{Messages: []llm.Message{said(llm.User, llm.Media{Kind: llm.Audio, Data: "AAAA", At: "here"})}}, `refused: here: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": audio other than an image as data or URL`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := withFates(replicate.Dialect{}.EncodeRequest([]byte("x"), &tt.r, tt.to)); got != tt.want {

@@ -5,7 +5,7 @@ import (
 	"modelgate/internal/dialect"
 )
 
-// Translator returns the translation of images.
+// Translator returns the translator of images.
 func (Dialect) Translator(op api.Operation, _ dialect.RequestTarget) (dialect.Translator, bool) {
 	if op != api.Images {
 		return dialect.Translator{}, false

@@ -8,18 +8,18 @@ import (
 	"modelgate/internal/llm"
 )
 
-// paintNames are the inputs that models of images have for parameters.
+// paintNames maps parameters to inputs of image models.
 var paintNames = map[string]string{
 	"prompt": "prompt", "n": "num_outputs", "seed": "seed", "negative_prompt": "negative_prompt",
 	"aspect_ratio": "aspect_ratio", "output_format": "output_format",
 }
 
-// ratios are the shapes of the sizes that clients know.
+// ratios maps common sizes to aspect ratios.
 var ratios = map[string]string{
 	"256x256": "1:1", "512x512": "1:1", "1024x1024": "1:1", "1792x1024": "16:9", "1024x1792": "9:16", "1536x1024": "3:2", "1024x1536": "2:3",
 }
 
-// imageRequest writes the input of a model of images.
+// imageRequest writes the input of an image model.
 func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	var d jsonedit.Doc
 	if err := d.Scan(body); err != nil {
@@ -28,7 +28,7 @@ func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 	if prompt, _ := d.Find("prompt"); prompt.Kind() != jsonedit.String {
 		return dst, nil, dialect.Invalid("prompt", dialect.CodeMissing, "must be a string")
 	}
-	e := &requestEncoder{Builder: jsonedit.Append(dst), to: to, fates: dialect.NewParamChanges(&llm.Request{})}
+	e := &requestEncoder{Builder: jsonedit.Append(dst), to: to, changes: dialect.NewParamChanges(&llm.Request{})}
 	e.begin(to)
 	for key, v := range d.Members() {
 		name := key.String()
@@ -41,21 +41,21 @@ func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 			e.Name(paintNames[name])
 			e.Raw(v.Raw())
 		case name == "size" && ratios[word] != "":
-			e.fates.AdaptNamed(name, "aspect_ratio "+ratios[word])
+			e.changes.AdaptNamed(name, "aspect_ratio "+ratios[word])
 			e.Name("aspect_ratio")
 			e.String(ratios[word])
 		default:
-			e.fates.DropNamed(name)
+			e.changes.DropNamed(name)
 		}
 	}
 	e.Close('}')
 	e.Close('}')
-	return e.Bytes(), e.fates.List(), nil
+	return e.Bytes(), e.changes.List(), nil
 }
 
 var errNoImages = errors.New("the prediction holds no images")
 
-// imageResponse writes the addresses of the images.
+// imageResponse writes the URLs of the images.
 func imageResponse(dst, body, _ []byte, _ dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {

@@ -14,12 +14,13 @@ var (
 	stringOrObject = grammar.ByKind{Text: grammar.Text{}, Object: grammar.Object{}, What: "a string or an object"}
 )
 
-// named is checked before all else: errors without a model say little.
-var named = grammar.NewBody([]grammar.Member{{Name: "model", Rule: grammar.Text{}, Required: true}})
+// modelRule is checked first: an error of a request without a model would help
+// little.
+var modelRule = grammar.NewBody([]grammar.Member{{Name: "model", Rule: grammar.Text{}, Required: true}})
 
-// body has the parameters whose form is settled. Others pass: the protocol grows
-// faster than gateways do. Null passes everywhere: official clients send it for
-// what was not set.
+// body lists the parameters with a fixed form. Others pass, since the protocol
+// grows faster than gateways are updated. Null passes everywhere, because
+// official clients send it for parameters that are not set.
 var body = grammar.NewBody([]grammar.Member{
 	{Name: "input", Rule: grammar.ByKind{Text: grammar.Text{}, Array: anArray, What: inputForms}},
 	{Name: "instructions", Rule: grammar.Text{}},
@@ -51,7 +52,8 @@ var body = grammar.NewBody([]grammar.Member{
 	{Name: "truncation", Rule: grammar.Func(truncation)},
 })
 
-// atLeast is an integer that a float64 holds exactly.
+// atLeast returns a rule for integers from least up to the largest that a
+// float64 holds exactly.
 func atLeast(least int64) grammar.Rule { return grammar.Integer{Min: least, Max: 1<<53 + 1} }
 
 func truncation(v jsonedit.Value) *grammar.Fault {
@@ -67,12 +69,12 @@ func truncation(v jsonedit.Value) *grammar.Fault {
 }
 
 // Check validates the top level of a request body. The error names the
-// parameter, and never repeats content.
+// parameter and contains no content.
 func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	if op != api.Responses {
 		return nil
 	}
-	f := named.Check(d)
+	f := modelRule.Check(d)
 	if f == nil && !hasInput(d) {
 		f = &grammar.Fault{Path: "input", Code: grammar.CodeMissing, Want: inputForms}
 	}
@@ -82,8 +84,8 @@ func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	return f.Error(" ")
 }
 
-// hasInput reports whether there is an input, or what the provider has stored
-// takes its place.
+// hasInput reports whether there is an input, or a reference to something
+// stored at the provider that replaces it.
 func hasInput(d *jsonedit.Doc) bool {
 	for _, name := range [...]string{"input", "prompt", "previous_response_id", "conversation"} {
 		if v, ok := d.Find(name); ok && !v.IsNull() {
@@ -93,5 +95,5 @@ func hasInput(d *jsonedit.Doc) bool {
 	return false
 }
 
-// Defaults returns nil: a null stands for what the protocol does without it.
+// Defaults returns nil: null is the same as absent.
 func (Dialect) Defaults(api.Operation, *jsonedit.Doc) []jsonedit.Edit { return nil }

@@ -7,8 +7,9 @@ import (
 
 var _ dialect.ForeignContentCleaner = Dialect{}
 
-// Clean implements dialect.ForeignContentCleaner: clients send back the items that they were
-// given, and a provider refuses thinking that its models did not encrypt.
+// Clean implements dialect.ForeignContentCleaner: clients send back the items
+// that they received, and a provider rejects thinking that its models did not
+// encrypt.
 func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
 	if !dialect.MayContainMarkedSignature(body.Bytes()) {
 		return nil

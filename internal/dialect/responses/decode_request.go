@@ -8,8 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// names is what the protocol calls the fields of a request whose name is not
-// the field's own.
+// names maps request fields to their names in the protocol, where those differ.
 var names = map[llm.Field]string{
 	llm.FieldFormat:    "text.format",
 	llm.FieldVerbosity: "text.verbosity",
@@ -20,7 +19,7 @@ var names = map[llm.Field]string{
 	llm.FieldParts:     "input",
 }
 
-// requestDecoder is a request while it is read.
+// requestDecoder is the state of a request while it is decoded.
 type requestDecoder struct {
 	r            *llm.Request
 	instructions *llm.Message
@@ -28,8 +27,8 @@ type requestDecoder struct {
 	err          *apierr.Error // the first
 }
 
-// DecodeRequest reads a client's request. What rests on answers that a provider
-// keeps is refused: no other provider has them.
+// DecodeRequest reads a client's request. A request that refers to responses
+// stored at a provider is an error: no other provider has them.
 func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	var d jsonedit.Doc
 	if err := d.Scan(body); err != nil {
@@ -54,7 +53,8 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	return q.r, nil
 }
 
-// parameters reads each known parameter, which is not null.
+// parameters are the known parameters. Their functions get values that are not
+// null.
 var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 	"model":  func(q *requestDecoder, v jsonedit.Value) { q.r.Model = q.text(v, "model") },
 	"input":  func(q *requestDecoder, v jsonedit.Value) { q.input = v },
@@ -78,8 +78,9 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 	"service_tier":        func(q *requestDecoder, v jsonedit.Value) { q.r.ServiceTier = q.text(v, "service_tier") },
 	"metadata":            (*requestDecoder).readMetadata,
 
-	// A stream is padded against listeners unless include_obfuscation is false.
-	// Streams that the gateway writes hold no padding, so nothing is lost.
+	// A stream is padded against eavesdropping unless include_obfuscation is
+	// false. Streams written by the gateway have no padding, so there is
+	// nothing to decode.
 	"stream_options": func(*requestDecoder, jsonedit.Value) {},
 
 	"background": func(q *requestDecoder, v jsonedit.Value) {
@@ -98,7 +99,7 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 	},
 }
 
-// stateful refuses what rests on something that the provider keeps.
+// stateful rejects a parameter that refers to something stored at the provider.
 func (q *requestDecoder) stateful(name, instead string) {
 	q.fail(name, dialect.CodeUnsupported, "is kept by the provider that speaks this protocol and can't be translated for another: %s", instead)
 }
@@ -109,7 +110,7 @@ func (q *requestDecoder) fail(path, code, format string, args ...any) {
 	}
 }
 
-// text returns the text of a string; null is empty.
+// text returns the value of a string; null is the empty string.
 func (q *requestDecoder) text(v jsonedit.Value, path string) string {
 	text, ok := v.Text()
 	if !ok && !v.IsNull() {
@@ -118,8 +119,8 @@ func (q *requestDecoder) text(v jsonedit.Value, path string) string {
 	return text
 }
 
-// member returns the text of a member of an object; absent is empty. The path
-// is made only when it is needed.
+// member returns the string value of an object's member; absent is the empty
+// string. The path is built only for an error.
 func (q *requestDecoder) member(v jsonedit.Value, at, name string) string {
 	m, ok := v.Get(name)
 	if !ok {
@@ -132,7 +133,7 @@ func (q *requestDecoder) member(v jsonedit.Value, at, name string) string {
 	return text
 }
 
-// needed is member for one that must be there and not be empty.
+// needed reads a required member, which must not be empty.
 func (q *requestDecoder) needed(v jsonedit.Value, at, name string) string {
 	text := q.member(v, at, name)
 	if text == "" {
@@ -162,8 +163,8 @@ func truth(v jsonedit.Value) *bool {
 	return nil
 }
 
-// readTopLogprobs reads how many others to tell of each token, which asks for
-// the tokens too.
+// readTopLogprobs reads the number of alternatives per token. It enables log
+// probabilities.
 func (q *requestDecoder) readTopLogprobs(v jsonedit.Value) {
 	q.r.TopLogprobs = integer(v)
 	if on := true; q.r.TopLogprobs != nil && *q.r.TopLogprobs > 0 {
@@ -180,7 +181,7 @@ func (q *requestDecoder) readMetadata(v jsonedit.Value) {
 	q.r.Metadata = v.Raw()
 }
 
-// readText reads the form of the answer and how long it should be.
+// readText reads the response format and the verbosity.
 func (q *requestDecoder) readText(v jsonedit.Value) {
 	for key, m := range v.Fields() {
 		switch {
@@ -230,20 +231,20 @@ func (q *requestDecoder) readReasoning(v jsonedit.Value) {
 	}
 }
 
-// readThinking reads a parameter of the messages dialect that clients send
-// along for its models.
+// readThinking reads a parameter of the messages dialect that clients send for
+// its models.
 func (q *requestDecoder) readThinking(v jsonedit.Value) {
 	q.r.Reasoning.Mode = llm.ThinkingMode(q.member(v, "thinking", "type"))
 	budget, _ := v.Get("budget_tokens")
 	q.r.Reasoning.Budget = integer(budget)
 }
 
-// withEncrypted marks that the client asked for encrypted thinking. Every answer
-// that is translated holds it, so that it is no parameter to be told of.
+// withEncrypted marks that the client requested encrypted thinking. Every
+// translated response has it, so it is not reported as dropped.
 const withEncrypted = "include"
 
-// readInclude reads what the client wants beside the usual. What is given anyway
-// is not a parameter that may be lost; the rest is kept as it stood.
+// readInclude reads the requested additional output. Output that is always sent
+// is left out; the rest is kept unchanged.
 func (q *requestDecoder) readInclude(v jsonedit.Value) {
 	rest := jsonedit.Append(nil)
 	rest.Open('[')

@@ -10,19 +10,19 @@ import (
 	"modelgate/internal/llm"
 )
 
-// inputDecoder gathers the items of an input into messages.
+// inputDecoder groups the items of an input into messages.
 //
-// Items of the model (a message, thinking, calls of tools) that follow each
-// other are one message of the assistant, so that results stand right behind the
-// calls they answer. A message right behind another begins a new one, and so does
-// a further one with members of its own, unless calls are still open.
+// Consecutive items of the model (a message, thinking, tool calls) become one
+// assistant message, so that tool results follow their calls directly. A
+// message directly after another starts a new one, and so does a later one with
+// additional members, unless calls are still without results.
 type inputDecoder struct {
 	*requestDecoder
 	list  []llm.Message
-	calls map[string]bool // ids of the calls so far; true while unanswered
-	open  int             // how many are unanswered
-	said  bool            // the last message holds a message item
-	sign  llm.Signature   // of the call that follows
+	calls map[string]bool // ids of the calls so far; true while without a result
+	open  int             // number of calls without a result
+	said  bool            // the last message has a message item
+	sign  llm.Signature   // of the next call
 }
 
 func (q *requestDecoder) readInput() {
@@ -76,7 +76,7 @@ func (in *inputDecoder) item(v jsonedit.Value, at string) {
 	}
 }
 
-// native takes note of a call that only this protocol knows, and of its answer.
+// native records a call that only this protocol has, or its result.
 func (in *inputDecoder) native(typ, id string) {
 	switch {
 	case id == "":
@@ -87,12 +87,12 @@ func (in *inputDecoder) native(typ, id string) {
 	}
 }
 
-// message is the message that is built last.
+// message is the message that is being built.
 type message struct{ m *llm.Message }
 
 func (m message) add(parts ...llm.Part) { m.m.Parts = append(m.m.Parts, parts...) }
 
-// assistant returns the message of the assistant that items join.
+// assistant returns the assistant message that new items are added to.
 func (in *inputDecoder) assistant(at string) message {
 	if n := len(in.list); n > 0 && in.list[n-1].Role == llm.Assistant {
 		return message{&in.list[n-1]}
@@ -113,7 +113,7 @@ func (in *inputDecoder) message(v jsonedit.Value, at string) {
 	extra := extraOf(v, "type", "role", "content")
 	switch role {
 	case llm.Assistant:
-		if in.said && in.open == 0 && (in.saying() || len(extra) > 0) {
+		if in.said && in.open == 0 && (in.inContent() || len(extra) > 0) {
 			in.begin(llm.Message{Role: role, At: at})
 		}
 		m := in.assistant(at)
@@ -129,13 +129,13 @@ func (in *inputDecoder) message(v jsonedit.Value, at string) {
 	}
 }
 
-// saying reports whether the last part is content of a message.
-func (in *inputDecoder) saying() bool {
+// inContent reports whether the last part is message content.
+func (in *inputDecoder) inContent() bool {
 	parts := in.list[len(in.list)-1].Parts
 	return len(parts) == 0 || isContent(parts[len(parts)-1])
 }
 
-// extraOf returns the members of an object that are not null and not named.
+// extraOf returns the members of an object that are neither null nor in known.
 func extraOf(v jsonedit.Value, known ...string) []llm.Member {
 	var extra []llm.Member
 	for key, m := range v.Fields() {
@@ -155,8 +155,8 @@ func hasName(list []string, name string) bool {
 	return false
 }
 
-// reasoning reads thinking. An empty one that is signed for google belongs to
-// the call that follows, which has no place for it here.
+// reasoning reads thinking. Thinking without text that Google signed carries
+// the signature of the next call, for which the protocol has no place.
 func (in *inputDecoder) reasoning(v jsonedit.Value, at string) {
 	parts := thoughts(v, llm.OpenAI)
 	if len(parts) == 1 {
@@ -168,7 +168,7 @@ func (in *inputDecoder) reasoning(v jsonedit.Value, at string) {
 	in.assistant(at).add(parts...)
 }
 
-// call reads a call of a tool, whose arguments are the member of that name.
+// call reads a tool call, whose arguments are in the named member.
 func (in *inputDecoder) call(v jsonedit.Value, at, arguments string) {
 	c := llm.ToolCall{
 		ID: in.needed(v, at, "call_id"), Name: in.needed(v, at, "name"), Arguments: in.member(v, at, arguments),
@@ -203,8 +203,8 @@ func (in *inputDecoder) called(id string) {
 	}
 }
 
-// answered notes that a call has its answer, and reports whether there is such a
-// call.
+// answered records that a call has a result, and reports whether there is such
+// a call.
 func (in *inputDecoder) answered(id string) bool {
 	open, known := in.calls[id]
 	if open {
@@ -214,7 +214,7 @@ func (in *inputDecoder) answered(id string) bool {
 	return known
 }
 
-// result reads what a tool gave. Those that follow each other are one message.
+// result reads a tool result. Consecutive results become one message.
 func (in *inputDecoder) result(v jsonedit.Value, at string, custom bool) {
 	r := llm.ToolResult{ID: in.needed(v, at, "call_id"), Custom: custom, At: at}
 	if !in.answered(r.ID) {
@@ -238,7 +238,7 @@ func onlyResults(m *llm.Message) bool {
 	return ok
 }
 
-// image reads an image that the model drew.
+// image reads an image generated by the model.
 func (in *inputDecoder) image(v jsonedit.Value, at string) {
 	part := imagePart(v)
 	if media, ok := part.(llm.Media); ok {

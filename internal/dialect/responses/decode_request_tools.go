@@ -11,11 +11,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// maxName bounds the names of tools, as the protocol's own providers do.
+// maxName limits the length of tool names, as providers of the protocol do.
 const maxName = 128
 
-// readTools reads the tools. Those inside a namespace stand beside the others,
-// under names that hold both.
+// readTools reads the tools. Tools in a namespace are added to the others under
+// a name that contains both.
 func (q *requestDecoder) readTools(v jsonedit.Value) {
 	n := 0
 	for e := range v.Elements() {
@@ -24,7 +24,7 @@ func (q *requestDecoder) readTools(v jsonedit.Value) {
 	}
 }
 
-// readTool reads one tool, of a namespace when space is not nil.
+// readTool reads one tool. space is its namespace, or nil.
 func (q *requestDecoder) readTool(v jsonedit.Value, at string, space *namespace) {
 	if v.Kind() != jsonedit.Object {
 		q.fail(at, dialect.CodeType, "must be an object, not %s", grammar.Describe(v.Raw()))
@@ -51,7 +51,7 @@ func (q *requestDecoder) readTool(v jsonedit.Value, at string, space *namespace)
 	}
 }
 
-// serverTools are the protocol's words for tools that other vendors run too.
+// serverTools maps tool types of the protocol that other vendors have too.
 var serverTools = map[string]llm.ServerTool{
 	"web_search":                    llm.WebSearch,
 	"web_search_2025_08_26":         llm.WebSearch,
@@ -124,8 +124,8 @@ func (q *requestDecoder) addTool(t llm.Tool, space *namespace) {
 	q.r.Tools = append(q.r.Tools, t)
 }
 
-// spaceMember is the member of Tool.Extra and ToolCall.Extra that holds the
-// namespace of a tool whose Name has it already.
+// spaceMember is the member of Tool.Extra and ToolCall.Extra with the namespace
+// of a tool whose Name already contains it.
 const spaceMember = "namespace"
 
 // namespace is a group of tools.
@@ -144,7 +144,7 @@ func (q *requestDecoder) readNamespace(v jsonedit.Value, at string) {
 	}
 }
 
-// member is what spaceMember holds for a tool.
+// member returns the value of spaceMember for a tool.
 func (s *namespace) member(tool string) json.RawMessage {
 	b := jsonedit.Append(nil)
 	b.Open('{')
@@ -158,7 +158,7 @@ func (s *namespace) member(tool string) json.RawMessage {
 	return b.Bytes()
 }
 
-// spaceOf returns the namespace that extra speaks of, nil for none.
+// spaceOf returns the namespace in extra, nil if there is none.
 func spaceOf(extra []llm.Member) *namespace {
 	for _, m := range extra {
 		if m.Name != spaceMember {
@@ -175,8 +175,8 @@ func spaceOf(extra []llm.Member) *namespace {
 	return nil
 }
 
-// flatName is the name of a tool outside its namespace. Names that other
-// providers would refuse for their length end in a hash.
+// flatName returns the name of a tool outside of its namespace. Names too long
+// for other providers end in a hash.
 func flatName(space, tool string) string {
 	const most = 64
 	name := space + "__" + tool
@@ -189,8 +189,8 @@ func flatName(space, tool string) string {
 	return name[:most-1-len(sum)] + "_" + sum
 }
 
-// nameIn is the name of a tool of a namespace among those that r offers. One
-// that is offered by itself, as tools that a search found are, keeps its name.
+// nameIn returns the name of a namespace's tool among the tools of r. A tool
+// outside of namespaces, such as one found by tool search, keeps its name.
 func nameIn(r *llm.Request, space, tool string) string {
 	if r == nil || space == "" {
 		return tool
@@ -204,8 +204,8 @@ func nameIn(r *llm.Request, space, tool string) string {
 	return tool
 }
 
-// grammarOfChat turns a custom tool's format into the chat dialect's, which
-// holds the grammar one object deeper.
+// grammarOfChat converts a custom tool's format to the chat dialect, which
+// wraps the grammar in another object.
 func grammarOfChat(v jsonedit.Value) json.RawMessage {
 	if textOf(v, "type") != "grammar" {
 		return v.Raw()
@@ -227,20 +227,20 @@ func grammarOfChat(v jsonedit.Value) json.RawMessage {
 	return b.Bytes()
 }
 
-// readCache reads a mark of the messages dialect.
+// readCache reads a cache mark of the messages dialect.
 func readCache(v jsonedit.Value) *llm.Cache {
 	return &llm.Cache{TTL: textOf(v, "ttl")}
 }
 
-// textOf returns the text of a member, empty when it has none.
+// textOf returns the string value of a member, or an empty string.
 func textOf(v jsonedit.Value, name string) string {
 	m, _ := v.Get(name)
 	text, _ := m.Text()
 	return text
 }
 
-// readChoice reads tool_choice. A choice of a tool that runs at the provider is
-// kept unchanged.
+// readChoice reads tool_choice. The choice of a tool that runs at the provider
+// is kept unchanged.
 func (q *requestDecoder) readChoice(v jsonedit.Value) {
 	const at = "tool_choice"
 	c := &q.r.ToolChoice
@@ -272,8 +272,8 @@ func (q *requestDecoder) choiceName(v jsonedit.Value, at string) string {
 	return name
 }
 
-// readAllowed reads a choice that narrows the tools. One that names others than
-// functions is kept unchanged.
+// readAllowed reads a tool choice that restricts the tools. It is kept
+// unchanged if it names anything but functions.
 func (q *requestDecoder) readAllowed(v jsonedit.Value) {
 	c := &q.r.ToolChoice
 	tools, _ := v.Get("tools")

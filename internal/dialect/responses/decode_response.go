@@ -13,8 +13,8 @@ import (
 
 var errNoResponse = errors.New("the body is not a response object")
 
-// DecodeResponse reads a complete response. One that the provider calls failed is an
-// error with the provider's words.
+// DecodeResponse reads a complete response. A response with the status failed
+// is an error with the provider's message.
 func (Dialect) DecodeResponse(body []byte, asked *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -43,7 +43,7 @@ func (Dialect) DecodeResponse(body []byte, asked *llm.Request, to dialect.Reques
 	return r, nil
 }
 
-// outcome is what a response object says beside its output.
+// outcome holds the members of a response object except its output.
 type outcome struct {
 	id, model, tier, status, reason string
 	created                         int64
@@ -77,7 +77,7 @@ func readAnswer(v jsonedit.Value) outcome {
 	return a
 }
 
-// seconds reads a time, which some providers give as a fraction.
+// seconds reads a time, which is a fraction at some providers.
 func seconds(v jsonedit.Value) int64 {
 	f, ok := v.Float()
 	if !ok || f < 0 || f > math.MaxInt32<<8 {
@@ -86,7 +86,7 @@ func seconds(v jsonedit.Value) int64 {
 	return int64(f)
 }
 
-// stop returns why the model stopped, and the protocol's word for it.
+// stop returns the neutral and the native stop reason.
 func (a *outcome) stop(parts []llm.Part) (llm.StopReason, string) {
 	if a.status == "incomplete" {
 		switch a.reason {
@@ -109,7 +109,7 @@ func (a *outcome) stop(parts []llm.Part) (llm.StopReason, string) {
 	return stop, a.status
 }
 
-// partsOf returns what an item of the output holds.
+// partsOf returns the parts of an output item.
 func partsOf(v jsonedit.Value, vendor llm.Vendor, asked *llm.Request) []llm.Part {
 	switch typ := textOf(v, "type"); typ {
 	case "message":
@@ -141,7 +141,7 @@ func messageParts(v jsonedit.Value) []llm.Part {
 	return parts
 }
 
-// argumentsOf is the member that holds what a call gives the tool.
+// argumentsOf returns the name of the member with the arguments of a call.
 func argumentsOf(custom bool) string {
 	if custom {
 		return "input"
@@ -160,7 +160,7 @@ func callOf(v jsonedit.Value, custom bool, asked *llm.Request) llm.ToolCall {
 	return c
 }
 
-// itemLogprobs returns how likely the tokens of a message were.
+// itemLogprobs returns the log probabilities of a message.
 func itemLogprobs(v jsonedit.Value) []llm.Logprob {
 	if textOf(v, "type") != "message" {
 		return nil
@@ -191,7 +191,7 @@ func logprob(v jsonedit.Value) llm.Logprob {
 	return p
 }
 
-// alternative reads one token.
+// alternative reads one token with its log probability.
 func alternative(v jsonedit.Value) llm.Logprob {
 	var p llm.Logprob
 	for key, m := range v.Fields() {
@@ -209,5 +209,5 @@ func alternative(v jsonedit.Value) llm.Logprob {
 	return p
 }
 
-// copied returns a text that is no view of a frame.
+// copied returns a copy of raw that is not a view of a frame.
 func copied(raw []byte) []byte { return bytes.Clone(raw) }

@@ -9,13 +9,13 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewDecoder returns a decoder for one streamed answer.
+// NewDecoder returns a decoder for one streamed response.
 func (Dialect) NewDecoder(asked *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
 	return &streamDecoder{asked: asked, vendor: vendorOf(to)}
 }
 
-// streamDecoder reads a stream. Items are distinguished by their output_index: some
-// providers give an item another id with every event.
+// streamDecoder reads a stream. Items are distinguished by their output_index:
+// some providers change an item's id with every event.
 type streamDecoder struct {
 	asked  *llm.Request
 	vendor llm.Vendor
@@ -23,32 +23,32 @@ type streamDecoder struct {
 	dst    []llm.Event
 
 	began, over bool
-	parts       int      // how many parts were begun
-	stop        llm.Part // that the stop reason depends on: a call, or a refusal
+	parts       int      // number of parts begun
+	stop        llm.Part // a call or a refusal, which decides the stop reason
 	items       []*incoming
 	byIndex     map[int64]*incoming
 	newest      *incoming
-	waiting     []*incoming // thinking without text so far
+	waiting     []*incoming // thinking items without text so far
 }
 
-// incoming is an item of the output that is not whole yet, or was.
+// incoming is an output item.
 type incoming struct {
 	index   int64
 	kind    kind
 	id      string
-	content []grown // of a message by content_index, else one at most of each kind
+	content []grown // of a message by content_index, otherwise at most one of each kind
 	closed  bool
 	top     int64 // the largest content_index so far, plus 1
 }
 
-// grown is a part that grows.
+// grown is a part that receives deltas.
 type grown struct {
 	index    int64  // content_index of a message's part
-	part     int    // its number in the neutral answer
+	part     int    // its number in the neutral response
 	length   int    // bytes of text so far
-	sum      uint64 // of that text
+	sum      uint64 // hash of that text
 	cites    int
-	section  int64 // of a summary or of words, counted from 0
+	section  int64 // of a summary or reasoning text, from 0
 	summary  bool
 	opened   bool
 	ended    bool
@@ -69,7 +69,7 @@ var kinds = map[string]kind{
 	"message": kindMessage, "reasoning": kindThinking, "function_call": kindCall, "custom_tool_call": kindCustom,
 }
 
-// Decode appends the events that a frame holds.
+// Decode appends the events of a frame.
 func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	if d.over || len(frame.Data) == 0 || d.doc.Scan(frame.Data) != nil {
 		return dst
@@ -81,8 +81,7 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 	return dst
 }
 
-// End appends the ends of what is open. Without its last event an answer is not
-// whole.
+// End ends the open parts. Without its last event a response is not complete.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.over {
 		return dst
@@ -104,7 +103,7 @@ func (d *streamDecoder) text(name string) string {
 	return text
 }
 
-// number returns an index of the event, zero where it is missing.
+// number returns an index of the event, zero if it is missing.
 func (d *streamDecoder) number(name string) int64 {
 	return min(count(d.find(name)), math.MaxInt32)
 }
@@ -112,7 +111,7 @@ func (d *streamDecoder) number(name string) int64 {
 func (d *streamDecoder) event() {
 	typ, ok := d.find("type").TextBytes()
 	if !ok {
-		if e := d.find("error"); !e.IsNull() { // as hosts report that know no events
+		if e := d.find("error"); !e.IsNull() { // from hosts that do not use events for errors
 			d.fault(e)
 		}
 		return
@@ -135,9 +134,9 @@ func (d *streamDecoder) event() {
 	case "response.content_part.added":
 		d.contentAdded()
 	case "response.content_part.done":
-		d.contentDone()
+		d.contentEnded()
 	case "response.output_item.done":
-		d.done()
+		d.endItem()
 	case "response.created", "response.in_progress", "response.queued":
 		d.begin(d.find("response"))
 	case "response.completed", "response.incomplete":
@@ -151,7 +150,7 @@ func (d *streamDecoder) event() {
 
 func (d *streamDecoder) emit(e llm.Event) { d.dst = append(d.dst, e) }
 
-// begin tells of the answer, once.
+// begin emits the start event, once.
 func (d *streamDecoder) begin(v jsonedit.Value) {
 	if d.began {
 		return
@@ -161,7 +160,7 @@ func (d *streamDecoder) begin(v jsonedit.Value) {
 	d.emit(llm.Event{Kind: llm.EventStart, ID: a.id, Model: a.model, Created: a.created, ServiceTier: a.tier})
 }
 
-// item returns the item of that output_index, and makes it when it is new.
+// item returns the item with an output_index, which is created if it is new.
 func (d *streamDecoder) item(index int64, k kind) *incoming {
 	if d.newest != nil && d.newest.index == index {
 		return d.newest
@@ -184,8 +183,8 @@ func (d *streamDecoder) item(index int64, k kind) *incoming {
 	return it
 }
 
-// openWaiting begins the thinking parts that have no text yet, so that parts
-// keep the order of the items.
+// openWaiting begins thinking parts without text, so that parts keep the order
+// of the items.
 func (d *streamDecoder) openWaiting() {
 	for _, it := range d.waiting {
 		if !it.closed && len(it.content) == 0 {
@@ -213,7 +212,7 @@ func (d *streamDecoder) open(it *incoming, g grown, p llm.Part) *grown {
 	return &it.content[len(it.content)-1]
 }
 
-// last returns the newest part of an item, nil when it has none.
+// last returns the latest part of an item, nil if it has none.
 func (it *incoming) last() *grown {
 	if len(it.content) == 0 {
 		return nil
@@ -221,7 +220,7 @@ func (it *incoming) last() *grown {
 	return &it.content[len(it.content)-1]
 }
 
-// at returns the part of a message at a content_index, nil when it has none.
+// at returns the part of a message at a content_index, nil if there is none.
 func (it *incoming) at(index int64) *grown {
 	if index >= it.top {
 		return nil
@@ -241,8 +240,8 @@ func (d *streamDecoder) end(g *grown) {
 	}
 }
 
-// grow adds the delta of an event to the part that it is of. A part that was not
-// announced begins with it.
+// grow adds the delta of an event to its part. It begins the part if no event
+// did.
 func (d *streamDecoder) grow(k kind, index int64) {
 	delta := d.text("delta")
 	it := d.item(d.number("output_index"), k)
@@ -274,8 +273,8 @@ func (d *streamDecoder) grow(k kind, index int64) {
 	d.emit(e)
 }
 
-// add takes note of text, which is not kept: its length and its sum (FNV-1a)
-// tell later whether the whole text begins with it.
+// add records text without keeping it: its length and its hash (FNV-1a) show
+// later whether the complete text begins with it.
 func (g *grown) add(text string) {
 	g.length += len(text)
 	g.sum = sum(g.sum, text)
@@ -291,8 +290,8 @@ func sum(h uint64, text string) uint64 {
 	return h
 }
 
-// think adds to the summary of thinking, or to its words. A further section of
-// the same kind goes on with the part, another kind begins one.
+// think adds to the summary or the text of thinking. A further section of the
+// same kind continues the part; another kind begins a new part.
 func (d *streamDecoder) think(summary bool, section int64) {
 	it := d.item(d.number("output_index"), kindThinking)
 	if delta := d.text("delta"); it.kind == kindThinking && !it.closed && delta != "" {

@@ -16,7 +16,7 @@ func (d *streamDecoder) added() {
 	}
 	if it.kind == kindCall || it.kind == kindCustom {
 		c := callOf(v, it.kind == kindCustom, d.asked)
-		c.Arguments = "" // they follow
+		c.Arguments = "" // follow in deltas
 		d.open(it, grown{}, c)
 	}
 }
@@ -42,14 +42,14 @@ func (d *streamDecoder) openContent(it *incoming, index int64, v jsonedit.Value)
 	return nil
 }
 
-func (d *streamDecoder) contentDone() {
+func (d *streamDecoder) contentEnded() {
 	it := d.item(d.number("output_index"), kindMessage)
 	if it.kind == kindMessage && !it.closed {
 		d.endContent(it, d.number("content_index"), d.find("part"))
 	}
 }
 
-// endContent ends a part of a message, with what its deltas left out.
+// endContent ends a part of a message, after adding what its deltas left out.
 func (d *streamDecoder) endContent(it *incoming, index int64, v jsonedit.Value) {
 	g := d.openContent(it, index, v)
 	if g == nil || g.ended {
@@ -59,7 +59,7 @@ func (d *streamDecoder) endContent(it *incoming, index int64, v jsonedit.Value) 
 	if textOf(v, "type") == "refusal" {
 		text = textOf(v, "refusal")
 	}
-	d.rest(g, text)
+	d.addMissing(g, text)
 	if list, _ := v.Get("logprobs"); !g.logprobs && len(list.Raw()) > 2 {
 		d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Logprobs: logprobs(list)})
 	}
@@ -73,9 +73,10 @@ func (d *streamDecoder) endContent(it *incoming, index int64, v jsonedit.Value) 
 	d.end(g)
 }
 
-// rest adds what of a whole text has not come as deltas. Where the deltas said
-// something else, they count: they are with the client already.
-func (d *streamDecoder) rest(g *grown, whole string) {
+// addMissing emits the end of a complete text that did not arrive in deltas. If
+// the text differs from the deltas, it is ignored: the client has already
+// received them.
+func (d *streamDecoder) addMissing(g *grown, whole string) {
 	if len(whole) <= g.length || g.length > 0 && sum(0, whole[:g.length]) != g.sum {
 		return
 	}
@@ -84,13 +85,13 @@ func (d *streamDecoder) rest(g *grown, whole string) {
 	d.emit(llm.Event{Kind: llm.EventDelta, Part: g.part, Text: rest})
 }
 
-// done ends an item, with what its events left out.
-func (d *streamDecoder) done() {
+// endItem ends an item, after adding what its events left out.
+func (d *streamDecoder) endItem() {
 	v := d.find("item")
-	d.whole(d.item(d.number("output_index"), kinds[textOf(v, "type")]), v)
+	d.completeItem(d.item(d.number("output_index"), kinds[textOf(v, "type")]), v)
 }
 
-func (d *streamDecoder) whole(it *incoming, v jsonedit.Value) {
+func (d *streamDecoder) completeItem(it *incoming, v jsonedit.Value) {
 	if it.closed || it.kind != kinds[textOf(v, "type")] {
 		return
 	}
@@ -103,14 +104,14 @@ func (d *streamDecoder) whole(it *incoming, v jsonedit.Value) {
 			n++
 		}
 	case kindThinking:
-		d.wholeThought(it, v)
+		d.endThinking(it, v)
 	case kindCall, kindCustom:
 		if len(it.content) == 0 {
 			c := callOf(v, it.kind == kindCustom, d.asked)
 			c.Arguments = ""
 			d.open(it, grown{}, c)
 		}
-		d.rest(it.last(), textOf(v, argumentsOf(it.kind == kindCustom)))
+		d.addMissing(it.last(), textOf(v, argumentsOf(it.kind == kindCustom)))
 	default:
 		for _, p := range partsOf(v, d.vendor, d.asked) {
 			d.open(it, grown{}, clonePart(p))
@@ -119,7 +120,7 @@ func (d *streamDecoder) whole(it *incoming, v jsonedit.Value) {
 	d.closeItem(it)
 }
 
-// clonePart returns a part that is whole without views of the frame.
+// clonePart returns a complete part without views of the frame.
 func clonePart(p llm.Part) llm.Part {
 	switch part := p.(type) {
 	case llm.Native:
@@ -134,11 +135,11 @@ func clonePart(p llm.Part) llm.Part {
 	return p
 }
 
-// wholeThought ends thinking: its signature comes with the whole item.
-func (d *streamDecoder) wholeThought(it *incoming, v jsonedit.Value) {
+// endThinking ends thinking, whose signature comes with the complete item.
+func (d *streamDecoder) endThinking(it *incoming, v jsonedit.Value) {
 	for _, p := range thoughts(v, d.vendor) {
 		t := p.(llm.Thinking)
-		g := it.thought(t.Summary)
+		g := it.thinkingPart(t.Summary)
 		if g == nil && t.Text == "" {
 			g = it.last()
 		}
@@ -151,7 +152,7 @@ func (d *streamDecoder) wholeThought(it *incoming, v jsonedit.Value) {
 			g = d.open(it, grown{summary: t.Summary}, opened)
 		}
 		if !g.ended {
-			d.rest(g, t.Text)
+			d.addMissing(g, t.Text)
 		}
 		if t.Signature.Value != "" {
 			g = it.last()
@@ -160,8 +161,8 @@ func (d *streamDecoder) wholeThought(it *incoming, v jsonedit.Value) {
 	}
 }
 
-// thought returns the part of an item that tells of its thinking, or that is it.
-func (it *incoming) thought(summary bool) *grown {
+// thinkingPart returns the item's part with its summary or its text.
+func (it *incoming) thinkingPart(summary bool) *grown {
 	for i := range it.content {
 		if it.content[i].summary == summary {
 			return &it.content[i]
@@ -186,14 +187,14 @@ func (d *streamDecoder) closeAll() {
 	}
 }
 
-// completed ends the answer, with the items of which no event told.
+// completed ends the response, after adding the items that had no events.
 func (d *streamDecoder) completed() {
 	v := d.find("response")
 	d.begin(v)
 	a := readAnswer(v)
 	n := int64(0)
 	for e := range a.output.Elements() {
-		d.whole(d.item(n, kinds[textOf(e, "type")]), e)
+		d.completeItem(d.item(n, kinds[textOf(e, "type")]), e)
 		n++
 	}
 	d.closeAll()
@@ -213,7 +214,7 @@ func (d *streamDecoder) completed() {
 	d.over = true
 }
 
-// failed ends the answer with the error that its response object holds.
+// failed ends the response with the error in its response object.
 func (d *streamDecoder) failed() {
 	v := d.find("response")
 	d.begin(v)
@@ -237,7 +238,7 @@ func (d *streamDecoder) errorEvent() {
 	}
 }
 
-// fault reports an error, which ends the answer.
+// fault emits an error, which ends the response.
 func (d *streamDecoder) fault(v jsonedit.Value) {
 	f := &llm.ProviderError{Type: textOf(v, "type"), Code: textOf(v, "code"), Message: dialect.ErrorMessage(v.Raw()), Raw: copied(v.Raw())}
 	if f.Message == "" {

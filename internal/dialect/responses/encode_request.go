@@ -11,20 +11,19 @@ import (
 
 // requestEncoder writes a request for a provider.
 type requestEncoder struct {
-	b     jsonedit.Builder
-	r     *llm.Request
-	to    dialect.RequestTarget
-	fates *dialect.ParamChanges
-	// same is true when the client speaks this dialect: what only it knows is
-	// written back as it stood.
+	b       jsonedit.Builder
+	r       *llm.Request
+	to      dialect.RequestTarget
+	changes *dialect.ParamChanges
+	// same is true if the client uses this dialect. Content that only this
+	// dialect has is then written as received.
 	same bool
 	err  error // the first
 }
 
-// EncodeRequest appends the body of a request for a provider that speaks the
-// protocol.
+// EncodeRequest appends the body of a request for a provider of this dialect.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, fates: dialect.NewParamChanges(r), same: r.Dialect == own}
+	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r), same: r.Dialect == own}
 	s.b.Open('{')
 	s.b.Name("model")
 	s.b.String(to.Model)
@@ -34,7 +33,7 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	s.writeReasoning()
 	s.writeSampling()
 	s.writeInclude()
-	s.writeRest()
+	s.writeOtherParams()
 	s.writeExtra()
 	if r.Stream {
 		s.b.Name("stream")
@@ -44,7 +43,7 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	if s.err != nil {
 		return dst, nil, s.err
 	}
-	return s.b.Bytes(), s.fates.List(), nil
+	return s.b.Bytes(), s.changes.List(), nil
 }
 
 // fail keeps the first error.
@@ -82,7 +81,7 @@ func (s *requestEncoder) bool(name string, v *bool) {
 	}
 }
 
-// writeText writes the form of the answer and how long it should be.
+// writeText writes the response format and the verbosity.
 func (s *requestEncoder) writeText() {
 	if s.r.Format.Kind == "" && s.r.Verbosity == "" {
 		return
@@ -111,7 +110,7 @@ func writeFormat(b *jsonedit.Builder, f *llm.Format) {
 	if f.Kind == llm.FormatSchema {
 		b.Name("name")
 		if f.Name == "" {
-			b.String("response") // the protocol demands one
+			b.String("response") // the protocol requires a name
 		} else {
 			b.String(f.Name)
 		}
@@ -129,7 +128,7 @@ func writeFormat(b *jsonedit.Builder, f *llm.Format) {
 	b.Close('}')
 }
 
-// leastTokens is the smallest limit that the protocol's own provider takes.
+// leastTokens is the smallest limit that the protocol's own provider accepts.
 // https://platform.openai.com/docs/api-reference/responses/create
 const leastTokens = 16
 
@@ -142,18 +141,18 @@ var scalars = dialect.Scalars{
 func (s *requestEncoder) writeSampling() {
 	r, least := *s.r, int64(leastTokens)
 	if n := r.MaxTokens; n != nil && *n < least && !s.same && profileOf(s.to).Vendor {
-		s.fates.Adapt(llm.FieldMaxTokens, "raised to 16, the least the provider takes")
+		s.changes.Adapt(llm.FieldMaxTokens, "raised to 16, the least the provider takes")
 		r.MaxTokens = &least
 	}
 	scalars.Append(&s.b, &r)
-	s.fates.DropAsked(llm.FieldTopK, llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldStop, llm.FieldLogitBias)
+	s.changes.DropIfSet(llm.FieldTopK, llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldStop, llm.FieldLogitBias)
 	if r.N != nil && *r.N > 1 {
-		s.fates.Drop(llm.FieldN)
+		s.changes.Drop(llm.FieldN)
 	}
-	s.fates.DropAsked(llm.FieldModalities, llm.FieldSpeech, llm.FieldCache)
+	s.changes.DropIfSet(llm.FieldModalities, llm.FieldSpeech, llm.FieldCache)
 }
 
-// writeInclude asks for what a translated answer needs beside the usual.
+// writeInclude requests the additional output that a translated response needs.
 func (s *requestEncoder) writeInclude() {
 	logprobs := s.r.Logprobs != nil && *s.r.Logprobs
 	encrypted := memberOf(s.r.Reasoning.Extra, withEncrypted) != nil
@@ -192,7 +191,7 @@ func memberOf(list []llm.Member, name string) json.RawMessage {
 	return nil
 }
 
-func (s *requestEncoder) writeRest() {
+func (s *requestEncoder) writeOtherParams() {
 	r := s.r
 	s.bool("parallel_tool_calls", r.ParallelTools)
 	s.name("user", r.User)
@@ -207,13 +206,13 @@ func (s *requestEncoder) writeRest() {
 	}
 }
 
-// shared are the parameters that the chat dialect has under the same names with
-// the same meaning.
+// shared are the parameters that have the same name and meaning in the chat
+// dialect.
 var shared = []string{"store", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "safety_identifier", "moderation"}
 
-// writeExtra writes the parameters that only the client's dialect knows, where
-// this one has them too. Nothing of a translated answer is kept at the provider
-// unless the client asked for that.
+// writeExtra writes the parameters that only the client's dialect has, if this
+// one has them too. Translated responses are not stored at the provider unless
+// the client requested it.
 func (s *requestEncoder) writeExtra() {
 	var carried []string
 	if s.r.Dialect == string(api.DialectChat) {
@@ -235,6 +234,6 @@ func (s *requestEncoder) writeExtra() {
 		s.b.Name("store")
 		s.b.Bool(false)
 	}
-	s.fates.DropExtra(carried...)
-	s.fates.DropContent(own, dialect.UnsupportedContent{Names: true, Cites: true})
+	s.changes.DropExtra(carried...)
+	s.changes.DropContent(own, dialect.UnsupportedContent{Names: true, Cites: true})
 }

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// writeTools writes the tools and how they may be chosen.
+// writeTools writes the tools and the tool choice.
 func (s *requestEncoder) writeTools() {
 	carried := 0
 	for i := range s.r.Tools {
@@ -24,18 +24,18 @@ func (s *requestEncoder) writeTools() {
 	if choice := &s.r.ToolChoice; choice.Mode == "" && choice.Raw == nil {
 		return
 	} else if carried == 0 && !s.same || choice.Raw != nil && !s.same {
-		s.fates.Drop(llm.FieldToolChoice)
+		s.changes.Drop(llm.FieldToolChoice)
 		return
 	}
 	s.b.Name("tool_choice")
 	writeChoice(&s.b, s.r)
 }
 
-// searchOptions asks for answers from the web in the chat dialect.
+// searchOptions is the chat dialect's parameter that enables web search.
 const searchOptions = "web_search_options"
 
-// searching returns the tools with the search of the web as it is asked for here:
-// one that another dialect's tool or a parameter of the chat dialect stands for.
+// searching returns the tools, including web search if another dialect's tool
+// or the chat dialect's parameter enables it.
 func (s *requestEncoder) searching() []llm.Tool {
 	word := s.word(llm.WebSearch)
 	if s.same || word == "" {
@@ -48,14 +48,14 @@ func (s *requestEncoder) searching() []llm.Tool {
 		}
 	}
 	if raw := s.r.Parameter(searchOptions); raw != nil && string(raw) != "null" {
-		s.fates.AdaptNamed(searchOptions, word)
+		s.changes.AdaptNamed(searchOptions, word)
 		list = append(list, llm.Tool{Server: llm.WebSearch, Native: s.search(word, raw)})
 	}
 	return list
 }
 
-// search is a search of the web with what options say of it, in the words of the
-// chat or the messages dialect.
+// search returns the web search tool with options from the chat or the messages
+// dialect.
 // https://platform.openai.com/docs/guides/tools-web-search
 func (s *requestEncoder) search(word string, options []byte) *llm.Native {
 	v, _ := jsonedit.ParseValue(options)
@@ -70,7 +70,7 @@ func (s *requestEncoder) search(word string, options []byte) *llm.Native {
 		b.Raw(domains.Raw())
 		b.Close('}')
 	}
-	if profileOf(s.to).Vendor { // others know no more
+	if profileOf(s.to).Vendor { // other providers have no further options
 		if size, _ := v.Get("search_context_size"); size.Kind() == jsonedit.String {
 			b.Name("search_context_size")
 			b.Raw(size.Raw())
@@ -82,8 +82,8 @@ func (s *requestEncoder) search(word string, options []byte) *llm.Native {
 	return &llm.Native{Dialect: own, Type: word, Raw: b.Bytes()}
 }
 
-// writePlace writes where the user is, which the chat dialect says one object
-// deeper.
+// writePlace writes the user's location, which the chat dialect wraps in
+// another object.
 func writePlace(b *jsonedit.Builder, place jsonedit.Value) {
 	if inner, ok := place.Get("approximate"); ok {
 		place = inner
@@ -104,11 +104,11 @@ func writePlace(b *jsonedit.Builder, place jsonedit.Value) {
 	b.Close('}')
 }
 
-// carries reports whether a tool can be written, and tells when it can't or is
-// another one there.
+// carries reports whether a tool can be sent. It records tools that are dropped
+// or replaced.
 func (s *requestEncoder) carries(t *llm.Tool) bool {
 	if t.Cache != nil && !s.same {
-		s.fates.Drop(llm.FieldCache)
+		s.changes.Drop(llm.FieldCache)
 	}
 	if t.Native == nil && t.Server == "" || t.Native != nil && t.Native.Dialect == own {
 		return true
@@ -121,15 +121,14 @@ func (s *requestEncoder) carries(t *llm.Tool) bool {
 		name += "." + t.Native.Type
 	}
 	if word := s.word(t.Server); word != "" {
-		s.fates.AdaptNamed(name, word)
+		s.changes.AdaptNamed(name, word)
 		return true
 	}
-	s.fates.DropNamed(name)
+	s.changes.DropNamed(name)
 	return false
 }
 
-// word is what the provider calls a tool that it runs, empty when it has none
-// such.
+// word returns the provider's type of a server tool, empty if it has none.
 func (s *requestEncoder) word(t llm.ServerTool) string {
 	if !profileOf(s.to).ServerTools {
 		return ""
@@ -143,8 +142,8 @@ func (s *requestEncoder) word(t llm.ServerTool) string {
 	return ""
 }
 
-// writeTools writes a list of tools. same says that what only this dialect knows
-// is of the client, word what a tool of the provider's is called there.
+// writeTools writes a list of tools. same means that the client uses this
+// dialect; word returns the provider's type of a server tool.
 func writeTools(b *jsonedit.Builder, tools []llm.Tool, same bool, word func(llm.ServerTool) string) {
 	b.Open('[')
 	inside := ""
@@ -252,8 +251,8 @@ func writeServerTool(b *jsonedit.Builder, word string) {
 
 var noArguments = []byte(`{"type":"object","properties":{}}`)
 
-// writeSchema writes the arguments of a function. Strict is true here when it is
-// left out, and false in other dialects.
+// writeSchema writes a function's parameters. A missing strict means true in
+// this dialect and false in others.
 func writeSchema(b *jsonedit.Builder, t *llm.Tool, same bool) {
 	b.Name("parameters")
 	if t.Schema == nil {
@@ -270,8 +269,8 @@ func writeSchema(b *jsonedit.Builder, t *llm.Tool, same bool) {
 	}
 }
 
-// writeGrammar writes the format of a custom tool, whose grammar the chat
-// dialect holds one object deeper.
+// writeGrammar writes the format of a custom tool. The chat dialect wraps its
+// grammar in another object.
 func writeGrammar(b *jsonedit.Builder, grammar []byte) {
 	v, err := jsonedit.ParseValue(grammar)
 	if err != nil || v.Kind() != jsonedit.Object {
@@ -293,7 +292,7 @@ func writeGrammar(b *jsonedit.Builder, grammar []byte) {
 	b.Close('}')
 }
 
-// writeChoice writes tool_choice, which is not empty.
+// writeChoice writes tool_choice, which must not be empty.
 func writeChoice(b *jsonedit.Builder, r *llm.Request) {
 	c := &r.ToolChoice
 	switch {
@@ -347,8 +346,8 @@ func isCustom(tools []llm.Tool, name string) bool {
 	return false
 }
 
-// spaceOfTool returns the namespace of a tool that a client of this dialect
-// offers, nil when it is in none.
+// spaceOfTool returns the namespace of a tool of a client of this dialect, nil
+// if it has none.
 func spaceOfTool(r *llm.Request, name string) *namespace {
 	if r == nil || r.Dialect != own {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// head is what a response object says beside its output.
+// head holds the members of a response object except its output.
 type head struct {
 	id      string
 	model   string
@@ -18,11 +18,11 @@ type head struct {
 	usage   llm.Usage
 	stop    llm.StopReason
 	fault   *llm.ProviderError
-	asked   []byte // members that repeat the request, made once
+	asked   []byte // members that repeat the request, built once
 }
 
-// newHead returns the headers of an response, with what the provider did not give
-// filled in.
+// newHead returns the head of a response, with defaults for what the provider
+// left out.
 func newHead(id, model, tier string, created int64, to dialect.ResponseTarget) head {
 	h := head{id: id, model: model, created: created, tier: tier}
 	if !strings.HasPrefix(h.id, "resp_") {
@@ -43,7 +43,8 @@ func newHead(id, model, tier string, created int64, to dialect.ResponseTarget) h
 	return h
 }
 
-// ending is the status of a complete response, and why it is incomplete.
+// ending returns the status of a complete response, and the reason if it is
+// incomplete.
 func ending(stop llm.StopReason, items []*item) (status, reason string) {
 	switch stop {
 	case llm.StopLength, llm.StopContext:
@@ -63,7 +64,7 @@ func ending(stop llm.StopReason, items []*item) (status, reason string) {
 	return "completed", ""
 }
 
-// write writes the response object. Output holds the items that are done.
+// write writes the response object. Its output holds the completed items.
 func (h *head) write(b *jsonedit.Builder, status, reason string, items []*item) {
 	b.Open('{')
 	b.Name("id")
@@ -84,7 +85,7 @@ func (h *head) write(b *jsonedit.Builder, status, reason string, items []*item) 
 	b.Open('[')
 	for i, it := range items {
 		if i == len(items)-1 {
-			it.write(b, itemStatus(status)) // what the answer broke off in
+			it.write(b, itemStatus(status)) // the item in which the response broke off
 		} else {
 			it.write(b, "completed")
 		}
@@ -111,7 +112,7 @@ func writeReason(b *jsonedit.Builder, reason string) {
 	b.Close('}')
 }
 
-// itemStatus is the status of the items of an answer with that of its own.
+// itemStatus returns the status of an item for a status of the response.
 func itemStatus(status string) string {
 	switch status {
 	case "completed", "in_progress":
@@ -133,8 +134,8 @@ func (h *head) writeError(b *jsonedit.Builder) {
 	b.Close('}')
 }
 
-// errorCode is the protocol's code for a fault: the provider's own where the
-// protocol has it too.
+// errorCode returns the protocol's code for a fault: the provider's own if the
+// protocol has it.
 func errorCode(f *llm.ProviderError) string {
 	for _, word := range [...]string{f.Code, f.Type} {
 		switch word {
@@ -156,8 +157,8 @@ func nullable(b *jsonedit.Builder, text string) {
 	b.String(text)
 }
 
-// echoedRequest returns the members of a response that repeat the request, with commas
-// between them.
+// echoedRequest returns the members of a response that repeat the request,
+// separated by commas.
 func echoedRequest(r *llm.Request) []byte {
 	if r == nil {
 		r = &llm.Request{}
@@ -178,7 +179,7 @@ func echoedRequest(r *llm.Request) []byte {
 	b.Null()
 	askedReasoning(&b, &r.Reasoning)
 	b.Name("store")
-	b.Bool(false) // nothing is kept of a translated answer
+	b.Bool(false) // translated responses are not stored
 	b.Name("temperature")
 	writeFloat(&b, r.Temperature)
 	askedText(&b, r)
@@ -221,8 +222,8 @@ func askedTools(b *jsonedit.Builder, r *llm.Request) {
 	writeTools(b, r.Tools, r.Dialect == own, func(llm.ServerTool) string { return "" })
 }
 
-// askedExtra repeats the parameters that only this dialect knows and that a
-// response holds too, and those that are not null when they were not sent.
+// askedExtra repeats the parameters that only this dialect has and that a
+// response contains, including those with a default other than null.
 func askedExtra(b *jsonedit.Builder, r *llm.Request) {
 	b.Name("top_logprobs")
 	if r.TopLogprobs == nil {
@@ -262,31 +263,32 @@ func writeFloat(b *jsonedit.Builder, f *float64) {
 	b.Float(*f)
 }
 
-// EncodeResponse appends the body of a complete response: the first choice, since the
-// protocol has no others.
+// EncodeResponse appends the body of a complete response. The protocol has one
+// choice, so only the first is written.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
-	a := answer{to: to}
+	a := output{to: to}
 	h := newHead(r.ID, r.Model, r.ServiceTier, r.Created, to)
 	h.usage = r.Usage
 	var logprobs []llm.Logprob
 	if len(r.Choices) > 0 {
 		h.stop, logprobs = r.Choices[0].Stop, r.Choices[0].Logprobs
 		for _, p := range r.Choices[0].Parts {
-			logprobs = a.whole(p, logprobs)
+			logprobs = a.addPart(p, logprobs)
 		}
 	}
 	status, reason := ending(h.stop, a.items)
-	// The caller made room for what the answer says, not for what it repeats.
+	// The caller reserved capacity for the content, but not for the repeated
+	// request.
 	b := jsonedit.Append(slices.Grow(dst, cap(dst)-len(dst)+len(h.asked)))
 	h.write(&b, status, reason, a.items)
 	return b.Bytes()
 }
 
-// whole adds a part that is whole. Those of the logprobs that have found no text
-// yet are returned.
-func (a *answer) whole(p llm.Part, logprobs []llm.Logprob) []llm.Logprob {
+// addPart adds a complete part. It returns the log probabilities unless a text
+// has used them.
+func (a *output) addPart(p llm.Part, logprobs []llm.Logprob) []llm.Logprob {
 	if c, ok := p.(llm.ToolCall); ok && c.Signature.Value != "" {
-		a.signed(c.Signature)
+		a.addSignature(c.Signature)
 	}
 	it, c := a.begin(p)
 	if it == nil {

@@ -9,12 +9,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// answer is an answer as items of the protocol, while it grows.
-type answer struct {
+// output is the output of a response as items of the protocol.
+type output struct {
 	to    dialect.ResponseTarget
 	items []*item
-	// joins is the message item that further content joins, nil when there is
-	// none.
+	// joins is the message item that further content is added to, or nil.
 	joins *item
 }
 
@@ -24,20 +23,20 @@ type item struct {
 	index int
 	id    string
 	done  bool
-	left  bool // no further content joins it
-	open  int  // how many of its parts are open
+	left  bool // no further content is added to it
+	open  int  // number of open parts
 
 	content []*content // of a message
 
-	text      []byte // a summary, or what a call gives the tool
-	sectioned bool   // the summary's part was begun
+	text      []byte // a summary, or the arguments of a call
+	sectioned bool   // the summary has a part
 	sign      llm.Signature
 	redacted  bool
 
 	call  llm.ToolCall
 	space *namespace
 	media *llm.Media
-	raw   []byte // of an item that stands as it came
+	raw   []byte // of an item that is written as received
 }
 
 // content is one part of a message.
@@ -47,18 +46,18 @@ type content struct {
 	text     []byte
 	cites    []llm.Citation
 	logprobs []llm.Logprob
-	place    []byte // the members of a delta that say what it is of
+	place    []byte // the members of a delta that identify its part
 	open     bool
 }
 
-// begin makes the place for a part: an item, and for text the part of a message.
-// It is nil when the protocol has no place for it.
-func (a *answer) begin(p llm.Part) (*item, *content) {
+// begin adds an item for a part, or for text the part of a message. It returns
+// nil if the protocol has no place for the part.
+func (a *output) begin(p llm.Part) (*item, *content) {
 	switch part := p.(type) {
 	case llm.Text:
-		return a.said(false)
+		return a.addContent(false)
 	case llm.Refusal:
-		return a.said(true)
+		return a.addContent(true)
 	case llm.Thinking:
 		it := a.add(kindThinking, "rs_")
 		it.redacted = part.Redacted
@@ -91,8 +90,8 @@ func (a *answer) begin(p llm.Part) (*item, *content) {
 	return nil, nil
 }
 
-// said makes a part of a message: the last item when it is one.
-func (a *answer) said(refusal bool) (*item, *content) {
+// addContent adds a part to the last message item, or to a new one.
+func (a *output) addContent(refusal bool) (*item, *content) {
 	it := a.joins
 	if it == nil {
 		it = a.add(kindMessage, "msg_")
@@ -104,7 +103,7 @@ func (a *answer) said(refusal bool) (*item, *content) {
 	return it, c
 }
 
-func (a *answer) calls(c *llm.ToolCall) *item {
+func (a *output) calls(c *llm.ToolCall) *item {
 	k, prefix := kindCall, "fc_"
 	if c.Custom {
 		k, prefix = kindCustom, "ctc_"
@@ -118,8 +117,8 @@ func (a *answer) calls(c *llm.ToolCall) *item {
 	return it
 }
 
-// add appends an item. Text that follows begins another message.
-func (a *answer) add(k kind, prefix string) *item {
+// add appends an item. Later text begins another message.
+func (a *output) add(k kind, prefix string) *item {
 	if a.joins != nil {
 		a.joins.left = true
 		a.joins = nil
@@ -133,21 +132,21 @@ func (a *answer) add(k kind, prefix string) *item {
 	return it
 }
 
-// id is the answer's id with the number of an item.
-func (a *answer) id(index int) string {
+// id returns an item id built from the response's id and the item's number.
+func (a *output) id(index int) string {
 	n := strconv.FormatInt(int64(index), 16)
 	return a.to.ID + strings.Repeat("0", max(0, 4-len(n))) + n
 }
 
-// signed makes the item that carries a call's signature, which has no place on
-// the call itself.
-func (a *answer) signed(s llm.Signature) *item {
+// addSignature adds an item with a call's signature, which has no place in the
+// call itself.
+func (a *output) addSignature(s llm.Signature) *item {
 	it := a.add(kindThinking, "rs_")
 	it.sign, it.open = s, 0
 	return it
 }
 
-// write writes the item unchanged: in progress without status of an end.
+// write writes the item. The status of an item in progress is in_progress.
 func (it *item) write(b *jsonedit.Builder, status string) {
 	if it.raw != nil {
 		b.Raw(it.raw)
@@ -158,7 +157,7 @@ func (it *item) write(b *jsonedit.Builder, status string) {
 	b.String(it.id)
 	switch {
 	case it.media != nil:
-		writeDrawn(b, it.media)
+		writeDrawing(b, it.media)
 		for _, m := range it.media.Extra {
 			if m.Name != "id" {
 				b.Key(m.Name)
@@ -242,7 +241,7 @@ func writeSummary(b *jsonedit.Builder, text []byte) {
 	b.Close('}')
 }
 
-// encrypted is a signature as encrypted_content.
+// encrypted returns a signature in the form of encrypted_content.
 func encrypted(s llm.Signature, redacted bool) string {
 	if redacted && s.Vendor != llm.OpenAI {
 		s.Value = redactedMark + s.Value
@@ -267,8 +266,8 @@ func (it *item) writeCall(b *jsonedit.Builder) {
 	writeBytes(b, it.arguments())
 }
 
-// arguments is what the call gives the tool. A function without arguments is
-// given an empty object once the call is whole.
+// arguments returns the arguments of a call. A complete function call without
+// arguments gets an empty object.
 func (it *item) arguments() []byte {
 	if len(it.text) == 0 && it.kind == kindCall && it.done {
 		return []byte("{}")

@@ -8,28 +8,29 @@ import (
 	"modelgate/internal/llm"
 )
 
-// NewEncoder returns an encoder for one streamed answer.
+// NewEncoder returns an encoder for one streamed response.
 func (Dialect) NewEncoder(to dialect.ResponseTarget) dialect.StreamEncoder {
-	return &streamEncoder{answer: answer{to: to}}
+	return &streamEncoder{output: output{to: to}}
 }
 
-// streamEncoder writes a stream. Items may be open side by side, as parts of an answer
-// may. A message is done when another item has begun, or the answer ends.
+// streamEncoder writes a stream. Items may be open in parallel, like the parts
+// of a response. A message ends when another item begins or the response ends.
 type streamEncoder struct {
-	answer
+	output
 	head
 	began, over bool
 	seq         int64
-	parts       []slot // by the number of the part
+	parts       []slot // by part number
 }
 
-// slot is where a part went; its item is nil when the protocol has no place.
+// slot is the place of a part. Its item is nil if the protocol has no place for
+// it.
 type slot struct {
 	item    *item
 	content *content
 }
 
-// Encode appends the events for a step of the answer.
+// Encode appends the frames for an event.
 func (e *streamEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 	if e.over || ev.Choice != 0 {
 		return dst
@@ -57,7 +58,7 @@ func (e *streamEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 	return dst
 }
 
-// frame begins an event: what follows are its further members and its end.
+// frame writes the start of an event, up to its further members.
 func (e *streamEncoder) frame(dst []byte, typ string) []byte {
 	dst = append(dst, "event: "...)
 	dst = append(dst, typ...)
@@ -87,7 +88,7 @@ func (e *streamEncoder) start(dst []byte, ev *llm.Event) []byte {
 	return dst
 }
 
-// response writes an event that holds the response object.
+// response writes an event with the response object.
 func (e *streamEncoder) response(dst []byte, typ, status, reason string) []byte {
 	b := jsonedit.Append(e.frame(dst, typ))
 	b.Name("response")
@@ -106,7 +107,7 @@ func (e *streamEncoder) slot(part int) *slot {
 func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
 	before, signs := e.joins, (*item)(nil)
 	if c, ok := ev.Opened.(llm.ToolCall); ok && c.Signature.Value != "" {
-		signs = e.signed(c.Signature)
+		signs = e.addSignature(c.Signature)
 	}
 	it, c := e.begin(ev.Opened)
 	e.parts = append(e.parts, slot{it, c})
@@ -142,15 +143,15 @@ func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
 	return dst
 }
 
-// item writes the two events of an item that comes whole.
+// item writes the two events of a complete item.
 func (e *streamEncoder) item(dst []byte, it *item) []byte {
 	dst = e.itemAdded(dst, it)
 	it.done = true
 	return e.itemEvent(dst, "response.output_item.done", it, "completed")
 }
 
-// itemAdded begins an item. A message is empty then: clients add each part to
-// it that content_part.added brings.
+// itemAdded begins an item. A message is empty at that point: clients add each
+// part when its content_part.added event arrives.
 func (e *streamEncoder) itemAdded(dst []byte, it *item) []byte {
 	begun := *it
 	begun.content = nil
@@ -252,7 +253,7 @@ func (e *streamEncoder) growContent(dst []byte, c *content, text string, logprob
 	return endFrame(&b)
 }
 
-// itemDelta begins an event of an item without content: what it is of.
+// itemDelta writes the start of a delta event of an item without content.
 func (e *streamEncoder) itemDelta(dst []byte, typ string, it *item) []byte {
 	dst = append(e.frame(dst, typ), `"item_id":`...)
 	dst = jsonedit.AppendString(dst, it.id)
@@ -260,7 +261,7 @@ func (e *streamEncoder) itemDelta(dst []byte, typ string, it *item) []byte {
 	return strconv.AppendInt(dst, int64(it.index), 10)
 }
 
-// section writes an event about the whole of the one part that a summary has.
+// section writes an event with the complete text of a summary's only part.
 func (e *streamEncoder) section(dst []byte, typ string, it *item) []byte {
 	b := jsonedit.Append(append(e.itemDelta(dst, typ, it), `,"summary_index":0,"part":`...))
 	writeSummary(&b, it.text)

@@ -16,7 +16,8 @@ func (e *streamEncoder) partEnd(dst []byte, s *slot) []byte {
 	return e.endItem(dst, it, "completed")
 }
 
-// endContent ends a part of a message, and the message when nothing joins it.
+// endContent ends a part of a message, and the message if no more content is
+// added to it.
 func (e *streamEncoder) endContent(dst []byte, it *item, c *content) []byte {
 	if !c.open {
 		return dst
@@ -43,7 +44,8 @@ func (e *streamEncoder) endContent(dst []byte, it *item, c *content) []byte {
 	return dst
 }
 
-// leave ends a message that nothing joins any more once its parts have ended.
+// leave ends a message to which no more content is added, once its parts have
+// ended.
 func (e *streamEncoder) leave(dst []byte, it *item) []byte {
 	if it.open > 0 || it.done {
 		return dst
@@ -102,8 +104,8 @@ func (e *streamEncoder) complete(dst []byte) []byte {
 	return e.response(dst, "response."+status, status, reason)
 }
 
-// fail ends the answer with an error: the official clients see it in the status
-// of the response.
+// fail ends the response with an error. Official clients read it from the
+// status of the response.
 func (e *streamEncoder) fail(dst []byte, f *llm.ProviderError) []byte {
 	if f == nil {
 		f = &llm.ProviderError{Message: failure(nil)}

@@ -9,13 +9,13 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Error returns the body of e for an answer that has not begun: the chat
-// dialect's, which is this protocol's too.
+// Error returns the body of e for a response that has not begun. The protocol
+// has the chat dialect's error format.
 func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }
 
 // ErrorEvent appends e as the event that ends a stream. Its members are those
-// of the protocol's error event; the official clients raise an error only when
-// an error object is next to them, as the provider itself sends it.
+// of the protocol's error event. An error object is added as the provider does,
+// since official clients only raise an error if there is one.
 func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
 	b := jsonedit.Append(append(dst, "event: error\ndata: "...))
 	b.Open('{')
@@ -47,10 +47,10 @@ func writeFault(b *jsonedit.Builder, e *apierr.Error) {
 	b.String(e.Param)
 }
 
-// ProviderError appends the body that tells a client of a provider's error. An
-// error object of this dialect stays as it is, but that "source" is put into it
-// and "provider" beside it. Any other body becomes one whose message says which
-// provider answered what, with the beginning of the text it sent.
+// ProviderError appends the body that reports a provider's error. An error
+// object of this dialect is kept, with "source" added to it and "provider" next
+// to it. Any other body becomes an error object whose message names the
+// provider and status and has the start of its text.
 func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
 	var d jsonedit.Doc
 	id := jsonedit.AppendString(nil, provider)
@@ -63,8 +63,8 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	return appendError(dst, &d, body, provider, status)
 }
 
-// markSource returns the error object with its source put in. One of Google's,
-// which has no type and a number for a code, gets both as words.
+// markSource returns the error object with its source added. An error in
+// Google's format has no type and a number as code; both become strings.
 // https://cloud.google.com/apis/design/errors
 func markSource(e jsonedit.Value, status int) []byte {
 	code, _ := e.Get("code")
@@ -121,8 +121,8 @@ func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, stat
 	return b.Bytes()
 }
 
-// writeWord writes a string of the provider's body as it is there, or
-// fallback, or null.
+// writeWord writes a string of the provider's body unchanged, or fallback, or
+// null.
 func writeWord(b *jsonedit.Builder, d *jsonedit.Doc, name, fallback string) {
 	v, ok := d.Find(name)
 	switch {
@@ -135,7 +135,8 @@ func writeWord(b *jsonedit.Builder, d *jsonedit.Doc, name, fallback string) {
 	}
 }
 
-// typeFor is the word that clients of the dialect expect for a status.
+// typeFor returns the error type that clients of this dialect expect for a
+// status.
 func typeFor(status int) string {
 	switch {
 	case status == http.StatusUnauthorized:

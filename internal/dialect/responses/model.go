@@ -15,8 +15,8 @@ func profileOf(to dialect.RequestTarget) *dialect.ResponsesProfile {
 	return cmp.Or(to.Responses, &usualProfile)
 }
 
-// vendorOf returns whose signatures a target's models write and read: those of the
-// dialect's vendor, or of nobody but the provider.
+// vendorOf returns the vendor of the signatures that a target's models make and
+// accept: the dialect's vendor, or the provider itself.
 func vendorOf(to dialect.RequestTarget) llm.Vendor {
 	if profileOf(to).Vendor {
 		return llm.OpenAI
@@ -24,18 +24,18 @@ func vendorOf(to dialect.RequestTarget) llm.Vendor {
 	return llm.Vendor(to.Provider)
 }
 
-// family is what a model is known to be by its name, as far as it matters here.
+// family is the family of a model, as far as it follows from the name.
 type family uint8
 
 const (
 	unknown   family = iota
-	plain            // does not think, and refuses to be asked to
-	thinking         // thinks, and can be told not to
+	plain            // does not think, and rejects reasoning settings
+	thinking         // thinks, and thinking can be disabled
 	thinkLess        // thinks at least minimally
 	thinkLow         // thinks at least at low effort
 )
 
-// familyOf tells a model by its name. Names that a deployment was given tell
+// familyOf returns the family for a model's name. Names of deployments reveal
 // nothing.
 // https://platform.openai.com/docs/guides/reasoning
 func familyOf(model string) family {
@@ -60,7 +60,7 @@ func familyOf(model string) family {
 	return unknown
 }
 
-// reasons reports whether the answer will hold thinking, as far as is known.
+// reasons reports whether the response is expected to contain thinking.
 func (s *requestEncoder) reasons() bool {
 	switch familyOf(s.to.Model) {
 	case plain:
@@ -72,14 +72,15 @@ func (s *requestEncoder) reasons() bool {
 	return true
 }
 
-// writeReasoning writes how much the model is to think and what of it is told.
+// writeReasoning writes the reasoning settings: effort, summary and those of
+// clients of this dialect.
 func (s *requestEncoder) writeReasoning() {
 	effort, summary := s.effort(), s.summary()
 	var extra []llm.Member
 	if s.same {
 		extra = s.r.Reasoning.Extra
 		if memberOf(extra, withEncrypted) != nil {
-			extra = without(extra, withEncrypted)
+			extra = removeMember(extra, withEncrypted)
 		}
 	}
 	if effort == "" && summary == "" && len(extra) == 0 {
@@ -96,7 +97,7 @@ func (s *requestEncoder) writeReasoning() {
 	s.b.Close('}')
 }
 
-func without(list []llm.Member, name string) []llm.Member {
+func removeMember(list []llm.Member, name string) []llm.Member {
 	var out []llm.Member
 	for _, m := range list {
 		if m.Name != name {
@@ -106,7 +107,7 @@ func without(list []llm.Member, name string) []llm.Member {
 	return out
 }
 
-// effort returns the word for how much the model is to think.
+// effort returns the effort to send.
 func (s *requestEncoder) effort() string {
 	r := &s.r.Reasoning
 	switch {
@@ -119,27 +120,28 @@ func (s *requestEncoder) effort() string {
 		return s.least()
 	case r.Mode == llm.ThinkingEnabled && r.Budget != nil:
 		effort := dialect.EffortForBudget(*r.Budget)
-		s.fates.Adapt(llm.FieldThinking, "reasoning.effort "+effort)
+		s.changes.Adapt(llm.FieldThinking, "reasoning.effort "+effort)
 		return effort
 	}
 	return r.Effort
 }
 
-// dropThinking tells what a model that does not think is not asked for.
+// dropThinking records the settings that a model without thinking does not
+// support.
 func (s *requestEncoder) dropThinking() {
 	r := &s.r.Reasoning
 	if r.Mode == llm.ThinkingEnabled || r.Mode == llm.ThinkingAdaptive {
-		s.fates.Drop(llm.FieldThinking)
+		s.changes.Drop(llm.FieldThinking)
 	}
 	if r.Effort != "" && r.Effort != "none" {
-		s.fates.Drop(llm.FieldEffort)
+		s.changes.Drop(llm.FieldEffort)
 	}
 	if r.Summary != "" && r.Summary != "omitted" {
-		s.fates.Drop(llm.FieldSummary)
+		s.changes.Drop(llm.FieldSummary)
 	}
 }
 
-// least returns the effort that comes nearest to none.
+// least returns the effort nearest to none.
 func (s *requestEncoder) least() string {
 	word := ""
 	switch familyOf(s.to.Model) {
@@ -150,10 +152,10 @@ func (s *requestEncoder) least() string {
 	case thinkLow:
 		word = "low"
 	default:
-		s.fates.Drop(llm.FieldThinking)
+		s.changes.Drop(llm.FieldThinking)
 		return ""
 	}
-	s.fates.Adapt(llm.FieldThinking, "reasoning.effort "+word)
+	s.changes.Adapt(llm.FieldThinking, "reasoning.effort "+word)
 	return word
 }
 
@@ -165,7 +167,7 @@ func (s *requestEncoder) summary() string {
 	case familyOf(s.to.Model) == plain, word == "omitted":
 		return ""
 	case word == "summarized":
-		s.fates.Adapt(llm.FieldSummary, "reasoning.summary auto")
+		s.changes.Adapt(llm.FieldSummary, "reasoning.summary auto")
 		return "auto"
 	}
 	return word

@@ -1,10 +1,11 @@
-// Package responses is the dialect of the responses protocol of OpenAI.
+// Package responses is the dialect of OpenAI's responses protocol.
 //
-// It promises that what the protocol can say survives a way through the neutral
-// conversation, and that what it can't is told. Answers that are kept at the
-// provider (previous_response_id, conversation, background) can't be translated
-// and are refused. Which provider answers is left to the provider table and the
-// pipeline.
+// It guarantees that a translation through the neutral model keeps what the
+// protocol can express and records what it cannot. Requests that refer to
+// responses stored at the provider (previous_response_id, conversation,
+// background) cannot be translated and are rejected. It does not choose a
+// provider; see the provider table and pipeline.
+//
 // https://platform.openai.com/docs/api-reference/responses
 package responses
 
@@ -21,15 +22,15 @@ var (
 	_ dialect.ProviderCodec = Dialect{}
 )
 
-// own is what the neutral conversation calls this dialect.
+// own is the name of this dialect in the neutral model.
 const own = string(api.DialectResponses)
 
-// Headers are none: what clients of the dialect may send along they name in
+// Headers returns nil: clients of the dialect list the headers to forward in
 // x-gateway-forward-headers.
 func (Dialect) Headers() []string { return nil }
 
-// ContentType is that of server-sent events.
+// ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
 
-// Terminator returns nil: the last event of a stream tells that it is whole.
+// Terminator returns nil: the last event of a stream marks it as complete.
 func (Dialect) Terminator() []byte { return nil }

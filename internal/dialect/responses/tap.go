@@ -10,10 +10,10 @@ import (
 	"modelgate/internal/sse"
 )
 
-// NewTap returns a tap for one answer to op.
+// NewTap returns a tap for one response to op.
 func (Dialect) NewTap(api.Operation) dialect.Tap { return &tap{} }
 
-// tap reads answers of this dialect. Of most events it reads the type alone.
+// tap reads responses of this dialect. It reads only the type of most events.
 type tap struct {
 	seen dialect.ResponseInfo
 	doc  jsonedit.Doc
@@ -41,7 +41,7 @@ func (t *tap) Body(b []byte) {
 	t.doc.Reset()
 }
 
-// Event reads one event of a streamed answer.
+// Event reads one event of a streamed response.
 func (t *tap) Event(e sse.Event) {
 	if t.skips(e.Type) {
 		t.seen.Written += deltaSize(e.Data)
@@ -73,8 +73,8 @@ func (t *tap) Event(e sse.Event) {
 	}
 }
 
-// deltaSize returns the length of the string that the event brings in its member
-// delta, zero without one.
+// deltaSize returns the length of the string in an event's member delta, zero
+// if it has none.
 func deltaSize(data []byte) int64 {
 	_, text, ok := bytes.Cut(data, []byte(`"delta":`))
 	if text = bytes.TrimLeft(text, " "); !ok || len(text) == 0 || text[0] != '"' {
@@ -92,8 +92,7 @@ func deltaSize(data []byte) int64 {
 	}
 }
 
-// skips reports whether an event of a type that says nothing new need not be
-// looked at.
+// skips reports whether an event of this type has nothing new.
 func (t *tap) skips(typ []byte) bool {
 	if !t.seen.Begun {
 		return false
@@ -106,7 +105,7 @@ var (
 	deltaSuffix = []byte(".delta")
 )
 
-// brings reports whether an event of that type brings something of the answer.
+// brings reports whether an event of this type has content of the response.
 func brings(typ string) bool {
 	return strings.HasSuffix(typ, ".delta") || strings.HasPrefix(typ, "response.output_item.") || strings.HasPrefix(typ, "response.content_part.")
 }
@@ -123,7 +122,7 @@ func (t *tap) fail(e jsonedit.Value) {
 	}
 }
 
-// failure is the message of an error value or of an event that is one.
+// failure returns the message of an error value, or of an event that is one.
 func failure(b []byte) string {
 	if text := dialect.ErrorMessage(b); text != "" {
 		return text
@@ -152,7 +151,7 @@ func (t *tap) response(find func(string) jsonedit.Value) {
 	t.seen.Finished = t.seen.Finish != ""
 }
 
-// fields are the members of a response that the books need.
+// fields holds the members of a response that are recorded.
 type fields struct {
 	model, status, incomplete, usage, failed, tier jsonedit.Value
 }

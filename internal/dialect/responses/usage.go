@@ -7,9 +7,9 @@ import (
 	"modelgate/internal/llm"
 )
 
-// readUsage reads a usage object. Cached and written tokens are parts of
+// readUsage reads a usage object. Cached and written tokens are part of
 // input_tokens, and reasoning is part of output_tokens; no part is larger than
-// the whole it is of.
+// its total.
 func readUsage(v jsonedit.Value) llm.Usage {
 	var input, output, cached, written, reasoning int64
 	known := false
@@ -42,7 +42,8 @@ func countIn(v jsonedit.Value, name string) int64 {
 	return count(m)
 }
 
-// count is a number that counts: not negative, and small enough to be believed.
+// count returns a plausible counter: not negative and not too large; otherwise
+// zero.
 func count(v jsonedit.Value) int64 {
 	n, ok := v.Int()
 	if !ok || n < 0 || n > math.MaxInt64>>16 {
