@@ -12,16 +12,16 @@ import (
 	"modelgate/internal/store"
 )
 
-// readsAcross reports whether a caller reads entries of every organisation, and
-// those of requests that showed no key.
+// readsAcross reports whether a caller reads entries of every organisation, including
+// entries of unauthenticated requests.
 func readsAcross(id *access.Identity) bool { return id.Allows(access.ScopeInstallation) }
 
-// everything is whose entries such a caller sees.
+// everything is the scope of such a caller: all entries.
 var everything = logstore.Scope{}
 
-// auditAcross notes that a caller reads across organisations: in their own audit
-// log, and in that of the organisation whose entry was read, empty for none. What
-// can't be noted is not read.
+// auditAcross records a read across organisations in the caller's audit log and in the
+// audit log of the organisation whose entry was read (empty for none). If it fails, the
+// entry must not be returned.
 func (l *LogHandler) auditAcross(ctx context.Context, who *access.Identity, r *http.Request, read string) error {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -45,8 +45,8 @@ func (l *LogHandler) auditAcross(ctx context.Context, who *access.Identity, r *h
 	return nil
 }
 
-// ofOther takes out of an entry what a caller who reads across organisations does
-// not see of others: bodies, and what the client wrote into parameters.
+// ofOther removes from an entry what a caller from another organisation must not see:
+// bodies, and parameter values that the client wrote.
 func ofOther(who *access.Identity, e *reqlog.Entry) {
 	if e.Organisation != who.Organisation {
 		e.Bodies, e.Params = nil, nil

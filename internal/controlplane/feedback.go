@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// addFeedback adds the routes of what people think of answers.
+// addFeedback adds the routes for feedback on responses.
 func addFeedback(a *route.API) {
 	f := feedbacks{a}
 	writers := []access.Scope{access.ScopeLogsWrite, access.ScopeCompletions}
@@ -31,23 +31,23 @@ func addFeedback(a *route.API) {
 
 type feedbacks struct{ api *route.API }
 
-// store returns the log, which holds feedback too.
+// store returns the log, which also stores feedback.
 func (f feedbacks) store() (*logstore.Store, error) {
 	if f.api.Log == nil {
-		return nil, apierr.New(apierr.Unavailable, "this gateway has no log")
+		return nil, apierr.New(apierr.Unavailable, "request logging is disabled on this gateway")
 	}
 	return f.api.Log, nil
 }
 
-// feedbackItem is feedback as it is given.
+// feedbackItem is feedback in a request.
 type feedbackItem struct {
 	TraceID  string            `json:"trace_id" maxLength:"256"`
 	Value    int               `json:"value" minimum:"-10" maximum:"10"`
-	Weight   float64           `json:"weight,omitempty" minimum:"0" maximum:"1" doc:"Without it 1"`
+	Weight   float64           `json:"weight,omitempty" minimum:"0" maximum:"1" doc:"Defaults to 1"`
 	Metadata map[string]string `json:"metadata,omitempty" maxProperties:"64" doc:"Strings of up to 512 characters"`
 }
 
-// Bounds of feedback, and how much is taken at once.
+// Limits of feedback in one request.
 const (
 	maxValue    = 10
 	maxOpinions = 1000
@@ -66,7 +66,7 @@ func (f feedbacks) add(ctx context.Context, c *route.Caller, in *addFeedbackInpu
 	if err != nil {
 		return nil, err
 	}
-	out := &feedbackTaken{Status: "success", Message: "Feedback was added"}
+	out := &feedbackTaken{Status: "success", Message: "Feedback added"}
 	list := make([]logstore.Feedback, len(elements))
 	for i, e := range elements {
 		o, err := readOpinion(e)
@@ -96,13 +96,13 @@ func readOpinion(e jsonElement) (o feedbackItem, err error) {
 		return o, err
 	}
 	if o.TraceID, err = in["trace_id"].word(); err == nil && o.TraceID == "" {
-		err = in["trace_id"].bad("is needed")
+		err = in["trace_id"].bad("is required")
 	}
 	if err != nil {
 		return o, err
 	}
 	if !in["value"].there() {
-		return o, in["value"].bad("is needed")
+		return o, in["value"].bad("is required")
 	}
 	if o.Value, err = in["value"].whole(-maxValue, maxValue, 0); err != nil {
 		return o, err
@@ -123,7 +123,7 @@ type changeFeedbackInput struct {
 	Body     struct {
 		Value    int                               `json:"value" minimum:"-10" maximum:"10"`
 		Weight   route.Optional[float64]           `json:"weight,omitempty" minimum:"0" maximum:"1" doc:"null is 1"`
-		Metadata route.Optional[map[string]string] `json:"metadata,omitempty" doc:"Strings of up to 512 characters, in place of those there are"`
+		Metadata route.Optional[map[string]string] `json:"metadata,omitempty" doc:"Strings of up to 512 characters; replaces all metadata"`
 	}
 }
 
@@ -151,36 +151,36 @@ func (f feedbacks) change(ctx context.Context, c *route.Caller, in *changeFeedba
 		return nil, err
 	}
 	if q.ID, err = reqlog.ParseID(in.Feedback); err != nil {
-		return nil, apierr.New(apierr.NotFound, "there is no feedback %.60q", in.Feedback)
+		return nil, apierr.New(apierr.NotFound, "feedback %.60q not found", in.Feedback)
 	}
-	return &feedbackTaken{"success", "Feedback was updated", []string{q.ID.String()}}, s.ChangeFeedback(ctx, q, to)
+	return &feedbackTaken{"success", "Feedback updated", []string{q.ID.String()}}, s.ChangeFeedback(ctx, q, to)
 }
 
 func checkPairs(pairs map[string]string) error {
 	if len(pairs) > maxPairs {
-		return route.Invalid("metadata", "has more than %d members", maxPairs)
+		return route.Invalid("metadata", "must not have more than %d fields", maxPairs)
 	}
 	for name, value := range pairs {
 		if len(name) > maxName || utf8.RuneCountInString(value) > api.MaxMetadataValue {
-			return route.Invalid("metadata", "has a name of more than %d bytes, or a value of more than %d characters: %.40q", maxName, api.MaxMetadataValue, name)
+			return route.Invalid("metadata", "must have names of at most %d bytes and values of at most %d characters: %.40q", maxName, api.MaxMetadataValue, name)
 		}
 	}
 	return nil
 }
 
-// seen is the feedback that a caller sees at most: of what they see in the log,
-// for which people need a right.
+// seen returns a query for the feedback that the caller may see: feedback on entries of
+// the log that they may see. Right is the permission that users need.
 func (f feedbacks) seen(ctx context.Context, c *route.Caller, workspace string, right access.Permission) (logstore.FeedbackQuery, error) {
 	q := logstore.Query{Workspace: workspace}
 	err := logsOf(f.api).limit(ctx, c.Identity, &q, right)
 	return logstore.FeedbackQuery{Scope: feedbackScope(c, &q)}, err
 }
 
-// feedbackScope is whose feedback goes with a query of the log that was limited
-// to what the caller sees.
+// feedbackScope returns the scope of feedback that belongs to a log query already
+// restricted to what the caller may see.
 func feedbackScope(c *route.Caller, q *logstore.Query) logstore.Scope {
 	scope := q.Scope
-	scope.Organisation = c.Organisation // some see entries of nobody; feedback is always somebody's
+	scope.Organisation = c.Organisation // unauthenticated requests have entries, but feedback always has an organisation
 	if scope.Workspace == "" {
 		scope.Workspace = q.Workspace
 	}
@@ -194,7 +194,7 @@ type listFeedbackInput struct {
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }
 
-// feedbackRecord is feedback as it is shown.
+// feedbackRecord is feedback in a response.
 type feedbackRecord struct {
 	Object    string            `json:"object" doc:"Always feedback"`
 	ID        string            `json:"id"`
@@ -202,8 +202,8 @@ type feedbackRecord struct {
 	Value     int               `json:"value"`
 	Weight    float64           `json:"weight"`
 	Metadata  map[string]string `json:"metadata"`
-	Model     *string           `json:"ai_model" doc:"Of the trace's newest exchange when it was given"`
-	KeyID     string            `json:"api_key_id" doc:"Of who gave it"`
+	Model     *string           `json:"ai_model" doc:"Model of the trace's latest request when the feedback was given"`
+	KeyID     string            `json:"api_key_id" doc:"Key with which it was given"`
 	Workspace string            `json:"workspace_id"`
 	Created   route.Time        `json:"created_at"`
 	Updated   route.Time        `json:"last_updated_at"`

@@ -19,20 +19,20 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// importedExchange is an exchange as it is posted to the log. Headers are taken and never
-// kept: they hold credentials.
+// importedExchange is an exchange in a request to import log entries. Headers are
+// accepted but never stored because they contain credentials.
 type importedExchange struct {
 	Request  postedRequest     `json:"request"`
 	Response postedResponse    `json:"response"`
-	Metadata map[string]string `json:"metadata,omitempty" maxProperties:"64" doc:"Strings of up to 512 characters. trace_id, span_id, parent_span_id and span_name are what headers of requests say, the rest is metadata"`
+	Metadata map[string]string `json:"metadata,omitempty" maxProperties:"64" doc:"Strings of up to 512 characters. trace_id, span_id, parent_span_id and span_name set the fields of the trace; all others are metadata"`
 
-	trace map[string]string // taken out of Metadata
+	trace map[string]string // removed from Metadata
 }
 
 type postedRequest struct {
-	URL     string          `json:"url" maxLength:"4096" doc:"Of the provider; its query is not kept"`
-	Method  string          `json:"method,omitempty" maxLength:"16" doc:"Without it POST"`
-	Headers map[string]any  `json:"headers,omitempty" doc:"Not kept"`
+	URL     string          `json:"url" maxLength:"4096" doc:"Address of the provider; its query is not stored"`
+	Method  string          `json:"method,omitempty" maxLength:"16" doc:"Defaults to POST"`
+	Headers map[string]any  `json:"headers,omitempty" doc:"Not stored"`
 	Body    json.RawMessage `json:"body"`
 
 	url   *url.URL
@@ -40,15 +40,15 @@ type postedRequest struct {
 }
 
 type postedResponse struct {
-	Status  int             `json:"status,omitempty" minimum:"100" maximum:"599" doc:"Without it 200"`
-	Headers map[string]any  `json:"headers,omitempty" doc:"Not kept"`
+	Status  int             `json:"status,omitempty" minimum:"100" maximum:"599" doc:"Defaults to 200"`
+	Headers map[string]any  `json:"headers,omitempty" doc:"Not stored"`
 	Body    json.RawMessage `json:"body"`
-	Time    float64         `json:"response_time,omitempty" minimum:"0" maximum:"86400000" doc:"Milliseconds until the end of the answer"`
+	Time    float64         `json:"response_time,omitempty" minimum:"0" maximum:"86400000" doc:"Milliseconds until the end of the response"`
 
 	media string
 }
 
-// Bounds of one posted exchange.
+// Limits of one imported exchange.
 const (
 	maxURL      = 4096
 	maxMethod   = 16
@@ -81,13 +81,13 @@ func (r *postedRequest) read(e jsonElement) error {
 		return err
 	}
 	if r.url, err = url.Parse(r.URL); err != nil || r.URL == "" || r.url.Opaque != "" {
-		return in["url"].bad("takes the address that the request was sent to")
+		return in["url"].bad("must be the address that the request was sent to")
 	}
 	if r.Method, err = in["method"].text(maxMethod); err != nil {
 		return err
 	}
 	if r.Method = strings.ToUpper(r.Method); strings.ContainsFunc(r.Method, func(c rune) bool { return c < 'A' || c > 'Z' }) {
-		return in["method"].bad("takes a method of HTTP, such as POST")
+		return in["method"].bad("must be an HTTP method such as POST")
 	}
 	if r.Method == "" {
 		r.Method = "POST"
@@ -111,7 +111,7 @@ func (r *postedResponse) read(e jsonElement) error {
 	return err
 }
 
-// bodyOf returns the body among members, and the media type that headers say.
+// bodyOf returns the body among members, and the media type of the headers.
 func bodyOf(in map[string]jsonElement) (body json.RawMessage, media string, err error) {
 	if h := in["headers"]; h.there() {
 		all, err := h.members()
@@ -125,13 +125,12 @@ func bodyOf(in map[string]jsonElement) (body json.RawMessage, media string, err 
 		}
 	}
 	if in["body"].raw == nil {
-		return nil, "", in["body"].bad("is needed; null is none")
+		return nil, "", in["body"].bad("is required; use null for no body")
 	}
 	return in["body"].raw, strings.TrimSpace(media), nil
 }
 
-// traceNames are what the metadata of a posted exchange says of its place in a
-// trace.
+// traceNames are the metadata keys that place an imported exchange in a trace.
 var traceNames = []string{"trace_id", "span_id", "parent_span_id", "span_name"}
 
 func (p *importedExchange) readMetadata(e jsonElement) error {
@@ -152,18 +151,18 @@ func (p *importedExchange) readMetadata(e jsonElement) error {
 	return err
 }
 
-// pairs reads members that are texts, as metadata has them.
+// pairs reads members whose values are strings, as in metadata.
 func (e jsonElement) pairs(in map[string]jsonElement) (map[string]string, error) {
 	if len(in) > maxPairs {
-		return nil, e.bad("has more than %d members", maxPairs)
+		return nil, e.bad("must not have more than %d fields", maxPairs)
 	}
 	out := make(map[string]string, len(in))
 	for name, v := range in {
 		if first(v.raw) != '"' {
-			return nil, v.bad("takes a string")
+			return nil, v.bad("must be a string")
 		}
 		if len(name) > maxName {
-			return nil, v.bad("has a name of more than %d bytes", maxName)
+			return nil, v.bad("must have a name of at most %d bytes", maxName)
 		}
 		var err error
 		if out[name], err = v.text(api.MaxMetadataValue); err != nil {
@@ -173,8 +172,8 @@ func (e jsonElement) pairs(in map[string]jsonElement) (map[string]string, error)
 	return out, nil
 }
 
-// entry is what the log keeps of the exchange, which has ended at now. It was
-// neither sent nor paid for by the gateway: it has no attempts and no cost.
+// entry returns the log entry of the exchange, which is recorded as ended at now. It
+// has no attempts and no cost because the gateway neither sent it nor accounts for it.
 func (p *importedExchange) entry(who *access.Identity, now time.Time) *reqlog.Entry {
 	took := time.Duration(p.Response.Time * float64(time.Millisecond)).Truncate(time.Microsecond)
 	began := now.Add(-took)
@@ -197,8 +196,8 @@ func (p *importedExchange) entry(who *access.Identity, now time.Time) *reqlog.En
 	return e
 }
 
-// keep puts the bodies into e where they are kept, or takes out what is not, as
-// is done with the gateway's own exchanges.
+// keep adds the bodies to e, or strips e to its logging level, as for the gateway's own
+// requests.
 func (p *importedExchange) keep(e *reqlog.Entry, who *access.Identity, logs snapshot.LogPolicy) {
 	e.ErrorMessage = logs.Redact.Text(e.ErrorMessage)
 	switch who.Logging.Level(logs.Level) {
@@ -213,7 +212,7 @@ func (p *importedExchange) keep(e *reqlog.Entry, who *access.Identity, logs snap
 	}
 }
 
-// recordedBody returns what is kept of a body: of a text, which has the media type of its
+// recordedBody returns the captured body: of a string, with the media type of its
 // headers, or of other JSON.
 func recordedBody(body json.RawMessage, media string, logs snapshot.LogPolicy) reqlog.Body {
 	data := bytes.TrimSpace(body)
@@ -229,14 +228,13 @@ func recordedBody(body json.RawMessage, media string, logs snapshot.LogPolicy) r
 	return reqlog.Body{Type: media, Data: logs.Redact.Body(media, data[:most]), Size: int64(len(data)), Cut: most < len(data)}
 }
 
-// look reads from the bodies what is told of every exchange, in the words of the
-// chat protocol.
+// look reads model, usage and errors from the bodies, assuming the chat dialect.
 func (p *importedExchange) look(e *reqlog.Entry) {
 	var asked struct {
 		Model  string
 		Stream bool
 	}
-	json.Unmarshal(p.Request.Body, &asked) // what can't be read stays empty
+	json.Unmarshal(p.Request.Body, &asked) // fields that cannot be read stay empty
 	e.Model, e.Stream = clip(asked.Model), asked.Stream
 	if first(p.Response.Body) != '{' {
 		return
@@ -250,8 +248,8 @@ func (p *importedExchange) look(e *reqlog.Entry) {
 	}
 }
 
-// size is that of a body on the wire: a text's own, and of other JSON as it
-// stands.
+// size returns the size of a body on the wire: the length of a string's value,
+// otherwise of the JSON text.
 func size(body json.RawMessage) int64 {
 	var s string
 	switch first(body) {
@@ -265,7 +263,7 @@ func size(body json.RawMessage) int64 {
 	return int64(len(bytes.TrimSpace(body)))
 }
 
-// clip keeps what a client wrote from filling the log.
+// clip shortens a client's text so that it cannot fill the log.
 func clip(s string) string {
 	const most = 500
 	if len(s) <= most {
@@ -274,8 +272,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// hosts are the providers of the table by their host, of those that have one of
-// their own. It never changes.
+// hosts returns the built-in providers by host, for providers that have a host of their
+// own. It never changes.
 var hosts = sync.OnceValue(func() map[string]string {
 	m := make(map[string]string)
 	for _, s := range table.All() {
@@ -283,7 +281,7 @@ var hosts = sync.OnceValue(func() map[string]string {
 		if err != nil || u.Hostname() == "" || strings.Contains(u.Host, "{") {
 			continue
 		}
-		if host := u.Hostname(); m[host] == "" { // the first of those that share it
+		if host := u.Hostname(); m[host] == "" { // the first provider if several share a host
 			m[host] = s.ID
 		}
 	}

@@ -12,14 +12,13 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// Bounds of what is posted to the log at once.
+// Limits of one import.
 const (
 	maxPosted      = 1000
 	maxPostedBytes = 20 << 20
 )
 
-// addInsert adds the route that takes exchanges which did not go through the
-// gateway.
+// addInsert adds the route that imports log entries.
 func addInsert(a *route.API) {
 	route.Add(a, route.Route{
 		Method: http.MethodPost, Path: "/logs", Name: "insert-logs", Tag: "Logs", Scopes: []access.Scope{access.ScopeLogsWrite},
@@ -31,16 +30,16 @@ func addInsert(a *route.API) {
 type logImporter struct{ api *route.API }
 
 type insertInput struct {
-	Debug string `header:"x-gateway-debug" doc:"false leaves out bodies where they would be kept"`
+	Debug string `header:"x-gateway-debug" doc:"false omits bodies that would be recorded"`
 	Body  oneOrMany[importedExchange]
 }
 
 type inserted struct {
 	Status string   `json:"status" doc:"Always success"`
-	IDs    []string `json:"ids" doc:"Of the entries, in the order of the request"`
+	IDs    []string `json:"ids" doc:"Ids of the entries, in the order of the request"`
 }
 
-// insert records all that was posted, or nothing.
+// insert records all entries of the request or none.
 func (i logImporter) insert(ctx context.Context, c *route.Caller, in *insertInput) (*inserted, error) {
 	entries, err := i.read(c.Identity, in)
 	if err != nil {
@@ -61,7 +60,7 @@ func (i logImporter) insert(ctx context.Context, c *route.Caller, in *insertInpu
 	return out, nil
 }
 
-// read returns the entries of what was posted.
+// read returns the entries of the request.
 func (i logImporter) read(who *access.Identity, in *insertInput) ([]*reqlog.Entry, error) {
 	list, err := in.Body.elements(maxPosted)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package controlplane is the HTTP of administration.
+// Package controlplane is the HTTP API of administration.
 //
-// Its routes are declared in a room per family and listed in routes.go; the log
-// (GET /v1/logs, GET /v1/logs/{id} and GET /v1/explain/{id}) is read here, for
-// keys with the scope to do so and within their own organisation and workspace.
-// It promises that nobody sees or changes what is another's. Serving models is
-// left to dataplane, what entries hold to reqlog.
+// Each family of routes is declared in a package of its own and listed in routes.go.
+// This package itself serves the log (GET /v1/logs, GET /v1/logs/{id} and GET
+// /v1/explain/{id}) to keys with the scope for it, within their organisation and
+// workspace. It guarantees that no caller sees or changes what belongs to others. It
+// does not serve models (see dataplane) or define log entries (see reqlog).
 package controlplane
 
 import (
@@ -23,33 +23,33 @@ import (
 	"modelgate/internal/store"
 )
 
-// LogPath is where the log is read, and ExplainPath where a past exchange is
-// explained: the same entry, which holds its attempts and decisions.
+// LogPath is the path of the log. ExplainPath explains a past request: it returns the
+// same entry, with attempts and decisions.
 const (
 	LogPath     = api.BasePath + "/logs"
 	ExplainPath = api.BasePath + "/explain"
 )
 
-// InLog reports whether a path is LogPath or below it.
+// InLog reports whether path is LogPath or below it.
 func InLog(path string) bool {
 	rest, ok := strings.CutPrefix(path, LogPath)
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// LogHandler serves the log. It is an http.Handler for LogPath and the paths below it.
+// LogHandler serves the log at LogPath and the paths below it.
 type LogHandler struct {
-	// Authenticate finds who sends a request. An error is an *apierr.Error.
+	// Authenticate returns the identity of the sender. An error is an *apierr.Error.
 	Authenticate func(r *http.Request) (*access.Identity, error)
 
 	Store *logstore.Store
-	// Flush returns when all that was recorded can be read in Store.
+	// Flush returns when everything recorded so far can be read from Store.
 	Flush  func(ctx context.Context) error
-	DB     *store.DB             // of people's roles and of names; keys of services that filter by neither are answered without it
+	DB     *store.DB             // roles of users, and names; service keys that filter by neither are served without it
 	Files  func() route.Declared // what the settings file declares; nil is nothing
 	Logger *slog.Logger          // logs internal errors
 }
 
-// ServeHTTP answers a listing, or one entry by its request id.
+// ServeHTTP returns a page of entries, or one entry by its request id.
 func (l *LogHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := l.answer(r)
 	status := http.StatusOK
@@ -57,7 +57,7 @@ func (l *LogHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e := apierr.From(l.DB.ClientError(err))
 		status, body = e.Status(), e.Body()
 		if e.Kind == apierr.Internal {
-			l.Logger.Error("reading the log", "err", e.Error())
+			l.Logger.Error("reading the log failed", "err", e.Error())
 		}
 		if e.Kind == apierr.MethodNotAllowed {
 			w.Header().Set("Allow", http.MethodGet)
@@ -135,7 +135,7 @@ func (l *LogHandler) list(r *http.Request, who *access.Identity) ([]byte, error)
 	if err := l.limit(ctx, who, &query, access.ScopeLogsList.Permission()); err != nil {
 		return nil, err
 	}
-	if readsAcross(who) && query.Text == "" { // a text is in bodies, which are not for others
+	if readsAcross(who) && query.Text == "" { // text matches bodies, which are not visible across organisations
 		query.Scope = everything
 		if err := l.auditAcross(ctx, who, r, ""); err != nil {
 			return nil, err
@@ -164,8 +164,8 @@ func (l *LogHandler) list(r *http.Request, who *access.Identity) ([]byte, error)
 	return append(strconv.AppendQuote(out, page.Next), '}'), nil
 }
 
-// searches refuses a search for a text to who may not read entries one by one: it
-// tells of bodies, which a list does not show.
+// searches returns an error if a caller who may not read single entries searches for
+// text: the result would reveal parts of bodies, which lists do not show.
 func (l *LogHandler) searches(ctx context.Context, who *access.Identity, q logstore.Query) error {
 	if err := allow(who, access.ScopeLogsView); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// filters reads each filter of a listing. metadata.<key> is read separately. Names
-// are resolved later, by [LogHandler.resolve].
+// filters parse each filter of a listing. metadata.<key> is handled separately. Names
+// are resolved later by [LogHandler.resolve].
 var filters = map[string]func(q *logstore.Query, value string) error{
 	"from":           func(q *logstore.Query, v string) (err error) { q.From, err = moment(v); return },
 	"to":             func(q *logstore.Query, v string) (err error) { q.To, err = moment(v); return },
@@ -54,7 +54,7 @@ func parseQuery(values url.Values) (logstore.Query, error) {
 	var q logstore.Query
 	for name, v := range values {
 		if len(v) > 1 {
-			return q, bad(name, "stands %d times; give it once", len(v))
+			return q, bad(name, "is set %d times; set it once", len(v))
 		}
 		if key, ok := strings.CutPrefix(name, "metadata."); ok && key != "" {
 			if q.Metadata == nil {
@@ -68,10 +68,10 @@ func parseQuery(values url.Values) (logstore.Query, error) {
 		}
 		read, ok := filters[name]
 		if !ok {
-			return q, bad(name, "is not a filter of the log; docs/logs.md lists them")
+			return q, bad(name, "is not a log filter; see docs/logs.md")
 		}
 		if v[0] == "" {
-			return q, bad(name, "must not be empty; leave the filter out to match all")
+			return q, bad(name, "must not be empty; leave it out to match all")
 		}
 		if err := read(&q, v[0]); err != nil {
 			return q, bad(name, "%v", err)
@@ -80,10 +80,11 @@ func parseQuery(values url.Values) (logstore.Query, error) {
 	return q, nil
 }
 
-// keyID checks the id of a gateway key. A key itself is not repeated in the error.
+// keyID checks the id of a gateway key. Its error never contains the value, which may
+// be a key.
 func keyID(v string) (string, error) {
 	if strings.HasPrefix(v, access.KeyPrefix) {
-		return "", errors.New("must be the id of a gateway key, not the key; the entries have it as api_key.id")
+		return "", errors.New("must be the id of a gateway key, not the key itself; it is api_key.id in log entries")
 	}
 	return v, nil
 }
@@ -91,13 +92,13 @@ func keyID(v string) (string, error) {
 func operation(v string) (api.Operation, error) {
 	op := api.Operation(v)
 	if !op.IsLogged() {
-		return "", errors.New("must be an operation such as chat or embeddings; docs/logs.md lists them")
+		return "", errors.New("must be an operation such as chat or embeddings; see docs/logs.md")
 	}
 	return op, nil
 }
 
-// resolve replaces names in q by what entries have: ids and slugs. A workspace or
-// provider that the caller does not have is not found.
+// resolve replaces names in q by the ids and slugs of entries. A workspace or provider
+// outside the caller's view is not found.
 func (l *LogHandler) resolve(ctx context.Context, who *access.Identity, q *logstore.Query) (err error) {
 	names := route.LogNames{DB: l.DB, Scope: q.Scope, Files: filesOf(who, l.Files)}
 	if l.Store != nil {
@@ -127,7 +128,7 @@ func (l *LogHandler) resolve(ctx context.Context, who *access.Identity, q *logst
 	return err
 }
 
-// filesOf returns what the settings file declares, if the caller sees it.
+// filesOf returns what the settings file declares if the caller may see it.
 func filesOf(who *access.Identity, files func() route.Declared) route.Declared {
 	if files == nil || who.Organisation != store.DefaultOrganisation && !readsAcross(who) {
 		return route.Declared{}

@@ -19,7 +19,7 @@ import (
 	"modelgate/internal/controlplane/workspaces"
 )
 
-// families are the packages of the control plane, each of which adds its routes.
+// families are the functions that add the routes of each package.
 var families = []func(*route.API){
 	organisations.Add,
 	workspaces.Add,
@@ -42,14 +42,14 @@ var families = []func(*route.API){
 	addSchema,
 }
 
-// New returns the control plane with every route.
+// New returns the control plane with all routes.
 func New(d route.Deps) *route.API {
 	a := route.New(d)
 	Add(a)
 	return a
 }
 
-// Add adds the routes of every family.
+// Add adds all routes.
 func Add(a *route.API) {
 	for _, add := range families {
 		add(a)

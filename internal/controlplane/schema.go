@@ -8,7 +8,8 @@ import (
 	"modelgate/internal/settings"
 )
 
-// addSchema adds the route that describes the settings file, for editors.
+// addSchema adds the route that returns the JSON Schema of the settings file, for
+// editors.
 func addSchema(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/schema/settings", Name: "get-settings-schema", Tag: "Settings file",
 		Summary: "Read the JSON Schema of the settings file (modelgate.yaml)"},

@@ -9,14 +9,15 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// spanNode is a span of a trace: an exchange, or an attempt of one. What is unknown is null.
+// spanNode is a span of a trace: an exchange or one of its attempts. Unknown values are
+// null.
 type spanNode struct {
 	Object   string     `json:"object" doc:"Always span"`
 	Kind     string     `json:"kind" enum:"exchange,attempt"`
 	ID       *string    `json:"id" doc:"Request id of an exchange"`
 	SpanID   *string    `json:"span_id"`
 	ParentID *string    `json:"parent_span_id"`
-	Name     string     `json:"span_name" doc:"As the request says, else METHOD path; of attempts the target"`
+	Name     string     `json:"span_name" doc:"Set by the request, otherwise METHOD path; the target for an attempt"`
 	Start    route.Time `json:"start_time"`
 	Duration float64    `json:"duration_ms"`
 	Status   *int       `json:"status"`
@@ -25,13 +26,13 @@ type spanNode struct {
 	Operation *string    `json:"operation"`
 	Provider  *string    `json:"provider"`
 	Slug      *string    `json:"provider_slug"`
-	Model     *string    `json:"model" doc:"Response model, else the requested one"`
-	Outcome   *string    `json:"outcome" enum:"success,error,cancelled,other" doc:"Of an exchange"`
+	Model     *string    `json:"model" doc:"Response model, otherwise the requested model"`
+	Outcome   *string    `json:"outcome" enum:"success,error,cancelled,other" doc:"Outcome of an exchange"`
 	Cost      *float64   `json:"cost" doc:"US cents"`
 	Usage     *spanUsage `json:"usage"`
 
-	Orphan   bool        `json:"orphan" doc:"It names a parent, which is not there, is below the span itself, or is too deep"`
-	Children []*spanNode `json:"children" doc:"By time"`
+	Orphan   bool        `json:"orphan" doc:"Its parent does not exist, is one of its descendants, or is nested too deeply"`
+	Children []*spanNode `json:"children" doc:"Sorted by time"`
 
 	begin time.Time
 }
@@ -42,13 +43,11 @@ type spanUsage struct {
 	Total      int64 `json:"total_tokens"`
 }
 
-// maxDepth bounds how deep spans are below one another, so that readers of
-// JSON can read them.
+// maxDepth is the limit of nested spans, because JSON parsers limit nesting too.
 const maxDepth = 200
 
-// buildSpanTree puts the entries of a trace, the oldest first, below one another and
-// returns those that are below none. Of several with the same span id, children
-// are below the oldest.
+// buildSpanTree arranges the entries of a trace, oldest first, as trees and returns the
+// roots. If several entries have the same span id, the oldest gets the children.
 func buildSpanTree(entries []*reqlog.Entry) []*spanNode {
 	spans, bySpan := make([]*spanNode, len(entries)), make(map[string]int, len(entries))
 	for i, e := range entries {
@@ -75,8 +74,8 @@ func buildSpanTree(entries []*reqlog.Entry) []*spanNode {
 	return roots
 }
 
-// parentsOf returns which entry each is below; -1 for none. It is cut where
-// entries would be below themselves, or too deep.
+// parentsOf returns the index of each entry's parent, -1 for none. Links that would
+// make a cycle or exceed maxDepth are cut.
 func parentsOf(entries []*reqlog.Entry, bySpan map[string]int) []int {
 	parents, depths := make([]int, len(entries)), make([]int, len(entries))
 	for i, e := range entries {
@@ -97,8 +96,8 @@ func parentsOf(entries []*reqlog.Entry, bySpan map[string]int) []int {
 	return parents
 }
 
-// upward returns i and what it is below, as far as their depths are unknown
-// yet. A ring is cut above the first of its entries that is met.
+// upward returns i and its ancestors whose depths are unknown. A cycle is cut above the
+// first of its entries that is visited.
 func upward(i int, parents, depths []int) (path []int) {
 	on := make(map[int]bool)
 	for at := i; at >= 0 && depths[at] == 0; at = parents[at] {
@@ -149,5 +148,5 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// ms is in milliseconds, to the microsecond.
+// ms returns d in milliseconds, to the microsecond.
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -19,35 +19,37 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// TailPath is where exchanges are told of as they end, by server-sent events.
+// TailPath is the path of the live log, which sends entries as requests finish by
+// server-sent events.
 const TailPath = LogPath + "/tail"
 
-// Limits of watching. Those of an organisation and of a workspace leave watchers
-// to the others.
+// Limits of log tails. The limits of an organisation and of a workspace leave capacity
+// to others.
 const (
 	maxWatchers       = 64 // of a gateway
 	maxOfOrganisation = 32
 	maxOfWorkspace    = 16
-	tailBuffer        = 256              // entries that wait for one watcher
-	tailHeartbeat     = 15 * time.Second // between signs of life
-	tailLook          = time.Second      // between checks of whether a watcher still may
-	tailWriteTimeout  = 30 * time.Second // for a watcher that takes nothing
+	tailBuffer        = 256              // entries buffered for a subscriber
+	tailHeartbeat     = 15 * time.Second // between heartbeats
+	tailLook          = time.Second      // between checks of the subscriber's permissions
+	tailWriteTimeout  = 30 * time.Second // for a subscriber that does not read
 )
 
-// Tail tells watchers of exchanges as they end: each of those that it may see in
-// the log, and that its filters want. A watcher that is slow loses entries and
-// is told how many. It is an http.Handler for TailPath and safe for concurrent use.
+// Tail sends log entries to subscribers as requests finish: the entries that the
+// subscriber may see and that match its filters. A slow subscriber loses entries and
+// receives their number. Tail is an http.Handler for TailPath and safe for concurrent
+// use.
 type Tail struct {
 	Logs *LogHandler
 
 	mu       sync.Mutex
 	closed   bool                          // guarded by mu
-	watchers atomic.Pointer[[]*subscriber] // replaced under mu, never changed
+	watchers atomic.Pointer[[]*subscriber] // replaced under mu, never modified
 }
 
-// subscriber is one who watches.
+// subscriber is a client of the live log.
 type subscriber struct {
-	organisation, workspace string // of its key; the workspace is empty for keys of the organisation
+	organisation, workspace string // of its key; the workspace is empty for organisation keys
 
 	wanted  atomic.Pointer[logstore.Matcher]
 	entries chan *reqlog.Entry
@@ -55,13 +57,13 @@ type subscriber struct {
 	end     chan struct{} // closed when the gateway stops
 }
 
-// Record implements [reqlog.Recorder]. It never waits.
+// Record implements [reqlog.Recorder]. It never blocks.
 func (t *Tail) Record(_ context.Context, e *reqlog.Entry) {
 	all := t.watchers.Load()
 	if all == nil {
 		return
 	}
-	if e.Bodies != nil { // which are not told, and should not wait for watchers
+	if e.Bodies != nil { // not sent to subscribers, so release the memory early
 		bare := *e
 		bare.Bodies = nil
 		e = &bare
@@ -78,7 +80,7 @@ func (t *Tail) Record(_ context.Context, e *reqlog.Entry) {
 	}
 }
 
-// Close ends all watching, now and from then on.
+// Close ends all subscriptions and refuses new ones.
 func (t *Tail) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,8 +140,8 @@ func (t *Tail) leave(w *subscriber) {
 	t.watchers.Store(&left)
 }
 
-// ServeHTTP tells of entries until the client leaves, the gateway stops, or the
-// caller may not see them any more.
+// ServeHTTP sends entries until the client leaves, the gateway stops, or the caller may
+// no longer see them.
 func (t *Tail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := t.watch(w, r)
 	if err == nil {
@@ -158,7 +160,8 @@ func (t *Tail) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-// watch sends entries until the end. An error means that nothing was sent.
+// watch sends entries until the subscription ends. An error means that nothing was
+// sent.
 func (t *Tail) watch(w http.ResponseWriter, r *http.Request) error {
 	who, q, err := t.query(r)
 	if err != nil {
@@ -185,7 +188,7 @@ func (t *Tail) watch(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// query returns the sender of r, and its filters limited to what it may see now.
+// query returns the sender of r, and its filters restricted to what it may see now.
 func (t *Tail) query(r *http.Request) (*access.Identity, *logstore.Query, error) {
 	l := t.Logs
 	who, err := l.Authenticate(r)
@@ -193,7 +196,7 @@ func (t *Tail) query(r *http.Request) (*access.Identity, *logstore.Query, error)
 		return nil, nil, err
 	}
 	if r.Method != http.MethodGet {
-		return nil, nil, apierr.New(apierr.MethodNotAllowed, "the log is watched with GET")
+		return nil, nil, apierr.New(apierr.MethodNotAllowed, "method not allowed; use GET")
 	}
 	if err := allow(who, access.ScopeLogsList); err != nil {
 		return nil, nil, err
@@ -212,8 +215,8 @@ func (t *Tail) matcher(who *access.Identity, q *logstore.Query) (*logstore.Match
 	return q.Matcher()
 }
 
-// stream sends entries that match q, whose names are resolved. What the caller may
-// see is looked up again and again.
+// stream sends entries that match q, whose names are resolved. The caller's permissions
+// are checked again at intervals.
 func (t *Tail) stream(w http.ResponseWriter, r *http.Request, one *subscriber, q *logstore.Query) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -259,19 +262,19 @@ func (t *Tail) stream(w http.ResponseWriter, r *http.Request, one *subscriber, q
 	}
 }
 
-// tellDropped says how many entries found no room since it was last said.
+// tellDropped sends the number of entries dropped since it was last sent.
 func (w *subscriber) tellDropped(send func([]byte) bool) bool {
 	n := w.dropped.Swap(0)
 	return n == 0 || send(fmt.Appendf(nil, "event: dropped\ndata: {\"dropped\":%d}\n\n", n))
 }
 
-// unwatched are filters of a listing that say nothing of an entry to come.
+// unwatched are the filters of a list that make no sense for future entries.
 var unwatched = []string{"from", "to", "cursor", "limit", "text"}
 
 func parseTail(values url.Values) (logstore.Query, error) {
 	for name := range values {
 		if slices.Contains(unwatched, name) || strings.HasSuffix(name, "_min") || strings.HasSuffix(name, "_max") {
-			return logstore.Query{}, bad(name, "is not a filter of what is to come; GET %s takes it", LogPath)
+			return logstore.Query{}, bad(name, "is not supported for a log tail; use it with GET %s", LogPath)
 		}
 	}
 	return parseQuery(values)

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// maxSpans bounds the exchanges of a trace that are shown.
+// maxSpans is the limit of exchanges in a trace response.
 const maxSpans = 10_000
 
 // addTraces adds the routes that read the log by traces.
@@ -22,18 +22,19 @@ func addTraces(a *route.API) {
 	get := func(path, name, summary string, scope access.Scope) route.Route {
 		return route.Route{Method: http.MethodGet, Path: path, Name: name, Tag: "Logs", Summary: summary, Scopes: []access.Scope{scope}}
 	}
-	route.Add(a, get("/logs/traces", "list-traces", "List traces, that with the newest exchange first", access.ScopeLogsList), t.list)
+	route.Add(a, get("/logs/traces", "list-traces", "List traces, newest request first", access.ScopeLogsList), t.list)
 	route.Add(a, get("/logs/traces/{trace}", "get-trace", "Read a trace as the tree of its spans", access.ScopeLogsView), t.one)
 }
 
 type traces struct{ api *route.API }
 
-// logsOf returns the log as the routes of a read it.
+// logsOf returns the log handler with the dependencies of a.
 func logsOf(a *route.API) *LogHandler {
 	return &LogHandler{DB: a.DB, Store: a.Log, Files: a.Deps.Files}
 }
 
-// seen limits q to what the caller sees, and waits for what was recorded.
+// seen restricts q to what the caller may see, and waits until recorded entries can be
+// read.
 func (t traces) seen(ctx context.Context, c *route.Caller, q *logstore.Query, scope access.Scope) error {
 	if err := c.CheckFilters(); err != nil {
 		return err
@@ -42,21 +43,21 @@ func (t traces) seen(ctx context.Context, c *route.Caller, q *logstore.Query, sc
 		return err
 	}
 	if t.api.Log == nil {
-		return apierr.New(apierr.Unavailable, "this gateway has no log")
+		return apierr.New(apierr.Unavailable, "request logging is disabled on this gateway")
 	}
 	return t.api.FlushLog(ctx)
 }
 
-// logFilters are the filters of a listing of the log, which reads them itself.
+// logFilters are the filters of a log list, as strings that the log parses.
 type logFilters struct {
-	From          string `query:"from" maxLength:"64" doc:"A time as 2006-01-02T15:04:05Z or in Unix seconds. Without it 30 days before the end"`
+	From          string `query:"from" maxLength:"64" doc:"A time such as 2006-01-02T15:04:05Z, or Unix seconds. Defaults to 30 days before the end."`
 	To            string `query:"to" maxLength:"64" doc:"End of the range, exclusive. Defaults to now."`
 	Workspace     string `query:"workspace" maxLength:"255" doc:"Id or slug"`
-	Status        string `query:"status" maxLength:"16" doc:"A status as 429, or a class as 5xx"`
+	Status        string `query:"status" maxLength:"16" doc:"A status such as 429, or a class such as 5xx"`
 	Outcome       string `query:"outcome" enum:"success,error,cancelled,other"`
 	Model         string `query:"model" maxLength:"1024" doc:"Requested model"`
-	UpstreamModel string `query:"upstream_model" maxLength:"1024" doc:"Model that the provider was sent"`
-	ResponseModel string `query:"response_model" maxLength:"1024" doc:"Model that the provider named"`
+	UpstreamModel string `query:"upstream_model" maxLength:"1024" doc:"Model sent to the provider"`
+	ResponseModel string `query:"response_model" maxLength:"1024" doc:"Model named in the provider's response"`
 	Target        string `query:"target" maxLength:"1024" doc:"Path of the target in its config"`
 	Provider      string `query:"provider" maxLength:"255" doc:"Provider id, or slug or id of a managed provider; @slug is always a slug"`
 	Key           string `query:"api_key" maxLength:"255" doc:"Id"`
@@ -65,19 +66,19 @@ type logFilters struct {
 	Operation     string `query:"operation" maxLength:"64"`
 	Stream        string `query:"stream" enum:"true,false"`
 	MinLatency    string `query:"min_latency_ms" maxLength:"16"`
-	Metadata      string `query:"metadata" maxLength:"4096" doc:"A JSON object of strings, all of which have to match"`
-	CostMin       string `query:"cost_min" maxLength:"32" doc:"US cents of an exchange"`
+	Metadata      string `query:"metadata" maxLength:"4096" doc:"JSON object with string values; all must match"`
+	CostMin       string `query:"cost_min" maxLength:"32" doc:"US cents of a request"`
 	CostMax       string `query:"cost_max" maxLength:"32"`
-	TotalMin      string `query:"total_units_min" maxLength:"32" doc:"Tokens of an exchange"`
+	TotalMin      string `query:"total_units_min" maxLength:"32" doc:"Tokens of a request"`
 	TotalMax      string `query:"total_units_max" maxLength:"32"`
 	PromptMin     string `query:"prompt_token_min" maxLength:"32"`
 	PromptMax     string `query:"prompt_token_max" maxLength:"32"`
 	CompletionMin string `query:"completion_token_min" maxLength:"32"`
 	CompletionMax string `query:"completion_token_max" maxLength:"32"`
-	WeightedMin   string `query:"weighted_feedback_min" maxLength:"32" doc:"Value times weight, on average of the trace"`
+	WeightedMin   string `query:"weighted_feedback_min" maxLength:"32" doc:"Average of value times weight in the trace"`
 	WeightedMax   string `query:"weighted_feedback_max" maxLength:"32"`
-	Limit         string `query:"limit" maxLength:"8" doc:"Traces of a page, 1 to 1000; 100"`
-	Cursor        string `query:"cursor" maxLength:"128" doc:"next_cursor of the page before"`
+	Limit         string `query:"limit" maxLength:"8" doc:"Traces per page, 1 to 1000; defaults to 100"`
+	Cursor        string `query:"cursor" maxLength:"128" doc:"next_cursor of the previous page"`
 }
 
 func (f *logFilters) query() (logstore.Query, error) {
@@ -97,7 +98,7 @@ func (f *logFilters) query() (logstore.Query, error) {
 	}
 	q, err := parseQuery(values)
 	if err == nil && f.Metadata != "" && (json.Unmarshal([]byte(f.Metadata), &q.Metadata) != nil || q.Metadata == nil) {
-		return q, route.Invalid("metadata", "takes a JSON object of strings")
+		return q, route.Invalid("metadata", "must be a JSON object with string values")
 	}
 	return q, err
 }
@@ -108,22 +109,22 @@ type traceList struct {
 	Data   []traceRecord `json:"data"`
 	More   bool          `json:"has_more"`
 	Next   *string       `json:"next_cursor"`
-	Cut    bool          `json:"truncated" doc:"Not all of the time was read: there may be more traces, and more spans of these; choose a shorter time"`
+	Cut    bool          `json:"truncated" doc:"The time range was not read completely: there may be more traces, and more spans of these; choose a shorter range"`
 }
 
 // traceRecord is the summary of a trace. Unknown values are null.
 type traceRecord struct {
 	Object   string     `json:"object" doc:"Always trace"`
 	ID       string     `json:"trace_id"`
-	First    route.Time `json:"first_time" doc:"When the first exchange began"`
-	Last     route.Time `json:"last_time" doc:"When the last one ended"`
+	First    route.Time `json:"first_time" doc:"Start of the first request"`
+	Last     route.Time `json:"last_time" doc:"End of the last request"`
 	Duration float64    `json:"duration_ms"`
-	Spans    int64      `json:"spans" doc:"Exchanges"`
-	Status   int        `json:"status" doc:"The highest"`
-	Errors   int64      `json:"errors" doc:"Exchanges whose outcome is error, streams that broke included"`
-	Cost     *float64   `json:"cost" doc:"US cents, of the exchanges whose cost is known"`
-	Unpriced int64      `json:"unpriced_spans" doc:"Exchanges whose cost is not known"`
-	Tokens   *int64     `json:"total_tokens" doc:"Of the exchanges whose usage is known"`
+	Spans    int64      `json:"spans" doc:"Number of requests"`
+	Status   int        `json:"status" doc:"Highest status"`
+	Errors   int64      `json:"errors" doc:"Requests with the outcome error, including broken streams"`
+	Cost     *float64   `json:"cost" doc:"US cents of the requests with a known cost"`
+	Unpriced int64      `json:"unpriced_spans" doc:"Requests with unknown cost"`
+	Tokens   *int64     `json:"total_tokens" doc:"Tokens of the requests with known usage"`
 }
 
 func record(t *logstore.Trace) traceRecord {
@@ -165,16 +166,16 @@ func (t traces) list(ctx context.Context, c *route.Caller, in *logFilters) (*tra
 
 type traceInput struct {
 	Trace     string `path:"trace" maxLength:"256"`
-	From      string `query:"from" maxLength:"64" doc:"As for the list"`
+	From      string `query:"from" maxLength:"64" doc:"The same as in the list"`
 	To        string `query:"to" maxLength:"64"`
-	Workspace string `query:"workspace" maxLength:"255" doc:"As for the list"`
+	Workspace string `query:"workspace" maxLength:"255" doc:"The same as in the list"`
 }
 
 // traceTree is a trace with its spans.
 type traceTree struct {
 	traceRecord
-	Cut      bool             `json:"truncated" doc:"There are more spans, which are older, than were read"`
-	Tree     []*spanNode      `json:"tree" doc:"The spans that are below no other, by time"`
+	Cut      bool             `json:"truncated" doc:"There are older spans that were not read"`
+	Tree     []*spanNode      `json:"tree" doc:"Spans without a parent, sorted by time"`
 	Feedback []feedbackRecord `json:"feedback" doc:"The newest 100"`
 }
 
@@ -193,7 +194,7 @@ func (t traces) one(ctx context.Context, c *route.Caller, in *traceInput) (*trac
 		return nil, err
 	}
 	if len(entries) == 0 {
-		return nil, apierr.New(apierr.NotFound, "there is no trace %.60q in this time; without from it is the last 30 days", in.Trace)
+		return nil, apierr.New(apierr.NotFound, "trace %.60q not found in this time range; the default range is the last 30 days", in.Trace)
 	}
 	feedback, _, err := t.api.Log.Feedback(ctx, logstore.FeedbackQuery{Scope: feedbackScope(c, &q), TraceID: in.Trace}, 0, 100)
 	out := tree(entries, cut)
@@ -201,7 +202,7 @@ func (t traces) one(ctx context.Context, c *route.Caller, in *traceInput) (*trac
 	return out, err
 }
 
-// tree puts the entries of a trace, the oldest first, below one another.
+// tree arranges the entries of a trace, oldest first, as trees of spans.
 func tree(entries []*reqlog.Entry, cut bool) *traceTree {
 	sum := logstore.SumTrace(entries)
 	return &traceTree{traceRecord: record(&sum), Cut: cut, Tree: buildSpanTree(entries)}

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// moment reads a time: RFC 3339, or Unix seconds.
+// moment parses a time: RFC 3339, or Unix seconds.
 func moment(v string) (time.Time, error) {
 	if sec, err := strconv.ParseInt(v, 10, 64); err == nil {
 		return time.Unix(sec, 0), nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, v)
 	if err != nil {
-		return t, errors.New("takes a time as 2006-01-02T15:04:05Z or in Unix seconds")
+		return t, errors.New("must be a time such as 2006-01-02T15:04:05Z, or Unix seconds")
 	}
 	return t, nil
 }
@@ -22,25 +22,26 @@ func moment(v string) (time.Time, error) {
 func count(v string) (int, error) {
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 {
-		return 0, errors.New("takes a whole number from 1")
+		return 0, errors.New("must be an integer from 1")
 	}
 	return n, nil
 }
 
-// figure reads an integer that bounds a figure.
+// figure parses an integer of at least 0.
 func figure(v string) (*int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 {
-		return nil, errors.New("takes a whole number from 0")
+		return nil, errors.New("must be an integer from 0")
 	}
 	return &n, nil
 }
 
-// cents reads an amount in US cents, to the nano-dollar, as nano-dollars.
+// cents parses an amount in US cents, exact to the nano-dollar, and returns
+// nano-dollars.
 func cents(v string) (*int64, error) {
 	const digits = 7
 	whole, part, dotted := strings.Cut(v, ".")
-	wrong := errors.New("takes US cents from 0, with up to 7 decimals")
+	wrong := errors.New("must be an amount in US cents from 0, with up to 7 decimals")
 	if whole == "" || dotted && part == "" || len(part) > digits || strings.ContainsAny(v, "+-_") {
 		return nil, wrong
 	}
@@ -51,11 +52,11 @@ func cents(v string) (*int64, error) {
 	return &n, nil
 }
 
-// rating reads a value of feedback times a weight.
+// rating parses feedback times weight.
 func rating(v string) (*float64, error) {
 	n, err := strconv.ParseFloat(v, 64)
 	if err != nil || !(n >= -maxValue && n <= maxValue) {
-		return nil, errors.New("takes a number from -10 to 10")
+		return nil, errors.New("must be a number from -10 to 10")
 	}
 	return &n, nil
 }
@@ -63,7 +64,7 @@ func rating(v string) (*float64, error) {
 func span(v string) (time.Duration, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 0 || n > int64(24*time.Hour/time.Millisecond) {
-		return 0, errors.New("takes whole milliseconds up to one day")
+		return 0, errors.New("must be an integer number of milliseconds up to one day")
 	}
 	return time.Duration(n) * time.Millisecond, nil
 }
@@ -71,7 +72,7 @@ func span(v string) (time.Duration, error) {
 func flag(v string) (*bool, error) {
 	b := v == "true"
 	if !b && v != "false" {
-		return nil, errors.New("takes true or false")
+		return nil, errors.New("must be true or false")
 	}
 	return &b, nil
 }

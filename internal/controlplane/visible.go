@@ -10,17 +10,17 @@ import (
 	"modelgate/internal/store"
 )
 
-// visibleScope is whose entries a caller sees at most.
+// visibleScope returns the widest scope of entries that a caller may see.
 func visibleScope(id *access.Identity) logstore.Scope {
-	if id.Allows(access.ScopeAll) { // all that its organisation has
+	if id.Allows(access.ScopeAll) { // all of its organisation
 		return logstore.Scope{Organisation: id.Organisation}
 	}
 	return logstore.Scope{Organisation: id.Organisation, Workspace: id.Workspace}
 }
 
-// visible returns what a person sees of a workspace's entries. Who is none of
-// its people sees nothing, nor does anyone but the owner and the admins of the
-// organisation when it is archived.
+// visible returns the scope of a workspace's entries that a user may see. Users outside
+// the workspace see none; entries of an archived workspace are visible only to the
+// organisation's owner and admins.
 func (l *LogHandler) visible(ctx context.Context, who *access.Identity, workspace string, right access.Permission) (logstore.Scope, error) {
 	scope := logstore.Scope{Organisation: who.Organisation, Workspace: workspace}
 	m, err := l.DB.Membership(ctx, who.Organisation, who.UserID)
@@ -42,8 +42,8 @@ func (l *LogHandler) visible(ctx context.Context, who *access.Identity, workspac
 	return scope, err
 }
 
-// limit puts into q what a caller sees at most, for which people need a right, and
-// resolves the names in q.
+// limit restricts q to what a caller may see and resolves the names in q. Right is the
+// permission that users need.
 func (l *LogHandler) limit(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Permission) error {
 	if err := l.limitScope(ctx, who, q, right); err != nil {
 		return err
@@ -51,7 +51,7 @@ func (l *LogHandler) limit(ctx context.Context, who *access.Identity, q *logstor
 	return l.resolve(ctx, who, q)
 }
 
-// limitScope is limit without the names.
+// limitScope is limit without resolving names.
 func (l *LogHandler) limitScope(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Permission) error {
 	q.Scope = visibleScope(who)
 	if !who.IsPerson() {
@@ -60,8 +60,8 @@ func (l *LogHandler) limitScope(ctx context.Context, who *access.Identity, q *lo
 	return l.narrow(ctx, who, q, right)
 }
 
-// narrow limits a listing to what a person sees: of the workspace of their key,
-// of the one that they name, or of the only one that they have.
+// narrow restricts a list to what a user may see: to the workspace of their key, the
+// workspace that they name, or the only one that they have.
 func (l *LogHandler) narrow(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Permission) error {
 	m, err := l.DB.Membership(ctx, who.Organisation, who.UserID)
 	if err != nil || who.Type == access.Session && (m.Role == "owner" || m.Role == "admin") {
@@ -78,8 +78,8 @@ func (l *LogHandler) narrow(ctx context.Context, who *access.Identity, q *logsto
 	return err
 }
 
-// named returns the id of the workspace that a person names by id or slug, or of
-// the only one that they have.
+// named returns the id of the workspace that a user names by id or slug, or of their
+// only workspace.
 func (l *LogHandler) named(ctx context.Context, who *access.Identity, m store.Membership, ref string) (string, error) {
 	if ref == "" && len(m.Workspaces) == 1 {
 		for id := range m.Workspaces {
@@ -87,7 +87,7 @@ func (l *LogHandler) named(ctx context.Context, who *access.Identity, m store.Me
 		}
 	}
 	if ref == "" {
-		return "", route.Invalid("workspace", "is needed: this session belongs to no single workspace")
+		return "", route.Invalid("workspace", "is required because this session is not bound to one workspace")
 	}
 	w, err := l.DB.Workspace(ctx, who.Organisation, ref)
 	if err != nil && !apierr.IsNotFound(err) {

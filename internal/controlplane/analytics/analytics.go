@@ -1,11 +1,11 @@
-// Package analytics is the control plane's family of sums over the log: by
-// group, over time, and of the cache.
+// Package analytics implements the control plane's analytics routes: totals of the
+// request log by group, over time and for the cache.
 //
-// It promises that nobody is shown sums of what they may not see one by one:
-// entries of other organisations and workspaces, of archived workspaces unless
-// they administer the organisation, and of others' keys where their role sees
-// its own alone. What is unknown, such as the cost of a model without a price,
-// is null and never zero. Summing itself is left to logstore.
+// It guarantees that totals include only entries that the caller may read one by one:
+// no entries of other organisations or workspaces, none of archived workspaces unless
+// the caller administers the organisation, and only the caller's own keys if their role
+// is limited to them. An unknown value, such as the cost of a model without a price, is
+// null and never zero. The totals are computed by logstore.
 package analytics
 
 import (
@@ -22,7 +22,7 @@ import (
 
 const tag = "Analytics"
 
-// Add adds the routes of the family.
+// Add adds the analytics routes.
 func Add(a *route.API) {
 	f := &family{a}
 	get := func(path, name, summary string, scope access.Scope) route.Route {
@@ -45,10 +45,10 @@ func Add(a *route.API) {
 	route.Add(a, get("/analytics/summary/cache", "summarise-cache", "Cache savings", scope), f.cache)
 }
 
-// family is what the routes share.
+// family is the receiver of the route handlers.
 type family struct{ api *route.API }
 
-// sum sums what a caller may see and asks for.
+// sum returns the groups of q, limited to the filters and to what the caller may see.
 func (f *family) sum(ctx context.Context, c *route.Caller, in *Filters, q logstore.GroupQuery) ([]logstore.Group, error) {
 	if err := c.CheckFilters(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func restrictToVisible(ctx context.Context, c *route.Caller, in *Filters, q *log
 	return err
 }
 
-// resolve puts the filters that name providers and configs by id or slug into q.
+// resolve adds the filters by provider and config, given by id or slug, to q.
 func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) error {
 	names := route.LogNames{DB: c.DB(), Scope: q.Scope, Files: c.Files(), Sum: f.api.Sum}
 	if len(in.Configs) > 0 {
@@ -132,8 +132,8 @@ func (f *family) resolve(ctx context.Context, c *route.Caller, in *Filters, q *l
 	return err
 }
 
-// administers reports whether the caller sees all of the organisation, archived
-// workspaces too: its owner, its admins, and the installation's own keys.
+// administers reports whether the caller may see the complete organisation, including
+// archived workspaces: its owner, its admins and installation keys may.
 func administers(ctx context.Context, c *route.Caller) (bool, error) {
 	if c.Type != access.Session {
 		return c.Allows(access.ScopeAll), nil
@@ -150,7 +150,7 @@ func archived(ctx context.Context, c *route.Caller) (ids []string, err error) {
 	return ids, err
 }
 
-// milliseconds of a duration, with what is below.
+// milliseconds returns d in milliseconds, with fractions.
 func milliseconds(d time.Duration) float64 {
 	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
 }

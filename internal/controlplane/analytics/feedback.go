@@ -13,14 +13,14 @@ import (
 	"modelgate/internal/logstore"
 )
 
-// FeedbackRange are the bounds of feedback: of a trace on average where entries are
-// summed, and else of each.
+// FeedbackRange bounds feedback: the average of a trace when entries are grouped,
+// otherwise each feedback.
 type FeedbackRange struct {
 	Min string `query:"weighted_feedback_min" doc:"Value times weight, from -10 to 10"`
 	Max string `query:"weighted_feedback_max"`
 }
 
-// span returns the bounds.
+// span returns the parsed bounds.
 func (w *FeedbackRange) span() (r logstore.FloatRange, err error) {
 	for _, side := range []struct {
 		name, text string
@@ -30,8 +30,8 @@ func (w *FeedbackRange) span() (r logstore.FloatRange, err error) {
 			continue
 		}
 		n, err := strconv.ParseFloat(side.text, 64)
-		if err != nil || !(math.Abs(n) <= 10) { // not a number is not
-			return r, route.Invalid(side.name, "takes a number from -10 to 10")
+		if err != nil || !(math.Abs(n) <= 10) { // false for NaN
+			return r, route.Invalid(side.name, "must be a number from -10 to 10")
 		}
 		*side.end = &n
 	}
@@ -41,14 +41,15 @@ func (w *FeedbackRange) span() (r logstore.FloatRange, err error) {
 	return r, nil
 }
 
-// feedbackFilters are the filters of feedback. The time is when it was given.
+// feedbackFilters are the filters for feedback. The time range applies to the time at
+// which feedback was given.
 type feedbackFilters struct {
-	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; taken to the minute. Without it 7 days before the end"`
+	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; rounded down to the minute. Defaults to 7 days before the end."`
 	To          time.Time `query:"time_of_generation_max" doc:"End of the range, exclusive. Defaults to now."`
 	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
-	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same"`
-	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Of the traces, one of these"`
-	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"Of the traces, as provider__model, one of these"`
+	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same as workspace_id"`
+	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Only traces with one of these keys"`
+	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"Only traces with one of these models, written provider__model"`
 	TraceID     string    `query:"trace_id" maxLength:"255"`
 	FeedbackRange
 }
@@ -74,7 +75,7 @@ func (f *family) addFeedback() {
 	add("/ai-models", "graph-feedback-models", "Average feedback by model", drawModels)
 }
 
-// opinions sums the feedback that a caller may see and asks for.
+// opinions groups the feedback that the caller may see and that matches the filters.
 func (f *family) opinions(ctx context.Context, c *route.Caller, in *feedbackFilters) ([]logstore.FeedbackGroup, *Filters, time.Duration, error) {
 	of := &Filters{From: in.From, To: in.To, WorkspaceID: in.WorkspaceID, Workspace: in.Workspace, Keys: in.Keys, Models: in.Models}
 	var q logstore.GroupQuery
@@ -94,7 +95,7 @@ func (f *family) opinions(ctx context.Context, c *route.Caller, in *feedbackFilt
 	}
 	sums, err := f.api.Log.SumFeedback(ctx, logstore.FeedbackQuery{
 		Scope: q.Scope, Without: q.Without, TraceID: in.TraceID, Weighted: weighted,
-		From: of.From.Truncate(time.Minute), To: of.To.Add(time.Minute - 1).Truncate(time.Minute), // as sums of entries are
+		From: of.From.Truncate(time.Minute), To: of.To.Add(time.Minute - 1).Truncate(time.Minute), // like the range of entries
 	}, step)
 	return slices.DeleteFunc(sums, func(s logstore.FeedbackGroup) bool {
 		return len(in.Keys) > 0 && !slices.Contains(in.Keys, s.About.KeyID) ||
@@ -102,13 +103,13 @@ func (f *family) opinions(ctx context.Context, c *route.Caller, in *feedbackFilt
 	}), of, step, err
 }
 
-// counts are how much feedback there is, and what it comes to.
+// counts is a number of feedbacks and the sum of their weighted values.
 type counts struct {
 	n        int64
 	weighted float64
 }
 
-// by sums what has the same of something.
+// by adds up groups that have the same value of of.
 func by[K comparable](sums []logstore.FeedbackGroup, of func(*logstore.FeedbackGroup) K) map[K]counts {
 	out := make(map[K]counts)
 	for i := range sums {
@@ -118,12 +119,12 @@ func by[K comparable](sums []logstore.FeedbackGroup, of func(*logstore.FeedbackG
 	return out
 }
 
-// all sums everything.
+// all adds up all groups.
 func all(sums []logstore.FeedbackGroup) counts {
 	return by(sums, func(*logstore.FeedbackGroup) struct{} { return struct{}{} })[struct{}{}]
 }
 
-// drawSteps draws a point for each step of time.
+// drawSteps returns a function that draws one point for each step of time.
 func drawSteps(tell func(n int64, weighted float64) figures) func([]logstore.FeedbackGroup, *Filters, time.Duration) *graphResponse {
 	return func(sums []logstore.FeedbackGroup, in *Filters, step time.Duration) *graphResponse {
 		byStep := by(sums, func(s *logstore.FeedbackGroup) int64 { return s.Step.UnixMilli() })
@@ -137,7 +138,7 @@ func drawSteps(tell func(n int64, weighted float64) figures) func([]logstore.Fee
 	}
 }
 
-// drawScores draws a point for each value that was given.
+// drawScores draws one point for each feedback value.
 func drawScores(sums []logstore.FeedbackGroup, _ *Filters, _ time.Duration) *graphResponse {
 	scores := by(sums, func(s *logstore.FeedbackGroup) int { return s.Value })
 	var points []figures
@@ -147,7 +148,7 @@ func drawScores(sums []logstore.FeedbackGroup, _ *Filters, _ time.Duration) *gra
 	return draw(figures{"total": all(sums).n}, points)
 }
 
-// drawModels draws a point for each model, that with the most feedback first.
+// drawModels draws one point for each model, in descending order of feedback count.
 func drawModels(sums []logstore.FeedbackGroup, _ *Filters, _ time.Duration) *graphResponse {
 	models := by(sums, func(s *logstore.FeedbackGroup) string { return s.About.Model })
 	names := slices.Sorted(maps.Keys(models))

@@ -10,26 +10,27 @@ import (
 	"modelgate/internal/logstore"
 )
 
-// Filters are what every route of the family takes. Those of metadata, traces,
-// tokens and cost are answered from the entries themselves.
+// Filters are the query parameters that all analytics routes accept. Filters by
+// metadata, trace, tokens and cost are evaluated on the entries themselves, not on
+// rollups.
 type Filters struct {
-	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; taken to the minute, or to the hour for what is older than two days. Without it 7 days before the end"`
+	From        time.Time `query:"time_of_generation_min" doc:"ISO 8601 with an offset; rounded down to the minute, or to the hour if older than two days. Defaults to 7 days before the end."`
 	To          time.Time `query:"time_of_generation_max" doc:"End of the range, exclusive. Defaults to now."`
 	WorkspaceID string    `query:"workspace_id" maxLength:"255" doc:"Id or slug; keys of a workspace may name their own only"`
-	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same"`
-	Statuses    []int     `query:"status_code" maxItems:"100" minimum:"100" maximum:"999" doc:"One of these"`
-	Outcomes    []string  `query:"outcome" maxItems:"4" enum:"success,error,cancelled,other" doc:"One of these"`
-	Providers   []string  `query:"provider" maxItems:"100" doc:"Provider ids, or slugs or ids of managed providers, one of these; @slug is always a slug"`
-	Slugs       []string  `query:"virtual_keys" maxItems:"100" doc:"Slugs or ids of managed providers, one of these"`
-	Targets     []string  `query:"target" maxItems:"100" doc:"Paths of targets in their config, one of these"`
-	Configs     []string  `query:"configs" maxItems:"100" doc:"Ids or slugs of configs, one of these"`
-	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"One of these"`
-	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"As provider__model with the requested model, one of these"`
-	Requested   []string  `query:"model" maxItems:"100" doc:"Requested models, one of these"`
-	Upstream    []string  `query:"upstream_model" maxItems:"100" doc:"Models that providers were sent, one of these"`
-	Response    []string  `query:"response_model" maxItems:"100" doc:"Models that providers named, one of these"`
-	Prompts     []string  `query:"prompt_slug" maxItems:"100" doc:"One of these"`
-	Metadata    string    `query:"metadata" maxLength:"4096" doc:"A JSON object of strings, all of which have to match"`
+	Workspace   string    `query:"workspace_slug" maxLength:"255" doc:"The same as workspace_id"`
+	Statuses    []int     `query:"status_code" maxItems:"100" minimum:"100" maximum:"999" doc:"Only these statuses"`
+	Outcomes    []string  `query:"outcome" maxItems:"4" enum:"success,error,cancelled,other" doc:"Only these outcomes"`
+	Providers   []string  `query:"provider" maxItems:"100" doc:"Provider ids, or slugs or ids of managed providers; @slug is always a slug"`
+	Slugs       []string  `query:"virtual_keys" maxItems:"100" doc:"Slugs or ids of managed providers"`
+	Targets     []string  `query:"target" maxItems:"100" doc:"Paths of targets in their config"`
+	Configs     []string  `query:"configs" maxItems:"100" doc:"Ids or slugs of configs"`
+	Keys        []string  `query:"api_key_ids" maxItems:"100" doc:"Ids of keys"`
+	Models      []string  `query:"ai_org_model" maxItems:"100" doc:"Requested models, written provider__model"`
+	Requested   []string  `query:"model" maxItems:"100" doc:"Requested models"`
+	Upstream    []string  `query:"upstream_model" maxItems:"100" doc:"Models sent to providers"`
+	Response    []string  `query:"response_model" maxItems:"100" doc:"Models named in provider responses"`
+	Prompts     []string  `query:"prompt_slug" maxItems:"100" doc:"Slugs of prompts"`
+	Metadata    string    `query:"metadata" maxLength:"4096" doc:"JSON object with string values; all must match"`
 	TraceID     string    `query:"trace_id" maxLength:"255"`
 	SpanID      string    `query:"span_id" maxLength:"255"`
 
@@ -45,13 +46,13 @@ type Filters struct {
 	FeedbackRange
 }
 
-// Bounds of the range of time.
+// Limits of the time range.
 const (
 	defaultRange = 7 * 24 * time.Hour
 	longestRange = 366 * 24 * time.Hour
 )
 
-// apply puts the filters into q.
+// apply adds the filters to q.
 func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 	if err := f.span(now); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 		return err
 	}
 	if f.Metadata != "" && (json.Unmarshal([]byte(f.Metadata), &q.Metadata) != nil || q.Metadata == nil) {
-		return route.Invalid("metadata", "takes a JSON object of strings")
+		return route.Invalid("metadata", "must be a JSON object with string values")
 	}
 	var err error
 	if q.Weighted, err = f.FeedbackRange.span(); err != nil {
@@ -90,8 +91,8 @@ func (f *Filters) apply(q *logstore.GroupQuery, now time.Time) error {
 	return f.bound(q)
 }
 
-// bound puts the bounds of figures into q. They are checked here and not by their
-// declaration: it would keep eight compiled expressions for each route.
+// bound adds the ranges of tokens and cost to q. They are checked here because
+// declaring them would keep eight compiled expressions for each route.
 func (f *Filters) bound(q *logstore.GroupQuery) error {
 	for _, b := range []struct {
 		name, text string
@@ -108,7 +109,7 @@ func (f *Filters) bound(q *logstore.GroupQuery) error {
 		}
 		n, ok := decimal(b.text, b.decimals)
 		if !ok {
-			return route.Invalid(b.name, "takes a number from 0 with up to %d decimals, not %.40q", b.decimals, b.text)
+			return route.Invalid(b.name, "must be a number from 0 with up to %d decimals, not %.40q", b.decimals, b.text)
 		}
 		*b.end = &n
 	}
@@ -123,7 +124,8 @@ func (f *Filters) bound(q *logstore.GroupQuery) error {
 	return nil
 }
 
-// addFilter has q ask for one of list, besides what it asked for.
+// addFilter restricts q to entries whose field has one of the values in list. An empty
+// list restricts nothing.
 func addFilter(q *logstore.GroupQuery, field logstore.Field, list []string) {
 	if q.Is == nil {
 		q.Is = make(map[logstore.Field][]string)
@@ -131,7 +133,7 @@ func addFilter(q *logstore.GroupQuery, field logstore.Field, list []string) {
 	q.Is[field] = list
 }
 
-// span fills in the range of time and checks it.
+// span sets the defaults of the time range and checks it.
 func (f *Filters) span(now time.Time) error {
 	if f.To.IsZero() {
 		f.To = now
@@ -148,10 +150,11 @@ func (f *Filters) span(now time.Time) error {
 	return nil
 }
 
-// centDecimals are those of an amount in cents that nano-dollars hold.
+// centDecimals is the number of decimals of a cent that nano-dollars can represent.
 const centDecimals = 7
 
-// decimal reads a number with at most so many decimals, in units of the last.
+// decimal parses a number with up to decimals digits after the point and returns it in
+// units of the last digit.
 func decimal(text string, decimals int) (n int64, ok bool) {
 	const most = 17 // digits, so that nothing overflows
 	whole, part, dotted := strings.Cut(text, ".")

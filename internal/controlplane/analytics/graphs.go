@@ -9,16 +9,16 @@ import (
 	"modelgate/internal/logstore"
 )
 
-// figures are what is told of a part of the time, or of all of it.
+// figures are the values of a point, or of the summary of a graph.
 type figures map[string]any
 
-// graphOf is a graph whose points tell the same as its summary.
+// graphOf is a graph whose points and summary have the same fields.
 type graphOf struct {
 	path, name, summary string
 
 	tell        func(*logstore.Totals) figures
 	percentiles bool
-	hits        bool // of the cache alone
+	hits        bool // only cache hits
 }
 
 var graphs = []graphOf{
@@ -26,7 +26,7 @@ var graphs = []graphOf{
 	{path: "cost", name: "graph-cost", summary: "Sum costs over time, in US cents", tell: func(s *logstore.Totals) figures {
 		return figures{"total": cost(s), "avg": nullIfZero(s.Priced, float64(s.Cost)/1e7/float64(max(s.Priced, 1))), "unpriced_requests": s.Requests - s.Priced, "estimated_requests": s.Estimated}
 	}},
-	{path: "latency", name: "graph-latency", summary: "Tell latencies over time, in milliseconds", percentiles: true, tell: func(s *logstore.Totals) figures {
+	{path: "latency", name: "graph-latency", summary: "Latency over time, in milliseconds", percentiles: true, tell: func(s *logstore.Totals) figures {
 		at := func(p int) any { return nullIfZero(s.Requests, milliseconds(s.Latencies.Percentile(p))) }
 		return figures{"avg": latency(s), "p50": at(50), "p90": at(90), "p99": at(99)}
 	}},
@@ -37,10 +37,10 @@ var graphs = []graphOf{
 	{path: "errors/rate", name: "graph-error-rate", summary: "Error rate over time, in percent",
 		tell: func(s *logstore.Totals) figures { return figures{"rate": ratio(100*s.Errors, s.Requests-s.Cancelled)} }},
 	{path: "requests/rescued", name: "graph-requests-rescued", summary: "Requests rescued by retry or fallback over time", tell: rescued},
-	{path: "cache/hit-rate", name: "graph-cache-hit-rate", summary: "Tell how often the cache answers over time", tell: func(s *logstore.Totals) figures {
+	{path: "cache/hit-rate", name: "graph-cache-hit-rate", summary: "Cache hit rate over time", tell: func(s *logstore.Totals) figures {
 		return figures{"total": s.Hits, "simple_hits": s.Hits - s.SemanticHits, "semantic_hits": s.SemanticHits, "rate": ratio(100*s.Hits, s.Requests)}
 	}},
-	{path: "cache/latency", name: "graph-cache-latency", summary: "Tell how quick the cache answers over time, in milliseconds", hits: true,
+	{path: "cache/latency", name: "graph-cache-latency", summary: "Latency of cache hits over time, in milliseconds", hits: true,
 		tell: func(s *logstore.Totals) figures { return figures{"avg": latency(s)} }},
 }
 
@@ -56,11 +56,11 @@ func rescued(s *logstore.Totals) figures {
 
 func latency(s *logstore.Totals) any { return nullIfZero(s.Requests, milliseconds(s.AverageLatency())) }
 
-// graphResponse is a graph as it is answered.
+// graphResponse is the response of a graph route.
 type graphResponse struct {
 	Object  string    `json:"object" doc:"Always analytics-graph"`
 	Summary figures   `json:"summary"`
-	Points  []figures `json:"data_points" doc:"One for each step of time, which begins at its timestamp"`
+	Points  []figures `json:"data_points" doc:"One for each step of time; timestamp is its start"`
 }
 
 func draw(summary figures, points []figures) *graphResponse {
@@ -98,7 +98,8 @@ func (f *family) graph(g *graphOf) func(context.Context, *route.Caller, *Filters
 	}
 }
 
-// steps sums by steps of time, whose length it puts into q.
+// steps groups by step of time, sets the length of the step in q, and returns one group
+// for each step with entries.
 func (f *family) steps(ctx context.Context, c *route.Caller, in *Filters, q *logstore.GroupQuery) ([]logstore.Group, error) {
 	if err := in.span(c.Now); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func (f *family) steps(ctx context.Context, c *route.Caller, in *Filters, q *log
 	return f.sum(ctx, c, in, *q)
 }
 
-// step is how long a time a point of a graph is of: there are at most 366.
+// step returns the length of a graph's steps. A graph has at most 366 points.
 func (f *Filters) step(now time.Time) time.Duration {
 	switch wide := f.To.Sub(f.From); {
 	case wide > 14*24*time.Hour:
@@ -121,7 +122,7 @@ func (f *Filters) step(now time.Time) time.Duration {
 	}
 }
 
-// points gives when each step of the range begins.
+// points yields the start of each step of the range.
 func (f *Filters) points(step time.Duration) func(func(time.Time) bool) {
 	return func(yield func(time.Time) bool) {
 		for at := f.From.UTC().Truncate(step); at.Before(f.To); at = at.Add(step) {
@@ -183,12 +184,12 @@ func (f *family) statusCodes(ctx context.Context, c *route.Caller, in *Filters) 
 }
 
 func status(s *logstore.Group) int {
-	n, _ := strconv.Atoi(s.Value) // it is one
+	n, _ := strconv.Atoi(s.Value) // the value is a status
 	return n
 }
 
-// userCount counts the users that the metadata of requests names, and how many
-// requests each has.
+// userCount counts the users named in the metadata of requests, and the requests of
+// each.
 func (f *family) userCount(ctx context.Context, c *route.Caller, in *Filters) (*graphResponse, error) {
 	q := logstore.GroupQuery{ByMetadata: userKey}
 	sums, err := f.steps(ctx, c, in, &q)

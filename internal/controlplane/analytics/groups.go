@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/logstore"
 )
 
-// fields are what requests are grouped by.
+// fields maps the path's groupBy to the field of an entry.
 var fields = map[string]logstore.Field{
 	"ai_service":     logstore.ByService,
 	"model":          logstore.ByModel,
@@ -28,8 +28,7 @@ var fields = map[string]logstore.Field{
 	"prompt":         logstore.ByPrompt,
 }
 
-// columns are what is told of a group, besides how many requests it has. Nil is
-// unknown.
+// columns returns the value of each optional column of a group; nil is unknown.
 var columns = map[string]func(*logstore.Totals) any{
 	"cost":               cost,
 	"total_tokens":       func(s *logstore.Totals) any { return nullIfZero(s.Counted, s.Prompt+s.Completion) },
@@ -51,7 +50,8 @@ var columns = map[string]func(*logstore.Totals) any{
 	"requests_with_feedback": func(s *logstore.Totals) any { return s.Rated },
 }
 
-// cost is in cents; that of requests without a known one is not in it.
+// cost returns the cost in cents of the requests with a known cost, nil if there are
+// none.
 func cost(s *logstore.Totals) any { return nullIfZero(s.Priced, float64(s.Cost)/1e7) }
 
 func nullIfZero[T any](n int64, v T) any {
@@ -61,7 +61,7 @@ func nullIfZero[T any](n int64, v T) any {
 	return v
 }
 
-// ratio of two numbers, nil where there is none.
+// ratio returns a/b, nil if b is zero.
 func ratio(a, b int64) any {
 	if b == 0 {
 		return nil
@@ -69,12 +69,12 @@ func ratio(a, b int64) any {
 	return float64(a) / float64(b)
 }
 
-// Paging is which groups are shown, and in what order.
+// Paging selects the page and the order of groups.
 type Paging struct {
 	Page int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
-	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,last_seen,first_seen" default:"requests" doc:"group is the value that is grouped by"`
-	Type string `query:"order_by_type" enum:"asc,desc" default:"desc" doc:"What is not known comes last"`
+	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,last_seen,first_seen" default:"requests" doc:"group orders by the value grouped by"`
+	Type string `query:"order_by_type" enum:"asc,desc" default:"desc" doc:"Unknown values come last"`
 }
 
 type groupsInput struct {
@@ -84,7 +84,7 @@ type groupsInput struct {
 	Columns []string `query:"columns" enum:"cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,last_seen,first_seen" doc:"Separated by commas; without any only requests are counted"`
 }
 
-// group is what is told of one: its value under the name that is grouped by,
+// group is a group in a response: its value under the name of the field, the number of
 // requests, and the columns.
 type group map[string]any
 
@@ -94,11 +94,11 @@ func (f *family) groups(ctx context.Context, c *route.Caller, in *groupsInput) (
 	})
 }
 
-// grouping is how groups are made and shown.
+// grouping says how to query groups and write them in a response.
 type grouping struct {
 	query   logstore.GroupQuery
-	name    string // of the value
-	number  bool   // the value is one
+	name    string // field name of the value
+	number  bool   // the value is a number
 	columns []string
 }
 
@@ -126,7 +126,7 @@ func (g *grouping) show(s *logstore.Group) group {
 	return out
 }
 
-// value is null for requests that have none.
+// value returns a group's value as it is written: null if the requests have none.
 func (g *grouping) value(text string) any {
 	if n, err := strconv.Atoi(text); g.number && err == nil {
 		return n
@@ -134,8 +134,8 @@ func (g *grouping) value(text string) any {
 	return nullIfZero(int64(len(text)), text)
 }
 
-// order puts sums in the order that is asked for. Equals are in that of their
-// values, so that pages fit together.
+// order sorts groups as requested. Groups that are equal are sorted by value, which
+// keeps pages consistent.
 func (p *Paging) order(sums []logstore.Group, number bool) {
 	worth := make(map[string]float64, len(sums))
 	for i := range sums {
@@ -154,7 +154,7 @@ func (p *Paging) order(sums []logstore.Group, number bool) {
 			return down * values
 		}
 		x, y := worth[a.Value], worth[b.Value]
-		switch { // what is unknown is less than itself
+		switch { // NaN compares less than itself
 		case x != x || y != y:
 			return cmp.Or(-cmp.Compare(x, y), values)
 		default:
@@ -163,7 +163,7 @@ func (p *Paging) order(sums []logstore.Group, number bool) {
 	})
 }
 
-// worth is what a sum is ordered by, as a number; NaN when it is unknown.
+// worth returns the number by which a group is sorted, NaN if unknown.
 func (p *Paging) worth(s *logstore.Totals) float64 {
 	show, ok := columns[p.By]
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/logstore"
 )
 
-// userKey is the key of metadata that names the user of a request.
+// userKey is the metadata key with the user of a request.
 const userKey = "_user"
 
 type plainInput struct {
@@ -47,10 +47,11 @@ type savings struct {
 	Hits     int64    `json:"hits"`
 	Latency  *float64 `json:"avg_latency" doc:"Of hits, in milliseconds"`
 	Requests int64    `json:"total_requests"`
-	Speedup  *float64 `json:"cache_speedup" doc:"How many times quicker hits are than misses"`
+	Speedup  *float64 `json:"cache_speedup" doc:"Average latency of misses divided by that average of hits"`
 }
 
-// hits and misses of the cache. Requests that do not ask it are neither.
+// Cache statuses that are hits and misses. Requests that did not use the cache are
+// neither.
 var (
 	hits   = []string{"HIT", "SEMANTIC HIT"}
 	misses = []string{"MISS", "SEMANTIC MISS", "REFRESH"}

@@ -1,8 +1,8 @@
-// Package audits is the control plane's family of the audit log.
+// Package audits implements the control plane's route of the audit log.
 //
-// It promises that an organisation reads all that was done or tried in it and
-// nothing of another's, newest first. What is written there is told by the
-// wrapper of routes, which masks secrets before anything is kept.
+// It guarantees that an organisation reads its own events, newest first, and none of
+// another organisation. Events are written by the route wrapper (package route), which
+// masks secrets first.
 package audits
 
 import (
@@ -16,7 +16,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the route of the family.
+// Add adds the route.
 func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/audit-logs", Name: "list-audit-logs", Tag: "Audit log",
 		Summary: "List audit events", Scopes: []access.Scope{"audit_logs.list"}}, list)
@@ -25,7 +25,7 @@ func Add(a *route.API) {
 type listInput struct {
 	From         time.Time `query:"start_time" required:"true" doc:"ISO 8601 with an offset"`
 	To           time.Time `query:"end_time" required:"true" doc:"ISO 8601 with an offset; later than start_time"`
-	Organisation string    `query:"organisation_id" maxLength:"255" doc:"That of the key; another's is not there"`
+	Organisation string    `query:"organisation_id" maxLength:"255" doc:"The organisation of the key; any other is not found"`
 	Workspace    string    `query:"workspace_id" maxLength:"255"`
 	Method       string    `query:"method" enum:"POST,PUT,PATCH,DELETE,APPLY,CLI"`
 	URI          string    `query:"uri" maxLength:"2048"`
@@ -57,10 +57,10 @@ type record struct {
 	ResourceID   *string    `json:"resource_id"`
 	Action       string     `json:"action"`
 	ClientIP     string     `json:"client_ip"`
-	Host         *string    `json:"host" doc:"Machine on which an operator ran a command; else null"`
-	Sequence     int64      `json:"sequence" doc:"Place in the organisation's chain, from 1"`
+	Host         *string    `json:"host" doc:"Host on which an operator ran a command; otherwise null"`
+	Sequence     int64      `json:"sequence" doc:"Position in the organisation's chain, from 1"`
 	Hash         string     `json:"hash" doc:"SHA-256 over the row and the hash before it"`
-	Country      *string    `json:"country" doc:"Not known: always null"`
+	Country      *string    `json:"country" doc:"Always null"`
 }
 
 type listed struct {
@@ -91,8 +91,8 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	return out, nil
 }
 
-// checkOwnOrganisation refuses an organisation that is not the caller's. It may be named by id
-// or slug.
+// checkOwnOrganisation returns an error unless named, an id or slug, is the caller's
+// organisation.
 func checkOwnOrganisation(ctx context.Context, c *route.Caller, named string) error {
 	if named == "" || named == c.Organisation {
 		return nil
@@ -102,7 +102,7 @@ func checkOwnOrganisation(ctx context.Context, c *route.Caller, named string) er
 		return err
 	}
 	if named != o.Slug {
-		return apierr.New(apierr.NotFound, "there is no organisation %.60q", named).WithParam("organisation_id").WithCode("AB02")
+		return apierr.New(apierr.NotFound, "organisation %.60q not found", named).WithParam("organisation_id").WithCode("AB02")
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-// Package budgets acts on what was spent: what has used up a budget is refused
-// further use, warnings are given once, and counts start again when their time
-// comes.
+// Package budgets enforces budgets: it marks exhausted budgets, records warnings once,
+// and resets budgets when they are due.
 //
-// It compares budgets with the counters of the store, which grow alone: a count
-// is their growth since it started, so that a reset loses nothing that is counted
-// in the meantime. Several processes may act on one database; each change is made once.
-// How much was spent is counted elsewhere; requests are refused by the data plane.
+// It compares budgets with spend counters of the store, which only increase: the spend
+// of a period is the increase since its start, and a reset therefore loses nothing that
+// is counted concurrently. Several processes may work on one database; each change is
+// made once. Counting spend is the job of store, refusing
+// requests of dataplane.
 package budgets
 
 import (
@@ -22,9 +22,10 @@ import (
 	"modelgate/internal/store"
 )
 
-// Refresh has the budgets of what a change under way has written agree with what
-// was spent: counts that are new start there, and what is over is exhausted.
-// Warnings, and resets that are due, are left to a [Enforcer], which tells of them.
+// Refresh updates the budgets of an object in the same transaction as a change of their
+// limits: new budgets start at the current spend, and budgets over their limit are
+// marked as exhausted. It does not record warnings or make resets, which is the job of
+// the [Enforcer].
 func Refresh(ctx context.Context, tx *store.Tx, kind, id string) error {
 	list, err := tx.Budgets(ctx, []store.BudgetRef{{Kind: kind, ID: id}})
 	if err != nil {
@@ -42,14 +43,14 @@ func Refresh(ctx context.Context, tx *store.Tx, kind, id string) error {
 	return nil
 }
 
-// What is told to people.
+// Kinds of events, as the audit log names them.
 const (
 	reset     = "budget_reset"
 	threshold = "budget_threshold"
 	exhausted = "budget_exhausted"
 )
 
-// event is something that is told of a budget.
+// event is a change of a budget that is recorded.
 type event struct {
 	what string
 	of   store.BudgetRef
@@ -58,7 +59,7 @@ type event struct {
 	kind string // dollars or tokens
 }
 
-// refresh has b agree with what was spent.
+// refresh updates b from its current spend.
 func refresh(b *store.BudgetHolder) (changed bool, err error) {
 	list, one, err := limits.ParseAny(b.UsageLimits)
 	if err != nil {
@@ -67,7 +68,7 @@ func refresh(b *store.BudgetHolder) (changed bool, err error) {
 	return setBudgets(b, list, one), nil
 }
 
-// setBudgets gives b its budgets, each of whose counts starts now if it has not yet.
+// setBudgets replaces the budgets of b. A new budget starts at the current spend.
 func setBudgets(b *store.BudgetHolder, list limits.Budgets, one bool) (changed bool) {
 	over, next := false, time.Time{}
 	for i := range list {
@@ -84,8 +85,8 @@ func setBudgets(b *store.BudgetHolder, list limits.Budgets, one bool) (changed b
 	return changed
 }
 
-// evaluate is agree at now, with warnings, and with resets that are due if they are to
-// be made.
+// evaluate updates b at the time now and returns the warnings to record, and the resets
+// too if resets is set.
 func evaluate(b *store.BudgetHolder, now time.Time, resets bool) (changed bool, events []event, err error) {
 	list, one, err := limits.ParseAny(b.UsageLimits)
 	if err != nil {
@@ -113,19 +114,19 @@ func evaluate(b *store.BudgetHolder, now time.Time, resets bool) (changed bool, 
 	return setBudgets(b, list, one), events, nil
 }
 
-// Enforcer acts on budgets by itself.
+// Enforcer applies warnings, exhaustion and resets in the background.
 type Enforcer struct {
 	DB      *store.DB
 	Logger  *slog.Logger
-	Changed func() // is called after a change, to publish it
+	Changed func() // called after a change, to publish it
 	Now     func() time.Time
 
-	// Counted returns when what was spent before is counted, so that a count which
-	// starts again does not begin with it. Nil waits for nothing.
+	// Counted returns when all spend up to now has been counted; a reset waits for it
+	// so that earlier spend is not counted in the new period. Nil does not wait.
 	Counted func(context.Context) error
 }
 
-// ApplySpend acts on what was raised.
+// ApplySpend evaluates the budgets whose spend increased.
 func (k *Enforcer) ApplySpend(ctx context.Context, raised []store.BudgetRef) error {
 	list, err := k.DB.Background().Budgets(ctx, raised)
 	if err != nil {
@@ -134,10 +135,11 @@ func (k *Enforcer) ApplySpend(ctx context.Context, raised []store.BudgetRef) err
 	return k.act(ctx, list)
 }
 
-// atOnce bounds what is looked at, and changed, at a time.
+// atOnce is the largest number of budgets that are read, and changed, in one
+// transaction.
 const atOnce = 200
 
-// Reset starts counts again whose time has come.
+// Reset resets the budgets that are due.
 func (k *Enforcer) Reset(ctx context.Context, now time.Time) error {
 	for waited := false; ; waited = true {
 		list, err := k.DB.Background().BudgetsDue(ctx, now, atOnce)
@@ -146,7 +148,7 @@ func (k *Enforcer) Reset(ctx context.Context, now time.Time) error {
 		}
 		if k.Counted != nil && !waited {
 			short, cancel := context.WithTimeout(ctx, route.SpendingTime)
-			k.Counted(short) // what is counted later belongs to the new count
+			k.Counted(short) // spend counted later belongs to the new period
 			cancel()
 		}
 		if err := k.change(ctx, list, now, true); err != nil {
@@ -155,7 +157,8 @@ func (k *Enforcer) Reset(ctx context.Context, now time.Time) error {
 	}
 }
 
-// CheckAll looks at every budget: for what a process did not live to act on.
+// CheckAll evaluates every budget, to catch up on spend that a process counted but did
+// not live to act on.
 func (k *Enforcer) CheckAll(ctx context.Context) error {
 	for _, kind := range store.BudgetKinds {
 		for after := ""; ; {
@@ -175,14 +178,14 @@ func (k *Enforcer) CheckAll(ctx context.Context) error {
 	return nil
 }
 
-// act changes what of list is to be.
+// act changes the budgets of list that are due for a change.
 func (k *Enforcer) act(ctx context.Context, list []store.BudgetHolder) error {
 	now := k.Now()
 	var due []store.BudgetHolder
 	for _, b := range list {
 		seen := b
 		if len(b.UsageLimits) <= len("null") && b.ResetAt.IsZero() {
-			continue // it has no budget: who took it away has said what it is now
+			continue // its budget was removed; the change that removed it refreshed the state
 		}
 		if changed, _, err := evaluate(&seen, now, false); changed || err != nil && !b.ResetAt.IsZero() {
 			due = append(due, b)
@@ -194,7 +197,7 @@ func (k *Enforcer) act(ctx context.Context, list []store.BudgetHolder) error {
 	return k.change(ctx, due, now, false)
 }
 
-// change checks list as it is in the database and returns the result.
+// change re-reads list in a transaction, applies what is due and returns the result.
 func (k *Enforcer) change(ctx context.Context, list []store.BudgetHolder, now time.Time, resets bool) error {
 	refs := make([]store.BudgetRef, len(list))
 	for i, b := range list {
@@ -203,8 +206,8 @@ func (k *Enforcer) change(ctx context.Context, list []store.BudgetHolder, now ti
 	var told []event
 	err := k.DB.ChangeBudgets(ctx, refs, func(b *store.BudgetHolder) (bool, []*store.Audit) {
 		changed, events, err := evaluate(b, now, resets)
-		if err != nil { // it is left alone, and does not keep others waiting
-			k.Logger.Error("a budget can't be read", "of", b.Kind, "id", b.ID, "err", err)
+		if err != nil { // skipped, so that the others are still changed
+			k.Logger.Error("reading a budget failed", "of", b.Kind, "id", b.ID, "err", err)
 			changed, b.ResetAt = !b.ResetAt.IsZero(), time.Time{}
 		}
 		told = append(told, events...)
@@ -218,21 +221,21 @@ func (k *Enforcer) change(ctx context.Context, list []store.BudgetHolder, now ti
 		return err
 	}
 	for _, e := range told {
-		k.Logger.Warn("a budget "+words[e.what], "of", e.of.Kind, "id", e.of.ID, "name", e.name, "used", e.used, "type", e.kind)
+		k.Logger.Warn("budget "+words[e.what], "of", e.of.Kind, "id", e.of.ID, "name", e.name, "used", e.used, "type", e.kind)
 	}
 	k.Changed()
 	return nil
 }
 
-// words say what happened in the log of the process.
-var words = map[string]string{reset: "was reset", threshold: "has reached its threshold", exhausted: "is exhausted"}
+// words describe events in the process log.
+var words = map[string]string{reset: "reset", threshold: "threshold reached", exhausted: "exhausted"}
 
-// resources are what the audit log calls what has budgets.
+// resources maps kinds of budget holders to resource types of the audit log.
 var resources = map[string]string{
 	store.KeyBudget: "api_key", store.WorkspaceBudget: "workspace", store.ProviderBudget: "provider", store.GrantBudget: "integration",
 }
 
-// note is what the audit log holds of an event.
+// note returns the audit event for e.
 func note(b *store.BudgetHolder, e event, now time.Time) *store.Audit {
 	id := reqlog.NewID(now).String()
 	return &store.Audit{

@@ -159,7 +159,7 @@ func TestUsedUpBudgetsAreExhausted(t *testing.T) {
 				if got := states(t, n.DB); got != tt.want {
 					t.Errorf("exhausted is %q, want %q", got, tt.want)
 				}
-				if a := audits(t, n.DB, "budget_exhausted"); a != 1 || n.changes != 1 || strings.Count(n.log.String(), "is exhausted") != 1 {
+				if a := audits(t, n.DB, "budget_exhausted"); a != 1 || n.changes != 1 || strings.Count(n.log.String(), "budget exhausted") != 1 {
 					t.Errorf("%d rows in the audit log, %d changes; want one each: %s", a, n.changes, n.log)
 				}
 			})
@@ -173,7 +173,7 @@ func TestTheThresholdIsToldOnce(t *testing.T) {
 	for range 5 {
 		n.spend(t, 1)
 	}
-	if a := audits(t, n.DB, "budget_threshold"); a != 1 || n.changes != 1 || strings.Count(n.log.String(), "reached its threshold") != 1 {
+	if a := audits(t, n.DB, "budget_threshold"); a != 1 || n.changes != 1 || strings.Count(n.log.String(), "threshold reached") != 1 {
 		t.Errorf("%d rows in the audit log, %d changes, %s; want one each", a, n.changes, n.log)
 	}
 	if got := states(t, n.DB); got != "" {
@@ -305,7 +305,7 @@ func TestABudgetThatCannotBeReadKeepsNoOtherWaiting(t *testing.T) {
 	if err := n.Reset(t.Context(), midnight); err != nil {
 		t.Fatal(err)
 	}
-	if got := states(t, n.DB); got != "key" || !strings.Contains(n.log.String(), "can't be read") {
+	if got := states(t, n.DB); got != "key" || !strings.Contains(n.log.String(), "reading a budget failed") {
 		t.Errorf("exhausted is %q, and told %s", got, n.log)
 	}
 }

@@ -1,9 +1,9 @@
-// Package configs is the control plane's family of saved routing configs.
+// Package configs implements the control plane's routes for saved routing configs.
 //
-// It promises that an invalid config is never stored, that every text a config
-// had can be read again, that credentials in it are stored sealed and shown as
-// masks, and that a config which something starts with is not taken away. What a
-// config means is left to package config, who may use it to the snapshot.
+// It guarantees that an invalid config is never stored, that every version can be read
+// again, that credentials in a config are stored sealed and shown as masks, and that a
+// config in use as a default cannot be removed. It does not define what a config means
+// (see package config) or who may use it (see snapshot).
 package configs
 
 import (
@@ -18,7 +18,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of configs.
 func Add(a *route.API) {
 	s := service{credentials.New(a.Deps)}
 	f := route.Family{Path: "/configs", Tag: "Configs", Scopes: []string{"configs"}, Resource: "config", Versioned: true}
@@ -30,10 +30,10 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodGet, "/{config}/versions", "list-config-versions", "read", "List config versions"), versions)
 }
 
-// service serves the routes that store texts.
+// service serves the routes that store config text.
 type service struct{ credentials *credentials.Manager }
 
-// changeResponse is the shape of this family's answers.
+// changeResponse is the response envelope of this family's changes.
 type changeResponse[T any] struct {
 	Success bool `json:"success"`
 	Data    T    `json:"data"`
@@ -51,7 +51,7 @@ type createInput struct {
 		Name      string     `json:"name" minLength:"1" maxLength:"255"`
 		Config    route.JSON `json:"config" doc:"The config as an object, or as a string that holds it"`
 		IsDefault int        `json:"isDefault,omitempty" enum:"0,1"`
-		Workspace string     `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Workspace string     `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 	}
 }
 
@@ -80,8 +80,7 @@ func (s service) create(ctx context.Context, c *route.Caller, in *createInput) (
 	return &changeResponse[created]{true, created{row.ID, row.VersionID, row.Slug, "config"}}, nil
 }
 
-// configText returns the text of a config that is given as an object or as a
-// string that holds one.
+// configText returns the JSON text of a config given as an object or as a string.
 func configText(raw route.JSON) []byte {
 	var inner string
 	if json.Unmarshal(raw, &inner) == nil {
@@ -90,7 +89,7 @@ func configText(raw route.JSON) []byte {
 	return bytes.TrimSpace(raw)
 }
 
-// Item is a config as lists show it.
+// Item is a config in a list.
 type Item struct {
 	ID           string     `json:"id"`
 	Name         string     `json:"name"`
@@ -103,11 +102,11 @@ type Item struct {
 	UpdatedBy    string     `json:"updated_by"`
 	CreatedAt    route.Time `json:"created_at"`
 	UpdatedAt    route.Time `json:"last_updated_at"`
-	ManagedBy    string     `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
+	ManagedBy    string     `json:"managed_by" doc:"api, or file if it is declared in the settings file"`
 	Object       string     `json:"object"`
 }
 
-// place is where a config of a file stands.
+// place returns where a stored config is.
 func place(c store.ConfigText) (id, workspace, slug string) { return c.ID, c.Workspace, c.Slug }
 
 func toResponse(c store.Config) Item {
@@ -154,8 +153,8 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	return out, nil
 }
 
-// Named is how a request names a config. It is exported for the OpenAPI document,
-// which sees no embedded fields otherwise.
+// Named identifies a config in a request. It is exported because the OpenAPI generator
+// does not see embedded unexported fields.
 type Named struct {
 	Config    string `path:"config" maxLength:"255" doc:"Id or slug"`
 	Workspace string `query:"workspace_id" maxLength:"255"`
@@ -190,7 +189,7 @@ func get(ctx context.Context, c *route.Caller, in *getInput) (*changeResponse[fu
 	return &changeResponse[full]{true, out}, err
 }
 
-// text returns the current text of a config, with masks for its credentials.
+// text returns the current text of a config, with its credentials masked.
 func text(ctx context.Context, c *route.Caller, row store.Config) (store.ConfigVersion, error) {
 	if owned, ok := route.FindDeclared(c.Files().Configs, "", row.ID, place); ok {
 		hidden, _, err := store.HideConfig(owned.Text)
@@ -199,7 +198,7 @@ func text(ctx context.Context, c *route.Caller, row store.Config) (store.ConfigV
 	return c.DB().ConfigVersion(ctx, row.VersionID)
 }
 
-// find returns the config that a request names, as far as its caller sees.
+// find returns the config that a request names if the caller may see it.
 func find(ctx context.Context, c *route.Caller, in Named) (store.Config, error) {
 	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
@@ -234,7 +233,7 @@ func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	b := &in.Body
 	row.Name = b.Name.Or(row.Name)
 	if row.Name == "" || len(row.Name) > 255 {
-		return nil, route.Invalid("name", "has 1 to 255 characters")
+		return nil, route.Invalid("name", "must be 1 to 255 characters long")
 	}
 	if b.Status != "" {
 		row.Status = b.Status
@@ -258,8 +257,8 @@ func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	return &changeResponse[changed]{true, changed{row.VersionID}}, nil
 }
 
-// change stores what a request makes of a config, unless it was changed since
-// the request read it.
+// change stores the changed config, or returns a conflict if it was changed after the
+// request read it.
 func change(ctx context.Context, c *route.Caller, row store.Config, version *store.ConfigVersion) error {
 	read := row.UpdatedAt
 	row.UpdatedBy, row.UpdatedAt = c.Actor(), c.NextUpdateTime(read)

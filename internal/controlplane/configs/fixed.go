@@ -11,9 +11,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// checkFixed refuses a person another text of a config to which somebody whose
-// limits they can't change has fixed a key of theirs: that key would be fixed to
-// nothing. For keys the route refuses every change.
+// checkFixed refuses a user's change of the text of a config that is fixed for one of
+// their own keys by an admin whose limits they may not change: changing the text would
+// lift that limit. For keys the route refuses every change.
 func checkFixed(ctx context.Context, c *route.Caller, tx *store.Tx, row store.Config) error {
 	if !c.IsPerson() {
 		return nil
@@ -46,7 +46,7 @@ func checkFixed(ctx context.Context, c *route.Caller, tx *store.Tx, row store.Co
 			return !strings.HasPrefix(field, "defaults.config_id") && field != "defaults.allow_config_override"
 		})
 		if limits.Capped(c, rank, of, set) {
-			return limits.Refused("config", "is fixed for your own key %.60q by somebody whose limits you can't change; ask them to change it", k.Name)
+			return limits.Refused("config", "is fixed for your own key %.60q by a user whose limits you cannot change; ask them to change it", k.Name)
 		}
 	}
 	return nil

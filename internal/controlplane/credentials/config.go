@@ -14,17 +14,16 @@ import (
 	"modelgate/internal/store"
 )
 
-// StoredConfig is the text of a config as it is stored: with masks for its
-// credentials, which are sealed next to it. The zero value is no config.
+// StoredConfig is a config as it is stored: text in which credentials are masked, and
+// the sealed credentials. The zero value is not a valid config.
 type StoredConfig struct {
-	Text   string // JSON
+	Text   string // JSON, credentials masked
 	Sealed string // empty for none
 }
 
-// SealConfig checks the text of a config and returns it as it is stored. A mask
-// stands for the credential that before has at the same path, as long as
-// everything that decides where it is sent is as before. It must not be called
-// inside a change.
+// SealConfig checks the text of a config and returns it in stored form. A mask keeps
+// the credential that before has at the same path if everything that decides where it
+// is sent is unchanged. It must not be called in a transaction.
 func (k *Manager) SealConfig(ctx context.Context, organisation string, text []byte, before StoredConfig) (StoredConfig, error) {
 	if len(text) > api.MaxConfigHeader {
 		return StoredConfig{}, route.Invalid("config", "is larger than %d bytes", api.MaxConfigHeader)
@@ -55,7 +54,7 @@ func (k *Manager) SealConfig(ctx context.Context, organisation string, text []by
 	return StoredConfig{hidden, sealed}, err
 }
 
-// OpenConfig returns the text of a stored config with its credentials.
+// OpenConfig returns the text of a stored config including its credentials.
 func (k *Manager) OpenConfig(ctx context.Context, organisation string, c StoredConfig) (secret.String, error) {
 	held, err := k.openConfig(ctx, organisation, c)
 	if err != nil {
@@ -74,7 +73,7 @@ func (k *Manager) openConfig(ctx context.Context, organisation string, c StoredC
 
 const movedMask = "is the mask of a stored credential, which is not sent to another provider or host; something next to it that decides where it goes has changed, so give the credential itself"
 
-// unmask replaces the masks in a text by the credentials that they stand for.
+// unmask replaces the masks in a text with their credentials.
 func (k *Manager) unmask(ctx context.Context, organisation string, text []byte, before StoredConfig) ([]byte, error) {
 	known := make(map[string]config.Credential)
 	if before.Text != "" {
@@ -110,8 +109,8 @@ func (k *Manager) unmask(ctx context.Context, organisation string, text []byte, 
 	})
 }
 
-// invalidConfig returns an error of package config as one of the field config.
-// Other errors stay.
+// invalidConfig turns an error of package config into one of the field config, and
+// returns other errors unchanged.
 func invalidConfig(err error) error {
 	if _, ok := errors.AsType[*config.Errors](err); !ok {
 		return err

@@ -1,11 +1,11 @@
-// Package credentials is what integrations, and providers under their old name
-// of virtual keys, have in common: a key and settings of a provider's row.
+// Package credentials handles what integrations and virtual keys (the older form of
+// providers) share: a key and the settings of a provider definition.
 //
-// It promises that settings are ones that the row has, that addresses passed the
-// guard, that what is secret is stored sealed alone and shown as a mask, and
-// that a stored secret does not follow an address to somebody else's host. It
-// also gives workspaces their default provider. Rows are kept by store; what a
-// request makes of them is left to the snapshot.
+// It guarantees that settings are known to the definition, that addresses pass the
+// address guard, that secrets are stored only sealed and shown as masks, and that a
+// stored secret is never sent to an address chosen by someone else. It also creates the
+// default provider of an integration in a workspace. It does not store rows (see store)
+// or apply them to requests (see snapshot).
 package credentials
 
 import (
@@ -27,21 +27,21 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// The bounds of what is given, in bytes.
+// Limits of credentials, in bytes.
 const (
-	MaxKey       = 16 << 10 // a key may be a service account
+	MaxKey       = 16 << 10 // service account documents are keys too
 	maxValue     = 2 << 10
 	maxHeader    = 4 << 10
 	maxLongValue = 16 << 10
 )
 
-// Manager checks, seals and masks. It is safe for concurrent use.
+// Manager checks, seals and masks credentials. It is safe for concurrent use.
 type Manager struct {
 	secrets   route.Sealer
 	checkHost func(string) (*url.URL, error)
 }
 
-// New returns a keeper for the routes of d.
+// New returns a Manager with the dependencies of d.
 func New(d route.Deps) *Manager {
 	k := &Manager{d.Secrets, d.CheckHost}
 	if k.checkHost == nil {
@@ -50,24 +50,23 @@ func New(d route.Deps) *Manager {
 	return k
 }
 
-// Fields are settings as a request has them, by any of their names.
+// Fields are the settings in a request, by any of their accepted names.
 type Fields map[string]json.RawMessage
 
-// CredentialInput is what a request says of credentials.
+// CredentialInput is the part of a request that changes credentials.
 type CredentialInput struct {
-	// Path is what the request has before the names of Fields, for errors.
+	// Path prefixes the names of Fields in errors.
 	Path string
 
 	Key    route.Optional[string]
 	Fields route.Optional[Fields]
 
-	// Merge leaves the fields as they are that are not given; otherwise those
-	// that are given take the place of all.
+	// Merge keeps fields that are not given. Without it the given fields replace all.
 	Merge bool
 }
 
-// Row returns the row that a request means by id. Field is what the request
-// calls it.
+// Row returns the provider definition with the given id. Field is the name of the id in
+// the request, for errors.
 func Row(field, id string, fields Fields) (*provider.Spec, error) {
 	spec, ok := table.Lookup(id)
 	if !ok {
@@ -89,8 +88,8 @@ func has(fields Fields, name string) bool {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// Apply puts what is given into i, whose provider is set. Without anything given
-// i stays as it is. It is called outside of any change.
+// Apply changes the credentials of i, whose provider must be set, as requested by g. An
+// empty g changes nothing. It must not be called in a transaction.
 func (k *Manager) Apply(ctx context.Context, i *store.Integration, g CredentialInput) error {
 	if !g.Key.Set && !g.Fields.Set {
 		return nil
@@ -114,7 +113,7 @@ func (k *Manager) Apply(ctx context.Context, i *store.Integration, g CredentialI
 		return err
 	}
 	if kept != "" && k.elsewhere(spec, i.Configuration, before, next) {
-		return route.Invalid(kept, "must be sent again with every other secret: stored secrets are not sent to a new address")
+		return route.Invalid(kept, "must be set again together with every other secret; stored secrets are not sent to a new address")
 	}
 	next.Configuration.Masks = masksOf(next.Secrets)
 	sealed, err := k.seal(ctx, i.Organisation, next.Secrets)
@@ -125,14 +124,14 @@ func (k *Manager) Apply(ctx context.Context, i *store.Integration, g CredentialI
 	return nil
 }
 
-// Settings are what a provider is reached by and with.
+// Settings are the address, options and secrets of a provider.
 type Settings struct {
 	Configuration store.IntegrationSettings
 	Secrets       store.Secrets
 }
 
-// settings returns what is given over what was there before, and the path of a
-// secret of before that is still in it, empty for none.
+// settings merges the request over the stored values. Kept is the path of a stored
+// secret that is still used, empty if there is none.
 func settings(spec *provider.Spec, g CredentialInput, was store.IntegrationSettings, before store.Secrets) (next Settings, kept string, err error) {
 	r := reader{spec: spec, path: g.Path, merge: g.Merge, was: was, before: before}
 	if g.Fields.Set {
@@ -169,8 +168,8 @@ func settings(spec *provider.Spec, g CredentialInput, was store.IntegrationSetti
 	return next, kept, nil
 }
 
-// checkAddress makes a target of the settings, to say now what would be in
-// the way of requests, and checks an address that the row did not choose.
+// checkAddress builds a target from the settings, to report now an error that requests
+// would meet, and checks an address that is not the definition's own.
 func (k *Manager) checkAddress(spec *provider.Spec, g CredentialInput, c *store.IntegrationSettings, s store.Secrets) error {
 	if c.CustomHost != "" {
 		u, err := k.checkHost(c.CustomHost)
@@ -200,9 +199,9 @@ func target(spec *provider.Spec, c store.IntegrationSettings, s store.Secrets) (
 	return provider.NewTarget(spec, provider.Settings{Key: s.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(s, "")})
 }
 
-// elsewhere reports whether the settings lead to an address of a tenant's choice,
-// be it a host or an account at the provider, that they did not lead to before: who may change an integration may not read
-// its secrets by having them sent to himself.
+// elsewhere reports whether the settings now lead to an address, a host or an account
+// at the provider, that the tenant chose and that they did not lead to before. A user
+// who may change an integration must not obtain its secrets by redirecting them.
 func (k *Manager) elsewhere(spec *provider.Spec, was store.IntegrationSettings, before store.Secrets, next Settings) bool {
 	to, err := target(spec, next.Configuration, next.Secrets)
 	if err != nil || to.OwnAddress() {
@@ -212,7 +211,7 @@ func (k *Manager) elsewhere(spec *provider.Spec, was store.IntegrationSettings, 
 	return err != nil || from.Base.Scheme != to.Base.Scheme || from.Base.Host != to.Base.Host
 }
 
-// seal returns the secrets sealed, or nothing where there are none.
+// seal returns the sealed secrets, or an empty string if there are none.
 func (k *Manager) seal(ctx context.Context, organisation string, s store.Secrets) (string, error) {
 	if s.Empty() {
 		return "", nil
@@ -222,7 +221,7 @@ func (k *Manager) seal(ctx context.Context, organisation string, s store.Secrets
 
 func (k *Manager) sealText(ctx context.Context, organisation string, text secret.String) (string, error) {
 	if k.secrets == nil {
-		return "", apierr.New(apierr.Unavailable, "secrets can't be stored: the gateway was started without a master key").WithCode("no_master_key")
+		return "", apierr.New(apierr.Unavailable, "secrets cannot be stored because the gateway was started without a master key").WithCode("no_master_key")
 	}
 	return k.secrets.Seal(ctx, organisation, text)
 }
@@ -235,13 +234,13 @@ func (k *Manager) open(ctx context.Context, organisation, sealed string) (store.
 	return store.ParseSecrets(opened)
 }
 
-// openText returns what was sealed; nothing gives nothing.
+// openText returns the opened text, empty for an empty seal.
 func (k *Manager) openText(ctx context.Context, organisation, sealed string) (secret.String, error) {
 	if sealed == "" {
 		return secret.String{}, nil
 	}
 	if k.secrets == nil {
-		return secret.String{}, apierr.New(apierr.Unavailable, "stored secrets can't be changed: the gateway was started without a master key").WithCode("no_master_key")
+		return secret.String{}, apierr.New(apierr.Unavailable, "stored secrets cannot be changed because the gateway was started without a master key").WithCode("no_master_key")
 	}
 	return k.secrets.Open(ctx, organisation, sealed)
 }
@@ -262,8 +261,8 @@ func masked(secrets map[string]secret.String) map[string]string {
 	return out
 }
 
-// checkOwned refuses headers that the provider's credential or signature stands
-// in. Requests would take no notice of them.
+// checkOwned refuses headers that carry the provider's credential or signature;
+// requests would overwrite them.
 func checkOwned(path string, spec *provider.Spec, s Settings) error {
 	for name := range s.Secrets.Headers {
 		key := http.CanonicalHeaderKey(name)
@@ -275,17 +274,17 @@ func checkOwned(path string, spec *provider.Spec, s Settings) error {
 	return nil
 }
 
-// checkHeader reports what is wrong with a header that is sent to a provider.
+// checkHeader checks a header that is sent to a provider.
 func checkHeader(path, name, value string) error {
 	if len(name) > 128 || upstream.Forward(http.Header{}, http.Header{}, []string{name}) != nil || strings.TrimSpace(name) != name {
-		return route.Invalid(path, "can't have the header %.130q", name)
+		return route.Invalid(path, "must not contain the header %.130q", name)
 	}
 	switch http.CanonicalHeaderKey(name) {
 	case "Content-Type", "Content-Encoding", "Accept-Encoding", "Expect", "Cookie":
 		return route.Invalid(path, "must not contain the header %q, which the gateway sets itself", name)
 	}
 	if len(value) > maxHeader || strings.ContainsFunc(value, unicode.IsControl) {
-		return route.Invalid(path+"."+name, "has at most %d bytes and no control characters", maxHeader)
+		return route.Invalid(path+"."+name, "must be at most %d bytes long, without control characters", maxHeader)
 	}
 	return nil
 }

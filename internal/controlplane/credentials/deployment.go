@@ -13,12 +13,12 @@ import (
 
 const maxDeployments = 100
 
-// deployments reads the models that an Azure resource serves. Names may have the
-// prefix of the cloud, and be in camel case.
+// deployments reads the deployments of an Azure resource. Names of fields may have the
+// prefix of the cloud, and may be in camel case.
 func (r *reader) deployments(path string, raw json.RawMessage) error {
 	var list []Fields
 	if json.Unmarshal(raw, &list) != nil || len(list) == 0 || len(list) > maxDeployments {
-		return route.Invalid(path, "is a list of 1 to %d objects", maxDeployments)
+		return route.Invalid(path, "must be an array of 1 to %d objects", maxDeployments)
 	}
 	var defaults, aliases = 0, make(map[string]bool)
 	for i, fields := range list {
@@ -31,10 +31,10 @@ func (r *reader) deployments(path string, raw json.RawMessage) error {
 			defaults++
 		}
 		if defaults > 1 {
-			return route.Invalid(at+".is_default", "is true of another entry already")
+			return route.Invalid(at+".is_default", "is already true for another entry")
 		}
 		if d.Alias != "" && aliases[d.Alias] {
-			return route.Invalid(at+".alias", "is that of another entry already")
+			return route.Invalid(at+".alias", "is already used by another entry")
 		}
 		aliases[d.Alias] = true
 		r.out.Configuration.Deployments = append(r.out.Configuration.Deployments, d)
@@ -59,10 +59,10 @@ func readDeployment(path, prefix string, fields Fields) (d store.Deployment, err
 			err = text(at, raw, 255, &d.Model)
 		case "is_default":
 			if json.Unmarshal(raw, &d.Default) != nil {
-				err = route.Invalid(at, "is true or false")
+				err = route.Invalid(at, "must be true or false")
 			}
 		default:
-			err = route.Invalid(at, "is no field of a deployment")
+			err = route.Invalid(at, "is not a field of a deployment")
 		}
 		if err != nil {
 			return d, err
@@ -76,18 +76,18 @@ func readDeployment(path, prefix string, fields Fields) (d store.Deployment, err
 
 func text(path string, raw json.RawMessage, most int, into *string) error {
 	if json.Unmarshal(raw, into) != nil || len(*into) > most || strings.ContainsFunc(*into, unicode.IsControl) {
-		return route.Invalid(path, "is a text of at most %d bytes", most)
+		return route.Invalid(path, "must be a string of at most %d bytes", most)
 	}
 	return nil
 }
 
-// modelFields are what a model of an integration may have of its own.
+// modelFields are the settings that a model of an integration may override.
 type modelFields struct {
 	CustomHost    string            `json:"custom_host"`
 	CustomHeaders map[string]string `json:"custom_headers"`
 }
 
-// decodeStrictly reads JSON without fields that v does not have.
+// decodeStrictly decodes JSON and rejects fields that v does not have.
 func decodeStrictly(raw []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

@@ -12,17 +12,17 @@ import (
 	"modelgate/internal/store"
 )
 
-// The codes of a secret reference that may not go where it is mapped.
+// Error codes of a secret reference used for a provider or host that it does not allow.
 const (
 	codeHost     = "secret_host_refused"
 	codeProvider = "secret_provider_refused"
 )
 
-// CheckDestination reports why the secret of s may not be sent to t: its reference
-// names the providers and hosts that it may go to, which only who may change the
-// reference decides. Without hosts these are the addresses of providers that name
-// nobody's account. It is called when a mapping is saved, and each time its value
-// is put to use.
+// CheckDestination returns an error if the secret of s may not be sent to t. A
+// reference lists the providers and hosts it may be sent to; only a caller who may
+// update the reference decides that. Without hosts it may be sent to the providers' own
+// addresses that do not contain a customer's account. It is called when a mapping is
+// saved and each time its value is used.
 func CheckDestination(s store.SecretReference, t *provider.Target) error {
 	if len(s.Providers) > 0 && !slices.Contains(s.Providers, t.ID) {
 		return apierr.New(apierr.Forbidden,
@@ -37,8 +37,8 @@ func CheckDestination(s store.SecretReference, t *provider.Target) error {
 		WithParam("secret_mappings").WithCode(codeHost)
 }
 
-// Destination returns the target that settings of a provider lead to, without any
-// credential.
+// Destination returns the target that a provider's settings lead to, without
+// credentials.
 func Destination(id string, c store.IntegrationSettings) (*provider.Target, error) {
 	spec, err := Row("ai_provider_id", id, nil)
 	if err != nil {
@@ -47,8 +47,8 @@ func Destination(id string, c store.IntegrationSettings) (*provider.Target, erro
 	return target(spec, c, store.Secrets{})
 }
 
-// CheckMappings is called inside the change that keeps i. It refuses a mapping
-// whose reference was removed in the meantime, or may not be sent where i leads.
+// CheckMappings returns an error if a reference mapped in i was removed concurrently or
+// may not be sent to i's address. It is called in the transaction that stores i.
 func CheckMappings(ctx context.Context, q store.Queries, i *store.Integration) error {
 	var list []store.SecretMapping
 	if len(i.SecretMappings) > 0 {

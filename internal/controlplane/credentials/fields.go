@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// The names of settings that rows do not list.
+// Names of settings that provider definitions do not list.
 const (
 	customHost    = "custom_host"
 	customHeaders = "custom_headers"
@@ -23,25 +23,25 @@ const (
 	reserved      = "skip_ptu_cost_attribution"
 )
 
-// secretOption matches the options that are credentials.
+// secretOption matches the names of options that are credentials.
 var secretOption = regexp.MustCompile(`^(access_key_id|ad_token|service_account_json)$|secret|private_key|passphrase|password|session_token`)
 
-// Hidden reports whether a setting of a row is a credential.
+// Hidden reports whether an option is a credential.
 func Hidden(option string) bool { return secretOption.MatchString(option) }
 
-// longOption matches those that are documents.
+// longOption matches the names of options that hold documents.
 var longOption = regexp.MustCompile(`^(service_account_json|private_key)$`)
 
-// reader reads the fields of one request.
+// reader reads the settings of one request.
 type reader struct {
 	spec   *provider.Spec
 	path   string
-	merge  bool // what is not given stays
+	merge  bool // keep what is not given
 	was    store.IntegrationSettings
 	before store.Secrets
 
 	out  Settings
-	kept string // path of a secret of before that is in out; empty for none
+	kept string // path of a stored secret that is still in out; empty for none
 	seen []string
 }
 
@@ -71,7 +71,7 @@ func (r *reader) read(fields Fields) error {
 	return nil
 }
 
-// fill puts what is not given in from before.
+// fill copies the values that are not given from before.
 func (r *reader) fill() {
 	given := func(name string) bool { return slices.Contains(r.seen, name) }
 	out, was := &r.out.Configuration, &r.was
@@ -100,11 +100,11 @@ func (r *reader) fill() {
 	}
 }
 
-// clip bounds what an error repeats of a request.
+// clip bounds the length of a name repeated in an error.
 func clip(name string) string { return fmt.Sprintf("%.64s", name) }
 
-// option returns the row's own name of a setting, which may be given with the
-// prefix that config objects have, and in camel case.
+// option returns the definition's name of a setting, which may be given with the prefix
+// used in config objects and in camel case.
 func (r *reader) option(given string) (string, bool) {
 	name := snake(given)
 	if r.spec.OptionPrefix != "" {
@@ -126,7 +126,7 @@ func (r *reader) option(given string) (string, bool) {
 	return name, false
 }
 
-// snake returns a name in camel case as snake case.
+// snake converts camel case to snake case.
 func snake(name string) string {
 	var b strings.Builder
 	for i, c := range name {
@@ -146,7 +146,7 @@ func (r *reader) field(path, name string, raw json.RawMessage) error {
 		return r.deployments(path, raw)
 	case reserved:
 		if json.Unmarshal(raw, &r.out.Configuration.Reserved) != nil {
-			return route.Invalid(path, "is true or false")
+			return route.Invalid(path, "must be true or false")
 		}
 		return nil
 	}
@@ -165,14 +165,14 @@ func (r *reader) field(path, name string, raw json.RawMessage) error {
 	return nil
 }
 
-// value reads a text. A service account may be an object.
+// value reads a string. A service account may also be an object.
 func (r *reader) value(path, name string, raw json.RawMessage) (string, error) {
 	var v string
 	long := longOption.MatchString(name)
 	if json.Unmarshal(raw, &v) != nil {
 		var object map[string]any
 		if name != "service_account_json" || json.Unmarshal(raw, &object) != nil {
-			return "", route.Invalid(path, "is a text")
+			return "", route.Invalid(path, "must be a string")
 		}
 		v = string(raw)
 	}
@@ -195,7 +195,7 @@ func (r *reader) plain(path, name, v string) error {
 	}
 	if o := optionOf(r.spec, name); o.Values != nil {
 		if !slices.Contains(o.Values, v) {
-			return route.Invalid(path, "is one of %s", strings.Join(o.Values, ", "))
+			return route.Invalid(path, "must be one of %s", strings.Join(o.Values, ", "))
 		}
 		v = o.Meaning(v)
 	}
@@ -203,7 +203,8 @@ func (r *reader) plain(path, name, v string) error {
 	return nil
 }
 
-// optionOf returns an option of a row, an empty one if the row does not have it.
+// optionOf returns the option with the given name, the zero value if the definition has
+// none.
 func optionOf(spec *provider.Spec, name string) provider.Option {
 	for _, o := range spec.Options {
 		if o.Name == name {
@@ -213,8 +214,8 @@ func optionOf(spec *provider.Spec, name string) provider.Option {
 	return provider.Option{}
 }
 
-// secret puts a secret into out by its name: the one that is stored, where v is
-// its mask, else v itself. Names of headers are compared in any case.
+// secret adds a secret to out by its name: the stored one if v is its mask, otherwise
+// v. Header names are compared case-insensitively.
 func (r *reader) secret(path, v, name string, before map[string]secret.String, out *map[string]secret.String) error {
 	stored, mask := secret.String{}, ""
 	for n, s := range before {
@@ -240,7 +241,7 @@ const maxHeaders = 32
 func (r *reader) headers(path string, raw json.RawMessage) error {
 	var given map[string]string
 	if json.Unmarshal(raw, &given) != nil {
-		return route.Invalid(path, "is an object of texts")
+		return route.Invalid(path, "must be an object with string values")
 	}
 	if len(given) > maxHeaders {
 		return route.Invalid(path, "has more than %d headers", maxHeaders)
@@ -251,7 +252,7 @@ func (r *reader) headers(path string, raw json.RawMessage) error {
 			return err
 		}
 		if seen[strings.ToLower(name)] {
-			return route.Invalid(path, "has the header %q twice", name)
+			return route.Invalid(path, "contains the header %q more than once", name)
 		}
 		seen[strings.ToLower(name)] = true
 		if err := r.secret(path+"."+name, given[name], name, r.before.Headers, &r.out.Secrets.Headers); err != nil {

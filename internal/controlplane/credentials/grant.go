@@ -8,25 +8,26 @@ import (
 	"modelgate/internal/store"
 )
 
-// GrantNote is the note of providers that nobody asked for by name.
+// GrantNote is the note of providers that were created by a grant, not requested by
+// name.
 const GrantNote = "Created automatically when the workspace was given the integration."
 
-// Grant is what a workspace is to have of an integration.
+// Grant describes the access of a workspace to an integration after a change.
 type Grant struct {
-	Integration store.Integration // as it was before the change
+	Integration store.Integration // before the change
 	To          store.IntegrationWorkspace
 
-	// Default makes a provider in the workspace if it did not have the
-	// integration and has no provider of it. Slug is its slug; empty takes the
-	// integration's, with an ending where the workspace has that already.
+	// Default creates a provider in the workspace if it did not have the integration
+	// and has no provider of it. Slug is the provider's slug; if empty, it is the
+	// integration's slug with a suffix if necessary.
 	Default bool
 	Slug    string
-	Field   string // what the request calls Slug, for errors
+	Field   string // name of Slug in the request, for errors
 
-	fresh bool // the workspace is new: what all have, it was not given yet
+	fresh bool // the workspace is new and has not received the organisation-wide grants yet
 }
 
-// Apply stores g in the change under way. A second time it does nothing more.
+// Apply stores the grant in the current transaction. It is idempotent.
 func (g Grant) Apply(ctx context.Context, tx *store.Tx, c *route.Caller) error {
 	had, err := tx.HasIntegration(ctx, g.Integration, g.To.Workspace)
 	if err != nil {
@@ -66,13 +67,13 @@ func (g Grant) slug(ctx context.Context, tx *store.Tx, c *route.Caller) (string,
 		return slug, err
 	}
 	if g.Slug != "" {
-		return "", route.Invalid(g.Field, "is the slug of a provider that the workspace has already")
+		return "", route.Invalid(g.Field, "is already the slug of another provider of the workspace")
 	}
 	return route.NewSlug(slug[:min(len(slug), 248)], ""), nil
 }
 
-// GrantDefaults gives a workspace that is being made what every workspace of its
-// organisation gets, with a provider of each.
+// GrantDefaults grants a new workspace the integrations that every workspace of its
+// organisation has, with a provider for each.
 func GrantDefaults(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspace) error {
 	list, err := tx.GlobalIntegrations(ctx, w.Organisation)
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 	"modelgate/internal/store"
 )
 
-// Mapping fills a field with what a secret reference refers to.
+// Mapping fills a field with the value of a secret reference.
 type Mapping struct {
 	Target    string `json:"target_field" pattern:"^(key|(configurations|model_config)\\.[A-Za-z0-9_.-]{1,128})$" maxLength:"160" doc:"key, or configurations. and the name of a setting"`
 	Reference string `json:"secret_reference_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
-	Key       string `json:"secret_key,omitempty" maxLength:"255" doc:"Which value of a secret that has several; that of the reference when absent"`
-	Format    string `json:"value_format,omitempty" enum:"string,json" doc:"json takes a value that is JSON as it is"`
+	Key       string `json:"secret_key,omitempty" maxLength:"255" doc:"Key of a secret with several values; defaults to the key of the reference"`
+	Format    string `json:"value_format,omitempty" enum:"string,json" doc:"json uses the value as JSON, unquoted"`
 }
 
-// Mappings puts mappings into i, with the ids of the references. Those have to
-// be there, and for its workspace if it belongs to one: an integration of the
-// whole organisation is checked where it is used.
+// Mappings sets the mappings of i with the ids of their references, which must exist
+// and be available to i's workspace if it has one. For an integration of the
+// organisation this is checked where it is used.
 func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list []Mapping) error {
 	spec, err := Row("ai_provider_id", i.Provider, nil)
 	if err != nil {
@@ -40,7 +40,7 @@ func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list [
 			return err
 		}
 		if slices.Contains(seen, f) {
-			return route.Invalid("secret_mappings", "has the target %q twice", m.Target)
+			return route.Invalid("secret_mappings", "contains the target %q more than once", m.Target)
 		}
 		seen = append(seen, f)
 		s, err := q.SecretReference(ctx, i.Organisation, m.Reference)
@@ -56,12 +56,13 @@ func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list [
 	return err
 }
 
-// field is what a mapping fills: the key, an option by the row's name, or a header.
+// field is the destination of a mapping: the key, an option by the definition's name,
+// or a header.
 type field struct{ option, header string }
 
-// fieldOf returns the field that a target names, as the wire writes it. Only
-// credentials and headers are fields: other settings are shown, or decide where
-// requests go.
+// fieldOf returns the field that a mapping's target names on the wire. Only credentials
+// and headers can be targets; other settings are shown, or decide where requests are
+// sent.
 func fieldOf(spec *provider.Spec, path, target string) (field, error) {
 	_, name, ok := strings.Cut(target, ".")
 	if !ok {
@@ -81,8 +82,7 @@ func fieldOf(spec *provider.Spec, path, target string) (field, error) {
 	return field{option: option}, nil
 }
 
-// Fill puts a value into the field of a provider's secrets that target names.
-// Its error holds nothing of the value.
+// Fill sets the secret that target names to v. Its error does not contain the value.
 func Fill(s *store.Secrets, id, target string, v secret.String) error {
 	spec, err := Row("ai_provider_id", id, nil)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// Reference returns a stored reference as [secretref] reads it. Opened are its
-// secrets, as they were sealed.
+// Reference converts a stored reference for [secretref]. Opened are its secrets after
+// opening.
 func Reference(s store.SecretReference, opened secret.String) (secretref.Reference, error) {
 	r := secretref.Reference{ID: s.ID, Manager: s.Manager, Auth: s.Auth, Path: s.Path, Key: s.Key}
 	var held map[string]string

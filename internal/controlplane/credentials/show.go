@@ -11,8 +11,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// ApplyModel puts an address and headers into a model of an integration.
-// Path is what the request calls them.
+// ApplyModel sets the address and headers of a model of an integration. Path is their
+// name in the request.
 func (k *Manager) ApplyModel(ctx context.Context, organisation, path string, m *store.IntegrationModel, raw json.RawMessage) error {
 	var in modelFields
 	if !isNull(raw) && decodeStrictly(raw, &in) != nil {
@@ -39,7 +39,7 @@ func (k *Manager) ApplyModel(ctx context.Context, organisation, path string, m *
 		next.Configuration.CustomHost = u.String()
 	}
 	if r.kept != "" && next.Configuration.CustomHost != m.Configuration.CustomHost {
-		return route.Invalid(r.kept, "must be given again: those that are stored do not go to another address")
+		return route.Invalid(r.kept, "must be set again; stored headers are not sent to a new address")
 	}
 	next.Configuration.Masks = masksOf(next.Secrets)
 	m.Configuration = next.Configuration
@@ -47,13 +47,14 @@ func (k *Manager) ApplyModel(ctx context.Context, organisation, path string, m *
 	return err
 }
 
-// Naming is how names of settings are written in an answer.
+// Naming returns the name of a setting in a response.
 type Naming func(spec *provider.Spec, name string) string
 
-// Wire are the names of config objects, with the prefix of a row's options.
+// Wire returns the names used in config objects, with the prefix of the definition's
+// options.
 func Wire(spec *provider.Spec, name string) string { return wireName(spec, name) }
 
-// Camel are the names that virtual keys had: without a prefix, in camel case.
+// Camel returns the names that virtual keys used: camel case without a prefix.
 func Camel(_ *provider.Spec, name string) string {
 	parts := strings.Split(name, "_")
 	for i := 1; i < len(parts); i++ {
@@ -71,8 +72,8 @@ func wireName(spec *provider.Spec, name string) string {
 	return spec.OptionPrefix + name
 }
 
-// ResponseFields returns the settings as answers have them: secrets are masks, and sent
-// back as they are they stay what they were.
+// ResponseFields returns the settings for a response. Secrets are masks; sending a mask
+// back leaves the secret unchanged.
 func ResponseFields(providerID string, c store.IntegrationSettings, named Naming) map[string]any {
 	out := make(map[string]any)
 	spec, err := Row("", providerID, nil)

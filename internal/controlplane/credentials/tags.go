@@ -12,12 +12,12 @@ import (
 	"modelgate/internal/controlplane/route"
 )
 
-// Schema implements huma.SchemaProvider: an object of anything.
+// Schema implements huma.SchemaProvider: an object with any fields.
 func (Fields) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true}
 }
 
-// Tags are words about an object, for finding it.
+// Tags are labels of an object, used to find it.
 type Tags map[string]string
 
 // Schema implements huma.SchemaProvider.
@@ -26,7 +26,8 @@ func (Tags) Schema(r huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: r.Schema(reflect.TypeFor[string](), true, ""), MaxProperties: &most}
 }
 
-// Check reports what is wrong with tags. Field is what the request calls them.
+// Check returns an error if a tag is invalid. Field is the name of the tags in the
+// request.
 func (t Tags) Check(field string) error {
 	for name, v := range t {
 		if name == "" || utf8.RuneCountInString(name) > 128 || strings.ContainsFunc(name, unicode.IsControl) {
@@ -39,7 +40,7 @@ func (t Tags) Check(field string) error {
 	return nil
 }
 
-// ParseTags reads the tags that a query asks for: a JSON object of strings.
+// ParseTags parses the tags of a query, a JSON object with string values.
 func ParseTags(query string) (t Tags, err error) {
 	if query != "" && json.Unmarshal([]byte(query), &t) != nil {
 		return nil, route.Invalid("tags", "must be a JSON object with string values")

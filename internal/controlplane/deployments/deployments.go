@@ -1,8 +1,8 @@
-// Package deployments is the control plane's family of gateway deployments.
+// Package deployments implements the control plane's routes for gateway deployments.
 //
-// It promises that the secret of a deployment is shown once and kept as a hash,
-// and that a deployment names only workspaces of its own organisation. What a
-// deployment serves is left to the gateway that identifies itself as one.
+// It guarantees that the secret of a deployment is shown once and stored as a hash, and
+// that a deployment names only workspaces of its own organisation. It does not decide
+// what a deployment serves, which is the job of the gateway that authenticates as one.
 package deployments
 
 import (
@@ -20,17 +20,17 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of deployments.
 func Add(a *route.API) {
 	f := route.Family{Path: "/deployments", Tag: "Deployments", Scopes: []string{"deployments"}, Resource: "deployment", Versioned: true}
-	route.Add(a, f.Route(http.MethodPost, "", "create-deployment", "create", "Make a deployment; its secret is shown this once"), create)
+	route.Add(a, f.Route(http.MethodPost, "", "create-deployment", "create", "Create a deployment; its secret is shown only once"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-deployments", "list", "List deployments"), list)
 	route.Add(a, f.Route(http.MethodGet, "/{deployment}", "get-deployment", "read", "Read a deployment"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{deployment}", "update-deployment", "update", "Change a deployment"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{deployment}", "delete-deployment", "delete", "Remove a deployment"), remove)
 }
 
-// Auth is where the gateways of a deployment are reached.
+// Auth holds the addresses of a deployment's gateways.
 type Auth struct {
 	Gateway    string `json:"gateway_base_url,omitempty" maxLength:"2048"`
 	MCPGateway string `json:"mcp_gateway_base_url,omitempty" maxLength:"2048"`
@@ -41,8 +41,8 @@ type createInput struct {
 		Name          string     `json:"name" minLength:"1" maxLength:"255"`
 		Type          string     `json:"type,omitempty" enum:"production,non-production" default:"production"`
 		Slug          string     `json:"slug,omitempty" minLength:"1" maxLength:"255" pattern:"^[a-zA-Z0-9_-]+$"`
-		Config        route.JSON `json:"config,omitempty" doc:"An object; its meaning is the deployment's own"`
-		AllWorkspaces *bool      `json:"allow_all_workspaces,omitempty" doc:"true unless workspaces are given"`
+		Config        route.JSON `json:"config,omitempty" doc:"An object; the gateway does not interpret it"`
+		AllWorkspaces *bool      `json:"allow_all_workspaces,omitempty" doc:"Defaults to true, or to false if workspaces are given"`
 		Workspaces    []string   `json:"workspaces,omitempty" maxItems:"1000" doc:"Ids or slugs"`
 		Auth          Auth       `json:"auth_settings,omitempty"`
 	}
@@ -51,7 +51,7 @@ type createInput struct {
 type created struct {
 	ID     string `json:"id"`
 	Slug   string `json:"slug"`
-	Secret string `json:"client_auth" doc:"Shown this once"`
+	Secret string `json:"client_auth" doc:"Shown only once"`
 	Object string `json:"object"`
 }
 
@@ -88,7 +88,7 @@ func firstOf(err error) error {
 	return err
 }
 
-// slugConflict says of a conflict that it is the slug.
+// slugConflict turns a conflict into an error about the slug.
 func slugConflict(err error, slug string) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
 		return apierr.New(apierr.Conflict, "deployment slug %q already exists; choose another", slug).WithParam("slug")
@@ -126,16 +126,16 @@ func setAuth(d *store.GatewayDeployment, a Auth) error {
 	return err
 }
 
-// AuthSettings returns what is stored of a, for what brings deployments otherwise
-// than by a route.
+// AuthSettings returns a in stored form, for deployments that are not created by a
+// route.
 func AuthSettings(a Auth) (json.RawMessage, error) {
 	d := new(store.GatewayDeployment)
 	err := setAuth(d, a)
 	return d.AuthSettings, err
 }
 
-// setWorkspaces limits d to workspaces that a request names; all is what the
-// request says of all workspaces, nil when it says nothing.
+// setWorkspaces limits d to the named workspaces. All is the request's
+// allow_all_workspaces, nil if it is not given.
 func setWorkspaces(ctx context.Context, c *route.Caller, d *store.GatewayDeployment, all *bool, named []string) (err error) {
 	d.Workspaces, d.AllWorkspaces, err = c.ChosenWorkspaces(ctx, "workspaces", all, named)
 	return err
@@ -209,7 +209,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	}
 	b := &in.Body
 	if d.Name = b.Name.Or(d.Name); d.Name == "" || len(d.Name) > 255 {
-		return nil, route.Invalid("name", "has 1 to 255 characters")
+		return nil, route.Invalid("name", "must be 1 to 255 characters long")
 	}
 	if b.Type != "" {
 		d.Type = b.Type
@@ -235,7 +235,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	return &route.Empty{}, change(ctx, c, d.ID, read, func(tx *store.Tx) error { return tx.UpdateDeployment(ctx, d) })
 }
 
-// change runs f unless the deployment was changed since the request read it.
+// change runs f unless the deployment was changed after the request read it.
 func change(ctx context.Context, c *route.Caller, id string, read time.Time, f func(*store.Tx) error) error {
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Deployment(ctx, c.Organisation, id)

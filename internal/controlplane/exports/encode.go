@@ -9,14 +9,14 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// The formats of files.
+// File formats.
 const (
 	formatJSONL   = "jsonl"
 	formatCSV     = "csv"
 	formatParquet = "parquet"
 )
 
-// types are the content types of files, by their format.
+// types maps file formats to content types.
 var types = map[string]string{
 	formatJSONL: "application/x-ndjson", formatCSV: "text/csv; charset=utf-8", formatParquet: "application/vnd.apache.parquet",
 }
@@ -24,7 +24,7 @@ var types = map[string]string{
 // encoder writes the rows of a file.
 type encoder interface {
 	row(e *reqlog.Entry) error
-	close() error // writes the end; what it writes to stays open
+	close() error // writes the end; does not close the underlying writer
 }
 
 func newEncoder(format string, w io.Writer, list []field) (encoder, error) {
@@ -37,7 +37,7 @@ func newEncoder(format string, w io.Writer, list []field) (encoder, error) {
 	return &jsonlEncoder{w: w, fields: list}, nil
 }
 
-// jsonlEncoder writes an object a line.
+// jsonlEncoder writes one JSON object per line.
 type jsonlEncoder struct {
 	w      io.Writer
 	fields []field
@@ -66,8 +66,8 @@ func (l *jsonlEncoder) row(e *reqlog.Entry) error {
 
 func (l *jsonlEncoder) close() error { return nil }
 
-// csvEncoder writes comma-separated values by RFC 4180, with the names of fields in
-// the first line. Null is an empty cell.
+// csvEncoder writes comma-separated values (RFC 4180) with the field names in the first
+// line. Null is an empty cell.
 type csvEncoder struct {
 	w      io.Writer
 	fields []field
@@ -108,7 +108,7 @@ func (t *csvEncoder) line(cell func(*field) string) error {
 
 func (t *csvEncoder) close() error { return nil }
 
-// quoted puts a cell in quotes where it needs them.
+// quoted returns a cell, in quotes if necessary.
 func quoted(s string) string {
 	if !strings.ContainsAny(s, "\",\r\n") {
 		return s
@@ -116,7 +116,7 @@ func quoted(s string) string {
 	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 }
 
-// escapeFormula keeps spreadsheets from taking a text of a client for a formula.
+// escapeFormula keeps spreadsheets from running a client's text as a formula.
 // https://owasp.org/www-community/attacks/CSV_Injection
 func escapeFormula(s string) string {
 	if s != "" && strings.IndexByte("=+-@\t\r", s[0]) >= 0 {

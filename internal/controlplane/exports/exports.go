@@ -1,11 +1,11 @@
-// Package exports is the control plane's family of exports: parts of the log
-// that are asked for, made in the background and fetched as files.
+// Package exports implements exports of the request log: a caller requests a part of
+// it, a node writes it to a file in the background, and the caller downloads the file.
 //
-// It promises that an export holds what its maker may see when it is started and
-// nothing else, that it is made once however many nodes there are and whichever
-// of them ends, and that making it takes bounded memory and leaves requests for
-// models their share. Reading the log is left to logstore, keeping files to
-// blob, states and leases to store.
+// It guarantees that an export contains only what its creator may see when it is
+// started, that it is written once however many nodes there are and whichever of them
+// fails, and that writing it uses bounded memory and leaves capacity for model
+// requests. It does not read the log (see logstore), keep files (see blob) or keep
+// states and leases (see store).
 package exports
 
 import (
@@ -25,35 +25,35 @@ import (
 
 const scope access.Scope = "logs.export"
 
-// Add adds the routes of the family.
+// Add adds the routes of exports.
 func Add(a *route.API) {
 	f := &family{a}
-	r := route.Family{Path: "/logs/exports", Tag: "Exports of the log", Scopes: []string{"logs"}, Resource: "export", Versioned: true}
+	r := route.Family{Path: "/logs/exports", Tag: "Log exports", Scopes: []string{"logs"}, Resource: "export", Versioned: true}
 	route.Add(a, r.Route(http.MethodPost, "", "create-export", "export", "Draft an export"), f.create)
 	route.Add(a, r.Route(http.MethodGet, "", "list-exports", "export", "List exports"), list)
 	route.Add(a, r.Route(http.MethodGet, "/field-restrictions", "list-export-restrictions", "export", "List the fields that exports leave out"), restrictions)
-	route.Add(a, r.Route(http.MethodGet, "/{export}", "get-export", "export", "Read an export and how far it is"), get)
-	route.Add(a, r.Route(http.MethodPut, "/{export}", "update-export", "export", "Change what an export is to hold, before it is started"), f.update)
+	route.Add(a, r.Route(http.MethodGet, "/{export}", "get-export", "export", "Read an export and its progress"), get)
+	route.Add(a, r.Route(http.MethodPut, "/{export}", "update-export", "export", "Change an export before it is started"), f.update)
 	route.Add(a, r.Route(http.MethodPost, "/{export}/start", "start-export", "export", "Start an export"), f.start)
-	route.Add(a, r.Route(http.MethodPost, "/{export}/cancel", "cancel-export", "export", "Stop an export that is being made"), cancel)
-	route.Add(a, r.Route(http.MethodGet, "/{export}/download", "download-export", "export", "Get an address to read the file of an export at"), f.download)
+	route.Add(a, r.Route(http.MethodPost, "/{export}/cancel", "cancel-export", "export", "Stop an export in progress"), cancel)
+	route.Add(a, r.Route(http.MethodGet, "/{export}/download", "download-export", "export", "Get a link to the file of an export"), f.download)
 }
 
-// family is what the routes share.
+// family is the receiver of the route handlers.
 type family struct{ api *route.API }
 
 type createInput struct {
 	Body struct {
-		Workspace string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Workspace string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 		Filters   Filters  `json:"filters"`
-		Requested []string `json:"requested_data" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target" doc:"Fields of a row, in the order of this list"`
+		Requested []string `json:"requested_data" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target" doc:"Fields of a row; the file has them in the order of this list"`
 		Format    string   `json:"format,omitempty" enum:"jsonl,csv,parquet" default:"jsonl"`
 	}
 }
 
 type created struct {
 	ID     string `json:"id"`
-	Total  *int64 `json:"total" doc:"Rows, about; null when it takes too long to count them"`
+	Total  *int64 `json:"total" doc:"Approximate number of rows; null if counting takes too long"`
 	Object string `json:"object"`
 }
 
@@ -84,7 +84,7 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	return &created{row.ID, row.Expected, "export"}, nil
 }
 
-// ask puts what is asked for into a draft, once it is checked.
+// ask checks a request and writes it to the draft row.
 func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, row *store.Export, filters *Filters) error {
 	if err := c.CheckOwnWorkspace(ctx, "filters.workspace_slug", filters.Workspace); err != nil {
 		return err
@@ -118,11 +118,11 @@ func (f *family) ask(ctx context.Context, c *route.Caller, w store.Workspace, ro
 	return err
 }
 
-// counting is how long counting the rows of a draft may take.
+// counting is the time limit for counting the rows of a draft.
 const counting = 3 * time.Second
 
-// expect returns about how many rows an export has, nil when that can't be told
-// soon.
+// expect returns the approximate number of rows of an export, nil if counting takes too
+// long.
 func (f *family) expect(ctx context.Context, row *store.Export, want *rowFilter) (*int64, error) {
 	if f.api.Sum == nil {
 		return nil, nil
@@ -130,25 +130,25 @@ func (f *family) expect(ctx context.Context, row *store.Export, want *rowFilter)
 	short, cancel := context.WithTimeout(ctx, counting)
 	defer cancel()
 	n, err := want.count(short, row, f.api.Sum)
-	if err != nil && ctx.Err() == nil { // too many to read, or too slow: the rest does not depend on it
+	if err != nil && ctx.Err() == nil { // too many rows or too slow: create the draft without a count
 		return nil, nil
 	}
 	return &n, err
 }
 
-// denied returns the fields that exports of an organisation leave out.
+// denied returns the fields that an organisation excludes from exports.
 func denied(ctx context.Context, db *store.DB, organisation string) ([]string, error) {
 	o, err := db.Organisation(ctx, organisation)
 	return o.Settings.DeniedFields, err
 }
 
-// allowedFields returns the fields that are not denied.
+// allowedFields returns fields without the denied ones.
 func allowedFields(fields, denied []string) []string {
 	return slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return slices.Contains(denied, name) })
 }
 
-// Named is how a request names an export. It is exported for the OpenAPI
-// document, which sees no embedded fields otherwise.
+// Named identifies an export in a request. It is exported because the OpenAPI generator
+// does not see embedded unexported fields.
 type Named struct {
 	Export    string `path:"export" maxLength:"64"`
 	Workspace string `query:"workspace_id" maxLength:"255"`
@@ -157,7 +157,7 @@ type Named struct {
 type updateInput struct {
 	Named
 	Body struct {
-		Filters   route.Optional[Filters] `json:"filters,omitempty" doc:"In the place of all filters before"`
+		Filters   route.Optional[Filters] `json:"filters,omitempty" doc:"Replaces all filters"`
 		Requested []string                `json:"requested_data,omitempty" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target"`
 		Format    string                  `json:"format,omitempty" enum:"jsonl,csv,parquet"`
 	}
@@ -191,8 +191,8 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	return &created{row.ID, row.Expected, "export"}, change(ctx, c, row, store.ExportDraft)
 }
 
-// change stores what a request makes of an export, unless that has changed since
-// the request read it.
+// change stores the changed export, or returns a conflict if its state was changed
+// after the request read it.
 func change(ctx context.Context, c *route.Caller, row store.Export, was string) error {
 	read := row.UpdatedAt
 	row.UpdatedAt = c.NextUpdateTime(read)
@@ -231,12 +231,11 @@ func (f *family) start(ctx context.Context, c *route.Caller, in *Named) (*messag
 	if f.api.Exports != nil {
 		f.api.Exports.Notify()
 	}
-	return &messageResponse{"the export is being made", "export"}, nil
+	return &messageResponse{"the export has started", "export"}, nil
 }
 
-// visibleKeys returns the keys whose records the maker of an export sees now, nil for
-// all of its workspace. Who is a person and may not read the log any more is
-// refused.
+// visibleKeys returns the keys whose entries the creator of an export may see now, nil
+// for all of its workspace. It returns an error if a user may no longer read the log.
 func visibleKeys(ctx context.Context, db *store.DB, row *store.Export) ([]string, error) {
 	if row.UserID == "" {
 		return nil, nil
@@ -265,7 +264,7 @@ func wrongState(row *store.Export, rule string) error {
 }
 
 type link struct {
-	URL string `json:"signed_url" doc:"Opens the file to whoever has it, for 15 minutes"`
+	URL string `json:"signed_url" doc:"Anyone with the link can read the file for 15 minutes"`
 }
 
 func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*link, error) {
@@ -275,11 +274,11 @@ func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*lin
 	}
 	switch {
 	case row.Status == store.ExportExpired:
-		return nil, wrongState(&row, "its file is gone; make another")
+		return nil, wrongState(&row, "its file has expired; create another export")
 	case row.Status != store.ExportDone:
-		return nil, wrongState(&row, "only one that succeeded has a file")
+		return nil, wrongState(&row, "only a successful export has a file")
 	case f.api.Exports == nil:
-		return nil, apierr.New(apierr.Unavailable, "files of exports can't be read here")
+		return nil, apierr.New(apierr.Unavailable, "this gateway does not serve export files")
 	}
 	denied, err := denied(ctx, c.DB(), row.Organisation)
 	if err != nil {
@@ -292,7 +291,7 @@ func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*lin
 	if err != nil {
 		return nil, err
 	}
-	if address[0] == '/' { // the gateway's own
+	if address[0] == '/' { // a path of this gateway
 		address = c.AbsoluteLink(address)
 	}
 	return &link{address}, nil

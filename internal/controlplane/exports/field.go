@@ -12,23 +12,23 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// field is a column of an export: what it holds and where that is found. A value
+// field is a column of an export with the function that reads it from an entry. A value
 // is nil for null, or a string, bool, int64, float64, time.Time, cents or object.
 type field struct {
 	parquet.Column
 	of func(e *reqlog.Entry) any
 }
 
-// cents is an amount, in nano-dollars, that is shown in cents.
+// cents is an amount in nano-dollars that is written in cents.
 type cents catalog.NanoDollars
 
-// object is a value of JSON.
+// object is JSON text.
 type object string
 
-// costScale is how many decimals of a cent a nano-dollar has.
+// costScale is the number of decimals of an amount in cents.
 const costScale = 7
 
-// fields are all that an export may have, in their order.
+// fields are all fields of exports, in their order.
 var fields = []field{
 	{parquet.Column{Name: "id", Type: parquet.Text}, func(e *reqlog.Entry) any { return e.ID.String() }},
 	{parquet.Column{Name: "trace_id", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.TraceID) }},
@@ -57,7 +57,7 @@ var fields = []field{
 	{parquet.Column{Name: "target", Type: parquet.Text, Null: true}, func(e *reqlog.Entry) any { return text(e.OptionIndex) }},
 }
 
-// orderedFields returns the names of fields in the order of fields, each once.
+// orderedFields returns names in the order of fields, without duplicates.
 func orderedFields(names []string) []string {
 	var out []string
 	for i := range fields {
@@ -68,12 +68,12 @@ func orderedFields(names []string) []string {
 	return out
 }
 
-// columns returns the fields of these names, in the order of fields.
+// columns returns the fields with these names, in the order of fields.
 func columns(names []string) []field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f field) bool { return !slices.Contains(names, f.Name) })
 }
 
-// withBodies are the fields that bodies have to be read for.
+// withBodies reports whether one of the fields is read from bodies.
 func withBodies(names []string) bool {
 	return slices.Contains(names, "request") || slices.Contains(names, "response")
 }
@@ -85,7 +85,7 @@ func when[T any](known bool, v T) any {
 	return v
 }
 
-// text is null when it is empty. It is UTF-8 whatever a client sent.
+// text returns s as valid UTF-8, nil if it is empty.
 func text(s string) any { return when(s != "", strings.ToValidUTF8(s, "\ufffd")) }
 
 func metadata(m map[string]string) object {
@@ -95,7 +95,7 @@ func metadata(m map[string]string) object {
 	return asJSON(m)
 }
 
-// body returns the request or the response of an entry as the log shows it.
+// body returns the request or response body of an entry as the log shows it.
 func body(e *reqlog.Entry, of func(*reqlog.Bodies) *reqlog.Body) any {
 	if e.Bodies == nil {
 		return nil
@@ -104,7 +104,7 @@ func body(e *reqlog.Entry, of func(*reqlog.Bodies) *reqlog.Body) any {
 	return when(text != "null", text)
 }
 
-// asJSON writes what is made of texts and numbers, which does not fail.
+// asJSON encodes v, which consists of strings and numbers only and cannot fail.
 func asJSON(v any) object {
 	var out strings.Builder
 	enc := json.NewEncoder(&out)
@@ -115,8 +115,7 @@ func asJSON(v any) object {
 	return object(strings.TrimSuffix(out.String(), "\n"))
 }
 
-// spell returns a value that is no text as JSON, which is what a cell of CSV
-// holds too.
+// spell returns a value that is not a string as JSON, which CSV cells use too.
 func spell(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -133,10 +132,10 @@ func spell(v any) string {
 	return "null"
 }
 
-// moment is how times are written.
+// moment formats a time.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// String returns the amount in cents, to the nano-dollar.
+// String returns the amount in cents, exact to the nano-dollar.
 func (c cents) String() string {
 	const cent = 10_000_000
 	whole := strconv.FormatInt(int64(c)/cent, 10)

@@ -20,7 +20,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// How long links are of use, and how long a client may take to read a file.
+// Validity of links, and the time limit for downloading a file.
 const (
 	linkLife = 15 * time.Minute
 	readTime = time.Hour
@@ -31,8 +31,7 @@ const (
 	filesAfter  = "/file"
 )
 
-// IsFile reports whether a path is that of a file, which [Runner.ServeHTTP]
-// serves.
+// IsFile reports whether [Runner.ServeHTTP] serves a path.
 func IsFile(path string) bool {
 	id, ok := strings.CutPrefix(path, filesBefore)
 	id, file := strings.CutSuffix(id, filesAfter)
@@ -41,8 +40,8 @@ func IsFile(path string) bool {
 
 func newLinkKey() string { return rand.Text() }
 
-// Link implements route.Exports: a bucket's own address, or a path of the
-// gateway that is signed with a key of the export.
+// Link implements route.Exports. It returns a presigned address of the bucket, or a
+// path of the gateway signed with a key of the export.
 func (r *Runner) Link(ctx context.Context, e store.Export) (string, error) {
 	address, err := r.Files.Link(ctx, e.File, saveAs(&e), linkLife)
 	if err != nil || address != "" {
@@ -52,17 +51,18 @@ func (r *Runner) Link(ctx context.Context, e store.Export) (string, error) {
 	return filesBefore + e.ID + filesAfter + "?expires=" + until + "&signature=" + sign(&e, until), nil
 }
 
-// saveAs is the name that a file is saved under.
+// saveAs returns the file name suggested to browsers.
 func saveAs(e *store.Export) string { return fmt.Sprintf("logs-%s.%s", e.ID, e.Format) }
 
-// sign returns the signature of an address: nobody makes one without the key.
+// sign returns the signature of a link, which only holders of the export's key can
+// compute.
 func sign(e *store.Export, until string) string {
 	m := hmac.New(sha256.New, []byte(e.LinkKey))
 	m.Write([]byte(e.ID + "\n" + until))
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// ServeHTTP gives out the file of a link, to whoever has it.
+// ServeHTTP serves the file of a link. The link itself authorises the request.
 func (r *Runner) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	e, err := r.linked(req)
 	if err == nil {
@@ -83,11 +83,11 @@ func (r *Runner) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Write(said.Body())
 }
 
-// linked returns the export whose file a request may have. What is wrong with a
-// link is not told apart.
+// linked returns the export of a valid link. The error does not say why a link is
+// invalid.
 func (r *Runner) linked(req *http.Request) (*store.Export, error) {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
-		return nil, apierr.New(apierr.MethodNotAllowed, "files are read with GET")
+		return nil, apierr.New(apierr.MethodNotAllowed, "method not allowed; use GET")
 	}
 	wrong := apierr.New(apierr.Forbidden, "the link is invalid or expired; request a new one from GET /v1/logs/exports/{id}/download").WithCode("AB03")
 	q := req.URL.Query()
@@ -110,13 +110,13 @@ func (r *Runner) linked(req *http.Request) (*store.Export, error) {
 func (r *Runner) serve(w http.ResponseWriter, req *http.Request, e *store.Export) error {
 	file, err := r.Files.Get(req.Context(), e.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return apierr.New(apierr.NotFound, "the file is not on this node; where there are several, blob.s3 keeps files for all of them")
+		return apierr.New(apierr.NotFound, "the file is not on this node; with several nodes, configure blob.s3 to share files")
 	}
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(readTime)) // no server is without it
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(readTime)) // every server supports it
 	h := w.Header()
 	h.Set("Content-Type", types[e.Format])
 	h.Set("Content-Disposition", `attachment; filename="`+saveAs(e)+`"`)
@@ -126,6 +126,6 @@ func (r *Runner) serve(w http.ResponseWriter, req *http.Request, e *store.Export
 		http.ServeContent(w, req, "", e.EndedAt, seeker)
 		return nil
 	}
-	io.Copy(w, file) // who reads it sees that it ends early
+	io.Copy(w, file) // the client notices the short body
 	return nil
 }

@@ -16,27 +16,27 @@ import (
 	"modelgate/internal/store"
 )
 
-// Filters say which rows an export has. All that is given has to match.
+// Filters select the rows of an export. A row must match all of them.
 type Filters struct {
 	From time.Time `json:"time_of_generation_min" doc:"ISO 8601 with an offset"`
-	To   time.Time `json:"time_of_generation_max" doc:"Later, by at most 366 days; not in the range itself"`
-	Size int       `json:"page_size,omitempty" minimum:"1" maximum:"50000" doc:"Rows of the file; 50000 when absent"`
+	To   time.Time `json:"time_of_generation_max" doc:"Exclusive; at most 366 days after time_of_generation_min"`
+	Size int       `json:"page_size,omitempty" minimum:"1" maximum:"50000" doc:"Rows of the file; defaults to 50000"`
 	Page int       `json:"current_page,omitempty" minimum:"0" maximum:"1000000" doc:"Page to export; skips page × page_size newer rows"`
 
-	Workspace string     `json:"workspace_slug,omitempty" maxLength:"255" doc:"As workspace_id"`
-	Statuses  StringList `json:"status_code,omitzero" doc:"One of these"`
-	Outcomes  StringList `json:"outcome,omitzero" doc:"success, error, cancelled or other, one of these"`
-	Providers StringList `json:"provider,omitzero" doc:"Provider ids, or slugs or ids of managed providers, one of these; @slug is always a slug"`
-	Slugs     StringList `json:"virtual_keys,omitzero" doc:"Slugs or ids of managed providers, one of these"`
-	Targets   StringList `json:"target,omitzero" doc:"Paths of targets in their config, one of these"`
-	Configs   StringList `json:"configs,omitzero" doc:"Ids or slugs of configs, one of these"`
-	Keys      StringList `json:"api_key_ids,omitzero" doc:"One of these"`
-	Models    StringList `json:"ai_org_model,omitzero" doc:"As provider__model with the requested model, one of these"`
-	Requested StringList `json:"model,omitzero" doc:"Requested models, one of these"`
-	Upstream  StringList `json:"upstream_model,omitzero" doc:"Models that providers were sent, one of these"`
-	Response  StringList `json:"response_model,omitzero" doc:"Models that providers named, one of these"`
-	Prompts   StringList `json:"prompt_slug,omitzero" doc:"One of these"`
-	Metadata  Metadata   `json:"metadata,omitzero" doc:"Strings by their keys, all of which have to match"`
+	Workspace string     `json:"workspace_slug,omitempty" maxLength:"255" doc:"The same as workspace_id"`
+	Statuses  StringList `json:"status_code,omitzero" doc:"Only these statuses"`
+	Outcomes  StringList `json:"outcome,omitzero" doc:"Any of success, error, cancelled and other"`
+	Providers StringList `json:"provider,omitzero" doc:"Provider ids, or slugs or ids of managed providers; @slug is always a slug"`
+	Slugs     StringList `json:"virtual_keys,omitzero" doc:"Slugs or ids of managed providers"`
+	Targets   StringList `json:"target,omitzero" doc:"Paths of targets in their config"`
+	Configs   StringList `json:"configs,omitzero" doc:"Ids or slugs of configs"`
+	Keys      StringList `json:"api_key_ids,omitzero" doc:"Ids of keys"`
+	Models    StringList `json:"ai_org_model,omitzero" doc:"Requested models, written provider__model"`
+	Requested StringList `json:"model,omitzero" doc:"Requested models"`
+	Upstream  StringList `json:"upstream_model,omitzero" doc:"Models sent to providers"`
+	Response  StringList `json:"response_model,omitzero" doc:"Models named in provider responses"`
+	Prompts   StringList `json:"prompt_slug,omitzero" doc:"Slugs of prompts"`
+	Metadata  Metadata   `json:"metadata,omitzero" doc:"Object with string values; all must match"`
 	TraceID   string     `json:"trace_id,omitempty" maxLength:"255"`
 	SpanID    string     `json:"span_id,omitempty" maxLength:"255"`
 
@@ -49,17 +49,18 @@ type Filters struct {
 	CostMin       Cents  `json:"cost_min,omitzero" doc:"US cents of a request, with up to 7 decimals"`
 	CostMax       Cents  `json:"cost_max,omitzero"`
 
-	FeedbackMin *float64 `json:"weighted_feedback_min,omitempty" minimum:"-10" maximum:"10" doc:"Average of the feedback of a request's trace, value times weight"`
+	FeedbackMin *float64 `json:"weighted_feedback_min,omitempty" minimum:"-10" maximum:"10" doc:"Average feedback of a request's trace, value times weight"`
 	FeedbackMax *float64 `json:"weighted_feedback_max,omitempty" minimum:"-10" maximum:"10"`
 }
 
-// StringList are texts, written as a list or as a text with commas.
+// StringList is a list of strings, given as an array or as a string separated by
+// commas.
 type StringList struct{ route.JSON }
 
-// Metadata is an object of strings, or a text that holds one.
+// Metadata is an object with string values, or a string that contains one.
 type Metadata struct{ route.JSON }
 
-// Cents is an amount in US cents, as a number or a text.
+// Cents is an amount in US cents, given as a number or a string.
 type Cents struct{ route.JSON }
 
 // Schema implements huma.SchemaProvider.
@@ -81,7 +82,7 @@ func (Cents) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString}, {Type: huma.TypeNumber}}}
 }
 
-// list returns the texts.
+// list returns the strings, or an error that names field.
 func (w StringList) list(field string) ([]string, error) {
 	if len(w.JSON) == 0 {
 		return nil, nil
@@ -100,12 +101,12 @@ func (w StringList) list(field string) ([]string, error) {
 		}
 	}
 	if len(out) == 0 || len(out) > 100 {
-		return nil, route.Invalid("filters."+field, "names 1 to 100, separated by commas or as a list")
+		return nil, route.Invalid("filters."+field, "must be 1 to 100 values, as an array or separated by commas")
 	}
 	return out, nil
 }
 
-// plain returns what a text says, or the spelling of another value.
+// plain returns the value of a JSON string, or the JSON text of another value.
 func plain(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -119,14 +120,14 @@ func (m Metadata) pairs() (pairs map[string]string, err error) {
 		return nil, nil
 	}
 	if json.Unmarshal([]byte(plain(json.RawMessage(m.JSON))), &pairs) != nil || pairs == nil || len(pairs) > 64 {
-		return nil, route.Invalid("filters.metadata", "takes an object of up to 64 strings, or a text that holds one")
+		return nil, route.Invalid("filters.metadata", "must be an object of up to 64 strings, or a string that contains one")
 	}
 	return pairs, nil
 }
 
 var amountForm = regexp.MustCompile(`^([0-9]{1,10})(?:\.([0-9]{1,7}))?$`)
 
-// nano returns the amount in nano-dollars, of which a cent has ten million.
+// nano returns the amount in nano-dollars; a cent is ten million.
 func (c Cents) nano(field string) (*int64, error) {
 	const digits = 7
 	if len(c.JSON) == 0 {
@@ -134,22 +135,22 @@ func (c Cents) nano(field string) (*int64, error) {
 	}
 	m := amountForm.FindStringSubmatch(plain(json.RawMessage(c.JSON)))
 	if m == nil {
-		return nil, route.Invalid("filters."+field, "takes US cents from 0, with up to %d decimals", digits)
+		return nil, route.Invalid("filters."+field, "must be an amount in US cents from 0, with up to %d decimals", digits)
 	}
 	n, err := strconv.ParseInt(m[1]+m[2]+strings.Repeat("0", digits-len(m[2])), 10, 64)
 	return &n, err
 }
 
-// Bounds of what one export may ask for.
+// Limits of one export.
 const (
 	longestRange = 366 * 24 * time.Hour
 	maxRows      = 50_000
 )
 
-// rowFilter are filters that were checked, and nil lists filter nothing.
+// rowFilter is a set of checked filters. Nil lists filter nothing.
 type rowFilter struct {
-	query      logstore.Query              // what the log filters by itself
-	is         map[logstore.Field][]string // one of these values
+	query      logstore.Query              // evaluated by the log
+	is         map[logstore.Field][]string // allowed values by field
 	keys       []string
 	models     []logstore.ServedModel
 	providers  []logstore.Provider
@@ -157,7 +158,7 @@ type rowFilter struct {
 	skip, size int
 }
 
-// compile checks the filters.
+// compile checks the filters and converts them.
 func (f *Filters) compile() (*rowFilter, error) {
 	w := &rowFilter{span: f.SpanID, size: f.Size}
 	if w.size == 0 {
@@ -183,7 +184,7 @@ func (f *Filters) compile() (*rowFilter, error) {
 	return w, f.bounds(w)
 }
 
-// bounds reads what lies between two numbers.
+// bounds reads the numeric ranges.
 func (f *Filters) bounds(w *rowFilter) error {
 	least, err := f.CostMin.nano("cost_min")
 	if err != nil {
@@ -213,8 +214,8 @@ func (f *Filters) bounds(w *rowFilter) error {
 	return nil
 }
 
-// within limits the filters to what an export may have: its workspace, and the
-// keys that its maker saw.
+// within restricts the filters to the workspace of the export and to the keys that its
+// creator may see.
 func (w *rowFilter) within(row *store.Export) logstore.Scope {
 	s := logstore.Scope{Organisation: row.Organisation, Workspace: row.Workspace, Keys: row.Keys}
 	if w.keys != nil {

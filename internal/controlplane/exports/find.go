@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Item is an export as it is shown.
+// Item is an export in a response.
 type Item struct {
 	ID           string     `json:"id"`
 	Organisation string     `json:"organisation_id"`
@@ -19,8 +19,8 @@ type Item struct {
 	Format       string     `json:"format" enum:"jsonl,csv,parquet"`
 	Filters      route.JSON `json:"filters"`
 	Requested    []string   `json:"requested_data"`
-	Fields       []string   `json:"fields" doc:"That the file has: what was requested and is not denied; empty until there is one"`
-	Total        *int64     `json:"total" doc:"Rows that were expected, about; null when they were not counted"`
+	Fields       []string   `json:"fields" doc:"Fields of the file: those requested and not denied; empty until there is a file"`
+	Total        *int64     `json:"total" doc:"Approximate number of rows; null if they were not counted"`
 	Rows         int64      `json:"rows" doc:"Written so far"`
 	Bytes        int64      `json:"bytes" doc:"Written so far"`
 	Error        *string    `json:"error" doc:"Why it failed"`
@@ -29,7 +29,7 @@ type Item struct {
 	UpdatedAt    route.Time `json:"last_updated_at"`
 	StartedAt    route.Time `json:"started_at"`
 	EndedAt      route.Time `json:"ended_at"`
-	ExpiresAt    route.Time `json:"expires_at" doc:"When the file goes"`
+	ExpiresAt    route.Time `json:"expires_at" doc:"When the file is deleted"`
 	Object       string     `json:"object"`
 }
 
@@ -77,10 +77,10 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	return route.Shown(row, err, toResponse)
 }
 
-// find returns the export that a request names, with its workspace, as far as
-// its caller sees: people see those that they made.
+// find returns the export that a request names and its workspace, if the caller may see
+// it: users see only exports that they created.
 func find(ctx context.Context, c *route.Caller, in Named) (row store.Export, w store.Workspace, err error) {
-	none := apierr.New(apierr.NotFound, "there is no export %.60q", in.Export).WithParam("export")
+	none := apierr.New(apierr.NotFound, "export %.60q not found", in.Export).WithParam("export")
 	row, err = c.DB().Export(ctx, in.Export)
 	if err != nil && !apierr.IsNotFound(err) {
 		return row, w, err
@@ -102,8 +102,8 @@ func find(ctx context.Context, c *route.Caller, in Named) (row store.Export, w s
 	return row, w, c.CheckRoutePermission(ctx, w.ID)
 }
 
-// reaches reports whether a workspace is there for the caller, who may have named
-// one.
+// reaches reports whether the caller may use workspace w. Named is the workspace in the
+// request, empty for none.
 func reaches(ctx context.Context, c *route.Caller, w *store.Workspace, named string) (bool, error) {
 	whole, err := administers(ctx, c)
 	if err != nil {
@@ -122,8 +122,8 @@ func reaches(ctx context.Context, c *route.Caller, w *store.Workspace, named str
 	return m.RoleIn(w.ID) != "", err
 }
 
-// place returns the workspace that an export is of. Archived ones are there for
-// who administers the organisation alone.
+// place returns the workspace named in a request. Archived workspaces are visible only
+// to administrators of the organisation.
 func place(ctx context.Context, c *route.Caller, named string) (store.Workspace, error) {
 	whole, err := administers(ctx, c)
 	if err != nil {
@@ -140,8 +140,8 @@ func place(ctx context.Context, c *route.Caller, named string) (store.Workspace,
 	return w, err
 }
 
-// administers reports whether the caller sees archived workspaces too: the
-// organisation's owner and admins do, and the installation's own keys.
+// administers reports whether the caller also sees archived workspaces: the
+// organisation's owner and admins do, and installation keys.
 func administers(ctx context.Context, c *route.Caller) (bool, error) {
 	if !c.IsPerson() {
 		return c.Allows(access.ScopeAll), nil

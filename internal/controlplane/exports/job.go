@@ -16,27 +16,27 @@ import (
 	"modelgate/internal/store"
 )
 
-// job is an export that is being made.
+// job is an export in progress.
 type job struct {
 	*Runner
 	claim store.ExportLease
-	names []string // of the fields that the file has
+	names []string // fields of the file
 	rows  atomic.Int64
 	bytes atomic.Int64
 }
 
-// reportProgress puts into c how far the job is.
+// reportProgress stores the number of rows and bytes written in c.
 func (j *job) reportProgress(c *store.ExportLease) { c.Rows, c.Bytes = j.rows.Load(), j.bytes.Load() }
 
-// How much is read at a time: entries without their bodies, entries with them,
-// and bodies, which may be large.
+// Page sizes of entries without bodies, entries with bodies, and entries with bodies
+// that may be large.
 const (
 	pageOfEntries = 1000
 	pageOfWhole   = 200
 	bodiesAtOnce  = 8
 )
 
-// make writes the file. When it fails nothing is left of it.
+// make writes the file. If it fails, no file is left.
 func (j *job) make(ctx context.Context) error {
 	r, w := io.Pipe()
 	done := make(chan error, 1)
@@ -46,7 +46,7 @@ func (j *job) make(ctx context.Context) error {
 		done <- err
 	}()
 	_, err := j.Files.Put(ctx, j.claim.File, r)
-	r.CloseWithError(err) // lets go of who writes to a file that can't be written
+	r.CloseWithError(err) // unblocks the writer if the file cannot be written
 	if made := <-done; made != nil && err == nil {
 		err = made
 	}
@@ -87,7 +87,7 @@ func (j *job) write(ctx context.Context, w io.Writer) error {
 	return out.Flush()
 }
 
-// pages writes what is wanted, page by page.
+// pages writes the rows that match want, page by page.
 func (j *job) pages(ctx context.Context, want *rowFilter, enc encoder) error {
 	q := want.query
 	q.Scope, q.Limit = want.within(&j.claim.Export), pageOfEntries
@@ -127,7 +127,7 @@ func (j *job) pages(ctx context.Context, want *rowFilter, enc encoder) error {
 	}
 }
 
-// page writes entries, and lets go of their bodies as it goes.
+// page writes entries and releases their bodies as they are written.
 func (j *job) page(ctx context.Context, entries []*reqlog.Entry, whole bool, enc encoder) error {
 	for len(entries) > 0 {
 		some := entries[:min(len(entries), bodiesAtOnce)]
@@ -151,7 +151,7 @@ func (j *job) page(ctx context.Context, entries []*reqlog.Entry, whole bool, enc
 	return nil
 }
 
-// throttle leaves as much time to others as a page took.
+// throttle pauses for as long as the page took, to leave capacity to others.
 func throttle(ctx context.Context, took time.Duration) error {
 	t := time.NewTimer(min(max(took, time.Millisecond), time.Second))
 	defer t.Stop()
@@ -163,7 +163,7 @@ func throttle(ctx context.Context, took time.Duration) error {
 	}
 }
 
-// limitedWriter counts what is written, and bounds it.
+// limitedWriter counts the bytes written and limits their number.
 type limitedWriter struct {
 	w io.Writer
 	j *job
@@ -179,13 +179,13 @@ func (c *limitedWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// reason says why an export failed, in words that hold no secret.
+// reason describes why an export failed, without secrets.
 func reason(err error) string {
 	if f, ok := errors.AsType[*blob.Error](err); ok {
-		return "the file can't be written: " + f.Reason
+		return "writing the file failed: " + f.Reason
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind != apierr.Internal {
 		return e.Message
 	}
-	return "it could not be made; the log of the gateway says why"
+	return "internal error; see the gateway's process log"
 }

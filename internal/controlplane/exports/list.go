@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// listed are the filters that name values of a field of entries.
+// listed are the filters by values of a field of entries.
 var listed = []struct {
 	name  string
 	words func(f *Filters) StringList
@@ -31,8 +31,8 @@ var listed = []struct {
 	{"response_model", func(f *Filters) StringList { return f.Response }, logstore.ByResponseModel, func(e *reqlog.Entry) string { return e.ResponseModel }},
 }
 
-// resolve replaces the names of providers and configs by slugs and ids, as entries
-// have them, so that an export is the same whenever and wherever it is made.
+// resolve replaces the names of providers and configs by slugs and ids, as entries have
+// them. The export then has the same rows whenever it is written.
 func (f *Filters) resolve(ctx context.Context, names route.LogNames) error {
 	for _, r := range []struct {
 		name  string
@@ -79,7 +79,7 @@ func (f *Filters) resolve(ctx context.Context, names route.LogNames) error {
 	return nil
 }
 
-// lists reads the filters that take one of several. Providers are resolved already.
+// lists reads the filters with lists of values. Providers are already resolved.
 func (f *Filters) lists(w *rowFilter) (err error) {
 	w.is = make(map[logstore.Field][]string)
 	for _, l := range listed {
@@ -93,7 +93,7 @@ func (f *Filters) lists(w *rowFilter) (err error) {
 	}
 	for _, s := range w.is[logstore.ByStatus] {
 		if n, err := strconv.Atoi(s); err != nil || n < 100 || n > 999 {
-			return route.Invalid("filters.status_code", "takes numbers such as 200 and 429, not %.20q", s)
+			return route.Invalid("filters.status_code", "must be a list of statuses such as 200 and 429, not %.20q", s)
 		}
 	}
 	for _, s := range w.is[logstore.ByOutcome] {
@@ -129,7 +129,8 @@ func (f *Filters) lists(w *rowFilter) (err error) {
 	return err
 }
 
-// matches reports whether an entry is wanted that the log has found.
+// matches reports whether an entry found by the log matches the filters that the log
+// does not evaluate.
 func (w *rowFilter) matches(e *reqlog.Entry) bool {
 	for _, l := range listed {
 		if list := w.is[l.field]; list != nil && !slices.Contains(list, l.of(e)) {
@@ -141,7 +142,7 @@ func (w *rowFilter) matches(e *reqlog.Entry) bool {
 		(w.providers == nil || slices.ContainsFunc(w.providers, func(p logstore.Provider) bool { return p.Matches(e.Provider, e.Slug) }))
 }
 
-// count returns how many rows there are, about: times are taken to the minute.
+// count returns the approximate number of rows; times are rounded to the minute.
 func (w *rowFilter) count(ctx context.Context, row *store.Export, sum func(context.Context, logstore.GroupQuery) ([]logstore.Group, error)) (int64, error) {
 	q := logstore.GroupQuery{
 		Scope: w.within(row), From: w.query.From, To: w.query.To, Models: w.models, Providers: w.providers, Is: w.is,

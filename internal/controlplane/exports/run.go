@@ -14,15 +14,14 @@ import (
 	"modelgate/internal/store"
 )
 
-// Options are what a [Runner] works with. Times that are zero have the defaults
-// named beside them.
+// Options configure a [Runner]. Durations of zero have the defaults named next to them.
 type Options struct {
 	DB    *store.DB
 	Files blob.Store
-	Node  string // tells this process from all others
+	Node  string // identifies this process among all nodes
 
-	// List reads a page of the log and Bodies fills in the bodies of entries.
-	// Flush returns when all that was recorded can be read.
+	// List reads a page of the log and Bodies fills in the bodies of entries. Flush
+	// returns when everything recorded so far can be read.
 	List   func(ctx context.Context, q logstore.Query) (logstore.Page, error)
 	Bodies func(ctx context.Context, entries []*reqlog.Entry) error
 	Flush  func(ctx context.Context) error
@@ -31,10 +30,10 @@ type Options struct {
 	MaxSize int64         // bytes of one file; 1 GB
 	Logger  *slog.Logger  // nil is silent
 
-	Lease time.Duration // how long a node may be silent; 30 s
-	Hold  time.Duration // between signs of life, and looks whether it was stopped; 2 s
-	Poll  time.Duration // between looks for what was started elsewhere; 2 s
-	Sweep time.Duration // between looks for files that are to go; 10 min
+	Lease time.Duration // how long an export is leased without renewal; 30 s
+	Hold  time.Duration // interval of lease renewals, which also notice a stop; 2 s
+	Poll  time.Duration // interval of looking for exports started at other nodes; 2 s
+	Sweep time.Duration // interval of deleting expired files; 10 min
 	Now   func() time.Time
 }
 
@@ -59,28 +58,28 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Runner makes the exports that are started, one at a time, as one of the nodes
-// that do so. It also gives files out by links that it has signed.
+// Runner writes started exports, one at a time, and is one of the nodes that do so. It
+// also serves the files of links that it has signed.
 type Runner struct {
 	Options
 	wake chan struct{} // holds one token
 }
 
-// New returns a runner, which begins with [Runner.Run].
+// New returns a runner, which does nothing until [Runner.Run].
 func New(o Options) *Runner {
 	return &Runner{Options: o.withDefaults(), wake: make(chan struct{}, 1)}
 }
 
-// Notify implements route.Exports. It never waits.
+// Notify implements route.Exports. It never blocks.
 func (r *Runner) Notify() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // it looks already
+	default: // already notified
 	}
 }
 
-// Run makes exports until ctx ends. What is being made then is left to other
-// nodes, or to the next start, which begin it again.
+// Run writes exports until ctx ends. Other nodes, or the next start, begin an
+// interrupted export again.
 func (r *Runner) Run(ctx context.Context) {
 	poll, sweep := time.NewTicker(r.Poll), time.NewTicker(r.Sweep)
 	defer poll.Stop()
@@ -100,14 +99,14 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// next makes one export, and reports whether there was one.
+// next writes one export and reports whether there was one.
 func (r *Runner) next(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
 	c, ok, err := r.DB.ClaimExport(ctx, r.Node, r.Now(), r.Lease)
 	if err != nil && ctx.Err() == nil {
-		r.Logger.Debug("looking for exports", "err", err.Error()) // the database is away, as others tell
+		r.Logger.Debug("listing exports failed", "err", err.Error()) // the database is unavailable, which others report
 	}
 	if !ok {
 		return false
@@ -116,12 +115,13 @@ func (r *Runner) next(ctx context.Context) bool {
 	return true
 }
 
-// errNotOurs ends work on an export that somebody stopped or another node took.
-var errNotOurs = errors.New("the export is this node's no more")
+// errNotOurs is the cause of stopping work on an export that was stopped or taken over
+// by another node.
+var errNotOurs = errors.New("the lease of the export is lost")
 
-// work makes an export that this node has claimed, and stores how it ended.
+// work writes an export that this node has leased, and stores how it ended.
 func (r *Runner) work(ctx context.Context, c store.ExportLease) {
-	if c.File != "" { // an earlier node's, which did not end
+	if c.File != "" { // of an earlier node that did not finish
 		r.Files.Delete(ctx, c.File)
 	}
 	c.File, c.Rows, c.Bytes = r.fileName(&c.Export), 0, 0
@@ -139,19 +139,19 @@ func (r *Runner) work(ctx context.Context, c store.ExportLease) {
 	case err == nil:
 		r.succeed(ctx, c, j.names, began)
 	case lost:
-		r.Logger.Info("an export was stopped", "export", c.ID)
+		r.Logger.Info("export stopped", "export", c.ID)
 	case ctx.Err() != nil:
 		r.leave(ctx, c)
 	default:
-		r.Logger.Warn("an export failed", "export", c.ID, "err", err.Error())
+		r.Logger.Warn("export failed", "export", c.ID, "err", err.Error())
 		c.Status, c.Failure, c.EndedAt = store.ExportFailed, reason(err), r.Now()
 		c.File = ""
 		r.end(ctx, c)
 	}
 }
 
-// renewLease says that the export goes on until ctx ends. It stops the work when the
-// export is this node's no more, or may be another's by now.
+// renewLease renews the lease until ctx ends. It stops the work if the lease is lost or
+// may have expired.
 func (r *Runner) renewLease(ctx context.Context, j *job, stop context.CancelCauseFunc) {
 	until := r.Now().Add(r.Lease)
 	tick := time.NewTicker(r.Hold)
@@ -180,23 +180,23 @@ func (r *Runner) succeed(ctx context.Context, c store.ExportLease, fields []stri
 	now := r.Now()
 	c.Status, c.Fields, c.LinkKey = store.ExportDone, fields, newLinkKey()
 	c.EndedAt, c.ExpiresAt = now, now.Add(r.Keep)
-	if !r.end(ctx, c) { // it was stopped in the meantime, or the database is away and it is begun again
+	if !r.end(ctx, c) { // stopped concurrently, or the database is unavailable and the export begins again
 		r.Files.Delete(context.WithoutCancel(ctx), c.File)
 		return
 	}
-	r.Logger.Info("an export was made", "export", c.ID, "rows", c.Rows, "bytes", c.Bytes, "took", now.Sub(began).String())
+	r.Logger.Info("export finished", "export", c.ID, "rows", c.Rows, "bytes", c.Bytes, "took", now.Sub(began).String())
 }
 
-// ending is how long storing the end of an export may take.
+// ending is the time limit for storing the end of an export.
 const ending = 5 * time.Second
 
-// end stores how an export ended, and reports whether that counts.
+// end stores how an export ended and reports whether this node still held the lease.
 func (r *Runner) end(ctx context.Context, c store.ExportLease) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending)
 	defer cancel()
 	held, err := r.DB.FinishExport(ctx, c)
 	if err != nil {
-		r.Logger.Warn("the end of an export was not stored", "export", c.ID, "err", err.Error())
+		r.Logger.Warn("storing the end of an export failed", "export", c.ID, "err", err.Error())
 	}
 	return held && err == nil
 }
@@ -204,12 +204,12 @@ func (r *Runner) end(ctx context.Context, c store.ExportLease) bool {
 func (r *Runner) leave(ctx context.Context, c store.ExportLease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ending)
 	defer cancel()
-	if err := r.DB.ReleaseExport(ctx, c); err != nil { // its lease ends by itself
+	if err := r.DB.ReleaseExport(ctx, c); err != nil { // the lease expires by itself
 		r.Logger.Warn("releasing an export lease failed", "export", c.ID, "err", err.Error())
 	}
 }
 
-// sweep takes away files that are older than they are kept.
+// sweep deletes the files of expired exports.
 func (r *Runner) sweep(ctx context.Context) {
 	now := r.Now()
 	old, err := r.DB.OldExports(ctx, now)
@@ -221,7 +221,7 @@ func (r *Runner) sweep(ctx context.Context) {
 			err = r.DB.ExpireExport(ctx, old[i].ID, now)
 		}
 	}
-	if f, ok := r.Files.(blob.Folder); ok && err == nil { // what other nodes told of, and what a crash left behind
+	if f, ok := r.Files.(blob.Folder); ok && err == nil { // files reported by other nodes, or left by a crash
 		err = f.DeleteOlder(ctx, now.Add(-r.Keep-time.Hour))
 	}
 	if err != nil && ctx.Err() == nil {
@@ -229,7 +229,7 @@ func (r *Runner) sweep(ctx context.Context) {
 	}
 }
 
-// fileName returns a name for a try to make an export, which no other try has.
+// fileName returns a file name that is unique to this try.
 func (r *Runner) fileName(e *store.Export) string {
 	return fmt.Sprintf("%s/%s-%s.%s", e.Organisation, e.ID, reqlog.NewID(r.Now()).Span(), e.Format)
 }

@@ -167,13 +167,13 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 		change func(d *desk, o *exports.Options)
 		want   string
 	}{
-		"a full disk": {func(_ *desk, o *exports.Options) { o.Files = full{} }, "the file can't be written: no room is left on the disk"},
+		"a full disk": {func(_ *desk, o *exports.Options) { o.Files = full{} }, "writing the file failed: no room is left on the disk"},
 		"a folder that can't be made": {func(d *desk, o *exports.Options) {
 			if err := os.WriteFile(string(d.files), nil, 0o600); err != nil {
 				d.t.Fatal(err)
 			}
-		}, "the file can't be written: the disk can't be read or written"},
-		"a bucket that is away": {func(d *desk, o *exports.Options) { o.Files = bucket(d.t, "http://127.0.0.1:1") }, "the file can't be written: the bucket can't be reached"},
+		}, "writing the file failed: the disk can't be read or written"},
+		"a bucket that is away": {func(d *desk, o *exports.Options) { o.Files = bucket(d.t, "http://127.0.0.1:1") }, "writing the file failed: the bucket can't be reached"},
 		"a file that is too large": {func(_ *desk, o *exports.Options) { o.MaxSize = 100_000 },
 			"the file exceeds exports.max_size (100000 bytes); narrow the time range, reduce the rows or drop the body fields"},
 		"a log that is away": {func(_ *desk, o *exports.Options) {
@@ -189,10 +189,10 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 				}
 				return list(ctx, q)
 			}
-		}, "it could not be made; the log of the gateway says why"},
+		}, "internal error; see the gateway's process log"},
 		"bodies that end early": {func(_ *desk, o *exports.Options) {
 			o.Bodies = func(context.Context, []*reqlog.Entry) error { return io.ErrUnexpectedEOF }
-		}, "it could not be made; the log of the gateway says why"},
+		}, "internal error; see the gateway's process log"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
@@ -284,7 +284,7 @@ func TestFilesGoWhenTheirTimeIsOver(t *testing.T) {
 	if got := d.item(id); got.Status != store.ExportExpired || len(d.left()) != 0 {
 		t.Errorf("after its time: %+v, %v", got, d.left())
 	}
-	if a := d.root.Call("GET", "/logs/exports/"+id+"/download", ""); a.Status != 400 || !strings.Contains(a.Body, "its file is gone") {
+	if a := d.root.Call("GET", "/logs/exports/"+id+"/download", ""); a.Status != 400 || !strings.Contains(a.Body, "its file has expired") {
 		t.Errorf("download: %d %s", a.Status, a.Body)
 	}
 }

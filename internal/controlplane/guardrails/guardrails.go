@@ -1,9 +1,8 @@
-// Package guardrails is the control plane's family of saved guardrails.
+// Package guardrails implements the control plane's routes for saved guardrails.
 //
-// It promises that a guardrail is stored as it was given, under a version of its
-// own for each change, and that one of the organisation is seen from every
-// workspace and changed only with the organisation's scopes. Running checks is
-// left to the data plane.
+// It guarantees that a guardrail is stored as given, with a version for each change,
+// and that an organisation guardrail is visible to every workspace but changed only
+// with organisation scopes. It does not run checks, which is the job of the data plane.
 package guardrails
 
 import (
@@ -18,17 +17,17 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of guardrails.
 func Add(a *route.API) {
 	f := route.Family{Path: "/guardrails", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"}, Resource: "guardrail", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-guardrail", "create", "Save a guardrail"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-guardrails", "list", "List guardrails"), list)
 	route.Add(a, f.Route(http.MethodGet, "/{guardrail}", "get-guardrail", "read", "Read a guardrail"), get)
-	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update", "Change a guardrail; other checks or actions make another version"), update)
+	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update", "Change a guardrail; changed checks or actions create a new version"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{guardrail}", "delete-guardrail", "delete", "Archive a guardrail"), archive)
 }
 
-// Check is one check with its parameters.
+// Check is a check and its parameters.
 type Check struct {
 	ID         string         `json:"id" minLength:"3" maxLength:"128" pattern:"^[a-z0-9-]+\\.[A-Za-z0-9]+(\\.[A-Za-z0-9]+)?$" doc:"family.check, such as default.regexMatch"`
 	Parameters map[string]any `json:"parameters,omitempty"`
@@ -36,19 +35,19 @@ type Check struct {
 	Enabled    *bool          `json:"is_enabled,omitempty" doc:"Defaults to true"`
 }
 
-// Feedback is what a verdict adds to a request's feedback.
+// Feedback is the feedback that a verdict adds to a request.
 type Feedback struct {
 	Value    *float64          `json:"value,omitempty" minimum:"-10" maximum:"10"`
 	Weight   *float64          `json:"weight,omitempty" minimum:"0" maximum:"1"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
-// Outcome is what follows from a verdict.
+// Outcome is the consequence of a verdict.
 type Outcome struct {
 	Feedback *Feedback `json:"feedback,omitempty"`
 }
 
-// Actions is what follows from the verdicts of the checks.
+// Actions are the consequences of the checks' verdicts.
 type Actions struct {
 	Deny       bool     `json:"deny,omitempty"`
 	Async      bool     `json:"async,omitempty"`
@@ -62,7 +61,7 @@ type createInput struct {
 	Body struct {
 		Name         string  `json:"name" minLength:"1" maxLength:"255"`
 		Workspace    string  `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug"`
-		Organisation string  `json:"organisation_id,omitempty" maxLength:"255" doc:"For a guardrail of the whole organisation"`
+		Organisation string  `json:"organisation_id,omitempty" maxLength:"255" doc:"Id or slug; creates an organisation guardrail"`
 		Checks       []Check `json:"checks" minItems:"1" maxItems:"100"`
 		Actions      Actions `json:"actions"`
 	}
@@ -94,8 +93,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 	return &created{g.ID, g.Slug, g.VersionID}, nil
 }
 
-// place returns the id of the workspace that a new guardrail is of, empty for
-// one of the organisation.
+// place returns the workspace id of a new guardrail, empty for the organisation.
 func place(ctx context.Context, c *route.Caller, workspace, organisation string) (string, error) {
 	if organisation == "" {
 		w, err := c.InWorkspace(ctx, workspace)
@@ -106,18 +104,18 @@ func place(ctx context.Context, c *route.Caller, workspace, organisation string)
 	case err != nil:
 		return "", err
 	case workspace != "":
-		return "", route.Invalid("workspace_id", "and organisation_id exclude each other; leave one out")
+		return "", route.Invalid("workspace_id", "cannot be combined with organisation_id; leave one out")
 	case organisation != o.ID && organisation != o.Slug:
 		return "", route.Missing("organisation_id", "organisation", organisation)
 	}
 	return "", organisations(c, "create")
 }
 
-// organisations refuses a change of the organisation's guardrails to whom its
-// scopes are missing.
+// organisations returns an error unless the caller has the scope to change guardrails
+// of the organisation.
 func organisations(c *route.Caller, verb string) error {
 	if scope := access.Scope("organisation_guardrails." + verb); !c.Allows(scope) {
-		return apierr.New(apierr.Forbidden, "a guardrail of the organisation needs the scope %q", string(scope)).WithCode("AB03")
+		return apierr.New(apierr.Forbidden, "an organisation guardrail requires the scope %q", string(scope)).WithCode("AB03")
 	}
 	return nil
 }
@@ -132,8 +130,9 @@ func set(g *store.Guardrail, checks []Check, actions Actions) (err error) {
 	return CheckCredentials(g.Checks, g.Actions)
 }
 
-// CheckCredentials refuses checks and actions that hold a credential: everybody who
-// may read the guardrail is shown them. Checks do not run yet, so that none needs one.
+// CheckCredentials returns an error if checks or actions contain a credential, which
+// everyone who may read the guardrail would see. Checks do not run yet, so none needs a
+// credential.
 func CheckCredentials(checks, actions []byte) error {
 	if err := route.CheckExposed("checks", checks); err != nil {
 		return err
@@ -141,13 +140,13 @@ func CheckCredentials(checks, actions []byte) error {
 	return route.CheckExposed("actions", actions)
 }
 
-// Item is a guardrail as lists show it.
+// Item is a guardrail in a list.
 type Item struct {
 	ID           string     `json:"id"`
 	Name         string     `json:"name"`
 	Slug         string     `json:"slug"`
 	Organisation string     `json:"organisation_id"`
-	Workspace    *string    `json:"workspace_id" doc:"null for one of the organisation"`
+	Workspace    *string    `json:"workspace_id" doc:"null for an organisation guardrail"`
 	Status       string     `json:"status"`
 	CreatedAt    route.Time `json:"created_at"`
 	UpdatedAt    route.Time `json:"last_updated_at"`
@@ -205,7 +204,7 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, er
 	return g, c.CheckFound(g.Workspace, g.ID, err, route.NotFound("guardrail", "guardrail", ref))
 }
 
-// changeable returns the guardrail that a request may change.
+// changeable returns the guardrail that a request names if the caller may change it.
 func changeable(ctx context.Context, c *route.Caller, ref, verb string) (store.Guardrail, error) {
 	g, err := find(ctx, c, ref)
 	if err == nil && g.Workspace == "" {
@@ -256,7 +255,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 	return &created{g.ID, g.Slug, g.VersionID}, nil
 }
 
-// change stores what a request makes of a guardrail, unless it was changed since
+// change stores the changed guardrail, or returns a conflict if it was changed after
 // the request read it.
 func change(ctx context.Context, c *route.Caller, g store.Guardrail) error {
 	read := g.UpdatedAt

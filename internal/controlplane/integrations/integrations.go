@@ -1,11 +1,10 @@
-// Package integrations is the control plane's family of integrations, the
+// Package integrations implements the control plane's routes for integrations:
 // credentials of providers with their models and workspaces.
 //
-// It promises that nobody sees or changes what is another's, that a change that
-// is refused leaves nothing behind, and that a workspace which is given an
-// integration twice has one provider of it. What settings a provider takes is
-// left to credentials, rows to store, what a running gateway makes of them to
-// the snapshot.
+// It guarantees that a caller sees and changes only what belongs to them, that a
+// rejected change has no effect, and that a workspace that is granted an integration
+// twice still has one provider of it. It does not check provider settings (see
+// credentials), store rows (see store) or apply them to requests (see snapshot).
 package integrations
 
 import (
@@ -22,7 +21,7 @@ import (
 // family serves the routes.
 type family struct{ keeper *credentials.Manager }
 
-// Add adds the routes of the family.
+// Add adds the routes of integrations.
 func Add(a *route.API) {
 	f := &family{credentials.New(a.Deps)}
 	r := route.Family{Path: "/integrations", Tag: "Integrations", Scopes: []string{"organisation_integrations", "workspace_integrations"}, Resource: "integration", Versioned: true}
@@ -34,11 +33,11 @@ func Add(a *route.API) {
 	route.Add(a, r.Route(http.MethodGet, "/{integration}/models", "list-integration-models", "read", "List the models of an integration"), f.models)
 	route.Add(a, r.Route(http.MethodPut, "/{integration}/models", "update-integration-models", "update", "Enable, disable and add models"), f.updateModels)
 	route.Add(a, r.Route(http.MethodDelete, "/{integration}/models", "delete-integration-models", "update", "Remove models that were added; others stay"), f.deleteModels)
-	route.Add(a, r.Route(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces", "read", "List who may use an integration"), f.workspaces)
+	route.Add(a, r.Route(http.MethodGet, "/{integration}/workspaces", "list-integration-workspaces", "read", "List the workspaces of an integration"), f.workspaces)
 	route.Add(a, r.Route(http.MethodPut, "/{integration}/workspaces", "update-integration-workspaces", "update", "Grant or revoke workspace access to an integration"), f.updateWorkspaces)
 }
 
-// The owners of integrations, as scopes name them.
+// Owners of integrations, as prefixes of scopes.
 const (
 	organisationWide = "organisation_integrations."
 	ofWorkspace      = "workspace_integrations."
@@ -50,8 +49,8 @@ func forbidden(owner, verb string) error {
 	return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", owner+verb).WithCode("AB03")
 }
 
-// bound returns the workspace that the caller can't leave; empty for callers of
-// the whole organisation.
+// bound returns the workspace that the caller is bound to, empty for callers of the
+// organisation.
 func bound(c *route.Caller) string {
 	if c.Allows(access.ScopeAll) {
 		return ""
@@ -59,16 +58,16 @@ func bound(c *route.Caller) string {
 	return c.Workspace
 }
 
-// Named is how a request names an integration. It is exported for the OpenAPI
-// document, which sees no embedded fields otherwise.
+// Named identifies an integration in a request. It is exported because the OpenAPI
+// generator does not see embedded unexported fields.
 type Named struct {
 	Integration string `path:"integration" maxLength:"255" doc:"Id or slug"`
 	Workspace   string `query:"workspace_id" maxLength:"255" doc:"Id or slug of a workspace that has it"`
 }
 
-// find returns the integration that a request names, if its caller may do there
-// what verb says. Those of the organisation are read by every workspace that
-// has them, and by the others as if they did not exist.
+// find returns the integration that a request names if the caller may use verb on it.
+// An organisation integration can be read from every workspace that has it; elsewhere
+// it is not found.
 func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb string) (store.Integration, error) {
 	none := apierr.New(apierr.NotFound, "integration %.60q not found", in.Integration).WithParam("integration")
 	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
@@ -103,11 +102,11 @@ func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb strin
 	return row, nil
 }
 
-// Item is an integration as lists show it.
+// Item is an integration in a list.
 type Item struct {
 	ID           string           `json:"id"`
 	Organisation string           `json:"organisation_id"`
-	Workspace    *string          `json:"workspace_id" doc:"Null for the organisation's"`
+	Workspace    *string          `json:"workspace_id" doc:"Null for an organisation integration"`
 	Provider     string           `json:"ai_provider_id"`
 	Name         string           `json:"name"`
 	Slug         string           `json:"slug"`
@@ -127,7 +126,7 @@ func toResponse(i store.Integration) Item {
 }
 
 type listInput struct {
-	Workspace string `query:"workspace_id" maxLength:"255" doc:"Leaves what this workspace has"`
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Returns only integrations of this workspace"`
 	Type      string `query:"type" enum:"workspace,organisation,all" default:"all"`
 	Tags      string `query:"tags" maxLength:"8192" doc:"JSON object; returns only items with all of these tags"`
 	route.Paging

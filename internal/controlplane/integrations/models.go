@@ -28,7 +28,7 @@ type model struct {
 
 type modelList struct {
 	Total          int     `json:"total"`
-	AllowAllModels bool    `json:"allow_all_models" doc:"Models that are not listed may be used too"`
+	AllowAllModels bool    `json:"allow_all_models" doc:"Whether models that are not listed may be used too"`
 	Models         []model `json:"models"`
 }
 
@@ -70,7 +70,7 @@ type modelInput struct {
 type modelsInput struct {
 	Named
 	Body struct {
-		Models         []modelInput `json:"models" maxItems:"1000" nullable:"false" doc:"What is not listed stays as it is"`
+		Models         []modelInput `json:"models" maxItems:"1000" nullable:"false" doc:"Models that are not listed stay unchanged"`
 		AllowAllModels *bool        `json:"allow_all_models,omitempty"`
 	}
 }
@@ -100,7 +100,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 		priced := slices.ContainsFunc(next, func(m store.IntegrationModel) bool { return !samePrice(m, now[m.Slug]) })
 		for i, m := range next {
 			if o := now[m.Slug]; o.Sealed != before[m.Slug].Sealed {
-				return apierr.New(apierr.Conflict, "the model %q was changed meanwhile; read it again", m.Slug).WithParam(fmt.Sprintf("models[%d]", i))
+				return apierr.New(apierr.Conflict, "the model %q was changed by another request; read it again and retry", m.Slug).WithParam(fmt.Sprintf("models[%d]", i))
 			}
 			if err := tx.PutIntegrationModel(ctx, m); err != nil {
 				return err
@@ -128,13 +128,13 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 	return &route.Empty{}, err
 }
 
-// modelLimit returns the models that an integration allows as a limit, before a
-// change of them.
+// modelLimit returns the models that an integration allowed before a change, as a
+// limit.
 func modelLimit(i store.Integration, models map[string]store.IntegrationModel) limits.Object {
 	return limits.Object{BudgetRef: store.BudgetRef{Kind: "integration", ID: i.ID}, Workspace: i.Workspace, Before: allowed(i.AllowAllModels, models)}
 }
 
-// allowed returns which models may be used, as a limit: nil if all may.
+// allowed returns the allowed models as a limit, nil if all are allowed.
 func allowed(all bool, models map[string]store.IntegrationModel) limits.Fields {
 	list := []string{"only"}
 	if all {
@@ -151,7 +151,7 @@ func allowed(all bool, models map[string]store.IntegrationModel) limits.Fields {
 	return limits.Fields{"models": strings.Join(list, " ")}
 }
 
-// modelsOf returns what an integration says of models, by slug.
+// modelsOf returns the models of an integration by slug.
 func modelsOf(ctx context.Context, q store.Queries, integration string) (map[string]store.IntegrationModel, error) {
 	list, err := q.IntegrationModels(ctx, integration)
 	out := make(map[string]store.IntegrationModel, len(list))
@@ -161,14 +161,14 @@ func modelsOf(ctx context.Context, q store.Queries, integration string) (map[str
 	return out, err
 }
 
-// newModels returns the models that a request asks for, which replace before.
+// newModels returns the models of a request merged over before.
 func (f *family) newModels(ctx context.Context, row store.Integration, list []modelInput, before map[string]store.IntegrationModel) ([]store.IntegrationModel, error) {
 	seen := make(map[string]bool)
 	var out []store.IntegrationModel
 	for i, in := range list {
 		path := fmt.Sprintf("models[%d]", i)
 		if seen[in.Slug] {
-			return nil, route.Invalid(path+".slug", "is that of another entry already")
+			return nil, route.Invalid(path+".slug", "is already used by another entry")
 		}
 		seen[in.Slug] = true
 		m, known := before[in.Slug]
@@ -192,10 +192,10 @@ func (in *modelInput) apply(path string, m *store.IntegrationModel) (err error) 
 	m.Enabled, m.IsCustom, m.IsFinetune = in.Enabled, in.IsCustom.Or(m.IsCustom), in.IsFinetune.Or(m.IsFinetune)
 	m.Name, m.BaseModel = in.Name.Or(m.Name), in.BaseModel.Or(m.BaseModel)
 	if utf8.RuneCountInString(m.Name) > 255 {
-		return route.Invalid(path+".name", "has at most 255 characters")
+		return route.Invalid(path+".name", "must be at most 255 characters long")
 	}
 	if utf8.RuneCountInString(m.BaseModel) > 255 {
-		return route.Invalid(path+".base_model_slug", "has at most 255 characters")
+		return route.Invalid(path+".base_model_slug", "must be at most 255 characters long")
 	}
 	if in.Pricing.Set {
 		m.Pricing, err = pricing(path+".pricing_config", in.Pricing.Value)
@@ -205,7 +205,7 @@ func (in *modelInput) apply(path string, m *store.IntegrationModel) (err error) 
 
 type deleteModelsInput struct {
 	Named
-	Slugs string `query:"slugs" required:"true" minLength:"1" maxLength:"8192" doc:"Comma separated"`
+	Slugs string `query:"slugs" required:"true" minLength:"1" maxLength:"8192" doc:"Separated by commas"`
 }
 
 func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteModelsInput) (*route.Empty, error) {

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// samePrice reports whether a change leaves what requests for a model cost.
+// samePrice reports whether a and b have the same price.
 func samePrice(a, b store.IntegrationModel) bool {
 	return orNone(a.Pricing) == orNone(b.Pricing) && a.BaseModel == b.BaseModel
 }
@@ -22,8 +22,8 @@ func orNone(raw []byte) string {
 	return string(raw)
 }
 
-// mayPrice refuses another price of models to callers who are bound by a budget
-// that they can't change: without a price nothing would count against it.
+// mayPrice refuses changes of model prices to callers who are limited by a budget that
+// they may not change: without a price, nothing would count against the budget.
 func mayPrice(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integration) error {
 	rank, err := c.Rank(ctx, tx.Queries, i.Workspace)
 	if err != nil || rank >= access.RankOrganisation {
@@ -41,14 +41,14 @@ func mayPrice(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integr
 		by, limited := set["usage_limits"]
 		own := o.Kind == store.KeyBudget && !c.IsPerson()
 		if limited && (own || limits.Capped(c, rank, o, map[string]store.LimitSetter{"usage_limits": by})) {
-			return limits.Refused("models", "have prices that count against a budget (of the %s) which you can't change; ask who set it to change pricing_config or base_model_slug", o.Kind)
+			return limits.Refused("models", "have prices that count against a budget (of the %s) that you cannot change; ask the user who set it to change pricing_config or base_model_slug", o.Kind)
 		}
 	}
 	return nil
 }
 
-// budgetsOver returns what may have a budget that requests by i count against: its
-// workspace, what the workspace has of i, providers of i, and the caller's keys.
+// budgetsOver returns the objects with budgets that requests through i count against:
+// its workspace, the grant of the workspace, its providers and the caller's keys.
 func budgetsOver(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integration) ([]limits.Object, error) {
 	at := func(kind, id, user string) limits.Object {
 		return limits.Object{BudgetRef: store.BudgetRef{Kind: kind, ID: id}, Workspace: i.Workspace, User: user}

@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// globalAccess is what workspaces get that nothing was said of.
+// globalAccess is the access of workspaces without a setting of their own.
 type globalAccess struct {
 	Enabled     bool                    `json:"enabled"`
 	UsageLimits []limits.BudgetResponse `json:"usage_limits"`
@@ -89,15 +89,15 @@ func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*w
 	return out, nil
 }
 
-// Limits are those of a workspace's use. It is exported for the OpenAPI
-// document, which sees no embedded fields otherwise.
+// Limits are the limits of a workspace's use of an integration. It is exported because
+// the OpenAPI generator does not see embedded unexported fields.
 type Limits struct {
 	UsageLimits route.Optional[[]limits.BudgetInput] `json:"usage_limits,omitempty" maxItems:"1"`
-	RateLimits  route.Optional[limits.Rates]         `json:"rate_limits,omitempty" maxItems:"1" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+	RateLimits  route.Optional[limits.Rates]         `json:"rate_limits,omitempty" maxItems:"1" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
 }
 
-// DefaultProvider says whether and how a provider is made where the integration
-// is new. It is exported for the OpenAPI document.
+// DefaultProvider controls the provider created where an integration is new. It is
+// exported for the OpenAPI document.
 type DefaultProvider struct {
 	Create *bool  `json:"create_default_provider,omitempty"`
 	Slug   string `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255"`
@@ -106,20 +106,20 @@ type DefaultProvider struct {
 type workspaceInput struct {
 	ID      string `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug"`
 	Enabled bool   `json:"enabled"`
-	Reset   bool   `json:"reset_usage,omitempty" doc:"Starts counting again"`
+	Reset   bool   `json:"reset_usage,omitempty" doc:"Resets the usage"`
 	Limits
 	DefaultProvider
 }
 
 type globalInput struct {
-	Enabled bool `json:"enabled" doc:"Workspaces that are made later get it too"`
+	Enabled bool `json:"enabled" doc:"Workspaces created later get access too"`
 	Limits
 }
 
 type workspacesInput struct {
 	Named
 	Body struct {
-		Workspaces route.Optional[[]workspaceInput] `json:"workspaces,omitempty" maxItems:"1000" doc:"What is said here wins over the rest"`
+		Workspaces route.Optional[[]workspaceInput] `json:"workspaces,omitempty" maxItems:"1000" doc:"Takes precedence over the other settings"`
 		Global     *globalInput                     `json:"global_workspace_access,omitempty"`
 		Override   bool                             `json:"override_existing_workspace_access,omitempty" doc:"Resets all workspaces that are not listed to the global setting"`
 		DefaultProvider
@@ -133,10 +133,10 @@ func (f *family) updateWorkspaces(ctx context.Context, c *route.Caller, in *work
 	}
 	b := &in.Body
 	if len(b.Workspaces.Value) == 0 && !b.Override && (b.Global == nil || b.Workspaces.Set) {
-		return nil, route.Invalid("workspaces", "names none; that is for override_existing_workspace_access, which resets all")
+		return nil, route.Invalid("workspaces", "must not be empty; set override_existing_workspace_access to reset all workspaces")
 	}
 	if row.Workspace != "" && b.Global != nil && b.Global.Enabled {
-		return nil, route.Invalid("global_workspace_access", "is not for the integration of one workspace")
+		return nil, route.Invalid("global_workspace_access", "cannot be set for an integration of a workspace")
 	}
 	if slices.ContainsFunc(b.Workspaces.Value, func(w workspaceInput) bool { return w.Reset }) {
 		if err := c.AwaitSpending(ctx); err != nil {
@@ -154,13 +154,13 @@ func (f *family) updateWorkspaces(ctx context.Context, c *route.Caller, in *work
 	return &route.Empty{}, err
 }
 
-// plan is one request to change who may use an integration.
+// plan is a request to change which workspaces may use an integration.
 type plan struct {
 	tx            *store.Tx
 	c             *route.Caller
 	in            *workspacesInput
 	before, after store.Integration
-	rows          map[string]store.IntegrationWorkspace // before, by workspace
+	rows          map[string]store.IntegrationWorkspace // before the change, by workspace
 	listed        map[string]bool
 }
 
@@ -185,7 +185,7 @@ func (p *plan) run(ctx context.Context) error {
 	return p.tx.UpdateIntegration(ctx, p.after)
 }
 
-// global puts the global setting that is asked for into the integration.
+// global applies the requested global access to the integration.
 func (p *plan) global() (err error) {
 	in := p.in.Body.Global
 	if in == nil {
@@ -197,7 +197,7 @@ func (p *plan) global() (err error) {
 	return err
 }
 
-// apply returns the limits that are asked for instead of usage and rate.
+// apply returns usage and rate limits with the requested changes.
 func (in *Limits) apply(path string, usage, rate json.RawMessage, c *route.Caller) (json.RawMessage, json.RawMessage, error) {
 	if in.UsageLimits.Set {
 		old, err := limits.ReadUsages(usage)
@@ -219,7 +219,7 @@ func (in *Limits) apply(path string, usage, rate json.RawMessage, c *route.Calle
 	return usage, rate, nil
 }
 
-// named gives the workspaces that are listed what is said of them.
+// named applies the requested settings of the listed workspaces.
 func (p *plan) named(ctx context.Context) error {
 	p.listed = make(map[string]bool)
 	for i := range p.in.Body.Workspaces.Value {
@@ -242,7 +242,7 @@ func (p *plan) named(ctx context.Context) error {
 			}
 		}
 		if in.Reset || in.UsageLimits.Set {
-			to.Status = store.Active // whether it is exhausted still, the next request tells
+			to.Status = store.Active // the next request finds out whether it is still exhausted
 		}
 		if err := p.checkLimits(ctx, p.rows[w], to); err != nil {
 			return err
@@ -258,7 +258,7 @@ func (p *plan) named(ctx context.Context) error {
 	return nil
 }
 
-// workspace returns the id of a workspace that is listed.
+// workspace returns the id of a listed workspace.
 func (p *plan) workspace(ctx context.Context, field, ref string) (string, error) {
 	w, err := p.tx.Workspace(ctx, p.before.Organisation, ref)
 	if err != nil && !apierr.IsNotFound(err) {
@@ -268,14 +268,14 @@ func (p *plan) workspace(ctx context.Context, field, ref string) (string, error)
 		return "", route.Missing(field, "workspace", ref)
 	}
 	if p.listed[w.ID] {
-		return "", route.Invalid(field, "names a workspace that another entry names already")
+		return "", route.Invalid(field, "names a workspace that another entry already names")
 	}
 	p.listed[w.ID] = true
 	return w.ID, nil
 }
 
-// checkLimits refuses a change of a workspace's limits that is not the caller's to
-// make, and notes who made it.
+// checkLimits returns an error if the caller may not make a change of a workspace's
+// limits, and otherwise records who made it.
 func (p *plan) checkLimits(ctx context.Context, before, after store.IntegrationWorkspace) error {
 	of, err := limits.Compare(store.GrantBudget, store.GrantID(p.before.ID, after.Workspace), &before, &after, GrantLimits)
 	if err != nil {
@@ -285,8 +285,8 @@ func (p *plan) checkLimits(ctx context.Context, before, after store.IntegrationW
 	return limits.Change(ctx, p.c, p.tx, of)
 }
 
-// GrantLimits returns the limits of what a workspace has of an integration, for
-// [limits.Change]. It is exported for what stores them otherwise than by a route.
+// GrantLimits returns the limits of a grant for [limits.Change]. It is exported for
+// callers that store grants without a route.
 func GrantLimits(w *store.IntegrationWorkspace) (limits.Fields, error) {
 	u, err := limits.Field(w.UsageLimits)
 	return limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(w.RateLimits)}, err
@@ -300,7 +300,7 @@ func reset(usage json.RawMessage, c *route.Caller) (json.RawMessage, error) {
 	return list.JSON(), err
 }
 
-// likeAll returns what a workspace has that nothing was said of.
+// likeAll returns the access of a workspace without a setting of its own.
 func (p *plan) likeAll(workspace string) store.IntegrationWorkspace {
 	return store.IntegrationWorkspace{
 		Integration: p.before.ID, Workspace: workspace, Enabled: p.after.GlobalEnabled,
@@ -308,9 +308,8 @@ func (p *plan) likeAll(workspace string) store.IntegrationWorkspace {
 	}
 }
 
-// rest gives the workspaces that are not listed the global setting: those that
-// have a setting of their own when they are to be reset, the others when all
-// get it.
+// rest applies the global access to the workspaces that are not listed: to those with a
+// setting of their own if they must be reset, and to all others.
 func (p *plan) rest(ctx context.Context) error {
 	if p.before.Workspace != "" {
 		return nil

@@ -19,17 +19,17 @@ type createInput struct {
 		Slug           string                `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255"`
 		Key            string                `json:"key,omitempty" maxLength:"16384"`
 		Description    string                `json:"description,omitempty" maxLength:"1024"`
-		Workspace      string                `json:"workspace_id,omitempty" maxLength:"255" doc:"The only workspace to have it; absent, it is the organisation's"`
+		Workspace      string                `json:"workspace_id,omitempty" maxLength:"255" doc:"Workspace that owns the integration; without it, the organisation owns it"`
 		Configurations credentials.Fields    `json:"configurations,omitempty" doc:"Settings of the provider, custom_host and custom_headers"`
-		Default        *bool                 `json:"create_default_provider,omitempty" default:"true" doc:"Makes a provider: in workspace_id, or else in the caller's workspace or the organisation's default one"`
-		DefaultSlug    string                `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"Slug of that provider; the integration's when absent"`
+		Default        *bool                 `json:"create_default_provider,omitempty" default:"true" doc:"Creates a provider in workspace_id, otherwise in the caller's workspace or the organisation's default workspace"`
+		DefaultSlug    string                `json:"default_provider_slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"Slug of that provider; defaults to the integration's"`
 		Mappings       []credentials.Mapping `json:"secret_mappings,omitempty" maxItems:"64"`
 		Pricing        route.JSON            `json:"pricing_adjustments,omitempty"`
 		Tags           credentials.Tags      `json:"tags,omitempty"`
 	}
 }
 
-// created is the answer to what makes or changes an integration.
+// created is the response to creating or changing an integration.
 type created struct {
 	ID   string `json:"id"`
 	Slug string `json:"slug"`
@@ -71,8 +71,8 @@ func (f *family) create(ctx context.Context, c *route.Caller, in *createInput) (
 	return &created{row.ID, row.Slug}, err
 }
 
-// owner returns the id of the workspace that a new integration belongs to; empty
-// is the organisation.
+// owner returns the id of the workspace that a new integration belongs to, empty for
+// the organisation.
 func owner(ctx context.Context, c *route.Caller, named string) (string, error) {
 	if bound(c) == "" && named == "" {
 		if !may(c, organisationWide, "create") {
@@ -87,11 +87,11 @@ func owner(ctx context.Context, c *route.Caller, named string) (string, error) {
 	return w.ID, err
 }
 
-// store stores a new integration and gives it to its first workspace.
+// store stores a new integration and grants it to its first workspace.
 func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller, row store.Integration) error {
 	switch _, err := tx.Integration(ctx, row.Organisation, row.Slug); {
 	case err == nil:
-		return apierr.New(apierr.Conflict, "there is an integration with the slug %q already", row.Slug).WithParam("slug")
+		return apierr.New(apierr.Conflict, "integration slug %q already exists; choose another", row.Slug).WithParam("slug")
 	case !apierr.IsNotFound(err):
 		return err
 	}
@@ -123,7 +123,7 @@ type updateInput struct {
 		Name           route.Optional[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
 		Key            route.Optional[string]                `json:"key,omitempty" maxLength:"16384"`
 		Description    route.Optional[string]                `json:"description,omitempty" maxLength:"1024"`
-		Configurations route.Optional[credentials.Fields]    `json:"configurations,omitempty" doc:"In the place of all that were there"`
+		Configurations route.Optional[credentials.Fields]    `json:"configurations,omitempty" doc:"Replaces all configurations"`
 		Mappings       route.Optional[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
 		Pricing        route.Optional[route.JSON]            `json:"pricing_adjustments,omitempty"`
 		Tags           route.Optional[credentials.Tags]      `json:"tags,omitempty"`
@@ -167,15 +167,15 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	return &created{row.ID, row.Slug}, err
 }
 
-// apply puts what a request changes into row, except for its credentials.
+// apply applies the requested changes to row, except credentials.
 func (in *updateInput) apply(ctx context.Context, c *route.Caller, row *store.Integration) (err error) {
 	b := &in.Body
 	row.Name, row.Description, row.Tags = b.Name.Or(row.Name), b.Description.Or(row.Description), b.Tags.Or(row.Tags)
 	if n := utf8.RuneCountInString(row.Name); n == 0 || n > 255 {
-		return route.Invalid("name", "has 1 to 255 characters")
+		return route.Invalid("name", "must be 1 to 255 characters long")
 	}
 	if utf8.RuneCountInString(row.Description) > 1024 {
-		return route.Invalid("description", "has at most 1024 characters")
+		return route.Invalid("description", "must be at most 1024 characters long")
 	}
 	if b.Tags.Set {
 		if err := b.Tags.Value.Check("tags"); err != nil {
@@ -193,7 +193,7 @@ func (in *updateInput) apply(ctx context.Context, c *route.Caller, row *store.In
 	return err
 }
 
-// copy puts into now what a request changes, as row has it.
+// copy copies the fields that the request changes from row to now.
 func (in *updateInput) copy(now *store.Integration, row store.Integration) {
 	b := &in.Body
 	if b.Name.Set {
@@ -221,11 +221,11 @@ func same(a, b store.IntegrationSettings) bool {
 
 func encode(v any) (route.JSON, error) { return json.Marshal(v) }
 
-// maxPricing bounds what is said of prices, in bytes.
+// maxPricing is the limit of a pricing object, in bytes.
 const maxPricing = 8 << 10
 
-// pricing checks an object of prices or factors: all its numbers are 0 or more,
-// and it holds nothing but objects, numbers and the words of its type.
+// pricing checks an object of prices or factors: every number must be 0 or more, and
+// the only other values are objects and the constants of its type.
 func pricing(field string, raw route.JSON) (json.RawMessage, error) {
 	var v any
 	if len(raw) == 0 || string(raw) == "null" {
@@ -235,16 +235,16 @@ func pricing(field string, raw route.JSON) (json.RawMessage, error) {
 		return nil, route.Invalid(field, "is longer than %d bytes", maxPricing)
 	}
 	if json.Unmarshal(raw, &v) != nil {
-		return nil, route.Invalid(field, "is an object")
+		return nil, route.Invalid(field, "must be an object")
 	}
 	if _, ok := v.(map[string]any); !ok {
-		return nil, route.Invalid(field, "is an object")
+		return nil, route.Invalid(field, "must be an object")
 	}
 	return json.RawMessage(raw), checkPrices(field, v, 5)
 }
 
-// Pricing checks what is said of prices, for what brings integrations otherwise
-// than by a route. Field is what its errors call it.
+// Pricing checks a pricing object of an integration that is stored without a route.
+// Field is its name in errors.
 func Pricing(field string, raw json.RawMessage) (json.RawMessage, error) {
 	return pricing(field, route.JSON(raw))
 }
@@ -263,7 +263,7 @@ func checkPrices(field string, v any, depth int) error {
 		return nil
 	case float64:
 		if v < 0 || v > 1e12 {
-			return route.Invalid(field, "is a number from 0")
+			return route.Invalid(field, "must be a number from 0")
 		}
 		return nil
 	case string:
@@ -273,7 +273,7 @@ func checkPrices(field string, v any, depth int) error {
 	case nil:
 		return nil
 	}
-	return route.Invalid(field, "is a number from 0")
+	return route.Invalid(field, "must be a number from 0")
 }
 
 func short(name string) string { return name[:min(len(name), 64)] }

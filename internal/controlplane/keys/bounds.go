@@ -16,16 +16,16 @@ import (
 	"modelgate/internal/store"
 )
 
-// bounds are the limits that a caller can't exceed with a key that they make, change
-// or rotate: those of the caller's key, and for people those of their own key in the
-// workspace that somebody above them limited. Nil bounds nothing.
+// bounds are the limits that a caller cannot exceed with a key that they create, change
+// or rotate: the limits of the caller's key, and for a user the limits that an admin
+// set on their own key in the workspace. Nil means unlimited.
 type bounds struct {
-	maker  *access.Identity // as the makers of that key bound it
+	maker  *access.Identity // limits of that key, including those of its makers
 	key    store.Key        // its row; empty for a token or a key of the settings
-	budget *limits.Budget   // of the key, or else of the nearest that made it; nil for none
+	budget *limits.Budget   // of the key, otherwise of its nearest maker; nil for none
 }
 
-// boundsOf returns the bounds of a caller for k.
+// boundsOf returns the caller's bounds for k.
 func boundsOf(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key) (*bounds, error) {
 	if c.IsPerson() {
 		return personBounds(ctx, c, q, k.Workspace)
@@ -36,7 +36,7 @@ func boundsOf(ctx context.Context, c *route.Caller, q store.Queries, k *store.Ke
 	}
 	own, err := q.Key(ctx, c.Organisation, c.KeyID)
 	if apierr.IsNotFound(err) {
-		return b, nil // of the settings or the environment
+		return b, nil // key of the settings or the environment
 	}
 	if err != nil {
 		return nil, err
@@ -62,7 +62,8 @@ func (b *bounds) countBudgets(ctx context.Context, q store.Queries) error {
 	return nil
 }
 
-// lineage is that of the keys which are made within the bounds.
+// lineage returns the ids of the keys that a key created within the bounds descends
+// from.
 func (b *bounds) lineage() []string {
 	if b == nil || b.key.ID == "" {
 		return nil
@@ -70,9 +71,9 @@ func (b *bounds) lineage() []string {
 	return append([]string{b.key.ID}, b.key.Origin.Lineage...)
 }
 
-// personBounds returns the bounds of a person: the newest key of theirs that
-// somebody above limited. Where all such keys have ended, the person makes no key
-// until somebody above has made them one.
+// personBounds returns the bounds of a user: their newest key with limits set by an
+// admin. If all such keys have ended, the user cannot create a key until an admin
+// creates one for them.
 func personBounds(ctx context.Context, c *route.Caller, q store.Queries, workspace string) (*bounds, error) {
 	rank, err := c.Rank(ctx, q, workspace)
 	if err != nil || rank >= access.RankOrganisation {
@@ -102,7 +103,7 @@ func personBounds(ctx context.Context, c *route.Caller, q store.Queries, workspa
 		}
 	}
 	if ended != "" && !given {
-		return nil, forbidden("your key %.60q had limits that you can't change, and has ended; ask who set them for another key", ended)
+		return nil, forbidden("your key %.60q had limits that you cannot change and is no longer valid; ask the user who set them for another key", ended)
 	}
 	return nil, nil
 }
@@ -113,8 +114,8 @@ func object(k store.Key) limits.Object {
 	return limits.Object{BudgetRef: ref(k), Workspace: k.Workspace, User: k.UserID}
 }
 
-// Limits returns the limits of k, for [limits.Change]. It is exported for what
-// stores keys otherwise than by a route.
+// Limits returns the limits of k for [limits.Change]. It is exported for callers that
+// store keys without a route.
 func Limits(k *store.Key) (limits.Fields, error) {
 	d, err := readDefaults(k.Defaults)
 	if err != nil {
@@ -154,7 +155,7 @@ func readDefaults(raw json.RawMessage) (d store.KeyDefaults, err error) {
 	return d, nil
 }
 
-// inherit gives a new key the limits that its request leaves open.
+// inherit gives a new key the limits that its request does not set.
 func (b *bounds) inherit(k *store.Key, in *createInput) error {
 	if b == nil {
 		return nil
@@ -202,7 +203,7 @@ func (b *bounds) inherit(k *store.Key, in *createInput) error {
 	return err
 }
 
-// check refuses a key that has more than the bounds in one of fields; nil is all.
+// check returns an error if k exceeds the bounds in one of fields; nil checks all.
 func (b *bounds) check(k *store.Key, fields limits.Fields) error {
 	if b == nil {
 		return nil
@@ -216,13 +217,14 @@ func (b *bounds) check(k *store.Key, fields limits.Fields) error {
 			return err
 		}
 		if more != "" {
-			return limits.Refused(rule.field, "is beyond the key that limits you: %s", more)
+			return limits.Refused(rule.field, "exceeds the key that limits you: %s", more)
 		}
 	}
 	return nil
 }
 
-// rules say of each limit what a key has more than its bounds; empty for nothing.
+// rules describe, for each limit, how a key exceeds the bounds; an empty string means
+// it does not.
 var rules = []struct {
 	field   string
 	exceeds func(b *bounds, k *store.Key) (string, error)
@@ -272,9 +274,10 @@ var rules = []struct {
 	}},
 	{"egress_policy", func(b *bounds, k *store.Key) (string, error) {
 		d, err := readDefaults(k.Defaults)
-		// Those of the keys that made the maker bind k as well, if the maker makes it.
+		// The policies of the maker's own makers apply to k as well if the maker
+		// creates it.
 		if err == nil && len(b.maker.Egress) > 0 && k.Workspace != "" && d.Egress.Strict().String() != b.maker.Egress[0].String() {
-			return "it has a policy of its own, which must be that of the key", nil
+			return "it has its own policy, and the key must have the same", nil
 		}
 		return "", err
 	}},
@@ -307,7 +310,8 @@ var rules = []struct {
 	}},
 }
 
-// differs says which value of the defaults of the bounds k has not.
+// differs describes the first default of the bounds that k does not have, empty if it
+// has all.
 func differs(b *bounds, k *store.Key, of func(store.KeyDefaults) map[string]string) (string, error) {
 	if k.Workspace == "" {
 		return "", nil
@@ -329,20 +333,22 @@ func differs(b *bounds, k *store.Key, of func(store.KeyDefaults) map[string]stri
 	return "", nil
 }
 
-// commands reports whether the caller may get the secret of k or loosen its budget
-// without regard to the bounds: k is a person's own, the caller itself, or made by it.
+// commands reports whether the caller may read the secret of k or relax its budget
+// regardless of the bounds: k is the user's own key, the caller's key, or a key created
+// by the caller's key.
 func (b *bounds) commands(c *route.Caller, k *store.Key) bool {
 	own := c.IsPerson() && k.UserID == c.UserID
 	return own || k.ID == c.KeyID || b.key.ID != "" && slices.Contains(k.Origin.Lineage, b.key.ID)
 }
 
-// checkSecret refuses the secret of a key that the bounds do not cover.
+// checkSecret returns an error if the caller may not read the secret of k because k is
+// outside the bounds.
 func (b *bounds) checkSecret(c *route.Caller, k *store.Key) error {
 	if b == nil || b.commands(c, k) {
 		return nil
 	}
 	if len(b.maker.Egress) > 1 {
-		return forbidden("a caller with several egress policies gets only the secrets of keys that it has made")
+		return forbidden("a caller with several egress policies gets only the secrets of keys that it created")
 	}
 	if b.budget != nil {
 		return forbidden("a caller with a budget (its credit_limit is %g) gets only the secrets of keys that count against it", *b.budget.CreditLimit)
@@ -350,14 +356,14 @@ func (b *bounds) checkSecret(c *route.Caller, k *store.Key) error {
 	return b.check(k, nil)
 }
 
-// checkChange refuses a change of limits beyond the bounds. Before is the key as
-// it was.
+// checkChange returns an error if a change of limits exceeds the bounds. Before is the
+// key before the change.
 func (b *bounds) checkChange(c *route.Caller, before, k *store.Key, changed limits.Fields) error {
 	if b == nil || len(changed) == 0 {
 		return nil
 	}
 	if _, ok := changed["usage_limits"]; ok && b.budget != nil && !b.commands(c, before) {
-		return limits.Refused("usage_limits", "can't be changed by a caller with a budget (its credit_limit is %g), except of keys that count against it", *b.budget.CreditLimit)
+		return limits.Refused("usage_limits", "cannot be changed by a caller with a budget (its credit_limit is %g), except of keys that count against it", *b.budget.CreditLimit)
 	}
 	return b.check(k, changed)
 }

@@ -20,25 +20,25 @@ type createInput struct {
 	Body struct {
 		Name         string              `json:"name" minLength:"1" maxLength:"255"`
 		Description  string              `json:"description,omitempty" maxLength:"1024"`
-		Scopes       []string            `json:"scopes" nullable:"false" minItems:"1" maxItems:"300" maxLength:"100" doc:"As resource.verb; of those that the caller may give"`
-		Organisation string              `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own; may be left out"`
-		Workspace    string              `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
-		User         string              `json:"user_id,omitempty" maxLength:"255" doc:"Whose key it is; people may leave out themselves"`
-		RateLimits   limits.Rates        `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		Scopes       []string            `json:"scopes" nullable:"false" minItems:"1" maxItems:"300" maxLength:"100" doc:"Written resource.verb; only scopes that the caller may grant"`
+		Organisation string              `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's organisation; optional"`
+		Workspace    string              `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
+		User         string              `json:"user_id,omitempty" maxLength:"255" doc:"User the key belongs to; defaults to the user of the session"`
+		RateLimits   limits.Rates        `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
 		UsageLimits  *limits.BudgetInput `json:"usage_limits,omitempty"`
 		Defaults     *DefaultsInput      `json:"defaults,omitempty"`
 		AlertEmails  []string            `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
-		ExpiresAt    *string             `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
+		ExpiresAt    *string             `json:"expires_at,omitempty" nullable:"true" maxLength:"40" doc:"A future time in ISO 8601 format"`
 		Rotation     *RotationInput      `json:"rotation_policy,omitempty"`
-		Egress       *egress.Policy      `json:"egress_policy,omitempty" doc:"Where its requests may go"`
+		Egress       *egress.Policy      `json:"egress_policy,omitempty" doc:"Destinations that its requests may use"`
 
-		AllowedAddresses []string `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; all when absent"`
+		AllowedAddresses []string `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; defaults to all"`
 	}
 }
 
 type secretResponse struct {
 	ID     string `json:"id"`
-	Key    string `json:"key" doc:"The secret, shown this once"`
+	Key    string `json:"key" doc:"The secret, shown only once"`
 	Object string `json:"object"`
 }
 
@@ -81,14 +81,14 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 	return &secretResponse{k.ID, secret.Reveal(), "api-key"}, nil
 }
 
-// place says whose the key is: which workspace's, and which person's.
+// place sets the workspace and the user of the key.
 func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) error {
 	b := &in.Body
 	if err := ownOrganisation(ctx, c, b.Organisation); err != nil {
 		return err
 	}
 	if k.Type != access.WorkspaceUser && b.User != "" {
-		return route.Invalid("user_id", "is for keys of people")
+		return route.Invalid("user_id", "is allowed only for user keys")
 	}
 	p, err := personOf(ctx, c, c.DB().Queries)
 	if err != nil {
@@ -128,8 +128,8 @@ func ownOrganisation(ctx context.Context, c *route.Caller, ref string) error {
 	return err
 }
 
-// owned gives the key to the user that a request names, or to the person who
-// sends it.
+// owned assigns the key to the user that the request names, or to the user who sends
+// it.
 func owned(ctx context.Context, c *route.Caller, p *person, k *store.Key, user string) error {
 	k.UserID = cmp.Or(user, p.user)
 	if k.UserID == "" {
@@ -142,8 +142,7 @@ func owned(ctx context.Context, c *route.Caller, p *person, k *store.Key, user s
 	return err
 }
 
-// insert stores k with what depends on other rows, of which none moves
-// in the meantime.
+// insert stores k and everything that depends on other rows, in one transaction.
 func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in *createInput) error {
 	var err error
 	if k.Defaults, err = defaults(ctx, tx.Queries, k.Organisation, k.Workspace, in.Body.Defaults); err != nil {
@@ -181,7 +180,7 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 			return err
 		}
 		if int64(n) >= *rules.Count {
-			return apierr.New(apierr.Forbidden, "the limit of %d keys per person in this workspace is reached; delete a key first", *rules.Count).WithParam("user_id").WithCode("AB03")
+			return apierr.New(apierr.Forbidden, "the limit of %d keys per user in this workspace is reached; delete a key first", *rules.Count).WithParam("user_id").WithCode("AB03")
 		}
 	}
 	if err := tx.CreateKey(ctx, k); err != nil {
@@ -193,8 +192,8 @@ func insert(ctx context.Context, c *route.Caller, tx *store.Tx, k store.Key, in 
 	return budgets.Refresh(ctx, tx, store.KeyBudget, k.ID)
 }
 
-// noteLimits stores who set the limits that a request for a new key names. What
-// follows from rules or from the key's maker is nobody's.
+// noteLimits records who set the limits named in a request for a new key. Limits that
+// follow from rules or from the key's maker have no setter.
 func noteLimits(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key, in *createInput) error {
 	set, err := Limits(k)
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"modelgate/internal/store"
 )
 
-// DefaultsInput is what a key brings to requests that lack it.
+// DefaultsInput are the defaults that a key adds to requests.
 type DefaultsInput struct {
-	Metadata      map[string]string `json:"metadata,omitempty" doc:"64 entries at most, of 128 characters each; wins over the request's"`
+	Metadata      map[string]string `json:"metadata,omitempty" doc:"At most 64 entries of 128 characters each; takes precedence over the request's metadata"`
 	Config        *string           `json:"config_id,omitempty" nullable:"true" maxLength:"255" doc:"Id or slug of a config of the key's workspace"`
-	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"False, with a config_id, refuses requests that bring another config; true unless said"`
-	Logging       *string           `json:"request_logging,omitempty" nullable:"true" enum:"full,metadata,none" doc:"How much is kept of exchanges; more than the organisation says only where its request_logging_override is true"`
+	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"False, together with config_id, rejects requests that name another config; defaults to true"`
+	Logging       *string           `json:"request_logging,omitempty" nullable:"true" enum:"full,metadata,none" doc:"Logging level; a higher level than the organisation's requires its request_logging_override"`
 }
 
 const (
@@ -26,24 +26,24 @@ const (
 	maxMetadataChars = 128
 )
 
-// defaults returns what is stored of in for a key in a workspace, which is empty
-// for an organisation's key.
+// defaults returns in as stored for a key of a workspace; workspace is empty for an
+// organisation key.
 func defaults(ctx context.Context, q store.Queries, organisation, workspace string, in *DefaultsInput) (json.RawMessage, error) {
 	if in == nil {
 		return nil, nil
 	}
 	if len(in.Metadata) > maxMetadata {
-		return nil, route.Invalid("defaults.metadata", "has %d entries at most", maxMetadata)
+		return nil, route.Invalid("defaults.metadata", "must have at most %d entries", maxMetadata)
 	}
 	for name, value := range in.Metadata {
 		if name == "" || len([]rune(name)) > maxMetadataChars || len([]rune(value)) > maxMetadataChars {
-			return nil, route.Invalid("defaults.metadata", "has names of 1 to %d characters and values of %d at most", maxMetadataChars, maxMetadataChars)
+			return nil, route.Invalid("defaults.metadata", "must have names of 1 to %d characters and values of at most %d", maxMetadataChars, maxMetadataChars)
 		}
 	}
 	d := store.KeyDefaults{Metadata: in.Metadata}
 	if in.Config != nil && *in.Config != "" {
 		if workspace == "" {
-			return nil, route.Invalid("defaults.config_id", "is for keys of a workspace")
+			return nil, route.Invalid("defaults.config_id", "is allowed only for workspace keys")
 		}
 		found, err := q.Config(ctx, organisation, workspace, *in.Config)
 		if apierr.IsNotFound(err) {
@@ -59,13 +59,13 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 	}
 	d.ConfigFixed = in.AllowOverride != nil && !*in.AllowOverride
 	if d.ConfigFixed && d.Config == "" {
-		return nil, route.Invalid("defaults.allow_config_override", "is false only with a defaults.config_id, the config that is fixed")
+		return nil, route.Invalid("defaults.allow_config_override", "must not be false without defaults.config_id, the config to fix")
 	}
 	return json.Marshal(d)
 }
 
-// withEgress returns the stored defaults of a key with an egress policy, nil for
-// none, instead of the one they have.
+// withEgress returns stored defaults with their egress policy replaced by p; nil
+// removes it.
 func withEgress(raw json.RawMessage, p *egress.Policy) (json.RawMessage, error) {
 	next, err := limits.Egress("egress_policy", p)
 	if err != nil {
@@ -82,7 +82,7 @@ func withEgress(raw json.RawMessage, p *egress.Policy) (json.RawMessage, error) 
 	return json.Marshal(d)
 }
 
-// setAddresses limits k to clients of the networks; none allows all.
+// setAddresses limits k to client addresses in the networks; an empty list allows all.
 func setAddresses(k *store.Key, list []string) error {
 	d, err := readDefaults(k.Defaults)
 	if err != nil || len(list)+len(d.AllowedAddresses) == 0 {
@@ -96,7 +96,8 @@ func setAddresses(k *store.Key, list []string) error {
 	return err
 }
 
-// userKeyRules returns what applies in a workspace: its own words win.
+// userKeyRules returns the rules for user keys in a workspace: its own, otherwise the
+// organisation's.
 func userKeyRules(ctx context.Context, q store.Queries, organisation, workspace string) (store.UserKeyPolicy, error) {
 	o, err := q.Organisation(ctx, organisation)
 	if err != nil {
@@ -110,8 +111,8 @@ func userKeyRules(ctx context.Context, q store.Queries, organisation, workspace 
 	return rules, err
 }
 
-// expiry returns when a key ends, as a request says it: nil says nothing. It
-// lasts no longer than rules let it, which are empty for keys of nobody.
+// expiry returns when a key expires; asked is nil if the request does not set it. Rules
+// limit the lifetime and are empty for service keys.
 func expiry(asked *string, rules store.UserKeyPolicy, now time.Time) (time.Time, error) {
 	var end time.Time
 	if asked != nil {
@@ -137,7 +138,7 @@ func expiry(asked *string, rules store.UserKeyPolicy, now time.Time) (time.Time,
 	return end, nil
 }
 
-// usage returns what is stored of usage_limits.
+// usage returns the stored form of usage_limits.
 func usage(in *limits.BudgetInput, old json.RawMessage, now time.Time) (json.RawMessage, error) {
 	if in == nil {
 		return nil, nil
@@ -157,6 +158,6 @@ func emails(list []string) json.RawMessage {
 	if list == nil {
 		list = []string{}
 	}
-	b, _ := json.Marshal(list) // strings are always written
+	b, _ := json.Marshal(list) // cannot fail for strings
 	return b
 }

@@ -1,10 +1,10 @@
-// Package keys is the control plane's family of gateway keys.
+// Package keys implements the control plane's routes for gateway keys.
 //
-// It promises that a key's secret is shown once, to who made or rotated it; that
-// nobody gives a key what they do not have; that people see and change only what
-// their role lets them; and that a change that is refused leaves nothing behind.
-// Rows are kept by store, limits described by package limits. What a running
-// gateway makes of keys is left to the snapshot, counting to the data plane.
+// It guarantees that a key's secret is shown once, to the caller who created or rotated
+// it; that no caller grants a key more than they have; that users see and change only
+// what their role allows; and that a rejected change has no effect. It does not store
+// rows (see store), define limits (see limits), apply keys to requests (see snapshot)
+// or count usage (see dataplane).
 package keys
 
 import (
@@ -22,8 +22,7 @@ import (
 
 const tag = "API keys"
 
-// kinds are the types of keys that routes make, each with the resource that its
-// scopes name.
+// kinds are the key types that routes can create, each with the resource in its scopes.
 var kinds = []struct {
 	keyType  access.KeyType
 	resource string
@@ -35,7 +34,7 @@ var kinds = []struct {
 	{access.WorkspaceUser, "workspace_user_api_keys", "/workspace/user", "create-workspace-user-key"},
 }
 
-// scope is the right to do verb with keys of a type.
+// scope returns the scope for verb on keys of type t.
 func scope(t access.KeyType, verb string) access.Scope {
 	for _, k := range kinds {
 		if k.keyType == t {
@@ -45,7 +44,7 @@ func scope(t access.KeyType, verb string) access.Scope {
 	return access.ScopeAll
 }
 
-// scopes are the rights to do verb with keys of some type.
+// scopes returns the scopes for verb on keys of any type.
 func scopes(verb string) []access.Scope {
 	list := make([]access.Scope, len(kinds))
 	for i, k := range kinds {
@@ -54,18 +53,18 @@ func scopes(verb string) []access.Scope {
 	return list
 }
 
-// Add adds the routes of the family.
+// Add adds the routes of keys.
 func Add(a *route.API) {
 	for _, k := range kinds {
 		route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys" + k.path, Name: k.name, Tag: tag,
-			Summary: "Make a key of type " + string(k.keyType) + "; its secret is in this answer alone",
+			Summary: "Create a key of type " + string(k.keyType) + "; only this response contains its secret",
 			Scopes:  []access.Scope{scope(k.keyType, "create")}, Resource: "api_key"},
 			func(ctx context.Context, c *route.Caller, in *createInput) (*secretResponse, error) {
 				return create(ctx, c, k.keyType, in)
 			})
 	}
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/organisation/user", Name: "create-organisation-user-key", Tag: tag,
-		Summary: "Refused: people's keys belong to a workspace", Scopes: scopes("create")[:1], Resource: "api_key"}, refuse)
+		Summary: "Always rejected: user keys belong to a workspace", Scopes: scopes("create")[:1], Resource: "api_key"}, refuse)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys", Name: "list-keys", Tag: tag,
 		Summary: "List keys, the newest first", Scopes: scopes("list")}, list)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/{key}", Name: "get-key", Tag: tag,
@@ -75,22 +74,22 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys/{key}", Name: "delete-key", Tag: tag,
 		Summary: "Delete a key, effective immediately", Scopes: scopes("delete"), Resource: "api_key", Versioned: true}, remove)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys", Name: "delete-keys", Tag: tag,
-		Summary: "End all keys that a person or key made, at once", Scopes: scopes("delete"), Resource: "api_key"}, removeMade)
+		Summary: "Revoke all keys that a user or key created", Scopes: scopes("delete"), Resource: "api_key"}, removeMade)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
-		Summary: "Give a key another secret; the one before is accepted until the transition ends, which may be at once", Scopes: scopes("rotate"), Resource: "api_key", Versioned: true}, rotate)
+		Summary: "Replace the secret of a key; the previous one is valid until the transition ends", Scopes: scopes("rotate"), Resource: "api_key", Versioned: true}, rotate)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self", "/v2/api-keys/self/details"}, Name: "get-own-key", Tag: tag,
-		Summary: "Read what the key, token or session of the request itself is and may do"}, self)
+		Summary: "Read the key, token or session of this request and its permissions"}, self)
 }
 
-// refuse answers the one pair of type and holder that there is not.
+// refuse rejects the only combination of type and owner that does not exist.
 func refuse(context.Context, *route.Caller, *createInput) (*secretResponse, error) {
 	return nil, route.Invalid("type", "organisation/user is not a key type; use workspace/user for personal keys")
 }
 
 type listInput struct {
 	Workspace   string `query:"workspace_id" maxLength:"255"`
-	RotationDue bool   `query:"rotation_due" doc:"Keys alone whose rotation is due"`
-	CreatedBy   string `query:"created_by" maxLength:"255" doc:"Only keys that the user or key with this id made"`
+	RotationDue bool   `query:"rotation_due" doc:"Only keys whose rotation is due"`
+	CreatedBy   string `query:"created_by" maxLength:"255" doc:"Only keys created by the user or key with this id"`
 	Page        int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size        int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }
@@ -124,8 +123,8 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	return route.ListOf(items, total+len(owned)), nil
 }
 
-// visible limits f to the keys of a workspace, or of all when it is empty, that the
-// caller sees and whose scope to do verb they hold.
+// visible restricts f to the keys that the caller may see and use verb on, in a
+// workspace or, if named is empty, in all.
 func visible(ctx context.Context, c *route.Caller, f *store.KeyFilter, named, verb string) (*person, error) {
 	for _, k := range kinds {
 		if c.Allows(scope(k.keyType, verb)) {
@@ -149,10 +148,10 @@ func visible(ctx context.Context, c *route.Caller, f *store.KeyFilter, named, ve
 	return p, p.narrow(f, workspace, verb)
 }
 
-// fileKeyPlace is where a key of a file stands. Its name is no slug.
+// fileKeyPlace returns where a declared key is. Keys have no slug.
 func fileKeyPlace(k store.Key) (id, workspace, slug string) { return k.ID, k.Workspace, "" }
 
-// ownedKeys returns the keys of the file that a list has.
+// ownedKeys returns the declared keys that belong in a list.
 func ownedKeys(c *route.Caller, p *person, f store.KeyFilter) (list []store.Key) {
 	for _, k := range c.Files().Keys {
 		if slices.Contains(f.Types, k.Type) && (f.Workspaces == nil || slices.Contains(f.Workspaces, k.Workspace)) && p.sees(k) && f.RotationDue.IsZero() && f.CreatedBy == "" {
@@ -162,8 +161,8 @@ func ownedKeys(c *route.Caller, p *person, f store.KeyFilter) (list []store.Key)
 	return list
 }
 
-// within returns the workspace that a request is limited to, empty for none.
-// People need not name one: their roles say what they see in each.
+// within returns the workspace that a request is limited to, empty for none. Users need
+// not name one, because their roles decide what they see in each.
 func within(ctx context.Context, c *route.Caller, named string) (string, error) {
 	if named == "" && c.Type == access.Session && c.Workspace == "" {
 		return "", nil
@@ -171,8 +170,8 @@ func within(ctx context.Context, c *route.Caller, named string) (string, error) 
 	return c.Names(ctx, named)
 }
 
-// Named is how a request names a key. It is exported for the OpenAPI document,
-// which sees no embedded fields otherwise.
+// Named identifies a key in a request. It is exported because the OpenAPI generator
+// does not see embedded unexported fields.
 type Named struct {
 	Key       string `path:"key" maxLength:"255" doc:"Id"`
 	Workspace string `query:"workspace_id" maxLength:"255"`
@@ -191,8 +190,8 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	return &out, err
 }
 
-// find returns the key that a request names, when its caller may do verb with
-// it. What the caller does not see is not found.
+// find returns the key that a request names if the caller may use verb on it. A key
+// that the caller may not see is not found.
 func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb string) (store.Key, error) {
 	workspace, err := within(ctx, c, in.Workspace)
 	if err != nil {
@@ -229,12 +228,12 @@ func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb 
 }
 
 func none(in Named) error {
-	return apierr.New(apierr.NotFound, "there is no API key %.60q", in.Key).WithParam("id")
+	return apierr.New(apierr.NotFound, "API key %.60q not found", in.Key).WithParam("id")
 }
 
 type removeInput struct {
 	Named
-	Keep bool `query:"keep_made" doc:"Keys that this one made stay; without it they end with it"`
+	Keep bool `query:"keep_made" doc:"Keeps keys that this key created; by default they are revoked with it"`
 }
 
 func remove(ctx context.Context, c *route.Caller, in *removeInput) (*route.Empty, error) {
@@ -247,21 +246,21 @@ func remove(ctx context.Context, c *route.Caller, in *removeInput) (*route.Empty
 	})
 }
 
-// release lets the keys that k made live on without it. Their makers above k bind
-// them still.
+// release detaches k from the keys it created so that they outlive it. They stay bound
+// by the makers above k.
 func release(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) error {
 	rank, err := c.Rank(ctx, tx.Queries, k.Workspace)
 	if err != nil {
 		return err
 	}
 	if k.ID == c.KeyID || slices.Contains(c.Lineage, k.ID) || rank < k.Origin.Rank {
-		return limits.Refused("keep_made", "is for callers of the rank of who made the key, other than the key itself and those that it made")
+		return limits.Refused("keep_made", "requires the rank of the caller who created the key, and is not allowed for the key itself and keys it created")
 	}
 	return tx.ReleaseKeys(ctx, k.ID)
 }
 
-// change runs f on the key that a request names and stores what it made of it.
-// Changes come one after the other, so f sees what the one before left.
+// change runs f on the key that a request names and stores the result. Changes are
+// serialised, so f sees the result of the previous one.
 func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(*store.Tx, *store.Key) error) (*route.Empty, error) {
 	if _, err := find(ctx, c, c.DB().Queries, in, verb); err != nil {
 		return nil, err
@@ -271,7 +270,7 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 		if err != nil {
 			return err
 		}
-		if k.Status == store.KeyRevoked { // since it was found
+		if k.Status == store.KeyRevoked { // changed since it was found
 			return none(in)
 		}
 		if err := checkProtected(c, &k); err != nil {
@@ -296,18 +295,19 @@ func change(ctx context.Context, c *route.Caller, in Named, verb string, f func(
 	return &route.Empty{}, err
 }
 
-// checkProtected refuses a change of a key with a scope that only such keys change.
+// checkProtected refuses changes of a key with a scope that only a key with the same
+// scope may change.
 func checkProtected(c *route.Caller, k *store.Key) error {
 	for _, s := range []access.Scope{access.ScopeAll, access.ScopeInstallation} {
 		if slices.Contains(k.Scopes, s) && !c.Allows(s) {
-			return forbidden("a key with the scope %q is changed only with such a key", string(s))
+			return forbidden("a key with the scope %q can be changed only with a key that has it too", string(s))
 		}
 	}
 	return nil
 }
 
-// checkLimits refuses a change of limits that is not the caller's to make, and
-// notes who made it.
+// checkLimits returns an error if the caller may not make a change of limits, and
+// otherwise records who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Key) error {
 	of, err := limits.Compare(store.KeyBudget, after.ID, before, after, Limits)
 	if err != nil {

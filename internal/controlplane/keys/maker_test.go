@@ -176,7 +176,7 @@ func TestCappedPersonMakesNoKeyBeyondTheirOwn(t *testing.T) {
 	manager.Must("PUT", "/api-keys/"+free.ID, `{"name":"still free"}`, nil)
 	session(b, "admin").Must("POST", "/api-keys/workspace/service", plain+`,"usage_limits":{"credit_limit":8}}`, nil)
 	manager.Must("DELETE", "/api-keys/"+capped.ID, "", nil)
-	if a := manager.Call("POST", "/api-keys/workspace/service", plain+`}`); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "ask who set them") {
+	if a := manager.Call("POST", "/api-keys/workspace/service", plain+`}`); a.Status != http.StatusForbidden || !strings.Contains(a.Body, "ask the user who set them") {
 		t.Errorf("after the manager ended the key that was capped: %d %s", a.Status, a.Body)
 	}
 }

@@ -17,16 +17,16 @@ func forbidden(format string, args ...any) error {
 	return apierr.New(apierr.Forbidden, format, args...).WithCode("AB03")
 }
 
-// person is the human being behind a request. One that is nobody's, such as of
-// a service key, may do what its scopes say.
+// person is the user behind a request. For service keys, which have no user, scopes
+// alone decide.
 type person struct {
-	user string // empty for nobody
+	user string // empty for service keys
 	store.Membership
-	switches map[string]access.RolePermissions // by id of the workspaces that they are members of
+	switches map[string]access.RolePermissions // by workspace id, for workspaces of which they are a member
 }
 
-// personOf finds who sends a request. Keys of people hold no rights over keys,
-// so sessions alone have one.
+// personOf returns the user who sends a request. User keys have no rights over keys, so
+// only sessions have a user here.
 func personOf(ctx context.Context, c *route.Caller, q store.Queries) (*person, error) {
 	if !c.IsPerson() {
 		return &person{}, nil
@@ -52,8 +52,9 @@ func personOf(ctx context.Context, c *route.Caller, q store.Queries) (*person, e
 	return p, nil
 }
 
-// checkPermission reports why the person's role keeps them from doing verb with keys of a
-// workspace. Organisation keys have none: they are for its owner and admins.
+// checkPermission returns an error if the user's role does not allow verb on keys of a
+// workspace. Organisation keys have no workspace: they are managed by the
+// organisation's owner and admins.
 func (p *person) checkPermission(verb, workspace string) error {
 	role := p.role(workspace)
 	if p.switches[workspace].Allows(role, scope(access.WorkspaceUser, verb).Permission()) {
@@ -62,7 +63,7 @@ func (p *person) checkPermission(verb, workspace string) error {
 	return forbidden("your workspace role (%s) does not allow you to %s API keys", cmp.Or(role, "none"), verb)
 }
 
-// role is what the person is in a workspace; who is nobody is admin.
+// role returns the user's role in a workspace; service keys count as admin.
 func (p *person) role(workspace string) string {
 	if p.user == "" {
 		return access.Admin
@@ -70,8 +71,8 @@ func (p *person) role(workspace string) string {
 	return p.RoleIn(workspace)
 }
 
-// sees reports whether k is there for the person: admins and managers see all
-// keys of their workspaces, members their own.
+// sees reports whether the user may see k: admins and managers see all keys of their
+// workspaces, members see their own.
 func (p *person) sees(k store.Key) bool {
 	switch p.role(k.Workspace) {
 	case access.Admin, access.Manager:
@@ -82,8 +83,8 @@ func (p *person) sees(k store.Key) bool {
 	return false
 }
 
-// narrow limits a list to the keys of a workspace, or of all when it is empty, that
-// the person sees and may do verb with.
+// narrow restricts a list to the keys that the user may see and use verb on, in a
+// workspace or, if workspace is empty, in all.
 func (p *person) narrow(f *store.KeyFilter, workspace, verb string) error {
 	if p.role("") == access.Admin {
 		return nil
@@ -106,23 +107,22 @@ func (p *person) narrow(f *store.KeyFilter, workspace, verb string) error {
 	return nil
 }
 
-// canGrant reports whether the person may give a scope to a key: one of their own
-// is bound by their role, and every other one must not do what that keeps them
-// from.
+// canGrant reports whether the user may grant a scope to k: a user key is limited by
+// its user's role, and any other key must not exceed the caller's role.
 func (p *person) canGrant(k *store.Key, s access.Scope) bool {
 	right, role, switches := s.Permission(), p.role(k.Workspace), p.switches[k.Workspace]
 	if right == "" || k.Type == access.WorkspaceUser && k.UserID == p.user {
 		return true
 	}
 	switch right {
-	case access.ViewLogs, access.ViewLogMetadata, access.ViewAnalytics: // of everybody
+	case access.ViewLogs, access.ViewLogMetadata, access.ViewAnalytics: // of all users
 		return switches.Allows(role, right) && switches.Allows(role, access.ViewAllData)
 	}
 	return switches.Allows(role, right)
 }
 
-// granted reads scopes of a request for k and reports those that the caller
-// can't give. Scopes that k has already may stay.
+// granted parses the scopes of a request for k and returns an error for a scope that
+// the caller may not grant. Scopes that k already has may stay.
 func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key, words []string) ([]access.Scope, error) {
 	p, err := personOf(ctx, c, q)
 	if err != nil {
@@ -133,7 +133,7 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 		field := fmt.Sprintf("scopes[%d]", i)
 		s, err := access.ParseScope(word)
 		if err == nil && s == access.ScopeAll && !slices.Contains(k.Scopes, s) {
-			err = fmt.Errorf("%q is not given by the API", word)
+			err = fmt.Errorf("%q cannot be granted through the API", word)
 		}
 		if err == nil {
 			err = s.CheckHolder(k.Type)
@@ -157,8 +157,8 @@ func granted(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key
 	return list, checkRank(ctx, c, q, k, added)
 }
 
-// checkMakers refuses scopes that would have no effect, because a key that made k
-// lacks them: see [access.Identity.Under].
+// checkMakers returns an error if a scope would have no effect because a key that
+// created k lacks it; see [access.Identity.Under].
 func checkMakers(ctx context.Context, q store.Queries, k *store.Key, scopes []access.Scope) error {
 	if len(scopes) == 0 {
 		return nil
@@ -171,7 +171,7 @@ func checkMakers(ctx context.Context, q store.Queries, k *store.Key, scopes []ac
 		effective := (&access.Identity{Scopes: scopes}).Under(maker.Identity()).Scopes
 		for _, s := range scopes {
 			if !slices.Contains(effective, s) {
-				return apierr.New(apierr.Forbidden, "the scope %q has no effect: this key was made by the key %.60q, which lacks it; give it to that key first", string(s), maker.Name).
+				return apierr.New(apierr.Forbidden, "the scope %q has no effect: this key was created by the key %.60q, which lacks it; grant it to that key first", string(s), maker.Name).
 					WithParam("scopes").WithCode("AB03")
 			}
 		}
@@ -179,8 +179,8 @@ func checkMakers(ctx context.Context, q store.Queries, k *store.Key, scopes []ac
 	return nil
 }
 
-// checkRotation reports why a caller may not get the next secret of a key: because
-// it can do what they can't.
+// checkRotation returns an error if the caller may not read the next secret of a key
+// because the key has scopes that the caller lacks.
 func checkRotation(ctx context.Context, c *route.Caller, q store.Queries, k store.Key) error {
 	p, err := personOf(ctx, c, q)
 	if err != nil {
@@ -201,15 +201,15 @@ func checkRotation(ctx context.Context, c *route.Caller, q store.Queries, k stor
 	return b.checkSecret(c, &k)
 }
 
-// changes reports whether a scope changes objects of the control plane, which is
-// where the rank of a key counts.
+// changes reports whether a scope allows changes of control-plane objects, for which
+// the rank of a key matters.
 func changes(s access.Scope) bool {
 	_, verb, _ := strings.Cut(string(s), ".")
 	return s == access.ScopeAll || slices.Contains([]string{"create", "update", "delete", "rotate"}, verb)
 }
 
-// checkRank refuses the secret of a key, or scopes for it, by which the caller could
-// change limits that only higher ranks may. Nobody is refused their own key.
+// checkRank refuses the secret of a key, or scopes for it, with which the caller could
+// change limits that require a higher rank. Callers may always use their own key.
 func checkRank(ctx context.Context, c *route.Caller, q store.Queries, k *store.Key, scopes []access.Scope) error {
 	own := k.ID == c.KeyID || k.UserID != "" && k.UserID == c.UserID
 	if own || !slices.ContainsFunc(scopes, changes) {
@@ -221,7 +221,7 @@ func checkRank(ctx context.Context, c *route.Caller, q store.Queries, k *store.K
 	}
 	has, err := route.Rank(ctx, q, k.Identity(), k.Workspace)
 	if err == nil && has > rank {
-		err = forbidden("this key has the rank %q and yours is %q, so its next secret is not yours to get, nor scopes that change things yours to give; ask who made it, or delete it", has, rank)
+		err = forbidden("this key has the rank %q and yours is %q, so you can neither rotate it nor grant it scopes that allow changes; ask the user who created it, or delete it", has, rank)
 	}
 	return err
 }

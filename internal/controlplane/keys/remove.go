@@ -8,20 +8,20 @@ import (
 )
 
 type removeMadeInput struct {
-	CreatedBy string `query:"created_by" required:"true" minLength:"1" maxLength:"255" doc:"Id of the user or key that made the keys"`
+	CreatedBy string `query:"created_by" required:"true" minLength:"1" maxLength:"255" doc:"Id of the user or key that created the keys"`
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Only keys of this workspace"`
 }
 
-// removedKeys are the keys that a request ended.
+// removedKeys are the keys that a request revoked.
 type removedKeys struct {
-	Deleted []string `json:"deleted" doc:"Ids of the keys; keys that they made end with them"`
+	Deleted []string `json:"deleted" doc:"Ids of the keys; keys that they created are revoked with them"`
 	Object  string   `json:"object"`
 }
 
-// removedAtOnce bounds the keys that are read at a time.
+// removedAtOnce is the number of keys read at a time.
 const removedAtOnce = 500
 
-// removeMade ends every key that a person or key made and the caller may delete:
+// removeMade revokes every key that a user or key created and the caller may delete:
 // all of them, or none if one is refused.
 func removeMade(ctx context.Context, c *route.Caller, in *removeMadeInput) (*removedKeys, error) {
 	f := store.KeyFilter{Organisation: c.Organisation, CreatedBy: in.CreatedBy}
@@ -55,5 +55,5 @@ func removeMade(ctx context.Context, c *route.Caller, in *removeMadeInput) (*rem
 	return out, nil
 }
 
-// revoke ends k with both of its secrets.
+// revoke revokes k and both of its secrets.
 func revoke(k *store.Key) { k.Status, k.PreviousHash = store.KeyRevoked, nil }

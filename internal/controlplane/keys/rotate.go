@@ -12,21 +12,22 @@ import (
 	"modelgate/internal/store"
 )
 
-// transition is how long the secret before is accepted, unless someone says otherwise.
+// transition is how long the previous secret is valid by default.
 const transition = 30 * time.Minute
 
-// rotationWeekday is when weekly rotation is due, at 00:00 UTC.
+// rotationWeekday is the day on which weekly rotation is due, at 00:00 UTC.
 const rotationWeekday = time.Monday
 
-// RotationInput is when a key is to get another secret: one of the first three.
+// RotationInput says when a key's secret is due for rotation; only one of the first
+// three fields may be set.
 type RotationInput struct {
 	Period       *string `json:"rotation_period,omitempty" nullable:"true" enum:"weekly,monthly" doc:"On Monday or on the first of the month, 00:00 UTC"`
 	PeriodDays   *int    `json:"rotation_period_days,omitempty" nullable:"true" minimum:"1" maximum:"365"`
-	NextAt       *string `json:"next_rotation_at,omitempty" nullable:"true" maxLength:"40" doc:"A time to come in ISO 8601"`
-	TransitionMS *int64  `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"How long the secret before a rotation is accepted; 0 ends it at once, 1800000 by default"`
+	NextAt       *string `json:"next_rotation_at,omitempty" nullable:"true" maxLength:"40" doc:"A future time in ISO 8601 format"`
+	TransitionMS *int64  `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"How long the previous secret stays valid; 0 revokes it at once; defaults to 1800000"`
 }
 
-// policy is a rotation policy as it is stored.
+// policy is a stored rotation policy.
 type policy struct {
 	Period       string    `json:"rotation_period,omitempty"`
 	PeriodDays   int       `json:"rotation_period_days,omitempty"`
@@ -34,7 +35,7 @@ type policy struct {
 	TransitionMS int64     `json:"key_transition_period_ms"`
 }
 
-// rotation returns what is stored of in; nil is no policy.
+// rotation returns the stored form of in, nil for no policy.
 func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
 	if in == nil {
 		return nil, nil
@@ -58,7 +59,7 @@ func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
 		said++
 	}
 	if said != 1 {
-		return nil, route.Invalid("rotation_policy", "has one of rotation_period, rotation_period_days and next_rotation_at")
+		return nil, route.Invalid("rotation_policy", "must have exactly one of rotation_period, rotation_period_days and next_rotation_at")
 	}
 	if in.TransitionMS != nil {
 		p.TransitionMS = *in.TransitionMS
@@ -69,7 +70,7 @@ func rotation(in *RotationInput, now time.Time) (json.RawMessage, error) {
 	return json.Marshal(p)
 }
 
-// setRotation gives k the policy that a request asks for; nil is none.
+// setRotation sets the rotation policy of k; nil removes it.
 func setRotation(k *store.Key, in *RotationInput, now time.Time) (err error) {
 	if k.RotationPolicy, err = rotation(in, now); err != nil {
 		return err
@@ -77,7 +78,7 @@ func setRotation(k *store.Key, in *RotationInput, now time.Time) (err error) {
 	return due(k)
 }
 
-// due notes when the policy of k wants another secret.
+// due sets when the secret of k is due for rotation.
 func due(k *store.Key) error {
 	k.RotationDueAt = time.Time{}
 	p, err := readPolicy(k.RotationPolicy)
@@ -87,14 +88,15 @@ func due(k *store.Key) error {
 	return err
 }
 
-// Policy returns what is stored of a rotation policy. It is for what brings keys
-// otherwise than by a route.
+// Policy returns the stored form of a rotation policy. It is for callers that store
+// keys without a route.
 func Policy(in *RotationInput, now time.Time) (json.RawMessage, error) { return rotation(in, now) }
 
-// Due notes when the policy of k wants another secret, as Policy is for.
+// Due sets when the secret of k is due for rotation. Like Policy, it is for callers
+// that store keys without a route.
 func Due(k *store.Key) error { return due(k) }
 
-// next returns when rotation is due after one at now, zero for never.
+// next returns when rotation is due after a rotation at now, zero for never.
 func (p policy) next(now time.Time) time.Time {
 	today := now.UTC().Truncate(24 * time.Hour)
 	switch {
@@ -108,7 +110,7 @@ func (p policy) next(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// readPolicy reads a stored policy; nil is none.
+// readPolicy decodes a stored policy; nil means none.
 func readPolicy(raw json.RawMessage) (*policy, error) {
 	var p *policy
 	if len(raw) == 0 {
@@ -123,14 +125,14 @@ func readPolicy(raw json.RawMessage) (*policy, error) {
 type rotateInput struct {
 	Named
 	Body *struct {
-		TransitionMS *int64 `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"Instead of the policy's; 0 ends the secret before at once"`
+		TransitionMS *int64 `json:"key_transition_period_ms,omitempty" nullable:"true" minimum:"0" maximum:"7776000000" doc:"Overrides the policy's transition; 0 revokes the previous secret at once"`
 	} `required:"false"`
 }
 
 type rotated struct {
 	ID     string     `json:"id"`
-	Key    string     `json:"key" doc:"The new secret, shown this once"`
-	EndsAt route.Time `json:"key_transition_expires_at" doc:"Until then the secret before is accepted too; null when it is not"`
+	Key    string     `json:"key" doc:"The new secret, shown only once"`
+	EndsAt route.Time `json:"key_transition_expires_at" doc:"Until then the previous secret is valid too; null if it is already revoked"`
 	Object string     `json:"object"`
 }
 
@@ -157,7 +159,7 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 		if in.Body != nil && in.Body.TransitionMS != nil {
 			lasts = time.Duration(*in.Body.TransitionMS) * time.Millisecond
 		}
-		k.PreviousHash, k.TransitionEndsAt = nil, time.Time{} // of a transition that is open
+		k.PreviousHash, k.TransitionEndsAt = nil, time.Time{} // of a transition still in progress
 		if before := k.Hash; lasts > 0 {
 			k.PreviousHash, k.TransitionEndsAt = &before, c.Now.Add(lasts)
 		}
@@ -171,7 +173,7 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 	return out, nil
 }
 
-// rotatable reports why a key does not get another secret now.
+// rotatable returns an error if a key cannot be rotated now.
 func rotatable(ctx context.Context, c *route.Caller, q store.Queries, k store.Key) error {
 	if k.StatusAt(c.Now) == store.KeyExpired {
 		return apierr.New(apierr.Conflict, "the key has expired; set a later expires_at first")

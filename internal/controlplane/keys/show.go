@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Item is a key as answers show it.
+// Item is a key in a response.
 type Item struct {
 	ID           string                 `json:"id"`
 	Key          string                 `json:"key" doc:"The mask: first and last two characters"`
@@ -27,8 +27,8 @@ type Item struct {
 	User         *string                `json:"user_id"`
 	Status       string                 `json:"status" doc:"active, exhausted or expired"`
 	CreationMode string                 `json:"creation_mode" doc:"ui, api or auto"`
-	CreatedBy    *string                `json:"created_by" doc:"Id of the user or key that made it; null for the operator"`
-	MadeBy       []string               `json:"made_by_keys" doc:"Ids of the keys that made it, the nearest first: it has their limits, at most their scopes, and ends with them"`
+	CreatedBy    *string                `json:"created_by" doc:"Id of the user or key that created it; null for the operator"`
+	MadeBy       []string               `json:"made_by_keys" doc:"Ids of the keys it descends from, nearest first; it shares their limits, has at most their scopes and is revoked with them"`
 	CreatedAt    route.Time             `json:"created_at"`
 	UpdatedAt    route.Time             `json:"last_updated_at"`
 	RateLimits   limits.Rates           `json:"rate_limits"`
@@ -37,16 +37,16 @@ type Item struct {
 	Scopes       []access.Scope         `json:"scopes"`
 	Defaults     Defaults               `json:"defaults"`
 	AlertEmails  []string               `json:"alert_emails"`
-	Addresses    []string               `json:"allowed_addresses" doc:"Addresses and CIDRs of clients that may use the key; all when empty"`
+	Addresses    []string               `json:"allowed_addresses" doc:"Addresses and CIDRs of clients that may use the key; empty allows all"`
 	ExpiresAt    route.Time             `json:"expires_at"`
 	Rotation     *Rotation              `json:"rotation_policy"`
-	TransitionAt route.Time             `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation counts too"`
-	Egress       *egress.Policy         `json:"egress_policy" doc:"Where its requests may go; null for what is above the key"`
-	ManagedBy    string                 `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
+	TransitionAt route.Time             `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation is valid too"`
+	Egress       *egress.Policy         `json:"egress_policy" doc:"Destinations that its requests may use; null if only the policies above the key apply"`
+	ManagedBy    string                 `json:"managed_by" doc:"api, or file if it is declared in the settings file"`
 	Object       string                 `json:"object"`
 }
 
-// Defaults is what a key brings to requests that lack it.
+// Defaults are the defaults that a key adds to requests.
 type Defaults struct {
 	Metadata      map[string]string `json:"metadata"`
 	Config        *string           `json:"config_id" doc:"Slug"`
@@ -54,16 +54,16 @@ type Defaults struct {
 	Logging       *string           `json:"request_logging"`
 }
 
-// Rotation is when a key is to get another secret.
+// Rotation is the state of a key's rotation.
 type Rotation struct {
 	Period       *string    `json:"rotation_period"`
 	PeriodDays   *int       `json:"rotation_period_days"`
 	NextAt       route.Time `json:"next_rotation_at"`
-	Due          bool       `json:"is_due" doc:"The time has come, and somebody is to rotate the key"`
+	Due          bool       `json:"is_due" doc:"Whether the key is due for rotation"`
 	TransitionMS int64      `json:"key_transition_period_ms"`
 }
 
-// spending returns what was spent in all with keys that have a budget.
+// spending returns the total spend of keys that have a budget, by key id.
 func spending(ctx context.Context, c *route.Caller, keys ...store.Key) (map[string]reqlog.Spend, error) {
 	var ids []string
 	for _, k := range keys {
@@ -74,7 +74,7 @@ func spending(ctx context.Context, c *route.Caller, keys ...store.Key) (map[stri
 	return c.DB().Spending(ctx, store.KeyBudget, ids...)
 }
 
-// toResponse returns k as it is at now, when spent is what was spent with it.
+// toResponse returns k at the time now with the given spend.
 func toResponse(k store.Key, spent reqlog.Spend, now time.Time) (Item, error) {
 	out := Item{
 		ID: k.ID, Key: k.Mask, Name: k.Name, Description: k.Description, Type: k.Type, Organisation: k.Organisation,
@@ -136,7 +136,7 @@ func (p *policy) shown(now time.Time) *Rotation {
 	return out
 }
 
-// ownerNames is an organisation or workspace by its names.
+// ownerNames names an organisation or workspace.
 type ownerNames struct {
 	ID   string `json:"id"`
 	Slug string `json:"slug"`
@@ -147,15 +147,15 @@ type selfResponse struct {
 	Item
 	OrganisationDetails ownerNames  `json:"organisation_details"`
 	WorkspaceDetails    *ownerNames `json:"workspace_details"`
-	Token               *token      `json:"token" doc:"What a JSON Web Token says besides; null for keys and sessions"`
+	Token               *token      `json:"token" doc:"Further claims of a JSON Web Token; null for keys and sessions"`
 }
 
-// token is what a JSON Web Token says that no key does.
+// token holds the claims of a JSON Web Token that keys do not have.
 type token struct {
-	User        *string    `json:"user" doc:"As its issuer calls the person"`
+	User        *string    `json:"user" doc:"The issuer's name for the user"`
 	IssuedAt    route.Time `json:"issued_at"`
-	UsageLimits route.JSON `json:"usage_limits" doc:"Null: tokens with limits are refused"`
-	RateLimits  route.JSON `json:"rate_limits" doc:"Null: tokens with limits are refused"`
+	UsageLimits route.JSON `json:"usage_limits" doc:"Null: tokens with limits are rejected"`
+	RateLimits  route.JSON `json:"rate_limits" doc:"Null: tokens with limits are rejected"`
 }
 
 type selfInput struct{}
@@ -190,32 +190,32 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfResponse, er
 	return out, err
 }
 
-// callerKey returns the caller's key, or what stands for one.
+// callerKey returns the caller's key, or a synthetic key for callers without a row.
 func callerKey(ctx context.Context, c *route.Caller) (store.Key, error) {
 	if c.Type == access.Session || c.Type == access.Token {
 		return syntheticKey(c.Identity), nil
 	}
 	k, err := c.DB().Key(ctx, c.Organisation, c.KeyID)
-	if apierr.IsNotFound(err) { // of the settings or the environment
+	if apierr.IsNotFound(err) { // key of the settings or the environment
 		return syntheticKey(c.Identity), nil
 	}
 	return k, err
 }
 
-// syntheticKey returns a key that no row is kept of.
+// syntheticKey returns a key for an identity without a row.
 func syntheticKey(id *access.Identity) store.Key {
 	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String(), AllowedAddresses: addresses(id)}
 	if len(id.Egress) > 0 {
 		defaults.Egress = id.Egress[0]
 	}
-	d, _ := json.Marshal(defaults) // plain fields
+	d, _ := json.Marshal(defaults) // cannot fail for plain fields
 	return store.Key{
 		ID: id.KeyID, Type: id.Type, Name: id.Name, Mask: "***", Organisation: id.Organisation, Workspace: id.Workspace, UserID: id.UserID,
 		Scopes: id.Scopes, Status: store.KeyActive, CreationMode: "auto", ExpiresAt: id.ExpiresAt, Defaults: d, AlertEmails: emails(nil),
 	}
 }
 
-// addresses returns the networks of an identity as text.
+// addresses returns the allowed networks of an identity as strings.
 func addresses(id *access.Identity) []string {
 	var out []string
 	for _, p := range id.AllowedAddresses {

@@ -19,18 +19,18 @@ type updateBody struct {
 	Name         route.Optional[string]             `json:"name,omitempty" minLength:"1" maxLength:"255"`
 	Description  route.Optional[string]             `json:"description,omitempty" maxLength:"1024"`
 	Scopes       []string                           `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
-	Organisation string                             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own"`
-	Workspace    string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's own, for keys of an organisation"`
-	RateLimits   route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+	Organisation string                             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's organisation"`
+	Workspace    string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's workspace; required for organisation keys"`
+	RateLimits   route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
 	UsageLimits  route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
-	ResetUsage   bool                               `json:"reset_usage,omitempty" doc:"Count usage from now on"`
+	ResetUsage   bool                               `json:"reset_usage,omitempty" doc:"Resets the usage"`
 	Defaults     route.Optional[DefaultsInput]      `json:"defaults,omitempty"`
 	AlertEmails  route.Optional[[]string]           `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`
-	ExpiresAt    route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"A time to come in ISO 8601; null never ends"`
+	ExpiresAt    route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"A future time in ISO 8601 format; null never expires"`
 	Rotation     route.Optional[RotationInput]      `json:"rotation_policy,omitempty"`
-	Egress       route.Optional[egress.Policy]      `json:"egress_policy,omitempty" doc:"Changed as a whole; null for what is above the key"`
+	Egress       route.Optional[egress.Policy]      `json:"egress_policy,omitempty" doc:"Replaces the policy; null if only the policies above the key apply"`
 
-	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; null or none allows all"`
+	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; null or an empty array allows all"`
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
@@ -48,7 +48,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	}
 	return change(ctx, c, in.Named, "update", func(tx *store.Tx, k *store.Key) error {
 		if b.Name.Null {
-			return route.Invalid("name", "can't be cleared")
+			return route.Invalid("name", "cannot be cleared")
 		}
 		k.Name, k.Description = b.Name.Or(k.Name), b.Description.Or(k.Description)
 		for _, step := range []func(context.Context, *route.Caller, *store.Tx, *store.Key) error{b.rights, b.bounds, b.life} {
@@ -60,7 +60,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	})
 }
 
-// rights changes what the key may do and brings.
+// rights changes the scopes and defaults of the key.
 func (b *updateBody) rights(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
 	if b.Scopes != nil {
 		if k.Scopes, err = granted(ctx, c, tx.Queries, k, b.Scopes); err != nil {
@@ -98,9 +98,8 @@ func (b *updateBody) defaults(ctx context.Context, tx *store.Tx, k *store.Key) (
 	return err
 }
 
-// bounds changes how much the key may use. A budget that is raised, removed or
-// started again frees a key that had used it up: what is still over is found so
-// by the next count.
+// bounds changes the limits of the key. Raising, removing or resetting a budget
+// reactivates an exhausted key; the next count marks it again if it is still over.
 func (b *updateBody) bounds(_ context.Context, c *route.Caller, _ *store.Tx, k *store.Key) (err error) {
 	if b.RateLimits.Set {
 		if err := b.RateLimits.Value.CheckKey("rate_limits"); err != nil {
@@ -135,8 +134,7 @@ func (b *updateBody) bounds(_ context.Context, c *route.Caller, _ *store.Tx, k *
 	return nil
 }
 
-// life changes how long the key lasts, when it gets another secret and who hears
-// of it.
+// life changes the expiry, the rotation and the alert addresses of the key.
 func (b *updateBody) life(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
 	if b.AlertEmails.Set {
 		k.AlertEmails = emails(b.AlertEmails.Value)

@@ -5,8 +5,8 @@ import (
 	"modelgate/internal/egress"
 )
 
-// Egress returns an egress policy as it is stored: with its patterns in their one
-// form, and nil where it says nothing. Field is what the request calls it.
+// Egress returns an egress policy in stored form: patterns normalised, nil if it has no
+// effect. Field is its name in the request.
 func Egress(field string, p *egress.Policy) (*egress.Policy, error) {
 	out, at, err := p.Parse()
 	if err != nil {

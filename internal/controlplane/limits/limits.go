@@ -1,11 +1,10 @@
-// Package limits is what budgets and rate limits look like wherever the control
-// plane takes them: on keys, workspaces, providers and grants of integrations.
+// Package limits defines budgets and rate limits of keys, workspaces, providers and
+// grants.
 //
-// It promises that what is stored is within its bounds and knows when it starts
-// again, that an edit forgets no warning that was sent and repeats none, and that
-// no reset loses what is counted in the meantime. Times are its caller's. Counting what
-// was spent is left to the store, acting on it to budgets, and refusing what is
-// over to the data plane.
+// It guarantees that stored limits are valid and have the time of their next reset,
+// that an edit neither loses nor repeats a warning, and that a reset loses no spend
+// that is counted concurrently. The caller supplies the time. Counting spend
+// is the job of store, enforcing budgets of budgets, rejecting requests of dataplane.
 package limits
 
 import (
@@ -17,59 +16,59 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// The kinds of [Budget], and of a [Rate] instead of Cost.
+// Types of a [Budget]. A [Rate] has Requests instead of Cost.
 const (
 	Cost     = "cost" // US dollars
 	Tokens   = "tokens"
 	Requests = "requests"
 )
 
-// The periods after which a [Budget] starts again, beside a number of days.
+// Reset periods of a [Budget], other than a number of days.
 const (
 	Monthly = "monthly"
 	Weekly  = "weekly"
 )
 
-// firstWeekday is the day on which weekly budgets start again, at 00:00 UTC.
+// firstWeekday is the day on which weekly budgets are reset, at 00:00 UTC.
 const firstWeekday = time.Sunday
 
-// BudgetInput is usage_limits as a request has it. Its bounds are checked by the
-// route's wrapper, what they leave open by [BudgetInput.Apply].
+// BudgetInput is usage_limits in a request. The route checks its ranges, and
+// [BudgetInput.Apply] the rest.
 type BudgetInput struct {
 	CreditLimit       *float64 `json:"credit_limit,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Limit in US dollars, or in tokens (minimum 100). Omit to track usage without a limit."`
 	Type              string   `json:"type,omitempty" enum:"cost,tokens" default:"cost"`
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" nullable:"true" minimum:"1" maximum:"1000000000000000" doc:"Less than credit_limit"`
 	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 UTC"`
-	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"In the place of periodic_reset"`
-	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"The first reset, at 00:00 UTC of the day; a day to come, in ISO 8601"`
+	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
+	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Day of the first reset, at 00:00 UTC; a future day in ISO 8601 format"`
 }
 
-// Budget is a budget as it is stored.
+// Budget is a stored budget.
 type Budget struct {
 	Type              string   `json:"type"`                   // Cost or Tokens
-	CreditLimit       *float64 `json:"credit_limit,omitempty"` // nil counts without refusing
+	CreditLimit       *float64 `json:"credit_limit,omitempty"` // nil counts without a limit
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty"`
 	PeriodicReset     string   `json:"periodic_reset,omitempty"`      // Monthly, Weekly or empty
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty"` // zero for none
 
-	// NextResetAt is when the count starts again; zero is never.
+	// NextResetAt is the time of the next reset; zero is never.
 	NextResetAt time.Time `json:"next_usage_reset_at,omitzero"`
 
-	// LastResetAt is when the count started again; zero is never.
+	// LastResetAt is the time of the last reset; zero is never.
 	LastResetAt time.Time `json:"last_reset_at,omitzero"`
 
-	// Base is what had been spent in all when the count started, in nano-dollars
-	// or tokens: see [Budget.StartCount]. Nil is unknown yet.
+	// Base is the total spend at the start of the period, in nano-dollars or tokens;
+	// see [Budget.StartCount]. Nil means that it is not yet known.
 	Base *int64 `json:"base,omitempty"`
 
-	// What was told to people since the count started.
+	// Warnings sent since the last reset.
 	ThresholdSent bool `json:"is_threshold_alerts_sent,omitempty"`
 	ExhaustedSent bool `json:"is_exhausted_alerts_sent,omitempty"`
 	ExpiredSent   bool `json:"is_expired_alerts_sent,omitempty"`
 }
 
-// Apply returns the budget that in asks for instead of old, which is nil
-// for a new one. Field is what the request calls it, for errors.
+// Apply returns the budget that in requests, replacing old, which is nil for a new one.
+// Field is its name in the request, for errors.
 func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget, error) {
 	if err := in.check(field); err != nil {
 		return nil, err
@@ -87,7 +86,7 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 	if in.NextUsageResetAt != nil {
 		day, err := parseDay(*in.NextUsageResetAt)
 		if err != nil || !day.After(now) {
-			return nil, route.Invalid(field+".next_usage_reset_at", "is not a day to come in ISO 8601")
+			return nil, route.Invalid(field+".next_usage_reset_at", "must be a future day in ISO 8601 format")
 		}
 		u.NextResetAt = day
 	}
@@ -101,7 +100,7 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 func (in *BudgetInput) check(field string) error {
 	switch {
 	case in.CreditLimit == nil && in.AlertThreshold == nil:
-		return route.Invalid(field, "needs a credit_limit or an alert_threshold")
+		return route.Invalid(field, "must have a credit_limit or an alert_threshold")
 	case in.CreditLimit != nil && in.Type == Tokens && *in.CreditLimit < 100:
 		return route.Invalid(field+".credit_limit", "must be at least 100 when type is tokens")
 	case in.CreditLimit != nil && in.AlertThreshold != nil && *in.AlertThreshold >= *in.CreditLimit:
@@ -112,7 +111,7 @@ func (in *BudgetInput) check(field string) error {
 	return nil
 }
 
-// parseDay reads a moment or a day of ISO 8601 and returns the start of its day.
+// parseDay parses an ISO 8601 time or day and returns the start of its day.
 func parseDay(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -123,12 +122,12 @@ func parseDay(text string) (time.Time, error) {
 
 func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
-// inherit takes over from old what an edit does not change.
+// inherit copies from old what an edit keeps.
 func (u *Budget) inherit(old *Budget, now time.Time) {
 	if old == nil {
 		return
 	}
-	if old.Type != u.Type { // dollars are not counted on as tokens
+	if old.Type != u.Type { // dollars and tokens cannot be added up
 		u.LastResetAt = now
 		return
 	}
@@ -174,13 +173,13 @@ func (u Budget) next(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// Due reports whether the count is to start again at now.
+// Due reports whether a reset is due at now.
 func (u *Budget) Due(now time.Time) bool {
 	return !u.NextResetAt.IsZero() && !now.Before(u.NextResetAt)
 }
 
-// Reset starts the count again at now and makes the warnings possible again. Of
-// resets that were missed, one is made. [Budget.StartCount] has to follow.
+// Reset starts a new period at now and rearms the warnings. Several missed resets count
+// as one. The caller must call [Budget.StartCount] next.
 func (u *Budget) Reset(now time.Time) {
 	if u.Due(now) {
 		u.NextResetAt = u.next(now)
@@ -189,8 +188,8 @@ func (u *Budget) Reset(now time.Time) {
 	u.ThresholdSent, u.ExhaustedSent = false, false
 }
 
-// StartCount makes the count start at all, which is what was spent until now, unless
-// it has started already. What is spent from then on counts, whenever that is.
+// StartCount starts the count at the total spend all, unless it has started already.
+// Everything spent beyond that counts.
 func (u *Budget) StartCount(all reqlog.Spend) {
 	if u.Base == nil {
 		n := u.of(all)
@@ -198,7 +197,7 @@ func (u *Budget) StartCount(all reqlog.Spend) {
 	}
 }
 
-// of returns what u counts of all: nano-dollars or tokens.
+// of returns the part of all that u counts: nano-dollars or tokens.
 func (u *Budget) of(all reqlog.Spend) int64 {
 	if u.Type == Tokens {
 		return all.Tokens
@@ -206,8 +205,8 @@ func (u *Budget) of(all reqlog.Spend) int64 {
 	return int64(all.Cost)
 }
 
-// Used returns what was used of u when all was spent, in dollars or tokens. A
-// count that has not started is at zero.
+// Used returns the use of u at the total spend all, in dollars or tokens. It is zero
+// until the count has started.
 func (u *Budget) Used(all reqlog.Spend) float64 {
 	if u.Base == nil {
 		return 0
@@ -219,8 +218,8 @@ func (u *Budget) Used(all reqlog.Spend) float64 {
 	return n / 1e9
 }
 
-// DueWarnings notes which warnings are due when all was spent, and returns whether
-// those of the threshold and of the limit are to be sent now.
+// DueWarnings marks the warnings that are due at the total spend all, and reports for
+// threshold and limit whether a warning must be sent now.
 func (u *Budget) DueWarnings(all reqlog.Spend) (threshold, exhausted bool) {
 	used := u.Used(all)
 	threshold = u.AlertThreshold != nil && used >= *u.AlertThreshold && !u.ThresholdSent
@@ -230,11 +229,11 @@ func (u *Budget) DueWarnings(all reqlog.Spend) (threshold, exhausted bool) {
 	return threshold, exhausted
 }
 
-// Exhausted reports whether what was used since the last reset is all there is.
+// Exhausted reports whether used has reached the limit.
 func (u *Budget) Exhausted(used float64) bool { return u.CreditLimit != nil && used >= *u.CreditLimit }
 
-// Relieves reports whether u leaves more to use than before, so that what was
-// exhausted is worth another look. Nil, for no budget, leaves everything.
+// Relieves reports whether u allows more than before, in which case an exhausted object
+// may be usable again. Nil, no budget, allows everything.
 func (u *Budget) Relieves(before *Budget) bool {
 	switch {
 	case before == nil || before.CreditLimit == nil:
@@ -245,8 +244,8 @@ func (u *Budget) Relieves(before *Budget) bool {
 	return *u.CreditLimit > *before.CreditLimit
 }
 
-// Exceeds reports whether u lets more be used than bound in the same period. Nil,
-// for no budget, never does: what is used counts against the bound too.
+// Exceeds reports whether u allows more than bound in the same period. Nil, no budget,
+// does not, because its use counts against bound too.
 func (u *Budget) Exceeds(bound *Budget) bool {
 	if u == nil || bound == nil || u.CreditLimit == nil || bound.CreditLimit == nil {
 		return false
@@ -255,7 +254,7 @@ func (u *Budget) Exceeds(bound *Budget) bool {
 	return same && *u.CreditLimit > *bound.CreditLimit
 }
 
-// BudgetResponse is usage_limits as an answer has it.
+// BudgetResponse is usage_limits in a response.
 type BudgetResponse struct {
 	CreditLimit       *float64   `json:"credit_limit"`
 	Type              string     `json:"type"`
@@ -271,8 +270,8 @@ type BudgetResponse struct {
 	ExpiredSent       bool       `json:"is_expired_alerts_sent"`
 }
 
-// Response returns u as it is when all was spent, with the state of what it belongs
-// to. Nil, for no budget, is answered with nil.
+// Response returns u at the total spend all and with the status of its object. Nil, no
+// budget, returns nil.
 func (u *Budget) Response(all reqlog.Spend, status string) *BudgetResponse {
 	if u == nil {
 		return nil
@@ -291,10 +290,10 @@ func (u *Budget) Response(all reqlog.Spend, status string) *BudgetResponse {
 	return a
 }
 
-// JSON returns u as it is stored; nil is null.
+// JSON returns u in stored form; nil is null.
 func (u *Budget) JSON() json.RawMessage { return encode(u) }
 
-// ReadUsage reads what [Budget.JSON] wrote; null is nil.
+// ReadUsage decodes what [Budget.JSON] wrote; null is nil.
 func ReadUsage(raw json.RawMessage) (*Budget, error) {
 	var u *Budget
 	if len(raw) == 0 {
@@ -306,7 +305,7 @@ func ReadUsage(raw json.RawMessage) (*Budget, error) {
 	return u, nil
 }
 
-// encode writes what is made of plain fields alone, which never fails.
+// encode encodes a struct of plain fields, which cannot fail.
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -10,13 +10,12 @@ import (
 	"modelgate/internal/store"
 )
 
-// Budgets are the budgets of what may have several: of a workspace, and of an
-// integration in a workspace.
+// Budgets are the budgets of an object that may have several: a workspace, or a grant
+// of an integration.
 type Budgets []Budget
 
-// ApplyAll returns the budgets that list asks for instead of old, each of
-// which goes on in the entry of its type and period. No two have the same. How
-// many there may be is the route's bound.
+// ApplyAll returns the requested budgets. Each continues the old budget of its type and
+// period, and no two may have the same. The route limits their number.
 func ApplyAll(field string, list []BudgetInput, old Budgets, now time.Time) (Budgets, error) {
 	out := make(Budgets, 0, len(list))
 	for i := range list {
@@ -26,7 +25,7 @@ func ApplyAll(field string, list []BudgetInput, old Budgets, now time.Time) (Bud
 			return nil, err
 		}
 		if out.like(*u) != nil {
-			return nil, route.Invalid(name, "has the type and period of an entry before it")
+			return nil, route.Invalid(name, "has the same type and period as another entry")
 		}
 		if before := old.like(*u); before != nil {
 			if u, err = list[i].Apply(name, before, now); err != nil {
@@ -38,7 +37,7 @@ func ApplyAll(field string, list []BudgetInput, old Budgets, now time.Time) (Bud
 	return out, nil
 }
 
-// like returns the budget of the type and period of u, or nil.
+// like returns the budget with the type and period of u, or nil.
 func (list Budgets) like(u Budget) *Budget {
 	for i := range list {
 		v := &list[i]
@@ -49,8 +48,7 @@ func (list Budgets) like(u Budget) *Budget {
 	return nil
 }
 
-// Response returns every budget as it is when all was spent. Each is exhausted by
-// itself.
+// Response returns all budgets at the total spend all, each with its own status.
 func (list Budgets) Response(all reqlog.Spend) []BudgetResponse {
 	out := make([]BudgetResponse, len(list))
 	for i := range list {
@@ -63,7 +61,8 @@ func (list Budgets) Response(all reqlog.Spend) []BudgetResponse {
 	return out
 }
 
-// ParseAny reads what [Budget.JSON] or [Budgets.JSON] wrote.
+// ParseAny decodes what [Budget.JSON] or [Budgets.JSON] wrote. One reports which of
+// them it was.
 func ParseAny(raw json.RawMessage) (list Budgets, one bool, err error) {
 	if len(raw) > 0 && raw[0] == '[' {
 		list, err = ReadUsages(raw)
@@ -76,7 +75,7 @@ func ParseAny(raw json.RawMessage) (list Budgets, one bool, err error) {
 	return list, true, err
 }
 
-// Raw returns the budgets as [ParseAny] has read them.
+// Raw encodes the budgets in the form that [ParseAny] read.
 func (list Budgets) Raw(one bool) json.RawMessage {
 	switch {
 	case !one:
@@ -87,7 +86,7 @@ func (list Budgets) Raw(one bool) json.RawMessage {
 	return list[0].JSON()
 }
 
-// JSON returns the budgets as they are stored: an array.
+// JSON returns the budgets in stored form, an array.
 func (list Budgets) JSON() json.RawMessage {
 	if list == nil {
 		list = Budgets{}
@@ -95,7 +94,7 @@ func (list Budgets) JSON() json.RawMessage {
 	return encode(list)
 }
 
-// ReadUsages reads what [Budgets.JSON] wrote.
+// ReadUsages decodes what [Budgets.JSON] wrote.
 func ReadUsages(raw json.RawMessage) (Budgets, error) {
 	var list Budgets
 	if len(raw) == 0 {

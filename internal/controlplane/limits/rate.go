@@ -8,29 +8,29 @@ import (
 	"modelgate/internal/controlplane/route"
 )
 
-// Rate is how much is let through in a fixed window of time. It looks the same
-// in requests, rows and answers.
+// Rate limits requests or tokens in a fixed window. It has the same form in requests,
+// rows and responses.
 type Rate struct {
 	Type  string `json:"type" enum:"requests,tokens"`
-	Unit  string `json:"unit" enum:"rps,rpm,rph,rpd,rpw" doc:"Per second, minute, hour, day or week; second and week on keys alone"`
-	Value int64  `json:"value" minimum:"0" maximum:"1000000000000" doc:"0 lets nothing through"`
+	Unit  string `json:"unit" enum:"rps,rpm,rph,rpd,rpw" doc:"Per second, minute, hour, day or week; second and week only for keys"`
+	Value int64  `json:"value" minimum:"0" maximum:"1000000000000" doc:"0 rejects everything"`
 }
 
-// Rates are the rate limits of one key, workspace, provider or grant.
+// Rates are the rate limits of a key, workspace, provider or grant.
 type Rates []Rate
 
-// The units that everything and that keys may have.
+// Units that all objects may have, and units that keys may have.
 const (
 	units    = "rpm rph rpd"
 	keyUnits = "rps rpm rph rpd rpw"
 )
 
-// Check reports what is wrong with the limits of what is not a key. Field is
-// what the request calls them. Rate limits are not enforced yet: any that are well
-// formed are refused with 501.
+// Check returns an error if the limits of an object other than a key are invalid. Field
+// is their name in the request. Rate limits are not enforced yet: valid ones are
+// rejected with 501.
 func (list Rates) Check(field string) error { return list.check(field, units) }
 
-// CheckKey reports what is wrong with the limits of a key.
+// CheckKey is [Rates.Check] for a key.
 func (list Rates) CheckKey(field string) error { return list.check(field, keyUnits) }
 
 func (list Rates) check(field, units string) error {
@@ -38,10 +38,10 @@ func (list Rates) check(field, units string) error {
 	for i, r := range list {
 		name := fmt.Sprintf("%s[%d]", field, i)
 		if !strings.Contains(units, r.Unit) {
-			return route.Invalid(name+".unit", "is one of %s here", strings.Join(strings.Fields(units), ", "))
+			return route.Invalid(name+".unit", "must be one of %s", strings.Join(strings.Fields(units), ", "))
 		}
 		if seen[[2]string{r.Type, r.Unit}] {
-			return route.Invalid(name, "has the type and unit of an entry before it")
+			return route.Invalid(name, "has the same type and unit as another entry")
 		}
 		seen[[2]string{r.Type, r.Unit}] = true
 	}
@@ -51,7 +51,7 @@ func (list Rates) check(field, units string) error {
 	return nil
 }
 
-// JSON returns the limits as they are stored: an array.
+// JSON returns the limits in stored form, an array.
 func (list Rates) JSON() json.RawMessage {
 	if list == nil {
 		list = Rates{}
@@ -59,7 +59,7 @@ func (list Rates) JSON() json.RawMessage {
 	return encode(list)
 }
 
-// ReadRates reads what [Rates.JSON] wrote.
+// ReadRates decodes what [Rates.JSON] wrote.
 func ReadRates(raw json.RawMessage) (Rates, error) {
 	list := Rates{}
 	if len(raw) == 0 {
@@ -71,7 +71,8 @@ func ReadRates(raw json.RawMessage) (Rates, error) {
 	return list, nil
 }
 
-// Beyond says which rate of bound the list lacks or exceeds; empty for none.
+// Beyond describes the first rate of bound that the list lacks or exceeds, empty if
+// there is none.
 func (list Rates) Beyond(bound Rates) string {
 	for _, b := range bound {
 		kept := false

@@ -12,21 +12,21 @@ import (
 	"modelgate/internal/store"
 )
 
-// Fields are the limits of an object by the names of their fields. A limit that is
-// not set is empty or missing.
+// Fields are the limits of an object by field name. A limit that is not set is empty or
+// absent.
 type Fields map[string]string
 
-// Object is what a change is about.
+// Object is an object whose limits change.
 type Object struct {
 	store.BudgetRef
-	Workspace string // id; empty for what is the organisation's
-	User      string // whose key it is; empty for everything else
+	Workspace string // id; empty for an object of the organisation
+	User      string // owner of a user key; otherwise empty
 
-	Before, After Fields // a new object has none before
+	Before, After Fields // Before is empty for a new object
 }
 
-// Compare returns what a change makes of the limits of an object, as read has
-// them. Before is nil for what is new.
+// Compare returns the change of an object's limits, as read by read. Before is nil for
+// a new object.
 func Compare[T any](kind, id string, before, after *T, read func(*T) (Fields, error)) (of Object, err error) {
 	of.BudgetRef = store.BudgetRef{Kind: kind, ID: id}
 	if before != nil {
@@ -38,13 +38,13 @@ func Compare[T any](kind, id string, before, after *T, read func(*T) (Fields, er
 	return of, err
 }
 
-// Change is the one rule of who changes limits. A limit that nobody set may be set
-// by everybody who may change the object. One that was set is changed, removed or
-// started again only by a caller of at least the rank of who set it, and on a
-// person's own key only by others than that person, unless they set it themselves
-// or rank higher. A key changes neither its own limits nor those of the keys that
-// made it. Change refuses what breaks the rule, naming the field, and else stores
-// who has set what is changed.
+// Change enforces who may change limits. A limit without a setter may be set by
+// everyone who may change the object. A limit with a setter may be changed, removed or
+// reset only by a caller of at least the setter's rank. On a user's own key that must
+// be someone other than the user, unless the user set it or ranks higher. A key may
+// change neither its own limits nor the limits of the keys that created it. Change
+// returns an error naming the field if the rule is broken, and otherwise records who
+// set the changed limits.
 func Change(ctx context.Context, c *route.Caller, tx *store.Tx, of Object) error {
 	changed := differing(of.Before, of.After)
 	if len(changed) == 0 {
@@ -66,7 +66,7 @@ func Change(ctx context.Context, c *route.Caller, tx *store.Tx, of Object) error
 	return Note(ctx, tx, of, store.LimitSetter{Rank: rank, By: c.Actor()})
 }
 
-// Note stores that setter has set what a change has made of limits.
+// Note records that setter set the limits that a change changed.
 func Note(ctx context.Context, tx *store.Tx, of Object, setter store.LimitSetter) error {
 	for _, field := range differing(of.Before, of.After) {
 		by := setter
@@ -80,7 +80,7 @@ func Note(ctx context.Context, tx *store.Tx, of Object, setter store.LimitSetter
 	return nil
 }
 
-// differing returns the names of the fields that are not alike, in order.
+// differing returns the names of the fields that differ, sorted.
 func differing(before, after Fields) []string {
 	names := make(map[string]bool)
 	for _, fields := range []Fields{before, after} {
@@ -95,12 +95,12 @@ func differing(before, after Fields) []string {
 
 func mayChange(c *route.Caller, rank access.Rank, of Object, field string, by store.LimitSetter) error {
 	if of.Kind == store.KeyBudget && (of.ID == c.KeyID || slices.Contains(c.Lineage, of.ID)) {
-		return Refused(field, "can't be changed: a key can't change its own limits, nor those of a key that made it")
+		return Refused(field, "cannot be changed: a key cannot change its own limits or the limits of a key that created it")
 	}
 	return above(c, rank, of, field, by)
 }
 
-// above refuses a caller below who set a limit.
+// above returns an error if the caller ranks below the setter of a limit.
 func above(c *route.Caller, rank access.Rank, of Object, field string, by store.LimitSetter) error {
 	switch {
 	case by == (store.LimitSetter{}):
@@ -108,13 +108,12 @@ func above(c *route.Caller, rank access.Rank, of Object, field string, by store.
 	case rank < by.Rank:
 		return Refused(field, "was set by a caller of the rank %q; yours is %q", by.Rank, rank)
 	case rank == by.Rank && by.By != c.Actor() && of.User != "" && of.User == c.UserID:
-		return Refused(field, "of your own key was set by somebody else; ask them or a higher rank")
+		return Refused(field, "of your own key was set by another user; ask them or a user of a higher rank")
 	}
 	return nil
 }
 
-// Capped reports whether somebody set a limit of a key that the caller can't
-// change.
+// Capped reports whether a key has a limit that the caller may not change.
 func Capped(c *route.Caller, rank access.Rank, of Object, set map[string]store.LimitSetter) bool {
 	for field, by := range set {
 		if above(c, rank, of, field, by) != nil {
@@ -124,14 +123,13 @@ func Capped(c *route.Caller, rank access.Rank, of Object, set map[string]store.L
 	return false
 }
 
-// Refused is the error of a limit that the caller may not change or exceed.
+// Refused returns the error for a limit that the caller may not change or exceed.
 func Refused(field, format string, args ...any) error {
 	return apierr.New(apierr.Forbidden, field+" "+format, args...).WithParam(field).WithCode("AB03")
 }
 
-// Field returns a budget as one of [Fields]: what it limits and when its count
-// started, without the warnings that were sent. Raw is what [Budget.JSON] or
-// [Budgets.JSON] wrote.
+// Field returns a budget as one of [Fields]: its limits and the start of its count,
+// without the state of warnings. Raw is what [Budget.JSON] or [Budgets.JSON] wrote.
 func Field(raw json.RawMessage) (string, error) {
 	list, one, err := ParseAny(raw)
 	if err != nil || len(list) == 0 {
@@ -151,7 +149,7 @@ func RateField(raw json.RawMessage) string {
 	return ""
 }
 
-// Differing returns the fields of after that are not as in before.
+// Differing returns the fields of after that differ from before.
 func Differing(before, after Fields) Fields {
 	out := make(Fields)
 	for _, name := range differing(before, after) {

@@ -17,30 +17,28 @@ import (
 	"modelgate/internal/store"
 )
 
-// Apply is how a file is applied. The zero value adds and changes, and removes
-// nothing.
+// Apply configures how a file is applied. The zero value adds and changes objects and
+// removes none.
 type Apply struct {
-	// Prune removes what the file does not have, of the sections that it has.
+	// Prune removes objects that are not in the file, from the sections that are.
 	Prune bool
-	// DryRun makes every change in a transaction that is rolled back.
+	// DryRun makes the changes in a transaction that is rolled back.
 	DryRun bool
 	// Opener opens the credentials of the file.
 	Opener settings.SecretResolver
 }
 
-// tries is how often a file is applied again when something else was changed
-// in the meantime.
+// tries is how often a file is applied again after a concurrent change.
 const tries = 5
 
-// most is how long one change may take. Others wait in the meantime.
+// most is the time limit of one change. Other changes wait for it.
 const most = 5 * time.Minute
 
-var errMoved = errors.New("the database was changed meanwhile")
+var errMoved = errors.New("the database was changed concurrently")
 
-// Apply brings the organisation to what file says and returns what it changed,
-// in order. It is one change with one row of the audit log; where there is
-// nothing to change there is none. What is wrong with the file is a
-// *settings.FileError.
+// Apply changes the organisation to match file and returns the changes in order. They
+// are made in one transaction with one audit event, and none if there is nothing to
+// change. An error in the file is a *settings.FileError.
 func (m *Manifest) Apply(ctx context.Context, file *settings.Settings, a Apply) ([]Change, error) {
 	if err := m.resolve(file, a.Opener); err != nil {
 		return nil, err
@@ -58,10 +56,10 @@ func (m *Manifest) Apply(ctx context.Context, file *settings.Settings, a Apply) 
 			return p.changes, clientMessage(err)
 		}
 	}
-	return nil, fmt.Errorf("%w, %d times; nothing was applied", errMoved, tries)
+	return nil, fmt.Errorf("%w %d times; nothing was applied", errMoved, tries)
 }
 
-// clientMessage returns the message of an error that has one for clients.
+// clientMessage returns the client's message of err as an error, if it has one.
 func clientMessage(err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return fmt.Errorf("nothing was applied: %s", e.Message)
@@ -69,8 +67,8 @@ func clientMessage(err error) error {
 	return err
 }
 
-// resolve opens the file's credentials and puts them sealed in their place, so
-// that they can be compared with those that are stored.
+// resolve opens the file's credentials and replaces them by sealed ones, which can be
+// compared with stored credentials.
 func (m *Manifest) resolve(file *settings.Settings, o settings.SecretResolver) error {
 	err := file.Secrets(func(place, ref string) (string, error) {
 		v, err := o.Open(ref)
@@ -88,12 +86,12 @@ func (m *Manifest) resolve(file *settings.Settings, o settings.SecretResolver) e
 	return m.resolveConfigs(file)
 }
 
-var errNoBox = errors.New("a credential is stored sealed, which needs the master key; set MODELGATE_MASTER_KEY or --master-key-file")
+var errNoBox = errors.New("credentials are stored sealed, which requires the master key; set MODELGATE_MASTER_KEY or --master-key-file")
 
-// sealer seals with the data key of the organisation.
+// sealer seals with the organisation's data key.
 type sealer struct {
 	*datakey.Keyring
-	pretend bool // for a dry run: the first data key of the organisation is not made
+	pretend bool // dry run: do not create the organisation's first data key
 }
 
 // Seal implements route.Sealer.
@@ -126,7 +124,7 @@ func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (
 	return p, p.make()
 }
 
-// execute makes all changes, or none, in a transaction of change.
+// execute makes all changes or none, in a transaction of change.
 func (p *plan) execute(ctx context.Context, change func(context.Context, *store.Audit, func(*store.Tx) error) error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -135,7 +133,7 @@ func (p *plan) execute(ctx context.Context, change func(context.Context, *store.
 		if err != nil {
 			return err
 		}
-		if revision != p.state.revision+1 { // this change made one itself
+		if revision != p.state.revision+1 { // this transaction itself adds one revision
 			return errMoved
 		}
 		for _, c := range p.changes {
@@ -147,7 +145,7 @@ func (p *plan) execute(ctx context.Context, change func(context.Context, *store.
 	})
 }
 
-// noted is how many changes the audit log names.
+// noted is the number of changes that the audit log names.
 const noted = 1000
 
 func (p *plan) audit() *store.Audit {
@@ -160,17 +158,17 @@ func (p *plan) audit() *store.Audit {
 	return a
 }
 
-// Change is one difference between a file and what is stored.
+// Change is a difference between a file and the stored state.
 type Change struct {
-	Op     string   // + for what is new, ~ for what is another, - for what goes
-	Kind   string   // as in config
-	Name   string   // a slug, behind that of the workspace and a slash; or an address
-	Fields []string // that differ, of what is another
+	Op     string   // + for added, ~ for changed, - for removed
+	Kind   string   // such as config
+	Name   string   // slug, prefixed by the workspace's slug and a slash; or an e-mail address
+	Fields []string // names of the changed fields
 
 	do func(context.Context, *store.Tx) error
 }
 
-// String returns the change in one line, without any value.
+// String returns the change in one line, without values.
 func (c Change) String() string {
 	line := c.Op + " " + c.Kind + " " + c.Name
 	if len(c.Fields) > 0 {
@@ -179,17 +177,17 @@ func (c Change) String() string {
 	return line
 }
 
-// references are what entries of a file may refer to, by slug or address.
+// references are the objects that entries of a file may refer to, by slug or address.
 type references struct {
 	workspaces, people, guardrails, references, integrations map[string]string // ids
 	configs                                                  map[[2]string]bool
 	labels, collections                                      map[string]string // ids, by workspace and name
-	parents                                                  map[string]string // collections of the file, by that in each, by workspace and slug
-	former                                                   map[string]bool   // hashes that keys had before their last rotation
-	partials                                                 map[string]bool   // those of the file, by workspace and slug
+	parents                                                  map[string]string // collections of the file: parent by workspace and slug
+	former                                                   map[string]bool   // hashes of keys before their last rotation
+	partials                                                 map[string]bool   // partials of the file, by workspace and slug
 }
 
-// plan is what has to be changed.
+// plan is the list of changes to make.
 type plan struct {
 	*Manifest
 	ctx      context.Context
@@ -201,8 +199,8 @@ type plan struct {
 	sealer   route.Sealer
 	keeper   *credentials.Manager
 	names    references
-	wanted   *settings.Settings // the file with the integrations and providers that follow from it
-	paths    []string           // in the file, of wanted's integrations
+	wanted   *settings.Settings // the file, with the integrations and providers it implies
+	paths    []string           // paths in the file of wanted's integrations
 	granter  *granter
 	changes  []Change
 	removals []Change
@@ -222,7 +220,7 @@ func (p *plan) make() error {
 			return err
 		}
 	}
-	slices.Reverse(p.removals) // what refers to something goes before it
+	slices.Reverse(p.removals) // remove references before what they refer to
 	p.changes = append(p.changes, p.removals...)
 	return nil
 }

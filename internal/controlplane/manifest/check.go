@@ -22,7 +22,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// checkGuardrail checks a guardrail as the route does that makes one.
+// checkGuardrail checks a guardrail like the route that creates one.
 func checkGuardrail(g *settings.Guardrail) error {
 	for i, c := range g.Checks {
 		if err := checkShape[guardrails.Check](c); err != nil {
@@ -37,9 +37,9 @@ func checkGuardrail(g *settings.Guardrail) error {
 	return guardrails.CheckCredentials(text(g.Checks), g.Actions)
 }
 
-// checkWorkspaces checks those of the file, with the settings that the
-// organisation will have: a workspace that stays as it is can lose what it had
-// from them.
+// checkWorkspaces checks the workspaces of the file against the settings that the
+// organisation will have, because a change of those can take rights from an unchanged
+// workspace.
 func (p *plan) checkWorkspaces() error {
 	above := p.state.organisation.Settings
 	if p.file.Organisation != nil {
@@ -77,7 +77,7 @@ func checkWorkspace(w *settings.Workspace) error {
 	}
 	var switches access.RolePermissions
 	if err := json.Unmarshal(orEmpty(w.SecuritySettings, "{}"), &switches); err != nil {
-		return errors.New("security_settings: switches are true or false")
+		return errors.New("security_settings: values must be true or false")
 	}
 	return checkSwitches(switches)
 }
@@ -91,7 +91,7 @@ func checkSwitches(switches access.RolePermissions) error {
 	return nil
 }
 
-// organisationSettings reads settings of the organisation.
+// organisationSettings decodes settings of the organisation.
 func organisationSettings(o settings.Object) (out store.OrganisationSettings, err error) {
 	d := json.NewDecoder(bytes.NewReader(orEmpty(o, "{}")))
 	d.DisallowUnknownFields()
@@ -101,14 +101,14 @@ func organisationSettings(o settings.Object) (out store.OrganisationSettings, er
 	return out, checkSwitches(out.Security)
 }
 
-// checkOrganisation checks settings of the organisation as the route does that
-// changes them.
+// checkOrganisation checks settings of the organisation like the route that changes
+// them.
 func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSettings) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(orEmpty(o, "{}"), &fields); err != nil {
 		return err
 	}
-	for _, name := range guardrailFields { // they have a route of their own
+	for _, name := range guardrailFields { // another route sets them
 		delete(fields, name)
 	}
 	if err := checkShape[organisations.SettingsInput](settings.Object(text(fields))); err != nil {
@@ -116,11 +116,11 @@ func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSett
 	}
 	for _, section := range said.Overridable {
 		if !slices.Contains(access.Sections(), section) {
-			return fmt.Errorf("overridable_sections has %v", access.Sections())
+			return fmt.Errorf("overridable_sections must contain only %v", access.Sections())
 		}
 	}
 	if said.TTL != nil && said.MaxTTL != nil && *said.TTL > *said.MaxTTL {
-		return errors.New("user_api_key_ttl is at most user_api_key_max_ttl")
+		return errors.New("user_api_key_ttl must be at most user_api_key_max_ttl")
 	}
 	if _, field, err := said.Egress.Parse(); err != nil {
 		return fmt.Errorf("egress_policy.%s %w", field, err)
@@ -133,18 +133,18 @@ func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSett
 	return err
 }
 
-// checkMetadata checks what a key adds to requests.
+// checkMetadata checks the metadata that a key adds to requests.
 func checkMetadata(metadata map[string]string) error {
 	const most = 128
 	for name, value := range metadata {
 		if name == "" || utf8.RuneCountInString(name) > most || utf8.RuneCountInString(value) > most {
-			return fmt.Errorf("metadata has names of 1 to %d characters and values of %d at most", most, most)
+			return fmt.Errorf("metadata must have names of 1 to %d characters and values of at most %d", most, most)
 		}
 	}
 	return nil
 }
 
-// authSettings returns what is stored of where a deployment is reached.
+// authSettings returns the addresses of a deployment in stored form.
 func authSettings(o settings.Object) (json.RawMessage, error) {
 	var a deployments.Auth
 	o = orEmpty(o, "{}")
@@ -157,7 +157,7 @@ func authSettings(o settings.Object) (json.RawMessage, error) {
 	return deployments.AuthSettings(a)
 }
 
-// checkShape reports how a JSON text differs from what a body of the type T takes.
+// checkShape returns an error if a JSON value does not decode as a T.
 func checkShape[T any](raw settings.Object) error {
 	var v any
 	if err := json.Unmarshal(raw, &v); err != nil {

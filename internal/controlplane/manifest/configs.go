@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// config returns a config with its credentials as the file has them.
+// config returns a config with its credentials in the file's form.
 func (r *reader) config(c *store.ConfigText) (v settings.Config, ok bool, err error) {
 	slug, placed := r.workspaces[c.Workspace]
 	if c.Status != store.Active || !placed {
@@ -37,8 +37,8 @@ func (r *reader) config(c *store.ConfigText) (v settings.Config, ok bool, err er
 	return v, true, err
 }
 
-// resolveConfigs seals what looks like a credential in a config by its name and
-// is written plainly, so that it can be compared with what is stored.
+// resolveConfigs seals credentials that a config contains in plain text, which can then
+// be compared with stored ones.
 func (m *Manifest) resolveConfigs(file *settings.Settings) error {
 	for i := range file.Configs {
 		c := &file.Configs[i]
@@ -60,12 +60,12 @@ func (m *Manifest) resolveConfigs(file *settings.Settings) error {
 	return nil
 }
 
-// keepCredentials puts the credentials of have where want says that they stay as
-// they are stored.
+// keepCredentials copies the credentials of have to the places where want keeps the
+// stored ones.
 func keepCredentials(want, have *settings.Config) {
 	list, err := config.Credentials(have.Config)
 	if err != nil {
-		return // put reports it
+		return // reported by put
 	}
 	held := make(map[string]config.Credential, len(list))
 	for _, c := range list {
@@ -82,7 +82,7 @@ func keepCredentials(want, have *settings.Config) {
 	}
 }
 
-// storedConfig returns a config of the file as it is stored.
+// storedConfig returns a config of the file in stored form.
 func (p *plan) storedConfig(want *settings.Config, before credentials.StoredConfig) (credentials.StoredConfig, error) {
 	text, err := config.ReplaceCredentials(want.Config, func(c config.Credential) (string, error) {
 		v := c.Value.Reveal()
@@ -90,7 +90,7 @@ func (p *plan) storedConfig(want *settings.Config, before credentials.StoredConf
 			return v, nil
 		}
 		if p.Box == nil {
-			return "", errors.New("its credentials are sealed and there is no master key")
+			return "", errors.New("its credentials are sealed and no master key is configured")
 		}
 		opened, err := p.Box.Open(v)
 		return opened.Reveal(), err

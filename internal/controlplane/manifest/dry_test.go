@@ -30,9 +30,9 @@ func TestDryRunReturnsTheErrorsOfTheRealRun(t *testing.T) {
 		}
 		for _, tt := range []struct{ name, text, want string }{
 			{"the default workspace", "workspaces: [{slug: ws-team}]\n",
-				"workspace default: the default workspace is not archived; keep it in the file"},
+				"workspace default: the default workspace cannot be archived; keep it in the file"},
 			{"the owner", "members: [{email: ann@example.com}]\n",
-				"member owner@example.com: the owner of the organisation is not removed; keep them in the file"},
+				"member owner@example.com: the owner of the organisation cannot be removed; keep them in the file"},
 			{"a secret reference in use", "secret_references: []\n", "secret_reference sr-a: 1 integrations use it"},
 			{"a key of another organisation", "keys: [{name: ours, sha256: " + taken.String() + "}]\n",
 				"nothing was applied: this exists already, or something else refers to it"},

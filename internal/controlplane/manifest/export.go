@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// reader turns rows into what a file has of them.
+// reader converts rows to entries of a file.
 type reader struct {
 	how    Secrets
 	box    *secret.Box
@@ -22,23 +22,24 @@ type reader struct {
 	render func(place string, s secret.String) string
 
 	state      *state
-	workspaces map[string]string                 // slugs of the active ones, by id
+	workspaces map[string]string                 // slugs of active workspaces, by id
 	guardrails map[string]string                 // slugs, by id
 	references map[string]string                 // slugs, by id
-	folders    map[string]store.PromptCollection // active ones, by id
+	folders    map[string]store.PromptCollection // active collections, by id
 
-	integrations, people map[string]string  // slugs and addresses, by id
-	provided             map[[2]string]bool // whether there is a provider, by ids of integration and workspace
+	integrations, people map[string]string  // slugs and e-mail addresses, by id
+	provided             map[[2]string]bool // whether there is a provider, by integration id and workspace id
 }
 
-// place returns the slug of a workspace by its id, empty for the organisation. It
-// is ok unless the workspace is archived.
+// place returns the slug of a workspace by its id, empty for the organisation. It is ok
+// unless the workspace is archived.
 func (r *reader) place(workspace string) (slug string, ok bool) {
 	slug, ok = r.workspaces[workspace]
 	return slug, ok || workspace == ""
 }
 
-// sealed is the way of writing a credential that is the same each time.
+// sealed seals a credential deterministically: the same credential
+// at the same place always has the same text.
 func (r *reader) sealed(place string, s secret.String) string {
 	return r.box.SealDeterministic(place, s)
 }
@@ -80,10 +81,10 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 	return out, nil
 }
 
-// guardrailFields are lists of guardrails in settings and defaults.
+// guardrailFields are the lists of guardrails in settings and defaults.
 var guardrailFields = []string{"input_guardrails", "output_guardrails"}
 
-// renameGuardrails returns an object in which guardrails are called by other names.
+// renameGuardrails returns o with its guardrails renamed.
 func renameGuardrails(o settings.Object, names map[string]string) (settings.Object, error) {
 	var fields map[string]json.RawMessage
 	if object(o) == nil {
@@ -111,7 +112,7 @@ func renameGuardrails(o settings.Object, names map[string]string) (settings.Obje
 	return settings.Object(text(fields)), nil
 }
 
-// text writes what is made of plain fields alone, which never fails.
+// text encodes a struct of plain fields, which cannot fail.
 func text(v any) json.RawMessage {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -120,7 +121,7 @@ func text(v any) json.RawMessage {
 	return b
 }
 
-// object returns nil for an object that says nothing.
+// object returns nil for an empty object.
 func object[T ~[]byte](raw T) settings.Object {
 	switch string(bytes.TrimSpace(raw)) {
 	case "", "{}", "null":
@@ -129,7 +130,7 @@ func object[T ~[]byte](raw T) settings.Object {
 	return settings.Object(raw)
 }
 
-// usages returns budgets without what was used of them.
+// usages returns budgets without their usage.
 func usages(raw json.RawMessage) ([]settings.Usage, error) {
 	list, err := limits.ReadUsages(raw)
 	var out []settings.Usage
@@ -157,7 +158,7 @@ func rates(raw json.RawMessage) ([]settings.Rate, error) {
 	return out, err
 }
 
-// filled returns nil for a map that holds nothing.
+// filled returns nil for an empty map.
 func filled(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
@@ -180,13 +181,13 @@ func (r *reader) slugs(all bool, ids []string) []string {
 	return list
 }
 
-// open opens what is stored, unless secrets are left out.
+// open opens a stored credential, unless secrets are left out.
 func (r *reader) open(sealed string) (secret.String, error) {
 	if sealed == "" || r.how == None {
 		return secret.String{}, nil
 	}
 	if r.box == nil {
-		return secret.String{}, errors.New("its credentials are sealed and there is no master key; set MODELGATE_MASTER_KEY or --master-key-file, or leave them out with --secrets none")
+		return secret.String{}, errors.New("its credentials are sealed and no master key is configured; set MODELGATE_MASTER_KEY or --master-key-file, or leave them out with --secrets none")
 	}
 	return r.ring.OpenWith(r.state.organisation.ID, r.state.organisation.DataKey, sealed)
 }

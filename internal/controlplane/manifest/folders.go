@@ -36,7 +36,7 @@ func (p *plan) label(path string, want *settings.PromptLabel, old *store.PromptL
 		return nil, err
 	}
 	if p.labelTaken(want) {
-		return nil, p.file.ErrorAt(path+".name", fmt.Errorf("there is a label %q already that is seen from there", want.Name))
+		return nil, p.file.ErrorAt(path+".name", fmt.Errorf("the label %q already exists there", want.Name))
 	}
 	row := rowOr(old, store.PromptLabel{
 		ID: p.names.labels[within(want.Workspace, want.Name)], Organisation: p.state.organisation.ID, Workspace: workspace, Name: want.Name, CreatedAt: p.now,
@@ -45,8 +45,8 @@ func (p *plan) label(path string, want *settings.PromptLabel, old *store.PromptL
 	return save(row, old, (*store.Tx).CreatePromptLabel, (*store.Tx).UpdatePromptLabel), nil
 }
 
-// labelTaken reports whether another label has the name where want is seen: one
-// of the organisation is seen in all its workspaces.
+// labelTaken reports whether another label has the name where want is visible. An
+// organisation label is visible in all workspaces.
 func (p *plan) labelTaken(want *settings.PromptLabel) bool {
 	if p.state.everybodys[want.Name] != "" {
 		return true
@@ -62,8 +62,8 @@ func (p *plan) labelTaken(want *settings.PromptLabel) bool {
 	return false
 }
 
-// collectionKind knows a default collection by that: its slug is made up in each
-// installation.
+// collectionKind identifies a default collection by its being the default, because its
+// slug is generated and differs between installations.
 var collectionKind = kind[settings.PromptCollection, store.PromptCollection]{
 	section: "prompt_collections", name: "prompt_collection",
 	entries: func(s *settings.Settings) *[]settings.PromptCollection { return &s.PromptCollections },
@@ -87,8 +87,7 @@ var collectionKind = kind[settings.PromptCollection, store.PromptCollection]{
 	read: (*reader).collection, put: (*plan).collection, drop: dropCollection,
 }
 
-// parentsFirst returns collections in an order in which each comes behind the one
-// that it is in.
+// parentsFirst sorts collections so that each follows its parent.
 func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection {
 	above := parents(list)
 	depth := func(c settings.PromptCollection) (n int) {
@@ -100,7 +99,7 @@ func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection 
 	return slices.SortedStableFunc(slices.Values(list), func(a, b settings.PromptCollection) int { return depth(a) - depth(b) })
 }
 
-// parents returns which collection each of a list is in.
+// parents returns the parent of each collection in list.
 func parents(list []settings.PromptCollection) map[string]string {
 	above := make(map[string]string)
 	for _, c := range list {
@@ -109,7 +108,7 @@ func parents(list []settings.PromptCollection) map[string]string {
 	return above
 }
 
-// hasCycle reports whether a collection is among those that it is in.
+// hasCycle reports whether a collection is its own ancestor.
 func hasCycle(of *settings.PromptCollection, above map[string]string) bool {
 	at := of.Parent
 	for range above {
@@ -131,7 +130,7 @@ func dropCollection(p *plan, row store.PromptCollection) step {
 			return err
 		}
 		if now.Children+now.Prompts > 0 {
-			return fmt.Errorf("it still holds %d prompts and %d collections", now.Prompts, now.Children)
+			return fmt.Errorf("it still contains %d prompts and %d collections", now.Prompts, now.Children)
 		}
 		now.Status, now.UpdatedAt = store.Archived, p.now
 		return tx.UpdatePromptCollection(ctx, now)
@@ -140,7 +139,7 @@ func dropCollection(p *plan, row store.PromptCollection) step {
 
 func (p *plan) collection(path string, want *settings.PromptCollection, old *store.PromptCollection, _ []string) (step, error) {
 	if hasCycle(want, p.names.parents) {
-		return nil, p.file.ErrorAt(path+".parent", errors.New("the collection would contain itself"))
+		return nil, p.file.ErrorAt(path+".parent", errors.New("a collection cannot contain itself"))
 	}
 	workspace, err := p.workspaceID(path+".workspace", want.Workspace)
 	if err != nil {
@@ -151,7 +150,7 @@ func (p *plan) collection(path string, want *settings.PromptCollection, old *sto
 		return nil, p.missing(path+".parent", "collection", want.Parent)
 	}
 	if old != nil && old.Parent != parent {
-		return nil, p.file.ErrorAt(path+".parent", errors.New("a collection does not move into another; give it another slug there"))
+		return nil, p.file.ErrorAt(path+".parent", errors.New("the parent of a collection cannot be changed; give it another slug there"))
 	}
 	row := rowOr(old, store.PromptCollection{
 		ID: p.names.collections[within(want.Workspace, want.Slug)], Organisation: p.state.organisation.ID, Workspace: workspace, Parent: parent,
@@ -161,8 +160,8 @@ func (p *plan) collection(path string, want *settings.PromptCollection, old *sto
 	return save(row, old, (*store.Tx).CreatePromptCollection, (*store.Tx).UpdatePromptCollection), nil
 }
 
-// folder returns what finds the collection that a prompt is in. The default
-// one is made where there is none yet.
+// folder returns a function that returns the id of a prompt's collection. It creates
+// the default collection if it does not exist.
 func (p *plan) folder(path string, of *settings.Prompt) (func(context.Context, *store.Tx) (string, error), error) {
 	id := p.names.collections[within(of.Workspace, of.Collection)]
 	if of.Collection != "" && id == "" {
@@ -182,7 +181,7 @@ func (p *plan) folder(path string, of *settings.Prompt) (func(context.Context, *
 	}, nil
 }
 
-// registerPrompts gives labels and collections their ids.
+// registerPrompts assigns ids to labels and collections.
 func (p *plan) registerPrompts() {
 	f, s := p.file, p.state
 	active := s.active()
@@ -203,9 +202,9 @@ func (p *plan) registerPrompts() {
 	p.registerDefaults()
 }
 
-// registerDefaults gives the default collections of the file, which have slugs of
-// their own there, the ids of those that are stored. One that the file does not
-// have stays.
+// registerDefaults assigns the stored ids to the default collections of the file, whose
+// slugs differ between installations. A default collection that is not in the file
+// stays.
 func (p *plan) registerDefaults() {
 	named := make(map[string]string)
 	for _, c := range p.file.PromptCollections {

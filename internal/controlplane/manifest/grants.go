@@ -15,18 +15,18 @@ import (
 	"modelgate/internal/store"
 )
 
-// pair is a workspace and what is in it: an integration or a provider, all slugs.
+// pair is a workspace and an integration or provider in it, by slug.
 type pair struct{ workspace, slug string }
 
-// granter writes out which workspaces have which integrations, and gives each of
-// them a provider as the API does.
+// granter lists which workspaces have which integrations after the change, and adds a
+// provider for each as the API does.
 type granter struct {
 	*plan
-	workspaces map[string]bool                 // that there will be
-	before     map[string]settings.Integration // that are stored
-	had        map[pair][]settings.Provider    // that are stored, by integration
-	has        map[pair]bool                   // whether there will be a provider, by integration
-	taken      map[pair]bool                   // slugs of the providers that there will be
+	workspaces map[string]bool                 // all after the change
+	before     map[string]settings.Integration // stored
+	had        map[pair][]settings.Provider    // stored, by integration
+	has        map[pair]bool                   // whether there is a provider after the change, by integration
+	taken      map[pair]bool                   // slugs of the providers after the change
 	granted    map[pair]bool                   // by integration
 }
 
@@ -73,7 +73,7 @@ func (g *granter) run() error {
 		v.Workspaces = g.grants(v)
 		for _, to := range v.Workspaces {
 			g.granted[pair{to.Workspace, v.Slug}] = true
-			// The provider of an implicit integration is in the file itself.
+			// The provider of an implicit integration is in the file.
 			if !v.Implicit && !to.Disabled && (to.CreateProvider == nil || *to.CreateProvider) {
 				g.addProvider(v, to.Workspace)
 			}
@@ -82,8 +82,8 @@ func (g *granter) run() error {
 	return g.check()
 }
 
-// addGlobalIntegrations adds those that are stored and not in the file if a
-// workspace is new: it gets them too.
+// addGlobalIntegrations adds stored integrations with global access that are not in the
+// file if a workspace is new, because it gets them too.
 func (g *granter) addGlobalIntegrations() {
 	known := make(map[string]bool)
 	for _, w := range g.have.Workspaces {
@@ -99,15 +99,15 @@ func (g *granter) addGlobalIntegrations() {
 	}
 	for _, v := range g.have.Integrations {
 		if v.Global != nil && v.Global.Enabled && v.Workspace == "" && !named[v.Slug] {
-			v.Models = nil // they stay
+			v.Models = nil // models stay
 			g.wanted.Integrations, g.paths = append(g.wanted.Integrations, v), append(g.paths, "workspaces")
 		}
 	}
 }
 
-// grants returns all that workspaces will have of an integration: what the file
-// says, what is stored and stays, and what its own workspace and, with global
-// access, every other gets by default.
+// grants returns all grants of an integration after the change: those in the file, the
+// stored ones that stay, and the default ones of its own workspace or, with global
+// access, of every workspace.
 func (g *granter) grants(v *settings.Integration) []settings.Grant {
 	before, out := g.before[v.Slug], make(map[string]settings.Grant)
 	if !g.prune || v.Workspaces == nil {
@@ -140,13 +140,13 @@ func (g *granter) grants(v *settings.Integration) []settings.Grant {
 	return list
 }
 
-// follows reports whether a workspace has what all have.
+// follows reports whether a workspace has the global access.
 func follows(to settings.Grant, all *settings.DefaultAccess) bool {
 	return all != nil && all.Enabled && !to.Disabled && reflect.DeepEqual(to.UsageLimits, all.UsageLimits) && reflect.DeepEqual(to.RateLimits, all.RateLimits)
 }
 
-// addProvider adds the default provider of an integration to a workspace that
-// would have none otherwise. One that is stored stays as it is.
+// addProvider adds the default provider of an integration to a workspace without one. A
+// stored provider stays.
 func (g *granter) addProvider(v *settings.Integration, workspace string) {
 	of := pair{workspace, v.Slug}
 	if g.has[of] || len(g.had[of]) > 0 && g.keepsUnlisted(g.file.Providers != nil) {
@@ -170,8 +170,8 @@ func (g *granter) addProvider(v *settings.Integration, workspace string) {
 	})
 }
 
-// check refuses providers of the file in workspaces that do not have the
-// integration, which no request could use.
+// check returns an error for a provider of the file in a workspace that does not have
+// the integration, because no request could use it.
 func (g *granter) check() error {
 	for i, v := range g.file.Providers {
 		stored, known := g.before[v.Integration]
@@ -180,7 +180,7 @@ func (g *granter) check() error {
 		}
 		named := slices.ContainsFunc(g.wanted.Integrations, func(o settings.Integration) bool { return o.Slug == v.Integration })
 		if !named && (!known || !g.keepsUnlisted(g.file.Integrations != nil) || g.grantedBefore(stored, v.Workspace)) {
-			continue // what does not exist is refused with the provider
+			continue // reported with the provider
 		}
 		return g.file.ErrorAt(fmt.Sprintf("providers[%d].integration", i),
 			fmt.Errorf("the workspace %q does not have the integration %q; add it to the integration's workspaces", v.Workspace, v.Integration))
@@ -188,14 +188,13 @@ func (g *granter) check() error {
 	return nil
 }
 
-// grantedBefore reports whether a workspace has an integration that stays as it
-// is stored.
+// grantedBefore reports whether a workspace has a stored integration that stays.
 func (g *granter) grantedBefore(v settings.Integration, workspace string) bool {
 	return v.Global != nil && v.Global.Enabled || slices.ContainsFunc(v.Workspaces, func(to settings.Grant) bool { return to.Workspace == workspace })
 }
 
-// dropUngranted removes the stored providers of workspaces that lose the
-// integration: they could not be used any more.
+// dropUngranted removes stored providers of workspaces that lose the integration,
+// because they could no longer be used.
 func (g *granter) dropUngranted() {
 	rows := providerKind.index(g.state)
 	for i := range g.wanted.Integrations {
@@ -266,7 +265,7 @@ func (r *reader) grants(i *store.Integration) ([]settings.Grant, error) {
 	return list, nil
 }
 
-// global returns what all workspaces get, nil for nothing.
+// global returns the global access of i, nil for none.
 func global(i *store.Integration) (g *settings.DefaultAccess, err error) {
 	g = &settings.DefaultAccess{Enabled: i.GlobalEnabled}
 	if g.UsageLimits, err = usages(i.GlobalUsageLimits); err != nil {

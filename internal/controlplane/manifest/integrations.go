@@ -30,7 +30,7 @@ var integrationKind = kind[settings.Integration, store.Integration]{
 	drop: func(p *plan, row store.Integration) step {
 		return func(ctx context.Context, tx *store.Tx) error {
 			_, err := tx.Integration(ctx, row.Organisation, row.ID)
-			if apierr.IsNotFound(err) { // it went with its provider
+			if apierr.IsNotFound(err) { // already removed with its provider
 				return nil
 			}
 			if err != nil {
@@ -41,8 +41,8 @@ var integrationKind = kind[settings.Integration, store.Integration]{
 	},
 }
 
-// keepIntegration lets stay what the file leaves out: secrets, and without
-// pruning models and workspaces.
+// keepIntegration completes want with what the file leaves out: secrets, and without
+// pruning also models and workspaces.
 func (p *plan) keepIntegration(want, have *settings.Integration) {
 	if want.APIKey == "" {
 		want.APIKey = have.APIKey
@@ -63,12 +63,13 @@ func (p *plan) keepIntegration(want, have *settings.Integration) {
 	for _, g := range have.Workspaces {
 		creates[g.Workspace] = g.CreateProvider
 	}
-	for i, g := range want.Workspaces { // what it makes is compared as a provider
+	for i, g := range want.Workspaces { // its provider is compared separately
 		want.Workspaces[i].CreateProvider = creates[g.Workspace]
 	}
 }
 
-// merged returns want, and unless it is the whole what of have is not in it.
+// merged returns want, followed by the elements of have that are not in want unless
+// whole is set.
 func merged[T any](whole bool, want, have []T, name func(T) string) []T {
 	out := make(map[string]T, len(want))
 	if !whole {
@@ -86,7 +87,7 @@ func merged[T any](whole bool, want, have []T, name func(T) string) []T {
 	return list
 }
 
-// hidden returns the options that are credentials.
+// hidden returns the names of the options that are credentials.
 func hidden(options map[string]string) (list []string) {
 	for name := range options {
 		if credentials.Hidden(name) {
@@ -104,7 +105,7 @@ func (p *plan) integration(path string, want *settings.Integration, old *store.I
 			return nil, err
 		}
 	} else if row = *old; has(changed, "workspace", "provider", "implicit") {
-		return nil, p.file.ErrorAt(path, errors.New("an integration does not change its provider or workspace, nor what it was made for; give it another slug"))
+		return nil, p.file.ErrorAt(path, errors.New("the provider, workspace and purpose of an integration cannot be changed; give it another slug"))
 	}
 	if err := p.describe(path, want, &row); err != nil {
 		return nil, err
@@ -138,8 +139,9 @@ func (p *plan) integration(path string, want *settings.Integration, old *store.I
 	}, nil
 }
 
-// checkMappings refuses a mapping of a secret reference that may not be sent where
-// the integration leads. The references are those that there will be.
+// checkMappings returns an error for a mapping of a secret reference that may not be
+// sent to the integration's address. It uses the references as they are after the
+// change.
 func (p *plan) checkMappings(path string, want *settings.Integration, row store.Integration) error {
 	if len(want.SecretMappings) == 0 {
 		return nil
@@ -179,7 +181,7 @@ func (p *plan) newIntegration(path string, want *settings.Integration) (store.In
 	}, err
 }
 
-// describe puts into row what is no credential.
+// describe sets everything in row except credentials.
 func (p *plan) describe(path string, want *settings.Integration, row *store.Integration) (err error) {
 	row.Name, row.Description, row.Tags, row.AllowAllModels, row.Implicit = want.Name, want.Description, want.Tags, !want.OnlyModels, want.Implicit
 	row.UpdatedAt = p.now
@@ -212,9 +214,8 @@ func (p *plan) describe(path string, want *settings.Integration, row *store.Inte
 	return err
 }
 
-// credentials puts the settings and credentials of the file into row. Secrets
-// that it leaves out are given as their masks, which stand for those that are
-// stored.
+// credentials sets the settings and credentials of row. Secrets that the file leaves
+// out are passed as masks, which keep the stored ones.
 func (p *plan) credentials(path string, want *settings.Integration, row *store.Integration) error {
 	masks := row.Configuration.Masks
 	options, err := p.revealed(path+".options", masks.Options, want.Options, credentials.Hidden)
@@ -251,8 +252,8 @@ func (p *plan) credentials(path string, want *settings.Integration, row *store.I
 
 func always(string) bool { return true }
 
-// revealed returns fields with their credentials opened, and the masks of those
-// that are not given. Hidden reports which are credentials.
+// revealed returns fields with their credentials opened, plus masks for the credentials
+// that are not in fields. Hidden reports which fields are credentials.
 func (p *plan) revealed(path string, masks, fields map[string]string, hidden func(string) bool) (map[string]string, error) {
 	out := maps.Clone(masks)
 	for name, v := range fields {
@@ -268,7 +269,7 @@ func (p *plan) revealed(path string, masks, fields map[string]string, hidden fun
 	return filled(out), nil
 }
 
-// opened returns a field's value, which is sealed when it is a credential.
+// opened returns the value of a field, which is sealed if it is a credential.
 func (p *plan) opened(path, v string, credential bool) (string, error) {
 	sealed := secret.IsSealed(v)
 	if credential != sealed {

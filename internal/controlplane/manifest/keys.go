@@ -33,9 +33,9 @@ var keyKind = kind[settings.Key, store.Key]{
 func (p *plan) key(path string, want *settings.Key, old *store.Key, _ []string) (step, error) {
 	switch {
 	case old != nil && old.Status == store.KeyRevoked:
-		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was revoked, and a file does not bring it back; take it out"))
+		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was revoked and cannot be restored by a file; remove it"))
 	case old == nil && p.names.former[want.SHA256]:
-		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key got another secret since; export the state again"))
+		return nil, p.file.ErrorAt(path+".sha256", errors.New("this key was rotated since the export; export the state again"))
 	}
 	row := rowOr(old, store.Key{ID: newID(), Organisation: p.state.organisation.ID, Status: store.KeyActive, CreationMode: "auto", CreatedAt: p.now})
 	var err error
@@ -74,20 +74,20 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key, _ []string) 
 	return saveLimited(save(row, old, (*store.Tx).CreateKey, (*store.Tx).UpdateKey), of), nil
 }
 
-// operator is who sets the limits of a file.
+// operator is the setter of limits that come from a file.
 var operator = store.LimitSetter{Rank: access.RankOrganisation, By: actor}
 
-// keyPlace says whose a key is.
+// keyPlace sets the owner of a key.
 func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err error) {
 	if row.Type != "" && string(row.Type) != want.Type {
-		return p.file.ErrorAt(path+".type", errors.New("a key does not change its type"))
+		return p.file.ErrorAt(path+".type", errors.New("the type of a key cannot be changed"))
 	}
 	row.Type = access.KeyType(want.Type)
 	if (row.Type == access.OrganisationService) != (want.Workspace == "") {
-		return p.file.ErrorAt(path+".workspace", errors.New("a key of the organisation has no workspace, and any other has one"))
+		return p.file.ErrorAt(path+".workspace", errors.New("an organisation key must not have a workspace; any other key must have one"))
 	}
 	if (row.Type == access.WorkspaceUser) != (want.Member != "") {
-		return p.file.ErrorAt(path+".member", errors.New("a key of type workspace-user has a member, and any other has none"))
+		return p.file.ErrorAt(path+".member", errors.New("a key of type workspace-user must have a member; any other key must not have one"))
 	}
 	if row.Workspace, err = p.place(path, want.Workspace); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (p *plan) keyPlace(path string, want *settings.Key, row *store.Key) (err er
 		return p.missing(path+".member", "member", want.Member)
 	}
 	if want.ConfigFixed && want.Config == "" {
-		return p.file.ErrorAt(path+".config_fixed", errors.New("a config is fixed only with config, which names it"))
+		return p.file.ErrorAt(path+".config_fixed", errors.New("config_fixed requires config"))
 	}
 	if want.Config != "" && !p.names.configs[[2]string{want.Workspace, want.Config}] {
 		return p.missing(path+".config", "config", want.Config)
@@ -123,8 +123,8 @@ func (p *plan) keyLimits(want *settings.Key, row *store.Key) (err error) {
 	return keys.Due(row)
 }
 
-// policy returns what is stored of a rotation policy. One that is as before goes
-// on; one for a single moment may be of the past.
+// policy returns the stored form of a rotation policy. An unchanged policy continues; a
+// policy for a single time may lie in the past.
 func (p *plan) policy(want *settings.Rotation, old json.RawMessage) (json.RawMessage, error) {
 	if want == nil {
 		return nil, nil
@@ -154,7 +154,7 @@ func (p *plan) policy(want *settings.Rotation, old json.RawMessage) (json.RawMes
 	return keys.Policy(in, p.now)
 }
 
-// moment writes a time as answers do; zero is empty.
+// moment formats a time as responses do; zero is empty.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -206,7 +206,7 @@ func words(scopes []access.Scope) []string {
 	return list
 }
 
-// rotation reads a policy. When it is due next follows from its period.
+// rotation decodes a policy. The next time is left out if it follows from the period.
 func rotation(raw json.RawMessage, v *settings.Key) error {
 	if err := json.Unmarshal(raw, &v.RotationPolicy); err != nil || v.RotationPolicy == nil {
 		return err
@@ -218,7 +218,7 @@ func rotation(raw json.RawMessage, v *settings.Key) error {
 	return nil
 }
 
-// canonical returns a time as moment writes it.
+// canonical returns a time in the format of moment.
 func canonical(at string) string {
 	t, err := time.Parse(time.RFC3339, at)
 	if err != nil {

@@ -15,39 +15,40 @@ import (
 	"modelgate/internal/store"
 )
 
-// step is one write of a change.
+// step is one write of a transaction.
 type step = func(context.Context, *store.Tx) error
 
-// kind declares one kind of object: a section of the file, the rows that are
-// stored of it, and how one becomes the other.
+// kind declares a kind of object: its section of the file, its stored rows, and the
+// conversion between them.
 type kind[W, R any] struct {
 	section, name string                        // in the file; in changes
 	entries       func(*settings.Settings) *[]W // nil if the file does not have the section
-	rows          func(*state) []R              // those too that a file can't hold
-	key           func(*W) entryID              // what an entry is known by
+	rows          func(*state) []R              // including rows that a file cannot contain
+	key           func(*W) entryID              // identifies an entry
 	rowKey        func(*state, *R) entryID
 
-	// read returns a row as a file has it; ok is false for one that it can't hold.
+	// read converts a row to an entry; ok is false for a row that a file cannot
+	// contain.
 	read func(r *reader, row *R) (v W, ok bool, err error)
 
-	// order is that of the file. Nil is by key.
+	// order is the order of entries in the file. Nil sorts by key.
 	order func(a, b W) int
 
-	// title is what changes call an entry. Nil is its key.
+	// title returns the name of an entry in changes. Nil is its key.
 	title func(*W) string
 
-	// keep puts into want what it leaves as it is stored. Nil keeps nothing.
+	// keep copies to want what it leaves out and have has stored. Nil keeps nothing.
 	keep func(p *plan, want, have *W)
 
-	// put returns what stores want, which is at path, instead of old. Of what is
-	// new old and changed are nil.
+	// put returns the step that stores want, found at path, instead of old. For a new
+	// object old and changed are nil.
 	put func(p *plan, path string, want *W, old *R, changed []string) (step, error)
 
-	// drop returns what removes a row, nil for one that stays.
+	// drop returns the step that removes a row, nil for a row that stays.
 	drop func(p *plan, row R) step
 }
 
-// entryID is the workspace of an entry, empty if its name does without, and the name.
+// entryID is the workspace of an entry, empty if it has none, and its name.
 type entryID struct{ workspace, name string }
 
 func (a entryID) compare(b entryID) int {
@@ -56,7 +57,7 @@ func (a entryID) compare(b entryID) int {
 
 func (a entryID) String() string { return strings.TrimPrefix(a.workspace+"/"+a.name, "/") }
 
-// export writes what is stored into its section of out.
+// export writes the stored objects to their section of out.
 func (k *kind[W, R]) export(r *reader, out *settings.Settings) error {
 	list := []W{}
 	rows := k.rows(r.state)
@@ -78,7 +79,7 @@ func (k *kind[W, R]) export(r *reader, out *settings.Settings) error {
 	return nil
 }
 
-// plan adds to p what has to change.
+// plan adds the required changes to p.
 func (k *kind[W, R]) plan(p *plan) error {
 	want, have, rows := *k.entries(p.wanted), *k.entries(p.have), k.index(p.state)
 	stored, seen := make(map[entryID]*W, len(have)), make(map[entryID]bool, len(want))
@@ -91,7 +92,7 @@ func (k *kind[W, R]) plan(p *plan) error {
 			path = p.paths[i]
 		}
 		if seen[key] {
-			return p.file.ErrorAt(path, fmt.Errorf("%s stands twice", k.call(&want[i])))
+			return p.file.ErrorAt(path, fmt.Errorf("%s is duplicated", k.call(&want[i])))
 		}
 		seen[key] = true
 		if err := k.planOne(p, path, &want[i], stored[key], rows[key]); err != nil {
@@ -109,14 +110,14 @@ func (k *kind[W, R]) plan(p *plan) error {
 	return nil
 }
 
-// remove adds to p that a row goes, which is have in a file.
+// remove adds to p the removal of a row, whose entry is have.
 func (k *kind[W, R]) remove(p *plan, have *W, row R) {
 	if do := k.drop(p, row); do != nil {
 		p.removals = append(p.removals, Change{Op: "-", Kind: k.name, Name: k.call(have), do: do})
 	}
 }
 
-// index returns the rows by what entries are known by.
+// index returns the rows by entry id.
 func (k *kind[W, R]) index(s *state) map[entryID]*R {
 	rows := k.rows(s)
 	out := make(map[entryID]*R, len(rows))
@@ -133,8 +134,8 @@ func (k *kind[W, R]) call(v *W) string {
 	return k.key(v).String()
 }
 
-// planOne adds the change that makes have, of which the row is old, what want
-// says. Both are nil for what is new; old alone is one that a file can't hold.
+// planOne adds the change from have, whose row is old, to want. Both are nil for a new
+// object; only have is nil for a row that a file cannot contain.
 func (k *kind[W, R]) planOne(p *plan, path string, want, have *W, old *R) (err error) {
 	c := Change{Op: "+", Kind: k.name, Name: k.call(want)}
 	if have != nil {
@@ -152,8 +153,8 @@ func (k *kind[W, R]) planOne(p *plan, path string, want, have *W, old *R) (err e
 	return err
 }
 
-// save returns what stores a row: by update instead of old, by create if there is
-// none.
+// save returns the step that stores a row: update if there is an old one, otherwise
+// create.
 func save[R any](row R, old *R, create, update func(*store.Tx, context.Context, R) error) step {
 	return func(ctx context.Context, tx *store.Tx) error {
 		if old == nil {
@@ -163,8 +164,8 @@ func save[R any](row R, old *R, create, update func(*store.Tx, context.Context, 
 	}
 }
 
-// saveLimited returns what does do for an object with limits, notes who has set
-// them and brings its budgets up to date.
+// saveLimited returns the step do for an object with limits; it also records who set
+// them and updates its budgets.
 func saveLimited(do step, of limits.Object) step {
 	return func(ctx context.Context, tx *store.Tx) error {
 		if err := do(ctx, tx); err != nil {
@@ -177,7 +178,7 @@ func saveLimited(do step, of limits.Object) step {
 	}
 }
 
-// rowOr returns a copy of old, or made if there is none.
+// rowOr returns a copy of old, or made if old is nil.
 func rowOr[R any](old *R, made R) R {
 	if old != nil {
 		return *old
@@ -185,7 +186,7 @@ func rowOr[R any](old *R, made R) R {
 	return made
 }
 
-// fault says where in the file an error is, unless it says so itself.
+// fault adds the path in the file to an error without one.
 func (p *plan) fault(path string, err error) error {
 	if e, ok := errors.AsType[*settings.FileError](err); ok {
 		return e
@@ -196,12 +197,12 @@ func (p *plan) fault(path string, err error) error {
 	return p.file.ErrorAt(path, err)
 }
 
-// missing is the fault of a name that nothing has.
+// missing returns the error for a reference to an object that does not exist.
 func (p *plan) missing(path, what, name string) error {
-	return p.file.ErrorAt(path, fmt.Errorf("there is no %s %q, neither in the file nor in the database", what, name))
+	return p.file.ErrorAt(path, fmt.Errorf("%s %q not found in the file or in the database", what, name))
 }
 
-// workspaceID returns the id of a workspace that an entry names.
+// workspaceID returns the id of the workspace that an entry names.
 func (p *plan) workspaceID(path, slug string) (string, error) {
 	id, ok := p.names.workspaces[slug]
 	if !ok {
@@ -210,7 +211,7 @@ func (p *plan) workspaceID(path, slug string) (string, error) {
 	return id, nil
 }
 
-// workspaceIDs returns the ids of workspaces; all is true for none.
+// workspaceIDs returns the ids of workspaces; all is true if slugs is empty.
 func (p *plan) workspaceIDs(path string, slugs []string) (list []string, all bool, err error) {
 	for i, slug := range slugs {
 		id, err := p.workspaceID(fmt.Sprintf("%s[%d]", path, i), slug)

@@ -1,12 +1,12 @@
-// Package manifest writes the state of the control plane as a file, and brings
-// it to what such a file says.
+// Package manifest exports the state of the control plane to a file and applies such a
+// file.
 //
-// A file names things by slugs, people by e-mail addresses and keys by hashes,
-// so that it means the same in every installation. It promises that a file is
-// applied whole, in one change, or not at all; that applying it again changes
-// nothing; and that equal states are written as equal bytes. Credentials leave
-// as references or sealed. The form of the file is left to settings, rows to
-// store, what a field may hold to the other packages of the control plane.
+// A file names objects by slug, users by e-mail address and keys by hash, so it means
+// the same in every installation. The package guarantees that a file is applied
+// completely, in one transaction, or not at all; that applying it again changes
+// nothing; and that equal states are exported as equal bytes. Credentials are exported
+// as references or sealed. It does not define the file format (see settings), store
+// rows (see store) or validate fields (see the other packages of the control plane).
 package manifest
 
 import (
@@ -23,30 +23,30 @@ import (
 	"modelgate/internal/store"
 )
 
-// Manifest works on one organisation of a database.
+// Manifest exports and changes one organisation of a database.
 type Manifest struct {
 	DB           *store.DB
 	Organisation string // id or slug
 
-	// Box is that of the master key. Nil neither opens nor stores secrets.
+	// Box is the master key. Nil can neither open nor store secrets.
 	Box *secret.Box
 
-	// CheckHost checks an address that a file chose for a provider.
+	// CheckHost checks an address that a file sets for a provider.
 	CheckHost func(raw string) (*url.URL, error)
 }
 
-// Secrets is how credentials are written.
+// Secrets selects how credentials are exported.
 type Secrets string
 
-// The ways to write credentials.
+// Ways to export credentials.
 const (
-	Sealed     Secrets = "sealed"     // with the master key, as `modelgate seal` does
-	References Secrets = "references" // as the names of environment variables
-	None       Secrets = "none"       // not at all
+	Sealed     Secrets = "sealed"     // sealed with the master key, the output of modelgate seal
+	References Secrets = "references" // names of environment variables
+	None       Secrets = "none"       // left out
 )
 
-// Export returns the state of the organisation, and for references the names of
-// the variables that the file needs, in its order.
+// Export returns the state of the organisation and, for [References], the names of the
+// environment variables that the file needs, in order of appearance.
 func (m *Manifest) Export(ctx context.Context, how Secrets) (*settings.Settings, []string, error) {
 	var names []string
 	r := reader{how: how, box: m.Box}
@@ -61,7 +61,7 @@ func (m *Manifest) Export(ctx context.Context, how Secrets) (*settings.Settings,
 	case None:
 		r.render = func(string, secret.String) string { return "" }
 	default:
-		return nil, nil, fmt.Errorf("secrets are written sealed, as references or not at all (none), not %q", string(how))
+		return nil, nil, fmt.Errorf("secrets must be sealed, references or none, not %q", string(how))
 	}
 	state, err := m.read(ctx)
 	if err != nil {
@@ -72,8 +72,8 @@ func (m *Manifest) Export(ctx context.Context, how Secrets) (*settings.Settings,
 	return out, names, err
 }
 
-// variable returns the name of an environment variable for the credential at a
-// place, which none of the others has.
+// variable returns the name of an environment variable for the credential at a place,
+// different from others.
 func variable(place string, others []string) string {
 	var b strings.Builder
 	for _, c := range strings.ToUpper(place) {
@@ -100,7 +100,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// read reads the state at one moment.
+// read reads the complete state in one transaction.
 func (m *Manifest) read(ctx context.Context) (*state, error) {
 	var s *state
 	err := m.DB.View(ctx, func(q store.Queries) (err error) {

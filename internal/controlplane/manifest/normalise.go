@@ -12,8 +12,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// normalise writes out what the file leaves to be understood, so that it can be
-// compared with what is stored. A second time it changes nothing.
+// normalise fills in the defaults that the file leaves out, to make it comparable with
+// the stored state. It is idempotent.
 func (p *plan) normalise() error {
 	home, f := "", p.file
 	for _, w := range p.state.workspaces {
@@ -50,7 +50,7 @@ func (p *plan) normalise() error {
 	return p.expandProviders()
 }
 
-// normaliseKept does so for what is kept beside.
+// normaliseKept normalises objects that requests do not use directly.
 func (p *plan) normaliseKept() {
 	f := p.file
 	for i := range f.Guardrails {
@@ -64,7 +64,7 @@ func (p *plan) normaliseKept() {
 		r.Auth, r.Tags = filled(r.Auth), filled(r.Tags)
 		slices.Sort(r.Workspaces)
 		var s store.SecretReference
-		if secrets.Limit(&s, r.Providers, r.Hosts) == nil { // else the change itself says what is wrong
+		if secrets.Limit(&s, r.Providers, r.Hosts) == nil { // otherwise the change itself reports the error
 			r.Providers, r.Hosts = s.Providers, append([]string(nil), s.Hosts...)
 		}
 	}
@@ -77,7 +77,7 @@ func (p *plan) normaliseKept() {
 	}
 }
 
-// normaliseRouted does so for what requests use.
+// normaliseRouted normalises objects that requests use.
 func (p *plan) normaliseRouted(home string) {
 	f := p.file
 	for i := range f.Providers {
@@ -134,7 +134,7 @@ func normalUsages(list []settings.Usage) {
 	}
 }
 
-// expandProviders gives providers with credentials of their own an integration each, as
+// expandProviders adds an integration for each provider with credentials of its own, as
 // virtual keys have.
 func (p *plan) expandProviders() error {
 	complete := *p.file
@@ -151,7 +151,7 @@ func (p *plan) expandProviders() error {
 		}
 		path := fmt.Sprintf("providers[%d]", i)
 		if slices.ContainsFunc(w.Integrations, func(o settings.Integration) bool { return o.Slug == v.Slug }) {
-			return p.file.ErrorAt(path+".slug", errors.New("an integration has this slug already, which the provider's own credentials would need"))
+			return p.file.ErrorAt(path+".slug", errors.New("an integration with this slug already exists, but the provider's own credentials need the slug"))
 		}
 		made := settings.Integration{
 			Slug: v.Slug, Workspace: v.Workspace, Name: v.Name, Provider: v.Provider, APIKey: v.APIKey, CustomHost: v.CustomHost, Options: v.Options,
@@ -190,8 +190,8 @@ func normalIntegration(v *settings.Integration) {
 	slices.SortFunc(v.Models, func(a, b settings.IntegrationModel) int { return strings.Compare(a.Slug, b.Slug) })
 }
 
-// register gives each thing that can be referred to its id: that which it has,
-// or a new one. What is to go has none.
+// register assigns an id to every object that can be referred to: its stored id or a
+// new one. Objects to be removed have none.
 func (p *plan) register() {
 	f, s := p.file, p.state
 	p.names = references{
@@ -228,11 +228,11 @@ func (p *plan) register() {
 	}
 }
 
-// keepsUnlisted reports whether what a section of the file does not have stays.
+// keepsUnlisted reports whether objects that are not in a section of the file stay.
 func (p *plan) keepsUnlisted(asked bool) bool { return !p.prune || !asked }
 
-// ids returns the ids of what a section of the file has, and of what is stored
-// and spared.
+// ids returns the ids of the entries of a section and, if spared, of the other stored
+// objects.
 func ids[W, R any](spared bool, want []W, rows []R, name func(W) string, row func(R) (slug, id string, active bool)) map[string]string {
 	stored, out := make(map[string]string, len(rows)), make(map[string]string, len(rows))
 	for _, r := range rows {

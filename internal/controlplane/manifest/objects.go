@@ -35,7 +35,7 @@ func (p *plan) guardrail(path string, want *settings.Guardrail, old *store.Guard
 		return nil, err
 	}
 	if old != nil && row.Workspace != place {
-		return nil, p.file.ErrorAt(path+".workspace", errors.New("a guardrail does not move to another workspace; give it another slug there"))
+		return nil, p.file.ErrorAt(path+".workspace", errors.New("the workspace of a guardrail cannot be changed; give it another slug there"))
 	}
 	if err := checkGuardrail(want); err != nil {
 		return nil, p.file.ErrorAt(path, err)
@@ -80,7 +80,7 @@ var referenceKind = kind[settings.SecretReference, store.SecretReference]{
 	},
 }
 
-// withStoredSecrets returns fields with those of have that are secrets and not given.
+// withStoredSecrets returns given plus the secrets of have that are not given.
 func withStoredSecrets(given, have map[string]string, hidden []string) map[string]string {
 	out := make(map[string]string, len(given))
 	for name, v := range given {
@@ -97,7 +97,7 @@ func withStoredSecrets(given, have map[string]string, hidden []string) map[strin
 func (p *plan) reference(path string, want *settings.SecretReference, old *store.SecretReference, changed []string) (step, error) {
 	row := rowOr(old, store.SecretReference{ID: p.names.references[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedAt: p.now})
 	if old != nil && row.Manager != want.Manager {
-		return nil, p.file.ErrorAt(path+".manager_type", errors.New("a reference does not change its manager; give it another slug"))
+		return nil, p.file.ErrorAt(path+".manager_type", errors.New("the manager of a reference cannot be changed; give it another slug"))
 	}
 	row.Name, row.Description, row.Manager, row.Path, row.Key, row.Tags = want.Name, want.Description, want.Manager, want.Path, want.Key, want.Tags
 	row.UpdatedAt = p.now
@@ -120,7 +120,8 @@ func (p *plan) reference(path string, want *settings.SecretReference, old *store
 	return save(row, old, (*store.Tx).CreateSecretReference, (*store.Tx).UpdateSecretReference), nil
 }
 
-// authFields returns the fields of a reference as a change of those it has.
+// authFields returns the changes from the fields of a stored reference to those of the
+// file.
 func (p *plan) authFields(path string, want *settings.SecretReference, before map[string]string) (map[string]*string, error) {
 	fields, hidden := make(map[string]*string), secrets.Hidden(want.Manager)
 	for name := range before {
@@ -144,8 +145,8 @@ func (p *plan) authFields(path string, want *settings.SecretReference, before ma
 	return fields, nil
 }
 
-// secretSpellingError says that a field is a credential and should not be written plainly, or
-// the other way round.
+// secretSpellingError returns the error for a credential in plain text, or for a sealed
+// field that is not a credential.
 func secretSpellingError(sealed bool) error {
 	if sealed {
 		return errors.New("this is not a credential; write it in plain text")
@@ -204,7 +205,7 @@ func (r *reader) reference(s *store.SecretReference) (v settings.SecretReference
 	opened, err := r.open(s.Sealed)
 	held := make(map[string]string)
 	if err == nil && !opened.Empty() && json.Unmarshal([]byte(opened.Reveal()), &held) != nil { // the error would quote it
-		err = errors.New("what is sealed is not JSON")
+		err = errors.New("the sealed value is not JSON")
 	}
 	if err != nil {
 		return v, false, err
@@ -218,7 +219,7 @@ func (r *reader) reference(s *store.SecretReference) (v settings.SecretReference
 	return v, true, nil
 }
 
-// withoutSecrets drops what identifies the gateway to a manager of secrets.
+// withoutSecrets removes the fields that authenticate the gateway to a secret manager.
 func withoutSecrets(manager string, auth map[string]string) {
 	for _, name := range secrets.Hidden(manager) {
 		delete(auth, name)

@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// actor is who is named as the maker of what a file makes.
+// actor is the creator of objects that come from a file.
 const actor = "file"
 
 func (p *plan) organisation() error {
@@ -55,7 +55,7 @@ func orEmpty(o settings.Object, empty string) settings.Object {
 	return o
 }
 
-// guardrailsOf checks that the guardrails exist that an object names.
+// guardrailsOf returns an error if an object names guardrails that do not exist.
 func (p *plan) guardrailsOf(path string, o settings.Object) error {
 	var fields map[string]json.RawMessage
 	if o == nil {
@@ -67,10 +67,10 @@ func (p *plan) guardrailsOf(path string, o settings.Object) error {
 	for _, field := range guardrailFields {
 		var list []string
 		if raw, ok := fields[field]; ok && json.Unmarshal(raw, &list) != nil {
-			return p.file.ErrorAt(path+"."+field, errors.New("this is a list of slugs"))
+			return p.file.ErrorAt(path+"."+field, errors.New("must be an array of slugs"))
 		}
 		if len(list) > 0 {
-			return p.file.ErrorAt(path+"."+field, errors.New("guardrails can't be enforced by this version; leave them out"))
+			return p.file.ErrorAt(path+"."+field, errors.New("guardrails cannot be enforced by this version; leave them out"))
 		}
 	}
 	return nil
@@ -93,7 +93,7 @@ var workspaceKind = kind[settings.Workspace, store.Workspace]{
 	drop: func(p *plan, row store.Workspace) step {
 		return func(ctx context.Context, tx *store.Tx) error {
 			if row.IsDefault {
-				return errors.New("the default workspace is not archived; keep it in the file")
+				return errors.New("the default workspace cannot be archived; keep it in the file")
 			}
 			row.Status, row.UpdatedAt = store.Archived, p.now
 			if err := tx.ArchiveWorkspaceIntegrations(ctx, row.ID, p.now); err != nil {
@@ -127,7 +127,7 @@ func (p *plan) workspace(path string, want *settings.Workspace, old *store.Works
 	return saveLimited(save(row, old, (*store.Tx).CreateWorkspace, (*store.Tx).UpdateWorkspace), of), nil
 }
 
-// budgets returns what is stored of budgets instead of old.
+// budgets returns the stored form of budgets that replace old.
 func (p *plan) budgets(want []settings.Usage, old json.RawMessage) (json.RawMessage, error) {
 	before, err := limits.ReadUsages(old)
 	if err != nil {
@@ -141,8 +141,8 @@ func (p *plan) budgets(want []settings.Usage, old json.RawMessage) (json.RawMess
 	return out.JSON(), err
 }
 
-// budget changes what is stored of a budget, for what has one at most. It reports
-// whether what was exhausted may go on.
+// budget replaces the stored budget of an object that has at most one. It reports
+// whether an exhausted object may be used again.
 func (p *plan) budget(want *settings.Usage, stored *json.RawMessage) (relieved bool, err error) {
 	before, err := limits.ReadUsage(*stored)
 	if err != nil {
@@ -178,7 +178,7 @@ func listed(want []settings.Rate) limits.Rates {
 	return out
 }
 
-// limit returns what is stored of the rate limits of an object other than a key.
+// limit returns the stored form of the rate limits of an object other than a key.
 func limit(want []settings.Rate) (json.RawMessage, error) {
 	list := listed(want)
 	return list.JSON(), list.Check("rate_limits")
@@ -203,20 +203,20 @@ var memberKind = kind[settings.Member, store.User]{
 	drop: func(p *plan, row store.User) step {
 		return func(ctx context.Context, tx *store.Tx) error {
 			if row.ID == p.state.organisation.OwnerID {
-				return errors.New("the owner of the organisation is not removed; keep them in the file")
+				return errors.New("the owner of the organisation cannot be removed; keep them in the file")
 			}
 			return tx.RemoveUser(ctx, p.state.organisation.ID, row.ID, p.now)
 		}
 	},
 }
 
-// workspaceRoles are what people may be in a workspace.
+// workspaceRoles are the roles of users in a workspace.
 var workspaceRoles = []string{"admin", "manager", "member"}
 
 func (p *plan) member(path string, want *settings.Member, old *store.User, changed []string) (step, error) {
 	row := rowOr(old, store.User{ID: p.names.people[want.Email], Email: want.Email, CreatedAt: p.now})
 	if old != nil && row.ID == p.state.organisation.OwnerID && want.Role != row.Role {
-		return nil, p.file.ErrorAt(path+".role", errors.New("the owner of the organisation stays its owner"))
+		return nil, p.file.ErrorAt(path+".role", errors.New("the role of the organisation's owner cannot be changed"))
 	}
 	places, err := p.places(path, want)
 	if err != nil {
@@ -230,7 +230,7 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 	if want.Disabled {
 		row.Status = "disabled"
 	}
-	leaves := make(map[string]bool) // workspaces that the person is no longer in
+	leaves := make(map[string]bool) // workspaces that the user leaves
 	for id := range had {
 		leaves[id] = p.prune && want.Workspaces != nil && places[id] == ""
 	}
@@ -241,7 +241,7 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 		if err := p.setWorkspaceRoles(ctx, tx, row.ID, places, leaves); err != nil {
 			return err
 		}
-		if has(changed, "role") { // behind the workspaces: who is in none loses their keys there
+		if has(changed, "role") { // after the workspaces, because a user who leaves one loses their keys there
 			if err := tx.SetUserRole(ctx, p.state.organisation.ID, row.ID, row.Role, p.now); err != nil {
 				return err
 			}
@@ -250,7 +250,7 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 	}, nil
 }
 
-// places returns a person's roles by the ids of workspaces.
+// places returns a user's roles by workspace id.
 func (p *plan) places(path string, want *settings.Member) (map[string]string, error) {
 	places := make(map[string]string, len(want.Workspaces))
 	for _, slug := range slices.Sorted(maps.Keys(want.Workspaces)) {
@@ -260,14 +260,14 @@ func (p *plan) places(path string, want *settings.Member) (map[string]string, er
 			return nil, err
 		}
 		if !slices.Contains(workspaceRoles, role) {
-			return nil, p.file.ErrorAt(at, fmt.Errorf("a role is one of %v", workspaceRoles))
+			return nil, p.file.ErrorAt(at, fmt.Errorf("the role must be one of %v", workspaceRoles))
 		}
 		places[id] = role
 	}
 	return places, nil
 }
 
-// addPerson makes a person one of the organisation who is not yet.
+// addPerson adds a user to the organisation if necessary.
 func (p *plan) addPerson(ctx context.Context, tx *store.Tx, row store.User, known bool) error {
 	switch organisation := p.state.organisation.ID; {
 	case known:
@@ -279,8 +279,8 @@ func (p *plan) addPerson(ctx context.Context, tx *store.Tx, row store.User, know
 	}
 }
 
-// setWorkspaceRoles gives a person their roles in workspaces, and removes them from
-// those for which leaves is true.
+// setWorkspaceRoles sets a user's roles in workspaces, and removes the user from the
+// workspaces in leaves.
 func (p *plan) setWorkspaceRoles(ctx context.Context, tx *store.Tx, user string, places map[string]string, leaves map[string]bool) error {
 	had := p.state.roles[user]
 	for id, role := range places {
@@ -326,8 +326,8 @@ func (r *reader) workspace(w *store.Workspace) (v settings.Workspace, ok bool, e
 	return v, true, err
 }
 
-// workspaceSettings returns settings without those that have no effect, which a
-// file may not hold.
+// workspaceSettings returns settings without those that have no effect, which a file
+// may not contain.
 func (r *reader) workspaceSettings(stored json.RawMessage) (settings.Object, error) {
 	names, err := workspaces.Overridden(stored, &r.state.organisation.Settings)
 	if err != nil || len(names) == 0 {

@@ -40,17 +40,17 @@ var promptKind = kind[settings.Prompt, store.Prompt]{
 	keep: func(_ *plan, want, have *settings.Prompt) { want.Versions = withRest(want.Versions, have.Versions) },
 	put: func(p *plan, path string, want *settings.Prompt, old *store.Prompt, _ []string) (step, error) {
 		if p.names.partials[within(want.Workspace, want.Slug)] {
-			return nil, p.file.ErrorAt(path+".slug", errors.New("a partial of the file has this slug"))
+			return nil, p.file.ErrorAt(path+".slug", errors.New("a partial in the file has the same slug"))
 		}
 		return p.saved(path, store.KindPrompt, want, old)
 	},
 }
 
-// promptKey is that of prompts and partials, which share their slugs.
+// promptKey returns the key of a prompt or partial; they share one namespace of slugs.
 func promptKey(s *state, p *store.Prompt) entryID { return entryID{s.slugs[p.Workspace], p.Slug} }
 
-// withRest returns versions with those of have that come after them: what is
-// stored stays.
+// withRest returns versions followed by the further versions of have, because stored
+// versions stay.
 func withRest[T any](versions, have []T) []T {
 	return append(slices.Clone(versions), have[min(len(versions), len(have)):]...)
 }
@@ -60,15 +60,15 @@ func dropPrompt(p *plan, row store.Prompt) step {
 	return save(row, &row, nil, (*store.Tx).UpdatePrompt)
 }
 
-// saved returns what stores a prompt or a partial. Versions that are stored stay
-// what they are, whatever the file says.
+// saved returns the step that stores a prompt or a partial. Stored versions never
+// change.
 func (p *plan) saved(path, kind string, want *settings.Prompt, old *store.Prompt) (step, error) {
 	workspace, err := p.workspaceID(path+".workspace", want.Workspace)
 	if err != nil {
 		return nil, err
 	}
 	if old != nil && old.Kind != kind {
-		return nil, p.file.ErrorAt(path+".slug", fmt.Errorf("a %s has this slug", old.Kind))
+		return nil, p.file.ErrorAt(path+".slug", fmt.Errorf("a %s has the same slug", old.Kind))
 	}
 	row := rowOr(old, store.Prompt{ID: newID(), Kind: kind, Organisation: p.state.organisation.ID, Workspace: workspace, Slug: want.Slug, OwnerID: actor, CreatedAt: p.now})
 	folder, err := p.folder(path, want)
@@ -80,7 +80,7 @@ func (p *plan) saved(path, kind string, want *settings.Prompt, old *store.Prompt
 		return nil, err
 	}
 	if most := int64(max(len(want.Versions), len(p.state.versions[row.ID]))); want.Published > most {
-		return nil, p.file.ErrorAt(path+".published", fmt.Errorf("there are %d versions", most))
+		return nil, p.file.ErrorAt(path+".published", fmt.Errorf("must be at most %d, the number of versions", most))
 	}
 	row.Name, row.Published, row.Status, row.UpdatedBy, row.UpdatedAt = want.Name, want.Published, store.Active, actor, p.now
 	return func(ctx context.Context, tx *store.Tx) (err error) {
@@ -97,8 +97,8 @@ func (p *plan) saved(path, kind string, want *settings.Prompt, old *store.Prompt
 	}, nil
 }
 
-// putVersions stores versions of a prompt that is there, which labels its
-// versions have by their ids, and what else is known of it.
+// putVersions stores new versions of an existing prompt, the labels of its versions by
+// id, and its other fields.
 func putVersions(ctx context.Context, tx *store.Tx, row store.Prompt, fresh []store.PromptVersion, labels [][2]string) error {
 	for _, v := range fresh {
 		if _, err := tx.AddPromptVersion(ctx, v); err != nil {
@@ -114,7 +114,7 @@ func putVersions(ctx context.Context, tx *store.Tx, row store.Prompt, fresh []st
 }
 
 // versions returns the versions of a prompt that are not stored yet, and pairs of
-// a version and the label that it gets.
+// version id and label id.
 func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (fresh []store.PromptVersion, labels [][2]string, err error) {
 	rows := p.state.versions[row.ID]
 	stored, err := saidBy(rows, row.Kind, p.state.labelNames)
@@ -129,13 +129,13 @@ func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (f
 			return nil, nil, err
 		}
 		if other := on[label]; label != "" && other > 0 {
-			return nil, nil, p.file.ErrorAt(at+".label", fmt.Errorf("version %d has this label", other))
+			return nil, nil, p.file.ErrorAt(at+".label", fmt.Errorf("version %d has the same label", other))
 		}
 		on[label] = i + 1
 		var id, had string
 		if i < len(stored) {
 			if id, had = rows[i].ID, rows[i].Label; !sameVersion(v, stored[i]) {
-				return nil, nil, p.file.ErrorAt(at, fmt.Errorf("version %d is stored and says something else, and versions never change; add one behind the last", i+1))
+				return nil, nil, p.file.ErrorAt(at, fmt.Errorf("version %d differs from the stored one, and versions cannot be changed; add a new version at the end", i+1))
 			}
 		} else {
 			next, err := p.version(v, row)
@@ -151,13 +151,13 @@ func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (f
 	return fresh, labels, nil
 }
 
-// sameVersion reports whether two versions say the same, whatever their labels.
+// sameVersion reports whether two versions are equal apart from their labels.
 func sameVersion(a, b settings.PromptVersion) bool {
 	a.Label, b.Label = "", ""
 	return len(settings.ChangedFields(a, b)) == 0
 }
 
-// version returns the row of a version that is new.
+// version returns the row of a new version.
 func (p *plan) version(v settings.PromptVersion, row store.Prompt) (store.PromptVersion, error) {
 	out := store.PromptVersion{Text: v.String, Description: v.Description}
 	if row.Kind == store.KindPartial {
@@ -175,7 +175,7 @@ func (p *plan) version(v settings.PromptVersion, row store.Prompt) (store.Prompt
 	return out, nil
 }
 
-// fields returns a version as a request has it.
+// fields returns a version in the form of a request.
 func fields(v settings.PromptVersion) prompts.Fields {
 	set := func(raw []byte) (m route.Optional[route.JSON]) {
 		m.Set, m.Value = raw != nil, route.JSON(raw)
@@ -192,7 +192,7 @@ func fields(v settings.PromptVersion) prompts.Fields {
 	return f
 }
 
-// labelID returns the id of the label that a version of a prompt has.
+// labelID returns the id of a version's label.
 func (p *plan) labelID(path, workspace, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -205,11 +205,10 @@ func (p *plan) labelID(path, workspace, name string) (string, error) {
 	return "", p.missing(path+".label", "label", name)
 }
 
-// within is a name with the workspace that it is in, by which it is known.
+// within returns a name qualified by its workspace.
 func within(workspace, name string) string { return workspace + "/" + name }
 
-// normalisePrompts writes out what the file leaves to be understood of prompts
-// and what belongs to them.
+// normalisePrompts fills in the defaults of prompts and their related objects.
 func (p *plan) normalisePrompts(home string) {
 	f, defaults := p.file, make(map[string]string)
 	for _, c := range p.state.collections {
@@ -249,14 +248,14 @@ func (p *plan) normalisePrompts(home string) {
 	}
 }
 
-// normalPlace leaves out the collection where a prompt stands anyway.
+// normalPlace clears the collection if it is the default.
 func normalPlace(collection *string, otherwise string) {
 	if *collection == otherwise {
 		*collection = ""
 	}
 }
 
-// normalNumber publishes the last version unless the file says which.
+// normalNumber sets the published version to the last one if the file does not set it.
 func normalNumber(published *int64, versions int) {
 	if *published == 0 {
 		*published = int64(versions)
@@ -290,7 +289,7 @@ func (r *reader) saved(p *store.Prompt, kind string) (v settings.Prompt, ok bool
 	return v, true, err
 }
 
-// saidBy returns what stored versions of a kind say. Labels are names by ids.
+// saidBy converts stored versions to the form of the file. Labels are names by id.
 func saidBy(versions []store.PromptVersion, kind string, labels map[string]string) ([]settings.PromptVersion, error) {
 	var out []settings.PromptVersion
 	for _, v := range versions {

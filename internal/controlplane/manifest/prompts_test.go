@@ -34,7 +34,7 @@ func TestAChangeOfPromptsIsToldByItsFields(t *testing.T) {
 			t.Fatalf("%q is not in the file", tt.old)
 		}
 		if tt.want == "" {
-			if _, err := w.apply(t, text, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "version 1 has this label") {
+			if _, err := w.apply(t, text, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "version 1 has the same label") {
 				t.Errorf("a label on two versions: %v", err)
 			}
 			continue
@@ -114,7 +114,7 @@ func TestVersionsOfPromptsKeepTheirNumbersAndWhatTheySay(t *testing.T) {
 		}
 		before := w.revision(t)
 		_, err := w.apply(t, head+"    versions: [{string: one, label: staging}, {string: another}]\n", manifest.Apply{})
-		if err == nil || !strings.Contains(err.Error(), "prompts[0].versions[1]: version 2 is stored and says something else") {
+		if err == nil || !strings.Contains(err.Error(), "prompts[0].versions[1]: version 2 differs from the stored one") {
 			t.Errorf("a version changes: %v", err)
 		}
 		if after := w.revision(t); after != before {
@@ -127,7 +127,7 @@ func TestPruningArchivesPromptsAndLeavesDefaultCollections(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		w := world(t, open(), master)
 		w.mustApply(t, whole(t), manifest.Apply{})
-		if _, err := w.apply(t, "prompt_collections: []\n", manifest.Apply{Prune: true}); err == nil || !strings.Contains(err.Error(), "still holds") {
+		if _, err := w.apply(t, "prompt_collections: []\n", manifest.Apply{Prune: true}); err == nil || !strings.Contains(err.Error(), "still contains") {
 			t.Errorf("a collection that holds prompts is pruned: %v", err)
 		}
 		const none = "prompts: []\nprompt_partials: []\nprompt_collections: []\nprompt_labels: []\n"
@@ -164,14 +164,14 @@ func TestPromptErrorsNameLineAndPath(t *testing.T) {
 		{"no versions", "prompts: [{slug: a, versions: []}]\n", "prompts[0].versions: "},
 		{"no text", "prompts: [{slug: a, versions: [{model: m}]}]\n", "prompts[0].versions[0]"},
 		{"a slug twice", "prompts: [{slug: a, " + ok + "}, {slug: a, " + ok + "}]\n", `prompts[1].slug: duplicate slug "a"`},
-		{"a slug twice, once with its workspace", "prompts: [{slug: a, " + ok + "}, {slug: a, workspace: default, " + ok + "}]\n", "prompts[1]: default/a stands twice"},
-		{"a stored partial's slug", "prompts: [{slug: taken, " + ok + "}]\n", "prompts[0].slug: a partial has this slug"},
-		{"a partial's slug", "prompt_partials: [{slug: b, " + ok + "}]\nprompts: [{slug: b, " + ok + "}]\n", "prompts[0].slug: a partial of the file has this slug"},
-		{"a missing workspace", "prompts: [{slug: a, workspace: ws-9, " + ok + "}]\n", `prompts[0].workspace: there is no workspace "ws-9"`},
-		{"a missing collection", "prompts: [{slug: a, collection: co-9, " + ok + "}]\n", `prompts[0].collection: there is no collection "co-9"`},
-		{"another's collection", "workspaces: [{slug: ws-b}]\nprompts: [{slug: a, workspace: ws-b, collection: co-a, " + ok + "}]\n", `prompts[0].collection: there is no collection "co-a"`},
-		{"a missing label", "prompts: [{slug: a, versions: [{string: x, label: none}]}]\n", `prompts[0].versions[0].label: there is no label "none"`},
-		{"a version that is not there", "prompts: [{slug: a, published: 2, " + ok + "}]\n", "prompts[0].published: there are 1 versions"},
+		{"a slug twice, once with its workspace", "prompts: [{slug: a, " + ok + "}, {slug: a, workspace: default, " + ok + "}]\n", "prompts[1]: default/a is duplicated"},
+		{"a stored partial's slug", "prompts: [{slug: taken, " + ok + "}]\n", "prompts[0].slug: a partial has the same slug"},
+		{"a partial's slug", "prompt_partials: [{slug: b, " + ok + "}]\nprompts: [{slug: b, " + ok + "}]\n", "prompts[0].slug: a partial in the file has the same slug"},
+		{"a missing workspace", "prompts: [{slug: a, workspace: ws-9, " + ok + "}]\n", `prompts[0].workspace: workspace "ws-9" not found`},
+		{"a missing collection", "prompts: [{slug: a, collection: co-9, " + ok + "}]\n", `prompts[0].collection: collection "co-9" not found`},
+		{"another's collection", "workspaces: [{slug: ws-b}]\nprompts: [{slug: a, workspace: ws-b, collection: co-a, " + ok + "}]\n", `prompts[0].collection: collection "co-a" not found`},
+		{"a missing label", "prompts: [{slug: a, versions: [{string: x, label: none}]}]\n", `prompts[0].versions[0].label: label "none" not found`},
+		{"a version that is not there", "prompts: [{slug: a, published: 2, " + ok + "}]\n", "prompts[0].published: must be at most 1, the number of versions"},
 		{"version 0", "prompts: [{slug: a, published: -1, " + ok + "}]\n", "prompts[0].published: "},
 		{"a template", "prompts: [{slug: a, versions: [{string: \"{{#x}}\"}]}]\n", "prompts[0].versions[0]: string: "},
 		{"a partial's template", "prompt_partials: [{slug: a, versions: [{string: \"{{#x}}\"}]}]\n", "prompt_partials[0].versions[0]: string: "},
@@ -180,16 +180,16 @@ func TestPromptErrorsNameLineAndPath(t *testing.T) {
 		{"messages as a parameter", "prompts: [{slug: a, versions: [{string: x, parameters: {messages: []}}]}]\n", "prompts[0].versions[0]: parameters: "},
 		{"a long setting", "prompts: [{slug: a, versions: [{string: x, parameters: {a: " + strings.Repeat("x", 256<<10) + "}}]}]\n", "prompts[0].versions[0]: parameters "},
 		{"an unknown field", "prompts: [{slug: a, versions: [{string: x, colour: red}]}]\n", `unknown field "colour"`},
-		{"everybody's label", "prompt_labels: [{name: production}]\n", `prompt_labels[0].name: there is a label "production" already`},
-		{"a label that means a version", "prompt_labels: [{name: latest}]\n", "prompt_labels[0]: name can't be"},
-		{"a label of the organisation's name", "prompt_labels: [{name: ours, workspace: default}]\n", `prompt_labels[0].name: there is a label "ours" already`},
-		{"a label of a workspace's name", "prompt_labels: [{name: b, workspace: default}, {name: b}]\n", `prompt_labels[0].name: there is a label "b" already`},
-		{"a label twice", "prompt_labels: [{name: b}, {name: b}]\n", "prompt_labels[1]: b stands twice"},
-		{"a missing parent", "prompt_collections: [{slug: b, parent: none}]\n", `prompt_collections[0].parent: there is no collection "none"`},
-		{"a circle", "prompt_collections: [{slug: b, parent: c}, {slug: c, parent: b}]\n", "prompt_collections[0].parent: the collection would contain itself"},
-		{"its own parent", "prompt_collections: [{slug: b, parent: b}]\n", "prompt_collections[0].parent: the collection would contain itself"},
-		{"a move", "prompt_collections: [{slug: b}, {slug: co-a, parent: b}]\n", "prompt_collections[1].parent: a collection does not move"},
-		{"two defaults", "prompt_collections: [{slug: b, default: true}, {slug: c, default: true}]\n", "prompt_collections[1]: default/c stands twice"},
+		{"everybody's label", "prompt_labels: [{name: production}]\n", `prompt_labels[0].name: the label "production" already exists there`},
+		{"a label that means a version", "prompt_labels: [{name: latest}]\n", "prompt_labels[0]: name must not be"},
+		{"a label of the organisation's name", "prompt_labels: [{name: ours, workspace: default}]\n", `prompt_labels[0].name: the label "ours" already exists there`},
+		{"a label of a workspace's name", "prompt_labels: [{name: b, workspace: default}, {name: b}]\n", `prompt_labels[0].name: the label "b" already exists there`},
+		{"a label twice", "prompt_labels: [{name: b}, {name: b}]\n", "prompt_labels[1]: b is duplicated"},
+		{"a missing parent", "prompt_collections: [{slug: b, parent: none}]\n", `prompt_collections[0].parent: collection "none" not found`},
+		{"a circle", "prompt_collections: [{slug: b, parent: c}, {slug: c, parent: b}]\n", "prompt_collections[0].parent: a collection cannot contain itself"},
+		{"its own parent", "prompt_collections: [{slug: b, parent: b}]\n", "prompt_collections[0].parent: a collection cannot contain itself"},
+		{"a move", "prompt_collections: [{slug: b}, {slug: co-a, parent: b}]\n", "prompt_collections[1].parent: the parent of a collection cannot be changed"},
+		{"two defaults", "prompt_collections: [{slug: b, default: true}, {slug: c, default: true}]\n", "prompt_collections[1]: default/c is duplicated"},
 		{"keys of an issuer without encryption", "organisation: {settings: {jwt: {jwks_url: \"http://id.example.com/keys\"}}}\n", "organisation.settings: jwt.jwks_url: must be an https address"},
 		{"keys of an issuer at home", "organisation: {settings: {jwt: {jwks_url: \"https://10.0.0.7/keys\"}}}\n", "organisation.settings: jwt.jwks_url: "},
 		{"an issuer without keys", "organisation: {settings: {jwt: {issuer: x}}}\n", "organisation.settings: jwt: needs either jwks_url or jwks"},

@@ -68,7 +68,7 @@ func (p *plan) provider(path string, want *settings.Provider, old *store.Provide
 	return saveLimited(save(row, old, (*store.Tx).CreateProvider, (*store.Tx).UpdateProvider), of), nil
 }
 
-// parsed reads a time that the file's check let pass.
+// parsed parses a time that the file's check has accepted.
 func parsed(at string) time.Time {
 	t, err := time.Parse(time.RFC3339, at)
 	if err != nil {
@@ -77,8 +77,8 @@ func parsed(at string) time.Time {
 	return t.UTC()
 }
 
-// dropProvider archives a provider, with the integration that was made for it
-// alone.
+// dropProvider archives a provider, with its integration if that was created for it
+// only.
 func (p *plan) dropProvider(ctx context.Context, tx *store.Tx, row store.Provider) error {
 	row.Status, row.UpdatedAt = store.Archived, route.After(row.UpdatedAt, p.now)
 	if err := tx.UpdateProvider(ctx, row); err != nil {

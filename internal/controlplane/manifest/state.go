@@ -8,30 +8,30 @@ import (
 	"modelgate/internal/store"
 )
 
-// state is all the rows that a file can hold, as of one revision.
+// state is all rows that a file can contain, at one revision.
 type state struct {
 	revision     int64
 	organisation store.Organisation
-	workspaces   []store.Workspace // archived ones too
+	workspaces   []store.Workspace // including archived ones
 	users        []store.User
-	strangers    map[string]string            // ids of people of no matter which organisation, by address
-	roles        map[string]map[string]string // by user and workspace, all ids
-	guardrails   []store.Guardrail            // archived ones too
+	strangers    map[string]string            // ids of users of any organisation, by e-mail address
+	roles        map[string]map[string]string // by user id and workspace id
+	guardrails   []store.Guardrail            // including archived ones
 	references   []store.SecretReference
 	integrations []store.Integration
 	models       map[string][]store.IntegrationModel     // by integration
 	grants       map[string][]store.IntegrationWorkspace // by integration
 	providers    []store.Provider
-	configs      []store.ConfigText // archived ones too
+	configs      []store.ConfigText // including archived ones
 	slugs        map[string]string  // of all workspaces, by id
 	labels       []store.PromptLabel
-	labelNames   map[string]string                // by id, everybody's too
-	everybodys   map[string]string                // ids of labels that everybody has, by name
-	collections  []store.PromptCollection         // archived ones too
-	prompts      []store.Prompt                   // partials and archived ones too
+	labelNames   map[string]string                // by id, including built-in labels
+	everybodys   map[string]string                // ids of built-in labels, by name
+	collections  []store.PromptCollection         // including archived ones
+	prompts      []store.Prompt                   // including partials and archived ones
 	versions     map[string][]store.PromptVersion // by prompt
 	deployments  []store.GatewayDeployment
-	keys         []store.Key // revoked ones too
+	keys         []store.Key // including revoked ones
 }
 
 func readState(ctx context.Context, q store.Queries, organisation string) (*state, error) {
@@ -68,7 +68,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 			return nil, err
 		}
 	}
-	// Credentials are named in the order of the file.
+	// Environment variables for credentials are numbered in the order of the file.
 	slices.SortFunc(s.references, func(a, b store.SecretReference) int { return cmp.Compare(a.Slug, b.Slug) })
 	slices.SortFunc(s.integrations, func(a, b store.Integration) int { return cmp.Compare(a.Slug, b.Slug) })
 	return s, nil
@@ -123,7 +123,7 @@ func (s *state) readPrompts(ctx context.Context, q store.Queries) error {
 	return err
 }
 
-// active reports whether a workspace is there and not archived.
+// active returns the slugs of the workspaces that are not archived, by id.
 func (s *state) active() map[string]string {
 	slugs := make(map[string]string)
 	for _, w := range s.workspaces {

@@ -15,19 +15,21 @@ import (
 	"modelgate/internal/store"
 )
 
-// inviteLife is how long an invite counts.
+// inviteLife is how long an invite is valid.
 const inviteLife = 48 * time.Hour
 
-// linkPath is where an invite is accepted, below the gateway's own address.
+// linkPath is the path at which an invite is accepted, relative to the gateway's
+// address.
 const linkPath = "/accept-invite?token="
 
-// Place is a workspace that an invited person will be in, and their role there.
+// Place is a workspace that an invited user joins, and their role there.
 type Place struct {
 	ID   string `json:"id" minLength:"1" maxLength:"255" doc:"Id or slug"`
 	Role string `json:"role" enum:"admin,manager,member"`
 }
 
-// KeyDetails asks for a key of who accepts the invite. It is kept; no key is made yet.
+// KeyDetails requests a key for the user who accepts the invite. It is stored; no key
+// is created yet.
 type KeyDetails struct {
 	Scopes []string `json:"scopes" minItems:"1" maxItems:"200"`
 }
@@ -37,13 +39,13 @@ type inviteInput struct {
 		Email      string      `json:"email" minLength:"3" maxLength:"320"`
 		Role       string      `json:"role" enum:"admin,member"`
 		Workspaces []Place     `json:"workspaces" maxItems:"1000"`
-		Key        *KeyDetails `json:"workspace_api_key_details,omitempty" doc:"Kept; no key is made yet"`
+		Key        *KeyDetails `json:"workspace_api_key_details,omitempty" doc:"Stored; no key is created yet"`
 	}
 }
 
 type invited struct {
 	ID   string `json:"id"`
-	Link string `json:"invite_link" doc:"Below public_url, or the path below the gateway's address; shown this once"`
+	Link string `json:"invite_link" doc:"Absolute if public_url is set, otherwise relative to the gateway's address; shown only once"`
 }
 
 func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, error) {
@@ -70,12 +72,12 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 	c.SetAuditSubject("", i.ID)
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if _, err := tx.User(ctx, c.Organisation, address); err == nil {
-			return apierr.New(apierr.Conflict, "%s belongs to the organisation already", address).WithParam("email")
+			return apierr.New(apierr.Conflict, "%s already belongs to the organisation", address).WithParam("email")
 		}
 		return tx.CreateInvite(ctx, i)
 	})
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict && e.Param == "" {
-		err = apierr.New(apierr.Conflict, "an invite of %s is pending; cancel it or send it again", address).WithParam("email")
+		err = apierr.New(apierr.Conflict, "an invite for %s is pending; cancel it or send it again", address).WithParam("email")
 	}
 	if err != nil {
 		return nil, err
@@ -83,14 +85,14 @@ func invite(ctx context.Context, c *route.Caller, in *inviteInput) (*invited, er
 	return &invited{i.ID, c.Link(linkPath + token.Reveal())}, nil
 }
 
-// renew gives an invite another link and another end.
+// renew gives an invite a new token and a new expiry.
 func renew(i *store.Invite, now time.Time) secret.String {
 	token := access.NewLinkToken()
 	i.TokenHash, i.ExpiresAt = access.HashKey(token.Reveal()).String(), now.Add(inviteLife)
 	return token
 }
 
-// email returns an address in the form it is stored in.
+// email returns an e-mail address in stored form.
 func email(text string) (string, error) {
 	a, err := mail.ParseAddress(text)
 	if err != nil || a.Name != "" || a.Address != text {
@@ -99,7 +101,7 @@ func email(text string) (string, error) {
 	return strings.ToLower(a.Address), nil
 }
 
-// places returns the workspaces of an invite by their ids.
+// places returns the workspaces of an invite, by id.
 func places(ctx context.Context, c *route.Caller, list []Place) (json.RawMessage, error) {
 	out := make([]Place, len(list))
 	for i, p := range list {
@@ -119,7 +121,7 @@ func keyDetails(c *route.Caller, k *KeyDetails) (json.RawMessage, error) {
 	for _, text := range k.Scopes {
 		scope, err := access.ParseScope(text)
 		if err == nil && scope == access.ScopeAll {
-			err = errors.New("the scope * is for the installation's own keys")
+			err = errors.New("the scope * is allowed only for installation keys")
 		}
 		if err == nil {
 			err = scope.CheckHolder(access.WorkspaceUser)
@@ -186,7 +188,7 @@ func findInvite(ctx context.Context, c *route.Caller, id string) (store.Invite, 
 func open(ctx context.Context, c *route.Caller, id string) (store.Invite, error) {
 	i, err := findInvite(ctx, c, id)
 	if err == nil && (i.Status == store.InviteAccepted || i.Status == store.InviteCancelled) {
-		err = apierr.New(apierr.Conflict, "the invite is %s already", i.Status)
+		err = apierr.New(apierr.Conflict, "the invite is already %s", i.Status)
 	}
 	return i, err
 }
@@ -202,10 +204,11 @@ func cancelInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*route.E
 }
 
 type resent struct {
-	Link string `json:"inviteLink" doc:"Below the gateway's address; the one before counts no more"`
+	Link string `json:"inviteLink" doc:"Relative to the gateway's address; the previous link is no longer valid"`
 }
 
-// mayHand refuses the link of an invite to callers who could not make the invite.
+// mayHand returns an error if the caller could not have created the invite and may not
+// read its link.
 func mayHand(c *route.Caller, i store.Invite) error {
 	var list []Place
 	var key *KeyDetails

@@ -1,10 +1,10 @@
-// Package members is the control plane's family of an organisation's people,
-// their roles and invites.
+// Package members implements the control plane's routes for the users of an
+// organisation, their roles and invites.
 //
-// It promises that the owner stays, that who is taken out can do nothing more,
-// and that the secret of an invite's link is shown to who made it and kept as a
-// hash. Accepting an invite is left to sessions, roles in a workspace to
-// workspaces.
+// It guarantees that the owner cannot be removed, that a removed user loses all access,
+// and that the secret of an invite link is shown only to the caller who created it and
+// stored as a hash. It does not accept invites (see sessions) or manage roles in
+// workspaces (see workspaces).
 package members
 
 import (
@@ -17,21 +17,21 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of users and invites.
 func Add(a *route.API) {
-	f := route.Family{Path: "/admin/users", Tag: "People", Scopes: []string{"organisation_users"}, Resource: "user"}
+	f := route.Family{Path: "/admin/users", Tag: "Users", Scopes: []string{"organisation_users"}, Resource: "user"}
 	invites := f
 	f.Versioned = true
-	route.Add(a, f.Route(http.MethodGet, "", "list-users", "list", "List the people of the organisation"), list)
-	route.Add(a, invites.Route(http.MethodPost, "/invites", "create-invite", "create", "Invite somebody; the link is shown this once"), invite)
+	route.Add(a, f.Route(http.MethodGet, "", "list-users", "list", "List the users of the organisation"), list)
+	route.Add(a, invites.Route(http.MethodPost, "/invites", "create-invite", "create", "Invite a user; the link is shown only once"), invite)
 	route.Add(a, invites.Route(http.MethodGet, "/invites", "list-invites", "list", "List invites"), listInvites)
 	route.Add(a, invites.Route(http.MethodGet, "/invites/{invite}", "get-invite", "read", "Read an invite"), getInvite)
 	route.Add(a, invites.Route(http.MethodDelete, "/invites/{invite}", "cancel-invite", "delete", "Cancel an invite"), cancelInvite)
-	route.Add(a, invites.Route(http.MethodPost, "/invites/{invite}/resend", "resend-invite", "create", "Make another link for an invite"), resendInvite)
-	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-user", "read", "Read a person"), get)
-	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-user", "update", "Give a person another role"), update)
-	route.Add(a, f.Route(http.MethodPost, "/{user}/link", "create-password-link", "create", "Make a link by which somebody who has no password sets one"), link)
-	route.Add(a, f.Route(http.MethodPost, "/{user}/password-reset", "reset-password", "update", "Make a link by which somebody replaces their password"), reset)
+	route.Add(a, invites.Route(http.MethodPost, "/invites/{invite}/resend", "resend-invite", "create", "Create a new link for an invite"), resendInvite)
+	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-user", "read", "Read a user"), get)
+	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-user", "update", "Change the role of a user"), update)
+	route.Add(a, f.Route(http.MethodPost, "/{user}/link", "create-password-link", "create", "Create a link for a user without a password to set one"), link)
+	route.Add(a, f.Route(http.MethodPost, "/{user}/password-reset", "reset-password", "update", "Create a link for a user to replace their password"), reset)
 	route.Add(a, f.Route(http.MethodDelete, "/{user}", "remove-user", "delete", "Remove a user from the organisation"), remove)
 }
 
@@ -110,9 +110,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	case err != nil:
 		return nil, err
 	case u.Role == "owner":
-		return nil, route.Invalid("role", "of the owner can't be changed")
+		return nil, route.Invalid("role", "of the owner cannot be changed")
 	case u.Role == in.Body.Role:
-		return nil, route.Invalid("role", "is %s already", u.Role)
+		return nil, route.Invalid("role", "is already %s", u.Role)
 	}
 	if err := c.CheckRole(in.Body.Role); err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 	return &route.Empty{}, err
 }
 
-// change runs f unless the person was changed since the request read them.
+// change runs f unless the user was changed after the request read them.
 func change(ctx context.Context, c *route.Caller, read store.User, f func(*store.Tx) error) error {
 	return c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.User(ctx, c.Organisation, read.ID)

@@ -12,25 +12,26 @@ import (
 	"modelgate/internal/store"
 )
 
-// passwordPath is where a password is set, below the gateway's own address.
+// passwordPath is the path at which a password is set, relative to the gateway's
+// address.
 const passwordPath = "/set-password?token="
 
 type linked struct {
-	Link      string     `json:"link" doc:"Below public_url, or the path below the gateway's address; shown this once, and the previous one is no longer valid"`
+	Link      string     `json:"link" doc:"Absolute if public_url is set, otherwise relative to the gateway's address; shown only once, and the previous link is no longer valid"`
 	ExpiresAt route.Time `json:"expires_at"`
 }
 
-// resetLife is how long a link is valid by which a password is replaced.
+// resetLife is how long a password-reset link is valid.
 const resetLife = 24 * time.Hour
 
-// link lets somebody in whom a file made one of the organisation. It counts once,
-// and as long as an invite. The owner comes by the claim link, which is not for
-// admins to have.
+// link creates the link with which a user created by a file sets their first password.
+// It can be used once and is valid as long as an invite. The owner uses the claim link
+// instead, which admins must not obtain.
 func link(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) {
 	return makeLink(ctx, c, in.User, store.PasswordLink{ExpiresAt: c.Now.Add(inviteLife)}, func(_ *store.Tx, u store.User) error {
 		switch {
 		case u.Role == "owner":
-			return apierr.New(apierr.Forbidden, "the owner claims the installation by the link that its start prints").WithParam("user").WithCode("AB03")
+			return apierr.New(apierr.Forbidden, "the owner claims the installation with the link printed at startup").WithParam("user").WithCode("AB03")
 		case u.PasswordHash != "":
 			return apierr.New(apierr.Conflict, "%s already has a password", u.Email).WithParam("user")
 		}
@@ -38,27 +39,27 @@ func link(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) {
 	})
 }
 
-// reset makes a link by which somebody replaces a password that they forgot or
-// that somebody else knows. The password is valid until the link is used. Who can
-// reset the password of an owner would be the owner, and of a person who belongs
-// to another organisation too would be that person there.
+// reset creates the link with which a user replaces a password that is forgotten or
+// exposed. The password stays valid until the link is used. It is refused for an owner,
+// because the caller could take over the organisation, and for a user who belongs to
+// another organisation too, because the caller could act as that user there.
 func reset(ctx context.Context, c *route.Caller, in *oneInput) (*linked, error) {
 	return makeLink(ctx, c, in.User, store.PasswordLink{Resets: true, ExpiresAt: c.Now.Add(resetLife)}, func(tx *store.Tx, u store.User) error {
 		switch {
 		case u.Role == "owner":
-			return apierr.New(apierr.Forbidden, "the owner's password is reset on the gateway's machine by `modelgate users reset-password`").WithParam("user").WithCode("AB03")
+			return apierr.New(apierr.Forbidden, "the owner's password can be reset only on the gateway's host, with `modelgate users reset-password`").WithParam("user").WithCode("AB03")
 		case u.PasswordHash == "":
-			return apierr.New(apierr.Conflict, "%s has no password yet; make a link to set the first one", u.Email).WithParam("user")
+			return apierr.New(apierr.Conflict, "%s has no password yet; create a link to set the first one", u.Email).WithParam("user")
 		}
 		shared, err := tx.Shared(ctx, c.Organisation, u.ID)
 		if err == nil && shared {
-			err = apierr.New(apierr.Conflict, "%s belongs to another organisation too; the password is reset on the gateway's machine by `modelgate users reset-password`", u.Email).WithParam("user")
+			err = apierr.New(apierr.Conflict, "%s belongs to another organisation too; the password can be reset only on the gateway's host, with `modelgate users reset-password`", u.Email).WithParam("user")
 		}
 		return err
 	})
 }
 
-// makeLink stores a link for an active user whom check does not refuse.
+// makeLink stores a link for an active user unless check returns an error.
 func makeLink(ctx context.Context, c *route.Caller, ref string, l store.PasswordLink, check func(*store.Tx, store.User) error) (*linked, error) {
 	u, err := find(ctx, c, ref)
 	if err != nil {

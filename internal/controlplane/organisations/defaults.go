@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Reference is how answers name a guardrail.
+// Reference identifies a guardrail in a response.
 type Reference struct {
 	ID   string `json:"id"`
 	Slug string `json:"slug"`
@@ -32,7 +32,7 @@ func defaults(ctx context.Context, c *route.Caller, _ *struct{}) (*defaultsRespo
 	return out, err
 }
 
-// references names the guardrails of ids. One that was archived is left out.
+// references returns the guardrails with the given ids. Archived ones are left out.
 func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference, error) {
 	list := []Reference{}
 	for _, id := range ids {
@@ -50,8 +50,8 @@ func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference
 
 type defaultsInput struct {
 	Body struct {
-		Input  route.Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Empty or null. Guardrails can't be enforced yet: any other list is refused with 501"`
-		Output route.Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"As input_guardrails"`
+		Input  route.Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Empty or null. Guardrails cannot be enforced yet: any other list is refused with 501"`
+		Output route.Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"The same as input_guardrails"`
 	}
 }
 

@@ -1,10 +1,10 @@
-// Package organisations is the control plane's family of an organisation's own
+// Package organisations implements the control plane's routes for an organisation's
 // settings.
 //
-// It promises that a caller reads and changes their own organisation alone, that
-// a change touches what it names and nothing else, and that a change that is
-// refused leaves nothing behind. What rights and settings mean is left to access
-// and to who asks for them; rows are kept by store.
+// It guarantees that a caller reads and changes only their own organisation, that a
+// change affects only what it names, and that a rejected change has no effect. It does
+// not define permissions (see access), apply settings (see the packages that use them)
+// or store rows (see store).
 package organisations
 
 import (
@@ -17,7 +17,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of organisations.
 func Add(a *route.API) {
 	f := &family{a.Retention, a.Off, a.CheckHost}
 	if f.checkHost == nil {
@@ -27,25 +27,25 @@ func Add(a *route.API) {
 	route.Add(a, r.Route(http.MethodGet, "", "get-organisation", "read", "Read the organisation with its settings"), f.get)
 	route.Add(a, r.Route(http.MethodPut, "", "update-organisation", "update", "Change the organisation and its settings"), f.update)
 	route.Add(a, r.Route(http.MethodGet, "/defaults", "get-organisation-defaults", "read", "Get the organisation's request defaults"), defaults)
-	route.Add(a, r.Route(http.MethodPut, "/defaults", "update-organisation-defaults", "update", "Change what every request of the organisation gets"), updateDefaults)
+	route.Add(a, r.Route(http.MethodPut, "/defaults", "update-organisation-defaults", "update", "Change the organisation's request defaults"), updateDefaults)
 }
 
-// family is what the installation's operator said at its start.
+// family holds what the operator of the installation has configured at startup.
 type family struct {
 	retention route.Retention
 	off       route.DisabledFeatures
 	checkHost func(raw string) (*url.URL, error)
 }
 
-// Item is an organisation as answers show it.
+// Item is an organisation in a response.
 type Item struct {
 	ID        string          `json:"id"`
 	Slug      string          `json:"slug"`
 	Name      string          `json:"name"`
-	Owner     *string         `json:"owner_id" doc:"Null until somebody claimed it"`
+	Owner     *string         `json:"owner_id" doc:"Null until a user claims the organisation"`
 	Status    string          `json:"status"`
 	Settings  Settings        `json:"settings"`
-	Features  map[string]bool `json:"features" doc:"What the operator of the installation leaves on, by the environment variable that turns it off"`
+	Features  map[string]bool `json:"features" doc:"Whether each feature is enabled, by the environment variable that disables it"`
 	Logs      int             `json:"log_retention_display" doc:"Days; shown, not enforced"`
 	Metrics   int             `json:"metrics_retention_display" doc:"Days; shown, not enforced"`
 	CreatedAt route.Time      `json:"created_at"`
@@ -72,8 +72,8 @@ func (f *family) get(ctx context.Context, c *route.Caller, _ *struct{}) (*Item, 
 	return out, nil
 }
 
-// change runs f on the caller's organisation as it is now, and stores what it
-// made of it.
+// change runs f on the current state of the caller's organisation and stores the
+// result.
 func change(ctx context.Context, c *route.Caller, f func(*store.Tx, *store.Organisation) error) (*route.Empty, error) {
 	c.SetAuditSubject("", c.Organisation)
 	err := c.Change(ctx, func(tx *store.Tx) error {

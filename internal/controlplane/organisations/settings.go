@@ -12,20 +12,20 @@ import (
 	"modelgate/internal/store"
 )
 
-// Settings are an organisation's settings as answers show them.
+// Settings are an organisation's settings in a response.
 type Settings struct {
-	Security           access.RolePermissions `json:"security_settings" doc:"What members and managers of workspaces may see and change; the owner and admins always may"`
+	Security           access.RolePermissions `json:"security_settings" doc:"Permissions of workspace members and managers; the owner and admins have all permissions"`
 	Overridable        []access.Section       `json:"overridable_sections" doc:"Sections of security_settings that workspaces may set themselves"`
 	KeyTTL             *int64                 `json:"user_api_key_ttl"`
 	KeyMaxTTL          *int64                 `json:"user_api_key_max_ttl"`
 	KeyCount           *int64                 `json:"user_api_key_count"`
-	Logging            *string                `json:"request_logging" doc:"Null for what the installation says"`
+	Logging            *string                `json:"request_logging" doc:"Null for the installation's setting"`
 	LoggingOverridable bool                   `json:"request_logging_override"`
 	BlockInlineConfig  bool                   `json:"block_inline_config"`
 	DeniedFields       []string               `json:"denied_fields"`
-	Egress             *egress.Policy         `json:"egress_policy" doc:"Where requests may go; null for everywhere"`
+	Egress             *egress.Policy         `json:"egress_policy" doc:"Allowed destinations of requests; null for all"`
 
-	JWT *store.JWTSettings `json:"jwt" doc:"Whose JSON Web Tokens are taken in the place of keys; null for nobody's"`
+	JWT *store.JWTSettings `json:"jwt" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; null for none"`
 }
 
 func toResponse(s *store.OrganisationSettings) Settings {
@@ -42,20 +42,20 @@ func toResponse(s *store.OrganisationSettings) Settings {
 	return out
 }
 
-// SettingsInput is what a change of settings may name.
+// SettingsInput are the settings that a request changes.
 type SettingsInput struct {
-	Security           route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"Those that are not named stay; null sets all to their defaults"`
+	Security           route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"Permissions that are not named stay unchanged; null resets all to their defaults"`
 	Overridable        route.Optional[[]access.Section]       `json:"overridable_sections,omitempty" maxItems:"100"`
-	KeyTTL             route.Optional[int64]                  `json:"user_api_key_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds until a person's key ends that says nothing"`
-	KeyMaxTTL          route.Optional[int64]                  `json:"user_api_key_max_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Seconds that a person's key may last"`
-	KeyCount           route.Optional[int64]                  `json:"user_api_key_count,omitempty" minimum:"-1" maximum:"1000000" doc:"Keys that a person may have in a workspace; -1 is no bound"`
-	Logging            route.Optional[string]                 `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"How much is kept of exchanges; null for what the installation says"`
-	LoggingOverridable route.Optional[bool]                   `json:"request_logging_override,omitempty" doc:"Lets workspaces say otherwise, and keys say more"`
-	BlockInlineConfig  route.Optional[bool]                   `json:"block_inline_config,omitempty" doc:"Refuses configs that requests bring themselves"`
-	DeniedFields       route.Optional[[]string]               `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that exports of the log leave out"`
-	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Where requests may go; changed as a whole, null for everywhere"`
+	KeyTTL             route.Optional[int64]                  `json:"user_api_key_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Default lifetime of user keys, in seconds"`
+	KeyMaxTTL          route.Optional[int64]                  `json:"user_api_key_max_ttl,omitempty" minimum:"1" maximum:"3153600000" doc:"Maximum lifetime of user keys, in seconds"`
+	KeyCount           route.Optional[int64]                  `json:"user_api_key_count,omitempty" minimum:"-1" maximum:"1000000" doc:"Maximum number of keys of a user in a workspace; -1 for no limit"`
+	Logging            route.Optional[string]                 `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"Logging level; null for the installation's setting"`
+	LoggingOverridable route.Optional[bool]                   `json:"request_logging_override,omitempty" doc:"Lets workspaces set another logging level, and keys a higher one"`
+	BlockInlineConfig  route.Optional[bool]                   `json:"block_inline_config,omitempty" doc:"Rejects inline configs"`
+	DeniedFields       route.Optional[[]string]               `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that log exports leave out"`
+	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Allowed destinations of requests; replaces the policy, null for all"`
 
-	JWT route.Optional[store.JWTSettings] `json:"jwt,omitempty" doc:"Whose JSON Web Tokens are taken in the place of keys; changed as a whole"`
+	JWT route.Optional[store.JWTSettings] `json:"jwt,omitempty" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; replaces the setting"`
 }
 
 type updateInput struct {
@@ -67,7 +67,7 @@ type updateInput struct {
 
 func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
 	if in.Body.Name.Null {
-		return nil, route.Invalid("name", "can't be cleared")
+		return nil, route.Invalid("name", "cannot be cleared")
 	}
 	return change(ctx, c, func(_ *store.Tx, o *store.Organisation) error {
 		o.Name = in.Body.Name.Or(o.Name)
@@ -78,7 +78,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	})
 }
 
-// apply changes what in names.
+// apply applies the requested changes.
 func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 	if err := in.rights(s); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 		}
 	}
 	if s.TTL != nil && s.MaxTTL != nil && *s.TTL > *s.MaxTTL {
-		return route.Invalid("settings.user_api_key_ttl", "is at most user_api_key_max_ttl")
+		return route.Invalid("settings.user_api_key_ttl", "must be at most user_api_key_max_ttl")
 	}
 	s.Logging, s.LoggingOverridable = in.Logging.Or(s.Logging), in.LoggingOverridable.Or(s.LoggingOverridable)
 	s.BlockInlineConfig = in.BlockInlineConfig.Or(s.BlockInlineConfig)
@@ -108,7 +108,7 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 	return nil
 }
 
-// rights changes what roles may do.
+// rights changes the permissions of roles.
 func (in *SettingsInput) rights(s *store.OrganisationSettings) error {
 	for _, name := range slices.Sorted(maps.Keys(in.Security.Value)) {
 		if _, known := access.SectionOf(name); !known {
@@ -117,7 +117,7 @@ func (in *SettingsInput) rights(s *store.OrganisationSettings) error {
 	}
 	for _, section := range in.Overridable.Value {
 		if !slices.Contains(access.Sections(), section) {
-			return route.Invalid("settings.overridable_sections", "has %v, not %.60q", access.Sections(), section)
+			return route.Invalid("settings.overridable_sections", "must contain only %v, not %.60q", access.Sections(), section)
 		}
 	}
 	s.Overridable = in.Overridable.Or(s.Overridable)

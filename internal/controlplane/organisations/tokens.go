@@ -9,9 +9,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// trust changes whose tokens the organisation takes, as a whole. Who says it can
-// make tokens with every scope there is for them, so it is for those alone who
-// could give as much.
+// trust replaces the issuer whose tokens the organisation accepts. An issuer can create
+// tokens with every scope that tokens may have, so the caller must be able to grant all
+// of them.
 func (in *SettingsInput) trust(c *route.Caller, s *store.OrganisationSettings, checkHost func(string) (*url.URL, error)) error {
 	if !in.JWT.Set {
 		return nil
@@ -22,7 +22,7 @@ func (in *SettingsInput) trust(c *route.Caller, s *store.OrganisationSettings, c
 	}
 	for _, scope := range access.Scopes(access.Token) {
 		if !c.Allows(scope) && (c.Type != access.OrganisationService || scope.CheckHolder(c.Type) == nil) {
-			return apierr.New(apierr.Forbidden, "tokens can hold the scope %q, which is not yours to give", string(scope)).
+			return apierr.New(apierr.Forbidden, "tokens can have the scope %q, which you cannot grant because you do not have it", string(scope)).
 				WithParam("settings.jwt").WithCode("AB03")
 		}
 	}

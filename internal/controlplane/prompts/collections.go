@@ -11,16 +11,16 @@ import (
 
 func addCollections(a *route.API) {
 	f := route.Family{Path: "/collections", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_collection"}
-	route.Add(a, f.Route(http.MethodPost, "", "create-collection", "create", "Make a collection of prompts"), createCollection)
+	route.Add(a, f.Route(http.MethodPost, "", "create-collection", "create", "Create a collection of prompts"), createCollection)
 	route.Add(a, f.Route(http.MethodGet, "", "list-collections", "list", "List collections"), listCollections)
 	route.Add(a, f.Route(http.MethodGet, "/{collection}", "get-collection", "read", "Read a collection"), getCollection)
 	route.Add(a, f.Route(http.MethodPut, "/{collection}", "update-collection", "update", "Rename a collection"), updateCollection)
-	route.Add(a, f.Route(http.MethodDelete, "/{collection}", "delete-collection", "delete", "Archive a collection that is empty"), archiveCollection)
+	route.Add(a, f.Route(http.MethodDelete, "/{collection}", "delete-collection", "delete", "Archive an empty collection"), archiveCollection)
 }
 
-// collection returns the id of the collection that a request names by id or
-// slug, in the workspace that its prompt is in; without a name it is the
-// default one, which is made where there is none yet.
+// collection returns the id of the collection that ref names by id or slug in a
+// prompt's workspace. Without ref it is the default collection, which is created if
+// necessary.
 func collection(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Workspace, ref string) (string, error) {
 	if ref != "" {
 		k, err := tx.PromptCollection(ctx, w.Organisation, w.ID, ref)
@@ -40,7 +40,7 @@ func collection(ctx context.Context, tx *store.Tx, c *route.Caller, w store.Work
 type createCollectionInput struct {
 	Body struct {
 		Name      string `json:"name" minLength:"1" maxLength:"255"`
-		Workspace string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Workspace string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 		Parent    string `json:"parent_collection_id,omitempty" maxLength:"255" doc:"Id or slug"`
 	}
 }
@@ -78,13 +78,13 @@ func createCollection(ctx context.Context, c *route.Caller, in *createCollection
 	return &createdCollection{k.ID, k.Slug}, nil
 }
 
-// Details is what is in a collection.
+// Details counts the contents of a collection.
 type Details struct {
 	Children int64 `json:"child_collections_count"`
 	Prompts  int64 `json:"prompts_count"`
 }
 
-// Collection is a collection as it is shown.
+// Collection is a collection in a response.
 type Collection struct {
 	ID        string     `json:"id"`
 	Slug      string     `json:"slug"`
@@ -113,7 +113,7 @@ func listCollections(ctx context.Context, c *route.Caller, in *Searching) (*rout
 	return route.Listing(found, total, err, collectionShown)
 }
 
-// NamedCollection is how a request names a collection.
+// NamedCollection identifies a collection in a request.
 type NamedCollection struct {
 	Collection string `path:"collection" maxLength:"255" doc:"Id or slug"`
 	Workspace  string `query:"workspace_id" maxLength:"255"`
@@ -154,8 +154,8 @@ func updateCollection(ctx context.Context, c *route.Caller, in *updateCollection
 	return &route.Empty{}, err
 }
 
-// archiveCollection puts away what is empty. The default collection can't be
-// put away, and is not there for that.
+// archiveCollection archives an empty collection. The default collection cannot be
+// archived and is not found.
 func archiveCollection(ctx context.Context, c *route.Caller, in *NamedCollection) (*route.Empty, error) {
 	k, err := in.find(ctx, c)
 	if err != nil {
@@ -170,7 +170,7 @@ func archiveCollection(ctx context.Context, c *route.Caller, in *NamedCollection
 			return err
 		}
 		if now.Children+now.Prompts > 0 {
-			return apierr.New(apierr.Conflict, "the collection %q still holds %d prompts and %d collections", now.Slug, now.Prompts, now.Children)
+			return apierr.New(apierr.Conflict, "the collection %q still contains %d prompts and %d collections", now.Slug, now.Prompts, now.Children)
 		}
 		now.Status, now.UpdatedAt = store.Archived, c.Now
 		return tx.UpdatePromptCollection(ctx, now)

@@ -11,37 +11,37 @@ import (
 	"modelgate/internal/store"
 )
 
-// Bounds of a version's fields, in bytes.
+// Limits of a version's fields, in bytes.
 const (
 	maxString  = 1 << 20
 	maxSetting = 256 << 10
 	maxWord    = 255
 )
 
-// Fields are those of a version, as requests give them.
+// Fields are the fields of a version in a request.
 type Fields struct {
-	String      route.Optional[route.JSON] `json:"string,omitempty" doc:"The messages as a JSON array, or a text to complete; as a string, messages also as the array itself"`
-	Parameters  route.Optional[route.JSON] `json:"parameters,omitempty" doc:"An object of members of the request that the prompt makes"`
+	String      route.Optional[route.JSON] `json:"string,omitempty" doc:"The messages as a JSON array or as a string that contains one, or a string to complete"`
+	Parameters  route.Optional[route.JSON] `json:"parameters,omitempty" doc:"An object with further fields of the generated request"`
 	Model       route.Optional[string]     `json:"model,omitempty"`
-	VirtualKey  route.Optional[string]     `json:"virtual_key,omitempty" doc:"Slug of a provider entry"`
+	VirtualKey  route.Optional[string]     `json:"virtual_key,omitempty" doc:"Slug of a managed provider"`
 	Functions   route.Optional[route.JSON] `json:"functions,omitempty"`
 	Tools       route.Optional[route.JSON] `json:"tools,omitempty"`
 	ToolChoice  route.Optional[route.JSON] `json:"tool_choice,omitempty"`
-	Raw         route.Optional[int]        `json:"is_raw_template,omitempty" doc:"1 fills the whole string before it is read as JSON"`
+	Raw         route.Optional[int]        `json:"is_raw_template,omitempty" doc:"1 fills in variables before the string is parsed as JSON"`
 	Description route.Optional[string]     `json:"version_description,omitempty"`
 
-	Metadata         route.Optional[route.JSON] `json:"template_metadata,omitempty" doc:"An object that is kept with the version"`
+	Metadata         route.Optional[route.JSON] `json:"template_metadata,omitempty" doc:"An object stored with the version"`
 	MetadataOfPrompt route.Optional[route.JSON] `json:"prompt_metadata,omitempty" doc:"Another name of template_metadata"`
 	MetadataPlain    route.Optional[route.JSON] `json:"metadata,omitempty" doc:"Another name of template_metadata"`
 }
 
-// given reports whether the request says anything of a version.
+// given reports whether the request sets a field of a version.
 func (f *Fields) given() bool {
 	return f.String.Set || f.Parameters.Set || f.Model.Set || f.VirtualKey.Set || f.Functions.Set || f.Tools.Set || f.ToolChoice.Set ||
 		f.Raw.Set || f.Description.Set || f.Metadata.Set || f.MetadataOfPrompt.Set || f.MetadataPlain.Set
 }
 
-// missing returns what a version lacks that is not filled up from another.
+// missing returns the required fields that the request lacks.
 func (f *Fields) missing() []string {
 	var names []string
 	for _, m := range []struct {
@@ -55,14 +55,14 @@ func (f *Fields) missing() []string {
 	return names
 }
 
-// state is what a version says.
+// state is the content of a version.
 type state struct {
 	prompt.Content
 	metadata    json.RawMessage
 	description string
 }
 
-// over returns old with what the request gives, checked.
+// over returns old with the request's fields applied and checked.
 func (f *Fields) over(old state) (state, error) {
 	s := old
 	s.description = f.Description.Or("")
@@ -70,11 +70,11 @@ func (f *Fields) over(old state) (state, error) {
 	s.Provider = strings.TrimPrefix(f.VirtualKey.Or(s.Provider), "@")
 	for _, m := range []struct{ name, text string }{{"model", s.Model}, {"virtual_key", s.Provider}, {"version_description", s.description}} {
 		if len(m.text) > maxWord {
-			return s, route.Invalid(m.name, "has at most %d bytes", maxWord)
+			return s, route.Invalid(m.name, "must be at most %d bytes long", maxWord)
 		}
 	}
 	if f.Raw.Set && f.Raw.Value != 0 && f.Raw.Value != 1 {
-		return s, route.Invalid("is_raw_template", "is 0 or 1")
+		return s, route.Invalid("is_raw_template", "must be 0 or 1")
 	}
 	if f.Raw.Set {
 		s.Raw = f.Raw.Value == 1
@@ -88,7 +88,7 @@ func (f *Fields) over(old state) (state, error) {
 	return s, s.Check()
 }
 
-// text takes over the template.
+// text applies the template.
 func (f *Fields) text(s *state) error {
 	if !f.String.Set {
 		return nil
@@ -96,20 +96,20 @@ func (f *Fields) text(s *state) error {
 	var text string
 	switch raw := bytes.TrimSpace(f.String.Value); {
 	case len(raw) == 0:
-		return route.Invalid("string", "can't be null")
+		return route.Invalid("string", "must not be null")
 	case raw[0] == '[':
 		text = string(raw)
 	case json.Unmarshal(raw, &text) != nil:
-		return route.Invalid("string", "is a string, or an array of messages")
+		return route.Invalid("string", "must be a string or an array of messages")
 	}
 	if len(text) > maxString {
-		return route.Invalid("string", "has at most %d bytes", maxString)
+		return route.Invalid("string", "must be at most %d bytes long", maxString)
 	}
 	s.String = text
 	return route.CheckExposed("string", []byte(text))
 }
 
-// settings takes over what is JSON.
+// settings applies the fields that are JSON.
 func (f *Fields) settings(s *state) error {
 	for _, m := range []struct {
 		name  string
@@ -130,10 +130,10 @@ func (f *Fields) settings(s *state) error {
 		}
 		raw := json.RawMessage(m.given.Value)
 		if len(raw) > maxSetting {
-			return route.Invalid(m.name, "has at most %d bytes", maxSetting)
+			return route.Invalid(m.name, "must be at most %d bytes long", maxSetting)
 		}
 		if m.plain && len(raw) > 0 && bytes.TrimSpace(raw)[0] != '{' {
-			return route.Invalid(m.name, "is an object")
+			return route.Invalid(m.name, "must be an object")
 		}
 		if err := route.CheckExposed(m.name, raw); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (f *Fields) settings(s *state) error {
 	return nil
 }
 
-// version returns the row of a version that says s.
+// version returns the row of a version with the content s.
 func (s *state) version(c *route.Caller, prompt string) store.PromptVersion {
 	v := s.row()
 	v.ID, v.Prompt, v.CreatedBy, v.CreatedAt = c.NewID(), prompt, c.Actor(), c.Now
@@ -154,21 +154,21 @@ func (s *state) row() store.PromptVersion {
 	return store.PromptVersion{Text: s.Encode(), Model: s.Model, Description: s.description, Metadata: s.metadata}
 }
 
-// Row returns what a version says that has these fields and no others. The
-// error is an *apierr.Error that names the field.
+// Row returns a version with these fields only. The error is an *apierr.Error that
+// names the field.
 func (f *Fields) Row() (store.PromptVersion, error) {
 	s, err := f.over(state{})
 	return s.row(), err
 }
 
-// stateOf returns what a stored version says.
+// stateOf returns the content of a stored version.
 func stateOf(v store.PromptVersion) (state, error) {
 	content, err := prompt.Decode(v.Text)
 	return state{Content: content, metadata: v.Metadata, description: v.Description}, err
 }
 
-// shownState returns what a stored version says, without credentials that were
-// stored before versions were searched for them.
+// shownState returns the content of a stored version without credentials, which
+// versions could contain before they were checked for them.
 func shownState(v store.PromptVersion) (state, error) {
 	s, err := stateOf(v)
 	s.String = string(config.MaskExposed([]byte(s.String)))
@@ -178,8 +178,8 @@ func shownState(v store.PromptVersion) (state, error) {
 	return s, err
 }
 
-// CheckPartial refuses the text of a partial that is not a template or holds a
-// credential.
+// CheckPartial returns an error if the text of a partial is not a valid template or
+// contains a credential.
 func CheckPartial(text string) error {
 	if err := prompt.CheckPartial(text); err != nil {
 		return err

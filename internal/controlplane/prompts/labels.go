@@ -13,18 +13,18 @@ import (
 
 func addLabels(a *route.API) {
 	f := route.Family{Path: "/labels", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt_label"}
-	route.Add(a, f.Route(http.MethodPost, "", "create-label", "create", "Make a label for versions of prompts"), createLabel)
+	route.Add(a, f.Route(http.MethodPost, "", "create-label", "create", "Create a label for versions of prompts"), createLabel)
 	route.Add(a, f.Route(http.MethodGet, "", "list-labels", "list", "List labels"), listLabels)
 	route.Add(a, f.Route(http.MethodGet, "/{label}", "get-label", "read", "Read a label"), getLabel)
 	route.Add(a, f.Route(http.MethodPut, "/{label}", "update-label", "update", "Change a label"), updateLabel)
-	route.Add(a, f.Route(http.MethodDelete, "/{label}", "delete-label", "delete", "Remove a label, also from the versions that have it"), deleteLabel)
+	route.Add(a, f.Route(http.MethodDelete, "/{label}", "delete-label", "delete", "Delete a label and remove it from all versions"), deleteLabel)
 }
 
 type createLabelInput struct {
 	Body struct {
 		Name         string `json:"name" minLength:"1" maxLength:"255"`
-		Organisation string `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's own; it needs not be said"`
-		Workspace    string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; without one the label is for the organisation, if the caller is"`
+		Organisation string `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's organisation; optional"`
+		Workspace    string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; without it an organisation key creates a label of the organisation"`
 		Description  string `json:"description,omitempty" maxLength:"1024"`
 		Color        string `json:"color_code,omitempty" maxLength:"32"`
 	}
@@ -58,8 +58,8 @@ func createLabel(ctx context.Context, c *route.Caller, in *createLabelInput) (*c
 	return &createdLabel{l.ID}, err
 }
 
-// place returns the workspace that something new belongs to: empty is the whole
-// organisation, for callers who belong to no single workspace of it.
+// place returns the workspace of a new object, empty for the organisation if the caller
+// is not bound to a workspace.
 func place(ctx context.Context, c *route.Caller, named string) (string, error) {
 	if named == "" && c.Workspace == "" {
 		return c.VisibleWorkspace(ctx, "")
@@ -68,11 +68,11 @@ func place(ctx context.Context, c *route.Caller, named string) (string, error) {
 	return w.ID, err
 }
 
-// free refuses a name that another label has where this one is seen.
+// free returns an error if another label has the same name where l is visible.
 func free(ctx context.Context, tx *store.Tx, l store.PromptLabel) error {
 	taken, err := tx.PromptLabelTaken(ctx, l.Organisation, l.Workspace, l.Name, l.ID)
 	if err == nil && taken {
-		return apierr.New(apierr.Conflict, "there is a label %q already", l.Name).WithParam("name")
+		return apierr.New(apierr.Conflict, "label %q already exists; choose another name", l.Name).WithParam("name")
 	}
 	return err
 }
@@ -83,32 +83,32 @@ var (
 	impossible = regexp.MustCompile(`[@\s\pC]`)
 )
 
-// CheckLabel checks a label's name: it must differ from the other ways to
-// name a version.
+// CheckLabel checks the name of a label, which must differ from the other ways to name
+// a version.
 func CheckLabel(name string) error {
 	switch {
 	case name == "" || len(name) > maxWord:
-		return route.Invalid("name", "has 1 to %d bytes", maxWord)
+		return route.Invalid("name", "must be 1 to %d bytes long", maxWord)
 	case strings.EqualFold(name, "latest") || strings.EqualFold(name, "default"):
-		return route.Invalid("name", "can't be %q, which means a version already", name)
+		return route.Invalid("name", "must not be %q, which already names a version", name)
 	case digits.MatchString(name):
-		return route.Invalid("name", "can't be a number, which means a version already")
+		return route.Invalid("name", "must not be a number, which already names a version")
 	case impossible.MatchString(name):
-		return route.Invalid("name", "holds no @, white space or control characters")
+		return route.Invalid("name", "must not contain @, white space or control characters")
 	case len(unusual.FindAllString(name, 2)) > 1:
-		return route.Invalid("name", "holds letters, digits, _ and -, and at most one other character")
+		return route.Invalid("name", "must consist of letters, digits, _ and -, and at most one other character")
 	}
 	return nil
 }
 
-// Label is a label as it is shown.
+// Label is a label in a response.
 type Label struct {
 	ID           string     `json:"id"`
 	Name         string     `json:"name"`
 	Description  string     `json:"description"`
 	Color        string     `json:"color_code"`
-	Organisation *string    `json:"organisation_id" doc:"null for a label that everybody has"`
-	Workspace    *string    `json:"workspace_id" doc:"null for a label of the whole organisation"`
+	Organisation *string    `json:"organisation_id" doc:"null for a built-in label"`
+	Workspace    *string    `json:"workspace_id" doc:"null for a label of the organisation"`
 	Universal    bool       `json:"is_universal"`
 	Status       string     `json:"status"`
 	CreatedAt    route.Time `json:"created_at"`
@@ -121,7 +121,7 @@ func labelShown(l store.PromptLabel) Label {
 		store.Active, route.Time(l.CreatedAt), route.Time(l.UpdatedAt), "label"}
 }
 
-// Searching is what lists of labels and collections take.
+// Searching are the parameters of lists of labels and collections.
 type Searching struct {
 	Workspace string `query:"workspace_id" maxLength:"255"`
 	Search    string `query:"search" maxLength:"255" doc:"Case-sensitive substring of the name"`
@@ -137,13 +137,13 @@ func listLabels(ctx context.Context, c *route.Caller, in *Searching) (*route.Lis
 	return route.Listing(found, total, err, labelShown)
 }
 
-// NamedLabel is how a request names a label.
+// NamedLabel identifies a label in a request.
 type NamedLabel struct {
 	Label     string `path:"label" maxLength:"255" doc:"Id"`
 	Workspace string `query:"workspace_id" maxLength:"255"`
 }
 
-// find returns the label, and the workspace that the caller's sight is limited to.
+// find returns the label, and the workspace that the caller's view is limited to.
 func (in *NamedLabel) find(ctx context.Context, c *route.Caller) (l store.PromptLabel, workspace string, err error) {
 	if workspace, err = c.VisibleWorkspace(ctx, in.Workspace); err != nil {
 		return l, "", err
@@ -152,8 +152,8 @@ func (in *NamedLabel) find(ctx context.Context, c *route.Caller) (l store.Prompt
 	return l, workspace, c.CheckFound(l.Workspace, l.ID, err, route.NotFound("label", "label", in.Label))
 }
 
-// own is find for who changes the label: those who see more than its owner's
-// place alone may not.
+// own is find for changes of the label: callers who see more than the label's workspace
+// only may not change it.
 func (in *NamedLabel) own(ctx context.Context, c *route.Caller) (store.PromptLabel, error) {
 	l, workspace, err := in.find(ctx, c)
 	switch {
@@ -162,7 +162,7 @@ func (in *NamedLabel) own(ctx context.Context, c *route.Caller) (store.PromptLab
 	case l.Organisation == "":
 		return l, apierr.New(apierr.Forbidden, "the label %q is built in and cannot be changed", l.Name).WithCode("AB03")
 	case l.Workspace == "" && workspace != "":
-		return l, apierr.New(apierr.Forbidden, "the label %q is the organisation's; its own keys and admins change it", l.Name).WithCode("AB03")
+		return l, apierr.New(apierr.Forbidden, "the label %q belongs to the organisation; only organisation keys and admins can change it", l.Name).WithCode("AB03")
 	}
 	return l, nil
 }
@@ -192,7 +192,7 @@ func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*r
 		return nil, err
 	}
 	if len(l.Description) > 1024 || len(l.Color) > 32 {
-		return nil, route.Invalid("description", "has at most 1024 bytes, and color_code 32")
+		return nil, route.Invalid("description", "must be at most 1024 bytes long, and color_code at most 32")
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if err := free(ctx, tx, l); err != nil {

@@ -14,9 +14,9 @@ func addPartials(a *route.API) {
 	route.Add(a, f.Route(http.MethodPost, "", "create-partial", "create", "Save a partial; its first version is published"), createPartial)
 	route.Add(a, f.Route(http.MethodGet, "", "list-partials", "list", "List partials"), listPartials)
 	route.Add(a, f.Route(http.MethodGet, "/{partial}", "get-partial", "read", "Read a version of a partial"), getPartial)
-	route.Add(a, f.Route(http.MethodPut, "/{partial}", "update-partial", "update", "Change a partial; another text makes another version"), updatePartial)
+	route.Add(a, f.Route(http.MethodPut, "/{partial}", "update-partial", "update", "Change a partial; a changed string creates a new version"), updatePartial)
 	route.Add(a, f.Route(http.MethodDelete, "/{partial}", "delete-partial", "delete", "Archive a partial"), archivePartial)
-	route.Add(a, f.Route(http.MethodGet, "/{partial}/versions", "list-partial-versions", "read", "List versions of a partial, the newest first"), partialVersions)
+	route.Add(a, f.Route(http.MethodGet, "/{partial}/versions", "list-partial-versions", "read", "List versions of a partial, newest first"), partialVersions)
 	route.Add(a, f.Route(http.MethodPut, "/{partial}/makeDefault", "publish-partial", "publish", "Publish a version of a partial"), publishPartial)
 }
 
@@ -24,8 +24,8 @@ type createPartialInput struct {
 	Body struct {
 		Name        string `json:"name" minLength:"1" maxLength:"255"`
 		String      string `json:"string" maxLength:"1048576"`
-		Collection  string `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; the workspace's default unless given"`
-		Workspace   string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Collection  string `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; defaults to the workspace's default collection"`
+		Workspace   string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 		Description string `json:"version_description,omitempty" maxLength:"255"`
 	}
 }
@@ -61,7 +61,7 @@ func partialVersion(c *route.Caller, partial, text, description string) store.Pr
 	return store.PromptVersion{ID: c.NewID(), Prompt: partial, Text: text, Description: description, CreatedBy: c.Actor(), CreatedAt: c.Now}
 }
 
-// PartialItem is a partial as lists show it.
+// PartialItem is a partial in a list.
 type PartialItem struct {
 	ID         string     `json:"id"`
 	Slug       string     `json:"slug"`
@@ -90,9 +90,9 @@ func listPartials(ctx context.Context, c *route.Caller, in *Listing) (*[]Partial
 	return &list, nil
 }
 
-// NamedPartial is how a request names a partial.
+// NamedPartial identifies a partial in a request.
 type NamedPartial struct {
-	Partial   string `path:"partial" maxLength:"512" doc:"Id or slug; on reading also with @latest or @ and a number"`
+	Partial   string `path:"partial" maxLength:"512" doc:"Id or slug; to read a version, followed by @latest or @ and a number"`
 	Workspace string `query:"workspace_id" maxLength:"255"`
 }
 
@@ -102,12 +102,12 @@ type fullPartial struct {
 	Number      int64  `json:"version"`
 	VersionID   string `json:"prompt_partial_version_id"`
 	Description string `json:"version_description"`
-	Published   bool   `json:"is_published" doc:"Whether prompts get this version that name none"`
+	Published   bool   `json:"is_published" doc:"Whether this is the version used by prompts that name none"`
 }
 
 type getPartialInput struct {
 	NamedPartial
-	Version string `query:"version" maxLength:"255" doc:"latest, default or a number; it wins over that of the path"`
+	Version string `query:"version" maxLength:"255" doc:"latest, default or a number; takes precedence over the version in the path"`
 }
 
 func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*fullPartial, error) {
@@ -123,7 +123,7 @@ type updatePartialInput struct {
 	Body struct {
 		Name        route.Optional[string] `json:"name,omitempty"`
 		String      route.Optional[string] `json:"string,omitempty"`
-		Description string                 `json:"description,omitempty" maxLength:"255" doc:"Of the version that another string makes"`
+		Description string                 `json:"description,omitempty" maxLength:"255" doc:"Description of the version that a changed string creates"`
 		Status      string                 `json:"status,omitempty" enum:"active,archived"`
 	}
 }
@@ -135,7 +135,7 @@ type updatedPartial struct {
 func updatePartial(ctx context.Context, c *route.Caller, in *updatePartialInput) (*updatedPartial, error) {
 	b := &in.Body
 	if b.String.Null || len(b.String.Value) > maxString {
-		return nil, route.Invalid("string", "has at most %d bytes and can't be null", maxString)
+		return nil, route.Invalid("string", "must be at most %d bytes long and must not be null", maxString)
 	}
 	if err := CheckPartial(b.String.Value); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func updatePartial(ctx context.Context, c *route.Caller, in *updatePartialInput)
 			return err
 		}
 		if now.Name = b.Name.Or(now.Name); now.Name == "" || len(now.Name) > maxWord {
-			return route.Invalid("name", "has 1 to %d characters", maxWord)
+			return route.Invalid("name", "must be 1 to %d characters long", maxWord)
 		}
 		if b.Status != "" {
 			now.Status = b.Status
@@ -179,7 +179,7 @@ func archivePartial(ctx context.Context, c *route.Caller, in *NamedPartial) (*ro
 	return setStatus(ctx, c, row, store.Archived)
 }
 
-// PartialVersion is a version of a partial as lists show it.
+// PartialVersion is a version of a partial in a list.
 type PartialVersion struct {
 	ID          string     `json:"prompt_partial_version_id"`
 	Partial     string     `json:"prompt_partial_id"`

@@ -1,10 +1,9 @@
-// Package prompts is the control plane's family of saved prompts, and of what
-// belongs to them: versions, partials, labels and collections.
+// Package prompts implements the control plane's routes for saved prompts and their
+// versions, partials, labels and collections.
 //
-// It promises that a template which can't be read is never stored, that a
-// version never changes once it is there, and that none is published which
-// nobody published but the first. Filling templates is left to package prompt,
-// running them to the data plane.
+// It guarantees that an invalid template is never stored, that a version never changes,
+// and that only the first version is published without a request. It does not fill
+// templates (see prompt) or run prompts (see dataplane).
 package prompts
 
 import (
@@ -17,18 +16,18 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of prompts.
 func Add(a *route.API) {
 	f := route.Family{Path: "/prompts", Tag: "Prompts", Scopes: []string{"prompts"}, Resource: "prompt"}
 	route.Add(a, f.Route(http.MethodPost, "", "create-prompt", "create", "Save a prompt; its first version is published"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-prompts", "list", "List prompts"), list)
 	route.Add(a, f.Route(http.MethodGet, "/{prompt}", "get-prompt", "read", "Read a version of a prompt"), get)
-	route.Add(a, f.Route(http.MethodPut, "/{prompt}", "update-prompt", "update", "Change a prompt; version fields make another version"), update)
+	route.Add(a, f.Route(http.MethodPut, "/{prompt}", "update-prompt", "update", "Change a prompt; changed version fields create a new version"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{prompt}", "delete-prompt", "delete", "Archive a prompt"), archive)
 	route.Add(a, f.Route(http.MethodPut, "/{prompt}/makeDefault", "publish-prompt", "publish", "Publish a version of a prompt"), publish)
-	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions", "list-prompt-versions", "read", "List versions of a prompt, the newest first"), versions)
+	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions", "list-prompt-versions", "read", "List versions of a prompt, newest first"), versions)
 	route.Add(a, f.Route(http.MethodGet, "/{prompt}/versions/{version}", "get-prompt-version", "read", "Read a version of a prompt"), getVersion)
-	route.Add(a, f.Route(http.MethodPut, "/{prompt}/versions/{version}", "label-prompt-version", "update", "Give a version of a prompt a label"), label)
+	route.Add(a, f.Route(http.MethodPut, "/{prompt}/versions/{version}", "label-prompt-version", "update", "Set the label of a version of a prompt"), label)
 	addPartials(a)
 	addLabels(a)
 	addCollections(a)
@@ -37,8 +36,8 @@ func Add(a *route.API) {
 type createInput struct {
 	Body struct {
 		Name       string `json:"name" minLength:"1" maxLength:"255"`
-		Collection string `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; the workspace's default unless given"`
-		Workspace  string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+		Collection string `json:"collection_id,omitempty" maxLength:"255" doc:"Id or slug; defaults to the workspace's default collection"`
+		Workspace  string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 		Fields
 	}
 }
@@ -53,7 +52,7 @@ type created struct {
 func create(ctx context.Context, c *route.Caller, in *createInput) (*created, error) {
 	b := &in.Body
 	if !b.String.Set {
-		return nil, route.Invalid("string", "is needed: the messages or the text of the prompt")
+		return nil, route.Invalid("string", "is required: the messages or the text of the prompt")
 	}
 	first, err := b.over(state{})
 	if err != nil {
@@ -81,7 +80,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 	return &created{row.ID, row.Slug, v.ID, store.KindPrompt}, nil
 }
 
-// Item is a prompt as lists show it.
+// Item is a prompt in a list.
 type Item struct {
 	ID         string     `json:"id"`
 	Slug       string     `json:"slug"`
@@ -99,7 +98,7 @@ func toResponse(p store.Prompt) Item {
 	return Item{p.ID, p.Slug, p.Name, p.Collection, p.Workspace, p.Model, p.Status, route.Time(p.CreatedAt), route.Time(p.UpdatedAt), p.Kind}
 }
 
-// Listing is what lists of prompts and partials take.
+// Listing are the parameters of lists of prompts and partials.
 type Listing struct {
 	Workspace  string `query:"workspace_id" maxLength:"255"`
 	Collection string `query:"collection_id" maxLength:"255" doc:"Id or slug"`
@@ -112,7 +111,7 @@ func list(ctx context.Context, c *route.Caller, in *Listing) (*route.List[Item],
 	return route.Listing(found, total, err, toResponse)
 }
 
-// find returns the rows that a listing asks for.
+// find returns the rows that a list contains.
 func (in *Listing) find(ctx context.Context, c *route.Caller, kind string) ([]store.Prompt, int, error) {
 	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
@@ -132,13 +131,13 @@ func (in *Listing) find(ctx context.Context, c *route.Caller, kind string) ([]st
 	return c.DB().Prompts(ctx, q, in.Rows())
 }
 
-// Named is how a request names a prompt.
+// Named identifies a prompt in a request.
 type Named struct {
-	Prompt    string `path:"prompt" maxLength:"512" doc:"Id or slug; on reading also with @latest, @ and a number or @ and a label"`
+	Prompt    string `path:"prompt" maxLength:"512" doc:"Id or slug; to read a version, followed by @latest, @ and a number, or @ and a label"`
 	Workspace string `query:"workspace_id" maxLength:"255"`
 }
 
-// find returns the prompt that a request names, as far as its caller sees.
+// find returns the prompt that a request names if the caller may see it.
 func find(ctx context.Context, c *route.Caller, kind, ref, named string) (store.Prompt, error) {
 	workspace, err := c.VisibleWorkspace(ctx, named)
 	if err != nil {
@@ -150,7 +149,7 @@ func find(ctx context.Context, c *route.Caller, kind, ref, named string) (store.
 
 type getInput struct {
 	Named
-	Version string `query:"version" maxLength:"255" doc:"latest, default, a number or a label; it wins over that of the path"`
+	Version string `query:"version" maxLength:"255" doc:"latest, default, a number or a label; takes precedence over the version in the path"`
 }
 
 func get(ctx context.Context, c *route.Caller, in *getInput) (*full, error) {
@@ -161,11 +160,11 @@ func get(ctx context.Context, c *route.Caller, in *getInput) (*full, error) {
 	return wholly(row, v)
 }
 
-// wantedVersion names a version of a prompt or partial. Empty means the version
-// after the @ of ref, else the published one.
+// wantedVersion identifies a version of a prompt or partial. If version is empty it is
+// the version after the @ of ref, otherwise the published one.
 type wantedVersion struct{ kind, ref, version, workspace string }
 
-// findVersion returns a prompt or partial with a version of it.
+// findVersion returns a prompt or partial and a version of it.
 func findVersion(ctx context.Context, c *route.Caller, want wantedVersion) (row store.Prompt, v store.PromptVersion, err error) {
 	name, which := prompt.Cut(want.ref)
 	if want.version != "" {
@@ -186,7 +185,7 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 	return setStatus(ctx, c, row, store.Archived)
 }
 
-// setStatus gives a prompt or a partial another status.
+// setStatus changes the status of a prompt or partial.
 func setStatus(ctx context.Context, c *route.Caller, row store.Prompt, status string) (*route.Empty, error) {
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.Prompt(ctx, row.Kind, row.Organisation, row.Workspace, row.ID)
@@ -199,7 +198,7 @@ func setStatus(ctx context.Context, c *route.Caller, row store.Prompt, status st
 	return &route.Empty{}, err
 }
 
-// Publish is the body of what publishes a version.
+// Publish is the body of a request to publish a version.
 type Publish struct {
 	Version int64 `json:"version" minimum:"1" doc:"Number of the version"`
 }
@@ -217,11 +216,11 @@ func publish(ctx context.Context, c *route.Caller, in *publishInput) (*route.Emp
 	return makeDefault(ctx, c, row, in.Body.Version)
 }
 
-// makeDefault publishes a version of a prompt or a partial.
+// makeDefault publishes a version of a prompt or partial.
 func makeDefault(ctx context.Context, c *route.Caller, row store.Prompt, number int64) (*route.Empty, error) {
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		if _, err := tx.PromptVersion(ctx, row.ID, number); apierr.IsNotFound(err) {
-			return apierr.New(apierr.NotFound, "the %s %q has no version %d", row.Kind, row.Slug, number).WithParam("version")
+			return apierr.New(apierr.NotFound, "version %[3]d of the %[1]s %[2]q not found", row.Kind, row.Slug, number).WithParam("version")
 		} else if err != nil {
 			return err
 		}

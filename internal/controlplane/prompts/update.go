@@ -11,7 +11,7 @@ import (
 type updateInput struct {
 	Named
 	Body struct {
-		Patch      bool                   `json:"patch,omitempty" doc:"Fill version fields that are missing from the newest version"`
+		Patch      bool                   `json:"patch,omitempty" doc:"Copies missing version fields from the newest version"`
 		Name       route.Optional[string] `json:"name,omitempty"`
 		Collection route.Optional[string] `json:"collection_id,omitempty" doc:"Id or slug"`
 		Fields
@@ -57,11 +57,11 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*updated, er
 	return out, nil
 }
 
-// rename takes over what is no version's.
+// rename applies the changes of fields that do not belong to a version.
 func (in *updateInput) rename(ctx context.Context, c *route.Caller, tx *store.Tx, p *store.Prompt) (err error) {
 	b := &in.Body
 	if p.Name = b.Name.Or(p.Name); p.Name == "" || len(p.Name) > maxWord {
-		return route.Invalid("name", "has 1 to %d characters", maxWord)
+		return route.Invalid("name", "must be 1 to %d characters long", maxWord)
 	}
 	if !b.Collection.Set {
 		return nil
@@ -74,8 +74,8 @@ func (in *updateInput) rename(ctx context.Context, c *route.Caller, tx *store.Tx
 	return err
 }
 
-// add makes the version that the request describes, and returns its id. The
-// newest one is read in the same change: of two patches at once the second
+// add creates the version that the request describes and returns its id. The newest
+// version is read in the same transaction, so that of two concurrent patches the second
 // builds on the first.
 func (in *updateInput) add(ctx context.Context, c *route.Caller, tx *store.Tx, p store.Prompt) (id string, err error) {
 	var old state

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// full is a version of a prompt with all that it says.
+// full is a version of a prompt with its content.
 type full struct {
 	Item
 	String      string     `json:"string"`
@@ -26,7 +26,7 @@ type full struct {
 	State       string     `json:"prompt_version_status"`
 	Description string     `json:"prompt_version_description"`
 	Label       *string    `json:"prompt_version_label_id"`
-	Published   bool       `json:"is_published" doc:"Whether requests get this version that name none"`
+	Published   bool       `json:"is_published" doc:"Whether this is the version used by requests that name none"`
 }
 
 func wholly(p store.Prompt, v store.PromptVersion) (*full, error) {
@@ -53,8 +53,8 @@ func orElse(raw json.RawMessage, other string) route.JSON {
 	return route.JSON(raw)
 }
 
-// version returns the version of a prompt or a partial that a word means: as
-// package prompt has it, or its id.
+// version returns the version of a prompt or partial that which names: an id, or one of
+// the forms of package prompt.
 func version(ctx context.Context, q store.Queries, p store.Prompt, which string) (v store.PromptVersion, err error) {
 	number, notNumber := strconv.ParseInt(which, 10, 64)
 	switch {
@@ -70,12 +70,12 @@ func version(ctx context.Context, q store.Queries, p store.Prompt, which string)
 		}
 	}
 	if apierr.IsNotFound(err) {
-		return v, apierr.New(apierr.NotFound, "the %s %q has no version %.60q", p.Kind, p.Slug, which).WithParam("version")
+		return v, apierr.New(apierr.NotFound, "version %.60[3]q of the %[1]s %[2]q not found", p.Kind, p.Slug, which).WithParam("version")
 	}
 	return v, err
 }
 
-// Version is a version as lists show it.
+// Version is a version in a list.
 type Version struct {
 	ID          string     `json:"id"`
 	Prompt      string     `json:"prompt_id"`
@@ -117,7 +117,7 @@ func versions(ctx context.Context, c *route.Caller, in *versionsInput) (*[]Versi
 	return &list, nil
 }
 
-// OfVersion is how a request names a version of a prompt.
+// OfVersion identifies a version of a prompt in a request.
 type OfVersion struct {
 	Named
 	Version string `path:"version" maxLength:"255" doc:"Id or number"`
@@ -138,13 +138,13 @@ func getVersion(ctx context.Context, c *route.Caller, in *OfVersion) (*full, err
 type labelInput struct {
 	OfVersion
 	Body struct {
-		Label route.Optional[string] `json:"label_id,omitempty" doc:"Id of a label; null takes the version's own away"`
+		Label route.Optional[string] `json:"label_id,omitempty" doc:"Id of a label; null removes the version's label"`
 	}
 }
 
 func label(ctx context.Context, c *route.Caller, in *labelInput) (*route.Empty, error) {
 	if !in.Body.Label.Set {
-		return nil, route.Invalid("label_id", "is needed: nothing else of a version changes")
+		return nil, route.Invalid("label_id", "is required: nothing else of a version can be changed")
 	}
 	row, err := find(ctx, c, store.KindPrompt, in.Prompt, in.Workspace)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// edit is what a request changes of a provider.
+// edit holds the changes that a request makes to a provider.
 type edit struct {
 	Name        route.Optional[string]
 	Note        route.Optional[string]
@@ -23,16 +23,16 @@ type edit struct {
 	Reset       bool
 }
 
-// setField is a field that a request has.
+// setField returns a field that is set in the request.
 func setField[T any](v T) route.Optional[T] { return route.Optional[T]{Set: true, Value: v} }
 
 func (e *edit) apply(row *store.Provider, c *route.Caller) error {
 	row.Name, row.Note, row.Tags = e.Name.Or(row.Name), e.Note.Or(row.Note), e.Tags.Or(row.Tags)
 	if n := utf8.RuneCountInString(row.Name); n == 0 || n > 255 {
-		return route.Invalid("name", "has 1 to 255 characters")
+		return route.Invalid("name", "must be 1 to 255 characters long")
 	}
 	if utf8.RuneCountInString(row.Note) > 1024 {
-		return route.Invalid("note", "has at most 1024 characters")
+		return route.Invalid("note", "must be at most 1024 characters long")
 	}
 	if e.Tags.Set {
 		if err := e.Tags.Value.Check("tags"); err != nil {
@@ -62,7 +62,7 @@ func (e *edit) expire(row *store.Provider, now time.Time) error {
 			at, err = time.Parse(time.DateOnly, v)
 		}
 		if err != nil || !at.After(now) || at.Year() > 9999 {
-			return route.Invalid("expires_at", "is not a moment to come in ISO 8601")
+			return route.Invalid("expires_at", "must be a future time in ISO 8601 format")
 		}
 		row.ExpiresAt = at
 	}
@@ -72,9 +72,8 @@ func (e *edit) expire(row *store.Provider, now time.Time) error {
 	return nil
 }
 
-// budget puts another budget in, or starts the count again. Either lets a
-// provider that was exhausted be tried again: whether it still is, the next
-// request tells.
+// budget replaces or resets the budget. Either reactivates an exhausted provider; the
+// next request finds out whether it is still exhausted.
 func (e *edit) budget(row *store.Provider, now time.Time) error {
 	if !e.UsageLimits.Set && !e.Reset {
 		return nil
@@ -102,7 +101,7 @@ func (e *edit) budget(row *store.Provider, now time.Time) error {
 	return nil
 }
 
-// lowered reports whether a budget is no larger than it was.
+// lowered reports whether a budget is not larger than before.
 func lowered(old, next *limits.Budget) bool {
 	return old != nil && next != nil && old.Type == next.Type && old.CreditLimit != nil && next.CreditLimit != nil && *next.CreditLimit <= *old.CreditLimit
 }
@@ -111,13 +110,13 @@ type updateInput struct {
 	Named
 	Body struct {
 		Name        route.Optional[string]             `json:"name,omitempty" minLength:"1" maxLength:"255"`
-		Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"As in the query"`
+		Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"The same as in the query"`
 		Note        route.Optional[string]             `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
-		RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
-		ExpiresAt   route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never ends"`
+		RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
+		ExpiresAt   route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never expires"`
 		Tags        route.Optional[credentials.Tags]   `json:"tags,omitempty"`
-		Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true" doc:"Starts counting again"`
+		Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true" doc:"Resets the usage"`
 	}
 }
 
@@ -141,7 +140,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*changedResp
 	return &changedResponse{row.ID, row.Slug}, err
 }
 
-// awaitSpending waits for what was spent before if e starts the count again.
+// awaitSpending waits until earlier spend is counted if e resets the budget.
 func (e *edit) awaitSpending(ctx context.Context, c *route.Caller) error {
 	if !e.Reset {
 		return nil
@@ -149,7 +148,7 @@ func (e *edit) awaitSpending(ctx context.Context, c *route.Caller) error {
 	return c.AwaitSpending(ctx)
 }
 
-// store changes the provider with this id as it is now.
+// store applies the changes to the current state of the provider with this id.
 func (e *edit) store(ctx context.Context, tx *store.Tx, c *route.Caller, id string) (store.Provider, error) {
 	row, err := tx.Provider(ctx, c.Organisation, "", id)
 	if err := c.CheckIfMatch(row.UpdatedAt, row.UpdatedAt, err); err != nil {

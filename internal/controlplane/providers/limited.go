@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// Limits returns the limits of p, for [limits.Change]. It is exported for what
-// stores providers otherwise than by a route.
+// Limits returns the limits of p for [limits.Change]. It is exported for callers that
+// store providers without a route.
 func Limits(p *store.Provider) (limits.Fields, error) {
 	u, err := limits.Field(p.UsageLimits)
 	f := limits.Fields{"usage_limits": u, "rate_limits": limits.RateField(p.RateLimits)}
@@ -24,8 +24,8 @@ func object(p *store.Provider) limits.Object {
 	return limits.Object{BudgetRef: store.BudgetRef{Kind: store.ProviderBudget, ID: p.ID}, Workspace: p.Workspace}
 }
 
-// checkLimits refuses a change of limits that is not the caller's to make, and
-// notes who made it.
+// checkLimits returns an error if the caller may not make a change of limits, and
+// otherwise records who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Provider) error {
 	of, err := limits.Compare(store.ProviderBudget, after.ID, before, after, Limits)
 	if err != nil {
@@ -35,9 +35,9 @@ func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, aft
 	return limits.Change(ctx, c, tx, of)
 }
 
-// checkTwin refuses a further provider of an integration to callers who can't
-// change the limits that another one of it has or had in the workspace: it would
-// be a way around them.
+// checkTwin refuses a further provider of an integration to callers who may not change
+// the limits of another provider of it in the workspace, active or archived: the new
+// one would bypass them.
 func checkTwin(ctx context.Context, c *route.Caller, tx *store.Tx, row *store.Provider) error {
 	ids, err := tx.ProviderIDs(ctx, row.Integration, row.Workspace)
 	if err != nil || len(ids) == 0 {
@@ -54,7 +54,7 @@ func checkTwin(ctx context.Context, c *route.Caller, tx *store.Tx, row *store.Pr
 			return err
 		}
 		if limits.Capped(c, rank, twin, set) {
-			return limits.Refused("integration_id", "has a provider in this workspace with limits that you can't change; ask who set them for another")
+			return limits.Refused("integration_id", "has a provider in this workspace with limits that you cannot change; ask the user who set them to create another")
 		}
 	}
 	return nil

@@ -1,11 +1,11 @@
-// Package providers is the control plane's family of managed providers, which
-// requests call @slug, and of virtual keys, their older name.
+// Package providers implements the control plane's routes for managed providers, which
+// requests name by @slug, and for virtual keys, their older form.
 //
-// It promises that nobody sees or changes what is another's, that both names
-// show the same rows, and that a change that is refused leaves nothing behind.
-// A virtual key brings its credentials itself: its integration is made and
-// unmade with it. What settings a provider takes is left to credentials, rows
-// to store, what a running gateway makes of them to the snapshot.
+// It guarantees that a caller sees and changes only what belongs to them, that both
+// forms show the same rows, and that a rejected change has no effect. A virtual key
+// contains credentials; its integration is created and archived with it. The package
+// does not check provider settings (see credentials), store rows (see store) or apply
+// them to requests (see snapshot).
 package providers
 
 import (
@@ -22,7 +22,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of providers.
 func Add(a *route.API) {
 	f := route.Family{Path: "/providers", Tag: "Providers", Scopes: []string{"providers"}, Resource: "provider", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-provider", "create", "Create a provider from an integration"), create)
@@ -37,17 +37,17 @@ type createInput struct {
 	Body struct {
 		Name        string              `json:"name" minLength:"1" maxLength:"255"`
 		Integration string              `json:"integration_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
-		Workspace   string              `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
-		Slug        string              `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"What requests call it, after @; made of the name when absent"`
+		Workspace   string              `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
+		Slug        string              `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"Name in requests, after @; generated from the name by default"`
 		Note        string              `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits *limits.BudgetInput `json:"usage_limits,omitempty"`
-		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
 		ExpiresAt   string              `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601"`
 		Tags        credentials.Tags    `json:"tags,omitempty"`
 	}
 }
 
-// changedResponse is the answer to what makes or changes a provider.
+// changedResponse is the response to creating or changing a provider.
 type changedResponse struct {
 	ID   string `json:"id"`
 	Slug string `json:"slug"`
@@ -89,7 +89,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*changedResp
 	return &changedResponse{row.ID, row.Slug}, err
 }
 
-// integration returns the integration of a request, if the workspace has it.
+// integration returns the integration that a request names if the workspace has it.
 func integration(ctx context.Context, q store.Queries, w store.Workspace, ref string) (store.Integration, error) {
 	missing := route.Missing("integration_id", "integration", ref)
 	i, err := q.Integration(ctx, w.Organisation, ref)
@@ -106,7 +106,7 @@ func integration(ctx context.Context, q store.Queries, w store.Workspace, ref st
 	return i, err
 }
 
-// insert stores a new provider, under a slug of its own where it has none yet.
+// insert stores a new provider, with a generated slug if it has none.
 func insert(ctx context.Context, tx *store.Tx, c *route.Caller, row *store.Provider) error {
 	if row.Slug == "" {
 		row.Slug = route.NewSlug("", row.Name)
@@ -116,7 +116,7 @@ func insert(ctx context.Context, tx *store.Tx, c *route.Caller, row *store.Provi
 		return err
 	}
 	if taken {
-		return apierr.New(apierr.Conflict, "the workspace has a provider with the slug %q already", row.Slug).WithParam("slug")
+		return apierr.New(apierr.Conflict, "provider slug %q already exists in the workspace; choose another", row.Slug).WithParam("slug")
 	}
 	if err := tx.CreateProvider(ctx, *row); err != nil {
 		return err
@@ -127,7 +127,7 @@ func insert(ctx context.Context, tx *store.Tx, c *route.Caller, row *store.Provi
 	return budgets.Refresh(ctx, tx, store.ProviderBudget, row.ID)
 }
 
-// Item is a provider as answers show it.
+// Item is a provider in a response.
 type Item struct {
 	ID          string                 `json:"id"`
 	Name        string                 `json:"name"`
@@ -138,19 +138,19 @@ type Item struct {
 	Status      string                 `json:"status" doc:"active, exhausted or expired"`
 	UsageLimits *limits.BudgetResponse `json:"usage_limits"`
 	RateLimits  limits.Rates           `json:"rate_limits"`
-	ResetUsage  *bool                  `json:"reset_usage" doc:"Always null: it is for changes"`
+	ResetUsage  *bool                  `json:"reset_usage" doc:"Always null; only for changes"`
 	Tags        credentials.Tags       `json:"tags"`
 	CreatedAt   route.Time             `json:"created_at"`
 	UpdatedAt   route.Time             `json:"last_updated_at"`
 	ExpiresAt   route.Time             `json:"expires_at"`
-	ManagedBy   string                 `json:"managed_by" doc:"api, or file for what the gateway's settings file owns"`
+	ManagedBy   string                 `json:"managed_by" doc:"api, or file if it is declared in the settings file"`
 	Object      string                 `json:"object"`
 }
 
-// place is where a provider of a file stands.
+// place returns where a declared provider is.
 func place(p store.Provider) (id, workspace, slug string) { return p.ID, p.Workspace, p.Slug }
 
-// spending returns what was spent in all through providers that have a budget.
+// spending returns the total spend of providers that have a budget, by provider id.
 func spending(ctx context.Context, c *route.Caller, list ...store.Provider) (map[string]reqlog.Spend, error) {
 	var ids []string
 	for _, p := range list {
@@ -161,7 +161,7 @@ func spending(ctx context.Context, c *route.Caller, list ...store.Provider) (map
 	return c.DB().Spending(ctx, store.ProviderBudget, ids...)
 }
 
-// toResponse returns p as it is when spent was spent through it.
+// toResponse returns p with the given spend.
 func toResponse(p store.Provider, spent reqlog.Spend, c *route.Caller) (Item, error) {
 	status := p.StatusAt(c.Now)
 	budget, err := limits.ReadUsage(p.UsageLimits)
@@ -176,10 +176,10 @@ func toResponse(p store.Provider, spent reqlog.Spend, c *route.Caller) (Item, er
 	}, err
 }
 
-// PageQuery is the part of a list that a request asks for. It is exported for the
-// OpenAPI document, which sees no embedded fields otherwise.
+// PageQuery selects a page of a list. It is exported because the OpenAPI generator does
+// not see embedded unexported fields.
 type PageQuery struct {
-	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug; needed for keys of an organisation"`
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 	Page      int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"50"`
 }
@@ -221,30 +221,31 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	return route.ListOf(list, total+len(owned)), nil
 }
 
-// Named is how a request names a provider. It is exported for the OpenAPI
-// document, which sees no embedded fields otherwise.
+// Named identifies a provider in a request. It is exported because the OpenAPI
+// generator does not see embedded unexported fields.
 type Named struct {
 	Provider  string `path:"provider" maxLength:"255" doc:"Slug or id"`
-	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug; needed for keys of an organisation that name a provider by its slug"`
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug; required for organisation keys that name a provider by its slug"`
 }
 
-// find returns the provider that a request names, as far as its caller sees.
+// find returns the provider that a request names if the caller may see it.
 func find(ctx context.Context, c *route.Caller, in Named) (store.Provider, error) {
 	row, err := lookup(ctx, c, in)
 	if apierr.IsNotFound(err) {
-		if e := apierr.From(err); e.Param != "" { // the workspace is what is missing
+		if e := apierr.From(err); e.Param != "" { // the workspace is missing
 			return row, err
 		}
-		return row, apierr.New(apierr.NotFound, "there is no provider %.60q", in.Provider).WithParam("provider")
+		return row, apierr.New(apierr.NotFound, "provider %.60q not found", in.Provider).WithParam("provider")
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, err
 }
 
-// uuid is what ids look like.
+// uuid matches ids.
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// lookup finds an id wherever the caller sees, a slug in one workspace.
+// lookup finds a provider by id wherever the caller may see it, or by slug in one
+// workspace.
 func lookup(ctx context.Context, c *route.Caller, in Named) (store.Provider, error) {
 	limit, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
@@ -286,7 +287,7 @@ func archive(ctx context.Context, c *route.Caller, in *Named) (*route.Empty, err
 	return &route.Empty{}, err
 }
 
-// remove archives a provider, with the integration that was made for it alone.
+// remove archives a provider, with its integration if that was created for it only.
 func remove(ctx context.Context, tx *store.Tx, c *route.Caller, id string) error {
 	row, err := tx.Provider(ctx, c.Organisation, "", id)
 	if err := c.CheckIfMatch(row.UpdatedAt, row.UpdatedAt, err); err != nil {

@@ -14,40 +14,40 @@ import (
 	"modelgate/internal/store"
 )
 
-// virtualKeys serves the routes of virtual keys.
+// virtualKeys is the receiver of the route handlers of virtual keys.
 type virtualKeys struct{ keeper *credentials.Manager }
 
 func addVirtualKeys(a *route.API) {
 	v := &virtualKeys{credentials.New(a.Deps)}
 	const older = " (older form of /providers)"
 	f := route.Family{Path: "/virtual-keys", Tag: "Virtual keys", Scopes: []string{"virtual_keys"}, Resource: "virtual_key", Versioned: true}
-	route.Add(a, f.Route(http.MethodPost, "", "create-virtual-key", "create", "Make a provider with credentials of its own"+older), v.create)
+	route.Add(a, f.Route(http.MethodPost, "", "create-virtual-key", "create", "Create a provider with its own credentials"+older), v.create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-virtual-keys", "list", "List a workspace's providers"+older), v.list)
 	route.Add(a, f.Route(http.MethodGet, "/{provider}", "get-virtual-key", "read", "Read a provider with its settings; secrets are masked"+older), v.get)
 	route.Add(a, f.Route(http.MethodPut, "/{provider}", "update-virtual-key", "update", "Change a provider and its credentials"+older), v.update)
 	route.Add(a, f.Route(http.MethodDelete, "/{provider}", "delete-virtual-key", "delete", "Archive a provider"+older), archive)
 }
 
-// KeyBody is a virtual key as requests have it. Settings of its provider stand
-// beside its own fields, in camel case.
+// KeyBody is a virtual key in a request. Settings of its provider appear among its
+// fields, in camel case.
 type KeyBody struct {
 	_           struct{}                              `json:"-" additionalProperties:"true"`
 	Name        route.Optional[string]                `json:"name,omitempty" minLength:"1" maxLength:"255"`
-	Provider    string                                `json:"provider,omitempty" maxLength:"128" doc:"Id or alias of a provider; can't be changed"`
+	Provider    string                                `json:"provider,omitempty" maxLength:"128" doc:"Id or alias of a provider; cannot be changed"`
 	Key         route.Optional[string]                `json:"key,omitempty" maxLength:"16384"`
 	Note        route.Optional[string]                `json:"note,omitempty" maxLength:"1024"`
 	Workspace   string                                `json:"workspace_id,omitempty" maxLength:"255"`
 	UsageLimits route.Optional[limits.BudgetInput]    `json:"usage_limits,omitempty"`
-	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
 	ExpiresAt   route.Optional[string]                `json:"expires_at,omitempty" maxLength:"40"`
 	Reset       *bool                                 `json:"reset_usage,omitempty" nullable:"true"`
 	Mappings    route.Optional[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`
-	Config      route.Optional[credentials.Fields]    `json:"model_config,omitempty" doc:"Settings of the provider, in the place of those beside it"`
+	Config      route.Optional[credentials.Fields]    `json:"model_config,omitempty" doc:"Settings of the provider; takes precedence over settings given as fields of the key"`
 
-	rest credentials.Fields // settings beside
+	rest credentials.Fields // provider settings among the fields
 }
 
-// ownFields are those of KeyBody; what else there is are settings.
+// ownFields are the fields of KeyBody; all other fields are provider settings.
 var ownFields = []string{
 	"name", "provider", "key", "note", "workspace_id", "usage_limits", "rate_limits", "expires_at", "reset_usage", "secret_mappings", "model_config",
 }
@@ -67,7 +67,7 @@ func (b *KeyBody) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// given is what the request says of credentials.
+// given returns the part of the request that concerns credentials.
 func (b *KeyBody) given() credentials.CredentialInput {
 	fields := credentials.Fields{}
 	maps.Copy(fields, b.Config.Value)
@@ -82,7 +82,7 @@ func (b *KeyBody) edit() edit {
 	return edit{Name: b.Name, Note: b.Note, UsageLimits: b.UsageLimits, RateLimits: b.RateLimits, ExpiresAt: b.ExpiresAt, Reset: b.Reset != nil && *b.Reset}
 }
 
-// statusResponse is the shape of some of this family's answers.
+// statusResponse is the response envelope of some of the routes.
 type statusResponse[T any] struct {
 	Success bool `json:"success"`
 	Data    T    `json:"data"`
@@ -142,7 +142,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 	return &statusResponse[madeKey]{true, madeKey{row.Slug}}, err
 }
 
-// KeyItem is a virtual key as answers show it.
+// KeyItem is a virtual key in a response.
 type KeyItem struct {
 	ID          string                 `json:"id"`
 	Name        string                 `json:"name"`
@@ -163,7 +163,7 @@ type KeyItem struct {
 	Object      string                 `json:"object"`
 }
 
-// shownKey returns p as a virtual key. Its integration is among known, or read.
+// shownKey returns p as a virtual key. Its integration is taken from known, or read.
 func shownKey(ctx context.Context, c *route.Caller, p store.Provider, spent reqlog.Spend, known map[string]store.Integration) (KeyItem, error) {
 	item, err := toResponse(p, spent, c)
 	if err != nil {
@@ -261,8 +261,8 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 	return &statusResponse[madeKey]{true, madeKey{row.Slug}}, err
 }
 
-// credentials returns the change of a virtual key's credentials, which is made
-// outside of the transaction that keeps it: sealing may need one.
+// credentials returns the step that changes a virtual key's credentials. The change is
+// prepared outside the transaction because sealing may need one.
 func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row store.Provider, b *KeyBody) (func(context.Context, *store.Tx) error, error) {
 	g := b.given()
 	i, err := c.DB().Integration(ctx, c.Organisation, row.Integration)
@@ -271,14 +271,14 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 	}
 	if b.Provider != "" {
 		if spec, err := credentials.Row("provider", b.Provider, g.Fields.Value); err != nil || spec.ID != i.Provider {
-			return nil, route.Invalid("provider", "can't be changed; make another virtual key")
+			return nil, route.Invalid("provider", "cannot be changed; create another virtual key")
 		}
 	}
 	if !g.Key.Set && !g.Fields.Set && !b.Mappings.Set {
 		return func(context.Context, *store.Tx) error { return nil }, nil
 	}
 	if !i.Implicit {
-		return nil, route.Invalid("key", "and settings are those of the integration %q; change them there", i.Slug)
+		return nil, route.Invalid("key", "and settings belong to the integration %q; change them there", i.Slug)
 	}
 	before := i
 	if b.Mappings.Set {

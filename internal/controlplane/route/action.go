@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Action is what the route does, in the words of the audit log.
+// Action returns the action that the audit log records for the route.
 func (r *Route) Action() string {
 	switch r.Method {
 	case http.MethodPost:

@@ -9,10 +9,10 @@ import (
 	"modelgate/internal/bytepool"
 )
 
-// maxBody bounds a request to the control plane, in bytes.
+// maxBody is the limit of a request body, in bytes.
 const maxBody = 4 << 20
 
-// maxOpenBody bounds a request of a caller who is nobody yet, in bytes.
+// maxOpenBody is the limit of a body of an unauthenticated request, in bytes.
 const maxOpenBody = 64 << 10
 
 func (r *Route) maxBody() int64 {
@@ -25,7 +25,7 @@ func (r *Route) maxBody() int64 {
 	return maxBody
 }
 
-// checkBody refuses what no handler is to see.
+// checkBody returns an error for a body that no handler accepts.
 func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
 	if err := checkText(r, c.body); err != nil || route.Open || route.Data {
 		return err
@@ -33,12 +33,12 @@ func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
 	return a.Off.refuses(c.Identity, c.body)
 }
 
-// bodyCopies is how many times a body is in memory while its route runs: as it
-// was read, as huma copies it, and decoded.
+// bodyCopies is the number of copies of a body in memory while its route runs: as read,
+// as copied by huma, and decoded.
 const bodyCopies = 3
 
-// readBody reads the body into a buffer that the caller releases. The buffer
-// counts against the limit of body memory with its copies.
+// readBody reads the body into a buffer that the caller must release. The buffer and
+// the copies count against the limit of body memory.
 func (a *API) readBody(r *http.Request, route *Route) (*bytepool.Buffer, error) {
 	limit := route.maxBody()
 	body, err := a.Bodies.ReadAll(r.Body, r.ContentLength, limit)
@@ -60,8 +60,8 @@ func (a *API) readBody(r *http.Request, route *Route) (*bytepool.Buffer, error) 
 	return nil, apierr.New(apierr.Invalid, "the request body ended early").WithCause(err)
 }
 
-// inTime returns r with the time limit of a step. The time of reading the body
-// is limited elsewhere.
+// inTime returns r with the time limit of a handler. Reading the body has a limit of
+// its own.
 func (a *API) inTime(r *http.Request) (*http.Request, context.CancelFunc) {
 	if a.Time <= 0 {
 		return r, func() {}

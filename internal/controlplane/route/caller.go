@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// Caller is who sends one request, and what the audit log will say of it. It is
-// for one goroutine.
+// Caller is the authenticated sender of a request, and collects what the audit log
+// records about it. It must be used by one goroutine only.
 type Caller struct {
 	*access.Identity
 	RequestID string
@@ -27,18 +27,18 @@ type Caller struct {
 	body  []byte
 	noted bool
 
-	userAgent string        // cut to maxUserAgent
+	userAgent string        // shortened to maxUserAgent
 	request   *http.Request // for the audit log
 
-	refused bool // a token that the audit log is to know of
+	refused bool // a rejected token that the audit log must record
 
-	ifMatch string // as the request has it
+	ifMatch string // as in the request
 }
 
 type callerKey struct{}
 
-// withCaller hands the caller through huma, which gives handlers a context and
-// the request alone.
+// withCaller stores the caller in a context, because huma gives handlers only a context
+// and the request.
 func withCaller(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
@@ -73,8 +73,7 @@ func (c *Caller) identify(id *access.Identity) {
 	}
 }
 
-// Actor is who is named as the maker of what the caller makes: the user, or
-// else the key.
+// Actor returns the id recorded as creator of objects: the user, otherwise the key.
 func (c *Caller) Actor() string {
 	if c.UserID != "" {
 		return c.UserID
@@ -82,21 +81,21 @@ func (c *Caller) Actor() string {
 	return c.KeyID
 }
 
-// NewID returns a fresh id for a row.
+// NewID returns a new id for a row.
 func (c *Caller) NewID() string { return reqlog.NewID(c.api.Now()).String() }
 
 // DB returns the store, for reading.
 func (c *Caller) DB() *store.DB { return c.api.DB }
 
-// SetAuditSubject says in the audit log what the request is about: the id of the object
-// and of its workspace, which is empty for what belongs to the organisation.
+// SetAuditSubject records in the audit log which object the request is about. Workspace
+// is empty for an object of the organisation.
 func (c *Caller) SetAuditSubject(workspace, id string) {
 	c.audit.Workspace, c.audit.ResourceID = workspace, id
 }
 
-// CheckFound says in the audit log that the request is about an object, of which the
-// workspace and the id are given, and returns nil. If reading the object failed
-// it returns that error, and none for an object that is not there.
+// CheckFound records in the audit log which object the request is about, and returns
+// nil. If reading the object failed it returns err instead, or none if the object does
+// not exist.
 func (c *Caller) CheckFound(workspace, id string, err, none error) error {
 	switch {
 	case apierr.IsNotFound(err):
@@ -107,14 +106,14 @@ func (c *Caller) CheckFound(workspace, id string, err, none error) error {
 	return err
 }
 
-// SetAuditOrganisation says in whose audit log the request belongs, for routes that are open
-// to callers who are nobody yet.
+// SetAuditOrganisation sets the organisation whose audit log records the request, for
+// routes open to unauthenticated callers.
 func (c *Caller) SetAuditOrganisation(organisation string) { c.audit.Organisation = organisation }
 
-// maxUserAgent bounds the client's name as it is stored, in bytes.
+// maxUserAgent is the limit of a stored user agent, in bytes.
 const maxUserAgent = 200
 
-// cut returns the beginning of a text as UTF-8 of at most n bytes.
+// cut returns the first n bytes of text at most, as valid UTF-8.
 func cut(text string, n int) string {
 	text = strings.ToValidUTF8(text, "")
 	if len(text) <= n {
@@ -123,13 +122,13 @@ func cut(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "")
 }
 
-// ClientIP returns the address that the request comes from.
+// ClientIP returns the client's IP address.
 func (c *Caller) ClientIP() string { return c.audit.ClientIP }
 
-// UserAgent returns the beginning of what the client calls itself.
+// UserAgent returns the client's user agent, shortened.
 func (c *Caller) UserAgent() string { return c.userAgent }
 
-// Lifetimes returns how long sessions are valid.
+// Lifetimes returns the lifetimes of sessions.
 func (c *Caller) Lifetimes() Lifetimes { return c.api.lifetimes() }
 
 func (a *API) lifetimes() Lifetimes {
@@ -139,35 +138,36 @@ func (a *API) lifetimes() Lifetimes {
 	return a.Sessions().Or()
 }
 
-// SignIn counts an attempt to sign in by its outcome.
+// SignIn counts a sign-in attempt by its outcome.
 func (c *Caller) SignIn(outcome string) {
 	if c.api.SignIn != nil {
 		c.api.SignIn(outcome)
 	}
 }
 
-// Did says in the audit log what the request does, instead of its method, and
-// the id of what it is about.
+// Did sets the action recorded in the audit log, instead of the one derived from the
+// route, and the id of the object.
 func (c *Caller) Did(action, id string) { c.audit.Action, c.audit.ResourceID = action, id }
 
-// Acts is [Caller.Did] for routes that are open to callers who are nobody yet,
-// and names the user that the caller turned out to be.
+// Acts is [Caller.Did] for routes open to unauthenticated callers, and sets the user
+// that the request authenticated.
 func (c *Caller) Acts(action, user, id string) {
 	c.Did(action, id)
 	c.audit.UserID, c.audit.UserType = user, "user"
 }
 
-// Note adds a row of its own to the audit log. A failure is logged.
+// Note writes a further event to the audit log. A failure is logged.
 func (c *Caller) Note(ctx context.Context, row *store.Audit) { c.api.Note(ctx, row) }
 
-// Note is [Caller.Note] for work that no request waits for.
+// Note is [Caller.Note] for work outside a request.
 func (a *API) Note(ctx context.Context, row *store.Audit) {
 	if err := a.DB.AddAudit(context.WithoutCancel(ctx), row); err != nil {
 		a.Logger.Error("audit log not written", "request", row.RequestID, "err", err.Error())
 	}
 }
 
-// Change runs f as one change with its audit row. Nothing is kept when f fails.
+// Change runs f in a transaction that also writes the audit event. If f fails, nothing
+// is stored.
 func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 	c.describe()
 	if err := c.api.DB.Update(ctx, &c.audit, f); err != nil {
@@ -180,18 +180,18 @@ func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 	return nil
 }
 
-// describe puts into the audit row what the request said.
+// describe copies the request to the audit event.
 func (c *Caller) describe() {
 	c.audit.QueryParams, c.audit.RequestHeaders = maskQuery(c.request.URL.Query()), maskHeader(c.request.Header)
 	c.audit.RequestBody = maskBody(c.body)
 }
 
-// maxKeylessBody is the length in bytes up to which the audit log keeps the body
-// of a request without a valid key.
+// maxKeylessBody is the length in bytes up to which the audit log stores the body of a
+// request without a valid key.
 const maxKeylessBody = 1 << 10
 
-// describeKeyless is describe for a request without a valid key. It reports
-// whether the row fits the day's allowance.
+// describeKeyless is describe for a request without a valid key. It reports whether the
+// event fits the day's allowance.
 func (c *Caller) describeKeyless() bool {
 	a := &c.audit
 	a.Method, a.URI = reqlog.Cut(a.Method, 16), reqlog.Cut(a.URI, reqlog.KeylessPath)
@@ -203,17 +203,17 @@ func (c *Caller) describeKeyless() bool {
 	return c.api.Keyless.Take(keylessRow+len(a.URI)+len(a.RequestHeaders)+len(a.RequestBody), c.Now)
 }
 
-// keylessRow is the number of bytes that the rest of an audit row takes on the
-// disk at most, with its indexes.
+// keylessRow is the maximum number of bytes that an audit event takes on disk in
+// addition to its body, including indexes.
 const keylessRow = 1 << 10
 
-// finish notes a request that tried to change something and did not.
+// finish records a request that tried to change something and failed.
 func (c *Caller) finish(ctx context.Context, status int) {
 	if c.noted || c.route.Resource == "" && !c.refused || c.audit.Organisation == "" {
 		return
 	}
 	c.audit.Status = status
-	if c.KeyID == "" && c.UserID == "" { // it showed no key
+	if c.KeyID == "" && c.UserID == "" { // unauthenticated
 		if !c.describeKeyless() {
 			return
 		}
@@ -221,15 +221,15 @@ func (c *Caller) finish(ctx context.Context, status int) {
 		c.describe()
 	}
 	if err := c.api.DB.AddAudit(context.WithoutCancel(ctx), &c.audit); err != nil {
-		c.api.Logger.Error("the audit log was not written", "request", c.RequestID, "err", err.Error())
+		c.api.Logger.Error("writing the audit log failed", "request", c.RequestID, "err", err.Error())
 	}
 }
 
-// InWorkspace returns the active workspace that a request is about: that of the
-// caller's key, else the one that the request names by id or slug, else, for
-// the installation's own keys, their own. What is archived, another
-// organisation's, or not a person's is not there; a person whose role lacks the
-// right of the route is refused.
+// InWorkspace returns the active workspace of a request: the workspace of the caller's
+// key, otherwise the one that the request names by id or slug, otherwise, for
+// installation keys, their own. A workspace that is archived, of another organisation
+// or not one of the user's is not found. A user whose role lacks the route's permission
+// is refused.
 func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace, error) {
 	ref := named
 	if c.Workspace != "" && (ref == "" || !c.Allows(access.ScopeAll)) {
@@ -252,8 +252,8 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	return w, may(ctx, c.DB().Queries, place{c.Organisation, w.ID}, m.RoleIn(w.ID), c.route.Right())
 }
 
-// ActiveWorkspace returns the workspace of the caller's organisation that a field
-// of the request names by id or slug. One that is archived is not there.
+// ActiveWorkspace returns the workspace of the caller's organisation that a field of
+// the request names by id or slug. An archived one is not found.
 func (c *Caller) ActiveWorkspace(ctx context.Context, field, ref string) (store.Workspace, error) {
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
 	if apierr.IsNotFound(err) || err == nil && w.Status != store.Active {
@@ -262,9 +262,9 @@ func (c *Caller) ActiveWorkspace(ctx context.Context, field, ref string) (store.
 	return w, err
 }
 
-// ChosenWorkspaces returns the ids of the workspaces that a field of the request
-// names, or that every workspace is chosen. All is what the request says of every
-// workspace, nil when it says nothing.
+// ChosenWorkspaces returns the ids of the workspaces that a field of the request names,
+// or every if all workspaces are chosen. All is the request's allow_all_workspaces, nil
+// if it is not set.
 func (c *Caller) ChosenWorkspaces(ctx context.Context, field string, all *bool, named []string) (ids []string, every bool, err error) {
 	every = len(named) == 0
 	if all != nil && *all != every {
@@ -285,10 +285,10 @@ func (c *Caller) ChosenWorkspaces(ctx context.Context, field string, all *bool, 
 	return ids, every, nil
 }
 
-// VisibleWorkspace returns the workspace that the caller's reads are limited to: that of a
-// workspace's key, or the one the request names; empty sees all of the
-// organisation. A person who does not administer it has to name one of theirs
-// unless they have but one.
+// VisibleWorkspace returns the workspace that the caller's view is limited to: the
+// workspace of the key, or the one the request names; empty is all of the organisation.
+// A user who does not administer the organisation must name one of their workspaces
+// unless they have only one.
 func (c *Caller) VisibleWorkspace(ctx context.Context, named string) (string, error) {
 	if named != "" || c.Type != access.Session {
 		return c.Names(ctx, named)
@@ -306,8 +306,8 @@ func (c *Caller) VisibleWorkspace(ctx context.Context, named string) (string, er
 	return w.ID, err
 }
 
-// Names is Sees for families that know themselves what a person sees: people who
-// name no workspace get none.
+// Names is [Caller.VisibleWorkspace] for families that restrict users' views
+// themselves: for users who name no workspace it returns none.
 func (c *Caller) Names(ctx context.Context, named string) (string, error) {
 	if named == "" && (c.Workspace == "" || c.Allows(access.ScopeAll)) {
 		return "", nil

@@ -7,9 +7,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// Declared are what the file declares that the gateway runs with, as the rows they
-// would be: of the first organisation, with ids made by [FileID]. The file owns
-// them: they are read like others and changed nowhere but there.
+// Declared are the objects declared in the settings file, in the form of rows. They
+// belong to the first organisation and have ids made by [FileID]. They can be read like
+// other objects but changed only in the file.
 type Declared struct {
 	Configs   []store.ConfigText
 	Providers []store.Provider
@@ -18,10 +18,10 @@ type Declared struct {
 
 const fileID = "file:"
 
-// FileID is the id of what a file declares under a name.
+// FileID returns the id of the declared object with this name.
 func FileID(name string) string { return fileID + name }
 
-// ManagedBy says what changes the object with this id: file or api.
+// ManagedBy returns what manages the object with this id: file or api.
 func ManagedBy(id string) string {
 	if strings.HasPrefix(id, fileID) {
 		return "file"
@@ -29,8 +29,7 @@ func ManagedBy(id string) string {
 	return "api"
 }
 
-// Files returns what the file declares, as far as it is the caller's
-// organisation's.
+// Files returns the declared objects, if they belong to the caller's organisation.
 func (c *Caller) Files() Declared {
 	if c.api.Deps.Files == nil || c.Organisation != store.DefaultOrganisation {
 		return Declared{}
@@ -38,9 +37,9 @@ func (c *Caller) Files() Declared {
 	return c.api.Deps.Files()
 }
 
-// RefuseFileManaged refuses a request that would change the object with this id, or take
-// its name, when a file owns it. What is that of the object in words, with its
-// name.
+// RefuseFileManaged returns an error if the object with this id is declared in the
+// settings file and the route would change it or take its name. What and name describe
+// it in the error.
 func (c *Caller) RefuseFileManaged(id, what, name string) error {
 	if ManagedBy(id) != "file" || c.route.Resource == "" {
 		return nil
@@ -48,8 +47,8 @@ func (c *Caller) RefuseFileManaged(id, what, name string) error {
 	return apierr.New(apierr.Conflict, "%s %q is managed by modelgate.yaml; change it there", what, name)
 }
 
-// FindDeclared returns the entry of a file's list that ref names by its id or slug,
-// seen from a workspace; an empty one sees all.
+// FindDeclared returns the declared object that ref names by id or slug and that is
+// visible from a workspace; an empty workspace sees all.
 func FindDeclared[T any](list []T, workspace, ref string, place func(T) (id, workspace, slug string)) (v T, ok bool) {
 	for _, v := range list {
 		if id, at, slug := place(v); (workspace == "" || workspace == at) && ref != "" && (ref == id || ref == slug) {
@@ -59,7 +58,7 @@ func FindDeclared[T any](list []T, workspace, ref string, place func(T) (id, wor
 	return v, false
 }
 
-// DeclaredIn returns the entries of a file's list that are seen from a workspace.
+// DeclaredIn returns the declared objects that are visible from a workspace.
 func DeclaredIn[T any](list []T, workspace string, place func(T) (id, workspace, slug string)) (seen []T) {
 	for _, v := range list {
 		if _, at, _ := place(v); workspace == "" || workspace == at {
@@ -69,8 +68,8 @@ func DeclaredIn[T any](list []T, workspace string, place func(T) (id, workspace,
 	return seen
 }
 
-// DeclaredOnPage returns what a page of a list shows of the entries that a file owns,
-// which are before all others and next to the size of the page.
+// DeclaredOnPage returns the declared objects on a page of a list: all of them on the
+// first page, in addition to its size, and none on others.
 func DeclaredOnPage[T any](page int, owned []T) []T {
 	if page > 0 {
 		return nil

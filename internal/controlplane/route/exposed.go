@@ -5,8 +5,8 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// CheckExposed refuses the JSON text of a field that readers are shown in full if it
-// holds a credential: see [config.CheckExposed].
+// CheckExposed returns an error if the JSON text of a field that readers see in full
+// contains a credential; see [config.CheckExposed].
 func CheckExposed(field string, text []byte) error {
 	if err := config.CheckExposed(field, text); err != nil {
 		return apierr.New(apierr.Invalid, "%v", err).WithParam(field)

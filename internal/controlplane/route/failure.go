@@ -14,14 +14,13 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// failure is an error in both shapes that clients of control planes read.
+// failure is an error written in both formats that control-plane clients understand.
 type failure struct {
 	err  *apierr.Error
 	code string // AB01 …
 }
 
-// codes are the control plane's words for kinds of errors. An error that brings
-// its own AB code keeps it.
+// codes maps kinds of errors to codes. An error that already has an AB code keeps it.
 var codes = map[apierr.Kind]string{
 	apierr.Invalid:         "AB01",
 	apierr.TooLarge:        "AB01",
@@ -32,12 +31,12 @@ var codes = map[apierr.Kind]string{
 	apierr.NotFound:        "AB08",
 }
 
-// failure puts err into the control plane's shape. What is no *apierr.Error is
-// logged and becomes an internal error, unless the database explains it.
+// failure converts err. An error that is not an *apierr.Error is logged and becomes an
+// internal error, unless it is a known condition of the database.
 func (a *API) failure(err error) *failure {
 	e := apierr.From(a.DB.ClientError(err))
 	if e.Kind == apierr.Internal {
-		a.Logger.Error("control plane", "err", err.Error())
+		a.Logger.Error("control plane request failed", "err", err.Error())
 	}
 	return failed(e)
 }
@@ -68,10 +67,10 @@ func (f *failure) GetHeaders() http.Header {
 	return h
 }
 
-// Unwrap returns the error behind the shape.
+// Unwrap returns the underlying error.
 func (f *failure) Unwrap() error { return f.err }
 
-// MarshalJSON writes the error in both shapes at once.
+// MarshalJSON writes the error in both formats at once.
 func (f *failure) MarshalJSON() ([]byte, error) {
 	message := f.err.Message
 	if !strings.HasPrefix(message, f.code) {
@@ -82,7 +81,7 @@ func (f *failure) MarshalJSON() ([]byte, error) {
 		param = &f.err.Param
 	}
 	code := f.code
-	if code == "AB04" && f.err.Code != "" { // what has no word of its own there keeps the one it has
+	if code == "AB04" && f.err.Code != "" { // AB04 is generic: keep the more specific code
 		code = f.err.Code
 	}
 	return json.Marshal(map[string]any{
@@ -108,7 +107,7 @@ func (f *failure) write(w http.ResponseWriter) {
 	w.Write(body)
 }
 
-// invalid is what huma says of a request that it can't read.
+// invalid converts huma's error for a request that it cannot decode.
 func invalid(status int, message string, errs []error) *failure {
 	var words []string
 	param := ""
@@ -134,8 +133,8 @@ func invalid(status int, message string, errs []error) *failure {
 	return failed(apierr.New(kind, "%s", message).WithParam(param))
 }
 
-// detail returns the field that huma speaks of and what it says. A field that is
-// missing is named itself, and not what it is missing from.
+// detail returns the field and the text of a huma error. For a missing field it returns
+// that field instead of the object that lacks it.
 func detail(d *huma.ErrorDetail) (field, says string) {
 	field = strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
 	name, ok := strings.CutPrefix(d.Message, "expected required property ")
@@ -144,31 +143,32 @@ func detail(d *huma.ErrorDetail) (field, says string) {
 	}
 	name = strings.TrimSuffix(name, " to be present")
 	if field == "body" {
-		return name, "is needed"
+		return name, "is required"
 	}
-	return field + "." + name, "is needed"
+	return field + "." + name, "is required"
 }
 
-// Missing is the error for something that a request refers to and that is not
-// there for its caller.
+// Missing returns the error for an object that a request refers to and that the caller
+// cannot find.
 func Missing(field, what, ref string) error {
-	return apierr.New(apierr.NotFound, "there is no %s %.60q", what, ref).WithParam(field).WithCode("AB02")
+	return apierr.New(apierr.NotFound, "%s %.60q not found", what, ref).WithParam(field).WithCode("AB02")
 }
 
-// NotFound is the error for the object that a request is about, which its path
-// names as param.
+// NotFound returns the error for the object of the request's path, which is named by
+// the path parameter param.
 func NotFound(param, what, ref string) error {
-	return apierr.New(apierr.NotFound, "there is no %s %.60q", what, ref).WithParam(param)
+	return apierr.New(apierr.NotFound, "%s %.60q not found", what, ref).WithParam(param)
 }
 
-// NotEnforced returns the error for a field that limits or protects and that this
-// version can't enforce: it is refused with 501 instead of stored without effect.
+// NotEnforced returns the error for a field that sets a limit or protection that this
+// version cannot enforce: it is rejected with 501 instead of being stored without
+// effect.
 func NotEnforced(field string) error {
-	return apierr.New(apierr.Unsupported, "%s can't be enforced by this version, so it is refused; leave it out or send it empty", field).
+	return apierr.New(apierr.Unsupported, "%s cannot be enforced by this version; leave it out or send it empty", field).
 		WithParam(field).WithCode("unsupported_field")
 }
 
-// Invalid refuses a field of a request.
+// Invalid returns the error for an invalid field of a request.
 func Invalid(field, format string, args ...any) error {
 	return apierr.New(apierr.Invalid, field+" "+format, args...).WithParam(field)
 }

@@ -9,18 +9,18 @@ import (
 
 // Family declares what the routes of one kind of object have in common.
 type Family struct {
-	Path     string   // of the first route, as [Route.Path]
-	Also     string   // a further path for the same; empty for none
-	Tag      string   // as [Route.Tag]
-	Scopes   []string // resources, as scopes name them: a scope of one of them is enough
-	Resource string   // in the audit log, of routes that change something
+	Path     string   // of the first route; see [Route.Path]
+	Also     string   // a further path of the same routes; empty for none
+	Tag      string   // see [Route.Tag]
+	Scopes   []string // resources in scopes; a scope of any of them is enough
+	Resource string   // in the audit log, for routes that make changes
 
-	// Versioned routes change an object that there is already: all but POST.
+	// Versioned marks the routes that change an existing object, all except POST.
 	Versioned bool
 }
 
-// Route returns the route at a path below the family's. Verb is what its scopes
-// allow.
+// Route returns the route at a path relative to the family's. Verb is the verb of its
+// scopes.
 func (f Family) Route(method, path, name, verb, summary string) Route {
 	r := Route{Method: method, Path: f.Path + path, Name: name, Tag: f.Tag, Summary: summary}
 	if f.Also != "" {
@@ -35,17 +35,17 @@ func (f Family) Route(method, path, name, verb, summary string) Route {
 	return r
 }
 
-// Paging is the part of a list that a request asks for.
+// Paging selects a page of a list.
 type Paging struct {
 	Page int `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size int `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 }
 
-// Rows returns the part as the store reads it.
+// Rows returns the page in the form of the store.
 func (p Paging) Rows() store.Page { return store.Page{Number: p.Page, Size: p.Size} }
 
-// Listing returns the list of rows as show has them, of which there are total in
-// all. The error is that of reading them.
+// Listing converts rows to a list; total is the number of all rows and err the error of
+// reading them.
 func Listing[Row, Item any](rows []Row, total int, err error, show func(Row) Item) (*List[Item], error) {
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func Listing[Row, Item any](rows []Row, total int, err error, show func(Row) Ite
 	return ListOf(items, total), nil
 }
 
-// Shown returns a row as show has it. The error is that of reading it.
+// Shown converts a row; err is the error of reading it.
 func Shown[Row, Item any](row Row, err error, show func(Row) Item) (*Item, error) {
 	if err != nil {
 		return nil, err

@@ -13,26 +13,26 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// Feature is a part of the gateway that its operator may turn off, by the name
-// of the environment variable that does so.
+// Feature is a part of the gateway that its operator may disable, named by the
+// environment variable that does so.
 type Feature string
 
-// The features. What each turns off is in families, where it is more than
-// routes in the comment beside it.
+// The features. Their routes are in families; comments name other effects of disabling
+// them.
 const (
-	Guardrails  Feature = "GUARDRAILS_ENABLED" // configs run without theirs
-	APIAccess   Feature = "API_ACCESS_ENABLED" // the control plane takes sessions alone
+	Guardrails  Feature = "GUARDRAILS_ENABLED" // guardrails of configs are not run
+	APIAccess   Feature = "API_ACCESS_ENABLED" // the control plane accepts only sessions
 	DataExports Feature = "DATA_EXPORTS_ENABLED"
-	UsageLimits Feature = "USAGE_LIMITS_ENABLED" // fields of limits are refused
-	AuditLogs   Feature = "AUDIT_LOGS_ENABLED"   // nothing is written there
+	UsageLimits Feature = "USAGE_LIMITS_ENABLED" // fields of limits are rejected
+	AuditLogs   Feature = "AUDIT_LOGS_ENABLED"   // no events are written
 	SCIM        Feature = "SCIM_ENABLED"
 	Policies    Feature = "POLICY_ENABLED"
 )
 
-// Features are all of them.
+// Features are all features.
 var Features = []Feature{Guardrails, APIAccess, DataExports, UsageLimits, AuditLogs, SCIM, Policies}
 
-// families are the paths of features, with everything below them.
+// families are the path prefixes of features.
 var families = map[Feature][]string{
 	Guardrails:  {"/guardrails", "/admin/organisation/defaults", "/organisation/defaults"},
 	DataExports: {"/logs/exports"},
@@ -41,11 +41,12 @@ var families = map[Feature][]string{
 	Policies:    {"/policies"},
 }
 
-// DisabledFeatures are the features that are turned off. Nil is none.
+// DisabledFeatures is the set of disabled features. Nil is none.
 type DisabledFeatures map[Feature]bool
 
-// ParseDisabledFeatures returns the features that an environment turns off: those whose
-// variable is exactly OFF. Doubts are variables that seem to be meant so.
+// ParseDisabledFeatures returns the features that an environment disables: those whose
+// variable is exactly OFF. Doubts are variables with a value that probably means the
+// same.
 func ParseDisabledFeatures(env func(string) string) (off DisabledFeatures, doubts []Feature) {
 	for _, f := range Features {
 		switch v := env(string(f)); {
@@ -61,11 +62,11 @@ func ParseDisabledFeatures(env func(string) string) (off DisabledFeatures, doubt
 	return off, doubts
 }
 
-// Retention is for how many days logs and metrics are said to be kept.
+// Retention is the retention of logs and metrics in days, as displayed.
 type Retention struct{ Logs, Metrics int }
 
-// ReadRetention returns what an environment says of LOG_RETENTION_DISPLAY and
-// METRICS_RETENTION_DISPLAY: 90 and 365 days unless it says more.
+// ReadRetention reads LOG_RETENTION_DISPLAY and METRICS_RETENTION_DISPLAY, which
+// default to 90 and 365 days.
 func ReadRetention(env func(string) string) (r Retention, err error) {
 	for _, v := range []struct {
 		name string
@@ -78,14 +79,13 @@ func ReadRetention(env func(string) string) (r Retention, err error) {
 			continue
 		}
 		if *v.to, err = strconv.Atoi(text); err != nil || *v.to < 1 {
-			return r, fmt.Errorf("%s is a number of days from 1, not %q", v.name, text)
+			return r, fmt.Errorf("%s must be a number of days from 1, not %q", v.name, text)
 		}
 	}
 	return r, nil
 }
 
-// Refuses returns the error for a path that belongs to a feature which is off,
-// and nil for every other one.
+// Refuses returns an error if path belongs to a disabled feature.
 func (o DisabledFeatures) Refuses(path string) error {
 	if len(o) == 0 {
 		return nil
@@ -105,8 +105,8 @@ func turnedOff(f Feature) *apierr.Error {
 	return apierr.New(apierr.Forbidden, "this feature is disabled: the operator set %s=OFF", f).WithCode("AB03")
 }
 
-// refuses returns the error for a request whose path is of no feature and that
-// asks for one nevertheless.
+// refuses returns an error if the body of a request uses a disabled feature on a path
+// of another.
 func (o DisabledFeatures) refuses(id *access.Identity, body []byte) error {
 	if o[APIAccess] && id.Type != access.Session {
 		return turnedOff(APIAccess)
@@ -116,18 +116,18 @@ func (o DisabledFeatures) refuses(id *access.Identity, body []byte) error {
 	}
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil {
-		return nil // there are none, or huma says what is wrong
+		return nil // no body, or reported by huma
 	}
 	return limited("", fields)
 }
 
-// limitFields are those that limits are set by, and nested those that hold them.
+// limitFields are the fields that set limits, and nested the fields that contain them.
 var (
 	limitFields = []string{"usage_limits", "rate_limits", "reset_usage"}
 	nested      = []string{"workspaces", "global_workspace_access"}
 )
 
-// limited refuses fields that set a limit. Taking one away is not refused.
+// limited returns an error if a field sets a limit. Removing one is allowed.
 func limited(path string, fields map[string]json.RawMessage) error {
 	for _, name := range limitFields {
 		if asks(fields[name]) {
@@ -154,16 +154,16 @@ func limited(path string, fields map[string]json.RawMessage) error {
 	return nil
 }
 
-// asks reports whether a value is more than none.
+// asks reports whether a value is set and not empty.
 func asks(raw json.RawMessage) bool {
 	var v any
-	json.Unmarshal(raw, &v) // what is absent stays nil
+	json.Unmarshal(raw, &v) // absent values stay nil
 	list, many := v.([]any)
 	return v != nil && v != false && !(many && len(list) == 0)
 }
 
-// ServeOff answers a request for a path of a feature that is off, whether or not
-// there is a route, and reports whether it was one.
+// ServeOff serves a request for a path of a disabled feature, whether or not it has a
+// route, and reports whether it did.
 func (a *API) ServeOff(w http.ResponseWriter, path string) bool {
 	err := a.Off.Refuses(path)
 	if err != nil {

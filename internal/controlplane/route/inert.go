@@ -9,10 +9,9 @@ import (
 	"modelgate/api"
 )
 
-// inert are the fields that are stored and shown and that nothing acts on in this
-// version, by the family of their routes. A path part [] is each element of an
-// array. The response to a request that sets one says so
-// in [api.HeaderParams].
+// inert are the fields that are stored and shown but have no effect in this version, by
+// family of routes. A path part [] stands for each element of an array. The response to
+// a request that sets one names it in [api.HeaderParams].
 var inert = map[string][]string{
 	"/api-keys":         {"alert_emails"},
 	"/workspaces":       inWorkspaces,
@@ -50,7 +49,7 @@ func ignoredFields(path string, body []byte) string {
 	return strings.Join(items, ", ")
 }
 
-// isSet reports whether a field is there with a value that is more than none.
+// isSet reports whether a field is set and not empty.
 func isSet(v any, path []string) bool {
 	if len(path) == 0 {
 		switch v := v.(type) {
@@ -71,10 +70,9 @@ func isSet(v any, path []string) bool {
 	return isSet(object[path[0]], path[1:])
 }
 
-// sign sets the gateway's own headers. A successful response names the fields of
-// the request that have no effect.
+// sign sets the gateway's headers, and on success the names of fields without effect.
 func (c *Caller) sign(out *bufferedResponse) {
-	out.header.Set("Cache-Control", "no-store") // keys, tokens and credentials are in answers
+	out.header.Set("Cache-Control", "no-store") // responses contain keys, tokens and credentials
 	out.header.Set(api.HeaderRequestID, c.RequestID)
 	if ignored := ignoredFields(c.request.URL.Path, c.body); ignored != "" && out.status < http.StatusMultipleChoices {
 		out.header.Set(api.HeaderParams, ignored)

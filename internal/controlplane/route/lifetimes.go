@@ -2,13 +2,13 @@ package route
 
 import "time"
 
-// Lifetimes is how long a session is valid. A zero field means its default.
+// Lifetimes are the lifetimes of sessions. A zero field means its default.
 type Lifetimes struct {
-	Idle     time.Duration // after its last use; 12 hours
-	Absolute time.Duration // after the sign-in, used or not; 7 days
+	Idle     time.Duration // since the last use; 12 hours
+	Absolute time.Duration // since the sign-in; 7 days
 }
 
-// Or returns l with the defaults in place of zero.
+// Or returns l with zeros replaced by the defaults.
 func (l Lifetimes) Or() Lifetimes {
 	if l.Idle == 0 {
 		l.Idle = 12 * time.Hour
@@ -19,8 +19,7 @@ func (l Lifetimes) Or() Lifetimes {
 	return l
 }
 
-// Ends returns when a session that was created and used last at these times ends
-// unless it is used again.
+// Ends returns when a session expires unless it is used again.
 func (l Lifetimes) Ends(created, used time.Time) time.Time {
 	l = l.Or()
 	idle, absolute := used.Add(l.Idle), created.Add(l.Absolute)
@@ -30,6 +29,6 @@ func (l Lifetimes) Ends(created, used time.Time) time.Time {
 	return absolute
 }
 
-// Touch returns how old the stored last use of a session may be. A session that
-// is in use ends at most this much before its idle time.
+// Touch returns how old the stored last use of a session may be. A session in use may
+// expire this much before its idle time.
 func (l Lifetimes) Touch() time.Duration { return min(l.Or().Idle/10, time.Minute) }

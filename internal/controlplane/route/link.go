@@ -6,17 +6,17 @@ import (
 	"modelgate/internal/store"
 )
 
-// Exports makes files of the log in the background.
+// Exports writes log exports in the background.
 type Exports interface {
-	// Notify has it look for what was started.
+	// Notify starts a search for started exports.
 	Notify()
-	// Link returns an address that the file of an export can be read at for some
-	// time by whoever has it: one that begins with a slash is the gateway's own.
+	// Link returns a temporary address of an export's file for anyone who has the link.
+	// An address that begins with a slash is a path of the gateway.
 	Link(ctx context.Context, e store.Export) (string, error)
 }
 
-// Link returns the address of a path of the gateway: below the configured public
-// address, or the path alone when none is configured.
+// Link returns the address of a path of the gateway: absolute if a public address is
+// configured, otherwise the path.
 func (c *Caller) Link(path string) string {
 	if c.api.PublicURL == nil {
 		return path
@@ -24,8 +24,8 @@ func (c *Caller) Link(path string) string {
 	return c.api.PublicURL() + path
 }
 
-// AbsoluteLink is Link below the address that is listened on when no public
-// address is configured.
+// AbsoluteLink is [Caller.Link] but uses the listen address if no public address is
+// configured.
 func (c *Caller) AbsoluteLink(path string) string {
 	if link := c.Link(path); link != path {
 		return link

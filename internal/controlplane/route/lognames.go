@@ -13,15 +13,15 @@ import (
 	"modelgate/internal/store"
 )
 
-// LogNames finds what filters of the log name by id or slug, within what a caller
-// sees: what belongs to others is not found, as if it did not exist. Managed
-// providers that were deleted are found as long as the store or the log has them.
+// LogNames resolves ids and slugs in log filters within what a caller may see; anything
+// else is not found. Deleted managed providers are found as long as the store or the
+// log has them.
 type LogNames struct {
 	DB    *store.DB
 	Files Declared
 	Scope logstore.Scope
 
-	// Sum sums the log. Nil knows no entries.
+	// Sum groups log entries. Nil finds none.
 	Sum func(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error)
 }
 
@@ -40,7 +40,8 @@ func (n LogNames) Workspace(ctx context.Context, field, ref string) (string, err
 	return w.ID, nil
 }
 
-// AnyWorkspace is Workspace for callers who see every organisation. Ref is an id.
+// AnyWorkspace is [LogNames.Workspace] for callers who see every organisation. Ref must
+// be an id.
 func (n LogNames) AnyWorkspace(ctx context.Context, field, ref string) (string, error) {
 	w, err := n.DB.WorkspaceByID(ctx, ref)
 	if apierr.IsNotFound(err) {
@@ -49,8 +50,8 @@ func (n LogNames) AnyWorkspace(ctx context.Context, field, ref string) (string, 
 	return w.ID, err
 }
 
-// Provider returns the provider id that ref is, else the slug of the managed
-// provider that it names by id or slug. One that begins with @ is always a slug.
+// Provider returns the provider id if ref is one, otherwise the slug of the managed
+// provider that ref names by id or slug. A ref with a leading @ is always a slug.
 func (n LogNames) Provider(ctx context.Context, field, ref string) (id, slug string, err error) {
 	if _, ok := table.Lookup(ref); ok {
 		return ref, "", nil
@@ -59,7 +60,7 @@ func (n LogNames) Provider(ctx context.Context, field, ref string) (id, slug str
 	return "", slug, err
 }
 
-// Providers is Provider for a list. An empty one is nil.
+// Providers is [LogNames.Provider] for a list. It returns nil for an empty one.
 func (n LogNames) Providers(ctx context.Context, field string, refs []string) (list []logstore.Provider, err error) {
 	for _, ref := range refs {
 		var p logstore.Provider
@@ -71,11 +72,11 @@ func (n LogNames) Providers(ctx context.Context, field string, refs []string) (l
 	return list, nil
 }
 
-// ProviderModel reads a provider id and a requested model as provider__model.
+// ProviderModel parses a provider id and a requested model, written provider__model.
 func ProviderModel(field, text string) (m logstore.ServedModel, err error) {
 	service, model, ok := strings.Cut(text, "__")
 	if !ok {
-		return m, Invalid(field, "takes provider__model, not %.60q", text)
+		return m, Invalid(field, "must be provider__model, not %.60q", text)
 	}
 	if _, ok := table.Lookup(service); !ok {
 		return m, Missing(field, "provider", service)
@@ -83,15 +84,17 @@ func ProviderModel(field, text string) (m logstore.ServedModel, err error) {
 	return logstore.ServedModel{Service: service, Model: model}, nil
 }
 
-// CheckKeyIDs refuses gateway keys where their ids belong. It does not repeat them.
+// CheckKeyIDs returns an error if gateway keys are given instead of their ids. The
+// error does not contain them.
 func CheckKeyIDs(field string, ids []string) error {
 	if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, access.KeyPrefix) }) {
-		return Invalid(field, "must be ids of gateway keys, not the keys; entries of the log have them as api_key.id")
+		return Invalid(field, "must be ids of gateway keys, not the keys themselves; they are api_key.id in log entries")
 	}
 	return nil
 }
 
-// CheckFilters refuses filters without a value: they would match all.
+// CheckFilters returns an error for a filter without a value, which would match
+// everything.
 func (c *Caller) CheckFilters() error {
 	for name, values := range c.request.URL.Query() {
 		if slices.Contains(values, "") {
@@ -101,7 +104,7 @@ func (c *Caller) CheckFilters() error {
 	return nil
 }
 
-// CheckOwnWorkspace refuses a workspace that a key of another workspace names.
+// CheckOwnWorkspace returns an error if a workspace key names another workspace.
 func (c *Caller) CheckOwnWorkspace(ctx context.Context, field, named string) error {
 	if named == "" || c.Workspace == "" || c.Allows(access.ScopeAll) {
 		return nil
@@ -111,8 +114,8 @@ func (c *Caller) CheckOwnWorkspace(ctx context.Context, field, named string) err
 	return err
 }
 
-// Slug returns the slug of the managed provider that ref names by id or slug, with
-// or without its @.
+// Slug returns the slug of the managed provider that ref names by id or slug, with or
+// without its @.
 func (n LogNames) Slug(ctx context.Context, field, ref string) (string, error) {
 	name := strings.TrimPrefix(ref, "@")
 	place := func(p store.Provider) (string, string, string) { return p.ID, p.Workspace, p.Slug }
@@ -136,7 +139,8 @@ func (n LogNames) Slug(ctx context.Context, field, ref string) (string, error) {
 	return name, err
 }
 
-// loggedRange is how long ago entries still prove that a slug was a provider's.
+// loggedRange is how far back entries are searched to prove that a slug was a
+// provider's.
 const loggedRange = 366 * 24 * time.Hour
 
 // logged reports whether the log has entries of a managed provider.
@@ -151,8 +155,8 @@ func (n LogNames) logged(ctx context.Context, slug string) (bool, error) {
 	return len(sums) > 0, err
 }
 
-// Configs returns what entries have of the configs that refs name by id or slug: ids,
-// and slugs of those that the settings file declares.
+// Configs resolves configs, given by id or slug, to what entries contain: ids, and
+// slugs of declared configs.
 func (n LogNames) Configs(ctx context.Context, refs []string) (list []string, err error) {
 	place := func(c store.ConfigText) (string, string, string) { return c.ID, c.Workspace, c.Slug }
 	for _, ref := range refs {

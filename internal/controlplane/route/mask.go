@@ -11,21 +11,21 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// secretName matches the names of fields and headers that hold secrets, in snake
-// and camel case.
+// secretName matches names of fields and headers that hold secrets, in snake and camel
+// case.
 var secretName = regexp.MustCompile(`(?i)key|secret|token|password|credential|authorization|cookie|service_?account|private|signature|assertion|custom_?headers`)
 
-// plainName matches names that look so and hold none.
+// plainName matches names that look like secretName but hold no secrets.
 var plainName = regexp.MustCompile(`(?i)^(api_?key_?id|key_?id|user_?api_?key_|access_?key_?id_?ref|max_tokens|tokens|token_type|.*_tokens|secret_mappings|secret_reference_id|secret_key|secret_path|keys|metadataKeys)$`)
 
-// keyPart matches the members of a JSON Web Key that only its owner may know.
+// keyPart matches the private members of a JSON Web Key.
 var keyPart = regexp.MustCompile(`(?i)^(d|p|q|dp|dq|qi|oth|k)$`)
 
 const masked = "***"
 
 func secretly(name string) bool { return secretName.MatchString(name) && !plainName.MatchString(name) }
 
-// maskBody returns a body as JSON text without its secrets.
+// maskBody returns a body as JSON text with its secrets masked.
 func maskBody(body []byte) string {
 	if len(body) == 0 {
 		return "null"
@@ -41,8 +41,8 @@ func maskBody(body []byte) string {
 	return string(out)
 }
 
-// maskValue returns v without secrets. Strings that hold JSON are masked like
-// what they hold: a config may be sent as a string.
+// maskValue returns v with its secrets masked. A string that contains JSON is masked by
+// its content, because a config may be sent as a string.
 func maskValue(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -66,7 +66,8 @@ func maskValue(v any) any {
 	return v
 }
 
-// maskText masks a string that holds a JSON object or array. Others stay.
+// maskText masks a string that contains a JSON object or array, and returns others
+// unchanged.
 func maskText(text string) string {
 	if t := strings.TrimSpace(text); t == "" || t[0] != '{' && t[0] != '[' {
 		return text
@@ -82,8 +83,8 @@ func maskText(text string) string {
 	return string(out)
 }
 
-// maskGivenConfig returns a config as a body has it without what is a credential
-// in it. A string that is neither JSON nor a name is not shown.
+// maskGivenConfig returns a config in a body with its credentials masked. A string that
+// is neither JSON nor a name is replaced.
 func maskGivenConfig(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -98,8 +99,8 @@ func maskGivenConfig(v any) any {
 	return v
 }
 
-// maskConfig returns v, the value of a JSON text, without what is a credential
-// where the text is a config. Names are checked more closely there.
+// maskConfig returns v, the decoded text, with credentials masked if text is a config,
+// in which more names hold credentials.
 func maskConfig(text []byte, v any) any {
 	hidden, err := config.ReplaceCredentials(text, func(config.Credential) (string, error) { return masked, nil })
 	if err != nil {
@@ -112,7 +113,7 @@ func maskConfig(text []byte, v any) any {
 	return out
 }
 
-// maxHeaderText is the length in bytes to which the audit log cuts a header.
+// maxHeaderText is the length in bytes to which the audit log shortens a header.
 const maxHeaderText = 1 << 10
 
 func maskHeader(h http.Header) string {

@@ -5,14 +5,14 @@ import (
 	"net/http"
 )
 
-// PagePath is where people read what every route takes and answers.
+// PagePath is the path of the API reference page.
 const PagePath = "/reference"
 
 //go:embed page.html
 var page []byte
 
-// Page answers with an HTML page that shows nothing but itself: it loads nothing
-// from elsewhere, may not be framed and sends its address to nobody.
+// Page writes an HTML page that loads nothing from elsewhere, may not be framed and
+// sends no referrer.
 func Page(w http.ResponseWriter, r *http.Request, html []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -28,6 +28,5 @@ func Page(w http.ResponseWriter, r *http.Request, html []byte) {
 	w.Write(html)
 }
 
-// ServePage answers with the page at PagePath, which the browser draws from
-// /openapi.json.
+// ServePage serves the page at PagePath, which the browser builds from /openapi.json.
 func ServePage(w http.ResponseWriter, r *http.Request) { Page(w, r, page) }

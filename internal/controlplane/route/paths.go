@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// paths finds what serves a request by its path. Where two patterns fit, the one
-// wins that begins with more plain names: /prompts/partials/{partial} before
-// /prompts/{prompt}/versions, of which a single ServeMux would take but one.
+// paths routes requests by path. If two patterns match, the one that begins with more
+// literal segments wins: /prompts/partials/{partial} before /prompts/{prompt}/versions.
+// A single ServeMux would reject the pair.
 type paths struct{ byNames []*http.ServeMux }
 
 // HandleFunc implements humago.Mux.
@@ -20,8 +20,7 @@ func (p *paths) HandleFunc(pattern string, f func(http.ResponseWriter, *http.Req
 	p.byNames[n].HandleFunc(pattern, f)
 }
 
-// find returns the pattern that a request fits, empty for none, and the mux
-// that has it.
+// find returns the pattern that a request matches, empty for none, and its mux.
 func (p *paths) find(r *http.Request) (pattern string, mux *http.ServeMux) {
 	for i := len(p.byNames) - 1; i >= 0; i-- {
 		if _, pattern = p.byNames[i].Handler(r); pattern != "" {

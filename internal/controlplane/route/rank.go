@@ -13,9 +13,9 @@ func (c *Caller) Rank(ctx context.Context, q store.Queries, workspace string) (a
 	return Rank(ctx, q, c.Identity, workspace)
 }
 
-// Rank returns the rank of id in a workspace, or in the organisation when it is
-// empty: a person's by their role, a key's by its type and who made it, and the
-// lower of both for a person's key.
+// Rank returns the rank of id in a workspace, or in the organisation if workspace is
+// empty. Users rank by role, keys by type and creator, and user keys by the lower of
+// both.
 func Rank(ctx context.Context, q store.Queries, id *access.Identity, workspace string) (access.Rank, error) {
 	if !id.IsPerson() {
 		return id.KeyRank(), nil
@@ -34,12 +34,12 @@ func Rank(ctx context.Context, q store.Queries, id *access.Identity, workspace s
 	return rank, nil
 }
 
-// CheckRole refuses to make somebody a person with a role in the organisation and
-// in workspaces when the caller could not do what that role can: a key whose
-// scopes are few gives no role that has them all.
+// CheckRole returns an error if the caller may not give a user a role in the
+// organisation and in workspaces because the role could do more than the caller: a key
+// with few scopes must not create an admin.
 func (c *Caller) CheckRole(role string, workspaces ...string) error {
 	if c.IsPerson() {
-		return nil // roles decide
+		return nil // sessions are checked by role
 	}
 	if role == "owner" || role == "admin" {
 		return c.checkScopes(role, access.Scopes(access.OrganisationService))
@@ -58,7 +58,7 @@ func (c *Caller) CheckRole(role string, workspaces ...string) error {
 func (c *Caller) checkScopes(role string, scopes []access.Scope) error {
 	for _, s := range scopes {
 		if s.CheckHolder(c.Type) == nil && !c.Allows(s) {
-			return apierr.New(apierr.Forbidden, "the role %q can do more than this key, which lacks the scope %q", role, string(s)).WithParam("role").WithCode("AB03")
+			return apierr.New(apierr.Forbidden, "the role %q exceeds the permissions of this key, which lacks the scope %q", role, string(s)).WithParam("role").WithCode("AB03")
 		}
 	}
 	return nil

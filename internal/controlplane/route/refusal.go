@@ -10,10 +10,10 @@ import (
 	"modelgate/internal/jwt"
 )
 
-// Token returns what a JSON Web Token of the caller's organisation proves. One of
-// another is not there.
+// Token returns the identity that a JSON Web Token of the caller's organisation proves.
+// A token of another organisation is not found.
 func (c *Caller) Token(text string) (*access.Identity, error) {
-	none := apierr.New(apierr.NotFound, "there is no such token")
+	none := apierr.New(apierr.NotFound, "token not found")
 	if c.api.Token == nil {
 		return nil, none
 	}
@@ -27,8 +27,8 @@ func (c *Caller) Token(text string) (*access.Identity, error) {
 	return id, err
 }
 
-// noteRefusal has the audit log told of a token that was refused, on routes too
-// that change nothing. Strangers can send them, so the log takes some a minute.
+// noteRefusal records a rejected token in the audit log, for routes that make no
+// changes too. Anyone can send such tokens, so the number per minute is limited.
 func (c *Caller) noteRefusal(err error) {
 	token, ok := errors.AsType[*jwt.RejectedError](err)
 	if !ok || !c.api.refusals.take(c.Now) {
@@ -38,18 +38,18 @@ func (c *Caller) noteRefusal(err error) {
 	c.audit.Organisation, c.audit.ResourceType = token.Organisation, "token"
 }
 
-// refusals counts what was noted in the current minute. The zero value is ready;
-// it is safe for concurrent use.
+// refusals counts the rejections recorded in the current minute. The zero value is
+// ready to use; it is safe for concurrent use.
 type refusals struct {
 	mu     sync.Mutex
 	minute time.Time // guarded by mu
 	count  int       // guarded by mu
 }
 
-// perMinute bounds the refused tokens that the audit log takes.
+// perMinute is the limit of rejected tokens recorded in a minute.
 const perMinute = 60
 
-// take reports whether another is noted.
+// take reports whether another rejection may be recorded.
 func (r *refusals) take(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

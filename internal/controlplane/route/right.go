@@ -8,20 +8,21 @@ import (
 	"modelgate/internal/store"
 )
 
-// CheckRoutePermission is [Caller.CheckPermission] for the right of the route, for families that find the
-// workspace by other ways than [Caller.InWorkspace], [Caller.VisibleWorkspace] and
-// [Caller.Names], which check it themselves.
+// CheckRoutePermission is [Caller.CheckPermission] for the route's permission. It is
+// for families that find the workspace without [Caller.InWorkspace],
+// [Caller.VisibleWorkspace] and [Caller.Names], which check it themselves.
 func (c *Caller) CheckRoutePermission(ctx context.Context, workspace string) error {
 	return c.CheckPermission(ctx, workspace, c.route.Right())
 }
 
-// CheckPermission refuses what the role of a person in a workspace does not let them do.
-// Callers that are no person, and rights that are empty, are never refused.
+// CheckPermission returns an error if the user's role in a workspace lacks the
+// permission r. It returns nil for callers that are not users, and for an empty
+// permission.
 func (c *Caller) CheckPermission(ctx context.Context, workspace string, r access.Permission) error {
 	return May(ctx, c.DB().Queries, c.Identity, workspace, r)
 }
 
-// May is [Caller.CheckPermission] for callers that come by other ways than a route.
+// May is [Caller.CheckPermission] for callers outside a route.
 func May(ctx context.Context, q store.Queries, id *access.Identity, workspace string, r access.Permission) error {
 	if r == "" || !id.IsPerson() {
 		return nil
@@ -36,7 +37,7 @@ func May(ctx context.Context, q store.Queries, id *access.Identity, workspace st
 // place is a workspace of an organisation, or the organisation itself.
 type place struct{ organisation, workspace string }
 
-// may returns an error unless somebody with a role has a permission in a place.
+// may returns an error unless a role has a permission in a place.
 func may(ctx context.Context, q store.Queries, in place, role string, r access.Permission) error {
 	switch {
 	case r == "" || role == access.Admin:
@@ -48,12 +49,12 @@ func may(ctx context.Context, q store.Queries, in place, role string, r access.P
 	if err != nil || switches.Allows(role, r) {
 		return err
 	}
-	return apierr.New(apierr.Forbidden, "%ss of this workspace do not have the right %s", role, r).WithCode("AB03")
+	return apierr.New(apierr.Forbidden, "the role %s of this workspace lacks the permission %s", role, r).WithCode("AB03")
 }
 
-// Visible returns the ids of the keys whose records a caller sees in a
-// workspace: those of a person who does not see all of its data, which may be
-// none. Nil sees the records of every key.
+// Visible returns the ids of the keys whose log entries the caller may see in a
+// workspace, for a user who may not see all of its data; there may be none. Nil means
+// all keys.
 func Visible(ctx context.Context, q store.Queries, id *access.Identity, workspace string) ([]string, error) {
 	err := May(ctx, q, id, workspace, access.ViewAllData)
 	if err == nil || apierr.From(err).Kind != apierr.Forbidden {

@@ -1,11 +1,11 @@
-// Package route is how every route of the control plane is declared and served.
+// Package route declares and serves the routes of the control plane.
 //
-// A route is declared once with its request and answer types, the scopes that
-// open it and what it is called in the audit log. From that one declaration come
-// decoding and validation, the check of the caller, the audit row, the error's
-// shape and the OpenAPI document. It promises that a handler runs only for a
-// caller who may call it, and that whatever changes something or tries to is in
-// the audit log. It does not act on objects (see the other packages of the control plane) or rows (store).
+// A route is declared once with its request and response types, its scopes and its
+// audit resource. Decoding, validation, authentication, audit events, error format and
+// the OpenAPI document all derive from the declaration. The package guarantees that a
+// handler runs only for a caller who may call it, and that every change and every
+// attempt at one is in the audit log. It does not implement objects (see the other
+// packages of the control plane) or store rows (see store).
 package route
 
 import (
@@ -36,131 +36,130 @@ import (
 	"modelgate/internal/store"
 )
 
-// Deps is what routes work with.
+// Deps are the dependencies of routes.
 type Deps struct {
 	DB     *store.DB
 	Logger *slog.Logger
 
-	// Authenticate finds who sends a request. An error is an *apierr.Error.
+	// Authenticate returns the identity of the sender. An error is an *apierr.Error.
 	Authenticate func(r *http.Request) (*access.Identity, error)
 
-	// Token returns what a JSON Web Token of an organisation's own issuer proves.
-	// An error is an *apierr.Error. Nil takes none.
+	// Token returns the identity that a JSON Web Token of an organisation's issuer
+	// proves. An error is an *apierr.Error. Nil accepts none.
 	Token func(text string) (*access.Identity, error)
 
-	// Changed is called after every change that was kept. Nil is not called.
+	// Changed is called after every committed change. Nil is not called.
 	Changed func()
 
-	// Sessions returns how long sessions are valid. Nil means the defaults.
+	// Sessions returns the lifetimes of sessions. Nil means the defaults.
 	Sessions func() Lifetimes
 
-	// SignIn is called for every attempt to sign in with its outcome: ok, wrong,
-	// limited or busy. Nil is not called.
+	// SignIn is called for every sign-in attempt with its outcome: ok, wrong, limited
+	// or busy. Nil is not called.
 	SignIn func(outcome string)
 
 	// Now is the clock. Nil is time.Now.
 	Now func() time.Time
 
-	// Sum sums what was recorded before. Nil knows of nothing.
+	// Sum groups log entries. Nil finds none.
 	Sum func(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error)
 
-	// Log is what was recorded before, and FlushLog returns when all of it can be
-	// read there. Recorder takes what is recorded by a route. Nil are none.
+	// Log is the request log, FlushLog returns when everything recorded so far can be
+	// read from it, and Recorder records entries. They may be nil.
 	Log      *logstore.Store
 	FlushLog func(ctx context.Context) error
 	Recorder reqlog.Recorder
 
-	// Counted returns when everything that this process settled before is counted
-	// for budgets: see [Caller.AwaitSpending]. Nil waits for nothing.
+	// Counted returns when all settlements of this process are counted in budgets; see
+	// [Caller.AwaitSpending]. Nil does not wait.
 	Counted func(ctx context.Context) error
 
 	// Bodies counts the memory of request bodies. Nil has no limit.
 	Bodies *bytepool.Pool
 
-	// Keyless is what the audit log may keep of requests without a valid key. Nil
-	// has no limit.
+	// Keyless limits what the audit log stores of requests without a valid key. Nil has
+	// no limit.
 	Keyless *reqlog.Allowance
 
-	// Time bounds a request once its body was read. Zero is no limit.
+	// Time limits a request after its body was read. Zero means unlimited.
 	Time time.Duration
 
-	// Kept is how much is kept of what a route records. Nil keeps no bodies.
+	// Kept returns the logging policy for entries that routes record. Nil records no
+	// bodies.
 	Kept func() snapshot.LogPolicy
 
-	// Exports makes files of the log. Nil leaves to other nodes what is started.
+	// Exports writes log exports. If nil, other nodes write them.
 	Exports Exports
 
-	// Secrets seals what is stored and never shown. Nil refuses what has secrets.
+	// Secrets seals secrets for storage. If nil, requests with secrets are rejected.
 	Secrets Sealer
 
-	// References reads external secrets. Nil reads none of the
-	// machine's own.
+	// References reads external secrets. Nil reads none from the host.
 	References *secretref.Resolver
 
-	// CheckHost checks an address that a request chose for a provider and returns
-	// it as the base address to use. Nil takes public addresses alone.
+	// CheckHost checks an address that a request sets for a provider and returns it as
+	// base address. Nil allows only public addresses.
 	CheckHost func(raw string) (*url.URL, error)
 
-	// PublicURL returns the address that links begin with, without a slash at its
-	// end; empty when none is configured. ListenURL is the address that is listened
-	// on. The Host header of a request decides nothing. Nil is none.
+	// PublicURL returns the prefix of links, without a trailing slash; empty if none is
+	// configured. ListenURL returns the listen address. The Host header of a request is
+	// never used. Nil returns none.
 	PublicURL func() string
 	ListenURL string
 
-	// Files returns what the file declares that the gateway runs with. Nil is
-	// nothing.
+	// Files returns the objects declared in the settings file. Nil is none.
 	Files func() Declared
 
-	Off       DisabledFeatures // features that are turned off
-	Retention Retention        // as it is shown
+	Off       DisabledFeatures // disabled features
+	Retention Retention        // as displayed
 
 	Version string // of the program, for the OpenAPI document
 }
 
-// Sealer seals secrets for storage. Neither method is called inside a change:
-// an organisation's first secret may make one.
+// Sealer seals secrets for storage. Its methods must not be called in a transaction
+// because an organisation's first secret may need one.
 type Sealer interface {
-	// Seal returns s as a text that only Open, for the same organisation, opens.
+	// Seal returns s as a string that only Open, for the same organisation, can open.
 	Seal(ctx context.Context, organisation string, s secret.String) (string, error)
-	// Open returns what was sealed. Its errors hold nothing of it.
+	// Open returns the sealed secret. Its errors do not contain it.
 	Open(ctx context.Context, organisation, sealed string) (secret.String, error)
 }
 
-// Route declares one route. Paths are written without /v1, with {name} for the
-// parts that a request gives. One that begins with /v2/ stands beside /v1.
+// Route declares a route. Paths are written without /v1 and with {name} for path
+// parameters. A path that begins with /v2/ is served as it is.
 type Route struct {
 	Method string
 	Path   string
-	Also   []string // further paths for the same thing
+	Also   []string // further paths of the same route
 
-	Name    string // unique, as in list-configs; OpenAPI's operationId
-	Summary string // what it does, in a sentence
-	Tag     string // the family, for readers of the document
+	Name    string // unique, for example list-configs; OpenAPI's operationId
+	Summary string // what it does, in one sentence
+	Tag     string // the family, in the OpenAPI document
 
-	// Scopes open the route: one of them is enough. Empty opens it to every
-	// caller. Open is for routes without a caller.
+	// Scopes allow the route: a caller needs one of them. Empty allows every
+	// authenticated caller. Open routes need no authentication.
 	Scopes []access.Scope
 	Open   bool
 
-	// Resource is what the route changes, in the words of the audit log; empty
-	// for routes that change nothing.
+	// Resource is the audit log's name of what the route changes; empty for routes that
+	// change nothing.
 	Resource string
 
-	// Versioned routes take If-Match: their handlers call [Caller.CheckIfMatch].
+	// Versioned routes accept If-Match: their handlers call [Caller.CheckIfMatch].
 	Versioned bool
 
-	// Data marks a route of the data plane: keys and tokens of a workspace alone
-	// call it, and do so while the control plane takes sessions alone.
+	// Data marks a route of the data plane: only workspace keys and tokens may call it,
+	// even while the control plane accepts only sessions.
 	Data bool
 
-	// MaxBody bounds a request, in bytes. Zero is 4 MB, or 64 KB for Open routes.
+	// MaxBody is the limit of a request body, in bytes. Zero is 4 MB, or 64 KB for Open
+	// routes.
 	MaxBody int64
-	// UncheckedBody leaves it to the handler to refuse a body of another shape than the
-	// one that the document shows.
+	// UncheckedBody leaves checking the shape of the body to the handler.
 	UncheckedBody bool
 }
 
-// Paths are all paths of the route as clients ask for them, its own first.
+// Paths returns all paths of the route as clients send them, the main one first.
 func (r *Route) Paths() []string {
 	list := []string{api.BasePath + r.Path}
 	for _, p := range r.Also {
@@ -172,9 +171,9 @@ func (r *Route) Paths() []string {
 	return list
 }
 
-// Right is what people need to have in the workspace that a request is about,
-// besides a scope: what the first scope asks for that asks for any. It is
-// checked wherever [Caller.InWorkspace] finds that workspace.
+// Right returns the permission that users need in the request's workspace, in addition
+// to a scope: the permission of the first scope that has one. [Caller.InWorkspace]
+// checks it.
 func (r *Route) Right() access.Permission {
 	for _, s := range r.Scopes {
 		if right := s.Permission(); right != "" {
@@ -184,22 +183,22 @@ func (r *Route) Right() access.Permission {
 	return ""
 }
 
-// API serves the routes that were added to it. Adding is for the start; after
-// that it is safe for concurrent use.
+// API serves the routes that were added to it. Routes must be added before serving;
+// after that it is safe for concurrent use.
 type API struct {
 	Deps
 	mux    *paths
 	huma   huma.API
-	routes map[string]*Route // by pattern of the mux
-	firsts map[string]bool   // first segments of the routes' paths, after the base
+	routes map[string]*Route // by mux pattern
+	firsts map[string]bool   // first path segments of the routes, without the base path
 	listed []*Route
 
 	refusals refusals
 	minutely []Task
 }
 
-// New returns an API without routes, except for its own description at
-// /openapi.json and /openapi.yaml.
+// New returns an API without routes, except for its own description at /openapi.json
+// and /openapi.yaml.
 func New(d Deps) *API {
 	if d.Now == nil {
 		d.Now = time.Now
@@ -209,9 +208,9 @@ func New(d Deps) *API {
 	}
 	shapeErrors()
 	c := huma.DefaultConfig("modelgate", d.Version)
-	c.Info.Description = "Administration of the gateway. Every request shows a key or a session; what it may do is its scopes'."
-	c.CreateHooks = nil // they would put $schema into every answer
-	c.DocsPath = ""     // the page is our own: it loads nothing from elsewhere
+	c.Info.Description = "Administration of the gateway. Every request is authenticated by a key, a token or a session; its scopes determine what it may do."
+	c.CreateHooks = nil // they would add $schema to every response
+	c.DocsPath = ""     // replaced by a page that loads nothing from elsewhere
 	c.SchemasPath = ""
 	c.Servers = []*huma.Server{{URL: "/"}}
 	c.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaNames())
@@ -224,16 +223,16 @@ func New(d Deps) *API {
 	return a
 }
 
-// Routes returns every route in the order of adding. The slice is shared.
+// Routes returns all routes in the order in which they were added. The slice is shared.
 func (a *API) Routes() []*Route { return a.listed }
 
-// OpenAPI returns the description of all routes as JSON.
+// OpenAPI returns the OpenAPI document as JSON.
 func (a *API) OpenAPI() ([]byte, error) { return json.Marshal(a.huma.OpenAPI()) }
 
-// Add adds a route that f serves. In is a struct as huma reads requests into:
-// fields with path, query or header tags, and a Body. Out is the answer's body;
-// the status is always 200. An error that f returns is an *apierr.Error, or
-// becomes an internal one.
+// Add adds a route that f serves. In is a struct that huma decodes requests into:
+// fields with path, query or header tags, and a Body. Out is the response body; the
+// status is always 200. An error of f is an *apierr.Error, or becomes an internal
+// error.
 func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in *In) (*Out, error)) {
 	type answer struct{ Body *Out }
 	a.listed = append(a.listed, &r)
@@ -272,19 +271,19 @@ func (r *Route) operation(p string) huma.Operation {
 		for i, s := range r.Scopes {
 			words[i] = "`" + string(s) + "`"
 		}
-		op.Description = "Needs " + strings.Join(words, " or ") + "."
+		op.Description = "Requires " + strings.Join(words, " or ") + "."
 	}
 	return op
 }
 
-// Handles reports whether a request is for one of the routes. A path that is
-// not written plainly is not.
+// Handles reports whether a request is for one of the routes. It reports false for a
+// path that is not canonical.
 func (a *API) Handles(r *http.Request) bool {
 	if !storable(r.URL.Path) || r.URL.Path != path.Clean(r.URL.Path) || r.URL.RawPath != "" && plainAt.Replace(r.URL.RawPath) != r.URL.Path {
 		return false
 	}
-	// Requests for models come by here too, and the mux looks for a path that it
-	// does not know among those of every method.
+	// Model requests pass here too, and for an unknown path the mux would search the
+	// routes of every method.
 	if rest, ok := strings.CutPrefix(r.URL.Path, api.BasePath); ok && !a.firsts[first(rest)] {
 		return false
 	}
@@ -292,7 +291,7 @@ func (a *API) Handles(r *http.Request) bool {
 	return pattern != ""
 }
 
-// plainAt writes the at sign of a version plainly: some clients encode it.
+// plainAt decodes the at sign of a version, which some clients encode.
 var plainAt = strings.NewReplacer("%40", "@")
 
 // first returns the first segment of a path.
@@ -301,11 +300,11 @@ func first(p string) string {
 	return segment
 }
 
-// ServeHTTP serves a request that Handles takes.
+// ServeHTTP serves a request for which Handles reports true.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	pattern, _ := a.mux.find(r)
 	route := a.routes[pattern]
-	if route == nil { // the API's own description
+	if route == nil { // the OpenAPI document
 		a.mux.ServeHTTP(w, r)
 		return
 	}
@@ -337,7 +336,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(out.body.Bytes())
 }
 
-// admit checks who sends the request and whether they may.
+// admit authenticates the request and checks that the caller may call the route.
 func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 	if route.Open {
 		return nil
@@ -362,7 +361,7 @@ func (a *API) admit(r *http.Request, route *Route, c *Caller) error {
 	return apierr.New(apierr.Forbidden, "this key or session lacks the scope %q", string(route.Scopes[0])).WithCode("AB03")
 }
 
-// bufferedResponse holds an answer until the audit log knows of it.
+// bufferedResponse holds a response until the audit event is written.
 type bufferedResponse struct {
 	header http.Header
 	status int
@@ -373,8 +372,7 @@ func (k *bufferedResponse) Header() http.Header         { return k.header }
 func (k *bufferedResponse) WriteHeader(status int)      { k.status = status }
 func (k *bufferedResponse) Write(b []byte) (int, error) { return k.body.Write(b) }
 
-// shapeErrors gives huma's own errors the control plane's shape. huma keeps the
-// function in a variable of its package, so it is set once.
+// shapeErrors replaces huma's error constructor, a package variable of huma, once.
 var shapeErrors = sync.OnceFunc(func() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return invalid(status, message, errs)

@@ -8,9 +8,8 @@ import (
 	"unicode"
 )
 
-// schemaNames returns what names the schemas of one OpenAPI document. Types
-// without a name are called as where they stand, and numbered where another is
-// called so already.
+// schemaNames returns the naming function for the schemas of an OpenAPI document. An
+// unnamed type is named by its position. A name that is already in use is numbered.
 func schemaNames() func(t reflect.Type, hint string) string {
 	taken := make(map[string]reflect.Type)
 	return func(t reflect.Type, hint string) string {
@@ -24,8 +23,8 @@ func schemaNames() func(t reflect.Type, hint string) string {
 	}
 }
 
-// schemaName names the schema of a type after its package and itself: packages have
-// types of the same name, and lists are made of them.
+// schemaName names the schema of a type by its package and type name, because packages
+// have types of the same name and lists are generic over them.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -41,7 +40,7 @@ func schemaName(t reflect.Type, hint string) string {
 	for _, part := range strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("[]*, ", r) }) {
 		part = part[strings.LastIndexByte(part, '/')+1:]
 		for word := range strings.SplitSeq(part, ".") {
-			word, _, _ = strings.Cut(word, "·") // types inside functions are numbered
+			word, _, _ = strings.Cut(word, "·") // the compiler numbers types inside functions
 			if word == "" || word == "route" {
 				continue
 			}

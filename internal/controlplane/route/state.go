@@ -12,14 +12,13 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// ifMatch is the header in which a request says what it read: the
-// last_updated_at of the state that it is about to change.
+// ifMatch is the header that names the state to be changed: its last_updated_at.
 const ifMatch = "If-Match"
 
-// CheckIfMatch refuses a change of what was last updated at now: when the request
-// read it, at read, before another change was kept, and when its If-Match names
-// another state. Handlers of versioned routes call it inside of their change, with
-// the error of reading the object there, which it returns if there is one.
+// CheckIfMatch returns a conflict if an object that the request read when it was
+// updated at read was updated at now by another change, or if the request's If-Match
+// names another state. Handlers of versioned routes call it in their transaction with
+// the result of reading the object again; it returns err if that failed.
 func (c *Caller) CheckIfMatch(read, now time.Time, err error) error {
 	if err != nil {
 		return err
@@ -30,8 +29,8 @@ func (c *Caller) CheckIfMatch(read, now time.Time, err error) error {
 	return apierr.New(apierr.Conflict, "it was changed by another request (If-Match does not match); read it again and retry").WithParam(ifMatch)
 }
 
-// named reports whether the request's If-Match is for the state of a time, which
-// may stand between quotes. None, or a star, is for any.
+// named reports whether the request's If-Match, with or without quotes, names the state
+// of a time. An absent header or a star matches any state.
 func (c *Caller) named(at time.Time) bool {
 	text := strings.Trim(c.ifMatch, `"`)
 	if text == "" || text == "*" {
@@ -41,12 +40,12 @@ func (c *Caller) named(at time.Time) bool {
 	return err == nil && `"`+text+`"` == string(shown)
 }
 
-// SpendingTime bounds the wait until what was spent before a reset is counted.
+// SpendingTime limits the wait for earlier spend to be counted before a reset.
 const SpendingTime = 5 * time.Second
 
-// AwaitSpending returns when everything that this gateway settled before is counted,
-// so that a count which starts again does not begin with it. It must not be called
-// inside a change, which counting waits for.
+// AwaitSpending returns when all earlier settlements of this gateway are counted, so
+// that none of them falls into the period after a reset. It must not be called in a
+// transaction, which counting waits for.
 func (c *Caller) AwaitSpending(ctx context.Context) error {
 	if c.api.Counted == nil {
 		return nil
@@ -54,16 +53,16 @@ func (c *Caller) AwaitSpending(ctx context.Context) error {
 	short, cancel := context.WithTimeout(ctx, SpendingTime)
 	defer cancel()
 	if err := c.api.Counted(short); err != nil {
-		return apierr.New(apierr.Unavailable, "usage can't be reset now: what was spent before is not counted yet; try again shortly").WithParam("reset_usage").WithCause(err)
+		return apierr.New(apierr.Unavailable, "usage cannot be reset while earlier spend is still being counted; try again shortly").WithParam("reset_usage").WithCause(err)
 	}
 	return nil
 }
 
-// NextUpdateTime returns the time of an update made now to what was last updated before:
-// no two states have the same.
+// NextUpdateTime returns the time of an update made now of an object last updated at
+// before. No two states have the same time.
 func (c *Caller) NextUpdateTime(before time.Time) time.Time { return After(before, c.Now) }
 
-// After is [Caller.NextUpdateTime] for changes that come by other ways than a route.
+// After is [Caller.NextUpdateTime] for changes without a route.
 func After(before, now time.Time) time.Time {
 	if now = now.Truncate(time.Millisecond); now.After(before) {
 		return now
@@ -71,19 +70,19 @@ func After(before, now time.Time) time.Time {
 	return before.Add(time.Millisecond)
 }
 
-// checkState refuses an If-Match where nothing would look at it.
+// checkState returns an error for an If-Match on a route that does not check it.
 func (r *Route) checkState(h http.Header) error {
 	switch values := h[ifMatch]; {
 	case len(values) > 1:
 		return Invalid(ifMatch, "was sent %d times", len(values))
 	case len(values) == 1 && r.Resource != "" && !r.Versioned:
-		return Invalid(ifMatch, "is not taken by this route")
+		return Invalid(ifMatch, "is not supported by this route")
 	}
 	return nil
 }
 
-// stateParam is the header in the OpenAPI document.
+// stateParam returns the header's entry in the OpenAPI document.
 func stateParam() *huma.Param {
-	return &huma.Param{Name: ifMatch, In: "header", Description: "last_updated_at of the state that is changed; another one is refused with 409",
+	return &huma.Param{Name: ifMatch, In: "header", Description: "last_updated_at of the state to change; if the object has changed since, the request is refused with 409",
 		Schema: &huma.Schema{Type: huma.TypeString}}
 }

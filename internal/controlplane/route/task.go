@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Task is work that no request waits for. Last is true when the gateway stops and
-// calls it no more.
+// Task is background work. Last is true for the final call, when the gateway stops.
 type Task func(ctx context.Context, now time.Time, last bool) error
 
-// EachMinute adds a task. Like adding a route it is for the start.
+// EachMinute adds a task. It must be called before serving.
 func (a *API) EachMinute(t Task) { a.minutely = append(a.minutely, t) }
 
 // Minute runs the tasks. The server calls it each minute, and with last before it

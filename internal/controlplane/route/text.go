@@ -15,12 +15,12 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// storable reports whether every database keeps s in a column of text: PostgreSQL
-// takes neither NUL nor what is not UTF-8.
+// storable reports whether every database can store s in a text column: PostgreSQL
+// rejects NUL and invalid UTF-8.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
-// checkText refuses a request with a query that has more than one reading, or with
-// text which can't be stored, by the field that holds it.
+// checkText returns an error, naming the field, for a query that is ambiguous or for
+// text that cannot be stored.
 func checkText(r *http.Request, body []byte) error {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -32,26 +32,26 @@ func checkText(r *http.Request, body []byte) error {
 			return Invalid(reqlog.Cut(strings.ToValidUTF8(name, "?"), maxParameter), "must be given once, not %d times; separate the values of a list with commas", len(values))
 		}
 		if !storable(name) || !storable(strings.Join(values, "")) {
-			return Invalid(strings.ToValidUTF8(name, "?"), "holds a NUL or is not UTF-8")
+			return Invalid(strings.ToValidUTF8(name, "?"), "contains NUL or is not valid UTF-8")
 		}
 	}
-	if !bytes.Contains(body, []byte(`\u0000`)) { // JSON has no other NUL, and decoding mends UTF-8
+	if !bytes.Contains(body, []byte(`\u0000`)) { // JSON has no other form of NUL, and decoding replaces invalid UTF-8
 		return nil
 	}
 	var v any
 	if json.Unmarshal(body, &v) != nil {
-		return nil // refused later, with what is wrong
+		return nil // decoding reports the error later
 	}
 	if field, found := findNUL("", v); found {
-		return Invalid(field, "holds a NUL")
+		return Invalid(field, "contains NUL")
 	}
 	return nil
 }
 
-// maxParameter bounds the name of a query parameter in an error, in bytes.
+// maxParameter is the limit of a query parameter's name in an error, in bytes.
 const maxParameter = 64
 
-// findNUL returns the path of a text with a NUL in a decoded value.
+// findNUL returns the path of a string with a NUL in a decoded value.
 func findNUL(path string, v any) (field string, found bool) {
 	switch v := v.(type) {
 	case string:

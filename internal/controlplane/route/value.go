@@ -13,16 +13,16 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Optional is a field of an update: absent leaves what is there, null clears it,
-// and a value takes its place.
+// Optional is a field of an update: if absent it leaves the stored value, null clears
+// it, and a value replaces it.
 type Optional[T any] struct {
 	Set   bool // the request has the field
 	Null  bool // and it is null
 	Value T
 }
 
-// UnmarshalJSON implements json.Unmarshaler; it is called for fields that are
-// there alone.
+// UnmarshalJSON implements json.Unmarshaler; it is called only for fields that are
+// present.
 func (m *Optional[T]) UnmarshalJSON(b []byte) error {
 	m.Set = true
 	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
@@ -41,8 +41,8 @@ func (Optional[T]) Schema(r huma.Registry) *huma.Schema {
 	return &s
 }
 
-// Or returns the new value, the zero value when the field is null, and old when
-// the request does not have it.
+// Or returns the new value, the zero value if the field is null, and old if the request
+// does not have it.
 func (m Optional[T]) Or(old T) T {
 	if !m.Set {
 		return old
@@ -50,17 +50,17 @@ func (m Optional[T]) Or(old T) T {
 	return m.Value
 }
 
-// Empty is the answer of routes that have nothing to say.
+// Empty is the empty response body.
 type Empty struct{}
 
-// List is a part of a list, and how many entries there are in all.
+// List is a page of a list with the number of all entries.
 type List[T any] struct {
 	Object string `json:"object" doc:"Always list"`
 	Total  int    `json:"total"`
 	Data   []T    `json:"data"`
 }
 
-// ListOf returns the list of data.
+// ListOf returns a list of data.
 func ListOf[T any](data []T, total int) *List[T] {
 	if data == nil {
 		data = []T{}
@@ -76,7 +76,7 @@ func OrNull(s string) *string {
 	return &s
 }
 
-// Time is a moment in ISO 8601, UTC with milliseconds; zero is null.
+// Time is a time in ISO 8601, UTC with milliseconds; zero is null.
 type Time time.Time
 
 // MarshalJSON implements json.Marshaler.
@@ -92,7 +92,7 @@ func (Time) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Nullable: true}
 }
 
-// JSON is a value of the request or a row unchanged.
+// JSON is JSON of a request or a row, kept unchanged.
 type JSON json.RawMessage
 
 // MarshalJSON implements json.Marshaler.
@@ -101,23 +101,23 @@ func (j JSON) MarshalJSON() ([]byte, error) { return json.RawMessage(j).MarshalJ
 // UnmarshalJSON implements json.Unmarshaler.
 func (j *JSON) UnmarshalJSON(b []byte) error { *j = append((*j)[:0], b...); return nil }
 
-// Schema implements huma.SchemaProvider: anything.
+// Schema implements huma.SchemaProvider: any value.
 func (JSON) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
-// SlugPattern is what slugs are made of, in the form of JSON Schema.
+// SlugPattern is the pattern of slugs, as in JSON Schema.
 const SlugPattern = `^[a-zA-Z0-9_-]+$`
 
 var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// NewSlug makes a slug of a name: the prefix, up to six characters of the name,
-// six random digits. An empty prefix is left out.
+// NewSlug generates a slug from a name: the prefix, unless it is empty, up to six
+// characters of the name, and six random digits.
 func NewSlug(prefix, name string) string {
 	short := strings.Trim(notSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 	if len(short) > 6 {
 		short = strings.Trim(short[:6], "-")
 	}
 	var b [3]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	rand.Read(b[:]) // never fails: crypto/rand aborts the program instead
 	parts := []string{prefix, short, hex.EncodeToString(b[:])}
 	var used []string
 	for _, p := range parts {

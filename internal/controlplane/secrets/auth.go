@@ -14,16 +14,16 @@ import (
 	"modelgate/internal/store"
 )
 
-// managerKind is one kind of what keeps secrets.
+// managerKind is a kind of secret manager.
 type managerKind struct {
-	types  []string // ways to identify oneself, by auth_config.type; none takes no auth_config
-	needed []string // whatever the type
-	plain  []string // further fields
-	sealed []string // fields that are secrets
-	places []string // fields that say where the secrets are sent
+	types  []string // values of auth_config.type; none takes no auth_config
+	needed []string // fields required for every type
+	plain  []string // optional fields
+	sealed []string // fields that hold secrets
+	places []string // fields that decide where the secrets are sent
 }
 
-// managers are by manager_type.
+// managers are the kinds by manager_type.
 var managers = map[string]managerKind{
 	"environment": {},
 	"file":        {},
@@ -41,14 +41,15 @@ var managers = map[string]managerKind{
 	},
 }
 
-// service seals what identifies the gateway to managers, and asks them.
+// service seals the gateway's credentials for secret managers and reads secrets from
+// them.
 type service struct {
 	secrets  route.Sealer
 	resolver *secretref.Resolver
 }
 
-// merge puts the fields that a request gives into s, as a change of what it
-// has: null removes a field, and a secret sent as its mask stays.
+// merge applies the given fields to those of s: null removes a field, and a mask keeps
+// the stored secret.
 func (k service) merge(ctx context.Context, s *store.SecretReference, given map[string]*string) error {
 	m := managers[s.Manager]
 	held, err := k.open(ctx, s)
@@ -71,7 +72,7 @@ func (k service) merge(ctx context.Context, s *store.SecretReference, given map[
 			delete(held, name)
 			delete(kept, name)
 		case len(*v) > 16384 || *v == "":
-			return route.Invalid("auth_config."+name, "has 1 to 16384 characters")
+			return route.Invalid("auth_config."+name, "must be 1 to 16384 characters long")
 		case hidden:
 			stored, err := store.KeepsSecret(*v, auth[name])
 			if err != nil {
@@ -92,23 +93,24 @@ func (k service) merge(ctx context.Context, s *store.SecretReference, given map[
 	return k.seal(ctx, s, held)
 }
 
-// check checks fields together with the previous ones and their secrets.
+// check checks the fields, given the previous fields and the secrets that are kept.
 func (m managerKind) check(auth, before, kept map[string]string) error {
 	if len(m.types) == 0 {
 		return nil
 	}
 	if !slices.Contains(m.types, auth["type"]) {
-		return route.Invalid("auth_config.type", "is one of %s", strings.Join(m.types, ", "))
+		return route.Invalid("auth_config.type", "must be one of %s", strings.Join(m.types, ", "))
 	}
 	for _, name := range m.needed {
 		if auth[name] == "" {
-			return route.Invalid("auth_config."+name, "is missing")
+			return route.Invalid("auth_config."+name, "is required")
 		}
 	}
 	for _, name := range m.places {
-		// Else who may change a reference could have its secrets sent elsewhere.
+		// Otherwise a user who may change a reference could have its secrets sent
+		// elsewhere.
 		if len(kept) > 0 && auth[name] != before[name] {
-			return route.Invalid("auth_config."+name, "can't change unless the secrets are sent again")
+			return route.Invalid("auth_config."+name, "cannot be changed unless the secrets are sent again")
 		}
 	}
 	return nil
@@ -138,7 +140,7 @@ func (k service) open(ctx context.Context, s *store.SecretReference) (map[string
 	return held, json.Unmarshal([]byte(opened.Reveal()), &held)
 }
 
-// opened returns the secrets of s as one text, empty where there are none.
+// opened returns the secrets of s as one string, empty if there are none.
 func (k service) opened(ctx context.Context, s *store.SecretReference) (secret.String, error) {
 	if s.Sealed == "" {
 		return secret.String{}, nil
@@ -150,7 +152,7 @@ func (k service) opened(ctx context.Context, s *store.SecretReference) (secret.S
 }
 
 func noMasterKey() error {
-	return apierr.New(apierr.Unavailable, "secrets can't be stored: the gateway was started without a master key").WithCode("no_master_key")
+	return apierr.New(apierr.Unavailable, "secrets cannot be stored because the gateway was started without a master key").WithCode("no_master_key")
 }
 
 func clip(name string) string {
@@ -158,12 +160,11 @@ func clip(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), most)], "")
 }
 
-// Apply puts fields into s as a change of what it has: nil removes one, and a
-// secret that is its mask stays. It is for what brings references otherwise than
-// by a route.
+// Apply applies fields to those of s: nil removes a field, and a mask keeps the stored
+// secret. It is for callers that store references without a route.
 func Apply(ctx context.Context, sealer route.Sealer, s *store.SecretReference, fields map[string]*string) error {
 	return service{secrets: sealer}.merge(ctx, s, fields)
 }
 
-// Hidden returns the fields of a kind of manager that are secrets.
+// Hidden returns the fields of a kind of secret manager that hold secrets.
 func Hidden(kind string) []string { return managers[kind].sealed }

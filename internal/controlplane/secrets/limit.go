@@ -10,9 +10,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// Limit sets the providers and hosts that s may be sent to, which replace those it
-// has. Providers may be named by alias. Every host there is can't be allowed: that
-// would leave the choice to whoever maps the reference.
+// Limit sets the providers and hosts that s may be sent to. Providers may be named by
+// alias. A pattern for all hosts is rejected because it would leave the choice to
+// whoever maps the reference.
 func Limit(s *store.SecretReference, providers, hosts []string) error {
 	s.Providers = nil
 	for i, id := range providers {
@@ -29,7 +29,7 @@ func Limit(s *store.SecretReference, providers, hosts []string) error {
 		return route.Invalid(fmt.Sprintf("allowed_hosts[%d]", i), "%v", err)
 	}
 	if i := slices.Index(parsed, egress.Any); i >= 0 {
-		return route.Invalid(fmt.Sprintf("allowed_hosts[%d]", i), "must name a host; a secret can't be allowed to go anywhere")
+		return route.Invalid(fmt.Sprintf("allowed_hosts[%d]", i), "must name a host; a pattern for all hosts is not allowed")
 	}
 	s.Hosts = parsed
 	return nil

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// reference returns s as it is read.
+// reference returns s in the form of secretref.
 func (k service) reference(ctx context.Context, s *store.SecretReference) (secretref.Reference, error) {
 	opened, err := k.opened(ctx, s)
 	if err != nil {
@@ -19,7 +19,7 @@ func (k service) reference(ctx context.Context, s *store.SecretReference) (secre
 	return credentials.Reference(*s, opened)
 }
 
-// check refuses a reference that could never be read.
+// check returns an error for a reference that can never be read.
 func (k service) check(ctx context.Context, s *store.SecretReference) error {
 	ref, err := k.reference(ctx, s)
 	if err != nil {
@@ -28,21 +28,21 @@ func (k service) check(ctx context.Context, s *store.SecretReference) error {
 	return k.resolver.Check(ref)
 }
 
-// outcome is how a test of a reference went.
+// outcome is the result of testing a reference.
 type outcome struct {
 	OK     bool    `json:"ok"`
-	Error  *reason `json:"error" doc:"Null when the secret can be read"`
+	Error  *reason `json:"error" doc:"Null if the secret can be read"`
 	Object string  `json:"object"`
 }
 
 type reason struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Param   string `json:"param" doc:"The field of the reference at fault; empty for none"`
+	Param   string `json:"param" doc:"Invalid field of the reference; empty for none"`
 }
 
-// test reads what a reference refers to. That it can't be read is no error of
-// the request.
+// test reads the secret of a reference. A failure is part of the response, not an error
+// of the request.
 func (k service) test(ctx context.Context, c *route.Caller, in *oneInput) (*outcome, error) {
 	s, err := find(ctx, c, in.Reference)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package secrets is the control plane's family of references to secrets that
-// are kept elsewhere.
+// Package secrets implements the control plane's routes for references to external
+// secrets.
 //
-// It promises that what identifies the gateway to a manager of secrets is kept
-// sealed and shown as masks alone, that it is not sent to another place than it
-// was given for, and that a reference stays while an integration uses it. What it
-// refers to is read by secretref, and shown by nobody.
+// It guarantees that the gateway's credentials for secret managers are stored sealed
+// and shown only as masks, that they are not sent to another address than the one they
+// were given for, and that a reference in use by an integration cannot be removed. It
+// does not read secrets (see secretref), and no route shows them.
 package secrets
 
 import (
@@ -20,7 +20,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of secret references.
 func Add(a *route.API) {
 	k := service{a.Secrets, a.References}
 	if k.resolver == nil {
@@ -28,7 +28,7 @@ func Add(a *route.API) {
 	}
 	f := route.Family{Path: "/secret-references", Tag: "Secret references", Scopes: []string{"secret_references"}, Resource: "secret_reference", Versioned: true}
 	const one = "/{reference}"
-	route.Add(a, f.Route(http.MethodPost, "", "create-secret-reference", "create", "Make a secret reference"), k.create)
+	route.Add(a, f.Route(http.MethodPost, "", "create-secret-reference", "create", "Create a secret reference"), k.create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-secret-references", "list", "List secret references"), list)
 	route.Add(a, f.Route(http.MethodGet, one, "get-secret-reference", "read", "Read a secret reference"), get)
 	route.Add(a, f.Route(http.MethodPut, one, "update-secret-reference", "update", "Change a secret reference"), k.update)
@@ -42,12 +42,12 @@ type createInput struct {
 		Slug          string             `json:"slug,omitempty" minLength:"1" maxLength:"255" pattern:"^[a-zA-Z0-9_-]+$"`
 		Description   string             `json:"description,omitempty" maxLength:"1024"`
 		Manager       string             `json:"manager_type" enum:"environment,file,hashicorp_vault,cloud_a_secrets,cloud_c_vault"`
-		Auth          map[string]*string `json:"auth_config,omitempty" maxProperties:"32" doc:"How the manager is reached; type says which way"`
+		Auth          map[string]*string `json:"auth_config,omitempty" maxProperties:"32" doc:"Credentials and address of the manager; type selects the method"`
 		Path          string             `json:"secret_path" minLength:"1" maxLength:"1024"`
-		Key           string             `json:"secret_key,omitempty" maxLength:"255" doc:"Which value of a secret that has several"`
-		AllWorkspaces *bool              `json:"allow_all_workspaces,omitempty" doc:"true unless workspaces are given"`
+		Key           string             `json:"secret_key,omitempty" maxLength:"255" doc:"Key of a secret with several values"`
+		AllWorkspaces *bool              `json:"allow_all_workspaces,omitempty" doc:"Defaults to true, or to false if workspaces are given"`
 		Workspaces    []string           `json:"allowed_workspaces,omitempty" maxItems:"1000" doc:"Ids or slugs"`
-		Providers     []string           `json:"allowed_providers,omitempty" maxItems:"200" doc:"Ids of the providers that it may be sent to; absent for all"`
+		Providers     []string           `json:"allowed_providers,omitempty" maxItems:"200" doc:"Ids of the providers that it may be sent to; defaults to all"`
 		Hosts         []string           `json:"allowed_hosts,omitempty" maxItems:"100" doc:"Hosts that it may be sent to in addition to the providers' own"`
 		Tags          credentials.Tags   `json:"tags,omitempty"`
 	}
@@ -87,7 +87,7 @@ func (k service) create(ctx context.Context, c *route.Caller, in *createInput) (
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error { return tx.CreateSecretReference(ctx, s) })
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
-		return nil, apierr.New(apierr.Conflict, "there is a secret reference with the slug %q; choose another", s.Slug).WithParam("slug")
+		return nil, apierr.New(apierr.Conflict, "secret reference slug %q already exists; choose another", s.Slug).WithParam("slug")
 	}
 	if err != nil {
 		return nil, err
@@ -100,13 +100,13 @@ type updateInput struct {
 	Body      struct {
 		Name          string                           `json:"name,omitempty" minLength:"1" maxLength:"255"`
 		Description   *string                          `json:"description,omitempty" maxLength:"1024"`
-		Auth          map[string]*string               `json:"auth_config,omitempty" maxProperties:"32" doc:"Fields to change; null removes one, and a secret sent as its mask stays"`
+		Auth          map[string]*string               `json:"auth_config,omitempty" maxProperties:"32" doc:"Fields to change; null removes a field, and a mask keeps the secret"`
 		Path          string                           `json:"secret_path,omitempty" minLength:"1" maxLength:"1024"`
 		Key           *string                          `json:"secret_key,omitempty" maxLength:"255"`
 		AllWorkspaces *bool                            `json:"allow_all_workspaces,omitempty"`
 		Workspaces    []string                         `json:"allowed_workspaces,omitempty" maxItems:"1000"`
-		Providers     route.Optional[[]string]         `json:"allowed_providers,omitempty" maxItems:"200" doc:"null or an empty list for all"`
-		Hosts         route.Optional[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty list for the providers' own only"`
+		Providers     route.Optional[[]string]         `json:"allowed_providers,omitempty" maxItems:"200" doc:"null or an empty array for all"`
+		Hosts         route.Optional[[]string]         `json:"allowed_hosts,omitempty" maxItems:"100" doc:"null or an empty array for the providers' own hosts only"`
 		Tags          route.Optional[credentials.Tags] `json:"tags,omitempty"`
 	}
 }
@@ -150,8 +150,8 @@ func (k service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	return &route.Empty{}, err
 }
 
-// place changes how a manager is reached, where a request says so, and checks the
-// reference again if it leads elsewhere now.
+// place changes the manager's credentials, address and path if the request sets them,
+// and checks the reference again if they lead elsewhere.
 func (k service) place(ctx context.Context, s *store.SecretReference, auth map[string]*string, path string) error {
 	if len(auth) > 0 {
 		if err := k.merge(ctx, s, auth); err != nil {

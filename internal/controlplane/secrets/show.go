@@ -14,13 +14,13 @@ type item struct {
 	Name          string            `json:"name"`
 	Description   string            `json:"description"`
 	Manager       string            `json:"manager_type"`
-	Auth          map[string]string `json:"auth_config" doc:"Secrets as their masks"`
+	Auth          map[string]string `json:"auth_config" doc:"Secrets are masked"`
 	Path          string            `json:"secret_path"`
 	Key           string            `json:"secret_key"`
 	AllWorkspaces bool              `json:"allow_all_workspaces"`
 	Workspaces    []string          `json:"allowed_workspaces"`
 	Providers     []string          `json:"allowed_providers" doc:"Empty for all"`
-	Hosts         []string          `json:"allowed_hosts" doc:"Besides the providers' own"`
+	Hosts         []string          `json:"allowed_hosts" doc:"In addition to the providers' own hosts"`
 	Tags          map[string]string `json:"tags"`
 	CreatedAt     route.Time        `json:"created_at"`
 	UpdatedAt     route.Time        `json:"last_updated_at"`
@@ -38,7 +38,7 @@ func toResponse(s store.SecretReference) item {
 
 type listInput struct {
 	Manager string `query:"manager_type" enum:"environment,file,hashicorp_vault,cloud_a_secrets,cloud_c_vault"`
-	Tags    string `query:"tags" maxLength:"4096" doc:"A JSON object; all of them have to match"`
+	Tags    string `query:"tags" maxLength:"4096" doc:"JSON object; all must match"`
 	Search  string `query:"search" maxLength:"255" doc:"Part of the name or the slug"`
 	Page    int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size    int    `query:"page_size" minimum:"1" maximum:"100" default:"20"`

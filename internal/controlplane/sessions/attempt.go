@@ -13,23 +13,23 @@ import (
 	"modelgate/internal/store"
 )
 
-// The limits of attempts to give a password. An attempt counts before the
-// password is hashed, and is taken back when the password is right.
+// Limits of password attempts. An attempt is counted before the password is hashed, and
+// uncounted if the password is right.
 //
-// An account is bounded per address, so that an outsider at another address does
-// not keep its owner out. For the addresses that it was never used from it is
-// bounded over all of them, so that many addresses don't add up. An address is
-// bounded over all accounts.
+// Per account and address the limit is separate, so that an attacker at another address
+// cannot lock out the owner of the account. All addresses that never used an account
+// before share one limit, so that many addresses do not add up. An address also has a
+// limit over all accounts.
 var (
 	pairLimit    = store.AttemptLimit{Free: 10, Wait: time.Minute, MaxWait: time.Hour, Forget: time.Hour}
 	accountLimit = store.AttemptLimit{Free: 30, Wait: time.Minute, MaxWait: time.Hour, Forget: time.Hour}
 	addressLimit = store.AttemptLimit{Free: 50, Wait: 30 * time.Second, MaxWait: 15 * time.Minute, Forget: time.Minute}
 )
 
-// keptLimits is how many limits the database holds after each minute.
+// keptLimits is the number of limits left in the database by the cleanup each minute.
 const keptLimits = 100_000
 
-// account is who a password is given for. The user is zero when nobody has the
+// account is the account whose password is checked. The user is zero if no user has the
 // e-mail address.
 type account struct {
 	email        string
@@ -41,7 +41,7 @@ func (a *account) signsIn() bool {
 	return a.user.ID != "" && a.user.Status == store.Active && a.user.PasswordHash != ""
 }
 
-// find returns the account with an e-mail address, existing or not.
+// find returns the account with an e-mail address, whether or not it exists.
 func find(ctx context.Context, q store.Queries, email string) (account, error) {
 	a := account{email: strings.ToLower(email)}
 	u, organisation, err := q.UserByEmail(ctx, a.email)
@@ -52,9 +52,9 @@ func find(ctx context.Context, q store.Queries, email string) (account, error) {
 	return a, err
 }
 
-// prove checks the password of an account. It does the same work whether or not
-// the account exists. A wrong password is errWrong; the other errors say when to
-// try again.
+// prove checks the password of an account. It does the same work whether or not the
+// account exists. For a wrong password it returns errWrong; the other errors say when
+// to try again.
 func (f *family) prove(ctx context.Context, c *route.Caller, a *account, password string) error {
 	address := group(c.ClientIP())
 	known, err := c.DB().AddressKnown(ctx, a.user.ID, address, c.Now)
@@ -105,8 +105,8 @@ func (f *family) prove(ctx context.Context, c *route.Caller, a *account, passwor
 
 var errWrong = apierr.New(apierr.Unauthenticated, "the e-mail address or the password is wrong")
 
-// dummy is verified against when an account does not exist, so that both cases
-// take the same time.
+// dummy is the hash verified if an account does not exist, so that both cases take the
+// same time.
 const dummy = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
 // attemptLimits are the limits of one attempt.
@@ -120,15 +120,15 @@ func limits(email, address string) attemptLimits {
 	return l
 }
 
-// limitID returns what a limit is stored under: neither e-mail addresses nor
-// those of clients are readable in it.
+// limitID returns the key of a stored limit, a hash that reveals neither e-mail
+// addresses nor client addresses.
 func limitID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
 
-// group returns what a client's address counts as: itself, or the /64 that it is
-// in, which is what one subscriber has of IPv6.
+// group returns the unit of counting for a client's address: the address, or for IPv6
+// its /64, which one subscriber owns.
 func group(address string) string {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

@@ -16,9 +16,9 @@ type changeInput struct {
 	}
 }
 
-// change replaces the caller's password and ends their other sessions. The
-// current password is needed, and guessing it is bounded as at a sign-in: a
-// session that was stolen must not become the account.
+// change replaces the caller's password and ends their other sessions. It requires the
+// current password and limits attempts as a sign-in does, so that a stolen session does
+// not give control of the account.
 func (f *family) change(ctx context.Context, c *route.Caller, in *changeInput) (*route.Empty, error) {
 	if err := checkSession(c); err != nil {
 		return nil, err

@@ -11,28 +11,28 @@ import (
 	"modelgate/internal/store"
 )
 
-// Failed sign-ins come from outsiders, who must not fill the audit log. In each
-// failureWindow the first attempts of failureRows pairs of account and address
-// have a row at once, and each pair one more with the number of those that
-// followed. All further pairs have one row together.
+// Anyone can cause failed sign-ins, which must not fill the audit log. In each
+// failureWindow the first failureRows pairs of account and address have one event at
+// once and one at the end with the number of further failures. All other pairs share
+// one event.
 const (
 	failureWindow = 10 * time.Minute
-	failureRows   = 20 // of one organisation
+	failureRows   = 20 // per organisation
 )
 
 // failures counts failed sign-ins for the audit log.
 type failures struct {
 	mu    sync.Mutex
-	began time.Time                   // of the window; guarded by mu
+	began time.Time                   // start of the window; guarded by mu
 	by    map[string]map[pair]*failed // by organisation; guarded by mu
 }
 
-// pair is an account, of which the id is known or empty, and an address. The zero
-// value stands for all pairs beyond failureRows.
+// pair is an account, whose id is empty if unknown, and an address. The zero value
+// stands for all pairs beyond failureRows.
 type pair struct{ user, address string }
 
-// failed counts what failed for a pair after its first row. Accounts that don't
-// exist belong to the first organisation.
+// failed counts the failures of a pair after its first event. Failures of unknown
+// accounts belong to the first organisation.
 type failed struct {
 	Wrong   int64     `json:"wrong_passwords"`
 	Refused int64     `json:"refused"`
@@ -52,7 +52,7 @@ func (f *failed) count(refused bool, now time.Time) {
 	f.Wrong++
 }
 
-// note counts a failure, and writes its row if it is the first of a pair.
+// note counts a failure and writes its event if it is the first of a pair.
 func (f *failures) note(ctx context.Context, c *route.Caller, a *account, refused bool) {
 	organisation := a.organisation
 	if organisation == "" {
@@ -69,7 +69,7 @@ func (f *failures) note(ctx context.Context, c *route.Caller, a *account, refuse
 	c.Note(ctx, row)
 }
 
-// count reports whether a failure has a row at once.
+// count reports whether a failure gets an event at once.
 func (f *failures) count(organisation string, p pair, refused bool, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -98,8 +98,8 @@ func (f *failures) count(organisation string, p pair, refused bool, now time.Tim
 	return false
 }
 
-// sums returns the rows of a window that is over at now, or that must end since
-// the gateway stops.
+// sums returns the closing events of a window that is over at now, or of every window
+// if last is set because the gateway stops.
 func (f *failures) sums(now time.Time, last bool) (list []*store.Audit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// join makes an invited person one of the organisation and of the workspaces
-// that the invite names, and returns them as they are stored. A workspace that
-// was archived in the meantime is left out. Who is there already keeps their roles.
+// join adds an invited user to the organisation and to the workspaces of the invite,
+// and returns the user as stored. Workspaces archived since are left out. An existing
+// member keeps their roles.
 func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u store.User) (store.User, error) {
 	u, _, err := addToOrganisation(ctx, tx, i.Organisation, u)
 	if err != nil {
@@ -46,9 +46,10 @@ func join(ctx context.Context, tx *store.Tx, c *route.Caller, i *store.Invite, u
 	return u, tx.UpdateInvite(ctx, *i)
 }
 
-// addToOrganisation makes u one of an organisation. Who was put there without a password, as
-// by a file, gets that of u and stays who they are; adopted is true then. No other
-// account with the address of u is given away: it is a conflict.
+// addToOrganisation adds u to an organisation. An existing user without a password, for
+// example from a file, gets u's password and keeps their id; adopted is then true. Any
+// other account with u's e-mail address is a conflict, because a link must not give
+// access to it.
 func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u store.User) (entered store.User, adopted bool, err error) {
 	there, err := tx.User(ctx, organisation, u.Email)
 	if apierr.IsNotFound(err) || err == nil && there.PasswordHash != "" {
@@ -57,13 +58,13 @@ func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u
 	if err != nil {
 		return u, false, err
 	}
-	if there.Role == "owner" && u.Role != "owner" { // nobody who invites could give that
-		return u, false, apierr.New(apierr.Conflict, "%s is to be the owner, who claims the installation", u.Email)
+	if there.Role == "owner" && u.Role != "owner" { // an invite cannot make an owner
+		return u, false, apierr.New(apierr.Conflict, "%s is the future owner, who must claim the installation", u.Email)
 	}
 	u.ID, u.FirstName, u.LastName = there.ID, cmp.Or(u.FirstName, there.FirstName), cmp.Or(u.LastName, there.LastName)
 	err = tx.SetFirstPassword(ctx, organisation, u)
 	if apierr.IsNotFound(err) {
-		err = apierr.New(apierr.Conflict, "the account of %s gets no password by a link: it is disabled, or belongs to another organisation too", u.Email)
+		err = apierr.New(apierr.Conflict, "the account of %s cannot get a password through a link: it is disabled or belongs to another organisation too", u.Email)
 	}
 	return u, true, err
 }
@@ -71,14 +72,14 @@ func addToOrganisation(ctx context.Context, tx *store.Tx, organisation string, u
 type passwordInput struct {
 	Body struct {
 		Profile
-		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Of the link"`
+		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Token of the link"`
 	}
 }
 
-const linkSpent = "this link is not known, was used or has expired; ask for another"
+const linkSpent = "this link is unknown, used or expired; ask for another"
 
-// set gives a person a password, by the link that was made for them: their first
-// one, or another that ends all of their sessions.
+// set sets a user's password with the token of a link: their first password, or a
+// replacement that ends all of their sessions.
 func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*NewSession, error) {
 	b, link := &in.Body, access.HashKey(in.Body.Token).String()
 	hash, err := f.hash(ctx, c, b.Password, func() error {
@@ -107,12 +108,12 @@ func (f *family) set(ctx context.Context, c *route.Caller, in *passwordInput) (*
 	return out, err
 }
 
-// byLink stores the password of u, and of a first one the name, for the person of
-// a link, unless what the link is for has changed since it was made.
+// byLink stores the password of u, and the name with a first password, unless the state
+// for which the link was created has changed.
 func byLink(ctx context.Context, tx *store.Tx, l store.PasswordLink, u store.User) error {
 	there, err := tx.User(ctx, l.Organisation, l.UserID)
 	if err == nil && there.Role == "owner" && !l.Resets {
-		err = apierr.New(apierr.NotFound, "an owner has no link")
+		err = apierr.New(apierr.NotFound, "the owner cannot use a password link")
 	}
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func byLink(ctx context.Context, tx *store.Tx, l store.PasswordLink, u store.Use
 	}
 	shared, err := tx.Shared(ctx, l.Organisation, l.UserID)
 	if err == nil && shared && !l.ByOperator {
-		err = apierr.New(apierr.NotFound, "the person belongs to another organisation too")
+		err = apierr.New(apierr.NotFound, "the user belongs to another organisation too")
 	}
 	if err != nil {
 		return err
@@ -131,26 +132,25 @@ func byLink(ctx context.Context, tx *store.Tx, l store.PasswordLink, u store.Use
 	return tx.ReplacePassword(ctx, store.PasswordChange{User: there.ID, Before: there.PasswordHash, After: u.PasswordHash, Now: u.UpdatedAt})
 }
 
-// Identify returns who a session's token stands for at now, and notes that the
-// session is in use at an address. It is for the server, which shows it every
-// token of that form.
+// Identify returns the identity of a session's token and records that the session is in
+// use. The server calls it for every token of that form.
 func Identify(ctx context.Context, db *store.DB, use Use) (*access.Identity, error) {
 	s, id, err := identify(ctx, db, use)
 	if err != nil {
 		return nil, err
 	}
-	// Writing seldom keeps requests from waiting for the database. When it takes
-	// no writes, the session may end early, and never late.
+	// Writing rarely keeps requests from waiting for the database. If writes fail, the
+	// session may expire early but never late.
 	if use.Now.Sub(s.LastUsedAt) >= use.Lifetimes.Touch() {
 		err = db.TouchSession(ctx, s.Hash, use.Address, use.Now)
 	}
 	if err != nil && use.Logger != nil {
-		use.Logger.Warn("session use not stored", "session", s.ID, "err", err.Error())
+		use.Logger.Warn("storing the use of a session failed", "session", s.ID, "err", err.Error())
 	}
 	return id, nil
 }
 
-// Use is a use of a session's token.
+// Use describes a use of a session's token.
 type Use struct {
 	Token     string
 	Address   string // of the client
@@ -189,7 +189,7 @@ type self struct {
 	Name         string         `json:"name"`
 	Organisation string         `json:"organisation_id"`
 	Workspace    *string        `json:"workspace_id"`
-	Role         *string        `json:"role" doc:"In the organisation; null for keys of services"`
+	Role         *string        `json:"role" doc:"Role in the organisation; null for service keys"`
 	Scopes       []access.Scope `json:"scopes"`
 	ExpiresAt    route.Time     `json:"expires_at"`
 }
@@ -224,8 +224,8 @@ type introspectInput struct {
 	}
 }
 
-// introspected is what RFC 7662, section 2.2, says of a token. An inactive one
-// says nothing else.
+// introspected is the response of RFC 7662, section 2.2. An inactive token has no other
+// fields.
 type introspected struct {
 	Active    bool   `json:"active"`
 	Scope     string `json:"scope,omitempty"`
@@ -233,12 +233,12 @@ type introspected struct {
 	Username  string `json:"username,omitempty"`
 	Email     string `json:"email,omitempty"`
 	Subject   string `json:"sub,omitempty"`
-	ExpiresAt int64  `json:"exp,omitempty" doc:"Unix seconds; absent for what does not end"`
+	ExpiresAt int64  `json:"exp,omitempty" doc:"Unix seconds; absent if it does not expire"`
 	IssuedAt  int64  `json:"iat,omitempty"`
 	TokenType string `json:"token_type,omitempty"`
 }
 
-// introspect tells of tokens of the caller's organisation alone.
+// introspect describes tokens of the caller's organisation only.
 func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*introspected, error) {
 	if access.IsSessionToken(in.Body.Token) {
 		_, id, err := identify(ctx, c.DB(), Use{Token: in.Body.Token, Now: c.Now, Lifetimes: c.Lifetimes()})
@@ -264,7 +264,7 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 		return &introspected{}, nil
 	}
 	own := k.Identity()
-	for _, id := range k.Origin.Lineage { // it ends with the keys that made it, and is limited by them
+	for _, id := range k.Origin.Lineage { // revoked with the keys it descends from, and limited by them
 		maker, err := c.DB().Key(ctx, k.Organisation, id)
 		if apierr.IsNotFound(err) || err == nil && maker.StatusAt(c.Now) != store.KeyActive {
 			return &introspected{}, nil
@@ -277,7 +277,7 @@ func introspect(ctx context.Context, c *route.Caller, in *introspectInput) (*int
 	return describeToken(ctx, c, own, "api_key", k.CreatedAt.Unix())
 }
 
-// unless keeps errors that are not the token's.
+// unless returns errors that do not mean that the token is invalid.
 func unless(err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok && (e.Kind == apierr.NotFound || e.Kind == apierr.Unauthenticated || e.Kind == apierr.Forbidden) {
 		return nil
@@ -294,7 +294,7 @@ func describeToken(ctx context.Context, c *route.Caller, id *access.Identity, ki
 	if !id.ExpiresAt.IsZero() {
 		out.ExpiresAt = id.ExpiresAt.Unix()
 	}
-	if id.Claims != nil { // of a person whom the store does not know
+	if id.Claims != nil { // of a user that is not in the store
 		out.claimed(id.Claims)
 		return out, nil
 	}
@@ -309,7 +309,7 @@ func describeToken(ctx context.Context, c *route.Caller, id *access.Identity, ki
 	return out, nil
 }
 
-// claimed adds what a token says of its person.
+// claimed adds the claims about the token's user.
 func (i *introspected) claimed(c *access.Claims) {
 	if !c.IssuedAt.IsZero() {
 		i.IssuedAt = c.IssuedAt.Unix()

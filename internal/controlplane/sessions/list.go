@@ -11,12 +11,13 @@ import (
 	"modelgate/internal/store"
 )
 
-// addMembers adds the routes by which admins see and end the sessions of others.
+// addMembers adds the routes with which admins list and end the sessions of other
+// users.
 func addMembers(a *route.API) {
-	f := route.Family{Path: "/admin/users/{user}/sessions", Tag: "People", Scopes: []string{"organisation_users"}, Resource: "session"}
-	route.Add(a, f.Route(http.MethodGet, "", "list-user-sessions", "read", "List the sessions of a person"), listOf)
-	route.Add(a, f.Route(http.MethodDelete, "", "end-user-sessions", "update", "End all sessions of a person"), endAllOf)
-	route.Add(a, f.Route(http.MethodDelete, "/{session}", "end-user-session", "update", "End a session of a person"), endOf)
+	f := route.Family{Path: "/admin/users/{user}/sessions", Tag: "Users", Scopes: []string{"organisation_users"}, Resource: "session"}
+	route.Add(a, f.Route(http.MethodGet, "", "list-user-sessions", "read", "List the sessions of a user"), listOf)
+	route.Add(a, f.Route(http.MethodDelete, "", "end-user-sessions", "update", "End all sessions of a user"), endAllOf)
+	route.Add(a, f.Route(http.MethodDelete, "/{session}", "end-user-session", "update", "End a session of a user"), endOf)
 }
 
 type item struct {
@@ -25,12 +26,12 @@ type item struct {
 	CreatedAt  route.Time `json:"created_at"`
 	LastUsedAt route.Time `json:"last_used_at" doc:"At most a minute before the last use"`
 	ExpiresAt  route.Time `json:"expires_at" doc:"Unless it is used again"`
-	Address    string     `json:"address" doc:"Of the client that used it last"`
-	UserAgent  string     `json:"user_agent" doc:"Of the client that signed in; at most 200 bytes"`
-	Current    bool       `json:"current" doc:"It is the one of this request"`
+	Address    string     `json:"address" doc:"Address of the client that used it last"`
+	UserAgent  string     `json:"user_agent" doc:"User agent of the client that signed in; at most 200 bytes"`
+	Current    bool       `json:"current" doc:"Whether it is the session of this request"`
 }
 
-// ends returns when a session ends unless it is used again.
+// ends returns when a session expires unless it is used again.
 func ends(s *store.Session, l route.Lifetimes) time.Time {
 	at := l.Ends(s.CreatedAt, s.LastUsedAt)
 	if s.ExpiresAt.Before(at) {
@@ -39,7 +40,7 @@ func ends(s *store.Session, l route.Lifetimes) time.Time {
 	return at
 }
 
-// list returns the sessions of a user that have not ended.
+// list returns the active sessions of a user.
 func list(ctx context.Context, c *route.Caller, user string) (*route.List[item], error) {
 	found, err := c.DB().Sessions(ctx, c.Organisation, user)
 	if err != nil {
@@ -59,12 +60,12 @@ func list(ctx context.Context, c *route.Caller, user string) (*route.List[item],
 	return route.ListOf(items, len(items)), nil
 }
 
-// checkSession returns an error unless the caller signed in.
+// checkSession returns an error unless the caller uses a session.
 func checkSession(c *route.Caller) error {
 	if c.Type == access.Session {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "this needs a session; a key has none").WithCode("AB03")
+	return apierr.New(apierr.Forbidden, "a session is required; keys cannot be used here").WithCode("AB03")
 }
 
 func listOwn(ctx context.Context, c *route.Caller, _ *struct{}) (*route.List[item], error) {
@@ -75,7 +76,7 @@ func listOwn(ctx context.Context, c *route.Caller, _ *struct{}) (*route.List[ite
 }
 
 type endAllInput struct {
-	KeepCurrent bool `query:"keep_current" doc:"Leaves the session of this request"`
+	KeepCurrent bool `query:"keep_current" doc:"Keeps the session of this request"`
 }
 
 func endAllOwn(ctx context.Context, c *route.Caller, in *endAllInput) (*route.Empty, error) {
@@ -89,8 +90,8 @@ func endAllOwn(ctx context.Context, c *route.Caller, in *endAllInput) (*route.Em
 	return endAll(ctx, c, c.UserID, keep)
 }
 
-// endAll ends the sessions of a user in the caller's organisation, except the
-// one with the hash keep.
+// endAll ends the sessions of a user in the caller's organisation, except the one with
+// the hash keep.
 func endAll(ctx context.Context, c *route.Caller, user, keep string) (*route.Empty, error) {
 	c.Did("sessions_end", user)
 	err := c.Change(ctx, func(tx *store.Tx) error { return tx.EndSessions(ctx, c.Organisation, user, keep) })
@@ -121,15 +122,15 @@ type userRef struct {
 	User string `path:"user" maxLength:"255"`
 }
 
-// member returns a user of the caller's organisation. Only owners end the
-// sessions of an owner.
+// member returns a user of the caller's organisation. With ends set, it refuses an
+// owner unless the caller is one.
 func member(ctx context.Context, c *route.Caller, ref string, ends bool) (store.User, error) {
 	u, err := c.DB().User(ctx, c.Organisation, ref)
 	switch {
 	case apierr.IsNotFound(err):
 		err = apierr.New(apierr.NotFound, "user %.60q not found", ref).WithParam("user")
 	case err == nil && ends && u.Role == "owner" && c.UserID != u.ID:
-		err = apierr.New(apierr.Forbidden, "the sessions of the owner are ended by the owner").WithParam("user").WithCode("AB03")
+		err = apierr.New(apierr.Forbidden, "only the owner can end the owner's sessions").WithParam("user").WithCode("AB03")
 	}
 	return u, err
 }

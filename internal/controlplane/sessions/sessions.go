@@ -1,10 +1,10 @@
-// Package sessions is the control plane's family of signing in: claiming an
-// installation, accepting an invite, sessions, and what a token stands for.
+// Package sessions implements signing in: claiming an installation, accepting invites,
+// sessions, and token introspection.
 //
-// It promises that passwords are kept as argon2id hashes and tokens as hashes
-// alone, that a link counts once, and that who tries passwords is slowed down and
-// never told whether an address is known. What a session may do is left to the
-// scopes of its person's role.
+// It guarantees that passwords are stored as argon2id hashes and tokens only as hashes,
+// that a link can be used once, and that password guessing is slowed down without
+// revealing whether an address is known. It does not decide what a session may do,
+// which follows from its user's role.
 package sessions
 
 import (
@@ -22,7 +22,7 @@ import (
 
 const tag = "Sessions"
 
-// Add adds the routes of the family.
+// Add adds the routes of sessions.
 func Add(a *route.API) {
 	f := &family{hasher: newHasher(), failures: new(failures)}
 	open := func(path, name, summary string) route.Route {
@@ -36,15 +36,15 @@ func Add(a *route.API) {
 		return r
 	}
 	addMembers(a)
-	route.Add(a, open("/auth/claim", "claim", "Become the owner of an installation by its one-time link"), f.claim)
+	route.Add(a, open("/auth/claim", "claim", "Claim an installation with its one-time link"), f.claim)
 	route.Add(a, open("/auth/login", "login", "Sign in"), f.login)
-	route.Add(a, open("/auth/invites/accept", "accept-invite", "Accept an invite by its link"), f.accept)
-	route.Add(a, open("/auth/password", "set-password", "Set a password by a link"), f.set)
-	route.Add(a, own(http.MethodPut, "/auth/password", "change-password", "Change the own password; ends every other session"), f.change)
+	route.Add(a, open("/auth/invites/accept", "accept-invite", "Accept an invite with its link"), f.accept)
+	route.Add(a, open("/auth/password", "set-password", "Set a password with a link"), f.set)
+	route.Add(a, own(http.MethodPut, "/auth/password", "change-password", "Change your password; ends your other sessions"), f.change)
 	route.Add(a, own(http.MethodPost, "/auth/logout", "logout", "End the session"), logout)
-	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List the own sessions"), listOwn)
-	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all own sessions"), endAllOwn)
-	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of the own sessions"), endOwn)
+	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List your sessions"), listOwn)
+	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all your sessions"), endAllOwn)
+	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of your sessions"), endOwn)
 	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Return the caller of this key or session"), me)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
 		Summary: "Introspect a token (RFC 7662)"}, introspect)
@@ -56,22 +56,22 @@ func Add(a *route.API) {
 	})
 }
 
-// family is what the routes share: nothing that outlives the process.
+// family is the receiver of the route handlers. Its state does not outlive the process.
 type family struct {
 	hasher   *hasher
 	failures *failures
 }
 
-// NewSession is a session that began. Its token is shown this once.
+// NewSession is a session that has just begun, with its token.
 type NewSession struct {
-	Token     string     `json:"token" doc:"Sent as x-gateway-api-key or as a bearer token; shown this once"`
-	ID        string     `json:"id" doc:"Of the session, in lists and in the audit log"`
-	ExpiresAt route.Time `json:"expires_at" doc:"The latest; it ends earlier when it is not used"`
+	Token     string     `json:"token" doc:"Sent as x-gateway-api-key or as a bearer token; shown only once"`
+	ID        string     `json:"id" doc:"Id of the session in lists and in the audit log"`
+	ExpiresAt route.Time `json:"expires_at" doc:"Latest time; expires earlier if it is not used"`
 	UserID    string     `json:"user_id"`
 	Object    string     `json:"object"`
 }
 
-// begin stores a session for a person, and remembers where they signed in.
+// begin stores a session for a user, and records the address of the sign-in.
 func begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisation string) (*NewSession, error) {
 	token := access.NewSessionToken()
 	s := store.Session{
@@ -89,7 +89,7 @@ func begin(ctx context.Context, c *route.Caller, tx *store.Tx, user, organisatio
 	return &NewSession{token.Reveal(), s.ID, route.Time(s.ExpiresAt), user, "session"}, nil
 }
 
-// Profile is how somebody introduces themselves.
+// Profile is the name and password of a new user.
 type Profile struct {
 	FirstName string `json:"first_name,omitempty" maxLength:"255"`
 	LastName  string `json:"last_name,omitempty" maxLength:"255"`
@@ -99,15 +99,15 @@ type Profile struct {
 type claimInput struct {
 	Body struct {
 		Profile
-		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Of the claim link"`
+		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Token of the claim link"`
 		Email string `json:"email" minLength:"3" maxLength:"320"`
 	}
 }
 
-const claimSpent = "this claim link is not known, was used or has expired; a start without an owner prints another"
+const claimSpent = "this claim link is unknown, used or expired; the gateway prints a new one when it starts without an owner"
 
-// hash returns what is stored of a password that a link sets. The link is looked
-// up before: who has none costs the gateway no hash.
+// hash returns the stored form of a password that is set through a link. The link is
+// looked up first, so that callers without a valid link cause no hashing.
 func (f *family) hash(ctx context.Context, c *route.Caller, password string, lookUp func() error) (string, error) {
 	if err := lookUp(); err != nil {
 		return "", err
@@ -169,7 +169,7 @@ func (p *Profile) user(c *route.Caller, email, hash, role string) store.User {
 	}
 }
 
-// linkInvalidError says of a link that is not there what it may be.
+// linkInvalidError replaces the error of an unknown link by message.
 func linkInvalidError(err error, message string) error {
 	if apierr.IsNotFound(err) {
 		return apierr.New(apierr.NotFound, "%s", message).WithParam("token")
@@ -188,7 +188,7 @@ func address(text string) (string, error) {
 type acceptInput struct {
 	Body struct {
 		Profile
-		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Of the invite's link"`
+		Token string `json:"token" minLength:"1" maxLength:"255" doc:"Token of the invite link"`
 	}
 }
 
@@ -198,7 +198,7 @@ func pending(ctx context.Context, c *route.Caller, q store.Queries, token string
 	if err == nil && i.StatusAt(c.Now) != store.InvitePending {
 		err = apierr.New(apierr.NotFound, "the invite is %s", i.StatusAt(c.Now))
 	}
-	return i, linkInvalidError(err, "this invite is not known, was used, cancelled or has expired; ask for another")
+	return i, linkInvalidError(err, "this invite is unknown, used, cancelled or expired; ask for another")
 }
 
 func (f *family) accept(ctx context.Context, c *route.Caller, in *acceptInput) (*NewSession, error) {
@@ -245,7 +245,7 @@ func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*N
 	c.SetAuditOrganisation(a.organisation)
 	var out *NewSession
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		// The password was checked outside of the change: it may be another by now.
+		// The password was checked outside the transaction and may have changed.
 		now, err := find(ctx, tx.Queries, a.email)
 		if err == nil && (now.user.PasswordHash != a.user.PasswordHash || !now.signsIn()) {
 			err = errWrong
@@ -261,7 +261,7 @@ func (f *family) login(ctx context.Context, c *route.Caller, in *loginInput) (*N
 
 func logout(ctx context.Context, c *route.Caller, _ *struct{}) (*route.Empty, error) {
 	if c.Type != access.Session {
-		return nil, apierr.New(apierr.Invalid, "keys have no session to end; delete the key instead")
+		return nil, apierr.New(apierr.Invalid, "a key has no session to end; delete the key instead")
 	}
 	err := c.Change(ctx, func(tx *store.Tx) error {
 		s, err := tx.Session(ctx, c.Hash.String())

@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// Item is a workspace as lists show it.
+// Item is a workspace in a list.
 type Item struct {
 	ID           string                  `json:"id"`
 	Slug         string                  `json:"slug"`
@@ -27,8 +27,8 @@ type Item struct {
 	IsDefault    bool                    `json:"is_default"`
 	Defaults     route.JSON              `json:"defaults"`
 	Settings     route.JSON              `json:"settings"`
-	Overridden   []string                `json:"overridden_settings" doc:"Names of settings that have no effect, because the organisation does not leave them to its workspaces"`
-	Security     access.RolePermissions  `json:"security_settings" doc:"As they stand: what the organisation leaves to workspaces is this one's own"`
+	Overridden   []string                `json:"overridden_settings" doc:"Names of settings without effect because the organisation does not delegate them to workspaces"`
+	Security     access.RolePermissions  `json:"security_settings" doc:"Effective permissions: sections that the organisation delegates come from this workspace"`
 	UsageLimits  []limits.BudgetResponse `json:"usage_limits"`
 	RateLimits   limits.Rates            `json:"rate_limits"`
 	CreatedBy    string                  `json:"created_by"`
@@ -42,7 +42,7 @@ type full struct {
 	Users []memberItem `json:"users"`
 }
 
-// toResponse returns w as it is when spent was spent in it.
+// toResponse returns w with the given spend.
 func toResponse(w *store.Workspace, spent reqlog.Spend, above *store.OrganisationSettings) (Item, error) {
 	own, err := security(w)
 	if err != nil {
@@ -118,11 +118,11 @@ func get(ctx context.Context, c *route.Caller, in *oneInput) (*full, error) {
 	return withMembers(ctx, c, w)
 }
 
-// find returns the workspace that a path names, as far as its caller sees:
-// callers of one workspace see that one, people theirs, and archived ones are
-// for those who administer the organisation. People need the right of the route.
+// find returns the workspace that a path names if the caller may see it: callers of one
+// workspace see that workspace, users see theirs, and archived ones are visible to
+// administrators of the organisation. Users need the route's permission.
 func find(ctx context.Context, c *route.Caller, ref string) (store.Workspace, error) {
-	missing := apierr.New(apierr.NotFound, "there is no workspace %.60q", ref).WithParam("workspace")
+	missing := apierr.New(apierr.NotFound, "workspace %.60q not found", ref).WithParam("workspace")
 	w, err := c.DB().Workspace(ctx, c.Organisation, ref)
 	if apierr.IsNotFound(err) {
 		return w, missing
@@ -141,7 +141,7 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.Workspace, er
 	return w, c.CheckRoutePermission(ctx, w.ID)
 }
 
-// sees reports whether a workspace is there for the caller.
+// sees reports whether the caller may see a workspace.
 func sees(ctx context.Context, c *route.Caller, w store.Workspace) (bool, error) {
 	if c.Workspace != "" && c.Workspace != w.ID && !c.Allows(access.ScopeAll) {
 		return false, nil
@@ -165,9 +165,9 @@ type updateInput struct {
 		Icon        route.Optional[string]                 `json:"icon,omitempty"`
 		Defaults    route.Optional[Defaults]               `json:"defaults,omitempty"`
 		UsageLimits route.Optional[[]limits.BudgetInput]   `json:"usage_limits,omitempty"`
-		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits,omitempty" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits,omitempty" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
 		Settings    route.Optional[map[string]any]         `json:"settings,omitempty"`
-		Security    route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"The whole object; null clears it"`
+		Security    route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"All permissions; null clears them"`
 	}
 }
 
@@ -185,7 +185,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	}
 	w.Description, w.Icon = b.Description.Or(w.Description), b.Icon.Or(w.Icon)
 	if len(w.Description) > 1024 || len(w.Icon) > 255 {
-		return nil, route.Invalid("description", "has at most 1024 characters, and icon 255")
+		return nil, route.Invalid("description", "must be at most 1024 characters long, and icon at most 255")
 	}
 	if err := change(ctx, c, &w, in); err != nil {
 		return nil, clientError(err)
@@ -214,8 +214,8 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	return &route.Empty{}, err
 }
 
-// budget gives w the budgets that are stored now, which start again by
-// themselves, with what a request changes of them.
+// budget sets the budgets of w to the stored ones, which resets may have changed, with
+// the requested changes.
 func budget(now *store.Workspace, c *route.Caller, w *store.Workspace, in route.Optional[[]limits.BudgetInput]) error {
 	w.UsageLimits = now.UsageLimits
 	if in.Set {
@@ -224,14 +224,13 @@ func budget(now *store.Workspace, c *route.Caller, w *store.Workspace, in route.
 	return nil
 }
 
-// unchanged refuses a change of a workspace that was changed since the request
-// read it.
+// unchanged returns a conflict if a workspace was changed after the request read it.
 func unchanged(ctx context.Context, tx *store.Tx, c *route.Caller, id string, read time.Time) error {
 	now, err := tx.Workspace(ctx, c.Organisation, id)
 	return c.CheckIfMatch(read, now.UpdatedAt, err)
 }
 
-// change takes over the objects that an update gives.
+// change applies the objects in an update.
 func change(ctx context.Context, c *route.Caller, w *store.Workspace, in *updateInput) error {
 	b := &in.Body
 	var errs []error
@@ -260,8 +259,8 @@ func change(ctx context.Context, c *route.Caller, w *store.Workspace, in *update
 type archiveInput struct {
 	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
 	Body      struct {
-		Name  string `json:"name" maxLength:"255" doc:"The workspace's name, to confirm"`
-		Force bool   `json:"force_delete,omitempty" doc:"Archive it with what it holds"`
+		Name  string `json:"name" maxLength:"255" doc:"Name of the workspace, as a confirmation"`
+		Force bool   `json:"force_delete,omitempty" doc:"Archives the workspace even if it is not empty"`
 	}
 }
 
@@ -272,9 +271,9 @@ func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Emp
 	}
 	switch {
 	case w.IsDefault:
-		return nil, apierr.New(apierr.Invalid, "the default workspace can't be archived").WithParam("workspace")
+		return nil, apierr.New(apierr.Invalid, "the default workspace cannot be archived").WithParam("workspace")
 	case w.Status != store.Active:
-		return nil, apierr.New(apierr.Conflict, "the workspace %q is archived already", w.Slug)
+		return nil, apierr.New(apierr.Conflict, "the workspace %q is already archived", w.Slug)
 	case in.Body.Name != w.Name:
 		return nil, route.Invalid("name", "must be the workspace's name, %q, to confirm", w.Name)
 	}

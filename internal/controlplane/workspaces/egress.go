@@ -12,16 +12,16 @@ import (
 	"modelgate/internal/store"
 )
 
-// egressPolicy is the setting that limits where a workspace's requests go.
+// egressPolicy is the setting that limits the destinations of a workspace's requests.
 const egressPolicy = "egress_policy"
 
-// isPolicy reports whether a setting may be a policy: [givenEgress] reads it.
+// isPolicy reports whether a setting may be a policy, which [givenEgress] parses.
 func isPolicy(v any) bool {
 	_, stored := v.(*egress.Policy)
 	return stored || isObject(v)
 }
 
-// givenEgress returns the egress policy of settings, nil for none.
+// givenEgress returns the egress policy in settings, nil for none.
 func givenEgress(given map[string]any) (*egress.Policy, error) {
 	var p *egress.Policy
 	if given[egressPolicy] == nil {
@@ -39,8 +39,8 @@ func givenEgress(given map[string]any) (*egress.Policy, error) {
 	return limits.Egress("settings."+egressPolicy, p)
 }
 
-// keepEgress leaves the egress policy of w in settings that do not name it. It
-// limits the workspace, so that only who administers the organisation changes it.
+// keepEgress copies w's egress policy to settings that do not name it. The policy
+// limits the workspace, so only administrators of the organisation may change it.
 func keepEgress(ctx context.Context, c *route.Caller, w *store.Workspace, given map[string]any) (map[string]any, error) {
 	var had store.KeyDefaults
 	if len(w.Settings) > 0 {
@@ -64,7 +64,7 @@ func keepEgress(ctx context.Context, c *route.Caller, w *store.Workspace, given 
 	}
 	if wide, err := administers(ctx, c); err != nil || !wide {
 		if err == nil {
-			err = apierr.New(apierr.Forbidden, "settings.egress_policy of a workspace is changed by the owner and the admins of the organisation").
+			err = apierr.New(apierr.Forbidden, "only the owner and admins of the organisation can change settings.egress_policy of a workspace").
 				WithParam("settings." + egressPolicy).WithCode("AB03")
 		}
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// Limits returns the limits of w, for [limits.Change]. It is exported for what
-// stores workspaces otherwise than by a route.
+// Limits returns the limits of w for [limits.Change]. It is exported for callers that
+// store workspaces without a route.
 func Limits(w *store.Workspace) (limits.Fields, error) {
 	u, err := limits.Field(w.UsageLimits)
 	if err != nil {
@@ -34,8 +34,8 @@ func Limits(w *store.Workspace) (limits.Fields, error) {
 	return f, nil
 }
 
-// checkLimits refuses a change of limits that is not the caller's to make, and
-// notes who made it.
+// checkLimits returns an error if the caller may not make a change of limits, and
+// otherwise records who made it.
 func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, after *store.Workspace) error {
 	of, err := limits.Compare(store.WorkspaceBudget, after.ID, before, after, Limits)
 	if err != nil {
@@ -48,8 +48,8 @@ func checkLimits(ctx context.Context, c *route.Caller, tx *store.Tx, before, aft
 	return limits.Change(ctx, c, tx, of)
 }
 
-// checkPolicy refuses rules for the keys of people that are wider than those of
-// the organisation, unless its own owner, admins or keys make them.
+// checkPolicy returns an error if rules for user keys are wider than the
+// organisation's, unless the organisation's owner, admins or keys set them.
 func checkPolicy(ctx context.Context, c *route.Caller, tx *store.Tx, w *store.Workspace, changed limits.Fields) error {
 	rank, err := c.Rank(ctx, tx.Queries, w.ID)
 	if err != nil || rank >= access.RankOrganisation {
@@ -77,7 +77,7 @@ func checkPolicy(ctx context.Context, c *route.Caller, tx *store.Tx, w *store.Wo
 			continue
 		}
 		if rule.unbounded(*rule.own) || *rule.own > *rule.above {
-			return limits.Refused(rule.field, "is at most %d, which the organisation says", *rule.above)
+			return limits.Refused(rule.field, "must be at most %d, the organisation's limit", *rule.above)
 		}
 	}
 	return nil

@@ -12,17 +12,17 @@ import (
 	"modelgate/internal/store"
 )
 
-// ranks are the roles in a workspace, from the lowest.
+// ranks are the roles in a workspace, lowest first.
 var ranks = []string{access.Member, access.Manager, access.Admin}
 
 func addMembers(a *route.API) {
 	const path = "/workspaces/{workspace}/users"
 	f := route.Family{Path: "/admin" + path, Also: path, Tag: "Workspaces", Scopes: []string{"workspace_users"}, Resource: "workspace_user", Versioned: true}
-	route.Add(a, f.Route(http.MethodPost, "", "add-workspace-users", "create", "Make people members of a workspace"), addUsers)
+	route.Add(a, f.Route(http.MethodPost, "", "add-workspace-users", "create", "Add users to a workspace"), addUsers)
 	route.Add(a, f.Route(http.MethodGet, "", "list-workspace-users", "list", "List the members of a workspace"), listUsers)
 	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-workspace-user", "read", "Read a member"), getUser)
-	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-workspace-user", "update", "Give a member another role"), updateUser)
-	route.Add(a, f.Route(http.MethodDelete, "/{user}", "remove-workspace-user", "delete", "Take a member out of a workspace"), removeUser)
+	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-workspace-user", "update", "Change the role of a member"), updateUser)
+	route.Add(a, f.Route(http.MethodDelete, "/{user}", "remove-workspace-user", "delete", "Remove a member from a workspace"), removeUser)
 }
 
 type memberItem struct {
@@ -46,7 +46,7 @@ func memberShown(m store.WorkspaceMember) memberItem {
 	}
 }
 
-// Member names a person and their role.
+// Member names a user and their role.
 type Member struct {
 	ID   string `json:"id" minLength:"1" maxLength:"320" doc:"Id or e-mail address"`
 	Role string `json:"role" enum:"admin,manager,member"`
@@ -91,7 +91,7 @@ func addUsers(ctx context.Context, c *route.Caller, in *addInput) (*route.Empty,
 	return &route.Empty{}, err
 }
 
-// active returns the workspace that a path names, unless it is archived.
+// active returns the workspace that a path names unless it is archived.
 func active(ctx context.Context, c *route.Caller, ref string) (store.Workspace, error) {
 	w, err := find(ctx, c, ref)
 	if err == nil && w.Status != store.Active {
@@ -100,9 +100,8 @@ func active(ctx context.Context, c *route.Caller, ref string) (store.Workspace, 
 	return w, err
 }
 
-// rank returns the caller's place among ranks in a workspace. A service key is in
-// the place of who made it, and in that of a member when it lacks scopes that the
-// other roles have.
+// rank returns the index of the caller's role in ranks. A service key ranks like the
+// user who created it, or like a member if it lacks scopes of the higher roles.
 func rank(ctx context.Context, c *route.Caller, w store.Workspace) (int, error) {
 	if !c.IsPerson() {
 		own := min(int(c.KeyRank()-access.RankMember), len(ranks)-1)
@@ -115,7 +114,7 @@ func rank(ctx context.Context, c *route.Caller, w store.Workspace) (int, error) 
 	return slices.Index(ranks, m.RoleIn(w.ID)), err
 }
 
-// checkRoleGrant refuses to give a role above one's own.
+// checkRoleGrant returns an error for a role above the caller's own.
 func checkRoleGrant(own int, role string) error {
 	if slices.Index(ranks, role) <= own {
 		return nil
@@ -123,7 +122,7 @@ func checkRoleGrant(own int, role string) error {
 	return apierr.New(apierr.Forbidden, "you cannot assign the role %q, which is above your own", role).WithParam("role").WithCode("AB03")
 }
 
-// outranks refuses to change somebody who is above.
+// outranks returns an error if a user's role is above the caller's own.
 func outranks(ctx context.Context, q store.Queries, own int, workspace, user string) error {
 	m, err := q.WorkspaceMember(ctx, workspace, user)
 	if apierr.IsNotFound(err) {
@@ -170,7 +169,7 @@ func getUser(ctx context.Context, c *route.Caller, in *userInput) (*memberItem, 
 
 func memberOf(ctx context.Context, c *route.Caller, w store.Workspace, user string) (store.WorkspaceMember, error) {
 	m, err := c.DB().WorkspaceMember(ctx, w.ID, user)
-	return m, c.CheckFound(w.ID, user, err, apierr.New(apierr.NotFound, "there is no member %.60q in the workspace %q", user, w.Slug).WithParam("user"))
+	return m, c.CheckFound(w.ID, user, err, apierr.New(apierr.NotFound, "member %.60q not found in the workspace %q", user, w.Slug).WithParam("user"))
 }
 
 type roleInput struct {
@@ -198,7 +197,7 @@ func removeUser(ctx context.Context, c *route.Caller, in *userInput) (*route.Emp
 	return &route.Empty{}, err
 }
 
-// onMember runs f as a change of a member who is not above the caller.
+// onMember runs f in a transaction for a member who does not rank above the caller.
 func onMember(ctx context.Context, c *route.Caller, workspace, user string, f func(tx *store.Tx, w store.Workspace, own int) error) error {
 	w, err := active(ctx, c, workspace)
 	if err != nil {

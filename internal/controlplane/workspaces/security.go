@@ -13,14 +13,14 @@ import (
 	"modelgate/internal/store"
 )
 
-// required are the switches that a request has to have: half of them would
-// leave open what the other half is.
+// required are the permissions that a request must contain: an incomplete object would
+// leave the others undefined.
 var required = []string{
 	"membersViewAllData", "managersViewAllData", "membersViewPrompts", "membersWritePrompts", "managersViewPrompts",
 	"managersWritePrompts", "membersViewAnalytics", "managersViewAnalytics",
 }
 
-// security returns the switches that a workspace has of its own.
+// security returns the permissions that a workspace sets itself.
 func security(w *store.Workspace) (own access.RolePermissions, err error) {
 	if len(w.SecuritySettings) > 0 {
 		err = json.Unmarshal(w.SecuritySettings, &own)
@@ -28,9 +28,10 @@ func security(w *store.Workspace) (own access.RolePermissions, err error) {
 	return own, err
 }
 
-// setSecurity takes a complete object of switches, of which those may be new that
-// the organisation leaves to its workspaces; null takes none. What is not left
-// is not kept, so that it follows the organisation.
+// setSecurity replaces the workspace's permissions by a complete object, which may
+// differ from the current permissions only in sections that the organisation delegates;
+// null clears them. Permissions of other sections are not stored, so that they follow
+// the organisation.
 func setSecurity(ctx context.Context, c *route.Caller, w *store.Workspace, in route.Optional[access.RolePermissions]) error {
 	if err := ofAdmins(ctx, c, w); err != nil {
 		return err
@@ -50,16 +51,16 @@ func setSecurity(ctx context.Context, c *route.Caller, w *store.Workspace, in ro
 	return err
 }
 
-// ofAdmins refuses people whose own rights the switches are.
+// ofAdmins refuses users whose own role the permissions limit.
 func ofAdmins(ctx context.Context, c *route.Caller, w *store.Workspace) error {
 	own, err := rank(ctx, c, *w)
 	if err == nil && own < len(ranks)-1 {
-		err = apierr.New(apierr.Forbidden, "security_settings are changed by admins").WithParam("security_settings").WithCode("AB03")
+		err = apierr.New(apierr.Forbidden, "only admins can change security_settings").WithParam("security_settings").WithCode("AB03")
 	}
 	return err
 }
 
-// delegatedPermissions returns the switches of given that are left to the workspace, when all
+// delegatedPermissions returns the permissions of given in delegated sections if all
 // others are unchanged.
 func delegatedPermissions(given access.RolePermissions, w *store.Workspace, above *store.OrganisationSettings) (access.RolePermissions, error) {
 	for _, name := range required {
@@ -84,7 +85,7 @@ func delegatedPermissions(given access.RolePermissions, w *store.Workspace, abov
 		case slices.Contains(above.Overridable, section):
 			own[name] = given[name]
 		case given[name] != stands[name]:
-			return nil, apierr.New(apierr.Forbidden, "security_settings.%s is %t, and the organisation does not leave the section %s to its workspaces",
+			return nil, apierr.New(apierr.Forbidden, "security_settings.%s is %t, and the organisation does not delegate the section %s to workspaces",
 				name, stands[name], section).WithParam("security_settings." + name).WithCode("AB03")
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// Settings returns what is stored of a workspace's settings, for what brings
-// workspaces otherwise than by a route.
+// Settings returns the stored form of a workspace's settings, for callers that store
+// workspaces without a route.
 func Settings(given map[string]any) (json.RawMessage, error) {
 	w := new(store.Workspace)
 	err := setSettings(w, given)
@@ -18,8 +18,8 @@ func Settings(given map[string]any) (json.RawMessage, error) {
 
 const requestLogging = "request_logging"
 
-// Overridden returns the names of stored settings that have no effect, because
-// the organisation does not leave them to its workspaces.
+// Overridden returns the names of stored settings without effect because the
+// organisation does not delegate them to workspaces.
 func Overridden(stored json.RawMessage, above *store.OrganisationSettings) ([]string, error) {
 	var s store.KeyDefaults
 	if len(stored) > 0 {
@@ -33,8 +33,8 @@ func Overridden(stored json.RawMessage, above *store.OrganisationSettings) ([]st
 	return []string{requestLogging}, nil
 }
 
-// CheckOverridden refuses settings of a workspace that would have no effect.
-// Those that are as in before, which are stored, pass.
+// CheckOverridden returns an error for settings that would have no effect, unless they
+// are stored already in before.
 func CheckOverridden(given, before json.RawMessage, above *store.OrganisationSettings) error {
 	names, err := Overridden(given, above)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package workspaces is the control plane's family of workspaces and their
+// Package workspaces implements the control plane's routes for workspaces and their
 // members.
 //
-// It promises that a workspace is archived and never lost, that one which still
-// holds something is not archived by accident, and that nobody gives a role
-// above their own. What a workspace's keys may do while it is archived is left
-// to the snapshot, which leaves them out.
+// It guarantees that a workspace is archived but never deleted, that a workspace with
+// content is not archived by accident, and that no caller grants a role above their
+// own. It does not stop the keys of an archived workspace, which is the job of the
+// snapshot.
 package workspaces
 
 import (
@@ -25,10 +25,10 @@ import (
 	"modelgate/internal/store"
 )
 
-// Add adds the routes of the family.
+// Add adds the routes of workspaces.
 func Add(a *route.API) {
 	f := route.Family{Path: "/admin/workspaces", Also: "/workspaces", Tag: "Workspaces", Scopes: []string{"workspaces"}, Resource: "workspace", Versioned: true}
-	route.Add(a, f.Route(http.MethodPost, "", "create-workspace", "create", "Make a workspace"), create)
+	route.Add(a, f.Route(http.MethodPost, "", "create-workspace", "create", "Create a workspace"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-workspaces", "list", "List workspaces"), list)
 	route.Add(a, f.Route(http.MethodGet, "/{workspace}", "get-workspace", "read", "Read a workspace with its members"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{workspace}", "update-workspace", "update", "Change a workspace"), update)
@@ -36,11 +36,11 @@ func Add(a *route.API) {
 	addMembers(a)
 }
 
-// Defaults are what requests of a workspace get unless they bring their own.
+// Defaults apply to requests of a workspace that do not set their own values.
 type Defaults struct {
 	Metadata         map[string]string `json:"metadata,omitempty"`
-	InputGuardrails  []string          `json:"input_guardrails,omitempty" maxItems:"100" doc:"Empty. Guardrails can't be enforced yet: any other list is refused with 501"`
-	OutputGuardrails []string          `json:"output_guardrails,omitempty" maxItems:"100" doc:"As input_guardrails"`
+	InputGuardrails  []string          `json:"input_guardrails,omitempty" maxItems:"100" doc:"Empty. Guardrails cannot be enforced yet: any other list is refused with 501"`
+	OutputGuardrails []string          `json:"output_guardrails,omitempty" maxItems:"100" doc:"The same as input_guardrails"`
 	UserKeys         route.JSON        `json:"user_api_key_config,omitempty"`
 }
 
@@ -50,9 +50,9 @@ type createInput struct {
 		Description string               `json:"description,omitempty" maxLength:"1024"`
 		Icon        string               `json:"icon,omitempty" maxLength:"255"`
 		Defaults    Defaults             `json:"defaults,omitempty"`
-		Users       []string             `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of people of the organisation, who become members"`
+		Users       []string             `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of users of the organisation, who become members"`
 		UsageLimits []limits.BudgetInput `json:"usage_limits,omitempty" maxItems:"10"`
-		RateLimits  limits.Rates         `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits can't be enforced yet: any other list is refused with 501"`
+		RateLimits  limits.Rates         `json:"rate_limits,omitempty" maxItems:"10" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
 		Settings    map[string]any       `json:"settings,omitempty"`
 	}
 }
@@ -103,7 +103,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 	return withMembers(ctx, c, w)
 }
 
-// clientError returns the part of joined errors that a client may see.
+// clientError returns the first of several joined errors that a client may see.
 func clientError(err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return e
@@ -111,7 +111,7 @@ func clientError(err error) error {
 	return err
 }
 
-// person returns somebody of the caller's organisation, whom a field names.
+// person returns the user of the caller's organisation that a field names.
 func person(ctx context.Context, c *route.Caller, field, ref string) (store.User, error) {
 	u, err := c.DB().User(ctx, c.Organisation, strings.ToLower(ref))
 	if apierr.IsNotFound(err) {
@@ -123,7 +123,7 @@ func person(ctx context.Context, c *route.Caller, field, ref string) (store.User
 func setDefaults(ctx context.Context, c *route.Caller, w *store.Workspace, d Defaults) error {
 	for name, value := range d.Metadata {
 		if len(name) > 128 || len([]rune(value)) > 512 {
-			return route.Invalid("defaults.metadata", "has names of at most 128 and values of at most 512 characters")
+			return route.Invalid("defaults.metadata", "must have names of at most 128 and values of at most 512 characters")
 		}
 	}
 	for _, g := range []struct {
@@ -139,7 +139,7 @@ func setDefaults(ctx context.Context, c *route.Caller, w *store.Workspace, d Def
 	return err
 }
 
-// settingNames are the switches of a workspace, and what each holds.
+// settingNames are the settings of a workspace, with a check of each value.
 var settingNames = map[string]func(any) bool{
 	"debug_log":                  isBool,
 	"user_api_key_ttl":           isNumber,
@@ -167,7 +167,7 @@ func setSettings(w *store.Workspace, given map[string]any) error {
 			return route.Invalid("settings."+name, "is not a setting")
 		}
 		if value != nil && !fits(value) {
-			return route.Invalid("settings."+name, "is of the wrong type")
+			return route.Invalid("settings."+name, "has the wrong type")
 		}
 	}
 	policy, err := givenEgress(given)
@@ -185,7 +185,7 @@ func setSettings(w *store.Workspace, given map[string]any) error {
 	return err
 }
 
-// changeSettings gives w settings that a request names.
+// changeSettings changes the settings of w that a request names.
 func changeSettings(ctx context.Context, c *route.Caller, w *store.Workspace, given map[string]any) error {
 	before := w.Settings
 	if err := setSettings(w, given); err != nil {
@@ -218,7 +218,7 @@ type listInput struct {
 	Size      int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
 	Name      string `query:"name" maxLength:"255" doc:"Case-sensitive substring of the name"`
 	ExactName string `query:"exact_name" maxLength:"255"`
-	Status    string `query:"status" maxLength:"64" default:"active" doc:"active, archived, or both with a comma; archived ones are for the organisation's owner and admins"`
+	Status    string `query:"status" maxLength:"64" default:"active" doc:"active, archived, or both separated by a comma; archived ones are visible only to the organisation's owner and admins"`
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
@@ -253,7 +253,8 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 	return route.ListOf(items, total), nil
 }
 
-// query says which workspaces a request asks for, as far as its caller sees.
+// query returns the filter for the workspaces that a request asks for and the caller
+// may see.
 func query(ctx context.Context, c *route.Caller, in *listInput) (store.WorkspaceQuery, error) {
 	q := store.WorkspaceQuery{Organisation: c.Organisation, Name: in.Name, ExactName: in.ExactName}
 	if !c.Allows(access.ScopeAll) {
@@ -269,9 +270,9 @@ func query(ctx context.Context, c *route.Caller, in *listInput) (store.Workspace
 	for status := range strings.SplitSeq(in.Status, ",") {
 		switch status = strings.TrimSpace(status); {
 		case status == store.Archived && !wide:
-			return q, apierr.New(apierr.Forbidden, "archived workspaces are shown to the owner and the admins of the organisation").WithCode("AB03")
+			return q, apierr.New(apierr.Forbidden, "only the owner and admins of the organisation can list archived workspaces").WithCode("AB03")
 		case status != store.Active && status != store.Archived:
-			return q, route.Invalid("status", "takes active and archived, not %.40q", status)
+			return q, route.Invalid("status", "must be active, archived or both, not %.40q", status)
 		}
 		if !slices.Contains(q.Statuses, status) {
 			q.Statuses = append(q.Statuses, status)
@@ -280,8 +281,8 @@ func query(ctx context.Context, c *route.Caller, in *listInput) (store.Workspace
 	return q, nil
 }
 
-// administers reports whether the caller is the owner or an admin of the
-// organisation, or a key of all of it.
+// administers reports whether the caller is the owner or an admin of the organisation,
+// or an organisation key.
 func administers(ctx context.Context, c *route.Caller) (bool, error) {
 	if c.Type == access.OrganisationService || c.Allows(access.ScopeAll) {
 		return true, nil

@@ -1,8 +1,8 @@
-// Package routetest lets a test call routes of the control plane.
+// Package routetest lets tests call routes of the control plane.
 //
-// It promises a real database, in a temporary file, and a caller whose type,
-// place and scopes the test chooses; nothing else replaces the real
-// thing. The whole gateway with its listeners is gatewaytest's.
+// It provides a real database in a temporary file and callers whose type, workspace and
+// scopes the test chooses; nothing else is faked. For a complete gateway with listeners
+// see gatewaytest.
 package routetest
 
 import (
@@ -28,16 +28,16 @@ import (
 	"modelgate/internal/store"
 )
 
-// Bench is an API on a database of its own.
+// Bench is an API with a database of its own.
 type Bench struct {
 	*route.API
 	DB *store.DB
 
-	// Clock is what routes see as the time. It stands still unless a test moves it.
+	// Clock is the time that routes see. It does not advance by itself.
 	Clock time.Time
 
 	t       testing.TB
-	path    string // of the database's file
+	path    string // of the database file
 	callers map[string]*access.Identity
 	changes atomic.Int64
 }
@@ -48,7 +48,7 @@ func New(t testing.TB, add ...func(*route.API)) *Bench {
 	return open(t, filepath.Join(t.TempDir(), "modelgate.db"), add)
 }
 
-// Keep remembers what the database holds now, and returns what puts it back.
+// Keep saves the content of the database and returns a function that restores it.
 func (b *Bench) Keep() (restore func()) {
 	b.t.Helper()
 	kept := filepath.Join(b.t.TempDir(), "kept.db")
@@ -69,7 +69,7 @@ func (b *Bench) Keep() (restore func()) {
 	return func() {
 		b.t.Helper()
 		if _, err := file.Write.ExecContext(b.t.Context(), all); err != nil {
-			b.t.Fatalf("putting the database back: %v", err)
+			b.t.Fatalf("restoring the database: %v", err)
 		}
 	}
 }
@@ -98,18 +98,18 @@ func (b *Bench) authenticate(r *http.Request) (*access.Identity, error) {
 	if id := b.callers[r.Header.Get("x-gateway-api-key")]; id != nil {
 		return id, nil
 	}
-	return nil, apierr.New(apierr.Unauthenticated, "the gateway key is not known")
+	return nil, apierr.New(apierr.Unauthenticated, "the gateway key is unknown")
 }
 
-// token takes the ids of callers for tokens.
+// token accepts the id of a caller as a token.
 func (b *Bench) token(text string) (*access.Identity, error) {
 	if id := b.callers[text]; id != nil && id.Type == access.Token {
 		return id, nil
 	}
-	return nil, apierr.New(apierr.Unauthenticated, "the token is not known")
+	return nil, apierr.New(apierr.Unauthenticated, "the token is unknown")
 }
 
-// sealer seals with a master key alone; organisations' own keys are server's.
+// sealer seals with the master key only; data keys of organisations are the server's.
 type sealer struct{ box *secret.Box }
 
 func newSealer(t testing.TB) sealer {
@@ -131,8 +131,8 @@ func (s sealer) Open(_ context.Context, _, sealed string) (secret.String, error)
 	return s.box.Open(sealed)
 }
 
-// Exec runs a statement on the database, for rows that the family under test
-// does not make itself.
+// Exec runs a statement on the database, for rows that the tested family does not
+// create.
 func (b *Bench) Exec(text string, args ...any) {
 	b.t.Helper()
 	file, err := sqlite.Open(b.t.Context(), sqlite.Options{Path: b.path})
@@ -145,7 +145,7 @@ func (b *Bench) Exec(text string, args ...any) {
 	}
 }
 
-// Query returns what a statement selects: one text a row.
+// Query returns the rows that a statement selects, one string each.
 func (b *Bench) Query(text string) []string {
 	b.t.Helper()
 	file, err := sqlite.Open(b.t.Context(), sqlite.Options{Path: b.path})
@@ -172,18 +172,18 @@ func (b *Bench) Query(text string) []string {
 	return list
 }
 
-// Changes returns how many changes were told to the gateway so far.
+// Changes returns the number of changes published so far.
 func (b *Bench) Changes() int { return int(b.changes.Load()) }
 
-// Caller is somebody who calls routes.
+// Caller calls routes with one identity.
 type Caller struct {
 	b   *Bench
 	key string
-	at  string // address and port; empty means that of httptest
+	at  string // address and port; empty means the default of httptest
 }
 
-// As returns a caller with this identity. An empty organisation or workspace
-// is that which there is from the start; "-" is none.
+// As returns a caller with this identity. An empty organisation or workspace is the
+// initial one; "-" is none.
 func (b *Bench) As(id access.Identity) *Caller {
 	if id.Organisation == "" {
 		id.Organisation = store.DefaultOrganisation
@@ -204,26 +204,26 @@ func (b *Bench) As(id access.Identity) *Caller {
 // Root returns a caller who may do everything in the first organisation.
 func (b *Bench) Root() *Caller { return b.As(access.Identity{Scopes: []access.Scope{access.ScopeAll}}) }
 
-// Known returns a caller by the id of the key that another bench's caller has.
+// Known returns a caller by the id of a key that exists on another bench.
 func (b *Bench) Known(key string) *Caller { return &Caller{b: b, key: key} }
 
 // Nobody returns a caller without a key.
 func (b *Bench) Nobody() *Caller { return &Caller{b: b} }
 
-// At returns the caller at another address.
+// At returns the caller with another client address.
 func (c *Caller) At(ip string) *Caller { return &Caller{c.b, c.key, net.JoinHostPort(ip, "4000")} }
 
-// Response is what came back.
+// Response is a response.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   string
 }
 
-// Call sends a request; a body other than "" is JSON.
+// Call sends a request; a non-empty body is JSON.
 func (c *Caller) Call(method, path, body string) Response { return c.CallWith(method, path, body, nil) }
 
-// CallWith is Call with further headers.
+// CallWith is Call with additional headers.
 func (c *Caller) CallWith(method, path, body string, h http.Header) Response {
 	if !strings.HasPrefix(path, "/v2/") {
 		path = "/v1" + path
@@ -245,8 +245,8 @@ func (c *Caller) CallWith(method, path, body string, h http.Header) Response {
 	return Response{w.Code, w.Header(), w.Body.String()}
 }
 
-// Must calls and ends the test unless the status is 200. The answer is read
-// into out unless that is nil.
+// Must sends a request and fails the test unless the status is 200. The response is
+// decoded into out unless out is nil.
 func (c *Caller) Must(method, path, body string, out any) {
 	c.b.t.Helper()
 	a := c.Call(method, path, body)
