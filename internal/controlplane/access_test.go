@@ -79,7 +79,7 @@ func TestEveryRouteOpensForWhomThePageSays(t *testing.T) {
 func (w *world) outcome(t *testing.T, r *route.Route, caller string) string {
 	t.Helper()
 	path, body := w.request(r)
-	a := w.Known(caller).Call(r.Method, path, body)
+	a := w.CallerOf(caller).Call(r.Method, path, body)
 	if r.Method != http.MethodGet && a.Status == http.StatusOK {
 		w.restore()
 	}

@@ -143,8 +143,8 @@ func (e jsonElement) number(low, high, other float64) (n float64, err error) {
 	return n, nil
 }
 
-// whole reads an integer from low to high inclusive; an absent one is other.
-func (e jsonElement) whole(low, high, other int) (int, error) {
+// integer reads an integer from low to high inclusive; an absent one is other.
+func (e jsonElement) integer(low, high, other int) (int, error) {
 	n, err := e.number(float64(low), float64(high), float64(other))
 	if err == nil && n != float64(int(n)) {
 		return 0, e.bad("must be an integer from %d to %d", low, high)

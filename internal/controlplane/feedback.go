@@ -104,7 +104,7 @@ func readOpinion(e jsonElement) (o feedbackItem, err error) {
 	if !in["value"].there() {
 		return o, in["value"].bad("is required")
 	}
-	if o.Value, err = in["value"].whole(-maxValue, maxValue, 0); err != nil {
+	if o.Value, err = in["value"].integer(-maxValue, maxValue, 0); err != nil {
 		return o, err
 	}
 	if o.Weight, err = in["weight"].number(0, 1, 1); err != nil || !in["metadata"].there() {
@@ -142,7 +142,7 @@ func (f feedbacks) change(ctx context.Context, c *route.Caller, in *changeFeedba
 		}
 		to.Metadata = &m.Value
 	}
-	q, err := f.seen(ctx, c, "", "")
+	q, err := f.visibleQuery(ctx, c, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -168,9 +168,9 @@ func checkPairs(pairs map[string]string) error {
 	return nil
 }
 
-// seen returns a query for the feedback that the caller may see: feedback on entries of
+// visibleQuery returns a query for the feedback that the caller may see: feedback on entries of
 // the log that they may see. Right is the permission that users need.
-func (f feedbacks) seen(ctx context.Context, c *route.Caller, workspace string, right access.Permission) (logstore.FeedbackQuery, error) {
+func (f feedbacks) visibleQuery(ctx context.Context, c *route.Caller, workspace string, right access.Permission) (logstore.FeedbackQuery, error) {
 	q := logstore.Query{Workspace: workspace}
 	err := logsOf(f.api).limit(ctx, c.Identity, &q, right)
 	return logstore.FeedbackQuery{Scope: feedbackScope(c, &q)}, err
@@ -213,7 +213,7 @@ func (f feedbacks) list(ctx context.Context, c *route.Caller, in *listFeedbackIn
 	if err := c.CheckFilters(); err != nil {
 		return nil, err
 	}
-	q, err := f.seen(ctx, c, in.Workspace, access.ScopeLogsView.Permission())
+	q, err := f.visibleQuery(ctx, c, in.Workspace, access.ScopeLogsView.Permission())
 	if err != nil {
 		return nil, err
 	}

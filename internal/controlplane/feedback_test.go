@@ -128,7 +128,7 @@ func TestFeedbackIsShownToWhoSeesItsTrace(t *testing.T) {
 		at := time.Now().Add(-time.Minute)
 		w.Recorder.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, TraceID: "of " + key, Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: key})
 	}
-	giver := w.Known("workspace key")
+	giver := w.CallerOf("workspace key")
 	giver.Must("POST", "/feedback", `[{"trace_id":"of service","value":1},{"trace_id":"of `+own.ID+`","value":2}]`, &given)
 	neighbour := strangers["another workspace"]
 	neighbour.Must("POST", "/feedback", `{"trace_id":"of service","value":3}`, nil)
@@ -147,30 +147,30 @@ func TestFeedbackIsShownToWhoSeesItsTrace(t *testing.T) {
 		}
 	}
 	check("a key of the workspace", giver, "", 1, 2)
-	check("a key of the organisation", w.Known("organisation key"), "", 1, 2, 3)
-	check("the owner", w.Known("owner"), "", 1, 2, 3)
-	check("a member", w.Known("member"), "", 1, 2)
+	check("a key of the organisation", w.CallerOf("organisation key"), "", 1, 2, 3)
+	check("the owner", w.CallerOf("owner"), "", 1, 2, 3)
+	check("a member", w.CallerOf("member"), "", 1, 2)
 	check("another workspace", neighbour, "", 3)
 	check("another organisation", strangers["another organisation"], "")
-	check("a key without scopes", w.Known("no scopes"), "")
-	check("a member who names a workspace of others", w.Known("member"), "?workspace=next-door")
+	check("a key without scopes", w.CallerOf("no scopes"), "")
+	check("a member who names a workspace of others", w.CallerOf("member"), "?workspace=next-door")
 	for name, c := range strangers {
 		if a := c.Call("PUT", "/feedback/"+given.IDs[0], `{"value":9}`); a.Status == 200 {
 			t.Errorf("%s changes feedback of others: %s", name, a.Body)
 		}
 	}
 	w.Exec(`UPDATE organisations SET settings = '{"security_settings":{"membersViewAllData":false}}'`)
-	check("a member who sees their own", w.Known("member"), "", 2)
-	check("a key of the member who sees their own", w.Known("user key"), "", 2)
-	if a := w.Known("user key").Call("PUT", "/feedback/"+given.IDs[0], `{"value":9}`); a.Status != 404 {
+	check("a member who sees their own", w.CallerOf("member"), "", 2)
+	check("a key of the member who sees their own", w.CallerOf("user key"), "", 2)
+	if a := w.CallerOf("user key").Call("PUT", "/feedback/"+given.IDs[0], `{"value":9}`); a.Status != 404 {
 		t.Errorf("a key of a member changes feedback of what they do not see: %d %s", a.Status, a.Body)
 	}
-	if a := w.Known("user key").Call("PUT", "/feedback/"+given.IDs[1], `{"value":2}`); a.Status != 200 {
+	if a := w.CallerOf("user key").Call("PUT", "/feedback/"+given.IDs[1], `{"value":2}`); a.Status != 200 {
 		t.Errorf("a key of a member does not change feedback of what they see: %d %s", a.Status, a.Body)
 	}
 	check("a key of a service", giver, "", 1, 2)
 	w.Exec(`UPDATE organisations SET settings = '{"security_settings":{"membersViewLogs":false}}'`)
-	if a := w.Known("member").Call("GET", "/feedback", ""); a.Status != 403 {
+	if a := w.CallerOf("member").Call("GET", "/feedback", ""); a.Status != 403 {
 		t.Errorf("a member who sees no entry of the log is shown feedback: %d %s", a.Status, a.Body)
 	}
 }
@@ -189,7 +189,7 @@ func TestFeedbackOfOtherOrganisationsAndArchivedWorkspacesIsNotShown(t *testing.
 		key, owner bool
 	}{{true, true}, {false, true}} {
 		for name, want := range map[string]bool{"organisation key": step.key, "owner": step.owner} {
-			if a := w.Known(name).Call("GET", graph, ""); strings.Contains(a.Body, `"score":3,`) != want || strings.Contains(a.Body, `"score":7,`) {
+			if a := w.CallerOf(name).Call("GET", graph, ""); strings.Contains(a.Body, `"score":3,`) != want || strings.Contains(a.Body, `"score":7,`) {
 				t.Errorf("the graph of the %s = %s, want that of next door in it: %t", name, a.Body, want)
 			}
 		}
@@ -207,10 +207,10 @@ func TestKeysThatAskModelsGiveFeedbackWhileTheControlPlaneIsClosedToThem(t *test
 	if a := asker.Call("POST", "/logs", bare); a.Status != 403 {
 		t.Errorf("posting to the log without its scope: %d %s", a.Status, a.Body)
 	}
-	if a := w.Known("workspace key").Call("POST", "/logs", bare); a.Status != 200 {
+	if a := w.CallerOf("workspace key").Call("POST", "/logs", bare); a.Status != 200 {
 		t.Errorf("posting to the log: %d %s", a.Status, a.Body)
 	}
-	if a := w.Known("workspace key").Call("GET", "/configs", ""); a.Status != 403 {
+	if a := w.CallerOf("workspace key").Call("GET", "/configs", ""); a.Status != 403 {
 		t.Errorf("administration: %d %s", a.Status, a.Body)
 	}
 }

@@ -101,7 +101,7 @@ func (r *postedResponse) read(e jsonElement) error {
 	if err != nil {
 		return err
 	}
-	if r.Status, err = in["status"].whole(100, 599, 200); err != nil {
+	if r.Status, err = in["status"].integer(100, 599, 200); err != nil {
 		return err
 	}
 	if r.Time, err = in["response_time"].number(0, maxResponse, 0); err != nil {

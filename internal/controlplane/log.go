@@ -128,7 +128,7 @@ func (l *LogHandler) list(r *http.Request, who *access.Identity) ([]byte, error)
 		return nil, err
 	}
 	if query.Text != "" {
-		if err := l.searches(ctx, who, query); err != nil {
+		if err := l.checkSearch(ctx, who, query); err != nil {
 			return nil, err
 		}
 	}
@@ -164,9 +164,9 @@ func (l *LogHandler) list(r *http.Request, who *access.Identity) ([]byte, error)
 	return append(strconv.AppendQuote(out, page.Next), '}'), nil
 }
 
-// searches returns an error if a caller who may not read single entries searches for
+// checkSearch returns an error if a caller who may not read single entries searches for
 // text: the result would reveal parts of bodies, which lists do not show.
-func (l *LogHandler) searches(ctx context.Context, who *access.Identity, q logstore.Query) error {
+func (l *LogHandler) checkSearch(ctx context.Context, who *access.Identity, q logstore.Query) error {
 	if err := allow(who, access.ScopeLogsView); err != nil {
 		return err
 	}

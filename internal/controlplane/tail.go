@@ -240,7 +240,7 @@ func (t *Tail) stream(w http.ResponseWriter, r *http.Request, one *subscriber, q
 	for ok {
 		select {
 		case e := <-one.entries:
-			ok = send(append(e.AppendJSON([]byte("event: exchange\ndata: ")), "\n\n"...)) && one.tellDropped(send)
+			ok = send(append(e.AppendJSON([]byte("event: exchange\ndata: ")), "\n\n"...)) && one.sendDropped(send)
 		case <-look.C:
 			who, now, err := t.query(r)
 			if err != nil {
@@ -253,7 +253,7 @@ func (t *Tail) stream(w http.ResponseWriter, r *http.Request, one *subscriber, q
 			}
 			one.wanted.Store(m)
 		case <-pulse.C:
-			ok = one.tellDropped(send) && send([]byte(": watching\n\n"))
+			ok = one.sendDropped(send) && send([]byte(": watching\n\n"))
 		case <-one.end:
 			return
 		case <-r.Context().Done():
@@ -262,8 +262,8 @@ func (t *Tail) stream(w http.ResponseWriter, r *http.Request, one *subscriber, q
 	}
 }
 
-// tellDropped sends the number of entries dropped since it was last sent.
-func (w *subscriber) tellDropped(send func([]byte) bool) bool {
+// sendDropped sends the number of entries dropped since it was last sent.
+func (w *subscriber) sendDropped(send func([]byte) bool) bool {
 	n := w.dropped.Swap(0)
 	return n == 0 || send(fmt.Appendf(nil, "event: dropped\ndata: {\"dropped\":%d}\n\n", n))
 }

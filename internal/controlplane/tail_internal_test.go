@@ -80,7 +80,7 @@ func TestASlowWatcherLosesEntriesAndIsTold(t *testing.T) {
 		tail.Record(t.Context(), new(reqlog.Entry)) // would wait for ever if it waited
 	}
 	var told strings.Builder
-	if !one.tellDropped(func(b []byte) bool { told.Write(b); return true }) || told.String() != "event: dropped\ndata: {\"dropped\":7}\n\n" {
+	if !one.sendDropped(func(b []byte) bool { told.Write(b); return true }) || told.String() != "event: dropped\ndata: {\"dropped\":7}\n\n" {
 		t.Errorf("the watcher is told %q, want 7 dropped", told.String())
 	}
 	tail.leave(one)

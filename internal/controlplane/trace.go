@@ -33,9 +33,9 @@ func logsOf(a *route.API) *LogHandler {
 	return &LogHandler{DB: a.DB, Store: a.Log, Files: a.Deps.Files}
 }
 
-// seen restricts q to what the caller may see, and waits until recorded entries can be
+// restrict restricts q to what the caller may see, and waits until recorded entries can be
 // read.
-func (t traces) seen(ctx context.Context, c *route.Caller, q *logstore.Query, scope access.Scope) error {
+func (t traces) restrict(ctx context.Context, c *route.Caller, q *logstore.Query, scope access.Scope) error {
 	if err := c.CheckFilters(); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (t traces) list(ctx context.Context, c *route.Caller, in *logFilters) (*tra
 	if err != nil {
 		return nil, err
 	}
-	if err := t.seen(ctx, c, &q, access.ScopeLogsList); err != nil {
+	if err := t.restrict(ctx, c, &q, access.ScopeLogsList); err != nil {
 		return nil, err
 	}
 	page, err := t.api.Log.Traces(ctx, q)
@@ -185,7 +185,7 @@ func (t traces) one(ctx context.Context, c *route.Caller, in *traceInput) (*trac
 	if err != nil {
 		return nil, err
 	}
-	if err := t.seen(ctx, c, &q, access.ScopeLogsView); err != nil {
+	if err := t.restrict(ctx, c, &q, access.ScopeLogsView); err != nil {
 		return nil, err
 	}
 	q.TraceID = in.Trace

@@ -35,7 +35,7 @@ func (l *LogHandler) visible(ctx context.Context, who *access.Identity, workspac
 		scope.Keys = []string{}
 		return scope, nil
 	}
-	if err := route.May(ctx, l.DB.Queries, who, workspace, right); err != nil {
+	if err := route.CheckPermission(ctx, l.DB.Queries, who, workspace, right); err != nil {
 		return scope, err
 	}
 	scope.Keys, err = route.Visible(ctx, l.DB.Queries, who, workspace)
@@ -51,7 +51,7 @@ func (l *LogHandler) limit(ctx context.Context, who *access.Identity, q *logstor
 	return l.resolve(ctx, who, q)
 }
 
-// limitScope is limit without resolving names.
+// limitScope is [LogHandler.limit] without resolving names.
 func (l *LogHandler) limitScope(ctx context.Context, who *access.Identity, q *logstore.Query, right access.Permission) error {
 	q.Scope = visibleScope(who)
 	if !who.IsPerson() {

@@ -93,7 +93,7 @@ func (m modelRoutes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) isModelRoute(r *http.Request) bool {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	_, ok := s.handlerOf(r).(modelRoutes)
-	return ok && s.Off.Refuses(path) == nil
+	return ok && s.Off.CheckPath(path) == nil
 }
 
 // serveOther answers the root and paths at which there is nothing.

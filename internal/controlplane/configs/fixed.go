@@ -46,7 +46,7 @@ func checkFixed(ctx context.Context, c *route.Caller, tx *store.Tx, row store.Co
 			return !strings.HasPrefix(field, "defaults.config_id") && field != "defaults.allow_config_override"
 		})
 		if limits.Capped(c, rank, of, set) {
-			return limits.Refused("config", "is fixed for your own key %.60q by a user whose limits you cannot change; ask them to change it", k.Name)
+			return limits.NotAllowed("config", "is fixed for your own key %.60q by a user whose limits you cannot change; ask them to change it", k.Name)
 		}
 	}
 	return nil

@@ -106,13 +106,13 @@ func (k *Manager) Apply(ctx context.Context, i *store.Integration, g CredentialI
 	if err != nil {
 		return err
 	}
-	if err := checkOwned(g.Path+customHeaders, spec, next); err != nil {
+	if err := checkCredentialHeaders(g.Path+customHeaders, spec, next); err != nil {
 		return err
 	}
 	if err := k.checkAddress(spec, g, &next.Configuration, next.Secrets); err != nil {
 		return err
 	}
-	if kept != "" && k.elsewhere(spec, i.Configuration, before, next) {
+	if kept != "" && k.isNewDestination(spec, i.Configuration, before, next) {
 		return route.Invalid(kept, "must be set again together with every other secret; stored secrets are not sent to a new address")
 	}
 	next.Configuration.Masks = masksOf(next.Secrets)
@@ -199,10 +199,10 @@ func target(spec *provider.Spec, c store.IntegrationSettings, s store.Secrets) (
 	return provider.NewTarget(spec, provider.Settings{Key: s.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(s, "")})
 }
 
-// elsewhere reports whether the settings now lead to an address, a host or an account
+// isNewDestination reports whether the settings now lead to an address, a host or an account
 // at the provider, that the tenant chose and that they did not lead to before. A user
 // who may change an integration must not obtain its secrets by redirecting them.
-func (k *Manager) elsewhere(spec *provider.Spec, was store.IntegrationSettings, before store.Secrets, next Settings) bool {
+func (k *Manager) isNewDestination(spec *provider.Spec, was store.IntegrationSettings, before store.Secrets, next Settings) bool {
 	to, err := target(spec, next.Configuration, next.Secrets)
 	if err != nil || to.OwnAddress() {
 		return false
@@ -261,9 +261,9 @@ func masked(secrets map[string]secret.String) map[string]string {
 	return out
 }
 
-// checkOwned refuses headers that carry the provider's credential or signature;
+// checkCredentialHeaders refuses headers that carry the provider's credential or signature;
 // requests would overwrite them.
-func checkOwned(path string, spec *provider.Spec, s Settings) error {
+func checkCredentialHeaders(path string, spec *provider.Spec, s Settings) error {
 	for name := range s.Secrets.Headers {
 		key := http.CanonicalHeaderKey(name)
 		signed := spec.Auth.Method != "" && (key == "Authorization" || key == "Date" || strings.HasPrefix(key, "X-Amz-"))

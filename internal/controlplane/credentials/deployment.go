@@ -13,9 +13,9 @@ import (
 
 const maxDeployments = 100
 
-// deployments reads the deployments of an Azure resource. Names of fields may have the
+// readDeployments reads the deployments of an Azure resource. Names of fields may have the
 // prefix of the cloud, and may be in camel case.
-func (r *reader) deployments(path string, raw json.RawMessage) error {
+func (r *reader) readDeployments(path string, raw json.RawMessage) error {
 	var list []Fields
 	if json.Unmarshal(raw, &list) != nil || len(list) == 0 || len(list) > maxDeployments {
 		return route.Invalid(path, "must be an array of 1 to %d objects", maxDeployments)

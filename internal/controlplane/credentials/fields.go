@@ -141,9 +141,9 @@ func snake(name string) string {
 func (r *reader) field(path, name string, raw json.RawMessage) error {
 	switch name {
 	case customHeaders:
-		return r.headers(path, raw)
+		return r.readHeaders(path, raw)
 	case deployments:
-		return r.deployments(path, raw)
+		return r.readDeployments(path, raw)
 	case reserved:
 		if json.Unmarshal(raw, &r.out.Configuration.Reserved) != nil {
 			return route.Invalid(path, "must be true or false")
@@ -238,7 +238,7 @@ func (r *reader) secret(path, v, name string, before map[string]secret.String, o
 
 const maxHeaders = 32
 
-func (r *reader) headers(path string, raw json.RawMessage) error {
+func (r *reader) readHeaders(path string, raw json.RawMessage) error {
 	var given map[string]string
 	if json.Unmarshal(raw, &given) != nil {
 		return route.Invalid(path, "must be an object with string values")

@@ -24,10 +24,10 @@ type Mapping struct {
 	Format    string `json:"value_format,omitempty" enum:"string,json" doc:"json uses the value as JSON, unquoted"`
 }
 
-// Mappings sets the mappings of i with the ids of their references, which must exist
+// SetMappings sets the mappings of i with the ids of their references, which must exist
 // and be available to i's workspace if it has one. For an integration of the
 // organisation this is checked where it is used.
-func Mappings(ctx context.Context, q store.Queries, i *store.Integration, list []Mapping) error {
+func SetMappings(ctx context.Context, q store.Queries, i *store.Integration, list []Mapping) error {
 	spec, err := Row("ai_provider_id", i.Provider, nil)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (k *Manager) ApplyModel(ctx context.Context, organisation, path string, m *
 	if err != nil {
 		return err
 	}
-	if err := r.headers(path+"."+customHeaders, headers); err != nil {
+	if err := r.readHeaders(path+"."+customHeaders, headers); err != nil {
 		return err
 	}
 	next := r.out

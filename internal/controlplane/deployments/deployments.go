@@ -181,7 +181,7 @@ type oneInput struct {
 
 func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 	d, err := find(ctx, c, in.Deployment)
-	return route.Shown(d, err, toResponse)
+	return route.ItemOf(d, err, toResponse)
 }
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.GatewayDeployment, error) {

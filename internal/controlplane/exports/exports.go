@@ -241,7 +241,7 @@ func visibleKeys(ctx context.Context, db *store.DB, row *store.Export) ([]string
 		return nil, nil
 	}
 	maker := &access.Identity{Organisation: row.Organisation, Workspace: row.Workspace, UserID: row.UserID, Type: access.Session}
-	if err := route.May(ctx, db.Queries, maker, row.Workspace, scope.Permission()); err != nil {
+	if err := route.CheckPermission(ctx, db.Queries, maker, row.Workspace, scope.Permission()); err != nil {
 		return nil, err
 	}
 	return route.Visible(ctx, db.Queries, maker, row.Workspace)

@@ -178,14 +178,14 @@ func (f *Filters) compile() (*rowFilter, error) {
 	if w.query.Metadata, err = f.Metadata.pairs(); err != nil {
 		return nil, err
 	}
-	if err := f.lists(w); err != nil {
+	if err := f.readLists(w); err != nil {
 		return nil, err
 	}
-	return w, f.bounds(w)
+	return w, f.readRanges(w)
 }
 
-// bounds reads the numeric ranges.
-func (f *Filters) bounds(w *rowFilter) error {
+// readRanges reads the numeric ranges.
+func (f *Filters) readRanges(w *rowFilter) error {
 	least, err := f.CostMin.nano("cost_min")
 	if err != nil {
 		return err
@@ -214,9 +214,9 @@ func (f *Filters) bounds(w *rowFilter) error {
 	return nil
 }
 
-// within restricts the filters to the workspace of the export and to the keys that its
+// scope restricts the filters to the workspace of the export and to the keys that its
 // creator may see.
-func (w *rowFilter) within(row *store.Export) logstore.Scope {
+func (w *rowFilter) scope(row *store.Export) logstore.Scope {
 	s := logstore.Scope{Organisation: row.Organisation, Workspace: row.Workspace, Keys: row.Keys}
 	if w.keys != nil {
 		s.Keys = slices.DeleteFunc(slices.Clone(w.keys), func(id string) bool { return row.Keys != nil && !slices.Contains(row.Keys, id) })

@@ -74,7 +74,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item
 
 func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 	row, _, err := find(ctx, c, *in)
-	return route.Shown(row, err, toResponse)
+	return route.ItemOf(row, err, toResponse)
 }
 
 // find returns the export that a request names and its workspace, if the caller may see

@@ -78,7 +78,7 @@ func (j *job) write(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := j.pages(ctx, want, enc); err != nil {
+	if err := j.writePages(ctx, want, enc); err != nil {
 		return err
 	}
 	if err := enc.close(); err != nil {
@@ -87,10 +87,10 @@ func (j *job) write(ctx context.Context, w io.Writer) error {
 	return out.Flush()
 }
 
-// pages writes the rows that match want, page by page.
-func (j *job) pages(ctx context.Context, want *rowFilter, enc encoder) error {
+// writePages writes the rows that match want, page by page.
+func (j *job) writePages(ctx context.Context, want *rowFilter, enc encoder) error {
 	q := want.query
-	q.Scope, q.Limit = want.within(&j.claim.Export), pageOfEntries
+	q.Scope, q.Limit = want.scope(&j.claim.Export), pageOfEntries
 	whole := withBodies(j.names) && j.Bodies != nil
 	if whole {
 		q.Limit = pageOfWhole
@@ -114,7 +114,7 @@ func (j *job) pages(ctx context.Context, want *rowFilter, enc encoder) error {
 			found = append(found, e)
 		}
 		found = found[:min(len(found), room)]
-		if err := j.page(ctx, found, whole, enc); err != nil {
+		if err := j.writePage(ctx, found, whole, enc); err != nil {
 			return err
 		}
 		if room -= len(found); room == 0 || page.Next == "" {
@@ -127,8 +127,8 @@ func (j *job) pages(ctx context.Context, want *rowFilter, enc encoder) error {
 	}
 }
 
-// page writes entries and releases their bodies as they are written.
-func (j *job) page(ctx context.Context, entries []*reqlog.Entry, whole bool, enc encoder) error {
+// writePage writes entries and releases their bodies as they are written.
+func (j *job) writePage(ctx context.Context, entries []*reqlog.Entry, whole bool, enc encoder) error {
 	for len(entries) > 0 {
 		some := entries[:min(len(entries), bodiesAtOnce)]
 		entries = entries[len(some):]

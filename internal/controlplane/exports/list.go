@@ -79,8 +79,8 @@ func (f *Filters) resolve(ctx context.Context, names route.LogNames) error {
 	return nil
 }
 
-// lists reads the filters with lists of values. Providers are already resolved.
-func (f *Filters) lists(w *rowFilter) (err error) {
+// readLists reads the filters with lists of values. Providers are already resolved.
+func (f *Filters) readLists(w *rowFilter) (err error) {
 	w.is = make(map[logstore.Field][]string)
 	for _, l := range listed {
 		list, err := l.words(f).list(l.name)
@@ -145,7 +145,7 @@ func (w *rowFilter) matches(e *reqlog.Entry) bool {
 // count returns the approximate number of rows; times are rounded to the minute.
 func (w *rowFilter) count(ctx context.Context, row *store.Export, sum func(context.Context, logstore.GroupQuery) ([]logstore.Group, error)) (int64, error) {
 	q := logstore.GroupQuery{
-		Scope: w.within(row), From: w.query.From, To: w.query.To, Models: w.models, Providers: w.providers, Is: w.is,
+		Scope: w.scope(row), From: w.query.From, To: w.query.To, Models: w.models, Providers: w.providers, Is: w.is,
 		TraceID: w.query.TraceID, SpanID: w.span, Metadata: w.query.Metadata,
 		Tokens: logstore.IntRange(w.query.Tokens), Prompt: logstore.IntRange(w.query.PromptTokens),
 		Completion: logstore.IntRange(w.query.CompletionTokens), Cost: logstore.IntRange(w.query.Cost),

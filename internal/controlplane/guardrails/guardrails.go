@@ -108,12 +108,12 @@ func place(ctx context.Context, c *route.Caller, workspace, organisation string)
 	case organisation != o.ID && organisation != o.Slug:
 		return "", route.Missing("organisation_id", "organisation", organisation)
 	}
-	return "", organisations(c, "create")
+	return "", checkOrganisationScope(c, "create")
 }
 
-// organisations returns an error unless the caller has the scope to change guardrails
+// checkOrganisationScope returns an error unless the caller has the scope to change guardrails
 // of the organisation.
-func organisations(c *route.Caller, verb string) error {
+func checkOrganisationScope(c *route.Caller, verb string) error {
 	if scope := access.Scope("organisation_guardrails." + verb); !c.Allows(scope) {
 		return apierr.New(apierr.Forbidden, "an organisation guardrail requires the scope %q", string(scope)).WithCode("AB03")
 	}
@@ -208,7 +208,7 @@ func find(ctx context.Context, c *route.Caller, ref string) (store.Guardrail, er
 func changeable(ctx context.Context, c *route.Caller, ref, verb string) (store.Guardrail, error) {
 	g, err := find(ctx, c, ref)
 	if err == nil && g.Workspace == "" {
-		err = organisations(c, verb)
+		err = checkOrganisationScope(c, verb)
 	}
 	return g, err
 }

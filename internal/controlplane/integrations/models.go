@@ -118,7 +118,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 			return err
 		}
 		if priced {
-			if err := mayPrice(ctx, c, tx, fresh); err != nil {
+			if err := checkPriceChange(ctx, c, tx, fresh); err != nil {
 				return err
 			}
 		}
@@ -226,7 +226,7 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 		for slug := range strings.SplitSeq(in.Slugs, ",") {
 			slug = strings.TrimSpace(slug)
 			if !samePrice(models[slug], store.IntegrationModel{}) {
-				if err := mayPrice(ctx, c, tx, fresh); err != nil {
+				if err := checkPriceChange(ctx, c, tx, fresh); err != nil {
 					return err
 				}
 			}

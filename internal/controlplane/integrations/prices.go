@@ -22,9 +22,9 @@ func orNone(raw []byte) string {
 	return string(raw)
 }
 
-// mayPrice refuses changes of model prices to callers who are limited by a budget that
+// checkPriceChange refuses changes of model prices to callers who are limited by a budget that
 // they may not change: without a price, nothing would count against the budget.
-func mayPrice(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integration) error {
+func checkPriceChange(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integration) error {
 	rank, err := c.Rank(ctx, tx.Queries, i.Workspace)
 	if err != nil || rank >= access.RankOrganisation {
 		return err
@@ -41,7 +41,7 @@ func mayPrice(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integr
 		by, limited := set["usage_limits"]
 		own := o.Kind == store.KeyBudget && !c.IsPerson()
 		if limited && (own || limits.Capped(c, rank, o, map[string]store.LimitSetter{"usage_limits": by})) {
-			return limits.Refused("models", "have prices that count against a budget (of the %s) that you cannot change; ask the user who set it to change pricing_config or base_model_slug", o.Kind)
+			return limits.NotAllowed("models", "have prices that count against a budget (of the %s) that you cannot change; ask the user who set it to change pricing_config or base_model_slug", o.Kind)
 		}
 	}
 	return nil

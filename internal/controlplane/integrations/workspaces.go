@@ -172,21 +172,21 @@ func (p *plan) run(ctx context.Context) error {
 	for _, w := range found {
 		p.rows[w.Workspace] = w
 	}
-	if err := p.global(); err != nil {
+	if err := p.setGlobal(); err != nil {
 		return err
 	}
-	if err := p.named(ctx); err != nil {
+	if err := p.applyListed(ctx); err != nil {
 		return err
 	}
-	if err := p.rest(ctx); err != nil {
+	if err := p.applyGlobal(ctx); err != nil {
 		return err
 	}
 	p.after.UpdatedAt = p.c.NextUpdateTime(p.before.UpdatedAt)
 	return p.tx.UpdateIntegration(ctx, p.after)
 }
 
-// global applies the requested global access to the integration.
-func (p *plan) global() (err error) {
+// setGlobal applies the requested global access to the integration.
+func (p *plan) setGlobal() (err error) {
 	in := p.in.Body.Global
 	if in == nil {
 		return nil
@@ -219,8 +219,8 @@ func (in *Limits) apply(path string, usage, rate json.RawMessage, c *route.Calle
 	return usage, rate, nil
 }
 
-// named applies the requested settings of the listed workspaces.
-func (p *plan) named(ctx context.Context) error {
+// applyListed applies the requested settings of the listed workspaces.
+func (p *plan) applyListed(ctx context.Context) error {
 	p.listed = make(map[string]bool)
 	for i := range p.in.Body.Workspaces.Value {
 		in, path := &p.in.Body.Workspaces.Value[i], fmt.Sprintf("workspaces[%d]", i)
@@ -308,9 +308,9 @@ func (p *plan) likeAll(workspace string) store.IntegrationWorkspace {
 	}
 }
 
-// rest applies the global access to the workspaces that are not listed: to those with a
+// applyGlobal applies the global access to the workspaces that are not listed: to those with a
 // setting of their own if they must be reset, and to all others.
-func (p *plan) rest(ctx context.Context) error {
+func (p *plan) applyGlobal(ctx context.Context) error {
 	if p.before.Workspace != "" {
 		return nil
 	}

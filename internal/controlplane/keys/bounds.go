@@ -217,7 +217,7 @@ func (b *bounds) check(k *store.Key, fields limits.Fields) error {
 			return err
 		}
 		if more != "" {
-			return limits.Refused(rule.field, "exceeds the key that limits you: %s", more)
+			return limits.NotAllowed(rule.field, "exceeds the key that limits you: %s", more)
 		}
 	}
 	return nil
@@ -363,7 +363,7 @@ func (b *bounds) checkChange(c *route.Caller, before, k *store.Key, changed limi
 		return nil
 	}
 	if _, ok := changed["usage_limits"]; ok && b.budget != nil && !b.commands(c, before) {
-		return limits.Refused("usage_limits", "cannot be changed by a caller with a budget (its credit_limit is %g), except of keys that count against it", *b.budget.CreditLimit)
+		return limits.NotAllowed("usage_limits", "cannot be changed by a caller with a budget (its credit_limit is %g), except of keys that count against it", *b.budget.CreditLimit)
 	}
 	return b.check(k, changed)
 }

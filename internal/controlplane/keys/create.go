@@ -84,7 +84,7 @@ func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createIn
 // place sets the workspace and the user of the key.
 func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) error {
 	b := &in.Body
-	if err := ownOrganisation(ctx, c, b.Organisation); err != nil {
+	if err := checkOrganisation(ctx, c, b.Organisation); err != nil {
 		return err
 	}
 	if k.Type != access.WorkspaceUser && b.User != "" {
@@ -112,12 +112,12 @@ func place(ctx context.Context, c *route.Caller, k *store.Key, in *createInput) 
 		return forbidden("members can create keys only for themselves")
 	}
 	if k.Type == access.WorkspaceUser {
-		return owned(ctx, c, p, k, b.User)
+		return setOwner(ctx, c, p, k, b.User)
 	}
 	return nil
 }
 
-func ownOrganisation(ctx context.Context, c *route.Caller, ref string) error {
+func checkOrganisation(ctx context.Context, c *route.Caller, ref string) error {
 	if ref == "" || ref == c.Organisation {
 		return nil
 	}
@@ -128,9 +128,9 @@ func ownOrganisation(ctx context.Context, c *route.Caller, ref string) error {
 	return err
 }
 
-// owned assigns the key to the user that the request names, or to the user who sends
+// setOwner assigns the key to the user that the request names, or to the user who sends
 // it.
-func owned(ctx context.Context, c *route.Caller, p *person, k *store.Key, user string) error {
+func setOwner(ctx context.Context, c *route.Caller, p *person, k *store.Key, user string) error {
 	k.UserID = cmp.Or(user, p.user)
 	if k.UserID == "" {
 		return route.Invalid("user_id", "is required: the user the key belongs to")

@@ -74,7 +74,7 @@ func Add(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys/{key}", Name: "delete-key", Tag: tag,
 		Summary: "Delete a key, effective immediately", Scopes: scopes("delete"), Resource: "api_key", Versioned: true}, remove)
 	route.Add(a, route.Route{Method: http.MethodDelete, Path: "/api-keys", Name: "delete-keys", Tag: tag,
-		Summary: "Revoke all keys that a user or key created", Scopes: scopes("delete"), Resource: "api_key"}, removeMade)
+		Summary: "Revoke all keys that a user or key created", Scopes: scopes("delete"), Resource: "api_key"}, removeCreated)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/api-keys/{key}/rotate", Name: "rotate-key", Tag: tag,
 		Summary: "Replace the secret of a key; the previous one is valid until the transition ends", Scopes: scopes("rotate"), Resource: "api_key", Versioned: true}, rotate)
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/api-keys/self/details", Also: []string{"/api-keys/self", "/v2/api-keys/self/details"}, Name: "get-own-key", Tag: tag,
@@ -131,7 +131,7 @@ func visible(ctx context.Context, c *route.Caller, f *store.KeyFilter, named, ve
 			f.Types = append(f.Types, k.keyType)
 		}
 	}
-	workspace, err := within(ctx, c, named)
+	workspace, err := limitingWorkspace(ctx, c, named)
 	if err != nil {
 		return nil, err
 	}
@@ -161,9 +161,9 @@ func ownedKeys(c *route.Caller, p *person, f store.KeyFilter) (list []store.Key)
 	return list
 }
 
-// within returns the workspace that a request is limited to, empty for none. Users need
+// limitingWorkspace returns the workspace that a request is limited to, empty for none. Users need
 // not name one, because their roles decide what they see in each.
-func within(ctx context.Context, c *route.Caller, named string) (string, error) {
+func limitingWorkspace(ctx context.Context, c *route.Caller, named string) (string, error) {
 	if named == "" && c.Type == access.Session && c.Workspace == "" {
 		return "", nil
 	}
@@ -193,7 +193,7 @@ func get(ctx context.Context, c *route.Caller, in *Named) (*Item, error) {
 // find returns the key that a request names if the caller may use verb on it. A key
 // that the caller may not see is not found.
 func find(ctx context.Context, c *route.Caller, q store.Queries, in Named, verb string) (store.Key, error) {
-	workspace, err := within(ctx, c, in.Workspace)
+	workspace, err := limitingWorkspace(ctx, c, in.Workspace)
 	if err != nil {
 		return store.Key{}, err
 	}
@@ -254,7 +254,7 @@ func release(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) e
 		return err
 	}
 	if k.ID == c.KeyID || slices.Contains(c.Lineage, k.ID) || rank < k.Origin.Rank {
-		return limits.Refused("keep_made", "requires the rank of the caller who created the key, and is not allowed for the key itself and keys it created")
+		return limits.NotAllowed("keep_made", "requires the rank of the caller who created the key, and is not allowed for the key itself and keys it created")
 	}
 	return tx.ReleaseKeys(ctx, k.ID)
 }

@@ -21,9 +21,9 @@ type removedKeys struct {
 // removedAtOnce is the number of keys read at a time.
 const removedAtOnce = 500
 
-// removeMade revokes every key that a user or key created and the caller may delete:
+// removeCreated revokes every key that a user or key created and the caller may delete:
 // all of them, or none if one is refused.
-func removeMade(ctx context.Context, c *route.Caller, in *removeMadeInput) (*removedKeys, error) {
+func removeCreated(ctx context.Context, c *route.Caller, in *removeMadeInput) (*removedKeys, error) {
 	f := store.KeyFilter{Organisation: c.Organisation, CreatedBy: in.CreatedBy}
 	if _, err := visible(ctx, c, &f, in.Workspace, "delete"); err != nil {
 		return nil, err

@@ -140,7 +140,7 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 	secret := access.NewKey()
 	out := &rotated{Key: secret.Reveal(), Object: "api-key"}
 	_, err := change(ctx, c, in.Named, "rotate", func(tx *store.Tx, k *store.Key) error {
-		if err := rotatable(ctx, c, tx.Queries, *k); err != nil {
+		if err := checkRotatable(ctx, c, tx.Queries, *k); err != nil {
 			return err
 		}
 		p, err := readPolicy(k.RotationPolicy)
@@ -173,8 +173,8 @@ func rotate(ctx context.Context, c *route.Caller, in *rotateInput) (*rotated, er
 	return out, nil
 }
 
-// rotatable returns an error if a key cannot be rotated now.
-func rotatable(ctx context.Context, c *route.Caller, q store.Queries, k store.Key) error {
+// checkRotatable returns an error if a key cannot be rotated now.
+func checkRotatable(ctx context.Context, c *route.Caller, q store.Queries, k store.Key) error {
 	if k.StatusAt(c.Now) == store.KeyExpired {
 		return apierr.New(apierr.Conflict, "the key has expired; set a later expires_at first")
 	}

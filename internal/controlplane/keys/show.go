@@ -103,7 +103,7 @@ func toResponse(k store.Key, spent reqlog.Spend, now time.Time) (Item, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Rotation = p.shown(now)
+	out.Rotation = p.toResponse(now)
 	d, err := readDefaults(k.Defaults)
 	if err != nil {
 		return out, err
@@ -125,7 +125,7 @@ func shownDefaults(raw json.RawMessage) (Defaults, error) {
 	return Defaults{d.Metadata, route.OrNull(d.Config), !d.ConfigFixed, route.OrNull(d.Logging)}, nil
 }
 
-func (p *policy) shown(now time.Time) *Rotation {
+func (p *policy) toResponse(now time.Time) *Rotation {
 	if p == nil {
 		return nil
 	}

@@ -35,7 +35,7 @@ type updateBody struct {
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
 	b := &in.Body
-	if err := ownOrganisation(ctx, c, b.Organisation); err != nil {
+	if err := checkOrganisation(ctx, c, b.Organisation); err != nil {
 		return nil, err
 	}
 	if in.Workspace == "" {
@@ -51,7 +51,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 			return route.Invalid("name", "cannot be cleared")
 		}
 		k.Name, k.Description = b.Name.Or(k.Name), b.Description.Or(k.Description)
-		for _, step := range []func(context.Context, *route.Caller, *store.Tx, *store.Key) error{b.rights, b.bounds, b.life} {
+		for _, step := range []func(context.Context, *route.Caller, *store.Tx, *store.Key) error{b.changePermissions, b.changeLimits, b.changeLifetime} {
 			if err := step(ctx, c, tx, k); err != nil {
 				return err
 			}
@@ -60,8 +60,8 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	})
 }
 
-// rights changes the scopes and defaults of the key.
-func (b *updateBody) rights(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
+// changePermissions changes the scopes and defaults of the key.
+func (b *updateBody) changePermissions(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
 	if b.Scopes != nil {
 		if k.Scopes, err = granted(ctx, c, tx.Queries, k, b.Scopes); err != nil {
 			return err
@@ -76,7 +76,7 @@ func (b *updateBody) rights(ctx context.Context, c *route.Caller, tx *store.Tx, 
 		policy = &b.Egress.Value
 	}
 	if b.Defaults.Set {
-		if err := b.defaults(ctx, tx, k); err != nil {
+		if err := b.changeDefaults(ctx, tx, k); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (b *updateBody) rights(ctx context.Context, c *route.Caller, tx *store.Tx, 
 	return setAddresses(k, d.AllowedAddresses)
 }
 
-func (b *updateBody) defaults(ctx context.Context, tx *store.Tx, k *store.Key) (err error) {
+func (b *updateBody) changeDefaults(ctx context.Context, tx *store.Tx, k *store.Key) (err error) {
 	var in *DefaultsInput
 	if !b.Defaults.Null {
 		in = &b.Defaults.Value
@@ -98,9 +98,9 @@ func (b *updateBody) defaults(ctx context.Context, tx *store.Tx, k *store.Key) (
 	return err
 }
 
-// bounds changes the limits of the key. Raising, removing or resetting a budget
+// changeLimits changes the limits of the key. Raising, removing or resetting a budget
 // reactivates an exhausted key; the next count marks it again if it is still over.
-func (b *updateBody) bounds(_ context.Context, c *route.Caller, _ *store.Tx, k *store.Key) (err error) {
+func (b *updateBody) changeLimits(_ context.Context, c *route.Caller, _ *store.Tx, k *store.Key) (err error) {
 	if b.RateLimits.Set {
 		if err := b.RateLimits.Value.CheckKey("rate_limits"); err != nil {
 			return err
@@ -134,8 +134,8 @@ func (b *updateBody) bounds(_ context.Context, c *route.Caller, _ *store.Tx, k *
 	return nil
 }
 
-// life changes the expiry, the rotation and the alert addresses of the key.
-func (b *updateBody) life(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
+// changeLifetime changes the expiry, the rotation and the alert addresses of the key.
+func (b *updateBody) changeLifetime(ctx context.Context, c *route.Caller, tx *store.Tx, k *store.Key) (err error) {
 	if b.AlertEmails.Set {
 		k.AlertEmails = emails(b.AlertEmails.Value)
 	}

@@ -59,7 +59,7 @@ func Change(ctx context.Context, c *route.Caller, tx *store.Tx, of Object) error
 		return err
 	}
 	for _, field := range changed {
-		if err := mayChange(c, rank, of, field, set[field]); err != nil {
+		if err := checkMayChange(c, rank, of, field, set[field]); err != nil {
 			return err
 		}
 	}
@@ -93,22 +93,22 @@ func differing(before, after Fields) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func mayChange(c *route.Caller, rank access.Rank, of Object, field string, by store.LimitSetter) error {
+func checkMayChange(c *route.Caller, rank access.Rank, of Object, field string, by store.LimitSetter) error {
 	if of.Kind == store.KeyBudget && (of.ID == c.KeyID || slices.Contains(c.Lineage, of.ID)) {
-		return Refused(field, "cannot be changed: a key cannot change its own limits or the limits of a key that created it")
+		return NotAllowed(field, "cannot be changed: a key cannot change its own limits or the limits of a key that created it")
 	}
-	return above(c, rank, of, field, by)
+	return checkRank(c, rank, of, field, by)
 }
 
-// above returns an error if the caller ranks below the setter of a limit.
-func above(c *route.Caller, rank access.Rank, of Object, field string, by store.LimitSetter) error {
+// checkRank returns an error if the caller ranks below the setter of a limit.
+func checkRank(c *route.Caller, rank access.Rank, of Object, field string, by store.LimitSetter) error {
 	switch {
 	case by == (store.LimitSetter{}):
 		return nil
 	case rank < by.Rank:
-		return Refused(field, "was set by a caller of the rank %q; yours is %q", by.Rank, rank)
+		return NotAllowed(field, "was set by a caller of the rank %q; yours is %q", by.Rank, rank)
 	case rank == by.Rank && by.By != c.Actor() && of.User != "" && of.User == c.UserID:
-		return Refused(field, "of your own key was set by another user; ask them or a user of a higher rank")
+		return NotAllowed(field, "of your own key was set by another user; ask them or a user of a higher rank")
 	}
 	return nil
 }
@@ -116,15 +116,15 @@ func above(c *route.Caller, rank access.Rank, of Object, field string, by store.
 // Capped reports whether a key has a limit that the caller may not change.
 func Capped(c *route.Caller, rank access.Rank, of Object, set map[string]store.LimitSetter) bool {
 	for field, by := range set {
-		if above(c, rank, of, field, by) != nil {
+		if checkRank(c, rank, of, field, by) != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// Refused returns the error for a limit that the caller may not change or exceed.
-func Refused(field, format string, args ...any) error {
+// NotAllowed returns the error for a limit that the caller may not change or exceed.
+func NotAllowed(field, format string, args ...any) error {
 	return apierr.New(apierr.Forbidden, field+" "+format, args...).WithParam(field).WithCode("AB03")
 }
 

@@ -39,7 +39,7 @@ func (p *plan) label(path string, want *settings.PromptLabel, old *store.PromptL
 		return nil, p.file.ErrorAt(path+".name", fmt.Errorf("the label %q already exists there", want.Name))
 	}
 	row := rowOr(old, store.PromptLabel{
-		ID: p.names.labels[within(want.Workspace, want.Name)], Organisation: p.state.organisation.ID, Workspace: workspace, Name: want.Name, CreatedAt: p.now,
+		ID: p.names.labels[qualify(want.Workspace, want.Name)], Organisation: p.state.organisation.ID, Workspace: workspace, Name: want.Name, CreatedAt: p.now,
 	})
 	row.Description, row.Color, row.UpdatedAt = want.Description, want.Color, p.now
 	return save(row, old, (*store.Tx).CreatePromptLabel, (*store.Tx).UpdatePromptLabel), nil
@@ -52,7 +52,7 @@ func (p *plan) labelTaken(want *settings.PromptLabel) bool {
 		return true
 	}
 	if want.Workspace != "" {
-		return p.names.labels[within("", want.Name)] != ""
+		return p.names.labels[qualify("", want.Name)] != ""
 	}
 	for key := range p.names.labels {
 		if place, name, _ := strings.Cut(key, "/"); place != "" && name == want.Name {
@@ -80,7 +80,7 @@ var collectionKind = kind[settings.PromptCollection, store.PromptCollection]{
 		}
 		return entryID{s.slugs[c.Workspace], c.Slug}
 	},
-	title: func(c *settings.PromptCollection) string { return within(c.Workspace, c.Slug) },
+	title: func(c *settings.PromptCollection) string { return qualify(c.Workspace, c.Slug) },
 	order: func(a, b settings.PromptCollection) int {
 		return entryID{a.Workspace, a.Slug}.compare(entryID{b.Workspace, b.Slug})
 	},
@@ -92,7 +92,7 @@ func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection 
 	above := parents(list)
 	depth := func(c settings.PromptCollection) (n int) {
 		for at := c.Parent; at != "" && n < len(list); n++ {
-			at = above[within(c.Workspace, at)]
+			at = above[qualify(c.Workspace, at)]
 		}
 		return n
 	}
@@ -103,7 +103,7 @@ func parentsFirst(list []settings.PromptCollection) []settings.PromptCollection 
 func parents(list []settings.PromptCollection) map[string]string {
 	above := make(map[string]string)
 	for _, c := range list {
-		above[within(c.Workspace, c.Slug)] = c.Parent
+		above[qualify(c.Workspace, c.Slug)] = c.Parent
 	}
 	return above
 }
@@ -115,7 +115,7 @@ func hasCycle(of *settings.PromptCollection, above map[string]string) bool {
 		if at == "" || at == of.Slug {
 			return at != ""
 		}
-		at = above[within(of.Workspace, at)]
+		at = above[qualify(of.Workspace, at)]
 	}
 	return false
 }
@@ -145,7 +145,7 @@ func (p *plan) collection(path string, want *settings.PromptCollection, old *sto
 	if err != nil {
 		return nil, err
 	}
-	parent := p.names.collections[within(want.Workspace, want.Parent)]
+	parent := p.names.collections[qualify(want.Workspace, want.Parent)]
 	if want.Parent != "" && parent == "" {
 		return nil, p.missing(path+".parent", "collection", want.Parent)
 	}
@@ -153,7 +153,7 @@ func (p *plan) collection(path string, want *settings.PromptCollection, old *sto
 		return nil, p.file.ErrorAt(path+".parent", errors.New("the parent of a collection cannot be changed; give it another slug there"))
 	}
 	row := rowOr(old, store.PromptCollection{
-		ID: p.names.collections[within(want.Workspace, want.Slug)], Organisation: p.state.organisation.ID, Workspace: workspace, Parent: parent,
+		ID: p.names.collections[qualify(want.Workspace, want.Slug)], Organisation: p.state.organisation.ID, Workspace: workspace, Parent: parent,
 		IsDefault: want.Default, CreatedAt: p.now,
 	})
 	row.Slug, row.Name, row.Status, row.UpdatedAt = want.Slug, want.Name, store.Active, p.now
@@ -163,7 +163,7 @@ func (p *plan) collection(path string, want *settings.PromptCollection, old *sto
 // folder returns a function that returns the id of a prompt's collection. It creates
 // the default collection if it does not exist.
 func (p *plan) folder(path string, of *settings.Prompt) (func(context.Context, *store.Tx) (string, error), error) {
-	id := p.names.collections[within(of.Workspace, of.Collection)]
+	id := p.names.collections[qualify(of.Workspace, of.Collection)]
 	if of.Collection != "" && id == "" {
 		return nil, p.missing(path+".collection", "collection", of.Collection)
 	}
@@ -186,18 +186,18 @@ func (p *plan) registerPrompts() {
 	f, s := p.file, p.state
 	active := s.active()
 	p.names.labels = ids(p.keepsUnlisted(f.PromptLabels != nil), f.PromptLabels, s.labels,
-		func(l settings.PromptLabel) string { return within(l.Workspace, l.Name) },
+		func(l settings.PromptLabel) string { return qualify(l.Workspace, l.Name) },
 		func(l store.PromptLabel) (string, string, bool) {
-			return within(s.slugs[l.Workspace], l.Name), l.ID, l.Workspace == "" || active[l.Workspace] != ""
+			return qualify(s.slugs[l.Workspace], l.Name), l.ID, l.Workspace == "" || active[l.Workspace] != ""
 		})
 	p.names.collections = ids(p.keepsUnlisted(f.PromptCollections != nil), f.PromptCollections, s.collections,
-		func(c settings.PromptCollection) string { return within(c.Workspace, c.Slug) },
+		func(c settings.PromptCollection) string { return qualify(c.Workspace, c.Slug) },
 		func(c store.PromptCollection) (string, string, bool) {
-			return within(s.slugs[c.Workspace], c.Slug), c.ID, c.Status == store.Active && active[c.Workspace] != ""
+			return qualify(s.slugs[c.Workspace], c.Slug), c.ID, c.Status == store.Active && active[c.Workspace] != ""
 		})
 	p.names.parents, p.names.partials = parents(f.PromptCollections), make(map[string]bool)
 	for _, v := range f.PromptPartials {
-		p.names.partials[within(v.Workspace, v.Slug)] = true
+		p.names.partials[qualify(v.Workspace, v.Slug)] = true
 	}
 	p.registerDefaults()
 }
@@ -217,9 +217,9 @@ func (p *plan) registerDefaults() {
 			continue
 		}
 		workspace := p.state.slugs[c.Workspace]
-		delete(p.names.collections, within(workspace, c.Slug))
+		delete(p.names.collections, qualify(workspace, c.Slug))
 		slug := cmp.Or(named[workspace], c.Slug)
-		p.names.collections[within(workspace, slug)] = c.ID
+		p.names.collections[qualify(workspace, slug)] = c.ID
 	}
 }
 

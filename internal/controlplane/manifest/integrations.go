@@ -111,7 +111,7 @@ func (p *plan) integration(path string, want *settings.Integration, old *store.I
 		return nil, err
 	}
 	if old == nil || has(changed, "api_key", "options", "custom_headers", "custom_host", "deployment_config", "reserved") {
-		if err := p.credentials(path, want, &row); err != nil {
+		if err := p.setCredentials(path, want, &row); err != nil {
 			return nil, err
 		}
 	}
@@ -214,9 +214,9 @@ func (p *plan) describe(path string, want *settings.Integration, row *store.Inte
 	return err
 }
 
-// credentials sets the settings and credentials of row. Secrets that the file leaves
+// setCredentials sets the settings and credentials of row. Secrets that the file leaves
 // out are passed as masks, which keep the stored ones.
-func (p *plan) credentials(path string, want *settings.Integration, row *store.Integration) error {
+func (p *plan) setCredentials(path string, want *settings.Integration, row *store.Integration) error {
 	masks := row.Configuration.Masks
 	options, err := p.revealed(path+".options", masks.Options, want.Options, credentials.Hidden)
 	if err != nil {

@@ -44,14 +44,14 @@ func (p *plan) normalise() error {
 		orElse(&m.Role, "member")
 		m.Workspaces = filled(m.Workspaces)
 	}
-	p.normaliseKept()
-	p.normaliseRouted(home)
+	p.normaliseAdministered()
+	p.normaliseForRequests(home)
 	p.normalisePrompts(home)
 	return p.expandProviders()
 }
 
-// normaliseKept normalises objects that requests do not use directly.
-func (p *plan) normaliseKept() {
+// normaliseAdministered normalises objects that requests do not use directly.
+func (p *plan) normaliseAdministered() {
 	f := p.file
 	for i := range f.Guardrails {
 		g := &f.Guardrails[i]
@@ -77,8 +77,8 @@ func (p *plan) normaliseKept() {
 	}
 }
 
-// normaliseRouted normalises objects that requests use.
-func (p *plan) normaliseRouted(home string) {
+// normaliseForRequests normalises objects that requests use.
+func (p *plan) normaliseForRequests(home string) {
 	f := p.file
 	for i := range f.Providers {
 		v := &f.Providers[i]

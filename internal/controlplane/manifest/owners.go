@@ -34,7 +34,7 @@ func (p *plan) organisation() error {
 
 func (p *plan) putOrganisation(_ string, want *settings.Organisation, old *store.Organisation, _ []string) (step, error) {
 	row := *old
-	if err := p.guardrailsOf("organisation.settings", want.Settings); err != nil {
+	if err := p.checkGuardrails("organisation.settings", want.Settings); err != nil {
 		return nil, err
 	}
 	stored, err := renameGuardrails(want.Settings, p.names.guardrails)
@@ -55,8 +55,8 @@ func orEmpty(o settings.Object, empty string) settings.Object {
 	return o
 }
 
-// guardrailsOf returns an error if an object names guardrails that do not exist.
-func (p *plan) guardrailsOf(path string, o settings.Object) error {
+// checkGuardrails returns an error if an object names guardrails that do not exist.
+func (p *plan) checkGuardrails(path string, o settings.Object) error {
 	var fields map[string]json.RawMessage
 	if o == nil {
 		return nil
@@ -76,7 +76,7 @@ func (p *plan) guardrailsOf(path string, o settings.Object) error {
 	return nil
 }
 
-func (p *plan) workspaces() error {
+func (p *plan) planWorkspaces() error {
 	if err := p.checkWorkspaces(); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ var workspaceKind = kind[settings.Workspace, store.Workspace]{
 
 func (p *plan) workspace(path string, want *settings.Workspace, old *store.Workspace, _ []string) (step, error) {
 	row := rowOr(old, store.Workspace{ID: p.names.workspaces[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedBy: actor, CreatedAt: p.now})
-	if err := p.guardrailsOf(path+".defaults", want.Defaults); err != nil {
+	if err := p.checkGuardrails(path+".defaults", want.Defaults); err != nil {
 		return nil, err
 	}
 	before := row

@@ -21,7 +21,9 @@ var partialKind = kind[settings.Partial, store.Prompt]{
 	rows:    func(s *state) []store.Prompt { return s.prompts },
 	key:     func(v *settings.Partial) entryID { return entryID{v.Workspace, v.Slug} },
 	rowKey:  promptKey, read: (*reader).partial, drop: dropPrompt,
-	keep: func(_ *plan, want, have *settings.Partial) { want.Versions = withRest(want.Versions, have.Versions) },
+	keep: func(_ *plan, want, have *settings.Partial) {
+		want.Versions = appendStored(want.Versions, have.Versions)
+	},
 	put: func(p *plan, path string, want *settings.Partial, old *store.Prompt, _ []string) (step, error) {
 		same := settings.Prompt{Slug: want.Slug, Workspace: want.Workspace, Name: want.Name, Collection: want.Collection, Published: want.Published}
 		for _, v := range want.Versions {
@@ -37,9 +39,9 @@ var promptKind = kind[settings.Prompt, store.Prompt]{
 	rows:    func(s *state) []store.Prompt { return s.prompts },
 	key:     func(v *settings.Prompt) entryID { return entryID{v.Workspace, v.Slug} },
 	rowKey:  promptKey, read: (*reader).prompt, drop: dropPrompt,
-	keep: func(_ *plan, want, have *settings.Prompt) { want.Versions = withRest(want.Versions, have.Versions) },
+	keep: func(_ *plan, want, have *settings.Prompt) { want.Versions = appendStored(want.Versions, have.Versions) },
 	put: func(p *plan, path string, want *settings.Prompt, old *store.Prompt, _ []string) (step, error) {
-		if p.names.partials[within(want.Workspace, want.Slug)] {
+		if p.names.partials[qualify(want.Workspace, want.Slug)] {
 			return nil, p.file.ErrorAt(path+".slug", errors.New("a partial in the file has the same slug"))
 		}
 		return p.saved(path, store.KindPrompt, want, old)
@@ -49,9 +51,9 @@ var promptKind = kind[settings.Prompt, store.Prompt]{
 // promptKey returns the key of a prompt or partial; they share one namespace of slugs.
 func promptKey(s *state, p *store.Prompt) entryID { return entryID{s.slugs[p.Workspace], p.Slug} }
 
-// withRest returns versions followed by the further versions of have, because stored
+// appendStored returns versions followed by the further versions of have, because stored
 // versions stay.
-func withRest[T any](versions, have []T) []T {
+func appendStored[T any](versions, have []T) []T {
 	return append(slices.Clone(versions), have[min(len(versions), len(have)):]...)
 }
 
@@ -117,7 +119,7 @@ func putVersions(ctx context.Context, tx *store.Tx, row store.Prompt, fresh []st
 // version id and label id.
 func (p *plan) versions(path string, want *settings.Prompt, row store.Prompt) (fresh []store.PromptVersion, labels [][2]string, err error) {
 	rows := p.state.versions[row.ID]
-	stored, err := saidBy(rows, row.Kind, p.state.labelNames)
+	stored, err := versionsOf(rows, row.Kind, p.state.labelNames)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -197,7 +199,7 @@ func (p *plan) labelID(path, workspace, name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	for _, id := range [...]string{p.names.labels[within(workspace, name)], p.names.labels[within("", name)], p.state.everybodys[name]} {
+	for _, id := range [...]string{p.names.labels[qualify(workspace, name)], p.names.labels[qualify("", name)], p.state.everybodys[name]} {
 		if id != "" {
 			return id, nil
 		}
@@ -205,8 +207,8 @@ func (p *plan) labelID(path, workspace, name string) (string, error) {
 	return "", p.missing(path+".label", "label", name)
 }
 
-// within returns a name qualified by its workspace.
-func within(workspace, name string) string { return workspace + "/" + name }
+// qualify returns a name qualified by its workspace.
+func qualify(workspace, name string) string { return workspace + "/" + name }
 
 // normalisePrompts fills in the defaults of prompts and their related objects.
 func (p *plan) normalisePrompts(home string) {
@@ -285,12 +287,12 @@ func (r *reader) saved(p *store.Prompt, kind string) (v settings.Prompt, ok bool
 	if c := r.folders[p.Collection]; !c.IsDefault {
 		v.Collection = c.Slug
 	}
-	v.Versions, err = saidBy(r.state.versions[p.ID], kind, r.state.labelNames)
+	v.Versions, err = versionsOf(r.state.versions[p.ID], kind, r.state.labelNames)
 	return v, true, err
 }
 
-// saidBy converts stored versions to the form of the file. Labels are names by id.
-func saidBy(versions []store.PromptVersion, kind string, labels map[string]string) ([]settings.PromptVersion, error) {
+// versionsOf converts stored versions to the form of the file. Labels are names by id.
+func versionsOf(versions []store.PromptVersion, kind string, labels map[string]string) ([]settings.PromptVersion, error) {
 	var out []settings.PromptVersion
 	for _, v := range versions {
 		v.Text = string(config.MaskExposed([]byte(v.Text)))

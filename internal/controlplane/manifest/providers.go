@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/store"
 )
 
-func (p *plan) providers() error {
+func (p *plan) planProviders() error {
 	if p.keepsUnlisted(p.file.Providers != nil) {
 		p.granter.dropUngranted()
 	}

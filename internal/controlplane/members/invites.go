@@ -149,7 +149,7 @@ type inviteItem struct {
 	InvitedBy  string     `json:"invited_by"`
 }
 
-func inviteShown(i store.Invite, now time.Time) inviteItem {
+func toInviteItem(i store.Invite, now time.Time) inviteItem {
 	return inviteItem{
 		"invite", i.ID, i.Email, i.Role, route.JSON(i.Workspaces), route.Time(i.CreatedAt), route.Time(i.ExpiresAt),
 		route.Time(i.AcceptedAt), i.StatusAt(now), i.InvitedBy,
@@ -167,7 +167,7 @@ type invitesInput struct {
 func listInvites(ctx context.Context, c *route.Caller, in *invitesInput) (*route.List[inviteItem], error) {
 	q := store.InviteQuery{Organisation: c.Organisation, Role: in.Role, Email: strings.ToLower(in.Email), Status: in.Status, Now: c.Now}
 	found, total, err := c.DB().Invites(ctx, q, store.Page{Number: in.Page, Size: in.Size})
-	return route.Listing(found, total, err, func(i store.Invite) inviteItem { return inviteShown(i, c.Now) })
+	return route.Listing(found, total, err, func(i store.Invite) inviteItem { return toInviteItem(i, c.Now) })
 }
 
 type inviteRef struct {
@@ -176,7 +176,7 @@ type inviteRef struct {
 
 func getInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*inviteItem, error) {
 	i, err := findInvite(ctx, c, in.Invite)
-	return route.Shown(i, err, func(i store.Invite) inviteItem { return inviteShown(i, c.Now) })
+	return route.ItemOf(i, err, func(i store.Invite) inviteItem { return toInviteItem(i, c.Now) })
 }
 
 func findInvite(ctx context.Context, c *route.Caller, id string) (store.Invite, error) {
@@ -207,9 +207,9 @@ type resent struct {
 	Link string `json:"inviteLink" doc:"Relative to the gateway's address; the previous link is no longer valid"`
 }
 
-// mayHand returns an error if the caller could not have created the invite and may not
+// checkLinkAccess returns an error if the caller could not have created the invite and may not
 // read its link.
-func mayHand(c *route.Caller, i store.Invite) error {
+func checkLinkAccess(c *route.Caller, i store.Invite) error {
 	var list []Place
 	var key *KeyDetails
 	if err := errors.Join(json.Unmarshal(i.Workspaces, &list), json.Unmarshal(i.KeyDetails, &key)); err != nil {
@@ -231,7 +231,7 @@ func resendInvite(ctx context.Context, c *route.Caller, in *inviteRef) (*resent,
 	if err != nil {
 		return nil, err
 	}
-	if err := mayHand(c, i); err != nil {
+	if err := checkLinkAccess(c, i); err != nil {
 		return nil, err
 	}
 	i.Status = store.InvitePending

@@ -80,7 +80,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 
 // apply applies the requested changes.
 func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
-	if err := in.rights(s); err != nil {
+	if err := in.applyPermissions(s); err != nil {
 		return err
 	}
 	for _, n := range []struct {
@@ -108,8 +108,8 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 	return nil
 }
 
-// rights changes the permissions of roles.
-func (in *SettingsInput) rights(s *store.OrganisationSettings) error {
+// applyPermissions changes the permissions of roles.
+func (in *SettingsInput) applyPermissions(s *store.OrganisationSettings) error {
 	for _, name := range slices.Sorted(maps.Keys(in.Security.Value)) {
 		if _, known := access.SectionOf(name); !known {
 			return route.Invalid("settings.security_settings."+name, "is not a setting")

@@ -99,7 +99,7 @@ type Collection struct {
 	Object    string     `json:"object"`
 }
 
-func collectionShown(k store.PromptCollection) Collection {
+func toCollection(k store.PromptCollection) Collection {
 	return Collection{k.ID, k.Slug, k.Name, k.Workspace, route.OrNull(k.Parent), k.IsDefault, Details{k.Children, k.Prompts}, k.Status,
 		route.Time(k.CreatedAt), route.Time(k.UpdatedAt), "collection"}
 }
@@ -110,7 +110,7 @@ func listCollections(ctx context.Context, c *route.Caller, in *Searching) (*rout
 		return nil, err
 	}
 	found, total, err := c.DB().PromptCollections(ctx, c.Organisation, workspace, in.Search, in.Rows())
-	return route.Listing(found, total, err, collectionShown)
+	return route.Listing(found, total, err, toCollection)
 }
 
 // NamedCollection identifies a collection in a request.
@@ -134,7 +134,7 @@ func noCollection(ref string) error {
 
 func getCollection(ctx context.Context, c *route.Caller, in *NamedCollection) (*Collection, error) {
 	k, err := in.find(ctx, c)
-	return route.Shown(k, err, collectionShown)
+	return route.ItemOf(k, err, toCollection)
 }
 
 type updateCollectionInput struct {

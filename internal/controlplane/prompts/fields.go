@@ -35,8 +35,8 @@ type Fields struct {
 	MetadataPlain    route.Optional[route.JSON] `json:"metadata,omitempty" doc:"Another name of template_metadata"`
 }
 
-// given reports whether the request sets a field of a version.
-func (f *Fields) given() bool {
+// anySet reports whether the request sets a field of a version.
+func (f *Fields) anySet() bool {
 	return f.String.Set || f.Parameters.Set || f.Model.Set || f.VirtualKey.Set || f.Functions.Set || f.Tools.Set || f.ToolChoice.Set ||
 		f.Raw.Set || f.Description.Set || f.Metadata.Set || f.MetadataOfPrompt.Set || f.MetadataPlain.Set
 }
@@ -79,17 +79,17 @@ func (f *Fields) over(old state) (state, error) {
 	if f.Raw.Set {
 		s.Raw = f.Raw.Value == 1
 	}
-	if err := f.text(&s); err != nil {
+	if err := f.applyTemplate(&s); err != nil {
 		return s, err
 	}
-	if err := f.settings(&s); err != nil {
+	if err := f.applyJSON(&s); err != nil {
 		return s, err
 	}
 	return s, s.Check()
 }
 
-// text applies the template.
-func (f *Fields) text(s *state) error {
+// applyTemplate applies the template.
+func (f *Fields) applyTemplate(s *state) error {
 	if !f.String.Set {
 		return nil
 	}
@@ -109,8 +109,8 @@ func (f *Fields) text(s *state) error {
 	return route.CheckExposed("string", []byte(text))
 }
 
-// settings applies the fields that are JSON.
-func (f *Fields) settings(s *state) error {
+// applyJSON applies the fields that are JSON.
+func (f *Fields) applyJSON(s *state) error {
 	for _, m := range []struct {
 		name  string
 		given route.Optional[route.JSON]

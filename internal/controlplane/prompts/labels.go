@@ -116,7 +116,7 @@ type Label struct {
 	Object       string     `json:"object"`
 }
 
-func labelShown(l store.PromptLabel) Label {
+func toLabel(l store.PromptLabel) Label {
 	return Label{l.ID, l.Name, l.Description, l.Color, route.OrNull(l.Organisation), route.OrNull(l.Workspace), l.Organisation == "",
 		store.Active, route.Time(l.CreatedAt), route.Time(l.UpdatedAt), "label"}
 }
@@ -134,7 +134,7 @@ func listLabels(ctx context.Context, c *route.Caller, in *Searching) (*route.Lis
 		return nil, err
 	}
 	found, total, err := c.DB().PromptLabels(ctx, c.Organisation, workspace, in.Search, in.Rows())
-	return route.Listing(found, total, err, labelShown)
+	return route.Listing(found, total, err, toLabel)
 }
 
 // NamedLabel identifies a label in a request.
@@ -152,9 +152,9 @@ func (in *NamedLabel) find(ctx context.Context, c *route.Caller) (l store.Prompt
 	return l, workspace, c.CheckFound(l.Workspace, l.ID, err, route.NotFound("label", "label", in.Label))
 }
 
-// own is find for changes of the label: callers who see more than the label's workspace
-// only may not change it.
-func (in *NamedLabel) own(ctx context.Context, c *route.Caller) (store.PromptLabel, error) {
+// findChangeable returns the label if the caller may change it: never a built-in label, and
+// a label of the organisation only if the caller is not limited to a workspace.
+func (in *NamedLabel) findChangeable(ctx context.Context, c *route.Caller) (store.PromptLabel, error) {
 	l, workspace, err := in.find(ctx, c)
 	switch {
 	case err != nil:
@@ -169,7 +169,7 @@ func (in *NamedLabel) own(ctx context.Context, c *route.Caller) (store.PromptLab
 
 func getLabel(ctx context.Context, c *route.Caller, in *NamedLabel) (*Label, error) {
 	l, _, err := in.find(ctx, c)
-	return route.Shown(l, err, labelShown)
+	return route.ItemOf(l, err, toLabel)
 }
 
 type updateLabelInput struct {
@@ -182,7 +182,7 @@ type updateLabelInput struct {
 }
 
 func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*route.Empty, error) {
-	l, err := in.own(ctx, c)
+	l, err := in.findChangeable(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*r
 }
 
 func deleteLabel(ctx context.Context, c *route.Caller, in *NamedLabel) (*route.Empty, error) {
-	l, err := in.own(ctx, c)
+	l, err := in.findChangeable(ctx, c)
 	if err != nil {
 		return nil, err
 	}

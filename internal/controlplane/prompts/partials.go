@@ -74,7 +74,7 @@ type PartialItem struct {
 	Object     string     `json:"object"`
 }
 
-func partialShown(p store.Prompt) PartialItem {
+func toPartialItem(p store.Prompt) PartialItem {
 	return PartialItem{p.ID, p.Slug, p.Name, p.Collection, p.Workspace, p.Status, route.Time(p.CreatedAt), route.Time(p.UpdatedAt), p.Kind}
 }
 
@@ -85,7 +85,7 @@ func listPartials(ctx context.Context, c *route.Caller, in *Listing) (*[]Partial
 	}
 	list := []PartialItem{}
 	for _, row := range found {
-		list = append(list, partialShown(row))
+		list = append(list, toPartialItem(row))
 	}
 	return &list, nil
 }
@@ -115,7 +115,7 @@ func getPartial(ctx context.Context, c *route.Caller, in *getPartialInput) (*ful
 	if err != nil {
 		return nil, err
 	}
-	return &fullPartial{partialShown(row), string(config.MaskExposed([]byte(v.Text))), v.Number, v.ID, v.Description, v.Number == row.Published}, nil
+	return &fullPartial{toPartialItem(row), string(config.MaskExposed([]byte(v.Text))), v.Number, v.ID, v.Description, v.Number == row.Published}, nil
 }
 
 type updatePartialInput struct {

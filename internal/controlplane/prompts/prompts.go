@@ -157,7 +157,7 @@ func get(ctx context.Context, c *route.Caller, in *getInput) (*full, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wholly(row, v)
+	return toFull(row, v)
 }
 
 // wantedVersion identifies a version of a prompt or partial. If version is empty it is

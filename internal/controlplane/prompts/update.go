@@ -26,7 +26,7 @@ type updated struct {
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*updated, error) {
 	b := &in.Body
-	if names := b.missing(); b.given() && !b.Patch && len(names) > 0 {
+	if names := b.missing(); b.anySet() && !b.Patch && len(names) > 0 {
 		return nil, route.Invalid(names[0], "is required for a new version, with string, parameters and model; missing: %s. Send \"patch\": true to copy missing fields from the latest version",
 			strings.Join(names, ", "))
 	}
@@ -44,7 +44,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*updated, er
 			return err
 		}
 		now.UpdatedBy, now.UpdatedAt = c.Actor(), c.Now
-		if err := tx.UpdatePrompt(ctx, now); err != nil || !b.given() {
+		if err := tx.UpdatePrompt(ctx, now); err != nil || !b.anySet() {
 			return err
 		}
 		out.ID, out.Slug = now.ID, now.Slug

@@ -29,7 +29,7 @@ type full struct {
 	Published   bool       `json:"is_published" doc:"Whether this is the version used by requests that name none"`
 }
 
-func wholly(p store.Prompt, v store.PromptVersion) (*full, error) {
+func toFull(p store.Prompt, v store.PromptVersion) (*full, error) {
 	s, err := shownState(v)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func getVersion(ctx context.Context, c *route.Caller, in *OfVersion) (*full, err
 	if err != nil {
 		return nil, err
 	}
-	return wholly(row, v)
+	return toFull(row, v)
 }
 
 type labelInput struct {

@@ -54,7 +54,7 @@ func checkTwin(ctx context.Context, c *route.Caller, tx *store.Tx, row *store.Pr
 			return err
 		}
 		if limits.Capped(c, rank, twin, set) {
-			return limits.Refused("integration_id", "has a provider in this workspace with limits that you cannot change; ask the user who set them to create another")
+			return limits.NotAllowed("integration_id", "has a provider in this workspace with limits that you cannot change; ask the user who set them to create another")
 		}
 	}
 	return nil

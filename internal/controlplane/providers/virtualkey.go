@@ -67,8 +67,8 @@ func (b *KeyBody) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// given returns the part of the request that concerns credentials.
-func (b *KeyBody) given() credentials.CredentialInput {
+// credentials returns the part of the request that concerns credentials.
+func (b *KeyBody) credentials() credentials.CredentialInput {
 	fields := credentials.Fields{}
 	maps.Copy(fields, b.Config.Value)
 	maps.Copy(fields, b.rest)
@@ -96,7 +96,7 @@ type createKeyInput struct{ Body KeyBody }
 
 func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKeyInput) (*statusResponse[madeKey], error) {
 	b := &in.Body
-	g := b.given()
+	g := b.credentials()
 	spec, err := credentials.Row("provider", b.Provider, g.Fields.Value)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		AllowAllModels: true, Implicit: true, Status: store.Active, CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	row.Integration = i.ID
-	if err := credentials.Mappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
+	if err := credentials.SetMappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
 		return nil, err
 	}
 	g.Key.Set, g.Fields.Set = true, true
@@ -264,7 +264,7 @@ func (v *virtualKeys) update(ctx context.Context, c *route.Caller, in *updateKey
 // credentials returns the step that changes a virtual key's credentials. The change is
 // prepared outside the transaction because sealing may need one.
 func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row store.Provider, b *KeyBody) (func(context.Context, *store.Tx) error, error) {
-	g := b.given()
+	g := b.credentials()
 	i, err := c.DB().Integration(ctx, c.Organisation, row.Integration)
 	if err != nil {
 		return nil, err
@@ -282,7 +282,7 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 	}
 	before := i
 	if b.Mappings.Set {
-		if err := credentials.Mappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
+		if err := credentials.SetMappings(ctx, c.DB().Queries, &i, b.Mappings.Value); err != nil {
 			return nil, err
 		}
 	}

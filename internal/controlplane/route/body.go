@@ -30,7 +30,7 @@ func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
 	if err := checkText(r, c.body); err != nil || route.Open || route.Data {
 		return err
 	}
-	return a.Off.refuses(c.Identity, c.body)
+	return a.Off.checkBody(c.Identity, c.body)
 }
 
 // bodyCopies is the number of copies of a body in memory while its route runs: as read,

@@ -190,7 +190,7 @@ func (c *Caller) describe() {
 // request without a valid key.
 const maxKeylessBody = 1 << 10
 
-// describeKeyless is describe for a request without a valid key. It reports whether the
+// describeKeyless is [Caller.describe] for a request without a valid key. It reports whether the
 // event fits the day's allowance.
 func (c *Caller) describeKeyless() bool {
 	a := &c.audit
@@ -249,7 +249,7 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	case c.Type == access.Session && m.RoleIn(w.ID) == "":
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
-	return w, may(ctx, c.DB().Queries, place{c.Organisation, w.ID}, m.RoleIn(w.ID), c.route.Right())
+	return w, checkPermission(ctx, c.DB().Queries, place{c.Organisation, w.ID}, m.RoleIn(w.ID), c.route.Right())
 }
 
 // ActiveWorkspace returns the workspace of the caller's organisation that a field of

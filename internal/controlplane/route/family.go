@@ -57,8 +57,8 @@ func Listing[Row, Item any](rows []Row, total int, err error, show func(Row) Ite
 	return ListOf(items, total), nil
 }
 
-// Shown converts a row; err is the error of reading it.
-func Shown[Row, Item any](row Row, err error, show func(Row) Item) (*Item, error) {
+// ItemOf converts a row; err is the error of reading it.
+func ItemOf[Row, Item any](row Row, err error, show func(Row) Item) (*Item, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -85,8 +85,8 @@ func ReadRetention(env func(string) string) (r Retention, err error) {
 	return r, nil
 }
 
-// Refuses returns an error if path belongs to a disabled feature.
-func (o DisabledFeatures) Refuses(path string) error {
+// CheckPath returns an error if path belongs to a disabled feature.
+func (o DisabledFeatures) CheckPath(path string) error {
 	if len(o) == 0 {
 		return nil
 	}
@@ -94,22 +94,22 @@ func (o DisabledFeatures) Refuses(path string) error {
 	for f := range o {
 		for _, family := range families[f] {
 			if below, ok := strings.CutPrefix(rest, family); ok && (below == "" || below[0] == '/') {
-				return turnedOff(f)
+				return disabledError(f)
 			}
 		}
 	}
 	return nil
 }
 
-func turnedOff(f Feature) *apierr.Error {
+func disabledError(f Feature) *apierr.Error {
 	return apierr.New(apierr.Forbidden, "this feature is disabled: the operator set %s=OFF", f).WithCode("AB03")
 }
 
-// refuses returns an error if the body of a request uses a disabled feature on a path
+// checkBody returns an error if the body of a request uses a disabled feature on a path
 // of another.
-func (o DisabledFeatures) refuses(id *access.Identity, body []byte) error {
+func (o DisabledFeatures) checkBody(id *access.Identity, body []byte) error {
 	if o[APIAccess] && id.Type != access.Session {
-		return turnedOff(APIAccess)
+		return disabledError(APIAccess)
 	}
 	if !o[UsageLimits] {
 		return nil
@@ -118,7 +118,7 @@ func (o DisabledFeatures) refuses(id *access.Identity, body []byte) error {
 	if json.Unmarshal(body, &fields) != nil {
 		return nil // no body, or reported by huma
 	}
-	return limited("", fields)
+	return checkLimitFields("", fields)
 }
 
 // limitFields are the fields that set limits, and nested the fields that contain them.
@@ -127,17 +127,17 @@ var (
 	nested      = []string{"workspaces", "global_workspace_access"}
 )
 
-// limited returns an error if a field sets a limit. Removing one is allowed.
-func limited(path string, fields map[string]json.RawMessage) error {
+// checkLimitFields returns an error if a field sets a limit. Removing one is allowed.
+func checkLimitFields(path string, fields map[string]json.RawMessage) error {
 	for _, name := range limitFields {
-		if asks(fields[name]) {
-			return turnedOff(UsageLimits).WithParam(path + name)
+		if isNotEmpty(fields[name]) {
+			return disabledError(UsageLimits).WithParam(path + name)
 		}
 	}
 	for _, name := range nested {
 		var one map[string]json.RawMessage
 		if json.Unmarshal(fields[name], &one) == nil {
-			if err := limited(path+name+".", one); err != nil {
+			if err := checkLimitFields(path+name+".", one); err != nil {
 				return err
 			}
 		}
@@ -146,7 +146,7 @@ func limited(path string, fields map[string]json.RawMessage) error {
 			continue
 		}
 		for i, item := range list {
-			if err := limited(fmt.Sprintf("%s%s[%d].", path, name, i), item); err != nil {
+			if err := checkLimitFields(fmt.Sprintf("%s%s[%d].", path, name, i), item); err != nil {
 				return err
 			}
 		}
@@ -154,8 +154,8 @@ func limited(path string, fields map[string]json.RawMessage) error {
 	return nil
 }
 
-// asks reports whether a value is set and not empty.
-func asks(raw json.RawMessage) bool {
+// isNotEmpty reports whether a value is set and not empty.
+func isNotEmpty(raw json.RawMessage) bool {
 	var v any
 	json.Unmarshal(raw, &v) // absent values stay nil
 	list, many := v.([]any)
@@ -165,7 +165,7 @@ func asks(raw json.RawMessage) bool {
 // ServeOff serves a request for a path of a disabled feature, whether or not it has a
 // route, and reports whether it did.
 func (a *API) ServeOff(w http.ResponseWriter, path string) bool {
-	err := a.Off.Refuses(path)
+	err := a.Off.CheckPath(path)
 	if err != nil {
 		a.failure(err).write(w)
 	}

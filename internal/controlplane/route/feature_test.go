@@ -38,12 +38,12 @@ func TestPathsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 		"/v1/guardrailsx": "", "/v1/logs": "", "/v1/logs/x": "", "/v1/organisation": "", "/v1/chat/completions": "", "/v1": "", "/": "", "": "",
 	} {
 		for _, off := range route.Features {
-			err := route.DisabledFeatures{off: true}.Refuses(path)
+			err := route.DisabledFeatures{off: true}.CheckPath(path)
 			if (err != nil) != (of == off) || err != nil && !strings.Contains(err.Error(), string(off)+"=OFF") {
 				t.Errorf("%s with %s off: %v", path, off, err)
 			}
 		}
-		if err := (route.DisabledFeatures)(nil).Refuses(path); err != nil {
+		if err := (route.DisabledFeatures)(nil).CheckPath(path); err != nil {
 			t.Errorf("%s with nothing off: %v", path, err)
 		}
 	}

@@ -19,11 +19,11 @@ func (c *Caller) CheckRoutePermission(ctx context.Context, workspace string) err
 // permission r. It returns nil for callers that are not users, and for an empty
 // permission.
 func (c *Caller) CheckPermission(ctx context.Context, workspace string, r access.Permission) error {
-	return May(ctx, c.DB().Queries, c.Identity, workspace, r)
+	return CheckPermission(ctx, c.DB().Queries, c.Identity, workspace, r)
 }
 
-// May is [Caller.CheckPermission] for callers outside a route.
-func May(ctx context.Context, q store.Queries, id *access.Identity, workspace string, r access.Permission) error {
+// CheckPermission is [Caller.CheckPermission] for callers outside a route.
+func CheckPermission(ctx context.Context, q store.Queries, id *access.Identity, workspace string, r access.Permission) error {
 	if r == "" || !id.IsPerson() {
 		return nil
 	}
@@ -31,14 +31,14 @@ func May(ctx context.Context, q store.Queries, id *access.Identity, workspace st
 	if err != nil {
 		return err
 	}
-	return may(ctx, q, place{id.Organisation, workspace}, m.RoleIn(workspace), r)
+	return checkPermission(ctx, q, place{id.Organisation, workspace}, m.RoleIn(workspace), r)
 }
 
 // place is a workspace of an organisation, or the organisation itself.
 type place struct{ organisation, workspace string }
 
-// may returns an error unless a role has a permission in a place.
-func may(ctx context.Context, q store.Queries, in place, role string, r access.Permission) error {
+// checkPermission returns an error unless a role has a permission in a place.
+func checkPermission(ctx context.Context, q store.Queries, in place, role string, r access.Permission) error {
 	switch {
 	case r == "" || role == access.Admin:
 		return nil
@@ -56,7 +56,7 @@ func may(ctx context.Context, q store.Queries, in place, role string, r access.P
 // workspace, for a user who may not see all of its data; there may be none. Nil means
 // all keys.
 func Visible(ctx context.Context, q store.Queries, id *access.Identity, workspace string) ([]string, error) {
-	err := May(ctx, q, id, workspace, access.ViewAllData)
+	err := CheckPermission(ctx, q, id, workspace, access.ViewAllData)
 	if err == nil || apierr.From(err).Kind != apierr.Forbidden {
 		return nil, err
 	}

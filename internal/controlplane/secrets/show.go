@@ -60,7 +60,7 @@ type oneInput struct {
 
 func get(ctx context.Context, c *route.Caller, in *oneInput) (*item, error) {
 	s, err := find(ctx, c, in.Reference)
-	return route.Shown(s, err, toResponse)
+	return route.ItemOf(s, err, toResponse)
 }
 
 func find(ctx context.Context, c *route.Caller, ref string) (store.SecretReference, error) {

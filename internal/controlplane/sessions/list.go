@@ -68,7 +68,7 @@ func checkSession(c *route.Caller) error {
 	return apierr.New(apierr.Forbidden, "a session is required; keys cannot be used here").WithCode("AB03")
 }
 
-func listOwn(ctx context.Context, c *route.Caller, _ *struct{}) (*route.List[item], error) {
+func listOwnSessions(ctx context.Context, c *route.Caller, _ *struct{}) (*route.List[item], error) {
 	if err := checkSession(c); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ type endAllInput struct {
 	KeepCurrent bool `query:"keep_current" doc:"Keeps the session of this request"`
 }
 
-func endAllOwn(ctx context.Context, c *route.Caller, in *endAllInput) (*route.Empty, error) {
+func endOwnSessions(ctx context.Context, c *route.Caller, in *endAllInput) (*route.Empty, error) {
 	if err := checkSession(c); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ type sessionRef struct {
 	Session string `path:"session" maxLength:"255"`
 }
 
-func endOwn(ctx context.Context, c *route.Caller, in *sessionRef) (*route.Empty, error) {
+func endOwnSession(ctx context.Context, c *route.Caller, in *sessionRef) (*route.Empty, error) {
 	if err := checkSession(c); err != nil {
 		return nil, err
 	}

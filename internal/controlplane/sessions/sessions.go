@@ -42,9 +42,9 @@ func Add(a *route.API) {
 	route.Add(a, open("/auth/password", "set-password", "Set a password with a link"), f.set)
 	route.Add(a, own(http.MethodPut, "/auth/password", "change-password", "Change your password; ends your other sessions"), f.change)
 	route.Add(a, own(http.MethodPost, "/auth/logout", "logout", "End the session"), logout)
-	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List your sessions"), listOwn)
-	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all your sessions"), endAllOwn)
-	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of your sessions"), endOwn)
+	route.Add(a, own(http.MethodGet, "/auth/sessions", "list-own-sessions", "List your sessions"), listOwnSessions)
+	route.Add(a, own(http.MethodDelete, "/auth/sessions", "end-own-sessions", "End all your sessions"), endOwnSessions)
+	route.Add(a, own(http.MethodDelete, "/auth/sessions/{session}", "end-own-session", "End one of your sessions"), endOwnSession)
 	route.Add(a, own(http.MethodGet, "/auth/me", "who-am-i", "Return the caller of this key or session"), me)
 	route.Add(a, route.Route{Method: http.MethodPost, Path: "/oauth/introspect", Name: "introspect", Tag: tag,
 		Summary: "Introspect a token (RFC 7662)"}, introspect)

@@ -101,7 +101,7 @@ func withMembers(ctx context.Context, c *route.Caller, w store.Workspace) (*full
 	}
 	out := &full{Item: item, Users: []memberItem{}}
 	for _, m := range people {
-		out.Users = append(out.Users, memberShown(m))
+		out.Users = append(out.Users, toMemberItem(m))
 	}
 	return out, nil
 }
@@ -193,7 +193,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 	read := w.UpdatedAt
 	w.UpdatedAt = c.NextUpdateTime(read)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		if err := unchanged(ctx, tx, c, w.ID, read); err != nil {
+		if err := checkUnchanged(ctx, tx, c, w.ID, read); err != nil {
 			return err
 		}
 		before, err := tx.Workspace(ctx, c.Organisation, w.ID)
@@ -224,8 +224,8 @@ func budget(now *store.Workspace, c *route.Caller, w *store.Workspace, in route.
 	return nil
 }
 
-// unchanged returns a conflict if a workspace was changed after the request read it.
-func unchanged(ctx context.Context, tx *store.Tx, c *route.Caller, id string, read time.Time) error {
+// checkUnchanged returns a conflict if a workspace was changed after the request read it.
+func checkUnchanged(ctx context.Context, tx *store.Tx, c *route.Caller, id string, read time.Time) error {
 	now, err := tx.Workspace(ctx, c.Organisation, id)
 	return c.CheckIfMatch(read, now.UpdatedAt, err)
 }
@@ -280,7 +280,7 @@ func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Emp
 	read := w.UpdatedAt
 	w.Status, w.UpdatedAt = store.Archived, c.NextUpdateTime(read)
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		if err := unchanged(ctx, tx, c, w.ID, read); err != nil {
+		if err := checkUnchanged(ctx, tx, c, w.ID, read); err != nil {
 			return err
 		}
 		held, err := tx.WorkspaceHolds(ctx, w.ID)

@@ -77,7 +77,7 @@ func checkPolicy(ctx context.Context, c *route.Caller, tx *store.Tx, w *store.Wo
 			continue
 		}
 		if rule.unbounded(*rule.own) || *rule.own > *rule.above {
-			return limits.Refused(rule.field, "must be at most %d, the organisation's limit", *rule.above)
+			return limits.NotAllowed(rule.field, "must be at most %d, the organisation's limit", *rule.above)
 		}
 	}
 	return nil

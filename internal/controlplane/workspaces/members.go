@@ -39,7 +39,7 @@ type memberItem struct {
 	Object    string     `json:"object"`
 }
 
-func memberShown(m store.WorkspaceMember) memberItem {
+func toMemberItem(m store.WorkspaceMember) memberItem {
 	return memberItem{
 		ID: m.UserID, FirstName: m.FirstName, LastName: m.LastName, OrgRole: m.OrgRole, Role: m.Role, Email: m.Email, Status: m.Status,
 		Workspace: m.Workspace, CreatedAt: route.Time(m.CreatedAt), UpdatedAt: route.Time(m.UpdatedAt), Object: "workspace-user",
@@ -79,7 +79,7 @@ func addUsers(ctx context.Context, c *route.Caller, in *addInput) (*route.Empty,
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		for i, u := range people {
-			if err := outranks(ctx, tx.Queries, own, w.ID, u.ID); err != nil {
+			if err := checkRank(ctx, tx.Queries, own, w.ID, u.ID); err != nil {
 				return err
 			}
 			if err := tx.SetWorkspaceMember(ctx, w.ID, u.ID, in.Body.Users[i].Role, c.Now); err != nil {
@@ -122,8 +122,8 @@ func checkRoleGrant(own int, role string) error {
 	return apierr.New(apierr.Forbidden, "you cannot assign the role %q, which is above your own", role).WithParam("role").WithCode("AB03")
 }
 
-// outranks returns an error if a user's role is above the caller's own.
-func outranks(ctx context.Context, q store.Queries, own int, workspace, user string) error {
+// checkRank returns an error if a user's role is above the caller's own.
+func checkRank(ctx context.Context, q store.Queries, own int, workspace, user string) error {
 	m, err := q.WorkspaceMember(ctx, workspace, user)
 	if apierr.IsNotFound(err) {
 		return nil
@@ -150,7 +150,7 @@ func listUsers(ctx context.Context, c *route.Caller, in *usersInput) (*route.Lis
 		return nil, err
 	}
 	found, total, err := c.DB().WorkspaceMembers(ctx, w.ID, in.Role, strings.ToLower(in.Email), in.Rows())
-	return route.Listing(found, total, err, memberShown)
+	return route.Listing(found, total, err, toMemberItem)
 }
 
 type userInput struct {
@@ -164,7 +164,7 @@ func getUser(ctx context.Context, c *route.Caller, in *userInput) (*memberItem, 
 		return nil, err
 	}
 	m, err := memberOf(ctx, c, w, in.User)
-	return route.Shown(m, err, memberShown)
+	return route.ItemOf(m, err, toMemberItem)
 }
 
 func memberOf(ctx context.Context, c *route.Caller, w store.Workspace, user string) (store.WorkspaceMember, error) {
@@ -211,7 +211,7 @@ func onMember(ctx context.Context, c *route.Caller, workspace, user string, f fu
 		return err
 	}
 	return c.Change(ctx, func(tx *store.Tx) error {
-		if err := outranks(ctx, tx.Queries, own, w.ID, user); err != nil {
+		if err := checkRank(ctx, tx.Queries, own, w.ID, user); err != nil {
 			return err
 		}
 		now, err := tx.WorkspaceMember(ctx, w.ID, user)

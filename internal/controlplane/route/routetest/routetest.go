@@ -204,8 +204,8 @@ func (b *Bench) As(id access.Identity) *Caller {
 // Root returns a caller who may do everything in the first organisation.
 func (b *Bench) Root() *Caller { return b.As(access.Identity{Scopes: []access.Scope{access.ScopeAll}}) }
 
-// Known returns a caller by the id of a key that exists on another bench.
-func (b *Bench) Known(key string) *Caller { return &Caller{b: b, key: key} }
+// CallerOf returns a caller by the id of a key that exists on another bench.
+func (b *Bench) CallerOf(key string) *Caller { return &Caller{b: b, key: key} }
 
 // Nobody returns a caller without a key.
 func (b *Bench) Nobody() *Caller { return &Caller{b: b} }
@@ -223,7 +223,7 @@ type Response struct {
 // Call sends a request; a non-empty body is JSON.
 func (c *Caller) Call(method, path, body string) Response { return c.CallWith(method, path, body, nil) }
 
-// CallWith is Call with additional headers.
+// CallWith is [Caller.Call] with additional headers.
 func (c *Caller) CallWith(method, path, body string, h http.Header) Response {
 	if !strings.HasPrefix(path, "/v2/") {
 		path = "/v1" + path
