@@ -114,20 +114,23 @@ const accessHead = `# Access matrix
 
 <!-- Generated from the routes by go test ./internal/controlplane -run Page -update. Do not edit. -->
 
-Every route of the control plane, called by everyone there is with all the scopes
-that their kind may have, in an organisation that has one of everything. A key with
-fewer scopes may do less; the scope that a route needs stands in its description in
-` + "`/openapi.json`" + `.
+Look up who may call a route of the control plane. Every route was called by every kind of
+caller with all scopes that this kind can have, in an organisation with one object of each
+kind. A key with fewer scopes may do less; ` + "`/openapi.json`" + ` names the scope that a route needs.
 
-- **yes**: the request is served.
-- **no**: 403, with the code AB03.
-- **absent**: 404, as for what does not exist: it is not the caller's to see.
-- **key**: 401; a key or a session has to be shown.
+| result | meaning |
+|---|---|
+| **yes** | the request is served |
+| **no** | 403 with the code AB03 |
+| **absent** | 404: the caller cannot see the object |
+| **key** | 401: a key or session is required |
 
-The people are the organisation's owner and an admin of it, and three of its members,
-who are admin, manager and member of the workspace in question. The keys are an
-organisation's, a workspace's, and a member's own in a workspace. A token is a JSON
-Web Token of another issuer, which acts as a workspace's key. "No scopes" is a key
-of the organisation that has none. How far people with roles may go is set by the
-organisation; the table shows what holds unless it is.
+| caller | meaning |
+|---|---|
+| owner, admin | of the organisation |
+| workspace admin, manager, member | members of the organisation with that role in the workspace |
+| keys | of the organisation, of a workspace, and a user key of a member; "no scopes" is an organisation key without any |
+| token | a JSON Web Token of another issuer, which acts as a workspace key |
+
+An organisation can change what managers and members may do; the table shows the default. See [roles](roles.md).
 `

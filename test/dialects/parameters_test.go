@@ -86,7 +86,7 @@ func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, [
 // target as it is, and silent that it does not and that nothing is said.
 const (
 	carried = "yes"
-	silent  = "as ever"
+	silent  = "implied"
 )
 
 // fate is what becomes of a sample, in the words of the page.

@@ -39,8 +39,7 @@ func TestProvidersPageIsCurrent(t *testing.T) {
 	}
 }
 
-// render writes the page for people: a table of all rows, then what is worth
-// knowing of single ones.
+// render writes the page: a table of all rows, then notes on single rows.
 func render() []byte {
 	var b bytes.Buffer
 	chat := 0
@@ -66,33 +65,26 @@ const intro = `# Providers
 
 <!-- Generated from internal/provider/table by go test ./internal/provider/table -update. Do not edit. -->
 
-modelgate knows %d providers; %d of them answer chat completions through the
-unified route. A provider is a row of one table: an address, a place for the
-credential, the operations it offers and a few quirks.
+Find the id, address and credential of each of the %d built-in providers; %d of them offer chat completions on the
+unified route. For any other provider with a compatible API, use ` + "`openai-compatible`" + ` and a custom host.
 
-How to read the table:
+` + "```" + `sh
+curl -s $GATE/chat/completions -H "x-gateway-api-key: $KEY" -H "x-gateway-provider: groq" \
+  -H "authorization: Bearer $GROQ_API_KEY" -H "content-type: application/json" \
+  -d '{"model": "llama-3.3-70b-versatile", "messages": [{"role": "user", "content": "Hello!"}]}'
+` + "```" + `
 
-- **id** is what a config, a managed provider or the header
-  ` + "`x-gateway-provider`" + ` names. Further names of a row stand below it.
-- **dialect** is the protocol in which the provider's conversations are held
-  unless the client's own is offered too. ` + "`own`" + ` is a format that only the
-  provider speaks.
-- **address** is what operations and pass-through paths are appended to. A
-  ` + "`{word}`" + ` in it is an option. A custom host replaces the address as a whole;
-  rows that say *custom host* have no address of their own.
-- **credential** is where the key goes. ` + "`Authorization: Bearer`" + ` is a header and
-  the word before the key, ` + "`?key=`" + ` a query parameter. Behind *or* stands what the
-  gateway makes of other credentials, which the options of the provider name.
-- **operations** have a unified route. ` + "`chat`, `messages`, `responses`, `generate`" + `,
-  ` + "`converse`, `cohere.chat` and `ollama.chat`" + ` are conversations in the protocols
-  of those names. Everything else that a provider offers is
-  reached by pass-through: the path after ` + "`/v1`" + ` is appended to the address as
-  it was sent, in its [canonical form](headers.md#paths).
+| column | meaning |
+|---|---|
+| id | what you write in a config, a managed provider or the header ` + "`x-gateway-provider`" + `; aliases are below it |
+| dialect | the API format of the provider's conversations, unless it also offers the client's; ` + "`own`" + ` is a format of this provider only |
+| address | base URL to which operations and pass-through paths are appended. A ` + "`{word}`" + ` in it is an option. A custom host replaces the complete address; *custom host* means that you must set one |
+| credential | where the key is sent: ` + "`Authorization: Bearer`" + ` is a header and the word before the key, ` + "`?key=`" + ` a query parameter. After *or* is what the gateway makes of other credentials, which the provider's options name |
+| operations | operations with a unified route. ` + "`chat`" + `, ` + "`messages`" + `, ` + "`responses`" + `, ` + "`generate`" + `, ` + "`converse`" + `, ` + "`cohere.chat`" + ` and ` + "`ollama.chat`" + ` are conversations in these dialects. Everything else is reached by pass-through: the path after ` + "`/v1`" + ` is appended to the address as you sent it, in its [canonical form](headers.md#paths) |
 
-A request field that a provider is known to refuse is dropped, renamed or kept
-within the provider's range before it is sent. Such a change is never silent:
-the response names it in ` + "`x-gateway-params`" + `. All other fields pass untouched,
-known to modelgate or not.
+Parameters that a provider is known to reject are dropped, renamed or brought into its range before the request is
+sent, and the response names each change in ` + "`x-gateway-params`" + `. All other fields pass unchanged, known to modelgate or
+not.
 
 ## All providers
 
