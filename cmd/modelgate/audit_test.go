@@ -168,7 +168,7 @@ func TestPruneRemovesOldAuditRowsAndVerifyGoesOnFromThere(t *testing.T) {
 			{master, "prune --days 5 --received-by webhook,syslog", 0, "removed 0 rows"},
 			{master, "prune --days 5", 0, "removed 5 rows, about 3"},
 			{master, "prune --days 5", 0, "removed 0 rows, about 0 bytes"},
-			{"", "verify", 0, "(days; signature not verified, for lack of the master key)"},
+			{"", "verify", 0, "(days; signature not verified without the master key)"},
 			{master, "verify", 0, "11 rows, "},
 			{master, "verify", 0, "rows 1 to 5, up to "},
 			{master, "verify", 0, "(days; signature valid)"},
@@ -203,7 +203,7 @@ func TestTamperedAuditLogIsNamedByVerify(t *testing.T) {
 	}
 	defer file.Close()
 	for _, tt := range []struct{ text, args, says string }{
-		{`DELETE FROM audit_logs WHERE sequence = 3; UPDATE audit_heads SET sequence = 2, hash = (SELECT hash FROM audit_logs WHERE sequence = 2)`, "--since " + since, "row 3 is missing"},
+		{`DELETE FROM audit_logs WHERE sequence = 3; UPDATE audit_heads SET sequence = 2, hash = (SELECT hash FROM audit_logs WHERE sequence = 2)`, "--since " + since, "rows 3 to 3 are missing"},
 		{`UPDATE audit_logs SET user_id = 'somebody' WHERE sequence = 2`, "", "row 2 ("},
 		{`UPDATE audit_logs SET user_id = 'somebody' WHERE sequence = 2`, "--json", "row 2 ("},
 	} {

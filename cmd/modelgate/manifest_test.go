@@ -43,7 +43,7 @@ func TestTheStateGoesFromOneInstallationToAnother(t *testing.T) {
 			{"applied elsewhere", to, "apply " + file, 0, "added 34, changed 3 and removed 0", ""},
 			{"applied elsewhere dry", to, "apply --dry-run --prune " + file, 0, "nothing to change", ""},
 			{"applied with another master key", append([]string{masterKey + "s"}, to[1:]...), "apply " + file, 1, "", "state.yaml:"},
-			{"applied to nobody", to, "apply --organisation nobody " + file, 1, "", "there is no such organisation"},
+			{"applied to nobody", to, "apply --organisation nobody " + file, 1, "", "organisation not found"},
 			{"applied without a file", to, "apply absent.yaml", 1, "", "absent.yaml"},
 		} {
 			code, out, errs := invoke(t, tt.env, "", strings.Fields(tt.args)...)

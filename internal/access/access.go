@@ -1,7 +1,7 @@
-// Package access says who a caller is and what it may do.
+// Package access defines callers and their permissions.
 //
-// Keys are kept as hashes; an [Identity] is what a key proves. Finding the
-// identity of a hash is left to the snapshot, storing it to the store.
+// Keys are stored as hashes; an [Identity] is what a key proves. The package does not
+// find the identity of a hash (see snapshot) or store it (see store).
 package access
 
 import (
@@ -17,15 +17,14 @@ import (
 	"modelgate/internal/secret"
 )
 
-// KeyPrefix begins every gateway key, so that a leaked one is recognised.
+// KeyPrefix is the prefix of every gateway key, by which leaked keys are recognised.
 const KeyPrefix = "mg-"
 
-// Hash is the SHA-256 of a gateway key. Keys hold 256 random bits, so that a
-// plain hash can't be searched.
+// Hash is the SHA-256 of a gateway key. Keys have 256 random bits, so a plain hash
+// cannot be brute-forced.
 type Hash [sha256.Size]byte
 
-// HashKey returns the hash of key. It does not allocate for keys as long as
-// ours are.
+// HashKey returns the hash of key. It does not allocate for keys of the usual length.
 func HashKey(key string) Hash {
 	var room [128]byte
 	return sha256.Sum256(append(room[:0], key...))
@@ -34,29 +33,29 @@ func HashKey(key string) Hash {
 // Equal compares in constant time.
 func (h Hash) Equal(other Hash) bool { return subtle.ConstantTimeCompare(h[:], other[:]) == 1 }
 
-// String returns the hash in hexadecimal, as it is stored.
+// String returns the hash in hexadecimal, the stored form.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// ParseHash reads what [Hash.String] wrote.
+// ParseHash parses the output of [Hash.String].
 func ParseHash(s string) (Hash, error) {
 	var h Hash
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != len(h) {
-		return h, fmt.Errorf("a key hash is %d hexadecimal digits", 2*len(h))
+		return h, fmt.Errorf("a key hash must be %d hexadecimal digits", 2*len(h))
 	}
 	copy(h[:], b)
 	return h, nil
 }
 
-// NewKey returns a fresh gateway key of 256 random bits.
+// NewKey returns a new gateway key with 256 random bits.
 func NewKey() secret.String { return fresh(KeyPrefix) }
 
-// Identity is the owner of a gateway key, session or token. It is immutable once published and
-// safe for concurrent use.
+// Identity is an authenticated gateway key, session or token. It is immutable once
+// published and safe for concurrent use.
 type Identity struct {
 	KeyID        string
 	Type         KeyType
-	UserID       string // of the person behind a user's key or a session; empty for service keys
+	UserID       string // owner of a user key or session; empty for service keys
 	Name         string
 	Hash         Hash
 	Organisation string
@@ -66,61 +65,60 @@ type Identity struct {
 	// Providers limits the key to these provider ids and slugs. Empty allows all.
 	Providers []string
 
-	// AllowedAddresses limits the key to clients of these networks. Empty allows
-	// all.
+	// AllowedAddresses limits the key to clients in these networks. Empty allows all.
 	AllowedAddresses []netip.Prefix
 
-	// Config is the slug of the saved config that applies when a request brings
-	// none. Empty applies none.
+	// Config is the slug of the saved config for requests that name none. Empty applies
+	// none.
 	Config string
 
-	// ConfigFixed refuses requests that bring another config than Config.
+	// ConfigFixed rejects requests that name another config than Config.
 	ConfigFixed bool
 
-	// Metadata is added to that of requests and wins over it.
+	// Metadata is added to the metadata of requests and takes precedence.
 	Metadata map[string]string
 
-	// Exhausted is true of a key that has used up its budget: it asks models for
-	// nothing, and reads on.
+	// Exhausted means that the key's budget is exhausted: it may not send model
+	// requests but may still read.
 	Exhausted bool
 
-	// ExpiresAt ends the key. Zero means never.
+	// ExpiresAt is when the key expires. Zero means never.
 	ExpiresAt time.Time
 
-	// Egress are the policies that limit where the requests of the key go besides
-	// those of its workspace and organisation: all of them hold.
+	// Egress are the policies that limit the destinations of the key's requests, in
+	// addition to those of its workspace and organisation. All of them apply.
 	Egress []*egress.Policy
 
-	// Logging is how much is kept of the exchanges.
+	// Logging is the logging level of the key's requests.
 	Logging Logging
 
-	// Lineage are the ids of the keys that made this one, the nearest first: see
-	// [Identity.Under]. It is shared.
+	// Lineage are the ids of the keys that the key descends from, nearest first; see
+	// [Identity.Under]. The slice is shared.
 	Lineage []string
 
-	// Rank is that of who made the key, RankNone where it is unknown: see
+	// Rank is the rank of the key's creator, RankNone if unknown; see
 	// [Identity.KeyRank].
 	Rank Rank
 
-	// Claims is what a token says besides. Nil for keys and sessions.
+	// Claims are further claims of a token. Nil for keys and sessions.
 	Claims *Claims
 }
 
-// Claims is what a JSON Web Token says that no key does.
+// Claims are the claims of a JSON Web Token that keys do not have.
 type Claims struct {
-	// User is what its issuer calls the person, empty for none. It is no id of
-	// a user of the gateway, and gives no right.
+	// User is the issuer's name for the user, empty for none. It is not the id of a
+	// user of the gateway and grants nothing.
 	User     string
-	IssuedAt time.Time // zero when it is not said
+	IssuedAt time.Time // zero if absent
 }
 
-// AllowsProvider reports whether the identity may use the provider with this
-// id or slug.
+// AllowsProvider reports whether the identity may use the provider with this id or
+// slug.
 func (id *Identity) AllowsProvider(name string) bool {
 	return len(id.Providers) == 0 || slices.Contains(id.Providers, name)
 }
 
-// Expired reports whether the key has ended at now.
+// Expired reports whether the key is expired at now.
 func (id *Identity) Expired(now time.Time) bool {
 	return !id.ExpiresAt.IsZero() && !now.Before(id.ExpiresAt)
 }

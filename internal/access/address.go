@@ -7,12 +7,12 @@ import (
 	"modelgate/internal/clientaddr"
 )
 
-// MaxAddresses is how many networks a key may be limited to.
+// MaxAddresses is the limit of networks of a key.
 const MaxAddresses = 100
 
-// ParseAddresses reads the addresses and CIDRs of [Identity.AllowedAddresses].
-// With an error it still returns as many prefixes as texts: one that cannot be
-// read is invalid and contains no address.
+// ParseAddresses parses the addresses and CIDRs of [Identity.AllowedAddresses]. With an
+// error it still returns one prefix for each string; the prefix of an invalid string is
+// invalid and contains no address.
 func ParseAddresses(list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	var first error
@@ -26,8 +26,8 @@ func ParseAddresses(list []string) ([]netip.Prefix, error) {
 	return out, first
 }
 
-// CheckAddress returns an error if the key may not be used from the address of a
-// client, a host:port as requests have it.
+// CheckAddress returns an error if the key may not be used from a client's address,
+// given as host:port.
 func (id *Identity) CheckAddress(remote string) error {
 	if len(id.AllowedAddresses) == 0 {
 		return nil

@@ -2,23 +2,23 @@ package access
 
 import "cmp"
 
-// LogLevel is how much is kept of an exchange. The larger keeps more.
+// LogLevel is a logging level. A higher level records more.
 type LogLevel uint8
 
-// The levels. The zero value says nothing.
+// Logging levels. The zero value sets none.
 const (
 	LogInherit  LogLevel = iota
-	LogNone              // what the books need
-	LogMetadata          // all but bodies
-	LogFull              // bodies too
+	LogNone              // what the ledger needs
+	LogMetadata          // everything except bodies
+	LogFull              // including bodies
 )
 
 var logLevels = [...]string{LogInherit: "", LogNone: "none", LogMetadata: "metadata", LogFull: "full"}
 
-// String returns the level's name, empty where nothing is said.
+// String returns the level's name, empty for the zero value.
 func (l LogLevel) String() string { return logLevels[l] }
 
-// ParseLogLevel returns the level of this name. A word that is none says nothing.
+// ParseLogLevel returns the level with this name, zero for an unknown name.
 func ParseLogLevel(name string) LogLevel {
 	for l, n := range logLevels {
 		if n == name {
@@ -28,19 +28,18 @@ func ParseLogLevel(name string) LogLevel {
 	return LogInherit
 }
 
-// Logging is how much is to be kept of the exchanges of a key, as the key says
-// it and those above it.
+// Logging is the logging level of a key and of the workspace and organisation above it.
 type Logging struct {
 	Organisation LogLevel
 	Workspace    LogLevel
 	Key          LogLevel
 
-	// Override is what the organisation lets those below it say otherwise.
-	// Without it a workspace is not asked, and a key may keep less alone.
+	// Override lets workspaces set another level and keys a higher one. Without it a
+	// workspace's level is ignored, and a key may only lower the level.
 	Override bool
 }
 
-// Level returns what counts where the installation says installation.
+// Level returns the effective level, given the installation's.
 func (l Logging) Level(installation LogLevel) LogLevel {
 	level := cmp.Or(l.Organisation, installation, LogMetadata)
 	if l.Override {

@@ -5,21 +5,20 @@ import (
 	"strings"
 )
 
-// The roles of people in a workspace, from the lowest. Who is none of them has
-// the role "".
+// Roles of users in a workspace, lowest first. The empty string means none.
 const (
 	Member  = "member"
 	Manager = "manager"
 	Admin   = "admin"
 )
 
-// Permission is what an organisation grants to a role in its workspaces, or keeps
-// from it. Admins have every right.
+// Permission is granted to roles by an organisation, for its workspaces. Admins have
+// every permission.
 type Permission string
 
-// The rights.
+// Permissions.
 const (
-	ViewAllData          Permission = "ViewAllData" // else only what one's own keys did
+	ViewAllData          Permission = "ViewAllData" // otherwise only data of one's own keys
 	ViewPrompts          Permission = "ViewPrompts"
 	WritePrompts         Permission = "WritePrompts"
 	ViewAnalytics        Permission = "ViewAnalytics"
@@ -31,7 +30,7 @@ const (
 	WriteConfigs         Permission = "WriteConfigs"
 	ViewGuardrails       Permission = "ViewGuardrails"
 	WriteGuardrails      Permission = "WriteGuardrails"
-	ViewVirtualKeys      Permission = "ViewVirtualKeys" // and providers, their newer name
+	ViewVirtualKeys      Permission = "ViewVirtualKeys" // and managed providers, their newer form
 	WriteVirtualKeys     Permission = "WriteVirtualKeys"
 	UpdateWorkspace      Permission = "UpdateWs"
 	WriteWorkspaceUsers  Permission = "WriteWsUsers"
@@ -40,20 +39,20 @@ const (
 	WriteMCPIntegrations Permission = "WriteWsMcpIntegrations"
 )
 
-// Section is a part of the rights that an organisation may leave to its
-// workspaces to grant.
+// Section is a group of permissions that an organisation may delegate to its
+// workspaces.
 type Section string
 
-// defaultSetting is what a role has unless somebody says otherwise.
+// defaultSetting is the default of a role.
 type defaultSetting uint8
 
 const (
-	never defaultSetting = iota // there is no switch for it
+	never defaultSetting = iota // not configurable
 	off
 	on
 )
 
-// rights lists every right with its section and what the roles have by default.
+// rights lists every permission with its section and the defaults of roles.
 var rights = []struct {
 	right             Permission
 	section           Section
@@ -80,8 +79,8 @@ var rights = []struct {
 	{WriteMCPIntegrations, "mcp", never, on},
 }
 
-// needed lists the scopes that people make use of only with a right: a
-// resource, its verbs, the right. Scopes that are not listed ask for none.
+// needed lists the scopes that users can use only with a permission: a resource, its
+// verbs, the permission. Other scopes require none.
 var needed = []struct {
 	resource string
 	verbs    string
@@ -111,7 +110,7 @@ var needed = []struct {
 	{"workspace_mcp_integrations", "create update delete", WriteMCPIntegrations},
 }
 
-// neededBy is needed by scope. It never changes.
+// neededBy is needed, indexed by scope. It never changes.
 var neededBy = func() map[Scope]Permission {
 	m := make(map[Scope]Permission)
 	for _, n := range needed {
@@ -122,27 +121,26 @@ var neededBy = func() map[Scope]Permission {
 	return m
 }()
 
-// Permission returns what people need besides s to make use of it, empty for
-// nothing.
+// Permission returns the permission that users need in addition to s, empty for none.
 func (s Scope) Permission() Permission { return neededBy[s] }
 
-// IsPerson reports whether a human being's role bounds what id may do: that of
-// who signed in, or of who owns a key. Keys of services do what their scopes say.
+// IsPerson reports whether a user's role limits id: the role of the user who signed in
+// or who owns the key. Service keys are limited only by their scopes.
 func (id *Identity) IsPerson() bool {
 	return id.UserID != "" && (id.Type == Session || id.Type == WorkspaceUser)
 }
 
-// RolePermissions say by name which roles have which rights: a role's plural and a
-// right, as in membersViewPrompts. One that is missing is at its default.
+// RolePermissions says which roles have which permissions, by name: a role in the
+// plural and a permission, such as membersViewPrompts. A missing one has its default.
 type RolePermissions map[string]bool
 
-// place is where a switch belongs and how it stands by default.
+// place is the section of a role's permission and its default.
 type place struct {
 	section Section
 	on      bool
 }
 
-// switches are all there are, by name. It never changes.
+// switches are all names of [RolePermissions]. It never changes.
 var switches = func() map[string]place {
 	m := make(map[string]place)
 	for _, r := range rights {
@@ -166,13 +164,13 @@ func Sections() []Section {
 	return list
 }
 
-// SectionOf returns the section of a switch, and false for a name of none.
+// SectionOf returns the section of a name, and false for an unknown name.
 func SectionOf(name string) (Section, bool) {
 	p, ok := switches[name]
 	return p.section, ok
 }
 
-// Allows reports whether a role has a right. Admins have each, and who has no role
+// Allows reports whether a role has a permission. Admins have all, and an empty role
 // has none.
 func (s RolePermissions) Allows(role string, r Permission) bool {
 	if role == Admin {
@@ -185,8 +183,9 @@ func (s RolePermissions) Allows(role string, r Permission) bool {
 	return switches[name].on
 }
 
-// WithOverrides returns the switches of a workspace of an organisation that has s: its
-// own, in the sections that are left to it.
+// WithOverrides returns the permissions in a workspace of an organisation that has s:
+// the workspace's own in the sections left, which the organisation delegates, otherwise
+// s.
 func (s RolePermissions) WithOverrides(own RolePermissions, left []Section) RolePermissions {
 	out := s.Effective()
 	for name, on := range own {
@@ -197,7 +196,7 @@ func (s RolePermissions) WithOverrides(own RolePermissions, left []Section) Role
 	return out
 }
 
-// Effective returns every switch as it is in effect.
+// Effective returns every permission, including defaults.
 func (s RolePermissions) Effective() RolePermissions {
 	out := make(RolePermissions, len(switches))
 	for name, p := range switches {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Rank orders callers by whose limits they may change: a limit that somebody set
-// is changed by callers of that rank or a higher one.
+// Rank orders callers by whose limits they may change: a limit may be changed by
+// callers of at least its setter's rank.
 type Rank int
 
-// The ranks, from the lowest. Who has no role in a place has RankNone there.
+// Ranks, lowest first. A caller without a role in a place has RankNone there.
 const (
 	RankNone Rank = iota
 	RankMember
@@ -19,7 +19,7 @@ const (
 	RankOrganisation // owner, admins and keys of the organisation, and the operator
 )
 
-// rankNames are the ranks as messages and answers show them.
+// rankNames are the names of ranks in messages and responses.
 var rankNames = [...]string{RankNone: "nobody", RankMember: "member", RankManager: "manager", RankAdmin: "workspace admin", RankOrganisation: "organisation"}
 
 // String returns the name of the rank.
@@ -38,8 +38,8 @@ func RoleRank(role string) Rank {
 	return RankNone
 }
 
-// KeyRank returns the rank of a service key or token: that of its type, and no
-// more than that of who made it. Of people's keys and sessions the role decides.
+// KeyRank returns the rank of a service key or token: the rank of its type, but at most
+// its creator's. User keys and sessions rank by role.
 func (id *Identity) KeyRank() Rank {
 	rank := RankAdmin
 	if id.Type == OrganisationService || slices.Contains(id.Scopes, ScopeAll) {
@@ -51,23 +51,23 @@ func (id *Identity) KeyRank() Rank {
 	return rank
 }
 
-// noProvider is in the list of a key that no provider is left to.
+// noProvider is the provider list of a key that may use no provider.
 const noProvider = "-"
 
-// CanGive reports whether id may give a scope to a key that it makes: it holds the
-// scope, or no key of its kind could hold it, as an organisation's key can't hold
-// completions.write and still makes the keys of workspaces.
+// CanGive reports whether id may grant a scope to a key it creates: it has the scope,
+// or its kind of key cannot have it. For example, an organisation key cannot have
+// completions.write and still creates workspace keys that do.
 func (id *Identity) CanGive(s Scope) bool {
 	return id.Allows(s) || s != ScopeInstallation && id.Type == OrganisationService && s.CheckHolder(id.Type) != nil
 }
 
-// Under returns id within the limits of the key that made it: it ends no later, has
-// spent its budget when that one has, has only scopes that the maker can give, uses
-// no other providers, goes nowhere else, is used from no other addresses, and has
-// its config if that is fixed. Neither is changed.
+// Under returns id within the limits of the key that created it: it expires no later,
+// is exhausted when that key is, has only scopes that the creator can grant, uses no
+// other providers, destinations or client addresses, and has the creator's config if
+// that is fixed. Neither argument is changed.
 func (id *Identity) Under(maker *Identity) *Identity {
 	out := *id
-	if !maker.IsPerson() { // scopes of people's keys are limited by their role
+	if !maker.IsPerson() { // scopes of user keys are limited by the role
 		out.Scopes = slices.DeleteFunc(slices.Clone(id.Scopes), func(s Scope) bool { return !maker.CanGive(s) })
 	}
 	out.ExpiresAt = earlier(id.ExpiresAt, maker.ExpiresAt)
@@ -81,7 +81,7 @@ func (id *Identity) Under(maker *Identity) *Identity {
 	return &out
 }
 
-// earlier returns the first of two ends, of which zero is never.
+// earlier returns the earlier of two times, of which zero is never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -89,7 +89,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// intersect returns what is on both lists, of which an empty one allows all.
+// intersect returns the common elements of two lists, of which an empty one allows all.
 func intersect(a, b []string) []string {
 	switch {
 	case len(b) == 0:
@@ -109,8 +109,8 @@ func intersect(a, b []string) []string {
 	return out
 }
 
-// overlap returns the addresses on both lists of networks, of which an empty one
-// allows all. Where there are none it returns a network without addresses.
+// overlap returns the addresses in both lists of networks, of which an empty one allows
+// all. If there are none it returns a network without addresses.
 func overlap(a, b []netip.Prefix) []netip.Prefix {
 	switch {
 	case len(b) == 0:
@@ -134,9 +134,9 @@ func overlap(a, b []netip.Prefix) []netip.Prefix {
 	return out
 }
 
-// Bind returns keys with each bound by the keys that made it, and without those
-// that were made by a key which is not among them any more. Of several secrets of
-// one key the first counts. The slice and its elements are not changed.
+// Bind returns keys with each limited by the keys that created it, and without keys
+// whose creator is no longer in keys. If a key has several secrets the first is used.
+// The slice and its elements are not changed.
 func Bind(keys []*Identity) []*Identity {
 	makers := make(map[string]*Identity)
 	for _, id := range keys {

@@ -8,31 +8,30 @@ import (
 	"modelgate/internal/secret"
 )
 
-// What begins the tokens of sessions and of links, so that they are told from
-// keys.
+// Prefixes of session and link tokens, which distinguish them from keys.
 const (
 	sessionPrefix = "mgs-"
 	linkPrefix    = "mgl-"
 )
 
-// NewSessionToken returns a fresh token of 256 random bits.
+// NewSessionToken returns a new token with 256 random bits.
 func NewSessionToken() secret.String { return fresh(sessionPrefix) }
 
-// NewLinkToken returns a fresh token of 256 random bits for a link that counts
+// NewLinkToken returns a new token with 256 random bits for a link that can be used
 // once.
 func NewLinkToken() secret.String { return fresh(linkPrefix) }
 
 func fresh(prefix string) secret.String {
 	var b [32]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
+	rand.Read(b[:]) // never fails: crypto/rand aborts the program instead
 	return secret.New(prefix + base64.RawURLEncoding.EncodeToString(b[:]))
 }
 
-// tokenLength is the length of what follows the prefix.
+// tokenLength is the length of a token without its prefix.
 const tokenLength = 43
 
-// HasToken reports whether text holds what has the form of a gateway key, or of the
-// token of a session or link: alone, or as a word of its own.
+// HasToken reports whether text is or contains, as a separate word, something that
+// looks like a gateway key or the token of a session or link.
 func HasToken(text string) bool {
 	for {
 		at := strings.Index(text, "mg")
@@ -46,7 +45,7 @@ func HasToken(text string) bool {
 	}
 }
 
-// beginsToken reports whether text begins with what follows "mg" in a token.
+// beginsToken reports whether text begins with the part of a token after "mg".
 func beginsToken(text string) bool {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "s"), "l")
 	if len(text) < 1+tokenLength || text[0] != '-' {
@@ -64,12 +63,12 @@ func isTokenByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// IsSessionToken reports whether text has the form of a session's token.
+// IsSessionToken reports whether text looks like a session token.
 func IsSessionToken(text string) bool { return strings.HasPrefix(text, sessionPrefix) }
 
-// RoleScopes returns what a session may do by its person's role in the
-// organisation: everything for the owner and admins. A member may do what
-// workspaces have, as far as their role in each goes.
+// RoleScopes returns the scopes of a session by the user's role in the organisation:
+// all for the owner and admins, those of workspaces for a member, whose role in each
+// workspace limits them further.
 func RoleScopes(role string) []Scope {
 	switch role {
 	case "owner", "admin":

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Scope is one right, as resource.verb. Scopes of clients may be written with a
-// colon instead of the dot: see [ParseScope].
+// Scope is a permission of keys, written resource.verb. Clients may write a colon
+// instead of the dot; see [ParseScope].
 type Scope string
 
-// ScopeAll is every right in the identity's organisation, those of all kinds of
-// keys together. Only the installation's own keys hold it.
+// ScopeAll is every scope of all kinds of keys in the identity's organisation. Only
+// installation keys have it.
 const ScopeAll Scope = "*"
 
-// ScopeInstallation reads the log of every organisation, without bodies. No other
-// scope includes it, and the API gives it to nobody.
+// ScopeInstallation allows reading the log of every organisation, without bodies. No
+// other scope includes it, and the API cannot grant it.
 const ScopeInstallation Scope = "installation.read"
 
-// The scopes that packages of the data plane ask for.
+// Scopes that packages of the data plane check.
 const (
 	ScopeCompletions Scope = "completions.write"
 	ScopeModels      Scope = "models.list"
@@ -28,11 +28,11 @@ const (
 	ScopeLogsWrite   Scope = "logs.write"
 )
 
-// KeyType is what a caller is known by.
+// KeyType is a kind of caller.
 type KeyType string
 
-// The types. A session is a person who signed in, a token a JSON Web Token of
-// somebody else's issuer, which acts as a workspace's key.
+// Types. A session is a user who signed in; a token is a JSON Web Token of an
+// organisation's issuer, which acts like a workspace key.
 const (
 	OrganisationService KeyType = "organisation-service"
 	WorkspaceService    KeyType = "workspace-service"
@@ -41,7 +41,7 @@ const (
 	Token               KeyType = "token"
 )
 
-// holders are the kinds of keys that may hold a scope.
+// holders are the kinds of keys that may have a scope.
 type holders uint8
 
 const (
@@ -52,7 +52,7 @@ const (
 	anyKey       = organisation | workspace
 )
 
-// granted lists every scope with who may hold it: a resource, its verbs, the
+// granted lists every scope and which keys may have it: a resource, its verbs, the
 // holders.
 var granted = []struct {
 	resource string
@@ -102,7 +102,7 @@ var granted = []struct {
 	{"logs", "write", workspace},
 }
 
-// scopes is granted by scope. It never changes.
+// scopes is granted, indexed by scope. It never changes.
 var scopes = func() map[Scope]holders {
 	m := make(map[Scope]holders)
 	for _, g := range granted {
@@ -113,7 +113,7 @@ var scopes = func() map[Scope]holders {
 	return m
 }()
 
-// Scopes returns every scope that keys of type t may hold, in order.
+// Scopes returns every scope that keys of type t may have, in order.
 func Scopes(t KeyType) []Scope {
 	var list []Scope
 	for s, by := range scopes {
@@ -137,23 +137,23 @@ func (t KeyType) holds() holders {
 	return anyKey
 }
 
-// ParseScope reads a scope as clients write it: with a dot or a colon, and with
-// or without "gateway." before it.
+// ParseScope parses a scope as clients write it: with a dot or a colon, and with or
+// without the prefix "gateway.".
 func ParseScope(text string) (Scope, error) {
 	s := Scope(strings.TrimPrefix(strings.Replace(text, ":", ".", 1), "gateway."))
 	return s, s.Check()
 }
 
-// Check reports what is wrong with a scope that someone wrote.
+// Check returns an error if the scope does not exist.
 func (s Scope) Check() error {
 	if s == ScopeAll || s == ScopeInstallation || scopes[s] != 0 {
 		return nil
 	}
-	return fmt.Errorf("unknown scope %q; scopes look like %s, %s or %s, and %s means all",
+	return fmt.Errorf("unknown scope %q; examples are %s, %s and %s; %s means all",
 		string(s), ScopeCompletions, ScopeModels, ScopeLogsList, ScopeAll)
 }
 
-// CheckHolder reports what is wrong with giving s to a key of type t.
+// CheckHolder returns an error if a key of type t cannot have s.
 func (s Scope) CheckHolder(t KeyType) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -161,10 +161,10 @@ func (s Scope) CheckHolder(t KeyType) error {
 	if s == ScopeAll || scopes[s]&t.holds() != 0 {
 		return nil
 	}
-	return fmt.Errorf("a key of type %s can't hold the scope %q", t, string(s))
+	return fmt.Errorf("a key of type %s cannot have the scope %q", t, string(s))
 }
 
-// Allows reports whether the identity holds scope.
+// Allows reports whether the identity has scope.
 func (id *Identity) Allows(scope Scope) bool {
 	return scope != ScopeInstallation && slices.Contains(id.Scopes, ScopeAll) || slices.Contains(id.Scopes, scope)
 }

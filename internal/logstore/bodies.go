@@ -11,15 +11,13 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Bodies of an exchange are, in this order:
+// The bodies of an entry are encoded as:
 //
-//	1 byte    how the data is kept: as it is, or compressed
-//	twice     of the request and of the answer:
+//	1 byte    encoding of the data: plain or compressed
+//	twice     for request and response:
 //	          uvarint flags, type as uvarint length and bytes,
 //	          varint size, uvarint length of the data
-//	the rest  the data of both, one behind the other
-//
-// How much comes of compressed data is so known before it is unpacked.
+//	the rest  the data of both, concatenated ¶ The size of the uncompressed data is therefore known before it is decompressed.
 const (
 	bodiesRaw  = 1
 	bodiesZstd = 2
@@ -27,32 +25,33 @@ const (
 
 // Flags of a body.
 const (
-	bodyThere = 1 << iota // it has data, though it may be empty
+	bodyThere = 1 << iota // has data, possibly empty
 	bodyCut
 )
 
-// maxBody bounds the data of one body that is kept, in bytes. More is cut off.
+// maxBody is the limit of the stored data of one body, in bytes. Longer data is cut.
 const maxBody = 2 << 20
 
-// What is shorter is not compressed: it is written once and read once in a row of
-// the ledger, while a client waits for the end of its answer, but stays in the
-// log.
+// Shorter data is not compressed. In a ledger record it is written and read only once,
+// while a client waits for the end of its response; in the log it stays.
 const (
 	rowRaw   = 4 << 10
 	tableRaw = 128
 )
 
-// packers compresses, a few at a time: each takes about 1 MB.
+// packers returns the compressor, which works on a few bodies at a time: each takes
+// about 1 MB.
 var packers = sync.OnceValue(func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(128<<10),
 		zstd.WithEncoderConcurrency(codecConcurrency()), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 	if err != nil {
-		panic(err) // of options that can't be meant
+		panic(err) // invalid options
 	}
 	return e
 })
 
-// unpackers gives no more than what the slice that it fills has room for.
+// unpackers returns the decompressor, which never writes beyond the capacity of its
+// output.
 var unpackers = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(codecConcurrency()), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(2*maxBody), zstd.WithDecodeAllCapLimit(true))
@@ -64,7 +63,7 @@ var unpackers = sync.OnceValue(func() *zstd.Decoder {
 
 func codecConcurrency() int { return min(4, runtime.GOMAXPROCS(0)) }
 
-// bodiesOf returns the bodies that are kept of e, nil for none.
+// bodiesOf returns the bodies of e to store, nil for none.
 func bodiesOf(e *reqlog.Entry) *reqlog.Bodies {
 	if e.Level != reqlog.LevelFull {
 		return nil
@@ -72,7 +71,7 @@ func bodiesOf(e *reqlog.Entry) *reqlog.Bodies {
 	return e.Bodies
 }
 
-// appendBodies appends b, whose data is compressed from raw bytes on.
+// appendBodies appends b in encoded form. Data of at least raw bytes is compressed.
 func appendBodies(dst []byte, b *reqlog.Bodies, raw int) []byte {
 	how := len(dst)
 	dst = append(dst, bodiesRaw)
@@ -92,10 +91,10 @@ func appendBodies(dst []byte, b *reqlog.Bodies, raw int) []byte {
 	return append(append(dst[:start], request...), response...)
 }
 
-// plain lends memory for the data of both bodies.
+// plain pools buffers for the data of both bodies.
 var plain = sync.Pool{New: func() any { return new([]byte) }}
 
-// appendBody appends what is said of a body, and returns the data that is kept.
+// appendBody appends the header of a body, and returns the data to store.
 func appendBody(dst []byte, b *reqlog.Body) (out, data []byte) {
 	var flags uint64
 	if b.Data != nil {
@@ -112,7 +111,7 @@ func appendBody(dst []byte, b *reqlog.Body) (out, data []byte) {
 	return binary.AppendUvarint(dst, uint64(len(data))), data
 }
 
-// parseBodies reads what appendBodies wrote. It does not keep b.
+// parseBodies decodes the output of appendBodies. It does not retain b.
 func parseBodies(b []byte) (*reqlog.Bodies, error) {
 	r := &reader{b: b}
 	how := r.take(1)
@@ -147,7 +146,7 @@ func parseBodies(b []byte) (*reqlog.Bodies, error) {
 
 var errBodies = fmt.Errorf("%w: bodies", errDamaged)
 
-// readBody reads what is said of a body, and returns the length of its data.
+// readBody decodes the header of a body, and returns the length of its data.
 func readBody(r *reader, b *reqlog.Body) (length uint64) {
 	flags := r.uvarint()
 	b.Cut = flags&bodyCut != 0

@@ -12,13 +12,13 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// packedBodies are the bodies of an entry as they are stored.
+// packedBodies are the bodies of an entry in stored form.
 type packedBodies struct {
 	id   reqlog.ID
 	data []byte
 }
 
-// packBodies packs the bodies of a batch.
+// packBodies encodes the bodies of a batch.
 func packBodies(batch []*reqlog.Entry) (list []packedBodies) {
 	for _, e := range batch {
 		if b := bodiesOf(e); b != nil {
@@ -28,8 +28,8 @@ func packBodies(batch []*reqlog.Entry) (list []packedBodies) {
 	return list
 }
 
-// bodiesAtOnce is how many bodies a statement writes or reads. Those that are
-// fewer are written one by one.
+// bodiesAtOnce is the number of bodies that one statement writes or reads. Fewer are
+// written one by one.
 const bodiesAtOnce = 32
 
 const (
@@ -45,7 +45,7 @@ var (
 	insertMany = insertBodies + pairs(bodiesAtOnce) + keepThere
 )
 
-// pairs returns placeholders of n rows.
+// pairs returns the placeholders of n rows.
 func pairs(n int) string {
 	var list []string
 	for i := range n {
@@ -54,8 +54,8 @@ func pairs(n int) string {
 	return strings.Join(list, ", ")
 }
 
-// addBodies writes the bodies of a batch, in the transaction that writes its
-// entries. Those of an entry that was recorded before stay as they are.
+// addBodies writes the bodies of a batch in the transaction that writes its entries.
+// Bodies of an entry that was already recorded are not replaced.
 func addBodies(ctx context.Context, tx *sql.Tx, list []packedBodies) error {
 	for part := range slices.Chunk(list, bodiesAtOnce) {
 		text, n := insertMany, len(part)
@@ -75,15 +75,14 @@ func addBodies(ctx context.Context, tx *sql.Tx, list []packedBodies) error {
 	return nil
 }
 
-// selectBodies has the bounds of the ids besides them, by which partitions are
-// left out.
+// selectBodies also contains the range of the ids, which excludes partitions.
 var selectBodies = `
 	SELECT id, data
 	FROM bodies
 	WHERE id >= $1 AND id <= $2 AND id IN (` + numbers(3, bodiesAtOnce) + `)
 	ORDER BY id DESC`
 
-// numbers returns n placeholders from first on.
+// numbers returns n placeholders numbered from first.
 func numbers(first, n int) string {
 	var list []string
 	for i := range n {
@@ -108,7 +107,7 @@ func (t *tables) bodies(ctx context.Context, ids []reqlog.ID) iter.Seq2[packedBo
 	}
 }
 
-// someBodies gives those of at most bodiesAtOnce ids.
+// someBodies yields the bodies of at most bodiesAtOnce ids.
 func (t *tables) someBodies(ctx context.Context, ids []reqlog.ID) iter.Seq2[packedBodies, error] {
 	return func(yield func(packedBodies, error) bool) {
 		last := len(ids) - 1
@@ -138,10 +137,9 @@ func (t *tables) someBodies(ctx context.Context, ids []reqlog.ID) iter.Seq2[pack
 	}
 }
 
-// Bodies sets the bodies of entries that were read from the store, where they
-// were kept and still are. It holds all of them in memory, up to 4 MB each: call it
-// for no more entries at a time than that has room for. What is damaged is passed
-// over.
+// Bodies sets the bodies of entries that were read from the store, if they are stored.
+// It holds all of them in memory, up to 4 MB each, so limit the number of entries.
+// Damaged bodies are skipped.
 func (s *Store) Bodies(ctx context.Context, entries []*reqlog.Entry) error {
 	var full []*reqlog.Entry
 	for _, e := range entries {

@@ -6,7 +6,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// damage is what was found damaged. Each block is counted and told of once.
+// damage records damaged blocks. Each is counted and logged once.
 type damage struct {
 	mu    sync.Mutex
 	known map[blockKey]struct{} // guarded by mu
@@ -17,11 +17,10 @@ type blockKey struct {
 	serial int64
 }
 
-// most is how many damaged blocks are told of; a disk that lost everything is
-// told of often enough.
+// most is the number of damaged blocks that are logged.
 const most = 10_000
 
-// first reports whether b was not noted before, and notes it.
+// first reports whether b was not recorded before, and records it.
 func (d *damage) first(b block) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,14 +41,14 @@ func (d *damage) count() int {
 	return len(d.known)
 }
 
-// damaged notes that not all of b can be read, which is skipped.
+// damaged records that b cannot be read completely; the unreadable part is skipped.
 func (s *Store) damaged(b block, err error) {
 	if s.damage.first(b) {
 		s.log.Error("skipping damaged log entries", "newest", b.last.String(), "serial", b.serial, "entries", b.entries, "err", err)
 	}
 }
 
-// Stats returns the state of the store.
+// Stats returns the current statistics of the store.
 func (s *Store) Stats() Stats {
 	st := s.queue.state()
 	st.Damaged = s.damage.count()

@@ -14,14 +14,14 @@ import (
 
 var errDamaged = errors.New("a block of log entries is damaged")
 
-// blockReader reads the entries of one block, the newest first.
+// blockReader decodes the entries of one block, newest first.
 type blockReader struct {
 	strings []string // by number; the first is empty
-	rest    reader   // entries not yet read
-	left    int      // how many those are
+	rest    reader   // entries not decoded yet
+	left    int      // number of entries in rest
 }
 
-// newBlockReader reads the head of a block.
+// newBlockReader decodes the header of a block.
 func newBlockReader(data []byte) (*blockReader, error) {
 	r := reader{b: data}
 	if v := r.take(1); r.bad || v[0] != blockFormat {
@@ -36,8 +36,8 @@ func newBlockReader(data []byte) (*blockReader, error) {
 	return b, nil
 }
 
-// readStrings reads the shared strings, with the empty one first. They are cut
-// out of one copy.
+// readStrings decodes the shared strings, preceded by the empty one. They share one
+// copy of the data.
 func readStrings(r *reader) []string {
 	n := r.count(1)
 	all := make([]string, 1, n+1)
@@ -59,7 +59,7 @@ func readStrings(r *reader) []string {
 	return all
 }
 
-// number returns the number of a string, false when the block does not hold it.
+// number returns the number of a string, false if the block does not contain it.
 func (b *blockReader) number(s string) (uint64, bool) {
 	for i, t := range b.strings {
 		if t == s {
@@ -69,7 +69,7 @@ func (b *blockReader) number(s string) (uint64, bool) {
 	return 0, false
 }
 
-// next returns the next entry, still packed, and false after the last.
+// next returns the next entry without decoding it, and false after the last.
 func (b *blockReader) next() (packed, bool, error) {
 	if b.left == 0 {
 		return packed{}, false, nil
@@ -84,14 +84,14 @@ func (b *blockReader) next() (packed, bool, error) {
 	return p, true, nil
 }
 
-// packed is one entry as it is stored.
+// packed is an encoded entry.
 type packed struct {
 	block *blockReader
 	id    reqlog.ID
 	body  []byte
 }
 
-// head is what filters look at. Strings are numbers of the block.
+// head holds the fields that filters check. Strings are numbers in the block.
 type head struct {
 	flags                                                    uint64
 	status, total                                            int64
@@ -99,7 +99,7 @@ type head struct {
 	trace                                                    []byte
 }
 
-// readHead reads the head and leaves r at the metadata.
+// readHead decodes the head and leaves r at the metadata.
 func readHead(r *reader) head {
 	return head{
 		flags:        r.uvarint(),
@@ -115,7 +115,7 @@ func readHead(r *reader) head {
 	}
 }
 
-// entry unpacks p. It shares memory with its block's strings only.
+// entry decodes p. The entry shares memory only with the strings of its block.
 func (p packed) entry() (*reqlog.Entry, error) {
 	r := &reader{b: p.body[len(p.id):], strings: p.block.strings}
 	h := readHead(r)
@@ -265,8 +265,8 @@ func readDecisions(r *reader) []reqlog.Decision {
 	return decisions
 }
 
-// reader reads packed values. After the first one that is not there it is bad
-// and gives zeros.
+// reader decodes values. After a read beyond the end it is marked as bad and returns
+// zeros.
 type reader struct {
 	b       []byte
 	strings []string
@@ -293,7 +293,7 @@ func (r *reader) varint() int64 {
 	return n
 }
 
-// count reads how many things of at least size bytes follow.
+// count decodes the number of following elements, each of at least size bytes.
 func (r *reader) count(size int) int {
 	n := r.uvarint()
 	if n > uint64(len(r.b)/size) {
@@ -303,7 +303,7 @@ func (r *reader) count(size int) int {
 	return int(n)
 }
 
-// take returns the next n bytes. It does not copy.
+// take returns the next n bytes without copying them.
 func (r *reader) take(n int) []byte {
 	if n > len(r.b) {
 		r.fail()
@@ -317,7 +317,7 @@ func (r *reader) take(n int) []byte {
 func (r *reader) text() string { return string(r.take(r.count(1))) }
 func (r *reader) ref() string  { return r.at(r.uvarint()) }
 
-// at returns the shared string of this number.
+// at returns the shared string with this number.
 func (r *reader) at(n uint64) string {
 	if n >= uint64(len(r.strings)) {
 		r.fail()

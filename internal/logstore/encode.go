@@ -7,19 +7,14 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// A block is, in this order:
+// A block is encoded as:
 //
 //	1 byte    format of the block
 //	uvarint   number of strings, then each: uvarint length, bytes
-//	uvarint   number of entries, then each: uvarint length, body
-//
-// Strings that entries share (names, paths, models) are kept once and meant by
-// their number, from 1; 0 is the empty string. A body begins with what filters
-// look at, in the order of add, so that an entry that does not match
-// is skipped without being read to its end. Entries are ordered by falling id.
+//	uvarint   number of entries, then each: uvarint length, body ¶ Strings that entries share (names, paths, models) are stored once and referred to by number, from 1; 0 is the empty string. A body begins with the fields that filters check, in the order of add, so that an entry that does not match is skipped early. Entries are sorted by descending id.
 const blockFormat = 1
 
-// flags of an entry.
+// Flags of an entry.
 const (
 	flagStream = 1 << iota
 	flagTime
@@ -38,7 +33,7 @@ const (
 	flagUpstreamModel
 )
 
-// The fields whose strings are shared; see [encoder.ref].
+// Fields with shared strings; see [encoder.ref].
 const (
 	refOperation = iota
 	refOrganisation
@@ -74,7 +69,7 @@ const (
 	refFields
 )
 
-// encoder packs entries into one block at a time.
+// encoder encodes entries, one block at a time.
 type encoder struct {
 	entries int
 	numbers map[string]uint64
@@ -82,8 +77,8 @@ type encoder struct {
 	bodies  []byte
 	body    []byte
 
-	// recent is what each field held last: entries in a row are much alike, and
-	// comparing costs less than looking up.
+	// recent is the last value of each field: consecutive entries are similar, and
+	// comparing is cheaper than a lookup.
 	recent [refFields]struct {
 		text   string
 		number uint64
@@ -99,7 +94,7 @@ func (c *encoder) reset() {
 	c.entries, c.table, c.bodies = 0, c.table[:0], c.bodies[:0]
 }
 
-// full reports that the block should end here.
+// full reports whether the block should end.
 func (c *encoder) full() bool {
 	return c.entries >= blockEntries || len(c.bodies)+len(c.table) >= blockBytes
 }
@@ -113,7 +108,7 @@ func (c *encoder) appendBlock(dst []byte) []byte {
 	return append(dst, c.bodies...)
 }
 
-// add packs e as the next entry.
+// add encodes e as the next entry.
 func (c *encoder) add(e *reqlog.Entry) {
 	c.entries++
 	c.body = append(c.body[:0], e.ID[:]...)
@@ -147,7 +142,7 @@ func (c *encoder) add(e *reqlog.Entry) {
 	c.bodies = append(c.bodies, c.body...)
 }
 
-// addLater packs what entries did not have from the beginning.
+// addLater encodes fields added in later versions.
 func (c *encoder) addLater(e *reqlog.Entry, flags uint64) {
 	if flags&flagPrompt != 0 {
 		c.ref(refPrompt, e.Prompt.ID)
@@ -229,8 +224,8 @@ func (c *encoder) addNames(e *reqlog.Entry) {
 	c.ref(refUserAgent, e.UserAgent)
 }
 
-// addTimes packs the times and sizes. The entry's own time is kept as what it
-// differs from the id's.
+// addTimes encodes times and sizes. The entry's time is stored relative to the time of
+// its id.
 func (c *encoder) addTimes(e *reqlog.Entry, flags uint64) {
 	if flags&flagTime != 0 {
 		c.varint(e.Time.Unix() - millis(e.ID)/1000)
@@ -281,13 +276,13 @@ func (c *encoder) addParams(params []string) {
 func (c *encoder) uvarint(n uint64) { c.body = binary.AppendUvarint(c.body, n) }
 func (c *encoder) varint(n int64)   { c.body = binary.AppendVarint(c.body, n) }
 
-// text packs a string that is not shared.
+// text encodes a string that is not shared.
 func (c *encoder) text(s string) {
 	c.uvarint(uint64(len(s)))
 	c.body = append(c.body, s...)
 }
 
-// ref packs the number of a shared string, giving it one when it is new.
+// ref encodes the number of a shared string, which gets a number if it is new.
 func (c *encoder) ref(field int, s string) {
 	r := &c.recent[field]
 	if r.text != s {

@@ -11,12 +11,12 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Feedback is what somebody thought of a trace.
+// Feedback is a rating of a trace.
 type Feedback struct {
 	ID           reqlog.ID
 	Organisation string
 	Workspace    string
-	KeyID        string // of who gave it
+	KeyID        string // key with which it was given
 	TraceID      string
 	Value        int
 	Weight       float64
@@ -24,47 +24,47 @@ type Feedback struct {
 	Created      time.Time
 	Updated      time.Time
 
-	// About is what the feedback is of. [Store.AddFeedback] fills it in.
+	// About is the rated entry, which [Store.AddFeedback] sets.
 	About RatedEntry
 }
 
-// RatedEntry is the newest entry of a trace, as it stood when feedback was given of
-// it. What was unknown then is empty.
+// RatedEntry identifies the newest entry of a trace at the time of feedback. Unknown
+// fields are empty.
 type RatedEntry struct{ KeyID, Service, Model string }
 
-// FeedbackQuery says which feedback is wanted. All that is given has to match.
+// FeedbackQuery filters feedback. All filters must match.
 type FeedbackQuery struct {
-	// Scope is whose feedback a reader may see. Its keys are those of the traces
-	// or of who gave it.
+	// Scope is the feedback that the reader may see. Its keys match keys of the traces
+	// and keys with which feedback was given.
 	Scope   Scope
-	Without []string // workspaces that are left out
+	Without []string // excluded workspaces
 
 	ID       reqlog.ID
 	TraceID  string
-	From, To time.Time  // of when it was given: From is in, To is out
+	From, To time.Time  // time of the feedback; From is inclusive, To is exclusive
 	Weighted FloatRange // value times weight
 }
 
-// FloatRange bounds a number, both ends in. A nil end is open.
+// FloatRange is a closed range; nil is unlimited.
 type FloatRange struct{ Min, Max *float64 }
 
-// FeedbackGroup is what feedback with these in common comes to.
+// FeedbackGroup is the sum of feedback with the same values of the other fields.
 type FeedbackGroup struct {
 	Workspace string
-	KeyID     string // of who gave it
+	KeyID     string // key with which it was given
 	About     RatedEntry
 	Value     int
-	Step      time.Time // when the step began that it was given in
+	Step      time.Time // start of the step in which it was given
 
 	Count    int64
 	Weighted float64 // sum of values times weights
 }
 
-// feedbackBackend keeps feedback. What it keeps can be read at once.
+// feedbackBackend stores feedback, which can be read at once.
 type feedbackBackend interface {
 	addFeedback(ctx context.Context, list []Feedback) error
-	// changeFeedback gives feedback another value, and what of the rest is not
-	// nil, and returns how many that was: one or none.
+	// changeFeedback changes the value of feedback and the other fields of to that are
+	// not nil. It returns the number of changed rows, one or none.
 	changeFeedback(ctx context.Context, q *FeedbackQuery, to FeedbackChange) (int64, error)
 	feedback(ctx context.Context, q *FeedbackQuery, skip, limit int) (list []Feedback, total int, err error)
 	sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) ([]FeedbackGroup, error)
@@ -72,7 +72,7 @@ type feedbackBackend interface {
 	dropFeedback(ctx context.Context, before int64, limit int) (int64, error)
 }
 
-// FeedbackChange is what feedback becomes. Nil leaves what is there.
+// FeedbackChange is a change of feedback. Nil fields stay unchanged.
 type FeedbackChange struct {
 	Value    int
 	Weight   *float64
@@ -80,20 +80,20 @@ type FeedbackChange struct {
 	At       time.Time
 }
 
-// AddFeedback keeps feedback, all of it or none. It returns when that can be read.
+// AddFeedback stores all of list or nothing. It returns when the feedback can be read.
 func (s *Store) AddFeedback(ctx context.Context, list []Feedback) error {
 	if err := s.fillRated(ctx, list); err != nil {
 		return err
 	}
 	if err := s.keeper.addFeedback(ctx, list); err != nil {
-		return s.reading(fmt.Errorf("keeping feedback: %w", err))
+		return s.reading(fmt.Errorf("storing feedback: %w", err))
 	}
 	return nil
 }
 
-// fillRated fills in what feedback of one workspace is of. It looks at as many
-// entries as a page of a listing does, the newest first; and where a trace has
-// the id of its request, which is as a rule, at that one.
+// fillRated sets the rated entries of feedback in one workspace. It reads as many
+// entries as a page of a list, newest first; if the trace id is a request id, which is
+// the usual case, only that entry.
 func (s *Store) fillRated(ctx context.Context, list []Feedback) error {
 	traces := make(map[TraceOf]bool)
 	found := make(map[string]*reqlog.Entry)
@@ -116,7 +116,7 @@ func (s *Store) fillRated(ctx context.Context, list []Feedback) error {
 		if err != nil {
 			return err
 		}
-		for _, e := range slices.Backward(page.Entries) { // the newest counts
+		for _, e := range slices.Backward(page.Entries) { // the newest wins
 			found[e.TraceID] = e
 		}
 	}
@@ -128,21 +128,21 @@ func (s *Store) fillRated(ctx context.Context, list []Feedback) error {
 	return nil
 }
 
-// ChangeFeedback changes the feedback that has the query's id. What is not there,
-// or not shown by its scope, is not found.
+// ChangeFeedback changes the feedback with the query's id. Feedback outside the query's
+// scope is not found.
 func (s *Store) ChangeFeedback(ctx context.Context, q FeedbackQuery, to FeedbackChange) error {
 	n, err := s.keeper.changeFeedback(ctx, &q, to)
 	if err != nil {
 		return s.reading(fmt.Errorf("changing feedback: %w", err))
 	}
 	if n == 0 {
-		return apierr.New(apierr.NotFound, "there is no feedback %s", q.ID)
+		return apierr.New(apierr.NotFound, "feedback %s not found", q.ID)
 	}
 	return nil
 }
 
-// Feedback returns a part of the feedback that matches, the newest first, and how
-// much there is.
+// Feedback returns a part of the matching feedback, newest first, and the number of
+// all.
 func (s *Store) Feedback(ctx context.Context, q FeedbackQuery, skip, limit int) (list []Feedback, total int, err error) {
 	if list, total, err = s.keeper.feedback(ctx, &q, skip, limit); err != nil {
 		err = s.reading(fmt.Errorf("reading feedback: %w", err))
@@ -150,8 +150,8 @@ func (s *Store) Feedback(ctx context.Context, q FeedbackQuery, skip, limit int) 
 	return list, total, err
 }
 
-// SumFeedback sums feedback by all that a sum tells, in no order. Step is in whole
-// milliseconds.
+// SumFeedback groups feedback by all fields of [FeedbackGroup], in no particular order.
+// Step must be full milliseconds.
 func (s *Store) SumFeedback(ctx context.Context, q FeedbackQuery, step time.Duration) ([]FeedbackGroup, error) {
 	list, err := s.keeper.sumFeedback(ctx, &q, step.Milliseconds())
 	if err != nil {
@@ -160,20 +160,20 @@ func (s *Store) SumFeedback(ctx context.Context, q FeedbackQuery, step time.Dura
 	return list, nil
 }
 
-// TraceOf is a trace of a workspace.
+// TraceOf identifies a trace of a workspace.
 type TraceOf struct{ Workspace, ID string }
 
-// Rating is what the feedback of one trace comes to.
+// Rating is the sum of a trace's feedback.
 type Rating struct {
 	Count    int64
 	Weighted float64 // sum of values times weights
 }
 
-// maxRatings bounds the traces that entries are told apart by.
+// maxRatings is the limit of rated traces in one query.
 const maxRatings = 100_000
 
-// ratings returns the traces of a scope that have feedback since from, whose
-// average is within r. Too many are invalid: field is what to change then.
+// ratings returns the traces of a scope with feedback since from whose average is
+// within r. If there are too many it returns an error that names field.
 func (s *Store) ratings(ctx context.Context, scope Scope, from time.Time, r FloatRange, field string) (map[TraceOf]Rating, error) {
 	q := FeedbackQuery{Scope: Scope{Organisation: scope.Organisation, Workspace: scope.Workspace}, From: from, Weighted: r}
 	all, err := s.keeper.ratings(ctx, &q, maxRatings+1)
@@ -186,7 +186,7 @@ func (s *Store) ratings(ctx context.Context, scope Scope, from time.Time, r Floa
 	return all, nil
 }
 
-// resolve turns bounds of feedback into the traces that are within them.
+// resolve replaces a range of feedback by the traces within it.
 func (s *Store) resolve(ctx context.Context, q *Query) error {
 	if q.Weighted == (FloatRange{}) || q.Traces != nil {
 		return nil
@@ -200,7 +200,7 @@ func (s *Store) resolve(ctx context.Context, q *Query) error {
 	return err
 }
 
-// rate is resolve for sums of entries, which may want the figures too.
+// rate is [Store.resolve] for totals, which may include the feedback itself.
 func (s *Store) rate(ctx context.Context, t *totals, q *Query) (err error) {
 	if !t.q.Feedback && t.q.Weighted == (FloatRange{}) {
 		return nil
@@ -220,7 +220,7 @@ func traces(of map[TraceOf]Rating) map[TraceOf]bool {
 	return out
 }
 
-// check refuses bounds that hold nothing.
+// check returns an error for an empty range.
 func (r FloatRange) check() error {
 	if r.Min != nil && r.Max != nil && *r.Min > *r.Max {
 		return apierr.New(apierr.Invalid, "the smallest weighted_feedback must not be above the largest").WithParam("weighted_feedback_min")
@@ -228,7 +228,7 @@ func (r FloatRange) check() error {
 	return nil
 }
 
-// text tells bounds apart.
+// text returns a string that identifies the range.
 func (r FloatRange) text() string {
 	out := ""
 	for _, n := range [...]*float64{r.Min, r.Max} {
@@ -239,10 +239,10 @@ func (r FloatRange) text() string {
 	return out
 }
 
-// feedbackAtOnce is how much feedback is removed in one step.
+// feedbackAtOnce is the number of feedbacks removed in one step.
 const feedbackAtOnce = 1000
 
-// pruneFeedback removes the feedback that is as old as sums that go.
+// pruneFeedback removes feedback that is older than rollups may be.
 func (s *Store) pruneFeedback(ctx context.Context, r Retention, now time.Time) error {
 	for r.Sums > 0 {
 		n, err := s.keeper.dropFeedback(ctx, r.sumsBefore(now), feedbackAtOnce)

@@ -12,7 +12,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// feedbackTable: about_key, service and model are those of the trace.
+// feedbackTable is the table of feedback; about_key, service and model belong to the
+// rated entry.
 const feedbackTable = `
 	CREATE TABLE IF NOT EXISTS feedback (
 		id BYTEA NOT NULL PRIMARY KEY,
@@ -186,7 +187,7 @@ func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[
 	return all, t.noteFailure(rows.Err())
 }
 
-// dropFeedback removes up to limit of the feedback that was given before before.
+// dropFeedback removes up to limit feedbacks given before before.
 func (t *tables) dropFeedback(ctx context.Context, before int64, limit int) (int64, error) {
 	const q = `
 		DELETE FROM feedback
@@ -206,7 +207,7 @@ func (t *tables) dropFeedback(ctx context.Context, before int64, limit int) (int
 	return done.RowsAffected()
 }
 
-// conditions are those of a statement, with what stands for its placeholders.
+// conditions collects the conditions of a statement and their arguments.
 type conditions struct{ args []any }
 
 // arg returns the placeholder of a value.
@@ -224,7 +225,7 @@ func (c *conditions) list(values []string) string {
 	return "(" + strings.Join(marks, ", ") + ")"
 }
 
-// where returns the clause of q.
+// where returns the WHERE clause of q.
 func (c *conditions) where(q *FeedbackQuery) string {
 	all := []string{c.within(`value * weight`, q.Weighted)}
 	add := func(column, value string) {

@@ -7,23 +7,22 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// filter is a plan in terms of one block: the strings it asks for are numbers
-// there, so that an entry is matched without unpacking it.
+// filter is a plan for one block: the strings it compares are numbers of the block, so
+// that entries are matched without decoding them.
 type filter struct {
 	plan   *plan
 	wanted []condition
 	pairs  [][2]uint64
-	keys   []uint64 // of which one is wanted; nil takes all
+	keys   []uint64 // nil matches all
 }
 
-// condition wants a string of the head to have this number.
+// condition requires a string of the head to have this number.
 type condition struct {
 	of     func(*head) uint64
 	number uint64
 }
 
-// filterFor returns the filter of p for b, and false when nothing in the block
-// can match.
+// filterFor returns the filter of p for b, and false if nothing in the block can match.
 func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 	f := filter{plan: p}
 	for _, c := range []struct {
@@ -76,7 +75,7 @@ func (p *plan) filterFor(b *blockReader, data []byte) (filter, bool) {
 	return f, p.q.TraceID == "" || bytes.Contains(data, []byte(p.q.TraceID))
 }
 
-// matches reports whether e is wanted.
+// matches reports whether e matches.
 func (f *filter) matches(e packed) (bool, error) {
 	r := &reader{b: e.body[len(e.id):], strings: e.block.strings}
 	h := readHead(r)
@@ -104,7 +103,7 @@ func (f *filter) matches(e packed) (bool, error) {
 	if !p.q.namesLater() && !p.q.measures() {
 		return true, nil
 	}
-	entry, err := e.entry() // these are stored behind the metadata
+	entry, err := e.entry() // these fields are stored after the metadata
 	return err == nil && p.q.matchesLater(entry) && p.q.within(entry), err
 }
 
@@ -113,7 +112,8 @@ func (q *Query) namesLater() bool {
 	return q.Configs != nil || q.Slug != "" || q.UpstreamModel != "" || q.ResponseModel != "" || q.Target != "" || q.Outcome != ""
 }
 
-// matchesLater checks the filters by name that the head of a packed entry can't.
+// matchesLater checks the filters by names that the head of an encoded entry does not
+// contain.
 func (q *Query) matchesLater(e *reqlog.Entry) bool {
 	return (q.Configs == nil || slices.Contains(q.Configs, e.Config)) && equalOrEmpty(q.Slug, e.Slug) &&
 		equalOrEmpty(q.UpstreamModel, e.UpstreamModel) && equalOrEmpty(q.ResponseModel, e.ResponseModel) &&
@@ -122,13 +122,13 @@ func (q *Query) matchesLater(e *reqlog.Entry) bool {
 
 func equalOrEmpty(want, got string) bool { return want == "" || want == got }
 
-// Matcher checks single entries as a listing would, except by times, bounds and text.
+// Matcher checks single entries like a list does, except for times, ranges and text.
 type Matcher struct {
 	q         Query
 	low, high int
 }
 
-// Matcher returns the matcher of q. A filter that can't match is invalid and named.
+// Matcher returns the matcher of q. An invalid filter is an error that names it.
 func (q Query) Matcher() (*Matcher, error) {
 	m := &Matcher{q: q}
 	var err error
@@ -138,7 +138,7 @@ func (q Query) Matcher() (*Matcher, error) {
 	return m, q.checkOutcome()
 }
 
-// Matches reports whether a listing would show e.
+// Matches reports whether a list would contain e.
 func (m *Matcher) Matches(e *reqlog.Entry) bool {
 	q := &m.q
 	switch {
@@ -165,7 +165,8 @@ func (m *Matcher) Matches(e *reqlog.Entry) bool {
 	return true
 }
 
-// hasPairs reads the metadata, which r is at, when the filter asks for some.
+// hasPairs decodes the metadata, at which r must be, and checks the pairs that the
+// filter requires.
 func (f *filter) hasPairs(r *reader) bool {
 	if len(f.pairs) == 0 {
 		return true

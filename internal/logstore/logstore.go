@@ -1,13 +1,12 @@
-// Package logstore keeps the records of exchanges in an SQLite file of their
-// own, or in PostgreSQL.
+// Package logstore stores log entries in an SQLite file or in PostgreSQL.
 //
-// [Store.Record] hands an entry over and returns; one writer packs what came in
-// into blocks and stores them in one transaction at a time. What was written is
-// never damaged by a crash, which costs at most what was still queued. When the
-// disk is full or the database away, the writer keeps its batch and tries again until it is
-// back, and whoever records waits for room; an entry is given up only when that
-// wait ends, and is then counted. Reading never waits for the writer. Who may
-// read what, and how an entry looks to a client, is left to the callers.
+// [Store.Record] queues an entry and returns; one writer encodes queued entries into
+// blocks and stores them, one transaction at a time. A crash never damages stored
+// entries and loses at most the queue. If the disk is full or the database is
+// unavailable, the writer retries its batch, and callers of Record wait for space in
+// the queue; an entry is counted as lost only when that wait ends. Reads never wait for
+// the writer. The package does not check who may read, and does not define how clients
+// see entries.
 package logstore
 
 import (
@@ -21,34 +20,35 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Options say where entries go and how they are gathered. All but one of Path and
-// URL may be zero.
+// Options configure where entries are stored and how they are batched. Exactly one of
+// Path and URL must be set; all other fields may be zero.
 type Options struct {
-	// Path is the SQLite file. A missing one is created for its owner only; its
-	// folder has to exist.
+	// Path is the SQLite file. It is created, for its owner only, if necessary; its
+	// folder must exist.
 	Path string
 
-	// URL is the "postgres://" address of a database instead of Path's, and
-	// Postgres how it is reached. Several processes may share it. It may be away:
-	// entries wait until it is there.
+	// URL is the "postgres://" address of a database used instead of Path, and Postgres
+	// configures the connection. Several processes may share it. It may be unavailable:
+	// entries wait for it.
 	URL      string
 	Postgres postgres.Options
 
-	// Queue bounds the entries that wait, beside as many in the batch that is
-	// being written. Zero means 8192.
+	// Queue is the limit of queued entries, in addition to the batch being written.
+	// Zero means 8192.
 	Queue int
 
-	// Batch is how many waiting entries start a write at once. Zero means 2000.
+	// Batch is the number of queued entries that triggers a write at once. Zero means
+	// 2000.
 	Batch int
 
-	// Flush is the longest an entry waits for others before it is written. Zero
-	// means 200 ms.
+	// Flush is the longest time an entry is queued before it is written. Zero means 200
+	// ms.
 	Flush time.Duration
 
-	// Retention is what is removed by and by. Zero removes nothing.
+	// Retention is removed in the background. Zero removes nothing.
 	Retention Retention
 
-	// Logger is told when writing fails and when it works again. Nil is silent.
+	// Logger reports write failures and recoveries. Nil is silent.
 	Logger *slog.Logger
 }
 
@@ -80,14 +80,14 @@ type Store struct {
 	damage  damage
 	written chan struct{} // closed when the writer has ended
 
-	grown      chan struct{} // holds one after much was written
-	added      int64         // since then, in bytes; of the writer
+	grown      chan struct{} // receives a value after much was written
+	added      int64         // bytes since then; used by the writer only
 	pruneAfter int64
 
-	searches chan struct{} // holds one for each that is under way
+	searches chan struct{} // one element for each search in progress
 	pruning  sync.WaitGroup
 
-	// giveUp ends the writer's retries: Close ran out of time.
+	// giveUp ends the writer's retries when Close runs out of time.
 	giveUp     context.Context
 	giveUpNow  context.CancelFunc
 	endPruning context.CancelFunc
@@ -96,19 +96,19 @@ type Store struct {
 
 var _ reqlog.Recorder = (*Store)(nil)
 
-// Stats is the state of a store at one moment.
+// Stats are the statistics of a store.
 type Stats struct {
 	Depth     int    // entries recorded and not yet written
 	Written   uint64 // entries written
-	Lost      uint64 // entries given up
+	Lost      uint64 // entries lost
 	Batches   uint64 // transactions that wrote them
-	Pruned    uint64 // entries removed because of their age or the log's size
+	Pruned    uint64 // entries removed by retention
 	Damaged   int    // blocks of entries found damaged, and skipped
-	LastError string // why writing fails now; empty when it works
+	LastError string // why writing fails; empty if it works
 }
 
-// Open opens the log, creating its file when it is missing, and starts the
-// writer, which [Store.Close] ends. Errors are one line for an operator.
+// Open opens the log, creating its file if necessary, and starts the writer, which
+// [Store.Close] ends. Errors are one line for an operator.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	k, err := openKeeper(ctx, o)
@@ -146,9 +146,8 @@ func openKeeper(ctx context.Context, o Options) (backend, error) {
 	return openFile(ctx, o.Path)
 }
 
-// Close stops taking entries, writes those that wait, and closes the file. When
-// ctx ends first, what is not written is counted as lost and ctx's error is
-// returned.
+// Close rejects new entries, writes the queued ones and closes the file. If ctx ends
+// first, unwritten entries are counted as lost and ctx's error is returned.
 func (s *Store) Close(ctx context.Context) error {
 	s.queue.close()
 	s.endPruning()

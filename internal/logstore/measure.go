@@ -7,13 +7,13 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// bound is one of a query's bounds, by the name of its figure.
+// bound is a range of a query with its name.
 type bound struct {
 	name string
 	Bounds
 }
 
-// bounds returns those that are given, in a fixed order.
+// bounds returns the ranges that are set, in a fixed order.
 func (q *Query) bounds() (list []bound) {
 	for _, b := range [...]bound{{"cost", q.Cost}, {"tokens", q.Tokens}, {"prompt_tokens", q.PromptTokens}, {"completion_tokens", q.CompletionTokens}} {
 		if b.Min != nil || b.Max != nil {
@@ -32,12 +32,12 @@ func (q *Query) checkBounds() error {
 	return q.Weighted.check()
 }
 
-// measures reports whether the query has bounds.
+// measures reports whether the query has ranges.
 func (q *Query) measures() bool {
 	return q.Cost != Bounds{} || q.Tokens != Bounds{} || q.PromptTokens != Bounds{} || q.CompletionTokens != Bounds{} || q.Traces != nil
 }
 
-// within reports whether e is in all bounds.
+// within reports whether e is within all ranges.
 func (q *Query) within(e *reqlog.Entry) bool {
 	u := &e.Usage
 	return q.Cost.hold(e.Priced, int64(e.Cost)) && q.Tokens.hold(u.Known, u.Total()) &&
@@ -55,7 +55,7 @@ func (b Bounds) hold(known bool, n int64) bool {
 	return b.Max == nil || n <= *b.Max
 }
 
-// text tells bounds apart.
+// text returns a string that identifies the range.
 func (b Bounds) text() string {
 	out := ""
 	for _, n := range [...]*int64{b.Min, b.Max} {

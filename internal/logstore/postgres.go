@@ -14,19 +14,19 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// postgresBackend keeps blocks in a PostgreSQL database, in a schema of its own, so
-// that the database may be the control plane's. The tables of blocks and bodies
-// have partitions for each day (UTC) of their ids, or for parts of a day with much
-// in it. They are removed as a whole, so that the disk has their room at once.
+// postgresBackend stores blocks in PostgreSQL, in a schema of its own, so that the
+// database may be the control plane's. The tables of blocks and bodies are partitioned
+// by day (UTC) of their ids, or by parts of a busy day. Partitions are dropped as a
+// whole, which frees their disk space at once.
 type postgresBackend struct {
 	tables
 	name string
 
 	mu   sync.Mutex
-	days map[int64]struct{} // that have a partition, for all we know; guarded by mu
+	days map[int64]struct{} // days that have a partition, as far as known; guarded by mu
 }
 
-// openServer does not wait for a server that is away.
+// openServer does not wait for an unavailable server.
 func openServer(ctx context.Context, o Options) (*postgresBackend, error) {
 	at, err := postgres.ParseServer(o.URL, o.Postgres)
 	if err != nil {
@@ -42,13 +42,13 @@ func openServer(ctx context.Context, o Options) (*postgresBackend, error) {
 	if err := k.prepared(reach); err != nil && !k.away(err) {
 		return nil, errors.Join(fmt.Errorf("log database %s: %w", k.name, err), k.close())
 	} else if err != nil {
-		o.Logger.Warn("the log's database can't be reached; entries wait", "database", k.name, "err", postgres.Reason(err))
+		o.Logger.Warn("log database unavailable; entries are queued", "database", k.name, "err", postgres.Reason(err))
 	}
 	return k, nil
 }
 
-// unprepared reports that a table, partition or schema is not there (42P01,
-// 3F000, 23514): somebody has removed it, or put back a backup.
+// unprepared reports whether a table, partition or schema does not exist (42P01, 3F000,
+// 23514), because it was dropped or a backup was restored.
 func unprepared(err error) bool {
 	switch postgres.Code(err) {
 	case "42P01", "3F000", "23514":
@@ -57,10 +57,10 @@ func unprepared(err error) bool {
 	return false
 }
 
-// lockTables lets one process at a time change tables. The number is our own.
+// lockTables lets one process at a time change tables. The number is arbitrary.
 const lockTables = `SELECT pg_advisory_xact_lock(7305011976)`
 
-// prepare makes the tables and the partitions of future days, or refuses
+// prepare creates the tables and the partitions of future days, or returns an error for
 // tables of a later format.
 func (k *postgresBackend) prepare(ctx context.Context) error {
 	k.mu.Lock()
@@ -92,7 +92,7 @@ func (k *postgresBackend) prepare(ctx context.Context) error {
 	})
 	const forbidden = "42501"
 	if version == format && postgres.Code(err) == forbidden {
-		return nil // all is there, made by somebody with more rights
+		return nil // created by a user with more privileges
 	}
 	return err
 }
@@ -107,7 +107,7 @@ const blocksByDay = `
 		PRIMARY KEY (last_id, serial)
 	) PARTITION BY RANGE (last_id)`
 
-// bodiesByDay: what is compressed already is not compressed again.
+// bodiesByDay disables compression by the database for data that is already compressed.
 const bodiesByDay = `
 	DO $$ BEGIN
 		IF to_regclass('bodies') IS NULL THEN
@@ -119,7 +119,7 @@ const bodiesByDay = `
 		END IF;
 	END $$`
 
-// version returns the format of the tables, zero when there are none.
+// version returns the format of the tables, zero if there are none.
 func (k *postgresBackend) version(ctx context.Context) (n int, err error) {
 	const q = `
 		SELECT version
@@ -134,7 +134,7 @@ func (k *postgresBackend) version(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// change runs f in a transaction that no other process changes tables beside.
+// change runs f in a transaction while no other process changes tables.
 func (k *postgresBackend) change(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := k.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -154,11 +154,11 @@ const dayMillis = 24 * 60 * 60 * 1000
 
 func dayOf(id reqlog.ID) int64 { return millis(id) / dayMillis }
 
-// ahead is for how many future days partitions are made, so that the first
-// batch of a day needs none.
+// ahead is the number of future days for which partitions are created, so that the
+// first batch of a day needs none.
 const ahead = 2
 
-// ensurePartitions makes the partitions that a batch needs.
+// ensurePartitions creates the partitions that a batch needs.
 func (k *postgresBackend) ensurePartitions(ctx context.Context, w *batchWriter) error {
 	var missing []int64
 	k.mu.Lock()
@@ -178,8 +178,8 @@ func (k *postgresBackend) ensurePartitions(ctx context.Context, w *batchWriter) 
 	return k.partition(ctx, missing)
 }
 
-// partition makes the partitions of days that have none. One is made apart and
-// then attached, which readers and writers of others need not wait for.
+// partition creates the missing partitions of days. A partition is created as a table
+// and then attached, which does not block other readers and writers.
 func (k *postgresBackend) partition(ctx context.Context, days []int64) error {
 	err := k.change(ctx, func(tx *sql.Tx) error {
 		for _, day := range days {
@@ -202,8 +202,8 @@ func (k *postgresBackend) partition(ctx context.Context, days []int64) error {
 	return nil
 }
 
-// attach makes the partition that a day begins with, where a table has none. It
-// ends where the day's next slice begins.
+// attach creates the first partition of a day if a table has none. It ends where the
+// day's next slice begins.
 func attach(ctx context.Context, tx *sql.Tx, table string, day int64) error {
 	if there, err := exists(ctx, tx, partitionName(table, day)); err != nil || there {
 		return err
@@ -215,13 +215,14 @@ func attach(ctx context.Context, tx *sql.Tx, table string, day int64) error {
 	return attachNew(ctx, tx, newPartition{table, partitionName(table, day), day * dayMillis, slices.Min(append(later, (day+1)*dayMillis))})
 }
 
-// newPartition is a part of a table to be made: the rows with ids between two milliseconds.
+// newPartition is a partition to be created: the rows with ids between two
+// milliseconds.
 type newPartition struct {
 	table, name string
 	from, to    int64
 }
 
-// attachNew makes a partition.
+// attachNew creates a partition.
 func attachNew(ctx context.Context, tx *sql.Tx, p newPartition) error {
 	if _, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE %s INCLUDING ALL)`, p.name, p.table)); err != nil {
 		return err
@@ -229,7 +230,7 @@ func attachNew(ctx context.Context, tx *sql.Tx, p newPartition) error {
 	return attachTable(ctx, tx, p)
 }
 
-// attachTable makes a table that is there a partition.
+// attachTable attaches an existing table as partition.
 func attachTable(ctx context.Context, tx *sql.Tx, p newPartition) error {
 	first, end := idAt(p.from), idAt(p.to)
 	if p.to > maxMillis {
@@ -247,7 +248,7 @@ func exists(ctx context.Context, tx *sql.Tx, table string) (there bool, err erro
 
 func (k *postgresBackend) away(err error) bool { return postgres.IsUnavailable(err) }
 
-// sync has nothing to do: what PostgreSQL has committed is safe.
+// sync does nothing: what PostgreSQL has committed is durable.
 func (k *postgresBackend) sync(context.Context) error { return nil }
 
 func (k *postgresBackend) close() error { return errors.Join(k.read.Close(), k.write.Close()) }

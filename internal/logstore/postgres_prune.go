@@ -11,8 +11,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// slice is the partitions of a part of a day, or those of them that go. A day
-// begins with one slice, which is split while the day grows. Slices cover the day.
+// slice is the set of partitions for a part of a day, or those of them to be dropped. A
+// day begins with one slice, which is split while the day grows. Slices cover the day.
 type slice struct {
 	day            int64
 	from           int64       // first millisecond
@@ -36,7 +36,7 @@ func (s slice) size() (n int64) {
 // lastOfDay returns the last id of the day.
 func (s slice) lastOfDay() reqlog.ID { return idAt((s.day+1)*dayMillis - 1) }
 
-// slices returns the oldest first.
+// slices returns all slices, oldest first.
 func (k *postgresBackend) slices(ctx context.Context) (list []slice, err error) {
 	const q = `
 		SELECT c.relname, i.inhparent = 'bodies'::regclass, COALESCE(pg_total_relation_size(c.oid), 0)
@@ -77,9 +77,9 @@ func (k *postgresBackend) slices(ctx context.Context) (list []slice, err error) 
 	return list, rows.Err()
 }
 
-// expired returns what r does not keep, by days: bodies that are beyond their age,
-// then the oldest slices. The last two slices of the current day and of later ones
-// stay: the last may just have been begun.
+// expired returns what r does not retain, by day: bodies beyond their age, then the
+// oldest slices. The last two slices of the current day and of later days stay, because
+// the last may have just begun.
 func (k *postgresBackend) expired(ctx context.Context, r Retention, now time.Time) (days [][]slice, err error) {
 	if err := k.prepared(ctx); err != nil {
 		return nil, err
@@ -114,7 +114,7 @@ func (k *postgresBackend) expired(ctx context.Context, r Retention, now time.Tim
 	return slices.DeleteFunc(days, func(d []slice) bool { return !slices.ContainsFunc(d, slice.givesRoom) }), nil
 }
 
-// appendSlice appends to a list of days.
+// appendSlice appends a slice to a list of days.
 func appendSlice(days [][]slice, s slice) [][]slice {
 	if n := len(days); n > 0 && days[n-1][0].day == s.day {
 		days[n-1] = append(days[n-1], s)
@@ -123,14 +123,14 @@ func appendSlice(days [][]slice, s slice) [][]slice {
 	return append(days, []slice{s})
 }
 
-// givesRoom reports whether removing a slice gives room. An empty one is made
-// again as long as its day has later slices.
+// givesRoom reports whether dropping a slice frees space. An empty slice is recreated
+// while its day has later slices.
 func (s slice) givesRoom() bool {
 	const empty = 128 << 10
 	return s.end || s.size() > empty
 }
 
-// prune removes what goes of a day, or else splits a slice.
+// prune drops the expired slices of a day, otherwise splits a slice.
 func (k *postgresBackend) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
 	goners, err := k.expired(ctx, r, now)
 	if err != nil {
@@ -148,9 +148,9 @@ func (k *postgresBackend) prune(ctx context.Context, r Retention, now time.Time)
 	return p, true, nil
 }
 
-// drop removes slices of one day from its beginning. Of what is left the first
-// is an empty one, for entries that come late. Writers and readers wait while it
-// waits for earlier readers, so that is not for long: the next round tries again.
+// drop drops the first slices of a day. The remaining ones start with an empty slice
+// for late entries. Writers and readers wait while it waits for earlier readers, so it
+// waits only briefly and is retried in the next round.
 func (k *postgresBackend) drop(ctx context.Context, list []slice) (sum Pruned, err error) {
 	if sum, err = k.count(ctx, list); err != nil {
 		return sum, err
@@ -180,7 +180,7 @@ func (k *postgresBackend) drop(ctx context.Context, list []slice) (sum Pruned, e
 	})
 }
 
-// changeSoon does the same as change, but fails if it waits for a lock for 200 ms.
+// changeSoon is [postgresBackend.change] with a lock timeout of 200 ms.
 func (k *postgresBackend) changeSoon(ctx context.Context, f func(*sql.Tx) error) error {
 	return k.change(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `SET LOCAL lock_timeout = '200ms'`); err != nil {
@@ -202,7 +202,7 @@ func (k *postgresBackend) prunable(ctx context.Context, r Retention, now time.Ti
 	return sum, err
 }
 
-// count returns what slices hold.
+// count returns the content of slices.
 func (k *postgresBackend) count(ctx context.Context, list []slice) (sum Pruned, err error) {
 	for _, s := range list {
 		p := Pruned{Bytes: s.size()}
@@ -216,7 +216,7 @@ func (k *postgresBackend) count(ctx context.Context, list []slice) (sum Pruned, 
 		count(s.blocks, "COUNT(*), COALESCE(SUM(entries), 0)", &p.Blocks, &p.Entries)
 		count(s.bodies, "COUNT(*)", &p.Bodies)
 		if unprepared(err) {
-			return Pruned{}, nil // another process was quicker
+			return Pruned{}, nil // another process was faster
 		}
 		if err != nil {
 			return sum, err

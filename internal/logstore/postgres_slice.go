@@ -13,8 +13,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// partitionName returns the name of a partition: its table and day, as blocks_20261121. Later slices
-// of the day have their first millisecond as well, as blocks_20261121_1795219200123.
+// partitionName returns the name of a partition: its table and day, such as
+// blocks_20261121. Later slices of the day also contain their first millisecond, such
+// as blocks_20261121_1795219200123.
 func partitionName(table string, day int64) string {
 	return table + "_" + time.UnixMilli(day*dayMillis).UTC().Format("20060102")
 }
@@ -23,8 +24,8 @@ func sliceName(table string, day, from int64) string {
 	return partitionName(table, day) + "_" + strconv.FormatInt(from, 10)
 }
 
-// partitionTime returns the day of a partition and its first millisecond, false
-// for a table of another name. The year may have five digits.
+// partitionTime returns the day of a partition and its first millisecond, false for a
+// table with another name. The year may have five digits.
 func partitionTime(name string) (day, from int64, ok bool) {
 	_, digits, ok := strings.Cut(name, "_")
 	digits, at, sliced := strings.Cut(digits, "_")
@@ -40,7 +41,7 @@ func partitionTime(name string) (day, from int64, ok bool) {
 	return day, from, err == nil
 }
 
-// sliceStarts returns where the second partition of a day and those after it begin.
+// sliceStarts returns the starts of a day's partitions from the second on.
 func sliceStarts(ctx context.Context, tx *sql.Tx, table string, day int64) (list []int64, err error) {
 	const q = `
 		SELECT c.relname
@@ -65,17 +66,17 @@ func sliceStarts(ctx context.Context, tx *sql.Tx, table string, day int64) (list
 	return list, rows.Err()
 }
 
-// A slice is split when it has a 32nd of what the log may take, and no less than
-// minSlice, so that the oldest part of a day can go while the day is written to.
-// Attaching reads the rows of a slice, but not the large values that are stored
-// apart, so that maxSlice bounds how long writers wait.
+// A slice is split when it has 1/32 of the log's size limit, but at least minSlice, so
+// that the oldest part of a day can be dropped while the day is written. Attaching
+// reads the rows of a slice without their large values, so maxSlice limits how long
+// writers wait.
 const (
 	minSlice = 1 << 20
 	maxSlice = 1 << 30
 )
 
-// split ends the last slice of the current day where its newest id is, if it is
-// large enough, and begins another.
+// split ends the last slice of the current day at its newest id if it is large enough,
+// and begins another.
 func (k *postgresBackend) split(ctx context.Context, r Retention, now time.Time) (did bool, err error) {
 	if r.Bytes <= 0 {
 		return false, nil
@@ -97,17 +98,17 @@ func (k *postgresBackend) split(ctx context.Context, r Retention, now time.Time)
 	return false, nil
 }
 
-// clockSkew is how far ahead another node's clock may be. Behind an id that is
-// further ahead a slice would get nothing until then.
+// clockSkew is how far another node's clock may be ahead. A slice after an id further
+// ahead would stay empty until that time.
 const clockSkew = time.Minute
 
-// errUnsplit says that a slice can not be split: it is empty, reaches the end of
-// its day or beyond the present, or another process was quicker.
-var errUnsplit = errors.New("the slice stays")
+// errUnsplit means that a slice cannot be split: it is empty, reaches the end of its
+// day or into the future, or another process was faster.
+var errUnsplit = errors.New("the slice cannot be split")
 
 func splitSlice(ctx context.Context, tx *sql.Tx, s slice, now time.Time) error {
-	// While this waits, entries wait too; requests do not. Without a split nothing can
-	// be removed.
+	// While this waits, entries are queued but requests do not wait. Without a split
+	// nothing can be removed.
 	if _, err := tx.ExecContext(ctx, `SET LOCAL lock_timeout = '2s'`); err != nil {
 		return err
 	}

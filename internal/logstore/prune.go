@@ -8,31 +8,30 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Retention is how much of the log is kept. A zero field keeps all.
+// Retention says how much of the log is retained. A zero field retains all.
 type Retention struct {
-	// Age is how old an entry may be by its id. On PostgreSQL whole days (UTC)
-	// are removed, so that entries stay up to a day longer.
+	// Age is the maximum age of entries by their ids. PostgreSQL drops complete days
+	// (UTC), so entries stay up to a day longer.
 	Age time.Duration
 
-	// Bytes is how much room the log may take on the disk, about. On PostgreSQL
-	// days are split into parts of a 32nd of it, and the last two parts stay.
+	// Bytes is the approximate size limit on disk. PostgreSQL splits days into parts of
+	// 1/32 of it, and the last two parts stay.
 	Bytes int64
 
-	// Sums is how old the sums of entries, and feedback, may be. They go by whole
-	// hours.
+	// Sums is the maximum age of rollups and feedback, in full hours.
 	Sums time.Duration
 
-	// BodiesAge is how old bodies may be, of entries that stay. Zero keeps them as
-	// long as their entries, with which they go in any case.
+	// BodiesAge is the maximum age of bodies of retained entries. Zero retains them
+	// with their entries.
 	BodiesAge time.Duration
 }
 
-// tooOld reports whether what was newest at last is beyond the age.
+// tooOld reports whether data with this newest id is beyond the age.
 func (r Retention) tooOld(last reqlog.ID, now time.Time) bool {
 	return r.Age > 0 && millis(last) < now.Add(-r.Age).UnixMilli()
 }
 
-// bodiesFrom returns the first id whose bodies are not beyond their age.
+// bodiesFrom returns the first id whose bodies are within their age.
 func (r Retention) bodiesFrom(now time.Time) reqlog.ID {
 	if r.BodiesAge <= 0 {
 		return reqlog.ID{}
@@ -40,9 +39,8 @@ func (r Retention) bodiesFrom(now time.Time) reqlog.ID {
 	return idAt(now.Add(-r.BodiesAge).UnixMilli())
 }
 
-// Pruned is what was removed: of entries, of how many the bodies, before them or
-// with them, and how many sets of sums, each of an hour or less of one
-// organisation.
+// Pruned is what was removed: entries, bodies (with their entries or before), and
+// rollups, each of up to an hour of one organisation.
 type Pruned struct{ Blocks, Entries, Bodies, Bytes, Sums int64 }
 
 func (p *Pruned) add(o Pruned) {
@@ -52,8 +50,8 @@ func (p *Pruned) add(o Pruned) {
 	p.Bytes += o.Bytes
 }
 
-// Prune removes what r does not keep, step by step, so that writing and reading
-// go on. Now is the time that ages are counted from.
+// Prune removes what r does not retain in small steps, without blocking reads and
+// writes. Ages are relative to now.
 func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, error) {
 	var sum Pruned
 	var err error
@@ -82,7 +80,7 @@ func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, 
 	return sum, nil
 }
 
-// prunePause is between two steps of removing, for the writer.
+// prunePause is the pause between two steps, for the writer.
 const prunePause = 20 * time.Millisecond
 
 // Prunable returns what [Store.Prune] would remove.
@@ -92,20 +90,19 @@ func (s *Store) Prunable(ctx context.Context, r Retention, now time.Time) (Prune
 		p.Sums, err = s.prunableSums(ctx, r, now)
 	}
 	if err != nil {
-		return p, fmt.Errorf("looking at the log: %w", err)
+		return p, fmt.Errorf("measuring the log: %w", err)
 	}
 	return p, nil
 }
 
-// pruneEvery is how often the store looks for what is to be removed.
+// pruneEvery is the interval of pruning.
 const pruneEvery = time.Minute
 
-// pruneAfter is how many bytes are written before the store looks earlier, unless
-// a 32th of [Retention.Bytes] is more. A burst could write far more in a minute.
+// pruneAfter is the number of written bytes that triggers pruning earlier, unless 1/32
+// of [Retention.Bytes] is more. A burst could write far more in a minute.
 const pruneAfter = 16 << 20
 
-// grew counts what a batch has added and has the store look for what is to be
-// removed. It is for the writer.
+// grew counts the bytes of a batch and triggers pruning. Only the writer calls it.
 func (s *Store) grew(w *batchWriter) {
 	s.added += int64(len(w.data))
 	for i := range w.bodies {
@@ -121,13 +118,13 @@ func (s *Store) grew(w *batchWriter) {
 	}
 }
 
-// pruneOn prunes now and then until ctx ends.
+// pruneOn prunes at intervals until ctx ends.
 func (s *Store) pruneOn(ctx context.Context, r Retention) {
 	clock := time.Now().Round(0)
 	for failed := false; ; {
 		_, err := s.Prune(ctx, r, clock)
 		if err != nil && !failed && ctx.Err() == nil {
-			s.log.Error("old log entries can't be removed", "err", err)
+			s.log.Error("removing expired log entries failed", "err", err)
 		}
 		failed = err != nil
 		select {
@@ -140,9 +137,9 @@ func (s *Store) pruneOn(ctx context.Context, r Retention) {
 	}
 }
 
-// FollowClock returns the time that ages are counted from a minute after last:
-// now, or less when the clock has jumped ahead. Believing the jump would remove all
-// at once, so it is followed slowly.
+// FollowClock returns the time for computing ages a minute after last: now, or less if
+// the clock has jumped ahead. Following the jump at once would remove everything, so it
+// is followed slowly.
 func FollowClock(last, now time.Time) time.Time {
 	if furthest := last.Add(2 * pruneEvery); now.After(furthest) {
 		return furthest

@@ -18,91 +18,89 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Scope is whose entries a reader may see. An empty field allows all.
+// Scope selects the entries that a reader may see. An empty field allows all.
 type Scope struct {
 	Organisation string
 	Workspace    string
-	Keys         []string // ids of keys; nil allows all, and an empty list none
+	Keys         []string // ids of keys; nil allows all, an empty list none
 }
 
-// Query says which entries to list. All given filters have to match; the zero
-// value of a field filters nothing. Strings are compared whole and by case.
+// Query filters entries. All filters must match; the zero value of a field filters
+// nothing. Strings are compared exactly.
 type Query struct {
 	Scope Scope
 
-	// From and To bound the time of the entry's id: From is in, To is out. A
-	// zero From means 30 days before To, or before now. A zero To is no bound.
+	// From (inclusive) and To (exclusive) limit the time of the entry's id. A zero From
+	// means 30 days before To, or before now. A zero To sets no limit.
 	From, To time.Time
 
-	Status   string // a status as "429", or a class as "5xx"
+	Status   string // a status such as "429", or a class such as "5xx"
 	Outcome  string // name of a [reqlog.ExchangeOutcome]
-	Model    string // the requested one
+	Model    string // requested model
 	Provider string
 	Slug     string // of the managed provider
 
 	UpstreamModel, ResponseModel string
 	Target                       string   // path of the target in its config
-	Configs                      []string // one of these, as entries have them
+	Configs                      []string // any of these, in the form of entries
 
 	KeyID      string
 	Workspace  string
 	TraceID    string
 	Operation  api.Operation
 	Stream     *bool
-	MinLatency time.Duration // of the whole exchange
+	MinLatency time.Duration // total duration
 	Metadata   map[string]string
 
-	// Text stands somewhere in the bodies that are kept, in the message of the
-	// error, the model, the path, or in a key or a value of the metadata, whatever
-	// its case. It has 3 to 256 characters.
+	// Text is searched, ignoring case, in stored bodies, the error message, the model,
+	// the path, and the keys and values of metadata. It must have 3 to 256 characters.
 	Text string
 
-	// Bounds of what an exchange came to. One whose figure is unknown is in no
-	// bounds. Cost is in nano-dollars.
+	// Ranges of values of an entry. An unknown value is in no range. Cost is in
+	// nano-dollars.
 	Cost, Tokens, PromptTokens, CompletionTokens Bounds
 
-	// Weighted bounds the average of the feedback of the entry's trace. One
-	// without feedback is in no bounds. Traces are those wanted; nil takes all.
+	// Weighted is the range of the average feedback of the entry's trace. An entry
+	// without feedback is in no range. Traces are the traces to return; nil returns
+	// all.
 	Weighted FloatRange
 	Traces   map[TraceOf]bool
 
-	// Limit is how many entries to return, 1 to 1000. Zero means 100.
+	// Limit is the number of entries to return, 1 to 1000. Zero means 100.
 	Limit int
 
-	// Cursor continues a listing: the Next of its page before, with the same
-	// filters.
+	// Cursor continues a list: it is Next of the previous page, with the same filters.
 	Cursor string
 }
 
-// Bounds are the smallest and the largest that is wanted of a figure. Nil is no
-// bound.
+// Bounds is a closed range; nil is unlimited.
 type Bounds struct{ Min, Max *int64 }
 
-// Page is a part of a listing.
+// Page is a part of a list.
 type Page struct {
 	Entries []*reqlog.Entry // newest first
 
-	// Next continues the listing; empty means that there is no more. A page
-	// may have fewer entries than the limit, even none, and still a Next: it
-	// stops after so many entries were looked at, so that a filter that matches
-	// little can't hold the reader for long.
+	// Next continues the list; empty means that there is no more. A page may have fewer
+	// entries than the limit, even none, and still have a Next: a read stops after a
+	// number of entries, so that a filter with few matches cannot block the reader for
+	// long.
 	Next string
 }
 
-// Bounds of [Query].Limit and the time that is listed by default.
+// Limits of [Query].Limit and the default time range.
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
 	defaultRange = 30 * 24 * time.Hour
 )
 
-// plan is a query that was checked.
+// plan is a checked query.
 type plan struct {
 	q            Query
 	limit        int
-	from, before reqlog.ID       // from is in, before is out
-	low, high    int             // status, both in
-	traces       map[string]bool // of q.Traces, whatever their workspace
+	from, before reqlog.ID       // from is inclusive, before is exclusive
+	low, high    int             // status, inclusive
+	traces       map[string]bool // of q.Traces, regardless of the workspace
 	fingerprint  uint32
 }
 
@@ -147,7 +145,7 @@ func (q Query) plan(now time.Time) (*plan, error) {
 	return p, nil
 }
 
-// statusRange returns the smallest and the largest status that a filter matches.
+// statusRange returns the lowest and highest status that a filter matches.
 func statusRange(s string) (low, high int, err error) {
 	if s == "" {
 		return math.MinInt, math.MaxInt, nil
@@ -188,11 +186,11 @@ func (p *plan) setRange(from, to, now time.Time) error {
 
 const maxMillis = 1<<48 - 1
 
-// endOfIDs comes after every id.
+// endOfIDs is after every id.
 var endOfIDs = reqlog.ID(bytes.Repeat([]byte{0xff}, len(reqlog.ID{})))
 
-// idAt returns the smallest id of a millisecond. What an id can't hold is
-// taken to its bounds.
+// idAt returns the smallest id of a millisecond. Times outside the range of ids are
+// limited to it.
 func idAt(ms int64) reqlog.ID {
 	var id reqlog.ID
 	var b [8]byte
@@ -201,8 +199,7 @@ func idAt(ms int64) reqlog.ID {
 	return id
 }
 
-// fingerprint tells queries apart by their filters, so that a cursor goes with
-// one listing only.
+// fingerprint returns a checksum of the filters, which ties a cursor to one list.
 func (q Query) fingerprint() uint32 {
 	h := crc32.NewIEEE()
 	put := func(s string) { fmt.Fprintf(h, "%d:%s,", len(s), s) }
@@ -234,8 +231,8 @@ func (q Query) fingerprint() uint32 {
 	return h.Sum32()
 }
 
-// A cursor is the id it continues before, then a checksum over that id and the
-// filters, as base64.
+// A cursor is the id before which it continues and a checksum over that id and the
+// filters, in base64.
 const cursorSize = len(reqlog.ID{}) + 4
 
 func (p *plan) cursor(before reqlog.ID) string {

@@ -7,29 +7,29 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// queue holds recorded entries until the writer takes all of them at once. The
-// writer is woken for the first entry, to start its clock, and for a full
-// batch; in between an entry costs its caller one lock and no wake-up.
+// queue holds recorded entries until the writer takes all of them at once. The writer
+// is woken for the first entry, to start its timer, and for a full batch; other entries
+// cost their caller only a lock.
 type queue struct {
-	size  int // entries that fit, beside what bodies take
-	batch int // entries that make the writer hurry
+	size  int // limit of entries, in addition to the limit of bodies
+	batch int // number of entries that triggers a write
 
-	wake chan struct{} // holds one: first entry, full batch, flush or end
+	wake chan struct{} // wakes the writer: first entry, full batch, flush or end
 
 	mu       sync.Mutex
 	waiting  []*reqlog.Entry // guarded by mu
-	bytes    int             // guarded by mu; of the bodies of waiting
-	room     chan struct{}   // guarded by mu; closed when the writer took the queue; nil when no one waits
-	progress chan struct{}   // guarded by mu; closed after each batch; nil when no one waits
-	hurry    bool            // guarded by mu; do not wait for more
+	bytes    int             // size of the bodies of waiting; guarded by mu
+	room     chan struct{}   // guarded by mu; closed when the writer takes the queue; nil if no one waits
+	progress chan struct{}   // guarded by mu; closed after each batch; nil if no one waits
+	hurry    bool            // guarded by mu; write without waiting for more
 	closed   bool            // guarded by mu
-	accepted uint64          // guarded by mu; entries taken in
-	settled  uint64          // guarded by mu; of those, written or lost
+	accepted uint64          // guarded by mu; entries accepted
+	settled  uint64          // guarded by mu; accepted entries that were written or lost
 	stats    Stats           // guarded by mu
 }
 
-// What the bodies of waiting entries may take, beside as much in the batch that is
-// being written, and how much of it makes the writer hurry, in bytes.
+// Limit of the bodies of queued entries, in addition to the batch being written, and
+// the size that triggers a write, in bytes.
 const (
 	queueBytes = 8 << 20
 	batchBytes = 2 << 20
@@ -41,9 +41,9 @@ func (q *queue) init(size, batch int) {
 	q.waiting = make([]*reqlog.Entry, 0, size)
 }
 
-// Record queues e, which must not change any more. It waits for room until ctx
-// ends and does not look at ctx when there is room. An entry that could not be
-// queued is counted in [Stats].Lost.
+// Record queues e, which must not change any more. If the queue is full it waits until
+// ctx ends; otherwise it ignores ctx. An entry that could not be queued is counted in
+// [Stats].Lost.
 func (q *queue) Record(ctx context.Context, e *reqlog.Entry) {
 	for {
 		room, ok := q.offer(e)
@@ -59,7 +59,7 @@ func (q *queue) Record(ctx context.Context, e *reqlog.Entry) {
 	}
 }
 
-// offer queues e, or returns what is closed when there may be room. A closed
+// offer queues e, or returns a channel that is closed when there may be space. A closed
 // queue loses e.
 func (q *queue) offer(e *reqlog.Entry) (room <-chan struct{}, ok bool) {
 	q.mu.Lock()
@@ -90,7 +90,7 @@ func (q *queue) lose() {
 	q.mu.Unlock()
 }
 
-// ring wakes the writer, now or when it next looks.
+// ring wakes the writer, or has it continue at once when it is busy.
 func (q *queue) ring() {
 	select {
 	case q.wake <- struct{}{}:
@@ -98,7 +98,7 @@ func (q *queue) ring() {
 	}
 }
 
-// due reports whether entries wait, and whether they should be written without
+// due reports whether entries are queued, and whether they should be written without
 // waiting for more.
 func (q *queue) due() (waiting, now, closed bool) {
 	q.mu.Lock()
@@ -107,7 +107,7 @@ func (q *queue) due() (waiting, now, closed bool) {
 	return n > 0, n >= q.batch || q.bytes >= batchBytes || q.hurry || q.closed, q.closed
 }
 
-// take returns all that waits and leaves spare, emptied, for what comes.
+// take returns all queued entries and uses spare, emptied, for the next ones.
 func (q *queue) take(spare []*reqlog.Entry) []*reqlog.Entry {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,7 +121,7 @@ func (q *queue) take(spare []*reqlog.Entry) []*reqlog.Entry {
 	return taken
 }
 
-// finishBatch counts a batch that was written, or lost when written is false.
+// finishBatch counts a batch that was written, or lost if written is false.
 func (q *queue) finishBatch(n int, written bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,8 +151,8 @@ func (q *queue) failing(err error) {
 	q.mu.Unlock()
 }
 
-// Flush waits until all that was recorded before the call can be read, or was
-// lost, or ctx ends.
+// Flush waits until everything recorded before the call can be read or was lost, or ctx
+// ends.
 func (q *queue) Flush(ctx context.Context) error {
 	q.mu.Lock()
 	target := q.accepted

@@ -9,37 +9,37 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Totals are what a number of entries come to.
+// Totals are sums over a number of entries.
 type Totals struct {
 	Requests  int64
-	Successes int64 // by the outcome of the request, as Errors and Cancelled
+	Successes int64 // by outcome of the request, like Errors and Cancelled
 	Errors    int64
 	Cancelled int64
 	Rescued   RetrySuccesses
 
-	Hits         int64 // answered from the cache
-	SemanticHits int64 // of those, for a request that meant the same
+	Hits         int64 // served from the cache
+	SemanticHits int64 // of those, by semantic similarity
 
-	Counted    int64 // requests whose tokens are known, which the next two sum
+	Counted    int64 // requests with known tokens, summed in the next two fields
 	Prompt     int64
 	Completion int64
-	Estimated  int64 // requests whose usage is estimated, in part at least
+	Estimated  int64 // requests with at least partly estimated usage
 
-	Priced int64 // requests whose cost is known, which Cost sums
+	Priced int64 // requests with known cost, summed in Cost
 	Cost   catalog.NanoDollars
 
-	Latencies Sketch // left empty unless it was asked for
+	Latencies Sketch // empty unless requested
 	latency   int64  // sum, in microseconds
 
-	first, last int64 // times of ids, in milliseconds; of no meaning without requests
+	first, last int64 // times of ids, in milliseconds; undefined without requests
 
-	// Rated is how many requests have feedback of their trace, where that was asked
-	// for, and Weighted sums the averages of theirs.
+	// Rated is the number of requests whose trace has feedback, if requested, and
+	// Weighted the sum of the traces' averages.
 	Rated    int64
 	Weighted float64
 }
 
-// AverageLatency is that of the whole exchange; zero without requests.
+// AverageLatency returns the average total duration, zero without requests.
 func (s *Totals) AverageLatency() time.Duration {
 	if s.Requests == 0 {
 		return 0
@@ -47,13 +47,13 @@ func (s *Totals) AverageLatency() time.Duration {
 	return time.Duration(float64(s.latency) / float64(s.Requests) * float64(time.Microsecond))
 }
 
-// First and Last are when the requests began that came first and last.
+// First returns when the first request began.
 func (s *Totals) First() time.Time { return time.UnixMilli(s.first).UTC() }
 
-// Last is when the last request began.
+// Last returns when the last request began.
 func (s *Totals) Last() time.Time { return time.UnixMilli(s.last).UTC() }
 
-// add counts an entry, except for what its key says.
+// add counts an entry, except for values that follow from its key.
 func (s *Totals) add(e *reqlog.Entry) {
 	if e.Usage.Known {
 		s.Counted++
@@ -75,7 +75,7 @@ func (s *Totals) add(e *reqlog.Entry) {
 	s.Requests++
 }
 
-// Merge counts in s what o counts.
+// Merge adds o to s.
 func (s *Totals) Merge(o *Totals) {
 	if o.Requests == 0 {
 		return
@@ -107,7 +107,7 @@ func (s *Totals) seen(first, last int64) {
 	s.first, s.last = min(s.first, first), max(s.last, last)
 }
 
-// groupSet are the sums of one organisation and bucket of time, by key.
+// groupSet holds the totals of one organisation and period, by key.
 type groupSet map[groupKey]*Totals
 
 func (set groupSet) at(k groupKey) *Totals {
@@ -119,17 +119,13 @@ func (set groupSet) at(k groupKey) *Totals {
 	return s
 }
 
-// A stored set is, in this order:
+// A stored set is encoded as:
 //
 //	1 byte    format
 //	uvarint   number of strings, then each: uvarint length, bytes
-//	uvarint   number of sums, then each: the texts of its key as numbers of
-//	          strings, its status, its outcome, its numbers, what was rescued,
-//	          uvarint length and bytes of its sketch
-//
-// What keys imply, such as successes, is not stored. Format 1 has no rescued
-// requests, and 2 no estimated ones. Up to format 3 keys have no texts behind that
-// of the cache and no outcome, which then follows from the status.
+//	uvarint   number of totals, then each: the strings of its key as numbers,
+//	          its status, its outcome, its counters, rescued requests,
+//	          uvarint length and bytes of its sketch ¶ Values that follow from keys, such as successes, are not stored. Format 1 has no rescued requests, and 2 no estimated ones. Up to format 3 keys have no strings after the cache's and no outcome, which then follows from the status.
 const sumFormat = 4
 
 func (set groupSet) append(dst []byte, bucket int64) []byte {
@@ -161,8 +157,9 @@ func (s *Totals) numbers(bucket int64) [9]int64 {
 	return [...]int64{s.Requests, s.Counted, s.Prompt, s.Completion, s.Priced, int64(s.Cost), s.latency, s.first - bucket, s.last - bucket}
 }
 
-// readSums calls f with each of the sums of a stored set. It does not keep data.
-// The sums are f's until it returns, and their latencies stored in sketch.
+// readSums calls f with each totals of a stored set. It does not retain data. The
+// values passed to f are valid until f returns, and their latencies are encoded in
+// sketch.
 func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch []byte) error) error {
 	r := reader{b: data}
 	v := r.take(1)
@@ -219,7 +216,7 @@ func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch [
 	return nil
 }
 
-// mergeStored counts in set what a stored set counts.
+// mergeStored adds a stored set to set.
 func (set groupSet) mergeStored(data []byte, bucket int64) error {
 	return readSums(data, bucket, func(k *groupKey, s *Totals, sketch []byte) error {
 		into := set.at(*k)
@@ -228,7 +225,7 @@ func (set groupSet) mergeStored(data []byte, bucket int64) error {
 	})
 }
 
-// checkSums reports whether a stored set can be read whole.
+// checkSums returns an error unless a stored set can be read completely.
 func checkSums(data []byte) error {
 	return readSums(data, 0, func(_ *groupKey, _ *Totals, sketch []byte) error { return new(Sketch).mergeStored(sketch) })
 }

@@ -7,24 +7,23 @@ import (
 	"time"
 )
 
-// When rows are folded: batches into minutes once a minute is over for a while,
-// minutes into hours after two days. What comes later is folded in again.
+// Times of folding: rows of batches are folded into minutes soon after the minute, and
+// minutes into hours after two days. Late rows are folded again.
 const (
 	foldBatches = 2 * time.Minute
 	foldMinutes = 48 * time.Hour
 )
 
-// How many buckets are folded at once, so that the writer does not wait long.
+// Number of periods folded at once, so that the writer does not wait long.
 const (
 	minutesAtOnce = 16
 	hoursAtOnce   = 2
 )
 
-// rollupCompactor folds now and then, in the writer.
+// rollupCompactor folds at intervals, in the writer.
 type rollupCompactor struct{ next time.Time }
 
-// compactRollups folds what is due. It is tried again a minute later when it fails:
-// nothing is lost by waiting.
+// compactRollups folds what is due. After a failure it is retried a minute later.
 func (s *Store) compactRollups(f *rollupCompactor) {
 	now := time.Now()
 	if now.Before(f.next) && f.next.Sub(now) <= time.Minute { // or the clock was set back
@@ -39,8 +38,7 @@ func (s *Store) compactRollups(f *rollupCompactor) {
 	}
 }
 
-// fold puts rows together that are due, some at a time, and reports whether
-// there may be more.
+// fold merges some rows that are due, and reports whether there may be more.
 func (t *tables) fold(ctx context.Context, now time.Time) (more bool, err error) {
 	if err := t.prepared(ctx); err != nil {
 		return false, err
@@ -68,7 +66,7 @@ func (t *tables) fold(ctx context.Context, now time.Time) (more bool, err error)
 	return more, nil
 }
 
-// due returns the organisations and times that have rows to be folded.
+// due returns the organisations and periods with rows to fold.
 func (t *tables) due(ctx context.Context, grain int, width, before int64, limit int) (due []rollup, err error) {
 	const q = `
 		SELECT DISTINCT organisation, bucket - bucket % $1
@@ -77,30 +75,30 @@ func (t *tables) due(ctx context.Context, grain int, width, before int64, limit 
 		LIMIT $4`
 	rows, err := t.read.QueryContext(ctx, q, width, grain, before, limit)
 	if err != nil {
-		return nil, fmt.Errorf("looking for sums to fold: %w", err)
+		return nil, fmt.Errorf("finding rollups to fold: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var r rollup
 		if err := rows.Scan(&r.organisation, &r.bucket); err != nil {
-			return nil, fmt.Errorf("looking for sums to fold: %w", err)
+			return nil, fmt.Errorf("finding rollups to fold: %w", err)
 		}
 		due = append(due, r)
 	}
 	return due, rows.Err()
 }
 
-// foldOne puts the rows of one organisation and time into one row. Two that fold
-// the same at once fold each row once: taking a row out is what makes it theirs.
+// foldOne merges the rows of one organisation and period into one. Concurrent calls
+// fold each row once, because a row belongs to the call that deletes it.
 func (t *tables) foldOne(ctx context.Context, r rollup, from, to int, width int64) error {
 	tx, err := t.write.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("folding sums: %w", err)
+		return fmt.Errorf("folding rollups: %w", err)
 	}
 	defer tx.Rollback() // without effect once committed
 	rows, err := takeOut(ctx, tx, r, [2]int{from, to}, width)
 	if err != nil {
-		return fmt.Errorf("folding sums: %w", err)
+		return fmt.Errorf("folding rollups: %w", err)
 	}
 	set := make(groupSet)
 	for _, part := range rows {
@@ -109,23 +107,23 @@ func (t *tables) foldOne(ctx context.Context, r rollup, from, to int, width int6
 			add = func() error { return addRollup(ctx, tx, grainDamaged, part) }
 		}
 		if err := add(); err != nil {
-			return fmt.Errorf("folding sums: %w", err)
+			return fmt.Errorf("folding rollups: %w", err)
 		}
 	}
 	if len(set) > 0 {
 		set.bound()
 		r.data = set.append(nil, r.bucket)
 		if err := addRollup(ctx, tx, to, r); err != nil {
-			return fmt.Errorf("folding sums: %w", err)
+			return fmt.Errorf("folding rollups: %w", err)
 		}
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("folding sums: %w", err)
+		return fmt.Errorf("folding rollups: %w", err)
 	}
 	return nil
 }
 
-// takeOut removes the rows that are folded, and those that they are folded into.
+// takeOut deletes and returns the rows to fold, including the row they are folded into.
 func takeOut(ctx context.Context, tx *sql.Tx, r rollup, grains [2]int, width int64) (list []rollup, err error) {
 	const q = `
 		DELETE FROM rollups

@@ -10,10 +10,10 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Field is a property of entries that they are summed by. The zero Field is none.
+// Field is a property by which entries can be grouped. The zero Field is none.
 type Field uint8
 
-// Fields. The key of a sum has a string for each field before ByStatus.
+// Fields. The key of a rollup has a string for each field before ByStatus.
 const (
 	ByNothing Field = iota
 	ByWorkspace
@@ -21,7 +21,7 @@ const (
 	ByService  // id of the provider
 	ByProvider // slug of the managed provider; empty for credentials by header
 	ByModel    // requested model
-	ByConfig   // id of the saved config; empty for others
+	ByConfig   // id of the saved config; otherwise empty
 	ByPrompt   // slug of the saved prompt; empty for none
 	ByCache
 	ByUpstreamModel
@@ -31,22 +31,23 @@ const (
 	ByOutcome
 )
 
-// OtherValues replaces the values of a bounded field that are rarest in a minute or
-// hour of an organisation: clients and providers choose names, and their number.
+// OtherValues replaces the rarest values of a bounded field in a minute or hour of an
+// organisation, because clients and providers choose these names, and how many there
+// are.
 const OtherValues = "other"
 
 const (
-	maxText   = 128 // bytes of a text that are kept
-	maxValues = 512 // of each bounded field
+	maxText   = 128 // limit of a stored string, in bytes
+	maxValues = 512 // limit of each bounded field
 	maxRoutes = 2048
 )
 
-// bounded are the fields whose values are chosen by others.
+// bounded are the fields whose values clients or providers choose.
 var bounded = [...]Field{ByModel, ByUpstreamModel, ByResponseModel, ByTarget}
 
-// groupKey is what entries that are summed have in common.
+// groupKey holds the values that grouped entries have in common.
 type groupKey struct {
-	texts   [ByStatus]string // by field; that of ByNothing is empty
+	texts   [ByStatus]string // by field; the string of ByNothing is empty
 	status  int
 	outcome reqlog.ExchangeOutcome
 }
@@ -78,7 +79,7 @@ func (k *groupKey) text(f Field) string {
 	return k.texts[f]
 }
 
-// clip returns the beginning of s that is kept: complete characters.
+// clip returns the stored beginning of s, without cutting a character.
 func clip(s string) string {
 	if len(s) <= maxText {
 		return s
@@ -90,7 +91,7 @@ func clip(s string) string {
 	return s[:n]
 }
 
-// countKey counts what the key says of all requests of s.
+// countKey adds the values that follow from the key, for all requests of s.
 func (s *Totals) countKey(k *groupKey) {
 	switch k.outcome {
 	case reqlog.OutcomeSuccess:
@@ -108,8 +109,8 @@ func (s *Totals) countKey(k *groupKey) {
 	}
 }
 
-// bound limits the values of each bounded field to maxValues, and their
-// combinations to about maxRoutes, of which the requested model stays.
+// bound limits the values of each bounded field to maxValues, and their combinations to
+// about maxRoutes, in which the requested model is kept.
 func (set groupSet) bound() {
 	for _, f := range bounded {
 		rest := rare(set, maxValues, func(k *groupKey) string { return k.texts[f] })
@@ -126,11 +127,11 @@ func (set groupSet) bound() {
 	set.replace(func(k *groupKey) bool { return rest[route(k)] }, bounded[1:]...)
 }
 
-// rare returns the values with the fewest requests, if there are more than most:
-// all but most-1.
+// rare returns the values with the fewest requests if there are more than most: all but
+// most-1.
 func rare[K comparable](set groupSet, most int, of func(*groupKey) K) map[K]bool {
 	requests := make(map[K]int64)
-	first := make(map[K]*groupKey) // of the keys with a value, for a fixed order of equals
+	first := make(map[K]*groupKey) // a key for each value, for a stable order of equals
 	for k, s := range set {
 		v := of(&k)
 		requests[v] += s.Requests
@@ -153,7 +154,7 @@ func rare[K comparable](set groupSet, most int, of func(*groupKey) K) map[K]bool
 
 func compareKeys(a, b *groupKey) int { return slices.Compare(a.texts[:], b.texts[:]) }
 
-// replace sets fields of the keys that are chosen to OtherValues.
+// replace sets fields of the chosen keys to OtherValues.
 func (set groupSet) replace(chosen func(*groupKey) bool, fields ...Field) {
 	for k, s := range maps.Clone(set) {
 		if !chosen(&k) {

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// sumsAtOnce is how many sets of sums are removed in one step, for which the writer
-// waits.
+// sumsAtOnce is the number of rollups removed in one step, for which the writer waits.
 const sumsAtOnce = 64
 
-// pruneSums removes the sums that are beyond their age, step by step, and returns
-// how many sets that were.
+// pruneSums removes the rollups beyond their age in small steps, and returns their
+// number.
 func (s *Store) pruneSums(ctx context.Context, r Retention, now time.Time) (sum int64, err error) {
 	for r.Sums > 0 {
 		n, err := s.keeper.dropSums(ctx, r.sumsBefore(now), sumsAtOnce)
@@ -31,7 +30,7 @@ func (s *Store) pruneSums(ctx context.Context, r Retention, now time.Time) (sum 
 	return sum, nil
 }
 
-// prunableSums returns how many sets of sums [Store.Prune] would remove.
+// prunableSums returns the number of rollups that [Store.Prune] would remove.
 func (s *Store) prunableSums(ctx context.Context, r Retention, now time.Time) (int64, error) {
 	if r.Sums <= 0 {
 		return 0, nil
@@ -39,13 +38,13 @@ func (s *Store) prunableSums(ctx context.Context, r Retention, now time.Time) (i
 	return s.keeper.countSums(ctx, r.sumsBefore(now))
 }
 
-// sumsBefore is when hours began at the latest that are beyond the age as a whole.
+// sumsBefore returns the start of the first hour that is not completely beyond the age.
 func (r Retention) sumsBefore(now time.Time) int64 {
 	return floor(max(now.Add(-r.Sums).UnixMilli(), 0), hourMillis)
 }
 
-// dropSums removes up to limit sets of sums of times that began before before, and
-// returns how many.
+// dropSums removes up to limit rollups of periods that began before before, and returns
+// their number.
 func (t *tables) dropSums(ctx context.Context, before int64, limit int) (int64, error) {
 	const q = `
 		DELETE FROM rollups
@@ -60,12 +59,12 @@ func (t *tables) dropSums(ctx context.Context, before int64, limit int) (int64, 
 	}
 	done, err := t.write.ExecContext(ctx, q, before, limit)
 	if err != nil {
-		return 0, t.noteFailure(fmt.Errorf("removing sums: %w", err))
+		return 0, t.noteFailure(fmt.Errorf("removing rollups: %w", err))
 	}
 	return done.RowsAffected()
 }
 
-// countSums returns how many sets of sums are of times that began before before.
+// countSums returns the number of rollups of periods that began before before.
 func (t *tables) countSums(ctx context.Context, before int64) (n int64, err error) {
 	const q = `
 		SELECT COUNT(*)
@@ -75,7 +74,7 @@ func (t *tables) countSums(ctx context.Context, before int64) (n int64, err erro
 		return 0, err
 	}
 	if err := t.read.QueryRowContext(ctx, q, before).Scan(&n); err != nil {
-		return 0, t.noteFailure(fmt.Errorf("counting sums: %w", err))
+		return 0, t.noteFailure(fmt.Errorf("counting rollups: %w", err))
 	}
 	return n, nil
 }

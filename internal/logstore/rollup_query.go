@@ -10,43 +10,42 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// GroupQuery says which entries to sum, and by what. All that is given has to
-// match; the zero value of a field filters nothing.
+// GroupQuery selects entries and how to group them. All filters must match; the zero
+// value of a field filters nothing.
 type GroupQuery struct {
-	// Scope has an organisation.
+	// Scope must have an organisation.
 	Scope   Scope
-	Without []string // workspaces that are left out
+	Without []string // excluded workspaces
 
-	// From and To bound the time of the entries' ids. They are taken to the
-	// whole minutes around them, and to whole hours where minutes are not kept
-	// any more: for what is older than two days.
+	// From and To limit the time of the entries' ids. They are rounded outwards to full
+	// minutes, and to full hours beyond two days, where minutes are no longer stored.
 	From, To time.Time
 
-	By   Field         // a sum for each value; ByNothing makes one of all
-	Step time.Duration // and for each step of time, in whole minutes; zero does not
+	By   Field         // one group for each value; ByNothing makes one group
+	Step time.Duration // and for each step of time, in full minutes; zero makes none
 
-	Is     map[Field][]string // one of these texts
-	Models []ServedModel      // one of these
+	Is     map[Field][]string // any of these values
+	Models []ServedModel      // any of these
 
-	// Providers are providers and managed providers, of which one has to match. Nil
-	// takes all.
+	// Providers are providers and managed providers, any of which must match. Nil
+	// matches all.
 	Providers []Provider
 
 	// Percentiles fills in Latencies.
 	Percentiles bool
 
-	// What follows is known of entries alone, which are read then, and are not to
-	// be too many.
+	// The following fields require reading the entries themselves, whose number is
+	// limited.
 
 	TraceID    string
 	SpanID     string
 	Metadata   map[string]string
-	ByMetadata string // key of the metadata whose values are summed by, instead of By
+	ByMetadata string // metadata key to group by, instead of By
 	Tokens     IntRange
 	Prompt     IntRange
 	Completion IntRange
 	Cost       IntRange   // in nano-dollars
-	Weighted   FloatRange // average of the feedback of the entry's trace
+	Weighted   FloatRange // average feedback of the entry's trace
 	Feedback   bool       // fills in Rated and Weighted
 }
 
@@ -56,31 +55,31 @@ type ServedModel struct{ Service, Model string }
 // Provider is a provider by its id, or a managed provider by its slug.
 type Provider struct{ Service, Slug string }
 
-// Matches reports whether an entry with this provider id and slug is of p.
+// Matches reports whether an entry with this provider id and slug belongs to p.
 func (p Provider) Matches(service, slug string) bool {
 	return equalOrEmpty(p.Service, service) && equalOrEmpty(p.Slug, slug)
 }
 
-// IntRange bounds a number, both ends in. A nil end is open. An entry that does not
-// know the number is in no range but the open one.
+// IntRange is a closed range; nil is unlimited. An unknown value is only in the
+// unlimited range.
 type IntRange struct{ Min, Max *int64 }
 
-// Group is what the entries with one value come to.
+// Group is the totals of the entries with one value.
 type Group struct {
 	Value string
-	Step  time.Time // when the step began; zero without steps
+	Step  time.Time // start of the step; zero without steps
 	Totals
 }
 
-// entries reports whether entries are to be read: the rollups lack what is asked
-// for.
+// entries reports whether entries must be read because rollups do not have what is
+// requested.
 func (q *GroupQuery) entries() bool {
 	return q.TraceID != "" || q.SpanID != "" || len(q.Metadata) > 0 || q.ByMetadata != "" ||
 		q.Tokens != IntRange{} || q.Prompt != IntRange{} || q.Completion != IntRange{} || q.Cost != IntRange{} || q.Weighted != FloatRange{} || q.Feedback
 }
 
-// Groups returns the sums of what q asks for, in no order. Values without entries
-// are left out. A query that has to read too many entries is invalid.
+// Groups returns the groups of q, in no particular order. Values without entries are
+// left out. If too many entries would have to be read it returns an error.
 func (s *Store) Groups(ctx context.Context, q GroupQuery) ([]Group, error) {
 	from := floor(max(q.From.UnixMilli(), 0), minuteMillis)
 	before := floor(max(q.To.UnixMilli(), from+1)+minuteMillis-1, minuteMillis)
@@ -98,19 +97,19 @@ func (s *Store) Groups(ctx context.Context, q GroupQuery) ([]Group, error) {
 	damaged := 0
 	for r, err := range s.keeper.rollups(ctx, q.Scope.Organisation, from, before) {
 		if err != nil {
-			return nil, fmt.Errorf("summing the log: %w", err)
+			return nil, fmt.Errorf("grouping log entries: %w", err)
 		}
 		if readSums(r.data, r.bucket, t.stored(r.bucket)) != nil {
 			damaged++
 		}
 	}
 	if damaged > 0 {
-		s.log.Error("sums of the log are damaged and passed over", "rows", damaged)
+		s.log.Error("skipping damaged log rollups", "rows", damaged)
 	}
 	return t.list(), nil
 }
 
-// clip cuts the values of filters as keyOf cuts those of entries.
+// clip shortens the values of filters as keyOf shortens the values of entries.
 func (q *GroupQuery) clip() {
 	is := make(map[Field][]string, len(q.Is))
 	for field, list := range q.Is {
@@ -129,14 +128,14 @@ func (q *GroupQuery) clip() {
 	}
 }
 
-// totals are what was summed so far.
+// totals holds the groups so far.
 type totals struct {
 	q       *GroupQuery
 	sums    map[place]*Group
-	ratings map[TraceOf]Rating // of the entries' traces, where these are asked for
+	ratings map[TraceOf]Rating // of the entries' traces, if requested
 }
 
-// place is where something is summed.
+// place identifies a group.
 type place struct {
 	value string
 	step  int64
@@ -150,7 +149,7 @@ func (t *totals) list() []Group {
 	return list
 }
 
-// stored returns what sums a stored set.
+// stored returns a function that adds the totals of a stored set.
 func (t *totals) stored(bucket int64) func(*groupKey, *Totals, []byte) error {
 	return func(k *groupKey, s *Totals, sketch []byte) error {
 		if !t.q.wants(k) {
@@ -165,7 +164,7 @@ func (t *totals) stored(bucket int64) func(*groupKey, *Totals, []byte) error {
 	}
 }
 
-// at returns where what has a value and a time is summed.
+// at returns the totals of a value and time.
 func (t *totals) at(value string, ms int64) *Totals {
 	at := place{value: value}
 	if step := t.q.Step.Milliseconds(); step > 0 {
@@ -182,7 +181,7 @@ func (t *totals) at(value string, ms int64) *Totals {
 	return &s.Totals
 }
 
-// wants reports whether q asks for entries with this key.
+// wants reports whether entries with this key match.
 func (q *GroupQuery) wants(k *groupKey) bool {
 	if q.Scope.Workspace != "" && q.Scope.Workspace != k.texts[ByWorkspace] ||
 		q.Scope.Keys != nil && !slices.Contains(q.Scope.Keys, k.texts[ByKey]) ||
@@ -201,14 +200,14 @@ func (q *GroupQuery) wants(k *groupKey) bool {
 
 func (q *GroupQuery) valueOf(k *groupKey) string { return k.text(q.By) }
 
-// How much is read at most where entries are: so many pages, of which one that
-// is not full has skipped many entries and counts as pageCost of them.
+// Limits of reading entries: a number of pages. A page that is not full has skipped
+// many entries and counts as pageCost pages.
 const (
 	mostPages = 200
 	pageCost  = 20
 )
 
-// sumEntries sums the entries themselves.
+// sumEntries groups the entries themselves.
 func (s *Store) sumEntries(ctx context.Context, t *totals, from, before int64) error {
 	q := Query{
 		Scope: t.q.Scope, From: time.UnixMilli(from), To: time.UnixMilli(before),
@@ -238,7 +237,7 @@ func (s *Store) sumEntries(ctx context.Context, t *totals, from, before int64) e
 		WithParam("time_of_generation_min")
 }
 
-// entry sums one entry.
+// entry adds an entry.
 func (t *totals) entry(e *reqlog.Entry) {
 	k := keyOf(e)
 	if !t.q.wants(&k) || !t.q.wantsEntry(e) {
@@ -260,7 +259,7 @@ func (t *totals) entry(e *reqlog.Entry) {
 	t.at(value, millis(e.ID)).Merge(&one)
 }
 
-// wantsEntry reports whether what is known of entries alone matches.
+// wantsEntry checks the filters that require the entry itself.
 func (q *GroupQuery) wantsEntry(e *reqlog.Entry) bool {
 	known := e.Usage.Known
 	return (q.SpanID == "" || q.SpanID == e.SpanID) &&

@@ -2,15 +2,16 @@ package logstore
 
 import "modelgate/internal/reqlog"
 
-// mostRetries is how many retries are told apart; a config allows no more.
+// mostRetries is the number of retries counted separately; a config allows no more.
 const mostRetries = 5
 
-// RetrySuccesses are successes that were none at the first try. Each counts once.
+// RetrySuccesses counts successful requests whose first attempt failed. Each counts
+// once.
 type RetrySuccesses struct {
-	// Retried are those after so many retries of the target that was tried first,
-	// from one on; the last are those after more, too.
+	// Retried counts successes of the first target, by number of retries from one; the
+	// last element includes more.
 	Retried [mostRetries]int64
-	// FellBack are those that another target gave.
+	// FellBack counts successes of another target.
 	FellBack int64
 }
 
@@ -22,7 +23,7 @@ func (r *RetrySuccesses) add(e *reqlog.Entry) {
 	first, tries := &e.Attempts[0], 0
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
-		if a.Start < first.Start { // those that were given up for a quicker one come last
+		if a.Start < first.Start { // hedged attempts that were cancelled come last
 			first = a
 		}
 		if a.Target == e.OptionIndex {
@@ -44,8 +45,8 @@ func (r *RetrySuccesses) merge(o *RetrySuccesses) {
 	r.FellBack += o.FellBack
 }
 
-// append packs r: how many numbers follow, then these. Zeros at the end are left
-// out, so that most take one byte.
+// append encodes r: the number of counters, then the counters without trailing zeros,
+// so that most take one byte.
 func (r *RetrySuccesses) append(c *encoder) {
 	all := [1 + mostRetries]int64{r.FellBack}
 	copy(all[1:], r.Retried[:])

@@ -11,9 +11,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// rollupTables: a row is a set of sums of an organisation: of one batch in one
-// minute, of a minute, or of an hour, by its grain. Id tells rows apart. A time
-// may have several rows, all of which count.
+// rollupTables is the table of rollups. A row has the totals of an organisation for a
+// batch in one minute, for a minute, or for an hour, depending on its grain. Id
+// distinguishes rows. A period may have several rows, which add up.
 const rollupTables = `
 	CREATE TABLE IF NOT EXISTS rollups (
 		organisation TEXT NOT NULL,
@@ -25,8 +25,7 @@ const rollupTables = `
 	);
 	CREATE INDEX IF NOT EXISTS rollups_by_time ON rollups (grain, bucket)`
 
-// Grains of rollups. Rows that can't be read are set aside when they would be
-// folded.
+// Grains of rollups. Unreadable rows are set aside when they would be folded.
 const (
 	grainBatch = iota
 	grainMinute
@@ -39,14 +38,14 @@ const (
 	hourMillis   = int64(time.Hour / time.Millisecond)
 )
 
-// rollup is a row of rollups.
+// rollup is a row of the table.
 type rollup struct {
 	organisation string
-	bucket       int64 // its begin in Unix milliseconds
+	bucket       int64 // start, in Unix milliseconds
 	data         []byte
 }
 
-// sumUp returns the sums of a batch, by organisation and minute.
+// sumUp returns the rollups of a batch, by organisation and minute.
 func sumUp(batch []*reqlog.Entry) []rollup {
 	type place struct {
 		organisation string
@@ -70,12 +69,11 @@ func sumUp(batch []*reqlog.Entry) []rollup {
 
 func floor(ms, step int64) int64 { return ms - ms%step }
 
-// addRollups writes the sums of a batch, in the transaction that writes its
-// entries: both are there or neither is.
+// addRollups writes the rollups of a batch in the transaction that writes its entries.
 func addRollups(ctx context.Context, tx *sql.Tx, rows []rollup) error {
 	for _, r := range rows {
 		if err := addRollup(ctx, tx, grainBatch, r); err != nil {
-			return fmt.Errorf("writing the sums of a batch: %w", err)
+			return fmt.Errorf("writing the rollups of a batch: %w", err)
 		}
 	}
 	return nil
@@ -89,8 +87,8 @@ func addRollup(ctx context.Context, tx *sql.Tx, grain int, r rollup) error {
 	return err
 }
 
-// rollups gives the rows of an organisation that begin from from on and before
-// before, which are whole minutes, and the hours that these are in.
+// rollups yields the rollups of an organisation that begin in [from, before), which
+// must be full minutes, and those of the hours that contain them.
 func (t *tables) rollups(ctx context.Context, organisation string, from, before int64) iter.Seq2[rollup, error] {
 	return fresh(t.cut, t.readRollups(ctx, organisation, from, before))
 }

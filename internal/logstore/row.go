@@ -8,11 +8,11 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// encoders lends encoders of single entries.
+// encoders pools encoders of single entries.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// AppendEntry appends e in the form that [ParseEntry] reads: a block of one, and
-// behind it the bodies, where e has any.
+// AppendEntry appends e in the form that [ParseEntry] reads: a block of one entry,
+// followed by its bodies if it has any.
 func AppendEntry(dst []byte, e *reqlog.Entry) []byte {
 	c := encoders.Get().(*encoder)
 	defer encoders.Put(c)
@@ -25,8 +25,8 @@ func AppendEntry(dst []byte, e *reqlog.Entry) []byte {
 	return dst
 }
 
-// ParseEntry reads an entry that [AppendEntry] wrote. It does not keep b. Bodies
-// that can't be read are left out.
+// ParseEntry decodes an entry written by [AppendEntry]. It does not retain b.
+// Unreadable bodies are left out.
 func ParseEntry(b []byte) (*reqlog.Entry, error) {
 	r, err := newBlockReader(b)
 	if err != nil {
@@ -46,7 +46,7 @@ func ParseEntry(b []byte) (*reqlog.Entry, error) {
 	return e, err
 }
 
-// Missing returns those of the entries whose id the store does not hold.
+// Missing returns the entries whose ids are not stored.
 func (s *Store) Missing(ctx context.Context, entries []*reqlog.Entry) (missing []*reqlog.Entry, err error) {
 	slots := make(map[int64][]*reqlog.Entry)
 	for _, e := range entries {
@@ -55,7 +55,7 @@ func (s *Store) Missing(ctx context.Context, entries []*reqlog.Entry) (missing [
 	there := make(map[reqlog.ID]bool, len(entries))
 	for _, in := range slots {
 		if err := s.collectIDs(ctx, in, there); err != nil {
-			return nil, fmt.Errorf("looking for log entries: %w", err)
+			return nil, fmt.Errorf("finding log entries: %w", err)
 		}
 	}
 	for _, e := range entries {
@@ -66,8 +66,7 @@ func (s *Store) Missing(ctx context.Context, entries []*reqlog.Entry) (missing [
 	return missing, nil
 }
 
-// collectIDs notes the ids of all that is stored about the time of entries of one
-// slot.
+// collectIDs adds to there the stored ids around the time of entries in one slot.
 func (s *Store) collectIDs(ctx context.Context, entries []*reqlog.Entry, there map[reqlog.ID]bool) error {
 	from, to := entries[0].ID, entries[0].ID
 	for _, e := range entries {
@@ -89,7 +88,7 @@ func (s *Store) collectIDs(ctx context.Context, entries []*reqlog.Entry, there m
 	return nil
 }
 
-// ids notes the ids of the block's entries.
+// ids adds the ids of the block's entries to there.
 func (b *block) ids(there map[reqlog.ID]bool) error {
 	r, err := newBlockReader(b.data)
 	if err != nil {
@@ -104,5 +103,5 @@ func (b *block) ids(there map[reqlog.ID]bool) error {
 	}
 }
 
-// Sync returns when no power cut can take away what was written.
+// Sync returns when everything written survives a power failure.
 func (s *Store) Sync(ctx context.Context) error { return s.keeper.sync(ctx) }

@@ -12,20 +12,20 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// scanLimits bound what one page looks at.
+// scanLimits limits what one page reads.
 type scanLimits struct {
 	entries int
 	bytes   int
 }
 
-// What is looked at is skipped in well under a second.
+// Skipping this much takes well under a second.
 const (
 	scanEntries = 200_000
 	scanBytes   = 64 << 20
 )
 
-// Get returns the entry of this id, with the bodies that are kept. One that does
-// not exist, or that scope does not show, is not found.
+// Get returns the entry with this id and its stored bodies. An entry outside scope is
+// not found.
 func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Entry, error) {
 	e, err := s.get(ctx, scope, id)
 	if err != nil {
@@ -47,11 +47,10 @@ func (s *Store) get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Ent
 			return e, nil
 		}
 	}
-	return nil, apierr.New(apierr.NotFound, "no log entry %s; it may not be written yet", id)
+	return nil, apierr.New(apierr.NotFound, "log entry %s not found; it may not be written yet", id)
 }
 
-// reading turns an error of the database that is away into what a client may
-// see.
+// reading converts the error of an unavailable database to one that clients may see.
 func (s *Store) reading(err error) error {
 	if !s.keeper.away(err) {
 		return err
@@ -75,7 +74,7 @@ func slotEnd(id reqlog.ID) reqlog.ID {
 	return idAt(next)
 }
 
-// find returns the entry of this id, nil when the block does not hold it.
+// find returns the entry with this id, nil if the block does not contain it.
 func find(data []byte, id reqlog.ID) (*reqlog.Entry, error) {
 	b, err := newBlockReader(data)
 	if err != nil {
@@ -92,9 +91,9 @@ func find(data []byte, id reqlog.ID) (*reqlog.Entry, error) {
 	}
 }
 
-// List returns the entries that match q, newest first by their id, without their
-// bodies. Listing page by page gives each entry once, whatever is recorded
-// in the meantime. A filter or cursor that can't be meant is invalid and named.
+// List returns the entries that match q, newest id first, without their bodies. Paging
+// returns each entry once, even if entries are recorded concurrently. An invalid filter
+// or cursor is an error that names it.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	if err := s.resolve(ctx, &q); err != nil {
 		return Page{}, err
@@ -127,32 +126,32 @@ func (s *Store) list(ctx context.Context, p *plan) (Page, error) {
 	return sc.page()
 }
 
-// scan merges blocks, whose times may overlap, into one order.
+// scan merges blocks, whose times may overlap, in order.
 type scan struct {
 	plan    *plan
 	next    func() (block, error, bool)
-	damaged func(block, error) // told of blocks that can't be read
+	damaged func(block, error) // called for blocks that cannot be read
 	limits  scanLimits
 
-	// Where a text is searched for, entries that match all else wait until their
-	// bodies are read, some at a time.
-	search  *search // nil otherwise
+	// If a text is searched, entries that match all other filters wait until their
+	// bodies are read in groups.
+	search  *search // otherwise nil
 	bodies  func(ids []reqlog.ID) iter.Seq2[packedBodies, error]
 	waiting []*reqlog.Entry
-	cut     bool // the page ends before what was looked at
+	cut     bool // the page ends before the end of what was read
 
-	upcoming block // the next one, not yet open
-	ended    bool  // there is none
+	upcoming block // the next block, not yet opened
+	ended    bool  // there is no next block
 
 	open    cursors
-	entries int // looked at
+	entries int // read so far
 	bytes   int
 }
 
-// cursors is a heap of open blocks, the one with the newest entry on top.
+// cursors is a heap of open blocks, ordered by their newest entry.
 type cursors []*blockCursor
 
-// blockCursor is an open block at one of its entries.
+// blockCursor is an open block, positioned at one of its entries.
 type blockCursor struct {
 	block  block
 	reader *blockReader
@@ -172,8 +171,7 @@ func (c *cursors) Pop() any {
 	return x
 }
 
-// page reads until the page is full, the scan has looked at enough, or all is
-// read.
+// page reads until the page is full, the limit is reached, or everything is read.
 func (s *scan) page() (page Page, err error) {
 	if err = s.walk(&page); err == nil && len(s.waiting) > 0 {
 		err = s.matchText(&page)
@@ -181,12 +179,12 @@ func (s *scan) page() (page Page, err error) {
 	return page, err
 }
 
-// walk adds to page until it ends.
+// walk adds entries to page until it ends.
 func (s *scan) walk(page *Page) error {
 	if err := s.peek(); err != nil {
 		return err
 	}
-	seen := s.plan.before // the oldest entry looked at
+	seen := s.plan.before // the oldest entry read
 	for !s.cut {
 		if err := s.openOverlapping(); err != nil {
 			return err
@@ -195,7 +193,7 @@ func (s *scan) walk(page *Page) error {
 			return nil
 		}
 		if len(s.open) == 0 {
-			// Stopped between blocks: all from the next block on is to come.
+			// Stopped between blocks: the rest begins with the next block.
 			page.Next = s.plan.cursor(after(s.upcoming.last))
 			return nil
 		}
@@ -207,7 +205,7 @@ func (s *scan) walk(page *Page) error {
 			page.Next = s.plan.cursor(seen)
 			return nil
 		}
-		if less(top.at.id, seen) { // otherwise recorded twice, or before the cursor
+		if less(top.at.id, seen) { // otherwise a duplicate, or before the cursor
 			seen = top.at.id
 			if err := s.visit(top, page); err != nil {
 				return err
@@ -218,8 +216,7 @@ func (s *scan) walk(page *Page) error {
 	return nil
 }
 
-// visit adds the entry at top to page when it matches. A damaged one alone is left
-// out.
+// visit adds the entry at top to page if it matches. A damaged entry is skipped.
 func (s *scan) visit(top *blockCursor, page *Page) error {
 	s.entries++
 	ok, err := top.filter.matches(top.at)
@@ -243,9 +240,9 @@ func (s *scan) visit(top *blockCursor, page *Page) error {
 
 func (s *scan) overLimit() bool { return s.entries >= s.limits.entries || s.bytes >= s.limits.bytes }
 
-// openOverlapping opens every block that may hold an entry newer than the top.
-// It stops short, with no block open, when enough was looked at and a page that
-// begins at the next block is a step forward.
+// openOverlapping opens every block that may contain an entry newer than the top. It
+// stops early, with no block open, if the limit is reached and a page that begins at
+// the next block makes progress.
 func (s *scan) openOverlapping() error {
 	for !s.ended && (len(s.open) == 0 || less(s.open[0].at.id, s.upcoming.last)) {
 		if len(s.open) == 0 && s.overLimit() && less(after(s.upcoming.last), s.plan.before) {
@@ -259,7 +256,7 @@ func (s *scan) openOverlapping() error {
 	return nil
 }
 
-// openNext opens the upcoming block, unless nothing in it can match or be read.
+// openNext opens the upcoming block, unless it has no match or is unreadable.
 func (s *scan) openNext() {
 	s.bytes += len(s.upcoming.data)
 	b, err := newBlockReader(s.upcoming.data)
@@ -278,8 +275,7 @@ func (s *scan) openNext() {
 	}
 }
 
-// step moves c to its next entry and returns false after the last one that can
-// be read.
+// step moves c to its next entry and returns false after the last readable one.
 func (s *scan) step(c *blockCursor) bool {
 	at, ok, err := c.reader.next()
 	if err != nil {

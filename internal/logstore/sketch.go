@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// SketchError is how far a percentile of a [Sketch] is from the exact one at
-// most, as a part of it: 1 %. Durations below a microsecond count as zero.
+// SketchError is the maximum relative error of a percentile of a [Sketch]: 1 %.
+// Durations below a microsecond count as zero.
 const SketchError = 0.01
 
-// gamma is how much longer the durations of a bucket may be than those of the
-// one before it. Bucket i holds what is above gamma^(i-1) microseconds and up to
-// gamma^i: https://arxiv.org/abs/1908.10693.
+// gamma is the ratio of the upper limits of consecutive buckets. Bucket i holds
+// durations above gamma^(i-1) and up to gamma^i microseconds:
+// https://arxiv.org/abs/1908.10693.
 const gamma = (1 + SketchError) / (1 - SketchError)
 
-// lastBucket is that of the longest duration there is.
+// lastBucket is the bucket of the longest possible duration.
 const lastBucket = 1838
 
 var logGamma = math.Log(gamma)
 
-// Sketch keeps how durations are distributed, so that percentiles of many can be
-// told and sketches of parts be merged into that of the whole, without loss. The
-// zero value is empty. A sketch is for one goroutine.
+// Sketch records the distribution of durations, from which percentiles are computed.
+// Sketches can be merged without loss. The zero value is empty. A sketch is not safe
+// for concurrent use.
 type Sketch struct {
 	zeros  uint64
-	low    int      // the bucket that counts[0] counts
+	low    int      // the bucket of counts[0]
 	counts []uint64 // by bucket, without gaps
 }
 
@@ -43,8 +43,7 @@ func bucketOf(d time.Duration) int {
 	return min(int(math.Ceil(math.Log(float64(d)/float64(time.Microsecond))/logGamma)), lastBucket)
 }
 
-// valueOf is the duration that is no further from any of a bucket than
-// SketchError of it.
+// valueOf returns the duration within SketchError of all durations in a bucket.
 func valueOf(bucket int) time.Duration {
 	v := 2 * math.Exp(float64(bucket)*logGamma) / (gamma + 1) * float64(time.Microsecond)
 	if v >= math.MaxInt64 {
@@ -53,7 +52,7 @@ func valueOf(bucket int) time.Duration {
 	return time.Duration(math.Round(v))
 }
 
-// count adds n to a bucket, making room for it where there is none.
+// count adds n to a bucket, creating it if necessary.
 func (s *Sketch) count(bucket int, n uint64) {
 	switch high := s.low + len(s.counts); {
 	case len(s.counts) == 0:
@@ -72,7 +71,7 @@ func (s *Sketch) count(bucket int, n uint64) {
 	s.counts[bucket-s.low] += n
 }
 
-// Merge counts in s what o counts.
+// Merge adds o to s.
 func (s *Sketch) Merge(o *Sketch) {
 	s.zeros += o.zeros
 	for i, n := range o.counts {
@@ -82,7 +81,7 @@ func (s *Sketch) Merge(o *Sketch) {
 	}
 }
 
-// Count is how many durations were added.
+// Count returns the number of durations added.
 func (s *Sketch) Count() uint64 {
 	n := s.zeros
 	for _, c := range s.counts {
@@ -91,8 +90,8 @@ func (s *Sketch) Count() uint64 {
 	return n
 }
 
-// Percentile returns the duration that at least p percent of all do not exceed:
-// the one of nearest rank. P is 1 to 100. An empty sketch has none and says zero.
+// Percentile returns the duration that at least p percent of all do not exceed, by
+// nearest rank. P must be 1 to 100. An empty sketch returns zero.
 func (s *Sketch) Percentile(p int) time.Duration {
 	high, low := bits.Mul64(s.Count(), uint64(p))
 	low, carry := bits.Add64(low, 99, 0)
@@ -110,9 +109,8 @@ func (s *Sketch) Percentile(p int) time.Duration {
 	return 0
 }
 
-// A sketch is stored as the number of zeros and then of buckets, and for each
-// bucket that counts anything how far it is after the one before and its count,
-// all as uvarints.
+// A sketch is encoded as the number of zeros and of buckets, and for each non-empty
+// bucket its distance from the previous one and its count, all as uvarints.
 
 func (s *Sketch) append(dst []byte) []byte {
 	used := 0
@@ -134,8 +132,8 @@ func (s *Sketch) append(dst []byte) []byte {
 	return dst
 }
 
-// mergeStored counts in s what the stored sketch b counts. When b is damaged, s
-// may have part of it.
+// mergeStored adds the encoded sketch b to s. If b is damaged, s may contain part of
+// it.
 func (s *Sketch) mergeStored(b []byte) error {
 	r := reader{b: b}
 	s.zeros += r.uvarint()

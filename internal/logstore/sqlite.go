@@ -12,16 +12,16 @@ import (
 // format is the version of the tables and of the blocks in them.
 const format = 1
 
-// pragmas of the writing connection. Blocks are tens of kilobytes, so larger
-// pages and rarer checkpoints mean less bookkeeping per entry. Files that were
-// made before pruning was keep the room that it frees, for later entries.
+// pragmas of the writing connection. Blocks are tens of kilobytes, so larger pages and
+// rarer checkpoints reduce the overhead per entry. Files created before pruning existed
+// keep freed space for later entries.
 var pragmas = []string{"page_size(8192)", "auto_vacuum(2)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"}
 
-// sqliteBackend keeps blocks in an SQLite file.
+// sqliteBackend stores blocks in an SQLite file.
 type sqliteBackend struct {
 	tables
 	file   *sqlite.DB
-	broken bool // the connection is to be replaced; only of interest to prepare
+	broken bool // the connection must be replaced; used by prepare only
 }
 
 func openFile(ctx context.Context, path string) (*sqliteBackend, error) {
@@ -38,9 +38,9 @@ func openFile(ctx context.Context, path string) (*sqliteBackend, error) {
 	return k, nil
 }
 
-// prepare makes the tables, or refuses a file of a later format. After a failure
-// that may be the connection's own, because the file was moved, or its disk went
-// away and came back, it replaces the connection.
+// prepare creates the tables, or returns an error for a file of a later format. After a
+// failure of the connection, for example because the file was moved or its disk was
+// unavailable, it replaces the connection.
 func (k *sqliteBackend) prepare(ctx context.Context) error {
 	const schema = `
 		CREATE TABLE IF NOT EXISTS blocks (
@@ -60,7 +60,7 @@ func (k *sqliteBackend) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	k.broken = true // from now on
+	k.broken = true // until prepare succeeds
 	var version int
 	if err := k.write.QueryRowContext(ctx, `PRAGMA user_version`).Scan(&version); err != nil {
 		return fmt.Errorf("reading its format: %w", err)
@@ -72,12 +72,12 @@ func (k *sqliteBackend) prepare(ctx context.Context) error {
 		return fmt.Errorf("creating its tables: %w", err)
 	}
 	if _, err := k.write.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, format)); err != nil {
-		return fmt.Errorf("noting its format: %w", err)
+		return fmt.Errorf("writing its format: %w", err)
 	}
 	return nil
 }
 
-// newer refuses a format that is later than ours.
+// newer returns an error for a later format than ours.
 func newer(version int) error {
 	if version <= format {
 		return nil
@@ -89,11 +89,11 @@ func (k *sqliteBackend) away(err error) bool {
 	return sqlite.IsBusy(err) || sqlite.IsCorrupt(err) || sqlite.IsFull(err)
 }
 
-// sync syncs the write-ahead log, which SQLite itself leaves to its checkpoints.
+// sync syncs the write-ahead log, which SQLite itself does only at checkpoints.
 func (k *sqliteBackend) sync(context.Context) error {
 	f, err := os.OpenFile(k.file.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // a checkpoint has taken in all
+		return nil // a checkpoint has copied everything
 	}
 	if err != nil {
 		return fmt.Errorf("syncing the log: %w", err)

@@ -10,14 +10,14 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// What is removed at once: some 10 ms, for which the writer waits.
+// Size of one step: some 10 ms, for which the writer waits.
 const (
 	pruneBlocks = 1024
 	pruneBytes  = 4 << 20
 )
 
-// prune removes bodies before blocks: those of entries that went at the last step
-// come first, so that the room that is left is known.
+// prune removes bodies before blocks, starting with bodies of entries removed in the
+// last step, so that the remaining size is known.
 func (k *sqliteBackend) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
 	if err := k.prepared(ctx); err != nil {
 		return p, false, err
@@ -48,14 +48,14 @@ func (k *sqliteBackend) prune(ctx context.Context, r Retention, now time.Time) (
 	return p, true, nil
 }
 
-// pruneBodies removes some of the bodies before from, and of those whose entries
-// have gone.
+// pruneBodies removes some of the bodies before from, and of those whose entries are
+// gone.
 func (k *sqliteBackend) pruneBodies(ctx context.Context, from reqlog.ID) (Pruned, error) {
 	p, _, err := k.oldestBodies(ctx, k.read, from)
 	if err != nil || p.Bodies == 0 {
 		return p, err
 	}
-	tx, err := k.write.BeginTx(ctx, nil) // no batch comes between looking and removing
+	tx, err := k.write.BeginTx(ctx, nil) // no batch may be written between reading and removing
 	if err != nil {
 		return Pruned{}, k.noteFailure(fmt.Errorf("removing bodies: %w", err))
 	}
@@ -76,8 +76,7 @@ func (k *sqliteBackend) pruneBodies(ctx context.Context, from reqlog.ID) (Pruned
 	return p, nil
 }
 
-// prunable goes by what blocks and bodies hold, of which the file has more to
-// keep.
+// prunable counts the content of blocks and bodies; the file has additional overhead.
 func (k *sqliteBackend) prunable(ctx context.Context, r Retention, now time.Time) (Pruned, error) {
 	const q = `
 		SELECT (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM blocks) + (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM bodies)`
@@ -111,9 +110,8 @@ func (k *sqliteBackend) prunable(ctx context.Context, r Retention, now time.Time
 	return p, err
 }
 
-// oldest sums up to n blocks, for as long as goes says so of the next one and
-// what comes before it, and returns the newest of them. What they hold together
-// with their bodies is told where it is asked for.
+// oldest adds up to n blocks, as long as goes returns true for the next block and the
+// sum before it, and returns the newest of them. Sizes include bodies if bodies is set.
 func (k *sqliteBackend) oldest(ctx context.Context, n int64, bodies bool, goes func(last reqlog.ID, p Pruned, held int64) bool) (p Pruned, upTo block, err error) {
 	const q = `
 		SELECT last_id, serial, entries, LENGTH(data), CASE WHEN $1 THEN
@@ -150,8 +148,8 @@ type queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// oldestBodies sums the bodies that are removed at once, and returns the newest of
-// them.
+// oldestBodies adds up the bodies that are removed in one step, and returns the newest
+// of them.
 func (k *sqliteBackend) oldestBodies(ctx context.Context, db queryer, from reqlog.ID) (p Pruned, upTo reqlog.ID, err error) {
 	before, err := firstKept(ctx, db, block{serial: math.MinInt64})
 	if err != nil {
@@ -163,9 +161,9 @@ func (k *sqliteBackend) oldestBodies(ctx context.Context, db queryer, from reqlo
 	return bodiesBefore(ctx, db, before, pruneBlocks, pruneBytes)
 }
 
-// firstKept returns the id before which there is no entry once all blocks up to
-// gone have gone. Blocks that share a slot of time may hold each other's, so it
-// is where that of the first block begins.
+// firstKept returns the id before which there are no entries after removing all blocks
+// up to gone. Blocks with the same slot may contain ids of each other, so it is the
+// start of the first remaining block's slot.
 func firstKept(ctx context.Context, db queryer, gone block) (id reqlog.ID, err error) {
 	const q = `
 		SELECT last_id
@@ -189,8 +187,8 @@ func firstKept(ctx context.Context, db queryer, gone block) (id reqlog.ID, err e
 	return idAt(slotOf(id) << slotBits), nil
 }
 
-// bodiesBefore sums the bodies of ids before one, up to n and about so many bytes,
-// and returns the newest of them.
+// bodiesBefore adds up the bodies of ids before one, up to n bodies and about bytes
+// bytes, and returns the newest of them.
 func bodiesBefore(ctx context.Context, db queryer, before reqlog.ID, n, bytes int64) (p Pruned, upTo reqlog.ID, err error) {
 	const q = `
 		SELECT id, LENGTH(data)
@@ -215,7 +213,7 @@ func bodiesBefore(ctx context.Context, db queryer, before reqlog.ID, n, bytes in
 	return p, upTo, rows.Err()
 }
 
-// used returns how many bytes of the file are not free.
+// used returns the number of bytes of the file that are not free.
 func (k *sqliteBackend) used(ctx context.Context) (n int64, err error) {
 	const q = `
 		SELECT (page_count - freelist_count) * page_size
@@ -226,8 +224,8 @@ func (k *sqliteBackend) used(ctx context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// shrink gives some of the file's free room back, when more is free than the
-// entries of the next time will take.
+// shrink frees some unused space of the file if there is more than new entries will
+// soon need.
 func (k *sqliteBackend) shrink(ctx context.Context) (more bool, err error) {
 	const q = `
 		SELECT page_count, freelist_count, auto_vacuum
@@ -241,10 +239,10 @@ func (k *sqliteBackend) shrink(ctx context.Context) (more bool, err error) {
 	}
 	rows, err := k.write.QueryContext(ctx, `PRAGMA incremental_vacuum(256)`)
 	if err != nil {
-		return false, k.noteFailure(fmt.Errorf("giving room back: %w", err))
+		return false, k.noteFailure(fmt.Errorf("freeing space: %w", err))
 	}
 	defer rows.Close()
-	for rows.Next() { // a page each
+	for rows.Next() { // one page each
 	}
 	return true, rows.Err()
 }

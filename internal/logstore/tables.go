@@ -12,21 +12,21 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// tables keeps blocks in a database of the SQL kind. Its text is one for all of
-// them; each kind adds what [backend] wants besides.
+// tables stores blocks in an SQL database. The statements are the same for all
+// databases; each kind adds the other methods of [backend].
 type tables struct {
 	read, write *sql.DB
 
-	prepare func(ctx context.Context) error                 // makes the tables, or looks at those there are
-	lost    func(error) bool                                // prepared statements must be prepared again
-	cut     func(error) bool                                // the connection has ended, and another may be had; nil where there is none
-	room    func(ctx context.Context, w *batchWriter) error // makes room for a batch; nil where there always is
+	prepare func(ctx context.Context) error                 // creates or checks the tables
+	lost    func(error) bool                                // whether prepared statements must be prepared again
+	cut     func(error) bool                                // whether the connection was lost and can be replaced; nil for none
+	room    func(ctx context.Context, w *batchWriter) error // prepares space for a batch; nil if not needed
 
 	mu    sync.Mutex
-	ready bool // the tables are there; guarded by mu
+	ready bool // the tables exist; guarded by mu
 }
 
-// prepared makes the tables where that was not done or has to be done again.
+// prepared creates the tables if necessary.
 func (t *tables) prepared(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,7 +40,7 @@ func (t *tables) prepared(ctx context.Context) error {
 	return nil
 }
 
-// noteFailure passes err on and notes when the tables are to be prepared again.
+// noteFailure returns err and records whether the tables must be prepared again.
 func (t *tables) noteFailure(err error) error {
 	if err != nil && t.lost(err) {
 		t.mu.Lock()
@@ -71,13 +71,13 @@ func (t *tables) keep(ctx context.Context, w *batchWriter) error {
 		return t.noteFailure(err)
 	}
 	if err := tx.Commit(); err != nil {
-		return t.noteFailure(fmt.Errorf("keeping a batch: %w", err))
+		return t.noteFailure(fmt.Errorf("storing a batch: %w", err))
 	}
 	return nil
 }
 
-// add writes all that is kept of a batch. Blocks come first: they tell a batch
-// that is there already, whose entries must not be counted again.
+// add writes a batch. Blocks come first, because they reveal a batch that is already
+// stored and must not be counted again.
 func (t *tables) add(ctx context.Context, tx *sql.Tx, w *batchWriter) error {
 	if err := addBlocks(ctx, tx, w.blocks); err != nil {
 		return err
@@ -105,8 +105,8 @@ func addBlocks(ctx context.Context, tx *sql.Tx, blocks []block) error {
 	return nil
 }
 
-// How many blocks are read at once: few at first, because most readers want the
-// newest alone, and a server sends all that it was asked for.
+// Number of blocks read at once: few at first, because most readers need only the
+// newest, and a server sends everything that it was asked for.
 const (
 	firstBlocks = 4
 	mostBlocks  = 64
@@ -135,9 +135,9 @@ func (t *tables) blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[b
 	}
 }
 
-// fresh gives what read does, and begins again where read fails before it gave
-// anything, since its connection was cut: after a restart of a server a pool has as
-// many such as it keeps.
+// fresh yields what read yields, and starts again if read fails before its first value
+// because its connection was lost: after a server restart a pool may contain many lost
+// connections.
 func fresh[T any](cut func(error) bool, read iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for left := poolSize; ; left-- {
@@ -157,10 +157,10 @@ func fresh[T any](cut func(error) bool, read iter.Seq2[T, error]) iter.Seq2[T, e
 	}
 }
 
-// poolSize is how many connections to a server are read by.
+// poolSize is the number of connections to a server for reading.
 const poolSize = 6
 
-// some gives up to n blocks that come behind next.
+// some yields up to n blocks after next.
 func (t *tables) some(ctx context.Context, from, before reqlog.ID, next block, n int) iter.Seq2[block, error] {
 	const q = `
 		SELECT last_id, serial, first_id, entries, data

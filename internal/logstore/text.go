@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Bounds of [Query].Text, in characters.
+// Limits of [Query].Text, in characters.
 const (
 	shortestText = 3
 	longestText  = 256
@@ -20,14 +20,13 @@ const (
 
 func (q *Query) checkText() error {
 	if n := utf8.RuneCountInString(q.Text); q.Text != "" && (n < shortestText || n > longestText) {
-		return apierr.New(apierr.Invalid, "text must have %d to %d characters", shortestText, longestText).WithParam("text")
+		return apierr.New(apierr.Invalid, "text must be %d to %d characters long", shortestText, longestText).WithParam("text")
 	}
 	return nil
 }
 
-// fold appends b with every character in the one form that stands for all that
-// differ by case alone, each by itself: what unicode.SimpleFold goes round. Bytes
-// that are not UTF-8 stay.
+// fold appends b with every character replaced by the smallest of those that differ
+// only by case (see unicode.SimpleFold). Bytes that are not UTF-8 stay unchanged.
 func fold(dst, b []byte) []byte {
 	for i := 0; i < len(b); {
 		if c := b[i]; c < utf8.RuneSelf {
@@ -49,19 +48,19 @@ func fold(dst, b []byte) []byte {
 	return dst
 }
 
-// folded returns the smallest of the characters that differ from r by case alone.
+// folded returns the smallest of the characters that differ from r only by case.
 func folded(r rune) rune {
 	switch {
 	case r < rune(len(alphabets())):
 		return alphabets()[r]
 	case r >= 0x2e80 && r < 0xa640, r >= 0xac00 && r < 0xfb00:
-		return r // scripts without case that are written much
+		return r // common scripts without case
 	}
 	return leastOf(r)
 }
 
-// alphabets holds what the characters of two bytes are folded to: those of Latin,
-// Greek, Cyrillic and their neighbours.
+// alphabets caches the folded characters of two bytes: Latin, Greek, Cyrillic and
+// others.
 var alphabets = sync.OnceValue(func() *[0x800]rune {
 	var list [0x800]rune
 	for r := range rune(len(list)) {
@@ -78,7 +77,7 @@ func leastOf(r rune) rune {
 	return least
 }
 
-// search looks for the text of a plan. It is not safe for concurrent use.
+// search searches for the text of a plan. It is not safe for concurrent use.
 type search struct {
 	text []byte // folded
 	buf  []byte
@@ -89,7 +88,7 @@ func (s *search) in(b []byte) bool {
 	return bytes.Contains(s.buf, s.text)
 }
 
-// inEntry looks at what an entry says, except for its bodies.
+// inEntry searches an entry except its bodies.
 func (s *search) inEntry(e *reqlog.Entry) bool {
 	parts := []string{e.Model, e.Path, e.ErrorMessage}
 	for k, v := range e.Metadata {
@@ -102,12 +101,12 @@ func (s *search) inBodies(b *reqlog.Bodies) bool {
 	return s.in(b.Request.Data) || s.in(b.Response.Data)
 }
 
-// bodiesCost is what reading bodies counts for beside their size, in bytes.
+// bodiesCost is what reading bodies counts for in addition to their size, in bytes.
 const bodiesCost = 1 << 10
 
-// matchText adds to page those of the waiting entries that hold the text. It reads
-// their bodies together, and cuts the page where it is full or enough was read:
-// what comes behind is left to the next.
+// matchText adds to page the waiting entries that contain the text. It reads their
+// bodies together, and ends the page when it is full or the limit is reached; the rest
+// belongs to the next page.
 func (s *scan) matchText(page *Page) error {
 	list := s.waiting
 	s.waiting = nil
@@ -139,8 +138,8 @@ func (s *scan) matchText(page *Page) error {
 	return nil
 }
 
-// searchBodies notes which entries of list hold the text in their bodies, whose
-// ids are given, and returns how many of list it came to.
+// searchBodies sets hold for the entries of list whose bodies contain the text, and
+// returns how many of list it checked. Ids are the ids of entries with bodies.
 func (s *scan) searchBodies(list []*reqlog.Entry, ids []reqlog.ID, hold []bool) (int, error) {
 	i := 0
 	for p, err := range s.bodies(ids) {
@@ -165,11 +164,11 @@ func (s *scan) searchBodies(list []*reqlog.Entry, ids []reqlog.ID, hold []bool) 
 	return len(list), nil
 }
 
-// searchesAtOnce bounds the searches for a text that read at the same time. Each
-// keeps a processor busy, and takes two connections where others take one.
+// searchesAtOnce is the limit of concurrent text searches. Each occupies a processor
+// and takes two connections instead of one.
 const searchesAtOnce = 2
 
-// searching waits until a search may begin, and returns what ends it.
+// searching waits until a search may begin, and returns the function that ends it.
 func (s *Store) searching(ctx context.Context) (done func(), err error) {
 	select {
 	case s.searches <- struct{}{}:

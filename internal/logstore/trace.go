@@ -13,20 +13,20 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Trace is what the entries with one trace id come to.
+// Trace is the sum of the entries with one trace id.
 type Trace struct {
 	ID          string
-	First, Last time.Time // when the first began, and the last ended
+	First, Last time.Time // start of the first entry, and end of the last
 	Entries     int64
-	Errors      int64 // entries whose outcome is an error
-	Status      int   // the highest
+	Errors      int64 // entries whose outcome is error
+	Status      int   // highest status
 
-	Priced  int64 // entries whose cost is known, which Cost sums
+	Priced  int64 // entries with known cost, summed in Cost
 	Cost    catalog.NanoDollars
-	Counted int64 // entries whose tokens are known, which Tokens sums
+	Counted int64 // entries with known tokens, summed in Tokens
 	Tokens  int64
 
-	last reqlog.ID // of the newest entry
+	last reqlog.ID // id of the newest entry
 }
 
 func (t *Trace) add(e *reqlog.Entry) {
@@ -55,7 +55,7 @@ func (t *Trace) add(e *reqlog.Entry) {
 	}
 }
 
-// SumTrace sums entries of one trace.
+// SumTrace sums the entries of one trace.
 func SumTrace(entries []*reqlog.Entry) (t Trace) {
 	for _, e := range entries {
 		t.add(e)
@@ -65,23 +65,23 @@ func SumTrace(entries []*reqlog.Entry) (t Trace) {
 
 // TracePage is a part of a list of traces.
 type TracePage struct {
-	Traces []Trace // that with the newest entry first
-	Next   string  // continues the list; empty means that there is no more
+	Traces []Trace // newest entry first
+	Next   string  // continues the list; empty if there is no more
 
-	// Cut says that not all of the time was read: there are more traces, and
-	// those that are told may have more entries.
+	// Cut means that the time range was not read completely: there are more traces, and
+	// those returned may have more entries.
 	Cut bool
 }
 
-// How much is read at most of the entries that match, and of those that do not.
-// A page that is not full has skipped many of these.
+// Limits of matching and other entries that are read. A page that is not full has
+// skipped many others.
 const (
 	traceEntries = 50_000
 	thinPages    = 10
 )
 
-// Traces sums the entries that match q by their trace. Limit counts traces. All
-// of the time is read for each page, as far as that is bounded.
+// Traces groups the entries that match q by trace. Limit is the number of traces. Each
+// page reads the time range completely, within limits.
 func (s *Store) Traces(ctx context.Context, q Query) (page TracePage, err error) {
 	limit, cursor := q.Limit, q.Cursor
 	q.Limit, q.Cursor = maxLimit, ""
@@ -116,7 +116,7 @@ func (s *Store) Traces(ctx context.Context, q Query) (page TracePage, err error)
 	return page, nil
 }
 
-// sumTraces returns all traces, that with the newest entry first.
+// sumTraces returns all traces, newest entry first.
 func (s *Store) sumTraces(ctx context.Context, q Query) (list []*Trace, cut bool, err error) {
 	byID := make(map[string]*Trace)
 	cut, err = s.eachOf(ctx, q, traceEntries, func(e *reqlog.Entry) {
@@ -127,15 +127,15 @@ func (s *Store) sumTraces(ctx context.Context, q Query) (list []*Trace, cut bool
 		if t == nil {
 			t = new(Trace)
 			byID[e.TraceID] = t
-			list = append(list, t) // entries come the newest first
+			list = append(list, t) // entries are sorted newest first
 		}
 		t.add(e)
 	})
 	return list, cut, err
 }
 
-// eachOf calls f with up to most entries that match, the newest first, and
-// reports whether there may be more.
+// eachOf calls f with up to most matching entries, newest first, and reports whether
+// there may be more.
 func (s *Store) eachOf(ctx context.Context, q Query, most int, f func(*reqlog.Entry)) (cut bool, err error) {
 	if err := s.resolve(ctx, &q); err != nil {
 		return false, err
@@ -163,16 +163,16 @@ func (s *Store) eachOf(ctx context.Context, q Query, most int, f func(*reqlog.En
 	return true, nil
 }
 
-// Trace returns up to most entries of a trace, the oldest first, and whether
-// there may be more. Those that are left out are the oldest.
+// Trace returns up to most entries of a trace, oldest first, and whether there may be
+// more. The oldest are left out.
 func (s *Store) Trace(ctx context.Context, q Query, most int) (entries []*reqlog.Entry, cut bool, err error) {
 	cut, err = s.eachOf(ctx, q, most, func(e *reqlog.Entry) { entries = append(entries, e) })
 	slices.Reverse(entries)
 	return entries, cut, err
 }
 
-// traceCursor is where a list goes on: behind the trace whose newest entry has
-// this id.
+// traceCursor returns the cursor that continues a list after the trace whose newest
+// entry has this id.
 func traceCursor(last reqlog.ID, sum uint32) string {
 	sum = crc32.Update(sum, crc32.IEEETable, last[:])
 	return base64.RawURLEncoding.EncodeToString(append(bytes.Clone(last[:]), byte(sum>>24), byte(sum>>16), byte(sum>>8), byte(sum)))

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// write is the writer's loop: wait, take all that waits, store it.
+// write is the writer's loop: wait, take all queued entries, store them.
 func (s *Store) write() {
 	defer close(s.written)
 	spare := make([]*reqlog.Entry, 0, s.batch)
@@ -18,13 +18,13 @@ func (s *Store) write() {
 		s.compactRollups(&f)
 		batch := s.take(spare)
 		s.finishBatch(len(batch), s.persist(w, batch))
-		clear(batch) // let go of the entries
+		clear(batch) // release the entries
 		spare = batch
 	}
 }
 
-// await returns true when entries should be written, and false when the store
-// was closed and all is written.
+// await returns true when entries should be written, and false when the store is closed
+// and everything is written.
 func (s *Store) await() bool {
 	var late <-chan time.Time
 	for {
@@ -50,8 +50,8 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// persist stores batch, trying again with growing pauses until it is stored or
-// Close has run out of time.
+// persist stores batch, retrying with growing pauses until it is stored or Close runs
+// out of time.
 func (s *Store) persist(w *batchWriter, batch []*reqlog.Entry) bool {
 	w.encode(batch)
 	for pause, failed := firstPause, false; ; pause = min(2*pause, longestPause) {
@@ -59,13 +59,13 @@ func (s *Store) persist(w *batchWriter, batch []*reqlog.Entry) bool {
 		if err == nil {
 			s.grew(w)
 			if failed {
-				s.log.Info("writing the log works again")
+				s.log.Info("log write recovered")
 			}
 			return true
 		}
 		s.failing(err)
 		if !failed {
-			s.log.Error("writing the log fails; entries wait", "err", err)
+			s.log.Error("log write failed; entries are queued", "err", err)
 			failed = true
 		}
 		select {
@@ -76,30 +76,29 @@ func (s *Store) persist(w *batchWriter, batch []*reqlog.Entry) bool {
 	}
 }
 
-// slot is how long a time the entries of one block may span, as bits of
-// milliseconds: 1.024 s. It bounds how many blocks overlap, and so what a reader
-// has to hold.
+// slotBits is the time span of a block as bits of milliseconds: 1.024 s. It limits how
+// many blocks overlap, and therefore what a reader must hold.
 const slotBits = 10
 
-// Limits of one block: a block is read as a whole.
+// Limits of a block, which is always read completely.
 const (
 	blockEntries = 512
 	blockBytes   = 256 << 10
 )
 
-// batchWriter turns a batch at a time into blocks. Its buffers are used again.
+// batchWriter encodes batches into blocks and reuses its buffers.
 type batchWriter struct {
 	serial  int64
 	enc     encoder
-	entries []*reqlog.Entry // of the batch, the newest first
+	entries []*reqlog.Entry // entries of the batch, newest first
 	blocks  []block
-	bodies  []packedBodies // of the batch
-	rollups []rollup       // sums of the batch
-	data    []byte         // of all blocks
+	bodies  []packedBodies // bodies of the batch
+	rollups []rollup       // rollups of the batch
+	data    []byte         // encoded blocks
 }
 
-// encode packs batch, which it sorts, into blocks, the newest entry first, and
-// sums it up.
+// encode encodes batch, which it sorts, into blocks, newest entry first, and computes
+// its rollups.
 func (w *batchWriter) encode(batch []*reqlog.Entry) {
 	slices.SortFunc(batch, func(a, b *reqlog.Entry) int { return bytes.Compare(b.ID[:], a.ID[:]) })
 	w.entries, w.blocks, w.data = batch, w.blocks[:0], w.data[:0]
@@ -134,7 +133,7 @@ func (w *batchWriter) cut(entries []*reqlog.Entry) {
 
 func slotOf(id reqlog.ID) int64 { return millis(id) >> slotBits }
 
-// millis is the time of id, in milliseconds.
+// millis returns the time of id in milliseconds.
 func millis(id reqlog.ID) int64 {
 	return int64(id[0])<<40 | int64(id[1])<<32 | int64(id[2])<<24 | int64(id[3])<<16 | int64(id[4])<<8 | int64(id[5])
 }

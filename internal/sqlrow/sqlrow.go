@@ -51,7 +51,7 @@ func List[T any](ctx context.Context, q Reader, what, text string, scan func(Sca
 func One[T any](ctx context.Context, q Reader, what, text string, scan func(Scanner) (T, error), args ...any) (T, error) {
 	v, err := scan(q.QueryRowContext(ctx, text, args...))
 	if errors.Is(err, sql.ErrNoRows) {
-		return v, apierr.New(apierr.NotFound, "there is no such %s", what)
+		return v, apierr.New(apierr.NotFound, "%s not found", what)
 	}
 	if err != nil {
 		return v, fmt.Errorf("reading a %s: %w", what, err)

@@ -9,35 +9,35 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// Audit is one thing that somebody did or tried to do. Texts hold no secrets:
-// the control plane has masked them.
+// Audit is an event of the audit log: something a user, key or operator did or tried to
+// do. Its texts contain no secrets, which the control plane has masked.
 type Audit struct {
 	ID             string // time-ordered UUID
 	Organisation   string
-	Workspace      string // id, empty for what concerns the organisation
+	Workspace      string // id, empty for an event of the organisation
 	Time           time.Time
 	Method         string
-	URI            string // path alone
+	URI            string // path only
 	QueryParams    string // JSON
 	RequestHeaders string // JSON
 	RequestBody    string // JSON
 	RequestID      string
-	UserID         string // of the user, or the id of the key
+	UserID         string // id of the user or key
 	UserType       string // user, api_key, system or operator
 	Status         int
 	ResourceType   string
 	ResourceID     string
 	Action         string
 	ClientIP       string
-	Host           string // machine of an operator's command
+	Host           string // host of an operator's command
 
-	// Sequence counts the rows of the organisation from 1, and Hash is a digest of
-	// the row and of the hash before it. Both are set when the row is added.
+	// Sequence counts the events of the organisation from 1, and Hash is a digest of
+	// the row and the previous hash. Both are set when the row is added.
 	Sequence int64
 	Hash     string
 }
 
-// AddAudit notes something that changed nothing, such as a refusal.
+// AddAudit records an event that changed nothing, such as a refusal.
 func (db *DB) AddAudit(ctx context.Context, a *Audit) error {
 	if db.mute {
 		return nil
@@ -45,7 +45,7 @@ func (db *DB) AddAudit(ctx context.Context, a *Audit) error {
 	return db.ClientError(db.transact(ctx, func(tx *Tx) error { return tx.addAudit(ctx, a) }))
 }
 
-// Note adds a row to the audit log as part of tx, unless it is off.
+// Note records an event in tx, unless the audit log is disabled.
 func (tx *Tx) Note(ctx context.Context, a *Audit) error {
 	if tx.mute {
 		return nil
@@ -53,9 +53,8 @@ func (tx *Tx) Note(ctx context.Context, a *Audit) error {
 	return tx.addAudit(ctx, a)
 }
 
-// addAudit adds a row behind the latest of its organisation, in a transaction.
-// Whoever adds another waits for its end, so that rows have the order in which
-// they are committed.
+// addAudit appends a row to the chain of its organisation. Concurrent transactions
+// wait, so that rows have the order in which they are committed.
 func (tx *Tx) addAudit(ctx context.Context, a *Audit) error {
 	const (
 		next = `
@@ -91,11 +90,11 @@ func (tx *Tx) addAudit(ctx context.Context, a *Audit) error {
 const auditColumns = `id, organisation_id, workspace_id, created_at, method, uri, query_params, request_headers, request_body,
 			request_id, user_id, user_type, response_status_code, resource_type, resource_id, action, client_ip, host, sequence, hash`
 
-// AuditQuery says which rows to list. All given filters have to match; the zero
-// value of a field filters nothing, except for Organisation and the times.
+// AuditQuery filters audit events. All filters must match; the zero value of a field
+// filters nothing, except for Organisation and the times.
 type AuditQuery struct {
 	Organisation string
-	From, To     time.Time // From is inside, To is not
+	From, To     time.Time // From is inclusive, To is exclusive
 
 	Workspace    string
 	Method       string
@@ -109,8 +108,7 @@ type AuditQuery struct {
 	ClientIP     string
 }
 
-// Audits returns a page of the audit log, the newest first, and how many rows
-// match.
+// Audits returns a page of audit events, newest first, and the number of all matches.
 func (q Queries) Audits(ctx context.Context, a AuditQuery, p Page) (list []Audit, total int, err error) {
 	const where = `
 		FROM audit_logs

@@ -12,8 +12,8 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// hashAfter returns the hash of the row that follows one with the hash before,
-// which is empty for the first.
+// hashAfter returns the hash of a, given the hash of the previous row, which is empty
+// for the first.
 func (a *Audit) hashAfter(before string) string {
 	h := sha256.New()
 	for _, field := range [...]string{
@@ -26,7 +26,7 @@ func (a *Audit) hashAfter(before string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// AuditHead is the latest row of an organisation's audit log.
+// AuditHead is the last row of an organisation's audit log.
 type AuditHead struct {
 	Organisation string `json:"organisation_id"`
 	Sequence     int64  `json:"sequence"`
@@ -36,13 +36,13 @@ type AuditHead struct {
 // AuditChain is the result of verifying an organisation's audit log.
 type AuditChain struct {
 	AuditHead
-	Removed *AuditRemoval // the latest removal of its oldest rows; nil for none
-	Broken  string        // what is wrong with the first row that is not as it was written; empty for nothing
+	Removed *AuditRemoval // the latest removal of the oldest rows; nil for none
+	Broken  string        // the first error in the chain; empty for none
 }
 
-// VerifyAudits checks the audit logs of all organisations, in the order of their
-// ids, against their hashes, and against heads that were known before. Signatures
-// of removals are checked by a signer, if there is one.
+// VerifyAudits verifies the hash chains of all organisations, sorted by organisation
+// id. Known are heads recorded earlier, which the chains must still contain. If by is
+// not nil it verifies the signatures of removals.
 func (db *DB) VerifyAudits(ctx context.Context, known []AuditHead, by Signer) (list []AuditChain, err error) {
 	err = db.View(ctx, func(q Queries) error {
 		heads, err := q.auditHeads(ctx, known)
@@ -61,8 +61,8 @@ func (db *DB) VerifyAudits(ctx context.Context, known []AuditHead, by Signer) (l
 	return list, err
 }
 
-// auditHeads returns the heads of all organisations that have rows, a head, or
-// had one before. A sequence of -1 stands for a head that is missing.
+// auditHeads returns the heads of all organisations that have rows or a head, or are in
+// known. A missing head has the sequence -1.
 func (q Queries) auditHeads(ctx context.Context, known []AuditHead) ([]AuditHead, error) {
 	const text = `
 		SELECT o.id, COALESCE(h.sequence, -1), COALESCE(h.hash, '')
@@ -87,7 +87,7 @@ func (q Queries) auditHeads(ctx context.Context, known []AuditHead) ([]AuditHead
 
 const auditPage = 200
 
-// verifyAudits follows the chain of one organisation.
+// verifyAudits verifies the chain of one organisation.
 func (q Queries) verifyAudits(ctx context.Context, head AuditHead, known []AuditHead, by Signer) (AuditChain, error) {
 	c, err := q.startChain(ctx, head.Organisation, by)
 	if err != nil || c.Broken != "" {
@@ -121,38 +121,38 @@ func (q Queries) verifyAudits(ctx context.Context, head AuditHead, known []Audit
 	return c, err
 }
 
-// checkRemoved returns what is wrong with a removal in view of rows that were
-// known before.
+// checkRemoved returns the contradiction between a removal and rows known earlier,
+// empty for none.
 func (c *AuditChain) checkRemoved(known map[int64]string) string {
 	if r := c.Removed; r != nil {
 		for _, sequence := range slices.Sorted(maps.Keys(known)) {
 			switch hash := known[sequence]; {
 			case sequence == r.Sequence && hash != r.Hash:
-				return fmt.Sprintf("row %d was removed, and was another than the one that was known", sequence)
+				return fmt.Sprintf("row %d was removed and differed from the known row", sequence)
 			case sequence > 0 && sequence <= r.Sequence && !r.checked:
-				return fmt.Sprintf("row %d, which was known, was removed, and only a valid signature shows that the gateway did so; give the master key", sequence)
+				return fmt.Sprintf("known row %d was removed; to verify that the gateway removed it, give the master key", sequence)
 			}
 		}
 	}
 	return ""
 }
 
-// follow goes on to a row and returns what is wrong with it.
+// follow verifies the next row and returns what is wrong with it, empty for nothing.
 func (c *AuditChain) follow(a *Audit, known map[int64]string) string {
 	switch want := c.Sequence + 1; {
 	case a.Sequence > want:
-		return fmt.Sprintf("row %d is missing, as are those up to %d", want, a.Sequence-1)
+		return fmt.Sprintf("rows %d to %d are missing", want, a.Sequence-1)
 	case a.Hash != a.hashAfter(c.Hash):
-		return fmt.Sprintf("row %d (%s) is not as it was written, or does not follow the row before it", a.Sequence, a.ID)
+		return fmt.Sprintf("row %d (%s) was modified or does not follow the previous row", a.Sequence, a.ID)
 	case known[a.Sequence] != "" && known[a.Sequence] != a.Hash:
-		return fmt.Sprintf("row %d (%s) is another than the one that was known", a.Sequence, a.ID)
+		return fmt.Sprintf("row %d (%s) differs from the known row", a.Sequence, a.ID)
 	}
 	c.Sequence, c.Hash = a.Sequence, a.Hash
 	return ""
 }
 
-// endChain checks that nothing is missing at the end of a chain that began after
-// the row start, and that no row is outside of it.
+// endChain verifies the end of a chain that began after the row start: no row is
+// missing, and none is outside the chain.
 func (q Queries) endChain(ctx context.Context, c *AuditChain, start int64, head AuditHead, known map[int64]string) error {
 	const text = `
 		SELECT COUNT(*)
@@ -168,16 +168,17 @@ func (q Queries) endChain(ctx context.Context, c *AuditChain, start int64, head 
 	}
 	switch {
 	case latest > c.Sequence:
-		c.Broken = fmt.Sprintf("row %d is missing, as are those up to %d", c.Sequence+1, latest)
+		c.Broken = fmt.Sprintf("rows %d to %d are missing", c.Sequence+1, latest)
 	case head.Sequence != c.Sequence || head.Hash != c.Hash:
-		c.Broken = fmt.Sprintf("row %d is the last, and the head of the chain is another", c.Sequence)
+		c.Broken = fmt.Sprintf("row %d is the last row, but the head of the chain differs", c.Sequence)
 	case int64(n) != c.Sequence-start:
-		c.Broken = fmt.Sprintf("there are %d rows and %d are in the chain", n, c.Sequence-start)
+		c.Broken = fmt.Sprintf("there are %d rows but only %d are in the chain", n, c.Sequence-start)
 	}
 	return nil
 }
 
-// AuditsAfter returns rows of an organisation behind a sequence in their order.
+// AuditsAfter returns up to limit rows of an organisation that follow a sequence, in
+// order.
 func (q Queries) AuditsAfter(ctx context.Context, organisation string, sequence int64, limit int) ([]Audit, error) {
 	const text = `
 		SELECT ` + auditColumns + `

@@ -14,36 +14,36 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// AuditPruning says what to remove from the audit log.
+// AuditPruning selects the rows to remove from the audit log.
 type AuditPruning struct {
-	// Age is how old rows get. Days (UTC) are removed as a whole, so that rows stay
-	// up to a day longer. Zero keeps all.
+	// Age is the maximum age of rows. Complete days (UTC) are removed, so rows stay up
+	// to a day longer. Zero keeps all.
 	Age time.Duration
 
-	// Bytes is how much the rows of all organisations may take, about. The largest
-	// logs lose rows first. Zero keeps all.
+	// Bytes is the approximate size to which the rows of all organisations are reduced.
+	// The largest logs lose rows first. Zero keeps all.
 	Bytes int64
 
-	// Now is the time that ages are counted from.
+	// Now is the time from which ages are computed.
 	Now time.Time
 
-	// Destinations are where the audit log is sent: rows stay until they were
-	// received by each.
+	// Destinations are the log's destinations: rows are kept until all of them have
+	// received them.
 	Destinations []string
 
-	Signer   Signer // nil: removals are not signed
-	Operator bool   // an operator's command, not the gateway
-	Force    bool   // remove rows that are not as they were written
+	Signer   Signer // nil does not sign removals
+	Operator bool   // an operator's command, not the gateway itself
+	Force    bool   // remove rows even if the chain is broken
 	DryRun   bool   // change nothing
 }
 
-// AuditPruned is what was removed from the audit log.
+// AuditPruned is the number and size of removed rows.
 type AuditPruned struct{ Rows, Bytes int64 }
 
-// PruneAudits removes the oldest rows that p does not keep, of each organisation.
-// Every transaction removes a bounded number and records it in a row of the same
-// chain. An organisation whose oldest rows are not as they were written keeps
-// them, as evidence, and the others go on.
+// PruneAudits removes the oldest rows of each organisation as p says. Each transaction
+// removes a limited number of rows and records the removal in the same chain. If the
+// oldest rows of an organisation were modified, they are kept as evidence, and the
+// other organisations are still pruned.
 func (db *DB) PruneAudits(ctx context.Context, p AuditPruning) (sum AuditPruned, err error) {
 	if db.mute || !db.ready.Load() {
 		return sum, nil
@@ -74,7 +74,7 @@ func (db *DB) PruneAudits(ctx context.Context, p AuditPruning) (sum AuditPruned,
 	return sum, ctx.Err()
 }
 
-// auditSizes returns how many bytes each organisation's rows take, about.
+// auditSizes returns the approximate size of each organisation's rows.
 func (q Queries) auditSizes(ctx context.Context) (map[string]int64, error) {
 	const text = `
 		SELECT organisation_id, CAST(SUM(` + auditSize + `) AS BIGINT)
@@ -91,8 +91,8 @@ func (q Queries) auditSizes(ctx context.Context) (map[string]int64, error) {
 	return sizes, err
 }
 
-// AuditGrowth returns how many bytes were added to the audit log, about, since the
-// sequences in seen, by organisation, and brings those up to date.
+// AuditGrowth returns the approximate number of bytes added to the audit log since the
+// sequences in seen, by organisation, and updates seen.
 func (db *DB) AuditGrowth(ctx context.Context, seen map[string]int64) (grown int64, err error) {
 	const (
 		latest = `
@@ -119,23 +119,22 @@ func (db *DB) AuditGrowth(ctx context.Context, seen map[string]int64) (grown int
 	return grown, db.ClientError(err)
 }
 
-// auditRowBytes is what a row takes on the disk in addition to its text: numbers, three
-// entries of indexes that repeat ids, and the page that is not full.
+// auditRowBytes is the size of a row on disk in addition to its text: numbers, three
+// index entries that repeat ids, and unused page space.
 const auditRowBytes = 600
 
-// auditSize is what [Audit.size] returns. It does not read long texts.
+// auditSize is the SQL form of [Audit.size]. It does not read long texts.
 const auditSize = `600 + OCTET_LENGTH(uri) + OCTET_LENGTH(query_params) + OCTET_LENGTH(request_headers) + OCTET_LENGTH(request_body) +
 			OCTET_LENGTH(user_id) + OCTET_LENGTH(resource_id)`
 
-// size returns about how many bytes a row takes. Short fields are in auditRowBytes.
+// size returns the approximate size of a row. Short fields are part of auditRowBytes.
 func (a *Audit) size() int64 {
 	return auditRowBytes + int64(len(a.URI)+len(a.QueryParams)+len(a.RequestHeaders)+len(a.RequestBody)+len(a.UserID)+len(a.ResourceID))
 }
 
-// auditShare returns how many bytes an organisation may keep: the most for which
-// all together keep no more than limit. What small logs leave is for large ones.
-// A log above the limit is cut to 31 of 32 parts, so that it is not cut with each
-// row.
+// auditShare returns the limit for each organisation's log that keeps the total within
+// limit. Space that small logs do not use is available to large ones. A log above its
+// limit is cut to 31/32 of it, so that it is not pruned again after each row.
 func auditShare(sizes map[string]int64, limit int64) int64 {
 	total := int64(0)
 	for _, n := range sizes {
@@ -161,8 +160,8 @@ const (
 	auditRemovalBytes = 16 << 20
 )
 
-// pruneAudit removes rows of one organisation in one transaction. It reports
-// whether there is more to remove.
+// pruneAudit removes rows of one organisation in one transaction. It reports whether
+// more rows must be removed.
 func (db *DB) pruneAudit(ctx context.Context, p *AuditPruning, organisation string, excess int64) (n AuditPruned, more bool, err error) {
 	w := &auditWalk{AuditPruning: p, excess: excess}
 	err = db.View(ctx, func(q Queries) error { return w.run(ctx, q, organisation) })
@@ -198,19 +197,19 @@ func (p *AuditPruning) row(organisation string, r *AuditRemoval) (a *Audit, err 
 	return a, err
 }
 
-// auditWalk finds the rows that one transaction removes.
+// auditWalk collects the rows that one transaction removes.
 type auditWalk struct {
 	*AuditPruning
-	excess int64 // bytes to remove, whatever their age; not positive for none
+	excess int64 // bytes to remove regardless of age; not positive for none
 
 	first   int64 // sequence of the first row
 	bytes   int64
 	removal AuditRemoval
-	more    bool // stopped because it was enough for one transaction
+	more    bool // stopped at the limit of one transaction
 }
 
-// run follows the chain from its first row through those that are not kept. A row
-// that is not as it was written is an error, unless removing is forced.
+// run verifies the chain from its first row through the rows to remove. A modified row
+// is an error, unless the removal is forced.
 func (w *auditWalk) run(ctx context.Context, q Queries, organisation string) error {
 	c, err := q.startChain(ctx, organisation, w.Signer)
 	if err != nil {
@@ -254,8 +253,8 @@ func (w *auditWalk) run(ctx context.Context, q Queries, organisation string) err
 	}
 }
 
-// checkSigner refuses a removal without a signature where the organisation has a
-// data key, and so the installation a master key: verifying would fail.
+// checkSigner returns an error for an unsigned removal if the organisation has a data
+// key, and therefore the installation a master key, because verification would fail.
 func (w *auditWalk) checkSigner(ctx context.Context, q Queries, organisation string) error {
 	const text = `
 		SELECT COUNT(*)
@@ -271,7 +270,7 @@ func (w *auditWalk) checkSigner(ctx context.Context, q Queries, organisation str
 	return err
 }
 
-// reason returns why a row is removed, empty for one that is kept.
+// reason returns why a row is removed, empty if it is kept.
 func (w *auditWalk) reason(a *Audit) string {
 	switch {
 	case w.Age > 0 && a.Time.Before(w.Now.Add(-w.Age).Truncate(24*time.Hour)):
@@ -282,13 +281,12 @@ func (w *auditWalk) reason(a *Audit) string {
 	return ""
 }
 
-// full reports whether one transaction has enough to remove. A dry run has none.
+// full reports whether the transaction has reached its limit. A dry run has none.
 func (w *auditWalk) full() bool {
 	return !w.DryRun && (w.removal.Rows >= auditRemovalRows || w.bytes >= auditRemovalBytes)
 }
 
-// accept returns an error for what is wrong with the chain, unless removing is
-// forced.
+// accept returns wrong as an error, unless it is empty or the removal is forced.
 func (w *auditWalk) accept(wrong string) error {
 	if wrong == "" {
 		return nil

@@ -12,47 +12,45 @@ import (
 )
 
 // AuditRemoval records that the oldest rows of an organisation's audit log were
-// removed. It is the body of a row that is added to the same chain in the same
-// transaction, so that it can be changed or removed no more easily than any other
-// row. The chain goes on from Hash.
+// removed. It is the body of a row added to the same chain in the same transaction,
+// which protects it as well as any other row. The chain continues from Hash.
 type AuditRemoval struct {
-	Sequence int64     `json:"sequence"` // of the last row that was removed
+	Sequence int64     `json:"sequence"` // of the last removed row
 	Hash     string    `json:"hash"`     // of that row
 	Time     time.Time `json:"created_at"`
-	Rows     int64     `json:"rows"`   // that were removed now
+	Rows     int64     `json:"rows"`   // number of removed rows
 	Reason   string    `json:"reason"` // days or bytes
 
-	// Forced removals were made by an operator in spite of rows that were not as
-	// they were written.
+	// Forced removals were made by an operator although rows had been modified.
 	Forced bool `json:"forced,omitempty"`
 
-	// Signature is made with the data key of the organisation, and empty where the
-	// gateway has no master key.
+	// Signature is made with the organisation's data key; empty if the gateway has no
+	// master key.
 	Signature string `json:"signature,omitempty"`
 
 	checked bool // the signature was verified
 }
 
-// The row of a removal. No route has this action.
+// Resource and action of the row of a removal. No route has this action.
 const (
 	auditRemovalType   = "audit_log"
 	auditRemovalAction = "prune"
 )
 
-// Signer signs texts with keys that are not in the database. It is nil where
-// there is no master key.
+// Signer signs texts with keys that are not in the database. It is nil without a master
+// key.
 type Signer interface {
 	Sign(ctx context.Context, organisation, text string) (string, error)
 	Verify(ctx context.Context, organisation, text, signature string) (bool, error)
 }
 
-// body returns r as it is stored.
+// body returns the stored form of r.
 func (r *AuditRemoval) body() (string, error) {
 	b, err := json.Marshal(r)
 	return string(b), err
 }
 
-// text returns the text that is signed.
+// text returns the text to sign.
 func (r AuditRemoval) text() (string, error) {
 	r.Signature = ""
 	body, err := r.body()
@@ -72,8 +70,8 @@ func (r *AuditRemoval) sign(ctx context.Context, organisation string, by Signer)
 	return err
 }
 
-// check verifies the signature and returns what is wrong with it. Without a
-// signer it checks nothing.
+// check verifies the signature and returns what is wrong with it, empty for nothing.
+// Without a signer it verifies nothing.
 func (r *AuditRemoval) check(ctx context.Context, organisation string, by Signer) (wrong string, err error) {
 	switch {
 	case by == nil:
@@ -92,7 +90,7 @@ func (r *AuditRemoval) check(ctx context.Context, organisation string, by Signer
 	return wrong, err
 }
 
-// String returns what was removed, for people.
+// String describes the removal for an operator.
 func (r *AuditRemoval) String() string {
 	note := "not signed"
 	switch {
@@ -101,13 +99,13 @@ func (r *AuditRemoval) String() string {
 	case r.checked:
 		note = "signature valid"
 	case r.Signature != "":
-		note = "signature not verified, for lack of the master key"
+		note = "signature not verified without the master key"
 	}
 	return fmt.Sprintf("rows 1 to %d, up to %s, were removed (%s; %s)", r.Sequence, r.Time.UTC().Format(time.RFC3339), r.Reason, note)
 }
 
-// startChain returns the chain of an organisation before its first row. Where
-// rows were removed, it goes on from the latest removal.
+// startChain returns the chain of an organisation before its first row. If rows were
+// removed, it continues from the latest removal.
 func (q Queries) startChain(ctx context.Context, organisation string, by Signer) (AuditChain, error) {
 	c := AuditChain{AuditHead: AuditHead{Organisation: organisation}}
 	first, err := q.firstAudit(ctx, organisation)
@@ -128,14 +126,14 @@ func (q Queries) startChain(ctx context.Context, organisation string, by Signer)
 	}
 	r := new(AuditRemoval)
 	if json.Unmarshal([]byte(list[0]), r) != nil {
-		return c, nil // likewise: this is not what was written
+		return c, nil // likewise: this is not a valid removal
 	}
 	c.Removed, c.Sequence, c.Hash = r, r.Sequence, r.Hash
 	c.Broken, err = r.check(ctx, organisation, by)
 	return c, err
 }
 
-// firstAudit returns the lowest sequence of an organisation, zero without rows.
+// firstAudit returns the lowest sequence of an organisation, zero if it has no rows.
 func (q Queries) firstAudit(ctx context.Context, organisation string) (first int64, err error) {
 	const text = `
 		SELECT COALESCE(MIN(sequence), 0)
@@ -147,14 +145,14 @@ func (q Queries) firstAudit(ctx context.Context, organisation string) (first int
 	return first, nil
 }
 
-// removeAudits removes the rows from first up to a removal and adds its row, all
-// or none. It reports false when another process was quicker.
+// removeAudits removes the rows from first to a removal and adds the removal's row in
+// one transaction. It reports false if another process was faster.
 func (db *DB) removeAudits(ctx context.Context, first int64, r *AuditRemoval, row *Audit) (done bool, err error) {
 	const text = `
 		DELETE FROM audit_logs
 		WHERE organisation_id = $1 AND sequence <= $2`
 	err = db.transact(ctx, func(tx *Tx) error {
-		if err := tx.addAudit(ctx, row); err != nil { // comes first: it is the lock that others wait for
+		if err := tx.addAudit(ctx, row); err != nil { // first, because it takes the lock that others wait for
 			return err
 		}
 		switch now, err := tx.firstAudit(ctx, row.Organisation); {
@@ -178,4 +176,4 @@ func (db *DB) removeAudits(ctx context.Context, first int64, r *AuditRemoval, ro
 	return err == nil, db.ClientError(err)
 }
 
-var errOvertaken = errors.New("another process has removed rows in the meantime")
+var errOvertaken = errors.New("another process has removed rows concurrently")

@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// UnsentAudits returns up to where each organisation's audit log was sent to a
-// destination, of those that have further rows.
+// UnsentAudits returns the position up to which each organisation's audit log was sent
+// to a destination, for organisations with unsent rows.
 func (q Queries) UnsentAudits(ctx context.Context, destination string) ([]AuditHead, error) {
 	const text = `
 		SELECT h.organisation_id, COALESCE(m.sequence, 0)
@@ -23,8 +23,8 @@ func (q Queries) UnsentAudits(ctx context.Context, destination string) ([]AuditH
 	}, destination)
 }
 
-// HoldAuditSender makes a node the one that sends to a destination, for so long.
-// It reports false while another node is.
+// HoldAuditSender makes a node the only sender to a destination for the duration of
+// lease. It reports false if another node is the sender.
 func (db *DB) HoldAuditSender(ctx context.Context, destination, node string, now time.Time, lease time.Duration) (bool, error) {
 	const text = `
 		INSERT INTO audit_senders (destination, node, lease_until)
@@ -33,12 +33,12 @@ func (db *DB) HoldAuditSender(ctx context.Context, destination, node string, now
 		WHERE audit_senders.node = $2 OR audit_senders.lease_until < $4`
 	n, err := db.write.Exec(ctx, text, destination, node, millis(now.Add(lease)), now.UnixMilli())
 	if err != nil {
-		return false, db.ClientError(fmt.Errorf("becoming the sender of the audit log: %w", err))
+		return false, db.ClientError(fmt.Errorf("leasing the audit log sender: %w", err))
 	}
 	return n > 0, nil
 }
 
-// MarkAuditsSent notes that rows up to a sequence were received.
+// MarkAuditsSent records that the destination has received the rows up to a sequence.
 func (db *DB) MarkAuditsSent(ctx context.Context, destination string, upTo AuditHead) error {
 	const text = `
 		INSERT INTO audit_marks (destination, organisation_id, sequence)
@@ -46,13 +46,13 @@ func (db *DB) MarkAuditsSent(ctx context.Context, destination string, upTo Audit
 		ON CONFLICT (destination, organisation_id) DO UPDATE SET sequence = $3
 		WHERE audit_marks.sequence < $3`
 	if _, err := db.write.Exec(ctx, text, destination, upTo.Organisation, upTo.Sequence); err != nil {
-		return db.ClientError(fmt.Errorf("noting what of the audit log was sent: %w", err))
+		return db.ClientError(fmt.Errorf("recording sent audit rows: %w", err))
 	}
 	return nil
 }
 
-// auditsReceived returns up to where all these destinations have received an
-// organisation's audit log. Without any it is the end.
+// auditsReceived returns the position up to which all destinations have received an
+// organisation's audit log. Without destinations it is the end.
 func (q Queries) auditsReceived(ctx context.Context, organisation string, destinations []string) (int64, error) {
 	const text = `
 		SELECT COALESCE(MAX(sequence), 0)
@@ -62,7 +62,7 @@ func (q Queries) auditsReceived(ctx context.Context, organisation string, destin
 	for _, d := range destinations {
 		var mark int64
 		if err := q.Reader.QueryRowContext(ctx, text, d, organisation).Scan(&mark); err != nil {
-			return 0, fmt.Errorf("reading what of the audit log was sent: %w", err)
+			return 0, fmt.Errorf("reading the position of sent audit rows: %w", err)
 		}
 		upTo = min(upTo, mark)
 	}

@@ -12,30 +12,31 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// BudgetHolder is something with its budgets. Their meaning is the control plane's.
+// BudgetHolder is an object and its budgets, whose meaning is defined by the control
+// plane.
 type BudgetHolder struct {
 	BudgetRef
 	Organisation string
-	Workspace    string // id; empty for what is the organisation's
+	Workspace    string // id; empty for an object of the organisation
 	Name         string
-	UsageLimits  json.RawMessage // object, array or null, as its table has it
+	UsageLimits  json.RawMessage // object, array or null, as stored
 	Exhausted    bool
 
-	// ResetAt is when one of the budgets starts again first; zero is never.
+	// ResetAt is the time of the earliest reset of a budget; zero is never.
 	ResetAt time.Time
 
-	Spent reqlog.Spend // in all
+	Spent reqlog.Spend // total spend
 }
 
-// budgetTable is where what has budgets is kept: the columns of a [BudgetHolder],
-// whether it is exhausted, the condition that it may be used, the name of a row, and what is written of it.
+// budgetTable describes a table of budget holders: the columns of a [BudgetHolder], the
+// conditions of being exhausted and of being usable, the id of a row, and the statement
+// that updates it.
 type budgetTable struct {
 	columns, exhausted, from, live, id, write string
-	rows                                      journal.Rows // that write writes to
+	rows                                      journal.Rows // written by write
 }
 
-// budgetTables are those of all kinds. A key or provider that has ended is not
-// brought back.
+// budgetTables are the tables by kind. Keys and providers that have ended are excluded.
 var budgetTables = map[string]budgetTable{
 	KeyBudget: {
 		`b.organisation_id, b.workspace_id, b.name, b.usage_limits, b.usage_reset_at`, `b.status = 'exhausted'`,
@@ -68,11 +69,11 @@ var budgetTables = map[string]budgetTable{
 	},
 }
 
-// BudgetKinds are all kinds of what has budgets.
+// BudgetKinds are all kinds of budget holders.
 var BudgetKinds = []string{KeyBudget, WorkspaceBudget, ProviderBudget, GrantBudget}
 
-// Budgets returns those of refs that may be used and have a budget, or are
-// exhausted or wait for a reset.
+// Budgets returns the usable objects of refs that have a budget, are exhausted or wait
+// for a reset.
 func (q Queries) Budgets(ctx context.Context, refs []BudgetRef) (list []BudgetHolder, err error) {
 	for _, kind := range BudgetKinds {
 		var ids []any
@@ -92,8 +93,8 @@ func (q Queries) Budgets(ctx context.Context, refs []BudgetRef) (list []BudgetHo
 	return list, nil
 }
 
-// BudgetsDue returns what has a budget that starts again by now, at most so many
-// of each kind.
+// BudgetsDue returns at most most objects of each kind with a budget whose reset is due
+// at now.
 func (q Queries) BudgetsDue(ctx context.Context, now time.Time, most int) (list []BudgetHolder, err error) {
 	for _, kind := range BudgetKinds {
 		found, err := q.budgets(ctx, kind, `b.usage_reset_at <= $1 ORDER BY b.usage_reset_at LIMIT $2`, now.UnixMilli(), most)
@@ -105,14 +106,14 @@ func (q Queries) BudgetsDue(ctx context.Context, now time.Time, most int) (list 
 	return list, nil
 }
 
-// BudgetsAfter returns what of a kind has a budget and an id behind after, in the
-// order of ids, at most so many.
+// BudgetsAfter returns at most most objects of a kind that have a budget, with ids
+// after after, sorted by id.
 func (q Queries) BudgetsAfter(ctx context.Context, kind, after string, most int) ([]BudgetHolder, error) {
 	id := budgetTables[kind].id
 	return q.budgets(ctx, kind, id+` > $1 ORDER BY `+id+` LIMIT $2`, after, most)
 }
 
-// budgets reads what has a budget, of one kind.
+// budgets reads objects of one kind that have a budget.
 func (q Queries) budgets(ctx context.Context, kind, where string, args ...any) ([]BudgetHolder, error) {
 	t := budgetTables[kind]
 	text := `
@@ -128,8 +129,7 @@ func (q Queries) budgets(ctx context.Context, kind, where string, args ...any) (
 	}, args...)
 }
 
-// PutBudget stores what may change of b by itself: its budgets, whether it is
-// exhausted, and when it starts again.
+// PutBudget stores the budgets of b, whether it is exhausted, and its next reset.
 func (tx *Tx) PutBudget(ctx context.Context, b BudgetHolder) error {
 	t := budgetTables[b.Kind]
 	rows := t.rows
@@ -139,11 +139,11 @@ func (tx *Tx) PutBudget(ctx context.Context, b BudgetHolder) error {
 	return tx.write(ctx, rows, "budget", t.write, b.ID, string(b.UsageLimits), b.Exhausted, millis(b.ResetAt))
 }
 
-// ChangeBudgets runs check on what refs name, as it is now, and stores what that
-// returns true for, with the rows that it adds to the audit log. It makes no
-// revision when there are none. Of processes that share a database one is first,
-// and the others see what it did.
-func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*BudgetHolder) (changed bool, notes []*Audit)) error {
+// ChangeBudgets calls check with the current state of each object that refs name,
+// stores those for which it returns true, and adds its notes to the audit log. Without
+// changes it makes no revision. If several processes share a database, one runs first
+// and the others see its changes.
+func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, check func(*BudgetHolder) (changed bool, notes []*Audit)) error {
 	err := db.Update(ctx, nil, func(tx *Tx) error {
 		list, err := tx.Budgets(ctx, refs)
 		if err != nil {
@@ -151,7 +151,7 @@ func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*B
 		}
 		changes := 0
 		for i := range list {
-			changed, notes := judge(&list[i])
+			changed, notes := check(&list[i])
 			if !changed {
 				continue
 			}
@@ -176,5 +176,5 @@ func (db *DB) ChangeBudgets(ctx context.Context, refs []BudgetRef, judge func(*B
 	return err
 }
 
-// errNothing ends a change that is none.
-var errNothing = errors.New("there is nothing to change")
+// errNothing ends a transaction without changes.
+var errNothing = errors.New("nothing to change")

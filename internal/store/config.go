@@ -8,8 +8,7 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// Config is a saved routing config, without its text: the text is that of its
-// current version.
+// Config is a saved routing config without its text, which is in its current version.
 type Config struct {
 	ID           string
 	Organisation string
@@ -25,12 +24,12 @@ type Config struct {
 	UpdatedAt    time.Time
 }
 
-// ConfigVersion is one text that a config had. Versions never change.
+// ConfigVersion is a version of a config. Versions never change.
 type ConfigVersion struct {
 	ID        string
 	Config    string // id
 	Number    int64  // from 1
-	Text      string // JSON with masks for its credentials
+	Text      string // JSON, credentials masked
 	Sealed    string // [ConfigSecrets.Text], sealed for the organisation; empty for none
 	CreatedBy string
 	CreatedAt time.Time
@@ -47,15 +46,15 @@ var configTable = table[Config]{
 	},
 }
 
-// Configs returns a page of a workspace's configs, the newest first, and how
-// many there are. An empty workspace means all of the organisation.
+// Configs returns a page of a workspace's configs, newest first, and the number of all.
+// An empty workspace means all of the organisation.
 func (q Queries) Configs(ctx context.Context, organisation, workspace string, p Page) (list []Config, total int, err error) {
 	return configTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status = 'active'`, organisation, workspace)
 }
 
-// Config returns the active config with this id or slug. An empty workspace
-// means any of the organisation.
+// Config returns the active config with this id or slug. An empty workspace means any
+// of the organisation.
 func (q Queries) Config(ctx context.Context, organisation, workspace, ref string) (Config, error) {
 	return configTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND (id = $3 OR slug = $3) AND status = 'active'`,
@@ -78,7 +77,7 @@ func (q Queries) ConfigVersion(ctx context.Context, id string) (ConfigVersion, e
 		WHERE id = $1`, id)
 }
 
-// ConfigVersions returns every version of a config, the newest first.
+// ConfigVersions returns all versions of a config, newest first.
 func (q Queries) ConfigVersions(ctx context.Context, config string) ([]ConfigVersion, error) {
 	return configVersionTable.list(ctx, q.Reader, `
 		WHERE config_id = $1
@@ -103,8 +102,8 @@ func (tx *Tx) CreateConfig(ctx context.Context, c Config, v ConfigVersion) error
 	return tx.addConfigVersion(ctx, v)
 }
 
-// UpdateConfig stores what may change of a config, and its new version unless v
-// is nil. The version's number is given here.
+// UpdateConfig stores the changed fields of a config and, unless v is nil, its new
+// version, to which it assigns the next number.
 func (tx *Tx) UpdateConfig(ctx context.Context, c Config, v *ConfigVersion) error {
 	if err := configTable.update(ctx, tx, c); err != nil || v == nil {
 		return err

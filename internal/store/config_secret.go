@@ -13,15 +13,14 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// ConfigSecrets are the credentials of a config by their paths, as
-// [config.Credential] has them.
+// ConfigSecrets are the credentials of a config by path; see [config.Credential].
 type ConfigSecrets map[string]secret.String
 
-// Text returns the credentials as the one text that is sealed: JSON.
+// Text returns the credentials as JSON, the form that is sealed.
 func (s ConfigSecrets) Text() secret.String { return secret.New(text(each(s, secret.String.Reveal))) }
 
-// ParseConfigSecrets reads what [ConfigSecrets.Text] returned, after it was
-// opened. The empty text has no credentials.
+// ParseConfigSecrets decodes the opened output of [ConfigSecrets.Text]. An empty string
+// means none.
 func ParseConfigSecrets(opened secret.String) (ConfigSecrets, error) {
 	var plain map[string]string
 	if opened.Empty() {
@@ -36,8 +35,8 @@ func ParseConfigSecrets(opened secret.String) (ConfigSecrets, error) {
 // HiddenConfigValue is the mask of a credential of which nothing is shown.
 const HiddenConfigValue = "***"
 
-// HideConfig returns the text of a config with masks instead of its credentials,
-// and the credentials, which are empty where there are none.
+// HideConfig returns the text of a config with its credentials masked, and the
+// credentials.
 func HideConfig(text string) (hidden string, held ConfigSecrets, err error) {
 	held = ConfigSecrets{}
 	out, err := config.ReplaceCredentials([]byte(text), func(c config.Credential) (string, error) {
@@ -51,7 +50,7 @@ func HideConfig(text string) (hidden string, held ConfigSecrets, err error) {
 	return string(out), held, err
 }
 
-// FillConfig returns a text of HideConfig with its credentials again.
+// FillConfig returns a text of [HideConfig] with its credentials restored.
 func FillConfig(hidden string, held ConfigSecrets) (secret.String, error) {
 	if len(held) == 0 {
 		return secret.New(hidden), nil
@@ -66,14 +65,12 @@ func FillConfig(hidden string, held ConfigSecrets) (secret.String, error) {
 	return secret.New(string(out)), err
 }
 
-// PlainConfigVersion is a version that was stored before credentials were
-// sealed.
+// PlainConfigVersion is a version stored before credentials were sealed.
 type PlainConfigVersion struct {
 	Organisation, ID, Text string
 }
 
-// PlainConfigVersions returns the versions whose texts hold credentials and that
-// have nothing sealed.
+// PlainConfigVersions returns the versions with credentials in plain text.
 func (q Queries) PlainConfigVersions(ctx context.Context) (list []PlainConfigVersion, err error) {
 	const text = `
 		SELECT c.organisation_id, v.id, v.text
@@ -92,7 +89,8 @@ func (q Queries) PlainConfigVersions(ctx context.Context) (list []PlainConfigVer
 	return list, err
 }
 
-// SealConfigVersion replaces the text of a version by one with masks.
+// SealConfigVersion replaces the text of a version by a masked one with sealed
+// credentials.
 func (tx *Tx) SealConfigVersion(ctx context.Context, id, hidden, sealed string) error {
 	const text = `
 		UPDATE config_versions

@@ -8,64 +8,64 @@ import (
 	"modelgate/internal/secret"
 )
 
-// IntegrationSettings is what of an integration's settings is no secret.
+// IntegrationSettings are the settings of an integration that are not secret.
 type IntegrationSettings struct {
-	// CustomHost is the base address instead of the provider's own.
+	// CustomHost is the base address that replaces the provider's own.
 	CustomHost string `json:"custom_host,omitempty"`
 
-	// Options are settings of the row, by the names that the row has for them.
+	// Options are settings by the provider definition's names.
 	Options map[string]string `json:"options,omitempty"`
 
-	// Deployments are models that the provider serves under names of its own.
+	// Deployments are models that the provider serves under the customer's names.
 	Deployments []Deployment `json:"deployments,omitempty"`
 
-	// Reserved says that capacity is paid for already, so that requests cost nothing.
+	// Reserved means that capacity is already paid for, so requests cost nothing.
 	Reserved bool `json:"reserved,omitempty"`
 
-	// Masks are of the secrets, for people to recognise them by.
+	// Masks are the masks of the secrets, by which users recognise them.
 	Masks Masks `json:"masks,omitzero"`
 }
 
-// Deployment is a model under its provider's own name.
+// Deployment is a model served under a customer's name.
 type Deployment struct {
-	Alias      string `json:"alias,omitempty"` // what requests may call it
-	Name       string `json:"name"`            // the row's deployment_id
+	Alias      string `json:"alias,omitempty"` // name in requests
+	Name       string `json:"name"`            // value of the option deployment_id
 	APIVersion string `json:"api_version,omitempty"`
-	Model      string `json:"model,omitempty"` // the row's model_name; requests may call it so too
+	Model      string `json:"model,omitempty"` // value of the option model_name; also accepted in requests
 	Default    bool   `json:"default,omitempty"`
 }
 
-// Masks are what of secrets may be shown, in the shape of [Secrets].
+// Masks are the masks of [Secrets], in the same structure.
 type Masks struct {
 	Key     string            `json:"key,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Secrets are what is sealed of an integration or of a model of one.
+// Secrets are the secrets of an integration or of a model of it.
 type Secrets struct {
 	Key     secret.String
-	Options map[string]secret.String // settings of the row, by the row's names
-	Headers map[string]secret.String // sent with each request: custom_headers
+	Options map[string]secret.String // settings by the provider definition's names
+	Headers map[string]secret.String // custom_headers, sent with each request
 }
 
-// plainSecrets is how secrets are written before they are sealed.
+// plainSecrets is the JSON form of secrets before sealing.
 type plainSecrets struct {
 	Key     string            `json:"key,omitempty"`
 	Options map[string]string `json:"options,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Empty reports whether there is nothing to seal.
+// Empty reports whether there are no secrets.
 func (s Secrets) Empty() bool { return s.Key.Empty() && len(s.Options) == 0 && len(s.Headers) == 0 }
 
-// Text returns the secrets as the one text that is sealed: JSON.
+// Text returns the secrets as JSON, the form that is sealed.
 func (s Secrets) Text() secret.String {
 	return secret.New(text(plainSecrets{s.Key.Reveal(), each(s.Options, secret.String.Reveal), each(s.Headers, secret.String.Reveal)}))
 }
 
-// ParseSecrets reads what [Secrets.Text] returned, once it is opened. The empty
-// text has no secrets.
+// ParseSecrets decodes the opened output of [Secrets.Text]. An empty string means
+// none.
 func ParseSecrets(opened secret.String) (Secrets, error) {
 	var p plainSecrets
 	if opened.Empty() {
@@ -88,9 +88,9 @@ func each[A, B any](m map[string]A, f func(A) B) map[string]B {
 	return out
 }
 
-// TargetOptions returns the options of a target: those of c, the secret ones of
-// s, and those of the deployment that serves model, which is the default one for
-// the empty model. The map is the caller's.
+// TargetOptions returns the options of a target: the settings c, the secret options of
+// s, and the options of the deployment that serves model, or of the default deployment
+// if model is empty. The caller may modify the map.
 func (c IntegrationSettings) TargetOptions(s Secrets, model string) map[string]string {
 	out := maps.Clone(c.Options)
 	if out == nil {
@@ -106,9 +106,9 @@ func (c IntegrationSettings) TargetOptions(s Secrets, model string) map[string]s
 	return out
 }
 
-// Deployment returns the deployment that a request means by its model: by the
-// alias, by the model behind it, else the default one, which is the first where
-// none is marked. It is false where there are none.
+// Deployment returns the deployment for a requested model: by alias, by the model
+// behind it, otherwise the default one, which is the first if none is marked. It
+// reports false if there are no deployments.
 func (c IntegrationSettings) Deployment(model string) (Deployment, bool) {
 	for _, means := range []func(Deployment) bool{
 		func(d Deployment) bool { return model != "" && d.Alias == model },
@@ -125,7 +125,8 @@ func (c IntegrationSettings) Deployment(model string) (Deployment, bool) {
 	return Deployment{}, false
 }
 
-// withTags returns a page of the entries that have all of want, and how many do.
+// withTags returns a page of the elements that have all tags of want, and the number of
+// all such elements.
 func withTags[T any](list []T, tags func(T) map[string]string, want map[string]string, p Page) (page []T, total int) {
 	page = []T{}
 	from := p.Number * p.Size

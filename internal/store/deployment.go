@@ -8,13 +8,13 @@ import (
 	"modelgate/internal/journal"
 )
 
-// The types of a [GatewayDeployment].
+// Types of a [GatewayDeployment].
 const (
 	Production    = "production"
 	NonProduction = "non-production"
 )
 
-// GatewayDeployment is a gateway of an organisation, or several that act as one.
+// GatewayDeployment is a gateway of an organisation, or several with one identity.
 type GatewayDeployment struct {
 	ID            string
 	Organisation  string
@@ -25,9 +25,9 @@ type GatewayDeployment struct {
 	AllWorkspaces bool
 	Workspaces    []string        // ids, unless AllWorkspaces
 	AuthSettings  json.RawMessage // object
-	ClientHash    string          // SHA-256 of the secret it identifies itself by
+	ClientHash    string          // SHA-256 of the secret with which it authenticates
 	Status        string          // active or inactive
-	LastSeenAt    time.Time       // zero until it was seen
+	LastSeenAt    time.Time       // zero if never seen
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }
@@ -44,8 +44,8 @@ var deploymentTable = table[GatewayDeployment]{
 	},
 }
 
-// Deployments returns a page of an organisation's deployments, the newest first,
-// and how many there are. An empty type means both.
+// Deployments returns a page of an organisation's deployments, newest first, and the
+// number of all. An empty type means both.
 func (q Queries) Deployments(ctx context.Context, organisation, typ string, p Page) (list []GatewayDeployment, total int, err error) {
 	return deploymentTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR type = $2)`, organisation, typ)
@@ -57,18 +57,18 @@ func (q Queries) Deployment(ctx context.Context, organisation, ref string) (Gate
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`, organisation, ref)
 }
 
-// CreateDeployment stores a deployment. A slug that is taken is a conflict.
+// CreateDeployment stores a deployment. A slug in use is a conflict.
 func (tx *Tx) CreateDeployment(ctx context.Context, d GatewayDeployment) error {
 	return deploymentTable.insert(ctx, tx, d)
 }
 
-// UpdateDeployment stores d instead of the deployment with its id.
+// UpdateDeployment replaces the deployment with d's id.
 func (tx *Tx) UpdateDeployment(ctx context.Context, d GatewayDeployment) error {
 	return deploymentTable.update(ctx, tx, d)
 }
 
-// TouchDeployment notes when a gateway of a deployment was last seen. It is no
-// change of the control plane and makes no revision.
+// TouchDeployment records when a gateway of a deployment was last seen. It makes no
+// revision.
 func (db *DB) TouchDeployment(ctx context.Context, id string, now time.Time) error {
 	const text = `
 		UPDATE deployments
@@ -77,7 +77,7 @@ func (db *DB) TouchDeployment(ctx context.Context, id string, now time.Time) err
 	return db.ClientError(db.exec(ctx, "deployments", text, id, millis(now)))
 }
 
-// DeleteDeployment removes a deployment for good.
+// DeleteDeployment deletes a deployment.
 func (tx *Tx) DeleteDeployment(ctx context.Context, id string) error {
 	const text = `
 		DELETE FROM deployments

@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// ends are the rows besides keys whose time comes: a condition on them, and what
-// is done when it holds. $1 is now.
+// ends are the tables, other than of keys, whose rows expire: the condition and the
+// statement applied to them. $1 is now.
 var ends = []struct {
 	rows                   journal.Rows
 	what, table, where, do string
@@ -22,9 +22,9 @@ var ends = []struct {
 	{journal.Unpublished, "links", "password_links", `expires_at <= $1`, `DELETE FROM password_links`},
 }
 
-// MarkEnded writes down which provider entries and invites have ended by now,
-// and forgets the sessions, claims and links that have. It makes no revision when there
-// are none: whoever uses them looks at the times themselves.
+// MarkEnded marks expired provider entries and invites, and deletes expired sessions,
+// claims and links. Without any it makes no revision; all users of these rows check the
+// times themselves.
 func (db *DB) MarkEnded(ctx context.Context, now time.Time) error {
 	for _, e := range ends {
 		n, err := sqlrow.Count(ctx, db.Reader, `SELECT COUNT(*) FROM `+e.table+` WHERE `+e.where, now.UnixMilli())
@@ -38,9 +38,9 @@ func (db *DB) MarkEnded(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// MarkExpired writes down which keys have ended by now, forgets secrets whose
-// transition is over, and returns how many keys it marked. It makes no revision
-// when there are none of either: requests look at the times themselves.
+// MarkExpired marks expired keys, deletes previous secrets whose transition is over,
+// and returns the number of marked keys. Without any it makes no revision; requests
+// check the times themselves.
 func (db *DB) MarkExpired(ctx context.Context, now time.Time) (marked int64, err error) {
 	const (
 		due = `
@@ -72,12 +72,12 @@ func (db *DB) MarkExpired(ctx context.Context, now time.Time) (marked int64, err
 	return marked, err
 }
 
-// toldAtOnce bounds the keys of one call of MarkRotationsDue.
+// toldAtOnce is the limit of keys in one call of MarkRotationsDue.
 const toldAtOnce = 100
 
-// MarkRotationsDue returns keys whose rotation is due by now and of which it was
-// not said yet, at most 100, and adds the row that note makes of each to the
-// audit log. Of processes that share a database one is told of each key.
+// MarkRotationsDue returns at most 100 keys whose rotation is due at now and was not
+// reported yet, and adds the audit event that note returns for each. If several
+// processes share a database, each key is returned to one of them.
 func (db *DB) MarkRotationsDue(ctx context.Context, now time.Time, note func(Key) *Audit) (due []Key, err error) {
 	const (
 		where = `

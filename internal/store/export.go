@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// The states of an [Export]. Until it is started it is a draft, which alone can
-// be changed. One that is expired has had a file.
+// States of an [Export]. Only a draft, an export that is not started, can be changed.
+// An expired export has had a file.
 const (
 	ExportDraft   = "draft"
 	ExportRunning = "in_progress"
@@ -21,7 +21,7 @@ const (
 	ExportExpired = "expired"
 )
 
-// Export is a part of the log that was asked for as a file.
+// Export is a requested part of the log, to be written to a file.
 type Export struct {
 	ID           string
 	Organisation string
@@ -31,24 +31,24 @@ type Export struct {
 	Requested    []string
 	Status       string
 	Failure      string // why it failed, without secrets
-	Expected     *int64 // rows, about; nil when it was not counted
+	Expected     *int64 // approximate number of rows; nil if they were not counted
 
-	// Keys are the ids of keys whose records its maker saw when it was started;
-	// nil is all of the workspace.
+	// Keys are the ids of the keys whose entries the creator could see when it was
+	// started; nil is all of the workspace.
 	Keys []string
 
 	Rows, Bytes int64
-	Fields      []string // that the file has
+	Fields      []string // fields of the file
 	File        string   // name of the file, empty while there is none
 	LinkKey     string   // signs addresses of the file; never shown
 
-	UserID    string // of the person who made it; empty for a service's key
+	UserID    string // user who created it; empty for a service key
 	CreatedBy string
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	StartedAt time.Time // zero until then, as are the next
+	StartedAt time.Time // zero until started, like the following times
 	EndedAt   time.Time
-	ExpiresAt time.Time // when the file goes
+	ExpiresAt time.Time // when the file is deleted
 }
 
 var exportTable = table[Export]{
@@ -60,21 +60,20 @@ var exportTable = table[Export]{
 			{"status", &e.Status}, {"failure", &e.Failure}, {"expected", &e.Expected}, {"row_count", &e.Rows}, {"byte_count", &e.Bytes},
 			{"file", &e.File}, {"link_key", &e.LinkKey}, {"user_id", &e.UserID}, {"created_by", &e.CreatedBy}, {"created_at", &e.CreatedAt},
 			{"updated_at", &e.UpdatedAt}, {"started_at", &e.StartedAt}, {"ended_at", &e.EndedAt}, {"expires_at", &e.ExpiresAt},
-			{"claimed_by", new(string)}, {"tries", new(int64)}, // begin empty; the nodes that make exports change them
+			{"claimed_by", new(string)}, {"tries", new(int64)}, // initially empty; changed by the nodes that write exports
 		}
 	},
 }
 
-// ExportQuery says which exports to list. Empty fields filter nothing, except for
-// Organisation.
+// ExportQuery filters exports. Empty fields filter nothing, except for Organisation.
 type ExportQuery struct {
 	Organisation string
 	Workspace    string // id
-	UserID       string // of the person who made them
-	Archived     bool   // those of archived workspaces too
+	UserID       string // user who created them
+	Archived     bool   // include exports of archived workspaces
 }
 
-// Exports returns a page of exports, the newest first, and how many match.
+// Exports returns a page of exports, newest first, and the number of all matches.
 func (q Queries) Exports(ctx context.Context, x ExportQuery, p Page) (list []Export, total int, err error) {
 	return exportTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND ($3 = '' OR user_id = $3)
@@ -93,9 +92,8 @@ func (tx *Tx) CreateExport(ctx context.Context, e Export) error {
 	return exportTable.insert(ctx, tx, e)
 }
 
-// UpdateExport stores what people change of an export, instead of the one
-// with its id: what is asked for and its state, with what a start finds out. One
-// that is not in the state was any more is not found.
+// UpdateExport stores what a request changes of an export: its parameters and its
+// state. If the export is no longer in the state was, it is not found.
 func (tx *Tx) UpdateExport(ctx context.Context, e Export, was string) error {
 	const stmt = `
 		UPDATE exports
@@ -106,18 +104,17 @@ func (tx *Tx) UpdateExport(ctx context.Context, e Export, was string) error {
 		millis(e.UpdatedAt), millis(e.StartedAt), millis(e.EndedAt), was)
 }
 
-// What follows is done by the nodes that make exports. It is no change of the
-// control plane and makes no revision.
+// The following methods are called by the nodes that write exports. They make no
+// revision.
 
-// ExportLease is the hold that a node has of an export that it makes.
+// ExportLease is a node's hold on an export that it writes.
 type ExportLease struct {
 	Export
 	Node string
 }
 
-// ClaimExport gives a node an export to make that is started and that no node
-// holds now, for so long. There is none when ok is false. What an earlier node
-// made of it is void.
+// ClaimExport leases a started export that no node holds to a node for the duration of
+// lease; ok is false if there is none. Everything that an earlier node wrote is void.
 func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease time.Duration) (c ExportLease, ok bool, err error) {
 	const text = `
 		UPDATE exports
@@ -143,7 +140,7 @@ func (db *DB) ClaimExport(ctx context.Context, node string, now time.Time, lease
 	return ExportLease{list[0], node}, true, nil
 }
 
-// exportsWait reports whether a node has something to claim, without writing.
+// exportsWait reports, without writing, whether there is an export to claim.
 func (db *DB) exportsWait(ctx context.Context, now time.Time) (bool, error) {
 	const text = `
 		SELECT COUNT(*)
@@ -156,23 +153,24 @@ func (db *DB) exportsWait(ctx context.Context, now time.Time) (bool, error) {
 	return n > 0, db.ClientError(err)
 }
 
-const maxExportTries = 5 // of nodes that began one and were not heard of again
+const maxExportTries = 5 // of nodes that began an export and did not finish
 
-// failAbandonedExports ends what nodes began again and again and did not survive.
+// failAbandonedExports marks exports as failed that several nodes began without
+// finishing.
 func (db *DB) failAbandonedExports(ctx context.Context, now time.Time) error {
 	const text = `
 		UPDATE exports
 		SET status = 'failed', failure = 'it was begun several times and the gateway ended each time', ended_at = $1, updated_at = $1
 		WHERE status = 'in_progress' AND lease_until < $1 AND tries >= $2`
 	if _, err := db.write.Exec(ctx, text, now.UnixMilli(), int64(maxExportTries)); err != nil {
-		return db.ClientError(fmt.Errorf("giving up exports: %w", err))
+		return db.ClientError(fmt.Errorf("failing abandoned exports: %w", err))
 	}
 	return nil
 }
 
-// RenewExportLease says that the node goes on with an export, for so long, and how far
-// it is. It reports false when that is the node's no more: somebody has stopped
-// it, or another node has taken it.
+// RenewExportLease extends a node's lease and stores the progress. It reports false if
+// the node has lost the lease because a user has stopped the export or another node has
+// claimed it.
 func (db *DB) RenewExportLease(ctx context.Context, c ExportLease, now time.Time, lease time.Duration) (held bool, err error) {
 	const text = `
 		UPDATE exports
@@ -181,7 +179,7 @@ func (db *DB) RenewExportLease(ctx context.Context, c ExportLease, now time.Time
 	return db.touched(ctx, text, c.ID, c.Node, millis(now.Add(lease)), c.Rows, c.Bytes, c.File)
 }
 
-// ReleaseExport gives an export back, for another node to begin again.
+// ReleaseExport ends a node's lease, so that another node can begin the export again.
 func (db *DB) ReleaseExport(ctx context.Context, c ExportLease) error {
 	const text = `
 		UPDATE exports
@@ -191,8 +189,8 @@ func (db *DB) ReleaseExport(ctx context.Context, c ExportLease) error {
 	return err
 }
 
-// FinishExport stores how an export that the node holds has ended. It reports false
-// when it was the node's no more.
+// FinishExport stores how an export ended. It reports false if the node had lost the
+// lease.
 func (db *DB) FinishExport(ctx context.Context, c ExportLease) (held bool, err error) {
 	const stmt = `
 		UPDATE exports
@@ -203,7 +201,7 @@ func (db *DB) FinishExport(ctx context.Context, c ExportLease) (held bool, err e
 		millis(c.EndedAt), millis(c.ExpiresAt))
 }
 
-// OldExports returns some exports whose file is to go.
+// OldExports returns some exports whose file must be deleted.
 func (db *DB) OldExports(ctx context.Context, now time.Time) ([]Export, error) {
 	list, err := exportTable.list(ctx, db.read, `
 		WHERE status = 'success' AND expires_at < $1
@@ -212,7 +210,7 @@ func (db *DB) OldExports(ctx context.Context, now time.Time) ([]Export, error) {
 	return list, db.ClientError(err)
 }
 
-// ExpireExport notes that the file of an export is gone.
+// ExpireExport records that the file of an export was deleted.
 func (db *DB) ExpireExport(ctx context.Context, id string, now time.Time) error {
 	const text = `
 		UPDATE exports
@@ -222,7 +220,7 @@ func (db *DB) ExpireExport(ctx context.Context, id string, now time.Time) error 
 	return err
 }
 
-// touched runs a statement and reports whether it found a row.
+// touched runs a statement and reports whether it changed a row.
 func (db *DB) touched(ctx context.Context, text string, args ...any) (bool, error) {
 	if !db.ready.Load() {
 		return false, away(nil)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Guardrail is a saved list of checks and what follows from their verdicts.
+// Guardrail is a saved list of checks and the actions for their verdicts.
 type Guardrail struct {
 	ID           string
 	Organisation string
-	Workspace    string // id; empty for one of the whole organisation
+	Workspace    string // id; empty for an organisation guardrail
 	Slug         string // unique in the organisation
 	Name         string
-	VersionID    string          // another with each change of checks or actions
+	VersionID    string          // changes with each change of checks or actions
 	Checks       json.RawMessage // array
 	Actions      json.RawMessage // object
 	Status       string          // Active or Archived
@@ -34,16 +34,16 @@ var guardrailTable = table[Guardrail]{
 	},
 }
 
-// Guardrails returns a page of the active guardrails that are seen from a
-// workspace: its own and the organisation's, the newest first, and how many
-// there are. An empty workspace sees all of the organisation.
+// Guardrails returns a page of the active guardrails visible from a workspace, its own
+// and the organisation's, newest first, and the number of all. An empty workspace sees
+// all of the organisation.
 func (q Queries) Guardrails(ctx context.Context, organisation, workspace string, p Page) (list []Guardrail, total int, err error) {
 	return guardrailTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND status = 'active'`, organisation, workspace)
 }
 
-// Guardrail returns the active guardrail with this id or slug that is seen from
-// a workspace, as [Queries.Guardrails] says.
+// Guardrail returns the active guardrail with this id or slug that is visible from a
+// workspace; see [Queries.Guardrails].
 func (q Queries) Guardrail(ctx context.Context, organisation, workspace, ref string) (Guardrail, error) {
 	return guardrailTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND (id = $3 OR slug = $3) AND status = 'active'`,
@@ -55,7 +55,7 @@ func (tx *Tx) CreateGuardrail(ctx context.Context, g Guardrail) error {
 	return guardrailTable.insert(ctx, tx, g)
 }
 
-// UpdateGuardrail stores what may change of a guardrail.
+// UpdateGuardrail stores the changed fields of a guardrail.
 func (tx *Tx) UpdateGuardrail(ctx context.Context, g Guardrail) error {
 	return guardrailTable.update(ctx, tx, g)
 }

@@ -8,36 +8,36 @@ import (
 	"modelgate/internal/journal"
 )
 
-// Integration is someone's credentials at a provider, for the whole organisation
-// or for one workspace of it. Workspaces use it through a [Provider].
+// Integration holds credentials for a provider, for the organisation or one of its
+// workspaces. Workspaces use it through a [Provider].
 //
-// What a request needs of it at run time: Provider names the row, Sealed opened
-// is [Secrets], Configuration has the rest, and [IntegrationSettings.TargetOptions]
-// puts the two together. A model may be asked for when AllowAllModels is true or
-// an [IntegrationModel] enables it, by a workspace that [Queries.HasIntegration].
+// At run time, Provider names the provider definition, opening Sealed gives [Secrets],
+// Configuration has the other settings, and [IntegrationSettings.TargetOptions]
+// combines them. A workspace for which [Queries.HasIntegration] reports true may use
+// any model if AllowAllModels is set, otherwise the models enabled by an
+// [IntegrationModel].
 type Integration struct {
 	ID           string
 	Organisation string
-	Workspace    string // id of the only workspace that has it; empty for the organisation's
+	Workspace    string // id of its only workspace; empty for the organisation
 	Slug         string // unique among the organisation's active ones
 	Name         string
 	Description  string
-	Provider     string // id of a row of the provider table
+	Provider     string // id of a provider definition
 	Sealed       string // [Secrets.Text], sealed for the organisation; empty for none
 
 	Configuration  IntegrationSettings
-	SecretMappings json.RawMessage // array: fields that secret references fill at run time
+	SecretMappings json.RawMessage // array: fields filled from secret references at run time
 	Pricing        json.RawMessage // object or null: adjustments of the catalogue's prices
 	Tags           map[string]string
 	AllowAllModels bool
 
-	// What workspaces get that have no row of their own in integration_workspaces.
+	// Access of workspaces without a row of their own in integration_workspaces.
 	GlobalEnabled     bool
 	GlobalUsageLimits json.RawMessage // array
 	GlobalRateLimits  json.RawMessage // array
 
-	// Implicit integrations were made for one provider, under its old name of
-	// virtual key, and go with it.
+	// Implicit integrations belong to one virtual key and are archived with it.
 	Implicit  bool
 	Status    string // Active or Archived
 	CreatedAt time.Time
@@ -58,21 +58,20 @@ var integrationTable = table[Integration]{
 	},
 }
 
-// IntegrationFilter says which active integrations of an organisation are meant.
+// IntegrationFilter filters active integrations of an organisation.
 type IntegrationFilter struct {
 	Organisation string
-	Shared       bool // those of the organisation
-	Own          bool // those of workspaces
+	Shared       bool // integrations of the organisation
+	Own          bool // integrations of workspaces
 
-	// Workspace, when not empty, leaves what it has: its own, and those of the
-	// organisation that were granted to it.
+	// Workspace, if not empty, restricts the result to integrations that it has: its
+	// own, and those of the organisation that were granted to it.
 	Workspace string
 
-	Tags map[string]string // all of which it has
+	Tags map[string]string // all must match
 }
 
-// Integrations returns a page of integrations, the newest first, and how many
-// there are.
+// Integrations returns a page of integrations, newest first, and the number of all.
 func (q Queries) Integrations(ctx context.Context, f IntegrationFilter, p Page) (list []Integration, total int, err error) {
 	const where = `
 		WHERE organisation_id = $1 AND status = 'active'
@@ -87,7 +86,8 @@ func (q Queries) Integrations(ctx context.Context, f IntegrationFilter, p Page) 
 	return list, total, err
 }
 
-// granted is whether the workspace $4 has an integration of the organisation.
+// granted is the condition that the workspace $4 has an integration of the
+// organisation.
 const granted = `COALESCE((
 				SELECT enabled
 				FROM integration_workspaces
@@ -103,7 +103,7 @@ func (q Queries) Integration(ctx context.Context, organisation, ref string) (Int
 }
 
 // GlobalIntegrations returns the integrations that every new workspace of an
-// organisation gets, the oldest first.
+// organisation gets, oldest first.
 func (q Queries) GlobalIntegrations(ctx context.Context, organisation string) ([]Integration, error) {
 	return integrationTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND workspace_id = '' AND global_enabled AND status = 'active'
@@ -115,13 +115,13 @@ func (tx *Tx) CreateIntegration(ctx context.Context, i Integration) error {
 	return integrationTable.insert(ctx, tx, i)
 }
 
-// UpdateIntegration stores i instead of the active integration with its id.
+// UpdateIntegration replaces the active integration with i's id.
 func (tx *Tx) UpdateIntegration(ctx context.Context, i Integration) error {
 	return integrationTable.update(ctx, tx, i)
 }
 
-// ArchiveIntegration puts an integration away with the providers made from it.
-// Its secrets are forgotten: nothing brings it back.
+// ArchiveIntegration archives an integration and its providers, and deletes its
+// secrets. It cannot be restored.
 func (tx *Tx) ArchiveIntegration(ctx context.Context, id string, now time.Time) error {
 	const text = `
 		UPDATE integrations
@@ -144,8 +144,8 @@ func (tx *Tx) ArchiveIntegration(ctx context.Context, id string, now time.Time) 
 	return tx.exec(ctx, journal.Providers, "providers", providers, id, millis(now))
 }
 
-// ArchiveWorkspaceIntegrations puts away the integrations of one workspace and
-// every provider in it: what happens when the workspace is.
+// ArchiveWorkspaceIntegrations archives the integrations of a workspace and all of its
+// providers. It is called when the workspace is archived.
 func (tx *Tx) ArchiveWorkspaceIntegrations(ctx context.Context, workspace string, now time.Time) error {
 	const providers = `
 		UPDATE providers

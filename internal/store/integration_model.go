@@ -8,19 +8,19 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// IntegrationModel is what an integration says of one model.
+// IntegrationModel is the configuration of a model in an integration.
 type IntegrationModel struct {
 	Integration string // id
-	Slug        string // the model's name as requests have it
+	Slug        string // name of the model in requests
 	Name        string
 	Enabled     bool
-	IsCustom    bool // the provider's catalogue does not have it
+	IsCustom    bool // not in the provider's catalogue
 	IsFinetune  bool
-	BaseModel   string          // slug of the model it was made of; empty for none
-	Pricing     json.RawMessage // object or null, instead of the catalogue's price
+	BaseModel   string          // slug of the model it derives from; empty for none
+	Pricing     json.RawMessage // object or null; overrides the catalogue's price
 
-	// Configuration has an address of its own and masks of the headers that
-	// Sealed, once opened, has: see [Secrets.Headers].
+	// Configuration has the model's own address and masks of the headers in Sealed; see
+	// [Secrets.Headers].
 	Configuration IntegrationSettings
 	Sealed        string
 }
@@ -36,7 +36,7 @@ var modelTable = table[IntegrationModel]{
 	},
 }
 
-// IntegrationModels returns what an integration says of models, by slug.
+// IntegrationModels returns the configured models of an integration, sorted by slug.
 func (q Queries) IntegrationModels(ctx context.Context, integration string) ([]IntegrationModel, error) {
 	return modelTable.list(ctx, q.Reader, `
 		WHERE integration_id = $1
@@ -48,7 +48,7 @@ func (tx *Tx) PutIntegrationModel(ctx context.Context, m IntegrationModel) error
 	return modelTable.put(ctx, tx, m)
 }
 
-// DeleteCustomModel forgets a model that was added by hand. Any other stays.
+// DeleteCustomModel deletes a custom model. Any other model stays.
 func (tx *Tx) DeleteCustomModel(ctx context.Context, integration, slug string) error {
 	const text = `
 		DELETE FROM integration_models
@@ -56,7 +56,7 @@ func (tx *Tx) DeleteCustomModel(ctx context.Context, integration, slug string) e
 	return tx.exec(ctx, journal.IntegrationModels, "models", text, integration, slug)
 }
 
-// IntegrationWorkspace is whether and how far a workspace may use an integration.
+// IntegrationWorkspace is the access of a workspace to an integration, with its limits.
 type IntegrationWorkspace struct {
 	Integration string // id
 	Workspace   string // id
@@ -76,8 +76,7 @@ var grantTable = table[IntegrationWorkspace]{
 	},
 }
 
-// IntegrationWorkspaces returns what was said of active workspaces, the oldest
-// first.
+// IntegrationWorkspaces returns the grants of active workspaces, oldest first.
 func (q Queries) IntegrationWorkspaces(ctx context.Context, integration string) ([]IntegrationWorkspace, error) {
 	return grantTable.list(ctx, q.Reader, `
 		WHERE integration_id = $1 AND workspace_id IN (SELECT id FROM workspaces WHERE status = 'active')
@@ -89,9 +88,9 @@ func (tx *Tx) PutIntegrationWorkspace(ctx context.Context, w IntegrationWorkspac
 	return grantTable.put(ctx, tx, w)
 }
 
-// HasIntegration reports whether a workspace may use an active integration of
-// its organisation: what its row in integration_workspaces says, or else whether
-// all workspaces get it.
+// HasIntegration reports whether a workspace may use an active integration of its
+// organisation, by its row in integration_workspaces or, without one, by the global
+// access.
 func (q Queries) HasIntegration(ctx context.Context, i Integration, workspace string) (bool, error) {
 	const text = `
 		SELECT COUNT(*)
@@ -101,7 +100,7 @@ func (q Queries) HasIntegration(ctx context.Context, i Integration, workspace st
 	return n > 0, err
 }
 
-// IntegrationReach returns how many active workspaces may use an integration.
+// IntegrationReach returns the number of active workspaces that may use an integration.
 func (q Queries) IntegrationReach(ctx context.Context, i Integration) (int, error) {
 	const text = `
 		SELECT COUNT(*)
@@ -113,7 +112,7 @@ func (q Queries) IntegrationReach(ctx context.Context, i Integration) (int, erro
 	return sqlrow.Count(ctx, q.Reader, text, i.Organisation, i.Workspace, i.ID, i.GlobalEnabled)
 }
 
-// WorkspaceIDs returns the active workspaces of an organisation, the oldest first.
+// WorkspaceIDs returns the ids of an organisation's active workspaces, oldest first.
 func (q Queries) WorkspaceIDs(ctx context.Context, organisation string) ([]string, error) {
 	const text = `
 		SELECT id

@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/journal"
 )
 
-// The states of an [Invite]. A pending one whose time has come is expired
-// whether or not its row says so already: see [Invite.StatusAt].
+// States of an [Invite]. An expired invite may still be stored as pending; see
+// [Invite.StatusAt].
 const (
 	InvitePending   = "pending"
 	InviteAccepted  = "accepted"
@@ -17,7 +17,7 @@ const (
 	InviteExpired   = "expired"
 )
 
-// Invite asks somebody to join an organisation.
+// Invite invites a user to an organisation.
 type Invite struct {
 	ID           string
 	Organisation string
@@ -25,12 +25,12 @@ type Invite struct {
 	Role         string          // admin or member
 	Workspaces   json.RawMessage // array of {id, role}
 	KeyDetails   json.RawMessage // object or null
-	TokenHash    string          // SHA-256 of the link's secret
+	TokenHash    string          // SHA-256 of the link's token
 	Status       string
 	InvitedBy    string
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
-	AcceptedAt   time.Time // zero until it was
+	AcceptedAt   time.Time // zero unless accepted
 }
 
 // StatusAt returns the state of i at now.
@@ -52,18 +52,17 @@ var inviteTable = table[Invite]{
 	},
 }
 
-// InviteQuery says which invites to list. The zero value of a field filters
-// nothing.
+// InviteQuery filters invites. The zero value of a field filters nothing.
 type InviteQuery struct {
 	Organisation string
 	Role         string
 	Email        string
-	Status       string    // as it is at Now
-	Now          time.Time // needed with Status
+	Status       string    // state at Now
+	Now          time.Time // required with Status
 }
 
-// Invites returns a page of an organisation's invites, the newest first, and how
-// many match.
+// Invites returns a page of an organisation's invites, newest first, and the number of
+// all matches.
 func (q Queries) Invites(ctx context.Context, i InviteQuery, p Page) (list []Invite, total int, err error) {
 	return inviteTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR role = $2) AND ($3 = '' OR email = $3)
@@ -77,14 +76,14 @@ func (q Queries) Invite(ctx context.Context, organisation, id string) (Invite, e
 		WHERE organisation_id = $1 AND id = $2`, organisation, id)
 }
 
-// InviteByToken returns the invite whose link holds this secret, by its hash.
+// InviteByToken returns the invite whose link has the token with this hash.
 func (q Queries) InviteByToken(ctx context.Context, hash string) (Invite, error) {
 	return inviteTable.one(ctx, q.Reader, `
 		WHERE token_hash = $1`, hash)
 }
 
-// CreateInvite stores an invite. Pending ones of the same address whose time has
-// come are marked first; one that still counts is a conflict.
+// CreateInvite stores an invite. Expired pending invites for the same address are
+// marked first; one that is still valid is a conflict.
 func (tx *Tx) CreateInvite(ctx context.Context, i Invite) error {
 	const expire = `
 		UPDATE invites
@@ -96,7 +95,7 @@ func (tx *Tx) CreateInvite(ctx context.Context, i Invite) error {
 	return inviteTable.insert(ctx, tx, i)
 }
 
-// UpdateInvite stores the state, the link and the times of an invite.
+// UpdateInvite stores the state, token and times of an invite.
 func (tx *Tx) UpdateInvite(ctx context.Context, i Invite) error {
 	return inviteTable.update(ctx, tx, i)
 }

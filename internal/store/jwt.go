@@ -12,19 +12,19 @@ import (
 	"modelgate/internal/jwt"
 )
 
-// JWTSettings is whose JSON Web Tokens an organisation takes: the part "jwt" of
-// its settings. Either URL or Set is given.
+// JWTSettings configures the issuer whose JSON Web Tokens an organisation accepts: the
+// part "jwt" of its settings. Exactly one of URL and Set is set.
 type JWTSettings struct {
 	URL string `json:"jwks_url,omitempty" maxLength:"2048" doc:"https address of the issuer's JSON Web Key Set"`
-	Set JWKS   `json:"jwks,omitzero" doc:"A JSON Web Key Set, in the place of jwks_url"`
+	Set JWKS   `json:"jwks,omitzero" doc:"A JSON Web Key Set; replaces jwks_url"`
 
-	Issuer   string         `json:"issuer,omitempty" maxLength:"255" doc:"The iss that tokens need; any, unless said"`
-	Audience string         `json:"audience,omitempty" maxLength:"255" doc:"What the aud of tokens has to name; anything, unless said"`
-	Scopes   []access.Scope `json:"default_scopes,omitempty" maxItems:"200" doc:"Of tokens that bring no scope or scopes"`
+	Issuer   string         `json:"issuer,omitempty" maxLength:"255" doc:"Required iss of tokens; defaults to any"`
+	Audience string         `json:"audience,omitempty" maxLength:"255" doc:"Value that the aud of tokens must contain; defaults to any"`
+	Scopes   []access.Scope `json:"default_scopes,omitempty" maxItems:"200" doc:"Scopes of tokens without scope or scopes"`
 }
 
-// JWKS is a JSON Web Key Set (RFC 7517), public keys alone. Members that are not
-// known are kept.
+// JWKS is a JSON Web Key Set (RFC 7517) with public keys only. Unknown members are
+// kept.
 type JWKS struct {
 	Keys []map[string]any `json:"keys" maxItems:"100"`
 }
@@ -32,11 +32,11 @@ type JWKS struct {
 // IsZero reports whether there is no set.
 func (s JWKS) IsZero() bool { return s.Keys == nil }
 
-// Checked returns s as it is to be stored, or an *apierr.Error that names the
-// field below field. CheckHost checks the host of an address.
+// Checked returns s in stored form, or an *apierr.Error that names the invalid field
+// with the prefix field. CheckHost checks the host of an address.
 func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL, error)) (JWTSettings, error) {
 	if (s.URL == "") == s.Set.IsZero() {
-		return s, unfit(field, "needs either jwks_url or jwks")
+		return s, unfit(field, "must have either jwks_url or jwks")
 	}
 	if s.URL != "" {
 		if err := checkKeyAddress(s.URL, checkHost); err != nil {
@@ -49,7 +49,7 @@ func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL,
 	for i, word := range s.Scopes {
 		scope, err := access.ParseScope(string(word))
 		if err == nil && scope == access.ScopeAll {
-			err = fmt.Errorf("%q is for keys of the installation", word)
+			err = fmt.Errorf("%q is allowed only for installation keys", word)
 		}
 		if err == nil {
 			err = scope.CheckHolder(access.Token)
@@ -62,8 +62,8 @@ func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL,
 	return s, nil
 }
 
-// checkKeyAddress checks where keys are available. Who can change them on their
-// way can make tokens, so the way has to be encrypted.
+// checkKeyAddress checks the address of a key set. Whoever can change the keys in
+// transit can create tokens, so the connection must be encrypted.
 func checkKeyAddress(address string, checkHost func(raw string) (*url.URL, error)) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Contains(address, "#") {

@@ -16,14 +16,13 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// The states of a [Key]. A key whose time has come is expired whether or not
-// its row says so already: see [Key.StatusAt].
+// States of a [Key]. An expired key may still be stored as active; see [Key.StatusAt].
 const (
 	KeyActive  = "active"
 	KeyRevoked = "revoked"
 	KeyExpired = "expired"
 
-	// KeyExhausted is a key that has used up its budget.
+	// KeyExhausted is the state of a key whose budget is exhausted.
 	KeyExhausted = "exhausted"
 )
 
@@ -31,32 +30,33 @@ const (
 type Key struct {
 	ID           string         // time-ordered UUID
 	Type         access.KeyType // empty means workspace-service
-	UserID       string         // whose key it is; empty for service keys
+	UserID       string         // owner of a user key; empty for service keys
 	Name         string
 	Description  string
 	Hash         access.Hash
-	Mask         string // for people to recognise the key by: see [Mask]
+	Mask         string // shown to recognise the key; see [Mask]
 	Organisation string
 	Workspace    string
 	Scopes       []access.Scope
-	Providers    []string // provider ids and slugs it is limited to; empty allows all
+	Providers    []string // provider ids and slugs that the key is limited to; empty allows all
 
-	// What the control plane knows the meaning of. Nil is the column's empty value.
+	// The meaning of these fields is defined by the control plane. Nil is the column's
+	// empty value.
 	Defaults       json.RawMessage // object
 	UsageLimits    json.RawMessage // object or null
 	RateLimits     json.RawMessage // array
 	AlertEmails    json.RawMessage // array
 	RotationPolicy json.RawMessage // object or null
 
-	// RotationDueAt is when RotationPolicy wants another secret. Zero means never.
+	// RotationDueAt is when the secret is due for rotation. Zero means never.
 	RotationDueAt time.Time
 
-	// PreviousHash is the secret before the last rotation, which counts until
-	// TransitionEndsAt.
+	// PreviousHash is the hash of the secret before the last rotation, which is valid
+	// until TransitionEndsAt.
 	PreviousHash     *access.Hash
 	TransitionEndsAt time.Time
 
-	Origin KeyOrigin // changes by [Queries.ReleaseKeys] alone
+	Origin KeyOrigin // changed only by [Queries.ReleaseKeys]
 
 	CreationMode string // ui, api or auto
 	Status       string
@@ -65,8 +65,7 @@ type Key struct {
 	ExpiresAt    time.Time // zero means never
 }
 
-// Mask returns the part of a key that may be shown: its first and last two
-// characters.
+// Mask returns the visible part of a key: its first and last two characters.
 func Mask(key secret.String) string {
 	text := key.Reveal()
 	const shown = 2
@@ -76,15 +75,15 @@ func Mask(key secret.String) string {
 	return text[:shown] + "***" + text[len(text)-shown:]
 }
 
-// maskForm matches what Mask returns.
+// maskForm matches the output of Mask.
 var maskForm = regexp.MustCompile(`(?s)^(.{2}\*\*\*.{2}|\*\*\*)$`)
 
-// ErrNoSecret is the error of a mask that stands for no stored secret.
-var ErrNoSecret = errors.New("is a mask and not a credential; give the credential itself")
+// ErrNoSecret is the error for a mask that does not match a stored secret.
+var ErrNoSecret = errors.New("is a mask, not a credential; send the credential itself")
 
-// KeepsSecret reports whether text, given for a secret, stands for the stored one
-// with this mask: it is that mask or [HiddenConfigValue]. An empty mask means that
-// none is stored. Any other mask is refused with ErrNoSecret.
+// KeepsSecret reports whether text, given as a secret, stands for the stored secret
+// with this mask: it is the mask or [HiddenConfigValue]. An empty mask means that none
+// is stored. Any other mask is refused with ErrNoSecret.
 func KeepsSecret(text, mask string) (bool, error) {
 	switch {
 	case mask != "" && (text == mask || text == HiddenConfigValue):
@@ -105,13 +104,14 @@ func (k Key) StatusAt(now time.Time) string {
 
 func (k Key) ended(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
 
-// Identity returns what k proves by itself. It shares the slices of k.
+// Identity returns the identity of k without the limits of its makers. It shares k's
+// slices.
 func (k Key) Identity() *access.Identity {
 	var d KeyDefaults
 	if len(k.Defaults) > 0 && json.Unmarshal(k.Defaults, &d) != nil {
-		d = KeyDefaults{} // the column's text is this program's own
+		d = KeyDefaults{} // this program wrote the column
 	}
-	addresses, _ := access.ParseAddresses(d.AllowedAddresses) // what can't be read allows nobody
+	addresses, _ := access.ParseAddresses(d.AllowedAddresses) // an unreadable list allows no address
 	return &access.Identity{
 		AllowedAddresses: addresses,
 
@@ -136,8 +136,8 @@ func (k Key) Identity() *access.Identity {
 	}
 }
 
-// Identities returns what the secrets of k prove: the current one, and the one
-// before it, which ends with the transition. Both have the key's own id.
+// Identities returns the identities of k's secrets: of the current one, and of the
+// previous one, which is valid until the transition ends. Both have the key's id.
 func (k Key) Identities() []*access.Identity {
 	list := []*access.Identity{k.Identity()}
 	if k.PreviousHash == nil || k.TransitionEndsAt.IsZero() {
@@ -151,14 +151,14 @@ func (k Key) Identities() []*access.Identity {
 	return append(list, &before)
 }
 
-// CreateKey stores k and raises the revision. An empty Status means active, an
-// empty organisation or workspace what there is from the start. Times are kept
-// to the millisecond. A key whose id or secret is stored already is a conflict.
+// CreateKey stores k and makes a revision. An empty Status means active, an empty
+// organisation or workspace the initial one. Times are rounded to milliseconds. An id
+// or secret in use is a conflict.
 func (db *DB) CreateKey(ctx context.Context, k Key) error {
 	return db.Update(ctx, nil, func(tx *Tx) error { return tx.CreateKey(ctx, k) })
 }
 
-// CreateKey stores k, as [DB.CreateKey] does, in the change under way.
+// CreateKey is [DB.CreateKey] in the current transaction.
 func (tx *Tx) CreateKey(ctx context.Context, k Key) error {
 	k = k.withDefaults()
 	if err := checkKey(k); err != nil {
@@ -167,7 +167,7 @@ func (tx *Tx) CreateKey(ctx context.Context, k Key) error {
 	return keyTable.insert(ctx, tx, k)
 }
 
-// UpdateKey stores k instead of the key with its id.
+// UpdateKey replaces the key with k's id.
 func (tx *Tx) UpdateKey(ctx context.Context, k Key) error {
 	k = k.withDefaults()
 	if err := checkKey(k); err != nil {
@@ -176,7 +176,7 @@ func (tx *Tx) UpdateKey(ctx context.Context, k Key) error {
 	return keyTable.update(ctx, tx, k)
 }
 
-// withDefaults returns k with what empty fields stand for.
+// withDefaults returns k with its empty fields replaced by their defaults.
 func (k Key) withDefaults() Key {
 	orElse := func(s *string, value string) {
 		if *s == "" {
@@ -201,13 +201,13 @@ func (k Key) withDefaults() Key {
 func checkKey(k Key) error {
 	switch {
 	case k.ID == "":
-		return apierr.New(apierr.Invalid, "an API key needs an id").WithParam("id")
+		return apierr.New(apierr.Invalid, "an API key must have an id").WithParam("id")
 	case k.Name == "":
-		return apierr.New(apierr.Invalid, "an API key needs a name").WithParam("name")
+		return apierr.New(apierr.Invalid, "an API key must have a name").WithParam("name")
 	case k.Hash == access.Hash{}:
-		return apierr.New(apierr.Invalid, "an API key needs the hash of its secret").WithParam("hash")
+		return apierr.New(apierr.Invalid, "an API key must have the hash of its secret").WithParam("hash")
 	case k.Status != KeyActive && k.Status != KeyRevoked && k.Status != KeyExpired && k.Status != KeyExhausted:
-		return apierr.New(apierr.Invalid, "the status of an API key is active, revoked, expired or exhausted, not %q", k.Status).WithParam("status")
+		return apierr.New(apierr.Invalid, "the status of an API key must be active, revoked, expired or exhausted, not %q", k.Status).WithParam("status")
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func (h hashText) Scan(v any) (err error) {
 // Value implements driver.Valuer.
 func (h hashText) Value() (driver.Value, error) { return h.String(), nil }
 
-// previousHash stores a hash that may be missing.
+// previousHash stores a hash that may be nil.
 type previousHash struct{ into **access.Hash }
 
 // Scan implements sql.Scanner.
@@ -270,7 +270,7 @@ func orEmpty(raw json.RawMessage, empty string) string {
 	return string(raw)
 }
 
-// Keys returns all keys, the oldest first.
+// Keys returns all keys, oldest first.
 func (q Queries) Keys(ctx context.Context) ([]Key, error) {
 	return keyTable.list(ctx, q.Reader, `
 		ORDER BY id`)
@@ -282,7 +282,7 @@ func (q Queries) Key(ctx context.Context, organisation, id string) (Key, error) 
 		WHERE organisation_id = $1 AND id = $2`, organisation, id)
 }
 
-// UserKeys returns how many keys of a workspace a user has that count still.
+// UserKeys returns the number of valid keys that a user has in a workspace.
 func (q Queries) UserKeys(ctx context.Context, workspace, user string, now time.Time) (int, error) {
 	const text = `
 		SELECT COUNT(*)
@@ -292,14 +292,14 @@ func (q Queries) UserKeys(ctx context.Context, workspace, user string, now time.
 	return sqlrow.Count(ctx, q.Reader, text, workspace, user, now.UnixMilli())
 }
 
-// KeysOfUser returns all keys that a user ever had in a workspace, the newest first.
+// KeysOfUser returns all keys that a user has or had in a workspace, newest first.
 func (q Queries) KeysOfUser(ctx context.Context, organisation, workspace, user string) ([]Key, error) {
 	return keyTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND workspace_id = $2 AND user_id = $3
 		ORDER BY id DESC`, organisation, workspace, user)
 }
 
-// KeyIDs returns the ids of all keys that a user ever had in a workspace.
+// KeyIDs returns the ids of all keys that a user has or had in a workspace.
 func (q Queries) KeyIDs(ctx context.Context, organisation, workspace, user string) ([]string, error) {
 	const text = `
 		SELECT id
@@ -309,13 +309,13 @@ func (q Queries) KeyIDs(ctx context.Context, organisation, workspace, user strin
 	return sqlrow.List(ctx, q.Reader, "API keys", text, scanID, organisation, workspace, user)
 }
 
-// RevokeKey ends a key and raises the revision. A revoked key may be revoked
-// again; one that does not exist is not found.
+// RevokeKey revokes a key and makes a revision. Revoking it again is not an error; a
+// key that does not exist is not found.
 func (db *DB) RevokeKey(ctx context.Context, id string) error {
 	return db.Update(ctx, nil, func(tx *Tx) error { return tx.RevokeKey(ctx, id) })
 }
 
-// RevokeKey is [DB.RevokeKey] in the change under way.
+// RevokeKey is [DB.RevokeKey] in the current transaction.
 func (tx *Tx) RevokeKey(ctx context.Context, id string) error {
 	const text = `
 		UPDATE gateway_keys
@@ -323,12 +323,12 @@ func (tx *Tx) RevokeKey(ctx context.Context, id string) error {
 		WHERE id = $1`
 	err := tx.write(ctx, journal.Keys.Row(id), "API key", text, id)
 	if apierr.IsNotFound(err) {
-		return apierr.New(apierr.NotFound, "API key %s does not exist; list the keys for their ids", id)
+		return apierr.New(apierr.NotFound, "API key %s not found; list the keys for their ids", id)
 	}
 	return err
 }
 
-// KeyOrganisation returns the id of the organisation of a key, which may be any.
+// KeyOrganisation returns the id of the organisation of a key.
 func (q Queries) KeyOrganisation(ctx context.Context, id string) (string, error) {
 	const text = `
 		SELECT organisation_id
@@ -337,7 +337,7 @@ func (q Queries) KeyOrganisation(ctx context.Context, id string) (string, error)
 	return sqlrow.One(ctx, q.Reader, "API key", text, scanID, id)
 }
 
-// HasKeys reports whether any key was ever made.
+// HasKeys reports whether a key was ever created.
 func (q Queries) HasKeys(ctx context.Context) (bool, error) {
 	const text = `
 		SELECT COUNT(*)

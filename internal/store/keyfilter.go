@@ -8,27 +8,29 @@ import (
 	"modelgate/internal/access"
 )
 
-// KeyFilter says which keys that are not revoked a list has.
+// KeyFilter filters keys that are not revoked.
 type KeyFilter struct {
 	Organisation string
-	Types        []access.KeyType // none takes none
+	Types        []access.KeyType // an empty list matches none
 
-	// Workspaces limits the list to keys of these. Nil takes keys of every
-	// workspace and of the organisation.
+	// Workspaces restricts the list to keys of these workspaces. Nil matches keys of
+	// every workspace and of the organisation.
 	Workspaces []string
 
-	// OwnIn are further workspaces, of which keys of the user Owner are taken.
+	// OwnIn are further workspaces, of which only keys of the user Owner match.
 	OwnIn []string
 	Owner string
 
-	// RotationDue leaves keys whose rotation is due by then. Zero leaves all.
+	// RotationDue restricts the list to keys whose rotation is due at this time. Zero
+	// matches all.
 	RotationDue time.Time
 
-	// CreatedBy leaves keys that this user or key made. Empty leaves all.
+	// CreatedBy restricts the list to keys created by this user or key. Empty matches
+	// all.
 	CreatedBy string
 }
 
-// KeysOf returns a page of keys, the newest first, and how many there are.
+// KeysOf returns a page of keys, newest first, and the number of all.
 func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, total int, err error) {
 	types := make([]string, len(f.Types))
 	for i, t := range f.Types {
@@ -47,8 +49,8 @@ func (q Queries) KeysOf(ctx context.Context, f KeyFilter, p Page) (list []Key, t
 		f.Organisation, listed(types), workspaces, f.Owner, listed(f.OwnIn), millis(f.RotationDue), f.origin())
 }
 
-// origin returns the pattern of the origins of the keys that f leaves, with ! as its
-// escape character.
+// origin returns the LIKE pattern for the origins of matching keys, with ! as escape
+// character.
 func (f KeyFilter) origin() string {
 	if f.CreatedBy == "" {
 		return "%"
@@ -57,7 +59,7 @@ func (f KeyFilter) origin() string {
 	return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(strings.Trim(by, "{}")) + "%"
 }
 
-// listed returns words as a string in which each is between commas, empty for none.
+// listed joins words with commas, with a comma before and after each; empty for none.
 func listed(words []string) string {
 	if len(words) == 0 {
 		return ""

@@ -7,18 +7,17 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// What follows reads everything of one kind that an organisation has, for
-// writing it down as a whole. What is archived is among it where its slug is
-// taken still.
+// The following methods read all objects of one kind in an organisation, for export.
+// They include archived objects whose slugs are still in use.
 
-// ConfigText is a config with its current text.
+// ConfigText is a config and its current text.
 type ConfigText struct {
 	Config
-	Text   string // as that of a [ConfigVersion], as is Sealed
+	Text   string // of the current [ConfigVersion], like Sealed
 	Sealed string
 }
 
-// AllConfigs returns every config of an organisation, archived ones too.
+// AllConfigs returns all configs of an organisation, including archived ones.
 func (q Queries) AllConfigs(ctx context.Context, organisation string) ([]ConfigText, error) {
 	configTexts := table[ConfigText]{
 		name: "configs", row: "config", columns: func(c *ConfigText) []column { return configTable.columns(&c.Config) },
@@ -31,23 +30,23 @@ func (q Queries) AllConfigs(ctx context.Context, organisation string) ([]ConfigT
 		ORDER BY id`, organisation)
 }
 
-// AllGuardrails returns every guardrail of an organisation, archived ones too.
+// AllGuardrails returns all guardrails of an organisation, including archived ones.
 func (q Queries) AllGuardrails(ctx context.Context, organisation string) ([]Guardrail, error) {
 	return guardrailTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
 
-// AllIntegrationModels returns what the active integrations of an organisation
-// say of models.
+// AllIntegrationModels returns the configured models of an organisation's active
+// integrations.
 func (q Queries) AllIntegrationModels(ctx context.Context, organisation string) ([]IntegrationModel, error) {
 	return modelTable.list(ctx, q.Reader, `
 		WHERE integration_id IN (SELECT id FROM integrations WHERE organisation_id = $1 AND status = 'active')
 		ORDER BY integration_id, slug`, organisation)
 }
 
-// AllIntegrationWorkspaces returns what was said of active workspaces for the
-// active integrations of an organisation.
+// AllIntegrationWorkspaces returns the grants of active workspaces for an
+// organisation's active integrations.
 func (q Queries) AllIntegrationWorkspaces(ctx context.Context, organisation string) ([]IntegrationWorkspace, error) {
 	return grantTable.list(ctx, q.Reader, `
 		WHERE integration_id IN (SELECT id FROM integrations WHERE organisation_id = $1 AND status = 'active')
@@ -55,16 +54,16 @@ func (q Queries) AllIntegrationWorkspaces(ctx context.Context, organisation stri
 		ORDER BY integration_id, workspace_id`, organisation)
 }
 
-// AllPrompts returns every prompt and partial of an organisation, archived ones
-// too.
+// AllPrompts returns all prompts and partials of an organisation, including archived
+// ones.
 func (q Queries) AllPrompts(ctx context.Context, organisation string) ([]Prompt, error) {
 	return promptTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
 
-// AllPromptVersions returns every version of the prompts of an organisation by
-// the prompt's id, in the order of their numbers.
+// AllPromptVersions returns the versions of an organisation's prompts by prompt id,
+// sorted by number.
 func (q Queries) AllPromptVersions(ctx context.Context, organisation string) (map[string][]PromptVersion, error) {
 	list, err := promptVersionTable.list(ctx, q.Reader, `
 		WHERE prompt_id IN (SELECT id FROM prompts WHERE organisation_id = $1)
@@ -76,23 +75,23 @@ func (q Queries) AllPromptVersions(ctx context.Context, organisation string) (ma
 	return versions, err
 }
 
-// AllPromptCollections returns every collection of an organisation, archived ones
-// too.
+// AllPromptCollections returns all collections of an organisation, including archived
+// ones.
 func (q Queries) AllPromptCollections(ctx context.Context, organisation string) ([]PromptCollection, error) {
 	return promptCollectionTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
 
-// AllKeys returns every key of an organisation, revoked ones too.
+// AllKeys returns all keys of an organisation, including revoked ones.
 func (q Queries) AllKeys(ctx context.Context, organisation string) ([]Key, error) {
 	return keyTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1
 		ORDER BY id`, organisation)
 }
 
-// AllWorkspaceMembers returns what people are in the workspaces of an
-// organisation: by the id of the user, the role by the id of the workspace.
+// AllWorkspaceMembers returns the roles of users in the workspaces of an organisation,
+// by user id and workspace id.
 func (q Queries) AllWorkspaceMembers(ctx context.Context, organisation string) (map[string]map[string]string, error) {
 	const text = `
 		SELECT m.user_id, m.workspace_id, m.role
@@ -112,8 +111,7 @@ func (q Queries) AllWorkspaceMembers(ctx context.Context, organisation string) (
 	return roles, err
 }
 
-// UserIDs returns the ids of people by their addresses, of whichever organisation
-// they are or were.
+// UserIDs returns the ids of the users of all organisations by e-mail address.
 func (q Queries) UserIDs(ctx context.Context) (map[string]string, error) {
 	const text = `
 		SELECT email, id
@@ -128,8 +126,7 @@ func (q Queries) UserIDs(ctx context.Context) (map[string]string, error) {
 	return ids, err
 }
 
-// JoinOrganisation makes a person one of an organisation who was of none, or of
-// another.
+// JoinOrganisation adds an existing user to an organisation.
 func (tx *Tx) JoinOrganisation(ctx context.Context, organisation string, u User) error {
 	const text = `
 		INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
@@ -137,9 +134,8 @@ func (tx *Tx) JoinOrganisation(ctx context.Context, organisation string, u User)
 	return tx.write(ctx, journal.Unpublished, "membership", text, organisation, u.ID, u.Role, millis(u.UpdatedAt))
 }
 
-// UpdateUser stores the name and the state of a person. Somebody who is not
-// active loses their sessions and links, and their keys are out of use until they
-// are active again.
+// UpdateUser stores the name and state of a user. A user who is not active loses their
+// sessions and links, and their keys are disabled until they are active again.
 func (tx *Tx) UpdateUser(ctx context.Context, u User) error {
 	const text = `
 		UPDATE users
@@ -151,7 +147,7 @@ func (tx *Tx) UpdateUser(ctx context.Context, u User) error {
 	if err := tx.write(ctx, journal.Unpublished, "user", text, u.ID, u.FirstName, u.LastName, u.Status, millis(u.UpdatedAt)); err != nil {
 		return err
 	}
-	// The keys of somebody who is not active are not published.
+	// Keys of inactive users are not published.
 	if err := tx.change.Record(journal.Keys); err != nil || u.Status == Active {
 		return err
 	}
@@ -161,7 +157,7 @@ func (tx *Tx) UpdateUser(ctx context.Context, u User) error {
 	return tx.EndSessions(ctx, "", u.ID, "")
 }
 
-// DeleteIntegrationModel forgets what an integration says of a model.
+// DeleteIntegrationModel deletes the configuration of a model.
 func (tx *Tx) DeleteIntegrationModel(ctx context.Context, integration, slug string) error {
 	const text = `
 		DELETE FROM integration_models
@@ -169,8 +165,8 @@ func (tx *Tx) DeleteIntegrationModel(ctx context.Context, integration, slug stri
 	return tx.write(ctx, journal.IntegrationModels, "model", text, integration, slug)
 }
 
-// DeleteIntegrationWorkspace forgets what was said of a workspace, which then
-// gets what all get.
+// DeleteIntegrationWorkspace deletes the grant of a workspace, to which the global
+// access then applies.
 func (tx *Tx) DeleteIntegrationWorkspace(ctx context.Context, integration, workspace string) error {
 	const text = `
 		DELETE FROM integration_workspaces

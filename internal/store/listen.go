@@ -12,10 +12,10 @@ import (
 	"modelgate/internal/postgres"
 )
 
-// Listen calls changed when another process has changed something, and whenever
-// that may have been missed, until ctx ends. It returns at once where the
-// database does not tell: SQLite's. What is told may come late or never while
-// the network is bad, so [Queries.Revision] is to be looked at as well.
+// Listen calls changed when another process has made a change, and whenever a
+// notification may have been lost, until ctx ends. It returns at once for SQLite, which
+// sends no notifications. With a bad network notifications may be late or lost, so
+// callers must also poll [Queries.Revision].
 func (db *DB) Listen(ctx context.Context, changed func()) {
 	if db.engine.listen == nil {
 		return
@@ -24,19 +24,19 @@ func (db *DB) Listen(ctx context.Context, changed func()) {
 	pause := 100 * time.Millisecond
 	for ctx.Err() == nil {
 		began := time.Now()
-		db.engine.listen(ctx, changed) // its end is seen by who polls
+		db.engine.listen(ctx, changed) // polling covers errors
 		if time.Since(began) > longest {
 			pause = 100 * time.Millisecond
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause/2 + rand.N(pause/2)): // nodes don't come back all at once
+		case <-time.After(pause/2 + rand.N(pause/2)): // nodes do not reconnect all at once
 		}
 		pause = min(2*pause, longest)
 	}
 }
 
-// pgListen holds a connection of its own for what the server tells.
+// pgListen receives notifications on a connection of its own.
 func pgListen(ctx context.Context, at *postgres.Server, changed func()) error {
 	conn, err := at.Connect(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func pgListen(ctx context.Context, at *postgres.Server, changed func()) error {
 	if _, err := conn.Exec(ctx, `LISTEN modelgate_revision`); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	changed() // what was told before is lost
+	changed() // earlier notifications are lost
 	for {
 		err := waitForNotification(ctx, conn)
 		if err != nil {
@@ -60,8 +60,8 @@ func pgListen(ctx context.Context, at *postgres.Server, changed func()) error {
 	}
 }
 
-// waitForNotification waits for a notification, and looks now and then whether the
-// connection still stands: a network that went away says nothing.
+// waitForNotification waits for a notification and checks the connection from time to
+// time, because a broken network gives no sign.
 func waitForNotification(ctx context.Context, conn *pgx.Conn) error {
 	const quiet = 30 * time.Second
 	for {

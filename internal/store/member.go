@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// WorkspaceMember is a person in a workspace.
+// WorkspaceMember is a user in a workspace.
 type WorkspaceMember struct {
 	Workspace string
 	UserID    string
@@ -36,9 +36,8 @@ func scanMember(r sqlrow.Scanner) (m WorkspaceMember, err error) {
 	return m, err
 }
 
-// WorkspaceMembers returns a page of the people in a workspace, in the order in
-// which they came, and how many there are. An empty role or email filters
-// nothing.
+// WorkspaceMembers returns a page of the members of a workspace, sorted by the time
+// they joined, and the number of all. An empty role or email filters nothing.
 func (q Queries) WorkspaceMembers(ctx context.Context, workspace, role, email string, p Page) (list []WorkspaceMember, total int, err error) {
 	const where = memberJoins + `
 		WHERE m.workspace_id = $1 AND ($2 = '' OR m.role = $2) AND ($3 = '' OR u.email = $3)`
@@ -51,15 +50,14 @@ func (q Queries) WorkspaceMembers(ctx context.Context, workspace, role, email st
 	return list, total, err
 }
 
-// WorkspaceMember returns a person in a workspace.
+// WorkspaceMember returns a member of a workspace.
 func (q Queries) WorkspaceMember(ctx context.Context, workspace, user string) (WorkspaceMember, error) {
 	const where = memberJoins + `
 		WHERE m.workspace_id = $1 AND m.user_id = $2`
 	return sqlrow.One(ctx, q.Reader, "member", memberSelect+where, scanMember, workspace, user)
 }
 
-// SetWorkspaceMember makes a user a member of a workspace, or gives a member
-// another role.
+// SetWorkspaceMember adds a user to a workspace, or changes the role of a member.
 func (tx *Tx) SetWorkspaceMember(ctx context.Context, workspace, user, role string, now time.Time) error {
 	const text = `
 		INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at)
@@ -69,8 +67,7 @@ func (tx *Tx) SetWorkspaceMember(ctx context.Context, workspace, user, role stri
 	return tx.write(ctx, journal.Unpublished, "member", text, workspace, user, role, millis(now))
 }
 
-// RemoveWorkspaceMember takes a person out of a workspace and ends their keys
-// there.
+// RemoveWorkspaceMember removes a user from a workspace and revokes their keys there.
 func (tx *Tx) RemoveWorkspaceMember(ctx context.Context, workspace, user string, now time.Time) error {
 	const keys = `
 		UPDATE gateway_keys
@@ -85,13 +82,13 @@ func (tx *Tx) RemoveWorkspaceMember(ctx context.Context, workspace, user string,
 	return tx.write(ctx, journal.Unpublished, "member", text, workspace, user)
 }
 
-// User is a person of an organisation.
+// User is a user of an organisation.
 type User struct {
 	ID           string
 	Email        string // lower case
 	FirstName    string
 	LastName     string
-	PasswordHash string // empty for who signs in elsewhere
+	PasswordHash string // empty for a user without a password
 	Status       string // active or disabled
 	Role         string // in the organisation: owner, admin or member
 	CreatedAt    time.Time
@@ -109,15 +106,15 @@ func scanUser(r sqlrow.Scanner) (u User, err error) {
 	return u, err
 }
 
-// User returns a person of an organisation by id or e-mail address.
+// User returns a user of an organisation by id or e-mail address.
 func (q Queries) User(ctx context.Context, organisation, ref string) (User, error) {
 	const where = `
 		WHERE o.organisation_id = $1 AND (u.id = $2 OR u.email = $2)`
 	return sqlrow.One(ctx, q.Reader, "user", userSelect+where, scanUser, organisation, ref)
 }
 
-// Users returns a page of an organisation's people, in the order in which they
-// came, and how many there are. An empty role or email filters nothing.
+// Users returns a page of an organisation's users, sorted by the time they joined, and
+// the number of all. An empty role or email filters nothing.
 func (q Queries) Users(ctx context.Context, organisation, role, email string, p Page) (list []User, total int, err error) {
 	const where = `
 		WHERE o.organisation_id = $1 AND ($2 = '' OR o.role = $2) AND ($3 = '' OR u.email = $3)`
@@ -134,8 +131,8 @@ func (q Queries) Users(ctx context.Context, organisation, role, email string, p 
 	return list, total, err
 }
 
-// CreateUser stores a person and makes them one of an organisation in u.Role. An
-// address that is taken is a conflict.
+// CreateUser stores a user and adds them to an organisation in u.Role. An address in
+// use is a conflict.
 func (tx *Tx) CreateUser(ctx context.Context, organisation string, u User) error {
 	const text = `
 		INSERT INTO users (id, email, first_name, last_name, password_hash, status, created_at, updated_at)
@@ -150,8 +147,8 @@ func (tx *Tx) CreateUser(ctx context.Context, organisation string, u User) error
 	return tx.write(ctx, journal.Unpublished, "membership", join, organisation, u.ID, u.Role, millis(u.CreatedAt))
 }
 
-// SetUserRole gives a person another role in an organisation. Who becomes a
-// member of it keeps the keys of workspaces that they are a member of.
+// SetUserRole changes the role of a user in an organisation. A user who becomes a
+// member keeps only the keys of workspaces they belong to.
 func (tx *Tx) SetUserRole(ctx context.Context, organisation, user, role string, now time.Time) error {
 	const keys = `
 		UPDATE gateway_keys
@@ -170,8 +167,8 @@ func (tx *Tx) SetUserRole(ctx context.Context, organisation, user, role string, 
 	return tx.write(ctx, journal.Unpublished, "user", text, organisation, user, role, millis(now))
 }
 
-// RemoveUser takes a person out of an organisation and of its workspaces, ends
-// their keys, sessions and links there. What they made stays.
+// RemoveUser removes a user from an organisation and its workspaces and revokes their
+// keys, sessions and links there. Objects they created stay.
 func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now time.Time) error {
 	for _, text := range [...]string{`
 		DELETE FROM workspace_members
@@ -199,7 +196,7 @@ func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now tim
 	if err := tx.write(ctx, journal.Unpublished, "user", text, organisation, user); err != nil {
 		return err
 	}
-	// The address of who is nowhere any more is free for another invite.
+	// The address of a user without any organisation can be invited again.
 	const free = `
 		UPDATE users
 		SET email = email || ' ' || id, password_hash = '', status = 'removed', updated_at = $2

@@ -6,15 +6,15 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// Membership is what a person is in an organisation.
+// Membership holds the roles of a user in an organisation.
 type Membership struct {
-	Role       string            // owner, admin or member; empty for who does not belong to it
-	Workspaces map[string]string // admin, manager or member, by the workspace's id
+	Role       string            // owner, admin or member; empty for a user who does not belong to it
+	Workspaces map[string]string // admin, manager or member, by workspace id
 }
 
-// RoleIn returns what the person is in a workspace: admin, manager, member, or
-// empty for who may not enter. Owners and admins of the organisation are admins
-// of each of its workspaces.
+// RoleIn returns the user's role in a workspace: admin, manager, member, or empty if
+// they have no access. Owners and admins of the organisation are admins of all its
+// workspaces.
 func (m Membership) RoleIn(workspace string) string {
 	switch m.Role {
 	case "":
@@ -25,8 +25,8 @@ func (m Membership) RoleIn(workspace string) string {
 	return m.Workspaces[workspace]
 }
 
-// Membership returns what a user is in an organisation. Who is nothing in it has
-// no role.
+// Membership returns the roles of a user in an organisation. They are empty for a user
+// who does not belong to it.
 func (q Queries) Membership(ctx context.Context, organisation, user string) (Membership, error) {
 	const text = `
 		SELECT '', role

@@ -30,13 +30,13 @@ type migration struct {
 	checksum string
 }
 
-// errDone ends the loop of migrate: there is nothing left to apply.
+// errDone ends the loop of migrate when all are applied.
 var errDone = errors.New("up to date")
 
-// migrate applies what is missing, each file in a transaction of its own. The
-// transaction takes a lock before it looks (SQLite by beginning, PostgreSQL by
-// the statement lock), so two processes that start together apply a file once.
-// The names of the files that were applied are returned.
+// migrate applies the missing migrations, each in a transaction, and returns their
+// names. The transaction takes a lock before it reads (SQLite when it begins,
+// PostgreSQL by the statement lock), so a file is applied once even if two processes
+// start together.
 func migrate(ctx context.Context, db *journal.DB, lock string, files fs.FS) (applied []string, err error) {
 	all, err := readMigrations(files)
 	if err != nil {
@@ -71,8 +71,8 @@ func migrate(ctx context.Context, db *journal.DB, lock string, files fs.FS) (app
 	}
 }
 
-// missing returns the names of the migrations that migrate would apply. The
-// table of migrations is made for looking, and taken back.
+// missing returns the names of the migrations that migrate would apply. It creates the
+// table of migrations and rolls back.
 func missing(ctx context.Context, db *journal.DB, files fs.FS) (names []string, err error) {
 	err = db.Transact(ctx, func(tx *journal.Tx) error {
 		if err := createHistory(ctx, tx); err != nil {
@@ -103,8 +103,8 @@ func pending(ctx context.Context, q sqlrow.Reader, files fs.FS) ([]string, error
 	return names, err
 }
 
-// readMigrations reads files named migrations/NNNN_words.sql, numbered from one
-// without a gap.
+// readMigrations reads the files migrations/NNNN_words.sql, numbered from one without
+// gaps.
 func readMigrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "migrations/*.sql") // sorted
 	if err != nil {
@@ -154,7 +154,7 @@ func step(ctx context.Context, tx *journal.Tx, all []migration) (next migration,
 	return left[0], apply(ctx, tx, left[0])
 }
 
-// unapplied checks what was applied and returns the rest.
+// unapplied checks the applied migrations and returns the others.
 func unapplied(ctx context.Context, q sqlrow.Reader, all []migration) ([]migration, error) {
 	applied, err := appliedMigrations(ctx, q)
 	if err != nil {
@@ -162,11 +162,11 @@ func unapplied(ctx context.Context, q sqlrow.Reader, all []migration) ([]migrati
 	}
 	if len(applied) > len(all) {
 		last := applied[len(applied)-1]
-		return nil, fmt.Errorf("made by a newer modelgate (its tables are at %s, this program knows %d migrations); run that version or a later one", last.name, len(all))
+		return nil, fmt.Errorf("created by a newer modelgate (its tables are at %s, this program knows %d migrations); run that version or a later one", last.name, len(all))
 	}
 	for i, a := range applied {
 		if want := all[i]; a.version != want.version || a.checksum != want.checksum {
-			return nil, fmt.Errorf("migration %s was applied with another content than this program's %s; run the version that made the database", a.name, want.name)
+			return nil, fmt.Errorf("migration %s was applied with other content than this program's %s; run the version that created the database", a.name, want.name)
 		}
 	}
 	return all[len(applied):], nil
@@ -201,7 +201,7 @@ func apply(ctx context.Context, tx *journal.Tx, m migration) error {
 		return fmt.Errorf("applying migration %s: %w", m.name, err)
 	}
 	if _, err := tx.Exec(ctx, journal.Unpublished, q, m.version, m.name, m.checksum, time.Now().UnixMilli()); err != nil {
-		return fmt.Errorf("noting migration %s: %w", m.name, err)
+		return fmt.Errorf("recording migration %s: %w", m.name, err)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestMigrationsGoForwardOnceAndAsAWhole(t *testing.T) {
 		{"again", fstest.MapFS{"migrations/0001_a.sql": first}, fstest.MapFS{"migrations/0001_a.sql": first}, "", 1},
 		{"forward", fstest.MapFS{"migrations/0001_a.sql": first}, fstest.MapFS{"migrations/0001_a.sql": first, "migrations/0002_b.sql": second}, "", 2},
 		{"newer database", fstest.MapFS{"migrations/0001_a.sql": first, "migrations/0002_b.sql": second}, fstest.MapFS{"migrations/0001_a.sql": first}, "newer modelgate", 2},
-		{"changed file", fstest.MapFS{"migrations/0001_a.sql": first}, fstest.MapFS{"migrations/0001_a.sql": second}, "another content", 1},
+		{"changed file", fstest.MapFS{"migrations/0001_a.sql": first}, fstest.MapFS{"migrations/0001_a.sql": second}, "other content", 1},
 		{"broken file", fstest.MapFS{"migrations/0001_a.sql": first}, fstest.MapFS{"migrations/0001_a.sql": first, "migrations/0002_b.sql": file("CREATE TABLE b (n BIGINT); nonsense")}, "applying migration 0002_b", 1},
 		{"gap", fstest.MapFS{"migrations/0001_a.sql": first}, fstest.MapFS{"migrations/0001_a.sql": first, "migrations/0003_b.sql": second}, "0002", 1},
 	} {

@@ -9,10 +9,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// OperatorAudit returns the audit row of a command that changed an organisation:
-// by the user of the operating system, on this machine. Details are what the row
-// has as its body; secrets must not be in them. The caller sets what the command
-// changed.
+// OperatorAudit returns the audit event of a command that changed an organisation, by
+// the user of the operating system on this host. Details become its body and must not
+// contain secrets. The caller sets the object that the command changed.
 func OperatorAudit(organisation, command string, details map[string]any) *Audit {
 	now := time.Now()
 	id := reqlog.NewID(now).String()

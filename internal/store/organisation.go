@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// What there is from the start, in every database.
+// Ids of the rows that every new database has.
 const (
 	DefaultOrganisation = "00000000-0000-7000-8000-000000000001"
 	DefaultWorkspace    = "00000000-0000-7000-8000-000000000002"
 )
 
-// Organisation is who owns workspaces, people and credentials. One sees nothing
-// of another.
+// Organisation owns workspaces, users and credentials. Organisations cannot see each
+// other's objects.
 type Organisation struct {
 	ID        string
 	Slug      string
 	Name      string
-	OwnerID   string // user; empty until somebody claimed it
+	OwnerID   string // user; empty until claimed
 	Settings  OrganisationSettings
-	DataKey   string // wrapped by the master key; empty until it is needed
+	DataKey   string // wrapped by the master key; empty until first use
 	Status    string // active
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -41,15 +41,14 @@ func (q Queries) Organisation(ctx context.Context, ref string) (Organisation, er
 		WHERE id = $1 OR slug = $1`, ref)
 }
 
-// Organisations returns all organisations, the oldest first.
+// Organisations returns all organisations, oldest first.
 func (q Queries) Organisations(ctx context.Context) ([]Organisation, error) {
 	return organisationTable.list(ctx, q.Reader, `
 		ORDER BY id`)
 }
 
-// CreateOrganisation stores an organisation with its first workspace, which has
-// the same name for everybody, and a collection for prompts in it. A slug that is
-// taken is a conflict.
+// CreateOrganisation stores an organisation with its first workspace, which always has
+// the same name, and the workspace's prompt collection. A slug in use is a conflict.
 func (tx *Tx) CreateOrganisation(ctx context.Context, o Organisation, w Workspace, c PromptCollection) error {
 	if err := organisationTable.insert(ctx, tx, o); err != nil {
 		return err
@@ -61,8 +60,7 @@ func (tx *Tx) CreateOrganisation(ctx context.Context, o Organisation, w Workspac
 	return tx.CreateDefaultPromptCollection(ctx, w, c)
 }
 
-// UpdateOrganisation stores what may change of an organisation: its name, owner,
-// settings and data key.
+// UpdateOrganisation stores the name, owner, settings and data key of an organisation.
 func (tx *Tx) UpdateOrganisation(ctx context.Context, o Organisation) error {
 	return organisationTable.update(ctx, tx, o)
 }

@@ -8,57 +8,57 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// OrganisationSettings is what an organisation says of all that is in it. The
-// zero value is what one has that said nothing.
+// OrganisationSettings are the settings of an organisation. The zero value has all
+// defaults.
 type OrganisationSettings struct {
-	// Security has the rights of roles that were set; the rest are at their
+	// Security has the permissions of roles that were set; all others have their
 	// defaults. Overridable are the sections that workspaces may set themselves.
 	Security    access.RolePermissions `json:"security_settings,omitempty"`
 	Overridable []access.Section       `json:"overridable_sections,omitempty"`
 
 	UserKeyPolicy
 
-	// Logging is how much is kept of exchanges: see [LoggingFull]. Empty is what
-	// the installation says. LoggingOverridable lets workspaces say otherwise, and
-	// keys say more.
+	// Logging is the logging level; see [LoggingFull]. Empty is the installation's
+	// level. LoggingOverridable lets workspaces set another level, and keys a higher
+	// one.
 	Logging            string `json:"request_logging,omitempty"`
 	LoggingOverridable bool   `json:"request_logging_override,omitempty"`
 
-	// Egress limits where requests go. Nil says nothing.
+	// Egress limits the destinations of requests. Nil sets no limit.
 	Egress *egress.Policy `json:"egress_policy,omitempty"`
 
-	// BlockInlineConfig refuses configs that a request brings itself.
+	// BlockInlineConfig rejects inline configs.
 	BlockInlineConfig bool `json:"block_inline_config,omitempty"`
 
-	// JWT is whose tokens the organisation takes. Nil takes none.
+	// JWT is the issuer whose tokens the organisation accepts. Nil accepts none.
 	JWT *JWTSettings `json:"jwt,omitempty"`
 
-	// DeniedFields are left out of exports of the log.
+	// DeniedFields are excluded from log exports.
 	DeniedFields []string `json:"denied_fields,omitempty"`
 
-	// InputGuardrails and OutputGuardrails are ids of guardrails of the
-	// organisation for every request.
+	// InputGuardrails and OutputGuardrails are ids of the organisation's guardrails for
+	// every request.
 	InputGuardrails  []string `json:"input_guardrails,omitempty"`
 	OutputGuardrails []string `json:"output_guardrails,omitempty"`
 }
 
-// The levels of logging.
+// Logging levels.
 const (
 	LoggingFull     = "full"
 	LoggingMetadata = "metadata" // no bodies
-	LoggingNone     = "none"     // no text of clients
+	LoggingNone     = "none"     // no text written by clients
 )
 
-// UserKeyPolicy is what an organisation or a workspace says of keys of people.
-// Nil says nothing.
+// UserKeyPolicy holds the rules for user keys of an organisation or workspace. Nil
+// fields set no rule.
 type UserKeyPolicy struct {
-	TTL    *int64 `json:"user_api_key_ttl,omitempty"`     // seconds until a key ends that says nothing
-	MaxTTL *int64 `json:"user_api_key_max_ttl,omitempty"` // seconds that a key may last
-	Count  *int64 `json:"user_api_key_count,omitempty"`   // keys of one person; -1 is no bound
+	TTL    *int64 `json:"user_api_key_ttl,omitempty"`     // default lifetime in seconds
+	MaxTTL *int64 `json:"user_api_key_max_ttl,omitempty"` // maximum lifetime in seconds
+	Count  *int64 `json:"user_api_key_count,omitempty"`   // maximum number of keys of a user; -1 for no limit
 }
 
-// RolePermissions returns what roles may do in a workspace: what its organisation says,
-// except for the sections that the workspace sets, and the defaults.
+// RolePermissions returns the permissions of roles in a workspace: those of its
+// organisation, those of the sections that the workspace sets, and the defaults.
 func (q Queries) RolePermissions(ctx context.Context, organisation, workspace string) (access.RolePermissions, error) {
 	const text = `
 		SELECT o.settings, w.security_settings

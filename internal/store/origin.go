@@ -10,17 +10,17 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// KeyOrigin says who made a key. The zero value is the operator.
+// KeyOrigin identifies the creator of a key. The zero value is the operator.
 type KeyOrigin struct {
 	Rank access.Rank `json:"rank,omitempty"`
 	By   string      `json:"by,omitempty"` // id of a user or key
 
-	// Lineage are the ids of the keys that made it, the nearest first. What it
-	// spends counts for them too, and it ends with them.
+	// Lineage are the ids of the keys that the key descends from, nearest first. Its
+	// spend counts for them too, and it is revoked with them.
 	Lineage []string `json:"lineage,omitempty"`
 }
 
-// ReleaseKeys takes a key out of the lineages of those that it made.
+// ReleaseKeys removes a key from the lineages of the keys that descend from it.
 func (tx *Tx) ReleaseKeys(ctx context.Context, maker string) error {
 	list, err := keyTable.list(ctx, tx.Reader, `
 		WHERE origin LIKE '%"' || $1 || '"%'`, maker)
@@ -36,8 +36,8 @@ func (tx *Tx) ReleaseKeys(ctx context.Context, maker string) error {
 	return err
 }
 
-// lineages returns the makers of the keys that spent, by the id of the key. Keys
-// that nobody's key made are not in it.
+// lineages returns the lineages of the keys that spent, by key id. Keys without one are
+// not included.
 func (q Queries) lineages(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend) (map[string][]string, error) {
 	const text = `
 		SELECT id, origin

@@ -8,19 +8,19 @@ import (
 	"modelgate/internal/postgres"
 )
 
-// Options are how a PostgreSQL database is reached, as [postgres.Options] has
-// it. SQLite takes none of them but the last.
+// Options configure the connection to a PostgreSQL database; see [postgres.Options].
+// SQLite uses only the last field.
 type Options struct {
 	SSL, CA, Cert, Key string
 
-	// Connections bounds each of the two pools. Zero means 12.
+	// Connections is the limit of each of the two pools. Zero means 12.
 	Connections int
 
-	// NoAudit writes nothing into the audit log, of either database.
+	// NoAudit disables the audit log, for either database.
 	NoAudit bool
 }
 
-// Postgres returns what says how the server is reached.
+// Postgres returns the options of package postgres.
 func (o Options) Postgres() postgres.Options {
 	return postgres.Options{SSL: o.SSL, CA: o.CA, Cert: o.Cert, Key: o.Key}
 }
@@ -36,7 +36,7 @@ func openPostgres(dsn string, o Options) (*DB, error) {
 			conflict: postgres.IsConflict, away: postgres.IsUnavailable, reason: postgres.Reason,
 			listen: func(ctx context.Context, changed func()) error { return pgListen(ctx, at, changed) },
 		},
-		// A process that stopped within a change must not hold up all others.
+		// A process that stops within a transaction must not block all others.
 		write: journal.New(at.Pool(o.Connections, `SET idle_in_transaction_session_timeout = '30s'`), notifyChange),
 	}
 	read := at.Pool(o.Connections, `SET default_transaction_read_only = on`)
@@ -45,8 +45,8 @@ func openPostgres(dsn string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// lockMigrations lets one process migrate at a time. The number is our own.
+// lockMigrations lets one process migrate at a time. The number is arbitrary.
 const lockMigrations = `SELECT pg_advisory_xact_lock(7305011975)`
 
-// notifyChange is sent by the server when the transaction is kept.
+// notifyChange is sent by the server when the transaction is committed.
 const notifyChange = `NOTIFY modelgate_revision`

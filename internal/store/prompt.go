@@ -9,14 +9,14 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// The kinds of a [Prompt].
+// Kinds of a [Prompt].
 const (
 	KindPrompt  = "prompt"
 	KindPartial = "partial"
 )
 
-// Prompt is a saved prompt, or a partial that prompts hold, without its texts:
-// those are its versions'.
+// Prompt is a saved prompt, or a partial that prompts include, without its texts, which
+// are in its versions.
 type Prompt struct {
 	ID           string
 	Kind         string // KindPrompt or KindPartial
@@ -25,7 +25,7 @@ type Prompt struct {
 	Collection   string // id
 	Slug         string // unique in the workspace
 	Name         string
-	Published    int64  // number of the version that counts where none is named
+	Published    int64  // number of the version used when none is named
 	Status       string // Active or Archived
 	OwnerID      string
 	UpdatedBy    string
@@ -35,13 +35,13 @@ type Prompt struct {
 	Model string // of the published version; read only
 }
 
-// PromptVersion is one state of a prompt. Nothing but its label changes.
+// PromptVersion is a version of a prompt. Only its label can change.
 type PromptVersion struct {
 	ID          string
 	Prompt      string // id
 	Number      int64  // from 1; given by the store
-	Text        string // as package prompt has it
-	Model       string // the one that Text names; may be empty
+	Text        string // see package prompt
+	Model       string // model named in Text; may be empty
 	Description string
 	Metadata    json.RawMessage // object
 	Label       string          // id; empty for none
@@ -63,17 +63,17 @@ var promptTable = table[Prompt]{
 	},
 }
 
-// PromptQuery says which active prompts to list. The zero value of a field
-// filters nothing, except for Organisation and Kind.
+// PromptQuery filters active prompts. The zero value of a field filters nothing, except
+// for Organisation and Kind.
 type PromptQuery struct {
 	Organisation string
 	Kind         string
 	Workspace    string // id
 	Collection   string // id
-	Search       string // part of the name, by case
+	Search       string // substring of the name, case-sensitive
 }
 
-// Prompts returns a page of prompts, the newest first, and how many match.
+// Prompts returns a page of prompts, newest first, and the number of all matches.
 func (q Queries) Prompts(ctx context.Context, f PromptQuery, p Page) (list []Prompt, total int, err error) {
 	return promptTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND kind = $2 AND status = 'active' AND ($3 = '' OR workspace_id = $3)
@@ -99,7 +99,7 @@ func (tx *Tx) CreatePrompt(ctx context.Context, p Prompt, v PromptVersion) error
 	return err
 }
 
-// UpdatePrompt stores what may change of a prompt beside its versions.
+// UpdatePrompt stores the changed fields of a prompt, except its versions.
 func (tx *Tx) UpdatePrompt(ctx context.Context, p Prompt) error {
 	return promptTable.of(p.Kind).update(ctx, tx, p)
 }
@@ -135,7 +135,7 @@ func scanNumber(r sqlrow.Scanner) (n int64, err error) {
 	return n, err
 }
 
-// PromptVersions returns a page of a prompt's versions, the newest first.
+// PromptVersions returns a page of a prompt's versions, newest first.
 func (q Queries) PromptVersions(ctx context.Context, prompt string, p Page) ([]PromptVersion, error) {
 	limit, offset := p.limit()
 	return promptVersionTable.list(ctx, q.Reader, `
@@ -144,19 +144,19 @@ func (q Queries) PromptVersions(ctx context.Context, prompt string, p Page) ([]P
 		LIMIT $2 OFFSET $3`, prompt, limit, offset)
 }
 
-// PromptVersion returns a prompt's version with this number.
+// PromptVersion returns the version of a prompt with this number.
 func (q Queries) PromptVersion(ctx context.Context, prompt string, number int64) (PromptVersion, error) {
 	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1 AND number = $2`, prompt, number)
 }
 
-// PromptVersionByID returns a prompt's version with this id.
+// PromptVersionByID returns the version of a prompt with this id.
 func (q Queries) PromptVersionByID(ctx context.Context, prompt, id string) (PromptVersion, error) {
 	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1 AND id = $2`, prompt, id)
 }
 
-// LatestPromptVersion returns a prompt's version with the highest number.
+// LatestPromptVersion returns the version of a prompt with the highest number.
 func (q Queries) LatestPromptVersion(ctx context.Context, prompt string) (PromptVersion, error) {
 	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1
@@ -164,14 +164,14 @@ func (q Queries) LatestPromptVersion(ctx context.Context, prompt string) (Prompt
 		LIMIT 1`, prompt)
 }
 
-// LabelledPromptVersion returns a prompt's version with the label of this name.
+// LabelledPromptVersion returns the version of a prompt with the label of this name.
 func (q Queries) LabelledPromptVersion(ctx context.Context, prompt, label string) (PromptVersion, error) {
 	return promptVersionTable.one(ctx, q.Reader, `
 		WHERE prompt_id = $1 AND label_id IN (SELECT id FROM prompt_labels WHERE name = $2)`, prompt, label)
 }
 
-// LabelPromptVersion gives a version of a prompt a label, and takes it from the
-// version that had it. An empty label takes the version's own away.
+// LabelPromptVersion sets the label of a version and removes it from the version that
+// had it. An empty label removes the version's label.
 func (tx *Tx) LabelPromptVersion(ctx context.Context, prompt, version, label string) error {
 	const (
 		take = `

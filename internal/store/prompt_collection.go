@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PromptCollection is a folder of prompts, which may be in another.
+// PromptCollection is a folder of prompts, possibly within another.
 type PromptCollection struct {
 	ID           string
 	Organisation string
@@ -13,12 +13,12 @@ type PromptCollection struct {
 	Parent       string // id; empty at the top
 	Slug         string // unique in the workspace
 	Name         string
-	IsDefault    bool   // where prompts go that name none
+	IsDefault    bool   // collection of prompts that name none
 	Status       string // Active or Archived
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 
-	Children, Prompts int64 // that are active; read only
+	Children, Prompts int64 // number of active ones; read-only
 }
 
 var promptCollectionTable = table[PromptCollection]{
@@ -37,9 +37,9 @@ var promptCollectionTable = table[PromptCollection]{
 	},
 }
 
-// PromptCollections returns a page of a workspace's collections, the oldest
-// first, and how many there are. An empty workspace means all of the
-// organisation; search is a part of the name.
+// PromptCollections returns a page of a workspace's collections, oldest first, and the
+// number of all. An empty workspace means all of the organisation; search is a
+// substring of the name.
 func (q Queries) PromptCollections(ctx context.Context, organisation, workspace, search string, p Page) (list []PromptCollection, total int, err error) {
 	return promptCollectionTable.page(ctx, q.Reader, p, `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status = 'active' AND ($3 = '' OR REPLACE(name, $3, '') <> name)`,
@@ -54,15 +54,15 @@ func (q Queries) PromptCollection(ctx context.Context, organisation, workspace, 
 		organisation, workspace, ref)
 }
 
-// DefaultPromptCollection returns the collection where prompts of a workspace
-// go that name none.
+// DefaultPromptCollection returns the collection of a workspace's prompts that name
+// none.
 func (q Queries) DefaultPromptCollection(ctx context.Context, workspace string) (PromptCollection, error) {
 	return promptCollectionTable.one(ctx, q.Reader, `
 		WHERE workspace_id = $1 AND is_default`, workspace)
 }
 
-// CreateDefaultPromptCollection stores c, of which the id, the slug and the time
-// are given, as the default collection of a workspace that has none.
+// CreateDefaultPromptCollection stores c, whose id, slug and time must be set, as the
+// default collection of a workspace without one.
 func (tx *Tx) CreateDefaultPromptCollection(ctx context.Context, w Workspace, c PromptCollection) error {
 	c.Organisation, c.Workspace, c.Name, c.IsDefault, c.Status, c.UpdatedAt = w.Organisation, w.ID, "Default", true, Active, c.CreatedAt
 	return tx.CreatePromptCollection(ctx, c)
@@ -73,7 +73,7 @@ func (tx *Tx) CreatePromptCollection(ctx context.Context, c PromptCollection) er
 	return promptCollectionTable.insert(ctx, tx, c)
 }
 
-// UpdatePromptCollection stores what may change of a collection.
+// UpdatePromptCollection stores the changed fields of a collection.
 func (tx *Tx) UpdatePromptCollection(ctx context.Context, c PromptCollection) error {
 	return promptCollectionTable.update(ctx, tx, c)
 }

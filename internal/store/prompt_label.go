@@ -9,11 +9,11 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// PromptLabel is a name that versions of prompts are called by.
+// PromptLabel is a name for versions of prompts.
 type PromptLabel struct {
 	ID           string
-	Organisation string // empty for one that everybody has and nobody changes
-	Workspace    string // id; empty for one of the whole organisation
+	Organisation string // empty for a built-in label, which cannot be changed
+	Workspace    string // id; empty for a label of the organisation
 	Name         string
 	Description  string
 	Color        string
@@ -31,25 +31,24 @@ var promptLabelTable = table[PromptLabel]{
 	},
 }
 
-// seenLabels are the labels that are seen from a workspace: its own, the
-// organisation's and everybody's. An empty workspace sees all of the
-// organisation.
+// seenLabels is the condition for labels visible from a workspace: its own, the
+// organisation's and built-in ones. An empty workspace sees all of the organisation.
 const seenLabels = `
 		WHERE organisation_id IN ('', $1) AND ($2 = '' OR workspace_id IN ('', $2))`
 
-// PromptLabels returns a page of the labels that are seen from a workspace, by
-// name, and how many there are. Search is a part of the name.
+// PromptLabels returns a page of the labels visible from a workspace, sorted by name,
+// and the number of all. Search is a substring of the name.
 func (q Queries) PromptLabels(ctx context.Context, organisation, workspace, search string, p Page) (list []PromptLabel, total int, err error) {
 	return promptLabelTable.page(ctx, q.Reader, p, seenLabels+` AND ($3 = '' OR REPLACE(name, $3, '') <> name)`, organisation, workspace, search)
 }
 
-// PromptLabel returns the label with this id that is seen from a workspace.
+// PromptLabel returns the label with this id if it is visible from a workspace.
 func (q Queries) PromptLabel(ctx context.Context, organisation, workspace, id string) (PromptLabel, error) {
 	return promptLabelTable.one(ctx, q.Reader, seenLabels+` AND id = $3`, organisation, workspace, id)
 }
 
-// PromptLabelTaken reports whether another label than id that is seen from a
-// workspace, or from any of the organisation's when it is empty, has this name.
+// PromptLabelTaken reports whether a label other than id, visible from a workspace or,
+// if workspace is empty, from any workspace of the organisation, has this name.
 func (q Queries) PromptLabelTaken(ctx context.Context, organisation, workspace, name, id string) (bool, error) {
 	n, err := sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*) FROM prompt_labels`+seenLabels+` AND name = $3 AND id <> $4`, organisation, workspace, name, id)
 	return n > 0, err
@@ -60,12 +59,12 @@ func (tx *Tx) CreatePromptLabel(ctx context.Context, l PromptLabel) error {
 	return promptLabelTable.insert(ctx, tx, l)
 }
 
-// UpdatePromptLabel stores what may change of a label.
+// UpdatePromptLabel stores the changed fields of a label.
 func (tx *Tx) UpdatePromptLabel(ctx context.Context, l PromptLabel) error {
 	return promptLabelTable.update(ctx, tx, l)
 }
 
-// DeletePromptLabel removes a label, and takes it from the versions that have it.
+// DeletePromptLabel deletes a label and removes it from the versions that have it.
 func (tx *Tx) DeletePromptLabel(ctx context.Context, id string) error {
 	const (
 		take = `
@@ -77,7 +76,7 @@ func (tx *Tx) DeletePromptLabel(ctx context.Context, id string) error {
 		WHERE id = $1`
 	)
 	if _, err := tx.change.Exec(ctx, journal.PromptVersions, take, id); err != nil {
-		return fmt.Errorf("taking a label away: %w", err)
+		return fmt.Errorf("removing a label: %w", err)
 	}
 	return tx.write(ctx, journal.PromptLabels, "label", remove, id)
 }

@@ -8,15 +8,15 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// The states of a [Provider] beside Active and Archived.
+// States of a [Provider], in addition to Active and Archived.
 const (
 	Exhausted = "exhausted"
 	Expired   = "expired"
 )
 
-// Provider is what requests of a workspace call @slug: an integration under the
-// workspace's own name and limits. It can be used while it is active, its
-// integration is and [Queries.HasIntegration] says so.
+// Provider is what requests of a workspace name by @slug: an integration under the
+// workspace's own name and limits. It can be used while it and its integration are
+// active and [Queries.HasIntegration] reports true.
 type Provider struct {
 	ID           string
 	Organisation string
@@ -25,18 +25,18 @@ type Provider struct {
 	Slug         string // unique among the workspace's that are not archived
 	Name         string
 	Note         string
-	UsageLimits  json.RawMessage // object or null; those of the grant apply besides
+	UsageLimits  json.RawMessage // object or null; the limits of the grant apply too
 	RateLimits   json.RawMessage // array
 	Tags         map[string]string
-	MadeByGrant  bool   // made because the workspace got the integration
+	MadeByGrant  bool   // created because the workspace got the integration
 	Status       string // Active, Exhausted, Expired or Archived; see StatusAt
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	ExpiresAt    time.Time // zero means never
 }
 
-// StatusAt returns the state of p at now: what has ended is expired whether or
-// not its row says so already.
+// StatusAt returns the state of p at now. A provider may be expired although its row
+// does not say so yet.
 func (p Provider) StatusAt(now time.Time) string {
 	if p.Status != Archived && !p.ExpiresAt.IsZero() && !now.Before(p.ExpiresAt) {
 		return Expired
@@ -56,9 +56,8 @@ var providerTable = table[Provider]{
 	},
 }
 
-// Providers returns a page of a workspace's providers that have all of tags, the
-// newest first, and how many there are. An empty workspace means all of the
-// organisation.
+// Providers returns a page of a workspace's providers that have all tags, newest first,
+// and the number of all. An empty workspace means all of the organisation.
 func (q Queries) Providers(ctx context.Context, organisation, workspace string, tags map[string]string, p Page) (list []Provider, total int, err error) {
 	const where = `
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND status <> 'archived'`
@@ -70,9 +69,9 @@ func (q Queries) Providers(ctx context.Context, organisation, workspace string, 
 	return list, total, err
 }
 
-// Provider returns the provider with this id, or with this slug in a workspace,
-// that is not archived. An empty workspace means any of the organisation, and
-// slugs then name none.
+// Provider returns the provider that is not archived with this id, or with this slug in
+// a workspace. An empty workspace means any of the organisation, and then only ids
+// match.
 func (q Queries) Provider(ctx context.Context, organisation, workspace, ref string) (Provider, error) {
 	return providerTable.one(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND status <> 'archived'
@@ -81,8 +80,8 @@ func (q Queries) Provider(ctx context.Context, organisation, workspace, ref stri
 		LIMIT 1`, organisation, workspace, ref)
 }
 
-// ProviderSlugs returns the slug of the managed provider with this id or slug, empty
-// if there was never one. An empty organisation or workspace means any.
+// ProviderSlugs returns the slugs of managed providers, including archived ones, with
+// this id or slug. An empty organisation or workspace means any.
 func (q Queries) ProviderSlugs(ctx context.Context, organisation, workspace, ref string) ([]string, error) {
 	const text = `
 		SELECT DISTINCT slug
@@ -91,8 +90,8 @@ func (q Queries) ProviderSlugs(ctx context.Context, organisation, workspace, ref
 	return sqlrow.List(ctx, q.Reader, "providers", text, scanID, organisation, workspace, ref)
 }
 
-// ProvidersOf returns how many providers of a workspace were made from an
-// integration and are not archived.
+// ProvidersOf returns the number of providers of an integration in a workspace that are
+// not archived.
 func (q Queries) ProvidersOf(ctx context.Context, integration, workspace string) (int, error) {
 	const text = `
 		SELECT COUNT(*)
@@ -101,8 +100,8 @@ func (q Queries) ProvidersOf(ctx context.Context, integration, workspace string)
 	return sqlrow.Count(ctx, q.Reader, text, integration, workspace)
 }
 
-// ProviderIDs returns the ids of all providers that were ever made of an
-// integration in a workspace.
+// ProviderIDs returns the ids of all providers of an integration in a workspace,
+// including archived ones.
 func (q Queries) ProviderIDs(ctx context.Context, integration, workspace string) ([]string, error) {
 	const text = `
 		SELECT id
@@ -127,13 +126,13 @@ func (tx *Tx) CreateProvider(ctx context.Context, p Provider) error {
 	return providerTable.insert(ctx, tx, p)
 }
 
-// UpdateProvider stores p instead of the provider with its id.
+// UpdateProvider replaces the provider with p's id.
 func (tx *Tx) UpdateProvider(ctx context.Context, p Provider) error {
 	return providerTable.update(ctx, tx, p)
 }
 
-// DefaultWorkspaceID returns the id of an organisation's default workspace, or
-// nothing where it has none that is active.
+// DefaultWorkspaceID returns the id of an organisation's default workspace, empty if it
+// has no active one.
 func (q Queries) DefaultWorkspaceID(ctx context.Context, organisation string) (string, error) {
 	const text = `
 		SELECT id

@@ -11,15 +11,15 @@ import (
 	"modelgate/internal/journal"
 )
 
-// write runs a statement that changes a row of rows. Changing none is an
-// *apierr.Error of kind NotFound.
+// write runs a statement that must change a row of rows. If it changes none, it returns
+// an *apierr.Error of kind NotFound.
 func (tx *Tx) write(ctx context.Context, rows journal.Rows, what, text string, args ...any) error {
 	n, err := tx.change.Exec(ctx, rows, text, args...)
 	if err != nil {
 		return fmt.Errorf("writing a %s: %w", what, err)
 	}
 	if n == 0 {
-		return apierr.New(apierr.NotFound, "there is no such %s", what)
+		return apierr.New(apierr.NotFound, "%s not found", what)
 	}
 	return nil
 }
@@ -32,12 +32,12 @@ func (tx *Tx) exec(ctx context.Context, rows journal.Rows, what, text string, ar
 	return nil
 }
 
-// millis is a time as it is stored. Zero is NULL.
+// millis returns the stored form of a time. Zero is NULL.
 func millis(t time.Time) sql.NullInt64 {
 	return sql.NullInt64{Int64: t.UnixMilli(), Valid: !t.IsZero()}
 }
 
-// exec runs a statement that writes to unpublished rows, outside of any change.
+// exec runs a statement that changes unpublished rows, outside of a transaction.
 func (db *DB) exec(ctx context.Context, what, text string, args ...any) error {
 	if _, err := db.write.Exec(ctx, text, args...); err != nil {
 		return fmt.Errorf("writing %s: %w", what, err)
@@ -45,8 +45,7 @@ func (db *DB) exec(ctx context.Context, what, text string, args ...any) error {
 	return nil
 }
 
-// text writes v as JSON for a column. What can't be written is a mistake of the
-// program.
+// text encodes v as JSON for a column. It panics if v cannot be encoded.
 func text(v any) string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -55,8 +54,8 @@ func text(v any) string {
 	return string(b)
 }
 
-// Page is a part of a list: Size entries from entry Number*Size. A Size of zero
-// takes all.
+// Page selects Size elements of a list from element Number*Size. A Size of zero selects
+// all.
 type Page struct{ Number, Size int }
 
 // limit returns the page as the arguments of LIMIT and OFFSET.

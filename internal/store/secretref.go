@@ -10,22 +10,22 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// SecretReference says where a secret is kept that is not stored here.
+// SecretReference identifies a secret in a secret manager.
 type SecretReference struct {
 	ID            string
 	Organisation  string
 	Slug          string // unique in the organisation
 	Name          string
 	Description   string
-	Manager       string            // kind of what keeps it
-	Auth          map[string]string // how the manager is reached; secrets as their masks
-	Sealed        string            // the secrets of Auth; empty for none
-	Path          string            // of the secret, in the manager
-	Key           string            // which value of a secret that has several; empty for all of it
+	Manager       string            // kind of secret manager
+	Auth          map[string]string // address and credentials of the manager; secrets are masked
+	Sealed        string            // secrets of Auth, sealed; empty for none
+	Path          string            // of the secret in the manager
+	Key           string            // key of a secret with several values; empty for the complete secret
 	AllWorkspaces bool
 	Workspaces    []string // ids, unless AllWorkspaces
-	Providers     []string // ids of the providers that it may go to; empty for all
-	Hosts         []string // patterns of hosts that it may go to in addition to the providers' own; see package egress
+	Providers     []string // ids of the providers that it may be sent to; empty for all
+	Hosts         []string // patterns of hosts that it may be sent to in addition to the providers' own; see package egress
 	Tags          map[string]string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
@@ -36,8 +36,7 @@ func (s SecretReference) Allows(workspace string) bool {
 	return s.AllWorkspaces || slices.Contains(s.Workspaces, workspace)
 }
 
-// SecretMapping fills a field of an integration with what a secret reference
-// refers to.
+// SecretMapping fills a field of an integration with the value of a secret reference.
 type SecretMapping struct {
 	Target    string `json:"target_field"`        // key, or configurations. or model_config. and the name of a setting
 	Reference string `json:"secret_reference_id"` // id
@@ -57,17 +56,17 @@ var secretReferenceTable = table[SecretReference]{
 	},
 }
 
-// SecretReferenceFilter says which secret references of an organisation are
-// meant. The zero value of a field filters nothing.
+// SecretReferenceFilter filters secret references of an organisation. The zero value of
+// a field filters nothing.
 type SecretReferenceFilter struct {
 	Organisation string
 	Manager      string
-	Search       string            // part of the name or the slug, in any case
-	Tags         map[string]string // all of which it has
+	Search       string            // substring of the name or slug, case-insensitive
+	Tags         map[string]string // all must match
 }
 
-// SecretReferences returns a page of secret references, the newest first, and
-// how many there are.
+// SecretReferences returns a page of secret references, newest first, and the number of
+// all.
 func (q Queries) SecretReferences(ctx context.Context, f SecretReferenceFilter, p Page) ([]SecretReference, int, error) {
 	list, err := secretReferenceTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND ($2 = '' OR manager_type = $2)
@@ -91,18 +90,17 @@ func (q Queries) SecretReference(ctx context.Context, organisation, ref string) 
 		WHERE organisation_id = $1 AND (id = $2 OR slug = $2)`, organisation, ref)
 }
 
-// CreateSecretReference stores a secret reference. A slug that is taken is a
-// conflict.
+// CreateSecretReference stores a secret reference. A slug in use is a conflict.
 func (tx *Tx) CreateSecretReference(ctx context.Context, s SecretReference) error {
 	return secretReferenceTable.insert(ctx, tx, s)
 }
 
-// UpdateSecretReference stores s instead of the reference with its id.
+// UpdateSecretReference replaces the reference with s's id.
 func (tx *Tx) UpdateSecretReference(ctx context.Context, s SecretReference) error {
 	return secretReferenceTable.update(ctx, tx, s)
 }
 
-// DeleteSecretReference removes a secret reference for good.
+// DeleteSecretReference deletes a secret reference.
 func (tx *Tx) DeleteSecretReference(ctx context.Context, id string) error {
 	const text = `
 		DELETE FROM secret_references
@@ -110,8 +108,8 @@ func (tx *Tx) DeleteSecretReference(ctx context.Context, id string) error {
 	return tx.write(ctx, journal.SecretReferences, "secret reference", text, id)
 }
 
-// SecretReferenceUsers returns how many integrations, virtual keys among them,
-// have a field that this reference fills.
+// SecretReferenceUsers returns the number of integrations, including those of virtual
+// keys, that use the reference.
 func (q Queries) SecretReferenceUsers(ctx context.Context, organisation, id string) (n int, err error) {
 	const text = `
 		SELECT secret_mappings

@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// Session is a person who signed in. Requests name it by its token, of which the
-// hash is stored, people by its id.
+// Session is a sign-in of a user. Requests identify it by its token, whose hash is
+// stored; the API names it by its id.
 type Session struct {
 	Hash         string
 	ID           string
@@ -32,26 +32,26 @@ var sessionTable = table[Session]{
 	},
 }
 
-// Session returns the session with this hash, whether it has expired or not. The
-// session of a user who is not active does not exist.
+// Session returns the session with this hash, even if it has expired. Sessions of
+// inactive users are not found.
 func (q Queries) Session(ctx context.Context, hash string) (Session, error) {
 	return sessionTable.one(ctx, q.Reader, `
 		WHERE hash = $1 AND EXISTS (SELECT 1 FROM users u WHERE u.id = sessions.user_id AND u.status = 'active')`, hash)
 }
 
-// Sessions returns the sessions of a user in an organisation, whether they have
-// expired or not, those used last first.
+// Sessions returns the sessions of a user in an organisation, including expired ones,
+// most recently used first.
 func (q Queries) Sessions(ctx context.Context, organisation, user string) ([]Session, error) {
 	return sessionTable.list(ctx, q.Reader, `
 		WHERE organisation_id = $1 AND user_id = $2
 		ORDER BY last_used_at DESC, id DESC`, organisation, user)
 }
 
-// userSessions is how many sessions a user may have in an organisation.
+// userSessions is the limit of a user's sessions in an organisation.
 const userSessions = 100
 
-// CreateSession stores a session. It removes those that have expired and, above
-// 100 of the user, those that were not used for the longest time.
+// CreateSession stores a session. It deletes expired sessions and, above 100 of the
+// user, the least recently used ones.
 func (tx *Tx) CreateSession(ctx context.Context, s Session) error {
 	const clean = `
 		DELETE FROM sessions
@@ -74,7 +74,7 @@ func (tx *Tx) CreateSession(ctx context.Context, s Session) error {
 	return sessionTable.insert(ctx, tx, s)
 }
 
-// TouchSession notes that a session was used at now from an address. It makes no
+// TouchSession records that a session was used at now from an address. It makes no
 // revision.
 func (db *DB) TouchSession(ctx context.Context, hash, address string, now time.Time) error {
 	const text = `
@@ -100,8 +100,8 @@ func (tx *Tx) EndSession(ctx context.Context, organisation, user, id string) err
 	return tx.write(ctx, journal.Unpublished, "session", text, organisation, user, id)
 }
 
-// EndSessions ends the sessions of a user except the one with the hash keep,
-// which may be empty. An empty organisation ends those of every organisation.
+// EndSessions ends the sessions of a user except the one with the hash keep, which may
+// be empty. An empty organisation ends the sessions of all organisations.
 func (tx *Tx) EndSessions(ctx context.Context, organisation, user, keep string) error {
 	const text = `
 		DELETE FROM sessions
@@ -109,8 +109,8 @@ func (tx *Tx) EndSessions(ctx context.Context, organisation, user, keep string) 
 	return tx.exec(ctx, journal.Unpublished, "sessions", text, organisation, user, keep)
 }
 
-// UserByEmail returns the person with this address and the organisation they
-// belong to, the one they joined first where there are several.
+// UserByEmail returns the user with this address and their organisation, the one they
+// joined first if there are several.
 func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organisation string, err error) {
 	const text = `
 		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, u.status, o.role, u.created_at, u.updated_at, o.organisation_id
@@ -126,8 +126,8 @@ func (q Queries) UserByEmail(ctx context.Context, email string) (u User, organis
 	return u, organisation, err
 }
 
-// ReplaceClaim stores the hash of a link by which an organisation without an
-// owner is claimed, instead of any before.
+// ReplaceClaim stores the hash of a claim link for an organisation without an owner,
+// replacing any previous one.
 func (tx *Tx) ReplaceClaim(ctx context.Context, organisation, hash string, now, ends time.Time) error {
 	const clear = `
 		DELETE FROM claims
@@ -141,8 +141,8 @@ func (tx *Tx) ReplaceClaim(ctx context.Context, organisation, hash string, now, 
 	return tx.write(ctx, journal.Unpublished, "claim", text, hash, organisation, millis(now), millis(ends))
 }
 
-// Claim returns the organisation that the claim with this hash is for, and leaves
-// the claim. One that has expired is not found.
+// Claim returns the organisation of the claim with this hash, without using up the
+// claim. An expired claim is not found.
 func (q Queries) Claim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
 	const text = `
 		SELECT organisation_id
@@ -151,8 +151,8 @@ func (q Queries) Claim(ctx context.Context, hash string, now time.Time) (organis
 	return sqlrow.One(ctx, q.Reader, "claim", text, scanID, hash, now.UnixMilli())
 }
 
-// ConsumeClaim takes away the claim with this hash and returns the organisation it
-// is for. One that has ended or was taken before is not there.
+// ConsumeClaim deletes the claim with this hash and returns its organisation. An
+// expired or used claim is not found.
 func (tx *Tx) ConsumeClaim(ctx context.Context, hash string, now time.Time) (organisation string, err error) {
 	const text = `
 		DELETE FROM claims
@@ -161,14 +161,14 @@ func (tx *Tx) ConsumeClaim(ctx context.Context, hash string, now time.Time) (org
 	return sqlrow.One(ctx, tx.Reader, "claim", text, scanID, hash, now.UnixMilli())
 }
 
-// PasswordLink is a link by which a user sets a password. It is known by the hash
-// of its secret.
+// PasswordLink is a link with which a user sets a password. It is identified by the
+// hash of its token.
 type PasswordLink struct {
 	UserID       string
 	Hash         string
 	Organisation string
-	Resets       bool // for a user who has a password; else for one who has none
-	ByOperator   bool // made on the gateway's machine: for users of several organisations too
+	Resets       bool // for a user with a password; otherwise for one without
+	ByOperator   bool // created on the gateway's host: also for users of several organisations
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
 }
@@ -183,20 +183,20 @@ var linkTable = table[PasswordLink]{
 	},
 }
 
-// ReplacePasswordLink stores a user's link in place of any before.
+// ReplacePasswordLink stores a user's link, replacing any previous one.
 func (tx *Tx) ReplacePasswordLink(ctx context.Context, l PasswordLink) error {
 	return linkTable.put(ctx, tx, l)
 }
 
-// PasswordLink returns the link with this hash and leaves it. One that has
-// expired is not found.
+// PasswordLink returns the link with this hash, without using it up. An expired link is
+// not found.
 func (q Queries) PasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
 	return linkTable.one(ctx, q.Reader, `
 		WHERE hash = $1 AND expires_at > $2`, hash, now.UnixMilli())
 }
 
-// ConsumePasswordLink takes away the link with this hash and returns whose it is.
-// One that has ended or was taken before is not there.
+// ConsumePasswordLink deletes the link with this hash and returns it. An expired or
+// used link is not found.
 func (tx *Tx) ConsumePasswordLink(ctx context.Context, hash string, now time.Time) (PasswordLink, error) {
 	const text = `
 		DELETE FROM password_links
@@ -205,9 +205,9 @@ func (tx *Tx) ConsumePasswordLink(ctx context.Context, hash string, now time.Tim
 	return sqlrow.One(ctx, tx.Reader, linkTable.row, text+linkTable.names(), linkTable.scan, hash, now.UnixMilli())
 }
 
-// SetFirstPassword stores the password and the name of a person who has no
-// password, is not disabled, and belongs to this organisation and no other.
-// Anybody else is not there, so that no account is taken over.
+// SetFirstPassword stores the password and name of a user without a password who is not
+// disabled and belongs to this organisation only. Any other user is not found, so that
+// no account can be taken over.
 func (tx *Tx) SetFirstPassword(ctx context.Context, organisation string, u User) error {
 	const text = `
 		UPDATE users
@@ -218,17 +218,17 @@ func (tx *Tx) SetFirstPassword(ctx context.Context, organisation string, u User)
 	return tx.write(ctx, journal.Unpublished, "user", text, u.ID, u.PasswordHash, u.FirstName, u.LastName, millis(u.UpdatedAt), organisation)
 }
 
-// PasswordChange replaces the password of a user who has one.
+// PasswordChange replaces a user's password.
 type PasswordChange struct {
 	User          string
 	Before, After string // hashes
-	Keep          string // hash of the one session that goes on; empty for none
+	Keep          string // hash of the session to keep; empty for none
 	Now           time.Time
 }
 
-// ReplacePassword stores the new password of an active user. It ends the sessions
-// in every organisation and what else was issued under the old password: links
-// and known addresses. If the hash is no longer c.Before, the user is not found.
+// ReplacePassword stores the new password of an active user. It ends the user's
+// sessions in all organisations and invalidates links and known addresses. If the hash
+// is no longer c.Before, the user is not found.
 func (tx *Tx) ReplacePassword(ctx context.Context, c PasswordChange) error {
 	const text = `
 		UPDATE users
@@ -259,8 +259,7 @@ func (q Queries) Shared(ctx context.Context, organisation, user string) (bool, e
 	return n > 0, err
 }
 
-// KeyByHash returns the key with this hash, or with this hash before its last
-// rotation.
+// KeyByHash returns the key whose secret, or previous secret, has this hash.
 func (q Queries) KeyByHash(ctx context.Context, hash string) (Key, error) {
 	return keyTable.one(ctx, q.Reader, `
 		WHERE hash = $1 OR previous_hash = $1`, hash)

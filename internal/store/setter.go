@@ -8,14 +8,14 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// LimitSetter says who set a limit. The zero value is nobody.
+// LimitSetter identifies who set a limit. The zero value is no one.
 type LimitSetter struct {
 	Rank access.Rank
 	By   string // id of a user or key
 }
 
-// LimitSetters returns who set the limits of what of names, by the name of the
-// field. Limits that are not in it are free to be set.
+// LimitSetters returns the setters of an object's limits by field name. Limits that are
+// not included may be set freely.
 func (q Queries) LimitSetters(ctx context.Context, of BudgetRef) (map[string]LimitSetter, error) {
 	const text = `
 		SELECT field, rank, set_by
@@ -32,8 +32,8 @@ func (q Queries) LimitSetters(ctx context.Context, of BudgetRef) (map[string]Lim
 	return out, err
 }
 
-// PutLimitSetter stores who set a limit, replacing who set it before. Nobody
-// is forgotten.
+// PutLimitSetter stores the setter of a limit, replacing the previous one. The zero
+// value deletes it.
 func (tx *Tx) PutLimitSetter(ctx context.Context, of BudgetRef, field string, s LimitSetter) error {
 	const (
 		put = `

@@ -11,25 +11,25 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// AttemptLimit bounds the attempts to sign in that are counted under one id. One
-// attempt is forgotten each Forget, so that Free attempts are allowed at once and
-// few more in the long run.
+// AttemptLimit limits the sign-in attempts counted under one id. One attempt is
+// forgotten per Forget, so that Free attempts are allowed at once and few more in the
+// long run.
 type AttemptLimit struct {
-	ID      string        // at most 64 bytes; holds nothing that is private
+	ID      string        // at most 64 bytes; must not contain private data
 	Free    int64         // attempts without a wait
-	Wait    time.Duration // after Free attempts; doubles with each further one
+	Wait    time.Duration // after Free attempts; doubles with each further attempt
 	MaxWait time.Duration
 	Forget  time.Duration
 }
 
-// attempts is what is stored for an [AttemptLimit].
+// attempts is the stored state of an [AttemptLimit].
 type attempts struct {
 	tries   int64
-	counted time.Time // tries are those of this time
+	counted time.Time // time at which tries was valid
 	open    time.Time // no attempt is allowed before
 }
 
-// at returns a without the attempts that are forgotten by now.
+// at returns a without the attempts forgotten by now.
 func (a attempts) at(now time.Time, l AttemptLimit) attempts {
 	gone := max(int64(now.Sub(a.counted)/l.Forget), 0)
 	if gone >= a.tries {
@@ -50,13 +50,13 @@ func (a attempts) next(now time.Time, l AttemptLimit) attempts {
 	return a
 }
 
-// ReserveAttempt counts an attempt under every limit, before it is known whether
-// it succeeds. If one of them does not allow it, nothing is counted and wait is
-// the time until it does. Limits that are shared by several calls must be in the
-// same order in each. Nodes with one database share the counts.
+// ReserveAttempt counts an attempt under every limit before its outcome is known. If a
+// limit does not allow it, nothing is counted and wait is the time until it does.
+// Limits shared by several calls must be in the same order in each. Nodes with one
+// database share the counts.
 func (db *DB) ReserveAttempt(ctx context.Context, now time.Time, limits ...AttemptLimit) (wait time.Duration, err error) {
 	now = now.UTC().Truncate(time.Millisecond)
-	// Refusals are read without a lock, so that a flood of them writes nothing.
+	// Refusals are read without a lock, so that a flood of attempts writes nothing.
 	if wait, err = db.attemptWait(ctx, now, limits); wait > 0 || err != nil {
 		return wait, db.ClientError(err)
 	}
@@ -87,10 +87,10 @@ func (db *DB) ReserveAttempt(ctx context.Context, now time.Time, limits ...Attem
 	return 0, err
 }
 
-// errRefused undoes a reservation that a limit does not allow.
+// errRefused rolls back a reservation that a limit does not allow.
 var errRefused = errors.New("refused")
 
-// ReleaseAttempt takes back what an attempt that succeeded counted under limits.
+// ReleaseAttempt uncounts a successful attempt.
 func (db *DB) ReleaseAttempt(ctx context.Context, now time.Time, limits ...AttemptLimit) error {
 	now = now.UTC().Truncate(time.Millisecond)
 	return db.attemptChange(ctx, func(tx *Tx) error {
@@ -111,7 +111,7 @@ func (db *DB) ReleaseAttempt(ctx context.Context, now time.Time, limits ...Attem
 	})
 }
 
-// ForgetAttempts removes all that was counted under an id.
+// ForgetAttempts deletes everything counted under an id.
 func (db *DB) ForgetAttempts(ctx context.Context, id string) error {
 	const text = `
 		DELETE FROM sign_in_limits
@@ -119,8 +119,8 @@ func (db *DB) ForgetAttempts(ctx context.Context, id string) error {
 	return db.ClientError(db.exec(ctx, "sign-in limit", text, id))
 }
 
-// attemptChange runs f in a transaction that makes no revision: no gateway reads
-// these rows again.
+// attemptChange runs f in a transaction without a revision, because gateways do not
+// publish these rows.
 func (db *DB) attemptChange(ctx context.Context, f func(*Tx) error) error {
 	if !db.ready.Load() {
 		return away(nil)
@@ -149,8 +149,7 @@ func (db *DB) attemptWait(ctx context.Context, now time.Time, limits []AttemptLi
 	return wait, nil
 }
 
-// lockAttempts reads what is counted under a limit and keeps others from
-// counting until the transaction ends.
+// lockAttempts reads the state of a limit and locks it until the transaction ends.
 func lockAttempts(ctx context.Context, tx *Tx, l AttemptLimit, now time.Time) (a attempts, err error) {
 	const text = `
 		INSERT INTO sign_in_limits (id, tries, counted_at, open_at, ends_at)
@@ -177,9 +176,9 @@ func writeAttempts(ctx context.Context, tx *Tx, l AttemptLimit, a attempts) erro
 	return tx.write(ctx, journal.Unpublished, "sign-in limit", text, l.ID, a.tries, millis(a.counted), millis(a.open), millis(ends))
 }
 
-// TrimAttempts removes the limits that have no effect any more at now and, above
-// keep of them, those that would end first: an attacker who makes many rows
-// removes rows of few attempts, their own.
+// TrimAttempts deletes the limits that have no effect at now and, above keep, those
+// that would expire first. An attacker who creates many rows thereby deletes rows with
+// few attempts, their own.
 func (db *DB) TrimAttempts(ctx context.Context, now time.Time, keep int) error {
 	const ended = `
 		SELECT id, ends_at
@@ -206,9 +205,9 @@ func (q Queries) CountAttempts(ctx context.Context) (int, error) {
 	return sqlrow.Count(ctx, q.Reader, `SELECT COUNT(*) FROM sign_in_limits`)
 }
 
-// deleteAttempts removes the selected limits that nothing was counted for since.
-// It takes them one by one: a statement that locked several could wait for a
-// reservation that waits for it.
+// deleteAttempts deletes the selected limits for which nothing was counted since. It
+// deletes them one by one, because a statement that locks several could deadlock with a
+// reservation.
 func (db *DB) deleteAttempts(ctx context.Context, text string, arg any) error {
 	type limit struct {
 		id   string
@@ -229,15 +228,15 @@ func (db *DB) deleteAttempts(ctx context.Context, text string, arg any) error {
 	return db.ClientError(err)
 }
 
-// How many addresses of a person are remembered, and for how long after their
-// last use.
+// Number of remembered addresses of a user, and how long they are remembered after
+// their last use.
 const (
 	knownAddresses   = 20
 	knownAddressDays = 90
 )
 
-// AddressKnown reports whether a person signed in from an address within the
-// last 90 days.
+// AddressKnown reports whether a user signed in from an address within the last 90
+// days.
 func (q Queries) AddressKnown(ctx context.Context, user, address string, now time.Time) (bool, error) {
 	const text = `
 		SELECT COUNT(*)
@@ -247,7 +246,7 @@ func (q Queries) AddressKnown(ctx context.Context, user, address string, now tim
 	return n > 0, err
 }
 
-// RememberAddress notes that a person signed in from an address.
+// RememberAddress records that a user signed in from an address.
 func (tx *Tx) RememberAddress(ctx context.Context, user, address string, now time.Time) error {
 	const add = `
 		INSERT INTO sign_in_addresses (user_id, address, used_at)
@@ -268,7 +267,7 @@ func (tx *Tx) RememberAddress(ctx context.Context, user, address string, now tim
 	return tx.exec(ctx, journal.Unpublished, "sign-in address", trim, user, int64(knownAddresses))
 }
 
-// ForgetAddresses removes the addresses that a person signed in from.
+// ForgetAddresses deletes the remembered addresses of a user.
 func (tx *Tx) ForgetAddresses(ctx context.Context, user string) error {
 	const text = `
 		DELETE FROM sign_in_addresses

@@ -18,7 +18,7 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// The kinds of what has budgets, and of which it is counted what was spent.
+// Kinds of objects that have budgets and whose spend is counted.
 const (
 	KeyBudget       = "key"
 	WorkspaceBudget = "workspace"
@@ -26,31 +26,32 @@ const (
 	GrantBudget     = "grant" // see [GrantID]
 )
 
-// BudgetRef names what has budgets.
+// BudgetRef identifies an object with budgets.
 type BudgetRef struct{ Kind, ID string }
 
 func (r BudgetRef) compare(s BudgetRef) int {
 	return cmp.Or(strings.Compare(r.Kind, s.Kind), strings.Compare(r.ID, s.ID))
 }
 
-// GrantID returns the id of what a workspace has of an integration.
+// GrantID returns the id of a workspace's grant of an integration.
 func GrantID(integration, workspace string) string { return integration + "/" + workspace }
 
-// LedgerSpan is a part of a segment of a ledger.
+// LedgerSpan is a part of a ledger segment.
 type LedgerSpan struct {
 	Segment  string
 	From, To int64
 }
 
 // ErrAlreadyCounted is returned for settlements whose segment was not counted up to
-// where they begin: others counted it in the meantime.
-var ErrAlreadyCounted = errors.New("the segment was counted by others")
+// their beginning because another process counted it.
+var ErrAlreadyCounted = errors.New("the segment was counted by another process")
 
-// Background reads through the connections that write: for what goes on in the
-// background and leaves the others to requests.
+// Background returns queries on the connections for writing, which leaves the others to
+// requests. It is for background work.
 func (db *DB) Background() Queries { return Queries{db.write} }
 
-// LedgerMarks returns up to where segments were counted, of those that are known.
+// LedgerMarks returns the positions up to which segments were counted; unknown segments
+// are not included.
 func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]int64, error) {
 	const text = `
 		SELECT counted
@@ -74,9 +75,9 @@ func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]in
 	return marks, nil
 }
 
-// AddSpend adds what was spent and marks the spans as counted, both or neither, and
-// returns whose spending it raised. It is no change of the control plane and
-// makes no revision. Marks that were not touched since keep are forgotten.
+// AddSpend adds spend to the counters and marks the spans as counted in one
+// transaction, and returns the objects whose counters increased. It makes no revision.
+// Marks not updated since keep are deleted.
 func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog.SpendOwner]*reqlog.Spend, now, keep time.Time) (raised []BudgetRef, err error) {
 	if !db.ready.Load() {
 		return nil, away(nil)
@@ -91,7 +92,7 @@ func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog
 		if err != nil {
 			return err
 		}
-		// In one order, so that nodes wait for one another and never in a circle.
+		// Sorted, so that nodes never deadlock.
 		raised = slices.SortedFunc(maps.Keys(sums), BudgetRef.compare)
 		for part := range slices.Chunk(raised, spentAtOnce) {
 			if err := tx.raiseSpending(ctx, part, sums); err != nil {
@@ -103,7 +104,7 @@ func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog
 	return raised, db.ClientError(err)
 }
 
-// mark writes down how far segments are counted.
+// mark stores the positions up to which segments were counted.
 func (tx *Tx) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Time) error {
 	const (
 		insert = `
@@ -128,7 +129,7 @@ func (tx *Tx) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Time)
 	return tx.exec(ctx, journal.Unpublished, "marks of the ledger", forget, keep.UnixMilli())
 }
 
-// charged returns whom what was spent is counted for.
+// charged returns the spend by the objects that it counts for.
 func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
 	sums := make(map[BudgetRef]reqlog.Spend)
 	add := func(kind, id string, s reqlog.Spend) {
@@ -166,15 +167,15 @@ func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlo
 	return sums, nil
 }
 
-// providerOf is a provider entry and what it is made of; empty for one of the
+// providerOf is a managed provider and its integration; empty for a provider of the
 // settings.
 type providerOf struct{ id, integration string }
 
-// longSlug is the length from which on the ledger may have cut a slug.
+// longSlug is the length from which the ledger may have shortened a slug.
 const longSlug = 60
 
-// providerOf returns the entry that a slug names in a workspace, or named last
-// when it is archived.
+// providerOf returns the managed provider with a slug in a workspace, or the latest
+// archived one.
 func (q Queries) providerOf(ctx context.Context, workspace, slug string) (p providerOf, err error) {
 	const text = `
 		SELECT id, integration_id
@@ -192,11 +193,11 @@ func (q Queries) providerOf(ctx context.Context, workspace, slug string) (p prov
 	return p, nil
 }
 
-// spentAtOnce bounds the rows of one statement.
+// spentAtOnce is the limit of rows in one statement.
 const spentAtOnce = 100
 
-// raiseSpending adds sums to the counters of refs. A counter ends at the largest
-// number there is.
+// raiseSpending adds sums to the counters of refs. A counter stops at the largest
+// integer.
 func (tx *Tx) raiseSpending(ctx context.Context, refs []BudgetRef, sums map[BudgetRef]reqlog.Spend) error {
 	const (
 		head = `
@@ -221,7 +222,7 @@ func (tx *Tx) raiseSpending(ctx context.Context, refs []BudgetRef, sums map[Budg
 	return tx.exec(ctx, journal.Unpublished, "what was spent", head+strings.Join(values, ", ")+tail, args...)
 }
 
-// placeholders returns n of them in parentheses, behind those of before others.
+// placeholders returns n placeholders in parentheses, numbered after before others.
 func placeholders(before, n int) string {
 	list := make([]string, n)
 	for i := range list {
@@ -230,8 +231,7 @@ func placeholders(before, n int) string {
 	return "(" + strings.Join(list, ", ") + ")"
 }
 
-// Spending returns what was spent in all, by id. What was never used is not
-// among it.
+// Spending returns total spend by id. Objects that were never used are not included.
 func (q Queries) Spending(ctx context.Context, kind string, ids ...string) (map[string]reqlog.Spend, error) {
 	const text = `
 		SELECT id, attempts, cost, tokens, unknown, unpriced

@@ -1,12 +1,11 @@
-// Package store keeps the state of the control plane: who there is, what they
-// own, what they did, and the revision that tells running gateways to read it
-// again.
+// Package store stores the state of the control plane: organisations, users and their
+// objects, the audit log, and the revision by which running gateways notice changes.
 //
-// Every change, the audit row that tells of it and the revision that it makes
-// are one transaction. The SQL is one text for SQLite and PostgreSQL: ids are
-// time-ordered UUIDs and times are unix milliseconds, both made here; JSON is
-// never queried. Several processes may share a database. Who may change what is
-// left to the control plane, what a gateway makes of the rows to server.
+// Every change is one transaction with its audit event and its revision. SQLite and
+// PostgreSQL run the same SQL: ids are time-ordered UUIDs and times are unix
+// milliseconds, both created here; JSON is never queried. Several processes may share a
+// database. The package does not check permissions (see controlplane) or apply rows to
+// requests (see server).
 package store
 
 import (
@@ -26,45 +25,43 @@ import (
 
 // DB is an open control-plane database. It is safe for concurrent use.
 type DB struct {
-	Queries // outside of any transaction
+	Queries // outside of transactions
 
-	read   *sql.DB // refuses changes
+	read   *sql.DB // read-only
 	write  *journal.DB
 	engine engine
-	mute   bool        // the audit log is not written
+	mute   bool        // do not write the audit log
 	ready  atomic.Bool // the tables are up to date
 	close  func() error
 }
 
-// engine is what differs between the databases.
+// engine holds the differences between the databases.
 type engine struct {
 	name     string
-	lock     string           // taken by who migrates; empty where beginning does
-	conflict func(error) bool // a row broke a constraint
-	away     func(error) bool // the database can't be reached or written to now
+	lock     string           // statement that locks migrations; empty if beginning a transaction locks
+	conflict func(error) bool // a constraint was violated
+	away     func(error) bool // the database cannot be reached or written to
 	reason   func(error) string
 
-	// listen calls its function for every notify until the connection fails.
-	// Nil where nothing tells.
+	// listen calls its function for each notification until the connection fails. Nil
+	// means that there are no notifications.
 	listen func(context.Context, func()) error
 }
 
-// Queries reads rows, inside a transaction or outside of any. Its methods are in
-// the files of the nouns.
+// Queries reads rows, in a transaction or outside. Its methods are in the files of the
+// objects.
 type Queries struct{ Reader sqlrow.Reader }
 
-// Tx is one change under way. It reads and writes rows and ends with the function
-// it was given to.
+// Tx is an open transaction. It ends when the function it was given to returns.
 type Tx struct {
 	Queries
 	change *journal.Tx
-	mute   bool // as the database's
+	mute   bool // see DB
 }
 
-// Open opens the database at dsn and brings its tables up to date: "file:" and
-// the path of an SQLite file, which is created when it is missing, or the
-// "postgres://" address of a PostgreSQL database. Errors are one line for an
-// operator.
+// Open opens the database at dsn and migrates it. Dsn is "file:" and the path of an
+// SQLite file, which is created if necessary, or the "postgres://" address of a
+// PostgreSQL database. Errors are one line for an operator.
 func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
 	db, err := Connect(ctx, dsn, o)
 	if err != nil {
@@ -77,9 +74,9 @@ func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// Connect is [Open] without a look at the tables. A PostgreSQL server need not
-// be reachable yet: until [DB.Migrate] has succeeded every change is refused as
-// one to a database that is away.
+// Connect is [Open] without migrating. A PostgreSQL server need not be reachable yet:
+// until [DB.Migrate] has succeeded, every change returns the error of an unavailable
+// database.
 func Connect(ctx context.Context, dsn string, o Options) (*DB, error) {
 	open := openSQLite
 	switch scheme, _, ok := strings.Cut(dsn, "://"); {
@@ -95,17 +92,17 @@ func Connect(ctx context.Context, dsn string, o Options) (*DB, error) {
 	return db, err
 }
 
-// Migrate brings the tables up to date and returns the names of the migrations
-// that it applied. Processes that do so at the same time take turns. A database
-// that can't be reached is an *apierr.Error of kind Unavailable.
+// Migrate applies the missing migrations and returns their names. Concurrent processes
+// take turns. If the database cannot be reached it returns an *apierr.Error of kind
+// Unavailable.
 func (db *DB) Migrate(ctx context.Context) (applied []string, err error) {
-	// What is up to date already is not written to: it may be read-only now.
+	// An up-to-date database is not written to, because it may be read-only.
 	missing, err := pending(ctx, db.Reader, migrations)
 	if err != nil && !db.engine.away(err) || len(missing) > 0 {
 		applied, err = migrate(ctx, db.write, db.engine.lock, migrations)
 	}
 	if err != nil && db.engine.away(err) {
-		err = apierr.New(apierr.Unavailable, "can't be reached or written to: %s", db.engine.reason(err))
+		err = apierr.New(apierr.Unavailable, "cannot be reached or written to: %s", db.engine.reason(err))
 	}
 	if err != nil {
 		return applied, fmt.Errorf("database %s: %w", db.engine.name, err)
@@ -114,8 +111,8 @@ func (db *DB) Migrate(ctx context.Context) (applied []string, err error) {
 	return applied, nil
 }
 
-// Missing returns the names of the migrations that Migrate would apply. Nothing
-// is changed.
+// Missing returns the names of the migrations that Migrate would apply. It changes
+// nothing.
 func (db *DB) Missing(ctx context.Context) ([]string, error) {
 	missing, err := missing(ctx, db.write, migrations)
 	if err != nil {
@@ -124,11 +121,11 @@ func (db *DB) Missing(ctx context.Context) ([]string, error) {
 	return missing, nil
 }
 
-// Name is what the database is called in messages, without its password.
+// Name returns the name of the database for messages, without its password.
 func (db *DB) Name() string { return db.engine.name }
 
-// Remote reports whether the database is a server, which may be away while the
-// machine is well.
+// Remote reports whether the database is a server, which may be unavailable while the
+// host works.
 func (db *DB) Remote() bool { return db.engine.listen != nil }
 
 // Ready reports whether the tables are known to be up to date.
@@ -148,17 +145,17 @@ func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 	}, nil
 }
 
-// sqliteAway reports a file that is locked for too long, gone, read-only,
+// sqliteAway reports whether the file is locked for too long, missing, read-only,
 // damaged or on a full disk.
 func sqliteAway(err error) bool {
 	return sqlite.IsBusy(err) || sqlite.IsCorrupt(err) || sqlite.IsFull(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Close waits for what runs and closes the database.
+// Close waits for running statements and closes the database.
 func (db *DB) Close() error { return db.close() }
 
-// Revision returns a number that grows with every change, from zero for an
-// empty database.
+// Revision returns a number that increases with every change, zero for an empty
+// database.
 func (q Queries) Revision(ctx context.Context) (int64, error) {
 	const text = `
 		SELECT value
@@ -171,24 +168,23 @@ func (q Queries) Revision(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// changeTime is how long one change may take, so that a database that does not
-// answer is told in time.
+// changeTime is the time limit of a change, after which an unresponsive database is
+// reported.
 const changeTime = 15 * time.Second
 
-// Update runs f, notes audit and raises the revision in one transaction. When
-// f fails nothing is kept. A nil audit notes nothing: for what the program does
-// by itself. Changes of all processes come one after the other, so f sees what
-// every earlier one did, and nothing moves under it. A row that is at odds with
-// another is an *apierr.Error of kind Conflict unless f says more, a database
-// that can't be reached one of kind Unavailable.
+// Update runs f, records audit and increases the revision in one transaction, which is
+// rolled back if f fails. A nil audit records nothing; it is for changes that the
+// program makes by itself. Changes of all processes are serialised, so f sees all
+// earlier changes and no concurrent ones. A violated constraint returns an
+// *apierr.Error of kind Conflict unless f returns a more specific error, an unreachable
+// database one of kind Unavailable.
 func (db *DB) Update(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	return db.UpdateLong(ctx, audit, f)
 }
 
-// UpdateLong is [DB.Update] for as long as ctx lasts. Every other change waits
-// in the meantime.
+// UpdateLong is [DB.Update] without its time limit. All other changes wait for it.
 func (db *DB) UpdateLong(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
 		return away(nil)
@@ -196,8 +192,8 @@ func (db *DB) UpdateLong(ctx context.Context, audit *Audit, f func(*Tx) error) e
 	return db.ClientError(db.change(ctx, func(tx *Tx) error { return tx.run(ctx, audit, f) }))
 }
 
-// TryChange is [DB.UpdateLong] without its effect: everything is written and
-// then rolled back. It returns the error that UpdateLong would return.
+// TryChange is [DB.UpdateLong] with a rollback at the end. It returns the error that
+// UpdateLong would return.
 func (db *DB) TryChange(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
 		return away(nil)
@@ -216,7 +212,7 @@ func (db *DB) TryChange(ctx context.Context, audit *Audit, f func(*Tx) error) er
 
 var errRolledBack = errors.New("rolled back")
 
-// run runs f and notes audit, unless that is nil.
+// run runs f and records audit, unless that is nil.
 func (tx *Tx) run(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if err := f(tx); err != nil || audit == nil {
 		return err
@@ -224,22 +220,22 @@ func (tx *Tx) run(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	return tx.Note(ctx, audit)
 }
 
-// change runs f in a transaction that raises the revision.
+// change runs f in a transaction that increases the revision.
 func (db *DB) change(ctx context.Context, f func(*Tx) error) error {
 	return db.write.Change(ctx, func(change *journal.Tx) error { return f(db.tx(change)) })
 }
 
-// transact runs f in a transaction that makes no revision: no gateway reads what
-// it writes.
+// transact runs f in a transaction without a revision, for rows that gateways do not
+// publish.
 func (db *DB) transact(ctx context.Context, f func(*Tx) error) error {
 	return db.write.Transact(ctx, func(change *journal.Tx) error { return f(db.tx(change)) })
 }
 
 func (db *DB) tx(change *journal.Tx) *Tx { return &Tx{Queries{change}, change, db.mute} }
 
-// ClientError turns what the database said into what a client may see: a row that is
-// at odds with another into an *apierr.Error of kind Conflict, a database that is
-// away into one of kind Unavailable. Other errors stay.
+// ClientError converts an error of the database to one that clients may see: a violated
+// constraint to an *apierr.Error of kind Conflict, an unavailable database to one of
+// kind Unavailable. Other errors are returned unchanged.
 func (db *DB) ClientError(err error) error {
 	if err == nil {
 		return nil
@@ -249,7 +245,7 @@ func (db *DB) ClientError(err error) error {
 	}
 	switch {
 	case db.engine.conflict(err):
-		return apierr.New(apierr.Conflict, "this exists already, or something else refers to it").WithCause(err)
+		return apierr.New(apierr.Conflict, "the object already exists, or another object refers to it").WithCause(err)
 	case db.engine.away(err):
 		return away(err)
 	}
@@ -257,16 +253,16 @@ func (db *DB) ClientError(err error) error {
 }
 
 func away(err error) error {
-	return apierr.New(apierr.Unavailable, "the control plane's database can't be reached or written to now; try again later; requests for models are served on").
+	return apierr.New(apierr.Unavailable, "the control plane's database is unavailable; try again later; model requests are still served").
 		WithCode("database_unavailable").WithCause(err)
 }
 
-// View is [DB.Read] with errors that a client may see.
+// View is [DB.Read] with errors converted by [DB.ClientError].
 func (db *DB) View(ctx context.Context, f func(Queries) error) error {
 	return db.ClientError(db.Read(ctx, f))
 }
 
-// Read runs f on the database as it is at one moment.
+// Read runs f on a consistent snapshot of the database.
 func (db *DB) Read(ctx context.Context, f func(Queries) error) error {
 	tx, err := db.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {

@@ -14,35 +14,33 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// table declares how values of a type are stored, each column once. Reading,
-// inserting and updating follow from the declaration; conditions are SQL.
+// table declares how values of a type are stored. Reading, inserting and updating
+// derive from the declaration; conditions are SQL.
 type table[T any] struct {
-	name    string              // in SQL
-	row     string              // one row, in errors
-	order   string              // of a page
-	fixed   string              // columns that an update leaves, separated by spaces; the first is the key
-	columns func(v *T) []column // with the fields of v
+	name    string              // SQL name
+	row     string              // name of a row in errors
+	order   string              // order of pages
+	fixed   string              // columns that an update leaves unchanged, separated by spaces; the first is the key
+	columns func(v *T) []column // pointing to the fields of v
 
-	// derived are read with each row and never written: expressions instead of
-	// names. Nil is none.
+	// derived are expressions that are read with each row but never written. Nil is
+	// none.
 	derived func(v *T) []column
 
-	live string // the condition on rows that may be updated; empty is none
+	live string // condition for updating a row; empty is none
 
-	// byRow records changes of single rows, by the first column, instead of the
-	// table.
+	// byRow records the changed row, by its first column, instead of the table.
 	byRow bool
 }
 
-// column is a column with a pointer to its field. A [time.Time] is stored in
+// column is a column and a pointer to its field. A [time.Time] is stored in
 // milliseconds, zero as NULL.
 type column struct {
 	name  string
 	field any
 }
 
-// object, array and nullable are fields that are stored as JSON, with the text
-// that stands for nil.
+// object, array and nullable are fields stored as JSON, with the text for nil.
 func object(into any) document   { return document{into, "{}"} }
 func array(into any) document    { return document{into, "[]"} }
 func nullable(into any) document { return document{into, "null"} }
@@ -55,7 +53,7 @@ type document struct {
 // Scan implements sql.Scanner.
 func (d document) Scan(v any) error { return sqlrow.JSON(d.into).Scan(v) }
 
-// Value implements driver.Valuer. A [json.RawMessage] is stored as it is.
+// Value implements driver.Valuer. A [json.RawMessage] is stored unchanged.
 func (d document) Value() (driver.Value, error) {
 	if raw, ok := d.into.(*json.RawMessage); ok {
 		return orEmpty(*raw, d.empty), nil
@@ -66,13 +64,13 @@ func (d document) Value() (driver.Value, error) {
 	return d.empty, nil
 }
 
-// of returns t for rows that errors call by another name.
+// of returns t with another name of its rows in errors.
 func (t table[T]) of(row string) *table[T] {
 	t.row = row
 	return &t
 }
 
-// read returns the columns that are read, as fields of v.
+// read returns the columns to read, with pointers to the fields of v.
 func (t *table[T]) read(v *T) []column {
 	if t.derived == nil {
 		return t.columns(v)
@@ -80,7 +78,7 @@ func (t *table[T]) read(v *T) []column {
 	return append(t.columns(v), t.derived(v)...)
 }
 
-// names returns the columns that are written, separated by commas.
+// names returns the columns to write, separated by commas.
 func (t *table[T]) names() string { return names(t.columns(new(T))) }
 
 func names(list []column) string {
@@ -91,7 +89,7 @@ func names(list []column) string {
 	return strings.Join(words, `, `)
 }
 
-// selection returns the beginning of a query for rows.
+// selection returns the beginning of a SELECT statement.
 func (t *table[T]) selection() string { return `SELECT ` + names(t.read(new(T))) + ` FROM ` + t.name }
 
 func (t *table[T]) scan(r sqlrow.Scanner) (v T, err error) {
@@ -107,18 +105,18 @@ func (t *table[T]) scan(r sqlrow.Scanner) (v T, err error) {
 	return v, err
 }
 
-// one reads the one row that the end of a query describes. What is not there is
-// an *apierr.Error of kind NotFound.
+// one reads one row; end is the rest of the SELECT statement. If there is none, it
+// returns an *apierr.Error of kind NotFound.
 func (t *table[T]) one(ctx context.Context, q sqlrow.Reader, end string, args ...any) (T, error) {
 	return sqlrow.One(ctx, q, t.row, t.selection()+end, t.scan, args...)
 }
 
-// list reads every row that the end of a query describes.
+// list reads all rows; end is the rest of the SELECT statement.
 func (t *table[T]) list(ctx context.Context, q sqlrow.Reader, end string, args ...any) ([]T, error) {
 	return sqlrow.List(ctx, q, t.row+"s", t.selection()+end, t.scan, args...)
 }
 
-// page reads a page of the rows that a condition selects, and counts them all.
+// page reads a page of the rows that a condition selects, and counts all of them.
 func (t *table[T]) page(ctx context.Context, q sqlrow.Reader, p Page, where string, args ...any) (list []T, total int, err error) {
 	if total, err = sqlrow.Count(ctx, q, `SELECT COUNT(*) FROM `+t.name+where, args...); err != nil {
 		return nil, 0, err
@@ -133,8 +131,7 @@ func (t *table[T]) insert(ctx context.Context, tx *Tx, v T) error {
 	return tx.write(ctx, t.rows(&v), t.row, t.insertion(), values(t.columns(&v))...)
 }
 
-// put stores v as a new row, or instead of what may change of the row that has
-// its fixed columns.
+// put stores v as a new row, or updates the row with the same fixed columns.
 func (t *table[T]) put(ctx context.Context, tx *Tx, v T) error {
 	list := t.changing(&v)
 	set := make([]string, len(list))
@@ -149,8 +146,8 @@ func (t *table[T]) insertion() string {
 	return `INSERT INTO ` + t.name + ` (` + t.names() + `) VALUES ` + placeholders(0, len(t.columns(new(T))))
 }
 
-// update stores what may change of v in the row with its key, if it is live. No
-// such row is an *apierr.Error of kind NotFound.
+// update updates the row with v's key, if it is live. If there is none, it returns an
+// *apierr.Error of kind NotFound.
 func (t *table[T]) update(ctx context.Context, tx *Tx, v T) error {
 	key, list := t.columns(&v)[0], t.changing(&v)
 	set := make([]string, len(list))
@@ -164,7 +161,7 @@ func (t *table[T]) update(ctx context.Context, tx *Tx, v T) error {
 	return tx.write(ctx, t.rows(&v), t.row, text, append(values([]column{key}), values(list)...)...)
 }
 
-// rows returns what is recorded when v is written.
+// rows returns the rows recorded when v is written.
 func (t *table[T]) rows(v *T) journal.Rows {
 	all := journal.Rows(t.name)
 	if !t.byRow {

@@ -8,14 +8,14 @@ import (
 	"modelgate/internal/sqlrow"
 )
 
-// The states of what can be put away and still be looked at.
+// States of objects that can be archived.
 const (
 	Active   = "active"
 	Archived = "archived"
 )
 
-// Workspace is a part of an organisation with members, keys and configs of its
-// own. The JSON fields' meaning is the control plane's.
+// Workspace is a part of an organisation with its own members, keys and configs. The
+// meaning of the JSON fields is defined by the control plane.
 type Workspace struct {
 	ID               string
 	Organisation     string
@@ -59,18 +59,18 @@ func (q Queries) WorkspaceByID(ctx context.Context, id string) (Workspace, error
 		WHERE id = $1`, id)
 }
 
-// WorkspaceQuery says which workspaces of an organisation to list. The zero
-// value of a field filters nothing.
+// WorkspaceQuery filters workspaces of an organisation. The zero value of a field
+// filters nothing.
 type WorkspaceQuery struct {
 	Organisation string
-	ID           string   // one alone, for callers of a single workspace
-	Member       string   // user who is a member of them
+	ID           string   // for callers bound to a workspace
+	Member       string   // user who is a member
 	Statuses     []string // Active, Archived
-	Name         string   // part of the name, by case
+	Name         string   // substring of the name, case-sensitive
 	ExactName    string
 }
 
-// Workspaces returns a page of workspaces, the oldest first, and how many match.
+// Workspaces returns a page of workspaces, oldest first, and the number of all matches.
 func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list []Workspace, total int, err error) {
 	only := ""
 	if len(w.Statuses) == 1 {
@@ -83,18 +83,18 @@ func (q Queries) Workspaces(ctx context.Context, w WorkspaceQuery, p Page) (list
 		w.Organisation, w.ID, only, w.Name, w.ExactName, w.Member)
 }
 
-// CreateWorkspace stores a workspace. A slug that is taken is a conflict.
+// CreateWorkspace stores a workspace. A slug in use is a conflict.
 func (tx *Tx) CreateWorkspace(ctx context.Context, w Workspace) error {
 	return workspaceTable.insert(ctx, tx, w)
 }
 
-// UpdateWorkspace stores what may change of a workspace.
+// UpdateWorkspace stores the changed fields of a workspace.
 func (tx *Tx) UpdateWorkspace(ctx context.Context, w Workspace) error {
 	return workspaceTable.update(ctx, tx, w)
 }
 
-// WorkspaceHolds returns how many configs, prompts, keys and providers are active in a
-// workspace, except for providers that every workspace gets.
+// WorkspaceHolds returns the number of active configs, prompts, keys and providers of a
+// workspace, without providers that every workspace gets.
 func (q Queries) WorkspaceHolds(ctx context.Context, id string) (int, error) {
 	const text = `
 		SELECT (SELECT COUNT(*) FROM configs WHERE workspace_id = $1 AND status = 'active')

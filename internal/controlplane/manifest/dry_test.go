@@ -35,7 +35,7 @@ func TestDryRunReturnsTheErrorsOfTheRealRun(t *testing.T) {
 				"member owner@example.com: the owner of the organisation cannot be removed; keep them in the file"},
 			{"a secret reference in use", "secret_references: []\n", "secret_reference sr-a: 1 integrations use it"},
 			{"a key of another organisation", "keys: [{name: ours, sha256: " + taken.String() + "}]\n",
-				"nothing was applied: this exists already, or something else refers to it"},
+				"nothing was applied: the object already exists, or another object refers to it"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				before := w.revision(t)

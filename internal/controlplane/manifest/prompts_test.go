@@ -192,7 +192,7 @@ func TestPromptErrorsNameLineAndPath(t *testing.T) {
 		{"two defaults", "prompt_collections: [{slug: b, default: true}, {slug: c, default: true}]\n", "prompt_collections[1]: default/c is duplicated"},
 		{"keys of an issuer without encryption", "organisation: {settings: {jwt: {jwks_url: \"http://id.example.com/keys\"}}}\n", "organisation.settings: jwt.jwks_url: must be an https address"},
 		{"keys of an issuer at home", "organisation: {settings: {jwt: {jwks_url: \"https://10.0.0.7/keys\"}}}\n", "organisation.settings: jwt.jwks_url: "},
-		{"an issuer without keys", "organisation: {settings: {jwt: {issuer: x}}}\n", "organisation.settings: jwt: needs either jwks_url or jwks"},
+		{"an issuer without keys", "organisation: {settings: {jwt: {issuer: x}}}\n", "organisation.settings: jwt: must have either jwks_url or jwks"},
 		{"a private key of an issuer", "organisation: {settings: {jwt: {jwks: {keys: [{kty: RSA, kid: a, n: AQAB, e: AQAB, d: AQAB}]}}}}\n", "organisation.settings: jwt.jwks: "},
 		{"a level of logging", "organisation: {settings: {request_logging: some}}\n", "organisation.settings: "},
 		{"a section", "organisation: {settings: {overridable_sections: [none]}}\n", "organisation.settings: overridable_sections"},

@@ -11,10 +11,10 @@ import (
 	"modelgate/internal/journal"
 )
 
-// CheckRecorded fails the test at its end when rows of the SQLite database at dsn
-// were written to that no change has recorded. Triggers note what is written, and
-// cross out what the journal says. Other databases are not checked: they run the
-// same statements. Neither are those of benchmarks, which the triggers would slow.
+// CheckRecorded fails the test at its end if rows of the SQLite database at dsn were
+// written that no change recorded. Triggers collect the written rows and delete those
+// in the journal. It does nothing for other databases, which run the same statements,
+// and for benchmarks, which the triggers would slow down.
 func CheckRecorded(t testing.TB, dsn string) {
 	t.Helper()
 	path, file := strings.CutPrefix(dsn, "file:")
@@ -30,7 +30,7 @@ func CheckRecorded(t testing.TB, dsn string) {
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { db.Close() })
 	if _, err := db.ExecContext(ctx, noteWrites()); err != nil {
-		t.Fatalf("noting what is written to %s: %v", path, err)
+		t.Fatalf("recording writes to %s: %v", path, err)
 	}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -43,8 +43,8 @@ func CheckRecorded(t testing.TB, dsn string) {
 	})
 }
 
-// noteWrites returns the statements that make the triggers. Rows of keys are noted
-// by their id, since they are recorded one by one.
+// noteWrites returns the statements that create the triggers. Rows of keys are recorded
+// by id because the journal records them one by one.
 func noteWrites() string {
 	var b strings.Builder
 	b.WriteString(`
@@ -69,8 +69,7 @@ func noteWrites() string {
 	return b.String()
 }
 
-// ExecOn runs a statement on db, past the store. [CheckRecorded] does not miss it
-// in the journal.
+// ExecOn runs a statement on db without the store. [CheckRecorded] ignores its writes.
 func ExecOn(t testing.TB, db *sql.DB, text string, args ...any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

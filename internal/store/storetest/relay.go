@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Relay stands between a program and a database and spoils what passes. It is
+// Relay is a proxy between a program and a database that disturbs the traffic. It is
 // safe for concurrent use.
 type Relay struct {
 	to       string
 	listener net.Listener
 
 	mu    sync.Mutex
-	delay time.Duration         // guarded by mu, as is all below
-	deaf  chan struct{}         // closed when what waits may go on; nil lets pass
+	delay time.Duration         // guarded by mu, like the following fields
+	deaf  chan struct{}         // closed when paused traffic may continue; nil passes traffic
 	conns map[net.Conn]struct{} // both ends
 }
 
-// NewRelay returns a relay to the server of dsn, and the address of the same
-// database through it. It ends with the test.
+// NewRelay returns a relay to the server of dsn, and the address of the same database
+// through it. It is closed with the test.
 func NewRelay(t testing.TB, dsn string) (r *Relay, through string) {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -46,14 +46,14 @@ func NewRelay(t testing.TB, dsn string) (r *Relay, through string) {
 	return r, u.String()
 }
 
-// Delay makes every piece that passes, either way, wait for d.
+// Delay delays each piece of data, in both directions, by d.
 func (r *Relay) Delay(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delay = d
 }
 
-// Pause lets nothing pass while on, as a network that swallows everything.
+// Pause stops all traffic while on is set, like a network that drops packets.
 func (r *Relay) Pause(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

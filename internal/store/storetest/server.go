@@ -19,22 +19,22 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Server is a PostgreSQL server of the tests' own, with its data in a temporary
-// folder. It is for one goroutine.
+// Server is a private PostgreSQL server with its data in a temporary folder. It must be
+// used by one goroutine only.
 type Server struct {
-	Dir  string // holds all of it; the server's user owns it
+	Dir  string // contains everything; owned by the server's user
 	Port int
 
-	bin      string // folder of the programs
+	bin      string // folder of PostgreSQL's programs
 	as       *syscall.Credential
 	settings []string // name=value
 	run      *exec.Cmd
 	ended    chan struct{} // closed when run has ended
-	reaper   *os.File      // its closing ends the server and removes Dir
+	reaper   *os.File      // closing it ends the server and removes Dir
 }
 
-// NewServer starts a server that the test alone uses. Settings are further lines
-// of its configuration, as name=value. It ends with the test.
+// NewServer starts a server for one test. Settings are additional configuration lines
+// of the form name=value. It is stopped with the test.
 func NewServer(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s, err := prepare(settings)
@@ -54,7 +54,7 @@ func (s *Server) DSN() string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=prefer", s.Port)
 }
 
-// Start starts a server that was stopped, at the same port.
+// Start starts a stopped server on the same port.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	if err := s.start(); err != nil {
@@ -67,12 +67,12 @@ func (s *Server) Stop() {
 	if s.run == nil {
 		return
 	}
-	s.run.Process.Signal(syscall.SIGQUIT) // at once, clients are told nothing more
+	s.run.Process.Signal(syscall.SIGQUIT) // at once, without notifying clients
 	<-s.ended
 	s.run = nil
 }
 
-// Write puts a file into the server's folder, readable for it alone, and returns
+// Write writes a file to the server's folder, readable only by the server, and returns
 // its path.
 func (s *Server) Write(t testing.TB, name, text string) string {
 	t.Helper()
@@ -88,7 +88,7 @@ func (s *Server) Write(t testing.TB, name, text string) string {
 	return path
 }
 
-// prepare makes the data folder of a server that is not running.
+// prepare creates the data folder of a server that is not running.
 func prepare(settings []string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
@@ -98,7 +98,7 @@ func prepare(settings []string) (*Server, error) {
 	if s.as, err = unprivileged(); err != nil {
 		return nil, err
 	}
-	// Not testing's folder: that is closed to the server's user.
+	// The folder of testing is not accessible to the server's user.
 	if s.Dir, err = os.MkdirTemp("", "modelgate-postgres-"); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func prepare(settings []string) (*Server, error) {
 
 func (s *Server) data() string { return filepath.Join(s.Dir, "data") }
 
-// command is one of PostgreSQL's programs, run by its user.
+// command returns a command that runs one of PostgreSQL's programs as its user.
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(s.bin, name), args...)
 	c.Dir = s.Dir
@@ -128,7 +128,7 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// reap starts what cleans up after the test's process, however that ends: it
+// reap starts a process that cleans up when the test's process ends for any reason: it
 // waits for the end of its input.
 func (s *Server) reap() error {
 	const script = `
@@ -144,7 +144,7 @@ func (s *Server) reap() error {
 	defer read.Close()
 	c := exec.Command("/bin/sh", "-c", script)
 	c.Dir, c.Stdin = s.Dir, read
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true} // Ctrl-C is not for it
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.as, Setpgid: true} // not interrupted by Ctrl-C
 	if err := c.Start(); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (s *Server) reap() error {
 	return nil
 }
 
-// start starts the server and waits until it answers.
+// start starts the server and waits until it accepts connections.
 func (s *Server) start() error {
 	for try := 0; ; try++ {
 		if s.Port == 0 || try > 0 {
@@ -197,10 +197,10 @@ func (s *Server) startAt() error {
 	return nil
 }
 
-// startingUp is what a server says that does not take connections yet.
+// startingUp is the error code of a server that does not accept connections yet.
 const startingUp = "57P03"
 
-// answers waits for the server to take connections.
+// answers waits until the server accepts connections.
 func (s *Server) answers() error {
 	db, err := sql.Open("pgx", s.DSN())
 	if err != nil {
@@ -219,7 +219,7 @@ func (s *Server) answers() error {
 		}
 		err := db.PingContext(ctx)
 		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code != startingUp {
-			return nil // it answers, though not to everyone
+			return nil // it responds, even if this client is rejected
 		}
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -236,7 +236,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// unprivileged is whom root runs the server as, which refuses to run as root.
+// unprivileged returns the user that runs the server for root, because PostgreSQL
+// refuses to run as root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -256,11 +257,11 @@ func unprivileged() (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// remedy is what to do where there is no server to be had.
+// remedy says what to do if no server is available.
 const remedy = "install it (apt-get install --no-install-recommends postgresql-15), or name a server in TEST_POSTGRES as postgres://user:password@host:5432/database, with the right to make databases"
 
-// programs returns the folder of the newest installed PostgreSQL, and installs
-// Debian's where that is possible.
+// programs returns the folder of the newest installed PostgreSQL, and installs Debian's
+// if possible.
 func programs() (string, error) {
 	if bin := installed(); bin != "" {
 		return bin, nil
@@ -281,10 +282,10 @@ func programs() (string, error) {
 	if bin := installed(); bin != "" {
 		return bin, nil
 	}
-	return "", fmt.Errorf("PostgreSQL can't be installed (%v: %s); %s", err, last(out), remedy)
+	return "", fmt.Errorf("PostgreSQL cannot be installed (%v: %s); %s", err, last(out), remedy)
 }
 
-// installed returns the folder with initdb and postgres of the highest version.
+// installed returns the folder with the newest initdb and postgres.
 func installed() string {
 	best, newest := "", -1
 	folders, _ := filepath.Glob("/usr/lib/postgresql/*/bin")

@@ -1,10 +1,10 @@
-// Package storetest runs the tests of what is stored on both databases.
+// Package storetest runs tests of stored data on both databases.
 //
-// [Run] gives a test a new, empty SQLite file and then a new, empty PostgreSQL
-// database: of the server that TEST_POSTGRES names, else of a private one that
-// is started from installed programs, which it installs where it may. It never
-// leaves a database out: what can't be had fails the test and says what to
-// install. A server of a test's own, to be stopped and started, is [NewServer]'s.
+// [Run] gives a test a new SQLite file and then a new PostgreSQL database, on the
+// server named by TEST_POSTGRES, otherwise on a private server started from installed
+// programs, which are installed if possible. It never skips a database: if PostgreSQL
+// is not available, the test fails and says what to install. [NewServer] returns a
+// private server that a test can stop and start.
 package storetest
 
 import (
@@ -17,13 +17,14 @@ import (
 	"sync"
 	"testing"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
 
 	"modelgate/internal/store"
 )
 
-// Run runs f as a subtest on each database; with -short on SQLite only. Every call of open opens the same
-// database again, as another process would; it is closed with the test.
+// Run runs f as a subtest on each database; with -short on SQLite only. Every call of
+// open opens the same database again, as another process would; it is closed with the
+// test.
 func Run(t *testing.T, f func(t *testing.T, open func() *store.DB)) {
 	t.Helper()
 	Addresses(t, func(t *testing.T, dsn string) {
@@ -31,7 +32,7 @@ func Run(t *testing.T, f func(t *testing.T, open func() *store.DB)) {
 	})
 }
 
-// Addresses is [Run] for tests that open the database themselves: dsn is for
+// Addresses is [Run] for tests that open the database themselves: dsn is an argument of
 // [store.Open].
 func Addresses(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Helper()
@@ -42,8 +43,8 @@ func Addresses(t *testing.T, f func(t *testing.T, dsn string)) {
 	t.Run("postgres", func(t *testing.T) { f(t, Postgres(t)) })
 }
 
-// Open opens the database at dsn until the test ends, which then fails as
-// [CheckRecorded] says.
+// Open opens the database at dsn until the test ends, and checks it with
+// [CheckRecorded].
 func Open(t testing.TB, dsn string) *store.DB {
 	t.Helper()
 	db, err := store.Open(t.Context(), dsn, store.Options{Connections: 4})
@@ -69,7 +70,7 @@ func Postgres(t testing.TB) string {
 	return newDatabase(t, s.DSN())
 }
 
-// shared is the one server of a test binary. It ends with the process.
+// shared is the server shared by all tests of a binary. It ends with the process.
 var shared = sync.OnceValues(func() (*Server, error) {
 	s, err := prepare(nil)
 	if err != nil {
@@ -78,12 +79,12 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	return s, s.start()
 })
 
-// newDatabase makes a database on the server at dsn.
+// newDatabase creates a database on the server at dsn.
 func newDatabase(t testing.TB, dsn string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
 	if err != nil {
-		t.Fatal("TEST_POSTGRES is no postgres:// address")
+		t.Fatal("TEST_POSTGRES is not a postgres:// address")
 	}
 	name := "modelgate_test_" + rand.Text()
 	Exec(t, dsn, `CREATE DATABASE "`+name+`"`)
@@ -92,8 +93,8 @@ func newDatabase(t testing.TB, dsn string) string {
 	return u.String()
 }
 
-// Exec runs a statement on the database at dsn, past the store. CURRENT in ALTER
-// DATABASE CURRENT stands for that database.
+// Exec runs a statement on the database at dsn without the store. ALTER DATABASE
+// CURRENT changes that database.
 func Exec(t testing.TB, dsn, text string) {
 	t.Helper()
 	driver, address := "pgx", dsn

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// What a server may take: the lines of pg_hba.conf.
+// Sets of connections that a server accepts: the lines of pg_hba.conf.
 const (
 	PlainOnly   = "hostnossl all all all trust\nhostssl all all all reject\n"
 	TLSOnly     = "hostssl all all all trust\nhostnossl all all all reject\n"
@@ -21,9 +21,9 @@ const (
 	anything    = "host all all all trust\n"
 )
 
-// Reconfigure starts the server again so that it takes other connections, with
-// this certificate, its key and the authority of its clients, all PEM texts.
-// Empty takes turns encryption off.
+// Reconfigure restarts the server with other accepted connections and a certificate,
+// its key and the authority of its clients, all in PEM. An empty certificate disables
+// encryption.
 func (s *Server) Reconfigure(t testing.TB, takes, certificate, key, authority string) {
 	t.Helper()
 	s.Stop()
@@ -47,7 +47,7 @@ type Authority struct {
 	key         *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that counts for an hour.
+// NewAuthority creates an authority that is valid for an hour.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -67,7 +67,7 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return &Authority{pemOf("CERTIFICATE", raw), parsed, key}
 }
 
-// Issue returns a certificate for a host, and its key, as PEM texts.
+// Issue returns a certificate for a host and its key, in PEM.
 func (a *Authority) Issue(t testing.TB, host string) (certificate, key string) {
 	t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
