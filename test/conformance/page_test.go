@@ -54,21 +54,16 @@ const pageIntro = `# Conformance
 
 <!-- Generated from test/conformance by go test ./test/conformance -update. Do not edit. -->
 
-What the gateway promises, statement by statement, and the tests that prove it.
-S-numbers are those of the specification's statements; M-numbers are promises of
-the other documents. The sentences are ours. The tests start the built program
-and check it from outside: over HTTP, on the command line, by its exit codes. A
-test of another package than test/conformance is written with its folder.
+Find the tests behind each promise of the gateway. S-numbers are statements of the
+specification, in our own wording; M-numbers are promises of other pages. The tests start
+the built program and check it from outside: over HTTP, on the command line, by its exit
+codes. Tests of other packages than test/conformance have their folder in front.
 
-- **covered**: the program was broken on purpose, by each fault in the last column,
-  and a test of the statement failed each time. Faults of unrelated statements may
-  have been in one build. The failed cases and their messages are in
-  test/conformance/proofs.yaml.
-- **open**: tests exist, but the statement has not been proved by breaking it. The
-  reason follows.
-- **later**: the statement does not hold completely yet. The text in parentheses
-  names the issue that completes it. The note describes the current behaviour,
-  which the tests prove.
+| state | meaning |
+|---|---|
+| **covered** | the program was broken on purpose, by each fault in the last column, and a test of the statement failed each time. Faults of unrelated statements may have been in one build. The failed cases and their messages are in test/conformance/proofs.yaml |
+| **open** | tests exist, but the statement has not been proved by breaking it. The reason follows |
+| **later** | the statement does not hold completely yet. The text in parentheses names the issue that completes it; the note describes the current behaviour, which the tests prove |
 
 To break the program yourself, run ` + "`make break`" + `; it prints its usage.
 
