@@ -1,8 +1,8 @@
 #!/bin/sh
-# Sets up what the tests need and runs every test with the race detector. A tool
-# that is missing is a failure with its remedy, never a test left out. With the
-# argument quick it runs a subset in three minutes: package tests without the race
-# detector, on SQLite only, and none that run the built program.
+# Sets up what the tests need and runs every test, with the race detector where
+# something is concurrent. A tool that is missing is a failure with its remedy, never
+# a test left out. With the argument quick it runs a subset in three minutes: package
+# tests without the race detector, on SQLite only, and none that run the built program.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -156,12 +156,44 @@ fast="-vet=off -ldflags=-w"
 # patience is how long the tests of one package may take on a loaded machine.
 patience=40m
 
-# unwatched keeps the race detector, and the checks of pointers that come with it,
-# out of SQLite, which is C translated to Go: they took three quarters of the time of
-# every test with a database.
-unwatched="-gcflags=modernc.org/...=-d=checkptr=0 -race=false"
+# unwatched are the modules that the race detector, and the checks of pointers that
+# come with it, are kept out of: SQLite, which is C translated to Go and took three
+# quarters of the time of every test with a database, and compressors, which tests
+# feed hundreds of megabytes.
+unwatched="modernc.org/... github.com/andybalholm/brotli/... compress/..."
 
-# run_all runs every test with the race detector.
+# watch NAME PACKAGES_AND_FLAGS...: tests with the race detector.
+watch() {
+	name=$1
+	shift
+	for module in $unwatched; do
+		set -- "-gcflags=$module=-d=checkptr=0 -race=false" "$@"
+	done
+	# shellcheck disable=SC2086 # one argument per flag
+	step "$name" go test -v $fast -timeout "$patience" -race "$@"
+}
+
+# concurrent matches Go code that runs at the same time as other code: goroutines,
+# locks, parallel tests, servers, databases and other programs.
+concurrent='^[[:space:]]*go (func|[A-Za-z_.]+\()|\.Go\(|t\.Parallel\(\)|httptest\.|exec\.Command|http\.Serve|gatewaytest\.|storetest\.|sync\.|synctest\.'
+
+# split_by_concurrency sets alone to the packages of $inside whose own files and
+# tests are sequential, and watched to the others. The race detector can find
+# nothing in the tests of the first and makes them take five times as long; their
+# code runs under it in the tests of the packages that use it.
+split_by_concurrency() {
+	alone="" watched=""
+	for package in $inside; do
+		dir=.${package#modelgate}
+		if cat "$dir"/*.go | grep -qE "$concurrent"; then
+			watched="$watched $package"
+		else
+			alone="$alone $package"
+		fi
+	done
+}
+
+# run_all runs every test: with the race detector where something is concurrent.
 run_all() {
 	set_up_clients
 	set_up_browser
@@ -170,12 +202,15 @@ run_all() {
 		say "TESTED BINARY: $MODELGATE_BINARY (from MODELGATE_BINARY)"
 	fi
 	step vet go vet ./...
+	split_by_concurrency
 	# shellcheck disable=SC2086 # one argument per flag and package
-	step tests go test -v $fast -timeout "$patience" -race "$unwatched" $inside
+	step sequential go test -v $fast -timeout "$patience" $alone
+	# shellcheck disable=SC2086
+	watch concurrent $watched
 	# These run the built program and other programs, of which the test cache
 	# knows nothing: never take an earlier pass.
 	# shellcheck disable=SC2086
-	step conformance go test -v $fast -timeout "$patience" -race "$unwatched" -count=1 $outside
+	watch conformance -count=1 $outside
 }
 
 # run_quick runs package tests in a short form.

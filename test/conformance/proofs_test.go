@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,29 +110,55 @@ func isDated(name string) bool {
 	return false
 }
 
-// checkTest returns an error if no source defines the test of a case.
-func checkTest(name string) error {
-	folder, test := splitTest(name)
-	test, _, _ = strings.Cut(test, "/")
+var definition = regexp.MustCompile(`(?m)^func (Test\w*)\(`)
+
+// testsIn returns the names of the tests in a folder of the repository, read once.
+// The empty folder is that of this package.
+func testsIn(folder string) (map[string]bool, error) {
+	readTests.Lock()
+	defer readTests.Unlock()
+	if names := readTests.in[folder]; names != nil {
+		return names, nil
+	}
 	pattern := "*_test.go"
 	if folder != "" {
 		pattern = filepath.Join("..", "..", folder, pattern)
 	}
 	files, err := filepath.Glob(pattern)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	definition := regexp.MustCompile(`(?m)^func ` + regexp.QuoteMeta(test) + `\(`)
+	names := map[string]bool{}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if definition.Match(text) {
-			return nil
+		for _, m := range definition.FindAllSubmatch(text, -1) {
+			names[string(m[1])] = true
 		}
 	}
-	return fmt.Errorf("test %s does not exist", name)
+	readTests.in[folder] = names
+	return names, nil
+}
+
+var readTests = struct {
+	sync.Mutex
+	in map[string]map[string]bool // by folder
+}{in: map[string]map[string]bool{}}
+
+// checkTest returns an error if no source defines the test of a case.
+func checkTest(name string) error {
+	folder, test := splitTest(name)
+	test, _, _ = strings.Cut(test, "/")
+	names, err := testsIn(folder)
+	if err != nil {
+		return err
+	}
+	if !names[test] {
+		return fmt.Errorf("test %s does not exist", name)
+	}
+	return nil
 }
 
 // splitTest returns the folder and the name of a test of another package. The

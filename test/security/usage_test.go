@@ -18,10 +18,13 @@ import (
 
 // codings write the content codings that a provider may answer in.
 var codings = map[string]func(w io.Writer) io.WriteCloser{
-	"gzip":    func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) },
-	"deflate": func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
-	"br":      func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, 5) },
-	"zstd":    func(w io.Writer) io.WriteCloser { z, _ := zstd.NewWriter(w); return z },
+	"gzip":    func(w io.Writer) io.WriteCloser { z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed); return z },
+	"deflate": func(w io.Writer) io.WriteCloser { z, _ := zlib.NewWriterLevel(w, zlib.BestSpeed); return z },
+	"br":      func(w io.Writer) io.WriteCloser { return brotli.NewWriterLevel(w, brotli.BestSpeed) },
+	"zstd": func(w io.Writer) io.WriteCloser {
+		z, _ := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+		return z
+	},
 }
 
 // encoded applies the codings of a Content-Encoding in its order.
