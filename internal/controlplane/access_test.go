@@ -114,9 +114,9 @@ const accessHead = `# Access matrix
 
 <!-- Generated from the routes by go test ./internal/controlplane -run Page -update. Do not edit. -->
 
-Look up who may call a route of the control plane. Every route was called by every kind of
-caller with all scopes that this kind can have, in an organisation with one object of each
-kind. A key with fewer scopes may do less; ` + "`/openapi.json`" + ` names the scope that a route needs.
+Look up who may call a route of the control plane. Each result comes from a real call, by a
+caller with all scopes that its kind can have, in an organisation with one object of each kind.
+A key with fewer scopes may do less; ` + "`/openapi.json`" + ` names the scope that a route needs.
 
 | result | meaning |
 |---|---|
