@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// PriceBook finds prices. The zero value knows none. It is immutable and safe for
+// PriceBook finds prices. The zero value has none. It is immutable and safe for
 // concurrent use.
 type PriceBook struct {
 	shelves map[string]*providerPrices // by provider
 	under   *PriceBook
 }
 
-// providerPrices holds the rows of one provider, those of a name by time, the newest
-// first.
+// providerPrices holds the prices of one provider, those of a model by time,
+// the latest first.
 type providerPrices struct {
 	exact    map[string][]*Price
 	prefixes map[string][]*Price // without their star
-	lengths  []int               // of prefixes, the longest first
+	lengths  []int               // lengths of prefixes, the longest first
 }
 
-// NewBook returns the book of rows, which it keeps. Of two rows for the same
-// model from the same time the later counts. Where it has no row that counts,
-// under is asked; nil asks nobody.
+// NewBook returns a book of rows, which it retains. The last of several rows
+// for the same model and time wins. If it has no price, it looks in under,
+// unless that is nil.
 func NewBook(rows []Price, under *PriceBook) *PriceBook {
 	b := &PriceBook{shelves: make(map[string]*providerPrices), under: under}
 	for i := len(rows) - 1; i >= 0; i-- {
@@ -59,8 +59,9 @@ func (b *PriceBook) put(p *Price) {
 	s.exact[p.Model] = append(s.exact[p.Model], p)
 }
 
-// Price returns the row that is in force at a time for a provider's model: that
-// of its name, or else that of the longest beginning. It is not to be changed.
+// Price returns the price of a provider's model at a time: the one for its
+// exact name, or the one with the longest matching prefix. Callers must not
+// change it.
 func (b *PriceBook) Price(provider, model string, at time.Time) (*Price, bool) {
 	for ; b != nil; b = b.under {
 		if s := b.shelves[provider]; s != nil {

@@ -1,10 +1,10 @@
-// Package catalog says what models cost.
+// Package catalog holds the prices of models.
 //
-// A [Price] holds the rates of a provider's model from a day on. A [PriceBook] finds
-// the row in force, and what usage costs by it is computed in integers and
-// rounded once. A model without a row is told as unknown and never as free. The
-// book that comes with the program is [Builtin]; what is put in its place is
-// left to the settings, and what is done with a cost to routing and the books.
+// A [Price] has the rates of a provider's model from a date on. A [PriceBook]
+// finds the price that applies at a time. Costs are computed in integers and
+// rounded once. A model without a price has an unknown cost, which is not zero.
+// The built-in book is [Builtin]; it can be replaced in the settings. The
+// package does not record costs or route by them.
 package catalog
 
 import (
@@ -19,13 +19,14 @@ import (
 // NanoDollars is an amount of money: a billionth of a US dollar.
 type NanoDollars int64
 
-// Rate is what one token costs in picodollars, a thousandth of a nano-dollar:
-// a million tokens at one dollar are 1,000,000. Providers name prices down to
-// $0.0028 for a million tokens, which nano-dollars can't hold.
+// Rate is the price of one token in picodollars, a thousandth of a nano-dollar:
+// a rate of 1,000,000 is one dollar per million tokens. Providers have prices
+// down to $0.0028 per million tokens, which nano-dollars cannot represent.
 type Rate int64
 
-// PerMillion returns the rate of a price in dollars for a million tokens, rounded
-// to a millionth of a dollar. The error says what is wrong with it.
+// PerMillion returns the rate for a price in dollars per million tokens,
+// rounded to a millionth of a dollar. It returns an error for a price that is
+// out of range.
 func PerMillion(dollars float64) (Rate, error) {
 	if math.IsNaN(dollars) || dollars < 0 || dollars > maxPerMillion {
 		return 0, fmt.Errorf("a price is 0 to %d dollars for a million tokens, not %v", maxPerMillion, dollars)
@@ -33,13 +34,14 @@ func PerMillion(dollars float64) (Rate, error) {
 	return Rate(math.Round(dollars * 1e6)), nil
 }
 
-// maxPerMillion bounds a price, in dollars for a million tokens.
+// maxPerMillion is the maximum price in dollars per million tokens.
 const maxPerMillion = 1_000_000
 
 // Kind is a kind of token with a price of its own.
 type Kind uint8
 
-// Kinds. Those up to InputAudio are read by the model, the others written by it.
+// Kinds of tokens. Those up to InputAudio are read by the model, the others
+// written by it.
 const (
 	Input Kind = iota
 	CachedInput
@@ -53,14 +55,14 @@ const (
 	Kinds
 )
 
-// fallbackKind is the kind whose rate holds for a kind that has none of its own.
+// fallbackKind maps a kind to the kind whose rate applies if it has none.
 var fallbackKind = [Kinds]Kind{CachedInput: Input, CacheWrite5m: Input, CacheWrite1h: CacheWrite5m, InputAudio: Input, Output: Output, Reasoning: Output, OutputAudio: Output}
 
-// Rates are what a token of each kind costs.
+// Rates holds the price of a token of each kind.
 type Rates [Kinds]Rate
 
-// RatesOf returns the rates of the kinds that are given. The others cost what the
-// kind does that they are a part of.
+// RatesOf returns the given rates. Each other kind has the rate of the kind
+// that it is a part of.
 func RatesOf(given map[Kind]Rate) (r Rates) {
 	for kind := range Kinds {
 		rate, ok := given[kind]
@@ -72,32 +74,31 @@ func RatesOf(given map[Kind]Rate) (r Rates) {
 	return r
 }
 
-// Price is a row of a book.
+// Price is one row of a price book.
 type Price struct {
-	Provider string // id of a row of the provider table
-	// Model is a model's name as the provider takes it; with a star at its end,
-	// all that begin so.
+	Provider string // provider id
+	// Model is the upstream model; with a star at its end, it is a prefix.
 	Model string
-	// From is when the row comes into force. Zero is always.
+	// From is the time from which the price applies. Zero means always.
 	From time.Time
 
 	Rates Rates
-	// Long are the rates of the whole of a request that reads more than Above
-	// tokens. Zero for Above means that length does not matter.
+	// Long are the rates of a request that reads more than Above tokens; they
+	// apply to all of its tokens. Above is zero if the length does not matter.
 	Long  Rates
 	Above int64
 
-	// Request is what each request costs besides.
+	// Request is the price of each request in addition to its tokens.
 	Request NanoDollars
-	// Batch and Priority are what requests of these tiers pay of all this, in
-	// percent. Zero means that it is unknown.
+	// Batch and Priority are the prices of these tiers as percentages. Zero
+	// means unknown.
 	Batch    int
 	Priority int
 
-	factor string // of the terms that changed it; empty for none
+	factor string // of the negotiated pricing that changed it; empty if none
 }
 
-// Row names the row, as the ledger and the log have it.
+// Row returns the name of the price in the ledger and the log.
 func (p *Price) Row() string {
 	name := p.Provider
 	if p.Model != "" {
@@ -112,9 +113,9 @@ func (p *Price) Row() string {
 	return name
 }
 
-// Cost returns what u costs in a tier, rounded once, half up. It stops at the
-// largest amount there is. A tier that the row does not have costs what the
-// standard one does: see [Price.Has].
+// Cost returns the cost of u in a tier, rounded once, half up, and capped at
+// the largest amount. A tier without a price costs as much as the standard
+// tier: see [Price.Has].
 func (p *Price) Cost(u llm.Usage, t Tier) NanoDollars {
 	n := counts(u)
 	rates := &p.Rates
@@ -130,7 +131,7 @@ func (p *Price) Cost(u llm.Usage, t Tier) NanoDollars {
 	return sum.nanoDollars(uint64(share))
 }
 
-// counts parts usage by kind. The kinds do not overlap, so no token counts twice.
+// counts returns the usage by kind. The kinds do not overlap.
 func counts(u llm.Usage) [Kinds]int64 {
 	return [Kinds]int64{
 		Input: u.Input, CachedInput: u.CachedInput, CacheWrite5m: u.CacheWrite5m, CacheWrite1h: u.CacheWrite1h, InputAudio: u.InputAudio,
@@ -149,11 +150,10 @@ func longer(n *[Kinds]int64, limit int64) bool {
 	return false
 }
 
-// pico is how many picodollars a nano-dollar has.
+// pico is the number of picodollars in a nano-dollar.
 const pico = 1000
 
-// amount is a sum of picodollars, in 128 bits: nothing that is added to it
-// overflows.
+// amount is a sum of picodollars in 128 bits, which cannot overflow here.
 type amount struct{ high, low uint64 }
 
 func (a *amount) add(count, rate int64) {

@@ -16,26 +16,26 @@ import (
 //go:embed prices.csv
 var file string
 
-// Builtin is the book that comes with the program.
+// Builtin returns the built-in price book.
 var Builtin = sync.OnceValue(func() *PriceBook {
 	rows, err := Parse(file)
 	if err != nil {
-		panic("catalog: " + err.Error()) // a test reads the same file
+		panic("catalog: " + err.Error()) // a test parses the same file
 	}
 	return NewBook(rows, nil)
 })
 
-// columns are those of the file, in their order. The first two are always there;
-// of the others a row leaves out those at its end that say nothing.
+// columns are the columns of the file, in order. The first two are required;
+// empty ones at the end of a row may be left out.
 var columns = [...]string{
 	"provider", "model", "input", "output", "cached", "write_5m", "write_1h", "batch", "from",
 	"above", "long_input", "long_output", "long_cached", "long_write_5m", "long_write_1h",
 	"reasoning", "audio_in", "audio_out", "request",
 }
 
-// Parse reads rows of the form of the file: CSV that begins with the titles,
-// comments after a #, prices in dollars for a million tokens, and a request's in
-// dollars.
+// Parse reads prices in the format of the file: CSV with a header line,
+// comments after #, prices in dollars per million tokens, and prices of
+// requests in dollars.
 func Parse(text string) (rows []Price, err error) {
 	r := csv.NewReader(strings.NewReader(text))
 	r.Comment, r.FieldsPerRecord = '#', -1
@@ -60,7 +60,7 @@ func Parse(text string) (rows []Price, err error) {
 	}
 }
 
-// row is a line of the file. err is the first thing that is wrong with it.
+// row is a line of the file. err is its first error.
 type row struct {
 	fields []string
 	err    error
@@ -82,8 +82,8 @@ func (r *row) price() Price {
 	return p
 }
 
-// rates reads those of the columns that begin so; input and output always, the
-// others where they are given.
+// rates reads the columns with the prefix; input and output are required, the
+// others optional.
 func (r *row) rates(prefix string, further map[string]Kind) Rates {
 	given := map[Kind]Rate{Input: r.rate(prefix + "input"), Output: r.rate(prefix + "output")}
 	for title, kind := range further {
@@ -115,8 +115,8 @@ func (r *row) day(title string) time.Time {
 	return day
 }
 
-// number reads a decimal number as so many of its parts: with two digits, 1.5 is
-// 150. What has more digits is not rounded but wrong.
+// number reads a decimal number with the given number of digits after the
+// point: with two digits, 1.5 is 150. More digits are an error.
 func (r *row) number(title string, digits int) int64 {
 	text := r.text(title)
 	if text == "" {

@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// NegotiatedPricing are what someone has agreed with a provider, instead of the prices
-// of books. Nil and the zero value agree to nothing. They are immutable.
+// NegotiatedPricing holds prices agreed with a provider, which replace those of
+// the price book. Nil and the zero value have none. It is immutable.
 type NegotiatedPricing struct {
-	// Reserved says that capacity is paid for already: requests cost nothing.
+	// Reserved is true for capacity that has been paid for: requests cost
+	// nothing.
 	Reserved bool
-	// Own are prices of models by the name that requests use.
+	// Own holds prices of models by requested model.
 	Own map[string]*Price
-	// Factors multiply the prices of models, by the same names; that of the empty
-	// name is for all others.
+	// Factors holds factors for prices of models by requested model; the empty
+	// name applies to all others.
 	Factors map[string]float64
 }
 
-// reserved is the price where capacity is paid for already.
+// reserved is the price for capacity that has been paid for.
 var reserved = &Price{Provider: "reserved"}
 
-// Price returns what a provider's model costs at a time: by its own price, or by
-// the row of the first of its further names that b has one for, which then are
-// what it was made of and what the provider calls it.
+// Price returns the price of a provider's model at a time: its own price, or
+// the price in b of the first of its further names that has one: its base model
+// and the response model.
 func (t *NegotiatedPricing) Price(b *PriceBook, provider, model string, at time.Time, further ...string) (p *Price, ok bool) {
 	if t != nil && t.Reserved {
 		return reserved, true
@@ -49,12 +50,12 @@ func (t *NegotiatedPricing) Price(b *PriceBook, provider, model string, at time.
 	return p.times(factor), true
 }
 
-// Free reports whether the price is that of capacity that is paid for already.
+// Free reports whether the price is for capacity that has been paid for.
 func (p *Price) Free() bool { return p == reserved }
 
 // times returns the price multiplied by a factor.
 func (p *Price) times(factor float64) *Price {
-	const most = 1e15 // leaves room in an amount
+	const most = 1e15 // leaves headroom in an amount
 	scale := func(n float64) int64 { return int64(min(math.Round(n*factor), most)) }
 	out := *p
 	for kind := range out.Rates {

@@ -2,15 +2,16 @@ package catalog
 
 import "strings"
 
-// Tier is how a provider has served a request, as far as that has a price of its own.
+// Tier is the way in which a provider served a request, if it has its own
+// price.
 type Tier uint8
 
-// Tiers. Standard is what the rates of a row are of.
+// Tiers. The rates of a row are for Standard.
 const (
 	Standard Tier = iota
-	Batch         // in its own time: as one of a batch, or at the price of one
+	Batch         // asynchronous, or at the price of a batch
 	Priority
-	Unpriced // in a way that books have no price for
+	Unpriced // without a price in price books
 )
 
 var tiers = [...]string{Standard: "standard", Batch: "batch", Priority: "priority", Unpriced: "unpriced"}
@@ -18,9 +19,9 @@ var tiers = [...]string{Standard: "standard", Batch: "batch", Priority: "priorit
 // String returns the tier's name.
 func (t Tier) String() string { return tiers[t] }
 
-// TierOf returns the tier behind a provider's word for it. A word that says nothing
-// of a price is Standard, and one that is unknown is Unpriced. Own has the meaning
-// of words, in lower case, that only some providers have.
+// TierOf returns the tier for a provider's name of it. A name without effect on
+// the price is Standard, an unknown one Unpriced. Own maps names, in lower
+// case, that only some providers have.
 func TierOf(own map[string]Tier, word string) Tier {
 	word = strings.ToLower(word)
 	switch word {
@@ -37,13 +38,13 @@ func TierOf(own map[string]Tier, word string) Tier {
 	return Unpriced
 }
 
-// Has reports whether the row says what requests of a tier cost.
+// Has reports whether the price of a tier is known.
 func (p *Price) Has(t Tier) bool {
 	_, ok := p.share(t)
 	return ok
 }
 
-// share is what requests of a tier pay of the row, in percent.
+// share returns the price of a tier as a percentage of the rates.
 func (p *Price) share(t Tier) (percent int, known bool) {
 	switch {
 	case t == Standard || p.Free():

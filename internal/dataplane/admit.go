@@ -22,7 +22,7 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	}
 	err := x.admit()
 	if !x.DryRun {
-		inbound.KeyShown(r.Context())
+		inbound.MarkAuthenticated(r.Context())
 		p.startCapture(r, x)
 	}
 	if err == nil {

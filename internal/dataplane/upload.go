@@ -86,7 +86,7 @@ func (u *upload) late() *apierr.Error {
 	if u == nil {
 		return nil
 	}
-	return u.body.Late()
+	return u.body.TimeoutError()
 }
 
 // seen returns how many bytes have passed, and the model that a form named.

@@ -1,10 +1,10 @@
-// Package egress says where requests may be sent.
+// Package egress decides where requests may be sent.
 //
-// [Hosts] are patterns of hosts, of which a secret reference has some. A [Policy]
-// limits where the requests of an organisation, a workspace or a key go. It
-// guarantees that what is not clearly listed is not allowed. It does not check
-// whether an address is private (see upstream), nor whose policies bind a request
-// (see snapshot).
+// [Hosts] are patterns of hosts, also used by secret references. A [Policy]
+// limits the destinations of requests of an organisation, a workspace or a key.
+// It guarantees that only what is listed is allowed. It does not check whether
+// an address is private (see upstream) or decide which policies apply to a
+// request (see snapshot).
 package egress
 
 import (
@@ -13,35 +13,35 @@ import (
 	"net/url"
 )
 
-// The most entries that a list of a policy has.
+// Maximum number of entries in a list of a policy.
 const maxEntries = 100
 
-// Policy limits where requests go. The zero value limits nothing; several are
-// applied one after the other, so that the narrowest wins.
+// Policy limits the destinations of requests. The zero value has no limits.
+// Several policies are applied in turn, so that the narrowest decides.
 type Policy struct {
-	// CustomHosts are the hosts that requests may go to instead of the provider's
-	// own address, whoever chose them. Nil says nothing, an empty list allows none
-	// and [Any] all.
+	// CustomHosts are the hosts that requests may be sent to instead of the
+	// provider's own address, whoever chose them. Nil means no limit, an empty
+	// list allows none and [Any] all.
 	CustomHosts Hosts `json:"custom_hosts,omitzero" maxItems:"100" doc:"Hosts in addition to the providers' own; an empty list allows none, * any; null says nothing"`
 
-	// PassThrough are the paths that pass through, with their methods. Nil says
-	// nothing, an empty list allows none and [Any] all.
+	// PassThrough are the paths that pass through, with their methods. Nil
+	// means no limit, an empty list allows none and [Any] all.
 	PassThrough Paths `json:"pass_through,omitzero" maxItems:"100" doc:"Methods and paths that pass through, such as GET /files/*; an empty list allows none, * any; null says nothing"`
 
-	// ManagedOnly refuses requests that bring a credential of their own.
+	// ManagedOnly rejects requests with their own credential.
 	ManagedOnly bool `json:"managed_providers_only,omitempty" doc:"Refuses requests that name no managed provider"`
 }
 
-// The fields of a policy, as requests name them.
+// Names of a policy's fields on the wire.
 const (
 	FieldCustomHosts = "custom_hosts"
 	FieldPassThrough = "pass_through"
 	FieldManagedOnly = "managed_providers_only"
 )
 
-// Parse returns p with its patterns in their one form. Nil stays nil, as does a
-// policy that says nothing. The error says what is wrong with the field, which has
-// the index of its entry.
+// Parse returns p with its patterns in canonical form. Nil and a policy without
+// limits become nil. For an error, field is the invalid field with the index of
+// its entry.
 func (p *Policy) Parse() (out *Policy, field string, err error) {
 	if p == nil || p.CustomHosts == nil && p.PassThrough == nil && !p.ManagedOnly {
 		return nil, "", nil
@@ -66,8 +66,8 @@ func (p *Policy) Parse() (out *Policy, field string, err error) {
 	return out, "", nil
 }
 
-// Strict returns p with its patterns in their one form, and for one that has not
-// been checked and is malformed a policy that allows nothing.
+// Strict returns p with its patterns in canonical form. A policy that has not
+// been validated and is malformed becomes a policy that allows nothing.
 func (p *Policy) Strict() *Policy {
 	out, _, err := p.Parse()
 	if err != nil {
@@ -76,18 +76,18 @@ func (p *Policy) Strict() *Policy {
 	return out
 }
 
-// Request is what a policy is asked about: one target of a request.
+// Request describes one target of a request for a policy.
 type Request struct {
 	Managed bool     // the target is a managed provider
-	Host    *url.URL // the custom host; nil for the provider's own address
+	Host    *url.URL // the custom host; nil means the provider's own address
 
-	// Method and Path are those of a request that passes through: the path behind
-	// /v1 in its canonical form. Path is empty for every other.
+	// Method and Path are set for a request that passes through: the path after
+	// /v1 in its canonical form. Path is empty for other requests.
 	Method, Path string
 }
 
-// Refuses returns the field of p that does not allow r, empty where p does. A nil
-// policy allows everything.
+// Refuses returns the field of p that does not allow r, empty if p allows it. A
+// nil policy allows everything.
 func (p *Policy) Refuses(r Request) (field string) {
 	switch {
 	case p == nil:
@@ -107,12 +107,12 @@ func (p *Policy) String() string {
 	if p == nil {
 		return ""
 	}
-	b, _ := json.Marshal(p) // strings are always written
+	b, _ := json.Marshal(p) // strings always marshal
 	return string(b)
 }
 
-// GobEncode implements gob.GobEncoder: gob itself writes an empty list as none,
-// which would turn a policy that allows nothing into one that says nothing.
+// GobEncode implements gob.GobEncoder: gob itself encodes an empty list like
+// nil, which would turn a policy that allows nothing into one without limits.
 func (p *Policy) GobEncode() ([]byte, error) { return json.Marshal((*plain)(p)) }
 
 // GobDecode implements gob.GobDecoder.

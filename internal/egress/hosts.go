@@ -11,14 +11,14 @@ import (
 // Any is the pattern that everything matches.
 const Any = "*"
 
-// Hosts are patterns of hosts that bytes may be sent to, in the form that
-// [ParseHosts] gives them: scheme, host and, unless it is that of the scheme,
-// port. A host that begins with *. stands for every name below the rest.
+// Hosts are patterns of hosts, in the form returned by [ParseHosts]: scheme,
+// host and, unless it is the scheme's default, port. A host that begins with *.
+// matches every subdomain.
 type Hosts []string
 
-// ParseHosts reads patterns: [https://|http://]host[:port]. Without a scheme
-// https is meant, without a port that of the scheme. The error says what is wrong
-// with the entry at index.
+// ParseHosts parses patterns: [https://|http://]host[:port]. The default scheme
+// is https, the default port that of the scheme. For an error, index is the
+// invalid entry.
 func ParseHosts(list []string) (out Hosts, index int, err error) {
 	out = make(Hosts, 0, len(list))
 	for i, text := range list {
@@ -57,7 +57,7 @@ func parseHost(text string) (string, error) {
 	return scheme + "://" + below + host, nil
 }
 
-// plainHost reports whether a host is a name in ASCII or an address, and its port
+// plainHost reports whether a host is an ASCII name or an address, and its port
 // a number or absent.
 func plainHost(u *url.URL) bool {
 	host := u.Hostname()
@@ -68,8 +68,8 @@ func plainHost(u *url.URL) bool {
 	return host != "" && strings.Trim(host, plain) == "" && !strings.HasSuffix(u.Host, ":") && !strings.HasPrefix(host, ".") && !strings.HasSuffix(host, ".")
 }
 
-// origin returns a scheme, and a host with its port, in the one form that they
-// are compared in.
+// origin returns a scheme, and a host with its port, in the form in which they
+// are compared.
 func origin(u *url.URL) (scheme, host string) {
 	scheme, host = strings.ToLower(u.Scheme), strings.ToLower(u.Hostname())
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -85,7 +85,7 @@ func origin(u *url.URL) (scheme, host string) {
 }
 
 // Allow reports whether an address is one of the hosts. User information, path
-// and query don't count.
+// and query are ignored.
 func (h Hosts) Allow(u *url.URL) bool {
 	if slices.Contains(h, Any) {
 		return true

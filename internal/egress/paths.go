@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Paths are patterns of requests that pass through, in the form that [ParsePaths]
-// gives them: a method or a star, a blank and a path. In a path a segment * stands
-// for one segment, and a last one ** for everything below.
+// Paths are patterns of requests that pass through, in the form returned by
+// [ParsePaths]: a method or a star, a space and a path. A segment * matches one
+// segment, and a final ** everything below.
 type Paths []string
 
 var errPath = errors.New("must be a path behind /v1 with a method before it if need be, such as GET /files, /batches/* or POST /fine_tuning/**")
 
-// methods are those that pass through.
+// methods are the methods that pass through.
 var methods = []string{"GET", "POST", "PUT", "DELETE"}
 
-// ParsePaths reads patterns: [method ]path. Without a method every one is meant.
-// The error says what is wrong with the entry at index.
+// ParsePaths parses patterns: [method ]path. Without a method all methods
+// match. For an error, index is the invalid entry.
 func ParsePaths(list []string) (out Paths, index int, err error) {
 	out = make(Paths, 0, len(list))
 	for i, text := range list {
@@ -59,15 +59,15 @@ func parsePath(text string) (string, error) {
 	return method + " " + path, nil
 }
 
-// odd reports a segment that readers of paths may disagree on: no pattern but
-// [Any] allows it, whether or not it was refused before.
+// odd reports whether servers may disagree on a segment. No pattern but [Any]
+// allows such segments, whether or not they have been rejected before.
 func odd(segment string) bool {
 	lower := strings.ToLower(segment)
 	return segment == "" || segment == "." || segment == ".." || strings.Contains(lower, "%2e") || strings.Contains(lower, "%2f") ||
 		strings.Contains(lower, "%5c") || strings.Contains(segment, `\`)
 }
 
-// Allow reports whether a request passes through. Path is the one behind /v1.
+// Allow reports whether a request may pass through. path is the path after /v1.
 func (p Paths) Allow(method, path string) bool {
 	if slices.Contains(p, Any) {
 		return true

@@ -1,10 +1,10 @@
 // Package eventstream reads and writes the binary event streams of AWS.
 //
-// It promises to give out a message as soon as its last byte has arrived, with
-// the bytes as they were received, and only when both of its checksums hold;
-// however the network cuts the stream, the messages are the same. The format is
-// that of https://smithy.io/2.0/aws/amazon-eventstream.html. What a message
-// means is left to the readers, flushing and timeouts too.
+// It guarantees that a message is returned as soon as its last byte has
+// arrived, with the bytes as received, and only if both of its checksums are
+// valid; however the network cuts the stream, the messages are the same. The
+// format is described at https://smithy.io/2.0/aws/amazon-eventstream.html. It
+// does not interpret messages, flush or time out.
 package eventstream
 
 import (
@@ -15,12 +15,12 @@ import (
 )
 
 var (
-	// ErrTooLarge is returned by [Reader.Next] for a message that has more bytes
-	// than the reader was allowed to hold.
+	// ErrTooLarge is returned by [Reader.Next] for a message larger than the
+	// reader's limit.
 	ErrTooLarge = errors.New("eventstream: the message is larger than the reader may hold")
 
 	// ErrCorrupt is wrapped by the errors of [Reader.Next] for bytes that are
-	// not a message. Where the next one begins can't be known.
+	// not a message. The start of the next message is unknown then.
 	ErrCorrupt = errors.New("eventstream: the bytes are not a message")
 )
 
@@ -33,17 +33,17 @@ const (
 )
 
 // Message is one message of a stream. Its slices belong to the [Reader] that
-// gave it out.
+// returned it.
 type Message struct {
-	Raw     []byte // the whole message, checksums included
+	Raw     []byte // the complete message, including checksums
 	Payload []byte
 	headers []byte
 }
 
-// Kind is the type of a header's value.
+// Kind is the type of a header value.
 type Kind uint8
 
-// The kinds.
+// Kinds of header values.
 const (
 	String    Kind = iota
 	Bool           // Int is 0 or 1
@@ -56,8 +56,8 @@ const (
 	UUID           // Text, 16 bytes
 )
 
-// Header is a header of a message. Its value is Text or Int, as Kind says; the
-// zero Kind makes it a string.
+// Header is a header of a message. Its value is Text or Int, depending on Kind;
+// the zero Kind is a string.
 type Header struct {
 	Name string
 	Kind Kind
@@ -65,14 +65,14 @@ type Header struct {
 	Int  int64
 }
 
-// Header returns the value of a string header, and false when the message has
-// none of that name. Of a name that stands twice the first counts.
+// Header returns the value of a string header, and false if the message has
+// none of that name. The first of several headers with a name wins.
 func (m Message) Header(name string) (string, bool) {
 	v, ok := m.text(name)
 	return string(v), ok
 }
 
-// Headers yields all headers in their order.
+// Headers yields all headers in order.
 func (m Message) Headers() iter.Seq[Header] {
 	return func(yield func(Header) bool) {
 		for f, rest, ok := cut(m.headers); ok; f, rest, ok = cut(rest) {
@@ -83,8 +83,8 @@ func (m Message) Headers() iter.Seq[Header] {
 	}
 }
 
-// Type returns what the message is: its event type, the type of its exception,
-// or the code of its error, and nil when it says none of these. It is a view.
+// Type returns the event type of a message, the type of its exception, or its
+// error code; nil if it has none of these. It is a view.
 func (m Message) Type() []byte {
 	for _, name := range [...]string{":event-type", ":exception-type", ":error-code"} {
 		if v, ok := m.text(name); ok {
@@ -94,8 +94,8 @@ func (m Message) Type() []byte {
 	return nil
 }
 
-// Data returns the payload. For an error, which has its message in a header and
-// no payload, it is a JSON object with that message.
+// Data returns the payload. An error has its message in a header and no
+// payload; Data then returns a JSON object with that message.
 func (m Message) Data() []byte {
 	if len(m.Payload) > 0 {
 		return m.Payload
@@ -122,7 +122,7 @@ func (m Message) text(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// The types of values on the wire.
+// Types of values on the wire.
 const (
 	wireTrue = iota
 	wireFalse
@@ -136,16 +136,17 @@ const (
 	wireUUID
 )
 
-// sizes are those of values by their type; 0 says that a length is before.
+// sizes holds the size of a value by type; 0 means that its length precedes it.
 var sizes = [...]int{wireByte: 1, wireShort: 2, wireInt: 4, wireLong: 8, wireBytes: 0, wireString: 0, wireTimestamp: 8, wireUUID: 16}
 
-// field is a header unchanged.
+// field is an undecoded header.
 type field struct {
 	name, value []byte
 	wire        byte
 }
 
-// cut takes the first header from b. It is false when b begins with none.
+// cut splits the first header off b. It returns false if b does not begin with
+// a header.
 func cut(b []byte) (f field, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] == 0 || len(b) < 2+int(b[0]) {
 		return f, nil, false
@@ -169,7 +170,7 @@ func cut(b []byte) (f field, rest []byte, ok bool) {
 	return f, b[size:], true
 }
 
-// header returns the header that f is, with copies of its texts.
+// header returns the decoded header. Its strings are copies.
 func (f field) header() Header {
 	h := Header{Name: string(f.name)}
 	switch f.wire {

@@ -8,31 +8,31 @@ import (
 )
 
 const (
-	// DefaultMax is the largest message, in bytes, of a reader made without a
-	// bound of its own; it is the format's own bound.
+	// DefaultMax is the default limit of a message in bytes. It is also the
+	// limit of the format.
 	DefaultMax = 16 << 20
 
-	firstBuffer = 4 << 10  // enough for the usual messages of a conversation
-	keptBuffer  = 64 << 10 // a larger buffer is let go when it is no longer needed
-	smallReads  = 64       // it is no longer needed after so many reads that would fit keptBuffer
+	firstBuffer = 4 << 10  // enough for common messages of a conversation
+	keptBuffer  = 64 << 10 // a larger buffer is released when it is not needed any more
+	smallReads  = 64       // a buffer is not needed any more after this many reads that fit into keptBuffer
 )
 
 // Reader reads messages from a byte stream. It is not safe for concurrent use.
 type Reader struct {
 	src io.Reader
 	max int
-	err error // what ended the reading, given out after the whole messages
+	err error // the error that ended reading, returned after the complete messages
 
 	buf        []byte
-	start, end int // the message being read begins at start, the buffered bytes end at end
-	total      int // its length, 0 while the prelude was not read
+	start, end int // the current message begins at start, the buffered bytes end at end
+	total      int // its length, 0 until the prelude has been read
 	whole      bool
-	small      int // reads in a row after which a kept buffer would have done
+	small      int // consecutive reads that would fit into keptBuffer
 }
 
-// NewReader returns a reader of the messages of r. Max is the largest message in
-// bytes; a larger one ends the reading with [ErrTooLarge]. A max below 1 means
-// [DefaultMax].
+// NewReader returns a reader of the messages of r. Max is the limit of a
+// message in bytes; a larger one ends reading with [ErrTooLarge]. A max below 1
+// means [DefaultMax].
 func NewReader(r io.Reader, max int) *Reader {
 	if max < 1 {
 		max = DefaultMax
@@ -40,8 +40,8 @@ func NewReader(r io.Reader, max int) *Reader {
 	return &Reader{src: r, max: max}
 }
 
-// Reset makes the reader read from r as if it were new. A buffer of usual size
-// is kept.
+// Reset makes the reader read from src as if it were new. A buffer of usual
+// size is reused.
 func (r *Reader) Reset(src io.Reader) {
 	*r = Reader{src: src, max: r.max, buf: r.buf}
 	if cap(r.buf) > keptBuffer {
@@ -49,13 +49,15 @@ func (r *Reader) Reset(src io.Reader) {
 	}
 }
 
-// Next returns the next message as soon as its last byte has arrived; it never
-// waits for a later one. The message is valid until the following Next or Reset.
+// Next returns the next message as soon as its last byte has arrived, without
+// waiting for a later one. The message is valid until the following call of
+// Next or Reset.
 //
-// At the end of a stream Next returns io.EOF, and io.ErrUnexpectedEOF when the
-// stream ends inside a message. Bytes that are not a message give an error that
-// wraps [ErrCorrupt]. Any other error of the source is returned as it is, after
-// the whole messages before it. Errors are lasting.
+// At the end of a stream Next returns io.EOF, or io.ErrUnexpectedEOF if the
+// stream ends inside a message. For bytes that are not a message it returns an
+// error that wraps [ErrCorrupt]. Any other error of the source is returned
+// unchanged, after the complete messages before it. After an error, every call
+// returns the same error.
 func (r *Reader) Next() (Message, error) {
 	for !r.whole && !r.parse() {
 		if r.err == io.EOF && r.end > r.start {
@@ -73,13 +75,11 @@ func (r *Reader) Next() (Message, error) {
 	return Message{Raw: raw, headers: raw[preludeSize:payload:payload], Payload: raw[payload : len(raw)-4 : len(raw)-4]}, nil
 }
 
-// More reports whether a further whole message is already buffered, so that a
-// writer can flush once per read. It reads nothing, and leaves the message given
-// out last valid.
+// More reports whether another complete message is buffered, so that a writer
+// can flush once per read. It does not read, and the last message stays valid.
 func (r *Reader) More() bool { return r.whole || r.parse() }
 
-// parse looks at the buffered bytes and reports whether they begin with a whole
-// message.
+// parse reports whether the buffered bytes begin with a complete message.
 func (r *Reader) parse() bool {
 	w := r.buf[r.start:r.end]
 	if r.total == 0 && len(w) >= preludeSize {
@@ -92,7 +92,7 @@ func (r *Reader) parse() bool {
 	return r.whole
 }
 
-// prelude takes the length of the message from the bytes it begins with.
+// prelude reads the length of a message from its first bytes.
 func (r *Reader) prelude(b []byte) {
 	total, headers := int64(binary.BigEndian.Uint32(b)), int64(binary.BigEndian.Uint32(b[4:]))
 	switch {
@@ -107,7 +107,7 @@ func (r *Reader) prelude(b []byte) {
 	}
 }
 
-// check reports whether a message of the right length is one.
+// check reports whether the bytes w, of the right length, are a valid message.
 func (r *Reader) check(w []byte) bool {
 	sum := len(w) - 4
 	if crc32.ChecksumIEEE(w[:sum]) != binary.BigEndian.Uint32(w[sum:]) {
@@ -127,13 +127,13 @@ func (r *Reader) check(w []byte) bool {
 
 func (r *Reader) corrupt(why string) { r.fail(fmt.Errorf("%w: %s", ErrCorrupt, why)) }
 
-// fail ends the reading. What is buffered counts no more.
+// fail ends reading. Buffered bytes are dropped.
 func (r *Reader) fail(err error) {
 	r.err, r.end, r.total = err, r.start, 0
 }
 
-// fill reads once into the free part of the buffer, which it moves, grows or
-// shrinks as needed.
+// fill reads once into the free part of the buffer. It moves, grows or shrinks
+// the buffer as needed.
 func (r *Reader) fill() {
 	r.makeRoom()
 	for range 100 {
@@ -147,9 +147,9 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// makeRoom moves the incomplete message to the start of a buffer in which it
-// leaves room. The buffer grows with the bytes that come, not with the length
-// that a prelude claims.
+// makeRoom moves the incomplete message to the start of a buffer with room for
+// more. The buffer grows with the bytes that arrive, not to the length in a
+// prelude.
 func (r *Reader) makeRoom() {
 	n := r.end - r.start
 	size := max(len(r.buf), firstBuffer)
@@ -164,7 +164,7 @@ func (r *Reader) makeRoom() {
 		size = keptBuffer
 	}
 	if size == len(r.buf) && r.start == 0 {
-		return // there is room, and a copy for each small read would add up
+		return // there is room, and a copy for each small read would be expensive
 	}
 	to := r.buf
 	if size != len(r.buf) {

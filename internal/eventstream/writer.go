@@ -5,8 +5,8 @@ import (
 	"hash/crc32"
 )
 
-// Append appends a message with its checksums. A name has 1 to 255 bytes, a
-// Text at most 65535 (a UUID's always 16): what is beyond is cut off.
+// Append appends a message with its checksums. A name must be 1 to 255 bytes
+// long and a Text at most 65535 (a UUID 16); longer ones are cut.
 func Append(dst []byte, headers []Header, payload []byte) []byte {
 	from := len(dst)
 	dst = append(dst, make([]byte, preludeSize)...)

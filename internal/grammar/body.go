@@ -6,9 +6,9 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Body is what an operation requires of a request body. Only [NewBody] makes one.
+// Body describes a request body of an operation. Only [NewBody] makes one.
 type Body struct {
-	// Spell, if not nil, returns the name that a key as it was sent stands for.
+	// Spell, if not nil, returns the member name for a key as received.
 	Spell func(key []byte) []byte
 
 	members   []Member
@@ -18,8 +18,8 @@ type Body struct {
 
 const maxName = 31 // bytes of the longest name of a member
 
-// NewBody returns a body with these members, 64 at most. Relations are checked
-// once every member follows its own rule.
+// NewBody returns a body with up to 64 members. Relations are checked after all
+// members have been checked.
 func NewBody(members []Member, relations ...Relation) *Body {
 	b := &Body{members: members, relations: relations}
 	for i, m := range members {
@@ -35,15 +35,15 @@ type Relation struct {
 	Check func(of jsonedit.Value, d *jsonedit.Doc) *Fault
 }
 
-// Check returns what is wrong with a document, in its order: the first member that
-// breaks its rule, else the first that is missing, else the first relation.
+// Check returns the first fault of a document: the first member that breaks its
+// rule, otherwise the first missing member, otherwise the first relation.
 func (b *Body) Check(d *jsonedit.Doc) *Fault { return b.with(d, b.check) }
 
-// CheckInOrder is Check in the order of the table instead of the document's.
+// CheckInOrder is like Check, but checks members in the order of the table.
 func (b *Body) CheckInOrder(d *jsonedit.Doc) *Fault { return b.with(d, b.checkInOrder) }
 
-// cursors are lent for a check: behind an interface a cursor can't live on the
-// stack, and one is needed for every request.
+// cursors holds cursors for reuse: a cursor behind an interface cannot be on
+// the stack, and every request needs one.
 var cursors = sync.Pool{New: func() any { return new(jsonedit.Cursor) }}
 
 func (b *Body) with(d *jsonedit.Doc, check func(*jsonedit.Cursor, *jsonedit.Doc) *Fault) *Fault {

@@ -1,12 +1,14 @@
-// Package grammar states what a JSON request body must be, as data.
+// Package grammar describes valid JSON request bodies as data.
 //
-// A [Rule] is a requirement for one value; a [Body] is the table of an operation's
-// members and the relations between them. Checking stops at the first [Fault],
-// which has the path of the element, a code, and a sentence about what it must be
-// and what was sent. It guarantees that a valid body costs no memory and that no
-// message repeats content: only short numbers, literals and words are repeated.
+// A [Rule] is a requirement for one value; a [Body] is the table of an
+// operation's members and the relations between them. Checking stops at the
+// first [Fault], which has the path of the element, a code, and a sentence
+// about what it must be and what was sent. It guarantees that checking a valid
+// body does not allocate and that messages contain no content except short
+// numbers, literals and words.
 //
-// Text must be valid JSON (see jsonedit). Members that a table does not list pass.
+// Text must be valid JSON (see jsonedit). Members that a table does not list
+// pass.
 package grammar
 
 import (
@@ -18,7 +20,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Rule is what a value must be.
+// Rule is a requirement for a value.
 type Rule interface {
 	// Check reads the next value of the cursor and returns what is wrong with it,
 	// or nil. After a fault the cursor may be anywhere.
@@ -34,10 +36,10 @@ const (
 	CodeValue   = "invalid_value"
 )
 
-// Fault is why a value is refused. It is made where the value is read; the path
-// is extended on the way out.
+// Fault is the reason why a value is invalid. It is made where the value is
+// read; callers extend its path.
 type Fault struct {
-	Path string // from the rule that made it; empty is the value itself
+	Path string // from the rule that made it; empty for the value itself
 	Code string
 	Want string // what follows "must be", or "send" if the value is missing
 	Sent string // what follows "not"; empty if there is nothing to say
@@ -45,7 +47,7 @@ type Fault struct {
 	Problem string
 }
 
-// In puts the name of a member before the path.
+// In prepends the name of a member to the path.
 func (f *Fault) In(name string) *Fault {
 	switch {
 	case f.Path == "":
@@ -58,15 +60,15 @@ func (f *Fault) In(name string) *Fault {
 	return f
 }
 
-// Brief returns f without what was sent.
-func (f *Fault) Brief() *Fault {
+// WithoutSent returns f without what was sent.
+func (f *Fault) WithoutSent() *Fault {
 	if f != nil {
 		f.Sent = ""
 	}
 	return f
 }
 
-// At puts the number of an element before the path.
+// At prepends the index of an element to the path.
 func (f *Fault) At(i int) *Fault { return f.In("[" + strconv.Itoa(i) + "]") }
 
 // Error returns the error for the client, nil if f is nil. The separator is
@@ -92,8 +94,9 @@ func (f *Fault) sentence() string {
 
 const maxShown = 32 // bytes of a value that a message repeats
 
-// Describe returns what raw is, for a message. Numbers and literals are repeated
-// if short; of what may be content only the kind is named.
+// Describe returns a description of raw for a message. Short numbers and
+// literals are repeated; for anything that may be content only the kind is
+// named.
 func Describe(raw []byte) string {
 	switch jsonedit.KindOf(raw) {
 	case jsonedit.String:
@@ -125,7 +128,7 @@ func WrongType(want string, raw []byte) *Fault {
 	return &Fault{Code: CodeType, Want: want, Sent: Describe(raw)}
 }
 
-// shorten keeps a client's own key from filling a message.
+// shorten limits the length of a client's own key in a message.
 func shorten(key []byte) string {
 	if len(key) > maxShown {
 		return strings.ToValidUTF8(string(key[:maxShown]), "") + "…"

@@ -2,8 +2,8 @@ package grammar
 
 import "unicode/utf8"
 
-// measure counts the Unicode characters and the bytes of UTF-8 that the text of
-// a valid JSON string spells. A surrogate pair is one character.
+// measure returns the number of characters and of UTF-8 bytes of a valid JSON
+// string after unescaping. A surrogate pair is one character.
 func measure(text []byte) (chars, bytes int) {
 	for i := 0; i < len(text); {
 		if text[i] != '\\' {
@@ -21,13 +21,13 @@ func measure(text []byte) (chars, bytes int) {
 			bytes++ // 3 + 1 = the four bytes of the character
 			continue
 		}
-		bytes += spelt(unit)
+		bytes += utf8Len(unit)
 	}
 	return chars, bytes
 }
 
-// escape returns the unit that the escape at the start of b spells and the
-// escape's length. Only its size matters for the short forms.
+// escape returns the code unit of the escape at the start of b, and the
+// escape's length. For short forms only the size of the unit is right.
 func escape(b []byte) (unit, n int) {
 	if len(b) < 2 || b[1] != 'u' || len(b) < 6 {
 		return 0, min(2, len(b))
@@ -42,8 +42,8 @@ func escape(b []byte) (unit, n int) {
 	return unit, 6
 }
 
-// spelt is how many bytes of UTF-8 a unit takes.
-func spelt(unit int) int {
+// utf8Len returns the number of UTF-8 bytes of a code unit.
+func utf8Len(unit int) int {
 	switch {
 	case unit < 0x80:
 		return 1

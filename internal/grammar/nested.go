@@ -6,13 +6,13 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// List is an array with bounds on its length; a Max of zero is none, an Each of
-// nil allows any elements.
+// List is an array with limits on its length; a Max of zero means no limit, a
+// nil Each allows any elements.
 type List struct {
 	Min, Max int
 	Each     Rule
-	What     string // the elements, in the plural
-	Empty    string // problem of an array without elements; empty if that is valid
+	What     string // plural noun for the elements
+	Empty    string // problem of an empty array; empty if that is valid
 }
 
 // Expected completes the sentence "it must be …".
@@ -112,7 +112,7 @@ func (r Object) Check(c *jsonedit.Cursor) *Fault {
 		if f := r.Members[i].check(c); f != nil {
 			return f.In(string(jsonedit.Unescape(key)))
 		}
-		if seen == 1<<len(r.Members)-1 && r.Spell == nil { // nothing more to look for
+		if seen == 1<<len(r.Members)-1 && r.Spell == nil { // all members have been found
 			c.Leave()
 			return nil
 		}
@@ -120,7 +120,7 @@ func (r Object) Check(c *jsonedit.Cursor) *Fault {
 	return missing(r.Members, seen)
 }
 
-// ByKind has a rule for each kind of value; nil refuses the kind.
+// ByKind has a rule for each kind of value; a nil rule rejects the kind.
 type ByKind struct {
 	Text, Number, Array, Object Rule
 	What                        string
@@ -153,11 +153,12 @@ type Member struct {
 	Name     string
 	Rule     Rule
 	Required bool
-	// Nullable lets a required member be null. One that is not required may always
-	// be null: official clients send null for what was not set.
+	// Nullable allows null for a required member. A member that is not required
+	// may always be null: official clients send null for parameters that are
+	// not set.
 	Nullable bool
-	// Send, if not empty, is what a missing member asks for instead of what its
-	// rule expects.
+	// Send, if not empty, replaces what the rule expects in the message for a
+	// missing member.
 	Send string
 }
 
@@ -190,8 +191,8 @@ func find(members []Member, name []byte) int {
 	return -1
 }
 
-// missing refuses the first required member that was not seen; seen has the bit
-// of every member that was.
+// missing returns a fault for the first required member that was not found;
+// seen has a bit for every member found.
 func missing(members []Member, seen uint64) *Fault {
 	for i := range members {
 		if m := &members[i]; m.Required && seen&(1<<i) == 0 {

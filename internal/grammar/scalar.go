@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Any is a rule that every value but null follows.
+// Any is a rule that allows every value except null.
 type Any struct{}
 
 // Expected completes the sentence "it must be …".
@@ -22,20 +22,22 @@ func (Any) Check(c *jsonedit.Cursor) *Fault {
 	return nil
 }
 
-// Func is a rule that no other type can state. It returns a fault whose path begins
-// at the value.
+// Func is a rule that other types cannot express. It returns a fault whose path
+// begins at the value.
 type Func func(v jsonedit.Value) *Fault
 
-// Expected is empty: a required member with such a rule says what to send itself.
+// Expected returns an empty string: a required member with such a rule sets
+// Send.
 func (Func) Expected() string { return "" }
 
 // Check implements [Rule].
 func (r Func) Check(c *jsonedit.Cursor) *Fault { return r(c.Value()) }
 
-// Number is a number within bounds, both included.
+// Number is a number within bounds, including both.
 type Number struct {
 	Min, Max float64
-	// Kind, if not empty, is the problem of other kinds, and of a number too large.
+	// Kind, if not empty, is the problem of other kinds, and of a number that
+	// is too large.
 	Kind string
 	// Bound, if not empty, is the problem of a number that is out of bounds.
 	Bound string
@@ -65,8 +67,8 @@ func (r Number) Check(c *jsonedit.Cursor) *Fault {
 	return nil
 }
 
-// outOfBounds returns the fault of a number, which is not repeated where the rule
-// names its bound.
+// outOfBounds returns the fault of a number. The number is not repeated if the
+// rule has a message for its bound.
 func outOfBounds(bound string, r Rule, raw []byte) *Fault {
 	if bound != "" {
 		return &Fault{Code: CodeValue, Want: bound}
@@ -74,11 +76,12 @@ func outOfBounds(bound string, r Rule, raw []byte) *Fault {
 	return &Fault{Code: CodeValue, Want: r.Expected(), Sent: Describe(raw)}
 }
 
-// Integer is a number written without fraction or exponent, within bounds, both
-// included. Without bounds ([AnyInteger]) it may have any length.
+// Integer is a number written without fraction or exponent, within bounds,
+// including both. Without bounds ([AnyInteger]) it may have any length.
 type Integer struct {
 	Min, Max int64
-	// Kind, if not empty, is the problem of other kinds, and of what int64 can't hold.
+	// Kind, if not empty, is the problem of other kinds, and of an integer
+	// beyond int64.
 	Kind string
 	// Bound, if not empty, is the problem of an integer that is out of bounds.
 	Bound string
@@ -92,7 +95,7 @@ func (r Integer) Expected() string {
 	switch {
 	case r == AnyInteger:
 		return "an integer"
-	case r.Max > 1<<53: // where floating-point readers lose count; not a bound to name
+	case r.Max > 1<<53: // beyond it float64 is inexact; not a bound to mention
 		return fmt.Sprintf("an integer of at least %d", r.Min)
 	}
 	return fmt.Sprintf("an integer from %d to %d", r.Min, r.Max)
@@ -108,7 +111,7 @@ func (r Integer) Check(c *jsonedit.Cursor) *Fault {
 	if r == AnyInteger {
 		return nil
 	}
-	// For a number beyond int64 this is the nearest that fits.
+	// For a number beyond int64 this is the nearest int64.
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	switch {
 	case err != nil && r.Kind != "":
@@ -145,12 +148,12 @@ func (r Bool) Check(c *jsonedit.Cursor) *Fault {
 	return nil
 }
 
-// Text is a string. A bound of zero is none.
+// Text is a string. A zero limit means none.
 type Text struct {
 	NotEmpty bool
 	Chars    int    // at most this many Unicode characters
 	Bytes    int    // at most this many bytes of UTF-8
-	Why      string // ends the sentence about the bound
+	Why      string // end of the sentence about the limit
 }
 
 // Expected completes the sentence "it must be …".
@@ -212,7 +215,7 @@ func (r Words) Check(c *jsonedit.Cursor) *Fault {
 	return &Fault{Code: CodeValue, Want: r.Expected(), Sent: DescribeWord(raw)}
 }
 
-// NullOnly refuses every value but null.
+// NullOnly rejects every value except null.
 type NullOnly struct{ Why string }
 
 // Expected completes the sentence "it must be …".

@@ -12,7 +12,7 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// BodyLimits are the times that a request body may take. Only the time that the
+// BodyLimits are the time limits of a request body. Only the time that the
 // gateway waits for the client counts against the minimum rate.
 type BodyLimits struct {
 	// Grace is how long the gateway waits for bytes before the minimum rate
@@ -21,7 +21,7 @@ type BodyLimits struct {
 	Grace time.Duration
 
 	// Rate is the minimum in bytes per second: each byte that arrives adds
-	// 1/Rate seconds to the time that is left, up to Grace.
+	// 1/Rate seconds to the remaining time, up to Grace.
 	Rate int64
 }
 
@@ -32,8 +32,8 @@ type Total struct {
 	Setting string        // its name, for the error
 }
 
-// Body is a request body with deadlines. A nil Body is that of a request without
-// one. It is for one reader at a time.
+// Body is a request body with deadlines. A nil Body means a request without
+// one. It has one reader at a time.
 type Body struct {
 	io.ReadCloser
 	rc     http.ResponseController
@@ -42,23 +42,23 @@ type Body struct {
 	total  Total
 	begun  time.Time
 	left   time.Duration // until the client is too slow
-	until  time.Time     // the read deadline in force
+	until  time.Time     // the current read deadline
 	err    error         // why reading ended
 	late   atomic.Pointer[apierr.Error]
 
-	// waiting is the deadline of the read that is under way, in Unix nanoseconds.
-	// Zero means that there is none.
+	// waiting is the deadline of the read in progress, in Unix nanoseconds.
+	// Zero means none.
 	waiting atomic.Int64
 }
 
-// Limit returns r with deadlines on its body, and that body, nil when r has
-// none. The first deadline is set at once, because net/http reads to the end
-// what no handler has read.
+// Limit returns r with deadlines on its body, and that body, nil if r has none.
+// The first deadline is set immediately, because net/http reads a body to its
+// end if the handler does not.
 func Limit(w http.ResponseWriter, r *http.Request, l BodyLimits, t Total) (*http.Request, *Body) {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return r, nil
 	}
-	// The request is copied: net/http looks for its own type of body in r.
+	// The request is copied, since net/http checks the type of r's body.
 	limited := &struct {
 		http.Request
 		Body
@@ -69,12 +69,12 @@ func Limit(w http.ResponseWriter, r *http.Request, l BodyLimits, t Total) (*http
 	return &limited.Request, b
 }
 
-// EndConnection has the connection of r closed after its response where a proxy
-// in front of the gateway may disagree about where r ends. net/http drops a
-// Content-Length next to a Transfer-Encoding and unfolds a folded one in silence
-// (RFC 9112, section 6.1), and ignores a Transfer-Encoding in HTTP/1.0. Neither
-// can be told from an ordinary request of its kind, so every chunked request and
-// every one of HTTP/1.0 is the last of its connection.
+// EndConnection closes the connection of r after its response if a proxy in
+// front of the gateway may disagree on where r ends. net/http silently drops a
+// Content-Length next to a Transfer-Encoding and unfolds a folded one (RFC
+// 9112, section 6.1), and it ignores a Transfer-Encoding in HTTP/1.0. Such
+// requests look like ordinary ones, so every chunked request and every HTTP/1.0
+// request is the last of its connection.
 func EndConnection(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || r.ProtoMinor == 0 || disguised(r.Header)) {
 		w.Header().Set("Connection", "close")
@@ -107,21 +107,21 @@ func disguised(h http.Header) bool {
 	return false
 }
 
-// ResponseBegun lifts the read deadline once the beginning of a long response
-// was flushed. net/http has then read what is left of the body (of HTTP/1), and
-// waits for the client to leave; an expired deadline would look like that. It may
-// be called while another goroutine reads.
+// ResponseBegun removes the read deadline once the beginning of a long response
+// has been flushed. By then net/http has read the rest of the body (of HTTP/1)
+// and waits for the client to disconnect; an expired deadline would look like
+// that. It may be called during a read in another goroutine.
 func (b *Body) ResponseBegun() {
 	if b != nil && b.http1 {
 		b.rc.SetReadDeadline(time.Time{})
 	}
 }
 
-// Late returns the error of a read that took too long, nil for none. net/http
-// ends the context of the request with it, as if the client had left, and does so
-// before the read returns: a read whose deadline has passed counts too. It may be
-// called while another goroutine reads.
-func (b *Body) Late() *apierr.Error {
+// TimeoutError returns the error of a read that took too long, nil if there is
+// none. net/http cancels the context of the request before such a read returns,
+// as if the client had disconnected; therefore a read whose deadline has passed
+// counts too. It may be called during a read in another goroutine.
+func (b *Body) TimeoutError() *apierr.Error {
 	if b == nil {
 		return nil
 	}
@@ -131,7 +131,8 @@ func (b *Body) Late() *apierr.Error {
 	return b.late.Load()
 }
 
-// BodyOf returns the body of a request that [Limit] returned, nil for none.
+// BodyOf returns the body of a request that [Limit] returned, nil if it has
+// none.
 func BodyOf(r *http.Request) *Body {
 	b, _ := r.Body.(*Body)
 	return b
@@ -182,8 +183,8 @@ func (b *Body) worth(n int) time.Duration {
 	return time.Duration(float64(n) / float64(max(b.limits.Rate, 1)) * float64(time.Second))
 }
 
-// slack is by how much a deadline may be later than its limit, so that it is
-// moved once in a while and not with every read.
+// slack is how much later than its limit a deadline may be, so that it is not
+// moved with every read.
 const slack = time.Second
 
 // extend sets the deadline for a read that begins at now.

@@ -14,20 +14,20 @@ type conn struct {
 	listener *Listener
 	opened   time.Time
 	network  netip.Prefix
-	place    *list.Element // nil when it is not counted; guarded by the listener's mu
-	shown    atomic.Bool   // a valid key
+	place    *list.Element // nil if it is not counted; guarded by the listener's mu
+	shown    atomic.Bool   // a valid key was sent
 
-	// until is the write deadline in force, in nanoseconds since 1970, zero for
-	// none. explicit is true when it was asked for from outside.
+	// until is the current write deadline, in nanoseconds since 1970, zero for
+	// none. explicit is true if it was set by a caller.
 	until    atomic.Int64
 	explicit atomic.Bool
 }
 
-// piece is how many bytes are written before the deadline is looked at again.
+// piece is the number of bytes written between checks of the deadline.
 const piece = 32 << 10
 
-// Write writes p. Unless a deadline was set from outside, each piece of it has
-// the stall time.
+// Write writes p. Unless a caller set a deadline, each piece has the stall
+// time.
 func (c *conn) Write(p []byte) (n int, err error) {
 	for !c.explicit.Load() {
 		c.extend()
@@ -45,8 +45,8 @@ func (c *conn) Write(p []byte) (n int, err error) {
 	return n + m, err
 }
 
-// extend moves the deadline. It does so only when a quarter of the stall time has
-// gone, because moving it costs as much as a small write.
+// extend moves the deadline. It does so only after a quarter of the stall time,
+// because moving it costs as much as a small write.
 func (c *conn) extend() {
 	stall := c.stall()
 	if stall <= 0 {
@@ -63,7 +63,7 @@ func (c *conn) extend() {
 	}
 }
 
-// stall returns how long the client may take nothing now. Zero means for ever.
+// stall returns how long the client may accept nothing. Zero means forever.
 func (c *conn) stall() time.Duration {
 	stall := c.listener.o.Stall
 	if !c.shown.Load() && (stall <= 0 || stall > keylessStall) {
@@ -91,8 +91,8 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// CloseWrite ends the connection for writing, as net/http does before it waits
-// for a client that has not read its response.
+// CloseWrite closes the connection for writing, as net/http does before it
+// waits for a client that has not read its response.
 func (c *conn) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {

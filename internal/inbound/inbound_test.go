@@ -138,22 +138,22 @@ func TestLateReadIsKnownBeforeItReturns(t *testing.T) {
 		w := new(deadlines)
 		body := &slowReader{pause: time.Second, pieces: []int{512}, until: w.read}
 		r, b := inbound.Limit(w, &http.Request{ContentLength: -1, Body: body, ProtoMajor: 1}, inbound.BodyLimits{Grace: 30 * time.Second, Rate: 512}, inbound.Total{})
-		if _, err := r.Body.Read(make([]byte, 512)); err != nil || b.Late() != nil {
-			t.Fatalf("a read in time: %v, late %v", err, b.Late())
+		if _, err := r.Body.Read(make([]byte, 512)); err != nil || b.TimeoutError() != nil {
+			t.Fatalf("a read in time: %v, late %v", err, b.TimeoutError())
 		}
 		time.Sleep(time.Hour)
-		if late := b.Late(); late != nil {
+		if late := b.TimeoutError(); late != nil {
 			t.Errorf("nobody reads and the client is late: %v", late)
 		}
 		var during error
 		body.pause, body.passed = time.Hour, func() {
-			if late := b.Late(); late != nil {
+			if late := b.TimeoutError(); late != nil {
 				during = late
 			}
 		}
 		_, err := r.Body.Read(make([]byte, 1))
-		if err == nil || during == nil || during.Error() != err.Error() || b.Late() == nil {
-			t.Errorf("late while the read has not returned: %v, afterwards: %v and %v", during, err, b.Late())
+		if err == nil || during == nil || during.Error() != err.Error() || b.TimeoutError() == nil {
+			t.Errorf("late while the read has not returned: %v, afterwards: %v and %v", during, err, b.TimeoutError())
 		}
 	})
 }
@@ -177,7 +177,7 @@ func listen(t *testing.T, o inbound.ListenerOptions) (address string, l *inbound
 	l = inbound.NewListener(raw, o)
 	s := &http.Server{ConnContext: inbound.WithConn, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Key") != "" {
-			inbound.KeyShown(r.Context())
+			inbound.MarkAuthenticated(r.Context())
 		}
 		io.WriteString(w, "ok")
 	})}

@@ -12,45 +12,48 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// ListenerOptions are the limits of a [Listener].
+// ListenerOptions holds the limits of a [Listener].
 type ListenerOptions struct {
 	// Keyless is the number of connections of one address that may be open
-	// without having shown a valid key. Zero or less means no limit.
+	// without having sent a valid key. Zero or less means no limit.
 	Keyless int
 
-	// Stall is how long a client may take nothing of what is written to it. Zero
-	// waits for ever.
+	// Stall is how long a client may accept nothing of what is written to it.
+	// Zero means forever.
 	Stall time.Duration
 
-	// Exempt reports addresses that are not limited: those of trusted proxies,
-	// whose connections carry requests of many clients. Nil exempts none.
+	// Exempt reports addresses without limits: those of trusted proxies, whose
+	// connections carry requests of many clients. Nil exempts none.
 	Exempt func(netip.Addr) bool
 
-	// Plain reports that connections carry HTTP without TLS: a refusal is then
-	// written before the connection is closed.
+	// Plain is true if connections carry HTTP without TLS: an error response is
+	// then written before a connection is closed.
 	Plain bool
 
-	// Refused is called for each connection that is refused or closed, with the
-	// reason as a metric label. It may be called concurrently. Nil is not called.
+	// Refused is called for each connection that is rejected or closed, with
+	// the reason as a metric label. It may be called concurrently. It is
+	// optional.
 	Refused func(reason string)
 }
 
 const (
-	// youth is how long a connection is not closed in favour of a newer one. A
-	// client that opens hundreds at once shows its key on all of them by then.
+	// youth is how long a connection is not closed in favour of a new one. A
+	// client that opens hundreds at once has sent its key on all of them by
+	// then.
 	youth = 2 * time.Second
 
-	// burst is how many times the limit may be open while all are young.
+	// burst is the factor by which the limit may be exceeded while all
+	// connections are young.
 	burst = 16
 
-	// keylessStall replaces a longer Stall until a key was shown.
+	// keylessStall replaces a longer Stall until a valid key has been sent.
 	keylessStall = 30 * time.Second
 )
 
-// Listener counts the connections that have shown no valid key, by address. An
-// IPv6 address counts as its /64 network. At the limit the oldest of them is
-// closed for a new one; while all are young, up to 16 times the limit are let in
-// before new ones are refused. It is safe for concurrent use.
+// Listener counts the connections without a valid key by address. An IPv6
+// address counts as its /64 network. At the limit the oldest of them is closed
+// for a new one; while all are young, up to 16 times the limit are accepted
+// before new ones are rejected. It is safe for concurrent use.
 type Listener struct {
 	net.Listener
 	o ListenerOptions
@@ -88,8 +91,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit counts c. It returns the connection to be closed in its place, if any,
-// and false when c has no place.
+// admit counts c. It returns the connection to close for it, if any, and false
+// if c is over the limit.
 func (l *Listener) admit(c *conn) (evicted *conn, ok bool) {
 	address, limited := network(c.RemoteAddr())
 	if l.o.Keyless <= 0 || !limited || l.o.Exempt != nil && l.o.Exempt(address.Addr()) {
@@ -114,7 +117,7 @@ func (l *Listener) admit(c *conn) (evicted *conn, ok bool) {
 		}
 	}
 	c.place = open.PushBack(c)
-	l.keyless[c.network] = open // removing the last one took it out
+	l.keyless[c.network] = open // the removal deleted the list if it became empty
 	return evicted, true
 }
 
@@ -125,7 +128,7 @@ func (l *Listener) forget(c *conn) {
 	l.remove(c)
 }
 
-// remove is called with mu held.
+// remove removes c from its list. The caller must hold mu.
 func (l *Listener) remove(c *conn) {
 	if c.place == nil {
 		return
@@ -138,7 +141,7 @@ func (l *Listener) remove(c *conn) {
 	}
 }
 
-// Keyless returns the number of limited connections that have shown no key.
+// Keyless returns the number of limited connections without a valid key.
 func (l *Listener) Keyless() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,8 +151,8 @@ func (l *Listener) Keyless() (n int) {
 	return n
 }
 
-// refuse says why before it closes the connection. The few bytes fit into the
-// buffer of a fresh connection.
+// refuse writes the reason before it closes the connection. The few bytes fit
+// into the buffer of a new connection.
 func (l *Listener) refuse(c net.Conn) {
 	defer c.Close()
 	if !l.o.Plain {
@@ -163,8 +166,8 @@ func (l *Listener) refuse(c net.Conn) {
 	closeWrite(c)
 }
 
-// network returns the address of a peer with the length of the network that one
-// client has: its IPv4 address, or 64 bits of IPv6.
+// network returns the address of a peer with the prefix that one client has:
+// its IPv4 address, or 64 bits of IPv6.
 func network(a net.Addr) (netip.Prefix, bool) {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {

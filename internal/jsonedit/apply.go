@@ -4,28 +4,28 @@ package jsonedit
 type Edit struct {
 	// Name is the member's name, unescaped.
 	Name string
-	// Value is the new value, which must be valid JSON. When it is nil and Rename
-	// is empty the member is deleted.
+	// Value is the new value, which must be valid JSON. If it is nil and Rename
+	// is empty, the member is deleted.
 	Value []byte
-	// Rename, when not empty, replaces the key. The value is kept unless Value is
-	// given too.
+	// Rename, if not empty, replaces the key. The value is kept unless Value is
+	// set too.
 	Rename string
 }
 
 func (e *Edit) deletes() bool { return len(e.Value) == 0 && e.Rename == "" }
 
 // Apply appends the document with the edits made to dst, which must not overlap
-// it. The Doc itself stays as it was scanned, and names in edits are those of
-// that document; where two edits have the same name, the later counts.
+// it. The Doc itself does not change, and names in edits are those of the
+// scanned document; the last of several edits with a name wins.
 //
-// Every byte outside the edited members stays as it is. A new value takes the
-// place of the old one, a new key that of the old key. A member that is absent is
-// appended as the last when its edit has a value and no Rename; other edits of
-// absent members change nothing. A deleted member takes with it the white space
-// and the comma after it, up to the next key; when no member follows that stays,
-// the white space and the comma before it. A key never comes to stand twice: a
-// member is deleted instead of renamed when its new name is already that of
-// another member of the result.
+// Every byte outside the edited members is unchanged. A new value replaces the
+// old one, a new key the old key. A member that does not exist is appended at
+// the end if its edit has a value and no Rename; other edits of such members
+// change nothing. Deleting a member removes the white space and the comma after
+// it, up to the next key; if it is the last member, the white space and the
+// comma before it. A key is never duplicated: if the new name of a member is
+// the name of another member of the result, the member is deleted instead of
+// renamed.
 func (d *Doc) Apply(dst []byte, edits ...Edit) []byte {
 	if len(d.b) == 0 {
 		return dst
@@ -57,10 +57,10 @@ func (d *Doc) Apply(dst []byte, edits ...Edit) []byte {
 			dst = append(dst, e.Value...)
 		}
 	}
-	return s.rest(dst)
+	return s.tail(dst)
 }
 
-// editOf returns the edit that counts for name, or nil.
+// editOf returns the edit that applies to name, or nil.
 func editOf[T string | []byte](edits []Edit, name T) *Edit {
 	for i := len(edits) - 1; i >= 0; i-- {
 		if edits[i].Name == string(name) {
@@ -70,12 +70,12 @@ func editOf[T string | []byte](edits []Edit, name T) *Edit {
 	return nil
 }
 
-// appends reports whether e counts and adds a member.
+// appends reports whether e applies and adds a member.
 func (d *Doc) appends(edits []Edit, e *Edit) bool {
 	return len(e.Value) > 0 && e.Rename == "" && editOf(edits, e.Name) == e && d.find(e.Name) < 0
 }
 
-// collides reports whether the name that e gives is that of another member.
+// collides reports whether the new name in e is the name of another member.
 func (d *Doc) collides(edits []Edit, e *Edit) bool {
 	if e.Rename == "" || e.Rename == e.Name {
 		return false
@@ -87,7 +87,7 @@ func (d *Doc) collides(edits []Edit, e *Edit) bool {
 	return taken || d.renamedBefore(edits, e)
 }
 
-// renamedBefore reports whether an earlier edit gives the same new name.
+// renamedBefore reports whether an earlier edit has the same new name.
 func (d *Doc) renamedBefore(edits []Edit, e *Edit) bool {
 	for i := range edits {
 		other := &edits[i]
@@ -101,17 +101,19 @@ func (d *Doc) renamedBefore(edits []Edit, e *Edit) bool {
 	return false
 }
 
-// splice copies an object or array while its items are kept, changed or dropped.
+// splice copies an object or array while its items are kept, changed or
+// dropped.
 type splice struct {
 	src []byte
-	at  int // src[:at] is dealt with
-	gap int // where the dropped items after the last kept one begin, 0 when none
-	end int // where the last kept item ends, or the opening bracket
-	cut int // where the last dropped item ends
+	at  int // src[:at] has been handled
+	gap int // start of the dropped items after the last kept one, 0 if none
+	end int // end of the last kept item, or of the opening bracket
+	cut int // end of the last dropped item
 	any bool
 }
 
-// keep says that the item src[from:to] stays, perhaps changed by upTo.
+// keep copies the item src[from:to], part of which may have been handled by
+// upTo.
 func (s *splice) keep(dst []byte, from, to int) []byte {
 	if s.gap > 0 {
 		dst = s.upTo(dst, s.gap, from)
@@ -121,7 +123,7 @@ func (s *splice) keep(dst []byte, from, to int) []byte {
 	return dst
 }
 
-// drop says that the item src[from:to] goes.
+// drop drops the item src[from:to].
 func (s *splice) drop(from, to int) {
 	if s.gap == 0 {
 		s.gap = from
@@ -136,8 +138,8 @@ func (s *splice) upTo(dst []byte, from, to int) []byte {
 	return dst
 }
 
-// close copies up to the end of the last item that stays and skips those
-// dropped after it.
+// close copies up to the end of the last kept item and skips the items dropped
+// after it.
 func (s *splice) close(dst []byte) []byte {
 	if s.gap > 0 {
 		return s.upTo(dst, s.end, s.cut)
@@ -145,7 +147,7 @@ func (s *splice) close(dst []byte) []byte {
 	return s.upTo(dst, max(s.at, s.end), max(s.at, s.end))
 }
 
-// comma appends the comma before a further item.
+// comma appends the comma before another item.
 func (s *splice) comma(dst []byte) []byte {
 	if s.any {
 		return append(dst, ',')
@@ -154,5 +156,5 @@ func (s *splice) comma(dst []byte) []byte {
 	return dst
 }
 
-// rest copies what follows the items.
-func (s *splice) rest(dst []byte) []byte { return append(dst, s.src[s.at:]...) }
+// tail copies what follows the items.
+func (s *splice) tail(dst []byte) []byte { return append(dst, s.src[s.at:]...) }

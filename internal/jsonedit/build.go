@@ -5,18 +5,19 @@ import (
 	"strconv"
 )
 
-// Builder writes JSON. Begin with its zero value, or with one from [Append].
-// It puts the commas; that names and values alternate and brackets match is for
-// the caller. A Builder is used by one goroutine.
+// Builder writes JSON. Begin with its zero value, or with a builder from
+// [Append]. It adds the commas; the caller must alternate names and values and
+// match brackets. It is not safe for concurrent use.
 type Builder struct {
 	buf  []byte
-	next bool // something of the same level is before
+	next bool // an element of the same level precedes
 }
 
 // Append returns a builder that appends to dst.
 func Append(dst []byte) Builder { return Builder{buf: dst} }
 
-// Bytes returns what was written, with what stood before.
+// Bytes returns the JSON written so far, after the bytes that [Append] was
+// given.
 func (b *Builder) Bytes() []byte { return b.buf }
 
 // Open begins an object or an array: { or [.
@@ -32,7 +33,7 @@ func (b *Builder) Close(bracket byte) {
 	b.next = true
 }
 
-// Name begins a member of an object. The name is written as it is: it must
+// Name begins a member of an object. The name is written unchanged: it must
 // need no escapes.
 func (b *Builder) Name(name string) {
 	b.comma()
@@ -42,7 +43,7 @@ func (b *Builder) Name(name string) {
 	b.next = false
 }
 
-// Key begins a member whose name may hold anything.
+// Key begins a member with any name.
 func (b *Builder) Key(name string) {
 	b.comma()
 	b.buf = AppendString(b.buf, name)
@@ -62,7 +63,7 @@ func (b *Builder) Int(n int64) {
 	b.buf = strconv.AppendInt(b.buf, n, 10)
 }
 
-// Float writes a number in its shortest form; what JSON can't say is null.
+// Float writes a number in its shortest form; infinities and NaN become null.
 func (b *Builder) Float(f float64) {
 	b.comma()
 	if math.IsNaN(f) || math.IsInf(f, 0) {
@@ -82,7 +83,7 @@ func (b *Builder) Bool(v bool) {
 	b.buf = strconv.AppendBool(b.buf, v)
 }
 
-// Raw writes a value that is JSON already; nil is null.
+// Raw writes a value that is JSON; nil becomes null.
 func (b *Builder) Raw(value []byte) {
 	b.comma()
 	if value == nil {

@@ -2,10 +2,10 @@ package jsonedit
 
 import "bytes"
 
-// Cursor reads JSON text forward, a value at a time, without checking it first.
-// On valid text it sees every value; on other text it ends early and [Cursor.Failed]
-// is true, and it never reads beyond the text. Every method leaves the cursor
-// after what it has read.
+// Cursor reads JSON text forward, one value at a time, without validating it
+// first. In valid text it finds every value; in other text it ends early,
+// [Cursor.Failed] returns true, and it never reads beyond the text. Every
+// method leaves the cursor after what it has read.
 type Cursor struct {
 	b      []byte
 	i      int
@@ -15,21 +15,21 @@ type Cursor struct {
 // NewCursor returns a cursor at the start of b.
 func NewCursor(b []byte) *Cursor { return &Cursor{b: b} }
 
-// Reset puts the cursor at the start of b.
+// Reset moves the cursor to the start of b.
 func (c *Cursor) Reset(b []byte) { *c = Cursor{b: b} }
 
 // Bytes returns the text that the cursor reads.
 func (c *Cursor) Bytes() []byte { return c.b }
 
-// Failed reports whether the text has turned out not to be JSON.
+// Failed reports whether the text has been found not to be JSON.
 func (c *Cursor) Failed() bool { return c.failed }
 
 func (c *Cursor) fail() {
 	c.i, c.failed = len(c.b), true
 }
 
-// Peek skips white space and returns the byte that begins the next token,
-// or 0 at the end.
+// Peek skips white space and returns the first byte of the next token, or 0 at
+// the end.
 func (c *Cursor) Peek() byte {
 	for c.i < len(c.b) {
 		if ch := c.b[c.i]; ch > ' ' {
@@ -40,14 +40,14 @@ func (c *Cursor) Peek() byte {
 	return 0
 }
 
-// Offset returns how much of the text was read; after a look at what is next, that
-// is where it begins.
+// Offset returns the number of bytes read; after Peek, the offset of the next
+// token.
 func (c *Cursor) Offset() int { return c.i }
 
-// Kind returns the kind of the next value, [Null] at the end.
+// Kind returns the kind of the next value, or [Null] at the end.
 func (c *Cursor) Kind() Kind { return kindFrom(c.Peek()) }
 
-// Enter takes the opening bracket if it is next, and reports whether it was.
+// Enter reads the opening bracket if it is next, and reports whether it was.
 func (c *Cursor) Enter(bracket byte) bool {
 	if c.Peek() != bracket {
 		return false
@@ -56,9 +56,9 @@ func (c *Cursor) Enter(bracket byte) bool {
 	return true
 }
 
-// Field takes the next key of the object that the cursor is in and returns its
-// text as it is between the quotes; the value is next. It is false after the last
-// member, with the closing brace taken.
+// Field reads the next key of the current object and returns its text as it is
+// between the quotes; the value is next. After the last member it reads the
+// closing brace and returns false.
 func (c *Cursor) Field() ([]byte, bool) {
 	ch := c.Peek()
 	if ch == ',' {
@@ -82,8 +82,8 @@ func (c *Cursor) Field() ([]byte, bool) {
 	return key, true
 }
 
-// Element reports whether the array that the cursor is in has a next element. If
-// not, it takes the closing bracket.
+// Element reports whether the current array has another element. If not, it
+// reads the closing bracket.
 func (c *Cursor) Element() bool {
 	ch := c.Peek()
 	if ch == ',' {
@@ -101,7 +101,7 @@ func (c *Cursor) Element() bool {
 	return true
 }
 
-// Text takes a string, which must be next, and returns it as it is between the
+// Text reads a string, which must be next, and returns it as it is between the
 // quotes.
 func (c *Cursor) Text() []byte {
 	from := c.i + 1
@@ -119,7 +119,7 @@ func (c *Cursor) Text() []byte {
 	}
 }
 
-// escapedAt reports whether an odd number of backslashes is before b[i].
+// escapedAt reports whether an odd number of backslashes precedes b[i].
 func escapedAt(b []byte, i int) bool {
 	n := i
 	for n > 0 && b[n-1] == '\\' {
@@ -128,7 +128,7 @@ func escapedAt(b []byte, i int) bool {
 	return (i-n)%2 == 1
 }
 
-// Raw takes the next value and returns it as it is in the text.
+// Raw reads the next value and returns it as it is in the text.
 func (c *Cursor) Raw() []byte {
 	c.Peek()
 	from := c.i
@@ -136,10 +136,10 @@ func (c *Cursor) Raw() []byte {
 	return c.b[from:c.i]
 }
 
-// Value takes the next value and returns a view of it. The text must be valid.
+// Value reads the next value and returns a view of it. The text must be valid.
 func (c *Cursor) Value() Value { return Value{c.Raw()} }
 
-// Skip takes the next value.
+// Skip reads the next value and ignores it.
 func (c *Cursor) Skip() {
 	switch c.Peek() {
 	case '"':
@@ -159,8 +159,8 @@ func (c *Cursor) Skip() {
 	}
 }
 
-// scalar takes a number, true, false or null. At the end of the text it may be
-// the first half of one.
+// scalar reads a number, true, false or null. At the end of the text it may be
+// incomplete.
 func (c *Cursor) scalar() {
 	for c.i < len(c.b) {
 		switch ch := c.b[c.i]; ch {
@@ -176,9 +176,9 @@ func (c *Cursor) scalar() {
 	c.failed = true
 }
 
-// leaveFlat takes the rest of an array of numbers up to and with its bracket. It
-// is false, and takes nothing, when the array holds anything else. Vectors are
-// long, and this way they cost next to nothing.
+// leaveFlat reads the rest of an array of numbers including its bracket. If the
+// array has any other element, it reads nothing and returns false. It makes
+// reading of long vectors cheap.
 func (c *Cursor) leaveFlat() bool {
 	rest := c.b[c.i:]
 	n := bytes.IndexByte(rest, ']')
@@ -189,8 +189,8 @@ func (c *Cursor) leaveFlat() bool {
 	return true
 }
 
-// Leave takes the rest of the object or array that the cursor is in, with its
-// closing bracket.
+// Leave reads the rest of the current object or array, including its closing
+// bracket.
 func (c *Cursor) Leave() {
 	for depth := 1; c.i < len(c.b); {
 		switch c.b[c.i] {

@@ -6,38 +6,39 @@ import (
 )
 
 const (
-	inlineMembers = 16   // members held without allocation, and searched one by one
-	keptMembers   = 1024 // members for which a document keeps its memory between scans
+	inlineMembers = 16   // members stored without allocation, and searched linearly
+	keptMembers   = 1024 // members up to which a document keeps its memory between scans
 )
 
-// Doc is one JSON object, scanned once. The zero value is ready for use and
-// without members. A Doc must not be copied once used. Any number of readers may
-// use it at the same time, but none during Scan and Reset.
+// Doc is one JSON object, scanned once. The zero value is usable and has no
+// members. A Doc must not be copied after first use. It is safe for concurrent
+// reading, except during Scan and Reset.
 type Doc struct {
 	b     []byte
 	n     int // members
 	few   [inlineMembers]member
-	more  []member // the members after few
-	names []byte   // the unescaped text of keys that hold escapes
-	index index    // of all members, when they are not few
+	more  []member // members after the first few
+	names []byte   // the unescaped text of keys with escapes
+	index index    // of all members, if there are more than few
 }
 
-// member holds offsets: of the key with its quotes, of the value, and of the
-// unescaped key in names when nameEnd is not 0.
+// member holds offsets: of the key with its quotes, of the value and, if
+// nameEnd is not 0, of the unescaped key in names.
 type member struct {
 	key, keyEnd   int
 	value, end    int
 	name, nameEnd int
 }
 
-// Scan checks the whole document in one pass and remembers its top-level
-// members. It retains b, which must not change, until the next Scan or Reset.
+// Scan validates the complete document in one pass and records its top-level
+// members. It retains b, which must not change, until the next call of Scan or
+// Reset.
 //
-// The document must be an object as RFC 8259 has it, in valid UTF-8 without byte
-// order mark, nested at most [MaxDepth] deep, with nothing but white space after
-// it; else the error is a [*SyntaxError]. A top-level key that stands twice, as
+// The document must be an object as defined by RFC 8259, in valid UTF-8 without
+// byte order mark, nested at most [MaxDepth] deep, with only white space after
+// it; otherwise the error is a [*SyntaxError]. A duplicate top-level key,
 // compared after unescaping, is a [*DuplicateKeyError]. After an error the Doc
-// is as after Reset.
+// is in the state after Reset.
 func (d *Doc) Scan(b []byte) error {
 	d.Reset()
 	d.b = b
@@ -48,7 +49,7 @@ func (d *Doc) Scan(b []byte) error {
 	return nil
 }
 
-// Reset forgets the document but keeps memory of usual size for the next.
+// Reset clears the document. Memory of usual size is kept for the next one.
 func (d *Doc) Reset() {
 	d.b, d.n = nil, 0
 	d.more, d.names = d.more[:0], d.names[:0]
@@ -60,7 +61,7 @@ func (d *Doc) Reset() {
 	}
 }
 
-// Bytes returns the document as given to Scan.
+// Bytes returns the document that was scanned.
 func (d *Doc) Bytes() []byte { return d.b }
 
 // Len returns the number of top-level members.
@@ -80,8 +81,8 @@ func (d *Doc) each(yield func(Key, Value) bool) {
 	}
 }
 
-// Find returns the value of the top-level member of that name. A key with
-// escapes has the name that they spell.
+// Find returns the value of the top-level member of that name. Keys are
+// compared after unescaping.
 func (d *Doc) Find(name string) (Value, bool) {
 	i := d.find(name)
 	if i < 0 {
@@ -110,7 +111,7 @@ func (d *Doc) at(i int) *member {
 	return &d.more[i-inlineMembers]
 }
 
-// name is the unescaped key of m.
+// name returns the unescaped key of m.
 func (d *Doc) name(m *member) []byte {
 	if m.nameEnd > 0 {
 		return d.names[m.name:m.nameEnd]
@@ -142,8 +143,8 @@ func (d *Doc) scan() error {
 	return nil
 }
 
-// member takes the member that begins at i and what follows it, and reports
-// where the next begins, if one must.
+// member reads the member that begins at i and the token after it. more is true
+// if another member begins at next.
 func (d *Doc) member(s *scanner, i int) (next int, more bool, err error) {
 	m := member{key: i}
 	if m.value = s.key(i); m.value < 0 {
@@ -168,7 +169,8 @@ func (d *Doc) member(s *scanner, i int) (next int, more bool, err error) {
 	return 0, false, s.error()
 }
 
-// add unescapes the key of a member, remembers it, and reports whether its name is new.
+// add unescapes the key of a member, records it, and reports whether its name
+// is new.
 func (d *Doc) add(m *member) bool {
 	key := d.b[m.key+1 : m.keyEnd-1]
 	if bytes.IndexByte(key, '\\') >= 0 {

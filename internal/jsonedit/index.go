@@ -5,15 +5,14 @@ import (
 	"hash/maphash"
 )
 
-// index finds members by name when they are many: an open-addressed table, at
-// most half full. The seed keeps a client from choosing names that collide.
+// index finds members by name in large documents: an open-addressed table, at
+// most half full. The seed prevents clients from choosing names that collide.
 type index struct {
 	seed  maphash.Seed
-	slots []int32 // number of a member plus 1, 0 when free
+	slots []int32 // number of a member plus 1, 0 if free
 }
 
-// reset fills the table again with the members of d, leaving room for as many
-// again.
+// reset rebuilds the table with the members of d and room for as many again.
 func (x *index) reset(d *Doc) {
 	if x.seed == (maphash.Seed{}) {
 		x.seed = maphash.MakeSeed()
@@ -28,7 +27,7 @@ func (x *index) reset(d *Doc) {
 	}
 }
 
-// slotsFor is a power of two, at least four times n.
+// slotsFor returns a power of two, at least four times n.
 func slotsFor(n int) int {
 	size := 4 * inlineMembers
 	for size < 4*n {
@@ -37,7 +36,7 @@ func slotsFor(n int) int {
 	return size
 }
 
-// add puts in member i, the latest, and reports whether its name is new.
+// add adds member i, the latest, and reports whether its name is new.
 func (x *index) add(d *Doc, name []byte, i int) bool {
 	if 2*d.n > len(x.slots) {
 		x.reset(d)

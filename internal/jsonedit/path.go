@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Path leads to values inside a document: names separated by dots, [n] for the
-// element n of an array (from 0), [*] for every element, as in
-// "messages[*].name". A name that is empty or holds a dot, a bracket or a quote is
-// written as a JSON string in brackets: `metadata["a.b"]`. Only [ParsePath] makes
-// paths; the zero Path leads nowhere.
+// Path selects values in a document: names separated by dots, [n] for element n
+// of an array (from 0), [*] for every element, for example "messages[*].name".
+// A name that is empty or contains a dot, a bracket or a quote is written as a
+// JSON string in brackets: `metadata["a.b"]`. Paths are made by [ParsePath];
+// the zero Path selects nothing.
 type Path struct{ steps []step }
 
-// step goes to the member called name, or to elements of an array.
+// step selects the member called name, or elements of an array.
 type step struct {
 	name  string
-	index int // asMember, everyElement, or that of an element
+	index int // asMember, everyElement, or the index of an element
 }
 
 const (
@@ -25,10 +25,10 @@ const (
 	everyElement = -2
 )
 
-// special are the characters that a name outside brackets may not hold.
+// special are the characters that a name outside of brackets may not contain.
 const special = `.[]"`
 
-// ParsePath reads a path. Its errors say where the text goes wrong.
+// ParsePath parses a path. Its errors name the position in the text.
 func ParsePath(s string) (Path, error) {
 	var p Path
 	for rest := s; rest != "" || len(p.steps) == 0; {
@@ -49,7 +49,7 @@ var (
 	errNoIndex   = errors.New(`expected a number, * or a name in double quotes after '['`)
 )
 
-// parseStep reads the step at the start of s and returns its length.
+// parseStep parses the step at the start of s and returns its length.
 func parseStep(s string, first bool) (step, int, error) {
 	if strings.HasPrefix(s, "[") {
 		return parseBracket(s)
@@ -71,7 +71,7 @@ func parseStep(s string, first bool) (step, int, error) {
 	return step{s[from : from+n], asMember}, from + n, nil
 }
 
-// parseBracket reads [n], [*] or ["name"].
+// parseBracket parses [n], [*] or ["name"].
 func parseBracket(s string) (step, int, error) {
 	if strings.HasPrefix(s, `["`) {
 		return parseQuoted(s)
@@ -102,7 +102,7 @@ func parseQuoted(s string) (step, int, error) {
 	return step{unescape(sc.b[2 : end-1]), asMember}, end + 1, nil
 }
 
-// String returns the path in the form that [ParsePath] reads.
+// String returns the path in the form that [ParsePath] accepts.
 func (p Path) String() string {
 	var out []byte
 	for _, st := range p.steps {
@@ -122,11 +122,12 @@ func (p Path) String() string {
 	return string(out)
 }
 
-// takes reports whether the step goes to the element i of an array.
+// takes reports whether the step selects element i of an array.
 func (st step) takes(i int) bool { return st.index == everyElement || st.index == i }
 
-// Get returns the first value that p leads to. The document must be valid; of a
-// key that is repeated the last counts. It is false when p leads nowhere.
+// Get returns the first value that p selects. The document must be valid; the
+// last of several members with a key wins. It returns false if p selects
+// nothing.
 func Get(doc []byte, p Path) (Value, bool) {
 	v, err := ParseValue(doc)
 	if err != nil || len(p.steps) == 0 {
@@ -158,20 +159,21 @@ func (v Value) follow(steps []step) (found Value, ok bool) {
 	return found, ok
 }
 
-// Delete appends doc to dst without the values that p leads to; dst must not
-// overlap it. White space and commas go as in [Doc.Apply], and every byte outside
-// stays. A repeated key goes every time. Where p leads nowhere nothing changes.
-// The error is that of an invalid document, and then dst comes back as it was.
+// Delete appends doc to dst without the values that p selects; dst must not
+// overlap it. White space and commas are removed as in [Doc.Apply], and every
+// other byte is unchanged. All members with a duplicate key are deleted. If p
+// selects nothing, the document is unchanged. If doc is invalid, it returns an
+// error and dst unchanged.
 func Delete(dst, doc []byte, p Path) ([]byte, error) {
 	return edit(dst, doc, change{steps: p.steps})
 }
 
-// Set appends doc to dst with the values that p leads to replaced by value, which
-// must be valid JSON; dst must not overlap doc. Every byte outside stays. A
-// repeated key is set every time. A name that an object lacks is appended as its
-// last member, with an object inside an object for further names; Set adds no
-// elements to arrays and makes no object of a value of another kind. The error is
-// that of an invalid document, and then dst comes back as it was.
+// Set appends doc to dst with the values that p selects replaced by value,
+// which must be valid JSON; dst must not overlap doc. Every other byte is
+// unchanged. All members with a duplicate key are set. A missing member is
+// appended at the end of its object, with nested objects for further names; Set
+// does not add elements to arrays or replace values of another kind by objects.
+// If doc is invalid, it returns an error and dst unchanged.
 func Set(dst, doc []byte, p Path, value []byte) ([]byte, error) {
 	return edit(dst, doc, change{steps: p.steps, value: value})
 }
@@ -190,14 +192,14 @@ func edit(dst, doc []byte, c change) ([]byte, error) {
 	return append(dst, doc[to:]...), nil
 }
 
-// change is what remains of an edit at one level: the steps from here and the new
+// change is the part of an edit at one level: the remaining steps and the new
 // value, nil to delete.
 type change struct {
 	steps []step
 	value []byte
 }
 
-// apply appends v with the change made. There is at least one step.
+// apply appends v with the change made. There must be at least one step.
 func (c change) apply(dst []byte, v Value) []byte {
 	s := splice{src: v.raw, end: 1}
 	switch {
@@ -226,7 +228,7 @@ func (c change) object(dst []byte, v Value, s *splice) []byte {
 	if !found && c.value != nil {
 		dst = c.missing(dst, s)
 	}
-	return s.rest(dst)
+	return s.tail(dst)
 }
 
 func (c change) array(dst []byte, v Value, s *splice) []byte {
@@ -241,10 +243,10 @@ func (c change) array(dst []byte, v Value, s *splice) []byte {
 		}
 		n++
 	}
-	return s.rest(s.close(dst))
+	return s.tail(s.close(dst))
 }
 
-// item makes the change to an item that begins at from and of which the value is
+// item applies the change to an item that begins at from and whose value is
 // src[value:end].
 func (c change) item(dst []byte, s *splice, from, value, end int) []byte {
 	last := len(c.steps) == 1
@@ -261,7 +263,8 @@ func (c change) item(dst []byte, s *splice, from, value, end int) []byte {
 	return inner.apply(dst, Value{s.src[value:end]})
 }
 
-// missing appends the member that an object lacks, when only names lead on.
+// missing appends a missing member of an object, if all remaining steps are
+// names.
 func (c change) missing(dst []byte, s *splice) []byte {
 	for _, st := range c.steps {
 		if st.index != asMember {

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// scanner walks over JSON text and checks it. Each method takes the index at
-// which its part begins and returns the index after it, or -1 when the text is
-// wrong; then at and problem are set.
+// scanner validates JSON text. Each method takes the index at which its part
+// begins and returns the index after it, or -1 if the text is invalid; at and
+// problem are set then.
 type scanner struct {
 	b       []byte
 	at      int
@@ -41,8 +41,8 @@ func spaces(b []byte, i int) int {
 	return i
 }
 
-// document takes exactly one value with white space around it and returns where
-// the value begins and ends.
+// document reads exactly one value with surrounding white space and returns
+// where the value begins and ends.
 func (s *scanner) document() (from, to int) {
 	from = space(s.b, 0)
 	to = s.value(from, 0)
@@ -52,7 +52,7 @@ func (s *scanner) document() (from, to int) {
 	return from, to
 }
 
-// end takes the white space after a document that ends at i.
+// end reads the white space after a document that ends at i.
 func (s *scanner) end(i int) int {
 	if j := space(s.b, i); j < len(s.b) {
 		return s.fail(j, "expected nothing after the document")
@@ -91,7 +91,7 @@ func (s *scanner) literal(i int, word string) int {
 	return s.fail(i, "expected a value, such as "+word)
 }
 
-// object begins after the opening brace.
+// object starts after the opening brace.
 func (s *scanner) object(i, depth int) int {
 	b := s.b
 	if depth > MaxDepth {
@@ -121,7 +121,7 @@ func (s *scanner) object(i, depth int) int {
 
 const tooDeep = "expected at most 512 arrays and objects inside each other"
 
-// key takes a key and its colon, and returns where the value begins.
+// key reads a key and its colon, and returns where the value begins.
 func (s *scanner) key(i int) int {
 	b := s.b
 	if i >= len(b) || b[i] != '"' {
@@ -137,7 +137,7 @@ func (s *scanner) key(i int) int {
 	return space(b, i+1)
 }
 
-// array begins after the opening bracket.
+// array starts after the opening bracket.
 func (s *scanner) array(i, depth int) int {
 	b := s.b
 	if depth > MaxDepth {
@@ -187,7 +187,7 @@ func (s *scanner) number(i int) int {
 	return i
 }
 
-// digits takes one digit or more.
+// digits reads one or more digits.
 func (s *scanner) digits(i int) int {
 	from := i
 	for i < len(s.b) && s.b[i]-'0' <= 9 {
@@ -204,18 +204,19 @@ const (
 	highs = 0x80 * ones        // the highest bit of every byte
 )
 
-// stops marks the bytes of x at which the text of a string stops being plain: a
-// quote, a backslash, a control character. The lowest mark is always right, the
-// ones above it need not be. Bytes above 0x7f are not marked.
+// stops marks the bytes of x that end plain text of a string: a quote, a
+// backslash, a control character. Only the lowest mark is reliable. Bytes above
+// 0x7f are not marked.
 func stops(x uint64) uint64 {
-	// With bit 1 flipped, the quote (0x22) comes to stand next to the controls.
+	// With bit 1 flipped, the quote (0x22) is adjacent to the control
+	// characters.
 	low := (x ^ 0x02*ones) - 0x21*ones
 	backslash := (x ^ '\\'*ones) - ones
 	return (low | backslash) &^ x & highs
 }
 
-// str begins after the opening quote. It looks at eight bytes at a time, and at
-// the encoding only when a byte above 0x7f was seen.
+// str starts after the opening quote. It examines eight bytes at a time, and
+// checks the encoding only if there was a byte above 0x7f.
 func (s *scanner) str(i int) int {
 	b := s.b
 	from := i
@@ -242,7 +243,7 @@ func (s *scanner) str(i int) int {
 	return s.tail(from, i, high)
 }
 
-// tail goes on with a string near the end of the text, byte by byte.
+// tail continues with a string near the end of the text, byte by byte.
 func (s *scanner) tail(from, i int, high uint64) int {
 	b := s.b
 	for i < len(b) && b[i] != '"' && b[i] >= ' ' {
@@ -256,7 +257,7 @@ func (s *scanner) tail(from, i int, high uint64) int {
 	return s.quote(from, i, high&highs != 0)
 }
 
-// quote takes the quote that ends the string b[from:i].
+// quote reads the quote that ends the string b[from:i].
 func (s *scanner) quote(from, i int, high bool) int {
 	switch {
 	case high && !utf8.Valid(s.b[from:i]):
@@ -282,7 +283,7 @@ func invalid(b []byte) int {
 	return i
 }
 
-// escape begins after the backslash.
+// escape starts after the backslash.
 func (s *scanner) escape(i int) int {
 	b := s.b
 	if i >= len(b) {

@@ -42,7 +42,7 @@ func TestScanSaysWhereAndWhatIsWrong(t *testing.T) {
 		{"{\"a\":[1.x]}", "line 1, column 9: expected a digit"},
 		{"{\"a\":{\"b\":fals}}", "line 1, column 11: expected a value, such as false"},
 		{"{} {}", "line 1, column 4: expected nothing after the document"},
-		{"{\"a\":1,\n\"\\u0061\":2}", `line 2, column 1: the key "a" stands twice, send it once`},
+		{"{\"a\":1,\n\"\\u0061\":2}", `line 2, column 1: the key "a" is duplicated; send it once`},
 	} {
 		var d jsonedit.Doc
 		if err := d.Scan([]byte(tt.doc)); err == nil || err.Error() != tt.want {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// The functions here walk over text that a scanner has found valid. They take the
+// The functions here skip over text that a scanner has validated. They take the
 // index at which their part begins and return the index after it.
 
 // skip returns the index after a value inside an object or array.
@@ -40,7 +40,7 @@ func skipNested(b []byte, i int) int {
 	}
 }
 
-// skipString begins after the opening quote.
+// skipString starts after the opening quote.
 func skipString(b []byte, i int) int {
 	for i+8 <= len(b) {
 		x := binary.LittleEndian.Uint64(b[i:])
@@ -54,7 +54,7 @@ func skipString(b []byte, i int) int {
 		if byte(x>>n) == '"' {
 			return i
 		}
-		i++ // past what the backslash escapes
+		i++ // past the escaped character
 	}
 	for b[i] != '"' {
 		if b[i] == '\\' {

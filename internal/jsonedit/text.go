@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendString appends s as a JSON string. It escapes only what RFC 8259 demands
-// (quote, backslash and control characters); bytes that are not UTF-8 become
+// AppendString appends s as a JSON string. It escapes only what RFC 8259
+// requires (quote, backslash and control characters); invalid UTF-8 becomes
 // U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
@@ -31,8 +31,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(append(dst, s[done:]...), '"')
 }
 
-// plain returns the index, from i on, of the first byte of s that AppendString
-// looks at: of an escape or of a character beyond ASCII.
+// plain returns the index, from i on, of the first byte of s that needs more
+// than copying: an escape or a character beyond ASCII.
 func plain(s string, i int) int {
 	for ; i+8 <= len(s); i += 8 {
 		x := load(s[i : i+8])
@@ -46,9 +46,9 @@ func plain(s string, i int) int {
 	return i
 }
 
-// load returns the eight bytes of s, the first lowest.
+// load returns the first eight bytes of s, in little-endian order.
 func load(s string) uint64 {
-	_ = s[7] // the compiler makes one load of what follows
+	_ = s[7] // lets the compiler use a single load below
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
@@ -72,18 +72,18 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
 }
 
-// Unescape returns what the text of a valid JSON string spells: text itself if it
+// Unescape returns the unescaped text of a valid JSON string: text itself if it
 // has no escapes.
 func Unescape(text []byte) []byte {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return text
 	}
-	return unescaped(text) // apart, so that the usual case is inlined
+	return unescaped(text) // separate, so that the usual case is inlined
 }
 
 func unescaped(text []byte) []byte { return appendUnescaped(make([]byte, 0, len(text)), text) }
 
-// unescape returns what the text of a valid JSON string spells.
+// unescape returns the unescaped text of a valid JSON string.
 func unescape(text []byte) string {
 	var small [64]byte
 	if len(text) <= len(small) {
@@ -92,7 +92,7 @@ func unescape(text []byte) string {
 	return string(appendUnescaped(make([]byte, 0, len(text)), text))
 }
 
-// appendUnescaped appends what the text of a valid JSON string spells.
+// appendUnescaped appends the unescaped text of a valid JSON string.
 func appendUnescaped(dst, text []byte) []byte {
 	for {
 		i := bytes.IndexByte(text, '\\')
@@ -106,7 +106,8 @@ func appendUnescaped(dst, text []byte) []byte {
 	}
 }
 
-// unescapesTo reports whether the text of a valid JSON string spells name.
+// unescapesTo reports whether the unescaped text of a valid JSON string is
+// name.
 func unescapesTo(text []byte, name string) bool {
 	for {
 		i := bytes.IndexByte(text, '\\')
@@ -127,8 +128,8 @@ func unescapesTo(text []byte, name string) bool {
 	}
 }
 
-// escaped returns the rune that the escape at the start of text spells, and the
-// length of the escape.
+// escaped returns the rune of the escape at the start of text, and the length
+// of the escape.
 func escaped(text []byte) (rune, int) {
 	switch text[1] {
 	case 'b':
@@ -147,7 +148,7 @@ func escaped(text []byte) (rune, int) {
 	return rune(text[1]), 2
 }
 
-// escapedUnit reads \uXXXX, and a second one when the two are a surrogate pair.
+// escapedUnit reads \uXXXX, and a second one if the two are a surrogate pair.
 // Half a pair is U+FFFD.
 func escapedUnit(text []byte) (rune, int) {
 	r := hex4(text[2:])

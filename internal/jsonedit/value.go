@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Kind is what a JSON value is.
+// Kind is the type of a JSON value.
 type Kind uint8
 
 const (
@@ -19,8 +19,8 @@ const (
 	Object
 )
 
-// Value is a view of one valid JSON value; it copies nothing and lives as long as
-// the bytes it was found in. The zero Value is null with nil Raw.
+// Value is a view of one valid JSON value. It copies nothing and is valid as
+// long as the underlying bytes are. The zero Value is null with nil Raw.
 type Value struct{ raw []byte }
 
 // Key is a view of a member's key.
@@ -44,9 +44,9 @@ func (k Key) String() string {
 	return s
 }
 
-// ParseValue checks that b is one JSON value of any kind with nothing but white
-// space around it, and returns a view of it. The rules are those of [Doc.Scan],
-// but that keys may repeat; errors are [*SyntaxError].
+// ParseValue validates that b is one JSON value of any kind with surrounding
+// white space, and returns a view of it. The rules are those of [Doc.Scan],
+// except that keys may be duplicate; errors are [*SyntaxError].
 func ParseValue(b []byte) (Value, error) {
 	s := scanner{b: b}
 	from, to := s.document()
@@ -60,11 +60,11 @@ func ParseValue(b []byte) (Value, error) {
 // around it.
 func (v Value) Raw() []byte { return v.raw }
 
-// Kind returns what the value is.
+// Kind returns the kind of the value.
 func (v Value) Kind() Kind { return KindOf(v.raw) }
 
-// KindOf returns the kind of the value that raw begins with, [Null] when raw is
-// empty.
+// KindOf returns the kind of the value that raw begins with, or [Null] if raw
+// is empty.
 func KindOf(raw []byte) Kind {
 	if len(raw) == 0 {
 		return Null
@@ -91,8 +91,8 @@ func kindFrom(first byte) Kind {
 // IsNull reports whether the value is null.
 func (v Value) IsNull() bool { return v.Kind() == Null }
 
-// Text returns the text of a string, unescaped. Half a surrogate pair becomes
-// U+FFFD. It is false when the value is not a string.
+// Text returns the unescaped text of a string. Half a surrogate pair becomes
+// U+FFFD. ok is false if the value is not a string.
 func (v Value) Text() (string, bool) {
 	if v.Kind() != String {
 		return "", false
@@ -104,8 +104,8 @@ func (v Value) Text() (string, bool) {
 	return unescape(text), true
 }
 
-// TextBytes is as Text, but returns a view into the document when the string has
-// no escapes; it must not be changed.
+// TextBytes returns the same as Text, as a view of the document if the string
+// has no escapes; it must not be changed.
 func (v Value) TextBytes() ([]byte, bool) {
 	if v.Kind() != String {
 		return nil, false
@@ -122,9 +122,9 @@ func (v Value) Bool() (value, ok bool) {
 	return v.Kind() == Bool && v.raw[0] == 't', v.Kind() == Bool
 }
 
-// Int returns the value of a number that is written as an integer and fits. A
-// fraction or an exponent make it false, whatever the value: 1.0 and 1e2 are not
-// written as integers.
+// Int returns the value of a number that is written as an integer and fits. It
+// returns false for a number with a fraction or an exponent, such as 1.0 and
+// 1e2.
 func (v Value) Int() (int64, bool) {
 	if v.Kind() != Number {
 		return 0, false
@@ -134,7 +134,7 @@ func (v Value) Int() (int64, bool) {
 	if negative {
 		digits = digits[1:]
 	}
-	n := int64(0) // counted downwards, for the least int64 has no positive
+	n := int64(0) // counts downwards, since the least int64 has no positive counterpart
 	for _, c := range digits {
 		digit := int64(c - '0')
 		if c-'0' > 9 || n < (math.MinInt64+digit)/10 {
@@ -148,15 +148,15 @@ func (v Value) Int() (int64, bool) {
 	return -n, n != math.MinInt64
 }
 
-// Float returns the float64 nearest to a number; it is false for a number too
-// large and for anything else.
+// Float returns the nearest float64 of a number. It returns false for a number
+// that is too large, and for other values.
 func (v Value) Float() (float64, bool) {
 	if v.Kind() != Number {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(v.raw), 64)
 	if err != nil {
-		return 0, false // not the infinity that it came close to
+		return 0, false // not infinity
 	}
 	return f, true
 }
@@ -203,8 +203,8 @@ func (v Value) fields(yield func(Key, Value) bool) {
 	}
 }
 
-// Get returns the member of an object by name. Where a key stands more than once,
-// the last counts, as for most readers.
+// Get returns the member of an object by name. The last of several members with
+// a key wins, as in most parsers.
 func (v Value) Get(name string) (value Value, ok bool) {
 	v.fields(func(k Key, field Value) bool {
 		if k.Is(name) {

@@ -1,27 +1,27 @@
-// Package llm is the neutral conversation: the model that every dialect
+// Package llm is the neutral model: the conversation that every dialect
 // translates to and from.
 //
-// It promises plain values, a superset of what the dialects can say, without
-// behaviour beyond reading them. What a wire protocol calls these things is
-// left to the dialects, what they cost to the catalog. Text held as
-// json.RawMessage may be a view of the body it was read from: it is valid for
-// as long as that body is, and is not to be changed.
+// It holds plain values, a superset of what the dialects can express, with
+// methods that only read them. It does not know the names of fields in a
+// protocol (dialects) or prices (catalog). Values held as json.RawMessage may
+// be views of the body that they were read from: they are valid as long as the
+// body is and must not be changed.
 package llm
 
 import "encoding/json"
 
-// Member is a parameter or field that has no place in the neutral model: its
-// name and its value as they stood.
+// Member is a parameter or field without a place in the neutral model: its name
+// and its value as received.
 type Member struct {
 	Name  string
 	Value json.RawMessage
 }
 
-// Vendor names whose models understand something opaque: a signature of
-// thinking means nothing to the models of another.
+// Vendor is the maker of models that can read an opaque value: a signature of
+// thinking is useless to the models of another vendor.
 type Vendor string
 
-// The vendors whose models sign what they think.
+// Vendors whose models sign their thinking.
 const (
 	Anthropic Vendor = "anthropic"
 	Google    Vendor = "google"
@@ -29,30 +29,30 @@ const (
 	Amazon    Vendor = "amazon"
 )
 
-// Signature is what a vendor's model wants back, unchanged, with its own words
-// in the next turn. The zero value is none.
+// Signature is opaque data that a vendor's model expects back unchanged, with
+// its content, in the next turn. The zero value means none.
 type Signature struct {
 	Vendor Vendor
 	Value  string
 }
 
-// Cache asks the provider to cache the prompt up to and including what it is
-// set on.
+// Cache asks the provider to cache the prompt up to and including the element
+// that it is set on.
 type Cache struct {
-	TTL string // "5m" or "1h"; empty is the provider's default
+	TTL string // "5m" or "1h"; empty means the provider's default
 }
 
-// StopReason says why a model stopped, in neutral words.
+// StopReason is the neutral reason why a model stopped.
 type StopReason string
 
-// The reasons. The zero value says that the provider named none.
+// Stop reasons. The zero value means that the provider sent none.
 const (
-	StopEnd      StopReason = "stop"           // the model had said all
-	StopSequence StopReason = "stop_sequence"  // one of the request's stop sequences came
-	StopLength   StopReason = "length"         // the token limit of the request or the model
+	StopEnd      StopReason = "stop"           // the model finished
+	StopSequence StopReason = "stop_sequence"  // generated one of the request's stop sequences
+	StopLength   StopReason = "length"         // reached the token limit of the request or the model
 	StopContext  StopReason = "context_window" // the context window is full
 	StopTool     StopReason = "tool_calls"     // the model waits for tool results
 	StopFilter   StopReason = "content_filter" // a filter of the provider
 	StopRefusal  StopReason = "refusal"        // the model declined
-	StopPause    StopReason = "pause"          // a long turn of server tools, to be continued
+	StopPause    StopReason = "pause"          // paused a long turn of server tools, to be continued
 )

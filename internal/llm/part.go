@@ -5,31 +5,31 @@ import "encoding/json"
 // Part is a piece of a message: one of the types below, as a value.
 type Part interface{ part() }
 
-// Text is words.
+// Text is text of a message.
 type Text struct {
 	Text      string
 	Citations []Citation
 	Cache     *Cache
-	// Signature is what some models sign plain text with; mostly zero.
+	// Signature is set by the few models that sign plain text.
 	Signature Signature
 }
 
-// Thinking is what a model thought before it spoke.
+// Thinking is thinking of a model.
 type Thinking struct {
 	Text      string
 	Signature Signature
-	// Redacted is thinking that only the vendor can read. Text is empty then
-	// and Signature holds the vendor's data.
+	// Redacted is true for thinking that only the vendor can read. Text is
+	// empty then and Signature holds the vendor's data.
 	Redacted bool
-	// Summary is true when Text tells of the thinking rather than being it.
+	// Summary is true if Text is a summary of the thinking.
 	Summary bool
-	ID      string // of the item, in dialects that number them; mostly empty
+	ID      string // of the item, in dialects that have one; usually empty
 }
 
-// MediaKind says what a Media shows.
+// MediaKind is the kind of a Media.
 type MediaKind string
 
-// The kinds of media.
+// Kinds of media.
 const (
 	Image    MediaKind = "image"
 	Document MediaKind = "document"
@@ -37,33 +37,33 @@ const (
 	Video    MediaKind = "video"
 )
 
-// Media is an image, a document, sound or film. Exactly one of Data, URL,
-// FileID, Text and Parts holds it.
+// Media is an image, a document, audio or video. Exactly one of Data, URL,
+// FileID, Text and Parts holds its content.
 type Media struct {
 	Kind MediaKind
 	Type string // MIME type, empty when unknown
 
-	Data   string // base64 as it stood, checked by the dialect that read it
+	Data   string // base64 as received, checked by the dialect that decoded it
 	URL    string // https:, gs: or s3:, never data:
-	FileID string // of a file that was uploaded to the provider
-	Text   string // a document of plain text
-	Parts  []Part // a document made of parts
+	FileID string // of a file uploaded to the provider
+	Text   string // of a plain-text document
+	Parts  []Part // of a document with parts
 
 	Name    string // file name or title
-	Context string // what the document is, for the model
-	Detail  string // resolution asked for: low, high, auto, original
-	Cite    bool   // the model is to cite the document
+	Context string // description of the document for the model
+	Detail  string // requested resolution: low, high, auto, original
+	Cite    bool   // whether the model should cite the document
 	Cache   *Cache
-	Extra   []Member // further fields of the dialect in Request.Dialect
-	At      string   // path in the client's body, for errors; empty in answers
+	Extra   []Member // additional fields of the dialect in Request.Dialect
+	At      string   // path in the client's body, for errors; empty in responses
 }
 
-// ToolCall asks the caller to run a tool.
+// ToolCall is a model's request to run a tool.
 type ToolCall struct {
 	ID   string
 	Name string
-	// Arguments is JSON text, an object; for a custom tool it is free text.
-	// Empty stands for no arguments.
+	// Arguments is a JSON object as text, or plain text for a custom tool.
+	// Empty means no arguments.
 	Arguments string
 	Custom    bool
 	Signature Signature
@@ -72,25 +72,25 @@ type ToolCall struct {
 	At        string
 }
 
-// ToolResult is what a tool gave.
+// ToolResult is the result of a tool call.
 type ToolResult struct {
 	ID     string // of the call
-	Name   string // of the tool, empty where the dialect names only the call
+	Name   string // of the tool; empty if the dialect names only the call
 	Parts  []Part
-	Failed bool // the parts tell of an error
-	Custom bool // it answers a call of a custom tool
+	Failed bool // the parts describe an error
+	Custom bool // result of a custom tool
 	Cache  *Cache
 	Extra  []Member
 	At     string
 }
 
-// Refusal is the model's own words for declining.
+// Refusal is the text in which a model declines.
 type Refusal struct {
 	Text string
 }
 
-// Native is a piece that only one dialect knows, such as a call of a tool that
-// runs at the provider and its result. Raw is the whole piece as it stood.
+// Native is a part that only one dialect has, such as the call of a tool that
+// runs at the provider, or its result. Raw is the complete part as received.
 type Native struct {
 	Dialect string // api.Dialect as a string
 	Type    string
@@ -110,10 +110,10 @@ func (Native) part()     {}
 type Citation struct {
 	URL   string
 	Title string
-	Text  string // what is cited
-	// Start and End are where in the text the citation applies, in characters;
-	// both zero where the dialect does not say.
+	Text  string // the cited text
+	// Start and End are the range of the text that the citation supports, in
+	// characters; both are zero if the dialect does not report it.
 	Start, End int
-	Raw        json.RawMessage // as it stood, nil when made by the gateway
+	Raw        json.RawMessage // as received, nil if the gateway made it
 	Dialect    string          // of Raw
 }

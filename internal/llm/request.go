@@ -2,11 +2,11 @@ package llm
 
 import "encoding/json"
 
-// Role is who speaks.
+// Role is the sender of a message.
 type Role string
 
-// The roles. A system or developer message keeps its place in the list;
-// dialects that have only a leading system prompt gather them.
+// Roles. A system or developer message keeps its place in the list; dialects
+// that have only a leading system prompt move them there.
 const (
 	System    Role = "system"
 	Developer Role = "developer"
@@ -14,20 +14,20 @@ const (
 	Assistant Role = "assistant"
 )
 
-// Message is one turn. Results of tools are parts of a user's message.
+// Message is one turn. Tool results are parts of a user message.
 type Message struct {
 	Role  Role
-	Name  string // of the participant; mostly empty
+	Name  string // of the participant; usually empty
 	Parts []Part
 	Extra []Member
-	At    string // path in the client's body, as in messages[2]; for errors
+	At    string // path in the client's body, for example messages[2]; for errors
 }
 
-// Request is one request for an answer. Nil pointers and empty fields are
+// Request is one request of a client. Nil pointers and empty fields are
 // parameters that the client did not send.
 type Request struct {
-	// Dialect is what the client wrote in (an api.Dialect), and Names what it
-	// calls the fields whose name is not the field's own. Names is shared.
+	// Dialect is the client's dialect (an api.Dialect). Names has its names for
+	// fields, where they differ from the field's own. Names is shared.
 	Dialect string
 	Names   map[Field]string
 
@@ -56,17 +56,17 @@ type Request struct {
 	Reasoning  Reasoning
 	Verbosity  string
 	Modalities []string        // text, audio, image
-	Speech     json.RawMessage // voice and format of spoken answers, chat's audio
+	Speech     json.RawMessage // voice and format of audio output; audio in the chat dialect
 
 	User        string
-	Metadata    json.RawMessage // an object of strings
+	Metadata    json.RawMessage // an object with string values
 	ServiceTier string
-	Cache       *Cache // cache the whole prompt as it grows
+	Cache       *Cache // cache the complete prompt as it grows
 
 	Stream       bool
-	IncludeUsage *bool // chat's stream_options.include_usage
+	IncludeUsage *bool // stream_options.include_usage in the chat dialect
 
-	// Extra are parameters that only the client's dialect knows.
+	// Extra are parameters that only the client's dialect has.
 	Extra []Member
 }
 
@@ -74,15 +74,15 @@ type Request struct {
 type Tool struct {
 	Name        string
 	Description string
-	Schema      json.RawMessage // JSON Schema of the arguments; nil takes none
+	Schema      json.RawMessage // JSON Schema of the arguments; nil means none
 	Strict      *bool
-	Custom      bool            // takes free text; Grammar bounds it
-	Grammar     json.RawMessage // as chat's custom.format
+	Custom      bool            // takes text input; Grammar restricts it
+	Grammar     json.RawMessage // in the format of the chat dialect's custom.format
 	Cache       *Cache
 
-	// Server names a tool that runs at the provider, in neutral words, or is
-	// empty. Native is such a tool as it stood, for its own dialect; also any
-	// other tool that only one dialect knows.
+	// Server is the neutral name of a tool that runs at the provider, or empty.
+	// Native is the same tool as received, for its own dialect, or any other
+	// tool that only one dialect has.
 	Server ServerTool
 	Native *Native
 
@@ -93,7 +93,7 @@ type Tool struct {
 // ServerTool is a tool that several vendors run themselves.
 type ServerTool string
 
-// The server tools that more than one vendor offers.
+// Server tools that more than one vendor has.
 const (
 	WebSearch     ServerTool = "web_search"
 	WebFetch      ServerTool = "web_fetch"
@@ -103,34 +103,34 @@ const (
 // ChoiceMode says whether the model must call tools.
 type ChoiceMode string
 
-// The modes. The zero value leaves it to the provider.
+// Modes. With the zero value the provider decides.
 const (
 	ChoiceAuto     ChoiceMode = "auto"
 	ChoiceNone     ChoiceMode = "none"
 	ChoiceRequired ChoiceMode = "required"
-	ChoiceTool     ChoiceMode = "tool" // the one in Names
+	ChoiceTool     ChoiceMode = "tool" // the tool in Names
 )
 
 // ToolChoice says which tools the model must or may call. With ChoiceTool,
-// Names holds one name; else it narrows the tools that may be called.
+// Names holds one name; otherwise it restricts the tools that may be called.
 type ToolChoice struct {
 	Mode   ChoiceMode
 	Names  []string
 	Custom bool            // the named tool is a custom one
-	Raw    json.RawMessage // a choice that only the client's dialect knows
+	Raw    json.RawMessage // a choice that only the client's dialect has
 }
 
-// FormatKind is the form an answer must have.
+// FormatKind is the kind of a response format.
 type FormatKind string
 
-// The forms. The zero value is free text that nobody asked for by name.
+// Formats. The zero value is text that was not requested explicitly.
 const (
 	FormatText   FormatKind = "text"
 	FormatJSON   FormatKind = "json_object"
 	FormatSchema FormatKind = "json_schema"
 )
 
-// Format is the form an answer must have.
+// Format is the response format.
 type Format struct {
 	Kind        FormatKind
 	Name        string
@@ -139,33 +139,33 @@ type Format struct {
 	Strict      *bool
 }
 
-// ThinkingMode says whether a model is to think.
+// ThinkingMode says whether a model thinks.
 type ThinkingMode string
 
-// The modes. The zero value leaves it to Effort and the provider.
+// Modes. With the zero value, Effort and the provider decide.
 const (
 	ThinkingEnabled  ThinkingMode = "enabled"
 	ThinkingDisabled ThinkingMode = "disabled"
 	ThinkingAdaptive ThinkingMode = "adaptive"
 )
 
-// Reasoning says how much a model is to think, and what of it is told.
+// Reasoning holds the settings of thinking.
 type Reasoning struct {
 	Mode   ThinkingMode
-	Budget *int64 // tokens; below zero lets the model decide
-	// Effort is none, minimal, low, medium, high, xhigh or max; Mode and Budget
-	// win over it.
+	Budget *int64 // tokens; a negative one lets the model decide
+	// Effort is none, minimal, low, medium, high, xhigh or max. Mode and Budget
+	// take precedence.
 	Effort string
-	// Summary asks for the thinking to be told: auto, concise, detailed,
-	// summarized, omitted; empty is the provider's default.
+	// Summary is the form in which thinking is returned: auto, concise,
+	// detailed, summarized, omitted; empty means the provider's default.
 	Summary string
 	Extra   []Member
 }
 
-// Field names a parameter of a Request in neutral words.
+// Field is the neutral name of a request parameter.
 type Field string
 
-// The fields of a request that a dialect may lack.
+// Fields of a request that a dialect may lack.
 const (
 	FieldTools            Field = "tools"
 	FieldToolChoice       Field = "tool_choice"
@@ -196,7 +196,7 @@ const (
 	FieldParts            Field = "content" // of messages
 )
 
-// NameOf returns what the client calls field.
+// NameOf returns the client's name for field.
 func (r *Request) NameOf(field Field) string {
 	if name, ok := r.Names[field]; ok {
 		return name
@@ -205,7 +205,7 @@ func (r *Request) NameOf(field Field) string {
 }
 
 // Parameter returns the value of a parameter that only the client's dialect
-// knows, and nil when it was not sent.
+// has, and nil if it was not sent.
 func (r *Request) Parameter(name string) json.RawMessage {
 	for _, m := range r.Extra {
 		if m.Name == name {

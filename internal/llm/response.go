@@ -4,70 +4,70 @@ import "encoding/json"
 
 // Response is a complete response.
 type Response struct {
-	Dialect string // of the provider (an api.Dialect), which Extra belongs to
+	Dialect string // of the provider (an api.Dialect); Extra belongs to it
 
-	ID      string // of the provider, empty when it gave none
+	ID      string // of the provider; empty if it sent none
 	Model   string // as the provider names it
-	Created int64  // unix seconds, zero when the provider gave none
+	Created int64  // unix seconds; zero if the provider sent none
 	Choices []Choice
 	Usage   Usage
 
 	ServiceTier string
-	Fingerprint string // chat's system_fingerprint
+	Fingerprint string // system_fingerprint in the chat dialect
 	Extra       []Member
 }
 
-// Choice is one of the answers to a request.
+// Choice is one of the alternatives of a response.
 type Choice struct {
 	Parts []Part
 	Stop  StopReason
-	// NativeFinishReason is the provider's own word for Stop, and StopText the stop sequence
-	// that came.
+	// NativeFinishReason is the provider's own spelling of Stop. StopText is
+	// the stop sequence that was generated.
 	NativeFinishReason string
 	StopText           string
 	Logprobs           []Logprob
 	Extra              []Member
 }
 
-// Logprob is how likely a token was, and which others were.
+// Logprob is the log probability of a token, and of its alternatives.
 type Logprob struct {
 	Token   string
 	Logprob float64
-	Bytes   []int // nil when not told
+	Bytes   []int // nil if not reported
 	Top     []Logprob
 }
 
-// EventKind says what an Event brings.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// The kinds. A stream is Start, then for each part PartStart, Deltas, PartEnd,
-// then Finish for each choice, Usage anywhere, and End. Parts of a choice begin
-// in the order of their numbers; several may be open at a time. After Error
-// nothing follows.
+// Kinds of events. A stream is Start, then for each part PartStart, Deltas,
+// PartEnd, then Finish for each choice, Usage anywhere, and End. Parts of a
+// choice begin in the order of their numbers; several may be open at a time.
+// Nothing follows Error.
 const (
 	EventStart     EventKind = iota + 1 // ID, Model, Created, ServiceTier
 	EventPartStart                      // Choice, Part, Opened
 	EventDelta                          // Choice, Part, Text, Signature, Citation, Logprobs
 	EventPartEnd                        // Choice, Part
 	EventFinish                         // Choice, Stop, Said, StopText
-	EventUsage                          // Usage, all that is known so far
+	EventUsage                          // Usage so far
 	EventError                          // Fault
-	EventEnd                            // the provider said that the answer is whole
+	EventEnd                            // the provider marked the response as complete
 )
 
-// Event is a step of a streamed answer.
+// Event is one event of a streamed response.
 type Event struct {
 	Kind   EventKind
 	Choice int
 	Part   int // number of the part within its choice, from 0
 
-	// Opened is the part that begins, with all that is known of it. A part that
-	// comes in one piece, such as Media or Native, is whole; of Text, Thinking,
-	// Refusal and ToolCall the text or the arguments follow as deltas.
+	// Opened is the part that begins. A part that arrives in one piece, such as
+	// Media or Native, is complete; the text of Text, Thinking and Refusal and
+	// the arguments of ToolCall follow as deltas.
 	Opened Part
 
 	Text      string    // added to the text, thinking, refusal or arguments
-	Signature Signature // of the part; a further one is appended to the value
+	Signature Signature // of the part; a later one is appended to the value
 	Citation  *Citation // added to a Text
 	Logprobs  []Logprob // of Text
 
@@ -84,21 +84,22 @@ type Event struct {
 	Usage Usage
 	Fault *ProviderError
 
-	// Extra are further fields of the provider's dialect, of Start and Finish.
+	// Extra are additional fields of the provider's dialect, of Start and
+	// Finish.
 	Extra []Member
 }
 
-// ProviderError is an error inside a stream: one that a provider reports, or the
-// gateway's own.
+// ProviderError is an error inside a stream, sent by a provider or by the
+// gateway.
 type ProviderError struct {
-	Gateway bool   // the gateway made it
-	Type    string // in the provider's words
+	Gateway bool   // sent by the gateway
+	Type    string // as the provider spells it
 	Code    string
 	Message string
 	Raw     json.RawMessage
 }
 
-// Source says whose error it is: gateway or provider.
+// Source returns whether the error is from the gateway or the provider.
 func (f *ProviderError) Source() string {
 	if f.Gateway {
 		return "gateway"

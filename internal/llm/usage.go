@@ -1,9 +1,8 @@
 package llm
 
-// Usage counts the tokens of one answer by kind. The kinds do not overlap:
-// Input leaves out the cached and cache-writing parts, Output leaves out
-// Reasoning. All counts are zero or more; Known tells a measured zero from a
-// count that nobody knows.
+// Usage counts the tokens of one response by kind. The kinds do not overlap:
+// Input excludes cached tokens and cache writes, Output excludes Reasoning. All
+// counts are zero or more; Known tells a reported zero from an unknown count.
 type Usage struct {
 	Input        int64
 	CachedInput  int64
@@ -14,29 +13,29 @@ type Usage struct {
 	InputAudio   int64
 	OutputAudio  int64
 
-	// Known is true when the counts hold: the provider reported them or, where
-	// Estimated is true, the gateway estimated them.
+	// Known is true if the counts are valid: reported by the provider or, if
+	// Estimated is true, estimated by the gateway.
 	Known bool
-	// Estimated is true when the gateway estimated some of the counts.
+	// Estimated is true if the gateway estimated some of the counts.
 	Estimated bool
 }
 
-// Prompt is what the chat dialect calls prompt_tokens: all tokens read,
-// cached ones included.
+// Prompt returns prompt_tokens of the chat dialect: all tokens read, including
+// cached ones.
 func (u Usage) Prompt() int64 {
 	return u.Input + u.CachedInput + u.CacheWrite5m + u.CacheWrite1h + u.InputAudio
 }
 
-// Completion is what the chat dialect calls completion_tokens: all tokens
-// written, reasoning included.
+// Completion returns completion_tokens of the chat dialect: all tokens written,
+// including reasoning.
 func (u Usage) Completion() int64 { return u.Output + u.Reasoning + u.OutputAudio }
 
-// Total is Prompt plus Completion.
+// Total returns the sum of Prompt and Completion.
 func (u Usage) Total() int64 { return u.Prompt() + u.Completion() }
 
-// Larger returns that of two reports about one answer which counts more, the
-// later one where they are equal. Reports are cumulative: they are never added,
-// and not mixed either, since one may part its counts otherwise than another.
+// Larger returns the larger of two reports about one response, or the later one
+// if they are equal. Reports are cumulative, so they are not added. They are
+// not mixed either, since they may divide the counts differently.
 func (u Usage) Larger(later Usage) Usage {
 	if later.Known && (!u.Known || later.Total() >= u.Total()) {
 		return later

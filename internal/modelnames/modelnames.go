@@ -21,7 +21,7 @@ type UnreadableError struct{ Reason string }
 
 func (e *UnreadableError) Error() string { return e.Reason }
 
-func unreadable(reason string) error { return &UnreadableError{reason} }
+func readError(reason string) error { return &UnreadableError{reason} }
 
 // JSON returns the models that a JSON document names, without empty ones.
 // Messages, schemas of tools and metadata are not searched: what they hold is
@@ -29,26 +29,26 @@ func unreadable(reason string) error { return &UnreadableError{reason} }
 func JSON(document []byte) ([]string, error) {
 	v, err := jsonedit.ParseValue(document)
 	if err != nil {
-		return nil, unreadable("the body is not JSON that every reader reads alike")
+		return nil, readError("the body is not JSON that every reader reads alike")
 	}
 	var w walker
 	w.value(v, scope{top: true})
 	return w.names, w.err
 }
 
-// maxNesting bounds the objects and arrays around a member that is searched.
+// maxNesting is the maximum depth of members that are searched.
 const maxNesting = 16
 
-// walker gathers models. It stops at the first error.
+// walker collects models. It stops at the first error.
 type walker struct {
 	names []string
 	err   error
 }
 
-// scope is where in a document a value is.
+// scope is the place of a value in a document.
 type scope struct {
 	depth int
-	top   bool // the document itself, or an element of it where it is an array
+	top   bool // the document itself, or its element if it is an array
 	tools bool // inside a list of tools
 }
 
@@ -59,7 +59,7 @@ func (w *walker) value(v jsonedit.Value, s scope) {
 		return
 	}
 	if s.depth++; s.depth > maxNesting {
-		w.err = unreadable("the body is nested too deep to be searched")
+		w.err = readError("the body is nested too deep to be searched")
 	}
 	if w.err != nil {
 		return
@@ -79,7 +79,7 @@ func (w *walker) member(name string, v jsonedit.Value, s scope) {
 	case isModel(key), s.top && choosers[key]:
 		w.model(key, v, inner)
 	case s.top && key == "inputfileid" && v.Kind() == jsonedit.String:
-		w.err = unreadable("its models are in a file that was uploaded before")
+		w.err = readError("its models are in a file that was uploaded before")
 	case data[key], inner.tools && key == "parameters", s.top && key == "input" && v.Kind() != jsonedit.Object:
 	default:
 		w.value(v, inner)
@@ -98,12 +98,12 @@ func (w *walker) model(key string, v jsonedit.Value, s scope) {
 	case jsonedit.Object:
 		before := len(w.names)
 		if w.value(v, s); len(w.names) == before && w.err == nil {
-			w.err = unreadable("the member " + key + " is an object that names no model")
+			w.err = readError("the member " + key + " is an object that names no model")
 		}
 	case jsonedit.Null:
 	default:
 		if key == "model" || key == "models" {
-			w.err = unreadable("the member " + key + " is not a string")
+			w.err = readError("the member " + key + " is not a string")
 		}
 	}
 }
@@ -114,9 +114,9 @@ func (w *walker) add(v jsonedit.Value) {
 	}
 }
 
-// normal folds the spellings of a name that lenient readers take for one: capitals
-// (as [strings.EqualFold] compares), dashes, underscores, spaces and control
-// characters.
+// normal returns a name in the form in which lenient parsers compare it:
+// without case (as in [strings.EqualFold]), dashes, underscores, spaces and
+// control characters.
 func normal(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -131,8 +131,9 @@ func normal(name string) string {
 	}, strings.ToLower(name))
 }
 
-// isModel reports whether a member of this normal name holds models wherever it
-// is: model, models, fallbacks, model_id, embedding_model and the like.
+// isModel reports whether a member with this normal name holds models anywhere
+// in a document: model, models, fallbacks, model_id, embedding_model and
+// others.
 func isModel(key string) bool {
 	for _, end := range [...]string{"model", "models", "modelid", "modelids", "modelname", "modelnames", "modelarn", "modeluri", "modelidentifier", "fallbacks", "modelversion"} {
 		if strings.HasSuffix(key, end) {
@@ -142,12 +143,12 @@ func isModel(key string) bool {
 	return false
 }
 
-// choosers are members that choose a model at the top of a body.
+// choosers are members that select a model at the top level of a body.
 var choosers = map[string]bool{
 	"engine": true, "engineid": true, "deployment": true, "deploymentid": true, "deploymentname": true, "preset": true, "version": true,
 }
 
-// data are members whose content no provider reads a model from.
+// data are members in which no provider looks for a model.
 var data = map[string]bool{
 	"messages": true, "content": true, "contents": true, "system": true, "systeminstruction": true, "instructions": true,
 	"metadata": true, "labels": true, "arguments": true, "variables": true, "documents": true, "texts": true, "examples": true,
@@ -165,8 +166,8 @@ func Query(query string) ([]string, error) {
 	return pairs(query, func(key string) bool { return isModel(key) || choosers[key] && key != "version" })
 }
 
-// pairs reads names and values that are separated by & and, as older readers do,
-// by semicolons.
+// pairs reads names and values separated by & and, as in older parsers, by
+// semicolons.
 func pairs(text string, names func(key string) bool) ([]string, error) {
 	var models []string
 	for _, pair := range append(strings.FieldsFunc(text, func(r rune) bool { return r == '&' || r == ';' }), strings.Split(text, "&")...) {
@@ -176,7 +177,7 @@ func pairs(text string, names func(key string) bool) ([]string, error) {
 		}
 		plain, err := url.QueryUnescape(value)
 		if err != nil {
-			return nil, unreadable("the model in the query or form is not percent-encoded as it should be")
+			return nil, readError("the model in the query or form is not percent-encoded as it should be")
 		}
 		if plain != "" {
 			models = append(models, plain)
@@ -185,8 +186,8 @@ func pairs(text string, names func(key string) bool) ([]string, error) {
 	return models, nil
 }
 
-// fieldKey returns the normal name of a field of a form or query: readers decode
-// it and drop the brackets of a list.
+// fieldKey returns the normal name of a field of a form or query. It is
+// unescaped and without the brackets of a list.
 func fieldKey(name string) string {
 	name = urlpath.Decode(strings.ReplaceAll(name, "+", " "))
 	name, _, _ = strings.Cut(name, "[")
@@ -205,12 +206,12 @@ func Header(h http.Header) []string {
 	return models
 }
 
-// markers are the segments of paths after which a model is named.
+// markers are path segments that precede a model.
 var markers = map[string]bool{"models": true, "model": true, "engines": true, "deployments": true, "endpoints": true, "inference": true, "run": true, "tunedmodels": true}
 
-// Path returns how a path may name a model, the longest way last: models of some
-// providers hold slashes, and some paths end in a colon and a verb. It is nil for
-// a path that names none.
+// Path returns the models that a path may name, the longest last: models of
+// some providers contain slashes, and some paths end in a colon and a verb. It
+// is nil for a path without a model.
 func Path(path string) []string {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	for i, s := range segments {
@@ -224,7 +225,8 @@ func Path(path string) []string {
 	return nil
 }
 
-// WholePath returns the model of a provider whose paths are its models.
+// WholePath returns the models that a path may name at a provider whose paths
+// are its models.
 func WholePath(path string) []string { return spellings(strings.Split(strings.Trim(path, "/"), "/")) }
 
 func spellings(rest []string) []string {

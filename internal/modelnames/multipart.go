@@ -8,24 +8,24 @@ import (
 	"modelgate/internal/urlpath"
 )
 
-// maxPartHeader bounds the header of a part, and maxField what is kept of a field
-// that is no file, in bytes.
+// maxPartHeader is the maximum size of a part's header in bytes, and maxField
+// the number of bytes kept of a field that is not a file.
 const (
 	maxPartHeader = 8 << 10
 	maxField      = 16 << 10
 )
 
-// Multipart finds the models of a multipart/form-data body while it passes, with
-// a bounded buffer. It refuses what parsers of forms read differently: text
-// before the first boundary or after the last, boundaries after a bare line feed,
-// and the like. It is used by one goroutine.
+// Multipart finds the models of a multipart/form-data body as it passes, with a
+// bounded buffer. It rejects bodies that form parsers read differently: text
+// before the first boundary or after the last, boundaries after a bare line
+// feed, and the like. It is not safe for concurrent use.
 type Multipart struct {
-	// Found is called with each model, before [Multipart.Write] returns. An error
-	// of it ends the reading.
+	// Found is called with each model before [Multipart.Write] returns. An
+	// error from it ends reading.
 	Found func(model string) error
 
 	delimiter []byte // CRLF, two dashes and the boundary
-	pending   []byte // read and not yet understood
+	pending   []byte // received but not parsed
 	state     state
 	part      part
 	err       error
@@ -37,43 +37,43 @@ const (
 	atStart    state = iota // before the first boundary
 	inHeader                // of a part
 	inContent               // of a part
-	afterClose              // behind the last boundary
+	afterClose              // after the last boundary
 )
 
-// part is the part that is being read.
+// part is the current part.
 type part struct {
 	key     string
 	file    bool
 	json    bool
 	content []byte // nil for a file
 	cut     bool   // content is longer than maxField
-	begun   bool   // content was taken
+	begun   bool   // has content
 }
 
-// NewMultipart returns a reader of a body with this Content-Type. An error means
-// that parsers of forms would not agree on the boundary.
+// NewMultipart returns a reader of a body with this Content-Type. It returns an
+// error if form parsers would not agree on the boundary.
 func NewMultipart(contentType string, found func(model string) error) (*Multipart, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	boundary := params["boundary"]
 	_, raw, _ := strings.Cut(contentType, ";")
 	switch {
 	case err != nil, media != "multipart/form-data", strings.Contains(raw, "*"), strings.Count(strings.ToLower(raw), "boundary") != 1:
-		return nil, unreadable("its content type is not that of a form with one boundary")
+		return nil, readError("its content type is not that of a form with one boundary")
 	case boundary == "", len(boundary) > 70, strings.ContainsFunc(boundary, isOddInBoundary):
-		return nil, unreadable("the boundary of the form is not 1 to 70 letters, digits and - _ . ' ( ) + , / : = ?")
+		return nil, readError("the boundary of the form is not 1 to 70 letters, digits and - _ . ' ( ) + , / : = ?")
 	}
 	return &Multipart{Found: found, delimiter: []byte("\r\n--" + boundary), pending: []byte("\r\n")}, nil
 }
 
-// isOddInBoundary reports whether a character is none of a boundary (RFC 2046,
-// section 5.1.1); a space is left out, since some readers cut it off.
+// isOddInBoundary reports whether a character is invalid in a boundary (RFC
+// 2046, section 5.1.1). Spaces are included, since some parsers remove them.
 func isOddInBoundary(r rune) bool {
 	letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 	return !letter && !strings.ContainsRune("'()+_,-./:=?", r)
 }
 
-// Write takes the next bytes of the body. After an error the body must not be
-// sent on.
+// Write parses the next bytes of the body. After an error the body must not be
+// forwarded.
 func (m *Multipart) Write(p []byte) (int, error) {
 	if m.err == nil {
 		m.pending = append(m.pending, p...)
@@ -87,17 +87,18 @@ func (m *Multipart) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close reports whether the body ended with its last boundary. A body that did
-// not must not be sent to its end: some parsers take what there is of it.
+// Close returns an error if the body did not end with its last boundary. The
+// end of such a body must not be forwarded, since some parsers accept the
+// incomplete body.
 func (m *Multipart) Close() error {
 	if m.err == nil && m.state != afterClose {
-		m.err = unreadable("the form does not end with its boundary")
+		m.err = readError("the form does not end with its boundary")
 	}
 	return m.err
 }
 
-// step understands what is pending as far as one step goes, and reports whether
-// another may follow.
+// step parses one element of what is pending, and reports whether another may
+// follow.
 func (m *Multipart) step() bool {
 	switch m.state {
 	case atStart:
@@ -108,7 +109,7 @@ func (m *Multipart) step() bool {
 		return m.body()
 	}
 	if len(bytes.Trim(m.pending, "\r\n")) > 0 || len(m.pending) > 4 {
-		m.err = unreadable("something follows the last boundary of the form")
+		m.err = readError("something follows the last boundary of the form")
 	}
 	return false
 }
@@ -116,13 +117,13 @@ func (m *Multipart) step() bool {
 func (m *Multipart) start() bool {
 	n := min(len(m.pending), len(m.delimiter))
 	if !bytes.Equal(m.pending[:n], m.delimiter[:n]) {
-		m.err = unreadable("the form does not begin with its boundary")
+		m.err = readError("the form does not begin with its boundary")
 		return false
 	}
 	return n == len(m.delimiter) && m.boundary(0)
 }
 
-// boundary takes the delimiter at i with what follows it, and is false where
+// boundary reads the delimiter at i and what follows it. It returns false if
 // more bytes are needed.
 func (m *Multipart) boundary(i int) bool {
 	rest := m.pending[i+len(m.delimiter):]
@@ -135,23 +136,23 @@ func (m *Multipart) boundary(i int) bool {
 	case "--":
 		m.state = afterClose
 	default:
-		m.err = unreadable("a line of the form begins with its boundary and is none")
+		m.err = readError("a line of the form begins with its boundary and is none")
 	}
 	m.pending = rest[2:]
 	return true
 }
 
-// header takes the header of a part.
+// header reads the header of a part.
 func (m *Multipart) header() bool {
 	block, rest, complete := bytes.Cut(m.pending, []byte("\r\n\r\n"))
 	if !complete {
 		if len(m.pending) > maxPartHeader {
-			m.err = unreadable("the header of a part of the form is too long")
+			m.err = readError("the header of a part of the form is too long")
 		}
 		return false
 	}
 	m.err = m.part.read(string(block))
-	// With this line end an empty part ends as all others do; finish drops it.
+	// With this line end an empty part ends like all others; finish drops it.
 	m.pending, m.state = append([]byte("\r\n"), rest...), inContent
 	return true
 }
@@ -162,7 +163,7 @@ func (p *part) read(block string) error {
 	for line := range strings.SplitSeq(block, "\r\n") {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || strings.ContainsAny(line, "\r\n\x00") || strings.TrimSpace(name) != name {
-			return unreadable("a part of the form has a header line that parsers read differently")
+			return readError("a part of the form has a header line that parsers read differently")
 		}
 		switch strings.ToLower(name) {
 		case "content-disposition":
@@ -175,12 +176,12 @@ func (p *part) read(block string) error {
 			p.json = err != nil || strings.HasSuffix(media, "json")
 		case "content-transfer-encoding":
 			if v := strings.ToLower(strings.TrimSpace(value)); v != "7bit" && v != "8bit" && v != "binary" {
-				return unreadable("a part of the form has a transfer encoding")
+				return readError("a part of the form has a transfer encoding")
 			}
 		}
 	}
 	if disposition != 1 {
-		return unreadable("a part of the form does not have one content-disposition")
+		return readError("a part of the form does not have one content-disposition")
 	}
 	return nil
 }
@@ -190,14 +191,14 @@ func (p *part) disposition(value string) error {
 	name, named := params["name"]
 	other := strings.NewReplacer("filename=", "", "filename*=", "").Replace(strings.ToLower(value))
 	if err != nil || kind != "form-data" || !named || strings.Count(other, "name=") != 1 || strings.Contains(other, "name*") || strings.Contains(name, `\`) {
-		return unreadable("a part of the form has a name that parsers read differently")
+		return readError("a part of the form has a name that parsers read differently")
 	}
 	_, p.file = params["filename"]
 	p.key = fieldKey(urlpath.Decode(name))
 	return nil
 }
 
-// body takes the content of a part as far as it came.
+// body reads the content of a part as far as it has arrived.
 func (m *Multipart) body() bool {
 	mark := m.delimiter[2:]
 	at := bytes.Index(m.pending[1:], mark) + 1
@@ -208,7 +209,7 @@ func (m *Multipart) body() bool {
 	}
 	switch {
 	case at == 2 && !m.part.begun:
-		m.err = unreadable("a boundary of the form follows the header of a part at once")
+		m.err = readError("a boundary of the form follows the header of a part at once")
 		return false
 	case at >= 2 && m.pending[at-2] == '\r' && m.pending[at-1] == '\n':
 		if len(m.pending) < at+len(mark)+2 {
@@ -219,14 +220,14 @@ func (m *Multipart) body() bool {
 		m.finish()
 		return m.err == nil && m.boundary(0)
 	case m.pending[at-1] == '\r' || m.pending[at-1] == '\n':
-		m.err = unreadable("a boundary of the form does not follow a line end of CR and LF")
+		m.err = readError("a boundary of the form does not follow a line end of CR and LF")
 		return false
 	}
 	m.take(at) // inside a line it is content
 	return true
 }
 
-// take moves n bytes of content from what is pending.
+// take moves n bytes of content from pending to the part.
 func (m *Multipart) take(n int) {
 	m.part.begun = m.part.begun || n > 0
 	if !m.part.file || isModel(m.part.key) {
@@ -237,15 +238,15 @@ func (m *Multipart) take(n int) {
 	m.pending = append(m.pending[:0], m.pending[n:]...)
 }
 
-// finish understands a part that is complete. Its content begins with the line
-// end that header left.
+// finish handles a complete part. Its content begins with the line end that
+// header left.
 func (m *Multipart) finish() {
 	p := &m.part
 	text := bytes.TrimPrefix(p.content, []byte("\r\n"))
 	switch trimmed := bytes.TrimSpace(text); {
 	case isModel(p.key), choosers[p.key] && !p.file:
 		if p.cut {
-			m.err = unreadable("the model of the form is too long")
+			m.err = readError("the model of the form is too long")
 		} else if len(text) > 0 {
 			m.err = m.Found(string(text))
 		}
@@ -255,15 +256,15 @@ func (m *Multipart) finish() {
 	}
 }
 
-// inner looks for models in a field that holds JSON.
+// inner looks for models in a field with JSON.
 func (m *Multipart) inner(text []byte) {
 	if m.part.cut {
-		m.err = unreadable("a field of the form holds more JSON than is searched")
+		m.err = readError("a field of the form holds more JSON than is searched")
 		return
 	}
 	models, err := JSON(text)
 	if err != nil && !m.part.json {
-		return // text that begins with a bracket
+		return // text that only begins with a bracket
 	}
 	m.err = err
 	for _, model := range models {

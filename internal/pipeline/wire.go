@@ -48,12 +48,12 @@ func (a *Attempt) planWire() error {
 	}
 	w.dialect = a.Target.DialectFor(r.Dialect, a.Model)
 	if w.dialect == "" {
-		return provider.UnsupportedOperation(a.Target, r.Operation)
+		return provider.OperationNotSupported(a.Target, r.Operation)
 	}
 	if w.dialect != r.Dialect {
 		codec := a.handler.Codecs[w.dialect]
 		if codec == nil {
-			return provider.UnsupportedOperation(a.Target, r.Operation)
+			return provider.OperationNotSupported(a.Target, r.Operation)
 		}
 		w.translator = &conversation{client: r.Client, provider: codec, target: w.target, streamed: r.Stream}
 	}
@@ -73,7 +73,7 @@ func (a *Attempt) planTokenCount() error {
 	w.dialect = a.Target.DialectFor(r.Dialect, a.Model)
 	w.op = w.dialect.CountOperation()
 	if _, ok := a.Target.Path(w.op); !ok {
-		return provider.UnsupportedOperation(a.Target, r.Operation)
+		return provider.OperationNotSupported(a.Target, r.Operation)
 	}
 	if w.dialect == r.Dialect && !a.Target.BodyRules[w.op].Translate {
 		return nil
@@ -81,7 +81,7 @@ func (a *Attempt) planTokenCount() error {
 	client, asks := r.Client.(dialect.ClientCounter)
 	counts, tells := a.handler.Codecs[w.dialect].(dialect.ProviderCounter)
 	if !asks || !tells {
-		return provider.UnsupportedOperation(a.Target, r.Operation)
+		return provider.OperationNotSupported(a.Target, r.Operation)
 	}
 	w.translator = &tokenCount{client: client, provider: counts, target: w.target}
 	return nil

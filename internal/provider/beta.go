@@ -7,20 +7,20 @@ import (
 	"modelgate/api"
 )
 
-// betaHeader carries the beta flags of one vendor's protocol, comma separated.
+// betaHeader has the beta flags of one vendor's protocol, separated by commas.
 const betaHeader = "Anthropic-Beta"
 
-// Betas says which beta flags a host takes. The zero value takes all; a host
-// that refuses a request for a flag it does not know lists those it does.
+// Betas lists the beta flags that a host accepts. The zero value accepts all.
+// It is needed for hosts that reject a request with an unknown flag.
 type Betas struct {
-	Allow  []string          // the only flags taken; nil takes all
-	Drop   []string          // prefixes of flags that are left out
-	Rename map[string]string // prefixes of flags to the host's own flag
+	Allow  []string          // the only accepted flags; nil accepts all
+	Drop   []string          // prefixes of flags to remove
+	Rename map[string]string // the host's flag by prefix
 }
 
-// BodyBetas takes the beta flags out of h where the host wants them in the body
-// of op, and returns the field they belong to, those that the host takes and
-// those that it doesn't. The field is empty where the header stays.
+// BodyBetas removes the beta flags from h if the host expects them in the body
+// of op. It returns the body field for them, the accepted flags and the dropped
+// ones. The field is empty if the header stays.
 func (s *Spec) BodyBetas(op api.Operation, h http.Header) (field string, taken, dropped []string) {
 	field = s.BodyRules[op].Betas
 	if field == "" {
@@ -36,7 +36,8 @@ func (s *Spec) BodyBetas(op api.Operation, h http.Header) (field string, taken, 
 	return field, taken, dropped
 }
 
-// filter leaves out of h the flags that the host does not take and returns them.
+// filter removes the flags that the host does not accept from h and returns
+// them.
 func (b *Betas) filter(h http.Header) (dropped []string) {
 	sent := h[betaHeader]
 	if len(sent) == 0 || b.Allow == nil && b.Drop == nil {
@@ -62,7 +63,8 @@ func (b *Betas) filter(h http.Header) (dropped []string) {
 	return dropped
 }
 
-// hostName returns the host's name of a flag, empty when it does not take it.
+// hostName returns the host's name of a flag, empty if the host does not accept
+// it.
 func (b *Betas) hostName(flag string) string {
 	for prefix, own := range b.Rename {
 		if strings.HasPrefix(flag, prefix) {

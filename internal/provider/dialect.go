@@ -8,9 +8,9 @@ import (
 	"modelgate/internal/dialect"
 )
 
-// DialectFor returns the dialect in which a client of dialect d reaches model: d
-// itself where the provider speaks it, since then nothing is translated, else
-// the one that the provider prefers. It is empty when there is none.
+// DialectFor returns the dialect of requests for model from clients of dialect
+// d: d itself if the provider supports it, so that nothing is translated,
+// otherwise the provider's preferred dialect. It is empty if there is none.
 func (s *Spec) DialectFor(d api.Dialect, model string) api.Dialect {
 	if s.Dialects == nil {
 		if s.converses(d) {
@@ -31,7 +31,7 @@ func (s *Spec) DialectFor(d api.Dialect, model string) api.Dialect {
 	return ""
 }
 
-// converses reports whether the row has a path for conversations in d.
+// converses reports whether the provider has a path for conversations in d.
 func (s *Spec) converses(d api.Dialect) bool {
 	op := d.ConversationOperation()
 	if op == "" {
@@ -41,15 +41,15 @@ func (s *Spec) converses(d api.Dialect) bool {
 	return ok
 }
 
-// RequestTarget returns what a codec needs to know to translate for model, which is
-// spelled as it is sent.
+// RequestTarget returns what a codec needs to translate a request for model,
+// which is the upstream model.
 func (s *Spec) RequestTarget(model string) dialect.RequestTarget {
 	return dialect.RequestTarget{Provider: s.ID, Model: model, Profile: s.Profile}
 }
 
-// UnsupportedOperation is the error for an operation that t does not offer, not even in
-// another dialect.
-func UnsupportedOperation(t *Target, op api.Operation) error {
+// OperationNotSupported returns the error for an operation that t does not
+// offer in any dialect.
+func OperationNotSupported(t *Target, op api.Operation) error {
 	return apierr.New(apierr.Unsupported,
 		"provider %q does not offer %s on the unified route; send the provider's own path below /v1, which passes through, or choose another provider", t.ID, op)
 }

@@ -2,16 +2,16 @@ package provider
 
 import "strings"
 
-// ModelList says which models requests to a target may name. A nil list allows
-// every model. It is shared and does not change.
+// ModelList lists the models that requests to a target may name. A nil list
+// allows every model. It is shared and does not change.
 type ModelList struct {
-	enabled  map[string]bool // as clients spell them; nil allows what is not disabled
+	enabled  map[string]bool // as clients spell them; nil allows all but the disabled
 	disabled map[string]bool // in lower case
 	longest  int             // length of the longest disabled model
 }
 
-// NewModelList returns a list that allows the enabled models only, or with all set
-// every model that is not disabled. It returns nil if that leaves out none.
+// NewModelList returns a list that allows only the enabled models, or with all
+// set every model that is not disabled. It returns nil if that excludes none.
 func NewModelList(all bool, enabled, disabled []string) *ModelList {
 	l := new(ModelList)
 	if all && len(disabled) == 0 {
@@ -33,10 +33,10 @@ func NewModelList(all bool, enabled, disabled []string) *ModelList {
 	return l
 }
 
-// Allows reports whether requests may name the model. The prefix that Google's
-// protocol writes before every model is ignored. An enabled model has one
-// spelling; a disabled one has any that a provider may take for it: in other
-// capitals, with spaces around it, or with a variant after a colon.
+// Allows reports whether requests may name the model. The prefix models/ of
+// Google's protocol is ignored. An enabled model matches exactly; a disabled
+// model matches every spelling that a provider may accept for it: in other
+// case, with surrounding spaces, or with a variant after a colon.
 func (l *ModelList) Allows(model string) bool {
 	if l == nil {
 		return true
@@ -57,8 +57,9 @@ func (l *ModelList) Disables(model string) bool {
 	if l.disabled[model] {
 		return true
 	}
-	// A variant can only follow a name that is on the list: what is longer is not
-	// looked up, since a client chooses how many colons there are.
+	// A name with a variant is longer than the listed name. Longer prefixes
+	// than the longest listed name are not looked up, since the client chooses
+	// the number of colons.
 	for i := range min(len(model), l.longest+1) {
 		if model[i] == ':' && l.disabled[model[:i]] {
 			return true

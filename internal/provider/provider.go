@@ -1,12 +1,11 @@
-// Package provider says what a model provider is and how a request for one is
-// built.
+// Package provider defines model providers and builds requests for them.
 //
-// A [Spec] is a row of the provider table and holds all that is a provider's own:
-// an address, an authentication, paths by operation and quirks. A [Target] is a spec with someone's
-// credentials. A [Call] is one operation asked of a target. [NewRequest] turns
-// the three into an HTTP request and is pure: no I/O beyond the body it is
-// given, no clock, no log. The rows themselves are in provider/table; sending,
-// timeouts and retries are left to upstream and pipeline.
+// A [Spec] is the definition of a provider in the provider table: an address,
+// an authentication, paths by operation and quirks. A [Target] is a provider
+// with credentials. A [Call] is one operation at a target. [NewRequest] turns
+// them into an HTTP request. It is pure: no I/O beyond the body it is given, no
+// clock, no log. The definitions themselves are in provider/table; sending,
+// timeouts and retries are the job of upstream and pipeline.
 package provider
 
 import (
@@ -21,153 +20,160 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Spec is one row of the provider table. It is immutable after start.
+// Spec is the definition of a provider, one row of the provider table. It does
+// not change after start.
 type Spec struct {
-	ID      string   // the trade's name, as clients write it
-	Name    string   // for people
-	Aliases []string // further ids that mean this row
-	Sibling Sibling  // another row that one of the aliases means as well
+	ID      string   // as clients write it
+	Name    string   // display name
+	Aliases []string // further ids of this provider
+	Sibling Sibling  // another provider that shares one of the aliases
 
-	// BaseURL is the provider's address with the path prefix that operations
-	// are appended to, without a slash at the end. It may hold {option}
-	// placeholders. Empty means that a custom host must be given.
+	// BaseURL is the provider's address with the path prefix of its operations,
+	// without a trailing slash. It may contain {option} placeholders. Empty
+	// means that a custom host is required.
 	BaseURL string
 
-	// Dialect is what the provider's conversations are in. Speaks says it where
-	// it depends on the model: the dialects that the model is reached by, the
-	// preferred one first, of which each has a path. Nil is Dialect, and any
-	// other dialect whose conversation has a path.
+	// Dialect is the dialect of the provider's conversations. If that depends
+	// on the model, Dialects returns the model's dialects, the preferred one
+	// first; each must have a path. A nil Dialects means Dialect and any other
+	// dialect with a path for conversations.
 	Dialect  api.Dialect
 	Dialects func(model string) []api.Dialect
 
 	Auth Auth
 
-	// Env is the environment variable that the trade keeps the key in.
+	// Env is the usual environment variable for the key.
 	Env string
 
-	// Paths gives the path of each operation, appended to BaseURL. A path may
-	// hold {option} and {model} placeholders, or be a whole URL where the host
-	// differs. An operation without a path is not offered.
+	// Paths holds the path of each operation, relative to BaseURL. A path may
+	// contain {option} and {model} placeholders, or be an absolute URL if the
+	// host differs. An operation without a path is not offered.
 	Paths map[api.Operation]string
 
-	// PathOf gives the path of an operation of Paths where it depends on the
-	// model, which is spelled as the client does; empty means that of Paths.
+	// PathOf returns the path of an operation in Paths if it depends on the
+	// model, which is spelled as by the client; empty means the path in Paths.
 	PathOf func(op api.Operation, model string) string
 
-	// Header is sent with each request, below what the client forwards.
+	// Header is sent with each request unless the client sends the same
+	// headers.
 	Header map[string]string
 
-	// Vendors are the vendors whose own headers the provider takes besides its
-	// dialect's, as in Anthropic-Beta for a cloud that serves their models.
+	// Vendors are the vendors whose own headers the provider accepts in
+	// addition to those of its dialect, for example Anthropic-Beta for a cloud
+	// that serves Anthropic's models.
 	Vendors []Vendor
-	// Betas are the beta flags that the host takes.
+	// Betas are the beta flags that the host accepts.
 	Betas Betas
 
-	// UpstreamModel is how the provider itself names a model, in addresses and bodies.
-	// Nil means as the client does.
+	// UpstreamModel returns the provider's own name of a model, for addresses
+	// and bodies. Nil means the client's name.
 	UpstreamModel func(model string) string
-	// PathModels says that paths of pass-through name the model although Paths
-	// holds no {model} placeholder.
+	// PathModels is true if pass-through paths contain the model although Paths
+	// has no {model} placeholder.
 	PathModels bool
-	// BodyRules are what bodies of single operations need besides.
+	// BodyRules are the changes that bodies of single operations need.
 	BodyRules map[api.Operation]BodyRule
 
-	// Options are the placeholders of BaseURL and Paths and further settings.
+	// Options are the placeholders in BaseURL and Paths, and further settings.
 	Options []Option
-	// OptionPrefix begins the names that config objects and headers have for
-	// the row's options, such as cloud_a_ before region.
+	// OptionPrefix is the prefix of the provider's options in config objects
+	// and headers, for example cloud_a_ before region.
 	OptionPrefix string
-	// Deployments says that stored credentials may list deployments, each with the
-	// model that it serves.
+	// Deployments is true if stored credentials may list deployments with the
+	// model of each.
 	Deployments bool
-	// ReservedCapacity says that stored credentials may be for capacity that is
-	// reserved, whose requests cost nothing.
+	// ReservedCapacity is true if stored credentials may be for reserved
+	// capacity, whose requests cost nothing.
 	ReservedCapacity bool
 
-	// Drop lists request fields that the provider refuses.
+	// Drop lists request fields that the provider rejects.
 	Drop []string
 	// Rename maps request fields to the provider's names for them.
 	Rename map[string]string
-	// Limits narrows numeric request fields; values outside are clamped and
-	// the adaptation is announced.
+	// Limits holds ranges of numeric request fields. Values outside are clamped
+	// and reported.
 	Limits map[string]Range
-	// Models are quirks of single models; the first rule that matches applies.
+	// Models are quirks of single models; the first match applies.
 	Models []ModelRule
 
-	// Profile is what translated requests also need, for each dialect.
+	// Profile holds the deviations that apply to translated requests, by
+	// dialect.
 	Profile dialect.Profile
 
-	// UsageUnasked is true for providers of the chat dialect that report the usage
-	// of every stream. Others report it where the request has
-	// stream_options.include_usage, which the gateway adds unless Drop names it.
+	// UsageUnasked is true for providers of the chat dialect that report usage
+	// in every stream. Others report it if the request has
+	// stream_options.include_usage, which the gateway adds unless Drop lists
+	// it.
 	UsageUnasked bool
 
-	// Complete completes a target while it is made, where the address depends on
-	// options, or a custom host tells what it serves. Nil for most.
+	// Complete completes a draft of a target if the address depends on options,
+	// or if the operations depend on a custom host. It is optional.
 	Complete func(d *TargetDraft) error
-	// URL corrects the address of a call where a path can't say it, such as a
-	// version in the query. Nil for most.
+	// URL changes the address of a call where a path is not enough, for example
+	// to add a version to the query. It is optional.
 	URL func(t *Target, c *Call, u *url.URL) error
 
-	// Tiers has the tiers behind words that only some providers have for how they
-	// served a request.
+	// Tiers maps names of service tiers that only some providers report.
 	Tiers map[string]catalog.Tier
-	// TierHeader is the response header that tells the tier where the body does not.
+	// TierHeader is the response header with the service tier, if the body does
+	// not report it.
 	TierHeader string
 
-	// TelemetryName is the provider's name in OpenTelemetry's conventions. Empty
-	// means the id.
+	// TelemetryName is the provider's name in OpenTelemetry's conventions.
+	// Empty means the id.
 	// https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
 	TelemetryName string
 
-	// ErrorStatus is the status of an error whose body tells another than its
-	// head. It returns one of 400 and more. Nil for most.
+	// ErrorStatus returns the status, 400 or higher, of an error whose body has
+	// another status than the response. It is optional.
 	ErrorStatus func(status int, body []byte) int
 
 	// Docs is the address of the provider's API reference.
 	Docs string
-	// Notes are facts for the reader of docs/providers.md.
+	// Notes are remarks for docs/providers.md.
 	Notes []string
 }
 
-// TargetDraft is a target that is being made. Settle changes it freely: all that it
-// holds is the target's own.
+// TargetDraft is a target under construction. Complete may change everything in
+// it.
 type TargetDraft struct {
-	Spec    Spec              // a copy; its maps are shared, so replace them whole
+	Spec    Spec              // a copy; its maps are shared, so replace them rather than change them
 	Base    string            // the address, with {option} placeholders unless Custom
-	Custom  bool              // somebody else than the row chose the address
-	Key     secret.String     // credential, for what else it holds
+	Custom  bool              // the address is not from the provider definition
+	Key     secret.String     // the credential, which may contain other settings
 	Options map[string]string // may be nil
 }
 
-// Option returns a setting of the draft as [Target.Option] will.
+// Option returns an option of the draft, like [Target.Option].
 func (d *TargetDraft) Option(name string) string { return d.Spec.option(d.Options, name) }
 
-// BodyRule is what the body of an operation needs where the address or a header
-// says part of it already, or where the host wants more.
+// BodyRule describes how the body of an operation differs, because part of it
+// is in the address or a header, or because the host requires more.
 type BodyRule struct {
-	Drop []string          // top-level fields that are left out
-	Set  map[string]string // top-level fields, as JSON, that are added where absent
-	// Betas is the field that takes the beta flags, as a list of strings, in
-	// the place of their header. Empty leaves them there.
+	Drop []string          // top-level fields to remove
+	Set  map[string]string // top-level fields, as JSON, to add if absent
+	// Betas is the field for the beta flags, a list of strings that replaces
+	// their header. Empty keeps the header.
 	Betas string
-	// Refuse are top-level fields that the host does not know and that can't be
-	// left out, with the code of the error by which clients know that.
+	// Refuse are top-level fields that the host does not have and that cannot
+	// be removed, with the error code that clients expect.
 	Refuse map[string]string
-	// Translate says that the host takes another form of the body than clients of the
-	// dialect send, so that the dialect writes it and bytes are not passed on.
+	// Translate is true if the host's body format differs from what clients of
+	// the dialect send, so that the dialect writes the body and bytes are not
+	// forwarded.
 	Translate bool
 }
 
-// Sibling is another row that shares an alias with this one.
+// Sibling is another provider that shares an alias with this one.
 type Sibling struct {
-	Alias   string   // means both rows
-	ID      string   // of the other row
-	Options []string // of the other row only: a request that sets one of them means it
+	Alias   string   // refers to both providers
+	ID      string   // of the other provider
+	Options []string // of the other provider only: a request that sets one refers to it
 }
 
-// SiblingFor returns the id of the sibling where a request means it by name, since
-// it sets one of its options. It returns an empty string where it means s.
+// SiblingFor returns the id of the sibling if name is the shared alias and the
+// request sets one of the sibling's options. Otherwise it returns an empty
+// string, and the request means s.
 func (s *Spec) SiblingFor(name string, isSet func(option string) bool) string {
 	if name != s.Sibling.Alias {
 		return ""
@@ -180,26 +186,27 @@ func (s *Spec) SiblingFor(name string, isSet func(option string) bool) string {
 	return ""
 }
 
-// Option is a setting that a row takes besides the credential.
+// Option is a setting of a provider other than the credential.
 type Option struct {
 	Name    string // as in {name} placeholders and config keys
-	Default string // empty means it must be given where a placeholder needs it
+	Default string // empty means it is required where a placeholder needs it
 	Header  string // request header that carries it, empty for placeholders
 	Host    HostPart
 	Doc     string
 
-	// ClientHeaders are headers outside the gateway's family by which requests set it.
+	// ClientHeaders are request headers other than the gateway's that set the
+	// option.
 	ClientHeaders []string
 
-	// Alias is another name for it in stored credentials.
+	// Alias is its other name in stored credentials.
 	Alias string
-	// Values are the words that stored credentials accept for it; nil accepts any.
-	// Meanings has the row's word for those that the row has another word for.
+	// Values are the values that stored credentials may have; nil allows any.
+	// Meanings maps those whose value in the provider definition differs.
 	Values   []string
 	Meanings map[string]string
 }
 
-// Meaning returns the row's word for one of the words of stored credentials.
+// Meaning returns the value for a value of stored credentials.
 func (o *Option) Meaning(word string) string {
 	if m, ok := o.Meanings[word]; ok {
 		return m
@@ -207,18 +214,18 @@ func (o *Option) Meaning(word string) string {
 	return word
 }
 
-// HostPart says what an option names that is part of the host of an address.
+// HostPart says which part of a host an option sets.
 type HostPart uint8
 
-// The parts. Whoever chooses an account chooses who gets the credential; a
-// region is the provider's own, whichever it is.
+// Parts of a host. The choice of an account decides who receives the
+// credential; every region belongs to the provider.
 const (
-	HostNone    HostPart = iota // the option is in no host
+	HostNone    HostPart = iota // the option is not part of a host
 	HostRegion                  // a region of the provider's own network
-	HostAccount                 // somebody's account, resource or deployment at the provider
+	HostAccount                 // a customer's account, resource or deployment at the provider
 )
 
-// Range bounds a numeric field, both ends included.
+// Range is the range of a numeric field, including both ends.
 type Range struct{ Min, Max float64 }
 
 // ModelRule is a quirk of the models whose name matches one of the prefixes.
@@ -228,45 +235,45 @@ type ModelRule struct {
 	Rename   map[string]string
 }
 
-// Path returns the path of op, and false when the provider does not offer it.
+// Path returns the path of op, and false if the provider does not offer it.
 func (s *Spec) Path(op api.Operation) (string, bool) {
 	p, ok := s.Paths[op]
 	return p, ok
 }
 
-// Auth says where a provider wants the credential. The zero value sends none.
+// Auth says where a provider expects the credential. The zero value sends none.
 type Auth struct {
 	Header string // header name in canonical form
-	Scheme string // word before the credential, such as Bearer
-	Query  string // query parameter, for providers that take it there
+	Scheme string // prefix of the credential, such as Bearer
+	Query  string // query parameter, for providers that expect it there
 
-	// Sign moves a credential whose kind decides where it goes. It does no I/O.
-	// Nil for most.
+	// Sign moves a credential whose kind decides where it is sent. It does no
+	// I/O. It is optional.
 	Sign func(ctx context.Context, t *Target, req *http.Request) error
 
-	// Method names a way of authentication that needs a clock or I/O. NewRequest
-	// leaves it to package auth, which is shown the request once it is built.
-	// Empty for most.
+	// Method is a method of authentication that needs a clock or I/O.
+	// NewRequest does not apply it; package auth does so afterwards. It is
+	// optional.
 	Method Method
-	// Service is what a signature is for, in the words of the cloud.
+	// Service is the cloud's name of the service that a signature is for.
 	Service string
-	// KeyAlternatives are the options of which each stands for a key.
+	// KeyAlternatives are the options that replace a key.
 	KeyAlternatives []string
 }
 
-// Method names a way of authentication that package auth knows.
+// Method is a method of authentication in package auth.
 type Method string
 
-// The ways of authentication that need a clock or I/O. A ready-made credential
-// is taken by each of them as it is.
+// Methods of authentication that need a clock or I/O. All of them send a
+// ready-made credential unchanged.
 const (
 	MethodAWS   Method = "aws"   // requests signed with SigV4
 	MethodGCP   Method = "gcp"   // access tokens of Google Cloud
 	MethodEntra Method = "entra" // access tokens of Microsoft Entra
-	MethodOCI   Method = "oci"   // requests signed as Oracle Cloud wants it
+	MethodOCI   Method = "oci"   // requests signed for Oracle Cloud
 )
 
-// NeedsKey reports whether a call can't do without a key, given these options.
+// NeedsKey reports whether a call with these options requires a key.
 func (s *Spec) NeedsKey(options map[string]string) bool {
 	for _, name := range s.Auth.KeyAlternatives {
 		if s.option(options, name) != "" {
@@ -276,7 +283,7 @@ func (s *Spec) NeedsKey(options map[string]string) bool {
 	return s.Auth.Header != "" || s.Auth.Query != "" || s.Auth.Method != ""
 }
 
-// UpstreamModelName returns the provider's own spelling of model.
+// UpstreamModelName returns the provider's own name of model.
 func (s *Spec) UpstreamModelName(model string) string {
 	if s.UpstreamModel == nil {
 		return model
@@ -284,16 +291,17 @@ func (s *Spec) UpstreamModelName(model string) string {
 	return s.UpstreamModel(model)
 }
 
-// Bearer is the authentication of most providers.
+// Bearer returns the authentication with a bearer token, which most providers
+// have.
 func Bearer() Auth { return Auth{Header: "Authorization", Scheme: "Bearer"} }
 
-// Header returns the authentication that sends the bare credential in a header.
+// Header returns the authentication with the plain credential in a header.
 func Header(name string) Auth { return Auth{Header: http.CanonicalHeaderKey(name)} }
 
-// Query returns the authentication that sends the credential in the query.
+// Query returns the authentication with the credential in the query.
 func Query(name string) Auth { return Auth{Query: name} }
 
-// Rule returns the quirks of model, the zero rule where it has none.
+// Rule returns the quirks of model, or the zero rule.
 func (s *Spec) Rule(model string) ModelRule {
 	for _, r := range s.Models {
 		for _, p := range r.Prefixes {

@@ -13,43 +13,44 @@ import (
 	"modelgate/internal/urlpath"
 )
 
-// Call is one operation asked of a target.
+// Call is one operation at a target.
 type Call struct {
 	Operation api.Operation
 	Method    string
 
 	// Path is the path after /v1 exactly as the client sent it. Only api.Proxy
-	// uses it; the other operations have a path in the provider's row.
+	// uses it; other operations have a path in the provider definition.
 	Path string
-	// Query is the client's query exactly as sent, without its question mark.
+	// Query is the client's query exactly as sent, without the question mark.
 	Query string
-	// EmptyQuery says that Path was followed by a question mark and nothing else.
+	// EmptyQuery is true if Path was followed by a question mark only.
 	EmptyQuery bool
 
-	// Header is sent below the provider's credential and above the row's own
-	// headers. NewRequest takes it over.
+	// Header is sent with the request. The provider's credential overrides it,
+	// and it overrides the headers of the provider definition. NewRequest takes
+	// ownership.
 	Header http.Header
 
 	Body Body
-	// Model is spelled as the client does.
+	// Model is the client's name of the model.
 	Model string
 
-	// DroppedBetas are beta flags that NewRequest left out, since the host does
-	// not take them.
+	// DroppedBetas are the beta flags that NewRequest removed, since the host
+	// does not accept them.
 	DroppedBetas []string
 
-	// Trailer has the names of the fields that follow a body of unknown length.
-	// Their values are there once the body is read. Nil for most.
+	// Trailer has the names of trailer fields after a body of unknown length.
+	// Their values are set once the body has been read. It is optional.
 	Trailer http.Header
 }
 
-// Body is what a call sends. The zero value sends nothing.
+// Body is the body of a call. The zero value is empty.
 type Body struct {
-	// Source gives the body. Nil means there is none.
+	// Source opens the body. Nil means no body.
 	Source Source
-	// Length is the number of bytes, or -1 when it is unknown.
+	// Length is the number of bytes, or -1 if unknown.
 	Length int64
-	// Replayable is true when Open may be called again.
+	// Replayable is true if Open may be called again.
 	Replayable bool
 }
 
@@ -58,8 +59,8 @@ type Source interface {
 	Open() (io.ReadCloser, error)
 }
 
-// NewRequest returns the HTTP request of c for t. An operation that the
-// provider does not offer is an *apierr.Error of kind Unsupported.
+// NewRequest returns the HTTP request of c for t. If the provider does not
+// offer the operation, it returns an *apierr.Error of kind Unsupported.
 func NewRequest(ctx context.Context, t *Target, c *Call) (*http.Request, error) {
 	u, err := t.url(c)
 	if err != nil {
@@ -95,7 +96,8 @@ func attach(req *http.Request, b *Body) error {
 	}
 	req.Body, req.ContentLength = body, b.Length
 	if b.Length == 0 {
-		// net/http takes zero with a body as unknown and would send chunks.
+		// net/http treats a body with length zero as unknown and would send
+		// chunks.
 		body.Close()
 		req.Body = http.NoBody
 	}
@@ -105,17 +107,17 @@ func attach(req *http.Request, b *Body) error {
 	return nil
 }
 
-// url returns the address of c: the row's path for a unified operation, the
-// client's own path after the base address for pass-through.
+// url returns the address of c: the provider's path for a unified operation,
+// the client's path appended to the base address for pass-through.
 func (t *Target) url(c *Call) (*url.URL, error) {
 	if u, ok := t.urls[c.Operation]; ok && c.Query == "" {
-		return u, nil // shared: nobody below changes it
+		return u, nil // shared: the code below does not change it
 	}
 	path := c.Path
 	if c.Operation != api.Proxy {
 		row, ok := t.Path(c.Operation)
 		if !ok {
-			return nil, UnsupportedOperation(t, c.Operation)
+			return nil, OperationNotSupported(t, c.Operation)
 		}
 		if t.PathOf != nil {
 			if own := t.PathOf(c.Operation, t.BaseModelOf(c.Model)); own != "" && !(t.Guarded && isAbsoluteURL(own)) {
@@ -143,8 +145,8 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 	return u, nil
 }
 
-// join appends path to the base address without touching its encoding: the
-// opaque form of a URL is sent unchanged.
+// join appends path to the base address without changing its encoding: the
+// opaque form of a URL is sent as it is.
 func (t *Target) join(path, query string) (*url.URL, error) {
 	if isAbsoluteURL(path) {
 		u, err := url.Parse(path)
@@ -164,9 +166,9 @@ func (t *Target) join(path, query string) (*url.URL, error) {
 	}, nil
 }
 
-// opaque returns the request target. net/http reads two leading slashes of an
-// opaque URL as a host, so those are written with the host before them, which
-// HTTP allows (RFC 9112, 3.2.2).
+// opaque returns the request target. net/http takes two leading slashes of an
+// opaque URL for a host; such a path is preceded by the host, which HTTP allows
+// (RFC 9112, 3.2.2).
 func opaque(base *url.URL, path string) string {
 	target := base.EscapedPath() + path
 	if strings.HasPrefix(target, "//") {
@@ -211,8 +213,8 @@ func (t *Target) header(c *Call) http.Header {
 	return h
 }
 
-// messagesVersion returns the version header that the messages protocol wants
-// of every request, unless the body says the version.
+// messagesVersion returns the version header that the messages protocol
+// requires, unless the version is in the body.
 // https://docs.anthropic.com/en/api/versioning
 func (t *Target) messagesVersion(op api.Operation) (version string, wanted bool) {
 	if !strings.HasPrefix(string(op), string(api.Messages)) {
@@ -222,8 +224,8 @@ func (t *Target) messagesVersion(op api.Operation) (version string, wanted bool)
 	return "2023-06-01", !inBody
 }
 
-// apply puts the credential of t where the provider wants it. It comes last,
-// so that nothing a client sends can take its place.
+// apply sets the credential of t. It is called last, so that nothing from a
+// client can replace the credential.
 func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
 	if !t.Key.Empty() {
 		switch {
@@ -247,9 +249,9 @@ func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
 	return nil
 }
 
-// dropOtherSpellings drops other spellings of a header that is set. A header that a client
-// forwards keeps its spelling, and beside the credential it would leave the
-// provider to choose between two.
+// dropOtherSpellings removes other spellings of a header that is set. A
+// forwarded client header keeps its spelling, and the provider would have to
+// choose between it and the credential.
 func dropOtherSpellings(h http.Header, name string) {
 	if _, set := h[name]; !set {
 		return
@@ -261,8 +263,8 @@ func dropOtherSpellings(h http.Header, name string) {
 	}
 }
 
-// value returns the credential as its header holds it, nil when it has none. A
-// JSON object is what tokens are fetched with, and never sent.
+// value returns the header values for the credential, nil if there is none. A
+// JSON object is used to fetch tokens and is never sent.
 func (a *Auth) value(key secret.String) []string {
 	switch {
 	case a.Header == "" || key.Empty() || a.Method != "" && strings.HasPrefix(strings.TrimSpace(key.Reveal()), "{"):

@@ -16,20 +16,20 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Target is a provider with someone's credentials. It is immutable once built
-// and safe for concurrent use.
+// Target is a provider with credentials. It is immutable once built and safe
+// for concurrent use.
 type Target struct {
 	*Spec
-	Slug string // name of the managed provider; empty when headers gave the credentials
+	Slug string // name of the managed provider; empty if headers set the credentials
 
 	// Base is the address that paths are appended to.
 	Base *url.URL
 
-	// Guarded is true when a client or tenant chose the address, so that it
-	// must pass the private-address guard.
+	// Guarded is true if a client or tenant chose the address, so that it must
+	// pass the address guard.
 	Guarded bool
 
-	// account is true when an option names the account that the address is of.
+	// account is true if an option sets the account in the address.
 	account bool
 
 	Lending MachineIdentity // see Settings
@@ -37,27 +37,28 @@ type Target struct {
 	Key     secret.String
 	Options map[string]string
 
-	// Headers are sent with each request, whatever the client sends under their
-	// names, except for what the credential is in. Names are in canonical form.
+	// Headers are sent with each request and override the client's, except for
+	// the header of the credential. Names are in canonical form.
 	Headers map[string]secret.String
 
-	// BaseModel is what the models that are asked for were made of: their
-	// dialects, quirks and prices are its. Empty takes each for itself.
+	// BaseModel is the model that the target's models derive from, for example
+	// by fine-tuning: they have its dialects, quirks and prices. Empty means
+	// that each model has its own.
 	BaseModel string
 
-	// Pricing are what requests cost by agreement. Nil is what the books say.
+	// Pricing holds negotiated prices. Nil means those of the price book.
 	Pricing *catalog.NegotiatedPricing
 
-	// Models are those that requests may name. Nil allows every model.
+	// Models lists the models that requests may name. Nil allows every model.
 	Models *ModelList
 
-	// urls and credential are what is the same for every call; see Prepare.
+	// urls and credential are the same for every call; see Prepare.
 	urls       map[api.Operation]*url.URL
 	credential []string
 }
 
-// PathsNameModels reports whether the provider takes the model of a request from
-// its path, so that one in the body may mean nothing.
+// PathsNameModels reports whether the provider takes the model of a request
+// from its path, so that a model in the body may be ignored.
 func (s *Spec) PathsNameModels() bool {
 	if s.PathModels {
 		return true
@@ -70,8 +71,8 @@ func (s *Spec) PathsNameModels() bool {
 	return false
 }
 
-// Prepare computes once what is the same for every call of a target that
-// serves many, and returns t. It is for the target's maker, before t is shared.
+// Prepare computes what is the same for every call of a target that serves
+// many, and returns t. It must be called before t is shared.
 func (t *Target) Prepare() *Target {
 	t.credential = t.Auth.value(t.Key)
 	if t.Spec.URL != nil || t.PathOf != nil || t.Auth.Query != "" || t.Auth.Sign != nil {
@@ -89,50 +90,50 @@ func (t *Target) Prepare() *Target {
 	return t
 }
 
-// With returns the same target for another credential and other options.
+// With returns a copy of the target with another credential and other options.
 func (t *Target) With(key secret.String, options map[string]string) *Target {
 	other := *t
 	other.Key, other.Options, other.credential = key, options, nil
 	return &other
 }
 
-// MachineIdentity is how far a provider entry may act in the name of the machine that
-// the gateway runs on. What has no slug may not at all.
+// MachineIdentity says how far a managed provider may use the identity of the
+// gateway's machine. A target without a slug may not use it.
 type MachineIdentity uint8
 
-// The ways. Entries of the settings file are the operator's own and have the
-// first. Those that people keep by the API can't send what is the machine's to a
-// host of their choice, and those of a workspace not to an account of their
-// choice either: that is the organisation's to choose.
+// Levels. Providers in the settings file belong to the operator and have the
+// first. Providers stored through the API cannot send tokens of the machine to
+// a host of their choice. Those of a workspace cannot send them to an account
+// of their choice either, which only the organisation may choose.
 const (
-	MachineIdentityAll        MachineIdentity = iota // everything
+	MachineIdentityAll        MachineIdentity = iota // everywhere
 	MachineIdentityCloudHosts                        // to addresses of the cloud only
-	LendOwn                                          // to those that name nobody's account, only
-	MachineIdentityNone                              // nothing
+	LendOwn                                          // only to those that do not contain an account
+	MachineIdentityNone                              // nowhere
 )
 
-// Settings is what turns a spec into a target. The zero value asks for the
-// spec's own address without credentials.
+// Settings turns a spec into a target. The zero value means the spec's own
+// address without credentials.
 type Settings struct {
 	Slug       string
 	Key        secret.String
-	CustomHost string // replaces the base address as a whole: scheme, host, path prefix
+	CustomHost string // replaces the complete base address: scheme, host, path prefix
 	Options    map[string]string
 	Headers    map[string]secret.String   // sent with each request: see Target
 	BaseModel  string                     // see Target
 	Terms      *catalog.NegotiatedPricing // see Target
 
-	// Lending is how far the target may act in the name of the machine that the
-	// gateway runs on.
+	// Lending says how far the target may use the identity of the gateway's
+	// machine.
 	Lending MachineIdentity
 
-	// NoAuth sends no credential of any kind, signatures and the machine's own
-	// identity included: the address is not the one that they belong to.
+	// NoAuth sends no credential of any kind, neither signatures nor the
+	// machine's identity: the address is not the one that they belong to.
 	NoAuth bool
 }
 
-// NewTarget returns a target of spec. A missing option or an address that is
-// not an http or https URL is an *apierr.Error of kind Invalid.
+// NewTarget returns a target of spec. If an option is missing or an address is
+// not an http or https URL, it returns an *apierr.Error of kind Invalid.
 func NewTarget(spec *Spec, s Settings) (*Target, error) {
 	t := &Target{Spec: spec, Slug: s.Slug, Key: s.Key, Options: s.Options, Headers: canonical(s.Headers), BaseModel: s.BaseModel, Pricing: s.Terms, Lending: s.Lending}
 	base := spec.BaseURL
@@ -174,13 +175,12 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 	return t, nil
 }
 
-// OwnAddress reports whether the address is the provider's own whatever the
-// settings say: neither a custom host, nor one that names somebody's account at
-// the provider.
+// OwnAddress reports whether the address is the provider's own: neither a
+// custom host nor one with a customer's account at the provider.
 func (t *Target) OwnAddress() bool { return !t.Guarded && !t.account }
 
 // namesAccount reports whether the host of a base address depends on an option
-// that names an account.
+// for an account.
 func (s *Spec) namesAccount(base string) bool {
 	host, _, _ := strings.Cut(strings.TrimPrefix(base, "https://"), "/")
 	return slices.ContainsFunc(s.Options, func(o Option) bool {
@@ -199,8 +199,8 @@ func canonical(headers map[string]secret.String) map[string]secret.String {
 	return out
 }
 
-// BaseModelOf returns the model whose dialects, quirks and price the one that is
-// asked for has: itself, unless it was made of another.
+// BaseModelOf returns the model whose dialects, quirks and prices apply to a
+// requested model: BaseModel if it is set, otherwise the model itself.
 func (t *Target) BaseModelOf(model string) string {
 	if t.BaseModel != "" {
 		return t.BaseModel
@@ -208,24 +208,24 @@ func (t *Target) BaseModelOf(model string) string {
 	return model
 }
 
-// Price returns what requests for model cost at a time, by the prices in b. Where
-// neither it nor what it was made of has one, that of served counts, which is
-// what the provider says has answered; empty where it did not say.
+// Price returns the price of requests for model at a time, from the price book
+// b. If neither the model nor its base model has a price, that of served is
+// used, the response model; served is empty if the provider did not report it.
 func (t *Target) Price(b *catalog.PriceBook, model, served string, at time.Time) (*catalog.Price, bool) {
 	return t.Pricing.Price(b, t.ID, model, at, t.BaseModelOf(model), served)
 }
 
-// DialectFor is [Spec.DialectFor] for a model that may have been made of another.
+// DialectFor is like [Spec.DialectFor], but looks up the base model.
 func (t *Target) DialectFor(d api.Dialect, model string) api.Dialect {
 	return t.Spec.DialectFor(d, t.BaseModelOf(model))
 }
 
-// Rule is [Spec.Rule] for a model that may have been made of another.
+// Rule is like [Spec.Rule], but looks up the base model.
 func (t *Target) Rule(model string) ModelRule { return t.Spec.Rule(t.BaseModelOf(model)) }
 
-// withCustomHost returns the row for a custom host, which takes the place of the
-// provider's address as a whole: what the provider offers elsewhere, that host
-// does not, and its credential must not go there.
+// withCustomHost returns the spec for a custom host, which replaces the
+// provider's address entirely: operations with an absolute URL are not offered,
+// so that the credential is not sent there.
 func (s *Spec) withCustomHost() *Spec {
 	elsewhere := func(_ api.Operation, path string) bool { return isAbsoluteURL(path) }
 	paths := maps.Clone(s.Paths)
@@ -250,18 +250,18 @@ func (s *Spec) withCustomHost() *Spec {
 	return &other
 }
 
-// isAbsoluteURL reports whether path is a URL and not one below the base address.
+// isAbsoluteURL reports whether path is a URL rather than a path below the base
+// address.
 func isAbsoluteURL(path string) bool {
 	return strings.HasPrefix(path, "https://") || strings.HasPrefix(path, "http://")
 }
 
-// Option returns the value of a setting, or the row's default for it. A
-// setting may also be under its name in config objects, which begins with
-// the row's OptionPrefix.
+// Option returns the value of an option, or its default. The option may also be
+// set under its name in config objects, which begins with OptionPrefix.
 func (t *Target) Option(name string) string { return t.option(t.Options, name) }
 
-// Takes reports whether the row has an option of this name, with or without the
-// row's OptionPrefix.
+// Takes reports whether the provider has an option of this name, with or
+// without OptionPrefix.
 func (s *Spec) Takes(name string) bool {
 	short := strings.TrimPrefix(name, s.OptionPrefix)
 	return slices.ContainsFunc(s.Options, func(o Option) bool { return o.Name == name || o.Name == short })
@@ -284,15 +284,15 @@ func (s *Spec) option(given map[string]string, name string) string {
 	return ""
 }
 
-// hostOption is what an option may be that is in an address: nothing that
-// could end the host name or begin another. A region is one label of it, so that
-// it can't name a host of somebody else in the provider's domain.
+// hostOption matches values of options that are part of a host: they cannot end
+// the host name or begin another. A region is a single label, so that it cannot
+// name another customer's host in the provider's domain.
 var (
 	hostOption   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	regionOption = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 )
 
-// expandBase fills the placeholders of a base address.
+// expandBase replaces the placeholders of a base address.
 func (t *Target) expandBase(s string) (string, error) {
 	return t.fill(s, func(name string) (string, error) {
 		v := t.Option(name)
@@ -315,9 +315,9 @@ func (s *Spec) hostPart(option string) HostPart {
 	return HostNone
 }
 
-// expandPath fills the placeholders of a path. Values are escaped, so that
-// they stay in their segment; those in the host of a whole URL are as strict
-// as in a base address.
+// expandPath replaces the placeholders of a path. Values are escaped, so that
+// they stay in their segment; values in the host of an absolute URL are checked
+// like those in a base address.
 func (t *Target) expandPath(s, model string) (string, error) {
 	if isAbsoluteURL(s) {
 		at := strings.IndexByte(s[len("https://"):], '/') + len("https://")
@@ -342,14 +342,14 @@ func (t *Target) expandPath(s, model string) (string, error) {
 	})
 }
 
-// escape writes v as one segment of a path. A colon is escaped too: what
-// follows one at the end of a path is a method to some hosts, and signatures
-// are made of the escaped form.
+// escape escapes v as one segment of a path, including colons: some hosts read
+// a colon at the end of a path as the start of a method, and signatures are
+// computed over the escaped form.
 func escape(v string) string {
 	return strings.ReplaceAll(url.PathEscape(v), ":", "%3A")
 }
 
-// fill replaces each {placeholder} of s by its value.
+// fill replaces each {placeholder} of s with its value.
 func (t *Target) fill(s string, value func(name string) (string, error)) (string, error) {
 	if !strings.Contains(s, "{") {
 		return s, nil

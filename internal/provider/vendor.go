@@ -8,11 +8,11 @@ import (
 	"modelgate/api"
 )
 
-// Vendor owns a family of headers: tokens, account ids and beta flags that are
-// nobody else's business.
+// Vendor is the owner of a family of headers: tokens, account ids and beta
+// flags that no other vendor should see.
 type Vendor string
 
-// The vendors whose headers clients send.
+// Vendors whose headers clients send.
 const (
 	VendorOpenAI    Vendor = "Openai-"
 	VendorAnthropic Vendor = "Anthropic-"
@@ -23,7 +23,7 @@ const (
 
 var vendors = [...]Vendor{VendorOpenAI, VendorAnthropic, VendorGoogle, VendorAmazon, VendorMicrosoft}
 
-// dialectVendor is the vendor whose protocol a dialect is.
+// dialectVendor maps a dialect to the vendor that defined it.
 var dialectVendor = map[api.Dialect]Vendor{
 	api.DialectChat:     VendorOpenAI,
 	api.DialectMessages: VendorAnthropic,
@@ -31,14 +31,14 @@ var dialectVendor = map[api.Dialect]Vendor{
 	api.DialectConverse: VendorAmazon,
 }
 
-// takes reports whether headers of v may go to the provider.
+// takes reports whether headers of v may be sent to the provider.
 func (s *Spec) takes(v Vendor) bool {
 	return dialectVendor[s.Dialect] == v || slices.Contains(s.Vendors, v)
 }
 
-// DropOtherVendorHeaders removes from h the headers of vendors other than the provider's:
-// a fallback from one vendor to another must not show the first one's account
-// or beta flags to the second.
+// DropOtherVendorHeaders removes the headers of vendors other than the
+// provider's from h: a fallback to another vendor must not reveal the first
+// one's account or beta flags.
 func (s *Spec) DropOtherVendorHeaders(h http.Header) {
 	for name := range h {
 		for _, v := range vendors {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Body returns what may be kept of the beginning of a body of a media type,
-// which is given without parameters. The result shares nothing with body. What
-// is cut in the middle is treated like what is whole; a value that the end of
-// body cuts may be too short to be found.
+// Body returns the redacted start of a body with a media type, which has no
+// parameters. The result does not share memory with body. Elements that the end
+// of body cuts are redacted like complete ones, but a cut value may be too
+// short to be recognised.
 func (r *Redactor) Body(media string, body []byte) []byte {
 	switch {
 	case r == nil || len(body) == 0:
@@ -17,7 +17,7 @@ func (r *Redactor) Body(media string, body []byte) []byte {
 	case media == "text/event-stream":
 		return r.lines(body, eventData)
 	case strings.HasSuffix(media, "ndjson"), strings.HasSuffix(media, "jsonl"), strings.HasSuffix(media, "json-seq"):
-		return r.lines(body, whole)
+		return r.lines(body, entireLine)
 	case media == "application/json", strings.HasSuffix(media, "+json"):
 		return r.json(make([]byte, 0, len(body)), body)
 	case media == "application/x-www-form-urlencoded":
@@ -26,7 +26,7 @@ func (r *Redactor) Body(media string, body []byte) []byte {
 	return r.loose(make([]byte, 0, len(body)), body)
 }
 
-// loose appends what may be JSON by its beginning, or is text.
+// loose appends what looks like JSON, or is text.
 func (r *Redactor) loose(dst, b []byte) []byte {
 	if t := bytes.TrimLeft(b, " \t\r\n"); len(t) > 0 && (t[0] == '{' || t[0] == '[' || t[0] == '"') {
 		return r.json(dst, b)
@@ -34,8 +34,8 @@ func (r *Redactor) loose(dst, b []byte) []byte {
 	return append(dst, r.Text(string(b))...)
 }
 
-// lines applies the rules line by line. Payload returns where in a line the
-// content begins; what is before it stays.
+// lines applies the rules line by line. Payload returns the offset of the
+// content in a line; the bytes before it are unchanged.
 func (r *Redactor) lines(body []byte, payload func(line []byte) int) []byte {
 	dst := make([]byte, 0, len(body))
 	for len(body) > 0 {
@@ -54,10 +54,10 @@ func (r *Redactor) lines(body []byte, payload func(line []byte) int) []byte {
 	return dst
 }
 
-func whole([]byte) int { return 0 }
+func entireLine([]byte) int { return 0 }
 
-// eventData returns where the value of a field of an event begins. Comments and
-// names of events are looked into as well.
+// eventData returns the offset of the value in a line of an event. Comments and
+// event names are redacted too.
 func eventData(line []byte) int {
 	i := bytes.IndexByte(line, ':')
 	if i < 0 {
@@ -69,8 +69,8 @@ func eventData(line []byte) int {
 	return i
 }
 
-// form applies the rules to the decoded values of a form. A name of a denied
-// field counts as in JSON.
+// form applies the rules to the decoded values of a form. Names of denied
+// fields apply as in JSON.
 func (r *Redactor) form(body []byte) []byte {
 	dst := make([]byte, 0, len(body))
 	for i, pair := range strings.Split(string(body), "&") {
@@ -93,7 +93,7 @@ func (r *Redactor) form(body []byte) []byte {
 // escaped applies the patterns to a part of a form.
 func (r *Redactor) escaped(part string) string {
 	plain, err := url.QueryUnescape(part)
-	if err != nil { // cut, or no form at all
+	if err != nil { // cut, or not a form
 		return r.Text(part)
 	}
 	if kept := r.Text(plain); kept != plain {

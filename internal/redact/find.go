@@ -7,21 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// The finders report what they find in a single scan of a text. What is in the
-// middle of a word is not looked for.
+// The finders search a text in a single pass. They find nothing inside of a
+// word.
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 func upper(c byte) bool { return c >= 'A' && c <= 'Z' }
 func alpha(c byte) bool { return upper(c) || c >= 'a' && c <= 'z' }
 func alnum(c byte) bool { return alpha(c) || digit(c) }
 
-// begins reports whether a word may begin at i, and ends whether one may end
+// begins reports whether a word may begin at i, and ends whether a word may end
 // before it.
 func begins(s string, i int) bool { return i == 0 || !alnum(s[i-1]) && s[i-1] != '_' }
 func ends(s string, i int) bool   { return i == len(s) || !alnum(s[i]) && s[i] != '_' }
 
-// findEmails finds addresses as they are in use: up to 64 bytes before the sign,
-// and a domain with a dot.
+// findEmails finds common addresses: up to 64 bytes before the at sign, and a
+// domain with a dot.
 func findEmails(s string, found func(from, to int)) {
 	past := 0
 	for i := strings.IndexByte(s, '@'); i >= 0; i = after(s, past) {
@@ -36,7 +36,7 @@ func findEmails(s string, found func(from, to int)) {
 	}
 }
 
-// after returns where the next sign of an address is, or -1.
+// after returns the index of the next at sign, or -1.
 func after(s string, past int) int {
 	if n := strings.IndexByte(s[past:], '@'); n >= 0 {
 		return past + n
@@ -44,8 +44,8 @@ func after(s string, past int) int {
 	return -1
 }
 
-// latin reports whether r may be part of an address besides its signs. Letters
-// of scripts that need no spaces would draw in what is before.
+// latin reports whether r is a letter or digit of an address. Letters of
+// scripts without spaces are excluded, since they would include preceding text.
 func latin(r rune) bool { return r < 0x250 && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
 
 func localPart(s string, past, at int) int {
@@ -75,7 +75,8 @@ func domainPart(s string, at int) int {
 	return to
 }
 
-// numbers calls at for each digit that begins a group, and for signs before one.
+// numbers calls at for each digit that begins a group, and for signs before
+// one.
 func numbers(s string, at func(i int) (next int)) {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -114,11 +115,11 @@ func findSSNs(s string, found func(from, to int)) {
 	})
 }
 
-// findCards finds numbers of 13 to 19 digits, in groups or not, whose check
-// digit is right.
+// findCards finds numbers of 13 to 19 digits, grouped or not, with a valid
+// check digit.
 func findCards(s string, found func(from, to int)) {
 	numbers(s, func(i int) int {
-		if s[i] < '2' || s[i] > '6' { // else times in milliseconds are found; '(' and '+' are below
+		if s[i] < '2' || s[i] > '6' { // otherwise times in milliseconds would match; '(' and '+' are below
 			return 0
 		}
 		var digits [19]byte
@@ -157,9 +158,9 @@ func luhn(digits []byte) bool {
 	return sum%10 == 0
 }
 
-// findPhones finds numbers that begin with a plus, ten digits as they are
-// grouped in North America, and those that begin with a zero and an area code.
-// Ten digits in a row may be anything.
+// findPhones finds numbers that begin with a plus, ten digits grouped as in
+// North America, and numbers that begin with a zero and an area code. Ten
+// digits in a row are not matched.
 func findPhones(s string, found func(from, to int)) {
 	numbers(s, func(i int) int {
 		n := dialled(s[i:])
@@ -171,7 +172,7 @@ func findPhones(s string, found func(from, to int)) {
 	})
 }
 
-// dialled returns how long the phone number is that s begins with, or 0.
+// dialled returns the length of the phone number at the start of s, or 0.
 func dialled(s string) (best int) {
 	var room [6]group
 	groups := grouped(s, room[:0])
@@ -186,7 +187,7 @@ func dialled(s string) (best int) {
 		case k == 2 && american(groups[:3]), k == 3 && s[0] == '1' && groups[0].digits == 1 && american(groups[1:4]):
 			return g.end
 		case total >= 9 && total <= 12 && groups[0].digits >= 3 && groups[0].digits <= 5 && strings.TrimPrefix(s, "(")[0] == '0':
-			if !strings.Contains(s[:g.end], ".") { // else a number with a fraction
+			if !strings.Contains(s[:g.end], ".") { // otherwise a number with a fraction
 				best = g.end
 			}
 		}
@@ -196,10 +197,10 @@ func dialled(s string) (best int) {
 
 func american(g []group) bool { return g[0].digits == 3 && g[1].digits == 3 && g[2].digits == 4 }
 
-// group is a number of digits in a row, and where they end.
+// group is a number of digits in a row, and their end.
 type group struct{ digits, end int }
 
-// grouped appends the groups of digits that s begins with, at most six of 16.
+// grouped appends the groups of digits at the start of s, at most six of 16.
 func grouped(s string, groups []group) []group {
 	i := 0
 	for i < len(s) && (s[i] == '+' && i == 0 || s[i] == '(' && i < 2) {
@@ -243,8 +244,8 @@ func findIPv4(s string, found func(from, to int)) {
 	})
 }
 
-// findIPv6 finds addresses with at least four digits: shorter ones are words of
-// programs.
+// findIPv6 finds addresses with at least four digits: shorter ones occur in
+// source code.
 func findIPv6(s string, found func(from, to int)) {
 	if strings.Count(s, ":") < 2 {
 		return
@@ -277,8 +278,8 @@ func findIPv6(s string, found func(from, to int)) {
 	}
 }
 
-// findIBANs finds account numbers, in groups of four or not, whose check digits
-// are right.
+// findIBANs finds account numbers, in groups of four or not, with valid check
+// digits.
 func findIBANs(s string, found func(from, to int)) {
 	for i := 0; i+15 <= len(s); i++ {
 		if !upper(s[i]) || !upper(s[i+1]) || !digit(s[i+2]) || !digit(s[i+3]) || !begins(s, i) {
@@ -291,7 +292,7 @@ func findIBANs(s string, found func(from, to int)) {
 	}
 }
 
-// ibanEnd returns where the longest number ends that begins at i, or 0.
+// ibanEnd returns the end of the longest number that begins at i, or 0.
 func ibanEnd(s string, i int) (best int) {
 	var chars [34]byte
 	n := 0
@@ -310,7 +311,7 @@ func ibanEnd(s string, i int) (best int) {
 	return best
 }
 
-// mod97 is the remainder of an account number as ISO 7064 takes it.
+// mod97 returns the remainder of an account number as defined by ISO 7064.
 func mod97(chars []byte) (rest int) {
 	for k := range chars {
 		c := chars[(k+4)%len(chars)]

@@ -12,8 +12,8 @@ import (
 
 var fieldMark = mark("field")
 
-// json appends b, which is JSON or the beginning of it, with the rules applied
-// inside of strings and numbers. What is no JSON is taken as far as it goes.
+// json appends b, which is JSON or the start of it, with the rules applied
+// inside of strings and numbers. Invalid JSON is handled as far as possible.
 func (r *Redactor) json(dst, b []byte) []byte {
 	w := jsonWalker{r: r, src: b, dst: dst}
 	for w.at < len(b) {
@@ -22,7 +22,7 @@ func (r *Redactor) json(dst, b []byte) []byte {
 	return w.dst
 }
 
-// jsonWalker is a way through JSON that needs nothing to be right.
+// jsonWalker walks through JSON that may be invalid.
 type jsonWalker struct {
 	r    *Redactor
 	src  []byte
@@ -31,11 +31,11 @@ type jsonWalker struct {
 	open []level
 }
 
-// level is an object or array that the walk is in.
+// level is an object or array that the walker is in.
 type level struct {
 	array bool
 	name  string // of the current member
-	index int    // of the present element
+	index int    // of the current element
 	value bool   // a value comes next, not a name
 }
 
@@ -85,7 +85,7 @@ func (w *jsonWalker) in() *level {
 	return &w.open[len(w.open)-1]
 }
 
-// text takes a string: a name, or a value.
+// text reads a string: a name or a value.
 func (w *jsonWalker) text() {
 	end, closed := stringEnd(w.src, w.at)
 	raw := w.src[w.at:end]
@@ -115,8 +115,8 @@ func (w *jsonWalker) text() {
 	}
 }
 
-// word takes a number, a literal, or what does not belong into JSON. A number
-// in which something is found becomes a string.
+// word reads a number, a literal, or text that is not JSON. A number with a
+// match becomes a string.
 func (w *jsonWalker) word() {
 	end := w.at
 	for end < len(w.src) && !strings.ContainsRune(" \t\r\n{}[]:,\"", rune(w.src[end])) {
@@ -134,7 +134,7 @@ func (w *jsonWalker) word() {
 	}
 }
 
-// skip leaves out a value that is an object or an array.
+// skip removes a value that is an object or an array.
 func (w *jsonWalker) skip() {
 	depth := 0
 	for w.at < len(w.src) {
@@ -155,7 +155,7 @@ func (w *jsonWalker) skip() {
 	w.dst = jsonedit.AppendString(w.dst, fieldMark)
 }
 
-// denied reports whether the value that comes next is of a denied field.
+// denied reports whether the next value is of a denied field.
 func (w *jsonWalker) denied() bool {
 	l := w.in()
 	if l == nil || !l.value {
@@ -186,7 +186,8 @@ func (w *jsonWalker) on(path []string) bool {
 	return true
 }
 
-// stringEnd returns where the string that begins at i ends, and whether it does.
+// stringEnd returns the end of the string that begins at i, and whether it is
+// closed.
 func stringEnd(b []byte, i int) (end int, closed bool) {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -199,8 +200,8 @@ func stringEnd(b []byte, i int) (end int, closed bool) {
 	return len(b), false
 }
 
-// unescape returns the text of the inside of a string. An escape that is wrong
-// or cut stands for itself.
+// unescape returns the unescaped content of a string. An invalid or cut escape
+// is copied.
 func unescape(b []byte) string {
 	i := bytes.IndexByte(b, '\\')
 	if i < 0 {
@@ -226,7 +227,7 @@ func unescape(b []byte) string {
 	return string(out)
 }
 
-// simple returns what a backslash and c stand for.
+// simple returns the character for a backslash followed by c.
 func simple(c byte) string {
 	if i := strings.IndexByte(`"\/bfnrt`, c); i >= 0 {
 		return "\"\\/\b\f\n\r\t"[i : i+1]
@@ -234,7 +235,7 @@ func simple(c byte) string {
 	return string([]byte{'\\', c})
 }
 
-// unit reads one \u escape, or two that make a pair, and how long they are.
+// unit reads a \u escape, or a pair of them, and returns its length.
 func unit(b []byte) (r rune, n int) {
 	first, ok := hex4(b)
 	if !ok {

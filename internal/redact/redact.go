@@ -1,11 +1,11 @@
-// Package redact takes what is private out of bodies before they are stored.
+// Package redact removes private data from bodies before they are stored.
 //
-// A [Redactor] replaces what its patterns find by marks such as
-// [redacted:email], and the values of denied fields by [redacted:field]. What
-// was JSON stays JSON, and the events of a stream stay events. Its time is
-// linear in the length of a body. It is pure: what is kept of an exchange, and
-// how much, is left to the data plane. What is spread over several events, or
-// written so that a person alone recognises it, is not found.
+// A [Redactor] replaces matches of its patterns by marks such as
+// [redacted:email], and the values of denied fields by [redacted:field]. JSON
+// stays JSON, and stream events stay events. The time is linear in the length
+// of a body. It is pure, and does not decide what is recorded, which dataplane
+// does. Data that is spread over several events, or written so that only a
+// person recognises it, is not found.
 package redact
 
 import (
@@ -17,22 +17,22 @@ import (
 	"strings"
 )
 
-// Rules say what is taken out. The zero value takes out nothing.
+// Rules says what is redacted. The zero value redacts nothing.
 type Rules struct {
 	Patterns []string // of [Patterns]
 	Custom   []Custom
 
-	// Fields are members of JSON objects: a name alone is meant wherever it
-	// stands, as password, and a path from the root, with a star for any one
-	// name or index, as messages.*.content.
+	// Fields are members of JSON objects: a plain name, such as password,
+	// matches at any depth; a path from the root, such as messages.*.content,
+	// may have stars for any name or index.
 	Fields []string
 }
 
-// Custom is a pattern of the installation's own: a regular expression in the
-// syntax of RE2 that does not match the empty text.
+// Custom is a pattern in the settings: a regular expression in RE2 syntax that
+// does not match the empty string.
 type Custom struct{ Name, Pattern string }
 
-// Bounds of [Rules].
+// Limits of [Rules].
 const (
 	maxCustom  = 50
 	maxPattern = 1000 // bytes of one
@@ -41,22 +41,22 @@ const (
 	maxDepth   = 10  // names of a path
 )
 
-// Redactor applies rules. It is safe for concurrent use. A nil one changes
+// Redactor applies rules. It is safe for concurrent use. A nil Redactor changes
 // nothing.
 type Redactor struct {
 	find   []detector
-	fields map[string]bool // by name alone
+	fields map[string]bool // plain names
 	paths  [][]string
 }
 
-// detector tells of the places in a text that it knows, in order.
+// detector finds the places in a text that match, in order.
 type detector struct {
 	mark  string
-	least int // bytes of the shortest text in which there may be one
+	least int // minimum length of a text with a match in bytes
 	find  func(s string, found func(from, to int))
 }
 
-// Patterns returns the names of the patterns that are built in.
+// Patterns returns the names of the built-in patterns.
 func Patterns() []string { return slices.Sorted(maps.Keys(builtIn)) }
 
 var builtIn = map[string]func(s string, found func(from, to int)){
@@ -72,9 +72,9 @@ var builtIn = map[string]func(s string, found func(from, to int)){
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// Fault is what is wrong with a rule.
+// Fault is the error of a rule.
 type Fault struct {
-	Rule string // as custom[0].pattern
+	Rule string // for example custom[0].pattern
 	Err  error
 }
 
@@ -83,8 +83,7 @@ func (f *Fault) Error() string { return f.Rule + ": " + f.Err.Error() }
 
 func fault(err error, rule string, i int) *Fault { return &Fault{fmt.Sprintf(rule, i), err} }
 
-// New returns what applies r, nil when it takes out nothing. An error is a
-// *Fault.
+// New returns a redactor for r, nil if r redacts nothing. An error is a *Fault.
 func New(r Rules) (*Redactor, error) {
 	out := &Redactor{fields: make(map[string]bool)}
 	for i, name := range r.Patterns {
@@ -126,7 +125,7 @@ func (c Custom) detector() (d detector, err error) {
 		return d, err
 	}
 	if re.MatchString("") {
-		return d, errors.New("the pattern matches the empty text")
+		return d, errors.New("the pattern matches the empty string")
 	}
 	return detector{mark(c.Name), 1, func(s string, found func(from, to int)) {
 		for _, at := range re.FindAllStringIndex(s, -1) {
@@ -135,7 +134,7 @@ func (c Custom) detector() (d detector, err error) {
 	}}, nil
 }
 
-// deny adds a field, unless it can't be one.
+// deny adds a field, and returns false if it is invalid.
 func (r *Redactor) deny(field string) bool {
 	path := strings.Split(field, ".")
 	if len(field) > maxField || len(path) > maxDepth || slices.Contains(path, "") || field == "*" {
@@ -149,7 +148,7 @@ func (r *Redactor) deny(field string) bool {
 	return true
 }
 
-// Text returns s with marks for what the patterns find in it.
+// Text returns s with marks in place of the matches of the patterns.
 func (r *Redactor) Text(s string) string {
 	if r == nil {
 		return s
@@ -169,14 +168,14 @@ func (r *Redactor) Text(s string) string {
 	return out.String()
 }
 
-// place is a part of a text that is taken out.
+// place is a range of a text to redact.
 type place struct {
 	from, to int
 	mark     string
 }
 
-// places returns the parts to take out, in order and apart from one another.
-// Where patterns overlap, all that either found goes, by the name of the first.
+// places returns the ranges to redact, in order and disjoint. Overlapping
+// matches are merged under the name of the first.
 func (r *Redactor) places(s string) (list []place) {
 	for _, d := range r.find {
 		if len(s) < d.least {

@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// keys are beginnings of credentials, and how much has to follow.
+// keys are prefixes of credentials, and the minimum length of the rest.
 var keys = []struct {
 	begins string
 	least  int
@@ -13,7 +13,7 @@ var keys = []struct {
 	{"AKIA", 16}, {"ASIA", 16}, {"AIza", 30}, {"ya29.", 16}, {"npm_", 16}, {"pypi-", 16}, {"dop_v1_", 16}, {"SG.", 16},
 }
 
-// findSecrets finds API keys by how they begin, tokens after the word Bearer,
+// findSecrets finds API keys by their prefix, tokens after the word Bearer,
 // JSON Web Tokens and private keys in PEM.
 func findSecrets(s string, found func(from, to int)) {
 	for _, k := range keys {
@@ -37,7 +37,7 @@ func findSecrets(s string, found func(from, to int)) {
 		each(s, scheme, func(i int) int {
 			from := i + len(scheme)
 			to := wordEnd(s, from, "_-.~+/=")
-			if to-from < 16 { // words are shorter
+			if to-from < 16 { // shorter ones are words
 				return 0
 			}
 			found(from, to)
@@ -63,7 +63,8 @@ func each(s, prefix string, at func(i int) (next int)) {
 	}
 }
 
-// wordEnd returns where the letters, digits and bytes of more end that begin at i.
+// wordEnd returns the end of the run of letters, digits and bytes of more that
+// begins at i.
 func wordEnd(s string, i int, more string) int {
 	for i < len(s) && (alnum(s[i]) || strings.IndexByte(more, s[i]) >= 0) {
 		i++
@@ -74,7 +75,7 @@ func wordEnd(s string, i int, more string) int {
 	return i
 }
 
-// findPrivateKeys finds keys in PEM, and the beginning of one that is cut.
+// findPrivateKeys finds keys in PEM, including a cut one.
 func findPrivateKeys(s string, found func(from, to int)) {
 	const begin, end, dashes = "-----BEGIN ", "-----END ", "-----"
 	for i := 0; ; {

@@ -40,7 +40,7 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 		s.countKeyless(err)
 		return nil, err
 	}
-	inbound.KeyShown(r.Context())
+	inbound.MarkAuthenticated(r.Context())
 	return id, nil
 }
 

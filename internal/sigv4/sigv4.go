@@ -1,7 +1,8 @@
-// Package sigv4 signs requests to AWS, and to servers that take its signatures.
+// Package sigv4 signs requests to AWS and to other servers that accept its
+// signatures.
 //
-// It sends nothing, reads no clock and keeps nothing. Where keys come from is left
-// to the callers.
+// It sends nothing, reads no clock and stores nothing. It does not fetch keys;
+// see provider/auth.
 package sigv4
 
 import (
@@ -19,19 +20,19 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Keys sign requests. Session is empty for keys that don't end.
+// Keys sign requests. Session is empty for permanent keys.
 type Keys struct {
 	ID      string
 	Secret  secret.String
 	Session secret.String
 }
 
-// Scope is what a signature is good for.
+// Scope is the region and the service that a signature is valid for.
 type Scope struct {
 	Region, Service string
 }
 
-// S3 is the service of buckets, whose rules differ in two points: paths are
+// S3 is the service of buckets. Its signatures differ in two points: paths are
 // escaped once, and the hash of the body is a header.
 const S3 = "s3"
 
@@ -58,7 +59,7 @@ func Sign(req *http.Request, k Keys, to Scope, bodyHash string, now time.Time) e
 		return err
 	}
 	if query != req.URL.RawQuery {
-		own := *req.URL // targets share their addresses
+		own := *req.URL // targets share their URLs
 		own.RawQuery = query
 		req.URL = &own
 	}
@@ -70,8 +71,8 @@ func Sign(req *http.Request, k Keys, to Scope, bodyHash string, now time.Time) e
 	return nil
 }
 
-// Link returns the address with a signature by which anyone can GET it for as long
-// as life. Keys that end are not for links.
+// Link returns the address with a signature that allows anyone to GET it during
+// life. Keys must be permanent.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
 func Link(at url.URL, k Keys, to Scope, life time.Duration, now time.Time) (string, error) {
 	stamp := now.UTC().Format(amzDate)
@@ -91,8 +92,8 @@ func Link(at url.URL, k Keys, to Scope, life time.Duration, now time.Time) (stri
 	return at.String(), nil
 }
 
-// dropSignature removes the headers of a signature however they are spelled: what
-// a client forwards keeps its spelling.
+// dropSignature removes the headers of a signature in any spelling: forwarded
+// client headers keep theirs.
 func dropSignature(h http.Header) {
 	for _, name := range []string{"Authorization", "X-Amz-Date", "X-Amz-Security-Token", "X-Amz-Content-Sha256", "Date"} {
 		for other := range h {
@@ -125,8 +126,8 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// canonicalPath returns the path of u as it is signed: as it is sent and, unless
-// it is of S3, escaped again.
+// canonicalPath returns the path of u as it is signed: as sent and, except for
+// S3, escaped again.
 func canonicalPath(u *url.URL, to Scope) string {
 	if to.Service == S3 {
 		return SentPath(u)
@@ -134,7 +135,7 @@ func canonicalPath(u *url.URL, to Scope) string {
 	return escape(SentPath(u), true)
 }
 
-// SentPath returns the path of u as it goes over the wire.
+// SentPath returns the path of u as it is sent.
 func SentPath(u *url.URL) string {
 	path := u.EscapedPath()
 	if u.Opaque != "" {
@@ -150,8 +151,8 @@ func SentPath(u *url.URL) string {
 	return path
 }
 
-// canonicalQuery returns the parameters sorted and escaped in the one way that
-// signatures are made of. A plus sign stands for a space.
+// canonicalQuery returns the parameters sorted and in canonical escaping. A
+// plus sign means a space.
 func canonicalQuery(raw string) (string, error) {
 	if raw == "" {
 		return "", nil
@@ -167,16 +168,17 @@ func canonicalQuery(raw string) (string, error) {
 		if err != nil || err2 != nil {
 			return "", apierr.New(apierr.Invalid, "the query holds a broken percent escape and can't be signed")
 		}
-		// A byte below all others keeps a name before those it begins.
+		// A byte below all others sorts a name before longer names with that
+		// prefix.
 		pairs = append(pairs, escape(n, false)+"\x00"+escape(v, false))
 	}
 	slices.Sort(pairs)
 	return strings.ReplaceAll(strings.Join(pairs, "&"), "\x00", "="), nil
 }
 
-// canonicalHeaders returns the names of the signed headers and their lines:
-// the host, the content type and what belongs to AWS. Others may be changed on
-// the way, as may the trace id.
+// canonicalHeaders returns the names and lines of the signed headers: the host,
+// the content type and AWS's own. Others may be changed on the way, as may the
+// trace id.
 func canonicalHeaders(req *http.Request) (names, lines string) {
 	values := map[string]string{"host": req.Host}
 	if req.Host == "" {
@@ -204,8 +206,8 @@ func canonicalHeaders(req *http.Request) (names, lines string) {
 	return strings.Join(list, ";"), b.String()
 }
 
-// escape escapes all but the unreserved characters (RFC 3986, 2.3), and the
-// slashes of a path.
+// escape escapes everything except unreserved characters (RFC 3986, 2.3), and
+// the slashes of a path.
 func escape(text string, path bool) string {
 	const hexits = "0123456789ABCDEF"
 	var b strings.Builder

@@ -6,46 +6,46 @@ import (
 )
 
 const (
-	// DefaultMax is the largest event, in bytes, of a reader made without a
-	// bound of its own.
+	// DefaultMax is the default limit of an event in bytes.
 	DefaultMax = 16 << 20
 
-	firstBuffer = 4 << 10  // enough for the usual chunk of a chat stream
-	keptBuffer  = 64 << 10 // a larger buffer is let go when it is no longer needed
-	smallReads  = 64       // it is no longer needed after so many reads that would fit keptBuffer
+	firstBuffer = 4 << 10  // enough for common chunks of a chat stream
+	keptBuffer  = 64 << 10 // a larger buffer is released when it is not needed any more
+	smallReads  = 64       // a buffer is not needed any more after this many reads that fit into keptBuffer
 )
 
 // Reader reads events from a byte stream. It is not safe for concurrent use.
 type Reader struct {
 	src io.Reader
 	max int
-	err error // what ended src, given out after the buffered events
+	err error // the error that ended src, returned after the buffered events
 
 	buf        []byte
-	start, end int // the event being read begins at start, the buffered bytes end at end
-	small      int // reads in a row after which a kept buffer would have done
+	start, end int // the current event begins at start, the buffered bytes end at end
+	small      int // consecutive reads that would fit into keptBuffer
 
 	ev      pending
-	joined  []byte // data of several lines of the event being read
-	given   []byte // the same of the event given out last
-	first   bool   // no line was read yet: a byte order mark may come
-	afterCR bool   // the last byte looked at is a CR: an LF now belongs to it
+	joined  []byte // data of the current event if it has several lines
+	given   []byte // joined of the event returned last
+	first   bool   // no line has been read: a byte order mark may follow
+	afterCR bool   // the last byte was a CR: a following LF belongs to it
 }
 
-// pending is what is known of an event of which the end may not have arrived.
-// Offsets count from the start of the event.
+// pending is the state of an event whose end may not have arrived. Offsets
+// count from the start of the event.
 type pending struct {
 	whole  bool
-	lead   int // 1 when the event begins with the LF of the CR before it
-	line   int // where the current line begins
-	cr, lf int // no CR (LF) stands between line and here
+	lead   int // 1 if the event begins with the LF of the preceding CR
+	line   int // start of the current line
+	cr, lf int // no CR (LF) between line and this offset
 	lines  int // number of data fields
 	typ    span
 	id     span
 	data   span // the first data field
 }
 
-// span is a part of an event; no field's value can begin at 0.
+// span is a byte range of an event. The zero span is no value, since no value
+// can begin at 0.
 type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte {
@@ -55,8 +55,8 @@ func (s span) of(b []byte) []byte {
 	return b[s.from:s.to:s.to]
 }
 
-// NewReader returns a reader of the events of r. Max is the largest event in
-// bytes; a larger one ends the reading with [ErrTooLarge]. A max below 1 means
+// NewReader returns a reader of the events of r. Max is the limit of an event
+// in bytes; a larger one ends reading with [ErrTooLarge]. A max below 1 means
 // [DefaultMax].
 func NewReader(r io.Reader, max int) *Reader {
 	if max < 1 {
@@ -67,8 +67,8 @@ func NewReader(r io.Reader, max int) *Reader {
 	return reader
 }
 
-// Reset makes the reader read src from its beginning, whatever state it was in.
-// It keeps the buffer (unless it has grown beyond 64 KB) and the bound.
+// Reset makes the reader read src from its beginning, whatever its state was.
+// It keeps the limit, and the buffer unless that has grown beyond 64 KB.
 func (r *Reader) Reset(src io.Reader) {
 	*r = Reader{
 		src: src, max: r.max, first: true,
@@ -83,14 +83,15 @@ func reuse(b []byte) []byte {
 	return b
 }
 
-// Next returns the next event as soon as its last byte has arrived; it never
-// waits for a later one. The event is valid until the following Next or Reset.
+// Next returns the next event as soon as its last byte has arrived, without
+// waiting for a later one. The event is valid until the following call of Next
+// or Reset.
 //
-// After the last event of a stream that ends cleanly, Next returns io.EOF; what
-// follows the last blank line is given out before as an unterminated event. Any
-// other error of the source is returned as it is, after the whole events that
-// came before it; the incomplete event is dropped, so that nobody is shown half
-// an event, and callers must not take it for a clean end. Errors are lasting.
+// If the stream ends cleanly, Next returns io.EOF; bytes after the last blank
+// line are returned before as an unterminated event. Any other error of the
+// source is returned unchanged, after the complete events before it. The
+// incomplete event is dropped in that case, and callers must not take the error
+// for a clean end. After an error, every call returns the same error.
 func (r *Reader) Next() (ev Event, err error) {
 	for !r.ev.whole && !r.parse() {
 		if r.size() > r.max {
@@ -113,17 +114,17 @@ func (r *Reader) Next() (ev Event, err error) {
 	return ev, nil
 }
 
-// More reports whether a further whole event is already buffered, so that a
-// writer can flush once per read. It reads nothing, and leaves the event given
-// out last valid.
+// More reports whether another complete event is buffered, so that a writer can
+// flush once per read. It does not read, and the last event stays valid.
 func (r *Reader) More() bool {
 	return r.ev.whole || r.parse()
 }
 
-// size is the number of bytes of the incomplete event that count for the bound.
+// size returns the number of bytes of the incomplete event, which are limited
+// by max.
 func (r *Reader) size() int { return r.end - r.start - r.ev.lead }
 
-// last gives out what stands after the last blank line.
+// last returns the bytes after the last blank line as an event.
 func (r *Reader) last(ev *Event) {
 	w := r.buf[r.start:r.end]
 	r.field(w, r.ev.line, len(w))
@@ -132,8 +133,7 @@ func (r *Reader) last(ev *Event) {
 	r.emit(ev)
 }
 
-// emit fills in ev with the pending event, which ends where the current line
-// begins.
+// emit fills in ev with the pending event, which ends before the current line.
 func (r *Reader) emit(ev *Event) {
 	w := r.buf[r.start:r.end]
 	n := r.ev.line
@@ -151,7 +151,7 @@ func (r *Reader) emit(ev *Event) {
 	r.ev = pending{cr: max(r.ev.cr-n, 0), lf: max(r.ev.lf-n, 0)}
 }
 
-// parse goes on with the pending event as far as the buffer reaches, and reports
+// parse continues the pending event up to the end of the buffer, and reports
 // whether a blank line ended it.
 func (r *Reader) parse() bool {
 	w := r.buf[r.start:r.end]
@@ -167,13 +167,13 @@ func (r *Reader) parse() bool {
 				continue
 			}
 		}
-		if w[e.line] == '\n' { // the usual blank line, without further looking
+		if w[e.line] == '\n' { // the usual blank line, without further checks
 			r.first = false
 			e.line++
 			e.whole = true
 			return true
 		}
-		if e.cr != len(w) { // else the usual stream, without any CR
+		if e.cr != len(w) { // otherwise the usual stream, without any CR
 			e.cr = find(w, e.line, e.cr, '\r')
 		}
 		e.lf = find(w, e.line, e.lf, '\n')
@@ -192,9 +192,9 @@ func (r *Reader) parse() bool {
 	return false
 }
 
-// find returns where c stands next at or after from, or len(w). It is known that
-// c does not stand between from and known: no byte is looked at twice, however
-// the lines end and the bytes arrive.
+// find returns the index of the next c at or after from, or len(w). There is no
+// c between from and known, so that no byte is examined twice, whatever the
+// line ends and however the bytes arrive.
 func find(w []byte, from, known int, c byte) int {
 	known = max(known, from)
 	if known >= len(w) || w[known] == c {
@@ -208,7 +208,7 @@ func find(w []byte, from, known int, c byte) int {
 
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
-// field takes in the line w[from:to] and reports whether it is blank.
+// field parses the line w[from:to] and reports whether it is blank.
 func (r *Reader) field(w []byte, from, to int) bool {
 	if r.first {
 		r.first = false
@@ -236,8 +236,8 @@ func (r *Reader) field(w []byte, from, to int) bool {
 	return false
 }
 
-// set keeps the value of a field. Unknown fields and comments (which have no
-// name) are kept in Raw only.
+// set stores the value of a field. Unknown fields, and comments, which have no
+// name, are only in Raw.
 func (r *Reader) set(w, name []byte, value span) {
 	switch string(name) {
 	case "data":
@@ -251,7 +251,8 @@ func (r *Reader) set(w, name []byte, value span) {
 	}
 }
 
-// add keeps one line of data: the first as a view, further ones joined.
+// add appends one line of data: the first is a view, later ones are joined in a
+// copy.
 func (r *Reader) add(w []byte, value span) {
 	r.ev.lines++
 	switch r.ev.lines {
@@ -265,8 +266,8 @@ func (r *Reader) add(w []byte, value span) {
 	r.joined = append(r.joined, w[value.from:value.to]...)
 }
 
-// fill reads once into the free part of the buffer, which it moves, grows or
-// shrinks as needed.
+// fill reads once into the free part of the buffer. It moves, grows or shrinks
+// the buffer as needed.
 func (r *Reader) fill() {
 	r.makeRoom()
 	for range 100 {
@@ -280,9 +281,10 @@ func (r *Reader) fill() {
 	r.err = io.ErrNoProgress
 }
 
-// makeRoom moves the incomplete event to the start of a buffer in which it
-// leaves room. A buffer never needs to grow beyond the bound and the two bytes
-// that do not count or tell that the bound is passed.
+// makeRoom moves the incomplete event to the start of a buffer with room for
+// more. A buffer never needs to grow beyond the limit by more than two bytes:
+// one that is not part of the event and one that shows that the limit is
+// exceeded.
 func (r *Reader) makeRoom() {
 	n := r.end - r.start
 	size := max(len(r.buf), firstBuffer)

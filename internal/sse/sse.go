@@ -1,41 +1,40 @@
 // Package sse reads and writes server-sent events.
 //
-// It promises to give out an event as soon as its last byte has arrived, with
-// the bytes exactly as they were received, so that a stream can be forwarded
-// untouched and looked at on the way; however the network cuts the stream, the
+// It guarantees that an event is returned as soon as its last byte has arrived,
+// with the bytes exactly as received, so that a stream can be forwarded
+// unchanged and inspected on the way; however the network cuts the stream, the
 // events are the same. It follows the event stream format of the HTML standard
-// (https://html.spec.whatwg.org/multipage/server-sent-events.html), except that
-// the retry field is left to who reads Raw, and that an event without a final
-// blank line is given out, marked as such, rather than thrown away.
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html) with two
+// exceptions: the retry field is only in Raw, and an event without a final
+// blank line is returned and marked as unterminated instead of being dropped.
 //
-// It leaves to others what the data means, flushing, and timeouts.
+// It does not interpret data, flush or time out.
 package sse
 
 import "errors"
 
-// ErrTooLarge is returned by [Reader.Next] for an event that has more bytes than
-// the reader was allowed to hold. The stream cannot be read any further.
+// ErrTooLarge is returned by [Reader.Next] for an event larger than the
+// reader's limit. The stream cannot be read any further.
 var ErrTooLarge = errors.New("sse: the event is larger than the reader may hold")
 
-// Event is one event as it was on the wire: everything up to and including a
-// blank line. Its slices belong to the [Reader] that gave it out.
+// Event is one event as received: everything up to and including a blank line.
+// Its slices belong to the [Reader] that returned it.
 type Event struct {
-	// Raw is exactly the bytes received for the event, including its blank line
-	// and the comments before it. The Raw of all events, one after the other,
-	// are the stream, byte for byte: a byte order mark stays in the first, and
-	// when the line feed of a final CR LF arrives late, it begins the next.
+	// Raw holds exactly the bytes received for the event, including its blank
+	// line and the comments before it. The Raw of all events in order is the
+	// stream, byte for byte: a byte order mark belongs to the first event, and
+	// if the line feed of a final CR LF arrives late, it begins the next event.
 	Raw []byte
-	// Type is the value of the event field, nil when absent.
+	// Type is the value of the event field, nil if absent.
 	Type []byte
-	// ID is the value of the id field, nil when absent. An id that holds a NUL
-	// counts as absent.
+	// ID is the value of the id field, nil if absent. An id with a NUL counts
+	// as absent.
 	ID []byte
-	// Data is the values of the data fields joined by line feeds. It is nil when
-	// the event has none (comments alone, or a blank line alone), and empty but
-	// not nil when a data field is there and empty. A single line is a view into
-	// Raw.
+	// Data holds the values of the data fields joined by line feeds. It is nil
+	// if the event has none (only comments or a blank line), and empty but not
+	// nil if the data is empty. A single line is a view of Raw.
 	Data []byte
-	// Unterminated says that the stream ended cleanly without the blank line.
-	// Readers of the HTML standard throw such an event away.
+	// Unterminated is true if the stream ended cleanly without the blank line.
+	// Readers that follow the HTML standard drop such an event.
 	Unterminated bool
 }

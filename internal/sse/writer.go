@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// AppendData appends an event that has only data: one data field per line of
-// data, and the blank line. CR, LF and CR LF all end a line, so that no data can
-// break out of its field; a reader sees each of them as a line feed.
+// AppendData appends an event that has only data: one data field for each line
+// of data, and the blank line. CR, LF and CR LF all end a line, so that no data
+// can break out of its field; a reader sees each of them as a line feed.
 func AppendData(dst, data []byte) []byte {
 	crs := bytes.IndexByte(data, '\r') >= 0
 	for {
@@ -26,8 +26,8 @@ func AppendData(dst, data []byte) []byte {
 	}
 }
 
-// lineEnd returns where the first line of b ends, or -1. Only data that has CRs
-// pays for looking for both.
+// lineEnd returns the end of the first line of b, or -1. crs is false if b has
+// no CR, which makes the search faster.
 func lineEnd(b []byte, crs bool) int {
 	if !crs {
 		return bytes.IndexByte(b, '\n')
@@ -35,8 +35,8 @@ func lineEnd(b []byte, crs bool) int {
 	return bytes.IndexAny(b, "\r\n")
 }
 
-// AppendEvent appends an event of type typ, which is left out when empty, as
-// [AppendData] does. Line ends within typ become spaces.
+// AppendEvent appends an event of type typ, which is left out if empty, like
+// [AppendData]. Line ends in typ become spaces.
 func AppendEvent(dst []byte, typ string, data []byte) []byte {
 	if typ != "" {
 		dst = append(dst, "event: "...)
@@ -45,8 +45,8 @@ func AppendEvent(dst []byte, typ string, data []byte) []byte {
 	return AppendData(dst, data)
 }
 
-// AppendComment appends a comment and a blank line, which readers skip: a
-// sign of life between two events. Line ends within text become spaces.
+// AppendComment appends a comment and a blank line, which readers ignore: a
+// keep-alive between two events. Line ends in text become spaces.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ": "...)
 	dst = appendLine(dst, text)

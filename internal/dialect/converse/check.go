@@ -17,7 +17,7 @@ func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 	if op != api.Converse {
 		return nil
 	}
-	return body.CheckInOrder(d).Brief().Error(": ")
+	return body.CheckInOrder(d).WithoutSent().Error(": ")
 }
 
 // Defaults returns nil: null is the same as absent.

@@ -14,9 +14,9 @@ import (
 func (Dialect) Check(op api.Operation, body *jsonedit.Doc) *apierr.Error {
 	switch {
 	case op == api.GenerateCount && hasWholeRequest(body):
-		return wholeBody.Check(body).Brief().Error(": ")
+		return wholeBody.Check(body).WithoutSent().Error(": ")
 	case op == api.Generate, op == api.GenerateCount:
-		return generateBody.Check(body).Brief().Error(": ")
+		return generateBody.Check(body).WithoutSent().Error(": ")
 	}
 	return nil
 }

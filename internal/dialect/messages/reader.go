@@ -185,9 +185,9 @@ func (r *reader) need(path string, v jsonedit.Value) string {
 	return r.text(path, v)
 }
 
-// textOf is text, and needed is need, for a member of the object at path. They
-// build the member's path only for an error, since there is one for every block
-// of a conversation.
+// textOf and needed are like text and need for a member of the object at path.
+// They build the member's path only for an error, since there is one for every
+// block of a conversation.
 func (r *reader) textOf(path, name string, f fields) string {
 	v := f.get(name)
 	if v.IsNull() {

@@ -1,12 +1,12 @@
-// Package auth signs requests and fetches tokens for the providers that take
-// more than a key in a header.
+// Package auth signs requests and fetches tokens for providers that need more
+// than a key in a header.
 //
-// It promises that a token is fetched once however many requests wait for it,
-// that it is renewed before it ends, and that no credential shows in an error.
-// The identity of the machine (metadata services, token files, environment) is
-// lent to managed providers alone and never to a client that asks for it in its
-// own options. Which provider wants which is data of the provider table; where
-// a token endpoint may be is checked by the [Doer].
+// It guarantees that a token is fetched once however many requests wait for it,
+// that it is renewed before it expires, and that no credential appears in an
+// error. The identity of the machine (metadata services, token files,
+// environment) is available only to managed providers, never to a client that
+// asks for it in its own options. The method of each provider is data of the
+// provider table; the addresses of token endpoints are checked by the [Doer].
 package auth
 
 import (
@@ -24,22 +24,22 @@ import (
 	"modelgate/internal/sigv4"
 )
 
-// Doer sends requests to token endpoints, following no redirect. A guarded
-// request is for an address that a credential names, and goes only where a
-// client may send requests to. upstream.Client is one.
+// Doer sends requests to token endpoints and does not follow redirects. A
+// guarded request is for an address from a credential; it is sent only where
+// clients may send requests. upstream.Client is a Doer.
 type Doer interface {
 	Do(req *http.Request, guarded bool) (*http.Response, error)
 }
 
-// Options are what a [Signer] needs. Nil functions mean those of the system.
+// Options holds what a [Signer] needs. Nil functions mean those of the system.
 type Options struct {
-	Client   Doer // nil: nothing can be fetched, signing alone works
+	Client   Doer // nil: tokens cannot be fetched, requests can be signed
 	Now      func() time.Time
 	Getenv   func(name string) string
 	ReadFile func(name string) ([]byte, error)
 
-	// ReadListed reads a file that the credential of a tenant names, if the
-	// operator lets tenants read it. Nil reads none.
+	// ReadListed reads a file named in a tenant's credential, if the operator
+	// allows tenants to read it. Nil reads none.
 	ReadListed func(name string) ([]byte, error)
 }
 
@@ -73,32 +73,31 @@ func (noClient) Do(*http.Request, bool) (*http.Response, error) {
 	return nil, errors.New("there is no client for token endpoints")
 }
 
-// Sign authenticates req, which provider.NewRequest built for t, in the way
-// that the row names in Auth.By; it does nothing where that is empty. Body is
-// what the request sends; nil stands for no body, or for one that
-// req.GetBody opens again. A request is signed again for each attempt, and
-// nothing of it may change afterwards.
+// Sign authenticates req, which provider.NewRequest built for t, with the
+// method in Auth.By of the provider definition. It does nothing if that is
+// empty. Body is the request body; nil means none, or a body that req.GetBody
+// opens again. Sign is called for each attempt, and the request must not be
+// changed afterwards.
 //
-// Errors are *apierr.Error without any credential, except for those of a context
-// that ended.
+// Errors are *apierr.Error and contain no credential, except for errors of a
+// context that ended.
 func (s *Signer) Sign(ctx context.Context, t *provider.Target, req *http.Request, body []byte) error {
 	switch t.Auth.Method {
 	case provider.MethodAWS:
-		return s.aws(ctx, t, req, body)
+		return s.signAWS(ctx, t, req, body)
 	case provider.MethodGCP:
-		return s.gcp(ctx, t, req)
+		return s.signGCP(ctx, t, req)
 	case provider.MethodEntra:
-		return s.entra(ctx, t, req)
+		return s.signEntra(ctx, t, req)
 	case provider.MethodOCI:
-		return s.oci(t, req, body)
+		return s.signOCI(t, req, body)
 	}
 	return nil
 }
 
-// keyAlone is for a target without a credential that would be fetched or
-// signed with: the key, which is in its place already, must do. A custom host
-// may do without any.
-func keyAlone(t *provider.Target) error {
+// checkKey returns an error if a target without a credential to fetch or sign
+// with has no key either. A custom host needs none.
+func checkKey(t *provider.Target) error {
 	if t.Guarded || t.Auth.Header != "" && !t.Key.Empty() {
 		return nil
 	}
@@ -114,9 +113,9 @@ func optionNames(t *provider.Target) string {
 	return strings.Join(names, ", ")
 }
 
-// checkMachineIdentity says whether t may act in the name of the machine that the gateway runs
-// on. Where it goes to an address that people chose it may not, unless they are
-// the machine's operator.
+// checkMachineIdentity returns an error if t may not use the identity of the
+// gateway's machine. Only the operator's own providers may use it with an
+// address that they choose.
 func checkMachineIdentity(t *provider.Target) error {
 	why := ""
 	switch {
@@ -134,12 +133,13 @@ func checkMachineIdentity(t *provider.Target) error {
 	return apierr.New(apierr.Forbidden, "provider %q: the identity of the gateway's machine %s", t.ID, why).WithCode("machine_identity_refused")
 }
 
-// checkTokenAddress refuses to send what is the machine's to a token address that
-// is not the one of the cloud, unless t is the operator's own: within the cloud's
-// domain there are hosts that keep what they are sent for anybody.
+// checkTokenAddress returns an error if the machine's token would be sent to an
+// address other than the cloud's token endpoint, except for the operator's own
+// providers: within the cloud's domain there are hosts that store requests for
+// any customer.
 func checkTokenAddress(t *provider.Target, address, field string, form *regexp.Regexp) error {
 	if t.Lending != provider.MachineIdentityAll && !form.MatchString(address) {
-		return malformed(t, "has a "+field+" other than that of Google Cloud, where the machine's identity is not sent")
+		return credentialError(t, "has a "+field+" other than that of Google Cloud, where the machine's identity is not sent")
 	}
 	return nil
 }
@@ -152,14 +152,13 @@ func invalid(t *provider.Target, option, what string) error {
 	return apierr.New(apierr.Invalid, "provider %q: the option %q %s", t.ID, t.OptionPrefix+option, what).WithParam(option)
 }
 
-// setBearer sends token as a bearer token, and no other credential beside it.
+// setBearer sets token as the bearer token and removes any other credential.
 func setBearer(req *http.Request, t *provider.Target, token secret.String) {
 	drop(req.Header, t.Auth.Header, "Authorization")
 	req.Header["Authorization"] = []string{"Bearer " + token.Reveal()}
 }
 
-// drop removes headers however they are spelled: what a client forwards keeps
-// its spelling.
+// drop removes headers in any spelling: forwarded client headers keep theirs.
 func drop(h http.Header, names ...string) {
 	for _, name := range names {
 		for other := range h {

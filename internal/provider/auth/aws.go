@@ -23,15 +23,15 @@ var (
 	awsARN    = boundedText{regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\x21-\x7e]+$`), 1, 600}
 )
 
-// aws signs with the keys of the options, or with those of a role that they
-// name. A key of the provider itself goes as it is.
-func (s *Signer) aws(ctx context.Context, t *provider.Target, req *http.Request, body []byte) error {
+// signAWS signs with the keys of the options, or with those of a role in the
+// options. A key of the provider itself is sent unchanged.
+func (s *Signer) signAWS(ctx context.Context, t *provider.Target, req *http.Request, body []byte) error {
 	keys, given, err := s.awsKeys(ctx, t)
 	if err != nil {
 		return err
 	}
 	if !given {
-		return keyAlone(t)
+		return checkKey(t)
 	}
 	to := sigv4.Scope{Region: t.Option("region"), Service: t.Auth.Service}
 	if !awsRegion.MatchString(to.Region) {
@@ -47,8 +47,8 @@ func (s *Signer) aws(ctx context.Context, t *provider.Target, req *http.Request,
 	return sigv4.Sign(req, keys, to, hex.EncodeToString(hash[:]), s.Now())
 }
 
-// awsKeys returns the keys to sign t's requests with; given is false where the
-// provider's own key does.
+// awsKeys returns the keys to sign t's requests with. given is false if the
+// provider's own key is used instead.
 func (s *Signer) awsKeys(ctx context.Context, t *provider.Target) (keys sigv4.Keys, given bool, err error) {
 	way, role := t.Option("auth_type"), t.Option("role_arn")
 	keys, given, err = ownKeys(t)
@@ -79,8 +79,8 @@ func (s *Signer) awsKeys(ctx context.Context, t *provider.Target) (keys sigv4.Ke
 	return keys, true, err
 }
 
-// ownKeys returns the keys of the options. Where they hold a secret alone, the
-// credential of the request is the id of the access key.
+// ownKeys returns the keys of the options. If these hold only a secret, the
+// credential of the request is the access key id.
 func ownKeys(t *provider.Target) (keys sigv4.Keys, given bool, err error) {
 	keys = sigv4.Keys{
 		ID:      t.Option("access_key_id"),
@@ -126,7 +126,7 @@ func (s *Signer) assume(ctx context.Context, t *provider.Target, from sigv4.Keys
 	})
 }
 
-// sts asks for keys, signed with from unless that is nil.
+// sts requests keys. The request is signed with from unless that is nil.
 func (s *Signer) sts(ctx context.Context, region string, values url.Values, from *sigv4.Keys) (sigv4.Keys, time.Time, error) {
 	values.Set("Version", "2011-06-15")
 	values.Set("RoleSessionName", "modelgate")
@@ -153,10 +153,10 @@ func (s *Signer) sts(ctx context.Context, region string, values url.Values, from
 	if found.ID == "" {
 		found = answer.Web
 	}
-	return s.lasting(q, found)
+	return s.sessionKeys(q, found)
 }
 
-// awsDomain is where the services of a region are.
+// awsDomain returns the domain of a region's services.
 // https://docs.aws.amazon.com/general/latest/gr/sts.html
 func awsDomain(region string) string {
 	if strings.HasPrefix(region, "cn-") {
@@ -165,7 +165,8 @@ func awsDomain(region string) string {
 	return "amazonaws.com"
 }
 
-// stsKeys are keys as STS and, with other names, the metadata services write them.
+// stsKeys holds keys in the format of STS and, under other names, of the
+// metadata services.
 type stsKeys struct {
 	ID         string    `xml:"AccessKeyId" json:"AccessKeyId"`
 	Secret     string    `xml:"SecretAccessKey" json:"SecretAccessKey"`
@@ -173,12 +174,12 @@ type stsKeys struct {
 	Expiration time.Time `xml:"Expiration" json:"Expiration"`
 }
 
-// lasting returns found as keys, with the moment they end.
-func (s *Signer) lasting(q tokenRequest, found stsKeys) (sigv4.Keys, time.Time, error) {
+// sessionKeys returns found as keys with the time at which they expire.
+func (s *Signer) sessionKeys(q tokenRequest, found stsKeys) (sigv4.Keys, time.Time, error) {
 	if !awsID.MatchString(found.ID) || found.Secret == "" || !sendable(found.Session) || found.Expiration.IsZero() {
 		return sigv4.Keys{}, time.Time{}, noToken(q)
 	}
-	return sigv4.Keys{ID: found.ID, Secret: secret.New(found.Secret), Session: secret.New(found.Session)}, s.within(found.Expiration), nil
+	return sigv4.Keys{ID: found.ID, Secret: secret.New(found.Secret), Session: secret.New(found.Session)}, s.capExpiry(found.Expiration), nil
 }
 
 func noIdentity(t *provider.Target) error {

@@ -13,11 +13,11 @@ import (
 	"modelgate/internal/sigv4"
 )
 
-// awsMetadata is the metadata service of EC2.
+// awsMetadata is the address of the metadata service of EC2.
 const awsMetadata = "http://169.254.169.254/latest"
 
-// machineKeys returns the keys of the machine: those of the environment, of a
-// web identity, of the container, of the instance, in this order.
+// machineKeys returns the keys of the machine from the environment, a web
+// identity, the container or the instance, in this order.
 // https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html
 func (s *Signer) machineKeys(ctx context.Context, t *provider.Target) (sigv4.Keys, error) {
 	env := sigv4.Keys{
@@ -51,7 +51,8 @@ func (s *Signer) machineKeys(ctx context.Context, t *provider.Target) (sigv4.Key
 	return s.keys.get(ctx, keyOf("instance"), s.instanceKeys)
 }
 
-// containerAddress is where a container's keys are, empty when there is none.
+// containerAddress returns the address of a container's keys, empty if there is
+// none.
 // https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 func (s *Signer) containerAddress() string {
 	if path := s.Getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"); path != "" {
@@ -76,7 +77,7 @@ func (s *Signer) containerKeys(ctx context.Context, t *provider.Target, address 
 	return s.metadataKeys(ctx, q)
 }
 
-// instanceKeys asks the metadata service in its second version.
+// instanceKeys fetches keys from version 2 of the metadata service.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 func (s *Signer) instanceKeys(ctx context.Context) (sigv4.Keys, time.Time, error) {
 	pass, err := s.do(ctx, tokenRequest{method: http.MethodPut, url: awsMetadata + "/api/token",
@@ -104,5 +105,5 @@ func (s *Signer) metadataKeys(ctx context.Context, q tokenRequest) (sigv4.Keys, 
 	if err := json.Unmarshal(body, &found); err != nil {
 		return sigv4.Keys{}, time.Time{}, noToken(q)
 	}
-	return s.lasting(q, found)
+	return s.sessionKeys(q, found)
 }

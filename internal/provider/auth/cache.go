@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// renewBefore is how long before its end a token is renewed.
+	// renewBefore is how long before its expiry a token is renewed.
 	renewBefore = 5 * time.Minute
-	// maxHeld bounds the tokens that are kept: clients may bring any number.
+	// maxHeld limits the cached tokens: clients may send any number of
+	// credentials.
 	maxHeld = 4096
-	// retryAfterFailure is how long a token that could not be renewed is used before
-	// the next try, as long as it lasts.
+	// retryAfterFailure is the time between attempts to renew a token, as long
+	// as the token is valid.
 	retryAfterFailure = 30 * time.Second
 )
 
-// key stands for everything a token depends on.
+// key is a hash of everything that a token depends on.
 type key [sha256.Size]byte
 
 func keyOf(parts ...string) key {
@@ -32,8 +33,8 @@ func keyOf(parts ...string) key {
 	return key(h.Sum(nil))
 }
 
-// cache holds what was fetched until shortly before its end. The zero value
-// with a clock works.
+// cache holds fetched values until shortly before they expire. The zero value
+// with a clock is usable.
 type cache[V any] struct {
 	now func() time.Time
 
@@ -45,24 +46,24 @@ type cache[V any] struct {
 type entry[V any] struct {
 	value      V
 	renew, end time.Time
-	flight     *fetchCall[V] // the fetch under way; nil when there is none
+	flight     *fetchCall[V] // the fetch in progress, or nil
 }
 
-// fetchCall is a fetch that several may wait for. Its fields may be read once
-// done is closed.
+// fetchCall is a fetch that several callers may wait for. Its fields may be
+// read once done is closed.
 type fetchCall[V any] struct {
 	done  chan struct{}
 	value V
 	err   error
-	left  bool // its request ended before the answer, which says nothing
+	left  bool // its request ended before the response, so err means nothing
 }
 
-// fetcher brings a token and tells when it ends.
+// fetcher fetches a token and returns when it expires.
 type fetcher[V any] func(context.Context) (V, time.Time, error)
 
-// get returns the token of k, fetching it when none is held. Of many callers
-// one fetches; if it goes away, another one takes its place. A token that is
-// being renewed serves while it lasts.
+// get returns the token of k and fetches it if it is not cached. One of several
+// callers fetches; if its request ends, another one takes over. A token is used
+// while it is being renewed.
 func (c *cache[V]) get(ctx context.Context, k key, fetch fetcher[V]) (V, error) {
 	for {
 		v, f, leads := c.joinFetch(k)
@@ -84,8 +85,8 @@ func (c *cache[V]) get(ctx context.Context, k key, fetch fetcher[V]) (V, error) 
 	}
 }
 
-// joinFetch returns the token, or the flight that will bring it and whether the
-// caller is to fly it.
+// joinFetch returns the token, or the fetch that will return it. leads is true
+// if the caller must do that fetch.
 func (c *cache[V]) joinFetch(k key) (v V, f *fetchCall[V], leads bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +101,7 @@ func (c *cache[V]) joinFetch(k key) (v V, f *fetchCall[V], leads bool) {
 	return v, e.flight, true
 }
 
-// entry returns the entry of k, making room for a new one.
+// entry returns the entry of k, which is added if it does not exist.
 func (c *cache[V]) entry(k key) *entry[V] {
 	if e, ok := c.held[k]; ok {
 		return e
@@ -116,8 +117,8 @@ func (c *cache[V]) entry(k key) *entry[V] {
 	return e
 }
 
-// makeRoom forgets what has ended, and a sixteenth of the rest if that is
-// nothing. Flights are kept: somebody waits for them.
+// makeRoom deletes expired entries, and others until a sixteenth is free.
+// Entries with a fetch in progress stay, since callers wait for them.
 func (c *cache[V]) makeRoom() {
 	now, before := c.now(), len(c.held)
 	for k, e := range c.held {
@@ -135,7 +136,7 @@ func (c *cache[V]) makeRoom() {
 	}
 }
 
-// fetch fetches and lands, also when fetch panics.
+// fetch runs the fetcher and publishes its result, also if the fetcher panics.
 func (c *cache[V]) fetch(ctx context.Context, k key, f *fetchCall[V], fetch fetcher[V]) {
 	var end time.Time
 	defer func() {

@@ -8,7 +8,8 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// contents returns what req sends: a signature covers it.
+// contents returns the hash and the length of req's body, which a signature
+// covers.
 func contents(req *http.Request, body []byte) (hash [sha256.Size]byte, length int64, err error) {
 	if body != nil || req.Body == nil || req.Body == http.NoBody {
 		return sha256.Sum256(body), int64(len(body)), nil

@@ -14,17 +14,17 @@ import (
 
 const (
 	entraAuthority = "https://login.microsoftonline.com"
-	// azureMetadata is the token service of a virtual machine.
+	// azureMetadata is the address of the token service of a virtual machine.
 	// https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token
 	azureMetadata = "http://169.254.169.254/metadata/identity/oauth2/token"
 )
 
-// entraTenant is the id or the domain of a directory.
+// entraTenant matches the id or the domain of a directory.
 var entraTenant = boundedText{regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`), 1, 254}
 
-// entra sends an access token of Microsoft Entra where the options ask for
-// one. A ready-made token or a key is in its place already.
-func (s *Signer) entra(ctx context.Context, t *provider.Target, req *http.Request) error {
+// signEntra sets an access token of Microsoft Entra if the options ask for one.
+// A ready-made token or a key has been set before.
+func (s *Signer) signEntra(ctx context.Context, t *provider.Target, req *http.Request) error {
 	if t.Option("ad_token") != "" {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (s *Signer) entra(ctx context.Context, t *provider.Target, req *http.Reques
 	var fetch func(context.Context, *provider.Target) (secret.String, error)
 	switch way {
 	case "", "apiKey":
-		return keyAlone(t)
+		return checkKey(t)
 	case "entra":
 		fetch = s.entraSecret
 	case "managed":
@@ -54,7 +54,7 @@ func (s *Signer) entra(ctx context.Context, t *provider.Target, req *http.Reques
 	return nil
 }
 
-// entraSecret fetches a token for an application and its secret.
+// entraSecret fetches a token with an application's secret.
 // https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow
 func (s *Signer) entraSecret(ctx context.Context, t *provider.Target) (secret.String, error) {
 	tenant, client, password := t.Option("entra_tenant_id"), t.Option("entra_client_id"), t.Option("entra_client_secret")
@@ -78,8 +78,8 @@ func entraAddress(authority, tenant string) string {
 	return strings.TrimRight(authority, "/") + "/" + tenant + "/oauth2/v2.0/token"
 }
 
-// entraScope is what the token is for. The endpoints of single deployments and
-// those of projects are guarded by other services than the rest.
+// entraScope returns the scope of the token. The endpoints of deployments and
+// those of projects belong to different services.
 // https://learn.microsoft.com/azure/ai-foundry/concepts/authentication-authorization-foundry
 func entraScope(t *provider.Target) string {
 	host := t.Base.Hostname()
@@ -94,24 +94,25 @@ func entraScope(t *provider.Target) string {
 	return "https://cognitiveservices.azure.com/.default"
 }
 
-// lentScope says whether t may have a token of the machine. What people keep by
-// the API gets one for the services of models only: one for the management of the
-// cloud, say, would let its receiver act there as the machine.
-func lentScope(t *provider.Target) error {
+// checkEntraScope returns an error if t may not have a token of the machine for
+// its scope. Providers stored through the API get tokens for model services
+// only: with a token for the management of the cloud, its receiver could act as
+// the machine.
+func checkEntraScope(t *provider.Target) error {
 	if err := checkMachineIdentity(t); err != nil {
 		return err
 	}
 	if t.Lending != provider.MachineIdentityAll && t.Option("entra_scope") != "" {
-		return invalid(t, "entra_scope", "can't be given beside the identity of the gateway's machine; leave it out, or keep the entry in modelgate.yaml")
+		return invalid(t, "entra_scope", "cannot be combined with the identity of the gateway's machine; leave it out, or keep the entry in modelgate.yaml")
 	}
 	return nil
 }
 
-// entraManaged fetches the token of the identity that the machine was given:
-// from the service of an App Service, else from that of a virtual machine.
+// entraManaged fetches a token of the machine's managed identity: from App
+// Service, otherwise from the virtual machine.
 // https://learn.microsoft.com/azure/app-service/overview-managed-identity#rest-endpoint-reference
 func (s *Signer) entraManaged(ctx context.Context, t *provider.Target) (secret.String, error) {
-	if err := lentScope(t); err != nil {
+	if err := checkEntraScope(t); err != nil {
 		return secret.String{}, err
 	}
 	client := t.Option("managed_client_id")
@@ -131,11 +132,11 @@ func (s *Signer) entraManaged(ctx context.Context, t *provider.Target) (secret.S
 	})
 }
 
-// entraWorkload exchanges the token that the cluster writes into a file. The
-// file is read again each time, since the cluster replaces it.
+// entraWorkload exchanges the token in a file of the cluster. The file is read
+// each time, since the cluster replaces it.
 // https://azure.github.io/azure-workload-identity/docs/
 func (s *Signer) entraWorkload(ctx context.Context, t *provider.Target) (secret.String, error) {
-	if err := lentScope(t); err != nil {
+	if err := checkEntraScope(t); err != nil {
 		return secret.String{}, err
 	}
 	authority, tenant := s.Getenv("AZURE_AUTHORITY_HOST"), s.Getenv("AZURE_TENANT_ID")

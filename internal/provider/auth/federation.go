@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/secret"
 )
 
-// federation is the part of a Google Cloud credential that stands for an
-// identity of elsewhere.
+// federation is the part of a Google Cloud credential that describes an
+// external identity.
 // https://google.aip.dev/auth/4117
 type federation struct {
 	Audience         string `json:"audience"`
@@ -32,23 +32,23 @@ type federation struct {
 	} `json:"credential_source"`
 }
 
-// The addresses that the machine's token of elsewhere, and what was got for it,
-// are sent to for entries that people keep by the API.
+// The only addresses to which the machine's external token and its Google token
+// are sent for providers stored through the API.
 var (
 	googleSTS           = regexp.MustCompile(`^https://sts\.googleapis\.com/v1/token$`)
 	googleImpersonation = regexp.MustCompile(`^https://iamcredentials\.googleapis\.com/v1/projects/(-|[a-z0-9-]+)/serviceAccounts/[A-Za-z0-9@._-]+:generateAccessToken$`)
 )
 
-func unlisted(t *provider.Target) error {
-	return malformed(t, "has a credential_source whose file can't be read: list its folder in secrets.files of modelgate.yaml, or keep the entry there")
+func fileNotListed(t *provider.Target) error {
+	return credentialError(t, "has a credential_source whose file can't be read: list its folder in secrets.files of modelgate.yaml, or keep the entry there")
 }
 
-// federated exchanges the machine's token of elsewhere for one of Google Cloud,
-// and that for one of a service account where the credential says so.
+// federated exchanges the machine's external token for one of Google Cloud, and
+// that for one of a service account if the credential names one.
 // https://cloud.google.com/iam/docs/reference/sts/rest/v1/TopLevel/token
 func (s *Signer) federated(ctx context.Context, t *provider.Target, f *federation) (secret.String, time.Time, error) {
 	var zero secret.String
-	if err := checkMachineIdentity(t); err != nil { // it names a file or an address of this machine
+	if err := checkMachineIdentity(t); err != nil { // it contains a file name or an address of this machine
 		return zero, time.Time{}, err
 	}
 	guarded, err := reachable(t, "token_url", f.TokenURL)
@@ -78,8 +78,8 @@ func (s *Signer) federated(ctx context.Context, t *provider.Target, f *federatio
 	return s.impersonate(ctx, t, f.ImpersonationURL, token)
 }
 
-// subject reads the token of elsewhere, again each time: it is replaced while
-// the gateway runs.
+// subject reads the external token. It is read each time, since it is replaced
+// while the gateway runs.
 func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation) (string, error) {
 	var text []byte
 	var err error
@@ -87,23 +87,23 @@ func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation)
 	switch {
 	case source.File != "" && t.Lending != provider.MachineIdentityAll:
 		if s.ReadListed == nil {
-			return "", unlisted(t)
+			return "", fileNotListed(t)
 		}
 		if text, err = s.ReadListed(source.File); err != nil {
-			return "", unlisted(t)
+			return "", fileNotListed(t)
 		}
 	case source.File != "":
 		if text, err = s.ReadFile(source.File); err != nil {
 			return "", noIdentity(t)
 		}
 	case t.Lending != provider.MachineIdentityAll:
-		return "", malformed(t, "has a credential_source without a file; an address is for entries of modelgate.yaml")
+		return "", credentialError(t, "has a credential_source without a file; an address is for entries of modelgate.yaml")
 	case strings.HasPrefix(source.URL, "http://"), strings.HasPrefix(source.URL, "https://"):
 		if text, err = s.do(ctx, tokenRequest{method: http.MethodGet, url: source.URL, header: source.Headers}); err != nil {
 			return "", err
 		}
 	default:
-		return "", malformed(t, "has a credential_source without a file or url; others are not offered")
+		return "", credentialError(t, "has a credential_source without a file or url; others are not offered")
 	}
 	if source.Format.Type == "json" {
 		var fields map[string]json.RawMessage
@@ -142,5 +142,5 @@ func (s *Signer) impersonate(ctx context.Context, t *provider.Target, address st
 	if json.Unmarshal(body, &answer) != nil || !sendable(answer.Token) {
 		return secret.String{}, time.Time{}, noToken(q)
 	}
-	return secret.New(answer.Token), s.within(answer.End), nil
+	return secret.New(answer.Token), s.capExpiry(answer.End), nil
 }

@@ -19,8 +19,8 @@ import (
 
 const (
 	maxAnswer = 1 << 20
-	// longest bounds one request to a token endpoint; the context may be
-	// shorter.
+	// longest is the timeout of one request to a token endpoint; the context
+	// may end earlier.
 	longest = 30 * time.Second
 )
 
@@ -29,18 +29,18 @@ type tokenRequest struct {
 	method, url string
 	header      map[string]string
 	body        string
-	guarded     bool                      // a credential names the address
-	sign        func(*http.Request) error // nil for most
+	guarded     bool                      // the address is from a credential
+	sign        func(*http.Request) error // optional
 }
 
-// form asks with a form as the body.
+// form returns a request with a form as its body.
 func form(address string, values url.Values) tokenRequest {
 	return tokenRequest{method: http.MethodPost, url: address, body: values.Encode(),
 		header: map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}}
 }
 
-// do returns the body of a success. The text of an error is the gateway's
-// own: what an endpoint answers may hold what it was sent.
+// do returns the body of a successful response. Error texts are the gateway's
+// own: a response may contain what was sent.
 func (s *Signer) do(ctx context.Context, q tokenRequest) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -61,17 +61,17 @@ func (s *Signer) do(ctx context.Context, q tokenRequest) ([]byte, error) {
 	}
 	res, err := s.Client.Do(req, q.guarded)
 	if err != nil {
-		return nil, unreached(ctx, req, err)
+		return nil, connectionError(ctx, req, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
-		return nil, unreached(ctx, req, err)
+		return nil, connectionError(ctx, req, err)
 	}
 	return body, responseError(req, res.StatusCode, body)
 }
 
-func unreached(ctx context.Context, req *http.Request, err error) error {
+func connectionError(ctx context.Context, req *http.Request, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("waiting for the token endpoint %s: %w", req.URL.Host, context.Cause(ctx))
@@ -83,7 +83,7 @@ func unreached(ctx context.Context, req *http.Request, err error) error {
 		WithCode("token_endpoint_failed").WithCause(err)
 }
 
-// responseError returns the error that an answer stands for.
+// responseError returns the error for a response, nil for a successful one.
 func responseError(req *http.Request, status int, body []byte) error {
 	switch {
 	case len(body) > maxAnswer:
@@ -99,8 +99,9 @@ func responseError(req *http.Request, status int, body []byte) error {
 		req.URL.Host, status, reason(body)).WithCode("credential_refused")
 }
 
-// reasons are the words of OAuth (RFC 6749, 5.2), STS and Google Cloud that
-// say why a credential was refused. Nothing else of an answer is repeated.
+// reasons are the error codes of OAuth (RFC 6749, 5.2), STS and Google Cloud
+// that explain why a credential was rejected. Nothing else of a response is put
+// into an error.
 var reasons = []string{
 	"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
 	"invalid_target", "invalid_resource", "access_denied", "PERMISSION_DENIED", "UNAUTHENTICATED", "NOT_FOUND", "INVALID_ARGUMENT",
@@ -108,7 +109,7 @@ var reasons = []string{
 	"RegionDisabledException", "ValidationError",
 }
 
-// entraReason is the number that Entra gives an error.
+// entraReason matches the number of an Entra error.
 // https://learn.microsoft.com/entra/identity-platform/reference-error-codes
 var entraReason = regexp.MustCompile(`AADSTS[0-9]{4,9}`)
 
@@ -124,8 +125,8 @@ func reason(body []byte) string {
 	return ""
 }
 
-// grant is an answer with an access token, as OAuth has it. Some services
-// write numbers as strings, and some a moment instead of a span.
+// grant is a response with an access token in the format of OAuth. Some
+// services send numbers as strings, and some send a time instead of a duration.
 type grant struct {
 	Token     string  `json:"access_token"`
 	ExpiresIn seconds `json:"expires_in"`
@@ -134,7 +135,7 @@ type grant struct {
 
 type seconds int64
 
-// UnmarshalJSON takes a number, also as a string; anything else counts as zero.
+// UnmarshalJSON reads a number or a number in a string; anything else is zero.
 func (n *seconds) UnmarshalJSON(b []byte) error {
 	f, err := strconv.ParseFloat(string(bytes.Trim(b, `"`)), 64)
 	if err == nil && f > 0 && f < 1<<40 {
@@ -143,7 +144,7 @@ func (n *seconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// token asks for an access token and tells when it ends.
+// token requests an access token and returns when it expires.
 func (s *Signer) token(ctx context.Context, q tokenRequest) (secret.String, time.Time, error) {
 	body, err := s.do(ctx, q)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *Signer) token(ctx context.Context, q tokenRequest) (secret.String, time
 	if g.ExpiresIn == 0 && g.ExpiresOn != 0 {
 		end = time.Unix(int64(g.ExpiresOn), 0)
 	}
-	return secret.New(g.Token), s.within(end), nil
+	return secret.New(g.Token), s.capExpiry(end), nil
 }
 
 func noToken(q tokenRequest) error {
@@ -168,15 +169,15 @@ func noToken(q tokenRequest) error {
 	return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered without a token", host).WithCode("token_endpoint_failed")
 }
 
-// within keeps a moment that others tell inside the next day.
-func (s *Signer) within(end time.Time) time.Time {
+// capExpiry limits an expiry reported by a service to a day from now.
+func (s *Signer) capExpiry(end time.Time) time.Time {
 	if latest := s.Now().Add(24 * time.Hour); end.After(latest) {
 		return latest
 	}
 	return end
 }
 
-// sendable reports whether a header can hold token.
+// sendable reports whether token is valid in a header.
 func sendable(token string) bool {
 	return token != "" && strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }

@@ -23,16 +23,16 @@ import (
 const (
 	gcpScope = "https://www.googleapis.com/auth/cloud-platform"
 	gcpToken = "https://oauth2.googleapis.com/token"
-	// gcpMetadata is the token of the machine's service account.
+	// gcpMetadata is the address of the token of the machine's service account.
 	// https://cloud.google.com/compute/docs/access/authenticate-workloads
 	gcpMetadata = "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token"
 
 	maxAccount = 64 << 10
-	maxKeyBits = 4096 // longer ones cost a second of computing
+	maxKeyBits = 4096 // a longer key would take a second of CPU time
 )
 
-// account is a credential of Google Cloud as JSON: a service account, a user's
-// refresh token or an identity of elsewhere.
+// account is a Google Cloud credential in JSON: a service account, a user's
+// refresh token or an external identity.
 // https://google.aip.dev/auth/4110
 type account struct {
 	Type         string `json:"type"`
@@ -48,10 +48,10 @@ type account struct {
 	federation
 }
 
-// gcp sends an access token: the key as it is, one fetched with the service
-// account or federated identity of the options or the key, or one of the
-// machine's own.
-func (s *Signer) gcp(ctx context.Context, t *provider.Target, req *http.Request) error {
+// signGCP sets an access token: the key itself, one fetched with the service
+// account or external identity in the options or the key, or one of the
+// machine.
+func (s *Signer) signGCP(ctx context.Context, t *provider.Target, req *http.Request) error {
 	text := t.Option("service_account_json")
 	if own := strings.TrimSpace(t.Key.Reveal()); text == "" && strings.HasPrefix(own, "{") {
 		text = own
@@ -69,20 +69,20 @@ func (s *Signer) gcp(ctx context.Context, t *provider.Target, req *http.Request)
 		return invalid(t, "auth_type", "takes serviceAccount, workloadIdentityFederation, workload or accessToken")
 	}
 	if text == "" {
-		return keyAlone(t)
+		return checkKey(t)
 	}
-	// Who asks is part of the key, and all that decides whether the machine's
-	// identity is lent: a token that an entry fetched with a file of the machine is
-	// not for a client that knows the same text, nor for another's entry of the
-	// same slug.
+	// The key includes the caller and everything that decides about the use of
+	// the machine's identity: a token that was fetched with a file of the
+	// machine must not be used by a client that sends the same text, or by a
+	// provider of the same slug in another workspace.
 	asks := fmt.Sprint(t.Lending, t.Guarded, t.OwnAddress())
 	return s.gcpFetched(ctx, t, req, keyOf("gcp", text, t.Slug, asks), func(ctx context.Context) (secret.String, time.Time, error) {
 		return s.exchange(ctx, t, text)
 	})
 }
 
-// gcpMachine uses what the machine was given: the file that its environment
-// names, else its metadata service.
+// gcpMachine uses the identity of the machine: the file in its environment,
+// otherwise its metadata service.
 func (s *Signer) gcpMachine(ctx context.Context, t *provider.Target, req *http.Request) error {
 	if err := checkMachineIdentity(t); err != nil {
 		return err
@@ -112,12 +112,12 @@ func (s *Signer) gcpFetched(ctx context.Context, t *provider.Target, req *http.R
 func readAccount(t *provider.Target, text string) (*account, error) {
 	var a account
 	if len(text) > maxAccount || json.Unmarshal([]byte(text), &a) != nil {
-		return nil, malformed(t, "must be the JSON object of a service account")
+		return nil, credentialError(t, "must be the JSON object of a service account")
 	}
 	return &a, nil
 }
 
-func malformed(t *provider.Target, what string) error {
+func credentialError(t *provider.Target, what string) error {
 	return apierr.New(apierr.Invalid, "provider %q: %sservice_account_json, or the key that holds it, %s", t.ID, t.OptionPrefix, what).
 		WithParam("service_account_json").WithCode("credential_malformed")
 }
@@ -154,29 +154,29 @@ func (s *Signer) exchange(ctx context.Context, t *provider.Target, text string) 
 	case "external_account":
 		return s.federated(ctx, t, &a.federation)
 	default:
-		return zero, time.Time{}, malformed(t, "must have the type service_account, authorized_user or external_account")
+		return zero, time.Time{}, credentialError(t, "must have the type service_account, authorized_user or external_account")
 	}
 	q := form(address, values)
 	q.guarded = guarded
 	return s.token(ctx, q)
 }
 
-// reachable checks an address that a credential names. Google's own hosts are
-// asked freely, others only if clients may send requests there.
+// reachable validates an address in a credential. guarded is false for Google's
+// own hosts.
 func reachable(t *provider.Target, field, address string) (guarded bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return false, malformed(t, "has a "+field+" that is no https address")
+		return false, credentialError(t, "has a "+field+" that is not an https address")
 	}
 	return u.Port() != "" || !strings.HasSuffix(strings.ToLower(u.Hostname()), ".googleapis.com"), nil
 }
 
-// assertion is the signed claim to be the service account.
+// assertion returns the signed JWT of the service account.
 // https://developers.google.com/identity/protocols/oauth2/service-account#authorizingrequests
 func (s *Signer) assertion(t *provider.Target, a *account, audience string) (string, error) {
 	signer, err := rsaKey(a.PrivateKey)
 	if err != "" {
-		return "", malformed(t, "has a private_key that "+err)
+		return "", credentialError(t, "has a private_key that "+err)
 	}
 	now := s.Now().Unix()
 	head, _ := json.Marshal(map[string]string{"alg": "RS256", "typ": "JWT", "kid": a.PrivateKeyID})
@@ -187,12 +187,12 @@ func (s *Signer) assertion(t *provider.Target, a *account, audience string) (str
 	sum := sha256.Sum256([]byte(text))
 	seal, failed := rsa.SignPKCS1v15(nil, signer, crypto.SHA256, sum[:])
 	if failed != nil {
-		return "", malformed(t, "has a private_key that can't sign")
+		return "", credentialError(t, "has a private_key that can't sign")
 	}
 	return text + "." + base64.RawURLEncoding.EncodeToString(seal), nil
 }
 
-// rsaKey reads a private key in PEM; bad says what is wrong with it.
+// rsaKey reads a private key in PEM. bad describes what is wrong with it.
 func rsaKey(text string) (k *rsa.PrivateKey, bad string) {
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {

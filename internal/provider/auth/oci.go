@@ -15,18 +15,18 @@ import (
 	"modelgate/internal/sigv4"
 )
 
-// ociID is a tenancy, a user or a fingerprint.
+// ociID matches a tenancy, a user or a fingerprint.
 var ociID = boundedText{regexp.MustCompile(`^[A-Za-z0-9._:-]+$`), 1, 255}
 
-// oci signs a request with the key of a user.
+// signOCI signs a request with the key of a user.
 // https://docs.oracle.com/iaas/Content/API/Concepts/signingrequests.htm
-func (s *Signer) oci(t *provider.Target, req *http.Request, body []byte) error {
+func (s *Signer) signOCI(t *provider.Target, req *http.Request, body []byte) error {
 	pem := t.Option("private_key")
 	if pem == "" {
 		pem = t.Key.Reveal()
 	}
 	if pem == "" {
-		return keyAlone(t)
+		return checkKey(t)
 	}
 	var id []string
 	for _, name := range []string{"tenancy", "user", "fingerprint"} {
@@ -36,7 +36,8 @@ func (s *Signer) oci(t *provider.Target, req *http.Request, body []byte) error {
 		}
 		id = append(id, v)
 	}
-	// Texts of one line stand for texts of many in headers and environments.
+	// In headers and environment variables a PEM text has \n instead of line
+	// breaks.
 	signer, bad := rsaKey(strings.ReplaceAll(pem, `\n`, "\n"))
 	if bad != "" {
 		return apierr.New(apierr.Invalid, "provider %q: the signing key %s", t.ID, bad).WithParam("private_key").WithCode("credential_malformed")
@@ -56,8 +57,8 @@ func (s *Signer) oci(t *provider.Target, req *http.Request, body []byte) error {
 	return nil
 }
 
-// ociText sets the headers that the signature covers, and returns them as the
-// text to sign. Requests that carry a body cover that too.
+// ociText sets the headers that the signature covers, and returns the text to
+// sign and their names. The body is covered too if there is one.
 func (s *Signer) ociText(req *http.Request, body []byte) (text, names string, err error) {
 	host := req.Host
 	if host == "" {

@@ -14,7 +14,8 @@ import (
 	"modelgate/internal/provider"
 )
 
-// signedBy returns an authentication that also signs for a service of AWS.
+// signedBy returns an authentication that also signs requests for a service of
+// AWS.
 func signedBy(a provider.Auth, service string) provider.Auth {
 	a.Method, a.Service = provider.MethodAWS, service
 	a.KeyAlternatives = []string{"access_key_id", "secret_access_key", "role_arn", "auth_type"}
@@ -45,7 +46,7 @@ func sagemakerOptions() []provider.Option {
 	return list
 }
 
-// googleToken returns the authentication by an access token of Google Cloud.
+// googleToken returns the authentication with an access token of Google Cloud.
 func googleToken() provider.Auth {
 	a := provider.Bearer()
 	a.Method, a.KeyAlternatives = provider.MethodGCP, []string{"service_account_json", "auth_type"}
@@ -76,8 +77,8 @@ func entraOptions() []provider.Option {
 	}
 }
 
-// bedrockSpeaks tells the protocols of a model, be it named by id, by inference
-// profile or by an ARN that holds either.
+// bedrockSpeaks returns the dialects of a model, which is named by id,
+// inference profile or an ARN with either.
 func bedrockSpeaks(model string) []api.Dialect {
 	if strings.Contains(model, "anthropic.claude") {
 		return []api.Dialect{api.DialectConverse, api.DialectMessages, api.DialectInvoke}
@@ -85,7 +86,7 @@ func bedrockSpeaks(model string) []api.Dialect {
 	return []api.Dialect{api.DialectConverse}
 }
 
-// unescaped undoes one escaping: ARNs are often given as they are in a path.
+// unescaped undoes one level of escaping: ARNs are often escaped as in a path.
 func unescaped(model string) string {
 	if plain, err := url.PathUnescape(model); err == nil {
 		return plain
@@ -93,21 +94,23 @@ func unescaped(model string) string {
 	return model
 }
 
-// bedrockShapes is the body of the messages API as InvokeModel takes it.
+// bedrockShapes returns the rules for bodies of the messages API in
+// InvokeModel.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html
 func bedrockShapes() map[api.Operation]provider.BodyRule {
 	shape := provider.BodyRule{
 		Drop:  []string{"model", "stream"},
 		Set:   map[string]string{"anthropic_version": `"` + bedrockVersion + `"`},
 		Betas: "anthropic_beta",
-		// Conversations are kept by the vendor alone. Official clients know the code,
-		// and send whole ones from then on.
+		// Only the vendor itself stores conversations. Official clients know
+		// the code and then send complete conversations.
 		Refuse: map[string]string{"thread": "thread_unsupported_request"},
 	}
 	return map[api.Operation]provider.BodyRule{api.Messages: shape, api.Messages.Streamed(): shape, api.CountTokens: {Translate: true}}
 }
 
-// bedrockPath asks the model itself for a count of tokens: profiles don't count.
+// bedrockPath returns a path with the model's own id for token counting, which
+// profiles do not support.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html
 func bedrockPath(op api.Operation, model string) string {
 	if op != api.CountTokens && op != api.ConverseCount {
@@ -130,8 +133,9 @@ func databricksSpeaks(model string) []api.Dialect {
 	return []api.Dialect{api.DialectChat, api.DialectResponses}
 }
 
-// azureModel sends what the version wants to read as the model: the deployment
-// where the path does not say it, else the model behind it where it is told.
+// azureModel sets the model that the API version expects in bodies: the
+// deployment if it is not in the path, otherwise the deployment's model if it
+// is configured.
 func azureModel(d *provider.TargetDraft) error {
 	name := d.Option("model_name")
 	if version := d.Option("api_version"); version == "v1" || version == "preview" {
@@ -143,7 +147,7 @@ func azureModel(d *provider.TargetDraft) error {
 	return nil
 }
 
-// azureAIKey sends a key to the messages API in x-api-key, Entra tokens as
+// azureAIKey sends a key to the messages API in x-api-key, and Entra tokens as
 // Bearer everywhere.
 func azureAIKey(ctx context.Context, t *provider.Target, req *http.Request) error {
 	if !t.Key.Empty() && strings.Contains(req.URL.Path, "/anthropic/") {
@@ -166,8 +170,8 @@ func azureAISpeaks(model string) []api.Dialect {
 	return []api.Dialect{api.DialectChat}
 }
 
-// azureAIAddress chooses the address by the kind of deployment, and what a
-// custom host serves by its path.
+// azureAIAddress sets the address by the kind of deployment, and the operations
+// of a custom host by its path.
 // https://learn.microsoft.com/azure/ai-foundry/foundry-models/concepts/endpoints
 func azureAIAddress(d *provider.TargetDraft) error {
 	if address := d.Option("foundry_url"); address != "" && !d.Custom {
@@ -204,7 +208,7 @@ func azureAIAddress(d *provider.TargetDraft) error {
 	return nil
 }
 
-// azureAIKind is what the names that are given are names of.
+// azureAIKind returns the kind of deployment that the options name.
 func azureAIKind(d *provider.TargetDraft) string {
 	switch {
 	case d.Option("resource_name") != "":
@@ -217,10 +221,10 @@ func azureAIKind(d *provider.TargetDraft) string {
 	return ""
 }
 
-// googleModel drops the collection that Google puts before a model's name.
+// googleModel removes Google's prefix from a model's name.
 func googleModel(model string) string { return strings.TrimPrefix(model, "models/") }
 
-// googlePath is the path of the models that only paint.
+// googlePath returns the path of models that only generate images.
 // https://ai.google.dev/api/models
 func googlePath(op api.Operation, model string) string {
 	if op == api.Images && strings.HasPrefix(googleModel(model), "imagen") {
@@ -229,11 +233,12 @@ func googlePath(op api.Operation, model string) string {
 	return ""
 }
 
-// vertexBase is what the paths of a project's models begin with.
+// vertexBase is the prefix of paths of a project's models.
 const vertexBase = "/projects/{project_id}/locations/{region}"
 
-// vertexPaths are the paths of the models of google and anthropic, and of those
-// that share one endpoint. https://cloud.google.com/vertex-ai/docs/reference/rest
+// vertexPaths returns the paths of the models of google and anthropic, and of
+// those that share one endpoint.
+// https://cloud.google.com/vertex-ai/docs/reference/rest
 func vertexPaths() nativePaths {
 	const google, anthropic = "/v1" + vertexBase + "/publishers/google/models/", "/v1" + vertexBase + "/publishers/anthropic/models/"
 	return nativePaths{
@@ -250,7 +255,7 @@ func vertexPaths() nativePaths {
 	}
 }
 
-// vertexPath is the path of the models that are reached elsewhere.
+// vertexPath returns the path of models with another endpoint.
 func vertexPath(op api.Operation, model string) string {
 	publisher, name := vertexModel(model)
 	const google = "/v1" + vertexBase + "/publishers/google/models/{model}"
@@ -277,7 +282,7 @@ func vertexChatPath(op api.Operation, publisher string) string {
 		return "/v1" + vertexBase + "/endpoints/{model}/chat/completions"
 	case "meta":
 		return "/v1beta1" + vertexBase + "/endpoints/openapi/chat/completions"
-	case "xai": // is served nowhere else
+	case "xai": // is served only there
 		return "https://aiplatform.googleapis.com/v1" + vertexBase + "/endpoints/openapi/chat/completions"
 	}
 	return ""
@@ -293,7 +298,7 @@ func vertexSpeaks(model string) []api.Dialect {
 	return []api.Dialect{api.DialectChat}
 }
 
-// vertexUpstreamModel leaves the publisher where the path does not say it.
+// vertexUpstreamModel keeps the publisher if it is not in the path.
 func vertexUpstreamModel(model string) string {
 	switch publisher, name := vertexModel(model); publisher {
 	case "google", "anthropic", "mistralai", "endpoints":
@@ -303,8 +308,8 @@ func vertexUpstreamModel(model string) string {
 	}
 }
 
-// vertexModel parts a model's name from its publisher, in any of the spellings
-// that are about.
+// vertexModel splits a model's name, in any of its common spellings, into
+// publisher and name.
 func vertexModel(model string) (publisher, name string) {
 	if rest, ok := strings.CutPrefix(model, "publishers/"); ok {
 		if publisher, name, ok = strings.Cut(rest, "/models/"); ok {
@@ -328,8 +333,8 @@ func vertexModel(model string) (publisher, name string) {
 	return "google", model
 }
 
-// vertexProject takes the project from the service account where no option
-// names one, and refuses an account that is no object.
+// vertexProject takes the project from the service account if no option sets
+// it. A service account that is not an object is an error.
 func vertexProject(d *provider.TargetDraft) error {
 	text := d.Option("service_account_json")
 	if text == "" {
@@ -354,14 +359,14 @@ func vertexProject(d *provider.TargetDraft) error {
 	return nil
 }
 
-// vertexShapes is the body of the messages API as Vertex takes it.
+// vertexShapes returns the rules for bodies of the messages API at Vertex.
 // https://docs.anthropic.com/en/api/claude-on-vertex-ai
 func vertexShapes() map[api.Operation]provider.BodyRule {
 	version := map[string]string{"anthropic_version": `"` + vertexVersion + `"`}
 	shape := provider.BodyRule{Drop: []string{"model"}, Set: version}
 	return map[api.Operation]provider.BodyRule{
 		api.Messages: shape, api.Messages.Streamed(): shape,
-		api.CountTokens:   {Set: version}, // the model stays: the path does not say it
+		api.CountTokens:   {Set: version}, // keeps the model, which is not in the path
 		api.GenerateCount: {Translate: true},
 	}
 }

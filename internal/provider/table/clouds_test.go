@@ -356,7 +356,7 @@ func TestOptionsOfCloudsThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-// An address that an option names is judged like a custom host.
+// An address that an option names is checked like a custom host.
 func TestAFoundryAddressIsGuarded(t *testing.T) {
 	spec, _ := table.Lookup("azure-ai")
 	target, err := provider.NewTarget(spec, provider.Settings{Options: options{"cloud_c_foundry_url": "https://169.254.169.254"}})

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/provider"
 )
 
-// Describe writes the table as aligned text, a line for each provider.
+// Describe writes the table as aligned text, one line for each provider.
 func Describe(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "ID\tNAME\tDIALECT\tKEY GOES IN\tENVIRONMENT\tADDRESS\tOPERATIONS")
@@ -24,7 +24,7 @@ func Describe(w io.Writer) error {
 	return tw.Flush()
 }
 
-// description is a row as JSON shows it.
+// description is the JSON form of a provider.
 type description struct {
 	ID         string   `json:"id"`
 	Name       string   `json:"name"`
@@ -73,8 +73,8 @@ func describe(s *provider.Spec) description {
 	return d
 }
 
-// Credential says where the credential of s goes, such as "Authorization:
-// Bearer", and which other ways there are.
+// Credential describes where the credential of s is sent, such as
+// "Authorization: Bearer", and its alternatives.
 func Credential(s *provider.Spec) string {
 	place, way := place(s.Auth), ways[s.Auth.Method]
 	switch {
@@ -105,8 +105,8 @@ var ways = map[provider.Method]string{
 	provider.MethodOCI:   "OCI signature",
 }
 
-// Operations returns the names of the operations that s offers, sorted. That
-// streams of one have a path of their own is not told.
+// Operations returns the names of the operations that s offers, sorted.
+// Separate paths for streaming are not listed.
 func Operations(s *provider.Spec) []string {
 	ops := make([]string, 0, len(s.Paths))
 	for op := range s.Paths {
@@ -118,7 +118,8 @@ func Operations(s *provider.Spec) []string {
 	return ops
 }
 
-// Quirks says in words what the gateway changes in a request for s.
+// Quirks returns sentences that describe what the gateway changes in a request
+// for s.
 func Quirks(s *provider.Spec) []string {
 	var words []string
 	if change := changes("", s.Drop, s.Rename); change != "" {

@@ -8,18 +8,18 @@ import (
 	"modelgate/internal/provider"
 )
 
-// Short names that keep a row on few lines.
+// Short names that keep a definition on few lines.
 type (
-	nativePaths = map[api.Operation]string // paths of a provider's own
+	nativePaths = map[api.Operation]string // a provider's own paths
 	rename      = map[string]string
 	limits      = map[string]provider.Range
 	mediaParts  = map[llm.MediaKind]string // types of content parts
 )
 
-// maxTokens is for providers that know the limit by its older name only.
+// maxTokens is for providers that only have the older name of the limit.
 var maxTokens = rename{"max_completion_tokens": "max_tokens"}
 
-// usual has the path that most providers give an operation.
+// usual holds the path of each operation at most providers.
 var usual = nativePaths{
 	api.Chat:                "/chat/completions",
 	api.Completions:         "/completions",
@@ -42,10 +42,10 @@ var usual = nativePaths{
 	api.Realtime:            "/realtime",
 }
 
-// paths offers ops at their usual paths.
+// paths returns the usual paths of ops.
 func paths(ops ...api.Operation) nativePaths { return under("", ops...) }
 
-// under offers ops at their usual paths below prefix.
+// under returns the usual paths of ops with a prefix.
 func under(prefix string, ops ...api.Operation) nativePaths {
 	m := make(nativePaths, len(ops))
 	for _, op := range ops {
@@ -58,13 +58,14 @@ func under(prefix string, ops ...api.Operation) nativePaths {
 	return m
 }
 
-// claudePaths offers what each host of the messages API does, below prefix.
+// claudePaths returns the paths that all hosts of the messages API have, with a
+// prefix.
 // https://docs.anthropic.com/en/api
 func claudePaths(prefix string) nativePaths {
 	return under(prefix, api.Messages, api.CountTokens, api.Models)
 }
 
-// join offers what each of sets offers; the last word wins.
+// join returns the union of sets; the last path of an operation wins.
 func join(sets ...nativePaths) nativePaths {
 	m := nativePaths{}
 	for _, s := range sets {

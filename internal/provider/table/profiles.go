@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// openaiProfile is for hosts that serve the models of OpenAI as OpenAI does.
+// openaiProfile is for hosts that serve OpenAI's models with OpenAI's API.
 var openaiProfile = dialect.Profile{
 	Chat:      &dialect.ChatProfile{Vendor: true, NoTopK: true, Tier: true, ContentParts: true},
 	Responses: openaiResponses,
@@ -27,8 +27,8 @@ var zhipuChat = &dialect.ChatProfile{
 // https://www.volcengine.com/docs/82379
 var arkChat = &dialect.ChatProfile{History: dialect.ThinkingText, Effort: dialect.EffortThinking, Tier: true}
 
-// mistralEfforts reports whether a model accepts reasoning_effort, which Mistral
-// refuses for the others.
+// mistralEfforts reports whether a model accepts reasoning_effort, which
+// Mistral rejects for the others.
 func mistralEfforts(model string) bool {
 	return strings.HasPrefix(model, "mistral-small") || strings.HasPrefix(model, "mistral-medium")
 }
@@ -38,7 +38,7 @@ func groqEfforts(model string) bool {
 	return strings.Contains(model, "gpt-oss") || strings.Contains(model, "qwen")
 }
 
-// The versions of the messages API in the bodies of the clouds.
+// Versions of the messages API in bodies for the clouds.
 const (
 	bedrockVersion = "bedrock-2023-05-31"
 	vertexVersion  = "vertex-2023-10-16"
@@ -64,7 +64,7 @@ var bedrockMessages = &dialect.MessagesProfile{
 	},
 }
 
-// flexAsBatch is for providers whose flex tier costs what their batches do.
+// flexAsBatch is for providers whose flex tier has the price of their batches.
 //
 //   - https://platform.openai.com/docs/guides/flex-processing
 //   - https://ai.google.dev/gemini-api/docs/flex-inference

@@ -16,15 +16,15 @@ import (
 	"modelgate/internal/provider"
 )
 
-// reasoningLimit is for the models that refuse max_tokens.
+// reasoningLimit is for models that reject max_tokens.
 // https://platform.openai.com/docs/guides/reasoning
 var reasoningLimit = []provider.ModelRule{{
 	Prefixes: []string{"o1", "o3", "o4", "gpt-5"},
 	Rename:   rename{"max_tokens": "max_completion_tokens"},
 }}
 
-// setBearer sends token as a bearer token and drops the header that the row
-// would have sent the credential in.
+// setBearer sets token as the bearer token and removes the header drop, which
+// would have held the credential.
 func setBearer(req *http.Request, token, drop string) {
 	req.Header.Del(drop)
 	req.Header.Set("Authorization", "Bearer "+token)
@@ -58,12 +58,12 @@ func entraToken(_ context.Context, t *provider.Target, req *http.Request) error 
 	return nil
 }
 
-// jwt matches a signed token: three base64url parts, of which the first is a
-// JSON object and so begins with {" in its encoded form.
+// jwt matches a signed token: three base64url parts, the first of which is a
+// JSON object and begins with an encoded {".
 var jwt = regexp.MustCompile(`^eyJ[\w-]+\.[\w-]+\.[\w-]+$`)
 
-// basicPair encodes a credential of the form key:secret. Any other is taken as
-// encoded already.
+// basicPair encodes a credential of the form key:secret. Any other is sent as
+// already encoded.
 func basicPair(_ context.Context, t *provider.Target, req *http.Request) error {
 	if pair := t.Key.Reveal(); strings.Contains(pair, ":") {
 		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(pair)))
@@ -71,8 +71,8 @@ func basicPair(_ context.Context, t *provider.Target, req *http.Request) error {
 	return nil
 }
 
-// azureVersion puts the api_version where Azure OpenAI wants it: a date in the
-// query, with the deployment in the path, or /v1 before the path.
+// azureVersion adds the api_version: a date to the query, with the deployment
+// in the path, or /v1 to the path.
 // https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
 func azureVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
 	version := t.Option("api_version")
@@ -89,7 +89,7 @@ func azureVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
 	return nil
 }
 
-// azureDeployment names the deployment in the path.
+// azureDeployment adds the deployment to the path.
 func azureDeployment(t *provider.Target, c *provider.Call, u *url.URL) error {
 	deployment := cmp.Or(t.Option("deployment_id"), c.Model)
 	if deployment == "" || deployment == "." || deployment == ".." {
@@ -101,8 +101,8 @@ func azureDeployment(t *provider.Target, c *provider.Call, u *url.URL) error {
 	return nil
 }
 
-// azureDeployed are the operations that a deployment serves. The others are
-// served by the resource.
+// azureDeployed are the operations of a deployment. The resource serves the
+// others.
 var azureDeployed = map[api.Operation]bool{
 	api.Chat: true, api.Completions: true, api.Embeddings: true,
 	api.Images: true, api.ImageEdits: true,
@@ -110,7 +110,7 @@ var azureDeployed = map[api.Operation]bool{
 }
 
 // azureModelsVersion adds the api-version that addresses ending in /models
-// require. The other addresses of Azure AI get the one that was asked for.
+// require. Other addresses of Azure AI get the configured one.
 // https://learn.microsoft.com/rest/api/aifoundry/modelinference
 func azureModelsVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
 	version := t.Option("api_version")
@@ -123,7 +123,8 @@ func azureModelsVersion(t *provider.Target, c *provider.Call, u *url.URL) error 
 	return nil
 }
 
-// vertexHost gives the regions that are no places their own hosts.
+// vertexHost sets the host of the multi-regions, which differs from that of
+// regions.
 // https://cloud.google.com/vertex-ai/docs/reference/rest#service-endpoint
 func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
 	if t.Guarded {
@@ -143,14 +144,14 @@ func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
 	return nil
 }
 
-// oracleCompartment puts the compartment where requests name it.
+// oracleCompartment sets the compartment in bodies.
 func oracleCompartment(d *provider.TargetDraft) error {
 	d.Spec.BodyRules = map[api.Operation]provider.BodyRule{api.OracleChat: {Set: bodyFields(d, map[string]string{"compartment_id": "compartmentId"})}}
 	return nil
 }
 
-// watsonxProject puts the project or space where requests name it. Whether an
-// answer streams is said by the path alone.
+// watsonxProject sets the project or space in bodies. Streaming is set in the
+// path only.
 func watsonxProject(d *provider.TargetDraft) error {
 	shape := provider.BodyRule{
 		Drop: []string{"stream", "stream_options"},
@@ -160,7 +161,7 @@ func watsonxProject(d *provider.TargetDraft) error {
 	return nil
 }
 
-// watsonxVersion says which day's API is asked.
+// watsonxVersion adds the API version, a date, to the query.
 func watsonxVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
 	if c.Operation != api.Proxy {
 		addQuery(u, "version", t.Option("version"))
@@ -168,8 +169,8 @@ func watsonxVersion(t *provider.Target, c *provider.Call, u *url.URL) error {
 	return nil
 }
 
-// bodyFields returns the members that bodies get out of options: fields have the
-// name of an option and that of its member.
+// bodyFields returns the body members that are set by options: fields maps an
+// option to its member.
 func bodyFields(d *provider.TargetDraft, fields map[string]string) map[string]string {
 	set := map[string]string{}
 	for option, field := range fields {
@@ -180,8 +181,8 @@ func bodyFields(d *provider.TargetDraft, fields map[string]string) map[string]st
 	return set
 }
 
-// replicatePath is where a prediction of a model is made. A version by itself is
-// named in the body.
+// replicatePath returns the path that creates a prediction of a model. A
+// version is named in the body instead.
 // https://replicate.com/docs/topics/predictions/create-a-prediction
 func replicatePath(_ api.Operation, model string) string {
 	if replicate.Version(model) != "" {
@@ -198,8 +199,8 @@ func replicatePath(_ api.Operation, model string) string {
 	return kind + url.PathEscape(owner) + "/" + url.PathEscape(name) + "/predictions"
 }
 
-// containerStatus is the status of the container, where a host tells it beside its
-// own.
+// containerStatus returns the status of the container from the body of a host's
+// error.
 // https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html#API_runtime_InvokeEndpoint_Errors
 func containerStatus(status int, body []byte) int {
 	v, err := jsonedit.ParseValue(body)
@@ -213,8 +214,8 @@ func containerStatus(status int, body []byte) int {
 	return status
 }
 
-// insert puts segment between the base address of t and the path that follows
-// it, in both forms that u keeps of its path.
+// insert inserts segment between the base address of t and the path after it,
+// in both forms of the path in u.
 func insert(t *provider.Target, u *url.URL, segment string) {
 	base := t.Base.EscapedPath()
 	target := strings.TrimPrefix(u.Opaque, "//"+u.Host)
@@ -222,8 +223,8 @@ func insert(t *provider.Target, u *url.URL, segment string) {
 	u.Path = t.Base.Path + segment + strings.TrimPrefix(u.Path, t.Base.Path)
 }
 
-// addQuery appends a parameter unless the query has it. What the client wrote
-// keeps its order and spelling.
+// addQuery appends a parameter unless the query has it. The client's parameters
+// keep their order and spelling.
 func addQuery(u *url.URL, name, value string) {
 	if u.Query().Has(name) {
 		return

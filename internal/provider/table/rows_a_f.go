@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/provider"
 )
 
-// rowsAToF holds the rows from 302ai to friendli.
+// rowsAToF returns the providers from 302ai to friendli.
 func rowsAToF() []*provider.Spec {
 	return []*provider.Spec{
 		{
@@ -99,7 +99,7 @@ func rowsAToF() []*provider.Spec {
 				{Name: "deployment_type", Doc: "serverless or managed: the kind of deployment that the address is of"},
 				{Name: "endpoint_name", Host: provider.HostAccount, Doc: "name of a managed endpoint"},
 				{Name: "region", Host: provider.HostRegion, Doc: "region of a serverless deployment or a managed endpoint"},
-				{Name: "foundry_url", Doc: "address instead of all these, judged like a custom host"},
+				{Name: "foundry_url", Doc: "address instead of all these, checked like a custom host"},
 			}, entraOptions()),
 			URL:           azureModelsVersion,
 			Profile:       dialect.Profile{Chat: &dialect.ChatProfile{NoTopK: true, ContentParts: true}, Responses: openaiResponses},

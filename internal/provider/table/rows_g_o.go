@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/provider"
 )
 
-// rowsGToO holds the rows from galadriel to ovhcloud.
+// rowsGToO returns the providers from galadriel to ovhcloud.
 func rowsGToO() []*provider.Spec {
 	return []*provider.Spec{
 		{
@@ -80,7 +80,7 @@ func rowsGToO() []*provider.Spec {
 			UsageUnasked: true,
 			Paths: paths(api.Chat, api.AudioSpeech, api.AudioTranscriptions, api.AudioTranslations, api.Responses,
 				api.Models, api.Files, api.Batches),
-			// These fields, and any n but 1, are answered with 400.
+			// These fields, and any n but 1, return 400.
 			// https://console.groq.com/docs/openai
 			Drop:   []string{"logprobs", "logit_bias", "top_logprobs"},
 			Limits: limits{"n": {Min: 1, Max: 1}},
@@ -294,7 +294,7 @@ func rowsGToO() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MISTRAL_API_KEY",
 			UsageUnasked: true,
 			Paths:        paths(api.Chat, api.Embeddings, api.AudioTranscriptions, api.Moderations, api.Models, api.Files),
-			// Fields that the API does not know are answered with 422.
+			// Unknown fields return 422.
 			// https://docs.mistral.ai/api/
 			Drop:   []string{"logit_bias", "logprobs", "service_tier", "store", "stream_options", "top_logprobs", "user"},
 			Rename: rename{"max_completion_tokens": "max_tokens", "seed": "random_seed", "dimensions": "output_dimension"},
@@ -432,7 +432,8 @@ func rowsGToO() []*provider.Spec {
 				{Name: "project", Header: "OpenAI-Project", Doc: "project that is billed"},
 				{Name: "beta", Header: "OpenAI-Beta", Doc: "beta features, comma separated"},
 			},
-			// max_tokens is refused by reasoning models in favour of max_completion_tokens.
+			// Reasoning models reject max_tokens in favour of
+			// max_completion_tokens.
 			// https://platform.openai.com/docs/api-reference/chat/create
 			Models:  reasoningLimit,
 			Profile: openaiProfile,
@@ -466,7 +467,7 @@ func rowsGToO() []*provider.Spec {
 					History: dialect.ThinkingDetails, Effort: dialect.EffortObject, Cache: true, Tier: true, Verbosity: true, DataAsURL: true, ContentParts: true,
 				},
 			},
-			// What its own provider has served; the cost that it reports is as ever.
+			// Reported for models that OpenRouter itself serves, at the usual cost.
 			Tiers: map[string]catalog.Tier{"provisioned": catalog.Standard},
 			Docs:  "https://openrouter.ai/docs",
 			Notes: []string{"Streams hold comments while a provider is chosen; errors may come inside a stream."},

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/provider"
 )
 
-// rowsPToZ holds the rows from palm to zhipu.
+// rowsPToZ returns the providers from palm to zhipu.
 func rowsPToZ() []*provider.Spec {
 	return []*provider.Spec{
 		{
@@ -52,7 +52,7 @@ func rowsPToZ() []*provider.Spec {
 			Docs:          "https://docs.perplexity.ai",
 			Notes: []string{
 				"Roles must alternate after the system message.",
-				"Tools are not known by the sonar models; a request with tools is sent as it is.",
+				"The sonar models do not support tools; a request with tools is sent unchanged.",
 				"Citations and search results are extra top-level fields; stream frames end in CRLF.",
 				"Embeddings come as encoded int8 or binary strings.",
 			},
@@ -148,7 +148,7 @@ func rowsPToZ() []*provider.Spec {
 				api.Chat:            "/endpoints/{model}/invocations",
 				api.Chat.Streamed(): "/endpoints/{model}/invocations-response-stream",
 			},
-			// The path names the endpoint; its container knows its model.
+			// The path names the endpoint, whose container has one model.
 			BodyRules:   map[api.Operation]provider.BodyRule{api.Chat: {Drop: []string{"model"}}, api.Chat.Streamed(): {Drop: []string{"model"}}},
 			ErrorStatus: containerStatus,
 			Options:     append(awsOptions(), sagemakerOptions()...),
@@ -317,7 +317,7 @@ func rowsPToZ() []*provider.Spec {
 			Docs:          "https://cloud.google.com/vertex-ai/docs/reference/rest",
 			Notes: []string{
 				"The key is a Google access token or a service account as JSON.",
-				"The publisher of a model decides the protocol: google the native one, anthropic messages, others chat. It may stand before the model (anthropic.claude-…, publishers/x/models/y, meta/llama-…); without it, claude-… is anthropic's, mistral-… and codestral-… mistralai's, and the rest google's. endpoints.{id} is an endpoint of one's own.",
+				"The publisher of a model decides the protocol: google the native one, anthropic messages, others chat. It may be a prefix of the model (anthropic.claude-…, publishers/x/models/y, meta/llama-…); without it, claude-… is anthropic's, mistral-… and codestral-… mistralai's, and the rest google's. endpoints.{id} is an endpoint of one's own.",
 			},
 		},
 		{
@@ -364,7 +364,7 @@ func rowsPToZ() []*provider.Spec {
 			TelemetryName: "ibm.watsonx.ai",
 			Notes: []string{
 				"The key is an IAM access token; exchanging an API key for one is not offered yet.",
-				"Streams hold an id and an event line beside the data of each event.",
+				"Events of streams have an id and an event line in addition to data.",
 			},
 		},
 		{
@@ -386,7 +386,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://api.writer.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "WRITER_API_KEY",
 			Paths: join(nativePaths{api.Chat: "/chat"}, paths(api.Completions, api.Models)),
-			Notes: []string{"Chunks of a stream hold the whole message so far beside the delta."},
+			Notes: []string{"Chunks of a stream have the message so far in addition to the delta."},
 		},
 		{
 			ID: "x-ai", Name: "xAI",

@@ -1,11 +1,11 @@
-// Package table holds THE table: one row per provider.
+// Package table holds the provider table: one row per provider.
 //
 // A row is an address, an authentication, the paths of the operations that the
-// provider offers, and a few quirks. The package promises that ids and aliases
-// are unique, that rows are in alphabetical order and that none ever changes,
-// so that the returned specs may be shared by every goroutine. A quirk that a
-// field of [provider.Spec] can't say is a short function in quirks.go. Building
-// and sending requests is left to provider, pipeline and upstream.
+// provider offers, and a few quirks. The package guarantees that ids and
+// aliases are unique, that rows are in alphabetical order and that none ever
+// changes, so that goroutines may share the returned specs. A quirk that a
+// field of [provider.Spec] cannot express is a short function in quirks.go. The
+// package does not build or send requests; see provider, pipeline and upstream.
 package table
 
 import (
@@ -23,8 +23,8 @@ var (
 // the specs are shared and must not be changed.
 func All() []*provider.Spec { return slices.Clone(rows) }
 
-// Lookup returns the row with the given id or alias, and false when there is
-// none. Ids are matched exactly.
+// Lookup returns the row with the given id or alias, and false if there is
+// none. Ids are case-sensitive.
 func Lookup(id string) (*provider.Spec, bool) {
 	s, ok := byName[id]
 	return s, ok
