@@ -1,18 +1,17 @@
-// Package api holds the words of the wire: operations, header names and limits.
+// Package api defines operations, header names and limits of the wire.
 //
-// It promises that a name is spelled in one place and has no behaviour beyond
-// what belongs to a word. How a header is read, a route served or a limit
-// enforced is left to the packages above.
+// It guarantees that a name is spelled in one place. It does not read headers,
+// serve routes or enforce limits; see dataplane and controlplane.
 package api
 
 import "slices"
 
-// Operation names what a client wants from a provider. Operations are values,
-// so a provider offers one by having a path for it.
+// Operation is what a client wants from a provider. Operations are values: a
+// provider offers one by having a path for it.
 type Operation string
 
-// The operations that have a unified route. Proxy is every other path: it is
-// passed through untouched.
+// Operations with a unified route. Proxy is every other path, which passes
+// through.
 const (
 	Chat                Operation = "chat"
 	Completions         Operation = "completions"
@@ -45,16 +44,16 @@ const (
 	Explain      Operation = "explain"
 	ConfigSchema Operation = "schema.config"
 
-	// PromptRender shows what a saved prompt makes, and asks nobody.
+	// PromptRender renders a saved prompt and calls no provider.
 	PromptRender Operation = "prompts.render"
 
-	// LogInsert is an exchange that did not go through the gateway: it was posted
-	// to the log.
+	// LogInsert is an exchange outside of the gateway that was posted to the
+	// log.
 	LogInsert Operation = "logs.insert"
 )
 
-// The operations that no route of a client has: what a provider's row calls the
-// conversations that only providers speak, and how it counts tokens.
+// Operations without a route for clients: conversations in dialects that only
+// providers use, and token counting.
 const (
 	CohereChat    Operation = "cohere.chat"
 	OllamaChat    Operation = "ollama.chat"
@@ -63,7 +62,7 @@ const (
 	ConverseCount Operation = "converse.count_tokens"
 )
 
-// logged are the operations of requests to the gateway.
+// logged are the operations that a log entry can have.
 var logged = []Operation{
 	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations, Moderations,
 	Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse, Invoke, Models, Files,
@@ -73,30 +72,30 @@ var logged = []Operation{
 // IsLogged reports whether a log entry can have the operation.
 func (op Operation) IsLogged() bool { return slices.Contains(logged, op) }
 
-// Streamed is the operation whose path a provider's row gives where streams
-// have one of their own.
+// Streamed returns the operation whose path a provider uses for streams, if
+// that differs.
 func (op Operation) Streamed() Operation { return op + ".stream" }
 
-// Dialect names a wire protocol.
+// Dialect is the API format of a client or provider.
 type Dialect string
 
-// The dialects that clients or providers speak.
+// Dialects of clients or providers.
 const (
 	DialectChat      Dialect = "chat"
 	DialectMessages  Dialect = "messages"
 	DialectResponses Dialect = "responses"
 	DialectGemini    Dialect = "gemini"
 	DialectConverse  Dialect = "converse"
-	DialectInvoke    Dialect = "invoke" // messages as Bedrock's InvokeModel carries them
+	DialectInvoke    Dialect = "invoke" // messages in Bedrock's InvokeModel
 	DialectCohere    Dialect = "cohere"
 	DialectOllama    Dialect = "ollama"
 	DialectOracle    Dialect = "oracle"
 	DialectReplicate Dialect = "replicate"
-	DialectNative    Dialect = "own" // a format of its own: reachable by pass-through
+	DialectNative    Dialect = "own" // its own format: reachable by pass-through
 )
 
-// conversations are the operations that ask for an answer, by dialect: between
-// these the gateway translates.
+// conversations are the operations of conversations by dialect: the gateway
+// translates between them.
 var conversations = map[Dialect]Operation{
 	DialectChat:      Chat,
 	DialectMessages:  Messages,
@@ -110,23 +109,23 @@ var conversations = map[Dialect]Operation{
 	DialectReplicate: Prediction,
 }
 
-// ConversationOperation returns the operation that asks for an answer in d, empty when
+// ConversationOperation returns the operation of conversations in d, empty if
 // there is none.
 func (d Dialect) ConversationOperation() Operation { return conversations[d] }
 
-// counts are the operations that ask how many tokens a request has, by dialect.
+// counts are the token counting operations by dialect.
 var counts = map[Dialect]Operation{
 	DialectMessages: CountTokens,
 	DialectGemini:   GenerateCount,
 	DialectConverse: ConverseCount,
 }
 
-// CountOperation returns the operation that asks how many tokens a request in d has,
-// empty when there is none.
+// CountOperation returns the token counting operation in d, empty if there is
+// none.
 func (d Dialect) CountOperation() Operation { return counts[d] }
 
-// ModelInPath reports whether requests of d name their model, and whether they
-// stream, in their path and not in their body.
+// ModelInPath reports whether requests of d have the model and streaming in
+// their path rather than in their body.
 func (d Dialect) ModelInPath() bool {
 	return d == DialectGemini || d == DialectConverse || d == DialectInvoke
 }
@@ -136,8 +135,8 @@ const BasePath = "/v1"
 
 // Limits of the specification that more than one package needs.
 const (
-	// MaxConfigHeader is the largest config header read, in bytes.
+	// MaxConfigHeader is the maximum size of a config header in bytes.
 	MaxConfigHeader = 64 << 10
-	// MaxMetadataValue is the longest metadata value, in characters.
+	// MaxMetadataValue is the maximum length of a metadata value in characters.
 	MaxMetadataValue = 512
 )

@@ -1,11 +1,11 @@
 package api
 
-// HeaderPrefix begins every header of the gateway's own family, in the
-// canonical form of net/http.
+// HeaderPrefix is the prefix of the gateway's own headers, in the canonical
+// form of net/http.
 const HeaderPrefix = "X-Gateway-"
 
 // Request headers, in canonical form, so that they index an http.Header
-// directly. Specification, part Authentication.
+// directly. See the specification's part Authentication.
 const (
 	HeaderKey            = "X-Gateway-Api-Key"
 	HeaderProvider       = "X-Gateway-Provider"

@@ -9,17 +9,18 @@ import (
 	"strings"
 )
 
-// Canonical returns the one spelling of a config: two texts that mean the same
-// give the same bytes. Names are the wire names, sorted; numbers and strings
-// have one form; lists of statuses are sorted; credentials are replaced by
-// their SHA-256, so that the bytes may be hashed, compared and stored.
+// Canonical returns the canonical form of a config: two texts with the same
+// meaning have the same form. Names are the wire names, sorted; numbers and
+// strings have one spelling; lists of statuses are sorted; credentials are
+// replaced by their SHA-256, so that the bytes may be hashed, compared and
+// stored.
 func (c *Config) Canonical() []byte {
 	return c.encode(writer{})
 }
 
 // Reveal returns the canonical form with the credentials themselves. Parse
-// reads it back; only the order of free members is lost, so whoever stores a
-// config seals the text that came in.
+// accepts it. Only the order of members of free-form objects is lost; to store
+// a config unchanged, seal the original text.
 func (c *Config) Reveal() []byte {
 	return c.encode(writer{reveal: true})
 }
@@ -41,13 +42,13 @@ func canonicalText(v value) string {
 	return b.String()
 }
 
-// writer carries what writing a node needs.
+// writer holds the settings for writing a node.
 type writer struct {
 	nodes  *shape[Config]
 	reveal bool
 }
 
-// secret shows a credential in the form that was asked for.
+// secret returns a credential in the requested form.
 func (w writer) secret(s string) string {
 	if w.reveal {
 		return s
@@ -55,7 +56,7 @@ func (w writer) secret(s string) string {
 	return fingerprint(s)
 }
 
-// writeTo writes v canonically.
+// writeTo writes v in canonical form.
 func (v value) writeTo(b *bytes.Buffer) {
 	switch v.kind {
 	case isObject:
@@ -100,13 +101,13 @@ func writeText(b *bytes.Buffer, s string) {
 	var quoted bytes.Buffer
 	e := json.NewEncoder(&quoted)
 	e.SetEscapeHTML(false)
-	// Encoding a string to memory can't fail.
+	// Encoding a string to memory cannot fail.
 	_ = e.Encode(s)
 	b.Write(bytes.TrimSuffix(quoted.Bytes(), []byte("\n")))
 }
 
-// canonicalNumber gives equal numbers one spelling without rounding: 1.0, 1
-// and 10e-1 are "1". Big ids keep all their digits, which a float would not.
+// canonicalNumber returns one spelling for equal numbers without rounding: 1.0,
+// 1 and 10e-1 are "1". Large ids keep all their digits, unlike in a float64.
 func canonicalNumber(literal string) string {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(literal), "e")
 	shift := 0
@@ -133,10 +134,10 @@ func canonicalNumber(literal string) string {
 	return s
 }
 
-// place writes digits × 10^shift plainly, or with an exponent where that would
-// take zeros up to more than 21 places before the point or behind it.
+// place writes digits × 10^shift without an exponent, unless that would take
+// more than 21 places before or after the point.
 func place(digits string, shift int) string {
-	point := len(digits) + shift // places before it
+	point := len(digits) + shift // places before the point
 	switch {
 	case shift > 0 && point > 21, point <= 0 && shift < -21:
 		return digits + "e" + strconv.Itoa(shift)

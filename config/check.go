@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// checkProvider says what is wrong with a provider.
+// checkProvider returns what is wrong with a provider, empty if nothing is.
 func checkProvider(p string) string {
 	if p == "@" {
 		return "must name a managed provider after @"
@@ -17,8 +17,8 @@ func checkProvider(p string) string {
 	return ""
 }
 
-// checkHost says what is wrong with a base address. Whether it may be called
-// is decided where it is called.
+// checkHost returns what is wrong with a base address, empty if nothing is.
+// Whether it may be called is checked when it is called.
 func checkHost(host string) string {
 	u, err := url.Parse(host)
 	switch {
@@ -34,12 +34,13 @@ func checkHost(host string) string {
 
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 
-// neverForwarded are headers that would let a client speak for the gateway.
+// neverForwarded are headers with which a client could speak for the gateway.
 var neverForwarded = []string{
 	"x-gateway-forward-headers", "metadata-flavor", "x-aws-ec2-metadata-token", "x-google-metadata-request",
 }
 
-// checkForward says what is wrong with the name of a header to forward.
+// checkForward returns what is wrong with the name of a header to forward,
+// empty if nothing is.
 func checkForward(name string) string {
 	if !headerName.MatchString(name) {
 		return "must be the name of a header, as X-My-Header"
@@ -52,7 +53,8 @@ func checkForward(name string) string {
 
 var dropPath = regexp.MustCompile(`^[^.\[\]]+(\[(\d+|\*)\])*(\.[^.\[\]]+(\[(\d+|\*)\])*)*$`)
 
-// checkDropPath says what is wrong with a path of drop_params.
+// checkDropPath returns what is wrong with a path of drop_params, empty if
+// nothing is.
 func checkDropPath(path string) string {
 	if !dropPath.MatchString(path) {
 		return "must be names joined by dots with [n] or [*] behind lists, as messages[*].name"
@@ -60,9 +62,9 @@ func checkDropPath(path string) string {
 	return ""
 }
 
-// ForwardHeaders reads the names of headers to forward as the header of that
-// name gives them: a JSON array or a comma list. The spelling is kept. The
-// error is an *Errors whose paths begin with the place in the list.
+// ForwardHeaders parses the value of the header that lists headers to forward:
+// a JSON array or a comma-separated list. Spelling is kept. The error is an
+// *Errors whose paths begin with the position in the list.
 func ForwardHeaders(list string) ([]string, error) {
 	var fs faults
 	r := &reader{faults: &fs}
@@ -102,9 +104,9 @@ func (c *Config) each(yield func(*Config) bool) bool {
 	return true
 }
 
-// CheckProviders refuses provider ids that are not among known, which holds
-// aliases too. Managed providers ("@slug") are not checked. The error is an
-// *Errors with every fault.
+// CheckProviders returns an error for provider ids that are not in known, which
+// must contain aliases too. Managed providers ("@slug") are not checked. The
+// error is an *Errors with every fault.
 func (c *Config) CheckProviders(known []string) error {
 	var fs faults
 	for node := range c.All() {

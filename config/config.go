@@ -1,31 +1,31 @@
-// Package config is the routing config object: what a client writes to say
-// where its requests go and how.
+// Package config is the routing config object, with which a client says where
+// its requests are sent and how.
 //
-// [Parse] reads the object strictly and reports every fault at once, each with
+// [Parse] reads the object strictly and reports all faults at once, each with
 // its path and what to do about it. A [Config] is a tree: the root and every
-// target have the same shape. [Inherit] gives a target the settings it takes
-// over from its parents, [Config.Canonical] the one spelling of a config, and
-// [Schema] describes the object to other tools. One table of properties drives
-// reading, writing and the schema, so they can't disagree.
+// target have the same shape. [Inherit] returns a target with the settings of
+// its parents, [Config.Canonical] the canonical form of a config, and [Schema]
+// its JSON Schema. One table of properties is the source of reading, writing
+// and the schema, so that they agree.
 //
-// What a config means at run time (choosing a target, waiting, calling a
-// provider), whether a provider id, a slug or a saved guardrail exists, and how
-// large a header may be is left to the callers. A Config that was returned by
-// Parse is not changed again and is safe for concurrent use.
+// The package does not choose targets, wait or call providers, and does not
+// check whether a provider id, a slug or a saved guardrail exists, or how large
+// a header is. A Config returned by Parse does not change and is safe for
+// concurrent use.
 package config
 
 import "time"
 
-// Config is one node of a routing tree: the root, or a target at any depth.
-// A node with a Strategy chooses among its Targets; a node without one is a
-// leaf and names a provider. Zero values mean that a property was not given;
-// a list that was given empty is not nil.
+// Config is one node of a routing tree: the root, or a target at any depth. A
+// node with a Strategy chooses among its Targets; a node without one is a leaf
+// and names a provider. Zero values mean that a property is not set; a list
+// that is set to empty is not nil.
 type Config struct {
-	// Path is the place of this node as responses report it: "config" for the
-	// root, "config.targets[1].targets[0]" for a target.
+	// Path is the path of this node in responses: "config" for the root,
+	// "config.targets[1].targets[0]" for a target.
 	Path string
 
-	Name     string // by which conditions of the parent refer to this target
+	Name     string // name of this target in conditions of its parent
 	Provider string // provider id, or "@slug" of a managed provider
 	APIKey   Secret
 	// VirtualKey is the legacy name of a managed provider.
@@ -34,14 +34,14 @@ type Config struct {
 	PromptID   string
 
 	OverrideParams Object   // replace parameters of the request
-	DefaultParams  Object   // fill parameters that the request lacks
-	DropParams     []string // paths of parameters to remove, as "messages[*].name"
+	DefaultParams  Object   // add parameters that the request lacks
+	DropParams     []string // paths of parameters to remove, for example "messages[*].name"
 
-	Weight *float64 // share in loadbalance mode; nil counts as 1
-	// OnStatusCodes are statuses that trigger fallback. Nil means every status
-	// that is not a success, an empty list none.
+	Weight *float64 // share in loadbalance mode; nil means 1
+	// OnStatusCodes are the statuses that trigger a fallback. Nil means every
+	// status except success, an empty list none.
 	OnStatusCodes  []int
-	RequestTimeout time.Duration // of one attempt; zero means not set here
+	RequestTimeout time.Duration // of one attempt; zero means not set
 	ForwardHeaders []string      // in their original spelling
 	Strict         *bool         // strict_vendora_compliance
 
@@ -54,7 +54,7 @@ type Config struct {
 	APIVersion   string
 	Deployments  []Deployment
 
-	// Options are the settings of single providers by their wire names, such as
+	// Options are the settings of particular providers by wire name, such as
 	// cloud_a_region or vendora_project.
 	Options Options
 	// ServiceAccount is cloud_b_service_account_json as JSON text.
@@ -70,14 +70,14 @@ type Config struct {
 	Strategy *Strategy
 	Targets  []*Config
 
-	// StreamContinuation lets the next target go on with a stream that broke.
+	// StreamContinuation allows the next target to continue a broken stream.
 	StreamContinuation *bool
 	Hedge              *Hedge
-	// OnUnsupported says what happens to a parameter that the target can't
-	// honour; empty means not set here.
+	// OnUnsupported says what happens to a parameter that the target does not
+	// support; empty means not set.
 	OnUnsupported UnsupportedPolicy
-	// Passthrough marks a target whose provider is named by the request itself,
-	// by header or by a model of the form "@slug/model".
+	// Passthrough marks a target whose provider is named by the request, in a
+	// header or in a model of the form "@slug/model".
 	Passthrough bool
 	// FetchModels is fetch_integrated_models.
 	FetchModels bool
@@ -85,10 +85,10 @@ type Config struct {
 	size int // of the root; see Size
 }
 
-// Mode is how a strategy chooses among targets.
+// Mode is the way in which a strategy chooses among targets.
 type Mode string
 
-// The modes. Latency and Cost are extensions of the specification.
+// Modes. Latency and Cost are extensions of the specification.
 const (
 	Single      Mode = "single"
 	Loadbalance Mode = "loadbalance"
@@ -101,10 +101,10 @@ const (
 // Strategy chooses among the targets of a node.
 type Strategy struct {
 	Mode       Mode
-	Conditions []Condition // in the order in which they are tried
-	Default    string      // name of the target when no condition holds
-	// OnStatusCodes is like the field of Config and has its meaning in fallback
-	// mode only.
+	Conditions []Condition // evaluated in order
+	Default    string      // name of the target if no condition is true
+	// OnStatusCodes is like the field of Config. It applies in fallback mode
+	// only.
 	OnStatusCodes []int
 	Sticky        *Sticky
 	Breaker       *Breaker // cb_config for every target of this node
@@ -116,48 +116,49 @@ type Condition struct {
 	Then  string
 }
 
-// Sticky keeps requests with equal fields on one target of a loadbalance node.
+// Sticky sends requests with equal fields to the same target of a loadbalance
+// node.
 type Sticky struct {
 	Enabled    bool
 	HashFields []string      // paths as in a Query
 	TTL        time.Duration // zero means DefaultStickyTTL
 }
 
-// DefaultStickyTTL is how long a sticky assignment lasts when none is given.
+// DefaultStickyTTL is the default lifetime of a sticky assignment.
 const DefaultStickyTTL = time.Hour
 
-// CacheMode is how answers are found in the cache.
+// CacheMode is the way in which responses are found in the cache.
 type CacheMode string
 
-// The cache modes.
+// Cache modes.
 const (
 	CacheSimple   CacheMode = "simple"
 	CacheSemantic CacheMode = "semantic"
 )
 
-// Cache asks for answers to be kept and reused.
+// Cache enables caching of responses.
 type Cache struct {
 	Mode   CacheMode
 	MaxAge time.Duration // zero means DefaultMaxAge
 }
 
-// DefaultMaxAge is how long an answer is kept when max_age is not given.
+// DefaultMaxAge is how long a response is cached if max_age is not set.
 const DefaultMaxAge = 7 * 24 * time.Hour
 
-// Retry repeats a failed attempt against the same target.
+// Retry repeats a failed attempt at the same target.
 type Retry struct {
-	Attempts int // repetitions after the first attempt, as written
+	Attempts int // retries after the first attempt, as written
 	// UseRetryAfter waits as long as the provider asks for.
 	UseRetryAfter bool
 	// OnStatusCodes are the statuses to retry; nil means the usual ones.
 	OnStatusCodes []int
 }
 
-// MaxAttempts is the largest number of repetitions that is carried out.
+// MaxAttempts is the maximum number of retries.
 const MaxAttempts = 5
 
-// EffectiveAttempts returns the number of repetitions to carry out, and whether more
-// were asked for than MaxAttempts.
+// EffectiveAttempts returns the number of retries, and whether the config asks
+// for more than MaxAttempts.
 func (r *Retry) EffectiveAttempts() (attempts int, clamped bool) {
 	if r == nil {
 		return 0, false
@@ -165,37 +166,39 @@ func (r *Retry) EffectiveAttempts() (attempts int, clamped bool) {
 	return min(r.Attempts, MaxAttempts), r.Attempts > MaxAttempts
 }
 
-// Breaker takes a failing target out of use for a while. At least one of
-// FailureThreshold and FailurePercentage is set.
+// Breaker stops sending requests to a failing target for a while. At least one
+// of FailureThreshold and FailurePercentage is set.
 type Breaker struct {
-	FailureThreshold  float64 // failures that open the circuit; zero means not set
-	FailurePercentage float64 // rate of failures that opens it; zero means not set
-	MinimumRequests   int     // requests before the rate is looked at
+	FailureThreshold  float64 // number of failures that opens the circuit; zero means not set
+	FailurePercentage float64 // percentage of failures that opens it; zero means not set
+	MinimumRequests   int     // minimum number of requests for the percentage
 	Cooldown          time.Duration
-	// FailureStatusCodes are the statuses that count; nil means the usual ones.
+	// FailureStatusCodes are the statuses that count as failures; nil means the
+	// usual ones.
 	FailureStatusCodes []int
 }
 
 // Deployment is one deployment of a cloud resource.
 type Deployment struct {
 	DeploymentID string
-	Alias        string // the model name by which a request asks for it
+	Alias        string // model name in requests for this deployment
 	APIVersion   string
 	Default      bool
 }
 
-// Hedge starts a second target when the first is slow to begin.
+// Hedge starts a second target if the first has no response after a delay.
 type Hedge struct {
 	Delay time.Duration // without a first token
-	Max   int           // further targets started at most; zero means 1
+	Max   int           // maximum number of further targets; zero means 1
 }
 
-// UnsupportedPolicy is what happens to a parameter that a target can't honour.
+// UnsupportedPolicy says what happens to a parameter that a target does not
+// support.
 type UnsupportedPolicy string
 
-// The choices of on_unsupported.
+// Values of on_unsupported.
 const (
-	Announce UnsupportedPolicy = "announce" // leave it out and say so in a header
+	Announce UnsupportedPolicy = "announce" // drop it and announce that in a header
 	Refuse   UnsupportedPolicy = "refuse"   // fail the target
-	Drop     UnsupportedPolicy = "drop"     // leave it out silently
+	Drop     UnsupportedPolicy = "drop"     // drop it silently
 )

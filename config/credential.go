@@ -10,33 +10,33 @@ import (
 )
 
 // Credential is a credential inside the text of a config: the value of a
-// credential property, or a string in a free-form object whose name says that it
-// holds one.
+// credential property, or a string in a free-form object whose name indicates a
+// credential.
 type Credential struct {
-	// Path is where it is, in the wire names: "$.targets[0].api_key". It does not
-	// depend on the spelling of the properties.
+	// Path is its path in wire names: "$.targets[0].api_key". It does not
+	// depend on the spelling of properties.
 	Path string
-	// Value is the string, or the JSON text where an object is given.
+	// Value is the string, or JSON text if it is an object.
 	Value Secret
-	// Declared reports that it is the value of a credential property.
+	// Declared is true for the value of a credential property.
 	Declared bool
-	// Destination is a digest of what decides where the credential is sent:
-	// provider, virtual key, custom host and provider settings of its node, and
-	// for free-form objects those of every node below and the object itself.
-	// Values of credentials are not part of it.
+	// Destination is a digest of everything that decides where the credential
+	// is sent: provider, virtual key, custom host and provider options of its
+	// node, and for free-form objects those of every node below and the object
+	// itself. It does not cover values of credentials.
 	Destination string
-	// Unbound reports that the provider which gets the credential is named by the
-	// request and not by the config.
+	// Unbound is true if the request rather than the config names the provider
+	// that gets the credential.
 	Unbound bool
-	// Object reports that the property takes an object.
+	// Object is true if the property is an object.
 	Object bool
 
 	start, end int // in the text
 }
 
-// Credentials returns the credentials in the text of a config, in its order. The
-// text must be JSON; whether it is a valid config is checked by [Parse]. The
-// error is an *Errors.
+// Credentials returns the credentials in the text of a config, in order. The
+// text must be JSON; [Parse] checks whether it is a valid config. The error is
+// an *Errors.
 func Credentials(text []byte) ([]Credential, error) {
 	var fs faults
 	v, ok := decode(text, &fs)
@@ -48,10 +48,10 @@ func Credentials(text []byte) ([]Credential, error) {
 	return s.found, nil
 }
 
-// ReplaceCredentials returns text with every credential replaced by what with
-// returns for it. Where the property takes an object, a returned text that is a
-// JSON object is written as an object; everything else is written as a string.
-// Nothing else of the text changes. An error of with is returned as it is.
+// ReplaceCredentials returns text with every credential replaced by the result
+// of with. If the property is an object, a result that is a JSON object is
+// written as an object; everything else is written as a string. The rest of the
+// text is unchanged. An error from with is returned unchanged.
 func ReplaceCredentials(text []byte, with func(Credential) (string, error)) ([]byte, error) {
 	list, err := Credentials(text)
 	if err != nil || len(list) == 0 {
@@ -76,8 +76,8 @@ func ReplaceCredentials(text []byte, with func(Credential) (string, error)) ([]b
 	return out.Bytes(), nil
 }
 
-// MaskParams returns the JSON text of parameters with "***" for every string that
-// is a credential by its name. The error is an *Errors.
+// MaskParams returns the JSON text of parameters with "***" in place of every
+// string whose name indicates a credential. The error is an *Errors.
 func MaskParams(text []byte) ([]byte, error) {
 	const before, after = `{"override_params":`, `}`
 	out, err := ReplaceCredentials([]byte(before+string(text)+after), func(Credential) (string, error) { return "***", nil })
@@ -87,12 +87,12 @@ func MaskParams(text []byte) ([]byte, error) {
 	return out[len(before) : len(out)-len(after)], nil
 }
 
-// Masked returns o as MaskParams writes it, to be shown.
+// Masked returns o for display, masked like MaskParams.
 func (o Object) Masked() Object {
 	if o == nil {
 		return nil
 	}
-	text, _ := o.MarshalJSON() // never fails
+	text, _ := o.MarshalJSON() // cannot fail
 	text, err := MaskParams(text)
 	if err != nil {
 		return nil
@@ -102,9 +102,9 @@ func (o Object) Masked() Object {
 	return v.object()
 }
 
-// CheckBound refuses a config whose credentials in override_params and
-// default_params go to a provider that the request names. Credential properties
-// are checked by [Parse]. The error is an *Errors.
+// CheckBound returns an error for a config whose credentials in override_params
+// and default_params are sent to a provider that the request names. [Parse]
+// checks credential properties. The error is an *Errors.
 func CheckBound(list []Credential) error {
 	var fs faults
 	for _, c := range list {
@@ -115,10 +115,10 @@ func CheckBound(list []Credential) error {
 	return fs.err()
 }
 
-// unbound is what is wrong with a credential that any provider could get.
+// unbound is the message about a credential that any provider could get.
 const unbound = "is a credential and there is no provider that it belongs to; add provider next to it, since a request must not choose where it is sent"
 
-// freeForms are the properties whose content is not ours. True are those whose
+// freeForms are the properties with free-form content. True are those whose
 // content is sent to the provider.
 var freeForms = map[string]bool{
 	"override_params": true, "default_params": true,
@@ -128,7 +128,7 @@ var freeForms = map[string]bool{
 
 var (
 	credentialName = regexp.MustCompile(`apikey|accesskey|privatekey|secretkey|signingkey|secret|passw(or)?d|passphrase|credential|authorization|bearer|cookie|serviceaccount|^auth$|^key$|token$|headers$`)
-	// plainToken matches names that end in token and hold none.
+	// plainToken matches names that end in token but do not hold a credential.
 	plainToken = regexp.MustCompile(`^((bos|eos|pad|unk|sep|cls|mask|stop|start|end|next|page|continuation)token|.*per.*token)$`)
 	separators = strings.NewReplacer("_", "", "-", "", ".", "", " ", "")
 )
@@ -188,7 +188,7 @@ func (s *credentialScan) node(path string, v value, host string) (destinations s
 	return destinations, bound
 }
 
-// property returns the wire name and the row of a property; nil where there is
+// property returns the wire name and the field of a property, nil if there is
 // none.
 func (s *credentialScan) property(name string) (string, *field[Config]) {
 	i, ok := nodes.spellings[name]
@@ -198,8 +198,8 @@ func (s *credentialScan) property(name string) (string, *field[Config]) {
 	return nodes.fields[i].name, &nodes.fields[i]
 }
 
-// add adds the credential at a value. Only strings that are not empty and
-// objects are credentials.
+// add adds the credential in a value. Only non-empty strings and objects are
+// credentials.
 func (s *credentialScan) add(c Credential, v value) {
 	switch {
 	case v.kind == isString && v.text != "":
@@ -213,7 +213,7 @@ func (s *credentialScan) add(c Credential, v value) {
 	s.found = append(s.found, c)
 }
 
-// free scans a property whose content is not ours.
+// free scans a property with free-form content.
 func (s *credentialScan) free(path string, v value, destinations string, unbound bool) {
 	first := len(s.found)
 	s.look(path, v, false)
@@ -230,8 +230,8 @@ func (s *credentialScan) free(path string, v value, destinations string, unbound
 	}
 }
 
-// look adds the strings below members whose name says that they hold a
-// credential; held says that one of them is above.
+// look adds the strings below members whose name indicates a credential; held
+// is true below such a member.
 func (s *credentialScan) look(path string, v value, held bool) {
 	switch v.kind {
 	case isString:
@@ -259,7 +259,7 @@ func (s *credentialScan) look(path string, v value, held bool) {
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // strings are always written
+		panic(err) // strings always marshal
 	}
 	return b
 }

@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// exposed is what is wrong with a credential in an object that readers are shown.
+// exposed is the message about a credential in an object that is shown to
+// readers.
 const exposed = "is a credential by its name, and everybody who may read or render this object would see it; leave it out and keep it in an integration or a config, which seal credentials"
 
-// CheckExposed refuses a JSON text that readers are shown in full if it holds a
-// credential, by the rule for free-form objects of a config: see [Credential].
-// A value that is only a variable of a template, such as "Bearer {{token}}", is
-// none. A text that is not JSON is not searched; JSON that readers could read
-// differently is refused. The error is an *Errors whose paths begin with field.
+// CheckExposed returns an error for a JSON text that is shown to its readers in
+// full and contains a credential, by the rule for free-form objects of a
+// config: see [Credential]. A value that consists of template variables, such
+// as "Bearer {{token}}", is not one. A text that is not JSON is not searched;
+// ambiguous JSON is an error. The error is an *Errors whose paths begin with
+// field.
 func CheckExposed(field string, text []byte) error {
 	if !json.Valid(text) {
 		return nil
@@ -31,8 +33,8 @@ func CheckExposed(field string, text []byte) error {
 	return fs.err()
 }
 
-// MaskExposed returns text with "***" for every credential that [CheckExposed]
-// refuses, for objects that were stored before they were checked.
+// MaskExposed returns text with "***" in place of every credential that
+// [CheckExposed] finds, for objects stored before that check existed.
 func MaskExposed(text []byte) []byte {
 	list, err := exposedCredentials("$", text)
 	if err != nil || len(list) == 0 {
@@ -60,14 +62,14 @@ func exposedCredentials(field string, text []byte) ([]Credential, error) {
 	return slices.DeleteFunc(s.found, func(c Credential) bool { return isVariable(c.Value.Reveal()) }), nil
 }
 
-// variable matches a variable of a template, and scheme the word before a
-// credential in a header.
+// variable matches a template variable, and scheme the word before a credential
+// in a header.
 var (
 	variable = regexp.MustCompile(`\{\{\{?[^{}]{1,128}\}?\}\}`)
 	scheme   = regexp.MustCompile(`(?i)^(bearer|basic|token|apikey)$`)
 )
 
-// isVariable reports whether a value holds nothing but variables of a template.
+// isVariable reports whether a value consists of template variables.
 func isVariable(text string) bool {
 	rest := strings.TrimSpace(variable.ReplaceAllString(text, ""))
 	return len(rest) < len(strings.TrimSpace(text)) && (rest == "" || scheme.MatchString(rest))

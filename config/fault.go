@@ -2,17 +2,17 @@ package config
 
 import "strings"
 
-// Code is what every message about an invalid config begins with.
+// Code is the prefix of every message about an invalid config.
 const Code = "AB01"
 
-// FieldError is one thing wrong with a config.
+// FieldError is one fault of a config.
 type FieldError struct {
-	Path    string // as "$.targets[1].retry.attempts"
-	Message string // says what to do; carries no credential
+	Path    string // for example "$.targets[1].retry.attempts"
+	Message string // says what to do; contains no credential
 }
 
-// Errors are all faults of a config: first those of single properties in the
-// order of the text, then those of properties that don't fit together.
+// Errors holds all faults of a config: first those of single properties in the
+// order of the text, then conflicts between properties.
 type Errors struct {
 	Faults []FieldError
 }
@@ -30,7 +30,7 @@ func (e *Errors) Error() string {
 	return b.String()
 }
 
-// faults collects what is wrong while a config is read.
+// faults collects the faults of a config while it is read.
 type faults []FieldError
 
 func (fs *faults) add(path, message string) {
@@ -42,11 +42,11 @@ func (fs *faults) add(path, message string) {
 	}
 }
 
-// maxFaults is how many faults are listed, as many as a person mends at once. A
-// hostile text could otherwise have a response far larger than itself.
+// maxFaults is the maximum number of reported faults. Without it a malicious
+// text could have a response far larger than itself.
 const maxFaults = 100
 
-// err returns the faults as an error, nil when there are none.
+// err returns the faults as an error, nil if there are none.
 func (fs faults) err() error {
 	if len(fs) == 0 {
 		return nil

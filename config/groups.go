@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// groups are the sets of properties of which one makes a config valid.
+// groups are sets of properties, one of which a valid config must have.
 var groups = [][]string{
 	{"provider", "api_key"},
 	{"provider", "custom_host"},
@@ -32,17 +32,17 @@ var groups = [][]string{
 	{"passthrough"},
 }
 
-// keyless are providers that take no credential.
+// keyless are the providers without a credential.
 var keyless = []string{"ollama", "triton"}
 
-// namesProvider reports whether the root holds one of the groups, or names a provider
-// that needs no more.
+// namesProvider reports whether the root has one of the groups, or names a
+// provider that needs nothing else.
 func (c *Config) namesProvider() bool {
 	return c.selfContained() || c.holds(groups)
 }
 
-// isReachable reports whether a target, with what it inherited, names a provider
-// and how to get into it.
+// isReachable reports whether a target, including inherited settings, names a
+// provider and a credential for it.
 func (c *Config) isReachable() bool {
 	return c.selfContained() || c.VirtualKey != "" || c.PromptID != "" || c.Passthrough || c.holds(providerGroups)
 }
@@ -50,21 +50,21 @@ func (c *Config) isReachable() bool {
 // providerGroups are the groups that name a provider.
 var providerGroups = slices.DeleteFunc(slices.Clone(groups), func(g []string) bool { return g[0] != "provider" })
 
-// selfContained reports whether the provider is named in a way that needs
-// nothing beside it.
+// selfContained reports whether the provider is named in a way that needs no
+// other property.
 func (c *Config) selfContained() bool {
 	model, _ := c.OverrideParams.Text("model")
 	return strings.HasPrefix(c.Provider, "@") || strings.HasPrefix(model, "@") ||
 		slices.Contains(keyless, c.Provider) || c.Provider != "" && c.usesCloudIdentity()
 }
 
-// usesCloudIdentity reports whether the gateway's own identity in a cloud is used.
+// usesCloudIdentity reports whether the gateway's own cloud identity is used.
 func (c *Config) usesCloudIdentity() bool {
 	mode := c.Options["cloud_c_auth_mode"]
 	return c.Options["cloud_a_auth_type"] == "serviceRole" || mode != "" && mode != "apiKey"
 }
 
-// holds reports whether all properties of one of the groups are given.
+// holds reports whether all properties of one of the groups are set.
 func (c *Config) holds(groups [][]string) bool {
 	given := nodes.write(writer{nodes: nodes, reveal: true}, c.withoutTargets())
 	names := make(map[string]bool, len(given.members))
@@ -76,14 +76,14 @@ func (c *Config) holds(groups [][]string) bool {
 	})
 }
 
-// withoutTargets is the node without those below.
+// withoutTargets returns a copy of the node without its targets.
 func (c *Config) withoutTargets() *Config {
 	one := *c
 	one.Targets = nil
 	return &one
 }
 
-// missingProviderAdvice says what a root lacks.
+// missingProviderAdvice returns what a root lacks.
 func (c *Config) missingProviderAdvice() string {
 	if c.Provider != "" {
 		return c.unreachableAdvice()
@@ -92,7 +92,7 @@ func (c *Config) missingProviderAdvice() string {
 		"or one of cache, retry, prompt_id, forward_headers, request_timeout, hooks and guardrails"
 }
 
-// unreachableAdvice says what a target lacks.
+// unreachableAdvice returns what a target lacks.
 func (c *Config) unreachableAdvice() string {
 	if c.Provider == "" {
 		return "names no provider; add provider with api_key, provider \"@slug\" or virtual_key (a target does not inherit them)"

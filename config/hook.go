@@ -7,22 +7,22 @@ type Hook struct {
 	Checks     []Check
 	OnFail     *HookActions
 	OnSuccess  *HookActions
-	Async      bool // does not hold the answer back
+	Async      bool // does not delay the response
 	Deny       bool
 	Sequential bool
 }
 
-// Denies reports whether a failure of the hook refuses the request.
+// Denies reports whether a failure of the hook denies the request.
 func (h Hook) Denies() bool { return h.Deny || h.OnFail.denies() }
 
 // Check is one check with its parameters.
 type Check struct {
 	ID         string
 	Parameters Object
-	Disabled   bool // given as is_enabled false
+	Disabled   bool // set by is_enabled false
 }
 
-// HookActions is what follows when the checks fail or succeed.
+// HookActions holds the actions after the checks fail or succeed.
 type HookActions struct {
 	Feedback *Feedback
 	Deny     bool
@@ -30,24 +30,23 @@ type HookActions struct {
 
 func (o *HookActions) denies() bool { return o != nil && o.Deny }
 
-// Feedback is recorded for the trace of the request. A nil number was not
-// given.
+// Feedback is recorded for the trace of the request. A nil number is not set.
 type Feedback struct {
 	Value    *float64
 	Weight   *float64
 	Metadata Object
 }
 
-// Guardrail is an item of the guardrail and mutator lists: either the id of a
-// saved guardrail, or checks written in place.
+// Guardrail is an item of the guardrail and mutator lists: the id of a saved
+// guardrail, or inline checks.
 type Guardrail struct {
-	// Saved is the id of a saved guardrail. All else is zero then.
+	// Saved is the id of a saved guardrail. All other fields are zero then.
 	Saved string
 
 	ID   string
-	Type string // empty means by the list it is in
-	// Checks are the additional keys in the order in which they are written:
-	// the key as ID, its complete object as Parameters.
+	Type string // empty means that the list decides
+	// Checks are the additional keys in order: the key is the ID, its object
+	// the Parameters.
 	Checks     []Check
 	OnFail     *HookActions
 	OnSuccess  *HookActions
@@ -56,5 +55,5 @@ type Guardrail struct {
 	Sequential bool
 }
 
-// Denies reports whether a failure of the guardrail refuses the request.
+// Denies reports whether a failure of the guardrail denies the request.
 func (g Guardrail) Denies() bool { return g.Deny || g.OnFail.denies() }

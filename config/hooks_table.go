@@ -6,7 +6,7 @@ var feedbacks = newShape(
 	prop("metadata", freeForm, func(f *Feedback) *Object { return &f.Metadata }, "kept with the value"),
 )
 
-// outcomes may refuse the request, mildOutcomes only record feedback.
+// outcomes may deny the request, mildOutcomes only record feedback.
 var (
 	outcomes     = newShape(outcomeFeedback(), prop("deny", truth, func(o *HookActions) *bool { return &o.Deny }, "refuse the request"))
 	mildOutcomes = newShape(outcomeFeedback())
@@ -22,7 +22,8 @@ var checks = newShape(
 	extension(isEnabled()),
 )
 
-// isEnabled is kept as its opposite, so that the zero check runs.
+// isEnabled returns the field that is stored negated, so that a zero Check is
+// enabled.
 func isEnabled() field[Check] {
 	return field[Check]{
 		name: "is_enabled", doc: "false leaves the check out", schema: truth.schema,
@@ -57,8 +58,8 @@ var (
 	outputGuardrails = guardrails(outcomes)
 )
 
-// guardrails is the shape of a guardrail written in place: every further key
-// is a check whose parameters are its value.
+// guardrails returns the shape of an inline guardrail: every further key is a
+// check with its parameters as value.
 func guardrails(outcome *shape[HookActions]) *shape[Guardrail] {
 	s := newShape(
 		prop("id", word, func(g *Guardrail) *string { return &g.ID }, "name of the guardrail"),
@@ -88,7 +89,8 @@ func guardrails(outcome *shape[HookActions]) *shape[Guardrail] {
 	return s
 }
 
-// guardrail is a saved guardrail's id, or a guardrail of shape s.
+// guardrail returns the rule for the id of a saved guardrail, or a guardrail of
+// shape s.
 func guardrail(s *shape[Guardrail]) rule[Guardrail] {
 	return rule[Guardrail]{
 		schema: &schema{OneOf: []*schema{word.schema, s.schema()}},

@@ -1,10 +1,10 @@
 package config
 
-// Inherit returns child with the settings that it takes over from parent, which
-// has inherited itself. A nil parent gives nothing.
+// Inherit returns child with the settings that it inherits from parent, which
+// must include the parent's own inherited settings. A nil parent adds nothing.
 //
-// A child's own setting replaces the parent's whole; only override_params and
-// default_params are merged, the child's winning. Never inherited: name,
+// A setting of the child replaces the parent's setting; only override_params
+// and default_params are merged, and the child wins. Never inherited: name,
 // provider, credentials and other provider options, weight, on_status_codes,
 // prompt_id, strategy and targets. Neither argument is changed; the result
 // shares their contents.
@@ -53,7 +53,7 @@ func (c *Config) strategyBreaker() *Breaker {
 	return c.Strategy.Breaker
 }
 
-// or returns own, or theirs when own was not given.
+// or returns own, or theirs if own is not set.
 func or[T any](own, theirs *T) *T {
 	if own != nil {
 		return own
@@ -61,7 +61,7 @@ func or[T any](own, theirs *T) *T {
 	return theirs
 }
 
-// orList is or for lists: a list given empty is given.
+// orList is like or, for lists: a list that is set to empty is set.
 func orList[T any](own, theirs []T) []T {
 	if own != nil {
 		return own

@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// Lookup finds the field of a request at a path as Query holds it: below
-// metadata, params, headers (names in lower case) or url. The value is JSON
-// text; text fields such as metadata and headers are JSON strings. It reports
-// false when the field is missing.
+// Lookup returns the field of a request at a path of a Query: below metadata,
+// params, headers (names in lower case) or url. The value is JSON text;
+// metadata and headers are JSON strings. It returns false if the field is
+// missing.
 type Lookup func(path string) (json.RawMessage, bool)
 
-// Work is the number of steps that matching has taken: a step is a byte of text
-// for an instruction of a pattern. A query whose work is exceeded does not say
-// whether it holds, so the caller checks [Work.Exceeded] after each.
+// Work is the number of steps that matching has taken: one step is one byte of
+// text for one instruction of a pattern. A query that exceeds the limit has no
+// valid result, so the caller must check [Work.Exceeded] after each.
 type Work int64
 
-// MaxWork is how many steps the conditions of a config may take for a request.
+// MaxWork is the maximum number of steps that the conditions of a config may
+// take for a request.
 const MaxWork Work = 200_000_000
 
-// Exceeded reports whether more than MaxWork steps were needed.
+// Exceeded reports whether more than MaxWork steps were taken.
 func (w *Work) Exceeded() bool { return *w > MaxWork }
 
-// Spend adds n steps and reports whether they are within MaxWork.
+// Spend adds n steps and reports whether the total is within MaxWork.
 func (w *Work) Spend(n int) bool {
 	*w += Work(n)
 	return !w.Exceeded()
 }
 
-// Match reports whether a request is like the query says. A missing field
-// makes a test false, except that it is not equal to and not in anything.
-// Patterns add their steps to work. It is safe for concurrent use if lookup is and
-// each caller has a work of its own.
+// Match reports whether a request matches the query. A test of a missing field
+// is false, except $ne and $nin. Patterns add their steps to work. It is safe
+// for concurrent use if lookup is and each caller has its own work.
 func (q *Query) Match(lookup Lookup, work *Work) bool {
 	holds := func(inner *Query) bool { return inner.Match(lookup, work) }
 	fails := func(inner *Query) bool { return !inner.Match(lookup, work) }
@@ -61,9 +61,8 @@ func (q *Query) Match(lookup Lookup, work *Work) bool {
 	})
 }
 
-// find returns the field in each form that a test may be about: none when it
-// is missing, and two for the path of the request, which counts with and
-// without its version.
+// find returns the values of the field to test: none if it is missing, and two
+// for the path of the request, with and without its version.
 func (q *Query) find(lookup Lookup) []value {
 	raw, ok := lookup(q.Path)
 	if !ok {
@@ -76,8 +75,8 @@ func (q *Query) find(lookup Lookup) []value {
 	return []value{v}
 }
 
-// field reads a value as far as the test needs it: arrays count for Contains
-// only and objects for nothing but being there, and both can be long.
+// field reads a value as far as the test needs it: only Contains reads arrays,
+// and of objects only the existence matters, since both may be long.
 func (q *Query) field(raw json.RawMessage) value {
 	raw = bytes.TrimSpace(raw)
 	switch {
@@ -99,19 +98,19 @@ func (q *Query) field(raw json.RawMessage) value {
 	return value{kind: isNumber, text: string(raw)}
 }
 
-// unquote returns the text that a JSON string stands for.
+// unquote returns the value of a JSON string.
 func unquote(raw []byte) string {
 	inside := raw[1:max(1, len(raw)-1)]
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return string(inside)
 	}
 	var s string
-	// Text that is no JSON string equals nothing, like the empty text.
+	// Text that is not a JSON string is treated as the empty string.
 	_ = json.Unmarshal(raw, &s)
 	return s
 }
 
-// test reports whether one value passes an operator that is not negative.
+// test reports whether one value passes an operator other than a negative one.
 func (q *Query) test(v value) bool {
 	switch q.Op {
 	case Eq, In:
@@ -138,7 +137,7 @@ func (q *Query) test(v value) bool {
 	}
 }
 
-// equals reports whether v is the operand, or one of its items.
+// equals reports whether v is the operand or one of its items.
 func (q *Query) equals(v value) bool {
 	if q.operand.kind == isArray {
 		return slices.ContainsFunc(q.operand.items, v.same)
@@ -153,7 +152,7 @@ func (q *Query) contains(v value) bool {
 	return v.kind == isString && q.operand.kind == isString && strings.Contains(v.text, q.operand.text)
 }
 
-// same reports whether two plain values have the same type and value.
+// same reports whether two scalar values have the same type and value.
 func (v value) same(other value) bool {
 	if v.kind != other.kind || v.kind == isArray || v.kind == isObject {
 		return false
@@ -164,13 +163,13 @@ func (v value) same(other value) bool {
 	return v.text == other.text
 }
 
-// plain reports whether v has letters that a pattern can be matched against.
+// plain reports whether v has text for a pattern.
 func (v value) plain() bool {
 	return v.kind == isString || v.kind == isNumber || v.kind == isBool
 }
 
-// float returns the number that v is or begins with, as "12abc" begins with
-// 12: metadata and headers are texts, and units behind a number are common.
+// float returns the number that v is or begins with, so that "12abc" is 12:
+// metadata and headers are strings, and often have a unit.
 func (v value) float() (float64, bool) {
 	if v.kind != isNumber && v.kind != isString {
 		return 0, false
@@ -179,7 +178,7 @@ func (v value) float() (float64, bool) {
 	return f, err == nil
 }
 
-// leadingNumber cuts s after the decimal number at its front.
+// leadingNumber returns the decimal number at the start of s.
 func leadingNumber(s string) string {
 	end := sign(s, 0)
 	start := end

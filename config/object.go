@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 )
 
-// Object is a JSON object whose content is not ours: members in the order in
-// which they were written, each value as its source text. Nil means that the
-// object was not given.
+// Object is a free-form JSON object: members in order, each value as its source
+// text. Nil means that the object is not set.
 type Object []Member
 
 // Member is one member of an Object.
@@ -26,7 +25,7 @@ func (o Object) Get(name string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// Text returns a member that is a string.
+// Text returns the value of a member that is a string.
 func (o Object) Text(name string) (string, bool) {
 	raw, ok := o.Get(name)
 	if !ok || len(raw) == 0 || raw[0] != '"' {
@@ -37,9 +36,9 @@ func (o Object) Text(name string) (string, bool) {
 	return s, err == nil
 }
 
-// Merge returns o with the members of over put over it. Members are replaced
-// whole, not merged. Neither object is changed; the result is nil when both
-// are.
+// Merge returns o with the members of over added. Members of over replace those
+// of o and are not merged with them. Neither object is changed; the result is
+// nil if both are.
 func (o Object) Merge(over Object) Object {
 	if over == nil {
 		return o

@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// Options are settings of single providers by their wire names. Credentials
-// among them print as dots.
+// Options are settings of particular providers by wire name. Credentials among
+// them are masked when printed.
 type Options map[string]string
 
-// String returns the options with credentials as dots.
+// String returns the options with masked credentials.
 func (o Options) String() string { return fmt.Sprint(o.hidden()) }
 
-// Format writes the options with credentials as dots for every verb.
+// Format writes the options with masked credentials for every verb.
 func (o Options) Format(f fmt.State, _ rune) { io.WriteString(f, o.String()) }
 
 // LogValue keeps credentials out of structured logs.
@@ -40,13 +40,13 @@ type option struct {
 	name      string
 	doc       string
 	secret    bool
-	listed    bool     // in the specification; else an extension
-	choices   []string // nil: any text
-	otherwise string   // a further spelling
+	listed    bool     // in the specification; otherwise an extension
+	choices   []string // nil: any string
+	otherwise string   // another spelling
 }
 
-// options are all provider options that are texts. The service account is an
-// object and has a field of its own.
+// options are the provider options with string values. The service account is
+// an object and has its own field.
 var options = []option{
 	{name: "vendora_organization", listed: true, doc: "organisation that an openai request is billed to"},
 	{name: "vendora_project", listed: true, doc: "project that an openai request belongs to"},
@@ -119,7 +119,7 @@ var options = []option{
 	{name: "oracle_key_passphrase", secret: true, doc: "passphrase of the signing key"},
 }
 
-// optionFields are the options as rows of the table of properties.
+// optionFields returns the options as fields of a config.
 func optionFields() []field[Config] {
 	fields := make([]field[Config], 0, len(options))
 	for _, row := range options {

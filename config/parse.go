@@ -2,22 +2,21 @@ package config
 
 // Limits of the object.
 const (
-	// MaxDepth is how often targets may stand inside targets, and queries
-	// inside queries.
+	// MaxDepth is the maximum nesting of targets, and of queries.
 	MaxDepth = 16
-	// MaxTargets is how many targets the root may have.
+	// MaxTargets is the maximum number of targets of the root.
 	MaxTargets = 100
-	// MaxConditionalTargets is how many it may have in conditional mode.
+	// MaxConditionalTargets is the maximum number of its targets in conditional
+	// mode.
 	MaxConditionalTargets = 1000
-	// MaxNestedTargets is how many targets may be below one target of the
-	// root, at all depths together.
+	// MaxNestedTargets is the maximum number of targets at all depths below one
+	// target of the root.
 	MaxNestedTargets = 50
 )
 
-// Parse reads a config. Unknown properties, values out of range, properties
-// that don't fit together and members given twice are refused; the error is an
-// *Errors with every fault. Whether provider ids are known is checked by
-// [Config.CheckProviders].
+// Parse reads a config. Unknown properties, values out of range, conflicting
+// properties and duplicate members are errors; the error is an *Errors with
+// every fault. Provider ids are checked by [Config.CheckProviders].
 func Parse(b []byte) (*Config, error) {
 	var fs faults
 	v, ok := decode(b, &fs)

@@ -11,23 +11,23 @@ import (
 // Op is an operator of a query.
 type Op string
 
-// The operators. Exists, Contains and Not are extensions of the specification.
+// Operators. Exists, Contains and Not are extensions of the specification.
 const (
-	Eq       Op = "$eq"  // same type and value
-	Ne       Op = "$ne"  // not $eq; true when the field is missing
+	Eq       Op = "$eq"  // equal type and value
+	Ne       Op = "$ne"  // not $eq; true if the field is missing
 	In       Op = "$in"  // equal to one of the operand's items
-	Nin      Op = "$nin" // not $in; true when the field is missing
-	Gt       Op = "$gt"  // as numbers; text counts by the number it begins with
+	Nin      Op = "$nin" // not $in; true if the field is missing
+	Gt       Op = "$gt"  // as numbers; a string counts as its leading number
 	Gte      Op = "$gte"
 	Lt       Op = "$lt"
 	Lte      Op = "$lte"
-	Regex    Op = "$regex"    // RE2 pattern found anywhere in the text
-	Contains Op = "$contains" // the text holds the operand, or the array has it as an item
-	Exists   Op = "$exists"   // whether the field is there at all
+	Regex    Op = "$regex"    // RE2 pattern that matches anywhere in the string
+	Contains Op = "$contains" // the string contains the operand, or the array has it as an item
+	Exists   Op = "$exists"   // whether the field exists
 
-	And Op = "$and" // all queries hold
-	Or  Op = "$or"  // at least one query holds
-	Not Op = "$not" // the one query does not hold
+	And Op = "$and" // all queries are true
+	Or  Op = "$or"  // at least one query is true
+	Not Op = "$not" // the query is false
 )
 
 var (
@@ -35,8 +35,8 @@ var (
 	joins    = []Op{And, Or, Not}
 )
 
-// Query is a condition on a request: either a test of the field at Path, or
-// several queries joined by And, Or or Not.
+// Query is a condition on a request: a test of the field at Path, or several
+// queries joined by And, Or or Not.
 type Query struct {
 	Op      Op
 	Path    string          // of a test: "metadata.plan", "params.response_format.type"
@@ -45,13 +45,13 @@ type Query struct {
 
 	operand value
 	pattern *regexp.Regexp
-	steps   int // of the pattern for a byte of text
+	steps   int // of the pattern per byte of text
 }
 
-// fieldRoots are what a path may begin with.
+// fieldRoots are the prefixes of valid paths.
 var fieldRoots = []string{"metadata.", "params.", "headers.", "url."}
 
-// ParseQuery reads a query on its own, as conditions hold it. The error is an
+// ParseQuery parses a query by itself, as in a condition. The error is an
 // *Errors.
 func ParseQuery(b []byte) (*Query, error) {
 	var fs faults
@@ -78,7 +78,7 @@ var queries = rule[*Query]{
 	},
 }
 
-// readQuery reads an object whose members must all hold.
+// readQuery reads an object whose members must all be true.
 func readQuery(r *reader, path string, v value, depth int) *Query {
 	if !want(r, path, v, isObject) {
 		return nil
@@ -99,7 +99,7 @@ func readQuery(r *reader, path string, v value, depth int) *Query {
 	return all
 }
 
-// add keeps q unless it could not be read.
+// add adds q unless it could not be read.
 func (q *Query) add(inner *Query) {
 	if inner != nil {
 		q.Queries = append(q.Queries, inner)
@@ -146,8 +146,8 @@ func unknownOp(r *reader, path, name string, known []Op) {
 	r.fault(path, "is not an operator here; use one of "+strings.Join(names, ", "))
 }
 
-// readField reads the tests of one field: a plain value, or operators that
-// must all hold.
+// readField reads the tests of one field: a plain value, or operators that must
+// all be true.
 func readField(r *reader, path string, m member, depth int) *Query {
 	if message := checkField(m.name); message != "" {
 		r.fault(path, message)
@@ -203,7 +203,8 @@ func newTest(r *reader, path, name string, op Op, operand value) *Query {
 	return q
 }
 
-// check prepares the operand and says what is wrong with it.
+// check prepares the operand and returns what is wrong with it, empty if
+// nothing is.
 func (q *Query) check(r *reader) string {
 	v := q.operand
 	switch q.Op {
@@ -239,7 +240,8 @@ func (q *Query) check(r *reader) string {
 	return ""
 }
 
-// checkField says what is wrong with a path of a request's field.
+// checkField returns what is wrong with the path of a request's field, empty if
+// nothing is.
 func checkField(path string) string {
 	for _, root := range fieldRoots {
 		if rest, ok := strings.CutPrefix(path, root); ok && rest != "" {
@@ -249,7 +251,7 @@ func checkField(path string) string {
 	return "is not a field of a request; begin the path with metadata., params., headers. or url."
 }
 
-// fieldPath gives a path the spelling that lookups get: header names are in
+// fieldPath returns a path in the spelling for lookups: header names are in
 // lower case.
 func fieldPath(path string) string {
 	if strings.HasPrefix(path, "headers.") {
@@ -258,10 +260,10 @@ func fieldPath(path string) string {
 	return path
 }
 
-// String returns the query as JSON, in its canonical form.
+// String returns the query as JSON in canonical form.
 func (q *Query) String() string { return canonicalText(q.value()) }
 
-// fieldName is the path of a field outside a query.
+// fieldName is the path of a field outside of a query.
 var fieldName = func() rule[string] {
 	k := checked(word, checkField)
 	read := k.read
@@ -272,8 +274,8 @@ var fieldName = func() rule[string] {
 	return k
 }()
 
-// value writes the query back. Queries that must all hold, or of which one
-// must, are written in one order, since theirs says nothing.
+// value returns the query as JSON. Queries joined by And or Or are sorted,
+// since their order has no meaning.
 func (q *Query) value() value {
 	switch q.Op {
 	case Not:
@@ -286,7 +288,7 @@ func (q *Query) value() value {
 	return object(q.Path, object(string(q.Op), q.operand))
 }
 
-// conjuncts are the queries that must all hold, without joins inside joins.
+// conjuncts returns the queries that must all be true, without nested joins.
 func (q *Query) conjuncts() []*Query {
 	if q.Op != And {
 		return []*Query{q}

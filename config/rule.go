@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// A rule says how the value of a property is read, written and described.
+// A rule describes how the value of a property is read, written and described.
 type rule[F any] struct {
 	schema *schema
 	read   func(r *reader, path string, v value) (F, bool)
-	write  func(w writer, f F) (value, bool) // false: not given
+	write  func(w writer, f F) (value, bool) // false: not set
 }
 
-// prop makes a row of a table: the property name, ruled by k, is kept at at.
+// prop returns a field: the property name with the rule k, stored in at.
 func prop[T, F any](name string, k rule[F], at func(*T) *F, doc string) field[T] {
 	return field[T]{
 		name: name, doc: doc, schema: k.schema,
@@ -30,7 +30,7 @@ func prop[T, F any](name string, k rule[F], at func(*T) *F, doc string) field[T]
 }
 
 // needed marks a property without which the object is invalid. It is written
-// even when it is zero.
+// even if it is zero.
 func needed[T any](f field[T]) field[T] {
 	write := f.write
 	f.required = true
@@ -47,23 +47,24 @@ func extension[T any](f field[T]) field[T] { f.extension = true; return f }
 // secret marks a property whose value is a credential.
 func secret[T any](f field[T]) field[T] { f.secret = true; return f }
 
-// secretObject is secret for a credential that is an object.
+// secretObject marks a property whose value is an object with a credential.
 func secretObject[T any](f field[T]) field[T] { f.secret, f.object = true, true; return f }
 
 // destination marks a property that decides where the credentials next to it
 // are sent.
 func destination[T any](f field[T]) field[T] { f.destination = true; return f }
 
-// setting marks what configures a provider and is stored with a managed one.
+// setting marks a property that configures a provider and is stored with a
+// managed one.
 func setting[T any](f field[T]) field[T] { f.setting = true; return f }
 
-// also adds a spelling that is accepted beside the name.
+// also adds another accepted spelling of the name.
 func also[T any](spelling string, f field[T]) field[T] {
 	f.also = append(f.also, spelling)
 	return f
 }
 
-// want reports whether v is of kind k, and what to do if not.
+// want reports whether v is of kind k. If not, it adds a fault.
 func want(r *reader, path string, v value, k kind) bool {
 	if v.kind == k {
 		return true
@@ -104,7 +105,8 @@ func writeString(_ writer, s string) (value, bool) {
 	return value{kind: isString, text: s}, s != ""
 }
 
-// checked narrows k: check returns what to do about a value, or "".
+// checked restricts k: check returns what to do about a value, or an empty
+// string.
 func checked[F any](k rule[F], check func(F) string) rule[F] {
 	read := k.read
 	k.read = func(r *reader, path string, v value) (F, bool) {
@@ -120,7 +122,7 @@ func checked[F any](k rule[F], check func(F) string) rule[F] {
 	return k
 }
 
-// oneOf is a string out of few.
+// oneOf returns a rule for a string out of choices.
 func oneOf[F ~string](choices ...F) rule[F] {
 	names := make([]string, len(choices))
 	for i, c := range choices {
@@ -190,7 +192,7 @@ var truth = rule[bool]{
 
 func boolean(b bool) value { return value{kind: isBool, text: strconv.FormatBool(b)} }
 
-// optional keeps apart what was not given and what was given as zero.
+// optional distinguishes a value that is not set from zero.
 func optional[F any](k rule[F], given func(F) value) rule[*F] {
 	return rule[*F]{
 		schema: k.schema,
@@ -207,7 +209,7 @@ func optional[F any](k rule[F], given func(F) value) rule[*F] {
 	}
 }
 
-// number is a finite number not below least.
+// number returns a rule for a finite number of at least least.
 func number(least float64) rule[float64] {
 	k := rule[float64]{
 		schema: &schema{Type: "number"},
@@ -233,14 +235,15 @@ func number(least float64) rule[float64] {
 	return k
 }
 
-// lowest is a bound that every finite number keeps.
+// lowest is a bound for all finite numbers.
 var lowest = math.Inf(-1)
 
 func decimal(f float64) value { return value{kind: isNumber, text: plain(f)} }
 
 func plain(f float64) string { return canonicalNumber(strconv.FormatFloat(f, 'g', -1, 64)) }
 
-// integer is an integer between least and most. 5.0 and 5e0 are integers.
+// integer returns a rule for an integer between least and most. 5.0 and 5e0 are
+// integers.
 func integer(least, most int) rule[int] {
 	low, high := float64(least), float64(most)
 	d := &schema{Type: "integer", Minimum: &low}
@@ -282,8 +285,8 @@ func isIntegerLiteral(literal string) bool {
 	return !strings.Contains(s, ".") && !strings.Contains(s, "e-")
 }
 
-// span is a duration written as an integer of unit.
-func span(unit time.Duration, least int) rule[time.Duration] {
+// duration returns a rule for a duration written as an integer of unit.
+func duration(unit time.Duration, least int) rule[time.Duration] {
 	n := integer(least, int(math.MaxInt64/int64(unit)))
 	return rule[time.Duration]{
 		schema: n.schema,
@@ -295,8 +298,8 @@ func span(unit time.Duration, least int) rule[time.Duration] {
 	}
 }
 
-// listOf is an array whose items are ruled by k. A list that was given empty
-// is not nil.
+// listOf returns a rule for an array with items of rule k. A list that is set
+// to empty is not nil.
 func listOf[F any](k rule[F]) rule[[]F] {
 	return rule[[]F]{
 		schema: &schema{Type: "array", Items: k.schema},
@@ -323,7 +326,7 @@ func listOf[F any](k rule[F]) rule[[]F] {
 	}
 }
 
-// statuses is a list of HTTP statuses; their order says nothing.
+// statuses is a list of HTTP statuses; their order has no meaning.
 var statuses = func() rule[[]int] {
 	k := listOf(integer(100, 999))
 	write := k.write
@@ -338,7 +341,7 @@ var statuses = func() rule[[]int] {
 	return k
 }()
 
-// freeForm is an object whose content is not ours and stays untouched.
+// freeForm is an object whose content is not interpreted.
 var freeForm = rule[Object]{
 	schema: &schema{Type: "object"},
 	read: func(r *reader, path string, v value) (Object, bool) {
@@ -365,7 +368,7 @@ func (o Object) value() value {
 	return v
 }
 
-// one is an object of shape s.
+// one returns a rule for an object of shape s.
 func one[T any](s *shape[T]) rule[T] {
 	return rule[T]{
 		schema: s.schema(),
@@ -378,7 +381,7 @@ func one[T any](s *shape[T]) rule[T] {
 	}
 }
 
-// maybe is an object of shape s that may be absent.
+// maybe returns a rule for an object of shape s that may be absent.
 func maybe[T any](s *shape[T]) rule[*T] {
 	k := one(s)
 	return rule[*T]{

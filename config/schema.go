@@ -24,7 +24,7 @@ type schema struct {
 
 	PatternProperties map[string]*schema  `json:"patternProperties,omitempty"`
 	DependentRequired map[string][]string `json:"dependentRequired,omitempty"`
-	// Additional is false, or what further properties must be like.
+	// Additional is false, or the schema of further properties.
 	Additional json.RawMessage    `json:"additionalProperties,omitempty"`
 	OneOf      []*schema          `json:"oneOf,omitempty"`
 	AnyOf      []*schema          `json:"anyOf,omitempty"`
@@ -33,7 +33,7 @@ type schema struct {
 	Defs       map[string]*schema `json:"$defs,omitempty"`
 }
 
-// schema describes objects of the shape.
+// schema returns the schema of objects of the shape.
 func (s *shape[T]) schema() *schema {
 	d := &schema{Type: "object", Properties: map[string]*schema{}, Additional: json.RawMessage("false")}
 	for _, f := range s.fields {
@@ -53,9 +53,9 @@ func (s *shape[T]) schema() *schema {
 	return d
 }
 
-// Schema returns the JSON Schema (draft 2020-12) of a config. It names the wire
-// names; Parse also takes their camelCase spellings, and checks besides what a
-// schema can't say: inheritance, names of targets and patterns.
+// Schema returns the JSON Schema (draft 2020-12) of a config. It has the wire
+// names; Parse also accepts their camelCase spellings, and checks what a schema
+// cannot express: inheritance, names of targets and patterns.
 func Schema() []byte {
 	root := &schema{
 		Dialect:     "https://json-schema.org/draft/2020-12/schema",
@@ -76,8 +76,8 @@ func Schema() []byte {
 	return append(root.json(), '\n')
 }
 
-// json writes the schema. Its values are strings, numbers and lists, which can't
-// fail to be written.
+// json returns the schema as JSON. It cannot fail, since the values are
+// strings, numbers and lists.
 func (s *schema) json() []byte {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
@@ -86,7 +86,8 @@ func (s *schema) json() []byte {
 	return b
 }
 
-// selfContainedSchemas are the ways of naming a provider that need no more.
+// selfContainedSchemas returns schemas of the ways to name a provider that need
+// no other property.
 func selfContainedSchemas() []*schema {
 	named := func(name string, like *schema) *schema {
 		return &schema{Required: []string{name}, Properties: map[string]*schema{name: like}}
@@ -100,7 +101,8 @@ func selfContainedSchemas() []*schema {
 	}
 }
 
-// querySchema describes queries: fields and joins, all of which must hold.
+// querySchema returns the schema of queries: fields and joins, all of which
+// must be true.
 func querySchema() *schema {
 	query := &schema{Ref: "#/$defs/query"}
 	several := &schema{Type: "array", MinItems: 1, Items: query}
@@ -115,7 +117,8 @@ func querySchema() *schema {
 	}
 }
 
-// testsSchema describes the operators on one field, all of which must hold.
+// testsSchema returns the schema of the operators on one field, all of which
+// must be true.
 func testsSchema() *schema {
 	plain := &schema{Ref: "#/$defs/plain"}
 	several := &schema{Type: "array", Items: plain}
@@ -134,12 +137,12 @@ func testsSchema() *schema {
 	}
 }
 
-// plainSchema describes values that can be compared.
+// plainSchema returns the schema of values that can be compared.
 func plainSchema() *schema {
 	return &schema{AnyOf: []*schema{{Type: "string"}, {Type: "number"}, {Type: "boolean"}, {Type: "null"}}}
 }
 
-// conditionalNeeds says what conditional mode requires.
+// conditionalNeeds adds what conditional mode requires.
 func conditionalNeeds(d *schema) {
 	d.If = &schema{Required: []string{"mode"}, Properties: map[string]*schema{"mode": {Enum: []string{string(Conditional)}}}}
 	d.Then = &schema{
@@ -148,15 +151,15 @@ func conditionalNeeds(d *schema) {
 	}
 }
 
-// oneThreshold says that a breaker needs a threshold.
+// oneThreshold adds that a breaker needs a threshold.
 func oneThreshold(d *schema) {
 	d.AnyOf = []*schema{{Required: []string{"failure_threshold"}}, {Required: []string{"failure_threshold_percentage"}}}
 }
 
-// strategyWithTargets says that neither stands alone.
+// strategyWithTargets adds that strategy and targets require each other.
 func strategyWithTargets(d *schema) {
 	d.DependentRequired = map[string][]string{"strategy": {"targets"}, "targets": {"strategy"}}
 }
 
-// furtherObjects says that other properties are objects.
+// furtherObjects adds that other properties are objects.
 func furtherObjects(d *schema) { d.Additional = (&schema{Type: "object"}).json() }

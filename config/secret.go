@@ -8,23 +8,23 @@ import (
 	"log/slog"
 )
 
-// Secret is a credential inside a config. It prints as dots wherever it goes;
-// only Reveal gives it away. The zero value is the empty credential.
+// Secret is a credential inside a config. It is masked wherever it is printed;
+// only Reveal returns it. The zero value is the empty credential.
 type Secret struct{ value string }
 
-// NewSecret wraps value.
+// NewSecret returns value as a Secret.
 func NewSecret(value string) Secret { return Secret{value} }
 
 // Reveal returns the credential itself, for the one place that sends it.
 func (s Secret) Reveal() string { return s.value }
 
-// Empty reports whether there is no credential.
+// Empty reports whether the credential is empty.
 func (s Secret) Empty() bool { return s.value == "" }
 
 // Equal reports whether both are the same credential.
 func (s Secret) Equal(other Secret) bool { return s.value == other.value }
 
-// String returns dots, or nothing for the empty credential.
+// String returns dots, or an empty string for the empty credential.
 func (s Secret) String() string {
 	if s.value == "" {
 		return ""
@@ -43,7 +43,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 const dots = "•••"
 
-// fingerprint stands for a credential in the canonical form.
+// fingerprint returns what replaces a credential in the canonical form.
 func fingerprint(credential string) string {
 	sum := sha256.Sum256([]byte(credential))
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -6,20 +6,21 @@ import (
 	"strings"
 )
 
-// A shape is an object with listed properties. It is the one description from
-// which text is read, the canonical form is written and the schema is made.
+// A shape is an object with a list of properties. It is the single description
+// from which text is read, the canonical form is written and the schema is
+// built.
 type shape[T any] struct {
 	fields []field[T]
-	// readUnlisted takes properties that are not listed; nil refuses them.
+	// readUnlisted reads properties that are not listed; nil rejects them.
 	readUnlisted func(r *reader, path string, m member, into *T)
-	// writeUnlisted writes what rest took.
+	// writeUnlisted writes what readUnlisted read.
 	writeUnlisted func(w writer, from *T) []member
-	// refine adds to the schema what the fields alone can't say.
+	// refine adds to the schema what the fields alone cannot express.
 	refine func(*schema)
-	// advice is what to do with a property that is not listed.
+	// advice says what to do about a property that is not listed.
 	advice string
 
-	spellings map[string]int // every accepted spelling → place in fields
+	spellings map[string]int // every accepted spelling → index in fields
 	names     []string       // the spellings, sorted
 }
 
@@ -29,19 +30,19 @@ type field[T any] struct {
 	doc       string
 	required  bool
 	extension bool     // not in the specification
-	also      []string // further spellings, beside camelCase
+	also      []string // additional spellings, apart from camelCase
 	schema    *schema
 
 	secret      bool // its value is a credential
-	object      bool // and is written as an object
-	destination bool // it decides where credentials next to it are sent
-	setting     bool // it configures a provider, and is stored with a managed one
+	object      bool // written as an object
+	destination bool // decides where the credentials next to it are sent
+	setting     bool // configures a provider, and is stored with a managed one
 
 	read  func(r *reader, path string, v value, into *T)
 	write func(w writer, from *T) (value, bool)
 }
 
-// newShape indexes the spellings of fields.
+// newShape returns a shape with an index of the spellings of fields.
 func newShape[T any](fields ...field[T]) *shape[T] {
 	s := &shape[T]{fields: fields, spellings: map[string]int{}, advice: "remove it"}
 	for i, f := range fields {
@@ -54,7 +55,8 @@ func newShape[T any](fields ...field[T]) *shape[T] {
 	return s
 }
 
-// refined returns the shape with what its fields alone can't say to a schema.
+// refined returns the shape with additions to its schema that the fields cannot
+// express.
 func (s *shape[T]) refined(by func(*schema)) *shape[T] {
 	s.refine = by
 	return s
@@ -75,28 +77,28 @@ func camel(name string) string {
 	return strings.Join(words, "")
 }
 
-// reader reads a tree of nodes and collects what is wrong with it.
+// reader reads a tree of nodes and collects its faults.
 type reader struct {
 	faults *faults
 	nodes  *shape[Config]
-	// broken are nodes whose own properties could not all be understood, so
-	// that nothing can be said about what they lack.
+	// broken are nodes with properties that could not be read, so that missing
+	// properties are not reported.
 	broken map[*Config]bool
-	depth  int // of targets inside targets
-	aside  int // faults that leave open whether the node being read is complete
+	depth  int // of nested targets
+	aside  int // number of faults that do not make the current node incomplete
 
 	guesses int
 
 	patterns     int // so far
-	instructions int // of all of them
-	values       int // of the text
+	instructions int // of all patterns
+	values       int // in the text
 }
 
-// maxGuesses bounds the work of guessing what unknown names were meant to be,
-// for texts that are made of nothing else.
+// maxGuesses limits the guessing of what unknown names were meant to be, for
+// texts with a large number of them.
 const maxGuesses = 20
 
-// nearest is like the function, for as many names as a person reads.
+// nearest is like the function Nearest, for the first maxGuesses names.
 func (r *reader) nearest(name string, known []string) string {
 	r.guesses++
 	if r.guesses > maxGuesses {
@@ -105,10 +107,10 @@ func (r *reader) nearest(name string, known []string) string {
 	return Nearest(name, known)
 }
 
-// fault notes what is wrong at path.
+// fault adds a fault at path.
 func (r *reader) fault(path, message string) { r.faults.add(path, message) }
 
-// read fills into from v.
+// read reads v into into.
 func (s *shape[T]) read(r *reader, path string, v value, into *T) {
 	if v.kind != isObject {
 		r.fault(path, "must be an object, not "+string(v.kind))
@@ -123,7 +125,7 @@ func (s *shape[T]) read(r *reader, path string, v value, into *T) {
 			continue
 		}
 		if first, twice := given[i]; twice {
-			r.fault(at, "is given twice, also as "+quote(first)+"; keep one spelling")
+			r.fault(at, "is set twice, also as "+quote(first)+"; keep one spelling")
 			continue
 		}
 		given[i] = m.name
@@ -151,7 +153,7 @@ func (s *shape[T]) unlisted(r *reader, path string, m member, into *T) {
 	r.aside++
 }
 
-// write is the reverse of read.
+// write writes from as read reads it.
 func (s *shape[T]) write(w writer, from *T) value {
 	v := value{kind: isObject}
 	for _, f := range s.fields {
@@ -165,9 +167,10 @@ func (s *shape[T]) write(w writer, from *T) value {
 	return v
 }
 
-// Nearest returns the known name that name was probably meant to be: the first of
-// those with the fewest other letters, of which a third of the name may be other,
-// and three at most. It is "" if there is none, or the name is longer than 64 bytes.
+// Nearest returns the known name that name was probably meant to be: the first
+// of those with the smallest edit distance, which must be at most a third of
+// the name's length and at most three. It is empty if there is none, or if the
+// name is longer than 64 bytes.
 func Nearest(name string, known []string) string {
 	if len(name) > 64 {
 		return ""
@@ -184,7 +187,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete or replace.
+// distance returns the number of letters to insert, delete or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// Limits of what a config costs in memory, whatever the length of its text.
+// Limits of the memory that a config takes, whatever the length of its text.
 const (
-	// MaxPattern is the length of a $regex, in bytes.
+	// MaxPattern is the maximum length of a $regex in bytes.
 	MaxPattern = 4096
-	// MaxPatterns is the number of instructions that all $regex of a config
-	// compile to, together. Eight ranges of a character class count as one.
+	// MaxPatterns is the maximum number of instructions to which all $regex of
+	// a config compile. Eight ranges of a character class count as one.
 	MaxPatterns = 20_000
-	// MaxSize is the size of a compiled config, in bytes, as [Config.Size]
-	// estimates it.
+	// MaxSize is the maximum size of a compiled config in bytes, as estimated
+	// by [Config.Size].
 	MaxSize = 8 << 20
 )
 
-// Sizes of the parts of a compiled config, in bytes, as measured.
+// Sizes in bytes of the parts of a compiled config, as measured.
 const (
 	nodeSize        = 2800 // a node with its inherited settings, handlers and state
 	itemSize        = 160  // an element of a list, a value or a query
-	patternSize     = 1000 // what every pattern takes in addition to its instructions
+	patternSize     = 1000 // of every pattern, in addition to its instructions
 	instructionSize = 100
 )
 
-// Size returns about how many bytes of memory c takes when it is compiled.
+// Size returns the approximate memory in bytes of c when it is compiled.
 func (c *Config) Size() int { return c.size }
 
-// inherited is how many items a node takes over from its parents. Each of its
-// targets has a compiled form of them.
+// inherited is the number of items that a node inherits. Each of its targets
+// has a compiled form of them.
 type inherited struct{ merged, replaced int }
 
-// measure returns the size of a node and all below it. It stops counting
-// beyond MaxSize: a small text can describe a very large tree.
+// measure returns the size of a node and all nodes below it. It stops above
+// MaxSize: a small text can describe a very large tree.
 func (c *Config) measure(from inherited) int {
 	own := len(c.DropParams) + len(c.ForwardHeaders) + len(c.BeforeHooks) + len(c.AfterHooks) +
 		len(c.InputGuardrails) + len(c.OutputGuardrails) + len(c.InputMutators) + len(c.OutputMutators)
@@ -61,14 +61,14 @@ func (r *reader) measure(root *Config) bool {
 	return false
 }
 
-// compile returns the pattern of a $regex, and what is wrong with it. Its cost is
-// known before it is compiled, because a repetition multiplies what it repeats.
+// compile returns the pattern of a $regex, or what is wrong with it. Its cost
+// is computed before it is compiled, because repetitions multiply.
 func (r *reader) compile(text string) (*regexp.Regexp, string) {
 	if len(text) > MaxPattern {
 		return nil, fmt.Sprintf("has a pattern of %d bytes; at most %d are allowed", len(text), MaxPattern)
 	}
 	if r.instructions > MaxPatterns {
-		return nil, "" // reported where the limit was passed
+		return nil, "" // reported where the limit was exceeded
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -80,8 +80,8 @@ func (r *reader) compile(text string) (*regexp.Regexp, string) {
 	if r.instructions > MaxPatterns {
 		return nil, fmt.Sprintf("makes the patterns of this config larger than %d instructions; shorten them, above all repetitions such as {1000}", MaxPatterns)
 	}
-	// The group keeps the pattern from being compiled to a one-pass program, whose
-	// size can be the square of that of the pattern.
+	// The group prevents a one-pass program, whose size can be the square of
+	// the pattern's.
 	pattern, err := regexp.Compile("(" + text + ")")
 	if err != nil {
 		return nil, "is too large a pattern; shorten it"
@@ -89,7 +89,7 @@ func (r *reader) compile(text string) (*regexp.Regexp, string) {
 	return pattern, ""
 }
 
-// instructions returns the most instructions that a pattern compiles to.
+// instructions returns the maximum number of instructions of a pattern.
 func instructions(re *syntax.Regexp) int {
 	n := 0
 	for _, sub := range re.Sub {
@@ -99,7 +99,7 @@ func instructions(re *syntax.Regexp) int {
 	case syntax.OpLiteral:
 		return len(re.Rune)
 	case syntax.OpRepeat:
-		return n*max(re.Max, re.Min, 1) + max(re.Max-re.Min, 1) // each repetition that may be missing is a branch
+		return n*max(re.Max, re.Min, 1) + max(re.Max-re.Min, 1) // each optional repetition is a branch
 	case syntax.OpConcat:
 		return n
 	case syntax.OpAlternate:
@@ -110,7 +110,7 @@ func instructions(re *syntax.Regexp) int {
 	return n + 1
 }
 
-// ranges returns the number of ends of ranges in the character classes of a
+// ranges returns the number of range ends in the character classes of a
 // pattern, which its repetitions share.
 func ranges(re *syntax.Regexp) int {
 	n := 0

@@ -21,7 +21,7 @@ var nodes = newShape(append([]field[Config]{
 
 	prop("weight", optional(number(0), decimal), func(c *Config) **float64 { return &c.Weight }, "share in loadbalance mode; 1 when absent"),
 	prop("on_status_codes", statuses, func(c *Config) *[]int { return &c.OnStatusCodes }, "statuses that trigger fallback"),
-	prop("request_timeout", span(time.Millisecond, 0), func(c *Config) *time.Duration { return &c.RequestTimeout }, "milliseconds for one attempt"),
+	prop("request_timeout", duration(time.Millisecond, 0), func(c *Config) *time.Duration { return &c.RequestTimeout }, "milliseconds for one attempt"),
 	prop("forward_headers", listOf(checked(word, checkForward)), func(c *Config) *[]string { return &c.ForwardHeaders }, "request headers to forward unprocessed"),
 	prop("strict_vendora_compliance", optional(truth, boolean), func(c *Config) **bool { return &c.Strict }, "false adds data beyond the chat dialect, such as thinking"),
 	prop("cache", maybe(caches), func(c *Config) **Cache { return &c.Cache }, "keep and reuse answers"),
@@ -54,7 +54,7 @@ var nodes = newShape(append([]field[Config]{
 
 var caches = newShape(
 	needed(prop("mode", oneOf(CacheSimple, CacheSemantic), func(c *Cache) *CacheMode { return &c.Mode }, "simple or semantic")),
-	prop("max_age", span(time.Second, 1), func(c *Cache) *time.Duration { return &c.MaxAge }, "seconds; 7 days when absent"),
+	prop("max_age", duration(time.Second, 1), func(c *Cache) *time.Duration { return &c.MaxAge }, "seconds; 7 days when absent"),
 )
 
 var retries = newShape(
@@ -95,15 +95,16 @@ var conditions = newShape(
 var stickies = newShape(
 	needed(prop("enabled", truth, func(s *Sticky) *bool { return &s.Enabled }, "whether it applies")),
 	needed(prop("hash_fields", listOf(fieldName), func(s *Sticky) *[]string { return &s.HashFields }, "paths whose values must be equal, as metadata.user")),
-	prop("ttl", span(time.Second, 1), func(s *Sticky) *time.Duration { return &s.TTL }, "seconds; 3600 when absent"),
+	prop("ttl", duration(time.Second, 1), func(s *Sticky) *time.Duration { return &s.TTL }, "seconds; 3600 when absent"),
 )
 
 var hedges = newShape(
-	needed(prop("delay_ms", span(time.Millisecond, 1), func(h *Hedge) *time.Duration { return &h.Delay }, "milliseconds without a first token")),
+	needed(prop("delay_ms", duration(time.Millisecond, 1), func(h *Hedge) *time.Duration { return &h.Delay }, "milliseconds without a first token")),
 	prop("max", integer(1, 10), func(h *Hedge) *int { return &h.Max }, "further targets started at most; 1 when absent"),
 )
 
-// milliseconds is a duration written as a number that may have a fraction.
+// milliseconds returns a rule for a duration written as a number that may have
+// a fraction.
 func milliseconds(least float64) rule[time.Duration] {
 	n := number(least)
 	return rule[time.Duration]{
@@ -170,8 +171,8 @@ func readTargets(r *reader, path string, v value, into *Config) {
 	r.aside += len(*r.faults) - before
 }
 
-// node reads one node. A node that can't be understood is still returned, so
-// that the places of its siblings are right.
+// node reads one node. An invalid node is still returned, so that the indexes
+// of its siblings are right.
 func (r *reader) node(path, place string, v value) *Config {
 	c := &Config{Path: place}
 	before, outside := len(*r.faults), r.aside

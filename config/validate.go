@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// validate checks what properties say together, for the whole tree.
+// validate checks conflicts between properties in the complete tree.
 func (r *reader) validate(root *Config) {
 	r.limits(root)
 	r.visit(root, nil)
@@ -15,7 +15,7 @@ func (r *reader) validate(root *Config) {
 	}
 }
 
-// visit checks a node with what it inherits, then the nodes below.
+// visit checks a node including its inherited settings, then the nodes below.
 func (r *reader) visit(c, parent *Config) {
 	at := c.jsonPath()
 	effective := Inherit(parent, c)
@@ -31,7 +31,7 @@ func (r *reader) visit(c, parent *Config) {
 	}
 }
 
-// unbound refuses the credentials of a node that names no provider: the request
+// unbound adds faults for credentials in a node without a provider: the request
 // would choose who gets them.
 func (r *reader) unbound(at string, c *Config) {
 	if c.Provider != "" || c.VirtualKey != "" || r.broken[c] {
@@ -47,8 +47,9 @@ func (r *reader) unbound(at string, c *Config) {
 	}
 }
 
-// managed refuses settings of a provider in a node that names a managed provider:
-// its own are stored with it, and these would have no effect.
+// managed adds faults for provider options in a node with a managed provider:
+// these are stored with the provider, and options in the node would have no
+// effect.
 func (r *reader) managed(at string, c *Config) {
 	slug, ok := c.managedSlug()
 	if !ok || r.broken[c] {
@@ -68,7 +69,8 @@ func (r *reader) managed(at string, c *Config) {
 	}
 }
 
-// managedSlug returns the slug of the managed provider that a node names itself.
+// managedSlug returns the slug of the managed provider that a node names
+// itself.
 func (c *Config) managedSlug() (slug string, ok bool) {
 	if c.Provider == "" {
 		return strings.TrimPrefix(c.VirtualKey, "@"), c.VirtualKey != ""
@@ -76,13 +78,13 @@ func (c *Config) managedSlug() (slug string, ok bool) {
 	return strings.CutPrefix(c.Provider, "@")
 }
 
-// jsonPath is the place of a node as faults report it.
+// jsonPath returns the path of a node in faults.
 func (c *Config) jsonPath() string { return "$" + strings.TrimPrefix(c.Path, "config") }
 
 // isLeaf reports whether a node names a provider itself.
 func (c *Config) isLeaf() bool { return c.Strategy == nil && c.Targets == nil }
 
-// limits checks how many targets there are.
+// limits checks the number of targets.
 func (r *reader) limits(root *Config) {
 	most := MaxTargets
 	if root.Strategy != nil && root.Strategy.Mode == Conditional {
@@ -98,7 +100,7 @@ func (r *reader) limits(root *Config) {
 	}
 }
 
-// below is the number of targets below a node.
+// below returns the number of targets below a node.
 func (c *Config) below() int {
 	n := len(c.Targets)
 	for _, t := range c.Targets {
@@ -112,14 +114,14 @@ func (r *reader) strategy(at string, c *Config) {
 	switch {
 	case c.Strategy == nil && c.Targets != nil:
 		if !r.broken[c] {
-			r.fault(at+".targets", "needs a strategy; add \"strategy\": {\"mode\": …} beside it")
+			r.fault(at+".targets", "needs a strategy; add \"strategy\": {\"mode\": …} next to it")
 		}
 		return
 	case c.Strategy == nil:
 		return
 	case c.Targets == nil:
 		if !r.broken[c] {
-			r.fault(at+".strategy", "needs targets; add \"targets\": [ … ] beside it")
+			r.fault(at+".strategy", "needs targets; add \"targets\": [ … ] next to it")
 		}
 		return
 	case len(c.Targets) == 0:
@@ -151,7 +153,7 @@ func (r *reader) names(c *Config) map[string]string {
 	return names
 }
 
-// conditional checks that conditions lead somewhere.
+// conditional checks that conditions name existing targets.
 func (r *reader) conditional(at string, c *Config, names map[string]string) {
 	s := c.Strategy
 	if len(s.Conditions) == 0 && !r.broken[c] {
@@ -198,7 +200,7 @@ func (r *reader) weights(at string, c *Config) {
 	}
 }
 
-// share is the weight that counts.
+// share returns the effective weight.
 func (c *Config) share() float64 {
 	if c.Weight == nil {
 		return 1
@@ -209,7 +211,7 @@ func (c *Config) share() float64 {
 // breakers checks the circuit breaker in both of its places.
 func (r *reader) breakers(at string, c *Config) {
 	if c.Strategy != nil && c.Breaker != nil && c.Strategy.Breaker != nil {
-		r.fault(at+".strategy.cb_config", "is given twice, also as "+at+".cb_config; keep one")
+		r.fault(at+".strategy.cb_config", "is set twice, also as "+at+".cb_config; keep one")
 	}
 	if !r.broken[c] {
 		r.breaker(at+".cb_config", c.Breaker)

@@ -24,17 +24,17 @@ const (
 	isNull   kind = "null"
 )
 
-// value is a JSON value as it was written, with members in their order.
+// value is a JSON value as it was written, with members in order.
 type value struct {
 	kind    kind
-	text    string // of a string: its meaning; of a number or boolean: its letters
+	text    string // the value of a string; the text of a number or boolean
 	items   []value
 	members []member
 	raw     json.RawMessage // the source text
-	start   int             // where it begins in the source
+	start   int             // offset in the source
 }
 
-// count returns the number of values in v, itself included.
+// count returns the number of values in v, including v.
 func (v value) count() int {
 	n := 1
 	for _, i := range v.items {
@@ -51,12 +51,12 @@ type member struct {
 	value value
 }
 
-// maxNesting guards the stack against text that only opens brackets. Free-form
-// parameters nest deeper than routing trees do.
+// maxNesting protects the stack from text that only opens brackets. Free-form
+// parameters may nest deeper than routing trees.
 const maxNesting = 200
 
-// decode reads one JSON value strictly: valid UTF-8, no member twice, nothing
-// behind it. ok is false when there is no value to go on with.
+// decode reads one JSON value strictly: valid UTF-8, no duplicate members,
+// nothing after it. ok is false if there is no usable value.
 func decode(b []byte, into *faults) (v value, ok bool) {
 	if !utf8.Valid(b) {
 		into.add("$", "is not valid UTF-8; encode the config as UTF-8")
@@ -71,7 +71,7 @@ func decode(b []byte, into *faults) (v value, ok bool) {
 	return v, !d.stopped
 }
 
-// syntaxFault says where b stops being JSON.
+// syntaxFault returns where b stops being JSON.
 func syntaxFault(b []byte) string {
 	var raw json.RawMessage
 	err := json.Unmarshal(b, &raw)
@@ -89,7 +89,7 @@ func syntaxFault(b []byte) string {
 type decoder struct {
 	*jsonedit.Cursor
 	faults  *faults
-	stopped bool // nested too deep to go on
+	stopped bool // nested too deep to continue
 }
 
 func (d *decoder) value(path string, depth int) value {
@@ -143,7 +143,7 @@ func (d *decoder) object(path string, depth int) value {
 		at := property(path, name)
 		inner := d.value(at, depth+1)
 		if seen[name] {
-			d.faults.add(at, "is given twice; keep one")
+			d.faults.add(at, "is set twice; keep one")
 			continue
 		}
 		seen[name] = true
@@ -152,7 +152,7 @@ func (d *decoder) object(path string, depth int) value {
 	return v
 }
 
-// property is the path of a member.
+// property returns the path of a member.
 func property(path, name string) string {
 	if len(name) <= 64 && plainName.MatchString(name) {
 		return path + "." + name
@@ -162,13 +162,13 @@ func property(path, name string) string {
 
 var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_-]*$`)
 
-// item is the path of an element.
+// item returns the path of an element.
 func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// quote shows text of the client in a message.
+// quote returns text of the client for a message.
 func quote(s string) string { return strconv.Quote(shorten(s)) }
 
-// shorten cuts s to a length that can be read.
+// shorten cuts s to a readable length.
 func shorten(s string) string {
 	const most = 64
 	if len(s) <= most {

@@ -12,10 +12,10 @@ import (
 	"modelgate/internal/secret"
 )
 
-// prepare admits a request: every check that comes before the first stage, in the
-// order in which clients get their errors. Afterwards x.Request does not change.
-// Its Routing is nil where the gateway answers from what it knows. Dry runs
-// take the same way.
+// prepare admits a request: it makes every check that precedes the first stage,
+// in the order in which clients get their errors. Afterwards x.Request does not
+// change. Its Routing is nil if the gateway answers by itself. Dry runs use it
+// too.
 func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	if err := x.authenticate(); err != nil {
 		return err
@@ -28,11 +28,11 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	if err == nil {
 		err = x.checkRoute()
 	}
-	if err != nil || x.isOwn() {
+	if err != nil || x.isGatewayRoute() {
 		return err
 	}
-	if !x.route.renders && r.Method != http.MethodGet { // what is read costs nothing
-		if err := x.exhausted(); err != nil {
+	if !x.route.renders && r.Method != http.MethodGet { // reading costs nothing
+		if err := x.checkBudget(); err != nil {
 			return err
 		}
 	}
@@ -46,8 +46,8 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	return nil
 }
 
-// authenticate finds the identity behind the gateway key, unless it is known.
-// Nothing else of the headers is read before it is known.
+// authenticate finds the identity of the gateway key, unless it is known. No
+// other header is read before that.
 func (x *exchange) authenticate() error {
 	if x.Identity != nil {
 		x.setIdentity(x.Identity)
@@ -56,7 +56,7 @@ func (x *exchange) authenticate() error {
 	}
 	id, own, err := x.snap.Authenticate(x.Header, x.entry.Time)
 	if err != nil {
-		if double := x.ambiguous(); double != nil { // a key that was sent twice is no key
+		if double := x.checkAmbiguity(); double != nil { // a key that was sent twice is not valid
 			return double
 		}
 		return err
@@ -74,12 +74,13 @@ func (x *exchange) setIdentity(id *access.Identity) {
 	e.Organisation, e.Workspace = id.Organisation, id.Workspace
 }
 
-// admit reads the headers, and refuses what the identity may not ask for.
+// admit reads the headers, and returns an error for what the identity may not
+// do.
 func (x *exchange) admit() error {
 	err := x.readOptionHeaders()
 	x.trace()
 	if err == nil {
-		err = x.ambiguous()
+		err = x.checkAmbiguity()
 	}
 	if err != nil {
 		return err
@@ -92,7 +93,8 @@ func (x *exchange) admit() error {
 	return x.checkConfigFixed(asked)
 }
 
-// checkRoute refuses a path without a route, and a caller without its scope.
+// checkRoute returns an error for a path without a route, and for a caller
+// without its scope.
 func (x *exchange) checkRoute() error {
 	if x.noRoute != nil {
 		return x.noRoute
@@ -104,14 +106,14 @@ func (x *exchange) checkRoute() error {
 	return nil
 }
 
-// isOwn reports whether the gateway answers from what it knows, whatever the
+// isGatewayRoute reports whether the gateway answers by itself, whatever the
 // budget.
-func (x *exchange) isOwn() bool {
+func (x *exchange) isGatewayRoute() bool {
 	return x.route.op == api.Models && !x.opts.namesTarget() || x.route.op == api.Explain || x.route.op == api.ConfigSchema
 }
 
-// checkConfigFixed refuses a config that a request brought, where the key has one of
-// its own that may not be replaced.
+// checkConfigFixed returns an error for a config in a request if the key has
+// its own config that may not be replaced.
 func (x *exchange) checkConfigFixed(asked string) error {
 	id := x.Identity
 	if !id.ConfigFixed || id.Config == "" || asked == "" || asked == id.Config {
@@ -125,7 +127,8 @@ func (x *exchange) checkConfigFixed(asked string) error {
 		WithParam("x-gateway-config").WithCode("config_fixed")
 }
 
-// identify completes what the request says of itself by what its key says.
+// identify adds the defaults of the key to what the request states about
+// itself.
 func (x *exchange) identify() {
 	id := x.Identity
 	if x.opts.config == "" {
@@ -140,17 +143,17 @@ func (x *exchange) identify() {
 	x.baggage()
 }
 
-// singleValueHeaders are the headers beside the gateway's own that decide what a request
-// is and whose it is.
+// singleValueHeaders are the headers, in addition to the gateway's own, that
+// decide about the meaning and the owner of a request.
 var singleValueHeaders = [...]string{api.HeaderKey, "Authorization", "X-Api-Key", "X-Goog-Api-Key", "Content-Type", "Content-Encoding"}
 
-// methodHeaders are headers by which some providers take another method than
-// that of the request line.
+// methodHeaders are headers from which some providers take the method instead
+// of the request line.
 var methodHeaders = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
-// ambiguous refuses a request that says such a thing twice, or its method in two
-// ways.
-func (x *exchange) ambiguous() error {
+// checkAmbiguity returns an error if the request has one of these headers
+// twice, or two methods.
+func (x *exchange) checkAmbiguity() error {
 	for _, name := range methodHeaders {
 		for _, v := range x.Header[name] {
 			if v != x.Method {

@@ -7,8 +7,8 @@ import (
 	"modelgate/internal/sse"
 )
 
-// jsonArrayWriter puts the events of a stream into one JSON array, element by element:
-// the form of Google's streams without alt=sse.
+// jsonArrayWriter converts the events of a stream to a JSON array, element by
+// element: the format of Google's streams without alt=sse.
 // https://cloud.google.com/apis/docs/system-parameters
 type jsonArrayWriter struct {
 	open bool
@@ -21,7 +21,7 @@ func wantsEvents(query string) bool {
 	return err == nil && (q.Get("alt") == "sse" || q.Get("$alt") == "sse")
 }
 
-// take returns the elements for whole events, valid until the next call.
+// take returns the elements for complete events, valid until the next call.
 func (a *jsonArrayWriter) take(raw []byte) []byte {
 	a.buf = a.buf[:0]
 	r := sse.NewReader(bytes.NewReader(raw), len(raw)+1)

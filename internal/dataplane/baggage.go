@@ -8,16 +8,16 @@ import (
 	"modelgate/api"
 )
 
-// Bounds of a W3C baggage header (Baggage, section 4.3.2): what goes beyond
-// them is left out.
+// Limits of a W3C baggage header (Baggage, section 4.3.2). What exceeds them is
+// ignored.
 const (
 	maxBaggage        = 8192
 	maxBaggageMembers = 64
 )
 
-// baggage takes the members of the client's W3C baggage into the metadata, below
-// all that is there already. One that is malformed, or longer than metadata may
-// be, is skipped: baggage is addressed to everybody on the way.
+// baggage adds the members of the client's W3C baggage to the metadata.
+// Existing keys win. A malformed member, or one longer than metadata may be, is
+// ignored: baggage is not meant for the gateway in particular.
 func (x *exchange) baggage() {
 	bytes, members := 0, 0
 	for _, line := range x.Header["Baggage"] {
@@ -35,7 +35,7 @@ func (x *exchange) baggage() {
 	}
 }
 
-// describe adds to the metadata what it lacks.
+// describe adds a key to the metadata if it is not there.
 func (x *exchange) describe(key, value string) {
 	if _, ok := x.Metadata[key]; ok {
 		return
@@ -46,7 +46,7 @@ func (x *exchange) describe(key, value string) {
 	x.Metadata[key] = value
 }
 
-// baggageMember reads key=value;properties. The value is percent-encoded.
+// baggageMember parses key=value;properties. The value is percent-encoded.
 func baggageMember(s string) (key, value string, ok bool) {
 	s, _, _ = strings.Cut(s, ";")
 	key, value, ok = strings.Cut(s, "=")

@@ -13,11 +13,12 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// maxBufferedRaw is the size up to which a JSON body of a pass-through request is
-// held, so that its model and stream flag are known and it can be sent again.
+// maxBufferedRaw is the size up to which the JSON body of a pass-through
+// request is buffered, so that its model and stream flag are known and it can
+// be sent again.
 const maxBufferedRaw = 1 << 20
 
-// readBody takes the request's body in as the route wants it.
+// readBody reads the request's body in the way of its route.
 func (p *Plane) readBody(r *http.Request, x *exchange, route route) error {
 	switch route.body {
 	case bodyJSON:
@@ -45,7 +46,7 @@ func mediaType(r *http.Request) string {
 	return m
 }
 
-// readJSON holds, scans and validates the body of a unified route.
+// readJSON buffers, scans and validates the body of a unified route.
 func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	if !jsonContent(r) {
 		return apierr.New(apierr.Invalid, "this route takes application/json, not %.60q; send the header content-type: application/json", mediaType(r)).WithParam("content-type")
@@ -72,7 +73,8 @@ func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	return nil
 }
 
-// jsonContent spares the usual spelling the parsing.
+// jsonContent reports whether the content type is JSON. The usual spelling is
+// not parsed.
 func jsonContent(r *http.Request) bool {
 	v := r.Header["Content-Type"]
 	if len(v) == 1 && v[0] == "application/json" {
@@ -82,7 +84,7 @@ func jsonContent(r *http.Request) bool {
 	return m == "" || m == "application/json" || strings.HasSuffix(m, "+json")
 }
 
-// scan finds the members of the held body.
+// scan finds the members of the buffered body.
 func scan(x *exchange) error {
 	err := x.doc.Scan(x.Body.Bytes())
 	if err == nil {
@@ -96,7 +98,7 @@ func scan(x *exchange) error {
 	return e
 }
 
-// readRoutingFields takes from the body what routing and the record need.
+// readRoutingFields reads the fields that routing and the record need.
 func (x *exchange) readRoutingFields() {
 	if v, ok := x.doc.Find("stream"); ok {
 		x.Stream, _ = v.Bool()
@@ -121,9 +123,9 @@ func (x *exchange) readRoutingFields() {
 	}
 }
 
-// fromPath takes from the path what the bodies of some dialects leave to it.
-// The query is the client's own protocol; what a provider needs of it is in
-// the provider's row.
+// fromPath reads the values that some dialects have in the path rather than the
+// body. The query belongs to the client's protocol; the provider definition
+// sets what a provider needs of it.
 func (x *exchange) fromPath() {
 	if !x.Dialect.ModelInPath() {
 		return
@@ -150,8 +152,8 @@ func (x *exchange) setUser(user string) {
 	x.Metadata["_user"] = user
 }
 
-// splitModel takes a managed provider off a model of the form @slug/model. Where
-// something else names the provider it is not asked, and the model goes as it is.
+// splitModel splits a model of the form @slug/model. If something else names
+// the provider, the model is not split.
 func (x *exchange) splitModel() {
 	if !strings.HasPrefix(x.Model, "@") {
 		return
@@ -165,7 +167,8 @@ func (x *exchange) splitModel() {
 	x.Edits = append(x.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
 }
 
-// readRaw holds a short JSON body of a pass-through request and streams any other.
+// readRaw buffers a short JSON body of a pass-through request and streams any
+// other.
 func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
 		return nil
@@ -176,7 +179,7 @@ func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 	if err := p.bufferBody(r, x, maxBufferedRaw); err != nil {
 		return err
 	}
-	if x.doc.Scan(x.Body.Bytes()) == nil { // pass-through checks nothing
+	if x.doc.Scan(x.Body.Bytes()) == nil { // pass-through does not validate
 		x.Doc = &x.doc
 		x.readRoutingFields()
 	}
@@ -202,7 +205,7 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 	if x.bodies != nil {
 		x.upload.kept = &x.bodies.request
 	}
-	sent := pipeline.Request{Key: x.Key} // of its own: the transport may read on when x has been recorded
+	sent := pipeline.Request{Key: x.Key} // a copy: the transport may still read after x has been recorded
 	x.upload.drops = sent.HoldsKey
 	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch}
 	upstream.DropFamilies(x.Upload.Trailer, x.HeaderPrefixes)

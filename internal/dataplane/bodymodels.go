@@ -9,9 +9,9 @@ import (
 	"modelgate/internal/modelnames"
 )
 
-// bodyModels returns the models that the body names, unless it is a JSON document
-// that is held. A body that may be JSON is held for it, whatever its content type
-// says: providers read it the same.
+// bodyModels returns the models named in the body, unless it is buffered JSON.
+// A body that may be JSON is buffered, whatever its content type, since
+// providers read it as JSON too.
 func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
 	switch {
 	case x.upload == nil && x.Body != nil && x.Doc == nil:
@@ -42,14 +42,14 @@ func (x *exchange) bodyModels(n *requestedModels) ([]string, error) {
 	return nil, &modelnames.UnreadableError{Reason: "its body is neither JSON nor a form"}
 }
 
-// isMedia reports whether a body of this type is a recording or a picture, in
-// which providers look for no model.
+// isMedia reports whether a body of this type is audio, video or an image, in
+// which providers do not look for a model.
 func isMedia(media string) bool {
 	return strings.HasPrefix(media, "audio/") || strings.HasPrefix(media, "video/") || strings.HasPrefix(media, "image/")
 }
 
-// holdJSON holds a JSON body that was to stream through, so that the config's
-// parameters and the checks of the pipeline apply to it.
+// holdJSON buffers a JSON body that would have streamed through, so that the
+// config's parameters and the pipeline's checks apply to it.
 func (x *exchange) holdJSON() ([]string, error) {
 	if err := x.holdUpload(x.plane.MaxJSON); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (x *exchange) holdJSON() ([]string, error) {
 	return nil, nil
 }
 
-// holdUpload holds a body that was to stream through.
+// holdUpload buffers a body that would have streamed through.
 func (x *exchange) holdUpload(limit int64) error {
 	buf, err := x.plane.Engine.Pool.ReadAll(x.upload, x.Length, limit)
 	if err != nil {

@@ -11,22 +11,22 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// captureMemory bounds what open exchanges keep of their bodies, apart from the
-// memory that serves requests. Beyond it bodies are cut where they are.
+// captureMemory is the limit of memory for captured bodies of open exchanges,
+// apart from the memory that serves requests. Beyond it captures are cut.
 const captureMemory = 256 << 20
 
-// capture keeps the beginning of a body that passes. It is for one goroutine at
-// a time. A nil one keeps nothing.
+// capture stores the beginning of a body as it passes. It is not safe for
+// concurrent use. A nil capture stores nothing.
 type capture struct {
 	pool     *bytepool.Pool
 	most     int
 	media    string
-	sizeOnly bool // no text: only its size is told
+	sizeOnly bool // not text: only the size is recorded
 	full     bool
-	buf      *bytepool.Buffer // nil while there is nothing
+	buf      *bytepool.Buffer // nil until something is stored
 }
 
-// add keeps what there is room for.
+// add stores as much of p as there is room for.
 func (c *capture) add(p []byte) {
 	if c == nil || c.sizeOnly || c.full || len(p) == 0 {
 		return
@@ -46,8 +46,8 @@ func (c *capture) add(p []byte) {
 	}
 }
 
-// setMediaType says by its header what the body is. Content that is compressed is no
-// text.
+// setMediaType sets the type of the body from its headers. Compressed content
+// is not text.
 func (c *capture) setMediaType(h http.Header) {
 	if c == nil {
 		return
@@ -76,7 +76,7 @@ func textual(media string) bool {
 	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml")
 }
 
-// body returns what is kept of a body of size bytes, and ends the keeping.
+// body returns the captured part of a body of size bytes, and ends the capture.
 func (c *capture) body(size int64, rules *redact.Redactor) reqlog.Body {
 	b := reqlog.Body{Type: c.media, Size: size}
 	kept := 0
@@ -90,11 +90,11 @@ func (c *capture) body(size int64, rules *redact.Redactor) reqlog.Body {
 	return b
 }
 
-// bodies are what is kept of an exchange at the level full.
+// bodies holds the captured bodies of an exchange at logging level full.
 type bodies struct{ request, response capture }
 
-// startCapture decides how much is kept of the exchange, now that it is known whose
-// it is or that nobody knows.
+// startCapture starts the capture for the exchange's logging level, once the
+// identity is known or known to be missing.
 func (p *Plane) startCapture(r *http.Request, x *exchange) {
 	x.entry.Level = x.level()
 	if x.entry.Level != reqlog.LevelFull {
@@ -105,7 +105,8 @@ func (p *Plane) startCapture(r *http.Request, x *exchange) {
 	x.bodies.request.setMediaType(r.Header)
 }
 
-// level is that of the key, except for a request that wants its bodies left out.
+// level returns the logging level of the key, or metadata for a request that
+// excludes its bodies.
 func (x *exchange) level() reqlog.RecordLevel {
 	var said access.Logging
 	if x.Identity != nil {
@@ -120,8 +121,9 @@ func (x *exchange) level() reqlog.RecordLevel {
 	return reqlog.LevelMetadata
 }
 
-// captureRequest keeps a request body that is held: JSON, whatever it is called. That
-// of a dry run may hold credentials.
+// captureRequest captures a buffered request body: JSON, whatever its content
+// type. The body of a dry run is not captured, since it may contain
+// credentials.
 func (x *exchange) captureRequest(b []byte) {
 	if x.bodies == nil {
 		return
@@ -130,7 +132,7 @@ func (x *exchange) captureRequest(b []byte) {
 	x.bodies.request.add(b)
 }
 
-// responseCapture returns what keeps the answer, nil when nothing does.
+// responseCapture returns the capture of the response, nil if there is none.
 func (x *exchange) responseCapture() *capture {
 	if x.bodies == nil {
 		return nil
@@ -138,12 +140,12 @@ func (x *exchange) responseCapture() *capture {
 	return &x.bodies.response
 }
 
-// finishCapture puts into the record what is kept, or takes out of it what is not. The
-// client has its complete response by then.
+// finishCapture moves the captured bodies into the log entry, or strips the
+// entry to its logging level. The response has been sent by then.
 func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
 	e, rules := &x.entry, x.snap.Logs.Redact
 	if x.bodies != nil && x.complete {
-		http.NewResponseController(w).Flush() // what follows takes time
+		http.NewResponseController(w).Flush() // the rest takes time
 	}
 	if rules != nil {
 		e.ErrorMessage = rules.Text(e.ErrorMessage)
@@ -155,7 +157,7 @@ func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
 	case x.bodies != nil:
 		e.Bodies = &reqlog.Bodies{Response: x.bodies.response.body(e.ResponseBytes, rules)}
 		if x.upload != nil {
-			x.upload.mu.Lock() // the transport may still be reading
+			x.upload.mu.Lock() // the transport may still read
 			defer x.upload.mu.Unlock()
 		}
 		e.Bodies.Request = x.bodies.request.body(e.RequestBytes, rules)
@@ -164,7 +166,7 @@ func (p *Plane) finishCapture(w http.ResponseWriter, x *exchange) {
 	}
 }
 
-// plainPath is the path without what a client may have written into it.
+// plainPath returns the path without segments that a client may have chosen.
 func (x *exchange) plainPath() string {
 	path := x.entry.Path
 	if _, ok := unifiedRoutes[x.entry.Method+" "+path]; ok {
@@ -178,7 +180,7 @@ func (x *exchange) plainPath() string {
 	return ""
 }
 
-// ownMetadata is the part of the metadata that the key brings.
+// ownMetadata returns the part of the metadata that belongs to the key.
 func (x *exchange) ownMetadata() map[string]string {
 	if x.Identity == nil {
 		return nil

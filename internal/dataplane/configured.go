@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/secret"
 )
 
-// configHandler returns what answers an exchange that brought a config.
+// configHandler returns the handler of an exchange with a config.
 func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 	text := strings.TrimSpace(x.opts.config)
 	if len(text) > api.MaxConfigHeader {
@@ -54,11 +54,11 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 	return tree, nil
 }
 
-// resolveLeaves finds what each leaf of the config means for the request. A name
-// that does not exist is an error before anything is sent; what keeps this request
-// alone from a leaf is one only if no other leaf can serve it.
+// resolveLeaves sets the target of each leaf of the config for the request. A
+// name that does not exist is an error before anything is sent. A leaf that
+// only this request may not use is an error only if no other leaf can serve it.
 func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
-	var refusal error // why one of them can't serve
+	var refusal error // why one of them cannot serve
 	left := len(leaves)
 	x.Leaves = make([]pipeline.Leaf, left)
 	for i, leaf := range leaves {
@@ -88,7 +88,7 @@ func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
 	if left == 0 {
 		return refusal
 	}
-	for i, leaf := range leaves { // now that it is known how the body is read
+	for i, leaf := range leaves { // once it is known how the body is read
 		if x.Leaves[i].Err == nil {
 			x.fit(&x.Leaves[i], leaf)
 		}
@@ -96,17 +96,18 @@ func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
 	return nil
 }
 
-// errSavedConfigHost refuses to send what a saved config holds for a provider, its
-// credential first of all, to a host that a request names.
+// errSavedConfigHost returns the error for a request that would send a saved
+// config's settings, including its credential, to a host that the request
+// names.
 func errSavedConfigHost(leaf *config.Config) error {
 	return apierr.New(apierr.Invalid,
 		"x-gateway-custom-host cannot be combined with %s of a saved config, whose credential is bound to its own host; send an inline config with your own credential instead", leaf.Path).
 		WithParam("x-gateway-custom-host").WithCode("custom_host_refused")
 }
 
-// tree returns the compiled config. What the headers add to its root is part
-// of what it is compiled from; what is remembered of its targets is not kept
-// apart for that, only for whom the request chooses.
+// tree returns the compiled config. The options of the headers that change its
+// root are part of its key. The state of its targets does not depend on them,
+// except for the provider that the request chooses.
 func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
 	key := treeKey{text: text, workspace: x.Identity.Workspace, timeout: x.opts.timeout, forward: strings.Join(x.opts.forward, ","), customHost: x.opts.customHost}
 	if x.opts.strict != nil {
@@ -135,7 +136,8 @@ func (p *Plane) compiled(x *exchange, key treeKey) (*pipeline.Tree, error) {
 	return k.tree, nil
 }
 
-// parse reads the config of key. It returns its size and what compiles it.
+// parse parses the config of key. It returns its size and the function that
+// compiles it.
 func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, error) {
 	root, err := config.Parse([]byte(key.text))
 	if err != nil {
@@ -147,8 +149,8 @@ func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, err
 	}, nil
 }
 
-// providerKey names whom the request chooses: the provider, where it is, and with
-// whose credential. The broken key of one client is not another's.
+// providerKey returns a hash of the provider, its options and the client's
+// credential. It keeps the breaker state of different clients apart.
 func (x *exchange) providerKey() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q", x.opts.provider, x.opts.virtualKey)
@@ -161,8 +163,8 @@ func (x *exchange) providerKey() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// applyTo lays the headers that apply on top of any config over its root, from
-// where targets inherit them.
+// applyTo sets the options that override every config in its root, from which
+// targets inherit them.
 func (w *requestOptions) applyTo(root *config.Config) *config.Config {
 	c := *root
 	if w.timeout > 0 {
@@ -184,8 +186,9 @@ func configError(format string, args ...any) error {
 	return apierr.New(apierr.Invalid, "AB01: "+format, args...).WithParam("x-gateway-config").WithCode("AB01")
 }
 
-// choiceFor returns who a leaf calls. A root without a provider takes provider
-// and credential from the headers; a node with a provider takes neither.
+// choiceFor returns the provider of a leaf. A root without a provider takes
+// provider and credential from the headers; a node with a provider takes
+// neither.
 func (x *exchange) choiceFor(leaf *config.Config) providerChoice {
 	c := providerChoice{
 		provider:   leaf.Provider,
@@ -199,19 +202,20 @@ func (x *exchange) choiceFor(leaf *config.Config) providerChoice {
 	if slug := x.filledProvider(leaf); slug != "" {
 		c.provider = "@" + slug
 	} else if providerFromRequest(leaf) {
-		// A credential of the config is for the provider that the config names.
+		// A credential in the config is for the provider in the config.
 		c.provider, c.virtualKey, c.configured = x.opts.provider, x.opts.virtualKey, false
 		c.key, c.options = secret.String{}, x.opts.options
 	}
 	return c
 }
 
-// providerFromRequest reports whether a leaf leaves its provider to the request.
+// providerFromRequest reports whether the request chooses the provider of a
+// leaf.
 func providerFromRequest(leaf *config.Config) bool {
 	return (leaf.Path == "config" || leaf.Passthrough) && leaf.Provider == "" && leaf.VirtualKey == ""
 }
 
-// options returns the settings of the provider that the leaf gives.
+// options returns the provider options in the leaf.
 func (x *exchange) options(leaf *config.Config) map[string]string {
 	o := maps.Clone(map[string]string(leaf.Options))
 	d := x.deployment(leaf)
@@ -233,8 +237,8 @@ func (x *exchange) options(leaf *config.Config) map[string]string {
 	return o
 }
 
-// deployment returns the deployment that serves the request's model: the one
-// with this alias, else the default one, else what the leaf names itself.
+// deployment returns the deployment for the request's model: the one with this
+// alias, otherwise the default one, otherwise the one in the leaf itself.
 func (x *exchange) deployment(leaf *config.Config) config.Deployment {
 	model := x.modelOf(leaf)
 	chosen := config.Deployment{DeploymentID: leaf.DeploymentID, APIVersion: leaf.APIVersion}
@@ -249,7 +253,7 @@ func (x *exchange) deployment(leaf *config.Config) config.Deployment {
 	return chosen
 }
 
-// modelOf returns the model that a leaf asks for.
+// modelOf returns the model in a leaf.
 func (x *exchange) modelOf(leaf *config.Config) string {
 	if m, ok := leaf.OverrideParams.Text("model"); ok && m != "" {
 		return m

@@ -13,9 +13,8 @@ import (
 	"modelgate/internal/sse"
 )
 
-// writeEvents sends a stream event by event. Each leaves as it came; a stream
-// that broke ends with an error in the client's dialect and never with a
-// terminator.
+// writeEvents sends a stream event by event, each as it arrived. A stream that
+// broke ends with an error in the client's dialect and never with a terminator.
 func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) {
 	h := w.Header()
 	h["Cache-Control"], h[api.HeaderAccelBuffers] = noCache, noBuffering
@@ -29,10 +28,10 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	if x.Client.ContentType() != "text/event-stream" || x.array != nil {
 		silence = -1 // other framings have no comments
 	}
-	out := newEventWriter(w, x.responseCapture(), silence, newPatience(w, r, p.ClientStall))
-	defer out.stop() // a panic must leave no comment to come
+	out := newEventWriter(w, x.responseCapture(), silence, newStallTimer(w, r, p.ClientStall))
+	defer out.stop() // no comment may follow a panic
 	if x.array == nil {
-		out.write(res.Events.Held(), true)
+		out.write(res.Events.Comments(), true)
 	}
 	x.upload.responseBegun()
 	end := x.end(r, res, x.relay(out, res))
@@ -47,8 +46,8 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	x.finish(err)
 }
 
-// end returns what the client gets after the last event, given how relaying
-// ended. What comes after the terminator changes nothing: the answer is whole.
+// end returns what the client gets after the last event. err is the result of
+// relay. After the terminator nothing is added: the response is complete.
 func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byte {
 	if err == nil || res.Tap.Info().Terminated {
 		return x.ending(res)
@@ -69,7 +68,8 @@ var (
 	noBuffering = []string{"no"}
 )
 
-// relay copies events until the stream ends, breaks or the client goes.
+// relay copies events until the stream ends or breaks, or the client
+// disconnects.
 func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 	s := res.Events
 	for {
@@ -85,7 +85,7 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 		}
 		s.Pause()
 		raw := e.Raw
-		if e.Unterminated { // in one write, so that no comment comes between
+		if e.Unterminated { // in one write, so that no comment is inserted
 			raw = append(raw, "\n\n"...)
 		}
 		if x.array != nil {
@@ -99,9 +99,9 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 	}
 }
 
-// ending returns what completes a stream whose bytes ended cleanly: nothing
-// when it is complete, the terminator when only that is missing, else an
-// error, since an answer without a finish reason is not whole.
+// ending returns the end of a stream whose bytes ended cleanly: nothing if it
+// is complete, the terminator if only that is missing, otherwise an error,
+// since a response without a finish reason is incomplete.
 func (x *exchange) ending(res *pipeline.Response) []byte {
 	seen := res.Tap.Info()
 	complete := seen.Terminated || seen.Failed != "" || !endsByReason(x)
@@ -116,27 +116,27 @@ func (x *exchange) ending(res *pipeline.Response) []byte {
 	return res.AppendStreamError(nil, x.Client, e)
 }
 
-// endsByReason reports whether a stream of the exchange's operation is whole
-// only with a finish reason.
+// endsByReason reports whether a complete stream of the exchange's operation
+// has a finish reason.
 func endsByReason(x *exchange) bool {
 	return x.Operation == api.Completions || x.Operation == x.Dialect.ConversationOperation()
 }
 
-// eventWriter writes to the client and fills silence with comments. Writing
-// blocks when the client is slow, and so does reading from the provider then:
-// nothing piles up between them.
+// eventWriter writes to the client and sends comments during silence. Writing
+// blocks while the client is slow, and then no more is read from the provider,
+// so that nothing accumulates in between.
 type eventWriter struct {
 	w       io.Writer
-	kept    *capture // used while mu is held
+	kept    *capture // guarded by mu
 	flush   *http.ResponseController
 	silence time.Duration
-	patient stallTimer // used while mu is held
+	patient stallTimer // guarded by mu
 
 	mu      sync.Mutex
-	written int64     // guarded by mu, as is all below
+	written int64     // guarded by mu, as are the fields below
 	cr      bool      // the last byte was a carriage return: its line feed may follow
 	last    time.Time // of the last write
-	err     error     // of the client's connection; lasting
+	err     error     // of the client's connection; permanent
 	done    bool
 	timer   *time.Timer
 }
@@ -152,7 +152,7 @@ func newEventWriter(w http.ResponseWriter, kept *capture, silence time.Duration,
 	return out
 }
 
-// write sends b, whole events only, and flushes when asked to.
+// write sends b, which holds complete events, and flushes if asked to.
 func (o *eventWriter) write(b []byte, flush bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -177,8 +177,8 @@ func (o *eventWriter) write(b []byte, flush bool) {
 
 var keepAlive = sse.AppendComment(nil, "keep-alive")
 
-// writeKeepAlive runs on the timer. It is left to fire early and then sets itself again,
-// which spares every write the resetting.
+// writeKeepAlive runs when the timer fires. The timer may fire early and then
+// resets itself, so that writes need not reset it.
 func (o *eventWriter) writeKeepAlive() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -210,8 +210,8 @@ func (o *eventWriter) disconnected() bool {
 	return o.err != nil
 }
 
-// stop ends the comments and tells what was written. After it the response
-// writer is not touched again.
+// stop ends the comments and returns the number of bytes written. After it the
+// response writer is not used.
 func (o *eventWriter) stop() (written int64, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

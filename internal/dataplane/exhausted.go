@@ -2,9 +2,9 @@ package dataplane
 
 import "modelgate/internal/apierr"
 
-// exhausted refuses what costs something for a key, or in a workspace, that has
-// used up its budget.
-func (x *exchange) exhausted() error {
+// checkBudget returns an error for a request with a cost if the budget of its
+// key or workspace is exhausted.
+func (x *exchange) checkBudget() error {
 	switch {
 	case x.Identity.Exhausted:
 		return errExhausted

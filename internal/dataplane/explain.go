@@ -20,8 +20,8 @@ import (
 	"modelgate/internal/urlpath"
 )
 
-// ExplainRequest is the body of POST /v1/explain: a request as a client would send
-// it, and a config that takes the place of its config header.
+// ExplainRequest is the body of POST /v1/explain: a request as a client would
+// send it, and a config that replaces its config header.
 type ExplainRequest struct {
 	Request struct {
 		Method  string          `json:"method"` // default POST
@@ -32,7 +32,7 @@ type ExplainRequest struct {
 	Config json.RawMessage `json:"config"`
 }
 
-// ExplainResponse is the answer: what would happen, and nothing was sent.
+// ExplainResponse describes what would happen. Nothing was sent.
 type ExplainResponse struct {
 	Object    string            `json:"object"`
 	Operation api.Operation     `json:"operation"`
@@ -44,11 +44,12 @@ type ExplainResponse struct {
 	Cache     string            `json:"cache_status"`
 	Estimate  Estimate          `json:"estimate"`
 
-	// AttemptLimit is how many attempts the request may make; see limits.attempts.
+	// AttemptLimit is the limit of attempts of the request; see
+	// limits.attempts.
 	AttemptLimit int `json:"attempt_limit"`
 }
 
-// Attempt is the request that would go out first. It holds no credential.
+// Attempt is the first request that would be sent. It contains no credential.
 type Attempt struct {
 	Target    string              `json:"target"`
 	Provider  string              `json:"provider"`
@@ -62,16 +63,16 @@ type Attempt struct {
 	TimeoutMS int64               `json:"request_timeout_ms,omitempty"`
 }
 
-// Estimate is rough: a token of text is taken to be four bytes, and an answer
-// as long as the request allows. The price is in dollars, null where the
-// model's is unknown.
+// Estimate is a rough estimate: four bytes of text per token, and a response as
+// long as the request allows. The price is in dollars, null if the model's
+// price is unknown.
 type Estimate struct {
 	PromptTokens     int64    `json:"prompt_tokens"`
 	CompletionTokens int64    `json:"completion_tokens"`
 	Price            *float64 `json:"price"`
 }
 
-// explain answers what would happen to a request with the caller's address, and
+// explain writes what would happen to a request from the caller's address, with
 // the caller's key unless its headers have one.
 func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	if err := p.bufferBody(r, x, p.MaxJSON); err != nil {
@@ -79,7 +80,7 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	}
 	var q ExplainRequest
 	d := json.NewDecoder(bytes.NewReader(x.Body.Bytes()))
-	d.DisallowUnknownFields() // a slip would explain another request
+	d.DisallowUnknownFields() // a typo would explain another request
 	if err := d.Decode(&q); err != nil {
 		return apierr.New(apierr.Invalid, "POST /v1/explain takes {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
 	}
@@ -96,8 +97,8 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	return p.writeJSON(w, x, out)
 }
 
-// Explain takes a request its own way up to the point where it would be sent, on
-// behalf of id. It changes nothing that requests write.
+// Explain handles a request on behalf of id up to the point where it would be
+// sent. It does not change state that requests write.
 func (p *Plane) Explain(ctx context.Context, id *access.Identity, q ExplainRequest) ExplainResponse {
 	out, err := p.dryRun(q.httpRequest(ctx), id)
 	if err != nil {
@@ -107,8 +108,8 @@ func (p *Plane) Explain(ctx context.Context, id *access.Identity, q ExplainReque
 	return out
 }
 
-// dryRun explains r for id, nil for the holder of the key in its headers. An
-// error means that there is nothing to explain.
+// dryRun explains r for id, or for the key in its headers if id is nil. It
+// returns an error if there is nothing to explain.
 func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, error) {
 	path, query, marked := requestPath(r)
 	canonical, refusal := urlpath.Canonical(path)
@@ -143,7 +144,7 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 	return p.explanation(x, tree, err), nil
 }
 
-// explanation describes an exchange after its dry run. The tree is nil where the
+// explanation describes an exchange after its dry run. The tree is nil if the
 // request has no config or an invalid one.
 func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
 	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
@@ -165,7 +166,7 @@ func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explain
 	return out
 }
 
-// price estimates what the attempt costs in dollars, nil where no price is known.
+// price returns the estimated price of an attempt in dollars, nil if unknown.
 func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
 	if a.Price == nil {
 		return nil
@@ -202,8 +203,8 @@ func (q *ExplainRequest) httpRequest(ctx context.Context) *http.Request {
 	return r
 }
 
-// configText is the config as its header has it: an object, or the id that a
-// JSON string holds.
+// configText returns the config in the form of its header: an object, or the id
+// in a JSON string.
 func configText(raw json.RawMessage) string {
 	var id string
 	if json.Unmarshal(raw, &id) == nil {
@@ -223,12 +224,12 @@ func planned(a pipeline.DryRunRequest) *Attempt {
 	return out
 }
 
-// maxExplainedBody bounds the body that an explanation shows, in bytes.
+// maxExplainedBody is the limit in bytes of the body in an explanation.
 const maxExplainedBody = 1 << 20
 
-// withoutCredentials masks strings of a body whose names say that they hold a
-// credential: override_params of a saved config may have put them there. A body
-// that is too large to look through is not shown.
+// withoutCredentials masks strings of a body whose names indicate a credential:
+// override_params of a saved config may contain them. A body that is too large
+// to search is left out.
 func withoutCredentials(body []byte) json.RawMessage {
 	if len(body) > maxExplainedBody {
 		return nil
@@ -240,7 +241,7 @@ func withoutCredentials(body []byte) json.RawMessage {
 	return text
 }
 
-// schema answers the JSON Schema of the config object.
+// schema writes the JSON Schema of the config object.
 func (p *Plane) schema(w http.ResponseWriter, x *exchange) error {
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())

@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/provider"
 )
 
-// checkBody checks the body of a unified route. A model that is missing is
-// kept for later: the config or a deployment may give it.
+// checkBody validates the body of a unified route. The error for a missing
+// model is stored: the config or a deployment may set one.
 func (x *exchange) checkBody() error {
 	err := x.Client.Check(x.Operation, &x.doc)
 	if err != nil && err.Param == "model" && err.Code == "missing_required_parameter" {
@@ -27,7 +27,7 @@ func (x *exchange) checkBody() error {
 	return nil
 }
 
-// checkBodyWithoutModel checks a body without a model as if it had one.
+// checkBodyWithoutModel validates a body without a model as if it had one.
 func (x *exchange) checkBodyWithoutModel() *apierr.Error {
 	var doc jsonedit.Doc
 	if err := doc.Scan(x.doc.Apply(nil, jsonedit.Edit{Name: "model", Value: []byte(`""`)})); err != nil {
@@ -36,8 +36,8 @@ func (x *exchange) checkBodyWithoutModel() *apierr.Error {
 	return x.Client.Check(x.Operation, &doc)
 }
 
-// checkTarget checks what only the target decides. given is true when the config
-// gives the model.
+// checkTarget validates what depends on the target. given is true if the config
+// sets the model.
 func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
 	if x.noModel != nil && !given && t.Option("deployment_id") == "" {
 		return x.noModel
@@ -51,7 +51,7 @@ func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
 	return nil
 }
 
-// fit completes what a leaf with a target means for the request.
+// fit completes the settings of a leaf with a target for the request.
 func (x *exchange) fit(out *pipeline.Leaf, leaf *config.Config) {
 	out.AllowModel = x.allowModel(out.Target)
 	if out.Err = x.checkTarget(out.Target, givesModel(leaf) || x.filledModel(leaf) != "", leaf.Strict != nil && *leaf.Strict); out.Err == nil {
@@ -59,9 +59,10 @@ func (x *exchange) fit(out *pipeline.Leaf, leaf *config.Config) {
 	}
 }
 
-// checkParams refuses parameters of the config for a body that is not read as
-// JSON, such as a form: they could not be applied. Requests that run no model, such
-// as uploads of files, are sent without them, which the notes announce.
+// checkParams returns an error for parameters of the config if the body is not
+// read as JSON, for example a form: they could not be applied. Requests that
+// run no model, such as file uploads, are sent without them; the notes announce
+// it.
 func (x *exchange) checkParams(leaf *config.Config) (notes []dialect.ParamChange, err error) {
 	if x.Doc != nil || x.upload == nil && x.Body == nil {
 		return nil, nil
@@ -94,7 +95,7 @@ func givesModel(leaf *config.Config) bool {
 	return override != "" || standard != ""
 }
 
-// boolHeader reads a header that is true or false, in any capitals.
+// boolHeader parses a header that is true or false, in any case.
 func boolHeader(name, value string) (*bool, error) {
 	yes := strings.EqualFold(value, "true")
 	if !yes && !strings.EqualFold(value, "false") {

@@ -9,12 +9,13 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Headers are the headers of a [ExplainRequest] by their canonical names. In JSON each
-// is a string, or an array of strings for one that is sent more than once.
+// Headers are the headers of an [ExplainRequest] by their canonical names. In
+// JSON each is a string, or an array of strings for a header that is sent more
+// than once.
 type Headers map[string][]string
 
-// UnmarshalJSON reads an object. Members of the same name add up, as lines of a
-// request do.
+// UnmarshalJSON reads an object. Members with the same name are added up, like
+// lines of a request.
 func (h *Headers) UnmarshalJSON(b []byte) error {
 	v, err := jsonedit.ParseValue(b)
 	if err != nil {
@@ -38,7 +39,7 @@ func (h *Headers) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// add adds a string as a further line. An array adds nothing.
+// add adds a string as another line. An array adds nothing.
 func (h *Headers) add(name string, value jsonedit.Value) error {
 	if value.Kind() == jsonedit.Array {
 		return nil

@@ -75,7 +75,7 @@ func TestAPredictionIsAskedForAgainUntilItsAnswerIsFinal(t *testing.T) {
 		{"an unknown prediction", polledAnswer{status: 404, body: "{}"}, 502, 1, "404"},
 		{"a status below those of the provider's errors", polledAnswer{status: 499, body: "{}"}, 502, 1, "499"},
 		{"no content", polledAnswer{status: 202, body: "{}"}, 502, 1, "202"},
-		{"no prediction", polledAnswer{status: 200, body: `[]`}, 502, 1, "no job"},
+		{"no prediction", polledAnswer{status: 200, body: `[]`}, 502, 1, "not a job"},
 		{"a part of a prediction", polledAnswer{status: 200, body: `{"id":"p1","status":"proc`}, 502, 1, "whole JSON"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

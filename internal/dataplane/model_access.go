@@ -11,17 +11,18 @@ import (
 	"modelgate/internal/provider"
 )
 
-// requestedModels are the models that a request names outside of a JSON document that is
-// held, as far as they are known before it is sent.
+// requestedModels are the models that a request names outside of a buffered
+// JSON document, as far as they are known before it is sent.
 type requestedModels struct {
 	models []string
-	err    error // why those of the body cannot be known
+	err    error // why the models in the body are unknown
 	form   bool  // the body is a form, whose later fields are checked as they pass
 }
 
-// checkModels refuses a request for models that the list of t does not allow.
-// model is the one that the request is routed by, empty for none. Models in a
-// JSON document are checked by the pipeline again, as the config leaves it.
+// checkModels returns an error for a request with models that the list of t
+// does not allow. model is the model used for routing, empty if none. Models in
+// a JSON document are checked again by the pipeline, after the config has been
+// applied.
 func (x *exchange) checkModels(t *provider.Target, model string) error {
 	if t.Models == nil {
 		return nil
@@ -29,7 +30,7 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 	if model != "" && !t.Models.Allows(model) {
 		return notEnabled(t, model)
 	}
-	n := x.named()
+	n := x.modelsOutsideDoc()
 	for _, m := range n.models {
 		if !t.Models.Allows(m) {
 			return notEnabled(t, m)
@@ -48,10 +49,10 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 	return nil
 }
 
-// allowModel returns what checks the models that a form names after its beginning,
-// nil where t allows all or the body is not a form.
+// allowModel returns the function that checks models in later parts of a form,
+// nil if t allows all models or the body is not a form.
 func (x *exchange) allowModel(t *provider.Target) func(model string) error {
-	if t.Models == nil || x.upload == nil || !x.named().form {
+	if t.Models == nil || x.upload == nil || !x.modelsOutsideDoc().form {
 		return nil
 	}
 	return func(model string) error {
@@ -71,9 +72,9 @@ func unknownModel(t *provider.Target, why string) error {
 		"send JSON or a form that names its model early, not compressed; GET /v1/models lists the models", t.Slug, why)
 }
 
-// named returns the models of the query, the headers and the body. It is found
-// out once, for the first target that asks.
-func (x *exchange) named() *requestedModels {
+// modelsOutsideDoc returns the models in the query, the headers and the body. They
+// are determined once, for the first target that asks.
+func (x *exchange) modelsOutsideDoc() *requestedModels {
 	if x.models != nil {
 		return x.models
 	}
@@ -88,8 +89,8 @@ func (x *exchange) named() *requestedModels {
 	return n
 }
 
-// otherHeaders returns the headers that may reach the provider. Those of the
-// gateway's own family never do.
+// otherHeaders returns the headers that may be forwarded to the provider. The
+// gateway's own headers never are.
 func (x *exchange) otherHeaders() http.Header {
 	h := make(http.Header)
 	for name, values := range x.Header {
@@ -103,7 +104,7 @@ func (x *exchange) otherHeaders() http.Header {
 // namesModel reports whether the request names a model, or needs none.
 func (x *exchange) namesModel(model string, n *requestedModels) bool {
 	switch {
-	case x.route.body == bodyNone, x.noModel != nil: // others judge what lacks one
+	case x.route.body == bodyNone, x.noModel != nil: // a missing model is checked elsewhere
 		return true
 	case x.Operation != api.Proxy && x.Upload == nil:
 		return model != ""
@@ -113,13 +114,14 @@ func (x *exchange) namesModel(model string, n *requestedModels) bool {
 		return true
 	case x.Doc != nil:
 		models, err := modelnames.JSON(x.Doc.Bytes())
-		return err != nil || len(models) > 0 // the pipeline says what can't be read
+		return err != nil || len(models) > 0 // the pipeline reports what cannot be read
 	}
 	return false
 }
 
-// checkPath reports whether a pass-through path names a model that is allowed. It
-// refuses one that names another, or none where the provider reads it there.
+// checkPath reports whether a pass-through path names a model that is allowed.
+// It returns an error if it names another model, or none although the provider
+// reads it there.
 func (x *exchange) checkPath(t *provider.Target) (named bool, err error) {
 	if x.Operation != api.Proxy || x.Method == http.MethodGet {
 		return false, nil
@@ -137,8 +139,8 @@ func (x *exchange) checkPath(t *provider.Target) (named bool, err error) {
 	return names != nil, nil
 }
 
-// readsBody reports whether a path is one at which every provider reads the model
-// from the body.
+// readsBody reports whether all providers read the model from the body at this
+// path.
 func readsBody(path string) bool {
 	for _, end := range [...]string{"/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/images/generations", "/rerank"} {
 		if strings.HasSuffix(path, end) {
@@ -148,12 +150,12 @@ func readsBody(path string) bool {
 	return false
 }
 
-// modelFree are the resources of which requests run no model, by the first
-// segment of their path.
+// modelFree are resources whose requests run no model, by the first segment of
+// their path.
 var modelFree = map[string]bool{"files": true, "uploads": true, "vector_stores": true, "containers": true, "conversations": true, "threads": true}
 
-// runsNoModel reports whether a pass-through request only keeps or manages what
-// later requests, which name their model, refer to.
+// runsNoModel reports whether a pass-through request only stores or manages
+// objects that later requests, which name their model, refer to.
 func (x *exchange) runsNoModel() bool {
 	if x.Operation != api.Proxy {
 		return false

@@ -11,7 +11,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// modelPage is the answer of GET /v1/models for clients of the messages dialect.
+// modelPage is the response of GET /v1/models for clients of the messages
+// dialect.
 // https://docs.anthropic.com/en/api/models-list
 type modelPage struct {
 	Data    []modelEntry `json:"data"`
@@ -21,8 +22,8 @@ type modelPage struct {
 	Failed  []string     `json:"failed_providers,omitempty"`
 }
 
-// modelEntry is one model of a page. The display name is the id, which is what
-// people choose by here.
+// modelEntry is one model of a page. The display name is the id, by which users
+// choose models here.
 type modelEntry struct {
 	Type        string `json:"type"`
 	ID          string `json:"id"`
@@ -30,14 +31,14 @@ type modelEntry struct {
 	CreatedAt   string `json:"created_at"`
 }
 
-// The page size when the client names none, and the largest.
+// The default page size and the largest.
 const (
 	defaultPageSize = 20
 	maxPageSize     = 1000
 )
 
-// page returns the part of the list that a query asks for with limit,
-// after_id and before_id.
+// page returns the part of the list that a query selects with limit, after_id
+// and before_id.
 func (l modelList) page(query string) (*modelPage, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
@@ -51,7 +52,7 @@ func (l modelList) page(query string) (*modelPage, error) {
 	limit := defaultPageSize
 	if s := q.Get("limit"); s != "" {
 		if limit, err = strconv.Atoi(s); err != nil || limit < 1 || limit > maxPageSize {
-			return nil, apierr.New(apierr.Invalid, "limit takes a whole number from 1 to %d, not %.40q", maxPageSize, s).WithParam("limit")
+			return nil, apierr.New(apierr.Invalid, "limit must be an integer from 1 to %d, not %.40q", maxPageSize, s).WithParam("limit")
 		}
 	}
 	from, to := 0, len(l.Data)
@@ -76,7 +77,7 @@ func (l modelList) page(query string) (*modelPage, error) {
 	return out, nil
 }
 
-// index returns where a model stands, -1 when it does not.
+// index returns the index of a model, -1 if it is not in the list.
 func (l modelList) index(id string) int {
 	return slices.IndexFunc(l.Data, func(m model) bool { return m.ID == id })
 }

@@ -21,20 +21,21 @@ import (
 )
 
 const (
-	// modelsAge is how long a provider's list of models is served from memory.
+	// modelsAge is how long a provider's list of models is cached.
 	modelsAge = time.Minute
-	// failedModelsAge is how long a provider that did not list its models is left
-	// alone.
+	// failedModelsAge is how long a failure of a provider to list its models is
+	// cached.
 	failedModelsAge = 10 * time.Second
-	// modelsInParallel is how many providers one request asks at a time.
+	// modelsInParallel is the number of providers that one request asks at a
+	// time.
 	modelsInParallel = 8
 )
 
-// maxModels bounds a provider's answer, in bytes.
+// maxModels is the limit of a provider's response in bytes.
 const maxModels = 4 << 20
 
-// model is one entry of GET /v1/models. The id is what a request's model field
-// takes; Slug names the managed provider behind it.
+// model is one entry of GET /v1/models. The id is valid as the model of a
+// request; Slug names the managed provider.
 type model struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -43,9 +44,9 @@ type model struct {
 	Slug    string `json:"slug"`
 }
 
-// modelList is the answer of GET /v1/models. Failed lists the providers whose
-// models are missing, so that clients see that the list is incomplete: they did
-// not answer in time, or the request had no attempt left to ask them.
+// modelList is the response of GET /v1/models. Failed lists the providers whose
+// models are missing, so that clients know that the list is incomplete: they
+// did not respond in time, or the request had no attempt left for them.
 type modelList struct {
 	Object string   `json:"object"`
 	Total  int      `json:"total"`
@@ -53,15 +54,15 @@ type modelList struct {
 	Failed []string `json:"failed_providers,omitempty"`
 }
 
-// modelLists caches the answers of providers. It belongs to one snapshot's
-// targets: another target is asked again.
+// modelLists caches the responses of providers by target. Targets belong to one
+// snapshot: the next one asks again.
 type modelLists struct {
 	mu    sync.Mutex
 	lists map[*provider.Target]*modelAnswer // guarded by mu
 }
 
-// modelAnswer is what a provider answers. Requests that need it while the
-// provider is asked wait for the one answer.
+// modelAnswer is the response of one provider. Requests that need it while the
+// provider is being asked wait for the same response.
 type modelAnswer struct {
 	done    chan struct{} // closed when the fields below are set
 	list    []providerModel
@@ -69,15 +70,15 @@ type modelAnswer struct {
 	expires time.Time
 }
 
-// providerModel is a model as its provider lists it. Created is zero where the
-// provider does not say.
+// providerModel is a model as listed by its provider. Created is zero if the
+// provider does not report it.
 type providerModel struct {
 	id      string
 	created int64
 }
 
-// listModels answers with the models of every managed provider that the key
-// may use, in the shape of the client's protocol: clients of the messages
+// listModels responds with the models of every managed provider that the key
+// may use, in the format of the client's protocol: clients of the messages
 // dialect name its version in a header.
 func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	if len(r.Header["Anthropic-Version"]) == 0 {
@@ -91,12 +92,12 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 }
 
 // gatherModels returns the models of every allowed provider. It asks at most as
-// many providers as one request may make attempts, a few at a time and within one
-// deadline. Failed answers are cached as well: requests can't be used to flood a
-// provider that is broken.
+// many providers as one request may make attempts, a few at a time and within
+// one deadline. Failures are cached as well, so that requests cannot be used to
+// flood a broken provider.
 func (p *Plane) gatherModels(r *http.Request, x *exchange) modelList {
-	// A client that leaves does not end the requests: their answers are cached, so
-	// that the next client does not cause them again.
+	// A client that disconnects does not cancel the requests: their responses
+	// are cached, so that the next client does not cause them again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.ModelsTimeout)
 	defer cancel()
 	slugs := x.allowedSlugs()
@@ -147,7 +148,7 @@ func (x *exchange) allowedSlugs() []string {
 	})
 }
 
-// knownModels returns the answer for a provider whose entry lists its models.
+// knownModels returns the list of a provider whose settings list its models.
 func knownModels(ids []string) *modelAnswer {
 	a := &modelAnswer{done: make(chan struct{})}
 	list := make([]providerModel, len(ids))
@@ -158,7 +159,7 @@ func knownModels(ids []string) *modelAnswer {
 	return a
 }
 
-// fetchModels asks a provider when a slot is free and sets its answer.
+// fetchModels asks a provider when a slot is free and stores its response.
 func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelAnswer, slots chan struct{}) {
 	select {
 	case slots <- struct{}{}:
@@ -198,8 +199,8 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerMo
 	return readModels(io.LimitReader(res.Body, maxModels))
 }
 
-// readModels reads a provider's list: that of the chat dialect, or Google's,
-// whose names are paths.
+// readModels reads a provider's list: in the format of the chat dialect, or
+// Google's, whose names are paths.
 // https://ai.google.dev/api/models#method:-models.list
 func readModels(r io.Reader) ([]providerModel, error) {
 	var body struct {
@@ -225,11 +226,12 @@ func readModels(r io.Reader) ([]providerModel, error) {
 	return list, nil
 }
 
-// errNotAsked is the answer of a provider that the request may not ask.
+// errNotAsked is the result for a provider that the request may not ask.
 var errNotAsked = errors.New("the request has asked as many providers as it may make attempts")
 
-// find returns the answer of t that is cached or on its way. Without one, and if
-// mayAsk is true, it returns a new answer and true: the caller asks and finishes it.
+// find returns the cached or pending response of t. If there is none and mayAsk
+// is true, it returns a new one and true: the caller must ask the provider and
+// finish it.
 func (m *modelLists) find(t *provider.Target, mayAsk bool) (a *modelAnswer, claimed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -244,20 +246,20 @@ func (m *modelLists) find(t *provider.Target, mayAsk bool) (a *modelAnswer, clai
 	if m.lists == nil {
 		m.lists = make(map[*provider.Target]*modelAnswer)
 	}
-	// Targets of earlier snapshots are removed when their answers expire.
+	// Targets of earlier snapshots are removed when their responses expire.
 	maps.DeleteFunc(m.lists, func(_ *provider.Target, old *modelAnswer) bool { return old.expired() })
 	m.lists[t] = a
 	return a, true
 }
 
-// finish sets the answer, which is cached for age.
+// finish stores the response, which is cached for age.
 func (a *modelAnswer) finish(list []providerModel, err error, age time.Duration) {
 	a.list, a.err, a.expires = list, err, time.Now().Add(age)
 	close(a.done)
 }
 
-// expired reports whether the answer may no longer be served. An answer on its
-// way has not expired.
+// expired reports whether the response may no longer be used. A pending
+// response has not expired.
 func (a *modelAnswer) expired() bool {
 	select {
 	case <-a.done:
@@ -267,7 +269,7 @@ func (a *modelAnswer) expired() bool {
 	}
 }
 
-// wait returns the models, or why there are none.
+// wait returns the models, or the error.
 func (a *modelAnswer) wait(ctx context.Context) ([]providerModel, error) {
 	select {
 	case <-a.done:
@@ -282,11 +284,11 @@ func (a *modelAnswer) wait(ctx context.Context) ([]providerModel, error) {
 	}
 }
 
-// writeJSON sends an answer that the gateway made itself.
+// writeJSON writes a response made by the gateway.
 func (p *Plane) writeJSON(w http.ResponseWriter, x *exchange, v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false) // addresses and messages read as they are
+	enc.SetEscapeHTML(false) // URLs and messages stay readable
 	if err := enc.Encode(v); err != nil {
 		return err
 	}

@@ -1,10 +1,11 @@
-// Package dataplane is the HTTP of model requests.
+// Package dataplane serves HTTP requests to models.
 //
-// It reads a client's request into an exchange, has the pipeline answer it and
-// writes the answer: whole, event by event, or byte for byte on pass-through.
-// Every exchange is recorded, refusals too. It reads one snapshot per request
-// and never touches a database. Listeners, health and draining are left to
-// server, calling providers to pipeline.
+// It reads a client's request into an exchange, has the pipeline handle it and
+// writes the response: complete, event by event, or byte for byte on
+// pass-through. It guarantees that every exchange is recorded, including
+// rejected ones, and it reads one snapshot per request and never a database. It
+// does not listen, drain or report health (server) or call providers
+// (pipeline).
 package dataplane
 
 import (
@@ -31,48 +32,50 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// ErrShutdown is the cause with which server ends requests that outlast the
-// drain. Their clients get an in-band error.
+// ErrShutdown is the cause with which server ends requests that exceed the
+// drain time. Their clients get an in-band error.
 var ErrShutdown = errors.New("the gateway is shutting down")
 
-// Options is what a [Plane] needs. The zero value of each limit takes its default.
+// Options holds what a [Plane] needs. A zero limit means its default.
 type Options struct {
 	Snapshot *snapshot.Holder
 	Engine   *pipeline.Engine
 	Recorder reqlog.Recorder
-	// Keyless takes the entries of requests without a valid key, cut short. Nil
-	// gives them to Recorder.
+	// Keyless records the shortened entries of requests without a valid key.
+	// Nil means Recorder.
 	Keyless reqlog.Recorder
 	Logger  *slog.Logger
 
-	// MaxJSON bounds a JSON body and MaxUpload one that streams through, in
+	// MaxJSON limits a JSON body and MaxUpload a body that streams through, in
 	// bytes. Defaults: 50 MB and 512 MB.
 	MaxJSON, MaxUpload int64
 
-	// KeepAlive is the silence after which a stream gets a comment. Default
-	// 15 s; negative sends none.
+	// KeepAlive is the silence after which a stream gets a comment. Default 15
+	// s; negative sends none.
 	KeepAlive time.Duration
 
-	// ClientStall is how long a client may take nothing of an answer that
-	// streams through. Zero waits for ever.
+	// ClientStall is how long a client may accept nothing of a response that
+	// streams through. Zero means forever.
 	ClientStall time.Duration
 
-	// AttemptsTimeout bounds all attempts of an exchange with a config, until its answer
-	// can be checked. Default 10 minutes; negative means unlimited.
+	// AttemptsTimeout is the time for all attempts of an exchange with a
+	// config, until its response is usable. Default 10 minutes; negative means
+	// unlimited.
 	AttemptsTimeout time.Duration
 
-	// PromptEnvelopeOnly leaves out of the envelope around the answer to a saved
-	// prompt what is in its body already.
+	// PromptEnvelopeOnly leaves out of the envelope of a saved prompt's
+	// response what is in its body.
 	PromptEnvelopeOnly bool
 
-	// Clients are the dialects that clients may speak. Default: chat alone.
+	// Clients are the supported client dialects. Default: only chat.
 	Clients map[api.Dialect]dialect.ClientDialect
 
 	// IsModelRoute reports whether the server passes a request with a canonical
 	// path to the plane, for dry runs. Nil explains every path.
 	IsModelRoute func(r *http.Request) bool
 
-	// ModelsTimeout bounds asking all providers for their models. Default 2 s.
+	// ModelsTimeout is the time for asking all providers for their models.
+	// Default 2 s.
 	ModelsTimeout time.Duration
 }
 
@@ -80,12 +83,12 @@ type Options struct {
 // api.BasePath and is safe for concurrent use.
 type Plane struct {
 	Options
-	capturePool *bytepool.Pool // lends what bodies are kept in for the log
+	capturePool *bytepool.Pool // buffers of captured bodies
 	models      modelLists
 	compiler    pipeline.Compiler
 	trees       *trees
 	handle      pipeline.Handler // of admitted requests: all stages
-	decoding    atomic.Int32     // passed-through answers that are decompressed now
+	decoding    atomic.Int32     // number of pass-through responses being decompressed
 }
 
 // New returns a plane.
@@ -120,8 +123,8 @@ func New(o Options) *Plane {
 	}
 }
 
-// exchange is one request being served: what admission finds, and then what
-// happens to it.
+// exchange is one request being served: the result of admission, and what
+// happens afterwards.
 type exchange struct {
 	admission
 	trail    pipeline.Trail
@@ -130,14 +133,15 @@ type exchange struct {
 	panicked bool
 
 	headerValues [8]string        // values of the gateway's own response headers
-	headWritten  bool             // the response headers were sent
-	complete     bool             // the client took the complete response
-	array        *jsonArrayWriter // puts a stream into a JSON array; nil for events
-	bodies       *bodies          // what the log keeps of both; nil for nothing
+	headWritten  bool             // the response headers have been sent
+	complete     bool             // the client received the complete response
+	array        *jsonArrayWriter // converts a stream to a JSON array; nil for events
+	bodies       *bodies          // captured bodies; nil for none
 }
 
-// admission is what a request is found to be, step by step; see Plane.prepare. Its
-// Request is complete and does not change once a stage has it.
+// admission holds what is found out about a request, step by step; see
+// Plane.prepare. Its Request is complete and does not change once a stage has
+// it.
 type admission struct {
 	pipeline.Request
 	single pipeline.TargetHandler // Routing of a request without a config
@@ -150,22 +154,23 @@ type admission struct {
 	remote  string // host:port of the client
 
 	opts requestOptions
-	// ownKey is true when the gateway key came in its own header, so that other
-	// credential headers are meant for the provider.
+	// ownKey is true if the gateway key came in its own header, so that other
+	// credential headers are for the provider.
 	ownKey     bool
-	skipBodies bool // the request wants its bodies left out of the log
+	skipBodies bool // the request excludes its bodies from the log
 
 	doc    jsonedit.Doc
 	upload *upload // nil unless the body streams through
-	// noModel is the refusal of a body without model, should nothing else give one.
+	// noModel is the error for a body without a model, if nothing else sets
+	// one.
 	noModel *apierr.Error
-	models  *requestedModels // what the request names outside of Doc; nil until a target asks
+	models  *requestedModels // models outside of Doc; nil until a target asks
 
-	// variables are those that the request brings for saved prompts, and filled
-	// what the prompts of its config make of it, by their references.
+	// variables are the request's variables for saved prompts, and filled the
+	// prompts of its config filled with them, by their references.
 	variables      map[string]string
 	filled         map[string]*promptResult
-	promptProvider string // slug that the prompt of the path names; empty for none
+	promptProvider string // provider of the prompt in the path; empty if none
 
 	trees []*cachedTree // compiled configs in use
 }
@@ -180,20 +185,20 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Refuse answers a request with err, for a reason that is the same for everybody,
-// such as a path without canonical form, and records it.
+// Refuse writes err as the response to a request that is rejected regardless of
+// the caller, such as one with a path without canonical form, and records it.
 func (p *Plane) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	x := p.open(r)
 	defer p.end(w, r, x)
 	defer p.recoverPanic(w, r, x)
-	if x.authenticate() == nil { // so that the log says whose request it was
+	if x.authenticate() == nil { // so that the log contains the identity
 		x.admit()
 		p.startCapture(r, x)
 	}
 	p.writeError(w, r, x, err)
 }
 
-// open begins an exchange. The path is that of the request line, in its
+// open begins an exchange. Its path is the path of the request line in
 // canonical form.
 func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
@@ -230,8 +235,8 @@ func (p *Plane) open(r *http.Request) *exchange {
 	return x
 }
 
-// requestPath parts the request line's address. marked is true when it holds a
-// question mark, be the query empty.
+// requestPath splits the target of the request line. marked is true if it has a
+// question mark, even with an empty query.
 func requestPath(r *http.Request) (path, query string, marked bool) {
 	target := r.RequestURI
 	if !strings.HasPrefix(target, "/") { // absolute form, and requests made in tests
@@ -240,7 +245,7 @@ func requestPath(r *http.Request) (path, query string, marked bool) {
 	return strings.Cut(target, "?")
 }
 
-// serve answers the exchange. An error means that nothing was written yet.
+// serve serves the exchange. An error means that nothing has been written.
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	defer x.releaseBody()
 	defer p.releaseTrees(x)
@@ -258,7 +263,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	return p.write(w, r, x, res)
 }
 
-// answerItself answers the routes that no provider is asked for.
+// answerItself serves the routes that need no provider.
 func (p *Plane) answerItself(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	x.reportIgnored()
 	switch {
@@ -287,7 +292,7 @@ func (x *exchange) releaseBody() {
 	}
 }
 
-// end records the exchange, after the last byte was written.
+// end records the exchange, after the last byte has been written.
 func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	e := &x.entry
 	e.Total = time.Since(e.Time)
@@ -304,21 +309,21 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	x.trail.Record(e)
 	e.UpstreamModel = truncate(e.UpstreamModel)
 	if x.upload != nil {
-		n, model := x.upload.seen()
+		n, model := x.upload.state()
 		e.RequestBytes, e.Model = n, cmp.Or(model, e.Model)
 	}
 	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
 		x.clientLeft()
 	}
 	p.finishCapture(w, x)
-	if !x.panicked { // the entry may wait in memory, and need not keep these
+	if !x.panicked { // the entry may stay in memory, and does not need these
 		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
 	}
-	p.Recorder.Record(context.Background(), e) // a client that left is recorded like any other
+	p.Recorder.Record(context.Background(), e) // a client that disconnected is recorded too
 }
 
 // recoverPanic turns a panic into a 500 and a log line. A deliberate abort of
-// the connection goes on.
+// the connection is raised again.
 func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *exchange) {
 	v := recover()
 	if v == nil {
@@ -328,7 +333,7 @@ func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *exchange
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
-	// The value may hold what a client sent, so only its type is logged.
+	// The value may contain what a client sent, so only its type is logged.
 	p.Logger.Error("panic while serving", "exchange", x.entry.ID.String(), "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
 	err := apierr.From(errPanic)
 	if x.headWritten {
@@ -340,7 +345,7 @@ func (p *Plane) recoverPanic(w http.ResponseWriter, r *http.Request, x *exchange
 
 var errPanic = errors.New("panic")
 
-// bodyError says why a request body could not be taken in.
+// bodyError returns the error for a request body that could not be read.
 func bodyError(err error, limit int64) error {
 	switch {
 	case errors.Is(err, bytepool.ErrTooLarge):

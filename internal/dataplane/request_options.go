@@ -18,7 +18,7 @@ import (
 	"modelgate/internal/provider"
 )
 
-// requestOptions is what the headers of the gateway's own family ask for.
+// requestOptions holds the values of the gateway's own request headers.
 type requestOptions struct {
 	provider   string // as sent: an id, an alias or @slug
 	virtualKey string
@@ -27,21 +27,21 @@ type requestOptions struct {
 	timeout    time.Duration
 	forward    []string
 	options    map[string]string // provider options by their config names
-	headers    map[string]string // option headers of the gateway's family that no target takes yet, with their options
-	strict     *bool             // strict_vendora_compliance; nil leaves it to the config
-	prefix     string            // the header family used, when it is not the gateway's own
+	headers    map[string]string // option headers that no target has accepted yet, with their options
+	strict     *bool             // strict_vendora_compliance; nil means that the config decides
+	prefix     string            // the header prefix used, if it is not the gateway's own
 }
 
-// namesTarget reports whether a provider was named.
+// namesTarget reports whether a provider is named.
 func (w *requestOptions) namesTarget() bool {
 	return w.provider != "" || w.virtualKey != "" || w.config != "" || w.customHost != ""
 }
 
-// namesProvider reports whether the headers name who is called.
+// namesProvider reports whether the headers choose the provider.
 func (w *requestOptions) namesProvider() bool { return w.provider != "" || w.virtualKey != "" }
 
-// readOptionHeaders reads the gateway's headers. A header that may stand once and
-// stands twice is refused: readers disagree on which one counts.
+// readOptionHeaders reads the gateway's headers. A duplicate of a header that
+// may occur once is an error, since servers disagree on which value wins.
 func (x *exchange) readOptionHeaders() error {
 	for name, values := range x.Header {
 		if !strings.HasPrefix(name, api.HeaderPrefix) {
@@ -54,7 +54,7 @@ func (x *exchange) readOptionHeaders() error {
 				continue
 			}
 			name = api.HeaderPrefix + suffix
-			if _, own := x.Header[name]; own { // the gateway's own family wins
+			if _, own := x.Header[name]; own { // the gateway's own prefix wins
 				continue
 			}
 		}
@@ -68,8 +68,8 @@ func (x *exchange) readOptionHeaders() error {
 	return nil
 }
 
-// cutHeaderPrefix recognises a header of a family that the settings list beside the
-// gateway's own.
+// cutHeaderPrefix removes a header prefix that the settings list in addition to
+// the gateway's own.
 func (x *exchange) cutHeaderPrefix(name string) (suffix string, ok bool) {
 	for _, prefix := range x.snap.HeaderPrefixes {
 		if suffix, ok = strings.CutPrefix(name, prefix); ok {
@@ -113,15 +113,15 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 		return err
 	case api.HeaderCacheRefresh, api.HeaderCacheNamespace:
 		x.noteIgnored(name) // there is no cache yet
-	case api.HeaderKey: // read elsewhere
+	case api.HeaderKey: // handled elsewhere
 	default:
 		w.option(name, value)
 	}
 	return err
 }
 
-// option keeps a header that configures a single provider, under the name that
-// config objects and rows of the table use for the same setting.
+// option stores a header that sets a provider option, under the option's name
+// in config objects and the provider table.
 func (w *requestOptions) option(name, value string) {
 	option := strings.ReplaceAll(strings.ToLower(name[len(api.HeaderPrefix):]), "-", "_")
 	w.set(option, value)
@@ -131,8 +131,8 @@ func (w *requestOptions) option(name, value string) {
 	w.headers[name] = option
 }
 
-// markTaken removes the option headers that t takes from those without effect. A
-// managed provider has its own options and takes none.
+// markTaken removes the option headers that t accepts from those without
+// effect. A managed provider has its own options and accepts none.
 func (w *requestOptions) markTaken(t *provider.Target) {
 	if t.Slug != "" {
 		return
@@ -140,9 +140,9 @@ func (w *requestOptions) markTaken(t *provider.Target) {
 	maps.DeleteFunc(w.headers, func(_, option string) bool { return t.Spec.Takes(option) })
 }
 
-// reportIgnored reports the headers of the gateway's family that have no effect.
-// They are not refused: client libraries and other header families send headers
-// that this gateway does not know.
+// reportIgnored announces the gateway headers that have no effect. They are not
+// rejected, since client libraries send headers that this gateway does not
+// know.
 func (x *exchange) reportIgnored() {
 	if len(x.opts.headers) == 0 { // almost all requests: nothing to sort
 		return
@@ -166,8 +166,8 @@ func (w *requestOptions) set(option, value string) {
 
 const maxWord = 256
 
-// visibleASCII checks a value that is stored and echoed: visible ASCII, at most 256
-// characters.
+// visibleASCII validates a value that is stored and echoed: visible ASCII, at
+// most 256 characters.
 func visibleASCII(name, value string) (string, error) {
 	bad := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
 	if bad >= 0 || len(value) > maxWord {
@@ -186,7 +186,7 @@ func milliseconds(name, value string) (time.Duration, error) {
 	return time.Duration(n) * time.Millisecond, nil
 }
 
-// nameList reads a list of header names: a JSON array or separated by commas.
+// nameList parses a list of header names: a JSON array, or separated by commas.
 func nameList(name, value string) ([]string, error) {
 	var list []string
 	if strings.HasPrefix(strings.TrimSpace(value), "[") {
@@ -204,8 +204,8 @@ func nameList(name, value string) ([]string, error) {
 	return list, nil
 }
 
-// metadata reads a JSON object of strings. Numbers and booleans are kept as
-// they are written.
+// metadata parses a JSON object with string values. Numbers and booleans keep
+// their spelling.
 func metadata(value string) (map[string]string, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(value), &raw); err != nil || raw == nil {
@@ -236,8 +236,8 @@ func metadataError(text string) error {
 	return apierr.New(apierr.Invalid, "%s", text).WithParam("x-gateway-metadata")
 }
 
-// trace completes the trace: the gateway's own headers first, then W3C
-// traceparent, then a fresh id, which is the request's own.
+// trace sets the trace: from the gateway's own headers, otherwise from W3C
+// traceparent, otherwise a new id, which is the request's own.
 func (x *exchange) trace() {
 	e := &x.entry
 	if trace, parent, flags, ok := traceParent(x.Header); ok {
@@ -253,8 +253,8 @@ func (x *exchange) trace() {
 	x.TraceID, x.TraceFlags = e.TraceID, e.TraceFlags
 }
 
-// traceParent reads a W3C traceparent header (Trace Context, section 3.2). One
-// that is malformed or all zero is ignored, as the standard asks.
+// traceParent parses a W3C traceparent header (Trace Context, section 3.2). A
+// malformed one, or one of zeros, is ignored, as the standard requires.
 func traceParent(h http.Header) (trace, parent, flags string, ok bool) {
 	v := h[api.HeaderTraceParent]
 	if len(v) != 1 || len(v[0]) < 55 {

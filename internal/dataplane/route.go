@@ -15,26 +15,25 @@ import (
 type bodyKind uint8
 
 const (
-	bodyRaw  bodyKind = iota // streamed through, or held when it is short JSON
-	bodyJSON                 // held, scanned and validated
+	bodyRaw  bodyKind = iota // streamed through, or buffered if it is short JSON
+	bodyJSON                 // buffered, scanned and validated
 	bodyForm                 // multipart, streamed through
 	bodyNone
 )
 
-// route is how one path is served.
+// route describes how a path is served.
 type route struct {
 	op      api.Operation
 	body    bodyKind
 	scope   access.Scope
-	dialect api.Dialect // of the clients; empty is chat
+	dialect api.Dialect // of the clients; empty means chat
 
-	// model and stream are what the path says, in the dialects whose bodies
-	// don't.
+	// model and stream are set by the path, in dialects that have them there.
 	model  string
 	stream bool
 
-	// prompt is the saved prompt that makes the request, as the path names it,
-	// and renders says that it is only shown what it makes.
+	// prompt is the saved prompt in the path. renders is true if the prompt is
+	// only rendered.
 	prompt  string
 	renders bool
 }
@@ -47,8 +46,8 @@ func (r route) clientDialect() api.Dialect {
 	return r.dialect
 }
 
-// unifiedRoutes lists the routes that the gateway knows, by method and path. Every
-// other path below the base is passed through.
+// unifiedRoutes lists the unified routes by method and path. Every other path
+// below the base is passed through.
 var unifiedRoutes = map[string]route{
 	"POST /v1/chat/completions":      {op: api.Chat, body: bodyJSON, scope: access.ScopeCompletions},
 	"POST /v1/completions":           {op: api.Completions, body: bodyJSON, scope: access.ScopeCompletions},
@@ -71,8 +70,8 @@ var unifiedRoutes = map[string]route{
 
 var passThrough = route{op: api.Proxy, body: bodyRaw, scope: access.ScopeCompletions}
 
-// modelPathRoutes are the routes of the dialects whose paths name the model and end in
-// what is wanted of it.
+// modelPathRoutes are the routes of dialects whose paths name the model and end
+// in the operation.
 var modelPathRoutes = []struct {
 	before, after string
 	route         route
@@ -98,8 +97,8 @@ func IsModelPath(path string) bool {
 	return strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/")
 }
 
-// findRoute returns the route of a canonical path. With an error the route has
-// the dialect that the client is answered in.
+// findRoute returns the route of a canonical path. Even with an error, the
+// route has the dialect for the response.
 func findRoute(method, path string) (route, error) {
 	if r, ok, err := findUnifiedRoute(method, path); ok {
 		return r, err
@@ -121,7 +120,7 @@ func findRoute(method, path string) (route, error) {
 	return refused, apierr.New(apierr.MethodNotAllowed, "method %.20q is not allowed; use GET, POST, PUT or DELETE", method)
 }
 
-// findUnifiedRoute returns the route of a path that the gateway understands.
+// findUnifiedRoute returns the unified route of a path.
 func findUnifiedRoute(method, path string) (r route, ok bool, err error) {
 	if r, ok = unifiedRoutes[method+" "+path]; ok {
 		return r, true, nil
@@ -133,7 +132,7 @@ func findUnifiedRoute(method, path string) (r route, ok bool, err error) {
 	return r, ok, nil
 }
 
-// withoutParams returns a path as servers read it that drop matrix parameters.
+// withoutParams returns a path as read by servers that drop matrix parameters.
 func withoutParams(path string) string {
 	path = urlpath.Decode(path)
 	if !strings.Contains(path, ";") {
@@ -146,8 +145,8 @@ func withoutParams(path string) string {
 	return strings.Join(segments, "/")
 }
 
-// lenient returns a path as the most tolerant servers read it: they decode slashes
-// before they route, drop a slash at the end, and ignore case.
+// lenient returns a path as read by the most tolerant servers: they decode
+// slashes before they route, drop a trailing slash, and ignore case.
 func lenient(path string) string {
 	path = strings.TrimSuffix(urlpath.Decode(path), "/")
 	for _, d := range modelPathRoutes { // their endings have capitals
@@ -159,8 +158,8 @@ func lenient(path string) string {
 	return strings.ToLower(path)
 }
 
-// dialectOf returns the dialect of the clients that send a path without a route,
-// by the family that it looks like.
+// dialectOf returns the dialect of clients that send a path without a route,
+// guessed from the path.
 func dialectOf(path string) api.Dialect {
 	switch {
 	case strings.HasPrefix(path, "/v1beta/"):

@@ -37,8 +37,8 @@ func promptRoute(method, path string) (out route, ok bool) {
 	return out, err == nil && plain != ""
 }
 
-// savedPrompt returns the version of a prompt that ref means. Param is what
-// named it, for errors.
+// savedPrompt returns the version of a prompt that ref names. param is the
+// source of ref, for errors.
 func (x *exchange) savedPrompt(ref, param string) (*prompt.Version, reqlog.Prompt, error) {
 	name, which := prompt.Cut(ref)
 	saved, ok := x.snap.Prompt(x.Identity.Workspace, name)
@@ -53,7 +53,7 @@ func (x *exchange) savedPrompt(ref, param string) (*prompt.Version, reqlog.Promp
 	return v, reqlog.Prompt{ID: saved.ID, Slug: saved.Slug, Version: v.Number}, nil
 }
 
-// render fills a version with the request's variables.
+// render fills in a version with the request's variables.
 func (x *exchange) render(v *prompt.Version, overrides []jsonedit.Edit) (*prompt.Rendered, error) {
 	return prompt.Render(v, prompt.Input{
 		Variables: x.variables,
@@ -62,7 +62,7 @@ func (x *exchange) render(v *prompt.Version, overrides []jsonedit.Edit) (*prompt
 	})
 }
 
-// takeVariables reads the variables that the request brings, once.
+// takeVariables reads the request's variables, once.
 func (x *exchange) takeVariables() error {
 	if x.variables != nil || x.Doc == nil {
 		return nil
@@ -89,7 +89,7 @@ func badVariable(param, text string) error {
 	return apierr.New(apierr.Invalid, "%s", text).WithParam(param).WithCode("invalid_variable")
 }
 
-// fillBody replaces the request's body with what the saved prompt of the path makes.
+// fillBody replaces the request's body by the rendered prompt of the path.
 func (p *Plane) fillBody(x *exchange) error {
 	if x.route.prompt == "" {
 		return nil
@@ -123,9 +123,9 @@ func (p *Plane) fillBody(x *exchange) error {
 	return p.replaceBody(x, out.Body)
 }
 
-// overrides returns the members of the request's body that take the place of
-// the prompt's, and takes its variables. Clients write null for what they leave
-// out.
+// overrides returns the members of the request's body that override the
+// prompt's, and reads its variables. Clients send null for members that are not
+// set.
 func (x *exchange) overrides() ([]jsonedit.Edit, error) {
 	if err := x.takeVariables(); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (x *exchange) overrides() ([]jsonedit.Edit, error) {
 	return list, nil
 }
 
-// replaceBody holds b instead of the request's own body.
+// replaceBody replaces the request's body with b.
 func (p *Plane) replaceBody(x *exchange, b []byte) error {
 	buf, err := p.Engine.Pool.Get(len(b))
 	if err != nil {
@@ -159,8 +159,8 @@ func (p *Plane) replaceBody(x *exchange, b []byte) error {
 	return scan(x)
 }
 
-// nameInMetadata names the prompt for those who filter by metadata, unless the
-// request does.
+// nameInMetadata adds the prompt to the metadata, for filters, unless the
+// request has that key.
 func (x *exchange) nameInMetadata(slug string) {
 	if _, ok := x.Metadata["_prompt"]; ok {
 		return
@@ -171,7 +171,7 @@ func (x *exchange) nameInMetadata(slug string) {
 	x.Metadata["_prompt"] = slug
 }
 
-// takeProvider takes the provider of the path's prompt for a request that
+// takeProvider uses the provider of the path's prompt for a request that
 // chooses none.
 func (x *exchange) takeProvider() {
 	if x.promptProvider != "" && !x.opts.namesProvider() && !strings.HasPrefix(x.Model, "@") {
@@ -179,7 +179,7 @@ func (x *exchange) takeProvider() {
 	}
 }
 
-// showRendered answers what the prompt makes. It costs nothing.
+// showRendered writes the rendered prompt. It costs nothing.
 func (p *Plane) showRendered(w http.ResponseWriter, x *exchange) error {
 	var b jsonedit.Builder
 	b.Open('{')
@@ -194,9 +194,9 @@ func (p *Plane) showRendered(w http.ResponseWriter, x *exchange) error {
 	return nil
 }
 
-// envelop puts the answer to a saved prompt into the form of its route: status,
-// headers and body, and the members of the body beside them, so that clients
-// which know either form read it.
+// envelop wraps the response of a saved prompt in the format of its route:
+// status, headers and body, and the members of the body next to them, so that
+// clients of either format can read it.
 func (p *Plane) envelop(h http.Header, x *exchange, res *pipeline.Response) {
 	if x.route.prompt == "" || x.Stream || res.Bytes == nil || res.Status >= 300 {
 		return
@@ -229,7 +229,7 @@ func (p *Plane) envelop(h http.Header, x *exchange, res *pipeline.Response) {
 func writeHeaders(b *jsonedit.Builder, h http.Header) {
 	names := make([]string, 0, len(h))
 	for name := range h {
-		if name != "Content-Length" { // it would be that of the envelope
+		if name != "Content-Length" { // it would be the envelope's
 			names = append(names, name)
 		}
 	}
@@ -242,15 +242,16 @@ func writeHeaders(b *jsonedit.Builder, h http.Header) {
 	b.Close('}')
 }
 
-// promptResult is what a saved prompt of a config makes of the exchange, or why it
-// can't.
+// promptResult is a rendered saved prompt of a config for the exchange, or its
+// error.
 type promptResult struct {
 	pipeline.PromptEdits
 	provider string
 }
 
-// fillLeaves fills the prompts that leaves name. One that is not there is told
-// before anything is sent; what is wrong with one otherwise, when its turn comes.
+// fillLeaves renders the prompts that leaves name. A prompt that does not exist
+// is an error before anything is sent; any other error is returned when its
+// leaf is used.
 func (x *exchange) fillLeaves(leaves []*config.Config) error {
 	for _, leaf := range leaves {
 		if leaf.PromptID == "" || x.filled[leaf.PromptID] != nil {
@@ -289,7 +290,7 @@ func (x *exchange) fillPrompt(ref string) (*promptResult, error) {
 	return f, nil
 }
 
-// makeEdits finds what a version puts into the request.
+// makeEdits finds the edits that a version makes to the request.
 func (x *exchange) makeEdits(f *promptResult, v *prompt.Version) error {
 	if err := x.takeVariables(); err != nil {
 		return err
@@ -326,20 +327,20 @@ func holding(out *prompt.Rendered) string {
 	return "messages"
 }
 
-// checkEdited checks the body as a prompt leaves it.
+// checkEdited validates the body after the edits of a prompt.
 func (x *exchange) checkEdited(list []jsonedit.Edit) error {
 	var doc jsonedit.Doc
 	if err := doc.Scan(x.Doc.Apply(nil, list...)); err != nil {
 		return apierr.New(apierr.Invalid, "the rendered prompt is not a valid request body: %v", err).WithParam("x-gateway-config")
 	}
 	err := x.Client.Check(x.Operation, &doc)
-	if err != nil && err.Param != "model" { // whether that is missing is told elsewhere
+	if err != nil && err.Param != "model" { // a missing model is checked elsewhere
 		return err
 	}
 	return nil
 }
 
-// filledModel returns the model that the prompt of a leaf gives, empty for none.
+// filledModel returns the model set by the prompt of a leaf, empty if none.
 func (x *exchange) filledModel(leaf *config.Config) string {
 	if f := x.filled[leaf.PromptID]; f != nil {
 		return f.Model
@@ -347,8 +348,9 @@ func (x *exchange) filledModel(leaf *config.Config) string {
 	return ""
 }
 
-// filledProvider returns the slug of the provider that the prompt of a leaf
-// gives, empty for none and where the leaf or the request chooses its own.
+// filledProvider returns the slug of the provider set by the prompt of a leaf.
+// It is empty if there is none, or if the leaf or the request chooses a
+// provider.
 func (x *exchange) filledProvider(leaf *config.Config) string {
 	f := x.filled[leaf.PromptID]
 	if f == nil || leaf.Provider != "" || leaf.VirtualKey != "" || providerFromRequest(leaf) && x.opts.namesProvider() {

@@ -12,24 +12,27 @@ import (
 	"modelgate/internal/sse"
 )
 
-// maxSniff bounds what is kept of a passed-through answer to read its usage.
+// maxSniff is the limit of what is stored of a pass-through response to read
+// its usage.
 const maxSniff = 1 << 20
 
-// maxDecoders bounds how many passed-through answers are decompressed at a time:
-// each holds a window of up to 8 MB. The usage of further ones is estimated.
+// maxDecoders is the limit of pass-through responses that are decompressed at a
+// time: each holds a window of up to 8 MB. The usage of further ones is
+// estimated.
 const maxDecoders = 64
 
-// sniffer shows a passed-through answer to its tap without touching it. A
-// compressed one is decompressed on the side. Answers that are too long, or of a
-// kind that it can't read, go unread.
+// sniffer passes a pass-through response to its tap without changing it. A
+// compressed one is decompressed in parallel. Responses that are too long or of
+// an unknown kind are not read.
 type sniffer struct {
 	reader lineReader
-	coded  *io.PipeWriter // of a compressed answer; nil when there is nothing to undo
-	done   chan struct{}  // closed when the compressed answer was read
-	in     *atomic.Int32  // counts those that are decompressed
+	coded  *io.PipeWriter // of a compressed response; nil if it is not compressed
+	done   chan struct{}  // closed when the compressed response has been read
+	in     *atomic.Int32  // number of responses being decompressed
 }
 
-// newSniffer returns a sniffer of res. decoding counts those that decompress.
+// newSniffer returns a sniffer for res. decoding is the number of responses
+// being decompressed.
 func newSniffer(res *pipeline.Response, decoding *atomic.Int32) *sniffer {
 	s := &sniffer{reader: lineReader{tap: res.Tap}}
 	switch media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); strings.ToLower(strings.TrimSpace(media)) {
@@ -50,8 +53,8 @@ func newSniffer(res *pipeline.Response, decoding *atomic.Int32) *sniffer {
 	return s
 }
 
-// decode begins to decompress. The decoders read, and the answer is written as it
-// comes, so that a goroutine stands between them; close waits for it.
+// decode starts decompression. Decoders read from a reader, while the response
+// is written as it arrives, so a goroutine connects them; close waits for it.
 func (s *sniffer) decode(coding string, limit int64, decoding *atomic.Int32) {
 	if decoding.Add(1) > maxDecoders {
 		decoding.Add(-1)
@@ -73,7 +76,7 @@ func (s *sniffer) decode(coding string, limit int64, decoding *atomic.Int32) {
 	}()
 }
 
-// write takes in the next bytes of the answer.
+// write passes the next bytes of the response.
 func (s *sniffer) write(b []byte) {
 	if s.coded != nil {
 		s.coded.Write(b)
@@ -82,7 +85,7 @@ func (s *sniffer) write(b []byte) {
 	s.reader.write(b)
 }
 
-// close shows a JSON answer, now that it is complete.
+// close passes a JSON response, which is complete now, to the tap.
 func (s *sniffer) close() {
 	if s.coded != nil {
 		s.coded.Close()
@@ -92,7 +95,7 @@ func (s *sniffer) close() {
 	s.reader.close()
 }
 
-// lineReader reads an answer without content coding.
+// lineReader reads a response without content coding.
 type lineReader struct {
 	tap    dialect.Tap
 	events bool
@@ -100,7 +103,7 @@ type lineReader struct {
 	blind  bool
 }
 
-// readAll reads a compressed answer to its end.
+// readAll reads a compressed response to its end.
 func (s *lineReader) readAll(coding string, src io.Reader, limit int64) error {
 	r, err := contentcoding.NewReader(coding, src, limit)
 	if err != nil {
@@ -141,8 +144,8 @@ func (s *lineReader) write(b []byte) {
 	}
 }
 
-// lineEnd returns where the first line of b ends, or -1. Searching for each of
-// the two ends in turn is several times as fast as for either.
+// lineEnd returns the end of the first line of b, or -1. Searching for each of
+// the two line ends in turn is several times as fast as searching for either.
 func lineEnd(b []byte) int {
 	lf := bytes.IndexByte(b, '\n')
 	if lf >= 0 {
@@ -162,7 +165,8 @@ func (s *lineReader) keep(b []byte) {
 	s.line = append(s.line, b...)
 }
 
-// endLine shows one line of a stream. Providers write an event's data in one.
+// endLine handles one line of a stream. Providers write an event's data in a
+// single line.
 func (s *lineReader) endLine() {
 	if data, ok := bytes.CutPrefix(s.line, []byte("data:")); ok {
 		s.tap.Event(sse.Event{Data: bytes.TrimPrefix(data, []byte(" "))})
@@ -170,7 +174,7 @@ func (s *lineReader) endLine() {
 	s.line = s.line[:0]
 }
 
-// close shows a JSON answer to the tap.
+// close passes a JSON response to the tap.
 func (s *lineReader) close() {
 	if !s.blind && !s.events && len(s.line) > 0 {
 		s.tap.Body(s.line)

@@ -12,22 +12,22 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// providerChoice names a provider and the credentials for it, as headers or a config
-// give them.
+// providerChoice names a provider and the credentials for it, from headers or a
+// config.
 type providerChoice struct {
 	provider   string // id, alias or @slug
 	virtualKey string
 	key        secret.String
 	customHost string
 	options    map[string]string
-	model      string // that it is asked for; empty where the request names none
+	model      string // the requested model; empty if the request names none
 
-	// configured is true when a config chose: the client's own credential is
-	// then not meant for this provider.
+	// configured is true if a config chose: the client's own credential is not
+	// for this provider then.
 	configured bool
 }
 
-// handler returns what answers the exchange.
+// handler returns the handler of the exchange.
 func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 	if x.opts.config != "" {
 		return p.configHandler(x)
@@ -60,8 +60,8 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 	return &x.single, nil
 }
 
-// target returns the target that c chooses, for the identity of x, if the egress
-// policies allow it.
+// target returns the target of c for the identity of x, if the egress policies
+// allow it.
 func (x *exchange) target(c providerChoice) (*provider.Target, error) {
 	t, err := x.find(c)
 	if err != nil {
@@ -70,8 +70,8 @@ func (x *exchange) target(c providerChoice) (*provider.Target, error) {
 	return t, x.checkEgress(t)
 }
 
-// checkEgress refuses a target that an egress policy does not allow. Requests and
-// rehearsals call it for every leaf.
+// checkEgress returns an error for a target that an egress policy does not
+// allow. Requests and dry runs call it for every leaf.
 func (x *exchange) checkEgress(t *provider.Target) error {
 	r := egress.Request{Managed: t.Slug != ""}
 	if t.Guarded {
@@ -83,7 +83,7 @@ func (x *exchange) checkEgress(t *provider.Target) error {
 	return x.snap.CheckEgress(x.Identity, r)
 }
 
-// find returns the target that c chooses.
+// find returns the target of c.
 func (x *exchange) find(c providerChoice) (*provider.Target, error) {
 	if slug, ok := strings.CutPrefix(c.provider, "@"); ok {
 		return x.managed(slug, c)
@@ -110,7 +110,7 @@ func (x *exchange) find(c providerChoice) (*provider.Target, error) {
 	if !x.Identity.AllowsProvider(spec.ID) {
 		return nil, forbidden(spec.ID)
 	}
-	return x.own(spec, c)
+	return x.unmanaged(spec, c)
 }
 
 func forbidden(name string) error {
@@ -118,7 +118,7 @@ func forbidden(name string) error {
 }
 
 // managed returns the managed provider with this slug. Its stored credential
-// belongs to its own address: a request can't send it elsewhere.
+// belongs to its own address: a request cannot send it elsewhere.
 func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, error) {
 	entry, ok := x.snap.Managed(x.Identity.Workspace, slug)
 	if !ok {
@@ -143,8 +143,8 @@ func (x *exchange) managed(slug string, c providerChoice) (*provider.Target, err
 	return t, x.checkModels(t, c.model)
 }
 
-// own returns the target of a row with the caller's own credential.
-func (x *exchange) own(spec *provider.Spec, c providerChoice) (*provider.Target, error) {
+// unmanaged returns the target of a provider with the caller's own credential.
+func (x *exchange) unmanaged(spec *provider.Spec, c providerChoice) (*provider.Target, error) {
 	if c.key.Empty() && !c.configured {
 		c.key = x.clientKey(&spec.Auth)
 	}
@@ -153,7 +153,8 @@ func (x *exchange) own(spec *provider.Spec, c providerChoice) (*provider.Target,
 			"missing credential for provider %q; send `Authorization: Bearer <key>` or use a managed provider (@slug)", spec.ID).
 			WithParam("authorization").WithCode("missing_credential")
 	}
-	// The address of a row without placeholders is the same for everyone.
+	// The address of a provider without placeholders is the same for all
+	// callers.
 	if bare, ok := x.snap.TargetWithoutCredentials(spec); ok && c.customHost == "" && !strings.Contains(spec.BaseURL, "{") {
 		return bare.With(c.key, c.options), nil
 	}
@@ -168,8 +169,8 @@ func (x *exchange) own(spec *provider.Spec, c providerChoice) (*provider.Target,
 }
 
 // clientKey returns the credential that the client sent for the provider: the
-// bearer token, or the header that the provider itself uses. What opens the
-// gateway is never taken for one, wherever it stands.
+// bearer token, or the header of the provider's own authentication. A gateway
+// key is never used, in whichever header it is.
 func (x *exchange) clientKey(a *provider.Auth) secret.String {
 	if !x.ownKey {
 		return secret.String{}
@@ -190,7 +191,7 @@ func (x *exchange) sentKey(a *provider.Auth) string {
 		if strings.EqualFold(strings.TrimSpace(v[0]), "bearer") { // the token of an unset variable
 			return ""
 		}
-		return v[0] // taken as it is
+		return v[0] // used unchanged
 	}
 	if v := x.Header[a.Header]; len(v) == 1 {
 		return v[0]

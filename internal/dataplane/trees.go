@@ -11,44 +11,44 @@ import (
 	"modelgate/internal/pipeline"
 )
 
-// Limits of compiled configs. Sizes are estimates in bytes of memory, as
-// config.Config.Size has them.
+// Limits of compiled configs. Sizes are estimates in bytes of memory; see
+// config.Config.Size.
 const (
 	maxTrees     = 4096
-	maxTreeBytes = 64 << 20  // kept for later requests
-	maxLiveBytes = 512 << 20 // kept, or used by a request that has not ended
+	maxTreeBytes = 64 << 20  // cached for later requests
+	maxLiveBytes = 512 << 20 // cached, or used by an open request
 )
 
 // treeKey is what a tree is compiled from: the config as it was written, and
-// the headers that apply on top of its root.
+// the options of the headers that change its root.
 type treeKey struct {
 	text       string
-	workspace  string // whose names the text means
+	workspace  string // in which the names in text are resolved
 	timeout    time.Duration
 	forward    string
 	customHost string
-	strict     bool // what it is set to, when isSet
+	strict     bool // its value, if isSet
 	isSet      bool
-	chosen     string // whom the request chooses, where the config leaves it that
+	chosen     string // the provider chosen by the request, if the config leaves it open
 }
 
-// size returns about how many bytes the key takes.
+// size returns the approximate size of the key in bytes.
 func (k *treeKey) size() int {
-	const nameSize = 40 // of a forwarded header, besides its letters
+	const nameSize = 40 // of a forwarded header, in addition to its letters
 	return 256 + len(k.text) + 2*len(k.forward) + nameSize*strings.Count(k.forward, ",") + len(k.customHost)
 }
 
-// trees keeps compiled configs, the least recently used going first. A tree
-// counts until it is dropped and no request uses it any more. Use newTrees; it
-// is safe for concurrent use.
+// trees is an LRU cache of compiled configs. The size of a tree counts until it
+// has been dropped and no request uses it. It is safe for concurrent use; call
+// newTrees to make one.
 type trees struct {
-	compiling chan struct{} // one token for each config that is being compiled
+	compiling chan struct{} // one token for each config being compiled
 
 	mu    sync.Mutex
-	byKey map[treeKey]*list.Element // guarded by mu, as is all below
-	order list.List                 // of *kept, the latest used first
-	bytes int                       // of those in byKey
-	live  int                       // of those and of the ones still used
+	byKey map[treeKey]*list.Element // guarded by mu, as are the fields below
+	order list.List                 // of *cachedTree, the latest used first
+	bytes int                       // size of the trees in byKey
+	live  int                       // size of these and of dropped ones in use
 }
 
 // cachedTree is a compiled config.
@@ -61,12 +61,13 @@ type cachedTree struct {
 }
 
 // newTrees returns a cache that compiles about as many configs at a time as
-// there are processors: a config takes far more memory while it is read.
+// there are processors, because a config takes far more memory while it is
+// parsed.
 func newTrees() *trees {
 	return &trees{compiling: make(chan struct{}, 2*runtime.GOMAXPROCS(0)), byKey: make(map[treeKey]*list.Element)}
 }
 
-// get returns the tree of key, which the caller has to release, or nil.
+// get returns the tree of key, which the caller must release, or nil.
 func (t *trees) get(key treeKey) *cachedTree {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,12 +81,12 @@ func (t *trees) get(key treeKey) *cachedTree {
 	return k
 }
 
-// make returns the tree of key, which the caller has to release. A tree that is
-// not kept is parsed first, which tells its size, and then compiled.
+// make returns the tree of key, which the caller must release. A tree that is
+// not cached is parsed first, which determines its size, and then compiled.
 func (t *trees) make(key treeKey, parse func() (size int, compile func() *pipeline.Tree, err error)) (*cachedTree, error) {
 	t.compiling <- struct{}{}
 	defer func() { <-t.compiling }()
-	if k := t.get(key); k != nil { // somebody else was quicker
+	if k := t.get(key); k != nil { // another request was quicker
 		return k, nil
 	}
 	size, compile, err := parse()
@@ -103,7 +104,8 @@ func (t *trees) make(key treeKey, parse func() (size int, compile func() *pipeli
 	return k, nil
 }
 
-// reserve counts size as live. Trees that nobody uses make room.
+// reserve adds size to the live size. It drops unused trees if there is no
+// room.
 func (t *trees) reserve(size int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +123,7 @@ func (t *trees) reserve(size int) bool {
 	return true
 }
 
-// put keeps a tree whose size is reserved.
+// put caches a tree whose size is reserved.
 func (t *trees) put(k *cachedTree) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +138,7 @@ func (t *trees) put(k *cachedTree) {
 	}
 }
 
-// drop removes a tree from those kept. The caller holds mu.
+// drop removes a tree from the cache. The caller must hold mu.
 func (t *trees) drop(e *list.Element) {
 	k := t.order.Remove(e).(*cachedTree)
 	delete(t.byKey, k.key)

@@ -16,27 +16,27 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// maxHead is how much of an upload is kept to find the model that a form names.
-// A form that names it later is recorded without one.
+// maxHead is the number of bytes of an upload that are stored to find the model
+// in a form. If a form names it later, the log entry has no model.
 const maxHead = 4 << 10
 
-// upload is a request body on its way through. It counts what passes; the
-// transport may still be reading when the answer is written.
+// upload is a request body that streams through. It counts the bytes that pass;
+// the transport may still read it while the response is written.
 type upload struct {
 	io.ReadCloser
-	body        *inbound.Body // below ReadCloser; nil where nothing limits its time
+	body        *inbound.Body // below ReadCloser; nil if its time is not limited
 	limit       int64
 	contentType string
 
 	mu   sync.Mutex
-	read int64  // guarded by mu, as is all below
+	read int64  // guarded by mu, as are the fields below
 	head []byte // the first bytes
 	kept *capture
-	form *modelnames.Multipart // checks what passes; nil checks nothing
+	form *modelnames.Multipart // checks the models that pass; nil checks nothing
 
-	// trailer has the announced fields that may pass, nil without any. Their
-	// values come from sent, where the server puts them at the body's end. Values
-	// for which drops is true stay out.
+	// trailer has the announced fields that may pass, nil if none. Their values
+	// are from sent, which the server fills in at the body's end. Values for
+	// which drops is true are left out.
 	trailer, sent http.Header
 	drops         func(values []string) bool
 }
@@ -73,48 +73,50 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// responseBegun is called when the beginning of the response was flushed. A nil
-// upload is a body that was read before.
+// responseBegun is like [inbound.Body.ResponseBegun]. It does nothing for a nil
+// upload, a body that has been read.
 func (u *upload) responseBegun() {
 	if u != nil {
 		u.body.ResponseBegun()
 	}
 }
 
-// late returns why the client was cut off, nil when it was not.
-func (u *upload) late() *apierr.Error {
+// timeoutError returns the error of a client that was too slow, nil if it was
+// not.
+func (u *upload) timeoutError() *apierr.Error {
 	if u == nil {
 		return nil
 	}
 	return u.body.TimeoutError()
 }
 
-// seen returns how many bytes have passed, and the model that a form named.
-func (u *upload) seen() (n int64, model string) {
+// state returns the number of bytes that have passed, and the model that a form
+// named.
+func (u *upload) state() (n int64, model string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.read, modelIn(u.contentType, u.head)
 }
 
-// ahead returns the beginning of the body, which it waits for.
+// ahead waits for the beginning of the body and returns it.
 func (u *upload) ahead() []byte {
 	ahead, ok := u.ReadCloser.(peeked)
 	if !ok {
 		ahead = peeked{bufio.NewReaderSize(u.ReadCloser, maxHead), u.ReadCloser}
 		u.ReadCloser = ahead
 	}
-	head, _ := ahead.Peek(maxHead) // Read tells of what went wrong
+	head, _ := ahead.Peek(maxHead) // Read reports errors
 	return head
 }
 
-// peeked is a body of which the beginning was looked at.
+// peeked is a body whose beginning has been read ahead.
 type peeked struct {
 	*bufio.Reader
 	io.Closer
 }
 
-// watch checks the models of a form as they pass, after [upload.ahead]. Nil
-// checks none.
+// watch checks the models in a form as they pass, after [upload.ahead]. A nil
+// allow checks none.
 func (u *upload) watch(allow func(model string) error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -124,9 +126,8 @@ func (u *upload) watch(allow func(model string) error) {
 	}
 }
 
-// check looks at the next bytes before they are passed on. The last of them are
-// passed on only when the body ended as a form does: a parser may take what
-// there is of a form that did not.
+// check checks bytes before they are forwarded. The last bytes are forwarded
+// only if the form ended properly: some parsers accept an incomplete form.
 func (u *upload) check(p []byte) error {
 	u.mu.Lock()
 	form := u.form
@@ -146,7 +147,7 @@ func (u *upload) check(p []byte) error {
 	return err
 }
 
-// modelIn returns the first model that the beginning of a form names.
+// modelIn returns the first model in the beginning of a form.
 func modelIn(contentType string, head []byte) string {
 	models, _ := modelsIn(contentType, head)
 	if len(models) == 0 || len(models[0]) > maxWord || !utf8.ValidString(models[0]) {
@@ -155,8 +156,8 @@ func modelIn(contentType string, head []byte) string {
 	return models[0]
 }
 
-// modelsIn returns the models that the beginning of a form names, and why the
-// form can't be read.
+// modelsIn returns the models in the beginning of a form, or an error if the
+// form cannot be read.
 func modelsIn(contentType string, head []byte) (models []string, err error) {
 	form, err := modelnames.NewMultipart(contentType, func(model string) error { models = append(models, model); return nil })
 	if err == nil {

@@ -19,11 +19,11 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// write sends the provider's answer to the client. An error means that nothing
-// was written.
+// write sends the provider's response to the client. An error means that
+// nothing has been written.
 func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) error {
 	if x.Operation != api.Proxy && res.Status < 300 {
-		res.Status = http.StatusOK // the specification's one success status
+		res.Status = http.StatusOK // the specification's only success status
 	}
 	x.recordStatus(res)
 	defer x.recordUsage(res)
@@ -41,7 +41,8 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	return nil
 }
 
-// recordStatus takes into the record what the headers of the response says.
+// recordStatus copies the status and the headers of the response into the log
+// entry.
 func (x *exchange) recordStatus(res *pipeline.Response) {
 	e := &x.entry
 	e.Status = res.Status
@@ -51,7 +52,7 @@ func (x *exchange) recordStatus(res *pipeline.Response) {
 	}
 }
 
-// recordUsage takes into the record what the tap has read.
+// recordUsage copies what the tap has read into the log entry.
 func (x *exchange) recordUsage(res *pipeline.Response) {
 	s, e := res.Tap.Info(), &x.entry
 	e.ResponseModel, e.Usage, e.Finish = truncate(s.Model), res.Usage(), truncate(s.Finish)
@@ -63,7 +64,7 @@ func (x *exchange) recordUsage(res *pipeline.Response) {
 	}
 }
 
-// truncate keeps what a client or a provider wrote from filling the log.
+// truncate limits the length of strings that a client or a provider wrote.
 func truncate(s string) string {
 	const most = 500
 	if len(s) <= most {
@@ -98,7 +99,7 @@ func (x *exchange) setGatewayHeaders(h http.Header) {
 	x.mirror(h)
 }
 
-// mirror repeats the gateway's headers in the family that the request used.
+// mirror repeats the gateway's headers with the prefix that the request used.
 func (x *exchange) mirror(h http.Header) {
 	if x.opts.prefix == "" {
 		return
@@ -110,10 +111,10 @@ func (x *exchange) mirror(h http.Header) {
 	}
 }
 
-// writeBytes sends an answer that is whole.
+// writeBytes sends a complete response.
 func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
 	h := w.Header()
-	if res.Length != int64(len(res.Bytes)) { // else the provider's own is right
+	if res.Length != int64(len(res.Bytes)) { // otherwise the provider's own is right
 		h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
 	}
 	if _, said := h["Content-Type"]; !said || res.Status >= 400 {
@@ -125,7 +126,7 @@ func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
 	x.responseCapture().add(res.Bytes[:n])
 	x.entry.ResponseBytes += int64(n)
 	if f, ok := w.(http.Flusher); ok && err == nil {
-		f.Flush() // now, and not after recording: the log may be slow
+		f.Flush() // now rather than after recording, which may be slow
 	}
 	x.finish(err)
 }
@@ -139,7 +140,7 @@ func (x *exchange) begin(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 }
 
-// finish ends the answer. err is what the client's connection said.
+// finish ends the response. err is the error of the client's connection.
 func (x *exchange) finish(err error) {
 	if err != nil {
 		x.clientLeft()
@@ -148,8 +149,8 @@ func (x *exchange) finish(err error) {
 	x.complete = true
 }
 
-// clientLeft records that the client did not wait for its complete response. What
-// went wrong before stays the reason.
+// clientLeft records that the client did not wait for its complete response. An
+// earlier error stays the reason.
 func (x *exchange) clientLeft() {
 	e := &x.entry
 	if e.ErrorCode == "" {
@@ -157,24 +158,25 @@ func (x *exchange) clientLeft() {
 	}
 }
 
-// copyBuffers lends the buffers of bodies that stream through.
+// copyBuffers holds buffers for bodies that stream through.
 var copyBuffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
 
-// writeBody sends a body as it arrives, byte for byte. When the provider
-// breaks it off, so does the gateway: no clean end may hide a missing part.
+// writeBody sends a body as it arrives, byte for byte. If the provider breaks
+// off, so does the gateway: no clean end may hide a missing part.
 func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, res *pipeline.Response) {
 	if res.Length >= 0 {
 		w.Header()["Content-Length"] = []string{strconv.FormatInt(res.Length, 10)}
 	} else {
-		// Else net/http gives a short body a length that the provider did not send.
+		// Otherwise net/http gives a short body a length that the provider did
+		// not send.
 		w.Header()["Transfer-Encoding"] = chunked
 		announceTrailer(w.Header(), res)
 	}
 	if _, ok := w.Header()["Content-Type"]; !ok {
-		w.Header()["Content-Type"] = nil // else net/http guesses one
+		w.Header()["Content-Type"] = nil // otherwise net/http guesses one
 	}
 	x.begin(w, res.Status)
-	err := x.copy(w, res, newPatience(w, r, p.ClientStall), &p.decoding)
+	err := x.copy(w, res, newStallTimer(w, r, p.ClientStall), &p.decoding)
 	if err == nil {
 		x.trailer(w.Header(), res)
 		x.finish(nil)
@@ -190,7 +192,7 @@ var chunked = []string{"chunked"}
 
 var errClient = errors.New("the client does not take the answer")
 
-// copy sends the body on after each read, so that nothing waits for more.
+// copy sends the body after each read, so that nothing is delayed.
 func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient stallTimer, decoding *atomic.Int32) error {
 	buf := copyBuffers.Get().(*[16 << 10]byte)
 	defer copyBuffers.Put(buf)
@@ -226,14 +228,15 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient s
 			return nil
 		}
 		if err != nil {
-			rc.Flush() // what came goes out before the break
+			rc.Flush() // sends what arrived before the break
 			return err
 		}
 	}
 }
 
-// announceTrailer names the fields that the provider says will follow the body.
-// One that is in the head as well would be sent twice, so it comes unsaid.
+// announceTrailer announces the fields that the provider announced as trailer.
+// A field that is in the headers too would be sent twice, so it is not
+// announced.
 func announceTrailer(h http.Header, res *pipeline.Response) {
 	if res.Raw == nil {
 		return
@@ -245,7 +248,7 @@ func announceTrailer(h http.Header, res *pipeline.Response) {
 	}
 }
 
-// trailer repeats the provider's trailer.
+// trailer sends the provider's trailer.
 func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
 	if res.Raw == nil || len(res.Raw.Trailer) == 0 {
 		return
@@ -257,10 +260,11 @@ func (x *exchange) trailer(h http.Header, res *pipeline.Response) {
 	}
 }
 
-// writeError answers with an error of the gateway. Nothing was written before.
+// writeError writes an error of the gateway as the response. Nothing has been
+// written before.
 func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, err error) {
 	e := reason(r, err)
-	if late := x.upload.late(); late != nil {
+	if late := x.upload.timeoutError(); late != nil {
 		e = late
 	}
 	x.fail(e)
@@ -288,8 +292,8 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, 
 	x.finish(werr)
 }
 
-// reason says why the exchange of r ended in err: ending it for a shutdown
-// looks like a client that left.
+// reason returns the reason why the exchange of r ended with err. Ending it for
+// a shutdown looks like a client that disconnected.
 func reason(r *http.Request, err error) *apierr.Error {
 	if context.Cause(r.Context()) == ErrShutdown {
 		return shutdownError()
@@ -316,7 +320,7 @@ func (x *exchange) fail(e *apierr.Error) {
 	}
 }
 
-// errText is what the log may hold of an internal error.
+// errText returns the part of an internal error that may be logged.
 func errText(e *apierr.Error) string {
 	if e.Err == nil {
 		return e.Message

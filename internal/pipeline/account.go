@@ -11,18 +11,18 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Ledger keeps account of attempts. Intend is called before an attempt is sent,
-// and Settle once when it has ended; an attempt whose intent gave an error is
-// not sent, and not settled. Both are called by many requests at once.
+// Ledger records attempts. Intend is called before an attempt is sent, and
+// Settle once when it has ended. An attempt whose intent failed is neither sent
+// nor settled. Both may be called concurrently.
 type Ledger interface {
 	RecordIntent(ctx context.Context, i reqlog.Intent) error
 	RecordSettlement(s reqlog.Settlement)
 }
 
-// attemptAccount is that of one attempt. The zero value keeps none.
+// attemptAccount records one attempt. The zero value records nothing.
 type attemptAccount struct {
 	open   bool
-	ledger Ledger // nil keeps the bill alone
+	ledger Ledger // nil: only the bill is updated
 	bill   *bill
 	number uint16 // of the attempt, from 1
 	began  time.Time
@@ -30,7 +30,7 @@ type attemptAccount struct {
 	sent   sentRequest
 }
 
-// openAccount opens the account of an attempt that is about to be sent.
+// openAccount writes the intent of an attempt that is about to be sent.
 func (a *Attempt) openAccount() (attemptAccount, error) {
 	bill := a.trail.bill()
 	n := bill.attempts.Add(1)
@@ -53,30 +53,31 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 	return acc, nil
 }
 
-// DefaultAttempts is how many attempts a request may make where an engine does
-// not say it.
+// DefaultAttempts is the limit of attempts of a request for an engine without a
+// limit.
 const DefaultAttempts = 32
 
-// AttemptLimit returns how many attempts one request may make.
+// AttemptLimit returns the maximum number of attempts of one request.
 func (e *Engine) AttemptLimit() int {
-	if e == nil { // of a tree that calls nobody
+	if e == nil { // of a tree without targets
 		return DefaultAttempts
 	}
 	return cmp.Or(e.MaxAttempts, DefaultAttempts)
 }
 
-// codeAttempts is the code of errors about the limit of attempts.
+// codeAttempts is the error code for the limit of attempts.
 const codeAttempts = "attempts_exhausted"
 
-// errAttempts is the error of a request that has made all the attempts it may.
-// It ends retries, fallbacks and hedges, and says nothing about a provider.
+// errAttempts returns the error of a request that has used up its attempts. It
+// ends retries, fallbacks and hedges, and does not count against a provider.
 func errAttempts(limit int) *apierr.Error {
 	return apierr.New(apierr.Unavailable,
 		"the request has made the %d attempts at providers that one request may make, and none of them served it; use fewer retries and fallbacks, or raise limits.attempts in the gateway's settings", limit).
 		WithCode(codeAttempts)
 }
 
-// intentError says why an attempt is not sent that could not be accounted for.
+// intentError returns the error of an attempt that is not sent because its
+// intent could not be written.
 func intentError(err error) *apierr.Error {
 	e := apierr.New(apierr.Unavailable, "the request was not sent because the usage ledger is unavailable; try again shortly").
 		WithCode("ledger_full").WithCause(err)
@@ -84,9 +85,9 @@ func intentError(err error) *apierr.Error {
 	return e
 }
 
-// fail settles an attempt that gave no answer that may be handed on. The provider
-// of one that the client left has the request, and may have answered it: its input
-// is estimated.
+// fail settles an attempt without a usable response. If the client
+// disconnected, the provider may have received the request and responded: its
+// input is estimated.
 func (a *attemptAccount) fail(err error) {
 	s := reqlog.Settlement{Outcome: reqlog.Failed}
 	if err != nil && apierr.From(err).Kind == apierr.ClientGone {
@@ -99,7 +100,7 @@ func (a *attemptAccount) fail(err error) {
 	a.settle(s)
 }
 
-// end settles the attempt behind r by what was seen of its answer.
+// end settles the attempt of r with what has been read of its response.
 func (a *attemptAccount) end(r *Response) {
 	if !a.open {
 		return
@@ -116,15 +117,15 @@ func (a *attemptAccount) end(r *Response) {
 	a.settle(s)
 }
 
-// tier returns the provider's word for the tier in which r was served: that of the
-// body, else that of its header.
+// tier returns the provider's name of the tier that served r, from the body or
+// otherwise from a header.
 func (a *attemptAccount) tier(r *Response) string {
 	return cmp.Or(r.Tap.Info().Tier, r.Raw.Header.Get(a.of.Target.TierHeader))
 }
 
-// cost returns what was used costs, and the row of the book that says so. It is
-// unknown where the price is not, or else the usage is not: where capacity is
-// paid for already, that is no matter.
+// cost returns the cost of u and the name of its price. The cost is unknown if
+// the price or the usage is unknown, except for reserved capacity, which is
+// free.
 func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
 	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, served, a.began)
 	if !ok || !u.Known && !p.Free() || !p.Has(t) {
@@ -137,7 +138,7 @@ func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost 
 	return p.Cost(u, t), row, true
 }
 
-// settle closes the account. Further calls do nothing.
+// settle writes the settlement. Further calls do nothing.
 func (a *attemptAccount) settle(s reqlog.Settlement) {
 	if !a.open {
 		return

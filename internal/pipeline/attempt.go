@@ -13,14 +13,14 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Attempt is one try at one target. Its goroutine fills it until the response or
-// the error is there; it is read only afterwards.
+// Attempt is one try at one target. One goroutine fills it in until there is a
+// response or an error; afterwards it is only read.
 type Attempt struct {
-	Record reqlog.Attempt // as the log keeps it
+	Record reqlog.Attempt // for the log entry
 	Target *provider.Target
 	Model  string                // as sent to the provider
 	Params []dialect.ParamChange // of the request's parameters
-	Prompt reqlog.Prompt         // the saved prompt that made the body; zero for none
+	Prompt reqlog.Prompt         // the saved prompt that produced the body; zero if none
 
 	handler  *TargetHandler
 	request  *Request
@@ -28,13 +28,13 @@ type Attempt struct {
 	override []jsonedit.Edit // of the saved prompt and the config
 	wire     wirePlan
 	timers   attemptTimers
-	parent   string // the traceparent that the provider is sent; empty for none
+	parent   string // the traceparent sent to the provider; empty if none
 	call     provider.Call
-	response Response // of the target; empty until its headers are there
+	response Response // of the target; empty until its headers have arrived
 }
 
-// newAttempt returns an attempt at the target that the request has at the
-// handler's leaf.
+// newAttempt returns an attempt at the target of the handler's leaf in the
+// request.
 func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 	a := t.newAttempt()
 	a.Target, a.Prompt, a.handler, a.request, a.trail, a.override = h.Target, r.Prompt, h, r, t, h.Override
@@ -72,9 +72,8 @@ func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {
 	return a, nil
 }
 
-// applyPrompt takes over what the target's saved prompt puts into the request. It
-// comes before what the target's config overrides. It returns the model that the
-// prompt gives.
+// applyPrompt applies the target's saved prompt to the request. The target's
+// overrides are applied later. It returns the prompt's model.
 func (a *Attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 	if p.Err != nil {
 		return "", p.Err
@@ -87,14 +86,14 @@ func (a *Attempt) applyPrompt(p *PromptEdits) (model string, err error) {
 	if last := a.trail.Outcome; last != nil {
 		before = last.Prompt
 	}
-	if a.Prompt = p.Prompt; p.Prompt != before { // else it is another attempt
+	if a.Prompt = p.Prompt; p.Prompt != before { // otherwise it is another attempt
 		a.trail.decide(a.handler.Path, "the saved prompt %s makes the request, in its version %d", p.Prompt.Slug, p.Prompt.Version)
 	}
 	a.override = slices.Concat(p.Edits, a.handler.Override)
 	return p.Model, nil
 }
 
-// run makes the attempt and enters it in the trail.
+// run makes the attempt and adds it to the trail.
 func (a *Attempt) run(ctx context.Context) (*Response, error) {
 	if a.handler.Trace != nil {
 		a.Record.SpanID, a.parent = a.handler.Trace(a.request.ID, a.request.TraceID, a.request.TraceFlags)
@@ -113,8 +112,8 @@ func (a *Attempt) run(ctx context.Context) (*Response, error) {
 	return res, err
 }
 
-// send chooses how to speak to the target and sends the request, or its pieces. The
-// memory of a translation is counted until the response is closed.
+// send plans the wire format and sends the request, or its pieces. The memory
+// of a translation is reserved until the response is closed.
 func (a *Attempt) send(ctx context.Context) (*Response, error) {
 	if err := a.planWire(); err != nil {
 		return nil, err
@@ -134,7 +133,7 @@ func (a *Attempt) send(ctx context.Context) (*Response, error) {
 	return res, err
 }
 
-// sendAll sends the request, in pieces where the target wants that.
+// sendAll sends the request, split into pieces if the target requires it.
 func (a *Attempt) sendAll(ctx context.Context) (*Response, error) {
 	pieces, err := a.split()
 	if err != nil {
@@ -146,12 +145,12 @@ func (a *Attempt) sendAll(ctx context.Context) (*Response, error) {
 	return a.sendOne(ctx)
 }
 
-// sendOne makes one request of the provider.
+// sendOne sends one HTTP request to the provider.
 func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
 	a.startTimers(ctx)
 	req, body, err := a.build()
 	if body != nil {
-		defer body.Release() // the transport holds it for as long as it reads
+		defer body.Release() // the transport retains it while it reads
 	}
 	var res *Response
 	if err == nil {
@@ -165,8 +164,8 @@ func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
 	return res, nil
 }
 
-// do sends an HTTP request and records it in the ledger: the account is closed here
-// without a response, and with the response otherwise.
+// do sends an HTTP request and records it in the ledger. Without a response it
+// is settled here, otherwise with the response.
 func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 	acc, err := a.openAccount()
 	switch {

@@ -10,16 +10,16 @@ import (
 	"modelgate/config"
 )
 
-// loadBalance draws one branch by weight. It does not fail over: the drawn
-// branch's outcome is the answer.
+// loadBalance draws one branch by weight. It does not fail over: the outcome of
+// the drawn branch is the response.
 type loadBalance struct {
 	picker
 	hedge  hedge
 	engine *Engine
-	sticky *sticky // nil: every draw is free
+	sticky *sticky // nil: every draw is independent
 }
 
-// Handle draws a branch.
+// Handle draws a branch and calls it.
 func (b *loadBalance) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	list := b.usable(r, t)
 	choose := func(list []int) int { return b.choose(r, t, list) }
@@ -45,8 +45,9 @@ func (b *loadBalance) choose(r *Request, t *Trail, list []int) int {
 	return i
 }
 
-// never are the statuses on which a balance leaves the branch it drew: none.
-// A further branch is started only because the drawn one is slow.
+// never returns the statuses on which a load balance leaves the drawn branch,
+// which is none. A further branch is started only because the drawn one is
+// slow.
 func never(*branch) []int { return []int{} }
 
 // from returns list with i first and the others drawn by weight.
@@ -61,8 +62,8 @@ func (b *loadBalance) from(i int, list []int) []int {
 	return out
 }
 
-// pickWeighted picks by weight. Where only branches of weight zero are left, the first
-// of them serves: they are never drawn while another can be.
+// pickWeighted picks by weight. If only branches of weight zero are left, it
+// returns the first of them; otherwise these are never picked.
 func (b *loadBalance) pickWeighted(list []int) int {
 	sum := 0.0
 	for _, i := range list {
@@ -77,7 +78,7 @@ func (b *loadBalance) pickWeighted(list []int) int {
 			r -= w
 		}
 	}
-	for _, i := range list { // the sum's rounding
+	for _, i := range list { // rounding of the sum
 		if b.branches[i].weight > 0 {
 			return i
 		}
@@ -85,7 +86,7 @@ func (b *loadBalance) pickWeighted(list []int) int {
 	return list[0]
 }
 
-// sticky keeps requests with equal fields on one branch.
+// sticky sends requests with equal fields to the same branch.
 type sticky struct {
 	fields []string
 	ttl    time.Duration
@@ -104,8 +105,7 @@ func (b *build) sticky(n *config.Config) *sticky {
 	return &sticky{fields: s.HashFields, ttl: ttl, kept: b.State.assignments(b.key, n.Path)}
 }
 
-// recall returns the branch that requests with this hash are kept on, if it is
-// usable.
+// recall returns the branch assigned to a hash, if it is usable.
 func (s *sticky) recall(hash uint64, usable []int) (int, bool) {
 	i, ok := s.kept.get(hash, time.Now())
 	return i, ok && slices.Contains(usable, i)
@@ -113,8 +113,8 @@ func (s *sticky) recall(hash uint64, usable []int) (int, bool) {
 
 func (s *sticky) keep(hash uint64, i int) { s.kept.put(hash, i, time.Now().Add(s.ttl)) }
 
-// hash returns the hash of the fields, and false if one is missing: the draw is
-// free then.
+// hash returns the hash of the fields, and false if a field is missing: the
+// draw is independent then.
 func (s *sticky) hash(r *Request, t *Trail) (uint64, bool) {
 	if s == nil || len(s.fields) == 0 {
 		return 0, false
@@ -131,19 +131,19 @@ func (s *sticky) hash(r *Request, t *Trail) (uint64, bool) {
 	return h.Sum64(), true
 }
 
-// maxAssignments bounds what one sticky node remembers, and maxAssigned what
-// all of them do.
+// maxAssignments is the limit of assignments of one sticky node, and
+// maxAssigned that of all nodes together.
 const (
 	maxAssignments = 100_000
 	maxAssigned    = 1_000_000
 )
 
-// assignments remembers which branch a hash was given to.
+// assignments holds the branch assigned to each hash.
 type assignments struct {
 	state  *State
 	mu     sync.Mutex
 	to     map[uint64]assignment // guarded by mu
-	closed bool                  // guarded by mu; state has forgotten it
+	closed bool                  // guarded by mu; removed from state
 }
 
 type assignment struct {
@@ -164,7 +164,7 @@ func (a *assignments) put(h uint64, branch int, until time.Time) {
 	}
 }
 
-// add returns how many assignments there are of all nodes.
+// add stores an assignment and returns the number of assignments of all nodes.
 func (a *assignments) add(h uint64, branch int, until time.Time) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -194,7 +194,7 @@ func (a *assignments) close() {
 	a.to, a.closed = nil, true
 }
 
-// forget drops what has ended, and some others when too little has.
+// forget drops expired assignments, and others if that is not enough.
 func (a *assignments) forget() {
 	now, spare := time.Now(), maxAssignments/10
 	for h, as := range a.to {

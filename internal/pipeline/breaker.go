@@ -12,23 +12,23 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// breaker says whether a leaf may be used. It holds the circuit breaker (closed,
-// open, half-open with one probe) and the time until which the provider asked
-// to be left alone. Settled readings, number 8.
+// breaker decides whether a target may be used. It combines the circuit breaker
+// (closed, open, half-open with one probe) and the time until which the
+// provider asked not to be called. Settled readings, number 8.
 type breaker struct {
-	rule *config.Breaker // nil: no breaker, the gate only parks
+	rule *config.Breaker // nil: no circuit breaker, only cooldowns
 
 	mu            sync.Mutex
-	failures      int       // in a row while closed; guarded by mu, as is all below
-	window        time.Time // begin of the counting for the percentage
-	requests      int       // counted in the window
-	failed        int       // of them
+	failures      int       // consecutive, while closed; guarded by mu, as are the fields below
+	window        time.Time // start of the window for the percentage
+	requests      int       // in the window
+	failed        int       // in the window
 	opened        time.Time // zero while closed
 	probing       bool
-	cooldownUntil time.Time // until then
+	cooldownUntil time.Time // end of the cooldown
 }
 
-// ready reports whether a strategy should consider the leaf at now.
+// ready reports whether a strategy should consider the target at now.
 func (g *breaker) ready(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,8 +40,8 @@ func (g *breaker) ready(now time.Time) bool {
 
 func (g *breaker) cooled(now time.Time) bool { return now.Sub(g.opened) >= g.rule.Cooldown }
 
-// outSince returns when the leaf went out of use, for choosing among leaves of
-// which none is ready: the one that has waited longest comes first.
+// outSince returns when the target became unavailable. If no target is ready,
+// the one that has waited longest is chosen.
 func (g *breaker) outSince(now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,8 +51,8 @@ func (g *breaker) outSince(now time.Time) time.Time {
 	return g.cooldownUntil
 }
 
-// allow lets an attempt in. An open circuit lets in one probe at a time, once
-// it has cooled down or when the caller has nobody else.
+// allow admits an attempt. An open circuit admits one probe at a time, once its
+// cooldown is over or if the caller has no other target.
 func (g *breaker) allow() (probe, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -66,12 +66,12 @@ func (g *breaker) allow() (probe, ok bool) {
 	return true, true
 }
 
-// report reports how an attempt ended. What says nothing about the provider's
-// health changes nothing, but always ends the probe.
+// report records the end of an attempt. Outcomes that reveal nothing about the
+// provider's health only end the probe.
 func (g *breaker) report(o outcome, probe bool, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rest(o, now)
+	g.setCooldown(o, now)
 	if probe {
 		g.probing = false
 	}
@@ -86,25 +86,27 @@ func (g *breaker) report(o outcome, probe bool, now time.Time) {
 	}
 }
 
-// coolDown leaves the leaf alone for as long as an outcome asks, while whoever got
-// the outcome waits to try again.
+// coolDown starts the cooldown that an outcome asks for, while the caller waits
+// to retry.
 func (g *breaker) coolDown(o outcome, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rest(o, now)
+	g.setCooldown(o, now)
 }
 
-// maxCooldown bounds how long one answer can put a leaf out of use: a header may
+// maxCooldown is the maximum cooldown caused by one response: its headers may
 // name any date.
 const maxCooldown = time.Hour
 
-func (g *breaker) rest(o outcome, now time.Time) {
+// setCooldown sets the end of the cooldown that an outcome asks for. The caller must
+// hold mu.
+func (g *breaker) setCooldown(o outcome, now time.Time) {
 	if rest := max(o.retryAfter, o.rateLimitReset); rest > 0 {
 		g.cooldownUntil = now.Add(min(rest, maxCooldown))
 	}
 }
 
-// release ends a probe that came to no outcome.
+// release ends a probe without an outcome.
 func (g *breaker) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -119,9 +121,9 @@ const (
 	bad
 )
 
-// classify says what an outcome tells of the provider. Faults of the client or of
-// the gateway tell nothing, and a rate limit that names its end is what parking
-// is for.
+// classify returns what an outcome reveals about the provider's health. Faults
+// of the client or the gateway reveal nothing, and for a rate limit with a
+// known end there is the cooldown.
 func (g *breaker) classify(o outcome) health {
 	switch {
 	case o.success():
@@ -166,7 +168,7 @@ func (g *breaker) succeed(probe bool, now time.Time) {
 	g.failures = 0
 }
 
-// count takes an attempt into the window, which is as long as the cooldown.
+// count adds an attempt to the window, which is as long as the cooldown.
 func (g *breaker) count(now time.Time) {
 	if now.Sub(g.window) > g.rule.Cooldown {
 		g.window, g.requests, g.failed = now, 0, 0
@@ -180,23 +182,25 @@ func (g *breaker) idle(now time.Time) bool {
 	return g.opened.IsZero() && g.failures == 0 && !now.Before(g.cooldownUntil)
 }
 
-// breakerHandler is a leaf behind its gate.
+// breakerHandler guards a target handler with its breaker.
 type breakerHandler struct {
 	breaker *breaker
 	path    string
 	next    Handler
 }
 
-// errProbeInFlight is the cause of a refusal because another request probes the leaf.
+// errProbeInFlight is the cause of a rejection because another request probes
+// the target.
 var errProbeInFlight = errors.New("circuit open")
 
-// rejectedByBreaker reports whether a gate let nothing out. Whatever statuses a config
-// lists, another target may then be asked: this one was not.
+// rejectedByBreaker reports whether a breaker rejected the attempt. Another
+// target may then be tried whatever statuses a config lists, since this one was
+// not called.
 func rejectedByBreaker(err error) bool { return errors.Is(err, errProbeInFlight) }
 
-// Handle refuses while another request probes an open circuit.
+// Handle returns an error while another request probes an open circuit.
 func (h *breakerHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
-	if r.DryRun { // a dry run tells nothing about the target
+	if r.DryRun { // a dry run reveals nothing about the target
 		return h.next.Handle(ctx, r, t)
 	}
 	probe, ok := h.breaker.allow()
@@ -210,7 +214,7 @@ func (h *breakerHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Res
 	}
 	ended := false
 	defer func() {
-		if probe && !ended { // a panic must not keep the circuit open for good
+		if probe && !ended { // a panic must not leave the circuit open for good
 			h.breaker.release()
 		}
 	}()

@@ -266,7 +266,7 @@ func TestWhenAllCircuitsAreOpenTheFirstOpenedIsProbed(t *testing.T) {
 			if got.tried() != want {
 				t.Errorf("exchange %d tried %q, want %q: the one out of use for the longest time", i, got.tried(), want)
 			}
-			if i > 2 && !got.decided("all targets are out of use") {
+			if i > 2 && !got.decided("all targets are unavailable") {
 				t.Errorf("exchange %d does not tell why: %v", i, got.x.trail.Decisions)
 			}
 			time.Sleep(time.Second)

@@ -11,8 +11,8 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// build returns the attempt's HTTP request. body is what it sends, held once
-// for the caller; nil when there is none or when it streams through.
+// build returns the attempt's HTTP request. body is its body, retained once for
+// the caller; nil if there is none or if it streams through.
 func (a *Attempt) build() (req *http.Request, body *bytepool.Buffer, err error) {
 	if err = a.prepareCall(); err != nil {
 		return nil, nil, err
@@ -50,7 +50,7 @@ func (a *Attempt) prepareCall() (err error) {
 		Model:      a.Model,
 	}
 	if _, elsewhere := a.Target.BodyRules[a.wire.op]; a.wire.translates() || elsewhere {
-		call.Query = "" // it belongs to the client's protocol, at its own vendor
+		call.Query = "" // it belongs to the client's protocol, at that protocol's vendor
 	}
 	if call.Header, err = a.header(); err != nil {
 		return err
@@ -64,11 +64,11 @@ func (a *Attempt) prepareCall() (err error) {
 	return nil
 }
 
-// header returns what the client's headers give the provider: all of them on
-// pass-through, on unified routes the content type, those of a protocol that
-// both sides speak, and the named ones.
+// header returns the headers for the provider that come from the client: all of
+// them on pass-through; on unified routes the content type, those of a protocol
+// that both sides use, and the named ones.
 func (a *Attempt) header() (http.Header, error) {
-	h := make(http.Header, 8) // what a unified route sends
+	h := make(http.Header, 8) // headers of a unified route
 	if a.request.Operation == api.Proxy {
 		upstream.CopyRequestHeader(h, a.request.Header)
 		upstream.DropFamilies(h, a.request.HeaderPrefixes)
@@ -101,8 +101,8 @@ func (a *Attempt) header() (http.Header, error) {
 	return h, a.request.checkForwardedHeaders(h, a.handler.Forward)
 }
 
-// body attaches the request's body to the call, with the target's edits
-// spliced in where it is JSON.
+// body sets the request's body in the call, with the target's edits if it is
+// JSON.
 func (a *Attempt) body() (*bytepool.Buffer, error) {
 	call := &a.call
 	if up := a.request.Upload; up != nil {

@@ -7,8 +7,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// collect reads a stream for a client that wants a complete response. The memory
-// that it takes counts as that of a body.
+// collect reads a stream for a client that wants a complete response. Its
+// memory counts as body memory.
 func (a *Attempt) collect(out *Response, src *streamMemory, dec dialect.StreamDecoder) (*llm.Response, error) {
 	var all dialect.Assembler
 	var tap translationTap

@@ -5,29 +5,31 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// Compiler turns configs into handlers. It is safe for concurrent use.
+// Compiler compiles configs to handlers. It is safe for concurrent use.
 type Compiler struct {
 	Engine *Engine
 	State  *State
 
-	// Call returns what calls a target, given its effective settings, in place
-	// of a TargetHandler: for simulations. Nil calls providers.
+	// Call returns the handler that replaces the TargetHandler of a leaf with
+	// these effective settings, for simulations. Nil means that providers are
+	// called.
 	Call func(leaf *config.Config) Handler
 }
 
 // Tree is a compiled config: a handler per node.
 type Tree struct {
 	Handler
-	// Leaves are the effective settings of the leaves, in the order of the text.
+	// Leaves are the effective settings of the leaves, in the order of the
+	// config.
 	Leaves []*config.Config
 
 	root      *config.Config
-	effective map[string]*config.Config // every node with what it inherits, by path
+	effective map[string]*config.Config // every node with its inherited settings, by path
 }
 
 // Compile returns the tree of root, which config.Parse has accepted. Trees with
-// the same key share what requests write to State; [Key] is that of a config
-// which decides alone who is called.
+// the same key share the state that requests write; [Key] returns the key of a
+// config that is the only input.
 func (c *Compiler) Compile(root *config.Config, key string) *Tree {
 	b := build{Compiler: c, key: key, tree: &Tree{root: root, effective: make(map[string]*config.Config)}}
 	b.tree.Handler = b.node(nil, root).Handler
@@ -37,7 +39,7 @@ func (c *Compiler) Compile(root *config.Config, key string) *Tree {
 // build is one compilation.
 type build struct {
 	*Compiler
-	key  string // names the config in State
+	key  string // key of the config in State
 	tree *Tree
 }
 
@@ -47,7 +49,7 @@ type branch struct {
 	path     string
 	name     string
 	weight   float64
-	codes    []int      // statuses on which a fallback leaves this branch; nil: the parent's
+	codes    []int      // statuses on which a fallback leaves this branch; nil means the parent's
 	breakers []*breaker // of the leaves below
 	leaves   []leaf     // below it
 }
@@ -55,10 +57,10 @@ type branch struct {
 // leaf is a leaf as the strategies above it see it.
 type leaf struct {
 	index int    // in Tree.Leaves
-	model string // that its config overrides; empty for the request's
+	model string // overridden by its config; empty means the request's
 }
 
-// node compiles n below parent, whose settings are effective already.
+// node compiles n below parent, whose settings are effective.
 func (b *build) node(parent, n *config.Config) branch {
 	eff := config.Inherit(parent, n)
 	b.tree.effective[n.Path] = eff
@@ -77,7 +79,7 @@ func (b *build) node(parent, n *config.Config) branch {
 		child := b.node(eff, t)
 		branches = append(branches, child)
 		if n.Strategy.Mode == config.Single && i > 0 {
-			continue // it is never called, so its state says nothing of the node's
+			continue // it is never called, so its state does not matter to the node
 		}
 		out.breakers = append(out.breakers, child.breakers...)
 		out.leaves = append(out.leaves, child.leaves...)
@@ -106,8 +108,9 @@ func (b *build) strategy(n *config.Config, branches []branch) Handler {
 	return branches[0].Handler // single: the first target
 }
 
-// fallbackCodes are the statuses on which a fallback leaves its targets: those
-// of the strategy, else those beside it. Nil is every status but a success.
+// fallbackCodes returns the statuses on which a fallback leaves its targets:
+// those of the strategy, otherwise those of the node. Nil means every status
+// except success.
 func fallbackCodes(n *config.Config) []int {
 	if n.Strategy.OnStatusCodes != nil {
 		return n.Strategy.OnStatusCodes
@@ -117,9 +120,8 @@ func fallbackCodes(n *config.Config) []int {
 
 func continues(n *config.Config) bool { return n.StreamContinuation != nil && *n.StreamContinuation }
 
-// leaf compiles the handlers of one target. Their order is the order in which
-// a request meets them: the circuit breaker lets it in, retries repeat the
-// call, the call goes out.
+// leaf compiles the handlers of one target, from the inside out: the call,
+// retries around it, the circuit breaker around both.
 func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
 	b.tree.Leaves = append(b.tree.Leaves, n)
 	g := b.State.breaker(b.key, n.Path, n.Breaker)
@@ -166,7 +168,7 @@ func edits(o config.Object) []jsonedit.Edit {
 func paths(list []string) []jsonedit.Path {
 	out := make([]jsonedit.Path, 0, len(list))
 	for _, s := range list {
-		if p, err := jsonedit.ParsePath(s); err == nil { // config.Parse has checked them
+		if p, err := jsonedit.ParsePath(s); err == nil { // validated by config.Parse
 			out = append(out, p)
 		}
 	}

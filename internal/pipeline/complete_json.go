@@ -2,11 +2,11 @@ package pipeline
 
 import "bytes"
 
-// wholeJSON reports whether b holds an object or array that ends where its
-// brackets say, with nothing after it: a body cut short does not pass, nor one
-// with another behind it. What is inside is not checked, since reading it would
-// cost as much as the rest of the way.
-func wholeJSON(b []byte) bool {
+// isCompleteJSON reports whether b is an object or array that ends with its
+// closing bracket: it fails for a truncated body and for one with anything
+// behind it. The content is not validated, which would cost as much as
+// everything else.
+func isCompleteJSON(b []byte) bool {
 	b = bytes.TrimSpace(b)
 	if len(b) == 0 || b[0] != '{' && b[0] != '[' {
 		return false
@@ -27,8 +27,8 @@ func wholeJSON(b []byte) bool {
 	return false
 }
 
-// endOfString returns the index of the quote that ends the string in which i
-// is, or the length of b.
+// endOfString returns the index of the quote that ends the string at i, or the
+// length of b.
 func endOfString(b []byte, i int) int {
 	for from := i; ; i++ {
 		n := bytes.IndexByte(b[i:], '"')

@@ -13,7 +13,8 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// conditionalStrategy sends a request where the first condition that holds says.
+// conditionalStrategy sends a request to the target of the first condition that
+// is true.
 type conditionalStrategy struct {
 	picker
 	conditions []config.Condition
@@ -31,7 +32,7 @@ func newConditional(p picker, s *config.Strategy) *conditionalStrategy {
 	return c
 }
 
-// Handle tests the conditions in their order.
+// Handle evaluates the conditions in order.
 func (c *conditionalStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	name := c.otherwise
 	for i, cond := range c.conditions {
@@ -60,8 +61,8 @@ func (c *conditionalStrategy) Handle(ctx context.Context, r *Request, t *Trail) 
 	return c.branches[i].Handle(ctx, r, t)
 }
 
-// find returns a field of the request as conditions name it; see config.Lookup. A
-// metadata key may hold dots.
+// find returns a field of the request by its name in conditions; see
+// config.Lookup. A metadata key may contain dots.
 func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 	root, rest, _ := strings.Cut(path, ".")
 	switch root {
@@ -82,18 +83,19 @@ func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// lookups remembers what conditions and sticky nodes have found in the body, and
-// limits how often it is searched.
+// lookups caches fields of the body that conditions and sticky nodes have
+// looked up, and limits the searching.
 type lookups struct {
 	work  config.Work
-	found map[string]json.RawMessage // nil values are missing
+	found map[string]json.RawMessage // nil means missing
 }
 
-// maxFound is how many fields of the body are remembered.
+// maxFound is the limit of cached fields.
 const maxFound = 64
 
-// param returns a field of the body. Searching the body takes a step for eight
-// of its bytes; when none are left, every further field is missing.
+// param returns a field of the body. A search costs a step for every eight
+// bytes of the body; when the steps are used up, all further fields are
+// missing.
 func (l *lookups) param(r *Request, path string) (json.RawMessage, bool) {
 	if v, ok := l.found[path]; ok {
 		return v, v != nil
@@ -111,9 +113,9 @@ func (l *lookups) param(r *Request, path string) (json.RawMessage, bool) {
 	return v, ok
 }
 
-// describing returns find, writing down what it finds. Decisions are kept in the
-// log, and headers and texts of the body are the client's own: only their length is
-// written.
+// describing returns find with a description of each result appended to to.
+// Decisions are logged, and headers and strings of the body belong to the
+// client: only their length is written.
 func describing(find config.Lookup, to *strings.Builder) config.Lookup {
 	const most = 80
 	return func(path string) (json.RawMessage, bool) {
@@ -137,7 +139,8 @@ func tellable(path string, v json.RawMessage) bool {
 	return strings.HasPrefix(path, "params.") && !strings.ContainsAny(string(v), `"`)
 }
 
-// sensitive keeps credentials out of conditions, whose results are explained.
+// sensitive reports whether a header may hold a credential. Conditions do not
+// see such headers, since their results are explained.
 func sensitive(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", strings.ToLower(api.HeaderKey), strings.ToLower(api.HeaderConfig):

@@ -11,13 +11,13 @@ import (
 	"modelgate/internal/provider"
 )
 
-// assumedOutput is the length of an answer whose bound the request does not
-// give, in tokens. It only weighs the price of output against that of input.
+// assumedOutput is the number of output tokens assumed for a request without a
+// limit. It only weighs the price of output against the price of input.
 const assumedOutput = 500
 
 // costStrategy sends a request to the branch with the lowest estimated cost
-// among those that are fit and offer the operation. A price that is unknown
-// comes after all that are. It is an extension of the specification.
+// among the usable ones that offer the operation. Branches with an unknown
+// price come last. It is an extension of the specification.
 type costStrategy struct {
 	picker
 }
@@ -42,14 +42,14 @@ func (c *costStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 		}
 	}
 	if best < 0 {
-		best = list[0] // it tells the client what is not offered
+		best = list[0] // its error tells the client what is not offered
 	}
 	t.decide(c.branches[best].path, "chosen by cost")
 	return c.branches[best].Handle(ctx, r, t)
 }
 
-// estimate returns the lowest cost among the leaves below the branch. An
-// unknown one is the largest amount there is.
+// estimate returns the lowest cost among the leaves of the branch. An unknown
+// cost is the largest amount.
 func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capable bool) {
 	lowest = math.MaxInt64
 	for _, l := range b.leaves {
@@ -72,8 +72,8 @@ func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capabl
 	return lowest, known, capable
 }
 
-// offersOperation reports whether the target offers what the request asks for, itself
-// or by translation.
+// offersOperation reports whether the target offers the request's operation,
+// directly or by translation.
 func offersOperation(t *provider.Target, r *Request, model string) bool {
 	if r.Operation == api.Proxy {
 		return true
@@ -85,8 +85,8 @@ func offersOperation(t *provider.Target, r *Request, model string) bool {
 	return ok
 }
 
-// EstimateTokens returns a rough count of the tokens of the request: one for four
-// bytes of its body, and as many out as it allows.
+// EstimateTokens returns a rough number of the tokens of the request: one input
+// token for four bytes of its body, and the requested limit of output tokens.
 func (r *Request) EstimateTokens() llm.Usage {
 	u := llm.Usage{Output: assumedOutput}
 	if r.Body != nil {
@@ -108,7 +108,7 @@ func (r *Request) EstimateTokens() llm.Usage {
 	return u
 }
 
-// bounds are what the dialects call the limit of an answer, and where it stands.
+// bounds are the names and places of the token limit in the dialects.
 var bounds = [...]struct{ name, inside string }{
 	{"max_completion_tokens", ""},
 	{"max_tokens", ""},

@@ -9,24 +9,24 @@ import (
 	"modelgate/internal/secret"
 )
 
-// DryRunRequest is one request that would go out. It holds no credential.
+// DryRunRequest is one request that would be sent. It contains no credential.
 type DryRunRequest struct {
 	Path     string // JSON path of the leaf
 	Provider string
 	Slug     string
 	Model    string
-	Price    *catalog.Price // nil where none is known
+	Price    *catalog.Price // nil if unknown
 	Method   string
-	URL      string // of a managed provider: its path alone, the address is not the caller's business
+	URL      string // for a managed provider only the path: its address is not shown to callers
 	Header   http.Header
 	Body     []byte
 	Params   []string // items of x-gateway-params
-	Timeout  int64    // milliseconds; zero means the engine's limits alone
+	Timeout  int64    // milliseconds; zero means only the engine's limits
 }
 
-// dryRun builds the attempt's requests without a credential and keeps them in the
-// trail. The response is an empty success, so that strategies go the way of the
-// good case.
+// dryRun builds the attempt's requests without a credential and adds them to
+// the trail. The response is an empty success, so that strategies behave as
+// after a success.
 func (a *Attempt) dryRun(ctx context.Context) (*Response, error) {
 	if err := a.planWire(); err != nil {
 		return nil, err

@@ -18,11 +18,11 @@ import (
 	"modelgate/internal/provider"
 )
 
-// prepareBody returns the body that the target takes, held once: what the config
-// asks for first, then the target's dialect, then the quirks of the provider's
-// row, each announced in a.Params. It returns the request's own body, held
-// again, when nothing is to change. h gets what the target wants in
-// headers.
+// prepareBody returns the body for the target, retained once: it applies the
+// config, then the target's dialect, then the quirks of the provider
+// definition. Changes are recorded in a.Params. If nothing changes, it returns
+// the request's own body, retained again. Headers that the target needs are
+// added to h.
 func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 	a.Params = a.Params[:0]
 	if a.request.Doc == nil {
@@ -72,8 +72,9 @@ func (a *Attempt) editsBody() bool {
 	return len(a.handler.Defaults)+len(a.override)+len(a.handler.Drop) > 0
 }
 
-// applyConfigParams returns the body as the config wants it, in the order defaults,
-// overrides, drops. It is scanned again, so that quirks see what is really sent.
+// applyConfigParams returns the body after the config's defaults, overrides and
+// drops, in this order. It is scanned again, so that quirks see the body that
+// is sent.
 func (a *Attempt) applyConfigParams() (*jsonedit.Doc, error) {
 	list := slices.Clip(a.request.Edits)
 	for _, e := range a.handler.Defaults {
@@ -97,8 +98,8 @@ func (a *Attempt) applyConfigParams() (*jsonedit.Doc, error) {
 	return doc, nil
 }
 
-// translateBody returns the body in the target's dialect. It is scanned, so that the
-// quirks of the row apply to what is really sent.
+// translateBody returns the body in the target's dialect. It is scanned, so
+// that quirks see the body that is sent.
 func (a *Attempt) translateBody(doc *jsonedit.Doc, list []jsonedit.Edit) (*jsonedit.Doc, error) {
 	body := doc.Bytes()
 	if a.request.Dialect.ModelInPath() {
@@ -118,7 +119,8 @@ func (a *Attempt) translateBody(doc *jsonedit.Doc, list []jsonedit.Edit) (*jsone
 	return out, nil
 }
 
-// checkRefusedFields refuses a body with a field that the host can't take.
+// checkRefusedFields returns an error for a body with a field that the host
+// does not accept.
 func (a *Attempt) checkRefusedFields(doc *jsonedit.Doc) error {
 	for name, code := range a.Target.BodyRules[a.wire.op].Refuse {
 		if v, ok := doc.Find(name); ok && !v.IsNull() {
@@ -128,9 +130,10 @@ func (a *Attempt) checkRefusedFields(doc *jsonedit.Doc) error {
 	return nil
 }
 
-// hostEdits returns the edits that the host of the target wants in a body of its
-// dialect: what the address says already goes, what the host wants besides
-// comes, and beta flags stand where it reads them. h is the attempt's header.
+// hostEdits returns the edits for the target's host in a body of its dialect:
+// fields that are in the address are removed, fields that the host requires are
+// added, and beta flags are moved to where it reads them. h is the attempt's
+// header.
 func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	shape := a.Target.BodyRules[a.wire.op]
@@ -139,7 +142,7 @@ func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 			list = append(list, jsonedit.Edit{Name: name})
 		}
 	}
-	if len(shape.Set) > 0 { // sorting no keys allocates too, and most rows have none
+	if len(shape.Set) > 0 { // sorting no keys allocates too, and most providers have none
 		list = append(list, missing(doc, shape.Set)...)
 	}
 	if cleaner, ok := a.handler.Codecs[a.wire.dialect].(dialect.ForeignContentCleaner); ok && !a.wire.translates() {
@@ -151,7 +154,7 @@ func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	return append(list, a.modelEdit(doc, slices.Contains(shape.Drop, "model"))...)
 }
 
-// missing returns the edits that write the members of set that doc lacks.
+// missing returns the edits that add the members of set that doc lacks.
 func missing(doc *jsonedit.Doc, set map[string]string) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	for _, name := range slices.Sorted(maps.Keys(set)) {
@@ -162,9 +165,9 @@ func missing(doc *jsonedit.Doc, set map[string]string) []jsonedit.Edit {
 	return list
 }
 
-// modelEdit returns the edit that leaves the model out of a body where the address
-// says it (an edit before may have brought it), or spells it as the provider
-// does.
+// modelEdit returns the edit that removes the model from a body if it is in the
+// address (an earlier edit may have added it), or changes it to the upstream
+// model.
 func (a *Attempt) modelEdit(doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
 	if dropped || a.wire.dialect.ModelInPath() {
 		return []jsonedit.Edit{{Name: "model"}}
@@ -176,14 +179,14 @@ func (a *Attempt) modelEdit(doc *jsonedit.Doc, dropped bool) []jsonedit.Edit {
 	return []jsonedit.Edit{{Name: "model", Value: jsonedit.AppendString(nil, named)}}
 }
 
-// betaHeader and betaField are where beta flags of the messages protocol stand.
+// betaHeader and betaField hold the beta flags of the messages protocol.
 const (
 	betaHeader = "Anthropic-Beta"
 	betaField  = "anthropic_beta"
 )
 
-// mergeBetaFlags brings the beta flags of header and body together, where the host
-// reads them.
+// mergeBetaFlags merges the beta flags of header and body in the place where
+// the host reads them.
 func (a *Attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 	var list []jsonedit.Edit
 	if v, ok := doc.Find(betaField); ok {
@@ -206,8 +209,9 @@ func (a *Attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Ed
 	return append(list, jsonedit.Edit{Name: field, Value: b.Bytes()})
 }
 
-// addFlags adds the beta flags of a body's field to the header, each once. A body may
-// have any number of them, so each is looked up and not searched for.
+// addFlags adds the beta flags of a body's field to the header without
+// duplicates. A body may have any number of them, so they are looked up in a
+// map.
 func addFlags(h http.Header, field jsonedit.Value) {
 	sent := strings.Join(h[betaHeader], ",")
 	known := make(map[string]bool)
@@ -241,8 +245,8 @@ func addFlags(h http.Header, field jsonedit.Value) {
 	}
 }
 
-// applyOnUnsupported enforces on_unsupported for dropped parameters. With refuse it
-// returns an error, with drop it announces nothing.
+// applyOnUnsupported enforces on_unsupported for dropped parameters. With
+// refuse it returns an error, with drop it removes their announcements.
 func (a *Attempt) applyOnUnsupported() error {
 	switch a.handler.OnUnsupported {
 	case config.Refuse:
@@ -253,7 +257,7 @@ func (a *Attempt) applyOnUnsupported() error {
 			}
 		}
 		if len(names) > 0 {
-			return a.unsupported(names)
+			return a.errUnsupported(names)
 		}
 	case config.Drop:
 		a.Params = slices.DeleteFunc(a.Params, func(c dialect.ParamChange) bool { return c.Outcome == dialect.Dropped })
@@ -261,7 +265,7 @@ func (a *Attempt) applyOnUnsupported() error {
 	return nil
 }
 
-// providerEdits adds what the provider's row asks for to list.
+// providerEdits appends the edits of the provider definition to list.
 func (a *Attempt) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
 	q := quirks{doc: doc, list: slices.Clip(list)}
 	rule := a.Target.Rule(a.Model)
@@ -272,12 +276,12 @@ func (a *Attempt) providerEdits(doc *jsonedit.Doc, list []jsonedit.Edit) []jsone
 	q.clamp(a.Target.Limits)
 	slices.SortFunc(q.changes, func(b, c dialect.ParamChange) int {
 		return cmp.Or(cmp.Compare(b.Name, c.Name), cmp.Compare(b.Outcome, c.Outcome))
-	}) // rows keep quirks in maps
+	}) // quirks are in maps
 	a.Params = append(a.Params, q.changes...)
 	return q.list
 }
 
-// quirks gathers edits and what each does to a parameter.
+// quirks collects edits and the parameter changes that they cause.
 type quirks struct {
 	doc     *jsonedit.Doc
 	list    []jsonedit.Edit
@@ -293,8 +297,8 @@ func (q *quirks) drop(names []string) {
 	}
 }
 
-// rename gives a parameter the provider's name. Where the client sent both,
-// the provider's own name wins and the other is dropped.
+// rename changes parameters to the provider's names. If the client sent both
+// names, the provider's wins and the other is dropped.
 func (q *quirks) rename(names map[string]string) {
 	for from, to := range names {
 		if _, ok := q.doc.Find(from); !ok {
@@ -325,7 +329,7 @@ func (q *quirks) clamp(limits map[string]provider.Range) {
 	}
 }
 
-// splice returns a buffer with the body of doc after edits, held once.
+// splice returns a buffer with the body of doc after edits, retained once.
 func (a *Attempt) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Buffer, error) {
 	size := len(doc.Bytes())
 	for _, e := range edits {

@@ -10,27 +10,27 @@ import (
 	"modelgate/internal/llm"
 )
 
-// The rules of estimates, as docs/ledger.md states them.
+// The factors of estimates; see docs/ledger.md.
 const (
-	textBytes   = 4       // bytes of text for a token
-	mediaBytes  = 1000    // bytes of sound, pictures and files for a token
-	mediaTokens = 1000    // tokens of a picture or file in a JSON request
-	longWord    = 1 << 10 // a JSON string of so many bytes without a space is a file
+	textBytes   = 4       // bytes of text per token
+	mediaBytes  = 1000    // bytes of audio, images and files per token
+	mediaTokens = 1000    // tokens per image or file in a JSON request
+	longWord    = 1 << 10 // a JSON string of this many bytes without a space is a file
 )
 
-// sentRequest is what an attempt sent, as far as its estimate needs it.
+// sentRequest is the part of a sent request that an estimate needs.
 type sentRequest struct {
 	op     api.Operation
 	method string
-	body   *bytepool.Buffer // retained; nil when there is none or it streams through
-	size   int64            // of the body, -1 when unknown
+	body   *bytepool.Buffer // retained; nil if there is none or it streams through
+	size   int64            // of the body; -1 if unknown
 	json   bool             // body is a JSON document
 
-	upload *atomic.Int64 // how much of a body that streams through was sent; else nil
-	input  int64         // tokens, once they were estimated
+	upload *atomic.Int64 // bytes sent of a body that streams through; nil otherwise
+	input  int64         // tokens, once estimated
 }
 
-// sentBy returns what an attempt for r sends. The caller releases it.
+// sentBy returns the sentRequest of r. The caller releases it.
 func sentBy(r *Request) sentRequest {
 	s := sentRequest{op: r.Operation, method: r.Method, body: r.Body, size: r.Length, json: r.Doc != nil}
 	if r.Upload != nil {
@@ -51,8 +51,8 @@ func (s *sentRequest) release() {
 	}
 }
 
-// uses reports whether the request may have used tokens. Requests that only read
-// or delete use none.
+// uses reports whether the request may have used tokens. Requests that only
+// read or delete use none.
 func (s *sentRequest) uses() bool {
 	switch s.op {
 	case "", api.Models:
@@ -63,7 +63,7 @@ func (s *sentRequest) uses() bool {
 	return s.op != api.DialectMessages.CountOperation() && s.op != api.DialectGemini.CountOperation()
 }
 
-// tokens returns an estimate of the input. It holds after release too.
+// tokens returns an estimate of the input. It may be called after release.
 func (s *sentRequest) tokens() int64 {
 	switch {
 	case s.input > 0:
@@ -82,9 +82,9 @@ func (s *sentRequest) tokens() int64 {
 // perUnit returns n divided by unit, rounded up.
 func perUnit(n, unit int64) int64 { return (n + unit - 1) / unit }
 
-// jsonTokens estimates the tokens of a JSON request: a token for textBytes bytes,
-// and mediaTokens for each picture or file in it, which is an address, a data URL
-// or a long string without spaces.
+// jsonTokens estimates the tokens of a JSON request: one for textBytes bytes of
+// text, and mediaTokens for each image or file, which is a URL, a data: URL or
+// a long string without spaces.
 func jsonTokens(b []byte) int64 {
 	text, media := int64(len(b)), int64(0)
 	for i := 0; ; {
@@ -114,9 +114,9 @@ func isMedia(s []byte) bool {
 	return address && bytes.IndexByte(s, ' ') < 0
 }
 
-// Usage returns what the answer used: what the provider reported, and where it
-// reported nothing, or not all because the answer broke off, an estimate. Usage
-// that nobody knows is the zero value.
+// Usage returns the usage of the response: as reported by the provider, or an
+// estimate if it reported none or the response broke off. The zero value means
+// unknown.
 func (r *Response) Usage() llm.Usage {
 	seen, a := r.Tap.Info(), &r.account
 	u := seen.Usage
@@ -139,7 +139,8 @@ func (r *Response) Usage() llm.Usage {
 	return u
 }
 
-// complete reports whether all of an answer that is no stream has come.
+// complete reports whether a response that is not a stream has arrived
+// completely.
 func (r *Response) complete() bool {
 	return r.Bytes != nil || r.Events == nil && r.arriving.ended && mediaType(r.Header.Get("Content-Type")) != mediaEvents
 }
@@ -156,12 +157,12 @@ func (r *Response) written() int64 {
 		return perUnit(r.size(), textBytes)
 	}
 	if r.Events != nil {
-		return 0 // nothing of the answer has come
+		return 0 // nothing of the response has arrived
 	}
 	return perUnit(r.size(), mediaBytes)
 }
 
-// size returns how many bytes of the answer have come.
+// size returns the number of bytes received of the response.
 func (r *Response) size() int64 {
 	if r.Bytes != nil {
 		return int64(len(r.Bytes))

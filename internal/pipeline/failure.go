@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// failure puts an error of sending or reading into the words a client may see.
+// failure returns the error for clients for an error of sending or reading.
 func (a *Attempt) failure(req *http.Request, err error) error {
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return e
@@ -40,7 +40,7 @@ func (a *Attempt) failure(req *http.Request, err error) error {
 	return apierr.New(apierr.UpstreamFailed, "%s: %s", a.Target.ID, f.Reason()).WithCode("upstream_" + f.Kind.String()).WithCause(f)
 }
 
-// unreadable reports whether the bytes came and are not what they should be.
+// unreadable reports whether the bytes arrived but are invalid.
 func unreadable(err error) bool {
 	for _, e := range [...]error{contentcoding.ErrTooLarge, contentcoding.ErrCorrupt, errUnreadableFrame, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
 		if errors.Is(err, e) {

@@ -21,16 +21,16 @@ const (
 	mediaLines  = "application/x-ndjson"
 )
 
-// frames gives out a stream frame by frame. A frame is valid until the next
-// call; io.EOF is a clean end. More reports whether a frame is available without
+// frames reads a stream frame by frame. A frame is valid until the next call;
+// io.EOF is a clean end. More reports whether a frame is available without
 // waiting.
 type frames interface {
 	Next() (sse.Event, error)
 	More() bool
 }
 
-// binary shows the messages of an AWS event stream as events: Type is the type
-// of the event or of the exception, Data the payload.
+// binary returns the messages of an AWS event stream as events: Type is the
+// type of the event or exception, Data the payload.
 type binary struct {
 	*eventstream.Reader
 }
@@ -47,16 +47,16 @@ func (b binary) Next() (sse.Event, error) {
 	return sse.Event{Raw: m.Raw, Type: []byte(m.Type()), Data: data}, nil
 }
 
-// wrapped takes the events of another protocol out of the binary messages in
-// which Bedrock's InvokeModel sends them: {"bytes": base64}. An exception stays
-// as it is.
+// invokeFrames unwraps the events of another protocol from the binary messages
+// of Bedrock's InvokeModel: {"bytes": base64}. Exceptions are returned
+// unchanged.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_PayloadPart.html
-type wrapped struct {
+type invokeFrames struct {
 	binary
 	raw, data []byte
 }
 
-func (u *wrapped) Next() (sse.Event, error) {
+func (u *invokeFrames) Next() (sse.Event, error) {
 	e, err := u.binary.Next()
 	if err != nil {
 		return e, err
@@ -84,13 +84,13 @@ func (u *wrapped) Next() (sse.Event, error) {
 	return sse.Event{Raw: u.raw, Type: []byte(typ), Data: u.data}, nil
 }
 
-// unpacked reads the server-sent events of a container out of the binary messages
-// in which SageMaker sends them: any slice of its bytes in each.
+// sagemakerFrames reads the server-sent events of a container from the binary
+// messages of SageMaker, each of which has an arbitrary part of the bytes.
 // https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_ResponseStream.html
-type unpacked struct{ *sse.Reader }
+type sagemakerFrames struct{ *sse.Reader }
 
-// payloads are the payloads of binary messages, one after the other. An exception
-// is an event of the chat dialect's.
+// payloads reads the concatenated payloads of binary messages. An exception
+// becomes an event of the chat dialect.
 type payloads struct {
 	*eventstream.Reader
 	left []byte
@@ -111,7 +111,8 @@ func (p *payloads) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// failure is an exception as an event that ends a stream of the chat dialect.
+// failure returns an exception as an event that ends a stream of the chat
+// dialect.
 func failure(typ string, data []byte) []byte {
 	var b jsonedit.Builder
 	b.Open('{')
@@ -126,7 +127,7 @@ func failure(typ string, data []byte) []byte {
 	return sse.AppendEvent([]byte("\n\n"), "", b.Bytes())
 }
 
-// exception is an exception of a binary stream as an error of the protocol
+// exception returns an exception of a binary stream as an error of the protocol
 // inside.
 func exception(typ string, v jsonedit.Value) []byte {
 	message := ""
@@ -150,7 +151,7 @@ func exception(typ string, v jsonedit.Value) []byte {
 
 var errUnreadableFrame = errors.New("a frame of the stream can't be read")
 
-// lines shows each line of JSON as an event.
+// lines returns each line of JSON as an event.
 type lines struct {
 	r   *bufio.Reader
 	max int
@@ -176,7 +177,7 @@ func (l *lines) Next() (sse.Event, error) {
 	}
 }
 
-// line reads to the end of a line, of any length up to max.
+// line reads to the end of a line, which may be up to max bytes long.
 func (l *lines) line() error {
 	for {
 		part, err := l.r.ReadSlice('\n')

@@ -11,13 +11,13 @@ import (
 	"modelgate/internal/urlpath"
 )
 
-// minKey is the length from which a credential is searched for inside of a header.
-// A shorter one, which an operator chose, may be an ordinary word.
+// minKey is the minimum length of a credential that is searched for inside of
+// headers. A shorter one, which an operator chose, may be an ordinary word.
 const minKey = 16
 
-// HoldsKey reports whether one of the values of a header holds a credential of the
-// gateway: the one that the request showed, alone or inside of other text, or any
-// that has the form of the gateway's own.
+// HoldsKey reports whether a header value contains a credential of the gateway:
+// the request's own, alone or inside other text, or any with the form of the
+// gateway's keys.
 func (r *Request) HoldsKey(values []string) bool { return slices.ContainsFunc(values, r.holdsKey) }
 
 func (r *Request) holdsKey(text string) bool {
@@ -34,8 +34,8 @@ func (r *Request) holdsKey(text string) bool {
 	return strings.TrimSpace(text) == key || strings.TrimSpace(token) == key
 }
 
-// dropKeys deletes from h what holds a credential of the gateway, which a client put
-// into a header of its own choice, and announces it.
+// dropKeys deletes headers that contain a credential of the gateway, which a
+// client put into a header of its own choice, and announces them.
 func (a *Attempt) dropKeys(h http.Header) {
 	for name, values := range h {
 		if a.request.HoldsKey(values) {
@@ -45,8 +45,9 @@ func (a *Attempt) dropKeys(h http.Header) {
 	}
 }
 
-// checkForwardedHeaders refuses to forward a header that is meant for the gateway: one of
-// its further families, or one that holds a credential of the gateway.
+// checkForwardedHeaders returns an error for a forwarded header that is meant
+// for the gateway: one with a configured prefix, or one that contains a
+// credential of the gateway.
 func (r *Request) checkForwardedHeaders(h http.Header, forwarded []string) error {
 	for _, name := range forwarded {
 		name = strings.TrimSpace(name)
@@ -62,9 +63,9 @@ func (r *Request) checkForwardedHeaders(h http.Header, forwarded []string) error
 	return nil
 }
 
-// stripGatewayKey leaves out of a query each parameter whose name or value holds a
-// credential of the gateway, as clients of Google's protocol may send theirs. Any
-// other query is returned unchanged.
+// stripGatewayKey removes each query parameter whose name or value contains a
+// credential of the gateway, as clients of Google's protocol may send theirs.
+// Other queries are returned unchanged.
 func (r *Request) stripGatewayKey(query string) string {
 	if query == "" {
 		return ""

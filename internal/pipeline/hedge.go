@@ -12,15 +12,15 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// hedge starts a further branch when the one before it is slow to begin, and
-// takes the first that succeeds. The others are cancelled and stay in the
-// record. It is an extension of the specification, off unless a config asks.
+// hedge starts another branch if the previous one has no response after a
+// delay, and uses the first success. The other branches are cancelled and stay
+// in the record. It is an extension of the specification, disabled by default.
 type hedge struct {
 	*config.Hedge
 	limit int // of the attempts of a request
 }
 
-// usable reports whether the request may be sent more than once at a time.
+// usable reports whether the request may be sent several times in parallel.
 func (h hedge) usable(r *Request) bool {
 	return h.Hedge != nil && r.Upload == nil && !r.DryRun
 }
@@ -28,19 +28,20 @@ func (h hedge) usable(r *Request) bool {
 // runner is one branch in the race.
 type runner struct {
 	b      *branch
-	trail  *Trail // its own, joined with the request's when it has ended
+	trail  *Trail // its own; joined with the request's when it has ended
 	cancel context.CancelFunc
 	res    *Response
 	err    error
 }
 
-// race runs branches in the given order until one does not trigger.
+// race runs branches in the given order until the outcome of one does not
+// trigger a fallback.
 func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, codes func(*branch) []int) (*Response, error) {
 	s := &raceState{ctx: ctx, request: r, trail: t, order: order, limit: h.limit, ended: make(chan *runner, len(order))}
 	slow := time.NewTimer(h.Delay)
 	defer slow.Stop()
 	s.start()
-	further := 0 // started because others were slow
+	further := 0 // branches started because others were slow
 	for {
 		select {
 		case <-slow.C:
@@ -53,7 +54,7 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 		case one := <-s.ended:
 			s.running = slices.DeleteFunc(s.running, func(o *runner) bool { return o == one })
 			o := outcomeOf(one.res, one.err, time.Now())
-			waits := o.spent && len(s.running) > 0 // an attempt that was begun may still serve
+			waits := o.spent && len(s.running) > 0 // an attempt in progress may still succeed
 			if !waits && !o.triggersFallback(codes(one.b)) || len(s.running) == 0 && !s.more() {
 				return s.won(one)
 			}
@@ -68,7 +69,7 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 	}
 }
 
-// raceState is a race under way. Only its own goroutine changes it; runners
+// raceState is a race in progress. Only its own goroutine changes it; runners
 // report through ended.
 type raceState struct {
 	ctx     context.Context
@@ -82,15 +83,16 @@ type raceState struct {
 	wg      sync.WaitGroup
 }
 
-// more reports whether a further branch may be started.
+// more reports whether another branch may be started.
 func (s *raceState) more() bool { return s.next < len(s.order) && !s.request.pastDeadline(0) }
 
-// attemptLeft reports whether a further branch could send anything. One that follows a
-// failure is started without: it tells the client that no attempt is left.
+// attemptLeft reports whether another branch could send anything. After a
+// failure the next branch is started anyway: its error tells the client that no
+// attempt is left.
 func (s *raceState) attemptLeft() bool { return int(s.trail.bill().attempts.Load()) < s.limit }
 
-// start runs the next branch on a goroutine of its own, since two answers can't
-// be awaited on one.
+// start runs the next branch in a goroutine, since one goroutine cannot wait
+// for two responses.
 func (s *raceState) start() {
 	ctx, cancel := context.WithCancel(s.ctx)
 	one := &runner{b: s.order[s.next], trail: s.trail.child(), cancel: cancel}
@@ -102,8 +104,8 @@ func (s *raceState) start() {
 	})
 }
 
-// run calls the branch. A panic becomes an error of the branch: nobody above it
-// on this goroutine catches one.
+// run calls the branch. A panic becomes an error of the branch, since no caller
+// in this goroutine recovers it.
 func (one *runner) run(ctx context.Context, r *Request) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -113,9 +115,9 @@ func (one *runner) run(ctx context.Context, r *Request) {
 	one.res, one.err = one.b.Handle(ctx, r, one.trail)
 }
 
-// won hands out the winner's answer. The losers are cancelled now and waited
-// for when the answer is closed, so that the client does not wait for them and
-// the record holds them all.
+// won returns the winner's response. The losers are cancelled now, but waited
+// for when the response is closed, so that the client does not wait for them
+// and the record contains them all.
 func (s *raceState) won(winner *runner) (*Response, error) {
 	losers := s.running
 	for _, l := range losers {
@@ -140,8 +142,8 @@ func (s *raceState) won(winner *runner) (*Response, error) {
 	return winner.res, winner.err
 }
 
-// lose marks the attempt that was given up because another was quicker. Those
-// before it ended by themselves.
+// lose marks the last attempt as cancelled because another was quicker. Earlier
+// ones ended by themselves.
 func (one *runner) lose() {
 	n := len(one.trail.Attempts)
 	if n == 0 || one.err == nil || apierr.From(one.err).Kind != apierr.ClientGone {

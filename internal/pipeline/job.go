@@ -16,20 +16,20 @@ import (
 	"modelgate/internal/sse"
 )
 
-// The time between two questions for the state of a job grows between these.
+// The interval of polling a job grows from the first to the second value.
 const (
 	pollMin = 250 * time.Millisecond
 	pollMax = 4 * time.Second
 )
 
-// cancelTime bounds the request that ends a job for which nobody waits.
+// cancelTime is the timeout of the request that cancels an abandoned job.
 const cancelTime = 5 * time.Second
 
-// preferWait asks a provider of jobs to answer when the job has ended, if that is
-// soon (RFC 7240).
+// preferWait asks a provider of jobs to respond when the job has ended, if that
+// is soon (RFC 7240).
 var preferWait = []string{"wait=30"}
 
-// jobber returns the reader of jobs, nil where the target answers at once.
+// jobber returns the reader of jobs, nil if the target responds directly.
 func (a *Attempt) jobber() dialect.JobReader {
 	if !a.wire.translates() {
 		return nil
@@ -38,19 +38,19 @@ func (a *Attempt) jobber() dialect.JobReader {
 	return j
 }
 
-// job is one that is followed.
+// job is a job that is being polled.
 type job struct {
 	*Attempt
 	read dialect.JobReader
-	out  *Response // holds the last that was said of the job
+	out  *Response // the latest response about the job
 	now  dialect.Job
 
-	wantsStream bool // the client does
+	wantsStream bool // the client wants a stream
 }
 
-// followJob turns a job into its answer: as the events that the provider sends of
-// it where they are wanted, else by asking until it has ended. A job that nobody
-// waits for any more is ended.
+// followJob turns a job into its response: the provider's events if the client
+// wants a stream, otherwise the result after polling. A job that no client
+// waits for any more is cancelled.
 func (a *Attempt) followJob(out *Response, read dialect.JobReader, body io.Reader) (_ *Response, err error) {
 	j := &job{Attempt: a, read: read, out: out, wantsStream: a.request.Stream}
 	defer func() {
@@ -79,7 +79,7 @@ func (a *Attempt) followJob(out *Response, read dialect.JobReader, body io.Reade
 	return out, nil
 }
 
-// take reads what is said of the job, within the memory of bodies.
+// take reads a description of the job, within the limit of body memory.
 func (j *job) take(body io.Reader) error {
 	buf, err := j.readTranslated(body, -1, j.wantsStream)
 	if err != nil {
@@ -87,14 +87,14 @@ func (j *job) take(body io.Reader) error {
 	}
 	j.out.hold(buf)
 	now, err := j.read.ReadJob(buf.Bytes())
-	if err != nil { // the job is the one before, so that it can be cancelled
-		return j.unreadable("a body that is no job").WithCause(err)
+	if err != nil { // keeps the previous state, so that the job can be cancelled
+		return j.unreadable("a body that is not a job").WithCause(err)
 	}
 	j.now = now
 	return nil
 }
 
-// poll waits and asks for the state of the job.
+// poll waits and fetches the state of the job.
 func (j *job) poll(wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -113,10 +113,10 @@ func (j *job) poll(wait time.Duration) error {
 		return j.failure(req, err)
 	}
 	defer res.Body.Close()
-	j.timers.eventReceived() // it is at work
+	j.timers.eventReceived() // it is in progress
 	switch {
 	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode >= 500:
-		return nil // a later question may be answered
+		return nil // a later poll may succeed
 	case res.StatusCode != http.StatusOK:
 		return j.unreadable("status " + res.Status + " when asked for the prediction")
 	}
@@ -131,8 +131,8 @@ func (j *job) request(ctx context.Context, method, path string) (*http.Request, 
 	})
 }
 
-// cancel ends the job, however the request ended. The response to it is of
-// no use any more.
+// cancel cancels the job even if the request has ended. The response is
+// ignored.
 func (j *job) cancel() {
 	if j.now.Done {
 		return
@@ -148,8 +148,8 @@ func (j *job) cancel() {
 	}
 }
 
-// events returns where the job's events are, nil when they are not wanted or are
-// at a host that is not the provider's.
+// events returns the address of the job's events, nil if the client does not
+// want a stream or the address is not on the provider's host.
 func (j *job) events() *url.URL {
 	u, err := url.Parse(j.now.Stream)
 	if err != nil || !j.Attempt.request.Stream || !j.wire.translatesConversation() || u.Host == "" {
@@ -166,8 +166,8 @@ func (j *job) events() *url.URL {
 	return u
 }
 
-// streamed begins the answer from the job's events. The address is secret enough:
-// no credential goes there.
+// streamed begins the response from the job's events. No credential is sent:
+// the address itself is secret.
 func (j *job) streamed(out *Response, address *url.URL) (*Response, error) {
 	req := (&http.Request{Method: http.MethodGet, URL: address, Host: address.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{"User-Agent": {j.handler.UserAgent}, "Accept": {mediaEvents}, "Cache-Control": {"no-store"}, "Accept-Encoding": {"identity"}},
@@ -195,8 +195,8 @@ func (j *job) streamed(out *Response, address *url.URL) (*Response, error) {
 	return answer, nil
 }
 
-// jobEvents are the events of a job. Its end is told with what the provider says
-// of it then, which has the usage.
+// jobEvents reads the events of a job. The last event gets the provider's final
+// description of the job, which has the usage.
 type jobEvents struct {
 	*sse.Reader
 	job *job

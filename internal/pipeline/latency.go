@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// latencyStrategy sends a request to the quicker of two branches drawn at random, by
-// a moving average of the time to the response's headers that jumps up at once and
-// comes down slowly, times the requests it has open. Both keep a slow branch
-// from being chosen while it is slow and let it be found again.
+// latencyStrategy draws two branches at random and calls the quicker one. It
+// compares the moving average of the time to response headers, multiplied by
+// the number of open requests. The average rises at once and falls slowly, so
+// that a slow branch is avoided while it is slow and found again later.
 type latencyStrategy struct {
 	picker
 	engine *Engine
@@ -20,7 +20,7 @@ type latencyStrategy struct {
 // decay is the time in which an old measurement loses most of its weight.
 const decay = 10 * time.Second
 
-// Handle calls the better of two.
+// Handle calls the better of two branches.
 func (f *latencyStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	return f.callOne(f.usable(r, t), f.choose, func(i int) (*Response, error) {
 		t.decide(f.branches[i].path, "chosen by latency")
@@ -31,7 +31,7 @@ func (f *latencyStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Re
 	})
 }
 
-// timed calls a branch and takes the time.
+// timed calls a branch and measures the time.
 func (f *latencyStrategy) timed(ctx context.Context, r *Request, t *Trail, i int) (*Response, error) {
 	began := time.Now()
 	f.speeds.start(i)
@@ -41,13 +41,13 @@ func (f *latencyStrategy) timed(ctx context.Context, r *Request, t *Trail, i int
 	took := now.Sub(began)
 	switch o := outcomeOf(res, err, now); {
 	case o.breakerRejected:
-		// It was not asked.
-	case o.clientGone():
-		f.speeds.atLeast(i, took, now) // nobody knows how long it would have taken
+		// The branch was not called.
+	case o.isFinal():
+		f.speeds.atLeast(i, took, now) // unknown how long it would have taken
 	case o.success():
 		f.speeds.measure(i, took, now)
 	default:
-		f.speeds.measure(i, max(took, time.Second), now) // a quick refusal is not speed
+		f.speeds.measure(i, max(took, time.Second), now) // a quick error does not mean a quick branch
 	}
 	return res, err
 }
@@ -64,7 +64,7 @@ func (f *latencyStrategy) choose(list []int) int {
 	return f.speeds.better(list[a], list[b], time.Now())
 }
 
-// speeds are what is known of a node's branches.
+// speeds holds the measurements of a node's branches.
 type speeds struct {
 	mu sync.Mutex
 	of []speed // guarded by mu
@@ -88,7 +88,7 @@ func (s *speeds) leave(i int) {
 	s.of[i].open--
 }
 
-// atLeast takes in an answer that was not waited for.
+// atLeast records a response that was not waited for.
 func (s *speeds) atLeast(i int, took time.Duration, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *speeds) measure(i int, took time.Duration, now time.Time) {
 	v.average, v.at = took, now
 }
 
-// now is the average at t: what was measured long ago counts less.
+// now returns the average at t. Old measurements lose weight.
 func (v *speed) now(t time.Time) time.Duration {
 	if v.at.IsZero() {
 		return 0

@@ -6,17 +6,18 @@ import (
 	"modelgate/internal/modelnames"
 )
 
-// CodeModelRefused is the code of a refusal because of a target's allow-list of
-// models, which is also that of the control plane for what somebody may not do.
+// CodeModelRefused is the error code for a model that a target's allow-list
+// excludes. The control plane uses it for missing permissions.
 const CodeModelRefused = "AB03"
 
-// ModelRefused returns the error of a request whose models an allow-list does not
-// hold.
+// ModelRefused returns the error for a request whose models are not on an
+// allow-list.
 func ModelRefused(format string, args ...any) *apierr.Error {
 	return apierr.New(apierr.Forbidden, CodeModelRefused+": "+format, args...).WithParam("model").WithCode(CodeModelRefused)
 }
 
-// checkModel refuses a model that is not on the allow-list of a target.
+// checkModel returns an error for a model that is not on the target's
+// allow-list.
 func (a *Attempt) checkModel(model string) error {
 	if a.Target.Models.Allows(model) {
 		return nil
@@ -24,9 +25,9 @@ func (a *Attempt) checkModel(model string) error {
 	return ModelRefused("the model %.100q is not enabled for the provider @%s; use one listed by GET /v1/models", model, a.Target.Slug)
 }
 
-// checkModels compares every model in the body with the allow-list of the
-// target. doc is what the config leaves of the client's body and list are edits
-// still to be made, so what is searched is what the provider is asked.
+// checkModels compares every model in the body with the target's allow-list.
+// doc is the client's body after the config and list holds pending edits, so
+// that the models actually sent are checked.
 func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 	if a.Target.Models == nil {
 		return nil

@@ -11,16 +11,16 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// outcome is how an attempt or a branch ended, as strategies see it.
+// outcome describes how an attempt or a branch ended, for strategies.
 type outcome struct {
 	status          int
-	kind            apierr.Kind // of an error made by the gateway
-	failed          bool        // the gateway made an error
-	breakerRejected bool        // a gate let nothing out
+	kind            apierr.Kind // of an error of the gateway
+	failed          bool        // the gateway returned an error
+	breakerRejected bool        // a breaker rejected the attempt
 	spent           bool        // no attempt is left; see Engine.MaxAttempts
 	retryAfter      time.Duration
-	hasRetryAfter   bool          // the provider said when to come back
-	rateLimitReset  time.Duration // until a rate limit that is used up is filled again
+	hasRetryAfter   bool          // the provider sent Retry-After
+	rateLimitReset  time.Duration // time until an exhausted rate limit is reset
 }
 
 func outcomeOf(res *Response, err error, now time.Time) outcome {
@@ -37,13 +37,13 @@ func outcomeOf(res *Response, err error, now time.Time) outcome {
 	return o
 }
 
-// maxAnnouncedCooldown bounds how long a target is left alone for a rate limit that it
-// only announces.
+// maxAnnouncedCooldown is the maximum cooldown for a rate limit that the
+// provider only announces.
 const maxAnnouncedCooldown = time.Minute
 
-// rateLimitReset reads the rate-limit headers that providers send with every answer:
-// nothing remaining, and when that changes. Zero means that something remains
-// or that nothing is said.
+// rateLimitReset reads the rate-limit headers that providers send with every
+// response and returns the time until an exhausted limit is reset. Zero means
+// that something remains or that the headers are missing.
 func rateLimitReset(h http.Header, now time.Time) time.Duration {
 	var longest time.Duration
 	for _, kind := range [...]string{"Requests", "Tokens"} {
@@ -65,25 +65,25 @@ func rateLimitReset(h http.Header, now time.Time) time.Duration {
 
 func (o outcome) success() bool { return !o.failed && o.status >= 200 && o.status < 300 }
 
-// clientGone reports whether nobody else can do better: the client has left, or no
-// attempt is left.
-func (o outcome) clientGone() bool { return o.failed && (o.kind == apierr.ClientGone || o.spent) }
+// isFinal reports whether no other target can help: the client disconnected, or
+// no attempt is left.
+func (o outcome) isFinal() bool { return o.failed && (o.kind == apierr.ClientGone || o.spent) }
 
-// noResponse reports whether no answer came, or none that could be read.
+// noResponse reports whether there was no response, or an unreadable one.
 func (o outcome) noResponse() bool {
 	return o.failed && (o.kind == apierr.UpstreamFailed || o.kind == apierr.UpstreamTimeout)
 }
 
-// fromProvider reports whether the outcome is the provider's doing: its answer, or
-// that none came in time.
+// fromProvider reports whether the provider caused the outcome: by its
+// response, or by sending none in time.
 func (o outcome) fromProvider() bool {
 	return !o.failed || o.noResponse() || o.kind == apierr.Timeout
 }
 
-// triggersFallback reports whether a fallback leaves a branch with this outcome. Nil
-// codes mean every outcome that is no success.
+// triggersFallback reports whether a fallback leaves a branch with this
+// outcome. Nil codes mean every outcome except success.
 func (o outcome) triggersFallback(codes []int) bool {
-	if o.clientGone() {
+	if o.isFinal() {
 		return false
 	}
 	if codes == nil || o.breakerRejected {
@@ -92,12 +92,13 @@ func (o outcome) triggersFallback(codes []int) bool {
 	return slices.Contains(codes, o.status)
 }
 
-// longestAsked bounds how long a provider may ask the gateway to wait: a header may
+// longestAsked is the maximum wait that a provider may ask for: a header may
 // hold any number or date, and sums of waits must not overflow.
 const longestAsked = 1000 * time.Hour
 
-// retryAfter reads when a provider wants to be asked again: milliseconds as
-// some providers send them, then seconds or a date (RFC 9110, 10.2.3).
+// retryAfter returns when the provider wants to be called again: from a header
+// in milliseconds, which some providers send, otherwise from seconds or a date
+// (RFC 9110, 10.2.3).
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	for _, name := range [...]string{"Retry-After-Ms", "X-Ms-Retry-After-Ms"} {
 		if ms, err := strconv.ParseFloat(h.Get(name), 64); err == nil && ms >= 0 {
@@ -114,7 +115,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return 0, false
 }
 
-// waitOf returns n units of time, but longestAsked at most.
+// waitOf returns n units of time, at most longestAsked.
 func waitOf(n float64, unit time.Duration) time.Duration {
 	return time.Duration(min(n*float64(unit), float64(longestAsked)))
 }

@@ -9,18 +9,18 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// picker is what strategies share: their branches and which of them are fit.
+// picker holds the branches of a strategy and picks usable ones.
 type picker struct {
 	path     string
 	branches []branch
 }
 
-// ready reports whether any leaf below the branch may be used.
+// ready reports whether any leaf of the branch may be used.
 func (b *branch) ready(now time.Time) bool {
 	return slices.ContainsFunc(b.breakers, func(g *breaker) bool { return g.ready(now) })
 }
 
-// canServe reports whether any leaf below the branch can serve the request.
+// canServe reports whether any leaf of the branch can serve the request.
 func (b *branch) canServe(r *Request) bool {
 	return len(r.Leaves) == 0 || slices.ContainsFunc(b.leaves, func(l leaf) bool {
 		err := r.Leaves[l.index].Err
@@ -28,9 +28,9 @@ func (b *branch) canServe(r *Request) bool {
 	})
 }
 
-// usable returns the indexes of branches that may be used. When none is, it is
-// the one that went out of use first, so that it gets probed; it is the first
-// where none suits the request.
+// usable returns the indexes of branches that may be used. If there are none,
+// it returns the one that has been unavailable longest, so that it is probed,
+// or the first branch if none can serve the request.
 func (p *picker) usable(r *Request, t *Trail) []int {
 	now := time.Now()
 	list := make([]int, 0, len(p.branches))
@@ -54,9 +54,9 @@ func (p *picker) usable(r *Request, t *Trail) []int {
 	case len(list) > 0 || len(p.branches) == 0:
 		return list
 	case first < 0:
-		return []int{0} // it tells the client why
+		return []int{0} // its error tells the client why
 	}
-	t.decide(p.branches[first].path, "all targets are out of use; this one for the longest time")
+	t.decide(p.branches[first].path, "all targets are unavailable; this one for the longest time")
 	return []int{first}
 }
 
@@ -79,8 +79,9 @@ func (p *picker) ordered(list []int) []*branch {
 	return out
 }
 
-// callOne calls one of the branches in list, which choose picks. When a gate lets
-// nothing out, since another request probes there, it goes on with the others.
+// callOne calls one of the branches in list, picked by choose. If a breaker
+// rejects the attempt, since another request probes the target, it continues
+// with the others.
 func (p *picker) callOne(list []int, choose func([]int) int, call func(int) (*Response, error)) (*Response, error) {
 	for {
 		i := choose(list)
@@ -92,17 +93,17 @@ func (p *picker) callOne(list []int, choose func([]int) int, call func(int) (*Re
 	}
 }
 
-// fallbackStrategy tries its branches in order until one ends in an outcome that
-// triggers nothing. The last one tried is the answer.
+// fallbackStrategy tries its branches in order until the outcome of one
+// triggers no fallback. The last outcome is the response.
 type fallbackStrategy struct {
 	picker
 	hedge hedge
-	codes []int // nil: every outcome that is no success
-	// resumes lets later branches go on with a stream that broke.
+	codes []int // nil: every outcome except success
+	// resumes allows later branches to continue a broken stream.
 	resumes bool
 }
 
-// Handle tries the branches that are fit.
+// Handle tries the usable branches.
 func (f *fallbackStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	list := f.usable(r, t)
 	if f.hedge.usable(r) && len(list) > 1 {
@@ -116,7 +117,7 @@ func (f *fallbackStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*R
 		t.hasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
 		res, err := b.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
-		f.continued(ctx, r, t, res, list[n+1:])
+		f.allowContinuation(ctx, r, t, res, list[n+1:])
 		if last || !o.triggersFallback(f.codesOf(b)) || r.bodyConsumed() || r.pastDeadline(0) {
 			return res, err
 		}
@@ -128,8 +129,8 @@ func (f *fallbackStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*R
 	return nil, apierr.From(errNoTarget)
 }
 
-// rateLimited is the outcome for which a leaf does not wait when another target
-// can serve now.
+// rateLimited is the outcome for which a target is not retried if another
+// target can serve now.
 var rateLimited = outcome{status: http.StatusTooManyRequests}
 
 func (f *fallbackStrategy) codesOf(b *branch) []int {

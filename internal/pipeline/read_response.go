@@ -18,21 +18,23 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// maxBufferedJSON is the size up to which a JSON answer is held whole, so that it can be
-// checked before the client sees any of it. Longer ones stream through.
+// maxBufferedJSON is the size up to which a JSON response is buffered
+// completely, so that it is validated before the client receives any of it. A
+// larger one streams through.
 const maxBufferedJSON = 8 << 20
 
-// maxError bounds what is kept of a provider's error, in bytes.
+// maxError is the limit of a provider's error body in bytes.
 const maxError = 1 << 20
 
-// maxTranslated bounds a complete response that is decoded, in bytes.
+// maxTranslated is the limit in bytes of a complete response that is decoded.
 const maxTranslated = 64 << 20
 
-// maxHeld bounds the comments kept while waiting for a stream's first event.
+// maxHeld is the limit in bytes of comments held back until a stream's first
+// event.
 const maxHeld = 4 << 10
 
-// handleResponse turns a provider's response into one that may be handed on. On an
-// error the caller closes the body and stops the watch.
+// handleResponse turns a provider's response into a usable one. On an error the
+// caller closes the body and stops the timers.
 func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
 	out := &a.response
 	*out = Response{
@@ -44,7 +46,7 @@ func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
 		Raw:     res,
 		watch:   a.timers,
 	}
-	if out.Status < 200 { // 101 would hand the client the bare connection
+	if out.Status < 200 { // 101 would give the client the bare connection
 		return nil, a.unreadable("status " + strconv.Itoa(out.Status))
 	}
 	if a.request.Operation == api.Proxy {
@@ -53,7 +55,8 @@ func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
 	return a.unified(out)
 }
 
-// passThrough hands the body on as it arrives; the idle limit holds between reads.
+// passThrough forwards the body as it arrives; the idle timeout applies between
+// reads.
 func (a *Attempt) passThrough(out *Response) (*Response, error) {
 	a.timers.eventReceived()
 	out.arriving = upstreamBody{of: a, res: out.Raw, src: out.Raw.Body}
@@ -61,7 +64,7 @@ func (a *Attempt) passThrough(out *Response) (*Response, error) {
 	return out, nil
 }
 
-// unified checks the answer by its status and content type.
+// unified handles the response by its status and content type.
 func (a *Attempt) unified(out *Response) (*Response, error) {
 	src, err := a.gunzip(out)
 	if err != nil {
@@ -72,7 +75,7 @@ func (a *Attempt) unified(out *Response) (*Response, error) {
 	kind := mediaType(out.Header.Get("Content-Type"))
 	switch {
 	case out.Status >= 300 && out.Status <= 399:
-		// A client that followed it would take its gateway key along.
+		// A client that followed it would send its gateway key along.
 		return nil, a.unreadable("a redirect, which is not followed")
 	case out.Status > 299:
 		return a.providerError(out, body)
@@ -87,7 +90,7 @@ func (a *Attempt) unified(out *Response) (*Response, error) {
 		return a.stream(out, m)
 	case kind == "text/html":
 		return nil, a.unreadable("an HTML page")
-	case isJSON(kind), a.wire.translates(), a.wire.dialect != "": // a conversation is JSON, whatever it claims to be
+	case isJSON(kind), a.wire.translates(), a.wire.dialect != "": // a conversation is JSON, whatever its content type
 		return a.readJSON(out, body)
 	}
 	a.timers.eventReceived()
@@ -95,8 +98,8 @@ func (a *Attempt) unified(out *Response) (*Response, error) {
 	return out, nil
 }
 
-// gunzip undoes the content coding, which some providers use unasked. Codings
-// that are unknown are handed on as they are, with their header.
+// gunzip decompresses a response that some providers compress unasked. Other
+// codings are forwarded unchanged, with their header.
 func (a *Attempt) gunzip(out *Response) (io.Reader, error) {
 	coding := out.Header.Get("Content-Encoding")
 	if contentcoding.IsIdentity(coding) {
@@ -119,8 +122,8 @@ func (a *Attempt) gunzip(out *Response) (io.Reader, error) {
 	return plain, nil
 }
 
-// readJSON reads a JSON answer to its end, so that a broken one becomes a clean
-// error. One longer than spill streams through.
+// readJSON reads a JSON response to its end, so that a broken one becomes a
+// clean error. One longer than spill streams through.
 func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error) {
 	if out.Length > maxBufferedJSON && !a.wire.translates() {
 		out.Body = body
@@ -142,7 +145,7 @@ func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
 		return out, nil
 	}
-	if !wholeJSON(buf.Bytes()) {
+	if !isCompleteJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, a.incomplete()
 	}
@@ -151,7 +154,7 @@ func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 	return out, nil
 }
 
-// read reads a JSON answer, or as much of it as shows that it is longer than spill.
+// read reads a JSON response, or the first spill bytes of a longer one.
 func (a *Attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) {
 	if a.wire.translates() {
 		return a.readTranslated(body, out.Length, a.request.Stream)
@@ -166,12 +169,12 @@ func (a *Attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) 
 	return buf, err
 }
 
-// readTranslated reads a JSON answer that is decoded, and counts what it will take
-// then. length is what was announced, or negative; streamed says that the client
-// gets a stream.
+// readTranslated reads a JSON response that is decoded, and reserves memory for
+// that. length is the Content-Length, or negative; streamed is true if the
+// client gets a stream.
 func (a *Attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
 	buf, err := a.handler.Pool.ReadAll(body, length, maxTranslated)
-	if err == nil && !wholeJSON(buf.Bytes()) {
+	if err == nil && !isCompleteJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, a.incomplete()
 	}
@@ -204,16 +207,16 @@ func (a *Attempt) frames(kind string, src io.Reader) frames {
 		r := eventstream.NewReader(src, a.handler.MaxEvent)
 		switch a.wire.dialect {
 		case api.DialectMessages:
-			return &wrapped{binary: binary{r}}
+			return &invokeFrames{binary: binary{r}}
 		case api.DialectChat:
-			return unpacked{sse.NewReader(&payloads{Reader: r}, a.handler.MaxEvent)}
+			return sagemakerFrames{sse.NewReader(&payloads{Reader: r}, a.handler.MaxEvent)}
 		}
 		return binary{r}
 	}
 	return sse.NewReader(src, a.handler.MaxEvent)
 }
 
-// stream puts a stream into the client's dialect where it is in another, and
+// stream translates a stream to the client's dialect if that differs, and
 // begins it. It releases src with the response, or on an error.
 func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err error) {
 	defer func() {
@@ -225,7 +228,7 @@ func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 	}()
 	kind := mediaType(out.Header.Get("Content-Type"))
 	switch src.frames.(type) {
-	case *wrapped, unpacked:
+	case *invokeFrames, sagemakerFrames:
 		kind = mediaEvents
 		out.asStream(mediaEvents)
 	}
@@ -242,8 +245,8 @@ func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 	return out, a.primeStream(out, src, hider)
 }
 
-// primeStream begins a stream: it waits for the first event that holds data. hider is
-// nil where the client sees all of it.
+// primeStream begins a stream: it waits for the first event with data. hider is
+// nil if the client gets all events.
 func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) error {
 	a.timers.dog.Phase(upstream.FirstEvent)
 	s := &eventStream{
@@ -277,7 +280,7 @@ func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) erro
 	return nil
 }
 
-// providerError keeps a provider's error with its status, marked as such.
+// providerError returns a provider's error with its status, marked as such.
 func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, maxError))
 	if err != nil && len(raw) == 0 {
@@ -301,8 +304,8 @@ func (a *Attempt) unreadable(what string) *apierr.Error {
 	return apierr.New(apierr.UpstreamFailed, "%s answered with %s", a.Target.ID, what).WithCode("upstream_unreadable")
 }
 
-// upstreamBody is a body whose errors are put into words and whose reads keep the
-// idle clock going.
+// upstreamBody is a body whose errors are converted to failures and whose reads
+// restart the idle timeout.
 type upstreamBody struct {
 	of    *Attempt
 	res   *http.Response

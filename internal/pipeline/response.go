@@ -11,32 +11,32 @@ import (
 	"modelgate/internal/sse"
 )
 
-// Response is an answer whose head may be sent. Exactly one of Bytes, Events
-// and Body holds its content. The caller calls Close once, on every path.
+// Response is a usable response. Exactly one of Bytes, Events and Body holds
+// its content. The caller calls Close once, on every path.
 type Response struct {
 	Status int
-	Header http.Header // of the provider; not to be changed
+	Header http.Header // of the provider; must not be changed
 	Tap    dialect.Tap
 
-	Attempt *Attempt // that the response is of; nil for none, in tests of routing alone
+	Attempt *Attempt // that received the response; nil in tests of routing only
 
-	Bytes  []byte         // whole content, valid until Close
-	Events Stream         // a stream of events, already begun
-	Body   io.Reader      // anything else, as it arrives
-	Length int64          // of Body; -1 when not announced
-	Raw    *http.Response // what Body is read from, for its trailer
+	Bytes  []byte         // complete content, valid until Close
+	Events Stream         // a stream of events that has begun
+	Body   io.Reader      // other content, as it arrives
+	Length int64          // of Body; -1 if unknown
+	Raw    *http.Response // the source of Body, for its trailer
 
 	watch   attemptTimers
 	account attemptAccount
-	// translation is what Events are read from where the client's dialect is
-	// not the target's; nil otherwise.
+	// translation is the source of Events if the client's dialect is not the
+	// target's; nil otherwise.
 	translation *translation
-	arriving    upstreamBody     // what Body, Bytes or Events are read from
-	held        *bytepool.Buffer // behind Bytes or the beginning of Body; may be nil
+	arriving    upstreamBody     // the source of Body, Bytes or Events
+	held        *bytepool.Buffer // the buffer of Bytes or of the beginning of Body; may be nil
 	after       []func()         // called last by Close
 }
 
-// MaxDecoded returns how many bytes a compressed body may decode to.
+// MaxDecoded returns the maximum size of a compressed body after decompression.
 func (r *Response) MaxDecoded() int64 {
 	if r.arriving.of == nil {
 		return 0
@@ -44,14 +44,14 @@ func (r *Response) MaxDecoded() int64 {
 	return r.arriving.of.handler.MaxDecoded
 }
 
-// Pause stops the idle clock while the client is slow to take Body; Resume
-// lets it go on.
+// Pause stops the idle timeout while the client reads Body slowly; Resume
+// continues it.
 func (r *Response) Pause() { r.watch.dog.Pause() }
 
-// Resume undoes Pause.
+// Resume ends a pause.
 func (r *Response) Resume() { r.watch.dog.Resume() }
 
-// AppendStreamError appends the in-band error with which a stream ends that broke off.
+// AppendStreamError appends the in-band error that ends a broken stream.
 func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	if r.translation == nil {
 		return client.ErrorEvent(dst, e)
@@ -68,8 +68,8 @@ func (r *Response) Close() {
 	}
 }
 
-// hold releases the buffer behind the response and keeps buf, which may be nil,
-// in its place.
+// hold releases the response's buffer and replaces it with buf, which may be
+// nil.
 func (r *Response) hold(buf *bytepool.Buffer) {
 	if r.held != nil {
 		r.held.Release()
@@ -77,7 +77,7 @@ func (r *Response) hold(buf *bytepool.Buffer) {
 	r.held = buf
 }
 
-// release ends the attempt behind the response. Further calls do nothing.
+// release ends the attempt of the response. Further calls do nothing.
 func (r *Response) release() {
 	if r.Raw != nil {
 		r.account.end(r)
@@ -88,17 +88,17 @@ func (r *Response) release() {
 
 // eventStream is the stream of a target, or of the targets that continue it.
 type eventStream struct {
-	held   []byte // comments that came before the first event
+	held   []byte // comments that preceded the first event
 	first  sse.Event
 	primed bool
 	reader frames
 	tap    dialect.Tap
-	hider  *usageHider // nil where the client sees every event as it came
+	hider  *usageHider // nil if the client gets every event unchanged
 	watch  attemptTimers
 	fail   func(error) error
 
-	ahead  []sse.Event         // read already, before what reader holds
-	resume *streamContinuation // nil unless another target may go on with the stream
+	ahead  []sse.Event         // events read ahead of reader
+	resume *streamContinuation // nil unless another target may continue the stream
 }
 
 // Next implements [Stream].
@@ -132,7 +132,8 @@ func (s *eventStream) pull() (sse.Event, error) {
 	return s.visible(e), nil
 }
 
-// visible returns e as the client gets it: empty for an event that is not for it.
+// visible returns e as the client gets it: empty for an event that the client
+// must not see.
 func (s *eventStream) visible(e sse.Event) sse.Event {
 	if s.hider == nil {
 		return e
@@ -140,8 +141,8 @@ func (s *eventStream) visible(e sse.Event) sse.Event {
 	return s.hider.hide(e)
 }
 
-// Held implements [Stream].
-func (s *eventStream) Held() []byte { return s.held }
+// Comments implements [Stream].
+func (s *eventStream) Comments() []byte { return s.held }
 
 // More implements [Stream].
 func (s *eventStream) More() bool { return len(s.ahead) > 0 || s.primed || s.reader.More() }

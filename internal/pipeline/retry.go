@@ -11,13 +11,14 @@ import (
 	"modelgate/internal/dialect"
 )
 
-// Backoff of retries: full jitter below a bound that doubles. Settled
-// readings, number 5.
+// Backoff of retries: full jitter below a bound that doubles. Settled readings,
+// number 5.
 const (
 	firstBackoff = 200 * time.Millisecond
 	maxBackoff   = 16 * time.Second
-	// maxRetryAfter is the longest wait a provider may ask for; beyond it the
-	// answer is given to the client, with what the provider asked for.
+	// maxRetryAfter is the longest wait that a provider may ask for. After a
+	// request for a longer wait, the response is returned to the client with
+	// its headers.
 	maxRetryAfter = 60 * time.Second
 )
 
@@ -29,7 +30,7 @@ type retry struct {
 	next          Handler
 	engine        *Engine
 	breaker       *breaker // of the target
-	attempts      int      // repetitions after the first attempt
+	attempts      int      // retries after the first attempt
 	clamped       bool
 	codes         []int
 	useRetryAfter bool // wait as long as the provider asks
@@ -47,9 +48,8 @@ func newRetry(n *config.Config, e *Engine, g *breaker, next Handler) Handler {
 	return &retry{path: n.Path, next: next, engine: e, breaker: g, attempts: attempts, clamped: clamped, codes: codes, useRetryAfter: n.Retry.UseRetryAfter}
 }
 
-// Handle repeats until an attempt ends in something that is not to be retried,
-// or no repetition is left. The count it leaves is -1 when retrying ended
-// although the outcome asked for more.
+// Handle retries until an outcome is not retried or no retry is left. It sets
+// Trail.Retries to -1 if retrying ended although the outcome asked for more.
 func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	if h.clamped {
 		t.Note(dialect.ParamChange{Name: "retry.attempts", Outcome: dialect.Clamped, Note: "5"})
@@ -71,7 +71,7 @@ func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, er
 		if res != nil {
 			res.Close()
 		}
-		h.breaker.coolDown(o, time.Now()) // nobody else calls it in the meantime who has a choice
+		h.breaker.coolDown(o, time.Now()) // other requests with a choice avoid the target in the meantime
 		waited += wait
 		began := time.Now()
 		err = sleep(ctx, wait)
@@ -82,18 +82,18 @@ func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, er
 	}
 }
 
-// shouldRetry reports whether an outcome is worth another try. An attempt's own
-// timeout is one only where 408 is listed.
+// shouldRetry reports whether an outcome is retried. The attempt's own timeout
+// is retried only if 408 is listed.
 func (h *retry) shouldRetry(o outcome) bool {
-	if o.success() || o.clientGone() {
+	if o.success() || o.isFinal() {
 		return false
 	}
 	return o.noResponse() || slices.Contains(h.codes, o.status)
 }
 
-// wait returns how long to wait before the next try, and false when there is
-// none: none is left, the body is spent, the wait is too long, or another
-// target can serve now.
+// wait returns how long to wait before the next retry. It returns false if
+// there is none: no retry is left, the body is consumed, the wait is too long,
+// or another target can serve now.
 func (h *retry) wait(r *Request, t *Trail, o outcome, n int, waited time.Duration) (time.Duration, bool) {
 	if n >= h.attempts || r.bodyConsumed() {
 		return 0, false
@@ -113,7 +113,7 @@ func (h *retry) wait(r *Request, t *Trail, o outcome, n int, waited time.Duratio
 	return d, !r.pastDeadline(d)
 }
 
-// sleep waits, unless the client leaves first.
+// sleep waits, unless the client disconnects first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

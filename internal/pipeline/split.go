@@ -13,13 +13,13 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// maxParallel is how many requests of one bundle are under way at a time: enough to
-// hide the way to the provider, and far from what its quota minds.
+// maxParallel is the limit of parallel requests for the pieces of one request:
+// enough to hide network latency, and small compared to a provider's quota.
 const maxParallel = 8
 
-// split returns an attempt for each request that the target must be sent, and none
-// where one request is enough. Pieces hold what the config asks for and are of the
-// chat dialect.
+// split returns an attempt for each piece of a request that the target needs
+// split, and nil if one request is enough. The config has been applied to
+// pieces, which are in the chat dialect.
 func (a *Attempt) split() ([]*Attempt, error) {
 	o, ok := a.wire.translator.(*operation)
 	if !ok || o.provider == nil || o.provider.Split == nil {
@@ -59,12 +59,12 @@ func (a *Attempt) split() ([]*Attempt, error) {
 	return pieces, nil
 }
 
-// maxPieces is the size of all pieces of a request together, in bytes. Each has
-// what the request says besides its inputs.
+// maxPieces is the limit in bytes of all pieces of a request together. Each
+// piece repeats everything except the inputs.
 const maxPieces = 64 << 20
 
-// checkPieces returns an error if the inputs of an embeddings request are more
-// than the request has attempts left, or make pieces that are too large.
+// checkPieces returns an error if an embeddings request has more inputs than
+// attempts left, or if its pieces are too large.
 func (a *Attempt) checkPieces(body []byte) error {
 	n, size := dialect.CountInputs(body)
 	limit := a.handler.AttemptLimit()
@@ -81,13 +81,13 @@ func (a *Attempt) checkPieces(body []byte) error {
 	return nil
 }
 
-// sendSplit sends the pieces of a request, few at a time, and makes one response of
-// theirs. The first failure ends the others and is the response to all.
+// sendSplit sends the pieces of a request, a few at a time, and merges their
+// responses. The first failure cancels the others and is the response.
 func (a *Attempt) sendSplit(ctx context.Context, pieces []*Attempt) (*Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	b := &splitRun{pieces: pieces, answers: make([]*Response, len(pieces)), cancel: cancel}
-	if limit := a.responseTimeout(); limit > 0 { // of all together
+	if limit := a.responseTimeout(); limit > 0 { // of all pieces together
 		for _, piece := range pieces {
 			piece.request.AttemptDeadline = time.Now().Add(limit)
 		}
@@ -105,7 +105,7 @@ func (a *Attempt) sendSplit(ctx context.Context, pieces []*Attempt) (*Response, 
 	return a.merge(b.answers)
 }
 
-// adopt takes over what a piece adapted: it is the same in all.
+// adopt copies the parameter changes of a piece, which are the same for all.
 func (a *Attempt) adopt(piece *Attempt) {
 	a.Params = piece.Params
 	for _, n := range piece.trail.Notes {
@@ -113,20 +113,20 @@ func (a *Attempt) adopt(piece *Attempt) {
 	}
 }
 
-// splitRun is the pieces of a request under way.
+// splitRun sends the pieces of a request.
 type splitRun struct {
 	pieces  []*Attempt
-	answers []*Response // each set by the goroutine that took its piece
+	answers []*Response // each is set by the goroutine that sends its piece
 	cancel  context.CancelFunc
 	taken   atomic.Int64
 
 	mu     sync.Mutex
-	failed bool      // guarded by mu, as is all below
-	res    *Response // the first failure: an answer that tells of one, or an error
+	failed bool      // guarded by mu, as are the fields below
+	res    *Response // the first failure: an error response, or an error
 	err    error
 }
 
-// work takes pieces until none is left or one has failed.
+// work sends pieces until none is left or one has failed.
 func (b *splitRun) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		i := int(b.taken.Add(1)) - 1
@@ -140,11 +140,11 @@ func (b *splitRun) work(ctx context.Context) {
 		}
 		b.answers[i] = res
 	}
-	b.fail(nil, apierr.New(apierr.ClientGone, "the client closed the request")) // where none has failed yet
+	b.fail(nil, apierr.New(apierr.ClientGone, "the client closed the request")) // unless one has failed before
 }
 
-// send sends one piece. A panic becomes its error: nobody above it on this
-// goroutine catches one.
+// send sends one piece. A panic becomes its error, since no caller in this
+// goroutine recovers it.
 func (b *splitRun) send(ctx context.Context, piece *Attempt) (res *Response, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -154,7 +154,7 @@ func (b *splitRun) send(ctx context.Context, piece *Attempt) (res *Response, err
 	return piece.sendOne(ctx)
 }
 
-// fail keeps the first failure and ends the other pieces.
+// fail records the first failure and cancels the other pieces.
 func (b *splitRun) fail(res *Response, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -168,7 +168,7 @@ func (b *splitRun) fail(res *Response, err error) {
 	b.cancel()
 }
 
-// merge makes one response of those to the pieces.
+// merge returns one response for the responses to the pieces.
 func (a *Attempt) merge(answers []*Response) (*Response, error) {
 	bodies := make([][]byte, len(answers))
 	for i, res := range answers {
@@ -188,7 +188,7 @@ func (a *Attempt) merge(answers []*Response) (*Response, error) {
 	return out, nil
 }
 
-// close lets go of the answers, which were copied.
+// close closes the responses, which have been copied.
 func (b *splitRun) close() {
 	for _, res := range b.answers {
 		if res != nil {

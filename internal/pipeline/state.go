@@ -10,32 +10,32 @@ import (
 	"modelgate/config"
 )
 
-// maxStates bounds what is remembered per kind. Configs come in headers, so
-// anyone with a key can make new ones.
+// maxStates is the limit of entries of each kind. Configs come in headers, so
+// anyone with a key can create new ones.
 const maxStates = 100_000
 
-// State is what requests write: breakers, parked targets, speeds, sticky
-// assignments. It outlives snapshots and compiled trees and is keyed by a
-// config's canonical form and the path of a node in it. The zero value is
-// ready; it is safe for concurrent use.
+// State is what requests write: breakers, cooldowns, speeds, sticky
+// assignments. It outlives snapshots and compiled trees. Keys are a config's
+// canonical form and the path of a node in it. The zero value is usable; it is
+// safe for concurrent use.
 type State struct {
 	mu     sync.Mutex
-	gates  map[string]*breaker // guarded by mu, as is all below
+	gates  map[string]*breaker // guarded by mu, as are the fields below
 	speed  map[string]*speeds
-	speedN int // branches of all speeds
+	speedN int // number of branches in all speeds
 	sticks map[string]*assignments
 
-	assigned atomic.Int64 // what all assignments of sticks remember
+	assigned atomic.Int64 // number of assignments in all of sticks
 }
 
-// Key names a config whatever its spelling.
+// Key returns the key of a config, independent of its spelling.
 func Key(root *config.Config) string {
 	sum := sha256.Sum256(root.Canonical())
 	return hex.EncodeToString(sum[:16])
 }
 
-// breaker returns the gate of a leaf. Leaves without a breaker have one too: it
-// parks them when the provider says when to come back.
+// breaker returns the breaker of a leaf. Leaves without a circuit breaker have
+// one too, for cooldowns.
 func (s *State) breaker(key, path string, b *config.Breaker) *breaker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,9 +54,9 @@ func (s *State) breaker(key, path string, b *config.Breaker) *breaker {
 	return g
 }
 
-// evictBreakers forgets gates that say nothing: closed, without failures and not
-// parked; and some others when too few of them do. A compiled tree that still
-// holds one keeps using it.
+// evictBreakers removes breakers without state: closed, without failures and
+// not in cooldown; and some others if these are too few. Compiled trees
+// continue to use the breakers that they hold.
 func (s *State) evictBreakers(now time.Time) {
 	spare := maxStates / 10
 	for id, g := range s.gates {
@@ -108,8 +108,9 @@ func (s *State) assignments(key, path string) *assignments {
 	return a
 }
 
-// dropAssignments forgets every sticky assignment. Compiled trees that hold one
-// of them remember nothing in it from then on. The caller holds mu.
+// dropAssignments removes every sticky assignment. Compiled trees that hold one
+// of the removed maps store nothing in it from then on. The caller must hold
+// mu.
 func (s *State) dropAssignments() {
 	for _, a := range s.sticks {
 		a.close()
@@ -118,7 +119,8 @@ func (s *State) dropAssignments() {
 	s.assigned.Store(0)
 }
 
-// limitAssignments keeps what all configs together remember within maxAssigned.
+// limitAssignments keeps the number of assignments of all configs within
+// maxAssigned.
 func (s *State) limitAssignments() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

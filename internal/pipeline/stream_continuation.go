@@ -10,30 +10,30 @@ import (
 	"modelgate/internal/sse"
 )
 
-// streamContinuation lets the branches after the one that answers go on with a stream that
-// broke: the next one gets the conversation with what was said so far and is
-// asked to continue it. It is an extension of the specification, off unless a
-// config asks with stream_continuation.
+// streamContinuation lets later branches of a fallback continue a broken
+// stream: the next one gets the conversation with the text so far and is asked
+// to continue it. It is an extension of the specification, enabled by
+// stream_continuation in a config.
 type streamContinuation struct {
 	f       *fallbackStrategy
 	ctx     context.Context
 	request *Request
 	trail   *Trail
-	rest    []int // branches that are left
+	rest    []int // remaining branches
 	res     *Response
-	now     *Response // whose stream is read: res, or what goes on with it
+	now     *Response // whose stream is being read: res, or a continuation of it
 
-	emitted []byte // text of the answer so far
-	// blocked is true once the answer holds what can't be continued in words:
-	// tool calls, several choices, or more text than is kept.
+	emitted []byte // text of the response so far
+	// blocked is true once the response has something that cannot be continued
+	// as text: tool calls, several choices, or too much text.
 	blocked bool
 }
 
-// maxSaid bounds the text kept for a continuation, in bytes.
+// maxSaid is the limit in bytes of the text stored for a continuation.
 const maxSaid = 1 << 20
 
-// continued makes a stream one that the branches in rest may go on with.
-func (f *fallbackStrategy) continued(ctx context.Context, r *Request, t *Trail, res *Response, rest []int) {
+// allowContinuation allows the branches in rest to continue the stream of res.
+func (f *fallbackStrategy) allowContinuation(ctx context.Context, r *Request, t *Trail, res *Response, rest []int) {
 	wanted := f.resumes && r.Operation == api.Chat && r.Doc != nil && len(rest) > 0
 	_, able := r.Client.(dialect.StreamContinuer)
 	if !wanted || !able || res == nil {
@@ -47,14 +47,14 @@ func (f *fallbackStrategy) continued(ctx context.Context, r *Request, t *Trail, 
 	s.part()
 }
 
-// record keeps what an event adds to the answer.
+// record stores the text that an event adds to the response.
 func (c *streamContinuation) record(d dialect.StreamContinuer, e sse.Event) {
 	text, plain := d.Delta(e.Data)
 	c.emitted = append(c.emitted, text...)
 	c.blocked = c.blocked || !plain || len(c.emitted) > maxSaid
 }
 
-// next returns the next event of the stream, of a further branch's stream when
+// next returns the next event of the stream, or of another branch's stream if
 // this one breaks.
 func (c *streamContinuation) next(s *eventStream) (sse.Event, error) {
 	e, err := s.pull()
@@ -67,7 +67,7 @@ func (c *streamContinuation) next(s *eventStream) (sse.Event, error) {
 	if seen.Finished || seen.Terminated || c.ctx.Err() != nil {
 		return e, err
 	}
-	c.now.release() // before another target is asked
+	c.now.release() // released before another target is called
 	marker, ok := c.switchTarget(s, d)
 	if !ok {
 		return e, err
@@ -75,8 +75,8 @@ func (c *streamContinuation) next(s *eventStream) (sse.Event, error) {
 	return marker, nil
 }
 
-// switchTarget opens the stream of a further branch in place of s. It returns a comment
-// that tells where the stream goes on.
+// switchTarget replaces s by the stream of another branch. It returns a comment
+// that names the new target.
 func (c *streamContinuation) switchTarget(s *eventStream, d dialect.StreamContinuer) (sse.Event, bool) {
 	for len(c.rest) > 0 && !c.blocked {
 		b := &c.f.branches[c.rest[0]]
@@ -97,8 +97,8 @@ func (c *streamContinuation) switchTarget(s *eventStream, d dialect.StreamContin
 	return sse.Event{}, false
 }
 
-// open asks a branch to continue. Its attempts are those of the request too; the
-// child has what it adapted.
+// open asks a branch to continue. Its attempts count for the request; child has
+// its parameter changes.
 func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *Response, child *Trail, err error) {
 	r := *c.request
 	r.Edits = append(slices.Clip(r.Edits), d.Continue(r.Doc, string(c.emitted))...)
@@ -108,7 +108,7 @@ func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *R
 	return next, child, err
 }
 
-// take puts the streams of next instead of those of s. Closing the response closes
+// take replaces the streams of s by those of next. Closing the response closes
 // both.
 func (c *streamContinuation) take(s *eventStream, next *Response, child *Trail) {
 	n := next.Events.(*eventStream)
@@ -119,25 +119,26 @@ func (c *streamContinuation) take(s *eventStream, next *Response, child *Trail) 
 	c.res.after = append(c.res.after, next.Close)
 	c.now = next
 	c.res.Tap, c.res.Attempt = next.Tap, next.Attempt
-	if before := c.trail.Outcome; before != nil && child.Outcome != nil { // the response has what both adapted
+	if before := c.trail.Outcome; before != nil && child.Outcome != nil { // the response has the changes of both
 		child.Outcome.Params = slices.Concat(before.Params, child.Outcome.Params)
 	}
 	c.trail.follow(child)
 }
 
-// overlap is how much of a continuation is held back to see whether it repeats
-// the end of what was said, in bytes.
+// overlap is the number of bytes of a continuation that are held back to find
+// out whether they repeat the end of the text.
 const overlap = 64
 
-// trimOverlap reads the begin of a continuation and drops from it what repeats the
-// end of what was said. The events returned go to the client first.
+// trimOverlap reads the beginning of a continuation and removes what repeats
+// the end of the text so far. It returns the events to send to the client
+// first.
 func (c *streamContinuation) trimOverlap(s *eventStream, d dialect.StreamContinuer) []sse.Event {
 	var held []sse.Event
 	var text []byte
 	for len(text) < min(overlap, len(c.emitted)) {
 		e, err := s.pull()
 		if err != nil {
-			break // told again by the next read
+			break // returned again by the next read
 		}
 		held = append(held, clone(e))
 		added, plain := d.Delta(e.Data)
@@ -149,15 +150,15 @@ func (c *streamContinuation) trimOverlap(s *eventStream, d dialect.StreamContinu
 	repeated := repeats(c.emitted, text)
 	for i := range held {
 		if repeated > 0 {
-			held[i], repeated = c.without(held[i], d, repeated)
+			held[i], repeated = c.withoutPrefix(held[i], d, repeated)
 		}
 		c.record(d, held[i])
 	}
 	return held
 }
 
-// repeats returns how many bytes at the begin of text are at the end of
-// said. Short matches are chance.
+// repeats returns the length of the longest prefix of text that is a suffix of
+// said. Short matches are coincidence.
 func repeats(said, text []byte) int {
 	const chance = 8
 	for n := min(len(said), len(text)); n >= min(chance, len(said)) && n > 0; n-- {
@@ -168,8 +169,8 @@ func repeats(said, text []byte) int {
 	return 0
 }
 
-// without takes the first n bytes of text out of an event.
-func (c *streamContinuation) without(e sse.Event, d dialect.StreamContinuer, n int) (sse.Event, int) {
+// withoutPrefix removes the first n bytes of text from an event.
+func (c *streamContinuation) withoutPrefix(e sse.Event, d dialect.StreamContinuer, n int) (sse.Event, int) {
 	text, _ := d.Delta(e.Data)
 	if len(text) == 0 {
 		return e, n
@@ -182,7 +183,8 @@ func (c *streamContinuation) without(e sse.Event, d dialect.StreamContinuer, n i
 	return sse.Event{Raw: sse.AppendData(nil, data), Data: data}, n - cut
 }
 
-// part makes a translated stream give out frame by frame, the first event too.
+// part makes a translated stream return single frames, including the first
+// event.
 func (s *eventStream) part() {
 	switch r := s.reader.(type) {
 	case *replay:

@@ -7,13 +7,13 @@ import (
 	"modelgate/internal/sse"
 )
 
-// smallStream is the memory of a stream that is not counted, in bytes.
+// smallStream is the memory in bytes up to which a stream is not counted.
 const smallStream = 64 << 10
 
-// streamMemory counts what a stream holds against the limit of body memory: the
-// largest event, its neutral events where the stream is translated, and what is
-// collected of it. It is reserved until it is released, since buffers are reused. The
-// frames read the stream through it. It is for one goroutine.
+// streamMemory reserves body memory for a stream: for its largest event, for
+// the neutral events of a translated stream, and for what is collected of it.
+// The memory stays reserved until release, since buffers are reused. The frames
+// read the stream through it. It is not safe for concurrent use.
 type streamMemory struct {
 	frames
 	src        io.Reader
@@ -52,7 +52,8 @@ func (m *streamMemory) Next() (sse.Event, error) {
 	return e, err
 }
 
-// grow counts an event of size bytes, and bytes more that are collected.
+// grow reserves memory for an event of size bytes, and for collected further
+// bytes.
 func (m *streamMemory) grow(size, collected int) error {
 	m.largest = max(m.largest, size)
 	m.collected += collected

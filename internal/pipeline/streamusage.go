@@ -9,17 +9,17 @@ import (
 	"modelgate/internal/sse"
 )
 
-// optionsField is the request field by which clients of the chat dialect ask for
-// the usage of a stream.
+// optionsField is the request field with which clients of the chat dialect
+// request the usage of a stream.
 // https://platform.openai.com/docs/api-reference/chat/create#chat-create-stream_options
 const optionsField = "stream_options"
 
 var includeUsage, _ = jsonedit.ParsePath("include_usage")
 
-// usageRequest returns the edit of doc, the body after all other edits but list,
-// that asks the provider for the usage of a stream. It is false where the request
-// asks already, where the provider reports usage unasked, and where the provider
-// or the config leaves the field out.
+// usageRequest returns the edit that requests the usage of a stream. doc is the
+// body after all edits except list. It returns false if the request has it, if
+// the provider reports usage unasked, or if the provider or the config drops
+// the field.
 func (a *Attempt) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedit.Edit, bool) {
 	chat := a.wire.op == api.Chat || a.wire.op == api.Chat.Streamed() || a.wire.op == api.Completions
 	if !chat || !a.request.Stream || a.wire.translates() || a.Target.UsageUnasked || a.dropsOptions(list) {
@@ -37,13 +37,13 @@ func (a *Attempt) usageRequest(doc *jsonedit.Doc, list []jsonedit.Edit) (jsonedi
 	}
 	value, err := jsonedit.Set(nil, options.Raw(), includeUsage, []byte("true"))
 	if err != nil {
-		return jsonedit.Edit{}, false // the provider says what is wrong with it
+		return jsonedit.Edit{}, false // the provider reports what is wrong with it
 	}
 	edit.Value = value
 	return edit, true
 }
 
-// dropsOptions reports whether stream_options must not reach the provider.
+// dropsOptions reports whether stream_options must not be sent to the provider.
 func (a *Attempt) dropsOptions(list []jsonedit.Edit) bool {
 	for _, e := range list {
 		if e.Name == optionsField {
@@ -59,8 +59,9 @@ func (a *Attempt) dropsOptions(list []jsonedit.Edit) bool {
 		slices.Contains(a.Target.BodyRules[a.wire.op].Drop, optionsField)
 }
 
-// usageHider takes out of a stream what is in it only because the gateway asked
-// for usage: the chunk of the usage, and the member usage of other chunks.
+// usageHider removes from a stream what is in it only because the gateway
+// requested usage: the chunk with the usage, and the member usage of other
+// chunks.
 type usageHider struct {
 	doc jsonedit.Doc
 	buf []byte // reused
@@ -68,9 +69,8 @@ type usageHider struct {
 
 var usageKey = []byte(`"usage"`)
 
-// hide returns the event as the provider would have sent it without the request
-// for usage. An event that would not be there is empty. The result is valid until
-// the next call.
+// hide returns the event as it would be without the request for usage; an event
+// that would not exist becomes empty. The result is valid until the next call.
 func (h *usageHider) hide(e sse.Event) sse.Event {
 	if !bytes.Contains(e.Data, usageKey) || h.doc.Scan(e.Data) != nil {
 		return e
@@ -84,7 +84,7 @@ func (h *usageHider) hide(e sse.Event) sse.Event {
 		return sse.Event{Raw: comments(e.Raw)}
 	}
 	before, after, ok := bytes.Cut(e.Raw, e.Data)
-	if !ok { // data in several lines
+	if !ok { // data of several lines
 		return e
 	}
 	h.buf = append(h.buf[:0], before...)

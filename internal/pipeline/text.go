@@ -7,16 +7,16 @@ import (
 	"modelgate/config"
 )
 
-// String returns the compiled tree as text, a line per node: what it does, and
-// below it what it does it with. It holds no credential.
+// String returns the compiled tree as text: a line per node with its strategy,
+// and lines below it with its settings. It contains no credential.
 func (t *Tree) String() string {
 	var b strings.Builder
 	t.describe(&b, t.root)
 	return b.String()
 }
 
-// describe writes the line of n and those of its targets. Settings are the
-// effective ones, as the leaves were compiled with.
+// describe writes the line of n and the lines of its targets. It uses the
+// effective settings.
 func (t *Tree) describe(b *strings.Builder, n *config.Config) {
 	depth := strings.Count(n.Path, ".targets[")
 	b.WriteString(strings.Repeat("  ", depth))
@@ -64,8 +64,8 @@ func strategyText(b *strings.Builder, n *config.Config) {
 	}
 }
 
-// leavingText tells on which statuses a fallback above leaves the node, where
-// the node says so itself.
+// leavingText writes the statuses on which a fallback above leaves the node, if
+// the node sets them itself.
 func leavingText(b *strings.Builder, n *config.Config) {
 	if n.OnStatusCodes != nil {
 		fmt.Fprintf(b, ", left on %v", n.OnStatusCodes)
@@ -108,7 +108,7 @@ func leafText(b *strings.Builder, n *config.Config) {
 	}
 }
 
-// calledText names who a leaf calls, without a credential.
+// calledText returns the provider of a leaf, without a credential.
 func calledText(n *config.Config) string {
 	switch {
 	case n.Provider != "":

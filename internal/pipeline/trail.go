@@ -12,47 +12,49 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Trail is what happened to a request: why it went where it went, what was
-// adapted, and its attempts in order. It only grows. Work in parallel has a trail
-// of its own, which [Trail.Join] takes in. A trail is for one goroutine at a time;
-// the zero value is empty.
+// Trail is what happened to a request: decisions, parameter changes, and its
+// attempts in order. It only grows. Parallel work has its own trail, which
+// [Trail.Join] merges. A trail is not safe for concurrent use; the zero value
+// is empty.
 type Trail struct {
-	// Decisions are the reasons of choices. They are kept only while Explain is true.
+	// Decisions are the reasons for choices, recorded only if Explain is true.
 	Explain   bool
 	Decisions []reqlog.Decision
 
 	Attempts []*Attempt
-	// Outcome is the attempt whose response or error the request has. Nil before
-	// the first.
+	// Outcome is the attempt whose response or error is the result of the
+	// request. Nil before the first.
 	Outcome *Attempt
-	// Retries is how often the last target was tried again; -1 when retrying
-	// ended although the outcome asked for more.
+	// Retries is the number of retries of the last target; -1 if retrying ended
+	// although the outcome asked for more.
 	Retries int
 
-	// Notes are settings that were adapted or have no effect, each once.
+	// Notes are settings that were changed or have no effect, without
+	// duplicates.
 	Notes []dialect.ParamChange
-	noted map[dialect.ParamChange]bool // those in Notes; nil while there are few
+	noted map[dialect.ParamChange]bool // the elements of Notes; nil while there are few
 
 	// UpstreamTime is the time spent on providers so far.
 	UpstreamTime time.Duration
 
-	// Planned is what a dry run would send.
+	// Planned holds the requests of a dry run.
 	Planned []DryRunRequest
 
-	// first and firstOf are the room of the first attempt: most requests have one.
+	// first and firstOf store the first attempt without an allocation: most
+	// requests have only one.
 	first   Attempt
 	firstOf [1]*Attempt
 
-	hasFallback bool // a fallback has further targets
+	hasFallback bool // a fallback has more targets
 	lookups     lookups
 
 	own    bill
-	shared *bill // own, or that of the trail this is a child of; see bill
+	shared *bill // its own, or that of the parent; see bill
 
-	joined struct{ attempts, decisions int } // taken into the parent
+	joined struct{ attempts, decisions int } // already merged into the parent
 }
 
-// child returns the trail of work that runs in parallel to t or may fail.
+// child returns the trail of work that is done in parallel or may fail.
 func (t *Trail) child() *Trail {
 	return &Trail{
 		Explain: t.Explain, UpstreamTime: t.UpstreamTime, hasFallback: t.hasFallback,
@@ -60,8 +62,8 @@ func (t *Trail) child() *Trail {
 	}
 }
 
-// Join takes in what a child has done since the last call. Its time is parallel to
-// the time of t.
+// Join merges what a child has done since the last call. Its time is parallel
+// to the time of t.
 func (t *Trail) Join(c *Trail) {
 	t.Attempts = append(t.Attempts, c.Attempts[c.joined.attempts:]...)
 	t.Decisions = append(t.Decisions, c.Decisions[c.joined.decisions:]...)
@@ -69,7 +71,7 @@ func (t *Trail) Join(c *Trail) {
 	t.UpstreamTime = max(t.UpstreamTime, c.UpstreamTime)
 }
 
-// follow joins a child whose outcome is that of the request.
+// follow joins a child whose outcome is the outcome of the request.
 func (t *Trail) follow(c *Trail) {
 	t.Join(c)
 	t.Outcome, t.Retries = c.Outcome, c.Retries
@@ -86,7 +88,7 @@ func (t *Trail) newAttempt() *Attempt {
 	return new(Attempt)
 }
 
-// add enters an attempt that has ended.
+// add adds an attempt that has ended.
 func (t *Trail) add(a *Attempt) {
 	if t.Attempts == nil {
 		t.Attempts = t.firstOf[:0]
@@ -94,14 +96,14 @@ func (t *Trail) add(a *Attempt) {
 	t.Attempts = append(t.Attempts, a)
 }
 
-// decide keeps the reason of a choice at the node at path.
+// decide records the reason for a choice of the node at path.
 func (t *Trail) decide(path, format string, args ...any) {
 	if t.Explain {
 		t.Decisions = append(t.Decisions, reqlog.Decision{Path: path, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// Note announces an adaptation, once.
+// Note adds a change unless it is there.
 func (t *Trail) Note(n dialect.ParamChange) {
 	if t.noted == nil && len(t.Notes) > fewNotes {
 		t.noted = make(map[dialect.ParamChange]bool)
@@ -118,12 +120,12 @@ func (t *Trail) Note(n dialect.ParamChange) {
 	}
 }
 
-// fewNotes is up to how many notes are searched one by one. A body can cause any
-// number of them.
+// fewNotes is the number of notes up to which they are searched linearly. A
+// body can cause any number of them.
 const fewNotes = 32
 
-// Params returns what happened to settings and parameters: the items of
-// x-gateway-params. What does not fit is counted in the last.
+// Params returns the items of x-gateway-params: what happened to settings and
+// parameters. Items beyond maxParams bytes are summed up in a final item.
 func (t *Trail) Params() []string {
 	changes := t.Notes
 	if t.Outcome != nil {
@@ -144,8 +146,8 @@ func (t *Trail) Params() []string {
 	return items
 }
 
-// maxParams is the length of all items of x-gateway-params, in bytes: clients and
-// proxies refuse long headers, and a request may have any number of parameters.
+// maxParams is the limit in bytes of all items of x-gateway-params: clients and
+// proxies reject long headers, and a request may have any number of parameters.
 const maxParams = 4 << 10
 
 // paramItem returns c as an item of a structured header field (RFC 9651).
@@ -169,8 +171,9 @@ func paramItems(changes []dialect.ParamChange) []string {
 	return items
 }
 
-// headerText replaces the bytes that would end an item or leave the header by
-// dashes: other than visible ASCII, quotes, commas and semicolons.
+// headerText replaces bytes that would end an item or are invalid in a header
+// by dashes: everything except visible ASCII without quotes, commas and
+// semicolons.
 func headerText(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -181,10 +184,10 @@ func headerText(s string) string {
 	return string(b)
 }
 
-// bill is what the attempts of a request cost together, those of all its trails.
-// It is safe for concurrent use.
+// bill adds up the cost of all attempts of a request, in all of its trails. It
+// is safe for concurrent use.
 type bill struct {
-	attempts atomic.Uint32 // how many were begun
+	attempts atomic.Uint32 // number of attempts begun
 
 	mu   sync.Mutex
 	paid reqlog.ExchangeCost // guarded by mu
@@ -196,7 +199,7 @@ func (b *bill) add(s *reqlog.Settlement) {
 	b.paid.Add(s)
 }
 
-// bill returns that of the request.
+// bill returns the bill of the request.
 func (t *Trail) bill() *bill {
 	if t.shared == nil {
 		t.shared = &t.own
@@ -204,9 +207,9 @@ func (t *Trail) bill() *bill {
 	return t.shared
 }
 
-// Record writes into e what happened: the attempts, the target and the saved
-// prompt of the outcome, and what all attempts cost together, which is unknown
-// where the cost of a response is.
+// Record copies into e what happened: the attempts, the target and the saved
+// prompt of the outcome, and the cost of all attempts, which is unknown if the
+// cost of one is.
 func (t *Trail) Record(e *reqlog.Entry) {
 	e.Upstream, e.Decisions, e.Params = t.UpstreamTime, t.Decisions, t.Params()
 	if len(t.Attempts) > 0 {

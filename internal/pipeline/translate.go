@@ -12,23 +12,23 @@ import (
 	"modelgate/internal/sse"
 )
 
-// translationTap is the tap of an answer that is translated: it sees the neutral answer.
+// translationTap is the tap of a translated response: it reads neutral events.
 type translationTap struct {
 	seen dialect.ResponseInfo
-	open map[int]bool // the choices that began, true until their finish reason
+	open map[int]bool // choices that have begun; true until their finish reason
 }
 
-// Body implements dialect.Tap. There is nothing left to read.
+// Body implements dialect.Tap. It does nothing.
 func (t *translationTap) Body([]byte) {}
 
-// Event implements dialect.Tap. There is nothing left to read.
+// Event implements dialect.Tap. It does nothing.
 func (t *translationTap) Event(sse.Event) {}
 
 // Info returns what was seen so far.
 func (t *translationTap) Info() *dialect.ResponseInfo { return &t.seen }
 
-// whole takes in a complete response.
-func (t *translationTap) whole(r *llm.Response) {
+// readResponse reads a complete response.
+func (t *translationTap) readResponse(r *llm.Response) {
 	t.seen.Model, t.seen.Usage = r.Model, r.Usage
 	t.seen.Begun, t.seen.Finished, t.seen.Terminated = true, true, true
 	t.seen.Written = int64(textLength(r))
@@ -37,7 +37,7 @@ func (t *translationTap) whole(r *llm.Response) {
 	}
 }
 
-// event takes in a step of a streamed one.
+// event reads one event of a stream.
 func (t *translationTap) event(e *llm.Event) {
 	s := &t.seen
 	switch e.Kind {
@@ -65,7 +65,7 @@ func (t *translationTap) event(e *llm.Event) {
 	}
 }
 
-// choice notes that a choice has begun or has its finish reason.
+// choice records that a choice has begun or has its finish reason.
 func (t *translationTap) choice(i int, open bool) {
 	if known, ok := t.open[i]; ok && (known == open || open) {
 		return
@@ -80,8 +80,9 @@ func (t *translationTap) choice(i int, open bool) {
 	}
 }
 
-// translation is a provider's stream in the client's dialect: it reads frames
-// of the one and gives out frames of the other, as soon as they come.
+// translation converts a provider's stream to the client's dialect: it reads
+// frames of the provider and returns frames for the client as soon as they are
+// ready.
 type translation struct {
 	translationTap
 	src *streamMemory
@@ -89,19 +90,19 @@ type translation struct {
 	enc dialect.StreamEncoder
 
 	events []llm.Event // reused
-	out    []byte      // what was given out last; reused
-	early  []byte      // what comes next, where More had to look; reused
-	err    error       // what More met
+	out    []byte      // what was returned last; reused
+	early  []byte      // what More read ahead; reused
+	err    error       // the error that More found
 	ended  bool
 
-	// parted gives out one frame at a time, which who goes on with a broken
-	// stream needs; queue are those left of the last step.
+	// parted makes Next return one frame at a time, as continuing a broken
+	// stream requires; queue holds the remaining frames of the last step.
 	parted bool
 	queue  []sse.Event
 }
 
-// More reports whether something to emit is available without waiting. Not
-// every frame of the provider makes one, so it reads those that are there.
+// More reports whether a frame for the client is available without waiting. Not
+// every frame of the provider produces one, so it reads the available ones.
 func (t *translation) More() bool {
 	if t.parted {
 		return len(t.queue) > 0
@@ -112,7 +113,7 @@ func (t *translation) More() bool {
 	return len(t.early) > 0
 }
 
-// Next returns what the client gets next: one or more frames in one event.
+// Next returns one or more frames for the client in one event.
 func (t *translation) Next() (sse.Event, error) {
 	for len(t.queue) == 0 {
 		t.out, t.early = t.early, t.out[:0]
@@ -138,7 +139,7 @@ func (t *translation) Next() (sse.Event, error) {
 	return e, nil
 }
 
-// step appends what one frame of the provider gives, or its end.
+// step appends the frames for one frame of the provider, or for its end.
 func (t *translation) step(out []byte) ([]byte, error) {
 	if t.seen.Failed != "" {
 		return out, io.EOF // nothing follows an error
@@ -154,20 +155,20 @@ func (t *translation) step(out []byte) ([]byte, error) {
 		return out, nil
 	case err != nil:
 		return out, err
-	case e.Data == nil: // comments are for the gateway
+	case e.Data == nil: // comments are not forwarded
 		return out, nil
-	case truncatedJSON(e.Data) && string(e.Type) != "output": // which is text
+	case truncatedJSON(e.Data) && string(e.Type) != "output": // whose data is text
 		return out, errUnreadableFrame
 	}
 	out = t.write(out, t.dec.Decode(t.events[:0], e))
 	return out, t.src.grow(0, collectedSize(e.Data, t.events))
 }
 
-// truncatedJSON reports whether a frame begins as JSON and is not whole. Decoders pass
-// over what they can't read, and the text in it would be lost unsaid.
+// truncatedJSON reports whether a frame begins as JSON and is incomplete.
+// Decoders skip what they cannot read, so its text would be lost silently.
 func truncatedJSON(data []byte) bool {
 	data = bytes.TrimSpace(data)
-	return len(data) > 0 && data[0] == '{' && !wholeJSON(data)
+	return len(data) > 0 && data[0] == '{' && !isCompleteJSON(data)
 }
 
 func (t *translation) write(out []byte, events []llm.Event) []byte {
@@ -186,8 +187,8 @@ func (t *translation) write(out []byte, events []llm.Event) []byte {
 	return out
 }
 
-// reasons ends the choices of a complete response for which the provider gave no
-// reason: clients of most protocols wait for one.
+// reasons ends the choices of a complete response without a finish reason,
+// since clients of most protocols wait for one.
 func (t *translation) reasons(out []byte) []byte {
 	choices := slices.Sorted(maps.Keys(t.open))
 	if len(choices) == 0 {
@@ -201,12 +202,12 @@ func (t *translation) reasons(out []byte) []byte {
 	return out
 }
 
-// broken appends what the client gets when the stream breaks off.
+// broken appends the frames for a stream that broke off.
 func (t *translation) broken(dst []byte, fault *llm.ProviderError) []byte {
 	return t.enc.Encode(dst, &llm.Event{Kind: llm.EventError, Fault: fault})
 }
 
-// split parts server-sent events.
+// split splits server-sent events.
 func split(b []byte) []sse.Event {
 	var list []sse.Event
 	r := sse.NewReader(bytes.NewReader(b), len(b)+1)
@@ -219,14 +220,14 @@ func split(b []byte) []sse.Event {
 	}
 }
 
-// lengthOf returns about how many bytes a body with what r says has: growing to
-// them would copy it several times.
+// lengthOf returns the approximate size of the body for r. Growing a buffer to
+// it step by step would copy the body several times.
 func lengthOf(r *llm.Response) int {
 	n := textLength(r) + 1<<10
-	return n + n/8 // escapes
+	return n + n/8 // for escapes
 }
 
-// textLength returns how many bytes of content r has.
+// textLength returns the number of bytes of content in r.
 func textLength(r *llm.Response) (n int) {
 	for _, c := range r.Choices {
 		for _, p := range c.Parts {
@@ -245,7 +246,7 @@ func textLength(r *llm.Response) (n int) {
 	return n
 }
 
-// replay is a stream that is there already.
+// replay is a stream of given events.
 type replay []sse.Event
 
 // Next implements frames.
@@ -261,16 +262,16 @@ func (r *replay) Next() (sse.Event, error) {
 // More implements frames.
 func (r *replay) More() bool { return len(*r) > 0 }
 
-// setBytes puts b instead of the provider's body.
+// setBytes replaces the provider's body with b.
 func (r *Response) setBytes(b []byte) {
 	r.jsonHead()
 	r.Bytes, r.Length = b, -1
 }
 
-// jsonHead makes the head that of a JSON answer of the gateway's own making.
+// jsonHead sets the headers of a JSON response made by the gateway.
 func (r *Response) jsonHead() { r.head("application/json") }
 
-// asStream makes the head that of a stream.
+// asStream sets the headers of a stream.
 func (r *Response) asStream(contentType string) { r.head(contentType) }
 
 func (r *Response) head(contentType string) {
@@ -281,5 +282,6 @@ func (r *Response) head(contentType string) {
 	r.Header["Content-Type"] = []string{contentType}
 }
 
-// bodyHeaders are the headers that speak of the very bytes of a provider's body.
+// bodyHeaders are the headers that describe the exact bytes of a provider's
+// body.
 var bodyHeaders = [...]string{"Content-Length", "Content-Encoding", "Content-Md5", "Content-Digest", "Digest", "Repr-Digest", "Etag", "Accept-Ranges"}

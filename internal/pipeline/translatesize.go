@@ -7,10 +7,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// What a JSON body takes in memory while it is translated, in bytes: decoded and
-// encoded again it takes its size twice more, an object or array becomes a struct
-// of the neutral model, and each further value has a place in one, or in a slice
-// of numbers. Measured with bodies of many small parts of every dialect.
+// Factors for the memory in bytes that a JSON body takes while it is
+// translated. Decoded and encoded it takes its own size twice more, an object
+// or array becomes a struct of the neutral model, and each further value is a
+// field or an element of a slice of numbers. Measured with bodies with many
+// small parts in every dialect.
 const (
 	bytesPerCopy      = 2
 	bytesPerStructure = 512
@@ -18,23 +19,22 @@ const (
 	bytesPerNumber    = 16
 )
 
-// Where objects and arrays become a stream, each is more: neutral events that
-// begin, fill and end a part, in a slice that has grown, and what a client's
-// dialect repeats of a part at its end. Collected,
-// a part takes bytesPerPart, and the probability of a token bytesPerLogprob.
+// For a stream, each object or array takes more: neutral events that begin,
+// fill and end a part, in a growing slice, and data of the part that a client's
+// dialect repeats at its end. If collected, a part takes bytesPerPart, and the
+// log probability of a token bytesPerLogprob.
 const (
 	bytesPerEvents  = 3 << 10
 	bytesPerPart    = 2 << 10
 	bytesPerLogprob = 128
 )
 
-// smallTranslation is the size up to which the structures of a body are counted
-// without telling apart those that are text in a string.
+// smallTranslation is the size up to which structures are counted without
+// distinguishing text in strings.
 const smallTranslation = 1 << 20
 
-// reserveTranslation counts what the translation of the request will take
-// against the limit of body memory. The caller releases the buffer. It is nil
-// where nothing is translated.
+// reserveTranslation reserves body memory for the translation of the request.
+// The caller releases the buffer. It is nil if nothing is translated.
 func (a *Attempt) reserveTranslation() (*bytepool.Buffer, error) {
 	if a.request.Doc == nil || !a.wire.translates() {
 		return nil, nil
@@ -50,11 +50,11 @@ func (a *Attempt) reserveTranslation() (*bytepool.Buffer, error) {
 	return counted, nil
 }
 
-// translationSize estimates the memory that the translation of a JSON body takes
-// in addition to the body: of a request or of a complete response.
+// translationSize estimates the memory that the translation of a JSON body
+// takes in addition to the body: of a request or a complete response.
 func translationSize(body []byte) int { return sizeWith(bytesPerStructure, body) }
 
-// streamedSize does the same for a body that becomes events of a stream: the data
+// streamedSize is the estimate for a body that becomes stream events: the data
 // of one event, or a complete response for a client that wants a stream.
 func streamedSize(body []byte) int { return sizeWith(bytesPerEvents, body) }
 
@@ -67,9 +67,9 @@ func sizeWith(perStructure int, body []byte) int {
 	return bytesPerCopy*len(body) + structures*perStructure + values*bytesPerValue + numbers*bytesPerNumber
 }
 
-// collectedSize estimates what the events of one frame of a stream take where they
-// are collected: for a client that wants a complete response, or by an encoder
-// that repeats parts at their end. data is the frame's.
+// collectedSize estimates the memory of one frame's events if they are
+// collected: for a client that wants a complete response, or by an encoder that
+// repeats parts at their end. data is the frame's data.
 func collectedSize(data []byte, events []llm.Event) (n int) {
 	opaque := false
 	for i := range events {
@@ -93,7 +93,7 @@ func collectedSize(data []byte, events []llm.Event) (n int) {
 	return n
 }
 
-// countStructures counts objects and arrays, and commas between values, outside
+// countStructures counts objects and arrays, and commas between values outside
 // of strings: those before a number in numbers, the others in values. body is
 // valid JSON.
 func countStructures(body []byte) (structures, values, numbers int) {

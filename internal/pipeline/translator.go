@@ -11,16 +11,17 @@ import (
 	"modelgate/internal/llm"
 )
 
-// translator carries one operation between the client's dialect and the target's,
-// for one attempt. Bytes that pass have none.
+// translator converts one operation between the client's dialect and the
+// target's, for one attempt. Attempts that forward bytes have none.
 type translator interface {
-	// request appends the target's body for the client's, and returns what happened
-	// to parameters that are not carried as they are.
+	// request appends the target's body for the client's body, and returns the
+	// parameter changes.
 	request(dst, body []byte) ([]byte, []dialect.ParamChange, error)
-	// response puts the client's form of a complete body into out.
+	// response sets the client's form of a complete body in out.
 	response(a *Attempt, out *Response, body []byte) error
-	// stream puts the client's form of a stream into out: as a stream, or complete for
-	// a client that wants that. An operation without streams returns an error.
+	// stream sets the client's form of a stream in out: as a stream, or
+	// complete for a client that wants that. An operation without streams
+	// returns an error.
 	stream(a *Attempt, out *Response, src *streamMemory) error
 }
 
@@ -49,14 +50,14 @@ func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
 	return c.complete(a, out, r)
 }
 
-// complete puts a complete response into out. A client that wants a stream gets it
-// as one.
+// complete sets a complete response in out. A client that wants a stream gets
+// it as one.
 func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) error {
 	tap := new(translationTap)
-	tap.whole(r)
+	tap.readResponse(r)
 	out.Tap = tap
 	for i := range r.Choices {
-		if choice := &r.Choices[i]; choice.Stop == "" && choice.NativeFinishReason == "" { // clients wait for a reason
+		if choice := &r.Choices[i]; choice.Stop == "" && choice.NativeFinishReason == "" { // clients wait for a finish reason
 			choice.Stop = llm.StopEnd
 		}
 	}
@@ -91,7 +92,7 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 	return a.primeStream(out, t, nil)
 }
 
-// responseTarget returns for whom responses are encoded.
+// responseTarget returns the target for encoding responses.
 func (c *conversation) responseTarget(a *Attempt) dialect.ResponseTarget {
 	return dialect.ResponseTarget{
 		Request:  c.decoded,
@@ -102,7 +103,7 @@ func (c *conversation) responseTarget(a *Attempt) dialect.ResponseTarget {
 	}
 }
 
-// tokenCount translates the question how many tokens a request has.
+// tokenCount translates a token counting request.
 type tokenCount struct {
 	client   dialect.ClientCounter
 	provider dialect.ProviderCounter
@@ -129,9 +130,9 @@ func (c *tokenCount) response(a *Attempt, out *Response, body []byte) error {
 
 func (c *tokenCount) stream(a *Attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
 
-// operation translates operations other than conversations, such as embeddings: from the words
-// of the client's dialect to those of the chat dialect, and from these to the
-// provider's own form. Either is nil where it is not needed.
+// operation translates operations other than conversations, such as embeddings:
+// from the client's dialect to the chat dialect, and from that to the
+// provider's format. Each step is nil if it is not needed.
 type operation struct {
 	client   *dialect.ClientTranslator
 	provider *dialect.Translator
@@ -164,7 +165,7 @@ func (o *operation) chatBody(body []byte) ([]byte, error) {
 	return o.client.Request(nil, body, o.target.Model)
 }
 
-// withoutExtraFields appends what a provider of the chat dialect is asked.
+// withoutExtraFields appends the body for a provider of the chat dialect.
 func (o *operation) withoutExtraFields(dst []byte) (_ []byte, changes []dialect.ParamChange, err error) {
 	var doc jsonedit.Doc
 	if err := doc.Scan(o.asked); err != nil {
@@ -191,13 +192,13 @@ func (o *operation) response(a *Attempt, out *Response, body []byte) (err error)
 		out.setTapped(body)
 		return nil
 	}
-	if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider refused inside a success
+	if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider reported an error with a success status
 		return e
 	}
 	return a.unreadable("a body that is not its " + string(a.request.Operation) + " answer").WithCause(err)
 }
 
-// clientBody returns the client's form of a body of the chat dialect.
+// clientBody converts a body of the chat dialect to the client's dialect.
 func (o *operation) clientBody(body []byte) ([]byte, error) {
 	if o.client == nil {
 		return body, nil
@@ -207,10 +208,10 @@ func (o *operation) clientBody(body []byte) ([]byte, error) {
 
 func (o *operation) stream(a *Attempt, _ *Response, _ *streamMemory) error { return a.wrongStream() }
 
-// wrongStream is the error of a stream that is not what was asked for.
+// wrongStream returns the error for a stream in another format than requested.
 func (a *Attempt) wrongStream() error { return a.unreadable("a stream that is not of the protocol") }
 
-// setTapped puts a translated body into the response, and has the tap read it.
+// setTapped sets a translated body in the response, and passes it to the tap.
 func (r *Response) setTapped(body []byte) {
 	r.setBytes(body)
 	r.Tap.Body(body)

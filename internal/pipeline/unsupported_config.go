@@ -8,9 +8,9 @@ import (
 	"modelgate/internal/dialect"
 )
 
-// ignoredProperties returns the properties of an effective config that this version
-// reads and does not carry out, by their names. They are announced with every
-// answer, so that nobody relies on them.
+// ignoredProperties returns the names of properties of an effective config that
+// this version does not implement. They are announced with every response, so
+// that no user relies on them.
 func ignoredProperties(n *config.Config) []string {
 	var names []string
 	for _, p := range [...]struct {
@@ -33,9 +33,9 @@ func ignoredProperties(n *config.Config) []string {
 	return names
 }
 
-// hasDenyingChecks reports whether the config has a check that is to stop a request.
-// To let such a request pass unchecked would be the opposite of what was
-// asked for.
+// hasDenyingChecks reports whether the config has a check that may deny a
+// request. Forwarding such a request unchecked would be the opposite of what
+// was configured.
 func hasDenyingChecks(n *config.Config) bool {
 	for _, hooks := range [...][]config.Hook{n.BeforeHooks, n.AfterHooks} {
 		for _, h := range hooks {
@@ -54,23 +54,23 @@ func hasDenyingChecks(n *config.Config) bool {
 	return false
 }
 
-// guardrailsUnsupported stands for a leaf whose config wants requests denied by checks.
+// guardrailsUnsupported handles a leaf with denying checks.
 type guardrailsUnsupported struct{ path string }
 
-// Handle refuses: nothing is sent unchecked.
+// Handle returns an error: nothing is sent unchecked.
 func (u guardrailsUnsupported) Handle(context.Context, *Request, *Trail) (*Response, error) {
 	return nil, apierr.New(apierr.Unsupported,
 		"%s: hooks and guardrails that deny, and saved guardrails, can't be enforced by this version, and the request was not sent unchecked; leave them out or set deny to false", u.path).
 		WithParam("x-gateway-config")
 }
 
-// noticeHandler is a leaf that says what of its config has no effect.
+// noticeHandler announces settings of a leaf without effect.
 type noticeHandler struct {
 	names []string
 	next  Handler
 }
 
-// Handle notes the names and goes on.
+// Handle adds the names to the trail and calls the leaf.
 func (a noticeHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	for _, name := range a.names {
 		t.Note(dialect.ParamChange{Name: name, Outcome: dialect.Ignored})

@@ -9,16 +9,16 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// attemptTimers is the clockwork of one attempt: the limits of its phases, and the
-// request's own timeout, which ends once the answer can be checked.
+// attemptTimers holds the timers of one attempt: the limits of its phases, and
+// the request's own timeout, which ends once the response is usable.
 type attemptTimers struct {
 	dog    *upstream.Watchdog
-	limit  time.Duration           // the request's own timeout; zero without one
-	timer  *time.Timer             // of the limit; nil without one
-	cancel context.CancelCauseFunc // ends the attempt; nil without a timeout
+	limit  time.Duration           // the request's own timeout; zero if none
+	timer  *time.Timer             // of the limit; nil if none
+	cancel context.CancelCauseFunc // ends the attempt; nil if there is no timeout
 }
 
-// startTimers starts the clocks of the attempt, which ends with ctx.
+// startTimers starts the timers of the attempt, which ends with ctx.
 func (a *Attempt) startTimers(ctx context.Context) {
 	w := &a.timers
 	if limit := a.responseTimeout(); limit > 0 {
@@ -45,8 +45,8 @@ func (a *Attempt) responseTimeout() time.Duration {
 	return left
 }
 
-// isRequestTimeout reports whether f came of the request's own limit and not of the
-// engine's.
+// isRequestTimeout reports whether f was caused by the request's own timeout
+// rather than the engine's.
 func (w attemptTimers) isRequestTimeout(f error) bool {
 	e, ok := errors.AsType[*upstream.TimeoutError](f)
 	return ok && w.limit > 0 && e.Limit == w.limit
@@ -63,7 +63,7 @@ func (w attemptTimers) stopRequestTimeout() {
 
 func (w attemptTimers) eventReceived() { w.dog.Phase(upstream.Idle) }
 
-// stop ends the attempt and lets go of its clocks.
+// stop ends the attempt and stops its timers.
 func (w attemptTimers) stop() {
 	w.stopRequestTimeout()
 	w.dog.Stop()
@@ -72,8 +72,8 @@ func (w attemptTimers) stop() {
 	}
 }
 
-// uploads opens a body that streams through. Each read starts the wait for the
-// response's headers again: a long upload is not a slow provider.
+// uploads opens a body that streams through. Each read restarts the timeout of
+// the response headers: a long upload does not mean a slow provider.
 type uploads struct {
 	up  *Upload
 	dog *upstream.Watchdog
@@ -88,8 +88,8 @@ type uploading struct {
 }
 
 func (u *uploading) Read(p []byte) (int, error) {
-	// The flag is raised before the attempt is looked at: once an attempt has
-	// ended, either nothing more is read for it or the body counts as spent.
+	// The flag is set before the attempt is checked: once an attempt has ended,
+	// either nothing more is read for it or the body counts as consumed.
 	u.up.started.Store(true)
 	if err := u.dog.Context().Err(); err != nil {
 		return 0, err
@@ -100,6 +100,6 @@ func (u *uploading) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the client's body open: an attempt that did not read it may be
-// followed by another. The HTTP server closes it.
+// Close does not close the client's body, since another attempt may use it if
+// this one did not read it. The HTTP server closes it.
 func (u *uploading) Close() error { return nil }

@@ -9,16 +9,16 @@ import (
 	"modelgate/internal/provider"
 )
 
-// wirePlan is how an attempt speaks to its target.
+// wirePlan describes how an attempt is encoded.
 type wirePlan struct {
-	op      api.Operation // whose path of the target's row is taken
+	op      api.Operation // whose path in the provider definition is used
 	dialect api.Dialect   // of the target's conversation; empty for other operations
 	target  dialect.RequestTarget
 
-	// translator is nil where bytes pass.
+	// translator is nil if bytes are forwarded.
 	translator translator
 
-	// usageAsked is true where the gateway asked for the usage of a stream and the
+	// usageAsked is true if the gateway requested the usage of a stream and the
 	// client did not.
 	usageAsked bool
 }
@@ -26,14 +26,14 @@ type wirePlan struct {
 // translates reports whether bodies are decoded and encoded again.
 func (w *wirePlan) translates() bool { return w.translator != nil }
 
-// translatesConversation reports whether what is translated is a conversation,
-// whose response may be a stream.
+// translatesConversation reports whether a conversation is translated, whose
+// response may be a stream.
 func (w *wirePlan) translatesConversation() bool {
 	_, ok := w.translator.(*conversation)
 	return ok
 }
 
-// planWire chooses how to speak to the target.
+// planWire chooses the encoding for the target.
 func (a *Attempt) planWire() error {
 	r, w := a.request, &a.wire
 	w.op, w.target = r.Operation, a.Target.RequestTarget(a.Model)
@@ -66,8 +66,8 @@ func (a *Attempt) planWire() error {
 	return nil
 }
 
-// planTokenCount chooses how the target is asked for the tokens of a request: in the
-// client's dialect, as bytes, where that is how it counts.
+// planTokenCount chooses how the target counts the tokens of a request: bytes
+// are forwarded if it counts in the client's dialect.
 func (a *Attempt) planTokenCount() error {
 	r, w := a.request, &a.wire
 	w.dialect = a.Target.DialectFor(r.Dialect, a.Model)
@@ -87,8 +87,9 @@ func (a *Attempt) planTokenCount() error {
 	return nil
 }
 
-// planOperation chooses how an operation other than a conversation is put to the
-// target: as bytes, unless the client's dialect or the provider has a form of its own.
+// planOperation chooses the encoding of an operation other than a conversation:
+// bytes are forwarded unless the client's dialect or the provider has a format
+// of its own.
 func (a *Attempt) planOperation() {
 	r, w := a.request, &a.wire
 	if r.Doc == nil {
@@ -115,9 +116,9 @@ func (a *Attempt) planOperation() {
 	}
 }
 
-// clientTranslator returns the way from the words of the client's dialect to those of
-// the chat dialect, and nil if there is none or none is needed: bytes pass where the
-// target has the operation too and the model is the one that they name.
+// clientTranslator returns the translation from the client's dialect to the
+// chat dialect, or nil if there is none or none is needed: bytes are forwarded
+// if the target has the operation and the model is the one in them.
 func (a *Attempt) clientTranslator() *dialect.ClientTranslator {
 	r, w := a.request, &a.wire
 	if _, ok := a.Target.Path(w.op); ok && a.Model == r.Model && len(r.Edits) == 0 {
@@ -135,10 +136,10 @@ func (a *Attempt) clientTranslator() *dialect.ClientTranslator {
 	return &t
 }
 
-// encode returns the body for the target and notes what happened to the client's
-// parameters. body is the client's, with the config's edits.
+// encode returns the body for the target and records the parameter changes.
+// body is the client's, after the config's edits.
 func (a *Attempt) encode(body []byte) ([]byte, error) {
-	// About as long as the client's, so that it need not grow.
+	// About as long as the client's body, so that it need not grow.
 	out := make([]byte, 0, len(body)+len(body)/4+512)
 	out, changes, err := a.wire.translator.request(out, body)
 	if err != nil {
@@ -148,9 +149,9 @@ func (a *Attempt) encode(body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// unsupported refuses an attempt that would leave out a parameter, where the
-// config asks for that.
-func (a *Attempt) unsupported(names []string) error {
+// errUnsupported returns the error for parameters that would be dropped
+// although on_unsupported is refuse.
+func (a *Attempt) errUnsupported(names []string) error {
 	return apierr.New(apierr.Invalid, "%s does not support %s and on_unsupported is refuse; remove the parameter or choose another target",
 		a.Target.ID, strings.Join(names, ", ")).WithParam(names[0]).WithCode(dialect.CodeUnsupported)
 }

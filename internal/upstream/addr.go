@@ -2,7 +2,7 @@ package upstream
 
 import "net/netip"
 
-// The rules by which an address is refused; see guard.go for the others.
+// Rules that reject an address; see guard.go for the others.
 const (
 	RuleMetadata     = "metadata"
 	RuleUnspecified  = "unspecified-address"
@@ -15,8 +15,8 @@ const (
 	RuleEmbeddedIPv4 = "embedded-ipv4"
 )
 
-// metadataRanges are refused even when they are trusted: credentials of the
-// machine itself are available there.
+// metadataRanges are rejected even if they are trusted: they serve credentials
+// of the machine itself.
 var metadataRanges = prefixes(
 	"169.254.169.0/24",   // all large clouds
 	"169.254.170.2/32",   // task roles of containers
@@ -33,8 +33,8 @@ type addrRange struct {
 	rule   string
 }
 
-// ranges4 are the IPv4 addresses that are not public: the special-purpose
-// registry of IANA, and multicast and the rest above it.
+// ranges4 are the IPv4 addresses that are not public: IANA's special-purpose
+// registry, and multicast and everything above it.
 var ranges4 = []addrRange{
 	{netip.MustParsePrefix("0.0.0.0/8"), RuleUnspecified},
 	{netip.MustParsePrefix("10.0.0.0/8"), RulePrivate},
@@ -53,8 +53,8 @@ var ranges4 = []addrRange{
 	{netip.MustParsePrefix("240.0.0.0/4"), RuleReserved},
 }
 
-// ranges6 are the IPv6 addresses that are not public. What is neither here nor
-// in 2000::/3 is reserved.
+// ranges6 are the IPv6 addresses that are not public. Addresses neither here
+// nor in 2000::/3 are reserved.
 var ranges6 = []addrRange{
 	{netip.MustParsePrefix("::/128"), RuleUnspecified},
 	{netip.MustParsePrefix("::1/128"), RuleLoopback},
@@ -88,10 +88,11 @@ func prefixes(texts ...string) []netip.Prefix {
 	return out
 }
 
-// addrRule returns the rule that an untrusted address breaks, or nothing for a
-// public one. A mapped address and one of the well-known NAT64 prefix, which
-// networks without IPv4 use for every public host, are checked by the IPv4
-// address inside. The other forms that hold one are out of use and refused.
+// addrRule returns the rule that an untrusted address breaks, or an empty
+// string for a public one. A mapped address and one of the well-known NAT64
+// prefix, which networks without IPv4 use for every public host, are checked by
+// the IPv4 address inside. Other forms with an IPv4 address are obsolete and
+// rejected.
 func addrRule(addr netip.Addr) string {
 	if addr.Is4In6() || nat64.Contains(addr) {
 		addr, _ = embedded(addr)
@@ -117,7 +118,7 @@ func ruleIn(ranges []addrRange, addr netip.Addr) string {
 	return ""
 }
 
-// embedded returns the IPv4 address that an IPv6 address holds.
+// embedded returns the IPv4 address inside an IPv6 address.
 func embedded(addr netip.Addr) (netip.Addr, bool) {
 	if addr.Is4In6() {
 		return addr.Unmap(), true

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// phaseError marks which step of connecting an error comes from.
+// phaseError is an error with the step of connecting that it comes from.
 type phaseError struct {
 	kind FailureKind
 	err  error
@@ -18,7 +18,7 @@ type phaseError struct {
 func (e *phaseError) Error() string { return e.err.Error() }
 func (e *phaseError) Unwrap() error { return e.err }
 
-// dialPlain returns dial with its errors marked as of dialling.
+// dialPlain returns dial with its errors marked as dial errors.
 func dialPlain(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -29,15 +29,16 @@ func dialPlain(dial dialFunc) dialFunc {
 	}
 }
 
-// handshaker dials and completes TLS itself, so that an error of the handshake
-// can be told from one of dialling by its type.
+// handshaker dials and does the TLS handshake itself, so that handshake and
+// dial errors have different types.
 type handshaker struct {
 	dial    dialFunc
 	config  *tls.Config
 	timeout time.Duration
 }
 
-// DialContext returns a *tls.Conn, whose protocol the transport then reads.
+// DialContext returns a *tls.Conn, whose negotiated protocol the transport
+// reads.
 func (h *handshaker) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	raw, err := h.dial(ctx, network, addr)
 	if err != nil {
@@ -61,7 +62,7 @@ func (h *handshaker) DialContext(ctx context.Context, network, addr string) (net
 }
 
 // pinnedDialer resolves a name itself, checks every address and connects only
-// to one it checked. A name that changes its answer afterwards gains nothing.
+// to a checked one. A later change of the name's addresses has no effect.
 type pinnedDialer struct {
 	guard    *guard
 	dial     dialFunc
@@ -103,8 +104,8 @@ func (d *pinnedDialer) resolve(ctx context.Context, host string) ([]netip.Addr, 
 	return addrs, nil
 }
 
-// dialFirst tries the addresses in the resolver's order and gives each a fair
-// share of the time that is left.
+// dialFirst tries the addresses in the resolver's order and gives each an equal
+// share of the remaining time.
 func (d *pinnedDialer) dialFirst(ctx context.Context, network string, addrs []netip.Addr, port string) (net.Conn, error) {
 	var errs []error
 	for i, a := range addrs {

@@ -13,20 +13,20 @@ import (
 	"syscall"
 )
 
-// FailureKind classes failures by what a caller does about them.
+// FailureKind is the kind of a failure, by what a caller can do about it.
 type FailureKind uint8
 
-// The kinds of failure.
+// Kinds of failures.
 const (
-	// BadResponse is an answer that breaks the protocol.
+	// BadResponse is a response that breaks the protocol.
 	BadResponse FailureKind = iota
-	// Dial is a connection that could not be made.
+	// Dial is a failure to connect.
 	Dial
-	// DNS is a name that could not be resolved.
+	// DNS is a failure to resolve a name.
 	DNS
-	// TLS is a handshake that did not succeed; a certificate above all.
+	// TLS is a failed handshake, mostly because of a certificate.
 	TLS
-	// Refused is a host that the guard does not allow. Nothing was sent.
+	// Refused is a host that the guard rejects. Nothing was sent.
 	Refused
 	// Reset is a connection that ended early.
 	Reset
@@ -36,10 +36,9 @@ const (
 	FirstEventTimeout
 	IdleTimeout
 	TotalTimeout
-	// Canceled is a caller that lost interest: the client left.
+	// Canceled is a request that the caller cancelled: the client disconnected.
 	Canceled
-	// Upload is a request body that could not be read to its end, so the
-	// fault is on the client's side.
+	// Upload is a failure to read the request body, so the client caused it.
 	Upload
 	// BadRequest is a request that HTTP cannot carry. Nothing was sent.
 	BadRequest
@@ -56,7 +55,7 @@ var kindNames = [...]struct{ name, text string }{
 	FirstEventTimeout: {"first_event_timeout", "no first event came in time"},
 	IdleTimeout:       {"idle_timeout", "the stream was idle for too long"},
 	TotalTimeout:      {"total_timeout", "the attempt took too long"},
-	Canceled:          {"canceled", "the request was given up"},
+	Canceled:          {"canceled", "the request was cancelled"},
 	Upload:            {"upload", "the request's body ended early"},
 	BadRequest:        {"bad_request", "the request cannot be sent: its address or a header is malformed"},
 }
@@ -64,27 +63,27 @@ var kindNames = [...]struct{ name, text string }{
 // String returns the kind's stable name, for logs and metrics.
 func (k FailureKind) String() string { return kindNames[k].name }
 
-// Timeout reports whether the kind is a limit of a Watchdog.
+// Timeout reports whether the kind is a timeout of a Watchdog.
 func (k FailureKind) Timeout() bool { return k >= HeaderTimeout && k <= TotalTimeout }
 
-// Failure is an attempt that brought no response, or not all of one.
+// Failure is an attempt without a response, or with an incomplete one.
 type Failure struct {
 	Kind FailureKind
-	Rule string // of a Refused failure: the rule that refused it
-	Host string // host and port as the request named them, never more of its URL
+	Rule string // of a Refused failure: the rule that rejected the host
+	Host string // host and port as in the request, without the rest of its URL
 
-	// Err is the cause, for errors.Is and errors.As. Its text may quote what
-	// the provider sent: log the Failure, not Err.
+	// Err is the cause, for errors.Is and errors.As. Its text may quote the
+	// provider: log the Failure, not Err.
 	Err error
 }
 
-// Error says what happened to whom, in words of this package and of a few
-// types that hold nothing secret. The URL's path and query, headers and bytes
-// that the provider sent are never part of it.
+// Error describes the failure and names the host. Its text comes from this
+// package and from a few types without secrets. It never contains the URL's
+// path or query, headers, or bytes from the provider.
 func (f *Failure) Error() string { return "calling " + f.Host + ": " + f.Reason() }
 
-// Reason is Error without the host, for those who may not know it: clients of
-// a managed provider.
+// Reason returns the text of Error without the host, for clients of a managed
+// provider, who must not know it.
 func (f *Failure) Reason() string {
 	text := kindNames[f.Kind].text
 	if d := f.detail(); d != "" {
@@ -96,10 +95,11 @@ func (f *Failure) Reason() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Timeout reports whether a limit of a Watchdog ended the attempt.
+// Timeout reports whether a timeout of a Watchdog ended the attempt.
 func (f *Failure) Timeout() bool { return f.Kind.Timeout() }
 
-// detail quotes causes by type; a type that is not listed is not quoted.
+// detail returns the text of causes with a listed type, and an empty string for
+// others.
 func (f *Failure) detail() string {
 	if e, ok := errors.AsType[*RefusedError](f.Err); ok {
 		return e.Error()
@@ -151,17 +151,17 @@ func tlsDetail(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the server does not speak TLS"
 	}
-	// An alert of the peer; its text is one of a fixed table.
+	// An alert of the peer; its text is from a fixed table.
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
 		return "the server answered " + e.Err.Error()
 	}
 	return ""
 }
 
-// Classify puts into words an error that Do returned or that reading the body
-// of req's response returned. A Watchdog is asked through req's context, so
-// Classify comes before its Stop. It returns nil for nil and for io.EOF, the
-// proper end of a body, and an error that is a *Failure already as it is.
+// Classify returns the failure for an error from Do or from reading the
+// response's body. It must be called before Stop of the Watchdog in req's
+// context. It returns nil for nil and for io.EOF, the clean end of a body, and
+// returns a *Failure unchanged.
 func Classify(req *http.Request, err error) *Failure {
 	if err == nil || err == io.EOF {
 		return nil
@@ -178,8 +178,8 @@ func failure(req *http.Request, upload *upload, err error) *Failure {
 	return f
 }
 
-// kindOf asks in the order of precedence: what the gateway decided itself,
-// what connecting says, and last what the protocol says.
+// kindOf checks in order of precedence: the gateway's own decisions, then
+// connecting, then the protocol.
 func kindOf(req *http.Request, upload *upload, f *Failure) FailureKind {
 	if e, ok := errors.AsType[*RefusedError](f.Err); ok {
 		f.Rule = e.Rule
@@ -189,14 +189,14 @@ func kindOf(req *http.Request, upload *upload, f *Failure) FailureKind {
 		f.Err = cause
 		return kindOfEnd(cause)
 	}
-	if err := upload.failed(); err != nil {
+	if err := upload.readError(); err != nil {
 		f.Err = err
 		return Upload
 	}
 	if e, ok := errors.AsType[*phaseError](f.Err); ok {
 		return kindOfConnect(e)
 	}
-	// TLS through a proxy, and what a server says once the handshake is done.
+	// TLS through a proxy, and alerts after the handshake.
 	if tlsDetail(f.Err) != "" {
 		return TLS
 	}
@@ -209,7 +209,8 @@ func kindOf(req *http.Request, upload *upload, f *Failure) FailureKind {
 	return BadResponse
 }
 
-// kindOfEnd classes the reason for which a request's context ended.
+// kindOfEnd returns the kind for the reason for which a request's context
+// ended.
 func kindOfEnd(cause error) FailureKind {
 	if e, ok := errors.AsType[*TimeoutError](cause); ok {
 		return e.kind()
@@ -230,8 +231,8 @@ func kindOfConnect(e *phaseError) FailureKind {
 	return e.kind
 }
 
-// isConnectionError reports whether err is a connection that ended rather than an answer
-// that was wrong.
+// isConnectionError reports whether err means that the connection ended, rather
+// than that the response was invalid.
 func isConnectionError(err error) bool {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return true
@@ -239,8 +240,8 @@ func isConnectionError(err error) bool {
 	if _, ok := errors.AsType[*net.OpError](err); ok {
 		return true
 	}
-	// An HTTP/2 stream that the provider reset. The type is private to
-	// net/http, which offers it to structs of the same shape.
+	// An HTTP/2 stream reset by the provider. The type is private to net/http,
+	// which converts it to structs of the same shape.
 	var stream h2StreamError
 	if errors.As(err, &stream) {
 		return stream.Code != h2ProtocolError
@@ -248,7 +249,8 @@ func isConnectionError(err error) bool {
 	return closedByText(err)
 }
 
-// closedByText knows the ends of a connection that net/http tells only in words.
+// closedByText reports whether err is a closed connection that net/http reports
+// only by its text.
 func closedByText(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "server closed idle connection") ||
@@ -265,7 +267,8 @@ func (e h2StreamError) Error() string { return "HTTP/2 stream reset" }
 
 const h2ProtocolError = 1 // RFC 9113, section 7
 
-// withoutURL takes *url.Error off: its text is the whole URL, query included.
+// withoutURL unwraps *url.Error, whose text contains the complete URL including
+// the query.
 func withoutURL(err error) error {
 	for {
 		e, ok := err.(*url.Error)
@@ -283,7 +286,7 @@ func hostOf(req *http.Request) string {
 	return req.URL.Host
 }
 
-// sendable reports whether HTTP can carry the request's address and header.
+// sendable reports whether the request's URL and headers are valid in HTTP.
 func sendable(req *http.Request) bool {
 	if req.URL == nil || req.URL.Host == "" || req.Header == nil {
 		return false

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The rules by which a custom host is refused. The names are stable: clients
-// and tests see them. The rules for addresses are in addr.go.
+// Rules that reject a custom host. The names are stable: clients and tests see
+// them. Rules for addresses are in addr.go.
 const (
 	RuleEmpty         = "empty"
 	RuleLength        = "length"
@@ -37,17 +37,17 @@ const (
 
 const trustAdvice = "if it is meant to be reached, list it in upstream.trusted_hosts"
 
-// reasons say for each rule what is wrong and what to do.
+// reasons holds a message for each rule: what is wrong and what to do.
 var reasons = map[string]string{
 	RuleEmpty:         "it is empty; give the base address of the endpoint, such as https://models.example.com/v1",
 	RuleLength:        "it is longer than 2048 bytes",
-	RuleCharacters:    "it has a character that no host has; a host is made of letters, digits, dots and hyphens, or is an IPv6 address in brackets",
+	RuleCharacters:    "it has a character that no host has; a host consists of letters, digits, dots and hyphens, or is an IPv6 address in brackets",
 	RuleSyntax:        "it is not a URL; give the base address of the endpoint, such as https://models.example.com/v1",
 	RuleScheme:        "it must begin with https:// or http://",
 	RuleUserInfo:      "it holds a user name or password; send credentials in Authorization instead",
 	RuleQuery:         "it has a query or a fragment; give the base address only",
 	RulePort:          "the port must be a number from 1 to 65535",
-	RuleBlockedPort:   "the port belongs to a service that is no model provider; " + trustAdvice,
+	RuleBlockedPort:   "the port belongs to a service other than a model provider; " + trustAdvice,
 	RuleTrailingDot:   "the name ends in a dot; leave the dot away",
 	RuleLabels:        "the name is not well formed: it has an empty label, or more than 10 labels",
 	RulePunycode:      "the name is written in punycode; " + trustAdvice,
@@ -58,7 +58,7 @@ var reasons = map[string]string{
 	RuleDNSHelper:     "names of this domain resolve to any address; " + trustAdvice,
 
 	RuleMetadata:     "cloud metadata services are always blocked",
-	RuleUnspecified:  "the unspecified network is no address of a host; " + trustAdvice,
+	RuleUnspecified:  "the unspecified network is not an address of a host; " + trustAdvice,
 	RuleLoopback:     "the address is the gateway's own machine; " + trustAdvice,
 	RulePrivate:      "the address is of a private network; " + trustAdvice,
 	RuleLinkLocal:    "the address is link-local; " + trustAdvice,
@@ -68,17 +68,18 @@ var reasons = map[string]string{
 	RuleEmbeddedIPv4: "the address hides an IPv4 address; " + trustAdvice,
 }
 
-// RefusedError says by which rule a custom host is refused.
+// RefusedError reports the rule by which a custom host was rejected.
 type RefusedError struct {
 	Rule string // one of the Rule constants
-	Host string // the host alone; never user information, path or query
+	Host string // only the host; no user information, path or query
 
-	// Address is the address at fault, if the rule is about one. Error leaves
-	// it out: what a name resolves to inside is not for the client.
+	// Address is the address that the rule rejected, if it is about an address.
+	// Error leaves it out: clients must not learn the addresses of internal
+	// names.
 	Address netip.Addr
 }
 
-// Error names the host and the rule and says what to do.
+// Error names the host and the rule, and says what to do.
 func (e *RefusedError) Error() string {
 	host := ""
 	if e.Host != "" {
@@ -104,7 +105,7 @@ func newGuard(o Options) *guard {
 	return g
 }
 
-// parse reads and checks a custom host as a client wrote it.
+// parse parses and checks a custom host as a client wrote it.
 func (g *guard) parse(raw string) (*url.URL, error) {
 	raw = strings.Trim(raw, " \t")
 	if raw == "" {
@@ -133,13 +134,13 @@ func (g *guard) parse(raw string) (*url.URL, error) {
 	if err := g.check(u); err != nil {
 		return nil, err
 	}
-	if len(u.String()) > maxHostLength { // what had to be escaped has grown
+	if len(u.String()) > maxHostLength { // escaping makes it longer
 		return nil, refuse(RuleLength, "")
 	}
 	return u, nil
 }
 
-// check checks an address that is a URL already.
+// check checks an address that is a parsed URL.
 func (g *guard) check(u *url.URL) error {
 	if u == nil || u.Host == "" {
 		return refuse(RuleEmpty, "")
@@ -167,7 +168,7 @@ func (g *guard) checkAuthority(u *url.URL) error {
 	return g.checkHost(host, strings.TrimLeft(port, "0"))
 }
 
-// checkHost checks a lower-case host, which is a name or an address.
+// checkHost checks a lower-case host: a name or an address.
 func (g *guard) checkHost(host, port string) error {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return g.checkLiteral(host, port, addr)
@@ -178,7 +179,7 @@ func (g *guard) checkHost(host, port string) error {
 	if metadataNames[host] {
 		return refuse(RuleMetadata, host)
 	}
-	if g.isOwn(host, port) {
+	if g.isGatewayHost(host, port) {
 		return refuse(RuleOwnHost, host)
 	}
 	if g.trusted.name(host, port) {
@@ -194,7 +195,7 @@ func (g *guard) checkHost(host, port string) error {
 }
 
 func (g *guard) checkLiteral(host, port string, addr netip.Addr) error {
-	if g.isOwn(host, port) {
+	if g.isGatewayHost(host, port) {
 		return refuse(RuleOwnHost, host)
 	}
 	if err := g.checkResolved(host, port, addr); err != nil {
@@ -206,7 +207,7 @@ func (g *guard) checkLiteral(host, port string, addr netip.Addr) error {
 	return nil
 }
 
-// checkResolved checks one address that host stands for.
+// checkResolved checks one address that host resolves to.
 func (g *guard) checkResolved(host, port string, addr netip.Addr) error {
 	addr = addr.WithZone("")
 	if isMetadata(addr) {
@@ -219,14 +220,14 @@ func (g *guard) checkResolved(host, port string, addr netip.Addr) error {
 	return &RefusedError{Rule: rule, Host: host, Address: addr}
 }
 
-func (g *guard) isOwn(host, port string) bool {
+func (g *guard) isGatewayHost(host, port string) bool {
 	return len(g.ownHosts) > 0 && (g.ownHosts[host] || g.ownHosts[net.JoinHostPort(host, port)])
 }
 
 func refuse(rule, host string) error { return &RefusedError{Rule: rule, Host: host} }
 
-// unsafeURLCharacters reports characters that have no place in a base address and that
-// readers of URLs disagree on.
+// unsafeURLCharacters reports characters that are invalid in a base address and
+// that URL parsers disagree on.
 func unsafeURLCharacters(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }
 
 func hasWebScheme(raw string) bool {
@@ -234,7 +235,7 @@ func hasWebScheme(raw string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// authority returns what stands between the scheme and the path.
+// authority returns the part between the scheme and the path.
 func authority(raw string) string {
 	_, rest, _ := strings.Cut(raw, "://")
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
@@ -243,7 +244,8 @@ func authority(raw string) string {
 	return rest
 }
 
-// ruleOfParse says why url.Parse refused raw: its errors are text only.
+// ruleOfParse returns the rule for which url.Parse rejected raw: its errors
+// differ only by text.
 func ruleOfParse(raw string) string {
 	a := authority(raw)
 	if strings.Contains(a, "@") {

@@ -8,17 +8,17 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// CopyResponseHeader copies what of a provider's response header reaches the
-// client: all but the hop-by-hop fields, those that Connection names, the
-// gateway's own family, which only the gateway may say, and what steers the proxy
-// in front of the gateway or is about the whole origin. With unified, the
-// provider's cookies are dropped as well: they belong to another origin than
-// the one that the client speaks to, and a unified route is the gateway's own.
-// Content-Length and Content-Encoding are copied: whoever changes the body or
-// undoes its compression removes them.
+// CopyResponseHeader copies those of a provider's response headers that are
+// sent to the client. It leaves out hop-by-hop fields and those named in
+// Connection, the gateway's own headers, and headers that control a proxy in
+// front of the gateway or affect its whole origin. With unified, the provider's
+// cookies are left out too: a unified route belongs to the gateway, which is
+// another origin. Content-Length and Content-Encoding are copied: code that
+// changes or decompresses the body must remove them.
 //
-// A field of src replaces the one of dst. The slices are shared and clipped, so
-// that appending to dst leaves src as it is; neither may be changed in place.
+// A field of src replaces the field of dst. The slices are shared and clipped,
+// so that appending to dst does not change src; neither may be changed in
+// place.
 func CopyResponseHeader(dst, src http.Header, unified bool) {
 	named := src["Connection"]
 	for name, values := range src {
@@ -30,22 +30,22 @@ func CopyResponseHeader(dst, src http.Header, unified bool) {
 	}
 }
 
-// CopyRequestHeader copies what of a client's request header passes through to
-// a provider: all but
-//   - the hop-by-hop fields and those that Connection names;
-//   - Host and Content-Length, which belong to the request that is sent, and
-//     Expect, since the gateway has answered it;
-//   - the gateway's own family;
-//   - credentials, because the client's are for the gateway and the provider's
-//     are set by its authentication;
-//   - what cloud metadata services ask for, so that no request looks like one
-//     of the machine itself;
-//   - Forwarded, X-Forwarded-* and their like. They tell the provider the
-//     addresses of the client and of the networks before the gateway, which is
-//     no business of its, and a client could set them to be taken for another.
+// CopyRequestHeader copies those of a client's request headers that pass
+// through to a provider. It leaves out
+//   - hop-by-hop fields and those named in Connection;
+//   - Host and Content-Length, which belong to the outgoing request, and
+//     Expect, which the gateway has answered;
+//   - the gateway's own headers;
+//   - credentials: the client's are for the gateway, and the provider's are
+//     set by its authentication;
+//   - headers that cloud metadata services require, so that no request looks
+//     like one of the machine itself;
+//   - Forwarded, X-Forwarded-* and the like: they contain the addresses of the
+//     client and of networks before the gateway, which the provider must not
+//     learn, and a client could set them to impersonate another.
 //
-// Accept-Encoding passes: whoever has to read the answer removes it. The slices
-// are shared as with [CopyResponseHeader].
+// Accept-Encoding passes: code that reads the response must remove it. The
+// slices are shared as in [CopyResponseHeader].
 func CopyRequestHeader(dst, src http.Header) {
 	named := src["Connection"]
 	for name, values := range src {
@@ -58,7 +58,7 @@ func CopyRequestHeader(dst, src http.Header) {
 }
 
 // DropFamilies deletes from h every field whose name begins with one of the
-// prefixes, in any case: the further families of compat.header_prefixes.
+// prefixes, in any case: those in compat.header_prefixes.
 func DropFamilies(h http.Header, prefixes []string) {
 	for _, p := range prefixes {
 		for name := range h {
@@ -69,15 +69,15 @@ func DropFamilies(h http.Header, prefixes []string) {
 	}
 }
 
-// Forward copies the fields of names from src to dst, byte for byte, in the
-// spelling that names has them, over what dst has under any spelling. Names
-// match in any case; one that src lacks is skipped. (User-Agent keeps its
-// usual spelling, since net/http would send its own beside another.) The error,
-// an *apierr.Error, names a field that may not be forwarded; dst is then
-// unchanged.
+// Forward copies the fields in names from src to dst, byte for byte and in the
+// spelling of names. They replace fields of dst in any spelling. Names are
+// compared without case; fields that src lacks are skipped. User-Agent keeps
+// its canonical spelling, since otherwise net/http would add its own. If a
+// field may not be forwarded, Forward returns an *apierr.Error that names it
+// and leaves dst unchanged.
 func Forward(dst, src http.Header, names []string) error {
 	for _, name := range names {
-		if err := forwardable(strings.TrimSpace(name)); err != nil {
+		if err := checkForwardable(strings.TrimSpace(name)); err != nil {
 			return err
 		}
 	}
@@ -90,7 +90,8 @@ func Forward(dst, src http.Header, names []string) error {
 	return nil
 }
 
-func forwardable(name string) error {
+// checkForwardable returns an error for a header that may not be forwarded.
+func checkForwardable(name string) error {
 	if !isToken(name) {
 		return apierr.New(apierr.Invalid, "%q is not a header name; give names separated by commas", name).WithParam(api.HeaderForwardHeaders)
 	}
@@ -113,8 +114,8 @@ func lookup(h http.Header, name string) ([]string, bool) {
 	return nil, false
 }
 
-// Replace sets a field of dst in the spelling of name, instead of what dst
-// has under any spelling. The slice is shared and clipped.
+// Replace sets a field of dst in the spelling of name and removes other
+// spellings. The slice is shared and clipped.
 func Replace(dst http.Header, name string, values []string) {
 	if strings.EqualFold(name, "User-Agent") {
 		name = "User-Agent"
@@ -127,7 +128,7 @@ func Replace(dst http.Header, name string, values []string) {
 	dst[name] = values[:len(values):len(values)]
 }
 
-// hopByHop reports the fields that belong to one connection. RFC 9110, section
+// hopByHop reports whether a field belongs to one connection. RFC 9110, section
 // 7.6.1, and Proxy-Connection, which old clients send.
 func hopByHop(key string) bool {
 	switch key {
@@ -140,9 +141,9 @@ func hopByHop(key string) bool {
 
 func ownFamily(key string) bool { return strings.HasPrefix(key, api.HeaderPrefix) }
 
-// steers reports the fields of a response by which a provider would command the
-// proxy in front of the gateway, such as to send one of its files, or change what
-// clients do with everything else at the gateway's address.
+// steers reports whether a response field would command the proxy in front of
+// the gateway, for example to send one of its files, or affect everything else
+// at the gateway's address.
 func steers(key string) bool {
 	switch key {
 	case "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "Alt-Svc", "Strict-Transport-Security", "Clear-Site-Data", "Service-Worker-Allowed":
@@ -151,7 +152,8 @@ func steers(key string) bool {
 	return strings.HasPrefix(key, "X-Accel-") && key != api.HeaderAccelBuffers
 }
 
-// notForwarded reports the fields of a client's request that do not pass through.
+// notForwarded reports whether a field of a client's request does not pass
+// through.
 func notForwarded(key string) bool {
 	switch key {
 	case "Host", "Content-Length", "Expect":
@@ -216,8 +218,8 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isFieldValue reports whether s may be in a header: no control character
-// but the tab. RFC 9110, section 5.5.
+// isFieldValue reports whether s is valid in a header: without control
+// characters except tabs. RFC 9110, section 5.5.
 func isFieldValue(s string) bool {
 	for _, c := range []byte(s) {
 		if c < ' ' && c != '\t' || c == 0x7f {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Underscores are no part of host names, but of the service names that
-// container networks give.
+// Underscores are not valid in host names, but occur in service names of
+// container networks.
 const nameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"
 
-// metadataNames are refused even when they are trusted.
+// metadataNames are rejected even if they are trusted.
 var metadataNames = map[string]bool{
 	"metadata.google.internal":   true,
 	"metadata.goog":              true,
@@ -19,26 +19,27 @@ var metadataNames = map[string]bool{
 	"instance-data.ec2.internal": true,
 }
 
-// blockedNames are names of private networks that no suffix covers.
+// blockedNames are names in private networks that no suffix covers.
 var blockedNames = map[string]bool{
 	"metadata":  true,
 	"localhost": true,
 }
 
-// blockedSuffixes end names that only a private network resolves, and are
-// blocked as a whole name too.
+// blockedSuffixes are suffixes of names that resolve only in a private network;
+// a name that equals one is blocked too.
 var blockedSuffixes = []string{
 	"local", "localdomain", "internal", "intranet", "lan", "home", "corp", "private",
 	"test", "invalid", "onion", "localhost", "home.arpa",
 }
 
-// dnsHelpers are public domains below which a name says what it resolves to.
+// dnsHelpers are public domains whose subdomains resolve to an address in their
+// name.
 var dnsHelpers = []string{
 	"nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me", "vcap.me", "traefik.me", "localhost.run",
 }
 
-// blockedPorts are those of services that are no model providers and that
-// could be made to act by an HTTP request.
+// blockedPorts are ports of services other than model providers that an HTTP
+// request could make act.
 var blockedPorts = set(
 	"21", "22", "23", "25", "53", "69", "88", "110", "111", "135", "139", "143", "161", "389", "445", "465",
 	"514", "587", "636", "873", "993", "995", "1433", "1521", "2049", "2181", "2375", "2376", "2379", "2380",
@@ -54,8 +55,8 @@ func set(words ...string) map[string]bool {
 	return m
 }
 
-// nameSyntaxRule returns the rule that the way a name is written breaks. These hold
-// for trusted names too, since none of them is a name.
+// nameSyntaxRule returns the rule that the spelling of a name breaks. It
+// applies to trusted names too, since such a name is never valid.
 func nameSyntaxRule(host string) string {
 	if host == "" {
 		return RuleEmpty
@@ -77,9 +78,9 @@ func nameSyntaxRule(host string) string {
 	return ""
 }
 
-// looksNumeric reports whether a last label makes some resolvers take the
-// whole host for an IPv4 address: 2130706433, 0x7f000001, 127.1, 0177.0.0.1.
-// An address in the usual form never gets here.
+// looksNumeric reports whether a last label makes some resolvers take the host
+// for an IPv4 address: 2130706433, 0x7f000001, 127.1, 0177.0.0.1. Addresses in
+// the usual form are handled before.
 func looksNumeric(label string) bool {
 	if label == "" {
 		return false
@@ -99,12 +100,12 @@ func nameRule(host string) string {
 		return RuleBlockedName
 	}
 	for _, s := range blockedSuffixes {
-		if within(host, s) {
+		if inDomain(host, s) {
 			return RuleBlockedSuffix
 		}
 	}
 	for _, s := range dnsHelpers {
-		if within(host, s) {
+		if inDomain(host, s) {
 			return RuleDNSHelper
 		}
 	}
@@ -114,13 +115,14 @@ func nameRule(host string) string {
 	return ""
 }
 
-// within reports whether host is domain or a name below it.
-func within(host, domain string) bool {
+// inDomain reports whether host is domain or a subdomain of it.
+func inDomain(host, domain string) bool {
 	return strings.HasSuffix(host, domain) &&
 		(len(host) == len(domain) || host[len(host)-len(domain)-1] == '.')
 }
 
-// isMetadata reports whether addr is, or hides, a metadata address.
+// isMetadata reports whether addr is a metadata address, also inside an IPv6
+// address.
 func isMetadata(addr netip.Addr) bool {
 	if inner, ok := embedded(addr); ok {
 		addr = inner

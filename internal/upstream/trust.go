@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// loopback is what Options.TrustLoopback adds to the trusted hosts.
+// loopback holds the hosts that Options.TrustLoopback adds to the trusted ones.
 var loopback = []string{"localhost", "127.0.0.0/8", "::1/128"}
 
-// trustEntry is one line of upstream.trusted_hosts. Either prefix or name is set.
+// trustEntry is one entry of upstream.trusted_hosts. Either prefix or name is
+// set.
 type trustEntry struct {
 	prefix netip.Prefix
 	name   string // lower case
-	below  bool   // names below name are meant
-	itself bool   // name itself is meant
+	below  bool   // matches subdomains of name
+	itself bool   // matches name itself
 	port   string // empty means every port
 }
 
@@ -32,7 +33,7 @@ func newTrustList(entries []string) trustList {
 	return list
 }
 
-// CheckTrusted reports what is wrong with an entry of Options.TrustedHosts.
+// CheckTrusted returns an error if an entry of Options.TrustedHosts is invalid.
 func CheckTrusted(entry string) error {
 	_, err := parseTrusted(entry)
 	return err
@@ -62,7 +63,7 @@ func parseTrusted(entry string) (trustEntry, error) {
 	return trustEntry{name: name, below: wild || name == "localhost", itself: !wild, port: port}, nil
 }
 
-// splitTrusted takes the port off, if there is one. A bare IPv6 address has
+// splitTrusted splits off the port, if there is one. A bare IPv6 address has
 // colons and no port.
 func splitTrusted(text string) (host, port string) {
 	if _, err := netip.ParseAddr(text); err == nil {
@@ -80,7 +81,7 @@ func (l trustList) name(host, port string) bool {
 		if t.name == "" || t.port != "" && t.port != port {
 			continue
 		}
-		if t.itself && host == t.name || t.below && host != t.name && within(host, t.name) {
+		if t.itself && host == t.name || t.below && host != t.name && inDomain(host, t.name) {
 			return true
 		}
 	}

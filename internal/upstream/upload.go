@@ -6,9 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// upload remembers why reading a streamed request body ended, so that a client
-// that broke off is not taken for a provider that did. A nil *upload is one
-// that never fails.
+// upload records why reading a streamed request body ended, to distinguish a
+// client that disconnected from a failing provider. A nil *upload never fails.
 type upload struct {
 	io.ReadCloser
 	err    atomic.Pointer[error]
@@ -23,14 +22,14 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close is called by the transport when the provider is done with the body or
-// gone. What a Read returns from then on is no fault of the client.
+// Close closes the body. The transport calls it when the provider has finished
+// reading or is gone; errors of later reads are not the client's fault.
 func (u *upload) Close() error {
 	u.closed.Store(true)
 	return u.ReadCloser.Close()
 }
 
-func (u *upload) failed() error {
+func (u *upload) readError() error {
 	if u == nil {
 		return nil
 	}
@@ -40,10 +39,10 @@ func (u *upload) failed() error {
 	return nil
 }
 
-// sendUpload sends a request whose body is a stream. net/http waits for a Read
-// of the body to return before it returns an error itself, even if the context
-// has ended: a client that stalls would hold the attempt past every limit. So
-// the transport runs on a goroutine of its own, which ends with that Read.
+// sendUpload sends a request whose body is a stream. Even if the context has
+// ended, net/http does not return before a Read of the body does, so a client
+// that stalls would hold up the attempt beyond every timeout. Therefore the
+// transport runs in its own goroutine, which ends with that Read.
 func sendUpload(t *http.Transport, req *http.Request) (*http.Response, error) {
 	u := &upload{ReadCloser: req.Body}
 	sent := *req

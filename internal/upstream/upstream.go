@@ -1,15 +1,15 @@
-// Package upstream sends requests to providers and nowhere else.
+// Package upstream sends requests to providers.
 //
-// A [Client] makes one attempt at a time: it follows no redirect, undoes no
-// compression, adds no header but a User-Agent, and answers every error with a
-// [*Failure] whose text never holds a credential. Guarded requests, those whose
+// A [Client] makes single attempts: it does not follow redirects, decompress,
+// or add headers except a User-Agent, and it returns every error as a
+// [*Failure] whose text never contains a credential. Guarded requests, whose
 // host a client chose, are checked by static rules and again after name
-// resolution, and are dialled at an address that was checked. A [Watchdog] ends
-// an attempt whose current phase lasts too long. The Copy functions and
-// [Forward] are the one place that says which headers cross an origin.
+// resolution, and are dialled at a checked address. A [Watchdog] ends an
+// attempt whose current phase takes too long. The Copy functions and [Forward]
+// are the only place that decides which headers are forwarded.
 //
-// Retries, the choice of a target, credentials and what a body means are left
-// to the callers, as is counting bytes.
+// It does not retry, choose targets, set credentials, interpret bodies or count
+// bytes; see pipeline and provider.
 package upstream
 
 import (
@@ -23,21 +23,21 @@ import (
 	"time"
 )
 
-// Options configure a Client. The zero value works.
+// Options configures a Client. The zero value works.
 type Options struct {
-	// TrustedHosts lists what custom hosts may reach besides public addresses:
-	// "host", "host:port", "*.suffix" (optionally with a port), an address, or
-	// an address range in CIDR form. [CheckTrusted] tells whether an entry is
-	// well formed; New ignores one that is not, so that it trusts nothing.
-	// Metadata addresses are refused whatever the list says.
+	// TrustedHosts lists hosts that custom hosts may use in addition to public
+	// addresses: "host", "host:port", "*.suffix" (optionally with a port), an
+	// address, or an address range in CIDR form. New ignores an invalid entry,
+	// which [CheckTrusted] reports, so that it trusts nothing. Metadata
+	// addresses are always rejected.
 	TrustedHosts []string
 
-	// TrustLoopback lets custom hosts reach this machine, for the demo and
-	// for development.
+	// TrustLoopback allows custom hosts on this machine, for the demo and for
+	// development.
 	TrustLoopback bool
 
-	// OwnHosts are the names under which the gateway itself is reached. A
-	// custom host of such a name is refused, because it would make a loop.
+	// OwnHosts are the gateway's own names. A custom host with such a name is
+	// rejected, because it would cause a loop.
 	OwnHosts []string
 
 	// DialTimeout limits name resolution and connecting together. Default 10 s.
@@ -49,31 +49,32 @@ type Options struct {
 	// IdleConnTimeout is how long an unused connection is kept. Default 90 s.
 	IdleConnTimeout time.Duration
 
-	// MaxIdlePerHost bounds the unused connections to one host. Default 1024.
+	// MaxIdlePerHost is the limit of idle connections to one host. Default
+	// 1024.
 	MaxIdlePerHost int
-	// MaxPerHost bounds all connections to one host; requests above it wait
-	// inside their header timeout. Zero means no bound.
+	// MaxPerHost is the limit of connections to one host; further requests wait
+	// within their header timeout. Zero means no limit.
 	MaxPerHost int
-	// MaxHeaderBytes bounds a response's header, informational responses
-	// included. Default 256 KiB.
+	// MaxHeaderBytes is the limit of response headers, including informational
+	// responses. Default 256 KiB.
 	MaxHeaderBytes int64
 
 	// Resolver resolves the names of guarded requests. Nil means net.DefaultResolver.
 	Resolver Resolver
-	// Dial connects to a "host:port", of a guarded request to an address that
-	// was checked. Nil means a net.Dialer with the times above.
+	// Dial connects to a "host:port", which for a guarded request is a checked
+	// address. Nil means a net.Dialer with the timeouts above.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// RootCAs are the authorities trusted for TLS. Nil means the system's.
 	RootCAs *x509.CertPool
-	// Proxy chooses the proxy of an unguarded request. Nil means the
+	// Proxy returns the proxy of an unguarded request. Nil means the
 	// environment (HTTPS_PROXY, HTTP_PROXY, NO_PROXY). Guarded requests never
-	// use a proxy, since a proxy would resolve the name a second time.
+	// use a proxy, since a proxy would resolve the name again.
 	Proxy func(*http.Request) (*url.URL, error)
-	// UserAgent is sent where a request has no User-Agent. Default "modelgate".
+	// UserAgent is sent if a request has no User-Agent. Default "modelgate".
 	UserAgent string
 }
 
-// Resolver finds the addresses of a name. *net.Resolver is one.
+// Resolver resolves names. *net.Resolver is a Resolver.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
@@ -83,10 +84,10 @@ type Client struct {
 	guard     *guard
 	open      *http.Transport // hosts that the operator or the provider table chose
 	guarded   *http.Transport // hosts that a client chose
-	userAgent []string        // shared by all requests, never changed
+	userAgent []string        // shared by all requests; must not be changed
 }
 
-// New returns a Client that follows o.
+// New returns a Client with these options.
 func New(o Options) *Client {
 	o = o.withDefaults()
 	g := newGuard(o)
@@ -95,22 +96,23 @@ func New(o Options) *Client {
 	open := newTransport(o, o.Dial)
 	open.Proxy = o.Proxy
 	guarded := newTransport(o, pinned.DialContext)
-	// Clients may name any number of hosts: bound what they leave open.
+	// Clients may name any number of hosts: limit the connections they leave
+	// open.
 	guarded.MaxIdleConns = o.MaxIdlePerHost
 
 	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}}
 }
 
-// Do sends one attempt and returns the response once its header is there; the
-// caller closes the body. Redirects are answers like any other, and a
+// Do sends one attempt and returns the response once its headers have arrived;
+// the caller closes the body. Redirects are returned like any response, and a
 // compressed body stays compressed. Every error is a *Failure.
 //
-// A guarded request goes only to an address that the rules of [Client.CheckHost]
-// allow and never through a proxy. Do closes the request's body, also on
-// error, and adds the User-Agent where the header has none. A body without
-// GetBody is taken for a stream from a client; Do returns when the context
-// ends though a Read of it still hangs. An error while the
-// response's body is read is put into words by [Classify].
+// A guarded request is sent only to an address that the rules of
+// [Client.CheckHost] allow, and never through a proxy. Do closes the request's
+// body, also on error, and adds the User-Agent if it is missing. A body without
+// GetBody is taken for a stream from a client; Do returns when the context ends
+// even if a Read of it hangs. Errors from reading the response's body are
+// converted by [Classify].
 func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	t := c.open
 	if guarded {
@@ -133,12 +135,12 @@ func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	return resp, nil
 }
 
-// CheckHost applies the static rules to a custom host, before anything is
-// sent, and returns it as the base address to use. The error is a
-// *RefusedError. What the name resolves to is checked when Do connects.
+// CheckHost applies the static rules to a custom host and returns it as the
+// base address. It sends nothing. The error is a *RefusedError. The addresses
+// of the name are checked when Do connects.
 func (c *Client) CheckHost(raw string) (*url.URL, error) { return c.guard.parse(raw) }
 
-// Close closes the connections that no request uses. The Client stays usable.
+// Close closes idle connections. The Client remains usable.
 func (c *Client) Close() {
 	c.open.CloseIdleConnections()
 	c.guarded.CloseIdleConnections()
@@ -174,9 +176,9 @@ func or[T comparable](v, otherwise T) T {
 
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newTransport returns a transport without a proxy. ResponseHeaderTimeout stays
-// unset: the Watchdog limits that phase. ExpectContinueTimeout zero sends the
-// body at once.
+// newTransport returns a transport without a proxy. ResponseHeaderTimeout is
+// not set: the Watchdog limits that phase. A zero ExpectContinueTimeout sends
+// the body immediately.
 func newTransport(o Options, dial dialFunc) *http.Transport {
 	tlsConfig := &tls.Config{
 		RootCAs:            o.RootCAs,
@@ -199,14 +201,15 @@ func newTransport(o Options, dial dialFunc) *http.Transport {
 		ReadBufferSize:         16 << 10,
 		WriteBufferSize:        8 << 10,
 		HTTP2: &http.HTTP2Config{
-			// A silent peer is asked after 30 s and given up 15 s later, so
-			// that a dead connection does not hold every stream on it.
+			// A silent peer is pinged after 30 s and the connection closed 15 s
+			// later, so that a dead connection does not hold up every stream on
+			// it.
 			SendPingTimeout: 30 * time.Second,
 			PingTimeout:     15 * time.Second,
-			// Zero progress for this long while writing ends the connection.
+			// A connection without progress in writing for this long is closed.
 			WriteByteTimeout: 30 * time.Second,
-			// The default of 4 MiB is what one slow reader would make the
-			// gateway hold for one stream.
+			// The default of 4 MiB is the memory that one slow reader could
+			// occupy for one stream.
 			MaxReceiveBufferPerStream: 1 << 20,
 		},
 	}

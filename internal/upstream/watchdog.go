@@ -9,16 +9,16 @@ import (
 
 // Timeouts of one attempt. Zero means none.
 type Timeouts struct {
-	Header     time.Duration // from sending until the response's header
-	FirstEvent time.Duration // from the header to the first event of a stream
+	Header     time.Duration // from sending to the response's headers
+	FirstEvent time.Duration // from the headers to the first event of a stream
 	Idle       time.Duration // between events
-	Total      time.Duration // the whole attempt
+	Total      time.Duration // the complete attempt
 }
 
-// Phase is a part of an attempt that has its own limit.
+// Phase is a part of an attempt with its own timeout.
 type Phase uint8
 
-// The phases in their order. Total is reported by Expired and never entered.
+// Phases in order. Total is only returned by Expired.
 const (
 	Header Phase = iota
 	FirstEvent
@@ -31,31 +31,31 @@ var phaseNames = [...]string{"header", "first event", "idle", "total"}
 // String returns the phase's name.
 func (p Phase) String() string { return phaseNames[p] }
 
-// TimeoutError is the cause of a context that a Watchdog ended.
+// TimeoutError is the cause of a context that a Watchdog cancelled.
 type TimeoutError struct {
 	Phase Phase
 	Limit time.Duration
 }
 
-// Error names the limit and its length.
+// Error names the timeout and its length.
 func (e *TimeoutError) Error() string { return e.Phase.String() + " timeout of " + e.Limit.String() }
 
-// Timeout reports true, as net.Error does.
+// Timeout returns true, as in net.Error.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// Temporary reports false, as net.Error wants it.
+// Temporary returns false; net.Error requires it.
 func (e *TimeoutError) Temporary() bool { return false }
 
 func (e *TimeoutError) kind() FailureKind { return HeaderTimeout + FailureKind(e.Phase) }
 
-// never is a deadline that does not come.
+// never is a deadline that is not reached.
 const never = time.Duration(math.MaxInt64)
 
-// Watchdog ends an attempt whose current phase lasts too long, by cancelling
-// its context with a *TimeoutError as the cause. It begins in phase Header.
-// It costs one timer and no goroutine, and entering a phase is two clock reads
-// at most: the timer is left to fire early and then sets itself again. It is
-// safe for concurrent use.
+// Watchdog ends an attempt whose current phase takes too long, by cancelling
+// its context with a *TimeoutError as the cause. It begins in phase Header. It
+// needs one timer and no goroutine, and entering a phase costs at most two
+// clock reads: the timer may fire early and then resets itself. It is safe for
+// concurrent use.
 type Watchdog struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -63,10 +63,10 @@ type Watchdog struct {
 	start  time.Time
 
 	mu      sync.Mutex
-	timer   *time.Timer   // guarded by mu, as is all below; nil until something is limited
-	armed   time.Duration // when timer fires; never while it does not run
+	timer   *time.Timer   // guarded by mu, as are the fields below; nil until there is a timeout
+	armed   time.Duration // when the timer fires; never if it does not run
 	phase   Phase
-	due     time.Duration // end of the phase; times are since start
+	due     time.Duration // end of the phase; times are relative to start
 	total   time.Duration // end of the attempt
 	paused  bool
 	since   time.Duration // when the pause began
@@ -74,8 +74,9 @@ type Watchdog struct {
 	stopped bool
 }
 
-// NewWatchdog derives a context from parent that t limits. The caller calls Stop
-// when the attempt is over, its body read included.
+// NewWatchdog returns a watchdog whose context is derived from parent. The
+// caller must call Stop when the attempt is over, including the reading of its
+// body.
 func NewWatchdog(parent context.Context, t Timeouts) *Watchdog {
 	ctx, cancel := context.WithCancelCause(parent)
 	w := &Watchdog{ctx: ctx, cancel: cancel, limits: t, start: time.Now(), armed: never}
@@ -85,12 +86,12 @@ func NewWatchdog(parent context.Context, t Timeouts) *Watchdog {
 	return w
 }
 
-// Context returns the context of the attempt. context.Cause tells which limit
-// ended it.
+// Context returns the context of the attempt. context.Cause returns the timeout
+// that ended it.
 func (w *Watchdog) Context() context.Context { return w.ctx }
 
-// Phase enters p and starts its clock. Entering Idle again says that an event
-// came. A pause ends.
+// Phase enters p and starts its clock. Entering Idle again means that an event
+// arrived. A pause ends.
 func (w *Watchdog) Phase(p Phase) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +101,7 @@ func (w *Watchdog) Phase(p Phase) {
 	w.arm(now)
 }
 
-// Restart starts the clock of the current phase again: something moved.
+// Restart restarts the clock of the current phase, because there was progress.
 func (w *Watchdog) Restart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -109,8 +110,8 @@ func (w *Watchdog) Restart() {
 	w.arm(now)
 }
 
-// Pause stops the clock of the current phase while the client is slow to
-// read. The total limit goes on. A second Pause changes nothing.
+// Pause stops the clock of the current phase while the client reads slowly. The
+// total timeout continues. A second Pause does nothing.
 func (w *Watchdog) Pause() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,8 +121,8 @@ func (w *Watchdog) Pause() {
 	w.paused, w.since = true, time.Since(w.start)
 }
 
-// Resume lets the clock go on from where Pause stopped it. Without a Pause it
-// changes nothing.
+// Resume continues the clock from where Pause stopped it. Without a Pause it
+// does nothing.
 func (w *Watchdog) Resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +137,7 @@ func (w *Watchdog) Resume() {
 	w.arm(now)
 }
 
-// Stop ends the watch and cancels the context. Only the first call counts.
+// Stop stops the timer and cancels the context. Further calls do nothing.
 func (w *Watchdog) Stop() {
 	w.mu.Lock()
 	w.stopped = true
@@ -147,8 +148,9 @@ func (w *Watchdog) Stop() {
 	w.cancel(context.Canceled)
 }
 
-// Expired returns the phase whose limit ended the attempt, and whether one did.
-// An attempt that ended otherwise, by its parent above all, has not expired.
+// Expired returns the phase whose timeout ended the attempt, and whether one
+// did. It returns false for an attempt that ended for another reason, usually
+// by its parent context.
 func (w *Watchdog) Expired() (Phase, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -178,8 +180,8 @@ func (w *Watchdog) next() (time.Duration, Phase) {
 	return w.due, w.phase
 }
 
-// arm makes sure the timer fires no later than the next deadline. One that
-// fires earlier is left alone, which is what makes Phase cheap.
+// arm makes sure that the timer fires no later than the next deadline. A timer
+// that fires earlier is not changed, which makes Phase cheap.
 func (w *Watchdog) arm(now time.Duration) {
 	due, _ := w.next()
 	if due >= w.armed || w.stopped || w.expired != nil {
@@ -193,15 +195,16 @@ func (w *Watchdog) arm(now time.Duration) {
 	w.timer.Reset(due - now)
 }
 
-// fire runs on the timer: it ends the attempt or sleeps until the deadline
-// that has moved in the meantime.
+// fire runs when the timer fires: it ends the attempt, or sets the timer to the
+// deadline, which may have moved.
 func (w *Watchdog) fire() {
-	if e := w.judge(); e != nil {
+	if e := w.expire(); e != nil {
 		w.cancel(e)
 	}
 }
 
-func (w *Watchdog) judge() *TimeoutError {
+// expire returns the timeout that is due, or nil after setting the timer again.
+func (w *Watchdog) expire() *TimeoutError {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped || w.expired != nil || w.ctx.Err() != nil {
@@ -221,7 +224,8 @@ func (w *Watchdog) judge() *TimeoutError {
 	return w.expired
 }
 
-// after returns t+limit. A zero limit, and a sum past the end of time, is never.
+// after returns t+limit. For a zero limit, and a sum that overflows, it returns
+// never.
 func after(t, limit time.Duration) time.Duration {
 	if limit <= 0 || t > never-limit {
 		return never
