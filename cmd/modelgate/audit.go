@@ -16,7 +16,7 @@ import (
 func audit(ctx context.Context, p *program, args []string) error {
 	switch {
 	case len(args) == 0:
-		return usage("say what to do: verify or prune")
+		return usage("missing subcommand: verify or prune")
 	case args[0] == "verify":
 		return verifyAudit(ctx, p, args[1:])
 	case args[0] == "prune":
@@ -25,7 +25,7 @@ func audit(ctx context.Context, p *program, args []string) error {
 		fmt.Fprintln(p.out, "Usage: modelgate audit verify [flags]\n       modelgate audit prune [flags]\n\n`modelgate audit verify --help` and `modelgate audit prune --help` list the flags.")
 		return nil
 	}
-	return usage("%q is not offered; verify and prune are", args[0])
+	return usage("unknown subcommand %q; use verify or prune", args[0])
 }
 
 const verifyHelp = `Checks the audit log of every organisation against its hashes and prints the last
@@ -43,7 +43,7 @@ gateway did so: without it everybody who can write to the database could have.`
 func verifyAudit(ctx context.Context, p *program, args []string) error {
 	f := p.flags("audit verify", "", verifyHelp)
 	d, m := newDatabaseFlags(f), newMasterFlags(f)
-	since := f.String("since", "", "`file` with what --json printed before")
+	since := f.String("since", "", "`file` with an earlier output of --json")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
 		return err
@@ -75,8 +75,8 @@ func verifyAudit(ctx context.Context, p *program, args []string) error {
 	return brokenChain(chains)
 }
 
-// openAudit opens the database and returns what signs removals, nil without a
-// master key.
+// openAudit opens the database and returns the signer of removals, nil without a master
+// key.
 func openAudit(ctx context.Context, p *program, d databaseFlags, m masterFlags) (*store.DB, store.Signer, error) {
 	master, previous, err := m.read(ctx, p)
 	if err != nil {
@@ -108,8 +108,8 @@ func pruneAudit(ctx context.Context, p *program, args []string) error {
 	days := f.Int("days", 0, "keep rows of the last N days")
 	size := f.text("bytes", "", "", "keep about this many bytes, such as 1GB")
 	to := f.text("received-by", "", "", "keep rows that this `destination` has not received: webhook, syslog or both with a comma")
-	force := f.Bool("force", false, "remove rows that are not as they were written, and those after a removal without a valid signature")
-	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
+	force := f.Bool("force", false, "remove modified rows too, and rows after a removal without a valid signature")
+	dry := f.Bool("dry-run", false, "change nothing and print what would be removed")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func pruneAudit(ctx context.Context, p *program, args []string) error {
 	return err
 }
 
-// auditPruning returns the retention that the flags describe.
+// auditPruning returns the retention in the flags.
 func auditPruning(days int, size, destinations string) (p store.AuditPruning, err error) {
 	r := settings.AuditRetention{Days: days}
 	if size != "" {
@@ -147,7 +147,7 @@ func auditPruning(days int, size, destinations string) (p store.AuditPruning, er
 		return p, usage("%v", err)
 	}
 	if r == (settings.AuditRetention{}) {
-		return p, usage("say what to keep with --days or --bytes")
+		return p, usage("set --days or --bytes")
 	}
 	names := strings.FieldsFunc(destinations, func(r rune) bool { return r == ',' })
 	for _, name := range names {
@@ -158,7 +158,7 @@ func auditPruning(days int, size, destinations string) (p store.AuditPruning, er
 	return server.AuditPruning(r, names), nil
 }
 
-// readHeads reads what --json printed before. No file has none.
+// readHeads reads an earlier output of --json. Without a file it returns none.
 func readHeads(file string) (heads []store.AuditHead, err error) {
 	if file == "" {
 		return nil, nil
@@ -173,8 +173,8 @@ func readHeads(file string) (heads []store.AuditHead, err error) {
 	return heads, nil
 }
 
-// printHeads prints the last rows, unless a chain is broken: nobody should keep
-// those.
+// printHeads prints the last rows, unless a chain is broken, because broken heads must
+// not be kept.
 func (p *program) printHeads(chains []store.AuditChain) error {
 	if err := brokenChain(chains); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (p *program) printHeads(chains []store.AuditChain) error {
 	return json.NewEncoder(p.out).Encode(heads)
 }
 
-// brokenChain returns what is wrong with the chains, in one line.
+// brokenChain returns the errors in the chains as one line.
 func brokenChain(chains []store.AuditChain) error {
 	text := ""
 	for _, c := range chains {
@@ -197,5 +197,5 @@ func brokenChain(chains []store.AuditChain) error {
 	if text == "" {
 		return nil
 	}
-	return fmt.Errorf("the audit log was tampered with%s", text)
+	return fmt.Errorf("the audit log was modified%s", text)
 }

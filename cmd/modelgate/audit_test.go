@@ -159,9 +159,9 @@ func TestPruneRemovesOldAuditRowsAndVerifyGoesOnFromThere(t *testing.T) {
 			code      int
 			says      string
 		}{
-			{"", "prune", 2, "say what to keep with --days or --bytes"},
+			{"", "prune", 2, "set --days or --bytes"},
 			{"", "prune --days -1", 2, "days must not be negative"},
-			{"", "prune --bytes 1MB", 2, "the audit log needs at least 64 MB"},
+			{"", "prune --bytes 1MB", 2, "the audit log must be at least 64 MB"},
 			{"", "prune --days 5 --received-by mail", 2, "--received-by must be webhook, syslog or both"},
 			{"", "prune --days 5", 1, "the removal of audit rows must be signed; give the master key"},
 			{master, "prune --days 5 --dry-run", 0, "would remove 5 rows, about 3"},

@@ -11,8 +11,8 @@ import (
 	"modelgate/internal/bench"
 )
 
-// benchTarget is the word by which bench starts its own processes. It is not
-// for users, so the help does not list it.
+// benchTarget is the argument with which bench starts its own processes. It is
+// internal, so the help does not list it.
 const benchTarget = "target"
 
 func runBench(ctx context.Context, p *program, args []string) error {
@@ -64,7 +64,7 @@ func writeReport(file string, report *bench.Report) error {
 		return err
 	}
 	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
-		return fmt.Errorf("the report can't be written: %w", err)
+		return fmt.Errorf("writing the report: %w", err)
 	}
 	return nil
 }

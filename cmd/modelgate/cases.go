@@ -25,17 +25,17 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// routeCase is one expectation about a config: a request, and where it goes.
-// Cases stand beside the config, in NAME.cases.json for NAME.json.
+// routeCase is a test case of a config: a request, and where it is routed. The cases
+// for NAME.json are in NAME.cases.json in the same folder.
 type routeCase struct {
 	Name string `json:"name"`
 	dataplane.ExplainRequest
 	Expect struct {
-		Target   string          `json:"target"`   // JSON path, as config.targets[1]
+		Target   string          `json:"target"`   // JSON path such as config.targets[1]
 		Provider string          `json:"provider"` // id or @slug
 		Model    string          `json:"model"`
-		Status   int             `json:"status"` // of a refusal; absent means that the request goes out
-		Body     json.RawMessage `json:"body"`   // members that the provider's body must have
+		Status   int             `json:"status"` // of a rejection; absent if the request must be sent
+		Body     json.RawMessage `json:"body"`   // fields that the upstream body must have
 	} `json:"expect"`
 }
 
@@ -71,7 +71,7 @@ func checkConfig(ctx context.Context, p *program, file string) error {
 	if failed > 0 {
 		return fmt.Errorf("%s: %d of %d cases failed", file, failed, len(cases))
 	}
-	fmt.Fprintf(p.out, "%s is fine, %d cases passed\n", file, len(cases))
+	fmt.Fprintf(p.out, "%s is valid, %d cases passed\n", file, len(cases))
 	return nil
 }
 
@@ -95,15 +95,16 @@ func readCases(file string) ([]routeCase, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&list); err != nil {
-		return nil, fmt.Errorf("%s: a list of cases {name, request, expect}: %w", file, err)
+		return nil, fmt.Errorf("%s: must be an array of cases {name, request, expect}: %w", file, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%s: something follows the list of cases", file)
+		return nil, fmt.Errorf("%s: unexpected data after the array of cases", file)
 	}
 	return list, nil
 }
 
-// offline returns a plane that only explains: every slug that c names exists.
+// offline returns a plane that only explains, with a provider for every slug that c
+// names.
 func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 	in := snapshot.Input{Specs: table.All()}
 	var known []string
@@ -136,7 +137,7 @@ func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 	return plane, &access.Identity{Name: "check", Scopes: []access.Scope{access.ScopeAll}}, nil
 }
 
-// check compares what would happen with what the case expects.
+// check compares the result with the expectations of the case.
 func (rc *routeCase) judge(got dataplane.ExplainResponse) []string {
 	want := rc.Expect
 	var problems []string
@@ -165,7 +166,7 @@ func (rc *routeCase) judge(got dataplane.ExplainResponse) []string {
 	return append(problems, bodyProblems(a.Body, want.Body)...)
 }
 
-// bodyProblems compares the members that are expected of a body.
+// bodyProblems compares the expected fields of a body.
 func bodyProblems(got, want json.RawMessage) []string {
 	if len(want) == 0 {
 		return nil
@@ -174,7 +175,7 @@ func bodyProblems(got, want json.RawMessage) []string {
 	if err := json.Unmarshal(want, &w); err != nil {
 		return []string{"expect.body must be an object"}
 	}
-	json.Unmarshal(got, &g) // a body that is no object lacks every member
+	json.Unmarshal(got, &g) // a body that is not an object lacks every field
 	var problems []string
 	for k, v := range w {
 		if have, _ := json.Marshal(g[k]); !sameJSON(have, v) {

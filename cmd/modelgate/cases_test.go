@@ -19,7 +19,7 @@ func TestCheckRunsTheCasesBesideAConfig(t *testing.T) {
 		code                int
 		want                string
 	}{
-		{"none", routesJSON, "", 0, "is fine, 0 cases passed"},
+		{"none", routesJSON, "", 0, "is valid, 0 cases passed"},
 		{"all pass", routesJSON, `[{"name":"pro",` + proRequest + `,"expect":{"target":"config.targets[1]","provider":"openai","model":"m","body":{"temperature":0.5}}},
 			{"name":"others","request":{"body":{"model":"m","messages":[{"role":"user","content":"Hi"}]}},"expect":{"target":"config.targets[0]","provider":"@x"}},
 			{"name":"refused","request":{"body":{"model":"m","messages":[]}},"expect":{"status":400}}]`, 0, "3 cases passed"},

@@ -26,7 +26,7 @@ import (
 // demoSlug is the managed provider of the demo.
 const demoSlug = "simulator"
 
-// demo runs a gateway whose provider is a simulator in the same process.
+// demo runs a gateway with a simulator in the same process as its provider.
 func demo(ctx context.Context, p *program, args []string) error {
 	f := p.flags("demo", "", "Runs the gateway with the simulator as the managed provider @simulator and prints commands to paste.")
 	sf := newServeFlags(f, filepath.Join("data", "demo"))
@@ -46,7 +46,7 @@ func demo(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
-	key := secret.New("sim-" + rand.Text()) // looks like no gateway key, since the simulator shows what it got
+	key := secret.New("sim-" + rand.Text()) // does not look like a gateway key, because the simulator shows what it received
 	sim := &http.Server{Handler: simulator.New(simulator.Options{Key: key.Reveal(), Pace: 20 * time.Millisecond})}
 	go sim.Serve(l)
 	defer sim.Close()
@@ -57,13 +57,13 @@ func demo(ctx context.Context, p *program, args []string) error {
 		Settings: provider.Settings{Key: key, CustomHost: "http://" + l.Addr().String() + "/v1"},
 	})
 	return p.run(ctx, o, func(s *server.Server) {
-		p.printStartup(s, "") // it brings its own key
+		p.printStartup(s, "") // the demo has its own key
 		p.printExamples(s, o.BootstrapKey)
 	})
 }
 
-// demoKey returns the demo's gateway key, which stays the same over restarts
-// so that pasted commands keep working.
+// demoKey returns the demo's gateway key, which stays the same after a restart so that
+// pasted commands keep working.
 func demoKey(data string) (secret.String, error) {
 	file := filepath.Join(data, "demo.key")
 	b, err := os.ReadFile(file)
@@ -74,11 +74,11 @@ func demoKey(data string) (secret.String, error) {
 		return secret.String{}, fmt.Errorf("reading the demo's key: %w", err)
 	}
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return secret.String{}, fmt.Errorf("the data folder can't be made: %w", err)
+		return secret.String{}, fmt.Errorf("creating the data folder: %w", err)
 	}
 	key := access.NewKey()
 	if err := os.WriteFile(file, []byte(key.Reveal()+"\n"), 0o600); err != nil {
-		return secret.String{}, fmt.Errorf("the data folder can't be written to: %w", err)
+		return secret.String{}, fmt.Errorf("writing to the data folder: %w", err)
 	}
 	return key, nil
 }
@@ -123,7 +123,7 @@ Ctrl-C ends it.
 `, key.Reveal(), s.Addr())
 }
 
-// untilSignal serves until a signal asks for the end.
+// untilSignal serves until a signal ends it.
 func (p *program) untilSignal(ctx context.Context, srv *http.Server, l net.Listener) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

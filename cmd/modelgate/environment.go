@@ -8,8 +8,8 @@ import (
 	"modelgate/config"
 )
 
-// variables are the names of the environment variables that commands read
-// themselves. Features and secrets of the settings file have names of their own.
+// variables are the environment variables that commands read. Features and the
+// variables named in settings files are separate.
 var variables = []string{
 	"DATABASE_URL", "DB_SSL", "DB_SSL_CA", "DB_SSL_CERT", "DB_SSL_KEY",
 	"MODELGATE_ADMIN_LISTEN", "MODELGATE_ADMIN_TOKEN", "MODELGATE_BOOTSTRAP_KEY", "MODELGATE_CONFIG", "MODELGATE_DATA",
@@ -18,15 +18,16 @@ var variables = []string{
 	"MODELGATE_PUBLIC_URL", "MODELGATE_TRUSTED_HOSTS", "MODELGATE_URL",
 }
 
-// reserved begins the names that nothing else may have.
+// reserved is the prefix of names that nothing else may use.
 const reserved = "MODELGATE_"
 
-// foreign are names with the reserved prefix that others set: the keys of
-// clients in our documents, tests, and Kubernetes for services of that name.
+// foreign matches names with the reserved prefix that others set: the keys of clients
+// in our documentation, tests, and Kubernetes for services of that name.
 var foreign = regexp.MustCompile(`^MODELGATE_(KEY=|BINARY=|TEST_|([A-Z0-9_]+_)?(SERVICE_HOST=|SERVICE_PORT(_[A-Z0-9_]+)?=|PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://|PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=))`)
 
-// checkEnvironment refuses the variables of an environment, as NAME=value, that
-// have the reserved prefix and that no command reads. Values are not shown.
+// checkEnvironment returns an error for a variable in environ, a list of NAME=value,
+// that has the reserved prefix and that no command reads. The error does not contain
+// its value.
 func checkEnvironment(environ []string) error {
 	for _, v := range slices.Sorted(slices.Values(environ)) {
 		name, _, _ := strings.Cut(v, "=")
@@ -40,7 +41,7 @@ func checkEnvironment(environ []string) error {
 		if like != "" {
 			return usage("the environment variable %.100s is unknown; did you mean %s?", name, like)
 		}
-		return usage("the environment variable %.100s is unknown, and names that begin with %s are reserved; unset it or give it another name", name, reserved)
+		return usage("the environment variable %.100s is unknown, and names that begin with %s are reserved; unset or rename it", name, reserved)
 	}
 	return nil
 }

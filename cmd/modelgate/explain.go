@@ -18,8 +18,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// explain asks a running gateway why a request went where it went, or where
-// one would go.
+// explain prints why a running gateway routed a request as it did, or where it would
+// route one.
 func explain(ctx context.Context, p *program, args []string) error {
 	f := p.flags("explain", "FILE|REQUEST-ID", "Prints where a request would go and why, as a tree; FILE holds {\"request\": {…}, \"config\": {…}}.\nWith a request id it prints what happened to that request. A gateway must be running.")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
@@ -69,7 +69,7 @@ func (p *program) printExplanation(e dataplane.ExplainResponse) {
 	}
 }
 
-// pastRequest is what GET /v1/explain/{id} answers.
+// pastRequest is the response of GET /v1/explain/{id}.
 type pastRequest struct {
 	Status      int               `json:"status"`
 	OptionIndex string            `json:"option_index"`
@@ -98,15 +98,15 @@ func (p *program) explainPast(ctx context.Context, ask apiClient, id string, asJ
 	for _, a := range e.Attempts {
 		answered := fmt.Sprint(a.Status)
 		if a.Status == 0 {
-			answered = "no answer"
+			answered = "no response"
 		}
 		fmt.Fprintln(p.out, strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, a.Provider, answered, a.TookMS, a.Error), ": "))
 	}
 	if e.OptionIndex == "" {
-		fmt.Fprintf(p.out, "answered %d by the gateway itself\n", e.Status)
+		fmt.Fprintf(p.out, "status %d by the gateway itself\n", e.Status)
 		return nil
 	}
-	fmt.Fprintf(p.out, "answered %d by %s\n", e.Status, e.OptionIndex)
+	fmt.Fprintf(p.out, "status %d by %s\n", e.Status, e.OptionIndex)
 	return nil
 }
 
@@ -118,19 +118,19 @@ func (p *program) print(answer []byte, err error) error {
 	return err
 }
 
-// gateway adds the flags that say which gateway is asked, and with which key. What it
-// returns is called when they are parsed.
+// gateway adds the flags for the address of a gateway and its key. The returned
+// function must be called after parsing.
 func (f *flags) gateway() func() apiClient {
-	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, as https://gate.example; in the place of --listen")
+	address := f.text("url", "MODELGATE_URL", "", "base `address` of the gateway, for example https://gate.example; overrides --listen")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
 	key := f.text("key", "MODELGATE_BOOTSTRAP_KEY", "", "gateway `key`")
 	return func() apiClient {
-		base := strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1") // clients have it with /v1
+		base := strings.TrimSuffix(strings.TrimSuffix(*address, "/"), "/v1") // clients use it with /v1
 		return apiClient{cmp.Or(base, "http://"+*listen) + "/v1", *key}
 	}
 }
 
-// apiClient asks a running gateway.
+// apiClient sends requests to a running gateway.
 type apiClient struct{ base, key string }
 
 func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]byte, error) {
@@ -154,17 +154,16 @@ func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]
 	return answer, nil
 }
 
-// apiError is what the gateway's error body says, and for a missing key how to
-// give one here.
+// apiError returns the gateway's error as an error, with a hint if the key is missing.
 func apiError(status int, body []byte) error {
 	text := errorMessage(body)
 	if status == http.StatusUnauthorized {
 		text += " (--key or MODELGATE_BOOTSTRAP_KEY)"
 	}
-	return fmt.Errorf("the gateway answered %d: %s", status, text)
+	return fmt.Errorf("the gateway returned %d: %s", status, text)
 }
 
-// errorMessage returns the message of an error body, or the body where it has none.
+// errorMessage returns the message of an error body, or the body if it has none.
 func errorMessage(body []byte) string {
 	var e struct {
 		Message string `json:"message"`

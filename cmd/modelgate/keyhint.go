@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// keyHint returns the command that creates a gateway key in the database of d,
-// for a shell. Secrets are not in it: they are read from the environment
-// variables of their flags, and the command fails where these are not set.
+// keyHint returns the shell command that creates a gateway key in the database of d. It
+// contains no secrets: they are read from the environment variables of their flags, and
+// the command fails if these are not set.
 func (p *program) keyHint(d databaseFlags) string {
 	data, err := filepath.Abs(*d.data)
 	if err != nil {
@@ -46,7 +46,7 @@ func (p *program) keyHint(d databaseFlags) string {
 	return hint
 }
 
-// holdsSecret reports whether the address of a database may hold a password.
+// holdsSecret reports whether the address of a database may contain a password.
 func holdsSecret(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -58,10 +58,10 @@ func holdsSecret(address string) bool {
 	return password || len(query) > 0
 }
 
-// isPEM reports whether a flag holds a PEM text and not the name of its file.
+// isPEM reports whether a flag contains PEM data instead of the name of a file.
 func isPEM(value string) bool { return strings.Contains(value, "-----BEGIN") }
 
-// shellWord returns s as one word of a shell command.
+// shellWord quotes s for a shell.
 func shellWord(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@"
 	if s != "" && strings.Trim(s, plain) == "" {

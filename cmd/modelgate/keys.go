@@ -31,10 +31,10 @@ func keys(ctx context.Context, p *program, args []string) error {
 		fmt.Fprintln(p.out, "Usage: modelgate keys create|list|revoke|rotate-master [flags]\n\n`modelgate keys create --help` and so on list the flags.")
 		return nil
 	}
-	return usage("there is no %q; create, list, revoke and rotate-master are offered", args[0])
+	return usage("unknown subcommand %q; use create, list, revoke or rotate-master", args[0])
 }
 
-// createdKey is what keys create --json prints.
+// createdKey is the output of keys create --json.
 type createdKey struct {
 	ID        string         `json:"id"`
 	Name      string         `json:"name"`
@@ -47,21 +47,21 @@ type createdKey struct {
 func createKey(ctx context.Context, p *program, args []string) error {
 	f := p.flags("keys create", "", "Creates a gateway key and prints it once. A running gateway accepts it within a second.")
 	d := newDatabaseFlags(f)
-	name := f.String("name", "", "`name` of the key, for people")
+	name := f.String("name", "", "display `name` of the key")
 	scopes := f.String("scopes", "", "comma `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
 	providers := f.String("providers", "", "comma `list` of provider ids and slugs the key may use; empty allows all")
 	across := f.Bool("all-organisations", false, "let the key read the log of every organisation, without bodies; each read is audited")
 	from := f.String("from", "", "comma `list` of addresses and CIDRs of clients that may use the key; empty allows all")
-	expires := f.Duration("expires", 0, "`time` until the key ends, as 720h; 0 is never")
+	expires := f.Duration("expires", 0, "`time` until the key expires, for example 720h; 0 is never")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
 	if *name == "" || *expires < 0 {
-		return usage("--name is needed, and --expires must not be negative")
+		return usage("--name is required, and --expires must not be negative")
 	}
-	if err := os.MkdirAll(*d.data, 0o700); err != nil { // keys may be made before the first start
-		return fmt.Errorf("the data folder can't be made: %w", err)
+	if err := os.MkdirAll(*d.data, 0o700); err != nil { // keys may be created before the first start
+		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	db, err := d.open(ctx)
 	if err != nil {
@@ -71,9 +71,9 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	k := store.Key{Name: *name, Providers: words(*providers)}
 	if list := words(*from); list != nil {
 		if _, err := access.ParseAddresses(list); err != nil || len(list) > access.MaxAddresses {
-			return usage("--from takes up to %d addresses and CIDRs, such as 10.0.0.0/8: %v", access.MaxAddresses, err)
+			return usage("--from must be up to %d addresses and CIDRs, such as 10.0.0.0/8: %v", access.MaxAddresses, err)
 		}
-		k.Defaults, _ = json.Marshal(store.KeyDefaults{AllowedAddresses: list}) // plain fields
+		k.Defaults, _ = json.Marshal(store.KeyDefaults{AllowedAddresses: list}) // cannot fail for plain fields
 	}
 	for _, s := range words(*scopes) {
 		if err := access.Scope(s).Check(); err != nil {

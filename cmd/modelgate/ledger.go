@@ -18,7 +18,7 @@ func runLedger(ctx context.Context, p *program, args []string) error {
 	f := p.flags("ledger", "verify|replay", "Verifies or replays the usage ledger, which records the outcome and cost of every attempt.\n\n"+
 		"verify  counts what the segments hold, adds up requests, tokens and cost, and ends\n"+
 		"        with 1 where an attempt has no end or a segment is damaged. It changes\n"+
-		"        nothing, and a gateway may run meanwhile.\n"+
+		"        nothing; a gateway may be running.\n"+
 		"replay  applies to the log what it lacks, from the segments that no running gateway\n"+
 		"        holds, and settles attempts without an end by an estimate, as every start does.")
 	d := newDatabaseFlags(f)
@@ -27,7 +27,7 @@ func runLedger(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	if _, err := os.Stat(server.LedgerDir(*d.data)); err != nil {
-		return fmt.Errorf("there is no ledger in %s: %w", *d.data, err)
+		return fmt.Errorf("ledger not found in %s: %w", *d.data, err)
 	}
 	switch f.Arg(0) {
 	case "verify":
@@ -39,7 +39,7 @@ func runLedger(ctx context.Context, p *program, args []string) error {
 		}
 		return replayLedger(ctx, p, *d.data, log)
 	}
-	return usage("ledger takes verify or replay, not %q", f.Arg(0))
+	return usage("unknown subcommand %q; use verify or replay", f.Arg(0))
 }
 
 func verifyLedger(p *program, data string) error {
@@ -67,7 +67,7 @@ func verifyLedger(p *program, data string) error {
 	return nil
 }
 
-// state says what a segment is, in words.
+// state describes the state of a segment.
 func state(s ledger.SegmentReport) string {
 	switch {
 	case s.Problem != "":
@@ -87,7 +87,7 @@ func replayLedger(ctx context.Context, p *program, data string, log logstore.Opt
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "rows added to the log   %d\nrows it had already     %d\nattempts estimated      %d\nsegments put aside      %d\n",
+	fmt.Fprintf(p.out, "rows added to the log   %d\nrows already in the log %d\nattempts estimated      %d\nsegments quarantined    %d\n",
 		done.Added, done.Known, done.Estimated, done.Aside)
 	return nil
 }

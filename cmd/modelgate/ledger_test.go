@@ -87,7 +87,7 @@ func TestLedgerRefusesOtherWords(t *testing.T) {
 	if code, _, _ := invoke(t, nil, "", "ledger", "mend", "--data", settled(t, false)); code != 2 {
 		t.Errorf("exit code %d, want 2", code)
 	}
-	if code, _, errText := invoke(t, nil, "", "ledger", "verify", "--data", t.TempDir()); code != 1 || !strings.Contains(errText, "no ledger") {
+	if code, _, errText := invoke(t, nil, "", "ledger", "verify", "--data", t.TempDir()); code != 1 || !strings.Contains(errText, "ledger not found") {
 		t.Errorf("a folder without a ledger gave %d, %q", code, errText)
 	}
 }

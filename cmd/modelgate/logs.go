@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/settings"
 )
 
-// log returns how the log is opened, whose address url says.
+// log returns the options of the log with the address url.
 func (d databaseFlags) log(url string) (logstore.Options, error) {
 	address, err := server.LogsAddress(secret.New(url), secret.New(*d.url))
 	_, o := d.address()
@@ -25,7 +25,7 @@ func logs(ctx context.Context, p *program, args []string) error {
 	if len(args) > 0 && args[0] == "export" {
 		return logsExport(ctx, p, args[1:])
 	}
-	f := p.flags("logs", "prune", "Looks after the log of exchanges.\n\n"+
+	f := p.flags("logs", "prune", "Exports or prunes the request log.\n\n"+
 		"export  writes a part of the log to a file: see logs export --help.\n"+
 		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
 		"       takes no more than --bytes. You can run it next to a gateway. PostgreSQL removes\n"+
@@ -37,13 +37,13 @@ func logs(ctx context.Context, p *program, args []string) error {
 	days := f.Int("days", 0, "keep entries of the last N days")
 	size := f.text("bytes", "", "", "remove the oldest entries until the log is at most this `size`, for example 20GB")
 	bodies := f.Int("bodies-days", 0, "keep bodies of the last N days")
-	sums := f.Int("sums-days", 0, "keep sums of the last N days")
-	dry := f.Bool("dry-run", false, "change nothing and say what would be removed")
+	sums := f.Int("sums-days", 0, "keep rollups of the last N days")
+	dry := f.Bool("dry-run", false, "change nothing and print what would be removed")
 	if err := f.parse(args, 1); err != nil {
 		return err
 	}
 	if f.Arg(0) != "prune" {
-		return usage("logs takes prune or export, not %q", f.Arg(0))
+		return usage("unknown subcommand %q; use prune or export", f.Arg(0))
 	}
 	keep, err := retention(settings.Retention{Days: *days, BodiesDays: *bodies, SumsDays: *sums}, *size)
 	if err != nil {
@@ -54,7 +54,7 @@ func logs(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	if _, err := os.Stat(o.Path); o.URL == "" && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no log %s", o.Path)
+		return fmt.Errorf("log %s not found", o.Path)
 	}
 	s, err := logstore.Open(ctx, o)
 	if err != nil {
@@ -70,12 +70,12 @@ func logs(ctx context.Context, p *program, args []string) error {
 		fmt.Fprintf(p.out, "%s the bodies of %d entries\n", done, sum.Bodies)
 	}
 	if *sums > 0 {
-		fmt.Fprintf(p.out, "%s %d sets of sums\n", done, sum.Sums)
+		fmt.Fprintf(p.out, "%s %d rollups\n", done, sum.Sums)
 	}
 	return errors.Join(err, s.Close(ctx))
 }
 
-// retention reads what is to be kept, and its size.
+// retention returns the retention in the flags.
 func retention(r settings.Retention, size string) (logstore.Retention, error) {
 	if size != "" {
 		var err error
@@ -83,7 +83,7 @@ func retention(r settings.Retention, size string) (logstore.Retention, error) {
 			return logstore.Retention{}, usage("%v", err)
 		}
 	}
-	if min(r.Days, r.BodiesDays, r.SumsDays) < 0 { // a setting may keep all; a command that removes nothing is a mistake
+	if min(r.Days, r.BodiesDays, r.SumsDays) < 0 { // a setting may keep all, but a command that removes nothing is a mistake
 		return logstore.Retention{}, usage("days must not be negative")
 	}
 	if err := r.Check(); err != nil {

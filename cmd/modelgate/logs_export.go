@@ -18,24 +18,24 @@ import (
 const logsExportHelp = `Writes a part of the log to a file. A gateway must be running; its key needs the
 scope logs.export. Ctrl-C stops the export.
 
---filters takes an object as docs/exports.md has it, as {"status_code": [429]}.`
+--filters takes an object such as {"status_code": [429]}; see docs/exports.md.`
 
-// logsExport has a gateway make an export and fetches it.
+// logsExport exports a part of the log through a gateway and downloads the file.
 func logsExport(ctx context.Context, p *program, args []string) error {
 	f := p.flags("logs export", "", logsExportHelp)
 	gate := f.gateway()
 	out := f.String("out", "", "the `file` to write")
-	format := f.String("format", "", "jsonl, csv or parquet; else what the file's name ends in, or jsonl")
-	from := f.String("from", "", "`time` as 2026-11-01T00:00:00Z; else a day before the end")
-	to := f.String("to", "", "`time`; else now")
+	format := f.String("format", "", "jsonl, csv or parquet; defaults to the file's extension, otherwise jsonl")
+	from := f.String("from", "", "`time` such as 2026-11-01T00:00:00Z; defaults to a day before the end")
+	to := f.String("to", "", "`time`; defaults to now")
 	fields := f.String("fields", "id,created_at,ai_org,ai_model,response_status_code,req_units,res_units,total_units,cost,response_time,metadata", "`names` of fields")
-	workspace := f.String("workspace", "", "id or slug, for keys of an organisation")
-	filters := f.String("filters", "{}", "further filters as `JSON`")
+	workspace := f.String("workspace", "", "id or slug; required for organisation keys")
+	filters := f.String("filters", "{}", "additional filters as `JSON`")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
 	if *out == "" {
-		return usage("say with --out which file to write")
+		return usage("--out is required")
 	}
 	body, err := exportBody(*from, *to, *filters, time.Now())
 	if err != nil {
@@ -48,7 +48,7 @@ func logsExport(ctx context.Context, p *program, args []string) error {
 	return (&exporter{ask: gate()}).run(ctx, p, body, *out)
 }
 
-// run has an export made and writes it to a file, until Ctrl-C.
+// run exports to a file, until Ctrl-C.
 func (e *exporter) run(ctx context.Context, p *program, body map[string]any, file string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -73,7 +73,7 @@ func (e *exporter) run(ctx context.Context, p *program, body map[string]any, fil
 	return nil
 }
 
-// formatOf is the format that is asked for, or that a file's name tells.
+// formatOf returns the requested format, otherwise the one of the file's extension.
 func formatOf(asked, file string) string {
 	switch end := strings.TrimPrefix(filepath.Ext(file), "."); {
 	case asked != "":
@@ -84,32 +84,32 @@ func formatOf(asked, file string) string {
 	return "jsonl"
 }
 
-// exportBody returns what asks for a range of time and further filters.
+// exportBody returns a request for a time range and additional filters.
 func exportBody(from, to, filters string, now time.Time) (map[string]any, error) {
-	// The end is not in the range itself, and what has just ended is wanted.
+	// The end of the range is exclusive, and requests that have just ended are wanted.
 	end, err := time.Parse(time.RFC3339, cmp.Or(to, now.UTC().Add(time.Second).Format(time.RFC3339)))
 	if err != nil {
-		return nil, usage("--to takes a time as 2026-11-01T00:00:00Z, not %q", to)
+		return nil, usage("--to must be a time such as 2026-11-01T00:00:00Z, not %q", to)
 	}
 	begin, err := time.Parse(time.RFC3339, cmp.Or(from, end.AddDate(0, 0, -1).Format(time.RFC3339)))
 	if err != nil {
-		return nil, usage("--from takes a time as 2026-11-01T00:00:00Z, not %q", from)
+		return nil, usage("--from must be a time such as 2026-11-01T00:00:00Z, not %q", from)
 	}
 	var wanted map[string]any
 	if err := json.Unmarshal([]byte(filters), &wanted); err != nil || wanted == nil {
-		return nil, usage("--filters takes a JSON object")
+		return nil, usage("--filters must be a JSON object")
 	}
 	wanted["time_of_generation_min"], wanted["time_of_generation_max"] = begin, end
 	return map[string]any{"filters": wanted}, nil
 }
 
-// exporter is an export that a gateway makes.
+// exporter runs one export.
 type exporter struct {
 	ask apiClient
 	id  string
 }
 
-// exportPoll is how often it is asked how far the export is.
+// exportPoll is the interval of reading the export's progress.
 const exportPoll = 500 * time.Millisecond
 
 func (e *exporter) start(ctx context.Context, body map[string]any) error {
@@ -125,7 +125,7 @@ func (e *exporter) start(ctx context.Context, body map[string]any) error {
 	return e.call(ctx, http.MethodPost, "/start", nil, nil)
 }
 
-// await waits until the export is made, and returns how many rows it has.
+// await waits until the export has finished and returns its number of rows.
 func (e *exporter) await(ctx context.Context) (rows int64, err error) {
 	tick := time.NewTicker(exportPoll)
 	defer tick.Stop()
@@ -152,7 +152,7 @@ func (e *exporter) await(ctx context.Context) (rows int64, err error) {
 	}
 }
 
-// stop stops the export when the user wants no more of it.
+// stop stops the export after an interrupt.
 func (e *exporter) stop(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -173,8 +173,8 @@ func (e *exporter) call(ctx context.Context, method, below string, body []byte, 
 	return json.Unmarshal(answer, into)
 }
 
-// address returns where to fetch a file from. A file of the gateway is fetched
-// from where the gateway was asked: its public address may not be reachable here.
+// address returns the address of the file. A path of the gateway is relative to the
+// address that the command uses, because the public address may not be reachable here.
 func (e *exporter) address(link string) string {
 	if _, query, ok := strings.Cut(link, "/v1/logs/exports"+e.id+"/file?"); ok {
 		return e.ask.base + "/logs/exports" + e.id + "/file?" + query
@@ -182,7 +182,7 @@ func (e *exporter) address(link string) string {
 	return link
 }
 
-// fetch writes what is at an address to a file, or leaves no file.
+// fetch downloads a file; on an error no file is left.
 func fetch(ctx context.Context, address, file string) (size int64, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -190,7 +190,7 @@ func fetch(ctx context.Context, address, file string) (size int64, err error) {
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("the file can't be fetched: %w", err)
+		return 0, fmt.Errorf("downloading the file: %w", err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

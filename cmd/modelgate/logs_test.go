@@ -37,16 +37,16 @@ func TestLogsPruneRemovesWhatIsTooOld(t *testing.T) {
 		{[]string{"--bodies-days", "1"}, 0, "removed the bodies of 2 entries"},
 		{[]string{"--bodies-days", "1"}, 0, "removed the bodies of 0 entries"},
 		{[]string{"--bodies-days", "36501"}, 2, "days"},
-		{[]string{"--sums-days", "3", "--dry-run"}, 0, "would remove 6 sets of sums"},
-		{[]string{"--sums-days", "3"}, 0, "removed 6 sets of sums"},
-		{[]string{"--sums-days", "3"}, 0, "removed 0 sets of sums"},
+		{[]string{"--sums-days", "3", "--dry-run"}, 0, "would remove 6 rollups"},
+		{[]string{"--sums-days", "3"}, 0, "removed 6 rollups"},
+		{[]string{"--sums-days", "3"}, 0, "removed 0 rollups"},
 		{[]string{"--sums-days", "-1"}, 2, "days"},
 		{nil, 2, "--days"},
 		{[]string{"--days", "-1"}, 2, "days"},
 		{[]string{"--bytes", "many"}, 2, "a size"},
 		{[]string{"--bytes", "1KB"}, 2, "64 MB"},
 		{[]string{"--days", "3", "--logs-database-url", "mysql://h"}, 1, "postgres://"},
-		{[]string{"--days", "3", "--data", t.TempDir()}, 1, "no log"},
+		{[]string{"--days", "3", "--data", t.TempDir()}, 1, "logs.db not found"},
 	} {
 		code, out, errText := invoke(t, nil, "", append([]string{"logs", "prune", "--data", data}, tt.args...)...)
 		if code != tt.code || !strings.Contains(out+errText, tt.want) {

@@ -1,8 +1,8 @@
-// Command modelgate is a gateway in front of model providers.
+// Command modelgate is a gateway for model providers.
 //
-// Each subcommand is a file of its own with its flags. They promise exit code
-// 0 for success, 1 for a failure told in one line on standard error, and 2 for
-// wrong usage. What they start is in package server.
+// Each subcommand has a file with its flags. It guarantees exit code 0 for success, 1
+// for a failure, reported in one line on standard error, and 2 for wrong usage. The
+// gateway itself is in package server.
 package main
 
 import (
@@ -18,10 +18,10 @@ import (
 	"text/tabwriter"
 )
 
-// version is a semantic one. Builds by the scripts set it.
+// version is a semantic version, set by the build scripts.
 var version = "0.1.0-dev"
 
-// command is one subcommand.
+// command is a subcommand.
 type command struct {
 	name  string
 	about string
@@ -43,7 +43,7 @@ var commands = []command{
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},
 	{"ledger", "verify the usage ledger or replay it into the log", runLedger},
 	{"logs", "remove old records of exchanges, or write a part of them to a file", logs},
-	{"migrate", "bring the tables of the database up to date", migrate},
+	{"migrate", "apply pending database migrations", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},
 	{"simulate", "run the simulator: a provider that needs no account", simulate},
@@ -52,24 +52,24 @@ var commands = []command{
 	{"version", "print the version", printVersion},
 }
 
-// program is where a command reads and writes.
+// program is the environment of a command.
 type program struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) string
-	environ  []string // all of it, as NAME=value
+	environ  []string // list of NAME=value
 }
 
 func main() {
-	// net/http prints to the standard logger what providers send out of turn,
-	// and that may be anyone's text.
+	// net/http logs unexpected data from providers to the standard logger; it may
+	// contain anyone's text.
 	log.SetOutput(io.Discard)
-	runtime.MemProfileRate = 0 // nobody can ask for such a profile but bench, which sets it
+	runtime.MemProfileRate = 0 // only bench can write this profile, and it sets the rate
 	p := &program{os.Stdin, os.Stdout, os.Stderr, os.Getenv, os.Environ()}
 	os.Exit(p.main(context.Background(), os.Args[1:]))
 }
 
-// errUsage is an error of the command line, told already.
+// errUsage is a usage error, which was already reported.
 var errUsage = errors.New("usage")
 
 func usage(format string, args ...any) error {
@@ -94,7 +94,7 @@ func (p *program) main(ctx context.Context, args []string) int {
 		}
 		return p.exitCode(c.name, c.run(ctx, p, args[1:]))
 	}
-	fmt.Fprintf(p.err, "modelgate: there is no command %q\n\n", args[0])
+	fmt.Fprintf(p.err, "modelgate: unknown command %q\n\n", args[0])
 	p.help(p.err)
 	return 2
 }
@@ -113,7 +113,7 @@ func (p *program) exitCode(name string, err error) int {
 }
 
 func (p *program) help(w io.Writer) {
-	fmt.Fprint(w, "modelgate is a gateway in front of model providers.\n\nUsage: modelgate <command> [flags]\n\nCommands:\n")
+	fmt.Fprint(w, "modelgate is a gateway for model providers.\n\nUsage: modelgate <command> [flags]\n\nCommands:\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range commands {
 		fmt.Fprintf(t, "  %s\t%s\n", c.name, c.about)
@@ -122,19 +122,19 @@ func (p *program) help(w io.Writer) {
 	fmt.Fprint(w, "\nRun `modelgate <command> --help` for its flags and environment variables.\n")
 }
 
-// flags is a flag set whose flags may also be set by the environment.
+// flags is a flag set whose flags can also be set by environment variables.
 type flags struct {
 	*flag.FlagSet
 	p     *program
-	names string            // of the positional arguments
-	args  []string          // the positional arguments, wherever they stood
-	envs  map[string]string // flag to environment variable
+	names string            // names of the positional arguments
+	args  []string          // positional arguments, in order
+	envs  map[string]string // environment variable by flag
 }
 
-// flags returns the flag set of a command. args names its positional arguments.
+// flags returns the flag set of a command. Args names its positional arguments.
 func (p *program) flags(name, args, about string) *flags {
 	f := &flags{FlagSet: flag.NewFlagSet(name, flag.ContinueOnError), p: p, names: args, envs: map[string]string{}}
-	f.SetOutput(io.Discard) // errors are told by exitCode
+	f.SetOutput(io.Discard) // errors are reported by exitCode
 	f.Usage = func() {
 		fmt.Fprintf(p.out, "%s\n\nUsage: %s\n\n", about, strings.TrimSpace("modelgate "+name+" [flags] "+args))
 		f.SetOutput(p.out)
@@ -143,7 +143,7 @@ func (p *program) flags(name, args, about string) *flags {
 	return f
 }
 
-// text adds a flag with an environment twin. The flag wins.
+// text adds a flag that defaults to an environment variable.
 func (f *flags) text(name, env, def, about string) *string {
 	if env != "" {
 		f.envs[name] = env
@@ -152,8 +152,8 @@ func (f *flags) text(name, env, def, about string) *string {
 	return f.String(name, def, about)
 }
 
-// parse reads args and fills from the environment what they leave out. want is
-// the number of positional arguments.
+// parse parses args and sets missing flags from the environment. Want is the number of
+// positional arguments.
 func (f *flags) parse(args []string, want int) error {
 	if err := f.parseInterspersed(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -163,7 +163,7 @@ func (f *flags) parse(args []string, want int) error {
 	}
 	switch {
 	case len(f.args) < want:
-		return usage("%s is missing", f.names)
+		return usage("%s is required", f.names)
 	case len(f.args) > want:
 		return usage("unexpected argument %q", f.args[want])
 	}
@@ -181,7 +181,7 @@ func (f *flags) parse(args []string, want int) error {
 	return nil
 }
 
-// parseInterspersed reads flags before, between and behind positional arguments.
+// parseInterspersed parses flags before, between and after positional arguments.
 func (f *flags) parseInterspersed(args []string) error {
 	for {
 		if err := f.Parse(args); err != nil {

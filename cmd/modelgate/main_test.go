@@ -89,7 +89,7 @@ func TestExitCodes(t *testing.T) {
 		{"no settings", append(serve, "--config", "absent.yaml"), nil, 1, "", "absent.yaml"},
 		{"no master key file", append(serve, "--master-key-file", "absent.key"), nil, 1, "", "absent.key"},
 		{"bad trusted host", append(serve, "--trusted-hosts", "http://x"), nil, 1, "", "http://x"},
-		{"check good", []string{"check", good}, nil, 0, "is fine", ""},
+		{"check good", []string{"check", good}, nil, 0, "is valid", ""},
 		{"check broken", []string{"check", broken}, nil, 1, "", "providers[0].api_key"},
 		{"check nothing", []string{"check"}, nil, 2, "", "FILE"},
 		{"keys without a word", []string{"keys"}, nil, 2, "", "create"},

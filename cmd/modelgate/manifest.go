@@ -17,8 +17,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// manifestFlags are the flags of commands that write the control plane's state
-// as a file, and that bring it to what a file says.
+// manifestFlags are the flags of export and apply.
 type manifestFlags struct {
 	database              databaseFlags
 	master                masterFlags
@@ -32,18 +31,18 @@ func newManifestFlags(f *flags) manifestFlags {
 }
 
 func export(ctx context.Context, p *program, args []string) error {
-	f := p.flags("export", "", "Writes the state of the control plane as a file that `modelgate apply` takes.\n\n"+
-		"Secrets are written sealed with the master key, or as references to environment variables, whose names are told on\nstandard error, or not at all. What counts up or runs out is not written, nor are passwords, invites and the audit log.")
+	f := p.flags("export", "", "Exports the state of the control plane to a file for `modelgate apply`.\n\n"+
+		"Secrets are sealed with the master key, replaced by references to environment variables, whose names are printed on\nstandard error, or left out. Usage, expiries, passwords, invites and the audit log are not exported.")
 	m := newManifestFlags(f)
-	secrets := f.String("secrets", "sealed", "`way` to write secrets: sealed, references or none")
-	out := f.String("o", "", "`file` to write, in the place of standard output")
+	secrets := f.String("secrets", "sealed", "`form` of secrets: sealed, references or none")
+	out := f.String("o", "", "`file` to write instead of standard output")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
 	switch manifest.Secrets(*secrets) {
 	case manifest.Sealed, manifest.References, manifest.None:
 	default:
-		return usage("--secrets is sealed, references or none, not %q", *secrets)
+		return usage("--secrets must be sealed, references or none, not %q", *secrets)
 	}
 	box, err := m.box(ctx, p)
 	if err != nil {
@@ -62,7 +61,7 @@ func export(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	if len(names) > 0 {
-		fmt.Fprintf(p.err, "`modelgate apply` needs these environment variables for the file:\n%s\n", strings.Join(names, "\n"))
+		fmt.Fprintf(p.err, "`modelgate apply` requires these environment variables for the file:\n%s\n", strings.Join(names, "\n"))
 	}
 	return nil
 }
@@ -75,7 +74,7 @@ func (m manifestFlags) box(ctx context.Context, p *program) (*secret.Box, error)
 	return server.MasterBox(master, previous)
 }
 
-// writeState writes to standard output, or replaces a file as a whole.
+// writeState writes to standard output, or replaces a file atomically.
 func (p *program) writeState(state *settings.Settings, file string) error {
 	if file == "" {
 		return state.WriteState(p.out)
@@ -84,11 +83,11 @@ func (p *program) writeState(state *settings.Settings, file string) error {
 	if err := state.WriteState(&text); err != nil {
 		return err
 	}
-	fresh, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // readable for its owner alone
+	fresh, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+".*") // readable only by its owner
 	if err != nil {
 		return err
 	}
-	defer os.Remove(fresh.Name()) // without effect once it has its name
+	defer os.Remove(fresh.Name()) // no effect after renaming
 	_, err = fresh.Write(text.Bytes())
 	if closing := fresh.Close(); err == nil {
 		err = closing
@@ -101,7 +100,7 @@ func (p *program) writeState(state *settings.Settings, file string) error {
 
 func apply(ctx context.Context, p *program, args []string) error {
 	f := p.flags("apply", "FILE", "Applies a file to the control plane in one transaction. Running gateways pick it up within a second.\n\n"+
-		"Prints a line for each object: + for what is new, ~ with its fields for what is another, - for what goes.\nWithout --prune nothing goes. A second time there is nothing to change.")
+		"Prints a line for each object: + for added, ~ with its fields for changed, - for removed.\nWithout --prune nothing is removed. Applying the same file again changes nothing.")
 	m := newManifestFlags(f)
 	dry := f.Bool("dry-run", false, "print the changes without applying them")
 	prune := f.Bool("prune", false, "delete objects missing from the file, in the sections the file contains")
@@ -118,7 +117,7 @@ func apply(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	for _, name := range file.FileOnlySections() {
-		fmt.Fprintf(p.err, "%s is not applied: a gateway reads it from the file that it runs with\n", name)
+		fmt.Fprintf(p.err, "%s not applied; only the settings file of a running gateway can contain it\n", name)
 	}
 	check, err := m.hosts(file)
 	if err != nil {
@@ -138,25 +137,24 @@ func apply(ctx context.Context, p *program, args []string) error {
 	return nil
 }
 
-// lookup is os.LookupEnv of the program's environment.
+// lookup is like os.LookupEnv, for the program's environment.
 func (p *program) lookup(name string) (string, bool) {
 	v := p.env(name)
 	return v, v != ""
 }
 
-// target opens the database that is changed, and makes it where there is none
-// unless nothing is to be changed.
+// target opens the database to change, creating it if necessary unless dry is set.
 func (m manifestFlags) target(ctx context.Context, dry bool) (*store.DB, error) {
 	if dry {
 		return m.database.current(ctx)
 	}
 	if err := os.MkdirAll(*m.database.data, 0o700); err != nil {
-		return nil, fmt.Errorf("the data folder can't be made: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	return m.database.open(ctx)
 }
 
-// hosts returns what checks addresses of the file's choice.
+// hosts returns the check of addresses in the file.
 func (m manifestFlags) hosts(file *settings.Settings) (check func(string) (*url.URL, error), err error) {
 	trusted := append(words(*m.trusted), file.Upstream.TrustedHosts...)
 	for _, h := range trusted {
@@ -184,7 +182,7 @@ func (p *program) tellChanges(changes []manifest.Change, dry bool) {
 	default:
 		fmt.Fprintf(p.out, "added %d, changed %d and removed %d\n", count["+"], count["~"], count["-"])
 		if people > 0 {
-			fmt.Fprintf(p.err, "%d people are new; POST /v1/admin/users/{user}/link makes a link for each by which they set a password\n", people)
+			fmt.Fprintf(p.err, "%d new users have no password; create a link for each with POST /v1/admin/users/{user}/link\n", people)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func TestARunningGatewayTakesWhatIsApplied(t *testing.T) {
 		t.Fatalf("before, the key is answered %d", got)
 	}
 	code, out, errs := invoke(t, nil, "", "apply", "--data", data, file)
-	if code != 0 || !strings.Contains(out, "+ key default/ci 9f86d081884c\n") || !strings.Contains(errs, "log is not applied") {
+	if code != 0 || !strings.Contains(out, "+ key default/ci 9f86d081884c\n") || !strings.Contains(errs, "log not applied") {
 		t.Fatalf("apply = %d: %s %s", code, out, errs)
 	}
 	until(t, r, "test", 200)

@@ -12,11 +12,11 @@ import (
 	"modelgate/internal/secret"
 )
 
-// masterFlags are the flags of commands that use the master key.
+// masterFlags are the flags for the master key.
 type masterFlags struct{ now, previous keyFlags }
 
-// keyFlags say where one key is: in a file, in the output of a command or in
-// the environment itself, the first of them that is given.
+// keyFlags are the sources of a key: a file, the output of a command or the environment
+// itself. The first that is set is used.
 type keyFlags struct {
 	file, command *string
 	env           string
@@ -26,18 +26,18 @@ func newMasterFlags(f *flags) masterFlags {
 	return masterFlags{
 		keyFlags{
 			f.text("master-key-file", "", "", "`file` with the master key; or the key itself in the environment variable MODELGATE_MASTER_KEY"),
-			f.text("master-key-command", "MODELGATE_MASTER_KEY_COMMAND", "", "`command` of the shell that prints the master key, as one that asks a key service does"),
+			f.text("master-key-command", "MODELGATE_MASTER_KEY_COMMAND", "", "shell `command` that prints the master key, for example from a key service"),
 			"MODELGATE_MASTER_KEY",
 		},
 		keyFlags{
-			f.text("previous-master-key-file", "", "", "`file` with the master key before the present one, while it is changed; or the key itself in MODELGATE_MASTER_KEY_PREVIOUS"),
-			f.text("previous-master-key-command", "MODELGATE_MASTER_KEY_PREVIOUS_COMMAND", "", "`command` of the shell that prints the master key before the present one"),
+			f.text("previous-master-key-file", "", "", "`file` with the previous master key, during a rotation; or the key itself in MODELGATE_MASTER_KEY_PREVIOUS"),
+			f.text("previous-master-key-command", "MODELGATE_MASTER_KEY_PREVIOUS_COMMAND", "", "shell `command` that prints the previous master key"),
 			"MODELGATE_MASTER_KEY_PREVIOUS",
 		},
 	}
 }
 
-// read returns the master key and the one before it. Either may be empty.
+// read returns the master key and the previous one. Either may be empty.
 func (m masterFlags) read(ctx context.Context, p *program) (master, previous secret.String, err error) {
 	if master, err = m.now.read(ctx, p); err != nil {
 		return master, previous, fmt.Errorf("reading the master key: %w", err)
@@ -62,15 +62,15 @@ func (k keyFlags) read(ctx context.Context, p *program) (secret.String, error) {
 	return secret.New(p.env(k.env)), nil
 }
 
-// keyCommandTimeout is how long a command may take to print a key.
+// keyCommandTimeout is the time limit of a command that prints a key.
 const keyCommandTimeout = 30 * time.Second
 
-// commandOutput returns what a command prints. Its errors hold nothing of that.
+// commandOutput returns the output of a command. Its errors do not contain the output.
 func commandOutput(ctx context.Context, command string) (secret.String, error) {
 	ctx, cancel := context.WithTimeout(ctx, keyCommandTimeout)
 	defer cancel()
 	c := exec.CommandContext(ctx, "sh", "-c", command)
-	c.WaitDelay = time.Second // for what it started and left behind
+	c.WaitDelay = time.Second // for processes that it has left running
 	out, err := c.Output()
 	if err != nil {
 		return secret.String{}, fmt.Errorf("its command failed: %w", err)
@@ -78,7 +78,8 @@ func commandOutput(ctx context.Context, command string) (secret.String, error) {
 	return keyOrError(string(out), "its command printed nothing")
 }
 
-// keyOrError returns the key in a text, or an error that says so when there is none.
+// keyOrError returns the key in a text, or an error with the message otherwise if it is
+// empty.
 func keyOrError(text, otherwise string) (secret.String, error) {
 	key := secret.New(strings.TrimSpace(text))
 	if key.Empty() {

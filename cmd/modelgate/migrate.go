@@ -13,8 +13,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// databaseFlags are the flags of commands that use the control plane's
-// database.
+// databaseFlags are the flags for the control plane's database.
 type databaseFlags struct {
 	data               *string
 	url                *string
@@ -25,7 +24,7 @@ func newDatabaseFlags(f *flags) databaseFlags {
 	return databaseFlags{data: f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")}.elsewhere(f)
 }
 
-// elsewhere adds the flags for a database that is not in the data folder.
+// elsewhere adds the flags for a database outside the data folder.
 func (d databaseFlags) elsewhere(f *flags) databaseFlags {
 	d.url = f.text("database-url", "DATABASE_URL", "", "`address` of the control plane's database, as postgres://user:password@host:5432/name; empty is a file in the data folder")
 	d.ssl = f.text("db-ssl", "DB_SSL", "", "`mode` of encryption: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY or CLOUD_A_BUNDLE; empty is PREFERRED, or what sslmode in the address says")
@@ -40,21 +39,21 @@ func logsFlag(f *flags) *string {
 	return f.text("logs-database-url", "MODELGATE_LOGS_DATABASE_URL", "", "`address` of the log's PostgreSQL database, or \"file\" for the data folder; empty is the control plane's database where that is PostgreSQL, else the data folder")
 }
 
-// address returns where the database is and how it is reached.
+// address returns the address of the database and its options.
 func (d databaseFlags) address() (string, store.Options) {
 	return server.DatabaseAddress(*d.data, secret.New(*d.url)), store.Options{SSL: *d.ssl, CA: *d.ca, Cert: *d.cert, Key: *d.key}
 }
 
-// open opens the database and brings its tables up to date.
+// open opens the database and applies pending migrations.
 func (d databaseFlags) open(ctx context.Context) (*store.DB, error) {
 	dsn, o := d.address()
 	return store.Open(ctx, dsn, o)
 }
 
 func migrate(ctx context.Context, p *program, args []string) error {
-	f := p.flags("migrate", "", "Brings the tables of the control plane's database up to date, as every start does, and says what it did.\nSeveral processes may do so at the same time.")
+	f := p.flags("migrate", "", "Applies pending migrations to the control plane's database, as every start does, and prints them.\nSeveral processes may run it at the same time.")
 	d := newDatabaseFlags(f)
-	dry := f.Bool("dry-run", false, "change nothing and list what is missing")
+	dry := f.Bool("dry-run", false, "change nothing and list the pending migrations")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func migrate(ctx context.Context, p *program, args []string) error {
 		}
 	}
 	if err := os.MkdirAll(*d.data, 0o700); err != nil {
-		return fmt.Errorf("the data folder can't be made: %w", err)
+		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	db, err := store.Connect(ctx, dsn, o)
 	if err != nil {

@@ -55,7 +55,7 @@ func TestTheDatabasesFlagsAreJudged(t *testing.T) {
 	for _, tt := range []struct{ env, says string }{
 		{"DATABASE_URL=mysql://user:canary@host/db", "not supported"},
 		{"DATABASE_URL=postgres://user:canary@:x/db", "has the form"},
-		{"DATABASE_URL=" + url, "can't be reached"},
+		{"DATABASE_URL=" + url, "cannot be reached"},
 		{"DB_SSL=MAYBE", "VERIFY_IDENTITY"},
 		{"DB_SSL_CERT=/nowhere/cert.pem", "DB_SSL_KEY"},
 		{"DB_SSL_KEY=/nowhere/key.pem", "DB_SSL_CERT"},

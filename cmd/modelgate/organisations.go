@@ -16,7 +16,7 @@ import (
 
 func organisations(ctx context.Context, p *program, args []string) error {
 	if len(args) == 0 {
-		return usage("say what to do: create or list")
+		return usage("missing subcommand: create or list")
 	}
 	switch args[0] {
 	case "create":
@@ -27,24 +27,24 @@ func organisations(ctx context.Context, p *program, args []string) error {
 		fmt.Fprintln(p.out, "Usage: modelgate organisations create|list [flags]\n\n`modelgate organisations create --help` and so on list the flags.")
 		return nil
 	}
-	return usage("there is no %q; create and list are offered", args[0])
+	return usage("unknown subcommand %q; use create or list", args[0])
 }
 
-// organisationSlug is what the API takes as slugs.
+// organisationSlug matches the slugs that the API accepts.
 var organisationSlug = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
 
 func createOrganisation(ctx context.Context, p *program, args []string) error {
-	f := p.flags("organisations create", "", "Makes an organisation with a workspace of its own, and prints the path of the link by which its owner claims it within a day, below the address of the gateway. One organisation sees nothing of another.")
+	f := p.flags("organisations create", "", "Creates an organisation with a workspace, and prints the path, relative to the gateway's address, at which its owner can claim it within a day. Organisations cannot see each other's objects.")
 	d := newDatabaseFlags(f)
-	name := f.String("name", "", "`name` of the organisation, for people")
-	slug := f.String("slug", "", "`name` of it in requests: letters, digits, _ and -")
+	name := f.String("name", "", "display `name` of the organisation")
+	slug := f.String("slug", "", "`slug` of it in requests: letters, digits, _ and -")
 	public := f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` of the gateway, for the link; without it the path alone is printed")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
 	if *name == "" || len(*name) > 255 || !organisationSlug.MatchString(*slug) {
-		return usage("--name is needed, and --slug of letters, digits, _ and -, each of up to 255 characters")
+		return usage("--name and --slug are required and at most 255 characters long; a slug has letters, digits, _ and -")
 	}
 	base := ""
 	if *public != "" {
@@ -53,8 +53,8 @@ func createOrganisation(ctx context.Context, p *program, args []string) error {
 			return usage("--public-url %v", err)
 		}
 	}
-	if err := os.MkdirAll(*d.data, 0o700); err != nil { // it may be made before the first start
-		return fmt.Errorf("the data folder can't be made: %w", err)
+	if err := os.MkdirAll(*d.data, 0o700); err != nil { // may run before the first start
+		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	db, err := d.open(ctx)
 	if err != nil {
@@ -63,7 +63,7 @@ func createOrganisation(ctx context.Context, p *program, args []string) error {
 	defer db.Close()
 	o, link, err := server.CreateOrganisation(ctx, db, *name, *slug)
 	if e, ok := errors.AsType[*apierr.Error](err); ok && e.Kind == apierr.Conflict {
-		return fmt.Errorf("there is an organisation %q already; `modelgate organisations list` shows it", *slug)
+		return fmt.Errorf("organisation %q already exists; see `modelgate organisations list`", *slug)
 	}
 	if err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 )
 
 func rotateMaster(ctx context.Context, p *program, args []string) error {
-	f := p.flags("keys rotate-master", "", "Wraps the data keys of all organisations by a new master key, all or none. What is sealed with them stays as it is.\n\n"+
-		"Both keys are needed, as every gateway needs them meanwhile: the new master key and the previous one.\n"+
+	f := p.flags("keys rotate-master", "", "Rewraps the data keys of all organisations with a new master key, all or none. Sealed values stay unchanged.\n\n"+
+		"Both keys are required, here and by every gateway during the rotation: the new master key and the previous one.\n"+
 		"Values that stand sealed in a settings file are not touched: seal them again with `modelgate seal`.")
 	d, m := newDatabaseFlags(f), newMasterFlags(f)
-	dry := f.Bool("dry-run", false, "change nothing and list what would be wrapped")
+	dry := f.Bool("dry-run", false, "change nothing and list what would be rewrapped")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func rotateMaster(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	if master.Empty() || previous.Empty() || master == previous {
-		return usage("two different keys are needed: the new one in MODELGATE_MASTER_KEY, --master-key-file or --master-key-command, " +
+		return usage("two different keys are required: the new one in MODELGATE_MASTER_KEY, --master-key-file or --master-key-command, " +
 			"the old one in MODELGATE_MASTER_KEY_PREVIOUS, --previous-master-key-file or --previous-master-key-command")
 	}
 	box, err := server.MasterBox(master, previous)
@@ -64,7 +64,7 @@ func (p *program) tellRotation(list []datakey.Rotation, how datakey.Mode) {
 	}
 }
 
-// current opens a database that is up to date, and leaves any other as it is.
+// current opens an up-to-date database, and returns an error for any other.
 func (d databaseFlags) current(ctx context.Context) (*store.DB, error) {
 	dsn, o := d.address()
 	db, err := store.Connect(ctx, dsn, o)
@@ -76,7 +76,7 @@ func (d databaseFlags) current(ctx context.Context) (*store.DB, error) {
 		err = fmt.Errorf("database %s is not up to date; run modelgate migrate first", db.Name())
 	}
 	if err == nil {
-		_, err = db.Migrate(ctx) // finds that there is nothing to do
+		_, err = db.Migrate(ctx) // there is nothing to do
 	}
 	if err != nil {
 		db.Close()

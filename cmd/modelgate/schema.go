@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/settings"
 )
 
-// schema prints the JSON Schema of what people write, for their editors.
+// schema prints the JSON Schema of settings files or config objects, for editors.
 func schema(_ context.Context, p *program, args []string) error {
 	f := p.flags("schema", "settings|config", "Prints the JSON Schema of a settings file (modelgate.yaml) or of a config object.")
 	if err := f.parse(args, 1); err != nil {
@@ -19,7 +19,7 @@ func schema(_ context.Context, p *program, args []string) error {
 	case "config":
 		text = config.Schema
 	default:
-		return usage("there is a schema of settings and one of config, not of %q", f.Arg(0))
+		return usage("unknown schema %q; use settings or config", f.Arg(0))
 	}
 	_, err := p.out.Write(text())
 	return err

@@ -39,7 +39,7 @@ func newServeFlags(f *flags, data string) serveFlags {
 			f.text("admin-token-file", "", "", "`file` with the bearer token of metrics; or the token itself in the environment variable MODELGATE_ADMIN_TOKEN"),
 			new(string), "MODELGATE_ADMIN_TOKEN",
 		},
-		logLevel:  f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; without it log.level of the settings file counts, else info"),
+		logLevel:  f.text("log-level", "MODELGATE_LOG_LEVEL", "", "debug, info, warn or error; defaults to log.level of the settings file, otherwise info"),
 		logFormat: f.text("log-format", "MODELGATE_LOG_FORMAT", "text", "text or json"),
 	}
 }
@@ -48,8 +48,8 @@ const serveHelp = `Runs the gateway.
 
 MODELGATE_BOOTSTRAP_KEY in the environment is a gateway key with every scope,
 accepted from the first start. MODELGATE_DEPLOYMENT_SECRET is the secret of the
-deployment that the gateway belongs to: it then serves the keys of that one's
-workspaces alone.
+deployment that the gateway belongs to: it then serves only the keys of the
+deployment's workspaces.
 
 The value OFF turns a feature off, and nothing else does: GUARDRAILS_ENABLED,
 API_ACCESS_ENABLED, DATA_EXPORTS_ENABLED, USAGE_LIMITS_ENABLED,
@@ -74,7 +74,7 @@ func serve(ctx context.Context, p *program, args []string) error {
 	return p.run(ctx, o, func(s *server.Server) { p.printStartup(s, p.keyHint(d)) })
 }
 
-// options turns flags and environment into what server wants.
+// options converts flags and environment to the options of server.
 func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, error) {
 	o := server.Options{
 		Data:         *sf.data,
@@ -112,7 +112,7 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	if *sf.logLevel == "" {
 		o.LogLevel = level
 	} else if err := level.UnmarshalText([]byte(*sf.logLevel)); err != nil {
-		return o, usage("the log level is debug, info, warn or error, not %q", *sf.logLevel)
+		return o, usage("the log level must be debug, info, warn or error, not %q", *sf.logLevel)
 	}
 	if o.Logger, err = p.logger(level, *sf.logFormat); err != nil {
 		return o, err
@@ -120,8 +120,8 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	return o, p.features(&o)
 }
 
-// features reads what the environment alone says: which features are off, and
-// how long records are said to be kept.
+// features reads the settings that only the environment has: disabled features and the
+// displayed retention.
 func (p *program) features(o *server.Options) (err error) {
 	if o.Retention, err = route.ReadRetention(p.env); err != nil {
 		return usage("%v", err)
@@ -129,7 +129,7 @@ func (p *program) features(o *server.Options) (err error) {
 	var doubts []route.Feature
 	o.Off, doubts = route.ParseDisabledFeatures(p.env)
 	for _, f := range doubts {
-		o.Logger.Warn("a feature stays on: only the exact value OFF turns it off", "variable", string(f))
+		o.Logger.Warn("feature not disabled; only the exact value OFF disables it", "variable", string(f))
 	}
 	return nil
 }
@@ -142,10 +142,10 @@ func (p *program) logger(level slog.Leveler, format string) (*slog.Logger, error
 	case "json":
 		return slog.New(slog.NewJSONHandler(p.err, o)), nil
 	}
-	return nil, usage("the log format is text or json, not %q", format)
+	return nil, usage("the log format must be text or json, not %q", format)
 }
 
-// run serves until a signal asks for the end; a second signal ends at once.
+// run serves until a signal ends it gracefully; a second signal ends it at once.
 func (p *program) run(ctx context.Context, o server.Options, greet func(*server.Server)) error {
 	s, err := server.New(ctx, o)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *program) run(ctx context.Context, o server.Options, greet func(*server.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	greet(s) // who reads it may send a signal at once
+	greet(s) // readers of the output may send a signal at once
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	now := make(chan struct{})
@@ -164,8 +164,8 @@ func (p *program) run(ctx context.Context, o server.Options, greet func(*server.
 	return s.Run(ctx, now)
 }
 
-// handleSignals turns signals into what they ask for: SIGHUP reloads, the first other
-// one drains, the second ends at once.
+// handleSignals handles signals: SIGHUP reloads, the first other one drains, the second
+// ends at once.
 func handleSignals(signals <-chan os.Signal, done <-chan struct{}, drain func(), now chan<- struct{}, reload func()) {
 	draining := false
 	for {
@@ -187,25 +187,25 @@ func handleSignals(signals <-chan os.Signal, done <-chan struct{}, drain func(),
 	}
 }
 
-// printStartup says where the gateway serves, and shows the first key this once, with
-// how to make more.
+// printStartup prints the addresses of the gateway, and the first key, which is shown
+// only once, with the command to create more.
 func (p *program) printStartup(s *server.Server, more string) {
 	fmt.Fprintf(p.out, "modelgate %s serves %s/v1\n", version, s.Root())
 	if a := s.AdminAddr(); a != nil {
 		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)
 	}
-	fmt.Fprintf(p.out, "the log keeps %s; logs.retention in the settings changes it\n", s.Kept())
-	fmt.Fprintf(p.out, "the audit log keeps %s; audit.retention in the settings changes it\n", s.AuditKept())
+	fmt.Fprintf(p.out, "log retention: %s; change it with logs.retention in the settings\n", s.Kept())
+	fmt.Fprintf(p.out, "audit log retention: %s; change it with audit.retention in the settings\n", s.AuditKept())
 	if s.Providers() == 0 {
 		fmt.Fprint(p.out, "no managed providers configured; send provider keys with requests, or add providers to modelgate.yaml and pass --config (docs/settings.md)\n")
 	}
 	if key := s.FirstKey(); !key.Empty() {
-		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown this once:\n\n  %s\n\n%s", key.Reveal(), more)
+		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown only once:\n\n  %s\n\n%s", key.Reveal(), more)
 	}
 	if s.LinksAreLocal() {
-		fmt.Fprintf(p.out, "links of the gateway begin with %s; set --public-url or public_url to the address that others reach it by\n", s.URL())
+		fmt.Fprintf(p.out, "links begin with %s; set --public-url or public_url to the address at which others reach the gateway\n", s.URL())
 	}
 	if claim := s.Claim(); !claim.Empty() {
-		fmt.Fprintf(p.out, "\nNobody owns this installation yet. Within a day, its owner claims it at\n\n  %s%s?token=%s\n", s.URL(), sessions.ClaimPath, claim.Reveal())
+		fmt.Fprintf(p.out, "\nThis installation has no owner yet. Claim it within a day at\n\n  %s%s?token=%s\n", s.URL(), sessions.ClaimPath, claim.Reveal())
 	}
 }

@@ -27,29 +27,29 @@ come first. A gateway must be running; its key needs the scope logs.list.
 
 Ends with 0 on Ctrl-C, with 1 when the gateway refuses or ends the stream.`
 
-// tail watches a running gateway.
+// tail prints the live log of a running gateway.
 func tail(ctx context.Context, p *program, args []string) error {
 	f := p.flags("tail", "", tailHelp)
 	gate := f.gateway()
 	filters := map[string]*string{
 		"provider":       f.String("provider", "", "only responses of this `provider`: an id, or the slug of a managed provider"),
-		"status":         f.String("status", "", "only this `status`, as 429 or 5xx"),
+		"status":         f.String("status", "", "only this `status`, such as 429 or 5xx"),
 		"outcome":        f.String("outcome", "", "only this `outcome`: success, error, cancelled or other"),
 		"model":          f.String("model", "", "only requests for this `model`"),
 		"upstream_model": f.String("upstream-model", "", "only requests that were sent upstream with this `model`"),
 		"response_model": f.String("response-model", "", "only responses that name this `model`"),
-		"target":         f.String("target", "", "only responses of the target with this `path` in its config, as config.targets[0]"),
+		"target":         f.String("target", "", "only responses of the target with this `path` in its config, such as config.targets[0]"),
 		"workspace":      f.String("workspace", "", "only requests of this `workspace`, by id or slug"),
 	}
 	filters["api_key"] = f.String("api-key", "", "only requests with the gateway key of this `id`")
-	explain := f.Bool("explain", false, "print the decisions and attempts of each exchange below it")
-	lines := f.Int("lines", 10, "how many of the latest exchanges come first, 0 to 1000")
-	follow := f.Bool("follow", true, "go on with what ends from now on")
+	explain := f.Bool("explain", false, "print the decisions and attempts of each request")
+	lines := f.Int("lines", 10, "print this many of the latest requests first, 0 to 1000")
+	follow := f.Bool("follow", true, "continue with requests that end from now on")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
 	if *lines < 0 || *lines > 1000 {
-		return usage("--lines is 0 to 1000, not %d", *lines)
+		return usage("--lines must be 0 to 1000, not %d", *lines)
 	}
 	q := url.Values{}
 	for name, v := range filters {
@@ -63,16 +63,16 @@ func tail(ctx context.Context, p *program, args []string) error {
 	return t.run(ctx, *lines, *follow)
 }
 
-// tailer prints exchanges.
+// tailer prints log entries.
 type tailer struct {
 	p       *program
 	ask     apiClient
 	query   url.Values
 	explain bool
-	shown   map[string]bool // ids of what came first, which may come again
+	shown   map[string]bool // ids of entries printed first, which the stream may repeat
 }
 
-// run begins to watch before it asks for what was, so that nothing is missed
+// run opens the stream before it lists earlier entries, so that nothing is missed in
 // between.
 func (t *tailer) run(ctx context.Context, lines int, follow bool) error {
 	var stream io.ReadCloser
@@ -116,7 +116,7 @@ func (t *tailer) watch(ctx context.Context) (io.ReadCloser, error) {
 	return res.Body, nil
 }
 
-// before prints the latest exchanges, the oldest of them first.
+// before prints the latest entries, oldest first.
 func (t *tailer) before(ctx context.Context, lines int) error {
 	q := url.Values{"limit": {strconv.Itoa(lines)}}
 	for name, v := range t.query {
@@ -137,7 +137,7 @@ func (t *tailer) before(ctx context.Context, lines int) error {
 	return nil
 }
 
-// follow prints what the stream tells until it ends.
+// follow prints the entries of the stream until it ends.
 func (t *tailer) follow(stream io.Reader) error {
 	lines := bufio.NewReader(stream)
 	for {
@@ -165,7 +165,7 @@ func (t *tailer) follow(stream io.Reader) error {
 	}
 }
 
-// tailEntry is what the log says of an exchange.
+// tailEntry is the part of a log entry that is printed.
 type tailEntry struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"created_at"`
@@ -225,7 +225,8 @@ func orDash(s string) string {
 	return s
 }
 
-// stripControl keeps what others wrote from steering the terminal.
+// stripControl removes control characters, so that text of others cannot control the
+// terminal.
 func stripControl(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {

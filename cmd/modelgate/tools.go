@@ -19,11 +19,11 @@ import (
 	"modelgate/internal/simulator"
 )
 
-// check checks a settings file, or a config object when the name ends in .json.
+// check checks a settings file, or a config object if the name ends in .json.
 func check(ctx context.Context, p *program, args []string) error {
-	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml) or a config object (a file ending in .json) without starting anything.\nBeside a config NAME.json, the cases in NAME.cases.json are run: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
+	f := p.flags("check", "FILE", "Checks a settings file (modelgate.yaml) or a config object (a file ending in .json) without starting anything.\nFor a config NAME.json, the cases in NAME.cases.json are run too: [{\"name\": …, \"request\": {…}, \"expect\": {\"target\": \"config.targets[1]\"}}].")
 	m := newMasterFlags(f)
-	running := f.String("diff", "", "settings `file` that runs now; prints what would be otherwise with FILE")
+	running := f.String("diff", "", "current settings `file`; prints the changes from it to FILE")
 	if err := f.parse(args, 1); err != nil {
 		return err
 	}
@@ -41,11 +41,11 @@ func check(ctx context.Context, p *program, args []string) error {
 	if *running != "" {
 		return p.diff(*running, file, master, previous)
 	}
-	fmt.Fprintf(p.out, "%s is fine\n", file)
+	fmt.Fprintf(p.out, "%s is valid\n", file)
 	return nil
 }
 
-// diff prints what a gateway has otherwise that runs with another file.
+// diff prints the changes from one settings file to another.
 func (p *program) diff(running, file string, master, previous secret.String) error {
 	box, err := server.MasterBox(master, previous)
 	if err != nil {
@@ -67,8 +67,8 @@ func (p *program) diff(running, file string, master, previous secret.String) err
 	return nil
 }
 
-// seal reads a credential from standard input, so that it stays out of the
-// shell's history.
+// seal reads a credential from standard input, which keeps it out of the shell's
+// history.
 func seal(ctx context.Context, p *program, args []string) error {
 	f := p.flags("seal", "", "Reads a credential from standard input and prints it sealed with the master key, for api_key in modelgate.yaml.")
 	m := newMasterFlags(f)
@@ -106,11 +106,11 @@ func providers(_ context.Context, p *program, args []string) error {
 	return table.Describe(p.out)
 }
 
-// simulate serves the simulator alone.
+// simulate runs the simulator.
 func simulate(ctx context.Context, p *program, args []string) error {
 	f := p.flags("simulate", "", simulateHelp())
 	listen := f.String("listen", "127.0.0.1:8790", "`host:port`")
-	key := f.String("key", "", "credential that requests must carry; empty takes any")
+	key := f.String("key", "", "credential that requests must send; empty accepts any")
 	pace := f.Duration("pace", 20*time.Millisecond, "`time` between the events of a stream")
 	if err := f.parse(args, 0); err != nil {
 		return err
@@ -124,11 +124,11 @@ func simulate(ctx context.Context, p *program, args []string) error {
 	return p.untilSignal(ctx, srv, l)
 }
 
-// simulateHelp lists the faults, so that the help is true of this build.
+// simulateHelp lists the faults of this build.
 func simulateHelp() string {
 	var b strings.Builder
 	b.WriteString("Runs a provider that does not exist: it speaks the chat protocol, and messages, responses,\ngemini, converse, cohere and ollama on the paths of their providers, and misbehaves on request.\n\n" +
-		"Ask for a fault by the model's name, as sim-1+status=429+retry-after=2, or by the header X-Simulator-Fault:\n\n")
+		"Request a fault in the model's name, such as sim-1+status=429+retry-after=2, or in the header X-Simulator-Fault:\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, fault := range simulator.Faults() {
 		fmt.Fprintf(t, "  %s\t%s\n", fault.Form, fault.Text)
@@ -138,7 +138,7 @@ func simulateHelp() string {
 }
 
 func healthcheck(ctx context.Context, p *program, args []string) error {
-	f := p.flags("healthcheck", "", "Asks a running gateway whether it is ready; exit code 0 when it is.")
+	f := p.flags("healthcheck", "", "Checks whether a running gateway is ready; exit code 0 if it is.")
 	listen := f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API")
 	if err := f.parse(args, 0); err != nil {
 		return err

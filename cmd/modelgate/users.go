@@ -10,7 +10,7 @@ import (
 
 func users(ctx context.Context, p *program, args []string) error {
 	if len(args) == 0 {
-		return usage("say what to do: reset-password")
+		return usage("missing subcommand: reset-password")
 	}
 	switch args[0] {
 	case "reset-password":
@@ -19,18 +19,18 @@ func users(ctx context.Context, p *program, args []string) error {
 		fmt.Fprintln(p.out, "Usage: modelgate users reset-password [flags]\n\n`modelgate users reset-password --help` lists the flags.")
 		return nil
 	}
-	return usage("there is no %q; reset-password is offered", args[0])
+	return usage("unknown subcommand %q; use reset-password", args[0])
 }
 
 func resetPassword(ctx context.Context, p *program, args []string) error {
-	f := p.flags("users reset-password", "", "Prints the path of a link, below the address of the gateway, by which a person replaces their password within a day. It works once and ends all of their sessions. Admins make such links for members by the API; this one works for owners too.")
+	f := p.flags("users reset-password", "", "Prints the path of a link, relative to the gateway's address, with which a user can replace their password within a day. It works once and ends all of their sessions. Admins can create such links for members through the API; this command also works for owners.")
 	d := newDatabaseFlags(f)
-	email := f.String("email", "", "e-mail `address` of the person")
+	email := f.String("email", "", "e-mail `address` of the user")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}
 	if *email == "" {
-		return usage("--email is needed")
+		return usage("--email is required")
 	}
 	db, err := d.current(ctx)
 	if err != nil {

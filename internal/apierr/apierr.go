@@ -1,9 +1,9 @@
-// Package apierr is the one error a client may see.
+// Package apierr defines the error that clients see.
 //
-// An [Error] has a kind, which fixes its HTTP status, and a message that says
-// what the client can do. Every other error becomes an internal one whose cause
-// is for the log only. The body is written here in the chat dialect; the other
-// dialects bring their own shape. Recording and logging are left to the callers.
+// An [Error] has a kind, which determines its HTTP status, and a message that says what
+// the client can do. Every other error becomes an internal error whose cause is only
+// logged. The body has the chat dialect's format; other dialects write their own. The
+// package does not record or log errors.
 package apierr
 
 import (
@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Kind classes errors by what a client can do about them.
+// Kind classifies errors by what a client can do about them.
 type Kind uint8
 
-// The kinds, with the status of each in the table below. Statuses are those of
-// the settled readings: 408 timeout, 412 budget, 446 guardrail, 499 client gone.
+// Kinds, with their statuses in the table below. Notable statuses: 408 timeout, 412
+// budget, 446 guardrail, 499 client left.
 const (
 	Internal Kind = iota
 	Invalid
@@ -64,36 +64,36 @@ var kinds = [...]struct {
 	HeadersTooLarge:  {http.StatusRequestHeaderFieldsTooLarge, "invalid_request_error", "request_headers_too_large"},
 }
 
-// Error is an error made by the gateway. Treat it as immutable once it is
-// returned: the With methods are for building one.
+// Error is an error made by the gateway. Treat it as immutable once returned: the With
+// methods are for building it.
 type Error struct {
 	Kind    Kind
-	Code    string // machine word; empty means the kind's own
+	Code    string // error code; empty means the kind's default
 	Message string // for the client: what is wrong and what to do
-	Param   string // the parameter or header at fault, empty when there is none
+	Param   string // invalid parameter or header, empty for none
 
-	// RetryAfter tells the client when to come back. Zero sends no header.
+	// RetryAfter tells the client when to retry. Zero sends no header.
 	RetryAfter time.Duration
 
 	// Err is the cause. It is logged and never sent.
 	Err error
 }
 
-// New returns an error of kind k whose message is the formatted text.
+// New returns an error of kind k with a formatted message.
 func New(k Kind, format string, args ...any) *Error {
 	return &Error{Kind: k, Message: fmt.Sprintf(format, args...)}
 }
 
-// WithParam names the parameter at fault and returns e.
+// WithParam sets the invalid parameter and returns e.
 func (e *Error) WithParam(param string) *Error { e.Param = param; return e }
 
-// WithCode sets a machine word more exact than the kind's own and returns e.
+// WithCode sets a more specific code than the kind's default and returns e.
 func (e *Error) WithCode(code string) *Error { e.Code = code; return e }
 
-// WithCause keeps err for the log and returns e.
+// WithCause sets the cause, which is only logged, and returns e.
 func (e *Error) WithCause(err error) *Error { e.Err = err; return e }
 
-// Error returns the message, and the cause behind it when there is one.
+// Error returns the message, followed by the cause if there is one.
 func (e *Error) Error() string {
 	if e.Err != nil {
 		return e.Message + ": " + e.Err.Error()
@@ -107,10 +107,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // Status returns the HTTP status of the error's kind.
 func (e *Error) Status() int { return kinds[e.Kind].status }
 
-// Type returns the word that clients of the chat dialect switch on.
+// Type returns the error type of the chat dialect.
 func (e *Error) Type() string { return kinds[e.Kind].typ }
 
-// CodeOrDefault returns Code, or the kind's own word.
+// CodeOrDefault returns Code, or the kind's default.
 func (e *Error) CodeOrDefault() string {
 	if e.Code != "" {
 		return e.Code
@@ -118,8 +118,7 @@ func (e *Error) CodeOrDefault() string {
 	return kinds[e.Kind].code
 }
 
-// BodyMemoryFull returns the error for a body that limits.body_memory has no room
-// for.
+// BodyMemoryFull returns the error for a body that exceeds limits.body_memory.
 func BodyMemoryFull() *Error {
 	e := New(Unavailable, "the gateway is out of body memory; try again shortly (limits.body_memory)").WithCode("body_memory_full")
 	e.RetryAfter = time.Second
@@ -132,8 +131,8 @@ func IsNotFound(err error) bool {
 	return ok && e.Kind == NotFound
 }
 
-// From returns err as an *Error. An error of another type becomes an internal
-// one whose message tells nothing; its cause is kept for the log. From(nil) is nil.
+// From returns err as an *Error. Any other error becomes an internal error with a
+// generic message and err as its cause. From(nil) is nil.
 func From(err error) *Error {
 	if err == nil {
 		return nil

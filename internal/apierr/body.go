@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// body is the error body of the chat dialect with the fields that older
-// clients of the gateway read beside it. Settled readings, number 6.
+// body is the error body of the chat dialect with additional fields that older clients
+// read.
 type body struct {
 	Error   detail `json:"error"`
 	Status  string `json:"status"`
@@ -21,7 +21,7 @@ type detail struct {
 	Source  string  `json:"source"`
 }
 
-// Body returns the JSON body of e in the chat dialect. The cause is not in it.
+// Body returns the JSON body of e in the chat dialect, without the cause.
 func (e *Error) Body() []byte {
 	b := body{
 		Error:   detail{Message: e.Message, Type: e.Type(), Code: e.CodeOrDefault(), Source: "gateway"},

@@ -1,4 +1,4 @@
-// Package bench measures the gateway beside plain forwarding, in one run.
+// Package bench compares the gateway with plain forwarding, in one run.
 //
 // [Run] starts a simulator and, in front of it, the targets: each is a process
 // of its own, so that its CPU time, memory and allocations are its own. The
@@ -7,8 +7,8 @@
 // that an answer which is not byte for byte the expected one counts as an error
 // (a translated one that says something else, since its ids change), and that
 // latency is counted from the time a request was due. Ratios between targets
-// are the result; absolute times belong to the machine. Flags and where a report
-// is kept are left to cmd.
+// are the result; absolute times belong to the machine. Flags and files
+// of reports are the job of cmd.
 package bench
 
 import (

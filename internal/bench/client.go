@@ -81,8 +81,8 @@ type answer struct {
 }
 
 var (
-	errLength   = errors.New("an answer without a length, whose end can't be told")
-	errChunk    = errors.New("a chunk that is not framed as chunks are")
+	errLength   = errors.New("a response without a length")
+	errChunk    = errors.New("a malformed chunk")
 	headLength  = []byte("content-length")
 	headCoding  = []byte("transfer-encoding")
 	codeChunked = []byte("chunked")

@@ -11,9 +11,9 @@ import (
 // its records cost.
 const recordConnections = 64
 
-// records measures what the gateway's records cost: the same program with them, with
-// bodies besides, and without any, round by round. The two others are processes of
-// this step alone.
+// records measures the cost of recording: the same program with recording, with recorded
+// bodies too, and without recording, round by round. The latter two are started for this
+// step only.
 func (r *run) records(ctx context.Context) (err error) {
 	gate := r.targets[len(r.targets)-1]
 	targets := []*target{gate}

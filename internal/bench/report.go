@@ -162,8 +162,7 @@ func newReport(o Options) *Report {
 	return r
 }
 
-// commit returns the commit that the build was made from, empty when the build
-// was told not to keep it.
+// commit returns the commit of the build, empty if the build does not record it.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

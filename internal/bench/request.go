@@ -76,7 +76,7 @@ func (d *clientAPI) request(slug, model string, size int, members string) []byte
 
 // prose returns n bytes of text with the escapes that text has.
 func prose(n int) string {
-	const sentence = `The house stands on a hill, and \"below\" it lies the river.\nNobody crosses it in winter; `
+	const sentence = `The house rests upon hills, and \"below\" it lies the river.\nNobody crosses it in winter; `
 	n = max(n, 0)
 	whole := n / len(sentence)
 	return strings.Repeat(sentence, whole) + strings.Repeat("x", n%len(sentence))

@@ -74,7 +74,7 @@ func (r *run) streams(ctx context.Context) error {
 	return nil
 }
 
-// framesAround are the events of a stream besides those that hold its text:
+// framesAround is the number of events of a stream in addition to those with its text:
 // the role, the finish reason, [DONE].
 const framesAround = 3
 

@@ -59,7 +59,7 @@ type expectedAnswer struct {
 	events       int    // how many lines with text there are
 }
 
-// check reads the texts of an answer. None of them has an escape.
+// check compares the strings of a response. None of them has an escape.
 func (s *expectedAnswer) check(body []byte) error {
 	rest, events := s.text, 0
 	var last []byte
@@ -117,7 +117,7 @@ func (r *run) translation(ctx context.Context) error {
 }
 
 // translated returns what is asked of each pair: for a complete response, or for a
-// stream of so many events with text. The simulator itself says what the text is.
+// stream of this many events with text. The simulator itself says what the text is.
 func (r *run) translated(ctx context.Context, events int) ([]sample, error) {
 	model, members := "sim-1", ""
 	if events > 0 {

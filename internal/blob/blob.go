@@ -1,10 +1,10 @@
-// Package blob keeps files by name: in a folder of this machine, or in a bucket
-// of a server that speaks S3.
+// Package blob stores files by name: in a local folder, or in a bucket of an
+// S3-compatible server.
 //
-// A file is there whole or not at all, whatever interrupts its writing, and is
-// written as it is read, in bounded memory. Names are relative paths with
-// slashes that lead nowhere else. What is in the files, who may read them and
-// how long they are kept is left to callers.
+// It guarantees that a file exists completely or not at all, even if writing is
+// interrupted, and that files are written as they are read, in bounded memory. Names
+// are relative paths with slashes and cannot refer to anything outside. It does not
+// define content, access or retention of files.
 package blob
 
 import (
@@ -16,26 +16,26 @@ import (
 	"time"
 )
 
-// Store keeps files. It is safe for concurrent use. What it can't do for reasons
-// that lie outside is a *[Error].
+// Store stores files. It is safe for concurrent use. Failures outside of the program
+// are of type *[Error].
 type Store interface {
-	// Put writes what r has to a file instead of one of this name, and
-	// returns its size. Nothing is left of it when r or the store fails.
+	// Put writes the data of r to a file, replacing one with this name, and returns its
+	// size. If r or the store fails, no file is left.
 	Put(ctx context.Context, name string, r io.Reader) (size int64, err error)
 
-	// Get opens a file. One that is not there is fs.ErrNotExist.
+	// Get opens a file. If it does not exist the error is fs.ErrNotExist.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 
-	// Delete takes a file away, and what is left of writing it that was
-	// interrupted. One that is not there is no error.
+	// Delete deletes a file and the remains of interrupted writes. A missing file is
+	// not an error.
 	Delete(ctx context.Context, name string) error
 
-	// Link returns an address that anybody may read the file at for so long,
-	// where it is saved under a name. It is empty where the store has none.
+	// Link returns an address at which anyone may read the file for the duration of
+	// life, saved as the name as. It is empty if the store has no addresses.
 	Link(ctx context.Context, name, as string, life time.Duration) (string, error)
 }
 
-// Error is why a store could not do something, in words that hold no secret.
+// Error is why a store failed. Reason contains no secrets.
 type Error struct {
 	Reason string
 	cause  error
@@ -44,20 +44,20 @@ type Error struct {
 // Error implements error.
 func (f *Error) Error() string { return f.Reason }
 
-// Unwrap returns what the system or the server said.
+// Unwrap returns the error of the system or the server.
 func (f *Error) Unwrap() error { return f.cause }
 
 func fault(cause error, format string, args ...any) *Error {
 	return &Error{fmt.Sprintf(format, args...), cause}
 }
 
-// nameForm keeps to what is in an address and in a folder as it is.
+// nameForm matches names that need no escaping in addresses and folders.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9._/-]{1,900}$`)
 
-// check refuses names that are no plain relative paths.
+// check returns an error unless name is a plain relative path.
 func check(name string) error {
 	if name == "." || !fs.ValidPath(name) || !nameForm.MatchString(name) {
-		return fmt.Errorf("blob: %q is no name of a file", name)
+		return fmt.Errorf("blob: %q is not a valid file name", name)
 	}
 	return nil
 }

@@ -227,9 +227,9 @@ func TestABucketThatFailsIsToldWithoutSecrets(t *testing.T) {
 		o    blob.S3
 		want string
 	}{
-		"away":      {options(gone.URL), "the bucket can't be reached"},
-		"denied":    {options(denied.URL), "the bucket refuses: AccessDenied"},
-		"no bucket": {missing, "the bucket refuses: NoSuchBucket"},
+		"away":      {options(gone.URL), "the bucket cannot be reached"},
+		"denied":    {options(denied.URL), "the bucket refused the request: AccessDenied"},
+		"no bucket": {missing, "the bucket refused the request: NoSuchBucket"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := blob.OpenBucket(tt.o)

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// Folder keeps files in a folder of this machine, for its owner only. The folder
-// is made by the first file. It must not be the empty path.
+// Folder stores files in a local folder, for its owner only. The folder is created with
+// the first file. The path must not be empty.
 type Folder string
 
 var _ Store = Folder("")
 
-// part is in the names of files that are being written.
+// part is in the names of incomplete files.
 const part = ".part-"
 
-// idle is how long a file that is being written may rest before it counts as
-// left behind: every writer adds to it more often.
+// idle is how long an incomplete file may stay unchanged before it counts as abandoned.
+// Writers write more often.
 const idle = time.Hour
 
 // Put implements [Store].
@@ -48,13 +48,13 @@ func (f Folder) Put(ctx context.Context, name string, r io.Reader) (size int64, 
 		err = explain(root.Rename(fresh, name))
 	}
 	if err != nil {
-		root.Remove(fresh) // it may not be there
+		root.Remove(fresh) // it may not exist
 		return 0, err
 	}
 	return size, nil
 }
 
-// source tells an error of what a file is made of from one of the disk.
+// source distinguishes errors of reading the data from errors of writing the disk.
 type source struct {
 	r   io.Reader
 	err error // of reading, except for the end
@@ -69,7 +69,7 @@ func (s *source) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// fill writes a file to the disk.
+// fill writes a file.
 func fill(ctx context.Context, root *os.Root, name string, r io.Reader) (size int64, err error) {
 	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -121,8 +121,7 @@ func (f Folder) Delete(_ context.Context, name string) error {
 // Link implements [Store]: a folder has no addresses.
 func (f Folder) Link(context.Context, string, string, time.Duration) (string, error) { return "", nil }
 
-// DeleteOlder takes away what was written before a time, and what was left behind by
-// writers that were interrupted.
+// DeleteOlder deletes files written before a time, and abandoned incomplete files.
 func (f Folder) DeleteOlder(ctx context.Context, before time.Time) error {
 	root, err := os.OpenRoot(string(f))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,8 +150,8 @@ func (f Folder) DeleteOlder(ctx context.Context, before time.Time) error {
 	}))
 }
 
-// explain turns what the system says into a fault. What is not there, and nil,
-// stay.
+// explain converts an error of the system to an [Error]. It returns nil and
+// fs.ErrNotExist unchanged.
 func explain(err error) error {
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, context.Canceled):

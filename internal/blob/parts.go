@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// Bounds of speaking to a bucket.
+// Limits of uploads.
 const (
-	partSize = 16 << 20 // held in memory while it is sent; 10,000 of them are a file
+	partSize = 16 << 20 // held in memory while it is sent; a file has up to 10,000
 	maxParts = 10_000
 	tries    = 4
 )
 
-// aborting is how long an upload that failed may take to be taken back.
+// aborting is the time limit for aborting a failed upload.
 const aborting = 10 * time.Second
 
-// upload is a file that is sent in parts.
+// upload is a multipart upload.
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
 type upload struct {
 	*Bucket
@@ -33,8 +33,8 @@ type partSent struct {
 	ETag   string `xml:"ETag"`
 }
 
-// putParts sends first, which is full, and what r has besides. The memory of
-// first is used for all parts.
+// putParts uploads first, which is full, and the rest of r. All parts reuse the memory
+// of first.
 func (b *Bucket) putParts(ctx context.Context, key string, r io.Reader, first []byte) (size int64, err error) {
 	a, err := b.ask(ctx, http.MethodPost, key, url.Values{"uploads": {""}}, nil)
 	if err != nil {
@@ -44,7 +44,7 @@ func (b *Bucket) putParts(ctx context.Context, key string, r io.Reader, first []
 		ID string `xml:"UploadId"`
 	}
 	if err := xml.Unmarshal(a.text, &begun); err != nil || begun.ID == "" {
-		return 0, fault(err, "the bucket answers in another language than S3")
+		return 0, fault(err, "the bucket returned a response that is not S3")
 	}
 	u := &upload{Bucket: b, key: key, id: begun.ID}
 	for n := len(first); n > 0 && err == nil; {
@@ -66,7 +66,7 @@ func (b *Bucket) putParts(ctx context.Context, key string, r io.Reader, first []
 func (u *upload) send(ctx context.Context, part []byte) error {
 	number := len(u.parts) + 1
 	if number > maxParts {
-		return fault(nil, "a file has at most %d parts", maxParts)
+		return fault(nil, "the file needs more than %d parts", maxParts)
 	}
 	a, err := u.ask(ctx, http.MethodPut, u.key, url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {u.id}}, part)
 	if err != nil {
@@ -76,7 +76,7 @@ func (u *upload) send(ctx context.Context, part []byte) error {
 	return nil
 }
 
-// complete makes a file of the parts.
+// complete combines the parts to a file.
 func (u *upload) complete(ctx context.Context) error {
 	text, err := xml.Marshal(struct {
 		XMLName xml.Name   `xml:"CompleteMultipartUpload"`
@@ -89,7 +89,7 @@ func (u *upload) complete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// An answer that begins as a success may still end in an error.
+	// A response that begins as a success may still contain an error.
 	// https://docs.aws.amazon.com/AmazonS3/latest/API/API_CompleteMultipartUpload.html
 	var said struct{ XMLName xml.Name }
 	if xml.Unmarshal(a.text, &said) == nil && said.XMLName.Local == "Error" {
@@ -98,14 +98,14 @@ func (u *upload) complete(ctx context.Context) error {
 	return nil
 }
 
-// abort has a server forget an upload, as far as it can be reached.
+// abort aborts an upload if the server can be reached.
 func (b *Bucket) abort(ctx context.Context, key, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aborting)
 	defer cancel()
 	b.ask(ctx, http.MethodDelete, key, url.Values{"uploadId": {id}}, nil)
 }
 
-// abortAll has a server forget what is left of uploads of a file.
+// abortAll aborts all incomplete uploads of a file.
 func (b *Bucket) abortAll(ctx context.Context, key string) {
 	a, err := b.ask(ctx, http.MethodGet, "", url.Values{"uploads": {""}, "prefix": {key}}, nil)
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *Bucket) abortAll(ctx context.Context, key string) {
 	var list struct {
 		Uploads []struct{ Key, UploadId string } `xml:"Upload"`
 	}
-	xml.Unmarshal(a.text, &list) // what is no list has none
+	xml.Unmarshal(a.text, &list) // an invalid list is empty
 	for _, u := range list.Uploads {
 		if u.Key == key {
 			b.abort(ctx, key, u.UploadId)

@@ -22,50 +22,50 @@ import (
 	"modelgate/internal/sigv4"
 )
 
-// S3 says which bucket keeps files, and how it is reached.
+// S3 configures a bucket.
 type S3 struct {
-	Endpoint  string // base address, as https://s3.eu-central-1.amazonaws.com
+	Endpoint  string // base address, for example https://s3.eu-central-1.amazonaws.com
 	Region    string // empty is us-east-1
 	Bucket    string
-	Prefix    string // of the names in the bucket; empty is none
+	Prefix    string // of the names in the bucket; empty for none
 	AccessKey secret.String
 	SecretKey secret.String
-	PathStyle bool // the bucket is in the path and not in the host
+	PathStyle bool // the bucket is in the path instead of the host
 }
 
 var bucketForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`)
 
-// Check says which field can't be meant, and why.
+// Check returns the invalid field and an error.
 func (o *S3) Check() (field string, err error) {
 	u, err := url.Parse(o.Endpoint)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return "endpoint", errors.New("an endpoint is the address of a server, as https://s3.eu-central-1.amazonaws.com")
+		return "endpoint", errors.New("the endpoint must be the address of a server, for example https://s3.eu-central-1.amazonaws.com")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
-		return "endpoint", errors.New("an endpoint has neither credentials nor a path; the bucket has a field of its own")
+		return "endpoint", errors.New("the endpoint must have neither credentials nor a path; set the bucket in its own field")
 	case !bucketForm.MatchString(o.Bucket):
-		return "bucket", errors.New("a bucket has 3 to 63 lower-case letters, digits, dots and dashes")
+		return "bucket", errors.New("the bucket must be 3 to 63 lower-case letters, digits, dots and dashes")
 	case o.Prefix != "" && check(strings.TrimSuffix(o.Prefix, "/")) != nil:
-		return "prefix", errors.New("a prefix is a relative path, as modelgate/exports")
+		return "prefix", errors.New("the prefix must be a relative path, such as modelgate/exports")
 	case o.AccessKey.Empty():
-		return "access_key", errors.New("the bucket needs an access key")
+		return "access_key", errors.New("the access key is required")
 	case o.SecretKey.Empty():
-		return "secret_key", errors.New("the bucket needs a secret key")
+		return "secret_key", errors.New("the secret key is required")
 	}
 	return "", nil
 }
 
-// Bucket keeps files in a bucket. See [OpenBucket].
+// Bucket stores files in a bucket; see [OpenBucket].
 type Bucket struct {
 	S3
-	base   *url.URL // of the bucket, with a slash at its end
-	prefix string   // of names; empty or with a slash at its end
+	base   *url.URL // of the bucket, with a trailing slash
+	prefix string   // of names; empty or with a trailing slash
 	client *http.Client
 }
 
 var _ Store = (*Bucket)(nil)
 
-// OpenBucket returns the store of a bucket. Nothing is asked of the server yet.
+// OpenBucket returns the store of a bucket. It sends no request.
 func OpenBucket(o S3) (*Bucket, error) {
 	if field, err := o.Check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)
@@ -88,7 +88,7 @@ func OpenBucket(o S3) (*Bucket, error) {
 	return b, nil
 }
 
-// headerTimeout is how long a server may take to begin an answer.
+// headerTimeout is the time limit for response headers.
 const headerTimeout = time.Minute
 
 func transport() *http.Transport {
@@ -98,8 +98,8 @@ func transport() *http.Transport {
 	}
 }
 
-// Put implements [Store]. What is larger than a part is sent in parts, which
-// become a file with the last of them.
+// Put implements [Store]. Files larger than a part are uploaded in parts, which become
+// a file with the last of them.
 func (b *Bucket) Put(ctx context.Context, name string, r io.Reader) (int64, error) {
 	if err := check(name); err != nil {
 		return 0, err
@@ -141,8 +141,8 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// Delete implements [Store]. Servers that don't list the uploads that were
-// interrupted keep their parts.
+// Delete implements [Store]. Servers that do not list interrupted uploads keep their
+// parts.
 func (b *Bucket) Delete(ctx context.Context, name string) error {
 	if err := check(name); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (b *Bucket) address(key string, query url.Values) url.URL {
 	return u
 }
 
-// ask sends a request and returns what is answered, which is short.
+// ask sends a request and returns the response, which must be short.
 func (b *Bucket) ask(ctx context.Context, method, key string, query url.Values, body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errSlow)
 	defer cancel()
@@ -189,27 +189,27 @@ func (b *Bucket) ask(ctx context.Context, method, key string, query url.Values, 
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return answer{}, fault(err, "the bucket can't be reached")
+		return answer{}, fault(err, "the bucket cannot be reached")
 	}
 	return answer{text: text, etag: resp.Header.Get("ETag")}, nil
 }
 
-// answer is what a server says beside its status.
+// answer is a response without its status.
 type answer struct {
 	text []byte
 	etag string
 }
 
-// Bounds of one question, its repetitions included.
+// Limits of one request including its retries.
 const (
 	maxAnswer      = 1 << 20
 	requestTimeout = 10 * time.Minute
 )
 
-var errSlow = errors.New("the bucket did not take or answer a request in time")
+var errSlow = errors.New("the bucket did not accept or answer a request in time")
 
-// send sends a request, again where that may help, and returns an answer of
-// success, whose body the caller closes.
+// send sends a request, with retries if they may help, and returns a successful
+// response, whose body the caller must close.
 func (b *Bucket) send(ctx context.Context, method, key string, query url.Values, body []byte) (*http.Response, error) {
 	pause := 200 * time.Millisecond
 	for n := 1; ; n++ {
@@ -228,7 +228,7 @@ func (b *Bucket) send(ctx context.Context, method, key string, query url.Values,
 	}
 }
 
-// once is send, once, and says whether another time may help.
+// once sends a request once, and reports whether a retry may help.
 func (b *Bucket) once(ctx context.Context, method, key string, query url.Values, body []byte) (resp *http.Response, again bool, err error) {
 	at := b.address(key, query)
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
@@ -243,27 +243,27 @@ func (b *Bucket) once(ctx context.Context, method, key string, query url.Values,
 		if ctx.Err() != nil {
 			return nil, false, ctx.Err()
 		}
-		return nil, true, fault(err, "the bucket can't be reached")
+		return nil, true, fault(err, "the bucket cannot be reached")
 	}
 	if resp.StatusCode/100 == 2 {
 		return resp, false, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what came of it tells enough
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the part that was read is enough
 	return nil, resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, serverError(resp.StatusCode, text)
 }
 
 var codeForm = regexp.MustCompile(`^[A-Za-z0-9.]{1,60}$`)
 
-// serverError is what a server says, by its word for it and nothing else.
+// serverError returns the error of a response, with the server's error code only.
 func serverError(status int, text []byte) error {
 	var said struct{ Code string }
-	xml.Unmarshal(text, &said) // what is no XML has no code
+	xml.Unmarshal(text, &said) // invalid XML has no code
 	switch {
 	case said.Code == "NoSuchKey", said.Code == "" && status == http.StatusNotFound:
 		return fs.ErrNotExist
 	case !codeForm.MatchString(said.Code):
 		said.Code = "status " + strconv.Itoa(status)
 	}
-	return fault(fmt.Errorf("status %d, %s", status, said.Code), "the bucket refuses: %s", said.Code)
+	return fault(fmt.Errorf("status %d, %s", status, said.Code), "the bucket refused the request: %s", said.Code)
 }

@@ -1,10 +1,10 @@
-// Package bytepool lends byte buffers for bodies.
+// Package bytepool provides pooled byte buffers for bodies.
 //
-// Buffers come in size classes, so that a short body does not pin a long
-// buffer, and are counted against one budget, so that many large bodies are
-// refused rather than exhausting memory. A buffer is shared by reference
-// counting: the transport may still be reading a body after the answer has
-// begun, and a buffer goes back only when the last reader has let go.
+// Buffers have size classes, so that a short body does not occupy a large buffer, and
+// count against one limit, so that many large bodies are rejected instead of exhausting
+// memory. A buffer is shared by reference counting, because the transport may still be
+// reading a request body after the response has begun; it returns to the pool when the
+// last reader releases it.
 package bytepool
 
 import (
@@ -15,36 +15,36 @@ import (
 	"sync/atomic"
 )
 
-// ErrBudget is returned when the budget has no room for another buffer.
+// ErrBudget is returned if the memory limit does not allow another buffer.
 var ErrBudget = errors.New("the memory set aside for bodies is in use")
 
 // ErrTooLarge is returned for a body over the caller's limit.
 var ErrTooLarge = errors.New("the body is larger than the limit")
 
-// classes are the pooled capacities. Steps of at most a half keep waste low;
-// larger buffers are rare and go to the garbage collector.
+// classes are the pooled capacities. Steps of at most a half limit waste; larger
+// buffers are rare and left to the garbage collector.
 var classes = [...]int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 96 << 10, 128 << 10,
 	192 << 10, 256 << 10, 384 << 10, 512 << 10, 768 << 10, 1 << 20}
 
-// trusted is the announced length up to which a buffer is taken at once.
-// Above it the buffer grows with the bytes that really arrive.
+// trusted is the announced length up to which a buffer is allocated at once. Above it
+// the buffer grows with the data received.
 const trusted = 256 << 10
 
-// Pool lends buffers. It is safe for concurrent use.
+// Pool provides buffers. It is safe for concurrent use.
 type Pool struct {
 	pools  [len(classes)]sync.Pool
 	budget int64
 	used   atomic.Int64
 }
 
-// New returns a pool that lends at most budget bytes at a time. Zero or less
-// means no bound.
+// New returns a pool with a limit of budget bytes in use. Zero or less means no limit.
 func New(budget int64) *Pool { return &Pool{budget: budget} }
 
-// Used returns the number of bytes lent at the moment.
+// Used returns the number of bytes in use.
 func (p *Pool) Used() int64 { return p.used.Load() }
 
-// Get lends an empty buffer with room for size bytes, held once by the caller.
+// Get returns an empty buffer with space for size bytes and one reference, held by the
+// caller.
 func (p *Pool) Get(size int) (*Buffer, error) {
 	class, capacity := classOf(size)
 	if used := p.used.Add(int64(capacity)); p.budget > 0 && used > p.budget {
@@ -71,15 +71,15 @@ func classOf(size int) (class, capacity int) {
 	return -1, size
 }
 
-// ReadAll reads r to its end into a buffer. length is what was announced, or
-// negative; limit bounds what is read. On an error the buffer is given back.
+// ReadAll reads r to its end into a buffer. Length is the announced length, or
+// negative; limit is the limit of data read. On an error the buffer is released.
 func (p *Pool) ReadAll(r io.Reader, length, limit int64) (*Buffer, error) {
 	if length > limit {
 		return nil, ErrTooLarge
 	}
 	size := trusted / 64
 	if length >= 0 {
-		size = int(min(length, trusted-1)) + 1 // room to see the end without growing
+		size = int(min(length, trusted-1)) + 1 // space to detect the end without growing
 	}
 	b, err := p.Get(size)
 	if err != nil {
@@ -107,20 +107,20 @@ func (p *Pool) ReadAll(r io.Reader, length, limit int64) (*Buffer, error) {
 	}
 }
 
-// Buffer is a lent buffer. Its bytes may be read while it is held and must not
-// be changed once it is shared.
+// Buffer is a pooled buffer. Its bytes may be read while it is held and must not be
+// changed once it is shared.
 type Buffer struct {
 	bytes    []byte
 	pool     *Pool
 	class    int
 	capacity int
-	reserved int64 // counted beyond capacity
+	reserved int64 // counted in addition to capacity
 	refs     atomic.Int32
 }
 
-// Reserve counts n more bytes against the budget until the buffer is given back,
-// for copies of its content that are held elsewhere. On an error nothing has
-// changed. The caller must be the only holder.
+// Reserve counts n more bytes against the limit until the buffer is released, for
+// copies of its content elsewhere. On an error nothing has changed. The caller must be
+// the only holder.
 func (b *Buffer) Reserve(n int) error {
 	p := b.pool
 	if used := p.used.Add(int64(n)); p.budget > 0 && used > p.budget {
@@ -134,16 +134,15 @@ func (b *Buffer) Reserve(n int) error {
 // Bytes returns the content, valid until the last holder releases it.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
-// Len returns the number of bytes held.
+// Len returns the length of the content.
 func (b *Buffer) Len() int { return len(b.bytes) }
 
-// Fill sets the content to what fill appends to an empty slice that has the
-// buffer's room. The caller must be the only holder.
+// Fill sets the content to what fill appends to an empty slice with the buffer's
+// capacity. The caller must be the only holder.
 func (b *Buffer) Fill(fill func(dst []byte) []byte) { b.bytes = fill(b.bytes[:0]) }
 
-// Append adds p to the content and returns who holds it then: b, or a larger
-// buffer in its place, with b given back. On an error nothing has changed. The
-// caller must be the only holder.
+// Append appends p and returns the buffer to use from then on: b, or a larger one, with
+// b released. On an error nothing has changed. The caller must be the only holder.
 func (b *Buffer) Append(p []byte) (*Buffer, error) {
 	if need := len(b.bytes) + len(p); need > cap(b.bytes) {
 		next, err := b.pool.Get(max(need, 2*b.capacity))
@@ -158,7 +157,7 @@ func (b *Buffer) Append(p []byte) (*Buffer, error) {
 	return b, nil
 }
 
-// grow moves the content to a buffer of about twice the room and releases b.
+// grow moves the content to a buffer of about twice the capacity and releases b.
 func (b *Buffer) grow() (*Buffer, error) {
 	next, err := b.pool.Get(2 * b.capacity)
 	if err == nil {
@@ -171,7 +170,7 @@ func (b *Buffer) grow() (*Buffer, error) {
 // Retain adds a holder.
 func (b *Buffer) Retain() { b.refs.Add(1) }
 
-// Release lets go. The last release gives the buffer back.
+// Release removes a holder. The last release returns the buffer to the pool.
 func (b *Buffer) Release() {
 	switch n := b.refs.Add(-1); {
 	case n > 0:
@@ -182,23 +181,22 @@ func (b *Buffer) Release() {
 	b.pool.used.Add(-int64(b.capacity) - b.reserved)
 	b.reserved = 0
 	if b.class < 0 || cap(b.bytes) != b.capacity {
-		return // an odd size: left to the garbage collector
+		return // not a class: garbage collected
 	}
 	b.bytes = b.bytes[:0]
 	b.pool.pools[b.class].Put(b)
 }
 
-// short is the length up to which Reader copies. It is what fits into one write
-// of the transport beside a request's head.
+// short is the length up to which Reader copies: what fits into one write of the
+// transport together with the request headers.
 const short = 6 << 10
 
-// Reader returns a reader of the content from its start that holds the buffer
-// until it is closed. Read and Close may be called concurrently, as
-// http.Transport does.
+// Reader returns a reader of the content that holds the buffer until it is closed. Read
+// and Close may be called concurrently, as http.Transport does.
 //
-// A short content is copied instead: net/http sends a body of a type that it
-// knows to be in memory together with the head, in one write, but does not tell
-// when it has read it.
+// Short content is copied instead: net/http sends a body of a type that it knows to be
+// in memory together with the headers in one write, but does not say when it has read
+// it.
 func (b *Buffer) Reader() io.ReadCloser {
 	if len(b.bytes) <= short {
 		return io.NopCloser(bytes.NewReader(bytes.Clone(b.bytes)))
@@ -207,7 +205,8 @@ func (b *Buffer) Reader() io.ReadCloser {
 	return &reader{buf: b}
 }
 
-// Open is Reader for callers that ask for a body by name. It never fails.
+// Open is [Buffer.Reader] for callers that need a function with an error. It never
+// fails.
 func (b *Buffer) Open() (io.ReadCloser, error) { return b.Reader(), nil }
 
 type reader struct {

@@ -29,7 +29,7 @@ type Keyring struct {
 	keys map[string]openedKey // by organisation; guarded by mu
 }
 
-// openedKey is a data key beside the text it was opened from.
+// openedKey is a data key with the text from which it was opened.
 type openedKey struct {
 	wrapped string
 	key     *secret.DataKey
@@ -41,7 +41,7 @@ func New(db *store.DB, master *secret.Box) *Keyring {
 	return &Keyring{db: db, master: master, keys: make(map[string]openedKey)}
 }
 
-// Seal returns s as a text that only Open, for the same organisation, opens. An
+// Seal returns s as a string that only Open, for the same organisation, opens. An
 // organisation's first secret makes its data key, in a change of its own.
 func (r *Keyring) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
 	key, err := r.sealing(ctx, organisation)
@@ -103,8 +103,8 @@ func (r *Keyring) Open(ctx context.Context, organisation, sealed string) (secret
 	return r.OpenWith(o.ID, o.DataKey, sealed)
 }
 
-// OpenWith is [Keyring.Open] for who has read the organisation's wrapped data key
-// already. Texts that the master key itself sealed open too.
+// OpenWith is [Keyring.Open] for callers that have already read the organisation's
+// wrapped data key. It also opens what the master key itself sealed.
 func (r *Keyring) OpenWith(organisation, wrapped, sealed string) (secret.String, error) {
 	if r.master == nil {
 		return secret.String{}, noMasterKey("stored secrets can't be read")
@@ -131,7 +131,7 @@ func (r *Keyring) Check(wrapped map[string]string) error {
 	}
 	for _, organisation := range slices.Sorted(maps.Keys(wrapped)) {
 		if _, err := r.key(organisation, wrapped[organisation]); err != nil {
-			return fmt.Errorf("%w; start with the master key that it was sealed with, or, after a change of it, with the former one in MODELGATE_MASTER_KEY_PREVIOUS beside it", err)
+			return fmt.Errorf("%w; start with the master key that it was sealed with, or, after a rotation, set MODELGATE_MASTER_KEY_PREVIOUS to the previous one", err)
 		}
 	}
 	return nil

@@ -1,8 +1,8 @@
-// Package gatewaytest is a whole gateway in a test.
+// Package gatewaytest runs a complete gateway in a test.
 //
 // [New] starts the real server on loopback with a temporary data folder and
-// the simulator as its provider, and ends both with the test. Nothing is
-// faked but the provider. What is promised about answers is left to the tests.
+// the simulator as its provider, and ends both with the test. Only
+// the provider is faked.
 package gatewaytest
 
 import (
@@ -51,9 +51,10 @@ type Options struct {
 	Upstream http.Handler
 	// Simulator configures the simulator. Its Key is set.
 	Simulator simulator.Options
-	// Managed are provider entries beside @simulator.
+	// Managed are managed providers in addition to @simulator.
 	Managed []snapshot.ManagedProvider
-	// Specs are rows beside those of the provider table, or in their place.
+	// Specs are provider definitions in addition to the table. One with an id of the table
+	// replaces it.
 	Specs []*provider.Spec
 	// Reach is how the gateway reaches providers.
 	Reach upstream.Options

@@ -6,20 +6,19 @@ import (
 	"modelgate/internal/access"
 )
 
-// The bounds of what is kept: checked tokens of a state, at a kilobyte or so
-// each.
+// Limits of cached verified tokens per state, at about a kilobyte each.
 const (
 	shards   = 32
 	perShard = 256 // in each of its two halves
 )
 
-// cache keeps judgements by the hash of their token, those that were not used
-// for long going first. It is in parts so that requests don't wait for each
-// other. The zero value is ready; it is safe for concurrent use.
+// cache stores verified tokens by hash and evicts those not used for long. It is
+// sharded to reduce lock contention. The zero value is ready to use; it is safe for
+// concurrent use.
 type cache [shards]shard
 
-// shard is a part of a cache. When the young half is full it becomes the old
-// one, whose entries are forgotten unless they were used since.
+// shard is a part of a cache. When the young half is full it becomes the old one, whose
+// entries are dropped unless used since.
 type shard struct {
 	mu         sync.Mutex
 	young, old map[access.Hash]*verifiedToken // guarded by mu
@@ -46,7 +45,7 @@ func (c *cache) put(h access.Hash, j *verifiedToken) {
 	s.keep(h, j)
 }
 
-// keep puts j into the young half. The caller holds mu.
+// keep adds j to the young half. The caller must hold mu.
 func (s *shard) keep(h access.Hash, j *verifiedToken) {
 	if s.young == nil || len(s.young) == perShard {
 		s.young, s.old = make(map[access.Hash]*verifiedToken), s.young

@@ -10,23 +10,23 @@ import (
 	"modelgate/internal/access"
 )
 
-// The bounds of metadata, which are those of keys.
+// Limits of metadata, the same as for keys.
 const (
 	maxMetadata      = 64
 	maxMetadataChars = 128
 )
 
-// claims are what a token says, in the words of the gateway. The organisation is
-// read before, to find the keys.
+// claims are the claims of a token in the gateway's terms. The organisation is read
+// earlier, to find the keys.
 type claims struct {
 	workspace string
 	user      string
 	issuer    string
 	audience  []string
-	scopes    []string // nil when there is no claim of them
+	scopes    []string // nil if the claim is absent
 	expires   time.Time
 	notBefore time.Time // zero for always
-	issuedAt  time.Time // zero when it is not said
+	issuedAt  time.Time // zero if absent
 
 	defaults struct {
 		Config   string            `json:"config_id"`
@@ -34,7 +34,7 @@ type claims struct {
 	}
 }
 
-// readClaims reads the claims of a token whose signature was found good.
+// readClaims decodes the claims of a token with a valid signature.
 func readClaims(m members) (*claims, error) {
 	c := new(claims)
 	for _, read := range []func() error{
@@ -60,7 +60,7 @@ func readClaims(m members) (*claims, error) {
 	return c, nil
 }
 
-// refuseLimits refuses a claim of limits, which nothing would enforce.
+// refuseLimits returns an error for a claim of limits, which would not be enforced.
 func refuseLimits(m members, name string) error {
 	list, err := m.array(name)
 	if err == nil && list != nil {
@@ -69,14 +69,14 @@ func refuseLimits(m members, name string) error {
 	return err
 }
 
-// readScopes takes both spellings of the claim together.
+// readScopes merges both spellings of the claim.
 func (c *claims) readScopes(m members) error {
 	for _, name := range []string{"scope", "scopes"} {
 		words, err := m.list(name, strings.Fields)
 		if err != nil {
 			return err
 		}
-		if m[name] != nil && c.scopes == nil { // an empty claim is one
+		if m[name] != nil && c.scopes == nil { // an empty claim is a claim
 			c.scopes = []string{}
 		}
 		c.scopes = append(c.scopes, words...)
@@ -94,16 +94,15 @@ func (c *claims) readDefaults(raw json.RawMessage) error {
 		good = good && name != "" && plain(name) && plain(value) && len([]rune(name)) <= maxMetadataChars && len([]rune(value)) <= maxMetadataChars
 	}
 	if !good {
-		return rejected("has defaults that are not {config_id, metadata} with texts of at most 128 characters")
+		return rejected("has defaults that are not {config_id, metadata} with strings of at most 128 characters")
 	}
 	return nil
 }
 
-// names reports whether the token is for somebody of this name.
+// names reports whether the token is intended for this audience.
 func (c *claims) names(audience string) bool { return slices.Contains(c.audience, audience) }
 
-// list reads a member that is an array of strings or one text, which split takes
-// apart.
+// list decodes a member that is an array of strings or a string, which split splits.
 func (m members) list(name string, split func(string) []string) ([]string, error) {
 	raw := m[name]
 	if raw == nil {
@@ -115,33 +114,32 @@ func (m members) list(name string, split func(string) []string) ([]string, error
 	}
 	var list []string
 	if json.Unmarshal(raw, &list) != nil {
-		return nil, rejected("has a " + name + " that is neither a text nor a list of texts")
+		return nil, rejected("has a " + name + " that is neither a string nor an array of strings")
 	}
 	return list, nil
 }
 
 func singleValue(s string) []string { return []string{s} }
 
-// moment reads a time in Unix seconds. One that is not there is zero.
+// moment decodes a time in Unix seconds. An absent time is zero.
 func (m members) moment(name string) (time.Time, error) {
-	const last = 253402300799 // of the year 9999
+	const last = 253402300799 // in the year 9999
 	raw := m[name]
 	if raw == nil {
 		return time.Time{}, nil
 	}
 	var seconds float64
 	if json.Unmarshal(raw, &seconds) != nil || seconds < 1 || seconds > last {
-		return time.Time{}, rejected("has a " + name + " that is no time in Unix seconds")
+		return time.Time{}, rejected("has a " + name + " that is not a time in Unix seconds")
 	}
 	return time.Unix(int64(seconds), 0).UTC(), nil
 }
 
-// array returns a member that is an array unchanged, nil for none and for an
-// empty one.
+// array returns a member that is an array unchanged, nil if it is absent or empty.
 func (m members) array(name string) (json.RawMessage, error) {
 	var list []json.RawMessage
 	if raw := m[name]; raw != nil && (json.Unmarshal(raw, &list) != nil) {
-		return nil, rejected("has " + name + " that are no list")
+		return nil, rejected("has " + name + " that is not an array")
 	}
 	if len(list) == 0 {
 		return nil, nil
@@ -149,7 +147,8 @@ func (m members) array(name string) (json.RawMessage, error) {
 	return m[name], nil
 }
 
-// identity returns what a good token proves: what a key of its workspace would.
+// identity returns the identity that a valid token proves, like that of a key of its
+// workspace.
 func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Identity {
 	metadata := c.defaults.Metadata
 	if len(w.Metadata) > 0 {
@@ -165,8 +164,8 @@ func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Id
 	}
 }
 
-// keyID is what tokens of a person have instead of a key's id. It is not an id
-// of a key, nor of a person that the store knows.
+// keyID returns what a user's tokens have instead of a key id. It is neither the id of
+// a key nor of a user in the store.
 func keyID(user string) string {
 	if user == "" {
 		return "jwt"
@@ -174,9 +173,9 @@ func keyID(user string) string {
 	return "jwt:" + user
 }
 
-// allowedScopes returns the scopes among words that a key of a workspace may hold.
-// Issuers put words of others beside them, which mean nothing here, as does a
-// word for everything.
+// allowedScopes returns the scopes among words that a workspace key may have. Words
+// that are not scopes, which issuers use for other applications, and scopes for
+// everything are ignored.
 func (by *issuer) allowedScopes(words []string) []access.Scope {
 	if words == nil {
 		return by.Scopes

@@ -1,13 +1,13 @@
-// Package jwt checks the JSON Web Tokens of organisations' own issuers.
+// Package jwt verifies the JSON Web Tokens of organisations' issuers.
 //
-// A [Verifier] holds one state: which organisations take tokens, whose keys sign
-// them and which workspaces they may name. A [KeySetCache] keeps the keys of issuers
-// through all states and asks an issuer for them again when they are old or when a
-// token names one that is not among them. It promises that a token counts only if
-// it is signed by RS256 with a key of its organisation's issuer, that it acts as a
-// key of one workspace and never as more, that a token which was checked is not
-// checked again until something about it changes, and that no error quotes a token.
-// What scopes allow is left to access, where keys may be fetched from to the [Doer].
+// A [Verifier] holds one state: the organisations that accept tokens, the issuers' keys
+// and the workspaces that tokens may name. A [KeySetCache] caches issuers' keys across
+// states and fetches them again when they are old or when a token names an unknown key.
+// The package guarantees that a token is valid only if it is signed with RS256 and a
+// key of its organisation's issuer, that it never has more rights than a key of one
+// workspace, that a verified token is not verified again until something about it
+// changes, and that no error contains a token. It does not define what scopes allow
+// (see access) or where keys may be fetched from (see [Doer]).
 package jwt
 
 import (
@@ -21,61 +21,61 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// Issuer is whose tokens an organisation takes.
+// Issuer is the issuer whose tokens an organisation accepts.
 type Issuer struct {
 	Organisation string // id
 
-	// Either URL is where a JSON Web Key Set is available, or Set is one.
+	// Either URL is the address of a JSON Web Key Set, or Set is one.
 	URL string
 	Set string
 
-	Name     string         // the iss that tokens need; empty takes any
-	Audience string         // that aud has to name; empty takes any
-	Scopes   []access.Scope // of tokens that bring none
+	Name     string         // required iss of tokens; empty accepts any
+	Audience string         // value that aud must contain; empty accepts any
+	Scopes   []access.Scope // scopes of tokens without scopes
 
-	Workspaces []Workspace // that tokens may name
+	Workspaces []Workspace // workspaces that tokens may name
 }
 
-// Workspace is one that tokens may name, by its slug or id.
+// Workspace is a workspace that tokens may name by slug or id.
 type Workspace struct {
 	ID       string
 	Slug     string
-	Metadata map[string]string // added to that of tokens; wins over it
+	Metadata map[string]string // added to the metadata of tokens; takes precedence
 	Logging  access.Logging    // of its tokens
 }
 
-// RejectedError is the cause of every error of a token that names an organisation
-// which takes tokens.
+// RejectedError is the cause of every error of a token that names an organisation which
+// accepts tokens.
 type RejectedError struct{ Organisation string }
 
 // Error implements error.
 func (r *RejectedError) Error() string { return "a token for the organisation " + r.Organisation }
 
-// leeway is how far the clocks of an issuer and of the gateway may differ.
+// leeway is the accepted difference between the clocks of an issuer and the gateway.
 const leeway = 5 * time.Second
 
-// Verifier checks the tokens of one state. It is safe for concurrent use.
+// Verifier verifies the tokens of one state. It is safe for concurrent use.
 type Verifier struct {
 	issuers map[string]*issuer // by organisation
 	judged  cache
 }
 
-// issuer is an Issuer with its keys available.
+// issuer is an Issuer with its keys.
 type issuer struct {
 	Issuer
 	source     *source
 	workspaces map[string]*Workspace // by slug and id
 }
 
-// LooksLikeToken reports whether text has the form of a token: three parts with dots
-// between them.
+// LooksLikeToken reports whether text looks like a token: three parts separated by
+// dots.
 func LooksLikeToken(text string) bool { return strings.Count(text, ".") == 2 }
 
-// Verify returns what a token proves at now; hash is its own. For a token that
-// was checked before it costs one look into a map. Otherwise it may wait a short
-// while for the keys of an issuer. Errors are *apierr.Error: Unauthenticated for
-// what is no valid token, Forbidden for a workspace that is not there, Unavailable
-// while the issuer's keys were never to be had.
+// Verify returns the identity that a token proves at now; hash is the token's hash. A
+// token verified before costs one map lookup. Otherwise it may wait briefly for the
+// issuer's keys. Errors are *apierr.Error: Unauthenticated for an invalid token,
+// Forbidden for an unknown workspace, Unavailable if the issuer's keys could never be
+// fetched.
 func (t *Verifier) Verify(token string, hash access.Hash, now time.Time) (*access.Identity, error) {
 	if j := t.judged.get(hash); j != nil && j.counts(now) {
 		return j.identity, nil
@@ -96,16 +96,16 @@ func (t *Verifier) Verify(token string, hash access.Hash, now time.Time) (*acces
 	return j.identity, nil
 }
 
-// verifiedToken is a token that was found good.
+// verifiedToken is a valid token.
 type verifiedToken struct {
 	identity *access.Identity
 	ends     time.Time
 	source   *source
-	keys     *keys // that it was checked by
+	keys     *keys // keys used to verify it
 }
 
-// counts reports whether the judgement holds at now: the token has not ended and
-// its issuer's keys are the same.
+// counts reports whether the result is still valid at now: the token has not expired
+// and its issuer's keys are the same.
 func (j *verifiedToken) counts(now time.Time) bool {
 	return now.Before(j.ends) && j.source.current(now) == j.keys
 }
@@ -134,8 +134,7 @@ func (by *issuer) judge(p *parsed, hash access.Hash, now time.Time) (*verifiedTo
 	return &verifiedToken{by.identity(c, w, hash), c.expires.Add(leeway), by.source, set}, nil
 }
 
-// check checks what a token says of itself: when it counts, who made it and for
-// whom.
+// check checks the token's validity period, issuer and audience.
 func (by *issuer) check(c *claims, now time.Time) error {
 	switch {
 	case !now.Before(c.expires.Add(leeway)):
@@ -150,7 +149,7 @@ func (by *issuer) check(c *claims, now time.Time) error {
 	return nil
 }
 
-// rejected is the error of a token of which this is said.
+// rejected returns the error for an invalid token; what completes "the token …".
 func rejected(what string) *apierr.Error {
 	return apierr.New(apierr.Unauthenticated, "the token %s", what).WithParam("x-gateway-api-key").WithCode("invalid_token")
 }

@@ -10,25 +10,24 @@ import (
 	"strings"
 )
 
-// The bounds of a JSON Web Key Set and its keys. What is shorter can be forged,
-// what is longer takes too long to check by.
+// Limits of a JSON Web Key Set and its keys. Shorter keys can be forged, longer ones
+// take too long to verify.
 const (
 	maxKeys    = 100
 	minModulus = 2048 // bits
 	maxModulus = 8192 // bits
 )
 
-// keys are the keys of an issuer by their ids. They are immutable.
+// keys are the keys of an issuer by id. They are immutable.
 type keys struct{ byID map[string]*rsa.PublicKey }
 
-// same reports whether both are the same keys.
+// same reports whether both have the same keys.
 func (k *keys) same(other *keys) bool {
 	return maps.EqualFunc(k.byID, other.byID, func(a, b *rsa.PublicKey) bool { return a.Equal(b) })
 }
 
-// CheckJWKS reports what is wrong with a JSON Web Key Set that somebody wrote
-// down: what holds no key for RS256, a key of which that can't be used, or one
-// that is to be kept secret.
+// CheckJWKS returns an error if a configured JSON Web Key Set has no key for RS256, or
+// has one that cannot be used or contains a private part.
 func CheckJWKS(text string) error {
 	_, unused, err := parseKeys([]byte(text))
 	if err == nil && len(unused) > 0 {
@@ -37,15 +36,15 @@ func CheckJWKS(text string) error {
 	return err
 }
 
-// parseKeys reads the keys for RS256 of a JSON Web Key Set (RFC 7517). Keys for
-// something else are skipped; those that can't be used are listed in unused. A
-// set without any key is an error.
+// parseKeys decodes the keys for RS256 of a JSON Web Key Set (RFC 7517). Keys for other
+// uses are skipped; those that cannot be used are reported in unused. A set without any
+// key is an error.
 func parseKeys(text []byte) (k *keys, unused []error, err error) {
 	var doc struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
 	if json.Unmarshal(text, &doc) != nil || doc.Keys == nil {
-		return nil, nil, errors.New(`is no JSON Web Key Set: an object with a list of "keys"`)
+		return nil, nil, errors.New(`is not a JSON Web Key Set: an object with an array of "keys"`)
 	}
 	if len(doc.Keys) > maxKeys {
 		return nil, nil, fmt.Errorf("has more than %d keys", maxKeys)
@@ -63,7 +62,7 @@ func parseKeys(text []byte) (k *keys, unused []error, err error) {
 			k.byID[kid] = key
 		}
 	}
-	for kid := range twice { // an id that stands for two keys stands for none
+	for kid := range twice { // an ambiguous id is not usable
 		delete(k.byID, kid)
 	}
 	if len(k.byID) == 0 {
@@ -73,7 +72,7 @@ func parseKeys(text []byte) (k *keys, unused []error, err error) {
 	return k, unused, nil
 }
 
-// jwk is one key of a set (RFC 7518, section 6.3).
+// jwk is a key of a set (RFC 7518, section 6.3).
 type jwk struct {
 	Type      string   `json:"kty"`
 	Use       string   `json:"use"`
@@ -84,19 +83,19 @@ type jwk struct {
 	Exponent  string   `json:"e"`
 }
 
-// secretParts are the members of keys that only who signs may know.
+// secretParts are the private members of keys.
 var secretParts = [...]string{"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
 
-// parseKey reads one key. It is nil for a key of another kind or use.
+// parseKey decodes one key. It returns nil for a key of another kind or use.
 func parseKey(raw []byte) (kid string, key *rsa.PublicKey, err error) {
 	var j jwk
 	var all members
 	if json.Unmarshal(raw, &j) != nil || json.Unmarshal(raw, &all) != nil {
-		return "", nil, errors.New("is no JSON Web Key")
+		return "", nil, errors.New("is not a JSON Web Key")
 	}
 	for _, name := range secretParts {
 		if all[name] != nil {
-			return "", nil, errors.New("holds a secret part; give the public key alone")
+			return "", nil, errors.New("contains a private part; give only the public key")
 		}
 	}
 	if j.Type != "RSA" || j.Use != "" && j.Use != "sig" || j.Algorithm != "" && j.Algorithm != "RS256" || !j.verifies() {
@@ -109,7 +108,7 @@ func parseKey(raw []byte) (kid string, key *rsa.PublicKey, err error) {
 	return j.ID, key, err
 }
 
-// verifies reports whether signatures may be checked by the key.
+// verifies reports whether the key may be used to verify signatures.
 func (j *jwk) verifies() bool {
 	for _, use := range j.Uses {
 		if use == "verify" {
@@ -130,10 +129,10 @@ func (j *jwk) public() (*rsa.PublicKey, error) {
 	}
 	modulus, exponent := new(big.Int).SetBytes(n), new(big.Int).SetBytes(e)
 	if bits := modulus.BitLen(); bits < minModulus || bits > maxModulus {
-		return nil, fmt.Errorf("has %d bits; keys of %d to %d are taken", bits, minModulus, maxModulus)
+		return nil, fmt.Errorf("has %d bits; must have %d to %d", bits, minModulus, maxModulus)
 	}
 	if modulus.Bit(0) == 0 || exponent.BitLen() > 31 || exponent.BitLen() < 2 || exponent.Bit(0) == 0 {
-		return nil, errors.New("is no RSA key")
+		return nil, errors.New("is not an RSA key")
 	}
 	return &rsa.PublicKey{N: modulus, E: int(exponent.Int64())}, nil
 }

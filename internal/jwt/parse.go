@@ -8,27 +8,26 @@ import (
 	"strings"
 )
 
-// What a token may be as large as. Issuers that put groups of people in reach a
-// few kilobytes.
+// Limits of a token. Issuers that include group memberships reach a few kilobytes.
 const (
 	maxToken   = 8 << 10
 	maxMembers = 100 // of the header and of the claims, each
 	maxText    = 255 // characters of an id
 )
 
-// parsed is a token in its parts. Nothing of it is proved.
+// parsed is a parsed token. Nothing in it is verified.
 type parsed struct {
 	kid          string
 	organisation string
 	claims       members
-	signed       string // header and claims as they were signed
+	signed       string // header and claims as signed
 	signature    []byte
 }
 
 // members are the members of a JSON object by their exact names.
 type members map[string]json.RawMessage
 
-// parse takes a token apart and checks its header (RFC 7515, section 4.1).
+// parse splits a token and checks its header (RFC 7515, section 4.1).
 func parse(token string) (*parsed, error) {
 	if len(token) > maxToken {
 		return nil, rejected("is longer than 8192 bytes")
@@ -63,7 +62,7 @@ func (p *parsed) readHeader(part string) error {
 		return rejected("is not signed by RS256, the one algorithm that is taken (alg)")
 	}
 	if _, ok := head["crit"]; ok {
-		return rejected("asks for extensions that are not known here (crit)")
+		return rejected("requires unknown extensions (crit)")
 	}
 	p.kid, err = head.text("kid")
 	if err == nil && p.kid == "" {
@@ -72,16 +71,16 @@ func (p *parsed) readHeader(part string) error {
 	return err
 }
 
-// decode reads base64url without padding, and nothing else.
+// decode decodes base64url without padding.
 func decode(part string) ([]byte, error) {
-	if strings.ContainsAny(part, "\r\n") { // which the package lets pass
+	if strings.ContainsAny(part, "\r\n") { // accepted by package base64
 		return nil, errors.New("line breaks")
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(part)
 }
 
-// object reads a part of a token. A name that stands twice is an error, since
-// readers disagree on which one counts.
+// object decodes a part of a token. A duplicate name is an error, because readers
+// disagree on which one is used.
 func object(part string) (members, error) {
 	text, err := decode(part)
 	if err != nil {
@@ -89,7 +88,7 @@ func object(part string) (members, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return nil, errors.New("no JSON object")
+		return nil, errors.New("not a JSON object")
 	}
 	m := make(members)
 	for d.More() {
@@ -103,7 +102,7 @@ func object(part string) (members, error) {
 			return nil, err
 		}
 		if m[name] != nil || len(m) == maxMembers {
-			return nil, errors.New("a name twice, or too many")
+			return nil, errors.New("duplicate or too many names")
 		}
 		m[name] = value
 	}
@@ -116,8 +115,8 @@ func object(part string) (members, error) {
 	return m, nil
 }
 
-// text returns the first of the named members that is there and not empty. Each
-// that is looked at has to be a short text without control characters.
+// text returns the first non-empty member of names. Each member up to it must be a
+// short string without control characters.
 func (m members) text(names ...string) (string, error) {
 	for _, name := range names {
 		raw := m[name]
@@ -126,7 +125,7 @@ func (m members) text(names ...string) (string, error) {
 		}
 		var s string
 		if json.Unmarshal(raw, &s) != nil || !plain(s) {
-			return "", rejected("has a " + name + " that is no text of at most 255 characters")
+			return "", rejected("has a " + name + " that is not a string of at most 255 characters")
 		}
 		if s != "" {
 			return s, nil

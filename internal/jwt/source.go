@@ -16,36 +16,36 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// How issuers are asked for their keys.
+// Times and limits of fetching keys.
 const (
-	fresh     = 10 * time.Minute // keys that are older are asked for again, while they count on
-	pause     = 10 * time.Second // between two questions, whatever the reason
-	fetchTime = 5 * time.Second  // that an issuer has to answer
-	patience  = 2 * time.Second  // that a request waits for it
-	maxSet    = 256 << 10        // bytes of an answer
+	fresh     = 10 * time.Minute // older keys are fetched again, while they stay valid
+	pause     = 10 * time.Second // minimum time between two fetches
+	fetchTime = 5 * time.Second  // limit of a fetch
+	patience  = 2 * time.Second  // how long a request waits for a fetch
+	maxSet    = 256 << 10        // limit of a response, in bytes
 )
 
-// Doer sends requests, following no redirect. A guarded request goes only where a
-// client may send requests to. upstream.Client is one.
+// Doer sends requests without following redirects. A guarded request may go only where
+// clients may send requests. upstream.Client implements it.
 type Doer interface {
 	Do(req *http.Request, guarded bool) (*http.Response, error)
 }
 
-// Options are what a [KeySetCache] needs.
+// Options configure a [KeySetCache].
 type Options struct {
 	Client Doer
 	Logger *slog.Logger
 	Now    func() time.Time // nil is time.Now
 }
 
-// KeySetCache keeps the keys of issuers. It is safe for concurrent use.
+// KeySetCache caches the keys of issuers. It is safe for concurrent use.
 type KeySetCache struct {
 	Options
-	begin func() (context.Context, context.CancelFunc) // of a fetch; it ends with the keeper
+	begin func() (context.Context, context.CancelFunc) // context of a fetch; it ends with the cache
 	end   context.CancelFunc
 
 	mu      sync.Mutex
-	given   []Issuer  // guarded by mu, as are the next two
+	given   []Issuer  // guarded by mu, like the next two fields
 	tokens  *Verifier // of given
 	sources map[string]*source
 
@@ -54,7 +54,7 @@ type KeySetCache struct {
 	running sync.WaitGroup // fetches; none is added once closed
 }
 
-// New returns a keeper without keys. The caller closes it.
+// New returns an empty cache. The caller must close it.
 func New(o Options) *KeySetCache {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -64,8 +64,8 @@ func New(o Options) *KeySetCache {
 	return &KeySetCache{Options: o, begin: begin, end: end}
 }
 
-// Close gives up what is being fetched and waits for its end. Tokens that need no
-// further keys are checked on.
+// Close cancels fetches and waits for them. Tokens that need no further keys can still
+// be verified.
 func (k *KeySetCache) Close() {
 	k.life.Lock()
 	k.closed = true
@@ -74,7 +74,7 @@ func (k *KeySetCache) Close() {
 	k.running.Wait()
 }
 
-// start runs f beside, unless the keeper is closed.
+// start runs f in a goroutine, unless the cache is closed.
 func (k *KeySetCache) start(f func()) bool {
 	k.life.Lock()
 	defer k.life.Unlock()
@@ -84,9 +84,9 @@ func (k *KeySetCache) start(f func()) bool {
 	return !k.closed
 }
 
-// Tokens returns what checks the tokens of these issuers: what it returned before
-// when they are the same. Issuers that are new are asked for their keys at once,
-// which is not waited for. The slice must not change any more.
+// Tokens returns a verifier for the tokens of these issuers, the previous one if they
+// are unchanged. Fetching the keys of new issuers starts in the background. The slice
+// must not change any more.
 func (k *KeySetCache) Tokens(issuers []Issuer) *Verifier {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,14 +107,14 @@ func (k *KeySetCache) Tokens(issuers []Issuer) *Verifier {
 	return t
 }
 
-// source returns where the keys of i come from. Those of one address are asked
-// for once. The caller holds mu.
+// source returns the source of the keys of i. Issuers with the same address share one.
+// The caller must hold mu.
 func (k *KeySetCache) source(i Issuer, now map[string]*source) *source {
 	s := &source{keeper: k, url: i.URL}
 	if i.URL == "" {
 		set, _, err := parseKeys([]byte(i.Set))
 		if err != nil {
-			k.Logger.Error("the keys of an organisation's tokens can't be used", "organisation", i.Organisation, "err", err.Error())
+			k.Logger.Error("unusable key set of an organisation's issuer", "organisation", i.Organisation, "err", err.Error())
 		}
 		s.set.Store(set)
 		return s
@@ -131,19 +131,19 @@ func (k *KeySetCache) source(i Issuer, now map[string]*source) *source {
 	return s
 }
 
-// source is where the keys of issuers come from.
+// source is a source of keys.
 type source struct {
 	keeper *KeySetCache
-	url    string               // empty for keys that stay
-	set    atomic.Pointer[keys] // nil until there were some
-	asked  atomic.Int64         // when it was last asked, in Unix nanoseconds
+	url    string               // empty for configured keys
+	set    atomic.Pointer[keys] // nil until first fetched
+	asked  atomic.Int64         // time of the last fetch, in Unix nanoseconds
 
 	mu     sync.Mutex
-	answer chan struct{} // closed when there is one; nil while nobody asks; guarded by mu
-	failed bool          // the last answer was none; only who asks knows
+	answer chan struct{} // closed when the current fetch ends; nil if there is none; guarded by mu
+	failed bool          // the last fetch failed; used by the fetching goroutine only
 }
 
-// current returns the keys available, and has old ones fetched in the background.
+// current returns the cached keys, and refreshes old ones in the background.
 func (s *source) current(now time.Time) *keys {
 	if s.url != "" && now.UnixNano()-s.asked.Load() > int64(fresh) {
 		s.ask(now)
@@ -151,8 +151,7 @@ func (s *source) current(now time.Time) *keys {
 	return s.set.Load()
 }
 
-// find returns the key with this id, and the keys it is one of. The issuer is
-// asked for one that is unknown.
+// find returns the key with this id and its set. For an unknown key it fetches the set.
 func (s *source) find(kid string, now time.Time) (*rsa.PublicKey, *keys, error) {
 	set := s.current(now)
 	if key := set.key(kid); key != nil {
@@ -189,8 +188,8 @@ func wait(answer <-chan struct{}) {
 	}
 }
 
-// ask has the issuer asked and returns what is closed when it has answered: one
-// question for all who ask in the meantime. It is nil when it was asked just before.
+// ask starts a fetch and returns a channel that is closed when it has ended; concurrent
+// callers share one fetch. It returns nil if the last fetch was a moment ago.
 func (s *source) ask(now time.Time) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,8 +215,7 @@ func (s *source) ask(now time.Time) <-chan struct{} {
 	return answer
 }
 
-// fetch takes the issuer's keys instead of those before. Without an answer
-// those count on.
+// fetch replaces the keys by the issuer's. If it fails the previous keys stay valid.
 func (s *source) fetch() {
 	log := s.keeper.Logger.With("issuer", host(s.url))
 	set, unused, err := s.get()
@@ -225,7 +223,7 @@ func (s *source) fetch() {
 	case err != nil && !s.failed:
 		log.Warn("fetching issuer keys failed; using cached keys", "err", err.Error())
 	case err == nil && s.failed:
-		log.Info("the keys of a token issuer are to be had again")
+		log.Info("fetching issuer keys recovered")
 	}
 	s.failed = err != nil
 	if before := s.set.Load(); err != nil || before != nil && before.same(set) {
@@ -233,11 +231,11 @@ func (s *source) fetch() {
 	}
 	s.set.Store(set)
 	for _, why := range unused {
-		log.Warn("a key of a token issuer is not used", "err", why.Error())
+		log.Warn("unusable key of a token issuer", "err", why.Error())
 	}
 }
 
-// host is the part of an address that may be logged.
+// host returns the part of an address that may be logged.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -251,7 +249,7 @@ func (s *source) get() (set *keys, unused []error, err error) {
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("asking for keys: %w", err)
+		return nil, nil, fmt.Errorf("fetching keys: %w", err)
 	}
 	req.Header.Set("Accept", "application/json")
 	res, err := s.keeper.Client.Do(req, true)
@@ -260,14 +258,14 @@ func (s *source) get() (set *keys, unused []error, err error) {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, nil, fmt.Errorf("the answer has the status %d", res.StatusCode)
+		return nil, nil, fmt.Errorf("the response has the status %d", res.StatusCode)
 	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxSet+1))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading keys: %w", err)
 	}
 	if len(text) > maxSet {
-		return nil, nil, fmt.Errorf("the answer is larger than %d bytes", maxSet)
+		return nil, nil, fmt.Errorf("the response is larger than %d bytes", maxSet)
 	}
 	return parseKeys(text)
 }

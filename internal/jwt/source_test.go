@@ -245,7 +245,7 @@ func TestKeysCountOnWhileTheirPlaceIsAway(t *testing.T) {
 	}
 	_, err = verify(judge, other, later.Add(31*time.Minute))
 	refused(t, "a judged token whose key was taken back", other, err, "invalid_token", "kid")
-	if !strings.Contains(log.String(), "to be had again") {
+	if !strings.Contains(log.String(), "fetching issuer keys recovered") {
 		t.Errorf("the log does not tell that it is back:\n%s", log)
 	}
 }
@@ -376,10 +376,10 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 		{"beside keys of other kinds", set(good, values{"kty": "EC", "kid": "ec"}, values{"kty": "RSA", "use": "enc"}), ""},
 		{"the same key twice", set(good, good), ""},
 		{"with a certificate", set(good.but(values{"x5c": []string{"MII"}, "x5t": "a"})), ""},
-		{"no JSON", "keys", "no JSON Web Key Set"},
-		{"a key alone", strings.TrimSuffix(strings.TrimPrefix(set(good), `{"keys":[`), "]}"), "no JSON Web Key Set"},
+		{"no JSON", "keys", "not a JSON Web Key Set"},
+		{"a key alone", strings.TrimSuffix(strings.TrimPrefix(set(good), `{"keys":[`), "]}"), "not a JSON Web Key Set"},
 		{"no keys", `{"keys":[]}`, "no RSA key"},
-		{"keys of another kind", `{"keys":7}`, "no JSON Web Key Set"},
+		{"keys of another kind", `{"keys":7}`, "not a JSON Web Key Set"},
 		{"a key that is text", `{"keys":["a"]}`, "keys[0]"},
 		{"none that signs", set(good.but(values{"use": "enc"})), "no RSA key"},
 		{"none for RS256", set(good.but(values{"alg": "RS512"})), "no RSA key"},
@@ -392,20 +392,20 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 		{"of 8192 bits", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1024)))})), ""},
 		{"of 2047 bits", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte("\x7f" + strings.Repeat("\xff", 255)))})), "2047 bits"},
 		{"large", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1025)))})), "8200 bits"},
-		{"even", set(good.but(values{"n": even})), "no RSA key"},
-		{"an exponent of one", set(good.but(values{"e": "AQ"})), "no RSA key"},
+		{"even", set(good.but(values{"n": even})), "not an RSA key"},
+		{"an exponent of one", set(good.but(values{"e": "AQ"})), "not an RSA key"},
 		{"an exponent of three", set(good.but(values{"e": "Aw"})), ""},
 		{"an exponent of 31 bits", set(good.but(values{"e": "f____w"})), ""},
-		{"an exponent of 32 bits", set(good.but(values{"e": "_____w"})), "no RSA key"},
-		{"an even exponent", set(good.but(values{"e": "BA"})), "no RSA key"},
-		{"an exponent of 40 bits", set(good.but(values{"e": "AQAAAAE"})), "no RSA key"},
-		{"no exponent", set(good.but(values{"e": nil})), "no RSA key"},
+		{"an exponent of 32 bits", set(good.but(values{"e": "_____w"})), "not an RSA key"},
+		{"an even exponent", set(good.but(values{"e": "BA"})), "not an RSA key"},
+		{"an exponent of 40 bits", set(good.but(values{"e": "AQAAAAE"})), "not an RSA key"},
+		{"no exponent", set(good.but(values{"e": nil})), "not an RSA key"},
 		{"a modulus that is no base64url", set(good.but(values{"n": "+/"})), "(n)"},
 		{"an exponent that is no base64url", set(good.but(values{"e": "A"})), "(e)"},
-		{"a private key", set(good.but(values{"d": "AQ"})), "secret"},
-		{"a prime of it", set(good.but(values{"p": "AQ"})), "secret"},
-		{"an exponent of it", set(good.but(values{"dp": "AQ"})), "secret"},
-		{"a shared secret", set(good, values{"kty": "oct", "k": "AQ"}), "secret"},
+		{"a private key", set(good.but(values{"d": "AQ"})), "private part"},
+		{"a prime of it", set(good.but(values{"p": "AQ"})), "private part"},
+		{"an exponent of it", set(good.but(values{"dp": "AQ"})), "private part"},
+		{"a shared secret", set(good, values{"kty": "oct", "k": "AQ"}), "private part"},
 		{"a hundred", set(manyKeys(100)...), ""},
 		{"too many", set(manyKeys(101)...), "100"},
 	} {

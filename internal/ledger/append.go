@@ -9,9 +9,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// RecordIntent notes an attempt that is about to be sent, and returns when that was
-// written. It waits for room as [Options].Full says, until ctx ends. An error
-// means that the attempt must not be sent; it is not settled then.
+// RecordIntent records an attempt that is about to be sent, and returns when the record
+// was written. If there is no space it behaves as [Options].Full says, until ctx ends.
+// On an error the attempt must not be sent, and needs no settlement.
 func (l *Ledger) RecordIntent(ctx context.Context, i reqlog.Intent) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,9 +33,9 @@ func (l *Ledger) RecordIntent(ctx context.Context, i reqlog.Intent) error {
 	return nil
 }
 
-// RecordSettlement notes what an attempt came to. It is written with what is noted next,
-// the row of its exchange, or else with the next group. A settlement of an
-// attempt that was not noted, or is settled, does nothing.
+// RecordSettlement records how an attempt ended. It is written with the next record,
+// usually the row of its exchange, or with the next group. A settlement of an attempt
+// that was not recorded or is already settled has no effect.
 func (l *Ledger) RecordSettlement(s reqlog.Settlement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +47,7 @@ func (l *Ledger) RecordSettlement(s reqlog.Settlement) {
 	}
 }
 
-// settle notes s. There is room.
+// settle records s. The caller has checked the space.
 func (l *Ledger) settle(s *reqlog.Settlement) {
 	key := attempt{s.ID, s.Attempt}
 	if p, ok := l.open[key]; ok {
@@ -59,11 +59,11 @@ func (l *Ledger) settle(s *reqlog.Settlement) {
 	l.stats.Settled++
 }
 
-// scratch lends the buffers that rows are encoded in.
+// scratch pools the buffers in which rows are encoded.
 var scratch = sync.Pool{New: func() any { b := make([]byte, 0, 4<<10); return &b }}
 
-// Record notes the entry of an exchange that has ended, which must not change
-// any more, and returns when that was written. It implements reqlog.Recorder.
+// Record records the entry of an ended exchange, which must not change any more, and
+// returns when it was written. It implements reqlog.Recorder.
 func (l *Ledger) Record(ctx context.Context, e *reqlog.Entry) {
 	buf := scratch.Get().(*[]byte)
 	defer giveBack(buf)
@@ -97,16 +97,16 @@ func (l *Ledger) Record(ctx context.Context, e *reqlog.Entry) {
 	l.await(ctx, kindRow, seg, at+int64(size))
 }
 
-// giveBack lends buf again, unless it has grown large for one row.
+// giveBack returns buf to the pool, unless it has grown too large.
 func giveBack(buf *[]byte) {
 	if cap(*buf) <= 256<<10 {
 		scratch.Put(buf)
 	}
 }
 
-// bodiesFit waits until a row of size bytes may be noted with its bodies, or has to
-// go without them, as [Options].Full says: for want of room, of which bodies leave a
-// quarter to rows without, or while writing fails.
+// bodiesFit waits until a row of size bytes may be recorded with its bodies, and
+// reports false if the bodies must be dropped, as [Options].Full says: because of
+// space, of which bodies leave a quarter to rows without them, or while writes fail.
 func (l *Ledger) bodiesFit(ctx context.Context, size int) bool {
 	if l.o.OnFull != DropBodies && l.o.OnFull != DropRows {
 		return true
@@ -135,8 +135,8 @@ func (l *Ledger) accepted(size int) *segment {
 	return l.cur
 }
 
-// room waits until size bytes may be appended. False means that they may not:
-// the record is given up and counted, and an error refuses the attempt too.
+// room waits until size bytes may be appended. It reports false if the record is lost,
+// which it counts; an error also rejects the attempt.
 func (l *Ledger) room(ctx context.Context, kind byte, size int) (bool, error) {
 	for !l.fits(kind, size) || l.refuses(kind) {
 		switch {
@@ -154,10 +154,10 @@ func (l *Ledger) room(ctx context.Context, kind byte, size int) (bool, error) {
 	return true, nil
 }
 
-// limit returns the size of all segments, in bytes, that records of a kind stay
-// below. Where rows are dropped, they leave a quarter of the room to the attempts.
-// Where attempts are refused, they leave a quarter to the rows of those that were
-// not: an exchange that has ended does not wait.
+// limit returns the total size of segments, in bytes, up to which records of a kind may
+// be appended. If rows may be dropped, they leave a quarter of the space to attempts.
+// If attempts may be rejected, they leave a quarter to the rows of earlier attempts,
+// because an ended exchange does not wait.
 func (l *Ledger) limit(kind byte) int64 {
 	if l.o.OnFull == DropRows && kind == kindRow || l.o.OnFull == Reject && kind == kindIntent {
 		return l.o.MaxSize - l.o.MaxSize/4
@@ -173,19 +173,19 @@ func (l *Ledger) fits(kind byte, size int) bool {
 	return l.fitsPending(size)
 }
 
-// fitsPending reports whether size bytes may wait to be written.
+// fitsPending reports whether size more bytes may be pending.
 func (l *Ledger) fitsPending(size int) bool {
 	return len(l.pending)+size <= maxPending || size > maxPending/2 && len(l.pending) <= maxPending/2
 }
 
-// refuses reports whether an attempt is refused at once.
+// refuses reports whether an attempt is rejected at once.
 func (l *Ledger) refuses(kind byte) bool {
 	return l.o.OnFull == Reject && kind == kindIntent && (l.writeStalled() || !l.fits(kind, intentSize))
 }
 
 var _ reqlog.Recorder = (*Ledger)(nil)
 
-// writeStalled reports whether writing fails or takes unusually long.
+// writeStalled reports whether writes fail or take unusually long.
 func (l *Ledger) writeStalled() bool { return l.failedWrite != nil || l.slow }
 
 func (l *Ledger) lose(kind byte) {
@@ -196,9 +196,9 @@ func (l *Ledger) lose(kind byte) {
 	l.stats.LostAttempts++
 }
 
-// await returns when the segment was written up to end, by this caller where no
-// other does. Where nobody waits for a disk that hangs, it returns then too: what
-// was accepted stays so.
+// await returns when the segment was written up to end, writing it unless another
+// caller does. If callers do not wait for the disk, it also returns when the disk
+// hangs; accepted records stay accepted.
 func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) error {
 	for seg.written < end {
 		if err := l.writeOrWait(ctx, kind); err != nil {
@@ -228,7 +228,7 @@ func (l *Ledger) await(ctx context.Context, kind byte, seg *segment, end int64) 
 	return nil
 }
 
-// writeOrWait writes what is pending, or waits for who does.
+// writeOrWait writes the pending records, or waits for the caller that does.
 func (l *Ledger) writeOrWait(ctx context.Context, kind byte) error {
 	switch {
 	case l.failedWrite == nil && !l.writing:
@@ -246,14 +246,14 @@ func (l *Ledger) writeOrWait(ctx context.Context, kind byte) error {
 	return nil
 }
 
-// waitDisabled reports whether nobody waits for the disk: by the settings, or because
-// the ledger is being closed. Where attempts are refused, what has ended waits in
-// memory: the next request on its connection would wait behind it.
+// waitDisabled reports whether callers do not wait for the disk: by the settings, or
+// because the ledger is closing. If attempts may be rejected, ended exchanges wait in
+// memory, because the next request on their connection would wait for them.
 func (l *Ledger) waitDisabled(kind byte) bool {
 	return l.writeStalled() && (l.o.OnFull == DropRows || l.o.OnFull == Reject && kind != kindIntent || l.closed)
 }
 
-// notWrittenError is what a caller is told whose record was accepted and not written.
+// notWrittenError returns the error for a record that was accepted but not written.
 func (l *Ledger) notWrittenError(kind byte) error {
 	if kind == kindIntent && l.o.OnFull != DropRows {
 		return ErrFull
@@ -276,12 +276,12 @@ func (l *Ledger) pause(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// slowAfter is how long a write may take before those who wait for it do what
-// they do when the disk is full.
+// slowAfter is how long a write may take before waiting callers behave as if the disk
+// were full.
 const slowAfter = time.Second
 
-// yieldToAppenders lets those who are ready add what they have: together it is one write.
-// Where nobody is, it takes no time.
+// yieldToAppenders lets other ready callers append their records, so that they share
+// one write. Without any it takes no time.
 func (l *Ledger) yieldToAppenders() {
 	l.writing = true
 	l.mu.Unlock()
@@ -290,8 +290,8 @@ func (l *Ledger) yieldToAppenders() {
 	l.writing = false
 }
 
-// writePending writes what is pending. The lock is not held in the meantime, and others go on
-// adding; the first of them writes the next group.
+// writePending writes the pending records. It releases the lock in the
+// meantime so that others can append; the first of them writes the next group.
 func (l *Ledger) writePending() {
 	if len(l.pending) == 0 {
 		return
@@ -309,18 +309,18 @@ func (l *Ledger) writePending() {
 	l.wrote(g, err)
 }
 
-// wrote takes in how writing a group ended.
+// wrote handles the result of writing a group.
 func (l *Ledger) wrote(g group, err error) {
 	if err != nil {
 		if l.failedWrite == nil {
 			l.o.Logger.Error("ledger write failed; retrying", "err", err, "on_full", string(l.o.OnFull))
 		}
-		stuck := g // g itself would be allocated for every group
+		stuck := g // using g would allocate for every group
 		l.failedWrite, l.failure = &stuck, err
 		ring(l.wake)
 	} else {
 		if l.failedWrite != nil {
-			l.o.Logger.Info("writing the ledger works again")
+			l.o.Logger.Info("ledger write recovered")
 		}
 		l.failedWrite, l.failure = nil, nil
 		g.seg.written = g.at + int64(len(g.buf))
@@ -329,8 +329,8 @@ func (l *Ledger) wrote(g group, err error) {
 	l.changed.Broadcast()
 }
 
-// rotateSegment begins the next segment where the current one is large enough.
-// Nothing is pending.
+// rotateSegment begins the next segment if the current one is large enough. Nothing may
+// be pending.
 func (l *Ledger) rotateSegment() {
 	if l.next == nil || l.cur.end < l.o.SegmentSize {
 		return
@@ -340,7 +340,7 @@ func (l *Ledger) rotateSegment() {
 	l.total += segmentHead
 }
 
-// ring wakes a goroutine, now or when it next looks.
+// ring wakes a goroutine, or has it continue at once when it is busy.
 func ring(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -348,7 +348,7 @@ func ring(c chan struct{}) {
 	}
 }
 
-// tooSlow tells those who wait that the write under way takes long.
+// tooSlow tells waiting callers that the current write takes long.
 func (l *Ledger) tooSlow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// Pauses between tries to write again.
+// Pauses between write retries.
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 5 * time.Second
 )
 
-// marksEvery is how many groups share a mark.
+// marksEvery is the number of groups between marks.
 const marksEvery = 5
 
-// commit is the committer's loop. It makes safe what was written, tries again
-// what could not be, makes segments ahead and removes those that are done.
+// commit is the committer's loop. It syncs written segments, retries failed writes,
+// creates segments in advance and removes completed ones.
 func (l *Ledger) commit() {
 	pause := firstPause
 	var marked time.Time
@@ -26,7 +26,7 @@ func (l *Ledger) commit() {
 		failing := l.retry()
 		failing = !l.syncSegments() || failing
 		l.preallocateSegment()
-		// A mark has the store sync, which is worth more than one group.
+		// A mark makes the store sync, which costs more than one group.
 		if last || time.Since(marked) >= marksEvery*l.o.SyncInterval {
 			l.keepMarks()
 			marked = time.Now()
@@ -43,9 +43,8 @@ func (l *Ledger) commit() {
 	}
 }
 
-// waitForWork waits until there is something to do: for a moment where writing fails,
-// else until others have had time to join the group. It returns false when the
-// ledger is being closed.
+// waitForWork waits until there is work: briefly if writes fail, otherwise until others
+// have had time to join the group. It returns false when the ledger is closing.
 func (l *Ledger) waitForWork(pause time.Duration, failing bool) bool {
 	late := l.clock(pause, failing)
 	for {
@@ -68,7 +67,7 @@ func (l *Ledger) waitForWork(pause time.Duration, failing bool) bool {
 	}
 }
 
-// clock returns what ends a rest, nil for nothing but a wake-up.
+// clock returns the timer that ends a wait, nil to wait for a wake-up only.
 func (l *Ledger) clock(pause time.Duration, failing bool) <-chan time.Time {
 	if failing {
 		return time.After(pause)
@@ -78,8 +77,8 @@ func (l *Ledger) clock(pause time.Duration, failing bool) <-chan time.Time {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// What was accepted while a write hung is written when that ends: its callers
-	// may not wait for it.
+	// What was accepted while a write hung is written afterwards; its callers may not
+	// be waiting.
 	busy := l.dirty || len(l.pending) > 0 || l.unmarked()
 	l.dirty = false
 	if !busy {
@@ -98,15 +97,15 @@ func (l *Ledger) unmarked() bool {
 	return false
 }
 
-// urgent reports whether somebody waits for a sync, or writing has failed.
+// urgent reports whether a caller waits for a sync, or a write has failed.
 func (l *Ledger) urgent() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.strict > 0 || l.failedWrite != nil
 }
 
-// retry writes again what could not be written, and what nobody has written. It
-// reports whether writing still fails.
+// retry writes what could not be written, and what no caller has written. It reports
+// whether writes still fail.
 func (l *Ledger) retry() (failing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,8 +124,8 @@ func (l *Ledger) retry() (failing bool) {
 	return l.failedWrite != nil
 }
 
-// syncSegments syncs the segments that were written to, and tells who waits for it. It
-// reports whether that worked.
+// syncSegments syncs the written segments and wakes waiting callers. It reports whether
+// that succeeded.
 func (l *Ledger) syncSegments() bool {
 	type work struct {
 		seg *segment
@@ -143,7 +142,7 @@ func (l *Ledger) syncSegments() bool {
 	worked := true
 	for _, w := range list {
 		if err := w.seg.file.Sync(); err != nil {
-			l.o.Logger.Error("syncing the ledger", "segment", w.seg.path, "err", err)
+			l.o.Logger.Error("ledger sync failed", "segment", w.seg.path, "err", err)
 			worked = false
 			continue
 		}
@@ -156,9 +155,9 @@ func (l *Ledger) syncSegments() bool {
 	return worked
 }
 
-// preallocateSegment makes the next segment before it is needed. While it can't be made, the
-// present one grows. It begins it too where nobody writes: a ledger that is full
-// gets room only by leaving its last segment.
+// preallocateSegment creates the next segment before it is needed. While that fails,
+// the current one grows. It also begins the next segment if no one writes, because a
+// full ledger frees space only by leaving its last segment.
 func (l *Ledger) preallocateSegment() {
 	l.mu.Lock()
 	l.turnOverIdle()
@@ -172,22 +171,21 @@ func (l *Ledger) preallocateSegment() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.dirty = true // again at the next turn
+		l.dirty = true // again in the next round
 		return
 	}
 	l.next = s
-	l.turnOverIdle() // the current one may take all the room there is
+	l.turnOverIdle() // the current one may take all the space there is
 }
 
-// turnOverIdle begins the next segment, unless somebody writes.
+// turnOverIdle begins the next segment unless a write is in progress.
 func (l *Ledger) turnOverIdle() {
 	if len(l.pending) == 0 && !l.writing && l.failedWrite == nil {
 		l.rotateSegment()
 	}
 }
 
-// keepMarks writes into segments how far they were applied, once the store
-// holds that against a power cut.
+// keepMarks writes the applied positions into segments after syncing the store.
 func (l *Ledger) keepMarks() {
 	type work struct {
 		seg *segment
@@ -197,7 +195,7 @@ func (l *Ledger) keepMarks() {
 	l.mu.Lock()
 	for _, s := range l.all {
 		if l.rows.depth() == 0 {
-			s.applied = s.end // what is behind the last row is none
+			s.applied = s.end // nothing follows the last row
 		}
 		if s.marked < s.applied {
 			list = append(list, work{s, s.applied})
@@ -208,11 +206,11 @@ func (l *Ledger) keepMarks() {
 		return
 	}
 	if err := l.o.Store.Sync(context.WithoutCancel(l.stop)); err != nil {
-		return // the store tells of its own failures
+		return // the store reports its own failures
 	}
 	for _, w := range list {
 		if err := w.seg.writeMark(w.to); err != nil {
-			return // rows are then looked for again at the next start
+			return // rows are then looked up again at the next start
 		}
 		l.mu.Lock()
 		w.seg.marked = w.to
@@ -220,9 +218,9 @@ func (l *Ledger) keepMarks() {
 	}
 }
 
-// compact removes the oldest segments as long as all in them is settled, applied
-// and counted. An attempt that goes on for long does not keep its segment: its
-// intent is noted again.
+// compact removes the oldest segments if everything in them is settled, applied and
+// counted. A long-running attempt does not keep its segment: its intent is recorded
+// again.
 func (l *Ledger) compact() {
 	for !l.o.KeepSegments {
 		l.mu.Lock()
@@ -242,7 +240,7 @@ func (l *Ledger) compact() {
 			return
 		}
 		if err := errors.Join(removed(s), s.release()); err != nil {
-			l.o.Logger.Warn("removing a segment of the ledger", "err", err)
+			l.o.Logger.Warn("removing a ledger segment failed", "err", err)
 		}
 	}
 }
@@ -254,14 +252,14 @@ func removed(s *segment) error {
 	return os.Remove(s.path)
 }
 
-// rewritesDurable reports whether nothing that left s for another segment is at the
-// mercy of a power cut.
+// rewritesDurable reports whether all records of s that were rewritten to another
+// segment would survive a power failure.
 func (l *Ledger) rewritesDurable(s *segment) bool {
 	return s.left.seg == nil || s.left.seg.synced >= s.left.at
 }
 
-// rewriteOpenIntents notes the open intents of s again, in the current segment. They are read
-// from memory that the system holds, so that it is done under the lock.
+// rewriteOpenIntents records the open intents of s again in the current segment. They
+// are read from the system's cache, so this is done under the lock.
 func (l *Ledger) rewriteOpenIntents(s *segment) {
 	for key, p := range l.open {
 		if p.seg != s || !l.fits(kindIntent, intentSize) {

@@ -8,19 +8,19 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Counter keeps what settlements come to.
+// Counter stores the counts of settlements.
 type Counter interface {
-	// Counted returns up to where segments were counted. It leaves out those of
-	// which it knows nothing.
+	// Counted returns the positions up to which segments were counted. Unknown segments
+	// are not included.
 	Counted(ctx context.Context, segments []string) (map[string]int64, error)
 
-	// Count adds what c holds and keeps how far its segments were counted, both
-	// or neither: an error leaves open which. It is refused with an error where
-	// one of them was not counted up to From.
+	// Count adds c and stores the positions up to which its segments were counted, in
+	// one transaction; an error leaves open whether it succeeded. It returns an error
+	// if a segment was not counted up to From.
 	Count(ctx context.Context, c *Counts) error
 }
 
-// Counts are what settlements in parts of segments come to.
+// Counts are the settlements in parts of segments, added up.
 type Counts struct {
 	Spans []CountedSpan
 	Spent map[reqlog.SpendOwner]*reqlog.Spend
@@ -32,68 +32,68 @@ type CountedSpan struct {
 	From, To int64
 }
 
-// MarksKept is for how long a [Counter] has to know how far a segment was
-// counted. One that is older and that it does not know is not counted: it may
-// have been before, and was put back from a backup.
+// MarksKept is how long a [Counter] must remember the positions of segments. An older
+// segment that it does not know is not counted, because it may have been counted before
+// and restored from a backup.
 const MarksKept = 90 * 24 * time.Hour
 
-// clockError is how far clocks may be apart.
+// clockError is the largest expected difference between clocks.
 const clockError = 24 * time.Hour
 
-// Bounds of what is counted at a time.
+// Limits of one count.
 const (
 	mostSettlements = 100_000
 	mostOwners      = 2_000
 )
 
-// settlementCounter reads the segments again and counts the settlements in them. How
-// far it came is known to the Counter alone: after a failure, and at a start,
-// all is read again, and what was counted before is skipped. Only what no
-// power cut takes away is counted.
+// settlementCounter reads the segments and counts their settlements. Only the Counter
+// knows what was counted: after a failure and at the start everything is read again,
+// and what was counted before is skipped. Only records that would survive a power
+// failure are counted.
 type settlementCounter struct {
 	l      *Ledger
-	wake   chan struct{} // holds one: something was made safe
-	fresh  bool          // nothing is known
+	wake   chan struct{} // holds one token: something was synced
+	fresh  bool          // nothing is known yet
 	parts  map[*segment]*part
 	open   map[attempt]openIntent
-	known  map[string]reqlog.SpendOwner // by the texts of an intent
+	known  map[string]reqlog.SpendOwner // by the strings of an intent
 	reader reader
 
-	// What was read and is not counted.
+	// Read but not counted yet.
 	spent   map[reqlog.SpendOwner]*reqlog.Spend
-	settled int // settlements in it
-	own     int // of those, the ones this process has noted
+	settled int // settlements in spent
+	own     int // of those, recorded by this process
 	paid    map[*segment]int
 	failing bool
 
 	stats countStats // guarded by the ledger's lock
 }
 
-// countStats are what others see of it.
+// countStats is the part that other goroutines read.
 type countStats struct {
-	own     uint64    // settlements of this process that were counted
-	at      time.Time // when all there was had been counted last
+	own     uint64    // counted settlements of this process
+	at      time.Time // when everything was last counted
 	failure string
 }
 
-// part is how far a segment was read.
+// part is the progress of reading a segment.
 type part struct {
-	mark int64 // what is before it was counted; the Counter knows
+	mark int64 // everything before it was counted, as the Counter knows
 	read int64
-	open int // intents in it whose settlement was not counted
+	open int // intents whose settlement was not counted
 }
 
-// openIntent is an attempt whose settlement was not read.
+// openIntent is an attempt whose settlement was not read yet.
 type openIntent struct {
 	owner reqlog.SpendOwner
-	seg   *segment // where its intent stands
+	seg   *segment // segment with its intent
 }
 
 func newCounting(l *Ledger) *settlementCounter {
 	return &settlementCounter{l: l, wake: make(chan struct{}, 1), fresh: true, stats: countStats{at: time.Now()}}
 }
 
-// run counts until the ledger is closed.
+// run counts in the background until the ledger is closed.
 func (c *settlementCounter) run() {
 	pause := firstPause
 	for {
@@ -111,7 +111,7 @@ func (c *settlementCounter) run() {
 				return
 			}
 		}
-		select { // others join in the meantime
+		select { // others join meantime
 		case <-time.After(wait):
 		case <-c.l.stop.Done():
 			return
@@ -120,7 +120,7 @@ func (c *settlementCounter) run() {
 	}
 }
 
-// all counts all there is, unless that fails.
+// all counts everything, unless that fails.
 func (c *settlementCounter) all(ctx context.Context) {
 	for began := time.Now(); ; {
 		more, err := c.pass(ctx)
@@ -130,19 +130,19 @@ func (c *settlementCounter) all(ctx context.Context) {
 		}
 		c.tell(err, more, began)
 		if err != nil || !more {
-			ring(c.l.wake) // for the segments that are done now
+			ring(c.l.wake) // for segments that are now complete
 			return
 		}
 	}
 }
 
-// tell says when counting begins to fail and when it works again.
+// tell logs when counting begins to fail and when it recovers.
 func (c *settlementCounter) tell(err error, more bool, began time.Time) {
 	switch {
 	case err != nil && !c.failing:
 		c.l.o.Logger.Error("counting settlements for budgets failed; retrying", "err", err)
 	case err == nil && c.failing:
-		c.l.o.Logger.Info("counting for budgets works again")
+		c.l.o.Logger.Info("counting settlements for budgets recovered")
 	}
 	c.failing = err != nil
 	c.fresh = c.fresh || err != nil
@@ -157,14 +157,14 @@ func (c *settlementCounter) tell(err error, more bool, began time.Time) {
 	c.l.changed.Broadcast()
 }
 
-// segmentState is what counting needs of a segment at a moment.
+// segmentState is the state of a segment that counting needs.
 type segmentState struct {
 	seg   *segment
-	to    int64 // end of what is safe
-	whole bool  // that is all of it
+	to    int64 // end of the synced part
+	whole bool  // to is the end of the segment
 }
 
-// pass reads on and counts what it has read. More says that there is more.
+// pass reads on and counts what it has read. More reports that there is more.
 func (c *settlementCounter) pass(ctx context.Context) (more bool, err error) {
 	if c.fresh {
 		c.forget()
@@ -179,7 +179,7 @@ func (c *settlementCounter) pass(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 		if more = c.full(); more || !s.whole {
-			break // an intent is before its settlement
+			break // an intent precedes its settlement
 		}
 	}
 	if c.settled > 0 {
@@ -191,7 +191,7 @@ func (c *settlementCounter) pass(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// forget makes it read everything again.
+// forget makes everything be read again.
 func (c *settlementCounter) forget() {
 	c.parts, c.open, c.known = map[*segment]*part{}, map[attempt]openIntent{}, map[string]reqlog.SpendOwner{}
 	c.clear()
@@ -216,8 +216,7 @@ func (c *settlementCounter) segments() []segmentState {
 	return list
 }
 
-// ask learns how far segments were counted that are new to it, and forgets those
-// that went.
+// ask gets the counted positions of new segments, and forgets removed segments.
 func (c *settlementCounter) ask(ctx context.Context, list []segmentState) error {
 	here := make(map[*segment]bool, len(list))
 	var ids []string
@@ -247,17 +246,17 @@ func (c *settlementCounter) ask(ctx context.Context, list []segmentState) error 
 	return nil
 }
 
-// from returns from where a segment is to be counted.
+// from returns the position from which a segment must be counted.
 func (c *settlementCounter) from(s *segment, marks map[string]int64) int64 {
 	mark, known := marks[s.id]
 	switch {
 	case known:
 		return mark
 	case s.id == "":
-		c.l.o.Logger.Warn("a segment of the ledger that does not say which one it is does not count for budgets", "segment", s.path)
+		c.l.o.Logger.Warn("ledger segment without an id not counted for budgets", "segment", s.path)
 		return math.MaxInt64
 	case s.foreign && time.Since(s.made) > MarksKept-clockError:
-		c.l.o.Logger.Warn("a segment of the ledger is too old to count for budgets", "segment", s.path)
+		c.l.o.Logger.Warn("ledger segment too old to be counted for budgets", "segment", s.path)
 		return math.MaxInt64
 	}
 	return segmentHead
@@ -274,7 +273,7 @@ func (c *settlementCounter) counts(list []segmentState) *Counts {
 	return out
 }
 
-// counted notes that all that was read is counted.
+// counted marks everything that was read as counted.
 func (c *settlementCounter) counted(list []segmentState) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
@@ -294,22 +293,22 @@ func (c *settlementCounter) counted(list []segmentState) {
 	c.clear()
 }
 
-// fullyCounted reports whether nothing in s is needed to count any more.
+// fullyCounted reports whether s is no longer needed for counting.
 func (l *Ledger) fullyCounted(s *segment) bool {
 	return l.o.Counter == nil || s.counted >= s.end && s.uncounted == 0
 }
 
-// finish counts what is left, when nothing else writes to the ledger any more.
+// finish counts the rest when nothing else writes to the ledger any more.
 func (c *settlementCounter) finish(ctx context.Context) {
 	if c.failing {
-		return // the next start counts it
+		return // the next start counts the rest
 	}
 	c.all(ctx)
 	c.l.compact()
 }
 
-// Counted returns when everything that was settled before is counted, or ctx ends.
-// Without a Counter it returns at once.
+// Counted returns when everything settled before is counted, or ctx ends. Without a
+// Counter it returns at once.
 func (l *Ledger) Counted(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -332,8 +331,8 @@ func (l *Ledger) Counted(ctx context.Context) error {
 	}
 }
 
-// uncounted returns how many settlements of this process wait to be counted, and
-// since when something does; zero when nothing does.
+// uncounted returns the number of settlements of this process that wait to be counted,
+// and the time since which something waits, zero if nothing does.
 func (l *Ledger) uncounted() (n int, since time.Time) {
 	if l.o.Counter == nil {
 		return 0, since

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// scan reads a segment on.
+// scan continues reading a segment.
 func (c *settlementCounter) scan(s segmentState) error {
 	p, r := c.parts[s.seg], &c.reader
 	if p.read >= s.to {
@@ -18,7 +18,7 @@ func (c *settlementCounter) scan(s segmentState) error {
 	for !c.full() {
 		read := r.raw
 		if !s.seg.foreign {
-			read = r.nextHeader // it was written by this process
+			read = r.nextHeader // written by this process
 		}
 		b, err := read()
 		if errors.Is(err, io.EOF) {
@@ -34,7 +34,7 @@ func (c *settlementCounter) scan(s segmentState) error {
 	return nil
 }
 
-// take takes in the record that ends where p was read to.
+// take handles the record that ends where p was read to.
 func (c *settlementCounter) take(s *segment, p *part, b []byte) {
 	if b[13] != recordVersion {
 		return
@@ -42,7 +42,7 @@ func (c *settlementCounter) take(s *segment, p *part, b []byte) {
 	switch {
 	case b[12] == kindIntent && len(b) == intentSize:
 		key := attemptOf(b)
-		if before, ok := c.open[key]; ok { // it was noted again
+		if before, ok := c.open[key]; ok { // recorded again
 			c.paid[before.seg]++
 		}
 		c.open[key] = openIntent{c.owner(b), s}
@@ -58,7 +58,7 @@ func (c *settlementCounter) take(s *segment, p *part, b []byte) {
 			return
 		}
 		if !ok {
-			c.l.o.Logger.Error("a settlement in the ledger has no intent and does not count for budgets", "exchange", t.ID.String(), "attempt", t.Attempt)
+			c.l.o.Logger.Error("settlement without an intent not counted for budgets", "exchange", t.ID.String(), "attempt", t.Attempt)
 			return
 		}
 		c.add(d.owner, t)
@@ -78,10 +78,10 @@ func (c *settlementCounter) add(o reqlog.SpendOwner, t *reqlog.Settlement) {
 	c.settled++
 }
 
-// mostKnown bounds the owners that are remembered by their texts.
+// mostKnown is the limit of owners remembered by their strings.
 const mostKnown = 1 << 14
 
-// owner returns whose an intent is. Most were met before.
+// owner returns the owner of an intent, usually a remembered one.
 func (c *settlementCounter) owner(b []byte) reqlog.SpendOwner {
 	const texts = headSize + 32
 	if o, ok := c.known[string(b[texts:])]; ok {
@@ -96,7 +96,7 @@ func (c *settlementCounter) owner(b []byte) reqlog.SpendOwner {
 	return o
 }
 
-// attemptOf returns the attempt that an intent or a settlement is of.
+// attemptOf returns the attempt of an intent or a settlement.
 func attemptOf(b []byte) attempt {
 	return attempt{reqlog.ID(b[headSize : headSize+16]), binary.LittleEndian.Uint16(b[14:])}
 }
@@ -106,8 +106,8 @@ func (r *reader) reset(s *segment, from, to int64) {
 	*r = reader{file: s.file, seed: s.seed, at: from, end: to, off: from, buf: r.buf[:0]}
 }
 
-// nextHeader returns the bytes of the next record that is no row. It trusts what the
-// heads of rows say.
+// nextHeader returns the bytes of the next record other than a row. It trusts the
+// lengths in the headers of rows.
 func (r *reader) nextHeader() ([]byte, error) {
 	for {
 		b, err := r.peek(headSize)

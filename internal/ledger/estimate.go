@@ -8,12 +8,12 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// CodeInterrupted is the error code of an entry that a start made of attempts:
-// the process ended before the exchange did.
+// CodeInterrupted is the error code of an entry created at the start from attempts
+// whose process ended before the exchange.
 const CodeInterrupted = "interrupted"
 
-// entries makes the rows of exchanges that have none, in the order of their
-// ids. What only the process knew is missing.
+// entries creates the rows of exchanges that have none, sorted by id. Values known only
+// to the process are missing.
 func (m *recovery) entries() (list []*reqlog.Entry) {
 	attempts := map[reqlog.ID][]*reqlog.Intent{}
 	for _, i := range m.intents {
@@ -29,7 +29,7 @@ func (m *recovery) entries() (list []*reqlog.Entry) {
 	return list
 }
 
-// entry makes the row of an exchange of its attempts, which are settled.
+// entry creates the row of an exchange from its settled attempts.
 func (m *recovery) entry(tries []*reqlog.Intent) *reqlog.Entry {
 	first, last := tries[0], tries[len(tries)-1]
 	e := &reqlog.Entry{
@@ -67,7 +67,7 @@ func (m *recovery) entry(tries []*reqlog.Intent) *reqlog.Entry {
 func markEstimated(e *reqlog.Entry, i *reqlog.Intent, s *reqlog.Settlement) {
 	a := &e.Attempts[len(e.Attempts)-1]
 	a.Took, a.Error = 0, "the gateway ended before the attempt did"
-	text := fmt.Sprintf("attempt %d is an estimate: its end is not known", i.Attempt)
+	text := fmt.Sprintf("attempt %d is an estimate: its end is unknown", i.Attempt)
 	if s.Usage.Input > 0 {
 		text += fmt.Sprintf("; by its size the request had about %d tokens", s.Usage.Input)
 	}

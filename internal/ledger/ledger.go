@@ -1,15 +1,14 @@
-// Package ledger keeps account of attempts where no crash can take it away.
+// Package ledger records attempts so that a crash cannot lose them.
 //
-// An attempt is noted before it is sent ([Ledger.RecordIntent]) and when it has ended
-// ([Ledger.RecordSettlement]), and the exchange's entry once its answer has ended
-// ([Ledger.Record]). What these have noted was written to a segment, an
-// append-only file: a process that is killed loses none of it. What was written
-// is made safe against a power cut in groups, and applied to the log store in
-// the background, each row once; what settlements come to is given to a
-// [Counter], each once too. A start finds what an earlier process left
-// behind: attempts without an end become estimates, rows that the store lacks
-// are applied. What a row holds is left to the log store, what is made of sums to
-// others.
+// An attempt is recorded before it is sent ([Ledger.RecordIntent]) and when it has
+// ended ([Ledger.RecordSettlement]), and an exchange when its response has ended
+// ([Ledger.Record]). These methods return when the record was written to a segment, an
+// append-only file, which survives the end of the process. Written records are synced
+// in groups to survive a power failure, and applied to the log store in the background,
+// each row once; settlements are added to a [Counter], each once. At the start the
+// ledger recovers what an earlier process left: attempts without an end are estimated,
+// missing rows are applied. The package does not encode rows (see logstore) or use the
+// counts (see store and budgets).
 package ledger
 
 import (
@@ -24,79 +23,77 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// FullPolicy says what happens to exchanges while nothing can be written: the disk is
-// full, read-only, or too slow for what comes.
+// FullPolicy says what happens to requests while nothing can be written because the
+// disk is full, read-only or too slow.
 type FullPolicy string
 
-// What may become of them. The zero value is Block.
+// Policies. The zero value is Block.
 const (
-	Block      FullPolicy = "block"       // attempts, and ends of answers, wait
-	DropBodies FullPolicy = "drop_bodies" // recorded bodies are left out and counted, the rest waits
-	DropRows   FullPolicy = "drop_rows"   // nobody waits; bodies, then what finds no room, are lost and counted
-	Reject     FullPolicy = "reject"      // further attempts are refused; what has ended waits in memory
+	Block      FullPolicy = "block"       // attempts and ends of responses wait
+	DropBodies FullPolicy = "drop_bodies" // recorded bodies are dropped and counted, everything else waits
+	DropRows   FullPolicy = "drop_rows"   // nothing waits; bodies, then records without space, are lost and counted
+	Reject     FullPolicy = "reject"      // new attempts are rejected; ended exchanges wait in memory
 )
 
 // SyncMode says when an attempt may be sent.
 type SyncMode string
 
-// When an attempt may be sent. The zero value is Grouped.
+// Modes. The zero value is Grouped.
 const (
-	Grouped SyncMode = "grouped" // when its intent was written
-	Strict  SyncMode = "strict"  // when its intent is safe against a power cut
+	Grouped SyncMode = "grouped" // when its intent is written
+	Strict  SyncMode = "strict"  // when its intent would survive a power failure
 )
 
-// Store takes rows.
+// Store stores rows.
 type Store interface {
-	// Apply returns when all rows can be read. again says that some of them may
-	// have been applied before: each must be there once in the end.
+	// Apply returns when all rows can be read. Again means that some of them may have
+	// been applied before; each must be stored once.
 	Apply(ctx context.Context, rows []*reqlog.Entry, again bool) error
-	// Sync returns when no power cut can take away what was applied.
+	// Sync returns when everything applied would survive a power failure.
 	Sync(ctx context.Context) error
 }
 
-// Options say where the ledger is and what it does when it can't write. Dir,
-// Store and Codec have to be given.
+// Options configure a ledger. Dir, Store and Codec are required.
 type Options struct {
-	Dir   string // created when missing; several processes may share it
+	Dir   string // created if necessary; several processes may share it
 	Store Store
 	Codec Codec
 
-	// Counter counts settlements beside Store. Segments stay until both have
-	// taken what is in them. Nil counts nothing.
+	// Counter counts settlements in addition to Store. Segments stay until both have
+	// their content. Nil counts nothing.
 	Counter Counter
 
 	OnFull FullPolicy
 	Sync   SyncMode
 
-	// SegmentSize is the size at which a new segment is begun, and Max that of all
-	// segments from which on nothing can be written, in bytes. Zero means 16 MB
-	// and 1 GB.
+	// SegmentSize is the size at which a new segment begins, and MaxSize the total size
+	// of segments at which writing stops, in bytes. Zero means 16 MB and 1 GB.
 	SegmentSize, MaxSize int64
 
-	// ReplayAll looks for all rows that earlier processes have left in the store,
-	// not only for those that they did not apply.
+	// ReplayAll looks up all rows of earlier processes in the store, not only those not
+	// marked as applied.
 	ReplayAll bool
 
-	// KeepSegments removes no segment: what is in them is for others too.
+	// KeepSegments removes no segments, because others need them too.
 	KeepSegments bool
 
-	// MaxQueued is how many rows wait in memory for the store, as long as their bodies
-	// take no more than 16 MB. More are read from the segments when it is their
-	// turn. Zero means 8192.
+	// MaxQueued is the limit of rows waiting in memory for the store, as long as their
+	// bodies take at most 16 MB. Further rows are read from the segments later. Zero
+	// means 8192.
 	MaxQueued int
 
-	// SyncInterval is how often what was written is made safe, and how long rows wait
-	// for others. Zero means 200 ms.
+	// SyncInterval is the interval of syncs, and how long rows wait for others. Zero
+	// means 200 ms.
 	SyncInterval time.Duration
 
-	// Logger is told of damage, of what a start found, and when writing fails
-	// and works again. Nil is silent.
+	// Logger reports damage, recovery at the start, and write failures and recoveries.
+	// Nil is silent.
 	Logger *slog.Logger
 
 	wrap func(file) file // faults, in tests
 }
 
-// Codec is how rows are written.
+// Codec encodes and decodes rows.
 type Codec struct {
 	Append func(dst []byte, e *reqlog.Entry) []byte
 	Parse  func(b []byte) (*reqlog.Entry, error)
@@ -124,35 +121,35 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// maxPending bounds the records that wait to be written, in bytes. A row that is
-// larger by itself waits for half of it to be free.
+// maxPending is the limit of records waiting to be written, in bytes. A larger row
+// waits until half of it is free.
 const maxPending = 1 << 20
 
 // Ledger is an open ledger. It is safe for concurrent use.
 type Ledger struct {
 	o    Options
-	wake chan struct{} // holds one: the committer has something to do
-	due  chan struct{} // holds one: the applier has something to do
+	wake chan struct{} // wakes the committer
+	due  chan struct{} // wakes the applier
 
-	stop    context.Context // ends what waits: the ledger is being closed
+	stop    context.Context // ends waiting when the ledger is closing
 	stopNow context.CancelFunc
 	ended   sync.WaitGroup
 
 	mu          sync.Mutex
-	changed     *sync.Cond // something was written, synced, applied or given up
-	all         []*segment // guarded by mu, as is all below; the oldest first
-	cur         *segment   // the last of all, which records are added to
-	next        *segment   // made ahead; nil while there is none
-	pending     []byte     // accepted for cur and not written
+	changed     *sync.Cond // something was written, synced, applied or lost
+	all         []*segment // oldest first; guarded by mu, like the following fields
+	cur         *segment   // the last of all, to which records are appended
+	next        *segment   // created in advance; nil if there is none
+	pending     []byte     // accepted for cur and not yet written
 	spare       []byte
 	writing     bool
-	slow        bool // the write under way takes unusually long
+	slow        bool // the current write takes unusually long
 	alarm       *time.Timer
-	total       int64  // size of all
-	dirty       bool   // the committer was told of what was accepted
-	strict      int    // callers that wait for a sync
-	failedWrite *group // could not be written; nil when writing works
-	failure     error  // why
+	total       int64  // size of all segments
+	dirty       bool   // the committer was woken for accepted records
+	strict      int    // callers waiting for a sync
+	failedWrite *group // could not be written; nil if writes succeed
+	failure     error  // of failedWrite
 	open        map[attempt]place
 
 	rows     rows
@@ -161,56 +158,56 @@ type Ledger struct {
 	closed   bool
 }
 
-// attempt names an attempt.
+// attempt identifies an attempt.
 type attempt struct {
 	id     reqlog.ID
 	number uint16
 }
 
-// place is where a record stands.
+// place is the position of a record.
 type place struct {
 	seg *segment
 	at  int64
 }
 
-// group is what is written at a time.
+// group is what is written at once.
 type group struct {
 	seg *segment
 	buf []byte
 	at  int64
 }
 
-// Stats is the state of a ledger at one moment.
+// Stats are the statistics of a ledger.
 type Stats struct {
-	Intents, Settled, Rows uint64 // noted since the start
+	Intents, Settled, Rows uint64 // recorded since the start
 	Open                   int    // attempts that have not ended
-	Depth                  int    // rows that were not applied
+	Depth                  int    // rows not applied yet
 	Oldest                 time.Time
-	Lost                   uint64 // rows given up
-	BodiesDropped          uint64 // rows noted without the bodies that they had
-	LostAttempts           uint64 // intents and settlements given up
+	Lost                   uint64 // lost rows
+	BodiesDropped          uint64 // rows recorded without their bodies
+	LostAttempts           uint64 // lost intents and settlements
 	Segments               int
 	Bytes                  int64
-	Quarantined            int    // damaged segments that this start put aside
-	Estimated              int    // attempts that this start settled by an estimate
-	Recovered              int    // rows that this start made of attempts
-	LastError              string // why writing fails now; empty when it works
+	Quarantined            int    // damaged segments quarantined at the start
+	Estimated              int    // attempts estimated at the start
+	Recovered              int    // rows created from attempts at the start
+	LastError              string // why writes fail; empty if they succeed
 
-	Uncounted  int       // settlements noted since the start and not counted
-	CountedAt  time.Time // since then something waits to be counted; zero when nothing does
-	CountError string    // why counting fails now; empty when it works
+	Uncounted  int       // settlements recorded since the start and not counted yet
+	CountedAt  time.Time // time since which something waits to be counted; zero if nothing does
+	CountError string    // why counting fails; empty if it succeeds
 }
 
-// ErrFull says that nothing can be written now.
-var ErrFull = errors.New("the ledger can't be written to")
+// ErrFull means that nothing can be written now.
+var ErrFull = errors.New("the ledger cannot be written")
 
-// Open opens the ledger of a folder, takes over what processes that ended have
-// left in it, and starts what [Ledger.Close] ends. Damage is put aside and told,
-// and is no error.
+// Open opens the ledger in a folder, recovers what ended processes have left in it, and
+// starts its goroutines, which [Ledger.Close] ends. Damaged segments are quarantined
+// and logged; they are not an error.
 func Open(ctx context.Context, o Options) (*Ledger, error) {
 	o = o.withDefaults()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the folder of the ledger can't be made: %w", err)
+		return nil, fmt.Errorf("creating the ledger folder: %w", err)
 	}
 	l := &Ledger{o: o, wake: make(chan struct{}, 1), due: make(chan struct{}, 1), open: map[attempt]place{}}
 	l.changed = sync.NewCond(&l.mu)
@@ -232,9 +229,9 @@ func Open(ctx context.Context, o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Close takes no more records, applies those that wait, and closes the files.
-// When ctx ends first, what was not applied is left for the next start; what
-// was not even written is lost.
+// Close accepts no more records, applies the waiting ones and closes the files. If ctx
+// ends first, records not applied are left for the next start; records not even written
+// are lost.
 func (l *Ledger) Close(ctx context.Context) error {
 	flushed := l.Flush(ctx)
 	l.mu.Lock()
@@ -253,7 +250,7 @@ func (l *Ledger) Close(ctx context.Context) error {
 		return fmt.Errorf("closing the ledger: records could not be written: %w", l.failure)
 	}
 	if flushed != nil && l.rows.depth() > 0 {
-		l.o.Logger.Warn("rows of the ledger wait for the next start", "rows", l.rows.depth())
+		l.o.Logger.Warn("ledger rows left for the next start", "rows", l.rows.depth())
 	}
 	return nil
 }
@@ -269,7 +266,7 @@ func (l *Ledger) releaseAll() {
 	l.all, l.next = nil, nil
 }
 
-// Stats returns the state of the ledger.
+// Stats returns the statistics of the ledger.
 func (l *Ledger) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

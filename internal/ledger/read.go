@@ -7,33 +7,33 @@ import (
 	"io"
 )
 
-// reader reads the records of one segment in their order.
+// reader reads the records of one segment in order.
 type reader struct {
 	file io.ReaderAt
 	seed uint32
-	end  int64 // of what is read; the file may be longer
+	end  int64 // end of the part to read; the file may be longer
 
-	at  int64  // where the next record stands
-	buf []byte // what was read from base on
-	off int64  // where buf stands
+	at  int64  // position of the next record
+	buf []byte // data read from off on
+	off int64  // position of buf
 
-	// faults are the places where no record stood although one stood behind.
+	// faults are damaged parts that are followed by a valid record.
 	faults []fault
-	torn   int64 // bytes at the end that are no record
+	torn   int64 // invalid bytes at the end
 }
 
-// fault is a part of a segment that can't be read.
+// fault is an unreadable part of a segment.
 type fault struct{ from, to int64 }
 
 func newReader(f io.ReaderAt, seed uint32, from, end int64) *reader {
 	return &reader{file: f, seed: seed, at: from, end: end, off: from}
 }
 
-// readAhead is how much is read at a time, in bytes.
+// readAhead is the number of bytes read at once.
 const readAhead = 256 << 10
 
-// next returns the next record, valid until the following call, and io.EOF
-// after the last. What is damaged is skipped and noted.
+// next returns the next record, valid until the following call, and io.EOF after the
+// last. Damaged parts are skipped and recorded.
 func (r *reader) next() (Record, error) {
 	raw, err := r.raw()
 	if err != nil {
@@ -71,8 +71,7 @@ func (r *reader) raw() ([]byte, error) {
 	}
 }
 
-// peek returns up to n bytes from where the next record stands, fewer only at
-// the end.
+// peek returns up to n bytes at the position of the next record, fewer only at the end.
 func (r *reader) peek(n int64) ([]byte, error) {
 	n = min(n, r.end-r.at)
 	if skip := r.at - r.off; skip >= 0 && skip+n <= int64(len(r.buf)) {

@@ -10,17 +10,14 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// A record begins with 16 bytes, numbers little-endian:
+// A record begins with a header of 16 bytes, numbers little-endian:
 //
-//	0   4  CRC-32C of all that follows, begun with the segment's seed
-//	4   4  length of the record, these 16 bytes included
-//	8   4  where the record stands in its segment
+//	0   4  CRC-32C of everything that follows, started with the segment's seed
+//	4   4  length of the record including the header
+//	8   4  position of the record in its segment
 //	12  1  kind
-//	13  1  version of the kind's form
-//	14  2  number of the attempt; zero for rows
-//
-// What is at another place than it says, or in another segment, does not
-// hold: what a disk kept of a file that is gone is not taken for a record.
+//	13  1  version of the kind's format
+//	14  2  number of the attempt; zero for rows ¶ A record at another position, or in another segment, is invalid. Remains of a deleted file on the disk are therefore not mistaken for records.
 const headSize = 16
 
 // Kinds of records.
@@ -30,21 +27,21 @@ const (
 	kindRow    = 3
 )
 
-// recordVersion is the form of all kinds.
+// recordVersion is the format version of all kinds.
 const recordVersion = 1
 
-// Sizes of records that have one.
+// Sizes of records with a fixed size.
 const (
 	intentSize = 256
 	settleSize = 192
 )
 
-// maxRow bounds the record of a row, in bytes.
+// maxRow is the limit of a row's record, in bytes.
 const maxRow = 8 << 20
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendHead begins a record of size bytes and leaves room for its checksum.
+// appendHead appends the header of a record of size bytes, without its checksum.
 func appendHead(dst []byte, kind byte, size int, offset int64, attempt uint16) []byte {
 	dst = append(dst, 0, 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(size))
@@ -53,19 +50,19 @@ func appendHead(dst []byte, kind byte, size int, offset int64, attempt uint16) [
 	return binary.LittleEndian.AppendUint16(dst, attempt)
 }
 
-// seal writes the checksum of a whole record.
+// seal writes the checksum of a complete record.
 func seal(record []byte, seed uint32) {
 	binary.LittleEndian.PutUint32(record, crc32.Update(seed, castagnoli, record[4:]))
 }
 
-// appendIntent appends an intent, not sealed. Texts that do not fit are cut.
+// appendIntent appends an intent, not sealed. Strings that do not fit are cut.
 func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
 	start := len(dst)
 	dst = appendHead(dst, kindIntent, intentSize, offset, i.Attempt)
 	dst = append(dst, i.ID[:]...)
 	dst = appendInts(dst, i.Time.UnixMicro(), i.RequestBytes)
 	end := start + intentSize
-	// A name that is long does not take the room of those that tell who pays.
+	// Long names must not take the space of the fields needed for billing.
 	for _, s := range [...]string{i.Organisation, i.Workspace, i.KeyID, i.Provider, i.Slug, i.Model} {
 		dst = appendText(dst, s, end)
 	}
@@ -87,7 +84,7 @@ func appendSettle(dst []byte, offset int64, s *reqlog.Settlement) []byte {
 	return pad(appendText(dst, s.Price, end), end)
 }
 
-// appendRow appends a row whose content is encoded already, not sealed.
+// appendRow appends a row with encoded content, not sealed.
 func appendRow(dst []byte, offset int64, id reqlog.ID, content []byte) []byte {
 	dst = appendHead(dst, kindRow, headSize+len(id)+len(content), offset, 0)
 	dst = append(dst, id[:]...)
@@ -121,8 +118,7 @@ func appendInts(dst []byte, list ...int64) []byte {
 	return dst
 }
 
-// appendText appends the length of s in one byte and s, cut to what fits before
-// end.
+// appendText appends the length of s in one byte and s, cut to what fits before end.
 func appendText(dst []byte, s string, end int) []byte {
 	room := end - len(dst) - 1
 	if room < 0 {
@@ -137,19 +133,19 @@ var zeros [intentSize]byte
 
 func pad(dst []byte, end int) []byte { return append(dst, zeros[:end-len(dst)]...) }
 
-// Record is one record of a segment: an intent, a settlement or a row.
+// Record is a record of a segment: an intent, a settlement or a row.
 type Record struct {
-	Intent *reqlog.Intent     // nil for others
-	Settle *reqlog.Settlement // nil for others
+	Intent *reqlog.Intent     // otherwise nil
+	Settle *reqlog.Settlement // otherwise nil
 
-	// Row is the encoded entry of the exchange Exchange, valid until the next
-	// record is read. It is nil for others.
+	// Row is the encoded entry of the exchange Exchange, valid until the next record is
+	// read. It is nil for other kinds.
 	Row      []byte
 	Exchange reqlog.ID
 }
 
-// completeRecord returns the record that b begins with, which is at offset in a
-// segment with this seed; nil when there is none.
+// completeRecord returns the record at the beginning of b, which is at offset in a
+// segment with this seed, nil if there is none.
 func completeRecord(b []byte, offset int64, seed uint32) []byte {
 	if len(b) < headSize || binary.LittleEndian.Uint32(b[8:]) != uint32(offset) {
 		return nil
@@ -165,8 +161,8 @@ func completeRecord(b []byte, offset int64, seed uint32) []byte {
 	return b
 }
 
-// parse reads a record that holds. A kind or version of a later program is not
-// an error and gives an empty record.
+// parse decodes a valid record. A kind or version of a later program is not an error
+// and returns an empty record.
 func parse(b []byte) Record {
 	kind, version, attempt := b[12], b[13], binary.LittleEndian.Uint16(b[14:])
 	body := b[headSize:]
@@ -211,7 +207,7 @@ func parseSettle(b []byte, attempt uint16) *reqlog.Settlement {
 
 func number(b []byte, at int) int64 { return int64(binary.LittleEndian.Uint64(b[at:])) }
 
-// text reads what appendText wrote.
+// text decodes the output of appendText.
 func text(b []byte) (string, []byte) {
 	if len(b) == 0 || int(b[0]) >= len(b) {
 		return "", nil

@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// recover takes over the segments that no process holds any more, begins one of
-// its own, and notes in it what their processes did not live to note.
+// recover takes over the segments that no process holds any more, begins a new segment,
+// and records in it what their processes could not.
 func (l *Ledger) recover() error {
 	names, err := list(l.o.Dir)
 	if err != nil {
@@ -43,13 +43,13 @@ func (l *Ledger) recover() error {
 	return nil
 }
 
-// takeOver reads a segment that nobody holds. What can't be opened is left
-// alone: it never keeps the gateway from starting. One whose head is damaged is
-// put aside, since nothing in it can be told from chance.
+// takeOver reads a segment that no process holds. A segment that cannot be opened is
+// ignored, so that it never prevents a start. A segment with a damaged header is
+// quarantined, because its records cannot be trusted.
 func (l *Ledger) takeOver(n name, found *recovery) {
 	s, size, err := l.lockSegment(n)
 	if err != nil {
-		l.o.Logger.Error("a segment of the ledger can't be read and is left alone", "segment", n.path, "err", err)
+		l.o.Logger.Error("unreadable ledger segment ignored", "segment", n.path, "err", err)
 	}
 	if s == nil {
 		return
@@ -68,7 +68,7 @@ func (l *Ledger) takeOver(n name, found *recovery) {
 	case r.torn > 0:
 		l.o.Logger.Warn("ledger segment truncated at a torn write", "segment", s.path, "bytes", r.torn)
 		if err := os.Truncate(s.path, s.end); err != nil {
-			l.o.Logger.Warn("cutting a segment of the ledger", "err", err)
+			l.o.Logger.Warn("truncating a ledger segment failed", "err", err)
 		}
 	}
 	l.all = append(l.all, s)
@@ -76,7 +76,7 @@ func (l *Ledger) takeOver(n name, found *recovery) {
 	l.wait(span{seg: s, from: s.applied, to: s.end, rows: rows, again: true})
 }
 
-// wait lets a part of a segment wait for the store.
+// wait queues a part of a segment for the store.
 func (l *Ledger) wait(p span) {
 	l.rows.spans = append(l.rows.spans, p)
 	l.rows.noted += uint64(p.rows)
@@ -85,8 +85,8 @@ func (l *Ledger) wait(p span) {
 	}
 }
 
-// lockSegment opens a segment and locks it. It returns nil when another process
-// holds it, or when there is nothing in it.
+// lockSegment opens and locks a segment. It returns nil if another process holds it or
+// it is empty.
 func (l *Ledger) lockSegment(n name) (*segment, int64, error) {
 	f, err := os.OpenFile(n.path, os.O_RDWR, 0)
 	if err != nil {
@@ -106,16 +106,16 @@ func (l *Ledger) lockSegment(n name) (*segment, int64, error) {
 	}
 	defer f.Close()
 	if !errors.Is(err, errHead) {
-		return nil, 0, err // of a newer program, or a disk that fails
+		return nil, 0, err // written by a newer program, or a disk error
 	}
 	if size <= segmentHead {
-		return nil, 0, os.Remove(n.path) // a process died while making it
+		return nil, 0, os.Remove(n.path) // a process ended while creating it
 	}
 	l.stats.Quarantined++
 	return nil, 0, errors.Join(err, os.Rename(n.path, n.path+corruptSuffix))
 }
 
-// readHead reads the head of a segment and returns the size of its file.
+// readHead reads the header of a segment and returns the size of its file.
 func (s *segment) readHead(f *os.File) (size int64, err error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *segment) readHead(f *os.File) (size int64, err error) {
 	return info.Size(), err
 }
 
-// quarantine puts a damaged segment aside. What can be read of it counts.
+// quarantine renames a damaged segment. Its readable records are still used.
 func (l *Ledger) quarantine(s *segment, r *reader, cause error) {
 	l.stats.Quarantined++
 	s.corrupt = true
@@ -142,15 +142,15 @@ func (l *Ledger) quarantine(s *segment, r *reader, cause error) {
 	}
 	aside := s.path + corruptSuffix
 	if err := os.Rename(s.path, aside); err != nil {
-		l.o.Logger.Error("putting a damaged segment of the ledger aside", "err", err)
+		l.o.Logger.Error("quarantining a damaged ledger segment failed", "err", err)
 	} else {
 		s.path = aside
 	}
 	l.o.Logger.Error("ledger segment damaged and quarantined; readable records are kept", "segment", s.path, "bytes", where, "err", cause)
 }
 
-// complete notes an estimate for each attempt without an end, and a row for
-// each exchange without one.
+// complete records an estimate for each attempt without an end, and a row for each
+// exchange without one.
 func (l *Ledger) complete(found *recovery) error {
 	if !found.any() {
 		return nil
@@ -184,8 +184,8 @@ func (l *Ledger) complete(found *recovery) error {
 	return nil
 }
 
-// estimate settles an attempt whose end nobody knows, with its input by the size of
-// the request.
+// estimate returns the settlement of an attempt whose end is unknown, with its input
+// estimated from the size of the request.
 func estimate(i *reqlog.Intent) reqlog.Settlement {
 	s := reqlog.Settlement{ID: i.ID, Attempt: i.Attempt, Time: time.Now(), Outcome: reqlog.Estimated}
 	if i.RequestBytes > 0 {
@@ -194,18 +194,18 @@ func estimate(i *reqlog.Intent) reqlog.Settlement {
 	return s
 }
 
-// recovery is what segments hold that did not come to its end.
+// recovery collects the unfinished attempts and exchanges in segments.
 type recovery struct {
 	intents   map[attempt]*reqlog.Intent // of exchanges without a row
 	settled   map[attempt]*reqlog.Settlement
-	exchanges map[reqlog.ID]bool // without a row; in no order
+	exchanges map[reqlog.ID]bool // without a row; unordered
 }
 
 func newRemains() *recovery {
 	return &recovery{map[attempt]*reqlog.Intent{}, map[attempt]*reqlog.Settlement{}, map[reqlog.ID]bool{}}
 }
 
-// read takes in a segment and returns how many rows are behind applied.
+// read reads a segment and returns the number of rows after applied.
 func (m *recovery) read(r *reader, applied int64) (rows int, err error) {
 	for {
 		at := r.at
@@ -223,7 +223,7 @@ func (m *recovery) read(r *reader, applied int64) (rows int, err error) {
 	}
 }
 
-// take takes in a record. A row comes after all attempts of its exchange.
+// take handles a record. A row follows all attempts of its exchange.
 func (m *recovery) take(rec Record) {
 	switch {
 	case rec.Intent != nil:
@@ -252,7 +252,7 @@ func (m *recovery) settle(s *reqlog.Settlement) { m.settled[attempt{s.ID, s.Atte
 
 func (m *recovery) any() bool { return len(m.intents) > 0 }
 
-// unsettled returns the attempts without an end, in their order.
+// unsettled returns the attempts without an end, in order.
 func (m *recovery) unsettled() (list []*reqlog.Intent) {
 	for key, i := range m.intents {
 		if m.settled[key] == nil {

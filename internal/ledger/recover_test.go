@@ -76,20 +76,20 @@ func TestInterruptedExchangeHasTheFiguresOfItsAttempts(t *testing.T) {
 			[]attempt{{0, time.Second, 4000, reqlog.Refused, 500, llm.Usage{}}, {2 * time.Second, 5 * time.Second, 28, reqlog.Estimated, 0, guess}},
 			reqlog.Entry{Status: 500, Total: time.Second, RequestBytes: 4000, Usage: guess, Attempts: []reqlog.Attempt{
 				{Status: 500, Took: time.Second}, {Start: 2 * time.Second, Error: unknown},
-			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is not known; by its size the request had about 7 tokens"}}},
+			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is unknown; by its size the request had about 7 tokens"}}},
 		},
 		{
 			"answered beside one without an end",
 			[]attempt{{0, time.Second, 4, reqlog.Answered, 200, figures}, {time.Second, time.Second, 28, reqlog.Estimated, 0, guess}},
 			reqlog.Entry{Status: 200, Total: time.Second, RequestBytes: 4, Usage: figures, Attempts: []reqlog.Attempt{
 				{Status: 200, Took: time.Second}, {Start: time.Second, Error: unknown},
-			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is not known; by its size the request had about 7 tokens"}}},
+			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is unknown; by its size the request had about 7 tokens"}}},
 		},
 		{
 			"without an end, of unknown size",
 			[]attempt{{0, time.Second, -1, reqlog.Estimated, 0, llm.Usage{}}},
 			reqlog.Entry{Status: 503, Attempts: []reqlog.Attempt{{Error: unknown}},
-				Decisions: []reqlog.Decision{{Text: "attempt 1 is an estimate: its end is not known"}}},
+				Decisions: []reqlog.Decision{{Text: "attempt 1 is an estimate: its end is unknown"}}},
 		},
 		{
 			"without an answer",

@@ -263,7 +263,7 @@ func TestFailingAndWorkingWritesAreLoggedOnce(t *testing.T) {
 		}
 		exchange(t, l)
 		mustClose(t, l)
-		for _, line := range []string{"ledger write failed", "writing the ledger works again"} {
+		for _, line := range []string{"ledger write failed", "ledger write recovered"} {
 			if n := strings.Count(log.String(), line); n != 2 {
 				t.Errorf("%q was logged %d times for two failures, want 2:\n%s", line, n, &log)
 			}

@@ -9,33 +9,33 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// batch is how many waiting rows are applied at once, without waiting for more, and
-// batchBytes how much of bodies.
+// batch is the number of waiting rows that are applied without waiting for more, and
+// batchBytes the size of their bodies.
 const (
 	batch      = 2000
 	batchBytes = 2 << 20
 )
 
-// rowBytes bounds what the bodies of rows in memory take.
+// rowBytes is the limit of the bodies of rows in memory.
 const rowBytes = 16 << 20
 
-// rows are what waits to be applied. The order is that of the ledger: first
-// spans, which are read from segments, then those in memory, then what came
-// when memory was full.
+// rows are the rows waiting to be applied, in the order of the ledger: first spans,
+// which are read from segments, then rows in memory, then rows that arrived when memory
+// was full.
 type rows struct {
 	max    int
 	spans  []span
 	memory []row
 	bytes  int  // of the bodies of rows in memory
-	taken  int  // of those that are being applied
-	behind span // what came when memory was full; only from and rows count
+	taken  int  // rows being applied
+	behind span // rows that arrived when memory was full; only from and rows are set
 
 	noted, done uint64
-	oldest      time.Time // since when a row waits; zero when none does
-	hurry       bool      // somebody waits for it
+	oldest      time.Time // time since which a row waits; zero if none does
+	hurry       bool      // a caller waits for the rows
 }
 
-// row is one that waits in memory.
+// row is a row in memory.
 type row struct {
 	entry *reqlog.Entry
 	at    place
@@ -46,11 +46,11 @@ type row struct {
 type span struct {
 	seg      *segment
 	from, to int64
-	rows     int  // that are in it
+	rows     int  // number of rows in it
 	again    bool // they may have been applied before
 }
 
-// add takes in a row that was noted.
+// add adds a recorded row.
 func (r *rows) add(e *reqlog.Entry, at place, end int64) {
 	if r.depth() == 0 {
 		r.oldest = time.Now()
@@ -68,12 +68,12 @@ func (r *rows) add(e *reqlog.Entry, at place, end int64) {
 	}
 }
 
-// wakes reports whether the applier is told of the row that was added last.
+// wakes reports whether the applier must be woken for the row added last.
 func (r *rows) wakes() bool {
 	return len(r.memory) == 1 || len(r.memory) == batch || r.bytes >= batchBytes
 }
 
-// take hands over what is in memory, and leaves spare for what comes.
+// take returns the rows in memory and uses spare for the next ones.
 func (r *rows) take(spare []row) (taken []row) {
 	taken, r.memory, r.hurry = r.memory, spare[:0], false
 	r.taken, r.bytes = r.bytes, 0
@@ -82,8 +82,7 @@ func (r *rows) take(spare []row) (taken []row) {
 
 func (r *rows) depth() int { return int(r.noted - r.done) }
 
-// Flush returns when all rows that were noted before can be read in the store,
-// or ctx ends.
+// Flush returns when all rows recorded before can be read in the store, or ctx ends.
 func (l *Ledger) Flush(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,27 +111,27 @@ func (l *Ledger) apply() {
 			return
 		case taken != nil:
 			ok = l.applyMemory(taken)
-			clear(taken) // let go of the entries
+			clear(taken) // release the entries
 			spare = taken
 			l.letGo()
 		default:
 			ok = l.applySpan(part)
 		}
 		if !ok {
-			return // what comes behind must not be taken for all that there was
+			return // later rows must not be mistaken for all rows
 		}
 	}
 }
 
-// letGo notes that what was taken from memory is there no more.
+// letGo marks the rows taken from memory as released.
 func (l *Ledger) letGo() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.rows.taken = 0
 }
 
-// work waits for what is to be applied next: a span, or what is in memory. It
-// returns false when the ledger is being closed.
+// work waits for the next rows to apply: a span, or the rows in memory. It returns
+// false when the ledger is closing.
 func (l *Ledger) work(spare []row) (part span, taken []row, ok bool) {
 	var late <-chan time.Time
 	for {
@@ -169,7 +168,7 @@ func (l *Ledger) work(spare []row) (part span, taken []row, ok bool) {
 	}
 }
 
-// closedTime is a clock that has run out.
+// closedTime is an expired timer.
 var closedTime = func() chan time.Time { c := make(chan time.Time); close(c); return c }()
 
 func expired(late <-chan time.Time) bool {
@@ -181,8 +180,8 @@ func expired(late <-chan time.Time) bool {
 	}
 }
 
-// catchUp makes spans of what came when memory was full. What comes from now on
-// has room in memory.
+// catchUp turns the rows that arrived when memory was full into spans. Later rows have
+// space in memory.
 func (l *Ledger) catchUp() {
 	b := l.rows.behind
 	l.rows.behind = span{}
@@ -202,8 +201,8 @@ func (l *Ledger) catchUp() {
 	}
 }
 
-// applyMemory applies rows in the order in which they were noted. It returns false
-// when the ledger is being closed before that is done.
+// applyMemory applies rows in the order in which they were recorded. It returns false
+// if the ledger is closed before that is done.
 func (l *Ledger) applyMemory(taken []row) bool {
 	last := taken[len(taken)-1]
 	entries := make([]*reqlog.Entry, len(taken))
@@ -217,8 +216,8 @@ func (l *Ledger) applyMemory(taken []row) bool {
 	return true
 }
 
-// applySpan applies the rows of a part of a segment. It returns false when the
-// ledger is being closed before that is done.
+// applySpan applies the rows in a part of a segment. It returns false if the ledger is
+// closed before that is done.
 func (l *Ledger) applySpan(p span) bool {
 	if !l.untilWritten(p.seg, p.to) {
 		return false
@@ -227,7 +226,7 @@ func (l *Ledger) applySpan(p span) bool {
 	for {
 		entries, err := l.readRows(r)
 		if err != nil && err != io.EOF {
-			l.o.Logger.Error("reading the ledger", "segment", p.seg.path, "err", err)
+			l.o.Logger.Error("reading a ledger segment failed", "segment", p.seg.path, "err", err)
 		}
 		if len(entries) > 0 && !l.store(entries, p.again) {
 			return false
@@ -240,7 +239,7 @@ func (l *Ledger) applySpan(p span) bool {
 	}
 }
 
-// readRows reads some rows, and io.EOF behind the last.
+// readRows reads some rows, and returns io.EOF after the last.
 func (l *Ledger) readRows(r *reader) (entries []*reqlog.Entry, err error) {
 	for bytes := 0; len(entries) < batch && bytes < batchBytes; {
 		rec, err := r.next()
@@ -252,7 +251,7 @@ func (l *Ledger) readRows(r *reader) (entries []*reqlog.Entry, err error) {
 		}
 		e, err := l.o.Codec.Parse(rec.Row)
 		if err != nil {
-			l.o.Logger.Error("a row of the ledger can't be read", "exchange", rec.Exchange.String(), "err", err)
+			l.o.Logger.Error("reading a ledger row failed", "exchange", rec.Exchange.String(), "err", err)
 			l.mu.Lock()
 			l.stats.Lost++
 			l.mu.Unlock()
@@ -264,8 +263,8 @@ func (l *Ledger) readRows(r *reader) (entries []*reqlog.Entry, err error) {
 	return entries, nil
 }
 
-// untilWritten waits until rows are in the segment, and returns false when the
-// ledger is being closed before that.
+// untilWritten waits until rows are written to the segment. It returns false if the
+// ledger is closed before that.
 func (l *Ledger) untilWritten(s *segment, end int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -277,7 +276,7 @@ func (l *Ledger) untilWritten(s *segment, end int64) bool {
 	return true
 }
 
-// store applies rows, trying again until it is done or the ledger is closed.
+// store applies rows, retrying until it succeeds or the ledger is closed.
 func (l *Ledger) store(entries []*reqlog.Entry, again bool) bool {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := l.o.Store.Apply(l.stop, entries, again)
@@ -297,8 +296,7 @@ func (l *Ledger) store(entries []*reqlog.Entry, again bool) bool {
 	}
 }
 
-// applied notes that a segment was applied up to end, and all own ones before
-// it.
+// applied records that a segment was applied up to end, and all own segments before it.
 func (l *Ledger) applied(s *segment, end int64, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -17,18 +17,16 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// A segment begins with 64 bytes, numbers little-endian:
+// A segment begins with a header of 64 bytes, numbers little-endian:
 //
 //	0   8  "mgledger"
-//	8   4  version of the form
+//	8   4  version of the format
 //	12  4  seed of the checksums of its records
-//	16  4  CRC-32C of the 16 bytes before
-//	32  8  how far it was applied, as the end of the last record
-//	40  4  CRC-32C of those 8 bytes, begun with the seed
-//	44  16 id, like no other segment's anywhere
-//	60  4  CRC-32C of the id, begun with the seed
-//
-// What was applied is written again now and then; all else is written once.
+//	16  4  CRC-32C of the previous 16 bytes
+//	32  8  mark: end of the last applied record
+//	40  4  CRC-32C of the mark, started with the seed
+//	44  16 globally unique id
+//	60  4  CRC-32C of the id, started with the seed ¶ The mark is rewritten from time to time; everything else is written once.
 const (
 	segmentHead    = 64
 	segmentMagic   = "mgledger"
@@ -38,13 +36,13 @@ const (
 	idAt           = 44
 )
 
-// What a segment's file ends in, and that of one that is damaged.
+// File name extensions of segments and of quarantined segments.
 const (
 	segmentSuffix = ".seg"
 	corruptSuffix = ".corrupt"
 )
 
-// file is what a segment needs of its file. Tests put faults here.
+// file is the part of *os.File that a segment needs. Tests inject faults here.
 type file interface {
 	ReadAt(b []byte, off int64) (int, error)
 	WriteAt(b []byte, off int64) (int, error)
@@ -52,30 +50,30 @@ type file interface {
 	Close() error
 }
 
-// segment is one file of the ledger, opened and locked by this process. All
-// that changes is guarded by the ledger's lock.
+// segment is a file of the ledger, opened and locked by this process. Everything that
+// changes is guarded by the ledger's lock.
 type segment struct {
 	file   file
 	path   string
 	number uint64
 	seed   uint32
-	id     string    // empty when it is unknown
-	made   time.Time // as the id says
+	id     string    // empty if unknown
+	made   time.Time // derived from the id
 
-	end       int64 // of the records that were accepted
-	written   int64 // end of those that were written
-	synced    int64 // end of those that no power cut takes away
-	applied   int64 // end of those that were applied
-	marked    int64 // what of applied is in the file
-	counted   int64 // end of those that were counted
-	uncounted int   // intents in it whose settlement was not counted
-	open      int   // intents in it without a settlement
-	foreign   bool  // another process began it
-	corrupt   bool  // it was put aside and is kept
-	left      place // where the last intent went that was noted again elsewhere
+	end       int64 // end of accepted records
+	written   int64 // end of written records
+	synced    int64 // end of synced records
+	applied   int64 // end of applied records
+	marked    int64 // the mark in the file
+	counted   int64 // end of counted records
+	uncounted int   // intents whose settlement was not counted
+	open      int   // intents without a settlement
+	foreign   bool  // begun by another process
+	corrupt   bool  // quarantined
+	left      place // position of the last intent that was rewritten to another segment
 }
 
-// create makes a segment with the next number that no other process has taken.
+// create creates a segment with the next free number.
 func create(dir string, after uint64, wrap func(file) file) (*segment, error) {
 	for n := after + 1; ; n++ {
 		path := filepath.Join(dir, fmt.Sprintf("%08d%s", n, segmentSuffix))
@@ -84,7 +82,7 @@ func create(dir string, after uint64, wrap func(file) file) (*segment, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("making a segment of the ledger: %w", err)
+			return nil, fmt.Errorf("creating a ledger segment: %w", err)
 		}
 		s := &segment{file: wrap(f), path: path, number: n, seed: rand.Uint32()}
 		id := reqlog.NewID(time.Now())
@@ -93,14 +91,14 @@ func create(dir string, after uint64, wrap func(file) file) (*segment, error) {
 		if err := s.begin(f); err != nil {
 			f.Close()
 			os.Remove(path)
-			return nil, fmt.Errorf("making a segment of the ledger: %w", err)
+			return nil, fmt.Errorf("creating a ledger segment: %w", err)
 		}
 		return s, nil
 	}
 }
 
-// begin locks the file, which others take for abandoned otherwise, and writes
-// its head.
+// begin locks the file, which other processes would otherwise take for abandoned, and
+// writes its header.
 func (s *segment) begin(f *os.File) error {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return err
@@ -114,7 +112,7 @@ func (s *segment) begin(f *os.File) error {
 	return syncDir(filepath.Dir(s.path))
 }
 
-// syncDir keeps the names in a folder from being taken away by a power cut.
+// syncDir makes the names in a folder survive a power failure.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -139,8 +137,8 @@ func (s *segment) head() []byte {
 	return append(b, zeros[:segmentHead-len(b)]...)
 }
 
-// readID takes the id from a segment's head. Of one that was made before there
-// were ids, or whose id is damaged, it is unknown.
+// readID reads the id from a segment's header. It stays empty for segments of earlier
+// versions and for a damaged id.
 func (s *segment) readID(head []byte) {
 	id := reqlog.ID(head[idAt : idAt+16])
 	if crc32.Update(s.seed, castagnoli, id[:]) == binary.LittleEndian.Uint32(head[idAt+16:]) && id != (reqlog.ID{}) {
@@ -153,22 +151,22 @@ func (s *segment) mark(applied int64) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Update(s.seed, castagnoli, b))
 }
 
-// writeMark keeps in the file how far it was applied.
+// writeMark writes the applied position to the file.
 func (s *segment) writeMark(applied int64) error {
 	_, err := s.file.WriteAt(s.mark(applied), markAt)
 	return err
 }
 
-var errHead = errors.New("the head of the segment is damaged")
+var errHead = errors.New("the header of the segment is damaged")
 
-// parseHead reads a segment's head: its seed, and how far it was applied. A
-// mark that does not hold means nothing was.
+// parseHead decodes a segment's header: its seed and mark. With an invalid mark nothing
+// counts as applied.
 func parseHead(b []byte) (seed uint32, applied int64, err error) {
 	if len(b) < segmentHead || string(b[:8]) != segmentMagic || crc32.Checksum(b[:16], castagnoli) != binary.LittleEndian.Uint32(b[16:]) {
 		return 0, 0, errHead
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != segmentVersion {
-		return 0, 0, fmt.Errorf("version %d of the segment is of a newer modelgate", v)
+		return 0, 0, fmt.Errorf("the segment has version %d of a newer modelgate", v)
 	}
 	seed = binary.LittleEndian.Uint32(b[12:])
 	applied = segmentHead
@@ -178,18 +176,17 @@ func parseHead(b []byte) (seed uint32, applied int64, err error) {
 	return seed, applied, nil
 }
 
-// release closes the file, which gives up its lock.
+// release closes the file, which releases its lock.
 func (s *segment) release() error { return s.file.Close() }
 
-// name is a segment's file.
+// name is the file name of a segment.
 type name struct {
 	path    string
 	number  uint64
 	corrupt bool
 }
 
-// list returns the segments of a folder by their number. A missing folder has
-// none.
+// list returns the segments of a folder sorted by number. A missing folder has none.
 func list(dir string) ([]name, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {

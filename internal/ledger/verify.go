@@ -11,46 +11,46 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// Report is what a ledger holds.
+// Report describes the content of a ledger.
 type Report struct {
 	Segments []SegmentReport
 	Sums
 
 	// Unsettled are attempts without an end in segments that no process holds.
 	Unsettled []reqlog.Intent
-	// Running are attempts without an end of processes that run.
+	// Running is the number of attempts without an end of running processes.
 	Running int
 }
 
-// SegmentReport is what a segment holds.
+// SegmentReport describes the content of a segment.
 type SegmentReport struct {
 	Path        string
 	Bytes       int64
 	Intents     int
 	Settled     int
 	Rows        int
-	Waiting     int  // rows that are not marked as applied
-	InUse       bool // a running process adds to it
-	Quarantined bool // it was put aside, being damaged
-	Damaged     int  // places that can't be read
+	Waiting     int  // rows not marked as applied
+	InUse       bool // a running process appends to it
+	Quarantined bool // damaged and quarantined
+	Damaged     int  // number of unreadable places
 	Torn        int64
-	Problem     string // why it can't be read at all; empty when it can
+	Problem     string // why it cannot be read at all; empty if it can
 }
 
-// Sums are what the settlements of a ledger come to.
+// Sums are the totals of a ledger's settlements.
 type Sums struct {
-	Exchanges int // with a row
-	Attempts  int // that are settled
-	Estimated int // of those
+	Exchanges int // exchanges with a row
+	Attempts  int // settled attempts
+	Estimated int // estimated ones of those
 	Input     int64
 	Output    int64
 	Cost      catalog.NanoDollars
-	Unpriced  int // attempts that reported usage without a known price
+	Unpriced  int // attempts with usage but without a known price
 }
 
-// Verify reads the ledger of a folder and changes nothing. Of one that a process
-// adds to, a segment may go while others are read: an attempt that was settled in
-// it then counts as running.
+// Verify reads the ledger of a folder and changes nothing. If a process is writing the
+// ledger, a segment may be removed while others are read; attempts settled in it then
+// count as running.
 func Verify(dir string) (*Report, error) {
 	names, err := list(dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func Verify(dir string) (*Report, error) {
 	return c.report, nil
 }
 
-// OK reports whether every attempt is settled and all can be read.
+// OK reports whether every attempt is settled and everything is readable.
 func (r *Report) OK() bool {
 	for _, s := range r.Segments {
 		if s.Damaged > 0 || s.Problem != "" {
@@ -80,7 +80,7 @@ func (r *Report) OK() bool {
 	return len(r.Unsettled) == 0
 }
 
-// verifier counts what segments hold, each attempt and each row once.
+// verifier counts the content of segments, each attempt and each row once.
 type verifier struct {
 	report  *Report
 	found   *recovery
@@ -92,7 +92,7 @@ type verifier struct {
 func (c *verifier) segment(n name) SegmentReport {
 	s := SegmentReport{Path: n.path, Quarantined: n.corrupt}
 	f, err := os.Open(n.path)
-	if errors.Is(err, os.ErrNotExist) { // all in it was settled and applied in the meantime
+	if errors.Is(err, os.ErrNotExist) { // completed and removed concurrently
 		return s
 	}
 	if err != nil {
@@ -176,9 +176,8 @@ func (c *verifier) sum(s *reqlog.Settlement) {
 	}
 }
 
-// Each calls visit with every record of a folder's segments, those that were put
-// aside too, in their order. What can't be read is skipped. A row is valid
-// until visit returns.
+// Each calls visit with every record in a folder's segments, including quarantined
+// ones, in order. Unreadable parts are skipped. A row is valid until visit returns.
 func Each(dir string, visit func(Record)) error {
 	names, err := list(dir)
 	if err != nil {

@@ -30,7 +30,7 @@ Changes one operator of a package at a time and reports the changes that its
 tests did not notice.
 
 Changes: < to <= and to >= (and so on), == to !=, + to -, * to /, ++ to --, -x to x.
-Survivors that cannot or need not be noticed stand in the file of -explained with
+Survivors that cannot or need not be noticed are listed in the file of -explained with
 their reason; they count as survivors, but not as new ones.
 
 Exit status: 0 when at least -least percent were killed and every survivor is

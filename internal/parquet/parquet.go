@@ -1,10 +1,9 @@
 // Package parquet writes tables as Parquet files.
 //
-// It knows flat tables of the types that exports have, plain encoding and gzip,
-// which every reader takes: the modules that write Parquet bring every type,
-// encoding and compression there is into the binary. Rows are gathered into
-// groups of bounded size, so that memory does not grow with the file. What the
-// columns mean is left to callers; nothing here reads files.
+// It supports flat tables of the types that exports have, with plain encoding and gzip,
+// which every reader supports; the public Parquet modules would add every type, encoding
+// and compression to the binary. Rows are written in groups of limited size, so that
+// memory does not grow with the file. It does not read files.
 package parquet
 
 import (

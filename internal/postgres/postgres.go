@@ -3,7 +3,7 @@
 // A [Server] is what an address and its options say; it need not be up. Its
 // connections are encrypted as the options want, and what it says is sorted into
 // conflicts and a database that is away. No error holds the address, which may
-// have a password in it. Tables and their migrations are left to the stores.
+// have a password in it. Tables and their migrations are the job of the stores.
 package postgres
 
 import (
@@ -86,7 +86,7 @@ func probeIdle(_ context.Context, p stdlib.ShouldPingParams) bool {
 	return p.IdleDuration > 20*time.Millisecond
 }
 
-// Connect returns a connection of its own, beside any pool.
+// Connect returns a new connection outside of any pool.
 func (s *Server) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, s.config.Copy())
 }

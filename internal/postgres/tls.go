@@ -121,7 +121,7 @@ func (o Options) present(c *tls.Config) error {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return errors.New("DB_SSL_CERT and DB_SSL_KEY are no certificate and its key in PEM form")
+		return errors.New("DB_SSL_CERT and DB_SSL_KEY are not a certificate and its key in PEM")
 	}
 	c.Certificates = []tls.Certificate{pair}
 	return nil

@@ -12,7 +12,7 @@ import (
 // Content is what a version of a prompt holds. Text settings are templates
 // wherever they stand: in messages, tools and parameters.
 type Content struct {
-	// String is the template: a JSON array of messages, or a text to complete.
+	// String is the template: a JSON array of messages, or a string to complete.
 	String string
 
 	// Raw fills String as one text, which has to be a JSON array afterwards.
@@ -112,9 +112,8 @@ func (c *Content) read(d *jsonedit.Doc) {
 	}
 }
 
-// Check checks a content before it is stored, so that a slip is told to who
-// makes it. What variables will hold, it can't know. An error is an
-// *apierr.Error that names the field.
+// Check checks a content before it is stored, as far as that is possible without the
+// values of variables. An error is an *apierr.Error that names the field.
 func (c *Content) Check() error {
 	if err := checkString(c); err != nil {
 		return inField(err, keyString)
@@ -155,7 +154,8 @@ func checkString(c *Content) error {
 	return checkStrings(messages)
 }
 
-// messages returns the template as an array of messages, unless it is a text.
+// messages returns the template as an array of messages, and false for a string to
+// complete.
 func (c *Content) messages() (jsonedit.Value, bool) {
 	if !strings.HasPrefix(strings.TrimLeft(c.String, " \t\r\n"), "[") {
 		return jsonedit.Value{}, false
@@ -164,8 +164,8 @@ func (c *Content) messages() (jsonedit.Value, bool) {
 	return v, err == nil
 }
 
-// looksLikeMessages reports whether a text begins with a bracket and an object,
-// and the object is no tag.
+// looksLikeMessages reports whether a text begins with a bracket and an object that is not
+// a tag.
 func looksLikeMessages(text string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(text, " \t\r\n"), "[")
 	rest = strings.TrimLeft(rest, " \t\r\n")

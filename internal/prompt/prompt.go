@@ -1,11 +1,11 @@
-// Package prompt makes requests of saved prompts.
+// Package prompt builds requests from saved prompts.
 //
 // A [Saved] prompt has numbered versions, of which requests name one; a version
 // is a template and the settings that go with it. [Render] fills the template
-// and returns a request's body. It promises that what a variable holds stays
-// text: it never ends the JSON string it is in, and is not a template itself,
-// and that rendering takes bounded time and memory whatever the variables are.
-// Where prompts are kept, and who may use them, is left to others.
+// and returns a request's body. It guarantees that the value of a
+// variable stays text: it never ends the JSON string it is in and is never a template
+// itself. Rendering takes bounded time and memory for any variables. The package does
+// not store prompts (see store) or decide who may use them (see snapshot).
 package prompt
 
 import (

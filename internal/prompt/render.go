@@ -26,7 +26,7 @@ type Rendered struct {
 	Provider string // slug of a provider entry, without @; empty when the version names none
 	Model    string // of the version; empty when it names none
 
-	// Completes is true when the body has a text to complete and no messages.
+	// Completes is true if the body has a string to complete instead of messages.
 	Completes bool
 }
 

@@ -192,8 +192,8 @@ func isTruthy(v any) bool {
 	return true
 }
 
-// read returns what a text is when it is the JSON of a list, an object, true,
-// false or null: variables are strings, and these are how the rest is said.
+// read decodes a string that is a JSON array, object, true, false or null, because
+// variables are strings and have no other way to represent these.
 func (r *run) read(v any) (any, error) {
 	text, ok := v.(string)
 	if !ok {

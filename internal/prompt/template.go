@@ -120,8 +120,8 @@ func (p *parser) tag(from int) (sigil byte, name string, end int, err error) {
 	return sigil, name, end, nil
 }
 
-// alone reports whether a tag stands alone on its line, which it then takes with
-// it: from start to next.
+// alone reports whether a tag is the only text on its line, which is then removed with the
+// tag: from start to next.
 func (p *parser) alone(from, end int) (start, next int, alone bool) {
 	start = len(strings.TrimRight(p.text[:from], " \t"))
 	rest := strings.TrimLeft(p.text[end:], " \t\r")

@@ -37,7 +37,7 @@ func (l *loader) readPrompts(ctx context.Context) error {
 	return l.addPromptTexts(ctx, byID)
 }
 
-// addVersions adds to the prompts what is known of their versions but the texts.
+// addVersions adds the versions of the prompts, without their content.
 func (l *loader) addVersions(ctx context.Context, byID map[string]*prompt.Saved) error {
 	const text = `
 		SELECT v.prompt_id, v.id, v.number, COALESCE(l.name, '')

@@ -8,10 +8,10 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Intent is what is known of an attempt before it is sent.
+// Intent is what is known about an attempt before it is sent.
 type Intent struct {
 	ID      ID     // of the exchange
-	Attempt uint16 // counts the attempts of the exchange, from 1
+	Attempt uint16 // number of the attempt in the exchange, from 1
 	Time    time.Time
 
 	Organisation string
@@ -19,9 +19,9 @@ type Intent struct {
 	KeyID        string
 	Provider     string
 	Slug         string
-	Model        string // as asked of the provider
+	Model        string // as sent to the provider
 
-	// RequestBytes is the size of the client's body, -1 when it is unknown.
+	// RequestBytes is the size of the client's body, -1 if unknown.
 	RequestBytes int64
 }
 
@@ -30,10 +30,10 @@ type Outcome uint8
 
 // Outcomes. The zero value is none.
 const (
-	Answered  Outcome = 1 + iota // with success, whole or not
+	Answered  Outcome = 1 + iota // with a success status, complete or not
 	Refused                      // with an error status
-	Failed                       // no answer, or none that could be used
-	Abandoned                    // the client left, or another target was quicker
+	Failed                       // without a usable response
+	Abandoned                    // the client left, or another target was faster
 	Estimated                    // unknown: the gateway ended before the attempt did
 )
 
@@ -47,35 +47,35 @@ func (o Outcome) String() string {
 	return ""
 }
 
-// Settlement is what an attempt came to.
+// Settlement is the result of an attempt.
 type Settlement struct {
 	ID      ID
 	Attempt uint16
 	Time    time.Time
 	Outcome Outcome
-	Status  int // of the provider's answer; zero when none came
+	Status  int // of the provider's response; zero without one
 
-	// Usage is what the provider reported, or an estimate that says so.
+	// Usage is the usage reported by the provider, or an estimate marked as such.
 	Usage llm.Usage
 
-	// Cost is what Usage costs by the price row that Price names. Priced is
-	// false, and both are empty, where either is unknown.
+	// Cost is the cost of Usage by the price row Price. If either is unknown, Priced is
+	// false and both are empty.
 	Cost   catalog.NanoDollars
 	Priced bool
 	Price  string
 }
 
-// ExchangeCost sums up the attempts of an exchange. The zero value has none.
+// ExchangeCost adds up the cost of an exchange's attempts. The zero value is empty.
 type ExchangeCost struct {
 	sum    catalog.NanoDollars
-	row    string // of the price of the last that has one
-	known  bool   // the cost of one at least
-	unsure bool   // one has answered, or may have, whose cost is unknown
-	guess  bool   // the cost of one is that of estimated usage
+	row    string // of the last attempt with a price
+	known  bool   // the cost of at least one is known
+	unsure bool   // one succeeded, or may have, with unknown cost
+	guess  bool   // the cost of one is estimated
 }
 
-// Add takes in how an attempt has ended. One without an answer is not known to
-// have cost anything, and does not make the others' cost unknown.
+// Add adds the result of an attempt. One without a response is assumed to cost nothing
+// and does not make the total unknown.
 func (b *ExchangeCost) Add(s *Settlement) {
 	if !s.Priced {
 		b.unsure = b.unsure || s.Outcome == Answered || s.Outcome == Estimated
@@ -86,14 +86,14 @@ func (b *ExchangeCost) Add(s *Settlement) {
 	b.guess = b.guess || s.Usage.Estimated
 }
 
-// Fill writes what the attempts cost together into e.
+// Fill writes the total into e.
 func (b *ExchangeCost) Fill(e *Entry) {
 	e.Cost, e.Price, e.Priced = b.Cost()
 	e.CostEstimated = e.Priced && b.guess
 }
 
-// Cost returns what the attempts cost together, and the row of the price book for
-// the last of them.
+// Cost returns the total cost of the attempts, and the row of the price book for the
+// last of them.
 func (b *ExchangeCost) Cost() (cost catalog.NanoDollars, row string, known bool) {
 	if !b.known || b.unsure {
 		return 0, "", false

@@ -2,14 +2,14 @@ package reqlog
 
 import "fmt"
 
-// RecordLevel is how much of an exchange is kept.
+// RecordLevel is the logging level of an entry.
 type RecordLevel uint8
 
 // Levels. The zero value is LevelMetadata.
 const (
-	LevelMetadata RecordLevel = iota // what an Entry holds, without bodies
-	LevelFull                        // with bodies
-	LevelNone                        // what the books need: no text that a client chose
+	LevelMetadata RecordLevel = iota // everything except bodies
+	LevelFull                        // including bodies
+	LevelNone                        // what the ledger needs: no text chosen by a client
 )
 
 var levels = [...]string{LevelMetadata: "metadata", LevelFull: "full", LevelNone: "none"}
@@ -22,7 +22,7 @@ func (l RecordLevel) String() string {
 	return levels[LevelMetadata]
 }
 
-// ParseLevel reads the name of a level. The empty one is LevelMetadata.
+// ParseLevel parses the name of a level. Empty is LevelMetadata.
 func ParseLevel(name string) (RecordLevel, error) {
 	for l, n := range levels {
 		if n == name {
@@ -32,15 +32,15 @@ func ParseLevel(name string) (RecordLevel, error) {
 	if name == "" {
 		return LevelMetadata, nil
 	}
-	return 0, fmt.Errorf("%.40q is no level of logging; there are full, metadata and none", name)
+	return 0, fmt.Errorf("logging level must be full, metadata or none, not %.40q", name)
 }
 
-// Bodies are what a client sent and what it was sent, at [LevelFull].
+// Bodies are the bodies of request and response, at [LevelFull].
 type Bodies struct {
 	Request, Response Body
 }
 
-// Len returns how many bytes of data b holds, zero for nil.
+// Len returns the number of bytes of data in b, zero for nil.
 func (b *Bodies) Len() int {
 	if b == nil {
 		return 0
@@ -48,10 +48,10 @@ func (b *Bodies) Len() int {
 	return len(b.Request.Data) + len(b.Response.Data)
 }
 
-// Body is a body as the client knows it, redacted.
+// Body is a body as the client sent or received it, redacted.
 type Body struct {
-	Type string // content type, without parameters; empty when it was not said
-	Data []byte // the beginning of it; nil when there was none
-	Size int64  // of the whole, before it was cut or redacted
-	Cut  bool   // Data is not all of it
+	Type string // content type, without parameters; empty if absent
+	Data []byte // its beginning; nil if there was none
+	Size int64  // complete size, before cutting and redaction
+	Cut  bool   // Data is incomplete
 }

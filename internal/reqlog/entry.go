@@ -1,9 +1,8 @@
-// Package reqlog is the record of one exchange.
+// Package reqlog defines log entries.
 //
-// An [Entry] is written once, when its exchange has ended, and is immutable
-// from then on. It never holds a credential: paths are kept without their
-// query, errors without their cause. Where entries are stored, and what is
-// counted from them, is left to the implementations of [Recorder].
+// An [Entry] is written once, when its exchange has ended, and is immutable from then
+// on. It never contains a credential: paths have no query, and errors no cause. Storing
+// and counting entries is the job of implementations of [Recorder].
 package reqlog
 
 import (
@@ -15,30 +14,29 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Recorder takes entries of ended exchanges. Record keeps e and must not
-// change it; it may wait for room in a bounded queue until ctx ends, and it
-// must not be called before the client has its answer. It is safe for
-// concurrent use.
+// Recorder records entries of ended exchanges. Record retains e and must not change it;
+// it may wait for space in a queue until ctx ends, and must not be called before the
+// client has its response. It is safe for concurrent use.
 type Recorder interface {
 	Record(ctx context.Context, e *Entry)
 }
 
-// Entry is one exchange: a client's request, its attempts and its answer.
+// Entry is an exchange: a client's request, its attempts and its response.
 type Entry struct {
-	ID   ID        // request id, as in x-gateway-request-id
+	ID   ID        // request id, in x-gateway-request-id
 	Time time.Time // when the request was accepted
 
 	TraceID      string
 	SpanID       string
 	ParentSpanID string
 	SpanName     string
-	// TraceFlags are those of the client's traceparent, two hexadecimal digits;
-	// empty without one. The log does not keep them.
+	// TraceFlags are the flags of the client's traceparent, two hexadecimal digits;
+	// empty without one. The log does not store them.
 	TraceFlags string
 
 	Organisation string
 	Workspace    string
-	KeyID        string // empty when the request was refused before a key was found
+	KeyID        string // empty if the request was rejected before a key was found
 	KeyName      string
 
 	Method    string
@@ -46,21 +44,20 @@ type Entry struct {
 	Operation api.Operation
 	Stream    bool
 
-	Provider string // provider id of the target that answered last
-	Slug     string // managed provider, without @; empty for credentials by header
-	// Model is the requested model, UpstreamModel the one that the provider was
-	// sent, and ResponseModel the response model: as the provider named it. Each is
-	// empty when there was none.
+	Provider string // provider id of the target whose response was used
+	Slug     string // managed provider, without @; empty for credentials in headers
+	// Model is the requested model, UpstreamModel the model sent to the provider, and
+	// ResponseModel the model that the provider named. Each may be empty.
 	Model         string
 	UpstreamModel string
 	ResponseModel string
 
 	OptionIndex string // JSON path of the target in its config
 	CacheStatus string
-	Prompt      Prompt // the saved prompt that made the request; zero for none
-	Config      string // id of the saved config that it was routed by; empty for none
+	Prompt      Prompt // the saved prompt of the request; zero for none
+	Config      string // id of the saved config; empty for none
 
-	// Status is what the client was sent; 499 when it left before that.
+	// Status is the response status; 499 if the client left before it.
 	Status int
 	// ErrorSource is gateway or provider, empty on success.
 	ErrorSource  string
@@ -68,28 +65,28 @@ type Entry struct {
 	ErrorMessage string
 
 	Attempts []Attempt
-	// Decisions tells why the exchange went where it went. Only exchanges whose
-	// config chooses have any.
+	// Decisions explain why the exchange was routed as it was. They are empty if the
+	// config has no choice.
 	Decisions []Decision
-	// Params tells what happened to settings and parameters that were not carried
-	// as they are, in the form of x-gateway-params.
+	// Params are the changes of settings and parameters, in the form of
+	// x-gateway-params.
 	Params []string
 	Usage  llm.Usage
-	Finish string // finish reason in the words of the provider
+	Finish string // native finish reason
 
-	// Cost is what all attempts cost together, as far as it is known, and Price
-	// the row of the price book for the last of them. Priced is false, and both
-	// are empty, where the cost of the answer is unknown.
+	// Cost is the known cost of all attempts, and Price the row of the price book for
+	// the last of them. If the cost of the response is unknown, Priced is false and
+	// both are empty.
 	Cost   catalog.NanoDollars
 	Priced bool
-	// CostEstimated is true where Cost is that of estimated usage, in part at least.
+	// CostEstimated means that Cost includes estimated usage.
 	CostEstimated bool
 	Price         string
 
-	// Total runs from acceptance to the last byte sent. Upstream is the part
-	// spent waiting for the provider; FirstToken runs from acceptance to the
-	// first event or byte of the answer, zero when there was none; Overhead is
-	// the gateway's own part until the response headers were sent.
+	// Total is the time from acceptance to the last byte sent. Upstream is the part
+	// spent waiting for the provider; FirstToken is the time from acceptance to the
+	// first event or byte of the response, zero without one; Overhead is the gateway's
+	// own part until the response headers were sent.
 	Total      time.Duration
 	Upstream   time.Duration
 	FirstToken time.Duration
@@ -102,10 +99,10 @@ type Entry struct {
 	UserAgent string
 
 	Level  RecordLevel
-	Bodies *Bodies // nil unless they are kept; not changed any more
+	Bodies *Bodies // nil unless recorded; not changed any more
 }
 
-// Prompt names a version of a saved prompt.
+// Prompt identifies a version of a saved prompt.
 type Prompt struct {
 	ID      string
 	Slug    string
@@ -117,18 +114,18 @@ type Attempt struct {
 	Target   string // JSON path of the target in its config
 	Provider string
 	Slug     string
-	Status   int           // zero when no answer came
-	Error    string        // what went wrong, without secrets; empty on success
-	Start    time.Duration // since the exchange's Time
-	Took     time.Duration // until the response's headers, or the error
+	Status   int           // zero without a response
+	Error    string        // without secrets; empty on success
+	Start    time.Duration // relative to the exchange's Time
+	Took     time.Duration // until the response headers, or the error
 
-	// Host is where the target is, and SpanID what the provider was told of this
-	// attempt's span, empty when it was told nothing. The log keeps neither.
+	// Host is the host of the target, and SpanID the span id sent to the provider,
+	// empty if none was sent. The log stores neither.
 	Host   string
 	SpanID string
 }
 
-// Decision is one reason why an exchange went where it went.
+// Decision is a reason why an exchange was routed as it was.
 type Decision struct {
 	Path string `json:"path"` // JSON path of the node that decided
 	Text string `json:"text"`

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// ID is a time-ordered UUID (version 7, RFC 9562): it sorts by the
-// millisecond it was made in.
+// ID is a time-ordered UUID (version 7, RFC 9562): it sorts by the millisecond in which
+// it was created.
 type ID [16]byte
 
-// NewID returns a fresh id for an exchange that began at t. Ids are unique but
-// not secret.
+// NewID returns a new id for an exchange that began at t. Ids are unique but not
+// secret.
 func NewID(t time.Time) ID {
 	var id ID
 	ms := uint64(t.UnixMilli())
@@ -28,7 +28,7 @@ func NewID(t time.Time) ID {
 	return id
 }
 
-// Time returns the millisecond the id was made in.
+// Time returns the millisecond in which the id was created.
 func (id ID) Time() time.Time {
 	var ms int64
 	for _, b := range id[:6] {
@@ -37,8 +37,8 @@ func (id ID) Time() time.Time {
 	return time.UnixMilli(ms)
 }
 
-// Span returns the id of the exchange's span where nobody gave it one: the last
-// 16 of the hexadecimal digits, which are not all zero.
+// Span returns the default id of the exchange's span: the last 16 hexadecimal digits,
+// which are not all zero.
 func (id ID) Span() string { return hex.EncodeToString(id[8:]) }
 
 // String returns the usual form, 8-4-4-4-12 hexadecimal digits.
@@ -53,9 +53,9 @@ func (id ID) String() string {
 	return string(b[:])
 }
 
-var errBadID = errors.New("a request id is a UUID: 8-4-4-4-12 hexadecimal digits")
+var errBadID = errors.New("a request id must be a UUID: 8-4-4-4-12 hexadecimal digits")
 
-// ParseID reads what [ID.String] wrote.
+// ParseID parses the output of [ID.String].
 func ParseID(s string) (ID, error) {
 	var id ID
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {

@@ -11,11 +11,11 @@ import (
 	"modelgate/internal/catalog"
 )
 
-// AppendJSON appends e as the JSON object that clients read, without its bodies. Every name is
-// always there: what is unknown or did not happen is null, save for attempts,
-// decisions, params and metadata, which are empty then. Metadata is sorted by key. Bytes that are
-// not UTF-8 become U+FFFD. Times are UTC with milliseconds, durations are
-// numbers with up to three decimals.
+// AppendJSON appends e as the JSON object that clients read, without its bodies. Every
+// name is present: unknown values are null, except attempts, decisions, params and
+// metadata, which are then empty. Metadata is sorted by key. Invalid UTF-8 becomes
+// U+FFFD. Times are UTC with milliseconds, durations are numbers with up to three
+// decimals.
 func (e *Entry) AppendJSON(dst []byte) []byte {
 	w := jsonWriter{dst: append(dst, '{')}
 	w.name("id").quote(e.ID.String())
@@ -45,8 +45,8 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-// AppendJSONWithBodies appends e as [Entry.AppendJSON] does, and what is kept of its
-// bodies as request and response: null where nothing is.
+// AppendJSONWithBodies is [Entry.AppendJSON] with the recorded bodies as request and
+// response, null if there are none.
 func (e *Entry) AppendJSONWithBodies(dst []byte) []byte {
 	w := jsonWriter{dst: e.AppendJSON(dst)}
 	w.dst = w.dst[:len(w.dst)-1]
@@ -61,14 +61,14 @@ func (e *Entry) AppendJSONWithBodies(dst []byte) []byte {
 	return append(w.dst, '}')
 }
 
-// AppendJSON appends b as [Entry.AppendJSONWithBodies] shows it.
+// AppendJSON appends b in the form of [Entry.AppendJSONWithBodies].
 func (b *Body) AppendJSON(dst []byte) []byte {
 	w := jsonWriter{dst: dst}
 	b.write(&w)
 	return w.dst
 }
 
-// write writes a body. Its text is null where it is not kept.
+// write writes a body. Its text is null if it was not recorded.
 func (b *Body) write(w *jsonWriter) {
 	if b.Size == 0 && b.Data == nil {
 		w.null()
@@ -231,10 +231,10 @@ func (e *Entry) writeMetadata(w *jsonWriter) {
 	w.close('}')
 }
 
-// jsonWriter appends JSON. It sets the commas between members itself.
+// jsonWriter appends JSON, including the commas between members.
 type jsonWriter struct{ dst []byte }
 
-// comma sets a comma unless a value opens here.
+// comma appends a comma unless a value begins here.
 func (w *jsonWriter) comma() *jsonWriter {
 	if last := w.dst[len(w.dst)-1]; last != '{' && last != '[' {
 		w.dst = append(w.dst, ',')
@@ -262,23 +262,22 @@ func (w *jsonWriter) intOrNull(n int64) {
 	w.int(n)
 }
 
-// ms writes milliseconds, to the microsecond.
+// ms writes milliseconds with microsecond precision.
 func (w *jsonWriter) ms(d time.Duration) {
 	w.dst = strconv.AppendFloat(w.dst, float64(d.Microseconds())/1000, 'f', -1, 64)
 }
 
-// cents writes an amount in cents, to the nano-dollar: whole cents and what is
-// left, so that no float is in between.
+// cents writes an amount in cents, exact to the nano-dollar, without using floats.
 func (w *jsonWriter) cents(n catalog.NanoDollars) {
 	const cent = 10_000_000
 	w.int(int64(n / cent))
 	if rest := int64(n % cent); rest > 0 {
-		digits := strconv.AppendInt(nil, cent+rest, 10) // with its leading zeros, after a one
+		digits := strconv.AppendInt(nil, cent+rest, 10) // with leading zeros, after a one
 		w.dst = append(append(w.dst, '.'), bytes.TrimRight(digits[1:], "0")...)
 	}
 }
 
-// text writes a string, or null for the empty one.
+// text writes a string, null if it is empty.
 func (w *jsonWriter) text(s string) {
 	if s == "" {
 		w.null()
@@ -306,7 +305,7 @@ func (w *jsonWriter) quote(s string) {
 	w.dst = append(w.dst, '"')
 }
 
-// plain reports whether a string may hold r, read from size bytes, as it is.
+// plain reports whether a string may contain r, read from size bytes, without escaping.
 func plain(r rune, size int) bool {
 	return r >= ' ' && r != '"' && r != '\\' && (r != utf8.RuneError || size > 1)
 }

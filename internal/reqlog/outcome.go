@@ -1,7 +1,7 @@
 package reqlog
 
-// ExchangeOutcome says how an exchange ended for its client. The outcome of one
-// attempt is an [Outcome].
+// ExchangeOutcome is how an exchange ended for its client. For single attempts see
+// [Outcome].
 type ExchangeOutcome uint8
 
 // Outcomes of exchanges.
@@ -44,7 +44,8 @@ func (e *Entry) Outcome() ExchangeOutcome {
 	return OutcomeOf(e.Status)
 }
 
-// OutcomeOf returns the outcome of an exchange of which only the status is known.
+// OutcomeOf returns the outcome of an exchange with a known status and nothing else
+// known.
 func OutcomeOf(status int) ExchangeOutcome {
 	switch {
 	case status == 499:

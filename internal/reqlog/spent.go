@@ -7,8 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// SpendOwner is who an attempt is counted for. Each name is empty where there is
-// none.
+// SpendOwner identifies what an attempt is counted for. Unused names are empty.
 type SpendOwner struct {
 	Organisation string
 	Workspace    string
@@ -16,17 +15,17 @@ type SpendOwner struct {
 	Slug         string // of the managed provider
 }
 
-// Spend is what attempts came to. The zero value is of none. Sums end at the
-// largest number there is.
+// Spend is the total of attempts. The zero value is empty. Sums stop at the largest
+// integer.
 type Spend struct {
 	Attempts int64
 	Cost     catalog.NanoDollars // assumed for attempts without a price, see [AssumedInput]
 	Tokens   int64               // reported or estimated
-	Unknown  int64               // attempts that may have used tokens nobody knows of
-	Unpriced int64               // attempts whose tokens are known and whose price is not
+	Unknown  int64               // attempts that may have used an unknown number of tokens
+	Unpriced int64               // attempts with known tokens and unknown price
 }
 
-// AddSettlement takes in how an attempt has ended.
+// AddSettlement adds the result of an attempt.
 func (s *Spend) AddSettlement(t *Settlement) {
 	s.Attempts++
 	if t.Usage.Known {
@@ -43,11 +42,12 @@ func (s *Spend) AddSettlement(t *Settlement) {
 	}
 }
 
-// What a token without a price costs a budget, in nano-dollars: no less than most
-// models of the price book cost, so that nothing is free for want of a price.
+// Assumed cost of tokens without a price, in nano-dollars, used for budgets: higher
+// than most models of the price book, so that a missing price does not make requests
+// free.
 const (
-	AssumedInput  = 10_000 // $10 for a million tokens
-	AssumedOutput = 50_000 // $50 for a million tokens
+	AssumedInput  = 10_000 // $10 per million tokens
+	AssumedOutput = 50_000 // $50 per million tokens
 )
 
 func assumedCost(u llm.Usage) catalog.NanoDollars {
@@ -55,7 +55,7 @@ func assumedCost(u llm.Usage) catalog.NanoDollars {
 	return catalog.NanoDollars(min(u.Prompt(), most)*AssumedInput + min(u.Completion(), most)*AssumedOutput)
 }
 
-// Add takes in what others came to.
+// Add adds t.
 func (s *Spend) Add(t Spend) {
 	s.Attempts = saturated(s.Attempts, t.Attempts)
 	s.Cost = saturated(s.Cost, t.Cost)
@@ -64,7 +64,7 @@ func (s *Spend) Add(t Spend) {
 	s.Unpriced = saturated(s.Unpriced, t.Unpriced)
 }
 
-// saturated adds what is no less than zero.
+// saturated adds two non-negative numbers.
 func saturated[T ~int64](a, b T) T {
 	b = max(b, 0)
 	return a + min(b, math.MaxInt64-a)

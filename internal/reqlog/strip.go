@@ -2,10 +2,10 @@ package reqlog
 
 import "slices"
 
-// StripClientText takes out of e, for [LevelNone], what a client chose as text: metadata
-// and path, which the given ones replace, the user agent, names of
-// spans, methods that do not exist, what errors, decisions and parameters say.
-// Ids, models, codes and all figures stay, so that sums and budgets are as ever.
+// StripClientText removes from e, for [LevelNone], all text chosen by a client:
+// metadata and path, which the arguments replace, the user agent, span names, unknown
+// methods, and the text of errors, decisions and parameters. Ids, models, codes and
+// all numbers stay, so that analytics and budgets are unaffected.
 func (e *Entry) StripClientText(path string, metadata map[string]string) {
 	if !slices.Contains([]string{"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"}, e.Method) {
 		e.Method = ""
@@ -16,7 +16,7 @@ func (e *Entry) StripClientText(path string, metadata map[string]string) {
 	attempts := slices.Clone(e.Attempts)
 	for i := range attempts {
 		if attempts[i].Error != "" {
-			attempts[i].Error = "not kept" // that it failed stays
+			attempts[i].Error = "not kept" // the failure itself stays
 		}
 	}
 	e.Attempts = attempts

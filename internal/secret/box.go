@@ -30,7 +30,7 @@ type Box struct {
 
 // NewBox returns a box for a master key. The key is any text of at least 16
 // bytes of real randomness, such as `openssl rand -base64 32` prints. Previous
-// keys open what they sealed and seal nothing; empty ones do not count.
+// keys open what they sealed and seal nothing; empty ones are ignored.
 func NewBox(master String, previous ...String) (*Box, error) {
 	aead, err := masterCipher(master)
 	if err != nil {
@@ -66,7 +66,7 @@ func newCipher(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Seal returns s as a text that only a box with the same master key opens.
+// Seal returns s as a string that only a box with the same master key opens.
 func (b *Box) Seal(s String) string { return seal(b.aead, sealedPrefix, s.value, "") }
 
 // SealDeterministic is Seal with the same text each time for the same credential at

@@ -80,7 +80,7 @@ func (b *Box) Rewrap(organisation, wrapped string) (string, error) {
 	return b.wrap(organisation, key), nil
 }
 
-// Seal returns s as a text that only this data key opens.
+// Seal returns s as a string that only this data key opens.
 func (k *DataKey) Seal(s String) string {
 	return seal(k.aead, valuePrefix, s.value, "value of "+k.organisation)
 }

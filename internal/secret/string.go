@@ -1,9 +1,8 @@
-// Package secret keeps credentials from being seen.
+// Package secret hides credentials.
 //
 // A [String] prints as dots wherever it goes: fmt, log/slog, JSON, text. Only
-// [String.Reveal] gives the value away, so each place that needs it can be
-// found by that one word. Where credentials come from and which origin may see
-// them is left to the callers.
+// [String.Reveal] returns the value, so every use can be found by that name. The
+// package does not decide where credentials come from or which origin receives them.
 package secret
 
 import (

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// maxAnswer bounds what is read of a manager's answer, in bytes.
+// maxAnswer is the limit of a manager's response, in bytes.
 const maxAnswer = 1 << 20
 
 // managerRequest is a request to a manager.
@@ -23,10 +23,10 @@ type managerRequest struct {
 	header      map[string]string
 	body        []byte
 	guarded     bool                              // a tenant chose the address
-	sign        func(*http.Request, []byte) error // nil for most
+	sign        func(*http.Request, []byte) error // nil for most managers
 }
 
-// ask returns the status and the body of an answer.
+// ask sends a request and returns the status and body of the response.
 func (r *Resolver) ask(ctx context.Context, q managerRequest) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, q.method, q.url, bytes.NewReader(q.body))
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Resolver) ask(ctx context.Context, q managerRequest) (int, []byte, erro
 	case err != nil:
 		return 0, nil, unreached(ctx, err)
 	case len(body) > maxAnswer:
-		return 0, nil, failed("the manager answered with more than %d bytes", maxAnswer)
+		return 0, nil, failed("the manager's response has more than %d bytes", maxAnswer)
 	}
 	return res.StatusCode, body, nil
 }
@@ -66,7 +66,7 @@ func refused(format string, args ...any) *apierr.Error {
 	return apierr.New(apierr.UpstreamFailed, format, args...).WithCode("secret_manager_refused")
 }
 
-// unreached says why no answer came, in words that hold nothing of it.
+// unreached returns the error for a missing response, without its content.
 func unreached(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return apierr.New(apierr.UpstreamTimeout, "the manager did not answer in time").WithCode("secret_manager_failed")
@@ -77,8 +77,8 @@ func unreached(ctx context.Context, err error) error {
 	return failed("the manager could not be reached")
 }
 
-// unsigned turns an error of signing, which speaks of providers, into one of a
-// manager. What it says of a credential is kept.
+// unsigned converts an error of signing, which mentions providers, to one of a manager.
+// What it says about a credential is kept.
 func unsigned(err error) error {
 	e, ok := errors.AsType[*apierr.Error](err)
 	if !ok {
@@ -87,7 +87,7 @@ func unsigned(err error) error {
 	return refused("the credential for the manager could not be used: %s", e.Message)
 }
 
-// statusError is what a status that is no success stands for.
+// statusError returns the error for an unsuccessful status.
 func statusError(status int) error {
 	switch {
 	case status == http.StatusNotFound:
@@ -95,15 +95,15 @@ func statusError(status int) error {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return refused("the manager refused the credential with status %d; check it and what it is allowed to read", status)
 	case status == http.StatusTooManyRequests, status >= 500:
-		return failed("the manager answered with status %d", status)
+		return failed("the manager returned status %d", status)
 	}
 	return refused("the manager refused the request with status %d; check the path and the settings of the reference", status)
 }
 
 func success(status int) bool { return status >= 200 && status <= 299 }
 
-// clientFor returns the client for who trusts the authorities of a text alone;
-// the usual one for none.
+// clientFor returns a client that trusts only these authorities, the usual client if
+// they are empty.
 func (r *Resolver) clientFor(authorities string) (auth.Doer, error) {
 	if authorities == "" {
 		return r.Client, nil

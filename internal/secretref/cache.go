@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// DefaultAge is how long a value counts.
+	// DefaultAge is how long a value is valid.
 	DefaultAge = 5 * time.Minute
-	// stale is how long the last value is used while its manager is away.
+	// stale is how long the last value is used while its manager is unavailable.
 	stale = time.Hour
 
 	firstRetry, lastRetry = time.Second, time.Minute
@@ -21,44 +21,44 @@ const (
 
 // CacheOptions configure a [Cache]. The zero value works.
 type CacheOptions struct {
-	Age    time.Duration // how old a value may be while its manager answers; default [DefaultAge]
+	Age    time.Duration // maximum age of a value while its manager is available; default [DefaultAge]
 	Logger *slog.Logger  // nil is silent
-	// Changed is called when what [Cache.Value] returned is no longer what it
-	// would return. Nil is not called.
+	// Changed is called when the result of [Cache.Value] for a reference has changed.
+	// Nil is not called.
 	Changed func()
 }
 
-// Cache keeps the secrets that are in use, and reads them again before they are
-// too old. While a manager is away the last value stays for an hour. It is safe
-// for concurrent use.
+// Cache caches the secrets in use and refreshes them before they are too old. While a
+// manager is unavailable the last value stays valid for an hour. It is safe for
+// concurrent use.
 type Cache struct {
 	CacheOptions
 	resolver *Resolver
 
-	base    context.Context // of what is read; ends with Close
+	base    context.Context // of reads in the background; ends with Close
 	end     context.CancelFunc
 	flights sync.WaitGroup
 
 	mu       sync.Mutex
-	closed   bool                // guarded by mu, as is all below
-	held     map[identity]*entry // by the secret, which several references may mean
+	closed   bool                // guarded by mu, like the following fields
+	held     map[identity]*entry // by secret, which several references may share
 	failures uint64
 }
 
-// entry is one secret. The cache's lock guards it, except for first.
+// entry is a cached secret. The cache's lock guards it, except for first.
 type entry struct {
 	ref     Reference
-	first   chan struct{} // closed when it was read once, or could not be; never changed
+	first   chan struct{} // closed after the first read, successful or not; never changed
 	landed  bool          // first is closed
 	found   secretPayload
-	read    time.Time // when found was; zero when there is none
-	err     error     // of the last try; nil when it succeeded
-	tries   int       // that failed since then
-	told    bool      // somebody knows what there is
+	read    time.Time // time of the last value; zero if there is none
+	err     error     // of the last read; nil if it succeeded
+	tries   int       // failed reads since the last value
+	told    bool      // a caller has seen the current value
 	waiting *time.Timer
 }
 
-// NewCache returns an empty cache. The caller closes it.
+// NewCache returns an empty cache. The caller must close it.
 func NewCache(r *Resolver, o CacheOptions) *Cache {
 	if o.Age == 0 {
 		o.Age = DefaultAge
@@ -74,7 +74,7 @@ func NewCache(r *Resolver, o CacheOptions) *Cache {
 	return c
 }
 
-// Close ends what the cache does in the background and waits for it.
+// Close ends the background reads and waits for them.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -92,8 +92,8 @@ func (e *entry) stop() {
 	}
 }
 
-// Add begins to keep these references, beside those that are kept. It waits
-// until each was read once or could not be, or until ctx ends.
+// Add adds references to the cache. It waits until each was read once, successfully or
+// not, or until ctx ends.
 func (c *Cache) Add(ctx context.Context, refs []Reference) {
 	for _, e := range c.add(refs) {
 		select {
@@ -120,7 +120,7 @@ func (c *Cache) add(refs []Reference) (fresh []*entry) {
 	return fresh
 }
 
-// Retain forgets all references but these.
+// Retain removes all references except these.
 func (c *Cache) Retain(refs []Reference) {
 	kept := make(map[identity]bool, len(refs))
 	for _, ref := range refs {
@@ -136,8 +136,8 @@ func (c *Cache) Retain(refs []Reference) {
 	}
 }
 
-// Value returns the value of a reference that is kept, without waiting. The
-// error is an *apierr.Error that says why there is none.
+// Value returns the value of a cached reference without waiting. The error is an
+// *apierr.Error with the reason why there is none.
 func (c *Cache) Value(ref Reference) (secret.String, error) {
 	f, err := c.found(ref.identity())
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Cache) found(id identity) (secretPayload, error) {
 	e := c.held[id]
 	switch {
 	case e == nil:
-		return secretPayload{}, apierr.New(apierr.Unavailable, "it was not read yet").WithCode("secret_pending")
+		return secretPayload{}, apierr.New(apierr.Unavailable, "it has not been read yet").WithCode("secret_pending")
 	case !e.landed:
 		e.told = true
 		return secretPayload{}, apierr.New(apierr.Unavailable, "it is being read; try again in a moment").WithCode("secret_pending")
@@ -164,15 +164,15 @@ func (c *Cache) found(id identity) (secretPayload, error) {
 	return e.found, nil
 }
 
-// Stats are figures about the secrets that are kept.
+// Stats are statistics of cached secrets.
 type Stats struct {
 	Kept     int    // all of them
-	Stale    int    // whose last value is used since their manager is away
+	Stale    int    // with an old value because their manager is unavailable
 	Failed   int    // without a value
-	Failures uint64 // tries that failed
+	Failures uint64 // failed reads
 }
 
-// Stats returns the figures of now.
+// Stats returns the current statistics.
 func (c *Cache) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +189,7 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// startFetch reads a secret in the background. It is called with the lock.
+// startFetch starts reading a secret in the background. The caller must hold the lock.
 func (c *Cache) startFetch(id identity, e *entry) {
 	if c.closed || c.held[id] != e {
 		return
@@ -202,7 +202,8 @@ func (c *Cache) startFetch(id identity, e *entry) {
 	})
 }
 
-// finishFetch takes in what was read and reports whether somebody knows otherwise.
+// finishFetch stores the result of a read and reports whether callers have seen another
+// value.
 func (c *Cache) finishFetch(id identity, e *entry, f secretPayload, err error) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,8 +239,8 @@ func (c *Cache) finishFetch(id identity, e *entry, f secretPayload, err error) (
 	return changed
 }
 
-// pause is how long to wait before the secret is read again: so that it is not
-// older than it may be, or longer after each failure.
+// pause returns the time until the next read: before the value is too old, or longer
+// after each failure.
 func (c *Cache) pause(e *entry) time.Duration {
 	if e.err == nil {
 		return c.Age * 4 / 5
@@ -247,20 +248,19 @@ func (c *Cache) pause(e *entry) time.Duration {
 	return min(firstRetry<<min(e.tries-1, 10), lastRetry, c.Age)
 }
 
-// log tells of what an operator acts on: that a secret can't be read, and that
-// it can again.
+// log logs failures and recoveries.
 func (c *Cache) log(e *entry, had bool, before error) {
 	log := c.Logger.With("reference", e.ref.ID, "manager", e.ref.Manager)
 	switch {
 	case e.err == nil && before != nil:
-		log.Info("the secret of a reference can be read again")
+		log.Info("reading a secret recovered")
 	case e.err == nil:
 	case had && e.read.IsZero():
-		log.Error("the secret of a reference can't be read; its last value is too old and no longer used", "err", e.err.Error())
+		log.Error("reading a secret failed; the last value is too old to be used", "err", e.err.Error())
 	case before != nil && before.Error() == e.err.Error():
 	case had:
 		log.Warn("reading a secret failed; using the last value", "err", e.err.Error())
 	default:
-		log.Warn("the secret of a reference can't be read", "err", e.err.Error())
+		log.Warn("reading a secret failed", "err", e.err.Error())
 	}
 }

@@ -132,7 +132,7 @@ func TestTheLastValueStaysForAnHourWhileItsManagerIsAway(t *testing.T) {
 			t.Errorf("%+v after %d changes", s, k.changes.Load())
 		}
 		lines := strings.Count(k.log.String(), "\n")
-		for _, line := range []string{"using the last value", "too old", "can be read again", "reference=ref-1"} {
+		for _, line := range []string{"using the last value", "too old", "reading a secret recovered", "reference=ref-1"} {
 			if !strings.Contains(k.log.String(), line) || lines != 3 {
 				t.Errorf("the log has %d lines and not %q:\n%s", lines, line, k.log.String())
 			}

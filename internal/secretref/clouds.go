@@ -14,16 +14,17 @@ import (
 	"modelgate/internal/secret"
 )
 
-// checkMachineIdentity refuses the machine's own identity unless the operator lends it.
+// checkMachineIdentity returns an error for the host's identity unless the operator
+// allows it.
 func (r *Resolver) checkMachineIdentity(ref *Reference) error {
 	if r.OwnIdentity {
 		return nil
 	}
-	return invalid("auth_config.type", "%s takes the identity of the gateway's machine, which the operator lends with secrets.own_identity of modelgate.yaml; give credentials of your own", ref.Auth["type"]).
+	return invalid("auth_config.type", "%s uses the identity of the gateway's host, which the operator must allow with secrets.own_identity in modelgate.yaml; set credentials of your own", ref.Auth["type"]).
 		WithCode("secret_not_allowed")
 }
 
-// lender is the name under which the machine's identity is lent by auth.
+// lender returns the identity name that auth uses for the host's identity.
 func (r *Resolver) lender() string {
 	if r.OwnIdentity {
 		return "secret-reference"
@@ -49,7 +50,7 @@ func (r *Resolver) checkAWS(ref *Reference) error {
 	case "serviceRole":
 		machine = true
 	default:
-		err = invalid("auth_config.type", "is accessKey, assumedRole or serviceRole")
+		err = invalid("auth_config.type", "must be accessKey, assumedRole or serviceRole")
 	}
 	if err == nil && machine {
 		err = r.checkMachineIdentity(ref)
@@ -64,12 +65,12 @@ func (r *Resolver) checkAWS(ref *Reference) error {
 		return nil
 	}
 	if machine {
-		return invalid("auth_config.endpoint", "can't be given beside the identity of the gateway's machine, which goes to the cloud alone")
+		return invalid("auth_config.endpoint", "cannot be combined with the identity of the gateway's host, which is sent only to the cloud")
 	}
 	return r.checkAddress("endpoint", ref)
 }
 
-// aws reads a secret of AWS Secrets Manager.
+// aws reads a secret from AWS Secrets Manager.
 // https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html
 func (r *Resolver) aws(ctx context.Context, ref *Reference) (secretPayload, error) {
 	q := managerRequest{client: r.Client, method: http.MethodPost, url: awsAddress(ref), guarded: ref.Auth["endpoint"] != "", header: map[string]string{
@@ -99,7 +100,7 @@ func (r *Resolver) aws(ctx context.Context, ref *Reference) (secretPayload, erro
 		Binary []byte  `json:"SecretBinary"`
 	}
 	if json.Unmarshal(body, &answer) != nil || answer.String == nil && answer.Binary == nil {
-		return secretPayload{}, failed("the manager answered without a secret")
+		return secretPayload{}, failed("the manager returned a response without a secret")
 	}
 	if answer.String == nil {
 		return secretPayload{text: secret.New(string(answer.Binary))}, nil
@@ -107,7 +108,8 @@ func (r *Resolver) aws(ctx context.Context, ref *Reference) (secretPayload, erro
 	return secretPayload{text: secret.New(*answer.String)}, nil
 }
 
-// awsAddress is where the secrets of a region are, or those behind an endpoint.
+// awsAddress returns the address of the secrets of a region, or the configured
+// endpoint.
 func awsAddress(ref *Reference) string {
 	if endpoint := ref.Auth["endpoint"]; endpoint != "" {
 		return strings.TrimRight(endpoint, "/") + "/"
@@ -127,8 +129,8 @@ func (r *Resolver) signAs(ctx context.Context, spec *provider.Spec, options map[
 	return r.signer.Sign(ctx, t, req, body)
 }
 
-// awsWords are the errors of AWS that tell what to do. Nothing else of an answer
-// is repeated.
+// awsWords are the AWS errors that say what to do. Nothing else in a response is
+// repeated.
 var awsWords = []string{
 	"AccessDeniedException", "UnrecognizedClientException", "InvalidSignatureException", "ExpiredTokenException", "InvalidClientTokenId",
 	"DecryptionFailure", "InvalidRequestException", "InvalidParameterException", "ThrottlingException", "InternalServiceError",
@@ -150,22 +152,21 @@ func awsError(status int, body []byte) error {
 			continue
 		}
 		if status >= 500 || word == "ThrottlingException" {
-			return failed("the manager answered with status %d (%s)", status, known)
+			return failed("the manager returned status %d (%s)", status, known)
 		}
 		return refused("the manager refused the request with status %d (%s)", status, known)
 	}
 	return statusError(status)
 }
 
-// azureScopes are what a token has to be for, by the ending of a vault's name.
+// azureScopes are the scopes of tokens, by suffix of the vault's host.
 var azureScopes = map[string]string{
 	".vault.azure.net":         "https://vault.azure.net/.default",
 	".vault.azure.cn":          "https://vault.azure.cn/.default",
 	".vault.usgovcloudapi.net": "https://vault.usgovcloudapi.net/.default",
 }
 
-// azureScope returns the scope for a vault, and false for a host that is not of
-// the cloud.
+// azureScope returns the scope for a vault, and false for another host.
 func azureScope(host string) (string, bool) {
 	for suffix, scope := range azureScopes {
 		if strings.HasSuffix(strings.ToLower(host), suffix) {
@@ -175,7 +176,7 @@ func azureScope(host string) (string, bool) {
 	return "https://vault.azure.net/.default", false
 }
 
-// azureName is the name of a secret, and its version.
+// azureName matches the name of a secret, optionally with its version.
 var azureName = regexp.MustCompile(`^[0-9A-Za-z-]+(/[0-9a-f]{32})?$`)
 
 func (r *Resolver) checkAzure(ref *Reference) error {
@@ -192,21 +193,21 @@ func (r *Resolver) checkAzure(ref *Reference) error {
 	case "managed", "default":
 		_, ofCloud := azureScope(u.Hostname())
 		if err = r.checkMachineIdentity(ref); err == nil && (!ofCloud || u.Scheme != "https") {
-			err = invalid("auth_config.vault_url", "is not a vault of the cloud, as https://name.vault.azure.net; the identity of the gateway's machine goes nowhere else")
+			err = invalid("auth_config.vault_url", "must be a vault of the cloud, for example https://name.vault.azure.net; the identity of the gateway's host is not sent anywhere else")
 		}
 	default:
-		err = invalid("auth_config.type", "is entra, managed or default")
+		err = invalid("auth_config.type", "must be entra, managed or default")
 	}
 	if err != nil {
 		return err
 	}
 	if name, _, _ := strings.Cut(ref.Path, "/"); len(name) > 127 || !azureName.MatchString(ref.Path) {
-		return invalid("secret_path", "is the name of a secret, with a slash and its version behind it if need be")
+		return invalid("secret_path", "must be the name of a secret, optionally followed by a slash and its version")
 	}
 	return r.checkAddress("vault_url", ref)
 }
 
-// azure reads a secret of Azure Key Vault.
+// azure reads a secret from Azure Key Vault.
 // https://learn.microsoft.com/rest/api/keyvault/secrets/get-secret/get-secret
 func (r *Resolver) azure(ctx context.Context, ref *Reference) (secretPayload, error) {
 	base := strings.TrimRight(ref.Auth["vault_url"], "/")
@@ -244,7 +245,7 @@ func (r *Resolver) azure(ctx context.Context, ref *Reference) (secretPayload, er
 	}
 	var answer struct{ Value *string }
 	if json.Unmarshal(body, &answer) != nil || answer.Value == nil {
-		return secretPayload{}, failed("the manager answered without a secret")
+		return secretPayload{}, failed("the manager returned a response without a secret")
 	}
 	return secretPayload{text: secret.New(*answer.Value)}, nil
 }

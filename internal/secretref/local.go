@@ -15,8 +15,8 @@ import (
 	"modelgate/internal/secret"
 )
 
-// What the machine keeps is its operator's, and references are tenants': they
-// reach what the operator listed and nothing else.
+// The host belongs to the operator, and references belong to tenants: they can only
+// read what the operator lists.
 
 var variableForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*\*?$`)
 
@@ -25,22 +25,22 @@ func isGatewayVariable(name string) bool {
 	return strings.HasPrefix(name, "MODELGATE_") || name == "DATABASE_URL"
 }
 
-// CheckVariable reports what is wrong with an entry of Options.Environment: it is
-// a name, or the beginning of names with a star.
+// CheckVariable returns an error for an invalid entry of Options.Environment, which
+// must be a name or a prefix followed by a star.
 func CheckVariable(entry string) error {
 	if !variableForm.MatchString(entry) {
-		return errors.New("write the name of a variable, or how names begin and a star, as APP_*")
+		return errors.New("must be the name of a variable, or a prefix followed by a star, such as APP_*")
 	}
 	if isGatewayVariable(strings.TrimSuffix(entry, "*")) {
-		return errors.New("the gateway's own variables can't be referred to")
+		return errors.New("must not be one of the gateway's own variables")
 	}
 	return nil
 }
 
-// CheckFolder reports what is wrong with an entry of Options.Files.
+// CheckFolder returns an error for an invalid entry of Options.Files.
 func CheckFolder(entry string) error {
 	if !filepath.IsAbs(entry) || filepath.Clean(entry) != entry || filepath.Dir(entry) == entry {
-		return errors.New("write the absolute path of a folder, as /run/secrets")
+		return errors.New("must be the absolute path of a folder, such as /run/secrets")
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (r *Resolver) checkFile(ref *Reference) error {
 	return err
 }
 
-// within returns the allowed folder that a path lies in, and its name there.
+// within returns the allowed folder of a path, and its name relative to the folder.
 func (r *Resolver) within(path string) (folder, name string, err error) {
 	if filepath.IsAbs(path) && filepath.Clean(path) == path {
 		for _, folder := range r.Files {
@@ -88,8 +88,8 @@ func (r *Resolver) within(path string) (folder, name string, err error) {
 	return "", "", notAllowed("secret_path is not the absolute path of a file in a folder that the operator allows; list the folder in secrets.files of modelgate.yaml")
 }
 
-// file reads a file. Links that lead out of the folder are not followed; those
-// within it are, since Kubernetes mounts secrets so.
+// file reads a file. Links out of the folder are not followed; links within it are,
+// because Kubernetes mounts secrets that way.
 func (r *Resolver) file(_ context.Context, ref *Reference) (secretPayload, error) {
 	folder, name, err := r.within(ref.Path)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *Resolver) file(_ context.Context, ref *Reference) (secretPayload, error
 		return secretPayload{}, unreadable(err)
 	}
 	defer root.Close()
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would wait
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would block
 	if err != nil {
 		return secretPayload{}, unreadable(err)
 	}
@@ -112,12 +112,12 @@ func (r *Resolver) file(_ context.Context, ref *Reference) (secretPayload, error
 	if err != nil {
 		return secretPayload{}, unreadable(err)
 	}
-	// Editors and echo end a file with a line end that is not part of the secret.
+	// Editors and echo add a line end that is not part of the secret.
 	return secretPayload{text: secret.New(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"))}, nil
 }
 
-// ReadListed reads a file that a tenant names otherwise than by a reference, if it is
-// one that references may name. A nil resolver reads none.
+// ReadListed reads a file that a tenant names outside of a reference, if references may
+// name it. A nil resolver reads none.
 func (r *Resolver) ReadListed(path string) ([]byte, error) {
 	if r == nil {
 		return nil, notAllowed("there are no files that tenants may read")
@@ -126,13 +126,13 @@ func (r *Resolver) ReadListed(path string) ([]byte, error) {
 	return []byte(f.text.Reveal()), err
 }
 
-// unreadable does not repeat err, which names paths of the machine.
+// unreadable omits err from its result, because it contains paths of the host.
 func unreadable(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return missing("the file is not there")
+		return missing("the file does not exist")
 	case errors.Is(err, fs.ErrPermission):
 		return missing("the gateway may not read the file")
 	}
-	return missing("the file can't be read: it is no plain file within the folder")
+	return missing("the file cannot be read: it is not a regular file within the folder")
 }

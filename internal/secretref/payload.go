@@ -10,17 +10,17 @@ import (
 	"modelgate/internal/secret"
 )
 
-// maxValue bounds a value, in bytes.
+// maxValue is the limit of a value, in bytes.
 const maxValue = 64 << 10
 
-// secretPayload is what a manager answered.
+// secretPayload is a secret returned by a manager.
 type secretPayload struct {
 	text   secret.String
-	values bool // the manager keeps secrets of several values; text is a JSON object of them
+	values bool // the manager stores several values per secret; text is a JSON object of them
 }
 
-// pick returns one value of a secret, or all of it. A secret of several values
-// that has but one needs no key.
+// pick returns one value of a secret, or all of it. A secret with a single value needs
+// no key.
 func (f secretPayload) pick(key, format string) (secret.String, error) {
 	text, plain, err := f.value(key)
 	if err != nil {
@@ -41,8 +41,7 @@ func (f secretPayload) pick(key, format string) (secret.String, error) {
 	return secret.New(text), nil
 }
 
-// value returns the text of a value, and whether it is a plain one: a text, a
-// number, true or false.
+// value returns a value as text, and whether it is a string, number or boolean.
 func (f secretPayload) value(key string) (text string, plain bool, err error) {
 	whole := f.text.Reveal()
 	if key == "" && !f.values {
@@ -62,7 +61,7 @@ func (f secretPayload) value(key string) (text string, plain bool, err error) {
 		}
 	}
 	if raw = bytes.TrimSpace(raw); !ok || len(raw) == 0 {
-		return "", false, apierr.New(apierr.Invalid, "the secret has no value with the name that secret_key gives").WithParam("secret_key").WithCode("secret_not_found")
+		return "", false, apierr.New(apierr.Invalid, "the secret has no value with the name in secret_key").WithParam("secret_key").WithCode("secret_not_found")
 	}
 	if raw[0] == '"' {
 		if json.Unmarshal(raw, &text) != nil {

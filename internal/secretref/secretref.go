@@ -1,11 +1,11 @@
-// Package secretref reads external secrets: in the environment, in
-// files, in Vault, in the secret managers of clouds.
+// Package secretref reads external secrets: from environment variables, files, Vault
+// and cloud secret managers.
 //
-// A [Resolver] reads one secret, a [Cache] keeps those in use fresh. It promises
-// that a value shows in no error and no log, that of the gateway's own machine
-// nothing is read which the operator did not allow, and that an address which a
-// tenant chose passes the guard. Who may use a reference is the control plane's
-// business, what a value is used for the server's.
+// A [Resolver] reads a secret, a [Cache] keeps secrets in use fresh. It guarantees that
+// values do not appear in errors or logs, that only what the operator allows is read
+// from the gateway's host, and that addresses chosen by tenants pass the address guard.
+// It does not check who may use a reference (see controlplane) or use the values (see
+// server).
 package secretref
 
 import (
@@ -26,7 +26,7 @@ import (
 	"modelgate/internal/secret"
 )
 
-// The kinds of what keeps secrets.
+// Kinds of secret managers.
 const (
 	Environment = "environment"
 	File        = "file"
@@ -35,21 +35,21 @@ const (
 	Azure       = "cloud_c_vault"
 )
 
-// Reference says where a secret is kept.
+// Reference identifies a secret.
 type Reference struct {
 	ID      string            // for the log
 	Manager string            // one of the constants
-	Auth    map[string]string // how the manager is reached; the secret ones are those of Secrets
+	Auth    map[string]string // address and credentials of the manager; secret fields are in Secrets
 	Secrets map[string]secret.String
-	Path    string // of the secret, in the manager
-	Key     string // which value of a secret that has several; empty for all of it
+	Path    string // of the secret in the manager
+	Key     string // key of a secret with several values; empty for all of it
 
-	// Format "json" wants a value that is JSON. Empty, or "string", takes texts,
-	// numbers, true and false, as text.
+	// Format "json" requires a value that is JSON. Empty, or "string", accepts strings,
+	// numbers and booleans, as text.
 	Format string
 }
 
-// identity stands for all that decides what the manager answers.
+// identity is a hash of everything that determines the manager's response.
 type identity [sha256.Size]byte
 
 func (r *Reference) identity() identity {
@@ -77,29 +77,28 @@ func digest(parts ...string) identity {
 	return identity(h.Sum(nil))
 }
 
-// Options are what a [Resolver] may read and works with. The zero value reads
-// nothing of the machine. Nil functions are those of the system.
+// Options configure a [Resolver]. The zero value reads nothing from the host. Nil
+// functions are those of the system.
 type Options struct {
-	// Environment lists the variables that may be read: names, or their beginning
-	// with a star behind it. See [CheckVariable].
+	// Environment lists the variables that may be read: names, or prefixes followed by
+	// a star; see [CheckVariable].
 	Environment []string
-	// Files lists the folders that files may be read from.
+	// Files lists the folders from which files may be read.
 	Files []string
-	// OwnIdentity lends the identity that the machine has in its cloud.
+	// OwnIdentity allows the host's cloud identity.
 	OwnIdentity bool
-	// Vaults lists the addresses that the machine's identity in its cluster may
-	// be shown to.
+	// Vaults lists the addresses to which the host's cluster identity may be sent.
 	Vaults []string
 
-	Client auth.Doer // nil reaches nothing
-	// ClientWith returns a client that trusts these authorities alone. Nil refuses
-	// references that bring their own.
+	Client auth.Doer // nil sends no requests
+	// ClientWith returns a client that trusts only these authorities. Nil rejects
+	// references with their own authorities.
 	ClientWith func(*x509.CertPool) auth.Doer
-	// CheckHost checks an address that a tenant chose, before it is stored.
+	// CheckHost checks an address chosen by a tenant before it is stored.
 	CheckHost func(raw string) (*url.URL, error)
 
 	LookupEnv func(name string) (string, bool)
-	ReadFile  func(name string) ([]byte, error) // of the machine's identity alone
+	ReadFile  func(name string) ([]byte, error) // for the host's identity only
 	Now       func() time.Time
 }
 
@@ -110,7 +109,7 @@ type Resolver struct {
 	logins logins
 
 	mu      sync.Mutex
-	clients map[string]auth.Doer // by the authorities; guarded by mu
+	clients map[string]auth.Doer // by authorities; guarded by mu
 }
 
 // New returns a resolver.
@@ -135,10 +134,10 @@ func New(o Options) *Resolver {
 type noClient struct{}
 
 func (noClient) Do(*http.Request, bool) (*http.Response, error) {
-	return nil, apierr.New(apierr.Internal, "there is no client for managers of secrets")
+	return nil, apierr.New(apierr.Internal, "no client for secret managers is configured")
 }
 
-// kind is how one kind of manager is checked and asked.
+// kind is the implementation of a kind of manager.
 type kind struct {
 	check func(*Resolver, *Reference) error
 	fetch func(*Resolver, context.Context, *Reference) (secretPayload, error)
@@ -152,22 +151,22 @@ var kinds = map[string]kind{
 	Azure:       {(*Resolver).checkAzure, (*Resolver).azure},
 }
 
-// Check reports why ref could never be resolved, without asking for it: a field
-// that is missing or malformed, or what the operator does not allow. The error
-// is an *apierr.Error that names the field as requests do.
+// Check returns an error if ref can never be resolved, without sending requests: for a
+// missing or malformed field, or because the operator does not allow it. The error is
+// an *apierr.Error that names the field as in requests.
 func (r *Resolver) Check(ref Reference) error {
 	k, ok := kinds[ref.Manager]
 	if !ok {
-		return apierr.New(apierr.Invalid, "manager_type is none that is known").WithParam("manager_type")
+		return apierr.New(apierr.Invalid, "manager_type is unknown").WithParam("manager_type")
 	}
 	return k.check(r, &ref)
 }
 
-// longest bounds reading one secret.
+// longest is the time limit for reading a secret.
 const longest = 10 * time.Second
 
-// Resolve reads the secret now. The error is an *apierr.Error without anything
-// of it; it does not say where the manager is either.
+// Resolve reads the secret. The error is an *apierr.Error that contains neither the
+// secret nor the manager's address.
 func (r *Resolver) Resolve(ctx context.Context, ref Reference) (secret.String, error) {
 	f, err := r.fetch(ctx, &ref)
 	if err != nil {
@@ -176,7 +175,7 @@ func (r *Resolver) Resolve(ctx context.Context, ref Reference) (secret.String, e
 	return f.pick(ref.Key, ref.Format)
 }
 
-// Test reads the secret and, if the reference names one of its values, that.
+// Test reads the secret and, if the reference names a key, its value.
 func (r *Resolver) Test(ctx context.Context, ref Reference) error {
 	f, err := r.fetch(ctx, &ref)
 	if err == nil && ref.Key != "" {
@@ -194,11 +193,11 @@ func (r *Resolver) fetch(ctx context.Context, ref *Reference) (secretPayload, er
 	return kinds[ref.Manager].fetch(r, ctx, ref)
 }
 
-// need returns a field of the reference's auth_config that has to be there.
+// need returns an error unless the fields of auth_config are set.
 func (r *Reference) need(names ...string) error {
 	for _, name := range names {
 		if r.Auth[name] == "" && r.Secrets[name].Empty() {
-			return invalid("auth_config."+name, "is needed")
+			return invalid("auth_config."+name, "is required")
 		}
 	}
 	return nil

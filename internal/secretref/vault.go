@@ -16,7 +16,7 @@ import (
 	"modelgate/internal/secret"
 )
 
-// clusterToken is where a cluster puts the token of a pod's identity.
+// clusterToken is the file in which a cluster provides the token of a pod's identity.
 const clusterToken = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 func (r *Resolver) checkVault(ref *Reference) error {
@@ -28,28 +28,28 @@ func (r *Resolver) checkVault(ref *Reference) error {
 		err = ref.need("address", "role_id", "secret_id")
 	case "kubernetes":
 		if err = ref.need("address", "role"); err == nil && !r.lendsTo(ref.Auth["address"]) {
-			err = invalid("auth_config.address", "is none that the identity of the gateway's cluster may be shown to; the operator lists such addresses in secrets.vaults of modelgate.yaml").
+			err = invalid("auth_config.address", "is not allowed to receive the identity of the gateway's cluster; the operator must list the address in secrets.vaults of modelgate.yaml").
 				WithCode("secret_not_allowed")
 		}
 	default:
-		err = invalid("auth_config.type", "is token, approle or kubernetes")
+		err = invalid("auth_config.type", "must be token, approle or kubernetes")
 	}
 	if err != nil {
 		return err
 	}
 	if v := ref.Auth["kv_version"]; v != "" && v != "1" && v != "2" {
-		return invalid("auth_config.kv_version", "is 1 or 2")
+		return invalid("auth_config.kv_version", "must be 1 or 2")
 	}
 	for field, path := range map[string]string{"secret_path": ref.Path, "auth_config.mount": ref.Auth["mount"], "auth_config.auth_mount": ref.Auth["auth_mount"]} {
 		if path != "" && !plainPath(path) {
-			return invalid(field, "has an empty part, a dot or two in the place of a name, or a control character")
+			return invalid(field, "must not contain empty segments, dot segments or control characters")
 		}
 	}
 	if ref.Auth["mount"] == "" && !strings.Contains(strings.Trim(ref.Path, "/"), "/") {
-		return invalid("secret_path", "begins with the mount of the secrets engine, as secret/app; or give auth_config.mount")
+		return invalid("secret_path", "must begin with the mount of the secrets engine, such as secret/app; or set auth_config.mount")
 	}
 	if strings.ContainsFunc(ref.Auth["namespace"], unicode.IsControl) {
-		return invalid("auth_config.namespace", "has a control character")
+		return invalid("auth_config.namespace", "must not contain control characters")
 	}
 	if _, err := r.clientFor(ref.Auth["ca_cert"]); err != nil {
 		return err
@@ -57,14 +57,14 @@ func (r *Resolver) checkVault(ref *Reference) error {
 	return r.checkAddress("address", ref)
 }
 
-// lendsTo reports whether the machine's identity may be shown to an address.
+// lendsTo reports whether the host's identity may be sent to an address.
 func (r *Resolver) lendsTo(address string) bool {
 	return slices.ContainsFunc(r.Vaults, func(v string) bool {
 		return strings.EqualFold(strings.TrimRight(v, "/"), strings.TrimRight(address, "/"))
 	})
 }
 
-// checkAddress checks an address that a tenant chose.
+// checkAddress checks an address chosen by a tenant.
 func (r *Resolver) checkAddress(field string, ref *Reference) error {
 	if r.CheckHost == nil {
 		return nil
@@ -75,7 +75,7 @@ func (r *Resolver) checkAddress(field string, ref *Reference) error {
 	return nil
 }
 
-// plainPath reports whether each part of a path is a name.
+// plainPath reports whether each segment of a path is a name.
 func plainPath(path string) bool {
 	for part := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
 		if part == "" || part == "." || part == ".." {
@@ -85,7 +85,7 @@ func plainPath(path string) bool {
 	return !strings.ContainsFunc(path, unicode.IsControl)
 }
 
-// vault reads a secret of a key-value engine.
+// vault reads a secret from a key-value engine.
 // https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2
 func (r *Resolver) vault(ctx context.Context, ref *Reference) (secretPayload, error) {
 	token, err := r.vaultToken(ctx, ref, secret.String{})
@@ -110,12 +110,12 @@ func (r *Resolver) vault(ctx context.Context, ref *Reference) (secretPayload, er
 		err = json.Unmarshal(answer.Data, &answer)
 	}
 	if err != nil || !bytes.HasPrefix(answer.Data, []byte("{")) {
-		return secretPayload{}, failed("the Vault answered without a secret; is kv_version the one of the secrets engine, and the address that of a Vault?")
+		return secretPayload{}, failed("the Vault returned a response without a secret; check kv_version and the address")
 	}
 	return secretPayload{text: secret.New(string(answer.Data)), values: true}, nil
 }
 
-// kvPath is where the API has a secret.
+// kvPath returns the API path of a secret.
 func kvPath(ref *Reference) string {
 	mount, path := strings.Trim(ref.Auth["mount"], "/"), strings.Trim(ref.Path, "/")
 	if mount == "" {
@@ -160,13 +160,12 @@ func vaultError(status int, body []byte) error {
 	case bytes.Contains(body, []byte("Vault is sealed")):
 		return failed("the Vault is sealed")
 	case status == http.StatusNotFound:
-		return apierr.New(apierr.UpstreamFailed, "the Vault has no secret at this path; write it as `vault kv get` takes it, without data/").WithCode("secret_not_found")
+		return apierr.New(apierr.UpstreamFailed, "the Vault has no secret at this path; use the path of `vault kv get`, without data/").WithCode("secret_not_found")
 	}
 	return statusError(status)
 }
 
-// vaultToken returns the token to read with, another one than that which was
-// refused.
+// vaultToken returns a token other than the refused one.
 func (r *Resolver) vaultToken(ctx context.Context, ref *Reference, refused secret.String) (secret.String, error) {
 	var values map[string]string
 	mount := ref.Auth["auth_mount"]
@@ -178,7 +177,7 @@ func (r *Resolver) vaultToken(ctx context.Context, ref *Reference, refused secre
 	case "kubernetes":
 		jwt, err := r.ReadFile(clusterToken)
 		if err != nil {
-			return secret.String{}, failed("the gateway's machine has no identity of a cluster")
+			return secret.String{}, failed("the gateway's host has no cluster identity")
 		}
 		values = map[string]string{"role": ref.Auth["role"], "jwt": strings.TrimSpace(string(jwt))}
 	}
@@ -197,7 +196,7 @@ func (r *Resolver) vaultToken(ctx context.Context, ref *Reference, refused secre
 	})
 }
 
-// logIn returns a token and how long it lasts.
+// logIn returns a token and its lifetime.
 // https://developer.hashicorp.com/vault/api-docs/auth/approle#login-with-approle
 func (r *Resolver) logIn(ctx context.Context, ref *Reference, path string, body []byte) (secret.String, time.Duration, error) {
 	status, answer, err := r.askVault(ctx, ref, path, secret.String{}, body)
@@ -205,7 +204,7 @@ func (r *Resolver) logIn(ctx context.Context, ref *Reference, path string, body 
 		return secret.String{}, 0, err
 	}
 	if !success(status) {
-		if status == http.StatusBadRequest { // what Vault says of a wrong secret id
+		if status == http.StatusBadRequest { // Vault's response to a wrong secret id
 			status = http.StatusForbidden
 		}
 		return secret.String{}, 0, vaultError(status, answer)
@@ -217,12 +216,12 @@ func (r *Resolver) logIn(ctx context.Context, ref *Reference, path string, body 
 		} `json:"auth"`
 	}
 	if json.Unmarshal(answer, &login) != nil || login.Auth.Token == "" || strings.ContainsFunc(login.Auth.Token, unicode.IsControl) {
-		return secret.String{}, 0, failed("the Vault answered a login without a token")
+		return secret.String{}, 0, failed("the Vault's login response has no token")
 	}
 	return secret.New(login.Auth.Token), time.Duration(min(max(login.Auth.Lease, 0), 86400)) * time.Second, nil
 }
 
-// logins keeps what logging in brought. The zero value with a clock works.
+// logins caches the tokens of logins. The zero value with a clock is ready to use.
 type logins struct {
 	now func() time.Time
 
@@ -230,16 +229,16 @@ type logins struct {
 	held map[identity]*login // guarded by mu
 }
 
-// login is one token. Who holds the turn may read and write the rest.
+// login is a cached token. Its fields belong to the goroutine that holds the turn.
 type login struct {
 	turn  chan struct{}
 	token secret.String
 	end   time.Time
 }
 
-// get returns the token of id, or fetches one: when there is none, when it has
-// but a fifth of its life left, when it is the one that was refused. Of many
-// callers one fetches.
+// get returns the token of id, or fetches one if there is none, if less than a fifth of
+// its lifetime is left, or if it is the refused one. Concurrent callers share one
+// fetch.
 func (l *logins) get(ctx context.Context, id identity, refused secret.String, fetch func(context.Context) (secret.String, time.Duration, error)) (secret.String, error) {
 	held := l.entry(id)
 	select {
@@ -255,7 +254,7 @@ func (l *logins) get(ctx context.Context, id identity, refused secret.String, fe
 	if err != nil {
 		return secret.String{}, err
 	}
-	if life == 0 { // it does not end
+	if life == 0 { // it does not expire
 		life = time.Hour
 	}
 	held.token, held.end = token, l.now().Add(life*4/5)

@@ -5,8 +5,7 @@ import (
 	"net"
 )
 
-// publicURL returns the configured address that links begin with, empty when
-// there is none.
+// publicURL returns the configured prefix of links, empty if there is none.
 func (s *Server) publicURL() string {
 	set := s.current().settings
 	if set == nil {
@@ -15,7 +14,7 @@ func (s *Server) publicURL() string {
 	return cmp.Or(s.PublicURL, set.PublicURL)
 }
 
-// listenURL returns the address of the API on this machine.
+// listenURL returns the address of the API on this host.
 func (s *Server) listenURL() string {
 	address := s.apiAddr.Addr().String()
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
@@ -34,12 +33,12 @@ func (s *Server) scheme() string {
 	return "http://"
 }
 
-// URL returns the address that people are shown: the configured public address,
-// else that of the API on this machine.
+// URL returns the address shown to users: the configured public address, otherwise the
+// API's address on this host.
 func (s *Server) URL() string { return cmp.Or(s.publicURL(), s.listenURL()) }
 
-// LinksAreLocal reports whether the API can be reached from other machines while
-// links point at this one, because no public address is configured.
+// LinksAreLocal reports whether other hosts can reach the API while links point at this
+// host because no public address is configured.
 func (s *Server) LinksAreLocal() bool {
 	host, _, err := net.SplitHostPort(s.apiAddr.Addr().String())
 	return s.publicURL() == "" && err == nil && !net.ParseIP(host).IsLoopback()

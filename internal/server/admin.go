@@ -13,12 +13,11 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// minAdminToken is the length of the admin token, in bytes, below which it could
-// be guessed.
+// minAdminToken is the shortest admin token, in bytes; shorter ones could be guessed.
 const minAdminToken = 16
 
-// checkAdmin refuses an admin listener that others than this machine could read
-// without a token.
+// checkAdmin returns an error for an admin listener that other hosts could read without
+// a token.
 func checkAdmin(addr net.Addr, token secret.String) error {
 	if n := len(token.Reveal()); n > 0 && n < minAdminToken {
 		return fmt.Errorf("the admin token has %d bytes; use at least %d", n, minAdminToken)
@@ -29,8 +28,8 @@ func checkAdmin(addr net.Addr, token secret.String) error {
 	return nil
 }
 
-// adminRoutes returns the admin listener's handler. Health and readiness need no
-// token: those who probe them have none, and they say nothing of requests.
+// adminRoutes returns the admin listener's handler. Health and readiness need no token,
+// because probes have none and the responses reveal nothing about requests.
 func (s *Server) adminRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", s.health)
@@ -39,18 +38,18 @@ func (s *Server) adminRoutes() http.Handler {
 	return mux
 }
 
-var errAdminToken = apierr.New(apierr.Unauthenticated, "the admin listener needs its token, as authorization: Bearer …; it is that of MODELGATE_ADMIN_TOKEN or --admin-token-file").
+var errAdminToken = apierr.New(apierr.Unauthenticated, "the admin listener requires its token, sent as authorization: Bearer …; it is set by MODELGATE_ADMIN_TOKEN or --admin-token-file").
 	WithParam("authorization").WithCode("invalid_admin_token")
 
-// withAdminToken lets requests with the admin token through, and all where there
-// is none.
+// withAdminToken passes requests with the admin token to next, and all requests if
+// there is no token.
 func (s *Server) withAdminToken(next http.Handler) http.Handler {
 	if s.AdminToken.Empty() {
 		return next
 	}
 	want := access.HashKey(s.AdminToken.Reveal())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if access.HashKey(snapshot.Bearer(r.Header)) != want { // of hashes, whose comparison tells nothing of the token
+		if access.HashKey(snapshot.Bearer(r.Header)) != want { // comparing hashes leaks nothing about the token
 			s.metrics.refusedAdmin.Inc()
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			writeError(w, errAdminToken)

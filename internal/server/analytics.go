@@ -7,10 +7,10 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// kept is how much is kept of exchanges.
+// kept returns the current logging policy.
 func (s *Server) kept() snapshot.LogPolicy { return s.holder.Load().Logs }
 
-// sum sums what was recorded before.
+// sum groups log entries.
 func (s *Server) sum(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error) {
 	if err := s.flushLog(ctx); err != nil {
 		return nil, err

@@ -13,17 +13,17 @@ import (
 	"modelgate/internal/store"
 )
 
-// Rows of the audit log are removed so often. In between the gateway looks every
-// minute whether a 32nd of the limit was added.
+// auditPruneEvery is the interval of pruning the audit log. In between the gateway
+// checks every minute whether 1/32 of the limit was added.
 const auditPruneEvery = time.Hour
 
 // AuditPruning returns what to remove from the audit log. Fields of r that are not
-// positive keep all.
+// positive retain all.
 func AuditPruning(r settings.AuditRetention, destinations []string) store.AuditPruning {
 	return store.AuditPruning{Age: time.Duration(max(r.Days, 0)) * 24 * time.Hour, Bytes: int64(r.Bytes), Destinations: destinations}
 }
 
-// AuditSigner returns what signs removals from the audit log, nil without a master
+// AuditSigner returns the signer of removals from the audit log, nil without a master
 // key.
 func AuditSigner(db *store.DB, box *secret.Box) store.Signer {
 	if box == nil {
@@ -32,8 +32,8 @@ func AuditSigner(db *store.DB, box *secret.Box) store.Signer {
 	return datakey.New(db, box)
 }
 
-// pruneAudits removes what is not to be kept of the audit log until ctx ends.
-// Gateways that share a database do it in turns.
+// pruneAudits prunes the audit log until ctx ends. Gateways that share a database take
+// turns.
 func (s *Server) pruneAudits(ctx context.Context) {
 	if s.Off[route.AuditLogs] {
 		return

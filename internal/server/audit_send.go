@@ -18,14 +18,14 @@ import (
 )
 
 const (
-	auditTick  = time.Second      // between looks for new rows
+	auditTick  = time.Second      // between checks for new rows
 	auditBatch = 100              // rows in one delivery
-	auditTime  = 10 * time.Second // for one delivery
+	auditTime  = 10 * time.Second // limit of one delivery
 	auditLease = 30 * time.Second // of the node that sends
-	auditPause = time.Minute      // the longest between attempts
+	auditPause = time.Minute      // longest pause between attempts
 )
 
-// auditEvent is a row of the audit log as it is sent.
+// auditEvent is a row of the audit log in the form that is sent.
 type auditEvent struct {
 	ID           string `json:"id"`
 	Sequence     int64  `json:"sequence"`
@@ -58,21 +58,21 @@ func eventOf(a *store.Audit) auditEvent {
 	}
 }
 
-// auditSender sends rows of the audit log to one destination, in the order of
-// each organisation, until they are received: a row may arrive twice. Of nodes
-// that share a database one sends at a time.
+// auditSender sends rows of the audit log to one destination, in order for each
+// organisation, until they are received; a row may arrive twice. If several nodes share
+// a database, one of them sends.
 type auditSender struct {
 	*Server
 	name   string // of the destination, in the database and in logs
 	node   string
 	given  func(*settings.Audit) bool
 	send   func(context.Context, *settings.Audit, []auditEvent) error
-	held   bool // this node was the one that sends when last asked
+	held   bool // this node was the sender at the last check
 	failed bool
 }
 
-// sendAudits sends rows of the audit log on until ctx ends. What fails is tried
-// again, from where it was received.
+// sendAudits sends rows of the audit log until ctx ends. Failed deliveries are retried
+// from the last received row.
 func (s *Server) sendAudits(ctx context.Context) {
 	node := rand.Text()
 	webhook := &auditSender{Server: s, name: "webhook", node: node, send: postAudits,
@@ -105,7 +105,7 @@ func (a *auditSender) run(ctx context.Context) {
 	}
 }
 
-// round sends what is new, of every organisation.
+// round sends the new rows of every organisation.
 func (a *auditSender) round(ctx context.Context) error {
 	set := a.current().settings
 	if set == nil || !a.given(&set.Audit) || !a.store.Ready() {
@@ -123,7 +123,7 @@ func (a *auditSender) round(ctx context.Context) error {
 	return nil
 }
 
-// deliver sends the rows of one organisation behind a mark.
+// deliver sends the rows of one organisation after a mark.
 func (a *auditSender) deliver(ctx context.Context, set *settings.Audit, mark store.AuditHead) error {
 	for ctx.Err() == nil {
 		held, err := a.store.HoldAuditSender(ctx, a.name, a.node, time.Now(), auditLease)
@@ -149,14 +149,14 @@ func (a *auditSender) deliver(ctx context.Context, set *settings.Audit, mark sto
 	return nil
 }
 
-// mark notes what was received, at the end of the gateway too.
+// mark records what was received, even when the gateway is stopping.
 func (a *auditSender) mark(ctx context.Context, upTo store.AuditHead) error {
 	short, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTime)
 	defer cancel()
 	return a.store.MarkAuditsSent(short, a.name, upTo)
 }
 
-// leave lets another node send at once.
+// leave releases the lease, so that another node can send at once.
 func (a *auditSender) leave(ctx context.Context) {
 	if !a.held {
 		return
@@ -191,7 +191,7 @@ func outcomeOf(err error) string {
 	return "sent"
 }
 
-// report logs the first failure and the recovery from it.
+// report logs the first failure and the recovery.
 func (a *auditSender) report(err error) {
 	switch {
 	case err != nil && !a.failed:
@@ -202,13 +202,14 @@ func (a *auditSender) report(err error) {
 	a.failed = err != nil
 }
 
-// auditClient follows no redirect: rows go to the configured address alone.
+// auditClient follows no redirects, because rows must be sent only to the configured
+// address.
 var auditClient = &http.Client{
 	Timeout:       auditTime,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// postAudits posts events with a signature over the time and the body.
+// postAudits posts events with a signature of the time and the body.
 func postAudits(ctx context.Context, set *settings.Audit, events []auditEvent) error {
 	body, err := json.Marshal(map[string]any{"object": "audit_events", "events": events})
 	if err != nil {
@@ -230,7 +231,7 @@ func postAudits(ctx context.Context, set *settings.Audit, events []auditEvent) e
 	}
 	res.Body.Close()
 	if res.StatusCode/100 != 2 {
-		return fmt.Errorf("the webhook answered with status %d", res.StatusCode)
+		return fmt.Errorf("the webhook returned status %d", res.StatusCode)
 	}
 	return nil
 }

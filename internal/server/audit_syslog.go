@@ -15,18 +15,18 @@ import (
 	"modelgate/internal/settings"
 )
 
-// syslogLine is a connection to a syslog server. The zero value is closed. It is
-// for one goroutine.
+// syslogLine is a connection to a syslog server. The zero value is closed. It must be
+// used by one goroutine only.
 type syslogLine struct {
 	conn net.Conn
 	to   settings.AuditSyslog
 }
 
-// maxDatagram bounds a message by UDP, in bytes.
+// maxDatagram is the limit of a UDP message, in bytes.
 const maxDatagram = 8 << 10
 
-// send writes events as messages of RFC 5424. By TCP and TLS they are counted as
-// RFC 6587 and RFC 5425 say.
+// send writes events as RFC 5424 messages, framed for TCP and TLS as in RFC 6587 and
+// RFC 5425.
 func (l *syslogLine) send(ctx context.Context, set *settings.Audit, events []auditEvent) error {
 	if l.conn == nil || l.to != set.Syslog || l.isClosed() {
 		l.close()
@@ -56,13 +56,13 @@ func (l *syslogLine) send(ctx context.Context, set *settings.Audit, events []aud
 	return nil
 }
 
-// isClosed reports whether the server has ended the connection. What is written
-// after that is lost without an error, because it is written to a buffer first.
+// isClosed reports whether the server has closed the connection. Data written after
+// that is lost without an error because it is buffered first.
 func (l *syslogLine) isClosed() bool {
 	if l.conn.SetReadDeadline(time.Now().Add(10*time.Millisecond)) != nil {
 		return true
 	}
-	_, err := l.conn.Read(make([]byte, 512)) // a server of syslog sends nothing
+	_, err := l.conn.Read(make([]byte, 512)) // syslog servers send nothing
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
@@ -84,14 +84,14 @@ func dialSyslog(ctx context.Context, to settings.AuditSyslog) (net.Conn, error) 
 			return nil, fmt.Errorf("reading audit.syslog.ca: %w", err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("audit.syslog.ca holds no certificate in PEM")
+			return nil, errors.New("audit.syslog.ca contains no PEM certificate")
 		}
 	}
 	return (&tls.Dialer{Config: c}).DialContext(ctx, "tcp", to.Address)
 }
 
-// syslogMessage returns an event as a message of the facility for audits: of
-// severity warning when it was refused, else informational. The JSON is its text.
+// syslogMessage returns an event as a message of the audit facility: with severity
+// warning if it was refused, otherwise informational. The text is the event's JSON.
 func syslogMessage(e *auditEvent) string {
 	const audit, warning, informational = 13 * 8, 4, 6
 	severity := informational
@@ -104,7 +104,7 @@ func syslogMessage(e *auditEvent) string {
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // strings and numbers are always written
+		panic(err) // cannot fail for strings and numbers
 	}
 	at := e.Time
 	if _, err := time.Parse(time.RFC3339, at); err != nil {

@@ -243,7 +243,7 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 		if err == nil {
 			s.Close()
 			t.Errorf("%s: the start succeeded", name)
-		} else if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "can't be reached") {
+		} else if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "cannot be reached") {
 			t.Errorf("%s: New() = %v, want one line", name, err)
 		}
 	}

@@ -14,15 +14,15 @@ import (
 	"modelgate/internal/store"
 )
 
-// budgetCounter keeps in the store what the ledger counts, and has budgets act on it.
-// It implements ledger.Counter.
+// budgetCounter adds settlements of the ledger to the store's counters and applies
+// budgets. It implements ledger.Counter.
 type budgetCounter struct {
 	db   *store.DB
-	keep *budgets.Enforcer // nil acts on nothing
+	keep *budgets.Enforcer // nil applies no budgets
 
 	mu   sync.Mutex
-	late map[store.BudgetRef]bool // raised, and not acted on yet; guarded by mu
-	all  bool                     // every budget was looked at once; guarded by mu
+	late map[store.BudgetRef]bool // counted but not applied yet; guarded by mu
+	all  bool                     // every budget was checked once; guarded by mu
 }
 
 // Counted implements ledger.Counter.
@@ -30,8 +30,8 @@ func (p *budgetCounter) Counted(ctx context.Context, segments []string) (map[str
 	return p.db.LedgerMarks(ctx, segments)
 }
 
-// Count implements ledger.Counter. What it has counted stays counted when acting
-// on it fails: that is tried again.
+// Count implements ledger.Counter. If applying budgets fails, the count remains and
+// applying is retried.
 func (p *budgetCounter) Count(ctx context.Context, c *ledger.Counts) error {
 	spans := make([]store.LedgerSpan, len(c.Spans))
 	for i, s := range c.Spans {
@@ -45,7 +45,7 @@ func (p *budgetCounter) Count(ctx context.Context, c *ledger.Counts) error {
 	return err
 }
 
-// act has budgets act on what was raised now and is late.
+// act applies the budgets of the objects in raised and of those that are late.
 func (p *budgetCounter) act(ctx context.Context, raised []store.BudgetRef) {
 	if p.keep == nil {
 		return
@@ -65,7 +65,7 @@ func (p *budgetCounter) act(ctx context.Context, raised []store.BudgetRef) {
 	clear(p.late)
 }
 
-// tick starts counts again whose time has come, and does what failed before.
+// tick resets the budgets that are due, and retries what failed before.
 func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 	if p.keep == nil || !p.db.Ready() {
 		return
@@ -74,7 +74,7 @@ func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 	err := p.keep.Reset(ctx, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err == nil && !p.all { // an earlier process may have counted and not acted
+	if err == nil && !p.all { // an earlier process may have counted without applying budgets
 		err = p.keep.CheckAll(ctx)
 		p.all = err == nil
 	}
@@ -83,7 +83,7 @@ func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 	}
 }
 
-// unlimited returns p with nothing that is exhausted.
+// unlimited returns p with no object marked as exhausted.
 func unlimited(p *publication.State) *publication.State {
 	free := *p
 	free.Exhausted = nil

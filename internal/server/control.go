@@ -17,8 +17,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// authenticate finds who sends a request to the control plane: the holder of a
-// gateway key or of a token, or a person who signed in.
+// authenticate returns the identity of a control-plane request: of a gateway key, a
+// token or a session.
 func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 	token := r.Header.Get(api.HeaderKey)
 	if token == "" {
@@ -44,7 +44,7 @@ func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
 	return id, nil
 }
 
-// clientHost returns the address of a request's client without its port.
+// clientHost returns the client's address without its port.
 func clientHost(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -53,7 +53,7 @@ func clientHost(r *http.Request) string {
 	return host
 }
 
-// sessionLifetimes returns how long sessions are valid by the current settings.
+// sessionLifetimes returns the lifetimes of sessions in the current settings.
 func (s *Server) sessionLifetimes() route.Lifetimes {
 	if l := s.lifetimes.Load(); l != nil {
 		return *l
@@ -61,16 +61,16 @@ func (s *Server) sessionLifetimes() route.Lifetimes {
 	return route.Lifetimes{}
 }
 
-// token returns what a token of an organisation's own issuer proves.
+// token returns the identity that a token of an organisation's issuer proves.
 func (s *Server) token(text string) (*access.Identity, error) {
 	return s.holder.Load().Token(text, time.Now())
 }
 
-// claimLife is how long the link counts by which an installation is claimed.
+// claimLife is how long a claim link is valid.
 const claimLife = 24 * time.Hour
 
-// ensureClaim makes a link for the first owner of an installation that has none.
-// Each start makes another instead of the one before.
+// ensureClaim creates a claim link if the installation has no owner. Each start
+// replaces the previous link.
 func (s *Server) ensureClaim(ctx context.Context) error {
 	if !s.store.Ready() || !s.BootstrapKey.Empty() {
 		return nil
@@ -87,6 +87,6 @@ func (s *Server) ensureClaim(ctx context.Context) error {
 	return err
 }
 
-// Claim returns the secret of the link by which the installation's first owner
-// claims it, empty when there is one already. It can't be shown again.
+// Claim returns the token of the claim link, empty if the installation has an owner. It
+// cannot be shown again.
 func (s *Server) Claim() secret.String { return s.claim }

@@ -18,28 +18,28 @@ import (
 	"modelgate/internal/store"
 )
 
-// openBox makes what opens sealed credentials, where there is a master key.
+// openBox opens the master key, if there is one.
 func (s *Server) openBox() (err error) {
 	s.box, err = MasterBox(s.MasterKey, s.PreviousMasterKey)
 	return err
 }
 
-// MasterBox returns the box of a master key, which opens what the previous one
-// sealed too. Without a master key there is none.
+// MasterBox returns the box of a master key, which also opens what the previous key
+// sealed. Without a master key it is nil.
 func MasterBox(master, previous secret.String) (*secret.Box, error) {
 	switch {
 	case !master.Empty():
 		return secret.NewBox(master, previous)
 	case !previous.Empty():
-		return nil, errors.New("a previous master key is given and no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command")
+		return nil, errors.New("a previous master key is set but no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command")
 	}
 	return nil, nil
 }
 
-// openData opens the databases and reads what is stored.
+// openData opens the databases and reads the stored state.
 func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *publication.State, err error) {
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("the data folder can't be made: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	s.DatabaseOptions.NoAudit = s.Off[route.AuditLogs]
 	if s.store, err = store.Connect(ctx, DatabaseAddress(s.Data, s.Database), s.DatabaseOptions); err != nil {
@@ -65,8 +65,8 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 	return stored, err
 }
 
-// sealConfigs seals the credentials of configs that were stored before they were
-// sealed, and returns the state after it.
+// sealConfigs seals the credentials of configs stored before sealing existed, and
+// returns the resulting state.
 func (s *Server) sealConfigs(ctx context.Context, stored *publication.State) (*publication.State, error) {
 	if !s.store.Ready() {
 		return stored, nil
@@ -76,7 +76,7 @@ func (s *Server) sealConfigs(ctx context.Context, stored *publication.State) (*p
 		return stored, err
 	}
 	if s.box == nil {
-		s.Logger.Warn("saved configs hold credentials that are not sealed; set a master key and start again", "versions", len(list))
+		s.Logger.Warn("saved configs contain unsealed credentials; set a master key and start again", "versions", len(list))
 		return stored, nil
 	}
 	for _, v := range list {
@@ -97,13 +97,13 @@ func (s *Server) sealConfigs(ctx context.Context, stored *publication.State) (*p
 	return publication.Load(ctx, s.store, nil)
 }
 
-// Kept returns how long entries of the log are kept, for people.
+// Kept returns the retention of the log as text.
 func (s *Server) Kept() string { return s.first.Logs.Retention.Effective().String() }
 
-// AuditKept returns how long rows of the audit log are kept, for people.
+// AuditKept returns the retention of the audit log as text.
 func (s *Server) AuditKept() string { return s.first.Audit.Retention.Effective().String() }
 
-// Retention returns r as the log has it. Fields that are not positive keep all.
+// Retention returns r in the form of the log. Fields that are not positive retain all.
 func Retention(r settings.Retention) logstore.Retention {
 	const day = 24 * time.Hour
 	return logstore.Retention{
@@ -112,10 +112,9 @@ func Retention(r settings.Retention) logstore.Retention {
 	}
 }
 
-// LogsAddress returns the address of the PostgreSQL database that keeps the log,
-// empty for the file in the data folder. Nothing said is the control plane's
-// where that is PostgreSQL, so that several nodes have one log; "file" is the
-// file in any case.
+// LogsAddress returns the address of the PostgreSQL database of the log, empty for the
+// file in the data folder. If said is empty it is the control plane's database if that
+// is PostgreSQL, so that several nodes share one log; "file" always means the file.
 func LogsAddress(said, control secret.String) (secret.String, error) {
 	switch {
 	case said.Reveal() == "file":
@@ -123,21 +122,21 @@ func LogsAddress(said, control secret.String) (secret.String, error) {
 	case postgres.IsAddress(said.Reveal()):
 		return said, nil
 	case !said.Empty():
-		return said, errors.New("the log's database (MODELGATE_LOGS_DATABASE_URL) is a postgres:// address, or file")
+		return said, errors.New("the log database (MODELGATE_LOGS_DATABASE_URL) must be a postgres:// address or file")
 	case postgres.IsAddress(control.Reveal()):
 		return control, nil
 	}
 	return secret.String{}, nil
 }
 
-// LogsOptions returns how the log of a data folder is opened. An address is that
-// of [LogsAddress].
+// LogsOptions returns the options for opening the log of a data folder. Address is a
+// result of [LogsAddress].
 func LogsOptions(data string, address secret.String, o store.Options) logstore.Options {
 	return logstore.Options{Path: filepath.Join(data, "logs.db"), URL: address.Reveal(), Postgres: o.Postgres()}
 }
 
-// DatabaseAddress returns the address of the control plane's database: the
-// given one, or else that of the file in the data folder.
+// DatabaseAddress returns the address of the control plane's database: the given one,
+// otherwise the file in the data folder.
 func DatabaseAddress(data string, given secret.String) string {
 	if given.Empty() {
 		return "file:" + filepath.Join(data, "modelgate.db")
@@ -145,8 +144,8 @@ func DatabaseAddress(data string, given secret.String) string {
 	return given.Reveal()
 }
 
-// readStored reads the state of the store at the start: from the database, or
-// from the copy while that is away.
+// readStored reads the initial state from the database, or from the state copy if the
+// database is unavailable.
 func (s *Server) readStored(ctx context.Context) (*publication.State, error) {
 	reach, cancel := context.WithTimeout(ctx, migrating)
 	defer cancel()
@@ -165,6 +164,6 @@ func (s *Server) readStored(ctx context.Context) (*publication.State, error) {
 		return nil, fmt.Errorf("%w; %w", err, why)
 	}
 	s.away.Store(true)
-	s.Logger.Warn("the database can't be reached; requests are served from the copy of its last state, and nothing can be changed", "err", err.Error(), "revision", stored.Revision)
+	s.Logger.Warn("database unavailable; serving the state copy read-only", "err", err.Error(), "revision", stored.Revision)
 	return stored, nil
 }

@@ -11,9 +11,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// ownDeployment returns the deployment that the gateway identifies itself as, nil when
-// it does not. At the start it has to be there; who takes it away later leaves a
-// gateway that serves nobody.
+// ownDeployment returns the deployment as which the gateway authenticates, nil if it
+// does not. It must exist at the start; if it is deleted later, the gateway serves no
+// one.
 func (s *Server) ownDeployment(p *publication.State) (*publication.Deployment, error) {
 	if s.DeploymentSecret.Empty() {
 		return nil, nil
@@ -24,10 +24,10 @@ func (s *Server) ownDeployment(p *publication.State) (*publication.Deployment, e
 			return &p.Deployments[i], nil
 		}
 	}
-	return nil, errors.New("MODELGATE_DEPLOYMENT_SECRET is the secret of no deployment; give the client_auth that was shown when it was made")
+	return nil, errors.New("MODELGATE_DEPLOYMENT_SECRET does not belong to a deployment; set it to the client_auth that was shown when the deployment was created")
 }
 
-// deploymentLimits is whom the snapshot of a state lets in.
+// deploymentLimits returns the workspaces that the snapshot of a state serves.
 func (s *Server) deploymentLimits(p *publication.State) *snapshot.Deployment {
 	d, err := s.ownDeployment(p)
 	switch {
@@ -46,13 +46,13 @@ func (s *Server) deploymentLimits(p *publication.State) *snapshot.Deployment {
 	return out
 }
 
-// touchDeployment notes that the deployment's gateway is there.
+// touchDeployment records that a gateway of the deployment is running.
 func (s *Server) touchDeployment(ctx context.Context, now time.Time) {
 	d, err := s.ownDeployment(s.current().stored)
 	if d == nil || err != nil || !s.store.Ready() {
 		return
 	}
 	if err := s.store.TouchDeployment(ctx, d.ID, now); err != nil {
-		s.Logger.Warn("the deployment was not marked as seen", "err", err.Error())
+		s.Logger.Warn("marking the deployment as seen failed", "err", err.Error())
 	}
 }

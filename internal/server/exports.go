@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/settings"
 )
 
-// openExports makes what makes exports of the log. It begins with Run.
+// openExports creates the runner of log exports, which starts with Run.
 func (s *Server) openExports(set *settings.Settings) error {
 	if s.Off[route.DataExports] {
 		return nil
@@ -30,7 +30,7 @@ func (s *Server) openExports(set *settings.Settings) error {
 	return nil
 }
 
-// maker returns what makes exports, nil for none.
+// maker returns the runner of exports, nil for none.
 func (s *Server) maker() route.Exports {
 	if s.exports == nil {
 		return nil
@@ -38,7 +38,7 @@ func (s *Server) maker() route.Exports {
 	return s.exports
 }
 
-// openFiles returns what keeps files of one kind.
+// openFiles returns the file store for one kind of file.
 func openFiles(data string, b *settings.Blob, kind string) (blob.Store, error) {
 	if !b.S3.Configured() {
 		return blob.Folder(filepath.Join(data, "blob", kind)), nil

@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// growOnlyMap is a map that soon stops growing. Reading it takes no lock and
-// allocates nothing. The zero value is empty.
+// growOnlyMap is a map with a limited number of keys that are never removed. Reading
+// takes no lock and does not allocate. The zero value is empty.
 type growOnlyMap[K comparable, V any] struct {
-	all     atomic.Pointer[map[K]V] // replaced, never changed
+	all     atomic.Pointer[map[K]V] // replaced, never modified
 	growing sync.Mutex              // held while all is replaced
 }
 
-// of returns the value of key, made by first where there is none.
+// of returns the value of key, calling first to create it if necessary.
 func (k *growOnlyMap[K, V]) of(key K, first func(K) V) V {
 	if all := k.all.Load(); all != nil {
 		if v, ok := (*all)[key]; ok {

@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/settings"
 )
 
-// inboundLimits are the limits of client connections and request bodies, from
-// the settings of the start.
+// inboundLimits are the limits of client connections and request bodies, from the
+// settings at the start.
 type inboundLimits struct {
 	connections    inbound.ListenerOptions
 	body           inbound.BodyLimits
@@ -44,9 +44,9 @@ func orInt(n, def int) int {
 	return max(n, 0)
 }
 
-// limitConnections returns l with the limit of connections without a valid key.
-// Connections of trusted proxies carry requests of many clients and are not
-// limited; behind the PROXY protocol each connection has its client's address.
+// limitConnections returns l with the limit of unauthenticated connections. Connections
+// of trusted proxies carry requests of many clients and are not limited; with the PROXY
+// protocol each connection has its client's address.
 func (s *Server) limitConnections(l net.Listener) net.Listener {
 	o := s.inbound.connections
 	o.Plain = s.certificates == nil
@@ -58,8 +58,8 @@ func (s *Server) limitConnections(l net.Listener) net.Listener {
 	return limited
 }
 
-// receive applies the limits of a request that has just come in. It returns the
-// request to serve, and its body, nil for none.
+// receive applies the limits to a new request. It returns the request to serve and its
+// body, nil for none.
 func (s *Server) receive(w http.ResponseWriter, r *http.Request) (*http.Request, *inbound.Body) {
 	inbound.EndConnection(w, r)
 	return inbound.Limit(w, r, s.inbound.body, s.inbound.control)

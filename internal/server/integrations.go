@@ -18,9 +18,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// addStored adds what is stored to what a snapshot is built from. An entry that
-// can't be used is added with its fault, so that it is told to who uses it and
-// does not keep the rest from being published.
+// addStored adds stored objects to the input of a snapshot. A managed provider that
+// cannot be used is added with its fault, which its users receive, so that everything
+// else is still published.
 func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	if s.Off[route.UsageLimits] {
 		p = unlimited(p)
@@ -43,22 +43,22 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	known.uses.end()
 }
 
-// integrations are those of one state that entries were made of so far.
+// integrations are the opened integrations of one state.
 type integrations struct {
 	secretValues
 	byID    map[string]*integration
 	lending provider.MachineIdentity
 }
 
-// integration is what its entries have in common.
+// integration is the part that managed providers of one integration share.
 type integration struct {
 	settings provider.Settings
 	rules    *snapshot.ModelRules
-	err      error          // that it does not open
-	gap      *missingSecret // a field without a value; nil when there is none
+	err      error          // opening its credentials failed
+	gap      *missingSecret // a field without a value; nil for none
 }
 
-// entry returns a stored entry, with its fault when it can't be used.
+// entry returns a managed provider, with its fault if it cannot be used.
 func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
 	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Stored: true}
 	if m.Fault = unfit(p); m.Fault != nil {
@@ -69,7 +69,7 @@ func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
 	}
 	i := k.of(p)
 	if i.err != nil {
-		m.Fault = apierr.New(apierr.Invalid, "the provider entry @%s can't be used: its credential does not open; enter it again in its integration", p.Slug).
+		m.Fault = apierr.New(apierr.Invalid, "the provider entry @%s cannot be used because its credential cannot be opened; set it again in its integration", p.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(i.err)
 		return m
 	}
@@ -94,7 +94,7 @@ func listed(models []publication.Model, enabled bool) []string {
 	return list
 }
 
-// of returns the integration of an entry, which is opened once.
+// of returns the integration of a managed provider, which is opened once.
 func (k integrations) of(p *publication.Provider) *integration {
 	i, ok := k.byID[p.Integration]
 	if ok {
@@ -134,8 +134,8 @@ func (k integrations) of(p *publication.Provider) *integration {
 	return i
 }
 
-// settingsFor are what an integration has for requests for model; the empty one
-// is any that has nothing of its own.
+// settingsFor returns the provider settings for requests for model; the empty model has
+// the settings of all models without their own.
 func (k integrations) settingsFor(c *store.IntegrationSettings, opened store.Secrets, model string) provider.Settings {
 	s := provider.Settings{Key: opened.Key, CustomHost: c.CustomHost, Options: c.TargetOptions(opened, model), Headers: opened.Headers, Lending: k.lending}
 	if d, ok := c.Deployment(model); ok {
@@ -144,7 +144,7 @@ func (k integrations) settingsFor(c *store.IntegrationSettings, opened store.Sec
 	return s
 }
 
-// model adds what an integration says of one model.
+// model adds the settings of one model.
 func (k integrations) model(p *publication.Provider, i *integration, opened store.Secrets, m publication.Model) error {
 	if m.BaseModel == "" && m.CustomHost == "" && m.Sealed == "" {
 		return nil
@@ -156,7 +156,7 @@ func (k integrations) model(p *publication.Provider, i *integration, opened stor
 	s := k.settingsFor(&p.Configuration, opened, m.Slug)
 	s.BaseModel = cmp.Or(m.BaseModel, s.BaseModel)
 	if m.CustomHost != "" && elsewhere(p.Provider, s, m.CustomHost) {
-		// What is stored for the integration belongs to its own address.
+		// The integration's credentials belong to its own address.
 		s = provider.Settings{Options: p.Configuration.TargetOptions(store.Secrets{}, m.Slug), BaseModel: s.BaseModel, NoAuth: true}
 	}
 	s.CustomHost = cmp.Or(m.CustomHost, s.CustomHost)
@@ -174,8 +174,7 @@ func (k integrations) model(p *publication.Provider, i *integration, opened stor
 	return nil
 }
 
-// elsewhere reports whether an address is of another host than the settings
-// lead to.
+// elsewhere reports whether an address has another host than the settings.
 func elsewhere(id string, s provider.Settings, address string) bool {
 	spec, ok := table.Lookup(id)
 	if !ok {
@@ -186,8 +185,8 @@ func elsewhere(id string, s provider.Settings, address string) bool {
 	return err != nil || err2 != nil || from.Base.Scheme != to.Scheme || from.Base.Host != to.Host
 }
 
-// modelNames returns the names by which requests ask for models that are enabled, or
-// for those that are not: the models', and the aliases of deployments of theirs.
+// modelNames returns the requested names of models that are enabled, or of those that
+// are not: their slugs, and aliases of their deployments.
 func modelNames(p *publication.Provider, enabled bool) []string {
 	models := listed(p.Models, enabled)
 	list := slices.Clip(models)
@@ -199,14 +198,14 @@ func modelNames(p *publication.Provider, enabled bool) []string {
 	return list
 }
 
-// unfit returns why an entry can't be used by what its row says.
+// unfit returns why a managed provider cannot be used according to its row.
 func unfit(p *publication.Provider) *apierr.Error {
 	switch {
 	case p.Withdrawn:
-		return apierr.New(apierr.Forbidden, "the integration of the provider entry @%s was taken from this workspace", p.Slug).
+		return apierr.New(apierr.Forbidden, "this workspace no longer has the integration of the provider entry @%s", p.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_withdrawn")
 	case p.Status == store.Exhausted:
-		return apierr.New(apierr.BudgetExhausted, "the provider entry @%s has used up its budget", p.Slug).
+		return apierr.New(apierr.BudgetExhausted, "the budget of the provider entry @%s is exhausted", p.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_exhausted")
 	case p.Status == store.Expired:
 		return snapshot.ErrExpired
@@ -220,8 +219,8 @@ type secretOpener struct {
 	keys map[string]string // wrapped, by organisation
 }
 
-// config returns a saved config with its credentials, or with the reason why
-// they can't be read.
+// config returns a saved config with its credentials, or with the error of opening
+// them.
 func (o secretOpener) config(c *publication.Config) snapshot.Config {
 	out := snapshot.Config{Workspace: c.Workspace, ID: c.ID, Slug: c.Slug, Text: secret.New(c.Text), Stored: true}
 	if c.Sealed == "" {
@@ -236,7 +235,7 @@ func (o secretOpener) config(c *publication.Config) snapshot.Config {
 		out.Text, err = store.FillConfig(c.Text, held)
 	}
 	if err != nil {
-		out.Err = apierr.New(apierr.Unavailable, "the credentials of the saved config %s can't be read", out.Ref()).
+		out.Err = apierr.New(apierr.Unavailable, "the credentials of the saved config %s cannot be read", out.Ref()).
 			WithParam("x-gateway-config").WithCode("unreadable_config").WithCause(err)
 	}
 	return out

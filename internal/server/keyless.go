@@ -10,12 +10,12 @@ import (
 	"modelgate/internal/settings"
 )
 
-// keylessPerDay returns how many bytes a day requests without a valid key may
-// take, in the request log and in the audit log each.
+// keylessPerDay returns how many bytes per day requests without a valid key may take,
+// in the request log and in the audit log each.
 func keylessPerDay(set *settings.Settings) int64 { return set.Logs.KeylessPerDay.Or(4 << 20) }
 
-// keylessRecorder takes the entries of model requests without a valid key: all
-// are counted, and those that fit the allowance get into the log.
+// keylessRecorder records model requests without a valid key: it counts all and logs
+// those that fit the allowance.
 type keylessRecorder struct {
 	metrics   *metrics
 	allowance *reqlog.Allowance
@@ -40,13 +40,13 @@ func (k keylessRecorder) Record(ctx context.Context, e *reqlog.Entry) {
 	}
 }
 
-// countKeyless counts a request to the control plane that showed no valid key.
+// countKeyless counts a control-plane request without a valid key.
 func (s *Server) countKeyless(err error) {
 	s.metrics.keyless.WithLabelValues(apierr.From(err).CodeOrDefault()).Inc()
 }
 
-// httpLines is where net/http writes about connections. Its lines are made of
-// what clients send.
+// httpLines returns the logger of net/http for connections. Its messages contain what
+// clients send.
 func (s *Server) httpLines() slog.Handler {
 	if l, ok := s.Logger.Handler().(*lineLimit); ok {
 		return l.as("net/http")

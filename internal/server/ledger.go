@@ -21,7 +21,7 @@ import (
 // LedgerDir returns the folder of the ledger in a data folder.
 func LedgerDir(data string) string { return filepath.Join(data, "ledger") }
 
-// openLedger opens the ledger and has the engine keep account in it.
+// openLedger opens the ledger and makes the engine record in it.
 func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err error) {
 	o := ledgerOptions(s.Data, &logRows{Store: s.logs})
 	o.OnFull, o.Sync, o.MaxSize = ledger.FullPolicy(set.Ledger.OnFull), ledger.SyncMode(set.Ledger.Sync), set.Ledger.MaxSize.Or(0)
@@ -56,11 +56,11 @@ func ledgerOptions(data string, rows *logRows) ledger.Options {
 	}
 }
 
-// closeRecords applies what waits in the ledger and closes the log behind it.
+// closeRecords applies the remaining rows of the ledger and closes the log.
 func (s *Server) closeRecords() error {
 	wait := 10 * time.Second
 	if s.logs != nil && s.logs.Stats().LastError != "" {
-		wait = time.Second // the ledger keeps for the next start what can't be applied
+		wait = time.Second // the ledger keeps what cannot be applied for the next start
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
@@ -71,7 +71,7 @@ func (s *Server) closeRecords() error {
 	if s.logs != nil {
 		err := s.logs.Close(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
-			s.Logger.Warn("the log could not be written; the next start applies what the ledger holds of it", "err", err)
+			s.Logger.Warn("log write failed; the next start applies the remaining ledger rows", "err", err)
 			err = nil
 		}
 		errs = append(errs, err)
@@ -79,8 +79,8 @@ func (s *Server) closeRecords() error {
 	return errors.Join(errs...)
 }
 
-// flushLog waits for what was recorded to be readable, up to 10 seconds, or 2 while
-// the log can't be written: what is there can still be read.
+// flushLog waits until recorded entries can be read, up to 10 seconds, or 2 while
+// writing the log fails: earlier entries can still be read.
 func (s *Server) flushLog(ctx context.Context) error {
 	for range 5 {
 		short, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -118,21 +118,21 @@ func (r *logRows) Apply(ctx context.Context, rows []*reqlog.Entry, again bool) e
 		r.Record(ctx, e)
 	}
 	if err := ctx.Err(); err != nil {
-		return err // some may not have found room
+		return err // some may not have fitted
 	}
 	return r.Flush(ctx)
 }
 
-// Replayed is what [ReplayLedger] did.
+// Replayed is the result of [ReplayLedger].
 type Replayed struct {
-	Added     int64 // rows that the log lacked
-	Known     int64 // rows that it had
-	Estimated int   // attempts without an end that became estimates
-	Aside     int   // damaged segments that were put aside
+	Added     int64 // rows added to the log
+	Known     int64 // rows already in the log
+	Estimated int   // attempts without an end that were estimated
+	Aside     int   // quarantined segments
 }
 
-// ReplayLedger applies to a log what it lacks of the ledger of a data folder,
-// from all segments that no running gateway holds.
+// ReplayLedger applies missing rows of a data folder's ledger to a log, from all
+// segments that no running gateway uses.
 func ReplayLedger(ctx context.Context, data string, log logstore.Options) (Replayed, error) {
 	logs, err := logstore.Open(ctx, log)
 	if err != nil {
@@ -140,7 +140,7 @@ func ReplayLedger(ctx context.Context, data string, log logstore.Options) (Repla
 	}
 	rows := &logRows{Store: logs}
 	o := ledgerOptions(data, rows)
-	o.ReplayAll, o.KeepSegments = true, true // budgets count what is in them: they are a gateway's
+	o.ReplayAll, o.KeepSegments = true, true // a gateway counts them for budgets
 	l, err := ledger.Open(ctx, o)
 	if err != nil {
 		return Replayed{}, errors.Join(err, logs.Close(ctx))
@@ -151,7 +151,7 @@ func ReplayLedger(ctx context.Context, data string, log logstore.Options) (Repla
 	return done, errors.Join(err, l.Close(ctx), logs.Close(ctx))
 }
 
-// ledgerMetrics are what the ledger counts.
+// ledgerMetrics are the metrics of the ledger.
 func ledgerMetrics(s *Server) []prometheus.Collector {
 	stat := func(read func(ledger.Stats) float64) func() float64 {
 		return func() float64 { return read(s.ledger.Stats()) }
@@ -159,7 +159,7 @@ func ledgerMetrics(s *Server) []prometheus.Collector {
 	return []prometheus.Collector{
 		gaugeFunc("modelgate_log_queue_depth", "Entries waiting to be written to the log.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Depth) })),
-		gaugeFunc("modelgate_log_oldest_seconds", "How long the oldest entry has waited to be written to the log.",
+		gaugeFunc("modelgate_log_oldest_seconds", "Age of the oldest entry waiting to be written to the log, in seconds.",
 			stat(func(st ledger.Stats) float64 { return age(st.Oldest) })),
 		counterFunc("modelgate_log_rows_written_total", "Entries written to the log.",
 			func() float64 { return float64(s.logs.Stats().Written) }),
@@ -171,7 +171,7 @@ func ledgerMetrics(s *Server) []prometheus.Collector {
 			stat(func(st ledger.Stats) float64 { return float64(st.LostAttempts) })),
 		gaugeFunc("modelgate_ledger_open_attempts", "Attempts that have not ended.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Open) })),
-		gaugeFunc("modelgate_ledger_uncounted_attempts", "Attempts of this process that ended and do not count for budgets yet.",
+		gaugeFunc("modelgate_ledger_uncounted_attempts", "Ended attempts of this process not yet counted for budgets.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Uncounted) })),
 		gaugeFunc("modelgate_ledger_uncounted_seconds", "Age of the oldest settlement not yet counted for budgets, in seconds.",
 			stat(func(st ledger.Stats) float64 { return age(st.CountedAt) })),
@@ -185,7 +185,7 @@ func ledgerMetrics(s *Server) []prometheus.Collector {
 			func() float64 { return float64(s.logs.Stats().Damaged) }),
 		gaugeFunc("modelgate_ledger_ok", "1 while the ledger can be written to, else 0.",
 			stat(func(st ledger.Stats) float64 { return one(st.LastError == "") })),
-		gaugeFunc("modelgate_ledger_quarantined_segments", "Damaged segments that this start put aside.",
+		gaugeFunc("modelgate_ledger_quarantined_segments", "Damaged segments quarantined at startup.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Quarantined) })),
 		gaugeFunc("modelgate_ledger_estimated_attempts", "Attempts of a crashed process settled with an estimate at startup.",
 			stat(func(st ledger.Stats) float64 { return float64(st.Estimated) })),

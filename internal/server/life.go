@@ -12,15 +12,13 @@ import (
 	"modelgate/internal/dataplane"
 )
 
-// lastWords is how long requests have to send their in-band error after the
-// drain ended.
+// lastWords is how long requests have to send an in-band error after the drain.
 const lastWords = 2 * time.Second
 
-// Run serves until ctx ends, then drains: it stays reachable for drain.min and
-// says that it is not ready, then takes no new connections and lets open
-// requests go on until drain.max, then ends what is left with an error in the
-// client's dialect. When now is closed it stops at once. Everything recorded
-// is written before Run returns.
+// Run serves until ctx ends, then drains: for drain.min it stays reachable but not
+// ready, then it accepts no new connections and lets open requests continue until
+// drain.max, then it ends the rest with an error in the client's dialect. If now is
+// closed it stops at once. Everything recorded is written before Run returns.
 func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	failed := make(chan error, 2)
 	start := func(srv *http.Server, serve func() error) {
@@ -54,7 +52,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	case err = <-failed:
 		err = fmt.Errorf("serving: %w", err)
 	}
-	stopExporting() // other nodes, or the next start, go on with them
+	stopExporting() // other nodes, or the next start, continue them
 	s.shutDown(now)
 	stopWatching()
 	watched.Wait()
@@ -64,7 +62,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	return errors.Join(err, s.Close())
 }
 
-// serveListener serves the API, encrypted where the settings say so.
+// serveListener serves the API, with TLS if configured.
 func (s *Server) serveListener() error {
 	if s.certificates != nil {
 		return s.api.ServeTLS(s.apiAddr, "", "")
@@ -76,7 +74,7 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	began := time.Now()
 	s.ready.Store(false)
 	s.draining.Store(true)
-	s.tail.Close() // watchers would outlast every drain
+	s.tail.Close() // subscribers would outlast every drain
 	s.Logger.Info("draining", "min", s.first.Drain.Min.Or(0).String(), "max", s.drainMax().String())
 	wait(s.first.Drain.Min.Or(0), now)
 
@@ -104,7 +102,7 @@ func (s *Server) shutDown(now <-chan struct{}) {
 
 func (s *Server) drainMax() time.Duration { return s.first.Drain.Max.Or(30 * time.Second) }
 
-// endRequests gives what is still open an in-band error.
+// endRequests sends open requests an in-band error.
 func (s *Server) endRequests() {
 	s.Logger.Warn("drain timeout; aborting open requests")
 	s.end(dataplane.ErrShutdown)
@@ -113,10 +111,10 @@ func (s *Server) endRequests() {
 	s.api.Shutdown(ctx)
 }
 
-// inFlight counts the requests that are served.
+// inFlight counts the requests being served.
 type inFlight struct {
 	n    atomic.Int64
-	none chan struct{} // holds one token after n fell to zero
+	none chan struct{} // receives a token when n becomes zero
 }
 
 func newCrowd() *inFlight { return &inFlight{none: make(chan struct{}, 1)} }
@@ -133,13 +131,13 @@ func (c *inFlight) leave() {
 	}
 }
 
-// wait waits until nobody is left, at most for d.
+// wait waits up to d until no requests are left.
 func (c *inFlight) wait(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	for c.n.Load() > 0 {
 		select {
-		case <-c.none: // may be of an earlier time
+		case <-c.none: // may be an old token
 		case <-t.C:
 			return
 		}

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// linesPerMinute is how many lines with the same message the process log takes in
-// a minute. What outsiders send must not fill a disk that keeps it.
+// linesPerMinute is the limit of lines with the same message that the process log
+// writes per minute, so that clients cannot fill its disk.
 const linesPerMinute = 100
 
-// maxMessages is the number of messages that are counted apart. The code has
-// fewer; what net/http writes counts as one.
+// maxMessages is the number of messages counted separately. The code has fewer;
+// messages of net/http count as one.
 const maxMessages = 512
 
-// lineLimit is a slog.Handler that writes a bounded number of lines a minute for
-// each message. The first line after a pause says how many were left out. It is
-// safe for concurrent use.
+// lineLimit is a slog.Handler that limits the lines per minute of each message. The
+// first line after a pause has the number of dropped lines. It is safe for concurrent
+// use.
 type lineLimit struct {
 	slog.Handler
 	message string // counts for every line if it is not empty
@@ -38,7 +38,8 @@ func newLineLimit(h slog.Handler) *lineLimit {
 	return &lineLimit{Handler: h, counts: &lineCounts{lines: make(map[string]*lineCount)}}
 }
 
-// as returns a handler for lines whose messages are made of what clients send.
+// as returns a handler that counts all lines as one message, for messages that contain
+// what clients send.
 func (l *lineLimit) as(message string) *lineLimit {
 	return &lineLimit{l.Handler, message, l.counts}
 }
@@ -60,8 +61,8 @@ func (l *lineLimit) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// take counts a line. It returns how many were left out since the last one that
-// was written, and whether this one is.
+// take counts a line. It returns the number of lines dropped since the last written
+// one, and whether to write this one.
 func (c *lineCounts) take(message string, now time.Time) (left int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

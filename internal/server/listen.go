@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/inbound"
 )
 
-// listen binds the addresses, so that a taken port is an error of the start.
+// listen binds the addresses, so that an address in use is an error at the start.
 func (s *Server) listen() (err error) {
 	if s.apiAddr, err = Bind("API", s.Listen); err != nil || s.AdminListen == "" {
 		return err
@@ -24,7 +24,7 @@ func (s *Server) listen() (err error) {
 	return checkAdmin(s.adminAddr.Addr(), s.AdminToken)
 }
 
-// makeServers makes what serves on the bound addresses.
+// makeServers creates the servers of the bound addresses.
 func (s *Server) makeServers() {
 	base, end := context.WithCancelCause(context.Background())
 	s.end = end
@@ -45,8 +45,7 @@ func (s *Server) makeServers() {
 	}
 }
 
-// refusedProxy reports a connection of a trusted proxy without a usable PROXY
-// header.
+// refusedProxy records a connection of a trusted proxy without a valid PROXY header.
 func (s *Server) refusedProxy(peer net.Addr, err error) {
 	s.metrics.refusedConnections.WithLabelValues("proxy_header").Inc()
 	s.Logger.Debug("connection refused", "peer", peer.String(), "err", err.Error())
@@ -59,12 +58,12 @@ func Bind(name, addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s address %s is already in use; stop the other process or choose another address (see --help)", name, addr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the %s address %s can't be listened on: %w", name, addr, cause(err))
+		return nil, fmt.Errorf("listening on the %s address %s: %w", name, addr, cause(err))
 	}
 	return l, nil
 }
 
-// cause drops net's own prefix, which repeats the address.
+// cause removes net's own prefix, which repeats the address.
 func cause(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
@@ -72,8 +71,7 @@ func cause(err error) error {
 	return err
 }
 
-// maxStreams is the number of requests that may be open on one connection of
-// HTTP/2.
+// maxStreams is the limit of open requests on one HTTP/2 connection.
 const maxStreams = 250
 
 func (s *Server) httpServer(h http.Handler) *http.Server {

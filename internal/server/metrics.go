@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/telemetry"
 )
 
-// metrics is what the admin listener shows. Labels take few values: operations
-// and providers come from tables, statuses are HTTP's.
+// metrics are the metrics of the admin listener. Labels have few values: operations and
+// providers come from tables, statuses from HTTP.
 type metrics struct {
 	registry *prometheus.Registry
 
@@ -61,22 +61,22 @@ func newMetrics(s *Server) *metrics {
 	labels := []string{"operation", "provider"}
 	m.requests = counters("modelgate_requests_total", "Requests by operation, provider, response status and outcome: success, error, cancelled, other.", append(labels, "status", "outcome")...)
 	m.duration = histograms("modelgate_request_duration_seconds", "Time from acceptance to the last byte sent.", seconds, labels...)
-	m.first = histograms("modelgate_first_token_seconds", "Time from acceptance to the first content of the answer.", seconds, labels...)
+	m.first = histograms("modelgate_first_token_seconds", "Time from acceptance to the first token, in seconds.", seconds, labels...)
 	m.overhead = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "modelgate_overhead_seconds", Help: "Gateway overhead until the response headers are sent, in seconds.", Buckets: overhead})
 	m.tokens = counters("modelgate_tokens_total", "Tokens that providers reported.", "provider", "kind")
 	m.estimate = counters("modelgate_usage_estimated_total", "Requests whose usage is estimated because the provider reported none, or not all of it.", "provider")
 	m.unknown = counters("modelgate_price_unknown_total", "Requests with known usage but no price for the model.", "provider")
 	m.attempts = counters("modelgate_attempts_total", "Attempts by provider and response status; 0 means no response.", "provider", "status")
-	m.errors = counters("modelgate_gateway_errors_total", "Requests that the gateway itself refused or failed, by the code of the error.", "code")
+	m.errors = counters("modelgate_gateway_errors_total", "Requests rejected or failed by the gateway itself, by error code.", "code")
 	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
-	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests refused because their path has no canonical form."})
+	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests rejected because their path has no canonical form."})
 	m.refusedConnections = counters("modelgate_connections_refused_total", "Connections closed before their first request, by reason.", "reason")
-	m.signIns = counters("modelgate_sign_ins_total", "Passwords that were given, by outcome: ok, wrong, limited, busy.", "outcome")
+	m.signIns = counters("modelgate_sign_ins_total", "Sign-in attempts with a password, by outcome: ok, wrong, limited, busy.", "outcome")
 	m.keyless = counters("modelgate_keyless_requests_total", "Requests without a valid key, by reason.", "reason")
 	m.refusedAdmin = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_admin_refused_total", Help: "Requests to the admin listener without its token."})
-	m.auditsSent = counters("modelgate_audit_rows_sent_total", "Rows of the audit log by destination and outcome of their delivery: sent, failed.", "destination", "outcome")
-	m.auditsPruned = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_audit_rows_pruned_total", Help: "Rows removed from the audit log because of their age or its size."})
+	m.auditsSent = counters("modelgate_audit_rows_sent_total", "Audit rows by destination and delivery outcome: sent, failed.", "destination", "outcome")
+	m.auditsPruned = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_audit_rows_pruned_total", Help: "Audit rows removed by retention."})
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
 	m.keys = gauge("modelgate_gateway_keys", "Gateway keys in the snapshot in use.")
 	m.reloads = counters("modelgate_reloads_total", "Reloads of the settings by outcome.", "outcome")
@@ -96,10 +96,10 @@ func newMetrics(s *Server) *metrics {
 	return m
 }
 
-// signIn counts an attempt to sign in.
+// signIn counts a sign-in attempt.
 func (m *metrics) signIn(outcome string) { m.signIns.WithLabelValues(outcome).Inc() }
 
-// registerSources adds what other packages count themselves.
+// registerSources registers the metrics of other packages.
 func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(ledgerMetrics(s)...)
 	m.registry.MustRegister(telemetryMetrics(s)...)
@@ -134,7 +134,7 @@ func (m *metrics) published(s *snapshot.Snapshot) {
 	m.keys.Set(float64(s.Keys()))
 }
 
-// followed says how the last look at the database went.
+// followed records the result of the last check of the database.
 func (m *metrics) followed(err error, away bool) {
 	one := func(g prometheus.Gauge, ok bool) {
 		if ok {
@@ -157,7 +157,7 @@ func (m *metrics) reloaded(err error) {
 	m.reloads.WithLabelValues("taken").Inc()
 }
 
-// series names the counters of one kind of exchange, and try the counter of one
+// series identifies the counters of one kind of request, and try the counter of one
 // kind of attempt.
 type (
 	requestLabels struct {
@@ -195,7 +195,7 @@ func (m *metrics) newTry(t attemptLabels) prometheus.Counter {
 	return m.attempts.WithLabelValues(t.provider, strconv.Itoa(t.status))
 }
 
-// count takes an ended exchange into the figures.
+// count counts an ended request.
 func (m *metrics) count(e *reqlog.Entry) {
 	c := m.children.of(requestLabels{string(e.Operation), e.Provider, e.Status, e.Outcome()}, m.newChild)
 	c.requests.Inc()
@@ -223,8 +223,8 @@ func (m *metrics) count(e *reqlog.Entry) {
 	}
 }
 
-// recorder counts an exchange, hands it to the ledger, from where it gets into
-// the log, to the exporter of telemetry and to who watches.
+// recorder passes the entry of an ended request to the metrics, the ledger, which
+// applies it to the log, the telemetry exporter and the log tail.
 type recorder struct {
 	metrics   *metrics
 	ledger    *ledger.Ledger
@@ -232,7 +232,7 @@ type recorder struct {
 	tail      *controlplane.Tail
 }
 
-// recorder returns what takes the entries of exchanges.
+// recorder returns the recorder of requests.
 func (s *Server) recorder() reqlog.Recorder {
 	if s.NoRecording {
 		return s.metrics
@@ -240,7 +240,7 @@ func (s *Server) recorder() reqlog.Recorder {
 	return recorder{s.metrics, s.ledger, s.telemetry, s.tail}
 }
 
-// Record implements [reqlog.Recorder] for who wants exchanges counted alone.
+// Record implements [reqlog.Recorder] by counting only.
 func (m *metrics) Record(_ context.Context, e *reqlog.Entry) { m.count(e) }
 
 // Record implements reqlog.Recorder.
@@ -253,8 +253,8 @@ func (r recorder) Record(ctx context.Context, e *reqlog.Entry) {
 	r.ledger.Record(ctx, e)
 }
 
-// importRecorder takes entries of exchanges that others have sent: it is recorder except for
-// what is counted and told of the gateway's own.
+// importRecorder records imported entries in the ledger, from where they get into the log,
+// and sends them to the log tail. They are not part of metrics and telemetry.
 type importRecorder struct {
 	ledger *ledger.Ledger
 	tail   *controlplane.Tail

@@ -11,9 +11,9 @@ import (
 	"modelgate/internal/store"
 )
 
-// CreateOrganisation makes an organisation with a workspace named Default, and
-// returns it with the secret of the link by which its first owner claims it,
-// which can't be shown again.
+// CreateOrganisation creates an organisation with a workspace named Default. It returns
+// the organisation and the token of the claim link for its first owner, which cannot be
+// shown again.
 func CreateOrganisation(ctx context.Context, db *store.DB, name, slug string) (store.Organisation, secret.String, error) {
 	now := time.Now()
 	id := func() string { return reqlog.NewID(now).String() }

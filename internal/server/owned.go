@@ -9,8 +9,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// files returns what the running settings declare of the control plane's
-// objects, as the API shows them.
+// files returns the control-plane objects declared in the running settings.
 func (s *Server) files() route.Declared { return declaredObjects(s.current().settings) }
 
 func declaredObjects(set *settings.Settings) (f route.Declared) {
@@ -34,10 +33,10 @@ func declaredObjects(set *settings.Settings) (f route.Declared) {
 }
 
 func fileKey(k settings.Key) store.Key {
-	hash, _ := access.ParseHash(k.SHA256) // settings has checked it
+	hash, _ := access.ParseHash(k.SHA256) // checked by settings
 	defaults, err := json.Marshal(store.KeyDefaults{Config: k.Config})
 	if err != nil {
-		panic(err) // texts are always written
+		panic(err) // cannot fail for strings
 	}
 	return store.Key{
 		ID: route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Mask: "***", Organisation: store.DefaultOrganisation,

@@ -11,12 +11,12 @@ import (
 	"modelgate/internal/store"
 )
 
-// resetLife is how long a link is valid by which a password is replaced.
+// resetLife is how long a password-reset link is valid.
 const resetLife = 24 * time.Hour
 
-// ResetPassword makes a link by which a person who has a password sets another,
-// and returns its secret, which can't be shown again. It is for an operator: it
-// works for owners and for members of several organisations too.
+// ResetPassword creates a link with which a user replaces their password, and returns
+// its token, which cannot be shown again. It is for an operator, and also works for
+// owners and for members of several organisations.
 func ResetPassword(ctx context.Context, db *store.DB, email string) (secret.String, error) {
 	now, token := time.Now(), access.NewLinkToken()
 	audit := store.OperatorAudit("", "users reset-password", nil)
@@ -29,7 +29,7 @@ func ResetPassword(ctx context.Context, db *store.DB, email string) (secret.Stri
 		case u.Status != store.Active:
 			return fmt.Errorf("%s is disabled; nothing was changed", u.Email)
 		case u.PasswordHash == "":
-			return fmt.Errorf("%s has no password yet; an admin makes a link to set the first one", u.Email)
+			return fmt.Errorf("%s has no password yet; an admin can create a link to set the first one", u.Email)
 		}
 		audit.Organisation, audit.ResourceID = organisation, u.ID
 		return tx.ReplacePasswordLink(ctx, store.PasswordLink{

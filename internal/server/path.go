@@ -10,9 +10,9 @@ import (
 	"modelgate/internal/urlpath"
 )
 
-// canonicalise gives r the canonical form of its path, in RequestURI and URL. A
-// target that names the host too, as clients of a proxy write it, becomes one
-// that does not (RFC 9112, section 3.2.2). The query stays as sent.
+// canonicalise sets the path of r, in RequestURI and URL, to its canonical form. A
+// target in absolute form, as sent to proxies, is converted to origin form (RFC 9112,
+// section 3.2.2). The query stays unchanged.
 func canonicalise(r *http.Request) error {
 	target := originForm(r)
 	path, query, marked := strings.Cut(target, "?")
@@ -28,7 +28,7 @@ func canonicalise(r *http.Request) error {
 	}
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
-		return apierr.New(apierr.Invalid, "the path and query do not form a request target").WithParam("path").WithCode(urlpath.Code).WithCause(err)
+		return apierr.New(apierr.Invalid, "the path and query are not a valid request target").WithParam("path").WithCode(urlpath.Code).WithCause(err)
 	}
 	r.RequestURI, r.URL = target, u
 	return nil
@@ -42,8 +42,8 @@ func originForm(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// refusePath refuses a request whose path has no canonical form. A model request
-// is recorded like every other one.
+// refusePath rejects a request whose path has no canonical form. A model request is
+// recorded like any other.
 func (s *Server) refusePath(w http.ResponseWriter, r *http.Request, err error) {
 	s.metrics.refusedPaths.Inc()
 	if path, _, _ := strings.Cut(originForm(r), "?"); dataplane.IsModelPath(path) {
@@ -53,15 +53,15 @@ func (s *Server) refusePath(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, apierr.From(err))
 }
 
-// writeError answers with an error in the chat dialect.
+// writeError writes an error in the chat dialect.
 func writeError(w http.ResponseWriter, e *apierr.Error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status())
 	w.Write(e.Body())
 }
 
-// onCanonicalPath serves requests whose path has a canonical form, in that form,
-// and refuses all others.
+// onCanonicalPath passes requests to next with their path in canonical form, and
+// rejects requests whose path has none.
 func (s *Server) onCanonicalPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := canonicalise(r); err != nil {

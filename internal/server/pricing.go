@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/publication"
 )
 
-// pricingOf returns what is agreed for an integration; nil for nothing.
+// pricingOf returns the negotiated pricing of an integration, nil for none.
 func pricingOf(p *publication.Provider) *catalog.NegotiatedPricing {
 	t := &catalog.NegotiatedPricing{Reserved: p.Configuration.Reserved, Factors: factors(p.Pricing)}
 	for _, m := range p.Models {
@@ -25,7 +25,7 @@ func pricingOf(p *publication.Provider) *catalog.NegotiatedPricing {
 	return t
 }
 
-// setPricing sets what is agreed for the integration.
+// setPricing sets the negotiated pricing of the integration.
 func (i *integration) setPricing(t *catalog.NegotiatedPricing) {
 	i.settings.Terms = t
 	for model, own := range i.rules.Own {
@@ -34,7 +34,7 @@ func (i *integration) setPricing(t *catalog.NegotiatedPricing) {
 	}
 }
 
-// factors reads pricing_adjustments: {"multiplier": 1.2} for all models, or
+// factors decodes pricing_adjustments: {"multiplier": 1.2} for all models, or
 // {"gpt-4o": {"multiplier": 0.8}, "default": {"multiplier": 1.2}}.
 func factors(raw json.RawMessage) map[string]float64 {
 	var names map[string]json.RawMessage
@@ -46,7 +46,7 @@ func factors(raw json.RawMessage) map[string]float64 {
 		var of struct{ Multiplier *float64 }
 		switch {
 		case name == "multiplier" && json.Unmarshal(value, &of.Multiplier) == nil && of.Multiplier != nil:
-			if _, ok := out[""]; !ok { // that under default is closer to what it says
+			if _, ok := out[""]; !ok { // the one under default takes precedence
 				out[""] = *of.Multiplier
 			}
 		case json.Unmarshal(value, &of) == nil && of.Multiplier != nil && name == "default":
@@ -61,8 +61,8 @@ func factors(raw json.RawMessage) map[string]float64 {
 	return out
 }
 
-// ownPrice reads pricing_config, whose prices are cents for a token. It returns
-// nil where it has none for tokens.
+// ownPrice decodes pricing_config, whose prices are cents per token. It returns nil if
+// it has no prices of tokens.
 func ownPrice(m publication.Model) *catalog.Price {
 	type unit struct{ Price *float64 }
 	var config struct {
@@ -99,8 +99,8 @@ func ownPrice(m publication.Model) *catalog.Price {
 	return &catalog.Price{Provider: "integration", Model: m.Slug, Rates: catalog.RatesOf(given)}
 }
 
-// centsForToken returns the rate of a price in cents for a token. A dollar is
-// the most that a token costs.
+// centsForToken converts a price in cents per token to a rate. The highest price is a
+// dollar per token.
 func centsForToken(cents float64) catalog.Rate {
 	const cent = 1e10 // picodollars
 	return catalog.Rate(math.Round(min(cents, 100) * cent))

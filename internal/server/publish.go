@@ -28,18 +28,18 @@ import (
 	"modelgate/internal/store"
 )
 
-// reloadDelay is the pause after the last change of the config file: editors write
-// in several steps.
+// reloadDelay is the pause after the last change of the config file, because editors
+// write in several steps.
 const reloadDelay = 100 * time.Millisecond
 
-// state is what the current snapshot was built from.
+// state is the input of the current snapshot.
 type state struct {
 	settings *settings.Settings
 	stored   *publication.State
 }
 
-// publish builds a snapshot from the settings and what is stored, and makes it
-// current. Nil takes those of the current one. On an error the last good one
+// publish builds a snapshot from the settings and the stored state and makes it
+// current. A nil argument keeps the current one. On an error the previous snapshot
 // stays.
 func (s *Server) publish(set *settings.Settings, stored *publication.State) error {
 	var used []secretref.Reference
@@ -61,8 +61,8 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 	if err != nil {
 		return err
 	}
-	// A provider that the database loses must not keep the rest of its state from
-	// counting, such as a revoked key.
+	// A provider missing in the database must not keep the rest of its state, such as a
+	// revoked key, from being published.
 	in.Running = running
 	snap, err := snapshot.Build(in)
 	if err != nil {
@@ -81,14 +81,14 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 	return nil
 }
 
-// current returns what the current snapshot was built from.
+// current returns the input of the current snapshot.
 func (s *Server) current() state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// input is all that a snapshot is built from.
+// input returns the complete input of a snapshot.
 func (s *Server) input(set *settings.Settings, stored *publication.State) (snapshot.Input, error) {
 	in := input(set)
 	for _, m := range s.ManagedProviders {
@@ -110,7 +110,7 @@ func (s *Server) input(set *settings.Settings, stored *publication.State) (snaps
 	return in, nil
 }
 
-// setLogLevel takes the level of the settings, which have checked it.
+// setLogLevel sets the log level of the settings, which have checked it.
 func (s *Server) setLogLevel(name string) {
 	if s.LogLevel == nil {
 		return
@@ -122,27 +122,27 @@ func (s *Server) setLogLevel(name string) {
 	s.LogLevel.Set(level)
 }
 
-// input is what the settings alone give a snapshot.
+// input returns the part of a snapshot's input that comes from the settings.
 func input(set *settings.Settings) snapshot.Input {
 	in := snapshot.Input{
 		Specs:          table.All(),
 		Providers:      managed(set),
 		HeaderPrefixes: headerPrefixes(set),
 	}
-	rules, _ := redact.New(set.Logs.Redact.Rules()) // settings has checked it
+	rules, _ := redact.New(set.Logs.Redact.Rules()) // checked by settings
 	in.Logs = snapshot.LogPolicy{Level: access.ParseLogLevel(set.Logs.Level), BodySize: int(set.Logs.BodySize), Redact: rules}
 	for _, c := range set.Configs {
 		in.Configs = append(in.Configs, snapshot.Config{Workspace: store.DefaultWorkspace, Slug: c.Slug, Text: c.Text()})
 	}
 	for i := range set.Prices {
-		row, _ := set.Prices[i].Row() // settings has checked it
+		row, _ := set.Prices[i].Row() // checked by settings
 		in.Prices = append(in.Prices, row)
 	}
 	return in
 }
 
-// identities returns the owners of the keys that are not stored: of the
-// settings, and the bootstrap key.
+// identities returns the identities of keys that are not stored: those of the settings,
+// and the bootstrap key.
 func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) {
 	var list []*access.Identity
 	for _, k := range set.Keys {
@@ -200,7 +200,7 @@ func managed(set *settings.Settings) []snapshot.ManagedProvider {
 	return list
 }
 
-// ensureKey makes the first gateway key of an installation that has none.
+// ensureKey creates the first gateway key of an installation that has none.
 func (s *Server) ensureKey(ctx context.Context) error {
 	if !s.store.Ready() || !s.BootstrapKey.Empty() {
 		return nil
@@ -216,15 +216,14 @@ func (s *Server) ensureKey(ctx context.Context) error {
 	return s.refresh(ctx)
 }
 
-// CreateKey makes a gateway key with k's name and rights and stores its hash.
-// No scopes means every scope. The key is returned this once, beside what was
-// stored of it.
+// CreateKey creates a gateway key with k's fields and stores its hash. Without scopes
+// it gets every scope. The secret is returned only here, with the stored key.
 func CreateKey(ctx context.Context, db *store.DB, k store.Key) (secret.String, store.Key, error) {
 	key, k := newKey(k)
 	return key, k, db.CreateKey(ctx, k)
 }
 
-// CreateKeyAsOperator is [CreateKey] for a command, with a row in the audit log.
+// CreateKeyAsOperator is [CreateKey] for a command, with an audit event.
 func CreateKeyAsOperator(ctx context.Context, db *store.DB, k store.Key) (secret.String, store.Key, error) {
 	key, k := newKey(k)
 	a := store.OperatorAudit(cmp.Or(k.Organisation, store.DefaultOrganisation), "keys create",
@@ -233,7 +232,7 @@ func CreateKeyAsOperator(ctx context.Context, db *store.DB, k store.Key) (secret
 	return key, k, db.Update(ctx, a, func(tx *store.Tx) error { return tx.CreateKey(ctx, k) })
 }
 
-// newKey makes the secret of a key with k's name and rights.
+// newKey returns a new secret, and k with its hash.
 func newKey(k store.Key) (secret.String, store.Key) {
 	key := access.NewKey()
 	now := time.Now()
@@ -245,10 +244,10 @@ func newKey(k store.Key) (secret.String, store.Key) {
 	return key, k
 }
 
-// told is how many changes of a reload are in the log one by one.
+// told is the limit of changes that a reload logs one by one.
 const told = 50
 
-// Reload reads the settings again. On an error the running ones stay.
+// Reload reads the settings again. On an error the running settings stay.
 func (s *Server) Reload(context.Context) error {
 	before := s.current().settings
 	set, err := s.readSettings()
@@ -264,7 +263,7 @@ func (s *Server) Reload(context.Context) error {
 	s.Logger.Info("settings reloaded", "providers", len(set.Providers), "keys", len(set.Keys), "changes", len(changes))
 	for i, c := range changes {
 		if i == told {
-			s.Logger.Info("and further settings", "changes", len(changes)-told)
+			s.Logger.Info("more settings changed", "changes", len(changes)-told)
 			break
 		}
 		s.Logger.Info("settings changed", "change", c)
@@ -275,7 +274,7 @@ func (s *Server) Reload(context.Context) error {
 	return nil
 }
 
-// fixed returns the settings that are read at the start only, as text.
+// fixed returns the settings that are read only at the start, as text.
 func fixed(set *settings.Settings) string {
 	return fmt.Sprint(set.Listener.ProxyProtocol, set.Listener.TLS, set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
 }
@@ -290,7 +289,7 @@ func (s *Server) watch(ctx context.Context) {
 	defer tick.Stop()
 	quiet := time.NewTimer(time.Hour)
 	quiet.Stop()
-	bodies := gcTrigger{still: 1} // what the start has taken
+	bodies := gcTrigger{still: 1} // after the start itself
 	expiry := time.NewTicker(time.Minute)
 	defer expiry.Stop()
 	s.touchDeployment(ctx, time.Now())
@@ -326,13 +325,13 @@ func (s *Server) watch(ctx context.Context) {
 // minute runs the control plane's tasks.
 func (s *Server) minute(ctx context.Context, last bool) {
 	if err := s.control.Minute(ctx, time.Now(), last); err != nil && ctx.Err() == nil {
-		s.Logger.Error("task of the control plane failed", "err", err.Error())
+		s.Logger.Error("control-plane task failed", "err", err.Error())
 	}
 }
 
-// markEnded writes down what has ended. Requests look at the times themselves;
-// this is for people who look at lists. Gateways that share a database do it in
-// turns: who comes second finds nothing to do.
+// markEnded marks what has expired. Requests check the times themselves; the marks are
+// for lists. Gateways that share a database take turns, and the second finds nothing to
+// do.
 func (s *Server) markEnded(ctx context.Context, now time.Time) {
 	if !s.store.Ready() {
 		return
@@ -347,8 +346,8 @@ func (s *Server) markEnded(ctx context.Context, now time.Time) {
 	}
 }
 
-// rotationDue is what the audit log holds of a key that somebody is to rotate.
-// It is not done for them: nobody would learn of the new secret.
+// rotationDue returns the audit event for a key that is due for rotation. The gateway
+// does not rotate it, because no one would receive the new secret.
 func rotationDue(k store.Key, now time.Time) *store.Audit {
 	id := reqlog.NewID(now).String()
 	return &store.Audit{
@@ -357,9 +356,9 @@ func rotationDue(k store.Key, now time.Time) *store.Audit {
 	}
 }
 
-// watchFile watches the folder of the config file: editors and Kubernetes
-// replace the file rather than writing into it. It returns nil where there is
-// nothing to watch.
+// watchFile watches the folder of the config file, because editors and Kubernetes
+// replace the file instead of writing to it. It returns nil if there is nothing to
+// watch.
 func (s *Server) watchFile() *fsnotify.Watcher {
 	if s.Config == "" {
 		return nil
@@ -369,14 +368,14 @@ func (s *Server) watchFile() *fsnotify.Watcher {
 		err = w.Add(filepath.Dir(s.Config))
 	}
 	if err != nil {
-		s.Logger.Warn("the config file is not watched; send SIGHUP after a change", "err", err.Error())
+		s.Logger.Warn("config file not watched; send SIGHUP after a change", "err", err.Error())
 		return nil
 	}
 	return w
 }
 
-// affectsConfig reports whether an event may have changed the file. Kubernetes
-// swaps a link beside it, named with two dots.
+// affectsConfig reports whether an event may have changed the file. Kubernetes replaces
+// a link in the same folder whose name begins with two dots.
 func affectsConfig(e fsnotify.Event, file string) bool {
 	if e.Op == fsnotify.Chmod {
 		return false
@@ -385,7 +384,7 @@ func affectsConfig(e fsnotify.Event, file string) bool {
 	return name == filepath.Base(file) || name == "..data"
 }
 
-// headerPrefixes returns the further header families in canonical form.
+// headerPrefixes returns the additional header prefixes in canonical form.
 func headerPrefixes(set *settings.Settings) []string {
 	list := make([]string, len(set.Compat.HeaderPrefixes))
 	for i, p := range set.Compat.HeaderPrefixes {

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// reach is how others are reached, by what the settings and the options say.
+// reach returns how upstream connections are made, from the settings and the options.
 func (s *Server) reach(set *settings.Settings) upstream.Options {
 	reach := s.Upstream
 	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
@@ -18,8 +18,8 @@ func (s *Server) reach(set *settings.Settings) upstream.Options {
 	return reach
 }
 
-// ownHosts are the addresses that the gateway listens on: a custom host there
-// would send requests in a circle.
+// ownHosts are the gateway's own addresses, which custom hosts must not name because
+// requests would loop.
 func (s *Server) ownHosts() []string {
 	hosts := []string{s.apiAddr.Addr().String()}
 	if s.adminAddr != nil {

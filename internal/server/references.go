@@ -17,14 +17,14 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// How long the first reading of external secrets may hold up a
-// start, and the publication of a change. What comes later is published then.
+// Time limits for reading external secrets at the start and before publishing a change.
+// Values that arrive later are published then.
 const (
 	startPatience  = 3 * time.Second
 	changePatience = 100 * time.Millisecond
 )
 
-// openReferences makes what reads external secrets.
+// openReferences opens the cache of external secrets.
 func (s *Server) openReferences(set *settings.Settings) {
 	reach := s.reach(set)
 	s.references = secretref.New(secretref.Options{
@@ -49,19 +49,19 @@ func (s *Server) openReferences(set *settings.Settings) {
 	s.metrics.registerSecrets(s.secrets)
 }
 
-// registerSecrets adds figures about external secrets.
+// registerSecrets registers the metrics of external secrets.
 func (m *metrics) registerSecrets(c *secretref.Cache) {
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_secrets_stale", "Secrets kept elsewhere whose last value is used, since they can't be read.",
 			func() float64 { return float64(c.Stats().Stale) }),
 		gaugeFunc("modelgate_secrets_unresolved", "External secrets without a value; providers that use them are unavailable.",
 			func() float64 { return float64(c.Stats().Failed) }),
-		counterFunc("modelgate_secret_failures_total", "Tries to read a secret kept elsewhere that failed.",
+		counterFunc("modelgate_secret_failures_total", "Failed reads of external secrets.",
 			func() float64 { return float64(c.Stats().Failures) }),
 	)
 }
 
-// renew publishes secrets that were read again and are other ones, until ctx ends.
+// renew publishes external secrets that have changed, until ctx ends.
 func (s *Server) renew(ctx context.Context) {
 	for {
 		select {
@@ -94,7 +94,7 @@ func (s *Server) referred(p *publication.State) (list []secretref.Reference) {
 	return list
 }
 
-// reference opens a reference.
+// reference opens the credentials of a reference.
 func (o secretOpener) reference(s store.SecretReference) (secretref.Reference, error) {
 	var opened secret.String
 	if s.Sealed != "" {
@@ -106,8 +106,8 @@ func (o secretOpener) reference(s store.SecretReference) (secretref.Reference, e
 	return credentials.Reference(s, opened)
 }
 
-// use begins to read the references that are new in a state. It waits a little
-// for them.
+// use starts reading the references that are new in a state, and waits a little for
+// them.
 func (s *Server) use(list []secretref.Reference) {
 	patience := changePatience
 	if s.holder.Load() == nil {
@@ -126,14 +126,14 @@ type secretValues struct {
 	uses       *usePass
 }
 
-// missingSecret is a field that a reference fills, and why there is no value for it.
+// missingSecret is a mapped field without a value, and the reason.
 type missingSecret struct {
-	reference string // its slug
+	reference string // slug of the reference
 	err       error
 }
 
-// fill puts values into the fields of an entry's integration that references
-// fill. It returns the first gap, or nil.
+// fill sets the mapped fields of a managed provider's integration. It returns the first
+// missing value, or nil.
 func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missingSecret {
 	if len(p.Mappings) == 0 {
 		return nil
@@ -145,7 +145,7 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 	for _, mapping := range p.Mappings {
 		s, ok := m.references[mapping.Reference]
 		if !ok || s.Organisation != p.Organisation {
-			return &missingSecret{mapping.Reference, apierr.New(apierr.Unavailable, "it is no longer there")}
+			return &missingSecret{mapping.Reference, apierr.New(apierr.Unavailable, "it no longer exists")}
 		}
 		use := secretUse{s.ID, p.Integration, mapping.Target, to.Base.Host}
 		if err := credentials.CheckDestination(s, to); err != nil {
@@ -154,7 +154,7 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 		}
 		ref, err := m.reference(s)
 		if err != nil {
-			return &missingSecret{s.Slug, apierr.New(apierr.Unavailable, "its own credential does not open; enter it again").WithCause(err)}
+			return &missingSecret{s.Slug, apierr.New(apierr.Unavailable, "its own credential cannot be opened; set it again").WithCause(err)}
 		}
 		ref.Key, ref.Format = cmp.Or(mapping.Key, ref.Key), mapping.Format
 		v, err := m.values.Value(ref)
@@ -169,23 +169,24 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 	return nil
 }
 
-// closed returns the gap that there is in an entry since its workspace may not
-// use a reference, or nil. Others with the same integration may.
+// closed returns a missing value if the provider's workspace may not use a reference,
+// otherwise nil. Other workspaces with the same integration may.
 func (m secretValues) closed(p *publication.Provider) *missingSecret {
 	for _, mapping := range p.Mappings {
 		if s, ok := m.references[mapping.Reference]; ok && !s.Allows(p.Workspace) {
-			return &missingSecret{s.Slug, apierr.New(apierr.Forbidden, "it is not for this workspace")}
+			return &missingSecret{s.Slug, apierr.New(apierr.Forbidden, "it is not available to this workspace")}
 		}
 	}
 	return nil
 }
 
-// fault is what users of an entry are told of a gap; nil for none.
+// fault returns the error for users of a managed provider with a missing value, nil for
+// none.
 func (g *missingSecret) fault(slug string) *apierr.Error {
 	if g == nil {
 		return nil
 	}
 	e := apierr.From(g.err)
-	return apierr.New(apierr.Unavailable, "the provider entry @%s can't be used: its secret reference %.60q gives no value: %s", slug, g.reference, e.Message).
+	return apierr.New(apierr.Unavailable, "the provider entry @%s cannot be used because its secret reference %.60q has no value: %s", slug, g.reference, e.Message).
 		WithParam("x-gateway-provider").WithCode(cmp.Or(e.Code, "secret_unavailable")).WithCause(g.err)
 }

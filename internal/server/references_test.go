@@ -132,7 +132,7 @@ func TestAReferenceWithoutAValueIsToldToWhoUsesIt(t *testing.T) {
 	g, k := referring(t, t.TempDir(), folder)
 	refer(t, g, "filed", file, "")
 	res := ask(g, "@filed")
-	if body := string(res.Body); res.Status != 503 || !strings.Contains(body, "@filed") || !strings.Contains(body, "the file is not there") || !strings.Contains(body, "secret_not_found") || strings.Contains(body, folder) {
+	if body := string(res.Body); res.Status != 503 || !strings.Contains(body, "@filed") || !strings.Contains(body, "the file does not exist") || !strings.Contains(body, "secret_not_found") || strings.Contains(body, folder) {
 		t.Errorf("without the file: %d %s", res.Status, res.Body)
 	}
 	if res := ask(g, "@simulator"); res.Status != 200 {
@@ -157,7 +157,7 @@ func TestAReferenceWithoutAValueIsToldToWhoUsesIt(t *testing.T) {
 		t.Fatal("there is no other workspace")
 	}
 	put = g.Do(g.Request("PUT", "/secret-references/filed", `{"allowed_workspaces":["`+other+`"]}`, "x-gateway-provider", ""))
-	if res := ask(g, "@filed"); put.Status != 200 || res.Status != 503 || !strings.Contains(string(res.Body), "not for this workspace") {
+	if res := ask(g, "@filed"); put.Status != 200 || res.Status != 503 || !strings.Contains(string(res.Body), "not available to this workspace") {
 		t.Errorf("in a workspace that does not: %d, %d %s", put.Status, res.Status, res.Body)
 	}
 }

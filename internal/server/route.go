@@ -14,21 +14,21 @@ import (
 	"modelgate/internal/inbound"
 )
 
-// controlTime bounds a request to the control plane once its body is there, so
-// that a database that does not answer is told of.
+// controlTime limits a control-plane request after its body was read, so that an
+// unresponsive database is reported.
 const controlTime = 20 * time.Second
 
-// serveAPI routes by the canonical path. Everything behind it reads the path of
-// r, so no two parts of the gateway decide about different spellings.
+// serveAPI routes by the canonical path. All further code reads the path from r, so
+// that no two parts of the gateway see different spellings.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	s.serving.join()
 	defer s.serving.leave()
 	r.RemoteAddr = s.proxies.Load().RemoteAddr(r)
-	if s.draining.Load() { // clients are to send their next request elsewhere
+	if s.draining.Load() { // clients should send their next request to another node
 		w.Header().Set("Connection", "close")
 	}
 	r, body := s.receive(w, r)
-	defer inbound.LimitResponse(w, r, 0) // what is buffered is written after the handler
+	defer inbound.LimitResponse(w, r, 0) // buffered data is written after the handler
 	if err := inbound.TooManyHeaders(r, s.inbound.headerCount); err != nil {
 		s.refuse(w, r, err)
 		return
@@ -43,7 +43,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	}
 	h := s.handlerOf(r)
 	switch h.(type) {
-	case modelRoutes: // sets a deadline for each write, as the tail does
+	case modelRoutes: // sets a deadline for each write, like the tail
 		body.SetTotal(s.inbound.model)
 	case *controlplane.Tail:
 	default:
@@ -52,7 +52,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// handlerOf returns what answers a request with a canonical path.
+// handlerOf returns the handler of a request with a canonical path.
 func (s *Server) handlerOf(r *http.Request) http.Handler {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	switch {
@@ -60,7 +60,7 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 		return s.tail
 	case exports.IsFile(path) && s.exports != nil:
 		return s.exports
-	case controlplane.InLog(path) && s.control.Handles(r): // what is declared there wins over ids
+	case controlplane.InLog(path) && s.control.Handles(r): // declared routes take precedence over ids
 		return s.control
 	case controlplane.InLog(path), strings.HasPrefix(path, controlplane.ExplainPath+"/"):
 		return s.logRoute
@@ -80,7 +80,7 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 	return http.HandlerFunc(serveOther)
 }
 
-// modelRoutes serves requests for models.
+// modelRoutes serves model requests.
 type modelRoutes struct{ *Server }
 
 func (m modelRoutes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,35 +89,35 @@ func (m modelRoutes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.plane.ServeHTTP(w, r)
 }
 
-// isModelRoute reports whether a request with a canonical path is for the plane.
+// isModelRoute reports whether a request with a canonical path is a model request.
 func (s *Server) isModelRoute(r *http.Request) bool {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	_, ok := s.handlerOf(r).(modelRoutes)
 	return ok && s.Off.CheckPath(path) == nil
 }
 
-// serveOther answers the root and paths at which there is nothing.
+// serveOther serves the root and unknown paths.
 func serveOther(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/" {
 		writeError(w, errNotFound)
 		return
 	}
-	io.WriteString(w, "modelgate is serving; model routes begin with /v1/; /reference shows those of the administration\n")
+	io.WriteString(w, "modelgate is serving; model routes begin with /v1/; /reference documents the administration API\n")
 }
 
-// health answers as long as the process serves.
+// health responds as long as the process serves.
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	io.WriteString(w, "ok\n")
 }
 
-// readiness tells load balancers whether to send requests here.
+// readiness reports to load balancers whether to send requests here.
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	if !s.ready.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		io.WriteString(w, "draining or not started\n")
 		return
 	}
-	if s.away.Load() { // this is no reason to send requests elsewhere
+	if s.away.Load() { // not a reason to send requests to other nodes
 		io.WriteString(w, "ready, degraded: the database can't be reached; requests are served from its last state\n")
 		return
 	}

@@ -1,10 +1,10 @@
-// Package server assembles the gateway and runs it.
+// Package server assembles and runs the gateway.
 //
-// [New] opens the data folder, reads the settings, builds the first snapshot
-// and binds the listeners; [Server.Run] serves until its context ends and then
-// drains. It promises that a broken reload changes nothing and that a stop
-// loses nothing that was answered. Serving a request is left to dataplane and
-// controlplane, flags and signals to cmd.
+// [New] opens the data folder, reads the settings, builds the first snapshot and binds
+// the listeners; [Server.Run] serves until its context ends and then drains. It
+// guarantees that a failed reload changes nothing and that stopping loses nothing that
+// was served. It does not handle requests (see dataplane and controlplane) or flags and
+// signals (see cmd).
 package server
 
 import (
@@ -45,72 +45,71 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// Options is how a gateway is started. Listen, AdminListen and Data have to be
-// given; the rest may be zero.
+// Options configure a gateway. Listen, AdminListen and Data are required; the rest may
+// be zero.
 type Options struct {
-	Data        string // folder of what is kept on this machine; created when missing
+	Data        string // folder of local files; created if necessary
 	Listen      string // host:port of the API
-	AdminListen string // host:port of metrics and health; empty opens none
+	AdminListen string // host:port of metrics and health; empty disables the listener
 
-	// AdminToken has to be sent for metrics. Empty is for an admin listener that
-	// this machine alone can reach.
+	// AdminToken is required to read metrics. It may be empty if only this host can
+	// reach the admin listener.
 	AdminToken secret.String
 
-	Config string // modelgate.yaml; empty reads none
+	Config string // modelgate.yaml; empty for none
 
-	// PublicURL is the address that links begin with, without a slash at its end.
-	// Empty leaves it to the settings.
+	// PublicURL is the prefix of links, without a trailing slash. If empty, the
+	// settings decide.
 	PublicURL string
 
-	// Database is the control plane's, as store.Open takes it. Empty is a file in
-	// the data folder. DatabaseOptions say how a PostgreSQL server is reached.
+	// Database is the control plane's database, in the form of store.Open. Empty is a
+	// file in the data folder. DatabaseOptions configure the connection to PostgreSQL.
 	Database        secret.String
 	DatabaseOptions store.Options
 
-	// LogsDatabase is where the log is kept, as [LogsAddress] takes it, reached
-	// with the same options.
+	// LogsDatabase is the database of the log; see [LogsAddress]. It has the same
+	// options.
 	LogsDatabase secret.String
 
 	BootstrapKey secret.String // a gateway key with every scope, for automation
 	MasterKey    secret.String // seals and opens credentials
-	// PreviousMasterKey opens what was sealed before the master key changed.
-	// Empty is none.
+	// PreviousMasterKey opens what was sealed before the master key changed. Empty is
+	// none.
 	PreviousMasterKey secret.String
 
-	// DeploymentSecret identifies the gateway as one of a deployment: it then
-	// serves the keys of that one's workspaces alone. Empty serves all.
+	// DeploymentSecret authenticates the gateway as part of a deployment, which limits
+	// it to the keys of the deployment's workspaces. Empty serves all.
 	DeploymentSecret secret.String
 
-	TrustedHosts  []string // beside those of the settings
-	TrustLoopback bool     // custom hosts may be on this machine: demo and development
+	TrustedHosts  []string // in addition to those of the settings
+	TrustLoopback bool     // custom hosts may be on this host: demo and development
 
-	// ManagedProviders are provider entries beside those of the settings. Those without a
-	// workspace belong to the first one.
+	// ManagedProviders are managed providers in addition to those of the settings.
+	// Without a workspace they belong to the first one.
 	ManagedProviders []snapshot.ManagedProvider
-	// Specs are rows beside those of the provider table. One with the id of a
-	// row is in its place.
+	// Specs are provider definitions in addition to the table. One with an id of the
+	// table replaces it.
 	Specs []*provider.Spec
 
-	// Upstream is how providers are reached, below what the settings and the
-	// fields above say.
+	// Upstream configures upstream connections. The settings and the fields above take
+	// precedence.
 	Upstream upstream.Options
 
-	// Off are features that are turned off. Retention is shown to people and
-	// removes nothing.
+	// Off are disabled features. Retention is displayed and removes nothing.
 	Off       route.DisabledFeatures
 	Retention route.Retention
 
 	Logger *slog.Logger // nil is silent
-	// LogLevel is set to what the settings say. Nil keeps the logger's own.
+	// LogLevel is set to the level in the settings. Nil keeps the logger's own.
 	LogLevel *slog.LevelVar
 	Version  string
 
-	// NoRecording keeps no account of attempts and no entry of any exchange: what
-	// recording costs is measured so. There is no setting of it.
+	// NoRecording disables the ledger and the log, to measure what recording costs.
+	// There is deliberately no setting for it.
 	NoRecording bool
 
-	// HeapFloor is the size, in bytes, below which the heap is left to grow
-	// before its garbage is collected. Zero leaves that to Go's own rule.
+	// HeapFloor is the heap size, in bytes, below which garbage is not collected. Zero
+	// keeps Go's default.
 	HeapFloor int
 }
 
@@ -122,21 +121,21 @@ type Server struct {
 	logs         *logstore.Store
 	ledger       *ledger.Ledger
 	spender      *budgetCounter
-	telemetry    *telemetry.Exporter // nil when nothing is sent
-	exports      *exports.Runner     // nil when they are turned off
+	telemetry    *telemetry.Exporter // nil if nothing is sent
+	exports      *exports.Runner     // nil if disabled
 	engine       *pipeline.Engine
 	metrics      *metrics
-	first        *settings.Settings // of the start
+	first        *settings.Settings // at the start
 	proxies      atomic.Pointer[clientaddr.Policy]
 	lifetimes    atomic.Pointer[route.Lifetimes] // of sessions
 	inbound      inboundLimits
-	certificates *certificates // nil when connections are not encrypted
+	certificates *certificates // nil without TLS
 
 	api, admin         *http.Server
 	apiAddr, adminAddr net.Listener
 
 	plane    http.Handler
-	refuse   func(http.ResponseWriter, *http.Request, error) // of plane, for requests to any path
+	refuse   func(http.ResponseWriter, *http.Request, error) // rejects a request for any path in its dialect
 	logRoute http.Handler
 	tail     *controlplane.Tail
 	control  *route.API
@@ -144,31 +143,31 @@ type Server struct {
 	draining atomic.Bool
 	serving  *inFlight
 	firstKey secret.String
-	claim    secret.String // of the link for the first owner; empty when there is one
+	claim    secret.String // token of the claim link; empty if there is an owner
 	ballast  []byte
-	watcher  *fsnotify.Watcher // of the config file's folder; nil without one
+	watcher  *fsnotify.Watcher // of the config file's folder; nil for none
 
-	// end cancels every request that outlasts the drain.
+	// end cancels the requests that outlast the drain.
 	end context.CancelCauseFunc
 
 	box      *secret.Box // of the master key; nil without one
 	ring     *datakey.Keyring
-	issuers  *jwt.KeySetCache // of the keys of tokens
+	issuers  *jwt.KeySetCache // key sets of token issuers
 	follower *storeWatcher
 	copy     stateWriter
-	away     atomic.Bool // the database could not be reached when last asked
+	away     atomic.Bool // the database was unavailable at the last check
 
 	mu    sync.Mutex // one reload at a time
-	state state      // what the current snapshot was built from; guarded by mu
+	state state      // input of the current snapshot; guarded by mu
 
 	references *secretref.Resolver
 	secrets    *secretref.Cache
 	uses       secretUses
-	renewed    chan struct{} // holds one token after a secret changed
+	renewed    chan struct{} // receives a token after a secret changed
 }
 
-// New opens everything the gateway needs. Errors are one line for an operator.
-// The caller calls Run, or Close when it does not.
+// New opens everything the gateway needs. Errors are one line for an operator. The
+// caller must call Run or Close.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -179,7 +178,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
-	s.ballast = ballast(o.HeapFloor) // not before: what the start leaves behind would lie among what stays
+	s.ballast = ballast(o.HeapFloor) // allocated late, so that garbage of the start is not mixed with what stays
 	return s, nil
 }
 
@@ -190,7 +189,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openBox(); err != nil {
 		return err
 	}
-	s.watcher = s.watchFile() // before it is read, so that no change is missed
+	s.watcher = s.watchFile() // before reading the file, so that no change is missed
 	set, err := s.readSettings()
 	if err != nil {
 		return err
@@ -231,15 +230,14 @@ func (s *Server) open(ctx context.Context) error {
 	s.copy.put(stored)
 	s.makeRoutes(set)
 	s.makeServers()
-	// A key is shown once, so it is made when nothing else can fail any more.
+	// The key is shown only once, so it is created when nothing else can fail.
 	if err := s.ensureKey(ctx); err != nil {
 		return err
 	}
 	return s.ensureClaim(ctx)
 }
 
-// makeRoutes makes what answers requests, of the data plane and of the control
-// plane.
+// makeRoutes creates the handlers of the data plane and the control plane.
 func (s *Server) makeRoutes(set *settings.Settings) {
 	s.tail = new(controlplane.Tail)
 	plane := dataplane.New(dataplane.Options{
@@ -270,7 +268,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	})
 }
 
-// orNone returns d, zero for the default and a negative value for no limit.
+// orNone converts d: zero is the default and a negative value no limit.
 func orNone(d settings.Duration) time.Duration { return time.Duration(d) }
 
 func (s *Server) readSettings() (*settings.Settings, error) {
@@ -283,7 +281,7 @@ func (s *Server) readSettings() (*settings.Settings, error) {
 func loadSettings(file string, box *secret.Box) (*settings.Settings, error) {
 	set, err := settings.Load(file, settings.SecretResolver{Env: os.LookupEnv, Box: box})
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no settings file %s", file)
+		return nil, fmt.Errorf("settings file %s not found", file)
 	}
 	if err != nil {
 		return nil, err
@@ -291,7 +289,7 @@ func loadSettings(file string, box *secret.Box) (*settings.Settings, error) {
 	return set, trusted(file, set.Upstream.TrustedHosts)
 }
 
-// trusted checks a list of trusted hosts that is in place.
+// trusted checks a list of trusted hosts. Place names it in errors.
 func trusted(place string, hosts []string) error {
 	for _, h := range hosts {
 		if err := upstream.CheckTrusted(h); err != nil {
@@ -301,8 +299,8 @@ func trusted(place string, hosts []string) error {
 	return nil
 }
 
-// CheckSettings checks a settings file as a start or a reload would, without
-// starting anything.
+// CheckSettings checks a settings file like a start or reload would, without starting
+// anything.
 func CheckSettings(file string, master, previous secret.String) error {
 	box, err := MasterBox(master, previous)
 	if err != nil {
@@ -341,15 +339,14 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 	}
 }
 
-// FirstKey returns the gateway key that was made because the data folder had
-// none, empty on every later start. It can't be shown again.
+// FirstKey returns the gateway key created because the data folder had none, empty on
+// later starts. It cannot be shown again.
 func (s *Server) FirstKey() secret.String { return s.firstKey }
 
 // Providers returns the number of managed providers.
 func (s *Server) Providers() int { return s.holder.Load().Providers() }
 
-// Addr returns the address of the API, and AdminAddr that of metrics and
-// health, nil when there is none.
+// Addr returns the address of the API.
 func (s *Server) Addr() net.Addr { return s.apiAddr.Addr() }
 
 // AdminAddr returns the address of the admin listener, nil when there is none.
@@ -363,7 +360,7 @@ func (s *Server) AdminAddr() net.Addr {
 // Handler returns the API without its listener.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serveAPI) }
 
-// Close releases everything at once. A server that Run has stopped is closed.
+// Close releases everything at once. It is not needed after Run.
 func (s *Server) Close() error {
 	var errs []error
 	if s.watcher != nil {
@@ -388,4 +385,4 @@ func (s *Server) Close() error {
 	return errors.Join(errs...)
 }
 
-var errNotFound = apierr.New(apierr.NotFound, "there is nothing at this path; model routes begin with /v1/")
+var errNotFound = apierr.New(apierr.NotFound, "path not found; model routes begin with /v1/")

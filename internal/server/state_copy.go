@@ -16,23 +16,23 @@ import (
 	"modelgate/internal/secret"
 )
 
-// copyName is the file in the data folder that holds the last good state of a
-// database that is elsewhere.
+// copyName is the file in the data folder with the last good state of a remote
+// database.
 const copyName = "state.sealed"
 
-// stateCopy is what the file holds.
+// stateCopy is the content of the file.
 type stateCopy struct {
-	Database string // name of the database it is of
+	Database string // name of the database
 	State    publication.State
 }
 
-// stateWriter hands the latest state to who writes the copy.
+// stateWriter passes the latest state to the goroutine that writes the copy.
 type stateWriter struct{ latest chan *publication.State } // holds one
 
 func newCopies() stateWriter { return stateWriter{make(chan *publication.State, 1)} }
 
-// put takes a state instead of one that was not written yet. It is for one
-// goroutine.
+// put replaces a state that was not written yet. It must be called by one goroutine
+// only.
 func (c stateWriter) put(p *publication.State) {
 	select {
 	case <-c.latest:
@@ -41,13 +41,13 @@ func (c stateWriter) put(p *publication.State) {
 	c.latest <- p
 }
 
-// keepsCopy reports whether the last good state is kept on disk: of a database
-// elsewhere, and only sealed, since configs and the marks of keys are in it.
-// The file of an SQLite database lies on the same disk itself.
+// keepsCopy reports whether the last good state is kept on disk: only of a remote
+// database, because an SQLite file is on the same disk, and only sealed, because it
+// contains configs and hashes of keys.
 func (s *Server) keepsCopy() bool { return s.box != nil && !s.Database.Empty() && s.store.Remote() }
 
-// writeStateCopies writes the last good state to disk until ctx ends. Writing takes no more
-// than a tenth of the time.
+// writeStateCopies writes the last good state to disk until ctx ends, using at most a
+// tenth of the time.
 func (s *Server) writeStateCopies(ctx context.Context) {
 	if !s.keepsCopy() {
 		return
@@ -75,7 +75,7 @@ func (s *Server) writeCopy(p *publication.State) {
 	}
 }
 
-// writeCopy replaces the file as a whole, or leaves it.
+// writeCopy replaces the file atomically.
 func writeCopy(path string, box *secret.Box, k stateCopy) error {
 	var text bytes.Buffer
 	packed, err := gzip.NewWriterLevel(&text, gzip.BestSpeed)
@@ -95,11 +95,11 @@ func writeCopy(path string, box *secret.Box, k stateCopy) error {
 	return os.Rename(fresh, path)
 }
 
-// readCopy returns the state that was kept of a database.
+// readCopy returns the saved state of a database.
 func readCopy(path string, box *secret.Box, database string) (*publication.State, error) {
 	sealed, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("there is no copy of its state yet")
+		return nil, errors.New("a copy of its state does not exist yet")
 	}
 	if err != nil {
 		return nil, err

@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/telemetry"
 )
 
-// openTelemetry starts what sends spans and metrics, where the settings or the
-// environment name a collector.
+// openTelemetry starts the telemetry exporter if the settings or the environment name a
+// collector.
 func (s *Server) openTelemetry(ctx context.Context, set *settings.Settings) error {
 	o, err := telemetryOptions(&set.Telemetry, os.Getenv)
 	if err != nil {
@@ -30,8 +30,8 @@ func (s *Server) openTelemetry(ctx context.Context, set *settings.Settings) erro
 	return nil
 }
 
-// telemetryOptions returns what a section says, and the environment where it
-// names no collector.
+// telemetryOptions returns the options of the settings, or of the environment if they
+// name no collector.
 func telemetryOptions(t *settings.Telemetry, env func(string) string) (telemetry.Options, error) {
 	o := telemetry.Options{Sample: 1}
 	if t.Endpoint != "" {
@@ -56,7 +56,7 @@ func telemetryOptions(t *settings.Telemetry, env func(string) string) (telemetry
 	return o, nil
 }
 
-// closeTelemetry sends what was taken.
+// closeTelemetry sends the remaining telemetry.
 func (s *Server) closeTelemetry() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -66,7 +66,7 @@ func (s *Server) closeTelemetry() error {
 	return nil
 }
 
-// telemetryMetrics are what the exporter counts.
+// telemetryMetrics are the metrics of the exporter.
 func telemetryMetrics(s *Server) []prometheus.Collector {
 	stat := func(read func(telemetry.Stats) float64) func() float64 {
 		return func() float64 { return read(s.telemetry.Stats()) }
@@ -74,7 +74,7 @@ func telemetryMetrics(s *Server) []prometheus.Collector {
 	return []prometheus.Collector{
 		counterFunc("modelgate_telemetry_spans_sent_total", "Spans that the collector took.",
 			stat(func(st telemetry.Stats) float64 { return float64(st.Sent) })),
-		counterFunc("modelgate_telemetry_spans_lost_total", "Spans that the collector did not take in time.",
+		counterFunc("modelgate_telemetry_spans_lost_total", "Spans lost because the collector did not accept them in time.",
 			stat(func(st telemetry.Stats) float64 { return float64(st.Lost) })),
 		counterFunc("modelgate_telemetry_entries_skipped_total", "Requests not exported because the queue was full.",
 			stat(func(st telemetry.Stats) float64 { return float64(st.Skipped) })),

@@ -15,12 +15,12 @@ import (
 	"modelgate/internal/settings"
 )
 
-// certificates are the TLS files of the API listener in use. A handshake takes
-// the configuration of its moment; connections keep theirs.
+// certificates are the TLS files of the API listener. A handshake uses the current
+// configuration; existing connections keep theirs.
 type certificates struct {
 	files  settings.TLS
 	config atomic.Pointer[tls.Config]
-	stamp  string // of the files as they were last read; of the watching goroutine
+	stamp  string // state of the files when last read; used by the watching goroutine only
 }
 
 // loadCertificates reads the files for the first time.
@@ -34,7 +34,7 @@ func loadCertificates(files settings.TLS) (*certificates, error) {
 	return c, nil
 }
 
-// server returns the configuration of a listener, which asks for the current one
+// server returns the configuration of a listener, which uses the current certificates
 // at each handshake.
 func (c *certificates) server() *tls.Config {
 	return &tls.Config{
@@ -44,8 +44,8 @@ func (c *certificates) server() *tls.Config {
 	}
 }
 
-// renew reads the files again if they have changed. On an error those in use
-// stay, until the files change again.
+// renew reads the files again if they have changed. On an error the previous ones stay
+// until the files change again.
 func (c *certificates) renew() (changed bool, err error) {
 	stamp := stampOf(c.files)
 	if stamp == c.stamp {
@@ -86,9 +86,9 @@ func readTLS(files settings.TLS) (*tls.Config, error) {
 	return config, nil
 }
 
-var errNoCertificate = errors.New("the file holds no certificate in PEM")
+var errNoCertificate = errors.New("the file contains no PEM certificate")
 
-// stampOf tells one state of the files from another.
+// stampOf returns a string that identifies the state of the files.
 func stampOf(files settings.TLS) string {
 	var b strings.Builder
 	for _, name := range []string{files.Certificate, files.Key, files.ClientCA} {
@@ -101,7 +101,7 @@ func stampOf(files settings.TLS) string {
 	return b.String()
 }
 
-// renewCertificates takes changed TLS files into use.
+// renewCertificates reloads changed TLS files.
 func (s *Server) renewCertificates() {
 	if s.certificates == nil {
 		return
@@ -117,8 +117,8 @@ func (s *Server) renewCertificates() {
 	}
 }
 
-// connectionLog takes what net/http says of connections, and counts handshakes
-// that failed.
+// connectionLog receives net/http's messages about connections, and counts failed
+// handshakes.
 type connectionLog struct {
 	*Server
 	next *log.Logger

@@ -116,7 +116,7 @@ func TestATokenOpensModelsAsAKeyDoes(t *testing.T) {
 		{"as a bearer token", []string{"x-gateway-api-key", "", "authorization", "Bearer " + good}, 200, ""},
 		{"where official clients put a key", []string{"x-gateway-api-key", "", "x-api-key", good}, 200, ""},
 		{"a bearer token beside a key is the provider's", []string{"x-gateway-api-key", gatewaytest.Key, "authorization", "Bearer " + ended}, 200, ""},
-		{"a good one does not make up for a wrong key", []string{"x-gateway-api-key", "mg-wrong", "authorization", "Bearer " + good}, 401, "not known"},
+		{"a good one does not make up for a wrong key", []string{"x-gateway-api-key", "mg-wrong", "authorization", "Bearer " + good}, 401, "key is unknown"},
 		{"one that ended", []string{"x-gateway-api-key", ended}, 401, "exp"},
 		{"one that ended, as a bearer token", []string{"x-gateway-api-key", "", "authorization", "Bearer " + ended}, 401, "exp"},
 		{"without the scope", []string{"x-gateway-api-key", i.token(map[string]any{"scope": "configs.list"})}, 403, "completions.write"},

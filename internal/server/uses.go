@@ -16,25 +16,25 @@ import (
 	"modelgate/internal/store"
 )
 
-// secretUses notes in the audit log which secret references this gateway resolves
-// for which targets: the first use, another value, and a failure, not each
-// request. It is safe for concurrent use.
+// secretUses records in the audit log which secret references this gateway resolves for
+// which targets: the first use, a changed value and a failure, but not each request. It
+// is safe for concurrent use.
 type secretUses struct {
 	mu      sync.Mutex
-	states  map[secretUse]secretState // of the last state that was built; guarded by mu
+	states  map[secretUse]secretState // of the last built state; guarded by mu
 	pending []*store.Audit            // guarded by mu
 }
 
-// secretUse is a reference and where its value goes.
+// secretUse is a reference and the destination of its value.
 type secretUse struct{ reference, integration, field, host string }
 
-// secretState is what came of a use. The zero value is none.
+// secretState is the result of a use. The zero value is none.
 type secretState struct {
-	value   [sha256.Size]byte // hash of the value that is used
-	failure string            // code; empty when there is a value
+	value   [sha256.Size]byte // hash of the value in use
+	failure string            // error code; empty if there is a value
 }
 
-// usePass collects the uses of one state that is being built.
+// usePass collects the uses of a state being built.
 type usePass struct {
 	uses   *secretUses
 	states map[secretUse]secretState
@@ -45,7 +45,7 @@ func (u *secretUses) begin() *usePass {
 	return &usePass{u, make(map[secretUse]secretState), time.Now()}
 }
 
-// note adds a use. A reference that is still being read is not one yet.
+// note adds a use. A reference that is still being read is not a use yet.
 func (p *usePass) note(s store.SecretReference, to *publication.Provider, use secretUse, v secret.String, err error) {
 	var state secretState
 	if err == nil {
@@ -73,7 +73,7 @@ func (p *usePass) note(s store.SecretReference, to *publication.Provider, use se
 	p.uses.pending = append(p.uses.pending, row)
 }
 
-// row returns the audit row of a use that goes well.
+// row returns the audit event of a successful use.
 func (p *usePass) row(s store.SecretReference, to *publication.Provider, use secretUse, failure string) *store.Audit {
 	body, err := json.Marshal(map[string]string{
 		"provider": to.Provider, "host": use.host, "integration": to.Integration, "target_field": use.field, "error": failure,
@@ -93,14 +93,14 @@ func (p *usePass) row(s store.SecretReference, to *publication.Provider, use sec
 	}
 }
 
-// end makes the pass the state that later ones are compared with.
+// end makes the pass the reference for later passes.
 func (p *usePass) end() {
 	p.uses.mu.Lock()
 	defer p.uses.mu.Unlock()
 	p.uses.states = p.states
 }
 
-// take returns the rows that are not written yet.
+// take returns the events not yet written.
 func (u *secretUses) take() []*store.Audit {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -109,8 +109,8 @@ func (u *secretUses) take() []*store.Audit {
 	return list
 }
 
-// writeUses writes what was noted of secret references. It keeps building a
-// state from waiting for the database.
+// writeUses writes the recorded uses. It keeps building a state from waiting for the
+// database.
 func (s *Server) writeUses(ctx context.Context) {
 	list := s.uses.take()
 	for i, row := range list {
@@ -122,10 +122,10 @@ func (s *Server) writeUses(ctx context.Context) {
 	}
 }
 
-// maxPendingUses bounds the rows that wait while the database is unavailable.
+// maxPendingUses is the limit of events that wait while the database is unavailable.
 const maxPendingUses = 1000
 
-// putBack returns rows that could not be written, the oldest up to the bound.
+// putBack returns events that could not be written, oldest first, up to the limit.
 func (u *secretUses) putBack(list []*store.Audit) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -11,40 +11,41 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// poll is how often the store's revision is looked at, so that a change of
-// another process counts within a second even where nothing tells of it.
+// poll is the interval of checking the store's revision, so that a change of another
+// process is applied within a second even without notifications.
 const poll = 500 * time.Millisecond
 
-// storeTimeout is how long the database may take to answer before it counts as away.
+// storeTimeout is how long the database may take to respond before it counts as
+// unavailable.
 const storeTimeout = 5 * time.Second
 
-// publishWait is how long the maker of a change waits at most for it to count on
-// this node, so that what was made can be used with the next request. It takes
-// milliseconds, except for very large installations.
+// publishWait is how long a change waits for being published on this node, so that its
+// result can be used with the next request. This takes milliseconds except in very
+// large installations.
 const publishWait = time.Second
 
-// storeWatcher hands the goroutine that follows the store what it is to look at.
-// The zero value is not ready: see newFollower.
+// storeWatcher passes requests for checks to the goroutine that watches the store. The
+// zero value is not ready; see newFollower.
 type storeWatcher struct {
 	signal chan struct{} // holds one token
 
 	mu      sync.Mutex
-	running bool            // guarded by mu, as is all below
-	waiting []chan struct{} // of who wait for the next look
+	running bool            // guarded by mu, like the following fields
+	waiting []chan struct{} // of callers that wait for the next check
 }
 
 func newFollower() *storeWatcher { return &storeWatcher{signal: make(chan struct{}, 1)} }
 
-// wake asks for a look.
+// wake requests a check.
 func (f *storeWatcher) wake() {
 	select {
 	case f.signal <- struct{}{}:
-	default: // asked for already
+	default: // already requested
 	}
 }
 
-// poll asks for a look and returns a channel that is closed when one that began
-// later has ended. It is nil when nobody follows.
+// poll requests a check and returns a channel that is closed when a check that began
+// later has ended. It is nil if the store is not watched.
 func (f *storeWatcher) poll() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,14 +58,14 @@ func (f *storeWatcher) poll() <-chan struct{} {
 	return done
 }
 
-// run says whether somebody follows.
+// run sets whether the store is watched.
 func (f *storeWatcher) run(running bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.running = running
 }
 
-// take returns who wait for the look that is about to begin.
+// take returns the callers that wait for the check about to begin.
 func (f *storeWatcher) take() []chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,8 +74,8 @@ func (f *storeWatcher) take() []chan struct{} {
 	return waiting
 }
 
-// storeChanged makes a change of the control plane count on this node. It waits
-// a little for that.
+// storeChanged publishes a change of the control plane on this node, and waits a little
+// for that.
 func (s *Server) storeChanged() {
 	done := s.follower.poll()
 	if done == nil {
@@ -89,8 +90,8 @@ func (s *Server) storeChanged() {
 	}
 }
 
-// watchStore publishes what this and other processes write to the store, until ctx
-// ends: at once when it is told, and by looking now and then.
+// watchStore publishes changes of this and other processes until ctx ends: at once when
+// notified, and by polling.
 func (s *Server) watchStore(ctx context.Context) {
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -117,7 +118,7 @@ func (s *Server) watchStore(ctx context.Context) {
 		waiting := s.follower.take()
 		s.catchUp(ctx)
 		release(waiting)
-		if s.holder.Load() != before { // a burst of changes takes no more than half of the time
+		if s.holder.Load() != before { // a burst of changes takes at most half of the time
 			pause(ctx, min(time.Since(began), 100*time.Millisecond))
 		}
 	}
@@ -138,7 +139,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// catchUp looks once, and says when the database goes away and comes back.
+// catchUp checks once, and logs when the database becomes unavailable and when it
+// recovers.
 func (s *Server) catchUp(ctx context.Context) {
 	err := s.refresh(ctx)
 	if err == nil {
@@ -152,7 +154,7 @@ func (s *Server) catchUp(ctx context.Context) {
 	case away && !was:
 		s.Logger.Warn("database unreachable; serving the last known state read-only", "err", err.Error())
 	case was && err == nil:
-		s.Logger.Info("the database can be reached again")
+		s.Logger.Info("database connection recovered")
 	}
 	s.metrics.followed(err, away)
 	if err != nil && !away {
@@ -160,16 +162,15 @@ func (s *Server) catchUp(ctx context.Context) {
 	}
 }
 
-// unavailable reports whether an error is that of a database that is away.
+// unavailable reports whether an error means that the database is unavailable.
 func unavailable(err error) bool {
 	e, ok := errors.AsType[*apierr.Error](err)
 	return ok && e.Kind == apierr.Unavailable
 }
 
-// refresh publishes the state of the store, if it is another one than that of
-// the current snapshot.
+// refresh publishes the state of the store if it differs from the current snapshot's.
 func (s *Server) refresh(ctx context.Context) error {
-	if !s.store.Ready() { // it was away at the start
+	if !s.store.Ready() { // unavailable at the start
 		bounded, cancel := context.WithTimeout(ctx, migrating)
 		defer cancel()
 		if _, err := s.store.Migrate(bounded); err != nil {
@@ -199,7 +200,7 @@ func (s *Server) refresh(ctx context.Context) error {
 	return nil
 }
 
-// warnDangling logs configs of the settings whose provider entry is gone since
+// warnDangling logs configs of the settings whose managed provider was removed since
 // the current snapshot was built.
 func (s *Server) warnDangling(next *snapshot.Snapshot) {
 	known := make(map[string]bool)
@@ -215,7 +216,7 @@ func (s *Server) warnDangling(next *snapshot.Snapshot) {
 	}
 }
 
-// How long the database may take for what is large.
+// Time limits of the database for large operations.
 const (
 	migrating = 5 * time.Minute
 	reading   = time.Minute

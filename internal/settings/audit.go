@@ -9,14 +9,14 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Audit is where rows of the audit log are sent, and how long they are kept.
+// Audit configures the destinations and the retention of the audit log.
 type Audit struct {
 	Webhook   AuditWebhook   `json:"webhook,omitzero"`
 	Syslog    AuditSyslog    `json:"syslog,omitzero"`
 	Retention AuditRetention `json:"retention,omitzero"`
 }
 
-// Destinations returns the names of the destinations that rows are sent to.
+// Destinations returns the names of the configured destinations.
 func (a *Audit) Destinations() (names []string) {
 	if a.Webhook.URL != "" {
 		names = append(names, "webhook")
@@ -27,13 +27,13 @@ func (a *Audit) Destinations() (names []string) {
 	return names
 }
 
-// AuditRetention is how much of the audit log is kept. -1 days keep all.
+// AuditRetention is the retention of the audit log. -1 days retains all.
 type AuditRetention struct {
-	Days  int  `json:"days,omitempty" minimum:"-1" maximum:"36500"` // of the oldest row; default 400
-	Bytes Size `json:"bytes,omitempty"`                             // of all rows, about; default 1 GB
+	Days  int  `json:"days,omitempty" minimum:"-1" maximum:"36500"` // age of the oldest row; default 400
+	Bytes Size `json:"bytes,omitempty"`                             // approximate size of all rows; default 1 GB
 }
 
-// Check refuses what would keep next to nothing.
+// Check returns an error for a retention that is too small.
 func (r AuditRetention) Check() error { return checkRetention("the audit log", r.Bytes, r.Days) }
 
 // Effective returns r with its defaults: 400 days and 1 GB.
@@ -41,13 +41,13 @@ func (r AuditRetention) Effective() AuditRetention {
 	return AuditRetention{Days: cmp.Or(r.Days, 400), Bytes: cmp.Or(r.Bytes, 1<<30)}
 }
 
-// String returns the bounds as an operator reads them.
+// String describes the retention for an operator.
 func (r AuditRetention) String() string { return Retention{Days: r.Days, Bytes: r.Bytes}.String() }
 
-// AuditWebhook receives rows by HTTP. It is off without a URL.
+// AuditWebhook receives rows by HTTP. It is disabled without a URL.
 type AuditWebhook struct {
 	URL    string `json:"url,omitempty" maxLength:"2048" doc:"Address that rows are posted to"`
-	Secret string `json:"secret,omitempty" doc:"Signs what is posted: ${NAME} for an environment variable, or a sealed value"`
+	Secret string `json:"secret,omitempty" doc:"Key of the signature: ${NAME} for an environment variable, or a sealed value"`
 
 	secret secret.String
 }
@@ -55,12 +55,11 @@ type AuditWebhook struct {
 // Key returns the opened secret.
 func (w *AuditWebhook) Key() secret.String { return w.secret }
 
-// AuditSyslog receives rows as messages of RFC 5424. It is off without an
-// address.
+// AuditSyslog receives rows as RFC 5424 messages. It is disabled without an address.
 type AuditSyslog struct {
 	Address  string `json:"address,omitempty" maxLength:"255" doc:"Host and port of the server"`
-	Protocol string `json:"protocol,omitempty" enum:",udp,tcp,tls" doc:"tls when absent"`
-	CA       string `json:"ca,omitempty" maxLength:"4096" doc:"File with the authorities that sign the server's certificate; the system's when absent"`
+	Protocol string `json:"protocol,omitempty" enum:",udp,tcp,tls" doc:"Defaults to tls"`
+	CA       string `json:"ca,omitempty" maxLength:"4096" doc:"File with the authorities that sign the server's certificate; defaults to the system's"`
 }
 
 func (s *Settings) checkAudit(o SecretResolver) (f *fault) {
@@ -77,7 +76,7 @@ func (s *Settings) checkAudit(o SecretResolver) (f *fault) {
 			return at(err, "audit.webhook.secret")
 		}
 		if w.secret.Empty() {
-			return at(errors.New("is required: the receiver can not tell rows of the gateway from others without a signature"), "audit.webhook.secret")
+			return at(errors.New("is required because the receiver cannot authenticate rows without a signature"), "audit.webhook.secret")
 		}
 	}
 	if *y != (AuditSyslog{}) {
@@ -90,7 +89,7 @@ func (s *Settings) checkAudit(o SecretResolver) (f *fault) {
 			return at(errors.New("must be udp, tcp or tls"), "audit.syslog.protocol")
 		}
 		if y.CA != "" && y.Protocol != "" && y.Protocol != "tls" {
-			return at(errors.New("needs the protocol tls"), "audit.syslog.ca")
+			return at(errors.New("requires the protocol tls"), "audit.syslog.ca")
 		}
 	}
 	return nil

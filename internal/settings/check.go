@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/secret"
 )
 
-// fault is what is wrong at a path.
+// fault is an error at a path.
 type fault struct {
 	path string
 	err  error
@@ -25,10 +25,10 @@ func at(err error, format string, args ...any) *fault {
 	return &fault{fmt.Sprintf(format, args...), err}
 }
 
-// check checks what the types can't say and opens credentials.
+// check checks what the types cannot express and opens credentials.
 func (s *Settings) check(o SecretResolver) *fault {
 	if s.Version != 0 && s.Version != 1 {
-		return at(fmt.Errorf("this version of modelgate reads version 1, not %d", s.Version), "version")
+		return at(fmt.Errorf("must be 1, not %d", s.Version), "version")
 	}
 	for _, part := range [...]func() *fault{
 		func() *fault { return s.checkProviders(o) },
@@ -55,13 +55,13 @@ func (s *Settings) check(o SecretResolver) *fault {
 
 var slugForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*$`)
 
-// slugs refuses slugs that are malformed or stand twice in one place: a
-// workspace, or the organisation where that is empty.
+// slugs is a set of slugs by workspace, empty for the organisation. It rejects
+// malformed and duplicate slugs.
 type slugs map[[2]string]bool
 
 func (known slugs) add(place, slug string) error {
 	if len(slug) > 255 || !slugForm.MatchString(slug) {
-		return errors.New("a slug has 1 to 255 letters, digits, dots, dashes and underscores, and does not begin with a dot")
+		return errors.New("a slug must be 1 to 255 letters, digits, dots, dashes and underscores, and must not begin with a dot")
 	}
 	if known[[2]string{place, slug}] {
 		return fmt.Errorf("duplicate slug %q", slug)
@@ -81,7 +81,7 @@ func (s *Settings) checkProviders(o SecretResolver) *fault {
 			return at(errors.New("name a provider; `modelgate providers` lists them"), "providers[%d].provider", i)
 		}
 		if p.Integration != "" && (p.Provider != "" || p.APIKey != "" || p.CustomHost != "" || p.Options != nil || p.Models != nil) {
-			return at(errors.New("a provider with an integration has its credentials, settings and models from there"), "providers[%d].integration", i)
+			return at(errors.New("a provider with an integration must not have credentials, settings or models of its own"), "providers[%d].integration", i)
 		}
 		key, err := o.Open(p.APIKey)
 		if err != nil {
@@ -111,9 +111,8 @@ func (s *Settings) checkConfigs(o SecretResolver) *fault {
 	return nil
 }
 
-// openInConfig opens a credential of a config. What only looks like one by its
-// name may be written plainly, as may the mark for a credential that stays as it
-// is stored.
+// openInConfig opens a credential of a config. A value that only looks like a
+// credential by its name may be in plain text, and so may [KeptCredential].
 func (o SecretResolver) openInConfig(c config.Credential) (string, error) {
 	ref := c.Value.Reveal()
 	if ref == KeptCredential && c.Object {
@@ -135,7 +134,7 @@ func (s *Settings) checkKeys() *fault {
 		k := &s.Keys[i]
 		hash, err := access.ParseHash(k.SHA256)
 		if err == nil && known[hash] {
-			err = errors.New("this key stands twice")
+			err = errors.New("this key is duplicated")
 		}
 		if err != nil {
 			return at(err, "keys[%d].sha256", i)
@@ -167,7 +166,7 @@ func (s *Settings) checkPublicURL() (f *fault) {
 	return nil
 }
 
-// ParsePublicURL returns the address of a gateway without a slash at its end.
+// ParsePublicURL returns the address of a gateway without a trailing slash.
 func ParsePublicURL(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -175,7 +174,7 @@ func ParsePublicURL(text string) (string, error) {
 	}
 	text = strings.TrimRight(text, "/?#")
 	if strings.HasSuffix(u.Path, "/v1") || strings.HasSuffix(u.Path, "/v1/") {
-		return "", errors.New("must be the address without /v1 at its end")
+		return "", errors.New("must not end in /v1")
 	}
 	return text, nil
 }
@@ -193,7 +192,7 @@ func (s *Settings) checkPrices() *fault {
 		}
 		id := [3]string{row.Provider, p.Model, p.From}
 		if seen[id] {
-			return at(fmt.Errorf("the price of %q of %q is in the file twice; keep one, or give them different days in from", p.Model, p.Provider), "prices[%d].model", i)
+			return at(fmt.Errorf("the price of %q of %q is duplicated; keep one, or set different days in from", p.Model, p.Provider), "prices[%d].model", i)
 		}
 		seen[id] = true
 	}
@@ -203,13 +202,13 @@ func (s *Settings) checkPrices() *fault {
 func (s *Settings) checkRest() *fault {
 	for i, h := range s.Compat.HeaderPrefixes {
 		if !strings.HasSuffix(h, "-") || strings.ContainsAny(h, " :\t") {
-			return at(errors.New("a header prefix ends in a dash, as x-example-"), "compat.header_prefixes[%d]", i)
+			return at(errors.New("a header prefix must end in a dash, such as x-example-"), "compat.header_prefixes[%d]", i)
 		}
 	}
 	switch s.Log.Level {
 	case "", "debug", "info", "warn", "error":
 	default:
-		return at(errors.New("the level is debug, info, warn or error"), "log.level")
+		return at(errors.New("the level must be debug, info, warn or error"), "log.level")
 	}
 	if f := s.Logs.check(); f != nil {
 		return f
@@ -219,7 +218,7 @@ func (s *Settings) checkRest() *fault {
 
 func (l *Logs) check() *fault {
 	if l.BodySize < 0 || l.BodySize > largestBody {
-		return at(errors.New("a body is kept up to 1 MB; 0 takes the default"), "logs.body_size")
+		return at(errors.New("must be at most 1 MB; 0 is the default"), "logs.body_size")
 	}
 	if _, err := redact.New(l.Redact.Rules()); err != nil {
 		f, _ := errors.AsType[*redact.Fault](err)
@@ -231,10 +230,10 @@ func (l *Logs) check() *fault {
 	return nil
 }
 
-// largestBody bounds what is kept of a body.
+// largestBody is the limit of a recorded body.
 const largestBody = 1 << 20
 
-// Check refuses what would keep next to nothing.
+// Check returns an error for a retention that is too small.
 func (r Retention) Check() error {
 	return checkRetention("the log", r.Bytes, r.Days, r.BodiesDays, r.SumsDays)
 }
@@ -245,13 +244,13 @@ func checkRetention(what string, bytes Size, days ...int) error {
 		return fmt.Errorf("days must be 1 to %d, or -1 to keep all", longest)
 	}
 	if bytes != 0 && bytes < smallest {
-		return fmt.Errorf("%s needs at least 64 MB", what)
+		return fmt.Errorf("%s must be at least 64 MB", what)
 	}
 	return nil
 }
 
 // Effective returns r with its defaults: 90 days and 8 GB of entries, 400 days of
-// sums. Bodies go with their entries.
+// rollups. Bodies are retained with their entries.
 func (r Retention) Effective() Retention {
 	r.Days = cmp.Or(r.Days, 90)
 	r.SumsDays = cmp.Or(r.SumsDays, 400)
@@ -259,7 +258,7 @@ func (r Retention) Effective() Retention {
 	return r
 }
 
-// String returns the bounds of entries as an operator reads them.
+// String describes the retention of entries for an operator.
 func (r Retention) String() string {
 	days := "all days"
 	if r.Days > 0 {
@@ -268,22 +267,22 @@ func (r Retention) String() string {
 	return fmt.Sprintf("%s, at most %d MB", days, r.Bytes>>20)
 }
 
-// smallestLedger leaves room for more than one segment.
+// smallestLedger leaves space for more than one segment.
 const smallestLedger = 64 << 20
 
 func (l *Ledger) check() *fault {
 	switch l.OnFull {
 	case "", "block", "drop_bodies", "drop_rows", "reject":
 	default:
-		return at(errors.New("on_full is block, drop_bodies, drop_rows or reject"), "ledger.on_full")
+		return at(errors.New("on_full must be block, drop_bodies, drop_rows or reject"), "ledger.on_full")
 	}
 	switch l.Sync {
 	case "", "grouped", "strict":
 	default:
-		return at(errors.New("sync is grouped or strict"), "ledger.sync")
+		return at(errors.New("sync must be grouped or strict"), "ledger.sync")
 	}
 	if l.MaxSize != 0 && l.MaxSize < smallestLedger {
-		return at(errors.New("the ledger needs at least 64 MB"), "ledger.max_size")
+		return at(errors.New("the ledger must be at least 64 MB"), "ledger.max_size")
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"modelgate/config"
 )
 
-// checkState checks the sections of the control plane's state.
+// checkState checks the sections with control-plane objects.
 func (s *Settings) checkState() *fault {
 	for _, section := range s.slugged() {
 		known := slugs{}
@@ -28,7 +28,7 @@ func (s *Settings) checkState() *fault {
 			return at(errors.New("not a valid e-mail address"), "members[%d].email", i)
 		}
 		if people[email] {
-			return at(errors.New("this person stands twice"), "members[%d].email", i)
+			return at(errors.New("this user is duplicated"), "members[%d].email", i)
 		}
 		people[email] = true
 	}
@@ -38,7 +38,7 @@ func (s *Settings) checkState() *fault {
 	return s.checkTimes()
 }
 
-// checkRates refuses rate limits, which no gateway enforces yet.
+// checkRates rejects rate limits, which are not enforced yet.
 func (s *Settings) checkRates() *fault {
 	path := ""
 	find := func(list []Rate, format string, args ...any) {
@@ -66,7 +66,7 @@ func (s *Settings) checkRates() *fault {
 	if path == "" {
 		return nil
 	}
-	return at(errors.New("rate limits can't be enforced by this version; leave them out"), "%s", path)
+	return at(errors.New("rate limits cannot be enforced by this version; leave them out"), "%s", path)
 }
 
 // section is a list of objects with slugs.
@@ -76,8 +76,8 @@ type section struct {
 	at    func(i int) (place, slug string)
 }
 
-// slugged are the sections whose slugs are checked here. Those of integrations
-// and guardrails are unique in the organisation, whichever workspace has them.
+// slugged returns the sections whose slugs are checked here. Slugs of integrations and
+// guardrails are unique in the organisation, regardless of the workspace.
 func (s *Settings) slugged() []section {
 	return []section{
 		{"workspaces", len(s.Workspaces), func(i int) (string, string) { return "", s.Workspaces[i].Slug }},
@@ -92,7 +92,7 @@ func (s *Settings) slugged() []section {
 }
 
 func (s *Settings) checkTimes() *fault {
-	wrong := errors.New("a time has the form 2026-01-31T12:00:00Z")
+	wrong := errors.New("a time must have the form 2026-01-31T12:00:00Z")
 	for i := range s.Providers {
 		if !isTime(s.Providers[i].ExpiresAt) {
 			return at(wrong, "providers[%d].expires_at", i)
@@ -115,8 +115,8 @@ func isTime(text string) bool {
 	return text == "" || err == nil && at.Year() <= 9999 && at.Year() > 0
 }
 
-// checkRun checks what a gateway takes only from its database, and what has to
-// be whole because it takes it from nowhere else.
+// checkRun rejects what a gateway reads only from its database, and checks that what it
+// reads only from the file is complete.
 func (s *Settings) checkRun() *fault {
 	elsewhere := errors.New("this section is not read from modelgate.yaml; load it into the database with `modelgate apply`")
 	for _, section := range [...]struct {
@@ -152,7 +152,7 @@ func (s *Settings) checkRun() *fault {
 		}
 		_, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
 			if found.Declared && found.Value.Reveal() == KeptCredential {
-				return "", fmt.Errorf("%s: the credential is left out; write ${NAME} for an environment variable, or what `modelgate seal` prints", found.Path)
+				return "", fmt.Errorf("%s: the credential is missing; use ${NAME} for an environment variable or the output of `modelgate seal`", found.Path)
 			}
 			return "", nil
 		})
@@ -172,7 +172,7 @@ func (s *Settings) checkRunningKeys(elsewhere error) *fault {
 			k.RateLimits != nil || k.AlertEmails != nil || k.RotationPolicy != nil:
 			return at(elsewhere, "keys[%d]", i)
 		case k.Config != "" && !s.hasConfig(k.Config):
-			return at(fmt.Errorf("there is no config with the slug %q", k.Config), "keys[%d].config", i)
+			return at(fmt.Errorf("config %q not found", k.Config), "keys[%d].config", i)
 		}
 	}
 	return nil
@@ -187,8 +187,8 @@ func (s *Settings) hasConfig(slug string) bool {
 	return false
 }
 
-// FileOnlySections returns the sections that the file has for the gateway that runs with
-// it alone.
+// FileOnlySections returns the sections that only apply to a gateway running with this
+// file, not to modelgate apply.
 func (s *Settings) FileOnlySections() (names []string) {
 	for _, section := range [...]struct {
 		name  string
@@ -205,10 +205,9 @@ func (s *Settings) FileOnlySections() (names []string) {
 	return names
 }
 
-// Secrets calls f for every credential of the file that stands as a reference or
-// sealed, and puts what f returns in its place. Path is where it stands; place
-// is the same in words that do not change when entries are moved. An error is a
-// *FileError.
+// Secrets calls f for every credential of the file that is a reference or sealed, and
+// replaces it by f's result. Place names its position in a way that does not depend on
+// the order of entries. An error is a *FileError.
 func (s *Settings) Secrets(f func(place, ref string) (string, error)) error {
 	for i := range s.Integrations {
 		v := &s.Integrations[i]
@@ -249,7 +248,7 @@ func (s *Settings) Secrets(f func(place, ref string) (string, error)) error {
 	return nil
 }
 
-// credentialWalk goes through the credentials of one entry.
+// credentialWalk visits the credentials of one entry.
 type credentialWalk struct {
 	s           *Settings
 	f           func(place, ref string) (string, error)
@@ -269,13 +268,12 @@ func (w *credentialWalk) one(field string, ref *string) {
 	*ref = v
 }
 
-// ConfigPlace returns the name of the place of a credential in a config, for
-// [Settings.Secrets].
+// ConfigPlace returns the place of a credential in a config, as in [Settings.Secrets].
 func ConfigPlace(slug, path string) string {
 	return "config " + slug + " " + strings.TrimPrefix(path, "$.")
 }
 
-// config is one for the credentials of a config that are references or sealed.
+// config visits the credentials of a config that are references or sealed.
 func (w *credentialWalk) config(c *Config) {
 	text, err := config.ReplaceCredentials(c.Config, func(found config.Credential) (string, error) {
 		ref := found.Value.Reveal()
@@ -291,7 +289,7 @@ func (w *credentialWalk) config(c *Config) {
 	c.Config = text
 }
 
-// some is one for the values of a map that are references or sealed.
+// some visits the values of a map that are references or sealed.
 func (w *credentialWalk) some(field string, refs map[string]string) {
 	for _, name := range sortedKeys(refs) {
 		if isReference(refs[name]) {
@@ -300,7 +298,7 @@ func (w *credentialWalk) some(field string, refs map[string]string) {
 	}
 }
 
-// all is one for every value of a map. Called is the field's name in the place.
+// all visits every value of a map. Called is the field's name in the place.
 func (w *credentialWalk) all(field, called string, refs map[string]string) {
 	for _, name := range sortedKeys(refs) {
 		w.in(field, called, refs, name)

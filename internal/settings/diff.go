@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Diff returns what a gateway has otherwise that runs with after instead of
-// before, a line for each: + and the kind and name of what is new, - of what is
-// gone, ~ with the fields of what is another. No line holds a value.
+// Diff describes the changes from before to after, one per line: + with the kind and
+// name of an added object, - of a removed one, ~ with the fields of a changed one. It
+// contains no values.
 func Diff(before, after *Settings) (lines []string) {
 	lines = append(lines, diffList("provider", before.Providers, after.Providers, func(p Provider) string { return p.Slug }, differProviders)...)
 	lines = append(lines, diffList("config", before.Configs, after.Configs, func(c Config) string { return c.Slug }, differConfigs)...)
@@ -34,7 +34,7 @@ func Diff(before, after *Settings) (lines []string) {
 
 func differProviders(a, b Provider) []string {
 	fields := ChangedFields(a, b)
-	if a.key != b.key && !slices.Contains(fields, "api_key") { // the same reference to another credential
+	if a.key != b.key && !slices.Contains(fields, "api_key") { // the same reference to a changed credential
 		fields = append(fields, "api_key")
 	}
 	return fields
@@ -42,13 +42,13 @@ func differProviders(a, b Provider) []string {
 
 func differConfigs(a, b Config) []string {
 	fields := ChangedFields(a, b)
-	if a.text != b.text && !slices.Contains(fields, "config") { // the same references to other credentials
+	if a.text != b.text && !slices.Contains(fields, "config") { // the same references to changed credentials
 		fields = append(fields, "config")
 	}
 	return fields
 }
 
-// diffList returns the lines of two lists of a kind.
+// diffList returns the changes between two lists of a kind.
 func diffList[T any](kind string, before, after []T, name func(T) string, differ func(a, b T) []string) (lines []string) {
 	was, is := make(map[string]T, len(before)), make(map[string]bool, len(after))
 	for _, v := range before {
@@ -73,7 +73,7 @@ func diffList[T any](kind string, before, after []T, name func(T) string, differ
 }
 
 // ChangedFields returns the fields in which two values of a type of this package
-// differ, in order. Objects differ by what they mean, not by how it is written.
+// differ, in order. Objects are compared by meaning, not by formatting.
 func ChangedFields[T any](a, b T) (list []string) {
 	if reflect.DeepEqual(a, b) {
 		return nil
@@ -99,7 +99,7 @@ func fieldsOf(v any) (m map[string]any) {
 		err = json.Unmarshal(b, &m)
 	}
 	if err != nil {
-		panic(err) // the types of this package are always written
+		panic(err) // cannot fail for the types of this package
 	}
 	return m
 }

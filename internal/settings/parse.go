@@ -18,18 +18,18 @@ import (
 	"modelgate/internal/secret"
 )
 
-// How large a file may be, in bytes: one that a gateway runs with, and one that
-// holds the whole state of the control plane.
+// Limits of a file in bytes: of one for a running gateway, and of one with the state of
+// the control plane.
 const (
 	maxFile  = 8 << 20
 	maxState = 256 << 20
 )
 
-// FileError says where a file is wrong, in one line.
+// FileError describes an error in a file, in one line.
 type FileError struct {
 	File         string
-	Line, Column int    // 1-based; zero when the place is unknown
-	Path         string // such as providers[2].api_key; empty when unknown
+	Line, Column int    // 1-based; zero if unknown
+	Path         string // such as providers[2].api_key; empty if unknown
 	Problem      string
 }
 
@@ -50,11 +50,11 @@ func (e *FileError) Error() string {
 // SecretResolver turns references into credentials.
 type SecretResolver struct {
 	Env func(name string) (string, bool) // os.LookupEnv
-	Box *secret.Box                      // nil when no master key was given
+	Box *secret.Box                      // nil without a master key
 }
 
-// Load reads the file at path that a gateway runs with. An absent file is an
-// error that errors.Is reports as fs.ErrNotExist.
+// Load reads the file of a gateway. For a missing file errors.Is reports
+// fs.ErrNotExist.
 func Load(path string, o SecretResolver) (*Settings, error) {
 	b, err := readFile(path, maxFile)
 	if err != nil {
@@ -63,8 +63,8 @@ func Load(path string, o SecretResolver) (*Settings, error) {
 	return Parse(path, b, o)
 }
 
-// LoadState reads the file at path, which may hold any of the control plane's
-// state. Errors are those of Load.
+// LoadState reads a file that may contain any control-plane objects. Errors are the
+// same as those of [Load].
 func LoadState(path string, o SecretResolver) (*Settings, error) {
 	b, err := readFile(path, maxState)
 	if err != nil {
@@ -73,8 +73,7 @@ func LoadState(path string, o SecretResolver) (*Settings, error) {
 	return ParseState(path, b, o)
 }
 
-// readFile returns the content of a file, and one byte more than the most there may
-// be of one that is larger.
+// readFile returns the content of a file, cut after most+1 bytes.
 func readFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -84,8 +83,8 @@ func readFile(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most+1))
 }
 
-// Parse reads b, the content of a file that a gateway runs with, and opens the
-// credentials in it. The error is a *FileError.
+// Parse parses the content of a gateway's file and opens its credentials. An error is a
+// *FileError.
 func Parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if len(b) > maxFile {
 		return nil, tooLarge(file, maxFile)
@@ -100,8 +99,8 @@ func Parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	return s, nil
 }
 
-// ParseState reads b, the content of a file that may hold any of the control
-// plane's state. The error is a *FileError.
+// ParseState parses the content of a file that may contain any control-plane objects.
+// An error is a *FileError.
 func ParseState(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if len(b) > maxState {
 		return nil, tooLarge(file, maxState)
@@ -119,7 +118,7 @@ func parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	if err != nil {
 		return nil, syntaxError(file, err)
 	}
-	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil { // it says nothing
+	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil { // an empty file
 		return s, nil
 	}
 	root := tree.Docs[0].Body
@@ -136,8 +135,7 @@ func parse(file string, b []byte, o SecretResolver) (*Settings, error) {
 	return s, nil
 }
 
-// ErrorAt returns err as what is wrong at a path of the file, such as
-// providers[2].api_key.
+// ErrorAt returns err with its path in the file, such as providers[2].api_key.
 func (s *Settings) ErrorAt(path string, err error) *FileError {
 	e := &FileError{File: s.file, Path: path, Problem: err.Error()}
 	e.Line, e.Column = place(s.source, path)
@@ -145,7 +143,7 @@ func (s *Settings) ErrorAt(path string, err error) *FileError {
 }
 
 func syntaxError(file string, err error) error {
-	if e, ok := errors.AsType[*FileError](err); ok { // a value's own judgement
+	if e, ok := errors.AsType[*FileError](err); ok { // an error with a position
 		e.File = file
 		return e
 	}
@@ -160,8 +158,8 @@ func syntaxError(file string, err error) error {
 	return e
 }
 
-// place finds the line of a path in the file. A path that is not there, since
-// a field is missing, gives the place of its parent.
+// place finds the position of a path in the file. If a field is missing it returns the
+// position of its parent.
 func place(b []byte, path string) (line, column int) {
 	f, err := parser.ParseBytes(b, 0)
 	if err != nil {
@@ -190,8 +188,8 @@ func position(n ast.Node) (line, column int) {
 
 var envForm = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$`)
 
-// Open turns a reference into a credential. The reference itself may be a
-// credential that someone wrote plainly, so it is never repeated.
+// Open returns the credential of a reference. The reference may itself be a credential
+// in plain text, so errors never contain it.
 func (o SecretResolver) Open(ref string) (secret.String, error) {
 	if ref == "" {
 		return secret.String{}, nil
@@ -207,36 +205,36 @@ func (o SecretResolver) Open(ref string) (secret.String, error) {
 		return secret.String{}, errors.New("plaintext credentials are not allowed; use ${NAME} for an environment variable or the output of `modelgate seal`")
 	}
 	if o.Box == nil {
-		return secret.String{}, errors.New("a sealed value needs the master key; set MODELGATE_MASTER_KEY or --master-key-file")
+		return secret.String{}, errors.New("a sealed value requires the master key; set MODELGATE_MASTER_KEY or --master-key-file")
 	}
 	return o.Box.Open(ref)
 }
 
-// isReference reports whether a text is one that Open turns into a credential.
+// isReference reports whether Open accepts a text.
 func isReference(text string) bool { return envForm.MatchString(text) || secret.IsSealed(text) }
 
-// KeptCredential stands in a file for a credential of a config that stays as it
-// is stored.
+// KeptCredential is the mark in a file for a credential of a config that keeps its
+// stored value.
 const KeptCredential = "***"
 
-// UnmarshalYAML keeps a mapping as JSON, in its order.
+// UnmarshalYAML stores a mapping as JSON in its original order.
 func (o *Object) UnmarshalYAML(n ast.Node) error {
 	var v any
 	if err := yaml.NodeToValue(n, &v, yaml.UseOrderedMap()); err != nil {
 		return err
 	}
 	if _, ok := v.(yaml.MapSlice); !ok && v != nil {
-		return wrongValue(n, "this is a mapping")
+		return wrongValue(n, "must be a mapping")
 	}
 	text, err := appendJSON(nil, v)
 	if err != nil {
-		return wrongValue(n, "this can't be written as JSON: %v", err)
+		return wrongValue(n, "cannot be represented in JSON: %v", err)
 	}
 	*o = text
 	return nil
 }
 
-// appendJSON writes a value of YAML as JSON.
+// appendJSON encodes a YAML value as JSON.
 func appendJSON(b []byte, v any) ([]byte, error) {
 	var err error
 	switch v := v.(type) {
@@ -274,7 +272,7 @@ func appendJSON(b []byte, v any) ([]byte, error) {
 	return append(b, text...), err
 }
 
-// UnmarshalYAML reads a size.
+// UnmarshalYAML parses a size.
 func (s *Size) UnmarshalYAML(n ast.Node) error {
 	v, err := ParseSize(n.GetToken().Value)
 	if err != nil {
@@ -284,7 +282,7 @@ func (s *Size) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// ParseSize reads a size as it is written in the file.
+// ParseSize parses a size in the format of the file.
 func ParseSize(text string) (Size, error) {
 	number, unit := text, ""
 	if i := strings.IndexFunc(text, func(r rune) bool { return r < '0' || r > '9' }); i >= 0 {
@@ -293,17 +291,17 @@ func ParseSize(text string) (Size, error) {
 	v, err := strconv.ParseInt(number, 10, 64)
 	shift, ok := map[string]uint{"": 0, "B": 0, "KB": 10, "MB": 20, "GB": 30}[strings.ToUpper(unit)]
 	if err != nil || !ok || v > 1<<33 {
-		return 0, fmt.Errorf("a size is a number of bytes, or one with KB, MB or GB; not %.40q", text)
+		return 0, fmt.Errorf("a size must be a number of bytes, or a number with KB, MB or GB, not %.40q", text)
 	}
 	return Size(v << shift), nil
 }
 
-// UnmarshalYAML reads a duration.
+// UnmarshalYAML parses a duration.
 func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	text := n.GetToken().Value
 	v, err := time.ParseDuration(text)
 	if err != nil {
-		return wrongValue(n, "a duration is a number with ms, s, m or h, as 30s; not %.40q", text)
+		return wrongValue(n, "a duration must be a number with ms, s, m or h, such as 30s, not %.40q", text)
 	}
 	*d = Duration(v)
 	return nil

@@ -12,29 +12,29 @@ import (
 	"modelgate/internal/provider/table"
 )
 
-// Price is what a model costs, in US dollars for a million tokens. It counts
-// before those of the book that comes with the program.
+// Price is the price of a model, in US dollars per million tokens. It takes precedence
+// over the built-in price book.
 type Price struct {
-	Provider string  `json:"provider" minLength:"1" doc:"Id of a row of the provider table"`
-	Model    string  `json:"model" minLength:"1" doc:"A star at the end means all that begin so"`
+	Provider string  `json:"provider" minLength:"1" doc:"Id of a provider"`
+	Model    string  `json:"model" minLength:"1" doc:"A trailing star matches all models with this prefix"`
 	Input    float64 `json:"input,omitempty" minimum:"0"`
 	Output   float64 `json:"output,omitempty" minimum:"0"`
 
-	CachedInput  *float64 `json:"cached_input,omitempty" minimum:"0" doc:"Like input when absent"`
-	CacheWrite   *float64 `json:"cache_write,omitempty" minimum:"0" doc:"Tokens kept for five minutes; like input when absent"`
-	CacheWrite1h *float64 `json:"cache_write_1h,omitempty" minimum:"0" doc:"Tokens kept for an hour; like cache_write when absent"`
-	Reasoning    *float64 `json:"reasoning,omitempty" minimum:"0" doc:"Like output when absent"`
-	InputAudio   *float64 `json:"input_audio,omitempty" minimum:"0" doc:"Like input when absent"`
-	OutputAudio  *float64 `json:"output_audio,omitempty" minimum:"0" doc:"Like output when absent"`
+	CachedInput  *float64 `json:"cached_input,omitempty" minimum:"0" doc:"Defaults to input"`
+	CacheWrite   *float64 `json:"cache_write,omitempty" minimum:"0" doc:"Tokens cached for five minutes; defaults to input"`
+	CacheWrite1h *float64 `json:"cache_write_1h,omitempty" minimum:"0" doc:"Tokens cached for an hour; defaults to cache_write"`
+	Reasoning    *float64 `json:"reasoning,omitempty" minimum:"0" doc:"Defaults to output"`
+	InputAudio   *float64 `json:"input_audio,omitempty" minimum:"0" doc:"Defaults to input"`
+	OutputAudio  *float64 `json:"output_audio,omitempty" minimum:"0" doc:"Defaults to output"`
 
-	Request  float64    `json:"request,omitempty" minimum:"0" maximum:"1000000" doc:"Dollars for each request besides"`
-	Batch    int        `json:"batch,omitempty" minimum:"0" maximum:"100" doc:"Percent of all this that requests of a batch or in the flex tier pay; their cost is not known when absent"`
-	Priority int        `json:"priority,omitempty" minimum:"0" maximum:"10000" doc:"Percent of all this that requests in the priority tier pay; their cost is not known when absent"`
-	From     string     `json:"from,omitempty" format:"date" doc:"Day from which it counts; absent means always"`
-	Long     *LongPrice `json:"long,omitempty" doc:"Prices of the whole of a request that reads more tokens than above"`
+	Request  float64    `json:"request,omitempty" minimum:"0" maximum:"1000000" doc:"Additional dollars per request"`
+	Batch    int        `json:"batch,omitempty" minimum:"0" maximum:"100" doc:"Percentage of these prices for batch requests and the flex tier; their cost is unknown if absent"`
+	Priority int        `json:"priority,omitempty" minimum:"0" maximum:"10000" doc:"Percentage of these prices for the priority tier; their cost is unknown if absent"`
+	From     string     `json:"from,omitempty" format:"date" doc:"Day from which the price applies; defaults to always"`
+	Long     *LongPrice `json:"long,omitempty" doc:"Prices of all tokens of a request with more input tokens than above"`
 }
 
-// LongPrice is what a model costs for long requests.
+// LongPrice is the price of long requests.
 type LongPrice struct {
 	Above        int64    `json:"above" minimum:"1"`
 	Input        float64  `json:"input,omitempty" minimum:"0"`
@@ -44,8 +44,8 @@ type LongPrice struct {
 	CacheWrite1h *float64 `json:"cache_write_1h,omitempty" minimum:"0"`
 }
 
-// check returns what is wrong with the names of a price, and the field. Models
-// may be unknown to the book, since new ones come every week; providers may not.
+// check returns an error in the names of a price, and the field. Models may be unknown,
+// because new ones appear every week; providers must be known.
 func (p *Price) check() (field string, err error) {
 	if _, ok := table.Lookup(p.Provider); !ok {
 		return "provider", unknownProvider(p.Provider)
@@ -56,7 +56,7 @@ func (p *Price) check() (field string, err error) {
 	return "", nil
 }
 
-// unknownProvider is the error of an id that the provider table does not have.
+// unknownProvider returns the error for an unknown provider id.
 func unknownProvider(id string) error {
 	var known []string
 	for _, spec := range table.All() {
@@ -68,19 +68,20 @@ func unknownProvider(id string) error {
 	return fmt.Errorf("provider %.60q not found; `modelgate providers` lists the ids", id)
 }
 
-// Row returns the row of a book. The error says what is wrong with the price.
+// Row returns the price in the form of the price book. The error says what is wrong
+// with the price.
 func (p *Price) Row() (catalog.Price, error) {
 	row := catalog.Price{Provider: p.Provider, Model: p.Model, Request: catalog.NanoDollars(math.Round(p.Request * 1e9)), Batch: p.Batch, Priority: p.Priority}
 	if p.Provider == "" || p.Model == "" {
-		return row, errors.New("a price names a provider and a model")
+		return row, errors.New("a price must name a provider and a model")
 	}
-	if spec, ok := table.Lookup(p.Provider); ok { // an alias is billed by the id
+	if spec, ok := table.Lookup(p.Provider); ok { // aliases are billed by id
 		row.Provider = spec.ID
 	}
 	var err error
 	if p.From != "" {
 		if row.From, err = time.Parse(time.DateOnly, p.From); err != nil {
-			return row, errors.New("from is a day such as 2026-11-21")
+			return row, errors.New("from must be a day such as 2026-11-21")
 		}
 	}
 	row.Rates, err = rates(map[catalog.Kind]*float64{

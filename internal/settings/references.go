@@ -7,14 +7,14 @@ import (
 	"modelgate/internal/secretref"
 )
 
-// References says what of this machine secret references may name. The zero value
-// lets them name nothing.
+// References limits what secret references may read from this host. The zero value
+// allows nothing.
 type References struct {
 	Environment []string `json:"environment,omitempty" doc:"Environment variables that may be read; a trailing * matches a prefix"`
 	Files       []string `json:"files,omitempty" doc:"Folders that files may be read from"`
-	OwnIdentity bool     `json:"own_identity,omitempty" doc:"Lends the identity that the machine has in its cloud"`
-	Vaults      []string `json:"vaults,omitempty" doc:"Addresses of Vaults that the identity which the machine has in its cluster may be shown to"`
-	Refresh     Duration `json:"refresh,omitempty" doc:"How old a value may be while its manager answers; 5m when absent"`
+	OwnIdentity bool     `json:"own_identity,omitempty" doc:"Allows the host's cloud identity"`
+	Vaults      []string `json:"vaults,omitempty" doc:"Addresses of Vaults that may receive the host's cluster identity"`
+	Refresh     Duration `json:"refresh,omitempty" doc:"Maximum age of a value while its manager is available; defaults to 5m"`
 }
 
 func (s *Settings) checkSecrets() *fault {
@@ -29,7 +29,7 @@ func (s *Settings) checkSecrets() *fault {
 		}
 	}
 	if d := time.Duration(s.References.Refresh); d != 0 && (d < time.Second || d > time.Hour) {
-		return at(errors.New("a value may be 1s to 1h old"), "secrets.refresh")
+		return at(errors.New("must be 1s to 1h"), "secrets.refresh")
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// described is the form of the file, made of the types above once.
+// described is the structure of the file, from which the schema is generated.
 type described struct {
 	known huma.Registry
 	root  *huma.Schema
@@ -29,9 +29,9 @@ var form = sync.OnceValue(func() described {
 	return described{known, known.Schema(reflect.TypeFor[Settings](), false, "")}
 })
 
-// Schema returns the JSON Schema (draft 2020-12) of the file. Reading a file also
-// checks what a schema can't say: names that stand twice, references, and what
-// is in a config.
+// Schema returns the JSON Schema (draft 2020-12) of the file. Loading a file also
+// checks what a schema cannot express: duplicate names, references and the content of
+// configs.
 func Schema() []byte {
 	d := form()
 	root := mustMap(d.root)
@@ -55,7 +55,7 @@ func Schema() []byte {
 	return append(b, '\n')
 }
 
-// mustMap returns v as JSON has it.
+// mustMap returns v decoded from its JSON.
 func mustMap(v any) (m map[string]any) {
 	b, err := json.Marshal(v)
 	if err == nil {
@@ -67,8 +67,8 @@ func mustMap(v any) (m map[string]any) {
 	return m
 }
 
-// orNull lets optional properties be null: a key with nothing behind it says as
-// little as one that is not there.
+// orNull allows null for optional properties, because a key without a value means the
+// same as an absent key.
 func orNull(object map[string]any) {
 	required, _ := object["required"].([]any)
 	properties, _ := object["properties"].(map[string]any)
@@ -86,7 +86,7 @@ func orNull(object map[string]any) {
 	}
 }
 
-// checkSchema checks the file by its schema, for bounds and forms of fields.
+// checkSchema checks ranges and formats of fields by the schema.
 func checkSchema(root ast.Node) *fault {
 	var doc any
 	if err := yaml.NodeToValue(root, &doc); err != nil {
@@ -108,7 +108,7 @@ func checkSchema(root ast.Node) *fault {
 	return at(errors.New(e.Message), "%s", e.Location)
 }
 
-// withoutNull drops properties that are null.
+// withoutNull removes properties that are null.
 func withoutNull(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Sessions is how long people stay signed in.
+// Sessions configures the lifetimes of sessions.
 type Sessions struct {
-	Idle     Duration `json:"idle,omitempty"`     // after the last request; default 12h
-	Absolute Duration `json:"absolute,omitempty"` // after the sign-in; default 168h
+	Idle     Duration `json:"idle,omitempty"`     // since the last request; default 12h
+	Absolute Duration `json:"absolute,omitempty"` // since the sign-in; default 168h
 }
 
-// The bounds of the lifetimes of sessions.
+// Limits of session lifetimes.
 const (
 	shortestSession = time.Minute
 	longestSession  = 90 * 24 * time.Hour

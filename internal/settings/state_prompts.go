@@ -5,10 +5,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// PromptLabel is a name that versions of prompts are called by.
+// PromptLabel is a name for versions of prompts.
 type PromptLabel struct {
 	Name        string `json:"name" minLength:"1" maxLength:"255"`
-	Workspace   string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; absent for one of the organisation"`
+	Workspace   string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; absent for a label of the organisation"`
 	Description string `json:"description,omitempty" maxLength:"1024"`
 	Color       string `json:"color_code,omitempty" maxLength:"32"`
 }
@@ -16,55 +16,55 @@ type PromptLabel struct {
 // PromptCollection is a folder of prompts and partials.
 type PromptCollection struct {
 	Slug      string `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
-	Workspace string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
+	Workspace string `json:"workspace,omitempty" maxLength:"255" doc:"Slug; defaults to the first workspace"`
 	Name      string `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
-	Parent    string `json:"parent,omitempty" maxLength:"255" doc:"Slug of the collection that it stands in"`
-	Default   bool   `json:"default,omitempty" doc:"Prompts of the workspace stand in it that name none"`
+	Parent    string `json:"parent,omitempty" maxLength:"255" doc:"Slug of the parent collection"`
+	Default   bool   `json:"default,omitempty" doc:"The collection of the workspace's prompts that name none"`
 }
 
-// Prompt is a saved prompt with all its versions. They have the numbers 1, 2 and
-// so on, in their order, and never change.
+// Prompt is a saved prompt with all its versions, which are numbered 1, 2 and so on in
+// order and never change.
 type Prompt struct {
 	Slug       string          `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
-	Workspace  string          `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
+	Workspace  string          `json:"workspace,omitempty" maxLength:"255" doc:"Slug; defaults to the first workspace"`
 	Name       string          `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
-	Collection string          `json:"collection,omitempty" maxLength:"255" doc:"Slug; the workspace's default when absent"`
-	Published  int64           `json:"published,omitempty" minimum:"1" doc:"Number of the version that counts where none is named; the last of the file when absent"`
+	Collection string          `json:"collection,omitempty" maxLength:"255" doc:"Slug; defaults to the workspace's default collection"`
+	Published  int64           `json:"published,omitempty" minimum:"1" doc:"Number of the version used when none is named; defaults to the last one in the file"`
 	Versions   []PromptVersion `json:"versions" minItems:"1" maxItems:"10000"`
 }
 
-// PromptVersion is one state of a prompt.
+// PromptVersion is a version of a prompt.
 type PromptVersion struct {
-	String      string `json:"string" maxLength:"1048576" doc:"The messages as a JSON array, or a text to complete"`
-	Raw         bool   `json:"is_raw_template,omitempty" doc:"The whole string is filled before it is read as JSON"`
+	String      string `json:"string" maxLength:"1048576" doc:"The messages as a JSON array, or a string to complete"`
+	Raw         bool   `json:"is_raw_template,omitempty" doc:"Fills in variables before the string is parsed as JSON"`
 	Model       string `json:"model,omitempty" maxLength:"255"`
-	Provider    string `json:"virtual_key,omitempty" maxLength:"256" doc:"Slug of a provider"`
+	Provider    string `json:"virtual_key,omitempty" maxLength:"256" doc:"Slug of a managed provider"`
 	Parameters  Object `json:"parameters,omitempty"`
-	Functions   Value  `json:"functions,omitempty" doc:"A list"`
-	Tools       Value  `json:"tools,omitempty" doc:"A list"`
+	Functions   Value  `json:"functions,omitempty" doc:"An array"`
+	Tools       Value  `json:"tools,omitempty" doc:"An array"`
 	ToolChoice  Value  `json:"tool_choice,omitempty"`
 	Description string `json:"version_description,omitempty" maxLength:"255"`
 	Metadata    Object `json:"template_metadata,omitempty"`
-	Label       string `json:"label,omitempty" maxLength:"255" doc:"Name; a label stands on one version of a prompt"`
+	Label       string `json:"label,omitempty" maxLength:"255" doc:"Name; only one version of a prompt can have a label"`
 }
 
-// Partial is a text that prompts hold, with all its versions, as a prompt's.
+// Partial is a template that prompts include, with all its versions, like a [Prompt].
 type Partial struct {
 	Slug       string           `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`
-	Workspace  string           `json:"workspace,omitempty" maxLength:"255" doc:"Slug; the first workspace when absent"`
+	Workspace  string           `json:"workspace,omitempty" maxLength:"255" doc:"Slug; defaults to the first workspace"`
 	Name       string           `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
-	Collection string           `json:"collection,omitempty" maxLength:"255" doc:"Slug; the workspace's default when absent"`
-	Published  int64            `json:"published,omitempty" minimum:"1" doc:"Number of the version that counts where none is named; the last of the file when absent"`
+	Collection string           `json:"collection,omitempty" maxLength:"255" doc:"Slug; defaults to the workspace's default collection"`
+	Published  int64            `json:"published,omitempty" minimum:"1" doc:"Number of the version used when none is named; defaults to the last one in the file"`
 	Versions   []PartialVersion `json:"versions" minItems:"1" maxItems:"10000"`
 }
 
-// PartialVersion is one state of a partial.
+// PartialVersion is a version of a partial.
 type PartialVersion struct {
 	String      string `json:"string" maxLength:"1048576"`
 	Description string `json:"version_description,omitempty" maxLength:"255"`
 }
 
-// Value is anything of the file as JSON text. Null is nil.
+// Value is any value in the file, as JSON. Null is nil.
 type Value []byte
 
 // MarshalJSON implements json.Marshaler: the value unchanged.
@@ -73,7 +73,7 @@ func (v Value) MarshalJSON() ([]byte, error) { return Object(v).MarshalJSON() }
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *Value) UnmarshalJSON(b []byte) error { return (*Object)(v).UnmarshalJSON(b) }
 
-// UnmarshalYAML keeps a value as JSON, mappings in their order.
+// UnmarshalYAML stores a value as JSON, mappings in their original order.
 func (v *Value) UnmarshalYAML(n ast.Node) error {
 	var of any
 	if err := yaml.NodeToValue(n, &of, yaml.UseOrderedMap()); err != nil || of == nil {
@@ -81,7 +81,7 @@ func (v *Value) UnmarshalYAML(n ast.Node) error {
 	}
 	text, err := appendJSON(nil, of)
 	if err != nil {
-		return wrongValue(n, "this can't be written as JSON: %v", err)
+		return wrongValue(n, "cannot be represented in JSON: %v", err)
 	}
 	*v = text
 	return nil

@@ -10,10 +10,10 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Telemetry is where spans and metrics are sent by OTLP. Without an endpoint the
-// variables OTEL_EXPORTER_OTLP_* say so, and without those nothing is sent.
+// Telemetry configures sending spans and metrics by OTLP. Without an endpoint the
+// variables OTEL_EXPORTER_OTLP_* apply, and without those nothing is sent.
 type Telemetry struct {
-	Endpoint string            `json:"endpoint,omitempty" maxLength:"2048" doc:"Base address of a collector, as http://collector:4318"`
+	Endpoint string            `json:"endpoint,omitempty" maxLength:"2048" doc:"Base address of a collector, for example http://collector:4318"`
 	Protocol string            `json:"protocol,omitempty" enum:",http,grpc"` // default http
 	Headers  map[string]string `json:"headers,omitempty" maxProperties:"32" doc:"${NAME} for an environment variable, or sealed values"`
 
@@ -31,7 +31,7 @@ type Telemetry struct {
 // Credentials returns the opened headers.
 func (t *Telemetry) Credentials() map[string]secret.String { return t.headers }
 
-// given reports whether the file has the section and something in it.
+// given reports whether the section is in the file and not empty.
 func (t *Telemetry) given() bool {
 	return t.Endpoint != "" || t.Traces != nil || t.Metrics != nil || t.Sample != nil || t.Interval != 0 || t.Propagate
 }

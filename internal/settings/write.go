@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// document is the control plane's whole state as it is written: every section,
-// even when there is nothing in it, in the order in which they depend on one
-// another.
+// document is the complete state of the control plane as it is written: every section,
+// even if empty, in the order of their dependencies.
 type document struct {
 	Version           int                `json:"version"`
 	Organisation      *Organisation      `json:"organisation"`
@@ -33,8 +32,8 @@ type document struct {
 	Keys              []Key              `json:"keys"`
 }
 
-// WriteState writes the state of s as a file that ParseState reads. Equal states
-// are written as equal bytes.
+// WriteState writes the state of s as a file for ParseState. Equal states are written
+// as equal bytes.
 func (s *Settings) WriteState(w io.Writer) error {
 	text, err := json.Marshal(document{
 		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.Integrations,
@@ -75,16 +74,16 @@ func (o *Object) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// node is a value of JSON with its members in their order.
+// node is a JSON value that keeps the order of members.
 type node struct {
-	text    string // of a scalar, as YAML
+	text    string // YAML text of a scalar
 	members []member
 	items   []node
-	kind    byte // '{', '[' or 0 for a scalar
+	kind    byte // '{', '[', or 0 for a scalar
 }
 
 type member struct {
-	name  string // as YAML
+	name  string // YAML text
 	value node
 }
 
@@ -108,8 +107,8 @@ func readNode(d *json.Decoder) (node, error) {
 	return node{text: fmt.Sprint(t)}, nil
 }
 
-// number returns a number in a spelling that YAML takes for one: with a dot
-// before an exponent, and an exponent for what no integer holds.
+// number returns a number in a spelling that YAML reads as a number: with a dot before
+// an exponent, and with an exponent if no integer type can hold it.
 func number(n json.Number) string {
 	text := n.String()
 	v, err := n.Float64()
@@ -154,13 +153,14 @@ func readInner(d *json.Decoder, kind byte) (node, error) {
 	return n, err
 }
 
-// plainForm are texts that YAML reads as texts without quotes, except for words.
+// plainForm matches strings that YAML reads as strings without quotes, except for
+// reserved words.
 var (
 	plainForm = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_@./+-]*( [A-Za-z0-9_@./+-]+)*$`)
 	words     = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"}
 )
 
-// plain returns a text as YAML has it.
+// plain returns a string as YAML.
 func plain(text string) string {
 	if plainForm.MatchString(text) && !slices.Contains(words, strings.ToLower(text)) {
 		return text
@@ -169,13 +169,12 @@ func plain(text string) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(text); err != nil {
-		panic(err) // a string is always written
+		panic(err) // cannot fail for a string
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// write writes what is behind the colon of a key at this depth, and the end
-// of its line.
+// write writes what follows the colon of a key at this depth, and the end of its line.
 func (n node) write(b *bytes.Buffer, depth int) {
 	switch {
 	case n.kind == '{' && len(n.members) > 0:
@@ -191,7 +190,7 @@ func (n node) write(b *bytes.Buffer, depth int) {
 	}
 }
 
-// mapping writes members, the first of them behind lead.
+// mapping writes members, the first of them after lead.
 func (n node) mapping(b *bytes.Buffer, depth int, lead string) {
 	for _, m := range n.members {
 		b.WriteString(lead + m.name + ":")

@@ -11,14 +11,14 @@ import (
 	"modelgate/internal/jwt"
 )
 
-// clientKeys are the headers, besides the bearer token, in which the official
-// clients of the dialects send the one key they have.
+// clientKeys are the headers, in addition to the bearer token, in which official
+// clients of the dialects send their key.
 var clientKeys = [...]string{"X-Api-Key", "X-Goog-Api-Key"}
 
-// Authenticate finds the owner of the gateway key or token in h. own is true when the
-// key was in its own header; otherwise a bearer token or the key header of
-// an official client was taken, so that a standard client needs no more than a
-// base URL and a key, and must then not be taken for a provider's credential.
+// Authenticate returns the owner of the gateway key or token in h. Own reports whether
+// the key was in its own header. Otherwise it was a bearer token or in a header of an
+// official client, so that standard clients need only a base URL and a key; it must
+// then not be used as a provider credential.
 func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identity, own bool, err error) {
 	key, own := s.Credential(h)
 	if key == "" {
@@ -30,8 +30,8 @@ func (s *Snapshot) Authenticate(h http.Header, now time.Time) (id *access.Identi
 	return id, own, nil
 }
 
-// Credential returns the text of the gateway key or token in h, empty for none,
-// with own as [Snapshot.Authenticate] returns it.
+// Credential returns the gateway key or token in h, empty for none, and own like
+// [Snapshot.Authenticate].
 func (s *Snapshot) Credential(h http.Header) (key string, own bool) {
 	key = first(h, api.HeaderKey)
 	for i := 0; key == "" && i < len(s.HeaderPrefixes); i++ {
@@ -46,14 +46,14 @@ func (s *Snapshot) Credential(h http.Header) (key string, own bool) {
 	return key, own
 }
 
-// TokenVerifier checks the JSON Web Tokens of organisations' own issuers; hash is the
-// token's. An error is an *apierr.Error that does not quote it.
+// TokenVerifier verifies the JSON Web Tokens of organisations' issuers; hash is the
+// token's hash. An error is an *apierr.Error that does not contain the token.
 type TokenVerifier interface {
 	Verify(token string, hash access.Hash, now time.Time) (*access.Identity, error)
 }
 
-// owner returns who a gateway key or a token stands for. What is known as a key
-// is no token, whatever it looks like.
+// owner returns the owner of a gateway key or token. A known key is never treated as a
+// token.
 func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
 	hash := access.HashKey(key)
 	id, ok := s.identity(hash)
@@ -65,20 +65,20 @@ func (s *Snapshot) owner(key string, now time.Time) (*access.Identity, error) {
 	case s.tokens != nil && jwt.LooksLikeToken(key):
 		return s.tokens.Verify(key, hash, now)
 	}
-	return nil, refused("the gateway key is not known; check the header x-gateway-api-key")
+	return nil, refused("the gateway key is unknown; check the header x-gateway-api-key")
 }
 
-// Token returns what a token proves, and an error of kind Unauthenticated for
-// what has not the form of one.
+// Token returns the identity that a token proves. Text that does not look like a token
+// is an error of kind Unauthenticated.
 func (s *Snapshot) Token(text string, now time.Time) (*access.Identity, error) {
 	if s.tokens == nil || !jwt.LooksLikeToken(text) {
-		return nil, refused("this is no token")
+		return nil, refused("this is not a token")
 	}
 	return s.tokens.Verify(text, access.HashKey(text), now)
 }
 
-// IsCredential reports whether text is a gateway key, an ended one too, or a token that
-// counts at now.
+// IsCredential reports whether text is a gateway key, even an expired one, or a token
+// that is valid at now.
 func (s *Snapshot) IsCredential(text string, now time.Time) bool {
 	if _, ok := s.Identity(text); ok {
 		return true
@@ -91,7 +91,7 @@ func refused(message string) *apierr.Error {
 	return apierr.New(apierr.Unauthenticated, "%s", message).WithParam("x-gateway-api-key")
 }
 
-// Bearer returns the token of the Authorization header, empty when there is none.
+// Bearer returns the token of the Authorization header, empty if there is none.
 func Bearer(h http.Header) string {
 	const scheme = "bearer "
 	v := first(h, "Authorization")
@@ -101,7 +101,7 @@ func Bearer(h http.Header) string {
 	return ""
 }
 
-// first returns a header that stands once. One that stands twice is ambiguous
+// first returns the value of a header that is set once. A duplicate header is ambiguous
 // and counts as absent.
 func first(h http.Header, name string) string {
 	if v := h[name]; len(v) == 1 {

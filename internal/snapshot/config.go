@@ -14,23 +14,24 @@ import (
 // Config is a saved config.
 type Config struct {
 	Workspace string // id
-	ID        string // by which it is found as well as by its slug; may be empty
+	ID        string // may be empty; configs are found by id and by slug
 	Slug      string
-	Text      secret.String // JSON; credentials are in it
+	Text      secret.String // JSON, including credentials
 
-	// Err is why the config can't be used, an *apierr.Error; nil when it can.
+	// Err is why the config cannot be used, an *apierr.Error, otherwise nil.
 	Err error
 
-	// Stored configs are the database's. They were checked when they were saved
-	// and are not checked again. If a slug is duplicated, the config that is
-	// not stored counts.
+	// Stored configs are from the database. They were checked when they were saved and
+	// are not checked again. If a slug is duplicated, the config that is not stored is
+	// used.
 	Stored bool
 }
 
-// Ref is what the log calls the config: its id, or its slug when it has none.
+// Ref returns the config's reference in the log: its id, or its slug if it has none.
 func (c *Config) Ref() string { return cmp.Or(c.ID, c.Slug) }
 
-// addConfig adds a config, and returns what is wrong with one that is not stored.
+// addConfig adds a config. For a config that is not stored it returns what is wrong
+// with it.
 func (s *Snapshot) addConfig(c Config) error {
 	for _, name := range [...]string{c.Slug, c.ID} {
 		at := scopedName{c.Workspace, name}
@@ -44,8 +45,8 @@ func (s *Snapshot) addConfig(c Config) error {
 	return s.checkConfig(c)
 }
 
-// checkConfig checks the providers that a saved config names, so that a slip
-// is told when it is saved and not by the first request.
+// checkConfig checks the providers that a saved config names, so that an error is
+// reported when it is saved, not by the first request.
 func (s *Snapshot) checkConfig(saved Config) error {
 	c, err := config.Parse([]byte(saved.Text.Reveal()))
 	if err != nil {
@@ -60,7 +61,7 @@ func (s *Snapshot) checkConfig(saved Config) error {
 			slug = strings.TrimPrefix(node.VirtualKey, "@")
 		}
 		if _, ok := s.Managed(saved.Workspace, slug); slug != "" && (managed || node.Provider == "") && !ok {
-			return fmt.Errorf("%s names @%s, and there is no provider entry with this slug", node.Path, slug)
+			return fmt.Errorf("%s names @%s, but no provider entry has this slug", node.Path, slug)
 		}
 	}
 	return nil
@@ -72,9 +73,8 @@ func (s *Snapshot) Config(workspace, ref string) (*Config, bool) {
 	return c, ok
 }
 
-// RequiresSavedConfig reports whether requests of an organisation may not bring a config
-// of their own.
+// RequiresSavedConfig reports whether inline configs are rejected in an organisation.
 func (s *Snapshot) RequiresSavedConfig(organisation string) bool { return s.savedOnly[organisation] }
 
-// Exhausted reports whether a workspace has used up its budget.
+// Exhausted reports whether the budget of a workspace is exhausted.
 func (s *Snapshot) Exhausted(workspace string) bool { return s.exhausted[workspace] }

@@ -5,15 +5,15 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// Deployment is whom a gateway serves that belongs to one.
+// Deployment limits what a gateway that belongs to a deployment serves.
 type Deployment struct {
 	Organisation string
 	Slug         string
 	Workspaces   map[string]bool // ids; nil is all of the organisation
-	Closed       bool            // it serves nobody: it was removed or set inactive
+	Closed       bool            // serves no one, because the deployment was deleted or disabled
 }
 
-// CheckServed returns why the gateway does not serve who sends a request, or nil.
+// CheckServed returns an error if the gateway does not serve the caller.
 func (s *Snapshot) CheckServed(id *access.Identity) error {
 	d := s.deployment
 	switch {

@@ -8,12 +8,12 @@ import (
 	"modelgate/internal/egress"
 )
 
-// CodeEgress is the code of a target that an egress policy does not allow.
+// CodeEgress is the error code of a target that an egress policy does not allow.
 const CodeEgress = "egress_refused"
 
-// CheckEgress refuses a target that the egress policy of the organisation, the
-// workspace or the key of id does not allow. All of them hold, so that the narrowest
-// wins. The error names the level and the field.
+// CheckEgress returns an error for a target that the egress policy of the organisation,
+// workspace or key of id does not allow. All policies apply. The error names the level
+// and the field.
 func (s *Snapshot) CheckEgress(id *access.Identity, r egress.Request) error {
 	if field := s.egress[id.Organisation].Refuses(r); field != "" {
 		return egressRefused("organisation", field, r)
@@ -37,7 +37,7 @@ func egressRefused(level, field string, r egress.Request) error {
 	case egress.FieldPassThrough:
 		what, todo = fmt.Sprintf("does not allow %s %.100s to pass through", r.Method, r.Path), "use a unified route or have the path listed there"
 	case egress.FieldManagedOnly:
-		what, todo = "allows managed providers only", "name one as @slug; GET /v1/models shows those of this key"
+		what, todo = "allows managed providers only", "name one as @slug; GET /v1/models lists those available to this key"
 	}
 	return apierr.New(apierr.Forbidden, "egress_policy.%s of the %s %s; %s", field, level, what, todo).
 		WithParam("egress_policy." + field).WithCode(CodeEgress)

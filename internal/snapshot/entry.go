@@ -7,48 +7,48 @@ import (
 	"modelgate/internal/provider"
 )
 
-// ManagedProvider is a provider entry with stored credentials, used as @slug in its
+// ManagedProvider is a provider with stored credentials, named by @slug in its
 // workspace.
 type ManagedProvider struct {
 	Workspace string // id
 	Slug      string
-	Provider  string // id of a row
+	Provider  string // id of a provider definition
 	Settings  provider.Settings
-	// Models are what GET /v1/models lists for it. Nil asks the provider.
+	// Models are the models that GET /v1/models lists for it. Nil asks the provider.
 	Models []string
-	// Rules say what holds for single models. Nil says nothing. Entries of one
-	// integration share theirs.
+	// Rules are the rules for single models. Nil has none. Providers of one integration
+	// share them.
 	Rules *ModelRules
 
-	// ExpiresAt ends the entry. Zero means never.
+	// ExpiresAt is when the provider expires. Zero means never.
 	ExpiresAt time.Time
 
-	// Stored entries are the database's. Such an entry that can't be used does
-	// not are in the way of the others: only its users get the error. Where a slug
-	// is given twice, the entry that is not stored counts.
+	// Stored providers are from the database. One that cannot be used does not affect
+	// others: only its users get the error. If a slug is duplicated, the provider that
+	// is not stored is used.
 	Stored bool
-	// Fault is why a stored entry can't be used. Nil means that it can.
+	// Fault is why a stored provider cannot be used. Nil means that it can.
 	Fault *apierr.Error
 }
 
-// ModelRules are what entries have for single models, by the name that requests use.
+// ModelRules are rules for single models, by their name in requests.
 type ModelRules struct {
-	// Models are those that requests may name. Nil allows every model.
+	// Models are the models that requests may name. Nil allows all.
 	Models *provider.ModelList
-	// Own are settings instead of the entry's.
+	// Own are settings that replace the provider's for a model.
 	Own map[string]provider.Settings
 }
 
-// ErrExpired is the fault of an entry whose time is over.
+// ErrExpired is the fault of an expired provider.
 var ErrExpired = apierr.New(apierr.BudgetExhausted, "this provider has expired; set a later expires_at or use another provider").
 	WithParam("x-gateway-provider").WithCode("provider_expired")
 
-// ProviderEntry is a managed provider of a snapshot.
+// ProviderEntry is a managed provider in a snapshot.
 type ProviderEntry struct {
-	// Target is nil for an entry that is not [ProviderEntry.CheckUsable]. Requests for one
-	// model may have another: see [ProviderEntry.TargetFor].
+	// Target is nil if [ProviderEntry.CheckUsable] returns an error. Requests for a
+	// model may have another target; see [ProviderEntry.TargetFor].
 	Target   *provider.Target
-	Provider string // id of its row
+	Provider string // id of its definition
 
 	models  []string
 	listed  bool
@@ -57,7 +57,7 @@ type ProviderEntry struct {
 	fault   *apierr.Error
 }
 
-// CheckUsable returns why requests can't use the entry at now, or nil.
+// CheckUsable returns an error if requests cannot use the provider at now.
 func (e *ProviderEntry) CheckUsable(now time.Time) error {
 	if e.fault != nil {
 		return e.fault
@@ -68,11 +68,11 @@ func (e *ProviderEntry) CheckUsable(now time.Time) error {
 	return nil
 }
 
-// Models returns the models that are listed for the entry, and false where the
-// provider itself is to be asked.
+// Models returns the models listed for the provider, and false if the provider itself
+// must be asked.
 func (e *ProviderEntry) Models() ([]string, bool) { return e.models, e.listed }
 
-// TargetFor returns the target of requests for model. The entry has to be usable.
+// TargetFor returns the target of requests for model. The provider must be usable.
 func (e *ProviderEntry) TargetFor(model string) (*provider.Target, error) {
 	v, ok := e.own[model]
 	switch {
@@ -86,8 +86,7 @@ func (e *ProviderEntry) TargetFor(model string) (*provider.Target, error) {
 	return &t, nil
 }
 
-// variant is a target that entries share, without their slug, or why there is
-// none.
+// variant is a target that providers share, without their slug, or an error.
 type variant struct {
 	target *provider.Target
 	err    error
@@ -114,7 +113,7 @@ func (s *Snapshot) addManaged(m ManagedProvider) error {
 	return nil
 }
 
-// newTarget makes the target of an entry.
+// newTarget creates the target of a managed provider.
 func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
 	spec, ok := s.specs[m.Provider]
 	if !ok {
@@ -134,7 +133,8 @@ func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
 	return nil
 }
 
-// variants returns the targets that rules make of a row, which are made once.
+// variants returns the targets by model for a provider definition and rules. They are
+// created once.
 func (s *Snapshot) variants(spec *provider.Spec, r *ModelRules) map[string]variant {
 	if r == nil || len(r.Own) == 0 {
 		return nil
@@ -154,9 +154,9 @@ func (s *Snapshot) variants(spec *provider.Spec, r *ModelRules) map[string]varia
 	return made
 }
 
-// broken is what users of a stored entry are told of a fault.
+// broken returns the error for users of a stored provider with a fault.
 func broken(slug string, err error) *apierr.Error {
-	return apierr.New(apierr.Invalid, "the provider entry @%s can't be used: %s", slug, apierr.From(err).Message).
+	return apierr.New(apierr.Invalid, "the provider entry @%s cannot be used: %s", slug, apierr.From(err).Message).
 		WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(err)
 }
 
@@ -167,8 +167,8 @@ func (s *Snapshot) Managed(workspace, slug string) (*ProviderEntry, bool) {
 	return e, ok
 }
 
-// Slugs returns the slugs of a workspace's managed providers in the order they
-// were given. The slice is shared.
+// Slugs returns the slugs of a workspace's managed providers in their original order.
+// The slice is shared.
 func (s *Snapshot) Slugs(workspace string) []string { return s.slugs[workspace] }
 
 // Providers returns the number of managed providers of all workspaces.

@@ -2,7 +2,7 @@ package snapshot
 
 import "modelgate/internal/prompt"
 
-// byName indexes prompts by their slugs and ids.
+// byName indexes prompts by slug and id.
 func byName(list []*prompt.Saved) map[scopedName]*prompt.Saved {
 	m := make(map[scopedName]*prompt.Saved, 2*len(list))
 	for _, p := range list {
@@ -18,8 +18,8 @@ func (s *Snapshot) Prompt(workspace, name string) (*prompt.Saved, bool) {
 	return p, ok
 }
 
-// Partial returns the template of a workspace's partial that ref means: a slug
-// or id, with the version after an @ unless it is the published one.
+// Partial returns the template of the partial that ref names: a slug or id, optionally
+// followed by @ and a version; otherwise the published one.
 func (s *Snapshot) Partial(workspace, ref string) (text string, ok bool) {
 	name, which := prompt.Cut(ref)
 	p, ok := s.partials[scopedName{workspace, name}]

@@ -1,9 +1,9 @@
-// Package snapshot is everything that a request reads.
+// Package snapshot holds everything that requests read.
 //
-// A [Snapshot] is built whole, is immutable from then on and is swapped by one
-// atomic pointer, so that a request sees one state from its beginning to its
-// end. Names of one workspace do not exist in another. Reading the store and the
-// file is left to server; what requests write lives elsewhere and survives swaps.
+// A [Snapshot] is immutable once built and is swapped by one atomic pointer, so that a
+// request sees one state from beginning to end. Names of one workspace do not exist in
+// another. The package does not read the store or files (see server) or hold what
+// requests write, which survives swaps.
 package snapshot
 
 import (
@@ -20,88 +20,87 @@ import (
 	"modelgate/internal/redact"
 )
 
-// Input is what a snapshot is built from.
+// Input is the input of a snapshot.
 type Input struct {
 	Revision  int64
 	Keys      []*access.Identity
 	Specs     []*provider.Spec
 	Providers []ManagedProvider
 	Configs   []Config
-	Prices    []catalog.Price // before those of catalog.Builtin
+	Prices    []catalog.Price // take precedence over catalog.Builtin
 	Prompts   []*prompt.Saved
 	Partials  []*prompt.Saved
 
-	// Running says that the configs that are not stored were checked when their
-	// settings were taken. One that names a provider entry which is gone since is
-	// in [Snapshot.Dangling] and is not an error, so that other changes apply.
+	// Running means that the configs that are not stored were checked when their
+	// settings were loaded. One that names a provider removed since is reported in
+	// [Snapshot.Dangling] instead of as an error, so that other changes apply.
 	Running bool
 
-	// SavedOnly are the organisations, by id, whose requests may not bring a
-	// config of their own. It is shared.
+	// SavedOnly are the ids of organisations that reject inline configs. It is shared.
 	SavedOnly map[string]bool
 
-	// Egress limits where requests go, by id of the organisation or the workspace. It
-	// is shared.
+	// Egress are the egress policies, by id of the organisation or workspace. It is
+	// shared.
 	Egress map[string]*egress.Policy
 
-	// Exhausted are the workspaces, by id, that have used up their budget. It is
-	// shared.
+	// Exhausted are the ids of workspaces whose budgets are exhausted. It is shared.
 	Exhausted map[string]bool
 
-	// Tokens checks credentials that look like a token and not like a gateway key. Nil takes none.
+	// Tokens verifies credentials that look like a token and not like a gateway key.
+	// Nil accepts none.
 	Tokens TokenVerifier
 
-	// Logs is what is kept of exchanges.
+	// Logs is the logging policy.
 	Logs LogPolicy
 
-	// Deployment limits whom the gateway serves. Nil serves everyone.
+	// Deployment limits what the gateway serves. Nil serves everything.
 	Deployment *Deployment
 
-	// HeaderPrefixes are further prefixes read like x-gateway-, in the
-	// canonical form of net/http and with their last dash.
+	// HeaderPrefixes are additional prefixes that are read like x-gateway-, in the
+	// canonical form of net/http and with their trailing dash.
 	HeaderPrefixes []string
 }
 
-// LogPolicy is what is kept of exchanges.
+// LogPolicy says what is recorded of requests.
 type LogPolicy struct {
-	Level    access.LogLevel  // of those whose keys and the like say nothing
-	BodySize int              // bytes of a body; zero is 128 KB
-	Redact   *redact.Redactor // applied to what is kept; nil changes nothing
+	Level    access.LogLevel  // if no key, workspace or organisation sets one
+	BodySize int              // limit of a body in bytes; zero is 128 KB
+	Redact   *redact.Redactor // applied to what is recorded; nil changes nothing
 }
 
-// MaxBody is how much is kept of a body, in bytes.
+// MaxBody returns the limit of a recorded body, in bytes.
 func (l LogPolicy) MaxBody() int { return cmp.Or(l.BodySize, 128<<10) }
 
-// Snapshot is one state of the gateway. It is safe for concurrent use.
+// Snapshot is a state of the gateway. It is safe for concurrent use.
 type Snapshot struct {
 	Revision       int64
 	HeaderPrefixes []string
 	Prices         *catalog.PriceBook
 	Logs           LogPolicy
-	Dangling       []error // configs of running settings that name a provider entry which is gone
+	Dangling       []error // configs of running settings that name a removed provider
 
 	keys    map[access.Hash]*access.Identity
 	tokens  TokenVerifier
 	specs   map[string]*provider.Spec
-	headers map[string]string // options by the headers outside the gateway's family that set them
+	headers map[string]string // options by headers outside the gateway's prefixes
 	bare    map[string]*provider.Target
 	entries map[scopedName]*ProviderEntry
 	configs map[scopedName]*Config
-	slugs   map[string][]string // by workspace, in the order given
+	slugs   map[string][]string // by workspace, in their original order
 
-	savedOnly  map[string]bool // by id of the organisation
+	savedOnly  map[string]bool // by organisation id
 	egress     map[string]*egress.Policy
-	exhausted  map[string]bool // by id of the workspace
+	exhausted  map[string]bool // by workspace id
 	deployment *Deployment
 
 	prompts, partials map[scopedName]*prompt.Saved
-	made              map[*ModelRules]map[string]variant // while it is built
+	made              map[*ModelRules]map[string]variant // used while building
 }
 
 // scopedName is a name in a workspace.
 type scopedName struct{ workspace, name string }
 
-// Build checks in and returns the snapshot of it. The error names the entry at fault.
+// Build checks in and returns its snapshot. The error names the invalid entry.
 func Build(in Input) (*Snapshot, error) {
 	s := &Snapshot{
 		Revision:       in.Revision,
@@ -159,14 +158,13 @@ func (s *Snapshot) addSpec(spec *provider.Spec) {
 			s.headers[h] = spec.OptionPrefix + o.Name
 		}
 	}
-	// Rows that need an option or a custom host have no target of their own.
+	// Definitions that require an option or a custom host have no target of their own.
 	if t, err := provider.NewTarget(spec, provider.Settings{}); err == nil {
 		s.bare[spec.ID] = t.Prepare()
 	}
 }
 
-// Identity returns the owner of key. The comparison of the stored hash takes
-// the same time for every key.
+// Identity returns the owner of key. Comparing the stored hash takes constant time.
 func (s *Snapshot) Identity(key string) (*access.Identity, bool) {
 	return s.identity(access.HashKey(key))
 }
@@ -182,7 +180,7 @@ func (s *Snapshot) identity(h access.Hash) (*access.Identity, bool) {
 // Keys returns the number of gateway keys.
 func (s *Snapshot) Keys() int { return len(s.keys) }
 
-// Spec returns the row with this id or alias.
+// Spec returns the provider definition with this id or alias.
 func (s *Snapshot) Spec(id string) (*provider.Spec, bool) {
 	spec, ok := s.specs[id]
 	if !ok {
@@ -191,21 +189,22 @@ func (s *Snapshot) Spec(id string) (*provider.Spec, bool) {
 	return spec, ok
 }
 
-// OptionOf returns the provider option that a header outside the gateway's family
-// sets, in canonical form.
+// OptionOf returns the provider option that a header outside the gateway's prefixes
+// sets. The header must be in canonical form.
 func (s *Snapshot) OptionOf(header string) (option string, ok bool) {
 	option, ok = s.headers[header]
 	return option, ok
 }
 
-// TargetWithoutCredentials returns the target of a row without credentials, and false for rows
-// that need settings.
+// TargetWithoutCredentials returns the target of a provider definition without
+// credentials, and false if it requires settings.
 func (s *Snapshot) TargetWithoutCredentials(spec *provider.Spec) (*provider.Target, bool) {
 	t, ok := s.bare[spec.ID]
 	return t, ok
 }
 
-// Holder publishes snapshots. The zero value holds none; Publish before use.
+// Holder holds the current snapshot. The zero value holds none; call Publish before
+// use.
 type Holder struct{ p atomic.Pointer[Snapshot] }
 
 // Load returns the current snapshot. It costs one atomic read.

@@ -29,9 +29,9 @@ func IsBusy(err error) bool { c := code(err); return c == lib.SQLITE_BUSY || c =
 // IsFull reports whether there was no room: the disk is full.
 func IsFull(err error) bool { return code(err) == lib.SQLITE_FULL }
 
-// Conflict reports whether a row is at odds with another: a key that exists, or
-// something that refers to it or that it refers to. A row that is wrong by
-// itself, such as one that lacks a value, is no conflict.
+// Conflict reports whether err is a conflict between rows: a duplicate key or a violated
+// reference. A row that is invalid by itself, for example because a value is missing,
+// is not a conflict.
 func Conflict(err error) bool {
 	switch extended(err) {
 	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_ROWID, lib.SQLITE_CONSTRAINT_FOREIGNKEY:

@@ -1,9 +1,9 @@
 // Package sqlite opens SQLite files the one way this program uses them.
 //
-// A [DB] is a pool of connections that can only read beside a single one that
-// writes, over a write-ahead log, so that readers never wait for the writer and
-// two processes may share a file. What cannot be opened is told in one line
-// that says what to do. Tables and their migrations are left to the stores.
+// A [DB] is a pool of connections for reading and a single one for writing,
+// over a write-ahead log, so that readers never wait for the writer and two
+// processes may share a file. Errors of opening a file are one line that says what to
+// do. Tables and their migrations are the job of the stores.
 package sqlite
 
 import (

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// FromEnvironment returns what the standard variables say: OTEL_SDK_DISABLED,
-// OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER, OTEL_TRACES_SAMPLER with its _ARG,
-// and of OTEL_EXPORTER_OTLP_* whether there is an endpoint, and the protocol.
-// Nothing is sent without an endpoint.
+// FromEnvironment reads the standard variables: OTEL_SDK_DISABLED,
+// OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER, OTEL_TRACES_SAMPLER with its _ARG, and
+// whether OTEL_EXPORTER_OTLP_* name an endpoint and a protocol. Nothing is sent without
+// an endpoint.
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 func FromEnvironment(env func(string) string) (o Options, err error) {
 	o.Sample = 1
@@ -26,8 +26,8 @@ func FromEnvironment(env func(string) string) (o Options, err error) {
 	return o, err
 }
 
-// collectorOf returns where a signal goes, nil for nowhere. The address and the
-// rest are left to the variables.
+// collectorOf returns the collector of a signal, nil for none. The exporter reads the
+// address and other variables itself.
 func collectorOf(env func(string) string, signal string) (*Collector, error) {
 	exporter := "OTEL_" + signal + "_EXPORTER"
 	switch v := env(exporter); v {
@@ -35,7 +35,7 @@ func collectorOf(env func(string) string, signal string) (*Collector, error) {
 	case "none":
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("%s: telemetry is sent by otlp or none, not by %.40q", exporter, v)
+		return nil, fmt.Errorf("%s: must be otlp or none, not %.40q", exporter, v)
 	}
 	if cmp.Or(env("OTEL_EXPORTER_OTLP_ENDPOINT"), env("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")) == "" {
 		return nil, nil
@@ -46,12 +46,12 @@ func collectorOf(env func(string) string, signal string) (*Collector, error) {
 	case "grpc":
 		return &Collector{Protocol: GRPC}, nil
 	default:
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: the protocol is http/protobuf or grpc, not %.40q", v)
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf or grpc, not %.40q", v)
 	}
 }
 
-// sampleOf returns the part of traces that a sampler takes. Each lets the
-// client's traceparent decide first.
+// sampleOf returns the fraction of traces that a sampler takes. All samplers follow the
+// client's traceparent first.
 func sampleOf(sampler, arg string) (float64, error) {
 	switch sampler {
 	case "", "always_on", "parentbased_always_on":
@@ -64,9 +64,9 @@ func sampleOf(sampler, arg string) (float64, error) {
 		}
 		part, err := strconv.ParseFloat(arg, 64)
 		if err != nil || !(part >= 0 && part <= 1) {
-			return 0, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG: a part is 0 to 1, not %.40q", arg)
+			return 0, fmt.Errorf("OTEL_TRACES_SAMPLER_ARG: must be 0 to 1, not %.40q", arg)
 		}
 		return part, nil
 	}
-	return 0, fmt.Errorf("OTEL_TRACES_SAMPLER: %.40q is not known", sampler)
+	return 0, fmt.Errorf("OTEL_TRACES_SAMPLER: %.40q is unknown", sampler)
 }

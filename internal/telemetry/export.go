@@ -17,8 +17,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 )
 
-// traceClient returns the client of c. It does not try again by itself: a batch
-// is kept here while its collector fails.
+// traceClient returns the client of c. It does not retry, because the exporter keeps a
+// batch while its collector fails.
 func (c *Collector) traceClient() otlptrace.Client {
 	if c.Protocol == GRPC {
 		o := []otlptracegrpc.Option{otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{})}
@@ -61,10 +61,10 @@ func (c *Collector) metricExporter(ctx context.Context) (sdkmetric.Exporter, err
 	return otlpmetrichttp.New(ctx, o...)
 }
 
-// path returns the address of a signal below the collector's.
+// path returns the address of a signal.
 func (c *Collector) path(name string) string {
 	joined, err := url.JoinPath(c.Endpoint, name)
-	if err != nil { // settings have checked it
+	if err != nil { // checked by settings
 		return c.Endpoint
 	}
 	return joined
@@ -78,15 +78,15 @@ func (c *Collector) plainHeaders() map[string]string {
 	return plain
 }
 
-// resourceOf says whose the telemetry is.
+// resourceOf is the OpenTelemetry resource.
 type resourceOf struct {
 	resource *resource.Resource
 	message  *resourcepb.Resource
 	scope    *commonpb.InstrumentationScope
 }
 
-// newResource returns the gateway's. The variables OTEL_SERVICE_NAME and
-// OTEL_RESOURCE_ATTRIBUTES win.
+// newResource returns the gateway's resource. The variables OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES take precedence.
 func newResource(version string) (resourceOf, error) {
 	own := resource.NewSchemaless(attribute.String("service.name", scopeName), attribute.String("service.version", version))
 	given, err := resource.New(context.Background(), resource.WithFromEnv())
@@ -104,10 +104,10 @@ func newResource(version string) (resourceOf, error) {
 	return resourceOf{r, &resourcepb.Resource{Attributes: list}, &commonpb.InstrumentationScope{Name: scopeName, Version: version}}, nil
 }
 
-// scopeName is what makes the spans and measures.
+// scopeName is the instrumentation scope of spans and metrics.
 const scopeName = "modelgate"
 
-// spans puts a batch into the form that collectors take.
+// spans converts a batch to the form of the protocol.
 func (r resourceOf) spans(batch []*tracepb.Span) []*tracepb.ResourceSpans {
 	return []*tracepb.ResourceSpans{{Resource: r.message, ScopeSpans: []*tracepb.ScopeSpans{{Scope: r.scope, Spans: batch}}}}
 }

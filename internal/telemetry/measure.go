@@ -12,14 +12,15 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// maxModels bounds the models that are told apart in metrics: their names are
-// written by clients, and kept by collectors for ever.
+// maxModels is the limit of model names in metrics: clients choose the names, and
+// collectors keep them forever.
 const maxModels = 200
 
-// otherModel stands for those beyond.
+// otherModel replaces further models.
 const otherModel = "_OTHER"
 
-// instruments are the histograms. They are for one goroutine, except for the reader.
+// instruments are the histograms. They must be used by one goroutine only, except for
+// the reader.
 type instruments struct {
 	reader   *sdkmetric.ManualReader
 	exporter sdkmetric.Exporter
@@ -28,7 +29,7 @@ type instruments struct {
 	duration, tokens, first, overhead histogram
 }
 
-// histogram takes measurements, whole or not.
+// histogram records a measurement, as integer or float.
 type histogram func(value float64, set attribute.Set)
 
 func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*instruments, error) {
@@ -43,7 +44,7 @@ func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*instrument
 			h.Record(context.Background(), v, metric.WithAttributeSet(set))
 		}
 	}
-	// The bounds are those that the conventions advise.
+	// Bucket limits recommended by the conventions.
 	m.duration = of("gen_ai.client.operation.duration", "Time of one attempt at a provider.", "s",
 		.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 	m.first = of("gen_ai.server.time_to_first_token", "Time of an attempt until the first content of a stream.", "s",
@@ -58,7 +59,7 @@ func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*instrument
 	return m, errors.Join(append(errs, err)...)
 }
 
-// take measures an exchange and its attempts.
+// take records an exchange and its attempts.
 func (m *instruments) take(e *reqlog.Entry) {
 	m.overhead(e.Overhead.Seconds(), attribute.NewSet(attribute.String("gen_ai.operation.name", operationName(e.Operation))))
 	answered := winningAttempt(e)
@@ -96,8 +97,8 @@ func (m *instruments) takeAnswer(e *reqlog.Entry, a *reqlog.Attempt, labels []at
 	m.tokens(float64(e.Usage.Completion()), of("output"))
 }
 
-// model returns the name by which a model is measured. Only models are asked
-// for that a provider answered with: others may have any name.
+// model returns the model name for metrics. Only models named in responses are used;
+// others may have any name.
 func (m *instruments) model(name string) string {
 	if name == "" || m.models[name] {
 		return name

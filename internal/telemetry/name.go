@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// operations are those that the conventions name otherwise than the gateway.
+// operations maps operations to names in the conventions if they differ.
 // https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/
 var operations = map[api.Operation]string{
 	api.Responses:          "chat",
@@ -29,8 +29,8 @@ var operations = map[api.Operation]string{
 	api.AudioSpeech:        "generate_content",
 }
 
-// operationName returns an operation by the name in the conventions. What they
-// have no word for keeps its own.
+// operationName returns the name of an operation in the conventions, otherwise its own
+// name.
 func operationName(op api.Operation) string {
 	if name, ok := operations[op]; ok {
 		return name
@@ -38,7 +38,7 @@ func operationName(op api.Operation) string {
 	return string(op)
 }
 
-// providerName returns a provider by the name in the conventions.
+// providerName returns the name of a provider in the conventions.
 func providerName(id string) string {
 	if row, ok := table.Lookup(id); ok {
 		return cmp.Or(row.TelemetryName, id)
@@ -46,8 +46,8 @@ func providerName(id string) string {
 	return id
 }
 
-// exchangeName is the name of an exchange's span: the client's, or what was
-// done, without the ids that a path may hold.
+// exchangeName returns the name of an exchange's span: the client's, or the operation
+// without ids of the path.
 func exchangeName(e *reqlog.Entry) string {
 	if e.SpanName != "" {
 		return validText(e.SpanName)
@@ -55,10 +55,10 @@ func exchangeName(e *reqlog.Entry) string {
 	return strings.TrimSpace(validText(e.Method) + " " + string(e.Operation))
 }
 
-// attemptName is the name of an attempt's span, as the conventions want it.
+// attemptName returns the name of an attempt's span, as in the conventions.
 func attemptName(e *reqlog.Entry) string {
 	return strings.TrimSpace(operationName(e.Operation) + " " + validText(e.Model))
 }
 
-// validText makes UTF-8 of what a client wrote: protobuf takes nothing else.
+// validText replaces invalid UTF-8, which protobuf rejects.
 func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

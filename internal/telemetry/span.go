@@ -12,9 +12,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// spans returns the span of an exchange, and below it one of each attempt. The
-// tokens are on the attempt that was answered alone, so that nobody who adds
-// up spans counts them twice.
+// spans returns the span of an exchange and, below it, one for each attempt. Only the
+// attempt whose response was returned has token counts, so that adding up spans counts
+// them once.
 func spans(e *reqlog.Entry) []*tracepb.Span {
 	out := make([]*tracepb.Span, 0, 1+len(e.Attempts))
 	out = append(out, exchangeSpan(e))
@@ -46,14 +46,14 @@ func exchangeSpan(e *reqlog.Entry) *tracepb.Span {
 	if e.Status >= 400 || e.ErrorCode != "" {
 		a.text("error.type", cmp.Or(e.ErrorCode, strconv.Itoa(e.Status)))
 	}
-	if e.Status >= 500 || e.Status < 400 && e.ErrorCode != "" { // broken off behind its head
+	if e.Status >= 500 || e.Status < 400 && e.ErrorCode != "" { // broken off after its response headers
 		s.Status = &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
 	}
 	s.Attributes = a
 	return s
 }
 
-// gatewayAttributes are those that only this gateway has.
+// gatewayAttributes adds the attributes that are specific to this gateway.
 func gatewayAttributes(a *attributes, e *reqlog.Entry) {
 	a.text("modelgate.request_id", e.ID.String())
 	a.text("modelgate.trace_id", e.TraceID)
@@ -120,8 +120,8 @@ func responseAttributes(a *attributes, e *reqlog.Entry) {
 	}
 }
 
-// winningAttempt returns the number of the attempt whose answer the client got, -1
-// for none.
+// winningAttempt returns the index of the attempt whose response the client got, -1 for
+// none.
 func winningAttempt(e *reqlog.Entry) int {
 	for i := len(e.Attempts) - 1; i >= 0; i-- {
 		if a := &e.Attempts[i]; a.Target == e.OptionIndex && a.Status >= 200 && a.Status < 400 && a.Error == "" {
@@ -131,8 +131,8 @@ func winningAttempt(e *reqlog.Entry) int {
 	return -1
 }
 
-// attemptDuration is how long an attempt took: the one that answered until the last byte
-// of its answer.
+// attemptDuration returns the duration of an attempt, for the winning one until the
+// last byte of its response.
 func attemptDuration(e *reqlog.Entry, i, answered int) time.Duration {
 	if i == answered {
 		return max(e.Total-e.Attempts[i].Start, e.Attempts[i].Took)
@@ -140,7 +140,7 @@ func attemptDuration(e *reqlog.Entry, i, answered int) time.Duration {
 	return e.Attempts[i].Took
 }
 
-// errorType is why an attempt failed, in few words; empty when it did not.
+// errorType returns the short reason why an attempt failed, empty if it did not.
 func errorType(a *reqlog.Attempt) string {
 	switch {
 	case a.Status >= 400:
@@ -153,7 +153,7 @@ func errorType(a *reqlog.Attempt) string {
 	return ""
 }
 
-// attributes are those of a span. Empty texts are left out.
+// attributes are the attributes of a span. Empty strings are left out.
 type attributes []*commonpb.KeyValue
 
 func (a *attributes) add(name string, v *commonpb.AnyValue) {

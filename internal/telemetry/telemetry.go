@@ -1,11 +1,11 @@
-// Package telemetry tells collectors what exchanges came to, by OTLP.
+// Package telemetry sends spans and metrics of requests to collectors by OTLP.
 //
-// An [Exporter] makes spans and measures of entries that have ended, on
-// goroutines of its own: a collector that is slow, refuses or is away costs
-// memory up to a bound and then a counted loss, never a request's time. Spans
-// and measures are in the words of OpenTelemetry's conventions for generative
-// AI; they hold no bodies, no messages of errors and no credentials. What is
-// counted for Prometheus is left to server, what an entry holds to reqlog.
+// An [Exporter] builds spans and metrics from ended entries in its own goroutines: a
+// slow or unavailable collector costs a limited amount of memory and then a counted
+// loss, but never delays requests. Spans and metrics follow OpenTelemetry's conventions
+// for generative AI; they contain no bodies, error messages or credentials. The package
+// does not provide the metrics for Prometheus (see server) or define entries (see
+// reqlog).
 package telemetry
 
 import (
@@ -25,36 +25,36 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Options is what an [Exporter] is made of.
+// Options configure an [Exporter].
 type Options struct {
-	// Traces and Metrics are where each is sent to. Nil sends none.
+	// Traces and Metrics are the collectors of each signal. Nil sends none.
 	Traces, Metrics *Collector
 
-	// Sample is the part of traces, 0 to 1, that is sent where the client's
+	// Sample is the fraction of traces, 0 to 1, that is sent if the client's
 	// traceparent does not decide.
 	Sample float64
 
-	// Interval is how often metrics are sent. Zero means every minute.
+	// Interval is the interval of sending metrics. Zero means every minute.
 	Interval time.Duration
 
-	// Version is the gateway's.
+	// Version is the gateway's version.
 	Version string
 
-	// Logger is told when a collector fails and when it is back. Nil is silent.
+	// Logger reports failures of a collector and recoveries. Nil is silent.
 	Logger *slog.Logger
 }
 
-// Collector is where telemetry is sent.
+// Collector is a destination of telemetry.
 type Collector struct {
-	// Endpoint is its base address, as http://collector:4318. Empty leaves it to
-	// the variables OTEL_EXPORTER_OTLP_*.
+	// Endpoint is its base address, for example http://collector:4318. If empty, the
+	// variables OTEL_EXPORTER_OTLP_* apply.
 	Endpoint string
 	Protocol Protocol
-	// Headers are sent along. Without any those of the variables are.
+	// Headers are sent with each request. If empty, the headers of the variables apply.
 	Headers map[string]secret.String
 }
 
-// Protocol is how a collector is spoken to.
+// Protocol is the protocol of a collector.
 type Protocol string
 
 // Protocols.
@@ -63,33 +63,33 @@ const (
 	GRPC Protocol = "grpc"
 )
 
-// Bounds of what waits: entries for their spans, and spans for the collector.
+// Limits of queued entries and spans.
 const (
 	maxEntries = 2048
 	maxSpans   = 8192
 	batchSize  = 512
 )
 
-// Times of the way to a collector.
+// Times of sending.
 const (
 	batchDelay  = time.Second      // for a batch to fill
 	sendTime    = 10 * time.Second // for one try
-	firstPause  = time.Second      // before a batch is tried again; doubles
+	firstPause  = time.Second      // before a batch is retried; doubles
 	longPause   = 30 * time.Second
 	sendForHow  = time.Minute // then the batch is lost
 	metricEvery = time.Minute
 )
 
-// Stats counts what happened to spans and measures.
+// Stats counts spans and metrics.
 type Stats struct {
-	Sent    int64 // spans that the collector took
-	Lost    int64 // spans that it did not take in time, and that found no room
-	Skipped int64 // entries that found no room: neither spans nor measures were made
-	Failing bool  // the last try to send traces or metrics failed
+	Sent    int64 // spans that the collector accepted
+	Lost    int64 // spans that it did not accept in time, or that did not fit in the queue
+	Skipped int64 // entries that did not fit in the queue: neither spans nor metrics
+	Failing bool  // the last attempt to send traces or metrics failed
 }
 
-// Exporter sends spans and measures. It is safe for concurrent use. A nil one
-// takes everything and sends nothing.
+// Exporter sends spans and metrics. It is safe for concurrent use. A nil Exporter
+// discards everything.
 type Exporter struct {
 	o        Options
 	resource resourceOf
@@ -99,9 +99,9 @@ type Exporter struct {
 
 	entries chan *reqlog.Entry
 	batches chan []*tracepb.Span
-	stop    chan struct{}      // closed when no more is taken
-	made    chan struct{}      // closed when all that was taken is measured
-	hurry   context.CancelFunc // ends tries that are under way
+	stop    chan struct{}      // closed when no more is accepted
+	made    chan struct{}      // closed when everything accepted was processed
+	hurry   context.CancelFunc // cancels tries in progress
 	running sync.WaitGroup
 	closed  sync.Once
 
@@ -109,7 +109,7 @@ type Exporter struct {
 	tracesBad, metricsBad atomic.Bool
 }
 
-// Start returns an exporter that works until Close. ctx bounds the start alone.
+// Start returns an exporter that runs until Close. ctx limits only the start.
 func Start(ctx context.Context, o Options) (*Exporter, error) {
 	if o.Traces == nil && o.Metrics == nil {
 		return nil, nil
@@ -140,7 +140,7 @@ func Start(ctx context.Context, o Options) (*Exporter, error) {
 	return x, nil
 }
 
-// newExporter returns one that sends nothing yet.
+// newExporter returns an exporter that does not send yet.
 func newExporter(o Options) (*Exporter, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -171,7 +171,7 @@ func (x *Exporter) run() {
 	}
 }
 
-// Record implements [reqlog.Recorder]. It never waits.
+// Record implements [reqlog.Recorder]. It never blocks.
 func (x *Exporter) Record(_ context.Context, e *reqlog.Entry) {
 	if x == nil {
 		return
@@ -196,8 +196,7 @@ func (x *Exporter) Stats() Stats {
 	}
 }
 
-// Close sends what was taken, for as long as ctx allows. Further calls do
-// nothing.
+// Close sends what was accepted until ctx ends. Further calls do nothing.
 func (x *Exporter) Close(ctx context.Context) (err error) {
 	if x != nil {
 		x.closed.Do(func() { err = x.close(ctx) })
@@ -222,7 +221,7 @@ func (x *Exporter) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// work makes measures and batches of spans of entries. It never waits for a
+// work builds metrics and batches of spans from entries. It never waits for a
 // collector.
 func (x *Exporter) work() {
 	defer close(x.made)
@@ -259,7 +258,7 @@ func (x *Exporter) work() {
 	}
 }
 
-// enqueue gives a batch to the sender, or loses it.
+// enqueue passes a batch to the sender, or drops it.
 func (x *Exporter) enqueue(batch []*tracepb.Span) {
 	if len(batch) == 0 {
 		return
@@ -282,8 +281,8 @@ func (x *Exporter) send(ctx context.Context) {
 	}
 }
 
-// deliver sends one batch, again and again until it is taken or too old. Once
-// the exporter is closed each gets one try.
+// deliver sends one batch, retrying until it is accepted or too old. Once the exporter
+// is closed each batch gets one try.
 func (x *Exporter) deliver(ctx context.Context, batch []*tracepb.Span) bool {
 	began, pause := time.Now(), firstPause
 	for {
@@ -306,7 +305,7 @@ func (x *Exporter) deliver(ctx context.Context, batch []*tracepb.Span) bool {
 	}
 }
 
-// try calls f with the time that one try has.
+// try calls f with the time limit of one try.
 func try(ctx context.Context, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTime)
 	defer cancel()
@@ -338,14 +337,14 @@ func (x *Exporter) sendMeasures(ctx context.Context) {
 	}
 }
 
-// logState logs when a collector begins to fail and when it is back. What it
-// answered is not repeated: it may be what it was sent.
+// logState logs when a collector begins to fail and when it recovers. Its response is
+// not logged, because it may contain what was sent.
 func (x *Exporter) logState(what string, bad *atomic.Bool, err error) {
 	if was := bad.Swap(err != nil); was == (err != nil) {
 		return
 	}
 	if err == nil {
-		x.o.Logger.Info("telemetry is taken again", "signal", what)
+		x.o.Logger.Info("telemetry export recovered", "signal", what)
 		return
 	}
 	text, _, _ := strings.Cut(err.Error(), "body:")

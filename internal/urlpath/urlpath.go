@@ -23,8 +23,8 @@ const Code = "invalid_path"
 // A path that servers disagree about is an error of kind Invalid: one with an
 // empty segment, a dot segment in any spelling, a backslash or a control
 // character (encoded or not), a fragment, a broken percent-encoding, or an
-// encoding of a character that is longer than UTF-8 allows. One slash at the end
-// is no empty segment.
+// encoding of a character that is longer than UTF-8 allows. One trailing
+// slash is allowed.
 func Canonical(path string) (string, error) {
 	if !strings.HasPrefix(path, "/") {
 		return "", invalid("must begin with a slash")
@@ -132,8 +132,8 @@ func HasDotSegment(path string) bool {
 	return false
 }
 
-// Decode returns text with every valid percent-encoding in it decoded once. What
-// is no percent-encoding stays.
+// Decode returns text with every valid percent-encoding in it decoded once. Anything
+// else stays unchanged.
 func Decode(text string) string {
 	if !strings.Contains(text, "%") {
 		return text

@@ -173,7 +173,7 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 				d.t.Fatal(err)
 			}
 		}, "writing the file failed: the disk can't be read or written"},
-		"a bucket that is away": {func(d *desk, o *exports.Options) { o.Files = bucket(d.t, "http://127.0.0.1:1") }, "writing the file failed: the bucket can't be reached"},
+		"a bucket that is away": {func(d *desk, o *exports.Options) { o.Files = bucket(d.t, "http://127.0.0.1:1") }, "writing the file failed: the bucket cannot be reached"},
 		"a file that is too large": {func(_ *desk, o *exports.Options) { o.MaxSize = 100_000 },
 			"the file exceeds exports.max_size (100000 bytes); narrow the time range, reduce the rows or drop the body fields"},
 		"a log that is away": {func(_ *desk, o *exports.Options) {

@@ -106,7 +106,7 @@ func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
 			t.Errorf("%q for %q: %v\n%s", change[1], change[0], err, text)
 		}
 	}
-	if _, err := file(t).apply(t, bare, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "is a mask and not a credential") {
+	if _, err := file(t).apply(t, bare, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "is a mask, not a credential") {
 		t.Errorf("a file without secrets elsewhere: %v", err)
 	}
 }
@@ -154,12 +154,12 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, text, want string }{
 		{"an unknown kind", "version: 1\nrobots: []\n", `f:2:1: unknown field "robots"`},
-		{"a newer version", "version: 2\n", "f:1:10: version: this version of modelgate reads version 1, not 2"},
+		{"a newer version", "version: 2\n", "f:1:10: version: must be 1, not 2"},
 		{"a slug twice", "workspaces:\n  - slug: a\n  - slug: a\n", `f:3:11: workspaces[1].slug: duplicate slug "a"`},
 		{"a config twice", "configs:\n  - {slug: a, config: {provider: \"@x\"}}\n  - {slug: a, workspace: default, config: {provider: \"@x\"}}\n", "configs[1]: default/a is duplicated"},
 		{"a person twice", "members: [{email: a@b.example}, {email: A@b.example}]\n", "members[1].email: "},
 		{"no address", "members: [{email: nobody}]\n", "members[0].email: "},
-		{"a key twice", "keys:\n  - sha256: " + hash + "\n  - sha256: " + hash + "\n", "f:3:13: keys[1].sha256: this key stands twice"},
+		{"a key twice", "keys:\n  - sha256: " + hash + "\n  - sha256: " + hash + "\n", "f:3:13: keys[1].sha256: this key is duplicated"},
 		{"a missing workspace", "configs:\n  - {slug: a, workspace: ws-9, config: {provider: \"@x\"}}\n", `f:2:26: configs[0].workspace: workspace "ws-9" not found`},
 		{"a missing integration", "providers: [{slug: a, integration: none}]\n", `providers[0].integration: integration "none" not found`},
 		{"a secret for a host that its reference does not name", "secret_references: [{slug: s, manager_type: environment, secret_path: APP}]\nintegrations: [{slug: a, provider: openai, custom_host: \"https://models.example.com\", secret_mappings: [{target_field: key, secret_reference: s}]}]\n", "integrations[0].secret_mappings[0]: the secret reference \"s\" may not be sent to https://models.example.com"},
@@ -194,14 +194,14 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 		{"a workspace's switch", "workspaces: [{slug: a, security_settings: {kings: true}}]\n", "workspaces[0]: security_settings.kings"},
 		{"an organisation's setting", "organisation: {settings: {colour: red}}\n", `organisation.settings: unknown field "colour"`},
 		{"a budget", "workspaces: [{slug: a, usage_limits: [{type: tokens, credit_limit: 5}]}]\n", "usage_limits[0].credit_limit must be at least 100"},
-		{"a rate", "workspaces: [{slug: a, rate_limits: [{type: requests, unit: rpm, value: 5}]}]\n", "workspaces[0].rate_limits: rate limits can't be enforced"},
-		{"a rate of an integration", "integrations: [{slug: a, provider: openai, global: {rate_limits: [{type: requests, unit: rpm, value: 5}]}}]\n", "integrations[0].global.rate_limits: rate limits can't be enforced"},
-		{"a rate of a workspace's integration", "integrations: [{slug: a, provider: openai, workspaces: [{workspace: default, rate_limits: [{type: requests, unit: rpm, value: 5}]}]}]\n", "integrations[0].workspaces[0].rate_limits: rate limits can't be enforced"},
-		{"a rate of a provider", "providers: [{slug: a, provider: openai, rate_limits: [{type: requests, unit: rpm, value: 5}]}]\n", "providers[0].rate_limits: rate limits can't be enforced"},
-		{"a rate of a key", "keys: [{sha256: " + hash + ", rate_limits: [{type: requests, unit: rpm, value: 5}]}]\n", "keys[0].rate_limits: rate limits can't be enforced"},
+		{"a rate", "workspaces: [{slug: a, rate_limits: [{type: requests, unit: rpm, value: 5}]}]\n", "workspaces[0].rate_limits: rate limits cannot be enforced"},
+		{"a rate of an integration", "integrations: [{slug: a, provider: openai, global: {rate_limits: [{type: requests, unit: rpm, value: 5}]}}]\n", "integrations[0].global.rate_limits: rate limits cannot be enforced"},
+		{"a rate of a workspace's integration", "integrations: [{slug: a, provider: openai, workspaces: [{workspace: default, rate_limits: [{type: requests, unit: rpm, value: 5}]}]}]\n", "integrations[0].workspaces[0].rate_limits: rate limits cannot be enforced"},
+		{"a rate of a provider", "providers: [{slug: a, provider: openai, rate_limits: [{type: requests, unit: rpm, value: 5}]}]\n", "providers[0].rate_limits: rate limits cannot be enforced"},
+		{"a rate of a key", "keys: [{sha256: " + hash + ", rate_limits: [{type: requests, unit: rpm, value: 5}]}]\n", "keys[0].rate_limits: rate limits cannot be enforced"},
 		{"a long name", "workspaces: [{slug: a, name: " + strings.Repeat("x", 256) + "}]\n", "f:1:30: workspaces[0].name: "},
-		{"a scope that does not suit", "keys: [{sha256: " + hash + ", scopes: [workspaces.create]}]\n", "keys[0].scopes: a key of type workspace-service can't hold"},
-		{"a time", "keys: [{sha256: " + hash + ", expires_at: tomorrow}]\n", "keys[0].expires_at: a time has the form"},
+		{"a scope that does not suit", "keys: [{sha256: " + hash + ", scopes: [workspaces.create]}]\n", "keys[0].scopes: a key of type workspace-service cannot have"},
+		{"a time", "keys: [{sha256: " + hash + ", expires_at: tomorrow}]\n", "keys[0].expires_at: a time must have the form"},
 		{"an address", "deployments: [{slug: a, client_sha256: " + hash + ", auth_settings: {gateway_base_url: \"ftp://x\"}}]\n", "auth_settings.gateway_base_url must be"},
 		{"both kinds of credentials", "providers: [{slug: a, integration: b, provider: openai}]\n", "providers[0].integration: "},
 		{"a provider in a workspace without the integration", "integrations: [{slug: b, provider: openai}]\nproviders: [{slug: a, integration: b}]\n", "f:2:36: providers[0].integration: the workspace \"default\" does not have the integration \"b\"; add it"},
