@@ -36,12 +36,12 @@ var participles = regexp.MustCompile(`^(told|tell|telling|said|says|say|spoken|k
 var claims = regexp.MustCompile(`^([a-z]+(ed|able)|[a-z]*[a-rt-z]s|may|left|own|known|lent)$`)
 
 var namings = []naming{
-	{rule: "a type is called by a noun and a function by a verb, not by a participle, adverb or pronoun", limit: 47,
+	{rule: "a type is called by a noun and a function by a verb, not by a participle, adverb or pronoun", limit: 33,
 		broken: func(d declaration) bool {
 			words := wordsOf(d.name)
 			return participles.MatchString(words[len(words)-1])
 		}},
-	{rule: `the comment of a function goes on with what it does ("returns", "reports", "writes"), not with "is", "are" or "has"`, limit: 42,
+	{rule: `the comment of a function goes on with what it does ("returns", "reports", "writes"), not with "is", "are" or "has"`, limit: 29,
 		broken: func(d declaration) bool {
 			after, ok := strings.CutPrefix(d.doc, d.name+" ")
 			verb, rest, _ := strings.Cut(after, " ")

@@ -20,7 +20,7 @@ const endpointSettings = `
 // A container behind an endpoint is reached by clients of every protocol.
 func TestEndpointsOfSageMakerAnswerEveryProtocol(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings + endpointSettings, Simulator: simulator.Options{Record: 50, Judge: func(*http.Request, []byte) error { return nil }}})
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings + endpointSettings, Simulator: simulator.Options{Record: 50, Check: func(*http.Request, []byte) error { return nil }}})
 	for _, client := range tongues {
 		for _, stream := range []bool{false, true} {
 			for form, end := range map[string]string{"tokens=20": map[bool]string{true: "done", false: "whole"}[stream], "tokens=40+cut=6": map[bool]string{true: "error", false: "error body"}[stream], "status=429": "error body"} {

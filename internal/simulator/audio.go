@@ -5,17 +5,17 @@ import (
 	"net/http"
 )
 
-// bytesPerLetter is how many bytes of sound a byte of text makes.
+// bytesPerLetter is the number of bytes of sound for a byte of text.
 const bytesPerLetter = 256
 
-// soundTypes are the content types of the formats of speech.
+// soundTypes are the content types of the audio formats.
 var soundTypes = map[string]string{
 	"": "audio/mpeg", "mp3": "audio/mpeg", "opus": "audio/opus", "aac": "audio/aac",
 	"flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm",
 }
 
-// answerSpeech answers POST /audio/speech with bytes that stand for sound:
-// 256 for each byte of text, those of [Bytes] with seed 0.
+// answerSpeech answers POST /audio/speech with bytes in place of sound: 256 for
+// each byte of text, those of [Bytes] with seed 0.
 func answerSpeech(x *exchange) {
 	var (
 		wrong                providerError
@@ -67,8 +67,8 @@ func (x *exchange) sendSound(kind string, size int64) {
 	}
 }
 
-// answerTranscript answers POST /audio/transcriptions and translations with
-// what arrived: the file's name, size and SHA-256.
+// answerTranscript answers POST /audio/transcriptions and translations with a
+// description of the upload: the file's name, size and SHA-256.
 func answerTranscript(x *exchange) {
 	up, ok := x.readUpload(0)
 	if !ok {

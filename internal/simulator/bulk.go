@@ -18,13 +18,14 @@ const (
 	frameTail = `"},"logprobs":null,"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 )
 
-// bombSize is what a gzip bomb decodes to.
+// bombSize is the decompressed size of a gzip bomb.
 const bombSize = 1 << 30
 
-// answerBulk answers with the huge body that was asked for, if one was.
+// answerBulk answers with a huge body if the plan has one. It reports whether
+// it did.
 func (x *exchange) answerBulk() bool {
 	switch {
-	case x.speech != nil: // the answer's own shape is needed first
+	case x.speech != nil: // the response's own format is needed first
 		return false
 	case x.plan.gzipBomb:
 		x.sendBomb(bulkHead, bulkTail)
@@ -36,7 +37,7 @@ func (x *exchange) answerBulk() bool {
 	return true
 }
 
-// sendHuge writes an answer of the size without ever holding it.
+// sendHuge writes a response of the size without holding all of it.
 func (x *exchange) sendHuge() {
 	head, tail, kind := bulkHead, bulkTail, typeJSON
 	if x.asked {
@@ -58,9 +59,9 @@ func (x *exchange) sendHuge() {
 	}
 }
 
-// sendBomb writes gzip that is small on the wire: a head and a tail, and between
-// them one compressed block of blanks, again and again. Each block is compressed alone, so that it does not
-// refer to what is before it.
+// sendBomb writes gzip that is small on the wire: a head and a tail, and
+// between them one compressed block of blanks many times. Each block is
+// compressed separately, so that it does not refer to previous data.
 func (x *exchange) sendBomb(head, tail string) {
 	const step = 1 << 20
 	x.w.Header()["Content-Type"] = typeJSON
@@ -87,7 +88,7 @@ func (x *exchange) sendBomb(head, tail string) {
 func deflated(data []byte, last bool) []byte {
 	var b bytes.Buffer
 	z, _ := flate.NewWriter(&b, flate.BestCompression) // the level is a valid one
-	z.Write(data)                                      // a bytes.Buffer takes everything
+	z.Write(data)                                      // a bytes.Buffer never fails
 	if last {
 		z.Close()
 	} else {

@@ -8,26 +8,27 @@ import (
 	"time"
 )
 
-// maxNames bounds how many model names are counted apart; the rest is counted
-// in the totals alone.
+// maxNames is the number of model names with separate counters; the rest is
+// counted in the totals only.
 const maxNames = 4096
 
-// Request is what the simulator saw of one request.
+// Request is what the simulator recorded of one request.
 type Request struct {
 	Method string
-	URI    string // as it was in the request line
+	URI    string // as in the request line
 	Header http.Header
 	Body   []byte // the first MiB
 	Size   int64  // of the body, as far as it was read
 	SHA256 string // of the body, as far as it was read, in hex
 	Time   time.Time
-	// Canceled says that the client left before the end, noticed at CanceledAt.
+	// Canceled is true if the client disconnected before the end, which was
+	// noticed at CanceledAt.
 	Canceled   bool
 	CanceledAt time.Time
 }
 
-// Tokens are the sums of one model, as the simulator would bill them: text
-// that was sent counts, also when the answer was cut or its usage withheld.
+// Tokens are the tokens of one model, as the simulator would bill them: text
+// that was sent counts, even if the response was cut or its usage withheld.
 type Tokens struct {
 	Requests   int
 	Prompt     int
@@ -35,13 +36,13 @@ type Tokens struct {
 	Cached     int // of Prompt, read from the cache
 }
 
-// Totals are what the simulator says it has served.
+// Totals are the counters of the simulator.
 type Totals struct {
 	Requests int // finished, of every kind
-	Aborted  int // of them, broken off by a fault or by the client
+	Aborted  int // of these, broken off by a fault or by the client
 	Models   map[string]Tokens
-	// Dialects are the sums of each protocol that was spoken, by its name: chat,
-	// messages, responses, gemini, converse, cohere, ollama.
+	// Dialects are the tokens of each protocol by its name: chat, messages,
+	// responses, gemini, converse, cohere, ollama.
 	Dialects map[string]Tokens
 }
 
@@ -53,21 +54,21 @@ type tally struct {
 
 type callRecords struct {
 	mu       sync.Mutex
-	calls    map[string]*tally // guarded by mu, like all below
+	calls    map[string]*tally // guarded by mu, as are the fields below
 	served   map[string]*Tokens
 	spoken   [protocolCount]Tokens
 	finished int
 	aborted  int
-	changed  chan struct{} // closed at the next finish; nil while nobody waits
+	changed  chan struct{} // closed when the next request finishes; nil while no caller waits
 	requests []Request     // in the order they were finished
 }
 
 // Requests returns copies of the latest finished requests, oldest first, at
 // most [Options].Record.
 func (s *Simulator) Requests() []Request {
-	s.books.mu.Lock()
-	list := slices.Clone(s.books.requests)
-	s.books.mu.Unlock()
+	s.records.mu.Lock()
+	list := slices.Clone(s.records.requests)
+	s.records.mu.Unlock()
 	for i := range list {
 		list[i].Header = list[i].Header.Clone()
 		list[i].Body = slices.Clone(list[i].Body)
@@ -75,19 +76,19 @@ func (s *Simulator) Requests() []Request {
 	return list
 }
 
-// Calls returns how many calls named this model, faults included in the name.
+// Calls returns the number of calls of this model name, including its faults.
 func (s *Simulator) Calls(model string) int {
-	s.books.mu.Lock()
-	defer s.books.mu.Unlock()
-	if t := s.books.calls[model]; t != nil {
+	s.records.mu.Lock()
+	defer s.records.mu.Unlock()
+	if t := s.records.calls[model]; t != nil {
 		return t.calls
 	}
 	return 0
 }
 
-// Served returns the sums since the start or the last Reset.
+// Served returns the totals since the start or the last Reset.
 func (s *Simulator) Served() Totals {
-	b := &s.books
+	b := &s.records
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := Totals{Requests: b.finished, Aborted: b.aborted, Models: make(map[string]Tokens, len(b.served)), Dialects: map[string]Tokens{}}
@@ -102,11 +103,11 @@ func (s *Simulator) Served() Totals {
 	return t
 }
 
-// Wait returns when n requests were finished since the start or the last
-// Reset, or with the context's error.
+// Wait returns when n requests have finished since the start or the last Reset,
+// or with the context's error.
 func (s *Simulator) Wait(ctx context.Context, n int) error {
 	for {
-		changed := s.books.waitFor(n)
+		changed := s.records.waitFor(n)
 		if changed == nil {
 			return nil
 		}
@@ -139,8 +140,8 @@ func (b *callRecords) reset() {
 	b.finished, b.aborted, b.requests = 0, 0, nil
 }
 
-// call counts a call of the name and returns how many there were, and when the
-// first was.
+// call counts a call of the name and returns the number of calls and the time
+// of the first.
 func (b *callRecords) call(name []byte) (calls int, first time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +160,7 @@ func (b *callRecords) call(name []byte) (calls int, first time.Time) {
 	return t.calls, t.first
 }
 
-// An outcome is what is written down when a request is finished.
+// An outcome is what is recorded of a finished request.
 type outcome struct {
 	speech             int // index of the protocol
 	model              []byte

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// A chatRequest is what the simulator needs of a chat completion request. Its
-// byte slices are raw JSON of the body.
+// A chatRequest is the part of a chat completion request that the simulator
+// uses. Its byte slices are raw JSON of the body.
 type chatRequest struct {
 	model, lastUser, lastRole                    []byte
 	tools, choice, functions, call, format, stop []byte
 	stream, usage, logprobs, serial, hasMessages bool
 	topLogprobs, n, limit                        int
-	messages, prompt                             int // messages, and tokens of them
+	messages, prompt                             int // number of messages and of their tokens
 	wrong                                        providerError
 }
 
@@ -41,7 +41,7 @@ func (x *exchange) chat(q *chatRequest) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-// readChat reads the body. It reports false when it has refused it.
+// readChat reads the body. It returns false after an error response.
 func (x *exchange) readChat(q *chatRequest) bool {
 	s := scanner{data: x.in}
 	q.n = 1
@@ -57,9 +57,9 @@ func (x *exchange) readChat(q *chatRequest) bool {
 	case q.messages == 0:
 		q.wrong = mistyped("messages", "an array of at least one message")
 	case q.n < 1 || q.n > 128:
-		q.wrong = mistyped("n", "a whole number from 1 to 128")
+		q.wrong = mistyped("n", "an integer from 1 to 128")
 	case q.topLogprobs < 0 || q.topLogprobs > 20:
-		q.wrong = mistyped("top_logprobs", "a whole number from 0 to 20")
+		q.wrong = mistyped("top_logprobs", "an integer from 0 to 20")
 	}
 	if q.wrong.kind == "" {
 		x.asked = q.stream
@@ -81,13 +81,13 @@ func (x *exchange) readChatMember(s *scanner, q *chatRequest, key []byte) {
 	case "stream_options":
 		q.usage = s.usageOption()
 	case "n":
-		q.n = s.wholeOf("n", 1, &q.wrong)
+		q.n = s.integerOf("n", 1, &q.wrong)
 	case "max_tokens", "max_completion_tokens":
-		q.limit = max(q.limit, s.wholeOf(string(key), 0, &q.wrong))
+		q.limit = max(q.limit, s.integerOf(string(key), 0, &q.wrong))
 	case "logprobs":
 		q.logprobs = s.boolOf("logprobs", &q.wrong)
 	case "top_logprobs":
-		q.topLogprobs = s.wholeOf("top_logprobs", 0, &q.wrong)
+		q.topLogprobs = s.integerOf("top_logprobs", 0, &q.wrong)
 	case "parallel_tool_calls":
 		q.serial = !s.boolOf("parallel_tool_calls", &q.wrong)
 	default:
@@ -95,7 +95,7 @@ func (x *exchange) readChatMember(s *scanner, q *chatRequest, key []byte) {
 	}
 }
 
-// readRaw keeps the parameters that are looked at only when they are there.
+// readRaw stores the parameters that are read later if they are set.
 func (q *chatRequest) readRaw(s *scanner, key []byte) {
 	raw := s.raw()
 	switch string(key) {
@@ -155,8 +155,8 @@ func (x *exchange) readMessage(s *scanner, q *chatRequest) {
 	}
 }
 
-// readContent returns the text of a message as raw JSON: a string, or the text
-// parts of an array one after the other.
+// readContent returns the text of a message as raw JSON: a string, or the
+// concatenated text parts of an array.
 func (x *exchange) readContent(s *scanner) []byte {
 	switch s.peek() {
 	case '"':
@@ -182,7 +182,8 @@ func (x *exchange) readContent(s *scanner) []byte {
 	return nil
 }
 
-// stringOf reads a string; what is not one is noted in wrong, null is nothing.
+// stringOf reads a string. Another type is recorded in wrong; null is the empty
+// string.
 func (s *scanner) stringOf(param string, wrong *providerError) []byte {
 	c := s.peek()
 	if c == '"' {
@@ -204,15 +205,15 @@ func (s *scanner) boolOf(param string, wrong *providerError) bool {
 	return c == 't'
 }
 
-// wholeOf reads an integer; null and mistakes are the value otherwise.
-func (s *scanner) wholeOf(param string, otherwise int, wrong *providerError) int {
+// integerOf reads an integer; null and errors return otherwise.
+func (s *scanner) integerOf(param string, otherwise int, wrong *providerError) int {
 	raw := s.raw()
 	if len(raw) == 0 || string(raw) == "null" {
 		return otherwise
 	}
 	n, err := strconv.Atoi(string(raw))
 	if err != nil {
-		*wrong = mistyped(param, "a whole number")
+		*wrong = mistyped(param, "an integer")
 		return otherwise
 	}
 	return n

@@ -2,26 +2,27 @@ package simulator
 
 import "strconv"
 
-// created is the time every answer says it was made at, so that answers to one
+// created is the creation time in every response, so that responses to the same
 // body are equal.
 const created = "1767225600"
 
-// A chatAnswer is what is said, before it is written as a body or as a stream.
+// A chatAnswer is the content of a response before it is written as a body or a
+// stream.
 type chatAnswer struct {
-	texts  [][]byte // per choice, raw JSON; they lie in x.text
+	texts  [][]byte // per choice, raw JSON; stored in x.text
 	calls  []toolCall
-	legacy bool // the calls answer functions, not tools
+	legacy bool // the calls are function calls rather than tool calls
 	finish string
 	tokens int // of all choices
 
-	reasoning []byte // of each choice, raw JSON; nil where there is none
-	preface   []byte // text before the calls, raw JSON; nil where there is none
+	reasoning []byte // of each choice, raw JSON; nil if none
+	preface   []byte // text before the calls, raw JSON; nil if none
 	refused   bool   // the texts are refusals
 }
 
-// compose decides what to say.
+// compose returns the content of the response.
 func (x *exchange) compose(q *chatRequest) chatAnswer {
-	a := x.say(q)
+	a := x.chooseAnswer(q)
 	if x.plan.thinking > 0 {
 		a.reasoning = appendFiller(nil, x.plan.thinking*bytesPerToken)
 		a.tokens += x.plan.thinking * q.n
@@ -29,9 +30,9 @@ func (x *exchange) compose(q *chatRequest) chatAnswer {
 	return a
 }
 
-func (x *exchange) say(q *chatRequest) chatAnswer {
+func (x *exchange) chooseAnswer(q *chatRequest) chatAnswer {
 	if fixed := x.scripted(q); fixed != nil {
-		return x.sayFixed(q, fixed)
+		return x.fixedAnswer(q, fixed)
 	}
 	if calls, legacy := q.wantedCalls(x.plan.calls); len(calls) > 0 {
 		return x.callAnswer(q, calls, legacy)
@@ -68,8 +69,8 @@ func (x *exchange) say(q *chatRequest) chatAnswer {
 	return a
 }
 
-// sayFixed says one text in every choice.
-func (x *exchange) sayFixed(q *chatRequest, text []byte) chatAnswer {
+// fixedAnswer returns an answer with the same text in every choice.
+func (x *exchange) fixedAnswer(q *chatRequest, text []byte) chatAnswer {
 	a := chatAnswer{finish: "stop", refused: x.plan.refusal}
 	for range q.n {
 		a.texts = append(a.texts, text)
@@ -79,8 +80,8 @@ func (x *exchange) sayFixed(q *chatRequest, text []byte) chatAnswer {
 }
 
 // appendEcho appends the answer to a text: the text itself after "echo: ", and
-// filler. limit is the most tokens allowed, 0 for no limit; cut reports that
-// it made the answer shorter.
+// filler. limit is the maximum number of tokens, 0 for no limit; cut reports
+// whether it made the answer shorter.
 func (x *exchange) appendEcho(dst []byte, choice int, echo []byte, limit int) (_ []byte, cut bool) {
 	start := len(dst)
 	dst = append(dst, "echo"...)
@@ -106,7 +107,7 @@ func (x *exchange) appendEcho(dst []byte, choice int, echo []byte, limit int) (_
 	return appendFiller(dst, want-size-1), cut
 }
 
-// appendHead appends what every object of an answer begins with.
+// appendHead appends the common beginning of response objects.
 func (x *exchange) appendHead(dst []byte, prefix, object string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(append(append(dst, `{"id":"`...), prefix...), '-')
@@ -118,7 +119,7 @@ func (x *exchange) appendHead(dst []byte, prefix, object string) []byte {
 	return append(dst, `","service_tier":"default","system_fingerprint":"fp_simulator","choices":[`...)
 }
 
-// appendUsage appends the figures as an object.
+// appendUsage appends the usage as an object.
 func (x *exchange) appendUsage(dst []byte, completion, reasoning int) []byte {
 	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), int64(x.prompt), 10)
 	dst = strconv.AppendInt(append(dst, `,"completion_tokens":`...), int64(completion), 10)
@@ -153,7 +154,7 @@ func (x *exchange) appendChat(dst []byte, q *chatRequest, a *chatAnswer) []byte 
 	return append(dst, '}')
 }
 
-// appendMessage appends what a message says, from the value of content on.
+// appendMessage appends the members of a message, from the value of content on.
 func (a *chatAnswer) appendMessage(dst []byte, choice int) []byte {
 	switch {
 	case a.calls != nil:

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// scripted returns the text that was asked for in place of an answer, as raw
+// scripted returns the text that the plan sets instead of an answer, as raw
 // JSON, or nil.
 func (x *exchange) scripted(q *chatRequest) []byte {
 	switch {
 	case x.plan.refusal:
 		return []byte(refusalText)
 	case x.plan.report:
-		raw, _ := json.Marshal(x.chatReport(q)) // it holds what was JSON before
+		raw, _ := json.Marshal(x.chatReport(q)) // it came from valid JSON
 		return appendRaw(nil, string(raw))
 	}
 	return nil
@@ -25,15 +25,15 @@ func stopsOf(raw []byte) (list []string) {
 	if json.Unmarshal(raw, &one) == nil {
 		return []string{one}
 	}
-	json.Unmarshal(raw, &list) // anything but a list of strings stops nothing
+	json.Unmarshal(raw, &list) // anything except a list of strings stops nothing
 	return list
 }
 
-// chatReport reads the body again, to say what it held. What is not as it
-// should be is skipped.
+// chatReport reads the body again and describes its content. Invalid elements
+// are skipped.
 func (x *exchange) chatReport(q *chatRequest) *Report {
 	var m map[string]any
-	json.Unmarshal(x.in, &m) // it was read before
+	json.Unmarshal(x.in, &m) // it was parsed before
 	c := &checker{unknown: unknownMember}
 	t := &turn{model: string(x.model), stream: q.stream, limit: q.limit, stops: stopsOf(q.stop), serial: q.serial}
 	t.seen.Temperature = c.number(m, "temperature", "", -1e9, 1e9)
@@ -44,8 +44,8 @@ func (x *exchange) chatReport(q *chatRequest) *Report {
 	t.thinks = t.seen.Effort != "" && t.seen.Effort != "none"
 	for _, f := range slices.Concat(readTools(q.tools), readFunctions(q.functions)) {
 		var schema any
-		json.Unmarshal(f.Parameters, &schema) // nil where there are none
-		t.offered(f.Name, schema)
+		json.Unmarshal(f.Parameters, &schema) // nil if there are none
+		t.addTool(f.Name, schema)
 	}
 	t.only = chosenName(q.choice)
 	switch choice, _ := m["tool_choice"].(string); {
@@ -104,13 +104,13 @@ func (t *turn) chatMessage(m map[string]any) {
 	}
 	switch role {
 	case "system", "developer":
-		t.told(text)
+		t.addSystem(text)
 	case "tool":
 		id, _ := m["tool_call_id"].(string)
 		name, _ := m["name"].(string)
 		t.seen.Results = append(t.seen.Results, ReportedResult{ID: id, Name: name, Text: text})
 	default:
-		t.said(role, text)
+		t.addMessage(role, text)
 	}
 }
 

@@ -2,17 +2,17 @@ package simulator
 
 import "strconv"
 
-// chatStream writes the chunks of one chat answer.
+// chatStream writes the chunks of one chat response.
 type chatStream struct {
 	*stream
 	q    *chatRequest
 	a    *chatAnswer
 	size int    // bytes of text in a frame
-	tail string // what ends a chunk after its choices
+	tail string // end of a chunk after its choices
 }
 
 // streamChat sends the answer as a stream: a role chunk, the text or the calls
-// in small pieces, a finish chunk, the usage when asked for, [DONE].
+// in small pieces, a finish chunk, the usage if requested, [DONE].
 func (x *exchange) streamChat(q *chatRequest, a *chatAnswer) {
 	t, ok := x.openStream()
 	if !ok {
@@ -57,7 +57,7 @@ func (c *chatStream) roles() bool {
 	return true
 }
 
-// reasons sends what is thought before the answer.
+// reasons sends the reasoning before the answer.
 func (c *chatStream) reasons() bool {
 	if c.a.reasoning == nil {
 		return true

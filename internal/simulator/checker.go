@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// A checker checks a decoded body and keeps the first mistake. Where a value
-// is not what it must be its methods note that and return nothing; null counts
-// as absent.
+// A checker checks a decoded body and keeps the first mistake. For an invalid
+// value its methods record the mistake and return a zero value; null counts as
+// absent.
 type checker struct {
 	wrong   providerError
 	unknown func(path, name string) providerError
@@ -31,8 +31,8 @@ func (c *checker) fail(path, format string, args ...any) {
 	}
 }
 
-// known refuses members that are not listed.
-func (c *checker) known(m map[string]any, path string, names ...string) {
+// checkMembers records a mistake for members that are not listed.
+func (c *checker) checkMembers(m map[string]any, path string, names ...string) {
 	if path != "" {
 		path += "."
 	}
@@ -43,7 +43,7 @@ func (c *checker) known(m map[string]any, path string, names ...string) {
 	}
 }
 
-// at is the path of a member.
+// at returns the path of a member.
 func at(path, name string) string {
 	if path == "" {
 		return name
@@ -51,7 +51,7 @@ func at(path, name string) string {
 	return path + "." + name
 }
 
-// nth is the path of an element.
+// nth returns the path of an element.
 func nth(path string, i int) string { return path + "." + strconv.Itoa(i) }
 
 func (c *checker) object(v any, path string) map[string]any {
@@ -82,7 +82,7 @@ func (c *checker) text(m map[string]any, name, path string) string {
 	return s
 }
 
-// needText returns a string that must be there.
+// needText returns a required string.
 func (c *checker) needText(m map[string]any, name, path string) string {
 	if m[name] == nil {
 		c.fail(at(path, name), "Field required")
@@ -90,7 +90,7 @@ func (c *checker) needText(m map[string]any, name, path string) string {
 	return c.text(m, name, path)
 }
 
-// filled returns a string that must be there and hold something.
+// filled returns a required, non-empty string.
 func (c *checker) filled(m map[string]any, name, path string) string {
 	s := c.needText(m, name, path)
 	if s == "" {
@@ -110,7 +110,7 @@ func (c *checker) list(m map[string]any, name, path string) []any {
 	return l
 }
 
-// needList returns a list that must be there and hold something.
+// needList returns a required, non-empty list.
 func (c *checker) needList(m map[string]any, name, path string) []any {
 	l := c.list(m, name, path)
 	if len(l) == 0 {
@@ -142,7 +142,7 @@ func (c *checker) flag(m map[string]any, name, path string) bool {
 	return b
 }
 
-// number returns a number from low to high, or nil where there is none.
+// number returns a number from low to high, or nil if there is none.
 func (c *checker) number(m map[string]any, name, path string, low, high float64) *float64 {
 	if m[name] == nil {
 		return nil
@@ -154,19 +154,19 @@ func (c *checker) number(m map[string]any, name, path string, low, high float64)
 	return &f
 }
 
-// whole returns an integer from low on, or 0 where there is none.
-func (c *checker) whole(m map[string]any, name, path string, low float64) int {
+// integer returns an integer of at least low, or 0 if there is none.
+func (c *checker) integer(m map[string]any, name, path string, low float64) int {
 	if m[name] == nil {
 		return 0
 	}
 	f, ok := m[name].(float64)
 	if !ok || f < low || f != float64(int(f)) {
-		c.fail(at(path, name), "Input should be a whole number of at least %g", low)
+		c.fail(at(path, name), "Input should be an integer of at least %g", low)
 	}
 	return int(f)
 }
 
-// word returns a string that must be one of a few.
+// word returns a string that must be one of words.
 func (c *checker) word(m map[string]any, name, path string, words ...string) string {
 	s := c.text(m, name, path)
 	if m[name] != nil && !slices.Contains(words, s) {
@@ -175,7 +175,7 @@ func (c *checker) word(m map[string]any, name, path string, words ...string) str
 	return s
 }
 
-// base64 checks that a string is standard base64 and not empty.
+// base64 checks that a string is non-empty standard base64.
 func (c *checker) base64(m map[string]any, name, path string) {
 	s := c.filled(m, name, path)
 	if _, err := base64.StdEncoding.DecodeString(s); err != nil {
@@ -183,7 +183,7 @@ func (c *checker) base64(m map[string]any, name, path string) {
 	}
 }
 
-// bytes is base64 as the JSON of protocol buffers has it: also in the alphabet
+// bytes checks base64 as in the JSON of protocol buffers: also in the alphabet
 // of URLs, and with or without padding.
 func (c *checker) bytes(m map[string]any, name, path string) {
 	s := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(c.filled(m, name, path), "="))
@@ -199,8 +199,8 @@ func (c *checker) matches(s, path string, pattern *regexp.Regexp) {
 	}
 }
 
-// one returns the only member of m that is among the names; no such member,
-// or several, is a mistake.
+// one returns the only member of m that is one of names; none or several are a
+// mistake.
 func (c *checker) one(m map[string]any, path string, names ...string) string {
 	found := ""
 	for _, name := range names {

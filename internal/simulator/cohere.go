@@ -21,7 +21,7 @@ func failCohere(x *exchange, dst []byte, _ int, e providerError) []byte {
 	return appendAll(dst, `{"id":"sim-`, itoa(int(x.number)), `","message":`, quoted(e.message), `}`)
 }
 
-// breakCohere ends the answer with an error as its reason.
+// breakCohere ends the answer with the finish reason error.
 func breakCohere(t *stream) []byte {
 	return appendAll(t.named("message-end"), `{"type":"message-end","delta":{"finish_reason":"ERROR","error":`, quoted(midStream.message), `}}`)
 }
@@ -44,12 +44,12 @@ func answerCohere(x *exchange) {
 }
 
 func readCohere(c *checker, q *turn, m map[string]any) {
-	c.known(m, "", "model", "messages", "tools", "strict_tools", "documents", "citation_options", "response_format", "safety_mode",
+	c.checkMembers(m, "", "model", "messages", "tools", "strict_tools", "documents", "citation_options", "response_format", "safety_mode",
 		"max_tokens", "stop_sequences", "temperature", "seed", "frequency_penalty", "presence_penalty", "k", "p", "logprobs",
 		"tool_choice", "thinking", "raw_prompting", "priority", "stream")
 	q.model = c.filled(m, "model", "")
 	q.stream = c.flag(m, "stream", "")
-	q.limit = c.whole(m, "max_tokens", "", 0)
+	q.limit = c.integer(m, "max_tokens", "", 0)
 	q.seen.Temperature = c.number(m, "temperature", "", 0, 2)
 	q.seen.TopP = c.number(m, "p", "", 0.01, 0.99)
 	q.seen.TopK = c.number(m, "k", "", 0, 500)
@@ -61,9 +61,9 @@ func readCohere(c *checker, q *turn, m map[string]any) {
 		c.fail("stop_sequences", "at most 5 stop sequences are allowed")
 	}
 	if think := c.child(m, "thinking", ""); think != nil {
-		c.known(think, "thinking", "type", "token_budget")
+		c.checkMembers(think, "thinking", "type", "token_budget")
 		q.thinks = c.word(think, "type", "thinking", "enabled", "disabled") == "enabled"
-		q.seen.Budget = c.whole(think, "token_budget", "thinking", 1)
+		q.seen.Budget = c.integer(think, "token_budget", "thinking", 1)
 	}
 	q.seen.Documents = len(c.list(m, "documents", ""))
 	readCohereFormat(c, q, m)
@@ -77,7 +77,7 @@ func readCohereFormat(c *checker, q *turn, m map[string]any) {
 	if format == nil {
 		return
 	}
-	c.known(format, path, "type", "json_schema", "schema")
+	c.checkMembers(format, path, "type", "json_schema", "schema")
 	if c.word(format, "type", path, "text", "json_object") != "json_object" {
 		return
 	}
@@ -96,12 +96,12 @@ func readCohereTools(c *checker, q *turn, m map[string]any) {
 	for i, v := range c.list(m, "tools", "") {
 		path := nth("tools", i)
 		tool := c.object(v, path)
-		c.known(tool, path, "type", "function")
+		c.checkMembers(tool, path, "type", "function")
 		c.word(tool, "type", path, "function")
 		path = at(path, "function")
 		f := c.object(tool["function"], path)
-		c.known(f, path, "name", "description", "parameters")
-		q.offered(c.filled(f, "name", path), any(c.child(f, "parameters", path)))
+		c.checkMembers(f, path, "name", "description", "parameters")
+		q.addTool(c.filled(f, "name", path), any(c.child(f, "parameters", path)))
 	}
 	switch c.word(m, "tool_choice", "", "REQUIRED", "NONE") {
 	case "REQUIRED":
@@ -126,7 +126,7 @@ func readCohereTurns(c *checker, q *turn, m map[string]any) {
 	for i, v := range c.needList(m, "messages", "") {
 		path := nth("messages", i)
 		message := c.object(v, path)
-		c.known(message, path, "role", "content", "tool_calls", "tool_call_id", "tool_plan", "citations")
+		c.checkMembers(message, path, "role", "content", "tool_calls", "tool_call_id", "tool_plan", "citations")
 		role := c.word(message, "role", path, "user", "assistant", "system", "tool")
 		if role != "tool" && len(calls.open) > 0 {
 			c.fail(path, "all tool calls must be followed by tool results; missing: %s", strings.Join(calls.open, ", "))
@@ -143,9 +143,9 @@ func readCohereTurns(c *checker, q *turn, m map[string]any) {
 			c.fail(path, "all elements in messages must have content")
 		}
 		if role == "system" {
-			q.told(text)
+			q.addSystem(text)
 		} else {
-			q.said(role, text)
+			q.addMessage(role, text)
 		}
 	}
 	if len(calls.open) > 0 {
@@ -171,7 +171,7 @@ func readCohereContent(c *checker, q *turn, m map[string]any, path string) strin
 		where := nth(at(path, "content"), i)
 		part := c.object(v, where)
 		kind := c.word(part, "type", where, kinds...)
-		c.known(part, where, "type", kind)
+		c.checkMembers(part, where, "type", kind)
 		switch kind {
 		case "text":
 			said.WriteString(c.needText(part, "text", where))
@@ -179,7 +179,7 @@ func readCohereContent(c *checker, q *turn, m map[string]any, path string) strin
 			q.seen.Thinking = append(q.seen.Thinking, ReportedThought{Text: c.needText(part, "thinking", where)})
 		case "image_url":
 			image := c.object(part["image_url"], where)
-			c.known(image, at(where, "image_url"), "url", "detail")
+			c.checkMembers(image, at(where, "image_url"), "url", "detail")
 			checkDataURL(c, c.filled(image, "url", where), at(where, "image_url.url"))
 			q.seen.Images++
 		default:
@@ -194,10 +194,10 @@ func readCohereCalls(c *checker, q *turn, m map[string]any, path string, calls *
 	for i, v := range list {
 		where := nth(at(path, "tool_calls"), i)
 		call := c.object(v, where)
-		c.known(call, where, "id", "type", "function")
+		c.checkMembers(call, where, "id", "type", "function")
 		c.word(call, "type", where, "function")
 		f := c.object(call["function"], at(where, "function"))
-		c.known(f, at(where, "function"), "name", "arguments")
+		c.checkMembers(f, at(where, "function"), "name", "arguments")
 		id := c.filled(call, "id", where)
 		arguments := decoded(c.needText(f, "arguments", where))
 		if _, ok := arguments.(map[string]any); !ok {
@@ -213,7 +213,7 @@ func readCohereCalls(c *checker, q *turn, m map[string]any, path string, calls *
 
 func readCohereResult(c *checker, q *turn, m map[string]any, path string, calls *toolCallChecker) {
 	id := c.filled(m, "tool_call_id", path)
-	if !calls.settle(id) {
+	if !calls.resolve(id) {
 		c.fail(path, "tool call id '%s' not found in previous tool calls", id)
 	}
 	text, ok := m["content"].(string)
@@ -226,7 +226,7 @@ func readCohereResult(c *checker, q *turn, m map[string]any, path string, calls 
 				text += c.needText(part, "text", where)
 			case "document":
 				document := c.object(part["document"], where)
-				c.known(document, at(where, "document"), "data", "id")
+				c.checkMembers(document, at(where, "document"), "data", "id")
 				if data, ok := document["data"].(string); ok {
 					text += data
 				}
@@ -244,14 +244,14 @@ func answerCohereEmbed(x *exchange) {
 	}
 }
 
-// embedCohere answers a request for embeddings; named says that the body names
+// embedCohere answers an embeddings request. named is true if the body names
 // the model.
 func (x *exchange) embedCohere(m map[string]any, named bool) {
 	c := newChecker(x.speech)
 	if named {
 		c.filled(m, "model", "")
 	}
-	c.known(m, "", "model", "texts", "images", "inputs", "input_type", "embedding_types", "output_dimension", "truncate", "max_tokens", "priority")
+	c.checkMembers(m, "", "model", "texts", "images", "inputs", "input_type", "embedding_types", "output_dimension", "truncate", "max_tokens", "priority")
 	kind := c.one(m, "texts", "texts", "images", "inputs")
 	list := c.needList(m, kind, "")
 	c.filled(m, "input_type", "")
@@ -260,7 +260,7 @@ func (x *exchange) embedCohere(m map[string]any, named bool) {
 	if len(list) > 96 {
 		c.fail(kind, "at most 96 elements are allowed")
 	}
-	size := c.whole(m, "output_dimension", "", 256)
+	size := c.integer(m, "output_dimension", "", 256)
 	if size != 0 && !slices.Contains([]int{256, 512, 1024, 1536}, size) {
 		c.fail("output_dimension", "must be 256, 512, 1024 or 1536")
 	}
@@ -297,20 +297,20 @@ func (x *exchange) replyTyped(inputs []input, size int, types []string) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-// answerCohereRerank answers POST /v2/rerank: the documents in the order of
-// how much of the query they hold.
+// answerCohereRerank answers POST /v2/rerank: the documents in the order of how
+// much of the query they contain.
 func answerCohereRerank(x *exchange) {
 	m, ok := x.open(nil)
 	if !ok {
 		return
 	}
 	c := newChecker(&cohereSpeech)
-	c.known(m, "", "model", "query", "documents", "top_n", "max_tokens_per_doc", "priority", "return_documents")
+	c.checkMembers(m, "", "model", "query", "documents", "top_n", "max_tokens_per_doc", "priority", "return_documents")
 	c.filled(m, "model", "")
 	query := c.filled(m, "query", "")
 	documents := c.texts(m, "documents", "")
 	c.needList(m, "documents", "")
-	top := c.whole(m, "top_n", "", 1)
+	top := c.integer(m, "top_n", "", 1)
 	if c.wrong.kind != "" {
 		x.refuse(statusOf, c.wrong)
 		return

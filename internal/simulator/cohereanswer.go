@@ -17,7 +17,7 @@ func (x *exchange) appendCohereUsage(dst []byte, a *reply) []byte {
 	return append(dst, '}')
 }
 
-// appendCohere appends the complete response. The text before calls is the plan.
+// appendCohere appends the complete response. Text before calls is the plan.
 func (x *exchange) appendCohere(dst []byte, a *reply) []byte {
 	dst = appendAll(dst, `{"id":"sim-`, x.idText(), `","message":{"role":"assistant"`)
 	dst = a.appendCohereContent(dst)

@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// A textRequest is what the simulator needs of a completion request.
+// A textRequest is the part of a completion request that the simulator uses.
 type textRequest struct {
 	prompts             []input
-	n, limit, logprobs  int // logprobs is -1 where none were asked for
+	n, limit, logprobs  int // logprobs is -1 if not requested
 	echo, stream, usage bool
 }
 
@@ -51,11 +51,11 @@ func (q *textRequest) read(x *exchange, s *scanner, key []byte, wrong *providerE
 	case "prompt":
 		q.prompts = s.inputsOf("prompt", wrong)
 	case "n":
-		q.n = s.wholeOf("n", 1, wrong)
+		q.n = s.integerOf("n", 1, wrong)
 	case "max_tokens":
-		q.limit = s.wholeOf("max_tokens", 0, wrong)
+		q.limit = s.integerOf("max_tokens", 0, wrong)
 	case "logprobs":
-		q.logprobs = s.wholeOf("logprobs", -1, wrong)
+		q.logprobs = s.integerOf("logprobs", -1, wrong)
 	case "echo":
 		q.echo = s.boolOf("echo", wrong)
 	case "stream":
@@ -73,14 +73,14 @@ func (q *textRequest) needed() providerError {
 	case len(q.prompts) == 0:
 		return missing("prompt")
 	case q.n < 1 || q.n > 128:
-		return mistyped("n", "a whole number from 1 to 128")
+		return mistyped("n", "an integer from 1 to 128")
 	case q.limit < 0:
-		return mistyped("max_tokens", "a whole number, not negative")
+		return mistyped("max_tokens", "an integer, not negative")
 	}
 	return providerError{}
 }
 
-// composeText returns a text for every choice: n for each prompt.
+// composeText returns the text of each choice: n for each prompt.
 func (x *exchange) composeText(q *textRequest) (texts [][]byte, finish string) {
 	finish = "stop"
 	for _, p := range q.prompts {
@@ -104,7 +104,7 @@ func (x *exchange) composeText(q *textRequest) (texts [][]byte, finish string) {
 	return texts, finish
 }
 
-// appendChoice appends one choice; an empty finish stands for null.
+// appendChoice appends one choice; an empty finish is written as null.
 func (q *textRequest) appendChoice(dst []byte, index int, text []byte, finish string) []byte {
 	dst = append(append(append(dst, `{"text":"`...), text...), `","index":`...)
 	dst = strconv.AppendInt(dst, int64(index), 10)
@@ -136,8 +136,8 @@ func (q *textRequest) appendLogprobs(dst, text []byte) []byte {
 	return append(append(append(dst, `],"text_offset":[`...), offsets...), `]}`...)
 }
 
-// streamText sends the choices one after the other in pieces, then the finish
-// reasons, the usage when asked for, and [DONE].
+// streamText sends the choices one after another in pieces, then the finish
+// reasons, the usage if requested, and [DONE].
 func (x *exchange) streamText(q *textRequest, texts [][]byte, finish string) {
 	t, ok := x.openStream()
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// converseSpeech is the Converse protocol of Bedrock, invokeSpeech the one of
-// InvokeModel, which carries the Messages protocol of Claude.
+// converseSpeech is the Converse protocol of Bedrock; invokeSpeech is the
+// protocol of InvokeModel, which wraps Claude's Messages protocol.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
 var (
 	converseSpeech = protocol{
@@ -115,7 +115,7 @@ func answerBedrockCount(x *exchange) {
 		return
 	}
 	c := newChecker(&converseSpeech)
-	c.known(body, "", "input")
+	c.checkMembers(body, "", "input")
 	input := c.object(body["input"], "input")
 	kind := c.one(input, "input", "converse", "invokeModel")
 	inner := c.object(input[kind], at("input", kind))
@@ -145,7 +145,7 @@ func answerBedrockCount(x *exchange) {
 }
 
 func readConverse(c *checker, q *turn, m map[string]any) {
-	c.known(m, "", "messages", "system", "inferenceConfig", "toolConfig", "guardrailConfig", "additionalModelRequestFields",
+	c.checkMembers(m, "", "messages", "system", "inferenceConfig", "toolConfig", "guardrailConfig", "additionalModelRequestFields",
 		"promptVariables", "additionalModelResponseFieldPaths", "requestMetadata", "performanceConfig", "serviceTier", "outputConfig")
 	readInference(c, q, m)
 	readConverseTools(c, q, m)
@@ -154,7 +154,7 @@ func readConverse(c *checker, q *turn, m map[string]any) {
 		block := c.object(v, path)
 		switch c.one(block, path, "text", "cachePoint", "guardContent") {
 		case "text":
-			q.told(c.filled(block, "text", path))
+			q.addSystem(c.filled(block, "text", path))
 		case "cachePoint":
 			readCachePoint(c, q, block, path)
 		}
@@ -174,8 +174,8 @@ func readConverse(c *checker, q *turn, m map[string]any) {
 func readInference(c *checker, q *turn, m map[string]any) {
 	const path = "inferenceConfig"
 	config := c.child(m, path, "")
-	c.known(config, path, "maxTokens", "temperature", "topP", "stopSequences")
-	q.limit = c.whole(config, "maxTokens", path, 1)
+	c.checkMembers(config, path, "maxTokens", "temperature", "topP", "stopSequences")
+	q.limit = c.integer(config, "maxTokens", path, 1)
 	q.seen.Temperature = c.number(config, "temperature", path, 0, 1)
 	q.seen.TopP = c.number(config, "topP", path, 0, 1)
 	q.stops = c.texts(config, "stopSequences", path)
@@ -184,7 +184,7 @@ func readInference(c *checker, q *turn, m map[string]any) {
 	}
 }
 
-// readConverseExtra reads what is for the model alone: the thinking of Claude
+// readConverseExtra reads the additional fields of models: thinking of Claude
 // and of Nova.
 func readConverseExtra(c *checker, q *turn, m map[string]any) {
 	const path = "additionalModelRequestFields"
@@ -194,7 +194,7 @@ func readConverseExtra(c *checker, q *turn, m map[string]any) {
 		kind := c.word(think, "type", path+".thinking", "enabled", "disabled", "adaptive")
 		q.thinks = kind != "disabled"
 		if kind == "enabled" {
-			q.seen.Budget = c.whole(think, "budget_tokens", path+".thinking", 1024)
+			q.seen.Budget = c.integer(think, "budget_tokens", path+".thinking", 1024)
 			if q.seen.Budget == 0 || q.limit > 0 && q.seen.Budget >= q.limit {
 				c.fail("maxTokens", "must be greater than `thinking.budget_tokens`")
 			}
@@ -213,7 +213,7 @@ func readConverseExtra(c *checker, q *turn, m map[string]any) {
 	}
 }
 
-// readClaudeOutput reads the effort and the format as Claude knows them.
+// readClaudeOutput reads the effort and the format in Claude's format.
 func readClaudeOutput(c *checker, q *turn, output map[string]any, path string) {
 	if effort := c.text(output, "effort", path); effort != "" {
 		q.seen.Effort = effort
@@ -227,15 +227,15 @@ func readClaudeOutput(c *checker, q *turn, output map[string]any, path string) {
 func readConverseFormat(c *checker, q *turn, m map[string]any) {
 	const path = "outputConfig.textFormat"
 	config := c.child(m, "outputConfig", "")
-	c.known(config, "outputConfig", "textFormat")
+	c.checkMembers(config, "outputConfig", "textFormat")
 	format := c.child(config, "textFormat", "outputConfig")
 	if format == nil {
 		return
 	}
-	c.known(format, path, "type", "structure")
+	c.checkMembers(format, path, "type", "structure")
 	c.word(format, "type", path, "json_schema")
 	inner := c.object(c.object(format["structure"], path+".structure")["jsonSchema"], path+".structure.jsonSchema")
-	c.known(inner, path+".structure.jsonSchema", "schema", "name", "description")
+	c.checkMembers(inner, path+".structure.jsonSchema", "schema", "name", "description")
 	text := c.filled(inner, "schema", path+".structure.jsonSchema")
 	schema, ok := decoded(text).(map[string]any)
 	if !ok {
@@ -248,7 +248,7 @@ func readConverseFormat(c *checker, q *turn, m map[string]any) {
 func readCachePoint(c *checker, q *turn, block map[string]any, path string) {
 	path = at(path, "cachePoint")
 	point := c.object(block["cachePoint"], path)
-	c.known(point, path, "type", "ttl")
+	c.checkMembers(point, path, "type", "ttl")
 	c.word(point, "type", path, "default")
 	c.word(point, "ttl", path, "5m", "1h")
 	q.seen.CachePoints++
@@ -261,7 +261,7 @@ func readConverseTools(c *checker, q *turn, m map[string]any) {
 	if config == nil {
 		return
 	}
-	c.known(config, "toolConfig", "tools", "toolChoice")
+	c.checkMembers(config, "toolConfig", "tools", "toolChoice")
 	for i, v := range c.needList(config, "tools", "toolConfig") {
 		path := nth("toolConfig.tools", i)
 		tool := c.object(v, path)
@@ -271,7 +271,7 @@ func readConverseTools(c *checker, q *turn, m map[string]any) {
 		case "toolSpec":
 			path = at(path, "toolSpec")
 			spec := c.object(tool["toolSpec"], path)
-			c.known(spec, path, "name", "description", "inputSchema", "strict")
+			c.checkMembers(spec, path, "name", "description", "inputSchema", "strict")
 			name := c.filled(spec, "name", path)
 			c.matches(name, at(path, "name"), converseToolName())
 			if spec["description"] != nil {
@@ -281,7 +281,7 @@ func readConverseTools(c *checker, q *turn, m map[string]any) {
 			if schema["type"] != "object" {
 				c.fail(at(path, "inputSchema.json.type"), "must be one of the following: object")
 			}
-			q.offered(name, schema)
+			q.addTool(name, schema)
 		}
 	}
 	choice := c.child(config, "toolChoice", "toolConfig")

@@ -7,14 +7,14 @@ import (
 	"sync"
 )
 
-// readConverseTurns reads the conversation, whose roles must take turns.
+// readConverseTurns reads the conversation, whose roles must alternate.
 func readConverseTurns(c *checker, q *turn, m map[string]any) {
 	var calls toolCallChecker
 	before := "assistant"
 	for i, v := range c.needList(m, "messages", "") {
 		path := nth("messages", i)
 		message := c.object(v, path)
-		c.known(message, path, "role", "content")
+		c.checkMembers(message, path, "role", "content")
 		role := c.word(message, "role", path, "user", "assistant")
 		if role == before {
 			c.fail(path, "A conversation must start with a user message and alternate between user and assistant roles. Make sure the conversation alternates between user and assistant roles and try again.")
@@ -47,7 +47,7 @@ type converseBlocks struct {
 	role      string
 	said      strings.Builder
 	texts     int
-	documents []string // names
+	documents []string // names of documents
 }
 
 var (
@@ -55,7 +55,7 @@ var (
 	documentName = regexp.MustCompile(`^[a-zA-Z0-9()\[\]-]+( [a-zA-Z0-9()\[\]-]+)*$`)
 )
 
-// end checks the message as a whole.
+// end checks the complete message.
 func (b *converseBlocks) end(path string) {
 	if len(b.documents) > 0 && b.texts == 0 {
 		b.c.fail(path, "A text block must be provided when a document is in the message")
@@ -64,13 +64,13 @@ func (b *converseBlocks) end(path string) {
 		b.c.fail(path, "Expected toolResult blocks for the following Ids: %s", strings.Join(b.calls.open, ", "))
 	}
 	b.q.trailing = endsInSpace(b.said.String())
-	b.q.said(b.role, b.said.String())
+	b.q.addMessage(b.role, b.said.String())
 }
 
 func (b *converseBlocks) block(m map[string]any, path string) {
 	c, q := b.c, b.q
 	kinds := []string{"text", "image", "document", "video", "audio", "cachePoint", "guardContent", "toolUse", "toolResult", "reasoningContent", "citationsContent", "searchResult"}
-	c.known(m, path, kinds...)
+	c.checkMembers(m, path, kinds...)
 	kind := c.one(m, path, kinds...)
 	where := at(path, kind)
 	switch kind {
@@ -118,7 +118,7 @@ func (b *converseBlocks) media(m map[string]any, path, kind string) {
 		}
 		b.documents = append(b.documents, name)
 	}
-	c.known(m, path, names...)
+	c.checkMembers(m, path, names...)
 	c.filled(m, "format", path)
 	c.word(m, "format", path, converseFormats[kind]...)
 	path = at(path, "source")
@@ -136,7 +136,7 @@ func (b *converseBlocks) media(m map[string]any, path, kind string) {
 
 func (b *converseBlocks) toolUse(m map[string]any, path string) {
 	c, q := b.c, b.q
-	c.known(m, path, "toolUseId", "name", "input", "type")
+	c.checkMembers(m, path, "toolUseId", "name", "input", "type")
 	if b.role != "assistant" {
 		c.fail(path, "toolUse blocks can only be in assistant messages")
 	}
@@ -150,12 +150,12 @@ func (b *converseBlocks) toolUse(m map[string]any, path string) {
 
 func (b *converseBlocks) toolResult(m map[string]any, path string) {
 	c, q := b.c, b.q
-	c.known(m, path, "toolUseId", "content", "status", "type")
+	c.checkMembers(m, path, "toolUseId", "content", "status", "type")
 	if b.role != "user" {
 		c.fail(path, "toolResult blocks can only be in user messages")
 	}
 	id := c.filled(m, "toolUseId", path)
-	if !b.calls.settle(id) {
+	if !b.calls.resolve(id) {
 		c.fail(path, "The number of toolResult blocks exceeds the number of toolUse blocks of previous turn: %s", id)
 	}
 	q.afterTool = true
@@ -180,7 +180,7 @@ func (b *converseBlocks) toolResult(m map[string]any, path string) {
 	q.seen.Results = append(q.seen.Results, ReportedResult{ID: id, Text: said.String(), Failed: c.word(m, "status", path, "success", "error") == "error"})
 }
 
-// reasoning checks that thinking came back as it was given out.
+// reasoning checks that thinking came back unchanged.
 func (b *converseBlocks) reasoning(m map[string]any, path string) {
 	c, q := b.c, b.q
 	if b.role != "assistant" {
@@ -193,7 +193,7 @@ func (b *converseBlocks) reasoning(m map[string]any, path string) {
 	}
 	path = at(path, "reasoningText")
 	text := c.object(m["reasoningText"], path)
-	c.known(text, path, "text", "signature")
+	c.checkMembers(text, path, "text", "signature")
 	thought := ReportedThought{Text: c.needText(text, "text", path), Signature: c.needText(text, "signature", path)}
 	q.seen.Thinking = append(q.seen.Thinking, thought)
 	if thought.Signature != signature("anthropic", thought.Text) {

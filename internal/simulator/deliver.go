@@ -2,8 +2,8 @@ package simulator
 
 import "net/http"
 
-// respond sends an answer as one body or as a stream, as asked and as the
-// faults have it.
+// respond sends an answer as one body or as a stream, as requested and as the
+// faults demand.
 func (x *exchange) respond(asked bool, a *reply, whole func(dst []byte) []byte, each func(t *stream)) {
 	x.asked = asked
 	if x.plan.huge > 0 || x.plan.gzipBomb {

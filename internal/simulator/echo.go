@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// HeaderReply asks an unknown path for bytes instead of a description:
+// HeaderReply requests bytes from an unknown path instead of a description:
 // SIZE[;seed=N][;type=T][;status=N][;chunked]. SIZE may have a unit. The bytes
 // are those of [Bytes].
 const HeaderReply = "X-Simulator-Reply"
 
-// An Echo is what an unknown path is answered with.
+// An Echo is the response of an unknown path.
 type Echo struct {
 	Method     string      `json:"method"`
 	URI        string      `json:"uri"`
@@ -27,8 +27,8 @@ type Echo struct {
 	Size       int64       `json:"size"`
 }
 
-// Bytes returns a reader of size bytes that look random and are always the
-// same for a seed.
+// Bytes returns a reader of size random-looking bytes, which depend only on the
+// seed.
 func Bytes(seed uint64, size int64) io.Reader {
 	var key [32]byte
 	for i := range 8 {
@@ -37,7 +37,7 @@ func Bytes(seed uint64, size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8(key), size)
 }
 
-// answerEcho describes the request, whose body it reads as a stream.
+// answerEcho describes the request. It reads the body as a stream.
 func answerEcho(x *exchange) {
 	digest := sha256.New()
 	size, err := io.Copy(digest, x.r.Body)
@@ -54,7 +54,7 @@ func answerEcho(x *exchange) {
 	}
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false) // the address is shown as it came
+	enc.SetEscapeHTML(false) // URLs stay readable
 	err = enc.Encode(Echo{
 		Method: x.r.Method, URI: x.r.RequestURI, Headers: x.r.Header,
 		BodySHA256: hex.EncodeToString(digest.Sum(nil)), Size: size,
@@ -66,8 +66,8 @@ func answerEcho(x *exchange) {
 	x.reply(http.StatusOK, typeJSON, body.Bytes())
 }
 
-// bytesWanted is what HeaderReply asks for.
-type bytesWanted struct {
+// replySpec is a parsed HeaderReply.
+type replySpec struct {
 	size    int64
 	seed    uint64
 	kind    string
@@ -75,8 +75,8 @@ type bytesWanted struct {
 	chunked bool
 }
 
-func parseReply(value string) (w bytesWanted, err error) {
-	w = bytesWanted{kind: "application/octet-stream", status: http.StatusOK}
+func parseReply(value string) (w replySpec, err error) {
+	w = replySpec{kind: "application/octet-stream", status: http.StatusOK}
 	for i, item := range strings.Split(value, ";") {
 		name, content, _ := strings.Cut(strings.TrimSpace(item), "=")
 		switch {
@@ -90,7 +90,7 @@ func parseReply(value string) (w bytesWanted, err error) {
 		case name == "type":
 			w.kind = content
 		case name == "status":
-			w.status, err = parseWhole(content, 200, 599)
+			w.status, err = parseInteger(content, 200, 599)
 		case name == "chunked":
 			w.chunked = true
 		default:

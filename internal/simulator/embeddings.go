@@ -33,7 +33,7 @@ func answerEmbeddings(x *exchange) {
 		case "encoding_format":
 			format = s.stringOf("encoding_format", &wrong)
 		case "dimensions":
-			dimensions = s.wholeOf("dimensions", defaultDimensions, &wrong)
+			dimensions = s.integerOf("dimensions", defaultDimensions, &wrong)
 		default:
 			s.skip()
 		}
@@ -45,7 +45,7 @@ func answerEmbeddings(x *exchange) {
 		case len(inputs) == 0 || len(inputs) > maxInputs || len(inputs[0].raw) == 0:
 			return mistyped("input", "not empty, with at most 2048 elements")
 		case dimensions < 1 || dimensions > maxDimensions:
-			return mistyped("dimensions", "a whole number from 1 to 8192")
+			return mistyped("dimensions", "an integer from 1 to 8192")
 		case len(format) > 0 && string(format) != "float" && string(format) != "base64":
 			return mistyped("encoding_format", "float or base64")
 		}
@@ -78,11 +78,11 @@ func (x *exchange) replyVectors(inputs []input, dimensions int, packed bool) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-// Vector returns the embedding of an input as it is in the request's JSON
-// (a text without its quotes): a vector of length one, the same every time.
+// Vector returns the embedding of an input as in the request's JSON (a string
+// without its quotes): a vector of length one, always the same for an input.
 func Vector(raw string, dimensions int) []float32 {
 	h := fnv.New64a()
-	h.Write([]byte(raw)) // a hash takes everything
+	h.Write([]byte(raw)) // a hash never fails
 	rng := rand.New(rand.NewPCG(h.Sum64(), uint64(dimensions)))
 	v := make([]float32, dimensions)
 	var sum float64

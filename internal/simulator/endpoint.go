@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// answerEndpoint answers an endpoint of SageMaker, whose container speaks the chat
-// protocol: /endpoints/{name}/invocations, and -response-stream for what streams.
+// answerEndpoint answers an endpoint of SageMaker whose container has the chat
+// protocol: /endpoints/{name}/invocations, and -response-stream for streams.
 // https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointWithResponseStream.html
 func answerEndpoint(x *exchange) {
 	name := modelBetween(x.r.URL.Path, "/endpoints/", "/")
@@ -15,8 +15,8 @@ func answerEndpoint(x *exchange) {
 	x.chat(&q)
 }
 
-// partWriter sends what is written as binary messages, each with a part of it
-// that begins and ends anywhere.
+// partWriter sends its data as binary messages, each with an arbitrary part of
+// it.
 type partWriter struct{ to http.ResponseWriter }
 
 // Write sends b in two parts.

@@ -11,8 +11,7 @@ const (
 	serverError    = "server_error"
 )
 
-// A providerError is what the provider says in the body of an error. Empty
-// param and code become null.
+// A providerError is the body of an error. Empty param and code become null.
 type providerError struct {
 	kind, param, code, message string
 }
@@ -29,17 +28,17 @@ var (
 	midStream    = providerError{kind: serverError, message: "the server had an error while it was answering; try again"}
 )
 
-// missing says that a parameter is needed.
+// missing returns the error for a missing parameter.
 func missing(param string) providerError {
 	return providerError{kind: invalidRequest, param: param, code: "missing_required_parameter", message: "you must provide the parameter " + param}
 }
 
-// mistyped says that a parameter is not of its type.
+// mistyped returns the error for a parameter of another type.
 func mistyped(param, want string) providerError {
 	return providerError{kind: invalidRequest, param: param, code: "invalid_type", message: "the parameter " + param + " must be " + want}
 }
 
-// unreadable says where the JSON of the body goes wrong.
+// unreadable returns the error for invalid JSON, with its position.
 func unreadable(s *scanner) providerError {
 	return providerError{kind: invalidRequest, message: "the body is not valid JSON: mend it at byte " + strconv.Itoa(s.wrong)}
 }
@@ -49,7 +48,7 @@ func (e *providerError) append(dst []byte) []byte {
 		if text == "" {
 			return []byte("null")
 		}
-		b, _ := json.Marshal(text) // a string always has a JSON form
+		b, _ := json.Marshal(text) // a string always marshals
 		return b
 	}
 	dst = append(dst, `{"error":{"message":`...)
@@ -63,8 +62,7 @@ func (e *providerError) append(dst []byte) []byte {
 	return append(dst, `}}`...)
 }
 
-// refuse answers with an error. Faults of the body hold for it as for any
-// answer.
+// refuse sends an error response. Faults of the body apply to it as well.
 func (x *exchange) refuse(status int, e providerError) {
 	if x.speech != nil {
 		x.out = x.speech.fail(x, x.out[:0], status, e)
@@ -74,7 +72,7 @@ func (x *exchange) refuse(status int, e providerError) {
 	x.reply(status, typeJSON, x.out)
 }
 
-// statusError is what a provider says with a status that was asked for.
+// statusError returns the error for a status that the plan sets.
 func statusError(status int) providerError {
 	switch {
 	case status == http.StatusUnauthorized:

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// keepBuffer is the largest buffer that goes back to the pool.
+// keepBuffer is the largest buffer that is returned to the pool.
 const keepBuffer = 1 << 20
 
-// An exchange is one request while it is answered. Handlers read the body, call
+// An exchange is one request while it is handled. Handlers read the body, call
 // begin, and then reply or stream.
 type exchange struct {
 	sim     *Simulator
@@ -25,20 +25,20 @@ type exchange struct {
 
 	speech  *protocol // nil for the chat protocol
 	plan    plan
-	faulty  bool   // the plan holds harm
-	asked   bool   // for a stream
-	parts   bool   // a stream goes in binary messages that hold any part of it
+	faulty  bool   // the plan has faults
+	asked   bool   // the request asks for a stream
+	parts   bool   // a stream is sent in binary messages with arbitrary parts of it
 	model   []byte // as sent, decoded
 	rawName []byte // as sent, raw JSON
-	name    string // of the answer, in hex; empty until it is needed
+	name    string // id of the response, in hex; empty until needed
 	prompt  int    // tokens
-	cached  int    // of the tokens of the prompt, read from the cache
+	cached  int    // tokens of the prompt that are read from the cache
 	served  int    // tokens of text sent
 	aborted bool
-	gone    time.Time // when the client was seen to have left
+	gone    time.Time // when the client was seen to have disconnected
 	seen    *tap      // nil when nothing is recorded
 
-	in, out, text, head []byte // buffers, kept between requests
+	in, out, text, head []byte // buffers, reused between requests
 }
 
 func (x *exchange) start(s *Simulator, w http.ResponseWriter, r *http.Request) {
@@ -53,8 +53,8 @@ func (x *exchange) start(s *Simulator, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// finish enters the request in the books. It runs also when the handler
-// panics to abort a connection.
+// finish records the request. It also runs if the handler panics to abort a
+// connection.
 func (x *exchange) finish() {
 	s := x.sim
 	o := outcome{speech: x.speech.place(), model: x.model, cached: x.cached, prompt: x.prompt, completion: x.served, aborted: x.aborted, keep: s.opts.Record}
@@ -65,7 +65,7 @@ func (x *exchange) finish() {
 		s.opts.Logger.Debug("simulated", "request", x.number, "method", x.r.Method, "path", x.r.URL.Path,
 			"model", string(x.model), "aborted", x.aborted, "took", time.Since(x.began))
 	}
-	s.books.finish(&o)
+	s.records.finish(&o)
 	x.release()
 }
 
@@ -104,9 +104,9 @@ var (
 	tokenReset = []string{"30ms"}
 )
 
-// headers sets what a provider says on every answer.
+// headers sets the headers of every response.
 func (x *exchange) headers() {
-	values := new([2]string) // read after the handler returned, so not pooled
+	values := new([2]string) // read after the handler has returned, so not pooled
 	values[0] = strconv.FormatInt(x.number, 10)
 	values[1] = "req_" + values[0]
 	h := x.w.Header()
@@ -122,8 +122,8 @@ func (x *exchange) headers() {
 	h["X-Ratelimit-Reset-Tokens"] = tokenReset
 }
 
-// readBody reads the whole body into memory. It reports false when it has
-// answered or the client left.
+// readBody reads the complete body into memory. It returns false after an error
+// response, or if the client disconnected.
 func (x *exchange) readBody() bool {
 	limit := x.sim.opts.MaxBody
 	if x.r.ContentLength > limit {
@@ -140,7 +140,7 @@ func (x *exchange) readBody() bool {
 		n, err := x.r.Body.Read(x.in[len(x.in):cap(x.in)])
 		x.in = x.in[:len(x.in)+n]
 		if errors.Is(err, io.EOF) {
-			return x.judged()
+			return x.checkRequest()
 		}
 		if err != nil {
 			x.lost()
@@ -153,10 +153,9 @@ func (x *exchange) readBody() bool {
 	}
 }
 
-// checked asks the check about a request that was read. It reports false when
-// it has answered.
-func (x *exchange) judged() bool {
-	judge := x.sim.opts.Judge
+// checkRequest calls Options.Check. It returns false after an error response.
+func (x *exchange) checkRequest() bool {
+	judge := x.sim.opts.Check
 	if judge == nil {
 		return true
 	}
@@ -169,14 +168,14 @@ func (x *exchange) judged() bool {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// id returns what tells one body from another, the same every time.
+// id returns a hash of the body.
 func (x *exchange) id() uint64 {
 	return uint64(crc32.ChecksumIEEE(x.in))<<32 | uint64(crc32.Checksum(x.in, castagnoli))
 }
 
-// begin counts the call, chooses the faults and does what comes before an
-// answer. name is the model as raw JSON; nil where the request has none. It
-// reports false when the request is over.
+// begin counts the call, chooses the faults and applies those that precede a
+// response. name is the model as raw JSON; nil if the request has none. It
+// returns false if the request is over.
 func (x *exchange) begin(name []byte) bool {
 	x.rawName, x.model = name, name
 	if plainEnd(name, 0) < len(name) {
@@ -184,11 +183,11 @@ func (x *exchange) begin(name []byte) bool {
 	}
 	calls, first := 0, x.began
 	if len(name) > 0 {
-		calls, first = x.sim.books.call(x.model)
+		calls, first = x.sim.records.call(x.model)
 	}
 	faults, param := x.r.Header.Get(HeaderFault), HeaderFault
 	if faults != "" {
-		calls, first = x.sim.books.call([]byte(HeaderFault + " " + faults + " " + string(x.model)))
+		calls, first = x.sim.records.call([]byte(HeaderFault + " " + faults + " " + string(x.model)))
 	} else if plus := indexByte(x.model, '+'); plus >= 0 {
 		faults, param = string(x.model[plus+1:]), "model"
 	}
@@ -200,7 +199,7 @@ func (x *exchange) begin(name []byte) bool {
 		x.refuse(http.StatusBadRequest, providerError{kind: invalidRequest, param: param, code: "unknown_fault", message: err.Error()})
 		return false
 	}
-	x.settle(calls, first)
+	x.applyLimits(calls, first)
 	x.faulty = x.plan.faultEffect != faultEffect{}
 	return !x.faulty || x.injectFault()
 }
@@ -214,8 +213,8 @@ func indexByte(b []byte, c byte) int {
 	return -1
 }
 
-// settle decides whether this call is one that the faults hold for.
-func (x *exchange) settle(calls int, first time.Time) {
+// applyLimits disables the faults unless they apply to this call.
+func (x *exchange) applyLimits(calls int, first time.Time) {
 	p := &x.plan
 	if p.times > 0 && calls > p.times || p.every > 0 && calls%p.every != 0 {
 		p.calm()
@@ -224,13 +223,13 @@ func (x *exchange) settle(calls int, first time.Time) {
 		p.calm()
 	}
 	if p.quota > 0 {
-		if used, _ := x.sim.books.call([]byte("quota " + p.quotaName)); used > p.quota {
+		if used, _ := x.sim.records.call([]byte("quota " + p.quotaName)); used > p.quota {
 			p.status = http.StatusTooManyRequests
 		}
 	}
 }
 
-// sleep waits and reports false when the client left first.
+// sleep waits. It returns false if the client disconnected first.
 func (x *exchange) sleep(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -247,7 +246,7 @@ func (x *exchange) await(timer *time.Timer) bool {
 	}
 }
 
-// lost notes that the client left.
+// lost records that the client disconnected.
 func (x *exchange) lost() {
 	x.aborted = true
 	if x.gone.IsZero() {

@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// HeaderFault selects faults for one request, before the model's name does:
-// fault=value+fault=value.
+// HeaderFault selects faults for one request and takes precedence over the
+// model's name: fault=value+fault=value.
 const HeaderFault = "X-Simulator-Fault"
 
 // Fault describes one way to misbehave.
 type Fault struct {
 	// Name is the word that selects the fault.
 	Name string
-	// Form shows how it is written, with a value where it takes one.
+	// Form is its syntax, with a value if it has one.
 	Form string
-	// Text says in one line what the provider does.
+	// Text describes in one line what the provider does.
 	Text string
 }
 
-// A plan is what one request was asked to suffer.
+// A plan holds the faults of one request.
 type plan struct {
 	shape
 	limits
 	faultEffect
 }
 
-// shape is how an answer looks; it stays when the faults are over.
+// shape is the form of an answer; it remains when the faults are over.
 type shape struct {
 	tokens  int           // length of the answer, 0 for the default
 	size    int           // bytes of text in a frame
@@ -38,13 +38,13 @@ type shape struct {
 	script
 }
 
-// script is what an answer holds.
+// script is the content of an answer.
 type script struct {
 	thinking            int // tokens
 	report, refusal     bool
 	calls               int
 	preface, interleave bool
-	cached, written     int // tokens of the prompt
+	cached, written     int // of the prompt's tokens
 	image               bool
 }
 
@@ -56,7 +56,8 @@ type limits struct {
 	quotaName    string
 }
 
-// faultEffect is what goes wrong. Its zero value is a provider that works.
+// faultEffect holds the effects of faults. Its zero value is a provider without
+// faults.
 type faultEffect struct {
 	status                         int
 	retryAfter, retryAfterMS       string
@@ -83,15 +84,15 @@ type faultEffect struct {
 	extraName, extraValue          string
 }
 
-// faultSpec is a fault and how its value enters the plan.
+// faultSpec is a fault with the function that adds its value to the plan.
 type faultSpec struct {
 	Fault
 	set func(p *plan, value string) error
 }
 
-// Faults returns every fault, in the order of the documentation. A model name
-// carries them as suffixes, NAME+fault=value+fault=value, and [HeaderFault]
-// without the name. A value is percent-decoded, so %2B stands for a plus.
+// Faults returns every fault, in the order of the documentation. Model names
+// have them as suffixes, NAME+fault=value+fault=value, and [HeaderFault] has
+// them without the name. A value is percent-decoded, so %2B means a plus sign.
 func Faults() []Fault {
 	list := make([]Fault, len(faultTable))
 	for i, f := range faultTable {
@@ -100,8 +101,8 @@ func Faults() []Fault {
 	return list
 }
 
-// parsePlan reads fault=value+fault=value. Empty items are ignored, since
-// names of real models end in a plus.
+// parsePlan parses fault=value+fault=value. Empty items are ignored, since
+// names of real models may end in a plus sign.
 func parsePlan(text string) (p plan, err error) {
 	for text != "" {
 		var item string
@@ -116,8 +117,8 @@ func parsePlan(text string) (p plan, err error) {
 	return p, nil
 }
 
-// cutItem cuts off the first item. A plus right after an equals sign belongs to
-// the value.
+// cutItem cuts off the first item. A plus sign directly after an equals sign
+// belongs to the value.
 func cutItem(text string) (item, rest string) {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '+' && (i == 0 || text[i-1] != '=') {
@@ -146,11 +147,11 @@ func (p *plan) add(item string) error {
 	return fmt.Errorf("there is no fault %q; `modelgate simulate --help` lists them", name)
 }
 
-// calm takes the faults away and leaves the shape.
+// calm removes the faults and keeps the shape.
 func (p *plan) calm() { p.faultEffect = faultEffect{} }
 
-// streams reports whether an answer is sent as a stream, given what the
-// request asked for.
+// streams reports whether an answer is sent as a stream. asked is true if the
+// request asks for one.
 func (h *faultEffect) streams(asked bool) bool {
 	if h.lies != 0 || h.duplicateLength || h.smuggle || h.jsonForStream {
 		return false
@@ -180,7 +181,7 @@ func text(field func(p *plan) *string) func(*plan, string) error {
 
 func integerParam(low, high int, field func(p *plan) *int) func(*plan, string) error {
 	return func(p *plan, value string) error {
-		n, err := parseWhole(value, low, high)
+		n, err := parseInteger(value, low, high)
 		if err == nil {
 			*field(p) = n
 		}
@@ -188,10 +189,10 @@ func integerParam(low, high int, field func(p *plan) *int) func(*plan, string) e
 	}
 }
 
-func parseWhole(value string, low, high int) (int, error) {
+func parseInteger(value string, low, high int) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < low || n > high {
-		return 0, fmt.Errorf("%q is not a whole number from %d to %d", value, low, high)
+		return 0, fmt.Errorf("%q is not an integer from %d to %d", value, low, high)
 	}
 	return n, nil
 }
@@ -214,8 +215,7 @@ func parseDelay(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// parseSize reads a number of bytes with an optional unit. Units of a thousand
-// and of 1024 are told apart.
+// parseSize parses a number of bytes with an optional decimal or binary unit.
 func parseSize(value string) (int64, error) {
 	units := []struct {
 		name string
@@ -245,7 +245,7 @@ func setCut(p *plan, value string) error {
 	if found && how != "clean" {
 		return fmt.Errorf("%q is not clean", how)
 	}
-	n, err := parseWhole(count, 0, 1<<30)
+	n, err := parseInteger(count, 0, 1<<30)
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func setStall(p *plan, value string) error {
 	if p.stall, err = parseDelay(length); err != nil {
 		return err
 	}
-	p.stallAt, err = parseWhole(at, 1, 1<<30)
+	p.stallAt, err = parseInteger(at, 1, 1<<30)
 	return err
 }
 
@@ -288,14 +288,14 @@ func setHuge(p *plan, value string) (err error) {
 
 func setHTMLError(p *plan, value string) (err error) {
 	p.html = true
-	p.status, err = parseWhole(value, 300, 599)
+	p.status, err = parseInteger(value, 300, 599)
 	return err
 }
 
 func setQuota(p *plan, value string) (err error) {
 	count, name, _ := strings.Cut(value, "@")
 	p.quotaName = name
-	p.quota, err = parseWhole(count, 1, 1<<30)
+	p.quota, err = parseInteger(count, 1, 1<<30)
 	return err
 }
 

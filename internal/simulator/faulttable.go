@@ -2,9 +2,9 @@ package simulator
 
 import "time"
 
-// faultTable holds every fault; the order is that of the documentation.
+// faultTable lists all faults in the order of the documentation.
 var faultTable = []faultSpec{
-	// How the answer looks, also when the faults are over.
+	// The form of the answer, also after the faults are over.
 	{Fault{"tokens", "tokens=N", "the response is exactly N tokens of 4 bytes long"}, integerParam(1, 1<<24, func(p *plan) *int { return &p.tokens })},
 	{Fault{"size", "size=N", "each frame of a stream carries N bytes of text"}, integerParam(1, 1<<20, func(p *plan) *int { return &p.size })},
 	{Fault{"pace", "pace=10ms", "delay before each frame of a stream except the first"}, setPace},
@@ -61,7 +61,7 @@ var faultTable = []faultSpec{
 	{Fault{"json-for-stream", "json-for-stream", "one JSON body instead of a stream"}, flag(func(p *plan) *bool { return &p.jsonForStream })},
 	{Fault{"sse-for-json", "sse-for-json", "a stream instead of one JSON body"}, flag(func(p *plan) *bool { return &p.sseForJSON })},
 
-	// HTTP that is odd or wrong.
+	// Unusual or invalid HTTP.
 	{Fault{"gzip", "gzip", "the response in gzip, unrequested"}, flag(func(p *plan) *bool { return &p.gzip })},
 	{Fault{"length", "length=+10", "Content-Length is wrong by this many bytes (+10 or -10)"}, setLength},
 	{Fault{"duplicate-length", "duplicate-length", "two Content-Length headers that disagree"}, flag(func(p *plan) *bool { return &p.duplicateLength })},

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// maxFileCount bounds how many files are kept.
+// maxFileCount is the limit of stored files.
 const maxFileCount = 1000
 
 // A storedFile is one uploaded file.
@@ -18,7 +18,8 @@ type storedFile struct {
 	upload
 }
 
-// fileStore keeps uploaded files in memory; the oldest make way.
+// fileStore keeps uploaded files in memory; the oldest are removed when it is
+// full.
 type fileStore struct {
 	limit int64 // bytes
 	mu    sync.Mutex
@@ -32,8 +33,8 @@ func (f *fileStore) reset() {
 	f.files, f.size = nil, 0
 }
 
-// add stores a file. One larger than the store keeps its name, size and sum,
-// and loses its content.
+// add stores a file. A file larger than the store keeps its name, size and
+// hash, but not its content.
 func (f *fileStore) add(file *storedFile) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

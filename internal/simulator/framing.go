@@ -6,18 +6,18 @@ import (
 	"hash/crc32"
 )
 
-// A framing is how the frames of a stream are told apart.
+// A framing is the way in which a stream is divided into frames.
 type framing int
 
 const (
 	framingEvents framing = iota // server-sent events
-	framingLines                 // a line of JSON each
+	framingLines                 // one line of JSON each
 	framingArray                 // elements of one JSON array
-	framingBinary                // messages of an AWS event stream, whose payload is the frame
-	framingChunks                // the same, with the frame as base64 in the payload
+	framingBinary                // messages of an AWS event stream with the frame as payload
+	framingChunks                // the same, with the frame in base64 inside the payload
 )
 
-// named begins the next frame, whose event has a name where the framing has
+// named begins the next frame. The event name is written if the framing has
 // names.
 func (t *stream) named(event string) []byte {
 	b := t.x.out[:0]
@@ -45,7 +45,7 @@ func (t *stream) named(event string) []byte {
 	return b
 }
 
-// seal finishes a frame in the way of its framing.
+// seal finishes a frame.
 func (t *stream) seal(b []byte) []byte {
 	switch t.kind {
 	case framingEvents:
@@ -71,11 +71,11 @@ func (t *stream) seal(b []byte) []byte {
 	return b
 }
 
-// preludeSize is what is before the headers of a message: two lengths and
-// their checksum.
+// preludeSize is the size of the prelude of a message: two lengths and their
+// checksum.
 const preludeSize = 12
 
-// appendPrelude appends room for the lengths, and the headers of a message.
+// appendPrelude appends space for the prelude, and the headers of a message.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/RESTSelectObjectAppendix.html
 func appendPrelude(dst []byte, kind, name string) []byte {
 	start := len(dst)
@@ -102,8 +102,8 @@ func sealMessage(b []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b))
 }
 
-// wrapChunk replaces the payload from start on by an object that holds it in
-// base64, and padding of a length that changes, as Bedrock sends it.
+// wrapChunk replaces the payload from start on by an object with the payload in
+// base64 and padding of varying length, as Bedrock sends it.
 func wrapChunk(b []byte, start, number int) []byte {
 	const padding = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	payload := append([]byte(nil), b[start:]...)
@@ -113,7 +113,7 @@ func wrapChunk(b []byte, start, number int) []byte {
 	return append(b, `"}`...)
 }
 
-// exceptional begins the frame of an exception of a binary stream.
+// exceptional begins the frame of an exception in a binary stream.
 func (t *stream) exceptional(name string) []byte {
 	b := appendPrelude(t.x.out[:0], "exception", name)
 	t.start, t.exception = len(b), true

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// geminiSpeech is the protocol of generateContent. A stream that was not asked
-// for as server-sent events is one JSON array.
+// geminiSpeech is the protocol of generateContent. A stream is one JSON array
+// unless server-sent events are requested.
 // https://ai.google.dev/api/generate-content
 var (
 	geminiSpeech = protocol{
@@ -39,7 +39,7 @@ func unknownGemini(path, name string) providerError {
 	return invalid(path+name, `Invalid JSON payload received. Unknown name "`+name+`"`+at+`: Cannot find field.`)
 }
 
-// failGemini writes an error; Vertex puts those of streams in an array.
+// failGemini writes an error; Vertex wraps errors of streams in an array.
 func failGemini(x *exchange, dst []byte, status int, e providerError) []byte {
 	array := x.vertex() && strings.HasSuffix(x.r.URL.Path, ":streamGenerateContent")
 	if array {
@@ -60,8 +60,8 @@ func breakGemini(t *stream) []byte {
 	return append(t.named(""), `{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}`...)
 }
 
-// vertex reports whether the address is one of Vertex AI, which knows other
-// members than the Gemini API.
+// vertex reports whether the path belongs to Vertex AI, which has other members
+// than the Gemini API.
 func (x *exchange) vertex() bool { return strings.Contains(x.r.URL.Path, "/publishers/") }
 
 func geminiModel(x *exchange) *string {
@@ -94,8 +94,7 @@ func answerGemini(x *exchange) {
 		func(t *stream) { x.streamGemini(t, a) })
 }
 
-// hideThinking leaves the thinking out of the answer, but not out of its
-// figures.
+// hideThinking removes the thinking from the answer, but not from its usage.
 func (a *reply) hideThinking() {
 	a.parts = slices.DeleteFunc(a.parts, func(p part) bool { return p.kind == partThinking })
 }
@@ -105,8 +104,8 @@ type geminiReader struct {
 	c      *checker
 	q      *turn
 	vertex bool
-	signed bool // calls must bring their signatures
-	waits  int  // calls without results
+	signed bool // calls must have their signatures
+	waits  int  // number of calls without results
 }
 
 func newGemini(x *exchange, model string, streamed bool) *geminiReader {
@@ -115,7 +114,8 @@ func newGemini(x *exchange, model string, streamed bool) *geminiReader {
 		signed: strings.HasPrefix(model, "gemini-3") || x.plan.thinking > 0}
 }
 
-// camel gives members their own names: the API takes snake_case as well.
+// camel converts member names to lower camel case: the API accepts snake_case
+// as well.
 // https://protobuf.dev/programming-guides/json/
 func camel(m map[string]any) map[string]any {
 	for name, value := range m {
@@ -136,7 +136,7 @@ func camel(m map[string]any) map[string]any {
 
 func (g *geminiReader) child(m map[string]any, name, path string, members ...string) map[string]any {
 	child := camel(g.c.child(m, name, path))
-	g.c.known(child, at(path, name), members...)
+	g.c.checkMembers(child, at(path, name), members...)
 	return child
 }
 
@@ -149,13 +149,13 @@ func (g *geminiReader) read(m map[string]any) {
 	} else {
 		members = append(members, "serviceTier", "store")
 	}
-	c.known(m, "", members...)
+	c.checkMembers(m, "", members...)
 	g.tuning(m)
 	g.tools(m)
 	if system := g.child(m, "systemInstruction", "", "role", "parts"); system != nil {
 		for i, v := range c.needList(system, "parts", "systemInstruction") {
 			path := nth("systemInstruction.parts", i)
-			q.told(c.needText(camel(c.object(v, path)), "text", path))
+			q.addSystem(c.needText(camel(c.object(v, path)), "text", path))
 		}
 	}
 	for i, v := range c.needList(m, "contents", "") {
@@ -168,7 +168,7 @@ func (g *geminiReader) read(m map[string]any) {
 	for i, v := range c.list(m, "safetySettings", "") {
 		path := nth("safetySettings", i)
 		setting := camel(c.object(v, path))
-		c.known(setting, path, "category", "threshold", "method")
+		c.checkMembers(setting, path, "category", "threshold", "method")
 		c.filled(setting, "category", path)
 		c.filled(setting, "threshold", path)
 	}
@@ -185,7 +185,7 @@ func (g *geminiReader) tuning(m map[string]any) {
 	q.seen.TopP = c.number(config, "topP", path, 0, 1)
 	q.seen.TopK = c.number(config, "topK", path, 1, 1e6)
 	q.seen.Seed = c.number(config, "seed", path, -1<<31, 1<<31)
-	q.limit = c.whole(config, "maxOutputTokens", path, 1)
+	q.limit = c.integer(config, "maxOutputTokens", path, 1)
 	q.stops = c.texts(config, "stopSequences", path)
 	if len(q.stops) > 5 {
 		c.fail(path+".stopSequences", "at most 5 stop sequences are supported")
@@ -205,7 +205,7 @@ func (g *geminiReader) thinking(config map[string]any) {
 		return
 	}
 	q.seen.Effort = strings.ToLower(c.text(think, "thinkingLevel", path))
-	q.seen.Budget = c.whole(think, "thinkingBudget", path, -1)
+	q.seen.Budget = c.integer(think, "thinkingBudget", path, -1)
 	q.summary = c.flag(think, "includeThoughts", path)
 	q.thinks = think["thinkingBudget"] != float64(0)
 	if think["thinkingBudget"] != nil && think["thinkingLevel"] != nil {
@@ -243,7 +243,7 @@ var geminiSchemaMembers = []string{
 	"items", "minimum", "maximum",
 }
 
-// schema checks a Schema, which is less than JSON Schema.
+// schema checks a Schema, which is a subset of JSON Schema.
 // https://ai.google.dev/api/caching#Schema
 func (g *geminiReader) schema(v any, path string) {
 	c := g.c
@@ -252,7 +252,7 @@ func (g *geminiReader) schema(v any, path string) {
 	if g.vertex {
 		members = append(slices.Clip(members), "additionalProperties", "ref", "defs", "$ref", "$defs", "prefixItems")
 	}
-	c.known(m, path, members...)
+	c.checkMembers(m, path, members...)
 	if m["type"] != nil {
 		kind := c.text(m, "type", path)
 		if !slices.Contains([]string{"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"}, strings.ToUpper(kind)) {
@@ -277,8 +277,8 @@ func (g *geminiReader) schema(v any, path string) {
 	}
 }
 
-// geminiName is compiled when it is needed, as are its like: a gateway does without
-// them, and bounds in an expression take memory.
+// geminiName and similar expressions are compiled on first use: a gateway does
+// not need them, and repetition counts take memory.
 var geminiName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$`) })
 
 func (g *geminiReader) tools(m map[string]any) {
@@ -286,7 +286,7 @@ func (g *geminiReader) tools(m map[string]any) {
 	for i, v := range c.list(m, "tools", "") {
 		path := "tools[" + itoa(i) + "]"
 		tool := camel(c.object(v, path))
-		c.known(tool, path, "functionDeclarations", "googleSearch", "googleSearchRetrieval", "googleMaps", "computerUse",
+		c.checkMembers(tool, path, "functionDeclarations", "googleSearch", "googleSearchRetrieval", "googleMaps", "computerUse",
 			"enterpriseWebSearch", "urlContext", "codeExecution", "fileSearch", "retrieval")
 		for j, v := range c.list(tool, "functionDeclarations", path) {
 			g.function(camel(c.object(v, path)), at(path, "functionDeclarations")+"["+itoa(j)+"]")
@@ -297,7 +297,7 @@ func (g *geminiReader) tools(m map[string]any) {
 
 func (g *geminiReader) function(m map[string]any, path string) {
 	c := g.c
-	c.known(m, path, "name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior")
+	c.checkMembers(m, path, "name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema", "behavior")
 	name := c.filled(m, "name", path)
 	c.matches(name, at(path, "name"), geminiName())
 	if slices.Contains(g.q.seen.Tools, name) {
@@ -314,10 +314,10 @@ func (g *geminiReader) function(m map[string]any, path string) {
 			c.fail(at(path, "parameters"), "functionDeclaration parameters schema should be of type OBJECT")
 		}
 	}
-	g.q.offered(name, lowered(schema))
+	g.q.addTool(name, lowered(schema))
 }
 
-// lowered returns a schema whose types are spelled as in JSON Schema.
+// lowered returns a schema with types in the spelling of JSON Schema.
 func lowered(v any) any {
 	m, ok := v.(map[string]any)
 	if !ok {

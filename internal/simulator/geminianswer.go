@@ -4,11 +4,11 @@ import "strconv"
 
 var geminiStops = [stopCount]string{"STOP", "MAX_TOKENS", "STOP", "STOP", "SAFETY"}
 
-// tinyImage is a picture of one pixel.
+// tinyImage is an image of one pixel.
 const tinyImage = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
-// appendPart appends a part of the content; text is what of it is sent.
-// signed says that the model has thought about what it says here.
+// appendPart appends a part of the content; text is the piece of it to send.
+// signed is true if the part has a signature.
 func (x *exchange) appendPart(dst []byte, p *part, text []byte, signed bool) []byte {
 	switch p.kind {
 	case partThinking:
@@ -34,8 +34,8 @@ func (x *exchange) appendPart(dst []byte, p *part, text []byte, signed bool) []b
 	return append(dst, '}')
 }
 
-// signedAt returns the index of the part that carries the signature: the first
-// call, or the last text, where the answer begins with thinking.
+// signedAt returns the index of the part with the signature: the first call, or
+// the last text, if the answer begins with thinking.
 func (a *reply) signedAt() int {
 	if a.thought == 0 {
 		return -1
@@ -52,7 +52,7 @@ func (a *reply) signedAt() int {
 	return at
 }
 
-// appendGeminiTail ends a response after its candidates' content.
+// appendGeminiTail ends a response after the content of its candidates.
 func (x *exchange) appendGeminiTail(dst []byte, a *reply, output int) []byte {
 	dst = append(dst, `,"index":0}]`...)
 	if !x.plan.noUsage {
@@ -96,12 +96,12 @@ func (x *exchange) appendGemini(dst []byte, a *reply) []byte {
 	return x.appendGeminiTail(a.appendGeminiFinish(dst), a, a.tokens)
 }
 
-// streamGemini sends the answer as responses that each hold a piece: texts in
-// small pieces, calls whole. The last has the finish reason.
+// streamGemini sends the answer as responses with a piece each: texts in small
+// pieces, calls complete. The last one has the finish reason.
 func (x *exchange) streamGemini(t *stream, a *reply) {
 	signed := a.signedAt()
 	if a.parts[0].kind != partThinking {
-		x.served += a.thought // not shown
+		x.served += a.thought // not sent
 	}
 	for i := range a.parts {
 		p := &a.parts[i]
@@ -128,8 +128,8 @@ func (x *exchange) streamGemini(t *stream, a *reply) {
 	t.send(x.appendGeminiTail(a.appendGeminiFinish(b), a, a.tokens))
 }
 
-// geminiPart sends a part. Its signature comes with a call; that of a text
-// comes at the end of the stream.
+// geminiPart sends a part. A call has its signature with it; the signature of a
+// text is sent at the end of the stream.
 func (x *exchange) geminiPart(t *stream, p *part, signed bool) bool {
 	send := func(text []byte, signed bool) bool {
 		b := append(t.named(""), `{"candidates":[{"content":{"role":"model","parts":[`...)

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// content reads one turn. Turns of one role in a row are taken.
+// content reads one turn. Consecutive turns of one role are accepted.
 func (g *geminiReader) content(m map[string]any, path string, index int) {
 	c, q := g.c, g.q
-	c.known(m, path, "role", "parts")
+	c.checkMembers(m, path, "role", "parts")
 	role := c.word(m, "role", path, "user", "model", "function")
 	if role == "" {
 		role = "user"
@@ -33,7 +33,7 @@ func (g *geminiReader) content(m map[string]any, path string, index int) {
 	if role == "model" {
 		role = "assistant"
 	}
-	q.said(strings.Replace(role, "function", "user", 1), p.said.String())
+	q.addMessage(strings.Replace(role, "function", "user", 1), p.said.String())
 }
 
 // geminiParts reads the parts of one turn.
@@ -47,7 +47,7 @@ type geminiParts struct {
 func (p *geminiParts) part(m map[string]any, path string) {
 	c := p.c
 	kinds := []string{"text", "inlineData", "fileData", "functionCall", "functionResponse", "executableCode", "codeExecutionResult", "toolCall", "toolResponse"}
-	c.known(m, path, append([]string{"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"}, kinds...)...)
+	c.checkMembers(m, path, append([]string{"thought", "thoughtSignature", "videoMetadata", "mediaResolution", "partMetadata"}, kinds...)...)
 	if m["thoughtSignature"] != nil {
 		c.bytes(m, "thoughtSignature", path)
 	}
@@ -96,7 +96,7 @@ func (p *geminiParts) media(mime string) {
 	}
 }
 
-// id checks an id, which Vertex AI does not know.
+// id checks an id. Vertex AI has none.
 func (p *geminiParts) id(m map[string]any, path string) string {
 	if p.vertex && m["id"] != nil {
 		p.c.wrong = unknownGemini(path+".", "id")
@@ -121,8 +121,8 @@ func (p *geminiParts) call(m map[string]any, path string) {
 	p.q.seen.Calls = append(p.q.seen.Calls, ReportedCall{ID: p.id(call, path), Name: name, Arguments: c.child(call, "args", path), Signature: sign})
 }
 
-// verify refuses a signature that the simulator has not made. Two texts stand
-// for calls of other models.
+// verify records a mistake for a signature that the simulator has not made. Two
+// strings are accepted for calls of other models.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 func (p *geminiParts) verify(sign, name, path string) {
 	switch sign {
@@ -152,7 +152,7 @@ func (p *geminiParts) result(m map[string]any, path string) {
 	}
 	text, ok := response["output"].(string)
 	if !ok {
-		raw, _ := json.Marshal(response) // it was JSON
+		raw, _ := json.Marshal(response) // it came from valid JSON
 		text = string(raw)
 	}
 	q.prompt += tokensOf(len(text))

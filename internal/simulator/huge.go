@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// hugeMark is the text of an answer that is to be huge, until it is sent: the
-// huge text takes its place. No body of a request can make it appear elsewhere,
-// since such an answer holds nothing of the request but the model's name.
+// hugeMark is the text of a huge answer until it is sent, when the huge text
+// replaces it. It cannot appear elsewhere, since such an answer contains
+// nothing of the request except the model's name.
 const hugeMark = "~~huge~~"
 
 // mostBinary is the largest message of a binary stream; its length has 32 bits.
 const mostBinary = 1 << 31
 
-// deliverHuge sends an answer of the size that was asked for without ever
-// holding it, or the gzip bomb.
+// deliverHuge sends an answer of the requested size without holding all of it,
+// or the gzip bomb.
 func (x *exchange) deliverHuge(whole func(dst []byte) []byte, each func(t *stream)) {
 	if x.plan.gzipBomb {
 		head, tail, _ := strings.Cut(string(whole(nil)), hugeMark)
@@ -41,8 +41,8 @@ func (x *exchange) deliverHuge(whole func(dst []byte) []byte, each func(t *strea
 	x.sendMessages(t)
 }
 
-// sendFilled sends a template with as much text in place of each mark as makes
-// it the size. What is left over is white space at the end.
+// sendFilled sends a template in which each mark is replaced by text, up to the
+// requested size. The remainder is white space at the end.
 func (x *exchange) sendFilled(kind []string, template []byte) {
 	pieces := bytes.Split(template, []byte(hugeMark))
 	marks := len(pieces) - 1
@@ -64,7 +64,8 @@ func (x *exchange) startHuge(kind []string, size int64) {
 	x.w.WriteHeader(http.StatusOK)
 }
 
-// fill writes n bytes of text and reports whether the client is still there.
+// fill writes n bytes of text and reports whether the client is still
+// connected.
 func (x *exchange) fill(to io.Writer, n int64) bool {
 	block := []byte(strings.Repeat("simulator huge! ", 4096)) // 64 KiB
 	for n > 0 {
@@ -78,8 +79,8 @@ func (x *exchange) fill(to io.Writer, n int64) bool {
 	return true
 }
 
-// hold keeps a frame instead of sending it. A message of a binary stream that
-// holds the mark is kept apart, unsealed.
+// hold keeps a frame instead of sending it. A message of a binary stream with
+// the mark is stored separately, unsealed.
 func (t *stream) hold(b []byte) bool {
 	if t.kind >= framingBinary && bytes.Contains(b[t.start:], []byte(hugeMark)) {
 		t.marked, t.markAt, t.markStart = bytes.Clone(b), len(t.held), t.start
@@ -90,8 +91,8 @@ func (t *stream) hold(b []byte) bool {
 	return true
 }
 
-// sendMessages sends the messages that were held, and between them the marked
-// one with the huge text.
+// sendMessages sends the held messages, and between them the marked one with
+// the huge text.
 func (x *exchange) sendMessages(t *stream) {
 	head, tail, _ := bytes.Cut(t.marked[t.markStart:], []byte(hugeMark))
 	headers := t.marked[preludeSize:t.markStart]
@@ -118,7 +119,7 @@ func (x *exchange) sendMessages(t *stream) {
 	start := binary.BigEndian.AppendUint32(nil, uint32(size))
 	start = binary.BigEndian.AppendUint32(start, uint32(len(headers)))
 	start = binary.BigEndian.AppendUint32(start, crc32.ChecksumIEEE(start))
-	to.Write(append(append(start, headers...), before...)) // fill notices a client that left
+	to.Write(append(append(start, headers...), before...)) // fill notices a client that disconnected
 	payload := io.WriteCloser(plainWriter{to})
 	if t.kind == framingChunks {
 		payload = base64.NewEncoder(base64.StdEncoding, to)
@@ -135,7 +136,7 @@ func (x *exchange) sendMessages(t *stream) {
 	}
 }
 
-// plainWriter is a writer that needs no closing.
+// plainWriter is a writer that does not need closing.
 type plainWriter struct{ io.Writer }
 
 func (plainWriter) Close() error { return nil }

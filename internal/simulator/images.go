@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// answerImages answers POST /images/generations with small pictures whose
-// colour depends on the prompt.
+// answerImages answers POST /images/generations with small images whose colour
+// depends on the prompt.
 func answerImages(x *exchange) {
 	var (
 		wrong          providerError
@@ -25,7 +25,7 @@ func answerImages(x *exchange) {
 		case "response_format":
 			format = s.stringOf("response_format", &wrong)
 		case "n":
-			n = s.wholeOf("n", 1, &wrong)
+			n = s.integerOf("n", 1, &wrong)
 		default:
 			s.skip()
 		}
@@ -35,7 +35,7 @@ func answerImages(x *exchange) {
 		case len(prompt) == 0:
 			return missing("prompt")
 		case n < 1 || n > 10:
-			return mistyped("n", "a whole number from 1 to 10")
+			return mistyped("n", "an integer from 1 to 10")
 		}
 		return providerError{}
 	}
@@ -57,7 +57,7 @@ func answerImages(x *exchange) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-// appendImageUsage appends the figures; an image is one token.
+// appendImageUsage appends the usage; an image is one token.
 func (x *exchange) appendImageUsage(n int) {
 	if x.plan.noUsage {
 		return
@@ -68,7 +68,7 @@ func (x *exchange) appendImageUsage(n int) {
 	x.out = append(x.out, '}')
 }
 
-// appendImage appends an object of an image, left open.
+// appendImage appends an image object without its closing brace.
 func (x *exchange) appendImage(dst []byte, index int, inline bool) []byte {
 	id := x.id() + uint64(index)
 	if !inline {
@@ -85,7 +85,7 @@ func picture(id uint64) []byte {
 		img.Set(i%8, i/8, color.RGBA{R: byte(id), G: byte(id >> 8), B: byte(id >> 16), A: 255})
 	}
 	var b bytes.Buffer
-	if png.Encode(&b, img) != nil { // a small image always has a form
+	if png.Encode(&b, img) != nil { // a small image always encodes
 		return nil
 	}
 	return b.Bytes()

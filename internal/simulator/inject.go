@@ -8,8 +8,8 @@ const page = `<!DOCTYPE html>
 <html><head><title>Gateway</title></head><body><h1>Something is in the way</h1></body></html>
 `
 
-// injectFault does the faults that come before or instead of an answer. It reports
-// false when the request is over.
+// injectFault applies the faults that precede or replace an answer. It returns
+// false if the request is over.
 func (x *exchange) injectFault() bool {
 	p := &x.plan
 	if p.headers > 0 && !x.sleep(p.headers) {
@@ -28,7 +28,7 @@ func (x *exchange) injectFault() bool {
 	return !x.answerError() && !x.answerBulk()
 }
 
-// decorate sets the headers of faults that leave the answer as it is.
+// decorate sets the headers of faults that do not change the answer.
 func (x *exchange) decorate() {
 	p, h := &x.plan, x.w.Header()
 	if p.earlyHints {
@@ -50,7 +50,8 @@ func (x *exchange) decorate() {
 	}
 }
 
-// answerError answers with the error that was asked for, if one was.
+// answerError sends the error that the plan sets. It reports whether there was
+// one.
 func (x *exchange) answerError() bool {
 	p, h := &x.plan, x.w.Header()
 	switch {

@@ -2,9 +2,9 @@ package simulator
 
 import "net/http"
 
-// An input is one text, or one list of tokens, of a request.
+// An input is one string, or one list of tokens, of a request.
 type input struct {
-	raw    []byte // raw JSON: of a text what stands between its quotes
+	raw    []byte // raw JSON; of a string, the text between its quotes
 	tokens int
 	text   bool
 }
@@ -13,8 +13,8 @@ func textInput(raw []byte) input {
 	return input{raw: raw, tokens: tokensOf(textLen(raw)), text: true}
 }
 
-// inputsOf reads a text, an array of strings, of tokens, of arrays of tokens, or
-// of parts that hold a text. Anything else is noted in wrong.
+// inputsOf reads a string, an array of strings, of tokens, of arrays of tokens,
+// or of parts with text. Anything else is recorded in wrong.
 func (s *scanner) inputsOf(param string, wrong *providerError) (list []input) {
 	refuse := func() {
 		*wrong = mistyped(param, "a string, or an array of strings, of tokens or of arrays of tokens")
@@ -85,8 +85,8 @@ func sumTokens(list []input) (sum int) {
 }
 
 // readObject reads the body as one object, member by member, and begins the
-// exchange with the model. It reports false when the request is over; needed
-// says what is missing once the body is read, or nothing.
+// exchange with the model. It returns false if the request is over; needed
+// returns the error for what is missing once the body has been read.
 func (x *exchange) readObject(wrong *providerError, member func(s *scanner, key []byte), needed func() providerError) bool {
 	if !x.readBody() {
 		return false
@@ -112,7 +112,8 @@ func (x *exchange) readObject(wrong *providerError, member func(s *scanner, key 
 	return x.begin(model)
 }
 
-// needsModel refuses a request that names no model.
+// needsModel sends an error for a request without a model, and reports whether
+// it did.
 func (x *exchange) needsModel() bool {
 	if len(x.model) == 0 {
 		x.refuse(http.StatusBadRequest, missing("model"))

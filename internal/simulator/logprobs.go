@@ -3,7 +3,7 @@ package simulator
 import "strconv"
 
 // appendLogprobs appends the log probabilities of a text in raw JSON, one for
-// each token, or null where none were asked for.
+// each token, or null if not requested.
 func (q *chatRequest) appendLogprobs(dst, raw []byte) []byte {
 	if !q.logprobs {
 		return append(dst, "null"...)
@@ -28,7 +28,7 @@ func (q *chatRequest) appendLogprobs(dst, raw []byte) []byte {
 	return append(dst, `],"refusal":null}`...)
 }
 
-// appendToken appends an object of a token, left open.
+// appendToken appends the object of a token without its closing brace.
 func appendToken(dst, raw []byte, logprob string) []byte {
 	dst = append(append(append(dst, `{"token":"`...), raw...), `","logprob":`...)
 	dst = append(append(dst, logprob...), `,"bytes":[`...)

@@ -30,7 +30,8 @@ func unknownExtra(path, name string) providerError {
 	return invalid(path+name, path+name+": Extra inputs are not permitted")
 }
 
-// threadRefused tells official clients to send whole conversations.
+// threadRefused is the code after which official clients send complete
+// conversations.
 const threadRefused = "thread_unsupported_request"
 
 func failMessages(x *exchange, dst []byte, status int, e providerError) []byte {
@@ -41,19 +42,19 @@ func failMessages(x *exchange, dst []byte, status int, e providerError) []byte {
 	return appendAll(dst, `},"request_id":"req_`, itoa(int(x.number)), `"}`)
 }
 
-// breakMessages says that the provider is overloaded, the usual case.
+// breakMessages ends the answer with an overloaded error, the most common one.
 func breakMessages(t *stream) []byte {
 	b := t.named("error")
 	return append(b, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`...)
 }
 
-// A host is where the Messages protocol is spoken: it decides on the members
-// that are allowed beside the common ones.
+// A host is a host of the Messages protocol. It decides which members are
+// allowed in addition to the common ones.
 type host struct {
-	version string   // of anthropic_version in the body; none where it is empty
-	extra   []string // members
-	local   bool     // URLs are refused
-	plain   bool     // structured outputs and strict tools are refused
+	version string   // value of anthropic_version in the body; not allowed if empty
+	extra   []string // additional members
+	local   bool     // URLs are rejected
+	plain   bool     // structured outputs and strict tools are rejected
 }
 
 var (
@@ -70,7 +71,8 @@ func answerMessages(x *exchange) {
 	}
 }
 
-// versioned refuses a request without the header that the API demands.
+// versioned sends an error for a request without the header that the API
+// requires.
 func (x *exchange) versioned() bool {
 	if x.r.Header.Get("Anthropic-Version") != "" {
 		return true
@@ -148,7 +150,7 @@ var messagesMembers = []string{
 }
 
 func readMessagesBody(c *checker, q *turn, m map[string]any, h host) {
-	c.known(m, "", slices.Concat(messagesMembers, h.extra)...)
+	c.checkMembers(m, "", slices.Concat(messagesMembers, h.extra)...)
 	if h.version == "" && slices.Contains(h.extra, "model") {
 		q.model = c.filled(m, "model", "")
 	}
@@ -159,7 +161,7 @@ func readMessagesBody(c *checker, q *turn, m map[string]any, h host) {
 	if m["max_tokens"] == nil {
 		c.fail("max_tokens", "Field required")
 	}
-	q.limit = c.whole(m, "max_tokens", "", 1)
+	q.limit = c.integer(m, "max_tokens", "", 1)
 	readMessagesTuning(c, q, m)
 	readMessagesTools(c, q, m)
 	readMessagesSystem(c, q, m["system"], "system")
@@ -182,12 +184,12 @@ func readMessagesTuning(c *checker, q *turn, m map[string]any) {
 	}
 	c.word(m, "service_tier", "", "auto", "standard_only")
 	if meta := c.child(m, "metadata", ""); meta != nil {
-		c.known(meta, "metadata", "user_id")
+		c.checkMembers(meta, "metadata", "user_id")
 		c.text(meta, "user_id", "metadata")
 	}
 	markedMessages(c, q, m, "")
 	config := c.child(m, "output_config", "")
-	c.known(config, "output_config", "effort", "format", "task_budget")
+	c.checkMembers(config, "output_config", "effort", "format", "task_budget")
 	q.seen.Effort = c.word(config, "effort", "output_config", "low", "medium", "high", "xhigh", "max")
 	for _, f := range []struct {
 		from       map[string]any
@@ -195,7 +197,7 @@ func readMessagesTuning(c *checker, q *turn, m map[string]any) {
 	}{{config, "format", "output_config"}, {m, "output_format", ""}} {
 		if format := c.child(f.from, f.name, f.path); format != nil {
 			where := at(f.path, f.name)
-			c.known(format, where, "type", "schema")
+			c.checkMembers(format, where, "type", "schema")
 			c.word(format, "type", where, "json_schema")
 			q.format, q.schema = "schema", c.object(format["schema"], at(where, "schema"))
 			closedSchema(c, q.schema, at(where, "schema"))
@@ -203,8 +205,8 @@ func readMessagesTuning(c *checker, q *turn, m map[string]any) {
 	}
 }
 
-// closedSchema refuses what structured outputs refuse: objects that do not say
-// additionalProperties false, and keywords that bound values.
+// closedSchema records a mistake for schemas that structured outputs reject:
+// objects without additionalProperties false, and keywords that bound values.
 // https://docs.anthropic.com/en/docs/build-with-claude/structured-outputs
 func closedSchema(c *checker, v any, path string) {
 	switch s := v.(type) {
@@ -231,11 +233,11 @@ func closedSchema(c *checker, v any, path string) {
 	}
 }
 
-// markedMessages counts and checks a mark for the cache.
+// markedMessages counts and checks a cache mark.
 func markedMessages(c *checker, q *turn, m map[string]any, path string) {
 	if mark := c.child(m, "cache_control", path); mark != nil {
 		path = at(path, "cache_control")
-		c.known(mark, path, "type", "ttl")
+		c.checkMembers(mark, path, "type", "ttl")
 		c.word(mark, "type", path, "ephemeral")
 		c.word(mark, "ttl", path, "5m", "1h")
 		q.seen.CachePoints++
@@ -250,10 +252,10 @@ func readMessagesTools(c *checker, q *turn, m map[string]any) {
 		tool := c.object(v, path)
 		markedMessages(c, q, tool, path)
 		if kind := c.text(tool, "type", path); kind != "" && kind != "custom" {
-			c.text(tool, "name", path) // of a tool that the provider runs
+			c.text(tool, "name", path) // of a server tool
 			continue
 		}
-		c.known(tool, path, "type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming")
+		c.checkMembers(tool, path, "type", "name", "description", "input_schema", "cache_control", "strict", "defer_loading", "allowed_callers", "input_examples", "eager_input_streaming")
 		name := c.filled(tool, "name", path)
 		c.matches(name, at(path, "name"), messagesToolName())
 		c.text(tool, "description", path)
@@ -264,7 +266,7 @@ func readMessagesTools(c *checker, q *turn, m map[string]any) {
 		if slices.Contains(q.seen.Tools, name) {
 			c.fail("tools", "Tool names must be unique.")
 		}
-		q.offered(name, schema)
+		q.addTool(name, schema)
 	}
 	readMessagesChoice(c, q, m)
 }
@@ -274,7 +276,7 @@ func readMessagesChoice(c *checker, q *turn, m map[string]any) {
 	if choice == nil {
 		return
 	}
-	c.known(choice, "tool_choice", "type", "name", "disable_parallel_tool_use")
+	c.checkMembers(choice, "tool_choice", "type", "name", "disable_parallel_tool_use")
 	q.mode = c.word(choice, "type", "tool_choice", "auto", "any", "tool", "none")
 	q.serial = c.flag(choice, "disable_parallel_tool_use", "tool_choice")
 	if c.list(m, "tools", "") == nil {
@@ -295,29 +297,29 @@ func readMessagesChoice(c *checker, q *turn, m map[string]any) {
 
 func readMessagesSystem(c *checker, q *turn, v any, path string) {
 	if text, ok := v.(string); ok {
-		q.told(text)
+		q.addSystem(text)
 		return
 	}
 	for i, v := range c.list(map[string]any{path: v}, path, "") {
 		where := nth(path, i)
 		block := c.object(v, where)
-		c.known(block, where, "type", "text", "cache_control", "citations")
+		c.checkMembers(block, where, "type", "text", "cache_control", "citations")
 		c.word(block, "type", where, "text")
 		if text := c.filled(block, "text", where); text != "" {
-			q.told(text)
+			q.addSystem(text)
 		}
 		markedMessages(c, q, block, where)
 	}
 }
 
-// readMessagesThinking checks what thinking rules out.
+// readMessagesThinking checks what thinking excludes.
 // https://docs.anthropic.com/en/docs/build-with-claude/extended-thinking
 func readMessagesThinking(c *checker, q *turn, m map[string]any) {
 	think := c.child(m, "thinking", "")
 	if think == nil {
 		return
 	}
-	c.known(think, "thinking", "type", "budget_tokens", "display")
+	c.checkMembers(think, "thinking", "type", "budget_tokens", "display")
 	kind := c.word(think, "type", "thinking", "enabled", "disabled", "adaptive")
 	c.word(think, "display", "thinking", "summarized", "omitted")
 	if kind == "disabled" {
@@ -328,7 +330,7 @@ func readMessagesThinking(c *checker, q *turn, m map[string]any) {
 		if think["budget_tokens"] == nil {
 			c.fail("thinking.enabled.budget_tokens", "Field required")
 		}
-		q.seen.Budget = c.whole(think, "budget_tokens", "thinking", 1024)
+		q.seen.Budget = c.integer(think, "budget_tokens", "thinking", 1024)
 		if q.seen.Budget >= q.limit {
 			c.fail("max_tokens", "`max_tokens` must be greater than `thinking.budget_tokens`")
 		}
@@ -352,7 +354,7 @@ func readMessagesThinking(c *checker, q *turn, m map[string]any) {
 }
 
 // startsThinking reports whether the assistant's last message begins with a
-// block of thinking.
+// thinking block.
 func (*Report) startsThinking(m map[string]any) bool {
 	messages, _ := m["messages"].([]any)
 	for _, v := range slices.Backward(messages) {

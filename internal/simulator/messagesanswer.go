@@ -21,7 +21,7 @@ func (x *exchange) appendMessagesUsage(dst []byte, output int, a *reply) []byte 
 	return append(dst, `,"service_tier":"standard"}`...)
 }
 
-// appendMessagesStop appends why the answer ended.
+// appendMessagesStop appends the stop reason.
 func (a *reply) appendMessagesStop(dst []byte) []byte {
 	dst = appendAll(dst, `"stop_reason":"`, messagesStops[a.stop], `","stop_sequence":`)
 	if a.stop == stopSequence {

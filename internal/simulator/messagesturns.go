@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// A toolCallChecker pairs tool calls with their results.
+// A toolCallChecker matches tool calls with their results.
 type toolCallChecker struct {
-	open []string // ids of calls that have no result yet
+	open []string // ids of calls without a result
 }
 
 func (l *toolCallChecker) call(id string) { l.open = append(l.open, id) }
 
-// settle takes the result of a call off the list, and reports whether there
-// was such a call.
-func (l *toolCallChecker) settle(id string) bool {
+// resolve removes a call from the list, and reports whether there was such a
+// call.
+func (l *toolCallChecker) resolve(id string) bool {
 	i := slices.Index(l.open, id)
 	if i < 0 {
 		return false
@@ -25,8 +25,8 @@ func (l *toolCallChecker) settle(id string) bool {
 	return true
 }
 
-// readMessagesTurns reads the conversation. Messages of one role in a row are
-// one turn.
+// readMessagesTurns reads the conversation. Consecutive messages of one role
+// are one turn.
 func readMessagesTurns(c *checker, q *turn, m map[string]any) {
 	list := c.needList(m, "messages", "")
 	var calls toolCallChecker
@@ -34,7 +34,7 @@ func readMessagesTurns(c *checker, q *turn, m map[string]any) {
 	for i, v := range list {
 		path := nth("messages", i)
 		message := c.object(v, path)
-		c.known(message, path, "role", "content")
+		c.checkMembers(message, path, "role", "content")
 		role := c.word(message, "role", path, "user", "assistant", "system")
 		if i == 0 && role == "assistant" {
 			c.fail(path, "first message must use the \"user\" role")
@@ -70,7 +70,7 @@ func readMessagesContent(c *checker, q *turn, message map[string]any, path strin
 		if text == "" && role == "user" {
 			c.fail(path, "user messages must have non-empty content")
 		}
-		q.said(role, text)
+		q.addMessage(role, text)
 		return
 	}
 	if message["content"] == nil {
@@ -82,7 +82,7 @@ func readMessagesContent(c *checker, q *turn, message map[string]any, path strin
 		b.block(c.object(v, nth(where, i)), nth(where, i), &said)
 	}
 	q.trailing = b.last == "text" && endsInSpace(said.String())
-	q.said(role, said.String())
+	q.addMessage(role, said.String())
 }
 
 func endsInSpace(text string) bool { return text != strings.TrimRight(text, " \t\r\n") }
@@ -93,8 +93,8 @@ type blocks struct {
 	q      *turn
 	calls  *toolCallChecker
 	role   string
-	last   string // type of the block before
-	inside bool   // a result of a tool
+	last   string // type of the previous block
+	inside bool   // inside a tool result
 }
 
 var messagesID = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
@@ -108,18 +108,18 @@ func (b *blocks) block(m map[string]any, path string, said *strings.Builder) {
 	markedMessages(c, b.q, m, path)
 	switch kind {
 	case "text":
-		c.known(m, path, "type", "text", "cache_control", "citations")
+		c.checkMembers(m, path, "type", "text", "cache_control", "citations")
 		text := c.needText(m, "text", path)
 		if strings.TrimSpace(text) == "" {
 			c.fail("messages", "text content blocks must contain non-whitespace text")
 		}
 		said.WriteString(text)
 	case "image":
-		c.known(m, path, "type", "source", "cache_control", "transformations")
+		c.checkMembers(m, path, "type", "source", "cache_control", "transformations")
 		b.q.seen.Images++
 		b.source(m, path, "image/jpeg", "image/png", "image/gif", "image/webp")
 	case "document":
-		c.known(m, path, "type", "source", "cache_control", "title", "context", "citations")
+		c.checkMembers(m, path, "type", "source", "cache_control", "title", "context", "citations")
 		b.q.seen.Documents++
 		b.source(m, path, "application/pdf")
 	case "search_result", "container_upload", "server_tool_use", "mcp_tool_use", "tool_reference":
@@ -135,19 +135,19 @@ func (b *blocks) block(m map[string]any, path string, said *strings.Builder) {
 	b.last = kind
 }
 
-// source checks where the bytes of an image or a document come from.
+// source checks the source of an image or a document.
 func (b *blocks) source(m map[string]any, path string, media ...string) {
 	c := b.c
 	path = at(path, "source")
 	s := c.object(m["source"], path)
 	switch kind := c.needText(s, "type", path); kind {
 	case "base64":
-		c.known(s, path, "type", "media_type", "data")
+		c.checkMembers(s, path, "type", "media_type", "data")
 		c.word(s, "media_type", path, media...)
 		c.filled(s, "media_type", path)
 		c.base64(s, "data", path)
 	case "url":
-		c.known(s, path, "type", "url")
+		c.checkMembers(s, path, "type", "url")
 		if b.q.local {
 			c.fail(path, "URL sources are not supported")
 		}
@@ -155,14 +155,14 @@ func (b *blocks) source(m map[string]any, path string, media ...string) {
 			c.fail(at(path, "url"), "Only HTTP and HTTPS URLs are supported")
 		}
 	case "file":
-		c.known(s, path, "type", "file_id")
+		c.checkMembers(s, path, "type", "file_id")
 		c.filled(s, "file_id", path)
 	case "text", "content":
 		if media[0] != "application/pdf" {
 			c.fail(path, "Input tag '%s' does not match any of the expected tags", kind)
 		}
 		if kind == "text" {
-			c.known(s, path, "type", "media_type", "data")
+			c.checkMembers(s, path, "type", "media_type", "data")
 			c.word(s, "media_type", path, "text/plain")
 			c.filled(s, "data", path)
 		}
@@ -178,7 +178,7 @@ func (b *blocks) assistantBlock(m map[string]any, path, kind string) {
 	}
 	switch kind {
 	case "tool_use":
-		c.known(m, path, "type", "id", "name", "input", "cache_control", "caller", "toolset_name")
+		c.checkMembers(m, path, "type", "id", "name", "input", "cache_control", "caller", "toolset_name")
 		id := c.filled(m, "id", path)
 		c.matches(id, at(path, "id"), messagesID)
 		name := c.filled(m, "name", path)
@@ -189,14 +189,14 @@ func (b *blocks) assistantBlock(m map[string]any, path, kind string) {
 		q.seen.Calls = append(q.seen.Calls, ReportedCall{ID: id, Name: name, Arguments: c.object(m["input"], at(path, "input"))})
 		b.calls.call(id)
 	case "thinking":
-		c.known(m, path, "type", "thinking", "signature")
+		c.checkMembers(m, path, "type", "thinking", "signature")
 		thought := ReportedThought{Text: c.needText(m, "thinking", path), Signature: c.needText(m, "signature", path)}
 		q.seen.Thinking = append(q.seen.Thinking, thought)
 		if thought.Signature != signature("anthropic", thought.Text) {
 			c.fail(path, "Invalid `signature` in `thinking` block")
 		}
 	case "redacted_thinking":
-		c.known(m, path, "type", "data")
+		c.checkMembers(m, path, "type", "data")
 		data := c.needText(m, "data", path)
 		q.seen.Thinking = append(q.seen.Thinking, ReportedThought{Signature: data, Redacted: true})
 		if !unsealed("anthropic", data) {
@@ -207,7 +207,7 @@ func (b *blocks) assistantBlock(m map[string]any, path, kind string) {
 
 func (b *blocks) result(m map[string]any, path string) {
 	c, q := b.c, b.q
-	c.known(m, path, "type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name")
+	c.checkMembers(m, path, "type", "tool_use_id", "content", "is_error", "cache_control", "toolset_name")
 	if b.role != "user" || b.inside {
 		c.fail(path, "`tool_result` blocks can only be in `user` messages")
 	}
@@ -215,7 +215,7 @@ func (b *blocks) result(m map[string]any, path string) {
 		c.fail(path, "`tool_result` blocks must come before other content")
 	}
 	id := c.filled(m, "tool_use_id", path)
-	if !b.calls.settle(id) {
+	if !b.calls.resolve(id) {
 		c.fail(path, "unexpected `tool_use_id` found in `tool_result` blocks: %s. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.", id)
 	}
 	q.afterTool = true
@@ -235,7 +235,7 @@ func (b *blocks) result(m map[string]any, path string) {
 	q.seen.Results = append(q.seen.Results, r)
 }
 
-// decoded is the value of a text of JSON, or the text where it is none.
+// decoded returns the value of JSON text, or the text if it is not JSON.
 func decoded(text string) any {
 	var v any
 	if json.Unmarshal([]byte(text), &v) != nil {

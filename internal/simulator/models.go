@@ -22,7 +22,7 @@ func answerModels(x *exchange) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-// answerModel answers GET /models/{id}, of those that are listed.
+// answerModel answers GET /models/{id} for listed models.
 func answerModel(x *exchange) {
 	if !x.begin(nil) {
 		return

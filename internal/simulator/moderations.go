@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// flaggedWord makes a text be flagged, for violence.
+// flaggedWord is the word for which a text is flagged, as violence.
 const flaggedWord = "violence"
 
 var categories = []string{
@@ -14,8 +14,8 @@ var categories = []string{
 	"self-harm/instructions", "self-harm/intent", "sexual", "sexual/minors", "violence", "violence/graphic",
 }
 
-// answerModerations answers POST /moderations: a text that holds the word
-// violence is flagged.
+// answerModerations answers POST /moderations: a text with the word violence is
+// flagged.
 func answerModerations(x *exchange) {
 	var (
 		wrong  providerError

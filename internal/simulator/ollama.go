@@ -20,7 +20,7 @@ func breakOllama(t *stream) []byte {
 	return appendAll(t.named(""), `{"error":`, quoted(midStream.message), `}`)
 }
 
-// answerOllama answers POST /api/chat. It streams unless told not to.
+// answerOllama answers POST /api/chat. It streams by default.
 func answerOllama(x *exchange) {
 	x.asked = true
 	body, ok := x.open(nil)
@@ -38,8 +38,7 @@ func answerOllama(x *exchange) {
 		func(t *stream) { x.streamOllama(t, a) })
 }
 
-// readOllama reads a request. Members that it does not know are skipped,
-// as the provider does.
+// readOllama reads a request. Unknown members are ignored, as by the provider.
 func readOllama(c *checker, q *turn, m map[string]any) {
 	q.model = c.text(m, "model", "")
 	if q.model == "" {
@@ -68,7 +67,7 @@ func readOllama(c *checker, q *turn, m map[string]any) {
 		path := nth("tools", i)
 		tool := c.object(v, path)
 		f := c.object(tool["function"], at(path, "function"))
-		q.offered(c.filled(f, "name", path), any(c.child(f, "parameters", path)))
+		q.addTool(c.filled(f, "name", path), any(c.child(f, "parameters", path)))
 	}
 	readOllamaTurns(c, q, m)
 }
@@ -81,7 +80,7 @@ func readOllamaOptions(c *checker, q *turn, m map[string]any) {
 	q.seen.TopK = c.number(options, "top_k", path, 0, 1e6)
 	q.seen.Seed = c.number(options, "seed", path, -1<<53, 1<<53)
 	q.stops = c.texts(options, "stop", path)
-	if limit := c.whole(options, "num_predict", path, -2); limit > 0 {
+	if limit := c.integer(options, "num_predict", path, -2); limit > 0 {
 		q.limit = limit
 	}
 }
@@ -92,7 +91,7 @@ func readOllamaTurns(c *checker, q *turn, m map[string]any) {
 		message := c.object(v, path)
 		role := c.filled(message, "role", path)
 		c.word(message, "role", path, "user", "assistant", "system", "tool")
-		text := c.text(message, "content", path) // an array is refused
+		text := c.text(message, "content", path) // an array is rejected
 		for j := range c.list(message, "images", path) {
 			c.base64(map[string]any{"image": c.texts(message, "images", path)[j]}, "image", nth(at(path, "images"), j))
 			q.seen.Images++
@@ -110,7 +109,7 @@ func readOllamaTurns(c *checker, q *turn, m map[string]any) {
 		q.afterTool, q.prefill = role == "tool", role == "assistant"
 		switch role {
 		case "system":
-			q.told(text)
+			q.addSystem(text)
 		case "tool":
 			if len(q.seen.Calls) <= len(q.seen.Results) {
 				c.fail(path, "there is no tool call for this result")
@@ -118,12 +117,12 @@ func readOllamaTurns(c *checker, q *turn, m map[string]any) {
 			q.prompt += tokensOf(len(text))
 			q.seen.Results = append(q.seen.Results, ReportedResult{ID: c.text(message, "tool_call_id", path), Name: c.text(message, "tool_name", path), Text: text})
 		default:
-			q.said(role, text)
+			q.addMessage(role, text)
 		}
 	}
 }
 
-// ollamaTime is the time every answer says it was made at, as created is.
+// ollamaTime is the creation time in every response, like created.
 const ollamaTime = "2026-01-01T00:00:00Z"
 
 func (x *exchange) appendOllamaHead(dst []byte) []byte {
@@ -217,7 +216,7 @@ func answerOllamaEmbed(x *exchange) {
 		c.texts(m, "input", "")
 		list = c.needList(m, "input", "")
 	}
-	size := c.whole(m, "dimensions", "", 1)
+	size := c.integer(m, "dimensions", "", 1)
 	if size == 0 || size > maxDimensions {
 		size = 768
 	}
@@ -237,5 +236,5 @@ func answerOllamaEmbed(x *exchange) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-// words are what a text is made of, in lower case.
+// words returns the words of a text in lower case.
 func words(text string) []string { return strings.Fields(strings.ToLower(text)) }

@@ -2,27 +2,27 @@ package simulator
 
 import "net/http"
 
-// A protocol is what the operations of one dialect have in common beyond the
-// content of an answer. The chat protocol is the one without an entry: nil.
+// A protocol is what the operations of one dialect have in common, apart from
+// the content of an answer. The chat protocol has no entry: nil.
 type protocol struct {
 	name  string
-	index int // in the books
-	// kind frames the streams, and stream is their Content-Type.
+	index int // index in the records
+	// kind is the framing of streams, and stream their Content-Type.
 	kind   framing
 	stream []string
 	// fail appends the body of an error, and may set headers.
 	fail func(x *exchange, dst []byte, status int, e providerError) []byte
-	// kinds are what the protocol calls errors, by their status. Those of 400 and
-	// 500 are for all others, below 500 and above.
+	// kinds are the protocol's names of errors by status. Those of 400 and 500
+	// apply to all other statuses below and from 500.
 	kinds map[int]string
-	// end is sent after the last frame; nil where the last frame is the end.
+	// end is sent after the last frame; nil if the last frame is the end.
 	end []byte
-	// unknown refuses a member that the protocol does not know; nil says what
-	// most providers say.
+	// unknown returns the error for an unknown member; nil means the most
+	// common error.
 	unknown func(path, name string) providerError
 }
 
-// Indexes of the books, in the order of protocolNames.
+// Indexes of the records, in the order of protocolNames.
 const (
 	chatIndex = iota
 	messagesIndex
@@ -41,7 +41,7 @@ var (
 	typeBinary = []string{"application/vnd.amazon.eventstream"}
 )
 
-// errorKind returns what the protocol calls an error with this status.
+// errorKind returns the protocol's name of an error with this status.
 func (p *protocol) errorKind(status int) string {
 	if kind, ok := p.kinds[status]; ok {
 		return kind
@@ -52,7 +52,7 @@ func (p *protocol) errorKind(status int) string {
 	return p.kinds[http.StatusBadRequest]
 }
 
-// place returns the place of the protocol in the books.
+// place returns the index of the protocol in the records.
 func (p *protocol) place() int {
 	if p == nil {
 		return chatIndex
@@ -60,21 +60,21 @@ func (p *protocol) place() int {
 	return p.index
 }
 
-// A service is a handler and the protocol its errors are written in.
+// A service is a handler and the protocol of its errors.
 type service struct {
 	answer handler
 	speech *protocol
 }
 
-// unknownMember is what most providers say of a member they do not know.
+// unknownMember returns the most common error for an unknown member.
 func unknownMember(path, name string) providerError {
 	return providerError{kind: invalidRequest, param: path + name, code: "unknown_parameter", message: "Unknown parameter: '" + path + name + "'."}
 }
 
-// invalid is a mistake in a body.
+// invalid returns the error for a mistake in a body.
 func invalid(param, message string) providerError {
 	return providerError{kind: invalidRequest, param: param, code: "invalid_value", message: message}
 }
 
-// statusOf is the status that goes with a mistake in a body.
+// statusOf is the status for a mistake in a body.
 const statusOf = http.StatusBadRequest

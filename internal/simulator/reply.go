@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A partKind is what a part of an answer is.
+// A partKind is the kind of a part of an answer.
 type partKind int
 
 const (
@@ -28,7 +28,7 @@ type part struct {
 	sign string   // of partThinking
 }
 
-// A stopReason is why an answer ended.
+// A stopReason is the reason why an answer ended.
 type stopReason int
 
 const (
@@ -46,19 +46,19 @@ type reply struct {
 	stop    stopReason
 	stopped string // the sequence of stopSequence
 	tokens  int    // all
-	thought int    // of them, thinking
+	thought int    // thinking tokens among these
 }
 
 const (
 	refusalText  = "I can not help with that."
 	prefaceText  = "Let me look that up."
 	thinkingText = "The user asks something, so "
-	// shortThinking is how long thinking is that the request asked for, in
-	// tokens.
+	// shortThinking is the number of tokens of thinking that the request asked
+	// for.
 	shortThinking = 16
 )
 
-// answerTo decides what to say to a turn.
+// answerTo returns the answer to a turn.
 func (x *exchange) answerTo(q *turn) *reply {
 	a := &reply{}
 	if n := x.thoughts(q); n > 0 {
@@ -77,7 +77,7 @@ func (x *exchange) answerTo(q *turn) *reply {
 	return a
 }
 
-// thoughts returns how many tokens of thinking begin the answer.
+// thoughts returns the number of thinking tokens at the start of the answer.
 func (x *exchange) thoughts(q *turn) int {
 	if x.plan.thinking > 0 {
 		return x.plan.thinking
@@ -91,22 +91,22 @@ func (x *exchange) thoughts(q *turn) int {
 func (x *exchange) saySomething(q *turn, a *reply) {
 	switch {
 	case x.plan.huge > 0 || x.plan.gzipBomb:
-		a.say(partText, []byte(hugeMark))
+		a.add(partText, []byte(hugeMark))
 	case x.plan.refusal:
 		a.stop = stopRefusal
-		a.say(partRefusal, []byte(refusalText))
+		a.add(partRefusal, []byte(refusalText))
 	case x.plan.report:
-		raw, _ := json.Marshal(&q.seen) // it holds what was JSON before
-		a.say(partText, appendRaw(nil, string(raw)))
+		raw, _ := json.Marshal(&q.seen) // it came from valid JSON
+		a.add(partText, appendRaw(nil, string(raw)))
 	case x.call(q, a):
 	case q.format != "":
-		a.say(partText, appendRaw(nil, string(sampleOf(q.answerSchema(), q.lastUser))))
+		a.add(partText, appendRaw(nil, string(sampleOf(q.answerSchema(), q.lastUser))))
 	default:
 		x.sayEcho(q, a)
 	}
 }
 
-func (a *reply) say(kind partKind, text []byte) {
+func (a *reply) add(kind partKind, text []byte) {
 	a.parts = append(a.parts, part{kind: kind, text: text})
 }
 
@@ -117,7 +117,7 @@ func (q *turn) answerSchema() any {
 	return map[string]any{"type": "object", "properties": map[string]any{"echo": map[string]any{"type": "string"}}}
 }
 
-// sayEcho says the last text of the user again, as the chat protocol does.
+// sayEcho repeats the user's last text, as the chat protocol does.
 func (x *exchange) sayEcho(q *turn, a *reply) {
 	start := len(x.text)
 	var short bool
@@ -129,11 +129,11 @@ func (x *exchange) sayEcho(q *turn, a *reply) {
 	if end, stop := cutAtStop(text, q.stops); stop != "" {
 		text, a.stop, a.stopped = text[:end], stopSequence, stop
 	}
-	a.say(partText, text)
+	a.add(partText, text)
 }
 
-// cutAtStop returns where the first of the stop sequences begins in raw text,
-// and which one it is, or nothing.
+// cutAtStop returns the position of the first stop sequence in raw text, and
+// that stop sequence.
 func cutAtStop(raw []byte, stops []string) (end int, found string) {
 	end = len(raw)
 	for _, stop := range stops {
@@ -147,8 +147,8 @@ func cutAtStop(raw []byte, stops []string) (end int, found string) {
 	return end, found
 }
 
-// call answers with tool calls, where they are wanted and allowed: as the chat
-// protocol does, unless the plan says how many.
+// call adds tool calls if they are requested and allowed: as in the chat
+// protocol, unless the plan sets their number. It reports whether it did.
 func (x *exchange) call(q *turn, a *reply) bool {
 	if q.afterTool || q.mode == "none" || len(q.tools) == 0 {
 		return false
@@ -170,7 +170,7 @@ func (x *exchange) call(q *turn, a *reply) bool {
 		n = min(n, 1)
 	}
 	if n > 0 && x.plan.preface {
-		a.say(partText, []byte(prefaceText))
+		a.add(partText, []byte(prefaceText))
 	}
 	for i := range n {
 		o := offers[i%len(offers)]
@@ -183,8 +183,8 @@ func (x *exchange) call(q *turn, a *reply) bool {
 	return n > 0
 }
 
-// callID returns the id of the call that i calls of the conversation are before,
-// in the spelling of the protocol.
+// callID returns the id of call i of the conversation, in the spelling of the
+// protocol.
 func (x *exchange) callID(i int) string {
 	prefix := "call_sim"
 	switch x.speech.place() {
@@ -203,32 +203,32 @@ func (p *part) tokens() int {
 	return tokensOf(textLen(p.text))
 }
 
-// signature is what vouches for a text that the simulator thought. It is
-// base64 and the same every time.
+// signature returns the signature of thinking made by the simulator. It is
+// base64 and always the same for a text.
 func signature(vendor, text string) string {
 	sum := sha256.Sum256([]byte("simulator " + vendor + " " + text))
 	return base64.StdEncoding.EncodeToString(sum[:24])
 }
 
-// vendors own the models behind each protocol: a signature is good wherever
-// they are served.
+// vendors are the owners of the models of each protocol: a signature is valid
+// at every host of the owner's models.
 var vendors = [protocolCount]string{messagesIndex: "anthropic", converseIndex: "anthropic", responsesIndex: "openai", geminiIndex: "google"}
 
-// sealed is thinking that only the simulator can read: a text with its
-// signature.
+// sealed returns encrypted thinking that only the simulator can read: a text
+// with its signature.
 func sealed(vendor, text string) string {
 	return "gAAAA" + signature(vendor, text) + "." + base64.RawURLEncoding.EncodeToString([]byte(text))
 }
 
-// unsealed reports whether the simulator sealed this.
+// unsealed reports whether the simulator made this encrypted thinking.
 func unsealed(vendor, value string) bool {
 	sign, text, ok := strings.Cut(strings.TrimPrefix(value, "gAAAA"), ".")
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	return ok && err == nil && sign == signature(vendor, string(raw))
 }
 
-// pieces gives out a text in raw JSON piece by piece, and counts what was
-// sent. It reports false when nothing more may be sent.
+// pieces passes a text in raw JSON to send in pieces, and counts what was sent.
+// It returns false if nothing more may be sent.
 func (x *exchange) pieces(raw []byte, send func(piece []byte) bool) bool {
 	size := x.plan.size
 	if size == 0 {
@@ -248,7 +248,7 @@ func (x *exchange) pieces(raw []byte, send func(piece []byte) bool) bool {
 	return true
 }
 
-// idText returns the id of the answer in hex. It is computed once.
+// idText returns the id of the response in hex. It is computed once.
 func (x *exchange) idText() string {
 	if x.name == "" {
 		x.name = strconv.FormatUint(x.id()|1<<63, 16)
@@ -263,7 +263,7 @@ func quoted(text string) string {
 	return string(append(appendRaw([]byte{'"'}, text), '"'))
 }
 
-// appendAll appends texts one after the other.
+// appendAll appends several strings.
 func appendAll(dst []byte, texts ...string) []byte {
 	for _, text := range texts {
 		dst = append(dst, text...)

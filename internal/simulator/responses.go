@@ -16,8 +16,8 @@ var responsesSpeech = protocol{
 
 func failResponses(_ *exchange, dst []byte, _ int, e providerError) []byte { return e.append(dst) }
 
-// breakResponses sends an error and the failure of the response behind it, as
-// the provider does.
+// breakResponses sends an error followed by the failure of the response, as the
+// provider does.
 func breakResponses(t *stream) []byte {
 	b := appendAll(t.named("error"), `{"type":"error","sequence_number":`, itoa(t.n), `,"error":{"type":"server_error","code":"server_error","message":`,
 		quoted(midStream.message), `,"param":null}}`)
@@ -53,37 +53,37 @@ var responsesMembers = []string{
 }
 
 func readResponses(c *checker, q *turn, m map[string]any) {
-	c.known(m, "", responsesMembers...)
+	c.checkMembers(m, "", responsesMembers...)
 	q.model = c.filled(m, "model", "")
 	q.stream = c.flag(m, "stream", "")
-	q.limit = c.whole(m, "max_output_tokens", "", 1)
+	q.limit = c.integer(m, "max_output_tokens", "", 1)
 	q.seen.Temperature = c.number(m, "temperature", "", 0, 2)
 	q.seen.TopP = c.number(m, "top_p", "", 0, 1)
 	q.serial = m["parallel_tool_calls"] == false
 	if text := c.text(m, "instructions", ""); text != "" {
-		q.told(text)
+		q.addSystem(text)
 	}
 	if reasoning := c.child(m, "reasoning", ""); reasoning != nil {
-		c.known(reasoning, "reasoning", "effort", "summary", "generate_summary", "context")
+		c.checkMembers(reasoning, "reasoning", "effort", "summary", "generate_summary", "context")
 		q.seen.Effort = c.word(reasoning, "effort", "reasoning", "none", "minimal", "low", "medium", "high", "xhigh", "max")
 		q.summary = c.word(reasoning, "summary", "reasoning", "auto", "concise", "detailed") != ""
 		q.thinks = q.seen.Effort != "none"
 	}
-	q.sealed = sealedWanted(m)
+	q.sealed = wantsSealed(m)
 	readResponsesFormat(c, q, m)
 	readResponsesTools(c, q, m)
 	readResponsesInput(c, q, m)
 }
 
-// sealedWanted reports whether encrypted thinking was asked for.
-func sealedWanted(m map[string]any) bool {
+// wantsSealed reports whether encrypted thinking is requested.
+func wantsSealed(m map[string]any) bool {
 	list, _ := m["include"].([]any)
 	return slices.Contains(list, any("reasoning.encrypted_content"))
 }
 
 func readResponsesFormat(c *checker, q *turn, m map[string]any) {
 	text := c.child(m, "text", "")
-	c.known(text, "text", "format", "verbosity")
+	c.checkMembers(text, "text", "format", "verbosity")
 	c.word(text, "verbosity", "text", "low", "medium", "high")
 	format := c.child(text, "format", "text")
 	if format == nil {
@@ -95,7 +95,7 @@ func readResponsesFormat(c *checker, q *turn, m map[string]any) {
 	case "json_object":
 		q.format = "json"
 	case "json_schema":
-		c.known(format, path, "type", "name", "schema", "strict", "description")
+		c.checkMembers(format, path, "type", "name", "schema", "strict", "description")
 		c.matches(c.filled(format, "name", path), path+".name", responsesName())
 		q.format, q.schema = "schema", c.object(format["schema"], path+".schema")
 		if c.flag(format, "strict", path) {
@@ -108,8 +108,8 @@ func readResponsesFormat(c *checker, q *turn, m map[string]any) {
 
 var responsesName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`) })
 
-// strictSchema refuses what strict schemas must not be: objects with further
-// members or with optional ones.
+// strictSchema records a mistake for what strict schemas must not have: objects
+// with additional or optional members.
 // https://platform.openai.com/docs/guides/structured-outputs
 func strictSchema(c *checker, v any, path string) {
 	switch s := v.(type) {
@@ -138,7 +138,7 @@ func readResponsesTools(c *checker, q *turn, m map[string]any) {
 		if c.needText(tool, "type", path) != "function" {
 			continue
 		}
-		c.known(tool, path, "type", "name", "description", "parameters", "strict", "defer_loading")
+		c.checkMembers(tool, path, "type", "name", "description", "parameters", "strict", "defer_loading")
 		name := c.filled(tool, "name", path)
 		c.matches(name, at(path, "name"), responsesName())
 		schema := c.child(tool, "parameters", path)
@@ -148,7 +148,7 @@ func readResponsesTools(c *checker, q *turn, m map[string]any) {
 		if c.flag(tool, "strict", path) {
 			strictSchema(c, schema, at(path, "parameters"))
 		}
-		q.offered(name, any(schema))
+		q.addTool(name, any(schema))
 	}
 	switch choice := m["tool_choice"].(type) {
 	case nil:
@@ -159,7 +159,7 @@ func readResponsesTools(c *checker, q *turn, m map[string]any) {
 		}
 	case map[string]any:
 		if choice["type"] == "function" {
-			c.known(choice, "tool_choice", "type", "name")
+			c.checkMembers(choice, "tool_choice", "type", "name")
 			q.mode, q.only = "tool", c.filled(choice, "name", "tool_choice")
 		}
 	default:
@@ -172,7 +172,7 @@ func readResponsesTools(c *checker, q *turn, m map[string]any) {
 
 func readResponsesInput(c *checker, q *turn, m map[string]any) {
 	if text, ok := m["input"].(string); ok {
-		q.said("user", text)
+		q.addMessage("user", text)
 		return
 	}
 	if m["input"] == nil {
@@ -198,7 +198,7 @@ type responsesItems struct {
 	c     *checker
 	q     *turn
 	calls toolCallChecker
-	lone  bool // thinking that nothing followed yet
+	lone  bool // thinking that nothing has followed
 }
 
 func (r *responsesItems) item(m map[string]any, path string) {
@@ -213,7 +213,7 @@ func (r *responsesItems) item(m map[string]any, path string) {
 	case "message":
 		r.message(m, path)
 	case "function_call":
-		c.known(m, path, "type", "id", "call_id", "name", "arguments", "status", "namespace")
+		c.checkMembers(m, path, "type", "id", "call_id", "name", "arguments", "status", "namespace")
 		checkItemID(c, m, path, "fc")
 		id := c.filled(m, "call_id", path)
 		name := c.filled(m, "name", path)
@@ -233,7 +233,7 @@ func (r *responsesItems) item(m map[string]any, path string) {
 	}
 }
 
-// checkItemID refuses ids that do not begin as the ids of their kind do.
+// checkItemID records a mistake for ids without the prefix of their kind.
 func checkItemID(c *checker, m map[string]any, path, prefix string) {
 	if id := c.text(m, "id", path); m["id"] != nil && !strings.HasPrefix(id, prefix) {
 		c.fail(at(path, "id"), "Invalid '%s': '%s'. Expected an ID that begins with '%s'.", at(path, "id"), id, prefix)
@@ -242,7 +242,7 @@ func checkItemID(c *checker, m map[string]any, path, prefix string) {
 
 func (r *responsesItems) message(m map[string]any, path string) {
 	c, q := r.c, r.q
-	c.known(m, path, "type", "role", "content", "id", "status", "phase")
+	c.checkMembers(m, path, "type", "role", "content", "id", "status", "phase")
 	role := c.word(m, "role", path, "user", "assistant", "system", "developer")
 	checkItemID(c, m, path, "msg")
 	text, ok := m["content"].(string)
@@ -257,10 +257,10 @@ func (r *responsesItems) message(m map[string]any, path string) {
 	}
 	q.prefill = role == "assistant"
 	if role == "system" || role == "developer" {
-		q.told(text)
+		q.addSystem(text)
 		return
 	}
-	q.said(role, text)
+	q.addMessage(role, text)
 }
 
 // part reads one part of a message and returns its text.
@@ -273,15 +273,15 @@ func (r *responsesItems) part(m map[string]any, path, role string) string {
 	c.needText(m, "type", path)
 	switch c.word(m, "type", path, kinds...) {
 	case "input_text":
-		c.known(m, path, "type", "text")
+		c.checkMembers(m, path, "type", "text")
 		return c.needText(m, "text", path)
 	case "output_text":
-		c.known(m, path, "type", "text", "annotations", "logprobs")
+		c.checkMembers(m, path, "type", "text", "annotations", "logprobs")
 		return c.needText(m, "text", path)
 	case "refusal":
 		c.needText(m, "refusal", path)
 	case "input_image":
-		c.known(m, path, "type", "image_url", "file_id", "detail")
+		c.checkMembers(m, path, "type", "image_url", "file_id", "detail")
 		q.seen.Images++
 		c.word(m, "detail", path, "low", "high", "auto", "original")
 		if url := c.text(m, "image_url", path); url != "" {
@@ -290,7 +290,7 @@ func (r *responsesItems) part(m map[string]any, path, role string) string {
 			c.filled(m, "file_id", path)
 		}
 	case "input_file":
-		c.known(m, path, "type", "file_data", "filename", "file_id", "file_url", "detail")
+		c.checkMembers(m, path, "type", "file_data", "filename", "file_id", "file_url", "detail")
 		q.seen.Documents++
 		switch c.one(m, path, "file_data", "file_id", "file_url") {
 		case "file_data":
@@ -304,7 +304,8 @@ func (r *responsesItems) part(m map[string]any, path, role string) string {
 	return ""
 }
 
-// checkDataURL refuses what is neither an address nor a data URL in base64.
+// checkDataURL records a mistake for what is neither a URL nor a data: URL in
+// base64.
 func checkDataURL(c *checker, url, path string) {
 	if strings.HasPrefix(url, "https://") || strings.HasPrefix(url, "http://") {
 		return
@@ -319,9 +320,9 @@ func checkDataURL(c *checker, url, path string) {
 
 func (r *responsesItems) output(m map[string]any, path string) {
 	c, q := r.c, r.q
-	c.known(m, path, "type", "id", "call_id", "output", "status")
+	c.checkMembers(m, path, "type", "id", "call_id", "output", "status")
 	id := c.filled(m, "call_id", path)
-	if !r.calls.settle(id) {
+	if !r.calls.resolve(id) {
 		c.fail("input", "No tool call found for function call output with call_id %s.", id)
 	}
 	text, ok := m["output"].(string)
@@ -338,10 +339,10 @@ func (r *responsesItems) output(m map[string]any, path string) {
 	q.seen.Results = append(q.seen.Results, ReportedResult{ID: id, Text: text})
 }
 
-// reasoning checks that thinking came back as it was given out.
+// reasoning checks that thinking came back unchanged.
 func (r *responsesItems) reasoning(m map[string]any, path string) {
 	c, q := r.c, r.q
-	c.known(m, path, "type", "id", "summary", "content", "encrypted_content", "status")
+	c.checkMembers(m, path, "type", "id", "summary", "content", "encrypted_content", "status")
 	checkItemID(c, m, path, "rs")
 	if m["summary"] == nil {
 		c.fail(at(path, "summary"), "Missing required parameter")

@@ -2,7 +2,7 @@ package simulator
 
 import "strconv"
 
-// status is the status of a finished response.
+// status returns the status of a finished response.
 func (a *reply) status() string {
 	if a.stop == stopLength {
 		return "incomplete"
@@ -10,8 +10,8 @@ func (a *reply) status() string {
 	return "completed"
 }
 
-// appendResponse appends the response object; while it is in progress it has
-// no output yet.
+// appendResponse appends the response object; it has no output while it is in
+// progress.
 func (x *exchange) appendResponse(dst []byte, q *turn, a *reply, status string) []byte {
 	dst = appendAll(dst, `{"id":"resp_sim`, x.idText(), `","object":"response","created_at":`+created+`,"status":"`, status, `","background":false,"error":`)
 	if status == "failed" {
@@ -62,8 +62,8 @@ func (x *exchange) itemID(p *part, index int) string {
 	return prefix + x.idText() + itoa(index)
 }
 
-// appendItem appends an item of the output; while it is in progress it is
-// empty.
+// appendItem appends an item of the output; it is empty while it is in
+// progress.
 func (x *exchange) appendItem(dst []byte, q *turn, p *part, index int, status string) []byte {
 	full := status != "in_progress"
 	dst = appendAll(dst, `{"id":"`, x.itemID(p, index), `",`)
@@ -104,7 +104,7 @@ func (p *part) appendContent(dst []byte) []byte {
 	return append(append(append(dst, before...), p.text...), after...)
 }
 
-// responsesStream writes the events of one response, which are numbered.
+// responsesStream writes the numbered events of one response.
 type responsesStream struct {
 	*stream
 	x *exchange
@@ -114,28 +114,28 @@ type responsesStream struct {
 
 func (x *exchange) streamResponses(t *stream, q *turn, a *reply) {
 	w := &responsesStream{stream: t, x: x, q: q, a: a}
-	_ = w.whole("response.created", "in_progress") && w.whole("response.in_progress", "in_progress") && w.items() &&
+	_ = w.sendResponse("response.created", "in_progress") && w.sendResponse("response.in_progress", "in_progress") && w.items() &&
 		!x.plan.noDone && w.finish()
 }
 
-// event begins an event up to its own members.
+// event begins an event, up to its own members.
 func (w *responsesStream) event(name string) []byte {
 	b := append(append(w.named(name), `{"type":"`...), name...)
 	return strconv.AppendInt(append(b, `","sequence_number":`...), int64(w.n), 10)
 }
 
-func (w *responsesStream) whole(name, status string) bool {
+func (w *responsesStream) sendResponse(name, status string) bool {
 	b := append(w.event(name), `,"response":`...)
 	return w.send(append(w.x.appendResponse(b, w.q, w.a, status), '}'))
 }
 
 func (w *responsesStream) finish() bool {
 	w.last = true
-	return w.whole("response."+w.a.status(), w.a.status())
+	return w.sendResponse("response."+w.a.status(), w.a.status())
 }
 
-// items sends the items one after the other; calls that are to be interleaved
-// come together.
+// items sends the items one after another; calls to interleave are sent
+// together.
 func (w *responsesStream) items() bool {
 	for i := 0; i < len(w.a.parts); i++ {
 		if w.x.plan.interleave && w.a.parts[i].kind == partCall {
@@ -148,7 +148,7 @@ func (w *responsesStream) items() bool {
 	return true
 }
 
-// together sends the calls from an index on with their arguments in turns.
+// together sends the calls from an index on, with interleaved arguments.
 func (w *responsesStream) together(first int) bool {
 	calls := w.a.parts[first:]
 	at := make([]int, len(calls))
@@ -180,8 +180,8 @@ func (w *responsesStream) together(first int) bool {
 	return true
 }
 
-// kinds returns the events of a part: of what holds its text, and of its
-// deltas.
+// kinds returns the event names of a part: of the element with its text, and of
+// its deltas.
 func (p *part) kinds() (holder, text string) {
 	switch p.kind {
 	case partThinking:
@@ -194,8 +194,8 @@ func (p *part) kinds() (holder, text string) {
 	return "response.content_part", "response.output_text"
 }
 
-// shown reports whether the text of an item is sent at all.
-func (w *responsesStream) shown(p *part) bool {
+// hasText reports whether the text of an item is sent.
+func (w *responsesStream) hasText(p *part) bool {
 	return p.kind != partThinking || w.q.summary || w.x.plan.thinking > 0
 }
 
@@ -209,7 +209,7 @@ func (w *responsesStream) open(i int) bool {
 		w.x.served += tokensOf(textLen(p.call.name))
 	}
 	holder, _ := p.kinds()
-	if holder == "" || !w.shown(p) {
+	if holder == "" || !w.hasText(p) {
 		return true
 	}
 	empty := part{kind: p.kind}
@@ -217,7 +217,7 @@ func (w *responsesStream) open(i int) bool {
 	return w.send(append(empty.appendContent(b), '}'))
 }
 
-// place appends which item and which part of it an event is about.
+// place appends the members that identify an item and its part.
 func (w *responsesStream) place(b []byte, i int) []byte {
 	p := &w.a.parts[i]
 	b = append(append(append(b, `,"item_id":"`...), w.x.itemID(p, i)...), `","output_index":`...)
@@ -238,7 +238,7 @@ func (w *responsesStream) deltas(i int) bool {
 	if p.kind == partCall {
 		text = p.call.arguments
 	}
-	if !w.shown(p) {
+	if !w.hasText(p) {
 		w.x.served += p.tokens()
 		return true
 	}
@@ -255,7 +255,7 @@ func (w *responsesStream) delta(i int, piece []byte) bool {
 	return w.send(append(b, '}'))
 }
 
-// close ends an item: its text, what holds the text, the item.
+// close ends an item: its text, the element with the text, the item.
 func (w *responsesStream) close(i int) bool {
 	p := &w.a.parts[i]
 	holder, text := p.kinds()
@@ -266,13 +266,13 @@ func (w *responsesStream) close(i int) bool {
 	case partRefusal:
 		member = "refusal"
 	}
-	if w.shown(p) {
+	if w.hasText(p) {
 		b := appendAll(w.place(w.event(text+".done"), i), `,"`, member, `":"`)
 		if !w.send(append(append(b, value...), `"}`...)) {
 			return false
 		}
 	}
-	if holder != "" && w.shown(p) {
+	if holder != "" && w.hasText(p) {
 		b := append(w.place(w.event(holder+".done"), i), `,"part":`...)
 		if !w.send(append(p.appendContent(b), '}')) {
 			return false

@@ -10,16 +10,16 @@ type handler func(x *exchange)
 
 type route struct{ method, path string }
 
-// routes are the operations of every dialect; a path is written without /v1.
-// A dialect is its files and its lines here.
+// routes are the operations of every dialect; paths are without /v1. A dialect
+// consists of its files and its lines here.
 type routes struct {
 	exact  map[route]service
-	prefix map[route]service // the path ends in a slash and is followed by an id
+	prefix map[route]service // the path ends in a slash, followed by an id
 	ending []ending
 }
 
-// An ending is the end of the paths of operations whose address begins in
-// many ways, with a model, a project or a region.
+// An ending is the end of paths of operations that begin with a model, a
+// project or a region.
 type ending struct {
 	suffix string
 	service
@@ -59,7 +59,7 @@ func newRoutes() routes {
 	}
 }
 
-// endings are the addresses of what is not found by its whole path.
+// endings returns the operations that are found by the end of their path.
 func endings() []ending {
 	return []ending{
 		{"/anthropic/v1/messages", service{answerMessages, &messagesSpeech}},
@@ -83,8 +83,8 @@ func endings() []ending {
 	}
 }
 
-// find returns the service of a path, with or without /v1 before it. What has
-// none is echoed.
+// find returns the service of a path, with or without /v1. Unknown paths are
+// echoed.
 func (rs *routes) find(method, path string) service {
 	path = withoutVersion(path)
 	if s := rs.exact[route{method, path}]; s.answer != nil {
@@ -106,8 +106,8 @@ func (rs *routes) find(method, path string) service {
 	return service{answerEcho, nil}
 }
 
-// fits tells whether a path is one of the ending's. Bedrock's begin with the
-// model, and what follows a colon follows one.
+// fits reports whether a path matches the ending. Bedrock's paths begin with
+// the model, and a verb after a colon follows a model.
 func (e *ending) fits(path string) bool {
 	if !strings.HasSuffix(path, e.suffix) {
 		return false
@@ -129,8 +129,8 @@ func withoutVersion(path string) string {
 	return path
 }
 
-// modelBetween returns the model of a path: what stands between the last of
-// the marks before and the last of after.
+// modelBetween returns the model in a path: the text between the last
+// occurrences of before and after.
 func modelBetween(path, before, after string) string {
 	if at := strings.LastIndex(path, after); at >= 0 {
 		path = path[:at]

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// maxSampleDepth bounds how far a recursive schema is followed.
+// maxSampleDepth is the maximum depth to which a recursive schema is followed.
 const maxSampleDepth = 8
 
-// appendSample appends a JSON value that fits the schema, the same every time.
-// Strings without an enumeration hold the text echo.
+// appendSample appends a JSON value that is valid for the schema, always the
+// same. Strings without an enumeration contain echo.
 func appendSample(dst []byte, schema []byte, echo string) []byte {
 	var root any
 	if json.Unmarshal(schema, &root) != nil {
@@ -20,7 +20,7 @@ func appendSample(dst []byte, schema []byte, echo string) []byte {
 	return append(dst, sampleOf(root, echo)...)
 }
 
-// sampleOf is appendSample of a decoded schema.
+// sampleOf returns the sample of a decoded schema.
 func sampleOf(root any, echo string) []byte {
 	s := sampler{root: root, echo: echo}
 	value := s.value(root, 0)
@@ -88,7 +88,7 @@ func (s *sampler) typed(m map[string]any, depth int) any {
 	return nil
 }
 
-// kindOf returns the type of a schema; of several the first.
+// kindOf returns the type of a schema, the first of several.
 func kindOf(m map[string]any) string {
 	switch t := m["type"].(type) {
 	case string:
@@ -127,8 +127,8 @@ func (s *sampler) resolve(ref string) any {
 	return at
 }
 
-// formatted returns the answer to a response_format that asks for JSON, as raw
-// JSON string bytes, or nil where text will do.
+// formatted returns the answer for a response_format with JSON, as raw JSON
+// string bytes, or nil for text.
 func formatted(format, lastUser []byte) []byte {
 	var f struct {
 		Type       string `json:"type"`

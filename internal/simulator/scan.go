@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// maxDepth is how deep a request body may be nested.
+// maxDepth is the maximum nesting of a request body.
 const maxDepth = 512
 
-// A scanner reads one JSON document without building it: strings come out as
-// the raw bytes between their quotes. After the first mistake every method
-// returns nothing and bad stays true.
+// A scanner reads one JSON document without building it: strings are returned
+// as the raw bytes between their quotes. After the first mistake every method
+// returns a zero value and bad stays true.
 type scanner struct {
 	data  []byte
 	pos   int
@@ -38,7 +38,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// end reports whether the document was sound and nothing follows it.
+// end reports whether the document was valid and nothing follows it.
 func (s *scanner) end() bool {
 	if s.peek() != 0 || s.pos < len(s.data) {
 		s.fail()
@@ -87,8 +87,8 @@ func (s *scanner) open(bracket byte) bool {
 	return true
 }
 
-// close reads what stands between two elements: it reports whether the list is
-// over, soundly or not.
+// close reads the separator of two elements. It reports whether the list is
+// over, validly or not.
 func (s *scanner) close(bracket byte, first bool) bool {
 	c := s.peek()
 	if s.bad {
@@ -180,7 +180,7 @@ func (s *scanner) text() []byte {
 }
 
 // plainEnd returns the offset of the first byte from i on that is a quote, a
-// backslash or a control character. It looks at eight bytes at a time.
+// backslash or a control character. It examines eight bytes at a time.
 func plainEnd(data []byte, i int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(data); i += 8 {
@@ -199,8 +199,8 @@ func plainEnd(data []byte, i int) int {
 	return i
 }
 
-// escapeLen returns the length of the escape that b begins with, or 0 if it is
-// not one.
+// escapeLen returns the length of the escape at the start of b, or 0 if it is
+// invalid.
 func escapeLen(b []byte) int {
 	if len(b) < 2 {
 		return 0

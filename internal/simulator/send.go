@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// reply sends one whole body.
+// reply sends one complete body.
 func (x *exchange) reply(status int, contentType []string, body []byte) {
 	h := x.w.Header()
 	h["Content-Type"] = x.typeOf(contentType)
@@ -23,7 +23,7 @@ func (x *exchange) reply(status int, contentType []string, body []byte) {
 	x.write(body)
 }
 
-// typeOf returns the Content-Type to be sent in place of the right one.
+// typeOf returns the Content-Type to send, which a fault may replace.
 func (x *exchange) typeOf(right []string) []string {
 	if x.plan.contentType != "" {
 		return []string{x.plan.contentType}
@@ -31,7 +31,7 @@ func (x *exchange) typeOf(right []string) []string {
 	return right
 }
 
-// write sends bytes and reports whether the client is still there.
+// write sends bytes and reports whether the client is still connected.
 func (x *exchange) write(b []byte) bool {
 	if _, err := x.w.Write(b); err != nil && !errors.Is(err, http.ErrBodyNotAllowed) {
 		x.lost()
@@ -40,7 +40,7 @@ func (x *exchange) write(b []byte) bool {
 	return true
 }
 
-// replyBadly sends one whole body with the faults of bodies.
+// replyBadly sends one complete body with the faults of bodies.
 func (x *exchange) replyBadly(status int, body []byte) {
 	p, h := &x.plan, x.w.Header()
 	if p.gzip {
@@ -70,8 +70,7 @@ func (x *exchange) replyBadly(status int, body []byte) {
 	x.sendTrailer()
 }
 
-// pauseFirst sends the headers and waits, where a slow first token was asked
-// for.
+// pauseFirst sends the headers and waits, if the plan has a slow first token.
 func (x *exchange) pauseFirst() bool {
 	if x.plan.first == 0 {
 		return true
@@ -105,7 +104,7 @@ func (x *exchange) sendTrailer() {
 	}
 }
 
-// breakOff ends an answer in the middle: cleanly, as far as HTTP can tell, or
+// breakOff ends a response in the middle: cleanly, as far as HTTP can tell, or
 // by a reset.
 func (x *exchange) breakOff() {
 	x.aborted = true
@@ -115,8 +114,8 @@ func (x *exchange) breakOff() {
 	}
 }
 
-// resetConn closes the connection so that the client sees a reset. Where the
-// connection cannot be had (HTTP/2), the stream is reset by net/http.
+// resetConn closes the connection so that the client sees a reset. If the
+// connection is not available (HTTP/2), net/http resets the stream.
 func (x *exchange) resetConn() {
 	x.aborted = true
 	conn, _, err := x.control.Hijack()
@@ -133,8 +132,8 @@ func (x *exchange) resetConn() {
 	conn.Close()
 }
 
-// drain waits until the client has what was written, since a reset throws away
-// what is still under way. It gives up on a client that does not read.
+// drain waits until the client has received what was written, since a reset
+// discards data in transit. It stops waiting for a client that does not read.
 func (x *exchange) drain(conn *net.TCPConn) {
 	const step, most, blind = time.Millisecond, 500, 20
 	for i := range most {
@@ -145,8 +144,8 @@ func (x *exchange) drain(conn *net.TCPConn) {
 	}
 }
 
-// replyRaw writes an answer whose lengths contradict each other, which
-// net/http would not send, and closes the connection.
+// replyRaw writes a response with contradictory lengths, which net/http would
+// not send, and closes the connection.
 func (x *exchange) replyRaw(status int, body []byte) {
 	conn, _, err := x.control.Hijack()
 	if err != nil {
@@ -155,7 +154,7 @@ func (x *exchange) replyRaw(status int, body []byte) {
 	defer conn.Close()
 	var b bytes.Buffer
 	b.WriteString("HTTP/1.1 " + strconv.Itoa(status) + " " + http.StatusText(status) + "\r\n")
-	x.w.Header().Write(&b) // a bytes.Buffer takes everything
+	x.w.Header().Write(&b) // a bytes.Buffer never fails
 	b.WriteString("Date: " + time.Now().UTC().Format(http.TimeFormat) + "\r\n")
 	size := len(body)
 	switch p := &x.plan; {
@@ -179,7 +178,7 @@ func (x *exchange) replyRaw(status int, body []byte) {
 func zipped(body []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	z.Write(body) // a bytes.Buffer takes everything
+	z.Write(body) // a bytes.Buffer never fails
 	z.Close()
 	return b.Bytes()
 }

@@ -1,18 +1,18 @@
-// Package simulator provides model providers that do not exist: one
-// [http.Handler] that answers like a real provider and misbehaves on request.
+// Package simulator provides fake model providers: one [http.Handler] that
+// responds like a real provider and misbehaves on request.
 //
-// It speaks the chat protocol (chat completions, completions, embeddings,
-// images, audio, moderations, models, files) under /v1 or without it, and the
-// protocols messages, responses, gemini, converse, cohere and ollama on the
-// paths of their providers. In those it refuses what the real provider would
-// refuse, so that a bad translation is noticed. It answers every other path
-// with a description of the request, so that pass-through can be checked. A
-// fault is chosen by the model's name or by a header; [Faults] lists them.
+// It has the chat protocol (chat completions, completions, embeddings, images,
+// audio, moderations, models, files) with or without /v1, and the protocols
+// messages, responses, gemini, converse, cohere and ollama on the paths of
+// their providers. It rejects what the real provider would reject, so that a
+// wrong translation is noticed. It answers every other path with a description
+// of the request, to test pass-through. Faults are chosen by the model's name
+// or by a header; [Faults] lists them.
 //
-// It promises that the answer to a body is always the same, that usage figures
-// do not depend on streaming, and that it stops as soon as the client leaves.
-// One token is four bytes of text, rounded up. Listening on a socket and
-// reading command lines are left to others.
+// It guarantees that the response to a body is always the same, that usage does
+// not depend on streaming, and that it stops as soon as the client disconnects.
+// One token is four bytes of text, rounded up. It does not listen on a socket
+// or parse command lines.
 package simulator
 
 import (
@@ -31,46 +31,46 @@ const (
 )
 
 // Options are the settings of a simulator. The zero value works: no key is
-// asked for, streams are not paced and nothing is recorded.
+// required, streams are not paced and nothing is recorded.
 type Options struct {
-	// Key must be carried by every request when it is not empty: as a bearer
-	// token, in X-Api-Key, Api-Key or X-Goog-Api-Key, or as the query parameter key.
+	// Key, if not empty, is required in every request: as a bearer token, in
+	// X-Api-Key, Api-Key or X-Goog-Api-Key, or as the query parameter key.
 	Key string
-	// Judge decides on every request whose body was read into memory, where it
-	// is not nil; the body must not be changed or kept. An error is answered 403
-	// with its text. Requests whose Authorization is an AWS signature need no
-	// Key then. It is called by many requests at once.
-	Judge func(r *http.Request, body []byte) error
-	// Models are the names that the list of models shows. Any name is
-	// answered, listed or not. Empty means sim-1, sim-1-mini and sim-embed-1.
+	// Check, if not nil, is called for every request whose body was read into
+	// memory; the body must not be changed or retained. An error becomes the
+	// message of a 403 response. Requests with an AWS signature in
+	// Authorization need no Key then. It may be called concurrently.
+	Check func(r *http.Request, body []byte) error
+	// Models are the names in the list of models. Other names work too. Empty
+	// means sim-1, sim-1-mini and sim-embed-1.
 	Models []string
-	// Pace is the delay before every frame of a stream but the first. Zero
+	// Pace is the delay before every frame of a stream except the first. Zero
 	// means none.
 	Pace time.Duration
-	// Tokens is the least length of an answer. Zero means 64. An answer holds
-	// the whole last user message even where that is longer.
+	// Tokens is the minimum length of an answer. Zero means 64. An answer
+	// contains the complete last user message even if that is longer.
 	Tokens int
 	// Logger receives one line per request at debug level. Nil means silence.
 	Logger *slog.Logger
-	// Record is how many of the latest requests are kept. Zero means none.
+	// Record is the number of recorded requests. Zero means none.
 	Record int
-	// MaxBody is the largest body read into memory, in bytes; a larger one is
-	// answered 413. Zero means 64 MiB. Uploads and unknown paths are read as a
-	// stream and have no limit.
+	// MaxBody is the maximum size in bytes of a body that is read into memory;
+	// a larger one gets the response 413. Zero means 64 MiB. Uploads and
+	// unknown paths are read as a stream and have no limit.
 	MaxBody int64
-	// MaxFiles is the room for uploaded files, in bytes; the oldest make way.
+	// MaxFiles is the limit of uploaded files in bytes; the oldest are removed.
 	// Zero means 64 MiB.
 	MaxFiles int64
 }
 
-// Simulator is the providers. It is safe for concurrent use.
+// Simulator serves the fake providers. It is safe for concurrent use.
 type Simulator struct {
-	opts   Options
-	routes routes
-	number atomic.Int64
-	pool   sync.Pool // of *exchange
-	books  callRecords
-	files  fileStore
+	opts    Options
+	routes  routes
+	number  atomic.Int64
+	pool    sync.Pool // of *exchange
+	records callRecords
+	files   fileStore
 }
 
 // New returns a simulator. It starts no goroutine and needs no closing.
@@ -113,10 +113,10 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service.answer(x)
 }
 
-// Reset forgets every request, count, total and file, as if the simulator were
-// new. Requests in progress are counted when they finish.
+// Reset removes every recorded request, counter, total and file, as if the
+// simulator were new. Requests in progress are counted when they finish.
 func (s *Simulator) Reset() {
-	s.books.reset()
+	s.records.reset()
 	s.files.reset()
 }
 
@@ -124,7 +124,7 @@ func (s *Simulator) authorised(r *http.Request) bool {
 	if s.opts.Key == "" {
 		return true
 	}
-	if s.opts.Judge != nil && strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ") {
+	if s.opts.Check != nil && strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ") {
 		return true
 	}
 	return subtle.ConstantTimeCompare([]byte(offeredKey(r)), []byte(s.opts.Key)) == 1

@@ -7,30 +7,30 @@ import (
 	"time"
 )
 
-// A stream writes the events of one answer, each with its own write and flush.
-// A frame is built in the slice that frame returns and sent by send.
+// A stream writes the events of one response, each with its own write and
+// flush. A frame is built in the slice that frame returns and sent by send.
 type stream struct {
 	x     *exchange
 	to    io.Writer
-	zip   *gzip.Writer // nil unless the stream is zipped
+	zip   *gzip.Writer // nil unless the stream is compressed
 	timer *time.Timer  // nil until the first pause
 	pace  time.Duration
 	kind  framing
-	n     int // frames sent
-	start int // where the payload of the frame begins
+	n     int // number of frames sent
+	start int // start of the frame's payload
 	last  bool
 	over  bool
-	// exception says that the frame is one of a binary stream's exceptions.
+	// exception is true if the frame is an exception of a binary stream.
 	exception bool
 
-	// Where an answer is huge the frames are held and sent later.
+	// The frames of a huge answer are held and sent later.
 	holds             bool
 	held, marked      []byte
-	markAt, markStart int // in held, and where the payload of marked begins
+	markAt, markStart int // offset of marked in held, and of its payload in marked
 }
 
-// openStream sends the headers of a stream. It reports false when the request
-// is over.
+// openStream sends the headers of a stream. It returns false if the request is
+// over.
 func (x *exchange) openStream() (*stream, bool) {
 	h := x.w.Header()
 	h["Content-Type"] = x.typeOf(typeStream)
@@ -59,7 +59,7 @@ func (x *exchange) openStream() (*stream, bool) {
 	return t, x.pauseFirst()
 }
 
-// frame begins the next frame: what is before its payload.
+// frame begins the next frame, up to its payload.
 func (t *stream) frame() []byte {
 	b := t.x.out[:0]
 	if t.x.faulty {
@@ -70,8 +70,8 @@ func (t *stream) frame() []byte {
 	return b
 }
 
-// preamble appends what faults put before the data of an event; nameless says
-// that the event has no line with its name yet.
+// preamble appends what faults insert before the data of an event; nameless is
+// true if the event has no line with its name yet.
 func (t *stream) preamble(b []byte, nameless bool) []byte {
 	p := &t.x.plan
 	if p.bom && t.n == 0 {
@@ -97,8 +97,8 @@ func (t *stream) newline(b []byte) []byte {
 	return append(b, '\n')
 }
 
-// send finishes the frame and sends it. It reports false when nothing more may
-// be sent.
+// send finishes the frame and sends it. It returns false if nothing more may be
+// sent.
 func (t *stream) send(b []byte) bool {
 	if t.holds {
 		return t.hold(b)
@@ -123,7 +123,7 @@ func (t *stream) send(b []byte) bool {
 	return t.push(b) && !t.over
 }
 
-// corrupt does the faults that hang on the number of the frame.
+// corrupt applies the faults for this frame number.
 func (t *stream) corrupt(b []byte) ([]byte, bool) {
 	p, number := &t.x.plan, t.n+1
 	if t.reachedCut() {
@@ -143,9 +143,9 @@ func (t *stream) corrupt(b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// failing makes the frame one that says the provider has failed. It calls by
-// name: a function in a field of the protocol would have every stream, and all
-// that it holds, on the heap.
+// failing replaces the frame by an error of the provider. It calls functions by
+// name, because a function in a field of the protocol would move every stream
+// to the heap.
 func (t *stream) failing(b []byte) []byte {
 	switch {
 	case t.kind >= framingBinary:
@@ -210,14 +210,14 @@ func (t *stream) push(b []byte) bool {
 	return !t.x.aborted
 }
 
-// close ends the stream as a provider does.
+// close ends the stream as the provider does.
 func (t *stream) close() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
 	p := &t.x.plan
 	if !t.over && !t.reachedCut() && !p.noDone {
-		t.done()
+		t.sendEnd()
 	}
 	if t.x.aborted && t.x.plan.errorEvent == 0 && t.x.plan.torn == 0 {
 		return
@@ -228,7 +228,7 @@ func (t *stream) close() {
 	t.x.sendTrailer()
 }
 
-func (t *stream) done() {
+func (t *stream) sendEnd() {
 	if t.x.speech != nil {
 		switch end := t.x.speech.end; {
 		case t.holds:

@@ -314,7 +314,7 @@ func TestTheJudgeDecides(t *testing.T) {
 		}
 		return nil
 	}
-	h := mustServe(t, simulator.Options{Key: "k", Judge: judge})
+	h := mustServe(t, simulator.Options{Key: "k", Check: judge})
 	g := mustTongue(t, "converse")
 	path, body := g.request("m", say, false)
 	for _, tt := range []struct {

@@ -7,10 +7,10 @@ import (
 	"io"
 )
 
-// keepBody is how much of a recorded body is kept.
+// keepBody is the number of bytes of a body that are recorded.
 const keepBody = 1 << 20
 
-// A tap notes what is read through it.
+// A tap records what is read through it.
 type tap struct {
 	io.ReadCloser
 	digest hash.Hash

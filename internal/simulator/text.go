@@ -6,19 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// bytesPerToken is the simulator's idea of a token.
+// bytesPerToken is the number of bytes of a token in the simulator.
 const bytesPerToken = 4
 
-// filler goes on where the echo ends. It needs no escaping in JSON.
+// filler continues an answer after the echo. It needs no escaping in JSON.
 const filler = "and so the simulator goes on in plain words, one after the other, until the answer is as long as it was asked to be; "
 
-// tokensOf returns how many tokens n bytes of text are.
+// tokensOf returns the number of tokens in n bytes of text.
 func tokensOf(n int) int { return (n + bytesPerToken - 1) / bytesPerToken }
 
-// advance walks over raw JSON string bytes from the offset on until n bytes of
-// text were passed or the end is reached. It never stops inside an escape, a
-// surrogate pair or a character. It returns the new offset and the bytes of
-// text passed.
+// advance moves over raw JSON string bytes from the offset on until n bytes of
+// text or the end is reached. It does not stop inside an escape, a surrogate
+// pair or a character. It returns the new offset and the bytes of text passed.
 func advance(raw []byte, from, n int) (to, passed int) {
 	to = from
 	for to < len(raw) && passed < n {
@@ -30,7 +29,7 @@ func advance(raw []byte, from, n int) (to, passed int) {
 }
 
 // unit returns the length of the character at the start of raw, as written and
-// as text. raw must come from a sound JSON string.
+// as text. raw must be from a valid JSON string.
 func unit(raw []byte) (width, text int) {
 	if raw[0] < utf8.RuneSelf && raw[0] != '\\' {
 		return 1, 1
@@ -54,7 +53,7 @@ func unit(raw []byte) (width, text int) {
 	return 6, utf8.RuneLen(utf8.RuneError)
 }
 
-// textLen returns how many bytes of text raw stands for.
+// textLen returns the number of bytes of the text in raw.
 func textLen(raw []byte) int {
 	if plainEnd(raw, 0) == len(raw) {
 		return len(raw)
@@ -63,7 +62,7 @@ func textLen(raw []byte) int {
 	return n
 }
 
-// plainText returns the text that raw stands for.
+// plainText returns the text in raw.
 func plainText(raw []byte) string {
 	if plainEnd(raw, 0) == len(raw) {
 		return string(raw)

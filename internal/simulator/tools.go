@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// maxCalls is how many tools are called at once.
+// maxCalls is the maximum number of parallel tool calls.
 const maxCalls = 4
 
 // A toolCall is one call in an answer.
@@ -22,10 +22,10 @@ type callable struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// wantedCalls returns the calls that answer the request: the first few tools,
-// or the one that was chosen. After a tool's result, and where calls are
-// forbidden, there are none. number is how many calls there are to be, 0 for as
-// many as there are tools. legacy says that they answer functions.
+// wantedCalls returns the tool calls that answer the request: of the first few
+// tools, or of the chosen one. After a tool's result, and if calls are
+// forbidden, there are none. number is the number of calls, 0 for one per tool.
+// legacy is true for function calls.
 func (q *chatRequest) wantedCalls(number int) (calls []toolCall, legacy bool) {
 	if role := string(q.lastRole); role == "tool" || role == "function" {
 		return nil, false
@@ -88,8 +88,8 @@ func readFunctions(raw []byte) (list []callable) {
 	return list
 }
 
-// chosenName returns the function that a tool_choice or function_call names,
-// or nothing.
+// chosenName returns the function named in a tool_choice or function_call, or
+// nothing.
 func chosenName(choice []byte) string {
 	var c struct {
 		Name     string `json:"name"`
@@ -125,7 +125,7 @@ func (x *exchange) callAnswer(q *chatRequest, calls []toolCall, legacy bool) cha
 // tokens counts the name and the arguments as text.
 func (c *toolCall) tokens() int { return tokensOf(textLen(c.name)) + tokensOf(textLen(c.arguments)) }
 
-// appendCalls appends the members of a message that hold the calls.
+// appendCalls appends the members of a message with the calls.
 func (a *chatAnswer) appendCalls(dst []byte) []byte {
 	if a.legacy {
 		return a.calls[0].appendFunction(append(dst, `,"function_call":`...), a.calls[0].arguments)
@@ -169,8 +169,8 @@ func (c *chatStream) callDeltas() bool {
 	return true
 }
 
-// interleaved streams the calls together: all the names, then the arguments in
-// turns.
+// interleaved streams the calls together: all the names, then the interleaved
+// arguments.
 func (c *chatStream) interleaved(choice int) bool {
 	at := make([]int, len(c.a.calls))
 	for j := range c.a.calls {

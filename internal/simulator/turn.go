@@ -6,27 +6,27 @@ import (
 	"slices"
 )
 
-// A turn is what the simulator needs of a request for an answer, whatever the
-// protocol it came in.
+// A turn is the part of a conversation request that the simulator uses,
+// independent of the protocol.
 type turn struct {
 	model     string
 	stream    bool
 	lastUser  string // text
-	afterTool bool   // the last message brings results of tools
+	afterTool bool   // the last message has tool results
 	prefill   bool   // the last message is the assistant's
 	trailing  bool   // and ends in white space
-	local     bool   // media must be in the request, not at an address
+	local     bool   // media must be in the request, not at a URL
 	tools     []offer
-	mode      string // none, any, tool; empty and auto leave it to the model
+	mode      string // none, any, tool; with empty and auto the model decides
 	only      string // the tool of mode tool
 	serial    bool   // one call at most
 	limit     int    // tokens, 0 for none
 	stops     []string
-	format    string // json, schema or nothing
+	format    string // json, schema or empty
 	schema    any    // of format schema
 	thinks    bool
-	summary   bool // thinking is shown
-	sealed    bool // encrypted thinking was asked for
+	summary   bool // thinking is sent
+	sealed    bool // encrypted thinking is requested
 	prompt    int  // tokens
 	seen      Report
 }
@@ -37,7 +37,7 @@ type offer struct {
 	schema any
 }
 
-// A Report is what the fault report answers with: what the request held, as
+// A Report is the response to the fault report: the content of the request, as
 // the simulator understood it. Its members are the same in all protocols.
 type Report struct {
 	Dialect string `json:"dialect"`
@@ -46,7 +46,7 @@ type Report struct {
 	Members []string `json:"members"`
 	// System is the text of all instructions, joined by line feeds.
 	System string `json:"system"`
-	// Roles and Texts have an entry for each message that is not the system's.
+	// Roles and Texts have an entry for each message except system messages.
 	Roles []string `json:"roles"`
 	Texts []string `json:"texts"`
 
@@ -63,7 +63,7 @@ type Report struct {
 	Results  []ReportedResult  `json:"results"`
 	Thinking []ReportedThought `json:"thinking"`
 
-	// Format is json, schema or nothing; Schema is that of format schema.
+	// Format is json, schema or empty; Schema is the schema of format schema.
 	Format string `json:"format"`
 	Schema any    `json:"schema"`
 
@@ -74,12 +74,12 @@ type Report struct {
 	TopK        *float64 `json:"top_k"`
 	Seed        *float64 `json:"seed"`
 	Stop        []string `json:"stop"`
-	// Thinks says that thinking was asked for, Effort how much in words, and
-	// Budget in tokens.
+	// Thinks is true if thinking is requested, Effort is the named effort, and
+	// Budget the token budget.
 	Thinks bool   `json:"thinks"`
 	Effort string `json:"effort"`
 	Budget int    `json:"budget"`
-	// CachePoints counts the marks for the cache.
+	// CachePoints is the number of cache marks.
 	CachePoints int `json:"cache_points"`
 }
 
@@ -88,7 +88,8 @@ type ReportedCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
 	Arguments any    `json:"arguments"`
-	// Signature is that of the call itself, where the protocol has one there.
+	// Signature is the signature of the call itself, in protocols that have it
+	// there.
 	Signature string `json:"signature"`
 }
 
@@ -107,8 +108,8 @@ type ReportedThought struct {
 	Redacted  bool   `json:"redacted"`
 }
 
-// said notes a message and counts its text.
-func (q *turn) said(role, text string) {
+// addMessage records a message and counts its text.
+func (q *turn) addMessage(role, text string) {
 	q.seen.Roles = append(q.seen.Roles, role)
 	q.seen.Texts = append(q.seen.Texts, text)
 	q.prompt += tokensPerMessage + tokensOf(len(text))
@@ -117,8 +118,8 @@ func (q *turn) said(role, text string) {
 	}
 }
 
-// told notes a text of the system.
-func (q *turn) told(text string) {
+// addSystem records a system text.
+func (q *turn) addSystem(text string) {
 	if q.seen.System != "" {
 		q.seen.System += "\n"
 	}
@@ -126,11 +127,11 @@ func (q *turn) told(text string) {
 	q.prompt += tokensPerMessage + tokensOf(len(text))
 }
 
-// offered notes a tool.
-func (q *turn) offered(name string, schema any) {
+// addTool records a tool.
+func (q *turn) addTool(name string, schema any) {
 	q.tools = append(q.tools, offer{name, schema})
 	q.seen.Tools = append(q.seen.Tools, name)
-	raw, _ := json.Marshal(schema) // it was JSON
+	raw, _ := json.Marshal(schema) // it came from valid JSON
 	q.prompt += tokensOf(len(name) + len(raw))
 }
 
@@ -155,9 +156,8 @@ func sortedNames(m map[string]any) []string {
 	return names
 }
 
-// open reads a body, decodes it and counts the call. It reports false when the
-// request is over. model is the one of the address; nil where it is in the
-// body.
+// open reads and decodes a body and counts the call. It returns false if the
+// request is over. model is the model in the path; nil if it is in the body.
 func (x *exchange) open(model *string) (map[string]any, bool) {
 	if !x.readBody() {
 		return nil, false
@@ -177,8 +177,8 @@ func (x *exchange) open(model *string) (map[string]any, bool) {
 	return body, x.begin(appendRaw(nil, name))
 }
 
-// accept takes a turn that was read: it refuses what was wrong, settles the
-// figures, and reports whether there is to be an answer.
+// accept completes a turn that has been read: it sends an error for mistakes,
+// counts the prompt, and reports whether there should be an answer.
 func (x *exchange) accept(q *turn, c *checker, body map[string]any) bool {
 	if c.wrong.kind != "" {
 		x.refuse(statusOf, c.wrong)
@@ -193,7 +193,7 @@ func (x *exchange) accept(q *turn, c *checker, body map[string]any) bool {
 	return true
 }
 
-// bill notes the tokens of the prompt.
+// bill records the tokens of the prompt.
 func (x *exchange) bill(prompt int) {
 	x.cached = x.plan.cached
 	x.prompt = prompt + x.plan.cached + x.plan.written

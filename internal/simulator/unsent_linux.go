@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// unsent returns how many bytes the other side has not acknowledged, or -1
-// where that cannot be known.
+// unsent returns the number of bytes that the other side has not acknowledged,
+// or -1 if unknown.
 func unsent(conn *net.TCPConn) int {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -4,5 +4,5 @@ package simulator
 
 import "net"
 
-// unsent returns -1: how much is under way cannot be known here.
+// unsent returns -1: the number of unacknowledged bytes is unknown here.
 func unsent(*net.TCPConn) int { return -1 }

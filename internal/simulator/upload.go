@@ -11,21 +11,21 @@ import (
 	"strconv"
 )
 
-// maxField is the longest form field that is read.
+// maxField is the maximum length of a form field.
 const maxField = 64 << 10
 
 // An upload is one multipart form, read as a stream.
 type upload struct {
 	fields map[string]string
-	found  bool // a file was there
+	found  bool // there was a file
 	name   string
 	size   int64
 	sum    string
-	kept   []byte // the content, as far as it was to be kept
+	kept   []byte // the stored beginning of the content
 }
 
-// readUpload reads a multipart form and keeps the first bytes of its file, up
-// to keep. It reports false when the request is over.
+// readUpload reads a multipart form and stores the first bytes of its file, up
+// to keep. It returns false if the request is over.
 func (x *exchange) readUpload(keep int64) (up upload, ok bool) {
 	up.fields = make(map[string]string)
 	form, err := x.r.MultipartReader()
@@ -36,8 +36,8 @@ func (x *exchange) readUpload(keep int64) (up upload, ok bool) {
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
-			// What follows the form must be read too, so that net/http sees the
-			// client leave.
+			// The rest after the form must be read too, so that net/http
+			// notices if the client disconnects.
 			_, err = io.Copy(io.Discard, x.r.Body)
 			if err != nil {
 				x.lost()

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// rawInputs returns the elements of a list as inputs: of a text what stands
+// rawInputs returns the elements of a list as inputs: of a string the text
 // between its quotes, of anything else its JSON.
 func rawInputs(list []any) []input {
 	inputs := make([]input, 0, len(list))
@@ -17,7 +17,7 @@ func rawInputs(list []any) []input {
 			inputs = append(inputs, textInput(appendRaw(nil, text)))
 			continue
 		}
-		raw, _ := json.Marshal(v) // it was JSON
+		raw, _ := json.Marshal(v) // it came from valid JSON
 		inputs = append(inputs, input{raw: raw, tokens: tokensOf(len(raw))})
 	}
 	return inputs
@@ -35,14 +35,14 @@ func appendTyped(dst []byte, inputs []input, size int, kind string) []byte {
 			dst = appendVector(dst, v, kind == "base64")
 			continue
 		}
-		dst = appendWhole(dst, v, kind)
+		dst = appendIntegers(dst, v, kind)
 	}
 	return append(dst, ']')
 }
 
-// appendWhole appends a vector in integers, of which the binary types
-// pack eight dimensions each.
-func appendWhole(dst []byte, v []float32, kind string) []byte {
+// appendIntegers appends a vector of integers; the binary types pack eight
+// dimensions into each.
+func appendIntegers(dst []byte, v []float32, kind string) []byte {
 	low := map[string]int{"uint8": 128, "binary": -128}[kind]
 	packed := kind == "binary" || kind == "ubinary"
 	dst = append(dst, '[')
@@ -65,7 +65,8 @@ func appendWhole(dst []byte, v []float32, kind string) []byte {
 	return append(dst, ']')
 }
 
-// A rank is a document and how much of the query it holds, in percent.
+// A rank is the score of a document: how much of the query it contains, in
+// percent.
 type rank struct{ index, score int }
 
 func ranked(query string, documents []string) []rank {
@@ -95,9 +96,9 @@ func twoDigits(n int) string {
 // embedTitan answers InvokeModel of a Titan embedding model.
 func (x *exchange) embedTitan(m map[string]any) {
 	c := newChecker(&invokeSpeech)
-	c.known(m, "", "inputText", "dimensions", "normalize", "embeddingTypes")
+	c.checkMembers(m, "", "inputText", "dimensions", "normalize", "embeddingTypes")
 	text := c.filled(m, "inputText", "")
-	size := c.whole(m, "dimensions", "", 1)
+	size := c.integer(m, "dimensions", "", 1)
 	if size == 0 || size > maxDimensions {
 		size = 1024
 	}
@@ -117,12 +118,12 @@ func (x *exchange) embedTitan(m map[string]any) {
 func (x *exchange) embedNova(m map[string]any) {
 	const path = "singleEmbeddingParams"
 	c := newChecker(&invokeSpeech)
-	c.known(m, "", "schemaVersion", "taskType", path)
+	c.checkMembers(m, "", "schemaVersion", "taskType", path)
 	c.word(m, "taskType", "", "SINGLE_EMBEDDING")
 	params := c.object(m[path], path)
-	c.known(params, path, "embeddingPurpose", "embeddingDimension", "text", "image", "video", "audio")
+	c.checkMembers(params, path, "embeddingPurpose", "embeddingDimension", "text", "image", "video", "audio")
 	c.filled(params, "embeddingPurpose", path)
-	size := c.whole(params, "embeddingDimension", path, 256)
+	size := c.integer(params, "embeddingDimension", path, 256)
 	if size == 0 || size > maxDimensions {
 		size = 3072
 	}
@@ -147,12 +148,12 @@ func (x *exchange) embedNova(m map[string]any) {
 // rankInvoked answers InvokeModel of a model that ranks documents.
 func (x *exchange) rankInvoked(m map[string]any) {
 	c := newChecker(&invokeSpeech)
-	c.known(m, "", "query", "documents", "top_n", "max_tokens_per_doc", "api_version")
+	c.checkMembers(m, "", "query", "documents", "top_n", "max_tokens_per_doc", "api_version")
 	query := c.filled(m, "query", "")
 	documents := c.texts(m, "documents", "")
 	c.needList(m, "documents", "")
-	top := c.whole(m, "top_n", "", 1)
-	if c.whole(m, "api_version", "", 1) != 2 {
+	top := c.integer(m, "top_n", "", 1)
+	if c.integer(m, "api_version", "", 1) != 2 {
 		c.fail("api_version", "must be 2")
 	}
 	if c.wrong.kind != "" {
@@ -165,8 +166,8 @@ func (x *exchange) rankInvoked(m map[string]any) {
 	x.reply(http.StatusOK, typeJSON, x.out)
 }
 
-// replyRanks appends the member results: the documents in the order of how much
-// of the query they hold, at most top of them.
+// replyRanks appends the member results: the documents by how much of the query
+// they contain, at most top of them.
 func (x *exchange) replyRanks(query string, documents []string, top int) {
 	if top == 0 {
 		top = len(documents)
@@ -181,7 +182,7 @@ func (x *exchange) replyRanks(query string, documents []string, top int) {
 	x.out = append(x.out, ']')
 }
 
-// embedded reads a content to be embedded, and returns its texts as one input.
+// embedded reads a content to embed, and returns its texts as one input.
 func (g *geminiReader) embedded(m map[string]any, path string) input {
 	content := g.child(m, "content", path, "role", "parts")
 	var text strings.Builder
@@ -197,12 +198,12 @@ func (g *geminiReader) embedded(m map[string]any, path string) input {
 
 func (g *geminiReader) embedding(m map[string]any, path string) (input, int) {
 	camel(m)
-	g.c.known(m, path, "model", "content", "taskType", "title", "outputDimensionality", "embedContentConfig")
+	g.c.checkMembers(m, path, "model", "content", "taskType", "title", "outputDimensionality", "embedContentConfig")
 	config := g.child(m, "embedContentConfig", path, "taskType", "title", "outputDimensionality", "autoTruncate", "documentOcr", "audioTrackExtraction")
 	if config == nil {
 		config = m
 	}
-	size := g.c.whole(config, "outputDimensionality", path, 1)
+	size := g.c.integer(config, "outputDimensionality", path, 1)
 	if size == 0 || size > maxDimensions {
 		size = 3072
 	}
@@ -237,7 +238,7 @@ func answerGeminiBatch(x *exchange) {
 		return
 	}
 	g := newGemini(x, *model, false)
-	g.c.known(m, "", "requests")
+	g.c.checkMembers(m, "", "requests")
 	prompt := 0
 	x.out = append(x.out[:0], `{"embeddings":[`...)
 	for i, v := range g.c.needList(m, "requests", "") {
@@ -277,8 +278,8 @@ func answerVertexPredict(x *exchange) {
 		return
 	}
 	c := newChecker(&geminiSpeech)
-	c.known(m, "", "instances", "parameters", "labels")
-	size := c.whole(c.child(m, "parameters", ""), "outputDimensionality", "parameters", 1)
+	c.checkMembers(m, "", "instances", "parameters", "labels")
+	size := c.integer(c.child(m, "parameters", ""), "outputDimensionality", "parameters", 1)
 	if size == 0 || size > maxDimensions {
 		size = 768
 	}
@@ -315,13 +316,13 @@ func answerGeminiCount(x *exchange) {
 	body := m
 	camel(m)
 	if inner := g.c.child(m, "generateContentRequest", ""); inner != nil && !g.vertex {
-		g.c.known(m, "", "generateContentRequest")
+		g.c.checkMembers(m, "", "generateContentRequest")
 		g.c.filled(inner, "model", "generateContentRequest")
 		body = inner
 	} else if g.vertex {
-		g.c.known(m, "", "contents", "systemInstruction", "tools", "generationConfig", "instances", "model")
+		g.c.checkMembers(m, "", "contents", "systemInstruction", "tools", "generationConfig", "instances", "model")
 	} else {
-		g.c.known(m, "", "contents")
+		g.c.checkMembers(m, "", "contents")
 	}
 	g.read(body)
 	if !x.accept(g.q, g.c, body) {
