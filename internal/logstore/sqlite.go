@@ -12,10 +12,9 @@ import (
 // format is the version of the tables and of the blocks in them.
 const format = 1
 
-// pragmas of the writing connection. Blocks are tens of kilobytes, so larger pages and
-// rarer checkpoints reduce the overhead per entry. Files created before pruning existed
-// keep freed space for later entries.
-var pragmas = []string{"page_size(8192)", "auto_vacuum(2)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"}
+// pragmas of the writing connection. Rarer checkpoints reduce the overhead per entry.
+// Files created before pruning existed keep freed space for later entries.
+var pragmas = []string{"auto_vacuum(2)", "wal_autocheckpoint(4000)", "journal_size_limit(67108864)"}
 
 // sqliteBackend stores blocks in an SQLite file.
 type sqliteBackend struct {

@@ -31,7 +31,8 @@ type Options struct {
 	Readers int
 
 	// Pragmas are run on every connection that writes, such as
-	// "page_size(8192)". They must not come from outside the program.
+	// "wal_autocheckpoint(4000)", in alphabetical order: page_size has no effect
+	// together with auto_vacuum. They must not come from outside the program.
 	Pragmas []string
 }
 
