@@ -119,7 +119,7 @@ func TestDryRunRefusesWhatApplyRefuses(t *testing.T) {
 	}
 	_, dry, dryCode := command(t, "apply", "--data", data, "--prune", "--dry-run", file)
 	_, done, code := command(t, "apply", "--data", data, "--prune", file)
-	if dryCode != 1 || code != 1 || dry != done || !strings.Contains(dry, "the default workspace is not archived") {
+	if dryCode != 1 || code != 1 || dry != done || !strings.Contains(dry, "the default workspace cannot be archived") {
 		t.Errorf("the dry run exits %d with %q, applying exits %d with %q", dryCode, dry, code, done)
 	}
 	if out := mustCommand(t, "apply", "--data", data, "--dry-run", file); !strings.Contains(out, "would add 1,") {
