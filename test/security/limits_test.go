@@ -307,7 +307,7 @@ func TestPeopleDoNotLiftLimitsFromAbove(t *testing.T) {
 		eventually(t, "it is refused", func() bool { return g.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
 	})
 	attack(t, "escalation", "a capped member can't delete the key and make another", func(t *testing.T) {
-		g.as(t, member, "POST", "/v1/api-keys/workspace/user", `{"name":"x","workspace_id":"default","scopes":["completions.write"]}`).refused(t, http.StatusForbidden, "ask who set them")
+		g.as(t, member, "POST", "/v1/api-keys/workspace/user", `{"name":"x","workspace_id":"default","scopes":["completions.write"]}`).refused(t, http.StatusForbidden, "ask the user who set them")
 		g.personKey(t, manager, g.userID(t, member), "") // which a manager may
 	})
 	attack(t, "escalation", "a manager can change what a manager set", func(t *testing.T) {
