@@ -63,7 +63,7 @@ func checkConfig(ctx context.Context, p *program, file string) error {
 	failed := 0
 	for i, rc := range cases {
 		rc.Config = text
-		if problems := rc.judge(plane.Explain(ctx, who, rc.ExplainRequest)); len(problems) > 0 {
+		if problems := rc.compare(plane.Explain(ctx, who, rc.ExplainRequest)); len(problems) > 0 {
 			failed++
 			fmt.Fprintf(p.out, "FAIL case %d %q: %s\n", i, rc.Name, strings.Join(problems, "; "))
 		}
@@ -138,7 +138,7 @@ func offline(c *config.Config) (*dataplane.Plane, *access.Identity, error) {
 }
 
 // check compares the result with the expectations of the case.
-func (rc *routeCase) judge(got dataplane.ExplainResponse) []string {
+func (rc *routeCase) compare(got dataplane.ExplainResponse) []string {
 	want := rc.Expect
 	var problems []string
 	differ := func(what, got, want string) {

@@ -137,7 +137,7 @@ func apply(ctx context.Context, p *program, args []string) error {
 	return nil
 }
 
-// lookup is like os.LookupEnv, for the program's environment.
+// lookup implements os.LookupEnv for the program's environment.
 func (p *program) lookup(name string) (string, bool) {
 	v := p.env(name)
 	return v, v != ""

@@ -21,11 +21,11 @@ type databaseFlags struct {
 }
 
 func newDatabaseFlags(f *flags) databaseFlags {
-	return databaseFlags{data: f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")}.elsewhere(f)
+	return databaseFlags{data: f.text("data", "MODELGATE_DATA", "data", "`folder` of the databases")}.withAddress(f)
 }
 
-// elsewhere adds the flags for a database outside the data folder.
-func (d databaseFlags) elsewhere(f *flags) databaseFlags {
+// withAddress adds the flags for a database outside the data folder.
+func (d databaseFlags) withAddress(f *flags) databaseFlags {
 	d.url = f.text("database-url", "DATABASE_URL", "", "`address` of the control plane's database, as postgres://user:password@host:5432/name; empty is a file in the data folder")
 	d.ssl = f.text("db-ssl", "DB_SSL", "", "`mode` of encryption: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY or CLOUD_A_BUNDLE; empty is PREFERRED, or what sslmode in the address says")
 	d.ca = f.text("db-ssl-ca", "DB_SSL_CA", "", "`file` or PEM text with the authorities that sign the server's certificate")

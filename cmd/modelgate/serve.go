@@ -59,7 +59,7 @@ METRICS_RETENTION_DISPLAY (365) are days that are shown and not enforced.`
 func serve(ctx context.Context, p *program, args []string) error {
 	f := p.flags("serve", "", serveHelp)
 	sf := newServeFlags(f, "data")
-	d := databaseFlags{data: sf.data}.elsewhere(f)
+	d := databaseFlags{data: sf.data}.withAddress(f)
 	logs := logsFlag(f)
 	if err := f.parse(args, 0); err != nil {
 		return err
@@ -117,12 +117,12 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	if o.Logger, err = p.logger(level, *sf.logFormat); err != nil {
 		return o, err
 	}
-	return o, p.features(&o)
+	return o, p.readFeatures(&o)
 }
 
-// features reads the settings that only the environment has: disabled features and the
+// readFeatures reads the settings that only the environment has: disabled features and the
 // displayed retention.
-func (p *program) features(o *server.Options) (err error) {
+func (p *program) readFeatures(o *server.Options) (err error) {
 	if o.Retention, err = route.ReadRetention(p.env); err != nil {
 		return usage("%v", err)
 	}
@@ -194,8 +194,8 @@ func (p *program) printStartup(s *server.Server, more string) {
 	if a := s.AdminAddr(); a != nil {
 		fmt.Fprintf(p.out, "metrics and health at http://%s/metrics, /health, /ready\n", a)
 	}
-	fmt.Fprintf(p.out, "log retention: %s; change it with logs.retention in the settings\n", s.Kept())
-	fmt.Fprintf(p.out, "audit log retention: %s; change it with audit.retention in the settings\n", s.AuditKept())
+	fmt.Fprintf(p.out, "log retention: %s; change it with logs.retention in the settings\n", s.LogRetention())
+	fmt.Fprintf(p.out, "audit log retention: %s; change it with audit.retention in the settings\n", s.AuditLogRetention())
 	if s.Providers() == 0 {
 		fmt.Fprint(p.out, "no managed providers configured; send provider keys with requests, or add providers to modelgate.yaml and pass --config (docs/settings.md)\n")
 	}

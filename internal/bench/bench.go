@@ -66,7 +66,7 @@ type Scale struct {
 	Profile     time.Duration // of the load under which profiles are taken
 }
 
-// Full is the scale of published figures: about five minutes.
+// Full returns the scale of published figures: about five minutes.
 func Full() Scale {
 	return Scale{
 		Rounds:      3,
@@ -86,7 +86,7 @@ func Full() Scale {
 	}
 }
 
-// Quick is the scale of a look in passing: about half a minute.
+// Quick returns the scale of a short run: about half a minute.
 func Quick() Scale {
 	return Scale{
 		Rounds:      1,

@@ -60,7 +60,8 @@ func (r *Report) addRecorded(target string, rounds, without []loaded) {
 	})
 }
 
-// judgeRecords has a goal for what is kept unless somebody asks for more.
+// judgeRecords compares the cost of recording at the default logging level with its
+// goal.
 func (r *Report) judgeRecords() {
 	for _, rec := range r.Records {
 		if rec.Target == Modelgate {

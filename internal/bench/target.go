@@ -28,9 +28,9 @@ type hello struct {
 	Addr string `json:"addr"`
 }
 
-// Target is the process of one target: args are its name and the address it
-// forwards to. It writes where it serves to out, obeys the commands that come
-// from in, a line each, and ends when in does.
+// Target runs the process of one target: args are its name and the address to which it
+// forwards. It writes its own address to out, obeys the commands in in, one per line, and
+// returns at the end of in.
 func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
 		return fmt.Errorf("name a target: %s, %s, %s, %s, %s or %s", simulatorJob, ReverseProxy, Handler, Modelgate, Unrecorded, FullBodies)
@@ -108,8 +108,8 @@ func (o *childControl) serveGateway(ctx context.Context, in io.Reader, name, ups
 	return <-done
 }
 
-// managed are the providers of the gateway: the simulator under the rows of the
-// dialects that it speaks.
+// managed returns the managed providers of the gateway: the simulator, once for each
+// dialect that it supports.
 func managed(upstreamAddr string) (list []snapshot.ManagedProvider) {
 	for _, p := range providers {
 		list = append(list, snapshot.ManagedProvider{
@@ -120,7 +120,7 @@ func managed(upstreamAddr string) (list []snapshot.ManagedProvider) {
 	return list
 }
 
-// plainTransport is the standard transport with room for idle connections.
+// plainTransport returns the standard transport with space for idle connections.
 // Its default of two would measure how fast connections are dialled.
 func plainTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
@@ -139,7 +139,7 @@ func fullDuplex(h http.Handler) http.Handler {
 	})
 }
 
-// plainProxy is what a few lines of the standard library forward with.
+// plainProxy returns a proxy written with a few lines of the standard library.
 func plainProxy(addr string) http.Handler {
 	to := &url.URL{Scheme: "http", Host: addr}
 	return &httputil.ReverseProxy{

@@ -213,7 +213,7 @@ var errSlow = errors.New("the bucket did not accept or answer a request in time"
 func (b *Bucket) send(ctx context.Context, method, key string, query url.Values, body []byte) (*http.Response, error) {
 	pause := 200 * time.Millisecond
 	for n := 1; ; n++ {
-		resp, again, err := b.once(ctx, method, key, query, body)
+		resp, again, err := b.sendOnce(ctx, method, key, query, body)
 		if err == nil || !again || n == tries {
 			return resp, err
 		}
@@ -228,8 +228,8 @@ func (b *Bucket) send(ctx context.Context, method, key string, query url.Values,
 	}
 }
 
-// once sends a request once, and reports whether a retry may help.
-func (b *Bucket) once(ctx context.Context, method, key string, query url.Values, body []byte) (resp *http.Response, again bool, err error) {
+// sendOnce sends a request once, and reports whether a retry may help.
+func (b *Bucket) sendOnce(ctx context.Context, method, key string, query url.Values, body []byte) (resp *http.Response, again bool, err error) {
 	at := b.address(key, query)
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {

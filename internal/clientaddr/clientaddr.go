@@ -160,7 +160,7 @@ func lastComma(list string) (rest, item string, more bool) {
 	return list[:i], list[i+1:], true
 }
 
-// lastUnquotedComma is lastComma for items with quoted strings. It reads
+// lastUnquotedComma is [lastComma] for items with quoted strings. It reads
 // backwards, so that a quote left open by the client cannot swallow what the
 // proxies have added behind it.
 func lastUnquotedComma(list string) (rest, item string, more bool) {

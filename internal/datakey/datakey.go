@@ -83,7 +83,7 @@ func (r *Keyring) sealing(ctx context.Context, organisation string) (*secret.Dat
 	if r.master == nil {
 		return nil, noMasterKey("secrets can't be stored")
 	}
-	wrapped, err := r.wrapped(ctx, organisation)
+	wrapped, err := r.wrappedKey(ctx, organisation)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (r *Keyring) OpenWith(organisation, wrapped, sealed string) (secret.String,
 	if err != nil {
 		// The key is the same after it was wrapped by a master key that this
 		// process was not given yet.
-		if key = r.known(organisation).key; key == nil {
+		if key = r.cachedKey(organisation).key; key == nil {
 			return secret.String{}, foreign(err)
 		}
 	}
@@ -137,8 +137,8 @@ func (r *Keyring) Check(wrapped map[string]string) error {
 	return nil
 }
 
-// wrapped returns the organisation's data key and makes it when there is none.
-func (r *Keyring) wrapped(ctx context.Context, organisation string) (string, error) {
+// wrappedKey returns the organisation's data key and makes it when there is none.
+func (r *Keyring) wrappedKey(ctx context.Context, organisation string) (string, error) {
 	o, err := r.db.Organisation(ctx, organisation)
 	if err != nil || o.DataKey != "" {
 		return o.DataKey, err
@@ -156,7 +156,7 @@ func (r *Keyring) wrapped(ctx context.Context, organisation string) (string, err
 
 // key unwraps a data key, or takes the one that was unwrapped before.
 func (r *Keyring) key(organisation, wrapped string) (*secret.DataKey, error) {
-	if known := r.known(organisation); known.wrapped == wrapped && known.key != nil {
+	if known := r.cachedKey(organisation); known.wrapped == wrapped && known.key != nil {
 		return known.key, nil
 	}
 	key, err := r.master.DataKey(organisation, wrapped)
@@ -169,7 +169,7 @@ func (r *Keyring) key(organisation, wrapped string) (*secret.DataKey, error) {
 	return key, nil
 }
 
-func (r *Keyring) known(organisation string) openedKey {
+func (r *Keyring) cachedKey(organisation string) openedKey {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.keys[organisation]

@@ -92,7 +92,7 @@ func (db *DB) Change(ctx context.Context, f func(*Tx) error) error {
 		if err := record(ctx, tx, revision, written); err != nil {
 			return err
 		}
-		return db.tell(ctx, tx)
+		return db.sendNotification(ctx, tx)
 	})
 }
 
@@ -127,8 +127,8 @@ func (db *DB) transact(ctx context.Context, f func(*sql.Tx) error) error {
 	return nil
 }
 
-// tell makes the database tell other processes of a change when it is kept.
-func (db *DB) tell(ctx context.Context, tx *sql.Tx) error {
+// sendNotification makes the database notify other processes of a change when it is committed.
+func (db *DB) sendNotification(ctx context.Context, tx *sql.Tx) error {
 	if db.notify == "" {
 		return nil
 	}

@@ -88,7 +88,7 @@ func (t *Verifier) Verify(token string, hash access.Hash, now time.Time) (*acces
 	if by == nil {
 		return nil, rejected("names no organisation that takes tokens, in gateway_oid or organisation_id")
 	}
-	j, err := by.judge(p, hash, now)
+	j, err := by.verify(p, hash, now)
 	if err != nil {
 		return nil, apierr.From(err).WithCause(&RejectedError{by.Organisation})
 	}
@@ -110,7 +110,7 @@ func (j *verifiedToken) counts(now time.Time) bool {
 	return now.Before(j.ends) && j.source.current(now) == j.keys
 }
 
-func (by *issuer) judge(p *parsed, hash access.Hash, now time.Time) (*verifiedToken, error) {
+func (by *issuer) verify(p *parsed, hash access.Hash, now time.Time) (*verifiedToken, error) {
 	key, set, err := by.source.find(p.kid, now)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ const (
 // marksEvery is the number of groups between marks.
 const marksEvery = 5
 
-// commit is the committer's loop. It syncs written segments, retries failed writes,
+// commit runs the committer's loop: it syncs written segments, retries failed writes,
 // creates segments in advance and removes completed ones.
 func (l *Ledger) commit() {
 	pause := firstPause
@@ -239,13 +239,13 @@ func (l *Ledger) compact() {
 		if !done {
 			return
 		}
-		if err := errors.Join(removed(s), s.release()); err != nil {
+		if err := errors.Join(remove(s), s.release()); err != nil {
 			l.o.Logger.Warn("removing a ledger segment failed", "err", err)
 		}
 	}
 }
 
-func removed(s *segment) error {
+func remove(s *segment) error {
 	if s.corrupt {
 		return nil
 	}

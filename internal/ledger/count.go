@@ -128,7 +128,7 @@ func (c *settlementCounter) all(ctx context.Context) {
 			c.fresh = true
 			return
 		}
-		c.tell(err, more, began)
+		c.logState(err, more, began)
 		if err != nil || !more {
 			ring(c.l.wake) // for segments that are now complete
 			return
@@ -136,8 +136,8 @@ func (c *settlementCounter) all(ctx context.Context) {
 	}
 }
 
-// tell logs when counting begins to fail and when it recovers.
-func (c *settlementCounter) tell(err error, more bool, began time.Time) {
+// logState logs when counting begins to fail and when it recovers.
+func (c *settlementCounter) logState(err error, more bool, began time.Time) {
 	switch {
 	case err != nil && !c.failing:
 		c.l.o.Logger.Error("counting settlements for budgets failed; retrying", "err", err)
@@ -307,9 +307,9 @@ func (c *settlementCounter) finish(ctx context.Context) {
 	c.l.compact()
 }
 
-// Counted returns when everything settled before is counted, or ctx ends. Without a
+// AwaitCounted returns when everything settled before is counted, or ctx ends. Without a
 // Counter it returns at once.
-func (l *Ledger) Counted(ctx context.Context) error {
+func (l *Ledger) AwaitCounted(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.o.Counter == nil {

@@ -340,15 +340,15 @@ func TestCountedReturnsWhenAllThatWasSettledIsCounted(t *testing.T) {
 		exchange(t, l)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := l.Counted(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := l.AwaitCounted(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Counted = %v while the counter is away, want it to wait as long as its context lasts", err)
 		}
 		c.leave(nil)
-		if err := l.Counted(t.Context()); err != nil || c.sums()[payer].Attempts != 1 {
+		if err := l.AwaitCounted(t.Context()); err != nil || c.sums()[payer].Attempts != 1 {
 			t.Errorf("Counted = %v with %d attempts counted, want 1", err, c.sums()[payer].Attempts)
 		}
 		exchange(t, l)
-		if err := l.Counted(t.Context()); err != nil || c.sums()[payer].Attempts != 2 {
+		if err := l.AwaitCounted(t.Context()); err != nil || c.sums()[payer].Attempts != 2 {
 			t.Errorf("Counted = %v with %d attempts counted, want 2", err, c.sums()[payer].Attempts)
 		}
 		mustClose(t, l)
@@ -360,7 +360,7 @@ func TestCountedWithoutACounterReturnsAtOnce(t *testing.T) {
 		l := mustOpen(t, ledger.Options{Dir: t.TempDir()})
 		exchange(t, l)
 		began := time.Now()
-		if err := l.Counted(t.Context()); err != nil || time.Since(began) != 0 {
+		if err := l.AwaitCounted(t.Context()); err != nil || time.Since(began) != 0 {
 			t.Errorf("Counted = %v after %v, want nil at once", err, time.Since(began))
 		}
 		mustClose(t, l)

@@ -101,7 +101,7 @@ func (l *Ledger) Flush(ctx context.Context) error {
 
 var errClosed = errors.New("the ledger is closed")
 
-// apply is the applier's loop.
+// apply runs the applier's loop.
 func (l *Ledger) apply() {
 	var spare []row
 	for {

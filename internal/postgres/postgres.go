@@ -79,9 +79,8 @@ func (s *Server) Pool(size int, first string) *sql.DB {
 	return db
 }
 
-// probeIdle has a connection that was idle asked for a sign of life before it is
-// used: after a restart of the server all of a pool are dead, and no more than two
-// are tried for a query.
+// probeIdle reports that a connection must be tested before use if it was idle: after a
+// restart of the server all connections of a pool are dead, and a query tries at most two.
 func probeIdle(_ context.Context, p stdlib.ShouldPingParams) bool {
 	return p.IdleDuration > 20*time.Millisecond
 }
@@ -149,7 +148,7 @@ func IsConnectionLost(err error) bool {
 	return false
 }
 
-// Reason is what went wrong, without the address.
+// Reason returns what went wrong, without the address.
 func Reason(err error) string {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Message

@@ -73,7 +73,7 @@ type setting struct {
 	raw  json.RawMessage
 }
 
-// settings are the parts of c that are JSON.
+// settings returns the parts of c that are JSON.
 func (c *Content) settings() []setting {
 	return []setting{{keyParameters, c.Parameters}, {keyFunctions, c.Functions}, {keyTools, c.Tools}, {keyToolChoice, c.ToolChoice}}
 }

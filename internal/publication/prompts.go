@@ -78,7 +78,7 @@ func (l *loader) addPromptTexts(ctx context.Context, byID map[string]*prompt.Sav
 		texts[id] = text
 		return none, err
 	}
-	missing := without(byID, texts)
+	missing := missingTexts(byID, texts)
 	if len(missing) > few {
 		if _, err := sqlrow.List(ctx, l.q.Reader, "texts of prompts", all, scan); err != nil {
 			return err
@@ -114,8 +114,8 @@ func (s *State) promptTexts() map[string]string {
 	return texts
 }
 
-// without returns the versions whose text is unknown.
-func without(byID map[string]*prompt.Saved, texts map[string]string) (missing []string) {
+// missingTexts returns the versions whose text is unknown.
+func missingTexts(byID map[string]*prompt.Saved, texts map[string]string) (missing []string) {
 	for _, s := range byID {
 		for _, v := range s.Versions {
 			if _, ok := texts[v.ID]; !ok {

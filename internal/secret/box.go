@@ -69,10 +69,10 @@ func newCipher(key []byte) (cipher.AEAD, error) {
 // Seal returns s as a string that only a box with the same master key opens.
 func (b *Box) Seal(s String) string { return seal(b.aead, sealedPrefix, s.value, "") }
 
-// SealDeterministic is Seal with the same text each time for the same credential at
-// the same place, so that two files of it can be compared. Who sees both texts
-// learns whether the credential there is the same, and nothing else of it. The
-// nonce is a code of what is sealed (as in SIV), so none serves for two.
+// SealDeterministic is [Box.Seal] with the same result each time for the same credential
+// at the same place, so that two files can be compared. Anyone who sees both results
+// learns whether the credentials are equal, and nothing else. The nonce derives from the
+// sealed content (as in SIV), so that it is never reused for other content.
 func (b *Box) SealDeterministic(place string, s String) string {
 	code := hmac.New(sha256.New, b.nonces[:])
 	fmt.Fprintf(code, "%d:%s%s", len(place), place, s.value)

@@ -40,18 +40,18 @@ func (r *Resolver) ask(ctx context.Context, q managerRequest) (int, []byte, erro
 	}
 	if q.sign != nil {
 		if err := q.sign(req, q.body); err != nil {
-			return 0, nil, unsigned(err)
+			return 0, nil, signingError(err)
 		}
 	}
 	res, err := q.client.Do(req, q.guarded)
 	if err != nil {
-		return 0, nil, unreached(ctx, err)
+		return 0, nil, noResponseError(ctx, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return 0, nil, unreached(ctx, err)
+		return 0, nil, noResponseError(ctx, err)
 	case len(body) > maxAnswer:
 		return 0, nil, failed("the manager's response has more than %d bytes", maxAnswer)
 	}
@@ -66,8 +66,8 @@ func refused(format string, args ...any) *apierr.Error {
 	return apierr.New(apierr.UpstreamFailed, format, args...).WithCode("secret_manager_refused")
 }
 
-// unreached returns the error for a missing response, without its content.
-func unreached(ctx context.Context, err error) error {
+// noResponseError returns the error for a missing response, without its content.
+func noResponseError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return apierr.New(apierr.UpstreamTimeout, "the manager did not answer in time").WithCode("secret_manager_failed")
 	}
@@ -77,9 +77,9 @@ func unreached(ctx context.Context, err error) error {
 	return failed("the manager could not be reached")
 }
 
-// unsigned converts an error of signing, which mentions providers, to one of a manager.
+// signingError converts an error of signing, which mentions providers, to one of a manager.
 // What it says about a credential is kept.
-func unsigned(err error) error {
+func signingError(err error) error {
 	e, ok := errors.AsType[*apierr.Error](err)
 	if !ok {
 		return failed("the credential for the manager could not be used")

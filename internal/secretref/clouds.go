@@ -36,16 +36,16 @@ var awsRegion = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
 
 func (r *Resolver) checkAWS(ref *Reference) error {
 	machine := ref.Auth["access_key_id"] == ""
-	if err := ref.need("region"); err != nil {
+	if err := ref.requireFields("region"); err != nil {
 		return err
 	}
 	var err error
 	switch ref.Auth["type"] {
 	case "accessKey":
-		err = ref.need("access_key_id", "secret_access_key")
+		err = ref.requireFields("access_key_id", "secret_access_key")
 	case "assumedRole":
-		if err = ref.need("role_arn"); err == nil && !machine {
-			err = ref.need("secret_access_key")
+		if err = ref.requireFields("role_arn"); err == nil && !machine {
+			err = ref.requireFields("secret_access_key")
 		}
 	case "serviceRole":
 		machine = true
@@ -180,7 +180,7 @@ func azureScope(host string) (string, bool) {
 var azureName = regexp.MustCompile(`^[0-9A-Za-z-]+(/[0-9a-f]{32})?$`)
 
 func (r *Resolver) checkAzure(ref *Reference) error {
-	if err := ref.need("vault_url"); err != nil {
+	if err := ref.requireFields("vault_url"); err != nil {
 		return err
 	}
 	u, err := url.Parse(ref.Auth["vault_url"])
@@ -189,7 +189,7 @@ func (r *Resolver) checkAzure(ref *Reference) error {
 	}
 	switch ref.Auth["type"] {
 	case "entra":
-		err = ref.need("tenant_id", "client_id", "client_secret")
+		err = ref.requireFields("tenant_id", "client_id", "client_secret")
 	case "managed", "default":
 		_, ofCloud := azureScope(u.Hostname())
 		if err = r.checkMachineIdentity(ref); err == nil && (!ofCloud || u.Scheme != "https") {

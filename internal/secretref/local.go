@@ -72,12 +72,12 @@ func missing(what string) error {
 }
 
 func (r *Resolver) checkFile(ref *Reference) error {
-	_, _, err := r.within(ref.Path)
+	_, _, err := r.findFolder(ref.Path)
 	return err
 }
 
-// within returns the allowed folder of a path, and its name relative to the folder.
-func (r *Resolver) within(path string) (folder, name string, err error) {
+// findFolder returns the allowed folder of a path, and its name relative to the folder.
+func (r *Resolver) findFolder(path string) (folder, name string, err error) {
 	if filepath.IsAbs(path) && filepath.Clean(path) == path {
 		for _, folder := range r.Files {
 			if name, ok := strings.CutPrefix(path, folder+string(filepath.Separator)); ok {
@@ -91,26 +91,26 @@ func (r *Resolver) within(path string) (folder, name string, err error) {
 // file reads a file. Links out of the folder are not followed; links within it are,
 // because Kubernetes mounts secrets that way.
 func (r *Resolver) file(_ context.Context, ref *Reference) (secretPayload, error) {
-	folder, name, err := r.within(ref.Path)
+	folder, name, err := r.findFolder(ref.Path)
 	if err != nil {
 		return secretPayload{}, err
 	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return secretPayload{}, unreadable(err)
+		return secretPayload{}, readError(err)
 	}
 	defer root.Close()
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would block
 	if err != nil {
-		return secretPayload{}, unreadable(err)
+		return secretPayload{}, readError(err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return secretPayload{}, unreadable(err)
+		return secretPayload{}, readError(err)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxValue+3))
 	if err != nil {
-		return secretPayload{}, unreadable(err)
+		return secretPayload{}, readError(err)
 	}
 	// Editors and echo add a line end that is not part of the secret.
 	return secretPayload{text: secret.New(strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"))}, nil
@@ -126,8 +126,8 @@ func (r *Resolver) ReadListed(path string) ([]byte, error) {
 	return []byte(f.text.Reveal()), err
 }
 
-// unreadable omits err from its result, because it contains paths of the host.
-func unreadable(err error) error {
+// readError omits err from its result, because it contains paths of the host.
+func readError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return missing("the file does not exist")

@@ -28,15 +28,15 @@ func (f secretPayload) pick(key, format string) (secret.String, error) {
 	}
 	switch {
 	case format == "json" && !json.Valid([]byte(text)):
-		return secret.String{}, malformed("the value is not JSON, as value_format asks for")
+		return secret.String{}, payloadError("the value is not JSON, as value_format asks for")
 	case format != "json" && !plain:
-		return secret.String{}, malformed("the value is an object or a list; name one of its values with secret_key, or take it as it is with value_format json")
+		return secret.String{}, payloadError("the value is an object or a list; name one of its values with secret_key, or take it as it is with value_format json")
 	case text == "":
-		return secret.String{}, malformed("the value is empty")
+		return secret.String{}, payloadError("the value is empty")
 	case len(text) > maxValue:
 		return secret.String{}, apierr.New(apierr.Invalid, "the value is longer than %d bytes", maxValue).WithCode("secret_too_large")
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return secret.String{}, malformed("the value is not text")
+		return secret.String{}, payloadError("the value is not text")
 	}
 	return secret.New(text), nil
 }
@@ -49,7 +49,7 @@ func (f secretPayload) value(key string) (text string, plain bool, err error) {
 	}
 	var values map[string]json.RawMessage
 	if json.Unmarshal([]byte(whole), &values) != nil { // the error would quote it
-		return "", false, malformed("the secret is not an object of values; leave secret_key away")
+		return "", false, payloadError("the secret is not an object of values; leave secret_key away")
 	}
 	if key == "" && len(values) != 1 {
 		return whole, false, nil
@@ -65,13 +65,13 @@ func (f secretPayload) value(key string) (text string, plain bool, err error) {
 	}
 	if raw[0] == '"' {
 		if json.Unmarshal(raw, &text) != nil {
-			return "", false, malformed("the value is not text")
+			return "", false, payloadError("the value is not text")
 		}
 		return text, true, nil
 	}
 	return string(raw), !bytes.ContainsAny(raw[:1], "{[n"), nil
 }
 
-func malformed(what string) error {
+func payloadError(what string) error {
 	return apierr.New(apierr.Invalid, "%s", what).WithCode("secret_malformed")
 }

@@ -193,8 +193,8 @@ func (r *Resolver) fetch(ctx context.Context, ref *Reference) (secretPayload, er
 	return kinds[ref.Manager].fetch(r, ctx, ref)
 }
 
-// need returns an error unless the fields of auth_config are set.
-func (r *Reference) need(names ...string) error {
+// requireFields returns an error unless the fields of auth_config are set.
+func (r *Reference) requireFields(names ...string) error {
 	for _, name := range names {
 		if r.Auth[name] == "" && r.Secrets[name].Empty() {
 			return invalid("auth_config."+name, "is required")

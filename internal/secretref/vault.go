@@ -23,11 +23,11 @@ func (r *Resolver) checkVault(ref *Reference) error {
 	var err error
 	switch ref.Auth["type"] {
 	case "token":
-		err = ref.need("address", "token")
+		err = ref.requireFields("address", "token")
 	case "approle":
-		err = ref.need("address", "role_id", "secret_id")
+		err = ref.requireFields("address", "role_id", "secret_id")
 	case "kubernetes":
-		if err = ref.need("address", "role"); err == nil && !r.lendsTo(ref.Auth["address"]) {
+		if err = ref.requireFields("address", "role"); err == nil && !r.lendsTo(ref.Auth["address"]) {
 			err = invalid("auth_config.address", "is not allowed to receive the identity of the gateway's cluster; the operator must list the address in secrets.vaults of modelgate.yaml").
 				WithCode("secret_not_allowed")
 		}
@@ -245,7 +245,7 @@ func (l *logins) get(ctx context.Context, id identity, refused secret.String, fe
 	case held.turn <- struct{}{}:
 		defer func() { <-held.turn }()
 	case <-ctx.Done():
-		return secret.String{}, unreached(ctx, ctx.Err())
+		return secret.String{}, noResponseError(ctx, ctx.Err())
 	}
 	if l.now().Before(held.end) && held.token.Reveal() != refused.Reveal() {
 		return held.token, nil

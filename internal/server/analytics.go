@@ -7,8 +7,8 @@ import (
 	"modelgate/internal/snapshot"
 )
 
-// kept returns the current logging policy.
-func (s *Server) kept() snapshot.LogPolicy { return s.holder.Load().Logs }
+// logPolicy returns the current logging policy.
+func (s *Server) logPolicy() snapshot.LogPolicy { return s.holder.Load().Logs }
 
 // sum groups log entries.
 func (s *Server) sum(ctx context.Context, q logstore.GroupQuery) ([]logstore.Group, error) {

@@ -97,11 +97,11 @@ func (s *Server) sealConfigs(ctx context.Context, stored *publication.State) (*p
 	return publication.Load(ctx, s.store, nil)
 }
 
-// Kept returns the retention of the log as text.
-func (s *Server) Kept() string { return s.first.Logs.Retention.Effective().String() }
+// LogRetention returns the retention of the log as text.
+func (s *Server) LogRetention() string { return s.first.Logs.Retention.Effective().String() }
 
-// AuditKept returns the retention of the audit log as text.
-func (s *Server) AuditKept() string { return s.first.Audit.Retention.Effective().String() }
+// AuditLogRetention returns the retention of the audit log as text.
+func (s *Server) AuditLogRetention() string { return s.first.Audit.Retention.Effective().String() }
 
 // Retention returns r in the form of the log. Fields that are not positive retain all.
 func Retention(r settings.Retention) logstore.Retention {

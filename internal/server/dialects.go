@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/dialect/responses"
 )
 
-// clients are the dialects of clients.
+// clients returns the dialects of clients.
 func clients() map[api.Dialect]dialect.ClientDialect {
 	return map[api.Dialect]dialect.ClientDialect{
 		api.DialectChat:      chat.Dialect{},
@@ -26,7 +26,7 @@ func clients() map[api.Dialect]dialect.ClientDialect {
 	}
 }
 
-// codecs are the dialects of providers.
+// codecs returns the codecs of providers.
 func codecs() map[api.Dialect]dialect.ProviderCodec {
 	return map[api.Dialect]dialect.ProviderCodec{
 		api.DialectChat:      chat.Dialect{},

@@ -61,7 +61,7 @@ type integration struct {
 // entry returns a managed provider, with its fault if it cannot be used.
 func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
 	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Stored: true}
-	if m.Fault = unfit(p); m.Fault != nil {
+	if m.Fault = providerFault(p); m.Fault != nil {
 		return m
 	}
 	if m.Fault = k.closed(p).fault(p.Slug); m.Fault != nil {
@@ -155,7 +155,7 @@ func (k integrations) model(p *publication.Provider, i *integration, opened stor
 	}
 	s := k.settingsFor(&p.Configuration, opened, m.Slug)
 	s.BaseModel = cmp.Or(m.BaseModel, s.BaseModel)
-	if m.CustomHost != "" && elsewhere(p.Provider, s, m.CustomHost) {
+	if m.CustomHost != "" && isOtherHost(p.Provider, s, m.CustomHost) {
 		// The integration's credentials belong to its own address.
 		s = provider.Settings{Options: p.Configuration.TargetOptions(store.Secrets{}, m.Slug), BaseModel: s.BaseModel, NoAuth: true}
 	}
@@ -174,8 +174,8 @@ func (k integrations) model(p *publication.Provider, i *integration, opened stor
 	return nil
 }
 
-// elsewhere reports whether an address has another host than the settings.
-func elsewhere(id string, s provider.Settings, address string) bool {
+// isOtherHost reports whether an address has another host than the settings.
+func isOtherHost(id string, s provider.Settings, address string) bool {
 	spec, ok := table.Lookup(id)
 	if !ok {
 		return true
@@ -198,8 +198,8 @@ func modelNames(p *publication.Provider, enabled bool) []string {
 	return list
 }
 
-// unfit returns why a managed provider cannot be used according to its row.
-func unfit(p *publication.Provider) *apierr.Error {
+// providerFault returns why a managed provider cannot be used according to its row.
+func providerFault(p *publication.Provider) *apierr.Error {
 	switch {
 	case p.Withdrawn:
 		return apierr.New(apierr.Forbidden, "this workspace no longer has the integration of the provider entry @%s", p.Slug).

@@ -33,7 +33,7 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 		return err
 	}
 	if s.spender.keep != nil {
-		s.spender.keep.Counted = s.ledger.Counted
+		s.spender.keep.Counted = s.ledger.AwaitCounted
 	}
 	if !s.NoRecording {
 		s.engine.Ledger = s.ledger
@@ -151,7 +151,7 @@ func ReplayLedger(ctx context.Context, data string, log logstore.Options) (Repla
 	return done, errors.Join(err, l.Close(ctx), logs.Close(ctx))
 }
 
-// ledgerMetrics are the metrics of the ledger.
+// ledgerMetrics returns the metrics of the ledger.
 func ledgerMetrics(s *Server) []prometheus.Collector {
 	stat := func(read func(ledger.Stats) float64) func() float64 {
 		return func() float64 { return read(s.ledger.Stats()) }

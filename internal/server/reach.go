@@ -18,7 +18,7 @@ func (s *Server) reach(set *settings.Settings) upstream.Options {
 	return reach
 }
 
-// ownHosts are the gateway's own addresses, which custom hosts must not name because
+// ownHosts returns the gateway's own addresses, which custom hosts must not name because
 // requests would loop.
 func (s *Server) ownHosts() []string {
 	hosts := []string{s.apiAddr.Addr().String()}

@@ -183,7 +183,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 }
 
 func (s *Server) open(ctx context.Context) error {
-	if err := trusted("MODELGATE_TRUSTED_HOSTS", s.TrustedHosts); err != nil {
+	if err := checkTrustedHosts("MODELGATE_TRUSTED_HOSTS", s.TrustedHosts); err != nil {
 		return err
 	}
 	if err := s.openBox(); err != nil {
@@ -263,8 +263,8 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Counted: s.ledger.Counted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
-		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, Kept: s.kept, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
+		Counted: s.ledger.AwaitCounted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
+		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, Kept: s.logPolicy, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
 	})
 }
 
@@ -286,11 +286,11 @@ func loadSettings(file string, box *secret.Box) (*settings.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	return set, trusted(file, set.Upstream.TrustedHosts)
+	return set, checkTrustedHosts(file, set.Upstream.TrustedHosts)
 }
 
-// trusted checks a list of trusted hosts. Place names it in errors.
-func trusted(place string, hosts []string) error {
+// checkTrustedHosts checks a list of trusted hosts. Place names it in errors.
+func checkTrustedHosts(place string, hosts []string) error {
 	for _, h := range hosts {
 		if err := upstream.CheckTrusted(h); err != nil {
 			return fmt.Errorf("%s: %w", place, err)

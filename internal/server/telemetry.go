@@ -66,7 +66,7 @@ func (s *Server) closeTelemetry() error {
 	return nil
 }
 
-// telemetryMetrics are the metrics of the exporter.
+// telemetryMetrics returns the metrics of the exporter.
 func telemetryMetrics(s *Server) []prometheus.Collector {
 	stat := func(read func(telemetry.Stats) float64) func() float64 {
 		return func() float64 { return read(s.telemetry.Stats()) }

@@ -44,7 +44,7 @@ func (s *Settings) check(o SecretResolver) *fault {
 		s.Sessions.check,
 		s.checkPublicURL,
 		func() *fault { return s.checkAudit(o) },
-		s.checkRest,
+		s.checkSections,
 	} {
 		if f := part(); f != nil {
 			return f
@@ -199,7 +199,7 @@ func (s *Settings) checkPrices() *fault {
 	return nil
 }
 
-func (s *Settings) checkRest() *fault {
+func (s *Settings) checkSections() *fault {
 	for i, h := range s.Compat.HeaderPrefixes {
 		if !strings.HasSuffix(h, "-") || strings.ContainsAny(h, " :\t") {
 			return at(errors.New("a header prefix must end in a dash, such as x-example-"), "compat.header_prefixes[%d]", i)

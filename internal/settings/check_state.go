@@ -196,7 +196,7 @@ func (s *Settings) FileOnlySections() (names []string) {
 	}{
 		{"prices", s.Prices != nil}, {"limits", s.Limits != Limits{}}, {"timeouts", s.Timeouts != Timeouts{}}, {"drain", s.Drain != Drain{}},
 		{"compat", s.Compat.HeaderPrefixes != nil}, {"log", s.Log != Log{}},
-		{"telemetry", s.Telemetry.given()},
+		{"telemetry", s.Telemetry.isSet()},
 	} {
 		if section.given {
 			names = append(names, section.name)
@@ -205,10 +205,10 @@ func (s *Settings) FileOnlySections() (names []string) {
 	return names
 }
 
-// Secrets calls f for every credential of the file that is a reference or sealed, and
+// ReplaceSecrets calls f for every credential of the file that is a reference or sealed, and
 // replaces it by f's result. Place names its position in a way that does not depend on
 // the order of entries. An error is a *FileError.
-func (s *Settings) Secrets(f func(place, ref string) (string, error)) error {
+func (s *Settings) ReplaceSecrets(f func(place, ref string) (string, error)) error {
 	for i := range s.Integrations {
 		v := &s.Integrations[i]
 		w := credentialWalk{s, f, fmt.Sprintf("integrations[%d]", i), "integration " + v.Slug, nil}
@@ -268,7 +268,7 @@ func (w *credentialWalk) one(field string, ref *string) {
 	*ref = v
 }
 
-// ConfigPlace returns the place of a credential in a config, as in [Settings.Secrets].
+// ConfigPlace returns the place of a credential in a config, as in [Settings.ReplaceSecrets].
 func ConfigPlace(slug, path string) string {
 	return "config " + slug + " " + strings.TrimPrefix(path, "$.")
 }

@@ -31,8 +31,8 @@ type Telemetry struct {
 // Credentials returns the opened headers.
 func (t *Telemetry) Credentials() map[string]secret.String { return t.headers }
 
-// given reports whether the section is in the file and not empty.
-func (t *Telemetry) given() bool {
+// isSet reports whether the section is in the file and not empty.
+func (t *Telemetry) isSet() bool {
 	return t.Endpoint != "" || t.Traces != nil || t.Metrics != nil || t.Sample != nil || t.Interval != 0 || t.Propagate
 }
 

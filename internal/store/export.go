@@ -223,7 +223,7 @@ func (db *DB) ExpireExport(ctx context.Context, id string, now time.Time) error 
 // touched runs a statement and reports whether it changed a row.
 func (db *DB) touched(ctx context.Context, text string, args ...any) (bool, error) {
 	if !db.ready.Load() {
-		return false, away(nil)
+		return false, unavailableError(nil)
 	}
 	n, err := db.write.Exec(ctx, text, args...)
 	if err != nil {

@@ -36,14 +36,14 @@ func (s JWKS) IsZero() bool { return s.Keys == nil }
 // with the prefix field. CheckHost checks the host of an address.
 func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL, error)) (JWTSettings, error) {
 	if (s.URL == "") == s.Set.IsZero() {
-		return s, unfit(field, "must have either jwks_url or jwks")
+		return s, fieldError(field, "must have either jwks_url or jwks")
 	}
 	if s.URL != "" {
 		if err := checkKeyAddress(s.URL, checkHost); err != nil {
-			return s, unfit(field+".jwks_url", "%v", err)
+			return s, fieldError(field+".jwks_url", "%v", err)
 		}
 	} else if err := jwt.CheckJWKS(text(s.Set)); err != nil {
-		return s, unfit(field+".jwks", "%v", err)
+		return s, fieldError(field+".jwks", "%v", err)
 	}
 	s.Scopes = slices.Clone(s.Scopes)
 	for i, word := range s.Scopes {
@@ -55,7 +55,7 @@ func (s JWTSettings) Checked(field string, checkHost func(raw string) (*url.URL,
 			err = scope.CheckHolder(access.Token)
 		}
 		if err != nil {
-			return s, unfit(fmt.Sprintf("%s.default_scopes[%d]", field, i), "%v", err)
+			return s, fieldError(fmt.Sprintf("%s.default_scopes[%d]", field, i), "%v", err)
 		}
 		s.Scopes[i] = scope
 	}
@@ -73,6 +73,6 @@ func checkKeyAddress(address string, checkHost func(raw string) (*url.URL, error
 	return err
 }
 
-func unfit(field, format string, args ...any) error {
+func fieldError(field, format string, args ...any) error {
 	return apierr.New(apierr.Invalid, field+": "+format, args...).WithParam(field)
 }

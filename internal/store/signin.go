@@ -123,7 +123,7 @@ func (db *DB) ForgetAttempts(ctx context.Context, id string) error {
 // publish these rows.
 func (db *DB) attemptChange(ctx context.Context, f func(*Tx) error) error {
 	if !db.ready.Load() {
-		return away(nil)
+		return unavailableError(nil)
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
@@ -235,9 +235,9 @@ const (
 	knownAddressDays = 90
 )
 
-// AddressKnown reports whether a user signed in from an address within the last 90
+// IsKnownAddress reports whether a user signed in from an address within the last 90
 // days.
-func (q Queries) AddressKnown(ctx context.Context, user, address string, now time.Time) (bool, error) {
+func (q Queries) IsKnownAddress(ctx context.Context, user, address string, now time.Time) (bool, error) {
 	const text = `
 		SELECT COUNT(*)
 		FROM sign_in_addresses

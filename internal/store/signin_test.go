@@ -160,7 +160,7 @@ func TestKnownAddressesAreBoundedAndExpire(t *testing.T) {
 			{"bob", "192.0.2.24", time.Minute, false},
 			{"", "192.0.2.24", time.Minute, false},
 		} {
-			if got, err := db.AddressKnown(t.Context(), tt.user, tt.address, now.Add(tt.later)); got != tt.want || err != nil {
+			if got, err := db.IsKnownAddress(t.Context(), tt.user, tt.address, now.Add(tt.later)); got != tt.want || err != nil {
 				t.Errorf("%q at %s after %s: known = %t, %v; want %t", tt.user, tt.address, tt.later, got, err, tt.want)
 			}
 		}

@@ -58,7 +58,7 @@ func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]in
 		FROM ledger_marks
 		WHERE segment = $1`
 	if !db.ready.Load() {
-		return nil, away(nil)
+		return nil, unavailableError(nil)
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
@@ -80,7 +80,7 @@ func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]in
 // Marks not updated since keep are deleted.
 func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog.SpendOwner]*reqlog.Spend, now, keep time.Time) (raised []BudgetRef, err error) {
 	if !db.ready.Load() {
-		return nil, away(nil)
+		return nil, unavailableError(nil)
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()

@@ -140,14 +140,14 @@ func openSQLite(ctx context.Context, dsn string) (*DB, error) {
 		Queries: Queries{file.Read},
 		read:    file.Read,
 		write:   journal.New(file.Write, ""),
-		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: sqliteAway, reason: error.Error},
+		engine:  engine{name: file.Path, conflict: sqlite.Conflict, away: isSQLiteUnavailable, reason: error.Error},
 		close:   file.Close,
 	}, nil
 }
 
-// sqliteAway reports whether the file is locked for too long, missing, read-only,
+// isSQLiteUnavailable reports whether the file is locked for too long, missing, read-only,
 // damaged or on a full disk.
-func sqliteAway(err error) bool {
+func isSQLiteUnavailable(err error) bool {
 	return sqlite.IsBusy(err) || sqlite.IsCorrupt(err) || sqlite.IsFull(err) || errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -187,7 +187,7 @@ func (db *DB) Update(ctx context.Context, audit *Audit, f func(*Tx) error) error
 // UpdateLong is [DB.Update] without its time limit. All other changes wait for it.
 func (db *DB) UpdateLong(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
-		return away(nil)
+		return unavailableError(nil)
 	}
 	return db.ClientError(db.change(ctx, func(tx *Tx) error { return tx.run(ctx, audit, f) }))
 }
@@ -196,7 +196,7 @@ func (db *DB) UpdateLong(ctx context.Context, audit *Audit, f func(*Tx) error) e
 // UpdateLong would return.
 func (db *DB) TryChange(ctx context.Context, audit *Audit, f func(*Tx) error) error {
 	if !db.ready.Load() {
-		return away(nil)
+		return unavailableError(nil)
 	}
 	err := db.change(ctx, func(tx *Tx) error {
 		if err := tx.run(ctx, audit, f); err != nil {
@@ -247,12 +247,12 @@ func (db *DB) ClientError(err error) error {
 	case db.engine.conflict(err):
 		return apierr.New(apierr.Conflict, "the object already exists, or another object refers to it").WithCause(err)
 	case db.engine.away(err):
-		return away(err)
+		return unavailableError(err)
 	}
 	return err
 }
 
-func away(err error) error {
+func unavailableError(err error) error {
 	return apierr.New(apierr.Unavailable, "the control plane's database is unavailable; try again later; model requests are still served").
 		WithCode("database_unavailable").WithCause(err)
 }

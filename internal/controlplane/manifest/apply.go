@@ -70,7 +70,7 @@ func clientMessage(err error) error {
 // resolve opens the file's credentials and replaces them by sealed ones, which can be
 // compared with stored credentials.
 func (m *Manifest) resolve(file *settings.Settings, o settings.SecretResolver) error {
-	err := file.Secrets(func(place, ref string) (string, error) {
+	err := file.ReplaceSecrets(func(place, ref string) (string, error) {
 		v, err := o.Open(ref)
 		if err == nil && m.Box == nil {
 			err = errNoBox

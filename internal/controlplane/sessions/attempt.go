@@ -57,7 +57,7 @@ func find(ctx context.Context, q store.Queries, email string) (account, error) {
 // to try again.
 func (f *family) prove(ctx context.Context, c *route.Caller, a *account, password string) error {
 	address := group(c.ClientIP())
-	known, err := c.DB().AddressKnown(ctx, a.user.ID, address, c.Now)
+	known, err := c.DB().IsKnownAddress(ctx, a.user.ID, address, c.Now)
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,7 @@ func (s *Server) startAt() error {
 	ended := make(chan struct{})
 	go func() { defer close(ended); run.Wait() }()
 	s.run, s.ended = run, ended
-	if err := s.answers(); err != nil {
+	if err := s.awaitReady(); err != nil {
 		s.Stop()
 		text, _ := os.ReadFile(log.Name())
 		return fmt.Errorf("%w: %s", err, text)
@@ -200,8 +200,8 @@ func (s *Server) startAt() error {
 // startingUp is the error code of a server that does not accept connections yet.
 const startingUp = "57P03"
 
-// answers waits until the server accepts connections.
-func (s *Server) answers() error {
+// awaitReady waits until the server accepts connections.
+func (s *Server) awaitReady() error {
 	db, err := sql.Open("pgx", s.DSN())
 	if err != nil {
 		return err
