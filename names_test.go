@@ -41,7 +41,7 @@ var namings = []naming{
 			words := wordsOf(d.name)
 			return participles.MatchString(words[len(words)-1])
 		}},
-	{rule: `the comment of a function goes on with what it does ("returns", "reports", "writes"), not with "is", "are" or "has"`, limit: 9,
+	{rule: `the comment of a function goes on with what it does ("returns", "reports", "writes"), not with "is", "are" or "has"`, limit: 1,
 		broken: func(d declaration) bool {
 			after, ok := strings.CutPrefix(d.doc, d.name+" ")
 			verb, rest, _ := strings.Cut(after, " ")

@@ -61,7 +61,7 @@ func or[T any](own, theirs *T) *T {
 	return theirs
 }
 
-// orList is like or, for lists: a list that is set to empty is set.
+// orList does the same for lists: a list that is set to empty is set.
 func orList[T any](own, theirs []T) []T {
 	if own != nil {
 		return own

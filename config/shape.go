@@ -98,7 +98,7 @@ type reader struct {
 // texts with a large number of them.
 const maxGuesses = 20
 
-// nearest is like the function Nearest, for the first maxGuesses names.
+// nearest calls Nearest for the first maxGuesses names.
 func (r *reader) nearest(name string, known []string) string {
 	r.guesses++
 	if r.guesses > maxGuesses {

@@ -26,7 +26,7 @@ func stages() []pipeline.Stage {
 // budget, and names the limit. It counts a stream as it passes and may end it
 // with the finish reason length. It records which limits were consulted.
 //
-// There are no rate limits yet; exhausted budgets are checked at admission.
+// Rate limits do not exist yet; exhausted budgets are checked at admission.
 type limits struct{}
 
 // Wrap implements [pipeline.Stage].
@@ -38,7 +38,7 @@ func (limits) Wrap(next pipeline.Handler) pipeline.Handler { return next }
 // change the body, by edits of a copy. It ends a request with 446, or lets it
 // pass and marks it. It sees no stream. It records each check and its verdict.
 //
-// There are no checks yet: a config with denying checks is rejected at its
+// Checks do not exist yet: a config with denying checks is rejected at its
 // target, and other checks are announced as ignored.
 type requestChecks struct{}
 
@@ -54,7 +54,7 @@ func (requestChecks) Wrap(next pipeline.Handler) pipeline.Handler { return next 
 // the copy of a stream that broke, was denied or was cut. It sets the cache
 // status of the log entry.
 //
-// There is no cache yet: the config's cache property is announced as ignored.
+// The cache does not exist yet: the config's cache property is announced as ignored.
 type cache struct{}
 
 // Wrap implements [pipeline.Stage].
@@ -68,7 +68,7 @@ func (cache) Wrap(next pipeline.Handler) pipeline.Handler { return next }
 // records each check and its verdict, and which parts of the response were not
 // checked.
 //
-// There are no checks yet; see requestChecks.
+// Checks do not exist yet; see requestChecks.
 type responseChecks struct{}
 
 // Wrap implements [pipeline.Stage].

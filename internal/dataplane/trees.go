@@ -38,9 +38,9 @@ func (k *treeKey) size() int {
 	return 256 + len(k.text) + 2*len(k.forward) + nameSize*strings.Count(k.forward, ",") + len(k.customHost)
 }
 
-// trees is an LRU cache of compiled configs. The size of a tree counts until it
-// has been dropped and no request uses it. It is safe for concurrent use; call
-// newTrees to make one.
+// trees is an LRU cache of compiled configs. A tree is part of the live size as
+// long as it is cached or a request uses it. It is safe for concurrent use;
+// call newTrees to make one.
 type trees struct {
 	compiling chan struct{} // one token for each config being compiled
 

@@ -73,7 +73,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// responseBegun is like [inbound.Body.ResponseBegun]. It does nothing for a nil
+// responseBegun calls [inbound.Body.ResponseBegun]. It does nothing for a nil
 // upload, a body that has been read.
 func (u *upload) responseBegun() {
 	if u != nil {

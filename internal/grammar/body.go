@@ -39,7 +39,7 @@ type Relation struct {
 // rule, otherwise the first missing member, otherwise the first relation.
 func (b *Body) Check(d *jsonedit.Doc) *Fault { return b.with(d, b.check) }
 
-// CheckInOrder is like Check, but checks members in the order of the table.
+// CheckInOrder does the same as Check, but in the order of the table.
 func (b *Body) CheckInOrder(d *jsonedit.Doc) *Fault { return b.with(d, b.checkInOrder) }
 
 // cursors holds cursors for reuse: a cursor behind an interface cannot be on

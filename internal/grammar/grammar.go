@@ -114,8 +114,8 @@ func Describe(raw []byte) string {
 	return string(raw)
 }
 
-// DescribeWord is like Describe for a value that should be one of few words: a
-// short string is repeated.
+// DescribeWord does the same as Describe for a value that should be one of few
+// words: a short string is repeated.
 func DescribeWord(raw []byte) string {
 	if jsonedit.KindOf(raw) == jsonedit.String && len(raw) <= maxShown+2 && utf8.Valid(raw) {
 		return string(raw)

@@ -69,7 +69,7 @@ func (e *Engine) AttemptLimit() int {
 const codeAttempts = "attempts_exhausted"
 
 // errAttempts returns the error of a request that has used up its attempts. It
-// ends retries, fallbacks and hedges, and does not count against a provider.
+// ends retries, fallbacks and hedges, and is not a fault of a provider.
 func errAttempts(limit int) *apierr.Error {
 	return apierr.New(apierr.Unavailable,
 		"the request has made the %d attempts at providers that one request may make, and none of them served it; use fewer retries and fallbacks, or raise limits.attempts in the gateway's settings", limit).

@@ -54,8 +54,8 @@ func (a *Attempt) reserveTranslation() (*bytepool.Buffer, error) {
 // takes in addition to the body: of a request or a complete response.
 func translationSize(body []byte) int { return sizeWith(bytesPerStructure, body) }
 
-// streamedSize is the estimate for a body that becomes stream events: the data
-// of one event, or a complete response for a client that wants a stream.
+// streamedSize estimates the same for a body that becomes stream events: the
+// data of one event, or a complete response for a client that wants a stream.
 func streamedSize(body []byte) int { return sizeWith(bytesPerEvents, body) }
 
 func sizeWith(perStructure int, body []byte) int {

@@ -215,12 +215,12 @@ func (t *Target) Price(b *catalog.PriceBook, model, served string, at time.Time)
 	return t.Pricing.Price(b, t.ID, model, at, t.BaseModelOf(model), served)
 }
 
-// DialectFor is like [Spec.DialectFor], but looks up the base model.
+// DialectFor calls [Spec.DialectFor] for the base model of model.
 func (t *Target) DialectFor(d api.Dialect, model string) api.Dialect {
 	return t.Spec.DialectFor(d, t.BaseModelOf(model))
 }
 
-// Rule is like [Spec.Rule], but looks up the base model.
+// Rule calls [Spec.Rule] for the base model of model.
 func (t *Target) Rule(model string) ModelRule { return t.Spec.Rule(t.BaseModelOf(model)) }
 
 // withCustomHost returns the spec for a custom host, which replaces the

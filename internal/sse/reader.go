@@ -44,8 +44,8 @@ type pending struct {
 	data   span // the first data field
 }
 
-// span is a byte range of an event. The zero span is no value, since no value
-// can begin at 0.
+// span is a byte range of an event. The zero span means no value, since no
+// value can begin at 0.
 type span struct{ from, to int }
 
 func (s span) of(b []byte) []byte {
@@ -192,8 +192,8 @@ func (r *Reader) parse() bool {
 	return false
 }
 
-// find returns the index of the next c at or after from, or len(w). There is no
-// c between from and known, so that no byte is examined twice, whatever the
+// find returns the index of the next c at or after from, or len(w). c must not
+// occur between from and known, so that no byte is examined twice, whatever the
 // line ends and however the bytes arrive.
 func find(w []byte, from, known int, c byte) int {
 	known = max(known, from)
