@@ -26,25 +26,23 @@ type generator struct{ *rand.Rand }
 
 func one[T any](g generator, of ...T) T { return of[g.IntN(len(of))] }
 
-// leaf draws a config node that calls a target. Some fail: an unknown provider, a
-// model that is not allowed, a credential without a provider.
+// leaf draws a config node that calls a target. Some fail: for an unknown provider,
+// or a model that is not allowed.
 func (g generator) leaf() map[string]any {
 	leaf := map[string]any{"provider": one(g, "@simulator", "@simulator", "@messages", "@gemini", "@cohere", "@some", "@nobody")}
 	if g.IntN(3) == 0 {
 		leaf["override_params"] = one[any](g, map[string]any{"model": "sim-2"}, map[string]any{"model": "good"},
 			map[string]any{"temperature": 0.25, "top_k": 3}, map[string]any{"max_tokens": 7}, map[string]any{"user": "u"})
 	}
-	switch g.IntN(8) {
+	switch g.IntN(6) {
 	case 0:
-		leaf["strict_open_ai_compliance"] = g.IntN(2) == 0
+		leaf["strict_vendora_compliance"] = g.IntN(2) == 0
 	case 1:
 		leaf["default_params"] = map[string]any{"seed": 4, "model": "sim-3"}
 	case 2:
 		leaf["drop_params"] = []string{"temperature", "metadata"}
 	case 3:
 		leaf["on_unsupported"] = one(g, "refuse", "drop")
-	case 4:
-		leaf["api_key"] = "sk-own"
 	}
 	return leaf
 }
@@ -81,7 +79,7 @@ func (g generator) node(depth int) map[string]any {
 // request draws a path, a body for it with the text, and headers.
 func (g generator) request(text string) (path, body string, headers map[string]string) {
 	more := ""
-	for _, field := range []string{`"temperature":0.5`, `"top_p":0.9`, `"seed":7`, `"metadata":{"a":"b"}`, `"stop":["x"]`, `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`, `"response_format":{"type":"json_object"}`, `"logit_bias":{"1":1}`} {
+	for _, field := range []string{`"temperature":0.5`, `"top_p":0.9`, `"seed":7`, `"metadata":{"a":"b"}`, `"stop":["x"]`, one(g, `"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]`, `"tools":[{"type":"custom","custom":{"name":"f"}}]`), `"response_format":{"type":"json_object"}`, `"logit_bias":{"1":1}`} {
 		if g.IntN(4) == 0 {
 			more += "," + field
 		}
@@ -96,6 +94,9 @@ func (g generator) request(text string) (path, body string, headers map[string]s
 		path, body = "/v1/embeddings", fmt.Sprintf(`{"model":%q,"input":[%q,"b"]}`, model, text)
 	default:
 		path, body = "/v1/chat/completions", fmt.Sprintf(`{"model":%q,"messages":[{"role":"system","content":"be brief"},{"role":"user","content":%q}]%s}`, model, text, more)
+	}
+	if g.IntN(6) == 0 {
+		body = strings.Replace(body, fmt.Sprintf(`"model":%q,`, model), "", 1)
 	}
 	headers = map[string]string{}
 	if g.IntN(2) == 0 {
@@ -130,7 +131,7 @@ func TestDryRunPlansWhatServingSends(t *testing.T) {
 		config, _ := json.Marshal(draw.node(2))
 		headers["x-gateway-config"] = string(config)
 		if planned, err := compareDryRun(g, sim, question{path, body, text, headers}); err != nil {
-			t.Errorf("seed %d: %v\n%s %s\nconfig %s", seed, err, path, body, config)
+			t.Fatalf("seed %d: %v\n%s %s\nconfig %s", seed, err, path, body, config)
 		} else if planned {
 			sent++
 		} else {
