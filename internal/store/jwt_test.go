@@ -141,7 +141,7 @@ func TestSettingsOfTokensAreChecked(t *testing.T) {
 		{"a private name", `{"jwks_url":"https://keys.internal/keys"}`, "jwt.jwks_url", "refused"},
 		{"an empty set", `{"jwks":{"keys":[]}}`, "jwt.jwks", "no RSA key"},
 		{"a small key", `{"jwks":` + publicSet(t, 1024) + `}`, "jwt.jwks", "1024 bits"},
-		{"a private key", `{"jwks":` + strings.Replace(good, `"x5t"`, `"d"`, 1) + `}`, "jwt.jwks", "secret"},
+		{"a private key", `{"jwks":` + strings.Replace(good, `"x5t"`, `"d"`, 1) + `}`, "jwt.jwks", "private part"},
 		{"an unknown scope", `{"jwks":` + good + `,"default_scopes":["configs.list","cinfigs.read"]}`, "jwt.default_scopes[1]", "cinfigs.read"},
 		{"every scope", `{"jwks":` + good + `,"default_scopes":["*"]}`, "jwt.default_scopes[0]", "installation"},
 		{"an organisation's scope", `{"jwks":` + good + `,"default_scopes":["audit_logs.list"]}`, "jwt.default_scopes[0]", "audit_logs.list"},

@@ -62,7 +62,7 @@ func TestTheReferenceShowsEveryRouteAndOpensTheOneNamed(t *testing.T) {
 	}
 	_, opened, _ := strings.Cut(shown, `<details id="create-config" open="">`)
 	opened, _, _ = strings.Cut(opened, "</details>")
-	for _, want := range []string{"Needs configs.create", "<code>name</code> *", "characters", "<code>slug</code>"} {
+	for _, want := range []string{"Requires configs.create", "<code>name</code> *", "characters", "<code>slug</code>"} {
 		if !strings.Contains(opened, want) {
 			t.Errorf("the opened route does not show %q: %s", want, opened)
 		}
