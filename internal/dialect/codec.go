@@ -72,7 +72,8 @@ type StreamDecoder interface {
 
 	// End appends the missing events after a clean end of the bytes: ends of
 	// open parts and, in dialects without a terminator, EventEnd if the
-	// response is complete.
+	// response is complete. Without a finish reason the response broke off, and
+	// the ends of its parts mean nothing.
 	End(dst []llm.Event) []llm.Event
 }
 
@@ -82,7 +83,8 @@ type StreamEncoder interface {
 	// Encode appends the frames for e: none, one or more, each complete.
 	// EventEnd yields the end of the stream including the terminator;
 	// EventError yields an error in the client's dialect, after the ends of
-	// open parts if clients need them.
+	// open parts if clients need them. An open call gets no end: clients would
+	// run it.
 	Encode(dst []byte, e *llm.Event) []byte
 }
 

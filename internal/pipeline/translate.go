@@ -148,7 +148,12 @@ func (t *translation) step(out []byte) ([]byte, error) {
 	switch {
 	case err == io.EOF && !t.ended:
 		t.ended = true
-		out = t.write(out, t.dec.End(t.events[:0]))
+		events := t.dec.End(t.events[:0])
+		if !t.seen.Finished && !finishes(events) {
+			// No client may take a part that broke off for a complete one.
+			events = slices.DeleteFunc(events, func(e llm.Event) bool { return e.Kind == llm.EventPartEnd })
+		}
+		out = t.write(out, events)
 		if s := &t.seen; s.Finished && !s.Terminated && s.Failed == "" { // only the terminator is missing
 			out = t.write(out, append(t.events[:0], llm.Event{Kind: llm.EventEnd}))
 		}
@@ -162,6 +167,13 @@ func (t *translation) step(out []byte) ([]byte, error) {
 	}
 	out = t.write(out, t.dec.Decode(t.events[:0], e))
 	return out, t.src.grow(0, collectedSize(e.Data, t.events))
+}
+
+// finishes reports whether the response is complete with these events.
+func finishes(events []llm.Event) bool {
+	return slices.ContainsFunc(events, func(e llm.Event) bool {
+		return e.Kind == llm.EventEnd || e.Kind == llm.EventFinish && e.NativeFinishReason != ""
+	})
 }
 
 // truncatedJSON reports whether a frame begins as JSON and is incomplete.

@@ -93,7 +93,7 @@ var eventsOfSmallParts = []struct {
 	typ   string
 	data  string
 }{
-	{"chat: tool calls", chat.Dialect{}, "", `{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[` + repeat(smallParts, `{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`) + `]}}]}`},
+	{"chat: tool calls", chat.Dialect{}, "", `{"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[` + repeat(smallParts, `{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`) + `]},"finish_reason":"tool_calls"}]}`},
 	{"gemini: texts and thoughts", gemini.Dialect{}, "", `{"candidates":[{"content":{"parts":[` + repeat(smallParts/2, `{"text":"a"},{"text":"a","thought":true}`) + `]}}]}`},
 	{"gemini: calls", gemini.Dialect{}, "", `{"candidates":[{"content":{"parts":[` + repeat(smallParts, `{"functionCall":{"name":"a"}}`) + `]}}]}`},
 	{"responses: calls", responses.Dialect{}, "response.completed", `{"type":"response.completed","response":{"status":"completed","output":[` + repeat(smallParts, `{"type":"function_call"}`) + `]}}`},

@@ -85,9 +85,14 @@ func (d *streamDecoder) terminate(dst []llm.Event) []llm.Event {
 	}
 	dst = d.begin(dst)
 	for i, c := range d.choices {
-		if c != nil {
-			dst = c.finish(dst, i)
+		if c == nil {
+			continue
 		}
+		if c.brokeOff() {
+			d.fault = &llm.ProviderError{Message: "the response ended inside the arguments of a tool call, without a finish reason"}
+			return d.fail(dst)
+		}
+		dst = c.finish(dst, i)
 	}
 	d.ended = true
 	return append(dst, llm.Event{Kind: llm.EventEnd})

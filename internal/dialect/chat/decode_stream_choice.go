@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -323,6 +324,14 @@ func (c *choice) reason() llm.StopReason {
 }
 
 // hasCalls reports whether a tool was called.
+// brokeOff reports whether the choice has no finish reason and a call whose
+// arguments are not complete. Some providers send no reason after complete calls.
+func (c *choice) brokeOff() bool {
+	return c.said == "" && !c.stopped && slices.ContainsFunc(c.calls, func(call *openCall) bool {
+		return call.part != noPart && !call.ended && !call.custom && !call.text.complete()
+	})
+}
+
 func (c *choice) hasCalls() bool {
 	for _, call := range c.calls {
 		if call.part != noPart {

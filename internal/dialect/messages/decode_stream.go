@@ -58,11 +58,12 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 }
 
 // End ends the open parts. The response is complete only if the protocol's own
-// end has been read.
+// end has been read. A call that broke off gets no end, and no empty arguments.
 func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	if d.ended || !d.started {
 		return dst
 	}
+	d.open = slices.DeleteFunc(d.open, (*openBlock).isCall)
 	return d.closeAll(dst)
 }
 
@@ -155,9 +156,16 @@ func (d *streamDecoder) finish(dst []llm.Event, said, text string) []llm.Event {
 	})
 }
 
+// stopped reads the end of the response. An open call without a finish reason
+// broke off.
 func (d *streamDecoder) stopped(dst []llm.Event) []llm.Event {
-	dst = d.finish(dst, "", "")
 	d.ended = true
+	if !d.finished && slices.ContainsFunc(d.open, (*openBlock).isCall) {
+		return append(dst, llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{
+			Message: "the response ended inside a tool call, without a finish reason",
+		}})
+	}
+	dst = d.finish(dst, "", "")
 	return append(dst, llm.Event{Kind: llm.EventEnd})
 }
 

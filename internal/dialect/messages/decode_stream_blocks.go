@@ -23,6 +23,8 @@ type openBlock struct {
 	more  []collectedMember // of a block that only this dialect has
 }
 
+func (s *openBlock) isCall() bool { return s.kind == streamCall || s.kind == streamFree }
+
 type streamKind uint8
 
 const (

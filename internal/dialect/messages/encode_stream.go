@@ -118,11 +118,14 @@ func (e *streamEncoder) end(dst []byte) []byte {
 	return closeEvent(&b)
 }
 
-// failed writes a provider's error, after the end of the open block.
+// failed writes a provider's error, after the end of the open block. The block of
+// a call gets no end: clients would run the call.
 func (e *streamEncoder) failed(dst []byte, f *llm.ProviderError) []byte {
 	e.ended = true
 	if len(e.parts) > 0 && e.parts[0].open {
-		dst = e.blockStop(dst)
+		if _, call := e.parts[0].part.(llm.ToolCall); !call {
+			dst = e.blockStop(dst)
+		}
 	}
 	if f == nil {
 		f = &llm.ProviderError{}

@@ -84,9 +84,12 @@ func (h *head) write(b *jsonedit.Builder, status, reason string, items []*item) 
 	b.Name("output")
 	b.Open('[')
 	for i, it := range items {
-		if i == len(items)-1 {
+		switch {
+		case it.broken:
+			it.write(b, "incomplete")
+		case i == len(items)-1:
 			it.write(b, itemStatus(status)) // the item in which the response broke off
-		} else {
+		default:
 			it.write(b, "completed")
 		}
 	}

@@ -23,8 +23,10 @@ type item struct {
 	index int
 	id    string
 	done  bool
-	left  bool // no further content is added to it
-	open  int  // number of open parts
+	// broken is true for a call that the provider did not finish.
+	broken bool
+	left   bool // no further content is added to it
+	open   int  // number of open parts
 
 	content []*content // of a message
 
@@ -274,6 +276,8 @@ func (it *item) arguments() []byte {
 	}
 	return it.text
 }
+
+func (it *item) isCall() bool { return it.kind == kindCall || it.kind == kindCustom }
 
 func (it *item) word() string {
 	if it.kind == kindCustom {

@@ -223,7 +223,8 @@ func (e *streamEncoder) grow(dst []byte, s *slot, text string, logprobs []llm.Lo
 		dst = e.itemDelta(dst, "response.reasoning_summary_text.delta", it)
 		dst = append(dst, `,"summary_index":0,"delta":`...)
 	case kindCall:
-		dst = append(e.itemDelta(dst, "response.function_call_arguments.delta", it), `,"delta":`...)
+		it.text = append(it.text, text...)
+		return e.argumentsDelta(dst, it, text)
 	case kindCustom:
 		dst = append(e.itemDelta(dst, "response.custom_tool_call_input.delta", it), `,"delta":`...)
 	default:
@@ -232,6 +233,11 @@ func (e *streamEncoder) grow(dst []byte, s *slot, text string, logprobs []llm.Lo
 	it.text = append(it.text, text...)
 	dst = jsonedit.AppendString(dst, text)
 	return append(dst, frameEnd...)
+}
+
+func (e *streamEncoder) argumentsDelta(dst []byte, it *item, text string) []byte {
+	dst = append(e.itemDelta(dst, "response.function_call_arguments.delta", it), `,"delta":`...)
+	return append(jsonedit.AppendString(dst, text), frameEnd...)
 }
 
 func (e *streamEncoder) growContent(dst []byte, c *content, text string, logprobs []llm.Logprob) []byte {

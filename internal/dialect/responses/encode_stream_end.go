@@ -63,6 +63,9 @@ func (e *streamEncoder) endItem(dst []byte, it *item, status string) []byte {
 			dst = e.section(dst, "response.reasoning_summary_part.done", it)
 		}
 	case kindCall:
+		if len(it.text) == 0 { // clients add up the deltas
+			dst = e.argumentsDelta(dst, it, string(it.arguments()))
+		}
 		dst = append(e.itemDelta(dst, "response.function_call_arguments.done", it), `,"name":`...)
 		dst = jsonedit.AppendString(dst, it.toolName())
 		dst = jsonedit.AppendString(append(dst, `,"arguments":`...), string(it.arguments()))
@@ -81,7 +84,8 @@ func (it *item) toolName() string {
 	return it.call.Name
 }
 
-// closeAll ends everything that is open.
+// closeAll ends everything that is open, except calls that broke off: clients
+// would run them.
 func (e *streamEncoder) closeAll(dst []byte, status string) []byte {
 	for i := range e.parts {
 		if s := &e.parts[i]; s.content != nil {
@@ -89,7 +93,11 @@ func (e *streamEncoder) closeAll(dst []byte, status string) []byte {
 		}
 	}
 	for _, it := range e.items {
-		if !it.done {
+		switch {
+		case it.done:
+		case e.fault != nil && it.isCall():
+			it.broken = true
+		default:
 			dst = e.endItem(dst, it, status)
 		}
 	}
@@ -110,7 +118,7 @@ func (e *streamEncoder) fail(dst []byte, f *llm.ProviderError) []byte {
 	if f == nil {
 		f = &llm.ProviderError{Message: failure(nil)}
 	}
-	dst = e.closeAll(dst, "incomplete")
 	e.fault, e.over = f, true
+	dst = e.closeAll(dst, "incomplete")
 	return e.response(dst, "response.failed", "failed", "")
 }
