@@ -180,25 +180,25 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		do   func(context.Context) error
 	}{
 		{"throughput", r.throughput},
-		{"records", r.records},
+		{"records", r.measureRecording},
 		{"latency", r.latency},
-		{"streams", r.streams},
+		{"streams", r.measureStreams},
 		{"translation", r.translation},
 		{"profiles", r.profile},
 		{"memory", r.memory},
-		{"start-up", r.starts},
+		{"start-up", r.measureStarts},
 	} {
-		r.say("%s", step.name)
+		r.progressf("%s", step.name)
 		if err := step.do(ctx); err != nil {
 			return nil, fmt.Errorf("measuring %s: %w", step.name, err)
 		}
 	}
 	r.report.TookSeconds = round(time.Since(began).Seconds(), 1)
-	r.report.judge()
+	r.report.compareGoals()
 	return r.report, nil
 }
 
-func (r *run) say(format string, args ...any) {
+func (r *run) progressf(format string, args ...any) {
 	fmt.Fprintf(r.Progress, format+"\n", args...)
 }
 

@@ -89,7 +89,7 @@ func (r *run) pin() (undo func()) {
 	}
 	others := all.list()[1:]
 	if err := confine(coresOf(others...)); err != nil {
-		r.say("nothing is pinned to a core: %v", err)
+		r.progressf("nothing is pinned to a core: %v", err)
 		return undo
 	}
 	before := runtime.GOMAXPROCS(len(others))

@@ -140,7 +140,7 @@ func (a *answer) header(line []byte) (err error) {
 func (a *answer) line() ([]byte, error) {
 	b, err := a.r.ReadSlice('\n')
 	if err != nil {
-		return nil, unexpected(err)
+		return nil, midBodyError(err)
 	}
 	return bytes.TrimRight(b, "\r\n"), nil
 }
@@ -157,7 +157,7 @@ func (a *answer) Read(p []byte) (int, error) {
 	}
 	n, err := a.r.Read(p[:min(int64(len(p)), a.left)])
 	a.left -= int64(n)
-	return n, unexpected(err)
+	return n, midBodyError(err)
 }
 
 // chunk reads the line before the next chunk. After the last it reads the
@@ -186,8 +186,8 @@ func (a *answer) chunk() error {
 	return nil
 }
 
-// unexpected keeps an end of the connection from looking like one of the body.
-func unexpected(err error) error {
+// midBodyError keeps an end of the connection from looking like one of the body.
+func midBodyError(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}

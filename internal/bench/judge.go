@@ -16,7 +16,7 @@ type Ratio struct {
 
 // check compares what was measured with the goals. Figures whose scale was not
 // run are left out.
-func (r *Report) judge() {
+func (r *Report) compareGoals() {
 	r.judgeThroughput()
 	r.judgeRecords()
 	r.judgeTranslated()

@@ -46,7 +46,7 @@ func (r *run) throughput(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				r.say("  round %d, %d connections, %s: %.0f/s, %.1f µs CPU", round+1, connections, t.name, l.perSecond, l.cpuMicros)
+				r.progressf("  round %d, %d connections, %s: %.0f/s, %.1f µs CPU", round+1, connections, t.name, l.perSecond, l.cpuMicros)
 				rounds[t.name] = append(rounds[t.name], l)
 			}
 		}

@@ -38,7 +38,7 @@ func (r *run) memory(ctx context.Context) (err error) {
 		}
 		ends[name] = time.Now()
 	}
-	r.say("  quiet for %s", r.Scale.Quiet)
+	r.progressf("  quiet for %s", r.Scale.Quiet)
 	if err := pause(ctx, r.Scale.Quiet); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (r *run) burst(ctx context.Context, t *target) (*memoryResult, error) {
 	}
 	running.Wait()
 	full, err := t.child.ask("usage")
-	r.say("  %s: idle %d MiB, peak %d MiB", t.name, rest.RSS>>20, full.Peak>>20)
+	r.progressf("  %s: idle %d MiB, peak %d MiB", t.name, rest.RSS>>20, full.Peak>>20)
 	return &memoryResult{idle: rest.RSS, peak: max(rest.RSS, full.Peak)}, err
 }
 
@@ -103,8 +103,8 @@ func (r *run) sendLarge(ctx context.Context, t *target, request []byte) error {
 	return err
 }
 
-// starts measures the time from starting a process to its first answer.
-func (r *run) starts(ctx context.Context) error {
+// measureStarts measures the time from starting a process to its first answer.
+func (r *run) measureStarts(ctx context.Context) error {
 	for _, name := range r.forwarders() {
 		var times []float64
 		for range r.Scale.Starts {

@@ -43,7 +43,7 @@ func (r *run) latency(ctx context.Context) error {
 				return err
 			}
 			r.report.addLatency(t.name, rate, times)
-			r.say("  %d/s, %s: p50 %s, p99 %s", rate, t.name, times.quantile(0.5), times.quantile(0.99))
+			r.progressf("  %d/s, %s: p50 %s, p99 %s", rate, t.name, times.quantile(0.5), times.quantile(0.99))
 		}
 	}
 	return nil

@@ -159,8 +159,8 @@ func TestFramesAreCountedHoweverTheyAreCut(t *testing.T) {
 		for at := 0; at < len(stream); at += size {
 			f.add([]byte(stream[at:min(at+size, len(stream))]), time.Unix(int64(at), 0))
 		}
-		if len(f.at) != 3 || !f.done() {
-			t.Errorf("cut every %d bytes: %d events, done %t, want 3 and done", size, len(f.at), f.done())
+		if len(f.at) != 3 || !f.isComplete() {
+			t.Errorf("cut every %d bytes: %d events, done %t, want 3 and done", size, len(f.at), f.isComplete())
 		}
 	}
 	var f frames
@@ -173,7 +173,7 @@ func TestFramesAreCountedHoweverTheyAreCut(t *testing.T) {
 func TestTranslatedResponsesAreChecked(t *testing.T) {
 	const one, two = "data: {\"delta\":{\"content\":\"Hel\"}}\n\n", "data: {\"delta\":{\"content\":\"lo\"}}\n\n"
 	const around, done = "data: {\"delta\":{\"content\":\"\"}}\n\n", "data: [DONE]\n\n"
-	whole, streamed := chatDoor.said("Hello", 0), chatDoor.said("Hello", 2)
+	whole, streamed := chatDoor.expectAnswer("Hello", 0), chatDoor.expectAnswer("Hello", 2)
 	for _, tt := range []struct {
 		name string
 		says *expectedAnswer
@@ -235,7 +235,7 @@ func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
 	r.addTranslated("chat → gemini", 64, []loaded{{cpuMicros: 240}, {cpuMicros: 500}, {cpuMicros: 900}}, same)
 	r.addTranslated("chat → converse", 64, []loaded{{cpuMicros: 251}, {cpuMicros: 500}, {cpuMicros: 252}}, same)
 	r.faults(Modelgate).add(io.EOF)
-	r.judge()
+	r.compareGoals()
 	got := map[string]bool{}
 	for _, g := range r.Ratios {
 		got[g.Name] = g.Met

@@ -11,10 +11,10 @@ import (
 // its records cost.
 const recordConnections = 64
 
-// records measures the cost of recording: the same program with recording, with recorded
+// measureRecording measures the cost of recording: the same program with recording, with recorded
 // bodies too, and without recording, round by round. The latter two are started for this
 // step only.
-func (r *run) records(ctx context.Context) (err error) {
+func (r *run) measureRecording(ctx context.Context) (err error) {
 	gate := r.targets[len(r.targets)-1]
 	targets := []*target{gate}
 	defer func() {
@@ -36,7 +36,7 @@ func (r *run) records(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			r.say("  round %d, %s: %.0f/s, %.1f µs CPU", round+1, t.name, l.perSecond, l.cpuMicros)
+			r.progressf("  round %d, %s: %.0f/s, %.1f µs CPU", round+1, t.name, l.perSecond, l.cpuMicros)
 			rounds[t.name] = append(rounds[t.name], l)
 		}
 	}

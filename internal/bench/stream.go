@@ -47,8 +47,8 @@ func (f *frames) endLine(at time.Time) {
 	f.line = f.line[:0]
 }
 
-// done reports whether the stream came to its proper end.
-func (f *frames) done() bool { return string(f.last) == "[DONE]" }
+// isComplete reports whether the stream came to its proper end.
+func (f *frames) isComplete() bool { return string(f.last) == "[DONE]" }
 
 // streamed is what one load of streams measured.
 type streamed struct {
@@ -58,8 +58,8 @@ type streamed struct {
 	cpuMicros   float64 // of one frame
 }
 
-// streams measures every target with paced streams.
-func (r *run) streams(ctx context.Context) error {
+// measureStreams measures every target with paced streams.
+func (r *run) measureStreams(ctx context.Context) error {
 	for _, count := range r.Scale.Streams {
 		for _, t := range r.targets {
 			s, err := r.streamLoad(ctx, t, count)
@@ -67,7 +67,7 @@ func (r *run) streams(ctx context.Context) error {
 				return err
 			}
 			r.report.addStreams(t.name, count, s)
-			r.say("  %d streams, %s: first p50 %s, gaps late by p99 %s, lost %d", count, t.name,
+			r.progressf("  %d streams, %s: first p50 %s, gaps late by p99 %s, lost %d", count, t.name,
 				s.first.quantile(0.5), s.late.quantile(0.99), s.lost)
 		}
 	}
@@ -157,7 +157,7 @@ func (r *run) stream(ctx context.Context, t *target, request []byte) (*frames, t
 			return f, began, fmt.Errorf("after %d events: %w", len(f.at), err)
 		}
 	}
-	if len(f.at) != r.Scale.Frames || !f.done() || c.answer.status != 200 {
+	if len(f.at) != r.Scale.Frames || !f.isComplete() || c.answer.status != 200 {
 		return f, began, fmt.Errorf("status %d and %d events of %d, the last %.80q", c.answer.status, len(f.at), r.Scale.Frames, f.last)
 	}
 	return f, began, nil

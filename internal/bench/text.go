@@ -12,7 +12,7 @@ import (
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.latencyTable, r.streamTable, r.translatedTable, r.memoryTable, r.rest} {
+	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.latencyTable, r.streamTable, r.translatedTable, r.memoryTable, r.writeErrors} {
 		table(t)
 		t.Flush()
 		b.WriteString("\n")
@@ -106,7 +106,7 @@ func (r *Report) memoryTable(w io.Writer) {
 	}
 }
 
-func (r *Report) rest(w io.Writer) {
+func (r *Report) writeErrors(w io.Writer) {
 	fmt.Fprintln(w, "target\tstart to first answer, ms\twrong answers\t")
 	for _, e := range r.Errors {
 		start := "-"

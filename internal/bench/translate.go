@@ -105,7 +105,7 @@ func (r *run) translation(ctx context.Context) error {
 				if err != nil {
 					return fmt.Errorf("%s: %w", pairs[i].name, err)
 				}
-				r.say("  round %d, %s, %d events: %.0f/s, %.1f µs CPU", round+1, pairs[i].name, events, l.perSecond, l.cpuMicros)
+				r.progressf("  round %d, %s, %d events: %.0f/s, %.1f µs CPU", round+1, pairs[i].name, events, l.perSecond, l.cpuMicros)
 				rounds[i] = append(rounds[i], l)
 			}
 		}
@@ -136,13 +136,13 @@ func (r *run) translated(ctx context.Context, events int) ([]sample, error) {
 	list := make([]sample, min(1+r.Scale.Pairs, len(pairs)))
 	for i := range list {
 		p := &pairs[i]
-		list[i] = sample{request: p.door.request(p.slug, model, requestBytes, members), says: p.door.said(text, events)}
+		list[i] = sample{request: p.door.request(p.slug, model, requestBytes, members), says: p.door.expectAnswer(text, events)}
 	}
 	return list, nil
 }
 
-// said returns what an answer with text has to say at d.
-func (d *clientAPI) said(text string, events int) *expectedAnswer {
+// expectAnswer returns what an answer with text has to say at d.
+func (d *clientAPI) expectAnswer(text string, events int) *expectedAnswer {
 	if events == 0 {
 		return &expectedAnswer{text: text, piece: []byte(d.whole), events: 1}
 	}

@@ -51,8 +51,8 @@ type backend interface {
 	// sync returns when everything stored survives a power failure.
 	sync(ctx context.Context) error
 
-	// away reports whether err means that the database is unavailable.
-	away(err error) bool
+	// isUnavailable reports whether err means that the database is unavailable.
+	isUnavailable(err error) bool
 
 	close() error
 }

@@ -88,7 +88,7 @@ func testBodiesAreReadWithTheirEntries(t *testing.T, at place) {
 			t.Fatal("a listing has read bodies")
 		}
 	}
-	if err := s.Bodies(t.Context(), page.Entries); err != nil {
+	if err := s.ReadBodies(t.Context(), page.Entries); err != nil {
 		t.Fatal(err)
 	}
 	for i, e := range page.Entries {

@@ -93,7 +93,7 @@ func numbers(first, n int) string {
 
 func (t *tables) bodies(ctx context.Context, ids []reqlog.ID) iter.Seq2[packedBodies, error] {
 	return func(yield func(packedBodies, error) bool) {
-		if err := t.prepared(ctx); err != nil {
+		if err := t.create(ctx); err != nil {
 			yield(packedBodies{}, err)
 			return
 		}
@@ -137,10 +137,10 @@ func (t *tables) someBodies(ctx context.Context, ids []reqlog.ID) iter.Seq2[pack
 	}
 }
 
-// Bodies sets the bodies of entries that were read from the store, if they are stored.
+// ReadBodies sets the bodies of entries that were read from the store, if they are stored.
 // It holds all of them in memory, up to 4 MB each, so limit the number of entries.
 // Damaged bodies are skipped.
-func (s *Store) Bodies(ctx context.Context, entries []*reqlog.Entry) error {
+func (s *Store) ReadBodies(ctx context.Context, entries []*reqlog.Entry) error {
 	var full []*reqlog.Entry
 	for _, e := range entries {
 		if e.Level == reqlog.LevelFull && e.Bodies == nil {

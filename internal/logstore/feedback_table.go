@@ -37,7 +37,7 @@ func (t *tables) addFeedback(ctx context.Context, list []Feedback) error {
 	const q = `
 		INSERT INTO feedback (id, organisation, workspace, key_id, trace_id, about_key, service, model, value, weight, metadata, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return err
 	}
 	tx, err := t.write.BeginTx(ctx, nil)
@@ -61,7 +61,7 @@ func (t *tables) addFeedback(ctx context.Context, list []Feedback) error {
 }
 
 func (t *tables) changeFeedback(ctx context.Context, q *FeedbackQuery, to FeedbackChange) (int64, error) {
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return 0, err
 	}
 	var c conditions
@@ -86,7 +86,7 @@ func (t *tables) changeFeedback(ctx context.Context, q *FeedbackQuery, to Feedba
 }
 
 func (t *tables) feedback(ctx context.Context, q *FeedbackQuery, skip, limit int) (list []Feedback, total int, err error) {
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return nil, 0, err
 	}
 	var c conditions
@@ -131,7 +131,7 @@ func scanFeedback(rows *sql.Rows) (f Feedback, err error) {
 }
 
 func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) (list []FeedbackGroup, err error) {
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return nil, err
 	}
 	var c conditions
@@ -158,7 +158,7 @@ func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) 
 }
 
 func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[TraceOf]Rating, error) {
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return nil, err
 	}
 	each := *q
@@ -168,7 +168,7 @@ func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[
 		SELECT workspace, trace_id, COUNT(*), SUM(value * weight)
 		FROM feedback` + c.where(&each) + `
 		GROUP BY workspace, trace_id
-		HAVING ` + c.within(`AVG(value * weight)`, q.Weighted) + `
+		HAVING ` + c.inRange(`AVG(value * weight)`, q.Weighted) + `
 		LIMIT ` + c.arg(limit)
 	rows, err := t.read.QueryContext(ctx, text, c.args...)
 	if err != nil {
@@ -197,7 +197,7 @@ func (t *tables) dropFeedback(ctx context.Context, before int64, limit int) (int
 			WHERE created_at < $1
 			LIMIT $2
 		)`
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return 0, err
 	}
 	done, err := t.write.ExecContext(ctx, q, before, limit)
@@ -227,7 +227,7 @@ func (c *conditions) list(values []string) string {
 
 // where returns the WHERE clause of q.
 func (c *conditions) where(q *FeedbackQuery) string {
-	all := []string{c.within(`value * weight`, q.Weighted)}
+	all := []string{c.inRange(`value * weight`, q.Weighted)}
 	add := func(column, value string) {
 		if value != "" {
 			all = append(all, column+` = `+c.arg(value))
@@ -259,8 +259,8 @@ func (c *conditions) where(q *FeedbackQuery) string {
 		WHERE ` + strings.Join(all, ` AND `)
 }
 
-// within returns the condition that a number is within r.
-func (c *conditions) within(number string, r FloatRange) string {
+// inRange returns the condition that a number is within r.
+func (c *conditions) inRange(number string, r FloatRange) string {
 	out := `1 = 1`
 	if r.Min != nil {
 		out += ` AND ` + number + ` >= ` + c.arg(*r.Min)

@@ -104,7 +104,7 @@ func (f *filter) matches(e packed) (bool, error) {
 		return true, nil
 	}
 	entry, err := e.entry() // these fields are stored after the metadata
-	return err == nil && p.q.matchesLater(entry) && p.q.within(entry), err
+	return err == nil && p.q.matchesLater(entry) && p.q.matchesMeasures(entry), err
 }
 
 // namesLater reports whether the query has filters that matchesLater checks.

@@ -37,8 +37,8 @@ func (q *Query) measures() bool {
 	return q.Cost != Bounds{} || q.Tokens != Bounds{} || q.PromptTokens != Bounds{} || q.CompletionTokens != Bounds{} || q.Traces != nil
 }
 
-// within reports whether e is within all ranges.
-func (q *Query) within(e *reqlog.Entry) bool {
+// matchesMeasures reports whether e is within all ranges.
+func (q *Query) matchesMeasures(e *reqlog.Entry) bool {
 	u := &e.Usage
 	return q.Cost.hold(e.Priced, int64(e.Cost)) && q.Tokens.hold(u.Known, u.Total()) &&
 		q.PromptTokens.hold(u.Known, u.Prompt()) && q.CompletionTokens.hold(u.Known, u.Completion()) &&

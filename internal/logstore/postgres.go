@@ -39,7 +39,7 @@ func openServer(ctx context.Context, o Options) (*postgresBackend, error) {
 	k.tables.prepare, k.tables.lost, k.tables.cut, k.tables.room = k.prepare, unprepared, postgres.IsConnectionLost, k.ensurePartitions
 	reach, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := k.prepared(reach); err != nil && !k.away(err) {
+	if err := k.create(reach); err != nil && !k.isUnavailable(err) {
 		return nil, errors.Join(fmt.Errorf("log database %s: %w", k.name, err), k.close())
 	} else if err != nil {
 		o.Logger.Warn("log database unavailable; entries are queued", "database", k.name, "err", postgres.Reason(err))
@@ -246,7 +246,7 @@ func exists(ctx context.Context, tx *sql.Tx, table string) (there bool, err erro
 	return there, err
 }
 
-func (k *postgresBackend) away(err error) bool { return postgres.IsUnavailable(err) }
+func (k *postgresBackend) isUnavailable(err error) bool { return postgres.IsUnavailable(err) }
 
 // sync does nothing: what PostgreSQL has committed is durable.
 func (k *postgresBackend) sync(context.Context) error { return nil }

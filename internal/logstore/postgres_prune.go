@@ -81,7 +81,7 @@ func (k *postgresBackend) slices(ctx context.Context) (list []slice, err error) 
 // oldest slices. The last two slices of the current day and of later days stay, because
 // the last may have just begun.
 func (k *postgresBackend) expired(ctx context.Context, r Retention, now time.Time) (days [][]slice, err error) {
-	if err := k.prepared(ctx); err != nil {
+	if err := k.create(ctx); err != nil {
 		return nil, err
 	}
 	all, err := k.slices(ctx)

@@ -71,7 +71,7 @@ func (s *Totals) add(e *reqlog.Entry) {
 	s.latency += e.Total.Microseconds()
 	s.Latencies.Add(e.Total)
 	at := millis(e.ID)
-	s.seen(at, at)
+	s.extendPeriod(at, at)
 	s.Requests++
 }
 
@@ -80,7 +80,7 @@ func (s *Totals) Merge(o *Totals) {
 	if o.Requests == 0 {
 		return
 	}
-	s.seen(o.first, o.last)
+	s.extendPeriod(o.first, o.last)
 	s.Requests += o.Requests
 	s.Successes += o.Successes
 	s.Errors += o.Errors
@@ -100,7 +100,7 @@ func (s *Totals) Merge(o *Totals) {
 	s.Latencies.Merge(&o.Latencies)
 }
 
-func (s *Totals) seen(first, last int64) {
+func (s *Totals) extendPeriod(first, last int64) {
 	if s.Requests == 0 {
 		s.first, s.last = first, last
 	}

@@ -85,7 +85,7 @@ func fillSet(r *rand.Rand, bucket int64, entries int) groupSet {
 		k.texts[ByKey], k.texts[ByWorkspace] = fmt.Sprintf("key-%d", key), fmt.Sprintf("team-%d", key%5)
 		k.texts[ByModel], k.texts[ByService] = fmt.Sprintf("model-%d", r.IntN(4)), "openai"
 		into := set.at(k)
-		into.seen(bucket, bucket)
+		into.extendPeriod(bucket, bucket)
 		into.Requests++
 		into.Counted++
 		into.Prompt += 1000

@@ -40,7 +40,7 @@ func (s *Store) compactRollups(f *rollupCompactor) {
 
 // fold merges some rows that are due, and reports whether there may be more.
 func (t *tables) fold(ctx context.Context, now time.Time) (more bool, err error) {
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return false, err
 	}
 	for _, step := range []struct {

@@ -54,7 +54,7 @@ func (t *tables) dropSums(ctx context.Context, before int64, limit int) (int64, 
 			WHERE grain IN (0, 1, 2, 3) AND bucket < $1
 			LIMIT $2
 		)`
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return 0, err
 	}
 	done, err := t.write.ExecContext(ctx, q, before, limit)
@@ -70,7 +70,7 @@ func (t *tables) countSums(ctx context.Context, before int64) (n int64, err erro
 		SELECT COUNT(*)
 		FROM rollups
 		WHERE grain IN (0, 1, 2, 3) AND bucket < $1`
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return 0, err
 	}
 	if err := t.read.QueryRowContext(ctx, q, before).Scan(&n); err != nil {

@@ -107,7 +107,7 @@ func (t *tables) readRollups(ctx context.Context, organisation string, from, bef
 		FROM rollups
 		WHERE organisation = $1 AND grain = 2 AND bucket >= $3 AND bucket < $4`
 	return func(yield func(rollup, error) bool) {
-		if err := t.prepared(ctx); err != nil {
+		if err := t.create(ctx); err != nil {
 			yield(rollup{}, err)
 			return
 		}

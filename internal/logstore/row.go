@@ -81,15 +81,15 @@ func (s *Store) collectIDs(ctx context.Context, entries []*reqlog.Entry, there m
 		if err != nil {
 			return err
 		}
-		if err := b.ids(there); err != nil {
+		if err := b.collectIDs(there); err != nil {
 			s.damaged(b, err)
 		}
 	}
 	return nil
 }
 
-// ids adds the ids of the block's entries to there.
-func (b *block) ids(there map[reqlog.ID]bool) error {
+// collectIDs adds the ids of the block's entries to there.
+func (b *block) collectIDs(there map[reqlog.ID]bool) error {
 	r, err := newBlockReader(b.data)
 	if err != nil {
 		return err

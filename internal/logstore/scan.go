@@ -31,7 +31,7 @@ func (s *Store) Get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Ent
 	if err != nil {
 		return nil, err
 	}
-	return e, s.Bodies(ctx, []*reqlog.Entry{e})
+	return e, s.ReadBodies(ctx, []*reqlog.Entry{e})
 }
 
 // get returns an entry without its bodies.
@@ -52,7 +52,7 @@ func (s *Store) get(ctx context.Context, scope Scope, id reqlog.ID) (*reqlog.Ent
 
 // reading converts the error of an unavailable database to one that clients may see.
 func (s *Store) reading(err error) error {
-	if !s.keeper.away(err) {
+	if !s.keeper.isUnavailable(err) {
 		return err
 	}
 	return apierr.New(apierr.Unavailable, "the log database is unavailable; try again later (no entries are lost)").

@@ -30,7 +30,7 @@ func openFile(ctx context.Context, path string) (*sqliteBackend, error) {
 	}
 	k := &sqliteBackend{tables: tables{read: file.Read, write: file.Write, lost: sqlite.IsCorrupt}, file: file}
 	k.tables.prepare = k.prepare
-	if err := k.prepared(ctx); err != nil {
+	if err := k.create(ctx); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("log database %s: %w", file.Path, err)
 	}
@@ -84,7 +84,7 @@ func newer(version int) error {
 	return fmt.Errorf("its format %d is of a newer modelgate (this one knows %d); run that version or a later one", version, format)
 }
 
-func (k *sqliteBackend) away(err error) bool {
+func (k *sqliteBackend) isUnavailable(err error) bool {
 	return sqlite.IsBusy(err) || sqlite.IsCorrupt(err) || sqlite.IsFull(err)
 }
 

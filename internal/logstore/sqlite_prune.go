@@ -19,7 +19,7 @@ const (
 // prune removes bodies before blocks, starting with bodies of entries removed in the
 // last step, so that the remaining size is known.
 func (k *sqliteBackend) prune(ctx context.Context, r Retention, now time.Time) (p Pruned, more bool, err error) {
-	if err := k.prepared(ctx); err != nil {
+	if err := k.create(ctx); err != nil {
 		return p, false, err
 	}
 	if p, err = k.pruneBodies(ctx, r.bodiesFrom(now)); err != nil || p.Bodies > 0 {
@@ -98,7 +98,7 @@ func (k *sqliteBackend) prunable(ctx context.Context, r Retention, now time.Time
 	if err != nil {
 		return Pruned{}, err
 	}
-	before, err := firstKept(ctx, k.read, upTo)
+	before, err := firstRemainingID(ctx, k.read, upTo)
 	if err != nil {
 		return Pruned{}, err
 	}
@@ -151,7 +151,7 @@ type queryer interface {
 // oldestBodies adds up the bodies that are removed in one step, and returns the newest
 // of them.
 func (k *sqliteBackend) oldestBodies(ctx context.Context, db queryer, from reqlog.ID) (p Pruned, upTo reqlog.ID, err error) {
-	before, err := firstKept(ctx, db, block{serial: math.MinInt64})
+	before, err := firstRemainingID(ctx, db, block{serial: math.MinInt64})
 	if err != nil {
 		return p, upTo, err
 	}
@@ -161,10 +161,10 @@ func (k *sqliteBackend) oldestBodies(ctx context.Context, db queryer, from reqlo
 	return bodiesBefore(ctx, db, before, pruneBlocks, pruneBytes)
 }
 
-// firstKept returns the id before which there are no entries after removing all blocks
+// firstRemainingID returns the id before which there are no entries after removing all blocks
 // up to gone. Blocks with the same slot may contain ids of each other, so it is the
 // start of the first remaining block's slot.
-func firstKept(ctx context.Context, db queryer, gone block) (id reqlog.ID, err error) {
+func firstRemainingID(ctx context.Context, db queryer, gone block) (id reqlog.ID, err error) {
 	const q = `
 		SELECT last_id
 		FROM blocks

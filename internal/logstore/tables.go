@@ -26,8 +26,8 @@ type tables struct {
 	ready bool // the tables exist; guarded by mu
 }
 
-// prepared creates the tables if necessary.
-func (t *tables) prepared(ctx context.Context) error {
+// create creates the tables if necessary.
+func (t *tables) create(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ready {
@@ -51,7 +51,7 @@ func (t *tables) noteFailure(err error) error {
 }
 
 func (t *tables) keep(ctx context.Context, w *batchWriter) error {
-	if err := t.prepared(ctx); err != nil {
+	if err := t.create(ctx); err != nil {
 		return err
 	}
 	if t.room != nil {
@@ -114,7 +114,7 @@ const (
 
 func (t *tables) blocks(ctx context.Context, from, before reqlog.ID) iter.Seq2[block, error] {
 	return func(yield func(block, error) bool) {
-		if err := t.prepared(ctx); err != nil {
+		if err := t.create(ctx); err != nil {
 			yield(block{}, err)
 			return
 		}

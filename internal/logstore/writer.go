@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// write is the writer's loop: wait, take all queued entries, store them.
+// write runs the writer's loop: wait, take all queued entries, store them.
 func (s *Store) write() {
 	defer close(s.written)
 	spare := make([]*reqlog.Entry, 0, s.batch)

@@ -48,7 +48,7 @@ func Render(v *Version, in Input) (*Rendered, error) {
 	if out.Completes, err = r.template(&b, &c); err != nil {
 		return nil, err
 	}
-	if err := r.settings(&b, &c, out); err != nil {
+	if err := r.writeSettings(&b, &c, out); err != nil {
 		return nil, err
 	}
 	b.Close('}')
@@ -91,9 +91,9 @@ func (r *run) template(b *jsonedit.Builder, c *Content) (completes bool, err err
 	return true, nil
 }
 
-// settings writes the further members. Those that are in a field of their own
+// writeSettings writes the further members. Those that are in a field of their own
 // win over parameters of their name.
-func (r *run) settings(b *jsonedit.Builder, c *Content, out *Rendered) error {
+func (r *run) writeSettings(b *jsonedit.Builder, c *Content, out *Rendered) error {
 	skip := slices.Clip(fixed)
 	if c.Model != "" {
 		skip = append(skip, "model")
@@ -115,12 +115,12 @@ func (r *run) settings(b *jsonedit.Builder, c *Content, out *Rendered) error {
 	if isNull(c.Parameters) {
 		return nil
 	}
-	return r.parameters(b, c, out, skip)
+	return r.writeParameters(b, c, out, skip)
 }
 
-// parameters writes the members that are in no field of their own, except for
+// writeParameters writes the members that are in no field of their own, except for
 // those to skip.
-func (r *run) parameters(b *jsonedit.Builder, c *Content, out *Rendered, skip []string) error {
+func (r *run) writeParameters(b *jsonedit.Builder, c *Content, out *Rendered, skip []string) error {
 	v, err := jsonedit.ParseValue(c.Parameters)
 	if err != nil {
 		return apierr.New(apierr.Internal, "a stored prompt is not readable").WithCause(err)

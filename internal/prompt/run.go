@@ -46,7 +46,7 @@ func (r *run) all(text string, isJSON bool) ([]byte, error) {
 		return nil, err
 	}
 	s := &sink{json: isJSON}
-	if err := r.nodes(s, t); err != nil {
+	if err := r.writeNodes(s, t); err != nil {
 		return nil, err
 	}
 	return s.dst, nil
@@ -62,7 +62,7 @@ func (r *run) count(work, written int) error {
 	return nil
 }
 
-func (r *run) nodes(s *sink, list []node) error {
+func (r *run) writeNodes(s *sink, list []node) error {
 	for i := range list {
 		before := len(s.dst)
 		err := r.node(s, &list[i])
@@ -134,7 +134,7 @@ func (r *run) insert(s *sink, ref string) error {
 	before := r.quoted
 	r.quoted = before || s.json && s.inString
 	r.inside++
-	err := r.nodes(s, t)
+	err := r.writeNodes(s, t)
 	r.inside--
 	r.quoted = before
 	return err
@@ -154,7 +154,7 @@ func (r *run) section(s *sink, n *node) error {
 		if isTruthy(v) {
 			return nil
 		}
-		return r.nodes(s, n.inner)
+		return r.writeNodes(s, n.inner)
 	}
 	if !isTruthy(v) {
 		return nil
@@ -165,7 +165,7 @@ func (r *run) section(s *sink, n *node) error {
 	}
 	for _, v := range list {
 		r.contexts = append(r.contexts, v)
-		err := r.nodes(s, n.inner)
+		err := r.writeNodes(s, n.inner)
 		r.contexts = r.contexts[:len(r.contexts)-1]
 		if err != nil {
 			return err

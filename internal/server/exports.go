@@ -24,7 +24,7 @@ func (s *Server) openExports(set *settings.Settings) error {
 	}
 	s.exports = exports.New(exports.Options{
 		DB: s.store, Files: files, Node: reqlog.NewID(time.Now()).String(),
-		List: s.logs.List, Bodies: s.logs.Bodies, Flush: s.flushLog, Logger: s.Logger,
+		List: s.logs.List, Bodies: s.logs.ReadBodies, Flush: s.flushLog, Logger: s.Logger,
 		Keep: time.Duration(set.Exports.KeepDays) * 24 * time.Hour, MaxSize: set.Exports.MaxSize.Or(0),
 	})
 	return nil

@@ -265,7 +265,7 @@ func logged(t *testing.T, data string) map[reqlog.ID][]*reqlog.Entry {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Bodies(t.Context(), page.Entries); err != nil {
+		if err := s.ReadBodies(t.Context(), page.Entries); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range page.Entries {

@@ -49,7 +49,7 @@ func newDesk(t *testing.T) *desk {
 // node returns a runner as one of several would be, changed by f.
 func (d *desk) node(f func(*exports.Options)) *exports.Runner {
 	o := exports.Options{
-		DB: d.DB, Files: d.files, Node: fmt.Sprintf("node-%p", &f), List: d.logs.List, Bodies: d.logs.Bodies, Flush: d.logs.Flush,
+		DB: d.DB, Files: d.files, Node: fmt.Sprintf("node-%p", &f), List: d.logs.List, Bodies: d.logs.ReadBodies, Flush: d.logs.Flush,
 		Hold: time.Millisecond, Now: func() time.Time { return d.Clock },
 	}
 	f(&o)

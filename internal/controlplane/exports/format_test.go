@@ -206,7 +206,7 @@ func TestFilesSayWhatTheLogSays(t *testing.T) {
 	d.record(odd()...)
 	page, err := d.logs.List(t.Context(), logstore.Query{From: d.Clock.AddDate(0, 0, -1), To: d.Clock.AddDate(0, 0, 1)})
 	if err == nil {
-		err = d.logs.Bodies(t.Context(), page.Entries)
+		err = d.logs.ReadBodies(t.Context(), page.Entries)
 	}
 	if err != nil || len(page.Entries) != len(odd()) {
 		t.Fatalf("%d entries, %v", len(page.Entries), err)

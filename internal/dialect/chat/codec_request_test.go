@@ -57,7 +57,7 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}},{"type":"function","function":{"name":"skip","parameters":{"type":"object"}}}]`
 	const named = `"tool_choice":{"type":"function","function":{"name":"look"}}`
 	const stream = `"max_tokens":100,"stream":true,"stream_options":{"include_usage":true}`
-	moved := dialect.ParamChange{Name: "content", Outcome: dialect.Adapted, Note: "media of tool results stand in a message of the user"}
+	moved := dialect.ParamChange{Name: "content", Outcome: dialect.Adapted, Note: "media of tool results are in a user message"}
 	uncached := dialect.ParamChange{Name: "cache_control", Outcome: dialect.Dropped}
 	for _, tt := range []struct {
 		name  string

@@ -128,7 +128,7 @@ func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
 	if len(media) == 0 {
 		return nil
 	}
-	e.changes.Adapt(llm.FieldParts, "media of tool results stand in a message of the user")
+	e.changes.Adapt(llm.FieldParts, "media of tool results are in a user message")
 	return append([]llm.Part{llm.Text{Text: "What the tool call " + e.callID(r.ID) + " gave:"}}, media...)
 }
 

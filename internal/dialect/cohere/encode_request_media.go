@@ -65,7 +65,7 @@ func (e *requestEncoder) document(p llm.Part) (bool, error) {
 	appendData(&b, &m, text)
 	b.Close('}')
 	e.documents = append(e.documents, b.Bytes())
-	e.changes.Adapt(llm.FieldParts, "documents beside the messages")
+	e.changes.Adapt(llm.FieldParts, "documents next to the messages")
 	return true, nil
 }
 
@@ -143,7 +143,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.Name("content")
 	text, ok := onlyText(t.Parts)
 	if t.Failed {
-		e.changes.AdaptNamed("failed tool results", "told in words")
+		e.changes.AdaptNamed("failed tool results", "described as text")
 	}
 	if ok || len(t.Parts) == 0 {
 		e.uncached(text.Cache)

@@ -201,7 +201,7 @@ func (e *requestEncoder) planBefore(content []llm.Part) string {
 			e.uncached(p.Cache)
 			if p.Text != "" {
 				lines = append(lines, p.Text)
-				e.changes.AdaptNamed("text beside tool calls", "tool_plan")
+				e.changes.AdaptNamed("text next to tool calls", "tool_plan")
 			}
 		case llm.Refusal:
 			lines = append(lines, p.Text)

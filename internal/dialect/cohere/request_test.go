@@ -149,7 +149,7 @@ func TestDocumentsStandBesideTheMessages(t *testing.T) {
 	if err != nil || string(body) != want {
 		t.Errorf("EncodeRequest =\n%s, %v, want\n%s", body, err, want)
 	}
-	told := []dialect.ParamChange{adapted("content", "documents beside the messages"), adapted("response_format", "forced tool")}
+	told := []dialect.ParamChange{adapted("content", "documents next to the messages"), adapted("response_format", "forced tool")}
 	if diff := cmp.Diff(told, fates); diff != "" {
 		t.Errorf("fates (-want +got):\n%s", diff)
 	}

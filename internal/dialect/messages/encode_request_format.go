@@ -65,7 +65,7 @@ func (e *requestEncoder) format() []byte {
 		}
 		fitted, lost := fitSchema(v)
 		if schema = fitted; lost {
-			e.changes.Adapt(llm.FieldFormat, "limits of values are said in descriptions")
+			e.changes.Adapt(llm.FieldFormat, "limits of values are in the descriptions")
 		}
 	}
 	var b jsonedit.Builder
@@ -88,7 +88,7 @@ func (e *requestEncoder) jsonHint() string {
 	if e.r.Format.Kind != llm.FormatJSON {
 		return ""
 	}
-	e.changes.Adapt(llm.FieldFormat, "asked for in words")
+	e.changes.Adapt(llm.FieldFormat, "requested in the instructions")
 	return "Answer with one valid JSON object and nothing else: no words before or after it, no code fence."
 }
 

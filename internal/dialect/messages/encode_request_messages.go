@@ -51,7 +51,7 @@ func (e *requestEncoder) turns() (system []llm.Part, turns []turn) {
 			turns = append(turns, turn{role: llm.System, parts: e.sendable(m), extra: m.Extra})
 		default:
 			system = append(system, e.sendable(m)...)
-			e.changes.Adapt(llm.FieldParts, "all words of the system stand before the conversation")
+			e.changes.Adapt(llm.FieldParts, "system messages come before the conversation")
 		}
 	}
 	if len(turns) == 0 && len(system) > 0 && !e.own {

@@ -153,11 +153,11 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		}, "context_management output_config anthropic_beta", `context_management {"edits":[{"type":"clear_tool_uses_20250919"}]} output_config {"task_budget":{"total":9}} ` +
 			`anthropic_beta ["context-management-2025-06-27","mcp-client-2025-11-20","a","b"]`, ""},
 		{"JSON in words", sonnet, func(r *llm.Request) { r.Format.Kind = llm.FormatJSON }, "system",
-			`system [{"type":"text","text":"Answer with one valid JSON object and nothing else: no words before or after it, no code fence."}]`, "response_format=asked for in words"},
+			`system [{"type":"text","text":"Answer with one valid JSON object and nothing else: no words before or after it, no code fence."}]`, "response_format=requested in the instructions"},
 		{"a schema", sonnet, func(r *llm.Request) {
 			r.Format = llm.Format{Kind: llm.FormatSchema, Name: "x", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"d"},"o":{"oneOf":[{"type":"string","format":"email"},{"$ref":"#/$defs/a","title":"t"}]}},"$defs":{"a":{"enum":[null]}}}`)}
 		}, "output_config tool_choice", `output_config {"format":{"type":"json_schema","schema":{"type":"object","properties":{"n":{"type":"integer","description":"d\nminimum: 1"},"o":{"anyOf":[{"type":"string","format":"email"},{"$ref":"#/$defs/a"}]}},"$defs":{"a":{"enum":[null]}},"additionalProperties":false}}}`,
-			"response_format=limits of values are said in descriptions"},
+			"response_format=limits of values are in the descriptions"},
 		{"a schema by a forced tool", dialecttest.TargetOf("vertex-ai", "claude-sonnet-4-5"), func(r *llm.Request) {
 			r.Format = llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"object","properties":{}}`)}
 			r.Reasoning.Effort = "high"

@@ -170,7 +170,7 @@ func (e *requestEncoder) result(r *llm.ToolResult) error {
 		}
 	}
 	if r.Failed {
-		e.changes.AdaptNamed("failed tool results", "told in words")
+		e.changes.AdaptNamed("failed tool results", "described as text")
 		t.texts = append([]string{"Error:"}, t.texts...)
 	}
 	e.write(&t)

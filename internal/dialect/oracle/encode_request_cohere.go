@@ -240,7 +240,7 @@ func (t *turns) result(b *jsonedit.Builder, r *llm.ToolResult) error {
 	} else {
 		b.Open('{')
 		if r.Failed {
-			t.e.changes.AdaptNamed("failed tool results", "told in words")
+			t.e.changes.AdaptNamed("failed tool results", "described as text")
 			b.Name("error")
 		} else {
 			b.Name("output")

@@ -132,7 +132,7 @@ func (e *requestEncoder) result(t *llm.ToolResult) error {
 	e.Name("content")
 	e.Open('[')
 	if t.Failed {
-		e.changes.AdaptNamed("failed tool results", "told in words")
+		e.changes.AdaptNamed("failed tool results", "described as text")
 		e.text("Error:")
 	}
 	for _, p := range t.Parts {
