@@ -43,7 +43,7 @@ var wordings = []wording{
 	{`\bst(ands?|ood|anding) (in|at|on|under|beside|below|behind|before|above|there|twice|alone|first|last|where|by|inside)\b`, `\bstands? in for\b`, 0, "is in; appears in; is set in"},
 	{`\bas (it|they) st(ands?|ood)\b`, ``, 0, "unchanged; as received"},
 	{`\b(is|are) left to\b`, ``, 0, "is the job of; X does not do this"},
-	{"\\b(objects?|lists?|arrays?|maps?) of texts\\b|\\b(is|takes|be|as|has|or) a text\\b|\\bempty texts?\\b|\\b(a|the) texts\\b", `\btext/`, 1, "string"},
+	{"\\b(objects?|lists?|arrays?|maps?) of texts\\b|\\b(is|takes|be|as|has|or) a text\\b|\\bempty texts?\\b|\\b(a|the) texts\\b", `\btext/`, 0, "string"},
 	{`\b(head|begin|beginning|end) of (the|an|its) answers?\b|\banswer's (head|begin)\b`, ``, 0, "response headers; start or end of the response"},
 	{`\bwhole (answer|number|file|body|object|time|line|message)s?\b|\b(is|are|be|was|comes?) whole\b`, `as a whole`, 1, "complete; integer; entire"},
 	{`\b(keys|them|it|these|those|ones|names|people|sessions|clients|models|workspaces|configs|members|requests|reads) alone\b`, `leave[sd]? (it|them|those) alone|left (it|them) alone|let (it|them) alone`, 0, "only"},

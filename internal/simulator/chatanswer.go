@@ -17,7 +17,7 @@ type chatAnswer struct {
 
 	reasoning []byte // of each choice, raw JSON; nil if none
 	preface   []byte // text before the calls, raw JSON; nil if none
-	refused   bool   // the texts are refusals
+	refused   bool   // the choices are refusals
 }
 
 // compose returns the content of the response.
