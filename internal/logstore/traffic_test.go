@@ -16,7 +16,7 @@ import (
 // traffic makes entries as a busy gateway records them: in the order in which their
 // requests end, with ids of when they began. Names follow Zipf's law; ids, times,
 // tokens and every second trace are an entry's own. The same seed gives the same entries
-// but for the random part of their ids.
+// except for the random part of their ids.
 type traffic struct {
 	r      *rand.Rand
 	keys   *rand.Zipf

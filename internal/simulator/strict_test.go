@@ -307,14 +307,14 @@ func TestThinkingComesBackUnchanged(t *testing.T) {
 	}
 }
 
-func TestTheJudgeDecides(t *testing.T) {
-	judge := func(r *http.Request, body []byte) error {
+func TestCheckRefusesRequests(t *testing.T) {
+	check := func(r *http.Request, body []byte) error {
 		if !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AK") || !strings.Contains(string(body), "Say it") {
 			return errors.New("the signature does not match")
 		}
 		return nil
 	}
-	h := mustServe(t, simulator.Options{Key: "k", Check: judge})
+	h := mustServe(t, simulator.Options{Key: "k", Check: check})
 	g := mustTongue(t, "converse")
 	path, body := g.request("m", say, false)
 	for _, tt := range []struct {
@@ -350,7 +350,7 @@ func TestGeminiStreamsAnArrayWithoutServerSentEvents(t *testing.T) {
 	}
 }
 
-// The body of any request is judged, never trusted.
+// The body of any request is checked, never trusted.
 func FuzzAnyBody(f *testing.F) {
 	for _, cases := range [][]strictCase{messagesCases, responsesCases, geminiCases, converseCases, cohereCases, ollamaCases} {
 		for _, tt := range cases {

@@ -360,7 +360,7 @@ func TestLateModelsOfAStreamedFormAreCaught(t *testing.T) {
 					t.Errorf("status %d: %.300s", got.status, got.body)
 				}
 				if complete.Load() != 0 {
-					t.Error("the provider received the whole body")
+					t.Error("the provider received the complete body")
 				}
 			})
 		}

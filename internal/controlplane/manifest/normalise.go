@@ -214,7 +214,7 @@ func (p *plan) register() {
 	}
 	p.registerPrompts()
 	for _, m := range f.Members {
-		if id, ok := s.strangers[m.Email]; ok {
+		if id, ok := s.userIDs[m.Email]; ok {
 			p.names.people[m.Email] = id
 		}
 	}

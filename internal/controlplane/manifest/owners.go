@@ -272,7 +272,7 @@ func (p *plan) addPerson(ctx context.Context, tx *store.Tx, row store.User, know
 	switch organisation := p.state.organisation.ID; {
 	case known:
 		return nil
-	case p.state.strangers[row.Email] != "":
+	case p.state.userIDs[row.Email] != "":
 		return tx.JoinOrganisation(ctx, organisation, row)
 	default:
 		return tx.CreateUser(ctx, organisation, row)

@@ -14,7 +14,7 @@ type state struct {
 	organisation store.Organisation
 	workspaces   []store.Workspace // including archived ones
 	users        []store.User
-	strangers    map[string]string            // ids of users of any organisation, by e-mail address
+	userIDs      map[string]string            // ids of users of any organisation, by e-mail address
 	roles        map[string]map[string]string // by user id and workspace id
 	guardrails   []store.Guardrail            // including archived ones
 	references   []store.SecretReference
@@ -50,7 +50,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 			return err
 		},
 		func() (err error) { s.users, _, err = q.Users(ctx, id, "", "", all); return err },
-		func() (err error) { s.strangers, err = q.UserIDs(ctx); return err },
+		func() (err error) { s.userIDs, err = q.UserIDs(ctx); return err },
 		func() (err error) { s.roles, err = q.AllWorkspaceMembers(ctx, id); return err },
 		func() (err error) { s.guardrails, err = q.AllGuardrails(ctx, id); return err },
 		func() (err error) {

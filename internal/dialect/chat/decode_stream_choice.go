@@ -327,7 +327,7 @@ func (c *choice) reason() llm.StopReason {
 // brokeOff reports whether the choice has no finish reason and a call whose
 // arguments are not complete. Some providers send no reason after complete calls.
 func (c *choice) brokeOff() bool {
-	return c.said == "" && !c.stopped && slices.ContainsFunc(c.calls, func(call *openCall) bool {
+	return !c.stopped && slices.ContainsFunc(c.calls, func(call *openCall) bool {
 		return call.part != noPart && !call.ended && !call.custom && !call.text.complete()
 	})
 }
