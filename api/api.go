@@ -32,6 +32,7 @@ const (
 	GenerateEmbed       Operation = "generate.embed"
 	GenerateEmbedBatch  Operation = "generate.embed_batch"
 	Converse            Operation = "converse"
+	ConverseCount       Operation = "converse.count_tokens"
 	Invoke              Operation = "invoke"
 	Models              Operation = "models"
 	Files               Operation = "files"
@@ -53,19 +54,18 @@ const (
 )
 
 // Operations without a route for clients: conversations in dialects that only
-// providers use, and token counting.
+// providers use.
 const (
-	CohereChat    Operation = "cohere.chat"
-	OllamaChat    Operation = "ollama.chat"
-	OracleChat    Operation = "oracle.chat"
-	Prediction    Operation = "replicate.chat"
-	ConverseCount Operation = "converse.count_tokens"
+	CohereChat Operation = "cohere.chat"
+	OllamaChat Operation = "ollama.chat"
+	OracleChat Operation = "oracle.chat"
+	Prediction Operation = "replicate.chat"
 )
 
 // logged are the operations that a log entry can have.
 var logged = []Operation{
 	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations, Moderations,
-	Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse, Invoke, Models, Files,
+	Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse, ConverseCount, Invoke, Models, Files,
 	Batches, FineTuning, Realtime, Proxy, Explain, ConfigSchema, PromptRender, LogInsert,
 }
 
@@ -123,6 +123,11 @@ var counts = map[Dialect]Operation{
 // CountOperation returns the token counting operation in d, empty if there is
 // none.
 func (d Dialect) CountOperation() Operation { return counts[d] }
+
+// CountsTokens reports whether op only counts the tokens of a request.
+func (op Operation) CountsTokens() bool {
+	return op == CountTokens || op == GenerateCount || op == ConverseCount
+}
 
 // ModelInPath reports whether requests of d have the model and streaming in
 // their path rather than in their body.

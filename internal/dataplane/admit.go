@@ -39,6 +39,11 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	if err := p.readBody(r, x, x.route); err != nil || x.route.renders {
 		return err
 	}
+	if !x.opts.namesTarget() {
+		if err := x.chooseProvider(); err != nil {
+			return err
+		}
+	}
 	if x.Routing, err = p.handler(x); err != nil {
 		return err
 	}
@@ -99,6 +104,7 @@ func (x *exchange) checkRoute() error {
 	if x.noRoute != nil {
 		return x.noRoute
 	}
+	x.passModelsThrough()
 	x.Operation, x.entry.Operation = x.route.op, x.route.op
 	if !x.Identity.Allows(x.route.scope) {
 		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", x.route.scope)
@@ -109,7 +115,7 @@ func (x *exchange) checkRoute() error {
 // isGatewayRoute reports whether the gateway answers by itself, whatever the
 // budget.
 func (x *exchange) isGatewayRoute() bool {
-	return x.route.op == api.Models && !x.opts.namesTarget() || x.route.op == api.Explain || x.route.op == api.ConfigSchema
+	return x.listsModels() || x.route.op == api.Explain || x.route.op == api.ConfigSchema
 }
 
 // checkConfigFixed returns an error for a config in a request if the key has

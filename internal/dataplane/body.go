@@ -164,7 +164,9 @@ func (x *exchange) splitModel() {
 	}
 	x.opts.provider = slug
 	x.Model, x.entry.Model = rest, truncate(rest)
-	x.Edits = append(x.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
+	if x.upload == nil {
+		x.Edits = append(x.Edits, jsonedit.Edit{Name: "model", Value: jsonedit.AppendString(nil, rest)})
+	}
 }
 
 // readRaw buffers a short JSON body of a pass-through request and streams any
@@ -173,10 +175,14 @@ func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 	if r.ContentLength == 0 && len(r.TransferEncoding) == 0 {
 		return nil
 	}
-	if r.ContentLength < 0 || r.ContentLength > maxBufferedRaw || mediaType(r) != "application/json" || r.Header.Get("Content-Encoding") != "" {
+	limit := int64(maxBufferedRaw)
+	if v := x.route.api; v.op != "" && v.op != api.Files { // the body names the model
+		limit = p.MaxJSON
+	}
+	if r.ContentLength < 0 || r.ContentLength > limit || mediaType(r) != "application/json" || r.Header.Get("Content-Encoding") != "" {
 		return p.stream(r, x)
 	}
-	if err := p.bufferBody(r, x, maxBufferedRaw); err != nil {
+	if err := p.bufferBody(r, x, limit); err != nil {
 		return err
 	}
 	if x.doc.Scan(x.Body.Bytes()) == nil { // pass-through does not validate

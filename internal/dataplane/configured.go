@@ -117,8 +117,8 @@ func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
 	if err != nil || !slices.ContainsFunc(t.Leaves, providerFromRequest) {
 		return t, err
 	}
-	if !x.opts.namesProvider() {
-		x.splitModel()
+	if err := x.chooseProvider(); err != nil {
+		return nil, err
 	}
 	key.chosen = x.providerKey()
 	return p.compiled(x, key)

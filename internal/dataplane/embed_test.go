@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -216,6 +217,7 @@ func TestTokensAreCountedWhereTheProviderCounts(t *testing.T) {
 `})
 	const ofMessages, ofGemini = `{"model":%q,"messages":[{"role":"user","content":"hello"}],"system":"be brief","tools":[{"name":"f","input_schema":{"type":"object","properties":{}}}]}`,
 		`{"generateContentRequest":{"model":"models/%s","contents":[{"role":"user","parts":[{"text":"hello"}]}],"systemInstruction":{"parts":[{"text":"be brief"}]}}}`
+	const ofConverse = `{"input":{"converse":{"messages":[{"role":"user","content":[{"text":"hello"}]}],"system":[{"text":"be brief"}]}}}`
 	for _, tt := range []struct{ target, model, path string }{
 		{"messages", "claude-sonnet-4-5", "/v1/v1/messages/count_tokens"},
 		{"gemini", "gemini-2.5-flash", "/v1/v1beta/models/gemini-2.5-flash:countTokens"},
@@ -235,6 +237,10 @@ func TestTokensAreCountedWhereTheProviderCounts(t *testing.T) {
 				t.Errorf("gemini: status %d: %s", res.Status, res.Body)
 			}
 			sent := g.Sim.Requests()
+			res = askPath(t, g, "/model/"+url.PathEscape(tt.model)+"/count-tokens", ofConverse, "x-gateway-provider", "@"+tt.target)
+			if n, _ := res.JSON(t)["inputTokens"].(float64); res.Status != 200 || n < 3 || res.Header.Get("X-Gateway-Params") != "" {
+				t.Errorf("converse: status %d: %s", res.Status, res.Body)
+			}
 			if len(sent) != 2 || sent[0].URI != tt.path && "/v1"+sent[0].URI != tt.path {
 				t.Errorf("sent %d requests, the first to %s", len(sent), sent[0].URI)
 			}
@@ -247,5 +253,54 @@ func TestTokensAreCountedWhereTheProviderCounts(t *testing.T) {
 	res = askPath(t, g, "/v1/messages/count_tokens", fmt.Sprintf(ofMessages, "m+content-type=text/event-stream"), "x-gateway-provider", "@gemini")
 	if res.Status != 502 {
 		t.Errorf("a stream for a count: status %d: %s", res.Status, res.Body)
+	}
+}
+
+// Clients decide by the count when to shorten a conversation, so they get one
+// from every provider, and are told when nobody counted.
+func TestTokensAreEstimatedWhereTheProviderDoesNotCount(t *testing.T) {
+	t.Parallel()
+	g := newPairs(t)
+	text := strings.Repeat("ten words ", 400) // 4000 bytes are about 1000 tokens
+	for _, tt := range []struct{ path, field, body string }{
+		{"/v1/messages/count_tokens", "input_tokens", `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]}`},
+		{"/v1beta/models/m:countTokens", "totalTokens", `{"contents":[{"role":"user","parts":[{"text":"` + text + `"}]}]}`},
+		{"/model/m/count-tokens", "inputTokens", `{"input":{"converse":{"messages":[{"role":"user","content":[{"text":"` + text + `"}]}]}}}`},
+	} {
+		for _, target := range []string{"chat", "cohere"} {
+			t.Run(tt.field+" "+target, func(t *testing.T) {
+				g.Sim.Reset()
+				res := askPath(t, g, tt.path, tt.body, "x-gateway-provider", "@"+target)
+				n, _ := res.JSON(t)[tt.field].(float64)
+				if res.Status != 200 || n < 1000 || n > 1100 {
+					t.Fatalf("status %d: %s", res.Status, res.Body)
+				}
+				if told := res.Header.Get("X-Gateway-Params"); told != tt.field+`;adapted="an estimate: the provider offers no token count"` {
+					t.Errorf("announced %q", told)
+				}
+				if res.Header.Get("Content-Type") != "application/json" {
+					t.Errorf("content type %q", res.Header.Get("Content-Type"))
+				}
+				if sent := g.Sim.Requests(); len(sent) != 0 {
+					t.Errorf("%d requests at the provider, want none", len(sent))
+				}
+				if e := g.Entry(res); e["usage"] != nil && at(e, "usage.input_tokens") != nil {
+					t.Errorf("recorded usage %v of a count", e["usage"])
+				}
+			})
+		}
+	}
+	res := askPath(t, g, "/v1/messages/count_tokens", `{"model":"m","messages":[{"role":"user","content":[{"type":"nothing-known"}]}],"thread":"t"}`, "x-gateway-provider", "@chat")
+	if res.Status != 400 || at(res.JSON(t), "type") != "error" {
+		t.Errorf("a request that cannot be read: status %d: %s", res.Status, res.Body)
+	}
+	res = askPath(t, g, "/model/m/count-tokens", `{"input":{"invokeModel":{"body":"e30="}}}`, "x-gateway-provider", "@chat")
+	if res.Status != 400 || at(res.JSON(t), "param") != "input.invokeModel" || at(res.JSON(t), "__type") != "ValidationException" {
+		t.Errorf("a body of another API: status %d: %s", res.Status, res.Body)
+	}
+	for _, body := range []string{`{}`, `{"input":{}}`, `{"input":"x"}`, `{"input":{"converse":[]}}`} {
+		if res := askPath(t, g, "/model/m/count-tokens", body, "x-gateway-provider", "@chat"); res.Status != 400 || !strings.Contains(string(res.Body), "input") {
+			t.Errorf("%s: status %d: %s", body, res.Status, res.Body)
+		}
 	}
 }

@@ -150,7 +150,7 @@ func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explain
 	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
 	if err != nil {
 		e := apierr.From(err)
-		out.Status, out.Error = e.Status(), x.Client.Error(e)
+		out.Status, out.Error = e.Status(), x.errorClient().Error(e)
 	}
 	if tree != nil {
 		out.Tree = tree.String()

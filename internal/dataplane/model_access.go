@@ -108,7 +108,7 @@ func (x *exchange) namesModel(model string, n *requestedModels) bool {
 		return true
 	case x.Operation != api.Proxy && x.Upload == nil:
 		return model != ""
-	case len(n.models) > 0, x.Doc != nil && model != "":
+	case len(n.models) > 0, (x.Doc != nil || x.upload != nil) && model != "":
 		return true
 	case x.Method == http.MethodGet || x.Method == http.MethodDelete, x.runsNoModel():
 		return true
@@ -159,6 +159,9 @@ var modelFree = map[string]bool{"files": true, "uploads": true, "vector_stores":
 func (x *exchange) runsNoModel() bool {
 	if x.Operation != api.Proxy {
 		return false
+	}
+	if x.route.api == geminiFiles {
+		return true
 	}
 	first, rest, _ := strings.Cut(strings.TrimPrefix(x.Path, "/"), "/")
 	return modelFree[first] && !slices.Contains(strings.Split(rest, "/"), "runs") || strings.HasSuffix(x.Path, "/cancel")

@@ -66,13 +66,66 @@ func (l modelList) page(query string) (*modelPage, error) {
 		out.HasMore = from > 0
 	}
 	for _, m := range l.Data[from:min(from+limit, to)] {
-		out.Data = append(out.Data, modelEntry{
-			Type: "model", ID: m.ID, DisplayName: m.ID,
-			CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339),
-		})
+		out.Data = append(out.Data, m.entry())
 	}
 	if n := len(out.Data); n > 0 {
 		out.FirstID, out.LastID = &out.Data[0].ID, &out.Data[n-1].ID
+	}
+	return out, nil
+}
+
+func (m model) entry() modelEntry {
+	return modelEntry{Type: "model", ID: m.ID, DisplayName: m.ID, CreatedAt: time.Unix(m.Created, 0).UTC().Format(time.RFC3339)}
+}
+
+// geminiPage is the response of GET /v1beta/models.
+// https://ai.google.dev/api/models#method:-models.list
+type geminiPage struct {
+	Models []geminiEntry `json:"models"`
+	Next   string        `json:"nextPageToken,omitempty"`
+	Failed []string      `json:"failedProviders,omitempty"`
+}
+
+// geminiEntry is one model of a geminiPage. It names no capabilities, which lists of providers rarely have.
+type geminiEntry struct {
+	Name        string `json:"name"`
+	DisplayName string `json:"displayName"`
+}
+
+func (m model) geminiEntry() geminiEntry {
+	return geminiEntry{Name: "models/" + m.ID, DisplayName: m.ID}
+}
+
+// defaultGeminiPage is the default page size in the gemini dialect.
+const defaultGeminiPage = 50
+
+// geminiPage returns the part of the list that a query selects with pageSize
+// and pageToken, the id of the last model before it.
+func (l modelList) geminiPage(query string) (*geminiPage, error) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, apierr.New(apierr.Invalid, "the query can't be read: %v", err)
+	}
+	size := defaultGeminiPage
+	if s := q.Get("pageSize"); s != "" && s != "0" {
+		if size, err = strconv.Atoi(s); err != nil || size < 0 {
+			return nil, apierr.New(apierr.Invalid, "pageSize must be an integer from 0, not %.40q", s).WithParam("pageSize")
+		}
+	}
+	size = min(size, maxPageSize)
+	from := 0
+	if token := q.Get("pageToken"); token != "" {
+		if from = l.index(token) + 1; from == 0 {
+			return nil, apierr.New(apierr.Invalid, "pageToken %.100q is not of this list; begin again without it", token).WithParam("pageToken")
+		}
+	}
+	out := &geminiPage{Models: []geminiEntry{}, Failed: l.Failed}
+	to := min(from+size, len(l.Data))
+	for _, m := range l.Data[from:to] {
+		out.Models = append(out.Models, m.geminiEntry())
+	}
+	if to < len(l.Data) && to > 0 {
+		out.Next = l.Data[to-1].ID
 	}
 	return out, nil
 }

@@ -81,26 +81,64 @@ type providerModel struct {
 // may use, in the format of the client's protocol: clients of the messages
 // dialect name its version in a header.
 func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) error {
-	if len(r.Header["Anthropic-Version"]) == 0 {
-		return p.writeJSON(w, x, p.gatherModels(r, x))
+	list := p.gatherModels(r, x, x.allowedSlugs())
+	var page any = list
+	var err error
+	switch {
+	case x.Dialect == api.DialectGemini:
+		page, err = list.geminiPage(x.Query)
+	case x.isMessagesClient():
+		page, err = list.page(x.Query)
 	}
-	page, err := p.gatherModels(r, x).page(x.Query)
 	if err != nil {
 		return err
 	}
 	return p.writeJSON(w, x, page)
 }
 
-// gatherModels returns the models of every allowed provider. It asks at most as
+// showModel responds with one model of a managed provider, named as
+// @slug/model, in the format of the client's protocol.
+func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *exchange) error {
+	id := x.route.model
+	slug, name, named := strings.Cut(strings.TrimPrefix(id, "@"), "/")
+	if !strings.HasPrefix(id, "@") || !named || name == "" {
+		return modelNotFound(id, "name it as @slug/model")
+	}
+	if _, err := x.target(providerChoice{provider: "@" + slug, model: name}); err != nil {
+		return err
+	}
+	list := p.gatherModels(r, x, []string{slug})
+	i := list.index(id)
+	switch {
+	case i < 0 && len(list.Failed) > 0:
+		return apierr.New(apierr.UpstreamFailed, "the provider @%s did not list its models, so the gateway cannot tell whether it has %.100q; try again later", slug, name).WithParam("model")
+	case i < 0:
+		return modelNotFound(id, "the provider @"+slug+" does not list it")
+	}
+	var shown any = list.Data[i]
+	switch {
+	case x.Dialect == api.DialectGemini:
+		shown = list.Data[i].geminiEntry()
+	case x.isMessagesClient():
+		shown = list.Data[i].entry()
+	}
+	return p.writeJSON(w, x, shown)
+}
+
+func modelNotFound(id, why string) error {
+	return apierr.New(apierr.NotFound, "model %.100q not found: %s; GET /v1/models lists the models of this key", id, why).
+		WithParam("model").WithCode("model_not_found")
+}
+
+// gatherModels returns the models of managed providers. It asks at most as
 // many providers as one request may make attempts, a few at a time and within
 // one deadline. Failures are cached as well, so that requests cannot be used to
 // flood a broken provider.
-func (p *Plane) gatherModels(r *http.Request, x *exchange) modelList {
+func (p *Plane) gatherModels(r *http.Request, x *exchange, slugs []string) modelList {
 	// A client that disconnects does not cancel the requests: their responses
 	// are cached, so that the next client does not cause them again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.ModelsTimeout)
 	defer cancel()
-	slugs := x.allowedSlugs()
 	answers := make([]*modelAnswer, len(slugs))
 	left := p.Engine.AttemptLimit()
 	slots := make(chan struct{}, modelsInParallel)

@@ -70,6 +70,10 @@ type Options struct {
 	// Clients are the supported client dialects. Default: only chat.
 	Clients map[api.Dialect]dialect.ClientDialect
 
+	// PublicURL returns the configured address of the gateway, empty if there is
+	// none. Nil means none.
+	PublicURL func() string
+
 	// IsModelRoute reports whether the server passes a request with a canonical
 	// path to the plane, for dry runs. Nil explains every path.
 	IsModelRoute func(r *http.Request) bool
@@ -224,13 +228,16 @@ func (p *Plane) open(r *http.Request) *exchange {
 		Client:         p.Clients[x.route.clientDialect()],
 		Dialect:        x.route.clientDialect(),
 		Method:         r.Method,
-		Path:           strings.TrimPrefix(path, api.BasePath),
+		Path:           path,
 		Query:          query,
 		EmptyQuery:     marked && query == "",
 		Header:         r.Header,
 		HeaderPrefixes: x.snap.HeaderPrefixes,
 		Length:         r.ContentLength,
 		Prices:         x.snap.Prices,
+	}
+	if x.route.api == (vendorAPI{}) {
+		x.Path = strings.TrimPrefix(path, api.BasePath)
 	}
 	return x
 }
@@ -274,6 +281,9 @@ func (p *Plane) answerItself(w http.ResponseWriter, r *http.Request, x *exchange
 	case x.route.renders:
 		return p.showRendered(w, x)
 	}
+	if x.route.model != "" {
+		return p.showModel(w, r, x)
+	}
 	return p.listModels(w, r, x)
 }
 
@@ -285,6 +295,7 @@ func (p *Plane) releaseTrees(x *exchange) {
 }
 
 func (x *exchange) releaseBody() {
+	x.upload.releaseHead()
 	if x.Body != nil {
 		x.Body.Release()
 		x.Body, x.Doc = nil, nil

@@ -32,6 +32,10 @@ type route struct {
 	model  string
 	stream bool
 
+	// api is the vendor's API to which a path that passes through belongs. It is
+	// sent complete, to providers of that API only. The zero value means any.
+	api vendorAPI
+
 	// prompt is the saved prompt in the path. renders is true if the prompt is
 	// only rendered.
 	prompt  string
@@ -88,13 +92,18 @@ var modelPathRoutes = []struct {
 	{"/v1/models/", ":batchEmbedContents", route{op: api.GenerateEmbedBatch, dialect: api.DialectGemini}},
 	{"/model/", "/converse", route{op: api.Converse, dialect: api.DialectConverse}},
 	{"/model/", "/converse-stream", route{op: api.Converse, dialect: api.DialectConverse, stream: true}},
+	{"/model/", "/count-tokens", route{op: api.ConverseCount, dialect: api.DialectConverse}},
 	{"/model/", "/invoke", route{op: api.Invoke, dialect: api.DialectInvoke}},
 	{"/model/", "/invoke-with-response-stream", route{op: api.Invoke, dialect: api.DialectInvoke, stream: true}},
 }
 
 // IsModelPath reports whether a path is for model requests.
 func IsModelPath(path string) bool {
-	return strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/")
+	if strings.HasPrefix(path, api.BasePath+"/") || strings.HasPrefix(path, "/v1beta/") || strings.HasPrefix(path, "/model/") {
+		return true
+	}
+	_, ok := findVendorRoute(path)
+	return ok
 }
 
 // findRoute returns the route of a canonical path. Even with an error, the
@@ -104,7 +113,9 @@ func findRoute(method, path string) (route, error) {
 		return r, err
 	}
 	refused := route{dialect: dialectOf(path)}
-	if !strings.HasPrefix(path, api.BasePath+"/") {
+	if out, ok := findVendorRoute(path); ok && isPassThroughMethod(method) {
+		return out, nil
+	} else if !ok && !strings.HasPrefix(path, api.BasePath+"/") {
 		return refused, apierr.New(apierr.NotFound, "no route at this path; model routes start with %s/", api.BasePath)
 	}
 	for _, other := range [...]string{lenient(path), lenient(withoutParams(path))} {
@@ -113,11 +124,14 @@ func findRoute(method, path string) (route, error) {
 				WithParam("path").WithCode(urlpath.Code)
 		}
 	}
-	switch method {
-	case http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete:
+	if isPassThroughMethod(method) {
 		return passThrough, nil
 	}
 	return refused, apierr.New(apierr.MethodNotAllowed, "method %.20q is not allowed; use GET, POST, PUT or DELETE", method)
+}
+
+func isPassThroughMethod(method string) bool {
+	return method == http.MethodGet || method == http.MethodPost || method == http.MethodPut || method == http.MethodDelete
 }
 
 // findUnifiedRoute returns the unified route of a path.
@@ -127,6 +141,9 @@ func findUnifiedRoute(method, path string) (r route, ok bool, err error) {
 	}
 	if r, ok, err = findModelPathRoute(method, path); ok {
 		return r, true, err
+	}
+	if r, ok = findModelsRoute(method, path); ok {
+		return r, true, nil
 	}
 	r, ok = promptRoute(method, path)
 	return r, ok, nil
@@ -162,7 +179,7 @@ func lenient(path string) string {
 // guessed from the path.
 func dialectOf(path string) api.Dialect {
 	switch {
-	case strings.HasPrefix(path, "/v1beta/"):
+	case strings.HasPrefix(path, "/v1beta/"), strings.HasPrefix(path, "/upload/v1beta/"):
 		return api.DialectGemini
 	case strings.HasPrefix(path, "/model/"):
 		return api.DialectConverse

@@ -67,6 +67,9 @@ func (x *exchange) target(c providerChoice) (*provider.Target, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := x.checkAPI(t); err != nil {
+		return nil, err
+	}
 	return t, x.checkEgress(t)
 }
 

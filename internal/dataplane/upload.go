@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -20,6 +21,11 @@ import (
 // in a form. If a form names it later, the log entry has no model.
 const maxHead = 4 << 10
 
+// maxFormHead is the number of bytes of a form that are read to find the model,
+// if nothing else names the provider: audio files of the usual limit of 25 MB
+// may precede it.
+const maxFormHead = 32 << 20
+
 // upload is a request body that streams through. It counts the bytes that pass;
 // the transport may still read it while the response is written.
 type upload struct {
@@ -27,6 +33,8 @@ type upload struct {
 	body        *inbound.Body // below ReadCloser; nil if its time is not limited
 	limit       int64
 	contentType string
+
+	front io.ReadCloser // of the bytes read to find the model; nil if none were
 
 	mu   sync.Mutex
 	read int64  // guarded by mu, as are the fields below
@@ -107,6 +115,104 @@ func (u *upload) ahead() []byte {
 	}
 	head, _ := ahead.Peek(maxHead) // Read reports errors
 	return head
+}
+
+// splitFormModel reads a form up to its model, from which it takes the provider
+// if it has the form @slug/model. Everything else is sent as it came, the
+// bytes read first.
+func (x *exchange) splitFormModel() error {
+	u := x.upload
+	var model string
+	var end int64
+	var form *modelnames.Multipart
+	form, err := modelnames.NewMultipart(u.contentType, func(name string) error {
+		model, end = name, form.FieldEnd()
+		return errModelFound
+	})
+	if err != nil {
+		return nil // not a form, or none that providers read alike
+	}
+	head, err := u.readUntil(x.plane.Engine.Pool, form)
+	if err != nil {
+		return bodyError(err, u.limit)
+	}
+	if !isModelAt(head.Bytes(), end, model) {
+		model = ""
+	}
+	x.Model, x.entry.Model = model, model
+	if model == "" && head.Len() >= maxFormHead {
+		err = apierr.New(apierr.Invalid, "no provider selected: the form names no model in its first %d bytes; put the field model before the file, or set x-gateway-provider", maxFormHead).
+			WithParam("model").WithCode("missing_provider")
+	}
+	if x.splitModel(); x.opts.provider != "" {
+		cut := int64(len(model) - len(x.Model))
+		head.Fill(func(b []byte) []byte {
+			b = b[:head.Len()]
+			return append(b[:end-int64(len(model))], b[end-int64(len(x.Model)):]...)
+		})
+		u.read += cut
+		x.Length = max(x.Length-cut, -1)
+	}
+	u.front = released{head.Reader()}
+	head.Release()
+	u.ReadCloser = prefixed{io.MultiReader(u.front, u.ReadCloser), u.ReadCloser}
+	return err
+}
+
+// isModelAt reports whether the model is the complete text before end, rather
+// than part of JSON in a field, and can be recorded.
+func isModelAt(head []byte, end int64, model string) bool {
+	return len(model) <= maxWord && utf8.ValidString(model) && bytes.HasSuffix(head[:end], []byte("\r\n\r\n"+model))
+}
+
+var errModelFound = errors.New("the model of the form has been found")
+
+// readUntil reads the body until w returns an error, the body ends or maxFormHead
+// bytes have been read. Later errors of the body are for its reader.
+func (u *upload) readUntil(pool *bytepool.Pool, w io.Writer) (*bytepool.Buffer, error) {
+	chunk := make([]byte, 32<<10)
+	head, err := pool.Get(len(chunk))
+	if err != nil {
+		return nil, err
+	}
+	for head.Len() < maxFormHead {
+		n, readErr := u.ReadCloser.Read(chunk[:min(len(chunk), maxFormHead-head.Len())])
+		larger, err := head.Append(chunk[:n])
+		if err != nil {
+			head.Release()
+			return nil, err
+		}
+		head = larger
+		if _, err := w.Write(chunk[:n]); err != nil || readErr != nil {
+			break
+		}
+	}
+	return head, nil
+}
+
+// releaseHead releases the bytes read to find the model. It does nothing for a
+// nil upload.
+func (u *upload) releaseHead() {
+	if u != nil && u.front != nil {
+		u.front.Close()
+	}
+}
+
+// released is closed as soon as it has been read.
+type released struct{ io.ReadCloser }
+
+func (r released) Read(p []byte) (int, error) {
+	n, err := r.ReadCloser.Read(p)
+	if err == io.EOF {
+		r.Close()
+	}
+	return n, err
+}
+
+// prefixed is a body with the bytes that have been read of it in front.
+type prefixed struct {
+	io.Reader
+	io.Closer
 }
 
 // peeked is a body whose beginning has been read ahead.

@@ -15,6 +15,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
 )
@@ -28,6 +29,7 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	x.recordStatus(res)
 	defer x.recordUsage(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
+	p.ownUploadURL(r, x, w.Header(), res)
 	x.setGatewayHeaders(w.Header())
 	p.envelop(w.Header(), x, res)
 	switch {
@@ -271,7 +273,7 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, 
 	if e.Kind == apierr.Internal {
 		p.Logger.Error("internal error", "exchange", x.id, "err", errText(e))
 	}
-	body := x.Client.Error(e)
+	body := x.errorClient().Error(e)
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -290,6 +292,15 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, 
 	x.responseCapture().add(body[:n])
 	x.entry.ResponseBytes += int64(n)
 	x.finish(werr)
+}
+
+// errorClient returns the dialect in which errors are written before a response
+// has begun.
+func (x *exchange) errorClient() dialect.ClientDialect {
+	if c := x.plane.Clients[api.DialectMessages]; c != nil && x.isMessagesClient() {
+		return c
+	}
+	return x.Client
 }
 
 // reason returns the reason why the exchange of r ended with err. Ending it for

@@ -24,6 +24,7 @@ type Multipart struct {
 	// error from it ends reading.
 	Found func(model string) error
 
+	read      int64  // bytes written
 	delimiter []byte // CRLF, two dashes and the boundary
 	pending   []byte // received but not parsed
 	state     state
@@ -77,6 +78,7 @@ func isOddInBoundary(r rune) bool {
 func (m *Multipart) Write(p []byte) (int, error) {
 	if m.err == nil {
 		m.pending = append(m.pending, p...)
+		m.read += int64(len(p))
 		for more := true; more && m.err == nil; {
 			more = m.step()
 		}
@@ -86,6 +88,10 @@ func (m *Multipart) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+
+// FieldEnd returns the offset in the body after the field in which Found was
+// called. It is valid until Found returns.
+func (m *Multipart) FieldEnd() int64 { return m.read - int64(len(m.pending)) }
 
 // Close returns an error if the body did not end with its last boundary. The
 // end of such a body must not be forwarded, since some parsers accept the

@@ -118,6 +118,9 @@ func (a *Attempt) send(ctx context.Context) (*Response, error) {
 	if err := a.planWire(); err != nil {
 		return nil, err
 	}
+	if a.wire.estimates != nil {
+		return a.estimateCount()
+	}
 	counted, err := a.reserveTranslation()
 	if err != nil {
 		return nil, err

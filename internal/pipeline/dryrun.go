@@ -31,6 +31,9 @@ func (a *Attempt) dryRun(ctx context.Context) (*Response, error) {
 	if err := a.planWire(); err != nil {
 		return nil, err
 	}
+	if a.wire.estimates != nil {
+		return a.estimateCount()
+	}
 	counted, err := a.reserveTranslation()
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
 
@@ -60,7 +62,7 @@ func (s *sentRequest) uses() bool {
 	case api.Proxy:
 		return s.size != 0 && s.method != http.MethodGet && s.method != http.MethodDelete
 	}
-	return s.op != api.DialectMessages.CountOperation() && s.op != api.DialectGemini.CountOperation()
+	return !s.op.CountsTokens()
 }
 
 // tokens returns an estimate of the input. It may be called after release.
@@ -137,6 +139,26 @@ func (r *Response) Usage() llm.Usage {
 		u.Output, u.Estimated = u.Output+more, true
 	}
 	return u
+}
+
+// estimateCount returns the response to a token count that the target does not
+// offer, and announces that it is an estimate. A body that no target could read
+// is an error all the same.
+func (a *Attempt) estimateCount() (*Response, error) {
+	r := a.request
+	if _, err := a.wire.estimates.DecodeCountRequest(r.Doc.Bytes()); err != nil {
+		return nil, err
+	}
+	body := a.wire.estimates.EncodeCountResponse(nil, jsonTokens(r.Doc.Bytes()))
+	var doc jsonedit.Doc
+	if err := doc.Scan(body); err != nil {
+		return nil, err
+	}
+	for field := range doc.Members() {
+		a.Params = append(a.Params, dialect.ParamChange{Name: field.String(), Outcome: dialect.Adapted, Note: "an estimate: the provider offers no token count"})
+	}
+	header := http.Header{"Content-Type": {"application/json"}}
+	return &Response{Status: http.StatusOK, Header: header, Attempt: a, Tap: r.Client.NewTap(r.Operation), Bytes: body}, nil
 }
 
 // complete reports whether a response that is not a stream has arrived

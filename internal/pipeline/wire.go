@@ -18,6 +18,10 @@ type wirePlan struct {
 	// translator is nil if bytes are forwarded.
 	translator translator
 
+	// estimates is the client of a token count that the target does not offer,
+	// nil otherwise: nothing is sent.
+	estimates dialect.ClientCounter
+
 	// usageAsked is true if the gateway requested the usage of a stream and the
 	// client did not.
 	usageAsked bool
@@ -66,22 +70,25 @@ func (a *Attempt) planWire() error {
 	return nil
 }
 
-// planTokenCount chooses how the target counts the tokens of a request: bytes
-// are forwarded if it counts in the client's dialect.
+// planTokenCount chooses how the tokens of a request are counted: bytes are
+// forwarded if the target counts in the client's dialect, and the gateway
+// estimates otherwise.
 func (a *Attempt) planTokenCount() error {
 	r, w := a.request, &a.wire
 	w.dialect = a.Target.DialectFor(r.Dialect, a.Model)
 	w.op = w.dialect.CountOperation()
-	if _, ok := a.Target.Path(w.op); !ok {
-		return provider.OperationNotSupported(a.Target, r.Operation)
-	}
-	if w.dialect == r.Dialect && !a.Target.BodyRules[w.op].Translate {
+	_, offered := a.Target.Path(w.op)
+	if offered && w.dialect == r.Dialect && !a.Target.BodyRules[w.op].Translate {
 		return nil
 	}
-	client, asks := r.Client.(dialect.ClientCounter)
-	counts, tells := a.handler.Codecs[w.dialect].(dialect.ProviderCounter)
-	if !asks || !tells {
+	client, ok := r.Client.(dialect.ClientCounter)
+	if !ok {
 		return provider.OperationNotSupported(a.Target, r.Operation)
+	}
+	counts, ok := a.handler.Codecs[w.dialect].(dialect.ProviderCounter)
+	if !ok || !offered {
+		w.estimates = client
+		return nil
 	}
 	w.translator = &tokenCount{client: client, provider: counts, target: w.target}
 	return nil

@@ -20,6 +20,7 @@ func canonicalise(r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	canonical = withoutAlias(canonical)
 	if canonical == path && target == r.RequestURI {
 		return nil
 	}
@@ -32,6 +33,16 @@ func canonicalise(r *http.Request) error {
 	}
 	r.RequestURI, r.URL = target, u
 	return nil
+}
+
+// withoutAlias returns a path below /openai/v1, which Groq's own client library
+// sends, as one below /v1.
+// https://console.groq.com/docs/openai
+func withoutAlias(path string) string {
+	if strings.HasPrefix(path, "/openai/v1/") {
+		return strings.TrimPrefix(path, "/openai")
+	}
+	return path
 }
 
 // originForm returns path and query as the client sent them.

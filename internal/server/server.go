@@ -252,6 +252,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		KeepAlive: orNone(set.Timeouts.KeepAlive),
 
 		IsModelRoute: s.isModelRoute,
+		PublicURL:    s.publicURL,
 
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
 

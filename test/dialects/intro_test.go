@@ -31,11 +31,13 @@ a messages request and translated.
 
 | operation | path | providers |
 |---|---|---|
-| count the tokens of a request | ` + "`/v1/messages/count_tokens`" + `, ` + "`/v1beta/models/{model}:countTokens`" + ` | those that count them: anthropic and other hosts of messages, google, vertex-ai, bedrock; from every client |
+| count the tokens of a request | ` + "`/v1/messages/count_tokens`" + `, ` + "`/v1beta/models/{model}:countTokens`" + `, ` + "`/model/{model}/count-tokens`" + ` | anthropic and other hosts of messages, google, vertex-ai, bedrock; from every client. For others, the gateway estimates |
 | embeddings | ` + "`/v1/embeddings`" + `, ` + "`/v1beta/models/{model}:embedContent`" + `, ` + "`:batchEmbedContents`" + ` | chat providers with that path, cohere, google, vertex-ai, bedrock, ollama |
 | rerank | ` + "`/v1/rerank`" + ` | chat providers with that path, cohere, bedrock |
 
-If the provider does not offer the operation, you get 501 ` + "`unsupported_operation`" + `; nothing is estimated. For models that
+If the provider does not offer the operation, you get 501 ` + "`unsupported_operation`" + `. An estimate of
+tokens takes four bytes of the request as a token and an image or a file as 1000; ` + "`x-gateway-params`" + ` marks it:
+` + "`input_tokens;adapted=\"an estimate: the provider offers no token count\"`" + `. For models that
 embed one input at a time (Titan and Nova on Bedrock, gemini-embedding on Vertex AI), the gateway sends a request per
 input, eight at a time. The vectors are in the order of the inputs, the usage is the sum, and if one request fails, all
 fail. For gemini clients, other providers embed only text.

@@ -8,6 +8,35 @@ import (
 	"modelgate/internal/llm"
 )
 
+// DecodeCountRequest reads a token counting request, which contains the request
+// to count. The body of another API in it is for Bedrock only.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
+func (d Dialect) DecodeCountRequest(body []byte) (*llm.Request, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return nil, dialect.Invalid("input", dialect.CodeType, "must be in a JSON object")
+	}
+	input, _ := v.Get("input")
+	if _, ok := input.Get("invokeModel"); ok {
+		return nil, dialect.Invalid("input.invokeModel", dialect.CodeUnsupported, "is counted only by Bedrock; send input.converse")
+	}
+	inner, _ := input.Get("converse")
+	if inner.Kind() != jsonedit.Object {
+		return nil, dialect.Invalid("input.converse", dialect.CodeType, "must be an object with the request to count")
+	}
+	return d.DecodeRequest(inner.Raw())
+}
+
+// EncodeCountResponse appends the response to it.
+func (Dialect) EncodeCountResponse(dst []byte, tokens int64) []byte {
+	b := jsonedit.Append(dst)
+	b.Open('{')
+	b.Name("inputTokens")
+	b.Int(tokens)
+	b.Close('}')
+	return b.Bytes()
+}
+
 // EncodeCountRequest appends the body of a request to count the tokens of r.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_CountTokens.html
 func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {

@@ -54,7 +54,7 @@ func rowsAToF() []*provider.Spec {
 			Aliases:      []string{"vendorb"},
 			BaseURL:      "https://api.anthropic.com/v1",
 			Dialect:      api.DialectMessages, Auth: anthropicAuth(), Env: "ANTHROPIC_API_KEY",
-			Paths:  claudePaths(""),
+			Paths:  join(claudePaths(""), paths(api.Files)),
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
 			Options: []provider.Option{
 				{Name: "beta", Header: "Anthropic-Beta", Doc: "beta features, comma separated"},

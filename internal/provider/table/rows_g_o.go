@@ -62,6 +62,7 @@ func rowsGToO() []*provider.Spec {
 				api.Embeddings:          "/v1beta/models/{model}:batchEmbedContents",
 				api.Images:              "/v1beta/models/{model}:generateContent",
 				api.Models:              "/v1beta/models",
+				api.Files:               "/v1beta/files",
 			},
 			PathOf: googlePath, UpstreamModel: googleModel,
 			Tiers:         flexAsBatch,

@@ -1,0 +1,288 @@
+package dataplane_test
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// arrivals records requests at a provider by method and address.
+type arrivals struct {
+	mu   sync.Mutex
+	list []string // guarded by mu
+}
+
+func (a *arrivals) add(r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(a.list, strings.TrimSpace(r.Method+" "+r.RequestURI+" "+string(body)))
+}
+
+// taken returns what has arrived since the last call.
+func (a *arrivals) taken() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	list := a.list
+	a.list = nil
+	return list
+}
+
+const vendorSettings = `version: 1
+providers:
+  - {slug: oa, provider: openai, custom_host: "SIMULATOR/oa", api_key: "${PAIR_KEY}", models: [gpt-4.1, org/m]}
+  - {slug: ant, provider: anthropic, custom_host: "SIMULATOR/ant", api_key: "${PAIR_KEY}"}
+  - {slug: gem, provider: google, custom_host: "SIMULATOR/gem", api_key: "${PAIR_KEY}"}
+  - {slug: vert, provider: vertex-ai, custom_host: "SIMULATOR/vert", api_key: "${PAIR_KEY}", options: {project_id: p, region: r}, models: [gemini-2.5-pro]}
+  - {slug: coh, provider: cohere, custom_host: "SIMULATOR/coh", api_key: "${PAIR_KEY}"}
+  - {slug: oll, provider: ollama, custom_host: "SIMULATOR/oll"}
+`
+
+// newVendors returns a gateway with one provider per vendor, and what arrives
+// at them.
+func newVendors(t *testing.T, settings string) (*gatewaytest.Gateway, *arrivals) {
+	t.Helper()
+	seen := new(arrivals)
+	up := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen.add(r)
+		w.Header().Set("Content-Type", "application/json")
+		switch r.URL.Path {
+		case "/v1/gem/v1beta/models":
+			io.WriteString(w, `{"models":[{"name":"models/gemini-2.5-pro"},{"name":"models/gemini-2.5-flash"}]}`)
+		case "/v1/ant/models":
+			io.WriteString(w, `{"data":[{"type":"model","id":"claude-sonnet-4-5"}]}`)
+		case "/v1/gem/upload/v1beta/files":
+			w.Header().Set("X-Goog-Upload-Url", "http://"+r.Host+"/v1/gem/upload/v1beta/files?upload_id=u%2F1&upload_protocol=resumable")
+			io.WriteString(w, `{}`)
+		default:
+			io.WriteString(w, `{"ok":true}`)
+		}
+	})
+	return gatewaytest.New(t, gatewaytest.Options{Settings: settings, Upstream: up}), seen
+}
+
+// send sends a request to a path below the root of g.
+func sendTo(t *testing.T, g *gatewaytest.Gateway, method, path, body string, header ...string) gatewaytest.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, g.Root+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+gatewaytest.Key)
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return g.Do(req)
+}
+
+var ofAnthropic = []string{"anthropic-version", "2023-06-01"}
+
+func TestAModelIsShownInEachDialect(t *testing.T) {
+	t.Parallel()
+	g, _ := newVendors(t, vendorSettings)
+	for _, tt := range []struct {
+		path   string
+		header []string
+		status int
+		want   map[string]any
+	}{
+		{"/v1/models/@oa/gpt-4.1", nil, 200, map[string]any{"id": "@oa/gpt-4.1", "object": "model", "owned_by": "openai"}},
+		{"/v1/models/%40oa%2Fgpt-4.1", nil, 200, map[string]any{"id": "@oa/gpt-4.1"}},
+		{"/v1/models/@oa%2Forg%2Fm", nil, 200, map[string]any{"id": "@oa/org/m"}},
+		{"/openai/v1/models/@oa/gpt-4.1", nil, 200, map[string]any{"id": "@oa/gpt-4.1"}},
+		{"/v1/models/@gem/gemini-2.5-pro", nil, 200, map[string]any{"id": "@gem/gemini-2.5-pro", "object": "model"}},
+		{"/v1/models/@ant/claude-sonnet-4-5", ofAnthropic, 200, map[string]any{"id": "@ant/claude-sonnet-4-5", "type": "model", "display_name": "@ant/claude-sonnet-4-5"}},
+		{"/v1beta/models/@oa/gpt-4.1", nil, 200, map[string]any{"name": "models/@oa/gpt-4.1", "displayName": "@oa/gpt-4.1"}},
+		{"/v1/models/@oa/gpt-9", nil, 404, map[string]any{"error.code": "model_not_found", "error.param": "model"}},
+		{"/v1/models/@gem/gpt-9", nil, 404, map[string]any{"error.code": "model_not_found", "error.param": "model"}},
+		{"/v1/models/@gem/gpt-9", ofAnthropic, 404, map[string]any{"type": "error", "error.type": "not_found_error"}},
+		{"/v1beta/models/@gem/gpt-9", nil, 404, map[string]any{"error.code": 404.0, "error.status": "NOT_FOUND"}},
+		{"/v1/models/@nobody/m", nil, 404, map[string]any{"error.code": "unknown_slug"}},
+		{"/v1/models/gpt-4.1", nil, 404, map[string]any{"error.code": "model_not_found"}},
+		{"/v1beta/models/gemini-2.5-pro", nil, 404, map[string]any{"error.status": "NOT_FOUND"}},
+		{"/v1/models/@coh/command-a", nil, 502, map[string]any{"error.param": "model"}},
+		{"/v1/models?limit=0", ofAnthropic, 400, map[string]any{"type": "error", "error.type": "invalid_request_error"}},
+		{"/v1beta/models?pageSize=x", nil, 400, map[string]any{"error.status": "INVALID_ARGUMENT"}},
+		{"/v1beta/models?pageToken=x", nil, 400, map[string]any{"error.status": "INVALID_ARGUMENT"}},
+	} {
+		t.Run(tt.path+strings.Join(tt.header, " "), func(t *testing.T) {
+			res := sendTo(t, g, http.MethodGet, tt.path, "", tt.header...)
+			v := res.JSON(t)
+			if res.Status != tt.status {
+				t.Fatalf("status %d, want %d: %s", res.Status, tt.status, res.Body)
+			}
+			for at, want := range tt.want {
+				if got := v[at]; strings.Contains(at, "error.") {
+					key := strings.TrimPrefix(at, "error.")
+					if got := v["error"].(map[string]any)[key]; got != want {
+						t.Errorf("%s = %v, want %v: %s", at, got, want, res.Body)
+					}
+				} else if got != want {
+					t.Errorf("%s = %v, want %v: %s", at, got, want, res.Body)
+				}
+			}
+		})
+	}
+}
+
+func TestAKeySeesOnlyTheModelsOfItsProviders(t *testing.T) {
+	t.Parallel()
+	const narrow = "mg-narrow-0123456789abcdef0123"
+	g, seen := newVendors(t, strings.Replace(vendorSettings, "providers:", fmt.Sprintf("keys:\n  - {name: narrow, sha256: %x, providers: [oa]}\nproviders:", sha256.Sum256([]byte(narrow))), 1))
+	for path, want := range map[string]int{"/v1/models/@oa/gpt-4.1": 200, "/v1/models/@gem/gemini-2.5-pro": 403, "/v1beta/models/@ant/claude-sonnet-4-5": 403} {
+		if res := sendTo(t, g, http.MethodGet, path, "", "Authorization", "Bearer "+narrow); res.Status != want {
+			t.Errorf("%s: status %d, want %d: %s", path, res.Status, want, res.Body)
+		}
+	}
+	if got := seen.taken(); len(got) > 0 {
+		t.Errorf("asked %q for models that the key may not see", got)
+	}
+}
+
+func TestGeminiClientsListModelsPageByPage(t *testing.T) {
+	t.Parallel()
+	g, _ := newVendors(t, vendorSettings)
+	var names []string
+	query := "?pageSize=2"
+	for range 10 {
+		res := sendTo(t, g, http.MethodGet, "/v1beta/models"+query, "")
+		var page struct {
+			Models []struct{ Name string }
+			Next   string `json:"nextPageToken"`
+		}
+		if err := json.Unmarshal(res.Body, &page); err != nil || res.Status != 200 || len(page.Models) > 2 {
+			t.Fatalf("status %d, %v: %s", res.Status, err, res.Body)
+		}
+		for _, m := range page.Models {
+			names = append(names, m.Name)
+		}
+		if page.Next == "" {
+			break
+		}
+		query = "?pageSize=2&pageToken=" + strings.ReplaceAll(page.Next, "/", "%2F")
+	}
+	want := []string{"models/@oa/gpt-4.1", "models/@oa/org/m", "models/@ant/claude-sonnet-4-5", "models/@gem/gemini-2.5-pro", "models/@gem/gemini-2.5-flash", "models/@vert/gemini-2.5-pro"}
+	if !slices.Equal(names, want) {
+		t.Errorf("models %q, want %q", names, want)
+	}
+}
+
+// A request on a vendor's own path goes to the provider of that vendor, with
+// its complete path and unchanged.
+func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
+	t.Parallel()
+	g, seen := newVendors(t, vendorSettings)
+	for _, tt := range []struct {
+		method, path, body string
+		header             []string
+		want               string
+	}{
+		{"GET", "/v1beta/files?pageSize=5", "", nil, "GET /v1/gem/v1beta/files?pageSize=5"},
+		{"GET", "/v1beta/files/abc", "", nil, "GET /v1/gem/v1beta/files/abc"},
+		{"DELETE", "/v1beta/files/abc", "", nil, "DELETE /v1/gem/v1beta/files/abc"},
+		{"GET", "/v1beta/files/abc:download?alt=media", "", nil, "GET /v1/gem/v1beta/files/abc:download?alt=media"},
+		{"POST", "/upload/v1beta/files", `{"file":{}}`, nil, `POST /v1/gem/upload/v1beta/files {"file":{}}`},
+		{"GET", "/v1beta/models", "", []string{"x-gateway-provider", "@gem"}, "GET /v1/gem/v1beta/models"},
+		{"GET", "/v1beta/models/gemini-2.5-pro", "", []string{"x-gateway-provider", "@gem"}, "GET /v1/gem/v1beta/models/gemini-2.5-pro"},
+		{"GET", "/v1/models/gpt-4.1", "", []string{"x-gateway-provider", "@oa"}, "GET /v1/oa/models/gpt-4.1"},
+		{"GET", "/v1/files", "", ofAnthropic, "GET /v1/ant/files"},
+		{"DELETE", "/v1/files/abc", "", ofAnthropic, "DELETE /v1/ant/files/abc"},
+		{"GET", "/v1/files/abc/content", "", ofAnthropic, "GET /v1/ant/files/abc/content"},
+		{"GET", "/v1/files", "", append(slices.Clone(ofAnthropic), "x-gateway-provider", "@oa"), "GET /v1/oa/files"},
+		{"POST", "/v2/chat", `{"model":"command-a","messages":[]}`, nil, `POST /v1/coh/v2/chat {"model":"command-a","messages":[]}`},
+		{"POST", "/v2/chat", `{"model":"@coh/command-a","messages":[]}`, nil, `POST /v1/coh/v2/chat {"model":"command-a","messages":[]}`},
+		{"POST", "/v2/embed", `{"model":"embed-4","texts":[]}`, nil, `POST /v1/coh/v2/embed {"model":"embed-4","texts":[]}`},
+		{"POST", "/v2/rerank", `{"model":"rerank"}`, nil, `POST /v1/coh/v2/rerank {"model":"rerank"}`},
+		{"POST", "/api/chat", `{"model":"llama3"}`, nil, `POST /v1/oll/api/chat {"model":"llama3"}`},
+		{"POST", "/api/chat", `{"model":"@oll/llama3"}`, nil, `POST /v1/oll/api/chat {"model":"llama3"}`},
+		{"POST", "/api/generate", `{"model":"llama3"}`, nil, `POST /v1/oll/api/generate {"model":"llama3"}`},
+		{"GET", "/api/tags", "", nil, "GET /v1/oll/api/tags"},
+		{"GET", "/openai/v1/files", "", []string{"x-gateway-provider", "@oa"}, "GET /v1/oa/files"},
+	} {
+		t.Run(tt.method+" "+tt.path+" "+strings.Join(tt.header, " "), func(t *testing.T) {
+			res := sendTo(t, g, tt.method, tt.path, tt.body, tt.header...)
+			if got := seen.taken(); res.Status != 200 || len(got) != 1 || got[0] != tt.want {
+				t.Errorf("status %d: %s\n got %q\nwant %q", res.Status, res.Body, got, tt.want)
+			}
+		})
+	}
+	for _, tt := range []struct {
+		method, path, body string
+		header             []string
+		status             int
+		text               string
+	}{
+		{"POST", "/v2/chat", `{"model":"@oa/gpt-4.1"}`, nil, 501, `"unsupported_operation"`},
+		{"POST", "/api/chat", `{"model":"@coh/m"}`, nil, 501, `"unsupported_operation"`},
+		{"GET", "/v1beta/files", "", []string{"x-gateway-provider", "@vert"}, 501, "UNIMPLEMENTED"},
+		{"GET", "/v1beta/models", "", []string{"x-gateway-provider", "@ant"}, 501, "UNIMPLEMENTED"},
+		{"GET", "/v1/files", "", nil, 400, `"missing_provider"`},
+		{"POST", "/v2/nothing", `{}`, nil, 404, "not_found"},
+		{"POST", "/api/delete", `{}`, nil, 404, "not_found"},
+		{"POST", "/api/pull", `{}`, nil, 404, "not_found"},
+		{"POST", "/upload/v1beta/models", `{}`, nil, 404, "not_found"},
+		{"PATCH", "/v1beta/files/abc", `{}`, nil, 405, "405"},
+		{"GET", "/v1beta/files/..%2fmodels", "", nil, 400, "path"},
+	} {
+		t.Run(tt.method+" "+tt.path+" "+strings.Join(tt.header, " "), func(t *testing.T) {
+			res := sendTo(t, g, tt.method, tt.path, tt.body, tt.header...)
+			if got := seen.taken(); res.Status != tt.status || !strings.Contains(string(res.Body), tt.text) || len(got) > 0 {
+				t.Errorf("status %d, want %d with %s and nothing sent: %s; sent %q", res.Status, tt.status, tt.text, res.Body, got)
+			}
+		})
+	}
+	t.Run("without a key", func(t *testing.T) {
+		for _, path := range []string{"/v1beta/files", "/v2/chat", "/api/tags", "/openai/v1/models", "/upload/v1beta/files"} {
+			res := sendTo(t, g, http.MethodGet, path, "", "Authorization", "")
+			if got := seen.taken(); res.Status != 401 || len(got) > 0 {
+				t.Errorf("%s: status %d, sent %q", path, res.Status, got)
+			}
+		}
+	})
+}
+
+func TestAVendorPathWithSeveralProvidersNamesThem(t *testing.T) {
+	t.Parallel()
+	g, seen := newVendors(t, vendorSettings+`  - {slug: gem2, provider: google, custom_host: "SIMULATOR/gem2", api_key: "${PAIR_KEY}"}
+`)
+	res := sendTo(t, g, http.MethodGet, "/v1beta/files", "")
+	if got := seen.taken(); res.Status != 400 || !strings.Contains(string(res.Body), "@gem, @gem2") || len(got) > 0 {
+		t.Errorf("status %d: %s; sent %q", res.Status, res.Body, got)
+	}
+	res = sendTo(t, g, http.MethodGet, "/v1beta/files", "", "x-gateway-provider", "@gem2")
+	if got := seen.taken(); res.Status != 200 || fmt.Sprint(got) != "[GET /v1/gem2/v1beta/files]" {
+		t.Errorf("status %d: %s; sent %q", res.Status, res.Body, got)
+	}
+}
+
+// Clients send the content of a file to the address in this header, with their
+// key: it is the gateway's.
+func TestTheAddressOfAnUploadIsTheGateways(t *testing.T) {
+	t.Parallel()
+	g, seen := newVendors(t, vendorSettings)
+	res := sendTo(t, g, http.MethodPost, "/upload/v1beta/files", `{"file":{}}`, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start")
+	address := res.Header.Get("X-Goog-Upload-Url")
+	if want := g.Root + "/upload/v1beta/files?upload_id=u%2F1&upload_protocol=resumable"; address != want {
+		t.Fatalf("address %q, want %q: %s", address, want, res.Body)
+	}
+	seen.taken()
+	res = sendTo(t, g, http.MethodPost, strings.TrimPrefix(address, g.Root), "bytes", "X-Goog-Upload-Command", "upload, finalize", "Content-Type", "text/plain")
+	if got := seen.taken(); res.Status != 200 || fmt.Sprint(got) != "[POST /v1/gem/upload/v1beta/files?upload_id=u%2F1&upload_protocol=resumable bytes]" {
+		t.Errorf("status %d: %s; sent %q", res.Status, res.Body, got)
+	}
+	res = sendTo(t, g, http.MethodPost, "/upload/v1beta/files", `{"file":{}}`, "X-Forwarded-Proto", "https")
+	if address := res.Header.Get("X-Goog-Upload-Url"); !strings.HasPrefix(address, "https://") {
+		t.Errorf("behind TLS the address is %q", address)
+	}
+}
