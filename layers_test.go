@@ -34,7 +34,7 @@ const floors = `
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider
 1c  internal/dialect internal/jwt internal/reqlog
-1b  internal/blob internal/catalog internal/journal internal/modelnames
+1b  internal/blob internal/catalog internal/journal internal/modeldata internal/modelnames
 1a  config internal/access internal/grammar internal/inbound internal/llm internal/prompt internal/redact internal/sigv4 internal/sqlrow internal/urlpath
 0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse
 `
@@ -168,7 +168,7 @@ func layerProblems(g graph, order map[string]int) []string {
 	for _, from := range g.packages() {
 		floor, listed := order[from]
 		if !listed {
-			problems = append(problems, fmt.Sprintf("%s has no floor: add it to floors in floors_test.go and to docs/architecture.md", from))
+			problems = append(problems, fmt.Sprintf("%s has no floor: add it to floors in layers_test.go and to docs/architecture.md", from))
 			continue
 		}
 		for _, to := range g[from] {

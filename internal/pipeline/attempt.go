@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -26,6 +27,7 @@ type Attempt struct {
 	request  *Request
 	trail    *Trail
 	override []jsonedit.Edit // of the saved prompt and the config
+	refused  api.Dialect     // in which the target refused the request; empty if in none
 	wire     wirePlan
 	timers   attemptTimers
 	parent   string // the traceparent sent to the provider; empty if none

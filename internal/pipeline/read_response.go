@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/contentcoding"
 	"modelgate/internal/eventstream"
+	"modelgate/internal/provider"
 	"modelgate/internal/sse"
 	"modelgate/internal/upstream"
 )
@@ -291,6 +292,9 @@ func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, e
 	out.Length = -1
 	if a.Target.ErrorStatus != nil {
 		out.Status = a.Target.ErrorStatus(out.Status, raw)
+	}
+	if a.wire.dialect != "" && a.Target.OtherDialect(a.wire.dialect) != "" {
+		out.wrongEndpoint = provider.ReadWrongEndpoint(out.Status, raw)
 	}
 	out.Bytes = a.request.Client.ProviderError(make([]byte, 0, len(raw)+64), raw, a.Target.ID, out.Status)
 	return out, nil

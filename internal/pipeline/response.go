@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/provider"
 	"modelgate/internal/sse"
 )
 
@@ -25,6 +26,8 @@ type Response struct {
 	Body   io.Reader      // other content, as it arrives
 	Length int64          // of Body; -1 if unknown
 	Raw    *http.Response // the source of Body, for its trailer
+
+	wrongEndpoint provider.WrongEndpoint // what an error says about the endpoint
 
 	watch   attemptTimers
 	account attemptAccount

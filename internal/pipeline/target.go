@@ -54,6 +54,8 @@ type Engine struct {
 	// deny requests: the operator has disabled guardrails.
 	SkipGuardrails bool
 
+	refused refusedEndpoints
+
 	// Random returns a number in [0, 1) for draws and jitter. Nil means
 	// math/rand/v2.
 	Random func() float64
@@ -116,5 +118,9 @@ func (h *TargetHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Resp
 	if r.DryRun {
 		return a.dryRun(ctx)
 	}
-	return a.run(ctx)
+	res, err := a.run(ctx)
+	if err == nil && res.wrongEndpoint != provider.NotWrongEndpoint {
+		return h.tryOtherEndpoint(ctx, r, t, res)
+	}
+	return res, err
 }

@@ -50,7 +50,7 @@ func (a *Attempt) planWire() error {
 		a.planOperation()
 		return nil
 	}
-	w.dialect = a.Target.DialectFor(r.Dialect, a.Model)
+	w.dialect = a.conversationDialect()
 	if w.dialect == "" {
 		return provider.OperationNotSupported(a.Target, r.Operation)
 	}

@@ -24,6 +24,32 @@ If client and provider use the same dialect, nothing is translated. The body pas
 model's name, the config's edits and parameters that the [provider](providers.md) is known to refuse; unknown fields
 stay. So does the response. If a provider supports several dialects, the gateway uses the client's.
 
+## Chat or responses
+
+Many providers have both protocols of OpenAI, but not for every model. Which one the gateway uses follows from what is
+known of the model:
+
+| model at OpenAI | client of chat | client of responses | other clients |
+|---|---|---|---|
+| gpt-4 and older, gpt-oss, names it does not know | chat | responses | chat |
+| reasoning models: o-series, gpt-5 and newer | chat | responses | responses |
+| codex, pro, deep research, computer use | responses | responses | responses |
+| search preview, audio | chat | chat | chat |
+
+Azure OpenAI has the same rows if ` + "`api_version`" + ` has responses (2025-03-01 or later, ` + "`preview`" + `, ` + "`v1`" + `), and so have Databricks
+and Bedrock Mantle; a deployment whose name says nothing counts as unknown, unless its ` + "`model_name`" + ` is set. GitHub
+Copilot has its own rows.
+
+If a provider answers that its other endpoint serves the model, or has no such endpoint at all, the gateway sends the
+request there, once, translated. If that succeeds, it is remembered for an hour, for the provider, credential and model.
+Some models refuse function tools in chat only: then it is remembered for requests with tools. The log entry has both
+attempts. If the other endpoint cannot serve the request either, you get the first error.
+
+At responses, nothing is stored (` + "`store`" + ` is false unless the client sets it) and the thinking comes encrypted, so that your
+client sends it back with the next turn; see [thinking and signatures](#thinking-and-signatures).
+
+An effort that the model does not accept becomes the next lower one, or its least, and is reported as adapted.
+
 Clients of Bedrock's InvokeModel reach Claude on Bedrock this way. With other providers and models, the body is read as
 a messages request and translated.
 
@@ -88,8 +114,7 @@ that it must call, and the call's arguments become the text of the response. The
 Every event is forwarded as soon as it arrives. An error after the first event, a break, or an end without a finish reason
 ends the stream with an error in the client's dialect: an error object in chat, ` + "`event: error`" + ` in messages, ` + "`error`" + ` and
 ` + "`response.failed`" + ` in responses, an error object in gemini, an exception message in converse. Open blocks are closed first
-where clients need that, except tool calls that the provider did not finish, since clients run a call as soon as its end
-arrives. Half an event is never forwarded. Interleaved tool call arguments are sent one call after the other to messages and gemini clients,
+where clients need that. Interleaved tool call arguments are sent one call after the other to messages and gemini clients,
 whose dialects cannot interleave them.
 
 ## Every pair

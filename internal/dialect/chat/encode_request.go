@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 )
 
 // EncodeRequest appends the body of a request. The token limit is written as
@@ -17,7 +18,7 @@ import (
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	e := requestEncoder{
 		writer: writer{jsonedit.Append(dst)},
-		r:      r, to: to, profile: cmp.Or(to.Chat, &usualProfile), changes: dialect.NewParamChanges(r),
+		r:      r, to: to, profile: cmp.Or(to.Chat, &usualProfile), changes: dialect.NewParamChanges(r), model: modeldata.OpenAI.Of(to.Model),
 	}
 	e.Open('{')
 	e.textMember("model", to.Model)
@@ -42,6 +43,7 @@ type requestEncoder struct {
 	r       *llm.Request
 	to      dialect.RequestTarget
 	profile *dialect.ChatProfile
+	model   *modeldata.Model
 	changes *dialect.ParamChanges
 	err     *apierr.Error
 }
@@ -108,7 +110,7 @@ func (e *requestEncoder) sampling() {
 // of the vendor accept none unless reasoning is disabled.
 // https://platform.openai.com/docs/guides/latest-model#gpt-5-parameter-compatibility
 func (e *requestEncoder) tuned() bool {
-	if !e.profile.Vendor || !reasons(e.to.Model) || e.r.Reasoning.Effort == "none" || e.r.Dialect == dialectName {
+	if !e.profile.Vendor || !e.model.Thinks() || e.r.Reasoning.Effort == "none" || e.r.Dialect == dialectName {
 		return true
 	}
 	for _, p := range []struct {

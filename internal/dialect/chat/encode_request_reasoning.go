@@ -79,8 +79,12 @@ func (e *requestEncoder) requestedEffort() string {
 	return r.Effort
 }
 
-// word returns the provider's name for an effort, empty if it has none.
+// word returns the provider's name for an effort, or for the nearest that the
+// model accepts; empty if it has none.
 func (e *requestEncoder) word(effort string) string {
+	if e.profile.Vendor {
+		effort = e.model.Effort(effort)
+	}
 	if word, ok := e.profile.Efforts[effort]; ok {
 		return word
 	}

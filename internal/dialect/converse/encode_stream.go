@@ -21,9 +21,10 @@ type streamEncoder struct {
 	next    int    // index of the next block
 	payload []byte // of the current message
 	usage   llm.Usage
-	finish  llm.Event // EventFinish; written at the end, since an error may follow it
+	extra   []llm.Member
+	tier    string
 
-	started, ended bool
+	started, stopped, ended bool
 }
 
 // openPart is an open part. Its index is -1 until something is written.
@@ -51,17 +52,14 @@ func (w *streamEncoder) Encode(dst []byte, e *llm.Event) []byte {
 	case llm.EventPartEnd:
 		return w.end(dst, e.Part)
 	case llm.EventFinish:
-		if w.finish.Kind == 0 {
-			w.finish = *e
-		}
+		return w.finish(dst, e)
 	case llm.EventUsage:
 		w.usage = e.Usage
 	case llm.EventError:
 		w.ended = true
 		return w.fault(dst, e.Fault)
 	case llm.EventEnd:
-		w.ended = true
-		return w.metadata(w.messageStop(dst))
+		return w.metadata(dst)
 	}
 	return dst
 }
@@ -312,8 +310,12 @@ func (w *streamEncoder) stop(dst []byte, p *openPart) []byte {
 	return w.message(dst, "contentBlockStop", b.Bytes())
 }
 
-func (w *streamEncoder) messageStop(dst []byte) []byte {
-	e := &w.finish
+func (w *streamEncoder) finish(dst []byte, e *llm.Event) []byte {
+	if w.stopped {
+		return dst
+	}
+	w.stopped = true
+	w.extra, w.tier = e.Extra, e.ServiceTier
 	b := jsonedit.Append(w.payload[:0])
 	b.Open('{')
 	b.Name("stopReason")
@@ -325,15 +327,16 @@ func (w *streamEncoder) messageStop(dst []byte) []byte {
 
 // metadata writes the last message of the stream: clients take it as the end.
 func (w *streamEncoder) metadata(dst []byte) []byte {
-	e := &w.finish
+	dst = w.finish(dst, &llm.Event{Stop: llm.StopEnd})
+	w.ended = true
 	b := jsonedit.Append(w.payload[:0])
 	b.Open('{')
 	appendUsage(&b, w.usage)
-	appendMetrics(&b, e.Extra)
-	appendExtra(&b, e.Extra, "trace", "performanceConfig")
-	if e.ServiceTier != "" {
+	appendMetrics(&b, w.extra)
+	appendExtra(&b, w.extra, "trace", "performanceConfig")
+	if w.tier != "" {
 		b.Name("serviceTier")
-		b.Raw(wrap("type", jsonedit.AppendString(nil, e.ServiceTier)))
+		b.Raw(wrap("type", jsonedit.AppendString(nil, w.tier)))
 	}
 	b.Close('}')
 	return w.message(dst, "metadata", b.Bytes())

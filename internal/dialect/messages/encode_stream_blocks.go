@@ -266,7 +266,7 @@ func (e *streamEncoder) pieceOf(dst []byte, begin, text string) []byte {
 
 func (e *streamEncoder) cite(dst []byte, c *llm.Citation) []byte {
 	dst = e.openDelta(dst)
-	b := jsonedit.AppendLine(dst)
+	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("type")
 	b.String("citations_delta")

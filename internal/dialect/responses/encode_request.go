@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 )
 
 // requestEncoder writes a request for a provider.
@@ -14,6 +15,7 @@ type requestEncoder struct {
 	b       jsonedit.Builder
 	r       *llm.Request
 	to      dialect.RequestTarget
+	model   *modeldata.Model
 	changes *dialect.ParamChanges
 	// same is true if the client uses this dialect. Content that only this
 	// dialect has is then written as received.
@@ -23,7 +25,7 @@ type requestEncoder struct {
 
 // EncodeRequest appends the body of a request for a provider of this dialect.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r), same: r.Dialect == own}
+	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modeldata.OpenAI.Of(to.Model), changes: dialect.NewParamChanges(r), same: r.Dialect == own}
 	s.b.Open('{')
 	s.b.Name("model")
 	s.b.String(to.Model)

@@ -132,7 +132,7 @@ func (s *requestEncoder) item(p llm.Part, rest []llm.Part) {
 // half of the item, both are written as one.
 func (s *requestEncoder) thinking(t *llm.Thinking, rest []llm.Part) {
 	summary, content := t.Text, ""
-	if !t.Summary {
+	if s.same && !t.Summary { // others cannot tell, and the vendor rejects text that it encrypted
 		summary, content = "", t.Text
 	}
 	sign := t.Signature

@@ -98,7 +98,7 @@ func TestRequestsOfOtherDialectsAreWrittenWithTheirFates(t *testing.T) {
 			{"type":"input_text","text":"Look"},
 			{"type":"input_file","filename":"a.pdf","file_data":"data:application/pdf;base64,JVBE"},
 			{"type":"input_text","text":"notes\n\nplain"}]},
-		{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"kept"}],"encrypted_content":"O"},
+		{"type":"reasoning","summary":[{"type":"summary_text","text":"kept"}],"encrypted_content":"O"},
 		{"type":"message","role":"assistant","content":"I call."},
 		{"type":"function_call","call_id":"t1","name":"f","arguments":"{}"},
 		{"type":"function_call_output","call_id":"t1","output":"Error: broke"},

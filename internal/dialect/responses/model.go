@@ -2,7 +2,6 @@ package responses
 
 import (
 	"cmp"
-	"strings"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
@@ -24,53 +23,19 @@ func vendorOf(to dialect.RequestTarget) llm.Vendor {
 	return llm.Vendor(to.Provider)
 }
 
-// family is the family of a model, as far as it follows from the name.
-type family uint8
-
-const (
-	unknown   family = iota
-	plain            // does not think, and rejects reasoning settings
-	thinking         // thinks, and thinking can be disabled
-	thinkLess        // thinks at least minimally
-	thinkLow         // thinks at least at low effort
-)
-
-// familyOf returns the family for a model's name. Names of deployments reveal
-// nothing.
-// https://platform.openai.com/docs/guides/reasoning
-func familyOf(model string) family {
-	if i := strings.LastIndexAny(model, "/"); i >= 0 {
-		model = model[i+1:]
-	}
-	model = strings.TrimPrefix(model, "openai.")
-	switch {
-	case strings.HasPrefix(model, "gpt-4"), strings.HasPrefix(model, "gpt-3"), strings.HasPrefix(model, "chatgpt-"), strings.Contains(model, "-chat"):
-		return plain
-	case strings.HasPrefix(model, "gpt-oss"), strings.HasPrefix(model, "codex-"):
-		return thinkLow
-	case model == "gpt-5", strings.HasPrefix(model, "gpt-5-codex"):
-		return thinkLess
-	case strings.HasPrefix(model, "gpt-5-"):
-		return thinkLess
-	case strings.HasPrefix(model, "gpt-"):
-		return thinking
-	case len(model) > 1 && model[0] == 'o' && model[1] >= '1' && model[1] <= '9':
-		return thinkLow
-	}
-	return unknown
-}
-
-// reasons reports whether the response is expected to contain thinking.
+// reasons reports whether the response is expected to contain thinking. If
+// nothing is known of the model, as of a deployment, the settings decide.
 func (s *requestEncoder) reasons() bool {
-	switch familyOf(s.to.Model) {
-	case plain:
-		return false
-	case unknown:
-		r := &s.r.Reasoning
-		return r.Mode == llm.ThinkingEnabled || r.Mode == llm.ThinkingAdaptive || r.Effort != "" && r.Effort != "none"
+	if s.model.HasRow() {
+		return s.model.Thinks()
 	}
-	return true
+	r := &s.r.Reasoning
+	return r.Mode == llm.ThinkingEnabled || r.Mode == llm.ThinkingAdaptive || r.Effort != "" && r.Effort != "none"
 }
+
+// plain reports whether the model is known not to think: it rejects reasoning
+// settings.
+func (s *requestEncoder) plain() bool { return s.model.HasRow() && !s.model.Thinks() }
 
 // writeReasoning writes the reasoning settings: effort, summary and those of
 // clients of this dialect.
@@ -107,23 +72,27 @@ func removeMember(list []llm.Member, name string) []llm.Member {
 	return out
 }
 
-// effort returns the effort to send.
+// effort returns the effort to send: the nearest that the model accepts.
 func (s *requestEncoder) effort() string {
 	r := &s.r.Reasoning
 	switch {
 	case s.same:
 		return r.Effort
-	case familyOf(s.to.Model) == plain:
+	case s.plain():
 		s.dropThinking()
 		return ""
 	case r.Mode == llm.ThinkingDisabled:
 		return s.least()
 	case r.Mode == llm.ThinkingEnabled && r.Budget != nil:
-		effort := dialect.EffortForBudget(*r.Budget)
+		effort := s.model.Effort(dialect.EffortForBudget(*r.Budget))
 		s.changes.Adapt(llm.FieldThinking, "reasoning.effort "+effort)
 		return effort
 	}
-	return r.Effort
+	effort := s.model.Effort(r.Effort)
+	if effort != r.Effort {
+		s.changes.Adapt(llm.FieldEffort, "reasoning.effort "+effort)
+	}
+	return effort
 }
 
 // dropThinking records the settings that a model without thinking does not
@@ -143,20 +112,13 @@ func (s *requestEncoder) dropThinking() {
 
 // least returns the effort nearest to none.
 func (s *requestEncoder) least() string {
-	word := ""
-	switch familyOf(s.to.Model) {
-	case thinking:
-		word = "none"
-	case thinkLess:
-		word = "minimal"
-	case thinkLow:
-		word = "low"
-	default:
+	if !s.model.HasRow() {
 		s.changes.Drop(llm.FieldThinking)
 		return ""
 	}
-	s.changes.Adapt(llm.FieldThinking, "reasoning.effort "+word)
-	return word
+	effort := s.model.Effort("none")
+	s.changes.Adapt(llm.FieldThinking, "reasoning.effort "+effort)
+	return effort
 }
 
 func (s *requestEncoder) summary() string {
@@ -164,7 +126,7 @@ func (s *requestEncoder) summary() string {
 	switch {
 	case s.same:
 		return word
-	case familyOf(s.to.Model) == plain, word == "omitted":
+	case s.plain(), word == "omitted":
 		return ""
 	case word == "summarized":
 		s.changes.Adapt(llm.FieldSummary, "reasoning.summary auto")

@@ -11,6 +11,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect/converse"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
 )
 
@@ -119,27 +120,57 @@ func bedrockPath(op api.Operation, model string) string {
 	return "/model/" + strings.ReplaceAll(url.PathEscape(converse.Foundation(unescaped(model))), ":", "%3A") + "/count-tokens"
 }
 
+// bothDialects are those of providers with both protocols of OpenAI.
+var bothDialects = []api.Dialect{api.DialectChat, api.DialectResponses}
+
+// dialectsOf returns the dialects of models by the rows of a table. Those of
+// other models are both, chat first.
+func dialectsOf(models modeldata.Table) func(string) []api.Dialect {
+	return func(model string) []api.Dialect {
+		if d := models.Of(model).Dialects; d != nil {
+			return d
+		}
+		return bothDialects
+	}
+}
+
 func mantleSpeaks(model string) []api.Dialect {
 	if strings.Contains(model, "anthropic.") {
 		return []api.Dialect{api.DialectMessages}
 	}
-	return []api.Dialect{api.DialectChat, api.DialectResponses}
+	return openaiDialects(model)
 }
+
+// openaiDialects returns the dialects of a model of OpenAI, or of any other
+// model that is served by the same protocols.
+var openaiDialects = dialectsOf(modeldata.OpenAI)
 
 func databricksSpeaks(model string) []api.Dialect {
 	if strings.Contains(model, "claude") {
 		return []api.Dialect{api.DialectChat, api.DialectMessages}
 	}
-	return []api.Dialect{api.DialectChat, api.DialectResponses}
+	return openaiDialects(model)
 }
+
+// azureResponses is the first date of api_version with responses.
+// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/responses
+const azureResponses = "2025-03-01"
 
 // azureModel sets the model that the API version expects in bodies: the
 // deployment if it is not in the path, otherwise the deployment's model if it
-// is configured.
+// is configured, and the dialects of both.
 func azureModel(d *provider.TargetDraft) error {
 	name := d.Option("model_name")
-	if version := d.Option("api_version"); version == "v1" || version == "preview" {
+	if name != "" {
+		spoken := openaiDialects(name)
+		d.Spec.Dialects = func(string) []api.Dialect { return spoken }
+	}
+	switch version := d.Option("api_version"); {
+	case version == "v1", version == "preview":
 		name = d.Option("deployment_id")
+	case version < azureResponses:
+		d.Spec.Dialects, d.Spec.Paths = nil, maps.Clone(d.Spec.Paths)
+		delete(d.Spec.Paths, api.Responses)
 	}
 	if name != "" {
 		d.Spec.UpstreamModel = func(string) string { return name }
@@ -184,7 +215,7 @@ func azureAIAddress(d *provider.TargetDraft) error {
 		case strings.HasSuffix(path, "/anthropic"):
 			d.Spec.Dialect, d.Spec.Paths = api.DialectMessages, nativePaths{api.Messages: "/v1/messages"}
 		case strings.HasSuffix(path, "/openai/v1"):
-			d.Spec.Paths = join(d.Spec.Paths, paths(api.Responses))
+			d.Spec.Paths, d.Spec.Dialects = join(d.Spec.Paths, paths(api.Responses)), openaiDialects
 		}
 		return nil
 	}

@@ -128,6 +128,7 @@ func rowsAToF() []*provider.Spec {
 				{Name: "api_version", Default: "2024-10-21", Doc: "a date, or v1 or preview for the form without dates"},
 				{Name: "model_name", Doc: "model behind the deployment, sent as the model"},
 			}, entraOptions()),
+			Dialects: openaiDialects,
 			Complete: azureModel,
 			URL:      azureVersion,
 			// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning

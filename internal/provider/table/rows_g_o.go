@@ -5,6 +5,7 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
 )
 
@@ -29,7 +30,8 @@ func rowsGToO() []*provider.Spec {
 			ID: "github-copilot", Name: "GitHub Copilot",
 			BaseURL: "https://api.githubcopilot.com",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "GITHUB_COPILOT_TOKEN",
-			Paths: paths(api.Chat, api.Embeddings, api.Responses, api.Models),
+			Paths:    paths(api.Chat, api.Embeddings, api.Responses, api.Models),
+			Dialects: dialectsOf(modeldata.Copilot),
 			Options: []provider.Option{
 				{Name: "editor_version", Header: "Editor-Version", Doc: "editor and version; needed unless the client sends the header"},
 				{Name: "integration_id", Header: "Copilot-Integration-Id", Doc: "id of the integration; needed unless the client sends the header"},
@@ -433,6 +435,7 @@ func rowsGToO() []*provider.Spec {
 				{Name: "project", Header: "OpenAI-Project", Doc: "project that is billed"},
 				{Name: "beta", Header: "OpenAI-Beta", Doc: "beta features, comma separated"},
 			},
+			Dialects: openaiDialects,
 			// Reasoning models reject max_tokens in favour of
 			// max_completion_tokens.
 			// https://platform.openai.com/docs/api-reference/chat/create

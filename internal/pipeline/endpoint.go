@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"context"
+	"hash/maphash"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/provider"
+)
+
+// endpointMemory is how long a refused endpoint is not tried again.
+const endpointMemory = time.Hour
+
+// maxEndpoints is the limit of remembered endpoints. A forgotten one costs a
+// request to the provider.
+const maxEndpoints = 1024
+
+// endpoint is an endpoint of a provider for a model, as seen with one
+// credential: what a tenant's provider or account refuses does not affect
+// others.
+type endpoint struct {
+	provider, host, path string
+	credential           uint64
+	model                string
+	dialect              api.Dialect
+	tools                bool // for requests with tools only
+}
+
+// refusedEndpoints remembers the endpoints that refused a request which the
+// other endpoint of the provider then served. The zero value is empty; it is
+// safe for concurrent use.
+type refusedEndpoints struct {
+	mu    sync.Mutex
+	known atomic.Pointer[map[endpoint]time.Time] // until when; replaced on each change
+}
+
+var credentials = maphash.MakeSeed()
+
+// has reports whether e refused requests with or without tools.
+func (s *refusedEndpoints) has(e endpoint, tools func() bool) bool {
+	known := s.known.Load()
+	if known == nil {
+		return false
+	}
+	if time.Now().Before((*known)[e]) {
+		return true
+	}
+	e.tools = true
+	until, ok := (*known)[e]
+	return ok && time.Now().Before(until) && tools()
+}
+
+// learn remembers that e refused a request which served answered.
+func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := make(map[endpoint]time.Time)
+	if last := s.known.Load(); last != nil {
+		known = maps.Clone(*last)
+	}
+	now := time.Now()
+	maps.DeleteFunc(known, func(_ endpoint, until time.Time) bool { return now.After(until) })
+	for old := range known {
+		if len(known) < maxEndpoints {
+			break
+		}
+		delete(known, old)
+	}
+	known[e] = now.Add(endpointMemory)
+	e.dialect = served
+	delete(known, e)
+	s.known.Store(&known)
+}
+
+// endpoint returns the endpoint that serves dialect d of the attempt's target.
+func (a *Attempt) endpoint(d api.Dialect) endpoint {
+	e := endpoint{provider: a.Target.ID, credential: maphash.String(credentials, a.Target.Key.Reveal()), model: a.Model, dialect: d}
+	if a.Target.Base != nil {
+		e.host, e.path = a.Target.Base.Host, a.Target.Base.Path
+	}
+	return e
+}
+
+// conversationDialect returns the dialect of the conversation with the target:
+// the one that the provider table prefers, unless its endpoint refused the
+// model before. It is empty if there is none.
+func (a *Attempt) conversationDialect() api.Dialect {
+	d := a.Target.DialectFor(a.request.Dialect, a.Model)
+	if a.refused == "" && a.handler.refused.known.Load() == nil {
+		return d
+	}
+	other := a.Target.OtherDialect(d)
+	switch {
+	case other == "", a.refused != "" && a.refused != d:
+		return d
+	case a.refused == d, a.handler.refused.has(a.endpoint(d), a.request.hasTools):
+		return other
+	}
+	return d
+}
+
+// hasTools reports whether the request offers tools to the model.
+func (r *Request) hasTools() bool {
+	if r.Doc == nil {
+		return false
+	}
+	for _, name := range [...]string{"tools", "toolConfig", "tool_config"} {
+		if v, ok := r.Doc.Find(name); ok && v.Kind() != jsonedit.Null {
+			return true
+		}
+	}
+	return false
+}
+
+// tryOtherEndpoint sends the request to the provider's other endpoint if the
+// first refused it for that reason, and remembers the refusal if the other one
+// serves it. If that cannot serve it either, the result is the first response,
+// whose error is about the request as the client sent it.
+func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, r *Request, t *Trail, first *Response) (*Response, error) {
+	a := first.Attempt
+	b, err := h.newAttempt(r, t)
+	if err != nil {
+		return first, nil
+	}
+	b.refused, t.Outcome = a.wire.dialect, b
+	t.decide(h.Path, "%s does not serve this request in %s, trying %s", a.Target.ID, a.wire.dialect, a.Target.OtherDialect(a.wire.dialect))
+	second, err := b.run(ctx)
+	switch {
+	case err != nil && apierr.From(err).Status() >= 500, err != nil && ctx.Err() != nil:
+		first.Close()
+		return nil, err
+	case err != nil:
+		t.Outcome = a
+		return first, nil
+	case second.wrongEndpoint != provider.NotWrongEndpoint:
+		second.Close()
+		t.Outcome = a
+		return first, nil
+	}
+	if second.Status < 300 {
+		refused := a.endpoint(a.wire.dialect)
+		refused.tools = first.wrongEndpoint == provider.WrongEndpointForTools
+		h.refused.learn(refused, b.wire.dialect)
+	}
+	first.Close()
+	return second, nil
+}
