@@ -135,6 +135,15 @@ func (d Dialect) ModelInPath() bool {
 	return d == DialectGemini || d == DialectConverse || d == DialectInvoke
 }
 
+// ResponseModel says which name responses give their model.
+type ResponseModel string
+
+// Values of response_model. Empty means the default of the client's dialect.
+const (
+	ModelRequested ResponseModel = "requested" // as in the request
+	ModelServed    ResponseModel = "served"    // as the provider names it
+)
+
 // BasePath is the version prefix that every base address ends in.
 const BasePath = "/v1"
 

@@ -14,7 +14,11 @@
 // concurrent use.
 package config
 
-import "time"
+import (
+	"time"
+
+	"modelgate/api"
+)
 
 // Config is one node of a routing tree: the root, or a target at any depth. A
 // node with a Strategy chooses among its Targets; a node without one is a leaf
@@ -76,6 +80,9 @@ type Config struct {
 	// OnUnsupported says what happens to a parameter that the target does not
 	// support; empty means not set.
 	OnUnsupported UnsupportedPolicy
+	// ResponseModel says which name responses give their model; empty means not
+	// set.
+	ResponseModel api.ResponseModel
 	// Passthrough marks a target whose provider is named by the request, in a
 	// header or in a model of the form "@slug/model".
 	Passthrough bool

@@ -197,6 +197,7 @@ func settings(t *rapid.T) object {
 		{"hedge", object{{"delay_ms", number(50)}}},
 		{"stream_continuation", literal("true")},
 		{"on_unsupported", text("announce")},
+		{"response_model", text("served")},
 	} {
 		if rapid.IntRange(0, 3).Draw(t, p.name) == 0 {
 			o = append(o, p)

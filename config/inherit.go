@@ -27,6 +27,9 @@ func Inherit(parent, child *Config) *Config {
 	if c.OnUnsupported == "" {
 		c.OnUnsupported = parent.OnUnsupported
 	}
+	if c.ResponseModel == "" {
+		c.ResponseModel = parent.ResponseModel
+	}
 	c.Strict = or(c.Strict, parent.Strict)
 	c.Cache = or(c.Cache, parent.Cache)
 	c.Retry = or(c.Retry, parent.Retry)

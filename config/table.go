@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"modelgate/api"
 )
 
 // nodes is the table of properties of a config and of every target.
@@ -47,6 +49,7 @@ var nodes = newShape(append([]field[Config]{
 	extension(prop("stream_continuation", optional(truth, boolean), func(c *Config) **bool { return &c.StreamContinuation }, "continue a broken stream on the next target")),
 	extension(prop("hedge", maybe(hedges), func(c *Config) **Hedge { return &c.Hedge }, "start a second target when the first is slow")),
 	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *UnsupportedPolicy { return &c.OnUnsupported }, "how to handle parameters that a target does not support")),
+	extension(prop("response_model", oneOf(api.ModelRequested, api.ModelServed), func(c *Config) *api.ResponseModel { return &c.ResponseModel }, "name that responses give their model: that of the request, or that of the provider")),
 	extension(prop("passthrough", truth, func(c *Config) *bool { return &c.Passthrough }, "the request itself names the provider of this target")),
 	extension(prop("fetch_integrated_models", truth, func(c *Config) *bool { return &c.FetchModels }, "list the models of managed providers")),
 }, optionFields()...)...).refined(strategyWithTargets).

@@ -227,6 +227,7 @@ func TestParseRefusesWithThePathOfTheFault(t *testing.T) {
 		{"sticky field", tree(`{"mode":"loadbalance","sticky":{"enabled":true,"hash_fields":["user"]}}`, named), "$.strategy.sticky.hash_fields[0]"},
 		{"hedge without a delay", leaf(`"hedge":{"max":1}`), "$.hedge.delay_ms"},
 		{"on_unsupported", leaf(`"on_unsupported":"ignore"`), "$.on_unsupported"},
+		{"response_model", leaf(`"response_model":"sent"`), "$.response_model"},
 		{"empty text", `{"provider":"openai","api_key":""}`, "$.api_key"},
 		{"member given twice", `{"retry":{"attempts":1,"attempts":2}}`, "$.retry.attempts"},
 		{"member given twice in free content", leaf(`"override_params":{"a":{"b":1,"b":2}}`), "$.override_params.a.b"},

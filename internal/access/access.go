@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/egress"
 	"modelgate/internal/secret"
 )
@@ -91,6 +92,10 @@ type Identity struct {
 
 	// Logging is the logging level of the key's requests.
 	Logging Logging
+
+	// ResponseModel says which name responses give their model, for requests
+	// whose config does not. Empty means the default of their dialect.
+	ResponseModel api.ResponseModel
 
 	// Lineage are the ids of the keys that the key descends from, nearest first; see
 	// [Identity.Under]. The slice is shared.

@@ -117,7 +117,7 @@ func (x *exchange) readRoutingFields() {
 	if !ok {
 		return
 	}
-	x.Model, x.entry.Model = model, truncate(model)
+	x.Model, x.RequestedModel, x.entry.Model = model, model, truncate(model)
 	if !x.opts.namesTarget() {
 		x.splitModel()
 	}
@@ -131,7 +131,7 @@ func (x *exchange) fromPath() {
 		return
 	}
 	x.Stream, x.entry.Stream = x.route.stream, x.route.stream
-	x.Model, x.entry.Model = x.route.model, truncate(x.route.model)
+	x.Model, x.RequestedModel, x.entry.Model = x.route.model, x.route.model, truncate(x.route.model)
 	if x.Dialect == api.DialectGemini && x.Stream && !wantsEvents(x.Query) {
 		x.array = new(jsonArrayWriter)
 	}

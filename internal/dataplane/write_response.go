@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -43,11 +44,11 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	return nil
 }
 
-// recordStatus copies the status and the headers of the response into the log
-// entry.
+// recordStatus copies the status of the response into the log entry, and its
+// model if that is known before the response ends.
 func (x *exchange) recordStatus(res *pipeline.Response) {
 	e := &x.entry
-	e.Status = res.Status
+	e.Status, e.ResponseModel = res.Status, truncate(res.Tap.Info().Model)
 	if res.Status >= 400 {
 		e.ErrorSource = "provider"
 		e.ErrorCode = "status_" + strconv.Itoa(res.Status)
@@ -86,6 +87,9 @@ func (x *exchange) setGatewayHeaders(h http.Header) {
 	var provider, model, target string
 	if a := x.trail.Outcome; a != nil {
 		provider, model, target = a.Record.Provider, truncate(a.Model), a.Record.Target
+		if a.NamesRequestedModel() { // otherwise the response itself has the served name
+			model = cmp.Or(e.ResponseModel, model)
+		}
 	}
 	x.headerValues = [...]string{x.id, e.TraceID, provider, model, target, retries, e.CacheStatus,
 		strconv.FormatInt(max(e.Overhead.Microseconds(), 0), 10)}

@@ -60,6 +60,22 @@ type ClientDialect interface {
 
 	// NewTap returns a tap for one response to op.
 	NewTap(op api.Operation) Tap
+
+	// ModelField returns where responses name their model.
+	ModelField() ModelField
+}
+
+// ModelField describes where the responses of a dialect name their model. The
+// zero value is for a dialect whose responses do not.
+type ModelField struct {
+	// Body is the path of the name in a complete response, and Event its path
+	// in an event of a stream, as names of members. FirstOnly is true if only
+	// one event of a stream has it.
+	Body, Event []string
+	FirstOnly   bool
+
+	// Default is the name that clients need unless they are configured.
+	Default api.ResponseModel
 }
 
 // StreamContinuer is implemented by dialects in which another target can

@@ -13,13 +13,26 @@ func Append(dst []byte, headers []Header, payload []byte) []byte {
 	for i := range headers {
 		dst = appendHeader(dst, &headers[i])
 	}
-	headersSize := len(dst) - from - preludeSize
-	dst = append(dst, payload...)
+	binary.BigEndian.PutUint32(dst[from+4:], uint32(len(dst)-from-preludeSize))
+	return seal(append(dst, payload...), from)
+}
+
+// seal sets the length and the checksums of the message that begins at from and
+// has everything else.
+func seal(dst []byte, from int) []byte {
 	prelude := dst[from : from+preludeSize]
 	binary.BigEndian.PutUint32(prelude, uint32(len(dst)-from+4))
-	binary.BigEndian.PutUint32(prelude[4:], uint32(headersSize))
 	binary.BigEndian.PutUint32(prelude[8:], crc32.ChecksumIEEE(prelude[:8]))
 	return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(dst[from:]))
+}
+
+// AppendWith appends message, which must be one that a [Reader] returned, with
+// another payload.
+func AppendWith(dst, message, payload []byte) []byte {
+	from := len(dst)
+	dst = append(dst, message[:preludeSize+int(binary.BigEndian.Uint32(message[4:]))]...)
+	dst = append(dst, payload...)
+	return seal(dst, from)
 }
 
 func appendHeader(dst []byte, h *Header) []byte {

@@ -126,8 +126,9 @@ func (a *Attempt) gunzip(out *Response) (io.Reader, error) {
 // readJSON reads a JSON response to its end, so that a broken one becomes a
 // clean error. One longer than spill streams through.
 func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error) {
+	rename := a.renamer(out.Tap)
 	if out.Length > maxBufferedJSON && !a.wire.translates() {
-		out.Body = body
+		a.passLong(out, rename, body)
 		return out, nil
 	}
 	buf, err := a.read(out, body)
@@ -143,7 +144,8 @@ func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 		return out, nil
 	}
 	if buf.Len() > maxBufferedJSON {
-		out.Body, out.Length = io.MultiReader(bytes.NewReader(buf.Bytes()), body), -1
+		out.Length = -1
+		a.passLong(out, rename, io.MultiReader(bytes.NewReader(buf.Bytes()), body))
 		return out, nil
 	}
 	if !isCompleteJSON(buf.Bytes()) {
@@ -152,7 +154,20 @@ func (a *Attempt) readJSON(out *Response, body *upstreamBody) (*Response, error)
 	}
 	out.Bytes = buf.Bytes()
 	out.Tap.Body(out.Bytes)
+	if err := rename.response(a, out); err != nil {
+		buf.Release()
+		return nil, err
+	}
 	return out, nil
+}
+
+// passLong streams a JSON response through.
+func (a *Attempt) passLong(out *Response, rename *modelRenamer, body io.Reader) {
+	out.Body = body
+	if rename != nil {
+		out.edited()
+		out.Body = rename.reader(body)
+	}
 }
 
 // read reads a JSON response, or the first spill bytes of a longer one.
@@ -239,23 +254,23 @@ func (a *Attempt) stream(out *Response, src *streamMemory) (_ *Response, err err
 	if kind != a.request.Client.ContentType() {
 		return nil, a.wrongStream()
 	}
-	var hider *usageHider
+	s := &eventStream{renamer: a.renamer(out.Tap)}
 	if a.wire.usageAsked {
-		hider = new(usageHider)
+		s.hider = new(usageHider)
 	}
-	return out, a.primeStream(out, src, hider)
+	return out, a.primeStream(out, src, s)
 }
 
-// primeStream begins a stream: it waits for the first event with data. hider is
-// nil if the client gets all events.
-func (a *Attempt) primeStream(out *Response, src frames, hider *usageHider) error {
+// primeStream begins a stream: it waits for the first event with data. s has
+// what hides or changes events.
+func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 	a.timers.dog.Phase(upstream.FirstEvent)
-	s := &eventStream{
+	*s = eventStream{
 		reader: src,
 		tap:    out.Tap,
-		hider:  hider,
-		watch:  a.timers,
-		fail:   func(err error) error { return a.failure(out.Raw.Request, err) },
+		hider:  s.hider, renamer: s.renamer,
+		watch: a.timers,
+		fail:  func(err error) error { return a.failure(out.Raw.Request, err) },
 	}
 	for {
 		e, err := s.reader.Next()

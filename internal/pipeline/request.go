@@ -70,8 +70,11 @@ type Request struct {
 
 	Model  string // the requested model, without the managed provider's prefix
 	Stream bool
-	Edits  []jsonedit.Edit // of Doc; those of a target follow
-	Prompt reqlog.Prompt   // the saved prompt that produced the request; zero if none
+	// RequestedModel is the model exactly as sent. Empty if the request names
+	// none.
+	RequestedModel string
+	Edits          []jsonedit.Edit // of Doc; those of a target follow
+	Prompt         reqlog.Prompt   // the saved prompt that produced the request; zero if none
 
 	// Routing is the handler behind all stages: the tree of the request's
 	// config, or one target. It may be nil if a handler is called directly.

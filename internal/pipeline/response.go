@@ -91,14 +91,15 @@ func (r *Response) release() {
 
 // eventStream is the stream of a target, or of the targets that continue it.
 type eventStream struct {
-	held   []byte // comments that preceded the first event
-	first  sse.Event
-	primed bool
-	reader frames
-	tap    dialect.Tap
-	hider  *usageHider // nil if the client gets every event unchanged
-	watch  attemptTimers
-	fail   func(error) error
+	held    []byte // comments that preceded the first event
+	first   sse.Event
+	primed  bool
+	reader  frames
+	tap     dialect.Tap
+	hider   *usageHider   // nil if the client gets every event
+	renamer *modelRenamer // nil if events keep the name of their model
+	watch   attemptTimers
+	fail    func(error) error
 
 	ahead  []sse.Event         // events read ahead of reader
 	resume *streamContinuation // nil unless another target may continue the stream
@@ -138,10 +139,10 @@ func (s *eventStream) pull() (sse.Event, error) {
 // visible returns e as the client gets it: empty for an event that the client
 // must not see.
 func (s *eventStream) visible(e sse.Event) sse.Event {
-	if s.hider == nil {
-		return e
+	if s.hider != nil {
+		e = s.hider.hide(e)
 	}
-	return s.hider.hide(e)
+	return s.renamer.event(e)
 }
 
 // Comments implements [Stream].

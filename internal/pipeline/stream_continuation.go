@@ -112,7 +112,7 @@ func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *R
 // both.
 func (c *streamContinuation) take(s *eventStream, next *Response, child *Trail) {
 	n := next.Events.(*eventStream)
-	s.reader, s.tap, s.hider, s.watch, s.fail = n.reader, n.tap, n.hider, n.watch, n.fail
+	s.reader, s.tap, s.hider, s.renamer, s.watch, s.fail = n.reader, n.tap, n.hider, n.renamer, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
 	c.res.translation = next.translation
 	s.part()

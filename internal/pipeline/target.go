@@ -106,6 +106,10 @@ type TargetHandler struct {
 	// dropped and announced.
 	Lenient       bool
 	OnUnsupported config.UnsupportedPolicy
+
+	// ResponseModel says which name responses give their model. Empty leaves it
+	// to the key and the dialect.
+	ResponseModel api.ResponseModel
 }
 
 // Handle makes one attempt.

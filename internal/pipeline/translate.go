@@ -89,6 +89,8 @@ type translation struct {
 	dec dialect.StreamDecoder
 	enc dialect.StreamEncoder
 
+	model string // the name that the client gets; empty means the provider's
+
 	events []llm.Event // reused
 	out    []byte      // what was returned last; reused
 	early  []byte      // what More read ahead; reused
@@ -189,6 +191,8 @@ func (t *translation) write(out []byte, events []llm.Event) []byte {
 		e := &events[i]
 		t.event(e)
 		switch {
+		case e.Kind == llm.EventStart:
+			e.Model = cmp.Or(t.model, e.Model)
 		case e.Kind == llm.EventEnd:
 			out = t.reasons(out)
 		case e.Kind == llm.EventFinish && e.Stop == "" && e.NativeFinishReason == "":
@@ -277,7 +281,16 @@ func (r *replay) More() bool { return len(*r) > 0 }
 // setBytes replaces the provider's body with b.
 func (r *Response) setBytes(b []byte) {
 	r.jsonHead()
-	r.Bytes, r.Length = b, -1
+	r.Bytes = b
+}
+
+// edited removes the headers that describe the provider's exact bytes.
+func (r *Response) edited() {
+	r.Header = r.Header.Clone()
+	for _, name := range bodyHeaders {
+		delete(r.Header, name)
+	}
+	r.Length = -1
 }
 
 // jsonHead sets the headers of a JSON response made by the gateway.
@@ -287,10 +300,7 @@ func (r *Response) jsonHead() { r.head("application/json") }
 func (r *Response) asStream(contentType string) { r.head(contentType) }
 
 func (r *Response) head(contentType string) {
-	r.Header = r.Header.Clone()
-	for _, name := range bodyHeaders {
-		delete(r.Header, name)
-	}
+	r.edited()
 	r.Header["Content-Type"] = []string{contentType}
 }
 

@@ -56,6 +56,7 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 	tap := new(translationTap)
 	tap.readResponse(r)
 	out.Tap = tap
+	r.Model = cmp.Or(a.responseModel(), r.Model)
 	for i := range r.Choices {
 		if choice := &r.Choices[i]; choice.Stop == "" && choice.NativeFinishReason == "" { // clients wait for a finish reason
 			choice.Stop = llm.StopEnd
@@ -86,10 +87,10 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 		out.jsonHead()
 		return c.complete(a, out, r)
 	}
-	t := &translation{src: src, dec: decoder, enc: c.client.NewEncoder(c.responseTarget(a))}
+	t := &translation{src: src, dec: decoder, enc: c.client.NewEncoder(c.responseTarget(a)), model: a.responseModel()}
 	out.Tap, out.translation = t, t
 	out.asStream(c.client.ContentType())
-	return a.primeStream(out, t, nil)
+	return a.primeStream(out, t, new(eventStream))
 }
 
 // responseTarget returns the target for encoding responses.
@@ -190,7 +191,7 @@ func (o *operation) response(a *Attempt, out *Response, body []byte) (err error)
 	}
 	if err == nil {
 		out.setTapped(body)
-		return nil
+		return a.renamer(out.Tap).response(a, out)
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok { // the provider reported an error with a success status
 		return e

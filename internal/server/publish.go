@@ -13,6 +13,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/egress"
@@ -158,7 +159,7 @@ func (s *Server) identities(set *settings.Settings) ([]*access.Identity, error) 
 			AllowedAddresses: addresses,
 			KeyID:            route.FileID(k.Name), Type: access.WorkspaceService, Name: k.Name, Hash: hash, Scopes: scopes(k.Scopes), Providers: k.Providers, Config: k.Config,
 			Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace,
-			Logging: access.Logging{Key: access.ParseLogLevel(k.Logging)},
+			Logging: access.Logging{Key: access.ParseLogLevel(k.Logging)}, ResponseModel: api.ResponseModel(k.ResponseModel),
 		}
 		if p := k.Egress.Strict(); p != nil {
 			id.Egress = []*egress.Policy{p}

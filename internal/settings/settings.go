@@ -100,13 +100,14 @@ func (p *Provider) Key() secret.String { return p.key }
 // Key is a gateway key identified by its hash, in the form that modelgate keys create
 // prints.
 type Key struct {
-	Name      string   `json:"name,omitempty" maxLength:"255"`
-	SHA256    string   `json:"sha256" pattern:"^[0-9A-Fa-f]{64}$"`
-	Scopes    []string `json:"scopes,omitzero" maxItems:"300" doc:"Defaults to every scope"`
-	Providers []string `json:"providers,omitempty" doc:"Ids and slugs; defaults to every provider"`
-	Config    string   `json:"config,omitempty" maxLength:"255" doc:"Slug of the config of requests that name none"`
-	Logging   string   `json:"request_logging,omitempty" enum:",full,metadata,none" doc:"Logging level"`
-	Addresses []string `json:"allowed_addresses,omitempty" maxItems:"100" doc:"Addresses and CIDRs of clients that may use the key; defaults to all"`
+	Name          string   `json:"name,omitempty" maxLength:"255"`
+	SHA256        string   `json:"sha256" pattern:"^[0-9A-Fa-f]{64}$"`
+	Scopes        []string `json:"scopes,omitzero" maxItems:"300" doc:"Defaults to every scope"`
+	Providers     []string `json:"providers,omitempty" doc:"Ids and slugs; defaults to every provider"`
+	Config        string   `json:"config,omitempty" maxLength:"255" doc:"Slug of the config of requests that name none"`
+	Logging       string   `json:"request_logging,omitempty" enum:",full,metadata,none" doc:"Logging level"`
+	ResponseModel string   `json:"response_model,omitempty" enum:",requested,served" doc:"Name that responses give their model; a config takes precedence"`
+	Addresses     []string `json:"allowed_addresses,omitempty" maxItems:"100" doc:"Addresses and CIDRs of clients that may use the key; defaults to all"`
 
 	Egress *egress.Policy `json:"egress_policy,omitempty" doc:"Destinations that its requests may use"`
 

@@ -11,7 +11,10 @@
 // It does not interpret data, flush or time out.
 package sse
 
-import "errors"
+import (
+	"bytes"
+	"errors"
+)
 
 // ErrTooLarge is returned by [Reader.Next] for an event larger than the
 // reader's limit. The stream cannot be read any further.
@@ -37,4 +40,30 @@ type Event struct {
 	// Unterminated is true if the stream ended cleanly without the blank line.
 	// Readers that follow the HTML standard drop such an event.
 	Unterminated bool
+}
+
+// RawOffset returns the offset in Raw of the byte of Data at offset i.
+func (e Event) RawOffset(i int) int {
+	for at := 0; at < len(e.Raw); {
+		line := e.Raw[at:]
+		end := bytes.IndexAny(line, "\r\n")
+		if end >= 0 {
+			line = line[:end]
+		}
+		from := 0
+		if at == 0 && bytes.HasPrefix(line, byteOrderMark) {
+			from = len(byteOrderMark)
+		}
+		if value, ok := bytes.CutPrefix(line[from:], []byte("data:")); ok {
+			value = bytes.TrimPrefix(value, []byte(" "))
+			if i < len(value) {
+				return at + len(line) - len(value) + i
+			}
+			i -= len(value) + 1 // and the line feed that joins the lines
+		} else if string(line[from:]) == "data" {
+			i--
+		}
+		at += len(line) + 1
+	}
+	return len(e.Raw)
 }

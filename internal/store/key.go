@@ -130,9 +130,12 @@ func (k Key) Identity() *access.Identity {
 		Exhausted:    k.Status == KeyExhausted,
 		ExpiresAt:    k.ExpiresAt,
 		Logging:      access.Logging{Key: access.ParseLogLevel(d.Logging)},
-		Lineage:      k.Origin.Lineage,
-		Rank:         k.Origin.Rank,
-		Egress:       d.policies(),
+
+		ResponseModel: d.ResponseModel,
+
+		Lineage: k.Origin.Lineage,
+		Rank:    k.Origin.Rank,
+		Egress:  d.policies(),
 	}
 }
 

@@ -1,6 +1,9 @@
 package store
 
-import "modelgate/internal/egress"
+import (
+	"modelgate/api"
+	"modelgate/internal/egress"
+)
 
 // KeyDefaults is the content of [Key.Defaults].
 type KeyDefaults struct {
@@ -16,6 +19,9 @@ type KeyDefaults struct {
 	// Logging is the logging level; see [LoggingFull]. Empty sets none. Workspaces have
 	// it in their settings.
 	Logging string `json:"request_logging,omitempty"`
+
+	// ResponseModel says which name responses give their model. Empty sets none.
+	ResponseModel api.ResponseModel `json:"response_model,omitempty"`
 
 	// Egress limits the destinations of requests. Nil sets no limit. Workspaces have it
 	// in their settings.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
@@ -18,6 +19,7 @@ type DefaultsInput struct {
 	Metadata      map[string]string `json:"metadata,omitempty" doc:"At most 64 entries of 128 characters each; takes precedence over the request's metadata"`
 	Config        *string           `json:"config_id,omitempty" nullable:"true" maxLength:"255" doc:"Id or slug of a config of the key's workspace"`
 	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"False, together with config_id, rejects requests that name another config; defaults to true"`
+	ResponseModel *string           `json:"response_model,omitempty" nullable:"true" enum:"requested,served" doc:"Name that responses give their model: that of the request, or that of the provider; a config takes precedence"`
 	Logging       *string           `json:"request_logging,omitempty" nullable:"true" enum:"full,metadata,none" doc:"Logging level; a higher level than the organisation's requires its request_logging_override"`
 }
 
@@ -53,6 +55,9 @@ func defaults(ctx context.Context, q store.Queries, organisation, workspace stri
 			return nil, err
 		}
 		d.Config = found.Slug
+	}
+	if in.ResponseModel != nil {
+		d.ResponseModel = api.ResponseModel(*in.ResponseModel)
 	}
 	if in.Logging != nil {
 		d.Logging = *in.Logging

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/configs"
 	"modelgate/internal/controlplane/keys"
@@ -68,7 +69,7 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 	c.Must("POST", "/configs", `{"name":"x","config":{"retry":{"attempts":1}}}`, &config)
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","description":"builds","scopes":["completions:write","gateway.logs.view","logs.view"],
 		"usage_limits":{"credit_limit":10,"alert_threshold":8,"periodic_reset":"monthly"},
-		"defaults":{"metadata":{"team":"a"},"config_id":"`+config.Data.ID+`","allow_config_override":false,"request_logging":"none"},"alert_emails":["a@example.com"],
+		"defaults":{"metadata":{"team":"a"},"config_id":"`+config.Data.ID+`","allow_config_override":false,"request_logging":"none","response_model":"requested"},"alert_emails":["a@example.com"],
 		"expires_at":"2026-06-01T10:00:00+02:00","rotation_policy":{"rotation_period":"weekly"}}`)
 	a := c.Call("GET", "/api-keys/"+k.ID, "")
 	want := `{"id":"` + k.ID + `","key":"mg***` + k.Key[len(k.Key)-2:] + `","name":"ci","description":"builds","type":"workspace-service",` +
@@ -76,18 +77,19 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 		`"created_at":"2026-05-01T12:00:00.000Z","last_updated_at":"2026-05-01T12:00:00.000Z","rate_limits":[],` +
 		`"usage_limits":{"credit_limit":10,"type":"cost","alert_threshold":8,"periodic_reset":"monthly","periodic_reset_days":null,"next_usage_reset_at":"2026-06-01T00:00:00.000Z",` +
 		`"current_usage":0,"status":"active","last_reset_at":null,"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":false},"reset_usage":0,` +
-		`"scopes":["completions.write","logs.view"],"defaults":{"metadata":{"team":"a"},"config_id":"` + config.Data.Slug + `","allow_config_override":false,"request_logging":"none"},` +
+		`"scopes":["completions.write","logs.view"],"defaults":{"metadata":{"team":"a"},"config_id":"` + config.Data.Slug + `","allow_config_override":false,"request_logging":"none","response_model":"requested"},` +
 		`"alert_emails":["a@example.com"],"allowed_addresses":[],"expires_at":"2026-06-01T08:00:00.000Z","rotation_policy":{"rotation_period":"weekly","rotation_period_days":null,` +
 		`"next_rotation_at":"2026-05-04T00:00:00.000Z","is_due":false,"key_transition_period_ms":1800000},"key_transition_expires_at":null,"egress_policy":null,"managed_by":"api","object":"api-key"}` + "\n"
 	if diff := cmp.Diff(want, a.Body); diff != "" {
 		t.Errorf("read (-want +got):\n%s", diff)
 	}
 	row, err := b.DB.Key(t.Context(), store.DefaultOrganisation, k.ID)
-	if id := row.Identity(); err != nil || !id.Hash.Equal(access.HashKey(k.Key)) || id.Config != config.Data.Slug || !id.ConfigFixed || id.Metadata["team"] != "a" || id.Logging.Key != access.LogNone {
+	if id := row.Identity(); err != nil || !id.Hash.Equal(access.HashKey(k.Key)) || id.Config != config.Data.Slug || !id.ConfigFixed || id.Metadata["team"] != "a" || id.Logging.Key != access.LogNone || id.ResponseModel != api.ModelRequested {
 		t.Errorf("stored %+v, %v", row, err)
 	}
+	refused(t, "an unknown name", c.Call("POST", "/api-keys/workspace/service", `{"name":"n","scopes":["models.list"],"defaults":{"response_model":"sent"}}`), 400, "AB01", "defaults.response_model")
 	bare := mustMake(t, c, "workspace/service", `{"name":"bare","scopes":["models.list"],"usage_limits":null,"defaults":null,"expires_at":null,"rotation_policy":null}`)
-	if got := c.Call("GET", "/api-keys/"+bare.ID, "").Body; !strings.Contains(got, `"usage_limits":null`) || !strings.Contains(got, `"allow_config_override":true,"request_logging":null`) ||
+	if got := c.Call("GET", "/api-keys/"+bare.ID, "").Body; !strings.Contains(got, `"usage_limits":null`) || !strings.Contains(got, `"allow_config_override":true,"request_logging":null,"response_model":null`) ||
 		!strings.Contains(got, `"rate_limits":[]`) || !strings.Contains(got, `"alert_emails":[]`) || !strings.Contains(got, `"rotation_policy":null`) || !strings.Contains(got, `"expires_at":null`) {
 		t.Errorf("a bare key is %s", got)
 	}

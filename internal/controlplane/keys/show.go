@@ -52,6 +52,7 @@ type Defaults struct {
 	Config        *string           `json:"config_id" doc:"Slug"`
 	AllowOverride bool              `json:"allow_config_override"`
 	Logging       *string           `json:"request_logging"`
+	ResponseModel *string           `json:"response_model" doc:"requested or served; null for the default of the client's dialect"`
 }
 
 // Rotation is the state of a key's rotation.
@@ -122,7 +123,7 @@ func shownDefaults(raw json.RawMessage) (Defaults, error) {
 	if d.Metadata == nil {
 		d.Metadata = map[string]string{}
 	}
-	return Defaults{d.Metadata, route.OrNull(d.Config), !d.ConfigFixed, route.OrNull(d.Logging)}, nil
+	return Defaults{d.Metadata, route.OrNull(d.Config), !d.ConfigFixed, route.OrNull(d.Logging), route.OrNull(string(d.ResponseModel))}, nil
 }
 
 func (p *policy) toResponse(now time.Time) *Rotation {
@@ -204,7 +205,7 @@ func callerKey(ctx context.Context, c *route.Caller) (store.Key, error) {
 
 // syntheticKey returns a key for an identity without a row.
 func syntheticKey(id *access.Identity) store.Key {
-	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String(), AllowedAddresses: addresses(id)}
+	defaults := store.KeyDefaults{Config: id.Config, ConfigFixed: id.ConfigFixed, Metadata: id.Metadata, Logging: id.Logging.Key.String(), ResponseModel: id.ResponseModel, AllowedAddresses: addresses(id)}
 	if len(id.Egress) > 0 {
 		defaults.Egress = id.Egress[0]
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/limits"
@@ -63,7 +64,7 @@ func (p *plan) key(path string, want *settings.Key, old *store.Key, _ []string) 
 	if row.Scopes == nil {
 		row.Scopes = []access.Scope{}
 	}
-	row.Defaults = text(store.KeyDefaults{Metadata: want.Metadata, Config: want.Config, ConfigFixed: want.ConfigFixed, Logging: want.Logging, AllowedAddresses: want.Addresses, Egress: want.Egress.Strict()})
+	row.Defaults = text(store.KeyDefaults{Metadata: want.Metadata, Config: want.Config, ConfigFixed: want.ConfigFixed, Logging: want.Logging, ResponseModel: api.ResponseModel(want.ResponseModel), AllowedAddresses: want.Addresses, Egress: want.Egress.Strict()})
 	if err := p.keyLimits(want, &row); err != nil {
 		return nil, err
 	}
@@ -178,6 +179,7 @@ func (r *reader) key(k *store.Key) (v settings.Key, ok bool, err error) {
 	}
 	v.Egress = d.Egress
 	v.Config, v.ConfigFixed, v.Logging, v.Metadata, v.Addresses = d.Config, d.ConfigFixed, d.Logging, filled(d.Metadata), d.AllowedAddresses
+	v.ResponseModel = string(d.ResponseModel)
 	u, err := limits.ReadUsage(k.UsageLimits)
 	if err != nil {
 		return v, false, err

@@ -8,7 +8,10 @@
 // provider's quirks; see the provider table and pipeline.
 package chat
 
-import "modelgate/internal/dialect"
+import (
+	"modelgate/api"
+	"modelgate/internal/dialect"
+)
 
 // Dialect is the chat dialect as clients see it.
 type Dialect struct{}
@@ -27,3 +30,9 @@ func (Dialect) Headers() []string { return nil }
 
 // ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
+
+// ModelField returns the member model of responses and chunks. Its clients read
+// from it who served them.
+func (Dialect) ModelField() dialect.ModelField { return modelField }
+
+var modelField = dialect.ModelField{Body: []string{"model"}, Event: []string{"model"}, Default: api.ModelServed}

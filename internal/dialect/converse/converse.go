@@ -38,5 +38,8 @@ func (Dialect) Headers() []string { return nil }
 // ContentType returns the type of binary event streams.
 func (Dialect) ContentType() string { return eventstream.ContentType }
 
+// ModelField returns no field: responses do not name their model.
+func (Dialect) ModelField() dialect.ModelField { return dialect.ModelField{} }
+
 // Terminator returns nil: a stream ends with its metadata.
 func (Dialect) Terminator() []byte { return nil }

@@ -39,6 +39,13 @@ func (Dialect) Headers() []string {
 // ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
 
+// ModelField returns the member modelVersion, which is by definition the name
+// of the model that was served.
+// https://ai.google.dev/api/generate-content#generatecontentresponse
+func (Dialect) ModelField() dialect.ModelField { return modelField }
+
+var modelField = dialect.ModelField{Body: []string{"modelVersion"}, Event: []string{"modelVersion"}, Default: api.ModelServed}
+
 // Terminator returns nil: a stream is complete if it ends after a finish
 // reason.
 func (Dialect) Terminator() []byte { return nil }

@@ -31,6 +31,14 @@ func (Invoke) Headers() []string { return nil }
 // ContentType returns the type of binary event streams.
 func (Invoke) ContentType() string { return eventstream.ContentType }
 
+// ModelField returns the field of the inner dialect. Bedrock itself never
+// repeats the requested id, so clients do not rely on it.
+func (Invoke) ModelField() dialect.ModelField {
+	f := modelField
+	f.Default = api.ModelServed
+	return f
+}
+
 // Terminator returns nil: the last event is the end.
 func (Invoke) Terminator() []byte { return nil }
 

@@ -44,6 +44,16 @@ const (
 // ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
 
+// ModelField returns the member model of a message. Claude Code sends thinking
+// back only to the model that it believes to have made it: if the name differs
+// from the one that it requested, it drops the signed thinking, and the next
+// turn is refused.
+func (Dialect) ModelField() dialect.ModelField { return modelField }
+
+var modelField = dialect.ModelField{
+	Body: []string{"model"}, Event: []string{"message", "model"}, FirstOnly: true, Default: api.ModelRequested,
+}
+
 // Terminator returns the event that ends every complete stream. Callers must
 // not change it.
 func (Dialect) Terminator() []byte { return terminator }

@@ -32,5 +32,11 @@ func (Dialect) Headers() []string { return nil }
 // ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
 
+// ModelField returns the member model of a response, which several events of a
+// stream contain. Its clients read from it who served them.
+func (Dialect) ModelField() dialect.ModelField { return modelField }
+
+var modelField = dialect.ModelField{Body: []string{"model"}, Event: []string{"response", "model"}, Default: api.ModelServed}
+
 // Terminator returns nil: the last event of a stream marks it as complete.
 func (Dialect) Terminator() []byte { return nil }
