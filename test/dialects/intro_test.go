@@ -104,6 +104,9 @@ Chat clients receive thinking only with ` + "`x-gateway-strict-vendora-complianc
 as ` + "`content_blocks`" + ` to send back; Google's signature of a tool call is in ` + "`extra_content.google.thought_signature`" + `. The
 client's ` + "`content_blocks`" + ` are passed unchanged to chat providers.
 
+For messages clients, the signature of a text is among its ` + "`citations`" + `, as a ` + "`char_location`" + ` of document -1: send it back with
+the text, and show nothing for it.
+
 ## Structured output
 
 If a target does not support a JSON Schema for its response, or not together with tools, it gets a tool ` + "`json_response`" + `

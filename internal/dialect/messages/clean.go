@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Clean returns the edit that removes the thinking of other vendors' models
-// from a request: clients send back what they received, and this vendor rejects
+// Clean returns the edit that removes the thinking and the signatures of other
+// vendors' models from a request: clients send back what they received, and this vendor rejects
 // thinking that its models did not sign. It is for bodies that are forwarded as
 // received. Most need no edit, which costs one search.
 func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
@@ -64,20 +64,23 @@ var (
 func withoutForeign(m jsonedit.Value) []byte {
 	content, _ := m.Get("content")
 	var b jsonedit.Builder
-	kept, all := 0, 0
+	kept, changed := 0, false
 	b.Open('[')
 	for block := range content.Elements() {
-		all++
-		if !isForeignThinking(block) {
-			kept++
-			b.Raw(block.Raw())
+		if isForeignThinking(block) {
+			changed = true
+			continue
 		}
+		kept++
+		raw := withoutTextSignature(block)
+		changed = changed || len(raw) != len(block.Raw())
+		b.Raw(raw)
 	}
 	b.Close(']')
-	switch kept {
-	case all:
+	switch {
+	case !changed:
 		return m.Raw()
-	case 0:
+	case kept == 0:
 		return nil
 	}
 	var d jsonedit.Doc
@@ -85,6 +88,31 @@ func withoutForeign(m jsonedit.Value) []byte {
 		return m.Raw()
 	}
 	return d.Apply(nil, jsonedit.Edit{Name: "content", Value: b.Bytes()})
+}
+
+// withoutTextSignature returns a block without the citation that holds the
+// signature of its text.
+func withoutTextSignature(block jsonedit.Value) []byte {
+	var list jsonedit.Builder
+	kept, all := 0, 0
+	list.Open('[')
+	for c := range inside(block, "citations").Elements() {
+		all++
+		if !isTextSignature(c) {
+			kept++
+			list.Raw(c.Raw())
+		}
+	}
+	list.Close(']')
+	var d jsonedit.Doc
+	if kept == all || d.Scan(block.Raw()) != nil {
+		return block.Raw()
+	}
+	edit := jsonedit.Edit{Name: "citations"}
+	if kept > 0 {
+		edit.Value = list.Bytes()
+	}
+	return d.Apply(nil, edit)
 }
 
 // isForeignThinking reports whether a block is thinking that no model of this

@@ -16,6 +16,9 @@ func TestThinkingOfOtherVendorsLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {
 			`{"a" : 1, "messages":[{"role":"user","content":"u"},{"role":"assistant" ,"content":[{"type":"text","text":"t"}]}]}`},
 		{"and so does a message of nothing else", `{"messages":[{"role":"user","content":"u"},{"role":"assistant","content":[{"type":"thinking","thinking":"b","signature":""}]}]}`,
 			`{"messages":[{"role":"user","content":"u"}]}`},
+		{"signatures of text go, and its citations stay", `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a","citations":[{"type":"char_location","cited_text":"","document_index":-1,"document_title":"mg1.google.g","start_char_index":0,"end_char_index":0}]},` +
+			`{"type":"text","citations":[{"type":"char_location","document_title":"mg1.google.g"}, {"type":"char_location","document_title":"t","document_index":0}], "text":"b"}]}]}`,
+			`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"},{"type":"text","citations":[{"type":"char_location","document_title":"t","document_index":0}], "text":"b"}]}]}`},
 		{"no messages", `{"messages":"\"signature\":\"\"","signature":""}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

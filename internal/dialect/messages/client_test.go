@@ -3,6 +3,7 @@ package messages_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -232,10 +233,14 @@ func inBrief(m map[string]any) string {
 	}
 	for _, name := range []string{"content_block", "delta", "error"} {
 		inner, _ := m[name].(map[string]any)
+		cited, _ := inner["citation"].(map[string]any)
 		for _, key := range []string{"type", "id", "name", "text", "thinking", "partial_json", "signature", "data", "stop_reason", "message"} {
 			if text, ok := inner[key].(string); ok && text != "" {
 				word += ":" + text
 			}
+		}
+		if cited != nil {
+			word += fmt.Sprintf(":%s:%s", cited["type"], cited["document_title"])
 		}
 	}
 	return word
@@ -258,6 +263,29 @@ func adds(part int, text string) llm.Event {
 }
 
 func ends(part int) llm.Event { return event(llm.EventPartEnd, part, nil) }
+
+// Clients print the last text of a message, and send back the citations of a
+// text as they received them.
+func TestSignatureOfTextComesBackInsideItsBlock(t *testing.T) {
+	signed := llm.Text{Text: "w", Signature: llm.Signature{Vendor: llm.Google, Value: "eA=="}}
+	body := messages.Dialect{}.EncodeResponse(nil, &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{llm.Thinking{Text: "hm"}, signed}}}}, forClient)
+	content, err := json.Marshal(mustMap(t, string(body))["content"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []map[string]any
+	if err := json.Unmarshal(content, &blocks); err != nil || blocks[len(blocks)-1]["type"] != "text" {
+		t.Errorf("the last block is not the text: %s", content)
+	}
+	got, err := messages.Dialect{}.DecodeRequest([]byte(`{"model":"m","max_tokens":5,"messages":[{"role":"assistant","content":` + string(content) + `}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := got.Messages[0].Parts
+	if diff := cmp.Diff(signed, parts[len(parts)-1]); diff != "" {
+		t.Errorf("the text came back as (-want +got):\n%s", diff)
+	}
+}
 
 func TestStreamsAreWrittenInTheOrderOfTheProtocol(t *testing.T) {
 	start, end := llm.Event{Kind: llm.EventStart, ID: "chatcmpl-1"}, llm.Event{Kind: llm.EventEnd}
@@ -282,8 +310,8 @@ func TestStreamsAreWrittenInTheOrderOfTheProtocol(t *testing.T) {
 			`message_start ping start0:tool_use:toolu_0123456789abcdef0123456789abcdef0:f delta0:input_json_delta:{"input":" delta0:input_json_delta:a\" delta0:input_json_delta:"} stop0 message_delta:tool_use message_stop`},
 		{"the signature of a call stands before it", []llm.Event{start, opens(0, llm.ToolCall{ID: "a", Name: "f", Signature: llm.Signature{Vendor: llm.Google, Value: "g"}}), ends(0)},
 			"message_start ping start0:thinking delta0:signature_delta:mg1.google.g stop0 start1:tool_use:a:f stop1"},
-		{"the signature of words stands after them", []llm.Event{start, opens(0, llm.Text{}), adds(0, "a"), {Kind: llm.EventDelta, Signature: llm.Signature{Vendor: llm.Google, Value: "g"}}, ends(0)},
-			"message_start ping start0:text delta0:text_delta:a stop0 start1:redacted_thinking:mg1.google.g stop1"},
+		{"the signature of words is a citation of them", []llm.Event{start, opens(0, llm.Text{}), adds(0, "a"), {Kind: llm.EventDelta, Signature: llm.Signature{Vendor: llm.Google, Value: "g"}}, ends(0)},
+			"message_start ping start0:text delta0:text_delta:a delta0:citations_delta:char_location:mg1.google.g stop0"},
 		{"a refusal", []llm.Event{start, opens(0, llm.Refusal{}), adds(0, "no"), ends(0), finish(llm.StopEnd), end},
 			"message_start ping start0:text delta0:text_delta:no stop0 message_delta:refusal message_stop"},
 		{"what others know alone leaves no hole", []llm.Event{start, opens(0, llm.Native{Dialect: "gemini"}), ends(0), opens(1, llm.Text{}), ends(1)}, "message_start ping start0:text stop0"},

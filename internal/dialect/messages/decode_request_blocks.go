@@ -141,17 +141,24 @@ func blockOf(kind string) (b block, ok bool) {
 }
 
 func (d *requestDecoder) textBlock(path string, f fields) llm.Part {
+	list, sign := citationsOf(f.get("citations"))
 	return llm.Text{
-		Text: d.needed(path, "text", f), Citations: citationsOf(f.get("citations")),
+		Text: d.needed(path, "text", f), Citations: list, Signature: sign,
 		Cache: d.cacheOf(path, f),
 	}
 }
 
-func citationsOf(v jsonedit.Value) (list []llm.Citation) {
+// citationsOf reads the citations of a text, and the signature among them.
+func citationsOf(v jsonedit.Value) (list []llm.Citation, sign llm.Signature) {
 	for e := range v.Elements() {
+		if isTextSignature(e) {
+			title, _ := inside(e, signatureTitle).Text()
+			sign = dialect.ReadSignature(vendor, title)
+			continue
+		}
 		list = append(list, citationOf(e))
 	}
-	return list
+	return list, sign
 }
 
 func citationOf(v jsonedit.Value) llm.Citation {
@@ -218,7 +225,8 @@ type heldSignatures struct {
 }
 
 // join appends p. The signature of a tool call precedes it in thinking without
-// text; the signature of text follows it in redacted thinking.
+// text. The signature of text follows it in redacted thinking in histories from
+// before it was a citation.
 func (h *heldSignatures) join(parts []llm.Part, p llm.Part) []llm.Part {
 	if call, ok := p.(llm.ToolCall); ok && h.part != nil {
 		call.Signature, h.part = h.part.Signature, nil

@@ -77,7 +77,8 @@ func (p *replyReader) block(v jsonedit.Value) llm.Part {
 	f := fieldsOf(v)
 	switch kind := f.word("type"); kind {
 	case "text":
-		return llm.Text{Text: f.word("text"), Citations: citationsOf(f.get("citations"))}
+		list, sign := citationsOf(f.get("citations"))
+		return llm.Text{Text: f.word("text"), Citations: list, Signature: sign}
 	case "thinking":
 		return llm.Thinking{Text: f.word("thinking"), Signature: dialect.ReadSignature(vendor, f.word("signature"))}
 	case "redacted_thinking":

@@ -52,7 +52,8 @@ func (d *streamDecoder) blockStart(dst []llm.Event, e *event) []llm.Event {
 	s := &openBlock{index: e.index}
 	switch kind := f.word("type"); kind {
 	case "text":
-		dst = d.startPart(d.flush(dst), s, llm.Text{Text: f.word("text"), Citations: citationsOf(f.get("citations"))})
+		list, sign := citationsOf(f.get("citations"))
+		dst = d.startPart(d.flush(dst), s, llm.Text{Text: f.word("text"), Citations: list, Signature: sign})
 	case "thinking":
 		dst = d.flush(dst)
 		s.kind, s.sign = streamThinking, f.word("signature")

@@ -118,18 +118,18 @@ func (e *answerEncoder) part(p llm.Part) {
 	switch part := p.(type) {
 	case llm.Text:
 		openText(&e.Builder, part.Text)
-		if len(part.Citations) > 0 {
+		if len(part.Citations) > 0 || part.Signature.Value != "" {
 			e.Name("citations")
 			e.Open('[')
 			for i := range part.Citations {
 				writeCitation(&e.Builder, &part.Citations[i])
 			}
+			if part.Signature.Value != "" {
+				writeTextSignature(&e.Builder, part.Signature)
+			}
 			e.Close(']')
 		}
 		e.Close('}')
-		if part.Signature.Value != "" {
-			writeRedacted(&e.Builder, part.Signature)
-		}
 	case llm.Refusal:
 		e.ending.refused = true
 		openText(&e.Builder, part.Text)
@@ -248,6 +248,34 @@ func writeCitation(b *jsonedit.Builder, c *llm.Citation) {
 		b.String(m[1])
 	}
 	b.Close('}')
+}
+
+// writeTextSignature writes the signature of a text as a citation of no
+// document. Clients send citations back unchanged and print nothing for an
+// index without a document. A block of its own would have to follow the text,
+// since streams end with the signature, and agents print the last block.
+func writeTextSignature(b *jsonedit.Builder, s llm.Signature) {
+	b.Open('{')
+	for _, m := range [...][2]string{{"type", "char_location"}, {"cited_text", ""}, {signatureTitle, dialect.MarkSignature(vendor, s)}} {
+		b.Name(m[0])
+		b.String(m[1])
+	}
+	b.Name("document_index")
+	b.Int(-1)
+	for _, name := range [...]string{"start_char_index", "end_char_index"} {
+		b.Name(name)
+		b.Int(0)
+	}
+	b.Close('}')
+}
+
+// signatureTitle is the member of a citation with the signature of its text.
+const signatureTitle = "document_title"
+
+// isTextSignature reports whether a citation holds the signature of its text.
+func isTextSignature(citation jsonedit.Value) bool {
+	title, _ := inside(citation, signatureTitle).Text()
+	return dialect.IsMarkedSignature(title)
 }
 
 // writesMedia reports whether media in a response are written. The protocol has

@@ -217,10 +217,7 @@ func (e *streamEncoder) closeBlock(dst []byte, p *pending) []byte {
 		}
 	case llm.Text:
 		if p.sign.Value != "" {
-			dst = e.blockStop(dst)
-			b := e.openStart(dst)
-			writeRedacted(&b, p.sign)
-			dst = e.opened(&b, &pending{})
+			dst = e.citation(dst, func(b *jsonedit.Builder) { writeTextSignature(b, p.sign) })
 		}
 	}
 	return e.blockStop(dst)
@@ -265,13 +262,18 @@ func (e *streamEncoder) pieceOf(dst []byte, begin, text string) []byte {
 }
 
 func (e *streamEncoder) cite(dst []byte, c *llm.Citation) []byte {
+	return e.citation(dst, func(b *jsonedit.Builder) { writeCitation(b, c) })
+}
+
+// citation writes a delta with a citation.
+func (e *streamEncoder) citation(dst []byte, write func(b *jsonedit.Builder)) []byte {
 	dst = e.openDelta(dst)
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("type")
 	b.String("citations_delta")
 	b.Name("citation")
-	writeCitation(&b, c)
+	write(&b)
 	b.Close('}')
 	return append(b.Bytes(), "}\n\n"...)
 }
