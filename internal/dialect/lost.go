@@ -7,27 +7,22 @@ type UnsupportedContent struct {
 	Names   bool // of participants
 	Details bool // the detail level of images
 	Cites   bool // the request to cite documents
-	// Taken are the types of native parts of other dialects that the dialect
-	// accepts.
-	Taken []string
 }
 
-// DropContent records the message content that lost lists as dropped, and user
-// content that only a dialect other than own has. A model's use of provider
-// tools is not needed any more and is not recorded.
-func (f *ParamChanges) DropContent(own string, lost UnsupportedContent) {
+// DropContent records the message content that lost lists as dropped.
+func (f *ParamChanges) DropContent(lost UnsupportedContent) {
 	for i := range f.r.Messages {
 		m := &f.r.Messages[i]
 		if lost.Names && m.Name != "" {
 			f.DropNamed("messages.name")
 		}
 		if m.Role != llm.Assistant {
-			f.dropParts(m.Parts, own, lost)
+			f.dropParts(m.Parts, lost)
 		}
 	}
 }
 
-func (f *ParamChanges) dropParts(parts []llm.Part, own string, lost UnsupportedContent) {
+func (f *ParamChanges) dropParts(parts []llm.Part, lost UnsupportedContent) {
 	for _, p := range parts {
 		switch p := p.(type) {
 		case llm.Media:
@@ -38,11 +33,14 @@ func (f *ParamChanges) dropParts(parts []llm.Part, own string, lost UnsupportedC
 				f.DropNamed("citations")
 			}
 		case llm.ToolResult:
-			f.dropParts(p.Parts, own, lost)
-		case llm.Native:
-			if p.Dialect != own && !contains(lost.Taken, p.Type) {
-				f.DropNamed(p.Type)
-			}
+			f.dropParts(p.Parts, lost)
 		}
 	}
+}
+
+// LeaveOutThinking records that thinking of earlier turns is not sent: the
+// target would reject it or does not read it. That changes nothing that the
+// client asked for, so on_unsupported does not apply.
+func (f *ParamChanges) LeaveOutThinking() {
+	f.add(f.r.NameOf(llm.FieldHistory), Ignored, "the target does not read it")
 }

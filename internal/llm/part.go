@@ -96,6 +96,13 @@ type Native struct {
 	Type    string
 	Raw     json.RawMessage
 	At      string
+
+	// Parts is the content in parts that every dialect has. It is nil if there
+	// is none, and empty if other parts of the request hold it.
+	Parts []Part
+	// Needed says why a request must not be sent without the part. It is empty
+	// if the part may be left out.
+	Needed string
 }
 
 func (Text) part()       {}

@@ -86,6 +86,10 @@ type Tool struct {
 	Server ServerTool
 	Native *Native
 
+	// InMessage is true if a message offers the tool. In the client's dialect it
+	// is part of that message.
+	InMessage bool
+
 	Extra []Member
 	At    string
 }
@@ -193,7 +197,8 @@ const (
 	FieldMetadata         Field = "metadata"
 	FieldServiceTier      Field = "service_tier"
 	FieldCache            Field = "cache_control"
-	FieldParts            Field = "content" // of messages
+	FieldParts            Field = "content"           // of messages
+	FieldHistory          Field = "messages.thinking" // of earlier turns
 )
 
 // NameOf returns the client's name for field.

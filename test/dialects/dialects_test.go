@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"modelgate/api"
+	"modelgate/internal/dialect"
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
@@ -71,6 +72,15 @@ func (t *target) spec() *provider.Spec {
 	s.Paths = maps.Clone(usual(s.Paths, t.dialect))
 	maps.DeleteFunc(s.Paths, func(of api.Operation, _ string) bool { return of != op && of != op.Streamed() })
 	return &s
+}
+
+// requestTarget is what an encoder is told of t. A target without a row has no
+// deviations.
+func (t *target) requestTarget() dialect.RequestTarget {
+	if t.row == "" {
+		return dialect.RequestTarget{Provider: t.id, Model: t.model}
+	}
+	return t.spec().RequestTarget(t.model)
 }
 
 func usual(paths map[api.Operation]string, d api.Dialect) map[api.Operation]string {

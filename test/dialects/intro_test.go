@@ -78,6 +78,8 @@ client's name for it:
 | ` + "`seed;dropped`" + ` | the target does not support it |
 | ` + "`reasoning_effort;adapted=\"a budget of 1024 tokens for thinking\"`" + ` | sent in another form or with another value |
 | ` + "`seed;refused`" + ` | the config forbids dropping it |
+| ` + "`input[3];dropped=\"mcp_list_tools\"`" + ` | content of this type, at this place, has no form at the target |
+| ` + "`messages.thinking;ignored=\"the target does not read it\"`" + ` | thinking of earlier turns is left out |
 | ` + "`max_tokens;renamed=\"max_completion_tokens\"`" + `, ` + "`temperature;clamped=1`" + ` | changed for this provider |
 
 ` + "`on_unsupported`" + ` in a config or target decides about parameters that would be dropped; see
@@ -91,7 +93,8 @@ client's name for it:
 
 Changes to the meaning of a request are rejected whatever the config says, with a 400 in the client's dialect that names
 the element: a medium the target does not accept, a URL it does not fetch, a tool result without its call, invalid base64
-or an invalid schema.
+or an invalid schema. The same goes for what the request depends on and only one provider has: a guardrail, moderation,
+cached content, a compacted conversation, an uploaded file.
 
 ## Thinking and signatures
 
@@ -134,6 +137,25 @@ Bedrock and command-a.
 | **refused** | 400 before anything is sent |
 | **-** | the dialect cannot express it |
 
+`
+
+const historyIntro = `
+## Content that one dialect has
+
+What happens to each type of content in a conversation, from the lists of types in the vendors' SDKs. Types that reach every
+target unchanged are left out.
+
+| result | meaning |
+|---|---|
+| **yes** | sent unchanged, or in the target's own form |
+| **adapted** | sent in another form, as described |
+| **dropped** | left out and reported in the header with its place in the body and its type |
+| **ignored** | thinking that the target does not read; reported in the header, and not subject to ` + "`on_unsupported`" + ` |
+| **refused** | 400 that names the element and the target, since the rest makes no sense without it |
+
+Calls that the client runs (shells, patches, a computer) become tool calls and results, and what the provider ran becomes
+text. Media of the assistant move to the next message of the user where only that can hold them. Types that the gateway does
+not know are dropped and reported.
 `
 
 const parametersIntro = `

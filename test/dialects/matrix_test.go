@@ -114,7 +114,7 @@ func (c *cell) params() string { return c.res.Header.Get("x-gateway-params") }
 // fate is the worst that became of a parameter.
 func (c *cell) fate() string {
 	switch p := c.params(); {
-	case strings.Contains(p, ";dropped"):
+	case strings.Contains(p, ";dropped"), strings.Contains(p, ";ignored"):
 		return dropped
 	case p != "":
 		return adapted

@@ -18,7 +18,7 @@ func TestTheDialectsPageIsCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := intro + pairTable(string(matrix)) + parametersIntro + parameterTables(t)
+	want := intro + pairTable(string(matrix)) + parametersIntro + parameterTables(t) + historyIntro + historyTables(t)
 	golden(t, page, want)
 }
 
@@ -76,6 +76,34 @@ func parameterTables(t *testing.T) string {
 				fmt.Fprintf(&b, " %s |", strings.ReplaceAll(fate(t, d, to, s), "|", "\\|"))
 			}
 			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// historyTables has a table for each client's protocol, of the types of content
+// that do not reach every target unchanged.
+func historyTables(t *testing.T) string {
+	var b strings.Builder
+	for _, from := range clients {
+		d := api.Dialect(from.name)
+		fmt.Fprintf(&b, "\n### Content of %s\n\n| type |", d)
+		for _, to := range others(d) {
+			fmt.Fprintf(&b, " %s |", to.dialect)
+		}
+		b.WriteString("\n|---|" + strings.Repeat("---|", len(others(d))) + "\n")
+		written := map[string]bool{}
+		for i := range historySamples[d] {
+			s := &historySamples[d][i]
+			row, changed := "| `"+s.typ+"` |", false
+			for _, to := range others(d) {
+				outcome, _ := historyOutcome(t, d, to, s)
+				row, changed = row+" "+outcome+" |", changed || outcome != carried
+			}
+			if changed && !written[row] && !strings.Contains(s.typ, "omorrow") {
+				b.WriteString(row + "\n")
+				written[row] = true
+			}
 		}
 	}
 	return b.String()

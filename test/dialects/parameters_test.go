@@ -17,6 +17,9 @@ import (
 	"modelgate/internal/dialect/converse"
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/dialect/messages"
+	"modelgate/internal/dialect/ollama"
+	"modelgate/internal/dialect/oracle"
+	"modelgate/internal/dialect/replicate"
 	"modelgate/internal/dialect/responses"
 )
 
@@ -29,6 +32,7 @@ var (
 	encoders = map[api.Dialect]dialect.ProviderCodec{
 		api.DialectChat: chat.Dialect{}, api.DialectMessages: messages.Dialect{}, api.DialectResponses: responses.Dialect{},
 		api.DialectGemini: gemini.Dialect{}, api.DialectConverse: converse.Dialect{}, api.DialectCohere: cohere.Dialect{},
+		api.DialectOllama: ollama.Dialect{}, api.DialectOracle: oracle.Dialect{}, api.DialectReplicate: replicate.Dialect{},
 	}
 )
 
@@ -79,7 +83,7 @@ func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, [
 		return nil, nil, err
 	}
 	r.Model = to.model
-	return encoders[to.dialect].EncodeRequest(nil, r, to.spec().RequestTarget(to.model))
+	return encoders[to.dialect].EncodeRequest(nil, r, to.requestTarget())
 }
 
 // carried, besides the verdicts of the matrix, says that a parameter reaches the

@@ -2,6 +2,7 @@ package dialects
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,34 +40,48 @@ func TestTheConfigSaysWhatBecomesOfParametersThatTheTargetCantHonour(t *testing.
 	}
 }
 
-// What a client's own vendor alone knows is refused elsewhere, where the config
-// asks for that: nobody relies on a guard or a cache that is not there.
-func TestVendorParametersCanBeRefused(t *testing.T) {
+// A request that depends on a guard or on content that only its own provider has
+// is refused elsewhere whatever the config says: nobody relies on what is not
+// there.
+func TestNeededParametersAreRefused(t *testing.T) {
 	g := start(t)
 	for _, tt := range []struct{ path, body, name, home string }{
-		{"/model/m/converse", `{"messages":[{"role":"user","content":[{"text":"Hello"},{"guardContent":{"text":{"text":"x"}}}]}]}`, "guardContent", "converse"},
 		{"/model/m/converse", `{"guardrailConfig":{"guardrailIdentifier":"g","guardrailVersion":"1"},"messages":[{"role":"user","content":[{"text":"Hello"}]}]}`, "guardrailConfig", "converse"},
 		{"/v1beta/models/m:generateContent", `{"cachedContent":"cachedContents/1","contents":[{"role":"user","parts":[{"text":"Hello"}]}]}`, "cachedContent", "gemini"},
+		{"/v1/chat/completions", `{"model":"m","moderation":{"model":"omni-moderation-latest"},"messages":[{"role":"user","content":"Hello"}]}`, "moderation", "chat responses"},
+		{"/v1/responses", `{"model":"m","moderation":{"model":"omni-moderation-latest"},"input":"Hello"}`, "moderation", "chat responses"},
 	} {
-		for _, target := range []string{"chat", "messages", "gemini", "converse", "cohere"} {
-			for word, status := range map[string]int{"refuse": 400, "announce": 200} {
+		for _, target := range []string{"chat", "messages", "responses", "gemini", "converse", "cohere"} {
+			for _, word := range []string{"refuse", "announce", "drop"} {
 				t.Run(tt.name+" at "+target+", "+word, func(t *testing.T) {
 					g.Sim.Reset()
-					want, params, sent := status, tt.name+map[string]string{"refuse": ";refused", "announce": ";dropped"}[word], 1
-					if target == tt.home {
-						want, params = 200, ""
-					}
-					if want == 400 {
-						sent = 0
+					want, sent := 400, 0
+					if slices.Contains(strings.Fields(tt.home), target) {
+						want, sent = 200, 1
 					}
 					req := g.Request(http.MethodPost, "", tt.body, "x-gateway-provider", "", "x-gateway-config", `{"provider":"@`+target+`","on_unsupported":"`+word+`"}`)
 					req.URL.Path = tt.path
 					res := g.Do(req)
-					if res.Status != want || res.Header.Get("x-gateway-params") != params || g.Sim.Calls("m") != sent {
-						t.Errorf("status %d, params %q, %d requests; want %d, %q, %d: %s", res.Status, res.Header.Get("x-gateway-params"), g.Sim.Calls("m"), want, params, sent, res.Body)
+					named := strings.Contains(string(res.Body), tt.name) && strings.Contains(string(res.Body), "does not support")
+					if res.Status != want || g.Sim.Calls("m") != sent || want == 400 && !named {
+						t.Errorf("status %d, %d requests; want %d, %d, naming %s: %s", res.Status, g.Sim.Calls("m"), want, sent, tt.name, res.Body)
 					}
 				})
 			}
+		}
+	}
+}
+
+// Guarded content without a guardrail is content.
+func TestGuardedContentIsSentAsText(t *testing.T) {
+	g := start(t)
+	const body = `{"messages":[{"role":"user","content":[{"guardContent":{"text":{"text":"Hello there"}}}]}]}`
+	for _, target := range []string{"chat", "messages", "gemini", "cohere"} {
+		req := g.Request(http.MethodPost, "", body, "x-gateway-provider", "", "x-gateway-config", `{"provider":"@`+target+`","on_unsupported":"refuse"}`)
+		req.URL.Path = "/model/m/converse"
+		res := g.Do(req)
+		if params := res.Header.Get("x-gateway-params"); res.Status != 200 || params != `guardContent;adapted="text"` || !strings.Contains(string(res.Body), "Hello there") {
+			t.Errorf("%s: status %d, params %q: %s", target, res.Status, params, res.Body)
 		}
 	}
 }

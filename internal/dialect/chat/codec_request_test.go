@@ -59,6 +59,7 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 	const stream = `"max_tokens":100,"stream":true,"stream_options":{"include_usage":true}`
 	moved := dialect.ParamChange{Name: "content", Outcome: dialect.Adapted, Note: "media of tool results are in a user message"}
 	uncached := dialect.ParamChange{Name: "cache_control", Outcome: dialect.Dropped}
+	unread := dialect.ParamChange{Name: "messages.thinking", Outcome: dialect.Ignored, Note: "the target does not read it"}
 	for _, tt := range []struct {
 		name  string
 		to    dialect.RequestTarget
@@ -69,13 +70,13 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 			"the vendor's thinking model takes an effort", dialecttest.TargetOf("openai", "gpt-5.2"),
 			`{"model":"gpt-5.2","messages":[` + head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,` + schema + `,"reasoning_effort":"medium",` + stream + `}`,
-			[]dialect.ParamChange{uncached, moved, {Name: "thinking", Outcome: dialect.Adapted, Note: "reasoning_effort medium"}},
+			[]dialect.ParamChange{uncached, unread, moved, {Name: "thinking", Outcome: dialect.Adapted, Note: "reasoning_effort medium"}},
 		},
 		{
 			"another model of the vendor does not think", dialecttest.TargetOf("openai", "gpt-4o"),
 			`{"model":"gpt-4o","messages":[` + head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,` + schema + `,` + stream + `}`,
-			[]dialect.ParamChange{uncached, moved, {Name: "thinking", Outcome: dialect.Dropped}},
+			[]dialect.ParamChange{uncached, unread, moved, {Name: "thinking", Outcome: dialect.Dropped}},
 		},
 		{
 			"DeepSeek wants its thoughts back", dialecttest.TargetOf("deepseek", "deepseek-chat"),
@@ -83,7 +84,7 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 				head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,` + named + `,"response_format":{"type":"json_object"},"thinking":{"type":"enabled"},"reasoning_effort":"medium",` + stream + `}`,
 			[]dialect.ParamChange{
-				uncached, moved,
+				uncached, unread, moved,
 				{Name: "response_format", Outcome: dialect.Adapted, Note: "json_object, with the schema in a system message"},
 				{Name: "thinking", Outcome: dialect.Adapted, Note: "enabled"},
 			},
@@ -110,7 +111,7 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 				head + `,{"role":"assistant","content":"Looking.",` + calls + `},` + results + `],` +
 				tools + `,"response_format":{"type":"json_object"},"thinking":{"type":"enabled"},` + stream + `}`,
 			[]dialect.ParamChange{
-				uncached, moved, {Name: "tool_choice", Outcome: dialect.Dropped},
+				uncached, unread, moved, {Name: "tool_choice", Outcome: dialect.Dropped},
 				{Name: "response_format", Outcome: dialect.Adapted, Note: "json_object, with the schema in a system message"},
 				{Name: "thinking", Outcome: dialect.Adapted, Note: "enabled"},
 			},

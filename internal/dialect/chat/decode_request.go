@@ -168,17 +168,17 @@ func fieldNames(legacy, completion bool) map[llm.Field]string {
 
 var (
 	plainNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content",
 	}
 	completionNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldMaxTokens: "max_completion_tokens",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldMaxTokens: "max_completion_tokens",
 	}
 	legacyNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content",
 		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
 	}
 	legacyCompletionNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldMaxTokens: "max_completion_tokens",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldMaxTokens: "max_completion_tokens",
 		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
 	}
 )

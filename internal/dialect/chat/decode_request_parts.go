@@ -62,13 +62,41 @@ func (d *reader) part(path string, v jsonedit.Value) llm.Part {
 }
 
 // native returns a part that only one dialect has. Blocks of the messages
-// dialect are sent to targets of that dialect.
+// dialect, and content for guardrails of the converse dialect, are sent to
+// targets of these dialects.
 func native(path, word string, v jsonedit.Value) llm.Native {
-	whose := dialectName
 	if messagesBlock(word) {
-		whose = "messages"
+		return dialect.MessagesBlock(word, v, path)
 	}
-	return llm.Native{Dialect: whose, Type: word, Raw: v.Raw(), At: path}
+	if word == "guard_content" || word == "guardContent" {
+		return llm.Native{Dialect: "converse", Type: "guard_content", Raw: v.Raw(), At: path, Parts: guarded(v, word, path)}
+	}
+	return llm.Native{Dialect: dialectName, Type: word, Raw: v.Raw(), At: path}
+}
+
+// guarded reads content that a guardrail of Bedrock checks.
+func guarded(v jsonedit.Value, word, path string) []llm.Part {
+	inner, ok := v.Get(word)
+	if !ok {
+		text, _ := v.Get("text")
+		words, _ := text.Text()
+		return []llm.Part{llm.Text{Text: words}}
+	}
+	text, _ := inner.Get("text")
+	words, _ := text.Get("text")
+	if said, ok := words.Text(); ok {
+		return []llm.Part{llm.Text{Text: said}}
+	}
+	image, _ := inner.Get("image")
+	format, _ := image.Get("format")
+	source, _ := image.Get("source")
+	data, _ := source.Get("bytes")
+	kind, _ := format.Text()
+	bytes, ok := data.Text()
+	if !ok {
+		return nil
+	}
+	return []llm.Part{llm.Media{Kind: llm.Image, Type: "image/" + kind, Data: bytes, At: path}}
 }
 
 // messagesBlock reports whether word is a block type of the messages dialect

@@ -16,10 +16,18 @@ import (
 // max_tokens, which the provider table renames for models that require it.
 // Usage of streams is always requested, since the gateway records it.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := requestEncoder{
-		writer: writer{jsonedit.Append(dst)},
-		r:      r, to: to, profile: cmp.Or(to.Chat, &usualProfile), changes: dialect.NewParamChanges(r), model: modeldata.OpenAI.Of(to.Model),
+	profile, changes := cmp.Or(to.Chat, &usualProfile), dialect.NewParamChanges(r)
+	support := dialect.Support{Dialect: dialectName, InAssistant: func(m llm.Media) bool {
+		return profile.Vendor && m.Kind == llm.Audio && m.FileID != ""
+	}}
+	if profile.Vendor {
+		support.Params = carried
 	}
+	r, refused := changes.Portable(to, support)
+	if refused != nil {
+		return dst, nil, refused
+	}
+	e := requestEncoder{writer: writer{jsonedit.Append(dst)}, r: r, to: to, profile: profile, changes: changes, model: modeldata.OpenAI.Of(to.Model)}
 	e.Open('{')
 	e.textMember("model", to.Model)
 	e.Name("messages")
@@ -175,14 +183,14 @@ func (e *requestEncoder) tier(same bool) {
 
 // carried are parameters of other dialects that the vendor accepts under the
 // same name.
-var carried = []string{"prompt_cache_key", "prompt_cache_retention", "safety_identifier"}
+var carried = []string{"prompt_cache_key", "prompt_cache_retention", "safety_identifier", "moderation"}
 
 func (e *requestEncoder) parameters(same bool) {
 	if same {
 		e.extra(e.r.Extra)
 		return
 	}
-	e.changes.DropContent(dialectName, dialect.UnsupportedContent{Cites: true})
+	e.changes.DropContent(dialect.UnsupportedContent{Cites: true})
 	if !e.profile.Vendor {
 		e.changes.DropExtra()
 		return

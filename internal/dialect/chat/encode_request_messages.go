@@ -181,13 +181,13 @@ func (e *requestEncoder) sort(m *llm.Message) (s assistantParts) {
 		case llm.ToolCall:
 			s.calls = append(s.calls, part)
 		case llm.Media:
-			if part.Kind == llm.Audio && part.FileID != "" && e.profile.Vendor {
+			if part.Kind == llm.Audio && part.FileID != "" {
 				s.audio = part.FileID
+				continue
 			}
+			s.words = append(s.words, part)
 		case llm.Native:
-			if part.Dialect == dialectName {
-				s.words = append(s.words, part)
-			}
+			s.words = append(s.words, part)
 		}
 	}
 	if s.refusal != "" && !e.profile.Vendor && e.r.Dialect != dialectName {

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"slices"
 	"strings"
 
 	"modelgate/internal/llm"
@@ -9,7 +8,6 @@ import (
 
 // content writes the parts of a message; a single text is written as a string.
 func (e *requestEncoder) content(parts []llm.Part) {
-	parts = representable(parts)
 	e.Name("content")
 	if len(parts) == 0 {
 		e.String("")
@@ -23,18 +21,6 @@ func (e *requestEncoder) content(parts []llm.Part) {
 		return
 	}
 	e.parts(parts)
-}
-
-// representable returns the parts without those that only other dialects have.
-func representable(parts []llm.Part) []llm.Part {
-	foreign := func(p llm.Part) bool {
-		n, ok := p.(llm.Native)
-		return ok && n.Dialect != dialectName
-	}
-	if !slices.ContainsFunc(parts, foreign) {
-		return parts
-	}
-	return slices.DeleteFunc(slices.Clone(parts), foreign)
 }
 
 func (e *requestEncoder) parts(parts []llm.Part) {
@@ -61,9 +47,7 @@ func (e *requestEncoder) part(p llm.Part) {
 		e.textMember("refusal", part.Text)
 		e.Close('}')
 	case llm.Native:
-		if part.Dialect == dialectName {
-			e.Raw(part.Raw)
-		}
+		e.Raw(part.Raw)
 	}
 }
 

@@ -18,9 +18,15 @@ func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 		}
 		if always || loop && all.Len() > 0 {
 			e.textMember("reasoning_content", all.String())
+		} else if len(s.thought) > 0 {
+			e.changes.LeaveOutThinking()
 		}
 	case dialect.ThinkingDetails:
 		e.details(s.thought)
+	case 0:
+		if len(s.thought) > 0 {
+			e.changes.LeaveOutThinking()
+		}
 	}
 }
 
@@ -32,6 +38,7 @@ func (e *requestEncoder) details(list []llm.Thinking) {
 		t := &list[i]
 		usable := t.Signature.Value != "" && t.Signature.Vendor == vendor
 		if !usable && (t.Redacted || t.Text == "" || vendor == llm.Anthropic) {
+			e.changes.LeaveOutThinking()
 			continue
 		}
 		if !open {
@@ -84,6 +91,7 @@ func (e *requestEncoder) partedThought(s *assistantParts) {
 	e.Open('[')
 	for _, t := range s.thought {
 		if t.Text == "" {
+			e.changes.LeaveOutThinking()
 			continue
 		}
 		e.Open('{')

@@ -27,7 +27,12 @@ type requestEncoder struct {
 // EncodeRequest appends the body of a request to /v2/chat.
 // https://docs.cohere.com/reference/chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r), plan: planOf(r)}
+	changes := dialect.NewParamChanges(r)
+	r, refused := changes.Portable(to, dialect.Support{Dialect: name, InAssistant: func(llm.Media) bool { return false }})
+	if refused != nil {
+		return dst, nil, refused
+	}
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: changes, plan: planOf(r)}
 	e.Open('{')
 	e.Name("model")
 	e.String(to.Model)
@@ -194,7 +199,7 @@ func (e *requestEncoder) extras() {
 		e.listDocuments(nil)
 	}
 	e.changes.DropExtra(supersets...)
-	e.changes.DropContent(name, dialect.UnsupportedContent{Names: true})
+	e.changes.DropContent(dialect.UnsupportedContent{Names: true})
 }
 
 // joinDocuments writes the client's list with the documents from messages. It

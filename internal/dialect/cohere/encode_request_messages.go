@@ -3,7 +3,6 @@ package cohere
 import (
 	"strings"
 
-	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
 
@@ -71,9 +70,7 @@ func (e *requestEncoder) messageText(m *llm.Message) error {
 
 // carries reports whether a part can be in a system or user message.
 func carries(p llm.Part) bool {
-	switch p := p.(type) {
-	case llm.Native:
-		return p.Dialect == name
+	switch p.(type) {
 	case llm.Thinking, llm.ToolCall:
 		return false
 	}
@@ -123,8 +120,6 @@ func (e *requestEncoder) block(p llm.Part) error {
 		e.text("thinking", p.Text)
 	case llm.Media:
 		return e.image(&p)
-	case llm.Native:
-		e.Raw(p.Raw)
 	}
 	return nil
 }
@@ -151,15 +146,11 @@ func (e *requestEncoder) assistant(m *llm.Message) error {
 		case llm.Thinking:
 			if p.Text != "" {
 				content = append(content, p)
+			} else {
+				e.changes.LeaveOutThinking()
 			}
 		case llm.Text, llm.Refusal:
 			content = append(content, p)
-		case llm.Media:
-			return dialect.Unsupported(at(p.At, "messages"), e.to, "media in a message of the assistant")
-		case llm.Native:
-			if p.Dialect == name {
-				content = append(content, p)
-			}
 		}
 	}
 	if len(calls) > 0 {

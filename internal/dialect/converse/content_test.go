@@ -71,7 +71,7 @@ func TestContentIsSaidInBlocks(t *testing.T) {
 			`[{"role":"user","content":[{"text":"a"},{"document":{"format":"pdf","name":"document","source":{"bytes":"QUJD"}}},{"text":"\n"},{"cachePoint":{"type":"default"}}]}],"system":[{"text":"s"},{"cachePoint":{"type":"default","ttl":"1h"}}]`,
 		},
 		{
-			"words to be guarded", nova, []llm.Message{user(llm.Native{Dialect: "chat", Type: "guard_content", Raw: []byte(`{"type":"guard_content","guard_content":{"text":{"text":"x","qualifiers":["query"]}}}`)})},
+			"words to be guarded", nova, []llm.Message{user(llm.Native{Dialect: "converse", Type: "guard_content", Raw: []byte(`{"type":"guard_content","guard_content":{"text":{"text":"x","qualifiers":["query"]}}}`)})},
 			`[{"role":"user","content":[{"guardContent":{"text":{"text":"x","qualifiers":["query"]}}}]}]`,
 		},
 		{

@@ -26,6 +26,7 @@ var names = map[llm.Field]string{
 	llm.FieldServiceTier:   "serviceTier",
 	llm.FieldCache:         "cachePoint",
 	llm.FieldParts:         "content",
+	llm.FieldHistory:       "messages.reasoningContent",
 	llm.FieldParallelTools: "additionalModelRequestFields.tool_choice",
 }
 

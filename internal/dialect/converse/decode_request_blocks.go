@@ -38,7 +38,38 @@ func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) 
 			return append(parts, p)
 		}
 	}
-	return append(parts, llm.Native{Dialect: name, Type: kind, Raw: v.Raw(), At: path})
+	return append(parts, llm.Native{Dialect: name, Type: kind, Raw: v.Raw(), At: path, Parts: d.describe(kind, path, inner)})
+}
+
+// describe returns a block that only this dialect has in parts that every
+// dialect has, nil if it says nothing to a model.
+func (d *requestDecoder) describe(kind, path string, v jsonedit.Value) []llm.Part {
+	switch kind {
+	case "guardContent":
+		if text, ok := v.Get("text"); ok {
+			return []llm.Part{llm.Text{Text: word(text, "text")}}
+		}
+		if image, ok := v.Get("image"); ok {
+			return []llm.Part{d.media(path+".image", llm.Image, image)}
+		}
+	case "searchResult":
+		m := llm.Media{Kind: llm.Document, Type: "text/plain", Name: word(v, "title"), Context: word(v, "source"), Text: texts(v, "content"), At: path}
+		citations, _ := v.Get("citations")
+		on, _ := citations.Get("enabled")
+		m.Cite, _ = on.Bool()
+		return []llm.Part{m}
+	}
+	return nil
+}
+
+// texts joins the text of the blocks in the named list.
+func texts(v jsonedit.Value, name string) string {
+	var all strings.Builder
+	list, _ := v.Get(name)
+	for e := range list.Elements() {
+		all.WriteString(word(e, "text"))
+	}
+	return all.String()
 }
 
 // setCache marks the last part for caching. It returns false if that part
@@ -135,7 +166,11 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 
 func (d *requestDecoder) toolUse(path string, v jsonedit.Value) llm.Part {
 	if word(v, "type") == serverToolUse {
-		return llm.Native{Dialect: name, Type: "toolUse", Raw: wrap("toolUse", v.Raw()), At: path}
+		input, _ := v.Get("input")
+		return llm.Native{
+			Dialect: name, Type: "toolUse", Raw: wrap("toolUse", v.Raw()), At: path,
+			Parts: dialect.Described("call of "+word(v, "name"), dialect.ReadableText(input)),
+		}
 	}
 	id, _ := v.Get("toolUseId")
 	called, _ := v.Get("name")
@@ -155,7 +190,11 @@ const jsonParts = "json"
 
 func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 	if _, ok := v.Get("type"); ok {
-		return llm.Native{Dialect: name, Type: "toolResult", Raw: wrap("toolResult", v.Raw()), At: path}
+		content, _ := v.Get("content")
+		return llm.Native{
+			Dialect: name, Type: "toolResult", Raw: wrap("toolResult", v.Raw()), At: path,
+			Parts: dialect.Described("result of a tool", dialect.ReadableText(content)),
+		}
 	}
 	r := llm.ToolResult{At: path}
 	id, _ := v.Get("toolUseId")

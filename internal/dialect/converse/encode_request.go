@@ -9,7 +9,12 @@ import (
 
 // EncodeRequest appends the body of a request.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := newRequestEncoder(dst, r, to)
+	changes := dialect.NewParamChanges(r)
+	r, err := changes.Portable(to, dialect.Support{Dialect: name, InAssistant: func(llm.Media) bool { return false }, Params: []string{"guardrailConfig", "guardrail_config"}})
+	if err != nil {
+		return dst, nil, err
+	}
+	e := newRequestEncoder(dst, r, to, changes)
 	e.encode()
 	if e.err != nil {
 		return dst, nil, e.err
@@ -37,8 +42,8 @@ type requestEncoder struct {
 	system   []*llm.Message
 }
 
-func newRequestEncoder(dst []byte, r *llm.Request, to dialect.RequestTarget) *requestEncoder {
-	e := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modelOf(to.Model), changes: dialect.NewParamChanges(r), own: r.Dialect == name}
+func newRequestEncoder(dst []byte, r *llm.Request, to dialect.RequestTarget, changes *dialect.ParamChanges) *requestEncoder {
+	e := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modelOf(to.Model), changes: changes, own: r.Dialect == name}
 	e.thinks = thinkingOf(r, e.model)
 	e.plan = planOf(r, e.model, e.thinks)
 	return e
@@ -132,6 +137,6 @@ func (e *requestEncoder) dropUnsupported() {
 	}
 	e.changes.DropExtra(e.carried...)
 	if !e.own {
-		e.changes.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Taken: []string{"guardContent", "guard_content"}})
+		e.changes.DropContent(dialect.UnsupportedContent{Names: true, Details: true})
 	}
 }

@@ -60,9 +60,11 @@ func (e *requestEncoder) sends(p llm.Part) bool {
 	case llm.Refusal:
 		return !blank(p.Text)
 	case llm.Thinking:
-		return p.Signature.Vendor == e.model.signs() && p.Signature.Value != ""
-	case llm.Native:
-		return p.Dialect == name || p.Type == "guard_content" || p.Type == "guardContent"
+		readable := p.Signature.Vendor == e.model.signs() && p.Signature.Value != ""
+		if !readable {
+			e.changes.LeaveOutThinking()
+		}
+		return readable
 	}
 	return p != nil
 }
@@ -277,9 +279,7 @@ func (e *requestEncoder) resultPart(part llm.Part, asJSON bool) {
 	case llm.Media:
 		e.media(&part)
 	case llm.Native:
-		if part.Dialect == name {
-			e.b.Raw(part.Raw)
-		}
+		e.b.Raw(part.Raw)
 	}
 }
 
@@ -297,10 +297,10 @@ func (e *requestEncoder) asJSON(p *llm.ToolResult) map[int64]bool {
 	return at
 }
 
-// native writes a block of this dialect, or guarded text, which clients of
-// other dialects send under the same name.
+// native writes a block of this dialect, or guarded text as clients of the chat
+// dialect send it.
 func (e *requestEncoder) native(p *llm.Native) {
-	if p.Dialect == name {
+	if p.Type != "guard_content" {
 		e.b.Raw(p.Raw)
 		return
 	}

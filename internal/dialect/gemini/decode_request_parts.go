@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -66,6 +67,7 @@ func (d *requestDecoder) part(m *llm.Message, v jsonedit.Value, path string) {
 	}
 	p := pieceOf(v)
 	sign := dialect.ReadSignature(llm.Google, plain(p.signature))
+	d.unsupportedMembers(p)
 	switch p.kind {
 	case "text", "":
 		d.words(m, p, sign, path)
@@ -81,8 +83,41 @@ func (d *requestDecoder) part(m *llm.Message, v jsonedit.Value, path string) {
 			m.Parts = append(m.Parts, media)
 		}
 	default:
-		m.Parts = append(m.Parts, llm.Native{Dialect: own, Type: p.kind, Raw: v.Raw(), At: path})
+		m.Parts = append(m.Parts, llm.Native{Dialect: own, Type: p.kind, Raw: v.Raw(), At: path, Parts: describe(p)})
 	}
+}
+
+// partMembers begins the names of parameters that are members of parts.
+const partMembers = "contents.parts."
+
+// unsupportedMembers records the members next to a part's data, which other
+// dialects do not have. The level of detail is neutral.
+func (d *requestDecoder) unsupportedMembers(p piece) {
+	for _, m := range p.extra {
+		if _, neutral := detailOf(m.Value); neutral && m.Name == "mediaResolution" {
+			continue
+		}
+		d.r.Extra = append(d.r.Extra, llm.Member{Name: partMembers + m.Name, Value: m.Value})
+	}
+}
+
+// describe returns a part that only this dialect has as text, nil if it says
+// nothing to a model.
+func describe(p piece) []llm.Part {
+	member := func(name string) string { return dialect.ReadableText(field(p.value, name)) }
+	switch p.kind {
+	case "executableCode":
+		return []llm.Part{llm.Text{Text: "```" + strings.ToLower(member("language")) + "\n" + member("code") + "\n```"}}
+	case "codeExecutionResult":
+		return dialect.Described("result of the code", member("output"))
+	case "toolCall":
+		return dialect.Described("call of "+member("toolType"), member("args"))
+	case "toolResponse":
+		return dialect.Described("result of "+member("toolType"), member("response"))
+	case "audioTranscription":
+		return []llm.Part{llm.Text{Text: member("text")}}
+	}
+	return nil
 }
 
 func (d *requestDecoder) words(m *llm.Message, p piece, sign llm.Signature, path string) {

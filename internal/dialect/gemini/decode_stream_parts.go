@@ -37,7 +37,7 @@ func pieceOf(v jsonedit.Value) (p piece) {
 			p.signature, _ = v.Text()
 		case partFields[name]:
 			p.extra = append(p.extra, llm.Member{Name: name, Value: v.Raw()})
-		default:
+		case dataFields[name] || p.kind == "":
 			p.kind, p.value = name, v
 		}
 	}
@@ -45,7 +45,13 @@ func pieceOf(v jsonedit.Value) (p piece) {
 }
 
 // partFields are the members that a part may have in addition to its data.
-var partFields = map[string]bool{"videoMetadata": true, "mediaResolution": true, "partMetadata": true}
+var partFields = map[string]bool{"videoMetadata": true, "mediaResolution": true, "partMetadata": true, "speechMetadata": true, "mediaProcessing": true}
+
+// dataFields are the members of which a part has one.
+var dataFields = map[string]bool{
+	"functionCall": true, "functionResponse": true, "inlineData": true, "fileData": true, "executableCode": true,
+	"codeExecutionResult": true, "toolCall": true, "toolResponse": true, "audioTranscription": true,
+}
 
 // part decodes a part of a choice.
 func (d *streamDecoder) part(dst []llm.Event, choice int, v jsonedit.Value) []llm.Event {

@@ -44,8 +44,13 @@ type sentCall struct {
 
 // EncodeRequest appends the body of a request. The model is in the path.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	changes := dialect.NewParamChanges(r)
+	r, err := changes.Portable(to, dialect.Support{Dialect: own, Params: guards})
+	if err != nil {
+		return nil, nil, err
+	}
 	w := &requestEncoder{
-		b: jsonedit.Append(dst), r: r, to: to, gen: generationOf(to.Model), changes: dialect.NewParamChanges(r),
+		b: jsonedit.Append(dst), r: r, to: to, gen: generationOf(to.Model), changes: changes,
 		own: r.Dialect == own, vertex: to.Vertex, calls: map[string]sentCall{},
 	}
 	w.forced = emulated(r, w.gen)
@@ -75,6 +80,10 @@ func isObjectSchema(schema json.RawMessage) bool {
 	return err == nil && string(typ.Raw()) == `"object"`
 }
 
+// guards are the parameters of the dialect that a request depends on, which
+// clients of other dialects may send.
+var guards = []string{"cachedContent", "cached_content", "modelArmorConfig", "model_armor_config"}
+
 // fail keeps the first error.
 func (w *requestEncoder) fail(path, format string, args ...any) {
 	if w.err == nil {
@@ -94,7 +103,7 @@ func (w *requestEncoder) otherParams() {
 		w.extra(m)
 	}
 	if !w.own {
-		w.changes.DropContent(own, dialect.UnsupportedContent{Names: true, Cites: true})
+		w.changes.DropContent(dialect.UnsupportedContent{Names: true, Cites: true})
 	}
 	w.dropped(llm.FieldLogitBias, r.LogitBias != nil)
 	w.dropped(llm.FieldUser, r.User != "")
@@ -203,7 +212,7 @@ func label(s string, most int) string {
 func (w *requestEncoder) extra(m llm.Member) {
 	name := camelText(m.Name)
 	if w.own {
-		if !strings.HasPrefix(name, config) && !strings.HasPrefix(name, toolConfig) {
+		if !strings.HasPrefix(name, config) && !strings.HasPrefix(name, toolConfig) && !strings.HasPrefix(name, partMembers) {
 			w.b.Key(name)
 			w.b.Raw(m.Value)
 		}

@@ -163,9 +163,7 @@ func (w *requestEncoder) part(t *turn, p llm.Part) {
 	case llm.ToolResult:
 		w.result(t, p)
 	case llm.Native:
-		if p.Dialect == own {
-			t.parts = append(t.parts, p.Raw)
-		}
+		t.parts = append(t.parts, p.Raw)
 	}
 }
 
@@ -216,8 +214,8 @@ func (w *requestEncoder) words(t *turn, words string, thought bool, s llm.Signat
 // only thinking of other vendors is left out.
 func (w *requestEncoder) thought(t *turn, p llm.Thinking) {
 	switch {
-	case p.Signature.Value != "" && p.Signature.Vendor != llm.Google:
-	case google(p.Signature) == "" && (!w.own || p.Redacted):
+	case p.Signature.Value != "" && p.Signature.Vendor != llm.Google, google(p.Signature) == "" && (!w.own || p.Redacted):
+		w.changes.LeaveOutThinking()
 	case p.Text == "" && google(p.Signature) != "":
 		if t.pending.Value != "" {
 			t.sign()

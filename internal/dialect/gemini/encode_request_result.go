@@ -81,9 +81,7 @@ func (w *requestEncoder) outcome(r llm.ToolResult) (o outcome) {
 		case llm.Refusal:
 			words = append(words, p.Text)
 		case llm.Native:
-			if p.Dialect == own {
-				o.inside = append(o.inside, p.Raw)
-			}
+			o.inside = append(o.inside, p.Raw)
 		case llm.Media:
 			if p.Text != "" {
 				words = append(words, document(p))

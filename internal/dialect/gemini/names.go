@@ -30,6 +30,7 @@ var names = map[llm.Field]string{
 	llm.FieldMetadata:         "labels",
 	llm.FieldServiceTier:      "serviceTier",
 	llm.FieldParts:            "parts",
+	llm.FieldHistory:          "contents.parts.thought",
 }
 
 // Objects whose members are in Request.Extra under their path.

@@ -107,13 +107,27 @@ func (d *requestDecoder) block(path string, v jsonedit.Value, in place) llm.Part
 	kind := d.needed(path, "type", f)
 	b, known := blockOf(kind)
 	if !known {
-		return llm.Native{Dialect: own, Type: kind, Raw: v.Raw(), At: path}
+		return d.nativeBlock(kind, path, v)
 	}
 	if b.in&in == 0 {
 		d.refuse(path+".type", dialect.CodeValue, "a block of type %s can't stand here", kind)
 		return nil
 	}
 	return b.read(d, path, f)
+}
+
+// nativeBlock reads a block that only this dialect has. The definition of a tool
+// in it is added to the tools of the request.
+func (d *requestDecoder) nativeBlock(kind, path string, v jsonedit.Value) llm.Part {
+	n := dialect.MessagesBlock(kind, v, path)
+	tool, _ := v.Get("tool")
+	if definition, ok := tool.Get("definition"); ok && kind == "tool_addition" {
+		added := d.tool(path+".tool.definition", definition)
+		added.InMessage = true
+		d.req.Tools = append(d.req.Tools, added)
+		n.Parts = []llm.Part{}
+	}
+	return n
 }
 
 // blockOf returns the block for a type, and false for types that only this

@@ -15,9 +15,14 @@ import (
 // them, usually the header Anthropic-Beta. The protocol requires max_tokens: a
 // request without it gets the model's maximum.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
+	changes := dialect.NewParamChanges(r)
+	r, err := changes.Portable(to, dialect.Support{Dialect: own, InAssistant: func(llm.Media) bool { return false }})
+	if err != nil {
+		return dst, nil, err
+	}
 	e := requestEncoder{
 		Builder: jsonedit.Append(dst), r: r, to: to, own: r.Dialect == own,
-		model: modelOf(to.Model), profile: profileOf(to), changes: dialect.NewParamChanges(r),
+		model: modelOf(to.Model), profile: profileOf(to), changes: changes,
 	}
 	e.formats = e.model.formats && !e.profile.NoFormats && (!e.profile.NoNewFormats || !e.model.fixed)
 	e.plan()
@@ -229,7 +234,7 @@ func (e *requestEncoder) extras() {
 	}
 	if !e.own {
 		e.changes.DropExtra(carried...)
-		e.changes.DropContent(own, dialect.UnsupportedContent{Names: true, Details: true})
+		e.changes.DropContent(dialect.UnsupportedContent{Names: true, Details: true})
 	}
 	e.betas = merge(e.betas, betasIn(valueOf(e.r.Parameter("anthropic_beta"))))
 	if len(e.betas) > 0 {

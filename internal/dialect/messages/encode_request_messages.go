@@ -94,7 +94,7 @@ func resultsFirst(parts []llm.Part) []llm.Part {
 }
 
 // sendable returns the parts of a message that the protocol accepts: no blank
-// text, no thinking of other vendors, nothing that only another dialect has.
+// text, no thinking of other vendors.
 func (e *requestEncoder) sendable(m *llm.Message) []llm.Part {
 	parts := make([]llm.Part, 0, len(m.Parts))
 	for _, p := range m.Parts {
@@ -107,10 +107,7 @@ func (e *requestEncoder) sendable(m *llm.Message) []llm.Part {
 			p = llm.Text{Text: part.Text}
 		case llm.Thinking:
 			if !usable(part) {
-				continue
-			}
-		case llm.Native:
-			if part.Dialect != own {
+				e.changes.LeaveOutThinking()
 				continue
 			}
 		}

@@ -26,7 +26,7 @@ func (e *requestEncoder) toolset() {
 	e.Open('[')
 	start := len(e.Bytes())
 	for i := range e.r.Tools {
-		if t := &e.r.Tools[i]; e.chosen(t) {
+		if t := &e.r.Tools[i]; e.chosen(t) && !(e.own && t.InMessage) {
 			e.tool(t)
 		}
 	}

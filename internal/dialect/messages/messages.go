@@ -69,4 +69,5 @@ var names = map[llm.Field]string{
 	llm.FieldSummary:       "thinking.display",
 	llm.FieldUser:          "metadata.user_id",
 	llm.FieldParts:         "messages",
+	llm.FieldHistory:       "messages.thinking",
 }

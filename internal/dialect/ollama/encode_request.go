@@ -29,7 +29,12 @@ type requestEncoder struct {
 // EncodeRequest appends the body of a request to /api/chat.
 // https://docs.ollama.com/api/chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r), names: map[string]string{}}
+	changes := dialect.NewParamChanges(r)
+	r, refused := changes.Portable(to, dialect.Support{Dialect: name})
+	if refused != nil {
+		return dst, nil, refused
+	}
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: changes, names: map[string]string{}}
 	e.Open('{')
 	e.Name("model")
 	e.String(to.Model)
@@ -204,6 +209,7 @@ func (e *requestEncoder) dropUnsupported() {
 		e.changes.Drop(llm.FieldServiceTier)
 	}
 	e.changes.DropIfSet(llm.FieldCache)
+	e.changes.DropContent(dialect.UnsupportedContent{Names: true, Cites: true})
 	for _, m := range r.Reasoning.Extra {
 		e.changes.DropNamed(m.Name)
 	}

@@ -18,9 +18,6 @@ func (e *requestEncoder) writeMessages() error {
 		if err := e.message(m); err != nil {
 			return err
 		}
-		if m.Name != "" {
-			e.changes.DropNamed("messages.name")
-		}
 	}
 	e.Close(']')
 	return nil
@@ -86,6 +83,8 @@ func (e *requestEncoder) gather(t *turn, p llm.Part) error {
 	case llm.Thinking:
 		if p.Text != "" && t.role == "assistant" {
 			t.thoughts = append(t.thoughts, p.Text)
+		} else {
+			e.changes.LeaveOutThinking()
 		}
 	case llm.ToolCall:
 		e.uncached(p.Cache)

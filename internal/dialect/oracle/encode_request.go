@@ -23,7 +23,12 @@ type requestEncoder struct {
 // EncodeRequest appends the body of a request to /20231130/actions/chat.
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r)}
+	changes := dialect.NewParamChanges(r)
+	r, refused := changes.Portable(to, dialect.Support{Dialect: name, InAssistant: func(llm.Media) bool { return false }})
+	if refused != nil {
+		return dst, nil, refused
+	}
+	e := requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: changes}
 	e.Open('{')
 	e.extra("compartmentId")
 	e.serving()
@@ -225,6 +230,7 @@ func (e *requestEncoder) dropUnsupported() {
 	for _, m := range r.Reasoning.Extra {
 		e.changes.DropNamed(m.Name)
 	}
+	e.changes.DropContent(dialect.UnsupportedContent{Cites: true})
 	e.changes.DropExtra("compartment_id", "compartmentId", "is_echo", "api_format", "apiFormat")
 }
 

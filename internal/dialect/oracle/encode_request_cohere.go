@@ -265,6 +265,8 @@ func (t *turns) words(m *llm.Message) (string, error) {
 			lines = append(lines, p.Text)
 		case llm.Media:
 			return "", dialect.Unsupported(or(p.At, "messages"), t.e.to, "%s: its format takes text alone", p.Kind)
+		case llm.Thinking:
+			t.e.changes.LeaveOutThinking()
 		}
 	}
 	return strings.Join(lines, "\n"), nil

@@ -103,8 +103,8 @@ func (e *requestEncoder) assistant(m *llm.Message) error {
 			if err := e.block(p); err != nil {
 				return err
 			}
-		case llm.Media:
-			return dialect.Unsupported(or(p.At, "messages"), e.to, "media in a message of the assistant")
+		case llm.Thinking:
+			e.changes.LeaveOutThinking()
 		}
 	}
 	e.Close(']')

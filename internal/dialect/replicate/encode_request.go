@@ -10,7 +10,12 @@ import (
 
 // EncodeRequest appends the body that creates a prediction.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	e := &requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: dialect.NewParamChanges(r)}
+	changes := dialect.NewParamChanges(r)
+	r, refused := changes.Portable(to, dialect.Support{Dialect: name})
+	if refused != nil {
+		return dst, nil, refused
+	}
+	e := &requestEncoder{Builder: jsonedit.Append(dst), r: r, to: to, changes: changes}
 	e.begin(to)
 	if err := e.conversation(); err != nil {
 		return dst, nil, err
@@ -105,6 +110,8 @@ func (e *requestEncoder) contentOf(m *llm.Message) (words string, images []strin
 				return "", nil, dialect.Unsupported(at(p.At), e.to, "%s other than an image as data or URL", p.Kind)
 			}
 			images = append(images, address)
+		case llm.Thinking:
+			e.changes.LeaveOutThinking()
 		case llm.ToolCall:
 			return "", nil, dialect.Unsupported(at(p.At), e.to, "calls of tools")
 		case llm.ToolResult:
@@ -159,5 +166,5 @@ func (e *requestEncoder) dropUnsupported() {
 		llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldServiceTier, llm.FieldMetadata, llm.FieldUser, llm.FieldCache)
 	e.changes.DropThinking()
 	e.changes.DropExtra()
-	e.changes.DropContent(name, dialect.UnsupportedContent{Names: true, Details: true, Cites: true})
+	e.changes.DropContent(dialect.UnsupportedContent{Names: true, Details: true, Cites: true})
 }

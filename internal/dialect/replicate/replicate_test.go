@@ -48,7 +48,7 @@ func TestPredictionsAreAskedForWithWhatModelsHaveInCommon(t *testing.T) {
 		{"words", llama, llm.Request{Messages: hello}, `x{"input":{"prompt":"hi"}}`},
 		{"a version", pinned, llm.Request{Messages: hello, Stream: true}, `x{"version":"` + id + `","input":{"prompt":"hi"},"stream":true}`},
 		{"turns", llama, llm.Request{Messages: []llm.Message{said(llm.System, llm.Text{Text: "be kind"}), said(llm.User, llm.Text{Text: "a"}), said(llm.Assistant, llm.Thinking{Text: "hm"}, llm.Text{Text: "b"}), said(llm.User, llm.Text{Text: "c"}, anImage)}},
-			`x{"input":{"prompt":"User: a\n\nAssistant: b\n\nUser: c\n\nAssistant:","system_prompt":"be kind","image_input":["data:image/png;base64,AAAA"]}} | content adapted the turns as one prompt`},
+			`x{"input":{"prompt":"User: a\n\nAssistant: b\n\nUser: c\n\nAssistant:","system_prompt":"be kind","image_input":["data:image/png;base64,AAAA"]}} | messages.thinking ignored the target does not read it | content adapted the turns as one prompt`},
 		{"sampling", llama, llm.Request{Messages: hello, MaxTokens: ptr(int64(5)), TopK: ptr(int64(6)), Seed: ptr(int64(7)), Temperature: ptr(0.5), TopP: ptr(0.6), FrequencyPenalty: ptr(0.7), PresencePenalty: ptr(0.8), Stop: []string{"x", "y"}},
 			`x{"input":{"prompt":"hi","max_tokens":5,"top_k":6,"seed":7,"temperature":0.5,"top_p":0.6,"frequency_penalty":0.7,"presence_penalty":0.8,"stop_sequences":"x,y"}}`},
 		{"what has no place", llama, llm.Request{Messages: hello, Tools: []llm.Tool{{Name: "f"}}, User: "u", N: ptr(int64(2)), Format: llm.Format{Kind: llm.FormatJSON}, Extra: []llm.Member{{Name: "foo", Value: json.RawMessage(`1`)}}},

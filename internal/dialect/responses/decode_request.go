@@ -17,6 +17,7 @@ var names = map[llm.Field]string{
 	llm.FieldSummary:   "reasoning.summary",
 	llm.FieldLogprobs:  "top_logprobs",
 	llm.FieldParts:     "input",
+	llm.FieldHistory:   "input.reasoning",
 }
 
 // requestDecoder is the state of a request while it is decoded.
@@ -63,7 +64,7 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 		text := q.text(v, "instructions")
 		q.instructions = &llm.Message{Role: llm.System, Parts: []llm.Part{llm.Text{Text: text}}, At: "instructions"}
 	},
-	"tools":               (*requestDecoder).readTools,
+	"tools":               func(q *requestDecoder, v jsonedit.Value) { q.readTools(v, "tools") },
 	"tool_choice":         (*requestDecoder).readChoice,
 	"text":                (*requestDecoder).readText,
 	"reasoning":           (*requestDecoder).readReasoning,

@@ -90,11 +90,20 @@ func TestCodexSpeaksInNeutralWords(t *testing.T) {
 		}},
 	}
 	got := r.Messages
-	if len(got) != 6 {
-		t.Fatalf("%d messages, want 6", len(got))
+	if len(got) != 8 {
+		t.Fatalf("%d messages, want 8", len(got))
 	}
-	if natives := got[5].Parts; len(natives) != 3 {
-		t.Errorf("%d parts that only this protocol knows, want 3", len(natives))
+	natives := []llm.Part{
+		llm.ToolCall{ID: "call_4", Name: "local_shell", Arguments: `{"type":"exec","command":["ls"]}`},
+		llm.ToolResult{ID: "call_4", Parts: []llm.Part{llm.Text{Text: "x"}}},
+	}
+	for i, want := range natives {
+		if diff := cmp.Diff([]llm.Part{want}, got[5+i].Parts[0].(llm.Native).Parts, dialecttest.Same()); diff != "" {
+			t.Errorf("parts of a local shell (-want +got):\n%s", diff)
+		}
+	}
+	if n := got[7].Parts[0].(llm.Native); n.Type != "compaction" || n.Needed == "" {
+		t.Errorf("the compaction is %+v, want it needed", n)
 	}
 	if diff := cmp.Diff(want, got[:5], dialecttest.Same()); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
@@ -127,7 +136,6 @@ func TestRefusesNamingTheElement(t *testing.T) {
 		{"kept conversations", `{"model":"m","input":"x","conversation":{"id":"c"}}`, "conversation", dialect.CodeUnsupported},
 		{"kept prompts", `{"model":"m","prompt":{"id":"p"}}`, "prompt", dialect.CodeUnsupported},
 		{"work in the background", `{"model":"m","input":"x","background":true}`, "background", dialect.CodeUnsupported},
-		{"kept items", `{"model":"m","input":[{"type":"item_reference","id":"i"}]}`, "input[0]", dialect.CodeUnsupported},
 		{"results without a call", `{"model":"m","input":[{"type":"function_call_output","call_id":"c","output":"x"}]}`, "input[0].call_id", dialect.CodeValue},
 		{"unknown roles", `{"model":"m","input":[{"role":"wizard","content":"x"}]}`, "input[0].role", dialect.CodeValue},
 		{"images that are not base64", `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"data:image/png;base64,!!"}]}]}`, "input[0].content[1].image_url", dialect.CodeValue},

@@ -16,10 +16,10 @@ const maxName = 128
 
 // readTools reads the tools. Tools in a namespace are added to the others under
 // a name that contains both.
-func (q *requestDecoder) readTools(v jsonedit.Value) {
+func (q *requestDecoder) readTools(v jsonedit.Value, at string) {
 	n := 0
 	for e := range v.Elements() {
-		q.readTool(e, "tools["+strconv.Itoa(n)+"]", nil)
+		q.readTool(e, at+"["+strconv.Itoa(n)+"]", nil)
 		n++
 	}
 }

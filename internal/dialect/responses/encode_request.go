@@ -25,7 +25,12 @@ type requestEncoder struct {
 
 // EncodeRequest appends the body of a request for a provider of this dialect.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
-	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modeldata.OpenAI.Of(to.Model), changes: dialect.NewParamChanges(r), same: r.Dialect == own}
+	changes := dialect.NewParamChanges(r)
+	r, err := changes.Portable(to, dialect.Support{Dialect: own, InAssistant: noMedia, Params: shared})
+	if err != nil {
+		return dst, nil, err
+	}
+	s := &requestEncoder{b: jsonedit.Append(dst), r: r, to: to, model: modeldata.OpenAI.Of(to.Model), changes: changes, same: r.Dialect == own}
 	s.b.Open('{')
 	s.b.Name("model")
 	s.b.String(to.Model)
@@ -47,6 +52,9 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 	}
 	return s.b.Bytes(), s.changes.List(), nil
 }
+
+// noMedia reports that messages of the assistant hold no media.
+func noMedia(llm.Media) bool { return false }
 
 // fail keeps the first error.
 func (s *requestEncoder) fail(err error) {
@@ -237,5 +245,5 @@ func (s *requestEncoder) writeExtra() {
 		s.b.Bool(false)
 	}
 	s.changes.DropExtra(carried...)
-	s.changes.DropContent(own, dialect.UnsupportedContent{Names: true, Cites: true})
+	s.changes.DropContent(dialect.UnsupportedContent{Names: true, Cites: true})
 }

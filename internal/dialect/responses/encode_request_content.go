@@ -30,9 +30,7 @@ func (s *requestEncoder) part(role llm.Role, p llm.Part) {
 	case llm.Media:
 		s.media(role, &part)
 	case llm.Native:
-		if part.Dialect == own {
-			s.b.Raw(part.Raw)
-		}
+		s.b.Raw(part.Raw)
 	}
 }
 

@@ -110,7 +110,9 @@ func TestRequestsOfOtherDialectsAreWrittenWithTheirFates(t *testing.T) {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}
 	wantFates := []dialect.ParamChange{
+		{Name: "server_tool_use", Outcome: dialect.Dropped, Note: "server_tool_use"},
 		{Name: "cache_control", Outcome: dialect.Dropped},
+		{Name: "messages.thinking", Outcome: dialect.Ignored, Note: "the target does not read it"},
 		{Name: "tools[1].web_search_20250305", Outcome: dialect.Adapted, Note: "web_search"},
 		{Name: "tools[2].bash_20250124", Outcome: dialect.Dropped},
 		{Name: "thinking", Outcome: dialect.Adapted, Note: "reasoning.effort medium"},

@@ -38,10 +38,13 @@ const searchOptions = "web_search_options"
 // or the chat dialect's parameter enables it.
 func (s *requestEncoder) searching() []llm.Tool {
 	word := s.word(llm.WebSearch)
-	if s.same || word == "" {
+	if !s.same && word == "" {
 		return s.r.Tools
 	}
 	list := slices.Clone(s.r.Tools)
+	if s.same {
+		return slices.DeleteFunc(list, func(t llm.Tool) bool { return t.InMessage })
+	}
 	for i := range list {
 		if t := &list[i]; t.Server == llm.WebSearch && t.Native != nil && t.Native.Dialect != own {
 			t.Native = s.search(word, t.Native.Raw)
