@@ -110,3 +110,76 @@ func TestCompleteCallsWithoutAFinishReasonAreKept(t *testing.T) {
 		})
 	}
 }
+
+// halves are streams that end inside an event, by dialect: complete events, and
+// the beginning of the next.
+var halves = map[string][2]string{
+	"chat":      {chatCall(`{"a":`), `data: {"id":"c","choices":[{"index":0,"delta":{"tool_c`},
+	"messages":  {messagesCall(`{"a":`), "event: content_block_stop\ndata: {\"type\":\"content_blo"},
+	"responses": {"event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"status\":\"in_progress\"}}\n\n", "event: response.output_item.do"},
+	"gemini":    {"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\r\n\r\n", `data: {"candidates":[{"content":{"parts":[{"functionCall":{"na`},
+}
+
+// A parser takes what precedes the error for an event, and fails.
+func TestHalfAnEventIsNotForwardedBeforeTheError(t *testing.T) {
+	t.Parallel()
+	for _, client := range tongues[:4] {
+		half := halves[client.name]
+		for _, more := range []string{"", "\n"} {
+			t.Run(fmt.Sprintf("%s %q", client.name, more), func(t *testing.T) {
+				target := client.name
+				if target == "responses" {
+					target = "chat" // which speaks both
+				}
+				res, e := translated(t, client, target, sseOf(half[0], half[1], more), true)
+				if h := client.hear(t, res); h.end != "error" || strings.Contains(string(res.Body), half[1]) {
+					t.Errorf("end %s, want an error and no half event:\n%s", h.end, res.Body)
+				}
+				if rest, ok := strings.CutPrefix(string(res.Body), half[0]); !ok || !strings.HasPrefix(rest, "event: error\n") && !strings.HasPrefix(rest, `data: {"error":`) {
+					t.Errorf("the error does not follow the complete events:\n%s", res.Body)
+				}
+				recorded(t, e, map[string]any{"error.code": "upstream_unreadable"})
+			})
+		}
+	}
+}
+
+// Some clients look for CR LF CR LF between events.
+func TestErrorAfterACutLineEndBeginsOnItsOwnLine(t *testing.T) {
+	t.Parallel()
+	event := halves["gemini"][0]
+	res, _ := translated(t, tongues[3], "gemini", sseOf(strings.TrimSuffix(event, "\n")), true)
+	if !strings.HasPrefix(string(res.Body), event+`data: {"error":`) {
+		t.Errorf("the error does not follow a complete line end:\n%q", res.Body)
+	}
+}
+
+// A client of gemini reads one line of data for each event.
+func TestGeminiEventsAreOneLine(t *testing.T) {
+	t.Parallel()
+	gemini := tongues[3]
+	end := `data: {"id":"c","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n" + done
+	res := translatedCall(t, gemini, "chat", sseOf(chatCall("{\n  \"a\": \"x y\",\r\n  \"b\": [\n1]\n}"), end))
+	for line := range strings.Lines(string(res.Body)) {
+		if line != "\r\n" && !strings.HasPrefix(line, `data: {"candidates":[`) {
+			t.Errorf("a line that no client reads: %q", line)
+		}
+	}
+	call := at(sseData(res.Body)[0], "candidates.0.content.parts.0.functionCall")
+	if str(at(call, "args.a")) != "x y" || fmt.Sprint(at(call, "args.b")) != "[1]" {
+		t.Errorf("the call is %v:\n%s", call, res.Body)
+	}
+}
+
+// Clients of converse take messageStop for the end.
+func TestConverseClientsGetTheExceptionWithoutACleanEnd(t *testing.T) {
+	t.Parallel()
+	converse := tongues[4]
+	for _, finish := range []string{"", providerChoice(0, "", "stop")} {
+		res := translatedCall(t, converse, "chat", sseOf(providerChoice(0, "hello", ""), finish, "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n", done))
+		h := converse.hear(t, res)
+		if h.end != "error" || h.text != "hello" || strings.Contains(string(res.Body), "messageStop") || strings.Contains(string(res.Body), "metadata") {
+			t.Errorf("after %q: end %s, text %q, want only the exception:\n%s", finish, h.end, h.text, res.Body)
+		}
+	}
+}

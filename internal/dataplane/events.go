@@ -39,6 +39,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 		end = x.array.close(end)
 	}
 	if end != nil {
+		out.endLine()
 		out.write(end, true)
 	}
 	written, err := out.stop()
@@ -173,6 +174,14 @@ func (o *eventWriter) write(b []byte, flush bool) {
 	}
 	o.patient.written()
 	o.last = time.Now()
+}
+
+// endLine completes a CR LF that the provider's stream was cut in: some clients
+// look for it between events.
+func (o *eventWriter) endLine() {
+	if o.silence >= 0 && o.cr {
+		o.write([]byte("\n"), false)
+	}
 }
 
 var keepAlive = sse.AppendComment(nil, "keep-alive")

@@ -1,6 +1,7 @@
 package jsonedit
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 )
@@ -9,12 +10,17 @@ import (
 // [Append]. It adds the commas; the caller must alternate names and values and
 // match brackets. It is not safe for concurrent use.
 type Builder struct {
-	buf  []byte
-	next bool // an element of the same level precedes
+	buf     []byte
+	next    bool // an element of the same level precedes
+	oneLine bool // no line breaks in raw values
 }
 
 // Append returns a builder that appends to dst.
 func Append(dst []byte) Builder { return Builder{buf: dst} }
+
+// AppendLine returns a builder that appends a single line to dst, as the data of
+// a server-sent event must be: line breaks in raw values become spaces.
+func AppendLine(dst []byte) Builder { return Builder{buf: dst, oneLine: true} }
 
 // Bytes returns the JSON written so far, after the bytes that [Append] was
 // given.
@@ -90,6 +96,21 @@ func (b *Builder) Raw(value []byte) {
 		value = null
 	}
 	b.buf = append(b.buf, value...)
+	if b.oneLine {
+		spaceLines(b.buf[len(b.buf)-len(value):])
+	}
+}
+
+// spaceLines replaces the line breaks of a JSON value, which are white space:
+// strings have none.
+func spaceLines(value []byte) {
+	for _, c := range [...]byte{'\n', '\r'} {
+		rest := value
+		for i := bytes.IndexByte(rest, c); i >= 0; i = bytes.IndexByte(rest, c) {
+			rest[i] = ' '
+			rest = rest[i+1:]
+		}
+	}
 }
 
 var null = []byte("null")

@@ -105,3 +105,16 @@ func anything(depth int) *rapid.Generator[any] {
 	}
 	return rapid.OneOf(leaves...)
 }
+
+// A line break in the data of a server-sent event ends its line.
+func TestALineHasNoLineBreaks(t *testing.T) {
+	b := jsonedit.AppendLine([]byte("event: x\ndata: "))
+	b.Open('[')
+	b.Raw([]byte("{\r\n\"a\": \"b\\n\",\n\n\"c\":\r1}\n"))
+	b.Raw(nil)
+	b.Close(']')
+	const want = "event: x\ndata: [{  \"a\": \"b\\n\",  \"c\": 1} ,null]"
+	if got := string(b.Bytes()); got != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+}

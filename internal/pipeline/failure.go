@@ -42,7 +42,7 @@ func (a *Attempt) failure(req *http.Request, err error) error {
 
 // unreadable reports whether the bytes arrived but are invalid.
 func unreadable(err error) bool {
-	for _, e := range [...]error{contentcoding.ErrTooLarge, contentcoding.ErrCorrupt, errUnreadableFrame, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
+	for _, e := range [...]error{contentcoding.ErrTooLarge, contentcoding.ErrCorrupt, errUnreadableFrame, errTornEvent, sse.ErrTooLarge, eventstream.ErrTooLarge, eventstream.ErrCorrupt} {
 		if errors.Is(err, e) {
 			return true
 		}

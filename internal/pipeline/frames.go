@@ -149,7 +149,27 @@ func exception(typ string, v jsonedit.Value) []byte {
 	return b.Bytes()
 }
 
-var errUnreadableFrame = errors.New("a frame of the stream can't be read")
+var (
+	errUnreadableFrame = errors.New("a frame of the stream can't be read")
+	errTornEvent       = errors.New("the stream ended inside an event")
+)
+
+// isTorn reports whether the stream ended inside e. An event without its blank
+// line is complete if its last line is, and its data is complete JSON or the
+// terminator of the chat dialect. A comment always is.
+func isTorn(e sse.Event) bool {
+	if !e.Unterminated {
+		return false
+	}
+	last := e.Raw[bytes.LastIndexAny(e.Raw, "\r\n")+1:]
+	switch {
+	case e.Data == nil && bytes.HasPrefix(e.Raw, []byte(":")):
+		return false
+	case len(last) > 0 && !bytes.HasPrefix(last, []byte("data:")):
+		return true
+	}
+	return !isCompleteJSON(e.Data) && string(bytes.TrimSpace(e.Data)) != "[DONE]"
+}
 
 // lines returns each line of JSON as an event.
 type lines struct {

@@ -42,11 +42,16 @@ func (m *streamMemory) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Next implements frames.
+// Next implements frames. It returns an error instead of an event in which the
+// stream ended: no client may receive half an event.
 func (m *streamMemory) Next() (sse.Event, error) {
 	e, err := m.frames.Next()
 	m.unread = 0
-	if err == nil && m.translated {
+	switch {
+	case err != nil:
+	case isTorn(e):
+		err = errTornEvent
+	case m.translated:
 		err = m.grow(streamedSize(e.Data), 0)
 	}
 	return e, err

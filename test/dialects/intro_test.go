@@ -120,7 +120,8 @@ that it must call, and the call's arguments become the text of the response. The
 Every event is forwarded as soon as it arrives. An error after the first event, a break, or an end without a finish reason
 ends the stream with an error in the client's dialect: an error object in chat, ` + "`event: error`" + ` in messages, ` + "`error`" + ` and
 ` + "`response.failed`" + ` in responses, an error object in gemini, an exception message in converse. Open blocks are closed first
-where clients need that. Interleaved tool call arguments are sent one call after the other to messages and gemini clients,
+where clients need that, except tool calls that the provider did not finish, since clients run a call as soon as its end
+arrives. Half an event is never forwarded. Interleaved tool call arguments are sent one call after the other to messages and gemini clients,
 whose dialects cannot interleave them.
 
 ## Every pair

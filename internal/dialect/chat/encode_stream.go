@@ -90,7 +90,7 @@ func (e *streamEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 // begin builds the head that all chunks share.
 func (e *streamEncoder) begin(ev *llm.Event) {
 	h := headOf(&e.to, ev.ID, ev.Model, ev.Created)
-	w := writer{jsonedit.Append([]byte("data: "))}
+	w := writer{jsonedit.AppendLine([]byte("data: "))}
 	w.Open('{')
 	w.textMember("id", h.id)
 	w.textMember("object", "chat.completion.chunk")
@@ -128,7 +128,7 @@ func (e *streamEncoder) choice(dst []byte, i int) (*sentChoice, []byte) {
 	if len(e.extra) == 0 {
 		return c, append(dst, e.tail...)
 	}
-	w := writer{jsonedit.Append(append(dst, ']', ','))}
+	w := writer{jsonedit.AppendLine(append(dst, ']', ','))}
 	w.extra(e.extra, "id", "object", "created", "model", "choices", "usage", "service_tier", "system_fingerprint")
 	e.extra = nil
 	dst = w.Bytes()
@@ -203,7 +203,7 @@ func (e *streamEncoder) openBlock(dst []byte, ev *llm.Event, p llm.Part) []byte 
 	if !blocked(p, e.to.Strict) {
 		return dst
 	}
-	w := writer{jsonedit.Append(e.chunk(dst, ev.Choice))}
+	w := writer{jsonedit.AppendLine(e.chunk(dst, ev.Choice))}
 	w.Open('{')
 	if t, ok := p.(llm.Thinking); ok && t.Text != "" {
 		w.textMember("reasoning_content", t.Text)
@@ -226,7 +226,7 @@ func (e *streamEncoder) openMedia(dst []byte, ev *llm.Event, m llm.Media) []byte
 	if !isAudioOutput(m) {
 		return e.openBlock(dst, ev, m)
 	}
-	w := writer{jsonedit.Append(e.chunk(dst, ev.Choice))}
+	w := writer{jsonedit.AppendLine(e.chunk(dst, ev.Choice))}
 	w.Open('{')
 	w.Name("audio")
 	w.audio(&m, e.to.ID)
@@ -235,7 +235,7 @@ func (e *streamEncoder) openMedia(dst []byte, ev *llm.Event, m llm.Media) []byte
 }
 
 func (e *streamEncoder) openCall(dst []byte, ev *llm.Event, call *llm.ToolCall, number int) []byte {
-	w := writer{jsonedit.Append(e.chunk(dst, ev.Choice))}
+	w := writer{jsonedit.AppendLine(e.chunk(dst, ev.Choice))}
 	w.Open('{')
 	if e.legacy && number == 0 {
 		w.Name("function_call")
@@ -259,7 +259,7 @@ func (e *streamEncoder) openCall(dst []byte, ev *llm.Event, call *llm.ToolCall, 
 // finish ends a choice.
 func (e *streamEncoder) finish(dst []byte, ev *llm.Event) []byte {
 	c, dst := e.choice(dst, ev.Choice)
-	w := writer{jsonedit.Append(append(dst, e.head...))}
+	w := writer{jsonedit.AppendLine(append(dst, e.head...))}
 	w.Open('{')
 	w.intMember("index", int64(ev.Choice))
 	w.Name("delta")
@@ -280,7 +280,7 @@ func (e *streamEncoder) fault(dst []byte, f *llm.ProviderError) []byte {
 	if f == nil {
 		f = &llm.ProviderError{}
 	}
-	w := writer{jsonedit.Append(append(dst, "data: "...))}
+	w := writer{jsonedit.AppendLine(append(dst, "data: "...))}
 	w.Open('{')
 	w.Name("error")
 	w.Open('{')
@@ -313,7 +313,7 @@ func (e *streamEncoder) end(dst []byte) []byte {
 		e.begin(&llm.Event{})
 	}
 	if e.usage.Known && (e.asked || !e.to.Strict) {
-		w := writer{jsonedit.Append(append(append(dst, e.head...), `],"usage":`...))}
+		w := writer{jsonedit.AppendLine(append(append(dst, e.head...), `],"usage":`...))}
 		w.usage(&e.usage, e.to.Strict)
 		dst = append(w.Bytes(), "}\n\n"...)
 	}

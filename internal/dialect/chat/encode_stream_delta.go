@@ -59,7 +59,7 @@ func (e *streamEncoder) words(dst []byte, ev *llm.Event, c *sentChoice, text str
 	if len(ev.Logprobs) == 0 {
 		return e.undecided(dst)
 	}
-	w := writer{jsonedit.Append(append(dst, `,"logprobs":`...))}
+	w := writer{jsonedit.AppendLine(append(dst, `,"logprobs":`...))}
 	w.logprobs(ev.Logprobs)
 	return append(append(w.Bytes(), `,"finish_reason":null}`...), e.tail...)
 }
@@ -104,7 +104,7 @@ func (e *streamEncoder) citation(dst []byte, ev *llm.Event, cite *llm.Citation, 
 	if cite.URL == "" && !blocks {
 		return dst
 	}
-	w := writer{jsonedit.Append(e.chunk(dst, ev.Choice))}
+	w := writer{jsonedit.AppendLine(e.chunk(dst, ev.Choice))}
 	w.Open('{')
 	if cite.URL != "" {
 		w.Name("annotations")
@@ -173,7 +173,7 @@ func (e *streamEncoder) callSigned(dst []byte, ev *llm.Event, part *sentPart) []
 	if e.legacy {
 		return dst
 	}
-	w := writer{jsonedit.Append(e.chunk(dst, ev.Choice))}
+	w := writer{jsonedit.AppendLine(e.chunk(dst, ev.Choice))}
 	w.Open('{')
 	w.Name("tool_calls")
 	w.Open('[')

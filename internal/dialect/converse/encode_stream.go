@@ -21,10 +21,9 @@ type streamEncoder struct {
 	next    int    // index of the next block
 	payload []byte // of the current message
 	usage   llm.Usage
-	extra   []llm.Member
-	tier    string
+	finish  llm.Event // EventFinish; written at the end, since an error may follow it
 
-	started, stopped, ended bool
+	started, ended bool
 }
 
 // openPart is an open part. Its index is -1 until something is written.
@@ -52,14 +51,17 @@ func (w *streamEncoder) Encode(dst []byte, e *llm.Event) []byte {
 	case llm.EventPartEnd:
 		return w.end(dst, e.Part)
 	case llm.EventFinish:
-		return w.finish(dst, e)
+		if w.finish.Kind == 0 {
+			w.finish = *e
+		}
 	case llm.EventUsage:
 		w.usage = e.Usage
 	case llm.EventError:
 		w.ended = true
 		return w.fault(dst, e.Fault)
 	case llm.EventEnd:
-		return w.metadata(dst)
+		w.ended = true
+		return w.metadata(w.messageStop(dst))
 	}
 	return dst
 }
@@ -310,12 +312,8 @@ func (w *streamEncoder) stop(dst []byte, p *openPart) []byte {
 	return w.message(dst, "contentBlockStop", b.Bytes())
 }
 
-func (w *streamEncoder) finish(dst []byte, e *llm.Event) []byte {
-	if w.stopped {
-		return dst
-	}
-	w.stopped = true
-	w.extra, w.tier = e.Extra, e.ServiceTier
+func (w *streamEncoder) messageStop(dst []byte) []byte {
+	e := &w.finish
 	b := jsonedit.Append(w.payload[:0])
 	b.Open('{')
 	b.Name("stopReason")
@@ -327,16 +325,15 @@ func (w *streamEncoder) finish(dst []byte, e *llm.Event) []byte {
 
 // metadata writes the last message of the stream: clients take it as the end.
 func (w *streamEncoder) metadata(dst []byte) []byte {
-	dst = w.finish(dst, &llm.Event{Stop: llm.StopEnd})
-	w.ended = true
+	e := &w.finish
 	b := jsonedit.Append(w.payload[:0])
 	b.Open('{')
 	appendUsage(&b, w.usage)
-	appendMetrics(&b, w.extra)
-	appendExtra(&b, w.extra, "trace", "performanceConfig")
-	if w.tier != "" {
+	appendMetrics(&b, e.Extra)
+	appendExtra(&b, e.Extra, "trace", "performanceConfig")
+	if e.ServiceTier != "" {
 		b.Name("serviceTier")
-		b.Raw(wrap("type", jsonedit.AppendString(nil, w.tier)))
+		b.Raw(wrap("type", jsonedit.AppendString(nil, e.ServiceTier)))
 	}
 	b.Close('}')
 	return w.message(dst, "metadata", b.Bytes())

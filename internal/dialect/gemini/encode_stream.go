@@ -48,7 +48,7 @@ type unsentCall struct {
 func (w *streamEncoder) Encode(dst []byte, e *llm.Event) []byte {
 	switch e.Kind {
 	case llm.EventStart:
-		b := jsonedit.Append(nil)
+		b := jsonedit.AppendLine(nil)
 		b.Open('{')
 		appendHead(&b, e.ID, e.Model, w.to)
 		w.head = b.Bytes()[1:]
@@ -81,7 +81,7 @@ func (w *streamEncoder) choice(i int) *writing {
 
 // frame appends a frame with one candidate, whose parts are written by write.
 func (w *streamEncoder) frame(dst []byte, c *writing, logprobs []llm.Logprob, write func(*jsonedit.Builder)) []byte {
-	b := jsonedit.Append(append(dst, `data: {"candidates":[`...))
+	b := jsonedit.AppendLine(append(dst, `data: {"candidates":[`...))
 	b.Open('{')
 	c.parts.open(&b)
 	write(&b)
@@ -96,7 +96,7 @@ func (w *streamEncoder) frame(dst []byte, c *writing, logprobs []llm.Logprob, wr
 
 func (w *streamEncoder) tail(dst []byte) []byte {
 	if w.head == nil {
-		b := jsonedit.Append(nil)
+		b := jsonedit.AppendLine(nil)
 		b.Open('{')
 		appendHead(&b, "", "", w.to)
 		w.head = b.Bytes()[1:]
@@ -205,7 +205,7 @@ func (w *streamEncoder) end(dst []byte, e *llm.Event) []byte {
 
 // last writes the final frame.
 func (w *streamEncoder) last(dst []byte) []byte {
-	b := jsonedit.Append(append(dst, `data: `...))
+	b := jsonedit.AppendLine(append(dst, `data: `...))
 	b.Open('{')
 	b.Name("candidates")
 	b.Open('[')

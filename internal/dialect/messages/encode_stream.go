@@ -135,7 +135,7 @@ func (e *streamEncoder) failed(dst []byte, f *llm.ProviderError) []byte {
 		message = "the provider reported an error without a message"
 	}
 	dst = append(dst, "event: error\ndata: "...)
-	b := jsonedit.Append(dst)
+	b := jsonedit.AppendLine(dst)
 	openFailure(&b, faultWord(f), message)
 	b.Name("source")
 	b.String(f.Source())
@@ -177,7 +177,7 @@ func openEvent(dst []byte, name string) jsonedit.Builder {
 	dst = append(dst, "event: "...)
 	dst = append(dst, name...)
 	dst = append(dst, "\ndata: "...)
-	b := jsonedit.Append(dst)
+	b := jsonedit.AppendLine(dst)
 	b.Open('{')
 	b.Name("type")
 	b.String(name)

@@ -268,7 +268,7 @@ func (e *streamEncoder) cite(dst []byte, c *llm.Citation) []byte {
 // citation writes a delta with a citation.
 func (e *streamEncoder) citation(dst []byte, write func(b *jsonedit.Builder)) []byte {
 	dst = e.openDelta(dst)
-	b := jsonedit.Append(dst)
+	b := jsonedit.AppendLine(dst)
 	b.Open('{')
 	b.Name("type")
 	b.String("citations_delta")

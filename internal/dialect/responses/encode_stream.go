@@ -90,7 +90,7 @@ func (e *streamEncoder) start(dst []byte, ev *llm.Event) []byte {
 
 // response writes an event with the response object.
 func (e *streamEncoder) response(dst []byte, typ, status, reason string) []byte {
-	b := jsonedit.Append(e.frame(dst, typ))
+	b := jsonedit.AppendLine(e.frame(dst, typ))
 	b.Name("response")
 	e.head.write(&b, status, reason, e.items)
 	return endFrame(&b)
@@ -159,7 +159,7 @@ func (e *streamEncoder) itemAdded(dst []byte, it *item) []byte {
 }
 
 func (e *streamEncoder) itemEvent(dst []byte, typ string, it *item, status string) []byte {
-	b := jsonedit.Append(e.frame(dst, typ))
+	b := jsonedit.AppendLine(e.frame(dst, typ))
 	b.Name("output_index")
 	b.Int(int64(it.index))
 	b.Name("item")
@@ -169,7 +169,7 @@ func (e *streamEncoder) itemEvent(dst []byte, typ string, it *item, status strin
 
 // contentAdded begins a part of a message.
 func (e *streamEncoder) contentAdded(dst []byte, it *item, c *content) []byte {
-	b := jsonedit.Append(nil)
+	b := jsonedit.AppendLine(nil)
 	b.Name("item_id")
 	b.String(it.id)
 	b.Name("output_index")
@@ -182,7 +182,7 @@ func (e *streamEncoder) contentAdded(dst []byte, it *item, c *content) []byte {
 
 func (e *streamEncoder) contentEvent(dst []byte, typ string, c *content) []byte {
 	dst = append(e.frame(dst, typ), c.place...)
-	b := jsonedit.Append(append(dst, ",\"part\":"...))
+	b := jsonedit.AppendLine(append(dst, ",\"part\":"...))
 	c.write(&b)
 	return endFrame(&b)
 }
@@ -254,7 +254,7 @@ func (e *streamEncoder) growContent(dst []byte, c *content, text string, logprob
 		return append(dst, "[]"+frameEnd...)
 	}
 	c.logprobs = append(c.logprobs, logprobs...)
-	b := jsonedit.Append(dst)
+	b := jsonedit.AppendLine(dst)
 	writeLogprobs(&b, logprobs)
 	return endFrame(&b)
 }
@@ -269,7 +269,7 @@ func (e *streamEncoder) itemDelta(dst []byte, typ string, it *item) []byte {
 
 // section writes an event with the complete text of a summary's only part.
 func (e *streamEncoder) section(dst []byte, typ string, it *item) []byte {
-	b := jsonedit.Append(append(e.itemDelta(dst, typ, it), `,"summary_index":0,"part":`...))
+	b := jsonedit.AppendLine(append(e.itemDelta(dst, typ, it), `,"summary_index":0,"part":`...))
 	writeSummary(&b, it.text)
 	return endFrame(&b)
 }
@@ -282,7 +282,7 @@ func (e *streamEncoder) cite(dst []byte, s *slot, cite *llm.Citation) []byte {
 	dst = append(e.frame(dst, "response.output_text.annotation.added"), c.place...)
 	dst = append(dst, `,"annotation_index":`...)
 	dst = strconv.AppendInt(dst, int64(len(c.cites)), 10)
-	b := jsonedit.Append(append(dst, `,"annotation":`...))
+	b := jsonedit.AppendLine(append(dst, `,"annotation":`...))
 	writeCitation(&b, cite)
 	c.cites = append(c.cites, *cite)
 	return endFrame(&b)

@@ -28,11 +28,11 @@ func (e *streamEncoder) endContent(dst []byte, it *item, c *content) []byte {
 	if c.refusal {
 		typ, name = "response.refusal.done", "refusal"
 	}
-	b := jsonedit.Append(append(append(e.frame(dst, typ), c.place...), ',', '"'))
+	b := jsonedit.AppendLine(append(append(e.frame(dst, typ), c.place...), ',', '"'))
 	dst = append(append(b.Bytes(), name...), '"', ':')
 	dst = jsonedit.AppendString(dst, string(c.text))
 	if !c.refusal {
-		b = jsonedit.Append(append(dst, `,"logprobs":`...))
+		b = jsonedit.AppendLine(append(dst, `,"logprobs":`...))
 		writeLogprobs(&b, c.logprobs)
 		dst = b.Bytes()
 	}
