@@ -1,11 +1,15 @@
 package dataplane_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"modelgate/api"
+	"modelgate/internal/eventstream"
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/provider"
 )
 
 // chatCall is a chunk of chat with a piece of a call's arguments.
@@ -24,42 +28,116 @@ func messagesCall(arguments string) string {
 	return start + fmt.Sprintf("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":%q}}\n\n", arguments)
 }
 
-// translatedCall returns the response of a provider that speaks one dialect only.
-func translatedCall(t *testing.T, client tongue, target, answer string) gatewaytest.Response {
+// awsMessage is a message of a binary stream.
+func awsMessage(kind, typ, payload string) string {
+	return string(eventstream.Append(nil, []eventstream.Header{{Name: ":" + kind + "-type", Text: typ}, {Name: ":message-type", Text: kind}}, []byte(payload)))
+}
+
+// callTarget is a provider whose streams break inside a call of f.
+type callTarget struct {
+	name string
+	// call is a stream that begins the call, with a piece of its arguments.
+	call func(arguments string) string
+	// fails is an error event, and unfinished the end of a stream without a finish
+	// reason; empty if the dialect has none.
+	fails, unfinished string
+	// length is the end of a stream at the token limit.
+	length string
+}
+
+var callTargets = []callTarget{
+	{"chat", chatCall, "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n", done,
+		`data: {"id":"c","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"length"}]}` + "\n\n" + done},
+	{"messages", messagesCall, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"boom\"}}\n\n",
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+		"event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n" +
+			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"max_tokens\"},\"usage\":{\"output_tokens\":9}}\n\n" +
+			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
+	{"responses", responsesCall, "event: error\ndata: {\"type\":\"error\",\"message\":\"boom\"}\n\n", "",
+		`data: {"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","id":"fc","call_id":"call_1","name":"f","arguments":"ARGUMENTS","status":"incomplete"}}` + "\n\n" +
+			`data: {"type":"response.incomplete","response":{"id":"r","status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"function_call","id":"fc","call_id":"call_1","name":"f","arguments":"ARGUMENTS","status":"incomplete"}]}}` + "\n\n"},
+	{"converse", converseCall, awsMessage("exception", "modelStreamErrorException", `{"message":"boom"}`), "",
+		awsMessage("event", "contentBlockStop", `{"contentBlockIndex":0}`) + awsMessage("event", "messageStop", `{"stopReason":"max_tokens"}`) + awsMessage("event", "metadata", `{"usage":{}}`)},
+	{"cohere", cohereCall, `data: {"type":"message-end","delta":{"finish_reason":"ERROR","error":"boom"}}` + "\n\n", "",
+		`data: {"type":"tool-call-end","index":0}` + "\n\n" + `data: {"type":"message-end","delta":{"finish_reason":"MAX_TOKENS","usage":{}}}` + "\n\n"},
+	{"oracle", oracleCall, `data: {"code":"500","message":"boom"}` + "\n\n", "", `data: {"index":0,"finishReason":"length"}` + "\n\n"},
+}
+
+func responsesCall(arguments string) string {
+	s := `data: {"type":"response.created","response":{"id":"r","status":"in_progress"}}` + "\n\n" +
+		`data: {"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","id":"fc","call_id":"call_1","name":"f","arguments":""}}` + "\n\n"
+	if arguments == "" {
+		return s
+	}
+	return s + fmt.Sprintf(`data: {"type":"response.function_call_arguments.delta","output_index":0,"item_id":"fc","delta":%q}`+"\n\n", arguments)
+}
+
+func converseCall(arguments string) string {
+	return awsMessage("event", "messageStart", `{"role":"assistant"}`) +
+		awsMessage("event", "contentBlockStart", `{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"call_1","name":"f"}}}`) +
+		awsMessage("event", "contentBlockDelta", fmt.Sprintf(`{"contentBlockIndex":0,"delta":{"toolUse":{"input":%q}}}`, arguments))
+}
+
+func cohereCall(arguments string) string {
+	return `data: {"type":"message-start","id":"m","delta":{"message":{"role":"assistant"}}}` + "\n\n" +
+		`data: {"type":"tool-call-start","index":0,"delta":{"message":{"tool_calls":{"id":"call_1","type":"function","function":{"name":"f","arguments":""}}}}}` + "\n\n" +
+		fmt.Sprintf(`data: {"type":"tool-call-delta","index":0,"delta":{"message":{"tool_calls":{"function":{"arguments":%q}}}}}`+"\n\n", arguments)
+}
+
+func oracleCall(arguments string) string {
+	return fmt.Sprintf(`data: {"index":0,"message":{"role":"ASSISTANT","toolCalls":[{"type":"FUNCTION","id":"call_1","name":"f","arguments":%q}]}}`+"\n\n", arguments)
+}
+
+// answer returns the provider's response: the call and an end.
+func (c *callTarget) answer(arguments, end string) string {
+	quoted := fmt.Sprintf("%q", arguments)
+	end = strings.ReplaceAll(end, "ARGUMENTS", quoted[1:len(quoted)-1])
+	if c.name == "converse" {
+		return rawHead(eventstream.ContentType) + c.call(arguments) + end
+	}
+	return sseOf(c.call(arguments), end)
+}
+
+// translatesFor reports whether a client's dialect is not the target's.
+func (c *callTarget) translatesFor(client tongue) bool {
+	return client.name != c.name && (client.name != "invoke" || c.name != "messages")
+}
+
+// newCallGateway returns a function that sends a request of a client to a provider
+// that speaks one dialect only and returns these bytes.
+func newCallGateway(t *testing.T) func(t *testing.T, client tongue, target, answer string, stream bool) gatewaytest.Response {
 	t.Helper()
-	settings := strings.Replace(pairSettings, "provider: openai,", "provider: deepseek,", 1)
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: settings, Upstream: raw(answer)})
-	return client.send(t, g, "@"+target, "m", true)
+	settings := strings.Replace(pairSettings, "provider: openai,", "provider: deepseek,", 1) +
+		`  - {slug: oracle, provider: oracle, custom_host: SIMULATOR, options: {compartment_id: "ocid1.compartment.oc1..x"}}
+  - {slug: responses, provider: only-responses, custom_host: SIMULATOR, api_key: "${PAIR_KEY}"}
+`
+	u := new(swapped)
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: settings, Upstream: u, Specs: []*provider.Spec{
+		{ID: "only-responses", Name: "Only responses", Dialect: api.DialectResponses, Auth: provider.Bearer(), Paths: map[api.Operation]string{api.Responses: "/responses"}},
+	}})
+	return func(t *testing.T, client tongue, target, answer string, stream bool) gatewaytest.Response {
+		t.Helper()
+		u.set(raw(answer))
+		return client.send(t, g, "@"+target, "m", stream)
+	}
 }
 
 // Clients run a call as soon as its end arrives, so one that broke off has none.
 func TestCallThatBrokeOffIsNotReportedAsFinished(t *testing.T) {
 	t.Parallel()
-	type ending struct{ name, frames string }
-	for _, target := range []struct {
-		name    string
-		call    func(arguments string) string
-		endings []ending
-	}{
-		{"chat", chatCall, []ending{
-			{"cut", ""},
-			{"an error", "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n"},
-			{"no finish reason", done},
-		}},
-		{"messages", messagesCall, []ending{
-			{"cut", ""},
-			{"an error", "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"boom\"}}\n\n"},
-			{"no finish reason", "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"},
-		}},
-	} {
-		for _, end := range target.endings {
+	send := newCallGateway(t)
+	for _, target := range callTargets {
+		for _, end := range []struct{ name, frames string }{{"cut", ""}, {"an error", target.fails}, {"no finish reason", target.unfinished}} {
+			if end.frames == "" && end.name != "cut" {
+				continue
+			}
 			for _, arguments := range []string{"", `{"a":`} {
 				for _, client := range tongues {
-					if client.name == target.name || client.name == "invoke" && target.name == "messages" {
+					if !target.translatesFor(client) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s, %s, %q for %s", target.name, end.name, arguments, client.name), func(t *testing.T) {
-						res := translatedCall(t, client, target.name, sseOf(target.call(arguments)+end.frames))
+						res := send(t, client, target.name, target.answer(arguments, end.frames), true)
 						if h := client.hear(t, res); h.end != "error" && h.end != "error body" {
 							t.Errorf("the client reads the end %s, want an error", h.end)
 						}
@@ -78,12 +156,100 @@ func TestCallThatBrokeOffIsNotReportedAsFinished(t *testing.T) {
 	}
 }
 
+// At the token limit providers end the call and say why. Each client reads the
+// arguments as they are, or no call where its dialect only has complete ones.
+func TestCallCutByTheTokenLimitHasNoInventedArguments(t *testing.T) {
+	t.Parallel()
+	send := newCallGateway(t)
+	wants := map[string]struct {
+		has, lacks []string
+		arguments  string // path of a piece in an event
+	}{
+		"chat":      {[]string{`"finish_reason":"length"`}, nil, "choices.0.delta.tool_calls.0.function.arguments"},
+		"messages":  {[]string{`"stop_reason":"max_tokens"`}, nil, "delta.partial_json"},
+		"responses": {[]string{"event: response.incomplete", `"reason":"max_output_tokens"`, `"status":"incomplete"`}, []string{"arguments.done", "output_item.done", `"completed"`}, "delta"},
+		"gemini":    {[]string{`"finishReason":"MAX_TOKENS"`, `"finishMessage":"The response ended inside the arguments of a call of f."`}, []string{"functionCall"}, ""},
+		"converse":  {[]string{`"stopReason":"max_tokens"`}, nil, "delta.toolUse.input"},
+	}
+	for _, target := range callTargets {
+		for _, arguments := range []string{"", `{"a":`} {
+			for _, client := range tongues[:5] {
+				if !target.translatesFor(client) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s, %q for %s", target.name, arguments, client.name), func(t *testing.T) {
+					res := send(t, client, target.name, target.answer(arguments, target.length), true)
+					want := wants[client.name]
+					if h := client.hear(t, res); h.end != "done" {
+						t.Errorf("end %s, want done", h.end)
+					}
+					for _, text := range want.has {
+						if !strings.Contains(string(res.Body), text) {
+							t.Errorf("the client did not receive %s", text)
+						}
+					}
+					for _, text := range append(want.lacks, `"{}"`) {
+						if strings.Contains(string(res.Body), text) {
+							t.Errorf("the client received %s", text)
+						}
+					}
+					events, sum := sseData(res.Body), ""
+					if client.name == "converse" {
+						events = binaryData(t, res.Body)
+					}
+					for _, e := range events {
+						sum += str(at(e, want.arguments))
+					}
+					if want.arguments != "" && sum != arguments {
+						t.Errorf("the arguments are %q, want %q", sum, arguments)
+					}
+					if t.Failed() {
+						t.Logf("%s", res.Body)
+					}
+				})
+			}
+		}
+	}
+}
+
+// completeCall is a complete response of the chat dialect that the token limit cut.
+func completeCall(arguments string) string {
+	body := fmt.Sprintf(`{"id":"c","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":%q}}]},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`, arguments)
+	return rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(body))) + body
+}
+
+// Protocols that only have complete calls leave out the one that was cut.
+func TestCompleteResponseCutByTheTokenLimitHasNoInventedArguments(t *testing.T) {
+	t.Parallel()
+	send := newCallGateway(t)
+	for _, arguments := range []string{"", `{"a":`} {
+		for client, want := range map[int]struct{ reason, reasonPath, item, itemValue string }{
+			1: {"max_tokens", "stop_reason", "content.0", "<nil>"},
+			2: {"max_output_tokens", "incomplete_details.reason", "output.0.arguments", arguments},
+			3: {"MAX_TOKENS", "candidates.0.finishReason", "candidates.0.content.parts.0.functionCall", "<nil>"},
+			4: {"max_tokens", "stopReason", "output.message.content.0", "<nil>"},
+		} {
+			t.Run(fmt.Sprintf("%q for %s", arguments, tongues[client].name), func(t *testing.T) {
+				res := send(t, tongues[client], "chat", completeCall(arguments), false)
+				var body any
+				if err := json.Unmarshal(res.Body, &body); err != nil || at(body, want.reasonPath) != want.reason || fmt.Sprint(at(body, want.item)) != want.itemValue {
+					t.Errorf("%v, want %s and %s %s:\n%s", err, want.reason, want.item, want.itemValue, res.Body)
+				}
+				if strings.Contains(string(res.Body), `"completed"`) {
+					t.Errorf("the call is said to be completed:\n%s", res.Body)
+				}
+			})
+		}
+	}
+}
+
 // Clients add up the deltas of a call's arguments and compare them with its end.
 func TestCallWithoutArgumentsHasADeltaForItsEmptyObject(t *testing.T) {
 	t.Parallel()
+	send := newCallGateway(t)
 	responses := tongues[2]
 	end := `data: {"id":"c","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n" + done
-	res := translatedCall(t, responses, "chat", sseOf(chatCall(""), end))
+	res := send(t, responses, "chat", sseOf(chatCall(""), end), true)
 	var sum, want string
 	for _, e := range sseData(res.Body) {
 		switch str(at(e, "type")) {
@@ -101,9 +267,10 @@ func TestCallWithoutArgumentsHasADeltaForItsEmptyObject(t *testing.T) {
 // A provider may leave out the finish reason after calls that are complete.
 func TestCompleteCallsWithoutAFinishReasonAreKept(t *testing.T) {
 	t.Parallel()
+	send := newCallGateway(t)
 	for _, client := range tongues[1:5] {
 		t.Run(client.name, func(t *testing.T) {
-			res := translatedCall(t, client, "chat", sseOf(chatCall(`{"a":1}`), done))
+			res := send(t, client, "chat", sseOf(chatCall(`{"a":1}`), done), true)
 			if h := client.hear(t, res); h.end != "done" || !strings.Contains(string(res.Body), `a\":1`) && !strings.Contains(string(res.Body), `"a":1`) {
 				t.Errorf("end %s: %s", h.end, res.Body)
 			}
@@ -157,9 +324,10 @@ func TestErrorAfterACutLineEndBeginsOnItsOwnLine(t *testing.T) {
 // A client of gemini reads one line of data for each event.
 func TestGeminiEventsAreOneLine(t *testing.T) {
 	t.Parallel()
+	send := newCallGateway(t)
 	gemini := tongues[3]
 	end := `data: {"id":"c","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n" + done
-	res := translatedCall(t, gemini, "chat", sseOf(chatCall("{\n  \"a\": \"x y\",\r\n  \"b\": [\n1]\n}"), end))
+	res := send(t, gemini, "chat", sseOf(chatCall("{\n  \"a\": \"x y\",\r\n  \"b\": [\n1]\n}"), end), true)
 	for line := range strings.Lines(string(res.Body)) {
 		if line != "\r\n" && !strings.HasPrefix(line, `data: {"candidates":[`) {
 			t.Errorf("a line that no client reads: %q", line)
@@ -174,9 +342,10 @@ func TestGeminiEventsAreOneLine(t *testing.T) {
 // Clients of converse take messageStop for the end.
 func TestConverseClientsGetTheExceptionWithoutACleanEnd(t *testing.T) {
 	t.Parallel()
+	send := newCallGateway(t)
 	converse := tongues[4]
 	for _, finish := range []string{"", providerChoice(0, "", "stop")} {
-		res := translatedCall(t, converse, "chat", sseOf(providerChoice(0, "hello", ""), finish, "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n", done))
+		res := send(t, converse, "chat", sseOf(providerChoice(0, "hello", ""), finish, "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n", done), true)
 		h := converse.hear(t, res)
 		if h.end != "error" || h.text != "hello" || strings.Contains(string(res.Body), "messageStop") || strings.Contains(string(res.Body), "metadata") {
 			t.Errorf("after %q: end %s, text %q, want only the exception:\n%s", finish, h.end, h.text, res.Body)

@@ -176,6 +176,9 @@ func replayChoice(yield func(llm.Event) bool, i int, c *llm.Choice) (more bool) 
 		if filled := delta.Text != "" || delta.Signature.Vendor != "" || delta.Logprobs != nil; filled && !yield(delta) {
 			return false
 		}
+		if c, ok := p.(llm.ToolCall); ok && c.Broken {
+			continue
+		}
 		if !yield(llm.Event{Kind: llm.EventPartEnd, Choice: i, Part: n}) {
 			return false
 		}

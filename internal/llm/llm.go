@@ -56,3 +56,13 @@ const (
 	StopRefusal  StopReason = "refusal"        // the model declined
 	StopPause    StopReason = "pause"          // paused a long turn of server tools, to be continued
 )
+
+// CutsOff reports whether the model stopped wherever it was, perhaps inside the
+// arguments of a call.
+func (s StopReason) CutsOff() bool {
+	switch s {
+	case StopLength, StopContext, StopSequence, StopFilter, StopRefusal:
+		return true
+	}
+	return false
+}

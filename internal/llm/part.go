@@ -66,6 +66,9 @@ type ToolCall struct {
 	// Empty means no arguments.
 	Arguments string
 	Custom    bool
+	// Broken is true if the response ended inside the arguments, at a token limit
+	// for example.
+	Broken    bool
 	Signature Signature
 	Cache     *Cache
 	Extra     []Member

@@ -48,7 +48,7 @@ const (
 	EventStart     EventKind = iota + 1 // ID, Model, Created, ServiceTier
 	EventPartStart                      // Choice, Part, Opened
 	EventDelta                          // Choice, Part, Text, Signature, Citation, Logprobs
-	EventPartEnd                        // Choice, Part
+	EventPartEnd                        // Choice, Part; missing for a call that broke off
 	EventFinish                         // Choice, Stop, Said, StopText
 	EventUsage                          // Usage so far
 	EventError                          // Fault

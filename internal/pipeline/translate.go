@@ -92,9 +92,10 @@ type translation struct {
 	model string // the name that the client gets; empty means the provider's
 
 	events []llm.Event // reused
-	out    []byte      // what was returned last; reused
-	early  []byte      // what More read ahead; reused
-	err    error       // the error that More found
+	calls  openCalls
+	out    []byte // what was returned last; reused
+	early  []byte // what More read ahead; reused
+	err    error  // the error that More found
 	ended  bool
 
 	// parted makes Next return one frame at a time, as continuing a broken
@@ -198,7 +199,7 @@ func (t *translation) write(out []byte, events []llm.Event) []byte {
 		case e.Kind == llm.EventFinish && e.Stop == "" && e.NativeFinishReason == "":
 			e.Stop = llm.StopEnd
 		}
-		out = t.enc.Encode(out, e)
+		out = t.encodeEvent(out, e)
 	}
 	return out
 }
@@ -212,7 +213,7 @@ func (t *translation) reasons(out []byte) []byte {
 	}
 	for _, i := range choices {
 		if open, began := t.open[i]; open || !began {
-			out = t.enc.Encode(out, &llm.Event{Kind: llm.EventFinish, Choice: i, Stop: llm.StopEnd})
+			out = t.encodeEvent(out, &llm.Event{Kind: llm.EventFinish, Choice: i, Stop: llm.StopEnd})
 		}
 	}
 	return out

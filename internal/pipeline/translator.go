@@ -57,6 +57,7 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 	tap.readResponse(r)
 	out.Tap = tap
 	r.Model = cmp.Or(a.responseModel(), r.Model)
+	markBrokenCalls(r)
 	for i := range r.Choices {
 		if choice := &r.Choices[i]; choice.Stop == "" && choice.NativeFinishReason == "" { // clients wait for a finish reason
 			choice.Stop = llm.StopEnd

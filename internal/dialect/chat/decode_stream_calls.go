@@ -25,39 +25,8 @@ type openCall struct {
 	free     bool
 	gathered []byte
 	early    string // arguments that came before the name
-	text     balance
+	text     dialect.JSONEnd
 }
-
-// balance finds the end of a JSON object or array in text that arrives in
-// pieces.
-type balance struct {
-	depth           int
-	quoted, escaped bool
-	ended           bool
-}
-
-func (b *balance) add(s string) {
-	for i := 0; i < len(s); i++ {
-		ch := s[i]
-		switch {
-		case b.escaped:
-			b.escaped = false
-		case b.quoted:
-			b.escaped = ch == '\\'
-			b.quoted = ch != '"'
-		case ch == '"':
-			b.quoted = true
-		case ch == '{' || ch == '[':
-			b.depth++
-		case ch == '}' || ch == ']':
-			b.depth--
-			b.ended = b.ended || b.depth == 0
-		}
-	}
-}
-
-// complete reports whether the object or array has ended.
-func (b *balance) complete() bool { return b.ended }
 
 // wireCall is a piece of a call as received.
 type wireCall struct {
@@ -145,7 +114,7 @@ func (c *choice) callFor(dst []llm.Event, i int, w *wireCall) (*openCall, []llm.
 		return nil, dst
 	}
 	for _, call := range c.calls {
-		if call.text.complete() {
+		if call.text.Complete() {
 			dst = c.endCall(dst, i, call)
 		}
 	}
@@ -203,7 +172,7 @@ func (c *choice) openCall(dst []llm.Event, i int, call *openCall) []llm.Event {
 
 // appendArguments adds to the arguments of a call.
 func (c *choice) appendArguments(dst []llm.Event, i int, call *openCall, piece string) []llm.Event {
-	call.text.add(piece)
+	call.text.Read(piece)
 	if call.free {
 		call.gathered = append(call.gathered, piece...)
 		return dst

@@ -271,7 +271,7 @@ func (c *choice) keep(m llm.Member) {
 // after the finish reason.
 func (c *choice) complete() bool {
 	for _, call := range c.calls {
-		if !call.ended && !call.text.complete() {
+		if !call.ended && !call.text.Complete() {
 			return false
 		}
 	}
@@ -323,15 +323,15 @@ func (c *choice) reason() llm.StopReason {
 	return stop
 }
 
-// hasCalls reports whether a tool was called.
 // brokeOff reports whether the choice has no finish reason and a call whose
 // arguments are not complete. Some providers send no reason after complete calls.
 func (c *choice) brokeOff() bool {
 	return !c.stopped && slices.ContainsFunc(c.calls, func(call *openCall) bool {
-		return call.part != noPart && !call.ended && !call.custom && !call.text.complete()
+		return call.part != noPart && !call.ended && !call.custom && !call.text.Complete()
 	})
 }
 
+// hasCalls reports whether a tool was called.
 func (c *choice) hasCalls() bool {
 	for _, call := range c.calls {
 		if call.part != noPart {

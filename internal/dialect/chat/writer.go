@@ -198,7 +198,7 @@ func (w *writer) google(s llm.Signature) {
 // argumentsText returns the arguments of a complete call: for a function never
 // the empty string.
 func argumentsText(c *llm.ToolCall) string {
-	if c.Arguments == "" && !c.Custom {
+	if c.Arguments == "" && !c.Custom && !c.Broken {
 		return "{}"
 	}
 	return c.Arguments

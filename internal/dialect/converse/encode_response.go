@@ -62,6 +62,9 @@ func replyPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
 		}
 		b.Raw(reasoningBlock(&p, own))
 	case llm.ToolCall:
+		if p.Broken { // the protocol only has complete ones
+			return
+		}
 		if mark := markCall(&p); mark != nil {
 			b.Raw(reasoningBlock(mark, own))
 		}

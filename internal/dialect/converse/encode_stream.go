@@ -1,6 +1,9 @@
 package converse
 
 import (
+	"maps"
+	"slices"
+
 	"modelgate/internal/dialect"
 	"modelgate/internal/eventstream"
 	"modelgate/internal/jsonedit"
@@ -61,7 +64,16 @@ func (w *streamEncoder) Encode(dst []byte, e *llm.Event) []byte {
 		return w.fault(dst, e.Fault)
 	case llm.EventEnd:
 		w.ended = true
-		return w.metadata(w.messageStop(dst))
+		return w.metadata(w.messageStop(w.stopAll(dst)))
+	}
+	return dst
+}
+
+// stopAll ends the blocks of calls that broke off, whose arguments stay as they
+// are.
+func (w *streamEncoder) stopAll(dst []byte) []byte {
+	for _, part := range slices.Sorted(maps.Keys(w.parts)) {
+		dst = w.stop(dst, w.parts[part])
 	}
 	return dst
 }

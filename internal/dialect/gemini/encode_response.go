@@ -82,6 +82,7 @@ func appendCandidate(b *jsonedit.Builder, i int, c *llm.Choice, all bool) {
 	if c.Stop != "" || c.NativeFinishReason != "" {
 		text(b, "finishReason", reasonOf(c.Stop, c.NativeFinishReason))
 	}
+	appendBroken(b, p.broken)
 	number(b, "index", int64(i))
 	appendLogprobs(b, c.Logprobs)
 	grounded := false
@@ -96,6 +97,14 @@ func appendCandidate(b *jsonedit.Builder, i int, c *llm.Choice, all bool) {
 		appendGrounding(b, last.Citations, last.Text)
 	}
 	b.Close('}')
+}
+
+// appendBroken says that the response ended inside a call, if it did.
+// https://ai.google.dev/api/generate-content#candidate
+func appendBroken(b *jsonedit.Builder, name string) {
+	if name != "" {
+		text(b, "finishMessage", "The response ended inside the arguments of a call of "+name+".")
+	}
 }
 
 // cited returns the last text with sources.
@@ -154,6 +163,7 @@ type parts struct {
 	n       int
 	pending string
 	called  bool
+	broken  string // name of a call that broke off
 }
 
 func (p *parts) open(b *jsonedit.Builder) {
@@ -189,6 +199,10 @@ func (p *parts) write(b *jsonedit.Builder, part llm.Part) {
 		}
 		p.words(b, part.Text, true, sign)
 	case llm.ToolCall:
+		if part.Broken { // the protocol only has complete ones
+			p.broken = part.Name
+			return
+		}
 		p.call(b, part)
 	case llm.Media:
 		p.media(b, part)

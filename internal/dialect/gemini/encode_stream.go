@@ -234,6 +234,9 @@ func (w *streamEncoder) finish(b *jsonedit.Builder, c *writing) {
 	if e := c.finish; e != nil && (e.Stop != "" || e.NativeFinishReason != "") {
 		text(b, "finishReason", reasonOf(e.Stop, e.NativeFinishReason))
 	}
+	if len(c.open) > 0 {
+		appendBroken(b, c.open[0].call.Name)
+	}
 	number(b, "index", int64(c.index))
 	grounded := false
 	if c.finish != nil {

@@ -258,11 +258,9 @@ func (d *streamDecoder) close(dst []llm.Event, i int) []llm.Event {
 		}
 	case streamCall, streamAnswer:
 		if !s.fed {
-			input, _ := s.start.Get("input")
-			if input.Kind() != jsonedit.Object {
-				input = valueOf(emptyObject)
+			if input, _ := s.start.Get("input"); input.Kind() == jsonedit.Object && len(input.Raw()) > len(emptyObject) {
+				dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: string(input.Raw())})
 			}
-			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: string(input.Raw())})
 		}
 	case streamFree:
 		if text := dialect.UnwrapText(string(s.text)); text != "" {

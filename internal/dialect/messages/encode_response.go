@@ -141,7 +141,9 @@ func (e *answerEncoder) part(p llm.Part) {
 			writeThinking(&e.Builder, part.Text, part.Signature)
 		}
 	case llm.ToolCall:
-		e.call(&part)
+		if !part.Broken { // the protocol only has complete ones
+			e.call(&part)
+		}
 	case llm.Media:
 		if writesMedia(&part, e.to) {
 			writeMedia(&e.Builder, &part)

@@ -92,8 +92,7 @@ func (e *streamEncoder) start(dst []byte, ev *llm.Event) []byte {
 // end writes the end of the stream.
 func (e *streamEncoder) end(dst []byte) []byte {
 	for len(e.parts) > 0 {
-		e.parts[0].ended = true
-		dst = e.advance(dst)
+		dst = e.next(dst)
 	}
 	e.ended = true
 	b := openEvent(dst, "message_delta")

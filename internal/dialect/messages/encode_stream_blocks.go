@@ -17,7 +17,7 @@ type pending struct {
 	text  []byte // received while another part was being written
 	cites []*llm.Citation
 	sign  llm.Signature
-	json  jsonEnd // of a call
+	json  dialect.JSONEnd // of a call
 }
 
 func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
@@ -35,7 +35,7 @@ func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
 		p.text, p.sign = []byte(part.Text), part.Signature
 	case llm.ToolCall:
 		p.text, p.sign = []byte(part.Arguments), part.Signature
-		p.json.read(part.Arguments)
+		p.json.Read(part.Arguments)
 	}
 	if len(e.parts) == 1 {
 		return e.openBlock(dst, p)
@@ -46,7 +46,7 @@ func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
 // skipComplete moves to the next part if the first is a call with complete
 // arguments, which nothing can follow.
 func (e *streamEncoder) skipComplete(dst []byte) []byte {
-	for len(e.parts) > 1 && e.parts[0].json.whole {
+	for len(e.parts) > 1 && e.parts[0].json.Complete() {
 		e.parts[0].ended = true
 		dst = e.advance(dst)
 	}
@@ -70,7 +70,7 @@ func (e *streamEncoder) delta(dst []byte, ev *llm.Event) []byte {
 	}
 	call, called := p.part.(llm.ToolCall)
 	if called && !call.Custom {
-		p.json.read(ev.Text)
+		p.json.Read(ev.Text)
 	}
 	if p != e.parts[0] {
 		p.text = append(p.text, ev.Text...)
@@ -83,7 +83,7 @@ func (e *streamEncoder) delta(dst []byte, ev *llm.Event) []byte {
 	if ev.Citation != nil {
 		dst = e.cite(dst, ev.Citation)
 	}
-	if called && p.json.whole {
+	if called && p.json.Complete() {
 		return e.skipComplete(dst)
 	}
 	return dst
@@ -101,12 +101,19 @@ func (e *streamEncoder) partEnd(dst []byte, part int) []byte {
 // advance ends the parts at the front that have ended, and opens the next.
 func (e *streamEncoder) advance(dst []byte) []byte {
 	for len(e.parts) > 0 && e.parts[0].ended {
-		dst = e.closeBlock(dst, e.parts[0])
-		e.parts = e.parts[1:]
-		e.first++
-		if len(e.parts) > 0 {
-			dst = e.openBlock(dst, e.parts[0])
-		}
+		dst = e.next(dst)
+	}
+	return dst
+}
+
+// next ends the part at the front, and opens the next. A call that broke off gets
+// no end of its JSON.
+func (e *streamEncoder) next(dst []byte) []byte {
+	dst = e.closeBlock(dst, e.parts[0])
+	e.parts = e.parts[1:]
+	e.first++
+	if len(e.parts) > 0 {
+		dst = e.openBlock(dst, e.parts[0])
 	}
 	return dst
 }
@@ -212,7 +219,7 @@ func (e *streamEncoder) closeBlock(dst []byte, p *pending) []byte {
 			dst = e.signature(dst, p.sign)
 		}
 	case llm.ToolCall:
-		if part.Custom {
+		if part.Custom && p.ended {
 			dst = e.arguments(dst, `"}`)
 		}
 	case llm.Text:
@@ -306,30 +313,4 @@ func (e *streamEncoder) blockStop(dst []byte) []byte {
 	b.Int(int64(e.index))
 	e.index++
 	return closeEvent(&b)
-}
-
-// jsonEnd finds the end of a JSON object that arrives in pieces.
-type jsonEnd struct {
-	depth           int
-	quoted, escaped bool
-	whole           bool
-}
-
-func (j *jsonEnd) read(text string) {
-	for i := 0; i < len(text) && !j.whole; i++ {
-		c := text[i]
-		switch {
-		case j.escaped:
-			j.escaped = false
-		case j.quoted:
-			j.escaped, j.quoted = c == '\\', c != '"'
-		case c == '"':
-			j.quoted = true
-		case c == '{' || c == '[':
-			j.depth++
-		case c == '}' || c == ']':
-			j.depth--
-			j.whole = j.depth <= 0
-		}
-	}
 }

@@ -307,7 +307,7 @@ func (a *output) addPart(p llm.Part, logprobs []llm.Logprob) []llm.Logprob {
 	case llm.Thinking:
 		it.text, it.sign = []byte(part.Text), part.Signature
 	case llm.ToolCall:
-		it.text = []byte(part.Arguments)
+		it.text, it.done, it.broken = []byte(part.Arguments), !part.Broken, part.Broken
 	}
 	return logprobs
 }

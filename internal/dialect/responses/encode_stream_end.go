@@ -95,7 +95,7 @@ func (e *streamEncoder) closeAll(dst []byte, status string) []byte {
 	for _, it := range e.items {
 		switch {
 		case it.done:
-		case e.fault != nil && it.isCall():
+		case it.isCall():
 			it.broken = true
 		default:
 			dst = e.endItem(dst, it, status)
