@@ -52,7 +52,7 @@ func (a *Assembler) Add(e *llm.Event) {
 		c.Stop, c.NativeFinishReason, c.StopText = e.Stop, e.NativeFinishReason, e.StopText
 		c.Extra = append(c.Extra, e.Extra...)
 	case llm.EventUsage:
-		a.res.Usage = a.res.Usage.Larger(e.Usage)
+		a.res.Usage = e.Usage
 	case llm.EventError:
 		a.err = e.Fault
 	case llm.EventEnd:

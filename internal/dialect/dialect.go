@@ -110,7 +110,7 @@ type Tap interface {
 // ResponseInfo is what a tap has read of a response.
 type ResponseInfo struct {
 	Model  string    // as the provider names it
-	Usage  llm.Usage // cumulative: the largest counters seen
+	Usage  llm.Usage // cumulative
 	Finish string    // finish reason of the first choice, empty until seen
 
 	// Tier is the service tier in the provider's own spelling. It is empty if

@@ -50,7 +50,7 @@ const (
 	EventDelta                          // Choice, Part, Text, Signature, Citation, Logprobs
 	EventPartEnd                        // Choice, Part; missing for a call that broke off
 	EventFinish                         // Choice, Stop, Said, StopText
-	EventUsage                          // Usage so far
+	EventUsage                          // Usage so far; replaces the one before
 	EventError                          // Fault
 	EventEnd                            // the provider marked the response as complete
 )

@@ -55,7 +55,7 @@ func (t *translationTap) event(e *llm.Event) {
 		}
 		t.choice(e.Choice, false)
 	case llm.EventUsage:
-		s.Usage = s.Usage.Larger(e.Usage)
+		s.Usage = e.Usage
 	case llm.EventError:
 		if s.Failed = e.Fault.Message; s.Failed == "" {
 			s.Failed = cmp.Or(e.Fault.Type, e.Fault.Code, "the provider reported an error without a message")

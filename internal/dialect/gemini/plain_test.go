@@ -54,11 +54,11 @@ func (p *plain) object(v map[string]any) {
 	}
 	for k, n := range object(v["usageMetadata"]) {
 		if f, ok := n.(float64); ok {
-			p.numbers[k] = max(p.numbers[k], int64(f))
+			p.numbers[k] = int64(f)
 		}
 		for _, kind := range list(n) {
 			if f, _ := object(kind)["tokenCount"].(float64); object(kind)["modality"] == "AUDIO" {
-				p.numbers[k+"AUDIO"] = max(p.numbers[k+"AUDIO"], int64(f))
+				p.numbers[k+"AUDIO"] = int64(f)
 			}
 		}
 	}

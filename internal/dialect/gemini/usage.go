@@ -5,15 +5,18 @@ import (
 	"modelgate/internal/llm"
 )
 
-// counts holds the counters of usageMetadata, the largest value seen of each.
+// counts holds the counters of usageMetadata, the last value of each: a
+// snapshot replaces the one before it, and may leave out what did not change.
 // https://ai.google.dev/api/generate-content#UsageMetadata
 type counts struct {
 	prompt, tools, cached, candidates, thoughts int64
 	promptAudio, cachedAudio, candidatesAudio   int64
-	known                                       bool
+	total                                       int64 // of the last snapshot; 0 if it has none
+	known, hasCandidates, hasThoughts           bool
 }
 
 func (c *counts) read(v jsonedit.Value) {
+	c.total = 0
 	for key, v := range v.Fields() {
 		switch string(key.Raw()) {
 		case `"promptTokenCount"`:
@@ -23,9 +26,11 @@ func (c *counts) read(v jsonedit.Value) {
 		case `"cachedContentTokenCount"`:
 			c.take(&c.cached, v)
 		case `"candidatesTokenCount"`:
-			c.take(&c.candidates, v)
+			c.hasCandidates = c.take(&c.candidates, v) || c.hasCandidates
 		case `"thoughtsTokenCount"`:
-			c.take(&c.thoughts, v)
+			c.hasThoughts = c.take(&c.thoughts, v) || c.hasThoughts
+		case `"totalTokenCount"`:
+			c.take(&c.total, v)
 		case `"promptTokensDetails"`:
 			c.audio(&c.promptAudio, v)
 		case `"cacheTokensDetails"`:
@@ -36,14 +41,18 @@ func (c *counts) read(v jsonedit.Value) {
 	}
 }
 
-func (c *counts) take(into *int64, v jsonedit.Value) {
-	if n, ok := v.Int(); ok && n >= 0 && n < 1<<48 {
-		*into, c.known = max(*into, n), true
+// take reads a counter and reports whether it is one.
+func (c *counts) take(into *int64, v jsonedit.Value) bool {
+	n, ok := v.Int()
+	if ok = ok && n >= 0 && n < 1<<48; ok {
+		*into, c.known = n, true
 	}
+	return ok
 }
 
 // audio reads the audio tokens from a list of tokens by modality.
 func (c *counts) audio(into *int64, v jsonedit.Value) {
+	*into = 0
 	for e := range v.Elements() {
 		if kind, _ := e.Get("modality"); string(kind.Raw()) == `"AUDIO"` {
 			n, _ := e.Get("tokenCount")
@@ -55,14 +64,33 @@ func (c *counts) audio(into *int64, v jsonedit.Value) {
 // usage returns the counters without overlaps: cached tokens are part of the
 // prompt; tokens of tool results and thoughts are not part of other counters.
 func (c *counts) usage() llm.Usage {
-	u := llm.Usage{Known: c.known, Reasoning: c.thoughts}
-	prompt, candidates := c.prompt, c.candidates
+	candidates, thoughts := c.written()
+	u := llm.Usage{Known: c.known, Reasoning: thoughts}
+	prompt := c.prompt
 	u.CachedInput = part(&prompt, c.cached)
 	u.InputAudio = part(&prompt, max(0, c.promptAudio-c.cachedAudio))
 	u.Input = prompt + c.tools
 	u.OutputAudio = part(&candidates, c.candidatesAudio)
 	u.Output = candidates
 	return u
+}
+
+// written returns the tokens of candidates and of thoughts, so that all counters
+// add up to the total: a counter that was never reported has the rest, and
+// thoughts that are part of the candidates are counted once.
+func (c *counts) written() (candidates, thoughts int64) {
+	candidates, thoughts = c.candidates, c.thoughts
+	rest := c.total - c.prompt - c.tools - candidates - thoughts
+	switch {
+	case c.total == 0:
+	case rest > 0 && !c.hasCandidates:
+		candidates = rest
+	case rest > 0 && !c.hasThoughts:
+		thoughts = rest
+	case rest == -thoughts && candidates >= thoughts:
+		candidates -= thoughts
+	}
+	return candidates, thoughts
 }
 
 // part subtracts up to n from *whole and returns what it subtracted.
