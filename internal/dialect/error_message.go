@@ -2,7 +2,9 @@ package dialect
 
 import (
 	"bytes"
+	"net/http"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -10,8 +12,8 @@ import (
 )
 
 // maxMessage is the number of characters of a provider's text that go into an
-// error.
-const maxMessage = 300
+// error. Descriptions of what is wrong with a schema are long.
+const maxMessage = 4 << 10
 
 // ErrorMessage returns the readable part of a provider's error body: the
 // message if it is JSON that has one, otherwise the text. It is cut after
@@ -43,11 +45,7 @@ func findMessage(v jsonedit.Value, depth int) string {
 		text, _ := v.Text()
 		return text
 	case jsonedit.Array:
-		for e := range v.Elements() {
-			if text := findMessage(e, depth-1); text != "" {
-				return text
-			}
-		}
+		return joinMessages(v, depth-1)
 	case jsonedit.Object:
 		for _, name := range [...]string{"message", "Message", "error", "detail", "errors", "msg", "faultstring", "fault", "title"} {
 			if inner, ok := v.Get(name); ok {
@@ -58,6 +56,93 @@ func findMessage(v jsonedit.Value, depth int) string {
 		}
 	}
 	return ""
+}
+
+// joinMessages returns the messages of the elements of an array, each after its
+// place in the request if it has one, up to [maxMessage] bytes.
+func joinMessages(list jsonedit.Value, depth int) string {
+	var out strings.Builder
+	for e := range list.Elements() {
+		text := findMessage(e, depth)
+		if text == "" {
+			continue
+		}
+		if out.Len() > 0 {
+			out.WriteString("; ")
+		}
+		if place := placeOf(e); place != "" {
+			out.WriteString(place + ": ")
+		}
+		if out.WriteString(text); out.Len() > maxMessage {
+			break
+		}
+	}
+	return out.String()
+}
+
+// placeOf returns the place that an entry of an error names, as FastAPI writes
+// it: ["body","messages",0] becomes body.messages.0.
+// https://fastapi.tiangolo.com/tutorial/handling-errors/
+func placeOf(entry jsonedit.Value) string {
+	var names []string
+	size := 0
+	loc, _ := entry.Get("loc")
+	for e := range loc.Elements() {
+		name, ok := e.Text()
+		if !ok {
+			name = string(e.Raw())
+		}
+		names = append(names, name)
+		if size += len(name); size > maxMessage {
+			break
+		}
+	}
+	return strings.Join(names, ".")
+}
+
+// CodeModelNotFound is the code of the error for a model that a provider does
+// not have.
+const CodeModelNotFound = "model_not_found"
+
+// IsModelNotFound reports whether a provider's error says that it does not have
+// the model: it has the status 404 and is about a model or a deployment.
+// Providers have no code for it in common. A 404 for a model that exists and
+// needs another endpoint is not one.
+func IsModelNotFound(status int, body []byte) bool {
+	if status != http.StatusNotFound {
+		return false
+	}
+	text := strings.ToLower(ErrorMessage(body))
+	about := strings.Contains(text, "model") || strings.Contains(text, "deployment")
+	return about && !strings.Contains(text, "endpoint")
+}
+
+// RetryDelay returns how long an error in Google's format asks to wait.
+// https://cloud.google.com/apis/design/errors#error_details
+func RetryDelay(body []byte) (time.Duration, bool) {
+	if !bytes.Contains(body, []byte("retryDelay")) {
+		return 0, false
+	}
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return 0, false
+	}
+	if v.Kind() == jsonedit.Array {
+		for first := range v.Elements() {
+			v = first
+			break
+		}
+	}
+	e, _ := v.Get("error")
+	details, _ := e.Get("details")
+	for d := range details.Elements() {
+		delay, _ := d.Get("retryDelay")
+		text, _ := delay.Text()
+		if wait, err := time.ParseDuration(text); err == nil && wait >= 0 {
+			return wait, true
+		}
+	}
+	return 0, false
 }
 
 // withoutTags removes the tags and the head of an HTML page.

@@ -8,11 +8,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/contentcoding"
+	"modelgate/internal/dialect"
 	"modelgate/internal/eventstream"
 	"modelgate/internal/provider"
 	"modelgate/internal/sse"
@@ -307,6 +309,9 @@ func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, e
 	out.Length = -1
 	if a.Target.ErrorStatus != nil {
 		out.Status = a.Target.ErrorStatus(out.Status, raw)
+	}
+	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
+		out.Header.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
 	}
 	if a.wire.dialect != "" && a.Target.OtherDialect(a.wire.dialect) != "" {
 		out.wrongEndpoint = provider.ReadWrongEndpoint(out.Status, raw)

@@ -39,15 +39,34 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	id := jsonedit.AppendString(nil, provider)
 	if d.Scan(body) == nil {
 		if e, ok := d.Find("error"); ok && e.Kind() == jsonedit.Object {
+			lost := dialect.IsModelNotFound(status, body)
 			if word, ok := isGoogleError(e); ok {
+				if lost {
+					word = modelNotFound
+				}
 				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: appendGoogles(nil, e, word, status)}, jsonedit.Edit{Name: "provider", Value: id})
 			}
-			if marked, err := jsonedit.Set(nil, e.Raw(), sourcePath, []byte(`"provider"`)); err == nil {
+			if marked, err := markError(e, lost); err == nil {
 				return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
 			}
 		}
 	}
 	return appendError(dst, &d, body, provider, status)
+}
+
+var (
+	codePath         = mustPath("code")
+	modelNotFound, _ = jsonedit.ParseValue([]byte(`"` + dialect.CodeModelNotFound + `"`))
+)
+
+// markError returns an error object of this dialect with its source, and with
+// the code of a model that is not found.
+func markError(e jsonedit.Value, lost bool) ([]byte, error) {
+	marked, err := jsonedit.Set(nil, e.Raw(), sourcePath, []byte(`"provider"`))
+	if err != nil || !lost {
+		return marked, err
+	}
+	return jsonedit.Set(nil, marked, codePath, modelNotFound.Raw())
 }
 
 // isGoogleError reports whether e is an error in Google's format, and returns
@@ -99,7 +118,11 @@ func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, stat
 	dst = append(dst, `,"type":`...)
 	dst = appendWord(dst, d, "type", typeFor(status))
 	dst = append(dst, `,"param":null,"code":`...)
-	dst = appendWord(dst, d, "code", "")
+	if dialect.IsModelNotFound(status, body) {
+		dst = append(dst, modelNotFound.Raw()...)
+	} else {
+		dst = appendWord(dst, d, "code", "")
+	}
 	dst = append(dst, `,"source":"provider"},"provider":`...)
 	dst = jsonedit.AppendString(dst, provider)
 	return append(dst, '}')

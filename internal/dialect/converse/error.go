@@ -85,7 +85,7 @@ func exceptionFor(f *llm.ProviderError) string {
 		{"throttl", "throttlingException"}, {"rate", "throttlingException"}, {"overload", "throttlingException"},
 		{"exhausted", "throttlingException"}, {"429", "throttlingException"},
 		{"validation", "validationException"}, {"invalid", "validationException"},
-		{"unavailable", "serviceUnavailableException"}, {"internalserver", "internalServerException"},
+		{"unavailable", "serviceUnavailableException"}, {"internal", "internalServerException"}, {"server_error", "internalServerException"}, {"api_error", "internalServerException"},
 	} {
 		if strings.Contains(said, known.part) {
 			return known.exception
@@ -99,12 +99,16 @@ func exceptionFor(f *llm.ProviderError) string {
 func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
 	var d jsonedit.Doc
 	id := jsonedit.AppendString(nil, provider)
+	lost := dialect.IsModelNotFound(status, body)
 	if d.Scan(body) == nil {
 		for _, member := range [...]string{"message", "Message"} {
 			if v, ok := d.Find(member); ok && v.Kind() == jsonedit.String {
 				edits := []jsonedit.Edit{{Name: "source", Value: []byte(`"provider"`)}, {Name: "provider", Value: id}}
 				if _, typed := d.Find("__type"); !typed { // it was in a header, or the body is of another protocol
 					edits = append(edits, jsonedit.Edit{Name: "__type", Value: jsonedit.AppendString(nil, typeFor(status))})
+				}
+				if lost {
+					edits = append(edits, jsonedit.Edit{Name: "reason", Value: jsonedit.AppendString(nil, dialect.CodeModelNotFound)})
 				}
 				return d.Apply(dst, edits...)
 			}
@@ -120,6 +124,10 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	b.String(message)
 	b.Name("__type")
 	b.String(typeFor(status))
+	if lost {
+		b.Name("reason")
+		b.String(dialect.CodeModelNotFound)
+	}
 	b.Name("source")
 	b.String("provider")
 	b.Name("provider")
@@ -142,6 +150,8 @@ func typeFor(status int) string {
 		return "ModelTimeoutException"
 	case status == http.StatusServiceUnavailable:
 		return "ServiceUnavailableException"
+	case status == http.StatusInternalServerError:
+		return "InternalServerException"
 	case status >= 400 && status < 500:
 		return "ValidationException"
 	}

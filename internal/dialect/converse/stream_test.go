@@ -243,7 +243,7 @@ func TestFaultsOfStreamsAreExceptions(t *testing.T) {
 		{llm.ProviderError{Type: "overloaded_error", Message: "Overloaded"}, `throttlingException {"message":"Overloaded"}`},
 		{llm.ProviderError{Type: "throttlingException", Message: "m"}, `throttlingException {"message":"m"}`},
 		{llm.ProviderError{Type: "invalid_request_error", Message: "m"}, `validationException {"message":"m"}`},
-		{llm.ProviderError{Type: "server_error"}, `modelStreamErrorException {"message":"the provider reported an error without a message"}`},
+		{llm.ProviderError{Type: "server_error"}, `internalServerException {"message":"the provider reported an error without a message"}`},
 	} {
 		if got := streamed(t, dialect.ResponseTarget{}, llm.Event{Kind: llm.EventError, Fault: &tt.fault}, llm.Event{Kind: llm.EventEnd}); got != tt.want+"\n" {
 			t.Errorf("%+v is written as %s, want %s", tt.fault, got, tt.want)
@@ -269,7 +269,8 @@ func TestErrorsAreThoseThatTheSDKsKnow(t *testing.T) {
 		{`{"__type":"x","message":"bad"}`, 400, `{"__type":"x","message":"bad","source":"provider","provider":"p"}`},
 		{`{"error":{"message":"bad"}}`, 401, `{"message":"p answered 401: bad","__type":"UnrecognizedClientException","source":"provider","provider":"p"}`},
 		{``, 529, `{"message":"p answered 529","__type":"ThrottlingException","source":"provider","provider":"p"}`},
-		{`<html>`, 500, `{"message":"p answered 500","__type":"ModelErrorException","source":"provider","provider":"p"}`},
+		{`<html>`, 502, `{"message":"p answered 502","__type":"ModelErrorException","source":"provider","provider":"p"}`},
+		{`<html>`, 500, `{"message":"p answered 500","__type":"InternalServerException","source":"provider","provider":"p"}`},
 	} {
 		if got := string(converse.Dialect{}.ProviderError(nil, []byte(tt.body), "p", tt.status)); got != tt.want {
 			t.Errorf("ProviderError(%s, %d) = %s, want %s", tt.body, tt.status, got, tt.want)

@@ -129,6 +129,12 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	openError(&b, status, statusWord(status), message)
 	b.Name("details")
 	b.Open('[')
+	if dialect.IsModelNotFound(status, body) {
+		detail(&b, "ErrorInfo")
+		text(&b, "reason", dialect.CodeModelNotFound)
+		text(&b, "domain", "modelgate")
+		b.Close('}')
+	}
 	b.Close(']')
 	text(&b, "source", "provider")
 	b.Close('}')

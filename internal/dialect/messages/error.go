@@ -110,8 +110,9 @@ func wordFor(status int) string {
 // and has the start of its text.
 func (Dialect) ProviderError(dst, body []byte, provider string, status int) []byte {
 	var d jsonedit.Doc
+	lost := dialect.IsModelNotFound(status, body)
 	if d.Scan(body) == nil {
-		if marked := markedError(&d); marked != nil {
+		if marked := markedError(&d, lost); marked != nil {
 			id := jsonedit.AppendString(nil, provider)
 			return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
 		}
@@ -124,6 +125,10 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	}
 	b := jsonedit.Append(dst)
 	openFailure(&b, wordFor(status), message)
+	if lost {
+		b.Name("code")
+		b.String(dialect.CodeModelNotFound)
+	}
 	b.Name("source")
 	b.String("provider")
 	b.Close('}')
@@ -134,8 +139,9 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 }
 
 // markedError returns the error object of a body of this dialect with its
-// source added, or nil for other bodies.
-func markedError(d *jsonedit.Doc) []byte {
+// source added, and the code of a model that is not found, or nil for other
+// bodies.
+func markedError(d *jsonedit.Doc, lost bool) []byte {
 	kind, _ := d.Find("type")
 	if word, _ := kind.Text(); word != "error" {
 		return nil
@@ -145,13 +151,16 @@ func markedError(d *jsonedit.Doc) []byte {
 		return nil
 	}
 	marked, err := jsonedit.Set(nil, inner.Raw(), sourcePath, []byte(`"provider"`))
+	if err == nil && lost {
+		marked, err = jsonedit.Set(nil, marked, codePath, jsonedit.AppendString(nil, dialect.CodeModelNotFound))
+	}
 	if err != nil {
 		return nil
 	}
 	return marked
 }
 
-var sourcePath = mustPath("source")
+var sourcePath, codePath = mustPath("source"), mustPath("code")
 
 func mustPath(s string) jsonedit.Path {
 	p, err := jsonedit.ParsePath(s)

@@ -56,17 +56,18 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 	id := jsonedit.AppendString(nil, provider)
 	if d.Scan(body) == nil {
 		if e, ok := d.Find("error"); ok && e.Kind() == jsonedit.Object {
-			marked := markSource(e, status)
+			marked := markSource(e, status, dialect.IsModelNotFound(status, body))
 			return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
 		}
 	}
 	return appendError(dst, &d, body, provider, status)
 }
 
-// markSource returns the error object with its source added. An error in
-// Google's format has no type and a number as code; both become strings.
+// markSource returns the error object with its source added, and the code of a
+// model that is not found. An error in Google's format has no type and a number
+// as code; both become strings.
 // https://cloud.google.com/apis/design/errors
-func markSource(e jsonedit.Value, status int) []byte {
+func markSource(e jsonedit.Value, status int, lost bool) []byte {
 	code, _ := e.Get("code")
 	word, _ := e.Get("status")
 	_, typed := e.Get("type")
@@ -75,7 +76,7 @@ func markSource(e jsonedit.Value, status int) []byte {
 	b.Open('{')
 	for key, v := range e.Fields() {
 		switch {
-		case key.Is("source"):
+		case key.Is("source"), lost && key.Is("code"):
 			continue
 		case foreign && key.Is("code"):
 			v = word
@@ -86,6 +87,10 @@ func markSource(e jsonedit.Value, status int) []byte {
 	if foreign {
 		b.Name("type")
 		b.String(typeFor(status))
+	}
+	if lost {
+		b.Name("code")
+		b.String(dialect.CodeModelNotFound)
 	}
 	b.Name("source")
 	b.String("provider")
@@ -111,7 +116,11 @@ func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, stat
 	b.Name("param")
 	b.Null()
 	b.Name("code")
-	writeWord(&b, d, "code", "")
+	if dialect.IsModelNotFound(status, body) {
+		b.String(dialect.CodeModelNotFound)
+	} else {
+		writeWord(&b, d, "code", "")
+	}
 	b.Name("source")
 	b.String("provider")
 	b.Close('}')

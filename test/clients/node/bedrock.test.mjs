@@ -155,7 +155,7 @@ for (const [dialect, slug] of Object.entries(targets)) {
   test(`${dialect}: the provider's refusals are the client's exceptions`, async () => {
     const fails = (fault, kind) => refused(whole(ask([says(mark("fails"))], {}, fault)), kind);
     assert.equal((await fails("status=429", ThrottlingException)).$metadata.httpStatusCode, 429);
-    await fails("status=500", ["aws", "claude"].includes(slug) ? InternalServerException : ModelErrorException);
+    await fails("status=500", InternalServerException);
     await fails("model-not-found", ResourceNotFoundException);
     await fails("context-length", ValidationException);
     await refused(client.send(new ConverseStreamCommand(ask([says(mark("fails"))], {}, "status=503"))), ServiceUnavailableException);
