@@ -21,20 +21,20 @@ type Support struct {
 
 // Portable returns the request with the content that only other dialects than
 // the target's have in another form: as parts that every dialect has, or left
-// out and recorded. Media that messages of the assistant cannot hold move to the
-// next message of the user. A request that needs no change, or whose client uses
-// the dialect, is returned as it is. Content and parameters without which the
-// request makes no sense are an error.
+// out and recorded. Malformed arguments of calls become text in an object. Media
+// that messages of the assistant cannot hold move to the next message of the user.
+// A request that needs no change is returned as it is. Content and parameters
+// without which the request makes no sense are an error.
 func (f *ParamChanges) Portable(to RequestTarget, s Support) (*llm.Request, *apierr.Error) {
+	p := porter{changes: f, own: s.Dialect, to: to, inAssistant: s.InAssistant}
 	if f.r.Dialect == s.Dialect {
-		return f.r, nil
+		p.inAssistant = nil // the client knows what its messages can hold
 	}
 	for _, m := range f.r.Extra {
-		if why := neededParams[m.Name]; why != "" && !contains(s.Params, m.Name) && string(m.Value) != "null" {
+		if why := neededParams[m.Name]; why != "" && f.r.Dialect != s.Dialect && !contains(s.Params, m.Name) && string(m.Value) != "null" {
 			return nil, Unsupported(m.Name, to, "%s", why)
 		}
 	}
-	p := porter{changes: f, own: s.Dialect, to: to, inAssistant: s.InAssistant}
 	if !slices.ContainsFunc(f.r.Messages, p.changesMessage) {
 		return f.r, nil
 	}
@@ -82,6 +82,8 @@ func (p *porter) foreign(part llm.Part) bool {
 	switch part := part.(type) {
 	case llm.Native:
 		return part.Dialect != p.own
+	case llm.ToolCall:
+		return isMalformed(&part)
 	case llm.ToolResult:
 		return slices.ContainsFunc(part.Parts, p.foreign)
 	case llm.Media:
@@ -132,6 +134,13 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 				out = append(out, p.parts(role, p.native(&part))...)
 				continue
 			}
+		case llm.ToolCall:
+			if isMalformed(&part) {
+				p.changes.AdaptNamed(orElse(part.At, "arguments"), "malformed arguments as text in an object")
+				part.Arguments = wrapMalformed(part.Arguments)
+			}
+			out = append(out, part)
+			continue
 		case llm.ToolResult:
 			if p.foreign(part) {
 				part.Parts = p.parts(llm.User, part.Parts)

@@ -115,6 +115,11 @@ the text, and show nothing for it.
 If a target does not support a JSON Schema for its response, or not together with tools, it gets a tool ` + "`json_response`" + `
 that it must call, and the call's arguments become the text of the response. The header says ` + "`adapted=\"forced tool\"`" + `.
 
+## Malformed arguments
+
+Models sometimes write arguments that are not a JSON object, and clients send them back with the conversation. To
+every target the gateway sends them as text in an object, ` + "`{\"INVALID_JSON\": \"…\"}`" + `, and reports it.
+
 ## Streams
 
 Every event is forwarded as soon as it arrives. An error after the first event, a break, or an end without a finish reason

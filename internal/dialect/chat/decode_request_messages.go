@@ -189,24 +189,13 @@ func (d *requestDecoder) callTarget(call *llm.ToolCall, path string, v jsonedit.
 		case "name":
 			call.Name = d.toolName(path+".name", m)
 		case "arguments":
-			call.Arguments = argumentsOf(m)
+			call.Arguments = dialect.Arguments(m)
 		case "input":
 			call.Arguments = d.text(path+".input", m)
 		case "thought_signature":
 			call.Signature = dialect.ReadSignature(llm.Google, d.text(path+".thought_signature", m))
 		}
 	}
-}
-
-// argumentsOf returns arguments as text; some clients send the object itself.
-func argumentsOf(v jsonedit.Value) string {
-	if text, ok := v.Text(); ok {
-		return text
-	}
-	if v.IsNull() {
-		return ""
-	}
-	return string(v.Raw())
 }
 
 // googleSignature reads the signature that Google's endpoint for this dialect

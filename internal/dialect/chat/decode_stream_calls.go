@@ -86,7 +86,7 @@ func (w *wireCall) called(v jsonedit.Value) {
 		case "name":
 			w.name, _ = m.Text()
 		case "arguments", "input":
-			w.arguments = argumentsOf(m)
+			w.arguments = dialect.Arguments(m)
 		case "thought_signature":
 			text, _ := m.Text()
 			w.sign = dialect.ReadSignature(llm.Google, text)

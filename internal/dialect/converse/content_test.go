@@ -60,7 +60,7 @@ func TestContentIsSaidInBlocks(t *testing.T) {
 		{
 			"calls whose arguments are no object, and results that failed", nova,
 			[]llm.Message{user(text("a")), assistant(llm.ToolCall{ID: "c1", Name: "f", Arguments: "[1]"}, llm.ToolCall{ID: "c2", Name: "f", Arguments: "{bad"}), user(llm.ToolResult{ID: "c1", Failed: true, Parts: []llm.Part{media(llm.Image, "image/png", "")}}, llm.ToolResult{ID: "c2", Parts: []llm.Part{text("")}})},
-			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"c1","name":"f","input":{"rawInvalidInput":[1]}}},{"toolUse":{"toolUseId":"c2","name":"f","input":{"rawInvalidInput":"{bad"}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"c1","content":[{"image":{"format":"png","source":{"bytes":"QUJD"}}}],"status":"error"}},{"toolResult":{"toolUseId":"c2","content":[]}}]}]`,
+			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"c1","name":"f","input":{"INVALID_JSON":"[1]"}}},{"toolUse":{"toolUseId":"c2","name":"f","input":{"INVALID_JSON":"{bad"}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"c1","content":[{"image":{"format":"png","source":{"bytes":"QUJD"}}}],"status":"error"}},{"toolResult":{"toolUseId":"c2","content":[]}}]}]`,
 		},
 		{
 			"ids for Mistral", mistral, []llm.Message{user(text("a")), assistant(llm.ToolCall{ID: "call_abcdef", Name: "f"}), user(llm.ToolResult{ID: "call_abcdef"})},

@@ -176,7 +176,7 @@ func (d *requestDecoder) toolUse(path string, v jsonedit.Value) llm.Part {
 	called, _ := v.Get("name")
 	c := llm.ToolCall{ID: d.needed(path+".toolUseId", id), Name: d.needed(path+".name", called), At: path}
 	if input, ok := v.Get("input"); ok {
-		c.Arguments = string(input.Raw())
+		c.Arguments = dialect.Arguments(input)
 	}
 	if d.calls == nil {
 		d.calls = map[string]bool{}

@@ -211,9 +211,7 @@ func (d *requestDecoder) call(m *llm.Message, p piece, sign llm.Signature, path 
 		case "name":
 			call.Name = d.name(v, path+".name")
 		case "args":
-			if d.is(v, jsonedit.Object, path+".args", "an object") {
-				call.Arguments = string(v.Raw())
-			}
+			call.Arguments = dialect.Arguments(v)
 		default:
 			call.Extra = append(call.Extra, llm.Member{Name: name, Value: v.Raw()})
 		}

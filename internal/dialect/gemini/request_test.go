@@ -194,7 +194,7 @@ func TestMessagesOfOtherDialects(t *testing.T) {
 			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"text":"a"},{"text":"","thoughtSignature":"c2ln"}]}]`, nil},
 		{"unsigned thoughts stay behind", []llm.Message{userSaid, assistant(llm.Thinking{Text: "t"}, llm.Text{Text: "a"})}, flash2, userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"text":"a"}]}]`, []dialect.ParamChange{{Name: "messages.thinking", Outcome: dialect.Ignored, Note: "the target does not read it"}}},
 		{"arguments that are no object", []llm.Message{userSaid, assistant(llm.ToolCall{ID: "a", Name: "f", Arguments: "x"}, llm.ToolCall{ID: "b", Name: "f"})}, flash2,
-			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"functionCall":{"id":"a","name":"f","args":{"input":"x"}}},{"functionCall":{"id":"b","name":"f","args":{}}}]}]`, nil},
+			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"functionCall":{"id":"a","name":"f","args":{"INVALID_JSON":"x"}}},{"functionCall":{"id":"b","name":"f","args":{}}}]}]`, []dialect.ParamChange{{Name: "arguments", Outcome: dialect.Adapted, Note: "malformed arguments as text in an object"}}},
 		{"media", []llm.Message{{Role: llm.User, Parts: []llm.Part{
 			llm.Media{Kind: llm.Image, URL: "https://a.example/b.PNG?c=d"}, llm.Media{Kind: llm.Video, URL: "https://youtu.be/x"}, llm.Media{Kind: llm.Document, FileID: "files/x"},
 			llm.Media{Kind: llm.Audio, Type: "audio/wav", Data: "AAAA"}, llm.Media{Kind: llm.Document, Text: "t", Name: "n"}, llm.Media{Kind: llm.Image, URL: "gs://b/c"},
@@ -249,7 +249,6 @@ func TestDecodeRequestNamesWhatIsWrong(t *testing.T) {
 		fmt.Sprintf(turn, `{"fileData":{}}`):                                                 "contents[0].parts[0].fileData.fileUri",
 		fmt.Sprintf(turn, `{"functionResponse":{"name":"f","response":{}}}`):                 "contents[0].parts[0].functionResponse",
 		fmt.Sprintf(turn, `{"functionCall":{"args":{}}}`):                                    "contents[0].parts[0].functionCall.name",
-		fmt.Sprintf(turn, `{"functionCall":{"name":"f","args":[]}}`):                         "contents[0].parts[0].functionCall.args",
 		`{"generationConfig":{"top_k":"x"}}`:                                                 "generationConfig.topK",
 		`{"generationConfig":{"seed":1.5}}`:                                                  "generationConfig.seed",
 		`{"generationConfig":{"responseSchema":1}}`:                                          "generationConfig.responseSchema",

@@ -99,7 +99,7 @@ func TestDecodeRequestNamesWhatIsWrong(t *testing.T) {
 		`{"messages":[{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}]}`:                                                              "messages[0].content[0].type invalid_value",
 		`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}`:                                                                   "messages[0].content[0].tool_use_id invalid_value",
 		`{"messages":[` + call + `,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"tool_result"}]}]}]}`:                   "messages[1].content[0].content[0].type invalid_value",
-		`{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":[]}]}]}`:                                                    "messages[0].content[0].input invalid_type",
+		`{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":null}]}]}`:                                                  "messages[0].content[0].input invalid_type",
 		`{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"","input":{}}]}]}`:                                                     "messages[0].content[0].name invalid_value",
 		`{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}},{"type":"tool_use","id":"a","name":"f","input":{}}]}]}`: "messages[0].content[1].id invalid_value",
 		image(`null`): "messages[0].content[0].source missing_required_parameter",

@@ -205,11 +205,11 @@ func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
 	}
 	d.calls[id] = turn
 	input := f.get("input")
-	if input.Kind() != jsonedit.Object {
+	if input.IsNull() {
 		d.wrong(path+".input", "an object", input)
 	}
 	return llm.ToolCall{
-		ID: id, Name: d.toolName(path+".name", f.get("name")), Arguments: string(input.Raw()),
+		ID: id, Name: d.toolName(path+".name", f.get("name")), Arguments: dialect.Arguments(input),
 		Cache: d.cacheOf(path, f),
 		Extra: f.unknown("type", "id", "name", "input", "cache_control"), At: path,
 	}

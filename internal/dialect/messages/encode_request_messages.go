@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -237,9 +236,6 @@ func (e *requestEncoder) call(c *llm.ToolCall) {
 		e.Raw(emptyObject)
 	case v.Kind() == jsonedit.Object:
 		e.Raw(v.Raw())
-	default:
-		e.fail(dialect.Invalid(c.At, dialect.CodeValue, "the arguments of the call must be a JSON object"))
-		e.Null()
 	}
 	if e.own {
 		e.members(c.Extra)

@@ -294,9 +294,6 @@ func TestUnsupportedContentIsRefused(t *testing.T) {
 		{"a bucket", anthropic, user(llm.Media{Kind: llm.Image, URL: "gs://a/b", At: "here"}), "here"},
 		{"an address on a host without", vertex, user(llm.Media{Kind: llm.Image, URL: "https://a.example/b.png", At: "here"}), "here"},
 		{"a file on a host without", vertex, user(llm.Media{Kind: llm.Document, FileID: "f", At: "here"}), "here"},
-		{"arguments that are none", anthropic, func(r *llm.Request) {
-			r.Messages = append(r.Messages, says(llm.Assistant, llm.ToolCall{ID: "a", Name: "f", Arguments: "[1]", At: "here"}))
-		}, "here"},
 		{"a name with odd letters", anthropic, func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "a b", At: "here"}} }, "here"},
 		{"a long name", anthropic, func(r *llm.Request) { r.Tools = []llm.Tool{{Name: strings.Repeat("a", 129), At: "here"}} }, "here"},
 		{"arguments of an array", anthropic, func(r *llm.Request) {

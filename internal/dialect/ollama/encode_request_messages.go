@@ -230,7 +230,7 @@ func (e *requestEncoder) call(index int64, c *llm.ToolCall) {
 		e.Raw([]byte("{}"))
 	case !c.Custom && err == nil && v.Kind() == jsonedit.Object:
 		e.Raw(v.Raw())
-	default: // of a custom tool, or incomplete JSON
+	default: // of a custom tool
 		e.Open('{')
 		e.Name("input")
 		e.String(c.Arguments)

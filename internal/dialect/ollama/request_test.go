@@ -100,7 +100,7 @@ func TestMessagesTakeOllamasForm(t *testing.T) {
 		{"a loop of tools", []llm.Message{
 			{Role: llm.Assistant, Parts: []llm.Part{llm.Thinking{Text: "hm"}, words("look"), llm.ToolCall{ID: "c1", Name: "clock"}, llm.ToolCall{ID: "c2", Name: "patch", Custom: true, Arguments: "x"}, llm.ToolCall{ID: "c3", Name: "clock", Arguments: `{"a":`}}},
 			user(llm.ToolResult{ID: "c1", Parts: []llm.Part{words("noon"), llm.Media{Kind: llm.Image, Data: "AAAA"}}}, llm.ToolResult{ID: "c2", Name: "named", Failed: true, Parts: []llm.Part{words("no")}}, words("so?"))},
-			`{"role":"assistant","content":"look","thinking":"hm","tool_calls":[{"id":"c1","function":{"index":0,"name":"clock","arguments":{}}},{"id":"c2","function":{"index":1,"name":"patch","arguments":{"input":"x"}}},{"id":"c3","function":{"index":2,"name":"clock","arguments":{"input":"{\"a\":"}}}]},` +
+			`{"role":"assistant","content":"look","thinking":"hm","tool_calls":[{"id":"c1","function":{"index":0,"name":"clock","arguments":{}}},{"id":"c2","function":{"index":1,"name":"patch","arguments":{"input":"x"}}},{"id":"c3","function":{"index":2,"name":"clock","arguments":{"INVALID_JSON":"{\"a\":"}}}]},` +
 				`{"role":"tool","content":"noon","images":["AAAA"],"tool_name":"clock","tool_call_id":"c1"},{"role":"tool","content":"Error:\nno","tool_name":"named","tool_call_id":"c2"},{"role":"user","content":"so?"}`},
 		{"what only other dialects know", []llm.Message{user(llm.Native{Dialect: "messages"})}, `{"role":"user","content":""}`},
 	} {

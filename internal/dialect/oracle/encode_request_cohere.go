@@ -207,8 +207,6 @@ func writeCohereCall(b *jsonedit.Builder, c *llm.ToolCall) {
 	arguments := []byte(or(c.Arguments, "{}"))
 	if c.Custom {
 		arguments = []byte(dialect.WrapText(c.Arguments))
-	} else if v, err := jsonedit.ParseValue(arguments); err != nil || v.Kind() != jsonedit.Object {
-		arguments = []byte(`{}`)
 	}
 	b.Open('{')
 	b.Name("name")

@@ -166,9 +166,6 @@ func (in *inputDecoder) call(v jsonedit.Value, at, arguments string) {
 	if len(c.Name) > maxName {
 		in.fail(at+".name", dialect.CodeValue, "must be at most %d characters, not %d", maxName, len(c.Name))
 	}
-	if !c.Custom && c.Arguments != "" && !isObject(c.Arguments) {
-		in.fail(at+".arguments", dialect.CodeValue, "must be JSON text of an object")
-	}
 	c.Extra = extraOf(v, "type", "call_id", "name", arguments, spaceMember)
 	if space := in.member(v, at, spaceMember); space != "" {
 		s := &namespace{name: space}
@@ -177,11 +174,6 @@ func (in *inputDecoder) call(v jsonedit.Value, at, arguments string) {
 	}
 	in.called(c.ID)
 	in.assistant(at).add(c)
-}
-
-func isObject(text string) bool {
-	v, err := jsonedit.ParseValue([]byte(text))
-	return err == nil && v.Kind() == jsonedit.Object
 }
 
 func (in *inputDecoder) called(id string) {
