@@ -65,7 +65,7 @@ func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
 		known = maps.Clone(*last)
 	}
 	now := time.Now()
-	maps.DeleteFunc(known, func(_ endpoint, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(known, func(_ endpoint, until time.Time) bool { return !now.Before(until) })
 	for old := range known {
 		if len(known) < maxEndpoints {
 			break
