@@ -22,9 +22,10 @@ var providerWords = []struct{ where, words, why string }{
 	{"config", "ollama passthrough triton", "which configs are valid is checked without the table, since others import the package"},
 	{"internal/bench", "anthropic bedrock cometapi gemini google openai-compatible", "the rows that are measured"},
 	{"internal/dialect/chat", "anthropic azure google openai x-ai xai", "fields and formats of the wire, and the vendor in the name of a model"},
-	{"internal/dialect/converse", "ai21 anthropic cohere deepseek luma mistral openai qwen writer", "the vendor in the id of a model"},
+	{"internal/dialect/converse", "ai21 anthropic cohere mistral openai qwen", "the vendor in the id of a model"},
 	{"internal/gatewaytest", "openai-compatible", "the row that tests configure"},
 	{"internal/llm", "anthropic google openai", "vendors, who sign what their models think"},
+	{"internal/modeldata", "anthropic qwen", "a publisher in the paths of Vertex AI, and a name of models"},
 	{"internal/simulator", "anthropic cohere gemini google ollama openai", "dialects and vendors; it shares no code with the gateway"},
 }
 

@@ -2,7 +2,7 @@ package modeldata
 
 // Copilot holds the models that GitHub Copilot serves, by endpoint; its list of
 // models names them in supported_endpoints.
-var Copilot = newTable(
+var Copilot = NewTable(
 	Model{Pattern: "^gpt-*-codex", Dialects: responsesOnly, Source: copilotModels, Read: "2026-11-23"},
 	Model{Pattern: "^gpt-3", Dialects: chatOnly, Source: copilotModels, Read: "2026-11-23"},
 	Model{Pattern: "^gpt-4", Dialects: chatOnly, Source: copilotModels, Read: "2026-11-23"},

@@ -29,9 +29,60 @@ type Model struct {
 	// translated requests first. Nil means all that the provider has.
 	Dialects []api.Dialect
 
-	// Efforts are the accepted thinking efforts, the least first. Nil means
-	// that the models do not think, or not by efforts.
-	Efforts []string
+	// Thinking says how thinking is set, and Efforts are the accepted thinking
+	// efforts, the least first. Models with neither do not think.
+	Thinking Thinking
+	Efforts  []string
+	// TopEffortThinks is true if efforts above high need thinking, and
+	// AlwaysThinks if thinking cannot be disabled.
+	TopEffortThinks bool
+	AlwaysThinks    bool
+	// MinBudget and MaxBudget limit a budget for thinking, in tokens; both are
+	// zero if unknown.
+	MinBudget, MaxBudget int64
+
+	// MaxOutput is the maximum length of a response in tokens; 0 if unknown.
+	MaxOutput int64
+	// NoSampling is true if sampling parameters are rejected.
+	NoSampling bool
+	// Structured is true if output formats and strict tools are supported.
+	Structured bool
+	// NoSystem is true if there is no system instruction.
+	NoSystem bool
+	// Audio is true if the models hear.
+	Audio bool
+	// ForcedTool is true if the models can be made to call a tool, and
+	// NamedTool if the tool can be named.
+	ForcedTool, NamedTool bool
+	// OldPenalties is true if penalties are objects.
+	OldPenalties bool
+	// NoJSONSchema is true if schemas must be of OpenAPI's kind.
+	NoJSONSchema bool
+	// SignedCalls is true if calls are rejected that come back without their
+	// signature.
+	SignedCalls bool
+	// MixedTools is true if functions can be combined with tools of the
+	// provider and with a response format.
+	MixedTools bool
+
+	// KeepsThinking is true if each turn of the model must come back with its
+	// thinking, even an empty one.
+	KeepsThinking bool
+
+	// Drop lists request fields that the provider rejects for the models, and
+	// Rename maps fields to its names for them.
+	Drop   []string
+	Rename map[string]string
+
+	// Images are the parameters for images that the models accept.
+	Images Images
+	// Publisher is the publisher in paths of Vertex AI.
+	Publisher string
+	// Method is the provider's method or format for embeddings, images or
+	// ranking; empty means the usual one, or none. OneInput is true if it
+	// embeds one input at a time.
+	Method   Method
+	OneInput bool
 
 	parts    []string // of Pattern, around each *
 	anchored bool
@@ -40,8 +91,53 @@ type Model struct {
 // HasRow reports whether a row of the table matched, so that the model is known.
 func (m *Model) HasRow() bool { return m.Pattern != "" }
 
-// Thinks reports whether the models accept a thinking effort.
-func (m *Model) Thinks() bool { return len(m.Efforts) > 0 }
+// Thinks reports whether the models think.
+func (m *Model) Thinks() bool { return m.Thinking != NoThinking || len(m.Efforts) > 0 }
+
+// Thinking is how thinking is set.
+type Thinking uint8
+
+// Ways to set thinking.
+const (
+	NoThinking       Thinking = iota // not, or only by an effort
+	BudgetThinking                   // by a budget of tokens
+	AdaptiveThinking                 // the model decides how much
+	AnyThinking                      // either
+)
+
+// Method is a provider's method or format for an operation.
+type Method string
+
+// Methods of Google, as in its paths, and formats of Bedrock.
+const (
+	MethodEmbedContent Method = "embedContent"
+	MethodPredict      Method = "predict"
+
+	MethodTitanText    Method = "titan-text"
+	MethodTitanText2   Method = "titan-text-2"
+	MethodTitanMedia   Method = "titan-media"
+	MethodNovaEmbed    Method = "nova-embed"
+	MethodCohereEmbed  Method = "cohere-embed"
+	MethodCohereEmbed4 Method = "cohere-embed-4"
+	MethodTitanImage   Method = "titan-image"
+	MethodNovaImage    Method = "nova-image"
+	MethodDiffusion    Method = "diffusion"
+	MethodStability    Method = "stability"
+	MethodRerank       Method = "rerank"
+)
+
+// Images is the generation of the parameters for images.
+type Images uint8
+
+// Generations of parameters.
+const (
+	ImagesCurrent Images = iota
+	ImagesDALLE2
+	ImagesDALLE3
+)
+
+// Adapts reports whether the models can decide how much to think.
+func (m *Model) Adapts() bool { return m.Thinking == AdaptiveThinking || m.Thinking == AnyThinking }
 
 // efforts are all efforts, the least first.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
@@ -66,8 +162,8 @@ func (m *Model) Effort(effort string) string {
 // Table holds the rows of a vendor. The first that matches a name applies.
 type Table []Model
 
-// newTable returns a table of rows.
-func newTable(rows ...Model) Table {
+// NewTable returns a table of rows.
+func NewTable(rows ...Model) Table {
 	for i := range rows {
 		pattern, anchored := strings.CutPrefix(rows[i].Pattern, "^")
 		rows[i].parts, rows[i].anchored = strings.Split(pattern, "*"), anchored
@@ -87,11 +183,14 @@ func (t Table) Of(name string) *Model {
 	return &unknown
 }
 
+// Think reports whether a model thinks.
+func (t Table) Think(name string) bool { return t.Of(name).Thinks() }
+
 // unknown is the row of models that no table has.
 var unknown Model
 
 // hosts are prefixes that hosts of a vendor's models put before their names.
-var hosts = []string{"ft:", "openai.", "databricks-"}
+var hosts = []string{"ft:", "openai.", "google.", "databricks-"}
 
 // plain returns the form of a name that patterns match.
 func plain(name string) string {

@@ -2,6 +2,7 @@ package modeldata_test
 
 import (
 	"net/url"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -44,6 +45,8 @@ var names = map[string]struct {
 		"gpt-4o":                            "^gpt-4",
 		"ft:gpt-4o-mini-2024-07-18:acme::1": "^gpt-4",
 		"openai.gpt-oss-120b-1:0":           "^gpt-oss",
+		"dall-e-2":                          "^dall-e-2",
+		"dall-e-3":                          "^dall-e-3",
 		"o1":                                "^o1",
 		"o3-mini":                           "^o3",
 		"o4-mini":                           "^o4",
@@ -74,6 +77,134 @@ var names = map[string]struct {
 		"gpt-5.6-luna":       "^gpt-",
 		"claude-sonnet-4.5":  "*",
 		"gemini-3.1-pro":     "*",
+	}},
+	"Anthropic": {modeldata.Anthropic, map[string]string{
+		"claude-opus-5":                     "opus-5",
+		"claude-opus-4.8":                   "opus-4-8",
+		"claude-opus-4-7":                   "opus-4-7",
+		"fable-5":                           "fable-5",
+		"claude-sonnet-5":                   "sonnet-5",
+		"claude-sonnet-4-6":                 "sonnet-4-6",
+		"claude-opus-4-6@20260101":          "opus-4-6",
+		"us.anthropic.claude-opus-4-5-v1:0": "opus-4-5",
+		"anthropic/claude-sonnet-4.5":       "sonnet-4-5",
+		"claude-haiku-4-5-20251001":         "haiku-4-5",
+		"claude-opus-4-1-20250805":          "opus-4-1",
+		"claude-sonnet-4-20250514":          "sonnet-4",
+		"claude-opus-4-20250514":            "opus-4",
+		"claude-opus-4-10":                  "opus-4",
+		"databricks-claude-3-7-sonnet":      "claude-3-7",
+		"claude-3-5-haiku-20241022":         "claude-3-5",
+		"claude-3-opus-20240229":            "claude-3",
+		"claude-2.1":                        "claude-2",
+		"anthropic.claude-v2:1":             "claude-v2",
+		"anthropic.claude-instant-v1":       "claude-instant",
+		"claude-next":                       "claude",
+		"glm-4.6":                           "",
+	}},
+	"Google": {modeldata.Google, map[string]string{
+		"gemini-embedding-2-preview":        "^gemini-embedding-2",
+		"gemini-embedding-001":              "^gemini-embedding",
+		"imagen-4.0-generate-001":           "^imagen",
+		"models/gemma-3-27b-it":             "^gemma",
+		"gemini-1.5-pro":                    "^gemini-1",
+		"gemini-pro-vision":                 "^gemini-pro-vision",
+		"gemini-2.5-pro":                    "^gemini-2-5*pro",
+		"gemini-2.5-flash-lite-preview":     "^gemini-2-5*flash-lite",
+		"google.gemini-2.5-flash":           "^gemini-2-5",
+		"gemini-2.0-flash":                  "^gemini-2",
+		"gemini-3-pro-image-preview":        "^gemini-3-pro-image",
+		"gemini-3.1-flash-lite":             "^gemini-*flash-lite",
+		"gemini-flash-lite-latest":          "^gemini-*flash-lite",
+		"gemini-3-flash-preview":            "^gemini-3-flash",
+		"gemini-3.1-flash-image-preview":    "^gemini-3-1-flash",
+		"gemini-3.5-flash":                  "^gemini-3-5-flash",
+		"gemini-3.6-flash":                  "^gemini-3-6-flash",
+		"gemini-3.7-flash":                  "^gemini-",
+		"gemini-flash-latest":               "^gemini-",
+		"publishers/google/models/gemini-4": "^gemini-",
+		"text-embedding-005":                "",
+	}},
+	"Bedrock": {modeldata.Bedrock, map[string]string{
+		"amazon-titan-embed-text-v2:0":              "^amazon-titan-embed-text-v2",
+		"amazon-titan-embed-text-v1":                "^amazon-titan-embed-text",
+		"amazon-titan-embed-g1-text-02":             "^amazon-titan-embed-g1",
+		"amazon-titan-embed-image-v1":               "^amazon-titan-embed-image",
+		"amazon-nova-embed-v1:0":                    "^amazon-nova*embed",
+		"amazon-nova-2-multimodal-embeddings-v1:0":  "^amazon-nova*embeddings",
+		"cohere-embed-v4:0":                         "^cohere-*embed-v4",
+		"cohere-embed-english-v3":                   "^cohere-*embed",
+		"amazon-titan-image-generator-v2:0":         "^amazon-titan-image",
+		"amazon-nova-canvas-v1:0":                   "^amazon-nova-canvas",
+		"stability-stable-diffusion-xl-v1":          "^stability-stable-diffusion-xl",
+		"stability-sd3-5-large-v1:0":                "^stability-",
+		"amazon-rerank-v1:0":                        "rerank",
+		"anthropic-claude-3-7-sonnet-20250219-v1:0": "^anthropic-claude-3-7",
+		"anthropic-claude-3-5-haiku-20241022-v1:0":  "^anthropic-claude-3",
+		"anthropic-claude-v2:1":                     "^anthropic-claude-v2",
+		"anthropic-claude-2":                        "^anthropic-claude-2",
+		"anthropic-claude-instant-v1":               "^anthropic-claude-instant",
+		"anthropic-claude-opus-4-1-20250805-v1:0":   "^anthropic-*opus-4-1",
+		"anthropic-claude-sonnet-4-20250514-v1:0":   "^anthropic-*-4-20250514",
+		"anthropic-claude-opus-4-0":                 "^anthropic-*-4-0",
+		"anthropic-claude-opus-4-5-20251101-v1:0":   "^anthropic-*opus-4-5",
+		"anthropic-claude-haiku-4-5-20251001-v1:0":  "^anthropic-*-4-5",
+		"anthropic-claude-opus-4-6-v1":              "^anthropic-*-4-6",
+		"anthropic-claude-opus-4-7":                 "^anthropic-",
+		"amazon-nova-2-omni-v1:0":                   "^amazon-nova-2*omni",
+		"amazon-nova-2-sonic-v1:0":                  "^amazon-nova*sonic",
+		"amazon-nova-2-lite-v1:0":                   "^amazon-nova-2",
+		"amazon-nova-premier-2-v1:0":                "^amazon-nova-premier-2",
+		"amazon-nova-pro-v1:0":                      "^amazon-nova",
+		"amazon-titan-text-express-v1":              "^amazon-titan-text",
+		"mistral-mistral-7b-instruct-v0:2":          "^mistral-mistral-7b",
+		"mistral-mixtral-8x7b-instruct-v0:1":        "^mistral-*mixtral",
+		"mistral-mistral-large-3-675b-instruct":     "^mistral-*large-3",
+		"mistral-pixtral-large-2502-v1:0":           "^mistral-*large",
+		"mistral-ministral-3-8b-instruct":           "^mistral-*ministral",
+		"mistral-magistral-small-2509":              "^mistral-*magistral",
+		"mistral-voxtral-mini-3b-2507":              "^mistral-*voxtral",
+		"openai-gpt-oss-120b-1:0":                   "^openai-",
+		"qwen-qwen3-32b-v1:0":                       "^qwen-",
+		"deepseek-r1-v1:0":                          "^deepseek-r1",
+		"deepseek-v3-v1:0":                          "*",
+		"ai21-j2-ultra-v1":                          "^ai21-j2",
+		"ai21-jamba-1-5-large-v1:0":                 "^ai21-",
+		"amazon-other":                              "^amazon-",
+		"meta-llama3-3-70b-instruct-v1:0":           "^meta-",
+		"mistral-devstral-2":                        "^mistral-",
+		"cohere-command-r-v1:0":                     "^cohere-",
+		"writer-palmyra-x5-v1:0":                    "^writer-",
+		"twelvelabs-pegasus-1-2-v1:0":               "^twelvelabs-",
+		"luma-ray-v2:0":                             "^luma-",
+	}},
+	"DeepSeek": {modeldata.DeepSeek, map[string]string{
+		"deepseek-reasoner":             "^deepseek-reasoner",
+		"deepseek-ai/DeepSeek-V4-Flash": "^deepseek-v4",
+		"deepseek-chat":                 "",
+	}},
+	"Groq": {modeldata.Groq, map[string]string{
+		"openai/gpt-oss-20b":      "gpt-oss",
+		"qwen/qwen3-32b":          "qwen",
+		"llama-3.3-70b-versatile": "",
+	}},
+	"Mistral": {modeldata.Mistral, map[string]string{
+		"mistral-small-latest": "^mistral-small",
+		"mistral-medium-3.5":   "^mistral-medium",
+		"mistral-large-latest": "",
+	}},
+	"XAI": {modeldata.XAI, map[string]string{
+		"grok-2-vision":    "^grok-2",
+		"grok-3-mini-fast": "^grok-3-mini",
+		"grok-3":           "^grok-3",
+		"grok-4.1-fast":    "^grok-",
+		"grok-code-fast-1": "^grok-",
+	}},
+	"Vertex": {modeldata.Vertex, map[string]string{
+		"claude-sonnet-4-5@20250929": "^claude",
+		"mistral-medium-3":           "^mistral",
+		"codestral-2":                "^codestral",
+		"gemini-3-pro":               "",
 	}},
 }
 
@@ -138,5 +269,19 @@ func TestEffortIsTheNearestThatTheModelAccepts(t *testing.T) {
 func BenchmarkOf(b *testing.B) {
 	for b.Loop() {
 		modeldata.OpenAI.Of("gpt-5.6-sol")
+	}
+}
+
+// A field that no row sets has no effect.
+func TestEachFieldIsSetByARow(t *testing.T) {
+	typ := reflect.TypeFor[modeldata.Model]()
+	for i := range typ.NumField() {
+		set := false
+		for _, tt := range names {
+			set = set || slices.ContainsFunc(tt.table, func(m modeldata.Model) bool { return !reflect.ValueOf(m).Field(i).IsZero() })
+		}
+		if !set {
+			t.Errorf("no row sets %s: remove the field", typ.Field(i).Name)
+		}
 	}
 }

@@ -19,9 +19,14 @@ var (
 	noneToMax     = []string{"none", "low", "medium", "high", "xhigh", "max"}
 )
 
+// completionLimit is for models that reject max_tokens.
+// https://developers.openai.com/api/reference/resources/chat
+var completionLimit = map[string]string{"max_tokens": "max_completion_tokens"}
+
 // Pages of OpenAI.
 const (
 	openaiModels    = "https://developers.openai.com/api/docs/models"
+	openaiImages    = "https://platform.openai.com/docs/api-reference/images/create"
 	openaiReasoning = "https://developers.openai.com/api/docs/guides/reasoning"
 )
 
@@ -29,40 +34,43 @@ const (
 // to responses: only there is encrypted thinking returned, and newer models
 // accept function tools only there.
 // https://developers.openai.com/api/docs/guides/migrate-to-responses
-var OpenAI = newTable(
+var OpenAI = NewTable(
 	// Models with one endpoint.
 	Model{Pattern: "-search-preview", Dialects: chatOnly, Source: openaiModels, Read: "2026-11-23"},
 	Model{Pattern: "^gpt-5-search-api", Dialects: chatOnly, Source: openaiModels, Read: "2026-11-23"},
 	Model{Pattern: "^gpt-4o*-audio", Dialects: chatOnly, Source: openaiModels, Read: "2026-11-23"},
 	Model{Pattern: "^gpt-audio", Dialects: chatOnly, Source: openaiModels, Read: "2026-11-23"},
 	Model{Pattern: "^computer-use", Dialects: responsesOnly, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "-deep-research", Dialects: responsesOnly, Efforts: []string{"medium"}, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "^o*-pro", Dialects: responsesOnly, Efforts: lowToHigh, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-pro", Dialects: responsesOnly, Efforts: []string{"high"}, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-*-pro", Dialects: responsesOnly, Efforts: mediumToXHigh, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "^codex-", Dialects: responsesOnly, Efforts: lowToHigh, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-codex", Dialects: responsesOnly, Efforts: lowToHigh, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-1-codex-max", Dialects: responsesOnly, Efforts: lowToXHigh, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-1-codex", Dialects: responsesOnly, Efforts: lowToHigh, Source: openaiModels, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-*-codex", Dialects: responsesOnly, Efforts: lowToXHigh, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "-deep-research", Dialects: responsesOnly, Efforts: []string{"medium"}, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^o*-pro", Dialects: responsesOnly, Efforts: lowToHigh, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-pro", Dialects: responsesOnly, Efforts: []string{"high"}, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-*-pro", Dialects: responsesOnly, Efforts: mediumToXHigh, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^codex-", Dialects: responsesOnly, Efforts: lowToHigh, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-codex", Dialects: responsesOnly, Efforts: lowToHigh, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-1-codex-max", Dialects: responsesOnly, Efforts: lowToXHigh, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-1-codex", Dialects: responsesOnly, Efforts: lowToHigh, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-*-codex", Dialects: responsesOnly, Efforts: lowToXHigh, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
 
 	// Models that do not think.
-	Model{Pattern: "^gpt-*-chat", Dialects: chatFirst, Source: openaiModels, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-*-chat", Dialects: chatFirst, Rename: completionLimit, Source: openaiModels, Read: "2026-11-23"},
 	Model{Pattern: "^chatgpt-", Dialects: chatFirst, Source: openaiModels, Read: "2026-11-23"},
 	Model{Pattern: "^gpt-3", Dialects: chatFirst, Source: openaiModels, Read: "2026-11-23"},
 	Model{Pattern: "^gpt-35", Dialects: chatFirst, Source: "https://learn.microsoft.com/azure/ai-foundry/foundry-models/concepts/models-sold-directly-by-azure", Read: "2026-11-23"},
 	Model{Pattern: "^gpt-4", Dialects: chatFirst, Source: openaiModels, Read: "2026-11-23"},
 
+	Model{Pattern: "^dall-e-2", Images: ImagesDALLE2, Source: openaiImages, Read: "2026-11-23"},
+	Model{Pattern: "^dall-e-3", Images: ImagesDALLE3, Source: openaiImages, Read: "2026-11-23"},
+
 	// Reasoning models.
 	Model{Pattern: "^gpt-oss", Dialects: chatFirst, Efforts: lowToHigh, Source: "https://developers.openai.com/cookbook/topic/gpt-oss", Read: "2026-11-23"},
-	Model{Pattern: "^o1", Dialects: responsesFirst, Efforts: lowToHigh, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^o3", Dialects: responsesFirst, Efforts: lowToHigh, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^o4", Dialects: responsesFirst, Efforts: lowToHigh, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-1", Dialects: responsesFirst, Efforts: []string{"none", "low", "medium", "high"}, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-2", Dialects: responsesFirst, Efforts: noneToXHigh, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-4", Dialects: responsesFirst, Efforts: noneToXHigh, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-5", Dialects: responsesFirst, Efforts: noneToXHigh, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5-6", Dialects: responsesFirst, Efforts: noneToMax, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-5", Dialects: responsesFirst, Efforts: []string{"minimal", "low", "medium", "high"}, Source: openaiReasoning, Read: "2026-11-23"},
-	Model{Pattern: "^gpt-", Dialects: responsesFirst, Efforts: noneToMax, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^o1", Dialects: responsesFirst, Efforts: lowToHigh, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^o3", Dialects: responsesFirst, Efforts: lowToHigh, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^o4", Dialects: responsesFirst, Efforts: lowToHigh, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-1", Dialects: responsesFirst, Efforts: []string{"none", "low", "medium", "high"}, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-2", Dialects: responsesFirst, Efforts: noneToXHigh, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-4", Dialects: responsesFirst, Efforts: noneToXHigh, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-5", Dialects: responsesFirst, Efforts: noneToXHigh, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5-6", Dialects: responsesFirst, Efforts: noneToMax, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-5", Dialects: responsesFirst, Efforts: []string{"minimal", "low", "medium", "high"}, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
+	Model{Pattern: "^gpt-", Dialects: responsesFirst, Efforts: noneToMax, Rename: completionLimit, Source: openaiReasoning, Read: "2026-11-23"},
 )

@@ -8,6 +8,7 @@ import (
 	"modelgate/api"
 	"modelgate/config"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
@@ -23,7 +24,7 @@ var rtSpec = &provider.Spec{
 	Drop:    []string{"logit_bias"},
 	Rename:  map[string]string{"max_tokens": "max_completion_tokens"},
 	Limits:  map[string]provider.Range{"temperature": {Min: 0, Max: 1}},
-	Models:  []provider.ModelRule{{Prefixes: []string{"thinker"}, Drop: []string{"temperature"}}},
+	Models:  modeldata.NewTable(modeldata.Model{Pattern: "^thinker", Drop: []string{"temperature"}}),
 }
 
 // rtPlanned sends nothing: it returns what would be sent first, with the

@@ -12,11 +12,11 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/secret"
 )
 
@@ -93,8 +93,9 @@ type Spec struct {
 	// Limits holds ranges of numeric request fields. Values outside are clamped
 	// and reported.
 	Limits map[string]Range
-	// Models are quirks of single models; the first match applies.
-	Models []ModelRule
+	// Models holds what is known of the provider's models, with the fields that
+	// they reject or that have another name.
+	Models modeldata.Table
 
 	// Profile holds the deviations that apply to translated requests, by
 	// dialect.
@@ -228,13 +229,6 @@ const (
 // Range is the range of a numeric field, including both ends.
 type Range struct{ Min, Max float64 }
 
-// ModelRule is a quirk of the models whose name matches one of the prefixes.
-type ModelRule struct {
-	Prefixes []string
-	Drop     []string
-	Rename   map[string]string
-}
-
 // Path returns the path of op, and false if the provider does not offer it.
 func (s *Spec) Path(op api.Operation) (string, bool) {
 	p, ok := s.Paths[op]
@@ -301,14 +295,5 @@ func Header(name string) Auth { return Auth{Header: http.CanonicalHeaderKey(name
 // Query returns the authentication with the credential in the query.
 func Query(name string) Auth { return Auth{Query: name} }
 
-// Rule returns the quirks of model, or the zero rule.
-func (s *Spec) Rule(model string) ModelRule {
-	for _, r := range s.Models {
-		for _, p := range r.Prefixes {
-			if strings.HasPrefix(model, p) {
-				return r
-			}
-		}
-	}
-	return ModelRule{}
-}
+// Rule returns what is known of model.
+func (s *Spec) Rule(model string) *modeldata.Model { return s.Models.Of(model) }

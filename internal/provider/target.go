@@ -13,6 +13,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/secret"
 )
 
@@ -221,7 +222,7 @@ func (t *Target) DialectFor(d api.Dialect, model string) api.Dialect {
 }
 
 // Rule calls [Spec.Rule] for the base model of model.
-func (t *Target) Rule(model string) ModelRule { return t.Spec.Rule(t.BaseModelOf(model)) }
+func (t *Target) Rule(model string) *modeldata.Model { return t.Spec.Rule(t.BaseModelOf(model)) }
 
 // withCustomHost returns the spec for a custom host, which replaces the
 // provider's address entirely: operations with an absolute URL are not offered,

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/modeldata"
 )
 
 // The specification's rules for images apply to two models; a body without a
@@ -53,10 +54,10 @@ func imagesBodyFor(d *jsonedit.Doc) *grammar.Body {
 		}
 		return olderImagesBody
 	}
-	switch string(modelName(d)) {
-	case "dall-e-2":
+	switch modeldata.OpenAI.Of(string(modelName(d))).Images {
+	case modeldata.ImagesDALLE2:
 		return olderImagesBody
-	case "dall-e-3":
+	case modeldata.ImagesDALLE3:
 		return newerImagesBody
 	}
 	return imagesBody

@@ -5,13 +5,14 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 )
 
 // thought writes thinking next to the content.
 func (e *requestEncoder) thought(s *assistantParts, loop bool) {
 	switch e.profile.History {
 	case dialect.ThinkingText:
-		always := strings.Contains(e.to.Model, "deepseek-v4") // requires it on every turn
+		always := modeldata.DeepSeek.Of(e.to.Model).KeepsThinking
 		var all strings.Builder
 		for _, t := range s.thought {
 			all.WriteString(t.Text)

@@ -89,13 +89,13 @@ func (e *requestEncoder) sort() {
 			}
 		}
 	}
-	if len(e.messages) > 0 && !e.model.noSystem() {
+	if len(e.messages) > 0 && !e.model.NoSystem {
 		return
 	}
 	for _, m := range e.system {
 		e.changes.AdaptNamed(at(m.At, "messages"), "sent as a message of the user")
 	}
-	if e.plan.instruct && e.model.noSystem() {
+	if e.plan.instruct && e.model.NoSystem {
 		text := llm.Text{Text: instruction(&e.r.Format)}
 		e.system = append(e.system, &llm.Message{Role: llm.System, Parts: []llm.Part{text}})
 	}

@@ -280,7 +280,7 @@ func (e *requestEncoder) askedBetas() (list []string) {
 
 // ai21Fields writes penalties: Jamba expects numbers, its predecessors objects.
 func (e *requestEncoder) ai21Fields(f *fields) {
-	if !e.model.has("j2-") {
+	if !e.model.OldPenalties {
 		f.number("frequency_penalty", e.r.FrequencyPenalty)
 		f.number("presence_penalty", e.r.PresencePenalty)
 		return

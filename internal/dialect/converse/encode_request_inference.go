@@ -64,7 +64,7 @@ func (e *requestEncoder) sampling() (temperature, topP *float64) {
 
 // fixed reports whether the model rejects sampling parameters.
 func (e *requestEncoder) fixed() bool {
-	return e.thinks.active || e.thinks.noLimits || e.model.claude() && e.model.generation() >= claude47
+	return e.thinks.active || e.thinks.noLimits || e.model.NoSampling
 }
 
 // stops returns the stop sequences; Claude rejects blank ones.

@@ -48,7 +48,7 @@ func (e *requestEncoder) formatOf(p *llm.Media) (string, bool) {
 	case p.URL != "" && !strings.HasPrefix(p.URL, "s3://"):
 		e.refuse(dialect.Unsupported(path, e.to, "it reads no address but s3://; send the content as base64"))
 		return "", false
-	case p.Kind == llm.Audio && !e.own && !e.model.hears():
+	case p.Kind == llm.Audio && !e.own && !e.model.Audio:
 		e.refuse(dialect.Unsupported(path, e.to, "the model takes no sound"))
 		return "", false
 	case p.Text != "" || p.Parts != nil:

@@ -22,7 +22,7 @@ func (e *requestEncoder) encodeSystem() {
 			}
 		}
 	}
-	if e.plan.instruct && !e.model.noSystem() {
+	if e.plan.instruct && !e.model.NoSystem {
 		parts = append(parts, llm.Text{Text: instruction(&e.r.Format)})
 	}
 	if len(parts) == 0 {

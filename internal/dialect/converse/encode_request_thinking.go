@@ -2,6 +2,7 @@ package converse
 
 import (
 	"fmt"
+	"slices"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
@@ -62,10 +63,10 @@ func (t *thinking) claude(r *llm.Request, m model) {
 		t.spend(*r.Reasoning.Budget, r, m)
 	case r.Reasoning.Effort == "none":
 		t.mode = llm.ThinkingDisabled
-		if m.generation() < before45 {
+		if !m.Thinks() {
 			t.mode = ""
 		}
-	case own && m.generation() >= claude45:
+	case own && len(m.Efforts) > 0:
 		t.setEffort(r.Reasoning.Effort, m)
 	default:
 		t.byEffort(r, m)
@@ -76,17 +77,17 @@ func (t *thinking) claude(r *llm.Request, m model) {
 // explicit handles the mode that the client set.
 func (t *thinking) explicit(r *llm.Request, m model) {
 	switch mode := r.Reasoning.Mode; {
-	case m.generation() < before45:
+	case !m.Thinks():
 		if mode != llm.ThinkingDisabled {
 			t.drop = "thinking"
 		}
-	case mode == llm.ThinkingAdaptive && m.generation() < claude46:
+	case mode == llm.ThinkingAdaptive && !m.Adapts():
 		t.spend(budgetFor(r.Reasoning.Effort), r, m)
 		t.note = fmt.Sprintf("a budget of %d tokens", t.budget)
 	case mode == llm.ThinkingAdaptive, mode == llm.ThinkingDisabled:
 		t.mode, t.active = mode, mode == llm.ThinkingAdaptive
 	case r.Reasoning.Budget == nil || *r.Reasoning.Budget < 0:
-		if m.generation() >= claude46 {
+		if m.Adapts() {
 			t.mode, t.active, t.note = llm.ThinkingAdaptive, true, "adaptive"
 			return
 		}
@@ -109,7 +110,7 @@ func budgetFor(effort string) int64 {
 // spend enables thinking with a budget. The token limit covers thinking and
 // text, so it must be larger.
 func (t *thinking) spend(budget int64, r *llm.Request, m model) {
-	if m.generation() < before45 {
+	if !m.Thinks() {
 		t.drop = "thinking"
 		return
 	}
@@ -135,9 +136,9 @@ func (t *thinking) spend(budget int64, r *llm.Request, m model) {
 func (t *thinking) byEffort(r *llm.Request, m model) {
 	effort := r.Reasoning.Effort
 	switch {
-	case m.generation() < before45:
+	case !m.Thinks():
 		t.effortFailed = true
-	case m.generation() >= claude46:
+	case m.Adapts():
 		t.mode, t.active = llm.ThinkingAdaptive, true
 		t.setEffort(effort, m)
 	default:
@@ -146,7 +147,7 @@ func (t *thinking) byEffort(r *llm.Request, m model) {
 			return
 		}
 		t.note, t.effortNote = "", fmt.Sprintf("a budget of %d tokens", t.budget)
-		if m.has("opus-4-5") {
+		if len(m.Efforts) > 0 {
 			t.setEffort(effort, m)
 		}
 	}
@@ -163,18 +164,18 @@ func share(effort string, limit *int64) int64 {
 
 // setEffort sets the effort in the model's naming.
 func (t *thinking) setEffort(effort string, m model) {
-	t.effort, t.old = effort, m.has("opus-4-5")
-	if m.generation() < claude45 {
+	t.effort, t.old = effort, !m.Adapts()
+	if len(m.Efforts) == 0 {
 		t.effort, t.effortFailed = "", true
 		return
 	}
 	switch {
 	case effort == "minimal":
 		t.effort = "low"
-	case effort == "xhigh" && m.generation() < claude47:
+	case effort == "xhigh" && !slices.Contains(m.Efforts, effort):
 		t.effort = "max"
 	}
-	if (t.effort == "max" || t.effort == "xhigh") && m.generation() < claude46 {
+	if (t.effort == "max" || t.effort == "xhigh") && !m.Adapts() {
 		t.effort = "high"
 	}
 	if t.effort != effort && t.effortNote == "" {

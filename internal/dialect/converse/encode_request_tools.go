@@ -35,9 +35,9 @@ func planOf(r *llm.Request, m model, t thinking) (p plan) {
 	}
 	taken := slices.ContainsFunc(r.Tools, func(t llm.Tool) bool { return t.Name == jsonTool })
 	switch {
-	case m.structured():
+	case m.Structured:
 		p.native = true
-	case m.names() && !t.active && !taken && r.ToolChoice.Mode != llm.ChoiceTool && r.Format.Schema != nil:
+	case m.NamedTool && !t.active && !taken && r.ToolChoice.Mode != llm.ChoiceTool && r.Format.Schema != nil:
 		p.tool, p.alone = true, len(r.Tools) == 0 || r.ToolChoice.Mode == llm.ChoiceNone
 	default:
 		p.instruct = true
@@ -52,7 +52,7 @@ func (e *requestEncoder) sentTools() (list []llm.Tool) {
 		return nil
 	}
 	// If a tool cannot be forced by name, it is sent as the only one.
-	narrow := len(choice.Names) > 0 && (choice.Mode != llm.ChoiceTool || !e.model.names())
+	narrow := len(choice.Names) > 0 && (choice.Mode != llm.ChoiceTool || !e.model.NamedTool)
 	for _, t := range e.r.Tools {
 		if narrow && !slices.Contains(choice.Names, t.Name) {
 			continue
@@ -188,7 +188,7 @@ func (e *requestEncoder) spec(t *llm.Tool) {
 func (e *requestEncoder) strict(t *llm.Tool) {
 	switch {
 	case t.Strict == nil:
-	case e.own || e.model.claude() && !e.model.rejectsSchemas():
+	case e.own || e.model.claude() && e.model.Structured:
 		e.b.Name("strict")
 		e.b.Bool(*t.Strict)
 	case *t.Strict:
@@ -231,7 +231,7 @@ func (e *requestEncoder) toolChoice() {
 	case choice.Mode == "":
 	case choice.Mode == llm.ChoiceNone:
 		e.changes.Adapt(llm.FieldToolChoice, "auto: the conversation holds calls, so the tools must be sent")
-	case choice.Mode == llm.ChoiceTool && forced && e.model.names() && len(choice.Names) > 0:
+	case choice.Mode == llm.ChoiceTool && forced && e.model.NamedTool && len(choice.Names) > 0:
 		e.choose("tool", wireName(choice.Names[0]))
 	case choice.Mode == llm.ChoiceTool && forced && e.model.forces():
 		e.changes.Adapt(llm.FieldToolChoice, "any, with that tool alone")

@@ -9,6 +9,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/modeldata"
 )
 
 // embeddingForm returns the translator for the model's family.
@@ -16,17 +17,19 @@ import (
 func embeddingForm(m model) (dialect.Translator, bool) {
 	var write func(a *translationInput, b *jsonedit.Builder)
 	form := dialect.Translator{Response: embeddings, Split: splitInputs, Join: dialect.JoinEmbeddings}
-	switch {
-	case m.vendor == "amazon" && m.has("titan-embed-text-v2"):
+	switch m.Method {
+	case modeldata.MethodTitanText2:
 		write = titanV2
-	case m.vendor == "amazon" && m.has("titan-embed-text", "titan-embed-g1"):
+	case modeldata.MethodTitanText:
 		write = titanV1
-	case m.vendor == "amazon" && m.has("titan-embed-image"):
+	case modeldata.MethodTitanMedia:
 		write = titanImage
-	case m.nova() && m.has("embed"):
+	case modeldata.MethodNovaEmbed:
 		write = novaEmbed
-	case m.vendor == "cohere" && m.has("embed"):
-		write = func(a *translationInput, b *jsonedit.Builder) { cohereEmbed(a, b, m.has("embed-v4")) }
+	case modeldata.MethodCohereEmbed, modeldata.MethodCohereEmbed4:
+		write = func(a *translationInput, b *jsonedit.Builder) {
+			cohereEmbed(a, b, m.Method == modeldata.MethodCohereEmbed4)
+		}
 		form = dialect.Translator{Response: embeddings} // accepts several inputs
 	default:
 		return dialect.Translator{}, false

@@ -9,18 +9,21 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/modeldata"
 )
 
 // imageForm returns the translator for the model's family.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-image.html
 func imageForm(m model) (dialect.Translator, bool) {
 	var write func(a *translationInput, b *jsonedit.Builder)
-	switch {
-	case m.vendor == "amazon" && m.has("titan-image", "nova-canvas"):
-		write = func(a *translationInput, b *jsonedit.Builder) { titanImageRequest(a, b, m.nova()) }
-	case m.vendor == "stability" && m.has("stable-diffusion-xl"):
+	switch m.Method {
+	case modeldata.MethodTitanImage, modeldata.MethodNovaImage:
+		write = func(a *translationInput, b *jsonedit.Builder) {
+			titanImageRequest(a, b, m.Method == modeldata.MethodNovaImage)
+		}
+	case modeldata.MethodDiffusion:
 		write = diffusion
-	case m.vendor == "stability":
+	case modeldata.MethodStability:
 		write = stable
 	default:
 		return dialect.Translator{}, false

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/modeldata"
 )
 
 // rerankVersion is the version of the format that the models of both vendors
@@ -14,7 +15,7 @@ const rerankVersion = 2
 // rerankForm returns the translator for models that rank documents.
 // https://docs.aws.amazon.com/bedrock/latest/userguide/rerank-supported.html
 func rerankForm(m model) (dialect.Translator, bool) {
-	if !m.has("rerank") {
+	if m.Method != modeldata.MethodRerank {
 		return dialect.Translator{}, false
 	}
 	return dialect.Translator{Request: rerankRequest, Response: ranks}, true

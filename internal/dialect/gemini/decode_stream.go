@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/sse"
 )
 
@@ -23,7 +24,7 @@ func newDecoder(r *llm.Request, to dialect.RequestTarget) *streamDecoder {
 	if r == nil {
 		return d
 	}
-	d.forced = emulated(r, generationOf(to.Model))
+	d.forced = emulated(r, modeldata.Google.Of(to.Model))
 	for i := range r.Tools {
 		if r.Tools[i].Custom {
 			d.custom = append(d.custom, r.Tools[i].Name)

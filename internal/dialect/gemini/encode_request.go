@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 )
 
 // formTool is the forced tool whose arguments are the response, for models that
@@ -24,7 +25,7 @@ type requestEncoder struct {
 	b       jsonedit.Builder
 	r       *llm.Request
 	to      dialect.RequestTarget
-	gen     generation
+	model   *modeldata.Model
 	changes *dialect.ParamChanges
 	err     *apierr.Error
 
@@ -50,10 +51,10 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 		return nil, nil, err
 	}
 	w := &requestEncoder{
-		b: jsonedit.Append(dst), r: r, to: to, gen: generationOf(to.Model), changes: changes,
+		b: jsonedit.Append(dst), r: r, to: to, model: modeldata.Google.Of(to.Model), changes: changes,
 		own: r.Dialect == own, vertex: to.Vertex, calls: map[string]sentCall{},
 	}
-	w.forced = emulated(r, w.gen)
+	w.forced = emulated(r, w.model)
 	w.tools = w.declared()
 	w.b.Open('{')
 	w.conversation()
@@ -69,8 +70,8 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 }
 
 // emulated reports whether the response format is emulated by a forced tool.
-func emulated(r *llm.Request, g generation) bool {
-	return r.Dialect != own && r.Format.Kind == llm.FormatSchema && !g.mixes() && len(r.Tools) > 0 &&
+func emulated(r *llm.Request, m *modeldata.Model) bool {
+	return r.Dialect != own && r.Format.Kind == llm.FormatSchema && !m.MixedTools && len(r.Tools) > 0 &&
 		r.ToolChoice.Mode != llm.ChoiceNone && isObjectSchema(r.Format.Schema)
 }
 

@@ -69,7 +69,7 @@ func (w *requestEncoder) format() {
 	case w.own:
 	case f.Kind == llm.FormatText:
 		return
-	case w.gen.mixes() || len(w.r.Tools) == 0:
+	case w.model.MixedTools || len(w.r.Tools) == 0:
 	case f.Kind == llm.FormatJSON:
 		w.changes.Drop(llm.FieldFormat) // the model rejects it together with tools
 		return
@@ -97,7 +97,7 @@ func (w *requestEncoder) schema(name, older string, schema []byte, path string) 
 		w.fail(path, "a schema that is no JSON object")
 		return
 	}
-	if w.own || w.gen.jsonSchema() {
+	if w.own || !w.model.NoJSONSchema {
 		w.b.Name(name)
 		w.b.Raw(schema)
 		return
@@ -234,7 +234,7 @@ func (w *requestEncoder) thinking() {
 	switch {
 	case w.own:
 		w.clientThinking()
-	case !w.gen.thinks():
+	case !w.model.Thinks():
 		w.unthinking()
 	default:
 		w.thinkingFor()
@@ -308,8 +308,8 @@ func (w *requestEncoder) thinkingFor() {
 		w.disableThinking(field)
 	case t.Budget != nil:
 		w.budget(*t.Budget, llm.FieldThinking)
-	case t.Effort != "" && w.gen.levels():
-		level := w.gen.level(t.Effort)
+	case t.Effort != "" && w.levels():
+		level := w.levelOf(t.Effort)
 		if level != t.Effort {
 			w.changes.Adapt(llm.FieldEffort, "thinkingLevel "+level)
 		}
@@ -317,7 +317,7 @@ func (w *requestEncoder) thinkingFor() {
 	case t.Effort != "":
 		w.changes.Adapt(llm.FieldEffort, "thinkingBudget "+strconv.FormatInt(budgetOf(t.Effort), 10))
 		w.budget(budgetOf(t.Effort), llm.FieldEffort)
-	case t.Mode == llm.ThinkingAdaptive && !w.gen.levels():
+	case t.Mode == llm.ThinkingAdaptive && !w.levels():
 		number(&w.b, "thinkingBudget", -1)
 	}
 }
@@ -325,25 +325,24 @@ func (w *requestEncoder) thinkingFor() {
 // disableThinking disables thinking, or minimises it if the model cannot
 // disable it.
 func (w *requestEncoder) disableThinking(field llm.Field) {
-	if w.gen.levels() {
-		level := w.gen.lowest()
+	if w.levels() {
+		level := w.model.Efforts[0]
 		w.changes.Adapt(field, "thinkingLevel "+level)
 		text(&w.b, "thinkingLevel", level)
 		return
 	}
 	n := int64(0)
-	if least, _ := w.gen.bounds(); least == 128 {
-		n = least
-		w.changes.Adapt(field, "thinkingBudget 128")
+	if w.model.AlwaysThinks {
+		n = w.model.MinBudget
+		w.changes.Adapt(field, "thinkingBudget "+strconv.FormatInt(n, 10))
 	}
 	number(&w.b, "thinkingBudget", n)
 }
 
 // budget writes a budget, limited to the model's range.
 func (w *requestEncoder) budget(n int64, field llm.Field) {
-	if n > 0 && !w.gen.levels() {
-		least, most := w.gen.bounds()
-		if bound := min(max(n, least), most); bound != n {
+	if n > 0 && !w.levels() {
+		if bound := min(max(n, w.model.MinBudget), w.model.MaxBudget); bound != n {
 			w.changes.Adapt(field, "thinkingBudget "+strconv.FormatInt(bound, 10))
 			n = bound
 		}

@@ -51,7 +51,7 @@ func (w *requestEncoder) conversation() {
 		t.flush()
 	}
 	system.flush()
-	if len(system.parts) > 0 && !w.own && (w.gen.gemma() || len(turns) == 0) {
+	if len(system.parts) > 0 && !w.own && (w.model.NoSystem || len(turns) == 0) {
 		turns = asUser(turns, system)
 		w.changes.AdaptNamed("system", "user text")
 		system = &turn{}
@@ -239,7 +239,7 @@ func (w *requestEncoder) call(t *turn, c llm.ToolCall) {
 	switch {
 	case signature != "":
 		t.signed = t.signed || t.calls == 0
-	case !w.own && w.gen.signs() && !t.signed:
+	case !w.own && w.model.SignedCalls && !t.signed:
 		signature = dummySignature
 	}
 	t.calls++

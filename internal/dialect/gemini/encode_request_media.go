@@ -149,7 +149,7 @@ func (w *requestEncoder) mediaExtra(b *jsonedit.Builder, m llm.Media) {
 				b.Name(name)
 				camelled(b, v)
 			}
-		case name == "mediaResolution" && w.gen.levels():
+		case name == "mediaResolution" && w.levels():
 			levelled = true
 			w.level(b, e.Value)
 		}
@@ -157,7 +157,7 @@ func (w *requestEncoder) mediaExtra(b *jsonedit.Builder, m llm.Media) {
 	if m.Detail != "low" && m.Detail != "high" || levelled {
 		return
 	}
-	if !w.own && !w.gen.levels() {
+	if !w.own && !w.levels() {
 		w.changes.DropNamed("detail")
 		return
 	}

@@ -89,7 +89,7 @@ func (w *requestEncoder) outcome(r llm.ToolResult) (o outcome) {
 			}
 			t := &turn{}
 			w.mediaPart(t, p)
-			if w.own || w.gen.signs() && p.Data != "" {
+			if w.own || w.model.SignedCalls && p.Data != "" {
 				o.inside = append(o.inside, t.parts...)
 				continue
 			}

@@ -57,7 +57,7 @@ func (w *requestEncoder) searches(list []llm.Tool) bool {
 			return false
 		}
 	}
-	if !w.gen.mixes() && (w.forced || len(functions(list)) > 0) {
+	if !w.model.MixedTools && (w.forced || len(functions(list)) > 0) {
 		return false // dropped with the other unsupported parameters
 	}
 	v, _ := jsonedit.ParseValue(raw)
@@ -220,14 +220,14 @@ func (w *requestEncoder) otherToolConfig() {
 // that accepts both.
 func (w *requestEncoder) mixed() bool {
 	n := len(functions(w.tools))
-	return w.gen.mixes() && n > 0 && n < len(w.tools)
+	return w.model.MixedTools && n > 0 && n < len(w.tools)
 }
 
 // calling writes functionCallingConfig.
 func (w *requestEncoder) calling() {
 	mode, allowed := w.mode()
 	streamed := w.extraParam("streamFunctionCallArguments")
-	streams := !w.own && w.vertex && w.gen.levels() && string(streamed) == "true" && len(functions(w.tools)) > 0
+	streams := !w.own && w.vertex && w.levels() && string(streamed) == "true" && len(functions(w.tools)) > 0
 	if streamed != nil && !streams && !w.own {
 		w.changes.DropNamed("stream_function_call_arguments")
 	}

@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/modeldata"
 )
 
 // Translator returns the translator of embeddings or images. It depends on the
@@ -19,20 +19,20 @@ import (
 // :embedContent. Images of imagen models go to :predict, those of other models
 // to :generateContent.
 func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.Translator, bool) {
-	name := generationOf(to.Model).name
+	model := modeldata.Google.Of(to.Model)
 	switch op {
 	case api.Embeddings:
 		switch {
 		case !to.Vertex:
 			return dialect.Translator{Request: batchRequest, Response: vectorsOf(batchVectors)}, true
-		case strings.HasPrefix(name, "gemini-embedding-2"):
+		case model.Method != "":
 			return dialect.Translator{Request: contentRequest, Response: vectorsOf(contentVector), Split: splitInputs, Join: dialect.JoinEmbeddings}, true
-		case strings.HasPrefix(name, "gemini-embedding"): // accepts one instance
+		case model.OneInput:
 			return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors), Split: splitInputs, Join: dialect.JoinEmbeddings}, true
 		}
 		return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors)}, true
 	case api.Images:
-		if strings.HasPrefix(name, "imagen") {
+		if model.Method != "" {
 			return dialect.Translator{Request: imagenRequest, Response: imagenAnswer}, true
 		}
 		return dialect.Translator{Request: imageRequest, Response: paintAnswer}, true

@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 )
 
 // EncodeRequest appends the body of a request in the format of the target's
@@ -24,7 +25,7 @@ func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarge
 		Builder: jsonedit.Append(dst), r: r, to: to, own: r.Dialect == own,
 		model: modelOf(to.Model), profile: profileOf(to), changes: changes,
 	}
-	e.formats = e.model.formats && !e.profile.NoFormats && (!e.profile.NoNewFormats || !e.model.fixed)
+	e.formats = e.model.Structured && !e.profile.NoFormats && (!e.profile.NoNewFormats || !e.model.NoSampling)
 	e.plan()
 	e.Open('{')
 	e.head()
@@ -49,7 +50,7 @@ type requestEncoder struct {
 	r       *llm.Request
 	to      dialect.RequestTarget
 	own     bool // the client uses this dialect
-	model   model
+	model   *modeldata.Model
 	profile *dialect.MessagesProfile
 	changes *dialect.ParamChanges
 	err     error
@@ -98,7 +99,7 @@ func (e *requestEncoder) text(name, value string) {
 func (e *requestEncoder) sampling() {
 	r, most := *e.r, 1.0
 	switch {
-	case !e.own && (e.model.fixed || e.thinking.active()):
+	case !e.own && (e.model.NoSampling || e.thinking.active()):
 		e.changes.DropIfSet(llm.FieldTemperature, llm.FieldTopP, llm.FieldTopK)
 		r.Temperature, r.TopP, r.TopK = nil, nil, nil
 	case r.Temperature != nil:

@@ -18,7 +18,7 @@ func emulates(r *llm.Request, to dialect.RequestTarget) bool {
 		return false
 	}
 	m, h := modelOf(to.Model), profileOf(to)
-	return !m.formats || h.NoFormats || h.NoNewFormats && m.fixed
+	return !m.Structured || h.NoFormats || h.NoNewFormats && m.NoSampling
 }
 
 func (e *requestEncoder) emulated() bool { return e.r.Format.Kind == llm.FormatSchema && !e.formats }
@@ -29,7 +29,7 @@ func (e *requestEncoder) output() {
 	list := from.unknown()
 	if e.effort != "" && member(list, "effort") == nil {
 		list = setMember(list, "effort", jsonedit.AppendString(nil, e.effort))
-		if e.model.effort {
+		if e.effortIsBeta() {
 			e.need("effort-2025-11-24")
 		}
 	}

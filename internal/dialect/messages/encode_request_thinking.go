@@ -2,9 +2,11 @@ package messages
 
 import (
 	"fmt"
+	"slices"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 )
 
 // minBudget is the smallest thinking budget that models accept.
@@ -24,7 +26,7 @@ func (t thinking) active() bool {
 // plan sets thinking, effort and max_tokens, which limit each other. Settings
 // of clients of this dialect are not changed.
 func (e *requestEncoder) plan() {
-	e.maxTokens = e.model.maxTokens
+	e.maxTokens = e.model.MaxOutput
 	if e.r.MaxTokens != nil {
 		e.maxTokens = *e.r.MaxTokens
 	}
@@ -88,7 +90,7 @@ func (e *requestEncoder) fitThinking() {
 	case mode == "":
 		return
 	}
-	if !e.model.thinks {
+	if !e.model.Thinks() {
 		if mode != llm.ThinkingDisabled {
 			e.drop(llm.FieldThinking)
 		}
@@ -99,7 +101,7 @@ func (e *requestEncoder) fitThinking() {
 	case llm.ThinkingEnabled:
 		e.fitBudget()
 	case llm.ThinkingAdaptive:
-		if !e.model.adaptive {
+		if !e.model.Adapts() {
 			e.thinking = thinking{mode: llm.ThinkingEnabled, budget: budgetFor(r.Effort)}
 			e.adapt(llm.FieldThinking, fmt.Sprintf("a budget of %d tokens", e.thinking.budget))
 		}
@@ -116,7 +118,7 @@ func (e *requestEncoder) fitBudget() {
 	} else if r.Budget != nil {
 		e.thinking.budget = *r.Budget
 	}
-	if e.model.fixed {
+	if e.model.Thinking == modeldata.AdaptiveThinking {
 		if r.Effort == "" && r.Budget != nil {
 			e.effort = dialect.EffortForBudget(e.thinking.budget)
 		}
@@ -148,12 +150,12 @@ func (e *requestEncoder) fitEffort() {
 	_, known := dialect.ThinkingBudget(r.Effort)
 	switch {
 	case r.Effort == "none":
-		if r.Mode == "" && r.Budget == nil && e.model.thinks {
+		if r.Mode == "" && r.Budget == nil && e.model.Thinks() {
 			e.thinking.mode = llm.ThinkingDisabled
 		}
-	case !e.model.thinks || !known:
+	case !e.model.Thinks() || !known:
 		e.drop(llm.FieldEffort)
-	case e.model.adaptive || e.model.effort:
+	case len(e.model.Efforts) > 0:
 		e.effort = e.effortWord(r.Effort)
 		e.thinkFor(r.Effort)
 	case r.Mode == "" && r.Budget == nil:
@@ -172,7 +174,7 @@ func (e *requestEncoder) thinkFor(effort string) {
 		return
 	}
 	e.thinking = thinking{mode: llm.ThinkingAdaptive}
-	if !e.model.adaptive {
+	if !e.model.Adapts() {
 		e.thinking = thinking{mode: llm.ThinkingEnabled, budget: budgetFor(effort)}
 	}
 }
@@ -185,9 +187,9 @@ func (e *requestEncoder) effortWord(effort string) string {
 	switch {
 	case effort == "minimal":
 		word = "low"
-	case top && (e.model.effort || e.model.calm && e.thinking.mode == llm.ThinkingDisabled):
+	case top && (e.effortIsBeta() || e.model.TopEffortThinks && e.thinking.mode == llm.ThinkingDisabled):
 		word = "high"
-	case effort == "xhigh" && !e.model.xhigh:
+	case effort == "xhigh" && !slices.Contains(e.model.Efforts, effort):
 		word = "max"
 	}
 	if word != effort {
@@ -205,10 +207,10 @@ func (e *requestEncoder) dropThinking() {
 	e.notes = nil
 	e.drop(field)
 	e.thinking = thinking{}
-	if e.model.adaptive {
+	if e.model.Adapts() {
 		e.thinking.mode = llm.ThinkingDisabled
 	}
-	if !e.model.effort || field == llm.FieldEffort {
+	if !e.effortIsBeta() || field == llm.FieldEffort {
 		e.effort = ""
 	}
 }
@@ -253,8 +255,8 @@ func (e *requestEncoder) fitLength() {
 	if e.thinking.mode == llm.ThinkingEnabled && e.thinking.budget >= e.maxTokens {
 		e.maxTokens += e.thinking.budget
 	}
-	if known := e.model != foreign; known && e.maxTokens > e.model.maxTokens {
-		e.maxTokens = e.model.maxTokens
+	if e.model.HasRow() && e.maxTokens > e.model.MaxOutput {
+		e.maxTokens = e.model.MaxOutput
 	}
 	if e.maxTokens != asked && e.r.MaxTokens != nil {
 		e.changes.Adapt(llm.FieldMaxTokens, fmt.Sprint(e.maxTokens))

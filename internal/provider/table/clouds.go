@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -146,7 +147,7 @@ func mantleSpeaks(model string) []api.Dialect {
 var openaiDialects = dialectsOf(modeldata.OpenAI)
 
 func databricksSpeaks(model string) []api.Dialect {
-	if strings.Contains(model, "claude") {
+	if modeldata.Anthropic.Of(model).HasRow() {
 		return []api.Dialect{api.DialectChat, api.DialectMessages}
 	}
 	return openaiDialects(model)
@@ -195,7 +196,7 @@ func azureAIKey(ctx context.Context, t *provider.Target, req *http.Request) erro
 }
 
 func azureAISpeaks(model string) []api.Dialect {
-	if strings.HasPrefix(model, "claude") {
+	if modeldata.Anthropic.Of(model).HasRow() {
 		return []api.Dialect{api.DialectMessages}
 	}
 	return []api.Dialect{api.DialectChat}
@@ -258,8 +259,8 @@ func googleModel(model string) string { return strings.TrimPrefix(model, "models
 // googlePath returns the path of models that only generate images.
 // https://ai.google.dev/api/models
 func googlePath(op api.Operation, model string) string {
-	if op == api.Images && strings.HasPrefix(googleModel(model), "imagen") {
-		return "/v1beta/models/{model}:predict"
+	if method := modeldata.Google.Of(model).Method; op == api.Images && method != "" {
+		return "/v1beta/models/{model}:" + string(method)
 	}
 	return ""
 }
@@ -293,10 +294,10 @@ func vertexPath(op api.Operation, model string) string {
 	switch {
 	case op == api.Chat, op == api.Chat.Streamed():
 		return vertexChatPath(op, publisher)
-	case op == api.Embeddings && strings.HasPrefix(name, "gemini-embedding-2"):
-		return google + ":embedContent"
-	case op == api.Images && strings.HasPrefix(name, "imagen"):
-		return google + ":predict"
+	case op == api.Embeddings, op == api.Images:
+		if method := modeldata.Google.Of(name).Method; method != "" {
+			return google + ":" + string(method)
+		}
 	}
 	return ""
 }
@@ -355,13 +356,7 @@ func vertexModel(model string) (publisher, name string) {
 	if publisher, name, ok := strings.Cut(model, "/"); ok {
 		return publisher, name
 	}
-	switch {
-	case strings.HasPrefix(model, "claude"):
-		return "anthropic", model
-	case strings.HasPrefix(model, "mistral"), strings.HasPrefix(model, "codestral"):
-		return "mistralai", model
-	}
-	return "google", model
+	return cmp.Or(modeldata.Vertex.Of(model).Publisher, "google"), model
 }
 
 // vertexProject takes the project from the service account if no option sets

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
 )
 
@@ -129,11 +130,7 @@ func Quirks(s *provider.Spec) []string {
 		r := s.Limits[field]
 		words = append(words, fmt.Sprintf("keeps %s within %s to %s", field, number(r.Min), number(r.Max)))
 	}
-	for _, m := range s.Models {
-		if change := changes("for "+strings.Join(m.Prefixes, "*, ")+"*: ", m.Drop, m.Rename); change != "" {
-			words = append(words, change)
-		}
-	}
+	words = append(words, modelQuirks(s.Models)...)
 	for _, name := range slices.Sorted(maps.Keys(s.Header)) {
 		words = append(words, fmt.Sprintf("sends %s: %s", name, s.Header[name]))
 	}
@@ -142,6 +139,30 @@ func Quirks(s *provider.Spec) []string {
 	}
 	if s.Betas.Allow != nil || s.Betas.Drop != nil {
 		words = append(words, "leaves out beta flags that the host does not take")
+	}
+	return words
+}
+
+// modelQuirks describes the changes for single models: rows with the same
+// changes in one text.
+func modelQuirks(rows modeldata.Table) (words []string) {
+	patterns := map[string][]string{}
+	for _, m := range rows {
+		change := changes("", m.Drop, m.Rename)
+		if change == "" {
+			continue
+		}
+		if patterns[change] == nil {
+			words = append(words, change)
+		}
+		patterns[change] = append(patterns[change], strings.TrimPrefix(m.Pattern, "^")+"*")
+	}
+	for i, change := range words {
+		of := strings.Join(patterns[change], ", ")
+		if n := len(patterns[change]); n > 5 {
+			of = fmt.Sprintf("%d families of models", n)
+		}
+		words[i] = "for " + of + ": " + change
 	}
 	return words
 }

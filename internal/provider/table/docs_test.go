@@ -205,7 +205,7 @@ func TestDescribeJSONHoldsEveryRow(t *testing.T) {
 func TestQuirksAreSaidInWords(t *testing.T) {
 	for id, want := range map[string][]string{
 		"groq":   {"drops logprobs, logit_bias, top_logprobs", "keeps n within 1 to 1", "reports the usage of streams unasked"},
-		"openai": {"for o1*, o3*, o4*, gpt-5*: renames max_tokens to max_completion_tokens"},
+		"openai": {"for 20 families of models: renames max_tokens to max_completion_tokens"},
 		"runway": {"sends X-Runway-Version: 2024-11-06"},
 		"302ai":  nil,
 	} {

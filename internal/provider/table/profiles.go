@@ -1,8 +1,6 @@
 package table
 
 import (
-	"strings"
-
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
@@ -26,17 +24,6 @@ var zhipuChat = &dialect.ChatProfile{
 
 // https://www.volcengine.com/docs/82379
 var arkChat = &dialect.ChatProfile{History: dialect.ThinkingText, Effort: dialect.EffortThinking, Tier: true}
-
-// mistralEfforts reports whether a model accepts reasoning_effort, which
-// Mistral rejects for the others.
-func mistralEfforts(model string) bool {
-	return strings.HasPrefix(model, "mistral-small") || strings.HasPrefix(model, "mistral-medium")
-}
-
-// groqEfforts reports whether a model accepts reasoning_effort.
-func groqEfforts(model string) bool {
-	return strings.Contains(model, "gpt-oss") || strings.Contains(model, "qwen")
-}
 
 // Versions of the messages API in bodies for the clouds.
 const (

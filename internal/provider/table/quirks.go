@@ -16,13 +16,6 @@ import (
 	"modelgate/internal/provider"
 )
 
-// reasoningLimit is for models that reject max_tokens.
-// https://platform.openai.com/docs/guides/reasoning
-var reasoningLimit = []provider.ModelRule{{
-	Prefixes: []string{"o1", "o3", "o4", "gpt-5"},
-	Rename:   rename{"max_tokens": "max_completion_tokens"},
-}}
-
 // setBearer sets token as the bearer token and removes the header drop, which
 // would have held the credential.
 func setBearer(req *http.Request, token, drop string) {

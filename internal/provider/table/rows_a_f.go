@@ -6,6 +6,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
 )
 
@@ -132,7 +133,7 @@ func rowsAToF() []*provider.Spec {
 			Complete: azureModel,
 			URL:      azureVersion,
 			// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning
-			Models:        reasoningLimit,
+			Models:        modeldata.OpenAI,
 			Profile:       openaiProfile,
 			Tiers:         flexAsBatch,
 			TelemetryName: "azure.ai.openai",
@@ -408,7 +409,7 @@ func rowsAToF() []*provider.Spec {
 			Drop:   []string{"logit_bias", "seed", "user"},
 			Rename: maxTokens,
 			// https://api-docs.deepseek.com/guides/reasoning_model
-			Models: []provider.ModelRule{{Prefixes: []string{"deepseek-reasoner"}, Drop: []string{"logprobs", "top_logprobs"}}},
+			Models: modeldata.DeepSeek,
 			// https://api-docs.deepseek.com
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
 				NoTopK: true, History: dialect.ThinkingText, Effort: dialect.EffortThinking,

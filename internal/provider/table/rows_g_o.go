@@ -89,7 +89,7 @@ func rowsGToO() []*provider.Spec {
 			Limits: limits{"n": {Min: 1, Max: 1}},
 			// https://console.groq.com/docs/reasoning
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
-				NoTopK: true, Tier: true, NoNames: true, EffortModels: groqEfforts,
+				NoTopK: true, Tier: true, NoNames: true, EffortModels: modeldata.Groq.Think,
 				Efforts: rename{"none": "", "minimal": "low", "xhigh": "high", "max": "high"},
 			}},
 			Tiers: map[string]catalog.Tier{"flex": catalog.Standard}, // https://console.groq.com/docs/flex-processing
@@ -305,7 +305,7 @@ func rowsGToO() []*provider.Spec {
 			// https://docs.mistral.ai/api
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
 				NoTopK: true, History: dialect.ThinkingParts, ShortIDs: true, NoNames: true, Required: "any", AskForJSON: true, ContentParts: true,
-				EffortModels: mistralEfforts,
+				EffortModels: modeldata.Mistral.Think,
 				Efforts: rename{
 					"minimal": "high", "low": "high", "medium": "high", "high": "high", "xhigh": "high", "max": "high", "none": "none",
 				},
@@ -439,7 +439,7 @@ func rowsGToO() []*provider.Spec {
 			// Reasoning models reject max_tokens in favour of
 			// max_completion_tokens.
 			// https://platform.openai.com/docs/api-reference/chat/create
-			Models:  reasoningLimit,
+			Models:  modeldata.OpenAI,
 			Profile: openaiProfile,
 			Tiers:   flexAsBatch,
 			Docs:    "https://platform.openai.com/docs/api-reference",

@@ -6,6 +6,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
 )
 
@@ -401,7 +402,7 @@ func rowsPToZ() []*provider.Spec {
 			Rename: rename{"max_tokens": "max_completion_tokens", "parallel_tool_calls": "parallel_function_calling"},
 			Limits: limits{"top_logprobs": {Min: 0, Max: 8}},
 			// https://docs.x.ai/docs/guides/reasoning
-			Models: []provider.ModelRule{{Prefixes: []string{"grok-3-mini", "grok-4", "grok-code"}, Drop: []string{"stop"}}},
+			Models: modeldata.XAI,
 			Profile: dialect.Profile{
 				Responses: &dialect.ResponsesProfile{Encrypted: true, ServerTools: true},
 				Chat: &dialect.ChatProfile{

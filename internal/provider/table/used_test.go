@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"modelgate/api"
+	"modelgate/internal/modeldata"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 )
@@ -69,6 +70,9 @@ func markSet(set map[string]bool, v reflect.Value) {
 
 // fieldsOf returns the fields of typ and of all types that it holds.
 func fieldsOf(typ reflect.Type, seen map[reflect.Type]bool) (names []string) {
+	if typ == reflect.TypeFor[modeldata.Table]() { // whose package has such a test
+		return nil
+	}
 	switch typ.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
 		return fieldsOf(typ.Elem(), seen)
