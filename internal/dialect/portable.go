@@ -14,6 +14,8 @@ type Support struct {
 	// InAssistant reports whether messages of the assistant can hold media. Nil
 	// means that they can hold all.
 	InAssistant func(llm.Media) bool
+	// DistinctCalls is true if providers reject two calls with one id.
+	DistinctCalls bool
 	// Params are the parameters of other dialects that the target has, among
 	// those that a request depends on.
 	Params []string
@@ -28,14 +30,18 @@ type Support struct {
 func (f *ParamChanges) Portable(to RequestTarget, s Support) (*llm.Request, *apierr.Error) {
 	p := porter{changes: f, own: s.Dialect, to: to, inAssistant: s.InAssistant}
 	if f.r.Dialect == s.Dialect {
-		p.inAssistant = nil // the client knows what its messages can hold
+		// The client knows what its messages can hold, and what ids.
+		p.inAssistant, s.DistinctCalls = nil, false
 	}
 	for _, m := range f.r.Extra {
 		if why := neededParams[m.Name]; why != "" && f.r.Dialect != s.Dialect && !contains(s.Params, m.Name) && string(m.Value) != "null" {
 			return nil, Unsupported(m.Name, to, "%s", why)
 		}
 	}
-	if !slices.ContainsFunc(f.r.Messages, p.changesMessage) {
+	if s.DistinctCalls && repeatsCallIDs(f.r.Messages) {
+		p.calls = newRenamedCalls(f.r.Messages)
+	}
+	if p.calls == nil && !slices.ContainsFunc(f.r.Messages, p.changesMessage) {
 		return f.r, nil
 	}
 	r := *f.r
@@ -69,7 +75,8 @@ type porter struct {
 	own         string
 	to          RequestTarget
 	inAssistant func(llm.Media) bool
-	held        []llm.Part // media for the next message of the user
+	calls       *renamedCalls // nil if all ids are distinct
+	held        []llm.Part    // media for the next message of the user
 	err         *apierr.Error
 }
 
@@ -135,6 +142,9 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 				continue
 			}
 		case llm.ToolCall:
+			if p.calls != nil {
+				part.ID = p.callID(&part)
+			}
 			if isMalformed(&part) {
 				p.changes.AdaptNamed(orElse(part.At, "arguments"), "malformed arguments as text in an object")
 				part.Arguments = wrapMalformed(part.Arguments)
@@ -144,6 +154,9 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 		case llm.ToolResult:
 			if p.foreign(part) {
 				part.Parts = p.parts(llm.User, part.Parts)
+			}
+			if p.calls != nil {
+				part.ID = p.calls.result(part.ID)
 			}
 			out = append(out, part)
 			continue
@@ -162,6 +175,15 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 		out = append(out, part)
 	}
 	return out
+}
+
+// callID returns the id under which a call is sent.
+func (p *porter) callID(c *llm.ToolCall) string {
+	id := p.calls.call(c.ID)
+	if id != c.ID {
+		p.changes.AdaptNamed(orElse(c.At, "calls")+".id", "sent as "+id)
+	}
+	return id
 }
 
 // native returns the parts that replace n, and records what happens to it.

@@ -58,6 +58,8 @@ func (t *translation) encodeEvent(out []byte, e *llm.Event) []byte {
 		out = t.endCalls(out, e.Choice)
 		if call, ok := e.Opened.(llm.ToolCall); ok {
 			t.calls.begin(e, &call)
+			call.ID = t.ids.distinct(e.Choice, call.ID)
+			e.Opened = call
 		}
 	case llm.EventDelta:
 		t.calls.read(e)

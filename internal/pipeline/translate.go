@@ -93,6 +93,7 @@ type translation struct {
 
 	events []llm.Event // reused
 	calls  openCalls
+	ids    responseCalls
 	out    []byte // what was returned last; reused
 	early  []byte // what More read ahead; reused
 	err    error  // the error that More found

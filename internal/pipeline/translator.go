@@ -58,6 +58,7 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 	out.Tap = tap
 	r.Model = cmp.Or(a.responseModel(), r.Model)
 	markBrokenCalls(r)
+	distinctCalls(r, c.decoded)
 	for i := range r.Choices {
 		if choice := &r.Choices[i]; choice.Stop == "" && choice.NativeFinishReason == "" { // clients wait for a finish reason
 			choice.Stop = llm.StopEnd
@@ -88,7 +89,10 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 		out.jsonHead()
 		return c.complete(a, out, r)
 	}
-	t := &translation{src: src, dec: decoder, enc: c.client.NewEncoder(c.responseTarget(a)), model: a.responseModel()}
+	t := &translation{
+		src: src, dec: decoder, enc: c.client.NewEncoder(c.responseTarget(a)),
+		model: a.responseModel(), ids: responseCalls{asked: c.decoded},
+	}
 	out.Tap, out.translation = t, t
 	out.asStream(c.client.ContentType())
 	return a.primeStream(out, t, new(eventStream))

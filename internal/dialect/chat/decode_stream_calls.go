@@ -102,7 +102,7 @@ func (c *choice) callFor(dst []llm.Event, i int, w *wireCall) (*openCall, []llm.
 		fresh := w.name != "" && w.id != "" && call.id != "" && w.id != call.id
 		switch {
 		case w.index >= 0 && call.index == w.index && !fresh,
-			w.index < 0 && w.id != "" && call.id == w.id,
+			w.index < 0 && w.id != "" && call.id == w.id && !w.begins(call),
 			w.index < 0 && w.id == "" && w.name == "":
 			if call.ended {
 				return nil, dst
@@ -124,6 +124,12 @@ func (c *choice) callFor(dst []llm.Event, i int, w *wireCall) (*openCall, []llm.
 	}
 	c.calls = append(c.calls, call)
 	return call, dst
+}
+
+// begins reports whether the piece is a new call rather than a piece of call,
+// which is complete.
+func (w *wireCall) begins(call *openCall) bool {
+	return w.name != "" && w.arguments != "" && call.text.Complete()
 }
 
 // maxCalls is the limit of calls in one choice.

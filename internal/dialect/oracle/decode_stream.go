@@ -46,6 +46,7 @@ type call struct {
 	// text collects the arguments of a custom tool.
 	custom bool
 	text   []byte
+	json   dialect.JSONEnd
 }
 
 // Decode reads one event.
@@ -205,8 +206,11 @@ func (c *choice) addText(dst []llm.Event, kind, words string, logprobs []llm.Log
 // call reads a piece of a call: the first has its id and name, later ones
 // repeat the id or have none.
 func (c *choice) call(dst []llm.Event, v jsonedit.Value, custom map[string]bool) []llm.Event {
-	id, word := text(v, "id"), text(v, "name")
+	id, word, arguments := text(v, "id"), text(v, "name"), text(v, "arguments")
 	i := c.find(id, word)
+	if i >= 0 && word != "" && arguments != "" && c.calls[i].json.Complete() {
+		i = -1 // another call with the same id
+	}
 	if i < 0 {
 		if c.open >= 0 {
 			dst = c.close(dst)
@@ -216,8 +220,9 @@ func (c *choice) call(dst []llm.Event, v jsonedit.Value, custom map[string]bool)
 		c.calls = append(c.calls, call{id: id, part: c.next - 1, custom: custom[word]})
 		i = len(c.calls) - 1
 	}
-	arguments := text(v, "arguments")
-	if at := &c.calls[i]; at.custom {
+	at := &c.calls[i]
+	at.json.Read(arguments)
+	if at.custom {
 		at.text = append(at.text, arguments...)
 	} else if arguments != "" {
 		dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: at.part, Text: arguments})
