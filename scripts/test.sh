@@ -39,24 +39,81 @@ check_go() {
 	say "Go $have, C compiler $compiler"
 }
 
-# set_up_clients installs the official client libraries that the tests drive.
+# agents are coding agents, which the tests run as programs.
+agents=test/agents
+
+# set_up_clients installs the client libraries and agents that the tests drive.
 set_up_clients() {
-	if [ ! -f "$clients/package.json" ]; then
-		say "no client libraries to install"
-		return
-	fi
 	need node "the tests drive the official Node clients: install Node 20 or later"
 	need npm "the tests drive the official Node clients: install npm"
 	have=$(node --version | sed 's/^v//')
 	at_least "$have" 20 || fail "Node $have is too old; install 20 or later"
 	say "Node $have, npm $(npm --version 2>/dev/null)"
-	installed=$clients/node_modules/.package-lock.json
-	if [ -f "$installed" ] && [ "$installed" -nt "$clients/package-lock.json" ] && [ "$installed" -nt "$clients/package.json" ]; then
-		say "client libraries are installed in $clients"
+	set_up_npm "$clients"
+	set_up_npm "$agents"
+	if [ -z "$without" ]; then
+		set_up_python "$clients"
+		set_up_python "$agents"
+	fi
+}
+
+# is_newer DIR FILE...: FILE in DIR is there and newer than all others.
+is_newer() {
+	dir=$1 made=$1/$2
+	shift 2
+	[ -f "$made" ] || return 1
+	for name in "$@"; do
+		[ "$made" -nt "$dir/$name" ] || return 1
+	done
+}
+
+# set_up_npm DIR: installs the npm packages of the lock file in DIR.
+set_up_npm() {
+	if is_newer "$1" node_modules/.package-lock.json package-lock.json package.json; then
+		say "the npm packages of $1 are installed"
 		return
 	fi
-	say "installing the client libraries in $clients"
-	(cd "$clients" && npm ci --no-audit --no-fund) || fail "npm ci failed in $clients; see above"
+	say "installing the npm packages of $1"
+	(cd "$1" && npm ci --no-audit --no-fund) || fail "npm ci failed in $1; see above"
+}
+
+# without matches the tests that need Python, if there is none that can install
+# their packages.
+without=""
+
+# check_python sees whether there is such a Python. Unless MODELGATE_TEST_PYTHON is
+# required, as in .ci/run, the other tests do without it.
+check_python() {
+	if ! command -v python3 >/dev/null 2>&1; then
+		problem="python3 is missing"
+	elif ! python3 -c 'import ensurepip, sys, venv; sys.exit(not (3, 10) <= sys.version_info < (3, 13))' 2>/dev/null; then
+		problem="$(python3 --version) is not 3.10 to 3.12, or has no venv"
+	else
+		say "$(python3 --version)"
+		return
+	fi
+	[ "${MODELGATE_TEST_PYTHON:-}" != required ] || fail "$problem; install Python 3.10 to 3.12 with venv"
+	without='TestPythonClients|TestAgentsWork/aider'
+	tell_python
+}
+
+# tell_python says loudly what is left out without Python.
+tell_python() {
+	[ -z "$without" ] || say "NO PYTHON ($problem): THE PYTHON CLIENTS, LITELLM AND AIDER ARE NOT TESTED; install Python 3.10 to 3.12 with venv" >&2
+}
+
+# set_up_python DIR: installs the pinned Python packages of DIR in DIR/.venv.
+set_up_python() {
+	if is_newer "$1" .venv/installed requirements.txt; then
+		say "the Python packages of $1 are installed"
+		return
+	fi
+	say "installing the Python packages of $1"
+	rm -rf "$1/.venv"
+	python3 -m venv "$1/.venv" &&
+		"$1/.venv/bin/pip" --disable-pip-version-check install --quiet --requirement "$1/requirements.txt" ||
+		fail "pip failed in $1; see above"
+	touch "$1/.venv/installed"
 }
 
 # set_up_browser sees that there is one: pages are tested in a real browser.
@@ -195,7 +252,9 @@ split_by_concurrency() {
 
 # run_all runs every test: with the race detector where something is concurrent.
 run_all() {
-	set_up_clients
+	check_python
+	set_up_clients >"$output.clients" 2>&1 & # what it installs is needed last
+	clients_set_up=$!
 	set_up_browser
 	set_up_disk
 	if [ -n "${MODELGATE_BINARY:-}" ]; then
@@ -207,10 +266,13 @@ run_all() {
 	step sequential go test -v $fast -timeout "$patience" $alone
 	# shellcheck disable=SC2086
 	watch concurrent $watched
+	wait "$clients_set_up" || failed="$failed set-up-of-clients"
+	cat "$output.clients"
+	rm -f "$output.clients"
 	# These run the built program and other programs, of which the test cache
 	# knows nothing: never take an earlier pass.
 	# shellcheck disable=SC2086
-	watch conformance -count=1 $outside
+	watch conformance -count=1 ${without:+-skip "$without"} $outside
 }
 
 # run_quick runs package tests in a short form.
@@ -242,6 +304,7 @@ fi
 echo
 tell_slowest
 tell_skipped
+tell_python
 say "packages: $(count '^ok ') passed, $(count '^FAIL	') failed, $(count '\[no test files\]') without tests"
 if [ -n "$failed" ]; then
 	fail "FAILED:$failed"

@@ -191,6 +191,10 @@ func dialectOf(path string) api.Dialect {
 
 // findModelPathRoute returns the route of a path that names its model.
 func findModelPathRoute(method, path string) (out route, ok bool, err error) {
+	// Vercel's client leaves "models/" out of a path if the model has a slash.
+	if rest, ok := strings.CutPrefix(path, "/v1beta/"); ok && (strings.HasPrefix(rest, "@") || strings.HasPrefix(rest, "%40")) {
+		path = "/v1beta/models/" + rest
+	}
 	for _, d := range modelPathRoutes {
 		rest, begins := strings.CutPrefix(path, d.before)
 		name, ends := strings.CutSuffix(rest, d.after)

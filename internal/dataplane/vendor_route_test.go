@@ -195,6 +195,8 @@ func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
 		{"POST", "/upload/v1beta/files", `{"file":{}}`, nil, `POST /v1/gem/upload/v1beta/files {"file":{}}`},
 		{"GET", "/v1beta/models", "", []string{"x-gateway-provider", "@gem"}, "GET /v1/gem/v1beta/models"},
 		{"GET", "/v1beta/models/gemini-2.5-pro", "", []string{"x-gateway-provider", "@gem"}, "GET /v1/gem/v1beta/models/gemini-2.5-pro"},
+		{"POST", "/v1beta/@gem/gemini-2.5-pro:countTokens", `{"contents":[{"parts":[{"text":"hi"}]}]}`, nil, `POST /v1/gem/v1beta/models/gemini-2.5-pro:countTokens {"contents":[{"parts":[{"text":"hi"}]}]}`},
+		{"POST", "/v1beta/%40gem/gemini-2.5-pro:countTokens", `{"contents":[{"parts":[{"text":"hi"}]}]}`, nil, `POST /v1/gem/v1beta/models/gemini-2.5-pro:countTokens {"contents":[{"parts":[{"text":"hi"}]}]}`},
 		{"GET", "/v1/models/gpt-4.1", "", []string{"x-gateway-provider", "@oa"}, "GET /v1/oa/models/gpt-4.1"},
 		{"GET", "/v1/files", "", ofAnthropic, "GET /v1/ant/files"},
 		{"DELETE", "/v1/files/abc", "", ofAnthropic, "DELETE /v1/ant/files/abc"},

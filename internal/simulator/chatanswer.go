@@ -34,6 +34,9 @@ func (x *exchange) chooseAnswer(q *chatRequest) chatAnswer {
 	if fixed := x.scripted(q); fixed != nil {
 		return x.fixedAnswer(q, fixed)
 	}
+	if a, ok := x.directedChat(q); ok {
+		return a
+	}
 	if calls, legacy := q.wantedCalls(x.plan.calls); len(calls) > 0 {
 		return x.callAnswer(q, calls, legacy)
 	}

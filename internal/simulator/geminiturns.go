@@ -121,12 +121,20 @@ func (p *geminiParts) call(m map[string]any, path string) {
 	p.q.seen.Calls = append(p.q.seen.Calls, ReportedCall{ID: p.id(call, path), Name: name, Arguments: c.child(call, "args", path), Signature: sign})
 }
 
+// ordinaryBase64 turns base64url, in which clients may send bytes, into ordinary
+// base64.
+var ordinaryBase64 = strings.NewReplacer("-", "+", "_", "/")
+
 // verify records a mistake for a signature that the simulator has not made. Two
 // strings are accepted for calls of other models.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 func (p *geminiParts) verify(sign, name, path string) {
+	if ordinaryBase64.Replace(sign) == signature("google", name) {
+		return
+	}
 	switch sign {
-	case "", signature("google", name), "skip_thought_signature_validator", "context_engineering_is_the_way_to_go":
+	case "", "skip_thought_signature_validator", "context_engineering_is_the_way_to_go",
+		"c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=", "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv": // the same as bytes, which libraries send
 		return
 	}
 	p.c.fail(path, "Corrupted thought signature.")

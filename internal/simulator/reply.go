@@ -98,6 +98,7 @@ func (x *exchange) saySomething(q *turn, a *reply) {
 	case x.plan.report:
 		raw, _ := json.Marshal(&q.seen) // it came from valid JSON
 		a.add(partText, appendRaw(nil, string(raw)))
+	case x.directed(q, a):
 	case x.call(q, a):
 	case q.format != "":
 		a.add(partText, appendRaw(nil, string(sampleOf(q.answerSchema(), q.lastUser))))

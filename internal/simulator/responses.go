@@ -46,7 +46,7 @@ func answerResponses(x *exchange) {
 }
 
 var responsesMembers = []string{
-	"model", "input", "instructions", "background", "conversation", "include", "max_output_tokens", "max_tool_calls", "metadata",
+	"model", "input", "instructions", "background", "client_metadata", "conversation", "include", "max_output_tokens", "max_tool_calls", "metadata",
 	"parallel_tool_calls", "previous_response_id", "prompt", "prompt_cache_key", "prompt_cache_retention", "reasoning",
 	"safety_identifier", "service_tier", "store", "stream", "stream_options", "temperature", "text", "tool_choice", "tools",
 	"top_logprobs", "top_p", "truncation", "user", "context_management", "moderation",

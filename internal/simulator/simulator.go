@@ -41,6 +41,10 @@ type Options struct {
 	// message of a 403 response. Requests with an AWS signature in
 	// Authorization need no Key then. It may be called concurrently.
 	Check func(r *http.Request, body []byte) error
+	// Script, if not nil, chooses the answer to a conversation whose content it
+	// gets. If it returns nil, the answer is the usual one. It may be called
+	// concurrently.
+	Script func(r *Report) *ScriptedAnswer
 	// Models are the names in the list of models. Other names work too. Empty
 	// means sim-1, sim-1-mini and sim-embed-1.
 	Models []string

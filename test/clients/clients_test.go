@@ -48,6 +48,7 @@ providers:
   - {slug: gem, provider: google, api_key: "${PROVIDER_KEY}", custom_host: "SIM", models: [sim-1]}
   - {slug: aws, provider: bedrock, api_key: "${PROVIDER_KEY}", custom_host: "SIM", models: [sim-1, anthropic.claude-sim]}
   - {slug: coh, provider: cohere, api_key: "${PROVIDER_KEY}", custom_host: "SIM", models: [sim-1]}
+  - {slug: oll, provider: ollama, api_key: "${PROVIDER_KEY}", custom_host: "SIM", models: [sim-1]}
 `
 
 // stage is everything that runs: the gateway, its providers and the books of @sim.

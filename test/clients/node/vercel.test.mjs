@@ -2,6 +2,7 @@ import { createAmazonBedrock } from "@ai-sdk/amazon-bedrock";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import { createGoogle } from "@ai-sdk/google";
 import { createOpenAI } from "@ai-sdk/openai";
+import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { APICallError, generateText, jsonSchema, Output, stepCountIs, streamText, tool } from "ai";
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,9 +15,10 @@ const openai = createOpenAI({ baseURL: gatewayURL, apiKey });
 const google = createGoogle({ baseURL: `${rootURL}/v1beta`, apiKey });
 const clients = {
   chat: (id) => openai.chat(id),
+  compatible: createOpenAICompatible({ name: "modelgate", baseURL: gatewayURL, apiKey, includeUsage: true, supportsStructuredOutputs: true }),
   responses: (id) => openai.responses(id),
   messages: createAnthropic({ baseURL: gatewayURL, apiKey }),
-  gemini: (id) => google(`models/${id}`), // without it a name that holds a slash is the whole path
+  gemini: google,
   converse: createAmazonBedrock({ baseURL: rootURL, apiKey, region: "eu-north-1" }),
 };
 

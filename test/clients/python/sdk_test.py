@@ -1,0 +1,275 @@
+"""Python client libraries against the built gateway; run by go test ./test/clients.
+
+Each library asks for a complete response, for a stream, and works in a tool loop,
+on a provider of its own dialect and on another.
+"""
+
+import asyncio
+import json
+import os
+import unittest
+import uuid
+
+URL, KEY = os.environ["GATEWAY_URL"], os.environ["GATEWAY_KEY"]
+ROOT = URL.removesuffix("/v1")
+CHAT, ANT, GEM, AWS, OAI = "@chat/sim-1", "@ant/sim-1", "@gem/sim-1", "@aws/sim-1", "@sim/sim-1"
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+
+
+def mark():
+    return f"question {uuid.uuid4()}"
+
+
+class Case(unittest.TestCase):
+    def each(self, *models):
+        """Returns models with a question for each."""
+        return [(model, mark()) for model in models]
+
+    def says(self, question, text):
+        self.assertIn("echo: " + question, text)
+
+
+class OpenAI(Case):
+    def setUp(self):
+        from openai import OpenAI
+
+        self.client = OpenAI(base_url=URL, api_key=KEY, max_retries=0, timeout=30)
+        self.addCleanup(self.client.close)
+
+    def test_chat(self):
+        for model, question in self.each(CHAT, ANT, GEM):
+            messages = [{"role": "user", "content": question}]
+            answer = self.client.chat.completions.create(model=model, messages=messages)
+            self.says(question, answer.choices[0].message.content)
+            self.assertGreater(answer.usage.total_tokens, 0)
+            pieces = [c.choices[0].delta.content or "" for c in self.client.chat.completions.create(model=model, messages=messages, stream=True) if c.choices]
+            self.assertGreater(len(pieces), 3)
+            self.says(question, "".join(pieces))
+
+    def test_chat_tools(self):
+        tools = [{"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}]
+        for model, question in self.each(CHAT, ANT, GEM):
+            messages = [{"role": "user", "content": question}]
+            first = self.client.chat.completions.create(model=model, messages=messages, tools=tools).choices[0]
+            self.assertEqual(first.finish_reason, "tool_calls")
+            call = first.message.tool_calls[0]
+            self.assertEqual((call.function.name, json.loads(call.function.arguments)), ("weather", {"city": question}))
+            messages += [first.message, {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
+            self.says(question, self.client.chat.completions.create(model=model, messages=messages, tools=tools).choices[0].message.content)
+
+    def test_responses(self):
+        tools = [{"type": "function", "name": "weather", "parameters": SCHEMA, "strict": False}]
+        for model, question in self.each(OAI, ANT, GEM):
+            self.says(question, self.client.responses.create(model=model, input=question, store=False).output_text)
+            with self.client.responses.stream(model=model, input=question, store=False) as stream:
+                kinds = [event.type for event in stream]
+                self.says(question, stream.get_final_response().output_text)
+            self.assertEqual(kinds[-1], "response.completed")
+            history = [{"role": "user", "content": question}]
+            first = self.client.responses.create(model=model, input=history, tools=tools, store=False)
+            call = next(item for item in first.output if item.type == "function_call")
+            self.assertEqual(json.loads(call.arguments), {"city": question})
+            history += [*first.output, {"type": "function_call_output", "call_id": call.call_id, "output": "sunny"}]
+            self.says(question, self.client.responses.create(model=model, input=history, tools=tools, store=False).output_text)
+
+    def test_models_and_forms(self):
+        self.assertEqual(self.client.models.retrieve("@chat/sim-1").id, "@chat/sim-1")
+        self.assertIn("@ant/sim-1", [m.id for m in self.client.models.list()])
+        text = self.client.audio.transcriptions.create(model="@sim/whisper-1", file=("a.mp3", b"\0" * 100_000)).text
+        self.assertTrue(text)
+
+
+class Anthropic(Case):
+    def setUp(self):
+        from anthropic import Anthropic
+
+        self.client = Anthropic(base_url=ROOT, api_key=KEY, max_retries=0, timeout=30)
+        self.addCleanup(self.client.close)
+
+    def test_messages(self):
+        tools = [{"name": "weather", "input_schema": SCHEMA}]
+        for model, question in self.each(ANT, CHAT, GEM):
+            messages = [{"role": "user", "content": question}]
+            self.says(question, self.client.messages.create(model=model, max_tokens=200, messages=messages).content[0].text)
+            with self.client.messages.stream(model=model, max_tokens=200, messages=messages) as stream:
+                self.says(question, "".join(stream.text_stream))
+                self.assertEqual(stream.get_final_message().stop_reason, "end_turn")
+            first = self.client.messages.create(model=model, max_tokens=200, messages=messages, tools=tools)
+            use = next(block for block in first.content if block.type == "tool_use")
+            self.assertEqual(use.input, {"city": question})
+            messages += [{"role": "assistant", "content": first.content},
+                         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": use.id, "content": "sunny"}]}]
+            self.says(question, self.client.messages.create(model=model, max_tokens=200, messages=messages, tools=tools).content[0].text)
+            self.assertGreater(self.client.messages.count_tokens(model=model, messages=messages[:1]).input_tokens, 5)
+
+    def test_models(self):
+        from anthropic import NotFoundError
+
+        self.assertEqual(self.client.models.retrieve("@ant/sim-1").id, "@ant/sim-1")
+        with self.assertRaises(NotFoundError):
+            self.client.models.retrieve("@ant/nothing")
+
+
+class Google(Case):
+    def setUp(self):
+        from google import genai
+        from google.genai import types
+
+        self.types = types
+        self.client = genai.Client(api_key=KEY, http_options={"base_url": ROOT})
+        self.addCleanup(self.client.close)
+
+    def test_content(self):
+        tool = {"function_declarations": [{"name": "weather", "parameters_json_schema": SCHEMA}]}
+        for model, question in self.each(GEM, CHAT, ANT):
+            self.says(question, self.client.models.generate_content(model=model, contents=question).text)
+            self.says(question, "".join(c.text or "" for c in self.client.models.generate_content_stream(model=model, contents=question)))
+            first = self.client.models.generate_content(model=model, contents=question, config={"tools": [tool], "automatic_function_calling": {"disable": True}})
+            call = first.function_calls[0]
+            self.assertEqual((call.name, call.args), ("weather", {"city": question}))
+            history = [self.types.UserContent(question), first.candidates[0].content,
+                       self.types.UserContent(self.types.Part(function_response=self.types.FunctionResponse(id=call.id, name=call.name, response={"result": "sunny"})))]
+            self.says(question, self.client.models.generate_content(model=model, contents=history, config={"tools": [tool]}).text)
+            self.assertGreater(self.client.models.count_tokens(model=model, contents=question).total_tokens, 5)
+
+    def test_models(self):
+        self.assertEqual(self.client.models.get(model="@gem/sim-1").name, "models/@gem/sim-1")
+        self.assertIn("models/@ant/sim-1", [m.name for m in self.client.models.list()])
+
+
+class Boto3(Case):
+    def setUp(self):
+        import boto3
+        from botocore import UNSIGNED
+        from botocore.config import Config
+
+        # The bearer token of AWS_BEARER_TOKEN_BEDROCK is refused over plain
+        # http, so the key goes into a header of the gateway's.
+        self.client = boto3.client("bedrock-runtime", region_name="us-east-1", endpoint_url=ROOT,
+                                   config=Config(signature_version=UNSIGNED, retries={"total_max_attempts": 1}))
+        self.client.meta.events.register("before-call.bedrock-runtime", lambda params, **_: params["headers"].update({"x-gateway-api-key": KEY}))
+        self.addCleanup(self.client.close)
+
+    def test_converse(self):
+        tools = {"tools": [{"toolSpec": {"name": "weather", "inputSchema": {"json": SCHEMA}}}]}
+        for model, question in self.each(AWS, CHAT, ANT):
+            messages = [{"role": "user", "content": [{"text": question}]}]
+            self.says(question, self.client.converse(modelId=model, messages=messages)["output"]["message"]["content"][0]["text"])
+            events = list(self.client.converse_stream(modelId=model, messages=messages)["stream"])
+            self.says(question, "".join(e["contentBlockDelta"]["delta"].get("text", "") for e in events if "contentBlockDelta" in e))
+            self.assertTrue(any("messageStop" in e for e in events))
+            first = self.client.converse(modelId=model, messages=messages, toolConfig=tools)
+            use = next(block["toolUse"] for block in first["output"]["message"]["content"] if "toolUse" in block)
+            self.assertEqual(use["input"], {"city": question})
+            messages += [first["output"]["message"], {"role": "user", "content": [{"toolResult": {"toolUseId": use["toolUseId"], "content": [{"text": "sunny"}]}}]}]
+            self.says(question, self.client.converse(modelId=model, messages=messages, toolConfig=tools)["output"]["message"]["content"][0]["text"])
+            count = self.client.count_tokens(modelId=model, input={"converse": {"messages": messages[:1]}})
+            self.assertGreater(count["inputTokens"], 5)
+
+
+class LangChain(Case):
+    def work(self, llm, question):
+        from langchain_core.messages import HumanMessage, ToolMessage
+        from langchain_core.tools import tool
+
+        @tool
+        def weather(city: str) -> str:
+            """Tells the weather."""
+            return "sunny in " + city
+
+        self.says(question, llm.invoke(question).text)
+        self.says(question, "".join(chunk.text for chunk in llm.stream(question)))
+        messages, bound = [HumanMessage(question)], llm.bind_tools([weather])
+        first = bound.invoke(messages)
+        self.assertEqual(first.tool_calls[0]["args"], {"city": question})
+        messages += [first, ToolMessage(weather.invoke(first.tool_calls[0]["args"]), tool_call_id=first.tool_calls[0]["id"])]
+        self.says(question, bound.invoke(messages).text)
+
+    def test_openai(self):
+        from langchain_openai import ChatOpenAI
+
+        for model, question in self.each(CHAT, ANT, GEM):
+            self.work(ChatOpenAI(base_url=URL, api_key=KEY, model=model, max_retries=0, timeout=30), question)
+
+    def test_anthropic(self):
+        from langchain_anthropic import ChatAnthropic
+
+        for model, question in self.each(ANT, CHAT, GEM):
+            self.work(ChatAnthropic(base_url=ROOT, api_key=KEY, model=model, max_tokens=200, max_retries=0, timeout=30), question)
+
+
+class PydanticAI(Case):
+    def work(self, model, question):
+        from pydantic_ai import Agent
+
+        asked = []
+
+        def weather(city: str) -> str:
+            """Tells the weather."""
+            asked.append(city)
+            return "sunny"
+
+        async def run():
+            self.says(question, (await Agent(model).run(question)).output)
+            async with Agent(model).run_stream(question) as stream:
+                self.says(question, "".join([piece async for piece in stream.stream_text(delta=True)]))
+            self.says(question, (await Agent(model, tools=[weather]).run(question)).output)
+            self.assertEqual(asked, [question])
+
+        asyncio.run(run())
+
+    def test_openai(self):
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        for model, question in self.each(CHAT, ANT):
+            self.work(OpenAIChatModel(model, provider=OpenAIProvider(base_url=URL, api_key=KEY)), question)
+
+    def test_anthropic(self):
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        for model, question in self.each(ANT, CHAT):
+            self.work(AnthropicModel(model, provider=AnthropicProvider(base_url=ROOT, api_key=KEY)), question)
+
+    def test_google(self):
+        from pydantic_ai.models.google import GoogleModel
+        from pydantic_ai.providers.google import GoogleProvider
+
+        for model, question in self.each(GEM, CHAT):
+            self.work(GoogleModel(model, provider=GoogleProvider(api_key=KEY, base_url=ROOT)), question)
+
+
+class OpenAIAgents(Case):
+    def test_agent(self):
+        from agents import Agent, OpenAIChatCompletionsModel, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+        from openai import AsyncOpenAI
+
+        set_tracing_disabled(True)
+        for kind, name in ((OpenAIResponsesModel, OAI), (OpenAIResponsesModel, ANT), (OpenAIChatCompletionsModel, CHAT), (OpenAIChatCompletionsModel, GEM)):
+            with self.subTest(f"{kind.__name__} {name}"):
+                question, asked = mark(), []
+
+                @function_tool
+                def weather(city: str) -> str:
+                    """Tells the weather."""
+                    asked.append(city)
+                    return "sunny"
+
+                async def run():
+                    client = AsyncOpenAI(base_url=URL, api_key=KEY, max_retries=0)
+                    model = kind(model=name, openai_client=client)
+                    self.says(question, (await Runner.run(Agent(name="a", model=model), question)).final_output)
+                    self.says(question, (await Runner.run(Agent(name="a", model=model, tools=[weather]), question)).final_output)
+                    streamed = Runner.run_streamed(Agent(name="a", model=model, tools=[weather]), question)
+                    events = [event async for event in streamed.stream_events()]
+                    self.assertGreater(len(events), 5)
+                    self.says(question, streamed.final_output)
+                    await client.close()
+
+                asyncio.run(run())
+                self.assertEqual(asked, [question, question])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=1)
