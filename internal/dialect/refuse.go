@@ -30,6 +30,20 @@ func Unsupported(path string, to RequestTarget, format string, args ...any) *api
 	return Invalid(path, CodeUnsupported, "provider %q does not support this with model %.100q: "+format, args...)
 }
 
+// StandardBase64 returns base64 data in the standard alphabet with padding. Most
+// data already is, and is returned as it is.
+func StandardBase64(data string) string {
+	if strings.ContainsAny(data, "-_") {
+		data = urlSafe.Replace(data)
+	}
+	if n := (len(data) - strings.Count(data, "\n") - strings.Count(data, "\r")) % 4; n > 1 {
+		data += "=="[:4-n]
+	}
+	return data
+}
+
+var urlSafe = strings.NewReplacer("-", "+", "_", "/")
+
 // CheckBase64 returns an error if the data at path is not base64.
 func CheckBase64(path, data string) *apierr.Error {
 	encoding := base64.StdEncoding

@@ -160,6 +160,7 @@ func (d *requestDecoder) media(p piece, path string) llm.Media {
 		if err := dialect.CheckBase64(path+".data", m.Data); err != nil {
 			d.err = err
 		}
+		m.Data = dialect.StandardBase64(m.Data) // Google's Python client sends the URL-safe alphabet
 		if m.Type == "" {
 			d.fail(path+".mimeType", dialect.CodeMissing, "is required: send the MIME type of the data")
 		}

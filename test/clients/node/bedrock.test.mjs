@@ -1,5 +1,5 @@
 import {
-  BedrockRuntimeServiceException, ConverseCommand, ConverseStreamCommand, InternalServerException, ModelErrorException,
+  BedrockRuntimeServiceException, ConverseCommand, ConverseStreamCommand, InternalServerException,
   ResourceNotFoundException, ServiceUnavailableException, ThrottlingException, ValidationException,
 } from "@aws-sdk/client-bedrock-runtime";
 import assert from "node:assert/strict";
