@@ -39,7 +39,7 @@ func (x *exchange) checkBodyWithoutModel() *apierr.Error {
 // checkTarget validates what depends on the target. given is true if the config
 // sets the model.
 func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
-	if x.noModel != nil && !given && t.Option("deployment_id") == "" {
+	if x.noModel != nil && !given && t.Option("deployment_id") == "" && !x.modelIsOptional(t) {
 		return x.noModel
 	}
 	if !strict || t.Dialect != api.DialectChat || x.Dialect != api.DialectChat || x.Doc == nil {
@@ -49,6 +49,13 @@ func (x *exchange) checkTarget(t *provider.Target, given, strict bool) error {
 		return err
 	}
 	return nil
+}
+
+// modelIsOptional reports whether the target may know the model itself: a
+// response can be made from a prompt that the provider stores. A list of models
+// can't be compared with it.
+func (x *exchange) modelIsOptional(t *provider.Target) bool {
+	return x.Operation == api.Responses && t.Models == nil && t.DialectFor(x.Dialect, "") == x.Dialect
 }
 
 // fit completes the settings of a leaf with a target for the request.

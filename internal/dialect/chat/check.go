@@ -52,20 +52,14 @@ func needLogprobs(_ jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
 	return &grammar.Fault{Problem: "needs logprobs: send logprobs true, or leave top_logprobs out"}
 }
 
-func needStream(_ jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
-	if isTrue(d, "stream") {
-		return nil
-	}
-	return &grammar.Fault{Problem: "is only for streams: send stream true, or leave stream_options out"}
-}
-
+// coverN compares best_of with n. Official clients send 0 for the default.
 func coverN(bestOf jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
 	v, ok := findParam(d, "n")
 	if !ok {
 		return nil
 	}
 	best, _ := bestOf.Int()
-	if n, _ := v.Int(); best < n {
+	if n, _ := v.Int(); best > 0 && best < n {
 		return &grammar.Fault{Want: "at least n, which is " + strconv.FormatInt(n, 10), Sent: strconv.FormatInt(best, 10)}
 	}
 	return nil

@@ -102,7 +102,6 @@ func TestMessagesSayTheRuleAndWhatWasSent(t *testing.T) {
 		{`"tool_choice":"` + secret + `"`, `tool_choice must be one of "none", "auto", "required", "any", not a string`},
 		{`"stop":["a","b","c","d","e"]`, "stop must be an array of at most 4 strings, not one of 5"},
 		{`"logit_bias":{"` + secret + `":101}`, "logit_bias." + secret[:32] + "… must be a number from -100 to 100, not 101"},
-		{`"stream_options":{}`, "stream_options is only for streams: send stream true, or leave stream_options out"},
 		{`"tools":[{"type":"function"}]`, "tools[0].function is required: send an object with the function's name"},
 	} {
 		err := checkBody(t, api.Chat, with(api.Chat, tt.members))

@@ -15,7 +15,8 @@ var (
 )
 
 // modelRule is checked first: an error of a request without a model would help
-// little.
+// little. A provider of this dialect may accept such a request, with a prompt
+// that it stores.
 var modelRule = grammar.NewBody([]grammar.Member{{Name: "model", Rule: grammar.Text{}, Required: true}})
 
 // body lists the parameters with a fixed form. Others pass, since the protocol
@@ -75,24 +76,10 @@ func (Dialect) Check(op api.Operation, d *jsonedit.Doc) *apierr.Error {
 		return nil
 	}
 	f := modelRule.Check(d)
-	if f == nil && !hasInput(d) {
-		f = &grammar.Fault{Path: "input", Code: grammar.CodeMissing, Want: inputForms}
-	}
 	if f == nil {
 		f = body.Check(d)
 	}
 	return f.Error(" ")
-}
-
-// hasInput reports whether there is an input, or a reference to something
-// stored at the provider that replaces it.
-func hasInput(d *jsonedit.Doc) bool {
-	for _, name := range [...]string{"input", "prompt", "previous_response_id", "conversation"} {
-		if v, ok := d.Find(name); ok && !v.IsNull() {
-			return true
-		}
-	}
-	return false
 }
 
 // Defaults returns nil: null is the same as absent.

@@ -27,8 +27,6 @@ func TestCheckNamesTheParameter(t *testing.T) {
 		{`"input":"x"`, "model", dialect.CodeMissing},
 		{`"model":null,"input":"x"`, "model", dialect.CodeMissing},
 		{`"model":1,"input":"x"`, "model", dialect.CodeType},
-		{`"model":"m"`, "input", dialect.CodeMissing},
-		{`"model":"m","input":null`, "input", dialect.CodeMissing},
 		{`"model":"m","input":{}`, "input", dialect.CodeType},
 		{`"model":"m","input":"x","temperature":2.5`, "temperature", dialect.CodeValue},
 		{`"model":"m","input":"x","temperature":"hot"`, "temperature", dialect.CodeType},

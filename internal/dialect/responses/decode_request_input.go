@@ -35,6 +35,9 @@ func (q *requestDecoder) readInput() {
 	if text, ok := q.input.Text(); ok {
 		in.list = append(in.list, llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text{Text: text}}, At: "input"})
 	}
+	if q.input.IsNull() {
+		q.fail("input", dialect.CodeMissing, "is required: send %s", inputForms)
+	}
 	n := 0
 	for e := range q.input.Elements() {
 		if q.err != nil {
