@@ -75,8 +75,10 @@ var names = map[string]struct {
 		"gpt-5.3":            "^gpt-5-3",
 		"gpt-5-mini":         "^gpt-5-mini",
 		"gpt-5.6-luna":       "^gpt-",
-		"claude-sonnet-4.5":  "*",
-		"gemini-3.1-pro":     "*",
+		"claude-sonnet-4.5":  "^claude",
+		"gemini-3.1-pro":     "^gemini",
+		"grok-code-fast-1":   "^grok",
+		"recorded-model":     "",
 	}},
 	"Anthropic": {modeldata.Anthropic, map[string]string{
 		"claude-opus-5":                     "opus-5",

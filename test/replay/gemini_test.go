@@ -20,7 +20,9 @@ func readGemini(documents []string) answer {
 	g := gemini{counted: counters{}}
 	for _, d := range documents {
 		v := parse(d)
-		g.counted.take(object(v, "usageMetadata"))
+		last := counters{}
+		last.take(object(v, "usageMetadata"))
+		maps.Copy(g.counted, last) // each is a snapshot of all so far
 		if reason := text(v, "promptFeedback.blockReason"); reason != "" {
 			g.blocked = reason
 		}
