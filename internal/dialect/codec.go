@@ -195,8 +195,9 @@ func contains(list []string, s string) bool {
 // client sent them. It is optional.
 type ForeignContentCleaner interface {
 	// Clean returns the edits that remove content which only models of other
-	// vendors understand. Most bodies need none.
-	Clean(body *jsonedit.Doc) []jsonedit.Edit
+	// vendors, or other providers than the target, understand. Most bodies need
+	// none.
+	Clean(body *jsonedit.Doc, to RequestTarget) []jsonedit.Edit
 }
 
 // OperationTranslator is implemented by dialects whose providers have their own

@@ -41,6 +41,10 @@ type ChatProfile struct {
 	Verbosity    bool                     // verbosity
 	ContentParts bool                     // messages of assistants and tools may have a list of parts
 	NoNames      bool                     // participants have no names
+
+	// StrictMessages is true if messages with members that the vendor does not
+	// document are rejected.
+	StrictMessages bool
 }
 
 // ThinkingFormat is how the thinking of earlier turns is sent back. The zero

@@ -146,7 +146,7 @@ func (a *Attempt) hostEdits(doc *jsonedit.Doc, h http.Header) []jsonedit.Edit {
 		list = append(list, missing(doc, shape.Set)...)
 	}
 	if cleaner, ok := a.handler.Codecs[a.wire.dialect].(dialect.ForeignContentCleaner); ok && !a.wire.translates() {
-		list = append(list, cleaner.Clean(doc)...)
+		list = append(list, cleaner.Clean(doc, a.wire.target)...)
 	}
 	if a.wire.dialect == api.DialectMessages {
 		list = append(list, a.mergeBetaFlags(doc, h)...)

@@ -104,8 +104,10 @@ marks it: ` + "`mg1.google.…`" + `, in gemini as base64 of that. Send it back 
 that vendor and does not send the thinking to others. ` + "`mg1.none.-`" + ` means that nothing was signed.
 
 Chat clients receive thinking only with ` + "`x-gateway-strict-vendora-compliance: false`" + `: as ` + "`reasoning_content`" + ` to read, and
-as ` + "`content_blocks`" + ` to send back; Google's signature of a tool call is in ` + "`extra_content.google.thought_signature`" + `. The
-client's ` + "`content_blocks`" + ` are passed unchanged to chat providers.
+as ` + "`content_blocks`" + ` to send back; Google's signature of a tool call is in ` + "`extra_content.google.thought_signature`" + `. From
+messages that are sent back to a chat provider, the gateway removes ` + "`content_blocks`" + `, and by the provider's row what other
+vendors wrote: ` + "`reasoning_content`" + `, ` + "`reasoning_details`" + `, ` + "`annotations`" + `, ` + "`extra_content`" + `. Images in ` + "`content_blocks`" + ` move to
+the next message of the user.
 
 For messages clients, the signature of a text is among its ` + "`citations`" + `, as a ` + "`char_location`" + ` of document -1: send it back with
 the text, and show nothing for it.

@@ -15,7 +15,7 @@ var markBegins = []byte(`"` + base64.StdEncoding.EncodeToString([]byte("mg1")))
 
 // Clean implements dialect.ForeignContentCleaner: clients send back the blocks
 // that they received, and a model rejects thinking that it did not sign.
-func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
+func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
 	if b := body.Bytes(); !dialect.MayContainMarkedSignature(b) && !bytes.Contains(b, markBegins) {
 		return nil
 	}

@@ -22,7 +22,7 @@ func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {
 			if err := d.Scan([]byte(tt.body)); err != nil {
 				t.Fatal(err)
 			}
-			edits, got := converse.Dialect{}.Clean(&d), ""
+			edits, got := converse.Dialect{}.Clean(&d, dialect.RequestTarget{}), ""
 			if len(edits) > 0 {
 				got = string(d.Apply(nil, edits...))
 			}

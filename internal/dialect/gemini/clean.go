@@ -20,7 +20,7 @@ var quotedMark = []byte(`"` + markBegins)
 // Thinking of other vendors' models is removed; their calls and text stay, with
 // the signature that Google accepts for calls which its models did not make.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
-func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
+func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
 	if b := body.Bytes(); !bytes.Contains(b, quotedMark) && !dialect.MayContainMarkedSignature(b) {
 		return nil
 	}

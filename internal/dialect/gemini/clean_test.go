@@ -3,6 +3,7 @@ package gemini_test
 import (
 	"testing"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/gemini"
 	"modelgate/internal/jsonedit"
 )
@@ -22,7 +23,7 @@ func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {
 			if err := d.Scan([]byte(tt.body)); err != nil {
 				t.Fatal(err)
 			}
-			edits, got := gemini.Dialect{}.Clean(&d), ""
+			edits, got := gemini.Dialect{}.Clean(&d, dialect.RequestTarget{}), ""
 			if len(edits) > 0 {
 				got = string(d.Apply(nil, edits...))
 			}

@@ -12,7 +12,7 @@ import (
 // vendors' models from a request: clients send back what they received, and this vendor rejects
 // thinking that its models did not sign. It is for bodies that are forwarded as
 // received. Most need no edit, which costs one search.
-func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
+func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
 	if !maybeForeign(body.Bytes()) {
 		return nil
 	}

@@ -3,6 +3,7 @@ package messages_test
 import (
 	"testing"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/messages"
 	"modelgate/internal/jsonedit"
 )
@@ -26,7 +27,7 @@ func TestThinkingOfOtherVendorsLeavesBodiesThatAreSentAsTheyCame(t *testing.T) {
 			if err := d.Scan([]byte(tt.body)); err != nil {
 				t.Fatal(err)
 			}
-			edits, got := messages.Dialect{}.Clean(&d), ""
+			edits, got := messages.Dialect{}.Clean(&d, dialect.RequestTarget{}), ""
 			if len(edits) > 0 {
 				got = string(d.Apply(nil, edits...))
 			}

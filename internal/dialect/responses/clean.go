@@ -10,7 +10,7 @@ var _ dialect.ForeignContentCleaner = Dialect{}
 // Clean implements dialect.ForeignContentCleaner: clients send back the items
 // that they received, and a provider rejects thinking that its models did not
 // encrypt.
-func (Dialect) Clean(body *jsonedit.Doc) []jsonedit.Edit {
+func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
 	if !dialect.MayContainMarkedSignature(body.Bytes()) {
 		return nil
 	}

@@ -3,6 +3,7 @@ package responses_test
 import (
 	"testing"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/responses"
 	"modelgate/internal/jsonedit"
 )
@@ -19,7 +20,7 @@ func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {
 			if err := d.Scan([]byte(tt.body)); err != nil {
 				t.Fatal(err)
 			}
-			edits, got := responses.Dialect{}.Clean(&d), ""
+			edits, got := responses.Dialect{}.Clean(&d, dialect.RequestTarget{}), ""
 			if len(edits) > 0 {
 				got = string(d.Apply(nil, edits...))
 			}

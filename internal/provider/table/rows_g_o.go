@@ -89,7 +89,7 @@ func rowsGToO() []*provider.Spec {
 			Limits: limits{"n": {Min: 1, Max: 1}},
 			// https://console.groq.com/docs/reasoning
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
-				NoTopK: true, Tier: true, NoNames: true, EffortModels: modeldata.Groq.Think,
+				NoTopK: true, Tier: true, NoNames: true, StrictMessages: true, EffortModels: modeldata.Groq.Think,
 				Efforts: rename{"none": "", "minimal": "low", "xhigh": "high", "max": "high"},
 			}},
 			Tiers: map[string]catalog.Tier{"flex": catalog.Standard}, // https://console.groq.com/docs/flex-processing
@@ -304,7 +304,7 @@ func rowsGToO() []*provider.Spec {
 			Limits: limits{"temperature": {Min: 0, Max: 1.5}},
 			// https://docs.mistral.ai/api
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{
-				NoTopK: true, History: dialect.ThinkingParts, ShortIDs: true, NoNames: true, Required: "any", AskForJSON: true, ContentParts: true,
+				NoTopK: true, History: dialect.ThinkingParts, ShortIDs: true, NoNames: true, StrictMessages: true, Required: "any", AskForJSON: true, ContentParts: true,
 				EffortModels: modeldata.Mistral.Think,
 				Efforts: rename{
 					"minimal": "high", "low": "high", "medium": "high", "high": "high", "xhigh": "high", "max": "high", "none": "none",

@@ -1,0 +1,192 @@
+package chat
+
+import (
+	"bytes"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+)
+
+var _ dialect.ForeignContentCleaner = Dialect{}
+
+// Clean implements dialect.ForeignContentCleaner: clients send back the messages
+// that they received, and many providers reject members that they do not know.
+// Members that only the gateway writes are removed for all, those of other
+// vendors for providers whose profile does not have them. Media of the assistant
+// move to the next message of the user.
+func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) []jsonedit.Edit {
+	if !mayHoldForeign(body.Bytes()) {
+		return nil
+	}
+	c := cleaner{profile: to.Chat}
+	if c.profile == nil {
+		c.profile, c.unknown = &usualProfile, true
+	}
+	return dialect.EditElements(body, "messages", "", c.message)
+}
+
+// foreignNames are the members that Clean may remove; extraContent is one of a
+// tool call.
+var (
+	foreignNames = [][]byte{[]byte(`"reasoning`), []byte(`"content_blocks"`), extraContent, []byte(`"annotations"`)}
+	extraContent = []byte(`"extra_content"`)
+)
+
+func mayHoldForeign(body []byte) bool {
+	for _, name := range foreignNames {
+		if bytes.Contains(body, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// cleaner removes members of other vendors from the messages of a body.
+type cleaner struct {
+	profile *dialect.ChatProfile
+	unknown bool     // the provider has no profile
+	held    [][]byte // media for the next message of the user
+}
+
+func (c *cleaner) message(m jsonedit.Value) []byte {
+	role, _ := m.Get("role")
+	switch word, _ := role.Text(); {
+	case word == "assistant":
+		return c.assistant(m)
+	case word == "user" && len(c.held) > 0:
+		return c.user(m)
+	}
+	return m.Raw()
+}
+
+// assistant returns a message without the members that the provider does not
+// have. Text that only content_blocks hold becomes the content.
+func (c *cleaner) assistant(m jsonedit.Value) []byte {
+	var blocks, calls, content jsonedit.Value
+	b := jsonedit.Append(nil)
+	changed := false
+	b.Open('{')
+	for key, v := range m.Fields() {
+		name := key.String()
+		raw := v.Raw()
+		switch name {
+		case "content_blocks":
+			blocks = v
+		case "content":
+			content = v
+			continue
+		case "tool_calls":
+			calls = v
+			raw = c.calls(v)
+		}
+		if c.drops(name, v) {
+			changed = true
+			continue
+		}
+		changed = changed || !bytes.Equal(raw, v.Raw())
+		b.Key(name)
+		b.Raw(raw)
+	}
+	if !changed {
+		return m.Raw()
+	}
+	text := c.hold(blocks)
+	b.Name("content")
+	if content.IsNull() && calls.IsNull() {
+		b.String(text)
+	} else {
+		b.Raw(content.Raw())
+	}
+	b.Close('}')
+	return b.Bytes()
+}
+
+// hold keeps the media of blocks, and returns their text.
+func (c *cleaner) hold(blocks jsonedit.Value) string {
+	var text []byte
+	for e := range blocks.Elements() {
+		kind, _ := e.Get("type")
+		switch word, _ := kind.Text(); word {
+		case "text":
+			inner, _ := e.Get("text")
+			words, _ := inner.TextBytes()
+			text = append(text, words...)
+		case "image_url", "video_url", "audio_url", "file", "input_audio":
+			c.held = append(c.held, e.Raw())
+		}
+	}
+	return string(text)
+}
+
+// user returns a message with the held media before its content.
+func (c *cleaner) user(m jsonedit.Value) []byte {
+	b := jsonedit.Append(nil)
+	b.Open('{')
+	for key, v := range m.Fields() {
+		b.Key(key.String())
+		if !key.Is("content") {
+			b.Raw(v.Raw())
+			continue
+		}
+		b.Open('[')
+		for _, media := range c.held {
+			b.Raw(media)
+		}
+		if v.Kind() == jsonedit.Array {
+			for e := range v.Elements() {
+				b.Raw(e.Raw())
+			}
+		} else {
+			b.Open('{')
+			b.Name("type")
+			b.String("text")
+			b.Name("text")
+			b.Raw(v.Raw())
+			b.Close('}')
+		}
+		b.Close(']')
+	}
+	b.Close('}')
+	c.held = nil
+	return b.Bytes()
+}
+
+// drops reports whether a member of a message of the assistant is removed.
+func (c *cleaner) drops(name string, v jsonedit.Value) bool {
+	p := c.profile
+	closed := p.Vendor || p.StrictMessages || p.GoogleSigned
+	switch name {
+	case "content_blocks":
+		return true
+	case "reasoning", "reasoning_content":
+		return closed
+	case "reasoning_details":
+		return closed || p.History == dialect.ThinkingText || dialect.MayContainMarkedSignature(v.Raw())
+	case "annotations":
+		return p.StrictMessages
+	}
+	return false
+}
+
+// calls returns tool calls without signatures of models that the provider does
+// not have.
+func (c *cleaner) calls(list jsonedit.Value) []byte {
+	if !bytes.Contains(list.Raw(), extraContent) {
+		return list.Raw()
+	}
+	b := jsonedit.Append(nil)
+	b.Open('[')
+	for call := range list.Elements() {
+		b.Open('{')
+		for key, v := range call.Fields() {
+			known := c.unknown || c.profile.GoogleSigned
+			if !key.Is("extra_content") || known && !dialect.MayContainMarkedSignature(v.Raw()) {
+				b.Key(key.String())
+				b.Raw(v.Raw())
+			}
+		}
+		b.Close('}')
+	}
+	b.Close(']')
+	return b.Bytes()
+}

@@ -1,0 +1,92 @@
+package chat_test
+
+import (
+	"testing"
+
+	"modelgate/internal/dialect/chat"
+	"modelgate/internal/dialect/dialecttest"
+	"modelgate/internal/jsonedit"
+)
+
+// Members of messages that other vendors or the gateway wrote, as each row of
+// providers gets them.
+func TestForeignMembersAreCleanedPerProvider(t *testing.T) {
+	const (
+		before   = `{"model":"m","messages":[{"role":"user","content":"a"},`
+		after    = `,{"role":"user","content":"b"}]}`
+		thought  = `{"role":"assistant","reasoning_content":"hm","content":"c"}`
+		reason   = `{"role":"assistant","reasoning":"hm","reasoning_details":[{"type":"reasoning.text","text":"hm"}],"content":"c"}`
+		markedUp = `{"role":"assistant","reasoning_details":[{"type":"reasoning.text","text":"hm","signature":"mg1.google.x"}],"content":"c"}`
+		cited    = `{"role":"assistant","annotations":[{"type":"url_citation"}],"content":"c"}`
+		blocks   = `{"role":"assistant","content_blocks":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"c"}],"content":"c"}`
+		alone    = `{"role":"assistant","content_blocks":[{"type":"text","text":"c"},{"type":"text","text":"d"}]}`
+		signed   = `{"role":"assistant","content":null,"tool_calls":[{"id":"1","extra_content":{"google":{"thought_signature":"c2ln"}},"function":{}}]}`
+		foreign  = `{"role":"assistant","content":null,"tool_calls":[{"id":"1","extra_content":{"google":{"thought_signature":"mg1.anthropic.x"}},"function":{}}]}`
+		plain    = `{"role":"assistant","content":"c"}`
+		unsigned = `{"role":"assistant","tool_calls":[{"id":"1","function":{}}],"content":null}`
+	)
+	for _, tt := range []struct {
+		name, sent string
+		want       map[string]string // by provider; absent: unchanged
+	}{
+		{"reasoning_content", thought, map[string]string{"openai": plain, "groq": plain, "mistral-ai": plain, "vertex-ai": plain}},
+		{"reasoning_details", reason, map[string]string{
+			"openai": plain, "groq": plain, "mistral-ai": plain, "vertex-ai": plain, "deepseek": `{"role":"assistant","reasoning":"hm","content":"c"}`,
+		}},
+		{"a marked signature", markedUp, map[string]string{
+			"openai": plain, "groq": plain, "mistral-ai": plain, "vertex-ai": plain, "deepseek": plain, "openrouter": plain, "openai-compatible": plain,
+		}},
+		{"annotations", cited, map[string]string{"groq": plain, "mistral-ai": plain}},
+		{"content_blocks", blocks, all(plain)},
+		{"text in content_blocks alone", alone, all(`{"role":"assistant","content":"cd"}`)},
+		{"Google's signature", signed, map[string]string{
+			"openai": unsigned, "groq": unsigned, "mistral-ai": unsigned, "deepseek": unsigned, "openrouter": unsigned,
+		}},
+		{"another vendor's signature", foreign, all(unsigned)},
+		{"nothing of others", plain, nil},
+	} {
+		for _, provider := range rows {
+			t.Run(tt.name+" to "+provider, func(t *testing.T) {
+				want, changed := tt.want[provider]
+				if !changed {
+					want = tt.sent
+				}
+				if got := cleaned(t, before+tt.sent+after, provider); got != before+want+after {
+					t.Errorf("got  %s\nwant %s", got, before+want+after)
+				}
+			})
+		}
+	}
+}
+
+// rows are providers that differ in what messages may hold.
+var rows = []string{"openai", "groq", "mistral-ai", "deepseek", "openrouter", "vertex-ai", "openai-compatible"}
+
+func all(want string) map[string]string {
+	m := map[string]string{}
+	for _, provider := range rows {
+		m[provider] = want
+	}
+	return m
+}
+
+func cleaned(t *testing.T, body, provider string) string {
+	t.Helper()
+	var d jsonedit.Doc
+	if err := d.Scan([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	edits := chat.Dialect{}.Clean(&d, dialecttest.TargetOf(provider, "m"))
+	return string(d.Apply(nil, edits...))
+}
+
+// A picture that the assistant drew is shown to the next model with the user's
+// next message.
+func TestDrawnImagesMoveToTheNextMessageOfTheUser(t *testing.T) {
+	const picture = `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`
+	body := `{"messages":[{"role":"assistant","content":"here","content_blocks":[` + picture + `]},{"role":"user","content":"larger"}]}`
+	want := `{"messages":[{"role":"assistant","content":"here"},{"role":"user","content":[` + picture + `,{"type":"text","text":"larger"}]}]}`
+	if got := cleaned(t, body, "openai"); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
