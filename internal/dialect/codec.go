@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"strings"
+
 	"modelgate/api"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
@@ -127,6 +129,16 @@ func (f *ParamChanges) Adapt(field llm.Field, note string) { f.add(f.r.NameOf(fi
 // DropNamed records that a parameter or element without a field is dropped.
 func (f *ParamChanges) DropNamed(name string) { f.add(name, Dropped, "") }
 
+// DropTool records that a tool that only the client's dialect has is dropped, by
+// its place and type.
+func (f *ParamChanges) DropTool(t *llm.Tool) {
+	name := t.At
+	if n := t.Native; n != nil && name != "" && !strings.HasSuffix(name, "."+n.Type) {
+		name += "." + n.Type
+	}
+	f.DropNamed(orElse(name, f.r.NameOf(llm.FieldTools)))
+}
+
 // AdaptNamed records that a parameter or element without a field is adapted.
 func (f *ParamChanges) AdaptNamed(name, note string) { f.add(name, Adapted, note) }
 
@@ -152,7 +164,7 @@ func (f *ParamChanges) DropMember(m llm.Member) {
 func (f *ParamChanges) DropThinking() {
 	for _, m := range f.r.Reasoning.Extra {
 		if string(m.Value) != encryptedThinking {
-			f.add(m.Name, Dropped, "")
+			f.add(f.r.NameOf(llm.FieldThinkingObject)+"."+m.Name, Dropped, "")
 		}
 	}
 }

@@ -16,6 +16,8 @@ type Support struct {
 	InAssistant func(llm.Media) bool
 	// DistinctCalls is true if providers reject two calls with one id.
 	DistinctCalls bool
+	// Choices is true if a request can ask for several responses.
+	Choices bool
 	// Params are the parameters of other dialects that the target has, among
 	// those that a request depends on.
 	Params []string
@@ -37,6 +39,9 @@ func (f *ParamChanges) Portable(to RequestTarget, s Support) (*llm.Request, *api
 		if why := neededParams[m.Name]; why != "" && f.r.Dialect != s.Dialect && !contains(s.Params, m.Name) && string(m.Value) != "null" {
 			return nil, Unsupported(m.Name, to, "%s", why)
 		}
+	}
+	if n := f.r.N; n != nil && *n > 1 && !s.Choices {
+		return nil, Unsupported(f.r.NameOf(llm.FieldN), to, "it gives one response to a request")
 	}
 	if s.DistinctCalls && repeatsCallIDs(f.r.Messages) {
 		p.calls = newRenamedCalls(f.r.Messages)

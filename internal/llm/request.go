@@ -188,6 +188,7 @@ const (
 	FieldTopLogprobs      Field = "top_logprobs"
 	FieldN                Field = "n"
 	FieldThinking         Field = "thinking"         // Reasoning.Mode, Budget
+	FieldThinkingObject   Field = "thinking_object"  // Reasoning.Extra are its members
 	FieldEffort           Field = "reasoning_effort" // Reasoning.Effort
 	FieldSummary          Field = "reasoning_summary"
 	FieldVerbosity        Field = "verbosity"

@@ -127,7 +127,21 @@ func (a *Attempt) checkRefusedFields(doc *jsonedit.Doc) error {
 			return dialect.Unsupported(name, a.wire.target, "the host does not support this field").WithCode(code)
 		}
 	}
+	if limit, ok := a.Target.Limits[choices]; ok && limit.Max == 1 {
+		if v, _ := doc.Find(choices); moreThanOne(v) {
+			return dialect.Unsupported(choices, a.wire.target, "it gives one response to a request")
+		}
+	}
 	return nil
+}
+
+// choices is the number of responses in the chat dialect. It is never clamped: a
+// client that gets fewer responses than it asked for would not notice.
+const choices = "n"
+
+func moreThanOne(v jsonedit.Value) bool {
+	n, ok := v.Int()
+	return ok && n > 1
 }
 
 // hostEdits returns the edits for the target's host in a body of its dialect:

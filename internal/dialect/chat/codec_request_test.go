@@ -94,16 +94,16 @@ func TestProvidersAreToldInTheirManner(t *testing.T) {
 			`{"model":"anthropic/claude-sonnet-4.5","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},` +
 				`{"role":"user","content":"What is on this page?"},{"role":"assistant","content":"Looking.",` +
 				`"reasoning_details":[{"type":"reasoning.text","text":"I look.","signature":"sig","format":"anthropic-claude-v1","index":0}],` + calls + `},` + results + `],` +
-				tools + `,` + named + `,` + schema + `,"reasoning":{"max_tokens":4000},` + stream + `}`,
-			[]dialect.ParamChange{moved},
+				tools + `,` + named + `,` + schema + `,` + stream + `}`,
+			[]dialect.ParamChange{moved, {Name: "thinking", Outcome: dialect.Dropped}}, // with 100 tokens
 		},
 		{
 			"OpenRouter is sent no vendor the signature of another", dialecttest.TargetOf("openrouter", "google/gemini-3-pro"),
 			`{"model":"google/gemini-3-pro","messages":[{"role":"system","content":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}]},` +
 				`{"role":"user","content":"What is on this page?"},{"role":"assistant","content":"Looking.",` +
 				`"reasoning_details":[{"type":"reasoning.text","text":"I look.","format":"google-gemini-v1","index":0}],` + calls + `},` + results + `],` +
-				tools + `,` + named + `,` + schema + `,"reasoning":{"max_tokens":4000},` + stream + `}`,
-			[]dialect.ParamChange{moved},
+				tools + `,` + named + `,` + schema + `,` + stream + `}`,
+			[]dialect.ParamChange{moved, {Name: "thinking", Outcome: dialect.Dropped}}, // with 100 tokens
 		},
 		{
 			"Z.ai chooses its tools itself", dialecttest.TargetOf("z-ai", "glm-5"),

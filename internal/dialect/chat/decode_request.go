@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"maps"
+
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -28,6 +30,10 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 		return nil, d.err
 	}
 	d.r.Names = fieldNames(d.legacy, d.completion)
+	if d.openRouter {
+		d.r.Names = maps.Clone(d.r.Names)
+		maps.Copy(d.r.Names, reasoningNames)
+	}
 	return d.r, nil
 }
 
@@ -38,6 +44,7 @@ type requestDecoder struct {
 	list       jsonedit.Value // messages, read after everything else
 	legacy     bool           // functions or function_call were sent
 	completion bool           // the limit was sent as max_completion_tokens
+	openRouter bool           // thinking was set by OpenRouter's object
 
 	// calls are the tool calls so far, by id, and functionsCalled the last call
 	// of each name. Tool results refer to them.
@@ -130,6 +137,11 @@ func (d *requestDecoder) bookkeeping(name string, v jsonedit.Value) bool {
 	switch name {
 	case "reasoning_effort":
 		r.Reasoning.Effort = d.text(name, v)
+	case "reasoning":
+		if v.Kind() != jsonedit.Object {
+			return false
+		}
+		d.reasoning(v)
 	case "verbosity":
 		r.Verbosity = d.text(name, v)
 	case "modalities":
@@ -150,6 +162,42 @@ func (d *requestDecoder) bookkeeping(name string, v jsonedit.Value) bool {
 	return true
 }
 
+// reasoning reads OpenRouter's object, whose meaning other targets have too.
+// https://openrouter.ai/docs/use-cases/reasoning-tokens
+func (d *requestDecoder) reasoning(v jsonedit.Value) {
+	d.openRouter = true
+	r := &d.r.Reasoning
+	enabled := false
+	for key, m := range v.Fields() {
+		switch name := key.String(); {
+		case m.IsNull():
+		case name == "effort":
+			r.Effort = d.text("reasoning.effort", m)
+		case name == "max_tokens":
+			r.Budget, r.Mode = ptr(d.integer("reasoning.max_tokens", m)), llm.ThinkingEnabled
+		case name == "enabled":
+			if enabled = d.flag("reasoning.enabled", m); !enabled {
+				r.Mode = llm.ThinkingDisabled
+			}
+		case name == "exclude":
+			if d.flag("reasoning.exclude", m) {
+				r.Summary = "omitted"
+			}
+		default:
+			r.Extra = append(r.Extra, llm.Member{Name: name, Value: m.Raw()})
+		}
+	}
+	if enabled && r.Effort == "" && r.Budget == nil {
+		r.Effort = "medium" // as OpenRouter reads it
+	}
+}
+
+// reasoningNames are the names of fields in OpenRouter's object.
+var reasoningNames = map[llm.Field]string{
+	llm.FieldThinkingObject: "reasoning", llm.FieldThinking: "reasoning.max_tokens", llm.FieldEffort: "reasoning.effort",
+	llm.FieldSummary: "reasoning.exclude",
+}
+
 func ptr[T any](v T) *T { return &v }
 
 // fieldNames returns the names of request fields in this dialect. The maps are
@@ -168,17 +216,17 @@ func fieldNames(legacy, completion bool) map[llm.Field]string {
 
 var (
 	plainNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldThinkingObject: "thinking",
 	}
 	completionNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldMaxTokens: "max_completion_tokens",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldThinkingObject: "thinking", llm.FieldMaxTokens: "max_completion_tokens",
 	}
 	legacyNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldThinkingObject: "thinking",
 		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
 	}
 	legacyCompletionNames = map[llm.Field]string{
-		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldMaxTokens: "max_completion_tokens",
+		llm.FieldSummary: "thinking.display", llm.FieldParts: "messages", llm.FieldHistory: "messages.reasoning_content", llm.FieldThinkingObject: "thinking", llm.FieldMaxTokens: "max_completion_tokens",
 		llm.FieldTools: "functions", llm.FieldToolChoice: "function_call",
 	}
 )

@@ -17,7 +17,7 @@ import (
 // Usage of streams is always requested, since the gateway records it.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	profile, changes := cmp.Or(to.Chat, &usualProfile), dialect.NewParamChanges(r)
-	support := dialect.Support{Dialect: dialectName, InAssistant: func(m llm.Media) bool {
+	support := dialect.Support{Dialect: dialectName, Choices: true, InAssistant: func(m llm.Media) bool {
 		return profile.Vendor && m.Kind == llm.Audio && m.FileID != ""
 	}}
 	if profile.Vendor {

@@ -119,7 +119,7 @@ func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
 		e.optionalText("name", r.Name)
 	}
 	if r.Failed || !e.profile.ContentParts {
-		e.textMember("content", joinText(words))
+		e.textMember("content", joinText(words, "\n"))
 	} else {
 		e.content(words)
 	}
@@ -132,12 +132,14 @@ func (e *requestEncoder) result(r *llm.ToolResult) (media []llm.Part) {
 	return append([]llm.Part{llm.Text{Text: "What the tool call " + e.callID(r.ID) + " gave:"}}, media...)
 }
 
-func joinText(parts []llm.Part) string {
+// joinText joins the text of parts. The text of an assistant has nothing between
+// its parts, which are cut anywhere.
+func joinText(parts []llm.Part, between string) string {
 	var all strings.Builder
 	for i, p := range parts {
 		text := p.(llm.Text).Text
 		if i > 0 && !strings.HasSuffix(all.String(), "Error: ") {
-			all.WriteByte('\n')
+			all.WriteString(between)
 		}
 		all.WriteString(text)
 	}
@@ -207,7 +209,7 @@ func (e *requestEncoder) assistant(m *llm.Message, loop bool) {
 	case parted:
 		e.partedThought(&s)
 	case len(s.words) > 0 && (!e.profile.ContentParts || len(s.words) == 1) && allText(s.words):
-		e.content([]llm.Part{llm.Text{Text: joinText(s.words), Cache: lastCache(s.words)}})
+		e.content([]llm.Part{llm.Text{Text: joinText(s.words, ""), Cache: lastCache(s.words)}})
 	case len(s.words) > 0:
 		e.content(s.words)
 	case len(s.calls) == 0 && s.refusal == "" && s.audio == "" || e.profile.ShortIDs:

@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"fmt"
+
 	"modelgate/internal/dialect"
 	"modelgate/internal/llm"
 )
@@ -15,6 +17,7 @@ func (e *requestEncoder) thinking() {
 		e.clientThinking()
 		return
 	}
+	e.changes.DropThinking()
 	if r.Mode == "" && r.Effort == "" {
 		return
 	}
@@ -101,6 +104,7 @@ func (e *requestEncoder) effortWord() {
 	}
 	switch {
 	case word == "" && effort == "": // thinking as the model sees fit is the default
+		e.changes.Adapt(llm.FieldThinking, "as the model decides")
 		return
 	case word == "":
 		e.changes.Drop(field)
@@ -124,7 +128,8 @@ func (e *requestEncoder) thinkingObject() {
 	e.Open('{')
 	e.textMember("type", mode)
 	if r.Budget != nil && mode == "enabled" && e.profile.Budget {
-		e.optionalInt("budget_tokens", r.Budget)
+		budget := e.fitBudget()
+		e.optionalInt("budget_tokens", &budget)
 	}
 	e.Close('}')
 	word := ""
@@ -140,6 +145,23 @@ func (e *requestEncoder) thinkingObject() {
 	}
 }
 
+// leastBudget is the smallest thinking budget of some models behind OpenRouter.
+const leastBudget = 1024
+
+// fitBudget returns the thinking budget, limited to leave tokens for the
+// answer; zero without one.
+func (e *requestEncoder) fitBudget() int64 {
+	asked := e.r.Reasoning.Budget
+	if asked == nil || *asked <= 0 {
+		return 0
+	}
+	n := dialect.FitBudget(*asked, e.r.MaxTokens)
+	if n != *asked {
+		e.changes.Adapt(llm.FieldThinking, fmt.Sprintf("a budget of %d tokens", n))
+	}
+	return n
+}
+
 // effortObject writes OpenRouter's object.
 // https://openrouter.ai/docs/use-cases/reasoning-tokens
 func (e *requestEncoder) effortObject() {
@@ -147,14 +169,19 @@ func (e *requestEncoder) effortObject() {
 	if r.Mode == "" && r.Effort == "" {
 		return
 	}
+	if n := r.Budget; n != nil && *n >= leastBudget && dialect.FitBudget(*n, e.r.MaxTokens) < leastBudget {
+		e.changes.Drop(llm.FieldThinking) // no room for it
+		return
+	}
+	budget := e.fitBudget()
 	e.Name("reasoning")
 	e.Open('{')
 	switch {
 	case r.Mode == llm.ThinkingDisabled:
 		e.Name("enabled")
 		e.Bool(false)
-	case r.Budget != nil && *r.Budget > 0:
-		e.intMember("max_tokens", *r.Budget)
+	case budget > 0:
+		e.intMember("max_tokens", budget)
 	case r.Effort != "":
 		e.textMember("effort", r.Effort)
 	default:

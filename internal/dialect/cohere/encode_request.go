@@ -165,7 +165,15 @@ func (e *requestEncoder) think(kind string, budget *int64) {
 	e.Name("type")
 	e.String(kind)
 	if budget != nil && *budget > 0 {
-		e.number("token_budget", budget)
+		fits := dialect.FitBudget(*budget, e.r.MaxTokens)
+		if fits != *budget {
+			field := llm.FieldEffort
+			if e.r.Reasoning.Mode != "" || e.r.Reasoning.Budget != nil {
+				field = llm.FieldThinking
+			}
+			e.changes.Adapt(field, "token_budget "+strconv.FormatInt(fits, 10))
+		}
+		e.number("token_budget", &fits)
 	}
 	e.Close('}')
 }
@@ -249,7 +257,6 @@ func (e *requestEncoder) dropUnsupported() {
 	if r.TopLogprobs != nil && *r.TopLogprobs > 0 {
 		e.changes.Drop(llm.FieldTopLogprobs)
 	}
-	e.changes.DropIfSet(llm.FieldN)
 	if r.Reasoning.Effort != "" && (r.Reasoning.Mode != "" || r.Reasoning.Budget != nil) {
 		e.changes.Drop(llm.FieldEffort)
 	}

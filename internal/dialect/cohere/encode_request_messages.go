@@ -184,18 +184,24 @@ func (e *requestEncoder) calling(content, calls []llm.Part) {
 // planBefore returns the thinking and text before tool calls.
 func (e *requestEncoder) planBefore(content []llm.Part) string {
 	var lines []string
+	said := false // the last line is text, which may be cut anywhere
 	for _, p := range content {
 		switch p := p.(type) {
 		case llm.Thinking:
-			lines = append(lines, p.Text)
+			lines, said = append(lines, p.Text), false
 		case llm.Text:
 			e.uncached(p.Cache)
 			if p.Text != "" {
-				lines = append(lines, p.Text)
+				if said {
+					lines[len(lines)-1] += p.Text
+				} else {
+					lines = append(lines, p.Text)
+				}
+				said = true
 				e.changes.AdaptNamed("text next to tool calls", "tool_plan")
 			}
 		case llm.Refusal:
-			lines = append(lines, p.Text)
+			lines, said = append(lines, p.Text), false
 		}
 	}
 	return strings.Join(lines, "\n")

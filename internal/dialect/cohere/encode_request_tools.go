@@ -46,7 +46,7 @@ func (e *requestEncoder) recordToolChanges() {
 	for i := range e.r.Tools {
 		t := &e.r.Tools[i]
 		if t.Native != nil || t.Server != "" {
-			e.changes.DropNamed(at(string(t.Server), e.r.NameOf(llm.FieldTools)))
+			e.changes.DropTool(t)
 			continue
 		}
 		if t.Strict != nil && *t.Strict && !all {

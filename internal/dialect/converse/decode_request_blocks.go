@@ -248,10 +248,18 @@ func readRedacted(vendor llm.Vendor, data string) llm.Signature {
 }
 
 // unsign moves the signature of empty thinking of another vendor to the next
-// call, as written by [markCall].
+// call, as written by [markCall], or that of redacted thinking to the text before
+// it.
 func unsign(parts []llm.Part) []llm.Part {
 	out := parts[:0]
 	for i, p := range parts {
+		if t, ok := p.(llm.Thinking); ok && t.Redacted && t.Signature.Vendor == llm.Google && len(out) > 0 {
+			if text, ok := out[len(out)-1].(llm.Text); ok {
+				text.Signature = t.Signature
+				out[len(out)-1] = text
+				continue
+			}
+		}
 		if t, ok := p.(llm.Thinking); ok && t.Text == "" && !t.Redacted && t.Signature.Vendor == llm.Google && i+1 < len(parts) {
 			if call, ok := parts[i+1].(llm.ToolCall); ok {
 				call.Signature = t.Signature

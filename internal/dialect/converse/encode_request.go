@@ -104,9 +104,6 @@ func (e *requestEncoder) sort() {
 
 // checkExpressible rejects requests that the protocol cannot express.
 func (e *requestEncoder) checkExpressible() {
-	if e.r.N != nil && *e.r.N > 1 {
-		e.refuse(dialect.Unsupported(e.r.NameOf(llm.FieldN), e.to, "it gives one answer to a request"))
-	}
 	if len(e.messages) == 0 && e.r.Parameter("promptVariables") == nil && !e.own {
 		e.refuse(dialect.Invalid("messages", dialect.CodeMissing, "must hold a message"))
 	}

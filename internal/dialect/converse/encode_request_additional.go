@@ -117,6 +117,9 @@ func (e *requestEncoder) effort(f *fields) {
 	if t.summaryLost {
 		e.changes.Drop(llm.FieldSummary)
 	}
+	if !e.keepsThinking() {
+		e.changes.DropThinking()
+	}
 	if t.effort == "" {
 		return
 	}
@@ -162,6 +165,12 @@ func (e *requestEncoder) claudeFields(f *fields) {
 	e.claudeTools(f)
 }
 
+// keepsThinking reports whether the client's thinking object is sent, with all
+// of its members.
+func (e *requestEncoder) keepsThinking() bool {
+	return e.own || e.r.Dialect == "messages" && e.model.claude() && e.thinks.mode != ""
+}
+
 func (e *requestEncoder) claudeThinking(f *fields) {
 	t := &e.thinks
 	if t.mode == "" || !f.begin("thinking") {
@@ -178,7 +187,7 @@ func (e *requestEncoder) claudeThinking(f *fields) {
 		e.b.Name("display")
 		e.b.String(t.display)
 	}
-	if e.own || e.r.Dialect == "messages" {
+	if e.keepsThinking() {
 		for _, m := range e.r.Reasoning.Extra {
 			e.b.Key(m.Name)
 			e.b.Raw(m.Value)

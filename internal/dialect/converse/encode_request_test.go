@@ -79,7 +79,7 @@ func TestParametersAreSaidInTheWordsOfTheModel(t *testing.T) {
 			"what has no place", llama, llm.Request{Seed: ptr(int64(1)), User: "u", Verbosity: "low", ParallelTools: ptr(false), Extra: []llm.Member{{Name: "store", Value: []byte("true")}}},
 			`} | seed dropped  | verbosity dropped  | user dropped  | store dropped `,
 		},
-		{"several choices", sonnet45, llm.Request{N: ptr(int64(2))}, `refused: n: provider "bedrock" does not support this with model "us.anthropic.claude-sonnet-4-5-20250929-v1:0": it gives one answer to a request`},
+		{"several choices", sonnet45, llm.Request{N: ptr(int64(2))}, `refused: n: provider "bedrock" does not support this with model "us.anthropic.claude-sonnet-4-5-20250929-v1:0": it gives one response to a request`},
 		{"user of Claude", sonnet45, llm.Request{User: "u"}, `,"additionalModelRequestFields":{"metadata":{"user_id":"u"}}}`},
 		{"penalties of Cohere", "cohere.command-r-v1:0", llm.Request{PresencePenalty: ptr(0.5)}, `,"additionalModelRequestFields":{"presence_penalty":0.5}}`},
 		{"penalties of J2", "ai21.j2-ultra-v1", llm.Request{PresencePenalty: ptr(0.5)}, `,"additionalModelRequestFields":{"presencePenalty":{"scale":0.5}}}`},

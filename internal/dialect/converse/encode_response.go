@@ -51,9 +51,12 @@ func replyPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
 	case llm.Text:
 		if len(p.Citations) > 0 && cites(to.Request) {
 			appendCited(b, &p)
-			return
+		} else {
+			b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
 		}
-		b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
+		if p.Signature.Value != "" { // it has no place in the text itself; [unsign] reads it
+			b.Raw(reasoningBlock(&llm.Thinking{Redacted: true, Signature: p.Signature}, own))
+		}
 	case llm.Refusal:
 		b.Raw(wrap("text", jsonedit.AppendString(nil, p.Text)))
 	case llm.Thinking:

@@ -34,7 +34,8 @@ type openPart struct {
 	index  int
 	kind   llm.Part // the part without its content
 	custom bool
-	marked bool // a piece of the signature has been written
+	marked bool          // a piece of the signature has been written
+	signed llm.Signature // of a text
 }
 
 // Encode appends the messages for an event. The protocol has one choice.
@@ -113,6 +114,7 @@ func (w *streamEncoder) open(dst []byte, e *llm.Event) []byte {
 	w.parts[e.Part] = p
 	switch opened := e.Opened.(type) {
 	case llm.Text:
+		p.signed = opened.Signature
 		dst = w.text(dst, p, opened.Text)
 		for i := range opened.Citations {
 			dst = w.citation(dst, p, &opened.Citations[i])
@@ -121,7 +123,7 @@ func (w *streamEncoder) open(dst []byte, e *llm.Event) []byte {
 		return w.text(dst, p, opened.Text)
 	case llm.Thinking:
 		if opened.Redacted {
-			return w.raw(dst, p, "delta", wrap("reasoningContent", wrap("redactedContent", jsonedit.AppendString(nil, redactedData(opened.Signature, own)))))
+			return w.redacted(dst, p, opened.Signature)
 		}
 		return w.sign(w.think(dst, p, opened.Text), p, opened.Signature)
 	case llm.ToolCall:
@@ -289,6 +291,9 @@ func (w *streamEncoder) delta(dst []byte, e *llm.Event) []byte {
 	switch p.kind.(type) {
 	case llm.Text, llm.Refusal:
 		dst = w.text(dst, p, e.Text)
+		if s := e.Signature; s.Value != "" {
+			p.signed = llm.Signature{Vendor: s.Vendor, Value: p.signed.Value + s.Value}
+		}
 		if e.Citation != nil {
 			dst = w.citation(dst, p, e.Citation)
 		}
@@ -312,7 +317,18 @@ func (w *streamEncoder) end(dst []byte, part int) []byte {
 	if t, ok := p.kind.(llm.Thinking); ok && p.index >= 0 && !t.Redacted && !p.marked {
 		dst = w.sign(dst, p, llm.Signature{Vendor: own, Value: dialect.Unsigned})
 	}
-	return w.stop(dst, p)
+	dst = w.stop(dst, p)
+	if p.signed.Value != "" {
+		after := &openPart{index: -1}
+		dst = w.stop(w.redacted(dst, after, p.signed), after)
+	}
+	return dst
+}
+
+// redacted writes a block that holds only a signature.
+func (w *streamEncoder) redacted(dst []byte, p *openPart, s llm.Signature) []byte {
+	data := jsonedit.AppendString(nil, redactedData(s, own))
+	return w.raw(dst, p, "delta", wrap("reasoningContent", wrap("redactedContent", data)))
 }
 
 func (w *streamEncoder) stop(dst []byte, p *openPart) []byte {

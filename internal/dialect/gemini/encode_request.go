@@ -46,7 +46,7 @@ type sentCall struct {
 // EncodeRequest appends the body of a request. The model is in the path.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	changes := dialect.NewParamChanges(r)
-	r, err := changes.Portable(to, dialect.Support{Dialect: own, Params: guards})
+	r, err := changes.Portable(to, dialect.Support{Dialect: own, Choices: true, Params: guards})
 	if err != nil {
 		return nil, nil, err
 	}

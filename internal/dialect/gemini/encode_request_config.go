@@ -315,8 +315,8 @@ func (w *requestEncoder) thinkingFor() {
 		}
 		text(&w.b, "thinkingLevel", level)
 	case t.Effort != "":
-		w.changes.Adapt(llm.FieldEffort, "thinkingBudget "+strconv.FormatInt(budgetOf(t.Effort), 10))
 		w.budget(budgetOf(t.Effort), llm.FieldEffort)
+		w.changes.Adapt(llm.FieldEffort, "thinkingBudget "+strconv.FormatInt(budgetOf(t.Effort), 10))
 	case t.Mode == llm.ThinkingAdaptive && !w.levels():
 		number(&w.b, "thinkingBudget", -1)
 	}
@@ -341,8 +341,17 @@ func (w *requestEncoder) disableThinking(field llm.Field) {
 
 // budget writes a budget, limited to the model's range.
 func (w *requestEncoder) budget(n int64, field llm.Field) {
-	if n > 0 && !w.levels() {
-		if bound := min(max(n, w.model.MinBudget), w.model.MaxBudget); bound != n {
+	if n > 0 {
+		least, most := int64(0), n
+		if !w.levels() {
+			least, most = w.model.MinBudget, w.model.MaxBudget
+		}
+		bound := dialect.FitBudget(min(max(n, least), most), w.r.MaxTokens)
+		if bound < least { // no room: the model decides
+			w.changes.Drop(field)
+			return
+		}
+		if bound != n {
 			w.changes.Adapt(field, "thinkingBudget "+strconv.FormatInt(bound, 10))
 			n = bound
 		}

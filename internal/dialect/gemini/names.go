@@ -22,6 +22,7 @@ var names = map[llm.Field]string{
 	llm.FieldLogprobs:         config + "responseLogprobs",
 	llm.FieldTopLogprobs:      config + "logprobs",
 	llm.FieldN:                config + "candidateCount",
+	llm.FieldThinkingObject:   config + "thinkingConfig",
 	llm.FieldThinking:         config + "thinkingConfig.thinkingBudget",
 	llm.FieldEffort:           config + "thinkingConfig.thinkingLevel",
 	llm.FieldSummary:          config + "thinkingConfig.includeThoughts",

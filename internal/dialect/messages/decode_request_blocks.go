@@ -2,6 +2,7 @@ package messages
 
 import (
 	"slices"
+	"unicode/utf8"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -156,6 +157,7 @@ func blockOf(kind string) (b block, ok bool) {
 
 func (d *requestDecoder) textBlock(path string, f fields) llm.Part {
 	list, sign := citationsOf(f.get("citations"))
+	setSpan(list, utf8.RuneCountInString(f.word("text")))
 	return llm.Text{
 		Text: d.needed(path, "text", f), Citations: list, Signature: sign,
 		Cache: d.cacheOf(path, f),
@@ -173,6 +175,14 @@ func citationsOf(v jsonedit.Value) (list []llm.Citation, sign llm.Signature) {
 		list = append(list, citationOf(e))
 	}
 	return list, sign
+}
+
+// setSpan sets the range that citations support, which is the block of n
+// characters that they are in.
+func setSpan(list []llm.Citation, n int) {
+	for i := range list {
+		list[i].End = n
+	}
 }
 
 func citationOf(v jsonedit.Value) llm.Citation {

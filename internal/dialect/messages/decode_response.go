@@ -3,6 +3,7 @@ package messages
 import (
 	"errors"
 	"slices"
+	"unicode/utf8"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -78,6 +79,7 @@ func (p *replyReader) block(v jsonedit.Value) llm.Part {
 	switch kind := f.word("type"); kind {
 	case "text":
 		list, sign := citationsOf(f.get("citations"))
+		setSpan(list, utf8.RuneCountInString(f.word("text")))
 		return llm.Text{Text: f.word("text"), Citations: list, Signature: sign}
 	case "thinking":
 		return llm.Thinking{Text: f.word("thinking"), Signature: dialect.ReadSignature(vendor, f.word("signature"))}

@@ -3,6 +3,7 @@ package messages
 import (
 	"bytes"
 	"slices"
+	"unicode/utf8"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -20,6 +21,8 @@ type openBlock struct {
 	start jsonedit.Value    // the block as in its start event
 	text  []byte            // arguments or input that are not emitted in pieces
 	fed   bool              // has received a piece of arguments
+	cites []llm.Citation    // of a text, until its length is known
+	runes int               // characters of the text so far
 	more  []collectedMember // of a block that only this dialect has
 }
 
@@ -53,7 +56,9 @@ func (d *streamDecoder) blockStart(dst []llm.Event, e *event) []llm.Event {
 	switch kind := f.word("type"); kind {
 	case "text":
 		list, sign := citationsOf(f.get("citations"))
-		dst = d.startPart(d.flush(dst), s, llm.Text{Text: f.word("text"), Citations: list, Signature: sign})
+		text := f.word("text")
+		s.cites, s.runes = list, utf8.RuneCountInString(text)
+		dst = d.startPart(d.flush(dst), s, llm.Text{Text: text, Signature: sign})
 	case "thinking":
 		dst = d.flush(dst)
 		s.kind, s.sign = streamThinking, f.word("signature")
@@ -131,8 +136,7 @@ func (d *streamDecoder) delta(dst []llm.Event, e *event) []llm.Event {
 			text, _ := v.Text()
 			s.sign += text
 		case k.Is("citation") && s.kind == streamText:
-			c := citationOf(v)
-			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Citation: &c})
+			s.cites = append(s.cites, citationOf(v))
 		case k.Is("partial_json"):
 			dst = s.argue(dst, v)
 		}
@@ -146,6 +150,7 @@ func (s *openBlock) add(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	if text == "" {
 		return dst
 	}
+	s.runes += utf8.RuneCountInString(text)
 	return append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: text})
 }
 
@@ -249,6 +254,11 @@ func (d *streamDecoder) close(dst []llm.Event, i int) []llm.Event {
 	s := d.open[i]
 	d.open = slices.Delete(d.open, i, i+1)
 	switch s.kind {
+	case streamText:
+		setSpan(s.cites, s.runes)
+		for i := range s.cites {
+			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Citation: &s.cites[i]})
+		}
 	case streamThinking:
 		if !s.begun {
 			return d.closeSilent(dst, s)

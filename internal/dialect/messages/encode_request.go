@@ -148,9 +148,6 @@ func (e *requestEncoder) reportDropped() {
 		e.changes.Drop(llm.FieldModalities)
 	}
 	e.changes.DropIfSet(llm.FieldSpeech, llm.FieldMetadata)
-	if r.N != nil && *r.N > 1 {
-		e.fail(dialect.Unsupported(r.NameOf(llm.FieldN), e.to, "it gives one answer to a request"))
-	}
 	if len(r.Modalities) == 1 && !strings.EqualFold(r.Modalities[0], "text") {
 		e.fail(dialect.Unsupported(r.NameOf(llm.FieldModalities), e.to, "it answers in text"))
 	}

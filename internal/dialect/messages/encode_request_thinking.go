@@ -290,6 +290,9 @@ func (e *requestEncoder) fitDisplay() {
 
 // reasoning writes the thinking parameter.
 func (e *requestEncoder) reasoning() {
+	if !e.own {
+		e.changes.DropThinking()
+	}
 	if e.thinking.mode == "" {
 		return
 	}

@@ -70,4 +70,6 @@ var names = map[llm.Field]string{
 	llm.FieldUser:          "metadata.user_id",
 	llm.FieldParts:         "messages",
 	llm.FieldHistory:       "messages.thinking",
+
+	llm.FieldThinkingObject: "thinking",
 }

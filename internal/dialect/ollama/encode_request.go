@@ -204,13 +204,11 @@ func (e *requestEncoder) extras() {
 // dropUnsupported records the parameters that Ollama does not have as dropped.
 func (e *requestEncoder) dropUnsupported() {
 	r := e.r
-	e.changes.DropIfSet(llm.FieldParallelTools, llm.FieldLogitBias, llm.FieldN, llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
+	e.changes.DropIfSet(llm.FieldParallelTools, llm.FieldLogitBias, llm.FieldSummary, llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldMetadata)
 	if r.ServiceTier != "" {
 		e.changes.Drop(llm.FieldServiceTier)
 	}
 	e.changes.DropIfSet(llm.FieldCache)
 	e.changes.DropContent(dialect.UnsupportedContent{Names: true, Cites: true})
-	for _, m := range r.Reasoning.Extra {
-		e.changes.DropNamed(m.Name)
-	}
+	e.changes.DropThinking()
 }

@@ -182,7 +182,11 @@ func (e *requestEncoder) write(t *turn) {
 	e.Name("role")
 	e.String(t.role)
 	e.Name("content")
-	e.String(strings.Join(t.texts, "\n"))
+	between := "\n"
+	if t.role == "assistant" {
+		between = "" // its text may be cut anywhere
+	}
+	e.String(strings.Join(t.texts, between))
 	if len(t.thoughts) > 0 {
 		e.Name("thinking")
 		e.String(strings.Join(t.thoughts, "\n"))

@@ -48,7 +48,7 @@ func (e *requestEncoder) offered() (list []*llm.Tool) {
 	for i := range e.r.Tools {
 		switch t := &e.r.Tools[i]; {
 		case t.Native != nil || t.Server != "":
-			e.changes.DropNamed(at(string(t.Server), e.r.NameOf(llm.FieldTools)))
+			e.changes.DropTool(t)
 		case len(names) == 0 || has(names, t.Name):
 			list = append(list, t)
 		}

@@ -69,10 +69,10 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		{"the choice of none", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceNone}}, ``, []dialect.ParamChange{adapted("tool_choice", "no tools are offered")}},
 		{"the choice of any", llm.Request{Tools: []llm.Tool{clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceRequired}}, `,"tools":[` + clockTool + `]`, []dialect.ParamChange{dropped("tool_choice")}},
 		{"the choice of one", llm.Request{Tools: []llm.Tool{{Name: "other"}, clock}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"clock"}}}, `,"tools":[` + clockTool + `]`, []dialect.ParamChange{adapted("tool_choice", "other tools are not offered")}},
-		{"tools that run elsewhere", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch}, {Native: &llm.Native{}}}}, ``, []dialect.ParamChange{dropped("web_search"), dropped("tools")}},
+		{"tools that run elsewhere", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch, At: "tools[0]"}, {Native: &llm.Native{}}}}, ``, []dialect.ParamChange{dropped("tools[0]"), dropped("tools")}},
 		{"logprobs", llm.Request{Logprobs: ptr(true), TopLogprobs: ptr(int64(2))}, `,"logprobs":true,"top_logprobs":2`, nil},
-		{"what has no place", llm.Request{N: ptr(int64(2)), User: "u", LogitBias: schema, ParallelTools: ptr(false), Cache: &llm.Cache{}}, ``,
-			[]dialect.ParamChange{dropped("parallel_tool_calls"), dropped("logit_bias"), dropped("n"), dropped("user"), dropped("cache_control")}},
+		{"what has no place", llm.Request{User: "u", LogitBias: schema, ParallelTools: ptr(false), Cache: &llm.Cache{}}, ``,
+			[]dialect.ParamChange{dropped("parallel_tool_calls"), dropped("logit_bias"), dropped("user"), dropped("cache_control")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.r.Messages = []llm.Message{user(words("Hello"))}

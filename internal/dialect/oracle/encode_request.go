@@ -24,7 +24,7 @@ type requestEncoder struct {
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/ChatResult/Chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	changes := dialect.NewParamChanges(r)
-	r, refused := changes.Portable(to, dialect.Support{Dialect: name, InAssistant: func(llm.Media) bool { return false }})
+	r, refused := changes.Portable(to, dialect.Support{Dialect: name, Choices: !isCohere(r, to), InAssistant: func(llm.Media) bool { return false }})
 	if refused != nil {
 		return dst, nil, refused
 	}
@@ -174,6 +174,7 @@ func (e *requestEncoder) reasoning() {
 	}
 	if t.Mode != "" || t.Budget != nil {
 		if effort == "" { // the model decides by default
+			e.changes.Adapt(llm.FieldThinking, "as the model decides")
 			return
 		}
 		e.changes.Adapt(llm.FieldThinking, "reasoningEffort "+or(efforts[effort], "HIGH"))
@@ -227,9 +228,7 @@ func (e *requestEncoder) dropUnsupported() {
 		e.changes.Drop(llm.FieldEffort)
 	}
 	e.changes.DropIfSet(llm.FieldSummary, llm.FieldModalities, llm.FieldSpeech, llm.FieldUser, llm.FieldCache)
-	for _, m := range r.Reasoning.Extra {
-		e.changes.DropNamed(m.Name)
-	}
+	e.changes.DropThinking()
 	e.changes.DropContent(dialect.UnsupportedContent{Cites: true})
 	e.changes.DropExtra("compartment_id", "compartmentId", "is_echo", "api_format", "apiFormat")
 }

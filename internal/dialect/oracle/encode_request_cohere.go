@@ -267,5 +267,9 @@ func (t *turns) words(m *llm.Message) (string, error) {
 			t.e.changes.LeaveOutThinking()
 		}
 	}
-	return strings.Join(lines, "\n"), nil
+	between := "\n"
+	if m.Role == llm.Assistant {
+		between = "" // its text may be cut anywhere
+	}
+	return strings.Join(lines, between), nil
 }

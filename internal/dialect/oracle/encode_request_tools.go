@@ -48,7 +48,7 @@ func (e *requestEncoder) offered() (list []*llm.Tool) {
 	for i := range e.r.Tools {
 		switch t := &e.r.Tools[i]; {
 		case t.Native != nil || t.Server != "":
-			e.changes.DropNamed(or(string(t.Server), e.r.NameOf(llm.FieldTools)))
+			e.changes.DropTool(t)
 		case !narrowed || slices.Contains(choice.Names, t.Name):
 			list = append(list, t)
 		}

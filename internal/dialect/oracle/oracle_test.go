@@ -51,7 +51,7 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		{"no logprobs", llm.Request{Logprobs: ptr(false)}, ``, nil},
 		{"a budget is an effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000))}}, `,"reasoningEffort":"MEDIUM"`, []dialect.ParamChange{adapted("thinking", "reasoningEffort MEDIUM")}},
 		{"no thinking", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingDisabled}}, `,"reasoningEffort":"NONE"`, []dialect.ParamChange{adapted("thinking", "reasoningEffort NONE")}},
-		{"thinking as the model likes", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive}}, ``, nil},
+		{"thinking as the model likes", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive}}, ``, []dialect.ParamChange{adapted("thinking", "as the model decides")}},
 		{"an effort beyond", llm.Request{Reasoning: llm.Reasoning{Effort: "max"}}, `,"reasoningEffort":"HIGH"`, []dialect.ParamChange{adapted("reasoning_effort", "high")}},
 		{"an effort that nobody knows", llm.Request{Reasoning: llm.Reasoning{Effort: "huge"}}, ``, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"a tier that Oracle has not", llm.Request{ServiceTier: "flex"}, ``, []dialect.ParamChange{dropped("service_tier")}},
@@ -62,7 +62,7 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 			`,"tools":[` + clockTool + `],"toolChoice":{"type":"REQUIRED"}`, []dialect.ParamChange{adapted("tool_choice", "other tools are not offered")}},
 		{"tools of other kinds", llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch}, {Name: "patch", Custom: true, Strict: ptr(true)}}},
 			`,"tools":[{"type":"FUNCTION","name":"patch","parameters":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]`,
-			[]dialect.ParamChange{dropped("web_search"), adapted("custom tools", "functions of one text"), dropped("strict")}},
+			[]dialect.ParamChange{dropped("tools"), adapted("custom tools", "functions of one text"), dropped("strict")}},
 		{"Oracle's own", llm.Request{Extra: []llm.Member{{Name: "is_echo", Value: json.RawMessage(`true`)}, {Name: "store", Value: json.RawMessage(`true`)}}}, `,"isEcho":true`, []dialect.ParamChange{dropped("store")}},
 		{"what has no place", llm.Request{User: "u", Cache: &llm.Cache{}, Modalities: []string{"audio"}, Speech: schema}, ``, []dialect.ParamChange{dropped("modalities"), dropped("audio"), dropped("user"), dropped("cache_control")}},
 	} {

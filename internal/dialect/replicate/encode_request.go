@@ -118,7 +118,11 @@ func (e *requestEncoder) contentOf(m *llm.Message) (words string, images []strin
 			return "", nil, dialect.Unsupported(at(p.At), e.to, "results of tools")
 		}
 	}
-	return strings.Join(lines, "\n"), images, nil
+	between := "\n"
+	if m.Role == llm.Assistant {
+		between = "" // its text may be cut anywhere
+	}
+	return strings.Join(lines, between), images, nil
 }
 
 func at(path string) string {
@@ -162,7 +166,7 @@ func (e *requestEncoder) dropUnsupported() {
 	if e.r.ParallelTools != nil {
 		e.changes.Drop(llm.FieldParallelTools)
 	}
-	e.changes.DropIfSet(llm.FieldFormat, llm.FieldN, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking, llm.FieldEffort, llm.FieldSummary,
+	e.changes.DropIfSet(llm.FieldFormat, llm.FieldLogitBias, llm.FieldLogprobs, llm.FieldTopLogprobs, llm.FieldThinking, llm.FieldEffort, llm.FieldSummary,
 		llm.FieldVerbosity, llm.FieldModalities, llm.FieldSpeech, llm.FieldServiceTier, llm.FieldMetadata, llm.FieldUser, llm.FieldCache)
 	e.changes.DropThinking()
 	e.changes.DropExtra()

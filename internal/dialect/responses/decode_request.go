@@ -18,6 +18,8 @@ var names = map[llm.Field]string{
 	llm.FieldLogprobs:  "top_logprobs",
 	llm.FieldParts:     "input",
 	llm.FieldHistory:   "input.reasoning",
+
+	llm.FieldThinkingObject: "reasoning",
 }
 
 // requestDecoder is the state of a request while it is decoded.

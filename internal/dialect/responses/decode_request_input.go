@@ -151,12 +151,33 @@ func hasName(list []string, name string) bool {
 func (in *inputDecoder) reasoning(v jsonedit.Value, at string) {
 	parts := thoughts(v, llm.OpenAI)
 	if len(parts) == 1 {
-		if t := parts[0].(llm.Thinking); t.Text == "" && t.Signature.Vendor == llm.Google {
+		t := parts[0].(llm.Thinking)
+		if google := t.Text == "" && t.Signature.Vendor == llm.Google; google && t.Redacted && in.signText(t.Signature) {
+			return
+		} else if google {
 			in.sign = t.Signature
 			return
 		}
 	}
 	in.assistant(at).add(parts...)
+}
+
+// signText sets the signature of the text before it, for which the protocol has
+// no place. It returns false if there is none.
+func (in *inputDecoder) signText(s llm.Signature) bool {
+	if len(in.list) == 0 {
+		return false
+	}
+	parts := in.list[len(in.list)-1].Parts
+	if len(parts) == 0 {
+		return false
+	}
+	text, ok := parts[len(parts)-1].(llm.Text)
+	if ok {
+		text.Signature = s
+		parts[len(parts)-1] = text
+	}
+	return ok
 }
 
 // call reads a tool call, whose arguments are in the named member.

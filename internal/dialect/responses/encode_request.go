@@ -156,9 +156,6 @@ func (s *requestEncoder) writeSampling() {
 	}
 	scalars.Append(&s.b, &r)
 	s.changes.DropIfSet(llm.FieldTopK, llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldStop, llm.FieldLogitBias)
-	if r.N != nil && *r.N > 1 {
-		s.changes.Drop(llm.FieldN)
-	}
 	s.changes.DropIfSet(llm.FieldModalities, llm.FieldSpeech, llm.FieldCache)
 }
 

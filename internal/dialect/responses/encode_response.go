@@ -301,6 +301,9 @@ func (a *output) addPart(p llm.Part, logprobs []llm.Logprob) []llm.Logprob {
 	switch part := p.(type) {
 	case llm.Text:
 		c.text, c.cites, c.logprobs = []byte(part.Text), part.Citations, logprobs
+		if part.Signature.Value != "" {
+			a.addTextSignature(part.Signature)
+		}
 		return nil
 	case llm.Refusal:
 		c.text = []byte(part.Text)

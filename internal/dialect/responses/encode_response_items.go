@@ -148,6 +148,15 @@ func (a *output) addSignature(s llm.Signature) *item {
 	return it
 }
 
+// addTextSignature adds an item with the signature of the text before it, which
+// has no place in the text itself. It is marked as redacted, which tells it from
+// the signature of a call.
+func (a *output) addTextSignature(s llm.Signature) *item {
+	it := a.addSignature(s)
+	it.redacted, it.done = true, true
+	return it
+}
+
 // write writes the item. The status of an item in progress is in_progress.
 func (it *item) write(b *jsonedit.Builder, status string) {
 	if it.raw != nil {
@@ -228,9 +237,13 @@ func (it *item) writeThinking(b *jsonedit.Builder) {
 		writeSummary(b, it.text)
 	}
 	b.Close(']')
-	if it.sign.Value != "" {
+	switch {
+	case it.sign.Value != "":
 		b.Name("encrypted_content")
 		b.String(encrypted(it.sign, it.redacted))
+	case it.done: // for Clean, when the item comes back
+		b.Name("encrypted_content")
+		b.String(dialect.Unsigned)
 	}
 }
 

@@ -28,6 +28,7 @@ type streamEncoder struct {
 type slot struct {
 	item    *item
 	content *content
+	sign    llm.Signature // of a text
 }
 
 // Encode appends the frames for an event.
@@ -110,7 +111,7 @@ func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
 		signs = e.addSignature(c.Signature)
 	}
 	it, c := e.begin(ev.Opened)
-	e.parts = append(e.parts, slot{it, c})
+	e.parts = append(e.parts, slot{item: it, content: c})
 	if before != nil && before != e.joins {
 		dst = e.leave(dst, before)
 	}
@@ -126,6 +127,7 @@ func (e *streamEncoder) partStart(dst []byte, ev *llm.Event) []byte {
 	s := &e.parts[len(e.parts)-1]
 	switch part := ev.Opened.(type) {
 	case llm.Text:
+		s.sign = part.Signature
 		dst = e.contentAdded(dst, it, c)
 		dst = e.grow(dst, s, part.Text, nil)
 		for i := range part.Citations {
@@ -196,7 +198,11 @@ func (e *streamEncoder) delta(dst []byte, ev *llm.Event) []byte {
 	if ev.Citation != nil {
 		dst = e.cite(dst, s, ev.Citation)
 	}
-	if ev.Signature.Value != "" && s.item.kind == kindThinking {
+	switch {
+	case ev.Signature.Value == "":
+	case s.content != nil:
+		s.sign = llm.Signature{Vendor: ev.Signature.Vendor, Value: s.sign.Value + ev.Signature.Value}
+	case s.item.kind == kindThinking:
 		s.item.sign = llm.Signature{Vendor: ev.Signature.Vendor, Value: s.item.sign.Value + ev.Signature.Value}
 	}
 	return dst

@@ -7,6 +7,12 @@ import (
 
 func (e *streamEncoder) partEnd(dst []byte, s *slot) []byte {
 	it, c := s.item, s.content
+	if c != nil && s.sign.Value != "" && c.open {
+		dst = e.endContent(dst, it, c)
+		signs := e.addTextSignature(s.sign)
+		it.left, e.joins = true, nil
+		return e.item(e.leave(dst, it), signs)
+	}
 	if c != nil {
 		return e.endContent(dst, it, c)
 	}

@@ -42,7 +42,9 @@ func (s *requestEncoder) plain() bool { return s.model.HasRow() && !s.model.Thin
 func (s *requestEncoder) writeReasoning() {
 	effort, summary := s.effort(), s.summary()
 	var extra []llm.Member
-	if s.same {
+	if !s.same {
+		s.changes.DropThinking()
+	} else {
 		extra = s.r.Reasoning.Extra
 		if memberOf(extra, withEncrypted) != nil {
 			extra = removeMember(extra, withEncrypted)
@@ -87,6 +89,9 @@ func (s *requestEncoder) effort() string {
 		effort := s.model.Effort(dialect.EffortForBudget(*r.Budget))
 		s.changes.Adapt(llm.FieldThinking, "reasoning.effort "+effort)
 		return effort
+	}
+	if r.Effort == "" && (r.Mode == llm.ThinkingAdaptive || r.Mode == llm.ThinkingEnabled) {
+		s.changes.Adapt(llm.FieldThinking, "as the model decides")
 	}
 	effort := s.model.Effort(r.Effort)
 	if effort != r.Effort {
