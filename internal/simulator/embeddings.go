@@ -59,7 +59,9 @@ func answerEmbeddings(x *exchange) {
 }
 
 func (x *exchange) replyVectors(inputs []input, dimensions int, packed bool) {
-	x.out = append(x.out[:0], `{"object":"list","data":[`...)
+	// Some providers send an id, and Mistral's client requires it.
+	// https://docs.mistral.ai/api/#tag/embeddings
+	x.out = appendAll(x.out[:0], `{"id":"embd-sim-`, x.idText(), `","object":"list","data":[`)
 	for i, in := range inputs {
 		if i > 0 {
 			x.out = append(x.out, ',')

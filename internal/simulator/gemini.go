@@ -247,7 +247,7 @@ var geminiSchemaMembers = []string{
 // https://ai.google.dev/api/caching#Schema
 func (g *geminiReader) schema(v any, path string) {
 	c := g.c
-	m := c.object(v, path)
+	m := camel(c.object(v, path))
 	members := geminiSchemaMembers
 	if g.vertex {
 		members = append(slices.Clip(members), "additionalProperties", "ref", "defs", "$ref", "$defs", "prefixItems")

@@ -81,6 +81,10 @@ func TestEmbeddingsAreUnitVectorsThatFollowTheInput(t *testing.T) {
 	var one, many list
 	h.mustPost("/v1/embeddings", `{"model":"e","input":"hello","dimensions":64}`).mustInto(t, &one)
 	h.mustPost("/embeddings", `{"model":"e","input":["other","hello",""],"dimensions":64}`).mustInto(t, &many)
+	var named struct{ ID string }
+	if h.mustPost("/embeddings", `{"model":"e","input":"hello"}`).mustInto(t, &named); named.ID == "" { // Mistral's client requires one
+		t.Error("the response has no id")
+	}
 	v := one.Data[0].Embedding
 	if len(v) != 64 || !slices.Equal(v, many.Data[1].Embedding) || slices.Equal(v, many.Data[0].Embedding) || many.Data[2].Index != 2 {
 		t.Errorf("vectors %v and %+v", v, many.Data)

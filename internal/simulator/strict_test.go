@@ -76,6 +76,9 @@ const (
 )
 
 var geminiCases = []strictCase{
+	{"a schema in the spelling of protocol buffers", `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"responseMimeType":"application/json",` +
+		`"responseSchema":{"type":"OBJECT","properties":{"a_b":{"any_of":[{"type":"STRING","max_length":"3"}]},"c":{"type":"STRING"}},"property_ordering":["c","a_b"],"required":["a_b"]}}}`, ""},
+	{"an unknown member of a schema", `{"contents":[{"role":"user","parts":[{"text":"hello"}]}],"generationConfig":{"responseMimeType":"application/json","responseSchema":{"type":"OBJECT","order_of_properties":["c"]}}}`, "order"},
 	{"a body", `{"contents":[` + part + `]}`, ""},
 	{"snake case", `{"contents":[` + part + `],"generation_config":{"max_output_tokens":5}}`, ""},
 	{"an unknown member", `{"contents":[` + part + `],"messages":[]}`, `Unknown name "messages"`},
