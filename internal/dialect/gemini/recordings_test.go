@@ -2,7 +2,9 @@ package gemini_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -298,7 +300,8 @@ func TestRecordedRequestsMeanTheSameAfterTranslation(t *testing.T) {
 }
 
 // canonical spells a request in one way: names of the protocol in camel case,
-// lists where one thing may stand alone, a tool of the provider for each element.
+// lists where one thing may stand alone, a tool of the provider for each element,
+// media by their bytes.
 func canonical(v any, at string) any {
 	switch v := v.(type) {
 	case []any:
@@ -318,6 +321,10 @@ func canonical(v any, at string) any {
 		}
 		if at == ".tools" || at == ".contents" {
 			return []any{out}
+		}
+		if data, ok := out["data"].(string); ok && strings.HasSuffix(at, ".inlineData") {
+			b, err := base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(data))
+			out["data"] = fmt.Sprint(b, err) // its bytes, in whichever alphabet
 		}
 		if at == ".systemInstruction" {
 			delete(out, "role")
