@@ -37,7 +37,7 @@ func (v vendorAPI) offeredBy(s *provider.Spec) bool {
 }
 
 // vendorPaths are the paths outside of /v1 that vendors' own client libraries
-// send. They pass through with everything below them.
+// send. They pass through; files with everything below them.
 //
 //   - https://ai.google.dev/api/files
 //   - https://docs.cohere.com/reference
@@ -58,11 +58,12 @@ var vendorPaths = map[string]vendorAPI{
 	"/api/version":         ollamaAPI,
 }
 
-// findVendorRoute returns the route of a path in vendorPaths, or below one.
+// findVendorRoute returns the route of a path in vendorPaths, or of a file below
+// one.
 func findVendorRoute(path string) (route, bool) {
 	for known := path; ; {
 		if v, ok := vendorPaths[known]; ok {
-			return vendorRoute(v), true
+			return vendorRoute(v), known == path || v.op == api.Files
 		}
 		end := strings.LastIndexByte(known, '/')
 		if end <= 0 {

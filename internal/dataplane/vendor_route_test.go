@@ -231,6 +231,8 @@ func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
 		{"GET", "/v1beta/models", "", []string{"x-gateway-provider", "@ant"}, 501, "UNIMPLEMENTED"},
 		{"GET", "/v1/files", "", nil, 400, `"missing_provider"`},
 		{"POST", "/v2/nothing", `{}`, nil, 404, "not_found"},
+		{"POST", "/v2/chat/completions", `{"model":"@coh/command-a"}`, nil, 404, "not_found"},
+		{"GET", "/api/tags/more", ``, nil, 404, "not_found"},
 		{"POST", "/api/delete", `{}`, nil, 404, "not_found"},
 		{"POST", "/api/pull", `{}`, nil, 404, "not_found"},
 		{"POST", "/upload/v1beta/models", `{}`, nil, 404, "not_found"},
