@@ -306,7 +306,7 @@ func TestHalfAnEventIsNotForwardedBeforeTheError(t *testing.T) {
 				if rest, ok := strings.CutPrefix(string(res.Body), half[0]); !ok || !strings.HasPrefix(rest, "event: error\n") && !strings.HasPrefix(rest, `data: {"error":`) {
 					t.Errorf("the error does not follow the complete events:\n%s", res.Body)
 				}
-				recorded(t, e, map[string]any{"error.code": "upstream_unreadable"})
+				recorded(t, e, map[string]any{"error.code": "upstream_stream_incomplete"})
 			})
 		}
 	}

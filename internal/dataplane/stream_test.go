@@ -68,7 +68,7 @@ func TestHowAStreamMayEnd(t *testing.T) {
 		{"without a terminator after the finish reason", head + chunk("a") + finish, chunk("a") + finish + done, "", nil},
 		{"without a final blank line", head + chunk("a") + finish + "data: [DONE]", chunk("a") + finish + done, "", nil},
 		{"without a finish reason", head + chunk("a"), chunk("a"), "upstream_stream_incomplete", "provider"},
-		{"in the middle of an event", head + chunk("a") + `data: {"choi`, chunk("a"), "upstream_unreadable", "gateway"},
+		{"in the middle of an event", head + chunk("a") + `data: {"choi`, chunk("a"), "upstream_stream_incomplete", "provider"},
 		{"broken off", chunked + sized(chunk("a")), chunk("a"), "upstream_reset", "gateway"},
 		{"broken off after the terminator", chunked + sized(chunk("a")+finish+done), chunk("a") + finish + done, "", nil},
 		{"by the provider's own error", head + chunk("a") + midError, chunk("a") + midError, "", "provider"},

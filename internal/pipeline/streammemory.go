@@ -42,15 +42,18 @@ func (m *streamMemory) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Next implements frames. It returns an error instead of an event in which the
-// stream ended: no client may receive half an event.
+// Next implements frames. An event in which the stream ended is not returned,
+// since no client may receive half an event: the stream ends before it, and the
+// response is complete or not without it. A translated stream is unreadable then.
 func (m *streamMemory) Next() (sse.Event, error) {
 	e, err := m.frames.Next()
 	m.unread = 0
 	switch {
 	case err != nil:
-	case isTorn(e):
+	case isTorn(e) && m.translated:
 		err = errTornEvent
+	case isTorn(e):
+		err = io.EOF
 	case m.translated:
 		err = m.grow(streamedSize(e.Data), 0)
 	}
