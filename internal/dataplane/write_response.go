@@ -48,7 +48,9 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 // model if that is known before the response ends.
 func (x *exchange) recordStatus(res *pipeline.Response) {
 	e := &x.entry
-	e.Status, e.ResponseModel = res.Status, truncate(res.Tap.Info().Model)
+	if e.Status = res.Status; res.HasEvent() {
+		e.ResponseModel = truncate(res.Tap.Info().Model)
+	}
 	if res.Status >= 400 {
 		e.ErrorSource = "provider"
 		e.ErrorCode = "status_" + strconv.Itoa(res.Status)

@@ -165,7 +165,9 @@ func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
 		a.timers.stop()
 		return nil, err
 	}
-	a.timers.stopRequestTimeout()
+	if s, ok := res.Events.(*eventStream); !ok || s.pending == nil {
+		a.timers.stopRequestTimeout()
+	}
 	return res, nil
 }
 

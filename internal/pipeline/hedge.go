@@ -96,6 +96,7 @@ func (s *raceState) attemptLeft() bool { return int(s.trail.bill().attempts.Load
 func (s *raceState) start() {
 	ctx, cancel := context.WithCancel(s.ctx)
 	one := &runner{b: s.order[s.next], trail: s.trail.child(), cancel: cancel}
+	one.trail.moreFollows = true
 	s.next++
 	s.running = append(s.running, one)
 	s.wg.Go(func() {

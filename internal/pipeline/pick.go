@@ -109,11 +109,12 @@ func (f *fallbackStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*R
 	if f.hedge.usable(r) && len(list) > 1 {
 		return f.hedge.race(ctx, r, t, f.ordered(list), f.codesOf)
 	}
-	further := t.hasFallback
-	defer func() { t.hasFallback = further }()
+	further, follows := t.hasFallback, t.moreFollows
+	defer func() { t.hasFallback, t.moreFollows = further, follows }()
 	for n, i := range list {
 		b := &f.branches[i]
 		last := n == len(list)-1
+		t.moreFollows = follows || !last
 		t.hasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
 		res, err := b.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())

@@ -274,8 +274,15 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 		watch: a.timers,
 		fail:  func(err error) error { return a.failure(out.Raw.Request, err) },
 	}
+	var due <-chan time.Time // when comments go to the client without an event
 	for {
-		e, err := s.reader.Next()
+		next, ok := s.firstFrame(due)
+		if !ok {
+			s.early = true
+			out.Events = s
+			return nil
+		}
+		e, err := next.event, next.err
 		if err == io.EOF {
 			return a.unreadable("a stream without a single event")
 		}
@@ -285,6 +292,11 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 		s.tap.Event(e)
 		if e.Data == nil && len(s.held)+len(e.Raw) <= maxHeld {
 			s.held = append(s.held, e.Raw...)
+			if due == nil && !a.trail.moreFollows {
+				timer := time.NewTimer(commentDelay)
+				defer timer.Stop()
+				due = timer.C
+			}
 			continue
 		}
 		s.first, s.primed = s.visible(e), true

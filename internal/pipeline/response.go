@@ -62,6 +62,13 @@ func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e
 	return r.translation.broken(dst, &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
 }
 
+// HasEvent reports whether a stream has its first event. Until then its tap is in
+// use. It is true for other responses.
+func (r *Response) HasEvent() bool {
+	s, ok := r.Events.(*eventStream)
+	return !ok || s.pending == nil
+}
+
 // Close releases the connection and the buffers behind the response.
 func (r *Response) Close() {
 	r.release()
@@ -83,6 +90,10 @@ func (r *Response) hold(buf *bytepool.Buffer) {
 // release ends the attempt of the response. Further calls do nothing.
 func (r *Response) release() {
 	if r.Raw != nil {
+		if s, ok := r.Events.(*eventStream); ok && s.pending != nil {
+			r.Raw.Body.Close() // ends the read, which uses the tap
+			s.awaitPending()
+		}
 		r.account.end(r)
 		r.Raw.Body.Close()
 		r.watch.stop()
@@ -100,6 +111,11 @@ type eventStream struct {
 	renamer *modelRenamer // nil if events keep the name of their model
 	watch   attemptTimers
 	fail    func(error) error
+
+	// pending is the frame that is being read since the comments in held were due;
+	// nil if none is. early is true until the first event with data.
+	pending <-chan read
+	early   bool
 
 	ahead  []sse.Event         // events read ahead of reader
 	resume *streamContinuation // nil unless another target may continue the stream
@@ -124,14 +140,20 @@ func (s *eventStream) pull() (sse.Event, error) {
 		s.primed = false
 		return s.first, nil
 	}
-	e, err := s.reader.Next()
+	e, err := s.nextFrame()
 	if err == io.EOF {
 		return e, err
 	}
 	if err != nil {
 		return e, s.fail(err)
 	}
-	s.watch.eventReceived()
+	if s.early && e.Data != nil {
+		s.early = false
+		s.watch.stopRequestTimeout()
+	}
+	if !s.early { // the limit of the first event holds until then
+		s.watch.eventReceived()
+	}
 	s.tap.Event(e)
 	return s.visible(e), nil
 }
@@ -149,7 +171,9 @@ func (s *eventStream) visible(e sse.Event) sse.Event {
 func (s *eventStream) Comments() []byte { return s.held }
 
 // More implements [Stream].
-func (s *eventStream) More() bool { return len(s.ahead) > 0 || s.primed || s.reader.More() }
+func (s *eventStream) More() bool {
+	return len(s.ahead) > 0 || s.primed || s.pending == nil && s.reader.More()
+}
 
 // Pause implements [Stream].
 func (s *eventStream) Pause() { s.watch.dog.Pause() }

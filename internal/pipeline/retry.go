@@ -54,9 +54,12 @@ func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, er
 	if h.clamped {
 		t.Note(dialect.ParamChange{Name: "retry.attempts", Outcome: dialect.Clamped, Note: "5"})
 	}
+	follows := t.moreFollows
+	defer func() { t.moreFollows = follows }()
 	var waited time.Duration
 	for n := 0; ; n++ {
 		t.Retries = n
+		t.moreFollows = follows || n < h.attempts
 		res, err := h.next.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
 		if !h.shouldRetry(o) {

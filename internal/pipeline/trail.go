@@ -46,6 +46,7 @@ type Trail struct {
 	firstOf [1]*Attempt
 
 	hasFallback bool // a fallback has more targets
+	moreFollows bool // a failed attempt may be followed by another
 	lookups     lookups
 
 	own    bill
@@ -58,7 +59,8 @@ type Trail struct {
 func (t *Trail) child() *Trail {
 	return &Trail{
 		Explain: t.Explain, UpstreamTime: t.UpstreamTime, hasFallback: t.hasFallback,
-		shared: t.bill(), lookups: lookups{work: t.lookups.work},
+		moreFollows: t.moreFollows,
+		shared:      t.bill(), lookups: lookups{work: t.lookups.work},
 	}
 }
 

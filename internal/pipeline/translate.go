@@ -98,6 +98,12 @@ type translation struct {
 	early  []byte // what More read ahead; reused
 	err    error  // the error that More found
 	ended  bool
+	begun  bool // a frame for the client has been returned
+
+	// forwards is true if the client gets the comments before the first event;
+	// comment holds those that it has not received.
+	forwards bool
+	comment  []byte
 
 	// parted makes Next return one frame at a time, as continuing a broken
 	// stream requires; queue holds the remaining frames of the last step.
@@ -111,10 +117,10 @@ func (t *translation) More() bool {
 	if t.parted {
 		return len(t.queue) > 0
 	}
-	for len(t.early) == 0 && t.err == nil && t.src.More() {
+	for len(t.early) == 0 && len(t.comment) == 0 && t.err == nil && t.src.More() {
 		t.early, t.err = t.step(t.early)
 	}
-	return len(t.early) > 0
+	return len(t.early) > 0 || len(t.comment) > 0
 }
 
 // Next returns one or more frames for the client in one event.
@@ -126,15 +132,20 @@ func (t *translation) Next() (sse.Event, error) {
 			return sse.Event{}, err
 		}
 		var err error
-		if len(t.out) == 0 {
+		if len(t.out) == 0 && len(t.comment) == 0 {
 			t.out, err = t.step(t.out)
 		}
 		switch {
 		case err != nil:
 			return sse.Event{}, err
+		case len(t.out) == 0 && len(t.comment) > 0:
+			comment := t.comment
+			t.comment = nil
+			return sse.Event{Raw: comment}, nil
 		case t.parted:
 			t.queue = split(t.out)
 		case len(t.out) > 0:
+			t.begun = true
 			return sse.Event{Raw: t.out, Data: t.out}, nil
 		}
 	}
@@ -164,7 +175,10 @@ func (t *translation) step(out []byte) ([]byte, error) {
 		return out, nil
 	case err != nil:
 		return out, err
-	case e.Data == nil: // comments are not forwarded
+	case e.Data == nil:
+		if t.forwards && !t.begun && !t.parted && bytes.HasPrefix(e.Raw, []byte(":")) {
+			t.comment = append(t.comment, e.Raw...)
+		}
 		return out, nil
 	case truncatedJSON(e.Data) && string(e.Type) != "output": // whose data is text
 		return out, errUnreadableFrame

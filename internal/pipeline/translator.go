@@ -92,6 +92,7 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 	t := &translation{
 		src: src, dec: decoder, enc: c.client.NewEncoder(c.responseTarget(a)),
 		model: a.responseModel(), ids: responseCalls{asked: c.decoded},
+		forwards: c.client.ContentType() == mediaEvents,
 	}
 	out.Tap, out.translation = t, t
 	out.asStream(c.client.ContentType())

@@ -1,0 +1,107 @@
+package dataplane_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// A provider that is alive says so in comments, for minutes perhaps. Clients and
+// proxies give up if they hear nothing.
+func TestCommentsBeforeTheFirstEventReachTheClientWithinASecond(t *testing.T) {
+	t.Parallel()
+	g, u := newScriptedPairs(t)
+	for _, client := range tongues[:3] { // the last is translated
+		t.Run(client.name, func(t *testing.T) {
+			target, events := "chat", chunk("a")+finish+done
+			if client.name != "chat" {
+				target, events = "messages", messageStart+messageDelta("a")+messageEnd
+			}
+			heads := begin(t, client.ask(t, g, "x-gateway-provider", "@"+target, "m", true))
+			c := u.next()
+			c.events()
+			c.say(": one\n\n")
+			res := receive(t, heads, "the head")
+			r := bufio.NewReader(res.Body)
+			line, err := r.ReadString('\n')
+			if line != ": one\n" || err != nil {
+				t.Errorf("the client has %q, %v; want the comment before any event", line, err)
+			}
+			c.say(": two\n\n")
+			r.ReadString('\n')
+			if line, err = r.ReadString('\n'); line != ": two\n" {
+				t.Errorf("then the client has %q, %v; want the second comment", line, err)
+			}
+			c.say(events)
+			c.finish()
+			rest := readRest(t, r)
+			if h := client.hear(t, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: []byte(rest)}); h.end != "done" || h.text != "a" {
+				t.Errorf("the client heard %+v: %s", h, rest)
+			}
+		})
+	}
+}
+
+// While another attempt can follow, a failure must not reach the client.
+func TestCommentsBeforeTheFirstEventAreHeldWhileAnotherAttemptCanFollow(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]string{
+		"a target": twoTargets(fallsBack, "chat", "m1", "chat", "m2"),
+		"a retry":  `{"provider":"@chat","retry":{"attempts":1}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, u := newScriptedPairs(t)
+			client := tongues[0]
+			heads := begin(t, client.ask(t, g, "x-gateway-config", config, "m", true))
+			c := u.next()
+			c.events()
+			c.say(": one\n\n")
+			time.Sleep(1200 * time.Millisecond)
+			c.say(midError)
+			c.finish()
+			c = u.next()
+			c.events()
+			c.say(chunk("a") + finish + done)
+			c.finish()
+			res := receive(t, heads, "the head")
+			body := readRest(t, bufio.NewReader(res.Body))
+			if res.StatusCode != 200 || strings.Contains(body, "fell over") || !strings.HasSuffix(body, done) {
+				t.Errorf("status %d: %s", res.StatusCode, body)
+			}
+		})
+	}
+}
+
+// An error after the comments ends the stream that they began.
+func TestFailureAfterEarlyCommentsIsAnErrorInTheStream(t *testing.T) {
+	t.Parallel()
+	g, u := newScriptedPairs(t)
+	client := tongues[0]
+	for name, end := range map[string]string{"an error": midError, "nothing": ""} {
+		heads := begin(t, client.ask(t, g, "x-gateway-provider", "@chat", "m", true))
+		c := u.next()
+		c.events()
+		c.say(": one\n\n")
+		res := receive(t, heads, "the head")
+		c.say(end)
+		c.finish()
+		body := readRest(t, bufio.NewReader(res.Body))
+		if !strings.HasPrefix(body, ": one\n\n") || !strings.Contains(body, `"error":`) || strings.Contains(body, done) {
+			t.Errorf("%s: %s", name, fmt.Sprintf("%.300s", body))
+		}
+	}
+}
+
+func readRest(t *testing.T, r io.Reader) string {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Errorf("reading the rest: %v", err)
+	}
+	return string(b)
+}
