@@ -88,8 +88,6 @@ func TestModelsOfCohereAreAskedInTheirFormat(t *testing.T) {
 	}
 }
 
-func ptrTo[T any](v T) *T { return &v }
-
 func TestTheFormatOfAnEndpointIsSaidByTheClient(t *testing.T) {
 	endpoint := dialect.RequestTarget{Provider: "oracle", Model: "ocid1.generativeaiendpoint.oc1.x"}
 	for value, want := range map[string]string{`"COHERE"`: "COHERE", `"GENERIC"`: "GENERIC", `null`: "GENERIC"} {
