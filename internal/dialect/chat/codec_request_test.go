@@ -372,3 +372,22 @@ func TestDevelopersAreSystemToAllButTheVendor(t *testing.T) {
 		}
 	}
 }
+
+// Some hosts write empty objects in place of null, and their clients send them
+// back.
+func TestEmptyObjectsInAMessageAreAbsent(t *testing.T) {
+	r, err := chat.Dialect{}.DecodeRequest([]byte(`{"model":"m","messages":[{"role":"user","content":"Go."},
+		{"role":"assistant","content":"","audio":{"data":"","expires_at":0,"id":"","transcript":""},"function_call":{"arguments":"","name":""},
+			"tool_calls":[{"id":"c1","type":"function","custom":{"input":"","name":""},"function":{"name":"f","arguments":"{}"}}]},
+		{"role":"tool","tool_call_id":"c1","content":"done"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := r.Messages[1].Parts
+	if len(parts) != 1 {
+		t.Fatalf("the assistant's turn has the parts %+v, want one call", parts)
+	}
+	if call, ok := parts[0].(llm.ToolCall); !ok || call.Name != "f" || call.Custom {
+		t.Errorf("the call is %+v, want one of the function f", parts[0])
+	}
+}

@@ -43,7 +43,7 @@ func (d *requestDecoder) messages() {
 func (d *requestDecoder) message(path string, v jsonedit.Value) rawMessage {
 	m := rawMessage{path: path}
 	for key, value := range d.fields(path, v) {
-		if value.IsNull() {
+		if value.IsNull() || isPlaceholder(value) {
 			continue
 		}
 		switch name := key.String(); name {
@@ -76,6 +76,22 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) rawMessage {
 		}
 	}
 	return m
+}
+
+// isPlaceholder reports whether v is an object without content, which some hosts
+// write in place of null: all of its members are null, zero or empty texts.
+func isPlaceholder(v jsonedit.Value) bool {
+	if v.Kind() != jsonedit.Object {
+		return false
+	}
+	members := 0
+	for _, m := range v.Fields() {
+		if raw := string(m.Raw()); raw != `""` && raw != "0" && raw != "null" {
+			return false
+		}
+		members++
+	}
+	return members > 0
 }
 
 func (d *requestDecoder) add(m llm.Message, results bool) {
@@ -163,7 +179,7 @@ func (d *requestDecoder) call(path string, v jsonedit.Value) llm.ToolCall {
 		case "function":
 			d.callTarget(&call, path+".function", m)
 		case "custom":
-			if !m.IsNull() {
+			if !m.IsNull() && !isPlaceholder(m) {
 				call.Custom = true
 				d.callTarget(&call, path+".custom", m)
 			}
