@@ -17,7 +17,7 @@ type model struct {
 // newModel returns the model of a vendor.
 func newModel(vendor, id string) model {
 	vendor, id = strings.ToLower(vendor), strings.ToLower(id)
-	return model{vendor, id, modeldata.Bedrock.Of(vendor + "-" + id)}
+	return model{vendor, id, modeldata.Bedrock.Of(vendor + "-" + strings.ReplaceAll(id, "/", "-"))}
 }
 
 // regions are the prefixes of inference profiles.

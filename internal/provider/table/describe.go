@@ -128,6 +128,10 @@ func Quirks(s *provider.Spec) []string {
 	}
 	for _, field := range slices.Sorted(maps.Keys(s.Limits)) {
 		r := s.Limits[field]
+		if field == "n" && r.Max == 1 {
+			words = append(words, "refuses n above 1")
+			continue
+		}
 		words = append(words, fmt.Sprintf("keeps %s within %s to %s", field, number(r.Min), number(r.Max)))
 	}
 	words = append(words, modelQuirks(s.Models)...)
