@@ -79,7 +79,7 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) rawMessage {
 }
 
 // isPlaceholder reports whether v is an object without content, which some hosts
-// write in place of null: all of its members are null, zero or empty texts.
+// write in place of null: all of its members are null, zero or empty strings.
 func isPlaceholder(v jsonedit.Value) bool {
 	if v.Kind() != jsonedit.Object {
 		return false
