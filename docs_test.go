@@ -17,8 +17,8 @@ var entry = regexp.MustCompile(`^(added|changed|fixed|removed|security): [A-Z].*
 
 func TestArchitectureDocumentShowsTheFloors(t *testing.T) {
 	const name = "docs/architecture.md"
-	if !strings.Contains(string(mustRead(t, name)), "```text"+floors+"```") {
-		t.Errorf("%s does not show the floors of floors_test.go; copy their lines into its block of text", name)
+	if !strings.Contains(string(mustRead(t, name)), "```text"+layers+"```") {
+		t.Errorf("%s does not show the layers of layers_test.go; copy their lines into its block of text", name)
 	}
 }
 

@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// floors is the policy of who may import whom, the highest floor first. A
+// layers is the policy of who may import whom, the highest layer first. A
 // package imports only packages of lower lines: nothing of its own line,
-// nothing above. Letters cut a floor in two where one noun is made of another.
+// nothing above. Letters cut a layer in two where one noun is made of another.
 // Floor 0 knows the standard library alone. Tests may import anything.
 //
 // A new package gets its place here in the commit that brings it, and
 // docs/architecture.md shows the same lines.
-const floors = `
+const layers = `
 9   cmd/modelgate
 8   internal/bench internal/faults internal/gatewaytest internal/mutants
 7   internal/server
@@ -40,7 +40,7 @@ const floors = `
 `
 
 // barriers are what a package must not reach, however many imports away. The
-// floors forbid part of it already; these hold when the floors are redrawn.
+// layers forbid part of it already; these hold when the layers are redrawn.
 // "name/..." is a package and all below it.
 var barriers = []struct {
 	from  []string
@@ -111,7 +111,7 @@ var edges = []string{
 type graph map[string][]string
 
 func TestPackagesImportOnlyLowerFloors(t *testing.T) {
-	report(t, layerProblems(mustGraph(t), parseLayers(floors)))
+	report(t, layerProblems(mustGraph(t), parseLayers(layers)))
 }
 
 func TestBarriersHoldHoweverManyImportsAway(t *testing.T) {
@@ -166,14 +166,14 @@ func TestPolicyNoticesEveryBreach(t *testing.T) {
 func layerProblems(g graph, order map[string]int) []string {
 	var problems []string
 	for _, from := range g.packages() {
-		floor, listed := order[from]
+		layer, listed := order[from]
 		if !listed {
-			problems = append(problems, fmt.Sprintf("%s has no floor: add it to floors in layers_test.go and to docs/architecture.md", from))
+			problems = append(problems, fmt.Sprintf("%s has no layer: add it to layers in layers_test.go and to docs/architecture.md", from))
 			continue
 		}
 		for _, to := range g[from] {
-			if below, ours := order[to]; ours && below >= floor {
-				problems = append(problems, fmt.Sprintf("%s imports %s, which is not on a lower floor", from, to))
+			if below, ours := order[to]; ours && below >= layer {
+				problems = append(problems, fmt.Sprintf("%s imports %s, which is not on a lower layer", from, to))
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func thirdPartyProblems(g graph) []string {
 	for _, from := range g.packages() {
 		for _, to := range g[from] {
 			if foreign(to) && !within(from, edges...) {
-				problems = append(problems, fmt.Sprintf("%s imports %s, but modules of others are used only at the edges listed in floors_test.go", from, to))
+				problems = append(problems, fmt.Sprintf("%s imports %s, but modules of others are used only at the edges listed in layers_test.go", from, to))
 			}
 		}
 	}

@@ -236,7 +236,7 @@ func TestCompleteResponseCutByTheTokenLimitHasNoInventedArguments(t *testing.T) 
 					t.Errorf("%v, want %s and %s %s:\n%s", err, want.reason, want.item, want.itemValue, res.Body)
 				}
 				if strings.Contains(string(res.Body), `"completed"`) {
-					t.Errorf("the call is said to be completed:\n%s", res.Body)
+					t.Errorf("the call has the status completed:\n%s", res.Body)
 				}
 			})
 		}

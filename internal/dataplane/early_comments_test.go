@@ -12,7 +12,7 @@ import (
 )
 
 // A provider that is alive says so in comments, for minutes perhaps. Clients and
-// proxies give up if they hear nothing.
+// proxies close a connection on which nothing arrives.
 func TestCommentsBeforeTheFirstEventReachTheClientWithinASecond(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)

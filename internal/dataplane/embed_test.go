@@ -257,7 +257,7 @@ func TestTokensAreCountedWhereTheProviderCounts(t *testing.T) {
 }
 
 // Clients decide by the count when to shorten a conversation, so they get one
-// from every provider, and are told when nobody counted.
+// for every provider; a header marks an estimate.
 func TestTokensAreEstimatedWhereTheProviderDoesNotCount(t *testing.T) {
 	t.Parallel()
 	g := newPairs(t)

@@ -14,8 +14,8 @@ import (
 )
 
 // The bodies are those of the test suite of OpenAI's Python client (openai
-// 3.54.0, tests/api_resources), as far as the gateway refused them, and what its
-// types allow beside.
+// 3.54.0, tests/api_resources) that the gateway refused, and others that its types
+// allow.
 func TestRequestsThatTheVendorAcceptsReachIt(t *testing.T) {
 	t.Parallel()
 	var got string

@@ -74,7 +74,7 @@ func (t *target) spec() *provider.Spec {
 	return &s
 }
 
-// requestTarget is what an encoder is told of t. A target without a row has no
+// requestTarget returns t as encoders get it. A target without a row has no
 // deviations.
 func (t *target) requestTarget() dialect.RequestTarget {
 	if t.row == "" {

@@ -53,8 +53,8 @@ const (
 	converseSystemFrame    = `{"system":[$],"messages":[{"role":"user","content":[{"text":"Hello"}]}]}`
 )
 
-// The data of media are marked too: V09SRFM is WORDS in base64, and once more
-// where what is before is a multiple of three.
+// The data of media are marked too: V09SRFM is WORDS in base64 if the number of
+// bytes before it is a multiple of three.
 
 // historySamples has a sample for each type of each dialect's schema.
 var historySamples = map[api.Dialect][]historySample{

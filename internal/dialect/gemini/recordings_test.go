@@ -300,7 +300,7 @@ func TestRecordedRequestsMeanTheSameAfterTranslation(t *testing.T) {
 }
 
 // canonical spells a request in one way: names of the protocol in camel case,
-// lists where one thing may stand alone, a tool of the provider for each element,
+// lists where a single value is allowed, a tool of the provider for each element,
 // media by their bytes.
 func canonical(v any, at string) any {
 	switch v := v.(type) {
