@@ -54,7 +54,7 @@ func TestRetryInfoBecomesRetryAfter(t *testing.T) {
 	fail := failingGateway(t)
 	const quota = `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.Help","links":[]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%s"}]}}`
 	for _, client := range tongues[:5] {
-		for delay, want := range map[string]string{"34.074824224s": "35", "2s": "2", "0.5s": "1", "-1s": "", "1e999s": "", "99999999999999999999s": "", "soon": "", "3600s": "3600"} {
+		for delay, want := range map[string]string{"34.074824224s": "35", "2s": "2", "0.5s": "1", "-1s": "", "1e999s": "", "99999999999999999999s": "", "soon": "", "3600s": "3600", "9223372036s": "9223372036"} {
 			body := fmt.Sprintf(quota, delay)
 			if _, res := fail(client, "gemini", 429, body); res.Status != 429 || res.Header.Get("Retry-After") != want {
 				t.Errorf("%s: %s became status %d, Retry-After %q, want %q", client.name, delay, res.Status, res.Header.Get("Retry-After"), want)

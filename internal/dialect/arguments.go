@@ -24,12 +24,7 @@ func isMalformed(c *llm.ToolCall) bool {
 
 // wrapMalformed returns malformed arguments as text in an object.
 func wrapMalformed(arguments string) string {
-	var b jsonedit.Builder
-	b.Open('{')
-	b.Name(malformedArguments)
-	b.String(arguments)
-	b.Close('}')
-	return string(b.Bytes())
+	return textObject(malformedArguments, arguments)
 }
 
 // Arguments returns the arguments of a call as text. They are text of JSON in some

@@ -12,10 +12,13 @@ var FreeText = []byte(`{"type":"object","properties":{"` + freeTextInput + `":{"
 
 // WrapText returns the input of a custom tool as the arguments of the function
 // that replaces it.
-func WrapText(text string) string {
+func WrapText(text string) string { return textObject(freeTextInput, text) }
+
+// textObject returns an object with one member.
+func textObject(name, text string) string {
 	var b jsonedit.Builder
 	b.Open('{')
-	b.Name(freeTextInput)
+	b.Name(name)
 	b.String(text)
 	b.Close('}')
 	return string(b.Bytes())

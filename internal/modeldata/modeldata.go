@@ -171,13 +171,20 @@ func NewTable(rows ...Model) Table {
 	return rows
 }
 
+// maxName is the length in bytes up to which names are matched: clients choose
+// them, and no vendor has longer ones.
+const maxName = 512
+
 // Of returns the row for a model's name, and an empty one if none matches, as
 // for the name of a deployment.
 func (t Table) Of(name string) *Model {
+	if len(t) == 0 || len(name) > maxName {
+		return &unknown
+	}
 	name = plain(name)
 	for i := range t {
-		if t[i].matches(name) {
-			return &t[i]
+		if m := &t[i]; (!m.anchored || strings.HasPrefix(name, m.parts[0])) && m.matches(name) {
+			return m
 		}
 	}
 	return &unknown

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -243,6 +244,13 @@ func TestEachRowHasItsSourceAndDate(t *testing.T) {
 			}
 			patterns = append(patterns, m.Pattern)
 		}
+	}
+}
+
+// Clients choose names: a long one costs nothing and matches nothing.
+func TestLongNamesMatchNoRow(t *testing.T) {
+	if m := modeldata.OpenAI.Of("gpt-5-" + strings.Repeat("x", 1<<20)); m.HasRow() {
+		t.Errorf("a name of a megabyte has the row %q", m.Pattern)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/maphash"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,8 +57,13 @@ func (s *refusedEndpoints) has(e endpoint, tools func() bool) bool {
 	return ok && time.Now().Before(until) && tools()
 }
 
-// learn remembers that e refused a request which served answered.
+// learn remembers that e refused a request which the dialect served fulfilled,
+// unless the name of the model is long: clients choose it.
 func (s *refusedEndpoints) learn(e endpoint, served api.Dialect) {
+	if len(e.model) > maxModelName {
+		return
+	}
+	e.model = strings.Clone(e.model) // which may be part of a body
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := make(map[endpoint]time.Time)
@@ -124,6 +130,9 @@ func (r *Request) hasTools() bool {
 // whose error is about the request as the client sent it.
 func (h *TargetHandler) tryOtherEndpoint(ctx context.Context, r *Request, t *Trail, first *Response) (*Response, error) {
 	a := first.Attempt
+	if r.pastDeadline(0) {
+		return first, nil
+	}
 	b, err := h.newAttempt(r, t)
 	if err != nil {
 		return first, nil

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,6 +31,10 @@ func TestRefusedEndpointsAreBoundedAndForgotten(t *testing.T) {
 		time.Sleep(endpointMemory)
 		if s.has(e, always) {
 			t.Errorf("an endpoint is remembered for more than %v", endpointMemory)
+		}
+		e.model = strings.Repeat("m", maxModelName+1)
+		if s.learn(e, api.DialectResponses); s.has(e, always) {
+			t.Error("a model with a long name is remembered")
 		}
 		e.model = "later"
 		s.learn(e, api.DialectResponses)

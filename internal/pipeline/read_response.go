@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -323,7 +324,7 @@ func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, e
 		out.Status = a.Target.ErrorStatus(out.Status, raw)
 	}
 	if wait, ok := dialect.RetryDelay(raw); ok && out.Header.Get("Retry-After") == "" {
-		out.Header.Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+		out.Header.Set("Retry-After", strconv.FormatFloat(math.Ceil(wait.Seconds()), 'f', 0, 64))
 	}
 	if a.wire.dialect != "" && a.Target.OtherDialect(a.wire.dialect) != "" {
 		out.wrongEndpoint = provider.ReadWrongEndpoint(out.Status, raw)

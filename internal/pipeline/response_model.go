@@ -15,7 +15,7 @@ import (
 )
 
 // maxModelName is the size in bytes up to which responses repeat the requested
-// name. A longer one could multiply a stream.
+// name, and up to which it is remembered. A longer one could multiply a stream.
 const maxModelName = 500
 
 // modelPrefix is the part of a response that streams through in which its model
