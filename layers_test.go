@@ -36,7 +36,7 @@ const layers = `
 1c  internal/dialect internal/jwt internal/reqlog
 1b  internal/blob internal/catalog internal/journal internal/modeldata internal/modelnames
 1a  config internal/access internal/grammar internal/inbound internal/llm internal/prompt internal/redact internal/sigv4 internal/sqlrow internal/urlpath
-0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse
+0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/quota internal/secret internal/sse
 `
 
 // barriers are what a package must not reach, however many imports away. The

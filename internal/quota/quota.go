@@ -1,0 +1,186 @@
+// Package quota counts what requests use against limits.
+//
+// What an attempt may use is reserved before it is sent and settled when it has
+// ended, so that concurrent requests cannot exceed a limit together. A [Store]
+// holds the counters. Those of budgets follow the ledger, which remains the
+// record of what was spent; see [Store.Correct]. The package does not decide
+// which limits apply to a request (see snapshot) or when to reserve (see
+// pipeline).
+package quota
+
+import (
+	"context"
+	"time"
+)
+
+// Measure is what a limit counts.
+type Measure uint8
+
+// Measures. The zero value is requests.
+const (
+	Requests Measure = iota
+	Tokens
+	Cost // in nano-dollars
+)
+
+var measures = [...]string{"requests", "tokens", "cost"}
+
+// String returns the name of the measure in the API.
+func (m Measure) String() string { return measures[m] }
+
+// Limit bounds what is used. It is immutable and safe for concurrent use.
+//
+// A limit with a Window is a rate: its counter begins at zero in each window,
+// and windows are aligned to UTC. A limit without a Window is a budget: its
+// counter holds the total of all time, and only grows.
+type Limit struct {
+	// Counter is the name of the counter, unique among all organisations. It
+	// holds no secret.
+	Counter string
+	Measure Measure
+	Max     int64 // per window; for a budget, the total at which it is exhausted
+	Window  time.Duration
+
+	// Base is the total of a budget when its period began, and Counted a total
+	// that the ledger has counted. A counter is never below Counted.
+	Base, Counted int64
+
+	Holder Holder
+	// Resets is the time of a budget's next reset. Zero means never.
+	Resets time.Time
+	// Stop ends what exceeds a reservation. Otherwise a response that has begun
+	// is finished.
+	Stop bool
+	// Down says what happens if the store fails.
+	Down WhenDown
+}
+
+// Holder is what has a limit.
+type Holder struct {
+	Kind string // "key", "workspace", "provider", "integration", "user" or "policy"
+	ID   string
+	Name string // for messages
+}
+
+// WhenDown is what happens to requests with a limit while the store of counters
+// fails.
+type WhenDown uint8
+
+// The zero value is DownCached.
+const (
+	DownCached WhenDown = iota // counters of this process decide
+	DownOpen                   // requests are admitted
+	DownClosed                 // requests are refused
+)
+
+// Claim is what a reservation asks of one limit.
+type Claim struct {
+	Limit *Limit
+	// Amount is reserved, or what is left if that is at least Least. Both are at
+	// least 1, and Least at most Amount.
+	Amount, Least int64
+}
+
+// State is the state of a limit's counter.
+type State struct {
+	Used int64 // settled, in this window or since Base
+	Held int64 // reserved by attempts that have not ended
+	// Reset is when the window or period ends. Zero means never.
+	Reset time.Time
+	// Overshoot is the most by which the store may exceed the limit; see
+	// docs/limits.md.
+	Overshoot int64
+}
+
+// Left returns what can be reserved of limit l; never negative.
+func (s State) Left(l *Limit) int64 { return max(l.Max-l.Base-s.Used-s.Held, 0) }
+
+// Grant is the part of a [Claim] that was reserved.
+type Grant struct {
+	Limit  *Limit
+	Window int64 // number of the window; zero for a budget
+	Amount int64
+	// Lease says until when a store holds the grant; its meaning is the store's.
+	Lease int64
+}
+
+// Verdict is the answer to a reservation.
+type Verdict struct {
+	// Refused is the index of the first claim that does not fit, or -1. Nothing
+	// is reserved if there is one.
+	Refused int
+	// States are the states of all claims before the reservation, in their order.
+	States []State
+	// Grants are what was reserved, in the order of the claims. Empty if one was
+	// refused.
+	Grants []Grant
+}
+
+// Use is what an attempt has used.
+type Use struct {
+	Requests, Tokens, Cost int64
+}
+
+// Of returns the part of u that m counts.
+func (u Use) Of(m Measure) int64 {
+	switch m {
+	case Tokens:
+		return u.Tokens
+	case Cost:
+		return u.Cost
+	}
+	return u.Requests
+}
+
+// Correction is what the ledger has counted for the counter of a budget.
+type Correction struct {
+	Counter string
+	Total   int64 // of all time
+	// Settled is the part of Total that was settled in this process since the
+	// last correction, and therefore is no longer to be counted as settled.
+	Settled int64
+}
+
+// Store holds counters. It is safe for concurrent use.
+type Store interface {
+	// Reserve reserves all claims, which have different counters, or none. now
+	// decides about the windows. An error means that the store could not decide.
+	Reserve(ctx context.Context, now time.Time, claims []Claim) (Verdict, error)
+
+	// Settle replaces grants by what was used. It does not wait, and it may be
+	// called after the end of a window: what was used counts in the window of
+	// the grant.
+	Settle(now time.Time, grants []Grant, u Use)
+
+	// Read returns the states of limits.
+	Read(ctx context.Context, now time.Time, limits []*Limit) ([]State, error)
+
+	// Correct brings the counters of budgets up to what the ledger has counted.
+	Correct(ctx context.Context, list []Correction) error
+}
+
+const day = 24 * time.Hour
+
+// windowAt returns the number of the window that contains now, and its end.
+// Windows of a week begin on Monday, as Unix time began on a Thursday.
+func (l *Limit) windowAt(now time.Time) (number int64, end time.Time) {
+	if l.Window == 0 {
+		return 0, l.Resets
+	}
+	offset := time.Duration(0)
+	if l.Window == 7*day {
+		offset = 3 * day
+	}
+	w := int64(l.Window)
+	number = floorDiv(now.UnixNano()+int64(offset), w)
+	return number, time.Unix(0, (number+1)*w-int64(offset)).UTC()
+}
+
+// floorDiv returns a divided by b, rounded down. b is positive.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
