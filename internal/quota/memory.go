@@ -29,6 +29,9 @@ type counter struct {
 	mu     sync.Mutex
 	window int64     // number of the window
 	ends   time.Time // end of the window; zero for a budget
+	// tolerance is how long after ends the counter is kept, as a clock may be set
+	// back into its window.
+	tolerance time.Duration
 	// counted is what the ledger has counted of a budget. Settled and held are
 	// in addition to it.
 	counted, settled, held int64
@@ -91,7 +94,7 @@ func (s *shard) sweep(now time.Time) {
 		if !c.mu.TryLock() { // a reservation holds it, and may wait for the shard
 			continue
 		}
-		if !c.ends.IsZero() && now.After(c.ends) {
+		if !c.ends.IsZero() && now.After(c.ends.Add(c.tolerance)) {
 			c.removed = true
 			delete(s.counters, name)
 		}
@@ -99,16 +102,16 @@ func (s *shard) sweep(now time.Time) {
 	}
 }
 
-// enter moves c to the window of l at now. A clock that is set back into the
-// previous window does not reopen it, which would admit its requests twice.
+// enter moves c to the window of l at now; see [Limit.Tolerance].
 func (c *counter) enter(l *Limit, now time.Time) {
 	if l.Window == 0 {
 		c.counted, c.ends = max(c.counted, l.Counted), time.Time{}
 		return
 	}
-	n, end := l.windowAt(now)
-	if c.ends.IsZero() || n > c.window || n < c.window-1 {
+	n, end := l.WindowAt(now)
+	if c.ends.IsZero() || n > c.window || n < c.window-l.Tolerance() {
 		c.window, c.ends, c.settled, c.held = n, end, 0, 0
+		c.tolerance = time.Duration(l.Tolerance()) * l.Window
 	}
 }
 

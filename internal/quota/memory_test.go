@@ -2,12 +2,14 @@ package quota_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"modelgate/internal/quota"
+	"modelgate/internal/quota/quotatest"
 )
 
 var start = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -138,5 +140,25 @@ func TestWindowsAreAlignedToUTC(t *testing.T) {
 		if got := states[0].Reset.Format(time.RFC3339); got != end {
 			t.Errorf("a window of %v ends at %s, want %s", window, got, end)
 		}
+	}
+}
+
+func TestMemoryFollowsTheReference(t *testing.T) {
+	quotatest.Follow(t, quotatest.Subject{Open: func() quota.Store { return new(quota.Memory) }}, 200, 300)
+}
+
+func TestMemoryHoldsLimitsAmongManyRequests(t *testing.T) {
+	quotatest.Hold(t, quotatest.Subject{Open: func() quota.Store { return new(quota.Memory) }}, true)
+}
+
+func TestCounterIsKeptWhileAClockMayBeSetBack(t *testing.T) {
+	var m quota.Memory
+	l := perMinute("k", 1)
+	reserve(t, &m, start, quota.Claim{l, 1, 1})
+	for i := range 1000 { // removes old counters
+		reserve(t, &m, start.Add(61*time.Second), quota.Claim{perMinute(fmt.Sprint(i), 1), 1, 1})
+	}
+	if v := reserve(t, &m, start, quota.Claim{l, 1, 1}); v.Refused != 0 {
+		t.Error("a removed counter admitted a request again")
 	}
 }

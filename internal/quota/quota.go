@@ -161,11 +161,12 @@ type Store interface {
 
 const day = 24 * time.Hour
 
-// windowAt returns the number of the window that contains now, and its end.
-// Windows of a week begin on Monday, as Unix time began on a Thursday.
-func (l *Limit) windowAt(now time.Time) (number int64, end time.Time) {
+// WindowAt returns the number of the window that contains now, and its end. Both
+// are zero for a budget. Windows of a week begin on Monday, as Unix time began on
+// a Thursday.
+func (l *Limit) WindowAt(now time.Time) (number int64, end time.Time) {
 	if l.Window == 0 {
-		return 0, l.Resets
+		return 0, time.Time{}
 	}
 	offset := time.Duration(0)
 	if l.Window == 7*day {
@@ -174,6 +175,17 @@ func (l *Limit) windowAt(now time.Time) (number int64, end time.Time) {
 	w := int64(l.Window)
 	number = floorDiv(now.UnixNano()+int64(offset), w)
 	return number, time.Unix(0, (number+1)*w-int64(offset)).UTC()
+}
+
+// Tolerance returns by how many windows a clock may be behind the counter. Its
+// requests then count in the window of the counter, so that no window is opened
+// twice. If the clock is further behind, the counter's window is in the future by
+// mistake, and is left. It is 1, and more for windows shorter than 5 seconds.
+func (l *Limit) Tolerance() int64 {
+	if l.Window == 0 {
+		return 0
+	}
+	return max(1, int64(5*time.Second/l.Window))
 }
 
 // floorDiv returns a divided by b, rounded down. b is positive.

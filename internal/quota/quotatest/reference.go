@@ -1,0 +1,122 @@
+package quotatest
+
+import (
+	"sync"
+
+	"modelgate/internal/quota"
+)
+
+// reference is a counter of limits that is simple enough to be right: it lists
+// every open reservation and every settlement, and adds them up when asked.
+type reference struct {
+	mu       sync.Mutex
+	lapses   bool // reservations lapse with generations
+	counters map[string]*total
+}
+
+type total struct {
+	window, counted int64
+	entered         bool
+	held, settled   []entry
+}
+
+type entry struct{ id, generation, amount int64 }
+
+// enter moves the counter of a limit to its window, and forgets what has lapsed.
+func (r *reference) enter(l *quota.Limit, at moment) *total {
+	c := r.counters[l.Counter]
+	if c == nil {
+		c = new(total)
+		r.counters[l.Counter] = c
+	}
+	n, _ := l.WindowAt(at.Time)
+	if !c.entered || n > c.window || n < c.window-l.Tolerance() {
+		*c = total{window: n, entered: true}
+	}
+	if l.Window == 0 {
+		c.counted = max(c.counted, l.Counted)
+	}
+	if !r.lapses {
+		return c
+	}
+	c.held = since(c.held, at.generation-1)
+	if l.Window == 0 {
+		c.settled = since(c.settled, at.generation-1)
+	}
+	return c
+}
+
+// state returns what is used and held of a limit.
+func (c *total) state(l *quota.Limit) (used, held int64) {
+	return max(c.counted+sum(c.settled)-l.Base, 0), sum(c.held)
+}
+
+// reserve returns the amounts that are granted, or the index of the claim that
+// is refused.
+func (r *reference) reserve(at moment, id int64, claims []quota.Claim) (amounts []int64, refused int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, k := range claims {
+		used, held := r.enter(k.Limit, at).state(k.Limit)
+		left := max(k.Limit.Max-k.Limit.Base-used-held, 0)
+		if left < k.Least {
+			return nil, i
+		}
+		amounts = append(amounts, min(k.Amount, left))
+	}
+	for i, k := range claims {
+		c := r.counters[k.Limit.Counter]
+		c.held = append(c.held, entry{id, at.generation, amounts[i]})
+	}
+	return amounts, -1
+}
+
+// settle replaces the reservation with an id by what was used.
+func (r *reference) settle(at moment, id int64, grants []quota.Grant, u quota.Use) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range grants {
+		c := r.counters[g.Limit.Counter]
+		if g.Limit.Window > 0 && c.window != g.Window {
+			continue
+		}
+		for i, h := range c.held {
+			if h.id == id {
+				c.held = append(c.held[:i:i], c.held[i+1:]...)
+				break
+			}
+		}
+		c.settled = append(c.settled, entry{id, at.generation, u.Of(g.Limit.Measure)})
+	}
+}
+
+// correct raises what is counted, and forgets the oldest settlements up to an
+// amount.
+func (r *reference) correct(k quota.Correction) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.counters[k.Counter]
+	c.counted = max(c.counted, k.Total)
+	for i := range c.settled {
+		part := min(c.settled[i].amount, k.Settled)
+		c.settled[i].amount -= part
+		k.Settled -= part
+	}
+}
+
+// since returns the entries of a generation and later ones.
+func since(list []entry, generation int64) (kept []entry) {
+	for _, e := range list {
+		if e.generation >= generation {
+			kept = append(kept, e)
+		}
+	}
+	return kept
+}
+
+func sum(list []entry) (n int64) {
+	for _, e := range list {
+		n += e.amount
+	}
+	return n
+}
