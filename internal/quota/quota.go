@@ -53,11 +53,15 @@ type Limit struct {
 	Stop bool
 	// Down says what happens if the store fails.
 	Down WhenDown
+	// PerAttempt counts a request once for each attempt instead of once.
+	PerAttempt bool
 }
 
 // Holder is what has a limit.
 type Holder struct {
-	Kind string // "key", "workspace", "provider", "integration", "user" or "policy"
+	// Kind is "key", "workspace", "provider", "integration", "user", "policy", or
+	// "session" for a policy that limits sessions.
+	Kind string
 	ID   string
 	Name string // for messages
 }

@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/catalog"
 	"modelgate/internal/egress"
+	"modelgate/internal/policy"
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
 	"modelgate/internal/redact"
@@ -45,6 +46,9 @@ type Input struct {
 
 	// Exhausted are the ids of workspaces whose budgets are exhausted. It is shared.
 	Exhausted map[string]bool
+
+	// Policies are the rate-limit and usage-limit policies. Nil has none.
+	Policies *policy.Set
 
 	// Tokens verifies credentials that look like a token and not like a gateway key.
 	// Nil accepts none.
@@ -78,6 +82,7 @@ type Snapshot struct {
 	Prices         *catalog.PriceBook
 	Logs           LogPolicy
 	Dangling       []error // configs of running settings that name a removed provider
+	Policies       *policy.Set
 
 	keys    map[access.Hash]*access.Identity
 	tokens  TokenVerifier
@@ -106,6 +111,7 @@ func Build(in Input) (*Snapshot, error) {
 		Revision:       in.Revision,
 		HeaderPrefixes: in.HeaderPrefixes,
 		Logs:           in.Logs,
+		Policies:       in.Policies,
 		deployment:     in.Deployment,
 		Prices:         catalog.NewBook(in.Prices, catalog.Builtin()),
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),

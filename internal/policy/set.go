@@ -1,0 +1,115 @@
+package policy
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"modelgate/internal/quota"
+)
+
+// Set is a set of policies. It is safe for concurrent use. Nil is empty.
+type Set struct {
+	list []Policy
+	byID map[string]*compiled
+
+	limits index // policies that [Set.Match] finds
+	govern index // policies that [Set.CheckSession] enforces
+}
+
+// compiled is a policy with its conditions prepared and the limits of its value keys.
+type compiled struct {
+	policy       *Policy
+	conditions   []condition
+	group        []key
+	perAttempt   bool
+	clientValues bool   // clients choose values of group_by
+	kind         string // of the limits' holder
+	values       atomic.Pointer[values]
+}
+
+// Compile returns the set of a list of policies, which it keeps. Policies of before
+// that have not changed keep what is known of their value keys. Before may be nil.
+func Compile(list []Policy, before *Set) *Set {
+	if before != nil && len(list) == len(before.list) && (len(list) == 0 || &list[0] == &before.list[0]) {
+		return before
+	}
+	s := &Set{list: list, byID: make(map[string]*compiled, len(list))}
+	var limits, govern []*compiled
+	for i := range list {
+		p := &list[i]
+		var c *compiled
+		if before != nil {
+			c = before.byID[p.ID]
+		}
+		if c == nil || c.policy.Version != p.Version {
+			c = compile(p)
+		}
+		s.byID[p.ID] = c
+		if !p.Time {
+			limits = append(limits, c)
+		}
+		if p.Time || p.Loop != (Loop{}) {
+			govern = append(govern, c)
+		}
+	}
+	s.limits, s.govern = newIndex(limits), newIndex(govern)
+	return s
+}
+
+func compile(p *Policy) *compiled {
+	// The number of requests of a budget is that of the ledger, which counts attempts.
+	c := &compiled{policy: p, kind: "policy", perAttempt: p.Window == 0 && p.Measure == quota.Requests}
+	if p.InSession() {
+		c.kind = "session"
+	}
+	for i := range p.Conditions {
+		k := compileCondition(&p.Conditions[i])
+		c.perAttempt = c.perAttempt || k.ofTarget()
+		c.conditions = append(c.conditions, k)
+	}
+	for _, name := range p.GroupBy {
+		k := parseKey(name)
+		c.perAttempt = c.perAttempt || k.ofTarget()
+		c.clientValues = c.clientValues || k.ofClient()
+		c.group = append(c.group, k)
+	}
+	return c
+}
+
+// Match appends the limits of the policies that apply to a request, in no particular
+// order. A policy that depends on the target applies only if f has one.
+func (s *Set) Match(dst []*quota.Limit, f *Facts) []*quota.Limit {
+	if s == nil {
+		return dst
+	}
+	s.limits.each(f, func(c *compiled) {
+		var room [maxValueKey * 2]byte
+		key, ok := c.appliesTo(room[:0], f)
+		if !ok {
+			return
+		}
+		if l := c.limit(key, f.Time); !slices.Contains(dst, l) {
+			dst = append(dst, l)
+		}
+	})
+	return dst
+}
+
+// appliesTo reports whether the policy applies to a request, and appends its value
+// key.
+func (c *compiled) appliesTo(dst []byte, f *Facts) ([]byte, bool) {
+	for i := range c.conditions {
+		if !c.conditions[i].metBy(f) {
+			return dst, false
+		}
+	}
+	return appendValueKey(dst, c.group, f)
+}
+
+// Policy returns the policy with an id. It is shared.
+func (s *Set) Policy(id string) (*Policy, bool) {
+	if s == nil || s.byID[id] == nil {
+		return nil, false
+	}
+	return s.byID[id].policy, true
+}

@@ -1,0 +1,177 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash/maphash"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"modelgate/internal/quota"
+)
+
+const (
+	// maxValueKey is the length in bytes from which a value key is cut and hashed.
+	maxValueKey = 200
+	keptOfKey   = 120 // bytes of a value key that is hashed
+
+	// maxValues is how many new value keys a policy may have in an hour, on one
+	// gateway, if clients choose the values. Others share one of overflows counters.
+	maxValues = 10_000
+	overflows = 16
+
+	// rotation is how long value keys are remembered after their last use, at least.
+	rotation = time.Hour
+)
+
+// appendValueKey appends the value key of a request, for example
+// metadata._user:alice|model:gpt-4o, and returns false if the request lacks a key of
+// group_by. Percent signs and bars in values are escaped, so that different values
+// have different keys.
+func appendValueKey(dst []byte, group []key, f *Facts) ([]byte, bool) {
+	for i, k := range group {
+		v := f.value(k)
+		if v == "" {
+			return dst, false
+		}
+		if i > 0 {
+			dst = append(dst, '|')
+		}
+		dst = append(dst, k.name...)
+		dst = append(dst, ':')
+		for j := 0; j < len(v); j++ {
+			switch c := v[j]; {
+			case c == '%' || c == '|' || c < ' ' || c == 0x7f:
+				dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+			default:
+				dst = append(dst, c)
+			}
+		}
+	}
+	if len(dst) > maxValueKey || !utf8.Valid(dst) {
+		sum := sha256.Sum256(dst)
+		kept := min(keptOfKey, len(dst))
+		for kept > 0 && !utf8.Valid(dst[:kept]) {
+			kept--
+		}
+		dst = append(dst[:kept], "%~"...) // no escape, and so no value, is the same
+		dst = hex.AppendEncode(dst, sum[:])
+	}
+	return dst, true
+}
+
+// values holds the limits of a policy by value key, for one hour of one period.
+type values struct {
+	from, until time.Time
+	label       string // of the period
+	resets      time.Time
+	shards      [8]valueShard
+	count       atomic.Int64
+	before      atomic.Pointer[values] // of the previous hour; nil for none
+}
+
+type valueShard struct {
+	mu     sync.RWMutex
+	limits map[string]*quota.Limit
+}
+
+var seed = maphash.MakeSeed()
+
+func (v *values) shard(key []byte) *valueShard {
+	return &v.shards[maphash.Bytes(seed, key)%uint64(len(v.shards))]
+}
+
+func (v *values) find(key []byte) *quota.Limit {
+	s := v.shard(key)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.limits[string(key)]
+}
+
+// add adds l unless the key has a limit, and returns the limit of the key.
+func (v *values) add(key []byte, l *quota.Limit) *quota.Limit {
+	s := v.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.limits[string(key)]; old != nil {
+		return old
+	}
+	if s.limits == nil {
+		s.limits = make(map[string]*quota.Limit)
+	}
+	s.limits[string(key)] = l
+	v.count.Add(1)
+	return l
+}
+
+// keys returns all value keys.
+func (v *values) keys() []string {
+	var list []string
+	for i := range v.shards {
+		s := &v.shards[i]
+		s.mu.RLock()
+		for k := range s.limits {
+			list = append(list, k)
+		}
+		s.mu.RUnlock()
+	}
+	return list
+}
+
+// current returns the values of the hour that contains now.
+func (c *compiled) current(now time.Time) *values {
+	v := c.values.Load()
+	if v != nil && !now.Before(v.from) && now.Before(v.until) {
+		return v
+	}
+	next := &values{from: now.Truncate(rotation)}
+	next.until = next.from.Add(rotation)
+	if c.policy.Window == 0 {
+		next.label, next.resets = c.policy.Period.At(now)
+	}
+	if v != nil && v.label == next.label && v.until.Equal(next.from) {
+		next.before.Store(v)
+		v.before.Store(nil)
+	}
+	c.values.CompareAndSwap(v, next) // else another request did the same
+	return c.values.Load()
+}
+
+// limit returns the limit of a value key at now.
+func (c *compiled) limit(key []byte, now time.Time) *quota.Limit {
+	v := c.current(now)
+	if l := v.find(key); l != nil {
+		return l
+	}
+	if before := v.before.Load(); before != nil && v.count.Load() < 2*maxValues {
+		if l := before.find(key); l != nil {
+			return v.add(key, l)
+		}
+	}
+	if c.clientValues && v.count.Load() >= maxValues {
+		sum := sha256.Sum256(key)
+		key = strconv.AppendInt([]byte("overflow:"), int64(sum[0]%overflows), 10)
+		if l := v.find(key); l != nil {
+			return l
+		}
+	}
+	return v.add(key, c.newLimit(string(key), v))
+}
+
+// newLimit returns the limit of a value key. Counters of usage limits are named after
+// their period and generation, so that they start at zero.
+func (c *compiled) newLimit(key string, v *values) *quota.Limit {
+	p := c.policy
+	name := p.ID + "/"
+	if p.Window == 0 {
+		name += v.label + "/"
+	}
+	name += strconv.FormatInt(p.Generations[EntityID(key)], 10) + "/" + key
+	return &quota.Limit{
+		Counter: "policy/" + name, Measure: p.Measure, Max: p.Max, Window: p.Window, Resets: v.resets,
+		Holder: quota.Holder{Kind: c.kind, ID: p.ID, Name: p.Name}, Stop: p.Stop, Down: p.Down, PerAttempt: c.perAttempt,
+	}
+}
