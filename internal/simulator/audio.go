@@ -78,7 +78,7 @@ func answerTranscript(x *exchange) {
 		return
 	}
 	switch {
-	case !up.found:
+	case up.name == "":
 		x.refuse(http.StatusBadRequest, missing("file"))
 		return
 	case len(x.model) == 0:

@@ -45,7 +45,7 @@ type script struct {
 	calls               int
 	preface, interleave bool
 	cached, written     int // of the prompt's tokens
-	image               bool
+	image, generated    bool
 }
 
 // limits say to which calls the faults apply.

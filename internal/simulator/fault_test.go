@@ -71,6 +71,14 @@ var faultCases = map[string]func(t *testing.T, h *house){
 	"cache-write": func(t *testing.T, h *house) {
 		h.wantScript(t, "cache-write=900", say, func(a heard) bool { return a.prompt > 900 })
 	},
+	"generated": func(t *testing.T, h *house) { // files of chat can be downloaded anyway
+		var got struct{ ID string }
+		body, kind := form(t, []byte("content"), "purpose", "batch")
+		h.mustAsk("POST", "/v1/files", body, "Content-Type", kind, simulator.HeaderFault, "generated").mustInto(t, &got)
+		if a := h.mustAsk("GET", "/v1/files/"+got.ID+"/content", ""); a.body != "content" {
+			t.Errorf("content %q", a.body)
+		}
+	},
 	"image": func(t *testing.T, h *house) {
 		h.wantScript(t, "image", say, func(a heard) bool { return a.images == 0 })
 	},

@@ -17,6 +17,7 @@ var faultTable = []faultSpec{
 	{Fault{"cached", "cached=N", "N further tokens of the prompt were read from the cache"}, integerParam(0, 1<<30, func(p *plan) *int { return &p.cached })},
 	{Fault{"cache-write", "cache-write=N", "N further tokens of the prompt were written to the cache"}, integerParam(0, 1<<30, func(p *plan) *int { return &p.written })},
 	{Fault{"image", "image", "an image after the text (gemini only)"}, flag(func(p *plan) *bool { return &p.image })},
+	{Fault{"generated", "generated", "an uploaded file can be downloaded, as if a tool had made it (messages and gemini)"}, flag(func(p *plan) *bool { return &p.generated })},
 
 	// To which calls the faults apply.
 	{Fault{"times", "times=N", "the faults apply to the first N calls of this model name; later calls succeed"}, integerParam(1, 1<<30, func(p *plan) *int { return &p.times })},

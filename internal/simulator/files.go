@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxFileCount is the limit of stored files.
@@ -13,24 +14,36 @@ const maxFileCount = 1000
 
 // A storedFile is one uploaded file.
 type storedFile struct {
-	id      string
-	purpose string
+	number      int64 // greater than that of every older file
+	id          string
+	speech      *protocol // whose clients see it
+	purpose     string    // chat only
+	displayName string    // gemini only
+	expires     time.Time // zero means never
+	generated   bool      // can be downloaded
 	upload
+}
+
+// weight returns the number of bytes that a client can make as large as it
+// likes.
+func (file *storedFile) weight() int64 {
+	return int64(len(file.kept) + len(file.name) + len(file.purpose) + len(file.mime))
 }
 
 // fileStore keeps uploaded files in memory; the oldest are removed when it is
 // full.
 type fileStore struct {
-	limit int64 // bytes
-	mu    sync.Mutex
-	files []*storedFile // guarded by mu, oldest first
-	size  int64         // guarded by mu
+	limit   int64 // bytes
+	mu      sync.Mutex
+	files   []*storedFile   // guarded by mu, oldest first
+	size    int64           // guarded by mu
+	uploads []*geminiUpload // guarded by mu, oldest first
 }
 
 func (f *fileStore) reset() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.files, f.size = nil, 0
+	f.files, f.size, f.uploads = nil, 0, nil
 }
 
 // add stores a file. A file larger than the store keeps its name, size and
@@ -38,44 +51,54 @@ func (f *fileStore) reset() {
 func (f *fileStore) add(file *storedFile) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if file.size > int64(len(file.kept)) {
+		file.kept = nil
+	}
 	f.files = append(f.files, file)
-	f.size += int64(len(file.kept))
+	f.size += file.weight()
 	for f.size > f.limit || len(f.files) > maxFileCount {
-		f.size -= int64(len(f.files[0].kept))
+		f.size -= f.files[0].weight()
 		f.files = f.files[1:]
 	}
 }
 
-// find returns the file, or nil.
-func (f *fileStore) find(id string) *storedFile {
+// find returns the file of a protocol, or nil.
+func (f *fileStore) find(p *protocol, id string) *storedFile {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if i := f.index(id); i >= 0 {
+	if i := f.index(p, id); i >= 0 {
 		return f.files[i]
 	}
 	return nil
 }
 
-func (f *fileStore) remove(id string) bool {
+func (f *fileStore) remove(p *protocol, id string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	i := f.index(id)
+	i := f.index(p, id)
 	if i < 0 {
 		return false
 	}
-	f.size -= int64(len(f.files[i].kept))
+	f.size -= f.files[i].weight()
 	f.files = slices.Delete(f.files, i, i+1)
 	return true
 }
 
-func (f *fileStore) index(id string) int {
-	return slices.IndexFunc(f.files, func(file *storedFile) bool { return file.id == id })
+func (f *fileStore) index(p *protocol, id string) int {
+	return slices.IndexFunc(f.files, func(file *storedFile) bool { return file.speech == p && file.id == id })
 }
 
-func (f *fileStore) list() []*storedFile {
+// list returns the files of a protocol, newest first.
+func (f *fileStore) list(p *protocol) []*storedFile {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.files)
+	var list []*storedFile
+	for _, file := range slices.Backward(f.files) {
+		if file.speech == p {
+			list = append(list, file)
+		}
+	}
+	return list
 }
 
 // answerUpload answers POST /files.
@@ -85,17 +108,14 @@ func answerUpload(x *exchange) {
 		return
 	}
 	switch {
-	case !up.found:
+	case up.name == "":
 		x.refuse(http.StatusBadRequest, missing("file"))
 		return
 	case up.fields["purpose"] == "":
 		x.refuse(http.StatusBadRequest, missing("purpose"))
 		return
 	}
-	if up.size > int64(len(up.kept)) {
-		up.kept = nil
-	}
-	file := &storedFile{id: "file-sim" + strconv.FormatInt(x.number, 10), purpose: up.fields["purpose"], upload: up}
+	file := &storedFile{number: x.number, id: "file-sim" + strconv.FormatInt(x.number, 10), purpose: up.fields["purpose"], upload: up}
 	x.sim.files.add(file)
 	x.out = file.appendJSON(x.out[:0])
 	x.reply(http.StatusOK, typeJSON, x.out)
@@ -116,11 +136,11 @@ func answerFiles(x *exchange) {
 		return
 	}
 	x.out = append(x.out[:0], `{"object":"list","data":[`...)
-	for i, file := range slices.Backward(x.sim.files.list()) {
-		x.out = append(file.appendJSON(x.out), ',')
-		if i == 0 {
-			x.out = x.out[:len(x.out)-1]
+	for i, file := range x.sim.files.list(x.speech) {
+		if i > 0 {
+			x.out = append(x.out, ',')
 		}
+		x.out = file.appendJSON(x.out)
 	}
 	x.out = append(x.out, `],"has_more":false}`...)
 	x.reply(http.StatusOK, typeJSON, x.out)
@@ -132,7 +152,7 @@ func answerFile(x *exchange) {
 		return
 	}
 	id, content := strings.CutSuffix(fileID(x.r), "/content")
-	file := x.sim.files.find(id)
+	file := x.sim.files.find(x.speech, id)
 	switch {
 	case file == nil:
 		x.refuse(http.StatusNotFound, noFile)
@@ -152,7 +172,7 @@ func answerFileDelete(x *exchange) {
 		return
 	}
 	id := fileID(x.r)
-	if !x.sim.files.remove(id) {
+	if !x.sim.files.remove(x.speech, id) {
 		x.refuse(http.StatusNotFound, noFile)
 		return
 	}

@@ -36,8 +36,11 @@ const threadRefused = "thread_unsupported_request"
 
 func failMessages(x *exchange, dst []byte, status int, e providerError) []byte {
 	dst = appendAll(dst, `{"type":"error","error":{"type":"`, x.speech.errorKind(status), `","message":`, quoted(e.message))
-	if e.code == threadRefused {
+	switch e.code {
+	case threadRefused:
 		dst = appendAll(dst, `,"details":{"error_code":"`, threadRefused, `","unsupported":["thread"]}`)
+	case notDownloadable:
+		dst = appendAll(dst, `,"details":{"error_code":"`, notDownloadable, `"}`)
 	}
 	return appendAll(dst, `},"request_id":"req_`, itoa(int(x.number)), `"}`)
 }

@@ -13,9 +13,36 @@ type route struct{ method, path string }
 // routes are the operations of every dialect; paths are without /v1. A dialect
 // consists of its files and its lines here.
 type routes struct {
+	table
+	anthropic table // requests with the header anthropic-version only
+	google    table // requests with the header x-goog-api-client only
+	ending    []ending
+}
+
+// A table has operations by the beginning of their path or by all of it.
+type table struct {
 	exact  map[route]service
-	prefix map[route]service // the path ends in a slash, followed by an id
-	ending []ending
+	prefix map[route]service // of one or two segments, with the slash after them
+}
+
+// maxPrefix is the number of segments of the longest prefix in a table.
+const maxPrefix = 2
+
+// find returns the zero service for an unknown path.
+func (t *table) find(method, path string) service {
+	if s := t.exact[route{method, path}]; s.answer != nil {
+		return s
+	}
+	for i, segments := 1, 0; i < len(path) && segments < maxPrefix; i++ {
+		if path[i] != '/' {
+			continue
+		}
+		segments++
+		if s := t.prefix[route{method, path[:i+1]}]; s.answer != nil {
+			return s
+		}
+	}
+	return service{}
 }
 
 // An ending is the end of paths of operations that begin with a model, a
@@ -26,9 +53,9 @@ type ending struct {
 }
 
 func newRoutes() routes {
-	const get, post = http.MethodGet, http.MethodPost
+	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	return routes{
-		exact: map[route]service{
+		table: table{exact: map[route]service{
 			{post, "/chat/completions"}:     {answerChat, nil},
 			{post, "/completions"}:          {answerCompletion, nil},
 			{post, "/embeddings"}:           {answerEmbeddings, nil},
@@ -49,12 +76,30 @@ func newRoutes() routes {
 			{post, "/v2/rerank"}:             {answerCohereRerank, &cohereSpeech},
 			{post, "/api/chat"}:              {answerOllama, &ollamaSpeech},
 			{post, "/api/embed"}:             {answerOllamaEmbed, &ollamaSpeech},
-		},
-		prefix: map[route]service{
-			{get, "/models/"}:              {answerModel, nil},
-			{get, "/files/"}:               {answerFile, nil},
-			{http.MethodDelete, "/files/"}: {answerFileDelete, nil},
-		},
+
+			{post, "/upload/v1beta/files"}: {answerGeminiUpload, &geminiSpeech},
+			{post, "/upload/v1/files"}:     {answerGeminiUpload, &geminiSpeech},
+			{get, "/v1beta/files"}:         {answerGeminiFiles, &geminiSpeech},
+		}, prefix: map[route]service{
+			{get, "/models/"}:          {answerModel, nil},
+			{get, "/files/"}:           {answerFile, nil},
+			{remove, "/files/"}:        {answerFileDelete, nil},
+			{get, "/v1beta/files/"}:    {answerGeminiFile, &geminiSpeech},
+			{remove, "/v1beta/files/"}: {answerGeminiFileDelete, &geminiSpeech},
+		}},
+		anthropic: table{exact: map[route]service{
+			{post, "/files"}: {answerMessagesUpload, &messagesSpeech},
+			{get, "/files"}:  {answerMessagesFiles, &messagesSpeech},
+		}, prefix: map[route]service{
+			{get, "/files/"}:    {answerMessagesFile, &messagesSpeech},
+			{remove, "/files/"}: {answerMessagesFileDelete, &messagesSpeech},
+		}},
+		google: table{exact: map[route]service{
+			{get, "/files"}: {answerGeminiFiles, &geminiSpeech},
+		}, prefix: map[route]service{
+			{get, "/files/"}:    {answerGeminiFile, &geminiSpeech},
+			{remove, "/files/"}: {answerGeminiFileDelete, &geminiSpeech},
+		}},
 		ending: endings(),
 	}
 }
@@ -83,18 +128,22 @@ func endings() []ending {
 	}
 }
 
-// find returns the service of a path, with or without /v1. Unknown paths are
-// echoed.
-func (rs *routes) find(method, path string) service {
-	path = withoutVersion(path)
-	if s := rs.exact[route{method, path}]; s.answer != nil {
-		return s
-	}
-	if len(path) > 1 {
-		end := strings.IndexByte(path[1:], '/')
-		if s := rs.prefix[route{method, path[:end+2]}]; end >= 0 && s.answer != nil {
+// find returns the service of a request, whose path may begin with /v1. Unknown
+// paths are echoed.
+func (rs *routes) find(r *http.Request) service {
+	method, path := r.Method, withoutVersion(r.URL.Path)
+	if len(r.Header["Anthropic-Version"]) > 0 {
+		if s := rs.anthropic.find(method, path); s.answer != nil {
 			return s
 		}
+	}
+	if len(r.Header["X-Goog-Api-Client"]) > 0 {
+		if s := rs.google.find(method, path); s.answer != nil {
+			return s
+		}
+	}
+	if s := rs.table.find(method, path); s.answer != nil {
+		return s
 	}
 	if method == http.MethodPost {
 		for i := range rs.ending {

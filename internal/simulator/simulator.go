@@ -3,8 +3,8 @@
 //
 // It has the chat protocol (chat completions, completions, embeddings, images,
 // audio, moderations, models, files) with or without /v1, and the protocols
-// messages, responses, gemini, converse, cohere and ollama on the paths of
-// their providers. It rejects what the real provider would reject, so that a
+// messages and gemini (with their files), responses, converse, cohere and
+// ollama on the paths of their providers. It rejects what the real provider would reject, so that a
 // wrong translation is noticed. It answers every other path with a description
 // of the request, to test pass-through. Faults are chosen by the model's name
 // or by a header; [Faults] lists them.
@@ -107,10 +107,10 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := s.pool.Get().(*exchange)
 	x.start(s, w, r)
 	defer x.finish()
-	service := s.routes.find(r.Method, r.URL.Path)
+	service := s.routes.find(r)
 	x.speech = service.speech
 	x.headers()
-	if !s.authorised(r) {
+	if !s.authorised(r) && !s.files.hasUpload(r) {
 		x.refuse(http.StatusUnauthorized, badKey)
 		return
 	}

@@ -130,6 +130,7 @@ var speechCases = map[string]speechCase{
 	"cached":          sound("cached=5"),
 	"cache-write":     sound("cache-write=5"),
 	"image":           sound("image"),
+	"generated":       sound("generated"), // files have a test of their own
 	"times":           statuses("status=500+times=2", 500, 500, 200),
 	"every":           statuses("status=503+every=3", 200, 200, 503),
 	"flap":            statuses("status=500+flap=1h", 500),

@@ -19,6 +19,7 @@ type upload struct {
 	fields map[string]string
 	found  bool // there was a file
 	name   string
+	mime   string // as sent; empty if it was not
 	size   int64
 	sum    string
 	kept   []byte // the stored beginning of the content
@@ -55,14 +56,20 @@ func (x *exchange) readUpload(keep int64) (up upload, ok bool) {
 }
 
 func (up *upload) read(part *multipart.Part, keep int64) error {
-	if part.FileName() == "" {
+	if part.FileName() == "" && part.FormName() != "file" {
 		value, err := io.ReadAll(io.LimitReader(part, maxField))
 		up.fields[part.FormName()] = string(value)
 		return err
 	}
-	up.found, up.name = true, part.FileName()
+	up.found, up.name, up.mime = true, part.FileName(), part.Header.Get("Content-Type")
+	return up.readContent(part, keep)
+}
+
+// readContent reads the content of a file and stores its first bytes, up to
+// keep.
+func (up *upload) readContent(content io.Reader, keep int64) error {
 	digest := sha256.New()
-	both := io.TeeReader(part, digest)
+	both := io.TeeReader(content, digest)
 	kept, err := io.ReadAll(io.LimitReader(both, keep))
 	if err != nil {
 		return err
