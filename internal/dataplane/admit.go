@@ -59,6 +59,7 @@ func (x *exchange) authenticate() error {
 		x.ownKey = true
 		return nil
 	}
+	x.useUploadGrant()
 	id, own, err := x.snap.Authenticate(x.Header, x.entry.Time)
 	if err != nil {
 		if double := x.checkAmbiguity(); double != nil { // a key that was sent twice is not valid

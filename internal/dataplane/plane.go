@@ -11,6 +11,7 @@ package dataplane
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,7 @@ import (
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/upstream"
 )
@@ -74,6 +76,10 @@ type Options struct {
 	// none. Nil means none.
 	PublicURL func() string
 
+	// Box seals credentials into addresses of uploads. Default: one with a random
+	// key, whose addresses no other process accepts.
+	Box *secret.Box
+
 	// IsModelRoute reports whether the server passes a request with a canonical
 	// path to the plane, for dry runs. Nil explains every path.
 	IsModelRoute func(r *http.Request) bool
@@ -117,6 +123,9 @@ func New(o Options) *Plane {
 	}
 	if o.Keyless == nil {
 		o.Keyless = o.Recorder
+	}
+	if o.Box == nil {
+		o.Box, _ = secret.NewBox(secret.New(rand.Text())) // fails only for short keys
 	}
 	return &Plane{
 		Options:     o,
@@ -208,7 +217,7 @@ func (p *Plane) open(r *http.Request) *exchange {
 	now := time.Now()
 	path, query, marked := requestPath(r)
 	x := &exchange{plane: p, admission: admission{snap: p.Snapshot.Load(), reach: p.Engine.Client, remote: r.RemoteAddr}}
-	x.route, x.noRoute = findRoute(r.Method, path)
+	x.route, x.noRoute = findRoute(r.Method, routePath(r.Header, path))
 	if p.Clients[x.route.clientDialect()] == nil {
 		x.route = passThrough
 	}

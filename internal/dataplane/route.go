@@ -179,7 +179,7 @@ func lenient(path string) string {
 // guessed from the path.
 func dialectOf(path string) api.Dialect {
 	switch {
-	case strings.HasPrefix(path, "/v1beta/"), strings.HasPrefix(path, "/upload/v1beta/"):
+	case strings.HasPrefix(path, "/v1beta/"), strings.HasPrefix(path, "/upload/"):
 		return api.DialectGemini
 	case strings.HasPrefix(path, "/model/"):
 		return api.DialectConverse

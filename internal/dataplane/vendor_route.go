@@ -1,7 +1,6 @@
 package dataplane
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
-	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )
 
@@ -36,6 +34,19 @@ func (v vendorAPI) offeredBy(s *provider.Spec) bool {
 	return ok && (v.dialect == "" || v.dialect == s.Dialect)
 }
 
+// routePath returns the path by which the route of a request is found. Google's
+// client libraries, which name themselves, use version v1 of its API as well,
+// whose paths are otherwise those of other vendors.
+func routePath(h http.Header, path string) string {
+	if rest, ok := strings.CutPrefix(path, api.BasePath); ok && len(h["X-Goog-Api-Client"]) > 0 {
+		switch first, _, _ := strings.Cut(rest[1:], "/"); first {
+		case "files", "models":
+			return "/v1beta" + rest
+		}
+	}
+	return path
+}
+
 // vendorPaths are the paths outside of /v1 that vendors' own client libraries
 // send. They pass through; files with everything below them.
 //
@@ -45,6 +56,7 @@ func (v vendorAPI) offeredBy(s *provider.Spec) bool {
 var vendorPaths = map[string]vendorAPI{
 	"/v1beta/files":        geminiFiles,
 	"/upload/v1beta/files": geminiFiles,
+	"/upload/v1/files":     geminiFiles,
 	"/v2/chat":             cohereAPI,
 	"/v2/embed":            cohereAPI,
 	"/v2/rerank":           cohereAPI,
@@ -174,35 +186,4 @@ func (x *exchange) checkAPI(t *provider.Target) error {
 	}
 	return apierr.New(apierr.Unsupported, "provider %q does not have the path %.100q of another vendor's API; choose another provider", t.ID, x.Path).
 		WithParam("x-gateway-provider").WithCode("unsupported_operation")
-}
-
-// uploadURL is the header with the address for the content of a file, to which
-// clients of the gemini dialect send it, with their key.
-// https://ai.google.dev/api/files#method:-media.upload
-const uploadURL = "X-Goog-Upload-Url"
-
-// ownUploadURL replaces the provider's address of an upload with the gateway's.
-func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *pipeline.Response) {
-	address := h.Get(uploadURL)
-	if address == "" || x.route.api != geminiFiles || res.Attempt == nil {
-		return
-	}
-	t := res.Attempt.Target
-	u, err := url.Parse(address)
-	if err != nil || u.Host != t.Base.Host {
-		return
-	}
-	path, ok := strings.CutPrefix(u.EscapedPath(), t.Base.EscapedPath())
-	if v, known := findVendorRoute(path); !ok || !known || v.api != geminiFiles {
-		return
-	}
-	own := ""
-	if p.PublicURL != nil {
-		own = p.PublicURL()
-	}
-	scheme := "http://"
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https://"
-	}
-	h[uploadURL] = []string{strings.TrimSuffix(cmp.Or(own, scheme+r.Host), "/") + path + "?" + u.RawQuery}
 }

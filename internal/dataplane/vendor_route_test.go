@@ -59,9 +59,6 @@ func newVendors(t *testing.T, settings string) (*gatewaytest.Gateway, *arrivals)
 			io.WriteString(w, `{"models":[{"name":"models/gemini-2.5-pro"},{"name":"models/gemini-2.5-flash"}]}`)
 		case "/v1/ant/models":
 			io.WriteString(w, `{"data":[{"type":"model","id":"claude-sonnet-4-5"}]}`)
-		case "/v1/gem/upload/v1beta/files":
-			w.Header().Set("X-Goog-Upload-Url", "http://"+r.Host+"/v1/gem/upload/v1beta/files?upload_id=u%2F1&upload_protocol=resumable")
-			io.WriteString(w, `{}`)
 		default:
 			io.WriteString(w, `{"ok":true}`)
 		}
@@ -267,26 +264,5 @@ func TestAVendorPathWithSeveralProvidersNamesThem(t *testing.T) {
 	res = sendTo(t, g, http.MethodGet, "/v1beta/files", "", "x-gateway-provider", "@gem2")
 	if got := seen.taken(); res.Status != 200 || fmt.Sprint(got) != "[GET /v1/gem2/v1beta/files]" {
 		t.Errorf("status %d: %s; sent %q", res.Status, res.Body, got)
-	}
-}
-
-// Clients send the content of a file to the address in this header, with their
-// key: it is the gateway's.
-func TestTheAddressOfAnUploadIsTheGateways(t *testing.T) {
-	t.Parallel()
-	g, seen := newVendors(t, vendorSettings)
-	res := sendTo(t, g, http.MethodPost, "/upload/v1beta/files", `{"file":{}}`, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start")
-	address := res.Header.Get("X-Goog-Upload-Url")
-	if want := g.Root + "/upload/v1beta/files?upload_id=u%2F1&upload_protocol=resumable"; address != want {
-		t.Fatalf("address %q, want %q: %s", address, want, res.Body)
-	}
-	seen.taken()
-	res = sendTo(t, g, http.MethodPost, strings.TrimPrefix(address, g.Root), "bytes", "X-Goog-Upload-Command", "upload, finalize", "Content-Type", "text/plain")
-	if got := seen.taken(); res.Status != 200 || fmt.Sprint(got) != "[POST /v1/gem/upload/v1beta/files?upload_id=u%2F1&upload_protocol=resumable bytes]" {
-		t.Errorf("status %d: %s; sent %q", res.Status, res.Body, got)
-	}
-	res = sendTo(t, g, http.MethodPost, "/upload/v1beta/files", `{"file":{}}`, "X-Forwarded-Proto", "https")
-	if address := res.Header.Get("X-Goog-Upload-Url"); !strings.HasPrefix(address, "https://") {
-		t.Errorf("behind TLS the address is %q", address)
 	}
 }

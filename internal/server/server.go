@@ -253,6 +253,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 
 		IsModelRoute: s.isModelRoute,
 		PublicURL:    s.publicURL,
+		Box:          s.box,
 
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
 

@@ -1,0 +1,101 @@
+package dataplane
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/secret"
+)
+
+// uploadURL is the header with the address for the content of a file, to which
+// clients of the gemini dialect send it, some of them without their key.
+// https://ai.google.dev/api/files#method:-media.upload
+const uploadURL = "X-Goog-Upload-Url"
+
+const (
+	// grantParameter is the query parameter with an uploadGrant, sealed.
+	grantParameter = "gateway_grant"
+	// grantLifetime is how long content can be sent to an address.
+	grantLifetime = 24 * time.Hour
+)
+
+// uploadGrant is what the address of an upload lets its holder do: send content
+// to this address, with the key and to the provider of the request that began
+// the upload.
+type uploadGrant struct {
+	Key      string    `json:"key"`
+	Provider string    `json:"provider"` // slug; empty if headers set the credentials
+	Query    string    `json:"query"`    // of the address, without the grant
+	Until    time.Time `json:"until"`
+}
+
+// ownUploadURL replaces the provider's address of an upload with the gateway's.
+func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *pipeline.Response) {
+	address := h.Get(uploadURL)
+	if address == "" || x.route.api != geminiFiles || res.Attempt == nil {
+		return
+	}
+	t := res.Attempt.Target
+	u, err := url.Parse(address)
+	if err != nil || u.Host != t.Base.Host {
+		return
+	}
+	path, ok := strings.CutPrefix(u.EscapedPath(), t.Base.EscapedPath())
+	if v, known := findVendorRoute(path); !ok || !known || v.api != geminiFiles {
+		return
+	}
+	own := ""
+	if p.PublicURL != nil {
+		own = p.PublicURL()
+	}
+	scheme := "http://"
+	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
+		scheme = "https://"
+	}
+	query := u.RawQuery
+	if key := x.Key.Reveal(); key != "" {
+		grant, _ := json.Marshal(uploadGrant{Key: key, Provider: t.Slug, Query: query, Until: x.Time.Add(grantLifetime)}) // strings and a time
+		query += "&" + grantParameter + "=" + url.QueryEscape(p.Box.Seal(secret.New(string(grant))))
+	}
+	h[uploadURL] = []string{strings.TrimSuffix(cmp.Or(own, scheme+r.Host), "/") + path + "?" + query}
+}
+
+// useUploadGrant takes a grant from the query of an upload. If it is valid and
+// the request has no credential, it gives the request its key and provider.
+func (x *exchange) useUploadGrant() {
+	if x.route.api != geminiFiles || x.Method != http.MethodPost || !strings.HasPrefix(x.entry.Path, "/upload/") {
+		return
+	}
+	query, sealed, ok := strings.Cut(x.Query, "&"+grantParameter+"=")
+	if !ok {
+		return
+	}
+	sealed, rest, more := strings.Cut(sealed, "&")
+	if x.Query = query; more {
+		x.Query += "&" + rest
+	}
+	if key, _ := x.snap.Credential(x.Header); key != "" {
+		return
+	}
+	text, err := url.QueryUnescape(sealed)
+	if err != nil {
+		return
+	}
+	opened, err := x.plane.Box.Open(text)
+	var grant uploadGrant
+	if err != nil || json.Unmarshal([]byte(opened.Reveal()), &grant) != nil || grant.Query != query || !x.Time.Before(grant.Until) {
+		return
+	}
+	x.Header = maps.Clone(x.Header)
+	x.Header[api.HeaderKey] = []string{grant.Key}
+	if grant.Provider != "" {
+		x.Header[api.HeaderProvider] = []string{"@" + grant.Provider}
+	}
+}
