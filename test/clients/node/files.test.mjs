@@ -1,7 +1,10 @@
+import Anthropic from "@anthropic-ai/sdk";
+import { ApiError } from "@google/genai";
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { NotFoundError, toFile } from "openai";
+import { anthropic, genai } from "./dialects.mjs";
 import { client, logged, mark, providerKey, refused, seen, user } from "./gateway.mjs";
 
 const openai = client();
@@ -53,6 +56,34 @@ test("a file goes up, is read back and goes away", async () => {
   assert.equal(entry.method, "POST");
   assert.equal(entry.status, 200);
   assert.ok(entry.request_bytes > content.length);
+});
+
+test("a file of an Anthropic client goes up, is listed and goes away", async () => {
+  const { files } = anthropic().beta;
+  const name = `${mark("file")}.csv`;
+  const up = await files.upload({ file: await toFile(Buffer.from("item,value\n"), name, { type: "text/csv" }) });
+  assert.deepEqual([up.filename, up.mime_type, up.size_bytes, up.downloadable], [name, "text/csv", 11, false]);
+  assert.deepEqual(await files.retrieveMetadata(up.id), up);
+  const ids = await listed(files);
+  assert.ok(ids.includes(up.id), `${up.id} is not in ${ids}`);
+  assert.deepEqual(await files.delete(up.id), { id: up.id, type: "file_deleted" });
+  const gone = await refused(files.retrieveMetadata(up.id), Anthropic.NotFoundError);
+  assert.equal(gone.error.error.type, "not_found_error");
+});
+
+test("a file of a Gemini client goes up, is listed and goes away", async () => {
+  const { files } = genai();
+  const content = randomBytes(9 << 20); // two chunks
+  const up = await files.upload({ file: new Blob([content], { type: "image/png" }), config: { displayName: "picture", mimeType: "image/png" } });
+  assert.deepEqual([up.state, up.displayName, up.mimeType, up.sizeBytes], ["ACTIVE", "picture", "image/png", String(content.length)]);
+  assert.equal(up.sha256Hash, createHash("sha256").update(content).digest("base64"));
+  assert.equal((await files.get({ name: up.name })).uri, up.uri);
+  const names = [];
+  for await (const each of await files.list({ config: { pageSize: 1 } })) names.push(each.name);
+  assert.ok(names.includes(up.name), `${up.name} is not in ${names}`);
+  await files.delete({ name: up.name });
+  const gone = await refused(files.get({ name: up.name }), ApiError);
+  assert.equal(gone.status, 403);
 });
 
 // The simulator answers a path that it does not know with a description of the

@@ -5,6 +5,9 @@ on a provider of its own dialect and on another.
 """
 
 import asyncio
+import base64
+import hashlib
+import io
 import json
 import os
 import unittest
@@ -109,6 +112,21 @@ class Anthropic(Case):
         with self.assertRaises(NotFoundError):
             self.client.models.retrieve("@ant/nothing")
 
+    def test_files(self):
+        from anthropic import BadRequestError, NotFoundError
+
+        for files in (self.client.files, self.client.beta.files):
+            name = mark() + ".csv"
+            up = files.upload(file=(name, b"item,value\n" * 100_000, "text/csv"))
+            self.assertEqual((up.filename, up.mime_type, up.size_bytes, up.downloadable), (name, "text/csv", 1_100_000, False))
+            self.assertEqual(files.retrieve_metadata(up.id), up)
+            self.assertIn(up.id, [f.id for f in files.list(limit=1)])
+            with self.assertRaisesRegex(BadRequestError, "file_not_downloadable"):
+                files.download(up.id)
+            self.assertEqual(files.delete(up.id).type, "file_deleted")
+            with self.assertRaises(NotFoundError):
+                files.retrieve_metadata(up.id)
+
 
 class Google(Case):
     def setUp(self):
@@ -135,6 +153,20 @@ class Google(Case):
     def test_models(self):
         self.assertEqual(self.client.models.get(model="@gem/sim-1").name, "models/@gem/sim-1")
         self.assertIn("models/@ant/sim-1", [m.name for m in self.client.models.list()])
+
+    def test_files(self):
+        from google.genai.errors import ClientError
+
+        content = b"0123456789abcdef" * 600_000  # two chunks
+        up = self.client.files.upload(file=io.BytesIO(content), config={"mime_type": "video/mp4", "display_name": "clip"})
+        self.assertEqual((up.state.value, up.display_name, up.mime_type, up.size_bytes), ("ACTIVE", "clip", "video/mp4", len(content)))
+        self.assertEqual(up.sha256_hash, base64.b64encode(hashlib.sha256(content).digest()).decode())
+        self.assertEqual(self.client.files.get(name=up.name).uri, up.uri)
+        self.assertIn(up.name, [f.name for f in self.client.files.list(config={"page_size": 1})])
+        self.client.files.delete(name=up.name)
+        with self.assertRaises(ClientError) as gone:
+            self.client.files.get(name=up.name)
+        self.assertEqual(gone.exception.status, "PERMISSION_DENIED")
 
 
 class Boto3(Case):
