@@ -23,8 +23,8 @@ func TestMigrateSaysWhatItDoes(t *testing.T) {
 			code      int
 			out, errs string
 		}{
-			{"looking first", "--dry-run", 0, "missing 0001_keys\nmissing 0002_control_plane\n", ""},
-			{"applying", "", 0, "applied 0001_keys\napplied 0002_control_plane\n", ""},
+			{"looking first", "--dry-run", 0, "missing 0001_keys\nmissing 0002_control_plane\nmissing 0003_policies\n", ""},
+			{"applying", "", 0, "applied 0001_keys\napplied 0002_control_plane\napplied 0003_policies\n", ""},
 			{"looking again", "--dry-run", 0, "up to date", ""},
 			{"applying again", "", 0, "up to date", ""},
 		} {

@@ -38,6 +38,8 @@ const (
 	Prompts               Rows = "prompts"
 	PromptVersions        Rows = "prompt_versions"
 	PromptLabels          Rows = "prompt_labels"
+	Policies              Rows = "policies"
+	PolicyResets          Rows = "policy_resets"
 )
 
 // Unpublished are the rows of any other table. They are not recorded.
@@ -47,7 +49,7 @@ const Unpublished Rows = ""
 func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
-		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels,
+		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets,
 	}
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"modelgate/internal/quota"
 )
@@ -106,10 +107,15 @@ func (c *compiled) appliesTo(dst []byte, f *Facts) ([]byte, bool) {
 	return appendValueKey(dst, c.group, f)
 }
 
-// Policy returns the policy with an id. It is shared.
-func (s *Set) Policy(id string) (*Policy, bool) {
+// Limits returns the limits of a policy by value key: those of requests of the current
+// and the previous hour on this gateway.
+func (s *Set) Limits(id string, now time.Time) map[string]*quota.Limit {
+	out := make(map[string]*quota.Limit)
 	if s == nil || s.byID[id] == nil {
-		return nil, false
+		return out
 	}
-	return s.byID[id].policy, true
+	v := s.byID[id].current(now)
+	v.before.Load().copyTo(out)
+	v.copyTo(out)
+	return out
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/maphash"
+	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -107,18 +108,17 @@ func (v *values) add(key []byte, l *quota.Limit) *quota.Limit {
 	return l
 }
 
-// keys returns all value keys.
-func (v *values) keys() []string {
-	var list []string
+// copyTo adds all limits to dst by value key. Nil has none.
+func (v *values) copyTo(dst map[string]*quota.Limit) {
+	if v == nil {
+		return
+	}
 	for i := range v.shards {
 		s := &v.shards[i]
 		s.mu.RLock()
-		for k := range s.limits {
-			list = append(list, k)
-		}
+		maps.Copy(dst, s.limits)
 		s.mu.RUnlock()
 	}
-	return list
 }
 
 // current returns the values of the hour that contains now.

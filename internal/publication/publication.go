@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/egress"
 	"modelgate/internal/journal"
 	"modelgate/internal/jwt"
+	"modelgate/internal/policy"
 	"modelgate/internal/prompt"
 	"modelgate/internal/sqlrow"
 	"modelgate/internal/store"
@@ -55,6 +56,7 @@ type State struct {
 
 	Configs   []Config
 	Providers []Provider
+	Policies  []policy.Policy // that are active
 	Prompts   []*prompt.Saved // that are active
 	Partials  []*prompt.Saved
 
@@ -192,6 +194,11 @@ var parts = [...]part{
 		tables: []journal.Rows{journal.Prompts, journal.PromptVersions, journal.PromptLabels, journal.Workspaces},
 		keep:   func(s, before *State) { s.Prompts, s.Partials = before.Prompts, before.Partials },
 		read:   (*loader).readPrompts,
+	},
+	{
+		tables: []journal.Rows{journal.Policies, journal.PolicyResets},
+		keep:   func(s, before *State) { s.Policies = before.Policies },
+		read:   (*loader).readPolicies,
 	},
 	{
 		tables: []journal.Rows{journal.Organisations, journal.Workspaces},

@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/datakey"
+	"modelgate/internal/policy"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/publication"
@@ -28,6 +29,10 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	in.Revision, in.Deployment = p.Revision, s.deploymentLimits(p)
 	in.Keys = append(in.Keys, p.Identities...)
 	in.Prompts, in.Partials, in.SavedOnly, in.Egress, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Egress, p.Exhausted
+	if !s.Off[route.UsageLimits] && !s.Off[route.Policies] {
+		s.policies = policy.Compile(p.Policies, s.policies)
+		in.Policies = s.policies
+	}
 	in.Tokens = s.issuers.Tokens(p.Issuers)
 	opens := secretOpener{s.ring, p.DataKeys}
 	for i := range p.Configs {

@@ -33,6 +33,7 @@ import (
 	"modelgate/internal/ledger"
 	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
+	"modelgate/internal/policy"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
 	"modelgate/internal/reqlog"
@@ -159,6 +160,9 @@ type Server struct {
 
 	mu    sync.Mutex // one reload at a time
 	state state      // input of the current snapshot; guarded by mu
+	// policies are those of the current snapshot, with what requests know of their
+	// values; guarded by mu.
+	policies *policy.Set
 
 	references *secretref.Resolver
 	secrets    *secretref.Cache

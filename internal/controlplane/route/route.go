@@ -29,6 +29,8 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/logstore"
+	"modelgate/internal/policy"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
@@ -73,6 +75,11 @@ type Deps struct {
 	// Counted returns when all settlements of this process are counted in budgets; see
 	// [Caller.AwaitSpending]. Nil does not wait.
 	Counted func(ctx context.Context) error
+
+	// Policies returns the policies that requests apply, and Counters holds the counters
+	// of their rate limits. Nil has none.
+	Policies func() *policy.Set
+	Counters quota.Store
 
 	// Bodies counts the memory of request bodies. Nil has no limit.
 	Bodies *bytepool.Pool

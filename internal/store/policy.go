@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"modelgate/internal/journal"
+	"modelgate/internal/policy"
+	"modelgate/internal/quota"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/sqlrow"
+)
+
+// Kinds of policies.
+const (
+	RatePolicy  = "rate"
+	UsagePolicy = "usage"
+)
+
+// PolicySpend is the kind of spend that is counted for policies, by the name of the
+// counter after "policy/".
+const PolicySpend = "policy"
+
+// Policy is a rate-limit or usage-limit policy.
+type Policy struct {
+	ID           string
+	Organisation string
+	Workspace    string // id; empty for all workspaces of the organisation
+	Kind         string // RatePolicy or UsagePolicy
+	Name         string
+	Description  string
+	Conditions   []policy.Condition
+	GroupBy      []string
+	Type         string // requests or tokens; for a usage limit also cost or seconds
+	Unit         string // of a rate limit: rpm, rph, rpd or rpw
+	Settings     PolicySettings
+	Status       string // Active or Archived
+	CreatedBy    string
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+}
+
+// PolicySettings are the values of a policy, stored as JSON.
+type PolicySettings struct {
+	Value json.Number `json:"value"` // of a rate limit, or the credit limit: dollars, tokens, requests or seconds
+
+	AlertThreshold    json.Number `json:"alert_threshold,omitempty"`
+	PeriodicReset     string      `json:"periodic_reset,omitempty"`
+	PeriodicResetDays int         `json:"periodic_reset_days,omitempty"`
+	NextReset         time.Time   `json:"next_usage_reset_at,omitzero"` // as set; the first reset
+	OnBudgetEnd       string      `json:"on_budget_end,omitempty"`      // finish (empty) or stop
+	OnStoreDown       string      `json:"on_store_down,omitempty"`      // open, closed or cached (empty)
+	Loop              policy.Loop `json:"loop_detection,omitzero"`
+}
+
+var policyTable = table[Policy]{
+	name: "policies", row: "policy", order: "id DESC", fixed: "id organisation_id workspace_id kind type group_by created_by created_at",
+	columns: func(p *Policy) []column {
+		return []column{
+			{"id", &p.ID}, {"organisation_id", &p.Organisation}, {"workspace_id", &p.Workspace}, {"kind", &p.Kind},
+			{"name", &p.Name}, {"description", &p.Description}, {"conditions", array(&p.Conditions)}, {"group_by", array(&p.GroupBy)},
+			{"type", &p.Type}, {"unit", &p.Unit}, {"settings", object(&p.Settings)}, {"status", &p.Status},
+			{"created_by", &p.CreatedBy}, {"created_at", &p.CreatedAt}, {"updated_at", &p.UpdatedAt},
+		}
+	},
+}
+
+// PolicyFilter selects policies. Empty fields select all.
+type PolicyFilter struct {
+	Organisation string
+	Workspace    string // and none of the organisation as a whole
+	Kind, Status string
+	Type, Unit   string
+}
+
+// Policies returns a page of the policies that a filter selects, newest first, and the
+// number of all.
+func (q Queries) Policies(ctx context.Context, f PolicyFilter, p Page) (list []Policy, total int, err error) {
+	return policyTable.page(ctx, q.Reader, p, `
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2) AND kind = $3 AND status = $4
+			AND ($5 = '' OR type = $5) AND ($6 = '' OR unit = $6)`,
+		f.Organisation, f.Workspace, f.Kind, f.Status, f.Type, f.Unit)
+}
+
+// Policy returns the policy of an organisation with this kind and id.
+func (q Queries) Policy(ctx context.Context, organisation, kind, id string) (Policy, error) {
+	return policyTable.one(ctx, q.Reader, `
+		WHERE organisation_id = $1 AND kind = $2 AND id = $3`, organisation, kind, id)
+}
+
+// AllPolicies returns all policies of an organisation, including archived ones.
+func (q Queries) AllPolicies(ctx context.Context, organisation string) ([]Policy, error) {
+	return policyTable.list(ctx, q.Reader, `
+		WHERE organisation_id = $1
+		ORDER BY id`, organisation)
+}
+
+// ActivePolicies returns the active policies of all organisations.
+func (q Queries) ActivePolicies(ctx context.Context) ([]Policy, error) {
+	return policyTable.list(ctx, q.Reader, `
+		WHERE status = 'active'
+		ORDER BY id`)
+}
+
+// CreatePolicy stores a policy.
+func (tx *Tx) CreatePolicy(ctx context.Context, p Policy) error {
+	return policyTable.insert(ctx, tx, p)
+}
+
+// UpdatePolicy stores the changed fields of a policy.
+func (tx *Tx) UpdatePolicy(ctx context.Context, p Policy) error {
+	return policyTable.update(ctx, tx, p)
+}
+
+// PolicyResets returns the numbers of resets of all active policies by the id of the
+// policy and of the entity.
+func (q Queries) PolicyResets(ctx context.Context) (map[string]map[string]int64, error) {
+	return q.policyResets(ctx, `
+		WHERE policy_id IN (SELECT id FROM policies WHERE status = 'active')`)
+}
+
+// ResetsOfPolicy returns the numbers of resets of one policy by the id of the entity.
+func (q Queries) ResetsOfPolicy(ctx context.Context, id string) (map[string]int64, error) {
+	all, err := q.policyResets(ctx, `
+		WHERE policy_id = $1`, id)
+	return all[id], err
+}
+
+func (q Queries) policyResets(ctx context.Context, where string, args ...any) (map[string]map[string]int64, error) {
+	const text = `
+		SELECT policy_id, entity_id, generation
+		FROM policy_resets`
+	out := make(map[string]map[string]int64)
+	_, err := sqlrow.List(ctx, q.Reader, "resets of policies", text+where, func(r sqlrow.Scanner) (none struct{}, err error) {
+		var id, entity string
+		var n int64
+		err = r.Scan(&id, &entity, &n)
+		if out[id] == nil {
+			out[id] = make(map[string]int64)
+		}
+		out[id][entity] = n
+		return none, err
+	}, args...)
+	return out, err
+}
+
+// ResetPolicyEntity increases the generation of a policy's entity, so that its counters
+// start at zero.
+func (tx *Tx) ResetPolicyEntity(ctx context.Context, id, entity string, now time.Time) error {
+	const text = `
+		INSERT INTO policy_resets (policy_id, entity_id, generation, reset_at)
+		VALUES ($1, $2, 1, $3)
+		ON CONFLICT (policy_id, entity_id) DO UPDATE
+		SET generation = policy_resets.generation + 1, reset_at = excluded.reset_at`
+	return tx.write(ctx, journal.PolicyResets, "reset of a policy", text, id, entity, millis(now))
+}
+
+// PolicySpending returns what was spent under a policy by the rest of the counter:
+// period, generation and value key, separated by slashes.
+func (q Queries) PolicySpending(ctx context.Context, id string) (map[string]reqlog.Spend, error) {
+	const text = `
+		SELECT id, attempts, cost, tokens, unknown, unpriced
+		FROM spending
+		WHERE kind = 'policy' AND SUBSTR(id, 1, 36) = $1`
+	out := make(map[string]reqlog.Spend)
+	_, err := sqlrow.List(ctx, q.Reader, "what was spent", text, func(r sqlrow.Scanner) (none struct{}, err error) {
+		var counter string
+		var s reqlog.Spend
+		err = r.Scan(&counter, &s.Attempts, &s.Cost, &s.Tokens, &s.Unknown, &s.Unpriced)
+		out[strings.TrimPrefix(counter, id+"/")] = s
+		return none, err
+	}, id)
+	return out, err
+}
+
+// DeletePolicySpending deletes what was spent under a policy in the periods before one.
+func (db *DB) DeletePolicySpending(ctx context.Context, id, period string) error {
+	const text = `
+		DELETE FROM spending
+		WHERE kind = 'policy' AND SUBSTR(id, 1, 36) = $1 AND SUBSTR(id, 1, $2) <> $3`
+	from := id + "/" + period + "/"
+	return db.ClientError(db.exec(ctx, "what was spent", text, id, len(from), from))
+}
+
+// windows are the windows of the units of rate limits.
+var windows = map[string]time.Duration{"rpm": time.Minute, "rph": time.Hour, "rpd": 24 * time.Hour, "rpw": 7 * 24 * time.Hour}
+
+// Rule returns the policy as requests apply it, with the generations of its entities.
+func (p *Policy) Rule(generations map[string]int64) policy.Policy {
+	s := &p.Settings
+	r := policy.Policy{
+		ID: p.ID, Organisation: p.Organisation, Workspace: p.Workspace, Name: p.Name, Version: p.UpdatedAt.UnixMilli(),
+		Conditions: p.Conditions, GroupBy: p.GroupBy, Window: windows[p.Unit], Stop: s.OnBudgetEnd == "stop", Loop: s.Loop, Generations: generations,
+	}
+	for _, n := range generations {
+		r.Version += n << 48 // times are below, and each reset changes the sum
+	}
+	r.Max, _ = strconv.ParseInt(s.Value.String(), 10, 64)
+	switch p.Type {
+	case "tokens":
+		r.Measure = quota.Tokens
+	case "cost":
+		r.Measure = quota.Cost
+		dollars, _ := s.Value.Float64()
+		r.Max = int64(math.Round(dollars * 1e9))
+	case "seconds":
+		r.Time = true
+	}
+	switch s.OnStoreDown {
+	case "open":
+		r.Down = quota.DownOpen
+	case "closed":
+		r.Down = quota.DownClosed
+	}
+	if p.Kind == UsagePolicy {
+		r.Period = policy.Period{Every: s.PeriodicReset, Days: s.PeriodicResetDays, Since: p.CreatedAt, First: s.NextReset}
+	}
+	return r
+}
