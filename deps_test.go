@@ -25,6 +25,7 @@ var dependencies = map[string]string{
 	"github.com/parquet-go/parquet-go":                                  "test: reads the files that we write; as a writer it would make the binary 4.6 MB larger",
 	"github.com/openai/openai-go/v3":                                    "test: the official Go client, let loose on the built gateway",
 	"github.com/prometheus/client_golang":                               "metrics in the form every collector reads",
+	"github.com/redis/rueidis":                                          "Redis, for counters that several nodes share: it pipelines the calls of concurrent requests",
 	"github.com/rogpeppe/go-internal":                                   "test: txtar, the form of the provider fixtures",
 	"go.opentelemetry.io/otel":                                          "attributes and instruments of OpenTelemetry metrics",
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc": "metrics by OTLP over gRPC, as many collectors alone take them",

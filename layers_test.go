@@ -35,7 +35,7 @@ const layers = `
 1d  internal/provider
 1c  internal/dialect internal/jwt internal/reqlog
 1b  internal/blob internal/catalog internal/journal internal/modeldata internal/modelnames
-1a  config internal/access internal/grammar internal/inbound internal/llm internal/policy internal/prompt internal/quota/quotatest internal/redact internal/sigv4 internal/sqlrow internal/urlpath
+1a  config internal/access internal/grammar internal/inbound internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/sigv4 internal/sqlrow internal/urlpath
 0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/quota internal/secret internal/sse
 `
 
@@ -99,6 +99,7 @@ var edges = []string{
 	"internal/mutants",
 	"internal/postgres",
 	"internal/provider/auth",
+	"internal/quota/redisquota",
 	"internal/server",
 	"internal/settings",
 	"internal/sqlite",

@@ -166,19 +166,30 @@ type Store interface {
 const day = 24 * time.Hour
 
 // WindowAt returns the number of the window that contains now, and its end. Both
-// are zero for a budget. Windows of a week begin on Monday, as Unix time began on
-// a Thursday.
+// are zero for a budget.
 func (l *Limit) WindowAt(now time.Time) (number int64, end time.Time) {
 	if l.Window == 0 {
 		return 0, time.Time{}
 	}
-	offset := time.Duration(0)
-	if l.Window == 7*day {
-		offset = 3 * day
+	number = floorDiv(now.UnixNano()+int64(l.offset()), int64(l.Window))
+	return number, l.ResetOf(number)
+}
+
+// ResetOf returns when a window ends, or when the budget is reset.
+func (l *Limit) ResetOf(window int64) time.Time {
+	if l.Window == 0 {
+		return l.Resets
 	}
-	w := int64(l.Window)
-	number = floorDiv(now.UnixNano()+int64(offset), w)
-	return number, time.Unix(0, (number+1)*w-int64(offset)).UTC()
+	return time.Unix(0, (window+1)*int64(l.Window)-int64(l.offset())).UTC()
+}
+
+// offset returns what is added to Unix time before it is divided into windows.
+// Windows of a week begin on Monday, as Unix time began on a Thursday.
+func (l *Limit) offset() time.Duration {
+	if l.Window == 7*day {
+		return 3 * day
+	}
+	return 0
 }
 
 // Tolerance returns by how many windows a clock may be behind the counter. Its

@@ -10,40 +10,51 @@ import (
 // every open reservation and every settlement, and adds them up when asked.
 type reference struct {
 	mu       sync.Mutex
-	lapses   bool // reservations lapse with generations
+	lapses   bool // the store is shared, and reservations lapse with generations
 	counters map[string]*total
 }
 
 type total struct {
 	window, counted int64
+	generation      int64 // the latest that was seen
 	entered         bool
 	held, settled   []entry
 }
 
 type entry struct{ id, generation, amount int64 }
 
-// enter moves the counter of a limit to its window, and forgets what has lapsed.
+// enter returns the counter of a limit in its window, without what has lapsed. A
+// shared store remembers that only with a reservation, so it returns a copy.
 func (r *reference) enter(l *quota.Limit, at moment) *total {
 	c := r.counters[l.Counter]
 	if c == nil {
 		c = new(total)
 		r.counters[l.Counter] = c
 	}
+	if r.lapses {
+		copied := *c
+		c = &copied
+	}
 	n, _ := l.WindowAt(at.Time)
 	if !c.entered || n > c.window || n < c.window-l.Tolerance() {
 		*c = total{window: n, entered: true}
 	}
+	c.generation = max(c.generation, at.generation)
 	if l.Window == 0 {
 		c.counted = max(c.counted, l.Counted)
 	}
-	if !r.lapses {
-		return c
-	}
-	c.held = since(c.held, at.generation-1)
-	if l.Window == 0 {
-		c.settled = since(c.settled, at.generation-1)
+	if r.lapses {
+		c.lapse(l)
 	}
 	return c
+}
+
+// lapse forgets what is older than the generation before the latest.
+func (c *total) lapse(l *quota.Limit) {
+	c.held = since(c.held, c.generation-1)
+	if l.Window == 0 {
+		c.settled = since(c.settled, c.generation-1)
+	}
 }
 
 // state returns what is used and held of a limit.
@@ -56,8 +67,10 @@ func (c *total) state(l *quota.Limit) (used, held int64) {
 func (r *reference) reserve(at moment, id int64, claims []quota.Claim) (amounts []int64, refused int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	entered := make([]*total, len(claims))
 	for i, k := range claims {
-		used, held := r.enter(k.Limit, at).state(k.Limit)
+		entered[i] = r.enter(k.Limit, at)
+		used, held := entered[i].state(k.Limit)
 		left := max(k.Limit.Max-k.Limit.Base-used-held, 0)
 		if left < k.Least {
 			return nil, i
@@ -65,8 +78,9 @@ func (r *reference) reserve(at moment, id int64, claims []quota.Claim) (amounts 
 		amounts = append(amounts, min(k.Amount, left))
 	}
 	for i, k := range claims {
-		c := r.counters[k.Limit.Counter]
-		c.held = append(c.held, entry{id, at.generation, amounts[i]})
+		c := entered[i]
+		r.counters[k.Limit.Counter] = c
+		c.held = append(c.held, entry{id, c.generation, amounts[i]})
 	}
 	return amounts, -1
 }
@@ -80,13 +94,17 @@ func (r *reference) settle(at moment, id int64, grants []quota.Grant, u quota.Us
 		if g.Limit.Window > 0 && c.window != g.Window {
 			continue
 		}
+		c.generation = max(c.generation, at.generation)
+		if r.lapses {
+			c.lapse(g.Limit)
+		}
 		for i, h := range c.held {
 			if h.id == id {
 				c.held = append(c.held[:i:i], c.held[i+1:]...)
 				break
 			}
 		}
-		c.settled = append(c.settled, entry{id, at.generation, u.Of(g.Limit.Measure)})
+		c.settled = append(c.settled, entry{id, c.generation, u.Of(g.Limit.Measure)})
 	}
 }
 

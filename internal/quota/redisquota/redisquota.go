@@ -1,0 +1,313 @@
+// Package redisquota keeps counters of limits in Redis, for several gateways.
+//
+// A [Store] decides about all limits of a request in one call of a script, all or
+// none, and sends settlements in the background. It guarantees that no limit is
+// exceeded by reservations of any number of gateways, and that Redis forgets what
+// is no longer needed. All keys have the same hash tag: in a Redis cluster one
+// shard has all counters. It does not decide what happens while Redis fails (see
+// [quota.Breaker] and [quota.Guard]).
+package redisquota
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"modelgate/internal/quota"
+	"modelgate/internal/secret"
+)
+
+// prefix begins all keys. Its braces put them in one slot of a cluster, because a
+// script uses keys of one slot only.
+// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
+const prefix = "{modelgate}:limit:"
+
+const (
+	// windowGrace is how long a counter is kept after the end of its window.
+	windowGrace = time.Minute
+	// budgetLifetime is how long the counter of a budget is kept without a request.
+	// Everything but what the ledger has counted has lapsed by then.
+	budgetLifetime = 3 * quota.Generation
+	connectTimeout = 2 * time.Second
+	// responseTimeout is after how long without a response a connection is closed.
+	responseTimeout = time.Second
+	reconnectPause  = time.Second
+)
+
+// Options configure a store.
+type Options struct {
+	URL    secret.String // redis://, rediss:// or unix://
+	Logger *slog.Logger  // nil is silent
+}
+
+// Store is a [quota.Store] in Redis.
+type Store struct {
+	logger      *slog.Logger
+	option      rueidis.ClientOption
+	client      atomic.Pointer[rueidis.Client] // nil until Redis was reached once
+	settlements quota.Settlements
+	clock       quota.Clock
+	stop        context.CancelFunc
+	ended       sync.WaitGroup
+}
+
+var _ quota.Store = (*Store)(nil)
+
+// Open returns a store. If Redis cannot be reached it is connected later; if it
+// rejects the connection or cannot run scripts, Open returns an error. Errors do
+// not contain the address. The caller must call Close.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	option, err := rueidis.ParseURL(o.URL.Reveal())
+	if err != nil || len(option.InitAddress) == 0 {
+		return nil, errors.New("the address of Redis must have the form redis://user:password@host:6379/0, or rediss:// with TLS")
+	}
+	option.DisableCache = true // client-side caching needs CLIENT TRACKING, which proxies lack
+	option.DisableRetry = true // a call may have been executed
+	option.AlwaysPipelining = true
+	option.Dialer.Timeout = connectTimeout
+	option.ConnWriteTimeout = responseTimeout
+	option.ClientName = "modelgate"
+	s := &Store{logger: o.Logger, option: option}
+	s.clock.Logger = o.Logger
+	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
+	err = s.connect(ctx)
+	if err != nil && !isUnavailable(err) {
+		s.closeClient()
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	running, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	if err != nil {
+		o.Logger.Warn("Redis unavailable; each limit's on_store_down applies", "err", err.Error())
+		s.ended.Go(func() { s.reconnect(running) })
+	}
+	s.settlements.Start()
+	return s, nil
+}
+
+// isUnavailable reports an error that may pass without a change of the settings.
+func isUnavailable(err error) bool {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		text := e.Error()
+		return strings.HasPrefix(text, "LOADING") || strings.HasPrefix(text, "MASTERDOWN") || strings.HasPrefix(text, "BUSY ")
+	}
+	return !errors.Is(err, errOldRedis)
+}
+
+var errOldRedis = errors.New("scripts cannot be run; use Redis 5 or later, or Valkey")
+
+// connect connects and checks that scripts can be run.
+func (s *Store) connect(ctx context.Context) error {
+	client, err := rueidis.NewClient(s.option)
+	if err != nil {
+		return err
+	}
+	s.client.Store(&client)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if err := s.probe(ctx); err != nil {
+		return err
+	}
+	s.checkEviction(ctx, client)
+	return nil
+}
+
+// probe checks that Redis runs the script, and compares the clocks.
+func (s *Store) probe(ctx context.Context) error {
+	_, err := s.reserve(ctx, time.Now(), nil)
+	return err
+}
+
+// checkEviction warns of a Redis that removes counters when its memory is full.
+func (s *Store) checkEviction(ctx context.Context, client rueidis.Client) {
+	info, err := client.Do(ctx, client.B().Info().Section("memory").Build()).ToString()
+	if err != nil { // not allowed
+		return
+	}
+	if strings.Contains(info, "maxmemory:0\r\n") || strings.Contains(info, "maxmemory_policy:noeviction") {
+		return
+	}
+	s.logger.Warn("Redis may evict limit counters when its memory is full, which admits requests again; set maxmemory-policy to noeviction")
+}
+
+func (s *Store) reconnect(ctx context.Context) {
+	t := time.NewTicker(reconnectPause)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		s.closeClient()
+		err := s.connect(ctx)
+		if err == nil {
+			s.logger.Info("Redis available")
+			return
+		}
+		if !isUnavailable(err) {
+			s.logger.Error("Redis rejects the connection; each limit's on_store_down applies", "err", err.Error())
+		}
+	}
+}
+
+// Close sends the remaining settlements and disconnects.
+func (s *Store) Close() {
+	s.stop()
+	s.ended.Wait()
+	s.settlements.Close()
+	s.closeClient()
+}
+
+func (s *Store) closeClient() {
+	if c := s.client.Swap(nil); c != nil {
+		(*c).Close()
+	}
+}
+
+// Lost returns how many settlements were lost.
+func (s *Store) Lost() int64 { return s.settlements.Lost() }
+
+// Flush waits until earlier settlements are sent.
+func (s *Store) Flush() { s.settlements.Flush() }
+
+var errUnconnected = &net.OpError{Op: "dial", Net: "redis", Err: errors.New("not connected yet")}
+
+func (s *Store) exec(ctx context.Context, script *rueidis.Lua, keys, args []string) rueidis.RedisResult {
+	c := s.client.Load()
+	if c == nil {
+		return rueidis.NewErrorResult(errUnconnected)
+	}
+	return script.Exec(ctx, *c, keys, args)
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Reserve implements [quota.Store].
+func (s *Store) Reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
+	r, err := s.reserve(ctx, now, claims)
+	if err != nil {
+		return quota.Verdict{}, err
+	}
+	v := quota.Verdict{Refused: r.refused, States: r.states}
+	if v.Refused < 0 {
+		v.Grants = r.grants
+	}
+	return v, nil
+}
+
+// Read implements [quota.Store].
+func (s *Store) Read(ctx context.Context, now time.Time, limits []*quota.Limit) ([]quota.State, error) {
+	claims := make([]quota.Claim, len(limits))
+	for i, l := range limits {
+		claims[i].Limit = l
+	}
+	r, err := s.reserve(ctx, now, claims)
+	return r.states, err
+}
+
+// reply is the reply of the script reserve.
+type reply struct {
+	refused int
+	states  []quota.State
+	grants  []quota.Grant
+}
+
+// reserve runs the script. A claim of nothing changes nothing.
+func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim) (reply, error) {
+	now = s.clock.Adjust(now)
+	latest := int64(0)
+	if t, ok := ctx.Deadline(); ok {
+		latest = s.clock.Store(t).UnixMicro()
+	}
+	keys := make([]string, len(claims))
+	args := make([]string, 2, 2+8*len(claims))
+	args[0], args[1] = number(latest), number(quota.GenerationAt(now))
+	for i, c := range claims {
+		l := c.Limit
+		window, end := l.WindowAt(now)
+		lifetime := budgetLifetime
+		if l.Window > 0 {
+			lifetime = end.Sub(now) + windowGrace
+		}
+		keys[i] = prefix + l.Counter
+		args = append(args, number(window), number(l.Tolerance()), number(l.Base), number(l.Max), number(l.Counted), number(c.Amount), number(c.Least), number(lifetime.Milliseconds()))
+	}
+	sent := time.Now()
+	list, err := s.exec(ctx, reserve, keys, args).AsIntSlice()
+	if err != nil {
+		return reply{}, err
+	}
+	return s.parse(list, sent, claims)
+}
+
+// errLate is the error of a reservation that Redis got to after its deadline, and
+// did not make.
+var errLate = errors.New("redis was too slow")
+
+// parse reads a reply to a call that was sent at a time.
+func (s *Store) parse(list []int64, sent time.Time, claims []quota.Claim) (reply, error) {
+	if len(list) >= 2 {
+		s.clock.Observe(sent, time.Now(), time.Unix(list[0], list[1]*1000))
+	}
+	if len(list) == 2 {
+		return reply{}, errLate
+	}
+	if len(list) != 3+5*len(claims) {
+		return reply{}, errOldRedis
+	}
+	r := reply{refused: int(list[2]), states: make([]quota.State, len(claims)), grants: make([]quota.Grant, len(claims))}
+	for i, c := range claims {
+		v := list[3+5*i:]
+		r.states[i] = quota.State{Used: v[0], Held: v[1], Reset: c.Limit.ResetOf(v[2])}
+		r.grants[i] = quota.Grant{Limit: c.Limit, Window: v[2], Lease: v[3], Amount: v[4]}
+	}
+	return r, nil
+}
+
+// Settle implements [quota.Store].
+func (s *Store) Settle(now time.Time, grants []quota.Grant, u quota.Use) {
+	s.settlements.Add(s.clock.Adjust(now), grants, u)
+}
+
+// send sends a batch of settlements.
+func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
+	keys := make([]string, len(batch))
+	args := make([]string, 0, 7*len(batch))
+	for i, k := range batch {
+		budget, lifetime := "1", budgetLifetime
+		if !k.Budget {
+			budget, lifetime = "0", k.Ends.Sub(k.Settled)+windowGrace
+		}
+		keys[i] = prefix + k.Counter
+		args = append(args, budget, number(k.Window), number(k.Lease), number(k.Generation), number(k.Held), number(k.Used), number(lifetime.Milliseconds()))
+	}
+	return s.exec(ctx, settle, keys, args).Error()
+}
+
+// Correct implements [quota.Store].
+func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
+	if len(list) == 0 {
+		return nil
+	}
+	keys := make([]string, len(list))
+	args := make([]string, 1, 1+2*len(list))
+	args[0] = number(budgetLifetime.Milliseconds())
+	for i, k := range list {
+		keys[i] = prefix + k.Counter
+		args = append(args, number(k.Total), number(k.Settled))
+	}
+	return s.exec(ctx, correct, keys, args).Error()
+}

@@ -1,0 +1,131 @@
+package redisquota
+
+import "github.com/redis/rueidis"
+
+// A counter is a hash. All of its fields are integers.
+//
+//	w  number of the window; 0 for a budget
+//	g  generation in which it was last written, see quota.Generation
+//	h  held by reservations of generation g, and k of the one before
+//	s  settled: in the window, or of a budget in generation g, and p in the one before
+//	c  total that the ledger has counted of a budget
+//
+// Lua's numbers are exact up to 2^53, which is nine million dollars of cost; above
+// it they are rounded to multiples of a few nano-dollars.
+const functions = `
+local function read(key, window, tolerance, budget, generation)
+	local v = redis.call('HMGET', key, 'w', 'g', 'h', 'k', 's', 'p', 'c')
+	local c = {}
+	for i, name in ipairs({'w', 'g', 'h', 'k', 's', 'p', 'c'}) do
+		c[name] = tonumber(v[i]) or 0
+	end
+	c.exists = v[1] and true or false
+	if not budget and (not c.exists or window > c.w or window < c.w - tolerance) then
+		c = {w = window, g = generation, h = 0, k = 0, s = 0, p = 0, c = 0, exists = c.exists}
+	end
+	if generation > c.g then
+		local one = generation == c.g + 1
+		c.k, c.h = one and c.h or 0, 0
+		if budget then
+			c.p, c.s = one and c.s or 0, 0
+		end
+		c.g = generation
+	end
+	return c
+end
+
+local function write(key, c, lifetime)
+	local args = {}
+	for _, name in ipairs({'w', 'g', 'h', 'k', 's', 'p', 'c'}) do
+		args[#args + 1] = name
+		args[#args + 1] = string.format('%.0f', math.min(c[name], 4611686018427387904))
+	end
+	redis.call('HSET', key, unpack(args))
+	redis.call('PEXPIRE', key, lifetime)
+end
+`
+
+// reserve takes the time after which nobody waits for it, the generation, and for
+// each key: window, tolerance, base, maximum, counted, amount, least, lifetime in
+// milliseconds. It returns Redis' time, the index of the refused key or -1, and for
+// each key used, held, window, generation and the granted amount. If it is late it
+// returns the time only.
+var reserve = rueidis.NewLuaScript(functions + `
+local time = redis.call('TIME')
+local reply = {tonumber(time[1]), tonumber(time[2])}
+local latest, generation = tonumber(ARGV[1]), tonumber(ARGV[2])
+if latest > 0 and reply[1] * 1000000 + reply[2] > latest then
+	return reply
+end
+local refused, counters, amounts = -1, {}, {}
+for i, key in ipairs(KEYS) do
+	local a = {}
+	for j = 1, 8 do
+		a[j] = tonumber(ARGV[2 + (i - 1) * 8 + j])
+	end
+	local budget = a[2] == 0
+	local c = read(key, a[1], a[2], budget, generation)
+	if budget and a[5] > c.c then
+		c.c = a[5]
+	end
+	local used, held = math.max(c.c + c.s + c.p - a[3], 0), c.h + c.k
+	local left = math.max(a[4] - a[3] - used - held, 0)
+	if refused < 0 and left < a[7] then
+		refused = i - 1
+	end
+	counters[i], amounts[i] = c, math.min(a[6], left)
+	for _, n in ipairs({used, held, c.w, c.g, amounts[i]}) do
+		reply[#reply + 1] = n
+	end
+end
+table.insert(reply, 3, refused)
+if refused < 0 then
+	for i, key in ipairs(KEYS) do
+		if amounts[i] > 0 then
+			counters[i].h = counters[i].h + amounts[i]
+			write(key, counters[i], ARGV[2 + i * 8])
+		end
+	end
+end
+return reply
+`)
+
+// settle takes for each key: 1 for a budget, window, lease, generation, held, used,
+// lifetime in milliseconds. What was used in a window that has ended is ignored; it
+// counts if Redis has lost the counter.
+var settle = rueidis.NewLuaScript(functions + `
+for i, key in ipairs(KEYS) do
+	local a = {}
+	for j = 1, 7 do
+		a[j] = tonumber(ARGV[(i - 1) * 7 + j])
+	end
+	local budget = a[1] == 1
+	local current = tonumber(redis.call('HGET', key, 'w') or a[2]) == a[2]
+	if a[7] > 0 and (budget or current) then
+		local c = read(key, a[2], 0, budget, a[4])
+		if a[3] == c.g then
+			c.h = math.max(c.h - a[5], 0)
+		elseif a[3] == c.g - 1 then
+			c.k = math.max(c.k - a[5], 0)
+		end
+		c.s = c.s + a[6]
+		write(key, c, a[7])
+	end
+end
+return #KEYS
+`)
+
+// correct takes the lifetime of budgets in milliseconds, and for each key: the
+// total, and what it holds that was settled.
+var correct = rueidis.NewLuaScript(functions + `
+for i, key in ipairs(KEYS) do
+	local total, settled = tonumber(ARGV[i * 2]), tonumber(ARGV[i * 2 + 1])
+	local c = read(key, 0, 0, true, 0)
+	c.c = math.max(c.c, total)
+	local before = math.min(c.p, settled)
+	c.p = c.p - before
+	c.s = math.max(c.s - (settled - before), 0)
+	write(key, c, ARGV[1])
+end
+return #KEYS
+`)
