@@ -52,6 +52,8 @@ type modelList struct {
 	Total  int      `json:"total"`
 	Data   []model  `json:"data"`
 	Failed []string `json:"failed_providers,omitempty"`
+
+	noList bool // a provider in Failed has no list of models
 }
 
 // modelLists caches the responses of providers by target. Targets belong to one
@@ -110,6 +112,9 @@ func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *exchange) e
 	list := p.gatherModels(r, x, []string{slug})
 	i := list.index(id)
 	switch {
+	case i < 0 && list.noList:
+		return apierr.New(apierr.Unsupported, "the provider @%s has no list of models, so the gateway cannot tell whether it has %.100q; set its models in the settings of the provider", slug, name).
+			WithParam("model").WithCode("unsupported_operation")
 	case i < 0 && len(list.Failed) > 0:
 		return apierr.New(apierr.UpstreamFailed, "the provider @%s did not list its models, so the gateway cannot tell whether it has %.100q; try again later", slug, name).WithParam("model")
 	case i < 0:
@@ -163,6 +168,7 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange, slugs []string) model
 		models, err := answers[i].wait(ctx)
 		if err != nil {
 			list.Failed = append(list.Failed, "@"+slug)
+			list.noList = list.noList || errors.Is(err, errNoModelList)
 			continue
 		}
 		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
@@ -216,7 +222,14 @@ func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelAns
 	a.finish(list, nil, modelsAge)
 }
 
+// errNoModelList is the result for a provider that does not offer a list, as
+// the table or the provider itself says.
+var errNoModelList = errors.New("the provider has no list of models")
+
 func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerModel, error) {
+	if _, ok := t.Paths[api.Models]; !ok {
+		return nil, errNoModelList
+	}
 	req, err := provider.NewRequest(ctx, t, &provider.Call{Operation: api.Models, Method: http.MethodGet})
 	if err != nil {
 		return nil, err
@@ -231,10 +244,13 @@ func (p *Plane) askModels(ctx context.Context, t *provider.Target) ([]providerMo
 		return nil, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return nil, apierr.New(apierr.UpstreamFailed, "%s answered %d", t.ID, res.StatusCode)
+	switch res.StatusCode {
+	case http.StatusOK:
+		return readModels(io.LimitReader(res.Body, maxModels))
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return nil, errNoModelList
 	}
-	return readModels(io.LimitReader(res.Body, maxModels))
+	return nil, apierr.New(apierr.UpstreamFailed, "%s answered %d", t.ID, res.StatusCode)
 }
 
 // readModels reads a provider's list: in the format of the chat dialect, or

@@ -57,6 +57,10 @@ func newVendors(t *testing.T, settings string) (*gatewaytest.Gateway, *arrivals)
 		switch r.URL.Path {
 		case "/v1/gem/v1beta/models":
 			io.WriteString(w, `{"models":[{"name":"models/gemini-2.5-pro"},{"name":"models/gemini-2.5-flash"}]}`)
+		case "/v1/unlisted/models":
+			w.WriteHeader(http.StatusNotFound)
+		case "/v1/broken/models":
+			w.WriteHeader(http.StatusInternalServerError)
 		case "/v1/ant/models":
 			io.WriteString(w, `{"data":[{"type":"model","id":"claude-sonnet-4-5"}]}`)
 		default:
@@ -87,7 +91,9 @@ var ofAnthropic = []string{"anthropic-version", "2023-06-01"}
 
 func TestAModelIsShownInEachDialect(t *testing.T) {
 	t.Parallel()
-	g, _ := newVendors(t, vendorSettings)
+	g, _ := newVendors(t, vendorSettings+`  - {slug: unlisted, provider: openai, custom_host: "SIMULATOR/unlisted", api_key: "${PAIR_KEY}"}
+  - {slug: broken, provider: openai, custom_host: "SIMULATOR/broken", api_key: "${PAIR_KEY}"}
+`)
 	for _, tt := range []struct {
 		path   string
 		header []string
@@ -108,7 +114,11 @@ func TestAModelIsShownInEachDialect(t *testing.T) {
 		{"/v1/models/@nobody/m", nil, 404, map[string]any{"error.code": "unknown_slug"}},
 		{"/v1/models/gpt-4.1", nil, 404, map[string]any{"error.code": "model_not_found"}},
 		{"/v1beta/models/gemini-2.5-pro", nil, 404, map[string]any{"error.status": "NOT_FOUND"}},
-		{"/v1/models/@coh/command-a", nil, 502, map[string]any{"error.param": "model"}},
+		{"/v1/models/@coh/command-a", nil, 501, map[string]any{"error.param": "model", "error.code": "unsupported_operation"}},
+		{"/v1/models/@coh/command-a", ofAnthropic, 501, map[string]any{"type": "error"}},
+		{"/v1beta/models/@coh/command-a", nil, 501, map[string]any{"error.status": "UNIMPLEMENTED"}},
+		{"/v1/models/@unlisted/m", nil, 501, map[string]any{"error.code": "unsupported_operation"}},
+		{"/v1/models/@broken/m", nil, 502, map[string]any{"error.param": "model"}},
 		{"/v1/models?limit=0", ofAnthropic, 400, map[string]any{"type": "error", "error.type": "invalid_request_error"}},
 		{"/v1beta/models?pageSize=x", nil, 400, map[string]any{"error.status": "INVALID_ARGUMENT"}},
 		{"/v1beta/models?pageToken=x", nil, 400, map[string]any{"error.status": "INVALID_ARGUMENT"}},
