@@ -98,3 +98,63 @@ func TestIDOfAnEarlierTurnIsNotGivenAgain(t *testing.T) {
 		}
 	}
 }
+
+// unnumbered returns a conversation in chat whose messages follow the first.
+func unnumbered(messages ...string) string {
+	return `{"model":%q,"stream":%t,"messages":[{"role":"user","content":"hello"},` + strings.Join(messages, ",") + `]}`
+}
+
+// Google's endpoint for chat has made calls with empty ids.
+func TestCallsWithoutIDsAreCarriedWithTheirResults(t *testing.T) {
+	t.Parallel()
+	send := newRequestRecorder(t)
+	const (
+		both   = `{"role":"assistant","content":null,"tool_calls":[{"id":"","type":"function","function":{"name":"f","arguments":"{}"}},{"type":"function","function":{"name":"g","arguments":"{}"}}]}`
+		third  = `{"role":"assistant","content":null,"tool_calls":[{"id":null,"type":"function","function":{"name":"f","arguments":"{}"}}]}`
+		known  = `{"role":"assistant","content":null,"tool_calls":[{"id":"call_numbered_0","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+		result = `{"role":"tool","tool_call_id":"","content":"x"}`
+	)
+	named := func(name string) string { return `{"role":"tool","name":"` + name + `","content":"x"}` }
+	for _, tt := range []struct {
+		name    string
+		body    string
+		results []string // the calls that they belong to
+		refused string
+	}{
+		{"in order", unnumbered(both, result, result), []string{"0", "1"}, ""},
+		{"by name", unnumbered(both, named("g"), named("f")), []string{"1", "0"}, ""},
+		{"by name and in order", unnumbered(both, named("f"), result), []string{"0", "1"}, ""},
+		{"the name of the last", unnumbered(both, named("g"), result), []string{"1", "0"}, ""},
+		{"two turns", unnumbered(both, result, result, third, result), []string{"0", "1", "2"}, ""},
+		{"a turn without a result", unnumbered(both, `{"role":"user","content":"no"}`, third, result), []string{"2"}, ""},
+		{"an id that is taken", unnumbered(known, `{"role":"tool","tool_call_id":"call_numbered_0","content":"x"}`), []string{"0"}, ""},
+		{"more results than calls", unnumbered(third, result, result), nil, "messages[3].tool_call_id"},
+		{"another name", unnumbered(third, named("g")), nil, "messages[2].tool_call_id"},
+		{"a name twice", unnumbered(both, named("g"), named("g")), nil, "messages[3].tool_call_id"},
+		{"an id of no call", unnumbered(third, `{"role":"tool","tool_call_id":"call_numbered_0x","content":"x"}`), nil, "messages[2].tool_call_id"},
+		{"no name", unnumbered(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}"}}]}`), nil, "messages[1].tool_calls[0]"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			res, sent, _ := send(tongues[0], tt.body, "messages", "m")
+			var results []string
+			for _, id := range idsOf(sent, "tool_use_id") {
+				results = append(results, strings.TrimPrefix(id, "call_numbered_"))
+			}
+			if !slices.Equal(results, tt.results) {
+				t.Errorf("results of %q, want %q: %s %s", results, tt.results, sent, res.Body)
+			}
+			if tt.refused != "" && (res.Status != 400 || !strings.Contains(string(res.Body), tt.refused)) {
+				t.Errorf("status %d: %s", res.Status, res.Body)
+			}
+		})
+	}
+	for _, target := range dialectTargets[1:] {
+		res, sent, e := send(tongues[0], unnumbered(both, result, result), target, "m")
+		if sent == "" {
+			t.Errorf("%s: nothing was sent: %s", target, res.Body)
+		}
+		if notes := fmt.Sprint(e["params"]); !strings.Contains(notes, "messages[1].tool_calls[0].id") || !strings.Contains(notes, "call_numbered_1") {
+			t.Errorf("%s: the log names %s, want the calls", target, notes)
+		}
+	}
+}

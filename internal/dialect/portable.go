@@ -25,7 +25,8 @@ type Support struct {
 
 // Portable returns the request with the content that only other dialects than
 // the target's have in another form: as parts that every dialect has, or left
-// out and recorded. Malformed arguments of calls become text in an object. Media
+// out and recorded. Malformed arguments of calls become text in an object. Ids
+// that the client did not send are recorded. Media
 // that messages of the assistant cannot hold move to the next message of the user.
 // A request that needs no change is returned as it is. Content and parameters
 // without which the request makes no sense are an error.
@@ -95,7 +96,7 @@ func (p *porter) foreign(part llm.Part) bool {
 	case llm.Native:
 		return part.Dialect != p.own
 	case llm.ToolCall:
-		return isMalformed(&part)
+		return isMalformed(&part) || part.Numbered
 	case llm.ToolResult:
 		return slices.ContainsFunc(part.Parts, p.foreign)
 	case llm.Media:
@@ -147,9 +148,7 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 				continue
 			}
 		case llm.ToolCall:
-			if p.calls != nil {
-				part.ID = p.callID(&part)
-			}
+			part.ID = p.callID(&part)
 			if isMalformed(&part) {
 				p.changes.AdaptNamed(orElse(part.At, "arguments"), "malformed arguments as text in an object")
 				part.Arguments = wrapMalformed(part.Arguments)
@@ -184,8 +183,11 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 
 // callID returns the id under which a call is sent.
 func (p *porter) callID(c *llm.ToolCall) string {
-	id := p.calls.call(c.ID)
-	if id != c.ID {
+	id := c.ID
+	if p.calls != nil {
+		id = p.calls.call(id)
+	}
+	if id != c.ID || c.Numbered {
 		p.changes.AdaptNamed(orElse(c.At, "calls")+".id", "sent as "+id)
 	}
 	return id

@@ -66,6 +66,8 @@ type ToolCall struct {
 	// Empty means no arguments.
 	Arguments string
 	Custom    bool
+	// Numbered is true if the client sent no id, so that the decoder made it.
+	Numbered bool
 	// Broken is true if the response ended inside the arguments, at a token limit
 	// for example.
 	Broken    bool

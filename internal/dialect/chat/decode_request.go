@@ -50,6 +50,9 @@ type requestDecoder struct {
 	// of each name. Tool results refer to them.
 	calls, functionsCalled map[string]llm.ToolCall
 
+	numbered   numberedCalls // of the last turn with calls
+	lastNumber int           // in an id of numberedID
+
 	results bool // the last message holds tool results
 }
 

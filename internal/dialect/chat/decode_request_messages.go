@@ -134,6 +134,7 @@ func (d *requestDecoder) assistant(m *rawMessage) {
 	}
 	d.markLast(parts, m)
 	if !m.calls.IsNull() {
+		d.numbered = numberedCalls{}
 		for path, v := range d.elements(m.path+".tool_calls", m.calls) {
 			parts = append(parts, d.call(path, v))
 		}
@@ -155,6 +156,9 @@ func (d *requestDecoder) remember(call llm.ToolCall) {
 		d.calls, d.functionsCalled = map[string]llm.ToolCall{}, map[string]llm.ToolCall{}
 	}
 	d.calls[call.ID] = call
+	if call.Numbered {
+		d.numbered.add(call)
+	}
 	d.functionsCalled[call.Name] = call
 }
 
@@ -175,7 +179,9 @@ func (d *requestDecoder) call(path string, v jsonedit.Value) llm.ToolCall {
 	for key, m := range d.fields(path, v) {
 		switch name := key.String(); name {
 		case "id":
-			call.ID = d.nonEmptyText(path+".id", m)
+			if !m.IsNull() {
+				call.ID = d.text(path+".id", m)
+			}
 		case "function":
 			d.callTarget(&call, path+".function", m)
 		case "custom":
@@ -192,8 +198,11 @@ func (d *requestDecoder) call(path string, v jsonedit.Value) llm.ToolCall {
 			call.Extra = append(call.Extra, llm.Member{Name: name, Value: m.Raw()})
 		}
 	}
-	if call.ID == "" || call.Name == "" {
-		d.refuse(dialect.Invalid(path, dialect.CodeMissing, "needs an id and the name of a function"))
+	if call.Name == "" {
+		d.refuse(dialect.Invalid(path, dialect.CodeMissing, "needs the name of a function"))
+	}
+	if call.ID == "" {
+		call.ID, call.Numbered = d.numberedID(), true
 	}
 	return call
 }
@@ -253,12 +262,15 @@ func (d *requestDecoder) result(m *rawMessage) {
 	d.add(llm.Message{Role: llm.User, Parts: []llm.Part{result}, At: m.path}, true)
 }
 
-// callOf returns the call that m is the result of: the call with its id, or for
-// a function, which has none, the last call of that name.
+// callOf returns the call that m is the result of: the call with its id, without
+// one a call that had none either, or for a function the last call of that name.
 func (d *requestDecoder) callOf(m *rawMessage) *llm.ToolCall {
 	call, ok := d.calls[m.callID]
-	if m.role == "function" {
+	switch {
+	case m.role == "function":
 		call, ok = d.functionsCalled[m.name]
+	case m.callID == "":
+		return d.numbered.take(m.name)
 	}
 	if !ok {
 		return nil
