@@ -13,7 +13,7 @@ var _ dialect.ForeignContentCleaner = Dialect{}
 // that they received, and many providers reject members that they do not know.
 // Members that only the gateway writes are removed for all, those of other
 // vendors for providers whose profile does not have them. Media of the assistant
-// move to the next message of the user.
+// move to the next message of the user, or into one at the end.
 func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) []jsonedit.Edit {
 	if !mayHoldForeign(body.Bytes()) {
 		return nil
@@ -22,7 +22,12 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) []jsonedit.Ed
 	if c.profile == nil {
 		c.profile, c.unknown = &usualProfile, true
 	}
-	return dialect.EditElements(body, "messages", "", c.message)
+	edits := dialect.EditElements(body, "messages", "", c.message)
+	if len(c.held) > 0 { // no message of the user follows, and media are held only where a message changes
+		list := bytes.TrimSuffix(edits[0].Value, []byte("]"))
+		edits[0].Value = append(append(append(list, `,{"role":"user","content":[`...), bytes.Join(c.held, []byte(","))...), "]}]"...)
+	}
+	return edits
 }
 
 // foreignNames are the members that Clean may remove; extraContent is one of a
@@ -118,8 +123,12 @@ func (c *cleaner) hold(blocks jsonedit.Value) string {
 	return string(text)
 }
 
-// user returns a message with the held media before its content.
+// user returns a message with the held media before its content, if it has
+// content.
 func (c *cleaner) user(m jsonedit.Value) []byte {
+	if content, _ := m.Get("content"); content.IsNull() {
+		return m.Raw()
+	}
 	b := jsonedit.Append(nil)
 	b.Open('{')
 	for key, v := range m.Fields() {

@@ -90,3 +90,24 @@ func TestDrawnImagesMoveToTheNextMessageOfTheUser(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
+
+// Without a later message of the user, one is added.
+func TestDrawnImagesAreKeptWithoutAMessageOfTheUser(t *testing.T) {
+	const (
+		picture = `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`
+		drawing = `{"role":"assistant","content":"here","content_blocks":[` + picture + `]}`
+		drawn   = `{"role":"assistant","content":"here"}`
+		result  = `{"role":"tool","tool_call_id":"a","content":"x"}`
+		added   = `{"role":"user","content":[` + picture + `]}`
+	)
+	for name, tt := range map[string]struct{ messages, want string }{
+		"at the end":                     {drawing, drawn + "," + added},
+		"before a tool result":           {drawing + "," + result, drawn + "," + result + "," + added},
+		"before a message without words": {drawing + `,{"role":"user"}`, drawn + `,{"role":"user"},` + added},
+		"twice":                          {drawing + "," + drawing, drawn + "," + drawn + `,{"role":"user","content":[` + picture + "," + picture + `]}`},
+	} {
+		if got, want := cleaned(t, `{"messages":[`+tt.messages+`]}`, "openai"), `{"messages":[`+tt.want+`]}`; got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
+		}
+	}
+}
