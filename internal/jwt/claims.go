@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/access"
 )
 
@@ -29,8 +30,9 @@ type claims struct {
 	issuedAt  time.Time // zero if absent
 
 	defaults struct {
-		Config   string            `json:"config_id"`
-		Metadata map[string]string `json:"metadata"`
+		Config        string            `json:"config_id"`
+		Metadata      map[string]string `json:"metadata"`
+		ResponseModel api.ResponseModel `json:"response_model"`
 	}
 }
 
@@ -94,7 +96,10 @@ func (c *claims) readDefaults(raw json.RawMessage) error {
 		good = good && name != "" && plain(name) && plain(value) && len([]rune(name)) <= maxMetadataChars && len([]rune(value)) <= maxMetadataChars
 	}
 	if !good {
-		return rejected("has defaults that are not {config_id, metadata} with strings of at most 128 characters")
+		return rejected("has defaults that are not {config_id, metadata, response_model} with strings of at most 128 characters")
+	}
+	if m := d.ResponseModel; m != "" && m != api.ModelRequested && m != api.ModelServed {
+		return rejected("has a response_model in its defaults that is neither requested nor served")
 	}
 	return nil
 }
@@ -159,8 +164,8 @@ func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Id
 	return &access.Identity{
 		KeyID: keyID(c.user), Type: access.Token, Name: c.user, Hash: hash, Organisation: by.Organisation, Workspace: w.ID,
 		Scopes: by.allowedScopes(c.scopes), Config: c.defaults.Config, Metadata: metadata, ExpiresAt: c.expires,
-		Logging: w.Logging,
-		Claims:  &access.Claims{User: c.user, IssuedAt: c.issuedAt},
+		Logging: w.Logging, ResponseModel: c.defaults.ResponseModel,
+		Claims: &access.Claims{User: c.user, IssuedAt: c.issuedAt},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -217,6 +218,19 @@ func TestMetadataOfATokenHasSixtyFourMembersAtMost(t *testing.T) {
 			refused(t, strconv.Itoa(n)+" members", token, err, "invalid_token", "defaults")
 		} else if err != nil {
 			t.Errorf("%d members: %v", n, err)
+		}
+	}
+}
+
+func TestATokenSaysWhichNameResponsesGiveTheirModel(t *testing.T) {
+	judge := mustTokens(t, organisation())
+	for name, ok := range map[any]bool{"requested": true, "served": true, "": true, "other": false, 1: false} {
+		token := signed(first(), header, claims.but(values{"defaults": values{"response_model": name}}))
+		switch id, err := verify(judge, token, noon); {
+		case !ok:
+			refused(t, fmt.Sprint(name), token, err, "invalid_token", "defaults")
+		case err != nil || string(id.ResponseModel) != name:
+			t.Errorf("response_model %q: %v, %v", name, id, err)
 		}
 	}
 }
