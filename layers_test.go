@@ -29,7 +29,7 @@ const layers = `
 5   internal/settings internal/snapshot
 4   internal/pipeline
 3b  internal/datakey internal/dialect/dialecttest internal/publication internal/store/storetest internal/telemetry
-3a  internal/ledger internal/logstore internal/provider/table internal/secretref internal/store
+3a  internal/ledger internal/logstore internal/provider/table internal/quota/pgquota internal/secretref internal/store
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider

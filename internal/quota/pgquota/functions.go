@@ -1,0 +1,162 @@
+package pgquota
+
+// schema holds everything. The names of functions end in the version of their
+// arguments, so that gateways of different versions can run at the same time.
+//
+// A counter that was not written for a while expires. Columns are as follows: held
+// and settled belong to the generation (see quota.Generation), held_before and
+// settled_before to the one before. Rates are settled in settled only, whatever
+// the generation. Counted is what the ledger has counted of a budget. Large
+// results stop at 2^61, so that no sum overflows.
+var schema = [...]string{`
+CREATE SCHEMA IF NOT EXISTS modelgate_limits`, `
+CREATE TABLE IF NOT EXISTS modelgate_limits.counters (
+	name TEXT COLLATE "C" PRIMARY KEY,
+	number BIGINT NOT NULL,
+	generation BIGINT NOT NULL,
+	held BIGINT NOT NULL,
+	held_before BIGINT NOT NULL,
+	settled BIGINT NOT NULL,
+	settled_before BIGINT NOT NULL,
+	counted BIGINT NOT NULL,
+	expires TIMESTAMPTZ NOT NULL
+) WITH (fillfactor = 50)`, `
+CREATE OR REPLACE FUNCTION modelgate_limits.enter_1(c modelgate_limits.counters, name TEXT, number BIGINT, tolerance BIGINT, generation BIGINT)
+RETURNS modelgate_limits.counters LANGUAGE plpgsql AS $$
+BEGIN
+	IF c.name IS NULL OR tolerance > 0 AND (number > c.number OR number < c.number - tolerance) THEN
+		c := ROW(name, number, generation, 0, 0, 0, 0, 0, clock_timestamp());
+	END IF;
+	IF generation > c.generation THEN
+		c.held_before := CASE WHEN generation = c.generation + 1 THEN c.held ELSE 0 END;
+		c.held := 0;
+		IF tolerance = 0 THEN
+			c.settled_before := CASE WHEN generation = c.generation + 1 THEN c.settled ELSE 0 END;
+			c.settled := 0;
+		END IF;
+		c.generation := generation;
+	END IF;
+	RETURN c;
+END $$`, `
+CREATE OR REPLACE FUNCTION modelgate_limits.lock_1(wanted TEXT)
+RETURNS modelgate_limits.counters LANGUAGE plpgsql AS $$
+DECLARE
+	c modelgate_limits.counters;
+BEGIN
+	LOOP
+		SELECT * INTO c FROM modelgate_limits.counters WHERE name = wanted FOR UPDATE;
+		EXIT WHEN FOUND;
+		INSERT INTO modelgate_limits.counters VALUES (wanted, -1, 0, 0, 0, 0, 0, 0, clock_timestamp() + INTERVAL '1 minute')
+		ON CONFLICT DO NOTHING;
+	END LOOP;
+	RETURN c;
+END $$`, `
+CREATE OR REPLACE FUNCTION modelgate_limits.write_1(c modelgate_limits.counters, lifetime BIGINT)
+RETURNS VOID LANGUAGE sql AS $$
+	UPDATE modelgate_limits.counters
+	SET number = c.number, generation = c.generation, held = c.held, held_before = c.held_before,
+		settled = c.settled, settled_before = c.settled_before, counted = c.counted,
+		expires = clock_timestamp() + lifetime * INTERVAL '1 millisecond'
+	WHERE name = c.name
+$$`, `
+CREATE OR REPLACE FUNCTION modelgate_limits.reserve_1(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
+	bases BIGINT[], maxima BIGINT[], totals BIGINT[], amounts BIGINT[], leasts BIGINT[], lifetimes BIGINT[])
+RETURNS TEXT LANGUAGE plpgsql AS $$
+DECLARE
+	i INT;
+	refused INT := -1;
+	c modelgate_limits.counters;
+	entered modelgate_limits.counters[];
+	used BIGINT;
+	held BIGINT;
+	room BIGINT;
+	reply BIGINT[];
+	now BIGINT;
+BEGIN
+	reply := array_fill(0::BIGINT, ARRAY[5 * cardinality(names)]);
+	FOR i IN SELECT n.i FROM unnest(names) WITH ORDINALITY n(name, i) ORDER BY n.name COLLATE "C" LOOP
+		IF amounts[i] > 0 THEN
+			c := modelgate_limits.lock_1(names[i]);
+		ELSE
+			SELECT * INTO c FROM modelgate_limits.counters WHERE name = names[i];
+		END IF;
+		c := modelgate_limits.enter_1(c, names[i], numbers[i], tolerances[i], generation);
+		IF tolerances[i] = 0 THEN
+			c.counted := GREATEST(c.counted, totals[i]);
+		END IF;
+		used := GREATEST(c.counted + c.settled + c.settled_before - bases[i], 0);
+		held := c.held + c.held_before;
+		room := GREATEST(maxima[i] - bases[i] - used - held, 0);
+		IF room < leasts[i] AND (refused < 0 OR i - 1 < refused) THEN
+			refused := i - 1;
+		END IF;
+		room := LEAST(amounts[i], room);
+		reply[5 * i - 4 : 5 * i] := ARRAY[used, held, c.number, c.generation, room];
+		c.held := c.held + room;
+		entered[i] := c;
+	END LOOP;
+	now := (EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT;
+	IF latest > 0 AND now > latest THEN
+		RETURN now::TEXT;
+	END IF;
+	IF refused < 0 THEN
+		FOR i IN 1 .. cardinality(names) LOOP
+			IF reply[5 * i] > 0 THEN
+				PERFORM modelgate_limits.write_1(entered[i], lifetimes[i]);
+			END IF;
+		END LOOP;
+	END IF;
+	RETURN array_to_string(ARRAY[now, refused] || reply, ' ');
+END $$`, `
+CREATE OR REPLACE FUNCTION modelgate_limits.settle_1(names TEXT[], budgets BOOLEAN[], numbers BIGINT[], leases BIGINT[], generations BIGINT[],
+	amounts BIGINT[], uses BIGINT[], lifetimes BIGINT[])
+RETURNS VOID LANGUAGE plpgsql AS $$
+DECLARE
+	i INT;
+	c modelgate_limits.counters;
+BEGIN
+	FOR i IN SELECT n.i FROM unnest(names) WITH ORDINALITY n(name, i) ORDER BY n.name COLLATE "C" LOOP
+		CONTINUE WHEN lifetimes[i] <= 0;
+		c := modelgate_limits.lock_1(names[i]);
+		CONTINUE WHEN NOT budgets[i] AND c.number <> numbers[i] AND c.number <> -1;
+		c.number := numbers[i];
+		c := modelgate_limits.enter_1(c, names[i], numbers[i], CASE WHEN budgets[i] THEN 0 ELSE 1 END, generations[i]);
+		IF leases[i] = c.generation THEN
+			c.held := GREATEST(c.held - amounts[i], 0);
+		ELSIF leases[i] = c.generation - 1 THEN
+			c.held_before := GREATEST(c.held_before - amounts[i], 0);
+		END IF;
+		c.settled := LEAST(c.settled + LEAST(uses[i], 1::BIGINT << 61), 1::BIGINT << 61);
+		PERFORM modelgate_limits.write_1(c, lifetimes[i]);
+	END LOOP;
+END $$`, `
+CREATE OR REPLACE FUNCTION modelgate_limits.correct_1(names TEXT[], totals BIGINT[], settlements BIGINT[], lifetime BIGINT)
+RETURNS VOID LANGUAGE plpgsql AS $$
+DECLARE
+	i INT;
+	c modelgate_limits.counters;
+	before BIGINT;
+BEGIN
+	FOR i IN SELECT n.i FROM unnest(names) WITH ORDINALITY n(name, i) ORDER BY n.name COLLATE "C" LOOP
+		c := modelgate_limits.lock_1(names[i]);
+		c.number := 0;
+		c.counted := GREATEST(c.counted, totals[i]);
+		before := LEAST(c.settled_before, settlements[i]);
+		c.settled_before := c.settled_before - before;
+		c.settled := GREATEST(c.settled - (settlements[i] - before), 0);
+		PERFORM modelgate_limits.write_1(c, lifetime);
+	END LOOP;
+END $$`,
+}
+
+// prepared reports whether the last of the functions exists.
+const prepared = `SELECT to_regproc('modelgate_limits.correct_1') IS NOT NULL`
+
+// lockSchema lets one process at a time create the schema. The number is
+// arbitrary.
+const lockSchema = `SELECT pg_advisory_xact_lock(7305011977)`
+
+// sweep removes counters that have expired, a part at a time.
+const sweep = `
+	DELETE FROM modelgate_limits.counters
+	WHERE name IN (SELECT name FROM modelgate_limits.counters WHERE expires < clock_timestamp() LIMIT 1000 FOR UPDATE SKIP LOCKED)`

@@ -1,0 +1,305 @@
+// Package pgquota keeps counters of limits in PostgreSQL, for several gateways.
+//
+// A [Store] decides about all limits of a request in one statement, all or none,
+// and sends settlements in the background. It guarantees that no limit is exceeded
+// by reservations of any number of gateways. It is slower than Redis: requests
+// with the same limit wait for each other's commit. Its tables are in a schema of
+// their own, which the first start creates. It does not decide what happens while
+// the database fails (see [quota.Breaker] and [quota.Guard]).
+package pgquota
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"modelgate/internal/postgres"
+	"modelgate/internal/quota"
+)
+
+const (
+	windowGrace    = time.Minute          // after the end of a window, as long as its counter is kept
+	budgetLifetime = 3 * quota.Generation // of a budget's counter without requests
+	openDeadline   = 10 * time.Second
+	preparePause   = time.Second
+	sweepPause     = 5 * time.Minute
+	poolSize       = 8
+
+	// session is the first statement of connections. What a crash of the server
+	// may lose, half a second, is not worth a wait for its disk. A lock that a
+	// request waits for longer than its deadline would be taken for nobody.
+	session = `SET synchronous_commit = off; SET lock_timeout = '1s'; SET statement_timeout = '5s'`
+)
+
+// Options configure a store.
+type Options struct {
+	URL      string // postgres://
+	Postgres postgres.Options
+	Logger   *slog.Logger // nil is silent
+}
+
+// Store is a [quota.Store] in PostgreSQL.
+type Store struct {
+	db          *sql.DB
+	name        string
+	logger      *slog.Logger
+	settlements quota.Settlements
+	clock       quota.Clock
+	missing     chan struct{} // receives a token when the schema does not exist
+	stop        context.CancelFunc
+	ended       sync.WaitGroup
+}
+
+var _ quota.Store = (*Store)(nil)
+
+// Open returns a store. If the database is unavailable it is prepared later; if it
+// lacks the right to create its schema, Open returns an error. The caller must
+// call Close.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	at, err := postgres.ParseServer(o.URL, o.Postgres)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: at.Pool(poolSize, session), name: at.Name, logger: o.Logger, missing: make(chan struct{}, 1)}
+	s.clock.Logger = o.Logger
+	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
+	reach, cancel := context.WithTimeout(ctx, openDeadline)
+	err = s.prepare(reach)
+	cancel()
+	if err != nil && !postgres.IsUnavailable(err) {
+		return nil, errors.Join(fmt.Errorf("database %s, for counters of limits: %w", s.name, err), s.db.Close())
+	}
+	if err != nil {
+		o.Logger.Warn("database of limit counters unavailable; each limit's on_store_down applies", "database", s.name, "err", postgres.Reason(err))
+	}
+	running, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.ended.Go(func() { s.maintain(running, err == nil) })
+	s.settlements.Start()
+	return s, nil
+}
+
+// prepare creates what does not exist.
+func (s *Store) prepare(ctx context.Context) error {
+	var ok bool
+	if err := s.db.QueryRowContext(ctx, prepared).Scan(&ok); err != nil || ok {
+		return err
+	}
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	for _, q := range [...]string{`SET LOCAL synchronous_commit = on`, lockSchema} {
+		if _, err := tx.ExecContext(ctx, q); err != nil {
+			return err
+		}
+	}
+	for _, q := range schema {
+		if _, err := tx.ExecContext(ctx, q); err != nil {
+			return fmt.Errorf("creating the schema modelgate_limits: %w", err)
+		}
+	}
+	return tx.Commit()
+}
+
+// maintain prepares the database until that succeeds, and then removes old
+// counters.
+func (s *Store) maintain(ctx context.Context, ready bool) {
+	pause := preparePause
+	if ready {
+		pause = sweepPause
+	}
+	t := time.NewTicker(pause)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.missing: // it was dropped, or an old backup was restored
+		case <-t.C:
+		}
+		reach, cancel := context.WithTimeout(ctx, openDeadline)
+		err := s.prepare(reach)
+		if err == nil && ready {
+			_, err = s.db.ExecContext(reach, sweep)
+		}
+		cancel()
+		switch {
+		case err == nil && !ready:
+			ready = true
+			t.Reset(sweepPause)
+			s.logger.Info("database of limit counters available", "database", s.name)
+		case err != nil && !postgres.IsUnavailable(err) && ctx.Err() == nil:
+			s.logger.Error("database of limit counters unusable", "database", s.name, "err", err.Error())
+		}
+	}
+}
+
+// Close sends the remaining settlements and disconnects.
+func (s *Store) Close() {
+	s.stop()
+	s.ended.Wait()
+	s.settlements.Close()
+	s.db.Close()
+}
+
+// Lost returns how many settlements were lost.
+func (s *Store) Lost() int64 { return s.settlements.Lost() }
+
+// Flush waits until earlier settlements are sent.
+func (s *Store) Flush() { s.settlements.Flush() }
+
+func (s *Store) probe(ctx context.Context) error {
+	_, err := s.reserve(ctx, time.Now(), nil)
+	return err
+}
+
+// Reserve implements [quota.Store].
+func (s *Store) Reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
+	v, err := s.reserve(ctx, now, claims)
+	if v.Refused >= 0 {
+		v.Grants = nil
+	}
+	return v, err
+}
+
+// Read implements [quota.Store].
+func (s *Store) Read(ctx context.Context, now time.Time, limits []*quota.Limit) ([]quota.State, error) {
+	claims := make([]quota.Claim, len(limits))
+	for i, l := range limits {
+		claims[i].Limit = l
+	}
+	v, err := s.reserve(ctx, now, claims)
+	return v.States, err
+}
+
+// errLate is the error of a reservation that the database got to after its
+// deadline, and did not make.
+var errLate = errors.New("the database was too slow")
+
+// reserve calls the function. A claim of nothing changes nothing.
+func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
+	now = s.clock.Adjust(now)
+	latest := int64(0)
+	if t, ok := ctx.Deadline(); ok {
+		latest = s.clock.Store(t).UnixMicro()
+	}
+	names := make([]string, len(claims))
+	var columns [8][]int64
+	for i := range columns {
+		columns[i] = make([]int64, len(claims))
+	}
+	for i, c := range claims {
+		l := c.Limit
+		window, end := l.WindowAt(now)
+		lifetime := budgetLifetime
+		if l.Window > 0 {
+			lifetime = end.Sub(now) + windowGrace
+		}
+		names[i] = l.Counter
+		for j, n := range [...]int64{window, l.Tolerance(), l.Base, l.Max, l.Counted, c.Amount, c.Least, lifetime.Milliseconds()} {
+			columns[j][i] = n
+		}
+	}
+	args := []any{latest, quota.GenerationAt(now), names}
+	for _, column := range columns {
+		args = append(args, column)
+	}
+	var text string
+	sent := time.Now()
+	err := s.db.QueryRowContext(ctx, `SELECT modelgate_limits.reserve_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, args...).Scan(&text)
+	if err != nil {
+		s.note(err)
+		return quota.Verdict{}, err
+	}
+	return s.parse(text, sent, claims)
+}
+
+// note prepares the database again if its schema is missing.
+func (s *Store) note(err error) {
+	switch postgres.Code(err) {
+	case "3F000", "42P01", "42883": // no such schema, table or function
+		select {
+		case s.missing <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// parse reads a reply to a call that was sent at a time.
+func (s *Store) parse(text string, sent time.Time, claims []quota.Claim) (quota.Verdict, error) {
+	fields := strings.Fields(text)
+	list := make([]int64, len(fields))
+	for i, f := range fields {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return quota.Verdict{}, err
+		}
+		list[i] = n
+	}
+	s.clock.Observe(sent, time.Now(), time.UnixMicro(list[0]))
+	if len(list) == 1 {
+		return quota.Verdict{}, errLate
+	}
+	v := quota.Verdict{Refused: int(list[1]), States: make([]quota.State, len(claims)), Grants: make([]quota.Grant, len(claims))}
+	for i, c := range claims {
+		n := list[2+5*i:]
+		v.States[i] = quota.State{Used: n[0], Held: n[1], Reset: c.Limit.ResetOf(n[2])}
+		v.Grants[i] = quota.Grant{Limit: c.Limit, Window: n[2], Lease: n[3], Amount: n[4]}
+	}
+	return v, nil
+}
+
+// Settle implements [quota.Store].
+func (s *Store) Settle(now time.Time, grants []quota.Grant, u quota.Use) {
+	s.settlements.Add(s.clock.Adjust(now), grants, u)
+}
+
+// send sends a batch of settlements.
+func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
+	names, budgets := make([]string, len(batch)), make([]bool, len(batch))
+	var columns [6][]int64
+	for i := range columns {
+		columns[i] = make([]int64, len(batch))
+	}
+	for i, k := range batch {
+		lifetime := budgetLifetime
+		if !k.Budget {
+			lifetime = k.Ends.Sub(k.Settled) + windowGrace
+		}
+		names[i], budgets[i] = k.Counter, k.Budget
+		for j, n := range [...]int64{k.Window, k.Lease, k.Generation, k.Held, k.Used, lifetime.Milliseconds()} {
+			columns[j][i] = n
+		}
+	}
+	args := []any{names, budgets}
+	for _, column := range columns {
+		args = append(args, column)
+	}
+	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.settle_1($1, $2, $3, $4, $5, $6, $7, $8)`, args...)
+	return err
+}
+
+// Correct implements [quota.Store].
+func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
+	if len(list) == 0 {
+		return nil
+	}
+	names := make([]string, len(list))
+	totals, settled := make([]int64, len(list)), make([]int64, len(list))
+	for i, k := range list {
+		names[i], totals[i], settled[i] = k.Counter, k.Total, k.Settled
+	}
+	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.correct_1($1, $2, $3, $4)`, names, totals, settled, budgetLifetime.Milliseconds())
+	return err
+}

@@ -1,0 +1,147 @@
+package pgquota_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/quota"
+	"modelgate/internal/quota/pgquota"
+	"modelgate/internal/quota/quotatest"
+	"modelgate/internal/store/storetest"
+)
+
+func open(t testing.TB, url string) *pgquota.Store {
+	t.Helper()
+	s, err := pgquota.Open(context.Background(), pgquota.Options{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func subject(t *testing.T, url string) quotatest.Subject {
+	return quotatest.Subject{
+		Open: func() quota.Store { return open(t, url) }, Shared: true,
+		Flush: func(s quota.Store) { s.(*pgquota.Store).Flush() },
+	}
+}
+
+func TestPostgreSQLFollowsTheReference(t *testing.T) {
+	quotatest.Follow(t, subject(t, storetest.Postgres(t)), 10, 200)
+}
+
+func TestPostgreSQLHoldsLimitsAmongManyRequests(t *testing.T) {
+	quotatest.Hold(t, subject(t, storetest.Postgres(t)), true)
+}
+
+// server is the environment variable that passes the address to a fleet.
+const server = "MODELGATE_TEST_QUOTA_URL"
+
+func TestFourProcessesHoldLimitsInPostgreSQL(t *testing.T) {
+	quotatest.Work(func() (quota.Store, func()) {
+		s := open(t, os.Getenv(server))
+		return s, s.Flush
+	})
+	url := storetest.Postgres(t)
+	quotatest.Fleet(t, open(t, url), t.Name(), 100, server+"="+url)
+}
+
+// noon is far from the end of a window.
+func noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour) }
+
+func perDay(counter string) quota.Claim {
+	return quota.Claim{Limit: &quota.Limit{Counter: counter, Max: 10, Window: 24 * time.Hour}, Amount: 1, Least: 1}
+}
+
+func TestReservationThatNobodyWaitsForIsNotMade(t *testing.T) {
+	url := storetest.Postgres(t)
+	s := open(t, url)
+	if _, err := s.Reserve(t.Context(), noon(), []quota.Claim{perDay("k")}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Minute))
+	defer cancel()
+	if _, err := s.Reserve(late{ctx}, noon(), []quota.Claim{perDay("k")}); err == nil {
+		t.Error("a reservation was made after its deadline")
+	}
+	states, err := s.Read(t.Context(), noon(), []*quota.Limit{perDay("k").Limit})
+	if err != nil || states[0].Held != 1 {
+		t.Errorf("the counter is at %+v, %v, want 1 held", states, err)
+	}
+}
+
+// late is a context whose deadline has passed, which nobody noticed.
+type late struct{ context.Context }
+
+func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
+
+func TestCountersGoOnAfterPostgreSQLWasAway(t *testing.T) {
+	server := storetest.NewServer(t)
+	server.Stop()
+	s := open(t, server.DSN())
+	g := &quota.Guard{Store: &quota.Breaker{Store: s, Deadline: time.Minute}}
+	reserve := func() (alone bool) {
+		before := g.DecidedAlone()
+		v, err := g.Reserve(t.Context(), noon(), []quota.Claim{perDay("k")})
+		if err != nil || v.Refused >= 0 {
+			t.Fatal(v, err)
+		}
+		g.Settle(noon(), v.Grants, quota.Use{})
+		return g.DecidedAlone() > before
+	}
+	if !reserve() {
+		t.Error("a database that is away has decided")
+	}
+	await := func(what string, alone bool) {
+		t.Helper()
+		pause := time.NewTicker(20 * time.Millisecond)
+		defer pause.Stop()
+		for began := time.Now(); reserve() != alone; <-pause.C {
+			if time.Since(began) > time.Minute {
+				t.Fatalf("%s: not within a minute", what)
+			}
+		}
+	}
+	server.Start(t)
+	await("the database decides", false)
+	server.Stop()
+	await("this process decides", true)
+	server.Start(t)
+	await("the database decides again", false)
+	storetest.Exec(t, server.DSN(), `DROP SCHEMA modelgate_limits CASCADE`)
+	await("this process decides without a schema", true)
+	await("the database decides with a new schema", false)
+}
+
+func TestDatabaseWithoutTheRightToCreateASchemaIsRefused(t *testing.T) {
+	url := storetest.Postgres(t)
+	storetest.Exec(t, url, `CREATE ROLE quota_reader_only LOGIN`)
+	defer storetest.Exec(t, url, `DROP ROLE quota_reader_only`)
+	s, err := pgquota.Open(t.Context(), pgquota.Options{URL: url + "&user=quota_reader_only"})
+	if err == nil {
+		s.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "creating the schema modelgate_limits: ERROR: permission denied") {
+		t.Errorf("opened without the right to create its tables: %v", err)
+	}
+}
+
+func BenchmarkReserveAndSettle(b *testing.B) {
+	s := open(b, storetest.Postgres(b))
+	var claims []quota.Claim
+	for i := range 5 {
+		claims = append(claims, quota.Claim{Limit: &quota.Limit{Counter: fmt.Sprint(i), Max: 1 << 50, Window: time.Minute}, Amount: 10, Least: 1})
+	}
+	for b.Loop() {
+		v, err := s.Reserve(b.Context(), time.Now(), claims)
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Settle(time.Now(), v.Grants, quota.Use{Requests: 10})
+	}
+}
