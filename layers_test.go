@@ -21,7 +21,7 @@ const layers = `
 8   internal/bench internal/faults internal/gatewaytest internal/mutants
 7   internal/server
 6f  internal/controlplane internal/controlplane/manifest internal/dataplane
-6e  internal/controlplane/analytics internal/controlplane/audits internal/controlplane/configs internal/controlplane/deployments internal/controlplane/exports internal/controlplane/guardrails internal/controlplane/integrations internal/controlplane/keys internal/controlplane/members internal/controlplane/organisations internal/controlplane/prompts internal/controlplane/providers internal/controlplane/route/routetest internal/controlplane/secrets internal/controlplane/sessions internal/controlplane/workspaces
+6e  internal/controlplane/analytics internal/controlplane/audits internal/controlplane/configs internal/controlplane/deployments internal/controlplane/exports internal/controlplane/guardrails internal/controlplane/integrations internal/controlplane/keys internal/controlplane/members internal/controlplane/organisations internal/controlplane/policies internal/controlplane/prompts internal/controlplane/providers internal/controlplane/route/routetest internal/controlplane/secrets internal/controlplane/sessions internal/controlplane/workspaces
 6d  internal/controlplane/credentials
 6c  internal/controlplane/budgets
 6b  internal/controlplane/limits

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/keys"
 	"modelgate/internal/controlplane/members"
 	"modelgate/internal/controlplane/organisations"
+	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/prompts"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
@@ -31,6 +32,7 @@ var families = []func(*route.API){
 	configs.Add,
 	prompts.Add,
 	guardrails.Add,
+	policies.Add,
 	secrets.Add,
 	deployments.Add,
 	audits.Add,

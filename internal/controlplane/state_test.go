@@ -20,6 +20,8 @@ var versioned = []struct {
 }{
 	{"config", "/configs", `{"name":"one","config":{"provider":"@openai"}}`, "/configs/", `{"name":"two"}`, "/configs/", ""},
 	{"guardrail", "/guardrails", `{"name":"one","checks":[{"id":"default.contains"}],"actions":{"deny":true}}`, "/guardrails/", `{"name":"two"}`, "/guardrails/", ""},
+	{"rate-limit policy", "/policies/rate-limits", `{` + everyKey + `,"type":"tokens","unit":"rpd","value":5}`, "/policies/rate-limits/", `{"name":"two"}`, "/policies/rate-limits/", ""},
+	{"usage-limit policy", "/policies/usage-limits", `{` + everyKey + `,"type":"tokens","credit_limit":500}`, "/policies/usage-limits/", `{"name":"two"}`, "/policies/usage-limits/", ""},
 	{"deployment", "/deployments", `{"name":"one"}`, "/deployments/", `{"name":"two"}`, "/deployments/", ""},
 	{"workspace", "/admin/workspaces", `{"name":"one"}`, "/admin/workspaces/", `{"description":"two"}`, "/admin/workspaces/", `{"name":"one"}`},
 	{"key", "/api-keys/workspace/service", `{"name":"one","scopes":["models.list"]}`, "/api-keys/", `{"name":"two"}`, "/api-keys/", ""},

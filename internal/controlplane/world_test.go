@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/logstore"
+	"modelgate/internal/policy"
 	"modelgate/internal/store"
 )
 
@@ -89,6 +90,8 @@ func newWorld(t testing.TB) *world {
 		}
 		ids = append(ids, m.word, id)
 	}
+	w.limited(t)
+	ids = append(ids, "{entity}", policy.EntityID("api_key:a"))
 	w.ids, w.root, w.restore = strings.NewReplacer(ids...), root, w.Keep()
 	return w
 }
@@ -123,6 +126,26 @@ func (w *world) people() {
 	w.Exec(`UPDATE organisations SET owner_id = 'owner'`)
 }
 
+// everyKey are fields of a policy that counts each key.
+const everyKey = `"conditions":[{"key":"api_key","value":"*"}],"group_by":[{"key":"api_key"}]`
+
+// limited gives each policy a counter.
+func (w *world) limited(t testing.TB) {
+	w.Exec(`INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced)
+		SELECT 'policy', id || '/-/0/api_key:a', 1, 1, 1, 0, 0 FROM policies WHERE kind = 'usage'`)
+	rows, err := w.DB.ActivePolicies(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []policy.Policy
+	for i := range rows {
+		list = append(list, rows[i].Rule(nil))
+	}
+	set := policy.Compile(list, nil)
+	set.Match(nil, &policy.Facts{Time: w.Clock, Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: "a"})
+	w.API.Policies = func() *policy.Set { return set }
+}
+
 // makings are what the world is made of, in order: later ones may name earlier
 // ones. The first workspace is that of the callers.
 var makings = []struct{ word, path, body string }{
@@ -137,6 +160,8 @@ var makings = []struct{ word, path, body string }{
 	{"{label}", "/labels", `{"name":"stable","workspace_id":"default"}`},
 	{"{collection}", "/collections", `{"name":"Team","workspace_id":"default"}`},
 	{"{guardrail}", "/guardrails", `{"name":"Short","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
+	{"{policy}", "/policies/rate-limits", `{"name":"Slow","workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"requests","unit":"rpm","value":10}`},
+	{"{usage}", "/policies/usage-limits", `{"name":"Money","workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"cost","credit_limit":10}`},
 	{"{reference}", "/secret-references", `{"name":"Vault","slug":"vault","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-of-the-world"}}`},
 	{"{export}", "/logs/exports", `{"workspace_id":"default","requested_data":["id"],"filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	{"{deployment}", "/deployments", `{"name":"Frankfurt","slug":"fra"}`},
@@ -217,6 +242,13 @@ var samples = map[string][2]string{
 	"list-collections":     {"?workspace_id=default", ""},
 	"update-collection":    {"", `{"name":"Renamed"}`},
 
+	"create-rate-limit-policy":  {"", `{"workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"tokens","unit":"rpd","value":5}`},
+	"list-rate-limit-policies":  {"?workspace_id=default", ""},
+	"update-rate-limit-policy":  {"", `{"name":"Renamed"}`},
+	"create-usage-limit-policy": {"", `{"workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"tokens","credit_limit":500}`},
+	"list-usage-limit-policies": {"?workspace_id=default", ""},
+	"update-usage-limit-policy": {"", `{"name":"Renamed","reset_usage_for_value":"api_key:a"}`},
+
 	"create-secret-reference": {"", `{"name":"Other","slug":"other","description":"d","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-other"}}`},
 	"update-secret-reference": {"", `{"name":"Renamed","description":"d"}`},
 	"create-deployment":       {"", `{"name":"Paris","slug":"par"}`},
@@ -243,7 +275,11 @@ var samples = map[string][2]string{
 // stand for.
 var elsewhere = map[string]string{
 	"delete-workspace": "/admin/workspaces/{spare}",
-	"group-analytics":  "/analytics/groups/model", "group-logs": "/logs/groups/api_key",
+
+	"get-usage-limit-policy": "/policies/usage-limits/{usage}", "update-usage-limit-policy": "/policies/usage-limits/{usage}", "delete-usage-limit-policy": "/policies/usage-limits/{usage}",
+	"list-usage-limit-entities": "/policies/usage-limits/{usage}/entities", "reset-usage-limit-entity": "/policies/usage-limits/{usage}/entities/{entity}/reset",
+
+	"group-analytics": "/analytics/groups/model", "group-logs": "/logs/groups/api_key",
 }
 
 // request returns the sample of a route: path with query, and body.

@@ -186,6 +186,40 @@ func (db *DB) DeletePolicySpending(ctx context.Context, id, period string) error
 	return db.ClientError(db.exec(ctx, "what was spent", text, id, len(from), from))
 }
 
+// Events of [Queries.PolicyAlerts].
+const (
+	AlertThreshold = "threshold"
+	AlertExhausted = "exhausted"
+)
+
+// PolicyAlerts returns the warnings that were recorded about a policy, by counter as in
+// [Queries.PolicySpending] and event.
+func (q Queries) PolicyAlerts(ctx context.Context, id string) (map[string]map[string]bool, error) {
+	const text = `
+		SELECT counter, event
+		FROM policy_alerts
+		WHERE policy_id = $1`
+	out := make(map[string]map[string]bool)
+	_, err := sqlrow.List(ctx, q.Reader, "alerts of policies", text, func(r sqlrow.Scanner) (none struct{}, err error) {
+		var counter, event string
+		err = r.Scan(&counter, &event)
+		if out[counter] == nil {
+			out[counter] = make(map[string]bool)
+		}
+		out[counter][event] = true
+		return none, err
+	}, id)
+	return out, err
+}
+
+// ClearPolicyAlerts makes the warnings about a policy due again.
+func (tx *Tx) ClearPolicyAlerts(ctx context.Context, id string) error {
+	const text = `
+		DELETE FROM policy_alerts
+		WHERE policy_id = $1`
+	return tx.exec(ctx, journal.Unpublished, "alerts of policies", text, id)
+}
+
 // windows are the windows of the units of rate limits.
 var windows = map[string]time.Duration{"rpm": time.Minute, "rph": time.Hour, "rpd": 24 * time.Hour, "rpw": 7 * 24 * time.Hour}
 

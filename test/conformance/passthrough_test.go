@@ -76,8 +76,6 @@ func TestRoutesOfLaterIssuesPassThrough(t *testing.T) {
 		{"S-012", "GET", "/v1/files?purpose=batch"},
 		{"S-012", "GET", "/v1/files/file_1"},
 		{"S-013", "GET", "/v1/responses/resp_1?include=file_search_call.results"},
-		{"S-014", "POST", "/v1/policies/rate-limits"},
-		{"S-014", "GET", "/v1/policies/rate-limits/1?status=active"},
 	} {
 		prove(t, tt.of, tt.method+" "+tt.path, func(t *testing.T) {
 			got := g.do(t, tt.method, tt.path, "", to(p)...).fine(t)

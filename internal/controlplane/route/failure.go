@@ -136,7 +136,10 @@ func invalid(status int, message string, errs []error) *failure {
 // detail returns the field and the text of a huma error. For a missing field it returns
 // that field instead of the object that lacks it.
 func detail(d *huma.ErrorDetail) (field, says string) {
-	field = strings.TrimPrefix(strings.TrimPrefix(d.Location, "body."), "query.")
+	field = d.Location
+	for _, part := range [...]string{"body.", "query.", "path."} {
+		field = strings.TrimPrefix(field, part)
+	}
 	name, ok := strings.CutPrefix(d.Message, "expected required property ")
 	if !ok {
 		return field, d.Message

@@ -23,7 +23,7 @@ const (
 	Guardrails  Feature = "GUARDRAILS_ENABLED" // guardrails of configs are not run
 	APIAccess   Feature = "API_ACCESS_ENABLED" // the control plane accepts only sessions
 	DataExports Feature = "DATA_EXPORTS_ENABLED"
-	UsageLimits Feature = "USAGE_LIMITS_ENABLED" // fields of limits are rejected
+	UsageLimits Feature = "USAGE_LIMITS_ENABLED" // fields of limits are rejected too
 	AuditLogs   Feature = "AUDIT_LOGS_ENABLED"   // no events are written
 	SCIM        Feature = "SCIM_ENABLED"
 	Policies    Feature = "POLICY_ENABLED"
@@ -39,6 +39,7 @@ var families = map[Feature][]string{
 	AuditLogs:   {"/audit-logs"},
 	SCIM:        {"/scim"},
 	Policies:    {"/policies"},
+	UsageLimits: {"/policies"},
 }
 
 // DisabledFeatures is the set of disabled features. Nil is none.

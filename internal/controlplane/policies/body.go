@@ -1,0 +1,320 @@
+package policies
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"modelgate/api"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/policy"
+	"modelgate/internal/store"
+)
+
+// Number is a JSON number as it was sent. The empty string is absent.
+type Number string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] == '"' {
+		return errors.New("must be a number")
+	}
+	*n = Number(b)
+	return nil
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n Number) MarshalJSON() ([]byte, error) { return json.Marshal(n.number()) }
+
+// Schema implements huma.SchemaProvider.
+func (Number) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: huma.TypeNumber} }
+
+func (n Number) number() json.Number {
+	if n == "null" {
+		return ""
+	}
+	return json.Number(n)
+}
+
+// Values is a string or an array of strings.
+type Values policy.Values
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *Values) UnmarshalJSON(b []byte) error { return (*policy.Values)(v).UnmarshalJSON(b) }
+
+// MarshalJSON implements json.Marshaler.
+func (v Values) MarshalJSON() ([]byte, error) { return policy.Values(v).MarshalJSON() }
+
+// maxValues is the limit of values of a condition.
+const maxValues = 100
+
+// Schema implements huma.SchemaProvider.
+func (Values) Schema(huma.Registry) *huma.Schema {
+	least, most, values := 1, api.MaxMetadataValue, maxValues
+	one := &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most}
+	return &huma.Schema{OneOf: []*huma.Schema{one, {Type: huma.TypeArray, Items: one, MinItems: &least, MaxItems: &values}}}
+}
+
+// Condition is a condition in a request or response.
+type Condition struct {
+	Key      string  `json:"key" maxLength:"255" doc:"api_key, workspace_id, organisation_id, user, metadata.<field>, virtual_key, provider, config, prompt, model, endpoint_type, trace_id or session"`
+	Value    Values  `json:"value" doc:"One of these; * is any value, and @provider/* any model of a managed provider"`
+	Excludes *Values `json:"excludes,omitempty" doc:"None of these"`
+}
+
+// Group is a key of group_by.
+type Group struct {
+	Key string `json:"key" maxLength:"255" doc:"As in conditions"`
+}
+
+// Loop are the thresholds of loop detection.
+type Loop struct {
+	SameCalls int `json:"same_tool_call,omitempty" minimum:"2" maximum:"10000" doc:"Refuse requests whose history has a tool call this often with the same arguments"`
+	Stalled   int `json:"context_growth_without_progress,omitempty" minimum:"1" maximum:"10000" doc:"Refuse requests whose last tool results, this many in a row, repeat earlier ones"`
+}
+
+// Common are the fields that policies of both kinds have when they are created.
+type Common struct {
+	Name         string      `json:"name,omitempty" maxLength:"255"`
+	Description  string      `json:"description,omitempty" maxLength:"500"`
+	Conditions   []Condition `json:"conditions" minItems:"1" maxItems:"20" doc:"All must be met"`
+	GroupBy      []Group     `json:"group_by" minItems:"1" maxItems:"10" doc:"Each combination of values has a counter of its own"`
+	Workspace    string      `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug. Required without an API key. If an organisation key leaves it out, the policy applies to all workspaces"`
+	Organisation string      `json:"organisation_id,omitempty" maxLength:"255" doc:"Id or slug. Required without an API key"`
+	OnStoreDown  string      `json:"on_store_down,omitempty" enum:"open,closed,cached" doc:"What happens while the store of counters fails: requests are admitted, refused, or counted by each gateway. Defaults to cached"`
+	Loop         *Loop       `json:"loop_detection,omitempty"`
+}
+
+// RateBody is a new rate-limit policy.
+type RateBody struct {
+	Common
+	Type  string `json:"type" enum:"requests,tokens"`
+	Unit  string `json:"unit" enum:"rpm,rph,rpd,rpw" doc:"Per minute, hour, day or week"`
+	Value Number `json:"value" doc:"An integer from 1"`
+}
+
+// UsageBody is a new usage-limit policy.
+type UsageBody struct {
+	Common
+	Type              string `json:"type" enum:"cost,tokens,requests,seconds" doc:"cost is in US dollars; requests are those sent to providers; seconds limits the time of a session"`
+	CreditLimit       Number `json:"credit_limit"`
+	AlertThreshold    Number `json:"alert_threshold,omitempty" doc:"Less than credit_limit"`
+	PeriodicReset     string `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 UTC"`
+	PeriodicResetDays int    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
+	NextUsageResetAt  string `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Day of the first reset, at 00:00 UTC; a future day in ISO 8601 format"`
+	OnBudgetEnd       string `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"What happens to a response that has begun when the limit is reached. Defaults to finish"`
+}
+
+func (b *Common) policy() store.Policy {
+	p := store.Policy{Name: b.Name, Description: b.Description, Conditions: conditions(b.Conditions)}
+	for _, g := range b.GroupBy {
+		p.GroupBy = append(p.GroupBy, g.Key)
+	}
+	p.Settings.OnStoreDown = b.OnStoreDown
+	if b.Loop != nil {
+		p.Settings.Loop = policy.Loop(*b.Loop)
+	}
+	return p
+}
+
+func (b *RateBody) policy() (store.Policy, error) {
+	p := b.Common.policy()
+	p.Kind, p.Type, p.Unit, p.Settings.Value = store.RatePolicy, b.Type, b.Unit, b.Value.number()
+	return p, Check(&p)
+}
+
+func (b *UsageBody) policy(now time.Time) (p store.Policy, err error) {
+	p = b.Common.policy()
+	p.Kind, p.Type = store.UsagePolicy, b.Type
+	s := &p.Settings
+	s.Value, s.AlertThreshold = b.CreditLimit.number(), b.AlertThreshold.number()
+	s.PeriodicReset, s.PeriodicResetDays, s.OnBudgetEnd = b.PeriodicReset, b.PeriodicResetDays, b.OnBudgetEnd
+	if s.NextReset, err = parseReset(b.NextUsageResetAt, now); err != nil {
+		return p, err
+	}
+	return p, Check(&p)
+}
+
+// conditions converts conditions of a request.
+func conditions(list []Condition) []policy.Condition {
+	out := make([]policy.Condition, len(list))
+	for i, c := range list {
+		out[i] = policy.Condition{Key: c.Key, Value: policy.Values(c.Value)}
+		if c.Excludes != nil {
+			out[i].Excludes = policy.Values(*c.Excludes)
+		}
+	}
+	return out
+}
+
+// Update are the fields that policies of both kinds have when they are changed.
+type Update struct {
+	Name        string               `json:"name,omitempty" maxLength:"255"`
+	Description *string              `json:"description,omitempty" maxLength:"500"`
+	Conditions  []Condition          `json:"conditions,omitempty" minItems:"1" maxItems:"20"`
+	OnStoreDown string               `json:"on_store_down,omitempty" enum:"open,closed,cached"`
+	Loop        route.Optional[Loop] `json:"loop_detection,omitempty" doc:"null removes it"`
+}
+
+func (u *Update) apply(p *store.Policy) error {
+	if u.Name != "" {
+		p.Name = u.Name
+	}
+	if u.Description != nil {
+		p.Description = *u.Description
+	}
+	if u.Conditions != nil {
+		p.Conditions = conditions(u.Conditions)
+	}
+	if u.OnStoreDown != "" {
+		p.Settings.OnStoreDown = u.OnStoreDown
+	}
+	p.Settings.Loop = policy.Loop(u.Loop.Or(Loop(p.Settings.Loop)))
+	return nil
+}
+
+// parseReset parses next_usage_reset_at. Empty is the zero time.
+func parseReset(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t, err = time.Parse(time.DateOnly, text)
+	}
+	day := t.UTC().Truncate(24 * time.Hour)
+	if err != nil || !day.After(now) {
+		return time.Time{}, route.Invalid("next_usage_reset_at", "must be a future day in ISO 8601 format")
+	}
+	return day, nil
+}
+
+const (
+	// maxInteger is the largest integer that all JSON clients keep, 2^53.
+	maxInteger = 1 << 53
+	// maxDollars is the largest limit of costs, which are counted in nano-dollars.
+	maxDollars = 9_000_000_000
+	leastToken = 100 // of a usage limit
+)
+
+// Check returns an error if a policy is invalid, whatever the schema of the routes has
+// checked already.
+func Check(p *store.Policy) error {
+	if err := checkKeys(p); err != nil {
+		return err
+	}
+	field := "value"
+	if p.Kind == store.UsagePolicy {
+		field = "credit_limit"
+	}
+	limit, err := checkAmount(field, p.Type, p.Settings.Value.String())
+	if err != nil {
+		return err
+	}
+	if p.Kind == store.UsagePolicy {
+		return checkUsage(p, limit)
+	}
+	return nil
+}
+
+func checkKeys(p *store.Policy) error {
+	for i, c := range p.Conditions {
+		field := "conditions[" + strconv.Itoa(i) + "]"
+		if err := checkKey(field+".key", c.Key, p.Kind); err != nil {
+			return err
+		}
+		if slices.Contains(c.Value.List, "") || len(c.Value.List) == 0 {
+			return route.Invalid(field+".value", "must be a string or an array of strings that are not empty")
+		}
+		if c.Excludes.Array && len(c.Excludes.List) == 0 || slices.Contains(c.Excludes.List, "") {
+			return route.Invalid(field+".excludes", "must be a string or an array of strings that are not empty")
+		}
+	}
+	for i, name := range p.GroupBy {
+		field := "group_by[" + strconv.Itoa(i) + "].key"
+		if err := checkKey(field, name, p.Kind); err != nil {
+			return err
+		}
+		if slices.Contains(p.GroupBy[:i], name) {
+			return route.Invalid(field, "occurs twice")
+		}
+	}
+	return nil
+}
+
+func checkKey(field, name, kind string) error {
+	switch {
+	case !policy.IsKey(name):
+		return route.Invalid(field, "must be one of %s, or metadata.<field>", strings.Join(policy.Keys(), ", "))
+	case name == policy.KeyEndpoint && kind == store.UsagePolicy:
+		return route.Invalid(field, "endpoint_type is only for rate-limit policies")
+	}
+	return nil
+}
+
+// checkAmount parses a limit or threshold.
+func checkAmount(field, typ, text string) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	n, intErr := strconv.ParseInt(text, 10, 64)
+	if typ == "cost" {
+		if err != nil || !(v*1e9 >= 1) || v > maxDollars {
+			return 0, route.Invalid(field, "must be a number of US dollars above 0, at most %d", maxDollars)
+		}
+		return v, nil
+	}
+	if err != nil || intErr != nil || n < 1 || n > maxInteger {
+		return 0, route.Invalid(field, "must be an integer from 1 to %d", maxInteger)
+	}
+	return v, nil
+}
+
+// checkUsage checks the fields of a usage limit.
+func checkUsage(p *store.Policy, limit float64) error {
+	s := &p.Settings
+	rule := p.Rule(nil)
+	switch {
+	case p.Type == "tokens" && limit < leastToken:
+		return route.Invalid("credit_limit", "must be at least %d when type is tokens", leastToken)
+	case s.PeriodicReset != "" && s.PeriodicResetDays != 0:
+		return route.Invalid("periodic_reset_days", "cannot be combined with periodic_reset; send one of them")
+	case p.Type == "seconds":
+		return checkTime(p, rule.InSession())
+	case rule.InSession() && s.PeriodicReset == "" && s.PeriodicResetDays == 0:
+		return route.Invalid("periodic_reset_days", "is required when group_by has session or trace_id: counters of ended sessions are removed when their period ends")
+	case s.OnBudgetEnd != "" && p.Type == "requests":
+		return route.Invalid("on_budget_end", "has no effect when type is requests; leave it out")
+	case s.AlertThreshold == "":
+		return nil
+	}
+	if alert, err := checkAmount("alert_threshold", p.Type, s.AlertThreshold.String()); err != nil || alert >= limit {
+		return route.Invalid("alert_threshold", "must be above 0 and less than credit_limit")
+	}
+	return nil
+}
+
+// checkTime checks a limit of the time of sessions, which has no period: the time
+// begins with the session.
+func checkTime(p *store.Policy, inSession bool) error {
+	if !inSession {
+		return route.Invalid("group_by", "must have session or trace_id when type is seconds")
+	}
+	s := &p.Settings
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"periodic_reset", s.PeriodicReset != ""}, {"periodic_reset_days", s.PeriodicResetDays != 0}, {"next_usage_reset_at", !s.NextReset.IsZero()},
+		{"alert_threshold", s.AlertThreshold != ""}, {"on_budget_end", s.OnBudgetEnd != ""},
+	} {
+		if f.set {
+			return route.Invalid(f.name, "has no effect when type is seconds; leave it out")
+		}
+	}
+	return nil
+}
