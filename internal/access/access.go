@@ -15,6 +15,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/egress"
+	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 )
 
@@ -82,6 +83,10 @@ type Identity struct {
 	// Exhausted means that the key's budget is exhausted: it may not send model
 	// requests but may still read.
 	Exhausted bool
+
+	// Limits are the key's rate limits and budgets, those of its user, and those
+	// of the keys that it descends from. The slice is shared.
+	Limits []*quota.Limit
 
 	// ExpiresAt is when the key expires. Zero means never.
 	ExpiresAt time.Time

@@ -75,8 +75,22 @@ type Error struct {
 	// RetryAfter tells the client when to retry. Zero sends no header.
 	RetryAfter time.Duration
 
+	// Limit is the limit that the request exceeds, of an error of the kind
+	// RateLimited or BudgetExhausted. Nil for other errors.
+	Limit *RateLimit
+
 	// Err is the cause. It is logged and never sent.
 	Err error
+}
+
+// RateLimit is the state of a limit that refused a request.
+type RateLimit struct {
+	Measure          string // "requests", "tokens" or "cost"
+	Limit, Remaining int64  // in the window; zero for a budget
+	Reset            time.Time
+	// Shared limits are those of a provider: another target may serve the
+	// request.
+	Shared bool
 }
 
 // New returns an error of kind k with a formatted message.

@@ -3,12 +3,14 @@ package dataplane
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/inbound"
+	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 )
 
@@ -44,11 +46,21 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 			return err
 		}
 	}
+	x.Limits = x.limits()
 	if x.Routing, err = p.handler(x); err != nil {
 		return err
 	}
 	x.reportIgnored()
 	return nil
+}
+
+// limits returns the limits of the key and its workspace.
+func (x *exchange) limits() []*quota.Limit {
+	own, workspace := x.Identity.Limits, x.snap.Limits(x.Identity.Workspace)
+	if len(workspace) == 0 {
+		return own
+	}
+	return slices.Concat(own, workspace)
 }
 
 // authenticate finds the identity of the gateway key, unless it is known. No

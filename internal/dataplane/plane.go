@@ -132,7 +132,7 @@ func New(o Options) *Plane {
 		capturePool: bytepool.New(captureMemory),
 		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
 		trees:       newTrees(),
-		handle:      pipeline.Chain(pipeline.Routing{}, stages()...),
+		handle:      pipeline.Chain(pipeline.Routing{}, stages(o.Engine.Quota)...),
 	}
 }
 

@@ -1,15 +1,20 @@
 package dataplane
 
-import "modelgate/internal/pipeline"
+import (
+	"context"
+
+	"modelgate/internal/pipeline"
+	"modelgate/internal/quota"
+)
 
 // stages returns the stages that an admitted request passes on its way to a
 // provider, in this order, and its response in reverse order. Admission
 // precedes them, so that a key without permission or budget is rejected without
 // reading the body; recording follows when the response has been sent; see
 // Plane.ServeHTTP. docs/architecture.md explains the order.
-func stages() []pipeline.Stage {
+func stages(counters quota.Store) []pipeline.Stage {
 	return []pipeline.Stage{
-		limits{},         // before anything costs money or time
+		limits{counters}, // before anything costs money or time
 		requestChecks{},  // before the cache: a denied request gets no cached response
 		cache{},          // before routing: a hit needs no target
 		responseChecks{}, // within the cache: only checked responses are stored
@@ -23,14 +28,33 @@ func stages() []pipeline.Stage {
 //
 // It reads the identity, the requested model and the estimated tokens. It
 // changes nothing. It ends a request with 429 for a rate limit and 412 for a
-// budget, and names the limit. It counts a stream as it passes and may end it
-// with the finish reason length. It records which limits were consulted.
+// budget, and names the limit.
 //
-// Rate limits do not exist yet; exhausted budgets are checked at admission.
-type limits struct{}
+// Each attempt reserves what it may use and settles it; see
+// pipeline.Engine.Quota. The stage settles the request itself, which counts once
+// whatever number of attempts it takes. A request that no attempt was made for
+// does not count.
+type limits struct{ store quota.Store }
 
 // Wrap implements [pipeline.Stage].
-func (limits) Wrap(next pipeline.Handler) pipeline.Handler { return next }
+func (l limits) Wrap(next pipeline.Handler) pipeline.Handler {
+	if l.store == nil {
+		return next
+	}
+	return countingHandler{next, l.store}
+}
+
+// countingHandler counts requests when next has responded.
+type countingHandler struct {
+	next  pipeline.Handler
+	store quota.Store
+}
+
+// Handle implements [pipeline.Handler]. A request that panics counts.
+func (h countingHandler) Handle(ctx context.Context, r *pipeline.Request, t *pipeline.Trail) (res *pipeline.Response, err error) {
+	defer func() { t.CountRequest(h.store, res, err) }()
+	return h.next.Handle(ctx, r, t)
+}
 
 // requestChecks runs the guardrails on requests.
 //

@@ -289,6 +289,7 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, 
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int((e.RetryAfter+time.Second-1)/time.Second)))
 	}
+	setRateLimitHeaders(h, x.errorClient() == p.Clients[api.DialectMessages], e.Limit, time.Now())
 	if x.entry.TraceID == "" {
 		x.entry.TraceID = x.id
 	}

@@ -24,6 +24,8 @@ type Counter interface {
 type Counts struct {
 	Spans []CountedSpan
 	Spent map[reqlog.SpendOwner]*reqlog.Spend
+	// Own is the part of Spent that this process settled.
+	Own map[reqlog.SpendOwner]*reqlog.Spend
 }
 
 // CountedSpan is a part of a segment.
@@ -60,9 +62,10 @@ type settlementCounter struct {
 	reader reader
 
 	// Read but not counted yet.
-	spent   map[reqlog.SpendOwner]*reqlog.Spend
-	settled int // settlements in spent
-	own     int // of those, recorded by this process
+	spent    map[reqlog.SpendOwner]*reqlog.Spend
+	ownSpent map[reqlog.SpendOwner]*reqlog.Spend // by attempts of this process
+	settled  int                                 // settlements in spent
+	own      int                                 // of those, recorded by this process
 	paid    map[*segment]int
 	failing bool
 
@@ -198,6 +201,7 @@ func (c *settlementCounter) forget() {
 }
 
 func (c *settlementCounter) clear() {
+	c.ownSpent = map[reqlog.SpendOwner]*reqlog.Spend{}
 	c.spent, c.paid = map[reqlog.SpendOwner]*reqlog.Spend{}, map[*segment]int{}
 	c.settled, c.own = 0, 0
 }
@@ -264,7 +268,7 @@ func (c *settlementCounter) from(s *segment, marks map[string]int64) int64 {
 
 // counts returns what was read.
 func (c *settlementCounter) counts(list []segmentState) *Counts {
-	out := &Counts{Spent: c.spent}
+	out := &Counts{Spent: c.spent, Own: c.ownSpent}
 	for _, s := range list {
 		if p := c.parts[s.seg]; p.read > max(p.mark, segmentHead) {
 			out.Spans = append(out.Spans, CountedSpan{s.seg.id, p.mark, p.read})

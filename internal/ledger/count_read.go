@@ -61,21 +61,22 @@ func (c *settlementCounter) take(s *segment, p *part, b []byte) {
 			c.l.o.Logger.Error("settlement without an intent not counted for budgets", "exchange", t.ID.String(), "attempt", t.Attempt)
 			return
 		}
-		c.add(d.owner, t)
+		addTo(c.spent, d.owner, t)
+		c.settled++
 		if !s.foreign {
+			addTo(c.ownSpent, d.owner, t)
 			c.own++
 		}
 	}
 }
 
-func (c *settlementCounter) add(o reqlog.SpendOwner, t *reqlog.Settlement) {
-	sum := c.spent[o]
+func addTo(sums map[reqlog.SpendOwner]*reqlog.Spend, o reqlog.SpendOwner, t *reqlog.Settlement) {
+	sum := sums[o]
 	if sum == nil {
 		sum = new(reqlog.Spend)
-		c.spent[o] = sum
+		sums[o] = sum
 	}
 	sum.AddSettlement(t)
-	c.settled++
 }
 
 // mostKnown is the limit of owners remembered by their strings.

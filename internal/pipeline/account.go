@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 )
 
@@ -28,6 +29,7 @@ type attemptAccount struct {
 	began  time.Time
 	of     *Attempt
 	sent   sentRequest
+	grants []quota.Grant // reserved of limits
 }
 
 // openAccount writes the intent of an attempt that is about to be sent.
@@ -38,6 +40,10 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 		return attemptAccount{}, errAttempts(limit)
 	}
 	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n), began: time.Now(), of: a, sent: sentBy(a.request)}
+	if err := acc.reserve(a.timers.context()); err != nil {
+		acc.sent.release()
+		return attemptAccount{}, err
+	}
 	if acc.ledger == nil {
 		return acc, nil
 	}
@@ -47,6 +53,7 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 		Provider: a.Target.ID, Slug: a.Target.Slug, Model: a.Model, RequestBytes: acc.sent.size,
 	}
 	if err := acc.ledger.RecordIntent(a.timers.context(), i); err != nil {
+		acc.refund()
 		acc.sent.release()
 		return attemptAccount{}, err
 	}
@@ -147,6 +154,7 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	a.sent.release()
 	s.ID, s.Attempt, s.Time = a.of.request.ID, a.number, time.Now()
 	a.bill.add(&s)
+	a.settleQuota(useOf(&s)) // before the ledger, whose count corrects the counters
 	if a.ledger != nil {
 		a.ledger.RecordSettlement(s)
 	}

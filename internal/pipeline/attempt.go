@@ -176,7 +176,7 @@ func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
 func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 	acc, err := a.openAccount()
 	switch {
-	case err != nil && apierr.From(err).Code == codeAttempts:
+	case err != nil && refusedHere(err):
 		return nil, err
 	case err != nil && a.timers.context().Err() != nil:
 		return nil, a.failure(req, err)

@@ -92,8 +92,17 @@ func (r *Request) EstimateTokens() llm.Usage {
 	if r.Body != nil {
 		u.Input = int64(r.Body.Len()+3) / 4
 	}
+	if n := r.outputLimit(); n > 0 {
+		u.Output = n
+	}
+	return u
+}
+
+// outputLimit returns the limit of output tokens that the request sets, zero if
+// it sets none.
+func (r *Request) outputLimit() int64 {
 	if r.Doc == nil {
-		return u
+		return 0
 	}
 	for _, b := range bounds {
 		v, ok := r.Doc.Find(b.name)
@@ -101,11 +110,23 @@ func (r *Request) EstimateTokens() llm.Usage {
 			v, ok = v.Get(b.inside)
 		}
 		if n, is := v.Int(); ok && is && n > 0 {
-			u.Output = n
-			return u
+			return n
 		}
 	}
-	return u
+	return 0
+}
+
+// choices returns the number of responses that the request asks for.
+func (r *Request) choices() int64 {
+	if r.Doc == nil {
+		return 1
+	}
+	if v, ok := r.Doc.Find("n"); ok {
+		if n, is := v.Int(); is && n > 1 {
+			return min(n, 128)
+		}
+	}
+	return 1
 }
 
 // bounds are the names and places of the token limit in the dialects.

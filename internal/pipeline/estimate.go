@@ -172,16 +172,25 @@ func (r *Response) written() int64 {
 	if n := r.Tap.Info().Written; n > 0 {
 		return perUnit(n, textBytes)
 	}
-	switch r.account.sent.op {
-	case api.Embeddings, api.GenerateEmbed, api.GenerateEmbedBatch, api.Moderations, api.Rerank:
+	switch op := r.account.sent.op; {
+	case writesNothing(op):
 		return 0
-	case api.AudioTranscriptions, api.AudioTranslations:
+	case op == api.AudioTranscriptions, op == api.AudioTranslations:
 		return perUnit(r.size(), textBytes)
 	}
 	if r.Events != nil {
 		return 0 // nothing of the response has arrived
 	}
 	return perUnit(r.size(), mediaBytes)
+}
+
+// writesNothing reports whether responses to op have no output tokens.
+func writesNothing(op api.Operation) bool {
+	switch op {
+	case api.Embeddings, api.GenerateEmbed, api.GenerateEmbedBatch, api.Moderations, api.Rerank:
+		return true
+	}
+	return false
 }
 
 // size returns the number of bytes received of the response.

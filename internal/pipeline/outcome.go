@@ -18,6 +18,7 @@ type outcome struct {
 	failed          bool        // the gateway returned an error
 	breakerRejected bool        // a breaker rejected the attempt
 	spent           bool        // no attempt is left; see Engine.MaxAttempts
+	limited         bool        // a limit of the gateway refused the attempt
 	retryAfter      time.Duration
 	hasRetryAfter   bool          // the provider sent Retry-After
 	rateLimitReset  time.Duration // time until an exhausted rate limit is reset
@@ -26,7 +27,7 @@ type outcome struct {
 func outcomeOf(res *Response, err error, now time.Time) outcome {
 	if err != nil {
 		e := apierr.From(err)
-		return outcome{status: e.Status(), kind: e.Kind, failed: true, breakerRejected: rejectedByBreaker(err), spent: e.Code == codeAttempts}
+		return outcome{status: e.Status(), kind: e.Kind, failed: true, breakerRejected: rejectedByBreaker(err), spent: e.Code == codeAttempts || e.Limit != nil && !e.Limit.Shared || e.Code == codeLimits, limited: e.Limit != nil}
 	}
 	o := outcome{status: res.Status}
 	switch res.Status {
@@ -65,8 +66,8 @@ func rateLimitReset(h http.Header, now time.Time) time.Duration {
 
 func (o outcome) success() bool { return !o.failed && o.status >= 200 && o.status < 300 }
 
-// isFinal reports whether no other target can help: the client disconnected, or
-// no attempt is left.
+// isFinal reports whether no other target can help: the client disconnected, no
+// attempt is left, or a limit of the client is reached.
 func (o outcome) isFinal() bool { return o.failed && (o.kind == apierr.ClientGone || o.spent) }
 
 // noResponse reports whether there was no response, or an unreadable one.

@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 )
@@ -84,6 +85,10 @@ type Request struct {
 	// request, in the order of [Tree.Leaves]. It may be nil for handlers that
 	// were not compiled.
 	Leaves []Leaf
+
+	// Limits are the limits of the key, its user and its workspace, in the order
+	// in which they are checked. Those of a managed provider are in its target.
+	Limits []*quota.Limit
 
 	// Prices is the price book for the cost strategy and the ledger. Nil has no
 	// prices.

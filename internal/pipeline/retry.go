@@ -85,10 +85,11 @@ func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, er
 	}
 }
 
-// shouldRetry reports whether an outcome is retried. The attempt's own timeout
+// shouldRetry reports whether an outcome is retried. A limit of the gateway is
+// not reset by the time of a retry. The attempt's own timeout
 // is retried only if 408 is listed.
 func (h *retry) shouldRetry(o outcome) bool {
-	if o.success() || o.isFinal() {
+	if o.success() || o.isFinal() || o.limited {
 		return false
 	}
 	return o.noResponse() || slices.Contains(h.codes, o.status)

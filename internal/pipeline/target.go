@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/upstream"
 )
@@ -42,6 +43,9 @@ type Engine struct {
 
 	// Ledger records attempts. Nil records none.
 	Ledger Ledger
+
+	// Quota holds the counters of limits. Nil enforces none.
+	Quota quota.Store
 
 	// Trace returns a span id for an attempt of a request in this trace, and
 	// the traceparent for its provider. Nil sends none.

@@ -193,6 +193,8 @@ type bill struct {
 
 	mu   sync.Mutex
 	paid reqlog.ExchangeCost // guarded by mu
+
+	quota requestQuota
 }
 
 func (b *bill) add(s *reqlog.Settlement) {

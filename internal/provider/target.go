@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
 	"modelgate/internal/modeldata"
+	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 )
 
@@ -52,6 +53,10 @@ type Target struct {
 
 	// Models lists the models that requests may name. Nil allows every model.
 	Models *ModelList
+
+	// Quota are the limits of what all requests to the managed provider use. The slice is
+	// shared.
+	Quota []*quota.Limit
 
 	// urls and credential are the same for every call; see Prepare.
 	urls       map[api.Operation]*url.URL

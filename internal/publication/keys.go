@@ -9,6 +9,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/journal"
+	"modelgate/internal/quota"
 	"modelgate/internal/sqlrow"
 	"modelgate/internal/store"
 )
@@ -42,8 +43,10 @@ func (l *loader) readIdentities(ctx context.Context) error {
 func (l *loader) addIdentities(ctx context.Context, id string) error {
 	text := `
 		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
-			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, k.origin, COALESCE(w.defaults, '{}')
+			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, k.origin, COALESCE(w.defaults, '{}'),
+			k.rate_limits, k.usage_limits, COALESCE(s.cost, 0), COALESCE(s.tokens, 0)
 		FROM gateway_keys k
+		LEFT JOIN spending s ON s.kind = 'key' AND s.id = k.id
 		LEFT JOIN workspaces w ON w.id = k.workspace_id
 		LEFT JOIN users u ON u.id = k.user_id
 		WHERE k.status IN ('active', 'exhausted') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')`
@@ -53,10 +56,10 @@ func (l *loader) addIdentities(ctx context.Context, id string) error {
 	}
 	same := interner{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]store.KeyOrigin{}, above: map[string]store.KeyDefaults{}}
 	_, err := sqlrow.List(ctx, l.q.Reader, "API keys", text, func(r sqlrow.Scanner) (none struct{}, err error) {
-		k, err := same.key(r)
+		k, limits, err := same.key(r)
 		if err == nil {
 			for _, id := range k.Identities() {
-				id.Logging = l.state.LoggingFor(id)
+				id.Limits, id.Logging = limits, l.state.LoggingFor(id)
 				l.state.Identities = append(l.state.Identities, id)
 			}
 		}
@@ -83,38 +86,42 @@ func (s *interner) text(t string) string {
 }
 
 // key reads the part of a key that requests ask for, with the metadata that its
-// workspace adds.
-func (s *interner) key(r sqlrow.Scanner) (k store.Key, err error) {
+// workspace adds, and its limits.
+func (s *interner) key(r sqlrow.Scanner) (k store.Key, limits []*quota.Limit, err error) {
+	stored := storedLimits{Holder: quota.Holder{Kind: store.KeyBudget}}
 	var hash, scopes, providers, defaults, origin, workspaceDefaults string
 	var previous sql.NullString
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
-		&previous, sqlrow.Time(&k.TransitionEndsAt), &k.Status, sqlrow.Time(&k.ExpiresAt), &origin, &workspaceDefaults)
+		&previous, sqlrow.Time(&k.TransitionEndsAt), &k.Status, sqlrow.Time(&k.ExpiresAt), &origin, &workspaceDefaults,
+		&stored.rates, &stored.budgets, &stored.cost, &stored.tokens)
 	if err != nil {
-		return k, err
+		return k, nil, err
 	}
+	stored.ID, stored.Name = k.ID, k.Name
+	limits = stored.parse()
 	if k.Hash, err = access.ParseHash(hash); err != nil {
-		return k, fmt.Errorf("key %s: %w", k.ID, err)
+		return k, nil, fmt.Errorf("key %s: %w", k.ID, err)
 	}
 	if previous.Valid {
 		h, err := access.ParseHash(previous.String)
 		if err != nil {
-			return k, fmt.Errorf("key %s: %w", k.ID, err)
+			return k, nil, fmt.Errorf("key %s: %w", k.ID, err)
 		}
 		k.PreviousHash = &h
 	}
 	k.Type, k.Status = access.KeyType(s.text(string(k.Type))), s.text(k.Status)
 	k.Organisation, k.Workspace, k.UserID = s.text(k.Organisation), s.text(k.Workspace), s.text(k.UserID)
 	if k.Scopes, err = shared(s.scopes, scopes); err != nil {
-		return k, fmt.Errorf("scopes of key %s: %w", k.ID, err)
+		return k, nil, fmt.Errorf("scopes of key %s: %w", k.ID, err)
 	}
 	if k.Providers, err = shared(s.words, providers); err != nil {
-		return k, fmt.Errorf("providers of key %s: %w", k.ID, err)
+		return k, nil, fmt.Errorf("providers of key %s: %w", k.ID, err)
 	}
 	if k.Origin, err = shared(s.origins, origin); err != nil {
-		return k, fmt.Errorf("origin of key %s: %w", k.ID, err)
+		return k, nil, fmt.Errorf("origin of key %s: %w", k.ID, err)
 	}
 	k.Defaults, err = s.defaults(defaults, workspaceDefaults)
-	return k, err
+	return k, limits, err
 }
 
 // defaults returns a key's defaults with the metadata of its workspace, which

@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/jwt"
 	"modelgate/internal/policy"
 	"modelgate/internal/prompt"
+	"modelgate/internal/quota"
 	"modelgate/internal/sqlrow"
 	"modelgate/internal/store"
 )
@@ -45,6 +46,9 @@ type State struct {
 
 	// Exhausted are the workspaces, by id, that have used up their budget.
 	Exhausted map[string]bool
+
+	// Limits are the rate limits and budgets of workspaces, by id.
+	Limits map[string][]*quota.Limit
 
 	// Identities are the owners of keys that count: active ones and those that
 	// used up their budget, of workspaces that are not archived. They may have
@@ -89,6 +93,7 @@ type Provider struct {
 	Pricing                       json.RawMessage       // of the integration: adjustments of prices
 	Models                        []Model               // of the integration: entries of one share them
 	AllModels                     bool                  // those that are not enabled may be used as well
+	Limits                        []*quota.Limit        // of the entry and of its integration in the workspace
 	Status                        string
 	Withdrawn                     bool // the integration is archived, or disabled in this workspace
 	ExpiresAt                     time.Time
@@ -168,6 +173,11 @@ type part struct {
 var parts = [...]part{
 	{read: (*loader).readOrganisations},
 	{read: (*loader).readExhausted},
+	{
+		tables: []journal.Rows{journal.Workspaces},
+		keep:   func(s, before *State) { s.Limits = before.Limits },
+		read:   (*loader).readLimits,
+	},
 	{read: (*loader).readDeployments},
 	{
 		tables: []journal.Rows{journal.Organisations, journal.Workspaces},
@@ -234,6 +244,41 @@ func (l *loader) readExhausted(ctx context.Context) error {
 		return none, err
 	})
 	return err
+}
+
+// readLimits reads the limits of workspaces. Their totals may be older than
+// those of the counters, which never go back.
+func (l *loader) readLimits(ctx context.Context) error {
+	const text = `
+		SELECT w.id, w.name, w.rate_limits, w.usage_limits, COALESCE(s.cost, 0), COALESCE(s.tokens, 0)
+		FROM workspaces w
+		LEFT JOIN spending s ON s.kind = 'workspace' AND s.id = w.id
+		WHERE w.status = 'active' AND (w.rate_limits <> '[]' OR w.usage_limits <> '[]')`
+	l.state.Limits = make(map[string][]*quota.Limit)
+	_, err := sqlrow.List(ctx, l.q.Reader, "workspaces", text, func(r sqlrow.Scanner) (none struct{}, err error) {
+		stored := storedLimits{Holder: quota.Holder{Kind: store.WorkspaceBudget}}
+		err = r.Scan(&stored.ID, &stored.Name, &stored.rates, &stored.budgets, &stored.cost, &stored.tokens)
+		l.state.Limits[stored.ID] = stored.parse()
+		return none, err
+	})
+	return err
+}
+
+// storedLimits are the limits of one holder and what was spent.
+type storedLimits struct {
+	quota.Holder
+	rates, budgets string
+	cost, tokens   int64
+}
+
+// parse returns the limits. Limits that cannot be read allow nothing, so that a
+// damaged row affects no other holder and lifts no limit.
+func (s *storedLimits) parse() []*quota.Limit {
+	list, err := quota.ParseLimits(s.Holder, []byte(s.rates), []byte(s.budgets), s.cost, s.tokens)
+	if err != nil {
+		return []*quota.Limit{{Counter: s.Kind + "/" + s.ID + "/unreadable", Measure: quota.Cost, Holder: s.Holder}}
+	}
+	return list
 }
 
 func (l *loader) readDeployments(ctx context.Context) (err error) {

@@ -51,10 +51,11 @@ type Limit struct {
 	// Stop ends what exceeds a reservation. Otherwise a response that has begun
 	// is finished.
 	Stop bool
+	// PerAttempt counts requests to a provider. Otherwise a request of a client
+	// counts once, however many attempts it takes.
+	PerAttempt bool
 	// Down says what happens if the store fails.
 	Down WhenDown
-	// PerAttempt counts a request once for each attempt instead of once.
-	PerAttempt bool
 }
 
 // Holder is what has a limit.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/ledger"
 	"modelgate/internal/publication"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -21,8 +21,8 @@ type budgetCounter struct {
 	keep *budgets.Enforcer // nil applies no budgets
 
 	mu   sync.Mutex
-	late map[store.BudgetRef]bool // counted but not applied yet; guarded by mu
-	all  bool                     // every budget was checked once; guarded by mu
+	late map[store.BudgetRef]reqlog.Spend // counted but not applied yet, with what this process spent; guarded by mu
+	all  bool                             // every budget was checked once; guarded by mu
 }
 
 // Counted implements ledger.Counter.
@@ -38,7 +38,7 @@ func (p *budgetCounter) Count(ctx context.Context, c *ledger.Counts) error {
 		spans[i] = store.LedgerSpan(s)
 	}
 	now := time.Now()
-	raised, err := p.db.AddSpend(ctx, spans, c.Spent, now, now.Add(-ledger.MarksKept))
+	raised, err := p.db.AddSpend(ctx, spans, c.Spent, c.Own, now, now.Add(-ledger.MarksKept))
 	if err == nil {
 		p.act(ctx, raised)
 	}
@@ -46,19 +46,20 @@ func (p *budgetCounter) Count(ctx context.Context, c *ledger.Counts) error {
 }
 
 // act applies the budgets of the objects in raised and of those that are late.
-func (p *budgetCounter) act(ctx context.Context, raised []store.BudgetRef) {
+func (p *budgetCounter) act(ctx context.Context, raised map[store.BudgetRef]reqlog.Spend) {
 	if p.keep == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, r := range raised {
-		p.late[r] = true
+	for r, own := range raised {
+		own.Add(p.late[r])
+		p.late[r] = own
 	}
 	if len(p.late) == 0 {
 		return
 	}
-	if err := p.keep.ApplySpend(ctx, slices.Collect(maps.Keys(p.late))); err != nil {
+	if err := p.keep.ApplySpend(ctx, p.late); err != nil {
 		p.keep.Logger.Warn("budget update delayed", "err", err.Error())
 		return
 	}
@@ -83,21 +84,22 @@ func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 	}
 }
 
-// unlimited returns p with no object marked as exhausted.
+// unlimited returns p without limits and with no object marked as exhausted.
 func unlimited(p *publication.State) *publication.State {
 	free := *p
-	free.Exhausted = nil
+	free.Exhausted, free.Limits = nil, nil
 	free.Identities = slices.Clone(p.Identities)
 	for i, id := range free.Identities {
-		if id.Exhausted {
+		if id.Exhausted || len(id.Limits) > 0 {
 			copied := new(access.Identity)
 			*copied = *id
-			copied.Exhausted = false
+			copied.Exhausted, copied.Limits = false, nil
 			free.Identities[i] = copied
 		}
 	}
 	free.Providers = slices.Clone(p.Providers)
 	for i := range free.Providers {
+		free.Providers[i].Limits = nil
 		if free.Providers[i].Status == store.Exhausted {
 			free.Providers[i].Status = store.Active
 		}

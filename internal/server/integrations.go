@@ -28,7 +28,7 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 	}
 	in.Revision, in.Deployment = p.Revision, s.deploymentLimits(p)
 	in.Keys = append(in.Keys, p.Identities...)
-	in.Prompts, in.Partials, in.SavedOnly, in.Egress, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Egress, p.Exhausted
+	in.Prompts, in.Partials, in.SavedOnly, in.Egress, in.Limits, in.Exhausted = p.Prompts, p.Partials, p.SavedOnly, p.Egress, p.Limits, p.Exhausted
 	if !s.Off[route.UsageLimits] && !s.Off[route.Policies] {
 		s.policies = policy.Compile(p.Policies, s.policies)
 		in.Policies = s.policies
@@ -65,7 +65,7 @@ type integration struct {
 
 // entry returns a managed provider, with its fault if it cannot be used.
 func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
-	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Stored: true}
+	m := snapshot.ManagedProvider{Workspace: p.Workspace, Slug: p.Slug, Provider: p.Provider, ExpiresAt: p.ExpiresAt, Limits: p.Limits, Stored: true}
 	if m.Fault = providerFault(p); m.Fault != nil {
 		return m
 	}

@@ -42,9 +42,9 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 }
 
 func (s *Server) newSpender() *budgetCounter {
-	p := &budgetCounter{db: s.store, late: make(map[store.BudgetRef]bool)}
+	p := &budgetCounter{db: s.store, late: make(map[store.BudgetRef]reqlog.Spend)}
 	if !s.Off[route.UsageLimits] {
-		p.keep = &budgets.Enforcer{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Now: time.Now}
+		p.keep = &budgets.Enforcer{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Counters: s.engine.Quota, Now: time.Now}
 	}
 	return p
 }

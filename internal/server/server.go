@@ -36,6 +36,7 @@ import (
 	"modelgate/internal/policy"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
@@ -323,6 +324,14 @@ func CheckSettings(file string, master, previous secret.String) error {
 	return nil
 }
 
+// counters returns the counters of limits, nil if limits are disabled.
+func (s *Server) counters() quota.Store {
+	if s.Off[route.UsageLimits] {
+		return nil
+	}
+	return new(quota.Memory)
+}
+
 func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 	t := set.Timeouts
 	client := upstream.New(s.reach(set))
@@ -343,6 +352,7 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 		MaxDecoded:     set.Limits.Decoded.Or(64 << 20),
 		UserAgent:      "modelgate/" + s.Version,
 		SkipGuardrails: s.Off[route.Guardrails],
+		Quota:          s.counters(),
 	}
 }
 

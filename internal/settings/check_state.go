@@ -32,41 +32,7 @@ func (s *Settings) checkState() *fault {
 		}
 		people[email] = true
 	}
-	if f := s.checkRates(); f != nil {
-		return f
-	}
 	return s.checkTimes()
-}
-
-// checkRates rejects rate limits, which are not enforced yet.
-func (s *Settings) checkRates() *fault {
-	path := ""
-	find := func(list []Rate, format string, args ...any) {
-		if len(list) > 0 && path == "" {
-			path = fmt.Sprintf(format, args...)
-		}
-	}
-	for i := range s.Workspaces {
-		find(s.Workspaces[i].RateLimits, "workspaces[%d].rate_limits", i)
-	}
-	for i := range s.Integrations {
-		if g := s.Integrations[i].Global; g != nil {
-			find(g.RateLimits, "integrations[%d].global.rate_limits", i)
-		}
-		for j := range s.Integrations[i].Workspaces {
-			find(s.Integrations[i].Workspaces[j].RateLimits, "integrations[%d].workspaces[%d].rate_limits", i, j)
-		}
-	}
-	for i := range s.Providers {
-		find(s.Providers[i].RateLimits, "providers[%d].rate_limits", i)
-	}
-	for i := range s.Keys {
-		find(s.Keys[i].RateLimits, "keys[%d].rate_limits", i)
-	}
-	if path == "" {
-		return nil
-	}
-	return at(errors.New("rate limits cannot be enforced by this version; leave them out"), "%s", path)
 }
 
 // section is a list of objects with slugs.

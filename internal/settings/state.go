@@ -1,5 +1,7 @@
 package settings
 
+import "modelgate/internal/quota"
+
 // The following types are control-plane objects in a file. They refer to one another by
 // slugs, users by e-mail addresses and keys by hashes, because ids differ between
 // installations. Counters and states are not in files.
@@ -147,14 +149,11 @@ type Usage struct {
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" minimum:"1" maximum:"1000000000000000"`
 	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:"monthly,weekly"`
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
+	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"Whether a response that outgrows the budget is finished, the default, or a stream of it stopped"`
 }
 
 // Rate limits requests or tokens in a fixed window.
-type Rate struct {
-	Type  string `json:"type" enum:"requests,tokens"`
-	Unit  string `json:"unit" enum:"rps,rpm,rph,rpd,rpw"`
-	Value int64  `json:"value" minimum:"0" maximum:"1000000000000"`
-}
+type Rate = quota.Rate
 
 // Rotation says when a key's secret is due for rotation.
 type Rotation struct {

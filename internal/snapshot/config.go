@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"modelgate/config"
+	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 )
 
@@ -78,3 +79,7 @@ func (s *Snapshot) RequiresSavedConfig(organisation string) bool { return s.save
 
 // Exhausted reports whether the budget of a workspace is exhausted.
 func (s *Snapshot) Exhausted(workspace string) bool { return s.exhausted[workspace] }
+
+// Limits returns the limits of a workspace, in the order in which they are
+// checked. The slice is shared.
+func (s *Snapshot) Limits(workspace string) []*quota.Limit { return s.limits[workspace] }

@@ -5,6 +5,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/provider"
+	"modelgate/internal/quota"
 )
 
 // ManagedProvider is a provider with stored credentials, named by @slug in its
@@ -19,6 +20,10 @@ type ManagedProvider struct {
 	// Rules are the rules for single models. Nil has none. Providers of one integration
 	// share them.
 	Rules *ModelRules
+
+	// Limits are the limits of the provider and of its integration in the
+	// workspace.
+	Limits []*quota.Limit
 
 	// ExpiresAt is when the provider expires. Zero means never.
 	ExpiresAt time.Time
@@ -82,7 +87,7 @@ func (e *ProviderEntry) TargetFor(model string) (*provider.Target, error) {
 		return nil, broken(e.Target.Slug, v.err)
 	}
 	t := *v.target
-	t.Slug = e.Target.Slug
+	t.Slug, t.Quota = e.Target.Slug, e.Target.Quota
 	return &t, nil
 }
 
@@ -126,6 +131,7 @@ func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
 		return err
 	}
 	e.Target, e.Provider = t.Prepare(), spec.ID
+	t.Quota = m.Limits
 	if m.Rules != nil {
 		t.Models = m.Rules.Models
 	}

@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/policy"
 	"modelgate/internal/prompt"
 	"modelgate/internal/provider"
+	"modelgate/internal/quota"
 	"modelgate/internal/redact"
 )
 
@@ -43,6 +44,9 @@ type Input struct {
 	// Egress are the egress policies, by id of the organisation or workspace. It is
 	// shared.
 	Egress map[string]*egress.Policy
+
+	// Limits are the limits of workspaces, by id. It is shared.
+	Limits map[string][]*quota.Limit
 
 	// Exhausted are the ids of workspaces whose budgets are exhausted. It is shared.
 	Exhausted map[string]bool
@@ -95,7 +99,8 @@ type Snapshot struct {
 
 	savedOnly  map[string]bool // by organisation id
 	egress     map[string]*egress.Policy
-	exhausted  map[string]bool // by workspace id
+	limits     map[string][]*quota.Limit // by workspace id
+	exhausted  map[string]bool           // by workspace id
 	deployment *Deployment
 
 	prompts, partials map[scopedName]*prompt.Saved
@@ -124,6 +129,7 @@ func Build(in Input) (*Snapshot, error) {
 		slugs:          make(map[string][]string),
 		savedOnly:      in.SavedOnly,
 		egress:         in.Egress,
+		limits:         in.Limits,
 		exhausted:      in.Exhausted,
 		made:           make(map[*ModelRules]map[string]variant),
 	}

@@ -76,9 +76,10 @@ func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]in
 }
 
 // AddSpend adds spend to the counters and marks the spans as counted in one
-// transaction, and returns the objects whose counters increased. It makes no revision.
-// Marks not updated since keep are deleted.
-func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog.SpendOwner]*reqlog.Spend, now, keep time.Time) (raised []BudgetRef, err error) {
+// transaction. It returns the objects whose counters increased, with what own, a part
+// of spent, adds to them. It makes no revision. Marks not updated since keep are
+// deleted.
+func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent, own map[reqlog.SpendOwner]*reqlog.Spend, now, keep time.Time) (raised map[BudgetRef]reqlog.Spend, err error) {
 	if !db.ready.Load() {
 		return nil, unavailableError(nil)
 	}
@@ -92,12 +93,18 @@ func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent map[reqlog
 		if err != nil {
 			return err
 		}
+		if raised, err = tx.charged(ctx, own); err != nil {
+			return err
+		}
 		// Sorted, so that nodes never deadlock.
-		raised = slices.SortedFunc(maps.Keys(sums), BudgetRef.compare)
-		for part := range slices.Chunk(raised, spentAtOnce) {
+		refs := slices.SortedFunc(maps.Keys(sums), BudgetRef.compare)
+		for part := range slices.Chunk(refs, spentAtOnce) {
 			if err := tx.raiseSpending(ctx, part, sums); err != nil {
 				return err
 			}
+		}
+		for _, r := range refs {
+			raised[r] = raised[r] // zero for what other processes spent
 		}
 		return nil
 	})

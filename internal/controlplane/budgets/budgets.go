@@ -13,11 +13,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
@@ -121,18 +124,50 @@ type Enforcer struct {
 	Changed func() // called after a change, to publish it
 	Now     func() time.Time
 
+	// Counters are the live counters, which follow what is counted. Nil for none.
+	Counters quota.Store
+
 	// Counted returns when all spend up to now has been counted; a reset waits for it
 	// so that earlier spend is not counted in the new period. Nil does not wait.
 	Counted func(context.Context) error
 }
 
-// ApplySpend evaluates the budgets whose spend increased.
-func (k *Enforcer) ApplySpend(ctx context.Context, raised []store.BudgetRef) error {
-	list, err := k.DB.Background().Budgets(ctx, raised)
+// ApplySpend evaluates the budgets whose spend increased. Own is the part of the
+// increase that this process settled.
+func (k *Enforcer) ApplySpend(ctx context.Context, own map[store.BudgetRef]reqlog.Spend) error {
+	list, err := k.DB.Background().Budgets(ctx, slices.Collect(maps.Keys(own)))
 	if err != nil {
 		return k.DB.ClientError(err)
 	}
-	return k.act(ctx, list)
+	if err := k.act(ctx, list); err != nil {
+		return err
+	}
+	return k.correct(ctx, list, own)
+}
+
+// correct brings the live counters up to what was counted.
+func (k *Enforcer) correct(ctx context.Context, list []store.BudgetHolder, own map[store.BudgetRef]reqlog.Spend) error {
+	if k.Counters == nil {
+		return nil
+	}
+	var out []quota.Correction
+	for _, b := range list {
+		budgets, err := quota.ParseBudgets(b.UsageLimits)
+		if err != nil {
+			continue // logged when it is applied
+		}
+		for _, u := range budgets {
+			c := quota.Correction{Counter: u.Counter(quota.Holder{Kind: b.Kind, ID: b.ID}), Total: int64(b.Spent.Cost), Settled: int64(own[b.BudgetRef].Cost)}
+			if u.Type == limits.Tokens {
+				c.Total, c.Settled = b.Spent.Tokens, own[b.BudgetRef].Tokens
+			}
+			out = append(out, c)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return k.Counters.Correct(ctx, out)
 }
 
 // atOnce is the largest number of budgets that are read, and changed, in one
@@ -171,6 +206,9 @@ func (k *Enforcer) CheckAll(ctx context.Context) error {
 			}
 			after = list[len(list)-1].ID
 			if err := k.act(ctx, list); err != nil {
+				return err
+			}
+			if err := k.correct(ctx, list, nil); err != nil {
 				return err
 			}
 		}

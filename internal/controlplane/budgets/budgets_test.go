@@ -53,13 +53,14 @@ func (n *node) spend(t testing.TB, dollars int64) {
 	}
 }
 
-func (n *node) count(ctx context.Context, dollars int64) ([]store.BudgetRef, error) {
+func (n *node) count(ctx context.Context, dollars int64) (map[store.BudgetRef]reqlog.Spend, error) {
 	o := reqlog.SpendOwner{Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: "k", Slug: "main"}
 	n.segments++
 	span := store.LedgerSpan{Segment: fmt.Sprintf("%p", n), From: n.segments - 1, To: n.segments}
 	now := time.Now()
 	s := &reqlog.Spend{Attempts: 1, Cost: catalog.NanoDollars(dollars * 1e9), Tokens: 10 * dollars}
-	return n.DB.AddSpend(ctx, []store.LedgerSpan{span}, map[reqlog.SpendOwner]*reqlog.Spend{o: s}, now, now.Add(-time.Hour))
+	spent := map[reqlog.SpendOwner]*reqlog.Spend{o: s}
+	return n.DB.AddSpend(ctx, []store.LedgerSpan{span}, spent, spent, now, now.Add(-time.Hour))
 }
 
 // setUp makes a key, an entry and a grant with budgets, and gives the workspace

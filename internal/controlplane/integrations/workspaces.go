@@ -93,7 +93,7 @@ func (f *family) workspaces(ctx context.Context, c *route.Caller, in *Named) (*w
 // the OpenAPI generator does not see embedded unexported fields.
 type Limits struct {
 	UsageLimits route.Optional[[]limits.BudgetInput] `json:"usage_limits,omitempty" maxItems:"1"`
-	RateLimits  route.Optional[limits.Rates]         `json:"rate_limits,omitempty" maxItems:"1" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
+	RateLimits  route.Optional[limits.Rates]         `json:"rate_limits,omitempty" maxItems:"1" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
 }
 
 // DefaultProvider controls the provider created where an integration is new. It is

@@ -8,11 +8,13 @@
 package limits
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 )
 
@@ -41,31 +43,11 @@ type BudgetInput struct {
 	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 UTC"`
 	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
 	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Day of the first reset, at 00:00 UTC; a future day in ISO 8601 format"`
+	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" default:"finish" doc:"What happens to a response that outgrows the budget: it is finished, or a stream is stopped as if it had reached its token limit"`
 }
 
-// Budget is a stored budget.
-type Budget struct {
-	Type              string   `json:"type"`                   // Cost or Tokens
-	CreditLimit       *float64 `json:"credit_limit,omitempty"` // nil counts without a limit
-	AlertThreshold    *float64 `json:"alert_threshold,omitempty"`
-	PeriodicReset     string   `json:"periodic_reset,omitempty"`      // Monthly, Weekly or empty
-	PeriodicResetDays int      `json:"periodic_reset_days,omitempty"` // zero for none
-
-	// NextResetAt is the time of the next reset; zero is never.
-	NextResetAt time.Time `json:"next_usage_reset_at,omitzero"`
-
-	// LastResetAt is the time of the last reset; zero is never.
-	LastResetAt time.Time `json:"last_reset_at,omitzero"`
-
-	// Base is the total spend at the start of the period, in nano-dollars or tokens;
-	// see [Budget.StartCount]. Nil means that it is not yet known.
-	Base *int64 `json:"base,omitempty"`
-
-	// Warnings sent since the last reset.
-	ThresholdSent bool `json:"is_threshold_alerts_sent,omitempty"`
-	ExhaustedSent bool `json:"is_exhausted_alerts_sent,omitempty"`
-	ExpiredSent   bool `json:"is_expired_alerts_sent,omitempty"`
-}
+// Budget is a stored budget. [Budget.StartCount] sets its Base.
+type Budget struct{ quota.Budget }
 
 // Apply returns the budget that in requests, replacing old, which is nil for a new one.
 // Field is its name in the request, for errors.
@@ -73,9 +55,12 @@ func (in *BudgetInput) Apply(field string, old *Budget, now time.Time) (*Budget,
 	if err := in.check(field); err != nil {
 		return nil, err
 	}
-	u := &Budget{Type: in.Type, CreditLimit: in.CreditLimit, AlertThreshold: in.AlertThreshold}
+	u := &Budget{quota.Budget{Type: in.Type, CreditLimit: in.CreditLimit, AlertThreshold: in.AlertThreshold}}
 	if u.Type == "" {
 		u.Type = Cost
+	}
+	if in.OnBudgetEnd == quota.Stop {
+		u.OnBudgetEnd = quota.Stop
 	}
 	if in.PeriodicReset != nil {
 		u.PeriodicReset = *in.PeriodicReset
@@ -265,6 +250,7 @@ type BudgetResponse struct {
 	CurrentUsage      float64    `json:"current_usage" doc:"Since last_reset_at"`
 	Status            string     `json:"status" doc:"active, exhausted or expired"`
 	LastResetAt       route.Time `json:"last_reset_at"`
+	OnBudgetEnd       string     `json:"on_budget_end" doc:"finish or stop"`
 	ThresholdSent     bool       `json:"is_threshold_alerts_sent"`
 	ExhaustedSent     bool       `json:"is_exhausted_alerts_sent"`
 	ExpiredSent       bool       `json:"is_expired_alerts_sent"`
@@ -278,7 +264,7 @@ func (u *Budget) Response(all reqlog.Spend, status string) *BudgetResponse {
 	}
 	a := &BudgetResponse{
 		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold,
-		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status, LastResetAt: route.Time(u.LastResetAt),
+		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status, LastResetAt: route.Time(u.LastResetAt), OnBudgetEnd: cmp.Or(u.OnBudgetEnd, "finish"),
 		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: u.ExpiredSent,
 	}
 	if u.PeriodicReset != "" {

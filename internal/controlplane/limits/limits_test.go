@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/reqlog"
 )
@@ -180,7 +179,7 @@ func TestABudgetComesBackFromItsRow(t *testing.T) {
 	}
 	got, _ := json.Marshal(u.Response(reqlog.Spend{Cost: 3_250_000_000}, "active"))
 	want := `{"credit_limit":10.5,"type":"cost","alert_threshold":5,"periodic_reset":null,"periodic_reset_days":7,` +
-		`"next_usage_reset_at":"2026-05-08T00:00:00.000Z","current_usage":2.25,"status":"active","last_reset_at":"2026-05-01T12:30:00.000Z",` +
+		`"next_usage_reset_at":"2026-05-08T00:00:00.000Z","current_usage":2.25,"status":"active","last_reset_at":"2026-05-01T12:30:00.000Z","on_budget_end":"finish",` +
 		`"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":true}`
 	if string(got) != want {
 		t.Errorf("answered %s\nwant %s", got, want)
@@ -227,17 +226,12 @@ func TestBudgetsOfAListGoOnInTheirOwnEntry(t *testing.T) {
 }
 
 func TestRatesAreOfTheirHoldersUnitsAndNotTwice(t *testing.T) {
-	all := limits.Rates{{"requests", "rps", 1}, {"requests", "rpm", 0}, {"tokens", "rpm", 5}, {"tokens", "rph", 1}, {"tokens", "rpd", 1}, {"tokens", "rpw", 1}}
-	for holder, err := range map[string]error{"a key": all.CheckKey("rate_limits"), "a workspace": all[1:5].Check("rate_limits")} {
-		if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Kind != apierr.Unsupported || e.Param != "rate_limits" {
-			t.Errorf("well-formed limits of %s: %v, want that they can't be enforced", holder, err)
-		}
-	}
-	if err := errors.Join(limits.Rates{}.Check("rate_limits"), limits.Rates(nil).CheckKey("rate_limits")); err != nil {
-		t.Errorf("no limits: %v", err)
+	all := limits.Rates{{Type: "requests", Unit: "rps", Value: 1}, {Type: "requests", Unit: "rpm", Value: 0}, {Type: "tokens", Unit: "rpm", Value: 5}, {Type: "tokens", Unit: "rph", Value: 1}, {Type: "tokens", Unit: "rpd", Value: 1}, {Type: "tokens", Unit: "rpw", Value: 1}}
+	if err := errors.Join(all.CheckKey("rate_limits"), all[1:5].Check("rate_limits"), limits.Rates{}.Check("rate_limits"), limits.Rates(nil).CheckKey("rate_limits")); err != nil {
+		t.Errorf("valid limits: %v", err)
 	}
 	for field, list := range map[string]limits.Rates{
-		"rate_limits[0].unit ": all[:1], "rate_limits[4].unit ": all[1:], "rate_limits[1] ": {{"tokens", "rpm", 1}, {"tokens", "rpm", 2}},
+		"rate_limits[0].unit ": all[:1], "rate_limits[4].unit ": all[1:], "rate_limits[1] ": {{Type: "tokens", Unit: "rpm", Value: 1}, {Type: "tokens", Unit: "rpm", Value: 2}},
 	} {
 		if err := list.Check("rate_limits"); err == nil || !strings.HasPrefix(err.Error(), field) {
 			t.Errorf("%v: %v, want an error of %s", list, err, field)

@@ -6,15 +6,11 @@ import (
 	"strings"
 
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/quota"
 )
 
-// Rate limits requests or tokens in a fixed window. It has the same form in requests,
-// rows and responses.
-type Rate struct {
-	Type  string `json:"type" enum:"requests,tokens"`
-	Unit  string `json:"unit" enum:"rps,rpm,rph,rpd,rpw" doc:"Per second, minute, hour, day or week; second and week only for keys"`
-	Value int64  `json:"value" minimum:"0" maximum:"1000000000000" doc:"0 rejects everything"`
-}
+// Rate limits requests or tokens in a fixed window.
+type Rate = quota.Rate
 
 // Rates are the rate limits of a key, workspace, provider or grant.
 type Rates []Rate
@@ -26,8 +22,7 @@ const (
 )
 
 // Check returns an error if the limits of an object other than a key are invalid. Field
-// is their name in the request. Rate limits are not enforced yet: valid ones are
-// rejected with 501.
+// is their name in the request.
 func (list Rates) Check(field string) error { return list.check(field, units) }
 
 // CheckKey is [Rates.Check] for a key.
@@ -44,9 +39,6 @@ func (list Rates) check(field, units string) error {
 			return route.Invalid(name, "has the same type and unit as another entry")
 		}
 		seen[[2]string{r.Type, r.Unit}] = true
-	}
-	if len(list) > 0 {
-		return route.NotEnforced(field)
 	}
 	return nil
 }

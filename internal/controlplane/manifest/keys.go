@@ -113,7 +113,7 @@ func (p *plan) keyLimits(want *settings.Key, row *store.Key) (err error) {
 	if row.Status == store.KeyExhausted && relieved {
 		row.Status = store.KeyActive
 	}
-	list := listed(want.RateLimits)
+	list := limits.Rates(want.RateLimits)
 	if err := list.CheckKey("rate_limits"); err != nil {
 		return err
 	}

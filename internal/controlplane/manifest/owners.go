@@ -160,7 +160,7 @@ func (p *plan) budget(want *settings.Usage, stored *json.RawMessage) (relieved b
 }
 
 func input(u settings.Usage) limits.BudgetInput {
-	in := limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold}
+	in := limits.BudgetInput{Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, OnBudgetEnd: u.OnBudgetEnd}
 	if u.PeriodicReset != "" {
 		in.PeriodicReset = &u.PeriodicReset
 	}
@@ -170,17 +170,9 @@ func input(u settings.Usage) limits.BudgetInput {
 	return in
 }
 
-func listed(want []settings.Rate) limits.Rates {
-	out := make(limits.Rates, len(want))
-	for i, r := range want {
-		out[i] = limits.Rate{Type: r.Type, Unit: r.Unit, Value: r.Value}
-	}
-	return out
-}
-
 // limit returns the stored form of the rate limits of an object other than a key.
 func limit(want []settings.Rate) (json.RawMessage, error) {
-	list := listed(want)
+	list := limits.Rates(want)
 	return list.JSON(), list.Check("rate_limits")
 }
 

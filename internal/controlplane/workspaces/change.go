@@ -165,7 +165,7 @@ type updateInput struct {
 		Icon        route.Optional[string]                 `json:"icon,omitempty"`
 		Defaults    route.Optional[Defaults]               `json:"defaults,omitempty"`
 		UsageLimits route.Optional[[]limits.BudgetInput]   `json:"usage_limits,omitempty"`
-		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits,omitempty" doc:"Empty or null. Rate limits cannot be enforced yet: any other list is refused with 501"`
+		RateLimits  route.Optional[limits.Rates]           `json:"rate_limits,omitempty" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
 		Settings    route.Optional[map[string]any]         `json:"settings,omitempty"`
 		Security    route.Optional[access.RolePermissions] `json:"security_settings,omitempty" doc:"All permissions; null clears them"`
 	}

@@ -1,0 +1,294 @@
+package pipeline
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/catalog"
+	"modelgate/internal/llm"
+	"modelgate/internal/quota"
+	"modelgate/internal/reqlog"
+)
+
+// codeLimits is the error code of a request whose limits cannot be checked.
+const codeLimits = "limits_unavailable"
+
+// unknownOutput is the largest output, in tokens, that is assumed of a model
+// without a known limit for a request that sets none.
+const unknownOutput = 4096
+
+// requestQuota holds what a request has reserved of the limits that count it
+// once, however many attempts it makes. It is safe for concurrent use.
+type requestQuota struct {
+	mu      sync.Mutex
+	counted bool          // guarded by mu
+	grants  []quota.Grant // guarded by mu
+}
+
+// reserve reserves what the attempt may use of all limits that apply to it. The
+// first attempt reserves the request itself too.
+func (acc *attemptAccount) reserve(ctx context.Context) error {
+	store, r := acc.of.handler.Quota, acc.of.request
+	if store == nil || len(r.Limits)+len(acc.of.Target.Quota) == 0 {
+		return nil
+	}
+	q := &acc.bill.quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var room [8]quota.Claim
+	claims := acc.claims(room[:0], !q.counted)
+	if len(claims) == 0 {
+		return nil
+	}
+	now := time.Now()
+	v, err := store.Reserve(ctx, now, claims)
+	if err != nil {
+		return limitsUnavailable(err)
+	}
+	if v.Refused >= 0 {
+		return limitError(claims, v, now)
+	}
+	q.counted = true
+	for _, g := range v.Grants {
+		if countsRequest(g.Limit) {
+			q.grants = append(q.grants, g)
+		} else {
+			acc.grants = append(acc.grants, g)
+		}
+	}
+	return nil
+}
+
+// countsRequest reports whether l counts requests of clients.
+func countsRequest(l *quota.Limit) bool { return l.Measure == quota.Requests && !l.PerAttempt }
+
+// claims appends what the attempt claims, in the order in which limits are
+// checked: those of the key and its user, of the workspace, of the provider.
+// first is true if the request has not been counted yet.
+func (acc *attemptAccount) claims(dst []quota.Claim, first bool) []quota.Claim {
+	var e useEstimate
+	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota} {
+		for _, l := range list {
+			switch {
+			case l.Measure != quota.Requests && !acc.sent.uses():
+			case l.Measure != quota.Requests:
+				dst = append(dst, e.claim(acc, l))
+			case first || l.PerAttempt:
+				dst = append(dst, quota.Claim{Limit: l, Amount: 1, Least: 1})
+			}
+		}
+	}
+	return dst
+}
+
+// useEstimate is what an attempt may use at most. It is made when a limit needs
+// it.
+type useEstimate struct {
+	made         bool
+	input, total quota.Use // total includes the largest output
+}
+
+func (e *useEstimate) make(acc *attemptAccount) {
+	e.made = true
+	u := llm.Usage{Known: true, Input: acc.sent.largestInput()}
+	e.input = acc.use(u)
+	u.Output = acc.of.largestOutput()
+	e.total = acc.use(u)
+}
+
+// claim returns the claim of l. Of a limit that lets responses finish it takes
+// what is left. A limit that stops them must have room for the whole of a
+// response that cannot be stopped.
+func (e *useEstimate) claim(acc *attemptAccount, l *quota.Limit) quota.Claim {
+	if !e.made {
+		e.make(acc)
+	}
+	c := quota.Claim{Limit: l, Amount: max(e.total.Of(l.Measure), 1), Least: 1}
+	switch {
+	case l.Stop && acc.of.request.Stream:
+		c.Least = min(e.input.Of(l.Measure)+1, c.Amount)
+	case l.Stop:
+		c.Least = c.Amount
+	}
+	return c
+}
+
+// use returns what u counts for in the ledger.
+func (acc *attemptAccount) use(u llm.Usage) quota.Use {
+	s := reqlog.Settlement{Outcome: reqlog.Answered, Usage: u}
+	s.Cost, _, s.Priced = acc.cost(u, "", catalog.Standard)
+	return useOf(&s)
+}
+
+// useOf returns what a settlement counts for in the ledger.
+func useOf(s *reqlog.Settlement) quota.Use {
+	var sum reqlog.Spend
+	sum.AddSettlement(s)
+	u := quota.Use{Tokens: sum.Tokens, Cost: int64(sum.Cost)}
+	if !failedByProvider(s) {
+		u.Requests = 1
+	}
+	return u
+}
+
+// failedByProvider reports whether an attempt failed through no fault of the
+// client, and therefore counts against no limit of requests.
+func failedByProvider(s *reqlog.Settlement) bool {
+	return s.Outcome == reqlog.Failed || s.Outcome == reqlog.Refused && providerFault(s.Status)
+}
+
+func providerFault(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
+}
+
+// largestInput returns an estimate of the input of a request that has not been
+// sent.
+func (s *sentRequest) largestInput() int64 {
+	if s.upload != nil {
+		return perUnit(max(s.size, 0), mediaBytes)
+	}
+	return s.tokens()
+}
+
+// largestOutput returns the largest output of the attempt in tokens: what the
+// request allows, or else the model.
+func (a *Attempt) largestOutput() int64 {
+	if writesNothing(a.request.Operation) {
+		return 0
+	}
+	n := a.request.outputLimit()
+	if n == 0 {
+		n = unknownOutput
+		if rule := a.Target.Rule(a.Model); rule != nil && rule.MaxOutput > 0 {
+			n = int64(rule.MaxOutput)
+		}
+	}
+	return n * a.request.choices()
+}
+
+// refund returns what was reserved for an attempt that is not sent.
+func (acc *attemptAccount) refund() { acc.settleQuota(quota.Use{}) }
+
+// settleQuota replaces the reservations of the attempt by what it used.
+func (acc *attemptAccount) settleQuota(u quota.Use) {
+	if len(acc.grants) > 0 {
+		acc.of.handler.Quota.Settle(time.Now(), acc.grants, u)
+		acc.grants = nil
+	}
+}
+
+// CountRequest settles what the request itself has reserved: it counts unless it
+// failed through no fault of the client.
+func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
+	q := &t.bill().quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.grants) == 0 {
+		return
+	}
+	status := 0
+	if err != nil {
+		status = apierr.From(err).Status()
+	} else if res != nil {
+		status = res.Status
+	}
+	u := quota.Use{Requests: 1}
+	if providerFault(status) {
+		u.Requests = 0
+	}
+	store.Settle(time.Now(), q.grants, u)
+	q.grants = nil
+}
+
+// limitError returns the error of a reservation that was refused. A refusal by
+// rate limits names the one that is reset last: until then, all of them are
+// not free.
+func limitError(claims []quota.Claim, v quota.Verdict, now time.Time) *apierr.Error {
+	at := v.Refused
+	if claims[at].Limit.Window == 0 {
+		return budgetError(claims[at], v.States[at])
+	}
+	for i := at + 1; i < len(claims); i++ {
+		l := claims[i].Limit
+		if l.Window != 0 && v.States[i].Left(l) < claims[i].Least && v.States[i].Reset.After(v.States[at].Reset) {
+			at = i
+		}
+	}
+	l, s := claims[at].Limit, v.States[at]
+	wait := max(s.Reset.Sub(now), time.Millisecond)
+	e := apierr.New(apierr.RateLimited, "the rate limit of %s is reached: %s; try again in %s", holderName(l), l, roundWait(wait)).
+		WithParam(holderParam(l))
+	e.RetryAfter = wait
+	e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Limit: l.Max, Remaining: s.Left(l), Reset: s.Reset, Shared: l.PerAttempt}
+	return e
+}
+
+func budgetError(c quota.Claim, s quota.State) *apierr.Error {
+	l := c.Limit
+	left := s.Left(l)
+	if left == 0 && s.Held == 0 {
+		return budgetExhausted(l)
+	}
+	if left == 0 {
+		return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted: requests in progress may use what is left of %s; try again when they have ended, or raise it", holderName(l), l.Amount(l.Max-l.Base)))
+	}
+	return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s has %s left and the request may use %s; set a lower limit of output tokens, raise the budget or wait for the next reset",
+		holderName(l), l.Amount(left), l.Amount(c.Least)))
+}
+
+func budgetExhausted(l *quota.Limit) *apierr.Error {
+	return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted; raise it or wait for the next reset", holderName(l)))
+}
+
+func shareable(l *quota.Limit, e *apierr.Error) *apierr.Error {
+	e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Shared: l.PerAttempt}
+	return e.WithParam(holderParam(l))
+}
+
+// holderName names the holder of l in messages.
+func holderName(l *quota.Limit) string {
+	switch l.Holder.Kind {
+	case "key":
+		return "this gateway key"
+	case "workspace":
+		return "this key's workspace"
+	case "user":
+		return "this key's user"
+	case "provider":
+		return "the provider " + l.Holder.Name
+	case "grant":
+		return "the integration " + l.Holder.Name + " in this workspace"
+	}
+	return "the " + l.Holder.Kind + " " + l.Holder.Name
+}
+
+func holderParam(l *quota.Limit) string {
+	if l.PerAttempt {
+		return "x-gateway-provider"
+	}
+	return "x-gateway-api-key"
+}
+
+func limitsUnavailable(err error) *apierr.Error {
+	e := apierr.New(apierr.Unavailable, "the limits of this request cannot be checked; try again shortly").WithCode(codeLimits).WithCause(err)
+	e.RetryAfter = time.Second
+	return e
+}
+
+// roundWait rounds a wait for people.
+func roundWait(d time.Duration) time.Duration {
+	if d > 10*time.Second {
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Millisecond)
+}
+
+// refusedHere reports whether the gateway itself refused an attempt: no attempt
+// is left, or a limit is reached.
+func refusedHere(err error) bool {
+	e := apierr.From(err)
+	return e.Code == codeAttempts || e.Code == codeLimits || e.Limit != nil
+}

@@ -1,0 +1,258 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"modelgate/internal/gatewaytest"
+	"modelgate/internal/simulator"
+)
+
+// limitedGateway is a gateway with a provider that counts what reaches it.
+type limitedGateway struct {
+	*gatewaytest.Gateway
+	t       *testing.T
+	reached atomic.Int64
+}
+
+func newLimited(t *testing.T) *limitedGateway {
+	t.Parallel()
+	l := &limitedGateway{t: t}
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "log: {level: info}\n", MasterKey: "the master key of a test of limits", Simulator: simulator.Options{
+		Check: func(*http.Request, []byte) error { l.reached.Add(1); return nil },
+	}})
+	return l
+}
+
+// key makes a key with limits and returns its secret.
+func (l *limitedGateway) key(limits string) string {
+	l.t.Helper()
+	made := mustDo(l.t, l.Gateway, "POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["completions.write"],`+limits+`}`)
+	var key struct{ Key string }
+	if err := json.Unmarshal(made.Body, &key); err != nil {
+		l.t.Fatal(err)
+	}
+	eventually(l.t, "the key is known", func() bool { return l.Get("/models", "x-gateway-api-key", key.Key).Status != 401 })
+	return key.Key
+}
+
+// provider makes a managed provider with limits.
+func (l *limitedGateway) provider(slug, limits string) {
+	l.t.Helper()
+	mustDo(l.t, l.Gateway, "POST", "/integrations", fmt.Sprintf(`{"name":"I","slug":%q,"ai_provider_id":"openai","key":%q,"configurations":{"custom_host":%q},"create_default_provider":false}`,
+		slug, gatewaytest.SimulatorKey, l.Upstream))
+	mustDo(l.t, l.Gateway, "PUT", "/integrations/"+slug+"/workspaces", `{"workspaces":[{"id":"default","enabled":true}],"create_default_provider":false}`)
+	mustDo(l.t, l.Gateway, "POST", "/providers", fmt.Sprintf(`{"name":%q,"slug":%q,"integration_id":%q,"workspace_id":"default",%s}`, slug, slug, slug, limits))
+}
+
+func (l *limitedGateway) chat(key, body string, h ...string) gatewaytest.Response {
+	return l.Post("/chat/completions", body, append([]string{"x-gateway-api-key", key, "x-gateway-provider", "@simulator"}, h...)...)
+}
+
+const oneChat = `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","content":"hello"}]}`
+
+func TestConcurrentRequestsKeepTheRateLimitOfAKey(t *testing.T) {
+	l := newLimited(t)
+	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":7}]`)
+	var answered, refused atomic.Int64
+	var wg sync.WaitGroup
+	for range 60 {
+		wg.Go(func() {
+			res := l.chat(key, oneChat)
+			switch res.Status {
+			case 200:
+				answered.Add(1)
+			case 429:
+				refused.Add(1)
+			default:
+				t.Errorf("status %d: %s", res.Status, res.Body)
+			}
+		})
+	}
+	wg.Wait()
+	if answered.Load() != 7 || refused.Load() != 53 || l.reached.Load() != 7 {
+		t.Errorf("of 60 requests %d were answered, %d refused and %d reached the provider; the limit is 7", answered.Load(), refused.Load(), l.reached.Load())
+	}
+	res := l.chat(key, oneChat)
+	wait, err := strconv.Atoi(res.Header.Get("Retry-After"))
+	if err != nil || wait < 1 || wait > 24*60*60 {
+		t.Errorf("Retry-After %q", res.Header.Get("Retry-After"))
+	}
+	reset, err := time.ParseDuration(res.Header.Get("X-Ratelimit-Reset-Requests"))
+	if err != nil || reset <= 0 || res.Header.Get("X-Ratelimit-Limit-Requests") != "7" || res.Header.Get("X-Ratelimit-Remaining-Requests") != "0" {
+		t.Errorf("headers %v", res.Header)
+	}
+	if e := l.Entry(res); e["status"] != 429.0 {
+		t.Errorf("recorded %v", e)
+	}
+	if got := string(res.Body); !strings.Contains(got, "the rate limit of this gateway key is reached: 7 requests per day; try again in ") || !strings.Contains(got, `"code":"rate_limited"`) {
+		t.Errorf("body %s", got)
+	}
+}
+
+func TestRefusedRequestsSpeakTheirClientsDialect(t *testing.T) {
+	l := newLimited(t)
+	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":1}]`)
+	if res := l.chat(key, oneChat); res.Status != 200 {
+		t.Fatalf("%d %s", res.Status, res.Body)
+	}
+	head := []string{"x-gateway-api-key", key, "x-gateway-provider", "@simulator"}
+	res := l.Post("/messages", oneChat, head...)
+	reset, err := time.Parse(time.RFC3339, res.Header.Get("Anthropic-Ratelimit-Requests-Reset"))
+	if res.Status != 429 || res.Header.Get("Anthropic-Ratelimit-Requests-Limit") != "1" || res.Header.Get("Anthropic-Ratelimit-Requests-Remaining") != "0" ||
+		err != nil || time.Until(reset) <= 0 || !strings.Contains(string(res.Body), `"type":"rate_limit_error"`) {
+		t.Errorf("messages: %d %v %s", res.Status, res.Header, res.Body)
+	}
+	gemini := l.Request("POST", "/chat/completions", `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`, head...)
+	gemini.URL.Path = "/v1beta/models/sim-1:generateContent"
+	res = l.Do(gemini)
+	if res.Status != 429 || !strings.Contains(string(res.Body), `"retryDelay":"`) || !strings.Contains(string(res.Body), "RESOURCE_EXHAUSTED") {
+		t.Errorf("gemini: %d %s", res.Status, res.Body)
+	}
+	converse := l.Request("POST", "/chat/completions", `{"messages":[{"role":"user","content":[{"text":"hi"}]}]}`, head...)
+	converse.URL.Path = "/model/sim-1/converse"
+	res = l.Do(converse)
+	if res.Status != 429 || !strings.Contains(string(res.Body), `"__type":"ThrottlingException"`) {
+		t.Errorf("converse: %d %v %s", res.Status, res.Header, res.Body)
+	}
+}
+
+func TestFailuresOfTheProviderReturnWhatTheyReserved(t *testing.T) {
+	l := newLimited(t)
+	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":2},{"type":"tokens","unit":"rpd","value":200}]`)
+	failing := strings.Replace(oneChat, "sim-1", "sim-1+status=500", 1)
+	for range 5 {
+		if res := l.chat(key, failing); res.Status != 500 {
+			t.Fatalf("a failing provider: %d %s", res.Status, res.Body)
+		}
+	}
+	if res := l.chat(key, `{"model":"sim-1","messages":7}`); res.Status != 400 {
+		t.Fatalf("an invalid request: %d %s", res.Status, res.Body)
+	}
+	for i, want := range []int{200, 200, 429} {
+		if res := l.chat(key, oneChat); res.Status != want {
+			t.Errorf("request %d after five failures: %d %s", i+1, res.Status, res.Body)
+		}
+	}
+}
+
+func TestRetriesCountOnceForTheKeyAndEachForTheProvider(t *testing.T) {
+	l := newLimited(t)
+	l.provider("counted", `"rate_limits":[{"type":"requests","unit":"rpd","value":3}]`)
+	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":2}]`)
+	config := func(target string) string {
+		return `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@counted","override_params":{"model":"` + target + `"}},{"provider":"@simulator"}]}`
+	}
+	send := func(target string) gatewaytest.Response {
+		return l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config(target))
+	}
+	// A request that fails at one provider and is served by another counts once.
+	if res := send("sim-1+status=503"); res.Status != 200 || l.reached.Load() != 2 {
+		t.Fatalf("a fallback: %d %s, %d attempts", res.Status, res.Body, l.reached.Load())
+	}
+	if res := send("sim-1"); res.Status != 200 {
+		t.Fatalf("the second request: %d %s", res.Status, res.Body)
+	}
+	if res := send("sim-1"); res.Status != 429 || !strings.Contains(string(res.Body), "this gateway key") {
+		t.Errorf("the third request: %d %s", res.Status, res.Body)
+	}
+}
+
+func TestLimitOfAProviderFallsBackAndOfAKeyDoesNot(t *testing.T) {
+	l := newLimited(t)
+	l.provider("scarce", `"rate_limits":[{"type":"requests","unit":"rpd","value":1}]`)
+	config := `{"strategy":{"mode":"fallback","on_status_codes":[429]},"targets":[{"provider":"@scarce","retry":{"attempts":3}},{"provider":"@simulator"}]}`
+	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":3}]`)
+	for i, want := range []string{"config.targets[0]", "config.targets[1]", "config.targets[1]"} {
+		res := l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config)
+		if got := res.Header.Get("X-Gateway-Last-Used-Option-Index"); res.Status != 200 || got != want {
+			t.Errorf("request %d: %d by %s, want by %s: %s", i+1, res.Status, got, want, res.Body)
+		}
+	}
+	if l.reached.Load() != 3 {
+		t.Errorf("%d attempts reached providers, want 3: a limit is not retried", l.reached.Load())
+	}
+	res := l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config)
+	if res.Status != 429 || !strings.Contains(string(res.Body), "this gateway key") || l.reached.Load() != 3 {
+		t.Errorf("beyond the key's limit: %d %s", res.Status, res.Body)
+	}
+	other := l.key(`"rate_limits":[]`)
+	res = l.chat(other, oneChat, "x-gateway-provider", "@scarce")
+	if res.Status != 429 || !strings.Contains(string(res.Body), "the rate limit of the provider scarce is reached: 1 request per day") {
+		t.Errorf("the provider without a fallback: %d %s", res.Status, res.Body)
+	}
+}
+
+func TestBudgetIsNotExceededByConcurrentRequests(t *testing.T) {
+	l := newLimited(t)
+	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":1000,"on_budget_end":"stop"}`)
+	body := `{"model":"sim-1","max_tokens":100,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 40) + `"}]}`
+	var tokens, refused atomic.Int64
+	var wg sync.WaitGroup
+	for range 40 {
+		wg.Go(func() {
+			res := l.chat(key, body)
+			var v struct {
+				Usage struct {
+					Total int64 `json:"total_tokens"`
+				}
+			}
+			json.Unmarshal(res.Body, &v)
+			tokens.Add(v.Usage.Total)
+			if res.Status == 412 {
+				refused.Add(1)
+			} else if res.Status != 200 {
+				t.Errorf("%d %s", res.Status, res.Body)
+			}
+		})
+	}
+	wg.Wait()
+	if n := tokens.Load(); n > 1000 || n < 500 || refused.Load() == 0 {
+		t.Errorf("%d tokens were used of 1000, %d requests refused", n, refused.Load())
+	}
+	for range 20 { // what was reserved and not used returns
+		l.chat(key, body)
+	}
+	res := l.chat(key, body)
+	if res.Status != 412 || !strings.Contains(string(res.Body), "set a lower limit of output tokens") {
+		t.Errorf("at the end of the budget: %d %s", res.Status, res.Body)
+	}
+}
+
+func TestBudgetIsRefusedAtOnceWhenItIsUsedUp(t *testing.T) {
+	l := newLimited(t)
+	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":100}`)
+	for i := range 10 {
+		res := l.chat(key, oneChat)
+		if res.Status == 412 {
+			if i < 2 || !strings.Contains(string(res.Body), "the budget of this gateway key is exhausted; raise it or wait for the next reset") {
+				t.Errorf("request %d: %s", i+1, res.Body)
+			}
+			return
+		}
+		if res.Status != 200 {
+			t.Fatalf("%d %s", res.Status, res.Body)
+		}
+	}
+	t.Error("ten requests of more than ten tokens each passed a budget of 100")
+}
+
+func TestWorkspaceLimitBindsAllItsKeys(t *testing.T) {
+	l := newLimited(t)
+	a, b := l.key(`"rate_limits":[]`), l.key(`"rate_limits":[]`)
+	mustDo(t, l.Gateway, "PUT", "/workspaces/default", `{"rate_limits":[{"type":"requests","unit":"rpd","value":2}]}`)
+	statuses := ""
+	for _, key := range []string{a, b, a, b} {
+		statuses += fmt.Sprint(l.chat(key, oneChat).Status, " ")
+	}
+	if statuses != "200 200 429 429 " {
+		t.Errorf("statuses %s", statuses)
+	}
+}
