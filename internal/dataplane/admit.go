@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/inbound"
+	"modelgate/internal/policy"
 	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 )
@@ -46,7 +47,7 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 			return err
 		}
 	}
-	x.Limits = x.limits()
+	x.Limits, x.Policies, x.Facts = x.limits(), x.snap.Policies, x.facts()
 	if x.Routing, err = p.handler(x); err != nil {
 		return err
 	}
@@ -61,6 +62,25 @@ func (x *exchange) limits() []*quota.Limit {
 		return own
 	}
 	return slices.Concat(own, workspace)
+}
+
+// facts returns what policies read of the request, nil if there are no policies.
+func (x *exchange) facts() *policy.Facts {
+	if x.snap.Policies.Empty() {
+		return nil
+	}
+	id := x.Identity
+	f := &policy.Facts{
+		Time: x.Time, Organisation: id.Organisation, Workspace: id.Workspace, KeyID: id.KeyID, User: id.UserID,
+		Metadata: x.Metadata, Model: x.RequestedModel, Prompt: x.Prompt.Slug, EndpointType: string(x.Operation),
+	}
+	if saved, ok := x.snap.Config(id.Workspace, x.opts.config); ok {
+		f.Config = saved.Slug
+	}
+	if x.TraceID != x.id { // the client sent it
+		f.TraceID = x.TraceID
+	}
+	return f
 }
 
 // authenticate finds the identity of the gateway key, unless it is known. No

@@ -32,8 +32,8 @@ func stages(counters quota.Store) []pipeline.Stage {
 //
 // Each attempt reserves what it may use and settles it; see
 // pipeline.Engine.Quota. The stage settles the request itself, which counts once
-// whatever number of attempts it takes. A request that no attempt was made for
-// does not count.
+// whatever number of attempts it takes. A request without an attempt is not
+// counted.
 type limits struct{ store quota.Store }
 
 // Wrap implements [pipeline.Stage].
@@ -52,6 +52,9 @@ type countingHandler struct {
 
 // Handle implements [pipeline.Handler]. A request that panics counts.
 func (h countingHandler) Handle(ctx context.Context, r *pipeline.Request, t *pipeline.Trail) (res *pipeline.Response, err error) {
+	if err := r.CheckSession(ctx, h.store); err != nil {
+		return nil, err
+	}
 	defer func() { t.CountRequest(h.store, res, err) }()
 	return h.next.Handle(ctx, r, t)
 }

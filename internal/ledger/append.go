@@ -15,18 +15,19 @@ import (
 func (l *Ledger) RecordIntent(ctx context.Context, i reqlog.Intent) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ok, err := l.room(ctx, kindIntent, intentSize)
+	size := sizeOf(&i)
+	ok, err := l.room(ctx, kindIntent, size)
 	if !ok {
 		return err
 	}
 	at := l.cur.end
 	l.pending = appendIntent(l.pending, at, &i)
-	seg := l.accepted(intentSize)
+	seg := l.accepted(size)
 	key := attempt{i.ID, i.Attempt}
 	l.open[key] = place{seg, at}
 	seg.open++
 	l.stats.Intents++
-	if err := l.await(ctx, kindIntent, seg, at+intentSize); err != nil {
+	if err := l.await(ctx, kindIntent, seg, at+int64(size)); err != nil {
 		l.settle(&reqlog.Settlement{ID: i.ID, Attempt: i.Attempt, Time: i.Time, Outcome: reqlog.Failed})
 		return err
 	}

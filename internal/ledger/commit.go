@@ -261,15 +261,16 @@ func (l *Ledger) rewritesDurable(s *segment) bool {
 // rewriteOpenIntents records the open intents of s again in the current segment. They
 // are read from the system's cache, so this is done under the lock.
 func (l *Ledger) rewriteOpenIntents(s *segment) {
+	var b []byte
 	for key, p := range l.open {
-		if p.seg != s || !l.fits(kindIntent, intentSize) {
+		if p.seg != s || !l.fits(kindIntent, intentSize+maxCounters) {
 			continue
 		}
-		var b [intentSize]byte
-		if _, err := s.file.ReadAt(b[:], p.at); err != nil {
-			continue
+		if b == nil {
+			b = make([]byte, intentSize+maxCounters)
 		}
-		raw := completeRecord(b[:], p.at, s.seed)
+		n, _ := s.file.ReadAt(b, p.at)
+		raw := completeRecord(b[:n], p.at, s.seed)
 		if raw == nil {
 			continue
 		}
@@ -278,7 +279,7 @@ func (l *Ledger) rewriteOpenIntents(s *segment) {
 		s.open--
 		l.cur.open++
 		l.pending = appendIntent(l.pending, l.cur.end, i)
-		l.accepted(intentSize)
+		l.accepted(sizeOf(i))
 		s.left = place{l.cur, l.cur.end}
 	}
 }

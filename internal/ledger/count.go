@@ -24,8 +24,13 @@ type Counter interface {
 type Counts struct {
 	Spans []CountedSpan
 	Spent map[reqlog.SpendOwner]*reqlog.Spend
-	// Own is the part of Spent that this process settled.
-	Own map[reqlog.SpendOwner]*reqlog.Spend
+	// Counters is the part of Spent that counts for budgets of policies, by the
+	// name of their counter; see [reqlog.Intent].
+	Counters map[string]*reqlog.Spend
+	// Own and OwnCounters are the parts of Spent and Counters that this process
+	// settled.
+	Own         map[reqlog.SpendOwner]*reqlog.Spend
+	OwnCounters map[string]*reqlog.Spend
 }
 
 // CountedSpan is a part of a segment.
@@ -58,14 +63,13 @@ type settlementCounter struct {
 	fresh  bool          // nothing is known yet
 	parts  map[*segment]*part
 	open   map[attempt]openIntent
-	known  map[string]reqlog.SpendOwner // by the strings of an intent
+	known  map[string]owners // by the strings of an intent
 	reader reader
 
 	// Read but not counted yet.
-	spent    map[reqlog.SpendOwner]*reqlog.Spend
-	ownSpent map[reqlog.SpendOwner]*reqlog.Spend // by attempts of this process
-	settled  int                                 // settlements in spent
-	own      int                                 // of those, recorded by this process
+	sums    Counts // without spans
+	settled int    // settlements in sums
+	own     int    // of those, recorded by this process
 	paid    map[*segment]int
 	failing bool
 
@@ -88,8 +92,14 @@ type part struct {
 
 // openIntent is an attempt whose settlement was not read yet.
 type openIntent struct {
-	owner reqlog.SpendOwner
-	seg   *segment // segment with its intent
+	owners
+	seg *segment // segment with its intent
+}
+
+// owners are what an attempt is counted for.
+type owners struct {
+	owner    reqlog.SpendOwner
+	counters []string // of policies
 }
 
 func newCounting(l *Ledger) *settlementCounter {
@@ -196,18 +206,21 @@ func (c *settlementCounter) pass(ctx context.Context) (more bool, err error) {
 
 // forget makes everything be read again.
 func (c *settlementCounter) forget() {
-	c.parts, c.open, c.known = map[*segment]*part{}, map[attempt]openIntent{}, map[string]reqlog.SpendOwner{}
+	c.parts, c.open, c.known = map[*segment]*part{}, map[attempt]openIntent{}, map[string]owners{}
 	c.clear()
 }
 
 func (c *settlementCounter) clear() {
-	c.ownSpent = map[reqlog.SpendOwner]*reqlog.Spend{}
-	c.spent, c.paid = map[reqlog.SpendOwner]*reqlog.Spend{}, map[*segment]int{}
+	c.sums = Counts{
+		Spent: map[reqlog.SpendOwner]*reqlog.Spend{}, Own: map[reqlog.SpendOwner]*reqlog.Spend{},
+		Counters: map[string]*reqlog.Spend{}, OwnCounters: map[string]*reqlog.Spend{},
+	}
+	c.paid = map[*segment]int{}
 	c.settled, c.own = 0, 0
 }
 
 func (c *settlementCounter) full() bool {
-	return c.settled >= mostSettlements || len(c.spent) >= mostOwners
+	return c.settled >= mostSettlements || len(c.sums.Spent)+len(c.sums.Counters) >= mostOwners
 }
 
 func (c *settlementCounter) segments() []segmentState {
@@ -268,13 +281,13 @@ func (c *settlementCounter) from(s *segment, marks map[string]int64) int64 {
 
 // counts returns what was read.
 func (c *settlementCounter) counts(list []segmentState) *Counts {
-	out := &Counts{Spent: c.spent, Own: c.ownSpent}
+	out := c.sums
 	for _, s := range list {
 		if p := c.parts[s.seg]; p.read > max(p.mark, segmentHead) {
 			out.Spans = append(out.Spans, CountedSpan{s.seg.id, p.mark, p.read})
 		}
 	}
-	return out
+	return &out
 }
 
 // counted marks everything that was read as counted.

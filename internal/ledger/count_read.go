@@ -40,12 +40,12 @@ func (c *settlementCounter) take(s *segment, p *part, b []byte) {
 		return
 	}
 	switch {
-	case b[12] == kindIntent && len(b) == intentSize:
+	case b[12] == kindIntent && len(b) >= intentSize:
 		key := attemptOf(b)
 		if before, ok := c.open[key]; ok { // recorded again
 			c.paid[before.seg]++
 		}
-		c.open[key] = openIntent{c.owner(b), s}
+		c.open[key] = openIntent{c.ownersOf(b), s}
 		p.open++
 	case b[12] == kindSettle && len(b) == settleSize:
 		t := parseSettle(b[headSize:], attemptOf(b).number)
@@ -61,16 +61,23 @@ func (c *settlementCounter) take(s *segment, p *part, b []byte) {
 			c.l.o.Logger.Error("settlement without an intent not counted for budgets", "exchange", t.ID.String(), "attempt", t.Attempt)
 			return
 		}
-		addTo(c.spent, d.owner, t)
+		add(c.sums.Spent, c.sums.Counters, d.owners, t)
 		c.settled++
 		if !s.foreign {
-			addTo(c.ownSpent, d.owner, t)
+			add(c.sums.Own, c.sums.OwnCounters, d.owners, t)
 			c.own++
 		}
 	}
 }
 
-func addTo(sums map[reqlog.SpendOwner]*reqlog.Spend, o reqlog.SpendOwner, t *reqlog.Settlement) {
+func add(spent map[reqlog.SpendOwner]*reqlog.Spend, counters map[string]*reqlog.Spend, o owners, t *reqlog.Settlement) {
+	addTo(spent, o.owner, t)
+	for _, name := range o.counters {
+		addTo(counters, name, t)
+	}
+}
+
+func addTo[K comparable](sums map[K]*reqlog.Spend, o K, t *reqlog.Settlement) {
 	sum := sums[o]
 	if sum == nil {
 		sum = new(reqlog.Spend)
@@ -82,8 +89,8 @@ func addTo(sums map[reqlog.SpendOwner]*reqlog.Spend, o reqlog.SpendOwner, t *req
 // mostKnown is the limit of owners remembered by their strings.
 const mostKnown = 1 << 14
 
-// owner returns the owner of an intent, usually a remembered one.
-func (c *settlementCounter) owner(b []byte) reqlog.SpendOwner {
+// ownersOf returns what an intent is counted for, usually remembered.
+func (c *settlementCounter) ownersOf(b []byte) owners {
 	const texts = headSize + 32
 	if o, ok := c.known[string(b[texts:])]; ok {
 		return o
@@ -91,9 +98,12 @@ func (c *settlementCounter) owner(b []byte) reqlog.SpendOwner {
 	if len(c.known) >= mostKnown {
 		clear(c.known)
 	}
+	remember := len(b) <= 2*intentSize
 	i := parseIntent(b[headSize:], 0)
-	o := reqlog.SpendOwner{Organisation: i.Organisation, Workspace: i.Workspace, KeyID: i.KeyID, Slug: i.Slug}
-	c.known[string(b[texts:])] = o
+	o := owners{reqlog.SpendOwner{Organisation: i.Organisation, Workspace: i.Workspace, KeyID: i.KeyID, Slug: i.Slug}, i.Counters}
+	if remember {
+		c.known[string(b[texts:])] = o
+	}
 	return o
 }
 

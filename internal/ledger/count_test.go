@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,8 @@ type tally struct {
 	mu    sync.Mutex
 	marks map[string]int64
 	spent map[reqlog.SpendOwner]reqlog.Spend
+	own   reqlog.Spend // by the process that counted
+	names map[string]reqlog.Spend
 	calls int
 	wrong []string // spans that do not begin where the last one ended
 	// before and after are called around each count, and may refuse it.
@@ -30,7 +33,7 @@ type tally struct {
 }
 
 func newTally() *tally {
-	return &tally{marks: map[string]int64{}, spent: map[reqlog.SpendOwner]reqlog.Spend{}}
+	return &tally{marks: map[string]int64{}, spent: map[reqlog.SpendOwner]reqlog.Spend{}, names: map[string]reqlog.Spend{}}
 }
 
 func (c *tally) Counted(_ context.Context, segments []string) (map[string]int64, error) {
@@ -76,6 +79,14 @@ func (c *tally) Count(_ context.Context, n *ledger.Counts) error {
 		sum := c.spent[o]
 		sum.Add(*s)
 		c.spent[o] = sum
+	}
+	for _, s := range n.Own {
+		c.own.Add(*s)
+	}
+	for name, s := range n.Counters {
+		sum := c.names[name]
+		sum.Add(*s)
+		c.names[name] = sum
 	}
 	if c.after != nil {
 		return c.after()
@@ -144,6 +155,54 @@ func TestSettlementsAreCountedForTheirOwner(t *testing.T) {
 	mustClose(t, l)
 	if len(c.wrong) > 0 {
 		t.Errorf("spans were counted that were refused: %q", c.wrong)
+	}
+}
+
+// A crash may come at any time: before the settlement is written, or before it is
+// counted. What a later process counts is not its own.
+func TestAttemptsAreCountedForPoliciesAcrossCrashes(t *testing.T) {
+	dir, c := t.TempDir(), newTally()
+	long := strings.Repeat("x", 5000)
+	attempt := func(l *ledger.Ledger, settle bool, counters ...string) {
+		t.Helper()
+		i := intent(reqlog.NewID(time.Now()), 1)
+		i.Counters = counters
+		if err := l.RecordIntent(t.Context(), i); err != nil {
+			t.Fatal(err)
+		}
+		if settle {
+			l.RecordSettlement(settlement(i.ID, 1))
+		}
+	}
+	o := ledger.Options{Dir: dir, Counter: c, SyncInterval: 5 * time.Millisecond, SegmentSize: 8 << 10}
+	l := mustOpen(t, o)
+	for n := range 30 {
+		attempt(l, true, "a", long)
+		attempt(l, n%3 > 0, "a", "b") // ten stay open, and are written again in later segments
+		exchange(t, l)
+	}
+	counted(t, l)
+	if got := c.names; got["a"].Attempts != 50 || got["b"].Attempts != 20 || got[long].Attempts != 30 || got["b"].Tokens != 20*15 {
+		t.Errorf("counted %+v", got)
+	}
+	if c.own.Attempts != 80 {
+		t.Errorf("%d attempts were counted as this process's own, want 80", c.own.Attempts)
+	}
+	c.leave(errAway)
+	attempt(l, true, "b")
+	exchange(t, l) // writes the settlement
+	left := kill(t, dir)
+	mustClose(t, l)
+	c.leave(nil)
+	o.Dir = left
+	l = mustOpen(t, o)
+	counted(t, l)
+	mustClose(t, l)
+	if got := c.names; got["a"].Attempts != 60 || got["b"].Attempts != 31 {
+		t.Errorf("after a crash %+v, want the eleven attempts without a count too", got)
+	}
+	if c.own.Attempts != 90 { // the ten that it estimated itself
+		t.Errorf("%d attempts were counted as a process's own", c.own.Attempts)
 	}
 }
 

@@ -30,11 +30,15 @@ const (
 // recordVersion is the format version of all kinds.
 const recordVersion = 1
 
-// Sizes of records with a fixed size.
+// Sizes of records. An intent is longer if it has counters.
 const (
 	intentSize = 256
 	settleSize = 192
 )
+
+// maxCounters is the limit of the counters of an intent, in bytes. Those beyond it
+// are not recorded.
+const maxCounters = 64 << 10
 
 // maxRow is the limit of a row's record, in bytes.
 const maxRow = 8 << 20
@@ -55,10 +59,21 @@ func seal(record []byte, seed uint32) {
 	binary.LittleEndian.PutUint32(record, crc32.Update(seed, castagnoli, record[4:]))
 }
 
+// sizeOf returns the size of the record of an intent.
+func sizeOf(i *reqlog.Intent) int {
+	size := 0
+	for _, c := range i.Counters {
+		if size+2+len(c) <= maxCounters {
+			size += 2 + len(c)
+		}
+	}
+	return intentSize + size
+}
+
 // appendIntent appends an intent, not sealed. Strings that do not fit are cut.
 func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
 	start := len(dst)
-	dst = appendHead(dst, kindIntent, intentSize, offset, i.Attempt)
+	dst = appendHead(dst, kindIntent, sizeOf(i), offset, i.Attempt)
 	dst = append(dst, i.ID[:]...)
 	dst = appendInts(dst, i.Time.UnixMicro(), i.RequestBytes)
 	end := start + intentSize
@@ -66,7 +81,14 @@ func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
 	for _, s := range [...]string{i.Organisation, i.Workspace, i.KeyID, i.Provider, i.Slug, i.Model} {
 		dst = appendText(dst, s, end)
 	}
-	return pad(dst, end)
+	dst = pad(dst, end)
+	for _, c := range i.Counters {
+		if len(dst)-end+2+len(c) <= maxCounters {
+			dst = binary.LittleEndian.AppendUint16(dst, uint16(len(c)))
+			dst = append(dst, c...)
+		}
+	}
+	return dst
 }
 
 // appendSettle appends a settlement, not sealed.
@@ -168,7 +190,7 @@ func parse(b []byte) Record {
 	body := b[headSize:]
 	switch {
 	case version != recordVersion:
-	case kind == kindIntent && len(b) == intentSize:
+	case kind == kindIntent && len(b) >= intentSize:
 		return Record{Intent: parseIntent(body, attempt)}
 	case kind == kindSettle && len(b) == settleSize:
 		return Record{Settle: parseSettle(body, attempt)}
@@ -182,9 +204,17 @@ func parseIntent(b []byte, attempt uint16) *reqlog.Intent {
 	i := &reqlog.Intent{ID: reqlog.ID(b[:16]), Attempt: attempt}
 	i.Time = time.UnixMicro(number(b, 16)).UTC()
 	i.RequestBytes = number(b, 24)
+	more := b[intentSize-headSize:]
 	b = b[32:]
 	for _, s := range [...]*string{&i.Organisation, &i.Workspace, &i.KeyID, &i.Provider, &i.Slug, &i.Model} {
 		*s, b = text(b)
+	}
+	for len(more) >= 2 {
+		n := int(binary.LittleEndian.Uint16(more))
+		if more = more[2:]; n > len(more) {
+			break
+		}
+		i.Counters, more = append(i.Counters, string(more[:n])), more[n:]
 	}
 	return i
 }

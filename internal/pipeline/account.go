@@ -50,7 +50,7 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 	owner := a.request.owner()
 	i := reqlog.Intent{
 		ID: a.request.ID, Attempt: acc.number, Time: acc.began, Organisation: owner.Organisation, Workspace: owner.Workspace, KeyID: owner.KeyID,
-		Provider: a.Target.ID, Slug: a.Target.Slug, Model: a.Model, RequestBytes: acc.sent.size,
+		Provider: a.Target.ID, Slug: a.Target.Slug, Model: a.Model, RequestBytes: acc.sent.size, Counters: acc.policyCounters(),
 	}
 	if err := acc.ledger.RecordIntent(a.timers.context(), i); err != nil {
 		acc.refund()

@@ -3,12 +3,14 @@ package pipeline
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
 	"modelgate/internal/llm"
+	"modelgate/internal/policy"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 )
@@ -32,24 +34,24 @@ type requestQuota struct {
 // first attempt reserves the request itself too.
 func (acc *attemptAccount) reserve(ctx context.Context) error {
 	store, r := acc.of.handler.Quota, acc.of.request
-	if store == nil || len(r.Limits)+len(acc.of.Target.Quota) == 0 {
+	if store == nil || len(r.Limits)+len(acc.of.Target.Quota) == 0 && r.Facts == nil {
 		return nil
 	}
 	q := &acc.bill.quota
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	now := time.Now()
 	var room [8]quota.Claim
-	claims := acc.claims(room[:0], !q.counted)
+	claims := acc.claims(room[:0], !q.counted, now)
 	if len(claims) == 0 {
 		return nil
 	}
-	now := time.Now()
 	v, err := store.Reserve(ctx, now, claims)
 	if err != nil {
 		return limitsUnavailable(err)
 	}
 	if v.Refused >= 0 {
-		return limitError(claims, v, now)
+		return acc.limitError(claims, v, now)
 	}
 	q.counted = true
 	for _, g := range v.Grants {
@@ -67,10 +69,10 @@ func countsRequest(l *quota.Limit) bool { return l.Measure == quota.Requests && 
 
 // claims appends what the attempt claims, in the order in which limits are
 // checked: those of the key and its user, of the workspace, of the provider.
-// first is true if the request has not been counted yet.
-func (acc *attemptAccount) claims(dst []quota.Claim, first bool) []quota.Claim {
+// of policies. first is true if the request has not been counted yet.
+func (acc *attemptAccount) claims(dst []quota.Claim, first bool, now time.Time) []quota.Claim {
 	var e useEstimate
-	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota} {
+	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
 		for _, l := range list {
 			switch {
 			case l.Measure != quota.Requests && !acc.sent.uses():
@@ -82,6 +84,33 @@ func (acc *attemptAccount) claims(dst []quota.Claim, first bool) []quota.Claim {
 		}
 	}
 	return dst
+}
+
+// policyLimits returns the limits of the policies that apply to the attempt.
+func (a *Attempt) policyLimits(now time.Time) []*quota.Limit {
+	if a.request.Facts == nil {
+		return nil
+	}
+	f := *a.request.Facts
+	f.Time, f.Provider, f.Slug = now, a.Target.ID, a.Target.Slug
+	if a.Prompt.Slug != "" {
+		f.Prompt = a.Prompt.Slug
+	}
+	return a.request.Policies.Match(nil, &f)
+}
+
+// policyCounter is the prefix of the counters of policies.
+const policyCounter = "policy/"
+
+// policyCounters returns the budgets of policies that the attempt counts for in the
+// ledger.
+func (acc *attemptAccount) policyCounters() (names []string) {
+	for _, g := range acc.grants {
+		if name, ok := strings.CutPrefix(g.Limit.Counter, policyCounter); ok && g.Limit.Window == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // useEstimate is what an attempt may use at most. It is made when a limit needs
@@ -180,6 +209,19 @@ func (acc *attemptAccount) settleQuota(u quota.Use) {
 	}
 }
 
+// CheckSession returns an error if a policy refuses the request because of its
+// history or the time of its session.
+func (r *Request) CheckSession(ctx context.Context, counters quota.Store) error {
+	if r.Facts == nil || !r.Policies.Governs(r.Facts) {
+		return nil
+	}
+	var body []byte
+	if r.Doc != nil {
+		body = r.Doc.Bytes()
+	}
+	return r.Policies.CheckSession(ctx, counters, r.Facts, body)
+}
+
 // CountRequest settles what the request itself has reserved: it counts unless it
 // failed through no fault of the client.
 func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
@@ -206,8 +248,13 @@ func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 // limitError returns the error of a reservation that was refused. A refusal by
 // rate limits names the one that is reset last: until then, all of them are
 // not free.
-func limitError(claims []quota.Claim, v quota.Verdict, now time.Time) *apierr.Error {
+func (acc *attemptAccount) limitError(claims []quota.Claim, v quota.Verdict, now time.Time) error {
 	at := v.Refused
+	if l := claims[at].Limit; l.Holder.Kind == policy.SessionHolder {
+		e := apierr.From(acc.of.request.Policies.SessionError(l, v.States[at], now))
+		e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Shared: l.PerAttempt}
+		return e
+	}
 	if claims[at].Limit.Window == 0 {
 		return budgetError(claims[at], v.States[at])
 	}

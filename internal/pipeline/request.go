@@ -20,6 +20,7 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/policy"
 	"modelgate/internal/provider"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
@@ -89,6 +90,11 @@ type Request struct {
 	// Limits are the limits of the key, its user and its workspace, in the order
 	// in which they are checked. Those of a managed provider are in its target.
 	Limits []*quota.Limit
+
+	// Policies are the policies, and Facts what they read of the request, without
+	// its target. Facts is nil if there are no policies.
+	Policies *policy.Set
+	Facts    *policy.Facts
 
 	// Prices is the price book for the cost strategy and the ledger. Nil has no
 	// prices.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,9 @@ type Set struct {
 	limits index // policies that [Set.Match] finds
 	govern index // policies that [Set.CheckSession] enforces
 }
+
+// SessionHolder is the kind of holder of the limits of sessions.
+const SessionHolder = "session"
 
 // compiled is a policy with its conditions prepared and the limits of its value keys.
 type compiled struct {
@@ -61,7 +65,7 @@ func compile(p *Policy) *compiled {
 	// The number of requests of a budget is that of the ledger, which counts attempts.
 	c := &compiled{policy: p, kind: "policy", perAttempt: p.Window == 0 && p.Measure == quota.Requests}
 	if p.InSession() {
-		c.kind = "session"
+		c.kind = SessionHolder
 	}
 	for i := range p.Conditions {
 		k := compileCondition(&p.Conditions[i])
@@ -94,6 +98,23 @@ func (s *Set) Match(dst []*quota.Limit, f *Facts) []*quota.Limit {
 		}
 	})
 	return dst
+}
+
+// Empty reports whether there are no policies.
+func (s *Set) Empty() bool { return s == nil || len(s.list) == 0 }
+
+// Measure returns what a counter of a usage-limit policy counts, by its name without
+// the prefix "policy/". It returns false if no policy has it at now: counters of earlier
+// periods are not used again.
+func (s *Set) Measure(counter string, now time.Time) (m quota.Measure, ok bool) {
+	id, rest, _ := strings.Cut(counter, "/")
+	if s == nil || s.byID[id] == nil {
+		return 0, false
+	}
+	p := s.byID[id].policy
+	label, _, _ := strings.Cut(rest, "/")
+	current, _ := p.Period.At(now)
+	return p.Measure, p.Window == 0 && label == current
 }
 
 // appliesTo reports whether the policy applies to a request, and appends its value

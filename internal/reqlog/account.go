@@ -23,6 +23,10 @@ type Intent struct {
 
 	// RequestBytes is the size of the client's body, -1 if unknown.
 	RequestBytes int64
+
+	// Counters are the names of the budgets of policies that the attempt counts
+	// for, without their common prefix. The slice is not changed.
+	Counters []string
 }
 
 // Outcome is how an attempt ended.

@@ -33,12 +33,12 @@ func (p *budgetCounter) Counted(ctx context.Context, segments []string) (map[str
 // Count implements ledger.Counter. If applying budgets fails, the count remains and
 // applying is retried.
 func (p *budgetCounter) Count(ctx context.Context, c *ledger.Counts) error {
-	spans := make([]store.LedgerSpan, len(c.Spans))
-	for i, s := range c.Spans {
-		spans[i] = store.LedgerSpan(s)
+	count := store.LedgerCount{Spent: c.Spent, Counters: c.Counters, Own: c.Own, OwnCounters: c.OwnCounters}
+	for _, s := range c.Spans {
+		count.Spans = append(count.Spans, store.LedgerSpan(s))
 	}
 	now := time.Now()
-	raised, err := p.db.AddSpend(ctx, spans, c.Spent, c.Own, now, now.Add(-ledger.MarksKept))
+	raised, err := p.db.AddSpend(ctx, count, now, now.Add(-ledger.MarksKept))
 	if err == nil {
 		p.act(ctx, raised)
 	}
@@ -64,6 +64,29 @@ func (p *budgetCounter) act(ctx context.Context, raised map[store.BudgetRef]reql
 		return
 	}
 	clear(p.late)
+}
+
+// seedTime is how long a start waits for the spend of an earlier process to be counted.
+const seedTime = 2 * time.Second
+
+// seed brings the counters of limits up to what was counted before the gateway serves
+// requests. If that fails, the first tick does it.
+func (p *budgetCounter) seed(ctx context.Context) {
+	if p.keep == nil || !p.db.Ready() {
+		return
+	}
+	if p.keep.Counted != nil {
+		short, cancel := context.WithTimeout(ctx, seedTime)
+		p.keep.Counted(short)
+		cancel()
+	}
+	if err := p.keep.CheckAll(ctx); err != nil {
+		p.keep.Logger.Warn("budgets were not checked at the start", "err", err.Error())
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = true
 }
 
 // tick resets the budgets that are due, and retries what failed before.

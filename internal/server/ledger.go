@@ -13,6 +13,8 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/ledger"
 	"modelgate/internal/logstore"
+	"modelgate/internal/policy"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -44,9 +46,25 @@ func (s *Server) openLedger(ctx context.Context, set *settings.Settings) (err er
 func (s *Server) newSpender() *budgetCounter {
 	p := &budgetCounter{db: s.store, late: make(map[store.BudgetRef]reqlog.Spend)}
 	if !s.Off[route.UsageLimits] {
-		p.keep = &budgets.Enforcer{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Counters: s.engine.Quota, Now: time.Now}
+		p.keep = &budgets.Enforcer{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Counters: s.engine.Quota, Policies: s.currentPolicies, Now: time.Now}
 	}
 	return p
+}
+
+// counters returns the counters of limits, nil if limits are disabled.
+func (s *Server) counters() quota.Store {
+	if s.Off[route.UsageLimits] {
+		return nil
+	}
+	return new(quota.Memory)
+}
+
+// currentPolicies returns the policies of the current snapshot, nil before the first.
+func (s *Server) currentPolicies() *policy.Set {
+	if snap := s.holder.Load(); snap != nil {
+		return snap.Policies
+	}
+	return nil
 }
 
 func ledgerOptions(data string, rows *logRows) ledger.Options {

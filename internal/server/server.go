@@ -36,7 +36,6 @@ import (
 	"modelgate/internal/policy"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
-	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
@@ -233,6 +232,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.copy.put(stored)
+	s.spender.seed(ctx)
 	s.makeRoutes(set)
 	s.makeServers()
 	// The key is shown only once, so it is created when nothing else can fail.
@@ -322,14 +322,6 @@ func CheckSettings(file string, master, previous secret.String) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
-}
-
-// counters returns the counters of limits, nil if limits are disabled.
-func (s *Server) counters() quota.Store {
-	if s.Off[route.UsageLimits] {
-		return nil
-	}
-	return new(quota.Memory)
 }
 
 func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {

@@ -42,6 +42,17 @@ type LedgerSpan struct {
 	From, To int64
 }
 
+// LedgerCount is the spend in parts of the ledger.
+type LedgerCount struct {
+	Spans []LedgerSpan
+	Spent map[reqlog.SpendOwner]*reqlog.Spend
+	// Counters is the part of Spent that counts for policies, by counter.
+	Counters map[string]*reqlog.Spend
+	// Own and OwnCounters are the parts of both that this process spent.
+	Own         map[reqlog.SpendOwner]*reqlog.Spend
+	OwnCounters map[string]*reqlog.Spend
+}
+
 // ErrAlreadyCounted is returned for settlements whose segment was not counted up to
 // their beginning because another process counted it.
 var ErrAlreadyCounted = errors.New("the segment was counted by another process")
@@ -75,25 +86,24 @@ func (db *DB) LedgerMarks(ctx context.Context, segments []string) (map[string]in
 	return marks, nil
 }
 
-// AddSpend adds spend to the counters and marks the spans as counted in one
-// transaction. It returns the objects whose counters increased, with what own, a part
-// of spent, adds to them. It makes no revision. Marks not updated since keep are
-// deleted.
-func (db *DB) AddSpend(ctx context.Context, spans []LedgerSpan, spent, own map[reqlog.SpendOwner]*reqlog.Spend, now, keep time.Time) (raised map[BudgetRef]reqlog.Spend, err error) {
+// AddSpend adds spend to the counters and marks its spans as counted in one
+// transaction. It returns the objects whose counters increased, with what this process
+// added to them. It makes no revision. Marks not updated since keep are deleted.
+func (db *DB) AddSpend(ctx context.Context, c LedgerCount, now, keep time.Time) (raised map[BudgetRef]reqlog.Spend, err error) {
 	if !db.ready.Load() {
 		return nil, unavailableError(nil)
 	}
 	ctx, cancel := context.WithTimeout(ctx, changeTime)
 	defer cancel()
 	err = db.transact(ctx, func(tx *Tx) error {
-		if err := tx.mark(ctx, spans, now, keep); err != nil {
+		if err := tx.mark(ctx, c.Spans, now, keep); err != nil {
 			return err
 		}
-		sums, err := tx.charged(ctx, spent)
+		sums, err := tx.charged(ctx, c.Spent, c.Counters)
 		if err != nil {
 			return err
 		}
-		if raised, err = tx.charged(ctx, own); err != nil {
+		if raised, err = tx.charged(ctx, c.Own, c.OwnCounters); err != nil {
 			return err
 		}
 		// Sorted, so that nodes never deadlock.
@@ -137,12 +147,15 @@ func (tx *Tx) mark(ctx context.Context, spans []LedgerSpan, now, keep time.Time)
 }
 
 // charged returns the spend by the objects that it counts for.
-func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
+func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlog.Spend, counters map[string]*reqlog.Spend) (map[BudgetRef]reqlog.Spend, error) {
 	sums := make(map[BudgetRef]reqlog.Spend)
 	add := func(kind, id string, s reqlog.Spend) {
 		sum := sums[BudgetRef{kind, id}]
 		sum.Add(s)
 		sums[BudgetRef{kind, id}] = sum
+	}
+	for name, s := range counters {
+		add(PolicySpend, name, *s)
 	}
 	lineages, err := q.lineages(ctx, spent)
 	if err != nil {
@@ -236,6 +249,27 @@ func placeholders(before, n int) string {
 		list[i] = "$" + strconv.Itoa(before+i+1)
 	}
 	return "(" + strings.Join(list, ", ") + ")"
+}
+
+// SpendingAfter returns the total spend of at most most objects of a kind with ids
+// after after, sorted by id.
+func (q Queries) SpendingAfter(ctx context.Context, kind, after string, most int) ([]Spender, error) {
+	const text = `
+		SELECT id, attempts, cost, tokens, unknown, unpriced
+		FROM spending
+		WHERE kind = $1 AND id > $2
+		ORDER BY id
+		LIMIT $3`
+	return sqlrow.List(ctx, q.Reader, "what was spent", text, func(r sqlrow.Scanner) (s Spender, err error) {
+		err = r.Scan(&s.ID, &s.Attempts, &s.Cost, &s.Tokens, &s.Unknown, &s.Unpriced)
+		return s, err
+	}, kind, after, most)
+}
+
+// Spender is an object and its total spend.
+type Spender struct {
+	ID string
+	reqlog.Spend
 }
 
 // Spending returns total spend by id. Objects that were never used are not included.

@@ -27,7 +27,7 @@ func owner(key, slug string) reqlog.SpendOwner {
 func spend(t testing.TB, db *store.DB, segment string, from, to int64, spent map[reqlog.SpendOwner]*reqlog.Spend) (map[store.BudgetRef]reqlog.Spend, error) {
 	t.Helper()
 	now := time.Now()
-	return db.AddSpend(t.Context(), []store.LedgerSpan{{Segment: segment, From: from, To: to}}, spent, nil, now, now.Add(-time.Hour))
+	return db.AddSpend(t.Context(), store.LedgerCount{Spans: []store.LedgerSpan{{Segment: segment, From: from, To: to}}, Spent: spent}, now, now.Add(-time.Hour))
 }
 
 func mustSpending(t testing.TB, db *store.DB, kind string, ids ...string) map[string]reqlog.Spend {
@@ -113,7 +113,7 @@ func TestAPartOfASegmentIsCountedOnce(t *testing.T) {
 		}
 		// Marks are forgotten when they are old.
 		now := time.Now().Add(2 * time.Hour)
-		if _, err := db.AddSpend(t.Context(), []store.LedgerSpan{{Segment: "t", From: 64, To: 90}}, spent, nil, now, now.Add(-time.Hour)); err != nil {
+		if _, err := db.AddSpend(t.Context(), store.LedgerCount{Spans: []store.LedgerSpan{{Segment: "t", From: 64, To: 90}}, Spent: spent}, now, now.Add(-time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		if marks, err := db.LedgerMarks(t.Context(), []string{"s", "t"}); err != nil || !maps.Equal(marks, map[string]int64{"t": 90}) {

@@ -20,6 +20,7 @@ import (
 
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/policy"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
@@ -124,6 +125,9 @@ type Enforcer struct {
 	Changed func() // called after a change, to publish it
 	Now     func() time.Time
 
+	// Policies returns the current policies. Nil has none.
+	Policies func() *policy.Set
+
 	// Counters are the live counters, which follow what is counted. Nil for none.
 	Counters quota.Store
 
@@ -164,10 +168,71 @@ func (k *Enforcer) correct(ctx context.Context, list []store.BudgetHolder, own m
 			out = append(out, c)
 		}
 	}
+	spent, err := k.policySpending(ctx, own)
+	if err != nil {
+		return k.DB.ClientError(err)
+	}
+	for _, s := range spent {
+		out = k.appendPolicy(out, s, own[store.BudgetRef{Kind: store.PolicySpend, ID: s.ID}])
+	}
 	if len(out) == 0 {
 		return nil
 	}
 	return k.Counters.Correct(ctx, out)
+}
+
+// policySpending returns the spend of the counters of policies in own.
+func (k *Enforcer) policySpending(ctx context.Context, own map[store.BudgetRef]reqlog.Spend) (list []store.Spender, err error) {
+	var ids []string
+	for r := range own {
+		if r.Kind == store.PolicySpend {
+			ids = append(ids, r.ID)
+		}
+	}
+	spent, err := k.DB.Background().Spending(ctx, store.PolicySpend, ids...)
+	for id, s := range spent {
+		list = append(list, store.Spender{ID: id, Spend: s})
+	}
+	return list, err
+}
+
+// appendPolicy appends the correction of the counter of a policy, unless no policy
+// uses it any more.
+func (k *Enforcer) appendPolicy(out []quota.Correction, s store.Spender, own reqlog.Spend) []quota.Correction {
+	if k.Policies == nil {
+		return out
+	}
+	m, ok := k.Policies().Measure(s.ID, k.Now())
+	if !ok {
+		return out
+	}
+	count := func(s reqlog.Spend) int64 {
+		return quota.Use{Requests: s.Attempts, Tokens: s.Tokens, Cost: int64(s.Cost)}.Of(m)
+	}
+	return append(out, quota.Correction{Counter: "policy/" + s.ID, Total: count(s.Spend), Settled: count(own)})
+}
+
+// correctPolicies brings the live counters of all policies up to what was counted.
+func (k *Enforcer) correctPolicies(ctx context.Context) error {
+	if k.Counters == nil || k.Policies == nil {
+		return nil
+	}
+	for after := ""; ; {
+		list, err := k.DB.Background().SpendingAfter(ctx, store.PolicySpend, after, 10*atOnce)
+		if err != nil || len(list) == 0 {
+			return k.DB.ClientError(err)
+		}
+		after = list[len(list)-1].ID
+		var out []quota.Correction
+		for _, s := range list {
+			out = k.appendPolicy(out, s, reqlog.Spend{})
+		}
+		if len(out) > 0 {
+			if err := k.Counters.Correct(ctx, out); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // atOnce is the largest number of budgets that are read, and changed, in one
@@ -192,8 +257,8 @@ func (k *Enforcer) Reset(ctx context.Context, now time.Time) error {
 	}
 }
 
-// CheckAll evaluates every budget, to catch up on spend that a process counted but did
-// not live to act on.
+// CheckAll evaluates every budget and corrects every counter, to catch up on spend that
+// a process counted but did not live to act on.
 func (k *Enforcer) CheckAll(ctx context.Context) error {
 	for _, kind := range store.BudgetKinds {
 		for after := ""; ; {
@@ -213,7 +278,7 @@ func (k *Enforcer) CheckAll(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return k.correctPolicies(ctx)
 }
 
 // act changes the budgets of list that are due for a change.

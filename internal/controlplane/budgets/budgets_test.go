@@ -60,7 +60,7 @@ func (n *node) count(ctx context.Context, dollars int64) (map[store.BudgetRef]re
 	now := time.Now()
 	s := &reqlog.Spend{Attempts: 1, Cost: catalog.NanoDollars(dollars * 1e9), Tokens: 10 * dollars}
 	spent := map[reqlog.SpendOwner]*reqlog.Spend{o: s}
-	return n.DB.AddSpend(ctx, []store.LedgerSpan{span}, spent, spent, now, now.Add(-time.Hour))
+	return n.DB.AddSpend(ctx, store.LedgerCount{Spans: []store.LedgerSpan{span}, Spent: spent}, now, now.Add(-time.Hour))
 }
 
 // setUp makes a key, an entry and a grant with budgets, and gives the workspace

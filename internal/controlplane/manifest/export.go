@@ -145,7 +145,7 @@ func usage(u *limits.Budget) *settings.Usage {
 		return nil
 	}
 	return &settings.Usage{
-		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, PeriodicReset: u.PeriodicReset, PeriodicResetDays: u.PeriodicResetDays,
+		Type: u.Type, CreditLimit: u.CreditLimit, AlertThreshold: u.AlertThreshold, PeriodicReset: u.PeriodicReset, PeriodicResetDays: u.PeriodicResetDays, OnBudgetEnd: u.OnBudgetEnd,
 	}
 }
 
