@@ -256,3 +256,75 @@ func TestWorkspaceLimitBindsAllItsKeys(t *testing.T) {
 		t.Errorf("statuses %s", statuses)
 	}
 }
+
+// policy makes a policy and returns its id.
+func (l *limitedGateway) policy(kind, body string) string {
+	l.t.Helper()
+	made := mustDo(l.t, l.Gateway, "POST", "/policies/"+kind, body).JSON(l.t)
+	return made["id"].(string)
+}
+
+func TestPolicyCountsEachGroupApart(t *testing.T) {
+	l := newLimited(t)
+	l.policy("rate-limits", `{"name":"per user","type":"requests","unit":"rpd","value":2,"conditions":[{"key":"metadata._environment","value":"prod"}],"group_by":[{"key":"metadata._user"}]}`)
+	key := l.key(`"rate_limits":[]`)
+	send := func(metadata string) int { return l.chat(key, oneChat, "x-gateway-metadata", metadata).Status }
+	for i, tt := range []struct {
+		metadata string
+		want     int
+	}{
+		{`{"_environment":"prod","_user":"alice"}`, 200}, {`{"_environment":"prod","_user":"alice"}`, 200}, {`{"_environment":"prod","_user":"alice"}`, 429},
+		{`{"_environment":"prod","_user":"bob"}`, 200}, {`{"_environment":"test","_user":"alice"}`, 200}, {`{"_environment":"prod"}`, 200},
+	} {
+		if got := send(tt.metadata); got != tt.want {
+			t.Errorf("request %d with %s: %d, want %d", i+1, tt.metadata, got, tt.want)
+		}
+	}
+}
+
+func TestBudgetOfAPolicySurvivesARestart(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	start := func() *limitedGateway {
+		l := &limitedGateway{t: t}
+		l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "log: {level: info}\n", MasterKey: "the master key of a test of limits", Data: data})
+		return l
+	}
+	l := start()
+	l.policy("usage-limits", `{"name":"tokens","type":"tokens","credit_limit":200,"conditions":[{"key":"model","value":"sim-1"}],"group_by":[{"key":"api_key"}]}`)
+	key := l.key(`"rate_limits":[]`)
+	used, n := 0.0, 0
+	for ; n < 20; n++ {
+		res := l.chat(key, oneChat)
+		if res.Status == 412 {
+			break
+		}
+		used += res.JSON(t)["usage"].(map[string]any)["total_tokens"].(float64)
+	}
+	if n == 0 || n == 20 || used < 200 {
+		t.Fatalf("%d requests used %v tokens of a budget of 200", n, used)
+	}
+	if res := l.chat(key, strings.Replace(oneChat, "sim-1", "sim-2", 1)); res.Status != 200 {
+		t.Errorf("a model without the policy: %d %s", res.Status, res.Body)
+	}
+	l.Stop()
+	l = start()
+	if res := l.chat(key, oneChat); res.Status != 412 || !strings.Contains(string(res.Body), "the budget of the policy tokens is exhausted") {
+		t.Errorf("after a restart: %d %s", res.Status, res.Body)
+	}
+}
+
+func TestLimitOfAnIntegrationBindsItsProviders(t *testing.T) {
+	l := newLimited(t)
+	l.provider("first", `"rate_limits":[]`)
+	mustDo(t, l.Gateway, "POST", "/providers", `{"name":"second","slug":"second","integration_id":"first","workspace_id":"default"}`)
+	mustDo(t, l.Gateway, "PUT", "/integrations/first/workspaces", `{"workspaces":[{"id":"default","enabled":true,"rate_limits":[{"type":"requests","unit":"rpd","value":2}]}]}`)
+	key := l.key(`"rate_limits":[]`)
+	statuses := ""
+	for _, slug := range []string{"@first", "@second", "@first", "@second", "@simulator"} {
+		statuses += fmt.Sprint(l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", slug).Status, " ")
+	}
+	if statuses != "200 200 429 429 200 " {
+		t.Errorf("statuses %s", statuses)
+	}
+}
