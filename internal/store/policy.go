@@ -3,7 +3,9 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,6 +108,29 @@ func (q Queries) ActivePolicies(ctx context.Context) ([]Policy, error) {
 		ORDER BY id`)
 }
 
+// PoliciesOfCounters returns the active policies to which counters belong, named as in
+// spend of the kind PolicySpend.
+func (q Queries) PoliciesOfCounters(ctx context.Context, counters []string) (list []Policy, err error) {
+	ids := make(map[string]bool)
+	for _, c := range counters {
+		id, _, _ := strings.Cut(c, "/")
+		ids[id] = true
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(ids)), spentAtOnce) {
+		args := make([]any, len(part))
+		for i, id := range part {
+			args[i] = id
+		}
+		found, err := policyTable.list(ctx, q.Reader, `
+		WHERE status = 'active' AND id IN `+placeholders(0, len(part)), args...)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, found...)
+	}
+	return list, nil
+}
+
 // CreatePolicy stores a policy.
 func (tx *Tx) CreatePolicy(ctx context.Context, p Policy) error {
 	return policyTable.insert(ctx, tx, p)
@@ -177,12 +202,19 @@ func (q Queries) PolicySpending(ctx context.Context, id string) (map[string]reql
 	return out, err
 }
 
-// DeletePolicySpending deletes what was spent under a policy in the periods before one.
+// DeletePolicySpending deletes what was spent under a policy in periods other than one,
+// and the warnings about it.
 func (db *DB) DeletePolicySpending(ctx context.Context, id, period string) error {
+	const alerts = `
+		DELETE FROM policy_alerts
+		WHERE policy_id = $1 AND SUBSTR(counter, 1, $2) <> $3`
 	const text = `
 		DELETE FROM spending
 		WHERE kind = 'policy' AND SUBSTR(id, 1, 36) = $1 AND SUBSTR(id, 1, $2) <> $3`
 	from := id + "/" + period + "/"
+	if err := db.exec(ctx, "alerts of policies", alerts, id, len(period)+1, period+"/"); err != nil {
+		return db.ClientError(err)
+	}
 	return db.ClientError(db.exec(ctx, "what was spent", text, id, len(from), from))
 }
 
@@ -212,12 +244,46 @@ func (q Queries) PolicyAlerts(ctx context.Context, id string) (map[string]map[st
 	return out, err
 }
 
+// RecordPolicyAlert records a warning about a counter of a policy with its audit event,
+// and reports whether it was not recorded before.
+func (db *DB) RecordPolicyAlert(ctx context.Context, id, counter, event string, a *Audit) (recorded bool, err error) {
+	const text = `
+		INSERT INTO policy_alerts (policy_id, counter, event, created_at)
+		VALUES ($1, $2, $3, $4)
+		ON CONFLICT (policy_id, counter, event) DO NOTHING`
+	err = db.transact(ctx, func(tx *Tx) error {
+		n, err := tx.change.Exec(ctx, journal.Unpublished, text, id, counter, event, millis(a.Time))
+		if recorded = n > 0; err != nil || !recorded {
+			return err
+		}
+		return tx.Note(ctx, a)
+	})
+	return recorded && err == nil, db.ClientError(err)
+}
+
 // ClearPolicyAlerts makes the warnings about a policy due again.
 func (tx *Tx) ClearPolicyAlerts(ctx context.Context, id string) error {
 	const text = `
 		DELETE FROM policy_alerts
 		WHERE policy_id = $1`
 	return tx.exec(ctx, journal.Unpublished, "alerts of policies", text, id)
+}
+
+// Used returns the part of s that a usage limit counts, in the unit of its limit.
+func (p *Policy) Used(s reqlog.Spend) float64 {
+	switch p.Type {
+	case "cost":
+		return float64(s.Cost) / 1e9
+	case "tokens":
+		return float64(s.Tokens)
+	}
+	return float64(s.Attempts)
+}
+
+// Reaches reports whether used reaches a limit. An empty limit is never reached.
+func (p *Policy) Reaches(used float64, limit string) bool {
+	n, err := strconv.ParseFloat(limit, 64)
+	return err == nil && used >= n
 }
 
 // windows are the windows of the units of rate limits.

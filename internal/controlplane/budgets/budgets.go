@@ -136,10 +136,14 @@ type Enforcer struct {
 	Counted func(context.Context) error
 }
 
-// ApplySpend evaluates the budgets whose spend increased. Own is the part of the
-// increase that this process settled.
+// ApplySpend evaluates the budgets and usage-limit policies whose spend increased. Own
+// is the part of the increase that this process settled.
 func (k *Enforcer) ApplySpend(ctx context.Context, own map[store.BudgetRef]reqlog.Spend) error {
-	list, err := k.DB.Background().Budgets(ctx, slices.Collect(maps.Keys(own)))
+	raised := slices.Collect(maps.Keys(own))
+	if err := k.applyPolicies(ctx, raised); err != nil {
+		return err
+	}
+	list, err := k.DB.Background().Budgets(ctx, raised)
 	if err != nil {
 		return k.DB.ClientError(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
-	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -127,9 +126,8 @@ func usages(ctx context.Context, c *route.Caller, p *store.Policy) ([]Entity, er
 			}
 			continue
 		}
-		used := Used(p.Type, s)
-		e.Current = used
-		if limit, _ := p.Settings.Value.Float64(); used >= limit {
+		e.Current = p.Used(s)
+		if p.Reaches(e.Current, p.Settings.Value.String()) {
 			e.Status = store.Exhausted
 		}
 		byKey[key] = e
@@ -139,18 +137,6 @@ func usages(ctx context.Context, c *route.Caller, p *store.Policy) ([]Entity, er
 		list = append(list, e)
 	}
 	return list, nil
-}
-
-// Used returns the part of s that a usage limit of a type counts, in the unit of its
-// limit.
-func Used(typ string, s reqlog.Spend) float64 {
-	switch typ {
-	case "cost":
-		return float64(s.Cost) / 1e9
-	case "tokens":
-		return float64(s.Tokens)
-	}
-	return float64(s.Attempts)
 }
 
 type resetInput struct {
