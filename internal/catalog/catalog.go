@@ -40,7 +40,7 @@ const maxPerMillion = 1_000_000
 // Kind is a kind of token with a price of its own.
 type Kind uint8
 
-// Kinds of tokens. Those up to InputAudio are read by the model, the others
+// Kinds of tokens. Those up to InputImage are read by the model, the others
 // written by it.
 const (
 	Input Kind = iota
@@ -48,15 +48,17 @@ const (
 	CacheWrite5m
 	CacheWrite1h
 	InputAudio
+	InputImage
 	Output
 	Reasoning
 	OutputAudio
+	OutputImage
 
 	Kinds
 )
 
 // fallbackKind maps a kind to the kind whose rate applies if it has none.
-var fallbackKind = [Kinds]Kind{CachedInput: Input, CacheWrite5m: Input, CacheWrite1h: CacheWrite5m, InputAudio: Input, Output: Output, Reasoning: Output, OutputAudio: Output}
+var fallbackKind = [Kinds]Kind{CachedInput: Input, CacheWrite5m: Input, CacheWrite1h: CacheWrite5m, InputAudio: Input, InputImage: Input, Output: Output, Reasoning: Output, OutputAudio: Output, OutputImage: Output}
 
 // Rates holds the price of a token of each kind.
 type Rates [Kinds]Rate
@@ -74,6 +76,10 @@ func RatesOf(given map[Kind]Rate) (r Rates) {
 	return r
 }
 
+// HasRate reports whether a kind has a rate of its own, not the one of the kind that it
+// is a part of.
+func (r *Rates) HasRate(kind Kind) bool { return r[kind] != r[fallbackKind[kind]] }
+
 // Price is one row of a price book.
 type Price struct {
 	Provider string // provider id
@@ -88,12 +94,25 @@ type Price struct {
 	Long  Rates
 	Above int64
 
+	// NoInput and NoOutput are true if the price of tokens read or written is
+	// unknown. A price of zero is free.
+	NoInput  bool
+	NoOutput bool
+
 	// Request is the price of each request in addition to its tokens.
 	Request NanoDollars
-	// Batch and Priority are the prices of these tiers as percentages. Zero
-	// means unknown.
+	// Units are the prices of what is not sold by tokens. Nil means none.
+	Units *UnitPrices
+	// Batch, Flex and Priority are the prices of these tiers as percentages. Zero
+	// means unknown; an unknown Flex is Batch.
 	Batch    int
+	Flex     int
 	Priority int
+
+	// Source says where the price was read, as a key of the file's list of
+	// sources, and Read on which day. Both are empty for prices of an operator.
+	Source string
+	Read   string
 
 	factor string // of the negotiated pricing that changed it; empty if none
 }
@@ -113,9 +132,15 @@ func (p *Price) Row() string {
 	return name
 }
 
+// Covers reports whether the price of every token of u is known.
+func (p *Price) Covers(u llm.Usage) bool {
+	return !(p.NoInput && u.Prompt() > 0 || p.NoOutput && u.Completion() > 0)
+}
+
 // Cost returns the cost of u in a tier, rounded once, half up, and capped at
 // the largest amount. A tier without a price costs as much as the standard
-// tier: see [Price.Has].
+// tier: see [Price.Has]. Tokens without a price cost nothing: see
+// [Price.Covers].
 func (p *Price) Cost(u llm.Usage, t Tier) NanoDollars {
 	n := counts(u)
 	rates := &p.Rates
@@ -133,15 +158,16 @@ func (p *Price) Cost(u llm.Usage, t Tier) NanoDollars {
 
 // counts returns the usage by kind. The kinds do not overlap.
 func counts(u llm.Usage) [Kinds]int64 {
+	imagesIn, imagesOut := min(max(u.InputImage, 0), max(u.Input, 0)), min(max(u.OutputImage, 0), max(u.Output, 0))
 	return [Kinds]int64{
-		Input: u.Input, CachedInput: u.CachedInput, CacheWrite5m: u.CacheWrite5m, CacheWrite1h: u.CacheWrite1h, InputAudio: u.InputAudio,
-		Output: u.Output, Reasoning: u.Reasoning, OutputAudio: u.OutputAudio,
+		Input: u.Input - imagesIn, CachedInput: u.CachedInput, CacheWrite5m: u.CacheWrite5m, CacheWrite1h: u.CacheWrite1h, InputAudio: u.InputAudio, InputImage: imagesIn,
+		Output: u.Output - imagesOut, Reasoning: u.Reasoning, OutputAudio: u.OutputAudio, OutputImage: imagesOut,
 	}
 }
 
 // longer reports whether more than limit tokens were read.
 func longer(n *[Kinds]int64, limit int64) bool {
-	for kind := Input; kind <= InputAudio; kind++ {
+	for kind := Input; kind <= InputImage; kind++ {
 		if n[kind] > limit {
 			return true
 		}

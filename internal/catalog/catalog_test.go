@@ -143,8 +143,9 @@ func TestEveryTokenThatIsReadCountsForTheLength(t *testing.T) {
 func anyUsage(most int64) *rapid.Generator[llm.Usage] {
 	return rapid.Custom(func(t *rapid.T) llm.Usage {
 		n := func(name string) int64 { return rapid.Int64Range(0, most).Draw(t, name) }
-		return llm.Usage{Input: n("in"), CachedInput: n("cached"), CacheWrite5m: n("5m"), CacheWrite1h: n("1h"), InputAudio: n("audio in"),
-			Output: n("out"), Reasoning: n("reasoning"), OutputAudio: n("audio out"), Known: true}
+		in, out := n("in"), n("out")
+		return llm.Usage{Input: in, InputImage: rapid.Int64Range(0, in).Draw(t, "images in"), CachedInput: n("cached"), CacheWrite5m: n("5m"), CacheWrite1h: n("1h"), InputAudio: n("audio in"),
+			Output: out, OutputImage: rapid.Int64Range(0, out).Draw(t, "images out"), Reasoning: n("reasoning"), OutputAudio: n("audio out"), Known: true}
 	})
 }
 
@@ -156,19 +157,20 @@ func anyPrice() *rapid.Generator[catalog.Price] {
 		}
 		p.Above = rapid.SampledFrom([]int64{0, 1, 1000, 200_000}).Draw(t, "above")
 		p.Batch = rapid.IntRange(0, 100).Draw(t, "batch")
+		p.Flex = rapid.IntRange(0, 100).Draw(t, "flex")
 		p.Priority = rapid.IntRange(0, 10_000).Draw(t, "priority")
 		return p
 	})
 }
 
 func anyTier() *rapid.Generator[catalog.Tier] {
-	return rapid.SampledFrom([]catalog.Tier{catalog.Standard, catalog.Batch, catalog.Priority, catalog.Unpriced})
+	return rapid.SampledFrom([]catalog.Tier{catalog.Standard, catalog.Batch, catalog.Flex, catalog.Priority, catalog.Unpriced})
 }
 
 func sum(a, b llm.Usage) llm.Usage {
 	return llm.Usage{Input: a.Input + b.Input, CachedInput: a.CachedInput + b.CachedInput, CacheWrite5m: a.CacheWrite5m + b.CacheWrite5m,
 		CacheWrite1h: a.CacheWrite1h + b.CacheWrite1h, InputAudio: a.InputAudio + b.InputAudio, Output: a.Output + b.Output,
-		Reasoning: a.Reasoning + b.Reasoning, OutputAudio: a.OutputAudio + b.OutputAudio, Known: true}
+		InputImage: a.InputImage + b.InputImage, OutputImage: a.OutputImage + b.OutputImage, Reasoning: a.Reasoning + b.Reasoning, OutputAudio: a.OutputAudio + b.OutputAudio, Known: true}
 }
 
 func TestCostGrowsWithUsageAndAddsUpWithinATier(t *testing.T) {
@@ -205,11 +207,16 @@ func TestCostIsExactForAnyNumbers(t *testing.T) {
 		switch {
 		case tier == catalog.Batch && p.Batch > 0:
 			share = int64(p.Batch)
+		case tier == catalog.Flex && p.Flex > 0:
+			share = int64(p.Flex)
+		case tier == catalog.Flex && p.Batch > 0:
+			share = int64(p.Batch)
 		case tier == catalog.Priority && p.Priority > 0:
 			share = int64(p.Priority)
 		}
 		total := new(big.Int)
-		for kind, n := range []int64{u.Input, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.InputAudio, u.Output, u.Reasoning, u.OutputAudio} {
+		imagesIn, imagesOut := min(u.InputImage, u.Input), min(u.OutputImage, u.Output)
+		for kind, n := range []int64{u.Input - imagesIn, u.CachedInput, u.CacheWrite5m, u.CacheWrite1h, u.InputAudio, imagesIn, u.Output - imagesOut, u.Reasoning, u.OutputAudio, imagesOut} {
 			total.Add(total, new(big.Int).Mul(big.NewInt(n), big.NewInt(int64(rates[kind]))))
 		}
 		total.Mul(total, big.NewInt(share)).Add(total, big.NewInt(50_000)).Div(total, big.NewInt(100_000))

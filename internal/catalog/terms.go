@@ -62,6 +62,7 @@ func (p *Price) times(factor float64) *Price {
 		out.Rates[kind], out.Long[kind] = Rate(scale(float64(p.Rates[kind]))), Rate(scale(float64(p.Long[kind])))
 	}
 	out.Request = NanoDollars(scale(float64(p.Request)))
+	out.Units = p.Units.times(scale)
 	out.factor = strconv.FormatFloat(factor, 'g', -1, 64)
 	return &out
 }

@@ -1,6 +1,9 @@
 package catalog
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Tier is the way in which a provider served a request, if it has its own
 // price.
@@ -10,11 +13,12 @@ type Tier uint8
 const (
 	Standard Tier = iota
 	Batch         // asynchronous, or at the price of a batch
+	Flex          // synchronous and slower, usually at the price of a batch
 	Priority
 	Unpriced // without a price in price books
 )
 
-var tiers = [...]string{Standard: "standard", Batch: "batch", Priority: "priority", Unpriced: "unpriced"}
+var tiers = [...]string{Standard: "standard", Batch: "batch", Flex: "flex", Priority: "priority", Unpriced: "unpriced"}
 
 // String returns the tier's name.
 func (t Tier) String() string { return tiers[t] }
@@ -51,6 +55,8 @@ func (p *Price) share(t Tier) (percent int, known bool) {
 		return 100, true
 	case t == Batch && p.Batch > 0:
 		return p.Batch, true
+	case t == Flex && p.Flex+p.Batch > 0:
+		return cmp.Or(p.Flex, p.Batch), true
 	case t == Priority && p.Priority > 0:
 		return p.Priority, true
 	}

@@ -168,7 +168,7 @@ func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explain
 
 // price returns the estimated price of an attempt in dollars, nil if unknown.
 func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
-	if a.Price == nil {
+	if a.Price == nil || !a.Price.Covers(x.EstimateTokens()) {
 		return nil
 	}
 	dollars := float64(a.Price.Cost(x.EstimateTokens(), catalog.Standard)) / 1e9

@@ -117,6 +117,11 @@ type ResponseInfo struct {
 	// the provider reported none or the usual one.
 	Tier string
 
+	// Images is the number of generated images in the response, and AudioMillis the
+	// duration of the recording that was transcribed. Zero means none or unknown.
+	Images      int64
+	AudioMillis int64
+
 	// Begun is true once the response has content: the first token.
 	Begun bool
 	// Written is the approximate number of bytes of content so far: text,

@@ -13,6 +13,12 @@ type Usage struct {
 	InputAudio   int64
 	OutputAudio  int64
 
+	// InputImage and OutputImage are the part of Input and of Output that are
+	// tokens of images. Zero means none or unknown. They are read to find the
+	// cost and are not recorded.
+	InputImage  int64
+	OutputImage int64
+
 	// Known is true if the counts are valid: reported by the provider or, if
 	// Estimated is true, estimated by the gateway.
 	Known bool

@@ -121,6 +121,11 @@ func (a *attemptAccount) end(r *Response) {
 		s.Outcome = reqlog.Abandoned
 	}
 	s.Cost, s.Price, s.Priced = a.cost(s.Usage, seen.Model, catalog.TierOf(a.of.Target.Tiers, a.tier(r)))
+	if (!s.Priced || s.Usage.Estimated) && s.Outcome != reqlog.Refused {
+		if cost, row, known := a.unitCost(r); known {
+			s.Cost, s.Price, s.Priced = cost, row, true
+		}
+	}
 	a.settle(s)
 }
 
@@ -135,7 +140,7 @@ func (a *attemptAccount) tier(r *Response) string {
 // free.
 func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
 	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, served, a.began)
-	if !ok || !u.Known && !p.Free() || !p.Has(t) {
+	if !ok || !u.Known && !p.Free() || !p.Has(t) || !p.Covers(u) {
 		return 0, "", false
 	}
 	row = p.Row()

@@ -66,8 +66,12 @@ func (b *branch) estimate(r *Request) (lowest catalog.NanoDollars, known, capabl
 		if !ok {
 			continue
 		}
+		u := r.EstimateTokens()
+		if !p.Covers(u) {
+			continue
+		}
 		known = true
-		lowest = min(lowest, p.Cost(r.EstimateTokens(), catalog.Standard))
+		lowest = min(lowest, p.Cost(u, catalog.Standard))
 	}
 	return lowest, known, capable
 }
@@ -89,6 +93,9 @@ func offersOperation(t *provider.Target, r *Request, model string) bool {
 // token for four bytes of its body, and the requested limit of output tokens.
 func (r *Request) EstimateTokens() llm.Usage {
 	u := llm.Usage{Output: assumedOutput}
+	if writesNothing(r.Operation) {
+		u.Output = 0
+	}
 	if r.Body != nil {
 		u.Input = int64(r.Body.Len()+3) / 4
 	}

@@ -121,6 +121,7 @@ func (p *rtProvider) send(ctx context.Context, text, body string, read func(*pip
 	}
 	spec := *rtSpec
 	spec.BaseURL = "http://quirky.example.com/v1"
+	spec.Paths = map[api.Operation]string{api.Chat: "/chat/completions", api.Images: "/images/generations", api.AudioSpeech: "/audio/speech"}
 	x = rtNewRequest()
 	x.Dialect, x.Prices = api.DialectChat, p.prices
 	x.Header.Set("Content-Type", "application/json")

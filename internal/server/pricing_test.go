@@ -84,7 +84,7 @@ upstream: {trusted_hosts: [127.0.0.1]}
 		cost, row   any
 	}{
 		{"m", "default", 0.07, "openai/m"},
-		{"m", "flex", 0.035, "openai/m batch"},
+		{"m", "flex", 0.035, "openai/m flex"},
 		{"m", "priority", 0.14, "openai/m priority"},
 		{"m", "scale", nil, nil},
 		{"plain", "default", 0.07, "openai/plain"},

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -15,10 +16,10 @@ import (
 // Price is the price of a model, in US dollars per million tokens. It takes precedence
 // over the built-in price book.
 type Price struct {
-	Provider string  `json:"provider" minLength:"1" doc:"Id of a provider"`
-	Model    string  `json:"model" minLength:"1" doc:"A trailing star matches all models with this prefix"`
-	Input    float64 `json:"input,omitempty" minimum:"0"`
-	Output   float64 `json:"output,omitempty" minimum:"0"`
+	Provider string   `json:"provider" minLength:"1" doc:"Id of a provider"`
+	Model    string   `json:"model" minLength:"1" doc:"A trailing star matches all models with this prefix"`
+	Input    *float64 `json:"input,omitempty" minimum:"0" doc:"Unknown if absent; 0 is free"`
+	Output   *float64 `json:"output,omitempty" minimum:"0" doc:"Unknown if absent; 0 is free"`
 
 	CachedInput  *float64 `json:"cached_input,omitempty" minimum:"0" doc:"Defaults to input"`
 	CacheWrite   *float64 `json:"cache_write,omitempty" minimum:"0" doc:"Tokens cached for five minutes; defaults to input"`
@@ -26,9 +27,16 @@ type Price struct {
 	Reasoning    *float64 `json:"reasoning,omitempty" minimum:"0" doc:"Defaults to output"`
 	InputAudio   *float64 `json:"input_audio,omitempty" minimum:"0" doc:"Defaults to input"`
 	OutputAudio  *float64 `json:"output_audio,omitempty" minimum:"0" doc:"Defaults to output"`
+	InputImage   *float64 `json:"input_image,omitempty" minimum:"0" doc:"Defaults to input"`
+	OutputImage  *float64 `json:"output_image,omitempty" minimum:"0" doc:"Defaults to output"`
+
+	Images     map[string]float64 `json:"images,omitempty" maxProperties:"100" doc:"Dollars per generated image, by quality and size such as hd/1024x1024; default is any other"`
+	Second     float64            `json:"second,omitempty" minimum:"0" maximum:"1000" doc:"Dollars per second of recorded audio"`
+	Characters float64            `json:"characters,omitempty" minimum:"0" doc:"Dollars per million characters to speak"`
 
 	Request  float64    `json:"request,omitempty" minimum:"0" maximum:"1000000" doc:"Additional dollars per request"`
-	Batch    int        `json:"batch,omitempty" minimum:"0" maximum:"100" doc:"Percentage of these prices for batch requests and the flex tier; their cost is unknown if absent"`
+	Batch    int        `json:"batch,omitempty" minimum:"0" maximum:"100" doc:"Percentage of these prices for batch requests; their cost is unknown if absent"`
+	Flex     int        `json:"flex,omitempty" minimum:"0" maximum:"100" doc:"Percentage of these prices for the flex tier; defaults to batch"`
 	Priority int        `json:"priority,omitempty" minimum:"0" maximum:"10000" doc:"Percentage of these prices for the priority tier; their cost is unknown if absent"`
 	From     string     `json:"from,omitempty" format:"date" doc:"Day from which the price applies; defaults to always"`
 	Long     *LongPrice `json:"long,omitempty" doc:"Prices of all tokens of a request with more input tokens than above"`
@@ -37,8 +45,8 @@ type Price struct {
 // LongPrice is the price of long requests.
 type LongPrice struct {
 	Above        int64    `json:"above" minimum:"1"`
-	Input        float64  `json:"input,omitempty" minimum:"0"`
-	Output       float64  `json:"output,omitempty" minimum:"0"`
+	Input        *float64 `json:"input,omitempty" minimum:"0" doc:"Defaults to the price of short requests"`
+	Output       *float64 `json:"output,omitempty" minimum:"0" doc:"Defaults to the price of short requests"`
 	CachedInput  *float64 `json:"cached_input,omitempty" minimum:"0"`
 	CacheWrite   *float64 `json:"cache_write,omitempty" minimum:"0"`
 	CacheWrite1h *float64 `json:"cache_write_1h,omitempty" minimum:"0"`
@@ -52,6 +60,9 @@ func (p *Price) check() (field string, err error) {
 	}
 	if strings.Contains(strings.TrimSuffix(p.Model, "*"), "*") {
 		return "model", errors.New("a star must be the last character")
+	}
+	if p.Input == nil && p.Output == nil && p.Request == 0 && p.units() == nil {
+		return "input", errors.New("is required, or another price; write 0 if the model is free")
 	}
 	return "", nil
 }
@@ -71,7 +82,8 @@ func unknownProvider(id string) error {
 // Row returns the price in the form of the price book. The error says what is wrong
 // with the price.
 func (p *Price) Row() (catalog.Price, error) {
-	row := catalog.Price{Provider: p.Provider, Model: p.Model, Request: catalog.NanoDollars(math.Round(p.Request * 1e9)), Batch: p.Batch, Priority: p.Priority}
+	row := catalog.Price{Provider: p.Provider, Model: p.Model, Request: catalog.NanoDollars(math.Round(p.Request * 1e9)),
+		Batch: p.Batch, Flex: p.Flex, Priority: p.Priority, NoInput: p.Input == nil, NoOutput: p.Output == nil, Units: p.units()}
 	if p.Provider == "" || p.Model == "" {
 		return row, errors.New("a price must name a provider and a model")
 	}
@@ -85,17 +97,40 @@ func (p *Price) Row() (catalog.Price, error) {
 		}
 	}
 	row.Rates, err = rates(map[catalog.Kind]*float64{
-		catalog.Input: &p.Input, catalog.CachedInput: p.CachedInput, catalog.CacheWrite5m: p.CacheWrite, catalog.CacheWrite1h: p.CacheWrite1h,
-		catalog.InputAudio: p.InputAudio, catalog.Output: &p.Output, catalog.Reasoning: p.Reasoning, catalog.OutputAudio: p.OutputAudio,
+		catalog.Input: p.Input, catalog.CachedInput: p.CachedInput, catalog.CacheWrite5m: p.CacheWrite, catalog.CacheWrite1h: p.CacheWrite1h,
+		catalog.InputAudio: p.InputAudio, catalog.InputImage: p.InputImage, catalog.OutputImage: p.OutputImage, catalog.Output: p.Output, catalog.Reasoning: p.Reasoning, catalog.OutputAudio: p.OutputAudio,
 	})
 	if l := p.Long; l != nil && err == nil {
 		row.Above = l.Above
 		row.Long, err = rates(map[catalog.Kind]*float64{
-			catalog.Input: &l.Input, catalog.CachedInput: l.CachedInput, catalog.CacheWrite5m: l.CacheWrite, catalog.CacheWrite1h: l.CacheWrite1h,
-			catalog.Output: &l.Output,
+			catalog.Input: cmp.Or(l.Input, p.Input), catalog.CachedInput: l.CachedInput, catalog.CacheWrite5m: l.CacheWrite, catalog.CacheWrite1h: l.CacheWrite1h,
+			catalog.Output: cmp.Or(l.Output, p.Output),
 		})
 	}
 	return row, err
+}
+
+// units returns the prices of what is not sold by tokens, nil for none.
+func (p *Price) units() *catalog.UnitPrices {
+	if len(p.Images) == 0 && p.Second == 0 && p.Characters == 0 {
+		return nil
+	}
+	u := &catalog.UnitPrices{Second: nanoDollars(p.Second), Character: catalog.Rate(math.Round(min(p.Characters, 1e6) * 1e6))}
+	for name, price := range p.Images {
+		if u.Images == nil {
+			u.Images = make(map[string]catalog.NanoDollars, len(p.Images))
+		}
+		if name == "default" {
+			name = ""
+		}
+		u.Images[name] = nanoDollars(price)
+	}
+	return u
+}
+
+// nanoDollars converts dollars, at most 1000.
+func nanoDollars(dollars float64) catalog.NanoDollars {
+	return catalog.NanoDollars(math.Round(max(0, min(dollars, 1000)) * 1e9))
 }
 
 func rates(dollars map[catalog.Kind]*float64) (catalog.Rates, error) {

@@ -93,7 +93,7 @@ func TestPricesComeWithTheProgram(t *testing.T) {
 	}
 	models := map[string][]string{}
 	for _, row := range rows[1:] {
-		if !strings.HasSuffix(row[1], "*") {
+		if !strings.HasSuffix(row[1], "*") && len(row) > 5 && row[4] != "" && row[5] != "" { // sold by tokens
 			models[row[0]] = append(models[row[0]], row[1])
 		}
 	}

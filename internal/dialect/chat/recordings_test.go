@@ -3,6 +3,7 @@ package chat_test
 import (
 	"encoding/json"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -184,6 +185,16 @@ func plainly(op api.Operation, body string, streamed bool) dialect.ResponseInfo 
 		p.object(v)
 		if !p.conversation && p.seen.Failed == "" {
 			p.seen.Begun, p.seen.Finished = true, true
+		}
+		if list, ok := v["data"].([]any); ok && op == api.Images {
+			p.seen.Images = int64(len(list))
+		}
+		if usage, _ := v["usage"].(map[string]any); usage["type"] == "duration" {
+			seconds, _ := usage["seconds"].(float64)
+			p.seen.AudioMillis = int64(seconds * 1000)
+		}
+		if seconds, ok := v["duration"].(float64); ok {
+			p.seen.AudioMillis = max(p.seen.AudioMillis, int64(math.Round(seconds*1000)))
 		}
 		return p.seen
 	}

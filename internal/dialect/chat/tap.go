@@ -3,6 +3,8 @@ package chat
 import (
 	"bytes"
 	"math"
+	"strconv"
+	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
@@ -27,6 +29,7 @@ type tap struct {
 // Info returns what was read so far.
 func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage(t.hasChoices())
+	t.seen.AudioMillis = max(t.seen.AudioMillis, t.counts.millis)
 	return &t.seen
 }
 
@@ -95,6 +98,10 @@ func (t *tap) read(b []byte) {
 			}
 		case "type":
 			t.readType(c)
+		case "data":
+			t.readData(c)
+		case "duration": // of a transcription in verbose_json
+			t.seen.AudioMillis = max(t.seen.AudioMillis, readMillis(c))
 		default:
 			c.Skip()
 		}
@@ -158,6 +165,32 @@ func (t *tap) readType(c *jsonedit.Cursor) {
 		t.seen.Finished = true
 	}
 	t.seen.Begun = true
+}
+
+// readData counts the images of a response.
+func (t *tap) readData(c *jsonedit.Cursor) {
+	switch t.op {
+	case api.Images, api.ImageEdits, api.ImageVariations:
+	default:
+		c.Skip()
+		return
+	}
+	if !c.Enter('[') {
+		c.Skip()
+		return
+	}
+	for t.seen.Images = 0; c.Element(); t.seen.Images++ {
+		c.Skip()
+	}
+}
+
+// readMillis reads a number of seconds.
+func readMillis(c *jsonedit.Cursor) int64 {
+	seconds, err := strconv.ParseFloat(strings.Trim(string(c.Raw()), `"`), 64)
+	if err != nil || !(seconds > 0 && seconds < 1e9) {
+		return 0
+	}
+	return int64(math.Round(seconds * 1000))
 }
 
 func (t *tap) readChoices(c *jsonedit.Cursor) {

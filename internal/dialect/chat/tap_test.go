@@ -109,7 +109,7 @@ func TestTapReadsBodies(t *testing.T) {
 		{"embeddings", `{"data":[{"embedding":[0.1,-2e3]}],"model":"e","usage":{"prompt_tokens":4,"total_tokens":4}}`, api.Embeddings,
 			dialect.ResponseInfo{Model: "e", Begun: true, Finished: true, Usage: llm.Usage{Known: true, Input: 4}}},
 		{"embeddings that are an error", `{"error":"no"}`, api.Embeddings, dialect.ResponseInfo{Failed: "no"}},
-		{"transcription by duration", `{"text":"a","usage":{"type":"duration","seconds":3}}`, api.AudioTranscriptions, dialect.ResponseInfo{Begun: true, Finished: true}},
+		{"transcription by duration", `{"text":"a","usage":{"type":"duration","seconds":3}}`, api.AudioTranscriptions, dialect.ResponseInfo{AudioMillis: 3000, Begun: true, Finished: true}},
 		{"speech", "ID3\x04", api.AudioSpeech, dialect.ResponseInfo{Begun: true, Finished: true}},
 		{"nothing", "", api.AudioSpeech, dialect.ResponseInfo{}},
 	} {

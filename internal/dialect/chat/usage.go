@@ -13,6 +13,8 @@ type counts struct {
 	cached, write5m, write1h   int64
 	reasoning                  int64
 	promptAudio, completeAudio int64
+	promptImage, completeImage int64
+	millis                     int64 // of a transcribed recording
 
 	// outsidePrompt is true if cached and written tokens came in fields of the
 	// messages dialect, where they are not part of the prompt.
@@ -35,9 +37,9 @@ func (u *counts) read(c *jsonedit.Cursor) {
 		case "total_tokens":
 			u.take(c, &u.total)
 		case "prompt_tokens_details", "input_tokens_details", "input_token_details", "prompt_token_details":
-			u.readDetails(c, &u.promptAudio)
+			u.readDetails(c, &u.promptAudio, &u.promptImage)
 		case "completion_tokens_details", "output_tokens_details":
-			u.readDetails(c, &u.completeAudio)
+			u.readDetails(c, &u.completeAudio, &u.completeImage)
 		case "prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens": // deepseek; moonshot; mistral
 			u.take(c, &u.cached)
 		case "reasoning_tokens":
@@ -48,8 +50,10 @@ func (u *counts) read(c *jsonedit.Cursor) {
 		case "cache_creation_input_tokens":
 			u.outsidePrompt = true
 			u.take(c, &u.write5m)
+		case "seconds": // of a transcription: {"type": "duration", "seconds": 9}
+			u.millis = max(u.millis, readMillis(c))
 		case "cache_creation":
-			u.readDetails(c, new(int64))
+			u.readDetails(c, new(int64), new(int64))
 		default:
 			c.Skip()
 		}
@@ -57,7 +61,7 @@ func (u *counts) read(c *jsonedit.Cursor) {
 }
 
 // readDetails reads the details of one counter.
-func (u *counts) readDetails(c *jsonedit.Cursor, audio *int64) {
+func (u *counts) readDetails(c *jsonedit.Cursor, audio, image *int64) {
 	if !c.Enter('{') {
 		c.Skip()
 		return
@@ -74,6 +78,8 @@ func (u *counts) readDetails(c *jsonedit.Cursor, audio *int64) {
 			u.take(c, &u.reasoning)
 		case "audio_tokens":
 			u.take(c, audio)
+		case "image_tokens":
+			u.take(c, image)
 		default:
 			c.Skip()
 		}
@@ -117,6 +123,7 @@ func (u *counts) usage(conversation bool) llm.Usage {
 	out.Reasoning = part(&completion, reasoning)
 	out.OutputAudio = part(&completion, u.completeAudio)
 	out.Output = completion
+	out.InputImage, out.OutputImage = min(u.promptImage, out.Input), min(u.completeImage, out.Output)
 	return out
 }
 

@@ -59,6 +59,8 @@ func (p *plain) object(v map[string]any) {
 		for _, kind := range list(n) {
 			if f, _ := object(kind)["tokenCount"].(float64); object(kind)["modality"] == "AUDIO" {
 				p.numbers[k+"AUDIO"] = int64(f)
+			} else if object(kind)["modality"] == "IMAGE" {
+				p.numbers[k+"IMAGE"] = int64(f)
 			}
 		}
 	}
@@ -152,5 +154,7 @@ func (p *plain) summary() summary {
 	}
 	p.s.Usage.InputAudio = n["promptTokensDetailsAUDIO"] - n["cacheTokensDetailsAUDIO"]
 	p.s.Usage.Input -= p.s.Usage.InputAudio
+	p.s.Usage.InputImage = min(max(0, n["promptTokensDetailsIMAGE"]-n["cacheTokensDetailsIMAGE"]), p.s.Usage.Input)
+	p.s.Usage.OutputImage = min(n["candidatesTokensDetailsIMAGE"], p.s.Usage.Output)
 	return p.s
 }

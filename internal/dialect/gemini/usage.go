@@ -11,6 +11,7 @@ import (
 type counts struct {
 	prompt, tools, cached, candidates, thoughts int64
 	promptAudio, cachedAudio, candidatesAudio   int64
+	promptImage, cachedImage, candidatesImage   int64
 	total                                       int64 // of the last snapshot; 0 if it has none
 	known, hasCandidates, hasThoughts           bool
 }
@@ -32,11 +33,11 @@ func (c *counts) read(v jsonedit.Value) {
 		case `"totalTokenCount"`:
 			c.take(&c.total, v)
 		case `"promptTokensDetails"`:
-			c.audio(&c.promptAudio, v)
+			c.modalities(&c.promptAudio, &c.promptImage, v)
 		case `"cacheTokensDetails"`:
-			c.audio(&c.cachedAudio, v)
+			c.modalities(&c.cachedAudio, &c.cachedImage, v)
 		case `"candidatesTokensDetails"`:
-			c.audio(&c.candidatesAudio, v)
+			c.modalities(&c.candidatesAudio, &c.candidatesImage, v)
 		}
 	}
 }
@@ -50,13 +51,17 @@ func (c *counts) take(into *int64, v jsonedit.Value) bool {
 	return ok
 }
 
-// audio reads the audio tokens from a list of tokens by modality.
-func (c *counts) audio(into *int64, v jsonedit.Value) {
-	*into = 0
+// modalities reads the audio and image tokens from a list of tokens by modality.
+func (c *counts) modalities(audio, image *int64, v jsonedit.Value) {
+	*audio, *image = 0, 0
 	for e := range v.Elements() {
-		if kind, _ := e.Get("modality"); string(kind.Raw()) == `"AUDIO"` {
-			n, _ := e.Get("tokenCount")
-			c.take(into, n)
+		kind, _ := e.Get("modality")
+		n, _ := e.Get("tokenCount")
+		switch string(kind.Raw()) {
+		case `"AUDIO"`:
+			c.take(audio, n)
+		case `"IMAGE"`:
+			c.take(image, n)
 		}
 	}
 }
@@ -72,6 +77,7 @@ func (c *counts) usage() llm.Usage {
 	u.Input = prompt + c.tools
 	u.OutputAudio = part(&candidates, c.candidatesAudio)
 	u.Output = candidates
+	u.InputImage, u.OutputImage = min(max(0, c.promptImage-c.cachedImage), prompt), min(c.candidatesImage, candidates)
 	return u
 }
 

@@ -51,10 +51,11 @@ var bedrockMessages = &dialect.MessagesProfile{
 	},
 }
 
-// flexAsBatch is for providers whose flex tier has the price of their batches.
+// flexTier is for providers with a flex tier, which has the price of their
+// batches unless the price book says otherwise.
 //
 //   - https://platform.openai.com/docs/guides/flex-processing
 //   - https://ai.google.dev/gemini-api/docs/flex-inference
 //   - https://cloud.google.com/vertex-ai/generative-ai/docs/flex-paygo
 //   - https://aws.amazon.com/bedrock/service-tiers/
-var flexAsBatch = map[string]catalog.Tier{"flex": catalog.Batch}
+var flexTier = map[string]catalog.Tier{"flex": catalog.Flex}

@@ -135,7 +135,7 @@ func rowsAToF() []*provider.Spec {
 			// https://learn.microsoft.com/azure/ai-foundry/openai/how-to/reasoning
 			Models:        modeldata.OpenAI,
 			Profile:       openaiProfile,
-			Tiers:         flexAsBatch,
+			Tiers:         flexTier,
 			TelemetryName: "azure.ai.openai",
 			Docs:          "https://learn.microsoft.com/azure/ai-foundry/openai/reference",
 			Notes: []string{
@@ -196,7 +196,7 @@ func rowsAToF() []*provider.Spec {
 			PathOf:   bedrockPath,
 			Dialects: bedrockSpeaks, UpstreamModel: unescaped, BodyRules: bedrockShapes(),
 			Options: awsOptions(), Profile: dialect.Profile{Messages: bedrockMessages},
-			Tiers:         flexAsBatch,
+			Tiers:         flexTier,
 			TierHeader:    "X-Amzn-Bedrock-Service-Tier", // https://docs.aws.amazon.com/bedrock/latest/userguide/service-tiers-inference.html
 			TelemetryName: "aws.bedrock",
 			Docs:          "https://docs.aws.amazon.com/bedrock/latest/APIReference",

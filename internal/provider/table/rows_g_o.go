@@ -67,7 +67,7 @@ func rowsGToO() []*provider.Spec {
 				api.Files:               "/v1beta/files",
 			},
 			PathOf: googlePath, UpstreamModel: googleModel,
-			Tiers:         flexAsBatch,
+			Tiers:         flexTier,
 			TierHeader:    "X-Gemini-Service-Tier", // https://ai.google.dev/gemini-api/docs/flex-inference
 			TelemetryName: "gcp.gemini",
 			Docs:          "https://ai.google.dev/api",
@@ -441,7 +441,7 @@ func rowsGToO() []*provider.Spec {
 			// https://platform.openai.com/docs/api-reference/chat/create
 			Models:  modeldata.OpenAI,
 			Profile: openaiProfile,
-			Tiers:   flexAsBatch,
+			Tiers:   flexTier,
 			Docs:    "https://platform.openai.com/docs/api-reference",
 			Notes:   []string{"Uploads, transcriptions, translations and image edits are multipart."},
 		},

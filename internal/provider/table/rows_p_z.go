@@ -312,7 +312,7 @@ func rowsPToZ() []*provider.Spec {
 			}, googleOptions()),
 			URL:           vertexHost,
 			Profile:       dialect.Profile{Vertex: true, Messages: vertexMessages, Chat: &dialect.ChatProfile{GoogleSigned: true}},
-			Tiers:         flexAsBatch,
+			Tiers:         flexTier,
 			TierHeader:    "X-Gemini-Service-Tier",
 			TelemetryName: "gcp.vertex_ai",
 			Docs:          "https://cloud.google.com/vertex-ai/docs/reference/rest",

@@ -1,0 +1,44 @@
+package pipeline
+
+import (
+	"unicode/utf8"
+
+	"modelgate/api"
+	"modelgate/internal/catalog"
+)
+
+// units returns what the exchange of r used that is not sold by tokens: images,
+// recorded audio, and text to speak.
+func (r *Response) units() (u catalog.Units) {
+	seen, request := r.Tap.Info(), r.Attempt.request
+	switch request.Operation {
+	case api.Images, api.ImageEdits, api.ImageVariations:
+		u.Images, u.Quality, u.Size = seen.Images, request.text("quality"), request.text("size")
+	case api.AudioTranscriptions, api.AudioTranslations:
+		u.AudioMillis = seen.AudioMillis
+	case api.AudioSpeech:
+		u.Characters = int64(utf8.RuneCountInString(request.text("input")))
+	}
+	return u
+}
+
+// text returns a string of a JSON request, empty without one.
+func (r *Request) text(name string) string {
+	if r.Doc == nil {
+		return ""
+	}
+	v, _ := r.Doc.Find(name)
+	s, _ := v.Text()
+	return s
+}
+
+// unitCost returns the cost of the units that r used and the name of its price. It
+// is false if its model has no price of units.
+func (a *attemptAccount) unitCost(r *Response) (cost catalog.NanoDollars, row string, known bool) {
+	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, r.Tap.Info().Model, a.began)
+	if !ok || p.Units == nil {
+		return 0, "", false
+	}
+	cost, known = p.UnitCost(r.units())
+	return cost + p.Request, p.Row(), known
+}
