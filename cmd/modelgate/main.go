@@ -46,6 +46,7 @@ var commands = []command{
 	{"migrate", "apply pending database migrations", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},
+	{"prices", "check prices, compare them with public tables and import those", runPrices},
 	{"simulate", "run the simulator: a provider that needs no account", simulate},
 	{"bench", "benchmark the gateway against a plain reverse proxy", runBench},
 	{"healthcheck", "ask a running gateway whether it is ready", healthcheck},

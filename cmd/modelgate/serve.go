@@ -11,6 +11,7 @@ import (
 
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
+	"modelgate/internal/pricing"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
@@ -54,7 +55,14 @@ deployment's workspaces.
 The value OFF turns a feature off, and nothing else does: GUARDRAILS_ENABLED,
 API_ACCESS_ENABLED, DATA_EXPORTS_ENABLED, USAGE_LIMITS_ENABLED,
 AUDIT_LOGS_ENABLED, SCIM_ENABLED, POLICY_ENABLED. LOG_RETENTION_DISPLAY (90) and
-METRICS_RETENTION_DISPLAY (365) are days that are shown and not enforced.`
+METRICS_RETENTION_DISPLAY (365) are days that are shown and not enforced.
+
+Prices of providers are read, for an hour at a time, from the first of these that
+has them: MODEL_CONFIGS_PROXY_URL, if MODEL_CONFIGS_PROXY_FETCH_ENABLED is ON;
+MODEL_CONFIGS_PRICING_LOG_STORE_PATH, a folder in the file store;
+MODEL_CONFIGS_PRICING_LOCAL_PATH, a folder on this host; the built-in price book.
+MODEL_CONFIGS_CAPABILITIES_LOG_STORE_PATH and MODEL_CONFIGS_CAPABILITIES_LOCAL_PATH
+are the folders of capabilities.`
 
 func serve(ctx context.Context, p *program, args []string) error {
 	f := p.flags("serve", "", serveHelp)
@@ -130,6 +138,28 @@ func (p *program) readFeatures(o *server.Options) (err error) {
 	o.Off, doubts = route.ParseDisabledFeatures(p.env)
 	for _, f := range doubts {
 		o.Logger.Warn("feature not disabled; only the exact value OFF disables it", "variable", string(f))
+	}
+	return p.readPriceFiles(o)
+}
+
+// readPriceFiles reads where files with prices are.
+func (p *program) readPriceFiles(o *server.Options) (err error) {
+	o.PriceFiles = server.PriceFiles{
+		PricingLogStore: p.env("MODEL_CONFIGS_PRICING_LOG_STORE_PATH"), CapabilitiesLogStore: p.env("MODEL_CONFIGS_CAPABILITIES_LOG_STORE_PATH"),
+		PricingLocal: p.env("MODEL_CONFIGS_PRICING_LOCAL_PATH"), CapabilitiesLocal: p.env("MODEL_CONFIGS_CAPABILITIES_LOCAL_PATH"),
+	}
+	const enabled, address = "MODEL_CONFIGS_PROXY_FETCH_ENABLED", "MODEL_CONFIGS_PROXY_URL"
+	switch on := p.env(enabled); {
+	case on != "" && on != "ON" && on != "OFF":
+		return usage("%s must be ON or OFF, not %.20q", enabled, on)
+	case on == "ON" && p.env(address) == "":
+		o.Logger.Warn("price proxy not used; its address is missing", "variable", address)
+	case on == "ON":
+		if o.PriceFiles.Proxy, err = pricing.ParseProxy(p.env(address)); err != nil {
+			return usage("%s %v", address, err)
+		}
+	case p.env(address) != "":
+		o.Logger.Warn("price proxy not used; it is not enabled", "variable", enabled)
 	}
 	return nil
 }

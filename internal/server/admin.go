@@ -35,6 +35,7 @@ func (s *Server) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /health", s.health)
 	mux.HandleFunc("GET /ready", s.readiness)
 	mux.Handle("GET /metrics", s.withAdminToken(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
+	mux.Handle("GET /prices", s.withAdminToken(http.HandlerFunc(s.priceFiles)))
 	return mux
 }
 

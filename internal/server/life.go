@@ -38,6 +38,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	var watched sync.WaitGroup
 	watched.Go(func() { s.watch(watching) })
 	watched.Go(func() { s.watchStore(watching) })
+	watched.Go(func() { s.prices.Run(watching) })
 	exporting, stopExporting := context.WithCancel(watching)
 	defer stopExporting()
 	if s.exports != nil {

@@ -88,3 +88,14 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 		ErrorLog:          s.connectionLog(),
 	}
 }
+
+// Addr returns the address of the API.
+func (s *Server) Addr() net.Addr { return s.apiAddr.Addr() }
+
+// AdminAddr returns the address of the admin listener, nil when there is none.
+func (s *Server) AdminAddr() net.Addr {
+	if s.adminAddr == nil {
+		return nil
+	}
+	return s.adminAddr.Addr()
+}

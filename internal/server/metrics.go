@@ -106,6 +106,8 @@ func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_body_memory_bytes", "Bytes in use by request and response body buffers.",
 			func() float64 { return float64(s.engine.Pool.Used()) }),
+		gaugeFunc("modelgate_price_files_broken", "Price and capabilities files that a source failed to give when last read.",
+			func() float64 { return float64(s.prices.Broken()) }),
 	)
 }
 

@@ -2,9 +2,9 @@ package server
 
 import (
 	"encoding/json"
-	"math"
 
 	"modelgate/internal/catalog"
+	"modelgate/internal/pricing"
 	"modelgate/internal/publication"
 )
 
@@ -61,47 +61,12 @@ func factors(raw json.RawMessage) map[string]float64 {
 	return out
 }
 
-// ownPrice decodes pricing_config, whose prices are cents per token. It returns nil if
-// it has no prices of tokens.
+// ownPrice returns the price that a model's pricing_config has, nil without one.
 func ownPrice(m publication.Model) *catalog.Price {
-	type unit struct{ Price *float64 }
-	var config struct {
-		PayAsYouGo struct {
-			RequestToken         unit `json:"request_token"`
-			ResponseToken        unit `json:"response_token"`
-			CacheReadInputToken  unit `json:"cache_read_input_token"`
-			CacheWriteInputToken unit `json:"cache_write_input_token"`
-			RequestAudioToken    unit `json:"request_audio_token"`
-			ResponseAudioToken   unit `json:"response_audio_token"`
-			AdditionalUnits      struct {
-				CacheWrite1h  unit `json:"cache_write_1h"`
-				ThinkingToken unit `json:"thinking_token"`
-			} `json:"additional_units"`
-		} `json:"pay_as_you_go"`
-	}
-	if json.Unmarshal(m.Pricing, &config) != nil {
+	p, _, err := pricing.Config(m.Pricing)
+	if err != nil || p == nil {
 		return nil
 	}
-	c := &config.PayAsYouGo
-	given := make(map[catalog.Kind]catalog.Rate)
-	for kind, of := range map[catalog.Kind]unit{
-		catalog.Input: c.RequestToken, catalog.CachedInput: c.CacheReadInputToken, catalog.CacheWrite5m: c.CacheWriteInputToken,
-		catalog.CacheWrite1h: c.AdditionalUnits.CacheWrite1h, catalog.InputAudio: c.RequestAudioToken,
-		catalog.Output: c.ResponseToken, catalog.Reasoning: c.AdditionalUnits.ThinkingToken, catalog.OutputAudio: c.ResponseAudioToken,
-	} {
-		if of.Price != nil {
-			given[kind] = centsForToken(*of.Price)
-		}
-	}
-	if len(given) == 0 {
-		return nil
-	}
-	return &catalog.Price{Provider: "integration", Model: m.Slug, Rates: catalog.RatesOf(given)}
-}
-
-// centsForToken converts a price in cents per token to a rate. The highest price is a
-// dollar per token.
-func centsForToken(cents float64) catalog.Rate {
-	const cent = 1e10 // picodollars
-	return catalog.Rate(math.Round(min(cents, 100) * cent))
+	p.Provider, p.Model = "integration", m.Slug
+	return p
 }

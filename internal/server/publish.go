@@ -71,6 +71,7 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 	}
 	s.warnDangling(snap)
 	s.holder.Publish(snap)
+	s.prices.Use(snap.ProviderIDs())
 	s.setLogLevel(set.Log.Level)
 	s.proxies.Store(set.Listener.Policy())
 	s.lifetimes.Store(&route.Lifetimes{Idle: set.Sessions.Idle.Or(0), Absolute: set.Sessions.Absolute.Or(0)})
@@ -104,6 +105,7 @@ func (s *Server) input(set *settings.Settings, stored *publication.State) (snaps
 		return in, err
 	}
 	s.addStored(&in, stored)
+	s.addPrices(&in)
 	for _, id := range own {
 		id.Logging = stored.LoggingFor(id)
 	}

@@ -34,6 +34,7 @@ import (
 	"modelgate/internal/logstore"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/policy"
+	"modelgate/internal/pricing"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/auth"
 	"modelgate/internal/reqlog"
@@ -96,6 +97,11 @@ type Options struct {
 	// precedence.
 	Upstream upstream.Options
 
+	// PriceFiles says where prices are read in addition to the built-in book.
+	PriceFiles PriceFiles
+	// Time is the clock of price files. Nil is time.Now.
+	Time func() time.Time
+
 	// Off are disabled features. Retention is displayed and removes nothing.
 	Off       route.DisabledFeatures
 	Retention route.Retention
@@ -124,6 +130,7 @@ type Server struct {
 	spender      *budgetCounter
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
+	prices       *pricing.Keeper
 	engine       *pipeline.Engine
 	metrics      *metrics
 	first        *settings.Settings // at the start
@@ -222,6 +229,9 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	if err := s.openExports(set); err != nil {
+		return err
+	}
+	if err := s.openPrices(set); err != nil {
 		return err
 	}
 	s.issuers = jwt.New(jwt.Options{Client: s.engine.Client, Logger: s.Logger})
@@ -354,17 +364,6 @@ func (s *Server) FirstKey() secret.String { return s.firstKey }
 
 // Providers returns the number of managed providers.
 func (s *Server) Providers() int { return s.holder.Load().Providers() }
-
-// Addr returns the address of the API.
-func (s *Server) Addr() net.Addr { return s.apiAddr.Addr() }
-
-// AdminAddr returns the address of the admin listener, nil when there is none.
-func (s *Server) AdminAddr() net.Addr {
-	if s.adminAddr == nil {
-		return nil
-	}
-	return s.adminAddr.Addr()
-}
 
 // Handler returns the API without its listener.
 func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serveAPI) }

@@ -1,8 +1,11 @@
 package snapshot
 
 import (
+	"maps"
+	"slices"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/provider"
 	"modelgate/internal/quota"
@@ -73,6 +76,15 @@ func (e *ProviderEntry) CheckUsable(now time.Time) error {
 	return nil
 }
 
+// ProviderIDs returns the ids of the providers that managed providers use.
+func (s *Snapshot) ProviderIDs() []string {
+	ids := make(map[string]bool)
+	for _, e := range s.entries {
+		ids[e.Provider] = true
+	}
+	return slices.Sorted(maps.Keys(ids))
+}
+
 // Models returns the models listed for the provider, and false if the provider itself
 // must be asked.
 func (e *ProviderEntry) Models() ([]string, bool) { return e.models, e.listed }
@@ -136,6 +148,9 @@ func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
 		t.Models = m.Rules.Models
 	}
 	e.own = s.variants(spec, m.Rules)
+	if _, asked := spec.Paths[api.Models]; !asked && !e.listed {
+		e.models, e.listed = s.listed[spec.ID], s.listed[spec.ID] != nil
+	}
 	return nil
 }
 

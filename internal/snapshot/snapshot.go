@@ -29,9 +29,16 @@ type Input struct {
 	Specs     []*provider.Spec
 	Providers []ManagedProvider
 	Configs   []Config
-	Prices    []catalog.Price // take precedence over catalog.Builtin
+	Prices    []catalog.Price // take precedence over Book
 	Prompts   []*prompt.Saved
 	Partials  []*prompt.Saved
+
+	// Book has the prices of all other models. Nil is [catalog.Builtin].
+	Book *catalog.PriceBook
+
+	// Listed are the models of providers, by id, that cannot be asked for theirs. It
+	// is shared.
+	Listed map[string][]string
 
 	// Running means that the configs that are not stored were checked when their
 	// settings were loaded. One that names a provider removed since is reported in
@@ -105,10 +112,19 @@ type Snapshot struct {
 
 	prompts, partials map[scopedName]*prompt.Saved
 	made              map[*ModelRules]map[string]variant // used while building
+	listed            map[string][]string                // used while building
 }
 
 // scopedName is a name in a workspace.
 type scopedName struct{ workspace, name string }
+
+// bookOf returns b, or the built-in book without one.
+func bookOf(b *catalog.PriceBook) *catalog.PriceBook {
+	if b == nil {
+		return catalog.Builtin()
+	}
+	return b
+}
 
 // Build checks in and returns its snapshot. The error names the invalid entry.
 func Build(in Input) (*Snapshot, error) {
@@ -118,7 +134,7 @@ func Build(in Input) (*Snapshot, error) {
 		Logs:           in.Logs,
 		Policies:       in.Policies,
 		deployment:     in.Deployment,
-		Prices:         catalog.NewBook(in.Prices, catalog.Builtin()),
+		Prices:         catalog.NewBook(in.Prices, bookOf(in.Book)),
 		keys:           make(map[access.Hash]*access.Identity, len(in.Keys)),
 		tokens:         in.Tokens,
 		specs:          make(map[string]*provider.Spec, 2*len(in.Specs)),
@@ -132,6 +148,7 @@ func Build(in Input) (*Snapshot, error) {
 		limits:         in.Limits,
 		exhausted:      in.Exhausted,
 		made:           make(map[*ModelRules]map[string]variant),
+		listed:         in.Listed,
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
 	for _, id := range access.Bind(in.Keys) {

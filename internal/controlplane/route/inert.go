@@ -19,8 +19,7 @@ var inert = map[string][]string{
 	"/admin/users":      {"workspace_api_key_details"},
 	"/guardrails":       {"checks", "actions"},
 	"/integrations": {
-		"models.[].pricing_config.batch_config", "models.[].pricing_config.fixed_cost",
-		"models.[].pricing_config.finetune_config", "models.[].pricing_config.calculate",
+		"models.[].pricing_config.fixed_cost", "models.[].pricing_config.finetune_config", "models.[].pricing_config.calculate",
 	},
 }
 
