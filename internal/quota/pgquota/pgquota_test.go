@@ -145,3 +145,14 @@ func BenchmarkReserveAndSettle(b *testing.B) {
 		s.Settle(time.Now(), v.Grants, quota.Use{Requests: 10})
 	}
 }
+
+func TestFourProcessesHoldLimitsWithLeasedSlices(t *testing.T) {
+	quotatest.Work(func() (quota.Store, func()) {
+		s := open(t, os.Getenv(server))
+		d := &quota.Leased{Store: s}
+		d.Start()
+		return d, func() { d.Close(); s.Flush() }
+	})
+	url := storetest.Postgres(t)
+	quotatest.Fleet(t, open(t, url), t.Name(), 75, server+"="+url)
+}

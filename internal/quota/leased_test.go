@@ -1,0 +1,162 @@
+package quota_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/quota"
+	"modelgate/internal/quota/quotatest"
+)
+
+// lender is a shared store in memory.
+type lender struct {
+	failing
+	mu    sync.Mutex
+	calls int
+}
+
+func (l *lender) Reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
+	l.mu.Lock()
+	l.calls++
+	l.mu.Unlock()
+	if l.err != nil {
+		return quota.Verdict{}, l.err
+	}
+	v, err := l.Memory.Reserve(ctx, now, claims)
+	for i := range v.Grants {
+		v.Grants[i].Lease = quota.GenerationAt(now)
+	}
+	return v, err
+}
+
+func lease(t *testing.T, store quota.Store) *quota.Leased {
+	d := &quota.Leased{Store: store}
+	d.Start()
+	t.Cleanup(d.Close)
+	return d
+}
+
+func TestLeasedSlicesHoldLimitsAmongManyRequests(t *testing.T) {
+	store := new(lender)
+	quotatest.Hold(t, quotatest.Subject{Open: func() quota.Store { return lease(t, store) }, Shared: true}, false)
+}
+
+func TestLeasedSlicesNeverAddUpToMoreThanTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(lender)
+		a, b := &quota.Leased{Store: store}, &quota.Leased{Store: store}
+		a.Start()
+		b.Start()
+		l := &quota.Limit{Counter: "t", Measure: quota.Tokens, Max: 1000, Window: 24 * time.Hour}
+		granted := int64(0)
+		exhaust := func(d *quota.Leased) {
+			for {
+				v := reserve(t, d, time.Now(), quota.Claim{l, 10, 10})
+				if v.Refused >= 0 {
+					return
+				}
+				granted += v.Grants[0].Amount
+				d.Settle(time.Now(), v.Grants, quota.Use{Tokens: 10})
+				synctest.Wait()
+			}
+		}
+		for range 3 {
+			reserve(t, a, time.Now(), quota.Claim{l, 10, 10})
+		}
+		exhaust(b)
+		if granted > 970 || granted < 800 {
+			t.Errorf("%d of 970 were granted while another gateway has a slice", granted)
+		}
+		time.Sleep(5 * time.Second) // slices are returned
+		exhaust(b)
+		if granted != 970 {
+			t.Errorf("%d of 970 were granted after the other gateway returned its slice", granted)
+		}
+		a.Close()
+		b.Close()
+	})
+}
+
+func TestLeasedSlicesSpareTheStore(t *testing.T) {
+	store := new(lender)
+	d := lease(t, store)
+	l := &quota.Limit{Counter: "k", Max: 100_000, Window: 24 * time.Hour}
+	for range 10_000 {
+		v := reserve(t, d, start, quota.Claim{l, 1, 1})
+		if v.Refused >= 0 {
+			t.Fatalf("refused: %+v", v)
+		}
+		d.Settle(start, v.Grants, quota.Use{Requests: 1})
+	}
+	if store.calls > 5 {
+		t.Errorf("10000 requests of 100000 called the store %d times", store.calls)
+	}
+	empty := &quota.Limit{Counter: "e", Max: 0, Window: 24 * time.Hour}
+	before := store.calls
+	for range 1000 {
+		if v := reserve(t, d, start, quota.Claim{empty, 1, 1}); v.Refused != 0 {
+			t.Fatal("granted of nothing")
+		}
+	}
+	if n := store.calls - before; n > 100 {
+		t.Errorf("a limit that is used up called the store %d times", n)
+	}
+}
+
+func TestSlicesAreUsedWhileTheStoreFails(t *testing.T) {
+	store := new(lender)
+	d := lease(t, store)
+	l := &quota.Limit{Counter: "k", Max: 160, Window: 24 * time.Hour}
+	reserve(t, d, start, quota.Claim{l, 1, 1})
+	store.err = errDown
+	for range 9 {
+		if v := reserve(t, d, start, quota.Claim{l, 1, 1}); v.Refused >= 0 {
+			t.Fatalf("the slice was not used: %+v", v)
+		}
+	}
+	for range 3 {
+		if v, err := d.Reserve(t.Context(), start, []quota.Claim{{l, 1, 1}}); err == nil {
+			t.Errorf("beyond the slice: %+v", v)
+		}
+	}
+}
+
+func TestSliceEndsWithItsWindowAndItsLimit(t *testing.T) {
+	store := new(lender)
+	d := lease(t, store)
+	l := &quota.Limit{Counter: "k", Max: 160, Window: time.Minute}
+	v := reserve(t, d, start, quota.Claim{l, 5, 5})
+	next := start.Add(time.Minute)
+	reserve(t, d, next, quota.Claim{l, 5, 5})
+	d.Settle(next, v.Grants, quota.Use{Requests: 5}) // late
+	states, _ := store.Read(t.Context(), next, []*quota.Limit{l})
+	if states[0].Used != 0 || states[0].Held != 10 {
+		t.Errorf("the next window is at %+v, want a slice of 10", states[0])
+	}
+	lower := &quota.Limit{Counter: "k", Max: 5, Window: time.Minute}
+	if v := reserve(t, d, next, quota.Claim{lower, 1, 1}); v.Refused != 0 {
+		t.Error("a slice of the limit before its change was granted")
+	}
+	states, _ = store.Read(t.Context(), next, []*quota.Limit{lower})
+	if states[0].Held != 5 {
+		t.Errorf("%d are held, want 5: the rest of the slice was not returned", states[0].Held)
+	}
+}
+
+func BenchmarkLeased(b *testing.B) {
+	d := &quota.Leased{Store: new(lender)}
+	d.Start()
+	defer d.Close()
+	var claims []quota.Claim
+	for i := range 5 {
+		claims = append(claims, quota.Claim{&quota.Limit{Counter: string(rune('a' + i)), Max: 1 << 50, Window: 24 * time.Hour}, 10, 1})
+	}
+	for b.Loop() {
+		now := time.Now()
+		v, _ := d.Reserve(context.Background(), now, claims)
+		d.Settle(now, v.Grants, quota.Use{Requests: 10})
+	}
+}
