@@ -19,6 +19,9 @@ const DefaultDeadline = 50 * time.Millisecond
 const (
 	breakerFailures = 5           // consecutive failures until the store is not called
 	breakerPause    = time.Second // until one call tests it
+
+	// correctDeadline is the deadline of corrections, for which no request waits.
+	correctDeadline = 5 * time.Second
 )
 
 // Breaker is a [Store] that gives each call of another store a deadline, and stops
@@ -52,16 +55,12 @@ func (b *Breaker) Stats() BreakerStats {
 
 // call calls the store with a deadline. The end of ctx does not end the call: a
 // reservation whose client has gone would be lost in the store.
-func (b *Breaker) call(ctx context.Context, f func(context.Context) error) error {
+func (b *Breaker) call(ctx context.Context, deadline time.Duration, f func(context.Context) error) error {
 	if !b.allow() {
 		b.skipped.Add(1)
 		return ErrUnavailable
 	}
 	b.calls.Add(1)
-	deadline := b.Deadline
-	if deadline == 0 {
-		deadline = DefaultDeadline
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	err := f(ctx)
@@ -70,6 +69,13 @@ func (b *Breaker) call(ctx context.Context, f func(context.Context) error) error
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return nil
+}
+
+func (b *Breaker) deadline() time.Duration {
+	if b.Deadline == 0 {
+		return DefaultDeadline
+	}
+	return b.Deadline
 }
 
 // allow reports whether the store is called. While it fails, one call at a time
@@ -103,7 +109,7 @@ func (b *Breaker) record(err error) {
 
 // Reserve implements [Store].
 func (b *Breaker) Reserve(ctx context.Context, now time.Time, claims []Claim) (v Verdict, err error) {
-	err = b.call(ctx, func(ctx context.Context) (err error) {
+	err = b.call(ctx, b.deadline(), func(ctx context.Context) (err error) {
 		v, err = b.Store.Reserve(ctx, now, claims)
 		return err
 	})
@@ -115,7 +121,7 @@ func (b *Breaker) Settle(now time.Time, grants []Grant, u Use) { b.Store.Settle(
 
 // Read implements [Store].
 func (b *Breaker) Read(ctx context.Context, now time.Time, limits []*Limit) (states []State, err error) {
-	err = b.call(ctx, func(ctx context.Context) (err error) {
+	err = b.call(ctx, b.deadline(), func(ctx context.Context) (err error) {
 		states, err = b.Store.Read(ctx, now, limits)
 		return err
 	})
@@ -124,5 +130,5 @@ func (b *Breaker) Read(ctx context.Context, now time.Time, limits []*Limit) (sta
 
 // Correct implements [Store].
 func (b *Breaker) Correct(ctx context.Context, list []Correction) error {
-	return b.call(ctx, func(ctx context.Context) error { return b.Store.Correct(ctx, list) })
+	return b.call(ctx, max(b.deadline(), correctDeadline), func(ctx context.Context) error { return b.Store.Correct(ctx, list) })
 }

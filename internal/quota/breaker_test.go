@@ -31,6 +31,13 @@ func (f *failing) Reserve(ctx context.Context, now time.Time, claims []quota.Cla
 	return f.Memory.Reserve(ctx, now, claims)
 }
 
+func (f *failing) Correct(ctx context.Context, list []quota.Correction) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.Memory.Correct(ctx, list)
+}
+
 func (f *failing) Read(ctx context.Context, now time.Time, limits []*quota.Limit) ([]quota.State, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -151,11 +158,24 @@ func TestCachedBudgetsFollowTheLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	store.err = errDown
-	if v := reserve(t, g, start, quota.Claim{l, 100, 1}); v.Refused >= 0 || v.Grants[0].Amount != 100 {
+	v = reserve(t, g, start, quota.Claim{l, 100, 1})
+	if v.Refused >= 0 || v.Grants[0].Amount != 100 {
 		t.Errorf("the budget has at least 100 left: %+v", v)
 	}
 	if v := reserve(t, g, start, quota.Claim{l, 200, 200}); v.Refused != 0 {
 		t.Errorf("200 of 100 left: %+v", v)
+	}
+	g.Settle(start, v.Grants, quota.Use{Cost: 60})
+	used := func() int64 {
+		states, _ := g.Read(t.Context(), start, []*quota.Limit{l})
+		return states[0].Used + states[0].Held
+	}
+	before := used()
+	if err := g.Correct(t.Context(), []quota.Correction{{Counter: "b", Total: 960, Settled: 60}}); err != nil {
+		t.Errorf("a correction while the store fails: %v", err)
+	}
+	if used() != before {
+		t.Errorf("%d are used after the ledger counted what was settled, %d before", used(), before)
 	}
 }
 

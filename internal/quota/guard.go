@@ -109,12 +109,11 @@ func (g *Guard) Read(ctx context.Context, now time.Time, limits []*Limit) ([]Sta
 	return states, nil
 }
 
-// Correct implements [Store].
+// Correct implements [Store]. It succeeds although the store fails: there, what was
+// settled lapses, and limits bring what is counted with the next reservation.
 func (g *Guard) Correct(ctx context.Context, list []Correction) error {
-	if err := g.local.Correct(ctx, list); err != nil {
-		return err
-	}
-	return g.Store.Correct(ctx, list)
+	g.Store.Correct(ctx, list)
+	return g.local.Correct(ctx, list)
 }
 
 // follow sets what is used and held of l, as another store has it.

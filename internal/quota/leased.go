@@ -49,7 +49,8 @@ type slice struct {
 	used  int64
 
 	asked   bool      // the store was asked in this window
-	short   time.Time // until when the store is not asked, as it has nothing left
+	short   time.Time // until when the store is not asked for more than room
+	room    int64     // left in the store when it had less than it was asked for
 	touched time.Time
 	filling chan struct{} // closed when a call that leases more has ended; nil if there is none
 	err     error         // of the last such call
@@ -191,8 +192,12 @@ func (d *Leased) unlock(list []*slice) {
 // have more.
 func (d *Leased) lacking(list []*slice, claims []Claim) (lacking []Claim) {
 	for i, s := range list {
-		if s.left < claims[i].Amount && (s.filling != nil || !time.Now().Before(s.short)) {
-			lacking = append(lacking, claims[i])
+		c := claims[i]
+		if s.left >= c.Amount {
+			continue
+		}
+		if s.filling != nil || !time.Now().Before(s.short) || s.left < c.Least && c.Least-s.left <= s.room {
+			lacking = append(lacking, c)
 		}
 	}
 	return lacking
@@ -270,18 +275,19 @@ func (d *Leased) lease(ctx context.Context, now time.Time, s *slice, c Claim) {
 	if s.asked {
 		known = s.available().Left(c.Limit)
 	}
-	need := max(c.Amount-s.left, 1)
+	need, least := max(c.Amount-s.left, 1), max(c.Least-s.left, 1)
 	s.mu.Unlock()
-	v, err := d.Store.Reserve(ctx, now, []Claim{{Limit: c.Limit, Amount: max(need, known/sliceParts), Least: 1}})
+	v, err := d.Store.Reserve(ctx, now, []Claim{{Limit: c.Limit, Amount: max(need, known/sliceParts), Least: least}})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.filling)
 	s.filling, s.err = nil, err
 	if err != nil {
-		s.short = time.Now().Add(sliceRetry)
+		s.short, s.room = time.Now().Add(sliceRetry), 0
 		return
 	}
 	s.state, s.used = v.States[0], 0
+	s.room = s.state.Left(c.Limit)
 	if v.Refused >= 0 {
 		s.asked, s.short = true, time.Now().Add(sliceRetry)
 		if s.left == 0 {
@@ -296,6 +302,7 @@ func (d *Leased) lease(ctx context.Context, now time.Time, s *slice, c Claim) {
 	s.window, s.lease, s.asked = g.Window, g.Lease, true
 	s.left += g.Amount
 	s.state.Held += g.Amount
+	s.room -= g.Amount
 	if g.Amount < need {
 		s.short = time.Now().Add(sliceRetry)
 	}
@@ -313,7 +320,8 @@ func (d *Leased) Settle(now time.Time, grants []Grant, u Use) {
 	d.Store.Settle(now, shared, u)
 }
 
-// settle returns how much of a grant is returned to the store.
+// settle returns what the store no longer holds: a grant without what returns to
+// the slice, or with what the attempt used beyond it.
 func (d *Leased) settle(g Grant, used int64) int64 {
 	value, ok := d.slices.Load(g.Limit.Counter)
 	if !ok {
@@ -325,8 +333,9 @@ func (d *Leased) settle(g Grant, used int64) int64 {
 	if s.removed || s.window != g.Window || s.lease != g.Lease || !s.asked {
 		return g.Amount
 	}
-	s.used += max(used, 0)
-	unused := max(g.Amount-max(used, 0), 0)
+	used = max(used, 0)
+	s.used += used
+	unused := max(g.Amount-used, -s.left)
 	s.left += unused
 	return g.Amount - unused
 }

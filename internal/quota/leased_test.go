@@ -124,6 +124,38 @@ func TestSlicesAreUsedWhileTheStoreFails(t *testing.T) {
 	}
 }
 
+func TestSmallClaimsFitWhereALargeOneDoesNot(t *testing.T) {
+	store := new(lender)
+	l := &quota.Limit{Counter: "k", Measure: quota.Tokens, Max: 100, Window: 24 * time.Hour}
+	store.Reserve(t.Context(), start, []quota.Claim{{l, 60, 60}}) // another gateway
+	d := lease(t, store)
+	if v := reserve(t, d, start, quota.Claim{l, 90, 90}); v.Refused != 0 || v.States[0].Left(l) != 40 {
+		t.Errorf("90 of 40: %+v", v)
+	}
+	if states, _ := store.Read(t.Context(), start, []*quota.Limit{l}); states[0].Held != 60 {
+		t.Errorf("a claim that was refused holds %d", states[0].Held-60)
+	}
+	if v := reserve(t, d, start, quota.Claim{l, 50, 30}); v.Refused >= 0 || v.Grants[0].Amount != 40 {
+		t.Errorf("30 to 50 of 40 after a refusal: %+v", v)
+	}
+}
+
+func TestUseBeyondAGrantReducesTheSlice(t *testing.T) {
+	store := new(lender)
+	l := &quota.Limit{Counter: "k", Measure: quota.Tokens, Max: 1600, Window: 24 * time.Hour}
+	d := lease(t, store)
+	v := reserve(t, d, start, quota.Claim{l, 20, 20})
+	d.Settle(start, v.Grants, quota.Use{Tokens: 50}) // 30 more
+	if states, _ := store.Read(t.Context(), start, []*quota.Limit{l}); states[0].Used != 50 || states[0].Held != 50 {
+		t.Errorf("the store has %+v, want 50 used and 50 of the slice of 100 held", states[0])
+	}
+	v = reserve(t, d, start, quota.Claim{l, 50, 50})
+	d.Settle(start, v.Grants, quota.Use{Tokens: 70}) // the slice has nothing left
+	if states, _ := store.Read(t.Context(), start, []*quota.Limit{l}); states[0].Used != 120 || states[0].Held != 0 {
+		t.Errorf("the store has %+v, want 120 used", states[0])
+	}
+}
+
 func TestSliceEndsWithItsWindowAndItsLimit(t *testing.T) {
 	store := new(lender)
 	d := lease(t, store)

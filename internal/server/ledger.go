@@ -14,7 +14,6 @@ import (
 	"modelgate/internal/ledger"
 	"modelgate/internal/logstore"
 	"modelgate/internal/policy"
-	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -51,14 +50,6 @@ func (s *Server) newSpender() *budgetCounter {
 	return p
 }
 
-// counters returns the counters of limits, nil if limits are disabled.
-func (s *Server) counters() quota.Store {
-	if s.Off[route.UsageLimits] {
-		return nil
-	}
-	return new(quota.Memory)
-}
-
 // currentPolicies returns the policies of the current snapshot, nil before the first.
 func (s *Server) currentPolicies() *policy.Set {
 	if snap := s.holder.Load(); snap != nil {
@@ -74,7 +65,8 @@ func ledgerOptions(data string, rows *logRows) ledger.Options {
 	}
 }
 
-// closeRecords applies the remaining rows of the ledger and closes the log.
+// closeRecords applies the remaining rows of the ledger and closes the log and the
+// counters of limits.
 func (s *Server) closeRecords() error {
 	wait := 10 * time.Second
 	if s.logs != nil && s.logs.Stats().LastError != "" {
@@ -94,6 +86,7 @@ func (s *Server) closeRecords() error {
 		}
 		errs = append(errs, err)
 	}
+	s.counters.close()
 	return errors.Join(errs...)
 }
 

@@ -121,5 +121,9 @@ func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ready, degraded: the database can't be reached; requests are served from its last state\n")
 		return
 	}
+	if s.counters.unavailable() { // others are no better off
+		io.WriteString(w, "ready, degraded: the shared counters of limits can't be reached; each limit's on_store_down applies\n")
+		return
+	}
 	io.WriteString(w, "ready\n")
 }

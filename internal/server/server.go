@@ -22,7 +22,6 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"modelgate/internal/apierr"
-	"modelgate/internal/bytepool"
 	"modelgate/internal/clientaddr"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/exports"
@@ -36,7 +35,6 @@ import (
 	"modelgate/internal/policy"
 	"modelgate/internal/pricing"
 	"modelgate/internal/provider"
-	"modelgate/internal/provider/auth"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
@@ -128,6 +126,7 @@ type Server struct {
 	logs         *logstore.Store
 	ledger       *ledger.Ledger
 	spender      *budgetCounter
+	counters     *limitCounters
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
 	prices       *pricing.Keeper
@@ -222,6 +221,9 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.inbound = newInboundLimits(set)
 	s.engine = s.newEngine(set)
+	if err := s.openCounters(ctx, set); err != nil {
+		return err
+	}
 	if err := s.openLedger(ctx, set); err != nil {
 		return err
 	}
@@ -334,30 +336,6 @@ func CheckSettings(file string, master, previous secret.String) error {
 	return nil
 }
 
-func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
-	t := set.Timeouts
-	client := upstream.New(s.reach(set))
-	return &pipeline.Engine{
-		Client: client,
-		Codecs: codecs(),
-		Signer: auth.New(auth.Options{Client: client, ReadListed: func(name string) ([]byte, error) { return s.references.ReadListed(name) }}),
-		Pool:   bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
-		Limits: upstream.Timeouts{
-			Header:     t.Header.Or(10 * time.Minute),
-			FirstEvent: t.FirstToken.Or(5 * time.Minute),
-			Idle:       t.Idle.Or(2 * time.Minute),
-			Total:      t.Total.Or(0),
-		},
-		MaxAttempts: set.Limits.Attempts,
-
-		MaxEvent:       int(set.Limits.Event.Or(16 << 20)),
-		MaxDecoded:     set.Limits.Decoded.Or(64 << 20),
-		UserAgent:      "modelgate/" + s.Version,
-		SkipGuardrails: s.Off[route.Guardrails],
-		Quota:          s.counters(),
-	}
-}
-
 // FirstKey returns the gateway key created because the data folder had none, empty on
 // later starts. It cannot be shown again.
 func (s *Server) FirstKey() secret.String { return s.firstKey }
@@ -386,8 +364,10 @@ func (s *Server) Close() error {
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}
-	if s.engine != nil {
+	if s.issuers != nil {
 		s.issuers.Close()
+	}
+	if s.engine != nil {
 		s.engine.Client.Close()
 	}
 	return errors.Join(errs...)

@@ -156,6 +156,8 @@ type Limits struct {
 	HeaderCount    int  `json:"header_count,omitempty" minimum:"-1" maximum:"100000"`         // names of headers of one request; default 200, -1 removes the limit
 	BodyRate       Size `json:"body_rate,omitempty"`                                          // minimum bytes per second of a request body after timeouts.body_grace; default 512
 	Keyless        int  `json:"keyless_connections,omitempty" minimum:"-1" maximum:"1000000"` // open connections of one address without a valid key; default 256, -1 removes the limit
+
+	Counters Counters `json:"counters,omitzero"`
 }
 
 // Timeouts limit the phases of an attempt. Zero means the default, a negative value no

@@ -26,7 +26,7 @@ import (
 const (
 	windowGrace    = time.Minute          // after the end of a window, as long as its counter is kept
 	budgetLifetime = 3 * quota.Generation // of a budget's counter without requests
-	openDeadline   = 10 * time.Second
+	openDeadline   = 3 * time.Second
 	preparePause   = time.Second
 	sweepPause     = 5 * time.Minute
 	poolSize       = 8

@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/postgres"
+	"modelgate/internal/quota"
+	"modelgate/internal/quota/pgquota"
+	"modelgate/internal/quota/redisquota"
+	"modelgate/internal/settings"
+)
+
+// limitCounters are the shared counters of rate limits and budgets. All fields are
+// nil if they are in memory.
+type limitCounters struct {
+	guard   *quota.Guard // what requests use
+	breaker *quota.Breaker
+	leased  *quota.Leased // nil unless slices are leased
+	remote  remoteCounters
+}
+
+// remoteCounters are counters that several gateways share.
+type remoteCounters interface {
+	quota.Store
+	Lost() int64
+	Close()
+}
+
+// openCounters opens the counters of limits for the engine, unless limits are
+// disabled.
+func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err error) {
+	s.counters = new(limitCounters)
+	if s.Off[route.UsageLimits] {
+		return nil
+	}
+	c := &set.Limits.Counters
+	address := c.Address()
+	if address.Empty() && postgres.IsAddress(s.Database.Reveal()) {
+		address = s.Database
+	}
+	kind := c.Store
+	if kind == "" {
+		kind = settings.CountersInMemory
+		if postgres.IsAddress(address.Reveal()) {
+			kind = settings.CountersLeased
+		}
+	}
+	s.Logger.Info("limit counters", "store", kind)
+	var remote remoteCounters
+	switch kind {
+	case settings.CountersInMemory:
+		s.engine.Quota = new(quota.Memory)
+		return nil
+	case settings.CountersInRedis:
+		remote, err = redisquota.Open(ctx, redisquota.Options{URL: address, Logger: s.Logger})
+	default:
+		if address.Empty() {
+			err = errors.New("the control plane's database is not PostgreSQL; set limits.counters.url or DATABASE_URL")
+			break
+		}
+		remote, err = pgquota.Open(ctx, pgquota.Options{URL: address.Reveal(), Postgres: s.DatabaseOptions.Postgres(), Logger: s.Logger})
+	}
+	if err != nil {
+		return fmt.Errorf("limits.counters: store %s: %w", kind, err)
+	}
+	s.counters = newLimitCounters(kind, remote, &quota.Breaker{Store: remote, Deadline: c.Deadline.Or(quota.DefaultDeadline), Logger: s.Logger})
+	s.engine.Quota = s.counters.guard
+	return nil
+}
+
+// newLimitCounters returns counters that use remote through a breaker.
+func newLimitCounters(kind string, remote remoteCounters, breaker *quota.Breaker) *limitCounters {
+	c := &limitCounters{remote: remote, breaker: breaker, guard: &quota.Guard{Store: breaker}}
+	if kind == settings.CountersLeased {
+		c.leased = &quota.Leased{Store: breaker}
+		c.leased.Start()
+		c.guard.Store = c.leased
+	}
+	return c
+}
+
+// close returns leased slices and sends the remaining settlements.
+func (c *limitCounters) close() {
+	if c == nil || c.remote == nil {
+		return
+	}
+	if c.leased != nil {
+		c.leased.Close()
+	}
+	c.remote.Close()
+}
+
+// unavailable reports whether the shared counters are not called because they
+// failed.
+func (c *limitCounters) unavailable() bool { return c.breaker != nil && c.breaker.Stats().Open }
+
+// counterMetrics returns the metrics of the counters of limits.
+func counterMetrics(c *limitCounters) []prometheus.Collector {
+	stat := func(read func(quota.BreakerStats) int64) func() float64 {
+		return func() float64 {
+			if c.breaker == nil {
+				return 0
+			}
+			return float64(read(c.breaker.Stats()))
+		}
+	}
+	return []prometheus.Collector{
+		gaugeFunc("modelgate_limit_counters_up", "0 while the shared counters of limits are not called because they failed, else 1.",
+			func() float64 { return one(!c.unavailable()) }),
+		counterFunc("modelgate_limit_counter_calls_total", "Calls of the shared counters of limits.",
+			stat(func(s quota.BreakerStats) int64 { return s.Calls })),
+		counterFunc("modelgate_limit_counter_failures_total", "Calls of the shared counters of limits that failed or exceeded their deadline.",
+			stat(func(s quota.BreakerStats) int64 { return s.Failed })),
+		counterFunc("modelgate_limit_counter_skips_total", "Calls of the shared counters of limits that were not made because earlier ones failed.",
+			stat(func(s quota.BreakerStats) int64 { return s.Skipped })),
+		counterFunc("modelgate_limit_decisions_alone_total", "Reservations decided by on_store_down.", func() float64 {
+			if c.guard == nil {
+				return 0
+			}
+			return float64(c.guard.DecidedAlone())
+		}),
+		counterFunc("modelgate_limit_settlements_lost_total", "Settlements that may not have reached the shared counters of limits.", func() float64 {
+			if c.remote == nil {
+				return 0
+			}
+			return float64(c.remote.Lost())
+		}),
+		counterFunc("modelgate_limit_slices_leased_total", "Calls that leased a slice of a limit.", func() float64 {
+			if c.leased == nil {
+				return 0
+			}
+			return float64(c.leased.Refills())
+		}),
+	}
+}

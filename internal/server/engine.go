@@ -1,0 +1,36 @@
+package server
+
+import (
+	"time"
+
+	"modelgate/internal/bytepool"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/provider/auth"
+	"modelgate/internal/settings"
+	"modelgate/internal/upstream"
+)
+
+// newEngine returns the engine without its ledger and counters.
+func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
+	t := set.Timeouts
+	client := upstream.New(s.reach(set))
+	return &pipeline.Engine{
+		Client: client,
+		Codecs: codecs(),
+		Signer: auth.New(auth.Options{Client: client, ReadListed: func(name string) ([]byte, error) { return s.references.ReadListed(name) }}),
+		Pool:   bytepool.New(set.Limits.BodyMemory.Or(1 << 30)),
+		Limits: upstream.Timeouts{
+			Header:     t.Header.Or(10 * time.Minute),
+			FirstEvent: t.FirstToken.Or(5 * time.Minute),
+			Idle:       t.Idle.Or(2 * time.Minute),
+			Total:      t.Total.Or(0),
+		},
+		MaxAttempts: set.Limits.Attempts,
+
+		MaxEvent:       int(set.Limits.Event.Or(16 << 20)),
+		MaxDecoded:     set.Limits.Decoded.Or(64 << 20),
+		UserAgent:      "modelgate/" + s.Version,
+		SkipGuardrails: s.Off[route.Guardrails],
+	}
+}
