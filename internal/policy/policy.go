@@ -89,6 +89,9 @@ func (p *Policy) InSession() bool {
 	return slices.Contains(p.GroupBy, KeySession) || slices.Contains(p.GroupBy, KeyTrace)
 }
 
+// OfTarget reports whether the policy depends on the target of an attempt.
+func (p *Policy) OfTarget() bool { return compile(p).ofTarget }
+
 // Condition is met if the request's value of Key is one of Value and none of
 // Excludes.
 type Condition struct {

@@ -26,6 +26,7 @@ type compiled struct {
 	policy       *Policy
 	conditions   []condition
 	group        []key
+	ofTarget     bool // it applies to attempts, not to requests
 	perAttempt   bool
 	clientValues bool   // clients choose values of group_by
 	kind         string // of the limits' holder
@@ -62,22 +63,23 @@ func Compile(list []Policy, before *Set) *Set {
 }
 
 func compile(p *Policy) *compiled {
-	// The number of requests of a budget is that of the ledger, which counts attempts.
-	c := &compiled{policy: p, kind: "policy", perAttempt: p.Window == 0 && p.Measure == quota.Requests}
+	c := &compiled{policy: p, kind: "policy"}
 	if p.InSession() {
 		c.kind = SessionHolder
 	}
 	for i := range p.Conditions {
 		k := compileCondition(&p.Conditions[i])
-		c.perAttempt = c.perAttempt || k.ofTarget()
+		c.ofTarget = c.ofTarget || k.ofTarget()
 		c.conditions = append(c.conditions, k)
 	}
 	for _, name := range p.GroupBy {
 		k := parseKey(name)
-		c.perAttempt = c.perAttempt || k.ofTarget()
+		c.ofTarget = c.ofTarget || k.ofTarget()
 		c.clientValues = c.clientValues || k.ofClient()
 		c.group = append(c.group, k)
 	}
+	// The number of requests of a budget is that of the ledger, which counts attempts.
+	c.perAttempt = c.ofTarget || p.Window == 0 && p.Measure == quota.Requests
 	return c
 }
 

@@ -217,6 +217,9 @@ func Check(p *store.Policy) error {
 	if err != nil {
 		return err
 	}
+	if rule := p.Rule(nil); (rule.Time || rule.Loop != policy.Loop{}) && rule.OfTarget() {
+		return route.Invalid("conditions", "and group_by cannot depend on the provider that a request is sent to when type is seconds or loop_detection is set: both are checked before")
+	}
 	if p.Kind == store.UsagePolicy {
 		return checkUsage(p, limit)
 	}

@@ -100,7 +100,7 @@ func TestARateLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 func TestAUsageLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 	c := routetest.New(t, policies.Add).Root()
 	var p made
-	c.Must("POST", usages, `{"name":"runs","description":"of agents","conditions":[{"key":"model","value":["gpt-4o","@prod/*"],"excludes":"gpt-4o-mini"},{"key":"metadata.team","value":"a"}],
+	c.Must("POST", usages, `{"name":"runs","description":"of agents","conditions":[{"key":"model","value":["gpt-4o","o3"],"excludes":"gpt-4o-mini"},{"key":"metadata.team","value":"a"}],
 		"group_by":[{"key":"session"},{"key":"metadata._user"}],"type":"tokens","credit_limit":5000,"periodic_reset_days":7,"on_budget_end":"stop","on_store_down":"closed",
 		"loop_detection":{"same_tool_call":4,"context_growth_without_progress":6}}`, &p)
 	if p.Object != "policy_usage_limits" {
@@ -110,7 +110,7 @@ func TestAUsageLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 	c.Must("GET", usages+"/"+p.ID, "", &got)
 	if got.Object != "policy_usage_limits" || got.Description != "of agents" || got.Type != "tokens" || got.CreditLimit != 5000 || got.AlertThreshold != nil || got.PeriodicReset != nil ||
 		*got.PeriodicResetDays != 7 || got.NextUsageResetAt != "2026-05-08T00:00:00.000Z" || got.OnBudgetEnd != "stop" || got.OnStoreDown != "closed" ||
-		*got.Loop != (policy.Loop{SameCalls: 4, Stalled: 6}) || fmt.Sprint(got.Conditions) != "[{model [gpt-4o @prod/*] gpt-4o-mini} {metadata.team a <nil>}]" {
+		*got.Loop != (policy.Loop{SameCalls: 4, Stalled: 6}) || fmt.Sprint(got.Conditions) != "[{model [gpt-4o o3] gpt-4o-mini} {metadata.team a <nil>}]" {
 		t.Errorf("read %+v", got)
 	}
 }
@@ -182,6 +182,8 @@ func TestPolicyErrorsNameTheField(t *testing.T) {
 		{usages, with(with(costBody, `"cost"`, `"seconds"`), `2.5`, `60`), "group_by"},
 		{usages, with(with(with(costBody, `"cost"`, `"seconds"`), `2.5`, `60`), `"api_key"`, `"trace_id"`), "periodic_reset"},
 		{usages, with(costBody, `"monthly"`, `"monthly","colour":1`), "colour"},
+		{rates, with(with(rateBody, `"type"`, `"loop_detection":{"same_tool_call":2},"type"`), `"workspace_id"`, `"provider"`), "conditions"},
+		{rates, with(with(rateBody, `"type"`, `"loop_detection":{"same_tool_call":2},"type"`), `"api_key"`, `"virtual_key"`), "conditions"},
 	} {
 		a := c.Call("POST", tt.path, tt.body)
 		refused := a.Status == http.StatusBadRequest && strings.Contains(a.Body, `"AB01"`)
