@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"modelgate/internal/gatewaytest"
@@ -79,4 +81,81 @@ func TestGatewayStartsWhileRedisIsAway(t *testing.T) {
 	}
 	redis.Start(t)
 	eventually(t, "Redis is connected", func() bool { return strings.Contains(g.Log.String(), `msg="Redis available"`) })
+}
+
+func TestGatewaysWithSharedCountersHoldALimitTogether(t *testing.T) {
+	redis := quotatest.NewRedis(t)
+	t.Setenv("COUNTERS_REDIS", redis.URL())
+	for _, counters := range []string{"{store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}", "{store: postgres, deadline: 10s}", "{deadline: 10s}"} {
+		t.Run(counters, func(t *testing.T) {
+			database := storetest.Postgres(t)
+			var gateways []*limitedGateway
+			for range 2 {
+				l := &limitedGateway{t: t}
+				l.Gateway = gatewaytest.New(t, gatewaytest.Options{Database: database, Settings: "limits: {counters: " + counters + "}\n", MasterKey: "the master key of a test of limits"})
+				gateways = append(gateways, l)
+			}
+			const allowed = 20
+			key := gateways[0].key(`"rate_limits":[{"type":"requests","unit":"rpw","value":20},{"type":"tokens","unit":"rpw","value":1000000}]`)
+			eventually(t, "the other gateway knows the key", func() bool { return gateways[1].Get("/models", "x-gateway-api-key", key).Status != 401 })
+			var answered, refused atomic.Int64
+			var wg sync.WaitGroup
+			for i := range 48 {
+				l := gateways[i%2]
+				wg.Go(func() {
+					switch res := l.chat(key, oneChat); res.Status {
+					case 200:
+						answered.Add(1)
+					case 429:
+						refused.Add(1)
+					default:
+						t.Errorf("status %d: %s", res.Status, res.Body)
+					}
+				})
+			}
+			wg.Wait()
+			if n := answered.Load(); n > allowed || n < allowed/2 || n+refused.Load() != 48 {
+				t.Errorf("two gateways answered %d of 48 requests and refused %d, the limit is %d", n, refused.Load(), allowed)
+			}
+			// Slices that a gateway has leased are returned soon.
+			eventually(t, "the rest of the limit is used", func() bool {
+				if answered.Load() < allowed && gateways[0].chat(key, oneChat).Status == 200 {
+					answered.Add(1)
+				}
+				return answered.Load() == allowed
+			})
+			for i, l := range gateways {
+				if res := l.chat(key, oneChat); res.Status != 429 {
+					t.Errorf("gateway %d answers a request beyond the limit with %d: %s", i, res.Status, res.Body)
+				}
+			}
+		})
+	}
+}
+
+func TestRequestsWithLimitsGoOnWhileRedisIsAway(t *testing.T) {
+	redis := quotatest.NewRedis(t)
+	t.Setenv("COUNTERS_REDIS", redis.URL())
+	l := &limitedGateway{t: t}
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "limits: {counters: {store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}}\n", MasterKey: "the master key of a test of limits"})
+	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpw","value":10}]`)
+	for i := range 10 {
+		if i == 4 {
+			redis.Kill()
+		}
+		if res := l.chat(key, oneChat); res.Status != 200 {
+			t.Errorf("request %d of 10: %d %s", i, res.Status, res.Body)
+		}
+	}
+	if res := l.chat(key, oneChat); res.Status != 429 {
+		t.Errorf("the counter of the gateway does not know what Redis had counted: %d %s", res.Status, res.Body)
+	}
+	if got := requestLabels(t, l.Gateway); got["modelgate_limit_decisions_alone_total"] == "0" || got["modelgate_limit_counters_up"] != "0" {
+		t.Errorf("decided alone %s, up %s", got["modelgate_limit_decisions_alone_total"], got["modelgate_limit_counters_up"])
+	}
+	redis.Start(t)
+	eventually(t, "Redis counts what was used in the meantime", func() bool {
+		l.chat(key, oneChat)
+		return requestLabels(t, l.Gateway)["modelgate_limit_counters_up"] == "1"
+	})
 }
