@@ -14,9 +14,7 @@ import (
 type Settlement struct {
 	SettlementKey
 	Held, Used int64
-	// Settled is when the first of them was settled, and Ends the end of the
-	// window, zero for a budget.
-	Settled, Ends time.Time
+	Lifetime   time.Duration // of the counter; not positive if it is over
 }
 
 // SettlementKey is what settlements that are added up have in common.
@@ -82,10 +80,7 @@ func (s *Settlements) Add(now time.Time, grants []Grant, u Use) {
 			if p.list == nil {
 				p.list = make(map[SettlementKey]*Settlement)
 			}
-			e = &Settlement{SettlementKey: k, Settled: now}
-			if !k.Budget {
-				e.Ends = g.Limit.ResetOf(g.Window)
-			}
+			e = &Settlement{SettlementKey: k, Lifetime: g.Limit.Lifetime(g.Window, now)}
 			p.list[k] = e
 		}
 		if e == nil {

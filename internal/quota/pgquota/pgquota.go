@@ -10,7 +10,9 @@ package pgquota
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,18 +20,17 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"modelgate/internal/postgres"
 	"modelgate/internal/quota"
 )
 
 const (
-	windowGrace    = time.Minute          // after the end of a window, as long as its counter is kept
-	budgetLifetime = 3 * quota.Generation // of a budget's counter without requests
-	openDeadline   = 3 * time.Second
-	preparePause   = time.Second
-	sweepPause     = 5 * time.Minute
-	poolSize       = 8
+	openDeadline = 3 * time.Second
+	preparePause = time.Second
+	sweepPause   = 5 * time.Minute
+	poolSize     = 8
 
 	// session is the first statement of connections. What a crash of the server
 	// may lose, half a second, is not worth a wait for its disk. A lock that a
@@ -183,6 +184,20 @@ func (s *Store) Read(ctx context.Context, now time.Time, limits []*quota.Limit) 
 	return v.States, err
 }
 
+// rowName returns the name of a counter in the table. Names hold values that
+// clients send: what PostgreSQL does not store as text, or cannot index, is hashed.
+// https://www.postgresql.org/docs/current/datatype-character.html
+func rowName(counter string) string {
+	if len(counter) <= longestName && utf8.ValidString(counter) && !strings.Contains(counter, "\x00") {
+		return counter
+	}
+	sum := sha256.Sum256([]byte(counter))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// longestName is far below a third of a page, the limit of an index.
+const longestName = 1000
+
 // errLate is the error of a reservation that the database got to after its
 // deadline, and did not make.
 var errLate = errors.New("the database was too slow")
@@ -201,13 +216,9 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 	}
 	for i, c := range claims {
 		l := c.Limit
-		window, end := l.WindowAt(now)
-		lifetime := budgetLifetime
-		if l.Window > 0 {
-			lifetime = end.Sub(now) + windowGrace
-		}
-		names[i] = l.Counter
-		for j, n := range [...]int64{window, l.Tolerance(), l.Base, l.Max, l.Counted, c.Amount, c.Least, lifetime.Milliseconds()} {
+		window, _ := l.WindowAt(now)
+		names[i] = rowName(l.Counter)
+		for j, n := range [...]int64{window, l.Tolerance(), l.Base, l.Max, l.Counted, c.Amount, c.Least, l.Lifetime(window, now).Milliseconds()} {
 			columns[j][i] = n
 		}
 	}
@@ -273,12 +284,8 @@ func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 		columns[i] = make([]int64, len(batch))
 	}
 	for i, k := range batch {
-		lifetime := budgetLifetime
-		if !k.Budget {
-			lifetime = k.Ends.Sub(k.Settled) + windowGrace
-		}
-		names[i], budgets[i] = k.Counter, k.Budget
-		for j, n := range [...]int64{k.Window, k.Lease, k.Generation, k.Held, k.Used, lifetime.Milliseconds()} {
+		names[i], budgets[i] = rowName(k.Counter), k.Budget
+		for j, n := range [...]int64{k.Window, k.Lease, k.Generation, k.Held, k.Used, k.Lifetime.Milliseconds()} {
 			columns[j][i] = n
 		}
 	}
@@ -298,8 +305,8 @@ func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
 	names := make([]string, len(list))
 	totals, settled := make([]int64, len(list)), make([]int64, len(list))
 	for i, k := range list {
-		names[i], totals[i], settled[i] = k.Counter, k.Total, k.Settled
+		names[i], totals[i], settled[i] = rowName(k.Counter), k.Total, k.Settled
 	}
-	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.correct_1($1, $2, $3, $4)`, names, totals, settled, budgetLifetime.Milliseconds())
+	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.correct_1($1, $2, $3, $4)`, names, totals, settled, quota.BudgetLifetime.Milliseconds())
 	return err
 }

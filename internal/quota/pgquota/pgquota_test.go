@@ -156,3 +156,23 @@ func TestFourProcessesHoldLimitsWithLeasedSlices(t *testing.T) {
 	url := storetest.Postgres(t)
 	quotatest.Fleet(t, open(t, url), t.Name(), 75, server+"="+url)
 }
+
+func TestNamesOfCountersMayHoldAnyBytes(t *testing.T) {
+	s := open(t, storetest.Postgres(t))
+	for _, name := range []string{"nul\x00", "nul\x00\x00", "\xff\xfe", strings.Repeat("long", 5000), strings.Repeat("long", 5001)} {
+		c := perDay(name)
+		v, err := s.Reserve(t.Context(), noon(), []quota.Claim{c})
+		if err != nil || v.Refused >= 0 {
+			t.Errorf("%.10q: %+v, %v", name, v, err)
+			continue
+		}
+		s.Settle(noon(), v.Grants, quota.Use{Requests: 1})
+		s.Flush()
+		if err := s.Correct(t.Context(), []quota.Correction{{Counter: name + "b"}}); err != nil {
+			t.Errorf("%.10q: %v", name, err)
+		}
+		if states, err := s.Read(t.Context(), noon(), []*quota.Limit{c.Limit}); err != nil || states[0].Used != 1 || states[0].Held != 0 {
+			t.Errorf("%.10q is at %+v, %v", name, states, err)
+		}
+	}
+}

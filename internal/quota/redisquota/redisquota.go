@@ -32,11 +32,6 @@ import (
 const prefix = "{modelgate}:limit:"
 
 const (
-	// windowGrace is how long a counter is kept after the end of its window.
-	windowGrace = time.Minute
-	// budgetLifetime is how long the counter of a budget is kept without a request.
-	// Everything but what the ledger has counted has lapsed by then.
-	budgetLifetime = 3 * quota.Generation
 	connectTimeout = 2 * time.Second
 	// responseTimeout is after how long without a response a connection is closed.
 	responseTimeout = time.Second
@@ -237,13 +232,9 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 	args[0], args[1] = number(latest), number(quota.GenerationAt(now))
 	for i, c := range claims {
 		l := c.Limit
-		window, end := l.WindowAt(now)
-		lifetime := budgetLifetime
-		if l.Window > 0 {
-			lifetime = end.Sub(now) + windowGrace
-		}
+		window, _ := l.WindowAt(now)
 		keys[i] = prefix + l.Counter
-		args = append(args, number(window), number(l.Tolerance()), number(l.Base), number(l.Max), number(l.Counted), number(c.Amount), number(c.Least), number(lifetime.Milliseconds()))
+		args = append(args, number(window), number(l.Tolerance()), number(l.Base), number(l.Max), number(l.Counted), number(c.Amount), number(c.Least), number(l.Lifetime(window, now).Milliseconds()))
 	}
 	sent := time.Now()
 	list, err := s.exec(ctx, reserve, keys, args).AsIntSlice()
@@ -287,12 +278,12 @@ func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 	keys := make([]string, len(batch))
 	args := make([]string, 0, 7*len(batch))
 	for i, k := range batch {
-		budget, lifetime := "1", budgetLifetime
-		if !k.Budget {
-			budget, lifetime = "0", k.Ends.Sub(k.Settled)+windowGrace
+		budget := "0"
+		if k.Budget {
+			budget = "1"
 		}
 		keys[i] = prefix + k.Counter
-		args = append(args, budget, number(k.Window), number(k.Lease), number(k.Generation), number(k.Held), number(k.Used), number(lifetime.Milliseconds()))
+		args = append(args, budget, number(k.Window), number(k.Lease), number(k.Generation), number(k.Held), number(k.Used), number(k.Lifetime.Milliseconds()))
 	}
 	return s.exec(ctx, settle, keys, args).Error()
 }
@@ -304,7 +295,7 @@ func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
 	}
 	keys := make([]string, len(list))
 	args := make([]string, 1, 1+2*len(list))
-	args[0] = number(budgetLifetime.Milliseconds())
+	args[0] = number(quota.BudgetLifetime.Milliseconds())
 	for i, k := range list {
 		keys[i] = prefix + k.Counter
 		args = append(args, number(k.Total), number(k.Settled))
