@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -336,4 +337,28 @@ func BenchmarkReserveAndSettle(b *testing.B) {
 			}
 		})
 	})
+}
+
+func TestClusterCountsInOneSlot(t *testing.T) {
+	r := quotatest.NewRedis(t, "--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(t.TempDir(), "nodes.conf"))
+	if reply, err := r.Command("CLUSTER ADDSLOTSRANGE 0 16383\r\n"); err != nil || reply != "+OK\r\n" {
+		t.Fatal(reply, err)
+	}
+	await(t, "the cluster is up", func() bool {
+		reply, _ := r.Command("CLUSTER INFO\r\n")
+		return strings.Contains(reply, "cluster_state:ok")
+	})
+	s := open(t, r.URL())
+	v, err := s.Reserve(t.Context(), noon(), append(claim("a", 0), claim("b", 0)...))
+	if err != nil || v.Refused >= 0 {
+		t.Fatal(v, err)
+	}
+	s.Settle(noon(), v.Grants, quota.Use{Requests: 1})
+	s.Flush()
+	if got := read(t, s, noon(), claim("b", 0)[0].Limit); got.Used != 1 || got.Held != 0 {
+		t.Errorf("the counter is at %+v", got)
+	}
+	if reply, err := r.Command("MEMORY USAGE {modelgate}:limit:a\r\n"); err != nil || len(strings.Trim(reply, ":\r\n")) > 3 || reply > ":400" {
+		t.Errorf("a counter takes %q bytes, %v; the documentation says about 300", reply, err)
+	}
 }
