@@ -50,6 +50,7 @@ var faults = map[string]struct {
 	"cached":           {"cached=5", whole, streamed},
 	"cache-write":      {"cache-write=5", whole, streamed},
 	"image":            {"image", whole, streamed},
+	"generated":        {"generated", whole, streamed},
 	"times":            {"times=1+status=503", refusedWith(503), refusedWith(503)},
 	"every":            {"every=1+status=503", refusedWith(503), refusedWith(503)},
 	"flap":             {"flap=1h+status=503", refusedWith(503), refusedWith(503)},
