@@ -42,6 +42,7 @@ var families = []func(*route.API){
 	addTraces,
 	addFeedback,
 	addSchema,
+	addLimitStates,
 }
 
 // New returns the control plane with all routes.

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"time"
 
 	"modelgate/api"
 	"modelgate/config"
@@ -61,6 +62,39 @@ type Attempt struct {
 	Body      json.RawMessage     `json:"body,omitempty"`
 	Params    []string            `json:"params"`
 	TimeoutMS int64               `json:"request_timeout_ms,omitempty"`
+	Limits    []Limit             `json:"limits"`
+}
+
+// Limit is a limit that the request would be checked against, as it is now. Amounts
+// are requests, tokens or dollars.
+type Limit struct {
+	Holder   string     `json:"holder"` // kind of what has the limit
+	ID       string     `json:"id"`
+	Type     string     `json:"type"`           // requests, tokens or cost
+	Unit     string     `json:"unit,omitempty"` // of a rate limit
+	Limit    float64    `json:"limit"`
+	Used     float64    `json:"used"`
+	Reserved float64    `json:"reserved"` // by requests in progress
+	Claimed  float64    `json:"claimed"`  // by this request
+	Fits     bool       `json:"fits"`
+	Reset    *time.Time `json:"reset_at"` // null if never
+	AtMost   float64    `json:"overshoot_at_most"`
+}
+
+// limitsOf returns limits for a response.
+func limitsOf(list []pipeline.LimitState) []Limit {
+	out := make([]Limit, len(list))
+	for i, s := range list {
+		l := s.Limit
+		out[i] = Limit{
+			Holder: l.Holder.Kind, ID: l.Holder.ID, Type: l.Measure.String(), Unit: l.Unit(), Limit: l.Units(l.Max - l.Base),
+			Used: l.Units(s.Used), Reserved: l.Units(s.Held), Claimed: l.Units(s.Claimed), Fits: s.Fits, AtMost: l.Units(s.Overshoot),
+		}
+		if !s.Reset.IsZero() {
+			out[i].Reset = &s.Reset
+		}
+	}
+	return out
 }
 
 // Estimate is a rough estimate: four bytes of text per token, and a response as
@@ -216,7 +250,7 @@ func configText(raw json.RawMessage) string {
 func planned(a pipeline.DryRunRequest) *Attempt {
 	out := &Attempt{
 		Target: a.Path, Provider: a.Provider, Slug: a.Slug, Model: a.Model,
-		Method: a.Method, URL: a.URL, Headers: a.Header, Params: a.Params, TimeoutMS: a.Timeout,
+		Method: a.Method, URL: a.URL, Headers: a.Header, Params: a.Params, TimeoutMS: a.Timeout, Limits: limitsOf(a.Limits),
 	}
 	if json.Valid(a.Body) {
 		out.Body = withoutCredentials(a.Body)

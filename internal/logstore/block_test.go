@@ -165,6 +165,9 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 		for range rapid.IntRange(0, 3).Draw(t, "decisions") {
 			e.Decisions = append(e.Decisions, reqlog.Decision{Path: text("dp"), Text: text("dt")})
 		}
+		for n := range rapid.IntRange(0, 3).Draw(t, "limits") {
+			e.Limits = append(e.Limits, reqlog.LimitUse{Attempt: n + 1, Holder: text("lh"), ID: text("li"), Measure: "tokens", Unit: text("lu"), Reserved: int64(n) << 40, Used: int64(n), Refused: n == 2})
+		}
 		if rapid.Bool().Draw(t, "prompted") {
 			e.Prompt = reqlog.Prompt{ID: text("prompt"), Slug: text("prompt slug"), Version: count.Draw(t, "version")}
 		}

@@ -160,6 +160,9 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	if h.flags&flagUpstreamModel != 0 {
 		e.UpstreamModel = r.ref()
 	}
+	if h.flags&flagLimits != 0 {
+		e.Limits = readLimits(r)
+	}
 	if r.bad {
 		return nil, errDamaged
 	}
@@ -255,6 +258,18 @@ func readAttempts(r *reader) []reqlog.Attempt {
 		}
 	}
 	return attempts
+}
+
+func readLimits(r *reader) []reqlog.LimitUse {
+	limits := make([]reqlog.LimitUse, r.count(7))
+	for i := range limits {
+		n := r.uvarint()
+		limits[i] = reqlog.LimitUse{
+			Attempt: int(n >> 1), Refused: n&1 != 0, Holder: r.ref(), ID: r.ref(), Measure: r.ref(), Unit: r.ref(),
+			Reserved: r.varint(), Used: r.varint(),
+		}
+	}
+	return limits
 }
 
 func readDecisions(r *reader) []reqlog.Decision {

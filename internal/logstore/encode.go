@@ -31,6 +31,7 @@ const (
 	flagUsageEstimated
 	flagCostEstimated
 	flagUpstreamModel
+	flagLimits
 )
 
 // Fields with shared strings; see [encoder.ref].
@@ -66,6 +67,7 @@ const (
 	refPrice
 	refConfig
 	refUpstreamModel
+	refLimit
 	refFields
 )
 
@@ -162,6 +164,9 @@ func (c *encoder) addLater(e *reqlog.Entry, flags uint64) {
 	if flags&flagUpstreamModel != 0 {
 		c.ref(refUpstreamModel, e.UpstreamModel)
 	}
+	if flags&flagLimits != 0 {
+		c.addLimits(e.Limits)
+	}
 }
 
 func (c *encoder) addHead(e *reqlog.Entry, flags uint64) {
@@ -200,6 +205,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(e.Config != "", flagConfig)
 	set(e.Level != reqlog.LevelMetadata, flagLevel)
 	set(e.UpstreamModel != "", flagUpstreamModel)
+	set(len(e.Limits) > 0, flagLimits)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }
@@ -263,6 +269,24 @@ func (c *encoder) addDecisions(decisions []reqlog.Decision) {
 	for i := range decisions {
 		c.ref(refDecisionPath, decisions[i].Path)
 		c.ref(refDecisionText, decisions[i].Text)
+	}
+}
+
+func (c *encoder) addLimits(limits []reqlog.LimitUse) {
+	c.uvarint(uint64(len(limits)))
+	for i := range limits {
+		u := &limits[i]
+		refused := uint64(0)
+		if u.Refused {
+			refused = 1
+		}
+		c.uvarint(uint64(u.Attempt)<<1 | refused)
+		c.ref(refLimit, u.Holder)
+		c.ref(refLimit, u.ID)
+		c.ref(refLimit, u.Measure)
+		c.ref(refLimit, u.Unit)
+		c.varint(u.Reserved)
+		c.varint(u.Used)
 	}
 }
 

@@ -53,7 +53,7 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 		Provider: a.Target.ID, Slug: a.Target.Slug, Model: a.Model, RequestBytes: acc.sent.size, Counters: acc.policyCounters(),
 	}
 	if err := acc.ledger.RecordIntent(a.timers.context(), i); err != nil {
-		acc.refund()
+		acc.settleQuota(quota.Use{})
 		acc.sent.release()
 		return attemptAccount{}, err
 	}

@@ -3,9 +3,11 @@ package pipeline
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"modelgate/internal/catalog"
 	"modelgate/internal/provider"
+	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 )
 
@@ -22,6 +24,41 @@ type DryRunRequest struct {
 	Body     []byte
 	Params   []string // items of x-gateway-params
 	Timeout  int64    // milliseconds; zero means only the engine's limits
+	Limits   []LimitState
+}
+
+// LimitState is a limit that a request would be checked against.
+type LimitState struct {
+	Limit *quota.Limit
+	quota.State
+	Claimed int64 // what the request would reserve
+	Fits    bool
+}
+
+// limitStates returns the limits of the attempt as they are now.
+func (a *Attempt) limitStates(ctx context.Context) ([]LimitState, error) {
+	store := a.handler.Quota
+	if store == nil {
+		return nil, nil
+	}
+	acc := attemptAccount{of: a, sent: sentBy(a.request)}
+	defer acc.sent.release()
+	now := time.Now()
+	claims := acc.claims(nil, true, now)
+	limits := make([]*quota.Limit, len(claims))
+	for i, c := range claims {
+		limits[i] = c.Limit
+	}
+	states, err := store.Read(ctx, now, limits)
+	if err != nil {
+		return nil, limitsUnavailable(err)
+	}
+	out := make([]LimitState, len(claims))
+	for i, c := range claims {
+		left := states[i].Left(c.Limit)
+		out[i] = LimitState{Limit: c.Limit, State: states[i], Claimed: min(c.Amount, max(left, c.Least)), Fits: left >= c.Least}
+	}
+	return out, nil
 }
 
 // dryRun builds the attempt's requests without a credential and adds them to
@@ -84,6 +121,10 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 	if a.Target.Slug == "" {
 		address = req.URL.Scheme + "://" + req.URL.Host + address
 	}
+	limits, err := a.limitStates(ctx)
+	if err != nil {
+		return out, err
+	}
 	price, _ := a.Target.Price(a.request.Prices, a.Model, "", a.request.Time)
 	return DryRunRequest{
 		Path:     a.handler.Path,
@@ -97,5 +138,6 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 		Body:     body,
 		Params:   paramItems(a.Params),
 		Timeout:  a.handler.Timeout.Milliseconds(),
+		Limits:   limits,
 	}, nil
 }

@@ -26,8 +26,29 @@ const unknownOutput = 4096
 // once, however many attempts it makes. It is safe for concurrent use.
 type requestQuota struct {
 	mu      sync.Mutex
-	counted bool          // guarded by mu
-	grants  []quota.Grant // guarded by mu
+	counted bool              // guarded by mu
+	grants  []quota.Grant     // guarded by mu
+	by      uint16            // number of the attempt that reserved grants; guarded by mu
+	log     []reqlog.LimitUse // guarded by mu
+}
+
+// record adds what an attempt reserved and used to the log.
+func (q *requestQuota) record(l *quota.Limit, attempt uint16, reserved, used int64, refused bool) {
+	if len(q.log) < reqlog.MaxLimits {
+		q.log = append(q.log, reqlog.LimitUse{
+			Attempt: int(attempt), Holder: l.Holder.Kind, ID: l.Holder.ID, Measure: l.Measure.String(), Unit: l.Unit(),
+			Reserved: reserved, Used: used, Refused: refused,
+		})
+	}
+}
+
+// recordAll adds what an attempt settled to the log.
+func (q *requestQuota) recordAll(grants []quota.Grant, attempt uint16, u quota.Use) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, g := range grants {
+		q.record(g.Limit, attempt, g.Amount, u.Of(g.Limit.Measure), false)
+	}
 }
 
 // reserve reserves what the attempt may use of all limits that apply to it. The
@@ -51,9 +72,14 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 		return limitsUnavailable(err)
 	}
 	if v.Refused >= 0 {
+		for i, c := range claims {
+			if v.States[i].Left(c.Limit) < c.Least {
+				q.record(c.Limit, acc.number, 0, 0, true)
+			}
+		}
 		return acc.limitError(claims, v, now)
 	}
-	q.counted = true
+	q.counted, q.by = true, acc.number
 	for _, g := range v.Grants {
 		if countsRequest(g.Limit) {
 			q.grants = append(q.grants, g)
@@ -116,30 +142,24 @@ func (acc *attemptAccount) policyCounters() (names []string) {
 // useEstimate is what an attempt may use at most. It is made when a limit needs
 // it.
 type useEstimate struct {
-	made         bool
-	input, total quota.Use // total includes the largest output
+	made  bool
+	total quota.Use // with the largest output
 }
 
 func (e *useEstimate) make(acc *attemptAccount) {
 	e.made = true
-	u := llm.Usage{Known: true, Input: acc.sent.largestInput()}
-	e.input = acc.use(u)
-	u.Output = acc.of.largestOutput()
-	e.total = acc.use(u)
+	e.total = acc.use(llm.Usage{Known: true, Input: acc.sent.largestInput(), Output: acc.of.largestOutput()})
 }
 
 // claim returns the claim of l. Of a limit that lets responses finish it takes
-// what is left. A limit that stops them must have room for the whole of a
-// response that cannot be stopped.
+// what is left. A limit that is never exceeded must have room for the largest
+// response.
 func (e *useEstimate) claim(acc *attemptAccount, l *quota.Limit) quota.Claim {
 	if !e.made {
 		e.make(acc)
 	}
 	c := quota.Claim{Limit: l, Amount: max(e.total.Of(l.Measure), 1), Least: 1}
-	switch {
-	case l.Stop && acc.of.request.Stream:
-		c.Least = min(e.input.Of(l.Measure)+1, c.Amount)
-	case l.Stop:
+	if l.Stop {
 		c.Least = c.Amount
 	}
 	return c
@@ -198,13 +218,12 @@ func (a *Attempt) largestOutput() int64 {
 	return n * a.request.choices()
 }
 
-// refund returns what was reserved for an attempt that is not sent.
-func (acc *attemptAccount) refund() { acc.settleQuota(quota.Use{}) }
-
-// settleQuota replaces the reservations of the attempt by what it used.
+// settleQuota replaces the reservations of the attempt by what it used: nothing if it
+// was not sent.
 func (acc *attemptAccount) settleQuota(u quota.Use) {
 	if len(acc.grants) > 0 {
 		acc.of.handler.Quota.Settle(time.Now(), acc.grants, u)
+		acc.bill.quota.recordAll(acc.grants, acc.number, u)
 		acc.grants = nil
 	}
 }
@@ -242,6 +261,9 @@ func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 		u.Requests = 0
 	}
 	store.Settle(time.Now(), q.grants, u)
+	for _, g := range q.grants {
+		q.record(g.Limit, q.by, g.Amount, u.Of(g.Limit.Measure), false)
+	}
 	q.grants = nil
 }
 

@@ -226,6 +226,9 @@ func (t *Trail) Record(e *reqlog.Entry) {
 		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Record.Provider, a.Record.Slug, a.Record.Target, a.Prompt, a.Model
 	}
 	b := t.bill()
+	b.quota.mu.Lock()
+	e.Limits, b.quota.log = b.quota.log, nil
+	b.quota.mu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paid.Fill(e)

@@ -48,8 +48,8 @@ type Limit struct {
 	Holder Holder
 	// Resets is the time of a budget's next reset. Zero means never.
 	Resets time.Time
-	// Stop ends what exceeds a reservation. Otherwise a response that has begun
-	// is finished.
+	// Stop refuses what could exceed the limit. Otherwise requests are admitted
+	// while anything is left, and their responses are finished.
 	Stop bool
 	// PerAttempt counts requests to a provider. Otherwise a request of a client
 	// counts once, however many attempts it takes.

@@ -59,8 +59,7 @@ type Budget struct {
 	ExpiredSent   bool `json:"is_expired_alerts_sent,omitempty"`
 }
 
-// Stop is the value of OnBudgetEnd of a budget that ends what exceeds a
-// reservation.
+// Stop is the value of OnBudgetEnd of a budget that is never exceeded.
 const Stop = "stop"
 
 // Counter returns the name of the counter of b, a budget of h.
@@ -144,6 +143,24 @@ func (l *Limit) String() string {
 		return amount + " per " + unitNames[l.Window]
 	}
 	return "budget of " + amount
+}
+
+// Unit returns the unit of a rate limit as in [Rate], empty for a budget.
+func (l *Limit) Unit() string {
+	for unit, w := range windows {
+		if w == l.Window {
+			return unit
+		}
+	}
+	return ""
+}
+
+// Units returns n of what l counts in dollars, tokens or requests.
+func (l *Limit) Units(n int64) float64 {
+	if l.Measure == Cost {
+		return float64(n) / nanos
+	}
+	return float64(n)
 }
 
 // Amount returns n of what l counts, for messages.

@@ -71,6 +71,8 @@ type Entry struct {
 	// Params are the changes of settings and parameters, in the form of
 	// x-gateway-params.
 	Params []string
+	// Limits are the limits that were checked, at most MaxLimits.
+	Limits []LimitUse
 	Usage  llm.Usage
 	Finish string // native finish reason
 

@@ -12,7 +12,7 @@ import (
 )
 
 // AppendJSON appends e as the JSON object that clients read, without its bodies. Every
-// name is present: unknown values are null, except attempts, decisions, params and
+// name is present: unknown values are null, except attempts, decisions, params, limits and
 // metadata, which are then empty. Metadata is sorted by key. Invalid UTF-8 becomes
 // U+FFFD. Times are UTC with milliseconds, durations are numbers with up to three
 // decimals.
@@ -32,6 +32,7 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	e.writeAttempts(&w)
 	e.writeDecisions(&w)
 	e.writeParams(&w)
+	e.writeLimits(&w)
 	e.writeUsage(&w)
 	e.writeCost(&w)
 	e.writeEstimates(&w)

@@ -39,7 +39,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		`"provider":"openai","provider_slug":null,"model":"m","upstream_model":null,"response_model":null,"option_index":null,"cache_status":"MISS","config":"c","prompt":{"id":"p","slug":"pp-a","version":3},` +
 		`"status":502,"outcome":"error","error":{"source":"provider","code":"upstream_failed","message":"a \"b\"\n\u0001` + "\uFFFD" + `"},` +
 		`"attempts":[{"target":"config","provider":"openai","slug":null,"status":null,"error":"reset","start_ms":1,"took_ms":1.5}],` +
-		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],` +
+		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],"limits":[],` +
 		`"usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"cached_tokens":5,"cache_write_5m_tokens":0,"cache_write_1h_tokens":0,"reasoning_tokens":4,"input_audio_tokens":0,"output_audio_tokens":0},` +
 		`"cost":1.200045,"price":"openai/m","usage_estimated":false,"cost_estimated":false,` +
 		`"finish_reason":null,"timing":{"total_ms":2.5,"upstream_ms":0,"first_token_ms":null,"overhead_us":45},` +

@@ -328,3 +328,60 @@ func TestLimitOfAnIntegrationBindsItsProviders(t *testing.T) {
 		t.Errorf("statuses %s", statuses)
 	}
 }
+
+func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
+	l := newLimited(t)
+	l.provider("bound", `"rate_limits":[{"type":"requests","unit":"rph","value":5}]`)
+	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":3},{"type":"tokens","unit":"rpd","value":100000}],"usage_limits":{"type":"cost","credit_limit":4}`)
+	res := l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@bound")
+	if res.Status != 200 {
+		t.Fatalf("%d %s", res.Status, res.Body)
+	}
+	tokens := res.JSON(t)["usage"].(map[string]any)["total_tokens"].(float64)
+
+	own := l.Get("/limits", "x-gateway-api-key", key)
+	list, _ := own.JSON(t)["data"].([]any)
+	if own.Status != 200 || len(list) != 3 {
+		t.Fatalf("GET /limits: %d %s", own.Status, own.Body)
+	}
+	for i, want := range []string{"requests rpd 3 1", fmt.Sprint("tokens rpd 100000 ", tokens), "cost <nil> 4 "} {
+		s := list[i].(map[string]any)
+		if got := fmt.Sprintf("%v %v %.0f %v", s["type"], s["unit"], s["limit"], s["used"]); !strings.HasPrefix(got, want) || s["reserved"] != 0.0 || s["used"] == 0.0 {
+			t.Errorf("limit %d is %s, want %s: %v", i, got, want, s)
+		}
+	}
+	for path, want := range map[string]string{
+		"/limits?owner=provider&id=bound&workspace_id=default": `"unit":"rph","limit":5,"used":1,"reserved":0,"remaining":4`,
+		"/limits?owner=workspace&id=default":                   `"data":[]`,
+		"/limits?owner=workspace":                              `id is required`,
+	} {
+		if res := l.Get(path); !strings.Contains(string(res.Body), want) {
+			t.Errorf("%s: %d %s", path, res.Status, res.Body)
+		}
+	}
+	if res := l.Get("/limits?owner=provider&id=bound", "x-gateway-api-key", key); res.Status != 403 {
+		t.Errorf("a key without the scope reads the limits of a provider: %d %s", res.Status, res.Body)
+	}
+
+	explained := l.Post("/explain", `{"request":{"headers":{"x-gateway-provider":"@bound"},"body":`+oneChat+`}}`, "x-gateway-api-key", key)
+	attempt, _ := explained.JSON(t)["attempt"].(map[string]any)
+	limits, _ := attempt["limits"].([]any)
+	if len(limits) != 4 || !strings.Contains(string(explained.Body), `{"holder":"provider"`) || limits[0].(map[string]any)["claimed"] != 1.0 || limits[0].(map[string]any)["used"] != 1.0 {
+		t.Errorf("explained: %s", explained.Body)
+	}
+
+	recorded, _ := l.Entry(res)["limits"].([]any)
+	if len(recorded) != 4 {
+		t.Fatalf("recorded %v", recorded)
+	}
+	for _, v := range recorded {
+		if u := v.(map[string]any); u["type"] == "tokens" && (u["used"] != tokens || u["reserved"].(float64) <= tokens || u["refused"] != false) {
+			t.Errorf("recorded %v, want %v tokens used", u, tokens)
+		}
+	}
+	l.chat(key, oneChat)
+	l.chat(key, oneChat)
+	if e := l.Entry(l.chat(key, oneChat)); !strings.Contains(fmt.Sprint(e["limits"]), "refused:true") {
+		t.Errorf("a refusal is recorded with %v", e["limits"])
+	}
+}

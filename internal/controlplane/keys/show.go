@@ -224,3 +224,12 @@ func addresses(id *access.Identity) []string {
 	}
 	return out
 }
+
+// Readable returns the key with an id if the caller may read it, and for an empty id
+// the key of the caller, which every caller may read.
+func Readable(ctx context.Context, c *route.Caller, id string) (store.Key, error) {
+	if id == "" || id == "self" {
+		return callerKey(ctx, c)
+	}
+	return find(ctx, c, c.DB().Queries, Named{Key: id}, "read")
+}

@@ -306,3 +306,8 @@ func remove(ctx context.Context, tx *store.Tx, c *route.Caller, id string) error
 	}
 	return tx.ArchiveIntegration(ctx, i.ID, row.UpdatedAt)
 }
+
+// Visible returns the provider with an id or slug if the caller may see it.
+func Visible(ctx context.Context, c *route.Caller, ref, workspace string) (store.Provider, error) {
+	return find(ctx, c, Named{Provider: ref, Workspace: workspace})
+}

@@ -297,3 +297,8 @@ func archive(ctx context.Context, c *route.Caller, in *archiveInput) (*route.Emp
 	})
 	return &route.Empty{}, err
 }
+
+// Visible returns the workspace with an id or slug if the caller may see it.
+func Visible(ctx context.Context, c *route.Caller, ref string) (store.Workspace, error) {
+	return find(ctx, c, ref)
+}
