@@ -37,6 +37,7 @@ var dependencies = map[string]string{
 	"go.opentelemetry.io/otel/sdk":                                      "the resource that the standard variables describe",
 	"go.opentelemetry.io/otel/sdk/metric":                               "adds up histograms in either temporality that collectors ask for",
 	"go.opentelemetry.io/proto/otlp":                                    "the messages of OTLP, in which spans are made",
+	"github.com/tiktoken-go/tokenizer":                                  "counts tokens where a provider reports none, with both vocabularies of OpenAI embedded",
 	"golang.org/x/crypto":                                               "argon2id, for the passwords of people",
 	"google.golang.org/grpc":                                            "test: a collector that takes OTLP over gRPC",
 	"google.golang.org/protobuf":                                        "test: reads what a collector was sent",

@@ -10,6 +10,8 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
+	"modelgate/internal/provider"
+	"modelgate/internal/tokens"
 )
 
 // The factors of estimates; see docs/ledger.md.
@@ -81,6 +83,20 @@ func (s *sentRequest) tokens() int64 {
 	return s.input
 }
 
+// requestTokens estimates the tokens of a JSON request by the tokenizer of a model,
+// with mediaTokens for each image or file. It takes more time than jsonTokens.
+func requestTokens(t *provider.Target, model string, body []byte) int64 {
+	media := int64(0)
+	n := tokens.EstimateRequest(t.ID, t.BaseModelOf(model), body, func(s []byte) bool {
+		is := isMedia(s)
+		if is {
+			media++
+		}
+		return is
+	})
+	return n + media*mediaTokens
+}
+
 // perUnit returns n divided by unit, rounded up.
 func perUnit(n, unit int64) int64 { return (n + unit - 1) / unit }
 
@@ -149,7 +165,7 @@ func (a *Attempt) estimateCount() (*Response, error) {
 	if _, err := a.wire.estimates.DecodeCountRequest(r.Doc.Bytes()); err != nil {
 		return nil, err
 	}
-	body := a.wire.estimates.EncodeCountResponse(nil, jsonTokens(r.Doc.Bytes()))
+	body := a.wire.estimates.EncodeCountResponse(nil, requestTokens(a.Target, a.Model, r.Doc.Bytes()))
 	var doc jsonedit.Doc
 	if err := doc.Scan(body); err != nil {
 		return nil, err
