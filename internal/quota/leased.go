@@ -51,6 +51,7 @@ type slice struct {
 	asked   bool      // the store was asked in this window
 	short   time.Time // until when the store is not asked for more than room
 	room    int64     // left in the store when it had less than it was asked for
+	wanted  int64     // by requests that wait for the next call
 	touched time.Time
 	filling chan struct{} // closed when a call that leases more has ended; nil if there is none
 	err     error         // of the last such call
@@ -150,14 +151,16 @@ func (s *slice) available() State {
 	return state
 }
 
-// Reserve implements [Store]. It waits for the other store until the deadline of
-// one call has passed, and for the call that is then running.
+// maxRefills is how often a request waits for the other store at most: for a call
+// that was running, for one that asks for all who waited, and for one of its own.
+const maxRefills = 3
+
+// Reserve implements [Store]. It waits for the other store at most three times.
 func (d *Leased) Reserve(ctx context.Context, now time.Time, claims []Claim) (Verdict, error) {
-	began := time.Now()
-	for {
+	for refills := 0; ; refills++ {
 		list := d.lockAll(now, claims)
 		lacking := d.lacking(list, claims)
-		if len(lacking) == 0 || time.Since(began) > DefaultDeadline {
+		if len(lacking) == 0 || refills == maxRefills {
 			defer d.unlock(list)
 			return d.decide(ctx, now, list, claims)
 		}
@@ -249,6 +252,7 @@ func (d *Leased) refill(ctx context.Context, now time.Time, list []*slice, lacki
 		s := list[i]
 		s.mu.Lock()
 		filling := s.filling
+		s.wanted = add(s.wanted, c.Amount)
 		if filling == nil {
 			s.filling = make(chan struct{})
 		}
@@ -275,7 +279,8 @@ func (d *Leased) lease(ctx context.Context, now time.Time, s *slice, c Claim) {
 	if s.asked {
 		known = s.available().Left(c.Limit)
 	}
-	need, least := max(c.Amount-s.left, 1), max(c.Least-s.left, 1)
+	need, least := max(c.Amount-s.left, s.wanted-s.left, 1), max(c.Least-s.left, 1)
+	s.wanted = 0
 	s.mu.Unlock()
 	v, err := d.Store.Reserve(ctx, now, []Claim{{Limit: c.Limit, Amount: max(need, known/sliceParts), Least: least}})
 	s.mu.Lock()

@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,6 +155,37 @@ func TestUseBeyondAGrantReducesTheSlice(t *testing.T) {
 	if states, _ := store.Read(t.Context(), start, []*quota.Limit{l}); states[0].Used != 120 || states[0].Held != 0 {
 		t.Errorf("the store has %+v, want 120 used", states[0])
 	}
+}
+
+// slow is a store that takes a while.
+type slow struct{ lender }
+
+func (s *slow) Reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
+	time.Sleep(40 * time.Millisecond)
+	return s.lender.Reserve(ctx, now, claims)
+}
+
+func TestRequestsAtTheSameTimeAreLeasedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(slow)
+		d := &quota.Leased{Store: store}
+		d.Start()
+		defer d.Close()
+		l := &quota.Limit{Counter: "k", Max: 20, Window: 24 * time.Hour}
+		var granted atomic.Int64
+		var wg sync.WaitGroup
+		for range 48 {
+			wg.Go(func() {
+				if v, err := d.Reserve(t.Context(), start, []quota.Claim{{l, 1, 1}}); err == nil && v.Refused < 0 {
+					granted.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		if granted.Load() != 20 || store.calls > 4 {
+			t.Errorf("%d of 20 requests were granted with %d calls of the store", granted.Load(), store.calls)
+		}
+	})
 }
 
 func TestSliceEndsWithItsWindowAndItsLimit(t *testing.T) {
