@@ -63,10 +63,23 @@ func (p *program) printExplanation(e dataplane.ExplainResponse) {
 		if len(e.Attempt.Params) > 0 {
 			fmt.Fprintf(p.out, "  parameters: %s\n", strings.Join(e.Attempt.Params, ", "))
 		}
+		for _, l := range e.Attempt.Limits {
+			fmt.Fprintln(p.out, "  "+limitLine(l))
+		}
 	}
 	if e.Status != http.StatusOK {
 		fmt.Fprintf(p.out, "✗ %d: %s\n", e.Status, errorMessage(e.Error))
 	}
+}
+
+// limitLine describes a limit of an explained request.
+func limitLine(l dataplane.Limit) string {
+	line := fmt.Sprintf("limit of the %s: %g of %g %s used, %g reserved by others, %g needed",
+		l.Holder, l.Used, l.Limit, strings.TrimSpace(l.Type+" "+l.Unit), l.Reserved, l.Claimed)
+	if !l.Fits {
+		line += ": does not fit"
+	}
+	return line
 }
 
 // pastRequest is the response of GET /v1/explain/{id}.
