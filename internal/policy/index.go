@@ -39,6 +39,9 @@ func newIndex(list []*compiled) index {
 		}
 	}
 	for _, c := range list {
+		if len(c.conditions) == 0 { // it applies to nothing; the control plane stores none
+			continue
+		}
 		at := c.scope()
 		s := index[at]
 		if s == nil {

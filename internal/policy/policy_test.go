@@ -140,6 +140,12 @@ func TestGroupsHaveACounterForEachTuple(t *testing.T) {
 	}
 }
 
+func TestAPolicyWithoutConditionsAppliesToNothing(t *testing.T) {
+	if got := counters(policy.Compile([]policy.Policy{rate("p", []string{"api_key"})}, nil), facts()); len(got) != 0 {
+		t.Errorf("counters %q, want none", got)
+	}
+}
+
 func TestTenantsDoNotShareAPolicy(t *testing.T) {
 	all := rate("all", []string{"organisation_id"}, when("api_key", nil, "*"))
 	all.Workspace = ""

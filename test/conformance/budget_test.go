@@ -17,6 +17,7 @@ import (
 type spenders struct {
 	*people
 	workspace, key, keyID string
+	probes                int // policies made by settled
 }
 
 func newSpenders(t *testing.T) *spenders {
