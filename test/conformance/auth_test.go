@@ -17,7 +17,7 @@ func TestGatewayKeys(t *testing.T) {
 		{"POST", "/v1/prompts/p/completions"}, {"POST", "/v1/batches"}, {"GET", "/v1/batches"}, {"POST", "/v1/batches/b/cancel"},
 		{"POST", "/v1/fine_tuning/jobs"}, {"GET", "/v1/fine_tuning/jobs/j"}, {"POST", "/v1/fine_tuning/jobs/j/cancel"},
 		{"GET", "/v1/fine_tuning/jobs/j/checkpoints"}, {"GET", "/v1/files"}, {"GET", "/v1/files/f"}, {"GET", "/v1/responses/r"},
-		{"POST", "/v1/policies/rate-limits"}, {"GET", "/v1/policies/rate-limits/p"}, {"GET", "/v1/models"}, {"GET", "/v1/logs"},
+		{"GET", "/v1/models"}, {"GET", "/v1/logs"},
 		{"GET", "/v1/logs/l"}, {"PUT", "/v1/any/thing"}, {"DELETE", "/v1/any/thing"},
 	} {
 		prove(t, "S-417 S-254", r.method+" "+r.path+" without a key", func(t *testing.T) {
