@@ -58,6 +58,8 @@ type Options struct {
 	Specs []*provider.Spec
 	// Reach is how the gateway reaches providers.
 	Reach upstream.Options
+	// PriceFiles says where price files are read.
+	PriceFiles server.PriceFiles
 	// NoKey starts without the bootstrap key, as a first start does.
 	NoKey bool
 	// MasterKey opens sealed credentials.
@@ -127,6 +129,8 @@ func New(t testing.TB, o Options) *Gateway {
 		}}, o.Managed...),
 		Specs:    o.Specs,
 		Upstream: o.Reach,
+
+		PriceFiles: o.PriceFiles,
 	}
 	if !o.NoKey {
 		so.BootstrapKey = secret.New(Key)
