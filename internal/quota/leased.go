@@ -131,7 +131,7 @@ func (d *Leased) lock(now time.Time, l *Limit) *slice {
 // one of a limit that was changed.
 func (d *Leased) enter(now time.Time, s *slice, l *Limit) {
 	n, _ := l.WindowAt(now)
-	moved := n > s.window || n < s.window-l.Tolerance()
+	moved := l.Window != 0 && (n > s.window || n < s.window-l.Tolerance())
 	if s.asked && (moved || GenerationAt(now) > s.lease || l.Max != s.limit.Max || l.Base != s.limit.Base) {
 		d.giveBack(now, s)
 		s.asked, s.used, s.short = false, 0, time.Time{}

@@ -267,6 +267,9 @@ func (s *Store) parse(text string, sent time.Time, claims []quota.Claim) (quota.
 		n := list[2+5*i:]
 		v.States[i] = quota.State{Used: n[0], Held: n[1], Reset: c.Limit.ResetOf(n[2])}
 		v.Grants[i] = quota.Grant{Limit: c.Limit, Window: n[2], Lease: n[3], Amount: n[4]}
+		if c.Limit.Window == 0 { // a new row has another number
+			v.Grants[i].Window = 0
+		}
 	}
 	return v, nil
 }

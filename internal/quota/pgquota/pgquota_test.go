@@ -176,3 +176,22 @@ func TestNamesOfCountersMayHoldAnyBytes(t *testing.T) {
 		}
 	}
 }
+
+// A request may want more than the whole of a budget, and gets what is left.
+func TestLeasedBudgetSmallerThanARequestIsGranted(t *testing.T) {
+	m := open(t, storetest.Postgres(t))
+	d := &quota.Leased{Store: m}
+	d.Start()
+	defer d.Close()
+	l := &quota.Limit{Counter: "key/x/tokens/", Measure: quota.Tokens, Max: 140}
+	for i := range 10 {
+		v, err := d.Reserve(context.Background(), time.Now(), []quota.Claim{{Limit: l, Amount: 4098, Least: 1}})
+		if err != nil || v.Refused >= 0 || v.Grants[0].Amount != 140-14*int64(i) {
+			t.Fatalf("request %d: %+v, %v", i+1, v, err)
+		}
+		d.Settle(time.Now(), v.Grants, quota.Use{Tokens: 14})
+	}
+	if v, err := d.Reserve(context.Background(), time.Now(), []quota.Claim{{Limit: l, Amount: 4098, Least: 1}}); err != nil || v.Refused != 0 {
+		t.Errorf("at the end of the budget: %+v, %v", v, err)
+	}
+}
