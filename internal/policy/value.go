@@ -171,7 +171,7 @@ func (c *compiled) newLimit(key string, v *values) *quota.Limit {
 	}
 	name += strconv.FormatInt(p.Generations[EntityID(key)], 10) + "/" + key
 	return &quota.Limit{
-		Counter: "policy/" + name, Measure: p.Measure, Max: p.Max, Window: p.Window, Resets: v.resets,
+		Counter: "policy/" + name, Measure: p.Measure, Max: p.Max, Window: p.Window, Resets: v.resets, Final: p.Window == 0,
 		Holder: quota.Holder{Kind: c.kind, ID: p.ID, Name: p.Name}, Stop: p.Stop, Down: p.Down, PerAttempt: c.perAttempt,
 	}
 }

@@ -102,10 +102,17 @@ func (s *shard) sweep(now time.Time) {
 	}
 }
 
+// lateSettlements is how long the counter of a budget stays for attempts that end
+// after its period.
+const lateSettlements = time.Hour
+
 // enter moves c to the window of l at now; see [Limit.Tolerance].
 func (c *counter) enter(l *Limit, now time.Time) {
 	if l.Window == 0 {
 		c.counted, c.ends = max(c.counted, l.Counted), time.Time{}
+		if l.Final {
+			c.ends, c.tolerance = l.Resets, lateSettlements
+		}
 		return
 	}
 	n, end := l.WindowAt(now)

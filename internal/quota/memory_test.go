@@ -162,3 +162,22 @@ func TestCounterIsKeptWhileAClockMayBeSetBack(t *testing.T) {
 		t.Error("a removed counter admitted a request again")
 	}
 }
+
+func TestCountersOfEndedPeriodsAreRemoved(t *testing.T) {
+	var m quota.Memory
+	ctx := context.Background()
+	for i := range 2000 {
+		l := &quota.Limit{Counter: fmt.Sprint("policy/p/2026-05/", i), Max: 10, Resets: start.Add(time.Hour), Final: i%2 == 0}
+		if v, _ := m.Reserve(ctx, start, []quota.Claim{{Limit: l, Amount: 5, Least: 5}}); v.Refused >= 0 {
+			t.Fatal("a fresh counter is full")
+		}
+	}
+	later := start.Add(3 * time.Hour)
+	for i := range 2000 { // new counters make their shards remove old ones
+		l := &quota.Limit{Counter: fmt.Sprint("new/", i), Max: 10}
+		m.Reserve(ctx, later, []quota.Claim{{Limit: l, Amount: 1, Least: 1}})
+	}
+	if n := m.Len(); n != 3000 {
+		t.Errorf("%d counters are left, want the 1000 that go on and 2000 new ones", n)
+	}
+}

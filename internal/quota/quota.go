@@ -48,6 +48,9 @@ type Limit struct {
 	Holder Holder
 	// Resets is the time of a budget's next reset. Zero means never.
 	Resets time.Time
+	// Final means that the counter of a budget is not used after Resets: the next
+	// period has another.
+	Final bool
 	// Stop refuses what could exceed the limit. Otherwise requests are admitted
 	// while anything is left, and their responses are finished.
 	Stop bool
