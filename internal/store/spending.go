@@ -114,7 +114,9 @@ func (db *DB) AddSpend(ctx context.Context, c LedgerCount, now, keep time.Time) 
 			}
 		}
 		for _, r := range refs {
-			raised[r] = raised[r] // zero for what other processes spent
+			if _, own := raised[r]; !own {
+				raised[r] = reqlog.Spend{}
+			}
 		}
 		return nil
 	})

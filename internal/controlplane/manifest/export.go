@@ -151,11 +151,7 @@ func usage(u *limits.Budget) *settings.Usage {
 
 func rates(raw json.RawMessage) ([]settings.Rate, error) {
 	list, err := limits.ReadRates(raw)
-	var out []settings.Rate
-	for _, v := range list {
-		out = append(out, settings.Rate{Type: v.Type, Unit: v.Unit, Value: v.Value})
-	}
-	return out, err
+	return append([]settings.Rate(nil), list...), err
 }
 
 // filled returns nil for an empty map.
