@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// layers is the policy of who may import whom, the highest layer first. A
+// layers lists which packages may import which, the highest layer first. A
 // package imports only packages of lower lines: nothing of its own line,
-// nothing above. Letters cut a layer in two where one noun is made of another.
-// Floor 0 knows the standard library alone. Tests may import anything.
+// nothing above. Letters divide a layer where one package builds on another.
+// Layer 0 imports the standard library alone. Tests may import anything.
 //
 // A new package gets its place here in the commit that brings it, and
 // docs/architecture.md shows the same lines.

@@ -130,7 +130,7 @@ func TestCallsWithoutIDsAreCarriedWithTheirResults(t *testing.T) {
 		{"an id that is taken", unnumbered(known, `{"role":"tool","tool_call_id":"call_numbered_0","content":"x"}`), []string{"0"}, ""},
 		{"more results than calls", unnumbered(third, result, result), nil, "messages[3].tool_call_id"},
 		{"another name", unnumbered(third, named("g")), nil, "messages[2].tool_call_id"},
-		{"a name twice", unnumbered(both, named("g"), named("g")), nil, "messages[3].tool_call_id"},
+		{"a duplicated name", unnumbered(both, named("g"), named("g")), nil, "messages[3].tool_call_id"},
 		{"an id of no call", unnumbered(third, `{"role":"tool","tool_call_id":"call_numbered_0x","content":"x"}`), nil, "messages[2].tool_call_id"},
 		{"no name", unnumbered(`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}"}}]}`), nil, "messages[1].tool_calls[0]"},
 	} {

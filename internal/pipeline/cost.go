@@ -7,6 +7,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/catalog"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
@@ -99,48 +100,57 @@ func (r *Request) EstimateTokens() llm.Usage {
 	if r.Body != nil {
 		u.Input = int64(r.Body.Len()+3) / 4
 	}
-	if n := r.outputLimit(); n > 0 {
+	if n := outputLimit(r.Doc); n > 0 {
 		u.Output = n
 	}
 	return u
 }
 
-// outputLimit returns the limit of output tokens that the request sets, zero if
-// it sets none.
-func (r *Request) outputLimit() int64 {
-	if r.Doc == nil {
+// outputLimit returns the largest limit of output tokens that a body sets: which of
+// several a provider respects is unknown. Zero means none.
+func outputLimit(doc *jsonedit.Doc) int64 { return largestOf(doc, bounds[:], maxOutputLimit) }
+
+// responsesOf returns the number of responses that a body asks for.
+func responsesOf(doc *jsonedit.Doc) int64 { return max(largestOf(doc, counts[:], maxResponses), 1) }
+
+// Bounds of what a body may claim, so that products do not overflow.
+const (
+	maxOutputLimit = 1 << 32
+	maxResponses   = 128 // Limits of the specification
+)
+
+// largestOf returns the largest number at places in a body, at most most.
+func largestOf(doc *jsonedit.Doc, places []place, most int64) (largest int64) {
+	if doc == nil {
 		return 0
 	}
-	for _, b := range bounds {
-		v, ok := r.Doc.Find(b.name)
-		if ok && b.inside != "" {
-			v, ok = v.Get(b.inside)
+	for _, p := range places {
+		v, ok := doc.Find(p.name)
+		if ok && p.inside != "" {
+			v, ok = v.Get(p.inside)
 		}
-		if n, is := v.Int(); ok && is && n > 0 {
-			return n
+		if n, is := v.Int(); ok && is {
+			largest = max(largest, min(n, most))
 		}
 	}
-	return 0
+	return largest
 }
 
-// choices returns the number of responses that the request asks for.
-func (r *Request) choices() int64 {
-	if r.Doc == nil {
-		return 1
-	}
-	if v, ok := r.Doc.Find("n"); ok {
-		if n, is := v.Int(); is && n > 1 {
-			return min(n, 128)
-		}
-	}
-	return 1
-}
+// place is where a body has a number.
+type place struct{ name, inside string }
 
 // bounds are the names and places of the token limit in the dialects.
-var bounds = [...]struct{ name, inside string }{
+var bounds = [...]place{
 	{"max_completion_tokens", ""},
 	{"max_tokens", ""},
 	{"max_output_tokens", ""},
 	{"generationConfig", "maxOutputTokens"},
 	{"inferenceConfig", "maxTokens"},
+}
+
+// counts are the names and places of the number of responses in the dialects.
+var counts = [...]place{
+	{"n", ""},
+	{"best_of", ""},
+	{"generationConfig", "candidateCount"},
 }

@@ -44,7 +44,7 @@ func (a *Attempt) limitStates(ctx context.Context) ([]LimitState, error) {
 	acc := attemptAccount{of: a, sent: sentBy(a.request)}
 	defer acc.sent.release()
 	now := time.Now()
-	claims := acc.claims(nil, true, now)
+	claims := acc.claims(nil, nil, now)
 	limits := make([]*quota.Limit, len(claims))
 	for i, c := range claims {
 		limits[i] = c.Limit

@@ -3,12 +3,15 @@ package pipeline
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
@@ -26,9 +29,9 @@ const unknownOutput = 4096
 // once, however many attempts it makes. It is safe for concurrent use.
 type requestQuota struct {
 	mu      sync.Mutex
-	counted bool              // guarded by mu
+	counted []string          // counters that have the request; guarded by mu
 	grants  []quota.Grant     // guarded by mu
-	by      uint16            // number of the attempt that reserved grants; guarded by mu
+	by      uint16            // number of the last attempt that added to grants; guarded by mu
 	log     []reqlog.LimitUse // guarded by mu
 }
 
@@ -51,8 +54,8 @@ func (q *requestQuota) recordAll(grants []quota.Grant, attempt uint16, u quota.U
 	}
 }
 
-// reserve reserves what the attempt may use of all limits that apply to it. The
-// first attempt reserves the request itself too.
+// reserve reserves what the attempt may use of all limits that apply to it, and the
+// request itself of those that do not have it yet.
 func (acc *attemptAccount) reserve(ctx context.Context) error {
 	store, r := acc.of.handler.Quota, acc.of.request
 	if store == nil || len(r.Limits)+len(acc.of.Target.Quota) == 0 && r.Facts == nil {
@@ -63,7 +66,7 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 	defer q.mu.Unlock()
 	now := time.Now()
 	var room [8]quota.Claim
-	claims := acc.claims(room[:0], !q.counted, now)
+	claims := acc.claims(room[:0], q.counted, now)
 	if len(claims) == 0 {
 		return nil
 	}
@@ -79,10 +82,9 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 		}
 		return acc.limitError(claims, v, now)
 	}
-	q.counted, q.by = true, acc.number
 	for _, g := range v.Grants {
 		if countsRequest(g.Limit) {
-			q.grants = append(q.grants, g)
+			q.grants, q.counted, q.by = append(q.grants, g), append(q.counted, g.Limit.Counter), acc.number
 		} else {
 			acc.grants = append(acc.grants, g)
 		}
@@ -94,9 +96,9 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 func countsRequest(l *quota.Limit) bool { return l.Measure == quota.Requests && !l.PerAttempt }
 
 // claims appends what the attempt claims, in the order in which limits are
-// checked: those of the key and its user, of the workspace, of the provider.
-// of policies. first is true if the request has not been counted yet.
-func (acc *attemptAccount) claims(dst []quota.Claim, first bool, now time.Time) []quota.Claim {
+// checked: those of the key and its user, of the workspace, of the provider, of
+// policies. Counted are the counters that have the request already.
+func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.Time) []quota.Claim {
 	var e useEstimate
 	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
 		for _, l := range list {
@@ -104,7 +106,7 @@ func (acc *attemptAccount) claims(dst []quota.Claim, first bool, now time.Time) 
 			case l.Measure != quota.Requests && !acc.sent.uses():
 			case l.Measure != quota.Requests:
 				dst = append(dst, e.claim(acc, l))
-			case first || l.PerAttempt:
+			case l.PerAttempt || !slices.Contains(counted, l.Counter):
 				dst = append(dst, quota.Claim{Limit: l, Amount: 1, Least: 1})
 			}
 		}
@@ -121,6 +123,9 @@ func (a *Attempt) policyLimits(now time.Time) []*quota.Limit {
 	f.Time, f.Provider, f.Slug = now, a.Target.ID, a.Target.Slug
 	if a.Prompt.Slug != "" {
 		f.Prompt = a.Prompt.Slug
+	}
+	if a.Model != a.request.Model { // a config or a saved prompt chose it
+		f.Model = a.Model
 	}
 	return a.request.Policies.Match(nil, &f)
 }
@@ -148,7 +153,12 @@ type useEstimate struct {
 
 func (e *useEstimate) make(acc *attemptAccount) {
 	e.made = true
-	e.total = acc.use(llm.Usage{Known: true, Input: acc.sent.largestInput(), Output: acc.of.largestOutput()})
+	doc := acc.of.sentDoc()
+	u := llm.Usage{Known: true, Input: acc.sent.largestInput(), Output: acc.of.largestOutput(doc)}
+	if doc != acc.of.request.Doc {
+		u.Input = max(u.Input, jsonTokens(doc.Bytes()))
+	}
+	e.total = acc.use(u)
 }
 
 // claim returns the claim of l. Of a limit that lets responses finish it takes
@@ -202,20 +212,34 @@ func (s *sentRequest) largestInput() int64 {
 	return s.tokens()
 }
 
-// largestOutput returns the largest output of the attempt in tokens: what the
-// request allows, or else the model.
-func (a *Attempt) largestOutput() int64 {
-	if writesNothing(a.request.Operation) {
+// sentDoc returns the body with the edits of the saved prompt and the config, before
+// it is translated. Nil is a body that is not JSON.
+func (a *Attempt) sentDoc() *jsonedit.Doc {
+	if a.request.Doc == nil || !a.editsBody() && len(a.request.Edits) == 0 {
+		return a.request.Doc
+	}
+	doc, err := a.applyConfigParams()
+	if err != nil {
+		return a.request.Doc // building the request returns the error
+	}
+	return doc
+}
+
+// largestOutput returns the largest output of the attempt in tokens: what the body
+// allows, or else the model.
+func (a *Attempt) largestOutput(doc *jsonedit.Doc) int64 {
+	switch op := a.request.Operation; {
+	case writesNothing(op), op == api.Files, op == api.Batches, op == api.FineTuning:
 		return 0
 	}
-	n := a.request.outputLimit()
+	n := outputLimit(doc)
 	if n == 0 {
 		n = unknownOutput
 		if rule := a.Target.Rule(a.Model); rule != nil && rule.MaxOutput > 0 {
 			n = int64(rule.MaxOutput)
 		}
 	}
-	return n * a.request.choices()
+	return n * responsesOf(doc)
 }
 
 // settleQuota replaces the reservations of the attempt by what it used: nothing if it
@@ -238,7 +262,7 @@ func (r *Request) CheckSession(ctx context.Context, counters quota.Store) error 
 	if r.Doc != nil {
 		body = r.Doc.Bytes()
 	}
-	return r.Policies.CheckSession(ctx, counters, r.Facts, body)
+	return r.Policies.CheckSession(ctx, counters, r.Facts, body, r.DryRun)
 }
 
 // CountRequest settles what the request itself has reserved: it counts unless it

@@ -14,10 +14,12 @@ type Facts struct {
 	KeyID                   string
 	User                    string // id of the owner of the gateway key
 	Metadata                map[string]string
-	Model                   string // as requested, with the prefix of a managed provider
-	Prompt, Config          string // slugs
-	EndpointType            string // the operation
-	TraceID                 string // only if the client sent one
+	// Model is as requested, with the prefix of a managed provider, or as a config or
+	// saved prompt sets it.
+	Model          string
+	Prompt, Config string // slugs
+	EndpointType   string // the operation
+	TraceID        string // only if the client sent one
 
 	// The target of an attempt; empty before one is chosen.
 	Provider string // id

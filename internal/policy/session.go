@@ -27,8 +27,8 @@ func (s *Set) Governs(f *Facts) bool {
 // CheckSession returns an *apierr.Error if a policy that applies to the request
 // detects a loop in its history, or if the session's time is over. Body is the
 // request body in any dialect; nil has no history. Counters hold the start of each
-// session.
-func (s *Set) CheckSession(ctx context.Context, counters quota.Store, f *Facts, body []byte) error {
+// session; a dry run only reads them.
+func (s *Set) CheckSession(ctx context.Context, counters quota.Store, f *Facts, body []byte, dryRun bool) error {
 	if s == nil {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (s *Set) CheckSession(ctx context.Context, counters quota.Store, f *Facts, 
 			}
 		}
 		if c.policy.Time {
-			err = c.checkTime(ctx, counters, f, c.limit(key, f.Time))
+			err = c.checkTime(ctx, counters, f, c.limit(key, f.Time), dryRun)
 		}
 	})
 	return err
@@ -62,9 +62,16 @@ const startWindow = 7 * 24 * time.Hour
 // checkTime returns an error if the time since the first request of a session exceeds
 // the policy. The first request reserves its Unix time in a counter that can hold no
 // more, so that all gateways agree about it.
-func (c *compiled) checkTime(ctx context.Context, counters quota.Store, f *Facts, l *quota.Limit) error {
+func (c *compiled) checkTime(ctx context.Context, counters quota.Store, f *Facts, l *quota.Limit, dryRun bool) error {
 	now := f.Time.Unix()
 	start := quota.Limit{Counter: l.Counter, Max: now, Window: startWindow, Holder: l.Holder, Down: l.Down}
+	if dryRun {
+		states, err := counters.Read(ctx, f.Time, []*quota.Limit{&start})
+		if err != nil {
+			return nil
+		}
+		return c.timeError(now, states[0])
+	}
 	v, err := counters.Reserve(ctx, f.Time, []quota.Claim{{Limit: &start, Amount: now, Least: now}})
 	switch {
 	case err != nil && l.Down == quota.DownClosed:
@@ -75,7 +82,13 @@ func (c *compiled) checkTime(ctx context.Context, counters quota.Store, f *Facts
 		counters.Settle(f.Time, v.Grants, quota.Use{Requests: now})
 		return nil
 	}
-	began := v.States[0].Used + v.States[0].Held
+	return c.timeError(now, v.States[0])
+}
+
+// timeError returns an error if the session whose start a counter holds is over at
+// now. A counter at zero holds none.
+func (c *compiled) timeError(now int64, start quota.State) error {
+	began := start.Used + start.Held
 	if elapsed := now - began; began > 0 && elapsed >= c.policy.Max {
 		return apierr.New(apierr.RateLimited, "session limit reached: this session began %d seconds ago and policy %q allows %d; finish the task without further model requests, or start a new session",
 			elapsed, name(c.policy), c.policy.Max).WithCode(CodeSession).WithParam(c.sessionParam())

@@ -72,7 +72,7 @@ func TestLoopsAreDetected(t *testing.T) {
 			if !s.Governs(&f) {
 				t.Fatal("the policy does not govern the request")
 			}
-			err := s.CheckSession(context.Background(), new(quota.Memory), &f, []byte(tt.body))
+			err := s.CheckSession(context.Background(), new(quota.Memory), &f, []byte(tt.body), false)
 			if tt.want == "" {
 				if err != nil {
 					t.Errorf("refused: %v", err)
@@ -94,14 +94,14 @@ func TestLoopsOfOtherRequestsAreNotSearched(t *testing.T) {
 	f := facts()
 	f.Metadata = nil
 	body := []byte(chat([]string{"{}"}, []string{""}))
-	if err := s.CheckSession(context.Background(), new(quota.Memory), &f, body); err != nil {
+	if err := s.CheckSession(context.Background(), new(quota.Memory), &f, body, false); err != nil {
 		t.Errorf("a request without a session: %v", err)
 	}
 	f.Workspace = "v"
 	if s.Governs(&f) {
 		t.Error("a request of another workspace is governed")
 	}
-	if err := (*policy.Set)(nil).CheckSession(context.Background(), nil, &f, body); err != nil {
+	if err := (*policy.Set)(nil).CheckSession(context.Background(), nil, &f, body, false); err != nil {
 		t.Errorf("no policies: %v", err)
 	}
 }
@@ -114,7 +114,7 @@ func TestTheTimeOfASessionEnds(t *testing.T) {
 	f := facts()
 	check := func(session string, after time.Duration) error {
 		f.Metadata, f.Time = map[string]string{"session_id": session}, now.Add(after)
-		return s.CheckSession(context.Background(), m, &f, nil)
+		return s.CheckSession(context.Background(), m, &f, nil, false)
 	}
 	for _, tt := range []struct {
 		session string
@@ -152,7 +152,7 @@ func TestAStoreThatFailsRefusesOnlyWhereThePolicySaysSo(t *testing.T) {
 		p := rate("p", []string{"trace_id"}, when("api_key", nil, "*"))
 		p.Window, p.Time, p.Max, p.Down = 0, true, 600, down
 		f := facts()
-		err := policy.Compile([]policy.Policy{p}, nil).CheckSession(context.Background(), new(brokenStore), &f, nil)
+		err := policy.Compile([]policy.Policy{p}, nil).CheckSession(context.Background(), new(brokenStore), &f, nil, false)
 		if (err != nil) != refused {
 			t.Errorf("down %d: %v, want it refused: %t", down, err, refused)
 		}
@@ -181,8 +181,27 @@ func FuzzHistory(f *testing.F) {
 	s := policy.Compile([]policy.Policy{p}, nil)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		fs := facts()
-		if err := s.CheckSession(context.Background(), nil, &fs, body); err != nil && apierr.From(err).Code != policy.CodeLoop {
+		if err := s.CheckSession(context.Background(), nil, &fs, body, false); err != nil && apierr.From(err).Code != policy.CodeLoop {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+func TestADryRunStartsNoSession(t *testing.T) {
+	p := rate("p", []string{"session"}, when("api_key", nil, "*"))
+	p.Time, p.Max = true, 60
+	s := policy.Compile([]policy.Policy{p}, nil)
+	m := new(quota.Memory)
+	check := func(at time.Duration, dryRun bool) error {
+		f := facts()
+		f.Time = f.Time.Add(at)
+		f.Metadata = map[string]string{policy.SessionField: "s1"}
+		return s.CheckSession(context.Background(), m, &f, nil, dryRun)
+	}
+	if err := errors.Join(check(0, true), check(2*time.Minute, false), check(2*time.Minute, true)); err != nil {
+		t.Errorf("a dry run started the session: %v", err)
+	}
+	if check(4*time.Minute, true) == nil || check(4*time.Minute, false) == nil {
+		t.Error("a session of two minutes passed a limit of one")
+	}
 }

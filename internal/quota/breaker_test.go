@@ -93,7 +93,7 @@ func TestReservationOutlivesItsClient(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if v, err := b.Reserve(ctx, start, []quota.Claim{{perMinute("k", 1), 1, 1}}); err != nil || v.Refused >= 0 {
-		t.Errorf("a client that has gone got %+v, %v; what it holds is not known", v, err)
+		t.Errorf("a client that has gone got %+v, %v; what it holds is unknown", v, err)
 	}
 }
 

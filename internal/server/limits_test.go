@@ -385,3 +385,66 @@ func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 		t.Errorf("a refusal is recorded with %v", e["limits"])
 	}
 }
+
+// TestBudgetThatStopsSeesTheLargestResponse sends requests that hide how long their
+// response may be.
+func TestBudgetThatStopsSeesTheLargestResponse(t *testing.T) {
+	l := newLimited(t)
+	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":1000,"on_budget_end":"stop"}`)
+	const messages = `"messages":[{"role":"user","content":"hello"}]`
+	for name, body := range map[string]string{
+		"two limits":          `{"model":"sim-1","max_tokens":1,"max_completion_tokens":5000,` + messages + `}`,
+		"two limits, swapped": `{"model":"sim-1","max_tokens":5000,"max_completion_tokens":1,` + messages + `}`,
+		"many responses":      `{"model":"sim-1","max_tokens":100,"n":20,` + messages + `}`,
+		"a product of 2^64":   `{"model":"sim-1","max_tokens":4611686018427387904,"n":4,` + messages + `}`,
+		"no limit":            `{"model":"sim-1",` + messages + `}`,
+	} {
+		if res := l.chat(key, body); res.Status != 412 || !strings.Contains(string(res.Body), "has 1000 tokens left") {
+			t.Errorf("%s: %d %s", name, res.Status, res.Body)
+		}
+	}
+	config := `{"provider":"@simulator","override_params":{"max_tokens":5000}}`
+	if res := l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config); res.Status != 412 {
+		t.Errorf("a limit raised by the config: %d %s", res.Status, res.Body)
+	}
+	if l.reached.Load() != 0 {
+		t.Errorf("%d requests reached the provider", l.reached.Load())
+	}
+	if res := l.chat(key, oneChat); res.Status != 200 {
+		t.Errorf("a request that fits: %d %s", res.Status, res.Body)
+	}
+}
+
+func TestReadingNeedsNoBudget(t *testing.T) {
+	l := newLimited(t)
+	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":100}`)
+	for range 10 {
+		l.chat(key, oneChat)
+	}
+	if res := l.chat(key, oneChat); res.Status != 412 {
+		t.Fatalf("the budget is not used up: %d %s", res.Status, res.Body)
+	}
+	for _, path := range []string{"/files", "/batches", "/fine_tuning/jobs/x", "/responses/resp_x"} {
+		if res := l.Get(path, "x-gateway-api-key", key, "x-gateway-provider", "@simulator"); res.Status == 412 || res.Status == 429 {
+			t.Errorf("GET %s: %d %s", path, res.Status, res.Body)
+		}
+	}
+}
+
+func TestPolicyOfAModelBindsAConfigThatChoosesIt(t *testing.T) {
+	l := newLimited(t)
+	l.policy("rate-limits", `{"name":"costly","type":"requests","unit":"rpd","value":2,"conditions":[{"key":"model","value":"sim-costly"}],"group_by":[{"key":"api_key"}]}`)
+	key := l.key(`"rate_limits":[]`)
+	override := `{"provider":"@simulator","override_params":{"model":"sim-costly"}}`
+	second := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@simulator","override_params":{"model":"sim-1+status=503"}},` + override + `]}`
+	statuses := ""
+	for _, config := range []string{override, second, override, second} {
+		statuses += fmt.Sprint(l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config).Status, " ")
+	}
+	if statuses != "200 200 429 429 " {
+		t.Errorf("statuses %s", statuses)
+	}
+	if res := l.chat(key, oneChat); res.Status != 200 {
+		t.Errorf("another model: %d %s", res.Status, res.Body)
+	}
+}

@@ -326,7 +326,7 @@ var specification = []statement{
 	{number: "S-414", text: "Deployments are listed by type, production or non-production."},
 	{number: "S-415", text: "Deployments carry a slug, a config and the workspaces that they are restricted to."},
 	{number: "S-416", text: "Bodies that the specification leaves open are those that clients of the control plane know."},
-	{number: "S-417", text: "Without a gateway key every route answers 401."},
+	{number: "S-417", text: "Without a gateway key every route returns 401."},
 	{number: "S-418", text: "Without a provider or its credential a model route answers 400 and says what to send."},
 	{number: "S-419", text: "The further gateway headers may all be left out."},
 	{number: "S-420", text: "Headers of the client's own may be sent and stay with the gateway unless they are named."},

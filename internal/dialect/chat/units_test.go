@@ -24,7 +24,7 @@ func TestTapCountsImagesAndSeconds(t *testing.T) {
 		{"not a duration", api.AudioTranscriptions, `{"duration":"long","usage":{"seconds":-4},"text":"hi"}`, 0, 0},
 		{"images", api.Images, `{"created":1,"data":[{"url":"https://example.com/a"},{"b64_json":"AA=="}]}`, 2, 0},
 		{"data of another operation", api.Embeddings, `{"data":[{"embedding":[1]}]}`, 0, 0},
-		{"data that is no list", api.ImageEdits, `{"data":{"a":1}}`, 0, 0},
+		{"data that is not a list", api.ImageEdits, `{"data":{"a":1}}`, 0, 0},
 	} {
 		tap := chat.Dialect{}.NewTap(tt.op)
 		tap.Body([]byte(tt.body))
