@@ -30,11 +30,12 @@ const layers = `
 4   internal/pipeline
 3b  internal/datakey internal/dialect/dialecttest internal/priceimport internal/publication internal/store/storetest internal/telemetry
 3a  internal/ledger internal/logstore internal/provider/table internal/quota/pgquota internal/secretref internal/store
+2c  internal/guardrail/checks
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider
 1c  internal/dialect internal/jwt internal/pricing internal/reqlog
-1b  internal/blob internal/catalog internal/journal internal/modeldata internal/modelnames internal/tokens
+1b  internal/blob internal/catalog internal/guardrail internal/journal internal/modeldata internal/modelnames internal/tokens
 1a  config internal/access internal/grammar internal/inbound internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/sigv4 internal/sqlrow internal/urlpath
 0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/quota internal/secret internal/sse
 `

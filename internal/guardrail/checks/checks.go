@@ -1,0 +1,87 @@
+// Package checks defines the built-in checks of guardrails.
+//
+// [New] returns the table of all checks: those that run in the process, those
+// that call a model, a webhook or a WASM module, and those of partners. It
+// guarantees that a check is linear in the length of the text, that everything
+// received from others is bounded in size and time, and that no request leaves
+// except through [Services]. It does not decide when checks run or what follows
+// (see guardrail).
+package checks
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"modelgate/internal/guardrail"
+	"modelgate/internal/secret"
+)
+
+// Services are what checks need from the gateway. Checks that need a service
+// that is nil fail with an error that says so.
+type Services struct {
+	// Client sends requests to webhooks, partners and other addresses of users.
+	Client Doer
+	// Model sends a request to a configured target.
+	Model func(ctx context.Context, r *guardrail.Request, call ModelCall) (ModelReply, error)
+	// Credentials returns the stored credentials of a family of checks, such as
+	// those of a partner, for the tenant of r. Nil means that there are none.
+	Credentials func(ctx context.Context, r *guardrail.Request, family string) (map[string]secret.String, error)
+	// Module returns the WASM module with a name that the organisation of r may use.
+	Module func(ctx context.Context, r *guardrail.Request, name string) ([]byte, error)
+}
+
+// Doer sends requests, as upstream.Client does. A guarded request is sent only
+// to addresses that are public or trusted, and redirects are not followed.
+type Doer interface {
+	Do(req *http.Request, guarded bool) (*http.Response, error)
+}
+
+// ModelCall is one request to a model.
+type ModelCall struct {
+	// Operation is chat, with System and the single text of Texts, or moderation,
+	// with Texts.
+	Operation string
+	Model     string // as in a request, such as @slug/name
+	System    string
+	Texts     []string
+	MaxTokens int
+}
+
+// ModelReply is the response of a model.
+type ModelReply struct {
+	Text string // of a chat response
+	// Flagged are the categories found in any text, of a moderation.
+	Flagged []string
+}
+
+// New returns the table of all checks.
+func New(s Services) *guardrail.Table {
+	return guardrail.NewTable(slices.Concat(
+		textChecks(),
+	)...)
+}
+
+const (
+	before = guardrail.Before
+	after  = guardrail.After
+	both   = before | after
+)
+
+// param returns a parameter, with a default unless it is empty.
+func param(name string, t guardrail.Type, fallback, doc string) guardrail.Param {
+	return guardrail.Param{Name: name, Type: t, Default: fallback, Doc: doc}
+}
+
+// required returns a required parameter.
+func required(name string, t guardrail.Type, doc string) guardrail.Param {
+	return guardrail.Param{Name: name, Type: t, Doc: doc, Required: true}
+}
+
+// one returns a parameter with a value from a list, of which the first is the
+// default.
+func one(name, doc string, values ...string) guardrail.Param {
+	return guardrail.Param{Name: name, Type: guardrail.String, Enum: values, Default: `"` + values[0] + `"`, Doc: doc}
+}
+
+var not = param("not", guardrail.Boolean, "false", "`true` inverts the verdict.")

@@ -1,0 +1,145 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	"modelgate/config"
+	"modelgate/internal/guardrail"
+)
+
+// maxProgram is the maximum number of instructions of a compiled pattern.
+// Matching takes at most this number of steps for each byte of a text.
+const maxProgram = 5000
+
+// unboundedMatch is the look-behind of patterns whose matches have no maximum
+// length. Longer matches can be missed at the border of a window.
+const unboundedMatch = 1024
+
+// pattern is a compiled regular expression.
+type pattern struct {
+	re    *regexp.Regexp
+	size  int // instructions
+	bytes int // length of the longest match, at most unboundedMatch
+}
+
+// compilePattern compiles the regular expression of a parameter.
+func compilePattern(name, rule string) (*pattern, error) {
+	if len(rule) > config.MaxPattern {
+		return nil, &guardrail.ParamError{Path: name, Message: fmt.Sprintf("must be at most %d bytes long", config.MaxPattern)}
+	}
+	if rule == "" {
+		return nil, &guardrail.ParamError{Path: name, Message: "must not be empty"}
+	}
+	parsed, err := syntax.Parse(rule, syntax.Perl)
+	if err != nil {
+		var detail *syntax.Error
+		if errors.As(err, &detail) {
+			return nil, &guardrail.ParamError{Path: name, Message: fmt.Sprintf("must be a regular expression in RE2 syntax: %s: %.60q", detail.Code, detail.Expr)}
+		}
+		return nil, &guardrail.ParamError{Path: name, Message: "must be a regular expression in RE2 syntax"}
+	}
+	longest := longestMatch(parsed)
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil || len(program.Inst) > maxProgram {
+		return nil, &guardrail.ParamError{Path: name, Message: fmt.Sprintf("must compile to at most %d instructions; use smaller repetitions", maxProgram)}
+	}
+	re, err := regexp.Compile(rule)
+	if err != nil {
+		return nil, &guardrail.ParamError{Path: name, Message: "must be a regular expression in RE2 syntax"}
+	}
+	return &pattern{re: re, size: len(program.Inst), bytes: longest}, nil
+}
+
+// longestMatch returns the length of the longest match in bytes, at most
+// unboundedMatch.
+func longestMatch(re *syntax.Regexp) int {
+	n := 0
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = 4 * len(re.Rune)
+	case syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		n = 4
+	case syntax.OpStar, syntax.OpPlus:
+		return unboundedMatch
+	case syntax.OpQuest, syntax.OpCapture:
+		n = longestMatch(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Max < 0 {
+			return unboundedMatch
+		}
+		n = re.Max * longestMatch(re.Sub[0])
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			n += longestMatch(sub)
+		}
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			n = max(n, longestMatch(sub))
+		}
+	case syntax.OpWordBoundary, syntax.OpNoWordBoundary, syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText:
+		n = 4 // looks at the next character
+	}
+	return min(n, unboundedMatch)
+}
+
+// check returns an error if matching the text could take too long.
+func (p *pattern) check(text string) error {
+	if int64(len(text))*int64(p.size) > maxSteps {
+		return errors.New("the text is too long for this regular expression")
+	}
+	return nil
+}
+
+// maxSteps is the maximum number of steps of a pattern on a text, some seconds:
+// 10 MB with a pattern of 100 instructions. Matching cannot be interrupted.
+const maxSteps = 1_000_000_000
+
+func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
+	rule, err := compilePattern("rule", p.String("rule"))
+	if err != nil {
+		return guardrail.Compiled{}, err
+	}
+	inverted := p.Bool("not")
+	reach := guardrail.Reach{Whole: true}
+	if inverted {
+		reach = guardrail.Reach{Bytes: rule.bytes}
+	}
+	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+		text := joinTexts(in)
+		if text == "" {
+			return guardrail.Verdict{}, errNoText
+		}
+		if err := rule.check(text); err != nil {
+			return guardrail.Verdict{}, err
+		}
+		found := rule.re.FindStringSubmatchIndex(text)
+		if found == nil {
+			return verdict(false, inverted, text, "the pattern was not found", nil), nil
+		}
+		groups := map[string]any{}
+		for i, name := range rule.re.SubexpNames() {
+			if name != "" && found[2*i] >= 0 {
+				groups[name] = excerpt(text[found[2*i]:found[2*i+1]])
+			}
+		}
+		v := verdict(true, inverted, text, "the pattern was found", map[string]any{
+			"matchedText": excerpt(text[found[0]:found[1]]), "index": found[0], "groups": groups})
+		v.Spans = spansOf(in.Parts, rule.re)
+		return v, nil
+	}
+	return guardrail.Compiled{Run: run, Reach: reach}, nil
+}
+
+// spansOf returns the places of a pattern, at most maxSpans.
+func spansOf(parts []guardrail.Part, re *regexp.Regexp) (spans []guardrail.Span) {
+	for i, p := range parts {
+		for _, at := range re.FindAllStringIndex(p.Text, maxSpans-len(spans)) {
+			spans = append(spans, guardrail.Span{Part: i, From: at[0], To: at[1]})
+		}
+	}
+	return spans
+}

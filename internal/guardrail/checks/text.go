@@ -1,0 +1,133 @@
+package checks
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"modelgate/internal/guardrail"
+)
+
+var errNoText = errors.New("there is no text to check")
+
+// joinTexts returns those texts that are not empty, joined with newlines.
+func joinTexts(in *guardrail.Input) string {
+	switch len(in.Parts) {
+	case 0:
+		return ""
+	case 1:
+		return in.Parts[0].Text
+	}
+	var texts []string
+	for _, p := range in.Parts {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
+// excerpt returns the beginning of a text for the data of a result: at most 100
+// characters and an ellipsis.
+func excerpt(text string) string {
+	n := 0
+	for i := range text {
+		if n == 100 {
+			return text[:i] + "…"
+		}
+		n++
+	}
+	return text
+}
+
+// verdict returns the verdict of a check with its common data. inverted is the
+// parameter not.
+func verdict(passed, inverted bool, text, explanation string, data map[string]any) guardrail.Verdict {
+	if data == nil {
+		data = map[string]any{}
+	}
+	passed = passed != inverted
+	data["verdict"], data["not"], data["explanation"] = passed, inverted, explanation
+	if text != "" {
+		data["textExcerpt"] = excerpt(text)
+	}
+	return guardrail.Verdict{Passed: passed, Data: data}
+}
+
+func textChecks() []guardrail.Definition {
+	return []guardrail.Definition{
+		{
+			ID: "default.regexMatch", On: both, Compile: compileRegexMatch,
+			Summary: "The pattern is found anywhere in the text.",
+			Params:  []guardrail.Param{required("rule", guardrail.String, "Regular expression in RE2 syntax."), not},
+		},
+		{
+			ID: "default.contains", On: both, Compile: compileContains,
+			Summary: "The text contains any, all or none of the words; case matters.",
+			Params: []guardrail.Param{required("words", guardrail.StringList, "Words or phrases."),
+				one("operator", "How many of the words must occur.", "any", "all", "none"), not},
+		},
+	}
+}
+
+func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
+	words, operator, inverted := p.Strings("words"), p.String("operator"), p.Bool("not")
+	if len(words) == 0 {
+		return guardrail.Compiled{}, &guardrail.ParamError{Path: "words", Message: "must have at least one word"}
+	}
+	longest := 0
+	for _, w := range words {
+		longest = max(longest, len(w))
+	}
+	reach := guardrail.Reach{Whole: true}
+	if operator == "none" && !inverted || operator == "any" && inverted {
+		reach = guardrail.Reach{Bytes: longest}
+	}
+	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+		if len(in.Parts) == 0 {
+			return guardrail.Verdict{}, errNoText
+		}
+		text := joinTexts(in)
+		found, missing := []string{}, []string{}
+		for _, w := range words {
+			if strings.Contains(text, w) {
+				found = append(found, w)
+			} else {
+				missing = append(missing, w)
+			}
+		}
+		var passed bool
+		switch operator {
+		case "any":
+			passed = len(found) > 0
+		case "all":
+			passed = len(missing) == 0
+		default:
+			passed = len(found) == 0
+		}
+		v := verdict(passed, inverted, text, "operator "+operator+" of the words", map[string]any{"foundWords": found, "missingWords": missing, "operator": operator})
+		for _, w := range found {
+			v.Spans = appendSpans(v.Spans, in.Parts, w)
+		}
+		return v, nil
+	}
+	return guardrail.Compiled{Run: run, Reach: reach}, nil
+}
+
+// maxSpans is the maximum number of places in a verdict.
+const maxSpans = 1000
+
+// appendSpans appends the places of a word.
+func appendSpans(spans []guardrail.Span, parts []guardrail.Part, word string) []guardrail.Span {
+	for i, p := range parts {
+		for at := 0; len(spans) < maxSpans && word != ""; {
+			n := strings.Index(p.Text[at:], word)
+			if n < 0 {
+				break
+			}
+			spans = append(spans, guardrail.Span{Part: i, From: at + n, To: at + n + len(word)})
+			at += n + len(word)
+		}
+	}
+	return spans
+}

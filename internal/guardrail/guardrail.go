@@ -1,0 +1,223 @@
+// Package guardrail runs checks on text in requests and responses.
+//
+// A [Table] holds the definitions of all checks (see guardrail/checks for the
+// built-in ones). It compiles hooks and guardrails of configs into immutable
+// [Hook] values; [Run] runs hooks on an [Input] and returns an [Outcome] with
+// results in the form of hook_results. It guarantees that a check runs within
+// its time limit, that a check that fails or panics becomes an error of that
+// check only, and that no result contains a credential. It does not read the
+// bodies of requests, cut streams into windows, deny requests or store
+// feedback, which the packages on the request path do.
+package guardrail
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Event is the moment at which a hook runs.
+type Event uint8
+
+// Events. The zero value is not an event.
+const (
+	Before Event = 1 << iota // before the request is sent to a provider
+	After                    // after the response, or a window of a stream, has arrived
+)
+
+// String returns the name that webhooks receive.
+func (e Event) String() string {
+	if e == After {
+		return "afterRequestHook"
+	}
+	return "beforeRequestHook"
+}
+
+// Kind is the kind of a text.
+type Kind uint8
+
+// Kinds of texts.
+const (
+	Text           Kind = 1 << iota // message text, prompts, completions
+	ToolArguments                   // arguments of a tool call, as JSON text
+	Thinking                        // thinking and reasoning summaries
+	ImagePrompt                     // the prompt of an image or a video
+	EmbeddingInput                  // an input of an embeddings request
+)
+
+// Sets of kinds.
+const (
+	Prose    = Text | ImagePrompt | EmbeddingInput
+	AllKinds = Prose | ToolArguments | Thinking
+)
+
+// Part is one text with its place in the body.
+type Part struct {
+	Kind Kind
+	Role string // user, system, assistant or tool; empty if unknown
+
+	// Message is the index of the message or, in a response, of the choice.
+	// Index is the index of the part in the message.
+	Message, Index int
+
+	// Earlier marks texts before the last message, such as the system prompt.
+	// Checks skip them unless their parameter scope is "all".
+	Earlier bool
+
+	Text string
+}
+
+// Message is a message that a check adds to a request.
+type Message struct{ Role, Text string }
+
+// Document is a JSON body whose texts are the parts of an [Input]. It is
+// immutable.
+type Document interface {
+	// JSON returns the body in the client's dialect, with the text of parts and
+	// with the messages of add in front of the others of their role. Both may be
+	// nil: then it is the body as received. The caller does not change the result.
+	JSON(parts []Part, add []Message) (json.RawMessage, error)
+
+	// Replace returns a document of another body of the same dialect, and its
+	// texts.
+	Replace(body json.RawMessage) (Document, []Part, error)
+}
+
+// Request holds what a check may know about a request. It does not change while
+// checks run. Nil funcs are those of requests without the data.
+type Request struct {
+	Operation string // endpoint id such as chatComplete
+	Dialect   string // dialect of the client
+	Provider  string // provider id of the target; empty before a target is chosen
+	Model     string // requested model
+	Stream    bool
+	TraceID   string
+	// Organisation and Workspace are the ids of the tenant.
+	Organisation, Workspace string
+
+	Metadata map[string]string
+	// Header holds the headers of the request. Only the check jwt reads headers
+	// that carry credentials, and no check sends such a header to anyone.
+	Header http.Header
+	// AllowHost returns an error if the egress policies of the request do not
+	// allow a host. Nil allows every host; addresses are checked when dialling.
+	AllowHost func(*url.URL) error
+
+	// Body is the body of the request, also when a response is checked. Nil means
+	// that the body is not JSON or is not available.
+	Body Document
+}
+
+// Input is what the checks of one event see. It is not changed by checks.
+type Input struct {
+	Event   Event
+	Request *Request
+	Parts   []Part
+	// Document is the body that Parts were read from: the request before, the
+	// response after. Nil means that there is none, as in a window of a stream.
+	Document Document
+	Status   int // status of the response; 0 before
+	// Partial marks a window of a stream: its texts are not complete.
+	Partial bool
+
+	all []Part    // all parts, if Parts are those of one check
+	add []Message // added by earlier checks
+}
+
+// JSON returns the body with the current text. A check that needs a body fails
+// without one.
+func (in *Input) JSON() (json.RawMessage, error) {
+	if in.Document == nil {
+		return nil, errNoBody
+	}
+	if in.all != nil {
+		return in.Document.JSON(in.all, in.add)
+	}
+	return in.Document.JSON(in.Parts, in.add)
+}
+
+var errNoBody = errors.New("the check needs a JSON body and the request has none")
+
+// Span is a place in a text, in bytes.
+type Span struct {
+	Part int    `json:"part"`
+	From int    `json:"from"`
+	To   int    `json:"to"`
+	Type string `json:"type,omitempty"` // what was found, such as EMAIL_ADDRESS
+}
+
+// Verdict is the result of one check. The zero value is a failed check.
+type Verdict struct {
+	Passed bool
+	// Data is the data of the check in hook_results. It contains no credential
+	// and no text of the input longer than an excerpt.
+	Data map[string]any
+	// Spans are the places that were found, by index in the parts of the Input
+	// that the check received. Run converts them to those of its own Input.
+	Spans []Span
+
+	// Texts replace the text of all parts, in order. Nil means no change.
+	Texts []string
+	// Add are messages to add to the request.
+	Add []Message
+	// Body replaces the body. Its texts are then read by [Document.Replace].
+	Body json.RawMessage
+	// Header holds headers for the provider, such as those from claims.
+	Header http.Header
+	// Log is stored with the result; nil if there is nothing.
+	Log json.RawMessage
+}
+
+// Reach is the amount of text that a check must see at a time.
+type Reach struct {
+	// Whole means that the check needs the complete text. On a stream it runs at
+	// the end, or the stream is held back.
+	Whole bool
+	// Bytes is the look-behind: the length of the longest match. A window is
+	// checked together with this number of bytes before it. A failure of a window
+	// is a failure of the whole text.
+	Bytes int
+	// Facts means that the check does not read texts.
+	Facts bool
+}
+
+// Compiled is a check with its parameters. It is immutable and safe for
+// concurrent use.
+type Compiled struct {
+	// Run runs the check. An error means that the check could not be made; it is
+	// neither passed nor failed. Run returns soon after the context ends.
+	Run func(ctx context.Context, in *Input) (Verdict, error)
+	// Reach is how much text Run needs. The zero value is a look-behind of zero.
+	Reach Reach
+	// Transforms is set if the verdict may change texts or the body.
+	Transforms bool
+	// Remote is set if Run waits for something outside of the process or can run
+	// for long. Remote checks run concurrently, each with its time limit.
+	Remote bool
+}
+
+// Check is a compiled check of a hook.
+type Check struct {
+	ID       string
+	Disabled bool // is_enabled false
+	// FailOnError makes an error of the check a failure. Otherwise it passes.
+	FailOnError bool
+
+	definition *Definition
+	compiled   Compiled
+	kinds      Kind
+	earlier    bool // checks earlier messages too
+	timeout    time.Duration
+}
+
+// Reach returns how much text the check needs.
+func (c *Check) Reach() Reach { return c.compiled.Reach }
+
+// Transforms reports whether the check may change texts.
+func (c *Check) Transforms() bool { return c.compiled.Transforms }
+
+// Kinds returns the kinds of texts that the check reads.
+func (c *Check) Kinds() Kind { return c.kinds }

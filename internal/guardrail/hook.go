@@ -1,0 +1,100 @@
+package guardrail
+
+import (
+	"encoding/json"
+
+	"modelgate/config"
+)
+
+// Types of hooks.
+const (
+	TypeGuardrail = "guardrail"
+	TypeMutator   = "mutator" // its checks always run one after another
+)
+
+// Hook is a compiled hook: a set of checks with what happens after them. It is
+// immutable.
+type Hook struct {
+	ID     string // empty: Run makes one
+	Type   string // TypeGuardrail or TypeMutator
+	Checks []*Check
+
+	Deny       bool // a failure denies the request
+	Async      bool // the caller runs it without delaying the request, see Split
+	Sequential bool // a check sees the transformations of those before it
+	SoftDeny   bool // a denial is a response with status 200
+	VersionID  string
+
+	OnSuccess, OnFail *Feedback // nil records nothing
+}
+
+// Feedback is recorded for the trace of a request.
+type Feedback struct {
+	Value    *float64        `json:"value"`  // nil means ±5, the sign by verdict
+	Weight   *float64        `json:"weight"` // nil means 1
+	Metadata json.RawMessage `json:"metadata"`
+}
+
+func feedbackOf(o *config.HookActions) *Feedback {
+	if o == nil || o.Feedback == nil {
+		return nil
+	}
+	f := &Feedback{Value: o.Feedback.Value, Weight: o.Feedback.Weight}
+	if o.Feedback.Metadata != nil {
+		f.Metadata, _ = o.Feedback.Metadata.MarshalJSON() // members are valid JSON
+	}
+	return f
+}
+
+// complete sets defaults and reports faults of the hook as a whole.
+func (h *Hook) complete(path string, faults []config.FieldError) (*Hook, []config.FieldError) {
+	switch h.Type {
+	case "":
+		h.Type = TypeGuardrail
+	case TypeGuardrail, TypeMutator:
+	default:
+		faults = append(faults, config.FieldError{Path: path + ".type", Message: "must be guardrail or mutator"})
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return h, nil
+}
+
+// Transforms reports whether an enabled check of the hook may change texts.
+func (h *Hook) Transforms() bool {
+	for _, c := range h.Checks {
+		if !c.Disabled && c.Transforms() {
+			return true
+		}
+	}
+	return false
+}
+
+// Reach returns how much text the hook needs: the most that one of its checks
+// needs. See [Reach].
+func (h *Hook) Reach() Reach {
+	r := Reach{Facts: true}
+	for _, c := range h.Checks {
+		if c.Disabled {
+			continue
+		}
+		one := c.Reach()
+		r.Whole = r.Whole || one.Whole
+		r.Facts = r.Facts && one.Facts
+		r.Bytes = max(r.Bytes, one.Bytes)
+	}
+	return r
+}
+
+// Split separates the hooks that delay the request from those with async.
+func Split(hooks []*Hook) (sync, async []*Hook) {
+	for _, h := range hooks {
+		if h.Async {
+			async = append(async, h)
+		} else {
+			sync = append(sync, h)
+		}
+	}
+	return sync, async
+}

@@ -1,0 +1,286 @@
+package guardrail
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Run runs hooks and returns their results in order. Checks that may transform
+// run one after another in the order of the lists, across hooks too, so that no
+// transformation is lost; a check in a sequential hook sees those before it. All
+// other checks see the Input as it is and run concurrently if they are remote.
+// Run returns when all have ended; each has its own time limit.
+func Run(ctx context.Context, hooks []*Hook, in *Input) *Outcome {
+	out := &Outcome{Results: make([]HookResult, len(hooks))}
+	st := &state{in: *in}
+	var wg sync.WaitGroup
+	for i, h := range hooks {
+		if !h.Transforms() && h.remote() {
+			wg.Go(func() { out.Results[i] = h.run(ctx, in, &state{in: *in}) })
+		}
+	}
+	for i, h := range hooks {
+		if h.Transforms() || !h.remote() {
+			out.Results[i] = h.run(ctx, in, st)
+		}
+	}
+	wg.Wait()
+	st.finish(out)
+	denials, soft := 0, 0
+	for i := range out.Results {
+		r := &out.Results[i]
+		out.Failed = out.Failed || !r.Verdict
+		if r.Deny {
+			denials++
+		}
+		if r.Deny && r.SoftDeny {
+			soft++
+		}
+	}
+	out.Denied, out.SoftDenied = denials > 0, denials > 0 && denials == soft
+	return out
+}
+
+func (h *Hook) remote() bool {
+	return slices.ContainsFunc(h.Checks, func(c *Check) bool { return !c.Disabled && c.compiled.Remote })
+}
+
+// state is the input with the transformations so far.
+type state struct {
+	in       Input
+	header   http.Header
+	changed  bool
+	replaced bool // by a body
+	owned    bool // in.Parts is a copy
+}
+
+// run runs the checks of h. in is the original input, st the transformed one,
+// which transforming checks change.
+func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
+	start := time.Now()
+	sequential := h.Sequential || h.Type == TypeMutator
+	results := make([]CheckResult, len(h.Checks))
+	var wg sync.WaitGroup
+	for i, c := range h.Checks {
+		if !c.Disabled && !sequential && !c.Transforms() && c.compiled.Remote {
+			wg.Go(func() { results[i], _ = c.run(ctx, in) })
+		}
+	}
+	for i, c := range h.Checks {
+		switch {
+		case c.Disabled:
+		case sequential || c.Transforms():
+			var v Verdict
+			results[i], v = c.run(ctx, &st.in)
+			if err := st.apply(c, v); err != nil {
+				results[i].fail(err)
+			} else {
+				results[i].Transformed = v.transforms()
+			}
+		case !c.compiled.Remote:
+			results[i], _ = c.run(ctx, in)
+		}
+	}
+	wg.Wait()
+	r := HookResult{ID: h.ID, Type: h.Type, Verdict: true, Async: h.Async, CreatedAt: start.UTC(), VersionID: h.VersionID, SoftDeny: h.SoftDeny, Checks: results[:0]}
+	if r.ID == "" {
+		r.ID = newID(in.Event)
+	}
+	for i, c := range h.Checks {
+		if c.Disabled {
+			continue
+		}
+		one := results[i]
+		r.Verdict = r.Verdict && (one.Verdict || one.Error != nil && !c.FailOnError)
+		r.Transformed = r.Transformed || one.Transformed
+		r.Checks = append(r.Checks, one)
+	}
+	r.Deny = h.Deny && !r.Verdict && !h.Async
+	r.Took = time.Since(start)
+	r.ExecutionTime = r.Took.Milliseconds()
+	r.Feedback = h.feedback(&r)
+	return r
+}
+
+// newID returns the id of a guardrail without one.
+func newID(e Event) string {
+	n, _ := rand.Int(rand.Reader, big.NewInt(36*36*36)) // never fails
+	id := "00" + strconv.FormatInt(n.Int64(), 36)
+	prefix := "input_guardrail_"
+	if e == After {
+		prefix = "output_guardrail_"
+	}
+	return prefix + id[len(id)-3:]
+}
+
+// run runs the check on the parts that it reads.
+func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
+	start := time.Now()
+	r := CheckResult{ID: c.ID, CreatedAt: start.UTC(), FailOnError: c.FailOnError}
+	selected, places := c.choose(in)
+	var v Verdict
+	var err error
+	switch {
+	case !c.definition.Facts && len(selected.Parts) == 0 && len(in.Parts) > 0:
+		v = Verdict{Passed: true, Data: map[string]any{"verdict": true, "explanation": "the check does not read texts of these kinds"}}
+	case c.compiled.Remote:
+		limited, cancel := context.WithTimeout(ctx, c.timeout)
+		v, err = c.try(limited, selected)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			err = errTimeout{c.timeout}
+		}
+		cancel()
+	default:
+		v, err = c.try(ctx, selected)
+	}
+	if err == nil && v.Texts != nil && len(v.Texts) != len(selected.Parts) {
+		err = errors.New("the check returned another number of texts")
+	}
+	r.Took = time.Since(start)
+	r.ExecutionTime = r.Took.Milliseconds()
+	r.Data, r.Log = v.Data, v.Log
+	if err != nil {
+		r.fail(err)
+		return r, Verdict{}
+	}
+	r.Verdict, r.Spans = v.Passed, v.Spans
+	if places != nil {
+		v = v.moved(places, in.Parts)
+		r.Spans = v.Spans
+	}
+	return r, v
+}
+
+// choose returns the input with the parts that the check reads, and their
+// indexes in the parts of in; nil if the check reads all.
+func (c *Check) choose(in *Input) (*Input, []int) {
+	reads := func(p *Part) bool { return c.kinds&p.Kind != 0 && (c.earlier || !p.Earlier) }
+	n := 0
+	for i := range in.Parts {
+		if reads(&in.Parts[i]) {
+			n++
+		}
+	}
+	if n == len(in.Parts) {
+		return in, nil
+	}
+	out := *in
+	out.all, out.Parts = in.Parts, make([]Part, 0, n)
+	places := make([]int, 0, n)
+	for i := range in.Parts {
+		if reads(&in.Parts[i]) {
+			out.Parts, places = append(out.Parts, in.Parts[i]), append(places, i)
+		}
+	}
+	return &out, places
+}
+
+// try runs the check; a panic becomes an error.
+func (c *Check) try(ctx context.Context, in *Input) (v Verdict, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			v, err = Verdict{}, fmt.Errorf("the check panicked: %T", p) // the value could hold text of the input
+		}
+	}()
+	return c.compiled.Run(ctx, in)
+}
+
+// errTimeout is the error of a check that reached its time limit.
+type errTimeout struct{ limit time.Duration }
+
+// Error returns the limit.
+func (e errTimeout) Error() string {
+	return fmt.Sprintf("the check did not end within %d ms", e.limit.Milliseconds())
+}
+
+func (r *CheckResult) fail(err error) {
+	r.Verdict, r.Transformed, r.Spans = false, false, nil
+	r.Error = &CheckError{Name: "CheckError", Message: err.Error()}
+	var late errTimeout
+	if errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded) {
+		r.Error.Name = "TimeoutError"
+	}
+}
+
+func (v *Verdict) transforms() bool {
+	return v.Texts != nil || len(v.Add) > 0 || v.Body != nil
+}
+
+// moved returns v with indexes and texts of all parts instead of those read.
+func (v Verdict) moved(places []int, all []Part) Verdict {
+	spans := slices.Clone(v.Spans)
+	for i := range spans {
+		spans[i].Part = places[spans[i].Part]
+	}
+	v.Spans = spans
+	if v.Texts != nil {
+		texts := make([]string, len(all))
+		for i := range all {
+			texts[i] = all[i].Text
+		}
+		for i, place := range places {
+			texts[place] = v.Texts[i]
+		}
+		v.Texts = texts
+	}
+	return v
+}
+
+// apply adds the transformations of a verdict.
+func (st *state) apply(c *Check, v Verdict) error {
+	if !v.transforms() && v.Header == nil {
+		return nil
+	}
+	if v.Body != nil {
+		if st.in.Document == nil {
+			return errNoBody
+		}
+		doc, parts, err := st.in.Document.Replace(v.Body)
+		if err != nil {
+			return fmt.Errorf("%s returned an invalid body: %w", c.ID, err)
+		}
+		st.in.Document, st.in.Parts, st.in.add = doc, parts, nil
+		st.changed, st.replaced, st.owned = true, true, true
+		v.Texts = nil // were those of the body before
+	}
+	if v.Texts != nil {
+		if !st.owned {
+			st.in.Parts, st.owned = slices.Clone(st.in.Parts), true
+		}
+		for i := range st.in.Parts {
+			st.in.Parts[i].Text = v.Texts[i]
+		}
+		st.changed = true
+	}
+	if len(v.Add) > 0 {
+		st.in.add, st.changed = append(slices.Clip(st.in.add), v.Add...), true
+	}
+	for name, values := range v.Header {
+		if st.header == nil {
+			st.header = http.Header{}
+		}
+		st.header[name] = values
+	}
+	return nil
+}
+
+// finish writes the transformations into the outcome.
+func (st *state) finish(out *Outcome) {
+	out.Parts, out.Header, out.Transformed = st.in.Parts, st.header, st.changed
+	if !st.changed {
+		return
+	}
+	out.Add = st.in.add
+	if st.replaced {
+		out.Body, out.Err = st.in.Document.JSON(st.in.Parts, st.in.add)
+		out.Add = nil
+	}
+}

@@ -1,0 +1,285 @@
+package guardrail
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"modelgate/config"
+)
+
+// Definition defines a check: its name, its parameters and how to compile it.
+type Definition struct {
+	ID      string   // family.name, such as default.regexMatch
+	Aliases []string // further spellings of the name, without the family
+	Summary string   // what passes, one sentence
+
+	On     Event // events at which the check may run, joined by |
+	Params []Param
+	Kinds  Kind // kinds of texts it reads; 0 means AllKinds
+	// All makes the check receive earlier messages too, and Facts marks a check
+	// that reads no texts. Either has no parameters scope and kinds.
+	All, Facts bool
+	// Timeout is the time limit without the parameter timeout. 0 means DefaultTimeout.
+	Timeout time.Duration
+	// Credentials are the names of the credentials that the check needs.
+	Credentials []string
+	// Transforms is set if the check can change texts. Documentation only; see
+	// Compiled.Transforms.
+	Transforms bool
+
+	// Compile compiles validated parameters. An error is a *ParamError or about
+	// the check as a whole.
+	Compile func(p *Params) (Compiled, error)
+}
+
+// DefaultTimeout is the time limit of a check that runs in this process.
+// Checks are linear in the length of the text, so it bounds work on long texts.
+const DefaultTimeout = 10 * time.Second
+
+// MaxTimeout is the maximum of the parameter timeout.
+const MaxTimeout = 60 * time.Second
+
+// Family returns the part of the ID before the dot.
+func (d *Definition) Family() string {
+	family, _, _ := strings.Cut(d.ID, ".")
+	return family
+}
+
+// Table holds definitions by name. It is immutable.
+type Table struct {
+	// FailClosed makes errors of checks failures if the check has no parameter
+	// failOnError.
+	FailClosed bool
+
+	list   []*Definition
+	byName map[string]*Definition // in lower case
+}
+
+// NewTable returns a table of definitions. It panics if a name is duplicated.
+func NewTable(definitions ...Definition) *Table {
+	t := &Table{byName: map[string]*Definition{}}
+	for i := range definitions {
+		d := &definitions[i]
+		t.list = append(t.list, d)
+		for _, name := range append([]string{strings.TrimPrefix(d.ID, d.Family()+".")}, d.Aliases...) {
+			key := strings.ToLower(d.Family() + "." + name)
+			if t.byName[key] != nil {
+				panic("guardrail: check " + key + " is defined twice")
+			}
+			t.byName[key] = d
+		}
+	}
+	slices.SortFunc(t.list, func(a, b *Definition) int { return strings.Compare(a.ID, b.ID) })
+	return t
+}
+
+// Definitions returns all definitions by ID. The caller does not change them.
+func (t *Table) Definitions() []*Definition { return t.list }
+
+// Find returns the definition of a check. A name without a dot is of the family
+// default. Case does not matter. Nil means unknown.
+func (t *Table) Find(id string) *Definition {
+	if !strings.Contains(id, ".") {
+		id = "default." + id
+	}
+	return t.byName[strings.ToLower(id)]
+}
+
+// ParamError is an error of one parameter.
+type ParamError struct {
+	Path    string // below the parameters, such as "rule" or "words[2]"; empty for all of them
+	Message string // says what to do; contains no credential
+}
+
+// Error returns path and message.
+func (e *ParamError) Error() string { return strings.TrimSpace(e.Path + " " + e.Message) }
+
+// Check compiles one check. path is the JSON path of its parameters, for errors.
+// All errors are faults of configs: an unknown check, one that does not run at
+// the event, or an unknown, missing or wrong parameter.
+func (t *Table) Check(path string, c config.Check, on Event) (*Check, []config.FieldError) {
+	d := t.Find(c.ID)
+	if d == nil {
+		return nil, []config.FieldError{{Path: path, Message: t.unknown(c.ID)}}
+	}
+	if d.On&on == 0 {
+		return nil, []config.FieldError{{Path: path, Message: fmt.Sprintf("%s does not run %s", d.ID, eventName(on))}}
+	}
+	p, faults := readParams(d, c.Parameters)
+	for i := range faults {
+		faults[i].Path = join(path, faults[i].Path)
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	out := &Check{ID: d.ID, definition: d, Disabled: c.Disabled || !p.Bool("is_enabled"), FailOnError: t.FailClosed}
+	if p.Has("failOnError") {
+		out.FailOnError = p.Bool("failOnError")
+	}
+	out.kinds, out.earlier, out.timeout = d.Kinds, d.All || p.String("scope") == "all", d.Timeout
+	if out.kinds == 0 {
+		out.kinds = AllKinds
+	}
+	if p.Has("kinds") {
+		out.kinds = 0
+		for _, name := range p.Strings("kinds") {
+			out.kinds |= kindNames[name]
+		}
+	}
+	if out.timeout == 0 {
+		out.timeout = DefaultTimeout
+	}
+	if p.Has("timeout") {
+		out.timeout = time.Duration(p.Number("timeout")) * time.Millisecond
+	}
+	p.on, p.timeout = on, out.timeout
+	compiled, err := d.Compile(p)
+	if err != nil {
+		return nil, []config.FieldError{paramFault(path, err)}
+	}
+	out.compiled = compiled
+	return out, nil
+}
+
+func paramFault(path string, err error) config.FieldError {
+	if e, ok := err.(*ParamError); ok {
+		return config.FieldError{Path: join(path, e.Path), Message: e.Message}
+	}
+	return config.FieldError{Path: path, Message: err.Error()}
+}
+
+func (t *Table) unknown(id string) string {
+	names := make([]string, 0, len(t.list))
+	for _, d := range t.list {
+		names = append(names, d.ID)
+	}
+	full := id
+	if !strings.Contains(id, ".") {
+		full = "default." + id
+	}
+	message := fmt.Sprintf("check %.60q not found", id)
+	if near := config.Nearest(full, names); near != "" {
+		message += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return message
+}
+
+func eventName(on Event) string {
+	if on == After {
+		return "on responses"
+	}
+	return "on requests"
+}
+
+// join appends the path of a parameter to the path of the parameters.
+func join(path, name string) string {
+	switch {
+	case name == "":
+		return path
+	case path == "" || strings.HasPrefix(name, "["):
+		return path + name
+	}
+	return path + "." + name
+}
+
+// CompileHook compiles an item of before_request_hooks or after_request_hooks;
+// path is the JSON path of the item, such as $.before_request_hooks[0].
+func (t *Table) CompileHook(path string, h config.Hook, on Event) (*Hook, []config.FieldError) {
+	out := &Hook{ID: h.ID, Type: h.Type, Deny: h.Denies(), Async: h.Async, Sequential: h.Sequential,
+		OnFail: feedbackOf(h.OnFail), OnSuccess: feedbackOf(h.OnSuccess)}
+	var faults []config.FieldError
+	for i, c := range h.Checks {
+		at := fmt.Sprintf("%s.checks[%d]", path, i)
+		if t.Find(c.ID) == nil {
+			faults = append(faults, config.FieldError{Path: at + ".id", Message: t.unknown(c.ID)})
+			continue
+		}
+		check, wrong := t.Check(at+".parameters", c, on)
+		faults = append(faults, wrong...)
+		out.Checks = append(out.Checks, check)
+	}
+	return out.complete(path, faults)
+}
+
+// CompileGuardrail compiles an inline item of input_guardrails (Before) or
+// output_guardrails (After), whose further keys are checks. path is the JSON
+// path of the item. The id of a guardrail without one is made by Run.
+func (t *Table) CompileGuardrail(path string, g config.Guardrail, on Event) (*Hook, []config.FieldError) {
+	out := &Hook{ID: g.ID, Type: g.Type, Deny: g.Denies(), Async: g.Async, Sequential: g.Sequential,
+		OnFail: feedbackOf(g.OnFail), OnSuccess: feedbackOf(g.OnSuccess)}
+	var faults []config.FieldError
+	for _, c := range g.Checks {
+		at := property(path, c.ID)
+		if id, ok := c.Parameters.Text("id"); ok {
+			c.ID = id
+			c.Parameters = slices.DeleteFunc(slices.Clone(c.Parameters), func(m config.Member) bool { return m.Name == "id" })
+		}
+		check, wrong := t.Check(at, c, on)
+		faults = append(faults, wrong...)
+		out.Checks = append(out.Checks, check)
+	}
+	return out.complete(path, faults)
+}
+
+// savedActions are the actions of a saved guardrail.
+type savedActions struct {
+	Deny       bool          `json:"deny"`
+	Async      bool          `json:"async"`
+	Sequential bool          `json:"sequential"`
+	SoftDeny   bool          `json:"soft_deny_200"`
+	OnSuccess  *savedOutcome `json:"on_success"`
+	OnFail     *savedOutcome `json:"on_fail"`
+}
+
+type savedOutcome struct {
+	Feedback *Feedback `json:"feedback"`
+	Deny     bool      `json:"deny"`
+}
+
+func (o *savedOutcome) feedback() *Feedback {
+	if o == nil {
+		return nil
+	}
+	return o.Feedback
+}
+
+// CompileSaved compiles a saved guardrail from its checks and actions as the
+// control plane stores them. Paths of faults begin with checks[i].
+func (t *Table) CompileSaved(id string, checks, actions json.RawMessage, on Event) (*Hook, []config.FieldError) {
+	var list []struct {
+		ID         string          `json:"id"`
+		Parameters json.RawMessage `json:"parameters"`
+		Enabled    *bool           `json:"is_enabled"`
+	}
+	var acts savedActions
+	if err := json.Unmarshal(checks, &list); err != nil {
+		return nil, []config.FieldError{{Path: "checks", Message: "must be an array of checks"}}
+	}
+	if len(actions) > 0 {
+		if err := json.Unmarshal(actions, &acts); err != nil {
+			return nil, []config.FieldError{{Path: "actions", Message: "must be an object of actions"}}
+		}
+	}
+	out := &Hook{ID: id, Deny: acts.Deny || acts.OnFail != nil && acts.OnFail.Deny, Async: acts.Async, Sequential: acts.Sequential, SoftDeny: acts.SoftDeny,
+		OnSuccess: acts.OnSuccess.feedback(), OnFail: acts.OnFail.feedback()}
+	var faults []config.FieldError
+	for i, c := range list {
+		at := fmt.Sprintf("checks[%d]", i)
+		if t.Find(c.ID) == nil {
+			faults = append(faults, config.FieldError{Path: at + ".id", Message: t.unknown(c.ID)})
+			continue
+		}
+		params, err := parseObject(c.Parameters)
+		if err != nil {
+			faults = append(faults, config.FieldError{Path: at + ".parameters", Message: "must be an object"})
+			continue
+		}
+		check, wrong := t.Check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on)
+		faults = append(faults, wrong...)
+		out.Checks = append(out.Checks, check)
+	}
+	return out.complete("$", faults)
+}
