@@ -43,6 +43,7 @@ var commands = []command{
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},
 	{"ledger", "verify the usage ledger or replay it into the log", runLedger},
 	{"logs", "remove old records of exchanges, or write a part of them to a file", logs},
+	{"cache", "measure how precisely the semantic cache recognises questions", runCache},
 	{"migrate", "apply pending database migrations", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
 	{"providers", "list the providers of the table", providers},
