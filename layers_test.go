@@ -35,8 +35,8 @@ const layers = `
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider
 1c  internal/dialect internal/jwt internal/pricing internal/reqlog
-1b  internal/blob internal/catalog internal/guardrail internal/journal internal/modeldata internal/modelnames internal/semantic/evaluation internal/tokens
-1a  config internal/access internal/grammar internal/inbound internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/semantic internal/sigv4 internal/sqlrow internal/urlpath
+1b  internal/alert/alerttest internal/blob internal/catalog internal/guardrail internal/journal internal/modeldata internal/modelnames internal/semantic/evaluation internal/tokens
+1a  config internal/access internal/alert internal/grammar internal/inbound internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/semantic internal/sigv4 internal/sqlrow internal/urlpath
 0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/quota internal/secret internal/sse
 `
 
@@ -75,7 +75,7 @@ var barriers = []struct {
 	},
 	{
 		from:  []string{"cmd/..."},
-		never: []string{"internal/faults", "internal/gatewaytest", "internal/mutants", "internal/dialect/dialecttest", "internal/programtest", "internal/quota/quotatest", "internal/store/storetest"},
+		never: []string{"internal/alert/alerttest", "internal/faults", "internal/gatewaytest", "internal/mutants", "internal/dialect/dialecttest", "internal/programtest", "internal/quota/quotatest", "internal/store/storetest"},
 		why:   "test helpers stay out of the binary",
 	},
 }

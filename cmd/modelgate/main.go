@@ -40,6 +40,7 @@ var commands = []command{
 	{"apply", "apply a file to the control plane", apply},
 	{"export", "export the control plane to a file", export},
 	{"audit", "verify the chain of the audit log, or remove old rows", audit},
+	{"alerts", "test the destinations of alerts", testAlerts},
 	{"schema", "print the JSON Schema of a settings file or of a config object", schema},
 	{"ledger", "verify the usage ledger or replay it into the log", runLedger},
 	{"logs", "remove old records of exchanges, or write a part of them to a file", logs},

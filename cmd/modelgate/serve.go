@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"modelgate/internal/controlplane/route"
@@ -99,11 +98,7 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 	if o.AdminListen == "off" {
 		o.AdminListen = ""
 	}
-	for h := range strings.SplitSeq(*sf.trusted, ",") {
-		if h = strings.TrimSpace(h); h != "" {
-			o.TrustedHosts = append(o.TrustedHosts, h)
-		}
-	}
+	o.TrustedHosts = splitHosts(*sf.trusted)
 	var err error
 	if *sf.public != "" {
 		if o.PublicURL, err = settings.ParsePublicURL(*sf.public); err != nil {

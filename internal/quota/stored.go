@@ -56,7 +56,6 @@ type Budget struct {
 	// Warnings sent since the last reset.
 	ThresholdSent bool `json:"is_threshold_alerts_sent,omitempty"`
 	ExhaustedSent bool `json:"is_exhausted_alerts_sent,omitempty"`
-	ExpiredSent   bool `json:"is_expired_alerts_sent,omitempty"`
 }
 
 // Stop is the value of OnBudgetEnd of a budget that is never exceeded.

@@ -16,5 +16,8 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("AUDIT_KEY", auditKey); err != nil {
 		panic(err)
 	}
+	if err := os.Setenv("ALERT_SECRET", alertSecret); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }

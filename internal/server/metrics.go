@@ -36,6 +36,7 @@ type metrics struct {
 	keyless            *prometheus.CounterVec
 	refusedAdmin       prometheus.Counter
 	auditsSent         *prometheus.CounterVec
+	alertsSent         *prometheus.CounterVec
 	auditsPruned       prometheus.Counter
 
 	revision prometheus.Gauge
@@ -75,6 +76,7 @@ func newMetrics(s *Server) *metrics {
 	m.signIns = counters("modelgate_sign_ins_total", "Sign-in attempts with a password, by outcome: ok, wrong, limited, busy.", "outcome")
 	m.keyless = counters("modelgate_keyless_requests_total", "Requests without a valid key, by reason.", "reason")
 	m.refusedAdmin = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_admin_refused_total", Help: "Requests to the admin listener without its token."})
+	m.alertsSent = counters("modelgate_alerts_sent_total", "Alerts by destination and delivery outcome: sent, failed, dropped.", "destination", "outcome")
 	m.auditsSent = counters("modelgate_audit_rows_sent_total", "Audit rows by destination and delivery outcome: sent, failed.", "destination", "outcome")
 	m.auditsPruned = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_audit_rows_pruned_total", Help: "Audit rows removed by retention."})
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
@@ -88,7 +90,7 @@ func newMetrics(s *Server) *metrics {
 	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
 	m.database.Set(1)
 	m.taken.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless, m.auditsSent, m.auditsPruned,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.auditsPruned,
 		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.errors)

@@ -295,6 +295,7 @@ func (s *Server) watch(ctx context.Context) {
 	bodies := gcTrigger{still: 1} // after the start itself
 	expiry := time.NewTicker(time.Minute)
 	defer expiry.Stop()
+	s.markEnded(ctx, time.Now())
 	s.touchDeployment(ctx, time.Now())
 	s.spender.tick(ctx, time.Now())
 	for {
@@ -339,7 +340,7 @@ func (s *Server) markEnded(ctx context.Context, now time.Time) {
 	if !s.store.Ready() {
 		return
 	}
-	_, err := s.store.MarkExpired(ctx, now)
+	err := s.noteExpiry(ctx, now)
 	due, err2 := s.store.MarkRotationsDue(ctx, now, func(k store.Key) *store.Audit { return rotationDue(k, now) })
 	if err = errors.Join(err, err2, s.store.MarkEnded(ctx, now)); err != nil {
 		s.Logger.Warn("expiry sweep failed", "err", err.Error())

@@ -99,6 +99,7 @@ func (s *Server) watchStore(ctx context.Context) {
 	parts.Go(func() { s.writeStateCopies(ctx) })
 	parts.Go(func() { s.renew(ctx) })
 	parts.Go(func() { s.sendAudits(ctx) })
+	parts.Go(func() { s.sendAlerts(ctx) })
 	parts.Go(func() { s.pruneAudits(ctx) })
 	s.follower.run(true)
 	defer func() {

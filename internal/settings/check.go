@@ -45,6 +45,7 @@ func (s *Settings) check(o SecretResolver) *fault {
 		s.Sessions.check,
 		s.checkPublicURL,
 		func() *fault { return s.checkAudit(o) },
+		func() *fault { return s.Alerts.check(o) },
 		s.checkSections,
 	} {
 		if f := part(); f != nil {

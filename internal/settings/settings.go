@@ -43,6 +43,7 @@ type Settings struct {
 	Listener Listener `json:"listener,omitzero"`
 	Sessions Sessions `json:"sessions,omitzero"`
 	Audit    Audit    `json:"audit,omitzero"`
+	Alerts   Alerts   `json:"alerts,omitzero"`
 	Limits   Limits   `json:"limits,omitzero"`
 	Timeouts Timeouts `json:"timeouts,omitzero"`
 	Drain    Drain    `json:"drain,omitzero"`

@@ -35,6 +35,9 @@ type Audit struct {
 	// the row and the previous hash. Both are set when the row is added.
 	Sequence int64
 	Hash     string
+
+	// Alert is stored with the event. Nil sends none.
+	Alert *Alert
 }
 
 // AddAudit records an event that changed nothing, such as a refusal.
@@ -45,8 +48,13 @@ func (db *DB) AddAudit(ctx context.Context, a *Audit) error {
 	return db.ClientError(db.transact(ctx, func(tx *Tx) error { return tx.addAudit(ctx, a) }))
 }
 
-// Note records an event in tx, unless the audit log is disabled.
+// Note records an event in tx, unless the audit log is disabled, and its alert.
 func (tx *Tx) Note(ctx context.Context, a *Audit) error {
+	if a.Alert != nil {
+		if err := tx.addAlert(ctx, a); err != nil {
+			return err
+		}
+	}
 	if tx.mute {
 		return nil
 	}

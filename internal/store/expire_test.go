@@ -40,9 +40,21 @@ func TestExpiredRowsAreMarkedOrRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := db.MarkEnded(t.Context(), now); err != nil {
-			t.Fatal(err)
+		var told []string
+		mark := func() {
+			t.Helper()
+			if err := db.MarkEnded(t.Context(), now); err != nil {
+				t.Fatal(err)
+			}
+			err := db.MarkProvidersExpired(t.Context(), now, func(p store.Provider) *store.Audit {
+				told = append(told, p.ID)
+				return &store.Audit{ID: "e-" + p.ID, Organisation: p.Organisation, Time: now, QueryParams: "{}", RequestHeaders: "{}", RequestBody: "{}"}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
+		mark()
 		mustRevision(t, db, before+5)
 		for query, want := range map[string]string{
 			`SELECT status FROM providers WHERE id LIKE 'p-%' ORDER BY id`: "expired expired archived active active",
@@ -55,10 +67,11 @@ func TestExpiredRowsAreMarkedOrRemoved(t *testing.T) {
 				t.Errorf("%s: %s, want %s", query, got, want)
 			}
 		}
-		if err := db.MarkEnded(t.Context(), now); err != nil {
-			t.Fatal(err)
-		}
+		mark()
 		mustRevision(t, db, before+5)
+		if len(told) != 2 {
+			t.Errorf("told of %v, want each of two providers once", told)
+		}
 	})
 }
 

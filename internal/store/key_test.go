@@ -38,7 +38,7 @@ func markExpired(t *testing.T, db *store.DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := db.MarkExpired(t.Context(), now); n != 2 || err != nil {
+	if n, err := db.MarkExpired(t.Context(), now, expiredNote); n != 2 || err != nil {
 		t.Errorf("MarkExpired() = %d, %v; want 2", n, err)
 	}
 	got := map[string]string{}
@@ -53,7 +53,7 @@ func markExpired(t *testing.T, db *store.DB) {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
 	mustRevision(t, db, revision+1)
-	if n, err := db.MarkExpired(t.Context(), now); n != 0 || err != nil {
+	if n, err := db.MarkExpired(t.Context(), now, expiredNote); n != 0 || err != nil {
 		t.Errorf("MarkExpired() again = %d, %v", n, err)
 	}
 	mustRevision(t, db, revision+1)
@@ -190,4 +190,12 @@ func TestKeysOfAPersonThatCountStillAreCounted(t *testing.T) {
 			t.Errorf("UserKeys() = %d, %v; want 2", n, err)
 		}
 	})
+}
+
+// expiredNote returns the event of a key that has expired, with an alert.
+func expiredNote(k store.Key) *store.Audit {
+	return &store.Audit{
+		ID: "event of " + k.ID, Organisation: k.Organisation, Time: day, QueryParams: "{}", RequestHeaders: "{}", RequestBody: "{}", ResourceType: "api_key", ResourceID: k.ID,
+		Action: "expired", Alert: &store.Alert{Type: "t", Data: raw(`{"name":"` + k.Name + `"}`)},
+	}
 }

@@ -35,7 +35,7 @@ var effects = []effect{
 	{"providers*", "rate_limits", "TestLimitOfAProviderFallsBackAndOfAKeyDoesNot"},
 	{"virtual-keys*", "rate_limits", "TestLimitOfAProviderFallsBackAndOfAKeyDoesNot"},
 	{"integrations/*/workspaces", "global_workspace_access.rate_limits workspaces[].rate_limits", "TestLimitOfAnIntegrationBindsItsProviders"},
-	{"api-keys*", "alert_emails", ignored},
+	{"api-keys*", "alert_emails", "TestAlertsAreSentOnceForAllGateways"},
 	{"guardrails*", "checks actions", ignored},
 	{"admin/users*", "workspace_api_key_details", ignored},
 	{"api-keys*", "allowed_addresses", "TestKeysAreLimitedToTheirAddresses"},
@@ -289,8 +289,7 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 	g, p := launch(t, options{}), newProvider(t, nil)
 	integration := g.create(t, rootKey, "/v1/integrations", `{"name":"main","ai_provider_id":"openai","key":"sk-0","create_default_provider":false}`, "id")
 	for _, c := range []struct{ method, path, body, want string }{
-		{"POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"],"alert_emails":["a@example.com"]}`, "alert_emails;ignored"},
-		{"POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"],"alert_emails":[]}`, ""},
+		{"POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"],"alert_emails":["a@example.com"]}`, ""},
 		{"POST", "/guardrails", `{"name":"g","workspace_id":"default","checks":[{"id":"default.contains"}],"actions":{"deny":true}}`, "actions;ignored, checks;ignored"},
 		{"POST", "/admin/users/invites", `{"email":"keyed@example.com","role":"member","workspaces":[{"id":"default","role":"member"}],"workspace_api_key_details":{"scopes":["models.list"]}}`, "workspace_api_key_details;ignored"},
 		{"PUT", "/admin/workspaces/default", `{"settings":{"debug_log":true}}`, "settings.debug_log;ignored"},

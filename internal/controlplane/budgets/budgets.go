@@ -18,6 +18,7 @@ import (
 	"slices"
 	"time"
 
+	"modelgate/internal/alert"
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/policy"
@@ -56,12 +57,15 @@ const (
 
 // event is a change of a budget that is recorded.
 type event struct {
-	what string
-	of   store.BudgetRef
-	name string
-	used float64
-	kind string // dollars or tokens
+	what   string
+	of     store.BudgetRef
+	name   string
+	used   float64
+	budget limits.Budget
 }
+
+// alerts are the types of the alerts about events. A reset has none.
+var alerts = map[string]string{threshold: alert.Threshold, exhausted: alert.Exhausted}
 
 // refresh updates b from its current spend.
 func refresh(b *store.BudgetHolder) (changed bool, err error) {
@@ -97,7 +101,7 @@ func evaluate(b *store.BudgetHolder, now time.Time, resets bool) (changed bool, 
 		return false, nil, err
 	}
 	tell := func(what string, u *limits.Budget, used float64) {
-		events = append(events, event{what, b.BudgetRef, b.Name, used, u.Type})
+		events = append(events, event{what, b.BudgetRef, b.Name, used, *u})
 	}
 	for i := range list {
 		u := &list[i]
@@ -328,7 +332,7 @@ func (k *Enforcer) change(ctx context.Context, list []store.BudgetHolder, now ti
 		return err
 	}
 	for _, e := range told {
-		k.Logger.Warn("budget "+words[e.what], "of", e.of.Kind, "id", e.of.ID, "name", e.name, "used", e.used, "type", e.kind)
+		k.Logger.Warn("budget "+words[e.what], "of", e.of.Kind, "id", e.of.ID, "name", e.name, "used", e.used, "type", e.budget.Type)
 	}
 	k.Changed()
 	return nil
@@ -348,6 +352,22 @@ func note(b *store.BudgetHolder, e event, now time.Time) *store.Audit {
 	return &store.Audit{
 		ID: id, RequestID: id, Organisation: b.Organisation, Workspace: b.Workspace, Time: now, UserType: "system", Status: http.StatusOK,
 		ResourceType: resources[b.Kind], ResourceID: b.ID, Action: e.what, QueryParams: "{}", RequestHeaders: "{}",
-		RequestBody: fmt.Sprintf(`{"used":%g,"type":%q}`, e.used, e.kind),
+		RequestBody: fmt.Sprintf(`{"used":%g,"type":%q}`, e.used, e.budget.Type), Alert: alertOf(b, e),
 	}
+}
+
+// alertOf returns the alert about e, nil for none.
+func alertOf(b *store.BudgetHolder, e event) *store.Alert {
+	if alerts[e.what] == "" {
+		return nil
+	}
+	u := &e.budget
+	d := alert.Data{
+		Organisation: b.Organisation, Workspace: b.Workspace, Object: resources[b.Kind], ID: b.ID, Name: b.Name,
+		Measure: u.Type, Used: e.used, Threshold: u.AlertThreshold, Limit: u.CreditLimit,
+	}
+	if !u.NextResetAt.IsZero() {
+		d.ResetsAt = &u.NextResetAt
+	}
+	return &store.Alert{Type: alerts[e.what], Data: d.JSON()}
 }

@@ -2,12 +2,14 @@ package budgets
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"modelgate/internal/alert"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
@@ -68,6 +70,7 @@ func (k *Enforcer) warn(ctx context.Context, p *store.Policy, counter string, s 
 			ID: id, RequestID: id, Organisation: p.Organisation, Workspace: p.Workspace, Time: now, UserType: "system", Status: http.StatusOK,
 			ResourceType: "policy", ResourceID: p.ID, Action: due.action, QueryParams: "{}", RequestHeaders: "{}",
 			RequestBody: fmt.Sprintf(`{"value_key":%q,"used":%g,"type":%q}`, key, used, p.Type),
+			Alert:       policyAlert(p, due.action, key, used, now),
 		})
 		if err != nil {
 			return err
@@ -77,4 +80,25 @@ func (k *Enforcer) warn(ctx context.Context, p *store.Policy, counter string, s 
 		}
 	}
 	return nil
+}
+
+// policyAlert returns the alert about a counter of a policy.
+func policyAlert(p *store.Policy, event, key string, used float64, now time.Time) *store.Alert {
+	d := alert.Data{
+		Organisation: p.Organisation, Workspace: p.Workspace, Object: "policy", ID: p.ID, Name: p.Name, ValueKey: key,
+		Measure: p.Type, Used: used, Threshold: number(p.Settings.AlertThreshold), Limit: number(p.Settings.Value),
+	}
+	if _, end := p.Rule(nil).Period.At(now); !end.IsZero() {
+		d.ResetsAt = &end
+	}
+	return &store.Alert{Type: alerts[event], Data: d.JSON()}
+}
+
+// number returns a stored amount, nil for none.
+func number(n json.Number) *float64 {
+	f, err := n.Float64()
+	if err != nil {
+		return nil
+	}
+	return &f
 }

@@ -349,7 +349,7 @@ func TestAKeyExpiresByTheClockAndCanBeGivenMoreTime(t *testing.T) {
 	if got := mustGet(c, k.ID).Status; got != "expired" {
 		t.Errorf("before it is marked it is %s", got)
 	}
-	if n, err := b.DB.MarkExpired(t.Context(), b.Clock); n != 1 || err != nil {
+	if n, err := b.DB.MarkExpired(t.Context(), b.Clock, func(k store.Key) *store.Audit { return &store.Audit{ID: "a", Organisation: k.Organisation} }); n != 1 || err != nil {
 		t.Errorf("MarkExpired() = %d, %v", n, err)
 	}
 	if got := mustGet(c, k.ID).Status; got != "expired" {

@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/store"
 )
 
 // Types of a [Budget]. A [Rate] has Requests instead of Cost.
@@ -117,7 +118,6 @@ func (u *Budget) inherit(old *Budget, now time.Time) {
 		return
 	}
 	u.LastResetAt, u.Base = old.LastResetAt, old.Base
-	u.ExpiredSent = old.ExpiredSent
 	raised := old.CreditLimit != nil && (u.CreditLimit == nil || *u.CreditLimit > *old.CreditLimit)
 	if !raised {
 		u.ExhaustedSent = old.ExhaustedSent
@@ -265,7 +265,7 @@ func (u *Budget) Response(all reqlog.Spend, status string) *BudgetResponse {
 	a := &BudgetResponse{
 		CreditLimit: u.CreditLimit, Type: u.Type, AlertThreshold: u.AlertThreshold,
 		NextUsageResetAt: route.Time(u.NextResetAt), CurrentUsage: u.Used(all), Status: status, LastResetAt: route.Time(u.LastResetAt), OnBudgetEnd: cmp.Or(u.OnBudgetEnd, "finish"),
-		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: u.ExpiredSent,
+		ThresholdSent: u.ThresholdSent, ExhaustedSent: u.ExhaustedSent, ExpiredSent: status == store.Expired,
 	}
 	if u.PeriodicReset != "" {
 		a.PeriodicReset = &u.PeriodicReset

@@ -167,7 +167,6 @@ func TestABudgetIsExhaustedAtItsLimit(t *testing.T) {
 func TestABudgetComesBackFromItsRow(t *testing.T) {
 	u := mustApply(t, `{"credit_limit":10.5,"alert_threshold":5,"periodic_reset_days":7}`, nil, now)
 	u.Reset(now)
-	u.ExpiredSent = true
 	u.StartCount(reqlog.Spend{Cost: 1_000_000_000})
 	back, err := limits.ReadUsage(u.JSON())
 	if diff := cmp.Diff(u, back); err != nil || diff != "" {
@@ -180,7 +179,7 @@ func TestABudgetComesBackFromItsRow(t *testing.T) {
 	got, _ := json.Marshal(u.Response(reqlog.Spend{Cost: 3_250_000_000}, "active"))
 	want := `{"credit_limit":10.5,"type":"cost","alert_threshold":5,"periodic_reset":null,"periodic_reset_days":7,` +
 		`"next_usage_reset_at":"2026-05-08T00:00:00.000Z","current_usage":2.25,"status":"active","last_reset_at":"2026-05-01T12:30:00.000Z","on_budget_end":"finish",` +
-		`"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":true}`
+		`"is_threshold_alerts_sent":false,"is_exhausted_alerts_sent":false,"is_expired_alerts_sent":false}`
 	if string(got) != want {
 		t.Errorf("answered %s\nwant %s", got, want)
 	}

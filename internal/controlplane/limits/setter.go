@@ -136,7 +136,7 @@ func Field(raw json.RawMessage) (string, error) {
 		return "", err
 	}
 	for i := range list {
-		list[i].ThresholdSent, list[i].ExhaustedSent, list[i].ExpiredSent = false, false, false
+		list[i].ThresholdSent, list[i].ExhaustedSent = false, false
 	}
 	return string(list.Raw(one)), nil
 }

@@ -13,7 +13,6 @@ import (
 // family of routes. A path part [] stands for each element of an array. The response to
 // a request that sets one names it in [api.HeaderParams].
 var inert = map[string][]string{
-	"/api-keys":         {"alert_emails"},
 	"/workspaces":       inWorkspaces,
 	"/admin/workspaces": inWorkspaces,
 	"/admin/users":      {"workspace_api_key_details"},

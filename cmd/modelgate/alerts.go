@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"modelgate/internal/server"
+)
+
+const alertsHelp = `Lists the destinations of alerts in a settings file and checks that the gateway may
+use them. With --send it sends them a test alert. The exit code is 1 if a destination
+cannot be used.`
+
+func testAlerts(ctx context.Context, p *program, args []string) error {
+	f := p.flags("alerts", "test", alertsHelp)
+	config := f.text("config", "MODELGATE_CONFIG", "modelgate.yaml", "settings `file`")
+	trusted := f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts that webhooks may have although private")
+	m := newMasterFlags(f)
+	send := f.Bool("send", false, "send a test alert")
+	if err := f.parse(args, 1); err != nil {
+		return err
+	}
+	if f.Arg(0) != "test" {
+		return usage("unknown subcommand %q; use test", f.Arg(0))
+	}
+	c := server.AlertCheck{Config: *config, TrustedHosts: splitHosts(*trusted), Send: *send}
+	var err error
+	if c.MasterKey, c.Previous, err = m.read(ctx, p); err != nil {
+		return err
+	}
+	list, err := c.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return errors.New("no destinations are configured; set alerts.webhooks or alerts.email")
+	}
+	failed := 0
+	for _, d := range list {
+		result := "ok"
+		if *send {
+			result = "sent"
+		}
+		if d.Err != nil {
+			failed++
+			result = d.Err.Error()
+		}
+		fmt.Fprintf(p.out, "%s: %s\n", d.Name, result)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d destinations cannot be used", failed, len(list))
+	}
+	return nil
+}
+
+// splitHosts returns the hosts of a comma list.
+func splitHosts(text string) (hosts []string) {
+	for h := range strings.SplitSeq(text, ",") {
+		if h = strings.TrimSpace(h); h != "" {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
