@@ -21,6 +21,31 @@ var ErrBudget = errors.New("the memory set aside for bodies is in use")
 // ErrTooLarge is returned for a body over the caller's limit.
 var ErrTooLarge = errors.New("the body is larger than the limit")
 
+// ErrShare is returned if a [Share] does not allow another buffer.
+var ErrShare = errors.New("one holder has its share of the memory for bodies")
+
+// Share is the part of a pool that one holder may use, such as one key. It is safe for
+// concurrent use. A nil share has no limit.
+type Share struct {
+	limit int64
+	used  atomic.Int64
+}
+
+// NewShare returns a share of at most limit bytes; zero or less means no limit.
+func NewShare(limit int64) *Share { return &Share{limit: limit} }
+
+// add counts n bytes, which may be negative.
+func (s *Share) add(n int64) error {
+	if s == nil {
+		return nil
+	}
+	if used := s.used.Add(n); n > 0 && s.limit > 0 && used > s.limit {
+		s.used.Add(-n)
+		return ErrShare
+	}
+	return nil
+}
+
 // classes are the pooled capacities. Steps of at most a half limit waste; larger
 // buffers are rare and left to the garbage collector.
 var classes = [...]int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 96 << 10, 128 << 10,
@@ -43,21 +68,34 @@ func New(budget int64) *Pool { return &Pool{budget: budget} }
 // Used returns the number of bytes in use.
 func (p *Pool) Used() int64 { return p.used.Load() }
 
+// Budget returns the limit of bytes in use; zero or less means none.
+func (p *Pool) Budget() int64 { return p.budget }
+
+// Fits reports whether size more bytes are within the limit now.
+func (p *Pool) Fits(size int64) bool { return p.budget <= 0 || p.used.Load()+size <= p.budget }
+
 // Get returns an empty buffer with space for size bytes and one reference, held by the
 // caller.
-func (p *Pool) Get(size int) (*Buffer, error) {
+func (p *Pool) Get(size int) (*Buffer, error) { return p.get(size, nil) }
+
+func (p *Pool) get(size int, share *Share) (*Buffer, error) {
 	class, capacity := classOf(size)
+	if err := share.add(int64(capacity)); err != nil {
+		return nil, err
+	}
 	if used := p.used.Add(int64(capacity)); p.budget > 0 && used > p.budget {
 		p.used.Add(-int64(capacity))
+		share.add(-int64(capacity))
 		return nil, ErrBudget
 	}
 	if class >= 0 {
 		if b, ok := p.pools[class].Get().(*Buffer); ok {
+			b.share = share
 			b.refs.Store(1)
 			return b, nil
 		}
 	}
-	b := &Buffer{bytes: make([]byte, 0, capacity), pool: p, class: class, capacity: capacity}
+	b := &Buffer{bytes: make([]byte, 0, capacity), pool: p, share: share, class: class, capacity: capacity}
 	b.refs.Store(1)
 	return b, nil
 }
@@ -74,6 +112,12 @@ func classOf(size int) (class, capacity int) {
 // ReadAll reads r to its end into a buffer. Length is the announced length, or
 // negative; limit is the limit of data read. On an error the buffer is released.
 func (p *Pool) ReadAll(r io.Reader, length, limit int64) (*Buffer, error) {
+	return p.ReadShare(r, length, limit, nil)
+}
+
+// ReadShare is [Pool.ReadAll] with a buffer that counts against share until it is
+// released.
+func (p *Pool) ReadShare(r io.Reader, length, limit int64, share *Share) (*Buffer, error) {
 	if length > limit {
 		return nil, ErrTooLarge
 	}
@@ -81,7 +125,7 @@ func (p *Pool) ReadAll(r io.Reader, length, limit int64) (*Buffer, error) {
 	if length >= 0 {
 		size = int(min(length, trusted-1)) + 1 // space to detect the end without growing
 	}
-	b, err := p.Get(size)
+	b, err := p.get(size, share)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +156,7 @@ func (p *Pool) ReadAll(r io.Reader, length, limit int64) (*Buffer, error) {
 type Buffer struct {
 	bytes    []byte
 	pool     *Pool
+	share    *Share // nil for none
 	class    int
 	capacity int
 	reserved int64 // counted in addition to capacity
@@ -145,7 +190,7 @@ func (b *Buffer) Fill(fill func(dst []byte) []byte) { b.bytes = fill(b.bytes[:0]
 // b released. On an error nothing has changed. The caller must be the only holder.
 func (b *Buffer) Append(p []byte) (*Buffer, error) {
 	if need := len(b.bytes) + len(p); need > cap(b.bytes) {
-		next, err := b.pool.Get(max(need, 2*b.capacity))
+		next, err := b.pool.get(max(need, 2*b.capacity), b.share)
 		if err != nil {
 			return b, err
 		}
@@ -159,7 +204,7 @@ func (b *Buffer) Append(p []byte) (*Buffer, error) {
 
 // grow moves the content to a buffer of about twice the capacity and releases b.
 func (b *Buffer) grow() (*Buffer, error) {
-	next, err := b.pool.Get(2 * b.capacity)
+	next, err := b.pool.get(2*b.capacity, b.share)
 	if err == nil {
 		next.bytes = append(next.bytes, b.bytes...)
 	}
@@ -179,7 +224,8 @@ func (b *Buffer) Release() {
 		panic("bytepool: buffer released more often than held")
 	}
 	b.pool.used.Add(-int64(b.capacity) - b.reserved)
-	b.reserved = 0
+	b.share.add(-int64(b.capacity))
+	b.share, b.reserved = nil, 0
 	if b.class < 0 || cap(b.bytes) != b.capacity {
 		return // not a class: garbage collected
 	}

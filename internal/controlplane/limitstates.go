@@ -32,7 +32,7 @@ type limitState struct {
 	Owner     string     `json:"owner" doc:"key, workspace, provider, or grant for those of an integration in a workspace"`
 	ID        string     `json:"id"`
 	Type      string     `json:"type" doc:"requests, tokens or cost"`
-	Unit      *string    `json:"unit" doc:"rps, rpm, rph, rpd or rpw; null for a budget"`
+	Unit      *string    `json:"unit" doc:"rps, rpm, rph, rpd, rpw or concurrent; null for a budget"`
 	Limit     float64    `json:"limit"`
 	Used      float64    `json:"used"`
 	Reserved  float64    `json:"reserved" doc:"By requests in progress"`

@@ -39,6 +39,11 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 			return err
 		}
 	}
+	if !x.DryRun {
+		if err := p.enterGate(r, x); err != nil {
+			return err
+		}
+	}
 	if err := p.readBody(r, x, x.route); err != nil || x.route.renders {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
+	"modelgate/internal/inflight"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
@@ -84,6 +85,9 @@ type Options struct {
 	// path to the plane, for dry runs. Nil explains every path.
 	IsModelRoute func(r *http.Request) bool
 
+	// Gate limits the requests in progress. Default: one with the default limits.
+	Gate *inflight.Gate
+
 	// ModelsTimeout is the time for asking all providers for their models.
 	// Default 2 s.
 	ModelsTimeout time.Duration
@@ -120,6 +124,9 @@ func New(o Options) *Plane {
 	}
 	if o.Clients == nil {
 		o.Clients = map[api.Dialect]dialect.ClientDialect{api.DialectChat: chat.Dialect{}}
+	}
+	if o.Gate == nil {
+		o.Gate = inflight.New(inflight.Options{Bodies: o.Engine.Pool})
 	}
 	if o.Keyless == nil {
 		o.Keyless = o.Recorder
@@ -172,6 +179,7 @@ type admission struct {
 	ownKey     bool
 	skipBodies bool // the request excludes its bodies from the log
 
+	ticket *inflight.Ticket // nil until the gate admits the request
 	doc    jsonedit.Doc
 	upload *upload // nil unless the body streams through
 	// noModel is the error for a body without a model, if nothing else sets
@@ -314,6 +322,7 @@ func (x *exchange) releaseBody() {
 
 // end records the exchange, after the last byte has been written.
 func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
+	defer x.ticket.Leave()
 	e := &x.entry
 	e.Total = time.Since(e.Time)
 	e.Metadata = x.Metadata
@@ -325,6 +334,9 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		e.Keyless()
 		p.Keyless.Record(context.Background(), e)
 		return
+	}
+	if p.Engine.Quota != nil {
+		x.trail.EndRequest(p.Engine.Quota)
 	}
 	x.trail.Record(e)
 	e.UpstreamModel = truncate(e.UpstreamModel)
@@ -372,6 +384,10 @@ func bodyError(err error, limit int64) error {
 		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", limit)
 	case errors.Is(err, bytepool.ErrBudget):
 		return apierr.BodyMemoryFull()
+	case errors.Is(err, bytepool.ErrShare):
+		e := apierr.BodyMemoryFull()
+		e.Message = "the bodies of this key's requests in progress take half of the gateway's body memory; try again shortly (limits.body_memory)"
+		return e
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok { // of a time limit
 		return e

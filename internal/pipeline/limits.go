@@ -13,7 +13,6 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
-	"modelgate/internal/policy"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 )
@@ -31,7 +30,8 @@ type requestQuota struct {
 	mu      sync.Mutex
 	counted []string          // counters that have the request; guarded by mu
 	grants  []quota.Grant     // guarded by mu
-	by      uint16            // number of the last attempt that added to grants; guarded by mu
+	places  []quota.Grant     // in limits of requests in progress; guarded by mu
+	by      uint16            // number of the last attempt that added to grants or places; guarded by mu
 	log     []reqlog.LimitUse // guarded by mu
 }
 
@@ -83,17 +83,27 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 		return acc.limitError(claims, v, now)
 	}
 	for _, g := range v.Grants {
-		if countsRequest(g.Limit) {
-			q.grants, q.counted, q.by = append(q.grants, g), append(q.counted, g.Limit.Counter), acc.number
-		} else {
+		if !countsRequest(g.Limit) {
 			acc.grants = append(acc.grants, g)
+			continue
+		}
+		q.counted, q.by = append(q.counted, g.Limit.Counter), acc.number
+		if g.Limit.Measure == quota.Concurrent {
+			q.places = append(q.places, g)
+		} else {
+			q.grants = append(q.grants, g)
 		}
 	}
 	return nil
 }
 
 // countsRequest reports whether l counts requests of clients.
-func countsRequest(l *quota.Limit) bool { return l.Measure == quota.Requests && !l.PerAttempt }
+func countsRequest(l *quota.Limit) bool { return countsOne(l) && !l.PerAttempt }
+
+// countsOne reports whether l counts requests, not what they use.
+func countsOne(l *quota.Limit) bool {
+	return l.Measure == quota.Requests || l.Measure == quota.Concurrent
+}
 
 // claims appends what the attempt claims, in the order in which limits are
 // checked: those of the key and its user, of the workspace, of the provider, of
@@ -103,8 +113,8 @@ func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.
 	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
 		for _, l := range list {
 			switch {
-			case l.Measure != quota.Requests && !acc.sent.uses():
-			case l.Measure != quota.Requests:
+			case !countsOne(l) && !acc.sent.uses():
+			case !countsOne(l):
 				dst = append(dst, e.claim(acc, l))
 			case l.PerAttempt || !slices.Contains(counted, l.Counter):
 				dst = append(dst, quota.Claim{Limit: l, Amount: 1, Least: 1})
@@ -266,7 +276,7 @@ func (r *Request) CheckSession(ctx context.Context, counters quota.Store) error 
 }
 
 // CountRequest settles what the request itself has reserved: it counts unless it
-// failed through no fault of the client.
+// failed through no fault of the client. It remains in progress.
 func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 	q := &t.bill().quota
 	q.mu.Lock()
@@ -291,97 +301,17 @@ func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 	q.grants = nil
 }
 
-// limitError returns the error of a reservation that was refused. A refusal by
-// rate limits names the one that is reset last: until then, all of them are
-// not free.
-func (acc *attemptAccount) limitError(claims []quota.Claim, v quota.Verdict, now time.Time) error {
-	at := v.Refused
-	if l := claims[at].Limit; l.Holder.Kind == policy.SessionHolder {
-		e := apierr.From(acc.of.request.Policies.SessionError(l, v.States[at], now))
-		e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Shared: l.PerAttempt}
-		return e
+// EndRequest ends the place of the request in limits of requests in progress.
+func (t *Trail) EndRequest(store quota.Store) {
+	q := &t.bill().quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.places) == 0 {
+		return
 	}
-	if claims[at].Limit.Window == 0 {
-		return budgetError(claims[at], v.States[at])
+	store.Settle(time.Now(), q.places, quota.Use{})
+	for _, g := range q.places {
+		q.record(g.Limit, q.by, g.Amount, 0, false)
 	}
-	for i := at + 1; i < len(claims); i++ {
-		l := claims[i].Limit
-		if l.Window != 0 && v.States[i].Left(l) < claims[i].Least && v.States[i].Reset.After(v.States[at].Reset) {
-			at = i
-		}
-	}
-	l, s := claims[at].Limit, v.States[at]
-	wait := max(s.Reset.Sub(now), time.Millisecond)
-	e := apierr.New(apierr.RateLimited, "the rate limit of %s is reached: %s; try again in %s", holderName(l), l, roundWait(wait)).
-		WithParam(holderParam(l))
-	e.RetryAfter = wait
-	e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Limit: l.Max, Remaining: s.Left(l), Reset: s.Reset, Shared: l.PerAttempt}
-	return e
-}
-
-func budgetError(c quota.Claim, s quota.State) *apierr.Error {
-	l := c.Limit
-	left := s.Left(l)
-	if left == 0 && s.Held == 0 {
-		return budgetExhausted(l)
-	}
-	if left == 0 {
-		return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted: requests in progress may use what is left of %s; try again when they have ended, or raise it", holderName(l), l.Amount(l.Max-l.Base)))
-	}
-	return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s has %s left and the request may use %s; set a lower limit of output tokens, raise the budget or wait for the next reset",
-		holderName(l), l.Amount(left), l.Amount(c.Least)))
-}
-
-func budgetExhausted(l *quota.Limit) *apierr.Error {
-	return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted; raise it or wait for the next reset", holderName(l)))
-}
-
-func shareable(l *quota.Limit, e *apierr.Error) *apierr.Error {
-	e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Shared: l.PerAttempt}
-	return e.WithParam(holderParam(l))
-}
-
-// holderName names the holder of l in messages.
-func holderName(l *quota.Limit) string {
-	switch l.Holder.Kind {
-	case "key":
-		return "this gateway key"
-	case "workspace":
-		return "this key's workspace"
-	case "user":
-		return "this key's user"
-	case "provider":
-		return "the provider " + l.Holder.Name
-	case "grant":
-		return "the integration " + l.Holder.Name + " in this workspace"
-	}
-	return "the " + l.Holder.Kind + " " + l.Holder.Name
-}
-
-func holderParam(l *quota.Limit) string {
-	if l.PerAttempt {
-		return "x-gateway-provider"
-	}
-	return "x-gateway-api-key"
-}
-
-func limitsUnavailable(err error) *apierr.Error {
-	e := apierr.New(apierr.Unavailable, "the limits of this request cannot be checked; try again shortly").WithCode(codeLimits).WithCause(err)
-	e.RetryAfter = time.Second
-	return e
-}
-
-// roundWait rounds a wait for people.
-func roundWait(d time.Duration) time.Duration {
-	if d > 10*time.Second {
-		return d.Round(time.Second)
-	}
-	return d.Round(time.Millisecond)
-}
-
-// refusedHere reports whether the gateway itself refused an attempt: no attempt
-// is left, or a limit is reached.
-func refusedHere(err error) bool {
-	e := apierr.From(err)
-	return e.Code == codeAttempts || e.Code == codeLimits || e.Limit != nil
+	q.places = nil
 }

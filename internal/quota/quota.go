@@ -20,10 +20,11 @@ type Measure uint8
 const (
 	Requests Measure = iota
 	Tokens
-	Cost // in nano-dollars
+	Cost       // in nano-dollars
+	Concurrent // requests in progress: what is reserved, as nothing of it is used
 )
 
-var measures = [...]string{"requests", "tokens", "cost"}
+var measures = [...]string{"requests", "tokens", "cost", "requests"}
 
 // String returns the name of the measure in the API.
 func (m Measure) String() string { return measures[m] }
@@ -32,7 +33,8 @@ func (m Measure) String() string { return measures[m] }
 //
 // A limit with a Window is a rate: its counter begins at zero in each window,
 // and windows are aligned to UTC. A limit without a Window is a budget: its
-// counter holds the total of all time, and only grows.
+// counter holds the total of all time, and only grows. That of requests in progress
+// has no window either, and a total of zero.
 type Limit struct {
 	// Counter is the name of the counter, unique among all organisations. It
 	// holds no secret.
@@ -136,6 +138,8 @@ func (u Use) Of(m Measure) int64 {
 		return u.Tokens
 	case Cost:
 		return u.Cost
+	case Concurrent:
+		return 0
 	}
 	return u.Requests
 }

@@ -12,9 +12,12 @@ import (
 // Rate is a rate limit as it is stored, sent and shown.
 type Rate struct {
 	Type  string `json:"type" enum:"requests,tokens"`
-	Unit  string `json:"unit" enum:"rps,rpm,rph,rpd,rpw" doc:"Per second, minute, hour, day or week, in UTC; weeks begin on Monday. Second and week only for keys"`
+	Unit  string `json:"unit" enum:"rps,rpm,rph,rpd,rpw,concurrent" doc:"Per second, minute, hour, day or week, in UTC; weeks begin on Monday. Second and week only for keys. Or, of requests, at a time"`
 	Value int64  `json:"value" minimum:"1" maximum:"9007199254740991"`
 }
+
+// UnitConcurrent is the unit of a limit of requests in progress.
+const UnitConcurrent = "concurrent"
 
 // windows are the windows of the units of a [Rate].
 var windows = map[string]time.Duration{"rps": time.Second, "rpm": time.Minute, "rph": time.Hour, "rpd": day, "rpw": 7 * day}
@@ -28,7 +31,10 @@ func Window(unit string) time.Duration { return windows[unit] }
 // Limit returns the limit of h.
 func (r Rate) Limit(h Holder) *Limit {
 	l := &Limit{Counter: h.Kind + "/" + h.ID + "/" + r.Type + "/" + r.Unit, Max: r.Value, Window: windows[r.Unit], Holder: h}
-	if r.Type == Tokens.String() {
+	switch {
+	case r.Unit == UnitConcurrent:
+		l.Measure = Concurrent
+	case r.Type == Tokens.String():
 		l.Measure = Tokens
 	}
 	return l
@@ -138,14 +144,20 @@ func ParseLimits(h Holder, rates, budgets []byte, cost, tokens int64) (list []*L
 // String describes a limit: "100 requests per minute", "budget of $10 per month".
 func (l *Limit) String() string {
 	amount := l.Amount(l.Max - l.Base)
+	if l.Measure == Concurrent {
+		return amount + " at a time"
+	}
 	if l.Window != 0 {
 		return amount + " per " + unitNames[l.Window]
 	}
 	return "budget of " + amount
 }
 
-// Unit returns the unit of a rate limit as in [Rate], empty for a budget.
+// Unit returns the unit of a rate limit as in [Rate]; empty for a budget.
 func (l *Limit) Unit() string {
+	if l.Measure == Concurrent {
+		return UnitConcurrent
+	}
 	for unit, w := range windows {
 		if w == l.Window {
 			return unit

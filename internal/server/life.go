@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/dataplane"
+	"modelgate/internal/inflight"
 )
 
 // lastWords is how long requests have to send an in-band error after the drain.
@@ -39,6 +40,7 @@ func (s *Server) Run(ctx context.Context, now <-chan struct{}) error {
 	watched.Go(func() { s.watch(watching) })
 	watched.Go(func() { s.watchStore(watching) })
 	watched.Go(func() { s.prices.Run(watching) })
+	watched.Go(func() { inflight.NewGovernor(s.gate).Run(watching) })
 	exporting, stopExporting := context.WithCancel(watching)
 	defer stopExporting()
 	if s.exports != nil {

@@ -28,6 +28,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/datakey"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/inflight"
 	"modelgate/internal/jwt"
 	"modelgate/internal/ledger"
 	"modelgate/internal/logstore"
@@ -131,6 +132,7 @@ type Server struct {
 	exports      *exports.Runner     // nil if disabled
 	prices       *pricing.Keeper
 	engine       *pipeline.Engine
+	gate         *inflight.Gate
 	metrics      *metrics
 	first        *settings.Settings // at the start
 	proxies      atomic.Pointer[clientaddr.Policy]
@@ -221,6 +223,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	s.inbound = newInboundLimits(set)
 	s.engine = s.newEngine(set)
+	s.gate = newGate(set, s.engine.Pool)
 	if err := s.openCounters(ctx, set); err != nil {
 		return err
 	}
@@ -268,6 +271,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		MaxUpload: set.Limits.UploadBody.Or(512 << 20),
 		KeepAlive: orNone(set.Timeouts.KeepAlive),
 
+		Gate:         s.gate,
 		IsModelRoute: s.isModelRoute,
 		PublicURL:    s.publicURL,
 		Box:          s.box,

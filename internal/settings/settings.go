@@ -87,7 +87,7 @@ type Provider struct {
 
 	Note        string            `json:"note,omitempty" maxLength:"1024"`
 	UsageLimits *Usage            `json:"usage_limits,omitempty"`
-	RateLimits  []Rate            `json:"rate_limits,omitempty" maxItems:"6"`
+	RateLimits  []Rate            `json:"rate_limits,omitempty" maxItems:"7"`
 	Tags        map[string]string `json:"tags,omitempty" maxProperties:"64"`
 	ExpiresAt   string            `json:"expires_at,omitempty" format:"date-time"`
 	MadeByGrant bool              `json:"made_by_grant,omitempty" doc:"Created because the workspace got the integration"`
@@ -120,7 +120,7 @@ type Key struct {
 	Metadata       map[string]string `json:"metadata,omitempty" maxProperties:"64"`
 	ConfigFixed    bool              `json:"config_fixed,omitempty" doc:"Rejects requests that name another config"`
 	UsageLimits    *Usage            `json:"usage_limits,omitempty"`
-	RateLimits     []Rate            `json:"rate_limits,omitempty" maxItems:"10"`
+	RateLimits     []Rate            `json:"rate_limits,omitempty" maxItems:"11"`
 	AlertEmails    []string          `json:"alert_emails,omitempty" maxItems:"50"`
 	RotationPolicy *Rotation         `json:"rotation_policy,omitempty"`
 	ExpiresAt      string            `json:"expires_at,omitempty" format:"date-time"`
@@ -158,7 +158,16 @@ type Limits struct {
 	BodyRate       Size `json:"body_rate,omitempty"`                                          // minimum bytes per second of a request body after timeouts.body_grace; default 512
 	Keyless        int  `json:"keyless_connections,omitempty" minimum:"-1" maximum:"1000000"` // open connections of one address without a valid key; default 256, -1 removes the limit
 
-	Counters Counters `json:"counters,omitzero"`
+	Counters    Counters    `json:"counters,omitzero"`
+	Concurrency Concurrency `json:"concurrency,omitzero"`
+}
+
+// Concurrency limits the requests in progress in one gateway. Zero means the default.
+type Concurrency struct {
+	Requests int      `json:"requests,omitempty" minimum:"-1" maximum:"10000000" doc:"Requests in progress; defaults to 40000, -1 removes the limit"`
+	Key      int      `json:"key,omitempty" minimum:"-1" maximum:"10000000" doc:"Requests in progress of one key; defaults to three quarters of requests, -1 removes the limit"`
+	Queue    int      `json:"queue,omitempty" minimum:"-1" maximum:"1000000" doc:"Requests that wait; defaults to 1000, -1 lets none wait"`
+	Wait     Duration `json:"wait,omitempty"` // of a request for room; default 1s, negative lets none wait
 }
 
 // Timeouts limit the phases of an attempt. Zero means the default, a negative value no

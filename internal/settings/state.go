@@ -22,7 +22,7 @@ type Workspace struct {
 	Settings         Object  `json:"settings,omitempty"`
 	SecuritySettings Object  `json:"security_settings,omitempty" doc:"Permissions of roles"`
 	UsageLimits      []Usage `json:"usage_limits,omitempty" maxItems:"10"`
-	RateLimits       []Rate  `json:"rate_limits,omitempty" maxItems:"10"`
+	RateLimits       []Rate  `json:"rate_limits,omitempty" maxItems:"11"`
 }
 
 // Member is a user of the organisation. Passwords are not in files.
@@ -104,7 +104,7 @@ type SecretMapping struct {
 type DefaultAccess struct {
 	Enabled     bool    `json:"enabled,omitempty"`
 	UsageLimits []Usage `json:"usage_limits,omitempty" maxItems:"10"`
-	RateLimits  []Rate  `json:"rate_limits,omitempty" maxItems:"10"`
+	RateLimits  []Rate  `json:"rate_limits,omitempty" maxItems:"11"`
 }
 
 // IntegrationModel is the configuration of a model in an integration.
@@ -125,7 +125,7 @@ type Grant struct {
 	Workspace   string  `json:"workspace" minLength:"1" maxLength:"255" doc:"Slug"`
 	Disabled    bool    `json:"disabled,omitempty"`
 	UsageLimits []Usage `json:"usage_limits,omitempty" maxItems:"10"`
-	RateLimits  []Rate  `json:"rate_limits,omitempty" maxItems:"10"`
+	RateLimits  []Rate  `json:"rate_limits,omitempty" maxItems:"11"`
 
 	CreateProvider *bool `json:"create_default_provider,omitempty" doc:"false creates no provider in a workspace without one of the integration"`
 }

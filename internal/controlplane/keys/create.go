@@ -24,7 +24,7 @@ type createInput struct {
 		Organisation string              `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's organisation; optional"`
 		Workspace    string              `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 		User         string              `json:"user_id,omitempty" maxLength:"255" doc:"User the key belongs to; defaults to the user of the session"`
-		RateLimits   limits.Rates        `json:"rate_limits,omitempty" maxItems:"10" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+		RateLimits   limits.Rates        `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 		UsageLimits  *limits.BudgetInput `json:"usage_limits,omitempty"`
 		Defaults     *DefaultsInput      `json:"defaults,omitempty"`
 		AlertEmails  []string            `json:"alert_emails,omitempty" maxItems:"50" maxLength:"254" format:"email"`

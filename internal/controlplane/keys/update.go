@@ -21,7 +21,7 @@ type updateBody struct {
 	Scopes       []string                           `json:"scopes,omitempty" minItems:"1" maxItems:"300" maxLength:"100"`
 	Organisation string                             `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's organisation"`
 	Workspace    string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"The key's workspace; required for organisation keys"`
-	RateLimits   route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"10" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+	RateLimits   route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 	UsageLimits  route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
 	ResetUsage   bool                               `json:"reset_usage,omitempty" doc:"Resets the usage"`
 	Defaults     route.Optional[DefaultsInput]      `json:"defaults,omitempty"`

@@ -17,8 +17,8 @@ type Rates []Rate
 
 // Units that all objects may have, and units that keys may have.
 const (
-	units    = "rpm rph rpd"
-	keyUnits = "rps rpm rph rpd rpw"
+	units    = "rpm rph rpd " + quota.UnitConcurrent
+	keyUnits = "rps rpm rph rpd rpw " + quota.UnitConcurrent
 )
 
 // Check returns an error if the limits of an object other than a key are invalid. Field
@@ -34,6 +34,9 @@ func (list Rates) check(field, units string) error {
 		name := fmt.Sprintf("%s[%d]", field, i)
 		if !strings.Contains(units, r.Unit) {
 			return route.Invalid(name+".unit", "must be one of %s", strings.Join(strings.Fields(units), ", "))
+		}
+		if r.Unit == quota.UnitConcurrent && r.Type != quota.Concurrent.String() {
+			return route.Invalid(name+".type", "must be requests with the unit concurrent")
 		}
 		if seen[[2]string{r.Type, r.Unit}] {
 			return route.Invalid(name, "has the same type and unit as another entry")

@@ -113,7 +113,7 @@ type updateInput struct {
 		Workspace   string                             `json:"workspace_id,omitempty" maxLength:"255" doc:"The same as in the query"`
 		Note        route.Optional[string]             `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
-		RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"6" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+		RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 		ExpiresAt   route.Optional[string]             `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601; null never expires"`
 		Tags        route.Optional[credentials.Tags]   `json:"tags,omitempty"`
 		Reset       *bool                              `json:"reset_usage,omitempty" nullable:"true" doc:"Resets the usage"`

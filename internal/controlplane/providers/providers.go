@@ -41,7 +41,7 @@ type createInput struct {
 		Slug        string              `json:"slug,omitempty" pattern:"^[a-zA-Z0-9_-]+$" maxLength:"255" doc:"Name in requests, after @; generated from the name by default"`
 		Note        string              `json:"note,omitempty" maxLength:"1024"`
 		UsageLimits *limits.BudgetInput `json:"usage_limits,omitempty"`
-		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"6" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+		RateLimits  limits.Rates        `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 		ExpiresAt   string              `json:"expires_at,omitempty" maxLength:"40" doc:"ISO 8601"`
 		Tags        credentials.Tags    `json:"tags,omitempty"`
 	}

@@ -38,7 +38,7 @@ type KeyBody struct {
 	Note        route.Optional[string]                `json:"note,omitempty" maxLength:"1024"`
 	Workspace   string                                `json:"workspace_id,omitempty" maxLength:"255"`
 	UsageLimits route.Optional[limits.BudgetInput]    `json:"usage_limits,omitempty"`
-	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"6" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+	RateLimits  route.Optional[limits.Rates]          `json:"rate_limits,omitempty" maxItems:"7" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 	ExpiresAt   route.Optional[string]                `json:"expires_at,omitempty" maxLength:"40"`
 	Reset       *bool                                 `json:"reset_usage,omitempty" nullable:"true"`
 	Mappings    route.Optional[[]credentials.Mapping] `json:"secret_mappings,omitempty" maxItems:"64"`

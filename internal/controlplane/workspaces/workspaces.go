@@ -52,7 +52,7 @@ type createInput struct {
 		Defaults    Defaults             `json:"defaults,omitempty"`
 		Users       []string             `json:"users,omitempty" maxItems:"1000" doc:"Ids or e-mail addresses of users of the organisation, who become members"`
 		UsageLimits []limits.BudgetInput `json:"usage_limits,omitempty" maxItems:"10"`
-		RateLimits  limits.Rates         `json:"rate_limits,omitempty" maxItems:"10" doc:"Limits of requests and tokens in fixed windows; null or empty for none"`
+		RateLimits  limits.Rates         `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
 		Settings    map[string]any       `json:"settings,omitempty"`
 	}
 }

@@ -107,7 +107,9 @@ func (r *run) begin() {
 		if r.random.IntN(20) == 0 {
 			l.Max = 1 << 52
 		}
-		if l.Window == 0 {
+		if r.random.IntN(6) == 0 {
+			l.Measure, l.Window = quota.Concurrent, 0
+		} else if l.Window == 0 {
 			l.Base = r.random.Int64N(50)
 			l.Max += l.Base
 			l.Counted = l.Base
@@ -231,7 +233,7 @@ func (r *run) crash() {
 func (r *run) correct() {
 	_, store := r.node()
 	for _, l := range r.limits {
-		if l.Window > 0 || r.random.IntN(2) == 0 || r.model.counters[l.Counter] == nil {
+		if l.Window > 0 || l.Measure == quota.Concurrent || r.random.IntN(2) == 0 || r.model.counters[l.Counter] == nil {
 			continue
 		}
 		settled := r.random.Int64N(sum(r.model.counters[l.Counter].settled) + 1)
@@ -253,7 +255,7 @@ func (r *run) change() {
 	i := r.random.IntN(len(r.limits))
 	l := *r.limits[i]
 	l.Max = l.Base + r.random.Int64N(200)
-	if l.Window == 0 {
+	if l.Window == 0 && l.Measure != quota.Concurrent {
 		switch r.random.IntN(3) {
 		case 0:
 			l.Base = r.ledger[l.Counter]

@@ -1,0 +1,48 @@
+package dataplane
+
+import (
+	"cmp"
+	"net/http"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/inflight"
+)
+
+// codeOverloaded is the error code of a request that the gate refused.
+const codeOverloaded = "overloaded"
+
+// enterGate waits until the gateway has room for the request. Its body has not been
+// read yet.
+func (p *Plane) enterGate(r *http.Request, x *exchange) error {
+	id := x.Identity
+	ticket, err := p.Gate.Enter(r.Context(), cmp.Or(id.KeyID, id.UserID, id.Organisation), p.bufferedSize(r, x))
+	if err == nil {
+		x.ticket = ticket
+		return nil
+	}
+	e := apierr.New(apierr.Unavailable, "the gateway has as many requests in progress as it can serve, and this one found no room; try again shortly (limits.concurrency)").
+		WithCode(codeOverloaded).WithCause(err)
+	if err == inflight.ErrMemory {
+		e = apierr.BodyMemoryFull().WithCause(err)
+	}
+	e.RetryAfter = time.Second
+	return e
+}
+
+// bufferedSize returns the size of a body that will be in memory, zero if it is
+// unknown or the body streams through.
+func (p *Plane) bufferedSize(r *http.Request, x *exchange) int64 {
+	limit := p.MaxJSON
+	switch x.route.body {
+	case bodyJSON:
+	case bodyRaw:
+		limit = maxBufferedRaw
+	default:
+		return 0
+	}
+	if r.ContentLength > limit {
+		return 0
+	}
+	return max(r.ContentLength, 0)
+}

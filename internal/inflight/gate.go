@@ -1,0 +1,350 @@
+// Package inflight limits how many requests the gateway handles at a time.
+//
+// A [Gate] admits requests while there is room. Others wait in a queue, in which
+// each key has its turn, and are refused when their time is up or the queue is
+// full. A [Governor] lowers the number of requests when the processors are
+// overloaded, so that those that are admitted still end in time. The package does
+// not know rate limits and budgets (see quota) or the memory of bodies (see
+// bytepool).
+package inflight
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"hash/maphash"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"modelgate/internal/bytepool"
+)
+
+// Reasons of a refusal.
+var (
+	// ErrQueueFull means that too many requests wait already.
+	ErrQueueFull = errors.New("too many requests wait")
+	// ErrWaited means that there was no room in time.
+	ErrWaited = errors.New("no room in time")
+	// ErrMemory means that the memory for its body was not free in time.
+	ErrMemory = errors.New("no memory in time")
+)
+
+// Options configure a [Gate]. A zero value is the default, a negative one removes
+// the limit.
+type Options struct {
+	Requests int           // in progress; default 40,000
+	Key      int           // in progress of one key; default three quarters of Requests
+	Queue    int           // waiting requests; default 1,000, negative lets none wait
+	Wait     time.Duration // of a request; default 1 s, negative lets none wait
+
+	// Bodies is the memory of bodies, of which one key may use half. A request waits
+	// until its body fits. Nil is unlimited.
+	Bodies *bytepool.Pool
+}
+
+// DefaultRequests, DefaultQueue and DefaultWait are the defaults of [Options].
+const (
+	DefaultRequests = 40_000
+	DefaultQueue    = 1_000
+	DefaultWait     = time.Second
+)
+
+// Gate admits requests. It is safe for concurrent use. An admission without a queue
+// takes no lock that all keys share.
+type Gate struct {
+	most   int64 // configured limit of running
+	key    int64 // limit of one key
+	queue  int64
+	wait   time.Duration
+	bodies *bytepool.Pool
+
+	limit   atomic.Int64 // of running: most, or what a Governor allows
+	running atomic.Int64
+	waiting atomic.Int64 // changed with mu held
+	refused atomic.Int64
+
+	seed   maphash.Seed
+	shards [64]keyShard
+
+	mu   sync.Mutex
+	keys []*key // that have waiting requests; guarded by mu
+	next int    // index in keys of the next turn; guarded by mu
+}
+
+// keyShard holds a part of the keys that have requests.
+type keyShard struct {
+	mu   sync.Mutex
+	keys map[string]*key
+}
+
+// key is a key with requests, running or waiting.
+type key struct {
+	name    string
+	bodies  *bytepool.Share
+	users   int // requests that refer to it; guarded by its shard
+	running atomic.Int64
+	waiters []*waiter // the oldest first; guarded by Gate.mu
+}
+
+// waiter is a waiting request.
+type waiter struct {
+	size int64 // of its body; zero if unknown
+	// done receives nil when the request is admitted, or the reason of a refusal. It
+	// has room for one value.
+	done chan error
+}
+
+// New returns a gate.
+func New(o Options) *Gate {
+	g := &Gate{seed: maphash.MakeSeed(), most: limitOf(o.Requests, DefaultRequests), queue: int64(max(cmp.Or(o.Queue, DefaultQueue), 0)), wait: max(cmp.Or(o.Wait, DefaultWait), 0), bodies: cmp.Or(o.Bodies, bytepool.New(0))}
+	g.key = limitOf(o.Key, int(min(g.most, math.MaxInt32)-g.most/4))
+	if o.Key == 0 && g.most == math.MaxInt64 {
+		g.key = math.MaxInt64
+	}
+	g.limit.Store(g.most)
+	return g
+}
+
+func limitOf(n, standard int) int64 {
+	if n = cmp.Or(n, standard); n < 0 {
+		return math.MaxInt64
+	}
+	return int64(n)
+}
+
+// Ticket is the admission of one request. A nil ticket holds nothing.
+type Ticket struct {
+	gate *Gate
+	key  *key
+}
+
+// Enter admits a request of the key with a name, or waits until there is room for it
+// and its body of size bytes, which may be zero if unknown. An error is [ErrQueueFull], [ErrWaited], [ErrMemory] or that of ctx; nothing is held then.
+// Otherwise the caller calls Leave once.
+func (g *Gate) Enter(ctx context.Context, name string, size int64) (*Ticket, error) {
+	k := g.acquire(name)
+	t := &Ticket{g, k}
+	if g.waiting.Load() == 0 && g.start(k, size) {
+		return t, nil
+	}
+	if err := g.await(ctx, k, size); err != nil {
+		g.release(k)
+		g.refused.Add(1)
+		return nil, err
+	}
+	return t, nil
+}
+
+// Bodies returns the share of the key in the memory of bodies.
+func (t *Ticket) Bodies() *bytepool.Share {
+	if t == nil {
+		return nil
+	}
+	return t.key.bodies
+}
+
+// Leave ends the request and admits one that waits.
+func (t *Ticket) Leave() {
+	if t == nil {
+		return
+	}
+	g := t.gate
+	t.key.running.Add(-1)
+	g.running.Add(-1)
+	if g.waiting.Load() > 0 {
+		g.mu.Lock()
+		g.admitWaiting()
+		g.mu.Unlock()
+	}
+	g.release(t.key)
+}
+
+// acquire returns the key with a name, in use by one more request.
+func (g *Gate) acquire(name string) *key {
+	s := &g.shards[maphash.String(g.seed, name)%uint64(len(g.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.keys[name]
+	if k == nil {
+		if s.keys == nil {
+			s.keys = make(map[string]*key)
+		}
+		k = &key{name: name, bodies: bytepool.NewShare(g.bodies.Budget() / 2)}
+		s.keys[name] = k
+	}
+	k.users++
+	return k
+}
+
+// release ends the use of k by a request.
+func (g *Gate) release(k *key) {
+	s := &g.shards[maphash.String(g.seed, k.name)%uint64(len(g.shards))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k.users--; k.users == 0 {
+		delete(s.keys, k.name)
+	}
+}
+
+// start counts a request of k as running if there is room.
+func (g *Gate) start(k *key, size int64) bool {
+	if !g.bodies.Fits(size) {
+		return false
+	}
+	if k.running.Add(1) > g.key {
+		k.running.Add(-1)
+		return false
+	}
+	if g.running.Add(1) > g.limit.Load() {
+		g.running.Add(-1)
+		k.running.Add(-1)
+		return false
+	}
+	return true
+}
+
+// await waits until a request of k is admitted.
+func (g *Gate) await(ctx context.Context, k *key, size int64) error {
+	w := &waiter{size: size, done: make(chan error, 1)}
+	if err := g.enqueue(k, w); err != nil {
+		return err
+	}
+	deadline := time.NewTimer(g.wait)
+	defer deadline.Stop()
+	var err error
+	select {
+	case err := <-w.done:
+		return err
+	case <-deadline.C:
+		if err = ErrWaited; !g.bodies.Fits(size) {
+			err = ErrMemory
+		}
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.remove(k, w) {
+		return err
+	}
+	return <-w.done // decided in the meantime
+}
+
+// enqueue adds w to the waiting requests of k. If the queue is full, the last
+// request of the key with the most waiting requests is refused, which may be w.
+func (g *Gate) enqueue(k *key, w *waiter) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.queue == 0 || g.wait == 0 {
+		if g.start(k, w.size) {
+			w.done <- nil
+			return nil
+		}
+		return ErrQueueFull
+	}
+	if len(k.waiters) == 0 {
+		g.keys = append(g.keys, k)
+	}
+	k.waiters = append(k.waiters, w)
+	g.waiting.Add(1)
+	g.admitWaiting() // room that was made before the request was counted as waiting
+	if g.waiting.Load() > g.queue {
+		g.refuseLast()
+	}
+	return nil
+}
+
+// refuseLast refuses the last request of the key with the most waiting requests.
+// The caller holds mu.
+func (g *Gate) refuseLast() {
+	longest := g.keys[0]
+	for _, k := range g.keys {
+		if len(k.waiters) >= len(longest.waiters) {
+			longest = k
+		}
+	}
+	w := longest.waiters[len(longest.waiters)-1]
+	g.remove(longest, w)
+	w.done <- ErrQueueFull
+}
+
+// remove removes w from the waiting requests of k. It reports whether w was still
+// waiting. The caller holds mu.
+func (g *Gate) remove(k *key, w *waiter) bool {
+	for i, other := range k.waiters {
+		if other == w {
+			k.waiters = append(k.waiters[:i:i], k.waiters[i+1:]...)
+			g.waiting.Add(-1)
+			if len(k.waiters) == 0 {
+				g.dropKey(k)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// dropKey removes k, which has no waiting requests, from the turns. The caller
+// holds mu.
+func (g *Gate) dropKey(k *key) {
+	for i, other := range g.keys {
+		if other == k {
+			g.keys = append(g.keys[:i], g.keys[i+1:]...)
+			if i < g.next {
+				g.next--
+			}
+			return
+		}
+	}
+}
+
+// admitWaiting admits waiting requests while there is room, one of each key in
+// turn. The caller holds mu.
+func (g *Gate) admitWaiting() {
+	for blocked := 0; blocked < len(g.keys); {
+		g.next %= len(g.keys)
+		k := g.keys[g.next]
+		if !g.start(k, k.waiters[0].size) {
+			if g.running.Load() >= g.limit.Load() {
+				return
+			}
+			blocked++ // the key has as many as it may, or a large body; others may go on
+			g.next++
+			continue
+		}
+		blocked = 0
+		w := k.waiters[0]
+		k.waiters[0] = nil
+		k.waiters = k.waiters[1:]
+		g.waiting.Add(-1)
+		g.next++
+		if len(k.waiters) == 0 {
+			g.dropKey(k)
+		}
+		w.done <- nil
+	}
+}
+
+// setLimit changes how many requests may run: at most as configured.
+func (g *Gate) setLimit(n int64) {
+	old := g.limit.Swap(min(n, g.most))
+	if n > old && g.waiting.Load() > 0 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.admitWaiting()
+	}
+}
+
+// Load is the state of a [Gate].
+type Load struct {
+	Running, Waiting int
+	Limit            int   // of Running at present; math.MaxInt for none
+	Refused          int64 // since the start
+}
+
+// Load returns the present state.
+func (g *Gate) Load() Load {
+	return Load{int(g.running.Load()), int(g.waiting.Load()), int(g.limit.Load()), g.refused.Load()}
+}

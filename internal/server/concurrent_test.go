@@ -1,0 +1,187 @@
+package server_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+	"modelgate/internal/simulator"
+)
+
+// heldGateway is a gateway whose provider holds requests that ask for it.
+type heldGateway struct {
+	*limitedGateway
+	holding chan bool // receives when the provider has a request that it holds
+	release chan bool // a request ends for each value
+}
+
+const heldChat = `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","content":"hold"}]}`
+
+func newHeld(t *testing.T, settings string) *heldGateway {
+	t.Parallel()
+	h := &heldGateway{limitedGateway: &limitedGateway{t: t}, holding: make(chan bool, 16), release: make(chan bool)}
+	h.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: settings, MasterKey: "the master key of a test of requests in progress", Simulator: simulator.Options{
+		Check: func(_ *http.Request, body []byte) error {
+			h.reached.Add(1)
+			if strings.Contains(string(body), `"hold"`) {
+				h.holding <- true
+				<-h.release
+			}
+			return nil
+		},
+	}})
+	return h
+}
+
+// hold sends a request that the provider holds, and returns its future response.
+func (h *heldGateway) hold(key string, headers ...string) chan gatewaytest.Response {
+	done := make(chan gatewaytest.Response, 1)
+	go func() { done <- h.chat(key, heldChat, headers...) }()
+	<-h.holding
+	return done
+}
+
+func (h *heldGateway) reserved(key string) float64 {
+	list, _ := h.Get("/limits", "x-gateway-api-key", key).JSON(h.t)["data"].([]any)
+	s, _ := list[0].(map[string]any)
+	if s["unit"] != "concurrent" || s["used"] != 0.0 || s["reset_at"] != nil {
+		h.t.Errorf("limit %v", s)
+	}
+	return s["reserved"].(float64)
+}
+
+func TestRequestsInProgressOfAKeyAreLimited(t *testing.T) {
+	h := newHeld(t, "")
+	key := h.key(`"rate_limits":[{"type":"requests","unit":"concurrent","value":2}]`)
+	first, second := h.hold(key), h.hold(key)
+	if n := h.reserved(key); n != 2 {
+		t.Errorf("%v requests are in progress, want 2", n)
+	}
+	res := h.chat(key, oneChat)
+	if res.Status != 429 || res.Header.Get("Retry-After") != "1" || !strings.Contains(string(res.Body), "this gateway key has as many requests in progress as it may have, 2 requests at a time") || h.reached.Load() != 2 {
+		t.Errorf("a third request: %d %v %s, %d reached the provider", res.Status, res.Header, res.Body, h.reached.Load())
+	}
+	if other := h.key(`"rate_limits":[{"type":"requests","unit":"concurrent","value":1}]`); h.chat(other, oneChat).Status != 200 {
+		t.Error("another key is limited as well")
+	}
+	h.release <- true
+	select {
+	case res = <-first:
+	case res = <-second:
+	}
+	if res.Status != 200 {
+		t.Errorf("a request within the limit: %d %s", res.Status, res.Body)
+	}
+	eventually(t, "the place is free", func() bool { return h.reserved(key) == 1 })
+	if res := h.chat(key, oneChat); res.Status != 200 {
+		t.Errorf("with a free place: %d %s", res.Status, res.Body)
+	}
+	h.release <- true
+	eventually(t, "all places are free", func() bool { return h.reserved(key) == 0 })
+}
+
+// A stream is in progress until its end, and one that its client leaves until then.
+func TestStreamsAreInProgressUntilTheirEnd(t *testing.T) {
+	h := newHeld(t, "")
+	key := h.key(`"rate_limits":[{"type":"requests","unit":"concurrent","value":1}]`)
+	body := fmt.Sprintf(`{"model":"sim-1","stream":true,"messages":[{"role":"user","content":%q}]}`, strings.Repeat("word ", 200_000)) // more than buffers take
+	res, err := http.DefaultTransport.RoundTrip(h.Request("POST", "/chat/completions", body, "x-gateway-api-key", key, "x-gateway-provider", "@simulator"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != 200 {
+		t.Fatalf("status %d", res.StatusCode)
+	}
+	if again := h.chat(key, oneChat); again.Status != 429 {
+		t.Errorf("while a stream is open: %d, want 429", again.Status)
+	}
+	res.Body.Close()
+	eventually(t, "the place of a stream that was left is free", func() bool { return h.chat(key, oneChat).Status == 200 })
+}
+
+func TestProviderWithTooManyRequestsInProgressIsSkipped(t *testing.T) {
+	h := newHeld(t, "")
+	h.provider("bound", `"rate_limits":[{"type":"requests","unit":"concurrent","value":1}]`)
+	key := h.key(`"rate_limits":[]`)
+	config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bound"},{"provider":"@simulator"}]}`
+	first := h.hold(key, "x-gateway-provider", "@bound")
+	if res := h.chat(key, oneChat, "x-gateway-provider", "@bound"); res.Status != 429 || !strings.Contains(string(res.Body), "the provider bound has as many requests") {
+		t.Errorf("the provider alone: %d %s", res.Status, res.Body)
+	}
+	req := h.Request("POST", "/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config)
+	if res := h.Do(req); res.Status != 200 || res.Header.Get("x-gateway-last-used-option-index") != "config.targets[1]" {
+		t.Errorf("with a fallback: %d %v %s", res.Status, res.Header, res.Body)
+	}
+	h.release <- true
+	<-first
+	eventually(t, "the provider is used again", func() bool {
+		return h.Do(h.Request("POST", "/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config)).Header.Get("x-gateway-last-used-option-index") == "config.targets[0]"
+	})
+}
+
+func TestConcurrentTokensAreRefused(t *testing.T) {
+	h := newHeld(t, "")
+	for limits, want := range map[string]string{
+		`[{"type":"tokens","unit":"concurrent","value":1}]`:                                                     "rate_limits[0].type",
+		`[{"type":"requests","unit":"concurrent","value":1},{"type":"requests","unit":"concurrent","value":2}]`: "rate_limits[1]",
+		`[{"type":"requests","unit":"concurrent","value":0}]`:                                                   "rate_limits[0].value",
+	} {
+		res := h.Post("/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["completions.write"],"rate_limits":`+limits+`}`)
+		if res.Status != 400 || !strings.Contains(string(res.Body), want) || !strings.Contains(string(res.Body), "AB01") {
+			t.Errorf("%s: %d %s, want AB01 for %s", limits, res.Status, res.Body, want)
+		}
+	}
+}
+
+func TestRequestsWaitForRoomInTheGateway(t *testing.T) {
+	h := newHeld(t, "limits: {concurrency: {requests: 1, wait: 1m}}\n")
+	key := gatewaytest.Key
+	first := h.hold(key)
+	second := make(chan gatewaytest.Response, 1)
+	go func() { second <- h.chat(key, oneChat) }()
+	eventually(t, "a request waits", func() bool { return strings.Contains(metricsOf(t, h.Gateway), "\nmodelgate_requests_waiting 1\n") })
+	if n := h.reached.Load(); n != 1 {
+		t.Errorf("%d requests reached the provider, want one", n)
+	}
+	h.release <- true
+	if res := <-first; res.Status != 200 {
+		t.Errorf("the first request: %d %s", res.Status, res.Body)
+	}
+	if res := <-second; res.Status != 200 {
+		t.Errorf("the request that waited: %d %s", res.Status, res.Body)
+	}
+}
+
+// A request without room is refused in its dialect, whatever its body, and recorded.
+func TestRequestsWithoutRoomAreRefusedEarly(t *testing.T) {
+	h := newHeld(t, "limits: {concurrency: {requests: 1, key: 1, wait: -1s}}\n")
+	first := h.hold(gatewaytest.Key)
+	for path, want := range map[string]string{
+		"/v1/chat/completions":                 `"code":"overloaded"`,
+		"/v1/messages":                         `"type":"error"`,
+		"/v1beta/models/sim-1:generateContent": `"status":"UNAVAILABLE"`,
+		"/v1/responses":                        `"code":"overloaded"`,
+		"/model/sim-1/converse":                `"message":`,
+	} {
+		req := h.Request("POST", "/chat/completions", oneChat, "x-gateway-provider", "@simulator")
+		req.URL.Path = path
+		res := h.Do(req)
+		if res.Status != 503 || res.Header.Get("Retry-After") != "1" || !strings.Contains(string(res.Body), want) || !strings.Contains(string(res.Body), "limits.concurrency") {
+			t.Errorf("%s: %d %v %s, want 503 with %s", path, res.Status, res.Header, res.Body, want)
+		}
+		if e := h.Entry(res); e["status"] != 503.0 {
+			t.Errorf("%s is recorded as %v", path, e)
+		}
+	}
+	if res := h.Post("/explain", `{"request":{"headers":{"x-gateway-provider":"@simulator"},"body":`+oneChat+`}}`); res.Status != 200 {
+		t.Errorf("a dry run needs no room: %d %s", res.Status, res.Body)
+	}
+	h.release <- true
+	<-first
+	eventually(t, "there is room again", func() bool { return h.chat(gatewaytest.Key, oneChat).Status == 200 })
+	if text := metricsOf(t, h.Gateway); !strings.Contains(text, "\nmodelgate_requests_refused_total 5\n") {
+		t.Errorf("metrics lack five refused requests")
+	}
+}

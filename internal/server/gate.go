@@ -1,0 +1,29 @@
+package server
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"modelgate/internal/bytepool"
+	"modelgate/internal/inflight"
+	"modelgate/internal/settings"
+)
+
+// newGate returns the gate of model requests, whose bodies are in pool.
+func newGate(set *settings.Settings, pool *bytepool.Pool) *inflight.Gate {
+	c := set.Limits.Concurrency
+	return inflight.New(inflight.Options{Requests: c.Requests, Key: c.Key, Queue: c.Queue, Wait: time.Duration(c.Wait), Bodies: pool})
+}
+
+// gateMetrics returns the metrics of the gate.
+func gateMetrics(g *inflight.Gate) []prometheus.Collector {
+	return []prometheus.Collector{
+		gaugeFunc("modelgate_requests_waiting", "Requests that wait for room.",
+			func() float64 { return float64(g.Load().Waiting) }),
+		gaugeFunc("modelgate_requests_allowed", "Requests that may be in progress at present; lower than configured while the processors are overloaded.",
+			func() float64 { return float64(g.Load().Limit) }),
+		counterFunc("modelgate_requests_refused_total", "Requests that found no room in time.",
+			func() float64 { return float64(g.Load().Refused) }),
+	}
+}
