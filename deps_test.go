@@ -26,6 +26,7 @@ var dependencies = map[string]string{
 	"github.com/openai/openai-go/v3":                                    "test: the official Go client, let loose on the built gateway",
 	"github.com/prometheus/client_golang":                               "metrics in the form every collector reads",
 	"github.com/redis/rueidis":                                          "Redis, for counters that several nodes share: it pipelines the calls of concurrent requests",
+	"github.com/santhosh-tekuri/jsonschema/v6":                          "validates JSON in texts for guardrails: JSON Schema of all drafts, with limits of ours on patterns and references",
 	"github.com/rogpeppe/go-internal":                                   "test: txtar, the form of the provider fixtures",
 	"go.opentelemetry.io/otel":                                          "attributes and instruments of OpenTelemetry metrics",
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc": "metrics by OTLP over gRPC, as many collectors alone take them",

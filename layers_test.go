@@ -95,6 +95,7 @@ var edges = []string{
 	"internal/dialect/dialecttest",
 	"internal/faults",
 	"internal/gatewaytest",
+	"internal/guardrail/checks",
 	"internal/kv",
 	"internal/logstore",
 	"internal/mutants",

@@ -178,7 +178,7 @@ type Reach struct {
 	Whole bool
 	// Bytes is the look-behind: the length of the longest match. A window is
 	// checked together with this number of bytes before it. A failure of a window
-	// is a failure of the whole text.
+	// is a failure of the complete text.
 	Bytes int
 	// Facts means that the check does not read texts.
 	Facts bool
@@ -192,6 +192,10 @@ type Compiled struct {
 	Run func(ctx context.Context, in *Input) (Verdict, error)
 	// Reach is how much text Run needs. The zero value is a look-behind of zero.
 	Reach Reach
+	// Hold returns the index from which the end of a text may be the beginning of
+	// a match, len(text) if it cannot. A stream sends what is before and holds the
+	// rest, though at most Reach.Bytes. Nil means the last Reach.Bytes.
+	Hold func(text string) int
 	// Transforms is set if the verdict may change texts or the body.
 	Transforms bool
 	// Remote is set if Run waits for something outside of the process or can run
@@ -221,3 +225,19 @@ func (c *Check) Transforms() bool { return c.compiled.Transforms }
 
 // Kinds returns the kinds of texts that the check reads.
 func (c *Check) Kinds() Kind { return c.kinds }
+
+// Hold returns the index from which a stream must hold the end of text, because
+// a match may begin there. It is at most Reach.Bytes before the end. The complete
+// text must be held if the check needs it.
+func (c *Check) Hold(text string) int {
+	switch r := c.compiled.Reach; {
+	case r.Facts:
+		return len(text)
+	case r.Whole:
+		return 0
+	case c.compiled.Hold == nil:
+		return max(0, len(text)-r.Bytes)
+	default:
+		return max(c.compiled.Hold(text), len(text)-r.Bytes)
+	}
+}

@@ -87,6 +87,18 @@ func (h *Hook) Reach() Reach {
 	return r
 }
 
+// Hold returns the index from which a stream must hold the end of text for the
+// enabled checks of the hook; see [Check.Hold].
+func (h *Hook) Hold(text string) int {
+	at := len(text)
+	for _, c := range h.Checks {
+		if !c.Disabled {
+			at = min(at, c.Hold(text))
+		}
+	}
+	return at
+}
+
 // Split separates the hooks that delay the request from those with async.
 func Split(hooks []*Hook) (sync, async []*Hook) {
 	for _, h := range hooks {

@@ -142,9 +142,20 @@ const maxParams = 256 << 10
 // parameters.
 func readParams(d *Definition, o config.Object) (*Params, []config.FieldError) {
 	p := &Params{values: map[string]any{}, given: map[string]bool{}, raw: map[string]json.RawMessage{}}
-	var faults []config.FieldError
 	size := 0
-	list := d.AllParams()
+	for _, m := range o {
+		if size += len(m.Value); size > maxParams {
+			return nil, []config.FieldError{{Message: fmt.Sprintf("must have at most %d bytes", maxParams)}}
+		}
+	}
+	faults := p.read(d.ID, d.AllParams(), o)
+	faults = append(faults, d.checkCredentials(p)...)
+	return p, faults
+}
+
+// read reads the members of o into p. Paths of faults are below o; of is the
+// check or parameter that o belongs to.
+func (p *Params) read(of string, list []Param, o config.Object) (faults []config.FieldError) {
 	for _, m := range o {
 		i := slices.IndexFunc(list, func(q Param) bool { return q.Name == m.Name })
 		if i < 0 {
@@ -152,15 +163,12 @@ func readParams(d *Definition, o config.Object) (*Params, []config.FieldError) {
 			for _, q := range list {
 				names = append(names, q.Name)
 			}
-			message := "is not a parameter of " + d.ID
+			message := "is not a parameter of " + of
 			if near := config.Nearest(m.Name, names); near != "" {
 				message += "; did you mean " + near + "?"
 			}
 			faults = append(faults, config.FieldError{Path: strings.TrimPrefix(property("", m.Name), "."), Message: message})
 			continue
-		}
-		if size += len(m.Value); size > maxParams {
-			return nil, []config.FieldError{{Message: fmt.Sprintf("must have at most %d bytes", maxParams)}}
 		}
 		v, err := list[i].parse(m.Value)
 		if err != nil {
@@ -172,13 +180,12 @@ func readParams(d *Definition, o config.Object) (*Params, []config.FieldError) {
 		switch {
 		case p.given[q.Name]:
 		case q.Required:
-			faults = append(faults, config.FieldError{Path: q.Name, Message: "is required by " + d.ID + ": " + string(q.Type)})
+			faults = append(faults, config.FieldError{Path: q.Name, Message: "is required by " + of + ": " + string(q.Type)})
 		case q.Default != "":
 			p.values[q.Name], _ = q.parse(json.RawMessage(q.Default))
 		}
 	}
-	faults = append(faults, d.checkCredentials(p)...)
-	return p, faults
+	return faults
 }
 
 func (d *Definition) checkCredentials(p *Params) []config.FieldError {
@@ -310,3 +317,17 @@ func (q Param) article() string {
 }
 
 func number(f float64) string { b, _ := json.Marshal(f); return string(b) }
+
+// Nested reads a parameter that is an object with parameters of its own. An
+// error is the first fault.
+func (p *Params) Nested(name string, list ...Param) (*Params, error) {
+	out := &Params{values: map[string]any{}, given: map[string]bool{}, raw: map[string]json.RawMessage{}}
+	object, err := parseObject(p.raw[name])
+	if err != nil {
+		return nil, &ParamError{Path: name, Message: "must be an object"}
+	}
+	if faults := out.read(name, list, object); len(faults) > 0 {
+		return nil, &ParamError{Path: join(name, faults[0].Path), Message: faults[0].Message}
+	}
+	return out, nil
+}

@@ -26,6 +26,8 @@ type Definition struct {
 	Timeout time.Duration
 	// Credentials are the names of the credentials that the check needs.
 	Credentials []string
+	// FailOnError is the default of the parameter failOnError.
+	FailOnError bool
 	// Transforms is set if the check can change texts. Documentation only; see
 	// Compiled.Transforms.
 	Transforms bool
@@ -115,7 +117,7 @@ func (t *Table) Check(path string, c config.Check, on Event) (*Check, []config.F
 	if len(faults) > 0 {
 		return nil, faults
 	}
-	out := &Check{ID: d.ID, definition: d, Disabled: c.Disabled || !p.Bool("is_enabled"), FailOnError: t.FailClosed}
+	out := &Check{ID: d.ID, definition: d, Disabled: c.Disabled || !p.Bool("is_enabled"), FailOnError: t.FailClosed || d.FailOnError}
 	if p.Has("failOnError") {
 		out.FailOnError = p.Bool("failOnError")
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"modelgate/internal/guardrail"
 	"modelgate/internal/secret"
@@ -58,7 +59,8 @@ type ModelReply struct {
 // New returns the table of all checks.
 func New(s Services) *guardrail.Table {
 	return guardrail.NewTable(slices.Concat(
-		textChecks(),
+		textChecks(), shapeChecks(), jsonChecks(), requestChecks(), transformChecks(), dataChecks(), heuristicChecks(),
+		webhookChecks(s), urlChecks(s), modelChecks(s), partnerChecks(s),
 	)...)
 }
 
@@ -85,3 +87,5 @@ func one(name, doc string, values ...string) guardrail.Param {
 }
 
 var not = param("not", guardrail.Boolean, "false", "`true` inverts the verdict.")
+
+func number(n int) string { return strconv.Itoa(n) }

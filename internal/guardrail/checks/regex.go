@@ -24,6 +24,9 @@ type pattern struct {
 	re    *regexp.Regexp
 	size  int // instructions
 	bytes int // length of the longest match, at most unboundedMatch
+	// partial matches the end of a text that may be the beginning of a match. Nil
+	// if it would be too large.
+	partial *regexp.Regexp
 }
 
 // compilePattern compiles the regular expression of a parameter.
@@ -51,7 +54,16 @@ func compilePattern(name, rule string) (*pattern, error) {
 	if err != nil {
 		return nil, &guardrail.ParamError{Path: name, Message: "must be a regular expression in RE2 syntax"}
 	}
-	return &pattern{re: re, size: len(program.Inst), bytes: longest}, nil
+	return &pattern{re: re, size: len(program.Inst), bytes: longest, partial: compilePartial(parsed)}, nil
+}
+
+// hold returns the index from which text may be the beginning of a match.
+func (p *pattern) hold(text string) int {
+	if p.partial == nil {
+		return max(0, len(text)-p.bytes)
+	}
+	from := max(0, len(text)-p.bytes)
+	return from + p.partial.FindStringIndex(text[from:])[0] // matches at least the empty end
 }
 
 // longestMatch returns the length of the longest match in bytes, at most
@@ -131,7 +143,7 @@ func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 		v.Spans = spansOf(in.Parts, rule.re)
 		return v, nil
 	}
-	return guardrail.Compiled{Run: run, Reach: reach}, nil
+	return guardrail.Compiled{Run: run, Reach: reach, Hold: rule.hold}, nil
 }
 
 // spansOf returns the places of a pattern, at most maxSpans.

@@ -111,7 +111,19 @@ func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		return v, nil
 	}
-	return guardrail.Compiled{Run: run, Reach: reach}, nil
+	return guardrail.Compiled{Run: run, Reach: reach, Hold: func(text string) int { return holdWords(text, words, longest) }}, nil
+}
+
+// holdWords returns the index of the longest end of text that begins a word.
+func holdWords(text string, words []string, longest int) int {
+	for at := max(0, len(text)-longest); at < len(text); at++ {
+		for _, w := range words {
+			if strings.HasPrefix(w, text[at:]) {
+				return at
+			}
+		}
+	}
+	return len(text)
 }
 
 // maxSpans is the maximum number of places in a verdict.

@@ -1,0 +1,262 @@
+package checks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"modelgate/internal/guardrail"
+)
+
+func jsonChecks() []guardrail.Definition {
+	return []guardrail.Definition{
+		{
+			ID: "default.jsonSchema", On: both, Kinds: guardrail.Prose | guardrail.ToolArguments, Compile: compileJSONSchema,
+			Summary: "A JSON value in the text satisfies the schema (draft 2020-12 unless `$schema` names another). Values are read from code blocks labelled `json` or nothing, else from anywhere in the text.",
+			Params:  []guardrail.Param{required("schema", guardrail.JSON, "JSON Schema; references to other documents are not followed."), not},
+		},
+		{
+			ID: "default.jsonKeys", On: both, Kinds: guardrail.Prose | guardrail.ToolArguments, Compile: compileJSONKeys,
+			Summary: "The top level of the JSON object in the text has any, all or none of the keys. If there are several objects, the one with most of the keys is checked.",
+			Params: []guardrail.Param{required("keys", guardrail.StringList, "Names of members."),
+				{Name: "operator", Type: guardrail.String, Required: true, Enum: []string{"any", "all", "none"}, Doc: "How many of the keys must occur."}, not},
+		},
+	}
+}
+
+// Limits of reading JSON from text.
+const (
+	maxCandidates = 100
+	maxJSONDepth  = 200
+	scanFactor    = 8 // bytes read for each byte of a text
+)
+
+// candidates returns the JSON values of a text: those of code blocks or, if
+// there are none, objects and arrays from anywhere.
+func candidates(text string) (list []json.RawMessage) {
+	for _, b := range codeBlocks(text) {
+		if b.label == "json" || b.label == "" {
+			if raw := json.RawMessage(strings.TrimSpace(b.text)); shallow(raw) && json.Valid(raw) && len(list) < maxCandidates {
+				list = append(list, raw)
+			}
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	if raw := json.RawMessage(strings.TrimSpace(text)); len(raw) > 0 && shallow(raw) && json.Valid(raw) {
+		return []json.RawMessage{raw}
+	}
+	budget := scanFactor * len(text)
+	for at := 0; at < len(text) && budget > 0 && len(list) < maxCandidates; {
+		n := strings.IndexAny(text[at:], "{[")
+		if n < 0 {
+			break
+		}
+		at += n
+		size, read := valueAt(text[at:])
+		budget -= read
+		if size > 0 {
+			list = append(list, json.RawMessage(text[at:at+size]))
+			at += size
+		} else {
+			at++
+		}
+	}
+	return list
+}
+
+// valueAt returns the length of the JSON value at the beginning of text, 0 if
+// there is none, and how many bytes it has read.
+func valueAt(text string) (size, read int) {
+	depth, inside := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inside && c == '\\':
+			i++
+		case c == '"':
+			inside = !inside
+		case inside:
+		case c == '{' || c == '[':
+			if depth++; depth > maxJSONDepth {
+				return 0, i
+			}
+		case c == '}' || c == ']':
+			if depth--; depth == 0 {
+				if json.Valid([]byte(text[:i+1])) {
+					return i + 1, 2 * i
+				}
+				return 0, 2 * i
+			}
+		}
+	}
+	return 0, len(text)
+}
+
+// shallow reports whether a value is at most maxJSONDepth deep.
+func shallow(raw []byte) bool {
+	depth, inside := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inside && c == '\\':
+			i++
+		case c == '"':
+			inside = !inside
+		case inside:
+		case c == '{' || c == '[':
+			if depth++; depth > maxJSONDepth {
+				return false
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return true
+}
+
+// noLoader refuses references of schemas to other documents.
+type noLoader struct{}
+
+// Load implements jsonschema.URLLoader.
+func (noLoader) Load(string) (any, error) {
+	return nil, errors.New("references to other documents are not followed")
+}
+
+// compileSchema compiles a JSON Schema; its patterns have the limits of
+// regexMatch.
+func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
+	if len(raw) > 0 && raw[0] == '"' { // as JSON text
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			raw = json.RawMessage(text)
+		}
+	}
+	if !shallow(raw) {
+		return nil, errors.New("the schema is too deep")
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, errors.New("must be a JSON Schema")
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(func(s string) (jsonschema.Regexp, error) {
+		p, err := compilePattern("pattern", s)
+		if err != nil {
+			return nil, err
+		}
+		return schemaPattern{p}, nil
+	})
+	const place = "urn:guardrail:schema"
+	if err := c.AddResource(place, doc); err != nil {
+		return nil, errors.New("must be a JSON Schema")
+	}
+	s, err := c.Compile(place)
+	if err != nil {
+		return nil, errors.New("must be a JSON Schema: " + excerpt(strings.ReplaceAll(err.Error(), place, "")))
+	}
+	return s, nil
+}
+
+// schemaPattern is a pattern of a schema.
+type schemaPattern struct{ *pattern }
+
+// MatchString implements jsonschema.Regexp. A text that is too long does not
+// match.
+func (p schemaPattern) MatchString(s string) bool { return p.check(s) == nil && p.re.MatchString(s) }
+
+// String implements jsonschema.Regexp.
+func (p schemaPattern) String() string { return p.re.String() }
+
+func compileJSONSchema(p *guardrail.Params) (guardrail.Compiled, error) {
+	schema, err := compileSchema(p.Raw("schema"))
+	if err != nil {
+		return guardrail.Compiled{}, &guardrail.ParamError{Path: "schema", Message: err.Error()}
+	}
+	inverted := p.Bool("not")
+	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+		text := joinTexts(in)
+		if text == "" {
+			return guardrail.Verdict{}, errNoText
+		}
+		explanation, found := "the text has no JSON", candidates(text)
+		for _, raw := range found {
+			if ctx.Err() != nil {
+				return guardrail.Verdict{}, ctx.Err()
+			}
+			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+			if err != nil {
+				continue
+			}
+			if err := checkCost(schema, value); err != nil {
+				return guardrail.Verdict{}, err
+			}
+			err = schema.Validate(value)
+			if err == nil {
+				return verdict(true, inverted, text, "the JSON satisfies the schema", nil), nil
+			}
+			explanation = "the JSON does not satisfy the schema: " + schemaFault(err)
+		}
+		return verdict(false, inverted, text, explanation, map[string]any{"candidates": len(found)}), nil
+	}
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+}
+
+// schemaFault returns the place of the first fault. The value itself is not
+// repeated.
+func schemaFault(err error) string {
+	var fault *jsonschema.ValidationError
+	if !errors.As(err, &fault) {
+		return "invalid"
+	}
+	for len(fault.Causes) > 0 {
+		fault = fault.Causes[0]
+	}
+	return excerpt("at /" + strings.Join(fault.InstanceLocation, "/") + " by " + strings.Join(fault.ErrorKind.KeywordPath(), "/"))
+}
+
+func compileJSONKeys(p *guardrail.Params) (guardrail.Compiled, error) {
+	keys, operator, inverted := p.Strings("keys"), p.String("operator"), p.Bool("not")
+	if len(keys) == 0 {
+		return guardrail.Compiled{}, &guardrail.ParamError{Path: "keys", Message: "must have at least one key"}
+	}
+	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+		text := joinTexts(in)
+		if text == "" {
+			return guardrail.Verdict{}, errNoText
+		}
+		objects, present := 0, []string{}
+		for _, raw := range candidates(text) {
+			var members map[string]json.RawMessage
+			if json.Unmarshal(raw, &members) != nil || members == nil {
+				continue
+			}
+			objects++
+			var have []string
+			for _, k := range keys {
+				if _, ok := members[k]; ok {
+					have = append(have, k)
+				}
+			}
+			if len(have) > len(present) {
+				present = have
+			}
+		}
+		if objects == 0 {
+			return verdict(false, inverted, text, "the text has no JSON object", nil), nil
+		}
+		passed := len(present) == 0 // none
+		switch operator {
+		case "any":
+			passed = len(present) > 0
+		case "all":
+			passed = len(present) == len(keys)
+		}
+		return verdict(passed, inverted, text, operator+" of the keys must be present", map[string]any{"presentKeys": present, "operator": operator}), nil
+	}
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}}, nil
+}

@@ -1,0 +1,200 @@
+package checks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"modelgate/internal/guardrail"
+)
+
+func webhookChecks(s Services) []guardrail.Definition {
+	const wait = 3 * time.Second
+	headers := param("headers", guardrail.StringMap, "", "Headers of the request, also as JSON text. Write credentials as external secrets where your gateway stores configs.")
+	return []guardrail.Definition{
+		{
+			ID: "default.webhook", On: both, All: true, Transforms: true, Timeout: wait, Compile: s.compileWebhook,
+			Summary: "The webhook returns the verdict `true`. It may return a changed body.",
+			Params:  []guardrail.Param{required("webhookURL", guardrail.String, "Address, http or https."), headers, forwardHeaders},
+		},
+		{
+			ID: "default.log", On: both, All: true, Timeout: wait, Compile: s.compileLog,
+			Summary: "Always passes. The request and the response are sent to the address.",
+			Params:  []guardrail.Param{required("logURL", guardrail.String, "Address, http or https."), headers, forwardHeaders},
+		},
+	}
+}
+
+// webhookBody is the body that webhooks and modules receive.
+type webhookBody struct {
+	Request     webhookMessage    `json:"request"`
+	Response    webhookMessage    `json:"response"`
+	Provider    string            `json:"provider"`
+	RequestType string            `json:"requestType"`
+	Metadata    map[string]string `json:"metadata"`
+	EventType   string            `json:"eventType"`
+}
+
+type webhookMessage struct {
+	JSON        json.RawMessage `json:"json"`
+	Text        string          `json:"text"`
+	Status      *int            `json:"statusCode,omitempty"`
+	Streaming   *bool           `json:"isStreamingRequest,omitempty"`
+	Transformed bool            `json:"isTransformed"`
+}
+
+// describe returns the body that webhooks and modules receive. It contains no
+// headers.
+func describe(in *guardrail.Input) ([]byte, error) {
+	r := in.Request
+	b := webhookBody{Provider: r.Provider, RequestType: r.Operation, Metadata: r.Metadata, EventType: in.Event.String()}
+	if b.Metadata == nil {
+		b.Metadata = map[string]string{}
+	}
+	b.Request.Streaming = &r.Stream
+	var last strings.Builder
+	for _, p := range in.Parts {
+		if !p.Earlier && p.Text != "" {
+			if last.Len() > 0 {
+				last.WriteByte('\n')
+			}
+			last.WriteString(p.Text)
+		}
+	}
+	var err error
+	if in.Event == after {
+		b.Response.Text, b.Response.Status = last.String(), &in.Status
+		if in.Document != nil {
+			if b.Response.JSON, err = in.JSON(); err != nil {
+				return nil, err
+			}
+		}
+		if r.Body != nil {
+			b.Request.JSON, err = r.Body.JSON(nil, nil)
+		}
+	} else {
+		b.Request.Text = last.String()
+		if in.Document != nil {
+			b.Request.JSON, err = in.JSON()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(b)
+}
+
+// webhookReply is the response of webhooks and modules.
+type webhookReply struct {
+	Verdict     *bool                      `json:"verdict"`
+	Data        json.RawMessage            `json:"data"`
+	Transformed map[string]json.RawMessage `json:"transformedData"`
+}
+
+// maxData is the maximum size of the data that a webhook adds to hook_results.
+const maxData = 64 << 10
+
+// readReply converts the reply of a webhook or a module.
+func readReply(b []byte, in *guardrail.Input, of string) (guardrail.Verdict, error) {
+	var reply webhookReply
+	if err := decode(b, &reply, of); err != nil {
+		return guardrail.Verdict{}, err
+	}
+	if reply.Verdict == nil {
+		return guardrail.Verdict{}, errors.New("the response of " + of + ` has no boolean "verdict"`)
+	}
+	v := guardrail.Verdict{Passed: *reply.Verdict, Data: map[string]any{"verdict": *reply.Verdict}}
+	if len(reply.Data) > maxData {
+		return guardrail.Verdict{}, errors.New("the data of " + of + " is too large")
+	}
+	if len(reply.Data) > 0 {
+		v.Data["data"] = reply.Data
+	}
+	side := "request"
+	if in.Event == after {
+		side = "response"
+	}
+	if raw := reply.Transformed[side]; len(raw) > 0 && string(raw) != "null" {
+		m, ok := membersOf(raw)
+		if !ok {
+			return guardrail.Verdict{}, errors.New("transformedData of " + of + " must have objects")
+		}
+		if body := m["json"]; len(body) > 0 && string(body) != "null" {
+			if _, ok := membersOf(body); !ok {
+				return guardrail.Verdict{}, errors.New("the body of " + of + " must be a JSON object without duplicate keys")
+			}
+			v.Body = body
+		}
+	}
+	return v, nil
+}
+
+// compileTarget checks the address and the headers of webhook and log.
+func compileTarget(p *guardrail.Params, name string) (string, error) {
+	address, err := urlParam(p, name)
+	if err != nil {
+		return "", err
+	}
+	for key, value := range p.Map("headers") {
+		if !validHeader(key, value) {
+			return "", &guardrail.ParamError{Path: "headers", Message: "must be an object of valid headers; hop-by-hop headers and Host cannot be set"}
+		}
+	}
+	return address, checkForward(p)
+}
+
+// validHeader reports whether a header may be set on a request of a check.
+func validHeader(name, value string) bool {
+	const tokens = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+	if name == "" || strings.Trim(strings.ToLower(name), tokens) != "" {
+		return false
+	}
+	switch strings.ToLower(name) {
+	case "host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "keep-alive", "proxy-connection", "expect", "accept-encoding",
+		"metadata", "metadata-flavor", "x-aws-ec2-metadata-token", "x-aws-ec2-metadata-token-ttl-seconds", "x-google-metadata-request":
+		return false
+	}
+	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
+func (s Services) compileWebhook(p *guardrail.Params) (guardrail.Compiled, error) {
+	address, err := compileTarget(p, "webhookURL")
+	if err != nil {
+		return guardrail.Compiled{}, err
+	}
+	headers, forward := p.Map("headers"), p.Strings("forwardHeaders")
+	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+		body, err := describe(in)
+		if err != nil {
+			return guardrail.Verdict{}, err
+		}
+		reply, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: address, header: headerFor(in, forward, headers), body: body, limit: maxBody, chosen: true})
+		if err != nil {
+			return guardrail.Verdict{}, err
+		}
+		return readReply(reply, in, "the webhook")
+	}
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Transforms: true, Remote: true}, nil
+}
+
+func (s Services) compileLog(p *guardrail.Params) (guardrail.Compiled, error) {
+	address, err := compileTarget(p, "logURL")
+	if err != nil {
+		return guardrail.Compiled{}, err
+	}
+	headers, forward := p.Map("headers"), p.Strings("forwardHeaders")
+	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+		body, err := describe(in)
+		if err != nil {
+			return guardrail.Verdict{}, err
+		}
+		if _, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: address, header: headerFor(in, forward, headers), body: body, chosen: true}); err != nil {
+			return guardrail.Verdict{}, err
+		}
+		return verdict(true, false, "", "the request was logged", nil), nil
+	}
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Remote: true}, nil
+}
