@@ -15,6 +15,7 @@
 package config
 
 import (
+	"slices"
 	"time"
 
 	"modelgate/api"
@@ -76,7 +77,9 @@ type Config struct {
 
 	// StreamContinuation allows the next target to continue a broken stream.
 	StreamContinuation *bool
-	Hedge              *Hedge
+	// PromptCache marks the prefix of requests for the provider's prompt cache.
+	PromptCache *bool
+	Hedge       *Hedge
 	// OnUnsupported says what happens to a parameter that the target does not
 	// support; empty means not set.
 	OnUnsupported UnsupportedPolicy
@@ -127,9 +130,30 @@ type Condition struct {
 // node.
 type Sticky struct {
 	Enabled    bool
-	HashFields []string      // paths as in a Query
-	TTL        time.Duration // zero means DefaultStickyTTL
+	HashFields []string      // paths as in a Query, or PrefixField
+	TTL        time.Duration // zero means the default
 }
+
+// Lifetime returns how long an assignment is valid.
+func (s *Sticky) Lifetime() time.Duration {
+	switch {
+	case s.TTL > 0:
+		return s.TTL
+	case slices.Contains(s.HashFields, PrefixField):
+		return PrefixTTL
+	}
+	return DefaultStickyTTL
+}
+
+const (
+	// PrefixField is the sticky field that means the beginning of a conversation,
+	// which providers cache.
+	PrefixField = "prefix"
+	// PrefixTTL is the default lifetime of an assignment by prefix, since its last
+	// use: that of the providers' prompt caches.
+	// https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
+	PrefixTTL = 5 * time.Minute
+)
 
 // DefaultStickyTTL is the default lifetime of a sticky assignment.
 const DefaultStickyTTL = time.Hour

@@ -196,6 +196,7 @@ func settings(t *rapid.T) object {
 		{"output_guardrails", list{object{{"default.regexMatch", free{{"rule", text("a_b")}}}, {"on_fail", object{{"deny", literal("true")}}}}}},
 		{"hedge", object{{"delay_ms", number(50)}}},
 		{"stream_continuation", literal("true")},
+		{"prompt_cache", literal("true")},
 		{"on_unsupported", text("announce")},
 		{"response_model", text("served")},
 	} {

@@ -35,6 +35,7 @@ func Inherit(parent, child *Config) *Config {
 	c.Retry = or(c.Retry, parent.Retry)
 	c.Breaker = or(c.Breaker, or(parent.Breaker, parent.strategyBreaker()))
 	c.StreamContinuation = or(c.StreamContinuation, parent.StreamContinuation)
+	c.PromptCache = or(c.PromptCache, parent.PromptCache)
 	c.Hedge = or(c.Hedge, parent.Hedge)
 	c.inheritChecks(parent)
 	return &c

@@ -16,7 +16,7 @@ const parentSettings = `"override_params":{"temperature":0,"max_tokens":5},"defa
 	"custom_host":"https://p.example.com","forward_headers":["X-P"],"strict_vendora_compliance":false,
 	"cb_config":{"failure_threshold":3,"cooldown_interval":30000},
 	"before_request_hooks":[{"id":"p"}],"after_request_hooks":[{"id":"p"}],"input_guardrails":["p"],"output_guardrails":["p"],
-	"hedge":{"delay_ms":50},"stream_continuation":true,"on_unsupported":"refuse","response_model":"served"`
+	"hedge":{"delay_ms":50},"stream_continuation":true,"prompt_cache":true,"on_unsupported":"refuse","response_model":"served"`
 
 // inherit returns the effective first target of a root with parent's members.
 func inherit(t *testing.T, parent, child string) *config.Config {
@@ -65,6 +65,7 @@ func TestTargetsTakeOverWhatTheyDoNotSay(t *testing.T) {
 		{"input_guardrails", `,"input_guardrails":["c"]`, `["c"]`},
 		{"output_guardrails", `,"output_guardrails":["c"]`, `["c"]`},
 		{"hedge", ``, `{"delay_ms":50}`},
+		{"prompt_cache", `,"prompt_cache":false`, `false`},
 		{"stream_continuation", `,"stream_continuation":false`, `false`},
 		{"on_unsupported", ``, `"refuse"`},
 		{"response_model", ``, `"served"`},

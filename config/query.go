@@ -263,9 +263,14 @@ func fieldPath(path string) string {
 // String returns the query as JSON in canonical form.
 func (q *Query) String() string { return canonicalText(q.value()) }
 
-// fieldName is the path of a field outside of a query.
-var fieldName = func() rule[string] {
-	k := checked(word, checkField)
+// stickyField is the path of a field outside of a query, or [PrefixField].
+var stickyField = func() rule[string] {
+	k := checked(word, func(path string) string {
+		if path == PrefixField {
+			return ""
+		}
+		return checkField(path)
+	})
 	read := k.read
 	k.read = func(r *reader, path string, v value) (string, bool) {
 		name, ok := read(r, path, v)

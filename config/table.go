@@ -47,6 +47,7 @@ var nodes = newShape(append([]field[Config]{
 	targets(),
 
 	extension(prop("stream_continuation", optional(truth, boolean), func(c *Config) **bool { return &c.StreamContinuation }, "continue a broken stream on the next target")),
+	extension(prop("prompt_cache", optional(truth, boolean), func(c *Config) **bool { return &c.PromptCache }, "mark the prefix of requests for the provider's prompt cache where it pays")),
 	extension(prop("hedge", maybe(hedges), func(c *Config) **Hedge { return &c.Hedge }, "start a second target when the first is slow")),
 	extension(prop("on_unsupported", oneOf(Announce, Refuse, Drop), func(c *Config) *UnsupportedPolicy { return &c.OnUnsupported }, "how to handle parameters that a target does not support")),
 	extension(prop("response_model", oneOf(api.ModelRequested, api.ModelServed), func(c *Config) *api.ResponseModel { return &c.ResponseModel }, "name that responses give their model: that of the request, or that of the provider")),
@@ -97,8 +98,8 @@ var conditions = newShape(
 
 var stickies = newShape(
 	needed(prop("enabled", truth, func(s *Sticky) *bool { return &s.Enabled }, "whether it applies")),
-	needed(prop("hash_fields", listOf(fieldName), func(s *Sticky) *[]string { return &s.HashFields }, "paths whose values must be equal, as metadata.user")),
-	prop("ttl", duration(time.Second, 1), func(s *Sticky) *time.Duration { return &s.TTL }, "seconds; 3600 when absent"),
+	needed(prop("hash_fields", listOf(stickyField), func(s *Sticky) *[]string { return &s.HashFields }, "paths whose values must be equal, as metadata.user; prefix means the beginning of the conversation")),
+	prop("ttl", duration(time.Second, 1), func(s *Sticky) *time.Duration { return &s.TTL }, "seconds; 3600 when absent, 300 since the last use with prefix"),
 )
 
 var hedges = newShape(

@@ -156,6 +156,15 @@ func (p *Price) Cost(u llm.Usage, t Tier) NanoDollars {
 	return sum.nanoDollars(uint64(share))
 }
 
+// CacheSaving returns how much less u costs than without the provider's prompt
+// cache. It is negative if writing to the cache cost more than reading saved.
+func (p *Price) CacheSaving(u llm.Usage, t Tier) NanoDollars {
+	plain := u
+	plain.Input += u.CachedInput + u.CacheWrite5m + u.CacheWrite1h
+	plain.CachedInput, plain.CacheWrite5m, plain.CacheWrite1h = 0, 0, 0
+	return p.Cost(plain, t) - p.Cost(u, t)
+}
+
 // counts returns the usage by kind. The kinds do not overlap.
 func counts(u llm.Usage) [Kinds]int64 {
 	imagesIn, imagesOut := min(max(u.InputImage, 0), max(u.Input, 0)), min(max(u.OutputImage, 0), max(u.Output, 0))

@@ -126,6 +126,7 @@ func (a *attemptAccount) end(r *Response) {
 			s.Cost, s.Price, s.Priced = cost, row, true
 		}
 	}
+	a.countCached(s.Usage, seen.Model, catalog.TierOf(a.of.Target.Tiers, a.tier(r)))
 	a.settle(s)
 }
 

@@ -37,9 +37,12 @@ func (b *loadBalance) choose(r *Request, t *Trail, list []int) int {
 	}
 	if !kept {
 		i = b.pickWeighted(list)
-		if ok && !r.DryRun {
-			b.sticky.keep(hash, i)
-		}
+	}
+	if ok && !r.DryRun && (!kept || b.sticky.prefix) { // each use renews the provider's cache
+		b.sticky.keep(hash, i)
+	}
+	if ok && b.sticky.prefix {
+		t.bill().promptCache.expect(b.branches[i].path)
 	}
 	t.decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
 	return i
@@ -90,6 +93,7 @@ func (b *loadBalance) pickWeighted(list []int) int {
 type sticky struct {
 	fields []string
 	ttl    time.Duration
+	prefix bool // the beginning of the conversation is among the fields
 	kept   *assignments
 }
 
@@ -98,11 +102,7 @@ func (b *build) sticky(n *config.Config) *sticky {
 	if s == nil || !s.Enabled {
 		return nil
 	}
-	ttl := s.TTL
-	if ttl == 0 {
-		ttl = config.DefaultStickyTTL
-	}
-	return &sticky{fields: s.HashFields, ttl: ttl, kept: b.State.assignments(b.key, n.Path)}
+	return &sticky{fields: s.HashFields, ttl: s.Lifetime(), prefix: slices.Contains(s.HashFields, config.PrefixField), kept: b.State.assignments(b.key, n.Path)}
 }
 
 // recall returns the branch assigned to a hash, if it is usable.

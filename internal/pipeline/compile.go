@@ -151,6 +151,7 @@ func (b *build) call(n *config.Config) Handler {
 
 		Lenient:       n.Strict != nil && !*n.Strict,
 		OnUnsupported: n.OnUnsupported,
+		PromptCache:   n.PromptCache != nil && *n.PromptCache,
 		ResponseModel: n.ResponseModel,
 	}
 	call.Model, _ = n.OverrideParams.Text("model")

@@ -79,6 +79,8 @@ func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 		return r.lookupURL(rest)
 	case "params":
 		return l.param(r, rest)
+	case config.PrefixField:
+		return l.prefix(r)
 	}
 	return nil, false
 }

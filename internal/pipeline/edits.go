@@ -56,6 +56,7 @@ func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 		if err := a.applyOnUnsupported(); err != nil {
 			return nil, err
 		}
+		list = a.markPrefix(doc, list)
 		if edit, ask := a.usageRequest(doc, list); ask {
 			list, a.wire.usageAsked = append(list, edit), true
 		}

@@ -111,6 +111,9 @@ type TargetHandler struct {
 	Lenient       bool
 	OnUnsupported config.UnsupportedPolicy
 
+	// PromptCache marks the prefix of requests for the provider's prompt cache.
+	PromptCache bool
+
 	// ResponseModel says which name responses give their model. Empty leaves it
 	// to the key and the dialect.
 	ResponseModel api.ResponseModel

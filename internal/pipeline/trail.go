@@ -194,7 +194,8 @@ type bill struct {
 	mu   sync.Mutex
 	paid reqlog.ExchangeCost // guarded by mu
 
-	quota requestQuota
+	quota       requestQuota
+	promptCache promptCacheUse
 }
 
 func (b *bill) add(s *reqlog.Settlement) {
@@ -226,6 +227,7 @@ func (t *Trail) Record(e *reqlog.Entry) {
 		e.Provider, e.Slug, e.OptionIndex, e.Prompt, e.UpstreamModel = a.Record.Provider, a.Record.Slug, a.Record.Target, a.Prompt, a.Model
 	}
 	b := t.bill()
+	e.Decisions = b.promptCache.decide(e.Decisions)
 	b.quota.mu.Lock()
 	e.Limits, b.quota.log = b.quota.log, nil
 	b.quota.mu.Unlock()

@@ -1,0 +1,275 @@
+package pipeline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"modelgate/api"
+	"modelgate/internal/catalog"
+	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/reqlog"
+)
+
+// minPrefix is the length in bytes from which a prefix may be in a provider's
+// prompt cache: about 1,024 tokens, the least that they cache.
+// https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
+const minPrefix = 4 << 10
+
+// prefix returns a hash of the beginning of a conversation: the model, tools,
+// system prompt, and the messages up to the first of the user. All turns of a
+// conversation have the same. It returns false for a prefix that is too short to
+// be cached.
+func (l *lookups) prefix(r *Request) (json.RawMessage, bool) {
+	if v, ok := l.found[prefixKey]; ok {
+		return v, v != nil
+	}
+	if r.Doc == nil || !l.work.Spend(len(r.Doc.Bytes())/8+1) {
+		return nil, false
+	}
+	h, size := sha256.New(), 0
+	add := func(name string, b []byte) {
+		fmt.Fprintf(h, "%s %d ", name, len(b))
+		h.Write(b)
+		size += len(b)
+	}
+	add("model", []byte(r.Model))
+	for _, name := range [...]string{"tools", "toolConfig", "functions", "system", "systemInstruction", "system_instruction", "instructions"} {
+		if v, ok := r.Doc.Find(name); ok {
+			add(name, v.Raw())
+		}
+	}
+	for _, name := range [...]string{"messages", "contents", "input"} {
+		list, _ := r.Doc.Find(name)
+		for m := range list.Elements() {
+			add(name, m.Raw())
+			if role, ok := m.Get("role"); ok && isText(role, "user") {
+				break
+			}
+		}
+	}
+	var v json.RawMessage
+	if size >= minPrefix {
+		v = quoted(hex.EncodeToString(h.Sum(nil)))
+	}
+	if l.found == nil {
+		l.found = make(map[string]json.RawMessage)
+	}
+	l.found[prefixKey] = v
+	return v, v != nil
+}
+
+// prefixKey is the key of the prefix among the cached fields, which are paths.
+const prefixKey = " prefix"
+
+func isText(v jsonedit.Value, want string) bool {
+	s, ok := v.Text()
+	return ok && s == want
+}
+
+// breakpoint marks the end of a prefix that the provider caches.
+const breakpoint = `"cache_control":{"type":"ephemeral"}`
+
+// markPrefix appends the edits that mark the prefix of a conversation for the
+// provider's prompt cache, if the config asks for it and it pays: the target has
+// the messages dialect, reading from its cache is cheaper than reading again, and
+// the prefix is long enough. A body with a mark of the client is not changed.
+//
+// The system prompt with the tools is marked, and the last turn of a
+// conversation that has earlier turns: it is likely to go on.
+func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit.Edit {
+	if !a.handler.PromptCache || a.wire.dialect != api.DialectMessages || a.wire.op == api.CountTokens || !a.cachingPays() {
+		return list
+	}
+	if bytes.Contains(doc.Bytes(), []byte(`cache_control`)) {
+		return list
+	}
+	tools, system, messages := edited(doc, list, "tools"), edited(doc, list, "system"), edited(doc, list, "messages")
+	var marked []string
+	out := slices.Clip(list)
+	mark := func(name string, value []byte) {
+		if value != nil {
+			out, marked = append(out, jsonedit.Edit{Name: name, Value: value}), append(marked, name)
+		}
+	}
+	if size := len(tools.Raw()) + len(system.Raw()); size >= minPrefix {
+		if v := withBreakpoint(system); v != nil {
+			mark("system", v)
+		} else {
+			mark("tools", markLast(tools, func(jsonedit.Value) bool { return true }))
+		}
+	}
+	if len(tools.Raw())+len(system.Raw())+len(messages.Raw()) >= minPrefix {
+		mark("messages", markTurn(messages))
+	}
+	a.trail.bill().promptCache.expect(a.handler.Path)
+	if len(marked) > 0 {
+		a.Params = append(a.Params, dialect.ParamChange{Name: "cache_control", Outcome: dialect.Adapted, Note: "set on " + strings.Join(marked, " and ")})
+		a.trail.decide(a.handler.Path, "the provider's prompt cache is used: cache_control is set on %s", strings.Join(marked, " and "))
+	}
+	return out
+}
+
+// cachingPays reports whether the provider sells tokens read from its cache for
+// less than others. Models without a prompt cache have no such price.
+func (a *Attempt) cachingPays() bool {
+	p, ok := a.Target.Price(a.request.Prices, a.Model, "", a.request.Time)
+	return ok && p.Rates[catalog.CachedInput] < p.Rates[catalog.Input]
+}
+
+// edited returns the value of a member after the edits in list. The zero value
+// has no bytes.
+func edited(doc *jsonedit.Doc, list []jsonedit.Edit, name string) jsonedit.Value {
+	v, _ := doc.Find(name)
+	for _, e := range list {
+		if e.Name == name {
+			v, _ = jsonedit.ParseValue(e.Value)
+		}
+	}
+	return v
+}
+
+// markTurn returns messages with a breakpoint at the end of the last turn, or
+// nil if it is the first of the conversation or cannot have one.
+func markTurn(messages jsonedit.Value) []byte {
+	var last jsonedit.Value
+	earlier := false
+	for m := range messages.Elements() {
+		role, _ := m.Get("role")
+		earlier = earlier || isText(role, "assistant")
+		last = m
+	}
+	role, _ := last.Get("role")
+	content, ok := last.Get("content")
+	if !earlier || !ok || !isText(role, "user") {
+		return nil
+	}
+	v := withBreakpoint(content)
+	if v == nil {
+		return nil
+	}
+	turn := []byte{'{'}
+	for name, value := range last.Fields() {
+		raw := value.Raw()
+		if name.Is("content") {
+			raw = v
+		}
+		turn = slices.Concat(turn, name.Raw(), []byte{':'}, raw, []byte{','})
+	}
+	turn[len(turn)-1] = '}'
+	return replaceLast(messages, turn)
+}
+
+// withBreakpoint returns content, a string or a list of blocks, with a
+// breakpoint at its end, or nil if its end cannot have one.
+func withBreakpoint(content jsonedit.Value) []byte {
+	if text, ok := content.Text(); ok {
+		if strings.TrimSpace(text) == "" {
+			return nil
+		}
+		return slices.Concat([]byte(`[{"type":"text","text":`), content.Raw(), []byte(`,`+breakpoint+`}]`))
+	}
+	return markLast(content, func(block jsonedit.Value) bool {
+		kind, _ := block.Get("type")
+		name, _ := kind.Text()
+		text, _ := block.Get("text")
+		return slices.Contains(cachedBlocks[:], name) && !(name == "text" && isText(text, ""))
+	})
+}
+
+// cachedBlocks are the types of blocks that can have a breakpoint.
+var cachedBlocks = [...]string{"text", "image", "document", "tool_result", "tool_use"}
+
+// markLast returns a list with a breakpoint on its last element, an object, if
+// may allows it, otherwise nil.
+func markLast(list jsonedit.Value, may func(jsonedit.Value) bool) []byte {
+	var last jsonedit.Value
+	for e := range list.Elements() {
+		last = e
+	}
+	if last.Kind() != jsonedit.Object || !may(last) {
+		return nil
+	}
+	raw := last.Raw()
+	inner := bytes.TrimRight(raw[:len(raw)-1], " \t\r\n")
+	comma := ","
+	if len(inner) == 1 {
+		comma = ""
+	}
+	return replaceLast(list, slices.Concat(inner, []byte(comma+breakpoint+"}")))
+}
+
+// replaceLast returns a list with another last element.
+func replaceLast(list jsonedit.Value, with []byte) []byte {
+	out := append(make([]byte, 0, len(list.Raw())+len(with)), '[')
+	var before []byte
+	for e := range list.Elements() {
+		if before != nil {
+			out = append(append(out, before...), ',')
+		}
+		before = e.Raw()
+	}
+	return append(append(out, with...), ']')
+}
+
+// promptCacheUse is what the provider's prompt cache did for a request, in all
+// of its attempts. It is safe for concurrent use.
+type promptCacheUse struct {
+	mu            sync.Mutex
+	path          string // of the node that helped; empty if none did
+	reads, writes int64  // tokens
+	saved         catalog.NanoDollars
+	unpriced      bool // the saving of an attempt is unknown
+}
+
+// expect notes that the node at path helps the provider's cache.
+func (u *promptCacheUse) expect(path string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.path = path
+}
+
+// countCached adds what the cache saved in an attempt.
+func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.Tier) {
+	u := &a.bill.promptCache
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	written := usage.CacheWrite5m + usage.CacheWrite1h
+	if u.path == "" || usage.CachedInput+written == 0 {
+		return
+	}
+	u.reads += usage.CachedInput
+	u.writes += written
+	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, served, a.began)
+	if !ok || !p.Has(t) || !p.Covers(usage) {
+		u.unpriced = true
+		return
+	}
+	u.saved += p.CacheSaving(usage, t)
+}
+
+// decide appends what the cache did to the decisions of a request.
+func (u *promptCacheUse) decide(list []reqlog.Decision) []reqlog.Decision {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.path == "" {
+		return list
+	}
+	text := fmt.Sprintf("the provider's prompt cache: %d tokens read, %d written", u.reads, u.writes)
+	switch {
+	case u.unpriced:
+		text += ", saving unknown"
+	case u.saved < 0:
+		text += fmt.Sprintf(", %.6f dollars more than without", -float64(u.saved)/1e9)
+	default:
+		text += fmt.Sprintf(", %.6f dollars saved", float64(u.saved)/1e9)
+	}
+	return append(slices.Clip(list), reqlog.Decision{Path: u.path, Text: text})
+}

@@ -1,0 +1,66 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const rtPrefix = `,"sticky":{"enabled":true,"hash_fields":["prefix"]}`
+
+// rtConversation is a body whose prefix is the system prompt and the first turn.
+func rtConversation(t *testing.T, system, first string, later ...string) func(*rtRequest) {
+	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"system","content":%q},{"role":"user","content":%q}`, system, first)
+	for _, turn := range later {
+		body += fmt.Sprintf(`,{"role":"assistant","content":"ok"},{"role":"user","content":%q}`, turn)
+	}
+	return func(x *rtRequest) { rtBody(t, x, body+`]}`) }
+}
+
+var rtLong = strings.Repeat("long ", 1000)
+
+func TestTheTurnsOfAConversationStayWithTheProvidersCache(t *testing.T) {
+	r := rtNew(t, rtWeighted(rtPrefix, 1, 1, 1, 1)).rtSeeded(5)
+	homes := map[string]bool{}
+	for i := range 20 {
+		first := fmt.Sprint("question ", i)
+		home := r.send(rtConversation(t, rtLong, first)).path
+		homes[home] = true
+		for _, later := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}} {
+			if got := r.send(rtConversation(t, rtLong, first, later...)); got.path != home {
+				t.Errorf("a later turn went to %s, the first to %s", got.path, home)
+			}
+		}
+	}
+	if len(homes) != 4 {
+		t.Errorf("20 conversations share %d of 4 targets", len(homes))
+	}
+	short := map[string]bool{}
+	for range 40 {
+		short[r.send(rtConversation(t, "short", "question")).path] = true
+	}
+	if len(short) != 4 {
+		t.Errorf("requests with a short prefix went to %d of 4 targets", len(short))
+	}
+}
+
+func TestEachTurnRenewsTheAssignmentOfAPrefix(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtWeighted(rtPrefix, 1, 1))
+		next := 0.0
+		r.engine.Random = func() float64 { next = 0.9 - next; return next } // 1 and 0 by turns
+		turn := rtConversation(t, rtLong, "hi")
+		for range 5 {
+			if got := r.send(turn); got.path != "1" {
+				t.Fatalf("went to %s, want 1", got.path)
+			}
+			time.Sleep(5*time.Minute - time.Nanosecond)
+		}
+		time.Sleep(5 * time.Minute)
+		if got := r.send(turn); got.path != "0" {
+			t.Errorf("went to %s after the provider's cache has expired, want a new draw, which is 0", got.path)
+		}
+	})
+}
