@@ -33,7 +33,7 @@ const layers = `
 2c  internal/guardrail/checks
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
-1d  internal/provider
+1d  internal/provider internal/respcache
 1c  internal/dialect internal/jwt internal/pricing internal/reqlog
 1b  internal/alert/alerttest internal/blob internal/catalog internal/guardrail internal/journal internal/modeldata internal/modelnames internal/semantic/evaluation internal/tokens
 1a  config internal/access internal/alert internal/grammar internal/inbound internal/inflight internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/semantic internal/sigv4 internal/sqlrow internal/urlpath
@@ -102,6 +102,7 @@ var edges = []string{
 	"internal/postgres",
 	"internal/provider/auth",
 	"internal/quota/redisquota",
+	"internal/respcache",
 	"internal/server",
 	"internal/settings",
 	"internal/sqlite",

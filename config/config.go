@@ -171,7 +171,21 @@ const (
 type Cache struct {
 	Mode   CacheMode
 	MaxAge time.Duration // zero means DefaultMaxAge
+	// ToolCalls stores responses that call tools, too.
+	ToolCalls bool
+	// OnDisconnect says what happens to a call whose clients have left. Empty means
+	// CancelCall.
+	OnDisconnect OnDisconnect
 }
+
+// OnDisconnect is what happens to a call of a provider whose clients have left.
+type OnDisconnect string
+
+// Values of OnDisconnect.
+const (
+	CancelCall     OnDisconnect = "cancel"
+	FinishAndCache OnDisconnect = "finish_and_cache"
+)
 
 // DefaultMaxAge is how long a response is cached if max_age is not set.
 const DefaultMaxAge = 7 * 24 * time.Hour

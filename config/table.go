@@ -59,6 +59,8 @@ var nodes = newShape(append([]field[Config]{
 var caches = newShape(
 	needed(prop("mode", oneOf(CacheSimple, CacheSemantic), func(c *Cache) *CacheMode { return &c.Mode }, "simple or semantic")),
 	prop("max_age", duration(time.Second, 1), func(c *Cache) *time.Duration { return &c.MaxAge }, "seconds; 7 days when absent"),
+	extension(prop("tool_calls", truth, func(c *Cache) *bool { return &c.ToolCalls }, "store answers that call tools, too")),
+	extension(prop("on_disconnect", oneOf(CancelCall, FinishAndCache), func(c *Cache) *OnDisconnect { return &c.OnDisconnect }, "what happens to a call when its client has left: cancel (default) or finish_and_cache")),
 )
 
 var retries = newShape(

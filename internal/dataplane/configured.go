@@ -36,6 +36,7 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 			return nil, stored.Err
 		}
 		text, x.entry.Config = stored.Text.Reveal(), stored.Ref()
+		x.Cache.Config = x.entry.Config
 	}
 	tree, err := p.tree(x, text)
 	if err != nil {

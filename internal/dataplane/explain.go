@@ -186,6 +186,9 @@ func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explain
 		e := apierr.From(err)
 		out.Status, out.Error = e.Status(), x.errorClient().Error(e)
 	}
+	if x.trail.Cache != "" {
+		out.Cache = string(x.trail.Cache)
+	}
 	if tree != nil {
 		out.Tree = tree.String()
 	}

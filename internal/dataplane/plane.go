@@ -280,6 +280,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 		return p.answerItself(w, r, x)
 	}
 	res, err := p.handle.Handle(r.Context(), &x.Request, &x.trail)
+	x.noteUnusedCache()
 	if err != nil {
 		return err
 	}

@@ -111,8 +111,12 @@ func (x *exchange) readOptionHeader(name, value string) (err error) {
 		debug, err := boolHeader(name, value)
 		x.skipBodies = debug != nil && !*debug
 		return err
-	case api.HeaderCacheRefresh, api.HeaderCacheNamespace:
-		x.noteIgnored(name) // there is no cache yet
+	case api.HeaderCacheRefresh:
+		refresh, err := boolHeader(name, value)
+		x.Cache.Refresh = refresh != nil && *refresh
+		return err
+	case api.HeaderCacheNamespace:
+		x.Cache.Namespace, err = visibleASCII(name, value)
 	case api.HeaderKey: // handled elsewhere
 	default:
 		w.option(name, value)
@@ -155,6 +159,19 @@ func (x *exchange) reportIgnored() {
 // noteIgnored announces that a header or setting has no effect.
 func (x *exchange) noteIgnored(name string) {
 	x.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Ignored})
+}
+
+// noteUnusedCache announces the headers of the cache if nothing was looked up.
+func (x *exchange) noteUnusedCache() {
+	if x.trail.Cache != "" {
+		return
+	}
+	if x.Cache.Refresh {
+		x.noteIgnored(api.HeaderCacheRefresh)
+	}
+	if x.Cache.Namespace != "" {
+		x.noteIgnored(api.HeaderCacheNamespace)
+	}
 }
 
 func (w *requestOptions) set(option, value string) {

@@ -16,10 +16,9 @@ func stages(counters quota.Store) []pipeline.Stage {
 	return []pipeline.Stage{
 		limits{counters}, // before anything costs money or time
 		requestChecks{},  // before the cache: a denied request gets no cached response
-		cache{},          // before routing: a hit needs no target
 		responseChecks{}, // within the cache: only checked responses are stored
-		// pipeline.Routing: strategies, retries, breakers and hedges, ending in
-		// attempts
+		// pipeline.Routing: strategies and hedges, ending in targets: the cache of
+		// each, then its breaker, retries and attempts
 	}
 }
 
@@ -71,21 +70,6 @@ type requestChecks struct{}
 
 // Wrap implements [pipeline.Stage].
 func (requestChecks) Wrap(next pipeline.Handler) pipeline.Handler { return next }
-
-// cache answers a request with a stored response, and stores successful
-// responses.
-//
-// It reads the tenant, the dialect, the namespace and the body, which make the
-// key. It changes nothing. It ends a request with the stored response, as JSON
-// or as a stream. It copies a stream into the store as it is pulled, and drops
-// the copy of a stream that broke, was denied or was cut. It sets the cache
-// status of the log entry.
-//
-// The cache does not exist yet: the config's cache property is announced as ignored.
-type cache struct{}
-
-// Wrap implements [pipeline.Stage].
-func (cache) Wrap(next pipeline.Handler) pipeline.Handler { return next }
 
 // responseChecks runs the guardrails on responses.
 //

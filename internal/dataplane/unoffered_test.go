@@ -18,7 +18,6 @@ func TestUnsupportedParametersAreAnnouncedOrRefused(t *testing.T) {
 		status         int
 		params         string
 	}{
-		{"a cache", `"cache":{"mode":"simple"}`, 200, "cache;ignored"},
 		{"a guardrail that only tells", `"output_guardrails":[{"default.contains":{"words":["x"]}}]`, 200, "output_guardrails;ignored"},
 		{"a saved guardrail, which may deny", `"output_guardrails":["pg-1"]`, 501, ""},
 		{"a hook that only tells", `"before_request_hooks":[{"id":"h"}]`, 200, "before_request_hooks;ignored"},

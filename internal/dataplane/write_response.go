@@ -82,6 +82,9 @@ func truncate(s string) string {
 func (x *exchange) setGatewayHeaders(h http.Header) {
 	e := &x.entry
 	e.Overhead = time.Since(e.Time) - x.trail.UpstreamTime
+	if x.trail.Cache != "" {
+		e.CacheStatus = string(x.trail.Cache)
+	}
 	retries := "0"
 	if x.trail.Retries != 0 {
 		retries = strconv.Itoa(x.trail.Retries)

@@ -72,6 +72,9 @@ type Options struct {
 	Database string
 	// Off are features that are turned off.
 	Off route.DisabledFeatures
+	// Time is the clock of price files and of the lifetimes of cached responses. Nil
+	// is time.Now.
+	Time func() time.Time
 }
 
 // Gateway is a running gateway.
@@ -122,6 +125,7 @@ func New(t testing.TB, o Options) *Gateway {
 
 		Database: secret.New(o.Database),
 		Off:      o.Off,
+		Time:     o.Time,
 		ManagedProviders: append([]snapshot.ManagedProvider{{
 			Slug:     "simulator",
 			Provider: "openai-compatible",

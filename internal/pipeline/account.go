@@ -30,6 +30,13 @@ type attemptAccount struct {
 	of     *Attempt
 	sent   sentRequest
 	grants []quota.Grant // reserved of limits
+	paid   settledCost   // once it is settled
+}
+
+// settledCost is the cost of an attempt. Known is false if it is unknown.
+type settledCost struct {
+	Cost  catalog.NanoDollars
+	Known bool
 }
 
 // openAccount writes the intent of an attempt that is about to be sent.
@@ -159,6 +166,7 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	a.open = false
 	a.sent.release()
 	s.ID, s.Attempt, s.Time = a.of.request.ID, a.number, time.Now()
+	a.paid = settledCost{s.Cost, s.Priced}
 	a.bill.add(&s)
 	a.settleQuota(useOf(&s)) // before the ledger, whose count corrects the counters
 	if a.ledger != nil {

@@ -126,7 +126,8 @@ func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
 	b.tree.Leaves = append(b.tree.Leaves, n)
 	g := b.State.breaker(b.key, n.Path, n.Breaker)
 	var h Handler = &breakerHandler{breaker: g, path: n.Path, next: newRetry(n, b.Engine, g, b.call(n))}
-	if names := ignoredProperties(n); len(names) > 0 {
+	h = b.cached(n, h)
+	if names := b.ignoredProperties(n); len(names) > 0 {
 		h = noticeHandler{names, h}
 	}
 	if hasDenyingChecks(n) && !b.Engine.SkipGuardrails {

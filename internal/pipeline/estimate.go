@@ -136,6 +136,12 @@ func isMedia(s []byte) bool {
 // estimate if it reported none or the response broke off. The zero value means
 // unknown.
 func (r *Response) Usage() llm.Usage {
+	switch {
+	case r.free:
+		return llm.Usage{Known: true}
+	case r.shared != nil:
+		return r.shared.usage()
+	}
 	seen, a := r.Tap.Info(), &r.account
 	u := seen.Usage
 	if !u.Known {

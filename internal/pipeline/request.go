@@ -61,6 +61,7 @@ type Request struct {
 	// gateway.
 	HeaderPrefixes []string
 	Metadata       map[string]string
+	Cache          CacheOptions
 
 	// Body is the complete request body, and Doc its members if it is a JSON
 	// object. Both are nil for a body that streams through, which is Upload.
@@ -118,6 +119,9 @@ type Leaf struct {
 	Notes []dialect.ParamChange
 	// Prompt holds the edits of the leaf's saved prompt; nil if it has none.
 	Prompt *PromptEdits
+	// Checks identifies the versions of the saved checks that apply to the leaf. A
+	// response is stored for these versions only.
+	Checks string
 	// AllowModel checks each model in the form of an upload. Nil allows all.
 	AllowModel func(model string) error
 }

@@ -37,10 +37,16 @@ type Response struct {
 	arriving    upstreamBody     // the source of Body, Bytes or Events
 	held        *bytepool.Buffer // the buffer of Bytes or of the beginning of Body; may be nil
 	after       []func()         // called last by Close
+
+	shared *sharedReader // of a response that several clients read; nil otherwise
+	free   bool          // another request paid for the response
 }
 
 // MaxDecoded returns the maximum size of a compressed body after decompression.
 func (r *Response) MaxDecoded() int64 {
+	if r.shared != nil {
+		return r.shared.s.decoded
+	}
 	if r.arriving.of == nil {
 		return 0
 	}
@@ -56,6 +62,9 @@ func (r *Response) Resume() { r.watch.dog.Resume() }
 
 // AppendStreamError appends the in-band error that ends a broken stream.
 func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+	if r.translation == nil && r.shared != nil {
+		return append(dst, r.shared.s.streamError(client, e)...)
+	}
 	if r.translation == nil {
 		return client.ErrorEvent(dst, e)
 	}

@@ -114,7 +114,7 @@ func (c *streamContinuation) take(s *eventStream, next *Response, child *Trail) 
 	n := next.Events.(*eventStream)
 	s.reader, s.tap, s.hider, s.renamer, s.watch, s.fail = n.reader, n.tap, n.hider, n.renamer, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
-	c.res.translation = next.translation
+	c.res.translation, c.res.shared = next.translation, next.shared
 	s.part()
 	c.res.after = append(c.res.after, next.Close)
 	c.now = next

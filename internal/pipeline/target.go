@@ -58,6 +58,10 @@ type Engine struct {
 	// deny requests: the operator has disabled guardrails.
 	SkipGuardrails bool
 
+	// Cache stores responses. Nil stores none: configs with a cache are announced
+	// as ignored.
+	Cache *ResponseCache
+
 	refused refusedEndpoints
 
 	// Random returns a number in [0, 1) for draws and jitter. Nil means

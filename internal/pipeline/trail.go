@@ -34,6 +34,12 @@ type Trail struct {
 	Notes []dialect.ParamChange
 	noted map[dialect.ParamChange]bool // the elements of Notes; nil while there are few
 
+	// Cache says how the cache took part; empty if it did not. Saved is what the
+	// response cost when it was made for another request; its Known is false if
+	// that is unknown or if there was none.
+	Cache CacheStatus
+	Saved settledCost
+
 	// UpstreamTime is the time spent on providers so far.
 	UpstreamTime time.Duration
 
@@ -77,6 +83,9 @@ func (t *Trail) Join(c *Trail) {
 func (t *Trail) follow(c *Trail) {
 	t.Join(c)
 	t.Outcome, t.Retries = c.Outcome, c.Retries
+	if c.Cache != "" {
+		t.Cache, t.Saved = c.Cache, c.Saved
+	}
 	for _, n := range c.Notes {
 		t.Note(n)
 	}

@@ -11,13 +11,13 @@ import (
 // ignoredProperties returns the names of properties of an effective config that
 // this version does not implement. They are announced with every response, so
 // that no user relies on them.
-func ignoredProperties(n *config.Config) []string {
+func (b *build) ignoredProperties(n *config.Config) []string {
 	var names []string
 	for _, p := range [...]struct {
 		name  string
 		given bool
 	}{
-		{"cache", n.Cache != nil},
+		{"cache", n.Cache != nil && (b.Engine == nil || b.Engine.Cache == nil)},
 		{"before_request_hooks", len(n.BeforeHooks) > 0},
 		{"after_request_hooks", len(n.AfterHooks) > 0},
 		{"input_guardrails", len(n.InputGuardrails) > 0},

@@ -98,7 +98,8 @@ type Options struct {
 
 	// PriceFiles says where prices are read in addition to the built-in book.
 	PriceFiles PriceFiles
-	// Time is the clock of price files. Nil is time.Now.
+	// Time is the clock of price files and of the lifetimes of cached responses. Nil is
+	// time.Now.
 	Time func() time.Time
 
 	// Off are disabled features. Retention is displayed and removes nothing.
@@ -227,6 +228,7 @@ func (s *Server) open(ctx context.Context) error {
 	if err := s.openCounters(ctx, set); err != nil {
 		return err
 	}
+	s.openCache(set)
 	if err := s.openLedger(ctx, set); err != nil {
 		return err
 	}

@@ -41,6 +41,7 @@ func (s *Settings) check(o SecretResolver) *fault {
 		func() *fault { return s.checkBlob(o) },
 		s.Exports.check,
 		func() *fault { return s.Limits.Counters.check(o) },
+		func() *fault { return s.Cache.check() },
 		s.Listener.check,
 		s.Sessions.check,
 		s.checkPublicURL,

@@ -52,6 +52,7 @@ type Settings struct {
 	Log      Log      `json:"log,omitzero"`
 	Logs     Logs     `json:"logs,omitzero"`
 	Ledger   Ledger   `json:"ledger,omitzero"`
+	Cache    Cache    `json:"cache,omitzero"`
 
 	// PublicURL is the address of the gateway for users and programs, the prefix of its
 	// links. Empty is the listen address.

@@ -91,8 +91,11 @@ func NewWatchdog(parent context.Context, t Timeouts) *Watchdog {
 func (w *Watchdog) Context() context.Context { return w.ctx }
 
 // Phase enters p and starts its clock. Entering Idle again means that an event
-// arrived. A pause ends.
+// arrived. A pause ends. It does nothing if w is nil, as Pause and Resume do.
 func (w *Watchdog) Phase(p Phase) {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Since(w.start)
@@ -113,6 +116,9 @@ func (w *Watchdog) Restart() {
 // Pause stops the clock of the current phase while the client reads slowly. The
 // total timeout continues. A second Pause does nothing.
 func (w *Watchdog) Pause() {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.paused {
@@ -124,6 +130,9 @@ func (w *Watchdog) Pause() {
 // Resume continues the clock from where Pause stopped it. Without a Pause it
 // does nothing.
 func (w *Watchdog) Resume() {
+	if w == nil {
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.paused {

@@ -1,0 +1,364 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"time"
+
+	"modelgate/config"
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/respcache"
+	"modelgate/internal/sse"
+)
+
+// CacheStatus says how the cache took part in a request. It is a value of
+// x-gateway-cache-status.
+type CacheStatus string
+
+// Statuses. An empty status means that nothing was looked up: DISABLED.
+const (
+	CacheHit     CacheStatus = "HIT"
+	CacheMiss    CacheStatus = "MISS"
+	CacheRefresh CacheStatus = "REFRESH"
+)
+
+// CacheOptions are the options of one request for the cache.
+type CacheOptions struct {
+	Namespace string // replaces the metadata as the partition; empty means none
+	Refresh   bool   // the provider is called, and the stored response replaced
+	Config    string // id of the saved config, for invalidation; empty for none
+}
+
+// DefaultCachedResponse is the default of ResponseCache.MaxResponse in bytes.
+const DefaultCachedResponse = 4 << 20
+
+// maxCacheAge is the longest time for which a response is stored.
+const maxCacheAge = 365 * 24 * time.Hour
+
+// ResponseCache stores responses and answers equal requests with them. Fields
+// must not change once it is used.
+type ResponseCache struct {
+	Store respcache.Store
+	// MaxResponse is the limit in bytes of a stored response. Zero means
+	// DefaultCachedResponse.
+	MaxResponse int
+	// Now is the clock of lifetimes. Nil means time.Now.
+	Now func() time.Time
+
+	flights flights
+}
+
+func (c *ResponseCache) now() time.Time {
+	if c.Now != nil {
+		return c.Now()
+	}
+	return time.Now()
+}
+
+func (c *ResponseCache) limit() int {
+	if c.MaxResponse > 0 {
+		return c.MaxResponse
+	}
+	return DefaultCachedResponse
+}
+
+// cacheHandler answers requests for one leaf with stored responses, and stores
+// those of next. Equal requests in progress share one call of next.
+type cacheHandler struct {
+	cache    *ResponseCache
+	engine   *Engine
+	path     string
+	leaf     int // index in Request.Leaves
+	model    string
+	settings respcache.Key // hash of the leaf's settings
+	forward  []string
+	timeout  time.Duration // of the leaf
+	options  config.Cache
+	next     Handler
+}
+
+// cached wraps next, the handler of the latest leaf, in the cache if its config
+// asks for it.
+func (b *build) cached(n *config.Config, next Handler) Handler {
+	if n.Cache == nil || b.Engine == nil || b.Engine.Cache == nil {
+		return next
+	}
+	model, _ := n.OverrideParams.Text("model")
+	return &cacheHandler{
+		cache: b.Engine.Cache, engine: b.Engine, path: n.Path, leaf: len(b.tree.Leaves) - 1, model: model,
+		settings: leafKey(n), forward: n.ForwardHeaders, timeout: n.RequestTimeout, options: *n.Cache, next: next,
+	}
+}
+
+// Handle looks the response up, joins an equal request in progress, or calls
+// next. A leaf that may not serve the request never looks anything up.
+func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	if len(r.Leaves) == 0 || r.Leaves[h.leaf].Err != nil || r.Leaves[h.leaf].Target == nil || !r.cacheable() {
+		return h.next.Handle(ctx, r, t)
+	}
+	leaf := &r.Leaves[h.leaf]
+	if leaf.Prompt != nil && leaf.Prompt.Err != nil {
+		return h.next.Handle(ctx, r, t)
+	}
+	if h.options.Mode == config.CacheSemantic {
+		t.Note(dialect.ParamChange{Name: "cache.mode", Outcome: dialect.Adapted, Note: string(config.CacheSimple)})
+	}
+	key := h.cacheKey(r, leaf)
+	if r.Cache.Refresh {
+		t.Cache = CacheRefresh
+		if r.DryRun {
+			return h.next.Handle(ctx, r, t)
+		}
+		return h.lead(ctx, r, t, key, newFlight())
+	}
+	if e := h.lookUp(ctx, r, t, key); e != nil {
+		t.Cache = CacheHit
+		t.decide(h.path, "answered from the cache")
+		if r.DryRun {
+			return h.next.Handle(ctx, r, t)
+		}
+		return h.replay(r, t, e), nil
+	}
+	t.Cache = CacheMiss
+	if r.DryRun {
+		return h.next.Handle(ctx, r, t)
+	}
+	f, first := h.cache.flights.join(key)
+	if first {
+		return h.lead(ctx, r, t, key, f)
+	}
+	res, err := h.follow(ctx, r, t, f)
+	if res == nil && err == nil { // the other request failed, for reasons that may be its own
+		return h.lead(ctx, r, t, key, newFlight())
+	}
+	return res, err
+}
+
+// lookUp returns the stored response, or nil. A store that fails has none.
+func (h *cacheHandler) lookUp(ctx context.Context, r *Request, t *Trail, key respcache.Key) *respcache.Entry {
+	began := time.Now()
+	e, err := h.cache.Store.Get(ctx, tenantOf(r), key, h.cache.now())
+	if took := time.Since(began); took > time.Millisecond { // waiting for a store is not the gateway's own time
+		t.UpstreamTime += took
+	}
+	if err != nil {
+		t.decide(h.path, "the cache is unavailable")
+		return nil
+	}
+	return e
+}
+
+func tenantOf(r *Request) respcache.Tenant {
+	return respcache.Tenant{Organisation: r.Identity.Organisation, Workspace: r.Identity.Workspace}
+}
+
+// outcome returns an attempt that was not made, which names the target of a
+// shared or stored response.
+func (h *cacheHandler) outcome(r *Request, t *Trail, model string, params []dialect.ParamChange) *Attempt {
+	leaf := &r.Leaves[h.leaf]
+	for _, n := range leaf.Notes {
+		t.Note(n)
+	}
+	a := &Attempt{Target: leaf.Target, Prompt: r.Prompt, Model: model, Params: params, handler: &TargetHandler{Engine: h.engine, Path: h.path}, request: r, trail: t}
+	if leaf.Prompt != nil {
+		a.Prompt = leaf.Prompt.Prompt
+	}
+	a.Record.Target, a.Record.Provider, a.Record.Slug = h.path, leaf.Target.ID, leaf.Target.Slug
+	t.Outcome, t.Retries = a, 0
+	return a
+}
+
+// replay returns a stored response.
+func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Response {
+	t.Saved = settledCost{e.Cost, e.Priced}
+	info := &dialect.ResponseInfo{Model: e.Model, Finish: e.Finish, Usage: e.Usage, Begun: true, Finished: true, Terminated: e.Terminated}
+	out := &Response{Status: e.Status, Header: headerOf(e.ContentType, e.Encoding), Attempt: h.outcome(r, t, e.Upstream, e.Params), Tap: storedTap{info}, Length: int64(len(e.Body)), free: true}
+	switch e.Form {
+	case respcache.Complete:
+		out.Bytes = e.Body
+	case respcache.Events:
+		out.Length = -1
+		out.Events = &eventStream{reader: &replay{{Raw: e.Body, Data: e.Body}}, tap: out.Tap, fail: clientError}
+	default:
+		out.Body, out.Tap = bytes.NewReader(e.Body), r.Client.NewTap(r.Operation)
+	}
+	return out
+}
+
+// headerOf returns the headers of a stored or shared response: those that
+// describe its body. Others were about the first request.
+func headerOf(contentType, encoding string) http.Header {
+	h := make(http.Header, 2)
+	if contentType != "" {
+		h["Content-Type"] = []string{contentType}
+	}
+	if encoding != "" {
+		h["Content-Encoding"] = []string{encoding}
+	}
+	return h
+}
+
+// storedTap is the tap of a response that was read before it was stored.
+type storedTap struct{ info *dialect.ResponseInfo }
+
+func (storedTap) Body([]byte)                   {}
+func (storedTap) Event(sse.Event)               {}
+func (t storedTap) Info() *dialect.ResponseInfo { return t.info }
+
+// lead calls next and shares its response with those that join the flight. The
+// call ends when its last user has left.
+func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respcache.Key, f *flight) (*Response, error) {
+	f.finish = h.options.OnDisconnect == config.FinishAndCache
+	started := h.cache.now()
+	call := f.begin(ctx)
+	me := f.watch(ctx)
+	landed := false
+	defer func() {
+		if !landed { // a failure or a panic
+			me.stop()
+			f.land(nil)
+		}
+	}()
+	res, err := h.next.Handle(call, r, t)
+	if err != nil || res.Status > 299 || res.Status < 200 {
+		if err == nil {
+			res.after = append(res.after, me.end)
+		} else {
+			me.end()
+		}
+		return res, err
+	}
+	landed = true
+	s := newSharedResponse(res, h.cache.limit(), h.engine.Pool)
+	s.onDrop = f.close
+	own := s.open(ctx)
+	settle := func() {
+		res.Close()
+		s.recordCost(res.account.paid)
+	}
+	store := func() {
+		h.store(r, key, s, started)
+		f.close()
+	}
+	ended := make(chan struct{})
+	switch s.form {
+	case respcache.Complete:
+		settle()
+		f.complete()
+		close(ended)
+	default:
+		go func() {
+			defer close(ended)
+			s.run(call)
+			f.complete()
+			if s.form == respcache.Events {
+				settle()
+				store()
+			}
+		}()
+	}
+	f.land(s)
+	out := own.response(res.Attempt, s.header, res.Tap)
+	own.finish = func() {
+		me.end()
+		own.close()
+		<-ended
+	}
+	out.after = append(out.after, func() {
+		own.finish()
+		switch s.form {
+		case respcache.Complete:
+			store()
+		case respcache.Raw:
+			settle()
+			store()
+		}
+	})
+	return out, nil
+}
+
+// follow returns the response of a flight that another request began, for a
+// client of its own. It returns nothing if that request failed.
+func (h *cacheHandler) follow(ctx context.Context, r *Request, t *Trail, f *flight) (*Response, error) {
+	me := f.watch(ctx)
+	began := time.Now()
+	limit := h.wait(r)
+	var due <-chan time.Time
+	if limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		due = timer.C
+	}
+	var err error
+	select {
+	case <-f.ended:
+	case <-ctx.Done():
+		err = apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(ctx))
+	case <-due:
+		err = apierr.New(apierr.Timeout, "%s did not answer within the request timeout of %d ms", r.Leaves[h.leaf].Target.ID, limit.Milliseconds())
+	}
+	t.UpstreamTime += time.Since(began)
+	if err != nil {
+		me.end()
+		return nil, err
+	}
+	s := f.response
+	var own *sharedReader
+	if s != nil {
+		own = s.open(ctx)
+	}
+	if own == nil {
+		me.end()
+		return nil, nil
+	}
+	t.Cache = CacheHit
+	t.decide(h.path, "shares the call of an equal request")
+	a := h.outcome(r, t, s.model, s.params)
+	out := own.response(a, headerOf(s.header.Get("Content-Type"), s.header.Get("Content-Encoding")), r.Client.NewTap(r.Operation))
+	out.free = true
+	out.after = append(out.after, func() {
+		own.close()
+		me.end()
+		t.Saved = s.cost()
+	})
+	return out, nil
+}
+
+// wait returns how long to wait for another request's response; zero means until
+// its end.
+func (h *cacheHandler) wait(r *Request) time.Duration {
+	if r.AttemptDeadline.IsZero() {
+		return h.timeout
+	}
+	left := max(time.Until(r.AttemptDeadline), time.Millisecond)
+	if h.timeout > 0 {
+		return min(h.timeout, left)
+	}
+	return left
+}
+
+// store stores the response of a call that began at started and has ended, if it
+// may be stored.
+func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, started time.Time) {
+	body, ok := s.collected()
+	if !ok {
+		return
+	}
+	age := h.options.MaxAge
+	if age == 0 {
+		age = config.DefaultMaxAge
+	}
+	cost := s.cost()
+	e := &respcache.Entry{
+		Owner: tenantOf(r), Started: started, Expires: h.cache.now().Add(min(age, maxCacheAge)),
+		Namespace: r.Cache.Namespace, Config: r.Cache.Config, KeyID: r.Identity.KeyID,
+		Status: s.head.Status, ContentType: s.header.Get("Content-Type"), Encoding: s.header.Get("Content-Encoding"), Form: s.form,
+		Model: s.info.Model, Finish: s.info.Finish, Usage: s.info.Usage, Terminated: s.info.Terminated,
+		Upstream: s.model, Params: s.params, Cost: cost.Cost, Priced: cost.Known, Body: body,
+	}
+	if storable(r, e, &s.info, h.options.ToolCalls) {
+		_ = h.cache.Store.Put(context.Background(), key, e) // a store that fails stores nothing
+	}
+}

@@ -1,0 +1,314 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect"
+	"modelgate/internal/respcache"
+	"modelgate/internal/sse"
+)
+
+// chunkSize is the size in bytes of reads of a body that is shared, and step the
+// size in which memory is reserved.
+const (
+	chunkSize = 16 << 10
+	step      = 64 << 10
+)
+
+// sharedResponse is a response that several clients read, each at its own pace.
+// What is stored is collected on the way. A stream is held as long as it may be
+// stored; one that is longer is held until every reader has read it, up to
+// twice the limit. Then the slow readers are cut off, unless all are slow.
+type sharedResponse struct {
+	source  *Response // until its request has ended
+	head    Response  // status, length and translation of source
+	form    respcache.Form
+	header  http.Header
+	info    dialect.ResponseInfo // when the response began; at its end, guarded by mu
+	body    []byte               // of a complete response
+	held    []byte               // comments before the first event
+	limit   int                  // in bytes of what is stored
+	decoded int64                // see Response.MaxDecoded
+	model   string               // that was sent to the provider
+	params  []dialect.ParamChange
+	onDrop  func() // called when the response is too long to be shared with further clients
+
+	mu      sync.Mutex
+	chunks  []chunk // from number first; guarded by mu, as are the fields below
+	first   int
+	before  int64 // bytes before the first chunk
+	written int64 // bytes so far
+	readers map[*sharedReader]struct{}
+	changed chan struct{} // closed at the next change; nil if nobody waits
+	ended   bool
+	err     error // how the stream ended; io.EOF if it is complete
+	dropped bool  // the stream is too long to be stored
+	paid    settledCost
+	memory  *bytepool.Buffer
+	counted int64 // bytes that memory has reserved
+
+	broken   sync.Once
+	breaking []byte // the in-band error of a broken stream
+}
+
+// chunk is an event, or a part of a body.
+type chunk struct {
+	event sse.Event
+	end   int64 // offset after it
+	state progress
+}
+
+// progress is what the tap had read up to a chunk.
+type progress struct{ begun, finished, terminated, failed bool }
+
+// newSharedResponse returns res to be shared. The caller must call run for a
+// response with events or a body.
+func newSharedResponse(res *Response, limit int, pool *bytepool.Pool) *sharedResponse {
+	s := &sharedResponse{source: res, head: Response{Status: res.Status, Length: res.Length, translation: res.translation}, decoded: res.MaxDecoded(), header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
+	if res.Attempt != nil {
+		s.model, s.params = res.Attempt.Model, slices.Clone(res.Attempt.Params)
+	}
+	switch {
+	case res.Events != nil:
+		s.form, s.held = respcache.Events, bytes.Clone(res.Events.Comments())
+		if res.HasEvent() {
+			s.info = *res.Tap.Info()
+		}
+		s.written = int64(len(s.held))
+		s.before = s.written
+	case res.Bytes != nil:
+		s.form, s.body, s.info = respcache.Complete, bytes.Clone(res.Bytes), *res.Tap.Info()
+		s.written = int64(len(s.body))
+		s.dropped = len(s.body) > limit
+		s.info.Usage = res.Usage()
+		s.ended, s.err = true, io.EOF
+	default:
+		s.form = respcache.Raw
+	}
+	if !s.ended {
+		s.memory, _ = pool.Get(0) // without memory nothing is stored
+	}
+	return s
+}
+
+// run reads the response to its end, or until ctx ends.
+func (s *sharedResponse) run(ctx context.Context) {
+	var err error
+	for err == nil {
+		var c chunk
+		if s.form == respcache.Events {
+			if c.event, err = s.source.Events.Next(); err == nil {
+				c.event.Raw, c.event.Data = cloneEvent(c.event)
+				c.event.Type, c.event.ID = bytes.Clone(c.event.Type), nil
+				seen := s.source.Tap.Info()
+				c.state = progress{seen.Begun, seen.Finished, seen.Terminated, seen.Failed != ""}
+			}
+		} else {
+			buf := make([]byte, chunkSize)
+			var n int
+			n, err = s.source.Body.Read(buf)
+			c.event.Raw = buf[:n:n]
+		}
+		if len(c.event.Raw) > 0 {
+			s.add(ctx, c)
+		}
+	}
+	s.end(err)
+}
+
+// cloneEvent returns copies of the bytes of e. Data stays a part of Raw.
+func cloneEvent(e sse.Event) (raw, data []byte) {
+	raw = bytes.Clone(e.Raw)
+	if e.Data == nil {
+		return raw, nil
+	}
+	if i := bytes.Index(e.Raw, e.Data); i >= 0 {
+		return raw, raw[i : i+len(e.Data)]
+	}
+	return raw, append([]byte{}, e.Data...)
+}
+
+// add adds a chunk, once there is room for it.
+func (s *sharedResponse) add(ctx context.Context, c chunk) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written += int64(len(c.event.Raw))
+	c.end = s.written
+	s.chunks = append(s.chunks, c)
+	if s.info.Model == "" && s.form == respcache.Events {
+		s.info.Model = s.source.Tap.Info().Model
+	}
+	s.reserve()
+	if s.dropped {
+		s.trim()
+	}
+	s.wake()
+	for s.dropped && s.written-s.before > 2*int64(s.limit) && ctx.Err() == nil {
+		if s.cutSlow() {
+			s.trim()
+			s.wake()
+			continue
+		}
+		changed := s.wait()
+		s.pause(true)
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+		s.pause(false)
+	}
+}
+
+// pause stops or continues the idle timeout while nobody reads.
+func (s *sharedResponse) pause(on bool) {
+	switch {
+	case s.form != respcache.Events && on:
+		s.source.Pause()
+	case s.form != respcache.Events:
+		s.source.Resume()
+	case on:
+		s.source.Events.Pause()
+	default:
+		s.source.Events.Resume()
+	}
+}
+
+// reserve counts the chunks as body memory. If there is none, or if the stream is
+// too long, it is not stored. The caller must hold mu.
+func (s *sharedResponse) reserve() {
+	if s.dropped {
+		return
+	}
+	full := s.written > int64(s.limit) || s.memory == nil
+	if !full && s.written > s.counted {
+		full = s.memory.Reserve(step) != nil
+		s.counted += step
+	}
+	if full {
+		s.dropped = true
+		s.onDrop()
+	}
+}
+
+// trim releases the chunks that every reader has read. The caller must hold mu.
+func (s *sharedResponse) trim() {
+	least := s.first + len(s.chunks)
+	for r := range s.readers {
+		least = min(least, r.next)
+	}
+	if n := least - s.first; n > 0 {
+		s.before = s.chunks[n-1].end
+		clear(s.chunks[:n])
+		s.chunks = s.chunks[n:]
+		s.first = least
+	}
+}
+
+// cutSlow cuts off the readers that are behind by more than the limit if others
+// are not. It reports whether it did. The caller must hold mu.
+func (s *sharedResponse) cutSlow() bool {
+	var slow []*sharedReader
+	for r := range s.readers {
+		if s.written-r.at > int64(s.limit) {
+			slow = append(slow, r)
+		}
+	}
+	if len(slow) == 0 || len(slow) == len(s.readers) {
+		return len(s.readers) == 0 && len(s.chunks) > 0
+	}
+	for _, r := range slow {
+		r.cut = true
+		delete(s.readers, r)
+	}
+	return true
+}
+
+// end records how the stream ended.
+func (s *sharedResponse) end(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	model := s.info.Model
+	if s.form == respcache.Events {
+		s.info = *s.source.Tap.Info()
+		s.info.Usage = s.source.Usage()
+	}
+	if s.info.Model == "" {
+		s.info.Model = model
+	}
+	s.ended, s.err = true, err
+	s.wake()
+}
+
+// recordCost records what the response cost.
+func (s *sharedResponse) recordCost(c settledCost) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paid = c
+}
+
+// cost returns what the response cost, as far as that is known.
+func (s *sharedResponse) cost() settledCost {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.paid
+}
+
+// wake wakes those that wait. The caller must hold mu.
+func (s *sharedResponse) wake() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// wait returns a channel that is closed at the next change. The caller must hold
+// mu.
+func (s *sharedResponse) wait() <-chan struct{} {
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// collected returns the complete body, or false if the response broke or is too
+// long.
+func (s *sharedResponse) collected() ([]byte, bool) {
+	if s.form == respcache.Complete {
+		return s.body, !s.dropped
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dropped || !s.ended || s.err != io.EOF {
+		return nil, false
+	}
+	body := append(make([]byte, 0, s.written), s.held...)
+	for _, c := range s.chunks {
+		body = append(body, c.event.Raw...)
+		if c.event.Unterminated {
+			body = append(body, "\n\n"...)
+		}
+	}
+	return body, true
+}
+
+// streamError returns the in-band error that ends the broken stream for every
+// reader.
+func (s *sharedResponse) streamError(client dialect.ClientDialect, e *apierr.Error) []byte {
+	s.mu.Lock()
+	ended := s.ended
+	s.mu.Unlock()
+	if !ended { // the encoder is in use
+		return client.ErrorEvent(nil, e)
+	}
+	s.broken.Do(func() { s.breaking = s.head.AppendStreamError(nil, client, e) })
+	return s.breaking
+}

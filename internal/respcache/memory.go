@@ -1,0 +1,111 @@
+package respcache
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// DefaultMemory is the default size of a [Memory] in bytes.
+const DefaultMemory = 256 << 20
+
+// Memory is a [Store] in the memory of this process, which evicts entries that
+// are rarely used when it is full.
+type Memory struct {
+	entries *otter.Cache[Key, *Entry]
+	marks   marks
+}
+
+var _ Store = (*Memory)(nil)
+
+// NewMemory returns a store of about size bytes. Zero means DefaultMemory.
+func NewMemory(size int64) *Memory {
+	if size <= 0 {
+		size = DefaultMemory
+	}
+	return &Memory{entries: otter.Must(&otter.Options[Key, *Entry]{
+		MaximumWeight: uint64(size),
+		Weigher:       func(_ Key, e *Entry) uint32 { return uint32(min(e.size(), math.MaxUint32)) },
+	})}
+}
+
+// Get implements [Store].
+func (m *Memory) Get(_ context.Context, owner Tenant, key Key, now time.Time) (*Entry, error) {
+	e, ok := m.entries.GetIfPresent(key)
+	if !ok || e.Owner != owner {
+		return nil, nil
+	}
+	if !now.Before(e.Expires) {
+		m.entries.Invalidate(key)
+		return nil, nil
+	}
+	return e, nil
+}
+
+// Put implements [Store].
+func (m *Memory) Put(_ context.Context, key Key, e *Entry) error {
+	m.marks.mu.RLock() // no invalidation may pass between the check and the entry
+	defer m.marks.mu.RUnlock()
+	if !m.marks.covers(e) {
+		m.entries.Set(key, e)
+	}
+	return nil
+}
+
+// Invalidate implements [Store]. It reads all entries.
+func (m *Memory) Invalidate(_ context.Context, owner Tenant, sel Selector, now time.Time) error {
+	m.marks.add(owner, sel, now)
+	for key, e := range m.entries.All() {
+		if e.Owner == owner && sel.selects(e) && e.Started.Before(now) {
+			m.entries.Invalidate(key)
+		}
+	}
+	return nil
+}
+
+// Bytes returns the approximate memory of all entries, and their number.
+func (m *Memory) Bytes() (size, entries int64) {
+	return int64(m.entries.WeightedSize()), int64(m.entries.EstimatedSize())
+}
+
+// markLife is how long an invalidation is remembered for requests in flight,
+// which may not last longer.
+const markLife = time.Hour
+
+// marks remembers invalidations until every request that began before them has
+// ended. The zero value is empty.
+type marks struct {
+	mu   sync.RWMutex
+	list []mark // guarded by mu, oldest first
+}
+
+type mark struct {
+	owner Tenant
+	sel   Selector
+	at    time.Time
+}
+
+func (m *marks) add(owner Tenant, sel Selector, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := m.list[:0]
+	for _, k := range m.list {
+		if now.Sub(k.at) < markLife {
+			kept = append(kept, k)
+		}
+	}
+	m.list = append(kept, mark{owner, sel, now})
+}
+
+// covers reports whether e was invalidated. The caller must hold mu.
+func (m *marks) covers(e *Entry) bool {
+	for _, k := range m.list {
+		if k.owner == e.Owner && k.sel.selects(e) && e.Started.Before(k.at) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,16 @@
+package server
+
+import (
+	"modelgate/internal/pipeline"
+	"modelgate/internal/respcache"
+	"modelgate/internal/settings"
+)
+
+// openCache opens the store of cached responses for the engine.
+func (s *Server) openCache(set *settings.Settings) {
+	c := &set.Cache
+	if c.Store == settings.CacheOff {
+		return
+	}
+	s.engine.Cache = &pipeline.ResponseCache{Store: respcache.NewMemory(c.Memory.Or(0)), MaxResponse: int(c.MaxResponse.Or(0)), Now: s.Time}
+}
