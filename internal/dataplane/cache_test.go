@@ -369,7 +369,15 @@ func TestAHitCostsNothingAndIsLogged(t *testing.T) {
 	if first["cache_status"] != "MISS" || hit["cache_status"] != "HIT" {
 		t.Errorf("statuses %v, %v", first["cache_status"], hit["cache_status"])
 	}
-	t.Logf("first: %v\nhit: %v", first, hit)
+	if first["cost"] == nil || first["cost"] == 0.0 || hit["cost"] != 0.0 {
+		t.Errorf("costs %v, then %v; want one, then 0", first["cost"], hit["cost"])
+	}
+	if u := hit["usage"].(map[string]any); u["total_tokens"] != 0.0 {
+		t.Errorf("usage of a hit: %v", u)
+	}
+	if attempts := hit["attempts"].([]any); len(attempts) != 0 || hit["provider"] != "openai-compatible" {
+		t.Errorf("a hit has the attempts %v at %v", attempts, hit["provider"])
+	}
 }
 
 // awaitInFlight waits until the gateway serves n requests.

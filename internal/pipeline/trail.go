@@ -243,4 +243,7 @@ func (t *Trail) Record(e *reqlog.Entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paid.Fill(e)
+	if t.Cache == CacheHit && len(t.Attempts) == 0 { // nobody was paid for it
+		e.Priced = true
+	}
 }
