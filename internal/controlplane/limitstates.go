@@ -3,11 +3,15 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/keys"
+	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/workspaces"
@@ -18,19 +22,20 @@ import (
 // addLimitStates adds the route that reads limits and their use.
 func addLimitStates(a *route.API) {
 	route.Add(a, route.Route{Method: http.MethodGet, Path: "/limits", Name: "list-limits", Tag: "Limits",
-		Summary: "List the limits of a key, workspace or provider, and what is used of them"}, listLimits(a))
+		Summary: "List the limits of a key, workspace, provider, integration or policy, and what is used of them"}, listLimits(a))
 }
 
 type limitsInput struct {
-	Owner     string `query:"owner" enum:"key,workspace,provider" default:"key"`
-	ID        string `query:"id" maxLength:"255" doc:"Id, or slug of a workspace or provider. Without one, the key of the request."`
-	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug of the provider's workspace; required for organisation keys that name a provider by its slug"`
+	Owner     string `query:"owner" enum:"key,workspace,provider,integration,policy" default:"key"`
+	ID        string `query:"id" maxLength:"255" doc:"Id, or slug of a workspace, provider or integration. Without one, the key of the request."`
+	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug of the provider's workspace, which organisation keys need for a slug, or of one that has the integration"`
 }
 
 // limitState is a limit and its use. Amounts are requests, tokens or dollars.
 type limitState struct {
-	Owner     string     `json:"owner" doc:"key, workspace, provider, or grant for those of an integration in a workspace"`
+	Owner     string     `json:"owner" doc:"key, workspace, provider, grant for those of an integration in a workspace, policy, or session for a policy that limits sessions"`
 	ID        string     `json:"id"`
+	ValueKey  *string    `json:"value_key" doc:"Of a policy's counter, else null"`
 	Type      string     `json:"type" doc:"requests, tokens or cost"`
 	Unit      *string    `json:"unit" doc:"rps, rpm, rph, rpd, rpw or concurrent; null for a budget"`
 	Limit     float64    `json:"limit"`
@@ -38,28 +43,23 @@ type limitState struct {
 	Reserved  float64    `json:"reserved" doc:"By requests in progress"`
 	Remaining float64    `json:"remaining"`
 	Reset     route.Time `json:"reset_at" doc:"Null if never"`
-	AtMost    float64    `json:"overshoot_at_most" doc:"By how much the counters of several gateways may exceed the limit together"`
+	AtMost    *float64   `json:"overshoot_at_most" doc:"By how much the counters of several gateways may exceed the limit together; null while the store of counters fails and each gateway decides on its own"`
 }
 
 // listLimits returns the handler of GET /limits. Everyone may read the limits of the key
 // of the request, and those of other objects with the permission to read the object.
 func listLimits(a *route.API) func(context.Context, *route.Caller, *limitsInput) (*route.List[limitState], error) {
 	return func(ctx context.Context, c *route.Caller, in *limitsInput) (*route.List[limitState], error) {
-		held, err := holders(ctx, c, in)
+		var all []*quota.Limit
+		var keys []string // value keys of a policy's counters
+		var err error
+		if in.Owner == "policy" {
+			all, keys, err = policyLimits(ctx, a, c, in.ID)
+		} else {
+			all, err = storedLimits(ctx, c, in)
+		}
 		if err != nil {
 			return nil, err
-		}
-		var all []*quota.Limit
-		for _, h := range held {
-			spent, err := c.DB().Spending(ctx, h.Kind, h.ID)
-			if err != nil {
-				return nil, err
-			}
-			list, err := quota.ParseLimits(h.Holder, h.rates, h.budgets, int64(spent[h.ID].Cost), spent[h.ID].Tokens)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, list...)
 		}
 		states := make([]quota.State, len(all))
 		if a.Counters != nil {
@@ -69,14 +69,61 @@ func listLimits(a *route.API) func(context.Context, *route.Caller, *limitsInput)
 		}
 		out := make([]limitState, len(all))
 		for i, l := range all {
-			s := states[i]
+			s, key := states[i], ""
+			if keys != nil {
+				key = keys[i]
+			}
 			out[i] = limitState{
-				Owner: l.Holder.Kind, ID: l.Holder.ID, Type: l.Measure.String(), Unit: route.OrNull(l.Unit()), Limit: l.Units(l.Max - l.Base),
-				Used: l.Units(s.Used), Reserved: l.Units(s.Held), Remaining: l.Units(s.Left(l)), Reset: route.Time(s.Reset), AtMost: l.Units(s.Overshoot),
+				Owner: l.Holder.Kind, ID: l.Holder.ID, ValueKey: route.OrNull(key), Type: l.Measure.String(), Unit: route.OrNull(l.Unit()), Limit: l.Units(l.Max - l.Base),
+				Used: l.Units(s.Used), Reserved: l.Units(s.Held), Remaining: l.Units(s.Left(l)), Reset: route.Time(s.Reset), AtMost: l.OvershootUnits(s),
 			}
 		}
 		return route.ListOf(out, len(out)), nil
 	}
+}
+
+// mostCounters is how many counters of a policy are listed; its entities have pages.
+const mostCounters = 500
+
+// policyLimits returns the limits of the counters of a policy that this gateway has used
+// lately, and their value keys.
+func policyLimits(ctx context.Context, a *route.API, c *route.Caller, id string) (list []*quota.Limit, keys []string, err error) {
+	if id == "" {
+		return nil, nil, route.Invalid("id", "is required for the owner policy")
+	}
+	if err := checkScope(c, "policies.read"); err != nil {
+		return nil, nil, err
+	}
+	if err := policies.CheckVisible(ctx, c, id); err != nil || a.Policies == nil {
+		return nil, nil, err
+	}
+	known := a.Policies().Limits(id, c.Now)
+	keys = slices.Sorted(maps.Keys(known))
+	keys = keys[:min(len(keys), mostCounters)]
+	for _, k := range keys {
+		list = append(list, known[k])
+	}
+	return list, keys, nil
+}
+
+// storedLimits returns the limits of the objects that a request asks for.
+func storedLimits(ctx context.Context, c *route.Caller, in *limitsInput) (all []*quota.Limit, err error) {
+	held, err := holders(ctx, c, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range held {
+		spent, err := c.DB().Spending(ctx, h.Kind, h.ID)
+		if err != nil {
+			return nil, err
+		}
+		list, err := quota.ParseLimits(h.Holder, h.rates, h.budgets, int64(spent[h.ID].Cost), spent[h.ID].Tokens)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return all, nil
 }
 
 // limitHolder is an object with its stored limits.
@@ -100,6 +147,14 @@ func holders(ctx context.Context, c *route.Caller, in *limitsInput) ([]limitHold
 		w, err := workspaces.Visible(ctx, c, in.ID)
 		return []limitHolder{{quota.Holder{Kind: store.WorkspaceBudget, ID: w.ID, Name: w.Name}, w.RateLimits, w.UsageLimits}}, err
 	}
+	if in.Owner == "integration" {
+		granted, err := integrations.Visible(ctx, c, in.ID, in.Workspace)
+		var list []limitHolder
+		for _, g := range granted {
+			list = append(list, grantHolder(g))
+		}
+		return list, err
+	}
 	if err := checkScope(c, "providers.read"); err != nil {
 		return nil, err
 	}
@@ -114,10 +169,14 @@ func holders(ctx context.Context, c *route.Caller, in *limitsInput) ([]limitHold
 	granted, err := c.DB().IntegrationWorkspaces(ctx, p.Integration)
 	for _, g := range granted {
 		if g.Workspace == p.Workspace {
-			list = append(list, limitHolder{quota.Holder{Kind: store.GrantBudget, ID: store.GrantID(g.Integration, g.Workspace)}, g.RateLimits, g.UsageLimits})
+			list = append(list, grantHolder(g))
 		}
 	}
 	return list, err
+}
+
+func grantHolder(g store.IntegrationWorkspace) limitHolder {
+	return limitHolder{quota.Holder{Kind: store.GrantBudget, ID: store.GrantID(g.Integration, g.Workspace)}, g.RateLimits, g.UsageLimits}
 }
 
 func checkScope(c *route.Caller, s access.Scope) error {

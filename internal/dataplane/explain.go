@@ -77,8 +77,8 @@ type Limit struct {
 	Reserved float64    `json:"reserved"` // by requests in progress
 	Claimed  float64    `json:"claimed"`  // by this request
 	Fits     bool       `json:"fits"`
-	Reset    *time.Time `json:"reset_at"` // null if never
-	AtMost   float64    `json:"overshoot_at_most"`
+	Reset    *time.Time `json:"reset_at"`          // null if never
+	AtMost   *float64   `json:"overshoot_at_most"` // null while the store of counters fails
 }
 
 // limitsOf returns limits for a response.
@@ -88,7 +88,7 @@ func limitsOf(list []pipeline.LimitState) []Limit {
 		l := s.Limit
 		out[i] = Limit{
 			Holder: l.Holder.Kind, ID: l.Holder.ID, Type: l.Measure.String(), Unit: l.Unit(), Limit: l.Units(l.Max - l.Base),
-			Used: l.Units(s.Used), Reserved: l.Units(s.Held), Claimed: l.Units(s.Claimed), Fits: s.Fits, AtMost: l.Units(s.Overshoot),
+			Used: l.Units(s.Used), Reserved: l.Units(s.Held), Claimed: l.Units(s.Claimed), Fits: s.Fits, AtMost: l.OvershootUnits(s.State),
 		}
 		if !s.Reset.IsZero() {
 			out[i].Reset = &s.Reset

@@ -283,3 +283,40 @@ func BenchmarkMemory(b *testing.B) {
 		m.Settle(now, v.Grants, quota.Use{Requests: 10})
 	}
 }
+
+func TestADefaultDecidesForLimitsWithoutAValueOfTheirOwn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		def      quota.WhenDown
+		admitted int // of 4, where the limit is 2
+		unknown  bool
+	}{
+		"none": {quota.DownDefault, 2, true}, "cached": {quota.DownCached, 2, true}, "open": {quota.DownOpen, 4, true}, "closed": {quota.DownClosed, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &quota.Guard{Store: &failing{err: errDown}, Default: tt.def}
+			l := perMinute("k", 2)
+			admitted := 0
+			for range 4 {
+				if v, err := g.Reserve(t.Context(), start, []quota.Claim{{l, 1, 1}}); err == nil && v.Refused < 0 {
+					admitted++
+				}
+			}
+			if admitted != tt.admitted {
+				t.Errorf("%d of 4 were admitted, want %d", admitted, tt.admitted)
+			}
+			own := perMinute("own", 2)
+			own.Down = quota.DownClosed
+			if _, err := g.Reserve(t.Context(), start, []quota.Claim{{own, 1, 1}}); !errors.Is(err, errDown) {
+				t.Errorf("a limit that is closed itself: %v", err)
+			}
+			states, err := g.Read(t.Context(), start, []*quota.Limit{l, own})
+			if err != nil || (l.OvershootUnits(states[0]) == nil) != tt.unknown || own.OvershootUnits(states[1]) == nil {
+				t.Errorf("overshoot %d and %d, %v; want unknown %t and 0", states[0].Overshoot, states[1].Overshoot, err, tt.unknown)
+			}
+		})
+	}
+	g := &quota.Guard{Store: &failing{}}
+	if states, err := g.Read(t.Context(), start, []*quota.Limit{perMinute("k", 2)}); err != nil || states[0].Overshoot != 0 {
+		t.Errorf("while the store works: %+v, %v", states, err)
+	}
+}

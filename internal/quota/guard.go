@@ -12,7 +12,8 @@ import (
 // returned, and decide alone while it fails. What was used until it works again is
 // then settled in it. If the limits of a request differ, a closed limit decides.
 type Guard struct {
-	Store Store
+	Store   Store
+	Default WhenDown // of limits with [DownDefault]; if that too, [DownCached]
 
 	local  Memory
 	before atomic.Int64 // reservations decided without the store
@@ -49,7 +50,7 @@ func (g *Guard) decide(ctx context.Context, now time.Time, claims []Claim, err e
 	var counted []Claim
 	var index []int // of counted in claims
 	for i, c := range claims {
-		switch c.Limit.Down {
+		switch g.down(c.Limit) {
 		case DownClosed:
 			return Verdict{}, err
 		case DownCached:
@@ -73,7 +74,7 @@ func (g *Guard) decide(ctx context.Context, now time.Time, claims []Claim, err e
 	for i, c := range claims {
 		n, end := c.Limit.WindowAt(now)
 		v.Grants[i] = Grant{Limit: c.Limit, Window: n, Lease: unshared}
-		if c.Limit.Down == DownOpen {
+		if g.down(c.Limit) == DownOpen {
 			v.States[i].Reset = end
 		}
 	}
@@ -99,14 +100,32 @@ func (g *Guard) Settle(now time.Time, grants []Grant, u Use) {
 	g.Store.Settle(now, grants, u)
 }
 
+// down returns what happens to l while the store fails.
+func (g *Guard) down(l *Limit) WhenDown {
+	switch {
+	case l.Down != DownDefault:
+		return l.Down
+	case g.Default != DownDefault:
+		return g.Default
+	}
+	return DownCached
+}
+
 // Read implements [Store]. While the store fails it returns the states of this
-// process.
+// process, and does not know by how much several gateways exceed limits that are not
+// [DownClosed].
 func (g *Guard) Read(ctx context.Context, now time.Time, limits []*Limit) ([]State, error) {
 	states, err := g.Store.Read(ctx, now, limits)
-	if err != nil {
-		return g.local.Read(ctx, now, limits)
+	if err == nil {
+		return states, nil
 	}
-	return states, nil
+	states, err = g.local.Read(ctx, now, limits)
+	for i := range states {
+		if g.down(limits[i]) != DownClosed {
+			states[i].Overshoot = UnknownOvershoot
+		}
+	}
+	return states, err
 }
 
 // Correct implements [Store]. It succeeds although the store fails: there, what was

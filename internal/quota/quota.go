@@ -10,6 +10,7 @@ package quota
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -76,12 +77,19 @@ type Holder struct {
 // fails.
 type WhenDown uint8
 
-// The zero value is DownCached.
+// The zero value is DownDefault.
 const (
-	DownCached WhenDown = iota // counters of this process decide
-	DownOpen                   // requests are admitted
-	DownClosed                 // requests are refused
+	DownDefault WhenDown = iota // as [Guard.Default] says
+	DownCached                  // counters of this process decide
+	DownOpen                    // requests are admitted
+	DownClosed                  // requests are refused
 )
+
+var whenDown = [...]string{"", "cached", "open", "closed"}
+
+// ParseWhenDown returns the value with a name in the API, [DownDefault] for another
+// name.
+func ParseWhenDown(name string) WhenDown { return WhenDown(max(slices.Index(whenDown[:], name), 0)) }
 
 // Claim is what a reservation asks of one limit.
 type Claim struct {
@@ -97,10 +105,14 @@ type State struct {
 	Held int64 // reserved by attempts that have not ended
 	// Reset is when the window or period ends. Zero means never.
 	Reset time.Time
-	// Overshoot is the most by which the store may exceed the limit; see
-	// docs/limits.md.
+	// Overshoot is the most by which the store may exceed the limit, or
+	// [UnknownOvershoot]; see docs/limits.md.
 	Overshoot int64
 }
+
+// UnknownOvershoot is the overshoot of a limit that each gateway decides about on its
+// own: no gateway knows how many there are.
+const UnknownOvershoot = -1
 
 // Left returns what can be reserved of limit l; never negative.
 func (s State) Left(l *Limit) int64 { return max(l.Max-l.Base-s.Used-s.Held, 0) }

@@ -166,6 +166,15 @@ func (l *Limit) Unit() string {
 	return ""
 }
 
+// OvershootUnits returns the overshoot of s like [Limit.Units], nil if it is unknown.
+func (l *Limit) OvershootUnits(s State) *float64 {
+	if s.Overshoot == UnknownOvershoot {
+		return nil
+	}
+	n := l.Units(s.Overshoot)
+	return &n
+}
+
 // Units returns n of what l counts in dollars, tokens or requests.
 func (l *Limit) Units(n int64) float64 {
 	if l.Measure == Cost {

@@ -69,6 +69,7 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 		return fmt.Errorf("limits.counters: store %s: %w", kind, err)
 	}
 	s.counters = newLimitCounters(kind, remote, &quota.Breaker{Store: remote, Deadline: c.Deadline.Or(quota.DefaultDeadline), Logger: s.Logger})
+	s.counters.guard.Default = quota.ParseWhenDown(c.OnStoreDown)
 	s.engine.Quota = s.counters.guard
 	return nil
 }

@@ -159,3 +159,28 @@ func TestRequestsWithLimitsGoOnWhileRedisIsAway(t *testing.T) {
 		return requestLabels(t, l.Gateway)["modelgate_limit_counters_up"] == "1"
 	})
 }
+
+func TestASettingDecidesAboutKeysWhileRedisIsAway(t *testing.T) {
+	redis := quotatest.NewRedis(t)
+	t.Setenv("COUNTERS_REDIS", redis.URL())
+	for value, want := range map[string]int{"open": 200, "closed": 503} {
+		l := &limitedGateway{t: t}
+		l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "limits: {counters: {store: redis, url: '${COUNTERS_REDIS}', deadline: 10s, on_store_down: " + value + "}}\n", MasterKey: "the master key of a test of limits"})
+		key := l.key(`"rate_limits":[{"type":"requests","unit":"rpw","value":1}]`)
+		if res := l.chat(key, oneChat); res.Status != 200 {
+			t.Errorf("%s, before: %d %s", value, res.Status, res.Body)
+		}
+		if got := string(l.Get("/limits", "x-gateway-api-key", key).Body); !strings.Contains(got, `"overshoot_at_most":0`) {
+			t.Errorf("%s, before: %s", value, got)
+		}
+		redis.Kill()
+		if res := l.chat(key, oneChat); res.Status != want {
+			t.Errorf("%s: status %d, want %d: %s", value, res.Status, want, res.Body)
+		}
+		bound := map[string]string{"open": `"overshoot_at_most":null`, "closed": `"overshoot_at_most":0`}[value]
+		if got := string(l.Get("/limits", "x-gateway-api-key", key).Body); !strings.Contains(got, bound) {
+			t.Errorf("%s: %s, want %s", value, got, bound)
+		}
+		redis.Start(t)
+	}
+}

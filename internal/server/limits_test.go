@@ -13,6 +13,7 @@ import (
 
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/store"
 )
 
 // limitedGateway is a gateway with a provider that counts what reaches it.
@@ -332,6 +333,9 @@ func TestLimitOfAnIntegrationBindsItsProviders(t *testing.T) {
 func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 	l := newLimited(t)
 	l.provider("bound", `"rate_limits":[{"type":"requests","unit":"rph","value":5}]`)
+	mustDo(t, l.Gateway, "PUT", "/integrations/bound/workspaces", `{"workspaces":[{"id":"default","enabled":true,"rate_limits":[{"type":"requests","unit":"rpm","value":50}]}]}`)
+	policy := mustDo(t, l.Gateway, "POST", "/policies/rate-limits", `{"workspace_id":"default","conditions":[{"key":"workspace_id","value":"*"}],"group_by":[{"key":"workspace_id"}],"type":"requests","unit":"rpw","value":70}`).JSON(t)
+	id, _ := policy["id"].(string)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":3},{"type":"tokens","unit":"rpd","value":100000}],"usage_limits":{"type":"cost","credit_limit":4}`)
 	res := l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@bound")
 	if res.Status != 200 {
@@ -351,27 +355,35 @@ func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/limits?owner=provider&id=bound&workspace_id=default": `"unit":"rph","limit":5,"used":1,"reserved":0,"remaining":4`,
-		"/limits?owner=workspace&id=default":                   `"data":[]`,
-		"/limits?owner=workspace":                              `id is required`,
+		"/limits?owner=provider&id=bound&workspace_id=default":         `"unit":"rph","limit":5,"used":1,"reserved":0,"remaining":4`,
+		"/limits?owner=integration&id=bound&workspace_id=default":      `"owner":"grant"`,
+		"/limits?owner=integration&id=bound":                           `"unit":"rpm","limit":50,"used":1`,
+		"/limits?owner=integration&id=other":                           `not found`,
+		"/limits?owner=policy&id=" + id:                                `"value_key":"workspace_id:` + store.DefaultWorkspace + `","type":"requests","unit":"rpw","limit":70,"used":1`,
+		"/limits?owner=policy&id=0197bb0d-3f2e-7000-8000-000000000000": `not found`,
+		"/limits?owner=policy":                                         `id is required`,
+		"/limits?owner=workspace&id=default":                           `"data":[]`,
+		"/limits?owner=workspace":                                      `id is required`,
 	} {
 		if res := l.Get(path); !strings.Contains(string(res.Body), want) {
 			t.Errorf("%s: %d %s", path, res.Status, res.Body)
 		}
 	}
-	if res := l.Get("/limits?owner=provider&id=bound", "x-gateway-api-key", key); res.Status != 403 {
-		t.Errorf("a key without the scope reads the limits of a provider: %d %s", res.Status, res.Body)
+	for _, path := range []string{"/limits?owner=provider&id=bound", "/limits?owner=integration&id=bound", "/limits?owner=policy&id=" + id} {
+		if res := l.Get(path, "x-gateway-api-key", key); res.Status != 403 {
+			t.Errorf("%s: a key without the scope reads the limits: %d %s", path, res.Status, res.Body)
+		}
 	}
 
 	explained := l.Post("/explain", `{"request":{"headers":{"x-gateway-provider":"@bound"},"body":`+oneChat+`}}`, "x-gateway-api-key", key)
 	attempt, _ := explained.JSON(t)["attempt"].(map[string]any)
 	limits, _ := attempt["limits"].([]any)
-	if len(limits) != 4 || !strings.Contains(string(explained.Body), `{"holder":"provider"`) || limits[0].(map[string]any)["claimed"] != 1.0 || limits[0].(map[string]any)["used"] != 1.0 {
+	if len(limits) != 6 || !strings.Contains(string(explained.Body), `{"holder":"provider"`) || limits[0].(map[string]any)["claimed"] != 1.0 || limits[0].(map[string]any)["used"] != 1.0 {
 		t.Errorf("explained: %s", explained.Body)
 	}
 
 	recorded, _ := l.Entry(res)["limits"].([]any)
-	if len(recorded) != 4 {
+	if len(recorded) != 6 {
 		t.Fatalf("recorded %v", recorded)
 	}
 	for _, v := range recorded {

@@ -25,6 +25,10 @@ type Counters struct {
 	URL      string   `json:"url,omitempty" doc:"Address of Redis or PostgreSQL: ${NAME} for an environment variable, or a sealed value"`
 	Deadline Duration `json:"deadline,omitempty"` // of a call; default 50ms
 
+	// OnStoreDown applies to the limits of keys, workspaces, providers, integrations and
+	// users.
+	OnStoreDown string `json:"on_store_down,omitempty" enum:",cached,open,closed" doc:"What happens while the store fails: requests are counted by each gateway, admitted or refused. Defaults to cached"`
+
 	address secret.String
 }
 
@@ -47,6 +51,14 @@ func (c *Counters) check(o SecretResolver) (f *fault) {
 		return at(errors.New("is only for the stores redis, postgres and leased"), "limits.counters.url")
 	case c.Store == CountersInMemory && c.Deadline != 0:
 		return at(errors.New("is only for the stores redis, postgres and leased"), "limits.counters.deadline")
+	}
+	switch c.OnStoreDown {
+	case "", "cached", "open", "closed":
+	default:
+		return at(errors.New("must be cached, open or closed"), "limits.counters.on_store_down")
+	}
+	if c.Store == CountersInMemory && c.OnStoreDown != "" {
+		return at(errors.New("is only for the stores redis, postgres and leased"), "limits.counters.on_store_down")
 	}
 	if d := time.Duration(c.Deadline); d != 0 && (d < time.Millisecond || d > 10*time.Second) {
 		return at(errors.New("must be 1ms to 10s"), "limits.counters.deadline")

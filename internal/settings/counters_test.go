@@ -29,6 +29,10 @@ func TestCountersAreChecked(t *testing.T) {
 		{"{store: memory, deadline: 1s}", "limits.counters.deadline: is only for"},
 		{"{store: postgres, deadline: 1m}", "limits.counters.deadline: must be 1ms to 10s"},
 		{"{store: postgres, deadline: -1s}", "limits.counters.deadline: must be 1ms to 10s"},
+		{"{store: postgres, on_store_down: closed}", ""},
+		{"{on_store_down: open}", ""},
+		{"{store: memory, on_store_down: open}", "limits.counters.on_store_down: is only for"},
+		{"{store: postgres, on_store_down: maybe}", "limits.counters.on_store_down"},
 		{"{store: etcd}", "limits.counters.store"},
 		{"{stores: redis}", "stores"},
 	} {

@@ -310,11 +310,8 @@ func (p *Policy) Rule(generations map[string]int64) policy.Policy {
 	case "seconds":
 		r.Time = true
 	}
-	switch s.OnStoreDown {
-	case "open":
-		r.Down = quota.DownOpen
-	case "closed":
-		r.Down = quota.DownClosed
+	if r.Down = quota.ParseWhenDown(s.OnStoreDown); r.Down == quota.DownDefault {
+		r.Down = quota.DownCached
 	}
 	if p.Kind == UsagePolicy {
 		r.Period = policy.Period{Every: s.PeriodicReset, Days: s.PeriodicResetDays, Since: p.CreatedAt, First: s.NextReset}

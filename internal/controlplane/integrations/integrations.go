@@ -10,6 +10,7 @@ package integrations
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
@@ -100,6 +101,22 @@ func (f *family) find(ctx context.Context, c *route.Caller, in Named, verb strin
 	}
 	c.SetAuditSubject(row.Workspace, row.ID)
 	return row, nil
+}
+
+// Visible returns the integration with an id or slug if the caller may read it, and its
+// grants in the workspaces that the caller may see. Workspace selects one of them; empty
+// selects all.
+func Visible(ctx context.Context, c *route.Caller, ref, workspace string) ([]store.IntegrationWorkspace, error) {
+	row, err := new(family).find(ctx, c, Named{Integration: ref, Workspace: workspace}, "read")
+	if err != nil {
+		return nil, err
+	}
+	limit, err := c.VisibleWorkspace(ctx, workspace)
+	if err != nil {
+		return nil, err
+	}
+	granted, err := c.DB().IntegrationWorkspaces(ctx, row.ID)
+	return slices.DeleteFunc(granted, func(g store.IntegrationWorkspace) bool { return limit != "" && g.Workspace != limit }), err
 }
 
 // Item is an integration in a list.

@@ -193,6 +193,16 @@ func find(ctx context.Context, c *route.Caller, kind, id string) (store.Policy, 
 	return p, err
 }
 
+// CheckVisible returns an error unless the caller may see an active policy with this
+// id.
+func CheckVisible(ctx context.Context, c *route.Caller, id string) error {
+	_, err := findActive(ctx, c, store.UsagePolicy, id)
+	if apierr.IsNotFound(err) {
+		_, err = findActive(ctx, c, store.RatePolicy, id)
+	}
+	return err
+}
+
 // findActive is [find] for routes that need an active policy.
 func findActive(ctx context.Context, c *route.Caller, kind, id string) (store.Policy, error) {
 	p, err := find(ctx, c, kind, id)
