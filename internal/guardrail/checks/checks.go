@@ -60,7 +60,7 @@ type ModelReply struct {
 func New(s Services) *guardrail.Table {
 	return guardrail.NewTable(slices.Concat(
 		textChecks(), shapeChecks(), jsonChecks(), requestChecks(), transformChecks(), dataChecks(), heuristicChecks(),
-		webhookChecks(s), urlChecks(s), modelChecks(s), partnerChecks(s),
+		webhookChecks(s), urlChecks(s), modelChecks(s), wasmChecks(s), tokenChecks(s), partnerChecks(s),
 	)...)
 }
 

@@ -1,0 +1,270 @@
+package checks_test
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"modelgate/internal/guardrail"
+	"modelgate/internal/guardrail/checks"
+)
+
+func TestWebhooksDecideAndTransform(t *testing.T) {
+	for _, tt := range []struct{ name, reply, want, body string }{
+		{"passes", `{"verdict":true}`, "passed", ""},
+		{"fails", `{"verdict":false,"data":{"why":"x"}}`, "failed", ""},
+		{"transforms", `{"verdict":true,"transformedData":{"request":{"json":{"model":"m2"}}}}`, "passed", `{"model":"m2"}`},
+		{"of the other side", `{"verdict":true,"transformedData":{"response":{"json":{"x":1}}}}`, "passed", ""},
+		{"no verdict", `{"ok":true}`, "error", ""},
+		{"verdict of another type", `{"verdict":"true"}`, "error", ""},
+		{"null", `null`, "error", ""},
+		{"body is not an object", `{"verdict":true,"transformedData":{"request":{"json":[1]}}}`, "error", ""},
+		{"duplicate keys", `{"verdict":true,"transformedData":{"request":{"json":{"model":"a","model":"b"}}}}`, "error", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := text(before, "hello")
+			in.Document = body(`{"model":"m"}`)
+			in.Request = &guardrail.Request{Operation: "chatComplete", Provider: "p", Metadata: map[string]string{"a": "b"}, Stream: true,
+				Header: http.Header{"Authorization": {"Bearer gateway-key"}, "X-Tenant": {"t"}, "X-Gateway-Trace-Id": {"tr"}}}
+			var sent map[string]any
+			var header http.Header
+			r, out := run(t, checks.Services{Client: simulator(func(req *http.Request, b string) (int, io.Reader, error) {
+				header = req.Header
+				if err := json.Unmarshal([]byte(b), &sent); err != nil || strings.Contains(b, "gateway-key") {
+					t.Errorf("body = %s", b)
+				}
+				return 200, strings.NewReader(tt.reply), nil
+			})}, in, "default.webhook", `{"webhookURL":"https://hook.example/x","headers":"{\"X-Own\":\"1\"}","forwardHeaders":["x-tenant","X-Gateway-Trace-Id"]}`)
+			if resultOf(r) != tt.want || string(out.Body) != tt.body {
+				t.Errorf("result = %s (%v), body %s; want %s, %s", resultOf(r), r.Error, out.Body, tt.want, tt.body)
+			}
+			request, _ := sent["request"].(map[string]any)
+			if sent["eventType"] != "beforeRequestHook" || sent["requestType"] != "chatComplete" || request["text"] != "hello" || request["isStreamingRequest"] != true || fmt.Sprint(request["json"]) != "map[model:m]" {
+				t.Errorf("body = %v", sent)
+			}
+			if header.Get("X-Own") != "1" || header.Get("X-Tenant") != "t" || header.Get("X-Gateway-Trace-Id") != "tr" || header.Get("Authorization") != "" || len(header.Get("Traceparent")) != 55 {
+				t.Errorf("headers = %v", header)
+			}
+		})
+	}
+}
+
+func TestLogNeverFailsByContent(t *testing.T) {
+	sent := ""
+	s := checks.Services{Client: simulator(func(_ *http.Request, b string) (int, io.Reader, error) {
+		sent = b
+		return 204, strings.NewReader(""), nil
+	})}
+	in := text(after, "answer")
+	in.Status = 200
+	r, _ := run(t, s, in, "default.log", `{"logURL":"https://log.example"}`)
+	if !r.Verdict || !strings.Contains(sent, `"text":"answer"`) || !strings.Contains(sent, `"statusCode":200`) {
+		t.Errorf("verdict %t (%v), sent %s", r.Verdict, r.Error, sent)
+	}
+}
+
+func TestEgressPoliciesApplyToChosenHosts(t *testing.T) {
+	for _, tt := range []struct{ id, params string }{
+		{"default.webhook", `{"webhookURL":"https://hook.example/x?key=k-secret"}`},
+		{"default.log", `{"logURL":"https://log.example"}`},
+		{"crowdstrike-aidr.guardChatCompletions", `{"credentials":{"apiKey":"k","baseUrl":"https://aidr.example"}}`},
+		{"pangea.textGuard", `{"credentials":{"apiKey":"k","domain":"evil.example"}}`},
+		{"acuvity.scan", `{"credentials":{"apiKey":"` + acuvityKey + `"}}`},
+		{"azure.pii", `{"credentials":{"apiKey":"k","resourceName":"r","customHost":"https://c.example"}}`},
+		{"f5-guardrails.scan", `{"projectId":"p","credentials":{"apiKey":"k","calypsoUrl":"https://c.example"}}`},
+	} {
+		in := text(after, "x")
+		if strings.HasPrefix(tt.id, "azure") {
+			in.Event = before
+		}
+		in.Request = &guardrail.Request{Header: http.Header{}, AllowHost: func(*url.URL) error { return errors.New("no") }}
+		r, _ := run(t, checks.Services{Client: simulator(func(req *http.Request, _ string) (int, io.Reader, error) {
+			t.Errorf("%s: sent to %s", tt.id, req.URL)
+			return 200, strings.NewReader("{}"), nil
+		})}, in, tt.id, tt.params)
+		if r.Error == nil || !strings.Contains(r.Error.Message, "egress policy") || strings.Contains(r.Error.Message, "k-secret") {
+			t.Errorf("%s: error = %v", tt.id, r.Error)
+		}
+	}
+}
+
+func TestURLsAreAskedFor(t *testing.T) {
+	asked := map[string]bool{}
+	s := checks.Services{Client: simulator(func(req *http.Request, _ string) (int, io.Reader, error) {
+		asked[req.Method+" "+req.URL.String()] = true
+		if req.URL.Host == "gone.example" {
+			return 404, strings.NewReader(""), nil
+		}
+		return 200, strings.NewReader(""), nil
+	})}
+	for _, tt := range []struct{ text, want string }{
+		{"see https://good.example/a, please", "passed"},
+		{"see https://good.example/a and http://gone.example.", "failed"},
+		{"no address", "failed"},
+		{strings.Repeat("https://good.example/a ", 30), "passed"},
+		{"https://user:pw@good.example", "failed"},
+	} {
+		if r, _ := run(t, s, text(after, tt.text), "default.validUrls", `{}`); resultOf(r) != tt.want {
+			t.Errorf("%.60q = %s, want %s (%v)", tt.text, resultOf(r), tt.want, r.Data)
+		}
+		asked = map[string]bool{}
+	}
+	many := ""
+	for i := range 30 {
+		many += fmt.Sprintf("https://good.example/%d ", i)
+	}
+	if r, _ := run(t, s, text(after, many), "default.validUrls", `{}`); resultOf(r) != "failed" || len(asked) > 0 {
+		t.Errorf("30 URLs = %s after %d requests, want failed after none", resultOf(r), len(asked))
+	}
+}
+
+func TestModelsDecide(t *testing.T) {
+	for _, tt := range []struct{ id, params, reply, want string }{
+		{"gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`, `{"verdict":true,"reason":"kind"}`, "passed"},
+		{"gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`, "Sure:\n```json\n{\"verdict\":false,\"reason\":\"rude\"}\n```", "failed"},
+		{"gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`, "I think so", "error"},
+		{"gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`, `{"verdict":"yes"}`, "error"},
+		{"gateway.language", `{"model":"@p/m","language":["deu_Latn"]}`, `{"language":"deu_Latn"}`, "passed"},
+		{"gateway.language", `{"model":"@p/m","language":"eng_Latn"}`, `{"language":"deu_Latn"}`, "failed"},
+		{"gateway.language", `{"model":"@p/m","language":"eng_Latn","not":true}`, `{"language":"deu_Latn"}`, "passed"},
+		{"gateway.moderateContent", `{"model":"@p/m","categories":["hate"]}`, "violence", "passed"},
+		{"gateway.moderateContent", `{"model":"@p/m","categories":["hate"]}`, "hate", "failed"},
+		{"gateway.moderateContent", `{"model":"@p/m"}`, "other", "failed"},
+	} {
+		s := checks.Services{Model: func(_ context.Context, _ *guardrail.Request, call checks.ModelCall) (checks.ModelReply, error) {
+			if call.Model != "@p/m" || len(call.Texts) != 1 || call.Texts[0] != "Guten Tag" || strings.Contains(call.System, "Guten Tag") {
+				t.Errorf("call = %+v", call)
+			}
+			return checks.ModelReply{Text: tt.reply, Flagged: []string{tt.reply}}, nil
+		}}
+		if r, _ := run(t, s, text(after, "Guten Tag"), tt.id, tt.params); resultOf(r) != tt.want {
+			t.Errorf("%s with %q = %s (%v), want %s", tt.id, tt.reply, resultOf(r), r.Error, tt.want)
+		}
+	}
+	if r, _ := run(t, checks.Services{}, text(after, "x"), "gateway.modelCheck", `{"model":"m","instructions":"i"}`); r.Error == nil {
+		t.Error("a check without a model passes")
+	}
+}
+
+// issuer signs tokens with a key of its own.
+type issuer struct {
+	key *rsa.PrivateKey
+	kid string
+}
+
+func newIssuer(t *testing.T) issuer {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return issuer{key, "k1"}
+}
+
+func (i issuer) jwks() string {
+	return fmt.Sprintf(`{"keys":[{"kty":"RSA","kid":%q,"n":%q,"e":%q}]}`, i.kid, base64.RawURLEncoding.EncodeToString(i.key.N.Bytes()),
+		base64.RawURLEncoding.EncodeToString(big.NewInt(int64(i.key.E)).Bytes()))
+}
+
+func (i issuer) token(t *testing.T, header, claims string) string {
+	text := base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
+	sum := sha256.Sum256([]byte(text))
+	signature, err := rsa.SignPKCS1v15(rand.Reader, i.key, crypto.SHA256, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+func TestTokensAreVerified(t *testing.T) {
+	i, other := newIssuer(t), newIssuer(t)
+	now := time.Now().Unix()
+	const head = `{"alg":"RS256","kid":"k1"}`
+	good := fmt.Sprintf(`{"sub":"ann","iat":%d,"exp":%d,"roles":["a","b"],"scope":"x y"}`, now, now+60)
+	token := i.token(t, head, good)
+	for _, tt := range []struct{ name, header, params, want string }{
+		{"valid", "Bearer " + token, ``, "passed"},
+		{"without Bearer", token, ``, "passed"},
+		{"lower case", "bearer " + token, ``, "passed"},
+		{"absent", "", ``, "failed"},
+		{"no token", "Bearer x", ``, "failed"},
+		{"changed", token[:len(token)-4] + "AAAA", ``, "failed"},
+		{"another issuer", other.token(t, head, good), ``, "failed"},
+		{"unknown key", i.token(t, `{"alg":"RS256","kid":"k2"}`, good), ``, "failed"},
+		{"algorithm none", strings.Join(strings.Split(i.token(t, `{"alg":"none","kid":"k1"}`, good), ".")[:2], ".") + ".", ``, "failed"},
+		{"algorithm of a shared secret", i.token(t, `{"alg":"HS256","kid":"k1"}`, good), ``, "failed"},
+		{"algorithm that is not listed", token, `,"algorithms":["ES256"]`, "failed"},
+		{"expired", i.token(t, head, fmt.Sprintf(`{"iat":%d,"exp":%d}`, now-100, now-50)), ``, "failed"},
+		{"expired within the tolerance", i.token(t, head, fmt.Sprintf(`{"iat":%d,"exp":%d}`, now-100, now-50)), `,"clockTolerance":60`, "passed"},
+		{"not valid yet", i.token(t, head, fmt.Sprintf(`{"iat":%d,"nbf":%d}`, now, now+50)), ``, "failed"},
+		{"issued in the future", i.token(t, head, fmt.Sprintf(`{"iat":%d}`, now+100)), ``, "failed"},
+		{"no time of issue", i.token(t, head, `{}`), ``, "failed"},
+		{"too old", i.token(t, head, fmt.Sprintf(`{"iat":%d}`, now-7200)), `,"maxTokenAge":"1h"`, "failed"},
+		{"old enough", i.token(t, head, fmt.Sprintf(`{"iat":%d}`, now-7200)), `,"maxTokenAge":"3h"`, "passed"},
+		{"required claim", token, `,"requiredClaims":["sub","roles"]`, "passed"},
+		{"missing claim", token, `,"requiredClaims":["email"]`, "failed"},
+		{"exact value", token, `,"claimValues":{"sub":{"values":["bob","ann"]}}`, "passed"},
+		{"another value", token, `,"claimValues":{"sub":{"values":["an"]}}`, "failed"},
+		{"contains", token, `,"claimValues":{"roles":{"values":["b","c"],"matchType":"contains"}}`, "passed"},
+		{"contains all", token, `,"claimValues":{"roles":{"values":["b","c"],"matchType":"containsAll"}}`, "failed"},
+		{"word of a scope", token, `,"claimValues":{"scope":{"values":["y"],"matchType":"contains"}}`, "passed"},
+		{"regex", token, `,"claimValues":{"sub":{"values":["^a.n$"],"matchType":"regex"}}`, "passed"},
+		{"header is the claim", token, `,"headerPayloadMatch":{"x-user":"sub"}`, "passed"},
+		{"header is another claim", token, `,"headerPayloadMatch":{"x-user":"scope"}`, "failed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			fetched := 0
+			s := checks.Services{Client: simulator(func(req *http.Request, _ string) (int, io.Reader, error) {
+				fetched++
+				return 200, strings.NewReader(i.jwks()), nil
+			})}
+			in := text(before, "hi")
+			in.Request = &guardrail.Request{Header: http.Header{"Authorization": {tt.header}, "X-User": {"ann"}}}
+			r, _ := run(t, s, in, "default.jwt", `{"jwksUri":"https://issuer.example/keys"`+tt.params+`}`)
+			if resultOf(r) != tt.want || fetched > 1 {
+				t.Errorf("result = %s (%v, %v) after %d requests, want %s", resultOf(r), r.Data, r.Error, fetched, tt.want)
+			}
+			if printed, _ := json.Marshal(r); len(tt.header) > 40 && strings.Contains(string(printed), tt.header[20:40]) {
+				t.Errorf("the result holds the token: %s", printed)
+			}
+		})
+	}
+}
+
+func TestClaimsBecomeHeadersAndKeysThatCannotBeFetchedFail(t *testing.T) {
+	i := newIssuer(t)
+	token := i.token(t, `{"alg":"RS256","kid":"k1"}`, fmt.Sprintf(`{"sub":"ann","n":7,"bad":"a\nb","iat":%d}`, time.Now().Unix()))
+	in := text(before, "hi")
+	in.Request = &guardrail.Request{Header: http.Header{"X-Token": {token}}}
+	_, out := run(t, checks.Services{}, in, "default.jwt", `{"jwks":`+i.jwks()+`,"headerKey":"x-token","extractClaims":["sub","n","bad","absent"]}`)
+	if len(out.Header) != 2 || out.Header.Get("X-Jwt-Sub") != "ann" || out.Header.Get("X-Jwt-N") != "7" {
+		t.Errorf("headers = %v", out.Header)
+	}
+	down := checks.Services{Client: simulator(func(*http.Request, string) (int, io.Reader, error) { return 0, nil, errors.New("down") })}
+	if r, out := run(t, down, in, "default.jwt", `{"jwksUri":"https://issuer.example","headerKey":"x-token"}`); r.Error == nil || out.Results[0].Verdict {
+		t.Errorf("without keys: error %v, verdict of the hook %t; want an error and a failure", r.Error, out.Results[0].Verdict)
+	}
+	for reply, want := range map[string]string{`{"active":true,"sub":"a"}`: "passed", `{"active":false}`: "failed", `{}`: "error"} {
+		s := checks.Services{Client: simulator(func(req *http.Request, b string) (int, io.Reader, error) {
+			if b != "token="+token {
+				t.Errorf("introspection of %s", b)
+			}
+			return 200, strings.NewReader(reply), nil
+		})}
+		if r, _ := run(t, s, in, "default.jwt", `{"introspectEndpoint":"https://issuer.example/i","headerKey":"x-token"}`); resultOf(r) != want {
+			t.Errorf("introspection %s = %s, want %s", reply, resultOf(r), want)
+		}
+	}
+}
