@@ -10,7 +10,28 @@ type Hook struct {
 	Async      bool // does not delay the response
 	Deny       bool
 	Sequential bool
+	Mode       GuardMode
+	Stream     StreamMode
 }
+
+// GuardMode says what a guardrail does with a verdict.
+type GuardMode string
+
+// Modes of guardrails. Empty means Enforce.
+const (
+	Enforce GuardMode = "enforce"
+	Shadow  GuardMode = "shadow" // observe only: no denial, no change, no delay
+)
+
+// StreamMode says how a guardrail checks streams.
+type StreamMode string
+
+// Modes of streams. Empty lets the checks decide.
+const (
+	StreamWindow  StreamMode = "window"  // text passes as soon as it is checked
+	StreamHold    StreamMode = "hold"    // nothing passes before all is checked
+	StreamObserve StreamMode = "observe" // all passes, and is checked at the end
+)
 
 // Denies reports whether a failure of the hook denies the request.
 func (h Hook) Denies() bool { return h.Deny || h.OnFail.denies() }
@@ -53,6 +74,8 @@ type Guardrail struct {
 	Async      bool
 	Deny       bool
 	Sequential bool
+	Mode       GuardMode
+	Stream     StreamMode
 }
 
 // Denies reports whether a failure of the guardrail denies the request.

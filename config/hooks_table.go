@@ -50,6 +50,8 @@ func hookFields(outcome *shape[HookActions]) []field[Hook] {
 		prop("on_success", maybe(outcome), func(h *Hook) **HookActions { return &h.OnSuccess }, "what follows when all pass"),
 		extension(prop("deny", truth, func(h *Hook) *bool { return &h.Deny }, "refuse the request when a check fails")),
 		extension(prop("sequential", truth, func(h *Hook) *bool { return &h.Sequential }, "run the checks one after another")),
+		extension(prop("mode", oneOf(Enforce, Shadow), func(h *Hook) *GuardMode { return &h.Mode }, "shadow observes only")),
+		extension(prop("stream", oneOf(StreamWindow, StreamHold, StreamObserve), func(h *Hook) *StreamMode { return &h.Stream }, "how streams are checked")),
 	}
 }
 
@@ -69,6 +71,8 @@ func guardrails(outcome *shape[HookActions]) *shape[Guardrail] {
 		prop("on_success", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnSuccess }, "what follows when all pass"),
 		extension(prop("type", text, func(g *Guardrail) *string { return &g.Type }, "by the list when absent")),
 		extension(prop("sequential", truth, func(g *Guardrail) *bool { return &g.Sequential }, "run the checks one after another")),
+		extension(prop("mode", oneOf(Enforce, Shadow), func(g *Guardrail) *GuardMode { return &g.Mode }, "shadow observes only")),
+		extension(prop("stream", oneOf(StreamWindow, StreamHold, StreamObserve), func(g *Guardrail) *StreamMode { return &g.Stream }, "how streams are checked")),
 	)
 	s.refine = furtherObjects
 	s.readUnlisted = func(r *reader, path string, m member, into *Guardrail) {

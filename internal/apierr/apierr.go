@@ -55,7 +55,7 @@ var kinds = [...]struct {
 	BudgetExhausted:  {http.StatusPreconditionFailed, "budget_error", "budget_exhausted"},
 	TooLarge:         {http.StatusRequestEntityTooLarge, "invalid_request_error", "request_too_large"},
 	RateLimited:      {http.StatusTooManyRequests, "rate_limit_error", "rate_limited"},
-	Denied:           {446, "guardrail_error", "denied_by_guardrail"},
+	Denied:           {446, "hooks_failed", "denied_by_guardrail"},
 	ClientGone:       {499, "client_error", "client_closed_request"},
 	Unsupported:      {http.StatusNotImplemented, "invalid_request_error", "unsupported_operation"},
 	UpstreamFailed:   {http.StatusBadGateway, "upstream_error", "upstream_failed"},
@@ -78,6 +78,10 @@ type Error struct {
 	// Limit is the limit that the request exceeds, of an error of the kind
 	// RateLimited or BudgetExhausted. Nil for other errors.
 	Limit *RateLimit
+
+	// Details is JSON that the response has as hook_results: the results of the
+	// checks that denied a request. Nil for other errors.
+	Details []byte
 
 	// Err is the cause. It is logged and never sent.
 	Err error

@@ -24,7 +24,7 @@ func TestAKindFixesStatusTypeAndCode(t *testing.T) {
 		apierr.TooLarge:         "413 invalid_request_error request_too_large",
 		apierr.RateLimited:      "429 rate_limit_error rate_limited",
 		apierr.HeadersTooLarge:  "431 invalid_request_error request_headers_too_large",
-		apierr.Denied:           "446 guardrail_error denied_by_guardrail",
+		apierr.Denied:           "446 hooks_failed denied_by_guardrail",
 		apierr.ClientGone:       "499 client_error client_closed_request",
 		apierr.Unsupported:      "501 invalid_request_error unsupported_operation",
 		apierr.UpstreamFailed:   "502 upstream_error upstream_failed",

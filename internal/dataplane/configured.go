@@ -48,6 +48,9 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 	if err := x.resolveLeaves(tree.Leaves, saved); err != nil {
 		return nil, err
 	}
+	if err := x.resolveGuards(tree.Guards); err != nil {
+		return nil, err
+	}
 	x.trail.Explain = len(tree.Leaves) > 1 || len(x.filled) > 0
 	if p.AttemptsTimeout > 0 {
 		x.AttemptDeadline = x.entry.Time.Add(p.AttemptsTimeout)
@@ -142,6 +145,9 @@ func (p *Plane) compiled(x *exchange, key treeKey) (*pipeline.Tree, error) {
 func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, error) {
 	root, err := config.Parse([]byte(key.text))
 	if err != nil {
+		return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
+	}
+	if err := pipeline.CheckGuards(root, p.Guardrails); err != nil {
 		return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 	}
 	return root.Size(), func() *pipeline.Tree {

@@ -50,7 +50,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 // end returns what the client gets after the last event. err is the result of
 // relay. After the terminator nothing is added: the response is complete.
 func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byte {
-	if err == nil || res.Tap.Info().Terminated {
+	if err == nil || res.Tap.Info().Terminated && !isDenied(err) {
 		return x.ending(res)
 	}
 	if errors.Is(err, errClient) {
@@ -63,6 +63,9 @@ func (x *exchange) end(r *http.Request, res *pipeline.Response, err error) []byt
 	}
 	return res.AppendStreamError(nil, x.Client, e)
 }
+
+// isDenied reports whether a guardrail ended a stream.
+func isDenied(err error) bool { return apierr.From(err).Kind == apierr.Denied }
 
 var (
 	noCache     = []string{"no-cache"}

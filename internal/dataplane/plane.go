@@ -9,7 +9,6 @@
 package dataplane
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,6 +17,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +26,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/inflight"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
@@ -88,6 +89,17 @@ type Options struct {
 	// Gate limits the requests in progress. Default: one with the default limits.
 	Gate *inflight.Gate
 
+	// Guardrails compiles the hooks of configs. Nil ignores them.
+	Guardrails *guardrail.Table
+
+	// HookStatus answers requests that failed a check which does not deny with
+	// status 246 instead of 200.
+	HookStatus bool
+
+	// Feedback stores the feedback of hooks on an ended request. It may take its
+	// time: nobody waits for it. Nil stores none.
+	Feedback func(ctx context.Context, e *reqlog.Entry, list []guardrail.FeedbackResult)
+
 	// ModelsTimeout is the time for asking all providers for their models.
 	// Default 2 s.
 	ModelsTimeout time.Duration
@@ -103,6 +115,7 @@ type Plane struct {
 	trees       *trees
 	handle      pipeline.Handler // of admitted requests: all stages
 	decoding    atomic.Int32     // number of pass-through responses being decompressed
+	ending      sync.WaitGroup   // requests whose checks or feedback are not complete
 }
 
 // New returns a plane.
@@ -137,7 +150,7 @@ func New(o Options) *Plane {
 	return &Plane{
 		Options:     o,
 		capturePool: bytepool.New(captureMemory),
-		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State)},
+		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State), Guardrails: o.Guardrails},
 		trees:       newTrees(),
 		handle:      pipeline.Chain(pipeline.Routing{}, stages(o.Engine.Quota)...),
 	}
@@ -272,6 +285,7 @@ func requestPath(r *http.Request) (path, query string, marked bool) {
 // serve serves the exchange. An error means that nothing has been written.
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	defer x.releaseBody()
+	defer x.trail.ReleaseChecks()
 	defer p.releaseTrees(x)
 	if err := p.prepare(r, x); err != nil {
 		return err
@@ -319,40 +333,6 @@ func (x *exchange) releaseBody() {
 		x.Body, x.Doc = nil, nil
 		x.doc.Reset()
 	}
-}
-
-// end records the exchange, after the last byte has been written.
-func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
-	defer x.ticket.Leave()
-	e := &x.entry
-	e.Total = time.Since(e.Time)
-	e.Metadata = x.Metadata
-	if x.Identity == nil {
-		if e.Level = x.level(); e.Level == reqlog.LevelFull {
-			e.Level = reqlog.LevelMetadata
-		}
-		p.finishCapture(w, x)
-		e.Keyless()
-		p.Keyless.Record(context.Background(), e)
-		return
-	}
-	if p.Engine.Quota != nil {
-		x.trail.EndRequest(p.Engine.Quota)
-	}
-	x.trail.Record(e)
-	e.UpstreamModel = truncate(e.UpstreamModel)
-	if x.upload != nil {
-		n, model := x.upload.state()
-		e.RequestBytes, e.Model = n, cmp.Or(model, e.Model)
-	}
-	if !x.complete && r.Context().Err() != nil && context.Cause(r.Context()) != ErrShutdown {
-		x.clientLeft()
-	}
-	p.finishCapture(w, x)
-	if !x.panicked { // the entry may stay in memory, and does not need these
-		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
-	}
-	p.Recorder.Record(context.Background(), e) // a client that disconnected is recorded too
 }
 
 // recoverPanic turns a panic into a 500 and a log line. A deliberate abort of

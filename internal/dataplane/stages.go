@@ -15,10 +15,9 @@ import (
 func stages(counters quota.Store) []pipeline.Stage {
 	return []pipeline.Stage{
 		limits{counters}, // before anything costs money or time
-		requestChecks{},  // before the cache: a denied request gets no cached response
-		responseChecks{}, // within the cache: only checked responses are stored
-		// pipeline.Routing: strategies and hedges, ending in targets: the cache of
-		// each, then its breaker, retries and attempts
+		// pipeline.Routing: strategies and hedges, ending in targets: for each the
+		// checks of the request, its cache, its breaker, retries, the checks of the
+		// response, and attempts
 	}
 }
 
@@ -57,30 +56,3 @@ func (h countingHandler) Handle(ctx context.Context, r *pipeline.Request, t *pip
 	defer func() { t.CountRequest(h.store, res, err) }()
 	return h.next.Handle(ctx, r, t)
 }
-
-// requestChecks runs the guardrails on requests.
-//
-// It reads the text of the request through the decoder of its dialect. It may
-// change the body, by edits of a copy. It ends a request with 446, or lets it
-// pass and marks it. It sees no stream. It records each check and its verdict.
-//
-// Checks do not exist yet: a config with denying checks is rejected at its
-// target, and other checks are announced as ignored.
-type requestChecks struct{}
-
-// Wrap implements [pipeline.Stage].
-func (requestChecks) Wrap(next pipeline.Handler) pipeline.Handler { return next }
-
-// responseChecks runs the guardrails on responses.
-//
-// It reads the text of the response and may change it. It ends a request with
-// 446, or a stream that has begun with the in-band error of its dialect. It
-// sees a stream through a window and holds back a stated amount of it. It
-// records each check and its verdict, and which parts of the response were not
-// checked.
-//
-// Checks do not exist yet; see requestChecks.
-type responseChecks struct{}
-
-// Wrap implements [pipeline.Stage].
-func (responseChecks) Wrap(next pipeline.Handler) pipeline.Handler { return next }

@@ -57,7 +57,7 @@ func (p *Plane) handler(x *exchange) (pipeline.Handler, error) {
 		Forward: x.opts.forward,
 		Lenient: x.opts.strict != nil && !*x.opts.strict,
 	}
-	return &x.single, nil
+	return x.guardSingle(&x.single)
 }
 
 // target returns the target of c for the identity of x, if the egress policies

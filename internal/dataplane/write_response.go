@@ -27,6 +27,7 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	if x.Operation != api.Proxy && res.Status < 300 {
 		res.Status = http.StatusOK // the specification's only success status
 	}
+	x.addHookResults(res)
 	x.recordStatus(res)
 	defer x.recordUsage(res)
 	upstream.CopyResponseHeader(w.Header(), res.Header, x.Operation != api.Proxy)
@@ -283,6 +284,11 @@ func (p *Plane) writeError(w http.ResponseWriter, r *http.Request, x *exchange, 
 		p.Logger.Error("internal error", "exchange", x.id, "err", errText(e))
 	}
 	body := x.errorClient().Error(e)
+	if e.Details != nil {
+		if full, ok := withHookResults(body, e.Details); ok {
+			body = full
+		}
+	}
 	h := w.Header()
 	h["Content-Type"] = jsonType
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}

@@ -2,6 +2,7 @@ package guardrail
 
 import (
 	"encoding/json"
+	"slices"
 
 	"modelgate/config"
 )
@@ -24,6 +25,12 @@ type Hook struct {
 	Sequential bool // a check sees the transformations of those before it
 	SoftDeny   bool // a denial is a response with status 200
 	VersionID  string
+
+	// Shadow makes the hook observe only: it runs without delaying the request,
+	// and neither denies nor changes anything.
+	Shadow bool
+	// Stream says how the hook checks streams. Empty means by its checks.
+	Stream config.StreamMode
 
 	OnSuccess, OnFail *Feedback // nil records nothing
 }
@@ -87,26 +94,20 @@ func (h *Hook) Reach() Reach {
 	return r
 }
 
-// Hold returns the index from which a stream must hold the end of text for the
-// enabled checks of the hook; see [Check.Hold].
-func (h *Hook) Hold(text string) int {
+// Remote reports whether an enabled check of the hook asks something outside of
+// this process.
+func (h *Hook) Remote() bool {
+	return slices.ContainsFunc(h.Checks, func(c *Check) bool { return !c.Disabled && c.compiled.Remote })
+}
+
+// Hold returns the index from which a stream must hold the end of a text of a kind
+// for the enabled checks of the hook; see [Check.Hold].
+func (h *Hook) Hold(kind Kind, text string) int {
 	at := len(text)
 	for _, c := range h.Checks {
-		if !c.Disabled {
+		if !c.Disabled && c.kinds&kind != 0 {
 			at = min(at, c.Hold(text))
 		}
 	}
 	return at
-}
-
-// Split separates the hooks that delay the request from those with async.
-func Split(hooks []*Hook) (sync, async []*Hook) {
-	for _, h := range hooks {
-		if h.Async {
-			async = append(async, h)
-		} else {
-			sync = append(sync, h)
-		}
-	}
-	return sync, async
 }

@@ -23,12 +23,12 @@ func Run(ctx context.Context, hooks []*Hook, in *Input) *Outcome {
 	st := &state{in: *in}
 	var wg sync.WaitGroup
 	for i, h := range hooks {
-		if !h.Transforms() && h.remote() {
+		if !h.Transforms() && h.Remote() {
 			wg.Go(func() { out.Results[i] = h.run(ctx, in, &state{in: *in}) })
 		}
 	}
 	for i, h := range hooks {
-		if h.Transforms() || !h.remote() {
+		if h.Transforms() || !h.Remote() {
 			out.Results[i] = h.run(ctx, in, st)
 		}
 	}
@@ -47,10 +47,6 @@ func Run(ctx context.Context, hooks []*Hook, in *Input) *Outcome {
 	}
 	out.Denied, out.SoftDenied = denials > 0, denials > 0 && denials == soft
 	return out
-}
-
-func (h *Hook) remote() bool {
-	return slices.ContainsFunc(h.Checks, func(c *Check) bool { return !c.Disabled && c.compiled.Remote })
 }
 
 // state is the input with the transformations so far.
@@ -103,7 +99,7 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 		r.Transformed = r.Transformed || one.Transformed
 		r.Checks = append(r.Checks, one)
 	}
-	r.Deny = h.Deny && !r.Verdict && !h.Async
+	r.Deny = h.Deny && !r.Verdict && !h.Async && !h.Shadow
 	r.Took = time.Since(start)
 	r.ExecutionTime = r.Took.Milliseconds()
 	r.Feedback = h.feedback(&r)

@@ -190,7 +190,7 @@ func join(path, name string) string {
 // CompileHook compiles an item of before_request_hooks or after_request_hooks;
 // path is the JSON path of the item, such as $.before_request_hooks[0].
 func (t *Table) CompileHook(path string, h config.Hook, on Event) (*Hook, []config.FieldError) {
-	out := &Hook{ID: h.ID, Type: h.Type, Deny: h.Denies(), Async: h.Async, Sequential: h.Sequential,
+	out := &Hook{ID: h.ID, Type: h.Type, Deny: h.Denies(), Async: h.Async, Sequential: h.Sequential, Shadow: h.Mode == config.Shadow, Stream: h.Stream,
 		OnFail: feedbackOf(h.OnFail), OnSuccess: feedbackOf(h.OnSuccess)}
 	var faults []config.FieldError
 	for i, c := range h.Checks {
@@ -210,7 +210,7 @@ func (t *Table) CompileHook(path string, h config.Hook, on Event) (*Hook, []conf
 // output_guardrails (After), whose further keys are checks. path is the JSON
 // path of the item. The id of a guardrail without one is made by Run.
 func (t *Table) CompileGuardrail(path string, g config.Guardrail, on Event) (*Hook, []config.FieldError) {
-	out := &Hook{ID: g.ID, Type: g.Type, Deny: g.Denies(), Async: g.Async, Sequential: g.Sequential,
+	out := &Hook{ID: g.ID, Type: g.Type, Deny: g.Denies(), Async: g.Async, Sequential: g.Sequential, Shadow: g.Mode == config.Shadow, Stream: g.Stream,
 		OnFail: feedbackOf(g.OnFail), OnSuccess: feedbackOf(g.OnSuccess)}
 	var faults []config.FieldError
 	for _, c := range g.Checks {
@@ -228,12 +228,16 @@ func (t *Table) CompileGuardrail(path string, g config.Guardrail, on Event) (*Ho
 
 // savedActions are the actions of a saved guardrail.
 type savedActions struct {
-	Deny       bool          `json:"deny"`
-	Async      bool          `json:"async"`
-	Sequential bool          `json:"sequential"`
-	SoftDeny   bool          `json:"soft_deny_200"`
-	OnSuccess  *savedOutcome `json:"on_success"`
-	OnFail     *savedOutcome `json:"on_fail"`
+	Deny       bool `json:"deny"`
+	Async      bool `json:"async"`
+	Sequential bool `json:"sequential"`
+	SoftDeny   bool `json:"soft_deny_200"`
+
+	Mode   config.GuardMode  `json:"mode"`
+	Stream config.StreamMode `json:"stream"`
+
+	OnSuccess *savedOutcome `json:"on_success"`
+	OnFail    *savedOutcome `json:"on_fail"`
 }
 
 type savedOutcome struct {
@@ -266,6 +270,7 @@ func (t *Table) CompileSaved(id string, checks, actions json.RawMessage, on Even
 		}
 	}
 	out := &Hook{ID: id, Deny: acts.Deny || acts.OnFail != nil && acts.OnFail.Deny, Async: acts.Async, Sequential: acts.Sequential, SoftDeny: acts.SoftDeny,
+		Shadow: acts.Mode == config.Shadow, Stream: acts.Stream,
 		OnSuccess: acts.OnSuccess.feedback(), OnFail: acts.OnFail.feedback()}
 	var faults []config.FieldError
 	for i, c := range list {

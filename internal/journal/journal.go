@@ -40,6 +40,7 @@ const (
 	PromptLabels          Rows = "prompt_labels"
 	Policies              Rows = "policies"
 	PolicyResets          Rows = "policy_resets"
+	Guardrails            Rows = "guardrails"
 )
 
 // Unpublished are the rows of any other table. They are not recorded.
@@ -49,7 +50,7 @@ const Unpublished Rows = ""
 func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
-		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets,
+		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails,
 	}
 }
 

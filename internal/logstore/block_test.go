@@ -168,6 +168,15 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 		for n := range rapid.IntRange(0, 3).Draw(t, "limits") {
 			e.Limits = append(e.Limits, reqlog.LimitUse{Attempt: n + 1, Holder: text("lh"), ID: text("li"), Measure: "tokens", Unit: text("lu"), Reserved: int64(n) << 40, Used: int64(n), Refused: n == 2})
 		}
+		for n := range rapid.IntRange(0, 3).Draw(t, "checks") {
+			e.Checks = append(e.Checks, reqlog.CheckUse{
+				Event: "after", Target: text("ct"), Hook: text("ch"), Version: text("cv"), Check: text("cc"), Verdict: reqlog.CheckFailed,
+				Denied: n == 0, Transformed: n == 1, Async: n == 2, Shadow: n > 0, Took: span.Draw(t, "ctook"),
+			})
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "unchecked") {
+			e.Unchecked = append(e.Unchecked, text("uncovered"))
+		}
 		if rapid.Bool().Draw(t, "prompted") {
 			e.Prompt = reqlog.Prompt{ID: text("prompt"), Slug: text("prompt slug"), Version: count.Draw(t, "version")}
 		}

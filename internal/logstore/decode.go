@@ -163,6 +163,9 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	if h.flags&flagLimits != 0 {
 		e.Limits = readLimits(r)
 	}
+	if h.flags&flagChecks != 0 {
+		e.Checks, e.Unchecked = readChecks(r)
+	}
 	if r.bad {
 		return nil, errDamaged
 	}
@@ -270,6 +273,21 @@ func readLimits(r *reader) []reqlog.LimitUse {
 		}
 	}
 	return limits
+}
+
+func readChecks(r *reader) (checks []reqlog.CheckUse, unchecked []string) {
+	for range r.count(8) {
+		bits := r.uvarint()
+		checks = append(checks, reqlog.CheckUse{
+			Denied: bits&1 != 0, Transformed: bits&2 != 0, Async: bits&4 != 0, Shadow: bits&8 != 0,
+			Event: r.ref(), Target: r.ref(), Hook: r.ref(), Version: r.ref(), Check: r.ref(), Verdict: reqlog.CheckVerdict(r.ref()),
+			Took: time.Duration(r.varint()),
+		})
+	}
+	for range r.count(1) {
+		unchecked = append(unchecked, r.ref())
+	}
+	return checks, unchecked
 }
 
 func readDecisions(r *reader) []reqlog.Decision {

@@ -32,6 +32,7 @@ const (
 	flagCostEstimated
 	flagUpstreamModel
 	flagLimits
+	flagChecks
 )
 
 // Fields with shared strings; see [encoder.ref].
@@ -68,6 +69,7 @@ const (
 	refConfig
 	refUpstreamModel
 	refLimit
+	refCheck
 	refFields
 )
 
@@ -167,6 +169,9 @@ func (c *encoder) addLater(e *reqlog.Entry, flags uint64) {
 	if flags&flagLimits != 0 {
 		c.addLimits(e.Limits)
 	}
+	if flags&flagChecks != 0 {
+		c.addChecks(e.Checks, e.Unchecked)
+	}
 }
 
 func (c *encoder) addHead(e *reqlog.Entry, flags uint64) {
@@ -206,6 +211,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(e.Level != reqlog.LevelMetadata, flagLevel)
 	set(e.UpstreamModel != "", flagUpstreamModel)
 	set(len(e.Limits) > 0, flagLimits)
+	set(len(e.Checks)+len(e.Unchecked) > 0, flagChecks)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }
@@ -287,6 +293,31 @@ func (c *encoder) addLimits(limits []reqlog.LimitUse) {
 		c.ref(refLimit, u.Unit)
 		c.varint(u.Reserved)
 		c.varint(u.Used)
+	}
+}
+
+func (c *encoder) addChecks(checks []reqlog.CheckUse, unchecked []string) {
+	c.uvarint(uint64(len(checks)))
+	for i := range checks {
+		u := &checks[i]
+		var bits uint64
+		for n, on := range [...]bool{u.Denied, u.Transformed, u.Async, u.Shadow} {
+			if on {
+				bits |= 1 << n
+			}
+		}
+		c.uvarint(bits)
+		c.ref(refCheck, u.Event)
+		c.ref(refCheck, u.Target)
+		c.ref(refCheck, u.Hook)
+		c.ref(refCheck, u.Version)
+		c.ref(refCheck, u.Check)
+		c.ref(refCheck, string(u.Verdict))
+		c.varint(int64(u.Took))
+	}
+	c.uvarint(uint64(len(unchecked)))
+	for _, name := range unchecked {
+		c.ref(refCheck, name)
 	}
 }
 

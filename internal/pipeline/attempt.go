@@ -35,6 +35,9 @@ type Attempt struct {
 	response Response // of the target; empty until its headers have arrived
 }
 
+// Lenient reports whether the response may exceed the client's dialect.
+func (a *Attempt) Lenient() bool { return a.handler.Lenient }
+
 // newAttempt returns an attempt at the target of the handler's leaf in the
 // request.
 func (h *TargetHandler) newAttempt(r *Request, t *Trail) (*Attempt, error) {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"modelgate/config"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/jsonedit"
 )
 
@@ -9,6 +10,9 @@ import (
 type Compiler struct {
 	Engine *Engine
 	State  *State
+
+	// Guardrails compiles the hooks of configs. Nil ignores them.
+	Guardrails *guardrail.Table
 
 	// Call returns the handler that replaces the TargetHandler of a leaf with
 	// these effective settings, for simulations. Nil means that providers are
@@ -22,6 +26,8 @@ type Tree struct {
 	// Leaves are the effective settings of the leaves, in the order of the
 	// config.
 	Leaves []*config.Config
+	// Guards are the hooks of the leaves; nil for a leaf without any.
+	Guards []*GuardList
 
 	root      *config.Config
 	effective map[string]*config.Config // every node with its inherited settings, by path
@@ -39,8 +45,9 @@ func (c *Compiler) Compile(root *config.Config, key string) *Tree {
 // build is one compilation.
 type build struct {
 	*Compiler
-	key  string // key of the config in State
-	tree *Tree
+	key    string // key of the config in State
+	tree   *Tree
+	guards map[guardKey]*GuardList // compiled so far
 }
 
 // branch is a node as its parent sees it.
@@ -120,20 +127,32 @@ func fallbackCodes(n *config.Config) []int {
 
 func continues(n *config.Config) bool { return n.StreamContinuation != nil && *n.StreamContinuation }
 
-// leaf compiles the handlers of one target, from the inside out: the call,
-// retries around it, the circuit breaker around both.
+// leaf compiles the handlers of one target, from the inside out: the call, the
+// checks of its response, retries around both, so that a denied response may be
+// retried, the circuit breaker, and the checks of the request, which are not
+// repeated.
 func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
 	b.tree.Leaves = append(b.tree.Leaves, n)
+	b.tree.Guards = append(b.tree.Guards, b.guardList(n))
+	index := len(b.tree.Leaves) - 1
 	g := b.State.breaker(b.key, n.Path, n.Breaker)
-	var h Handler = &breakerHandler{breaker: g, path: n.Path, next: newRetry(n, b.Engine, g, b.call(n))}
+	var h Handler = &breakerHandler{breaker: g, path: n.Path, next: newRetry(n, b.Engine, g, b.guardResponse(n, index, b.call(n)))}
 	h = b.cached(n, h)
 	if names := b.ignoredProperties(n); len(names) > 0 {
 		h = noticeHandler{names, h}
 	}
-	if hasDenyingChecks(n) && !b.Engine.SkipGuardrails {
-		h = guardrailsUnsupported{n.Path}
+	if b.Call == nil {
+		h = &requestGuard{engine: b.Engine, path: n.Path, leaf: index, next: h}
 	}
 	return h, []*breaker{g}
+}
+
+// guardResponse adds the checks of responses to the call of a leaf.
+func (b *build) guardResponse(n *config.Config, index int, call Handler) Handler {
+	if b.Call != nil {
+		return call
+	}
+	return &responseGuard{engine: b.Engine, path: n.Path, leaf: index, next: call}
 }
 
 func (b *build) call(n *config.Config) Handler {

@@ -30,6 +30,9 @@ func outcomeOf(res *Response, err error, now time.Time) outcome {
 		return outcome{status: e.Status(), kind: e.Kind, failed: true, breakerRejected: rejectedByBreaker(err), spent: e.Code == codeAttempts || e.Limit != nil && !e.Limit.Shared || e.Code == codeLimits, limited: e.Limit != nil}
 	}
 	o := outcome{status: res.Status}
+	if o.status == http.StatusOK && res.Hooks.Failed() {
+		o.status = statusHookFailed
+	}
 	switch res.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, 529:
 		o.retryAfter, o.hasRetryAfter = retryAfter(res.Header, now)
@@ -37,6 +40,11 @@ func outcomeOf(res *Response, err error, now time.Time) outcome {
 	o.rateLimitReset = rateLimitReset(res.Header, now)
 	return o
 }
+
+// statusHookFailed is the outcome of a response that a check failed without
+// denying it. Clients get it only if they are configured to, but retries and
+// fallbacks may list it.
+const statusHookFailed = 246
 
 // maxAnnouncedCooldown is the maximum cooldown for a rate limit that the
 // provider only announces.

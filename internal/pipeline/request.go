@@ -11,6 +11,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/policy"
 	"modelgate/internal/provider"
@@ -79,6 +81,17 @@ type Request struct {
 	Edits          []jsonedit.Edit // of Doc; those of a target follow
 	Prompt         reqlog.Prompt   // the saved prompt that produced the request; zero if none
 
+	// Guards are the hooks of a request without a config; nil for none. Those of
+	// a config are in Leaves.
+	Guards *Guards
+	// AllowHost returns an error if the request must not cause requests to a
+	// host. It is set if the request has hooks.
+	AllowHost func(*url.URL) error
+	// passed are the results of the hooks that the request passed, and checked
+	// the body that they read.
+	passed  []guardrail.HookResult
+	checked *document
+
 	// Routing is the handler behind all stages: the tree of the request's
 	// config, or one target. It may be nil if a handler is called directly.
 	Routing Handler
@@ -122,6 +135,8 @@ type Leaf struct {
 	// Checks identifies the versions of the saved checks that apply to the leaf. A
 	// response is stored for these versions only.
 	Checks string
+	// Guards are the hooks of the leaf; nil for none.
+	Guards *Guards
 	// AllowModel checks each model in the form of an upload. Nil allows all.
 	AllowModel func(model string) error
 }

@@ -27,6 +27,10 @@ type Response struct {
 	Length int64          // of Body; -1 if unknown
 	Raw    *http.Response // the source of Body, for its trailer
 
+	// Hooks are the results of the hooks that the request and the response
+	// passed.
+	Hooks HookResults
+
 	wrongEndpoint provider.WrongEndpoint // what an error says about the endpoint
 
 	watch   attemptTimers
@@ -74,8 +78,18 @@ func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e
 // HasEvent reports whether a stream has its first event. Until then its tap is in
 // use. It is true for other responses.
 func (r *Response) HasEvent() bool {
-	s, ok := r.Events.(*eventStream)
-	return !ok || s.pending == nil
+	s := r.source()
+	return s == nil || s.pending == nil
+}
+
+// source returns the stream of the target, nil if the response is none.
+func (r *Response) source() *eventStream {
+	events := r.Events
+	if guarded, ok := events.(*guardedStream); ok {
+		events = guarded.Stream
+	}
+	s, _ := events.(*eventStream)
+	return s
 }
 
 // Close releases the connection and the buffers behind the response.
@@ -99,7 +113,7 @@ func (r *Response) hold(buf *bytepool.Buffer) {
 // release ends the attempt of the response. Further calls do nothing.
 func (r *Response) release() {
 	if r.Raw != nil {
-		if s, ok := r.Events.(*eventStream); ok && s.pending != nil {
+		if s := r.source(); s != nil && s.pending != nil {
 			r.Raw.Body.Close() // ends the read, which uses the tap
 			s.awaitPending()
 		}

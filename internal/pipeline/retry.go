@@ -89,7 +89,7 @@ func (h *retry) Handle(ctx context.Context, r *Request, t *Trail) (*Response, er
 // not reset by the time of a retry. The attempt's own timeout
 // is retried only if 408 is listed.
 func (h *retry) shouldRetry(o outcome) bool {
-	if o.success() || o.isFinal() || o.limited {
+	if o.success() && o.status != statusHookFailed || o.isFinal() || o.limited {
 		return false
 	}
 	return o.noResponse() || slices.Contains(h.codes, o.status)

@@ -39,8 +39,8 @@ func (f *fallbackStrategy) allowContinuation(ctx context.Context, r *Request, t 
 	if !wanted || !able || res == nil {
 		return
 	}
-	s, ok := res.Events.(*eventStream)
-	if !ok {
+	s := res.source()
+	if s == nil {
 		return
 	}
 	s.resume = &streamContinuation{f: f, ctx: ctx, request: r, trail: t, rest: rest, res: res, now: res}
@@ -111,7 +111,7 @@ func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *R
 // take replaces the streams of s by those of next. Closing the response closes
 // both.
 func (c *streamContinuation) take(s *eventStream, next *Response, child *Trail) {
-	n := next.Events.(*eventStream)
+	n := next.source()
 	s.reader, s.tap, s.hider, s.renamer, s.watch, s.fail = n.reader, n.tap, n.hider, n.renamer, n.watch, n.fail
 	s.primed, s.first = n.primed, n.first
 	c.res.translation, c.res.shared = next.translation, next.shared

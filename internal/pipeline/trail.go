@@ -203,6 +203,8 @@ type bill struct {
 	mu   sync.Mutex
 	paid reqlog.ExchangeCost // guarded by mu
 
+	guards *CheckLog // guarded by mu; nil if no hook ran
+
 	quota       requestQuota
 	promptCache promptCacheUse
 }

@@ -64,6 +64,11 @@ type State struct {
 	Prompts   []*prompt.Saved // that are active
 	Partials  []*prompt.Saved
 
+	// Guardrails are those that are not archived, and GuardDefaults those that apply
+	// without being named.
+	Guardrails    []store.Guardrail
+	GuardDefaults []GuardDefaults
+
 	// Issuers are whose tokens organisations take, with the workspaces that are
 	// active.
 	Issuers []jwt.Issuer
@@ -209,6 +214,11 @@ var parts = [...]part{
 		tables: []journal.Rows{journal.Policies, journal.PolicyResets},
 		keep:   func(s, before *State) { s.Policies = before.Policies },
 		read:   (*loader).readPolicies,
+	},
+	{
+		tables: []journal.Rows{journal.Guardrails, journal.Organisations, journal.Workspaces},
+		keep:   func(s, before *State) { s.Guardrails, s.GuardDefaults = before.Guardrails, before.GuardDefaults },
+		read:   (*loader).readGuardrails,
 	},
 	{
 		tables: []journal.Rows{journal.Organisations, journal.Workspaces},

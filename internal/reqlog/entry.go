@@ -73,8 +73,13 @@ type Entry struct {
 	Params []string
 	// Limits are the limits that were checked, at most MaxLimits.
 	Limits []LimitUse
-	Usage  llm.Usage
-	Finish string // native finish reason
+	// Checks are the checks of guardrails that were made, at most MaxChecks, and
+	// Unchecked names content of the request or response that no check has read,
+	// such as image.
+	Checks    []CheckUse
+	Unchecked []string
+	Usage     llm.Usage
+	Finish    string // native finish reason
 
 	// Cost is the known cost of all attempts, and Price the row of the price book for
 	// the last of them. If the cost of the response is unknown, Priced is false and

@@ -12,8 +12,8 @@ import (
 )
 
 // AppendJSON appends e as the JSON object that clients read, without its bodies. Every
-// name is present: unknown values are null, except attempts, decisions, params, limits and
-// metadata, which are then empty. Metadata is sorted by key. Invalid UTF-8 becomes
+// name is present: unknown values are null, except attempts, decisions, params, limits, checks,
+// unchecked and metadata, which are then empty. Metadata is sorted by key. Invalid UTF-8 becomes
 // U+FFFD. Times are UTC with milliseconds, durations are numbers with up to three
 // decimals.
 func (e *Entry) AppendJSON(dst []byte) []byte {
@@ -33,6 +33,7 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	e.writeDecisions(&w)
 	e.writeParams(&w)
 	e.writeLimits(&w)
+	e.writeChecks(&w)
 	e.writeUsage(&w)
 	e.writeCost(&w)
 	e.writeEstimates(&w)

@@ -28,6 +28,9 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		Attempts:  []reqlog.Attempt{{Target: "config", Provider: "openai", Error: "reset", Start: time.Millisecond, Took: 1500 * time.Microsecond}},
 		Decisions: []reqlog.Decision{{Path: "config", Text: "drawn"}},
 		Params:    []string{"seed;dropped"},
+		Checks: []reqlog.CheckUse{{Event: "before", Target: "config", Hook: "g", Version: "v", Check: "default.contains", Verdict: reqlog.CheckFailed,
+			Denied: true, Transformed: true, Shadow: true, Took: 3 * time.Millisecond}},
+		Unchecked: []string{"image"},
 		Usage:     llm.Usage{Input: 10, CachedInput: 5, Output: 3, Reasoning: 4, Known: true},
 		Cost:      12_000_450, Priced: true, Price: "openai/m",
 		Total: 2500 * time.Microsecond, Overhead: 45 * time.Microsecond,
@@ -40,6 +43,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		`"status":502,"outcome":"error","error":{"source":"provider","code":"upstream_failed","message":"a \"b\"\n\u0001` + "\uFFFD" + `"},` +
 		`"attempts":[{"target":"config","provider":"openai","slug":null,"status":null,"error":"reset","start_ms":1,"took_ms":1.5}],` +
 		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],"limits":[],` +
+		`"checks":[{"event":"before","target":"config","hook":"g","version":"v","check":"default.contains","verdict":"failed","denied":true,"transformed":true,"async":false,"shadow":true,"took_ms":3}],"unchecked":["image"],` +
 		`"usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"cached_tokens":5,"cache_write_5m_tokens":0,"cache_write_1h_tokens":0,"reasoning_tokens":4,"input_audio_tokens":0,"output_audio_tokens":0},` +
 		`"cost":1.200045,"price":"openai/m","usage_estimated":false,"cost_estimated":false,` +
 		`"finish_reason":null,"timing":{"total_ms":2.5,"upstream_ms":0,"first_token_ms":null,"overhead_us":45},` +

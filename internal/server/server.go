@@ -28,6 +28,8 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/datakey"
 	"modelgate/internal/dataplane"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/inflight"
 	"modelgate/internal/jwt"
 	"modelgate/internal/ledger"
@@ -145,6 +147,7 @@ type Server struct {
 	apiAddr, adminAddr net.Listener
 
 	plane    http.Handler
+	ending   *dataplane.Plane                                // whose checks a shutdown awaits
 	refuse   func(http.ResponseWriter, *http.Request, error) // rejects a request for any path in its dialect
 	logRoute http.Handler
 	tail     *controlplane.Tail
@@ -159,6 +162,9 @@ type Server struct {
 
 	// end cancels the requests that outlast the drain.
 	end context.CancelCauseFunc
+
+	guardrails *guardrail.Table
+	compiled   map[string]*snapshot.Guardrail // saved guardrails by version; used while publishing
 
 	box      *secret.Box // of the master key; nil without one
 	ring     *datakey.Keyring
@@ -225,6 +231,8 @@ func (s *Server) open(ctx context.Context) error {
 	s.inbound = newInboundLimits(set)
 	s.engine = s.newEngine(set)
 	s.gate = newGate(set, s.engine.Pool)
+	s.guardrails = checks.New(checks.Services{Client: s.engine.Client})
+	s.compiled = make(map[string]*snapshot.Guardrail)
 	if err := s.openCounters(ctx, set); err != nil {
 		return err
 	}
@@ -279,11 +287,14 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Box:          s.box,
 
 		PromptEnvelopeOnly: set.Compat.PromptEnvelopeOnly,
+		HookStatus:         set.Compat.Status246,
+		Guardrails:         s.guardrails,
+		Feedback:           s.addFeedback,
 
 		ClientStall:     set.Timeouts.Client.Or(5 * time.Minute),
 		AttemptsTimeout: orNone(set.Timeouts.Budget),
 	})
-	s.plane, s.refuse = plane, plane.Refuse
+	s.plane, s.ending, s.refuse = plane, plane, plane.Refuse
 	logs := &controlplane.LogHandler{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Files: s.files, Logger: s.Logger}
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{

@@ -212,6 +212,10 @@ type Compat struct {
 	// PromptEnvelopeOnly omits the fields of a saved prompt's response from the
 	// envelope, in which they otherwise appear in addition to its body.
 	PromptEnvelopeOnly bool `json:"prompt_envelope_only,omitempty"`
+
+	// Status246 answers requests with status 246 instead of 200 if a guardrail
+	// failed that does not deny.
+	Status246 bool `json:"status_246,omitempty"`
 }
 
 // Log configures the process log.

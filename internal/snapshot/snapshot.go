@@ -68,6 +68,11 @@ type Input struct {
 	// Logs is the logging policy.
 	Logs LogPolicy
 
+	// Guardrails are the saved guardrails, and GuardDefaults those that apply to
+	// requests without being named. They are shared.
+	Guardrails    []*Guardrail
+	GuardDefaults []GuardDefaults
+
 	// Deployment limits what the gateway serves. Nil serves everything.
 	Deployment *Deployment
 
@@ -110,6 +115,9 @@ type Snapshot struct {
 	exhausted  map[string]bool           // by workspace id
 	deployment *Deployment
 
+	guardrails map[scopedName]*Guardrail     // by workspace or organisation, and id or slug
+	guards     map[scopedName]*defaultGuards // by organisation and workspace
+
 	prompts, partials map[scopedName]*prompt.Saved
 	made              map[*ModelRules]map[string]variant // used while building
 	listed            map[string][]string                // used while building
@@ -151,6 +159,7 @@ func Build(in Input) (*Snapshot, error) {
 		listed:         in.Listed,
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
+	s.addGuardrails(in.Guardrails, in.GuardDefaults)
 	for _, id := range access.Bind(in.Keys) {
 		s.keys[id.Hash] = id
 	}

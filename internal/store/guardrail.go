@@ -42,6 +42,13 @@ func (q Queries) Guardrails(ctx context.Context, organisation, workspace string,
 		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND status = 'active'`, organisation, workspace)
 }
 
+// ActiveGuardrails returns the active guardrails of all organisations.
+func (q Queries) ActiveGuardrails(ctx context.Context) ([]Guardrail, error) {
+	return guardrailTable.list(ctx, q.Reader, `
+		WHERE status = 'active'
+		ORDER BY id`)
+}
+
 // Guardrail returns the active guardrail with this id or slug that is visible from a
 // workspace; see [Queries.Guardrails].
 func (q Queries) Guardrail(ctx context.Context, organisation, workspace, ref string) (Guardrail, error) {

@@ -35,6 +35,13 @@ type Workspace struct {
 	UpdatedAt        time.Time
 }
 
+// WorkspaceDefaults are the defaults of a workspace that requests read.
+type WorkspaceDefaults struct {
+	// InputGuardrails and OutputGuardrails are ids of guardrails for every request.
+	InputGuardrails  []string `json:"input_guardrails,omitempty"`
+	OutputGuardrails []string `json:"output_guardrails,omitempty"`
+}
+
 var workspaceTable = table[Workspace]{
 	name: "workspaces", row: "workspace", order: "id", fixed: "id organisation_id slug is_default created_by created_at",
 	columns: func(w *Workspace) []column {

@@ -1,13 +1,12 @@
 package conformance
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 )
 
-// TestHooksAndGuardrailsHaveTheirShape proves what may be written. What a hook
-// does is not offered yet.
+// TestHooksAndGuardrailsHaveTheirShape proves what may be written; see
+// TestHooksDecideAboutRequests for what a hook does.
 func TestHooksAndGuardrailsHaveTheirShape(t *testing.T) {
 	g, _ := start(t)
 	p := newProvider(t, nil)
@@ -107,42 +106,18 @@ func TestHooksAndGuardrailsHaveTheirShape(t *testing.T) {
 	}
 }
 
-// TestPropertiesWithoutEffectAreAnnounced proves what happens to hooks and guardrails
-// until they run.
+// TestPropertiesWithoutEffectAreAnnounced proves what happens to a cache until there
+// is one.
 func TestPropertiesWithoutEffectAreAnnounced(t *testing.T) {
 	g, _ := start(t)
-	for _, tt := range []struct{ of, members string }{
-		{"S-121 S-122", `"before_request_hooks":[{"id":"h","checks":[{"id":"c","parameters":{}}],"on_fail":{"deny":false,"feedback":{"value":-1}}}]`},
-		{"S-123", `"after_request_hooks":[{"id":"h","async":true}]`},
-		{"S-127", `"output_guardrails":[{"default.contains":{"words":["x"]}}]`},
-		{"S-097", `"cache":{"mode":"simple","max_age":60}`},
-	} {
-		prove(t, tt.of, strings.ReplaceAll(tt.members, "/", "|")+" is announced", func(t *testing.T) {
-			p := newProvider(t, nil)
-			name, _, _ := strings.Cut(strings.Trim(tt.members, `"`), `"`)
-			for range 2 {
-				got := g.ask(t, leaf(p, tt.members)).fine(t)
-				if params := got.header.Get("x-gateway-params"); !strings.Contains(params, name+";ignored") {
-					t.Errorf("x-gateway-params = %q, want one that says %s is ignored", params, name)
-				}
+	prove(t, "S-097", "a cache is announced", func(t *testing.T) {
+		p := newProvider(t, nil)
+		for range 2 {
+			got := g.ask(t, leaf(p, `"cache":{"mode":"simple","max_age":60}`)).fine(t)
+			if params := got.header.Get("x-gateway-params"); !strings.Contains(params, "cache;ignored") {
+				t.Errorf("x-gateway-params = %q, want one that says cache is ignored", params)
 			}
-			called(t, []int{2}, p)
-		})
-	}
-	for _, tt := range []struct{ of, members string }{
-		{"S-120", `"before_request_hooks":[{"id":"h","checks":[{"id":"c","parameters":{}}],"on_fail":{"deny":true}}]`},
-		{"S-125", `"input_guardrails":["pg-1"]`}, // which may deny
-		{"S-127", `"input_guardrails":[{"default.contains":{"words":["x"]},"deny":true}]`},
-		{"S-127", `"output_guardrails":[{"default.contains":{"words":["x"]},"on_fail":{"deny":true}}]`},
-	} {
-		prove(t, tt.of, strings.ReplaceAll(tt.members, "/", "|")+" lets nothing through unchecked", func(t *testing.T) {
-			p := newProvider(t, nil)
-			for i, config := range []string{leaf(p, tt.members), tree(single, leaf(p, tt.members)), with(tree(fallback, leaf(p), leaf(p)), tt.members)} {
-				if got := g.ask(t, config); got.status != http.StatusNotImplemented {
-					t.Errorf("config %d: status %d, want 501", i, got.status)
-				}
-			}
-			p.none(t)
-		})
-	}
+		}
+		called(t, []int{2}, p)
+	})
 }

@@ -1,0 +1,211 @@
+// Package bodytext finds the text in JSON bodies of model APIs, and replaces it.
+//
+// It reads requests, complete responses and stream events of every client
+// dialect by one table of field names, so that a text is found wherever a
+// dialect puts it. It guarantees that replacing a text changes no other byte of
+// the body. It says which content has no text that it can read. It does not know
+// what is done with the text; see guardrail and pipeline.
+package bodytext
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"modelgate/internal/jsonedit"
+)
+
+// Kind is the kind of a text.
+type Kind string
+
+// Kinds of texts.
+const (
+	Content   Kind = "text"
+	Arguments Kind = "arguments" // of tool calls, and their results as objects
+	Thinking  Kind = "thinking"
+)
+
+// Role is the role of the message that a text belongs to; empty if the body has
+// none.
+type Role string
+
+// Text is one string of text in a body.
+type Text struct {
+	Kind Kind
+	Role Role
+	// Message is the number of the message, input or choice that the text belongs
+	// to, and -1 for text outside of their list, such as a system prompt.
+	Message int
+	// Key identifies the text that a stream event adds to. Events whose texts
+	// have the same key continue one text.
+	Key string
+	// Repeats is true for text of a stream event that repeats what earlier
+	// events have sent, completely.
+	Repeats bool
+	Value   string
+
+	from, to int // the literal in the body, with its quotes
+}
+
+// Form is the form of a body.
+type Form uint8
+
+// Forms of bodies.
+const (
+	Request Form = iota
+	Response
+	Event
+	// AnyJSON is a body of an unknown API: every string that may be text is.
+	AnyJSON
+	// AnyEvent is an event of the stream of an unknown API.
+	AnyEvent
+)
+
+// Body is the text of a body.
+type Body struct {
+	Texts []Text
+	// Uncovered names the content whose text was not read, such as image.
+	Uncovered []string
+
+	raw      []byte
+	logprobs []jsonedit.Value
+}
+
+// Find returns the text in raw, which must be valid JSON. The result holds views
+// of raw.
+func Find(raw []byte, form Form) Body {
+	w := walker{Body: Body{raw: raw}, form: form, message: -1}
+	v, err := jsonedit.ParseValue(raw)
+	if err != nil {
+		return w.Body
+	}
+	if form == Event || form == AnyEvent {
+		w.readIndexes(v)
+	}
+	if form == AnyJSON || form == AnyEvent {
+		w.any(v, "")
+		return w.Body
+	}
+	w.object(v, "", rule{kind: Content})
+	return w.Body
+}
+
+// Replace appends the body with its text replaced by values, which has a value
+// for each of b.Texts, in their order. Log probabilities, which repeat the text
+// token by token, are removed if a text changes.
+func (b *Body) Replace(dst []byte, values []string) []byte {
+	type splice struct {
+		from, to int
+		text     []byte
+	}
+	var list []splice
+	for i, t := range b.Texts {
+		if values[i] != t.Value {
+			list = append(list, splice{t.from, t.to, jsonedit.AppendString(nil, values[i])})
+		}
+	}
+	if len(list) == 0 {
+		return append(dst, b.raw...)
+	}
+	for _, v := range b.logprobs {
+		from, to := b.span(v)
+		empty := "null"
+		if v.Kind() == jsonedit.Array {
+			empty = "[]"
+		}
+		list = append(list, splice{from, to, []byte(empty)})
+	}
+	slices.SortFunc(list, func(a, c splice) int { return a.from - c.from })
+	at := 0
+	for _, s := range list {
+		dst = append(append(dst, b.raw[at:s.from]...), s.text...)
+		at = s.to
+	}
+	return append(dst, b.raw[at:]...)
+}
+
+// WithoutLogprobs appends the body without log probabilities, and returns false
+// if it has none.
+func (b *Body) WithoutLogprobs(dst []byte) ([]byte, bool) {
+	if len(b.logprobs) == 0 {
+		return dst, false
+	}
+	at := 0
+	for _, v := range b.logprobs {
+		from, to := b.span(v)
+		dst = append(dst, b.raw[at:from]...)
+		if v.Kind() == jsonedit.Array {
+			dst = append(dst, "[]"...)
+		} else {
+			dst = append(dst, "null"...)
+		}
+		at = to
+	}
+	return append(dst, b.raw[at:]...), true
+}
+
+// span returns where v is in the body. Its bytes are a view of the body.
+func (b *Body) span(v jsonedit.Value) (from, to int) {
+	raw := v.Raw()
+	from = cap(b.raw) - cap(raw)
+	return from, from + len(raw)
+}
+
+// walker walks a body in its order.
+type walker struct {
+	Body
+	form    Form
+	role    Role
+	over    Kind // of the content in the objects on the way; empty for their own
+	message int
+	index   string // numbers of the event that tell its texts apart
+	repeats bool
+	path    []string // numbers of the elements on the way, and in AnyEvent their names
+}
+
+// indexes are the members of an event that tell which part of the response it
+// continues.
+var indexes = [...]string{"index", "output_index", "content_index", "summary_index", "contentBlockIndex"}
+
+func (w *walker) readIndexes(v jsonedit.Value) {
+	for _, name := range indexes {
+		if n, ok := v.Get(name); ok {
+			if i, ok := n.Int(); ok {
+				w.index += strconv.FormatInt(i, 10) + "."
+			}
+		}
+	}
+	kind := textOf(v, "type")
+	for _, end := range [...]string{".done", ".completed", ".incomplete", ".failed"} {
+		w.repeats = w.repeats || strings.HasSuffix(kind, end)
+	}
+}
+
+func textOf(v jsonedit.Value, name string) string {
+	m, _ := v.Get(name)
+	s, _ := m.Text()
+	return s
+}
+
+// add adds a text.
+func (w *walker) add(v jsonedit.Value, kind Kind) {
+	text, ok := v.Text()
+	if !ok || text == "" {
+		return
+	}
+	if kind == Content && w.over != "" {
+		kind = w.over
+	}
+	t := Text{Kind: kind, Role: w.role, Message: w.message, Repeats: w.repeats, Value: text}
+	if w.form == Event || w.form == AnyEvent {
+		t.Key = string(kind) + " " + w.index + strings.Join(w.path, ".")
+	}
+	t.from, t.to = w.span(v)
+	w.Texts = append(w.Texts, t)
+}
+
+func (w *walker) uncovered(what string) {
+	if !slices.Contains(w.Uncovered, what) {
+		w.Uncovered = append(w.Uncovered, what)
+	}
+}

@@ -1,0 +1,217 @@
+package dataplane
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/egress"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/sse"
+)
+
+// resolveGuards sets the hooks of the leaves: those of the organisation and the
+// workspace, then those of their configs, with saved guardrails as they are now.
+func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
+	if x.plane.Engine.SkipGuardrails {
+		return nil
+	}
+	defaults, err := x.snap.Guards(x.Identity)
+	if err != nil {
+		return err
+	}
+	var known map[*pipeline.GuardList]*pipeline.Guards
+	for i, list := range lists {
+		g, ok := known[list]
+		switch {
+		case list == nil:
+			g = defaults
+		case ok:
+		case defaults == nil && list.Static != nil:
+			g = list.Static
+		default:
+			if g, err = x.resolveGuardList(defaults, list); err != nil {
+				return err
+			}
+			if known == nil {
+				known = make(map[*pipeline.GuardList]*pipeline.Guards)
+			}
+			known[list] = g
+		}
+		if x.Leaves[i].Guards = g; g != nil {
+			x.AllowHost = x.allowHost
+			x.Leaves[i].Checks = versions(g)
+		}
+	}
+	return nil
+}
+
+// versions identifies the saved guardrails in g.
+func versions(g *pipeline.Guards) string {
+	var b strings.Builder
+	for _, list := range [...][]*guardrail.Hook{g.Before, g.After} {
+		for _, h := range list {
+			if h.VersionID != "" {
+				b.WriteString(h.VersionID + " ")
+			}
+		}
+	}
+	return b.String()
+}
+
+// resolveGuardList returns the hooks in defaults and list.
+func (x *exchange) resolveGuardList(defaults *pipeline.Guards, list *pipeline.GuardList) (*pipeline.Guards, error) {
+	if defaults == nil {
+		defaults = new(pipeline.Guards)
+	}
+	before, err := x.resolveRefs(slices.Clip(defaults.Before), list.Before, guardrail.Before)
+	if err != nil {
+		return nil, err
+	}
+	after, err := x.resolveRefs(slices.Clip(defaults.After), list.After, guardrail.After)
+	return &pipeline.Guards{Before: before, After: after}, err
+}
+
+// resolveRefs appends hooks. A saved guardrail that is there already is not
+// repeated.
+func (x *exchange) resolveRefs(hooks []*guardrail.Hook, refs []pipeline.GuardRef, on guardrail.Event) ([]*guardrail.Hook, error) {
+	for _, ref := range refs {
+		h := ref.Hook
+		if ref.Saved != "" {
+			var err error
+			if h, err = x.snap.Guardrail(x.Identity, ref.Saved, on); err != nil {
+				return nil, err
+			}
+			if slices.Contains(hooks, h) {
+				continue
+			}
+		}
+		hooks = append(hooks, h)
+	}
+	return hooks, nil
+}
+
+// guardSingle returns the handler of a request without a config, with the hooks of
+// its organisation and workspace around it.
+func (x *exchange) guardSingle(h pipeline.Handler) (pipeline.Handler, error) {
+	if x.plane.Engine.SkipGuardrails {
+		return h, nil
+	}
+	g, err := x.snap.Guards(x.Identity)
+	if g == nil || err != nil {
+		return h, err
+	}
+	x.Guards, x.AllowHost = g, x.allowHost
+	return pipeline.Guard(x.plane.Engine, "config", h), nil
+}
+
+// allowHost returns an error if the egress policies do not allow a check to send
+// requests to u.
+func (x *exchange) allowHost(u *url.URL) error {
+	return x.snap.CheckEgress(x.Identity, egress.Request{Managed: true, Host: u})
+}
+
+// statusHookFailed is the status of a response whose request or itself failed a
+// check that does not deny, if Options.HookStatus is set.
+const statusHookFailed = 246
+
+// addHookResults adds the results of hooks to a response that is not passed
+// through.
+func (x *exchange) addHookResults(res *pipeline.Response) {
+	if res.Hooks.Empty() {
+		return
+	}
+	if x.plane.HookStatus && res.Status == 200 && res.Hooks.Failed() {
+		res.Status = statusHookFailed
+	}
+	switch {
+	case x.Operation == api.Proxy:
+	case res.Bytes != nil:
+		if body, ok := withHookResults(res.Bytes, hookResults(&res.Hooks)); ok {
+			res.Bytes, res.Length = body, -1
+		}
+	case res.Events != nil && res.Attempt != nil && res.Attempt.Lenient():
+		if end, ok := streamEnds[x.Dialect]; ok && x.array == nil {
+			res.Events = &hookEvents{Stream: res.Events, results: &res.Hooks, dialect: x.Dialect, end: end}
+		}
+	}
+}
+
+// hookResults returns the value of hook_results.
+func hookResults(h *pipeline.HookResults) []byte {
+	both := *h
+	if both.Before == nil {
+		both.Before = []guardrail.HookResult{}
+	}
+	if both.After == nil {
+		both.After = []guardrail.HookResult{}
+	}
+	b, _ := json.Marshal(both) // values of JSON
+	return b
+}
+
+// withHookResults returns a JSON object with hook_results.
+func withHookResults(body, results []byte) ([]byte, bool) {
+	var doc jsonedit.Doc
+	if doc.Scan(body) != nil {
+		return nil, false
+	}
+	return doc.Apply(make([]byte, 0, len(body)+len(results)+32), jsonedit.Edit{Name: "hook_results", Value: results}), true
+}
+
+// streamEnds are the beginnings of the last events of streams, by dialects whose
+// clients ignore an event that they do not know.
+var streamEnds = map[api.Dialect][]byte{
+	api.DialectChat:     []byte("data: [DONE]"),
+	api.DialectMessages: []byte("event: message_stop"),
+}
+
+// hookEvents adds the results of hooks to a stream: those of the request before its
+// first event, those of the response before its last.
+type hookEvents struct {
+	pipeline.Stream
+	results *pipeline.HookResults
+	dialect api.Dialect
+	end     []byte
+	begun   bool
+	held    *sse.Event // the last event
+}
+
+// Next implements [pipeline.Stream].
+func (s *hookEvents) Next() (sse.Event, error) {
+	if !s.begun {
+		s.begun = true
+		if len(s.results.Before) > 0 {
+			return s.event(&pipeline.HookResults{Before: s.results.Before}), nil
+		}
+	}
+	if s.held != nil {
+		e := *s.held
+		s.held = nil
+		return e, nil
+	}
+	e, err := s.Stream.Next()
+	if err == nil && len(s.results.After) > 0 && bytes.HasPrefix(e.Raw, s.end) {
+		s.held = &e
+		return s.event(s.results), nil
+	}
+	return e, err
+}
+
+// More implements [pipeline.Stream].
+func (s *hookEvents) More() bool { return s.held != nil || s.Stream.More() }
+
+func (s *hookEvents) event(h *pipeline.HookResults) sse.Event {
+	data := append(append([]byte(`{"hook_results":`), hookResults(h)...), '}')
+	typ := ""
+	if s.dialect == api.DialectMessages {
+		typ = "hook_results"
+		data = append([]byte(`{"type":"hook_results",`), data[1:]...)
+	}
+	return sse.Event{Raw: sse.AppendEvent(nil, typ, data), Data: data}
+}

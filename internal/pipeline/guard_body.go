@@ -1,0 +1,63 @@
+package pipeline
+
+import (
+	"bytes"
+	"io"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bodytext"
+	"modelgate/internal/sse"
+)
+
+// guardEvents wraps the server-sent events of an unknown API so that they are checked as they pass.
+func (run *responseRun) guardEvents(body io.Reader) error {
+	s := run.newStream(&bodyEvents{Reader: sse.NewReader(body, run.guard.engine.MaxEvent), res: run.res}, bodytext.AnyEvent)
+	run.res.edited()
+	run.res.Body = &guardedBody{stream: s, run: run}
+	return s.prime()
+}
+
+// bodyEvents reads a body as a stream.
+type bodyEvents struct {
+	*sse.Reader
+	res *Response
+}
+
+func (*bodyEvents) Comments() []byte { return nil }
+func (b *bodyEvents) Pause()         { b.res.Pause() }
+func (b *bodyEvents) Resume()        { b.res.Resume() }
+
+// guardedBody is the body of a guarded stream.
+type guardedBody struct {
+	stream *guardedStream
+	run    *responseRun
+	left   []byte
+	err    error
+}
+
+// Read reads the events that may pass. A denial is the last event.
+func (b *guardedBody) Read(p []byte) (int, error) {
+	for len(b.left) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		e, err := b.stream.Next()
+		var refusal *apierr.Error
+		switch {
+		case err == nil:
+			b.left = bytes.Clone(e.Raw)
+		case isDenial(err, &refusal):
+			b.left, b.err = b.run.request.Client.ErrorEvent(nil, refusal), io.EOF
+		default:
+			b.err = err
+		}
+	}
+	n := copy(p, b.left)
+	b.left = b.left[n:]
+	return n, nil
+}
+
+func isDenial(err error, out **apierr.Error) bool {
+	e, ok := err.(*apierr.Error)
+	*out = e
+	return ok && e.Kind == apierr.Denied
+}

@@ -1,0 +1,234 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/reqlog"
+)
+
+// HookResults are the results of the hooks that a response passed, in the form of
+// hook_results. They are empty if no hook ran.
+type HookResults struct {
+	Before []guardrail.HookResult `json:"before_request_hooks"`
+	After  []guardrail.HookResult `json:"after_request_hooks"`
+}
+
+// Empty reports whether no hook ran.
+func (h *HookResults) Empty() bool { return len(h.Before)+len(h.After) == 0 }
+
+// Failed reports whether a hook failed that did not deny.
+func (h *HookResults) Failed() bool {
+	failed := func(r guardrail.HookResult) bool { return !r.Verdict }
+	return slices.ContainsFunc(h.Before, failed) || slices.ContainsFunc(h.After, failed)
+}
+
+// CheckLog is what the hooks of a request did, in all of its trails. It is safe
+// for concurrent use.
+type CheckLog struct {
+	mu        sync.Mutex
+	runs      map[requestRunKey]*requestRun // guarded by mu, as are the fields below
+	checks    []reqlog.CheckUse
+	uncovered []string
+	feedback  []guardrail.FeedbackResult
+	bodies    []*bytepool.Buffer // of changed requests
+
+	pending sync.WaitGroup // checks that run in the background
+}
+
+// checkLog returns the log of the request's hooks.
+func (t *Trail) checkLog() *CheckLog {
+	b := t.bill()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.guards == nil {
+		b.guards = new(CheckLog)
+	}
+	return b.guards
+}
+
+// record adds the results of hooks.
+func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail.HookResult, shadow func(i int) bool) {
+	event := "before"
+	if on == guardrail.After {
+		event = "after"
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range results {
+		h := &results[i]
+		if h.Feedback != nil {
+			l.feedback = append(l.feedback, *h.Feedback)
+		}
+		for _, c := range h.Checks {
+			if len(l.checks) == reqlog.MaxChecks {
+				return
+			}
+			use := reqlog.CheckUse{
+				Event: event, Target: target, Hook: h.ID, Version: h.VersionID, Check: c.ID, Verdict: reqlog.CheckFailed,
+				Denied: h.Deny, Transformed: c.Transformed, Async: h.Async, Shadow: shadow(i), Took: c.Took,
+			}
+			switch {
+			case c.Error != nil:
+				use.Verdict = reqlog.CheckError
+			case c.Verdict:
+				use.Verdict = reqlog.CheckPassed
+			}
+			l.checks = append(l.checks, use)
+		}
+	}
+}
+
+// notCovered records content that no check has read.
+func (l *CheckLog) notCovered(names ...string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		if !slices.Contains(l.uncovered, name) {
+			l.uncovered = append(l.uncovered, name)
+		}
+	}
+}
+
+// background runs f after the request, for at most maxBackground.
+func (l *CheckLog) background(ctx context.Context, f func(ctx context.Context)) {
+	l.pending.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBackground)
+		defer cancel()
+		f(ctx)
+	})
+}
+
+// maxBackground is how long checks that do not delay a request may run.
+const maxBackground = guardrail.MaxTimeout + 5*time.Second
+
+// Checks returns the log of the request's hooks, nil if none ran. It outlives the
+// trail.
+func (t *Trail) Checks() *CheckLog { return t.bill().guards }
+
+// Await waits until all checks of the request have ended.
+func (l *CheckLog) Await() { l.pending.Wait() }
+
+// ReleaseChecks releases the bodies that hooks changed.
+func (t *Trail) ReleaseChecks() {
+	l := t.bill().guards
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.bodies {
+		b.Release()
+	}
+	l.bodies = nil
+}
+
+// Feedback returns the feedback of hooks, to be stored for the trace.
+func (l *CheckLog) Feedback() []guardrail.FeedbackResult {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.feedback
+}
+
+// Record copies into e what the hooks did.
+func (l *CheckLog) Record(e *reqlog.Entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e.Checks, e.Unchecked = l.checks, l.uncovered
+}
+
+// splitHooks separates the hooks that a request waits for from those that run in
+// the background.
+func splitHooks(hooks []*guardrail.Hook) (waited, background []*guardrail.Hook) {
+	for i, h := range hooks {
+		if !h.Async && !h.Shadow {
+			continue
+		}
+		waited = slices.Clone(hooks[:i])
+		for _, h := range hooks[i:] {
+			if h.Async || h.Shadow {
+				background = append(background, h)
+			} else {
+				waited = append(waited, h)
+			}
+		}
+		return waited, background
+	}
+	return hooks, nil
+}
+
+func shadowOf(hooks []*guardrail.Hook) func(i int) bool {
+	return func(i int) bool { return hooks[i].Shadow }
+}
+
+// denied returns the error for a request that hooks denied.
+func denied(results HookResults) *apierr.Error {
+	last := results.Before
+	if len(results.After) > 0 {
+		last = results.After
+	}
+	if results.Before == nil {
+		results.Before = []guardrail.HookResult{}
+	}
+	if results.After == nil {
+		results.After = []guardrail.HookResult{}
+	}
+	e := apierr.New(apierr.Denied, "the guardrail checks failed: %s; see hook_results", failedChecks(last))
+	e.Details, _ = json.Marshal(results) // values of JSON
+	return e
+}
+
+// hideText removes text of a response from the data of hooks that denied or changed
+// it: an excerpt would give the client what they withhold.
+func hideText(results []guardrail.HookResult) {
+	for i := range results {
+		if !results[i].Deny && !results[i].Transformed {
+			continue
+		}
+		for n := range results[i].Checks {
+			c := &results[i].Checks[n]
+			data := make(map[string]any, len(c.Data))
+			for name, v := range c.Data {
+				switch v.(type) {
+				case bool, int, int64, float64:
+					data[name] = v
+				}
+			}
+			c.Data, c.Log = data, nil
+		}
+	}
+}
+
+// failedChecks names the checks of the hooks that denied.
+func failedChecks(results []guardrail.HookResult) string {
+	var names []string
+	for _, h := range results {
+		if !h.Deny {
+			continue
+		}
+		for _, c := range h.Checks {
+			if !c.Verdict && (c.Error == nil || c.FailOnError) {
+				names = append(names, fmt.Sprintf("%s (%s)", c.ID, h.ID))
+			}
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// requestRunKey identifies a run of request hooks: the hooks, and the sources
+// of the body.
+type requestRunKey struct {
+	guards *Guards
+	body   *bytepool.Buffer
+	prompt *PromptEdits
+	edits  *jsonedit.Edit
+}

@@ -1,0 +1,257 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bodytext"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
+)
+
+// requestGuard runs the hooks of a leaf on requests. Hooks that several leaves
+// share run once for a request.
+type requestGuard struct {
+	engine *Engine
+	path   string
+	leaf   int // in Request.Leaves; -1 without a config
+	next   Handler
+}
+
+// Handle returns an error if a hook denies the request. Otherwise it passes on the
+// request as the hooks changed it.
+func (h *requestGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	g := r.guardsOf(h.leaf)
+	if g == nil || r.DryRun {
+		return h.next.Handle(ctx, r, t)
+	}
+	run := t.checkLog().runRequest(ctx, h, r, g)
+	if run.err != nil {
+		return nil, run.err
+	}
+	res, err := h.next.Handle(ctx, run.apply(r, h.leaf), t)
+	if res != nil {
+		res.Hooks.Before = run.results
+	}
+	return res, err
+}
+
+// requestRun is the result of the hooks of a request.
+type requestRun struct {
+	once    sync.Once
+	results []guardrail.HookResult
+	err     error // why the request is not sent
+	checked *document
+
+	body   *bytepool.Buffer // after the changes of hooks; nil without changes
+	doc    *jsonedit.Doc    // of body
+	header http.Header      // that hooks add
+}
+
+// runRequest runs the hooks in g on r, unless they have run.
+func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *Request, g *Guards) *requestRun {
+	key := requestRunKey{guards: g, body: r.Body}
+	if len(r.Edits) > 0 {
+		key.edits = &r.Edits[0]
+	}
+	prompt := r.promptOf(h.leaf)
+	key.prompt = prompt
+	l.mu.Lock()
+	run := l.runs[key]
+	if run == nil {
+		if l.runs == nil {
+			l.runs = make(map[requestRunKey]*requestRun)
+		}
+		run = new(requestRun)
+		l.runs[key] = run
+	}
+	l.mu.Unlock()
+	run.once.Do(func() { run.make(ctx, h, r, l) })
+	return run
+}
+
+// promptOf returns the prompt of a leaf whose edits are part of the request, nil if
+// there is none.
+func (r *Request) promptOf(leaf int) *PromptEdits {
+	if leaf < 0 || leaf >= len(r.Leaves) || r.Leaves[leaf].Prompt == nil || r.Leaves[leaf].Prompt.Err != nil || r.Leaves[leaf].Prompt.Edits == nil {
+		return nil
+	}
+	return r.Leaves[leaf].Prompt
+}
+
+// make runs the hooks.
+func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l *CheckLog) {
+	g, prompt := r.guardsOf(h.leaf), r.promptOf(h.leaf)
+	in := guardrail.Input{Event: guardrail.Before, Request: r.facts(nil)}
+	switch {
+	case r.Doc != nil:
+		raw := r.Body.Bytes()
+		if edits := r.editsWith(prompt); len(edits) > 0 {
+			raw = r.Doc.Apply(nil, edits...)
+		}
+		run.checked = newDocument(r, bodytext.Request, raw)
+		in.Request = r.facts(run.checked)
+		in.Parts, in.Document = run.checked.parts, run.checked
+		l.notCovered(run.checked.body.Uncovered...)
+	case r.Upload != nil || r.Body != nil && r.Body.Len() > 0:
+		l.notCovered("request body")
+	}
+	waited, background := splitHooks(g.Before)
+	if len(background) > 0 {
+		l.runInBackground(ctx, h.path, background, in)
+	}
+	if len(waited) == 0 {
+		return
+	}
+	out := guardrail.Run(ctx, waited, &in)
+	if err := ctx.Err(); err != nil {
+		run.err = apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(ctx))
+		return
+	}
+	run.results = out.Results
+	l.record(guardrail.Before, h.path, out.Results, shadowOf(waited))
+	switch {
+	case out.Denied:
+		run.err = denied(HookResults{Before: out.Results})
+	case out.Err != nil:
+		run.err = apierr.From(out.Err)
+	case out.Transformed:
+		run.err = run.change(h.engine, r, out, l)
+	}
+	run.header = out.Header
+}
+
+// editsWith returns the edits of the request and of a leaf's prompt.
+func (r *Request) editsWith(p *PromptEdits) []jsonedit.Edit {
+	if p == nil {
+		return r.Edits
+	}
+	return slices.Concat(r.Edits, p.Edits)
+}
+
+// runInBackground runs hooks that do not delay the request, on copies of its
+// texts.
+func (l *CheckLog) runInBackground(ctx context.Context, path string, hooks []*guardrail.Hook, in guardrail.Input) {
+	facts := *in.Request
+	if d, ok := facts.Body.(*document); ok { // bodies are released with the request
+		facts.Body = d.clone()
+	}
+	in.Request = &facts
+	if d, ok := in.Document.(*document); ok {
+		own := d.clone()
+		in.Document, in.Parts = own, own.parts
+	}
+	l.background(ctx, func(ctx context.Context) {
+		out := guardrail.Run(ctx, hooks, &in)
+		l.record(in.Event, path, out.Results, shadowOf(hooks))
+	})
+}
+
+// change sets the body that the hooks produced. They cannot change the model or
+// whether the response is streamed, which were checked before.
+func (run *requestRun) change(e *Engine, r *Request, out *guardrail.Outcome, l *CheckLog) error {
+	raw := json.RawMessage(out.Body)
+	if raw == nil {
+		var err error
+		if raw, err = run.checked.JSON(out.Parts, out.Add); err != nil {
+			return apierr.New(apierr.Denied, "a guardrail could not change the request: %v", err).WithCause(err)
+		}
+	}
+	buf, err := e.Pool.Get(len(raw) + 64)
+	if err != nil {
+		return apierr.BodyMemoryFull()
+	}
+	buf.Fill(func(dst []byte) []byte { return append(dst, raw...) })
+	doc := new(jsonedit.Doc)
+	if err := doc.Scan(buf.Bytes()); err != nil {
+		buf.Release()
+		return apierr.New(apierr.Denied, "a guardrail returned a request that is not a JSON object").WithCause(err)
+	}
+	if edits := fixedFields(run.checked, doc); len(edits) > 0 {
+		fixed := doc.Apply(nil, edits...)
+		buf.Fill(func(dst []byte) []byte { return append(dst, fixed...) })
+		doc.Reset()
+		if err := doc.Scan(buf.Bytes()); err != nil {
+			buf.Release()
+			return err
+		}
+	}
+	run.body, run.doc = buf, doc
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bodies = append(l.bodies, buf)
+	return nil
+}
+
+// fixedFields returns the edits that restore members which hooks must not change.
+func fixedFields(before *document, after *jsonedit.Doc) (edits []jsonedit.Edit) {
+	var old jsonedit.Doc
+	if old.Scan(before.raw) != nil {
+		return nil
+	}
+	for _, name := range [...]string{"model", "stream"} {
+		was, had := old.Find(name)
+		now, has := after.Find(name)
+		switch {
+		case had && !bytes.Equal(was.Raw(), now.Raw()):
+			edits = append(edits, jsonedit.Edit{Name: name, Value: was.Raw()})
+		case !had && has:
+			edits = append(edits, jsonedit.Edit{Name: name})
+		}
+	}
+	return edits
+}
+
+// apply returns r as the hooks changed it.
+func (run *requestRun) apply(r *Request, leaf int) *Request {
+	out := *r
+	out.passed, out.checked = run.results, run.checked
+	if len(run.header) > 0 {
+		out.Header = maps.Clone(r.Header)
+		maps.Copy(out.Header, run.header)
+	}
+	if run.body == nil {
+		return &out
+	}
+	out.Body, out.Doc, out.Edits, out.Length = run.body, run.doc, nil, int64(run.body.Len())
+	if p := r.promptOf(leaf); p != nil { // its edits are in the body
+		out.Leaves = slices.Clone(r.Leaves)
+		out.Leaves[leaf].Prompt = &PromptEdits{Prompt: p.Prompt, Edits: []jsonedit.Edit{}, Model: p.Model}
+	}
+	return &out
+}
+
+// endpoints are the names of operations that checks know.
+var endpoints = map[api.Operation]string{
+	api.Chat: "chatComplete", api.Completions: "complete", api.Embeddings: "embed", api.Images: "imageGenerate", api.ImageEdits: "imageEdit",
+	api.AudioSpeech: "createSpeech", api.AudioTranscriptions: "createTranscription", api.AudioTranslations: "createTranslation",
+	api.Moderations: "moderate", api.Rerank: "rerank", api.Responses: "createModelResponse", api.Messages: "messages",
+	api.CountTokens: "messagesCountTokens", api.Generate: "chatComplete", api.Converse: "chatComplete", api.GenerateEmbed: "embed",
+	api.GenerateEmbedBatch: "embed", api.Realtime: "realtime", api.Proxy: "proxy",
+}
+
+// facts returns what checks may know about the request. body is its document, nil
+// if it has none.
+func (r *Request) facts(body *document) *guardrail.Request {
+	f := &guardrail.Request{
+		Operation: endpoints[r.Operation], Dialect: string(r.Dialect), Model: r.RequestedModel, Stream: r.Stream, TraceID: r.TraceID,
+		Metadata: r.Metadata, Header: r.Header, AllowHost: r.AllowHost,
+	}
+	if f.Operation == "" {
+		f.Operation = string(r.Operation)
+	}
+	if body != nil {
+		f.Body = body
+	}
+	id := r.owner()
+	f.Organisation, f.Workspace = id.Organisation, id.Workspace
+	return f
+}

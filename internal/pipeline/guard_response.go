@@ -1,0 +1,207 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bodytext"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/contentcoding"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
+)
+
+// responseGuard runs the hooks of a leaf on its responses.
+type responseGuard struct {
+	engine *Engine
+	path   string
+	leaf   int
+	next   Handler
+}
+
+// Handle returns an error if a hook denies the response. Only successful
+// responses are checked.
+func (h *responseGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	res, err := h.next.Handle(ctx, r, t)
+	g := r.guardsOf(h.leaf)
+	if err != nil || g == nil || len(g.After) == 0 || res.Status < 200 || res.Status > 299 || r.DryRun {
+		return res, err
+	}
+	run := &responseRun{guard: h, ctx: ctx, request: r, log: t.checkLog(), res: res, hooks: g.After}
+	if err := run.check(); err != nil {
+		res.Close()
+		return nil, err
+	}
+	return res, nil
+}
+
+// responseRun is the run of the hooks of one response.
+type responseRun struct {
+	guard   *responseGuard
+	ctx     context.Context
+	request *Request
+	log     *CheckLog
+	res     *Response
+	hooks   []*guardrail.Hook
+	facts   *guardrail.Request // once they are needed
+}
+
+// check checks the response, or wraps its stream so that it is checked as it
+// passes.
+func (run *responseRun) check() error {
+	res := run.res
+	switch {
+	case res.Events != nil:
+		return run.guardStream()
+	case res.Body != nil && run.request.Operation == api.Proxy:
+		return run.checkPassThrough()
+	case res.Body != nil && isJSON(mediaType(res.Header.Get("Content-Type"))):
+		return run.readBody(res.Body)
+	case res.Bytes != nil:
+		return run.checkBytes()
+	}
+	run.log.notCovered("response body")
+	return run.runFacts()
+}
+
+// maxChecked is the limit in bytes of a complete response that is checked. A
+// larger one is denied if a hook may deny.
+const maxChecked = maxTranslated
+
+// readBody reads a response that would stream through, and checks it.
+func (run *responseRun) readBody(body io.Reader) error {
+	buf, err := run.guard.engine.Pool.ReadAll(body, max(run.res.Length, -1), maxChecked)
+	switch {
+	case errors.Is(err, bytepool.ErrBudget):
+		return outOfMemory(err)
+	case errors.Is(err, bytepool.ErrTooLarge):
+		return apierr.New(apierr.Denied, "the response is larger than %d bytes, so it could not be checked by guardrails", maxChecked).WithCode("response_unchecked")
+	case err != nil:
+		return err
+	}
+	run.res.hold(buf)
+	run.res.Body = nil
+	run.res.Bytes = buf.Bytes()
+	run.res.Length = int64(buf.Len())
+	return run.checkBytes()
+}
+
+// checkPassThrough checks the response of an unknown API: JSON or a stream of
+// server-sent events.
+func (run *responseRun) checkPassThrough() error {
+	res := run.res
+	kind := mediaType(res.Header.Get("Content-Type"))
+	if kind != mediaEvents && !(kind != "" && isJSON(kind)) {
+		run.log.notCovered("response body")
+		return run.runFacts()
+	}
+	body := res.Body
+	if coding := res.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
+		plain, err := contentcoding.NewReader(coding, res.Body, run.guard.engine.MaxDecoded)
+		if err != nil {
+			run.log.notCovered("response body")
+			return run.runFacts()
+		}
+		res.after = append(res.after, func() { plain.Close() })
+		res.edited()
+		body = plain
+	}
+	if kind == mediaEvents {
+		return run.guardEvents(body)
+	}
+	return run.readBody(body)
+}
+
+// checkBytes checks a complete response.
+func (run *responseRun) checkBytes() error {
+	if _, err := jsonedit.ParseValue(run.res.Bytes); err != nil {
+		run.log.notCovered("response body")
+		return run.runFacts()
+	}
+	doc := newDocument(run.request, bodytext.Response, run.res.Bytes)
+	run.log.notCovered(doc.body.Uncovered...)
+	out, err := run.run(guardrail.Input{Parts: doc.parts, Document: doc})
+	if err != nil || out == nil || !out.Transformed {
+		return err
+	}
+	raw := json.RawMessage(out.Body)
+	if out.Err == nil && raw == nil {
+		raw, out.Err = doc.JSON(out.Parts, out.Add)
+	}
+	if out.Err != nil {
+		return apierr.New(apierr.Denied, "a guardrail could not change the response: %v", out.Err).WithCause(out.Err)
+	}
+	run.res.edited()
+	run.res.Bytes = bytes.Clone(raw)
+	return nil
+}
+
+// runFacts runs the hooks on a response without readable text.
+func (run *responseRun) runFacts() error {
+	_, err := run.run(guardrail.Input{})
+	return err
+}
+
+// run runs all hooks on all text of a complete response. The outcome is nil if all
+// of them run in the background.
+func (run *responseRun) run(in guardrail.Input) (*guardrail.Outcome, error) {
+	in.Event, in.Status, in.Request = guardrail.After, run.res.Status, run.requestFacts()
+	waited, background := splitHooks(run.hooks)
+	if len(background) > 0 {
+		run.log.runInBackground(run.ctx, run.guard.path, background, in)
+	}
+	if len(waited) == 0 {
+		return nil, nil
+	}
+	return run.wait(waited, in)
+}
+
+// wait runs hooks and records their results.
+func (run *responseRun) wait(hooks []*guardrail.Hook, in guardrail.Input) (*guardrail.Outcome, error) {
+	out := guardrail.Run(run.ctx, hooks, &in)
+	if run.ctx.Err() != nil {
+		return nil, apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(run.ctx))
+	}
+	run.addResults(hooks, out.Results)
+	if out.Denied {
+		return nil, denied(HookResults{Before: run.request.passed, After: out.Results})
+	}
+	return out, nil
+}
+
+// observe runs hooks on a stream that has passed: they can only report.
+func (run *responseRun) observe(hooks []*guardrail.Hook, in guardrail.Input) {
+	out := guardrail.Run(run.ctx, hooks, &in)
+	for i := range out.Results {
+		out.Results[i].Deny = false
+	}
+	run.addResults(hooks, out.Results)
+}
+
+// requestFacts returns what checks may know about the request.
+func (run *responseRun) requestFacts() *guardrail.Request {
+	if run.facts == nil {
+		run.facts = run.request.facts(run.request.checkedBody())
+	}
+	return run.facts
+}
+
+// addResults records results for the response and the log.
+func (run *responseRun) addResults(hooks []*guardrail.Hook, results []guardrail.HookResult) {
+	hideText(results)
+	run.res.Hooks.After = append(run.res.Hooks.After, results...)
+	run.log.record(guardrail.After, run.guard.path, results, shadowOf(hooks))
+}
+
+// checkedBody returns the document of the request, nil if it has none.
+func (r *Request) checkedBody() *document {
+	if r.checked == nil && r.Doc != nil {
+		return newDocument(r, bodytext.Request, r.Body.Bytes())
+	}
+	return r.checked
+}

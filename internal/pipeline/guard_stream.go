@@ -1,0 +1,398 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+
+	"modelgate/config"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bodytext"
+	"modelgate/internal/eventstream"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/sse"
+)
+
+// Limits of the text of a stream that hooks hold back, in bytes.
+const (
+	// maxWindow is the limit of text whose hooks wait for the end of a match. A
+	// longer match is cut there.
+	maxWindow = 8 << 10
+	// remoteStep is the amount of new text for which hooks outside of this process
+	// are asked.
+	remoteStep = 400
+	// maxHeldStream is the limit of a stream that is held back completely.
+	maxHeldStream = 8 << 20
+)
+
+// streamHooks are the hooks of a stream by what they may hold back.
+type streamHooks struct {
+	window  []*guardrail.Hook // check the text as it passes
+	hold    []*guardrail.Hook // check the complete text before any of it passes
+	observe []*guardrail.Hook // check the complete text after it has passed
+}
+
+// sortHooks divides hooks by their mode. A hook without one gets the mode that
+// protects with the least delay: window if its checks can check a part of the
+// text, hold if they need all of it and may deny or change it, otherwise observe.
+func sortHooks(hooks []*guardrail.Hook) (s streamHooks) {
+	for _, h := range hooks {
+		acts := h.Deny || h.Transforms()
+		whole := h.Reach().Whole || h.Reach().Facts
+		mode := h.Stream
+		switch {
+		case h.Async || h.Shadow:
+			mode = config.StreamObserve
+		case mode == "" && !acts:
+			mode = config.StreamObserve
+		case mode == "" && whole:
+			mode = config.StreamHold
+		case mode == "" || mode == config.StreamWindow && whole && h.Transforms():
+			mode = config.StreamWindow
+		}
+		switch {
+		case mode == config.StreamHold:
+			s.hold = append(s.hold, h)
+		case mode == config.StreamWindow && !whole:
+			s.window = append(s.window, h)
+		default:
+			s.observe = append(s.observe, h)
+		}
+	}
+	return s
+}
+
+// guardedStream is a stream whose text is checked. It holds events back until
+// their text is safe.
+type guardedStream struct {
+	Stream
+	run    *responseRun
+	hooks  streamHooks
+	form   bodytext.Form
+	binary bool // events are messages of an AWS event stream
+
+	queue    []heldEvent // in the order of the provider
+	ready    []sse.Event // to be returned
+	texts    map[string]*streamText
+	order    []*streamText
+	held     int               // bytes in queue
+	ended    bool              // all text has arrived
+	recorded bool              // the results of the window hooks are in the response
+	err      error             // returned when ready is empty
+	replaced map[string]string // complete texts by what replaces them
+
+	results map[*guardrail.Hook]*guardrail.HookResult // of window hooks so far
+}
+
+// heldEvent is an event with the text that it adds.
+type heldEvent struct {
+	event sse.Event
+	body  bodytext.Body
+	spans []textSpan // of body.Texts
+}
+
+// textSpan is a part of a text of the stream.
+type textSpan struct {
+	text     *streamText // nil for text that repeats other text
+	from, to int
+}
+
+// streamText is one text of a stream, as far as it has arrived.
+type streamText struct {
+	part guardrail.Part
+	raw  strings.Builder
+	// safe is the length of the beginning that may pass, and asked the length at
+	// the last run of the hooks. Windows begin at base, the beginning of the word
+	// that safe is in, so that hooks see complete words.
+	base, safe, asked int
+	// changes are the parts of raw that are replaced, in order.
+	changes []textChange
+}
+
+type textChange struct {
+	from, to int
+	text     string
+}
+
+// guardStream wraps the stream of the response so that its events are checked as they pass.
+func (run *responseRun) guardStream() error {
+	s := run.newStream(run.res.Events, bodytext.Event)
+	s.binary = run.request.Client.ContentType() == eventstream.ContentType
+	run.res.Events = s
+	return s.prime()
+}
+
+func (run *responseRun) newStream(from Stream, form bodytext.Form) *guardedStream {
+	return &guardedStream{
+		Stream: from, run: run, hooks: sortHooks(run.hooks), form: form,
+		texts: make(map[string]*streamText), replaced: make(map[string]string), results: make(map[*guardrail.Hook]*guardrail.HookResult),
+	}
+}
+
+// prime checks the beginning of the stream: all of it if it is held back,
+// otherwise up to its first text. An error means that nothing of it may pass.
+func (s *guardedStream) prime() error {
+	if inner, ok := s.Stream.(*eventStream); ok && inner.pending != nil && len(s.hooks.hold) == 0 {
+		return nil // comments are due before the first event
+	}
+	for !s.ended && s.err == nil {
+		if len(s.hooks.hold) == 0 && len(s.order) > 0 {
+			break
+		}
+		s.pull()
+	}
+	if e, ok := s.err.(*apierr.Error); ok && e.Kind == apierr.Denied {
+		return e
+	}
+	return nil
+}
+
+// Next implements [Stream].
+func (s *guardedStream) Next() (sse.Event, error) {
+	for len(s.ready) == 0 {
+		if s.err != nil {
+			return sse.Event{}, s.err
+		}
+		s.pull()
+	}
+	e := s.ready[0]
+	s.ready = s.ready[1:]
+	return e, nil
+}
+
+// More implements [Stream].
+func (s *guardedStream) More() bool {
+	return len(s.ready) > 0 || s.err == nil && s.Stream.More()
+}
+
+// pull reads the next event and moves to ready what may pass.
+func (s *guardedStream) pull() {
+	e, err := s.Stream.Next()
+	switch {
+	case err != nil && s.ended:
+		s.err = err
+		return
+	case err != nil:
+		s.end(err)
+		return
+	}
+	s.add(clone(e))
+	if !s.ended && s.run.res.Tap.Info().Terminated { // the provider may keep its connection open
+		s.end(nil)
+		return
+	}
+	if s.held > maxHeldStream {
+		s.deny(apierr.New(apierr.Denied, "the response is larger than %d bytes, so it could not be held back for guardrails", maxHeldStream).WithCode("response_unchecked"))
+		return
+	}
+	if s.Stream.More() && len(s.queue) < 64 { // one run for all that has arrived
+		return
+	}
+	if len(s.hooks.hold) > 0 && !s.ended {
+		return
+	}
+	if err := s.checkWindows(); err != nil {
+		s.deny(err)
+		return
+	}
+	s.release()
+}
+
+// add adds an event to the queue.
+func (s *guardedStream) add(e sse.Event) {
+	h := heldEvent{event: e}
+	if len(e.Data) > 0 && e.Data[0] == '{' {
+		h.body = bodytext.Find(e.Data, s.form)
+		s.run.log.notCovered(h.body.Uncovered...)
+	}
+	for i, t := range h.body.Texts {
+		if t.Repeats {
+			h.spans = append(h.spans, textSpan{})
+			continue
+		}
+		text := s.texts[t.Key]
+		if text == nil {
+			text = &streamText{part: partsOf(s.run.request, s.form, h.body.Texts[i:i+1])[0]}
+			text.part.Index = len(s.order)
+			s.texts[t.Key] = text
+			s.order = append(s.order, text)
+		}
+		from := text.raw.Len()
+		text.raw.WriteString(t.Value)
+		h.spans = append(h.spans, textSpan{text, from, text.raw.Len()})
+	}
+	s.held += len(e.Raw)
+	s.queue = append(s.queue, h)
+}
+
+// release moves the events whose text may pass to ready.
+func (s *guardedStream) release() {
+	n := 0
+	for _, h := range s.queue {
+		if slices.ContainsFunc(h.spans, func(p textSpan) bool { return p.text != nil && p.to > p.text.safe }) {
+			break
+		}
+		s.ready = append(s.ready, s.rewrite(&h))
+		s.held -= len(h.event.Raw)
+		n++
+	}
+	s.queue = s.queue[n:]
+}
+
+// rewrite returns the event with the text that may pass.
+func (s *guardedStream) rewrite(h *heldEvent) sse.Event {
+	values := make([]string, len(h.spans))
+	changed := false
+	for i, p := range h.spans {
+		values[i] = h.body.Texts[i].Value
+		switch {
+		case p.text == nil:
+			values[i] = s.repeated(values[i], h.body.Texts[i])
+		default:
+			values[i] = p.text.visible(p.from, p.to, values[i])
+		}
+		changed = changed || values[i] != h.body.Texts[i].Value
+	}
+	switch {
+	case changed:
+		return s.withData(h.event, h.body.Replace(nil, values))
+	case s.transforms():
+		if data, ok := h.body.WithoutLogprobs(nil); ok {
+			return s.withData(h.event, data)
+		}
+	}
+	return h.event
+}
+
+// visible returns what passes of the part of the text between from and to, which is
+// value. A replacement passes where the replaced text begins.
+func (t *streamText) visible(from, to int, value string) string {
+	if len(t.changes) == 0 {
+		return value
+	}
+	var b strings.Builder
+	at := from
+	for _, c := range t.changes {
+		if c.to <= at || c.from >= to {
+			continue
+		}
+		if c.from >= at {
+			b.WriteString(value[at-from : c.from-from])
+			b.WriteString(c.text)
+		}
+		at = min(c.to, to)
+	}
+	b.WriteString(value[at-from:])
+	return b.String()
+}
+
+// repeated returns what passes of a complete text that repeats earlier events.
+func (s *guardedStream) repeated(value string, t bodytext.Text) string {
+	if !s.transforms() {
+		return value
+	}
+	if known, ok := s.replaced[value]; ok {
+		return known
+	}
+	out := value
+	for _, text := range s.order {
+		if text.raw.String() == value && text.safe == len(value) {
+			out = text.visible(0, len(value), value)
+			s.replaced[value] = out
+			return out
+		}
+	}
+	hooks := slices.Concat(s.hooks.window, s.hooks.hold)
+	part := partsOf(s.run.request, s.form, []bodytext.Text{t})[0]
+	in := guardrail.Input{Event: guardrail.After, Request: s.run.requestFacts(), Status: s.run.res.Status, Parts: []guardrail.Part{part}}
+	if o := guardrail.Run(s.run.ctx, hooks, &in); len(o.Parts) == 1 {
+		out = o.Parts[0].Text
+	}
+	s.replaced[value] = out
+	return out
+}
+
+// withData returns e with other data.
+func (s *guardedStream) withData(e sse.Event, data []byte) sse.Event {
+	if s.binary {
+		raw := eventstream.AppendWith(nil, e.Raw, data)
+		return sse.Event{Raw: raw, Type: e.Type, Data: data}
+	}
+	return sse.Event{Raw: sse.AppendEvent(nil, string(e.Type), data), Type: e.Type, Data: data}
+}
+
+// end checks what is left when the stream has ended with err.
+func (s *guardedStream) end(err error) {
+	s.ended = true
+	if failure := s.checkEnd(); failure != nil {
+		s.deny(failure)
+		return
+	}
+	for _, t := range s.order {
+		t.safe = t.raw.Len()
+	}
+	s.release()
+	s.err = err
+	s.finish()
+}
+
+// checkEnd checks the rest of the windows and the complete texts.
+func (s *guardedStream) checkEnd() error {
+	if err := s.checkWindows(); err != nil {
+		return err
+	}
+	if len(s.hooks.window) > 0 {
+		s.recorded = true
+		s.run.addResults(s.hooks.window, s.windowResults())
+	}
+	if len(s.hooks.hold) > 0 {
+		out, err := s.run.wait(s.hooks.hold, s.complete())
+		if err != nil {
+			return err
+		}
+		if out.Transformed && len(out.Parts) == len(s.order) {
+			for i, t := range s.order {
+				if raw := t.visibleAll(); out.Parts[i].Text != raw {
+					t.changes = []textChange{{0, t.raw.Len(), out.Parts[i].Text}}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// finish runs the hooks that observe.
+func (s *guardedStream) finish() {
+	if len(s.hooks.observe) == 0 {
+		return
+	}
+	waited, background := splitHooks(s.hooks.observe)
+	in := s.complete()
+	if len(background) > 0 {
+		s.run.log.runInBackground(s.run.ctx, s.run.guard.path, background, in)
+	}
+	if len(waited) > 0 {
+		s.run.observe(waited, in)
+	}
+}
+
+// complete returns the complete texts as they pass.
+func (s *guardedStream) complete() (in guardrail.Input) {
+	for _, t := range s.order {
+		part := t.part
+		part.Text = t.visibleAll()
+		in.Parts = append(in.Parts, part)
+	}
+	in.Event, in.Status, in.Request = guardrail.After, s.run.res.Status, s.run.requestFacts()
+	return in
+}
+
+func (t *streamText) visibleAll() string { return t.visible(0, t.raw.Len(), t.raw.String()) }
+
+// deny ends the stream with err. Nothing that is held back passes.
+func (s *guardedStream) deny(err error) {
+	if len(s.hooks.window) > 0 && !s.recorded {
+		s.recorded = true
+		s.run.addResults(s.hooks.window, s.windowResults())
+	}
+	s.queue, s.held, s.ended, s.err = nil, 0, true, err
+}

@@ -1,0 +1,188 @@
+package pipeline
+
+import (
+	"modelgate/internal/guardrail"
+	"slices"
+	"strings"
+)
+
+// checkWindows runs the window hooks on the text that has not passed.
+func (s *guardedStream) checkWindows() error {
+	if len(s.hooks.window) == 0 {
+		for _, t := range s.order {
+			t.safe = t.raw.Len()
+		}
+		return nil
+	}
+	for _, t := range s.order {
+		if t.raw.Len() > t.asked || s.ended && t.safe < t.raw.Len() {
+			if err := s.checkWindow(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkWindow runs the hooks on what has not passed of one text, and finds out how
+// much of it may pass.
+func (s *guardedStream) checkWindow(t *streamText) error {
+	raw := t.raw.String()
+	window, passed := raw[t.base:], t.safe-t.base
+	if !s.ended && s.remote() && len(raw)-t.asked < remoteStep && len(window) < maxWindow {
+		return nil
+	}
+	t.asked = len(raw)
+	out, err := s.ask(t, window, !s.ended)
+	if err != nil {
+		return err
+	}
+	cut := len(window)
+	if !s.ended {
+		cut = max(beforeSpan(spansOf(out), s.safeLength(t, window), len(window)), passed)
+	}
+	if cut == passed {
+		return nil
+	}
+	if out.Transformed && cut < len(window) { // the matches in what may pass are complete
+		if out, err = s.ask(t, window[:cut], true); err != nil {
+			return err
+		}
+	}
+	if changed := out.Parts[0].Text; changed != window[:cut] {
+		rest, ok := strings.CutPrefix(changed, window[:passed])
+		if !ok { // what has passed cannot change any more
+			if out, err = s.ask(t, window[passed:cut], true); err != nil {
+				return err
+			}
+			rest = out.Parts[0].Text
+		}
+		t.changes = append(t.changes, textChange{t.safe, t.base + cut, rest})
+	}
+	t.safe = t.base + cut
+	t.base = t.safe - wordLength(raw[t.base:t.safe])
+	return nil
+}
+
+// ask runs the window hooks on a part of a text.
+func (s *guardedStream) ask(t *streamText, window string, partial bool) (*guardrail.Outcome, error) {
+	part := t.part
+	part.Text = window
+	in := guardrail.Input{
+		Event: guardrail.After, Request: s.run.requestFacts(), Status: s.run.res.Status,
+		Parts: []guardrail.Part{part}, Partial: partial,
+	}
+	out := guardrail.Run(s.run.ctx, s.hooks.window, &in)
+	for i := range out.Results {
+		s.merge(s.hooks.window[i], &out.Results[i])
+	}
+	if out.Denied {
+		hideText(out.Results)
+		return nil, denied(HookResults{Before: s.run.request.passed, After: s.windowResults()})
+	}
+	return out, nil
+}
+
+// remote reports whether a window hook asks something outside of this process.
+func (s *guardedStream) remote() bool {
+	return slices.ContainsFunc(s.hooks.window, (*guardrail.Hook).Remote)
+}
+
+// safeLength returns the length of the beginning of window in which no match can
+// begin that needs more text.
+func (s *guardedStream) safeLength(t *streamText, window string) int {
+	safe := len(window)
+	for _, h := range s.hooks.window {
+		safe = min(safe, h.Hold(t.part.Kind, window))
+	}
+	return max(safe, len(window)-maxWindow)
+}
+
+// maxWord is the limit in bytes of the word that a window begins with.
+const maxWord = 256
+
+// wordLength returns the length of the word at the end of text, 0 if it is too
+// long.
+func wordLength(text string) int {
+	for n := range min(maxWord, len(text)) {
+		if !isWordByte(text[len(text)-1-n]) {
+			return n
+		}
+	}
+	if len(text) < maxWord {
+		return len(text)
+	}
+	return 0
+}
+
+func isWordByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// spansOf returns the places that the checks of an outcome found.
+func spansOf(out *guardrail.Outcome) (spans []guardrail.Span) {
+	for _, h := range out.Results {
+		for _, c := range h.Checks {
+			spans = append(spans, c.Spans...)
+		}
+	}
+	return spans
+}
+
+// beforeSpan moves a cut that is inside of a place to its beginning. A place that
+// fills the window up to its limit is cut.
+func beforeSpan(spans []guardrail.Span, cut, length int) int {
+	for moved := true; moved; {
+		moved = false
+		for _, p := range spans {
+			if p.From < cut && cut < p.To {
+				if length > maxWindow && p.From == 0 {
+					return p.To
+				}
+				cut, moved = p.From, true
+			}
+		}
+	}
+	return cut
+}
+
+// merge adds the result of a window to that of the stream so far.
+func (s *guardedStream) merge(h *guardrail.Hook, r *guardrail.HookResult) {
+	all := s.results[h]
+	if all == nil {
+		s.results[h] = r
+		return
+	}
+	all.Took += r.Took
+	all.ExecutionTime = all.Took.Milliseconds()
+	all.Transformed = all.Transformed || r.Transformed
+	if all.Deny = all.Deny || r.Deny; all.Verdict && !r.Verdict {
+		all.Verdict, all.Feedback = false, r.Feedback
+	}
+	for i := range r.Checks {
+		if i >= len(all.Checks) {
+			break
+		}
+		c := &all.Checks[i]
+		took, transformed := c.Took+r.Checks[i].Took, c.Transformed || r.Checks[i].Transformed
+		if c.Verdict && c.Error == nil && (!r.Checks[i].Verdict || r.Checks[i].Error != nil) {
+			*c = r.Checks[i]
+		}
+		c.Took, c.ExecutionTime, c.Transformed = took, took.Milliseconds(), transformed
+	}
+}
+
+func (s *guardedStream) windowResults() []guardrail.HookResult {
+	var list []guardrail.HookResult
+	for _, h := range s.hooks.window {
+		if r := s.results[h]; r != nil {
+			list = append(list, *r)
+		}
+	}
+	return list
+}
+
+// transforms reports whether a hook may change the text of the stream.
+func (s *guardedStream) transforms() bool {
+	return slices.ContainsFunc(s.hooks.window, (*guardrail.Hook).Transforms) || slices.ContainsFunc(s.hooks.hold, (*guardrail.Hook).Transforms)
+}

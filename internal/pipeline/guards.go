@@ -1,0 +1,161 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+
+	"modelgate/config"
+	"modelgate/internal/guardrail"
+)
+
+// Guards are the hooks that apply to a request at one leaf, in the order of
+// their results. They are immutable.
+type Guards struct {
+	Before, After []*guardrail.Hook
+}
+
+// GuardRef is a hook of a config: compiled, or the id of a saved guardrail.
+type GuardRef struct {
+	Hook  *guardrail.Hook
+	Saved string // empty for a compiled hook
+}
+
+// GuardList has the hooks and guardrails of a leaf as they are configured. It is
+// immutable. Leaves with the same lists share one.
+type GuardList struct {
+	Before, After []GuardRef
+	// Static are the hooks if all are compiled; nil if some are saved.
+	Static *Guards
+}
+
+// CheckGuards returns what is wrong with the hooks and guardrails of a config.
+func CheckGuards(root *config.Config, table *guardrail.Table) error {
+	if table == nil {
+		return nil
+	}
+	var faults []config.FieldError
+	for n := range root.All() {
+		_, wrong := compileGuards(n, table)
+		faults = append(faults, wrong...)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return &config.Errors{Faults: faults}
+}
+
+// compileGuards compiles the lists of n. It returns nil if they are empty.
+func compileGuards(n *config.Config, table *guardrail.Table) (*GuardList, []config.FieldError) {
+	c := guardCompiler{table: table, path: "$" + strings.TrimPrefix(n.Path, "config")}
+	list := &GuardList{Before: c.hooks("before_request_hooks", n.BeforeHooks, guardrail.Before), After: c.hooks("after_request_hooks", n.AfterHooks, guardrail.After)}
+	list.Before = append(list.Before, c.guardrails("input_guardrails", n.InputGuardrails, guardrail.Before, "")...)
+	list.Before = append(list.Before, c.guardrails("input_mutators", n.InputMutators, guardrail.Before, guardrail.TypeMutator)...)
+	list.After = append(list.After, c.guardrails("output_guardrails", n.OutputGuardrails, guardrail.After, "")...)
+	list.After = append(list.After, c.guardrails("output_mutators", n.OutputMutators, guardrail.After, guardrail.TypeMutator)...)
+	if len(c.faults) > 0 || len(list.Before)+len(list.After) == 0 {
+		return nil, c.faults
+	}
+	if !c.saved {
+		list.Static = &Guards{Before: hooksOf(list.Before), After: hooksOf(list.After)}
+	}
+	return list, nil
+}
+
+func hooksOf(refs []GuardRef) []*guardrail.Hook {
+	hooks := make([]*guardrail.Hook, len(refs))
+	for i := range refs {
+		hooks[i] = refs[i].Hook
+	}
+	return hooks
+}
+
+// guardCompiler compiles the lists of one node.
+type guardCompiler struct {
+	table  *guardrail.Table
+	path   string
+	saved  bool // a saved guardrail is among them
+	faults []config.FieldError
+}
+
+func (c *guardCompiler) hooks(name string, list []config.Hook, on guardrail.Event) []GuardRef {
+	var refs []GuardRef
+	for i, h := range list {
+		hook, faults := c.table.CompileHook(fmt.Sprintf("%s.%s[%d]", c.path, name, i), h, on)
+		c.faults = append(c.faults, faults...)
+		refs = append(refs, GuardRef{Hook: hook})
+	}
+	return refs
+}
+
+// guardrails compiles a list of guardrails or mutators. typ is the type of items
+// without one.
+func (c *guardCompiler) guardrails(name string, list []config.Guardrail, on guardrail.Event, typ string) []GuardRef {
+	var refs []GuardRef
+	for i, g := range list {
+		if g.Saved != "" {
+			refs, c.saved = append(refs, GuardRef{Saved: g.Saved}), true
+			continue
+		}
+		if g.Type == "" {
+			g.Type = typ
+		}
+		hook, faults := c.table.CompileGuardrail(fmt.Sprintf("%s.%s[%d]", c.path, name, i), g, on)
+		c.faults = append(c.faults, faults...)
+		refs = append(refs, GuardRef{Hook: hook})
+	}
+	return refs
+}
+
+// guardKey identifies the lists of a node: nodes that inherit a list share its
+// elements.
+type guardKey struct {
+	before, after                *config.Hook
+	input, output, mutIn, mutOut *config.Guardrail
+}
+
+func guardKeyOf(n *config.Config) guardKey {
+	return guardKey{
+		first(n.BeforeHooks), first(n.AfterHooks),
+		first(n.InputGuardrails), first(n.OutputGuardrails), first(n.InputMutators), first(n.OutputMutators),
+	}
+}
+
+func first[T any](list []T) *T {
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[0]
+}
+
+// guardList returns the lists of a leaf with these effective settings; nil if
+// they are empty or guardrails are disabled.
+func (b *build) guardList(n *config.Config) *GuardList {
+	key := guardKeyOf(n)
+	if b.Engine.SkipGuardrails || b.Guardrails == nil || key == (guardKey{}) {
+		return nil
+	}
+	list, ok := b.guards[key]
+	if !ok {
+		list, _ = compileGuards(n, b.Guardrails) // checked before
+		if b.guards == nil {
+			b.guards = make(map[guardKey]*GuardList)
+		}
+		b.guards[key] = list
+	}
+	return list
+}
+
+// guardsOf returns the hooks of a leaf for the request, nil for none. The leaf of
+// a request without a config is -1.
+func (r *Request) guardsOf(leaf int) *Guards {
+	if leaf < 0 || leaf >= len(r.Leaves) {
+		return r.Guards
+	}
+	return r.Leaves[leaf].Guards
+}
+
+// Guard returns a handler that runs the hooks of a request around next, the
+// handler of a request without a config.
+func Guard(e *Engine, path string, next Handler) Handler {
+	return &requestGuard{engine: e, path: path, leaf: -1, next: &responseGuard{engine: e, path: path, leaf: -1, next: next}}
+}

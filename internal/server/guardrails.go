@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"modelgate/config"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/logstore"
+	"modelgate/internal/publication"
+	"modelgate/internal/reqlog"
+	"modelgate/internal/snapshot"
+	"modelgate/internal/store"
+)
+
+// addGuardrails adds the saved guardrails to the input of a snapshot. Each version
+// is compiled once.
+func (s *Server) addGuardrails(in *snapshot.Input, p *publication.State) {
+	if s.Off[route.Guardrails] {
+		return
+	}
+	compiled := make(map[string]*snapshot.Guardrail, len(p.Guardrails))
+	for i := range p.Guardrails {
+		g := &p.Guardrails[i]
+		key := g.VersionID + " " + g.Slug
+		c := s.compiled[key]
+		if c == nil {
+			c = compileGuardrail(s.guardrails, g)
+		}
+		compiled[key] = c
+		in.Guardrails = append(in.Guardrails, c)
+	}
+	s.compiled = compiled
+	for _, d := range p.GuardDefaults {
+		in.GuardDefaults = append(in.GuardDefaults, snapshot.GuardDefaults(d))
+	}
+}
+
+// compileGuardrail compiles a saved guardrail for both events.
+func compileGuardrail(t *guardrail.Table, g *store.Guardrail) *snapshot.Guardrail {
+	out := &snapshot.Guardrail{Organisation: g.Organisation, Workspace: g.Workspace, ID: g.ID, Slug: g.Slug}
+	compile := func(on guardrail.Event) (*guardrail.Hook, error) {
+		h, faults := t.CompileSaved(g.Slug, g.Checks, g.Actions, on)
+		if len(faults) > 0 {
+			return nil, joinFaults(faults)
+		}
+		h.VersionID = g.VersionID
+		return h, nil
+	}
+	out.Before, out.BeforeErr = compile(guardrail.Before)
+	out.After, out.AfterErr = compile(guardrail.After)
+	return out
+}
+
+func joinFaults(faults []config.FieldError) error {
+	texts := make([]string, len(faults))
+	for i, f := range faults {
+		texts[i] = f.Path + " " + f.Message
+	}
+	return errors.New(strings.Join(texts, "; "))
+}
+
+// addFeedback stores the feedback of hooks on a request.
+func (s *Server) addFeedback(ctx context.Context, e *reqlog.Entry, list []guardrail.FeedbackResult) {
+	if s.logs == nil {
+		return
+	}
+	now := time.Now()
+	rows := make([]logstore.Feedback, len(list))
+	for i, f := range list {
+		metadata := make(map[string]string, len(f.Metadata))
+		for name, v := range f.Metadata {
+			metadata[name] = fmt.Sprint(v)
+		}
+		rows[i] = logstore.Feedback{
+			ID: reqlog.NewID(now), Organisation: e.Organisation, Workspace: e.Workspace, KeyID: e.KeyID, TraceID: e.TraceID,
+			Value: int(math.Round(max(-10, min(10, f.Value)))), Weight: max(0, min(1, f.Weight)), Metadata: metadata, Created: now, Updated: now,
+		}
+	}
+	if err := s.logs.AddFeedback(ctx, rows); err != nil {
+		s.Logger.Warn("feedback of a guardrail could not be stored", "exchange", e.ID.String(), "err", err)
+	}
+}
