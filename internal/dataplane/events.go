@@ -108,7 +108,7 @@ func (x *exchange) relay(out *eventWriter, res *pipeline.Response) error {
 // since a response without a finish reason is incomplete.
 func (x *exchange) ending(res *pipeline.Response) []byte {
 	seen := res.Tap.Info()
-	complete := seen.Terminated || seen.Failed != "" || !endsByReason(x)
+	complete := res.Cut() || seen.Terminated || seen.Failed != "" || !endsByReason(x)
 	switch {
 	case complete:
 		return nil

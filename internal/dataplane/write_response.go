@@ -17,6 +17,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
 )
@@ -62,6 +63,9 @@ func (x *exchange) recordStatus(res *pipeline.Response) {
 func (x *exchange) recordUsage(res *pipeline.Response) {
 	s, e := res.Tap.Info(), &x.entry
 	e.ResponseModel, e.Usage, e.Finish = truncate(s.Model), res.Usage(), truncate(s.Finish)
+	if res.Cut() {
+		e.Finish = string(llm.StopLength)
+	}
 	if s.Failed != "" && e.ErrorMessage == "" && e.ErrorSource != "client" {
 		e.ErrorSource, e.ErrorMessage = "provider", truncate(s.Failed)
 		if e.ErrorCode == "" {

@@ -61,6 +61,10 @@ type ClientDialect interface {
 	// NewTap returns a tap for one response to op.
 	NewTap(op api.Operation) Tap
 
+	// NewCutter returns a cutter for the streamed response to a conversation
+	// request with this body.
+	NewCutter(body *jsonedit.Doc) StreamCutter
+
 	// ModelField returns where responses name their model.
 	ModelField() ModelField
 }
@@ -76,6 +80,19 @@ type ModelField struct {
 
 	// Default is the name that clients need unless they are configured.
 	Default api.ResponseModel
+}
+
+// StreamCutter ends a stream of its dialect before the provider does, as if the
+// model had reached its limit of output tokens. It is for one response and is
+// not safe for concurrent use.
+type StreamCutter interface {
+	// Read reads an event that the client receives. It returns how many bytes of
+	// it are kept.
+	Read(e sse.Event) int
+
+	// Cut appends the events that end the stream, with the usage u. A call
+	// whose arguments are incomplete is not reported as finished.
+	Cut(dst []byte, u llm.Usage) []byte
 }
 
 // StreamContinuer is implemented by dialects in which another target can

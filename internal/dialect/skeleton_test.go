@@ -24,6 +24,7 @@ var jobs = []struct {
 	{file: "encode_response", methods: []string{"EncodeResponse"}},
 	{file: "encode_stream", typ: "streamEncoder", methods: []string{"NewEncoder"}},
 	{file: "tap", typ: "tap", methods: []string{"NewTap"}},
+	{file: "cut_stream", typ: "cutter", methods: []string{"NewCutter"}},
 	{file: "error", methods: []string{"Error", "ErrorEvent", "ProviderError"}},
 	{file: "encode_request", typ: "requestEncoder", methods: []string{"EncodeRequest"}},
 	{file: "decode_response", methods: []string{"DecodeResponse"}},
@@ -48,7 +49,7 @@ var jobs = []struct {
 
 // sides are the files that a dialect has together.
 var sides = map[string][]string{
-	"decode_request": {"check", "encode_response", "encode_stream", "tap", "error"},
+	"decode_request": {"check", "encode_response", "encode_stream", "tap", "cut_stream", "error"},
 	"encode_request": {"decode_response", "decode_stream"},
 }
 

@@ -31,6 +31,11 @@ type attemptAccount struct {
 	sent   sentRequest
 	grants []quota.Grant // reserved of limits
 	paid   settledCost   // once it is settled
+
+	estimate useEstimate
+	stops    bool          // a limit may end the response
+	extended []quota.Grant // reserved of these limits during the response
+	ended    *quota.Limit  // that ended the response; nil if none did
 }
 
 // settledCost is the cost of an attempt. Known is false if it is unknown.

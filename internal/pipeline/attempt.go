@@ -186,9 +186,10 @@ func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 	case err != nil:
 		return nil, intentError(err)
 	}
+	a.response.account = acc
 	defer func() {
 		if out == nil {
-			acc.fail(err)
+			a.response.account.fail(err)
 		}
 	}()
 	res, err := a.handler.Client.Do(req, a.Target.Guarded)
@@ -199,6 +200,5 @@ func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 		res.Body.Close()
 		return nil, err
 	}
-	out.account = acc
 	return out, nil
 }

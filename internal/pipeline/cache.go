@@ -259,7 +259,11 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 			}
 		}()
 	}
-	f.land(s)
+	if res.mayBeCut() { // others have budgets of their own
+		f.land(nil)
+	} else {
+		f.land(s)
+	}
 	out := own.response(res.Attempt, s.header, res.Tap)
 	own.finish = func() {
 		me.end()
@@ -343,7 +347,7 @@ func (h *cacheHandler) wait(r *Request) time.Duration {
 // may be stored.
 func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, started time.Time) {
 	body, ok := s.collected()
-	if !ok {
+	if !ok || s.source.Cut() {
 		return
 	}
 	age := h.options.MaxAge

@@ -141,6 +141,8 @@ func (r *Response) Usage() llm.Usage {
 		return llm.Usage{Known: true}
 	case r.shared != nil:
 		return r.shared.usage()
+	case r.cut != nil:
+		return *r.cut
 	}
 	seen, a := r.Tap.Info(), &r.account
 	u := seen.Usage

@@ -50,8 +50,12 @@ func budgetError(c quota.Claim, s quota.State) *apierr.Error {
 	if left == 0 {
 		return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted: requests in progress may use what is left of %s; try again when they have ended, or raise it", holderName(l), l.Amount(l.Max-l.Base)))
 	}
-	return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s has %s left and the request may use %s; set a lower limit of output tokens, raise the budget or wait for the next reset",
-		holderName(l), l.Amount(left), l.Amount(c.Least)))
+	what, advice := "request may use", "set a lower limit of output tokens"
+	if c.Least < c.Amount { // a stream, which the gateway can end
+		what, advice = "input of the request uses about", "shorten it"
+	}
+	return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s has %s left and the %s %s; %s, raise the budget or wait for the next reset",
+		holderName(l), l.Amount(left), what, l.Amount(c.Least), advice))
 }
 
 func budgetExhausted(l *quota.Limit) *apierr.Error {

@@ -3,26 +3,17 @@ package pipeline
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"modelgate/api"
 	"modelgate/internal/apierr"
-	"modelgate/internal/catalog"
-	"modelgate/internal/jsonedit"
-	"modelgate/internal/llm"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 )
 
 // codeLimits is the error code of a request whose limits cannot be checked.
 const codeLimits = "limits_unavailable"
-
-// unknownOutput is the largest output, in tokens, that is assumed of a model
-// without a known limit for a request that sets none.
-const unknownOutput = 4096
 
 // requestQuota holds what a request has reserved of the limits that count it
 // once, however many attempts it makes. It is safe for concurrent use.
@@ -46,11 +37,11 @@ func (q *requestQuota) record(l *quota.Limit, attempt uint16, reserved, used int
 }
 
 // recordAll adds what an attempt settled to the log.
-func (q *requestQuota) recordAll(grants []quota.Grant, attempt uint16, u quota.Use) {
+func (q *requestQuota) recordAll(acc *attemptAccount, u quota.Use) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, g := range grants {
-		q.record(g.Limit, attempt, g.Amount, u.Of(g.Limit.Measure), false)
+	for _, g := range acc.grants {
+		q.record(g.Limit, acc.number, acc.reserved(g), u.Of(g.Limit.Measure), g.Limit == acc.ended)
 	}
 }
 
@@ -83,6 +74,7 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 		return acc.limitError(claims, v, now)
 	}
 	for _, g := range v.Grants {
+		acc.stops = acc.stops || g.Limit.Stop
 		if !countsRequest(g.Limit) {
 			acc.grants = append(acc.grants, g)
 			continue
@@ -103,25 +95,6 @@ func countsRequest(l *quota.Limit) bool { return countsOne(l) && !l.PerAttempt }
 // countsOne reports whether l counts requests, not what they use.
 func countsOne(l *quota.Limit) bool {
 	return l.Measure == quota.Requests || l.Measure == quota.Concurrent
-}
-
-// claims appends what the attempt claims, in the order in which limits are
-// checked: those of the key and its user, of the workspace, of the provider, of
-// policies. Counted are the counters that have the request already.
-func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.Time) []quota.Claim {
-	var e useEstimate
-	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
-		for _, l := range list {
-			switch {
-			case !countsOne(l) && !acc.sent.uses():
-			case !countsOne(l):
-				dst = append(dst, e.claim(acc, l))
-			case l.PerAttempt || !slices.Contains(counted, l.Counter):
-				dst = append(dst, quota.Claim{Limit: l, Amount: 1, Least: 1})
-			}
-		}
-	}
-	return dst
 }
 
 // policyLimits returns the limits of the policies that apply to the attempt.
@@ -154,44 +127,6 @@ func (acc *attemptAccount) policyCounters() (names []string) {
 	return names
 }
 
-// useEstimate is what an attempt may use at most. It is made when a limit needs
-// it.
-type useEstimate struct {
-	made  bool
-	total quota.Use // with the largest output
-}
-
-func (e *useEstimate) make(acc *attemptAccount) {
-	e.made = true
-	doc := acc.of.sentDoc()
-	u := llm.Usage{Known: true, Input: acc.sent.largestInput(), Output: acc.of.largestOutput(doc)}
-	if doc != acc.of.request.Doc {
-		u.Input = max(u.Input, jsonTokens(doc.Bytes()))
-	}
-	e.total = acc.use(u)
-}
-
-// claim returns the claim of l. Of a limit that lets responses finish it takes
-// what is left. A limit that is never exceeded must have room for the largest
-// response.
-func (e *useEstimate) claim(acc *attemptAccount, l *quota.Limit) quota.Claim {
-	if !e.made {
-		e.make(acc)
-	}
-	c := quota.Claim{Limit: l, Amount: max(e.total.Of(l.Measure), 1), Least: 1}
-	if l.Stop {
-		c.Least = c.Amount
-	}
-	return c
-}
-
-// use returns what u counts for in the ledger.
-func (acc *attemptAccount) use(u llm.Usage) quota.Use {
-	s := reqlog.Settlement{Outcome: reqlog.Answered, Usage: u}
-	s.Cost, _, s.Priced = acc.cost(u, "", catalog.Standard)
-	return useOf(&s)
-}
-
 // useOf returns what a settlement counts for in the ledger.
 func useOf(s *reqlog.Settlement) quota.Use {
 	var sum reqlog.Spend
@@ -213,53 +148,19 @@ func providerFault(status int) bool {
 	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
 }
 
-// largestInput returns an estimate of the input of a request that has not been
-// sent.
-func (s *sentRequest) largestInput() int64 {
-	if s.upload != nil {
-		return perUnit(max(s.size, 0), mediaBytes)
-	}
-	return s.tokens()
-}
-
-// sentDoc returns the body with the edits of the saved prompt and the config, before
-// it is translated. Nil is a body that is not JSON.
-func (a *Attempt) sentDoc() *jsonedit.Doc {
-	if a.request.Doc == nil || !a.editsBody() && len(a.request.Edits) == 0 {
-		return a.request.Doc
-	}
-	doc, err := a.applyConfigParams()
-	if err != nil {
-		return a.request.Doc // building the request returns the error
-	}
-	return doc
-}
-
-// largestOutput returns the largest output of the attempt in tokens: what the body
-// allows, or else the model.
-func (a *Attempt) largestOutput(doc *jsonedit.Doc) int64 {
-	switch op := a.request.Operation; {
-	case writesNothing(op), op == api.Files, op == api.Batches, op == api.FineTuning:
-		return 0
-	}
-	n := outputLimit(doc)
-	if n == 0 {
-		n = unknownOutput
-		if rule := a.Target.Rule(a.Model); rule != nil && rule.MaxOutput > 0 {
-			n = int64(rule.MaxOutput)
-		}
-	}
-	return n * responsesOf(doc)
-}
-
 // settleQuota replaces the reservations of the attempt by what it used: nothing if it
 // was not sent.
 func (acc *attemptAccount) settleQuota(u quota.Use) {
-	if len(acc.grants) > 0 {
-		acc.of.handler.Quota.Settle(time.Now(), acc.grants, u)
-		acc.bill.quota.recordAll(acc.grants, acc.number, u)
-		acc.grants = nil
+	if len(acc.grants) == 0 {
+		return
 	}
+	store, now := acc.of.handler.Quota, time.Now()
+	store.Settle(now, acc.grants, u)
+	if len(acc.extended) > 0 {
+		store.Settle(now, acc.extended, quota.Use{}) // the use is in the first grants
+	}
+	acc.bill.quota.recordAll(acc, u)
+	acc.grants, acc.extended = nil, nil
 }
 
 // CheckSession returns an error if a policy refuses the request because of its

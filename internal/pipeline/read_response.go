@@ -49,6 +49,7 @@ func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
 		Length:  res.ContentLength,
 		Raw:     res,
 		watch:   a.timers,
+		account: out.account,
 	}
 	if out.Status < 200 { // 101 would give the client the bare connection
 		return nil, a.unreadable("status " + strconv.Itoa(out.Status))
@@ -274,6 +275,7 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 		hider:  s.hider, renamer: s.renamer,
 		watch: a.timers,
 		fail:  func(err error) error { return a.failure(out.Raw.Request, err) },
+		meter: out.newMeter(),
 	}
 	var due <-chan time.Time // when comments go to the client without an event
 	for {
@@ -291,6 +293,10 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 			return s.fail(err)
 		}
 		s.tap.Event(e)
+		if cut, err := s.countUnsent(e); cut || err != nil {
+			out.Events = s
+			return err
+		}
 		if e.Data == nil && len(s.held)+len(e.Raw) <= maxHeld {
 			s.held = append(s.held, e.Raw...)
 			if due == nil && !a.trail.moreFollows {

@@ -35,6 +35,8 @@ type Response struct {
 
 	watch   attemptTimers
 	account attemptAccount
+	// cut is the usage of a stream that a limit ended; nil if none did.
+	cut *llm.Usage
 	// translation is the source of Events if the client's dialect is not the
 	// target's; nil otherwise.
 	translation *translation
@@ -73,6 +75,21 @@ func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e
 		return client.ErrorEvent(dst, e)
 	}
 	return r.translation.broken(dst, &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})
+}
+
+// Cut reports whether a limit of the gateway ended the stream, in the way in which
+// a response ends at its limit of output tokens.
+func (r *Response) Cut() bool {
+	if r.shared != nil {
+		return r.shared.sourceCut()
+	}
+	return r.cut != nil
+}
+
+// mayBeCut reports whether a limit of the request may end the stream.
+func (r *Response) mayBeCut() bool {
+	s, ok := r.Events.(*eventStream)
+	return ok && s.meter != nil
 }
 
 // HasEvent reports whether a stream has its first event. Until then its tap is in
@@ -140,6 +157,7 @@ type eventStream struct {
 	pending <-chan read
 	early   bool
 
+	meter  *streamMeter        // nil unless a limit may end the stream
 	ahead  []sse.Event         // events read ahead of reader
 	resume *streamContinuation // nil unless another target may continue the stream
 }
@@ -157,8 +175,24 @@ func (s *eventStream) Next() (sse.Event, error) {
 	return s.pull()
 }
 
-// pull returns the next event of the target's own stream.
+// pull returns the next event of the target's own stream. If a limit ends the
+// stream, the last one has the end.
 func (s *eventStream) pull() (sse.Event, error) {
+	if s.meter == nil {
+		return s.read()
+	}
+	if s.meter.res.Cut() {
+		return s.meter.end(s)
+	}
+	e, err := s.read()
+	if err == nil {
+		err = s.meter.count(s, e)
+	}
+	return e, err
+}
+
+// read returns the next event of the provider.
+func (s *eventStream) read() (sse.Event, error) {
 	if s.primed {
 		s.primed = false
 		return s.first, nil
@@ -195,6 +229,9 @@ func (s *eventStream) Comments() []byte { return s.held }
 
 // More implements [Stream].
 func (s *eventStream) More() bool {
+	if s.meter != nil && s.meter.res.Cut() {
+		return len(s.ahead) > 0 || !s.meter.ended
+	}
 	return len(s.ahead) > 0 || s.primed || s.pending == nil && s.reader.More()
 }
 

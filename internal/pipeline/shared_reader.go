@@ -67,6 +67,14 @@ func (r *sharedReader) usage() llm.Usage {
 	return r.s.info.Usage
 }
 
+// sourceCut reports whether a limit of the request that made the call ended the
+// response.
+func (r *sharedReader) sourceCut() bool {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	return r.s.ended && r.s.source.Cut()
+}
+
 // chunk returns the next chunk, once there is one. The error is how the response
 // ended.
 func (r *sharedReader) chunk() (chunk, error) {

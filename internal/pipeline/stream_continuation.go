@@ -58,6 +58,10 @@ func (c *streamContinuation) record(d dialect.StreamContinuer, e sse.Event) {
 // this one breaks.
 func (c *streamContinuation) next(s *eventStream) (sse.Event, error) {
 	e, err := s.pull()
+	if c.now.Cut() {
+		c.res.cut = c.now.cut
+		return e, err
+	}
 	d := c.request.Client.(dialect.StreamContinuer)
 	if err == nil && s.tap.Info().Failed == "" {
 		c.record(d, e)
@@ -113,7 +117,7 @@ func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *R
 func (c *streamContinuation) take(s *eventStream, next *Response, child *Trail) {
 	n := next.source()
 	s.reader, s.tap, s.hider, s.renamer, s.watch, s.fail = n.reader, n.tap, n.hider, n.renamer, n.watch, n.fail
-	s.primed, s.first = n.primed, n.first
+	s.primed, s.first, s.meter = n.primed, n.first, n.meter
 	c.res.translation, c.res.shared = next.translation, next.shared
 	s.part()
 	c.res.after = append(c.res.after, next.Close)

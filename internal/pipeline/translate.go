@@ -99,6 +99,10 @@ type translation struct {
 	err    error  // the error that More found
 	ended  bool
 	begun  bool // a frame for the client has been returned
+	// metered makes Next return after each frame of the provider, with an empty
+	// event if it gives the client nothing, and More read none: what has been read
+	// is counted before more is.
+	metered bool
 
 	// forwards is true if the client gets the comments before the first event;
 	// comment holds those that it has not received.
@@ -117,7 +121,7 @@ func (t *translation) More() bool {
 	if t.parted {
 		return len(t.queue) > 0
 	}
-	for len(t.early) == 0 && len(t.comment) == 0 && t.err == nil && t.src.More() {
+	for !t.metered && len(t.early) == 0 && len(t.comment) == 0 && t.err == nil && t.src.More() {
 		t.early, t.err = t.step(t.early)
 	}
 	return len(t.early) > 0 || len(t.comment) > 0
@@ -142,6 +146,8 @@ func (t *translation) Next() (sse.Event, error) {
 			comment := t.comment
 			t.comment = nil
 			return sse.Event{Raw: comment}, nil
+		case t.metered && len(t.out) == 0:
+			return sse.Event{}, nil
 		case t.parted:
 			t.queue = split(t.out)
 		case len(t.out) > 0:
@@ -232,6 +238,22 @@ func (t *translation) reasons(out []byte) []byte {
 		}
 	}
 	return out
+}
+
+// cut appends the frames that end the stream as at a limit of output tokens, with
+// the usage u. Nothing more is read.
+func (t *translation) cut(dst []byte, u llm.Usage) []byte {
+	choices := slices.Sorted(maps.Keys(t.open))
+	if len(choices) == 0 {
+		choices = []int{0}
+	}
+	for _, i := range choices {
+		if open, began := t.open[i]; open || !began {
+			dst = t.encodeEvent(dst, &llm.Event{Kind: llm.EventFinish, Choice: i, Stop: llm.StopLength})
+		}
+	}
+	dst = t.encodeEvent(dst, &llm.Event{Kind: llm.EventUsage, Usage: u})
+	return t.encodeEvent(dst, &llm.Event{Kind: llm.EventEnd})
 }
 
 // broken appends the frames for a stream that broke off.

@@ -11,7 +11,7 @@ type LimitUse struct {
 
 	Reserved int64 // in nano-dollars for a cost
 	Used     int64
-	Refused  bool // the limit refused the attempt
+	Refused  bool // the limit refused the attempt or, with something used, ended its response
 }
 
 // MaxLimits is the number of limits that an entry records.

@@ -108,7 +108,7 @@ type UsageBody struct {
 	PeriodicReset     string `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 UTC"`
 	PeriodicResetDays int    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
 	NextUsageResetAt  string `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Day of the first reset, at 00:00 UTC; a future day in ISO 8601 format"`
-	OnBudgetEnd       string `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"What happens to a response that has begun when the limit is reached. Defaults to finish"`
+	OnBudgetEnd       string `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"When the limit is reached, finish (the default) lets responses finish; stop ends streams, and refuses other requests whose largest possible use does not fit"`
 }
 
 func (b *Common) policy() store.Policy {

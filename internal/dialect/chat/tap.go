@@ -249,9 +249,44 @@ func (t *tap) readDelta(c *jsonedit.Cursor) {
 	}
 	for key, ok := c.Field(); ok; key, ok = c.Field() {
 		switch string(key) {
-		case "content", "tool_calls", "function_call", "refusal", "audio", "images",
+		case "tool_calls":
+			t.readCalls(c)
+		case "function_call":
+			t.readCall(c)
+		case "content", "refusal", "audio", "images",
 			"reasoning_content", "reasoning", "reasoning_details", "content_blocks", "executed_tools":
 			t.begin(c)
+		default:
+			c.Skip()
+		}
+	}
+}
+
+// readCalls counts the names and arguments of calls.
+func (t *tap) readCalls(c *jsonedit.Cursor) {
+	if !c.Enter('[') {
+		c.Skip()
+		return
+	}
+	for c.Element() {
+		t.seen.Begun = true
+		t.readCall(c)
+	}
+}
+
+// readCall counts the names and arguments in a call, or in its member function or
+// custom.
+func (t *tap) readCall(c *jsonedit.Cursor) {
+	if !c.Enter('{') {
+		c.Skip()
+		return
+	}
+	for key, ok := c.Field(); ok; key, ok = c.Field() {
+		switch string(key) {
+		case "name", "arguments", "input":
+			t.begin(c)
+		case "function", "custom":
+			t.readCall(c)
 		default:
 			c.Skip()
 		}
@@ -302,3 +337,5 @@ func (s *choiceSet) add(i int64) {
 	i = min(i, 127)
 	s[i/64] |= 1 << (i % 64)
 }
+
+func (s *choiceSet) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }

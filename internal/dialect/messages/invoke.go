@@ -87,26 +87,61 @@ type chunkTap struct {
 
 // Event reads one message of a streamed response.
 func (t *chunkTap) Event(e sse.Event) {
+	inner, wrapped := unwrapChunk(e, &t.data)
+	switch {
+	case !wrapped:
+		t.outer.Event(e)
+	case inner.Data != nil:
+		t.Tap.Event(inner)
+	}
+}
+
+// unwrapChunk returns the event inside a binary message, empty if it is
+// unreadable. It returns false if the message has none. The memory of data is
+// reused.
+func unwrapChunk(e sse.Event, data *[]byte) (inner sse.Event, wrapped bool) {
 	v, err := jsonedit.ParseValue(e.Data)
 	if err != nil {
-		return
+		return inner, true
 	}
 	part, ok := v.Get("bytes")
 	if !ok {
-		t.outer.Event(e)
-		return
+		return inner, false
 	}
 	text, _ := part.TextBytes()
-	if t.data, err = base64.StdEncoding.AppendDecode(t.data[:0], text); err != nil {
-		return
+	if *data, err = base64.StdEncoding.AppendDecode((*data)[:0], text); err != nil {
+		return inner, true
 	}
-	inner, err := jsonedit.ParseValue(t.data)
-	if err != nil {
-		return
+	if v, err = jsonedit.ParseValue(*data); err != nil {
+		return inner, true
 	}
-	kind, _ := inner.Get("type")
+	kind, _ := v.Get("type")
 	typ, _ := kind.TextBytes()
-	t.Tap.Event(sse.Event{Type: typ, Data: t.data})
+	return sse.Event{Type: typ, Data: *data}, true
+}
+
+// NewCutter returns a cutter for one response.
+func (Invoke) NewCutter(*jsonedit.Doc) dialect.StreamCutter { return new(chunkCutter) }
+
+// chunkCutter ends streams of binary messages.
+type chunkCutter struct {
+	cutter
+	data []byte // reused
+}
+
+// Read reads a message that the client receives.
+func (c *chunkCutter) Read(e sse.Event) int {
+	if inner, ok := unwrapChunk(e, &c.data); ok {
+		c.cutter.Read(inner)
+	}
+	return 0
+}
+
+// Cut appends the messages that end the stream.
+func (c *chunkCutter) Cut(dst []byte, u llm.Usage) []byte {
+	e := chunkEncoder{frames: c.cutter.Cut(nil, u)}
+	e.inner.ended, e.inner.usage = true, u
+	return e.wrap(dst)
 }
 
 // Info returns what was read so far.
@@ -141,6 +176,11 @@ func (c *chunkEncoder) Encode(dst []byte, ev *llm.Event) []byte {
 		return c.outer.ErrorEvent(dst, apierr.New(apierr.UpstreamFailed, "%s", ev.Fault.Message))
 	}
 	c.frames = c.inner.Encode(c.frames[:0], ev)
+	return c.wrap(dst)
+}
+
+// wrap appends the messages for the frames.
+func (c *chunkEncoder) wrap(dst []byte) []byte {
 	for frame := range bytes.SplitSeq(c.frames, []byte("\n\n")) {
 		if _, data, ok := bytes.Cut(frame, []byte("\ndata: ")); ok {
 			dst = c.chunk(dst, data)

@@ -1,0 +1,120 @@
+package pipeline
+
+import (
+	"slices"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/catalog"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
+	"modelgate/internal/quota"
+	"modelgate/internal/reqlog"
+)
+
+// unknownOutput is the largest output, in tokens, that is assumed of a model
+// without a known limit for a request that sets none.
+const unknownOutput = 4096
+
+// claims appends what the attempt claims, in the order in which limits are
+// checked: those of the key and its user, of the workspace, of the provider, of
+// policies. Counted are the counters that have the request already.
+func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.Time) []quota.Claim {
+	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
+		for _, l := range list {
+			switch {
+			case !countsOne(l) && !acc.sent.uses():
+			case !countsOne(l):
+				dst = append(dst, acc.claim(l))
+			case l.PerAttempt || !slices.Contains(counted, l.Counter):
+				dst = append(dst, quota.Claim{Limit: l, Amount: 1, Least: 1})
+			}
+		}
+	}
+	return dst
+}
+
+// useEstimate is what an attempt may use. It is made when a limit needs it.
+type useEstimate struct {
+	made    bool
+	least   quota.Use // with the shortest output
+	most    quota.Use // with the largest output
+	guessed bool      // the largest output is unknown
+}
+
+func (e *useEstimate) make(acc *attemptAccount) {
+	doc := acc.of.sentDoc()
+	u := llm.Usage{Known: true, Input: acc.sent.largestInput()}
+	if doc != acc.of.request.Doc {
+		u.Input = max(u.Input, jsonTokens(doc.Bytes()))
+	}
+	largest, known := acc.of.largestOutput(doc)
+	u.Output = min(largest, 1)
+	e.made, e.guessed, e.least = true, !known, acc.use(u)
+	u.Output = largest
+	e.most = acc.use(u)
+}
+
+// claim returns the claim of l. Of a limit that lets responses finish it takes
+// what is left. A limit that is never exceeded must have room for the largest
+// response, or for the beginning of a stream, which it can end.
+func (acc *attemptAccount) claim(l *quota.Limit) quota.Claim {
+	e := &acc.estimate
+	if !e.made {
+		e.make(acc)
+	}
+	c := quota.Claim{Limit: l, Amount: max(e.most.Of(l.Measure), 1), Least: 1}
+	switch {
+	case l.Stop && acc.of.endsEarly():
+		c.Least = max(e.least.Of(l.Measure), 1)
+	case l.Stop:
+		c.Least = c.Amount
+	}
+	return c
+}
+
+// use returns what u counts for in the ledger.
+func (acc *attemptAccount) use(u llm.Usage) quota.Use {
+	s := reqlog.Settlement{Outcome: reqlog.Answered, Usage: u}
+	s.Cost, _, s.Priced = acc.cost(u, "", catalog.Standard)
+	return useOf(&s)
+}
+
+// largestInput returns an estimate of the input of a request that has not been
+// sent.
+func (s *sentRequest) largestInput() int64 {
+	if s.upload != nil {
+		return perUnit(max(s.size, 0), mediaBytes)
+	}
+	return s.tokens()
+}
+
+// sentDoc returns the body with the edits of the saved prompt and the config, before
+// it is translated. Nil is a body that is not JSON.
+func (a *Attempt) sentDoc() *jsonedit.Doc {
+	if a.request.Doc == nil || !a.editsBody() && len(a.request.Edits) == 0 {
+		return a.request.Doc
+	}
+	doc, err := a.applyConfigParams()
+	if err != nil {
+		return a.request.Doc // building the request returns the error
+	}
+	return doc
+}
+
+// largestOutput returns the largest output of the attempt in tokens: what the body
+// allows, or else the model. It returns false if neither is known.
+func (a *Attempt) largestOutput(doc *jsonedit.Doc) (n int64, known bool) {
+	switch op := a.request.Operation; {
+	case writesNothing(op), op == api.Files, op == api.Batches, op == api.FineTuning:
+		return 0, true
+	}
+	n = outputLimit(doc)
+	if rule := a.Target.Rule(a.Model); n == 0 && rule != nil {
+		n = int64(rule.MaxOutput)
+	}
+	if known = n > 0; !known {
+		n = unknownOutput
+	}
+	return n * responsesOf(doc), known
+}

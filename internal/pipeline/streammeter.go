@@ -1,0 +1,141 @@
+package pipeline
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+	"modelgate/internal/quota"
+	"modelgate/internal/sse"
+)
+
+// extension is the output, in tokens, for which more is reserved of a limit that a
+// stream has used up.
+const extension = 256
+
+// streamMeter counts what a stream uses of limits that end responses, and ends it
+// when nothing is left; see docs/limits.md.
+type streamMeter struct {
+	res    *Response
+	cutter dialect.StreamCutter // nil for a translated stream
+	ended  bool                 // the client has the end
+}
+
+// endsEarly reports whether the gateway can end the response to the attempt before
+// the provider does: streams of conversations.
+func (a *Attempt) endsEarly() bool {
+	r := a.request
+	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && a.jobber() == nil
+}
+
+// newMeter returns a meter for the stream, nil if no limit may have to end it.
+func (r *Response) newMeter() *streamMeter {
+	if !r.account.stops {
+		return nil
+	}
+	m := &streamMeter{res: r}
+	if t := r.translation; t != nil {
+		t.metered = true
+		return m
+	}
+	req := r.Attempt.request
+	m.cutter = req.Client.NewCutter(req.Doc)
+	return m
+}
+
+// countUnsent counts an event that precedes the first one for the client. It
+// reports whether the stream ends.
+func (s *eventStream) countUnsent(e sse.Event) (cut bool, err error) {
+	if s.meter == nil || e.Data != nil {
+		return false, nil
+	}
+	err = s.meter.count(s, e)
+	return s.meter.res.Cut(), err
+}
+
+// count counts an event that the client gets. If the limits have nothing left, it
+// closes the connection to the provider and settles the attempt.
+func (m *streamMeter) count(s *eventStream, e sse.Event) error {
+	if m.cutter != nil && len(e.Data) > 0 {
+		if kept, ok := s.reader.(*streamMemory); ok {
+			if err := kept.grow(0, m.cutter.Read(e)); err != nil {
+				return err
+			}
+		}
+	}
+	if seen := s.tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
+		return nil
+	}
+	u := m.res.Usage()
+	if acc := &m.res.account; !acc.open || acc.covers(acc.use(u)) {
+		return nil
+	}
+	m.res.cut = &u
+	m.res.release()
+	return nil
+}
+
+// end returns the events that end the stream, and then io.EOF.
+func (m *streamMeter) end(s *eventStream) (sse.Event, error) {
+	if m.ended {
+		return sse.Event{}, io.EOF
+	}
+	m.ended = true
+	var end []byte
+	if t := m.res.translation; t != nil {
+		end = t.cut(nil, *m.res.cut)
+	} else {
+		end = m.cutter.Cut(nil, *m.res.cut)
+	}
+	return sse.Event{Raw: end, Data: end}, nil
+}
+
+// ignored is the multiple of the largest use at which a stream shows that its
+// provider ignores the limit of output tokens. Below it the provider is trusted to
+// keep the limit, since the tokens counted here are estimates.
+const ignored = 2
+
+// covers reports whether less than the reservations of limits that end responses
+// is used, and otherwise whether more could be reserved.
+func (acc *attemptAccount) covers(used quota.Use) bool {
+	var claims []quota.Claim
+	for _, g := range acc.grants {
+		reserved, use := acc.reserved(g), used.Of(g.Limit.Measure)
+		most := acc.estimate.most.Of(g.Limit.Measure)
+		covered := reserved
+		if reserved >= most && !acc.estimate.guessed && len(acc.extended) == 0 {
+			covered *= ignored
+		}
+		if !g.Limit.Stop || use < covered {
+			continue
+		}
+		more := acc.use(llm.Usage{Known: true, Output: extension}).Of(g.Limit.Measure)
+		least := use - reserved + 1
+		claims = append(claims, quota.Claim{
+			Limit: g.Limit, Least: least, Amount: max(least, more, most-reserved),
+		})
+	}
+	if len(claims) == 0 {
+		return true
+	}
+	v, err := acc.of.handler.Quota.Reserve(context.WithoutCancel(acc.of.timers.context()), time.Now(), claims)
+	if err != nil || v.Refused >= 0 {
+		acc.ended = claims[max(v.Refused, 0)].Limit
+		return false
+	}
+	acc.extended = append(acc.extended, v.Grants...)
+	return true
+}
+
+// reserved returns what the attempt has reserved of the limit of g.
+func (acc *attemptAccount) reserved(g quota.Grant) int64 {
+	n := g.Amount
+	for _, more := range acc.extended {
+		if more.Limit == g.Limit {
+			n += more.Amount
+		}
+	}
+	return n
+}
