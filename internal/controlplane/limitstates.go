@@ -53,7 +53,9 @@ func listLimits(a *route.API) func(context.Context, *route.Caller, *limitsInput)
 		var all []*quota.Limit
 		var keys []string // value keys of a policy's counters
 		var err error
-		if in.Owner == "policy" {
+		if in.Owner == store.KeyBudget && in.ID == "" && c.Type == access.Token {
+			all = c.Limits
+		} else if in.Owner == "policy" {
 			all, keys, err = policyLimits(ctx, a, c, in.ID)
 		} else {
 			all, err = storedLimits(ctx, c, in)

@@ -9,6 +9,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/access"
+	"modelgate/internal/quota"
 )
 
 // Limits of metadata, the same as for keys.
@@ -28,6 +29,7 @@ type claims struct {
 	expires   time.Time
 	notBefore time.Time // zero for always
 	issuedAt  time.Time // zero if absent
+	rates     []quota.Rate
 
 	defaults struct {
 		Config        string            `json:"config_id"`
@@ -47,8 +49,8 @@ func readClaims(m members) (*claims, error) {
 		func() (err error) { c.expires, err = m.moment("exp"); return },
 		func() (err error) { c.notBefore, err = m.moment("nbf"); return },
 		func() (err error) { c.issuedAt, err = m.moment("iat"); return },
-		func() error { return refuseLimits(m, "usage_limits") },
-		func() error { return refuseLimits(m, "rate_limits") },
+		func() error { return refuseBudgets(m) },
+		func() error { return c.readRates(m) },
 		func() error { return c.readScopes(m) },
 		func() error { return c.readDefaults(m["defaults"]) },
 	} {
@@ -62,13 +64,47 @@ func readClaims(m members) (*claims, error) {
 	return c, nil
 }
 
-// refuseLimits returns an error for a claim of limits, which would not be enforced.
-func refuseLimits(m members, name string) error {
-	list, err := m.array(name)
+// refuseBudgets returns an error for a claim of budgets, which would not be enforced:
+// what users of tokens spend is not counted.
+func refuseBudgets(m members) error {
+	list, err := m.array("usage_limits")
 	if err == nil && list != nil {
-		err = rejected("has " + name + ", which this version can't enforce for tokens; leave the claim out")
+		err = rejected("has usage_limits, which this version can't enforce for tokens; leave the claim out")
 	}
 	return err
+}
+
+// maxRates is the limit of rate limits in a claim: one for each type and unit.
+const maxRates = 10
+
+// readRates reads the rate limits, which need a user to hold them.
+func (c *claims) readRates(m members) error {
+	raw, err := m.array("rate_limits")
+	if err != nil || raw == nil {
+		return err
+	}
+	good := json.Unmarshal(raw, &c.rates) == nil && len(c.rates) <= maxRates
+	seen := make(map[[2]string]bool)
+	for _, r := range c.rates {
+		of := [2]string{r.Type, r.Unit}
+		good = good && (r.Type == quota.Requests.String() || r.Type == quota.Tokens.String()) && quota.Window(r.Unit) != 0 && r.Value >= 1 && r.Value <= 1<<53-1 && !seen[of]
+		seen[of] = true
+	}
+	if !good {
+		return rejected("has rate_limits that are not an array of at most 10 different {type, unit, value}: requests or tokens, per rps, rpm, rph, rpd or rpw, from 1")
+	}
+	if c.user == "" {
+		return rejected("has rate_limits without a user that holds them (email_id, sub or uid)")
+	}
+	return nil
+}
+
+// limits returns the rate limits, which all tokens of the user share.
+func (c *claims) limits(organisation string) (list []*quota.Limit) {
+	for _, r := range c.rates {
+		list = append(list, r.Limit(quota.Holder{Kind: "user", ID: organisation + "/" + keyID(c.user), Name: c.user}))
+	}
+	return list
 }
 
 // readScopes merges both spellings of the claim.
@@ -165,7 +201,7 @@ func (by *issuer) identity(c *claims, w *Workspace, hash access.Hash) *access.Id
 		KeyID: keyID(c.user), Type: access.Token, Name: c.user, Hash: hash, Organisation: by.Organisation, Workspace: w.ID,
 		Scopes: by.allowedScopes(c.scopes), Config: c.defaults.Config, Metadata: metadata, ExpiresAt: c.expires,
 		Logging: w.Logging, ResponseModel: c.defaults.ResponseModel,
-		Claims: &access.Claims{User: c.user, IssuedAt: c.issuedAt},
+		Limits: c.limits(by.Organisation), Claims: &access.Claims{User: c.user, IssuedAt: c.issuedAt},
 	}
 }
 

@@ -150,7 +150,15 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 		{"a config of another kind", values{"defaults": values{"config_id": 5}}, "invalid_token", "defaults"},
 		{"limits of another kind", values{"usage_limits": values{}}, "invalid_token", "usage_limits"},
 		{"limits that can't be enforced", values{"usage_limits": []values{{"credit_limit": 5}}}, "invalid_token", "usage_limits"},
-		{"rates that can't be enforced", values{"rate_limits": []values{{"type": "requests", "unit": "rpm", "value": 3}}}, "invalid_token", "rate_limits"},
+		{"rates without a user", values{"sub": nil, "rate_limits": rates("requests", "rpm", 3)}, "invalid_token", "rate_limits"},
+		{"a rate of another type", values{"rate_limits": rates("cost", "rpm", 3)}, "invalid_token", "rate_limits"},
+		{"a rate of another unit", values{"rate_limits": rates("requests", "monthly", 3)}, "invalid_token", "rate_limits"},
+		{"a rate of requests in progress", values{"rate_limits": rates("requests", "concurrent", 3)}, "invalid_token", "rate_limits"},
+		{"a rate of zero", values{"rate_limits": rates("requests", "rpm", 0)}, "invalid_token", "rate_limits"},
+		{"a negative rate", values{"rate_limits": rates("requests", "rpm", -1)}, "invalid_token", "rate_limits"},
+		{"a fraction", values{"rate_limits": rates("requests", "rpm", 1.5)}, "invalid_token", "rate_limits"},
+		{"a rate beyond 2^53", values{"rate_limits": rates("requests", "rpm", 1<<53)}, "invalid_token", "rate_limits"},
+		{"a rate twice", values{"rate_limits": append(rates("requests", "rpm", 3), rates("requests", "rpm", 4)...)}, "invalid_token", "rate_limits"},
 		{"rates of another kind", values{"rate_limits": "many"}, "invalid_token", "rate_limits"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,6 +171,11 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// rates returns a claim of one rate limit.
+func rates(measure, unit string, value any) []values {
+	return []values{{"type": measure, "unit": unit, "value": value}}
 }
 
 // members returns n members of metadata, each as long as metadata may be.

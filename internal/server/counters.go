@@ -63,7 +63,7 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 			err = errors.New("the control plane's database is not PostgreSQL; set limits.counters.url or DATABASE_URL")
 			break
 		}
-		remote, err = pgquota.Open(ctx, pgquota.Options{URL: address.Reveal(), Postgres: s.DatabaseOptions.Postgres(), Logger: s.Logger})
+		remote, err = pgquota.Open(ctx, pgquota.Options{URL: address, Postgres: s.DatabaseOptions.Postgres(), Logger: s.Logger})
 	}
 	if err != nil {
 		return fmt.Errorf("limits.counters: store %s: %w", kind, err)

@@ -330,3 +330,41 @@ func TestTokensEndWithTheSettingsOfTheirOrganisation(t *testing.T) {
 	mustSay(t, data, `{"jwt":{"jwks_url":"`+i.url+`"}}`)
 	eventually(t, "it counts again", func() bool { return status() == 200 })
 }
+
+func TestRateLimitsOfATokenBindItsUser(t *testing.T) {
+	i := newIssuer(t)
+	g := newTrusting(t, i, gatewaytest.Options{})
+	limits := []map[string]any{{"type": "requests", "unit": "rpw", "value": 3}}
+	ask := func(other map[string]any) gatewaytest.Response {
+		token := i.token(other)
+		return g.Do(g.Request("POST", "/chat/completions", chat, "x-gateway-api-key", token))
+	}
+	for n := range 4 { // each token is another one
+		want := 200
+		if n == 3 {
+			want = 429
+		}
+		res := ask(map[string]any{"rate_limits": limits, "jti": n})
+		if res.Status != want {
+			t.Errorf("request %d: %d %s", n, res.Status, res.Body)
+		}
+		if want == 429 && (!strings.Contains(string(res.Body), "this key's user") || res.Header.Get("Retry-After") == "" || res.Header.Get("x-ratelimit-limit-requests") != "3") {
+			t.Errorf("the refusal is %s with %v", res.Body, res.Header)
+		}
+	}
+	if res := ask(map[string]any{"rate_limits": limits, "sub": "grace"}); res.Status != 200 {
+		t.Errorf("another user: %d %s", res.Status, res.Body)
+	}
+	if res := ask(map[string]any{"usage_limits": []map[string]any{{"credit_limit": 5}}}); res.Status != 401 || !strings.Contains(string(res.Body), "usage_limits") {
+		t.Errorf("budgets: %d %s", res.Status, res.Body)
+	}
+	own := g.Do(g.Request("GET", "/limits", "", "x-gateway-api-key", i.token(map[string]any{"rate_limits": limits})))
+	if own.Status != 200 || !strings.Contains(string(own.Body), `"owner":"user"`) || !strings.Contains(string(own.Body), `"limit":3,"used":3,"reserved":0,"remaining":0`) {
+		t.Errorf("GET /limits: %d %s", own.Status, own.Body)
+	}
+	made := g.Do(g.Request("POST", "/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"]}`,
+		"x-gateway-api-key", i.token(map[string]any{"rate_limits": limits, "scope": "completions.write workspace_service_api_keys.create"})))
+	if made.Status != 403 || !strings.Contains(string(made.Body), "rate_limits") {
+		t.Errorf("a key that would not be limited: %d %s", made.Status, made.Body)
+	}
+}

@@ -43,6 +43,9 @@ type secretResponse struct {
 }
 
 func create(ctx context.Context, c *route.Caller, t access.KeyType, in *createInput) (*secretResponse, error) {
+	if c.Type == access.Token && len(c.Limits) > 0 { // a key would bypass them
+		return nil, apierr.New(apierr.Forbidden, "tokens with rate_limits cannot create keys").WithCode("AB03")
+	}
 	b := &in.Body
 	secret := access.NewKey()
 	k := store.Key{

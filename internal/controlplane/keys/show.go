@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/egress"
+	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
@@ -153,10 +154,18 @@ type selfResponse struct {
 
 // token holds the claims of a JSON Web Token that keys do not have.
 type token struct {
-	User        *string    `json:"user" doc:"The issuer's name for the user"`
-	IssuedAt    route.Time `json:"issued_at"`
-	UsageLimits route.JSON `json:"usage_limits" doc:"Null: tokens with limits are rejected"`
-	RateLimits  route.JSON `json:"rate_limits" doc:"Null: tokens with limits are rejected"`
+	User        *string      `json:"user" doc:"The issuer's name for the user"`
+	IssuedAt    route.Time   `json:"issued_at"`
+	UsageLimits route.JSON   `json:"usage_limits" doc:"Null: tokens with budgets are rejected"`
+	RateLimits  limits.Rates `json:"rate_limits" doc:"Shared by all tokens of the user; null for none"`
+}
+
+// tokenRates returns the rate limits of a token as its claims have them.
+func tokenRates(list []*quota.Limit) (rates limits.Rates) {
+	for _, l := range list {
+		rates = append(rates, quota.Rate{Type: l.Measure.String(), Unit: l.Unit(), Value: l.Max})
+	}
+	return rates
 }
 
 type selfInput struct{}
@@ -176,7 +185,7 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfResponse, er
 	}
 	out := &selfResponse{Item: item}
 	if t := c.Claims; t != nil {
-		out.Token = &token{route.OrNull(t.User), route.Time(t.IssuedAt), nil, nil}
+		out.Token = &token{route.OrNull(t.User), route.Time(t.IssuedAt), nil, tokenRates(c.Limits)}
 	}
 	o, err := c.DB().Organisation(ctx, c.Organisation)
 	if err != nil {

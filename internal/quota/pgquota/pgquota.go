@@ -24,6 +24,7 @@ import (
 
 	"modelgate/internal/postgres"
 	"modelgate/internal/quota"
+	"modelgate/internal/secret"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 
 // Options configure a store.
 type Options struct {
-	URL      string // postgres://
+	URL      secret.String // postgres://
 	Postgres postgres.Options
 	Logger   *slog.Logger // nil is silent
 }
@@ -66,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	at, err := postgres.ParseServer(o.URL, o.Postgres)
+	at, err := postgres.ParseServer(o.URL.Reveal(), o.Postgres)
 	if err != nil {
 		return nil, err
 	}

@@ -11,12 +11,13 @@ import (
 	"modelgate/internal/quota"
 	"modelgate/internal/quota/pgquota"
 	"modelgate/internal/quota/quotatest"
+	"modelgate/internal/secret"
 	"modelgate/internal/store/storetest"
 )
 
 func open(t testing.TB, url string) *pgquota.Store {
 	t.Helper()
-	s, err := pgquota.Open(context.Background(), pgquota.Options{URL: url})
+	s, err := pgquota.Open(context.Background(), pgquota.Options{URL: secret.New(url)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +123,7 @@ func TestDatabaseWithoutTheRightToCreateASchemaIsRefused(t *testing.T) {
 	url := storetest.Postgres(t)
 	storetest.Exec(t, url, `CREATE ROLE quota_reader_only LOGIN`)
 	defer storetest.Exec(t, url, `DROP ROLE quota_reader_only`)
-	s, err := pgquota.Open(t.Context(), pgquota.Options{URL: url + "&user=quota_reader_only"})
+	s, err := pgquota.Open(t.Context(), pgquota.Options{URL: secret.New(url + "&user=quota_reader_only")})
 	if err == nil {
 		s.Close()
 	}
