@@ -171,11 +171,21 @@ const (
 type Cache struct {
 	Mode   CacheMode
 	MaxAge time.Duration // zero means DefaultMaxAge
+	// Threshold is the least similarity of a semantic hit. Zero means the default.
+	Threshold float64
+	// Embedding is the model that embeds turns. Nil means the built-in embedder.
+	Embedding *Embedding
 	// ToolCalls stores responses that call tools, too.
 	ToolCalls bool
 	// OnDisconnect says what happens to a call whose clients have left. Empty means
 	// CancelCall.
 	OnDisconnect OnDisconnect
+}
+
+// Embedding is a model of a managed provider.
+type Embedding struct {
+	Provider string // @slug
+	Model    string
 }
 
 // OnDisconnect is what happens to a call of a provider whose clients have left.

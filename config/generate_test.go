@@ -187,7 +187,7 @@ func settings(t *rapid.T) object {
 		{"request_timeout", number(100)},
 		{"forward_headers", list{text("X-A"), text("x-b")}},
 		{"strict_vendora_compliance", literal("false")},
-		{"cache", object{{"mode", text("semantic")}, {"max_age", number(60)}}},
+		{"cache", object{{"mode", text("semantic")}, {"max_age", number(60)}, {"threshold", literal("0.9")}, {"embedding", object{{"provider", text("@e")}, {"model", text("m")}}}}},
 		{"retry", object{{"attempts", number(0)}, {"use_retry_after_headers", literal("true")}, {"on_status_codes", codes{429, 418}}}},
 		{"cb_config", object{{"failure_threshold", number(3)}, {"cooldown_interval", number(30000)}, {"failure_status_codes", codes{502, 500}}}},
 		{"before_request_hooks", list{object{{"id", text("h")}, {"on_fail", object{{"feedback", object{{"value", number(-5)}, {"metadata", free{{"a_b", number(1)}}}}}, {"deny", literal("true")}}}, {"checks", list{object{{"id", text("c")}, {"parameters", free{{"words_in", list{}}}}}}}}}},

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"modelgate/api"
@@ -59,6 +60,8 @@ var nodes = newShape(append([]field[Config]{
 var caches = newShape(
 	needed(prop("mode", oneOf(CacheSimple, CacheSemantic), func(c *Cache) *CacheMode { return &c.Mode }, "simple or semantic")),
 	prop("max_age", duration(time.Second, 1), func(c *Cache) *time.Duration { return &c.MaxAge }, "seconds; 7 days when absent"),
+	extension(prop("threshold", similarity, func(c *Cache) *float64 { return &c.Threshold }, "least cosine similarity of a semantic hit; 0.95 when absent")),
+	extension(prop("embedding", maybe(embeddings), func(c *Cache) **Embedding { return &c.Embedding }, "model that embeds the last turn in semantic mode; built in when absent")),
 	extension(prop("tool_calls", truth, func(c *Cache) *bool { return &c.ToolCalls }, "store answers that call tools, too")),
 	extension(prop("on_disconnect", oneOf(CancelCall, FinishAndCache), func(c *Cache) *OnDisconnect { return &c.OnDisconnect }, "what happens to a call when its client has left: cancel (default) or finish_and_cache")),
 )
@@ -76,6 +79,18 @@ var breakers = newShape(
 	needed(prop("cooldown_interval", milliseconds(30000), func(b *Breaker) *time.Duration { return &b.Cooldown }, "milliseconds, at least 30000")),
 	prop("failure_status_codes", statuses, func(b *Breaker) *[]int { return &b.FailureStatusCodes }, "statuses that count as failures"),
 ).refined(oneThreshold)
+
+var embeddings = newShape(
+	needed(prop("provider", checked(word, checkSlug), func(e *Embedding) *string { return &e.Provider }, "@slug of a managed provider")),
+	needed(prop("model", word, func(e *Embedding) *string { return &e.Model }, "embedding model")),
+)
+
+func checkSlug(name string) string {
+	if strings.HasPrefix(name, "@") && len(name) > 1 {
+		return ""
+	}
+	return "must be the @slug of a managed provider"
+}
 
 var deployments = newShape(
 	needed(prop("deployment_id", word, func(d *Deployment) *string { return &d.DeploymentID }, "name of the deployment")),
@@ -128,6 +143,19 @@ func milliseconds(least float64) rule[time.Duration] {
 		},
 	}
 }
+
+// similarity is a cosine above 0 and at most 1.
+var similarity = func() rule[float64] {
+	zero, one := 0.0, 1.0
+	k := checked(number(lowest), func(s float64) string {
+		if s <= zero || s > one {
+			return "must be above 0 and at most 1, not " + plain(s)
+		}
+		return ""
+	})
+	k.schema = &schema{Type: "number", Above: &zero, Maximum: &one}
+	return k
+}()
 
 // percentage is a number above 0 and at most 100.
 var percentage = func() rule[float64] {

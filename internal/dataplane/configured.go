@@ -51,6 +51,7 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 	if err := x.resolveGuards(tree.Guards); err != nil {
 		return nil, err
 	}
+	x.resolveEmbedders(tree.Embedders)
 	x.trail.Explain = len(tree.Leaves) > 1 || len(x.filled) > 0
 	if p.AttemptsTimeout > 0 {
 		x.AttemptDeadline = x.entry.Time.Add(p.AttemptsTimeout)
@@ -98,6 +99,16 @@ func (x *exchange) resolveLeaves(leaves []*config.Config, saved bool) error {
 		}
 	}
 	return nil
+}
+
+// resolveEmbedders sets the targets that embed turns. If one cannot be used, the
+// request goes on, and nothing similar is found.
+func (x *exchange) resolveEmbedders(list []*config.Embedding) {
+	x.Embedders = make([]pipeline.Leaf, len(list))
+	for i, e := range list {
+		out := &x.Embedders[i]
+		out.Target, out.Err = x.target(providerChoice{provider: e.Provider, model: e.Model, configured: true})
+	}
 }
 
 // errSavedConfigHost returns the error for a request that would send a saved

@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/respcache"
+	"modelgate/internal/semantic"
 	"modelgate/internal/sse"
 )
 
@@ -22,6 +23,9 @@ const (
 	CacheHit     CacheStatus = "HIT"
 	CacheMiss    CacheStatus = "MISS"
 	CacheRefresh CacheStatus = "REFRESH"
+
+	CacheSemanticHit  CacheStatus = "SEMANTIC HIT"
+	CacheSemanticMiss CacheStatus = "SEMANTIC MISS"
 )
 
 // CacheOptions are the options of one request for the cache.
@@ -46,6 +50,11 @@ type ResponseCache struct {
 	MaxResponse int
 	// Now is the clock of lifetimes. Nil means time.Now.
 	Now func() time.Time
+
+	// Index finds the responses to similar questions. Nil finds none: semantic mode
+	// is simple. EmbeddingClient is the dialect of calls that embed a turn.
+	Index           *semantic.Index
+	EmbeddingClient dialect.ClientDialect
 
 	flights flights
 }
@@ -76,7 +85,9 @@ type cacheHandler struct {
 	forward  []string
 	timeout  time.Duration // of the leaf
 	options  config.Cache
-	next     Handler
+	// embedding is the index in Request.Embedders, if the options name an embedder.
+	embedding int
+	next      Handler
 }
 
 // cached wraps next, the handler of the latest leaf, in the cache if its config
@@ -86,8 +97,13 @@ func (b *build) cached(n *config.Config, next Handler) Handler {
 		return next
 	}
 	model, _ := n.OverrideParams.Text("model")
+	embedding := len(b.tree.Embedders)
+	if e := n.Cache.Embedding; e != nil && n.Cache.Mode == config.CacheSemantic {
+		b.tree.Embedders = append(b.tree.Embedders, e)
+	}
 	return &cacheHandler{
-		cache: b.Engine.Cache, engine: b.Engine, path: n.Path, leaf: len(b.tree.Leaves) - 1, model: model,
+		embedding: embedding,
+		cache:     b.Engine.Cache, engine: b.Engine, path: n.Path, leaf: len(b.tree.Leaves) - 1, model: model,
 		settings: leafKey(n), forward: n.ForwardHeaders, timeout: n.RequestTimeout, options: *n.Cache, next: next,
 	}
 }
@@ -102,16 +118,16 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	if leaf.Prompt != nil && leaf.Prompt.Err != nil {
 		return h.next.Handle(ctx, r, t)
 	}
-	if h.options.Mode == config.CacheSemantic {
-		t.Note(dialect.ParamChange{Name: "cache.mode", Outcome: dialect.Adapted, Note: string(config.CacheSimple)})
-	}
 	key := h.cacheKey(r, leaf)
 	if r.Cache.Refresh {
 		t.Cache = CacheRefresh
 		if r.DryRun {
 			return h.next.Handle(ctx, r, t)
 		}
-		return h.lead(ctx, r, t, key, newFlight())
+		f := newFlight()
+		f.question = h.question(ctx, r, t, leaf)
+		h.forget(ctx, f.question)
+		return h.lead(ctx, r, t, key, f)
 	}
 	if e := h.lookUp(ctx, r, t, key); e != nil {
 		t.Cache = CacheHit
@@ -122,11 +138,23 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 		return h.replay(r, t, e), nil
 	}
 	t.Cache = CacheMiss
+	q := h.question(ctx, r, t, leaf)
+	if q != nil {
+		t.Cache = CacheSemanticMiss
+		if e := h.similar(ctx, r, t, q); e != nil {
+			t.Cache = CacheSemanticHit
+			if r.DryRun {
+				return h.next.Handle(ctx, r, t)
+			}
+			return h.replay(r, t, e), nil
+		}
+	}
 	if r.DryRun {
 		return h.next.Handle(ctx, r, t)
 	}
 	f, first := h.cache.flights.join(key)
 	if first {
+		f.question = q
 		return h.lead(ctx, r, t, key, f)
 	}
 	res, err := h.follow(ctx, r, t, f)
@@ -239,7 +267,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 		s.recordCost(res.account.paid)
 	}
 	store := func() {
-		h.store(r, key, s, started)
+		h.store(r, key, s, started, f.question)
 		f.close()
 	}
 	ended := make(chan struct{})
@@ -345,7 +373,7 @@ func (h *cacheHandler) wait(r *Request) time.Duration {
 
 // store stores the response of a call that began at started and has ended, if it
 // may be stored.
-func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, started time.Time) {
+func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, started time.Time, q *question) {
 	body, ok := s.collected()
 	if !ok || s.source.Cut() {
 		return
@@ -363,6 +391,8 @@ func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, s
 		Upstream: s.model, Params: s.params, Cost: cost.Cost, Priced: cost.Known, Body: body,
 	}
 	if storable(r, e, &s.info, h.options.ToolCalls) {
-		_ = h.cache.Store.Put(context.Background(), key, e) // a store that fails stores nothing
+		if h.cache.Store.Put(context.Background(), key, e) == nil { // a store that fails stores nothing
+			q.remember(key, e.Expires)
+		}
 	}
 }

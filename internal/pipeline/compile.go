@@ -28,6 +28,9 @@ type Tree struct {
 	Leaves []*config.Config
 	// Guards are the hooks of the leaves; nil for a leaf without any.
 	Guards []*GuardList
+	// Embedders are the models that embed turns for the caches of leaves; see
+	// Request.Embedders.
+	Embedders []*config.Embedding
 
 	root      *config.Config
 	effective map[string]*config.Config // every node with its inherited settings, by path

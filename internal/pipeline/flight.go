@@ -48,6 +48,8 @@ type flight struct {
 	forget func()
 	ended  chan struct{} // closed once response is set, or the call failed
 
+	question *question // of the request that began it; nil if it is not compared
+
 	response *sharedResponse // nil if the call failed: each user calls by itself
 
 	mu     sync.Mutex

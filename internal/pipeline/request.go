@@ -100,6 +100,9 @@ type Request struct {
 	// request, in the order of [Tree.Leaves]. It may be nil for handlers that
 	// were not compiled.
 	Leaves []Leaf
+	// Embedders are the targets that embed turns for the caches of leaves, in the
+	// order of [Tree.Embedders].
+	Embedders []Leaf
 
 	// Limits are the limits of the key, its user and its workspace, in the order
 	// in which they are checked. Those of a managed provider are in its target.

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"modelgate/internal/dialect/chat"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/respcache"
+	"modelgate/internal/semantic"
 	"modelgate/internal/settings"
 )
 
@@ -12,5 +14,6 @@ func (s *Server) openCache(set *settings.Settings) {
 	if c.Store == settings.CacheOff {
 		return
 	}
-	s.engine.Cache = &pipeline.ResponseCache{Store: respcache.NewMemory(c.Memory.Or(0)), MaxResponse: int(c.MaxResponse.Or(0)), Now: s.Time}
+	s.engine.Cache = &pipeline.ResponseCache{Store: respcache.NewMemory(c.Memory.Or(0)), MaxResponse: int(c.MaxResponse.Or(0)), Now: s.Time,
+		Index: semantic.NewIndex(c.Vectors.Or(0)), EmbeddingClient: chat.Dialect{}}
 }

@@ -15,6 +15,8 @@ type Cache struct {
 	// a response is stored.
 	Memory      Size `json:"memory,omitempty"`
 	MaxResponse Size `json:"max_response,omitempty"`
+	// Vectors is the memory of the semantic cache's vectors.
+	Vectors Size `json:"vectors,omitempty"`
 }
 
 func (c *Cache) check() (f *fault) {

@@ -1,0 +1,107 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/semantic"
+)
+
+const (
+	// embedTimeout is the limit of the time that a request waits for the vector
+	// of its last turn.
+	embedTimeout = 5 * time.Second
+	// maxDimensions is the limit of the numbers of a vector.
+	maxDimensions = 16_384
+)
+
+// embedder returns the embedder of the leaf for a request: the built-in one, or
+// a call of the provider that the config names.
+func (h *cacheHandler) embedder(r *Request, t *Trail) semantic.Embedder {
+	if h.options.Embedding == nil {
+		return semantic.Lexical{}
+	}
+	return &embeddingCall{handler: h, request: r, trail: t}
+}
+
+// embeddingCall embeds the last turn of a request by an attempt at a provider,
+// which is recorded, paid and limited like the other attempts of the request.
+type embeddingCall struct {
+	handler *cacheHandler
+	request *Request
+	trail   *Trail
+}
+
+// Name implements [semantic.Embedder].
+func (c *embeddingCall) Name() string {
+	e := c.handler.options.Embedding
+	return e.Provider + "/" + e.Model
+}
+
+// Embed implements [semantic.Embedder].
+func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, error) {
+	h, r := c.handler, c.request
+	if h.cache.EmbeddingClient == nil || h.embedding >= len(r.Embedders) {
+		return nil, errors.New("no embedder is configured")
+	}
+	leaf := &r.Embedders[h.embedding]
+	if leaf.Err != nil {
+		return nil, errors.New(apierr.From(leaf.Err).Message)
+	}
+	body := jsonedit.AppendString([]byte(`{"model":`), h.options.Embedding.Model)
+	body = append(jsonedit.AppendString(append(body, `,"input":`...), text), '}')
+	buf, err := h.engine.Pool.ReadAll(bytes.NewReader(body), int64(len(body)), int64(len(body)))
+	if err != nil {
+		return nil, err
+	}
+	defer buf.Release()
+	var doc jsonedit.Doc
+	if err := doc.Scan(buf.Bytes()); err != nil {
+		return nil, err
+	}
+	ask := Request{
+		ID: r.ID, Time: r.Time, TraceID: r.TraceID, TraceFlags: r.TraceFlags, Identity: r.Identity, Key: r.Key,
+		Client: h.cache.EmbeddingClient, Dialect: api.DialectChat, Operation: api.Embeddings, Method: http.MethodPost, Path: "/embeddings",
+		Header: http.Header{"Content-Type": {"application/json"}}, HeaderPrefixes: r.HeaderPrefixes, Metadata: r.Metadata,
+		Body: buf, Doc: &doc, Length: int64(buf.Len()), Model: h.options.Embedding.Model, RequestedModel: h.options.Embedding.Model,
+		Limits: r.Limits, Policies: r.Policies, Facts: r.Facts, Prices: r.Prices, AttemptDeadline: r.AttemptDeadline,
+	}
+	call := TargetHandler{Engine: h.engine, Target: leaf.Target, Path: h.path + ".cache.embedding", Timeout: embedTimeout}
+	t := c.trail.child()
+	defer c.trail.Join(t)
+	ctx, cancel := context.WithTimeout(ctx, embedTimeout)
+	defer cancel()
+	res, err := call.Handle(ctx, &ask, t)
+	if err != nil {
+		return nil, errors.New(apierr.From(err).Message)
+	}
+	defer res.Close()
+	if res.Status != http.StatusOK || res.Bytes == nil {
+		return nil, fmt.Errorf("%s responded with status %d", leaf.Target.ID, res.Status)
+	}
+	return readVector(res.Bytes)
+}
+
+// readVector returns the vector of an embeddings response in the chat dialect.
+func readVector(body []byte) ([]float32, error) {
+	var out struct {
+		Data []struct {
+			Embedding []float32 `json:"embedding"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return nil, errors.New("the response is not an embedding")
+	}
+	if len(out.Data) != 1 || len(out.Data[0].Embedding) == 0 || len(out.Data[0].Embedding) > maxDimensions {
+		return nil, errors.New("the response does not have one vector of at most 16,384 numbers")
+	}
+	return out.Data[0].Embedding, nil
+}
