@@ -5,29 +5,30 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/catalog"
+	"modelgate/internal/jsonedit"
 )
 
 // units returns what the exchange of r used that is not sold by tokens: images,
 // recorded audio, and text to speak.
 func (r *Response) units() (u catalog.Units) {
-	seen, request := r.Tap.Info(), r.Attempt.request
-	switch request.Operation {
+	seen, doc := r.Tap.Info(), r.Attempt.sentDoc()
+	switch r.Attempt.request.Operation {
 	case api.Images, api.ImageEdits, api.ImageVariations:
-		u.Images, u.Quality, u.Size = seen.Images, request.text("quality"), request.text("size")
+		u.Images, u.Quality, u.Size = seen.Images, textOf(doc, "quality"), textOf(doc, "size")
 	case api.AudioTranscriptions, api.AudioTranslations:
 		u.AudioMillis = seen.AudioMillis
 	case api.AudioSpeech:
-		u.Characters = int64(utf8.RuneCountInString(request.text("input")))
+		u.Characters = int64(utf8.RuneCountInString(textOf(doc, "input")))
 	}
 	return u
 }
 
-// text returns a string of a JSON request, empty without one.
-func (r *Request) text(name string) string {
-	if r.Doc == nil {
+// textOf returns a string of a JSON request, empty without one.
+func textOf(doc *jsonedit.Doc, name string) string {
+	if doc == nil {
 		return ""
 	}
-	v, _ := r.Doc.Find(name)
+	v, _ := doc.Find(name)
 	s, _ := v.Text()
 	return s
 }

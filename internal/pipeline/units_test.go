@@ -55,3 +55,29 @@ func TestImagesAndAudioArePricedByTheUnit(t *testing.T) {
 		})
 	}
 }
+
+// What is priced is what is sent: quality, size and text may be those of the config.
+func TestUnitsArePricedAsTheConfigSetsThem(t *testing.T) {
+	units := &catalog.UnitPrices{Images: map[string]catalog.NanoDollars{"": 40_000_000, "hd/1024x1024": 80_000_000}, Character: 15_000_000}
+	for _, tt := range []struct {
+		name           string
+		op             api.Operation
+		override, body string
+		media, got     string
+		want           catalog.NanoDollars
+	}{
+		{"image", api.Images, `{"quality":"hd","size":"1024x1024"}`, `{"model":"m","prompt":"a kiwi","quality":"low"}`, "application/json", `{"created":1,"data":[{"b64_json":"AAAA"}]}`, 80_000_000},
+		{"speech", api.AudioSpeech, `{"input":"four"}`, `{"model":"m","input":"","voice":"a"}`, "audio/mpeg", "\x00\x01", 4 * 15_000},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := rtServe(t, rtSays(200, tt.media, tt.got))
+				p.prices = catalog.NewBook([]catalog.Price{{Provider: "quirky", Model: "*", NoInput: true, NoOutput: true, Units: units}}, nil)
+				_, err := p.send(t.Context(), `{"provider":"@a","override_params":`+tt.override+`}`, tt.body, nil, func(x *rtRequest) { x.Operation = tt.op })
+				if err != nil || len(p.ledger.settlements) != 1 || p.ledger.settlements[0].Cost != tt.want {
+					t.Errorf("settled %+v, want %d nano-dollars; %v", p.ledger.settlements, tt.want, err)
+				}
+			})
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"modelgate/internal/catalog"
+	"modelgate/internal/llm"
 	"modelgate/internal/pricing"
 )
 
@@ -76,5 +77,22 @@ func TestHostilePricingFilesAreRefusedByName(t *testing.T) {
 		if got := err.Error(); !strings.HasPrefix(got, "openai: ") || !strings.Contains(got, tt.names) || strings.Contains(tt.text, `"gpt-x":{`) && !strings.Contains(got, `"gpt-x"`) || len(got) > 300 {
 			t.Errorf("%.80s: error %.300q does not name the provider, the model and %s", tt.text, got, tt.names)
 		}
+	}
+}
+
+// An operator who writes 0 says that tokens are free; what is left out is unknown.
+func TestZeroInAPricingFileIsFree(t *testing.T) {
+	f, err := pricing.ParseFile("ollama", []byte(`{"own": {"pricing_config": {"pay_as_you_go": {"request_token": {"price": 0}, "response_token": {"price": 0}}}},
+		"half": {"pricing_config": {"pay_as_you_go": {"request_token": {"price": 0}}}}}`))
+	if err != nil || len(f.Rows) != 2 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	u := llm.Usage{Known: true, Input: 10, Output: 10}
+	half, own := &f.Rows[0], &f.Rows[1]
+	if !own.Covers(u) || own.Cost(u, catalog.Standard) != 0 {
+		t.Errorf("two zeros cost %d, known %t; want free", own.Cost(u, catalog.Standard), own.Covers(u))
+	}
+	if half.Covers(u) {
+		t.Error("the price of output is known, although the file does not have it")
 	}
 }

@@ -1,0 +1,77 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestSessionsAreLimitedByEachMeasure reaches each limit of a session through the
+// gateway: the session gets 429 with an error that an agent can read, nothing more
+// of it is sent, and another session goes on.
+func TestSessionsAreLimitedByEachMeasure(t *testing.T) {
+	for _, tt := range []struct {
+		name, policy string
+		atMost       int64 // requests that are sent; zero is any number
+	}{
+		{"tokens", `"type":"tokens","credit_limit":100,"periodic_reset_days":1`, 20},
+		{"cost", `"type":"cost","credit_limit":0.002,"periodic_reset_days":1`, 20},
+		{"seconds", `"type":"seconds","credit_limit":1`, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLimited(t)
+			l.policy("usage-limits", `{"name":"sessions","conditions":[{"key":"metadata.app","value":"agent"}],"group_by":[{"key":"session"}],`+tt.policy+`}`)
+			key := l.key(`"rate_limits":[]`)
+			session := func(id string) []string {
+				return []string{"x-gateway-metadata", `{"app":"agent","session_id":"` + id + `"}`}
+			}
+			sent := int64(0)
+			eventually(t, "the session is refused", func() bool {
+				res := l.chat(key, oneChat, session("a")...)
+				if res.Status == 200 {
+					sent++
+					return false
+				}
+				if res.Status != 429 || !strings.Contains(string(res.Body), `"code":"session_limit"`) || !strings.Contains(string(res.Body), `"param":"metadata.session_id"`) {
+					t.Errorf("%d %s", res.Status, res.Body)
+				}
+				return true
+			})
+			if sent == 0 || tt.atMost > 0 && sent > tt.atMost || l.reached.Load() != sent {
+				t.Errorf("%d requests were answered, %d were sent", sent, l.reached.Load())
+			}
+			if res := l.chat(key, oneChat, session("b")...); res.Status != 200 {
+				t.Errorf("another session gets %d %s", res.Status, res.Body)
+			}
+		})
+	}
+}
+
+// TestSessionWithoutProgressIsRefused sends a history whose last results repeat
+// earlier ones.
+func TestSessionWithoutProgressIsRefused(t *testing.T) {
+	l := newLimited(t)
+	l.policy("rate-limits", `{"name":"loops","type":"requests","unit":"rpd","value":100,"conditions":[{"key":"metadata.app","value":"agent"}],"group_by":[{"key":"session"}],
+		"loop_detection":{"context_growth_without_progress":3}}`)
+	key := l.key(`"rate_limits":[]`)
+	history := func(results ...string) string {
+		var b strings.Builder
+		for i, r := range results {
+			fmt.Fprintf(&b, `,{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function","function":{"name":"read","arguments":"{\"p\":%d}"}}]},{"role":"tool","tool_call_id":"c%d","content":%q}`, i, i, i, r)
+		}
+		return `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","content":"go"}` + b.String() + `]}`
+	}
+	send := func(body string) (int, string) {
+		res := l.chat(key, body, "x-gateway-metadata", `{"app":"agent","session_id":"a"}`)
+		return res.Status, string(res.Body)
+	}
+	if status, body := send(history("one", "one", "one", "two")); status != 200 {
+		t.Errorf("results with progress: %d %s", status, body)
+	}
+	if status, body := send(history("one", "two", "one", "two", "one")); status != 429 || !strings.Contains(body, `"code":"loop_detected"`) {
+		t.Errorf("three results that repeat earlier ones: %d %s", status, body)
+	}
+	if n := l.reached.Load(); n != 1 {
+		t.Errorf("%d requests were sent, want 1", n)
+	}
+}
