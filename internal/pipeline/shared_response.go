@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
@@ -25,7 +26,8 @@ const (
 // sharedResponse is a response that several clients read, each at its own pace.
 // What is stored is collected on the way. A stream is held as long as it may be
 // stored; one that is longer is held until every reader has read it, up to
-// twice the limit. Then the slow readers are cut off, unless all are slow.
+// twice the limit. Then readers that hold up others for a second in total are cut
+// off; if all are slow, the provider waits.
 type sharedResponse struct {
 	source  *Response // until its request has ended
 	head    Response  // status, length and translation of source
@@ -51,6 +53,7 @@ type sharedResponse struct {
 	err     error // how the stream ended; io.EOF if it is complete
 	dropped bool  // the stream is too long to be stored
 	paid    settledCost
+	heldUp  time.Duration // for which slow readers held up others
 	memory  *bytepool.Buffer
 	counted int64 // bytes that memory has reserved
 
@@ -151,21 +154,59 @@ func (s *sharedResponse) add(ctx context.Context, c chunk) {
 	}
 	s.wake()
 	for s.dropped && s.written-s.before > 2*int64(s.limit) && ctx.Err() == nil {
-		if s.cutSlow() {
-			s.trim()
-			s.wake()
-			continue
-		}
-		changed := s.wait()
-		s.pause(true)
-		s.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-		s.mu.Lock()
-		s.pause(false)
+		s.awaitRoom(ctx)
 	}
+}
+
+// maxHoldUp is how long the slow readers of a response may hold up others in
+// total.
+const maxHoldUp = time.Second
+
+// awaitRoom waits for the slowest readers. If others wait for them, it cuts them
+// off in time. The caller must hold mu, which is released while waiting.
+func (s *sharedResponse) awaitRoom(ctx context.Context) {
+	slow := s.slow()
+	holdUp := len(slow) > 0 && len(slow) < len(s.readers)
+	if len(s.readers) == 0 || holdUp && s.heldUp >= maxHoldUp {
+		for _, r := range slow {
+			r.cut = true
+			delete(s.readers, r)
+		}
+		s.trim()
+		s.wake()
+		return
+	}
+	var due <-chan time.Time
+	if holdUp {
+		timer := time.NewTimer(maxHoldUp - s.heldUp)
+		defer timer.Stop()
+		due = timer.C
+	}
+	changed, began := s.wait(), time.Now()
+	s.pause(true)
+	s.mu.Unlock()
+	select {
+	case <-changed:
+	case <-due:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	s.pause(false)
+	if holdUp {
+		s.heldUp += time.Since(began)
+	}
+}
+
+// slow returns the readers that are behind by more than the limit. The caller
+// must hold mu.
+func (s *sharedResponse) slow() []*sharedReader {
+	var slow []*sharedReader
+	for r := range s.readers {
+		if s.written-r.at > int64(s.limit) {
+			slow = append(slow, r)
+		}
+	}
+	return slow
 }
 
 // pause stops or continues the idle timeout while nobody reads.
@@ -211,25 +252,6 @@ func (s *sharedResponse) trim() {
 		s.chunks = s.chunks[n:]
 		s.first = least
 	}
-}
-
-// cutSlow cuts off the readers that are behind by more than the limit if others
-// are not. It reports whether it did. The caller must hold mu.
-func (s *sharedResponse) cutSlow() bool {
-	var slow []*sharedReader
-	for r := range s.readers {
-		if s.written-r.at > int64(s.limit) {
-			slow = append(slow, r)
-		}
-	}
-	if len(slow) == 0 || len(slow) == len(s.readers) {
-		return len(s.readers) == 0 && len(s.chunks) > 0
-	}
-	for _, r := range slow {
-		r.cut = true
-		delete(s.readers, r)
-	}
-	return true
 }
 
 // end records how the stream ended.

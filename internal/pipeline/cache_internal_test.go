@@ -1,0 +1,94 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"testing"
+	"time"
+
+	"modelgate/api"
+	"modelgate/config"
+	"modelgate/internal/access"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/dialect/chat"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/provider"
+	"modelgate/internal/respcache"
+)
+
+// echoHandler responds with the tenant of the request and its body.
+type echoHandler struct{ calls int }
+
+func (h *echoHandler) Handle(_ context.Context, r *Request, _ *Trail) (*Response, error) {
+	h.calls++
+	text := fmt.Sprintf("%s %s %q %q %s", r.Identity.Organisation, r.Identity.Workspace, r.Cache.Namespace, r.Metadata, r.Body.Bytes())
+	body := fmt.Sprintf(`{"choices":[{"index":0,"message":{"content":%q},"finish_reason":"stop"}]}`, text)
+	tap := chat.Dialect{}.NewTap(api.Chat)
+	tap.Body([]byte(body))
+	return &Response{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Tap: tap, Bytes: []byte(body), Length: -1}, nil
+}
+
+func TestTenantsNeverShareAnEntry(t *testing.T) {
+	pool := bytepool.New(1 << 30)
+	next := new(echoHandler)
+	cache := &ResponseCache{Store: respcache.NewMemory(0)}
+	h := &cacheHandler{cache: cache, engine: &Engine{Pool: pool, Cache: cache}, next: next, options: config.Cache{Mode: config.CacheSimple}}
+	target := &provider.Target{Spec: &provider.Spec{ID: "p"}}
+	random := rand.New(rand.NewPCG(1, 2))
+	// Names that concatenate to the same text.
+	name := func(n int) string { return "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"[:n] }
+	hits := 0
+	for range 20_000 {
+		tenant := random.IntN(1000)
+		id := &access.Identity{Organisation: name(1 + tenant%32), Workspace: name(1 + tenant/32)}
+		body, err := pool.Get(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%s"}]}`, name(random.IntN(3)))
+		body.Fill(func(dst []byte) []byte { return append(dst, text...) })
+		r := &Request{Identity: id, Client: chat.Dialect{}, Dialect: api.DialectChat, Operation: api.Chat, Method: http.MethodPost, Path: "/chat/completions",
+			Body: body, Doc: new(jsonedit.Doc), Leaves: []Leaf{{Target: target}}, Time: time.Now()}
+		if err := r.Doc.Scan(body.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		switch random.IntN(3) {
+		case 0:
+			r.Cache.Namespace = name(1 + random.IntN(2))
+		case 1:
+			r.Metadata = map[string]string{name(1 + random.IntN(2)): name(random.IntN(2))}
+		}
+		var trail Trail
+		res, err := h.Handle(t.Context(), r, &trail)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := new(echoHandler).Handle(t.Context(), r, nil)
+		if string(res.Bytes) != string(want.Bytes) {
+			t.Fatalf("the response %s\nanswers %s", res.Bytes, want.Bytes)
+		}
+		if trail.Cache == CacheHit {
+			hits++
+		}
+		res.Close()
+		body.Release()
+	}
+	if hits == 0 || next.calls == 20_000 {
+		t.Error("nothing was cached")
+	}
+}
+
+func BenchmarkCacheKey(b *testing.B) {
+	body := []byte(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%04096d"}],"temperature":0.5,"stream":false}`, 0))
+	r := &Request{Identity: &access.Identity{Organisation: "0198", Workspace: "0199"}, Client: chat.Dialect{}, Doc: new(jsonedit.Doc), Header: http.Header{"Content-Type": {"application/json"}}}
+	if err := r.Doc.Scan(body); err != nil {
+		b.Fatal(err)
+	}
+	h, leaf := new(cacheHandler), &Leaf{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		h.cacheKey(r, leaf)
+	}
+}
