@@ -41,6 +41,7 @@ var families = []func(*route.API){
 	addInsert,
 	addTraces,
 	addFeedback,
+	addCache,
 	addSchema,
 	addLimitStates,
 }

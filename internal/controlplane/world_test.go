@@ -257,12 +257,13 @@ var samples = map[string][2]string{
 	"group-analytics": {"?columns=cost,p99_latency", ""},
 	"group-logs":      {"", ""},
 
-	"get-trace":       {"?from=2026-04-30T00:00:00Z", ""}, // the clock stands still then
-	"list-traces":     {"?workspace=default", ""},
-	"add-feedback":    {"", `{"trace_id":"t","value":-3,"weight":0.5,"metadata":{"by":"a reader"}}`},
-	"update-feedback": {"", `{"value":4,"weight":1,"metadata":{}}`},
-	"list-feedback":   {"?workspace=default", ""},
-	"insert-logs":     {"", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"m"}},"response":{"status":200,"body":{}},"metadata":{"team":"a"}}`},
+	"get-trace":        {"?from=2026-04-30T00:00:00Z", ""}, // the clock stands still then
+	"list-traces":      {"?workspace=default", ""},
+	"add-feedback":     {"", `{"trace_id":"t","value":-3,"weight":0.5,"metadata":{"by":"a reader"}}`},
+	"update-feedback":  {"", `{"value":4,"weight":1,"metadata":{}}`},
+	"list-feedback":    {"?workspace=default", ""},
+	"invalidate-cache": {"", `{"workspace_id":"default","namespace":"n"}`},
+	"insert-logs":      {"", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"m"}},"response":{"status":200,"body":{}},"metadata":{"team":"a"}}`},
 
 	"create-export": {"", `{"workspace_id":"default","requested_data":["id","cost"],"format":"csv","filters":{"time_of_generation_min":"2026-04-01T00:00:00Z","time_of_generation_max":"2026-05-01T00:00:00Z"}}`},
 	"list-exports":  {"?workspace_id=default", ""},

@@ -430,3 +430,41 @@ func TestEqualRequestsInFlightShareOneCall(t *testing.T) {
 		})
 	}
 }
+
+func TestInvalidatedResponsesAreNotServed(t *testing.T) {
+	model := new(countingModel)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: model})
+	const path, body = "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
+	status := func(namespace string) string {
+		t.Helper()
+		res := cachedPost(g, path, body, simpleCache, api.HeaderCacheNamespace, namespace)
+		g.Entry(res)
+		return res.Header.Get(api.HeaderCacheStatus)
+	}
+	fill := func() {
+		for _, n := range []string{"a", "b"} {
+			status(n)
+			if got := status(n); got != "HIT" {
+				t.Fatalf("namespace %s: %s", n, got)
+			}
+		}
+	}
+	key := g.Entry(cachedPost(g, path, body, simpleCache))["api_key"].(map[string]any)["id"].(string)
+	for _, tt := range []struct{ body, a, b string }{
+		{`{"namespace":"a"}`, "MISS", "HIT"},
+		{`{"namespace":"c"}`, "HIT", "HIT"},
+		{`{"config":"another"}`, "HIT", "HIT"},
+		{`{"api_key_id":"another"}`, "HIT", "HIT"},
+		{`{"api_key_id":"` + key + `","namespace":"b"}`, "HIT", "MISS"},
+		{`{"api_key_id":"` + key + `"}`, "MISS", "MISS"},
+		{`{}`, "MISS", "MISS"},
+	} {
+		fill()
+		if res := g.Post("/cache/invalidate", tt.body, api.HeaderProvider, ""); res.Status != 200 {
+			t.Fatalf("%s: %d %s", tt.body, res.Status, res.Body)
+		}
+		if a, b := status("a"), status("b"); a != tt.a || b != tt.b {
+			t.Errorf("after %s: %s, %s; want %s, %s", tt.body, a, b, tt.a, tt.b)
+		}
+	}
+}

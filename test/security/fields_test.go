@@ -39,6 +39,7 @@ var effects = []effect{
 	{"guardrails*", "checks actions", ignored},
 	{"admin/users*", "workspace_api_key_details", ignored},
 	{"api-keys*", "allowed_addresses", "TestKeysAreLimitedToTheirAddresses"},
+	{"cache/invalidate", "namespace config api_key_id", "TestInvalidatedResponsesAreNotServed"},
 	{"*", "egress_policy settings.egress_policy", "TestEgressPolicyBindsEveryRouteAndLeaf"},
 
 	{"admin/organisation", "name", "TestAnOrganisationIsReadWithEverySwitchAsItStands"},

@@ -32,6 +32,7 @@ import (
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/respcache"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
 	"modelgate/internal/snapshot"
@@ -52,6 +53,9 @@ type Deps struct {
 
 	// Changed is called after every committed change. Nil is not called.
 	Changed func()
+
+	// Cache stores responses. Nil stores none.
+	Cache respcache.Store
 
 	// Sessions returns the lifetimes of sessions. Nil means the defaults.
 	Sessions func() Lifetimes

@@ -22,6 +22,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/respcache"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
 	"modelgate/internal/sqlite"
@@ -83,7 +84,8 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	t.Cleanup(func() { db.Close() })
 	b := &Bench{DB: db, t: t, path: path, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
 	b.API = route.New(route.Deps{
-		DB: db, Logger: slog.New(slog.DiscardHandler), Version: "test",
+		Cache: respcache.NewMemory(1 << 20),
+		DB:    db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, Token: b.token, Changed: func() { b.changes.Add(1) }, Now: func() time.Time { return b.Clock },
 		ListenURL: "http://listen.example:8787",
 		Secrets:   newSealer(t), References: secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}}),

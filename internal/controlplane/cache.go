@@ -1,0 +1,57 @@
+package controlplane
+
+import (
+	"context"
+	"net/http"
+
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/respcache"
+)
+
+// addCache adds the route that invalidates cached responses.
+func addCache(a *route.API) {
+	route.Add(a, route.Route{
+		Method: http.MethodPost, Path: "/cache/invalidate", Name: "invalidate-cache", Tag: "Cache", Summary: "Invalidate cached responses of a workspace",
+		Scopes: []access.Scope{"configs.update"}, Resource: "cache",
+	}, func(ctx context.Context, c *route.Caller, in *invalidateInput) (*invalidated, error) {
+		return invalidate(ctx, c, a, in)
+	})
+}
+
+type invalidateInput struct {
+	Body struct {
+		Workspace string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required unless the key belongs to one workspace"`
+		Namespace string `json:"namespace,omitempty" maxLength:"256" doc:"Only responses to requests with this namespace"`
+		Config    string `json:"config,omitempty" maxLength:"255" doc:"Only responses to requests with this saved config: id or slug"`
+		KeyID     string `json:"api_key_id,omitempty" maxLength:"255" doc:"Only responses to requests of this gateway key"`
+	}
+}
+
+type invalidated struct {
+	Object string `json:"object" doc:"Always cache-invalidation"`
+}
+
+// invalidate makes the selected responses of a workspace unavailable.
+func invalidate(ctx context.Context, c *route.Caller, a *route.API, in *invalidateInput) (*invalidated, error) {
+	w, err := c.InWorkspace(ctx, in.Body.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	if a.Cache == nil {
+		return nil, apierr.New(apierr.Unavailable, "the cache is disabled on this gateway")
+	}
+	sel := respcache.Selector{Namespace: in.Body.Namespace, Config: in.Body.Config, KeyID: in.Body.KeyID}
+	if sel.Config != "" {
+		stored, err := c.DB().Config(ctx, c.Organisation, w.ID, sel.Config)
+		if err == nil {
+			sel.Config = stored.ID
+		} else if !apierr.IsNotFound(err) {
+			return nil, err
+		} // otherwise it is in the settings file, or was deleted
+	}
+	c.SetAuditSubject(w.ID, w.ID)
+	owner := respcache.Tenant{Organisation: c.Organisation, Workspace: w.ID}
+	return &invalidated{Object: "cache-invalidation"}, a.Cache.Invalidate(ctx, owner, sel, a.Now())
+}
