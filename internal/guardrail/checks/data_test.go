@@ -183,13 +183,13 @@ func TestHoldsWhatMayBecomeAMatch(t *testing.T) {
 		h := hook(t, checks.Services{}, after, tt.id, tt.params)
 		from := strings.Index(tt.text, tt.match)
 		for cut := range len(tt.text) {
-			at := h.Hold(tt.text[:cut])
+			at := h.Hold(guardrail.Text, tt.text[:cut])
 			if at < 0 || at > cut || cut > from && cut < from+len(tt.match) && at > from {
 				t.Errorf("%s %s: Hold(%q) = %d, want at most %d", tt.id, tt.params, tt.text[:cut], at, from)
 			}
 		}
 	}
-	if h := hook(t, checks.Services{}, after, "default.regexReplace", `{"rule":"secret-[0-9]{4}"}`); h.Hold("nothing of it here") != len("nothing of it here") {
+	if h := hook(t, checks.Services{}, after, "default.regexReplace", `{"rule":"secret-[0-9]{4}"}`); h.Hold(guardrail.Text, "nothing of it here") != len("nothing of it here") {
 		t.Error("text that begins no match is held")
 	}
 }
