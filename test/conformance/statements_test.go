@@ -49,6 +49,7 @@ var specification = []statement{
 	{number: "S-028", text: "A config may have failed attempts repeated: retry."},
 	{number: "S-029", text: "A config may take a failing target out of use: a circuit breaker. The tests of internal/pipeline prove that it comes back after its cooldown."},
 	{number: "S-030", text: "A config may limit the time of an attempt."},
+	{number: "S-032", text: "A config may have questions answered from a cache that were asked before in another form: semantic mode."},
 	{number: "S-035", text: "A config may have headers of the request go on to the provider."},
 	{number: "S-036", text: "A config may send requests to another host."},
 	{number: "S-037", text: "Any request may bring a trace id, which is recorded and returned."},
