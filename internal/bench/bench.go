@@ -182,6 +182,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 		{"throughput", r.throughput},
 		{"records", r.measureRecording},
 		{"latency", r.latency},
+		{"overload", r.overload},
 		{"streams", r.measureStreams},
 		{"translation", r.translation},
 		{"profiles", r.profile},

@@ -88,7 +88,8 @@ func checkShape(t *testing.T, report *bench.Report) {
 		"latency":    4,
 		"streams":    4,
 		"translated": 12, // of one dialect and five pairs, whole and streamed
-		"memory":     3,  // without direct
+		"overload":   2,
+		"memory":     3, // without direct
 		"starts":     3,
 		"errors":     6, // with the two of records
 	} {
@@ -143,7 +144,7 @@ func checkText(t *testing.T, report *bench.Report) {
 	for _, want := range []string{"throughput at 64 connections, of ReverseProxy", "CPU of a request, of ReverseProxy",
 		"throughput with records, of without",
 		"CPU of chat → messages, of one dialect", "CPU of chat → messages streamed, of one dialect",
-		"connections", "of without", "rate/s", "streams", "client → provider", "bodies", "start to first answer, ms"} {
+		"connections", "of without", "rate/s", "at twice the load", "streams", "client → provider", "bodies", "start to first answer, ms"} {
 		i := strings.Index(b.String()[at:], want)
 		if i < 0 {
 			t.Fatalf("the text does not say %q after %q:\n%s", want, b.String()[:at], b.String())

@@ -92,6 +92,11 @@ func (r *Report) judgeTimes() {
 			r.atMost("added latency p99 at a low rate", "us", l.AddedP99Micros, 400, 250)
 		}
 	}
+	for _, o := range r.Overload {
+		if o.Target == Modelgate {
+			r.atLeast("goodput at twice the load, of the peak", o.Goodput, 0.95, 0.97)
+		}
+	}
 	fewest := true
 	for _, s := range r.Streams {
 		if s.Target == Modelgate && fewest {

@@ -32,6 +32,7 @@ type Report struct {
 	Throughput []Throughput `json:"throughput"`
 	Records    []Recorded   `json:"records"`
 	Latency    []Latency    `json:"latency"`
+	Overload   []Overload   `json:"overload"`
 	Streams    []Stream     `json:"streams"`
 	Translated []Translated `json:"translated"`
 	Memory     []Memory     `json:"memory"`

@@ -12,7 +12,7 @@ import (
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.latencyTable, r.streamTable, r.translatedTable, r.memoryTable, r.writeErrors} {
+	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.latencyTable, r.overloadTable, r.streamTable, r.translatedTable, r.memoryTable, r.writeErrors} {
 		table(t)
 		t.Flush()
 		b.WriteString("\n")
@@ -75,6 +75,13 @@ func (r *Report) latencyTable(w io.Writer) {
 	for _, l := range r.Latency {
 		fmt.Fprintf(w, "%d\t%s\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t%.0f\t\n",
 			l.Rate, l.Target, l.P50Micros, l.P99Micros, l.P999Micros, l.AddedP50Micros, l.AddedP99Micros, l.AddedP999Micros)
+	}
+}
+
+func (r *Report) overloadTable(w io.Writer) {
+	fmt.Fprintln(w, "at twice the load\ttarget\tpeak/s\tanswered/s\trefused/s\tof the peak\t")
+	for _, o := range r.Overload {
+		fmt.Fprintf(w, "%d/s\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t\n", o.SentPerSecond, o.Target, o.PeakPerSecond, o.AnswerPerSecond, o.RefusePerSecond, o.Goodput)
 	}
 }
 

@@ -15,11 +15,30 @@ const (
 	// the one below which they are not.
 	overloaded = 20 * time.Millisecond
 	relaxed    = 10 * time.Millisecond
+	// ownWork is the part of the processors that this process takes at least when it
+	// is overloaded. If it takes less, others do, and fewer requests would not help.
+	ownWork = 0.75
 	// perProcessor is how many requests per processor are always allowed. They cause
 	// no delay that clients would notice, and requests that wait for providers need
 	// no processor.
 	perProcessor = 128
 )
+
+// work measures the processor time of this process.
+type work struct {
+	at   time.Time
+	used time.Duration
+}
+
+func newWork() *work { return &work{time.Now(), processorTime()} }
+
+// share returns the part of all processors that the process took since the last call.
+func (w *work) share() float64 {
+	now, used := time.Now(), processorTime()
+	s := float64(used-w.used) / float64(max(now.Sub(w.at), 1)) / float64(runtime.GOMAXPROCS(0))
+	w.at, w.used = now, used
+	return s
+}
 
 // schedulerDelay is the runtime's histogram of the time that goroutines wait for a
 // processor, https://pkg.go.dev/runtime/metrics.
@@ -27,18 +46,19 @@ const schedulerDelay = "/sched/latencies:seconds"
 
 // Governor sets the limit of a [Gate] by how long goroutines wait for a processor:
 // beyond that limit further requests would only delay those in progress. It lowers
-// the limit to nine tenths of the running requests while the processors are
-// overloaded and raises it by a twentieth while they are not.
+// the limit to nine tenths of the running requests while this process overloads the
+// processors and raises it by a twentieth while nothing waits.
 type Governor struct {
 	gate   *Gate
 	floor  int64
 	delay  func() time.Duration // since the last call
+	work   func() float64       // part of the processors that this process took since then
 	strain int                  // consecutive measurements over the threshold
 }
 
 // NewGovernor returns a governor of g.
 func NewGovernor(g *Gate) *Governor {
-	return &Governor{gate: g, floor: int64(perProcessor * runtime.GOMAXPROCS(0)), delay: newDelays().high}
+	return &Governor{gate: g, floor: int64(perProcessor * runtime.GOMAXPROCS(0)), delay: newDelays().high, work: newWork().share}
 }
 
 // Run measures and adjusts until ctx ends.
@@ -50,17 +70,17 @@ func (v *Governor) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			v.adjust(v.delay())
+			v.adjust(v.delay(), v.work())
 		}
 	}
 }
 
 // adjust sets the limit for a delay. A single long delay, as a collection of
 // garbage may cause, changes nothing.
-func (v *Governor) adjust(delay time.Duration) {
+func (v *Governor) adjust(delay time.Duration, work float64) {
 	limit := v.gate.limit.Load()
 	switch {
-	case delay >= overloaded:
+	case delay >= overloaded && work >= ownWork:
 		if v.strain++; v.strain > 1 {
 			v.gate.setLimit(max(min(limit, v.gate.running.Load())*9/10, v.floor))
 		}
