@@ -93,7 +93,7 @@ func (s *Settings) checkRun() *fault {
 		{"guardrails", s.Guardrails != nil}, {"secret_references", s.SecretReferences != nil},
 		{"integrations", s.Integrations != nil}, {"prompt_labels", s.PromptLabels != nil},
 		{"prompt_collections", s.PromptCollections != nil}, {"prompt_partials", s.PromptPartials != nil}, {"prompts", s.Prompts != nil},
-		{"deployments", s.Deployments != nil},
+		{"deployments", s.Deployments != nil}, {"policies", s.Policies != nil},
 	} {
 		if section.given {
 			return at(elsewhere, "%s", section.name)

@@ -38,6 +38,7 @@ type Settings struct {
 	Configs           []Config           `json:"configs,omitempty"`
 	Deployments       []Deployment       `json:"deployments,omitempty"`
 	Keys              []Key              `json:"keys,omitempty"`
+	Policies          []LimitPolicy      `json:"policies,omitempty"`
 
 	Prices   []Price  `json:"prices,omitempty"`
 	Listener Listener `json:"listener,omitzero"`

@@ -30,6 +30,7 @@ type document struct {
 	Configs           []Config           `json:"configs"`
 	Deployments       []Deployment       `json:"deployments"`
 	Keys              []Key              `json:"keys"`
+	Policies          []LimitPolicy      `json:"policies"`
 }
 
 // WriteState writes the state of s as a file for ParseState. Equal states are written
@@ -37,7 +38,7 @@ type document struct {
 func (s *Settings) WriteState(w io.Writer) error {
 	text, err := json.Marshal(document{
 		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.Integrations,
-		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys,
+		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys, s.Policies,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)

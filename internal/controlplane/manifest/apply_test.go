@@ -130,7 +130,7 @@ func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 		if strings.Contains(text, "slug: fast") || !strings.Contains(text, "slug: openai-prod") {
 			t.Errorf("the implicit integration stays, or another went:\n%s", text)
 		}
-		const empty = "organisation: {}\nworkspaces: [{slug: default}]\nmembers: []\nguardrails: []\nsecret_references: []\nintegrations: []\nproviders: []\ndeployments: []\n"
+		const empty = "organisation: {}\nworkspaces: [{slug: default}]\nmembers: []\nguardrails: []\nsecret_references: []\nintegrations: []\nproviders: []\ndeployments: []\npolicies: []\n"
 		w.mustApply(t, empty, manifest.Apply{Prune: true})
 		if again := w.mustApply(t, empty, manifest.Apply{Prune: true}); len(again) != 0 {
 			t.Errorf("pruned twice: %q", again)

@@ -31,7 +31,8 @@ type state struct {
 	prompts      []store.Prompt                   // including partials and archived ones
 	versions     map[string][]store.PromptVersion // by prompt
 	deployments  []store.GatewayDeployment
-	keys         []store.Key // including revoked ones
+	keys         []store.Key    // including revoked ones
+	policies     []store.Policy // that are active and have a name of their own
 }
 
 func readState(ctx context.Context, q store.Queries, organisation string) (*state, error) {
@@ -63,6 +64,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 		func() error { return s.readPrompts(ctx, q) },
 		func() (err error) { s.deployments, _, err = q.Deployments(ctx, id, "", all); return err },
 		func() (err error) { s.keys, err = q.AllKeys(ctx, id); return err },
+		func() (err error) { s.policies, err = readPolicies(ctx, q, id); return err },
 	} {
 		if err := read(); err != nil {
 			return nil, err

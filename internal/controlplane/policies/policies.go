@@ -156,6 +156,18 @@ func limitsOf(p *store.Policy, before, after limits.Fields) limits.Object {
 	return limits.Object{BudgetRef: store.BudgetRef{Kind: store.PolicySpend, ID: p.ID}, Workspace: p.Workspace, Before: before, After: after}
 }
 
+// Limits returns the limits of a policy before and after a change, for callers that
+// store policies without a route. Nil is none.
+func Limits(before, after *store.Policy) limits.Object {
+	one := func(p *store.Policy) limits.Fields {
+		if p == nil || p.Status == store.Archived {
+			return nil
+		}
+		return fields(p)
+	}
+	return limitsOf(after, one(before), one(after))
+}
+
 // fields returns the limits of a policy for [limits.Change]: one, which is everything
 // that decides what the policy allows.
 func fields(p *store.Policy) limits.Fields {

@@ -1,0 +1,38 @@
+package settings
+
+// LimitPolicy is a rate-limit or usage-limit policy, identified by its name in its workspace.
+type LimitPolicy struct {
+	Name        string            `json:"name" minLength:"1" maxLength:"255"`
+	Workspace   string            `json:"workspace,omitempty" maxLength:"255" doc:"Slug. Without one the policy applies to all workspaces"`
+	Kind        string            `json:"kind" enum:"rate,usage"`
+	Description string            `json:"description,omitempty" maxLength:"500"`
+	Conditions  []PolicyCondition `json:"conditions" minItems:"1" maxItems:"20" doc:"All must be met"`
+	GroupBy     []string          `json:"group_by" minItems:"1" maxItems:"10" doc:"Keys; each combination of values has a counter of its own"`
+	Type        string            `json:"type" enum:"requests,tokens,cost,seconds" doc:"cost and seconds only for usage limits"`
+
+	Unit  string   `json:"unit,omitempty" enum:",rpm,rph,rpd,rpw" doc:"Of a rate limit"`
+	Value *float64 `json:"value,omitempty" doc:"Of a rate limit: an integer from 1"`
+
+	CreditLimit       *float64 `json:"credit_limit,omitempty" doc:"Of a usage limit"`
+	AlertThreshold    *float64 `json:"alert_threshold,omitempty"`
+	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:",monthly,weekly"`
+	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"0" maximum:"365"`
+	FirstReset        string   `json:"next_usage_reset_at,omitempty" format:"date-time" doc:"Time of the first reset"`
+	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:",finish,stop"`
+
+	OnStoreDown string      `json:"on_store_down,omitempty" enum:",cached,open,closed" doc:"Defaults to cached"`
+	Loop        *PolicyLoop `json:"loop_detection,omitempty"`
+}
+
+// PolicyCondition is a condition of a policy.
+type PolicyCondition struct {
+	Key      string   `json:"key" maxLength:"255"`
+	Value    []string `json:"value" minItems:"1" maxItems:"100" doc:"One of these. Workspaces by their slugs, keys and users by their ids"`
+	Excludes []string `json:"excludes,omitempty" maxItems:"100" doc:"None of these"`
+}
+
+// PolicyLoop are the thresholds of loop detection. Zero is none.
+type PolicyLoop struct {
+	SameCalls int `json:"same_tool_call,omitempty" minimum:"0" maximum:"10000"`
+	Stalled   int `json:"context_growth_without_progress,omitempty" minimum:"0" maximum:"10000"`
+}
