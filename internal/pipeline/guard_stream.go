@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -88,6 +89,8 @@ type heldEvent struct {
 	event sse.Event
 	body  bodytext.Body
 	spans []textSpan // of body.Texts
+	// wrapped is true if the data is that of another protocol, in base64.
+	wrapped bool
 }
 
 // textSpan is a part of a text of the stream.
@@ -168,17 +171,12 @@ func (s *guardedStream) More() bool {
 func (s *guardedStream) pull() {
 	e, err := s.Stream.Next()
 	switch {
-	case err != nil && s.ended:
-		s.err = err
-		return
 	case err != nil:
 		s.end(err)
 		return
 	}
-	s.add(clone(e))
-	if !s.ended && s.run.res.Tap.Info().Terminated { // the provider may keep its connection open
-		s.end(nil)
-		return
+	for _, frame := range s.frames(e) {
+		s.add(frame)
 	}
 	if s.held > maxHeldStream {
 		s.deny(apierr.New(apierr.Denied, "the response is larger than %d bytes, so it could not be held back for guardrails", maxHeldStream).WithCode("response_unchecked"))
@@ -187,7 +185,7 @@ func (s *guardedStream) pull() {
 	if s.Stream.More() && len(s.queue) < 64 { // one run for all that has arrived
 		return
 	}
-	if len(s.hooks.hold) > 0 && !s.ended {
+	if len(s.hooks.hold) > 0 {
 		return
 	}
 	if err := s.checkWindows(); err != nil {
@@ -197,11 +195,43 @@ func (s *guardedStream) pull() {
 	s.release()
 }
 
+// frames returns the frames of an event, which may hold several if the stream is
+// translated. They are copies.
+func (s *guardedStream) frames(e sse.Event) []sse.Event {
+	if inner, ok := s.Stream.(*eventStream); ok {
+		switch inner.reader.(type) {
+		case *translation, *replay:
+			if s.binary {
+				return splitMessages(e.Raw)
+			}
+			return split(e.Raw)
+		}
+	}
+	return []sse.Event{clone(e)}
+}
+
+// splitMessages splits the messages of an AWS event stream.
+func splitMessages(b []byte) []sse.Event {
+	var list []sse.Event
+	r := binary{eventstream.NewReader(bytes.NewReader(b), len(b)+1)}
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return list
+		}
+		list = append(list, clone(e))
+	}
+}
+
 // add adds an event to the queue.
 func (s *guardedStream) add(e sse.Event) {
 	h := heldEvent{event: e}
-	if len(e.Data) > 0 && e.Data[0] == '{' {
-		h.body = bodytext.Find(e.Data, s.form)
+	data := e.Data
+	if s.binary {
+		data, h.wrapped = unwrapMessage(data)
+	}
+	if len(data) > 0 && data[0] == '{' {
+		h.body = bodytext.Find(data, s.form)
 		s.run.log.notCovered(h.body.Uncovered...)
 	}
 	for i, t := range h.body.Texts {
@@ -254,70 +284,13 @@ func (s *guardedStream) rewrite(h *heldEvent) sse.Event {
 	}
 	switch {
 	case changed:
-		return s.withData(h.event, h.body.Replace(nil, values))
+		return s.withData(h, h.body.Replace(nil, values))
 	case s.transforms():
 		if data, ok := h.body.WithoutLogprobs(nil); ok {
-			return s.withData(h.event, data)
+			return s.withData(h, data)
 		}
 	}
 	return h.event
-}
-
-// visible returns what passes of the part of the text between from and to, which is
-// value. A replacement passes where the replaced text begins.
-func (t *streamText) visible(from, to int, value string) string {
-	if len(t.changes) == 0 {
-		return value
-	}
-	var b strings.Builder
-	at := from
-	for _, c := range t.changes {
-		if c.to <= at || c.from >= to {
-			continue
-		}
-		if c.from >= at {
-			b.WriteString(value[at-from : c.from-from])
-			b.WriteString(c.text)
-		}
-		at = min(c.to, to)
-	}
-	b.WriteString(value[at-from:])
-	return b.String()
-}
-
-// repeated returns what passes of a complete text that repeats earlier events.
-func (s *guardedStream) repeated(value string, t bodytext.Text) string {
-	if !s.transforms() {
-		return value
-	}
-	if known, ok := s.replaced[value]; ok {
-		return known
-	}
-	out := value
-	for _, text := range s.order {
-		if text.raw.String() == value && text.safe == len(value) {
-			out = text.visible(0, len(value), value)
-			s.replaced[value] = out
-			return out
-		}
-	}
-	hooks := slices.Concat(s.hooks.window, s.hooks.hold)
-	part := partsOf(s.run.request, s.form, []bodytext.Text{t})[0]
-	in := guardrail.Input{Event: guardrail.After, Request: s.run.requestFacts(), Status: s.run.res.Status, Parts: []guardrail.Part{part}}
-	if o := guardrail.Run(s.run.ctx, hooks, &in); len(o.Parts) == 1 {
-		out = o.Parts[0].Text
-	}
-	s.replaced[value] = out
-	return out
-}
-
-// withData returns e with other data.
-func (s *guardedStream) withData(e sse.Event, data []byte) sse.Event {
-	if s.binary {
-		raw := eventstream.AppendWith(nil, e.Raw, data)
-		return sse.Event{Raw: raw, Type: e.Type, Data: data}
-	}
-	return sse.Event{Raw: sse.AppendEvent(nil, string(e.Type), data), Type: e.Type, Data: data}
 }
 
 // end checks what is left when the stream has ended with err.

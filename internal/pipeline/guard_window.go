@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"modelgate/internal/bodytext"
 	"modelgate/internal/guardrail"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func (s *guardedStream) checkWindow(t *streamText) error {
 			return err
 		}
 	}
-	if changed := out.Parts[0].Text; changed != window[:cut] {
+	if changed := out.Parts[0].Text; out.Transformed && changed != window[:cut] {
 		rest, ok := strings.CutPrefix(changed, window[:passed])
 		if !ok { // what has passed cannot change any more
 			if out, err = s.ask(t, window[passed:cut], true); err != nil {
@@ -185,4 +186,52 @@ func (s *guardedStream) windowResults() []guardrail.HookResult {
 // transforms reports whether a hook may change the text of the stream.
 func (s *guardedStream) transforms() bool {
 	return slices.ContainsFunc(s.hooks.window, (*guardrail.Hook).Transforms) || slices.ContainsFunc(s.hooks.hold, (*guardrail.Hook).Transforms)
+}
+
+// visible returns what passes of the part of the text between from and to, which is
+// value. A replacement passes where the replaced text begins.
+func (t *streamText) visible(from, to int, value string) string {
+	if len(t.changes) == 0 {
+		return value
+	}
+	var b strings.Builder
+	at := from
+	for _, c := range t.changes {
+		if c.to <= at || c.from >= to {
+			continue
+		}
+		if c.from >= at {
+			b.WriteString(value[at-from : c.from-from])
+			b.WriteString(c.text)
+		}
+		at = min(c.to, to)
+	}
+	b.WriteString(value[at-from:])
+	return b.String()
+}
+
+// repeated returns what passes of a complete text that repeats earlier events.
+func (s *guardedStream) repeated(value string, t bodytext.Text) string {
+	if !s.transforms() {
+		return value
+	}
+	if known, ok := s.replaced[value]; ok {
+		return known
+	}
+	out := value
+	for _, text := range s.order {
+		if text.raw.String() == value && text.safe == len(value) {
+			out = text.visible(0, len(value), value)
+			s.replaced[value] = out
+			return out
+		}
+	}
+	hooks := slices.Concat(s.hooks.window, s.hooks.hold)
+	part := partsOf(s.run.request, s.form, []bodytext.Text{t})[0]
+	in := guardrail.Input{Event: guardrail.After, Request: s.run.requestFacts(), Status: s.run.res.Status, Parts: []guardrail.Part{part}}
+	if o := guardrail.Run(s.run.ctx, hooks, &in); len(o.Parts) == 1 {
+		out = o.Parts[0].Text
+	}
+	s.replaced[value] = out
+	return out
 }

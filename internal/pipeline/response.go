@@ -71,7 +71,7 @@ func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e
 	if r.translation == nil && r.shared != nil {
 		return append(dst, r.shared.s.streamError(client, e)...)
 	}
-	if r.translation == nil {
+	if r.translation == nil || e.Kind == apierr.Denied { // the translation may have ended already
 		return client.ErrorEvent(dst, e)
 	}
 	return r.translation.broken(dst, &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})

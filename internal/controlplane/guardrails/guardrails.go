@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/store"
 )
 
@@ -53,6 +54,8 @@ type Actions struct {
 	Async      bool     `json:"async,omitempty"`
 	Sequential bool     `json:"sequential,omitempty"`
 	Soft       bool     `json:"soft_deny_200,omitempty"`
+	Mode       string   `json:"mode,omitempty" enum:"enforce,shadow" doc:"shadow observes only: it neither denies, changes nor delays"`
+	Stream     string   `json:"stream,omitempty" enum:"window,hold,observe" doc:"How streams are checked. Absent, the checks decide"`
 	OnSuccess  *Outcome `json:"on_success,omitempty"`
 	OnFail     *Outcome `json:"on_fail,omitempty"`
 }
@@ -84,6 +87,9 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 		Status: store.Active, OwnerID: c.Actor(), UpdatedBy: c.Actor(), CreatedAt: c.Now, UpdatedAt: c.Now,
 	}
 	if err := set(&g, b.Checks, b.Actions); err != nil {
+		return nil, err
+	}
+	if err := checkRunnable(c.Guardrails(), &g); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(workspace, g.ID)
@@ -128,6 +134,20 @@ func set(g *store.Guardrail, checks []Check, actions Actions) (err error) {
 		return err
 	}
 	return CheckCredentials(g.Checks, g.Actions)
+}
+
+// checkRunnable returns an error for a guardrail that can run neither on requests nor
+// on responses: an unknown check or a wrong parameter. A nil table accepts all.
+func checkRunnable(t *guardrail.Table, g *store.Guardrail) error {
+	if t == nil {
+		return nil
+	}
+	_, before := t.CompileSaved(g.Slug, g.Checks, g.Actions, guardrail.Before)
+	_, after := t.CompileSaved(g.Slug, g.Checks, g.Actions, guardrail.After)
+	if len(before) == 0 || len(after) == 0 {
+		return nil
+	}
+	return apierr.New(apierr.Invalid, "AB01: %s %s", before[0].Path, before[0].Message).WithParam(before[0].Path).WithCode("AB01")
 }
 
 // CheckCredentials returns an error if checks or actions contain a credential, which
@@ -246,6 +266,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 	}
 	if b.Checks != nil || b.Actions != nil {
 		if err := CheckCredentials(g.Checks, g.Actions); err != nil {
+			return nil, err
+		}
+		if err := checkRunnable(c.Guardrails(), &g); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
@@ -83,6 +84,9 @@ func (c *Caller) Actor() string {
 
 // NewID returns a new id for a row.
 func (c *Caller) NewID() string { return reqlog.NewID(c.api.Now()).String() }
+
+// Guardrails returns the checks that guardrails may have, nil if they are unknown.
+func (c *Caller) Guardrails() *guardrail.Table { return c.api.Guardrails }
 
 // DB returns the store, for reading.
 func (c *Caller) DB() *store.DB { return c.api.DB }

@@ -28,6 +28,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/logstore"
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
@@ -84,6 +85,9 @@ type Deps struct {
 	// of their rate limits. Nil has none.
 	Policies func() *policy.Set
 	Counters quota.Store
+
+	// Guardrails compiles saved guardrails, to check them. Nil checks none.
+	Guardrails *guardrail.Table
 
 	// Bodies counts the memory of request bodies. Nil has no limit.
 	Bodies *bytepool.Pool

@@ -1,0 +1,116 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// cutAt returns a function that cuts a text at random places.
+func cutAt(seed uint64) func(string) []string {
+	return func(text string) (list []string) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		for text != "" {
+			n := min(1+r.IntN(9), len(text))
+			list, text = append(list, text[:n]), text[n:]
+		}
+		return list
+	}
+}
+
+const planted = "PLANTED-4711-SECRET"
+
+// guardsAgainstPlanted are output guardrails that keep the planted text from
+// clients: what they do, and what is left of the text around it.
+var guardsAgainstPlanted = []struct{ name, config, want string }{
+	{"redacted in windows", `{"deny":true,"default.regexReplace":{"rule":"PLANTED-[0-9]{4}-SECRET","redactText":"[gone]"}}`, "before it [gone] and after it"},
+	{"redacted with the stream held", `{"deny":true,"stream":"hold","default.regexReplace":{"rule":"PLANTED-[0-9]{4}-SECRET","redactText":"[gone]"}}`, "before it [gone] and after it"},
+	{"denied in windows", `{"deny":true,"default.regexMatch":{"rule":"PLANTED-[0-9]{4}-SECRET","not":true}}`, ""},
+	{"denied with the stream held", `{"deny":true,"stream":"hold","default.contains":{"words":["` + planted + `"],"operator":"none"}}`, ""},
+}
+
+// A planted text must not reach a client in any dialect, however the provider cuts
+// the stream.
+func TestPlantedTextNeverPassesAStream(t *testing.T) {
+	t.Parallel()
+	p := &textProvider{texts: []string{"before it " + planted + " and after it"}}
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	for seed := range uint64(12) {
+		p.pieces = cutAt(seed)
+		for _, guard := range guardsAgainstPlanted {
+			for _, client := range tongues {
+				res := g.Do(client.ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`), "m", true))
+				where := fmt.Sprintf("%s, %s, cut %d", guard.name, client.name, seed)
+				h := client.hear(t, res)
+				for n := 8; n <= len(planted); n++ { // nor any long beginning of it
+					if strings.Contains(h.text+string(res.Body), planted[:n]) {
+						t.Fatalf("%s: the client got %q in %.2000q", where, planted[:n], res.Body)
+					}
+				}
+				if guard.want != "" && (res.Status != 200 || h.text != guard.want || h.end != "done") {
+					t.Errorf("%s: status %d, text %q, end %s; want 200, %q, done", where, res.Status, h.text, h.end, guard.want)
+				}
+				if guard.want == "" && !(res.Status == 446 && h.end == "error body") && !(h.end == "error" && strings.Contains(h.said, "default.")) {
+					t.Errorf("%s: status %d, end %s with %q; want a denial that names the check", where, res.Status, h.end, h.said)
+				}
+			}
+		}
+	}
+}
+
+// Text that can't begin a match passes at once.
+func TestSafeTextIsNotHeldBack(t *testing.T) {
+	t.Parallel()
+	up := newScripted(t)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up})
+	req := tongues[0].ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[{"deny":true,"default.contains":{"words":["secret"],"operator":"none"}}]`), "m", true)
+	go up.answer(func(c *call) {
+		c.events()
+		c.say(chunk("Hello"))
+		<-c.Context().Done()
+	})
+	_, body := open(t, req)
+	if e := event(t, body); !strings.Contains(e, "Hello") { // nothing follows it
+		t.Errorf("first event = %q", e)
+	}
+}
+
+func TestPlantedTextNeverPassesThrough(t *testing.T) {
+	t.Parallel()
+	p := &textProvider{texts: []string{"before it " + planted + " and after it"}}
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	for _, guard := range guardsAgainstPlanted {
+		for seed := range uint64(6) {
+			p.pieces = cutAt(seed)
+			for _, stream := range []bool{false, true} {
+				res := g.Post("/some/other/path", fmt.Sprintf(`{"model":"m","stream":%t,"question":"hi"}`, stream), "x-gateway-provider", "", "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`))
+				var text string
+				if stream {
+					text = tongues[0].stop(t, sseData(res.Body)).text
+				}
+				if strings.Contains(text+string(res.Body), planted[:10]) {
+					t.Fatalf("%s, cut %d: status %d, %q", guard.name, seed, res.Status, res.Body)
+				}
+				if guard.want != "" && !strings.Contains(text+string(res.Body), "[gone]") {
+					t.Errorf("%s, cut %d: status %d, %q", guard.name, seed, res.Status, res.Body)
+				}
+			}
+		}
+	}
+}
+
+func TestRedactedRequestReachesTheProviderWithoutTheText(t *testing.T) {
+	t.Parallel()
+	p := &textProvider{texts: []string{"fine"}}
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	config := guarded(`"input_guardrails":[{"default.regexReplace":{"rule":"hello","redactText":"[gone]"}}]`)
+	for _, client := range tongues {
+		res := g.Do(client.ask(t, g, "x-gateway-config", config, "m", false))
+		if sent := *p.last.Load(); res.Status != 200 || strings.Contains(sent, "hello") || !strings.Contains(sent, "[gone]") {
+			t.Errorf("%s: status %d, the provider got %s", client.name, res.Status, sent)
+		}
+	}
+}
