@@ -38,7 +38,7 @@ func TestAnEmbedderIsEvaluatedByEnvironment(t *testing.T) {
 }
 
 func TestAnEvaluationThatCannotRunSaysWhy(t *testing.T) {
-	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no quota", 429) }))
+	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no quota", http.StatusTooManyRequests) }))
 	defer down.Close()
 	for _, tt := range []struct {
 		args []string

@@ -62,7 +62,7 @@ func TestAWebhookThatDoesNotReceiveIsAnError(t *testing.T) {
 		want   string
 	}{
 		"an error":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "a secret of the receiver", 500) }, "status 500"},
-		"a redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", 302) }, "status 302"},
+		"a redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, "status 302"},
 		"a break":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -342,7 +342,7 @@ func (s *Server) markEnded(ctx context.Context, now time.Time) {
 	}
 	err := s.noteExpiry(ctx, now)
 	due, err2 := s.store.MarkRotationsDue(ctx, now, func(k store.Key) *store.Audit { return rotationDue(k, now) })
-	if err = errors.Join(err, err2, s.store.MarkEnded(ctx, now)); err != nil {
+	if err = errors.Join(err, err2, s.store.MarkEnded(ctx, now)); err != nil && ctx.Err() == nil {
 		s.Logger.Warn("expiry sweep failed", "err", err.Error())
 	}
 	for _, k := range due {

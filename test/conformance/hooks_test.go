@@ -3,6 +3,7 @@ package conformance
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestHooksAndGuardrailsHaveTheirShape proves what may be written; see
@@ -106,17 +107,29 @@ func TestHooksAndGuardrailsHaveTheirShape(t *testing.T) {
 	}
 }
 
-// TestPropertiesWithoutEffectAreAnnounced proves what happens to a cache until there
-// is one.
-func TestPropertiesWithoutEffectAreAnnounced(t *testing.T) {
+// TestCachedResponsesExpire asks again until the cached response is too old.
+func TestCachedResponsesExpire(t *testing.T) {
 	g, _ := start(t)
-	prove(t, "S-097", "a cache is announced", func(t *testing.T) {
-		p := newProvider(t, nil)
-		for range 2 {
-			got := g.ask(t, leaf(p, `"cache":{"mode":"simple","max_age":60}`)).fine(t)
-			if params := got.header.Get("x-gateway-params"); !strings.Contains(params, "cache;ignored") {
-				t.Errorf("x-gateway-params = %q, want one that says cache is ignored", params)
+	prove(t, "S-097", "a response is served until max_age seconds have passed", func(t *testing.T) {
+		p := newProvider(t, saying("fine"))
+		ask := func() string {
+			got := g.ask(t, leaf(p, `"cache":{"mode":"simple","max_age":2}`)).fine(t)
+			g.entry(t, got) // it has ended, and its response is stored
+			return got.header.Get("x-gateway-cache-status")
+		}
+		stored := time.Now()
+		if status := ask(); status != "MISS" {
+			t.Fatalf("the first request: %s, want MISS", status)
+		}
+		hits := 0
+		for status := ask(); status == "HIT"; status = ask() {
+			hits++
+			if age := time.Since(stored); age > 10*time.Second {
+				t.Fatalf("a response with a max_age of 2 seconds is served after %v", age)
 			}
+		}
+		if age := time.Since(stored); hits == 0 || age < 1900*time.Millisecond {
+			t.Errorf("%d requests were answered from the cache until %v after the first, want some for 2 seconds", hits, age)
 		}
 		called(t, []int{2}, p)
 	})

@@ -111,7 +111,7 @@ var specification = []statement{
 	{number: "S-094", text: "A forwarded header arrives with its name and value byte for byte, capitals included."},
 	{number: "S-095", text: "A header that is on no list stays with the gateway on unified routes."},
 	{number: "S-096", text: "cache is an object whose mode is simple or semantic."},
-	{number: "S-097", text: "max_age of a cache is an integer of seconds, after which an entry is not served.", later: afterAll, now: "the number is checked; nothing is cached yet"},
+	{number: "S-097", text: "max_age of a cache is an integer of seconds, after which an entry is not served."},
 	{number: "S-098", text: "attempts of a retry is a needed integer."},
 	{number: "S-099", text: "use_retry_after_headers is true or false."},
 	{number: "S-100", text: "on_status_codes of a retry are numbers; without them the usual statuses are repeated."},

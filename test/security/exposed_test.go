@@ -12,7 +12,7 @@ func TestCredentialsInShownObjectsAreRefused(t *testing.T) {
 	t.Parallel()
 	g, _ := start(t)
 	const secret = "sk-exposed-credential-135790"
-	guardrail := g.create(t, rootKey, "/v1/guardrails", `{"name":"g","workspace_id":"default","checks":[{"id":"default.webhook","parameters":{"url":"https://a.example"}}],"actions":{}}`, "id")
+	guardrail := g.create(t, rootKey, "/v1/guardrails", `{"name":"g","workspace_id":"default","checks":[{"id":"default.webhook","parameters":{"webhookURL":"https://a.example"}}],"actions":{}}`, "id")
 	prompt := g.create(t, rootKey, "/v1/prompts", `{"name":"p","workspace_id":"default","string":"Hi","parameters":{"authorization":"Bearer {{token}}"},"model":"m"}`, "id")
 	partial := g.create(t, rootKey, "/v1/prompts/partials", `{"name":"p","workspace_id":"default","string":"Hi"}`, "id")
 	deployment := g.create(t, rootKey, "/v1/deployments", `{"name":"d","config":{"region":"eu"}}`, "id")

@@ -40,7 +40,7 @@ var effects = []effect{
 	{"guardrails*", "checks actions", "TestSavedGuardrailRunsAndIsCheckedWhenSaved"},
 	{"admin/users*", "workspace_api_key_details", ignored},
 	{"api-keys*", "allowed_addresses", "TestKeysAreLimitedToTheirAddresses"},
-	{"cache/invalidate", "namespace config api_key_id", "TestInvalidatedResponsesAreNotServed"},
+	{"cache/invalidate", "namespace config api_key_id workspace_id", "TestInvalidatedResponsesAreNotServed"},
 	{"*", "egress_policy settings.egress_policy", "TestEgressPolicyBindsEveryRouteAndLeaf"},
 
 	{"admin/organisation", "name", "TestAnOrganisationIsReadWithEverySwitchAsItStands"},
@@ -315,7 +315,7 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 	attack(t, "escalation", "a saved guardrail in a config lets nothing through unchecked", func(t *testing.T) {
 		p.reset()
 		config := `{"provider":"openai-compatible","custom_host":"` + p.url + `","api_key":"sk-x","input_guardrails":["pg-1"]}`
-		g.do(t, "POST", completePath, chatBody, "x-gateway-api-key", rootKey, "x-gateway-config", config).refused(t, http.StatusNotImplemented, "guardrails")
+		g.do(t, "POST", completePath, chatBody, "x-gateway-api-key", rootKey, "x-gateway-config", config).refused(t, http.StatusNotFound, "pg-1")
 		if len(p.seen()) != 0 {
 			t.Error("the request was sent unchecked")
 		}

@@ -18,8 +18,8 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Services are what checks need from the gateway. Checks that need a service
-// that is nil fail with an error that says so.
+// Services are what checks need from the gateway. Checks that need Model or Module
+// are refused if it is nil; those that need Client have an error that says so.
 type Services struct {
 	// Client sends requests to webhooks, partners and other addresses of users.
 	Client Doer

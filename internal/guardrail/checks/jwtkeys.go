@@ -207,8 +207,7 @@ func parseKeys(raw []byte) (map[string]crypto.PublicKey, error) {
 			if curve == nil {
 				continue
 			}
-			key := &ecdsa.PublicKey{Curve: curve, X: integer(k.X), Y: integer(k.Y)}
-			if _, err := key.ECDH(); err == nil { // a point of the curve
+			if key, err := ecdsa.ParseUncompressedPublicKey(curve, uncompressed(curve, integer(k.X), integer(k.Y))); err == nil {
 				keys[k.ID] = key
 			}
 		}
@@ -217,6 +216,20 @@ func parseKeys(raw []byte) (map[string]crypto.PublicKey, error) {
 		return nil, errors.New("must have a usable RSA or EC key")
 	}
 	return keys, nil
+}
+
+// uncompressed returns a point in the form of SEC 1, section 2.3.3; nil for one whose
+// coordinates are too large.
+func uncompressed(curve elliptic.Curve, x, y *big.Int) []byte {
+	size := (curve.Params().BitSize + 7) / 8
+	if x.BitLen() > 8*size || y.BitLen() > 8*size {
+		return nil
+	}
+	point := make([]byte, 1+2*size)
+	point[0] = 4
+	x.FillBytes(point[1 : 1+size])
+	y.FillBytes(point[1+size:])
+	return point
 }
 
 // integer decodes a number in base64url, zero if it is none.

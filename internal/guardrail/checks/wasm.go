@@ -85,6 +85,8 @@ func (w *modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 	switch {
 	case p.Has("code") == p.Has("module"):
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "code", Message: "must be set, or module, but not both"}
+	case p.Has("module") && w.services.Module == nil:
+		return guardrail.Compiled{}, &guardrail.ParamError{Path: "module", Message: "cannot be used yet, as this gateway stores no modules; set code"}
 	case p.Has("code"):
 		code, err := base64.StdEncoding.DecodeString(p.String("code"))
 		if err != nil {
@@ -121,9 +123,6 @@ func (w *modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 
 // find returns a stored module, compiled once for its content.
 func (w *modules) find(ctx context.Context, r *guardrail.Request, name string) (*module, error) {
-	if w.services.Module == nil {
-		return nil, errors.New("stored modules are not available; set code")
-	}
 	code, err := w.services.Module(ctx, r, name)
 	if err != nil {
 		return nil, fmt.Errorf("the module %.60q is unavailable", name)
