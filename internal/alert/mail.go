@@ -114,21 +114,21 @@ func (m *Mail) connect(ctx context.Context) (c *smtp.Client, err error) {
 	if err != nil {
 		return nil, errors.New("the mail server is not a host and a port")
 	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.Server)
+	dialled, err := new(net.Dialer).DialContext(ctx, "tcp", m.Server)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the mail server: %w", err)
 	}
-	context.AfterFunc(ctx, func() { conn.Close() })
+	context.AfterFunc(ctx, func() { dialled.Close() })
 	defer func() {
 		if err != nil {
-			conn.Close()
+			dialled.Close()
 		}
 	}()
 	deadline, _ := ctx.Deadline()
-	if err := conn.SetDeadline(deadline); err != nil {
+	if err := dialled.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
-	conn = &limitedConn{conn, mailReads}
+	var conn net.Conn = &limitedConn{dialled, mailReads}
 	config := &tls.Config{ServerName: host, RootCAs: m.RootCAs, MinVersion: tls.VersionTLS12}
 	if m.TLS == ImplicitTLS {
 		conn = tls.Client(conn, config)

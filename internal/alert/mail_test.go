@@ -137,8 +137,7 @@ func TestAMailServerThatMisbehavesIsAnErrorInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := alerttest.NewMailServer(t, alert.NoTLS)
-			tt.set(s)
+			s := alerttest.NewMailServer(t, alert.NoTLS, tt.set)
 			began := time.Now()
 			got, err := client(s).SendWithin(t.Context(), time.Second, exhausted, both, now)
 			if err == nil || len(got.Sent) > 0 || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "password") {

@@ -72,7 +72,7 @@ func (r *sharedReader) usage() llm.Usage {
 func (r *sharedReader) sourceCut() bool {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
-	return r.s.ended && r.s.source.Cut()
+	return r.s.cut
 }
 
 // chunk returns the next chunk, once there is one. The error is how the response

@@ -50,6 +50,7 @@ type sharedResponse struct {
 	readers map[*sharedReader]struct{}
 	changed chan struct{} // closed at the next change; nil if nobody waits
 	ended   bool
+	cut     bool  // a limit of the request that made the call ended the stream
 	err     error // how the stream ended; io.EOF if it is complete
 	dropped bool  // the stream is too long to be stored
 	paid    settledCost
@@ -266,7 +267,7 @@ func (s *sharedResponse) end(err error) {
 	if s.info.Model == "" {
 		s.info.Model = model
 	}
-	s.ended, s.err = true, err
+	s.ended, s.cut, s.err = true, s.source.Cut(), err
 	s.wake()
 }
 

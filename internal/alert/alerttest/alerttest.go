@@ -44,8 +44,9 @@ type MailServer struct {
 	messages []string // guarded by mu
 }
 
-// NewMailServer starts a mail server on this host. It is stopped with the test.
-func NewMailServer(t testing.TB, mode string) *MailServer {
+// NewMailServer starts a mail server on this host, after set has changed it. It is
+// stopped with the test.
+func NewMailServer(t testing.TB, mode string, set ...func(*MailServer)) *MailServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,6 +70,9 @@ func NewMailServer(t testing.TB, mode string) *MailServer {
 	}
 	s := &MailServer{Listener: l, TLS: mode, Pool: x509.NewCertPool(), Replies: map[string]string{}, config: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: priv}}}}
 	s.Pool.AddCert(cert)
+	for _, change := range set {
+		change(s)
+	}
 	var running sync.WaitGroup
 	t.Cleanup(func() { l.Close(); running.Wait() })
 	running.Go(func() {
