@@ -78,15 +78,20 @@ func readTo(t *testing.T, r io.Reader, s string) {
 	}
 }
 
+// begin opens a stream and returns it once the model has sent its first word.
+func (m *steppedModel) begin(t *testing.T, g *gatewaytest.Gateway, ctx context.Context, config string) *http.Response {
+	opened := make(chan *http.Response, 1)
+	go func() { opened <- openStream(t, g, ctx, config) }()
+	<-m.arrived
+	m.step <- word("one")
+	return <-opened
+}
+
 func TestASharedCallGoesOnWhileOneClientRemains(t *testing.T) {
 	m := newSteppedModel()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: m})
 	ctx, leave := context.WithCancel(t.Context())
-	firsts := make(chan *http.Response, 1)
-	go func() { firsts <- openStream(t, g, ctx, simpleCache) }()
-	<-m.arrived
-	m.step <- word("one")
-	first := <-firsts
+	first := m.begin(t, g, ctx, simpleCache)
 	readTo(t, first.Body, "one")
 	second := openStream(t, g, t.Context(), simpleCache)
 	readTo(t, second.Body, "one") // the beginning, which was sent before it came
@@ -117,11 +122,7 @@ func TestACallEndsWithItsLastClient(t *testing.T) {
 	m := newSteppedModel()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: m})
 	ctx, leave := context.WithCancel(t.Context())
-	firsts := make(chan *http.Response, 1)
-	go func() { firsts <- openStream(t, g, ctx, simpleCache) }()
-	<-m.arrived
-	m.step <- word("one")
-	first := <-firsts
+	first := m.begin(t, g, ctx, simpleCache)
 	second := openStream(t, g, ctx, simpleCache)
 	readTo(t, second.Body, "one")
 	leave()
@@ -144,11 +145,7 @@ func TestACallMayFinishForTheCacheWhenItsClientLeaves(t *testing.T) {
 	m := newSteppedModel()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: m})
 	ctx, leave := context.WithCancel(t.Context())
-	firsts := make(chan *http.Response, 1)
-	go func() { firsts <- openStream(t, g, ctx, config) }()
-	<-m.arrived
-	m.step <- word("one")
-	first := <-firsts
+	first := m.begin(t, g, ctx, config)
 	readTo(t, first.Body, "one")
 	leave()
 	m.step <- stopWord
@@ -202,11 +199,7 @@ func TestAFailedCallIsNotShared(t *testing.T) {
 func TestASlowClientHoldsUpNobody(t *testing.T) {
 	m := newSteppedModel()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: m, Settings: "cache: {max_response: 64 KB}\n"})
-	firsts := make(chan *http.Response, 1)
-	go func() { firsts <- openStream(t, g, t.Context(), simpleCache) }()
-	<-m.arrived
-	m.step <- word("one")
-	slow := <-firsts // it reads nothing more for now
+	slow := m.begin(t, g, t.Context(), simpleCache) // it reads nothing more for now
 	quick := openStream(t, g, t.Context(), simpleCache)
 	read := make(chan error, 1)
 	var size atomic.Int64

@@ -21,7 +21,7 @@ import (
 type running struct {
 	start, event string
 	binary       bool
-	events       int           // it sends; zero is no limit
+	events       int           // that it sends; zero sends all
 	end          string        // after the last event
 	left         chan struct{} // closed when the gateway has left
 }

@@ -3,6 +3,7 @@ package dataplane_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -111,6 +112,40 @@ func TestRedactedRequestReachesTheProviderWithoutTheText(t *testing.T) {
 		res := g.Do(client.ask(t, g, "x-gateway-config", config, "m", false))
 		if sent := *p.last.Load(); res.Status != 200 || strings.Contains(sent, "hello") || !strings.Contains(sent, "[gone]") {
 			t.Errorf("%s: status %d, the provider got %s", client.name, res.Status, sent)
+		}
+	}
+}
+
+// The text that is kept of a stream for its checks is bounded: a longer one is denied
+// by guardrails that act, and passes those that observe, which the log says.
+func TestStreamsThatAreTooLongToBeChecked(t *testing.T) {
+	t.Parallel()
+	endless := &textProvider{texts: []string{strings.Repeat("word ", 2<<20)}, pieces: func(s string) (list []string) {
+		for ; s != ""; s = s[min(len(s), 64<<10):] {
+			list = append(list, s[:min(len(s), 64<<10)])
+		}
+		return list
+	}}
+	choices := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for n := range 12_000 { // each a text of its own
+			fmt.Fprintf(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":%d,\"delta\":{\"content\":\"word \"}}]}\n\n", n)
+		}
+		fmt.Fprint(w, finish+done)
+	})
+	for name, upstream := range map[string]http.Handler{"a long text": endless, "many texts": choices} {
+		g := gatewaytest.New(t, gatewaytest.Options{Upstream: upstream})
+		for mode, acts := range map[string]bool{"window": true, "hold": true, "observe": false} {
+			config := guarded(`"output_guardrails":[{"deny":true,"stream":"` + mode + `","default.contains":{"words":["secret"],"operator":"none"}}]`)
+			res := g.Do(tongues[0].ask(t, g, "x-gateway-config", config, "m", true))
+			body := string(res.Body)
+			denied := strings.Contains(body, "response_unchecked") && !strings.Contains(body, "[DONE]")
+			if passed := res.Status == 200 && strings.Contains(body, "[DONE]"); passed == acts || denied != acts {
+				t.Errorf("%s, %s: status %d, passed %t, denied %t: …%.300s", name, mode, res.Status, passed, denied, body[max(len(body)-300, 0):])
+			}
+			if entry := entryOf(t, g, res.Header.Get("x-gateway-trace-id")); !acts && at(entry, "unchecked.0") != "text beyond 8 MB" {
+				t.Errorf("%s, %s: unchecked is %v", name, mode, entry["unchecked"])
+			}
 		}
 	}
 }

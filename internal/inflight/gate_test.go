@@ -215,7 +215,7 @@ func TestGoodputHoldsAtTwiceTheLoad(t *testing.T) {
 	})
 }
 
-// Random requests, leaving and giving up in any order, never exceed the limits, and
+// Random requests that end or are cancelled in any order never exceed the limits, and
 // nothing is left afterwards.
 func TestRandomRequestsKeepTheLimits(t *testing.T) {
 	g := inflight.New(inflight.Options{Requests: 7, Key: 4, Queue: 20, Wait: 2 * time.Millisecond})

@@ -49,16 +49,16 @@ const schedulerDelay = "/sched/latencies:seconds"
 // the limit to nine tenths of the running requests while this process overloads the
 // processors and raises it by a twentieth while nothing waits.
 type Governor struct {
-	gate   *Gate
-	floor  int64
-	delay  func() time.Duration // since the last call
-	work   func() float64       // part of the processors that this process took since then
-	strain int                  // consecutive measurements over the threshold
+	gate    *Gate
+	minimum int64
+	delay   func() time.Duration // since the last call
+	work    func() float64       // part of the processors that this process took since then
+	strain  int                  // consecutive measurements over the threshold
 }
 
 // NewGovernor returns a governor of g.
 func NewGovernor(g *Gate) *Governor {
-	return &Governor{gate: g, floor: int64(perProcessor * runtime.GOMAXPROCS(0)), delay: newDelays().high, work: newWork().share}
+	return &Governor{gate: g, minimum: int64(perProcessor * runtime.GOMAXPROCS(0)), delay: newDelays().high, work: newWork().share}
 }
 
 // Run measures and adjusts until ctx ends.
@@ -82,7 +82,7 @@ func (v *Governor) adjust(delay time.Duration, work float64) {
 	switch {
 	case delay >= overloaded && work >= ownWork:
 		if v.strain++; v.strain > 1 {
-			v.gate.setLimit(max(min(limit, v.gate.running.Load())*9/10, v.floor))
+			v.gate.setLimit(max(min(limit, v.gate.running.Load())*9/10, v.minimum))
 		}
 	case delay < relaxed:
 		v.strain = 0

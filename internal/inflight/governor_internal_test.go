@@ -8,7 +8,7 @@ import (
 
 func TestGovernorFollowsTheDelay(t *testing.T) {
 	g := New(Options{Requests: 10_000})
-	v := &Governor{gate: g, floor: 256}
+	v := &Governor{gate: g, minimum: 256}
 	g.running.Store(2000)
 	v.adjust(50*time.Millisecond, 1)
 	if l := g.Load().Limit; l != 10_000 {
@@ -30,7 +30,7 @@ func TestGovernorFollowsTheDelay(t *testing.T) {
 		v.adjust(50*time.Millisecond, 1)
 	}
 	if l := g.Load().Limit; l != 256 {
-		t.Errorf("limit %d after a long overload, want the floor", l)
+		t.Errorf("limit %d after a long overload, want the minimum", l)
 	}
 	v.adjust(time.Millisecond, 1)
 	if l := g.Load().Limit; l != 256+12+1 {

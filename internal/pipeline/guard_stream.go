@@ -21,8 +21,10 @@ const (
 	// remoteStep is the amount of new text for which hooks outside of this process
 	// are asked.
 	remoteStep = 400
-	// maxHeldStream is the limit of a stream that is held back completely.
+	// maxHeldStream is the limit of a stream that is held back completely, and of the
+	// text that is kept of any stream, where each text counts for textSize more.
 	maxHeldStream = 8 << 20
+	textSize      = 1 << 10
 )
 
 // streamHooks are the hooks of a stream by what they may hold back.
@@ -76,6 +78,7 @@ type guardedStream struct {
 	texts    map[string]*streamText
 	order    []*streamText
 	held     int               // bytes in queue
+	kept     int               // bytes of texts, with textSize for each
 	ended    bool              // all text has arrived
 	recorded bool              // the results of the window hooks are in the response
 	err      error             // returned when ready is empty
@@ -178,8 +181,8 @@ func (s *guardedStream) pull() {
 	for _, frame := range s.frames(e) {
 		s.add(frame)
 	}
-	if s.held > maxHeldStream {
-		s.deny(apierr.New(apierr.Denied, "the response is larger than %d bytes, so it could not be held back for guardrails", maxHeldStream).WithCode("response_unchecked"))
+	if s.held > maxHeldStream || s.kept > maxHeldStream && s.acts() {
+		s.deny(apierr.New(apierr.Denied, "the response is larger than %d bytes, so it could not be checked by guardrails", maxHeldStream).WithCode("response_unchecked"))
 		return
 	}
 	if s.Stream.More() && len(s.queue) < 64 { // one run for all that has arrived
@@ -195,6 +198,9 @@ func (s *guardedStream) pull() {
 	s.release()
 }
 
+// acts reports whether a hook may still deny or change the stream.
+func (s *guardedStream) acts() bool { return len(s.hooks.window)+len(s.hooks.hold) > 0 }
+
 // frames returns the frames of an event, which may hold several if the stream is
 // translated. They are copies.
 func (s *guardedStream) frames(e sse.Event) []sse.Event {
@@ -207,7 +213,7 @@ func (s *guardedStream) frames(e sse.Event) []sse.Event {
 			return split(e.Raw)
 		}
 	}
-	return []sse.Event{clone(e)}
+	return []sse.Event{e.Clone()}
 }
 
 // splitMessages splits the messages of an AWS event stream.
@@ -219,7 +225,7 @@ func splitMessages(b []byte) []sse.Event {
 		if err != nil {
 			return list
 		}
-		list = append(list, clone(e))
+		list = append(list, e.Clone())
 	}
 }
 
@@ -234,6 +240,10 @@ func (s *guardedStream) add(e sse.Event) {
 		h.body = bodytext.Find(data, s.form)
 		s.run.log.notCovered(h.body.Uncovered...)
 	}
+	if s.kept > maxHeldStream && len(h.body.Texts) > 0 {
+		s.run.log.notCovered("text beyond 8 MB")
+		h.body = bodytext.Body{}
+	}
 	for i, t := range h.body.Texts {
 		if t.Repeats {
 			h.spans = append(h.spans, textSpan{})
@@ -244,10 +254,12 @@ func (s *guardedStream) add(e sse.Event) {
 			text = &streamText{part: partsOf(s.run.request, s.form, h.body.Texts[i:i+1])[0]}
 			text.part.Index = len(s.order)
 			s.texts[t.Key] = text
+			s.kept += textSize
 			s.order = append(s.order, text)
 		}
 		from := text.raw.Len()
 		text.raw.WriteString(t.Value)
+		s.kept += len(t.Value)
 		h.spans = append(h.spans, textSpan{text, from, text.raw.Len()})
 	}
 	s.held += len(e.Raw)

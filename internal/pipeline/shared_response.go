@@ -109,8 +109,7 @@ func (s *sharedResponse) run(ctx context.Context) {
 		var c chunk
 		if s.form == respcache.Events {
 			if c.event, err = s.source.Events.Next(); err == nil {
-				c.event.Raw, c.event.Data = cloneEvent(c.event)
-				c.event.Type, c.event.ID = bytes.Clone(c.event.Type), nil
+				c.event = c.event.Clone()
 				seen := s.source.Tap.Info()
 				c.state = progress{seen.Begun, seen.Finished, seen.Terminated, seen.Failed != ""}
 			}
@@ -125,18 +124,6 @@ func (s *sharedResponse) run(ctx context.Context) {
 		}
 	}
 	s.end(err)
-}
-
-// cloneEvent returns copies of the bytes of e. Data stays a part of Raw.
-func cloneEvent(e sse.Event) (raw, data []byte) {
-	raw = bytes.Clone(e.Raw)
-	if e.Data == nil {
-		return raw, nil
-	}
-	if i := bytes.Index(e.Raw, e.Data); i >= 0 {
-		return raw, raw[i : i+len(e.Data)]
-	}
-	return raw, append([]byte{}, e.Data...)
 }
 
 // add adds a chunk, once there is room for it.

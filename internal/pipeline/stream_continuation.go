@@ -144,7 +144,7 @@ func (c *streamContinuation) trimOverlap(s *eventStream, d dialect.StreamContinu
 		if err != nil {
 			break // returned again by the next read
 		}
-		held = append(held, clone(e))
+		held = append(held, e.Clone())
 		added, plain := d.Delta(e.Data)
 		text = append(text, added...)
 		if s.tap.Info().Finished && !s.reader.More() || !plain {
@@ -204,9 +204,4 @@ func (s *eventStream) part() {
 			r.queue = append(frames[1:], r.queue...)
 		}
 	}
-}
-
-func clone(e sse.Event) sse.Event {
-	e.Raw, e.Data = slices.Clone(e.Raw), slices.Clone(e.Data)
-	return e
 }

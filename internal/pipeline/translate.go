@@ -270,7 +270,7 @@ func split(b []byte) []sse.Event {
 		if err != nil {
 			return list
 		}
-		list = append(list, clone(e))
+		list = append(list, e.Clone())
 	}
 }
 

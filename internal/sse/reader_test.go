@@ -365,3 +365,33 @@ func TestReadingAllocatesNothingPerEvent(t *testing.T) {
 		t.Errorf("%v allocations for 400 events, want 0", allocs)
 	}
 }
+
+func TestClonesRemainWhenTheReaderGoesOn(t *testing.T) {
+	const text = "event: one\nid: 1\ndata: first\n\nevent: two\nid: 2\ndata: a\ndata: b\n\nevent: three\ndata:\n\n: only a comment\n\n"
+	r := sse.NewReader(iotest.OneByteReader(strings.NewReader(strings.Repeat(text, 2000))), 1<<10)
+	var clones []sse.Event
+	for {
+		e, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := e.Clone()
+		if (c.Data == nil) != (e.Data == nil) || (c.Type == nil) != (e.Type == nil) || (c.ID == nil) != (e.ID == nil) {
+			t.Fatalf("%+v is copied as %+v", e, c)
+		}
+		clones = append(clones, c)
+	}
+	for i, want := range []sse.Event{
+		{Raw: []byte("event: one\nid: 1\ndata: first\n\n"), Type: []byte("one"), ID: []byte("1"), Data: []byte("first")},
+		{Raw: []byte("event: two\nid: 2\ndata: a\ndata: b\n\n"), Type: []byte("two"), ID: []byte("2"), Data: []byte("a\nb")},
+		{Raw: []byte("event: three\ndata:\n\n"), Type: []byte("three"), Data: []byte("")},
+		{Raw: []byte(": only a comment\n\n")},
+	} {
+		if diff := cmp.Diff(want, clones[i]); diff != "" {
+			t.Errorf("event %d (-want +got):\n%s", i, diff)
+		}
+	}
+}

@@ -42,6 +42,18 @@ type Event struct {
 	Unterminated bool
 }
 
+// Clone returns a copy of e that remains valid when the reader goes on. Data stays a
+// part of Raw where it is one.
+func (e Event) Clone() Event {
+	raw, data := bytes.Clone(e.Raw), e.Data
+	if i := bytes.Index(e.Raw, data); data != nil && i >= 0 {
+		data = raw[i : i+len(data) : i+len(data)]
+	} else {
+		data = bytes.Clone(data)
+	}
+	return Event{Raw: raw, Type: bytes.Clone(e.Type), ID: bytes.Clone(e.ID), Data: data, Unterminated: e.Unterminated}
+}
+
 // RawOffset returns the offset in Raw of the byte of Data at offset i.
 func (e Event) RawOffset(i int) int {
 	for at := 0; at < len(e.Raw); {

@@ -137,9 +137,9 @@ func TestKeysAreReportedOnceBeforeTheyExpire(t *testing.T) {
 			k.ExpiresAt = at
 			mustCreate(t, db, k)
 		}
-		var told []string
+		var found []string
 		note := func(k store.Key) *store.Audit {
-			told = append(told, k.Name)
+			found = append(found, k.Name)
 			a := expiredNote(k)
 			a.Alert.ID, a.Organisation = store.ExpiryAlert(k), store.DefaultOrganisation
 			return a
@@ -149,8 +149,8 @@ func TestKeysAreReportedOnceBeforeTheyExpire(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if !slices.Equal(told, []string{"soon"}) {
-			t.Errorf("told of %v, want soon", told)
+		if !slices.Equal(found, []string{"soon"}) {
+			t.Errorf("found %v, want soon", found)
 		}
 	})
 }

@@ -40,14 +40,14 @@ func TestExpiredRowsAreMarkedOrRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told []string
+		var reported []string
 		mark := func() {
 			t.Helper()
 			if err := db.MarkEnded(t.Context(), now); err != nil {
 				t.Fatal(err)
 			}
 			err := db.MarkProvidersExpired(t.Context(), now, func(p store.Provider) *store.Audit {
-				told = append(told, p.ID)
+				reported = append(reported, p.ID)
 				return &store.Audit{ID: "e-" + p.ID, Organisation: p.Organisation, Time: now, QueryParams: "{}", RequestHeaders: "{}", RequestBody: "{}"}
 			})
 			if err != nil {
@@ -69,8 +69,8 @@ func TestExpiredRowsAreMarkedOrRemoved(t *testing.T) {
 		}
 		mark()
 		mustRevision(t, db, before+5)
-		if len(told) != 2 {
-			t.Errorf("told of %v, want each of two providers once", told)
+		if len(reported) != 2 {
+			t.Errorf("reported %v, want each of two providers once", reported)
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestOfAKeyWhoseRotationIsDueOneIsToldOnce(t *testing.T) {
 			keys[name] = k
 			mustCreate(t, db, k)
 		}
-		told := func(db *store.DB, now time.Time) string {
+		reported := func(db *store.DB, now time.Time) string {
 			t.Helper()
 			due, err := db.MarkRotationsDue(t.Context(), now, func(k store.Key) *store.Audit {
 				return &store.Audit{ID: "a-" + k.ID + fmt.Sprint(now.Unix()), Organisation: k.Organisation, Time: now, ResourceID: k.ID, Action: "rotation_due"}
@@ -160,11 +160,11 @@ func TestOfAKeyWhoseRotationIsDueOneIsToldOnce(t *testing.T) {
 			slices.Sort(names)
 			return strings.Join(names, ", ")
 		}
-		if got := told(db, now); got != "due, used up" {
-			t.Errorf("told of %q", got)
+		if got := reported(db, now); got != "due, used up" {
+			t.Errorf("reported %q", got)
 		}
-		if got := told(other, now); got != "" {
-			t.Errorf("another process is told of %q", got)
+		if got := reported(other, now); got != "" {
+			t.Errorf("another process gets %q", got)
 		}
 		_, n, err := db.Audits(t.Context(), store.AuditQuery{Organisation: store.DefaultOrganisation, From: now, To: now.Add(1e9), Action: "rotation_due"}, store.Page{})
 		if n != 2 || err != nil {
@@ -175,8 +175,8 @@ func TestOfAKeyWhoseRotationIsDueOneIsToldOnce(t *testing.T) {
 		if err := db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateKey(t.Context(), k) }); err != nil {
 			t.Fatal(err)
 		}
-		if got := told(db, now.AddDate(0, 0, 7)); got != "due, not yet" {
-			t.Errorf("a week later told of %q", got)
+		if got := reported(db, now.AddDate(0, 0, 7)); got != "due, not yet" {
+			t.Errorf("a week later: %q", got)
 		}
 	})
 }

@@ -135,7 +135,7 @@ var specification = []statement{
 	{number: "S-118", text: "on_fail and on_success of a before hook have feedback with value, weight and metadata, and deny."},
 	{number: "S-119", text: "The checks of a hook need an id, a string, and parameters, an object."},
 	{number: "S-120", text: "A check that fails and denies keeps the request from the provider.", later: afterAll, now: "it works; the fault that proves it is not recorded yet"},
-	{number: "S-121", text: "A check that fails without deny lets the request go on and is told.", later: afterAll, now: "it works; the fault that proves it is not recorded yet"},
+	{number: "S-121", text: "A check that fails without deny lets the request go on and is reported.", later: afterAll, now: "it works; the fault that proves it is not recorded yet"},
 	{number: "S-122", text: "Feedback of a hook is kept with the trace.", later: afterAll, now: "it works; the fault that proves it is not recorded yet"},
 	{number: "S-123", text: "after_request_hooks are the same, and async holds the answer back for nobody.", later: afterAll, now: "it works; the fault that proves it is not recorded yet"},
 	{number: "S-124", text: "on_fail and on_success of an after hook have feedback alone; deny there is refused."},

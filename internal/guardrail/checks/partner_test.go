@@ -56,7 +56,7 @@ var partnerRows = []partnerRow{
 		url: "https://apex.example.com/_acuvity/scan", header: "Authorization: Bearer " + acuvityKey, sends: `"type":"Input"`,
 		passes: `{"extractions":[{"exploits":{"prompt_injection":0.6}}]}`, fails: `{"extractions":[{"exploits":{"prompt_injection":0.9}}]}`},
 	{id: "acuvity.scan", credentials: `"credentials":{"apiKey":"` + acuvityKey + `"}`, params: `"pii":true,"pii_redact":true,"pii_categories":["email_address"]`, on: after, sends: `"redactions":["email_address"]`,
-		passes: `{"extractions":[{}]}`, redacts: `{"extractions":[{"PIIs":{"email_address":0.9},"data":"my XXXX text"}]}`, want: "my XXXX text"},
+		passes: `{"extractions":[{}]}`, redacts: `{"extractions":[{"PIIs":{"email_address":0.9},"data":"my **** text"}]}`, want: "my **** text"},
 	{id: "aporia.validateProject", credentials: key, params: `"projectID":"p/1"`, on: before, url: "https://gr-prd.aporia.com/p%2F1/validate", header: "X-Aporia-Api-Key: k-123", sends: `"validation_target":"prompt"`,
 		passes: `{"action":"passthrough"}`, fails: `{"action":"block"}`},
 	{id: "azure.contentSafety", credentials: `"credentials":{"resourceName":"res","apiKey":"k-123"}`, params: `"categories":["Hate"],"severity":4`, on: before,
