@@ -77,6 +77,43 @@ func TestCommentsBeforeTheFirstEventAreHeldWhileAnotherAttemptCanFollow(t *testi
 	}
 }
 
+// Comments of a branch of a race are sent when the other branches have failed.
+func TestCommentsOfTheLastBranchOfAHedgeReachTheClientBeforeTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	for _, failing := range []string{"m1", "m2"} {
+		t.Run(failing+" fails", func(t *testing.T) {
+			t.Parallel()
+			g, u := newScriptedPairs(t)
+			config := strings.Replace(twoTargets(fallsBack, "chat", "m1", "chat", "m2"), "{", `{"hedge":{"delay_ms":10,"max":1},`, 1)
+			heads := begin(t, tongues[0].ask(t, g, "x-gateway-config", config, "m", true))
+			last, fails := u.next(), u.next()
+			if !strings.Contains(string(fails.Body), `"`+failing+`"`) {
+				last, fails = fails, last
+			}
+			last.events()
+			last.say(": one\n\n")
+			fails.events()
+			fails.say(": other\n\n")
+			select {
+			case <-heads:
+				t.Fatal("comments were sent while another branch was in progress")
+			case <-time.After(50 * time.Millisecond):
+			}
+			fails.say(midError)
+			fails.finish()
+			r := bufio.NewReader(receive(t, heads, "the head").Body)
+			if line, err := r.ReadString('\n'); line != ": one\n" || err != nil {
+				t.Errorf("the client has %q, %v; want the comment before any event", line, err)
+			}
+			last.say(chunk("a") + finish + done)
+			last.finish()
+			if rest := readRest(t, r); !strings.HasSuffix(rest, done) || strings.Contains(rest, "other") {
+				t.Errorf("then the client has %s", rest)
+			}
+		})
+	}
+}
+
 // An error after the comments ends the stream that they began.
 func TestFailureAfterEarlyCommentsIsAnErrorInTheStream(t *testing.T) {
 	t.Parallel()

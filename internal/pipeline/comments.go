@@ -28,20 +28,54 @@ func readLater(src frames) <-chan read {
 	return later
 }
 
+// commentTimer decides when comments before the first event are sent: after
+// [commentDelay], once no other branch of a race is left. Its zero value never
+// sends them.
+type commentTimer struct {
+	only  <-chan struct{} // closed when no other branch is left; nil if there is none
+	timer *time.Timer     // nil until then
+}
+
+// start begins to wait, at the first comment that is held back. Later calls do
+// nothing.
+func (c *commentTimer) start(t *Trail) {
+	switch {
+	case c.only != nil || c.timer != nil || t.moreFollows:
+	case t.onlyBranch != nil:
+		c.only = t.onlyBranch
+	default:
+		c.timer = time.NewTimer(commentDelay)
+	}
+}
+
+func (c *commentTimer) stop() {
+	if c.timer != nil {
+		c.timer.Stop()
+	}
+}
+
 // firstFrame returns the next frame before the first event, and false if comments
 // have waited long enough: the frame is then pending.
-func (s *eventStream) firstFrame(due <-chan time.Time) (read, bool) {
-	if due == nil {
+func (s *eventStream) firstFrame(c *commentTimer) (read, bool) {
+	if c.only == nil && c.timer == nil {
 		e, err := s.reader.Next()
 		return read{e, err}, true
 	}
 	later := readLater(s.reader)
-	select {
-	case r := <-later:
-		return r, true
-	case <-due:
-		s.pending = later
-		return read{}, false
+	for {
+		var due <-chan time.Time
+		if c.timer != nil {
+			due = c.timer.C
+		}
+		select {
+		case r := <-later:
+			return r, true
+		case <-c.only:
+			c.only, c.timer = nil, time.NewTimer(commentDelay)
+		case <-due:
+			s.pending = later
+			return read{}, false
+		}
 	}
 }
 

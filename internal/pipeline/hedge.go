@@ -28,7 +28,9 @@ func (h hedge) usable(r *Request) bool {
 // runner is one branch in the race.
 type runner struct {
 	b      *branch
-	trail  *Trail // its own; joined with the request's when it has ended
+	trail  *Trail        // its own; joined with the request's when it has ended
+	only   chan struct{} // its trail's onlyBranch
+	alone  bool          // only is closed
 	cancel context.CancelFunc
 	res    *Response
 	err    error
@@ -42,8 +44,14 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 	defer slow.Stop()
 	s.start()
 	further := 0 // branches started because others were slow
+	outer := t.onlyBranch
 	for {
+		if outer == nil && len(s.running) == 1 && !s.more() {
+			s.running[0].announceOnly()
+		}
 		select {
+		case <-outer:
+			outer = nil
 		case <-slow.C:
 			if further < max(h.Max, 1) && s.more() && s.attemptLeft() {
 				t.decide(s.order[s.next].path, "no answer within %v, a further target is started", h.Delay)
@@ -95,14 +103,23 @@ func (s *raceState) attemptLeft() bool { return int(s.trail.bill().attempts.Load
 // for two responses.
 func (s *raceState) start() {
 	ctx, cancel := context.WithCancel(s.ctx)
-	one := &runner{b: s.order[s.next], trail: s.trail.child(), cancel: cancel}
-	one.trail.moreFollows = true
+	one := &runner{b: s.order[s.next], trail: s.trail.child(), only: make(chan struct{}), cancel: cancel}
+	one.trail.onlyBranch = one.only
 	s.next++
 	s.running = append(s.running, one)
 	s.wg.Go(func() {
 		defer func() { s.ended <- one }()
 		one.run(ctx, s.request)
 	})
+}
+
+// announceOnly signals the branch that no other is left. Only the goroutine of the
+// race calls it.
+func (one *runner) announceOnly() {
+	if !one.alone {
+		one.alone = true
+		close(one.only)
+	}
 }
 
 // run calls the branch. A panic becomes an error of the branch, since no caller

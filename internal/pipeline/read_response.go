@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
@@ -277,9 +276,10 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 		fail:  func(err error) error { return a.failure(out.Raw.Request, err) },
 		meter: out.newMeter(),
 	}
-	var due <-chan time.Time // when comments go to the client without an event
+	var comments commentTimer
+	defer comments.stop()
 	for {
-		next, ok := s.firstFrame(due)
+		next, ok := s.firstFrame(&comments)
 		if !ok {
 			s.early = true
 			out.Events = s
@@ -299,11 +299,7 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 		}
 		if e.Data == nil && len(s.held)+len(e.Raw) <= maxHeld {
 			s.held = append(s.held, e.Raw...)
-			if due == nil && !a.trail.moreFollows {
-				timer := time.NewTimer(commentDelay)
-				defer timer.Stop()
-				due = timer.C
-			}
+			comments.start(a.trail)
 			continue
 		}
 		s.first, s.primed = s.visible(e), true

@@ -53,7 +53,10 @@ type Trail struct {
 
 	hasFallback bool // a fallback has more targets
 	moreFollows bool // a failed attempt may be followed by another
-	lookups     lookups
+	// onlyBranch is closed when no other branch of the races around this work is
+	// in progress or may start. Nil outside of races.
+	onlyBranch <-chan struct{}
+	lookups    lookups
 
 	own    bill
 	shared *bill // its own, or that of the parent; see bill
@@ -65,8 +68,8 @@ type Trail struct {
 func (t *Trail) child() *Trail {
 	return &Trail{
 		Explain: t.Explain, UpstreamTime: t.UpstreamTime, hasFallback: t.hasFallback,
-		moreFollows: t.moreFollows,
-		shared:      t.bill(), lookups: lookups{work: t.lookups.work},
+		moreFollows: t.moreFollows, onlyBranch: t.onlyBranch,
+		shared: t.bill(), lookups: lookups{work: t.lookups.work},
 	}
 }
 
