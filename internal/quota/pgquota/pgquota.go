@@ -259,6 +259,9 @@ func (s *Store) parse(text string, sent time.Time, claims []quota.Claim) (quota.
 		}
 		list[i] = n
 	}
+	if n := len(list); n != 1 && n != 2+5*len(claims) {
+		return quota.Verdict{}, fmt.Errorf("the database answered %d numbers to %d limits", n, len(claims))
+	}
 	s.clock.Observe(sent, time.Now(), time.UnixMicro(list[0]))
 	if len(list) == 1 {
 		return quota.Verdict{}, errLate

@@ -196,3 +196,16 @@ func TestLeasedBudgetSmallerThanARequestIsGranted(t *testing.T) {
 		t.Errorf("at the end of the budget: %+v, %v", v, err)
 	}
 }
+
+func TestAReplyOfAnotherLengthIsAnError(t *testing.T) {
+	url := storetest.Postgres(t)
+	s := open(t, url)
+	for _, reply := range []string{"", "1 2", "1 -1 0 0 0 0", "1 -1 0 0 0 0 0 0"} {
+		storetest.Exec(t, url, `CREATE OR REPLACE FUNCTION modelgate_limits.reserve_1(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
+			bases BIGINT[], maxima BIGINT[], totals BIGINT[], amounts BIGINT[], leasts BIGINT[], lifetimes BIGINT[]) RETURNS TEXT LANGUAGE sql AS $$ SELECT '`+reply+`' $$`)
+		_, err := s.Reserve(context.Background(), noon(), []quota.Claim{perDay(t.Name())})
+		if err == nil || !strings.Contains(err.Error(), "to 1 limits") {
+			t.Errorf("the reply %q gives the error %v, want one with the number of limits", reply, err)
+		}
+	}
+}
