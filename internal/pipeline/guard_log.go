@@ -71,7 +71,7 @@ func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail
 		}
 		for _, c := range h.Checks {
 			if len(l.checks) == reqlog.MaxChecks {
-				return
+				break
 			}
 			use := reqlog.CheckUse{
 				Event: event, Target: target, Hook: h.ID, Version: h.VersionID, Check: c.ID, Verdict: reqlog.CheckFailed,
