@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"modelgate/internal/controlplane/manifest"
+	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/settings"
@@ -128,7 +129,7 @@ func apply(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	defer db.Close()
-	changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check}).
+	changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check, Guardrails: checks.New(checks.Services{})}).
 		Apply(ctx, file, manifest.Apply{Prune: *prune, DryRun: *dry, Opener: opener})
 	if err != nil {
 		return err

@@ -89,7 +89,7 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 	if err := set(&g, b.Checks, b.Actions); err != nil {
 		return nil, err
 	}
-	if err := checkRunnable(c.Guardrails(), &g); err != nil {
+	if err := CheckRunnable(c.Guardrails(), &g); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(workspace, g.ID)
@@ -136,9 +136,9 @@ func set(g *store.Guardrail, checks []Check, actions Actions) (err error) {
 	return CheckCredentials(g.Checks, g.Actions)
 }
 
-// checkRunnable returns an error for a guardrail that can run neither on requests nor
+// CheckRunnable returns an error for a guardrail that can run neither on requests nor
 // on responses: an unknown check or a wrong parameter. A nil table accepts all.
-func checkRunnable(t *guardrail.Table, g *store.Guardrail) error {
+func CheckRunnable(t *guardrail.Table, g *store.Guardrail) error {
 	if t == nil {
 		return nil
 	}
@@ -151,8 +151,7 @@ func checkRunnable(t *guardrail.Table, g *store.Guardrail) error {
 }
 
 // CheckCredentials returns an error if checks or actions contain a credential, which
-// everyone who may read the guardrail would see. Checks do not run yet, so none needs a
-// credential.
+// everyone who may read the guardrail would see.
 func CheckCredentials(checks, actions []byte) error {
 	if err := route.CheckExposed("checks", checks); err != nil {
 		return err
@@ -268,7 +267,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 		if err := CheckCredentials(g.Checks, g.Actions); err != nil {
 			return nil, err
 		}
-		if err := checkRunnable(c.Guardrails(), &g); err != nil {
+		if err := CheckRunnable(c.Guardrails(), &g); err != nil {
 			return nil, err
 		}
 	}

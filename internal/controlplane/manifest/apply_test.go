@@ -189,6 +189,8 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 		{"a different master key", "integrations: [{slug: a, provider: openai, api_key: \"" + other.Seal(secret.New("sk-plain")) + "\"}]\n", "integrations[0].api_key: the sealed value does not open with this master key"},
 		{"a private host", "integrations: [{slug: a, provider: openai-compatible, custom_host: \"http://10.0.0.7/v1\"}]\n", "custom_host is refused"},
 		{"a check", "guardrails: [{slug: a, checks: [{id: nonsense}]}]\n", "guardrails[0]: checks[0]: "},
+		{"an unknown check", "guardrails: [{slug: a, checks: [{id: default.nonsense}]}]\n", `guardrails[0]: AB01: checks[0].id check "default.nonsense" not found`},
+		{"a parameter of a check", "guardrails: [{slug: a, checks: [{id: default.regexMatch, parameters: {rule: \"(\"}}]}]\n", `guardrails[0]: AB01: checks[0].parameters.rule must be a regular expression`},
 		{"a workspace's setting", "workspaces: [{slug: a, settings: {colour: red}}]\n", "workspaces[0]: settings.colour is not a setting"},
 		{"a workspace's logging level that its organisation sets", "workspaces: [{slug: a, settings: {request_logging: full}}]\n", "workspaces[0]: settings.request_logging of a workspace has no effect"},
 		{"a workspace's switch", "workspaces: [{slug: a, security_settings: {kings: true}}]\n", "workspaces[0]: security_settings.kings"},

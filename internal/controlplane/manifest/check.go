@@ -23,7 +23,7 @@ import (
 )
 
 // checkGuardrail checks a guardrail like the route that creates one.
-func checkGuardrail(g *settings.Guardrail) error {
+func (m *Manifest) checkGuardrail(g *settings.Guardrail) error {
 	for i, c := range g.Checks {
 		if err := checkShape[guardrails.Check](c); err != nil {
 			return fmt.Errorf("checks[%d]: %w", i, err)
@@ -34,7 +34,10 @@ func checkGuardrail(g *settings.Guardrail) error {
 			return fmt.Errorf("actions: %w", err)
 		}
 	}
-	return guardrails.CheckCredentials(text(g.Checks), g.Actions)
+	if err := guardrails.CheckCredentials(text(g.Checks), g.Actions); err != nil {
+		return err
+	}
+	return guardrails.CheckRunnable(m.Guardrails, &store.Guardrail{Slug: g.Slug, Checks: text(g.Checks), Actions: json.RawMessage(orEmpty(g.Actions, "{}"))})
 }
 
 // checkWorkspaces checks the workspaces of the file against the settings that the

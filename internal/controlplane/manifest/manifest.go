@@ -18,6 +18,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/datakey"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -33,6 +34,9 @@ type Manifest struct {
 
 	// CheckHost checks an address that a file sets for a provider.
 	CheckHost func(raw string) (*url.URL, error)
+
+	// Guardrails are the checks that guardrails may have. Nil accepts all.
+	Guardrails *guardrail.Table
 }
 
 // Secrets selects how credentials are exported.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"modelgate/internal/controlplane/manifest"
+	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/secret"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -82,7 +83,7 @@ type place struct {
 
 func world(t *testing.T, db *store.DB, master string) place {
 	t.Helper()
-	m := &manifest.Manifest{DB: db, Organisation: "default", CheckHost: upstream.New(upstream.Options{}).CheckHost}
+	m := &manifest.Manifest{DB: db, Organisation: "default", CheckHost: upstream.New(upstream.Options{}).CheckHost, Guardrails: checks.New(checks.Services{})}
 	if master != "" {
 		box, err := secret.NewBox(secret.New(master))
 		if err != nil {

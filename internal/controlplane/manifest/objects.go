@@ -37,7 +37,7 @@ func (p *plan) guardrail(path string, want *settings.Guardrail, old *store.Guard
 	if old != nil && row.Workspace != place {
 		return nil, p.file.ErrorAt(path+".workspace", errors.New("the workspace of a guardrail cannot be changed; give it another slug there"))
 	}
-	if err := checkGuardrail(want); err != nil {
+	if err := p.checkGuardrail(want); err != nil {
 		return nil, p.file.ErrorAt(path, err)
 	}
 	if changed == nil || has(changed, "checks", "actions") {
