@@ -51,9 +51,9 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 // stores their feedback.
 func (p *Plane) endChecked(x *exchange) {
 	e, checks := &x.entry, x.trail.Checks()
-	x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
 	p.ending.Go(func() {
-		checks.Await()
+		checks.Await() // they read the request
+		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
 		checks.Record(e)
 		feedback := checks.Feedback()
 		p.Recorder.Record(context.Background(), e)

@@ -3,13 +3,16 @@ package dataplane_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/upstream"
 )
 
 // textProvider answers every request with one text, as JSON or as a stream, and
@@ -233,6 +236,38 @@ func TestAsyncChecksDoNotDelayAndAreRecorded(t *testing.T) {
 		entry := entryOf(t, g, res.Header.Get("x-gateway-trace-id"))
 		if at(entry, "checks.0.verdict") != "failed" || at(entry, "checks.0.async") != true || at(entry, "checks.0.denied") != false {
 			t.Errorf("checks = %v", entry["checks"])
+		}
+	}
+}
+
+// The webhook answers once the client has the response, when the gateway has ended
+// the request.
+func TestAsyncChecksOutliveTheirRequest(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{}, 2)
+	asked := make(chan string, 2)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked <- string(body)
+		<-release
+		io.WriteString(w, `{"verdict":true}`)
+	}))
+	t.Cleanup(hook.Close)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: &textProvider{texts: []string{"an answer"}}, Reach: upstream.Options{TrustedHosts: []string{"127.0.0.1"}}})
+	for _, tt := range []struct{ list, checks, sends string }{
+		{"input", `"default.addPrefix":{"prefix":"a"},`, `"ahi"`}, // writes a new body for the next check
+		{"output", `"default.characterCount":{"minCharacters":1},`, `"an answer"`},
+	} {
+		config := guarded(`"` + tt.list + `_guardrails":[{"id":"h","async":true,"sequential":true,` + tt.checks + `"default.webhook":{"webhookURL":"` + hook.URL + `"}}]`)
+		res := g.Post("/chat/completions", plainChat, "x-gateway-provider", "", "x-gateway-config", config)
+		release <- struct{}{}
+		entry := entryOf(t, g, res.Header.Get("x-gateway-trace-id"))
+		if res.Status != 200 || at(entry, "checks.1.check") != "default.webhook" || at(entry, "checks.1.verdict") != "passed" {
+			t.Errorf("%s: status %d, checks = %v", tt.list, res.Status, entry["checks"])
+			continue
+		}
+		if body := <-asked; !strings.Contains(body, tt.sends) {
+			t.Errorf("%s: the webhook has %s, want %s", tt.list, body, tt.sends)
 		}
 	}
 }
