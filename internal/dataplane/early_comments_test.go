@@ -97,7 +97,7 @@ func TestCommentsOfTheLastBranchOfAHedgeReachTheClientBeforeTheFirstEvent(t *tes
 			select {
 			case <-heads:
 				t.Fatal("comments were sent while another branch was in progress")
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(1200 * time.Millisecond): // longer than comments are held back otherwise
 			}
 			fails.say(midError)
 			fails.finish()

@@ -29,8 +29,7 @@ func (h hedge) usable(r *Request) bool {
 type runner struct {
 	b      *branch
 	trail  *Trail        // its own; joined with the request's when it has ended
-	only   chan struct{} // its trail's onlyBranch
-	alone  bool          // only is closed
+	only   chan struct{} // its trail's onlyBranch; nil once it is closed
 	cancel context.CancelFunc
 	res    *Response
 	err    error
@@ -116,9 +115,9 @@ func (s *raceState) start() {
 // announceOnly signals the branch that no other is left. Only the goroutine of the
 // race calls it.
 func (one *runner) announceOnly() {
-	if !one.alone {
-		one.alone = true
+	if one.only != nil {
 		close(one.only)
+		one.only = nil
 	}
 }
 
