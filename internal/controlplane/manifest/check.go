@@ -22,8 +22,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// checkGuardrail checks a guardrail like the route that creates one.
-func (m *Manifest) checkGuardrail(g *settings.Guardrail) error {
+// checkGuardrail checks the shape of a guardrail like the route that creates one.
+func checkGuardrail(g *settings.Guardrail) error {
 	for i, c := range g.Checks {
 		if err := checkShape[guardrails.Check](c); err != nil {
 			return fmt.Errorf("checks[%d]: %w", i, err)
@@ -34,10 +34,7 @@ func (m *Manifest) checkGuardrail(g *settings.Guardrail) error {
 			return fmt.Errorf("actions: %w", err)
 		}
 	}
-	if err := guardrails.CheckCredentials(text(g.Checks), g.Actions); err != nil {
-		return err
-	}
-	return guardrails.CheckRunnable(m.Guardrails, &store.Guardrail{Slug: g.Slug, Checks: text(g.Checks), Actions: json.RawMessage(orEmpty(g.Actions, "{}"))})
+	return guardrails.CheckCredentials(text(g.Checks), g.Actions)
 }
 
 // checkWorkspaces checks the workspaces of the file against the settings that the

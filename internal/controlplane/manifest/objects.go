@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"modelgate/internal/controlplane/guardrails"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/secrets"
 	"modelgate/internal/secret"
@@ -37,7 +38,7 @@ func (p *plan) guardrail(path string, want *settings.Guardrail, old *store.Guard
 	if old != nil && row.Workspace != place {
 		return nil, p.file.ErrorAt(path+".workspace", errors.New("the workspace of a guardrail cannot be changed; give it another slug there"))
 	}
-	if err := p.checkGuardrail(want); err != nil {
+	if err := checkGuardrail(want); err != nil {
 		return nil, p.file.ErrorAt(path, err)
 	}
 	if changed == nil || has(changed, "checks", "actions") {
@@ -45,6 +46,9 @@ func (p *plan) guardrail(path string, want *settings.Guardrail, old *store.Guard
 	}
 	row.Workspace, row.Name, row.Status, row.UpdatedBy, row.UpdatedAt = place, want.Name, store.Active, actor, p.now
 	row.Checks, row.Actions = text(want.Checks), json.RawMessage(orEmpty(want.Actions, "{}"))
+	if err := guardrails.CheckRunnable(p.Guardrails, &row); err != nil {
+		return nil, p.file.ErrorAt(path, err)
+	}
 	return save(row, old, (*store.Tx).CreateGuardrail, (*store.Tx).UpdateGuardrail), nil
 }
 
