@@ -32,6 +32,9 @@ func (h *HookResults) Failed() bool {
 	return slices.ContainsFunc(h.Before, failed) || slices.ContainsFunc(h.After, failed)
 }
 
+// maxFeedback is the largest number of hooks of a request whose feedback is stored.
+const maxFeedback = 1000
+
 // CheckLog is what the hooks of a request did, in all of its trails. It is safe
 // for concurrent use.
 type CheckLog struct {
@@ -66,7 +69,7 @@ func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail
 	defer l.mu.Unlock()
 	for i := range results {
 		h := &results[i]
-		if h.Feedback != nil {
+		if h.Feedback != nil && len(l.feedback) < maxFeedback {
 			l.feedback = append(l.feedback, *h.Feedback)
 		}
 		for _, c := range h.Checks {

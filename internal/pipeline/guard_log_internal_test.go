@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// A log entry records a bounded number of checks, but the feedback of every hook.
+// A log entry records fewer checks than feedback is stored. Both are bounded.
 func TestFeedbackIsKeptBeyondTheLargestNumberOfChecks(t *testing.T) {
 	var l CheckLog
 	hook := guardrail.HookResult{Checks: make([]guardrail.CheckResult, reqlog.MaxChecks-1), Feedback: new(guardrail.FeedbackResult)}
@@ -17,5 +17,11 @@ func TestFeedbackIsKeptBeyondTheLargestNumberOfChecks(t *testing.T) {
 	}
 	if len(l.checks) != reqlog.MaxChecks {
 		t.Errorf("%d checks, want %d", len(l.checks), reqlog.MaxChecks)
+	}
+	for range maxFeedback {
+		l.record(guardrail.Before, "", []guardrail.HookResult{hook}, func(int) bool { return false })
+	}
+	if n := len(l.Feedback()); n != maxFeedback {
+		t.Errorf("feedback of %d hooks, want at most of %d", n, maxFeedback)
 	}
 }
