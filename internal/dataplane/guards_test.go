@@ -240,12 +240,12 @@ func TestAsyncChecksDoNotDelayAndAreRecorded(t *testing.T) {
 	}
 }
 
-// The webhook answers once the client has the response, when the gateway has ended
-// the request.
+// The first call of the webhook is answered once the client has the response, so the
+// second one is made for a request that has ended.
 func TestAsyncChecksOutliveTheirRequest(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{}, 2)
-	asked := make(chan string, 2)
+	release := make(chan struct{}, 4)
+	asked := make(chan string, 4)
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		asked <- string(body)
@@ -254,20 +254,27 @@ func TestAsyncChecksOutliveTheirRequest(t *testing.T) {
 	}))
 	t.Cleanup(hook.Close)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: &textProvider{texts: []string{"an answer"}}, Reach: upstream.Options{TrustedHosts: []string{"127.0.0.1"}}})
-	for _, tt := range []struct{ list, checks, sends string }{
-		{"input", `"default.addPrefix":{"prefix":"a"},`, `"ahi"`}, // writes a new body for the next check
-		{"output", `"default.characterCount":{"minCharacters":1},`, `"an answer"`},
+	call := `{"id":"default.webhook","parameters":{"webhookURL":"` + hook.URL + `"}}`
+	for _, tt := range []struct {
+		guards, sends string
+		calls         int
+	}{
+		{`"input_guardrails":[{"async":true,"sequential":true,"default.addPrefix":{"prefix":"a"},"default.webhook":{"webhookURL":"` + hook.URL + `"}}]`, `"ahi"`, 1},
+		{`"after_request_hooks":[{"id":"h","async":true,"sequential":true,"checks":[` + call + `,` + call + `]}]`, `"an answer"`, 2},
 	} {
-		config := guarded(`"` + tt.list + `_guardrails":[{"id":"h","async":true,"sequential":true,` + tt.checks + `"default.webhook":{"webhookURL":"` + hook.URL + `"}}]`)
-		res := g.Post("/chat/completions", plainChat, "x-gateway-provider", "", "x-gateway-config", config)
-		release <- struct{}{}
+		res := g.Post("/chat/completions", plainChat, "x-gateway-provider", "", "x-gateway-config", guarded(tt.guards))
+		for range tt.calls {
+			release <- struct{}{}
+		}
 		entry := entryOf(t, g, res.Header.Get("x-gateway-trace-id"))
-		if res.Status != 200 || at(entry, "checks.1.check") != "default.webhook" || at(entry, "checks.1.verdict") != "passed" {
-			t.Errorf("%s: status %d, checks = %v", tt.list, res.Status, entry["checks"])
+		if res.Status != 200 || at(entry, "checks.0.verdict") != "passed" || at(entry, "checks.1.verdict") != "passed" {
+			t.Errorf("%s: status %d, checks = %v", tt.guards, res.Status, entry["checks"])
 			continue
 		}
-		if body := <-asked; !strings.Contains(body, tt.sends) {
-			t.Errorf("%s: the webhook has %s, want %s", tt.list, body, tt.sends)
+		for range tt.calls {
+			if body := <-asked; !strings.Contains(body, tt.sends) {
+				t.Errorf("the webhook has %s, want %s", body, tt.sends)
+			}
 		}
 	}
 }
