@@ -145,7 +145,7 @@ var documents = []statement{
 	{number: "M-131", text: "Media of gemini clients in the base64 alphabet of URLs, without padding, reach every provider in the standard one."},
 	{number: "M-132", text: "A form names its provider in the field model, as @slug/model, wherever the field is; the provider gets the model's own name.", tests: []string{"internal/dataplane.TestAFormNamesItsProviderInTheModel"}},
 	{number: "M-133", text: "Vendors' own paths pass through complete to a provider of that vendor, and to no other; the content of a Google file needs no key, only the address for it.", tests: []string{"internal/dataplane.TestVendorsOwnPathsPassThroughToTheirProvider", "internal/dataplane.TestContentIsSentToAnUploadAddressWithoutAKey"}},
-	{number: "M-134", text: "Comments that a provider sends before its first event reach the client within a second once no other attempt can follow."},
+	{number: "M-134", text: "Comments that a provider sends before its first event reach the client within a second once no other attempt is in progress or can follow."},
 	{number: "M-135", text: "The usage of a gemini stream is its last snapshot, with each member that the last lacks from the one before."},
 	{number: "M-136", text: "Errors of providers keep at least 4 KiB of their text, and all entries of a list of details with their places."},
 }

@@ -364,33 +364,57 @@ func TestVendorsOwnPathsReachThatVendor(t *testing.T) {
 
 func TestEarlyCommentsAreSentWithinASecond(t *testing.T) {
 	g, _ := start(t)
+	// reads checks that the client has a comment before read is closed.
+	reads := func(t *testing.T, read chan struct{}, path string, header ...string) {
+		req := g.request(t, "POST", path, strings.NewReader(`{"model":"m","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"x"}]}`), append(header, "Content-Type", "application/json")...)
+		began := time.Now()
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		line, err := bufio.NewReader(res.Body).ReadString('\n')
+		took := time.Since(began)
+		close(read)
+		if err != nil || !strings.HasPrefix(line, ":") || took > 10*time.Second {
+			t.Errorf("read %q after %v: %v; want a comment within about a second", line, took, err)
+		}
+	}
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
 		prove(t, "M-134", path, func(t *testing.T) {
 			read := make(chan struct{})
-			p := newProvider(t, func(w http.ResponseWriter, r *http.Request, _ received) {
-				w.Header().Set("Content-Type", "text/event-stream")
-				io.WriteString(w, ": PROCESSING\n\n")
-				http.NewResponseController(w).Flush()
-				select { // the first event comes after the client has read the comment
-				case <-read:
-				case <-time.After(patience / 2):
-				}
-				io.WriteString(w, chatEvents+done)
-			})
-			req := g.request(t, "POST", path, strings.NewReader(`{"model":"m","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"x"}]}`), of("openai-compatible", p, "Content-Type", "application/json")...)
-			began := time.Now()
-			res, err := client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer res.Body.Close()
-			line, err := bufio.NewReader(res.Body).ReadString('\n')
-			took := time.Since(began)
-			close(read)
-			if err != nil || !strings.HasPrefix(line, ":") || took > 10*time.Second {
-				t.Errorf("read %q after %v: %v; want a comment within about a second", line, took, err)
-			}
+			reads(t, read, path, of("openai-compatible", newProvider(t, pausing(read)))...)
 		})
+	}
+	prove(t, "M-134", "the last target of a hedge", func(t *testing.T) {
+		read, asked := make(chan struct{}), make(chan struct{})
+		last := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
+			close(asked)
+			pausing(read)(w, r, in)
+		})
+		failing := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
+			select {
+			case <-asked:
+			case <-time.After(patience / 2):
+			}
+			answers(503)(w, r, in)
+		})
+		reads(t, read, modelRoutes[0].path, "x-gateway-api-key", bootstrapKey,
+			"x-gateway-config", with(tree(fallback, leaf(failing), leaf(last)), `"hedge":{"delay_ms":10,"max":1}`))
+	})
+}
+
+// pausing streams a comment, and the events once the client has read it.
+func pausing(read <-chan struct{}) answer {
+	return func(w http.ResponseWriter, _ *http.Request, _ received) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, ": PROCESSING\n\n")
+		http.NewResponseController(w).Flush()
+		select {
+		case <-read:
+		case <-time.After(patience / 2):
+		}
+		io.WriteString(w, chatEvents+done)
 	}
 }
 

@@ -3,9 +3,12 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // hooksOf returns the results of the hooks before or after a request.
@@ -73,7 +76,62 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 			t.Errorf("verdicts = %v, want %s", verdicts, want)
 		}
 	})
+	prove(t, "S-122", "feedback of a check that passed and of one that failed", func(t *testing.T) {
+		p := newProvider(t, nil)
+		hook := func(id, words, feedback string) string {
+			return `{"id":"` + id + `","checks":[` + check(`"default.contains":{"words":["`+words+`"],"operator":"any"}`) + `],` + feedback + `}`
+		}
+		got := g.ask(t, leaf(p, `"before_request_hooks":[`+
+			hook("passes", "hi", `"on_success":{"feedback":{"value":3,"weight":0.5,"metadata":{"a":"b"}}},"on_fail":{"feedback":{"value":-9}}`)+`,`+
+			hook("fails", "no such word", `"on_success":{"feedback":{"value":9}},"on_fail":{"feedback":{"value":-4,"weight":0.25}}`)+`]`)).fine(t)
+		var stored []string
+		eventually(t, "both feedbacks are stored with the trace", func() bool {
+			stored = nil
+			list, _ := g.do(t, "GET", "/v1/feedback?trace_id="+got.header.Get("x-gateway-trace-id"), "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any)
+			for _, f := range list {
+				stored = append(stored, fmt.Sprint(at(f, "value"), " × ", at(f, "weight"), " ", at(f, "metadata", "a")))
+			}
+			return len(stored) >= 2
+		})
+		slices.Sort(stored)
+		if want := []string{"-4 × 0.25 <nil>", "3 × 0.5 b"}; !slices.Equal(stored, want) {
+			t.Errorf("feedback %q, want %q", stored, want)
+		}
+	})
+	prove(t, "S-125", "a saved guardrail runs by its id and by its slug", func(t *testing.T) {
+		saved := g.do(t, "POST", "/v1/guardrails", `{"name":"Saved","workspace_id":"default","checks":[`+check(hits)+`],"actions":{"deny":true}}`,
+			"x-gateway-api-key", bootstrapKey, "Content-Type", "application/json").fine(t).object(t)
+		for _, name := range []string{"id", "slug"} {
+			for _, event := range []string{"input", "output"} {
+				p := newProvider(t, nil)
+				config := leaf(p, fmt.Sprintf(`"%s_guardrails":[%q]`, event, saved[name]))
+				var got reply
+				eventually(t, "the gateway knows the guardrail", func() bool { got = g.ask(t, config); return got.status != 404 })
+				if got.status != 446 {
+					t.Errorf("%s as %s guardrail: status %d: %s; want 446", name, event, got.status, got.body)
+				}
+			}
+		}
+	})
 	prove(t, "S-123", "a check with async does not hold the response back", func(t *testing.T) {
+		p := newProvider(t, nil)
+		answered := make(chan struct{})
+		hook := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
+			select {
+			case <-answered:
+			case <-time.After(patience):
+			}
+			io.WriteString(w, `{"verdict":true}`)
+		})
+		webhook := check(`"default.webhook":{"webhookURL":"` + hook.url + `"}`)
+		asked := g.ask(t, leaf(p, `"after_request_hooks":[{"id":"h","async":true,"sequential":true,"checks":[`+webhook+`,`+webhook+`]}]`)).fine(t)
+		close(answered)
+		checks, _ := g.entry(t, asked)["checks"].([]any)
+		if at(checks, 0, "verdict") != "passed" || at(checks, 1, "verdict") != "passed" || at(checks, 1, "async") != true {
+			t.Errorf("checks = %v, want two that passed, the second one begun after the response", checks)
+		}
+	})
+	prove(t, "S-123", "results of a check with async are not in the response", func(t *testing.T) {
 		p := newProvider(t, nil)
 		got := g.ask(t, leaf(p, `"after_request_hooks":[{"id":"h","async":true,"checks":[`+check(hits)+`]}]`)).fine(t)
 		if results := hooksOf(t, got, "after"); len(results) != 0 {
