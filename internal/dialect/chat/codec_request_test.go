@@ -246,6 +246,7 @@ func TestMalformedRequestsAreRefusedByTheirPath(t *testing.T) {
 	for _, tt := range []struct{ name, body, path, code string }{
 		{"result without a call", `{"messages":[{"role":"tool","tool_call_id":"x","content":"1"}]}`, "messages[0].tool_call_id", dialect.CodeValue},
 		{"result without an id", `{"messages":[{"role":"tool","content":"1"}]}`, "messages[0].tool_call_id", dialect.CodeMissing},
+		{"result without an id, of a tool that nothing called", `{"messages":[{"role":"tool","name":"f","content":"1"}]}`, "messages[0].tool_call_id", dialect.CodeMissing},
 		{"function that was not called", `{"messages":[{"role":"function","name":"f","content":"1"}]}`, "messages[0].name", dialect.CodeValue},
 		{"unknown role", `{"messages":[{"role":"robot","content":"1"}]}`, "messages[0].role", dialect.CodeValue},
 		{"broken base64", `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,A*A"}}]}]}`, "messages[0].content[0].image_url.url", dialect.CodeValue},

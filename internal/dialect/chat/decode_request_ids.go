@@ -31,7 +31,10 @@ func (n *numberedCalls) take(tool string) *llm.ToolCall {
 	}
 	i := n.next
 	if tool != "" {
-		list := n.byName[tool]
+		list, called := n.byName[tool]
+		if !called {
+			return nil
+		}
 		for len(list) > 0 && n.answered[list[0]] {
 			list = list[1:]
 		}
