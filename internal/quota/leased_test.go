@@ -42,7 +42,7 @@ func lease(t *testing.T, store quota.Store) *quota.Leased {
 
 func TestLeasedSlicesHoldLimitsAmongManyRequests(t *testing.T) {
 	store := new(lender)
-	quotatest.Hold(t, quotatest.Subject{Open: func() quota.Store { return lease(t, store) }, Shared: true}, false)
+	quotatest.Hold(t, quotatest.Subject{Open: func(string) quota.Store { return lease(t, store) }, Shared: true}, false)
 }
 
 func TestLeasedSlicesNeverAddUpToMoreThanTheLimit(t *testing.T) {

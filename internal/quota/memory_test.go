@@ -144,11 +144,11 @@ func TestWindowsAreAlignedToUTC(t *testing.T) {
 }
 
 func TestMemoryFollowsTheReference(t *testing.T) {
-	quotatest.Follow(t, quotatest.Subject{Open: func() quota.Store { return new(quota.Memory) }}, 200, 300)
+	quotatest.Follow(t, quotatest.Subject{Open: func(string) quota.Store { return new(quota.Memory) }}, 200, 300)
 }
 
 func TestMemoryHoldsLimitsAmongManyRequests(t *testing.T) {
-	quotatest.Hold(t, quotatest.Subject{Open: func() quota.Store { return new(quota.Memory) }}, true)
+	quotatest.Hold(t, quotatest.Subject{Open: func(string) quota.Store { return new(quota.Memory) }}, true)
 }
 
 func TestCounterIsKeptWhileAClockMayBeSetBack(t *testing.T) {

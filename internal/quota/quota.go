@@ -163,6 +163,9 @@ type Correction struct {
 	// Settled is the part of Total that was settled in this process since the
 	// last correction, and therefore is no longer to be counted as settled.
 	Settled int64
+	// Earlier says that Total has all that earlier processes of this node settled. A
+	// shared store then forgets what is left of it as settled.
+	Earlier bool
 }
 
 // Store holds counters. It is safe for concurrent use.

@@ -99,11 +99,14 @@ func (s *Settlements) Add(now time.Time, grants []Grant, u Use) {
 // Lost returns how many settlements were not sent, or sent and not confirmed.
 func (s *Settlements) Lost() int64 { return s.lost.Load() }
 
-// Flush waits until what was added before is sent.
+// Flush waits until what was added before is sent, unless the store fails.
 func (s *Settlements) Flush() {
 	done := make(chan struct{})
-	s.flush <- done
-	<-done
+	select {
+	case s.flush <- done:
+		<-done
+	case <-s.stop:
+	}
 }
 
 // Close sends what is left, if the store answers, and stops.

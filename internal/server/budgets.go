@@ -75,18 +75,31 @@ func (p *budgetCounter) seed(ctx context.Context) {
 	if p.keep == nil || !p.db.Ready() {
 		return
 	}
+	if err := p.checkAll(ctx); err != nil {
+		p.keep.Logger.Warn("budgets were not checked at the start", "err", err.Error())
+	}
+}
+
+// checkAll checks every budget and corrects every counter, until that has succeeded
+// once after everything that earlier processes spent was counted.
+func (p *budgetCounter) checkAll(ctx context.Context) error {
+	p.mu.Lock()
+	done := p.all
+	p.mu.Unlock()
+	if done {
+		return nil
+	}
+	counted := true
 	if p.keep.Counted != nil {
 		short, cancel := context.WithTimeout(ctx, seedTime)
-		p.keep.Counted(short)
+		counted = p.keep.Counted(short) == nil
 		cancel()
-	}
-	if err := p.keep.CheckAll(ctx); err != nil {
-		p.keep.Logger.Warn("budgets were not checked at the start", "err", err.Error())
-		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.all = true
+	err := p.keep.CheckAll(ctx, counted)
+	p.all = err == nil && counted
+	return err
 }
 
 // tick resets the budgets that are due, and retries what failed before.
@@ -96,11 +109,8 @@ func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 	}
 	p.act(ctx, nil)
 	err := p.keep.Reset(ctx, now)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if err == nil && !p.all { // an earlier process may have counted without applying budgets
-		err = p.keep.CheckAll(ctx)
-		p.all = err == nil
+	if err == nil { // an earlier process may have counted without applying budgets
+		err = p.checkAll(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		p.keep.Logger.Warn("budget reset failed", "err", err.Error())

@@ -51,19 +51,25 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 		}
 	}
 	s.Logger.Info("limit counters", "store", kind)
-	var remote remoteCounters
-	switch kind {
-	case settings.CountersInMemory:
+	if kind == settings.CountersInMemory {
 		s.engine.Quota = new(quota.Memory)
 		return nil
+	}
+	node, err := nodeName(s.Data)
+	if err != nil {
+		return err
+	}
+	process := quota.NewProcess(node)
+	var remote remoteCounters
+	switch kind {
 	case settings.CountersInRedis:
-		remote, err = redisquota.Open(ctx, redisquota.Options{URL: address, Logger: s.Logger})
+		remote, err = redisquota.Open(ctx, redisquota.Options{URL: address, Process: process, Logger: s.Logger})
 	default:
 		if address.Empty() {
 			err = errors.New("the control plane's database is not PostgreSQL; set limits.counters.url or DATABASE_URL")
 			break
 		}
-		remote, err = pgquota.Open(ctx, pgquota.Options{URL: address, Postgres: s.DatabaseOptions.Postgres(), Logger: s.Logger})
+		remote, err = pgquota.Open(ctx, pgquota.Options{URL: address, Postgres: s.DatabaseOptions.Postgres(), Process: process, Logger: s.Logger})
 	}
 	if err != nil {
 		return fmt.Errorf("limits.counters: store %s: %w", kind, err)

@@ -26,6 +26,10 @@ import (
 // key is the gateway key of every gateway of the suite.
 const key = "mg-ledger-bootstrap-0123456789abcdef"
 
+// countersURL is the environment variable with the address of the store of counters, for
+// settings that use it.
+const countersURL = "MODELGATE_TEST_COUNTERS_URL"
+
 // program is the path of the binary under test.
 var program string
 
@@ -52,6 +56,19 @@ type gateway struct {
 	errText *bytes.Buffer
 	exited  chan error
 	client  *http.Client
+	keys    []string // of the requests of [gateway.stream], in turn by model; empty is key
+}
+
+// keyOf returns the gateway key of requests for a model.
+func (g *gateway) keyOf(model string) string {
+	if len(g.keys) == 0 {
+		return key
+	}
+	sum := 0
+	for _, c := range model {
+		sum += int(c)
+	}
+	return g.keys[sum%len(g.keys)]
 }
 
 // start starts a gateway on a data folder, with a provider @sim at base.
@@ -64,7 +81,7 @@ func start(t *testing.T, data, base string, settings ...string) *gateway {
 	}
 	g := &gateway{errText: new(bytes.Buffer), exited: make(chan error, 1), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}}
 	g.process = exec.Command(program, "serve", "--data", data, "--listen", "127.0.0.1:0", "--admin-listen", "off", "--config", file, "--trusted-hosts", "127.0.0.1")
-	g.process.Env = programtest.Env("MODELGATE_BOOTSTRAP_KEY=" + key)
+	g.process.Env = programtest.Env("MODELGATE_BOOTSTRAP_KEY="+key, countersURL+"="+os.Getenv(countersURL))
 	g.process.Stderr = g.errText
 	out, err := g.process.StdoutPipe()
 	if err != nil {

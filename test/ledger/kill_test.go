@@ -35,6 +35,11 @@ type books struct {
 	estimate int
 }
 
+func newBooks() *books {
+	return &books{complete: map[string]answer{}, served: map[string]simulator.Tokens{}, intents: map[string]reqlog.Intent{},
+		settled: map[reqlog.ID]reqlog.Settlement{}, rows: map[reqlog.ID]bool{}}
+}
+
 // answer is what a client has of an exchange.
 type answer struct {
 	id             reqlog.ID
@@ -51,11 +56,12 @@ func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
 	up := httptest.NewServer(sim)
 	t.Cleanup(up.Close)
 	data := t.TempDir()
-	b := &books{complete: map[string]answer{}, served: map[string]simulator.Tokens{}, intents: map[string]reqlog.Intent{},
-		settled: map[reqlog.ID]reqlog.Settlement{}, rows: map[reqlog.ID]bool{}}
+	b := newBooks()
 	for round := range rounds {
 		g := start(t, data, up.URL, "logs: {level: full}", prices)
-		b.storm(t, g, round, streams)
+		// Rounds end at different times since the last row was applied, and since
+		// that was marked: every 200 ms and every second.
+		b.storm(t, g, round, streams, time.Duration(300+270*(round%5))*time.Millisecond)
 		b.close(t, sim, data)
 	}
 	g := start(t, data, up.URL)
@@ -82,13 +88,12 @@ func number(t *testing.T, name string, def int) int {
 	return n
 }
 
-// storm keeps streams open and kills the gateway in their middle.
-func (b *books) storm(t *testing.T, g *gateway, round, streams int) {
+// storm keeps streams open and kills the gateway in their middle, after a time at
+// the earliest.
+func (b *books) storm(t *testing.T, g *gateway, round, streams int, least time.Duration) {
 	t.Helper()
 	var wg sync.WaitGroup
-	// Rounds end at different times since the last row was applied, and since
-	// that was marked: every 200 ms and every second.
-	long := time.After(time.Duration(300+270*(round%5)) * time.Millisecond)
+	long := time.After(least)
 	seen := make(chan struct{}, 1<<20)
 	for n := range streams {
 		wg.Go(func() {
@@ -289,7 +294,7 @@ func (g *gateway) stream(model string) (got answer, whole, alive bool) {
 		return got, false, false
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("x-gateway-api-key", key)
+	req.Header.Set("x-gateway-api-key", g.keyOf(model))
 	req.Header.Set("x-gateway-provider", "@sim")
 	res, err := g.client.Do(req)
 	if err != nil {

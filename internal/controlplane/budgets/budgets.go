@@ -154,11 +154,12 @@ func (k *Enforcer) ApplySpend(ctx context.Context, own map[store.BudgetRef]reqlo
 	if err := k.act(ctx, list); err != nil {
 		return err
 	}
-	return k.correct(ctx, list, own)
+	return k.correct(ctx, list, own, false)
 }
 
-// correct brings the live counters up to what was counted.
-func (k *Enforcer) correct(ctx context.Context, list []store.BudgetHolder, own map[store.BudgetRef]reqlog.Spend) error {
+// correct brings the live counters up to what was counted. Earlier is as in
+// [Enforcer.CheckAll].
+func (k *Enforcer) correct(ctx context.Context, list []store.BudgetHolder, own map[store.BudgetRef]reqlog.Spend, earlier bool) error {
 	if k.Counters == nil {
 		return nil
 	}
@@ -169,7 +170,7 @@ func (k *Enforcer) correct(ctx context.Context, list []store.BudgetHolder, own m
 			continue // logged when it is applied
 		}
 		for _, u := range budgets {
-			c := quota.Correction{Counter: u.Counter(quota.Holder{Kind: b.Kind, ID: b.ID}), Total: int64(b.Spent.Cost), Settled: int64(own[b.BudgetRef].Cost)}
+			c := quota.Correction{Counter: u.Counter(quota.Holder{Kind: b.Kind, ID: b.ID}), Total: int64(b.Spent.Cost), Settled: int64(own[b.BudgetRef].Cost), Earlier: earlier}
 			if u.Type == limits.Tokens {
 				c.Total, c.Settled = b.Spent.Tokens, own[b.BudgetRef].Tokens
 			}
@@ -221,7 +222,8 @@ func (k *Enforcer) appendPolicy(out []quota.Correction, s store.Spender, own req
 }
 
 // correctPolicies brings the live counters of all policies up to what was counted.
-func (k *Enforcer) correctPolicies(ctx context.Context) error {
+// Earlier is as in [Enforcer.CheckAll].
+func (k *Enforcer) correctPolicies(ctx context.Context, earlier bool) error {
 	if k.Counters == nil || k.Policies == nil {
 		return nil
 	}
@@ -234,6 +236,9 @@ func (k *Enforcer) correctPolicies(ctx context.Context) error {
 		var out []quota.Correction
 		for _, s := range list {
 			out = k.appendPolicy(out, s, reqlog.Spend{})
+		}
+		for i := range out {
+			out[i].Earlier = earlier
 		}
 		if len(out) > 0 {
 			if err := k.Counters.Correct(ctx, out); err != nil {
@@ -266,8 +271,9 @@ func (k *Enforcer) Reset(ctx context.Context, now time.Time) error {
 }
 
 // CheckAll evaluates every budget and corrects every counter, to catch up on spend that
-// a process counted but did not live to act on.
-func (k *Enforcer) CheckAll(ctx context.Context) error {
+// a process counted but did not live to act on. Earlier says that everything that earlier
+// processes on this data folder spent is counted.
+func (k *Enforcer) CheckAll(ctx context.Context, earlier bool) error {
 	for _, kind := range store.BudgetKinds {
 		for after := ""; ; {
 			list, err := k.DB.Background().BudgetsAfter(ctx, kind, after, atOnce)
@@ -281,12 +287,12 @@ func (k *Enforcer) CheckAll(ctx context.Context) error {
 			if err := k.act(ctx, list); err != nil {
 				return err
 			}
-			if err := k.correct(ctx, list, nil); err != nil {
+			if err := k.correct(ctx, list, nil, earlier); err != nil {
 				return err
 			}
 		}
 	}
-	return k.correctPolicies(ctx)
+	return k.correctPolicies(ctx, earlier)
 }
 
 // act changes the budgets of list that are due for a change.

@@ -284,7 +284,7 @@ func TestBudgetsExhaustedBeforeAKillAreFoundAtTheNextStart(t *testing.T) {
 	if got := states(t, n.DB); got != "" {
 		t.Errorf("exhausted is %q before anybody acts", got)
 	}
-	if err := n.CheckAll(t.Context()); err != nil {
+	if err := n.CheckAll(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	if got := states(t, n.DB); got != "key workspace" {

@@ -6,8 +6,10 @@ package pgquota
 // A counter that was not written for a while expires. Columns are as follows: held
 // and settled belong to the generation (see quota.Generation), held_before and
 // settled_before to the one before. Rates are settled in settled only, whatever
-// the generation. Counted is what the ledger has counted of a budget. Large
-// results stop at 2^61, so that no sum overflows.
+// the generation. Counted is what the ledger has counted of a budget. What is settled of a
+// budget and not counted yet is kept by process (see quota.Process): elements of
+// process_settled and process_before belong to those of processes. Large results stop at
+// 2^61, so that no sum overflows.
 var schema = [...]string{`
 CREATE SCHEMA IF NOT EXISTS modelgate_limits`, `
 CREATE TABLE IF NOT EXISTS modelgate_limits.counters (
@@ -21,11 +23,15 @@ CREATE TABLE IF NOT EXISTS modelgate_limits.counters (
 	counted BIGINT NOT NULL,
 	expires TIMESTAMPTZ NOT NULL
 ) WITH (fillfactor = 50)`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.enter_1(c modelgate_limits.counters, name TEXT, number BIGINT, tolerance BIGINT, generation BIGINT)
+ALTER TABLE modelgate_limits.counters
+	ADD COLUMN IF NOT EXISTS processes TEXT[] NOT NULL DEFAULT '{}',
+	ADD COLUMN IF NOT EXISTS process_settled BIGINT[] NOT NULL DEFAULT '{}',
+	ADD COLUMN IF NOT EXISTS process_before BIGINT[] NOT NULL DEFAULT '{}'`, `
+CREATE OR REPLACE FUNCTION modelgate_limits.enter_2(c modelgate_limits.counters, name TEXT, number BIGINT, tolerance BIGINT, generation BIGINT)
 RETURNS modelgate_limits.counters LANGUAGE plpgsql AS $$
 BEGIN
 	IF c.name IS NULL OR tolerance > 0 AND (number > c.number OR number < c.number - tolerance) THEN
-		c := ROW(name, number, generation, 0, 0, 0, 0, 0, clock_timestamp());
+		c := ROW(name, number, generation, 0, 0, 0, 0, 0, clock_timestamp(), '{}', '{}', '{}');
 	END IF;
 	IF generation > c.generation THEN
 		c.held_before := CASE WHEN generation = c.generation + 1 THEN c.held ELSE 0 END;
@@ -33,6 +39,8 @@ BEGIN
 		IF tolerance = 0 THEN
 			c.settled_before := CASE WHEN generation = c.generation + 1 THEN c.settled ELSE 0 END;
 			c.settled := 0;
+			c.process_before := CASE WHEN generation = c.generation + 1 THEN c.process_settled ELSE array_fill(0::BIGINT, ARRAY[cardinality(c.processes)]) END;
+			c.process_settled := array_fill(0::BIGINT, ARRAY[cardinality(c.processes)]);
 		END IF;
 		c.generation := generation;
 	END IF;
@@ -51,15 +59,18 @@ BEGIN
 	END LOOP;
 	RETURN c;
 END $$`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.write_1(c modelgate_limits.counters, lifetime BIGINT)
+CREATE OR REPLACE FUNCTION modelgate_limits.write_2(c modelgate_limits.counters, lifetime BIGINT)
 RETURNS VOID LANGUAGE sql AS $$
 	UPDATE modelgate_limits.counters
 	SET number = c.number, generation = c.generation, held = c.held, held_before = c.held_before,
 		settled = c.settled, settled_before = c.settled_before, counted = c.counted,
+		processes = ARRAY(SELECT p FROM unnest(c.processes, c.process_settled, c.process_before) u(p, s, b) WHERE s > 0 OR b > 0),
+		process_settled = ARRAY(SELECT s FROM unnest(c.processes, c.process_settled, c.process_before) u(p, s, b) WHERE s > 0 OR b > 0),
+		process_before = ARRAY(SELECT b FROM unnest(c.processes, c.process_settled, c.process_before) u(p, s, b) WHERE s > 0 OR b > 0),
 		expires = clock_timestamp() + lifetime * INTERVAL '1 millisecond'
 	WHERE name = c.name
 $$`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.reserve_1(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
+CREATE OR REPLACE FUNCTION modelgate_limits.reserve_2(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
 	bases BIGINT[], maxima BIGINT[], totals BIGINT[], amounts BIGINT[], leasts BIGINT[], lifetimes BIGINT[])
 RETURNS TEXT LANGUAGE plpgsql AS $$
 DECLARE
@@ -80,11 +91,12 @@ BEGIN
 		ELSE
 			SELECT * INTO c FROM modelgate_limits.counters WHERE name = names[i];
 		END IF;
-		c := modelgate_limits.enter_1(c, names[i], numbers[i], tolerances[i], generation);
+		c := modelgate_limits.enter_2(c, names[i], numbers[i], tolerances[i], generation);
 		IF tolerances[i] = 0 THEN
 			c.counted := GREATEST(c.counted, totals[i]);
 		END IF;
-		used := GREATEST(c.counted + c.settled + c.settled_before - bases[i], 0);
+		used := GREATEST(c.counted + c.settled + c.settled_before - bases[i]
+			+ (SELECT LEAST(COALESCE(SUM(n), 0), 1::BIGINT << 61)::BIGINT FROM unnest(c.process_settled || c.process_before) n), 0);
 		held := c.held + c.held_before;
 		room := GREATEST(maxima[i] - bases[i] - used - held, 0);
 		IF room < leasts[i] AND (refused < 0 OR i - 1 < refused) THEN
@@ -102,17 +114,19 @@ BEGIN
 	IF refused < 0 THEN
 		FOR i IN 1 .. cardinality(names) LOOP
 			IF reply[5 * i] > 0 THEN
-				PERFORM modelgate_limits.write_1(entered[i], lifetimes[i]);
+				PERFORM modelgate_limits.write_2(entered[i], lifetimes[i]);
 			END IF;
 		END LOOP;
 	END IF;
 	RETURN array_to_string(ARRAY[now, refused] || reply, ' ');
 END $$`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.settle_1(names TEXT[], budgets BOOLEAN[], numbers BIGINT[], leases BIGINT[], generations BIGINT[],
-	amounts BIGINT[], uses BIGINT[], lifetimes BIGINT[])
+CREATE OR REPLACE FUNCTION modelgate_limits.settle_2(process TEXT, names TEXT[], budgets BOOLEAN[], numbers BIGINT[], leases BIGINT[],
+	generations BIGINT[], amounts BIGINT[], uses BIGINT[], lifetimes BIGINT[])
 RETURNS VOID LANGUAGE plpgsql AS $$
 DECLARE
 	i INT;
+	own INT;
+	used BIGINT;
 	c modelgate_limits.counters;
 BEGIN
 	FOR i IN SELECT n.i FROM unnest(names) WITH ORDINALITY n(name, i) ORDER BY n.name COLLATE "C" LOOP
@@ -120,20 +134,34 @@ BEGIN
 		c := modelgate_limits.lock_1(names[i]);
 		CONTINUE WHEN NOT budgets[i] AND c.number <> numbers[i] AND c.number <> -1;
 		c.number := numbers[i];
-		c := modelgate_limits.enter_1(c, names[i], numbers[i], CASE WHEN budgets[i] THEN 0 ELSE 1 END, generations[i]);
+		c := modelgate_limits.enter_2(c, names[i], numbers[i], CASE WHEN budgets[i] THEN 0 ELSE 1 END, generations[i]);
 		IF leases[i] = c.generation THEN
 			c.held := GREATEST(c.held - amounts[i], 0);
 		ELSIF leases[i] = c.generation - 1 THEN
 			c.held_before := GREATEST(c.held_before - amounts[i], 0);
 		END IF;
-		c.settled := LEAST(c.settled + LEAST(uses[i], 1::BIGINT << 61), 1::BIGINT << 61);
-		PERFORM modelgate_limits.write_1(c, lifetimes[i]);
+		used := LEAST(uses[i], 1::BIGINT << 61);
+		IF budgets[i] THEN
+			own := array_position(c.processes, process);
+			IF own IS NULL THEN
+				c.processes := c.processes || process;
+				c.process_settled := c.process_settled || 0::BIGINT;
+				c.process_before := c.process_before || 0::BIGINT;
+				own := cardinality(c.processes);
+			END IF;
+			c.process_settled[own] := LEAST(c.process_settled[own] + used, 1::BIGINT << 61);
+		ELSE
+			c.settled := LEAST(c.settled + used, 1::BIGINT << 61);
+		END IF;
+		PERFORM modelgate_limits.write_2(c, lifetimes[i]);
 	END LOOP;
 END $$`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.correct_1(names TEXT[], totals BIGINT[], settlements BIGINT[], lifetime BIGINT)
+CREATE OR REPLACE FUNCTION modelgate_limits.correct_2(process TEXT, node TEXT, names TEXT[], totals BIGINT[], settlements BIGINT[],
+	earlier BOOLEAN[], lifetime BIGINT)
 RETURNS VOID LANGUAGE plpgsql AS $$
 DECLARE
 	i INT;
+	p INT;
 	c modelgate_limits.counters;
 	before BIGINT;
 BEGIN
@@ -141,16 +169,23 @@ BEGIN
 		c := modelgate_limits.lock_1(names[i]);
 		c.number := 0;
 		c.counted := GREATEST(c.counted, totals[i]);
-		before := LEAST(c.settled_before, settlements[i]);
-		c.settled_before := c.settled_before - before;
-		c.settled := GREATEST(c.settled - (settlements[i] - before), 0);
-		PERFORM modelgate_limits.write_1(c, lifetime);
+		FOR p IN 1 .. cardinality(c.processes) LOOP
+			IF c.processes[p] = process THEN
+				before := LEAST(c.process_before[p], settlements[i]);
+				c.process_before[p] := c.process_before[p] - before;
+				c.process_settled[p] := GREATEST(c.process_settled[p] - (settlements[i] - before), 0);
+			ELSIF earlier[i] AND starts_with(c.processes[p], node) THEN
+				c.process_before[p] := 0;
+				c.process_settled[p] := 0;
+			END IF;
+		END LOOP;
+		PERFORM modelgate_limits.write_2(c, lifetime);
 	END LOOP;
 END $$`,
 }
 
 // prepared reports whether the last of the functions exists.
-const prepared = `SELECT to_regproc('modelgate_limits.correct_1') IS NOT NULL`
+const prepared = `SELECT to_regproc('modelgate_limits.correct_2') IS NOT NULL`
 
 // lockSchema lets one process at a time create the schema. The number is
 // arbitrary.

@@ -43,6 +43,7 @@ const (
 type Options struct {
 	URL      secret.String // postgres://
 	Postgres postgres.Options
+	Process  quota.Process
 	Logger   *slog.Logger // nil is silent
 }
 
@@ -50,6 +51,7 @@ type Options struct {
 type Store struct {
 	db          *sql.DB
 	name        string
+	process     quota.Process
 	logger      *slog.Logger
 	settlements quota.Settlements
 	clock       quota.Clock
@@ -71,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: at.Pool(poolSize, session), name: at.Name, logger: o.Logger, missing: make(chan struct{}, 1)}
+	s := &Store{db: at.Pool(poolSize, session), name: at.Name, process: o.Process, logger: o.Logger, missing: make(chan struct{}, 1)}
 	s.clock.Logger = o.Logger
 	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
 	reach, cancel := context.WithTimeout(ctx, openDeadline)
@@ -229,7 +231,7 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 	}
 	var text string
 	sent := time.Now()
-	err := s.db.QueryRowContext(ctx, `SELECT modelgate_limits.reserve_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, args...).Scan(&text)
+	err := s.db.QueryRowContext(ctx, `SELECT modelgate_limits.reserve_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, args...).Scan(&text)
 	if err != nil {
 		s.note(err)
 		return quota.Verdict{}, err
@@ -296,11 +298,11 @@ func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 			columns[j][i] = n
 		}
 	}
-	args := []any{names, budgets}
+	args := []any{s.process.String(), names, budgets}
 	for _, column := range columns {
 		args = append(args, column)
 	}
-	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.settle_1($1, $2, $3, $4, $5, $6, $7, $8)`, args...)
+	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.settle_2($1, $2, $3, $4, $5, $6, $7, $8, $9)`, args...)
 	return err
 }
 
@@ -309,11 +311,13 @@ func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
 	if len(list) == 0 {
 		return nil
 	}
-	names := make([]string, len(list))
+	s.settlements.Flush() // what is counted must have been settled before
+	names, earlier := make([]string, len(list)), make([]bool, len(list))
 	totals, settled := make([]int64, len(list)), make([]int64, len(list))
 	for i, k := range list {
-		names[i], totals[i], settled[i] = rowName(k.Counter), k.Total, k.Settled
+		names[i], totals[i], settled[i], earlier[i] = rowName(k.Counter), k.Total, k.Settled, k.Earlier
 	}
-	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.correct_1($1, $2, $3, $4)`, names, totals, settled, quota.BudgetLifetime.Milliseconds())
+	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.correct_2($1, $2, $3, $4, $5, $6, $7)`,
+		s.process.String(), s.process.Prefix(), names, totals, settled, earlier, quota.BudgetLifetime.Milliseconds())
 	return err
 }

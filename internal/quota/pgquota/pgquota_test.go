@@ -17,7 +17,13 @@ import (
 
 func open(t testing.TB, url string) *pgquota.Store {
 	t.Helper()
-	s, err := pgquota.Open(context.Background(), pgquota.Options{URL: secret.New(url)})
+	return openAs(t, url, "node")
+}
+
+// openAs opens the store of a new process of a node.
+func openAs(t testing.TB, url, node string) *pgquota.Store {
+	t.Helper()
+	s, err := pgquota.Open(context.Background(), pgquota.Options{URL: secret.New(url), Process: quota.NewProcess(node)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +33,7 @@ func open(t testing.TB, url string) *pgquota.Store {
 
 func subject(t *testing.T, url string) quotatest.Subject {
 	return quotatest.Subject{
-		Open: func() quota.Store { return open(t, url) }, Shared: true,
+		Open: func(node string) quota.Store { return openAs(t, url, node) }, Shared: true,
 		Flush: func(s quota.Store) { s.(*pgquota.Store).Flush() },
 	}
 }
@@ -201,7 +207,7 @@ func TestAReplyOfAnotherLengthIsAnError(t *testing.T) {
 	url := storetest.Postgres(t)
 	s := open(t, url)
 	for _, reply := range []string{"", "1 2", "1 -1 0 0 0 0", "1 -1 0 0 0 0 0 0"} {
-		storetest.Exec(t, url, `CREATE OR REPLACE FUNCTION modelgate_limits.reserve_1(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
+		storetest.Exec(t, url, `CREATE OR REPLACE FUNCTION modelgate_limits.reserve_2(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
 			bases BIGINT[], maxima BIGINT[], totals BIGINT[], amounts BIGINT[], leasts BIGINT[], lifetimes BIGINT[]) RETURNS TEXT LANGUAGE sql AS $$ SELECT '`+reply+`' $$`)
 		_, err := s.Reserve(context.Background(), noon(), []quota.Claim{perDay(t.Name())})
 		if err == nil || !strings.Contains(err.Error(), "to 1 limits") {

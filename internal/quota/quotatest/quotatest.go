@@ -20,9 +20,9 @@ import (
 
 // Subject is a store under test.
 type Subject struct {
-	// Open returns a store for a node. Stores that are shared by nodes return one
-	// that has the counters of the others.
-	Open func() quota.Store
+	// Open returns a store for a new process of a node. Stores that are shared by nodes
+	// return one that has the counters of the others.
+	Open func(node string) quota.Store
 	// Flush waits until settlements of a store are visible to others. Nil if they
 	// are at once.
 	Flush func(quota.Store)
@@ -62,6 +62,7 @@ type run struct {
 	seed   uint64
 	now    time.Time
 	nodes  []quota.Store
+	starts []int // of each node
 	limits []*quota.Limit
 	ledger map[string]int64 // totals that a ledger has counted of budgets
 	open   []reservation
@@ -95,8 +96,8 @@ func (r *run) begin() {
 	if r.Shared {
 		nodes = 3
 	}
-	for range nodes {
-		r.nodes = append(r.nodes, r.Open())
+	for i := range nodes {
+		r.nodes, r.starts = append(r.nodes, r.Open(nodeName(i))), append(r.starts, 0)
 	}
 	windows := []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 0}
 	for i := range 8 {
@@ -118,6 +119,11 @@ func (r *run) begin() {
 		r.limits = append(r.limits, l)
 	}
 }
+
+func nodeName(i int) string { return fmt.Sprintf("node%d", i) }
+
+// process returns the current process of a node.
+func (r *run) process(i int) process { return process{i, r.starts[i]} }
 
 func (r *run) step() {
 	switch n := r.random.IntN(100); {
@@ -185,7 +191,7 @@ func (r *run) settle() {
 	u := quota.Use{Requests: r.random.Int64N(2), Tokens: r.random.Int64N(90), Cost: r.random.Int64N(70)}
 	r.nodes[o.node].Settle(r.now, o.grants, u)
 	r.flush(r.nodes[o.node])
-	r.model.settle(momentOf(r.now), o.id, o.grants, u)
+	r.model.settle(momentOf(r.now), r.process(o.node), o.id, o.grants, u)
 }
 
 // moveClock moves the clock forward, to the end of a window, a little back, or
@@ -215,7 +221,8 @@ func (r *run) moveClock() {
 // The counters of a store in memory end with it.
 func (r *run) crash() {
 	i, _ := r.node()
-	r.nodes[i] = r.Open()
+	r.nodes[i] = r.Open(nodeName(i))
+	r.starts[i]++
 	if !r.Shared {
 		r.open, r.model.counters = nil, make(map[string]*total)
 		return
@@ -231,21 +238,21 @@ func (r *run) crash() {
 
 // correct lets the ledger count a part of what was settled.
 func (r *run) correct() {
-	_, store := r.node()
+	i, store := r.node()
 	for _, l := range r.limits {
 		if l.Window > 0 || l.Measure == quota.Concurrent || r.random.IntN(2) == 0 || r.model.counters[l.Counter] == nil {
 			continue
 		}
-		settled := r.random.Int64N(sum(r.model.counters[l.Counter].settled) + 1)
+		settled := r.random.Int64N(r.model.counters[l.Counter].settledBy(r.process(i)) + 1)
 		r.ledger[l.Counter] += settled
-		k := quota.Correction{Counter: l.Counter, Total: r.ledger[l.Counter], Settled: settled}
+		k := quota.Correction{Counter: l.Counter, Total: r.ledger[l.Counter], Settled: settled, Earlier: r.random.IntN(3) == 0}
 		if r.random.IntN(4) == 0 { // of a node that is behind
 			k.Total -= r.random.Int64N(30)
 		}
 		if err := store.Correct(context.Background(), []quota.Correction{k}); err != nil {
 			r.Fatal(err)
 		}
-		r.model.correct(k)
+		r.model.correct(r.process(i), k)
 	}
 }
 
@@ -297,9 +304,9 @@ func Hold(t *testing.T, s Subject, exact bool) {
 	tokens := &quota.Limit{Counter: s.Prefix + "-tokens", Measure: quota.Tokens, Max: 20_000, Window: 7 * 24 * time.Hour}
 	cost := &quota.Limit{Counter: s.Prefix + "-cost", Measure: quota.Cost, Max: 90_000, Base: 10_000, Counted: 10_000}
 	var granted, usedTokens, usedCost, heldRequests, heldTokens, refused atomic.Int64
-	stores := []quota.Store{s.Open()}
+	stores := []quota.Store{s.Open(nodeName(0))}
 	for s.Shared && len(stores) < nodes {
-		stores = append(stores, s.Open())
+		stores = append(stores, s.Open(nodeName(len(stores))))
 	}
 	var wg sync.WaitGroup
 	for n := range nodes {

@@ -21,7 +21,14 @@ type total struct {
 	held, settled   []entry
 }
 
-type entry struct{ id, generation, amount int64 }
+// entry is a part of a counter that a process of a node added.
+type entry struct {
+	id, generation, amount int64
+	by                     process
+}
+
+// process is the nth process of a node.
+type process struct{ node, n int }
 
 // enter returns the counter of a limit in its window, without what has lapsed. A
 // shared store remembers that only with a reservation, so it returns a copy.
@@ -80,13 +87,13 @@ func (r *reference) reserve(at moment, id int64, claims []quota.Claim) (amounts 
 	for i, k := range claims {
 		c := entered[i]
 		r.counters[k.Limit.Counter] = c
-		c.held = append(c.held, entry{id, c.generation, amounts[i]})
+		c.held = append(c.held, entry{id: id, generation: c.generation, amount: amounts[i]})
 	}
 	return amounts, -1
 }
 
-// settle replaces the reservation with an id by what was used.
-func (r *reference) settle(at moment, id int64, grants []quota.Grant, u quota.Use) {
+// settle replaces the reservation with an id by what a process used.
+func (r *reference) settle(at moment, by process, id int64, grants []quota.Grant, u quota.Use) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, g := range grants {
@@ -104,22 +111,38 @@ func (r *reference) settle(at moment, id int64, grants []quota.Grant, u quota.Us
 				break
 			}
 		}
-		c.settled = append(c.settled, entry{id, c.generation, u.Of(g.Limit.Measure)})
+		c.settled = append(c.settled, entry{id, c.generation, u.Of(g.Limit.Measure), by})
 	}
 }
 
-// correct raises what is counted, and forgets the oldest settlements up to an
-// amount.
-func (r *reference) correct(k quota.Correction) {
+// correct raises what is counted, and forgets the oldest settlements of a process up to
+// an amount, and those of earlier processes of its node if all of them are counted.
+func (r *reference) correct(by process, k quota.Correction) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.counters[k.Counter]
 	c.counted = max(c.counted, k.Total)
 	for i := range c.settled {
-		part := min(c.settled[i].amount, k.Settled)
-		c.settled[i].amount -= part
-		k.Settled -= part
+		e := &c.settled[i]
+		switch {
+		case e.by == by:
+			part := min(e.amount, k.Settled)
+			e.amount -= part
+			k.Settled -= part
+		case k.Earlier && e.by.node == by.node:
+			e.amount = 0
+		}
 	}
+}
+
+// settledBy returns what a process has settled of a counter and nobody has corrected.
+func (c *total) settledBy(p process) (n int64) {
+	for _, e := range c.settled {
+		if e.by == p {
+			n += e.amount
+		}
+	}
+	return n
 }
 
 // since returns the entries of a generation and later ones.

@@ -40,13 +40,15 @@ const (
 
 // Options configure a store.
 type Options struct {
-	URL    secret.String // redis://, rediss:// or unix://
-	Logger *slog.Logger  // nil is silent
+	URL     secret.String // redis://, rediss:// or unix://
+	Process quota.Process
+	Logger  *slog.Logger // nil is silent
 }
 
 // Store is a [quota.Store] in Redis.
 type Store struct {
 	logger      *slog.Logger
+	process     quota.Process
 	option      rueidis.ClientOption
 	client      atomic.Pointer[rueidis.Client] // nil until Redis was reached once
 	settlements quota.Settlements
@@ -74,7 +76,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	option.Dialer.Timeout = connectTimeout
 	option.ConnWriteTimeout = responseTimeout
 	option.ClientName = "modelgate"
-	s := &Store{logger: o.Logger, option: option}
+	s := &Store{logger: o.Logger, process: o.Process, option: option}
 	s.clock.Logger = o.Logger
 	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
 	err = s.connect(ctx)
@@ -276,7 +278,8 @@ func (s *Store) Settle(now time.Time, grants []quota.Grant, u quota.Use) {
 // send sends a batch of settlements.
 func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 	keys := make([]string, len(batch))
-	args := make([]string, 0, 7*len(batch))
+	args := make([]string, 1, 1+7*len(batch))
+	args[0] = s.process.String()
 	for i, k := range batch {
 		budget := "0"
 		if k.Budget {
@@ -293,12 +296,17 @@ func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
 	if len(list) == 0 {
 		return nil
 	}
+	s.settlements.Flush() // what is counted must have been settled before
 	keys := make([]string, len(list))
-	args := make([]string, 1, 1+2*len(list))
-	args[0] = number(quota.BudgetLifetime.Milliseconds())
+	args := make([]string, 3, 3+3*len(list))
+	args[0], args[1], args[2] = number(quota.BudgetLifetime.Milliseconds()), s.process.String(), s.process.Prefix()
 	for i, k := range list {
 		keys[i] = prefix + k.Counter
-		args = append(args, number(k.Total), number(k.Settled))
+		earlier := "0"
+		if k.Earlier {
+			earlier = "1"
+		}
+		args = append(args, number(k.Total), number(k.Settled), earlier)
 	}
 	return s.exec(ctx, correct, keys, args).Error()
 }

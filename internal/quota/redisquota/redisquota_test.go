@@ -23,7 +23,13 @@ import (
 
 func open(t testing.TB, url string) *redisquota.Store {
 	t.Helper()
-	s, err := redisquota.Open(context.Background(), redisquota.Options{URL: secret.New(url)})
+	return openAs(t, url, "node")
+}
+
+// openAs opens the store of a new process of a node.
+func openAs(t testing.TB, url, node string) *redisquota.Store {
+	t.Helper()
+	s, err := redisquota.Open(context.Background(), redisquota.Options{URL: secret.New(url), Process: quota.NewProcess(node)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +39,7 @@ func open(t testing.TB, url string) *redisquota.Store {
 
 func subject(t *testing.T, url string) quotatest.Subject {
 	return quotatest.Subject{
-		Open: func() quota.Store { return open(t, url) }, Shared: true,
+		Open: func(node string) quota.Store { return openAs(t, url, node) }, Shared: true,
 		Flush: func(s quota.Store) { s.(*redisquota.Store).Flush() },
 	}
 }
