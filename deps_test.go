@@ -42,6 +42,7 @@ var dependencies = map[string]string{
 	"go.opentelemetry.io/proto/otlp":                                    "the messages of OTLP, in which spans are made",
 	"github.com/tiktoken-go/tokenizer":                                  "counts tokens where a provider reports none, with both vocabularies of OpenAI embedded",
 	"golang.org/x/crypto":                                               "argon2id, for the passwords of people",
+	"golang.org/x/tools":                                                "test: type-checks all packages to find names that are exported for nobody",
 	"google.golang.org/grpc":                                            "test: a collector that takes OTLP over gRPC",
 	"google.golang.org/protobuf":                                        "test: reads what a collector was sent",
 	"modernc.org/sqlite":                                                "SQLite without cgo: the embedded store of a single static binary",

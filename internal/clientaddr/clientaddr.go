@@ -18,8 +18,8 @@ import (
 
 // The headers in which proxies report the client's address.
 const (
-	XForwardedFor = "X-Forwarded-For"
-	Forwarded     = "Forwarded" // RFC 7239
+	xForwardedFor = "X-Forwarded-For"
+	forwarded     = "Forwarded" // RFC 7239
 )
 
 // maxHops is the number of proxies that a request may have passed. Addresses
@@ -38,13 +38,13 @@ type Policy struct {
 // one header is read, because a proxy that writes one passes the client's copy
 // of the other through.
 func New(proxies []string, header string) (*Policy, error) {
-	p := &Policy{header: XForwardedFor}
+	p := &Policy{header: xForwardedFor}
 	switch {
-	case header == "" || strings.EqualFold(header, XForwardedFor):
-	case strings.EqualFold(header, Forwarded):
-		p.header = Forwarded
+	case header == "" || strings.EqualFold(header, xForwardedFor):
+	case strings.EqualFold(header, forwarded):
+		p.header = forwarded
 	default:
-		return nil, fmt.Errorf("the header %.40q is not supported; use %s or %s", header, XForwardedFor, Forwarded)
+		return nil, fmt.Errorf("the header %.40q is not supported; use %s or %s", header, xForwardedFor, forwarded)
 	}
 	for _, text := range proxies {
 		prefix, err := ParsePrefix(text)
@@ -125,7 +125,7 @@ func (p *Policy) RemoteAddr(r *http.Request) string {
 // walk follows the chain of proxies from right to left.
 func (p *Policy) walk(at netip.Addr, lines []string) netip.Addr {
 	read, cut := parseAddress, lastComma
-	if p.header == Forwarded {
+	if p.header == forwarded {
 		read, cut = parseElement, lastUnquotedComma
 	}
 	hops := 0

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// DefaultMax is the default limit of a message in bytes. It is also the
+	// defaultMax is the default limit of a message in bytes. It is also the
 	// limit of the format.
-	DefaultMax = 16 << 20
+	defaultMax = 16 << 20
 
 	firstBuffer = 4 << 10  // enough for common messages of a conversation
 	keptBuffer  = 64 << 10 // a larger buffer is released when it is not needed any more
@@ -32,10 +32,10 @@ type Reader struct {
 
 // NewReader returns a reader of the messages of r. Max is the limit of a
 // message in bytes; a larger one ends reading with [ErrTooLarge]. A max below 1
-// means [DefaultMax].
+// means 16 MB.
 func NewReader(r io.Reader, max int) *Reader {
 	if max < 1 {
-		max = DefaultMax
+		max = defaultMax
 	}
 	return &Reader{src: r, max: max}
 }

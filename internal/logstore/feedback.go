@@ -68,7 +68,7 @@ type feedbackBackend interface {
 	changeFeedback(ctx context.Context, q *FeedbackQuery, to FeedbackChange) (int64, error)
 	feedback(ctx context.Context, q *FeedbackQuery, skip, limit int) (list []Feedback, total int, err error)
 	sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) ([]FeedbackGroup, error)
-	ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[TraceOf]Rating, error)
+	ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[TraceOf]rating, error)
 	dropFeedback(ctx context.Context, before int64, limit int) (int64, error)
 }
 
@@ -163,8 +163,8 @@ func (s *Store) SumFeedback(ctx context.Context, q FeedbackQuery, step time.Dura
 // TraceOf identifies a trace of a workspace.
 type TraceOf struct{ Workspace, ID string }
 
-// Rating is the sum of a trace's feedback.
-type Rating struct {
+// rating is the sum of a trace's feedback.
+type rating struct {
 	Count    int64
 	Weighted float64 // sum of values times weights
 }
@@ -174,7 +174,7 @@ const maxRatings = 100_000
 
 // ratings returns the traces of a scope with feedback since from whose average is
 // within r. If there are too many it returns an error that names field.
-func (s *Store) ratings(ctx context.Context, scope Scope, from time.Time, r FloatRange, field string) (map[TraceOf]Rating, error) {
+func (s *Store) ratings(ctx context.Context, scope Scope, from time.Time, r FloatRange, field string) (map[TraceOf]rating, error) {
 	q := FeedbackQuery{Scope: Scope{Organisation: scope.Organisation, Workspace: scope.Workspace}, From: from, Weighted: r}
 	all, err := s.keeper.ratings(ctx, &q, maxRatings+1)
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Store) rate(ctx context.Context, t *totals, q *Query) (err error) {
 	return err
 }
 
-func traces(of map[TraceOf]Rating) map[TraceOf]bool {
+func traces(of map[TraceOf]rating) map[TraceOf]bool {
 	out := make(map[TraceOf]bool, len(of))
 	for t := range of {
 		out[t] = true

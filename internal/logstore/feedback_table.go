@@ -157,7 +157,7 @@ func (t *tables) sumFeedback(ctx context.Context, q *FeedbackQuery, step int64) 
 	return list, t.noteFailure(rows.Err())
 }
 
-func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[TraceOf]Rating, error) {
+func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[TraceOf]rating, error) {
 	if err := t.create(ctx); err != nil {
 		return nil, err
 	}
@@ -175,10 +175,10 @@ func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[
 		return nil, t.noteFailure(err)
 	}
 	defer rows.Close()
-	all := make(map[TraceOf]Rating)
+	all := make(map[TraceOf]rating)
 	for rows.Next() {
 		var of TraceOf
-		var r Rating
+		var r rating
 		if err := rows.Scan(&of.Workspace, &of.ID, &r.Count, &r.Weighted); err != nil {
 			return nil, err
 		}

@@ -31,10 +31,10 @@ const (
 	ByOutcome
 )
 
-// OtherValues replaces the rarest values of a bounded field in a minute or hour of an
+// otherValues replaces the rarest values of a bounded field in a minute or hour of an
 // organisation, because clients and providers choose these names, and how many there
 // are.
-const OtherValues = "other"
+const otherValues = "other"
 
 const (
 	maxText   = 128 // limit of a stored string, in bytes
@@ -114,7 +114,7 @@ func (s *Totals) countKey(k *groupKey) {
 func (set groupSet) bound() {
 	for _, f := range bounded {
 		rest := rare(set, maxValues, func(k *groupKey) string { return k.texts[f] })
-		delete(rest, OtherValues)
+		delete(rest, otherValues)
 		set.replace(func(k *groupKey) bool { return rest[k.texts[f]] }, f)
 	}
 	route := func(k *groupKey) (r [len(bounded)]string) {
@@ -154,7 +154,7 @@ func rare[K comparable](set groupSet, most int, of func(*groupKey) K) map[K]bool
 
 func compareKeys(a, b *groupKey) int { return slices.Compare(a.texts[:], b.texts[:]) }
 
-// replace sets fields of the chosen keys to OtherValues.
+// replace sets fields of the chosen keys to otherValues.
 func (set groupSet) replace(chosen func(*groupKey) bool, fields ...Field) {
 	for k, s := range maps.Clone(set) {
 		if !chosen(&k) {
@@ -162,7 +162,7 @@ func (set groupSet) replace(chosen func(*groupKey) bool, fields ...Field) {
 		}
 		delete(set, k)
 		for _, f := range fields {
-			k.texts[f] = OtherValues
+			k.texts[f] = otherValues
 		}
 		set.at(k).Merge(s)
 	}

@@ -132,7 +132,7 @@ func (q *GroupQuery) clip() {
 type totals struct {
 	q       *GroupQuery
 	sums    map[place]*Group
-	ratings map[TraceOf]Rating // of the entries' traces, if requested
+	ratings map[TraceOf]rating // of the entries' traces, if requested
 }
 
 // place identifies a group.

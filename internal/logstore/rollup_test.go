@@ -359,7 +359,7 @@ func TestModelsAreBoundedInLengthAndNumber(t *testing.T) {
 	total, other := int64(0), int64(0)
 	for _, sum := range list {
 		total += sum.Requests
-		if sum.Value == OtherValues {
+		if sum.Value == otherValues {
 			other = sum.Requests
 		}
 		if len(sum.Value) > maxText {

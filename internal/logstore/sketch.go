@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// SketchError is the maximum relative error of a percentile of a [Sketch]: 1 %.
+// sketchError is the maximum relative error of a percentile of a [Sketch]: 1 %.
 // Durations below a microsecond count as zero.
-const SketchError = 0.01
+const sketchError = 0.01
 
 // gamma is the ratio of the upper limits of consecutive buckets. Bucket i holds
 // durations above gamma^(i-1) and up to gamma^i microseconds:
 // https://arxiv.org/abs/1908.10693.
-const gamma = (1 + SketchError) / (1 - SketchError)
+const gamma = (1 + sketchError) / (1 - sketchError)
 
 // lastBucket is the bucket of the longest possible duration.
 const lastBucket = 1838
@@ -43,7 +43,7 @@ func bucketOf(d time.Duration) int {
 	return min(int(math.Ceil(math.Log(float64(d)/float64(time.Microsecond))/logGamma)), lastBucket)
 }
 
-// valueOf returns the duration within SketchError of all durations in a bucket.
+// valueOf returns the duration within sketchError of all durations in a bucket.
 func valueOf(bucket int) time.Duration {
 	v := 2 * math.Exp(float64(bucket)*logGamma) / (gamma + 1) * float64(time.Microsecond)
 	if v >= math.MaxInt64 {

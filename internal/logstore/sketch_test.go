@@ -48,7 +48,7 @@ func mustBeClose(t *testing.T, s *Sketch, exact []time.Duration) {
 			want = 0
 		}
 		// Half a nanosecond is what rounding adds.
-		if got := s.Percentile(p); math.Abs(float64(got-want)) > SketchError*float64(want)*(1+1e-9)+0.5 {
+		if got := s.Percentile(p); math.Abs(float64(got-want)) > sketchError*float64(want)*(1+1e-9)+0.5 {
 			t.Errorf("Percentile(%d) of %d = %v, want %v within 1 %%", p, len(exact), got, want)
 		}
 	}

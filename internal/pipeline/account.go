@@ -72,16 +72,16 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 	return acc, nil
 }
 
-// DefaultAttempts is the limit of attempts of a request for an engine without a
+// defaultAttempts is the limit of attempts of a request for an engine without a
 // limit.
-const DefaultAttempts = 32
+const defaultAttempts = 32
 
 // AttemptLimit returns the maximum number of attempts of one request.
 func (e *Engine) AttemptLimit() int {
 	if e == nil { // of a tree without targets
-		return DefaultAttempts
+		return defaultAttempts
 	}
-	return cmp.Or(e.MaxAttempts, DefaultAttempts)
+	return cmp.Or(e.MaxAttempts, defaultAttempts)
 }
 
 // codeAttempts is the error code for the limit of attempts.

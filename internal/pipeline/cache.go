@@ -35,8 +35,8 @@ type CacheOptions struct {
 	Config    string // id of the saved config, for invalidation; empty for none
 }
 
-// DefaultCachedResponse is the default of ResponseCache.MaxResponse in bytes.
-const DefaultCachedResponse = 4 << 20
+// defaultCachedResponse is the default of ResponseCache.MaxResponse in bytes.
+const defaultCachedResponse = 4 << 20
 
 // maxCacheAge is the longest time for which a response is stored.
 const maxCacheAge = 365 * 24 * time.Hour
@@ -46,7 +46,7 @@ const maxCacheAge = 365 * 24 * time.Hour
 type ResponseCache struct {
 	Store respcache.Store
 	// MaxResponse is the limit in bytes of a stored response. Zero means
-	// DefaultCachedResponse.
+	// 4 MB.
 	MaxResponse int
 	// Now is the clock of lifetimes. Nil means time.Now.
 	Now func() time.Time
@@ -70,7 +70,7 @@ func (c *ResponseCache) limit() int {
 	if c.MaxResponse > 0 {
 		return c.MaxResponse
 	}
-	return DefaultCachedResponse
+	return defaultCachedResponse
 }
 
 // cacheHandler answers requests for one leaf with stored responses, and stores

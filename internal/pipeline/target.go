@@ -38,7 +38,7 @@ type Engine struct {
 
 	// MaxAttempts is the limit of requests to providers for one request,
 	// including retries, fallbacks, hedges, continuations and pieces. Zero
-	// means DefaultAttempts.
+	// means 32.
 	MaxAttempts int
 
 	// Ledger records attempts. Nil records none.

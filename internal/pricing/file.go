@@ -20,7 +20,7 @@ import (
 
 // Limits of a file.
 const (
-	MaxFile   = 8 << 20 // bytes
+	maxFile   = 8 << 20 // bytes
 	maxModels = 20_000
 	maxName   = 256 // bytes of the name of a model
 )
@@ -71,8 +71,8 @@ func ParseFile(provider string, data []byte) (*File, error) {
 
 // readModels reads a JSON object of models.
 func readModels(provider string, data []byte) (map[string]json.RawMessage, error) {
-	if len(data) > MaxFile {
-		return nil, fmt.Errorf("%s: the file is longer than %d MB", provider, MaxFile>>20)
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("%s: the file is longer than %d MB", provider, maxFile>>20)
 	}
 	var models map[string]json.RawMessage
 	if err := json.Unmarshal(data, &models); err != nil || models == nil {
@@ -89,9 +89,9 @@ func readModels(provider string, data []byte) (map[string]json.RawMessage, error
 	return models, nil
 }
 
-// ParseModels reads the capabilities file of a provider and returns the models that
+// parseModels reads the capabilities file of a provider and returns the models that
 // it lists, sorted. Ignored are the fields that have no effect.
-func ParseModels(provider string, data []byte) (names []string, ignored map[string]int, err error) {
+func parseModels(provider string, data []byte) (names []string, ignored map[string]int, err error) {
 	models, err := readModels(provider, data)
 	if err != nil {
 		return nil, nil, err

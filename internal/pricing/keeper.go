@@ -169,7 +169,7 @@ func (k *Keeper) refresh(ctx context.Context, id string, now time.Time) bool {
 		return f, f.Ignored, nil
 	})
 	models, modelsFrom := k.read(ctx, "capabilities", k.Capabilities, id, func(data []byte) (any, map[string]int, error) {
-		names, ignored, err := ParseModels(id, data)
+		names, ignored, err := parseModels(id, data)
 		return names, ignored, err
 	})
 	if ctx.Err() != nil {
@@ -251,7 +251,7 @@ func readFile(ctx context.Context, s Source, id string) ([]byte, error) {
 		return nil, err
 	}
 	defer in.Close()
-	data, err := io.ReadAll(io.LimitReader(in, MaxFile+1))
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	return data, cmp.Or(err, ctx.Err())
 }
 

@@ -122,7 +122,7 @@ func (g *Guard) Read(ctx context.Context, now time.Time, limits []*Limit) ([]Sta
 	states, err = g.local.Read(ctx, now, limits)
 	for i := range states {
 		if g.down(limits[i]) != DownClosed {
-			states[i].Overshoot = UnknownOvershoot
+			states[i].Overshoot = unknownOvershoot
 		}
 	}
 	return states, err

@@ -106,13 +106,13 @@ type State struct {
 	// Reset is when the window or period ends. Zero means never.
 	Reset time.Time
 	// Overshoot is the most by which the store may exceed the limit, or
-	// [UnknownOvershoot]; see docs/limits.md.
+	// -1 if it is unknown; see docs/limits.md.
 	Overshoot int64
 }
 
-// UnknownOvershoot is the overshoot of a limit that each gateway decides about on its
+// unknownOvershoot is the overshoot of a limit that each gateway decides about on its
 // own: no gateway knows how many there are.
-const UnknownOvershoot = -1
+const unknownOvershoot = -1
 
 // Left returns what can be reserved of limit l; never negative.
 func (s State) Left(l *Limit) int64 { return max(l.Max-l.Base-s.Used-s.Held, 0) }

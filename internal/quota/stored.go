@@ -168,7 +168,7 @@ func (l *Limit) Unit() string {
 
 // OvershootUnits returns the overshoot of s like [Limit.Units], nil if it is unknown.
 func (l *Limit) OvershootUnits(s State) *float64 {
-	if s.Overshoot == UnknownOvershoot {
+	if s.Overshoot == unknownOvershoot {
 		return nil
 	}
 	n := l.Units(s.Overshoot)

@@ -9,8 +9,8 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// DefaultMemory is the default size of a [Memory] in bytes.
-const DefaultMemory = 256 << 20
+// defaultMemory is the default size of a [Memory] in bytes.
+const defaultMemory = 256 << 20
 
 // Memory is a [Store] in the memory of this process, which evicts entries that
 // are rarely used when it is full.
@@ -21,10 +21,10 @@ type Memory struct {
 
 var _ Store = (*Memory)(nil)
 
-// NewMemory returns a store of about size bytes. Zero means DefaultMemory.
+// NewMemory returns a store of about size bytes. Zero means 256 MB.
 func NewMemory(size int64) *Memory {
 	if size <= 0 {
-		size = DefaultMemory
+		size = defaultMemory
 	}
 	return &Memory{entries: otter.Must(&otter.Options[Key, *Entry]{
 		MaximumWeight: uint64(size),

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// DefaultMax is the default limit of an event in bytes.
-	DefaultMax = 16 << 20
+	// defaultMax is the default limit of an event in bytes.
+	defaultMax = 16 << 20
 
 	firstBuffer = 4 << 10  // enough for common chunks of a chat stream
 	keptBuffer  = 64 << 10 // a larger buffer is released when it is not needed any more
@@ -57,10 +57,10 @@ func (s span) of(b []byte) []byte {
 
 // NewReader returns a reader of the events of r. Max is the limit of an event
 // in bytes; a larger one ends reading with [ErrTooLarge]. A max below 1 means
-// [DefaultMax].
+// 16 MB.
 func NewReader(r io.Reader, max int) *Reader {
 	if max < 1 {
-		max = DefaultMax
+		max = defaultMax
 	}
 	reader := &Reader{max: max}
 	reader.Reset(r)

@@ -32,8 +32,8 @@ func ParseConfigSecrets(opened secret.String) (ConfigSecrets, error) {
 	return each(plain, secret.New), nil
 }
 
-// HiddenConfigValue is the mask of a credential of which nothing is shown.
-const HiddenConfigValue = "***"
+// hiddenConfigValue is the mask of a credential of which nothing is shown.
+const hiddenConfigValue = "***"
 
 // HideConfig returns the text of a config with its credentials masked, and the
 // credentials.
@@ -43,7 +43,7 @@ func HideConfig(text string) (hidden string, held ConfigSecrets, err error) {
 		v := secret.New(c.Value.Reveal())
 		held[c.Path] = v
 		if strings.HasPrefix(v.Reveal(), "{") {
-			return HiddenConfigValue, nil
+			return hiddenConfigValue, nil
 		}
 		return Mask(v), nil
 	})

@@ -78,18 +78,18 @@ func Mask(key secret.String) string {
 // maskForm matches the output of Mask.
 var maskForm = regexp.MustCompile(`(?s)^(.{2}\*\*\*.{2}|\*\*\*)$`)
 
-// ErrNoSecret is the error for a mask that does not match a stored secret.
-var ErrNoSecret = errors.New("is a mask, not a credential; send the credential itself")
+// errNoSecret is the error for a mask that does not match a stored secret.
+var errNoSecret = errors.New("is a mask, not a credential; send the credential itself")
 
 // KeepsSecret reports whether text, given as a secret, stands for the stored secret
-// with this mask: it is the mask or [HiddenConfigValue]. An empty mask means that none
-// is stored. Any other mask is refused with ErrNoSecret.
+// with this mask: it is the mask or ***. An empty mask means that none
+// is stored. Any other mask is refused with an error.
 func KeepsSecret(text, mask string) (bool, error) {
 	switch {
-	case mask != "" && (text == mask || text == HiddenConfigValue):
+	case mask != "" && (text == mask || text == hiddenConfigValue):
 		return true, nil
 	case maskForm.MatchString(text):
-		return false, ErrNoSecret
+		return false, errNoSecret
 	}
 	return false, nil
 }

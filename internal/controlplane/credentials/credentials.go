@@ -29,7 +29,7 @@ import (
 
 // Limits of credentials, in bytes.
 const (
-	MaxKey       = 16 << 10 // service account documents are keys too
+	maxKey       = 16 << 10 // service account documents are keys too
 	maxValue     = 2 << 10
 	maxHeader    = 4 << 10
 	maxLongValue = 16 << 10
@@ -158,8 +158,8 @@ func settings(spec *provider.Spec, g CredentialInput, was store.IntegrationSetti
 		}
 	case err != nil:
 		return next, "", route.Invalid("key", "%v", err)
-	case len(key) > MaxKey:
-		return next, "", route.Invalid("key", "is longer than %d bytes", MaxKey)
+	case len(key) > maxKey:
+		return next, "", route.Invalid("key", "is longer than %d bytes", maxKey)
 	case !strings.HasPrefix(key, "{") && !strings.HasPrefix(key, "-----BEGIN") && strings.ContainsFunc(key, unicode.IsControl):
 		return next, "", route.Invalid("key", "has a control character, such as the end of a line")
 	default:

@@ -104,7 +104,7 @@ func Fill(s *store.Secrets, id, target string, v secret.String) error {
 		document = document && longOption.MatchString(f.option)
 		set(&s.Options, f.option, secret.New(text))
 	default:
-		most, s.Key = MaxKey, secret.New(text)
+		most, s.Key = maxKey, secret.New(text)
 	}
 	if len(text) > most || !document && strings.ContainsFunc(text, unicode.IsControl) {
 		return apierr.New(apierr.Invalid, "the value for %s is longer than %d bytes or has a control character, such as the end of a line", target, most).

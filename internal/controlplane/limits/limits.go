@@ -28,8 +28,8 @@ const (
 
 // Reset periods of a [Budget], other than a number of days.
 const (
-	Monthly = "monthly"
-	Weekly  = "weekly"
+	monthly = "monthly"
+	weekly  = "weekly"
 )
 
 // firstWeekday is the day on which weekly budgets are reset, at 00:00 UTC.
@@ -140,9 +140,9 @@ func (u Budget) samePeriod(v Budget) bool {
 func (u Budget) next(now time.Time) time.Time {
 	today := midnight(now)
 	switch {
-	case u.PeriodicReset == Monthly:
+	case u.PeriodicReset == monthly:
 		return time.Date(today.Year(), today.Month()+1, 1, 0, 0, 0, 0, time.UTC)
-	case u.PeriodicReset == Weekly:
+	case u.PeriodicReset == weekly:
 		days := (int(firstWeekday-today.Weekday())+6)%7 + 1
 		return today.AddDate(0, 0, days)
 	case u.PeriodicResetDays > 0:

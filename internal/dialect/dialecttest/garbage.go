@@ -13,9 +13,9 @@ import (
 	"modelgate/internal/sse"
 )
 
-// MalformedBytes generates bytes: arbitrary ones, or a sample with a few
+// malformedBytes generates bytes: arbitrary ones, or a sample with a few
 // changes.
-func MalformedBytes(samples ...[]byte) *rapid.Generator[[]byte] {
+func malformedBytes(samples ...[]byte) *rapid.Generator[[]byte] {
 	return rapid.Custom(func(t *rapid.T) []byte {
 		if len(samples) == 0 || rapid.IntRange(0, 9).Draw(t, "from nothing") == 0 {
 			return rapid.SliceOfN(rapid.Byte(), 0, 200).Draw(t, "bytes")
@@ -79,11 +79,11 @@ func (s Suite) garbage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		requests, answers, frames := s.samples(t)
 		if s.Client != nil {
-			s.tryRequest(t, MalformedBytes(requests...).Draw(t, "request"))
+			s.tryRequest(t, malformedBytes(requests...).Draw(t, "request"))
 		}
 		if s.Provider != nil {
-			s.tryAnswer(MalformedBytes(answers...).Draw(t, "answer"))
-			list := rapid.SliceOfN(MalformedBytes(frames...), 0, 8).Draw(t, "frames")
+			s.tryAnswer(malformedBytes(answers...).Draw(t, "answer"))
+			list := rapid.SliceOfN(malformedBytes(frames...), 0, 8).Draw(t, "frames")
 			s.tryStream(t, list)
 		}
 	})
