@@ -335,3 +335,34 @@ func BenchmarkMatchOf10000Policies(b *testing.B) {
 		b.Fatalf("%d match, want 1", len(dst))
 	}
 }
+
+func TestCountersThatArePastAreNotInUse(t *testing.T) {
+	plain, monthly, limited := rate("plain", []string{"api_key"}, when("api_key", nil, "*")), rate("monthly", []string{"api_key"}, when("api_key", nil, "*")), rate("limited", []string{"api_key"}, when("api_key", nil, "*"))
+	plain.Window, monthly.Window, monthly.Period = 0, 0, policy.Period{Every: policy.Monthly}
+	plain.Generations = map[string]int64{policy.EntityID("api_key:k1"): 3}
+	s := policy.Compile([]policy.Policy{plain, monthly, limited}, nil)
+	f := facts()
+	for _, l := range s.Match(nil, &f) {
+		if !s.InUse(l.Counter, now) {
+			t.Errorf("the counter %s of a request is not in use", l.Counter)
+		}
+	}
+	month := now.Format("2006-01") + "-01"
+	for counter, want := range map[string]bool{
+		"policy/plain/-/3/api_key:k1":               true,
+		"policy/plain/-/2/api_key:k1":               false,
+		"policy/plain/-/0/api_key:k2":               true,
+		"policy/deleted/-/0/api_key:k1":             false,
+		"policy/monthly/" + month + "/0/api_key:k1": true,
+		"policy/monthly/2019-01-01/0/api_key:k1":    false,
+		"policy/limited/0/api_key:k1":               true,
+		"key/k1/cost/":                              true,
+	} {
+		if got := s.InUse(counter, now); got != want {
+			t.Errorf("InUse(%s) = %t, want %t", counter, got, want)
+		}
+	}
+	if !(*policy.Set)(nil).InUse("policy/p/-/0/k", now) {
+		t.Error("a counter is not in use before policies are known")
+	}
+}

@@ -61,16 +61,20 @@ const startWindow = 7 * 24 * time.Hour
 
 // checkTime returns an error if the time since the first request of a session exceeds
 // the policy. The first request reserves its Unix time in a counter that can hold no
-// more, so that all gateways agree about it.
-func (c *compiled) checkTime(ctx context.Context, counters quota.Store, f *Facts, l *quota.Limit, dryRun bool) error {
+// more, so that all gateways agree about it. Once the start is known the store is not
+// asked.
+func (c *compiled) checkTime(ctx context.Context, counters quota.Store, f *Facts, l *valueLimit, dryRun bool) error {
 	now := f.Time.Unix()
+	if s := l.start.Load(); s != nil && f.Time.Before(s.until) {
+		return c.timeError(now, s.began)
+	}
 	start := quota.Limit{Counter: l.Counter, Max: now, Window: startWindow, Holder: l.Holder, Down: l.Down}
 	if dryRun {
 		states, err := counters.Read(ctx, f.Time, []*quota.Limit{&start})
 		if err != nil {
 			return nil
 		}
-		return c.timeError(now, states[0])
+		return c.timeError(now, states[0].Used+states[0].Held)
 	}
 	v, err := counters.Reserve(ctx, f.Time, []quota.Claim{{Limit: &start, Amount: now, Least: now}})
 	switch {
@@ -82,13 +86,14 @@ func (c *compiled) checkTime(ctx context.Context, counters quota.Store, f *Facts
 		counters.Settle(f.Time, v.Grants, quota.Use{Requests: now})
 		return nil
 	}
-	return c.timeError(now, v.States[0])
+	began := v.States[0].Used + v.States[0].Held
+	l.start.Store(&sessionStart{began, v.States[0].Reset})
+	return c.timeError(now, began)
 }
 
-// timeError returns an error if the session whose start a counter holds is over at
-// now. A counter at zero holds none.
-func (c *compiled) timeError(now int64, start quota.State) error {
-	began := start.Used + start.Held
+// timeError returns an error if a session that began at a time is over at now. Zero is
+// one that has not begun.
+func (c *compiled) timeError(now, began int64) error {
 	if elapsed := now - began; began > 0 && elapsed >= c.policy.Max {
 		return apierr.New(apierr.RateLimited, "session limit reached: this session began %d seconds ago and policy %q allows %d; finish the task without further model requests, or start a new session",
 			elapsed, name(c.policy), c.policy.Max).WithCode(CodeSession).WithParam(c.sessionParam())

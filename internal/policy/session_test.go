@@ -140,6 +140,39 @@ func TestTheTimeOfASessionEnds(t *testing.T) {
 	}
 }
 
+// countingStore counts the calls of a store.
+type countingStore struct {
+	quota.Memory
+	calls int
+}
+
+func (c *countingStore) Reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
+	c.calls++
+	return c.Memory.Reserve(ctx, now, claims)
+}
+
+func TestTheStartOfASessionIsReadOnce(t *testing.T) {
+	p := rate("p", []string{"session"}, when("api_key", nil, "*"))
+	p.Window, p.Period, p.Time, p.Max = 0, policy.Period{Days: 1, Since: day("2026-11-01")}, true, 9_000
+	s := policy.Compile([]policy.Policy{p}, nil)
+	m := new(countingStore)
+	f := facts()
+	f.Metadata = map[string]string{"session_id": "s1"}
+	for i := range 300 { // for more than an hour
+		f.Time = now.Add(time.Duration(i) * 30 * time.Second)
+		if err := s.CheckSession(context.Background(), m, &f, nil, false); err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+	}
+	if m.calls != 2 {
+		t.Errorf("300 requests of a session called the store %d times, want twice", m.calls)
+	}
+	f.Time = now.Add(9_000 * time.Second)
+	if err := s.CheckSession(context.Background(), m, &f, nil, false); err == nil {
+		t.Error("the session did not end")
+	}
+}
+
 // brokenStore is a store that fails.
 type brokenStore struct{ quota.Memory }
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -95,7 +96,7 @@ func (s *Set) Match(dst []*quota.Limit, f *Facts) []*quota.Limit {
 		if !ok {
 			return
 		}
-		if l := c.limit(key, f.Time); !slices.Contains(dst, l) {
+		if l := &c.limit(key, f.Time).Limit; !slices.Contains(dst, l) {
 			dst = append(dst, l)
 		}
 	})
@@ -117,6 +118,33 @@ func (s *Set) Measure(counter string, now time.Time) (m quota.Measure, ok bool) 
 	label, _, _ := strings.Cut(rest, "/")
 	current, _ := p.Period.At(now)
 	return p.Measure, p.Window == 0 && label == current
+}
+
+// InUse reports whether a counter, by its full name, may be used at now or later: not
+// one of a policy that no longer exists, of a usage-limit policy in another period, or
+// from before a manual reset. Counters that are not of policies are in use, and nil says
+// so of all.
+func (s *Set) InUse(counter string, now time.Time) bool {
+	name, ok := strings.CutPrefix(counter, counterPrefix)
+	if s == nil || !ok {
+		return true
+	}
+	id, rest, _ := strings.Cut(name, "/")
+	if s.byID[id] == nil {
+		return false
+	}
+	p := s.byID[id].policy
+	if p.Window == 0 {
+		if _, ok := s.Measure(name, now); !ok {
+			return false
+		}
+		_, rest, _ = strings.Cut(rest, "/")
+	}
+	generation, key, _ := strings.Cut(rest, "/")
+	if len(p.Generations) == 0 {
+		return generation == "0"
+	}
+	return generation == strconv.FormatInt(p.Generations[EntityID(key)], 10)
 }
 
 // appliesTo reports whether the policy applies to a request, and appends its value

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"hash/maphash"
-	"maps"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -76,8 +75,25 @@ type values struct {
 
 type valueShard struct {
 	mu     sync.RWMutex
-	limits map[string]*quota.Limit
+	limits map[string]*valueLimit
 }
+
+// valueLimit is the limit of a value key.
+type valueLimit struct {
+	quota.Limit
+	// start is the start of the session that the value key names, once another request
+	// than the first has found it in its counter. It does not change.
+	start atomic.Pointer[sessionStart]
+}
+
+// sessionStart is the start of a session as a counter holds it.
+type sessionStart struct {
+	began int64     // unix time
+	until time.Time // end of the counter
+}
+
+// counterPrefix begins the names of the counters of policies.
+const counterPrefix = "policy/"
 
 var seed = maphash.MakeSeed()
 
@@ -85,7 +101,7 @@ func (v *values) shard(key []byte) *valueShard {
 	return &v.shards[maphash.Bytes(seed, key)%uint64(len(v.shards))]
 }
 
-func (v *values) find(key []byte) *quota.Limit {
+func (v *values) find(key []byte) *valueLimit {
 	s := v.shard(key)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -93,7 +109,7 @@ func (v *values) find(key []byte) *quota.Limit {
 }
 
 // add adds l unless the key has a limit, and returns the limit of the key.
-func (v *values) add(key []byte, l *quota.Limit) *quota.Limit {
+func (v *values) add(key []byte, l *valueLimit) *valueLimit {
 	s := v.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +117,7 @@ func (v *values) add(key []byte, l *quota.Limit) *quota.Limit {
 		return old
 	}
 	if s.limits == nil {
-		s.limits = make(map[string]*quota.Limit)
+		s.limits = make(map[string]*valueLimit)
 	}
 	s.limits[string(key)] = l
 	v.count.Add(1)
@@ -116,7 +132,9 @@ func (v *values) copyTo(dst map[string]*quota.Limit) {
 	for i := range v.shards {
 		s := &v.shards[i]
 		s.mu.RLock()
-		maps.Copy(dst, s.limits)
+		for key, l := range s.limits {
+			dst[key] = &l.Limit
+		}
 		s.mu.RUnlock()
 	}
 }
@@ -141,7 +159,7 @@ func (c *compiled) current(now time.Time) *values {
 }
 
 // limit returns the limit of a value key at now.
-func (c *compiled) limit(key []byte, now time.Time) *quota.Limit {
+func (c *compiled) limit(key []byte, now time.Time) *valueLimit {
 	v := c.current(now)
 	if l := v.find(key); l != nil {
 		return l
@@ -163,15 +181,15 @@ func (c *compiled) limit(key []byte, now time.Time) *quota.Limit {
 
 // newLimit returns the limit of a value key. Counters of usage limits are named after
 // their period and generation, so that they start at zero.
-func (c *compiled) newLimit(key string, v *values) *quota.Limit {
+func (c *compiled) newLimit(key string, v *values) *valueLimit {
 	p := c.policy
 	name := p.ID + "/"
 	if p.Window == 0 {
 		name += v.label + "/"
 	}
 	name += strconv.FormatInt(p.Generations[EntityID(key)], 10) + "/" + key
-	return &quota.Limit{
-		Counter: "policy/" + name, Measure: p.Measure, Max: p.Max, Window: p.Window, Resets: v.resets, Final: p.Window == 0,
+	return &valueLimit{Limit: quota.Limit{
+		Counter: counterPrefix + name, Measure: p.Measure, Max: p.Max, Window: p.Window, Resets: v.resets, Final: p.Window == 0,
 		Holder: quota.Holder{Kind: c.kind, ID: p.ID, Name: p.Name}, Stop: p.Stop, Down: p.Down, PerAttempt: c.perAttempt,
-	}
+	}}
 }

@@ -171,11 +171,18 @@ func TestCachedBudgetsFollowTheLedger(t *testing.T) {
 		return states[0].Used + states[0].Held
 	}
 	before := used()
-	if err := g.Correct(t.Context(), []quota.Correction{{Counter: "b", Total: 960, Settled: 60}}); err != nil {
+	correct := func() error {
+		return g.Correct(t.Context(), []quota.Correction{{Counter: "b", Total: 960, Settled: 60}})
+	}
+	if err := correct(); !errors.Is(err, errDown) {
 		t.Errorf("a correction while the store fails: %v", err)
 	}
 	if used() != before {
-		t.Errorf("%d are used after the ledger counted what was settled, %d before", used(), before)
+		t.Errorf("%d are used after a correction that failed, %d before", used(), before)
+	}
+	store.err = nil
+	if err := correct(); err != nil || used() != 960-100 {
+		t.Errorf("%d are used after the ledger counted what was settled, want 860: %v", used(), err)
 	}
 }
 

@@ -128,10 +128,13 @@ func (g *Guard) Read(ctx context.Context, now time.Time, limits []*Limit) ([]Sta
 	return states, err
 }
 
-// Correct implements [Store]. It succeeds although the store fails: there, what was
-// settled lapses, and limits bring what is counted with the next reservation.
+// Correct implements [Store]. If the store fails nothing is corrected, so that the
+// caller can repeat the correction: the counters of this process still have what was
+// settled.
 func (g *Guard) Correct(ctx context.Context, list []Correction) error {
-	g.Store.Correct(ctx, list)
+	if err := g.Store.Correct(ctx, list); err != nil {
+		return err
+	}
 	return g.local.Correct(ctx, list)
 }
 

@@ -13,6 +13,10 @@ import (
 // Memory is a [Store] in this process: exact for one gateway. The zero value is
 // empty and ready for use.
 type Memory struct {
+	// InUse reports whether the counter of a budget may be used again. It must not use
+	// the store. Nil means that all may.
+	InUse func(counter string) bool
+
 	shards [64]shard
 }
 
@@ -52,7 +56,7 @@ func (m *Memory) lock(name string, now time.Time) *counter {
 		c := s.counters[name]
 		s.mu.RUnlock()
 		if c == nil {
-			c = s.create(name, now)
+			c = m.create(s, name, now)
 		}
 		c.mu.Lock()
 		if !c.removed {
@@ -62,7 +66,7 @@ func (m *Memory) lock(name string, now time.Time) *counter {
 	}
 }
 
-func (s *shard) create(name string, now time.Time) *counter {
+func (m *Memory) create(s *shard, name string, now time.Time) *counter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.counters[name]; c != nil {
@@ -72,20 +76,19 @@ func (s *shard) create(name string, now time.Time) *counter {
 		s.counters = make(map[string]*counter)
 	}
 	if !now.IsZero() {
-		s.sweep(now)
+		m.sweep(s, now)
 	}
 	c := new(counter)
 	s.counters[name] = c
 	return c
 }
 
-// sweepInterval is how often, in seconds, a shard removes counters of windows
-// that have ended.
+// sweepInterval is how often, in seconds, a shard removes counters that are over.
 const sweepInterval = 60
 
-// sweep removes counters whose window has ended, at most once per interval. The
-// caller holds s.mu.
-func (s *shard) sweep(now time.Time) {
+// sweep removes counters that are over, at most once per interval. The caller holds
+// s.mu.
+func (m *Memory) sweep(s *shard, now time.Time) {
 	if unix := now.Unix(); unix-s.swept < sweepInterval && unix >= s.swept {
 		return
 	}
@@ -94,12 +97,25 @@ func (s *shard) sweep(now time.Time) {
 		if !c.mu.TryLock() { // a reservation holds it, and may wait for the shard
 			continue
 		}
-		if !c.ends.IsZero() && now.After(c.ends.Add(c.tolerance)) {
+		if m.over(name, c, now) {
 			c.removed = true
 			delete(s.counters, name)
 		}
 		c.mu.Unlock()
 	}
+}
+
+// over reports whether a counter can be removed: its window or period has ended, or it
+// is that of a budget and nothing was used, or of one that is not used again. What was
+// used of a budget that is never reset counts forever.
+func (m *Memory) over(name string, c *counter, now time.Time) bool {
+	switch {
+	case !c.ends.IsZero():
+		return now.After(c.ends.Add(c.tolerance))
+	case c.held > 0:
+		return false
+	}
+	return c.settled == 0 && c.counted == 0 || m.InUse != nil && !m.InUse(name)
 }
 
 // lateSettlements is how long the counter of a budget stays for attempts that end

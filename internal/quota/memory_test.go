@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -179,5 +180,36 @@ func TestCountersOfEndedPeriodsAreRemoved(t *testing.T) {
 	}
 	if n := m.Len(); n != 3000 {
 		t.Errorf("%d counters are left, want the 1000 that go on and 2000 new ones", n)
+	}
+}
+
+func TestCountersOfBudgetsThatAreNeverResetAreRemovedUnlessTheyCount(t *testing.T) {
+	m := quota.Memory{InUse: func(counter string) bool { return !strings.HasPrefix(counter, "policy/deleted/") }}
+	use := func(name string, cost int64) {
+		l := &quota.Limit{Counter: name, Measure: quota.Cost, Max: 10, Final: true}
+		v := reserve(t, &m, start, quota.Claim{Limit: l, Amount: 5, Least: 5})
+		if v.Refused >= 0 {
+			t.Fatalf("%s is full: %+v", name, v)
+		}
+		if cost >= 0 {
+			m.Settle(start, v.Grants, quota.Use{Cost: cost})
+		}
+	}
+	for i := range 1000 {
+		use(fmt.Sprint("policy/unused/", i), 0)
+		use(fmt.Sprint("policy/deleted/", i), 5)
+		use(fmt.Sprint("policy/used/", i), 5)
+		use(fmt.Sprint("policy/deleted/held/", i), -1)
+	}
+	later := start.Add(3 * time.Hour)
+	for i := range 2000 {
+		reserve(t, &m, later, quota.Claim{Limit: perMinute(fmt.Sprint("new/", i), 1), Amount: 1, Least: 1})
+	}
+	if n := m.Len(); n != 4000 {
+		t.Errorf("%d counters are left, want the 1000 that were used, the 1000 in use and 2000 new ones", n)
+	}
+	l := &quota.Limit{Counter: "policy/used/7", Measure: quota.Cost, Max: 10, Final: true}
+	if states, _ := m.Read(context.Background(), later, []*quota.Limit{l}); states[0].Used != 5 {
+		t.Errorf("what was used of a budget without a period is %d, want 5", states[0].Used)
 	}
 }

@@ -23,6 +23,7 @@ type budgetCounter struct {
 	mu   sync.Mutex
 	late map[store.BudgetRef]reqlog.Spend // counted but not applied yet, with what this process spent; guarded by mu
 	all  bool                             // every budget was checked once; guarded by mu
+	slow bool                             // applying failed the last time; guarded by mu
 }
 
 // Counted implements ledger.Counter.
@@ -59,11 +60,17 @@ func (p *budgetCounter) act(ctx context.Context, raised map[store.BudgetRef]reql
 	if len(p.late) == 0 {
 		return
 	}
-	if err := p.keep.ApplySpend(ctx, p.late); err != nil {
-		p.keep.Logger.Warn("budget update delayed", "err", err.Error())
-		return
+	err := p.keep.ApplySpend(ctx, p.late)
+	switch {
+	case err != nil && !p.slow:
+		p.keep.Logger.Warn("budget updates delayed", "err", err.Error())
+	case err == nil && p.slow:
+		p.keep.Logger.Info("budget updates recovered")
 	}
-	clear(p.late)
+	p.slow = err != nil
+	if err == nil {
+		clear(p.late)
+	}
 }
 
 // seedTime is how long a start waits for the spend of an earlier process to be counted.

@@ -272,8 +272,10 @@ func (k *Enforcer) Reset(ctx context.Context, now time.Time) error {
 
 // CheckAll evaluates every budget and corrects every counter, to catch up on spend that
 // a process counted but did not live to act on. Earlier says that everything that earlier
-// processes on this data folder spent is counted.
+// processes on this data folder spent is counted. If the counters cannot be corrected,
+// the budgets are evaluated all the same.
 func (k *Enforcer) CheckAll(ctx context.Context, earlier bool) error {
+	var uncorrected error
 	for _, kind := range store.BudgetKinds {
 		for after := ""; ; {
 			list, err := k.DB.Background().BudgetsAfter(ctx, kind, after, atOnce)
@@ -287,10 +289,13 @@ func (k *Enforcer) CheckAll(ctx context.Context, earlier bool) error {
 			if err := k.act(ctx, list); err != nil {
 				return err
 			}
-			if err := k.correct(ctx, list, nil, earlier); err != nil {
-				return err
+			if uncorrected == nil {
+				uncorrected = k.correct(ctx, list, nil, earlier)
 			}
 		}
+	}
+	if uncorrected != nil {
+		return uncorrected
 	}
 	return k.correctPolicies(ctx, earlier)
 }
