@@ -20,6 +20,9 @@ type budgetCounter struct {
 	db   *store.DB
 	keep *budgets.Enforcer // nil applies no budgets
 
+	// filled says that the counters have what was counted. Nil for counters in memory.
+	filled func(context.Context) error
+
 	mu   sync.Mutex
 	late map[store.BudgetRef]reqlog.Spend // counted but not applied yet, with what this process spent; guarded by mu
 	all  bool                             // every budget was checked once; guarded by mu
@@ -105,8 +108,26 @@ func (p *budgetCounter) checkAll(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	err := p.keep.CheckAll(ctx, counted)
+	if err == nil && p.filled != nil {
+		err = p.filled(ctx)
+	}
 	p.all = err == nil && counted
 	return err
+}
+
+// refill corrects every counter again, because the store has lost them.
+func (p *budgetCounter) refill(ctx context.Context) {
+	if p.keep == nil {
+		return
+	}
+	p.mu.Lock()
+	p.all = false
+	p.mu.Unlock()
+	if err := p.checkAll(ctx); err != nil {
+		p.keep.Logger.Warn("limit counters of budgets were lost, and not brought back from the ledger", "err", err.Error())
+		return
+	}
+	p.keep.Logger.Info("limit counters of budgets brought back from the ledger")
 }
 
 // tick resets the budgets that are due, and retries what failed before.

@@ -29,6 +29,10 @@ type limitCounters struct {
 type remoteCounters interface {
 	quota.Store
 	Lost() int64
+	// Emptied receives a value when the counters were lost, and MarkFilled says that they
+	// again have what the ledger has counted.
+	Emptied() <-chan struct{}
+	MarkFilled(context.Context) error
 	Close()
 }
 
@@ -101,6 +105,14 @@ func (c *limitCounters) close() {
 		c.leased.Close()
 	}
 	c.remote.Close()
+}
+
+// emptied receives a value when the shared counters were lost. Nil for none.
+func (c *limitCounters) emptied() <-chan struct{} {
+	if c.remote == nil {
+		return nil
+	}
+	return c.remote.Emptied()
 }
 
 // unavailable reports whether the shared counters are not called because they

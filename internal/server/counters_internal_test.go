@@ -20,8 +20,10 @@ type brokenCounters struct{ quota.Memory }
 func (*brokenCounters) Reserve(context.Context, time.Time, []quota.Claim) (quota.Verdict, error) {
 	return quota.Verdict{}, errors.New("connection refused")
 }
-func (*brokenCounters) Lost() int64 { return 7 }
-func (*brokenCounters) Close()      {}
+func (*brokenCounters) Lost() int64                      { return 7 }
+func (*brokenCounters) Emptied() <-chan struct{}         { return nil }
+func (*brokenCounters) MarkFilled(context.Context) error { return nil }
+func (*brokenCounters) Close()                           {}
 
 func TestFailingCountersAreReported(t *testing.T) {
 	for _, kind := range []string{settings.CountersInRedis, settings.CountersLeased} {

@@ -184,3 +184,67 @@ func TestASettingDecidesAboutKeysWhileRedisIsAway(t *testing.T) {
 		redis.Start(t)
 	}
 }
+
+func TestEachSettingDecidesWhilePostgreSQLIsStopped(t *testing.T) {
+	database := storetest.NewServer(t)
+	t.Setenv("COUNTERS_POSTGRES", database.DSN())
+	for _, kind := range []string{"postgres", "leased"} {
+		for value, want := range map[string][2]int{"cached": {200, 429}, "open": {200, 200}, "closed": {503, 503}} {
+			t.Run(kind+" "+value, func(t *testing.T) {
+				l := &limitedGateway{t: t}
+				l.Gateway = gatewaytest.New(t, gatewaytest.Options{MasterKey: "the master key of a test of limits",
+					Settings: "limits: {counters: {store: " + kind + ", url: '${COUNTERS_POSTGRES}', deadline: 1s, on_store_down: " + value + "}}\n"})
+				key := l.key(`"rate_limits":[{"type":"requests","unit":"rpw","value":2}]`)
+				if res := l.chat(key, oneChat); res.Status != 200 {
+					t.Fatalf("before: %d %s", res.Status, res.Body)
+				}
+				resume := database.Pause(t)
+				for i, status := range want {
+					if res := l.chat(key, oneChat); res.Status != status {
+						t.Errorf("request %d while it is stopped: %d %s, want %d", i+1, res.Status, res.Body, status)
+					}
+				}
+				if n := requestLabels(t, l.Gateway)["modelgate_limit_counter_failures_total"]; n == "0" {
+					t.Error("no call of PostgreSQL failed")
+				}
+				resume()
+				eventually(t, "PostgreSQL decides again", func() bool {
+					l.Get("/limits", "x-gateway-api-key", key)
+					return requestLabels(t, l.Gateway)["modelgate_limit_counters_up"] == "1"
+				})
+				eventually(t, "the limit is used up", func() bool { return l.chat(key, oneChat).Status == 429 })
+			})
+		}
+	}
+}
+
+func TestBudgetsOfPoliciesComeBackWhenRedisWasEmptied(t *testing.T) {
+	redis := quotatest.NewRedis(t)
+	t.Setenv("COUNTERS_REDIS", redis.URL())
+	l := &limitedGateway{t: t}
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "limits: {counters: {store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}}\n", MasterKey: "the master key of a test of limits"})
+	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpw","value":1000}]`)
+	id := l.policy("usage-limits", `{"name":"tokens","type":"tokens","credit_limit":100,"conditions":[{"key":"metadata._user","value":"*"}],"group_by":[{"key":"metadata._user"}]}`)
+	send := func(user string) int {
+		return l.chat(key, oneChat, "x-gateway-metadata", `{"_user":"`+user+`"}`).Status
+	}
+	eventually(t, "the budget is used up", func() bool { return send("a") == 412 })
+	used := func() string {
+		return string(l.Get("/limits?owner=policy&id="+id, "x-gateway-api-key", gatewaytest.Key).Body)
+	}
+	before := used()
+	eventually(t, "the ledger has counted it", func() bool {
+		reply, err := redis.Command("HGET {modelgate}:limit:policy/" + id + "/-/0/metadata._user:a c\r\n")
+		return err == nil && len(reply) > len("$2\r\n10\r\n") // three digits
+	})
+	if reply, err := redis.Command("FLUSHALL\r\n"); err != nil || reply != "+OK\r\n" {
+		t.Fatal(reply, err)
+	}
+	if status := send("b"); status != 200 { // another finds it out
+		t.Fatalf("status %d", status)
+	}
+	eventually(t, "the counters are back", func() bool { return strings.Contains(l.Log.String(), "brought back from the ledger") })
+	if status := send("a"); status != 412 {
+		t.Errorf("a budget that was used up admits a request with %d after Redis was emptied: %s, before %s", status, used(), before)
+	}
+}

@@ -46,6 +46,9 @@ func (s *Server) newSpender() *budgetCounter {
 	p := &budgetCounter{db: s.store, late: make(map[store.BudgetRef]reqlog.Spend)}
 	if !s.Off[route.UsageLimits] {
 		p.keep = &budgets.Enforcer{DB: s.store, Logger: s.Logger, Changed: s.follower.wake, Counters: s.engine.Quota, Policies: s.currentPolicies, Now: time.Now}
+		if s.counters.remote != nil {
+			p.filled = s.counters.remote.MarkFilled
+		}
 	}
 	return p
 }

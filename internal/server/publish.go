@@ -313,6 +313,8 @@ func (s *Server) watch(ctx context.Context) {
 			s.minute(ctx, false)
 			s.touchDeployment(ctx, time.Now())
 			s.spender.tick(ctx, time.Now())
+		case <-s.counters.emptied():
+			s.spender.refill(ctx)
 		case <-tick.C:
 			s.renewCertificates()
 			collect, hangUp := bodies.look(s.engine.Pool.Used())

@@ -82,7 +82,7 @@ func inPostgres(kind string) func(t *testing.T) (string, func()) {
 // ageRedis moves all counters two generations into the past.
 func ageRedis(t *testing.T, r *quotatest.Redis) {
 	t.Helper()
-	const script = `for _, k in ipairs(redis.call('keys','{modelgate}:limit:*')) do if redis.call('hexists',k,'g') == 1 then redis.call('hincrby',k,'g',-2) end end return 1`
+	const script = `for _, k in ipairs(redis.call('keys','{modelgate}:limit:*')) do if redis.call('type',k).ok == 'hash' then redis.call('hincrby',k,'g',-2) end end return 1`
 	if reply, err := r.Command(fmt.Sprintf("EVAL %q 0\r\n", script)); err != nil || reply != ":1\r\n" {
 		t.Fatal(reply, err)
 	}

@@ -56,6 +56,7 @@ type Store struct {
 	settlements quota.Settlements
 	clock       quota.Clock
 	missing     chan struct{} // receives a token when the schema does not exist
+	emptied     chan struct{} // receives a token when the schema was created
 	stop        context.CancelFunc
 	ended       sync.WaitGroup
 }
@@ -73,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: at.Pool(poolSize, session), name: at.Name, process: o.Process, logger: o.Logger, missing: make(chan struct{}, 1)}
+	s := &Store{db: at.Pool(poolSize, session), name: at.Name, process: o.Process, logger: o.Logger, missing: make(chan struct{}, 1), emptied: make(chan struct{}, 1)}
 	s.clock.Logger = o.Logger
 	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
 	reach, cancel := context.WithTimeout(ctx, openDeadline)
@@ -113,7 +114,18 @@ func (s *Store) prepare(ctx context.Context) error {
 			return fmt.Errorf("creating the schema modelgate_limits: %w", err)
 		}
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	notify(s.emptied)
+	return nil
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // maintain prepares the database until that succeeds, and then removes old
@@ -156,6 +168,13 @@ func (s *Store) Close() {
 	s.settlements.Close()
 	s.db.Close()
 }
+
+// Emptied receives a value when the tables were created, and so have nothing of what the
+// ledger has counted.
+func (s *Store) Emptied() <-chan struct{} { return s.emptied }
+
+// MarkFilled does nothing: tables are found empty once.
+func (s *Store) MarkFilled(context.Context) error { return nil }
 
 // Lost returns how many settlements were lost.
 func (s *Store) Lost() int64 { return s.settlements.Lost() }
@@ -243,10 +262,7 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 func (s *Store) note(err error) {
 	switch postgres.Code(err) {
 	case "3F000", "42P01", "42883": // no such schema, table or function
-		select {
-		case s.missing <- struct{}{}:
-		default:
-		}
+		notify(s.missing)
 	}
 }
 

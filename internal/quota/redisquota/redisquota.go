@@ -31,6 +31,10 @@ import (
 // https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
 const prefix = "{modelgate}:limit:"
 
+// mark is a key that exists while Redis has what the ledger has counted of budgets. A
+// Redis that lost its data has lost it too. No counter has an empty name.
+const mark = prefix
+
 const (
 	connectTimeout = 2 * time.Second
 	// responseTimeout is after how long without a response a connection is closed.
@@ -53,6 +57,7 @@ type Store struct {
 	client      atomic.Pointer[rueidis.Client] // nil until Redis was reached once
 	settlements quota.Settlements
 	clock       quota.Clock
+	emptied     chan struct{} // receives a token when the mark is missing
 	stop        context.CancelFunc
 	ended       sync.WaitGroup
 }
@@ -76,7 +81,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	option.Dialer.Timeout = connectTimeout
 	option.ConnWriteTimeout = responseTimeout
 	option.ClientName = "modelgate"
-	s := &Store{logger: o.Logger, process: o.Process, option: option}
+	s := &Store{logger: o.Logger, process: o.Process, option: option, emptied: make(chan struct{}, 1)}
 	s.clock.Logger = o.Logger
 	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
 	err = s.connect(ctx)
@@ -174,6 +179,26 @@ func (s *Store) closeClient() {
 	}
 }
 
+// Emptied receives a value when Redis is found without what the ledger has counted, until
+// [Store.MarkFilled] says that it has it again.
+func (s *Store) Emptied() <-chan struct{} { return s.emptied }
+
+// MarkFilled records that Redis has what the ledger has counted of all budgets.
+func (s *Store) MarkFilled(ctx context.Context) error {
+	c := s.client.Load()
+	if c == nil {
+		return errUnconnected
+	}
+	if err := (*c).Do(ctx, (*c).B().Set().Key(mark).Value("1").Build()).Error(); err != nil {
+		return err
+	}
+	select {
+	case <-s.emptied: // found before
+	default:
+	}
+	return nil
+}
+
 // Lost returns how many settlements were lost.
 func (s *Store) Lost() int64 { return s.settlements.Lost() }
 
@@ -229,7 +254,7 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 	if t, ok := ctx.Deadline(); ok {
 		latest = s.clock.Store(t).UnixMicro()
 	}
-	keys := make([]string, len(claims))
+	keys := make([]string, len(claims), len(claims)+1)
 	args := make([]string, 2, 2+8*len(claims))
 	args[0], args[1] = number(latest), number(quota.GenerationAt(now))
 	for i, c := range claims {
@@ -239,7 +264,7 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 		args = append(args, number(window), number(l.Tolerance()), number(l.Base), number(l.Max), number(l.Counted), number(c.Amount), number(c.Least), number(l.Lifetime(window, now).Milliseconds()))
 	}
 	sent := time.Now()
-	list, err := s.exec(ctx, reserve, keys, args).AsIntSlice()
+	list, err := s.exec(ctx, reserve, append(keys, mark), args).AsIntSlice()
 	if err != nil {
 		return reply{}, err
 	}
@@ -258,12 +283,18 @@ func (s *Store) parse(list []int64, sent time.Time, claims []quota.Claim) (reply
 	if len(list) == 2 {
 		return reply{}, errLate
 	}
-	if len(list) != 3+5*len(claims) {
+	if len(list) != 4+5*len(claims) {
 		return reply{}, errOldRedis
+	}
+	if list[3] == 0 {
+		select {
+		case s.emptied <- struct{}{}:
+		default:
+		}
 	}
 	r := reply{refused: int(list[2]), states: make([]quota.State, len(claims)), grants: make([]quota.Grant, len(claims))}
 	for i, c := range claims {
-		v := list[3+5*i:]
+		v := list[4+5*i:]
 		r.states[i] = quota.State{Used: v[0], Held: v[1], Reset: c.Limit.ResetOf(v[2])}
 		r.grants[i] = quota.Grant{Limit: c.Limit, Window: v[2], Lease: v[3], Amount: v[4]}
 	}

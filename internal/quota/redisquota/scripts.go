@@ -84,10 +84,10 @@ end
 `
 
 // reserve takes the time after which nobody waits for it, the generation, and for
-// each key: window, tolerance, base, maximum, counted, amount, least, lifetime in
-// milliseconds. It returns Redis' time, the index of the refused key or -1, and for
-// each key used, held, window, generation and the granted amount. If it is late it
-// returns the time only.
+// each key but the last: window, tolerance, base, maximum, counted, amount, least,
+// lifetime in milliseconds. The last key is that of the mark. It returns Redis' time,
+// the index of the refused key or -1, 1 if the mark exists, and for each key used, held,
+// window, generation and the granted amount. If it is late it returns the time only.
 var reserve = rueidis.NewLuaScript(functions + `
 local time = redis.call('TIME')
 local reply = {tonumber(time[1]), tonumber(time[2])}
@@ -96,6 +96,7 @@ if latest > 0 and reply[1] * 1000000 + reply[2] > latest then
 	return reply
 end
 local refused, counters, amounts = -1, {}, {}
+local mark = table.remove(KEYS)
 for i, key in ipairs(KEYS) do
 	local a = {}
 	for j = 1, 8 do
@@ -117,6 +118,7 @@ for i, key in ipairs(KEYS) do
 	end
 end
 table.insert(reply, 3, refused)
+table.insert(reply, 4, redis.call('EXISTS', mark))
 if refused < 0 then
 	for i, key in ipairs(KEYS) do
 		if amounts[i] > 0 then

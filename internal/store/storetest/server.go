@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -70,6 +71,37 @@ func (s *Server) Stop() {
 	s.run.Process.Signal(syscall.SIGQUIT) // at once, without notifying clients
 	<-s.ended
 	s.run = nil
+}
+
+// Pause stops all processes of the server until the returned function is called, at the
+// latest at the end of the test: connections stay open and nothing answers.
+func (s *Server) Pause(t testing.TB) (resume func()) {
+	t.Helper()
+	postmaster := s.run.Process.Pid
+	pids := []int{postmaster} // first, so that it starts no others
+	send := func(signal syscall.Signal) {
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, signal); err != nil && pid == postmaster {
+				t.Errorf("signal %v for PostgreSQL: %v", signal, err)
+			}
+		}
+	}
+	send(syscall.SIGSTOP)
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
+	for text := range strings.FieldsSeq(string(raw)) {
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	resume = sync.OnceFunc(func() { send(syscall.SIGCONT) })
+	t.Cleanup(resume)
+	if err != nil || len(pids) == 1 {
+		t.Fatalf("PostgreSQL's processes: %v", err)
+	}
+	send(syscall.SIGSTOP)
+	return resume
 }
 
 // Write writes a file to the server's folder, readable only by the server, and returns
