@@ -24,6 +24,10 @@ type Overload struct {
 	Goodput float64 `json:"goodput_of_peak"`
 }
 
+// dialling is how long the lanes of a flood have to connect before their first request
+// is due.
+const dialling = time.Second
+
 // overload sends every target twice what it can answer.
 func (r *run) overload(ctx context.Context) error {
 	for _, t := range r.targets {
@@ -47,7 +51,7 @@ func (r *run) overload(ctx context.Context) error {
 
 // floodWith sends rate requests per second.
 func (r *run) floodWith(ctx context.Context, t *target, rate int) (Overload, error) {
-	f := &flood{run: r, target: t, schedule: newSchedule(time.Now().Add(100*time.Millisecond), rate, r.Scale.RateTime+warmUp)}
+	f := &flood{run: r, target: t, schedule: newSchedule(time.Now().Add(dialling), rate, r.Scale.RateTime+warmUp)}
 	f.counted = f.schedule.start.Add(warmUp)
 	f.end = f.counted.Add(r.Scale.RateTime)
 	var running sync.WaitGroup
@@ -73,7 +77,10 @@ type flood struct {
 
 // lane sends the requests of one lane until the end.
 func (f *flood) lane(ctx context.Context, lane int) {
-	var c *conn
+	c, err := dial(ctx, f.target.addr) // before the first request is due
+	if err != nil {
+		f.report.faults(f.target.name).add(err)
+	}
 	defer func() {
 		if c != nil {
 			c.Close()
@@ -84,7 +91,6 @@ func (f *flood) lane(ctx context.Context, lane int) {
 		if !more || time.Now().After(f.end) || pause(ctx, time.Until(due)) != nil {
 			return
 		}
-		var err error
 		if c == nil {
 			if c, err = dial(ctx, f.target.addr); err != nil {
 				f.report.faults(f.target.name).add(err)

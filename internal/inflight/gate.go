@@ -10,6 +10,7 @@ package inflight
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -36,7 +37,7 @@ var (
 type Options struct {
 	Requests int           // in progress; default 40,000
 	Key      int           // in progress of one key; default three quarters of Requests
-	Queue    int           // waiting requests; default 1,000, negative lets none wait
+	Queue    int           // waiting requests; default 10,000, negative lets none wait
 	Wait     time.Duration // of a request; default 1 s, negative lets none wait
 
 	// Bodies is the memory of bodies, of which one key may use half. A request waits
@@ -47,7 +48,7 @@ type Options struct {
 // DefaultRequests, DefaultQueue and DefaultWait are the defaults of [Options].
 const (
 	DefaultRequests = 40_000
-	DefaultQueue    = 1_000
+	DefaultQueue    = 10_000
 	DefaultWait     = time.Second
 )
 
@@ -85,12 +86,13 @@ type key struct {
 	bodies  *bytepool.Share
 	users   int // requests that refer to it; guarded by its shard
 	running atomic.Int64
-	waiters []*waiter // the oldest first; guarded by Gate.mu
+	waiters list.List // of *waiter, the oldest first; guarded by Gate.mu
 }
 
 // waiter is a waiting request.
 type waiter struct {
-	size int64 // of its body; zero if unknown
+	size  int64         // of its body; zero if unknown
+	place *list.Element // in the waiters of its key, nil if it does not wait; guarded by Gate.mu
 	// done receives nil when the request is admitted, or the reason of a refusal. It
 	// has room for one value.
 	done chan error
@@ -244,10 +246,13 @@ func (g *Gate) enqueue(k *key, w *waiter) error {
 		}
 		return ErrQueueFull
 	}
-	if len(k.waiters) == 0 {
+	if g.waiting.Load() >= g.queue && g.running.Load() >= g.limit.Load() && k == g.longest() {
+		return ErrQueueFull // it would be the one to go
+	}
+	if k.waiters.Len() == 0 {
 		g.keys = append(g.keys, k)
 	}
-	k.waiters = append(k.waiters, w)
+	w.place = k.waiters.PushBack(w)
 	g.waiting.Add(1)
 	g.admitWaiting() // room that was made before the request was counted as waiting
 	if g.waiting.Load() > g.queue {
@@ -256,34 +261,39 @@ func (g *Gate) enqueue(k *key, w *waiter) error {
 	return nil
 }
 
-// refuseLast refuses the last request of the key with the most waiting requests.
-// The caller holds mu.
-func (g *Gate) refuseLast() {
-	longest := g.keys[0]
+// longest returns the key with the most waiting requests, nil if none waits. The caller
+// holds mu.
+func (g *Gate) longest() (longest *key) {
 	for _, k := range g.keys {
-		if len(k.waiters) >= len(longest.waiters) {
+		if longest == nil || k.waiters.Len() >= longest.waiters.Len() {
 			longest = k
 		}
 	}
-	w := longest.waiters[len(longest.waiters)-1]
-	g.remove(longest, w)
+	return longest
+}
+
+// refuseLast refuses the last request of the key with the most waiting requests.
+// The caller holds mu.
+func (g *Gate) refuseLast() {
+	k := g.longest()
+	w := k.waiters.Back().Value.(*waiter)
+	g.remove(k, w)
 	w.done <- ErrQueueFull
 }
 
 // remove removes w from the waiting requests of k. It reports whether w was still
 // waiting. The caller holds mu.
 func (g *Gate) remove(k *key, w *waiter) bool {
-	for i, other := range k.waiters {
-		if other == w {
-			k.waiters = append(k.waiters[:i:i], k.waiters[i+1:]...)
-			g.waiting.Add(-1)
-			if len(k.waiters) == 0 {
-				g.dropKey(k)
-			}
-			return true
-		}
+	if w.place == nil {
+		return false
 	}
-	return false
+	k.waiters.Remove(w.place)
+	w.place = nil
+	g.waiting.Add(-1)
+	if k.waiters.Len() == 0 {
+		g.dropKey(k)
+	}
+	return true
 }
 
 // dropKey removes k, which has no waiting requests, from the turns. The caller
@@ -306,7 +316,8 @@ func (g *Gate) admitWaiting() {
 	for blocked := 0; blocked < len(g.keys); {
 		g.next %= len(g.keys)
 		k := g.keys[g.next]
-		if !g.start(k, k.waiters[0].size) {
+		w := k.waiters.Front().Value.(*waiter)
+		if !g.start(k, w.size) {
 			if g.running.Load() >= g.limit.Load() {
 				return
 			}
@@ -315,14 +326,8 @@ func (g *Gate) admitWaiting() {
 			continue
 		}
 		blocked = 0
-		w := k.waiters[0]
-		k.waiters[0] = nil
-		k.waiters = k.waiters[1:]
-		g.waiting.Add(-1)
 		g.next++
-		if len(k.waiters) == 0 {
-			g.dropKey(k)
-		}
+		g.remove(k, w)
 		w.done <- nil
 	}
 }

@@ -168,7 +168,7 @@ type Limits struct {
 type Concurrency struct {
 	Requests int      `json:"requests,omitempty" minimum:"-1" maximum:"10000000" doc:"Requests in progress; defaults to 40000, -1 removes the limit"`
 	Key      int      `json:"key,omitempty" minimum:"-1" maximum:"10000000" doc:"Requests in progress of one key; defaults to three quarters of requests, -1 removes the limit"`
-	Queue    int      `json:"queue,omitempty" minimum:"-1" maximum:"1000000" doc:"Requests that wait; defaults to 1000, -1 lets none wait"`
+	Queue    int      `json:"queue,omitempty" minimum:"-1" maximum:"1000000" doc:"Requests that wait; defaults to 10000, -1 lets none wait"`
 	Wait     Duration `json:"wait,omitempty"` // of a request for room; default 1s, negative lets none wait
 }
 
