@@ -24,8 +24,8 @@ type Overload struct {
 	Goodput float64 `json:"goodput_of_peak"`
 }
 
-// dialling is how long the lanes of a flood have to connect before their first request
-// is due.
+// dialling is how long the lanes of a flood take to connect, one after the other, before
+// the first request is due.
 const dialling = time.Second
 
 // overload sends every target twice what it can answer.
@@ -77,10 +77,7 @@ type flood struct {
 
 // lane sends the requests of one lane until the end.
 func (f *flood) lane(ctx context.Context, lane int) {
-	c, err := dial(ctx, f.target.addr) // before the first request is due
-	if err != nil {
-		f.report.faults(f.target.name).add(err)
-	}
+	c := f.connect(ctx, lane)
 	defer func() {
 		if c != nil {
 			c.Close()
@@ -92,6 +89,7 @@ func (f *flood) lane(ctx context.Context, lane int) {
 			return
 		}
 		if c == nil {
+			var err error
 			if c, err = dial(ctx, f.target.addr); err != nil {
 				f.report.faults(f.target.name).add(err)
 				continue
@@ -102,6 +100,25 @@ func (f *flood) lane(ctx context.Context, lane int) {
 			c = nil
 		}
 	}
+}
+
+// connect connects a lane before its first request is due, and sends one, since a
+// gateway accepts few connections without a key. It returns nil if that fails.
+func (f *flood) connect(ctx context.Context, lane int) *conn {
+	turn := f.schedule.start.Add(-dialling + dialling*time.Duration(lane)/time.Duration(f.lanes))
+	if pause(ctx, time.Until(turn)) != nil {
+		return nil
+	}
+	c, err := dial(ctx, f.target.addr)
+	if err != nil {
+		f.report.faults(f.target.name).add(err)
+		return nil
+	}
+	if !f.ask(c) {
+		c.Close()
+		return nil
+	}
+	return c
 }
 
 // ask sends one request on c and counts its answer. It reports whether c can be used
