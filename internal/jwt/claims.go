@@ -87,7 +87,7 @@ func (c *claims) readRates(m members) error {
 	seen := make(map[[2]string]bool)
 	for _, r := range c.rates {
 		of := [2]string{r.Type, r.Unit}
-		good = good && (r.Type == quota.Requests.String() || r.Type == quota.Tokens.String()) && quota.Window(r.Unit) != 0 && r.Value >= 1 && r.Value <= 1<<53-1 && !seen[of]
+		good = good && (r.Type == quota.Requests.String() || r.Type == quota.Tokens.String()) && quota.Window(r.Unit) != 0 && r.Value >= 1 && r.Value <= quota.MaxLimit && !seen[of]
 		seen[of] = true
 	}
 	if !good {

@@ -157,7 +157,7 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 		{"a rate of zero", values{"rate_limits": rates("requests", "rpm", 0)}, "invalid_token", "rate_limits"},
 		{"a negative rate", values{"rate_limits": rates("requests", "rpm", -1)}, "invalid_token", "rate_limits"},
 		{"a fraction", values{"rate_limits": rates("requests", "rpm", 1.5)}, "invalid_token", "rate_limits"},
-		{"a rate beyond 2^53", values{"rate_limits": rates("requests", "rpm", 1<<53)}, "invalid_token", "rate_limits"},
+		{"a rate beyond 2^53", values{"rate_limits": rates("requests", "rpm", 1<<53+1)}, "invalid_token", "rate_limits"},
 		{"a rate twice", values{"rate_limits": append(rates("requests", "rpm", 3), rates("requests", "rpm", 4)...)}, "invalid_token", "rate_limits"},
 		{"rates of another kind", values{"rate_limits": "many"}, "invalid_token", "rate_limits"},
 	} {

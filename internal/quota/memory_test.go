@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,5 +212,12 @@ func TestCountersOfBudgetsThatAreNeverResetAreRemovedUnlessTheyCount(t *testing.
 	l := &quota.Limit{Counter: "policy/used/7", Measure: quota.Cost, Max: 10, Final: true}
 	if states, _ := m.Read(context.Background(), later, []*quota.Limit{l}); states[0].Used != 5 {
 		t.Errorf("what was used of a budget without a period is %d, want 5", states[0].Used)
+	}
+}
+
+func TestTheSchemaHasTheLargestLimit(t *testing.T) {
+	field, _ := reflect.TypeFor[quota.Rate]().FieldByName("Value")
+	if got, want := field.Tag.Get("maximum"), fmt.Sprint(int64(quota.MaxLimit)); got != want {
+		t.Errorf("the maximum of value is %s, want %s", got, want)
 	}
 }

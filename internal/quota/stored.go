@@ -9,11 +9,15 @@ import (
 	"time"
 )
 
+// MaxLimit is the largest limit, 2^53: the largest up to which JSON clients and Redis
+// count in ones.
+const MaxLimit = 1 << 53
+
 // Rate is a rate limit as it is stored, sent and shown.
 type Rate struct {
 	Type  string `json:"type" enum:"requests,tokens"`
 	Unit  string `json:"unit" enum:"rps,rpm,rph,rpd,rpw,concurrent" doc:"Per second, minute, hour, day or week, in UTC; weeks begin on Monday. Second and week only for keys. Or, of requests, at a time"`
-	Value int64  `json:"value" minimum:"1" maximum:"9007199254740991"`
+	Value int64  `json:"value" minimum:"1" maximum:"9007199254740992"`
 }
 
 // UnitConcurrent is the unit of a limit of requests in progress.

@@ -225,7 +225,7 @@ func TestBudgetsOfAListGoOnInTheirOwnEntry(t *testing.T) {
 }
 
 func TestRatesAreOfTheirHoldersUnitsAndNotTwice(t *testing.T) {
-	all := limits.Rates{{Type: "requests", Unit: "rps", Value: 1}, {Type: "requests", Unit: "rpm", Value: 0}, {Type: "tokens", Unit: "rpm", Value: 5}, {Type: "tokens", Unit: "rph", Value: 1}, {Type: "tokens", Unit: "rpd", Value: 1}, {Type: "tokens", Unit: "rpw", Value: 1}}
+	all := limits.Rates{{Type: "requests", Unit: "rps", Value: 1}, {Type: "requests", Unit: "rpm", Value: 1 << 53}, {Type: "tokens", Unit: "rpm", Value: 5}, {Type: "tokens", Unit: "rph", Value: 1}, {Type: "tokens", Unit: "rpd", Value: 1}, {Type: "tokens", Unit: "rpw", Value: 1}}
 	if err := errors.Join(all.CheckKey("rate_limits"), all[1:5].Check("rate_limits"), limits.Rates{}.Check("rate_limits"), limits.Rates(nil).CheckKey("rate_limits")); err != nil {
 		t.Errorf("valid limits: %v", err)
 	}

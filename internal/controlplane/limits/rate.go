@@ -38,6 +38,9 @@ func (list Rates) check(field, units string) error {
 		if r.Unit == quota.UnitConcurrent && r.Type != quota.Concurrent.String() {
 			return route.Invalid(name+".type", "must be requests with the unit concurrent")
 		}
+		if r.Value < 1 || r.Value > quota.MaxLimit { // the schema compares rounded numbers
+			return route.Invalid(name+".value", "must be an integer from 1 to %d", int64(quota.MaxLimit))
+		}
 		if seen[[2]string{r.Type, r.Unit}] {
 			return route.Invalid(name, "has the same type and unit as another entry")
 		}

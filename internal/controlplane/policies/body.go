@@ -14,6 +14,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/policy"
+	"modelgate/internal/quota"
 	"modelgate/internal/store"
 )
 
@@ -196,8 +197,6 @@ func parseReset(text string, now time.Time) (time.Time, error) {
 }
 
 const (
-	// maxInteger is the largest integer that all JSON clients keep, 2^53.
-	maxInteger = 1 << 53
 	// maxDollars is the largest limit of costs, which are counted in nano-dollars.
 	maxDollars = 9_000_000_000
 	leastToken = 100 // of a usage limit
@@ -271,8 +270,8 @@ func checkAmount(field, typ, text string) (float64, error) {
 		}
 		return v, nil
 	}
-	if err != nil || intErr != nil || n < 1 || n > maxInteger {
-		return 0, route.Invalid(field, "must be an integer from 1 to %d", maxInteger)
+	if err != nil || intErr != nil || n < 1 || n > quota.MaxLimit {
+		return 0, route.Invalid(field, "must be an integer from 1 to %d", int64(quota.MaxLimit))
 	}
 	return v, nil
 }

@@ -204,19 +204,25 @@ func TestPolicyErrorsNameTheField(t *testing.T) {
 func TestAPolicyThatCanNeverApplyIsAcceptedWithAWarning(t *testing.T) {
 	c := routetest.New(t, policies.Add).Root()
 	for conditions, want := range map[string]string{
-		`{"key":"api_key","value":"00000000-0000-7000-8000-00000000ffff"}`:                "is the id of an API key",
-		`{"key":"workspace_id","value":"default"}`:                                        "is the id of a workspace",
-		`{"key":"organisation_id","value":"other"}`:                                       "is the id of this organisation",
-		`{"key":"provider","value":"no-such-provider"}`:                                   "is the id of a provider",
-		`{"key":"model","value":"gpt-4*"}`:                                                "is the name of a model",
-		`{"key":"metadata.team","value":["a","b"],"excludes":["b","a"]}`:                  "excludes every value",
-		`{"key":"metadata.team","value":"*","excludes":"*"}`:                              "excludes every value",
-		`{"key":"metadata.team","value":"a"},{"key":"metadata.team","value":["b","c"]}`:   "different values of metadata.team",
-		`{"key":"metadata.team","value":["a","b"]},{"key":"metadata.team","value":["b"]}`: "",
-		`{"key":"model","value":["gpt-4*","@prod/*"]}`:                                    "",
-		`{"key":"provider","value":["openai","no-such-provider"]}`:                        "",
-		`{"key":"workspace_id","value":"` + store.DefaultWorkspace + `"}`:                 "",
-		`{"key":"organisation_id","value":"` + store.DefaultOrganisation + `"}`:           "",
+		`{"key":"api_key","value":"00000000-0000-7000-8000-00000000ffff"}`:                                                         "is the id of an API key",
+		`{"key":"workspace_id","value":"default"}`:                                                                                 "is the id of a workspace",
+		`{"key":"organisation_id","value":"other"}`:                                                                                "is the id of this organisation",
+		`{"key":"provider","value":"no-such-provider"}`:                                                                            "is the id of a provider",
+		`{"key":"model","value":"gpt-4*"}`:                                                                                         "is the name of a model",
+		`{"key":"metadata.team","value":["a","b"],"excludes":["b","a"]}`:                                                           "excludes every value",
+		`{"key":"metadata.team","value":"*","excludes":"*"}`:                                                                       "excludes every value",
+		`{"key":"metadata.team","value":"a"},{"key":"metadata.team","value":["b","c"]}`:                                            "different values of metadata.team",
+		`{"key":"metadata.team","value":["a","b"]},{"key":"metadata.team","value":["b"]}`:                                          "",
+		`{"key":"user","value":["a","b"]},{"key":"user","value":["b","c"]},{"key":"user","value":["a","c"]}`:                       "different values of user",
+		`{"key":"user","value":["a","b"]},{"key":"user","value":"*","excludes":["a"]},{"key":"user","value":"*","excludes":["b"]}`: "different values of user",
+		`{"key":"user","value":["a","b"]},{"key":"user","value":"*","excludes":["a"]}`:                                             "",
+		`{"key":"virtual_key","value":"@main"},{"key":"virtual_key","value":["main","other"]}`:                                     "",
+		`{"key":"virtual_key","value":"@main","excludes":"main"}`:                                                                  "excludes every value",
+		`{"key":"model","value":"gpt-4o"},{"key":"model","value":"@main/gpt-4o"}`:                                                  "",
+		`{"key":"model","value":["gpt-4*","@prod/*"]}`:                                                                             "",
+		`{"key":"provider","value":["openai","no-such-provider"]}`:                                                                 "",
+		`{"key":"workspace_id","value":"` + store.DefaultWorkspace + `"}`:                                                          "",
+		`{"key":"organisation_id","value":"` + store.DefaultOrganisation + `"}`:                                                    "",
 	} {
 		var p made
 		c.Must("POST", rates, strings.Replace(rateBody, `{"key":"workspace_id","value":"*"}`, conditions, 1), &p)

@@ -15,44 +15,68 @@ import (
 
 // neverApplies returns why a policy can never apply to a request, empty if it can.
 func neverApplies(ctx context.Context, q store.Queries, p *store.Policy) ([]string, error) {
-	var list []string
+	list := contradictions(p.Conditions)
 	for i, c := range p.Conditions {
-		field := fmt.Sprintf("conditions[%d]", i)
-		if slices.Contains(c.Excludes.List, policy.Any) || !slices.Contains(c.Value.List, policy.Any) && isSubset(c.Value.List, c.Excludes.List) {
-			list = append(list, field+" excludes every value that it allows")
-			continue
-		}
-		for j, other := range p.Conditions[:i] {
-			if other.Key == c.Key && other.Key != policy.KeyModel && isDisjoint(other.Value.List, c.Value.List) {
-				list = append(list, fmt.Sprintf("%s and conditions[%d] allow different values of %s", field, j, c.Key))
-			}
-		}
 		why, err := unknownValues(ctx, q, p, &c)
 		if err != nil {
 			return nil, err
 		}
 		if why != "" {
-			list = append(list, field+": "+why)
+			list = append(list, fmt.Sprintf("conditions[%d]: %s", i, why))
 		}
 	}
 	return list, nil
 }
 
-func isSubset(list, of []string) bool {
-	for _, v := range list {
-		if !slices.Contains(of, v) {
-			return false
+// contradictions returns the keys of which no value meets all conditions on them. A value
+// of model may stand for several, so that its conditions are looked at one by one.
+func contradictions(conditions []policy.Condition) (list []string) {
+	done := map[string]bool{}
+	for i, c := range conditions {
+		field := fmt.Sprintf("conditions[%d]", i)
+		if allowsNothing(conditions[i:i+1], c.Key) {
+			list, done[c.Key] = append(list, field+" excludes every value that it allows"), true
+		}
+		if c.Key != policy.KeyModel && !done[c.Key] && allowsNothing(conditions[:i+1], c.Key) {
+			list, done[c.Key] = append(list, fmt.Sprintf("%s and those before it allow different values of %s", field, c.Key)), true
 		}
 	}
-	return true
+	return list
 }
 
-// isDisjoint reports whether no value is in both lists.
-func isDisjoint(a, b []string) bool {
-	if slices.Contains(a, policy.Any) || slices.Contains(b, policy.Any) {
-		return false
+// allowsNothing reports whether no value of a key meets all conditions on it.
+func allowsNothing(conditions []policy.Condition, key string) bool {
+	var allowed, excluded []string
+	some := false // allowed lists what conditions leave; otherwise they leave any value
+	for _, c := range conditions {
+		if c.Key != key {
+			continue
+		}
+		excluded = append(excluded, plain(key, c.Excludes.List)...)
+		values := plain(key, c.Value.List)
+		switch {
+		case slices.Contains(values, policy.Any):
+		case some:
+			allowed = slices.DeleteFunc(allowed, func(v string) bool { return !slices.Contains(values, v) })
+		default:
+			allowed, some = values, true
+		}
 	}
-	return !slices.ContainsFunc(a, func(v string) bool { return slices.Contains(b, v) })
+	if slices.Contains(excluded, policy.Any) {
+		return true
+	}
+	return some && !slices.ContainsFunc(allowed, func(v string) bool { return !slices.Contains(excluded, v) })
+}
+
+// plain returns values as requests have them: slugs without the sign of a reference.
+func plain(key string, values []string) []string {
+	list := slices.Clone(values)
+	for i, v := range list {
+		if key == policy.KeyVirtualKey {
+			list[i] = strings.TrimPrefix(v, "@")
+		}
+	}
+	return list
 }
 
 // unknownValues returns why no request has one of the values of a condition, empty if
