@@ -148,4 +148,5 @@ var documents = []statement{
 	{number: "M-134", text: "Comments that a provider sends before its first event reach the client within a second once no other attempt is in progress or can follow."},
 	{number: "M-135", text: "The usage of a gemini stream is its last snapshot, with each member that the last lacks from the one before."},
 	{number: "M-136", text: "Errors of providers keep at least 4 KiB of their text, and all entries of a list of details with their places."},
+	{number: "M-137", text: "A stream whose budget ends with on_budget_end stop ends as at its limit of output tokens, and the provider's connection is closed."},
 }
