@@ -106,6 +106,10 @@ type Identity struct {
 	// [Identity.Under]. The slice is shared.
 	Lineage []string
 
+	// Makers are the ids of other users whose keys the key descends from, whose limits
+	// bind it too.
+	Makers []string
+
 	// Rank is the rank of the key's creator, RankNone if unknown; see
 	// [Identity.KeyRank].
 	Rank Rank
@@ -120,6 +124,15 @@ type Claims struct {
 	// user of the gateway and grants nothing.
 	User     string
 	IssuedAt time.Time // zero if absent
+}
+
+// UserLimits are the rate limits and the budget of a user of an organisation.
+type UserLimits struct {
+	Organisation string // id
+	ID           string
+	Email        string // lower case
+	Limits       []*quota.Limit
+	Exhausted    bool
 }
 
 // AllowsProvider reports whether the identity may use the provider with this id or

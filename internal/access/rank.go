@@ -62,7 +62,7 @@ func (id *Identity) CanGive(s Scope) bool {
 }
 
 // Under returns id within the limits of the key that created it: it expires no later,
-// is exhausted when that key is, counts against its limits, has only scopes that the creator can grant, uses no
+// is exhausted when that key is, counts against its limits and its user's, has only scopes that the creator can grant, uses no
 // other providers, destinations or client addresses, and has the creator's config if
 // that is fixed. Neither argument is changed.
 func (id *Identity) Under(maker *Identity) *Identity {
@@ -73,6 +73,9 @@ func (id *Identity) Under(maker *Identity) *Identity {
 	out.ExpiresAt = earlier(id.ExpiresAt, maker.ExpiresAt)
 	out.Exhausted = id.Exhausted || maker.Exhausted
 	out.Limits = slices.Concat(id.Limits, maker.Limits)
+	if user := maker.UserID; user != "" && user != id.UserID && !slices.Contains(id.Makers, user) {
+		out.Makers = append(slices.Clone(id.Makers), user)
+	}
 	out.Providers = intersect(id.Providers, maker.Providers)
 	out.AllowedAddresses = overlap(id.AllowedAddresses, maker.AllowedAddresses)
 	out.Egress = slices.Concat(id.Egress, maker.Egress)

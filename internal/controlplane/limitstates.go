@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/keys"
+	"modelgate/internal/controlplane/members"
 	"modelgate/internal/controlplane/policies"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
@@ -26,14 +27,14 @@ func addLimitStates(a *route.API) {
 }
 
 type limitsInput struct {
-	Owner     string `query:"owner" enum:"key,workspace,provider,integration,policy" default:"key"`
-	ID        string `query:"id" maxLength:"255" doc:"Id, or slug of a workspace, provider or integration. Without one, the key of the request."`
+	Owner     string `query:"owner" enum:"key,user,workspace,provider,integration,policy" default:"key"`
+	ID        string `query:"id" maxLength:"320" doc:"Id, slug of a workspace, provider or integration, or e-mail address of a user. Without one, the key of the request or its user."`
 	Workspace string `query:"workspace_id" maxLength:"255" doc:"Id or slug of the provider's workspace, which organisation keys need for a slug, or of one that has the integration"`
 }
 
 // limitState is a limit and its use. Amounts are requests, tokens or dollars.
 type limitState struct {
-	Owner     string     `json:"owner" doc:"key, workspace, provider, grant for those of an integration in a workspace, policy, or session for a policy that limits sessions"`
+	Owner     string     `json:"owner" doc:"key, user, workspace, provider, grant for those of an integration in a workspace, policy, or session for a policy that limits sessions"`
 	ID        string     `json:"id"`
 	ValueKey  *string    `json:"value_key" doc:"Of a policy's counter, else null"`
 	Type      string     `json:"type" doc:"requests, tokens or cost"`
@@ -140,6 +141,9 @@ func holders(ctx context.Context, c *route.Caller, in *limitsInput) ([]limitHold
 	case in.Owner == store.KeyBudget:
 		k, err := keys.Readable(ctx, c, in.ID)
 		return []limitHolder{{quota.Holder{Kind: store.KeyBudget, ID: k.ID, Name: k.Name}, k.RateLimits, k.UsageLimits}}, err
+	case in.Owner == store.UserBudget:
+		u, err := members.Readable(ctx, c, in.ID)
+		return []limitHolder{{quota.Holder{Kind: store.UserBudget, ID: store.UserID(c.Organisation, u.ID), Name: u.Email}, u.RateLimits, u.UsageLimits}}, err
 	case in.ID == "":
 		return nil, route.Invalid("id", "is required for the owner %s", in.Owner)
 	case in.Owner == store.WorkspaceBudget:

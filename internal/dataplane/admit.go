@@ -60,13 +60,14 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	return nil
 }
 
-// limits returns the limits of the key and its workspace.
+// limits returns the limits of the key, its users and its workspace.
 func (x *exchange) limits() []*quota.Limit {
 	own, workspace := x.Identity.Limits, x.snap.Limits(x.Identity.Workspace)
-	if len(workspace) == 0 {
+	users, _ := x.snap.UserLimits(x.Identity)
+	if len(users)+len(workspace) == 0 {
 		return own
 	}
-	return slices.Concat(own, workspace)
+	return slices.Concat(own, users, workspace)
 }
 
 // facts returns what policies read of the request, nil if there are no policies.

@@ -41,6 +41,7 @@ const (
 	Policies              Rows = "policies"
 	PolicyResets          Rows = "policy_resets"
 	Guardrails            Rows = "guardrails"
+	Members               Rows = "organisation_members"
 )
 
 // Unpublished are the rows of any other table. They are not recorded.
@@ -50,7 +51,7 @@ const Unpublished Rows = ""
 func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
-		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails,
+		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, Members,
 	}
 }
 

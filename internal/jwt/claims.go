@@ -64,12 +64,12 @@ func readClaims(m members) (*claims, error) {
 	return c, nil
 }
 
-// refuseBudgets returns an error for a claim of budgets, which would not be enforced:
-// what users of tokens spend is not counted.
+// refuseBudgets returns an error for a claim of budgets. The spend of a budget is
+// counted for stored objects, and the user of a token need not be one.
 func refuseBudgets(m members) error {
 	list, err := m.array("usage_limits")
 	if err == nil && list != nil {
-		err = rejected("has usage_limits, which this version can't enforce for tokens; leave the claim out")
+		err = rejected("has usage_limits, which tokens cannot set; leave the claim out, and set the budget of the user with this e-mail address")
 	}
 	return err
 }
@@ -213,6 +213,10 @@ func keyID(user string) string {
 	}
 	return "jwt:" + user
 }
+
+// UserOf returns the user in the key id of a token, and false for another key id or a
+// token without a user.
+func UserOf(keyID string) (user string, ok bool) { return strings.CutPrefix(keyID, "jwt:") }
 
 // allowedScopes returns the scopes among words that a workspace key may have. Words
 // that are not scopes, which issuers use for other applications, and scopes for

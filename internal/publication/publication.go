@@ -50,6 +50,9 @@ type State struct {
 	// Limits are the rate limits and budgets of workspaces, by id.
 	Limits map[string][]*quota.Limit
 
+	// Users are the users of organisations that have limits.
+	Users []access.UserLimits
+
 	// Identities are the owners of keys that count: active ones and those that
 	// used up their budget, of workspaces that are not archived. They may have
 	// expired by the clock.
@@ -182,6 +185,11 @@ var parts = [...]part{
 		tables: []journal.Rows{journal.Workspaces},
 		keep:   func(s, before *State) { s.Limits = before.Limits },
 		read:   (*loader).readLimits,
+	},
+	{
+		tables: []journal.Rows{journal.Members},
+		keep:   func(s, before *State) { s.Users = before.Users },
+		read:   (*loader).readUsers,
 	},
 	{read: (*loader).readDeployments},
 	{

@@ -148,7 +148,7 @@ func (p *budgetCounter) tick(ctx context.Context, now time.Time) {
 // unlimited returns p without limits and with no object marked as exhausted.
 func unlimited(p *publication.State) *publication.State {
 	free := *p
-	free.Exhausted, free.Limits = nil, nil
+	free.Exhausted, free.Limits, free.Users = nil, nil, nil
 	free.Identities = slices.Clone(p.Identities)
 	for i, id := range free.Identities {
 		if id.Exhausted || len(id.Limits) > 0 {

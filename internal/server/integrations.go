@@ -34,6 +34,7 @@ func (s *Server) addStored(in *snapshot.Input, p *publication.State) {
 		in.Policies = s.policies
 	}
 	s.addGuardrails(in, p)
+	in.Users = p.Users
 	in.Tokens = s.issuers.Tokens(p.Issuers)
 	opens := secretOpener{s.ring, p.DataKeys}
 	for i := range p.Configs {

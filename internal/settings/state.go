@@ -33,6 +33,9 @@ type Member struct {
 	Role       string            `json:"role,omitempty" enum:"owner,admin,member" doc:"Role in the organisation; defaults to member"`
 	Disabled   bool              `json:"disabled,omitempty"`
 	Workspaces map[string]string `json:"workspaces,omitempty" doc:"admin, manager or member, by the workspace's slug"`
+
+	UsageLimits *Usage `json:"usage_limits,omitempty"`
+	RateLimits  []Rate `json:"rate_limits,omitempty" maxItems:"11"`
 }
 
 // Guardrail is a saved list of checks and the actions for their verdicts.

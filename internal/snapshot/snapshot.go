@@ -55,6 +55,9 @@ type Input struct {
 	// Limits are the limits of workspaces, by id. It is shared.
 	Limits map[string][]*quota.Limit
 
+	// Users are the users that have limits. It is shared.
+	Users []access.UserLimits
+
 	// Exhausted are the ids of workspaces whose budgets are exhausted. It is shared.
 	Exhausted map[string]bool
 
@@ -111,8 +114,9 @@ type Snapshot struct {
 
 	savedOnly  map[string]bool // by organisation id
 	egress     map[string]*egress.Policy
-	limits     map[string][]*quota.Limit // by workspace id
-	exhausted  map[string]bool           // by workspace id
+	limits     map[string][]*quota.Limit         // by workspace id
+	exhausted  map[string]bool                   // by workspace id
+	users      map[scopedName]*access.UserLimits // by organisation, and id or e-mail address
 	deployment *Deployment
 
 	guardrails map[scopedName]*Guardrail     // by workspace or organisation, and id or slug
@@ -160,6 +164,7 @@ func Build(in Input) (*Snapshot, error) {
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
 	s.addGuardrails(in.Guardrails, in.GuardDefaults)
+	s.addUsers(in.Users)
 	for _, id := range access.Bind(in.Keys) {
 		s.keys[id.Hash] = id
 	}

@@ -67,10 +67,18 @@ var budgetTables = map[string]budgetTable{
 		SET usage_limits = $2, status = CASE WHEN $3 THEN 'exhausted' ELSE 'active' END, usage_reset_at = $4
 		WHERE integration_id || '/' || workspace_id = $1`, journal.IntegrationWorkspaces,
 	},
+	UserBudget: {
+		`b.organisation_id, '', u.email, b.usage_limits, b.usage_reset_at`, `b.exhausted`,
+		`organisation_members b JOIN users u ON u.id = b.user_id`, `1 = 1`,
+		`b.organisation_id || '/' || b.user_id`, `
+		UPDATE organisation_members
+		SET usage_limits = $2, exhausted = $3, usage_reset_at = $4
+		WHERE organisation_id || '/' || user_id = $1`, journal.Members,
+	},
 }
 
 // BudgetKinds are all kinds of budget holders.
-var BudgetKinds = []string{KeyBudget, WorkspaceBudget, ProviderBudget, GrantBudget}
+var BudgetKinds = []string{KeyBudget, WorkspaceBudget, ProviderBudget, GrantBudget, UserBudget}
 
 // Budgets returns the usable objects of refs that have a budget, are exhausted or wait
 // for a reset.

@@ -131,7 +131,7 @@ func (tx *Tx) JoinOrganisation(ctx context.Context, organisation string, u User)
 	const text = `
 		INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $4)`
-	return tx.write(ctx, journal.Unpublished, "membership", text, organisation, u.ID, u.Role, millis(u.UpdatedAt))
+	return tx.write(ctx, journal.Members, "membership", text, organisation, u.ID, u.Role, millis(u.UpdatedAt))
 }
 
 // UpdateUser stores the name and state of a user. A user who is not active loses their

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"modelgate/internal/journal"
@@ -93,16 +94,21 @@ type User struct {
 	Role         string // in the organisation: owner, admin or member
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+
+	// UsageLimits and RateLimits are as stored in the organisation: an object or null,
+	// and an array.
+	UsageLimits, RateLimits json.RawMessage
 }
 
 const userSelect = `
 		SELECT u.id, u.email, u.first_name, u.last_name, u.password_hash, u.status, o.role, u.created_at,
-			CASE WHEN o.updated_at > u.updated_at THEN o.updated_at ELSE u.updated_at END
+			CASE WHEN o.updated_at > u.updated_at THEN o.updated_at ELSE u.updated_at END, o.usage_limits, o.rate_limits
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id`
 
 func scanUser(r sqlrow.Scanner) (u User, err error) {
-	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt), sqlrow.Time(&u.UpdatedAt))
+	err = r.Scan(&u.ID, &u.Email, &u.FirstName, &u.LastName, &u.PasswordHash, &u.Status, &u.Role, sqlrow.Time(&u.CreatedAt), sqlrow.Time(&u.UpdatedAt),
+		sqlrow.JSON(&u.UsageLimits), sqlrow.JSON(&u.RateLimits))
 	return u, err
 }
 
@@ -144,7 +150,7 @@ func (tx *Tx) CreateUser(ctx context.Context, organisation string, u User) error
 	if err != nil {
 		return err
 	}
-	return tx.write(ctx, journal.Unpublished, "membership", join, organisation, u.ID, u.Role, millis(u.CreatedAt))
+	return tx.write(ctx, journal.Members, "membership", join, organisation, u.ID, u.Role, millis(u.CreatedAt))
 }
 
 // SetUserRole changes the role of a user in an organisation. A user who becomes a
@@ -164,7 +170,16 @@ func (tx *Tx) SetUserRole(ctx context.Context, organisation, user, role string, 
 		UPDATE organisation_members
 		SET role = $3, updated_at = $4
 		WHERE organisation_id = $1 AND user_id = $2`
-	return tx.write(ctx, journal.Unpublished, "user", text, organisation, user, role, millis(now))
+	return tx.write(ctx, journal.Members, "user", text, organisation, user, role, millis(now))
+}
+
+// SetUserLimits stores the limits of a user in an organisation.
+func (tx *Tx) SetUserLimits(ctx context.Context, organisation string, u User) error {
+	const text = `
+		UPDATE organisation_members
+		SET usage_limits = $3, rate_limits = $4, updated_at = $5
+		WHERE organisation_id = $1 AND user_id = $2`
+	return tx.write(ctx, journal.Members, "user", text, organisation, u.ID, orEmpty(u.UsageLimits, "null"), orEmpty(u.RateLimits, "[]"), millis(u.UpdatedAt))
 }
 
 // RemoveUser removes a user from an organisation and its workspaces and revokes their
@@ -178,7 +193,9 @@ func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now tim
 		DELETE FROM password_links
 		WHERE organisation_id = $1 AND user_id = $2`, `
 		DELETE FROM sign_in_addresses
-		WHERE user_id = $2 AND $1 <> ''`} {
+		WHERE user_id = $2 AND $1 <> ''`, `
+		DELETE FROM limit_setters
+		WHERE kind = 'user' AND id = $1 || '/' || $2`} {
 		if _, err := tx.change.Exec(ctx, journal.Unpublished, text, organisation, user); err != nil {
 			return err
 		}
@@ -193,7 +210,7 @@ func (tx *Tx) RemoveUser(ctx context.Context, organisation, user string, now tim
 	const text = `
 		DELETE FROM organisation_members
 		WHERE organisation_id = $1 AND user_id = $2`
-	if err := tx.write(ctx, journal.Unpublished, "user", text, organisation, user); err != nil {
+	if err := tx.write(ctx, journal.Members, "user", text, organisation, user); err != nil {
 		return err
 	}
 	// The address of a user without any organisation can be invited again.

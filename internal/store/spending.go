@@ -24,6 +24,7 @@ const (
 	WorkspaceBudget = "workspace"
 	ProviderBudget  = "provider"
 	GrantBudget     = "grant" // see [GrantID]
+	UserBudget      = "user"  // see [UserID]
 )
 
 // BudgetRef identifies an object with budgets.
@@ -35,6 +36,9 @@ func (r BudgetRef) compare(s BudgetRef) int {
 
 // GrantID returns the id of a workspace's grant of an integration.
 func GrantID(integration, workspace string) string { return integration + "/" + workspace }
+
+// UserID returns the id of a user in an organisation.
+func UserID(organisation, user string) string { return organisation + "/" + user }
 
 // LedgerSpan is a part of a ledger segment.
 type LedgerSpan struct {
@@ -163,11 +167,18 @@ func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlo
 	if err != nil {
 		return nil, err
 	}
+	users, err := q.usersOf(ctx, spent, lineages)
+	if err != nil {
+		return nil, err
+	}
 	entries := make(map[[2]string]providerOf)
 	for o, s := range spent {
 		add(KeyBudget, o.KeyID, *s)
 		for _, maker := range lineages[o.KeyID] {
 			add(KeyBudget, maker, *s)
+		}
+		for _, user := range users[[2]string{o.Organisation, o.KeyID}] {
+			add(UserBudget, UserID(o.Organisation, user), *s)
 		}
 		add(WorkspaceBudget, o.Workspace, *s)
 		if o.Slug == "" {

@@ -31,6 +31,8 @@ var effects = []effect{
 	{"admin/organisation/defaults", "input_guardrails output_guardrails", refused},
 	{"admin/workspaces*", "defaults.input_guardrails defaults.output_guardrails", refused},
 	{"admin/workspaces*", "rate_limits", "TestWorkspaceLimitBindsAllItsKeys"},
+	{"admin/users*", "rate_limits", "TestUserLimitBindsKeysAndTokens"},
+	{"admin/users*", "usage_limits reset_usage", "TestUserBudgetCountsKeysAndTokens"},
 	{"api-keys*", "rate_limits", "TestConcurrentRequestsKeepTheRateLimitOfAKey"},
 	{"providers*", "rate_limits", "TestLimitOfAProviderFallsBackAndOfAKeyDoesNot"},
 	{"virtual-keys*", "rate_limits", "TestLimitOfAProviderFallsBackAndOfAKeyDoesNot"},

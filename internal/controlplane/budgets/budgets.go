@@ -16,6 +16,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"modelgate/internal/alert"
@@ -355,6 +356,15 @@ var words = map[string]string{reset: "reset", threshold: "threshold reached", ex
 // resources maps kinds of budget holders to resource types of the audit log.
 var resources = map[string]string{
 	store.KeyBudget: "api_key", store.WorkspaceBudget: "workspace", store.ProviderBudget: "provider", store.GrantBudget: "integration",
+	store.UserBudget: "user",
+}
+
+// resourceID returns the id of b as the control plane names it.
+func resourceID(b *store.BudgetHolder) string {
+	if b.Kind == store.UserBudget {
+		return strings.TrimPrefix(b.ID, store.UserID(b.Organisation, ""))
+	}
+	return b.ID
 }
 
 // note returns the audit event for e.
@@ -362,7 +372,7 @@ func note(b *store.BudgetHolder, e event, now time.Time) *store.Audit {
 	id := reqlog.NewID(now).String()
 	return &store.Audit{
 		ID: id, RequestID: id, Organisation: b.Organisation, Workspace: b.Workspace, Time: now, UserType: "system", Status: http.StatusOK,
-		ResourceType: resources[b.Kind], ResourceID: b.ID, Action: e.what, QueryParams: "{}", RequestHeaders: "{}",
+		ResourceType: resources[b.Kind], ResourceID: resourceID(b), Action: e.what, QueryParams: "{}", RequestHeaders: "{}",
 		RequestBody: fmt.Sprintf(`{"used":%g,"type":%q}`, e.used, e.budget.Type), Alert: alertOf(b, e),
 	}
 }
@@ -374,7 +384,7 @@ func alertOf(b *store.BudgetHolder, e event) *store.Alert {
 	}
 	u := &e.budget
 	d := alert.Data{
-		Organisation: b.Organisation, Workspace: b.Workspace, Object: resources[b.Kind], ID: b.ID, Name: b.Name,
+		Organisation: b.Organisation, Workspace: b.Workspace, Object: resources[b.Kind], ID: resourceID(b), Name: b.Name,
 		Measure: u.Type, Used: e.used, Threshold: u.AlertThreshold, Limit: u.CreditLimit,
 	}
 	if !u.NextResetAt.IsZero() {

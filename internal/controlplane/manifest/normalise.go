@@ -43,6 +43,7 @@ func (p *plan) normalise() error {
 		m.Email = strings.ToLower(m.Email)
 		orElse(&m.Role, "member")
 		m.Workspaces = filled(m.Workspaces)
+		normalUsage(m.UsageLimits)
 	}
 	p.normaliseAdministered()
 	p.normaliseForRequests(home)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"modelgate/internal/controlplane/limits"
+	"modelgate/internal/controlplane/members"
 	"modelgate/internal/controlplane/workspaces"
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
@@ -222,11 +223,15 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 	if want.Disabled {
 		row.Status = "disabled"
 	}
+	of, err := p.memberLimits(want, &row, old)
+	if err != nil {
+		return nil, err
+	}
 	leaves := make(map[string]bool) // workspaces that the user leaves
 	for id := range had {
 		leaves[id] = p.prune && want.Workspaces != nil && places[id] == ""
 	}
-	return func(ctx context.Context, tx *store.Tx) error {
+	return saveLimited(func(ctx context.Context, tx *store.Tx) error {
 		if err := p.addPerson(ctx, tx, row, old != nil); err != nil {
 			return err
 		}
@@ -238,8 +243,24 @@ func (p *plan) member(path string, want *settings.Member, old *store.User, chang
 				return err
 			}
 		}
+		if err := tx.SetUserLimits(ctx, p.state.organisation.ID, row); err != nil {
+			return err
+		}
 		return tx.UpdateUser(ctx, row)
-	}, nil
+	}, of), nil
+}
+
+// memberLimits sets the limits of a user.
+func (p *plan) memberLimits(want *settings.Member, row, old *store.User) (of limits.Object, err error) {
+	if _, err := p.budget(want.UsageLimits, &row.UsageLimits); err != nil {
+		return of, err
+	}
+	list := limits.Rates(want.RateLimits)
+	if err := list.CheckKey("rate_limits"); err != nil {
+		return of, err
+	}
+	row.RateLimits = list.JSON()
+	return limits.Compare(store.UserBudget, store.UserID(p.state.organisation.ID, row.ID), old, row, members.Limits)
 }
 
 // places returns a user's roles by workspace id.
@@ -335,13 +356,19 @@ func (r *reader) workspaceSettings(stored json.RawMessage) (settings.Object, err
 	return object(text(fields)), nil
 }
 
-func (r *reader) member(u *store.User) (settings.Member, bool, error) {
-	m := settings.Member{Email: u.Email, FirstName: u.FirstName, LastName: u.LastName, Role: u.Role, Disabled: u.Status != store.Active}
-	for id, role := range r.state.roles[u.ID] {
+func (r *reader) member(row *store.User) (settings.Member, bool, error) {
+	m := settings.Member{Email: row.Email, FirstName: row.FirstName, LastName: row.LastName, Role: row.Role, Disabled: row.Status != store.Active}
+	for id, role := range r.state.roles[row.ID] {
 		if m.Workspaces == nil {
 			m.Workspaces = make(map[string]string)
 		}
 		m.Workspaces[r.workspaces[id]] = role
 	}
-	return m, true, nil
+	u, err := limits.ReadUsage(row.UsageLimits)
+	if err != nil {
+		return m, false, err
+	}
+	m.UsageLimits = usage(u)
+	m.RateLimits, err = rates(row.RateLimits)
+	return m, true, err
 }

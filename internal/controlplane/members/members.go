@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/limits"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -29,7 +30,7 @@ func Add(a *route.API) {
 	route.Add(a, invites.Route(http.MethodDelete, "/invites/{invite}", "cancel-invite", "delete", "Cancel an invite"), cancelInvite)
 	route.Add(a, invites.Route(http.MethodPost, "/invites/{invite}/resend", "resend-invite", "create", "Create a new link for an invite"), resendInvite)
 	route.Add(a, f.Route(http.MethodGet, "/{user}", "get-user", "read", "Read a user"), get)
-	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-user", "update", "Change the role of a user"), update)
+	route.Add(a, f.Route(http.MethodPut, "/{user}", "update-user", "update", "Change the role and the limits of a user"), update)
 	route.Add(a, f.Route(http.MethodPost, "/{user}/link", "create-password-link", "create", "Create a link for a user without a password to set one"), link)
 	route.Add(a, f.Route(http.MethodPost, "/{user}/password-reset", "reset-password", "update", "Create a link for a user to replace their password"), reset)
 	route.Add(a, f.Route(http.MethodDelete, "/{user}", "remove-user", "delete", "Remove a user from the organisation"), remove)
@@ -45,11 +46,21 @@ type item struct {
 	CreatedAt  route.Time `json:"created_at"`
 	UpdatedAt  route.Time `json:"last_updated_at"`
 	Workspaces []string   `json:"workspace_ids"`
+
+	UsageLimits *limits.BudgetResponse `json:"usage_limits" nullable:"true"`
+	RateLimits  limits.Rates           `json:"rate_limits"`
 }
 
 func toResponse(ctx context.Context, c *route.Caller, u store.User) (item, error) {
 	m, err := c.DB().Membership(ctx, c.Organisation, u.ID)
-	out := item{"user", u.ID, u.FirstName, u.LastName, u.Role, u.Email, route.Time(u.CreatedAt), route.Time(u.UpdatedAt), []string{}}
+	if err != nil {
+		return item{}, err
+	}
+	out := item{
+		Object: "user", ID: u.ID, FirstName: u.FirstName, LastName: u.LastName, Role: u.Role, Email: u.Email,
+		CreatedAt: route.Time(u.CreatedAt), UpdatedAt: route.Time(u.UpdatedAt), Workspaces: []string{},
+	}
+	out.UsageLimits, out.RateLimits, err = limitsOf(ctx, c, u)
 	for id := range m.Workspaces {
 		out.Workspaces = append(out.Workspaces, id)
 	}
@@ -99,28 +110,58 @@ func find(ctx context.Context, c *route.Caller, id string) (store.User, error) {
 
 type updateInput struct {
 	User string `path:"user" maxLength:"255"`
-	Body struct {
-		Role string `json:"role" enum:"admin,member"`
-	}
+	Body updateBody
+}
+
+type updateBody struct {
+	Role        string                             `json:"role,omitempty" enum:"admin,member" doc:"Required unless the request changes limits"`
+	RateLimits  route.Optional[limits.Rates]       `json:"rate_limits,omitempty" maxItems:"11" doc:"Limits of requests and tokens in fixed windows, and of requests at a time; null or empty for none"`
+	UsageLimits route.Optional[limits.BudgetInput] `json:"usage_limits,omitempty"`
+	ResetUsage  bool                               `json:"reset_usage,omitempty" doc:"Resets the usage"`
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {
 	u, err := find(ctx, c, in.User)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case u.Role == "owner":
-		return nil, route.Invalid("role", "of the owner cannot be changed")
-	case u.Role == in.Body.Role:
-		return nil, route.Invalid("role", "is already %s", u.Role)
 	}
-	if err := c.CheckRole(in.Body.Role); err != nil {
+	b := &in.Body
+	if err := b.checkRole(c, &u); err != nil {
 		return nil, err
+	}
+	if b.ResetUsage {
+		if err := c.AwaitSpending(ctx); err != nil {
+			return nil, err
+		}
 	}
 	err = change(ctx, c, u, func(tx *store.Tx) error {
-		return tx.SetUserRole(ctx, c.Organisation, u.ID, in.Body.Role, c.NextUpdateTime(u.UpdatedAt))
+		at := c.NextUpdateTime(u.UpdatedAt)
+		if b.changesLimits() {
+			if err := changeLimits(ctx, c, tx, u.ID, b, at); err != nil {
+				return err
+			}
+		}
+		if b.Role == "" {
+			return nil
+		}
+		return tx.SetUserRole(ctx, c.Organisation, u.ID, b.Role, at)
 	})
 	return &route.Empty{}, err
+}
+
+// checkRole returns an error if the caller may not give u the requested role.
+func (b *updateBody) checkRole(c *route.Caller, u *store.User) error {
+	switch {
+	case b.Role == "" && b.changesLimits():
+		return nil
+	case b.Role == "":
+		return route.Invalid("role", "is required unless the request changes limits")
+	case u.Role == "owner":
+		return route.Invalid("role", "of the owner cannot be changed")
+	case u.Role == b.Role:
+		return route.Invalid("role", "is already %s", u.Role)
+	}
+	return c.CheckRole(b.Role)
 }
 
 func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, error) {
