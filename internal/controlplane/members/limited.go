@@ -17,10 +17,10 @@ func (b *updateBody) changesLimits() bool {
 	return b.RateLimits.Set || b.UsageLimits.Set || b.ResetUsage
 }
 
-// changeLimits changes the limits of a user. If the budget is no longer exhausted, the
+// changeLimits changes the limits of u, as the request read them. If the budget is no longer exhausted, the
 // user's requests are served again.
-func changeLimits(ctx context.Context, c *route.Caller, tx *store.Tx, user string, b *updateBody, at time.Time) error {
-	before, err := tx.User(ctx, c.Organisation, user) // resets may have changed the budget since
+func changeLimits(ctx context.Context, c *route.Caller, tx *store.Tx, u store.User, b *updateBody) error {
+	before, err := tx.User(ctx, c.Organisation, u.ID) // resets may have changed the budget since
 	if err != nil {
 		return err
 	}
@@ -28,13 +28,13 @@ func changeLimits(ctx context.Context, c *route.Caller, tx *store.Tx, user strin
 	if err := b.apply(&after, c.Now); err != nil {
 		return err
 	}
-	after.UpdatedAt = at
-	id := store.UserID(c.Organisation, user)
+	after.UpdatedAt = c.NextUpdateTime(u.UpdatedAt)
+	id := store.UserID(c.Organisation, u.ID)
 	of, err := limits.Compare(store.UserBudget, id, &before, &after, Limits)
 	if err != nil {
 		return err
 	}
-	of.User = user
+	of.User = u.ID
 	if err := limits.Change(ctx, c, tx, of); err != nil {
 		return err
 	}

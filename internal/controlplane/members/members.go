@@ -47,7 +47,7 @@ type item struct {
 	UpdatedAt  route.Time `json:"last_updated_at"`
 	Workspaces []string   `json:"workspace_ids"`
 
-	UsageLimits *limits.BudgetResponse `json:"usage_limits" nullable:"true"`
+	UsageLimits *limits.BudgetResponse `json:"usage_limits"`
 	RateLimits  limits.Rates           `json:"rate_limits"`
 }
 
@@ -135,16 +135,15 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		}
 	}
 	err = change(ctx, c, u, func(tx *store.Tx) error {
-		at := c.NextUpdateTime(u.UpdatedAt)
 		if b.changesLimits() {
-			if err := changeLimits(ctx, c, tx, u.ID, b, at); err != nil {
+			if err := changeLimits(ctx, c, tx, u, b); err != nil {
 				return err
 			}
 		}
 		if b.Role == "" {
 			return nil
 		}
-		return tx.SetUserRole(ctx, c.Organisation, u.ID, b.Role, at)
+		return tx.SetUserRole(ctx, c.Organisation, u.ID, b.Role, c.NextUpdateTime(u.UpdatedAt))
 	})
 	return &route.Empty{}, err
 }
