@@ -3,6 +3,7 @@ package access_test
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,5 +94,21 @@ func TestKeysEndWithTheirMakers(t *testing.T) {
 	plain := keys[6:]
 	if got := access.Bind(plain); &got[0] != &plain[0] {
 		t.Error("keys without makers were copied")
+	}
+}
+
+func TestKeysCountForTheUsersOfTheirMakers(t *testing.T) {
+	keys := access.Bind([]*access.Identity{
+		{KeyID: "own", UserID: "ann"}, {KeyID: "child", Lineage: []string{"own"}},
+		{KeyID: "grandchild", UserID: "bob", Lineage: []string{"child", "own"}}, {KeyID: "second", UserID: "ann", Lineage: []string{"own"}},
+	})
+	want := map[string]string{"own": "", "child": "ann", "grandchild": "ann", "second": ""}
+	if len(keys) != len(want) {
+		t.Fatalf("%d keys, want %d", len(keys), len(want))
+	}
+	for _, id := range keys {
+		if got := strings.Join(id.Makers, " "); got != want[id.KeyID] {
+			t.Errorf("makers of %s = %q, want %q", id.KeyID, got, want[id.KeyID])
+		}
 	}
 }

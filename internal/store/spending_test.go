@@ -194,9 +194,10 @@ func TestManyOwnersAreCountedAtOnce(t *testing.T) {
 func TestBudgetsAreFoundAndChanged(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
+		mustAddUser(t, db, "u1", "ann@example.com")
 		at := time.UnixMilli(5000).UTC()
 		k, other := inDefault("first"), inDefault("second")
-		k.ID, other.ID = "k1", "k2"
+		k.ID, k.UserID, other.ID = "k1", "u1", "k2"
 		k.UsageLimits = []byte(`{"type":"cost"}`)
 		grant := store.GrantID("i1", store.DefaultWorkspace)
 		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
@@ -209,6 +210,8 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 			err = errors.Join(err, err2, tx.UpdateProvider(t.Context(), p))
 			g := store.IntegrationWorkspace{Integration: "i1", Workspace: store.DefaultWorkspace, Enabled: true, UsageLimits: []byte(`[{"type":"cost"}]`), Status: store.Active}
 			err = errors.Join(err, tx.PutIntegrationWorkspace(t.Context(), g))
+			u := store.User{ID: "u1", UsageLimits: []byte(`{"type":"cost"}`), UpdatedAt: at}
+			err = errors.Join(err, tx.SetUserLimits(t.Context(), store.DefaultOrganisation, u))
 			w, err2 := tx.Workspace(t.Context(), store.DefaultOrganisation, store.DefaultWorkspace)
 			w.UsageLimits = []byte(`[{"type":"cost"}]`)
 			return errors.Join(err, err2, tx.UpdateWorkspace(t.Context(), w))
@@ -220,13 +223,14 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		refs := []store.BudgetRef{{Kind: store.KeyBudget, ID: "k1"}, {Kind: store.KeyBudget, ID: "k2"}, {Kind: store.KeyBudget, ID: "none"},
-			{Kind: store.WorkspaceBudget, ID: store.DefaultWorkspace}, {Kind: store.ProviderBudget, ID: "p1"}, {Kind: store.GrantBudget, ID: grant}}
+			{Kind: store.WorkspaceBudget, ID: store.DefaultWorkspace}, {Kind: store.ProviderBudget, ID: "p1"}, {Kind: store.GrantBudget, ID: grant},
+			{Kind: store.UserBudget, ID: store.UserID(store.DefaultOrganisation, "u1")}}
 		found, err := db.Budgets(t.Context(), refs)
-		if err != nil || len(found) != 4 {
-			t.Fatalf("Budgets = %+v, %v; want four: a key has none", found, err)
+		if err != nil || len(found) != 5 {
+			t.Fatalf("Budgets = %+v, %v; want five: a key has none", found, err)
 		}
 		for _, b := range found {
-			if b.Spent.Cost != 9 || b.Exhausted || !b.ResetAt.IsZero() || b.Organisation != store.DefaultOrganisation || b.Workspace != store.DefaultWorkspace || b.Name == "" {
+			if b.Spent.Cost != 9 || b.Exhausted || !b.ResetAt.IsZero() || b.Organisation != store.DefaultOrganisation || (b.Workspace == store.DefaultWorkspace) != (b.Kind != store.UserBudget) || b.Name == "" {
 				t.Errorf("found %+v", b)
 			}
 		}
@@ -238,7 +242,7 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := publication.Load(t.Context(), db, nil)
-		if err != nil || !p.Exhausted[store.DefaultWorkspace] || p.Providers[0].Status != store.Exhausted {
+		if err != nil || !p.Exhausted[store.DefaultWorkspace] || p.Providers[0].Status != store.Exhausted || len(p.Users) != 1 || !p.Users[0].Exhausted {
 			t.Errorf("published %v and %v, %v; want what is exhausted", p.Exhausted, p.Providers, err)
 		}
 		if !slices.ContainsFunc(p.Identities, func(id *access.Identity) bool { return id.KeyID == "k1" }) {
@@ -250,8 +254,8 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 			}
 		}
 		due, err := db.BudgetsDue(t.Context(), at, 10)
-		if err != nil || len(due) != 4 || !due[0].Exhausted || !due[0].ResetAt.Equal(at) {
-			t.Errorf("BudgetsDue = %+v, %v; want all four", due, err)
+		if err != nil || len(due) != 5 || !due[0].Exhausted || !due[0].ResetAt.Equal(at) {
+			t.Errorf("BudgetsDue = %+v, %v; want all five", due, err)
 		}
 		if due, err := db.BudgetsDue(t.Context(), at.Add(-1), 10); err != nil || len(due) != 0 {
 			t.Errorf("BudgetsDue before = %+v, %v", due, err)
@@ -266,8 +270,8 @@ func TestBudgetsAreFoundAndChanged(t *testing.T) {
 			}
 		}
 		rows, _, err := db.Audits(t.Context(), store.AuditQuery{Organisation: store.DefaultOrganisation, From: at.Add(-1), To: at.Add(time.Second), Action: "budget_exhausted"}, store.Page{})
-		if err != nil || len(rows) != 4 {
-			t.Errorf("%d rows in the audit log, %v; want four", len(rows), err)
+		if err != nil || len(rows) != 5 {
+			t.Errorf("%d rows in the audit log, %v; want five", len(rows), err)
 		}
 		before, err := db.Revision(t.Context())
 		if err != nil {
