@@ -208,7 +208,10 @@ func (a *alertSender) sendEmail(ctx context.Context, set *settings.AlertEmail, s
 func (a *alertSender) recipients(ctx context.Context, set *settings.AlertEmail, stored *store.Alert) ([]string, error) {
 	var user string
 	list := slices.Clone(set.To)
-	if stored.ResourceType == "api_key" {
+	switch stored.ResourceType {
+	case "user":
+		user = stored.ResourceID
+	case "api_key":
 		k, err := a.store.Key(ctx, stored.Organisation, stored.ResourceID)
 		if err != nil && apierr.From(err).Kind != apierr.NotFound {
 			return nil, err

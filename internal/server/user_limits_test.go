@@ -3,10 +3,13 @@ package server_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"modelgate/internal/alert"
+	"modelgate/internal/alert/alerttest"
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/store"
 )
@@ -108,4 +111,25 @@ func TestUserBudgetCountsKeysAndTokens(t *testing.T) {
 	}
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"reset_usage":true}`)
 	eventually(t, "the reset admits requests", func() bool { return chat(key).Status == 200 })
+}
+
+func TestAlertsOfAUserReachTheUserOnce(t *testing.T) {
+	t.Parallel()
+	data, h, mails := t.TempDir(), newHook(t, 0), alerttest.NewMailServer(t, alert.NoTLS)
+	mustAddUser(t, data, "u-ann", "ann@example.com")
+	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: "alerts:\n  webhooks: [{url: \"" + h.URL + "\", secret: \"${ALERT_SECRET}\"}]\n" +
+		"  email: {server: \"" + mails.Addr().String() + "\", tls: none, from: gateway@example.com, to: [ops@example.com]}\n"})
+	key := mustUserKey(t, g, "u-ann")
+	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"usage_limits":{"type":"tokens","credit_limit":100,"alert_threshold":50}}`)
+	eventually(t, "the budget is exhausted", func() bool {
+		return g.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@simulator").Status == 412
+	})
+	eventually(t, "both alerts are sent", func() bool { return len(h.received()) == 2 && len(mails.Messages()) == 2 })
+	want := []string{"budget.exhausted user ann@example.com: 1", "budget.threshold_reached user ann@example.com: 1"}
+	if got := h.received(); !slices.Equal(got, want) {
+		t.Errorf("received %v, want %v", got, want)
+	}
+	if n := strings.Count(strings.Join(mails.Commands(), "\n"), "RCPT TO:<ann@example.com>"); n != 2 {
+		t.Errorf("the user was sent %d e-mails, want 2", n)
+	}
 }
