@@ -106,9 +106,10 @@ func TestUserBudgetCountsKeysAndTokens(t *testing.T) {
 	if res := chat(token); res.Status != 412 {
 		t.Errorf("token: %d %s", res.Status, res.Body)
 	}
-	if got := user(); !strings.Contains(got, `"is_threshold_alerts_sent":true`) || !strings.Contains(got, `"is_exhausted_alerts_sent":true`) {
-		t.Errorf("user %s", got)
-	}
+	eventually(t, "both warnings are recorded", func() bool {
+		got := user()
+		return strings.Contains(got, `"is_threshold_alerts_sent":true`) && strings.Contains(got, `"is_exhausted_alerts_sent":true`)
+	})
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"reset_usage":true}`)
 	eventually(t, "the reset admits requests", func() bool { return chat(key).Status == 200 })
 }
