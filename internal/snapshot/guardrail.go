@@ -39,11 +39,10 @@ type defaultGuards struct {
 func (s *Snapshot) addGuardrails(list []*Guardrail, defaults []GuardDefaults) {
 	s.guardrails = make(map[scopedName]*Guardrail, 2*len(list))
 	for _, g := range list {
-		scope := g.Workspace
-		if scope == "" {
-			scope = g.Organisation
-		}
-		s.guardrails[scopedName{scope, g.ID}], s.guardrails[scopedName{scope, g.Slug}] = g, g
+		s.guardrails[scopedName{g.scope(), g.Slug}] = g
+	}
+	for _, g := range list { // an id is not hidden by the same text as a slug
+		s.guardrails[scopedName{g.scope(), g.ID}] = g
 	}
 	s.guards = make(map[scopedName]*defaultGuards, len(defaults))
 	for _, d := range defaults {
@@ -62,36 +61,70 @@ func (s *Snapshot) addGuardrails(list []*Guardrail, defaults []GuardDefaults) {
 	}
 }
 
-// addDefault adds a default guardrail to hooks. One that was archived since is
-// left out.
+// addDefault adds a default guardrail to hooks. If it cannot run, the requests that
+// it applies to cannot be served: they would pass without it.
 func (s *Snapshot) addDefault(out *defaultGuards, hooks []*guardrail.Hook, id *access.Identity, ref string, on guardrail.Event) []*guardrail.Hook {
-	h, err := s.Guardrail(id, ref, on)
-	switch {
-	case apierr.IsNotFound(err):
+	g := s.findGuardrail(id, ref)
+	if g == nil || g.ID != ref {
+		out.err = defaultFailed("guardrail %.60q, which applies to all requests, was removed; remove it from the defaults of the organisation or workspace", ref)
 		return hooks
-	case err != nil:
-		out.err = err
+	}
+	h, err := g.hook(on)
+	if err != nil {
+		out.err = defaultFailed("guardrail %s, which applies to all requests, cannot run: %v; change it, or remove it from the defaults of the organisation or workspace", g.Slug, err)
 		return hooks
-	case slices.Contains(hooks, h):
+	}
+	if slices.Contains(hooks, h) {
 		return hooks
 	}
 	return append(hooks, h)
 }
 
+func defaultFailed(format string, args ...any) error {
+	return apierr.New(apierr.Unavailable, format, args...).WithCode("default_guardrail_failed")
+}
+
+// scope returns the id of the workspace or organisation that the guardrail belongs to.
+func (g *Guardrail) scope() string {
+	if g.Workspace != "" {
+		return g.Workspace
+	}
+	return g.Organisation
+}
+
+// hook returns the guardrail compiled for an event.
+func (g *Guardrail) hook(on guardrail.Event) (*guardrail.Hook, error) {
+	if on == guardrail.After {
+		return g.After, g.AfterErr
+	}
+	return g.Before, g.BeforeErr
+}
+
+// findGuardrail returns the saved guardrail with this id, or else this slug, that an
+// identity may use: of its workspace, or else of its organisation. It returns nil for
+// none.
+func (s *Snapshot) findGuardrail(id *access.Identity, ref string) *Guardrail {
+	var found *Guardrail
+	for _, scope := range [...]string{id.Workspace, id.Organisation} {
+		g := s.guardrails[scopedName{scope, ref}]
+		if g != nil && g.ID == ref {
+			return g
+		}
+		if found == nil {
+			found = g
+		}
+	}
+	return found
+}
+
 // Guardrail returns the saved guardrail with this id or slug that an identity may
 // use, as a hook for requests or for responses.
 func (s *Snapshot) Guardrail(id *access.Identity, ref string, on guardrail.Event) (*guardrail.Hook, error) {
-	g, ok := s.guardrails[scopedName{id.Workspace, ref}]
-	if !ok || id.Workspace == "" {
-		g, ok = s.guardrails[scopedName{id.Organisation, ref}]
-	}
-	if !ok {
+	g := s.findGuardrail(id, ref)
+	if g == nil {
 		return nil, apierr.New(apierr.NotFound, "guardrail %.60q not found; save it first", ref).WithParam("x-gateway-config").WithCode("unknown_guardrail")
 	}
-	h, err := g.Before, g.BeforeErr
-	if on == guardrail.After {
-		h, err = g.After, g.AfterErr
-	}
+	h, err := g.hook(on)
 	if err != nil {
 		return nil, apierr.New(apierr.Invalid, "AB01: guardrail %s cannot run: %v", g.Slug, err).WithParam("x-gateway-config").WithCode("AB01")
 	}

@@ -49,11 +49,13 @@ func (q Queries) ActiveGuardrails(ctx context.Context) ([]Guardrail, error) {
 		ORDER BY id`)
 }
 
-// Guardrail returns the active guardrail with this id or slug that is visible from a
-// workspace; see [Queries.Guardrails].
+// Guardrail returns the active guardrail with this id, or else this slug, that is
+// visible from a workspace; see [Queries.Guardrails].
 func (q Queries) Guardrail(ctx context.Context, organisation, workspace, ref string) (Guardrail, error) {
 	return guardrailTable.one(ctx, q.Reader, `
-		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND (id = $3 OR slug = $3) AND status = 'active'`,
+		WHERE organisation_id = $1 AND ($2 = '' OR workspace_id = $2 OR workspace_id = '') AND (id = $3 OR slug = $3) AND status = 'active'
+		ORDER BY CASE WHEN id = $3 THEN 0 ELSE 1 END
+		LIMIT 1`,
 		organisation, workspace, ref)
 }
 

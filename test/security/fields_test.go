@@ -18,18 +18,17 @@ import (
 type effect struct {
 	routes string // of paths below /v1
 	fields string // separated by spaces
-	by     string // a test that shows the effect, or refused or ignored, which TestFields… show
+	by     string // a test that shows the effect, or ignored, which TestFields… shows
 }
 
 const (
-	refused = "refused" // 501 with the field's name: see refusals
 	ignored = "ignored" // the response says so in x-gateway-params: see announcements
 )
 
 // effects hold every field. The first row that matches counts.
 var effects = []effect{
-	{"admin/organisation/defaults", "input_guardrails output_guardrails", refused},
-	{"admin/workspaces*", "defaults.input_guardrails defaults.output_guardrails", refused},
+	{"admin/organisation/defaults", "input_guardrails output_guardrails", "TestDefaultGuardrailBindsEveryRequestOfItsTenant"},
+	{"admin/workspaces*", "defaults.input_guardrails defaults.output_guardrails", "TestDefaultGuardrailBindsEveryRequestOfItsTenant"},
 	{"admin/workspaces*", "rate_limits", "TestWorkspaceLimitBindsAllItsKeys"},
 	{"admin/users*", "rate_limits", "TestUserLimitBindsKeysAndTokens"},
 	{"admin/users*", "usage_limits reset_usage", "TestUserBudgetCountsKeysAndTokens"},
@@ -150,7 +149,7 @@ func TestEveryWritableFieldHasAnEffectOrIsRefused(t *testing.T) {
 		if !used[i] {
 			t.Errorf("no field is left for the row %q %q", e.routes, e.fields)
 		}
-		if e.by != refused && e.by != ignored && !known[e.by] {
+		if e.by != ignored && !known[e.by] {
 			t.Errorf("the row %q %q names the test %s, which does not exist", e.routes, e.fields, e.by)
 		}
 	}
@@ -262,28 +261,6 @@ func testNames(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	return names
-}
-
-// TestFieldsThatCannotBeEnforcedAreRefused sends each of them on every route.
-func TestFieldsThatCannotBeEnforcedAreRefused(t *testing.T) {
-	t.Parallel()
-	onBothDatabases(t, func(t *testing.T, o options) {
-		g := launch(t, o)
-		for _, c := range []struct{ method, path, body, field string }{
-			{"PUT", "/admin/workspaces/default", `{"defaults":{"input_guardrails":["pg-1"]}}`, "defaults.input_guardrails"},
-			{"PUT", "/admin/workspaces/default", `{"defaults":{"output_guardrails":["pg-1"]}}`, "defaults.output_guardrails"},
-			{"POST", "/admin/workspaces", `{"name":"w","defaults":{"input_guardrails":["pg-1"]}}`, "defaults.input_guardrails"},
-			{"PUT", "/admin/organisation/defaults", `{"input_guardrails":["pg-1"]}`, "input_guardrails"},
-			{"PUT", "/organisation/defaults", `{"output_guardrails":["pg-1"]}`, "output_guardrails"},
-		} {
-			attack(t, "escalation", c.method+" "+c.path+" with "+c.field, func(t *testing.T) {
-				r := g.as(t, rootKey, c.method, "/v1"+c.path, c.body).refused(t, http.StatusNotImplemented, "unsupported_field", c.field)
-				if !strings.Contains(string(r.body), `"param":"`+c.field+`"`) {
-					t.Errorf("the error names no param %s: %s", c.field, r.body)
-				}
-			})
-		}
-	})
 }
 
 // TestFieldsWithoutEffectAreNamed shows that a response says which fields nothing

@@ -287,7 +287,10 @@ func change(ctx context.Context, c *route.Caller, g store.Guardrail) error {
 		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
-		return tx.UpdateGuardrail(ctx, g)
+		if err := tx.UpdateGuardrail(ctx, g); err != nil {
+			return err
+		}
+		return route.CheckGuardDefaults(ctx, tx.Queries, c.Guardrails(), g.Organisation)
 	})
 }
 

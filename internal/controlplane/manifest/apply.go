@@ -141,7 +141,7 @@ func (p *plan) execute(ctx context.Context, change func(context.Context, *store.
 				return fmt.Errorf("%s %s: %w", c.Kind, c.Name, err)
 			}
 		}
-		return nil
+		return route.CheckGuardDefaults(ctx, tx.Queries, p.Guardrails, p.state.organisation.ID)
 	})
 }
 

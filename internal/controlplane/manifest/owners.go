@@ -70,8 +70,10 @@ func (p *plan) checkGuardrails(path string, o settings.Object) error {
 		if raw, ok := fields[field]; ok && json.Unmarshal(raw, &list) != nil {
 			return p.file.ErrorAt(path+"."+field, errors.New("must be an array of slugs"))
 		}
-		if len(list) > 0 {
-			return p.file.ErrorAt(path+"."+field, errors.New("guardrails cannot be enforced by this version; leave them out"))
+		for i, slug := range list {
+			if p.names.guardrails[slug] == "" {
+				return p.file.ErrorAt(fmt.Sprintf("%s.%s[%d]", path, field, i), fmt.Errorf("guardrail %.60q not found", slug))
+			}
 		}
 	}
 	return nil
@@ -112,9 +114,12 @@ func (p *plan) workspace(path string, want *settings.Workspace, old *store.Works
 	}
 	before := row
 	row.Name, row.Icon, row.Description, row.Status, row.UpdatedAt = want.Name, want.Icon, want.Description, store.Active, p.now
-	row.Defaults, row.Settings = json.RawMessage(orEmpty(want.Defaults, "{}")), json.RawMessage(orEmpty(want.Settings, "{}"))
+	defaults, err := renameGuardrails(want.Defaults, p.names.guardrails)
+	if err != nil {
+		return nil, err
+	}
+	row.Defaults, row.Settings = json.RawMessage(orEmpty(defaults, "{}")), json.RawMessage(orEmpty(want.Settings, "{}"))
 	row.SecuritySettings = json.RawMessage(orEmpty(want.SecuritySettings, "{}"))
-	var err error
 	if row.UsageLimits, err = p.budgets(want.UsageLimits, row.UsageLimits); err != nil {
 		return nil, err
 	}

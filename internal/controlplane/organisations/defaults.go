@@ -3,7 +3,6 @@ package organisations
 import (
 	"context"
 
-	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -32,14 +31,11 @@ func defaults(ctx context.Context, c *route.Caller, _ *struct{}) (*defaultsRespo
 	return out, err
 }
 
-// references returns the guardrails with the given ids. Archived ones are left out.
+// references returns the guardrails with the given ids.
 func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference, error) {
 	list := []Reference{}
 	for _, id := range ids {
 		g, err := c.DB().Guardrail(ctx, c.Organisation, "", id)
-		if apierr.IsNotFound(err) {
-			continue
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -50,13 +46,13 @@ func references(ctx context.Context, c *route.Caller, ids []string) ([]Reference
 
 type defaultsInput struct {
 	Body struct {
-		Input  route.Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Empty or null. Guardrails cannot be enforced yet: any other list is refused with 501"`
-		Output route.Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"The same as input_guardrails"`
+		Input  route.Optional[[]string] `json:"input_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"Ids or slugs of guardrails of the organisation, for every request of all workspaces; null or empty for none"`
+		Output route.Optional[[]string] `json:"output_guardrails,omitempty" maxItems:"100" maxLength:"255" doc:"The same for responses"`
 	}
 }
 
 func updateDefaults(ctx context.Context, c *route.Caller, in *defaultsInput) (*route.Empty, error) {
-	return change(ctx, c, func(tx *store.Tx, o *store.Organisation) error {
+	return change(ctx, c, func(tx *store.Tx, o *store.Organisation) (err error) {
 		for _, list := range []struct {
 			field string
 			given route.Optional[[]string]
@@ -68,10 +64,9 @@ func updateDefaults(ctx context.Context, c *route.Caller, in *defaultsInput) (*r
 			if !list.given.Set {
 				continue
 			}
-			if len(list.given.Value) > 0 {
-				return route.NotEnforced(list.field)
+			if *list.to, err = route.ResolveGuardrails(ctx, tx.Queries, store.Workspace{Organisation: o.ID}, list.field, list.given.Value); err != nil {
+				return err
 			}
-			*list.to = nil
 		}
 		return nil
 	})

@@ -85,7 +85,10 @@ func change(ctx context.Context, c *route.Caller, f func(*store.Tx, *store.Organ
 			return err
 		}
 		o.UpdatedAt = c.NextUpdateTime(o.UpdatedAt)
-		return tx.UpdateOrganisation(ctx, o)
+		if err := tx.UpdateOrganisation(ctx, o); err != nil {
+			return err
+		}
+		return route.CheckGuardDefaults(ctx, tx.Queries, c.Guardrails(), o.ID)
 	})
 	return &route.Empty{}, err
 }

@@ -123,29 +123,34 @@ func TestAnOrganisationIsItsOwnAlone(t *testing.T) {
 	}
 }
 
-func TestGuardrailsOfTheOrganisationAreRefused(t *testing.T) {
+func TestDefaultGuardrailsOfTheOrganisation(t *testing.T) {
 	b := routetest.New(t, organisations.Add, guardrails.Add)
 	c := b.Root()
-	var wide struct{ ID, Slug string }
-	c.Must("POST", "/guardrails", `{"name":"wide","organisation_id":"default","checks":[{"id":"default.contains"}],"actions":{}}`, &wide)
+	const checks = `,"checks":[{"id":"default.contains"}],"actions":{}}`
+	var wide, local struct{ ID, Slug string }
+	c.Must("POST", "/guardrails", `{"name":"wide","organisation_id":"default"`+checks, &wide)
+	c.Must("POST", "/guardrails", `{"name":"local","workspace_id":"default"`+checks, &local)
 	for _, path := range []string{"/admin/organisation/defaults", "/organisation/defaults"} {
 		for _, field := range []string{"input_guardrails", "output_guardrails"} {
-			a := c.Call("PUT", path, `{"`+field+`":["`+wide.Slug+`"]}`)
-			if a.Status != http.StatusNotImplemented || !strings.Contains(a.Body, "unsupported_field") || !strings.Contains(a.Body, field) {
-				t.Errorf("%s of %s: %d %s", field, path, a.Status, a.Body)
+			c.Must("PUT", path, `{"`+field+`":["`+wide.Slug+`","`+wide.ID+`"]}`, nil)
+			var got map[string][]struct{ ID, Slug string }
+			c.Must("GET", path, "", &got)
+			if list := got[field]; len(list) != 1 || list[0] != wide {
+				t.Errorf("%s of %s: read %v, want %v", field, path, list, wide)
 			}
-			c.Must("PUT", path, `{"`+field+`":[]}`, nil)
+			if a := c.Call("PUT", path, `{"`+field+`":["`+local.Slug+`"]}`); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, field+"[0]") {
+				t.Errorf("a guardrail of a workspace in %s: %d %s", field, a.Status, a.Body)
+			}
+			if a := c.Call("PUT", path, `{"`+field+`":["nothing"]}`); a.Status != http.StatusNotFound || !strings.Contains(a.Body, "AB02") {
+				t.Errorf("an unknown guardrail in %s: %d %s", field, a.Status, a.Body)
+			}
+			if a := c.Call("DELETE", "/guardrails/"+wide.ID, ""); a.Status != http.StatusConflict || !strings.Contains(a.Body, field) {
+				t.Errorf("archiving a guardrail of %s: %d %s", field, a.Status, a.Body)
+			}
 			c.Must("PUT", path, `{"`+field+`":null}`, nil)
 		}
 	}
-	var got struct {
-		Input  []struct{ ID string } `json:"input_guardrails"`
-		Output []struct{ ID string } `json:"output_guardrails"`
-	}
-	c.Must("GET", "/organisation/defaults", "", &got)
-	if got.Input == nil || got.Output == nil || len(got.Input)+len(got.Output) != 0 {
-		t.Errorf("read %+v", got)
-	}
+	c.Must("DELETE", "/guardrails/"+wide.ID, "", nil)
 	names := b.Query(`SELECT resource_type || ' ' || action FROM audit_logs WHERE resource_type = 'organisation'`)
 	if !slices.Contains(names, "organisation update") {
 		t.Errorf("audit log %v", names)

@@ -163,14 +163,6 @@ func NotFound(param, what, ref string) error {
 	return apierr.New(apierr.NotFound, "%s %.60q not found", what, ref).WithParam(param)
 }
 
-// NotEnforced returns the error for a field that sets a limit or protection that this
-// version cannot enforce: it is rejected with 501 instead of being stored without
-// effect.
-func NotEnforced(field string) error {
-	return apierr.New(apierr.Unsupported, "%s cannot be enforced by this version; leave it out or send it empty", field).
-		WithParam(field).WithCode("unsupported_field")
-}
-
 // Invalid returns the error for an invalid field of a request.
 func Invalid(field, format string, args ...any) error {
 	return apierr.New(apierr.Invalid, field+" "+format, args...).WithParam(field)

@@ -209,6 +209,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		if err := tx.UpdateWorkspace(ctx, w); err != nil {
 			return err
 		}
+		if err := route.CheckGuardDefaults(ctx, tx.Queries, c.Guardrails(), w.Organisation); err != nil {
+			return err
+		}
 		return budgets.Refresh(ctx, tx, store.WorkspaceBudget, w.ID)
 	})
 	return &route.Empty{}, err

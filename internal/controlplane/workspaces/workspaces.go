@@ -39,8 +39,8 @@ func Add(a *route.API) {
 // Defaults apply to requests of a workspace that do not set their own values.
 type Defaults struct {
 	Metadata         map[string]string `json:"metadata,omitempty"`
-	InputGuardrails  []string          `json:"input_guardrails,omitempty" maxItems:"100" doc:"Empty. Guardrails cannot be enforced yet: any other list is refused with 501"`
-	OutputGuardrails []string          `json:"output_guardrails,omitempty" maxItems:"100" doc:"The same as input_guardrails"`
+	InputGuardrails  []string          `json:"input_guardrails,omitempty" maxItems:"100" doc:"Ids or slugs of guardrails of the workspace or the organisation, for every request; stored as ids. They are added to those of the organisation"`
+	OutputGuardrails []string          `json:"output_guardrails,omitempty" maxItems:"100" doc:"The same for responses"`
 	UserKeys         route.JSON        `json:"user_api_key_config,omitempty"`
 }
 
@@ -95,6 +95,9 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*full, error
 		if err := tx.CreateDefaultPromptCollection(ctx, w, folder); err != nil {
 			return err
 		}
+		if err := route.CheckGuardDefaults(ctx, tx.Queries, c.Guardrails(), w.Organisation); err != nil {
+			return err
+		}
 		return credentials.GrantDefaults(ctx, tx, c, w)
 	})
 	if err != nil {
@@ -128,11 +131,13 @@ func setDefaults(ctx context.Context, c *route.Caller, w *store.Workspace, d Def
 	}
 	for _, g := range []struct {
 		field string
-		list  []string
-	}{{"defaults.input_guardrails", d.InputGuardrails}, {"defaults.output_guardrails", d.OutputGuardrails}} {
-		if len(g.list) > 0 {
-			return route.NotEnforced(g.field)
+		list  *[]string
+	}{{"defaults.input_guardrails", &d.InputGuardrails}, {"defaults.output_guardrails", &d.OutputGuardrails}} {
+		ids, err := route.ResolveGuardrails(ctx, c.DB().Queries, *w, g.field, *g.list)
+		if err != nil {
+			return err
 		}
+		*g.list = ids
 	}
 	raw, err := json.Marshal(d)
 	w.Defaults = raw
