@@ -122,7 +122,7 @@ func (b *blocks) block(m map[string]any, path string, said *strings.Builder) {
 		c.checkMembers(m, path, "type", "source", "cache_control", "title", "context", "citations")
 		b.q.seen.Documents++
 		b.source(m, path, "application/pdf")
-	case "search_result", "container_upload", "server_tool_use", "mcp_tool_use", "tool_reference":
+	case "search_result", "container_upload", "server_tool_use", "mcp_tool_use", "mcp_tool_listing", "tool_reference", "fallback":
 	case "tool_use", "thinking", "redacted_thinking":
 		b.assistantBlock(m, path, kind)
 	case "tool_result":
