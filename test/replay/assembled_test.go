@@ -21,9 +21,9 @@ func (x *exchange) assembled() jsonObject {
 		assemble = assembleMessages
 	case "responses":
 		assemble = assembleResponses
-	case "generate-content":
+	case "stream-generate-content":
 		assemble = assembleGemini
-	case "converse":
+	case "converse-stream":
 		assemble = assembleConverse
 	default:
 		return nil
@@ -221,6 +221,9 @@ func assembleConverse(events []jsonObject) jsonObject {
 		switch {
 		case text(d, "text") != "":
 			b["text"] = text(b, "text") + text(d, "text")
+		case d["toolResult"] != nil:
+			result := object(b, "toolResult")
+			result["content"] = append(list(result, "content"), list(d, "toolResult")...)
 		case object(d, "toolUse") != nil:
 			inputs[i] += text(d, "toolUse.input")
 		case object(d, "reasoningContent") != nil:

@@ -61,7 +61,7 @@ type jsonObject = map[string]any
 // together first, as clients do.
 func TestRecordedAnswersAreHistoryForEveryOtherProvider(t *testing.T) {
 	t.Setenv("STRICT_KEY", gatewaytest.SimulatorKey)
-	tapes := mustTapes(t, "chat-completions", "messages", "responses", "generate-content", "converse")
+	tapes := mustTapes(t, "chat-completions", "messages", "responses", "generate-content", "stream-generate-content", "converse", "converse-stream")
 	up := &refusals{next: simulator.New(simulator.Options{})}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up, Settings: strictSettings})
 	accepted, refused, signed, streams := map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}
@@ -156,11 +156,11 @@ func (x *exchange) secondTurn() (client, path string, body jsonObject) {
 			return "", "", nil
 		}
 		return "responses", "/v1/responses", responsesTurn(list(v, "output"))
-	case "generate-content":
+	case "generate-content", "stream-generate-content":
 		if candidates := list(v, "candidates"); len(candidates) > 0 && len(list(candidates[0], "content.parts")) > 0 {
 			return "gemini", "/v1beta/models/{model}:generateContent", geminiTurn(object(candidates[0], "content"))
 		}
-	case "converse":
+	case "converse", "converse-stream":
 		if m := object(v, "output.message"); m != nil && len(list(m, "content")) > 0 {
 			return "converse", "/model/{model}/converse", converseTurn(m)
 		}
@@ -238,7 +238,7 @@ func geminiTurn(content jsonObject) jsonObject {
 func converseTurn(message jsonObject) jsonObject {
 	var tools, results []any
 	for _, c := range list(message, "content") {
-		if call := object(c, "toolUse"); call != nil {
+		if call := object(c, "toolUse"); call != nil && text(call, "type") != "server_tool_use" {
 			tools = append(tools, jsonObject{"toolSpec": jsonObject{"name": text(call, "name"), "inputSchema": jsonObject{"json": jsonObject{"type": "object"}}}})
 			results = append(results, jsonObject{"toolResult": jsonObject{"toolUseId": text(call, "toolUseId"), "content": []any{jsonObject{"text": "done"}}}})
 		}
