@@ -53,3 +53,45 @@ func TestDefaultGuardrailBindsEveryRequestOfItsTenant(t *testing.T) {
 		}
 	})
 }
+
+// TestDefaultGuardrailsAreRefusedBeforeTheyBreakRequests sends changes after which the
+// requests of a tenant could not be served.
+func TestDefaultGuardrailsAreRefusedBeforeTheyBreakRequests(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, o options) {
+		g, p := launch(t, o), newProvider(t, nil)
+		key := g.key(t, rootKey, "default", []string{"completions.write"}, "")
+		create := func(owner, check string) string {
+			return g.create(t, rootKey, "/v1/guardrails", `{"name":"g",`+owner+`,"checks":[`+check+`],"actions":{"deny":true}}`, "slug")
+		}
+		const (
+			anywhere = `{"id":"default.contains","parameters":{"words":["never said"],"operator":"none"}}`
+			requests = `{"id":"default.modelWhitelist","parameters":{"models":["gpt-4o"]}}`
+		)
+		wide, local := create(`"organisation_id":"default"`, anywhere), create(`"workspace_id":"default"`, anywhere)
+		asked := create(`"organisation_id":"default"`, requests)
+		const organisation, workspace = "/v1/admin/organisation/defaults", "/v1/admin/workspaces/default"
+		g.as(t, rootKey, "PUT", organisation, fmt.Sprintf(`{"output_guardrails":[%q]}`, wide)).ok(t)
+		g.as(t, rootKey, "PUT", workspace, fmt.Sprintf(`{"defaults":{"input_guardrails":[%q]}}`, local)).ok(t)
+		for _, tt := range []struct {
+			name, method, path, body string
+			status                   int
+			words                    []string
+		}{
+			{"one that does not exist", "PUT", organisation, `{"input_guardrails":["gone"]}`, 404, []string{"input_guardrails[0]", "gone"}},
+			{"one of a workspace for the organisation", "PUT", organisation, fmt.Sprintf(`{"input_guardrails":[%q]}`, local), 400, []string{"input_guardrails[0]"}},
+			{"one of requests for responses", "PUT", organisation, fmt.Sprintf(`{"output_guardrails":[%q]}`, asked), 400, []string{"AB01", "output_guardrails", asked}},
+			{"one of requests for responses of a workspace", "PUT", workspace, fmt.Sprintf(`{"defaults":{"output_guardrails":[%q]}}`, asked), 400, []string{"AB01", "output_guardrails"}},
+			{"archiving a default of the organisation", "DELETE", "/v1/guardrails/" + wide, "", 409, []string{"output_guardrails", "the organisation"}},
+			{"archiving a default of a workspace", "DELETE", "/v1/guardrails/" + local, "", 409, []string{"input_guardrails", "workspace"}},
+			{"checks that cannot run there", "PUT", "/v1/guardrails/" + wide, `{"checks":[` + requests + `]}`, 400, []string{"AB01", "output_guardrails"}},
+		} {
+			attack(t, "escalation", "default guardrails: "+tt.name, func(t *testing.T) {
+				g.as(t, rootKey, tt.method, tt.path, tt.body).refused(t, tt.status, tt.words...)
+			})
+		}
+		if r := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(key, p)...); r.status != http.StatusOK {
+			t.Errorf("a request after the refusals: status %d: %.300s", r.status, r.body)
+		}
+	})
+}
