@@ -104,9 +104,6 @@ func (j *JSON) UnmarshalJSON(b []byte) error { *j = append((*j)[:0], b...); retu
 // Schema implements huma.SchemaProvider: any value.
 func (JSON) Schema(huma.Registry) *huma.Schema { return &huma.Schema{} }
 
-// slugPattern is the pattern of slugs, as in JSON Schema.
-const slugPattern = `^[a-zA-Z0-9_-]+$`
-
 var notSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
 // NewSlug generates a slug from a name: the prefix, unless it is empty, up to six
