@@ -3,7 +3,6 @@ package respcache
 import (
 	"context"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -69,43 +68,4 @@ func (m *Memory) Invalidate(_ context.Context, owner Tenant, sel Selector, now t
 // Bytes returns the approximate memory of all entries, and their number.
 func (m *Memory) Bytes() (size, entries int64) {
 	return int64(m.entries.WeightedSize()), int64(m.entries.EstimatedSize())
-}
-
-// markLife is how long an invalidation is remembered for requests in flight,
-// which may not last longer.
-const markLife = time.Hour
-
-// marks remembers invalidations until every request that began before them has
-// ended. The zero value is empty.
-type marks struct {
-	mu   sync.RWMutex
-	list []mark // guarded by mu, oldest first
-}
-
-type mark struct {
-	owner Tenant
-	sel   Selector
-	at    time.Time
-}
-
-func (m *marks) add(owner Tenant, sel Selector, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	kept := m.list[:0]
-	for _, k := range m.list {
-		if now.Sub(k.at) < markLife {
-			kept = append(kept, k)
-		}
-	}
-	m.list = append(kept, mark{owner, sel, now})
-}
-
-// covers reports whether e was invalidated. The caller must hold mu.
-func (m *marks) covers(e *Entry) bool {
-	for _, k := range m.list {
-		if k.owner == e.Owner && k.sel.selects(e) && e.Started.Before(k.at) {
-			return true
-		}
-	}
-	return false
 }

@@ -91,3 +91,27 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestManyInvalidationsOfATenantBecomeOneOfEverything(t *testing.T) {
+	m := respcache.NewMemory(0)
+	other := respcache.Tenant{Organisation: "o", Workspace: "x"}
+	at := start.Add(time.Second)
+	for i := range 64 {
+		m.Invalidate(t.Context(), owner, respcache.Selector{Namespace: fmt.Sprint(i)}, at)
+	}
+	put := func(key byte, tenant respcache.Tenant) bool {
+		m.Put(t.Context(), respcache.Key{key}, entry(func(e *respcache.Entry) { e.Owner = tenant }))
+		e, _ := m.Get(t.Context(), tenant, respcache.Key{key}, at)
+		return e != nil
+	}
+	if !put(1, owner) {
+		t.Error("64 invalidations of other namespaces selected an entry")
+	}
+	m.Invalidate(t.Context(), owner, respcache.Selector{Namespace: "64"}, at)
+	if put(2, owner) {
+		t.Error("an entry of a request in flight was stored after 65 invalidations")
+	}
+	if !put(3, other) {
+		t.Error("invalidations of one workspace selected an entry of another")
+	}
+}
