@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -102,9 +103,12 @@ func TestEgressPoliciesApplyToChosenHosts(t *testing.T) {
 }
 
 func TestURLsAreAskedFor(t *testing.T) {
+	var mu sync.Mutex // guards asked
 	asked := map[string]bool{}
 	s := checks.Services{Client: simulator(func(req *http.Request, _ string) (int, io.Reader, error) {
+		mu.Lock()
 		asked[req.Method+" "+req.URL.String()] = true
+		mu.Unlock()
 		if req.URL.Host == "gone.example" {
 			return 404, strings.NewReader(""), nil
 		}
