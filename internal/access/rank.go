@@ -62,9 +62,9 @@ func (id *Identity) CanGive(s Scope) bool {
 }
 
 // Under returns id within the limits of the key that created it: it expires no later,
-// is exhausted when that key is, counts against its limits and its user's, has only scopes that the creator can grant, uses no
-// other providers, destinations or client addresses, and has the creator's config if
-// that is fixed. Neither argument is changed.
+// is exhausted when that key is, counts against its limits and its user's, has only
+// scopes that the creator can grant, uses no other providers, destinations or client
+// addresses, and has the creator's config if that is fixed. Neither argument is changed.
 func (id *Identity) Under(maker *Identity) *Identity {
 	out := *id
 	if !maker.IsPerson() { // scopes of user keys are limited by the role

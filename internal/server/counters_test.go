@@ -133,11 +133,18 @@ func TestGatewaysWithSharedCountersHoldALimitTogether(t *testing.T) {
 	}
 }
 
-func TestRequestsWithLimitsGoOnWhileRedisIsAway(t *testing.T) {
+// newRedisLimited starts a gateway whose limits are counted in a Redis of its own.
+func newRedisLimited(t *testing.T) (*quotatest.Redis, *limitedGateway) {
+	t.Helper()
 	redis := quotatest.NewRedis(t)
 	t.Setenv("COUNTERS_REDIS", redis.URL())
 	l := &limitedGateway{t: t}
 	l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "limits: {counters: {store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}}\n", MasterKey: "the master key of a test of limits"})
+	return redis, l
+}
+
+func TestRequestsWithLimitsGoOnWhileRedisIsAway(t *testing.T) {
+	redis, l := newRedisLimited(t)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpw","value":10}]`)
 	for i := range 10 {
 		if i == 4 {
@@ -219,10 +226,7 @@ func TestEachSettingDecidesWhilePostgreSQLIsStopped(t *testing.T) {
 }
 
 func TestBudgetsOfPoliciesComeBackWhenRedisWasEmptied(t *testing.T) {
-	redis := quotatest.NewRedis(t)
-	t.Setenv("COUNTERS_REDIS", redis.URL())
-	l := &limitedGateway{t: t}
-	l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "limits: {counters: {store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}}\n", MasterKey: "the master key of a test of limits"})
+	redis, l := newRedisLimited(t)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpw","value":1000}]`)
 	id := l.policy("usage-limits", `{"name":"tokens","type":"tokens","credit_limit":100,"conditions":[{"key":"metadata._user","value":"*"}],"group_by":[{"key":"metadata._user"}]}`)
 	send := func(user string) int {

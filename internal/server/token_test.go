@@ -77,15 +77,23 @@ func newTrusting(t *testing.T, i *issuer, o gatewaytest.Options) *gatewaytest.Ga
 	return gatewaytest.New(t, o)
 }
 
-// mustSay writes settings of the organisation.
-func mustSay(t *testing.T, data, settings string) {
+// mustUpdate changes the database in data.
+func mustUpdate(t *testing.T, data string, change func(tx *store.Tx) error) {
 	t.Helper()
 	db, err := store.Open(t.Context(), "file:"+filepath.Join(data, "modelgate.db"), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	err = db.Update(t.Context(), nil, func(tx *store.Tx) error {
+	if err := db.Update(t.Context(), nil, change); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustSay writes settings of the organisation.
+func mustSay(t *testing.T, data, settings string) {
+	t.Helper()
+	mustUpdate(t, data, func(tx *store.Tx) error {
 		o, err := tx.Organisation(t.Context(), store.DefaultOrganisation)
 		if err != nil {
 			return err
@@ -96,9 +104,6 @@ func mustSay(t *testing.T, data, settings string) {
 		}
 		return tx.UpdateOrganisation(t.Context(), o)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestATokenOpensModelsAsAKeyDoes(t *testing.T) {

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"modelgate/internal/alert"
 	"modelgate/internal/alert/alerttest"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/store"
 )
@@ -17,12 +17,7 @@ import (
 // mustAddUser adds a member of the default workspace to the database in data.
 func mustAddUser(t *testing.T, data, id, email string) {
 	t.Helper()
-	db, err := store.Open(t.Context(), "file:"+filepath.Join(data, "modelgate.db"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	err = db.Update(t.Context(), nil, func(tx *store.Tx) error {
+	mustUpdate(t, data, func(tx *store.Tx) error {
 		now := time.Now()
 		u := store.User{ID: id, Email: email, Status: store.Active, Role: "member", CreatedAt: now, UpdatedAt: now}
 		if err := tx.CreateUser(t.Context(), store.DefaultOrganisation, u); err != nil {
@@ -30,9 +25,6 @@ func mustAddUser(t *testing.T, data, id, email string) {
 		}
 		return tx.SetWorkspaceMember(t.Context(), store.DefaultWorkspace, id, "member", now)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // mustUserKey makes a key of a user and returns its secret.
@@ -55,7 +47,7 @@ func TestUserLimitBindsKeysAndTokens(t *testing.T) {
 	g := newTrusting(t, i, gatewaytest.Options{Data: data})
 	ann, second, bob := mustUserKey(t, g, "u-ann"), mustUserKey(t, g, "u-ann"), mustUserKey(t, g, "u-bob")
 	byMail, byID := i.token(map[string]any{"email_id": "Ann@Example.com"}), i.token(map[string]any{"sub": "u-ann"})
-	stranger := i.token(map[string]any{"sub": "carl@example.com"})
+	unknown := i.token(map[string]any{"sub": "carl@example.com"})
 	chat := func(key string) gatewaytest.Response {
 		return g.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@simulator")
 	}
@@ -75,7 +67,7 @@ func TestUserLimitBindsKeysAndTokens(t *testing.T) {
 			t.Errorf("%s over the limit of its user: %d %s", name, res.Status, res.Body)
 		}
 	}
-	for name, key := range map[string]string{"key of another user": bob, "token of another user": stranger} {
+	for name, key := range map[string]string{"key of another user": bob, "token of another user": unknown} {
 		if res := chat(key); res.Status != 200 {
 			t.Errorf("%s: %d %s", name, res.Status, res.Body)
 		}
@@ -132,5 +124,26 @@ func TestAlertsOfAUserReachTheUserOnce(t *testing.T) {
 	}
 	if n := strings.Count(strings.Join(mails.Commands(), "\n"), "RCPT TO:<ann@example.com>"); n != 2 {
 		t.Errorf("the user was sent %d e-mails, want 2", n)
+	}
+}
+
+func TestLimitsOfUsersAreLiftedWhereLimitsAreOff(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	mustAddUser(t, data, "u-ann", "ann@example.com")
+	g := gatewaytest.New(t, gatewaytest.Options{Data: data})
+	key := mustUserKey(t, g, "u-ann")
+	chat := func() int {
+		return g.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@simulator").Status
+	}
+	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"usage_limits":{"type":"tokens","credit_limit":100}}`)
+	eventually(t, "the budget is exhausted", func() bool { return chat() == 412 && strings.Contains(string(mustDo(t, g, "GET", "/admin/users/u-ann", "").Body), `"status":"exhausted"`) })
+	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"rate_limits":[{"type":"requests","unit":"rpw","value":1}]}`)
+	g.Stop()
+	g = gatewaytest.New(t, gatewaytest.Options{Data: data, Off: route.DisabledFeatures{route.UsageLimits: true}})
+	for n := range 3 {
+		if got := chat(); got != 200 {
+			t.Errorf("request %d with limits off: %d, want 200", n, got)
+		}
 	}
 }

@@ -119,7 +119,7 @@ func newPolicies(t *testing.T, g *gateway) *policies {
 	g.keys = p.keys
 	for n, deadline := 0, time.Now().Add(time.Minute); len(p.used(t, g, p.each)) < 2; n++ { // until the gateway has the keys and policies
 		if time.Now().After(deadline) {
-			t.Fatal("the gateway does not count for the policies")
+			t.Fatal("after a minute the policies do not apply to two keys")
 		}
 		g.stream(fmt.Sprintf("sim-early-%d", n))
 	}

@@ -45,6 +45,7 @@ func TestUserLimitsAreOutOfTheReachOfTheLimited(t *testing.T) {
 			{fmt.Sprintf(`{"rate_limits":[{"type":"requests","unit":"rpm","value":%d}]}`, int64(1)<<53+1), "rate_limits[0].value"},
 			{`{"rate_limits":[{"type":"requests","unit":"rpx","value":1}]}`, "rate_limits[0].unit"},
 			{`{"rate_limits":[{"type":"words","unit":"rpm","value":1}]}`, "rate_limits[0].type"},
+			{`{}`, "role"},
 			{`{"usage_limits":{"type":"cost","credit_limit":-1}}`, "usage_limits.credit_limit"},
 			{`{"usage_limits":{"type":"cost","credit_limit":1,"alert_threshold":101}}`, "usage_limits.alert_threshold"},
 			{`{"usage_limits":{"type":"words","credit_limit":1}}`, "usage_limits.type"},

@@ -17,8 +17,8 @@ func (b *updateBody) changesLimits() bool {
 	return b.RateLimits.Set || b.UsageLimits.Set || b.ResetUsage
 }
 
-// changeLimits changes the limits of u, as the request read them. If the budget is no longer exhausted, the
-// user's requests are served again.
+// changeLimits changes the limits of u, as the request read them. If the budget is no
+// longer exhausted, the user's requests are served again.
 func changeLimits(ctx context.Context, c *route.Caller, tx *store.Tx, u store.User, b *updateBody) error {
 	before, err := tx.User(ctx, c.Organisation, u.ID) // resets may have changed the budget since
 	if err != nil {
