@@ -137,7 +137,9 @@ func TestLimitsOfUsersAreLiftedWhereLimitsAreOff(t *testing.T) {
 		return g.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@simulator").Status
 	}
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"usage_limits":{"type":"tokens","credit_limit":100}}`)
-	eventually(t, "the budget is exhausted", func() bool { return chat() == 412 && strings.Contains(string(mustDo(t, g, "GET", "/admin/users/u-ann", "").Body), `"status":"exhausted"`) })
+	eventually(t, "the budget is exhausted", func() bool {
+		return chat() == 412 && strings.Contains(string(mustDo(t, g, "GET", "/admin/users/u-ann", "").Body), `"status":"exhausted"`)
+	})
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"rate_limits":[{"type":"requests","unit":"rpw","value":1}]}`)
 	g.Stop()
 	g = gatewaytest.New(t, gatewaytest.Options{Data: data, Off: route.DisabledFeatures{route.UsageLimits: true}})
