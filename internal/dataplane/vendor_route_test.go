@@ -57,6 +57,12 @@ func newVendors(t *testing.T, settings string) (*gatewaytest.Gateway, *arrivals)
 		switch r.URL.Path {
 		case "/v1/gem/v1beta/models":
 			io.WriteString(w, `{"models":[{"name":"models/gemini-2.5-pro"},{"name":"models/gemini-2.5-flash"}]}`)
+		case "/v1/coh/v1/models":
+			if r.URL.RawQuery == "page_size=1000" { // 20 without
+				io.WriteString(w, `{"models":[{"name":"command-a","endpoints":["chat"]}],"next_page_token":""}`)
+				return
+			}
+			io.WriteString(w, `{"ok":true}`)
 		case "/v1/unlisted/models":
 			w.WriteHeader(http.StatusNotFound)
 		case "/v1/broken/models":
@@ -114,10 +120,10 @@ func TestAModelIsShownInEachDialect(t *testing.T) {
 		{"/v1/models/@nobody/m", nil, 404, map[string]any{"error.code": "unknown_slug"}},
 		{"/v1/models/gpt-4.1", nil, 404, map[string]any{"error.code": "model_not_found"}},
 		{"/v1beta/models/gemini-2.5-pro", nil, 404, map[string]any{"error.status": "NOT_FOUND"}},
-		{"/v1/models/@coh/command-a", nil, 501, map[string]any{"error.param": "model", "error.code": "unsupported_operation"}},
-		{"/v1/models/@coh/command-a", ofAnthropic, 501, map[string]any{"type": "error"}},
-		{"/v1beta/models/@coh/command-a", nil, 501, map[string]any{"error.status": "UNIMPLEMENTED"}},
-		{"/v1/models/@unlisted/m", nil, 501, map[string]any{"error.code": "unsupported_operation"}},
+		{"/v1/models/@coh/command-a", nil, 200, map[string]any{"id": "@coh/command-a", "object": "model"}},
+		{"/v1/models/@unlisted/m", ofAnthropic, 501, map[string]any{"type": "error"}},
+		{"/v1beta/models/@unlisted/m", nil, 501, map[string]any{"error.status": "UNIMPLEMENTED"}},
+		{"/v1/models/@unlisted/m", nil, 501, map[string]any{"error.param": "model", "error.code": "unsupported_operation"}},
 		{"/v1/models/@broken/m", nil, 502, map[string]any{"error.param": "model"}},
 		{"/v1/models?limit=0", ofAnthropic, 400, map[string]any{"type": "error", "error.type": "invalid_request_error"}},
 		{"/v1beta/models?pageSize=x", nil, 400, map[string]any{"error.status": "INVALID_ARGUMENT"}},
@@ -179,7 +185,7 @@ func TestGeminiClientsListModelsPageByPage(t *testing.T) {
 		}
 		query = "?pageSize=2&pageToken=" + strings.ReplaceAll(page.Next, "/", "%2F")
 	}
-	want := []string{"models/@oa/gpt-4.1", "models/@oa/org/m", "models/@ant/claude-sonnet-4-5", "models/@gem/gemini-2.5-pro", "models/@gem/gemini-2.5-flash", "models/@vert/gemini-2.5-pro"}
+	want := []string{"models/@oa/gpt-4.1", "models/@oa/org/m", "models/@ant/claude-sonnet-4-5", "models/@gem/gemini-2.5-pro", "models/@gem/gemini-2.5-flash", "models/@vert/gemini-2.5-pro", "models/@coh/command-a"}
 	if !slices.Equal(names, want) {
 		t.Errorf("models %q, want %q", names, want)
 	}
@@ -213,6 +219,14 @@ func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
 		{"POST", "/v2/chat", `{"model":"@coh/command-a","messages":[]}`, nil, `POST /v1/coh/v2/chat {"model":"command-a","messages":[]}`},
 		{"POST", "/v2/embed", `{"model":"embed-4","texts":[]}`, nil, `POST /v1/coh/v2/embed {"model":"embed-4","texts":[]}`},
 		{"POST", "/v2/rerank", `{"model":"rerank"}`, nil, `POST /v1/coh/v2/rerank {"model":"rerank"}`},
+		{"POST", "/v1/chat", `{"model":"@coh/command-a","message":"hi"}`, nil, `POST /v1/coh/v1/chat {"model":"command-a","message":"hi"}`},
+		{"POST", "/v1/embed", `{"model":"@coh/embed-4","texts":[]}`, nil, `POST /v1/coh/v1/embed {"model":"embed-4","texts":[]}`},
+		{"POST", "/v1/tokenize", `{"model":"command-a","text":"hi"}`, []string{"x-gateway-provider", "@coh"}, `POST /v1/coh/v1/tokenize {"model":"command-a","text":"hi"}`},
+		{"GET", "/v1/models?page_size=2", "", []string{"x-gateway-provider", "@coh"}, "GET /v1/coh/v1/models?page_size=2"},
+		{"GET", "/v1/datasets/a%2Fb?", "", []string{"x-gateway-provider", "@coh"}, "GET /v1/coh/v1/datasets/a%2Fb?"},
+		{"POST", "/v1/v1/classify", `{}`, []string{"x-gateway-provider", "@coh"}, "POST /v1/coh/v1/classify {}"},
+		{"POST", "/v1/v2/datasets", `{}`, []string{"x-gateway-provider", "@coh"}, "POST /v1/coh/v2/datasets {}"},
+		{"POST", "/v1/compatibility/v1/chat/completions", `{}`, []string{"x-gateway-provider", "@coh"}, "POST /v1/coh/compatibility/v1/chat/completions {}"},
 		{"POST", "/api/chat", `{"model":"llama3"}`, nil, `POST /v1/oll/api/chat {"model":"llama3"}`},
 		{"POST", "/api/chat", `{"model":"@oll/llama3"}`, nil, `POST /v1/oll/api/chat {"model":"llama3"}`},
 		{"POST", "/api/generate", `{"model":"llama3"}`, nil, `POST /v1/oll/api/generate {"model":"llama3"}`},

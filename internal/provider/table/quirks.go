@@ -137,6 +137,20 @@ func vertexHost(t *provider.Target, _ *provider.Call, u *url.URL) error {
 	return nil
 }
 
+// cohereURL adds the version to the paths of pass-through requests that name none,
+// since Cohere has no API without one, and asks for all models instead of 20.
+// https://docs.cohere.com/reference/list-models
+func cohereURL(t *provider.Target, c *provider.Call, u *url.URL) error {
+	if c.Operation == api.Models {
+		addQuery(u, "page_size", "1000")
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(c.Path, "/"), "/")
+	if c.Operation == api.Proxy && first != "v1" && first != "v2" && first != "compatibility" {
+		insert(t, u, "/v1")
+	}
+	return nil
+}
+
 // oracleCompartment sets the compartment in bodies.
 func oracleCompartment(d *provider.TargetDraft) error {
 	d.Spec.BodyRules = map[api.Operation]provider.BodyRule{api.OracleChat: {Set: bodyFields(d, map[string]string{"compartment_id": "compartmentId"})}}

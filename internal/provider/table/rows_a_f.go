@@ -315,9 +315,13 @@ func rowsAToF() []*provider.Spec {
 			ID: "cohere", Name: "Cohere",
 			BaseURL: "https://api.cohere.com",
 			Dialect: api.DialectCohere, Auth: provider.Bearer(), Env: "COHERE_API_KEY",
-			Paths: nativePaths{api.CohereChat: "/v2/chat", api.Embeddings: "/v2/embed", api.Rerank: "/v2/rerank"},
+			Paths: nativePaths{api.CohereChat: "/v2/chat", api.Embeddings: "/v2/embed", api.Rerank: "/v2/rerank", api.Models: "/v1/models"},
+			URL:   cohereURL,
 			Docs:  "https://docs.cohere.com/reference",
-			Notes: []string{"There is a chat-protocol twin at /compatibility/v1, reached by pass-through."},
+			Notes: []string{
+				"There is a chat-protocol twin at /compatibility/v1, reached by pass-through.",
+				"Pass-through to paths without a version goes to version 1: /v1/tokenize is /v1/tokenize of Cohere, /v1/v2/datasets its /v2/datasets.",
+			},
 		},
 		{
 			ID: "cometapi", Name: "CometAPI",
