@@ -43,7 +43,7 @@ func checkPage() []string {
 func checkCases() []string {
 	var problems []string
 	for _, s := range statements {
-		if s.later == "" && len(s.tests) == 0 && len(book.cases[s.number]) == 0 {
+		if s.partly == "" && len(s.tests) == 0 && len(book.cases[s.number]) == 0 {
 			problems = append(problems, s.number+" is listed as covered, but no case proves it")
 		}
 	}
@@ -63,11 +63,11 @@ codes. Tests of other packages than test/conformance have their folder in front.
 |---|---|
 | **covered** | the program was broken on purpose, by each fault in the last column, and a test of the statement failed each time. Faults of unrelated statements may have been in one build. The failed cases and their messages are in test/conformance/proofs.yaml |
 | **open** | tests exist, but the statement has not been proved by breaking it. The reason follows |
-| **later** | the statement does not hold completely yet. The text in parentheses names the issue that completes it; the note describes the current behaviour, which the tests prove |
+| **in part** | the statement does not hold completely. What follows says what holds, which the tests show, and what does not |
 
 To break the program yourself, run ` + "`make break`" + `; it prints its usage.
 
-%d statements: %d covered, %d open, %d later.
+%d statements: %d covered, %d open, %d in part.
 
 | number | statement | state | tests | faults noticed |
 |---|---|---|---|---|
@@ -88,14 +88,14 @@ func renderPage(proofs []proof) []byte {
 				faults = append(faults, p.Fault)
 			}
 		}
-		if s.later != "" {
-			state, note = "later", " ("+s.later+"): "+s.now
+		if s.partly != "" {
+			state, note = "in part", ": "+s.partly
 		}
 		counts[state]++
 		fmt.Fprintf(&rows, "| %s | %s | %s | %s | %s |\n", s.number, cell(s.text), cell(state+note), cell(testsOf(s)), cell(strings.Join(faults, "; ")))
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, pageIntro, len(statements), counts["covered"], counts["open"], counts["later"])
+	fmt.Fprintf(&b, pageIntro, len(statements), counts["covered"], counts["open"], counts["in part"])
 	b.Write(rows.Bytes())
 	return b.Bytes()
 }
@@ -148,9 +148,6 @@ func TestEveryStatementOfTheStepsIsListedOnce(t *testing.T) {
 			t.Errorf("%s and %s say the same words", other, s.number)
 		}
 		texts[s.text] = s.number
-		if (s.later == "") != (s.now == "") {
-			t.Errorf("%s: a statement that holds later says by which step and what there is now", s.number)
-		}
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("listed statements = %v, want %v", got, want)

@@ -247,6 +247,25 @@ func TestChatParameters(t *testing.T) {
 	})
 }
 
+func TestTemperatureOfResponses(t *testing.T) {
+	g, _ := start(t)
+	for value, want := range map[string]int{"0": 200, "2": 200, "-0.1": 400, "2.1": 400} {
+		prove(t, "S-495", "responses with temperature "+value, func(t *testing.T) {
+			p := newProvider(t, says(200, "application/json", cannedBodies["/chat/completions"]))
+			got := g.do(t, "POST", "/v1/responses", `{"model":"m","input":"hi","temperature":`+value+`}`, to(p)...)
+			if want == 400 {
+				got.refusedFor(t, "temperature")
+				p.none(t)
+				return
+			}
+			got.fine(t)
+			if in := p.only(t); !strings.Contains(string(in.body), `"temperature":`+value) {
+				t.Errorf("the provider got %s, want temperature %s", in.body, value)
+			}
+		})
+	}
+}
+
 func TestTextParameters(t *testing.T) {
 	try(t, "/v1/completions", `{"model":"m-2","prompt":"once"}`, []trial{
 		without("S-291", "model"),

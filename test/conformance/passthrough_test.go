@@ -61,8 +61,7 @@ func TestUnknownPathsReachTheProvider(t *testing.T) {
 	}
 }
 
-// Routes that get rooms of their own later belong to the provider until then.
-func TestRoutesOfLaterIssuesPassThrough(t *testing.T) {
+func TestStoredObjectsAreTheProviders(t *testing.T) {
 	g, _ := start(t)
 	p := newProvider(t, says(200, "application/json", `{"id" : "x_1","object":"thing"}`))
 	for _, tt := range []struct{ of, method, path string }{

@@ -71,7 +71,7 @@ func checkProofs(statements []statement, proofs []proof) []string {
 		}
 	}
 	for _, s := range statements {
-		if s.later == "" && !recorded[s.number] {
+		if s.partly == "" && !recorded[s.number] {
 			problems = append(problems, fmt.Sprintf("%s has no proof: break it with make break, or record in %s why it is open", s.number, proofFile))
 		}
 	}
@@ -183,7 +183,7 @@ func TestProofsAndStatementsBelongTogether(t *testing.T) {
 func TestUnusableProofsAreReported(t *testing.T) {
 	list := []statement{
 		{number: "S-001", text: "one"},
-		{number: "S-002", text: "two", later: "after", now: "nothing"},
+		{number: "S-002", text: "two", partly: "nothing"},
 	}
 	today := time.Now().Format(time.DateOnly)
 	good := proof{Statement: "S-001", Fault: "f", Case: "TestUnusableProofsAreReported/x.Test", Message: "m"}
@@ -209,7 +209,7 @@ func TestUnusableProofsAreReported(t *testing.T) {
 			}
 		})
 	}
-	wrong := []statement{{number: "S-001", later: "after", tests: []string{"test/security.TestNothing"}}}
+	wrong := []statement{{number: "S-001", partly: "half", tests: []string{"test/security.TestNothing"}}}
 	if got := checkProofs(wrong, nil); len(got) != 1 || got[0] != "S-001: test test/security.TestNothing does not exist" {
 		t.Errorf("checkProofs of a statement with an unknown test = %q", got)
 	}

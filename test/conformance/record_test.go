@@ -59,6 +59,17 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 			t.Errorf("entry = %v", e)
 		}
 	})
+	for _, path := range []string{
+		"/analytics/groups/provider", "/admin/workspaces", "/prompts", "/integrations",
+		"/policies/rate-limits", "/policies/usage-limits", "/deployments", "/guardrails",
+	} {
+		prove(t, "S-043", path+" is listed", func(t *testing.T) {
+			list := g.do(t, "GET", "/v1"+path, "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+			if _, ok := list["data"].([]any); !ok || list["object"] != "list" {
+				t.Errorf("%s = %.300v, want a list", path, list)
+			}
+		})
+	}
 	prove(t, "S-043", "the log is listed", func(t *testing.T) {
 		list := g.do(t, "GET", "/v1/logs?limit=2", "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)
 		if data, _ := list["data"].([]any); len(data) != 2 || list["object"] != "list" || list["has_more"] != true {

@@ -43,10 +43,20 @@ func TestModelRoutesHandTheAnswerBack(t *testing.T) {
 			}
 		})
 	}
-	prove(t, "S-487", "a provider's 201 becomes 200 on a listed route", func(t *testing.T) {
-		p := newProvider(t, says(201, "application/json", cannedBodies["/chat/completions"]))
-		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t)
-	})
+	for path, body := range map[string]string{
+		"/v1/audio/speech":                 `{"model":"m","input":"hi","voice":"alloy"}`,
+		"/v1/moderations":                  `{"model":"m","input":"hi"}`,
+		"/v1/messages":                     `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`,
+		"/v1/responses":                    `{"model":"m","input":"hi"}`,
+		"/v1beta/models/m:generateContent": `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`,
+		"/model/m/converse":                `{"messages":[{"role":"user","content":[{"text":"hi"}]}]}`,
+	} {
+		prove(t, "S-487", "a provider's 201 becomes 200 on "+path, func(t *testing.T) {
+			p := newProvider(t, says(201, "application/json", cannedBodies["/chat/completions"]))
+			g.do(t, "POST", path, body, to(p)...).fine(t)
+			p.only(t)
+		})
+	}
 	prove(t, "S-256", "a GET of chat completions goes to the provider as it is", func(t *testing.T) {
 		p := newProvider(t, says(200, "application/json", `{"object":"list","data":[ ]}`))
 		got := g.do(t, "GET", "/v1/chat/completions?limit=2", "", to(p)...).fine(t)
