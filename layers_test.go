@@ -30,7 +30,7 @@ const layers = `
 4   internal/pipeline
 3b  internal/datakey internal/dialect/dialecttest internal/priceimport internal/publication internal/store/storetest internal/telemetry
 3a  internal/ledger internal/logstore internal/provider/table internal/quota/pgquota internal/secretref internal/store
-2c  internal/guardrail/checks
+2c  internal/guardrail/checks internal/simulator/recorder
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
 2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
 1d  internal/provider internal/respcache
@@ -75,7 +75,7 @@ var barriers = []struct {
 	},
 	{
 		from:  []string{"cmd/..."},
-		never: []string{"internal/alert/alerttest", "internal/faults", "internal/gatewaytest", "internal/mutants", "internal/dialect/dialecttest", "internal/programtest", "internal/quota/quotatest", "internal/store/storetest"},
+		never: []string{"internal/alert/alerttest", "internal/faults", "internal/gatewaytest", "internal/mutants", "internal/dialect/dialecttest", "internal/programtest", "internal/quota/quotatest", "internal/simulator/recorder", "internal/store/storetest"},
 		why:   "test helpers stay out of the binary",
 	},
 }

@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // newPairs is a gateway with a provider of each protocol.
 func newPairs(t *testing.T) *gatewaytest.Gateway {
 	t.Helper()
-	return gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Simulator: simulator.Options{Record: 50}})
+	return gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Simulator: recorder.Options{Record: 50}})
 }
 
 // twoTargets is a config with two targets, each a slug and a model.

@@ -12,6 +12,7 @@ import (
 
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 const titan = "amazon.titan-embed-text-v2:0"
@@ -74,7 +75,7 @@ func TestAModelThatEmbedsOneInputGetsManyOneByOne(t *testing.T) {
 
 func TestOneFailureOfManyInputsFailsAll(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: strings.Replace(pairSettings, "limits: {", "limits: {attempts: 1000, ", 1), Simulator: simulator.Options{Record: 50}})
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: strings.Replace(pairSettings, "limits: {", "limits: {attempts: 1000, ", 1), Simulator: recorder.Options{Record: 50}})
 	for fault, want := range map[string]int{"status=429+every=7": 429, "reset+every=7": 502, "malformed=1+every=7": 502, "content-type=text/event-stream+every=7": 502} {
 		model := titan + "+" + strings.ReplaceAll(fault, "malformed=1", "cut=20")
 		g.Sim.Reset()
@@ -212,7 +213,7 @@ func TestDocumentsAreRanked(t *testing.T) {
 
 func TestTokensAreCountedWhereTheProviderCounts(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Simulator: simulator.Options{Record: 50}, Settings: pairSettings + `
+	g := gatewaytest.New(t, gatewaytest.Options{Simulator: recorder.Options{Record: 50}, Settings: pairSettings + `
   - {slug: vertex, provider: vertex-ai, custom_host: SIMULATOR, api_key: "${PAIR_KEY}", options: {project_id: p, region: us-east5}}
 `})
 	const ofMessages, ofGemini = `{"model":%q,"messages":[{"role":"user","content":"hello"}],"system":"be brief","tools":[{"name":"f","input_schema":{"type":"object","properties":{}}}]}`,

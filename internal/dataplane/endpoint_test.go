@@ -10,7 +10,7 @@ import (
 
 	"modelgate/internal/eventstream"
 	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 const endpointSettings = `
@@ -20,7 +20,7 @@ const endpointSettings = `
 // A container behind an endpoint is reached by clients of every protocol.
 func TestEndpointsOfSageMakerAnswerEveryProtocol(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings + endpointSettings, Simulator: simulator.Options{Record: 50, Check: func(*http.Request, []byte) error { return nil }}})
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings + endpointSettings, Simulator: recorder.Options{Record: 50, Check: func(*http.Request, []byte) error { return nil }}})
 	for _, client := range tongues {
 		for _, stream := range []bool{false, true} {
 			for form, end := range map[string]string{"tokens=20": map[bool]string{true: "done", false: "whole"}[stream], "tokens=40+cut=6": map[bool]string{true: "error", false: "error body"}[stream], "status=429": "error body"} {
@@ -36,7 +36,7 @@ func TestEndpointsOfSageMakerAnswerEveryProtocol(t *testing.T) {
 				}
 				path := "/endpoints/my-endpoint+" + form + "/invocations" + map[bool]string{true: "-response-stream"}[stream]
 				eventually(t, "a signed request without a model was sent to "+path, func() bool {
-					return slices.ContainsFunc(g.Sim.Requests(), func(r simulator.Request) bool {
+					return slices.ContainsFunc(g.Sim.Requests(), func(r recorder.Request) bool {
 						return strings.HasSuffix(strings.ReplaceAll(r.URI, "%2B", "+"), path) && !strings.Contains(string(r.Body), `"model"`) &&
 							strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/")
 					})

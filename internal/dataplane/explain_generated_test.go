@@ -17,7 +17,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/provider"
 	"modelgate/internal/secret"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/snapshot"
 )
 
@@ -110,7 +110,7 @@ func (g generator) request(text string) (path, body string, headers map[string]s
 // provider received.
 func TestDryRunPlansWhatServingSends(t *testing.T) {
 	t.Parallel()
-	sim := simulator.New(simulator.Options{Record: 4})
+	sim := recorder.New(recorder.Options{Record: 4})
 	upstream := httptest.NewServer(sim)
 	defer upstream.Close()
 	managed := func(slug, id, path string, rules *snapshot.ModelRules) snapshot.ManagedProvider {
@@ -150,13 +150,13 @@ type question struct {
 }
 
 // requestsWith returns the recorded requests whose body has the text.
-func requestsWith(sim *simulator.Simulator, text string) []simulator.Request {
-	return slices.DeleteFunc(sim.Requests(), func(r simulator.Request) bool { return !bytes.Contains(r.Body, []byte(text)) })
+func requestsWith(sim *recorder.Recorder, text string) []recorder.Request {
+	return slices.DeleteFunc(sim.Requests(), func(r recorder.Request) bool { return !bytes.Contains(r.Body, []byte(text)) })
 }
 
 // compareDryRun explains a request, sends it, and returns how the two differ.
 // Planned reports whether the dry run ended with an upstream request.
-func compareDryRun(g *gatewaytest.Gateway, sim *simulator.Simulator, q question) (planned bool, err error) {
+func compareDryRun(g *gatewaytest.Gateway, sim *recorder.Recorder, q question) (planned bool, err error) {
 	asked, _ := json.Marshal(map[string]any{"request": map[string]any{"path": q.path, "headers": q.headers, "body": json.RawMessage(q.body)}})
 	res := g.Post("/explain", string(asked), "x-gateway-provider", "")
 	if res.Status != http.StatusOK {

@@ -71,7 +71,7 @@ func (m message) address() (method, address string) {
 func TestProviderFixturesGoThroughTheWholeGateway(t *testing.T) {
 	t.Parallel()
 	fixtures := mustFixtures(t)
-	rec := newRecorder(t, fixtures)
+	rec := newEveryProvider(t, fixtures)
 	n := 0
 	for _, round := range rounds(fixtures) {
 		g := gatewaytest.New(t, gatewaytest.Options{Managed: entries(round), Reach: rec.reach()})
@@ -86,7 +86,7 @@ func TestProviderFixturesGoThroughTheWholeGateway(t *testing.T) {
 	}
 }
 
-func (f *fixture) run(t *testing.T, g *gatewaytest.Gateway, rec *recorder) {
+func (f *fixture) run(t *testing.T, g *gatewaytest.Gateway, rec *everyProvider) {
 	rec.serve(f.reply)
 	method, path := f.request.address()
 	req, err := http.NewRequestWithContext(t.Context(), method, g.Root+path, bytes.NewReader(f.request.body))
@@ -259,17 +259,17 @@ func readMessage(data []byte) (m message, err error) {
 	return m, err
 }
 
-// recorder plays every provider at once: it answers at all of their addresses,
+// everyProvider plays every provider at once: it answers at all of their addresses,
 // with and without TLS, and keeps what it got.
-type recorder struct {
+type everyProvider struct {
 	tls, plain *httptest.Server
 	roots      *x509.CertPool
 	reply      atomic.Pointer[message]
 	got        chan message
 }
 
-func newRecorder(t *testing.T, fixtures []*fixture) *recorder {
-	r := &recorder{got: make(chan message, 8)}
+func newEveryProvider(t *testing.T, fixtures []*fixture) *everyProvider {
+	r := &everyProvider{got: make(chan message, 8)}
 	cert, roots := mustCertificate(t, hosts(t, fixtures))
 	r.roots = roots
 	r.plain = httptest.NewServer(r)
@@ -285,7 +285,7 @@ func newRecorder(t *testing.T, fixtures []*fixture) *recorder {
 // reach leads all connections of a gateway to r. Names have a public address.
 // Custom hosts of fixtures end in a suffix that the guard keeps for private
 // networks, so they have to be trusted.
-func (r *recorder) reach() upstream.Options {
+func (r *everyProvider) reach() upstream.Options {
 	return upstream.Options{
 		TrustedHosts: []string{"*.example.test"},
 		RootCAs:      r.roots,
@@ -307,10 +307,10 @@ func (publicAddress) LookupNetIP(context.Context, string, string) ([]netip.Addr,
 	return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
 }
 
-func (r *recorder) serve(m message) { r.reply.Store(&m) }
+func (r *everyProvider) serve(m message) { r.reply.Store(&m) }
 
 // taken returns the one request that came.
-func (r *recorder) taken(t *testing.T, res gatewaytest.Response) message {
+func (r *everyProvider) taken(t *testing.T, res gatewaytest.Response) message {
 	t.Helper()
 	if len(r.got) != 1 {
 		t.Fatalf("%d requests came to the provider, want 1; the client got %d: %s", len(r.got), res.Status, res.Body)
@@ -318,7 +318,7 @@ func (r *recorder) taken(t *testing.T, res gatewaytest.Response) message {
 	return <-r.got
 }
 
-func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+func (r *everyProvider) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
 		body = []byte(err.Error())

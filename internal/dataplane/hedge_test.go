@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 const hello = `{"model":"sim-1","stream":%t,"messages":[{"role":"user","content":"Hello"}]}`
@@ -26,7 +26,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func TestAHedgeTakesTheTargetThatAnswersFirst(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Simulator: simulator.Options{Record: 100}})
+	g := gatewaytest.New(t, gatewaytest.Options{Simulator: recorder.Options{Record: 100}})
 	for _, mode := range []string{"fallback", "loadbalance"} {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s stream %t", mode, stream), func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // resumeConfig falls back to a second target, also in the middle of a stream.
@@ -36,7 +36,7 @@ func streamText(body string) string {
 
 func TestABrokenStreamGoesOnWithTheNextTarget(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Simulator: simulator.Options{Record: 10}})
+	g := gatewaytest.New(t, gatewaytest.Options{Simulator: recorder.Options{Record: 10}})
 	for _, fault := range []string{"cut=6", "cut=6,clean", "error-event=6"} {
 		t.Run(fault, func(t *testing.T) {
 			g.Sim.Reset()

@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/secret"
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 const fileSettings = `version: 1
@@ -29,7 +30,7 @@ providers:
 
 func newFileVendors(t *testing.T) *gatewaytest.Gateway {
 	t.Helper()
-	return gatewaytest.New(t, gatewaytest.Options{Settings: fileSettings, Simulator: simulator.Options{Record: 100}})
+	return gatewaytest.New(t, gatewaytest.Options{Settings: fileSettings, Simulator: recorder.Options{Record: 100}})
 }
 
 // A file of an Anthropic client goes to Anthropic, is found and deleted there,
@@ -150,7 +151,7 @@ func TestGeminiFilesAreUploadedThroughTheGateway(t *testing.T) {
 func TestContentIsSentToAnUploadAddressWithoutAKey(t *testing.T) {
 	t.Parallel()
 	const master = "a master key of a test, long enough"
-	g := gatewaytest.New(t, gatewaytest.Options{MasterKey: master, Simulator: simulator.Options{Record: 100},
+	g := gatewaytest.New(t, gatewaytest.Options{MasterKey: master, Simulator: recorder.Options{Record: 100},
 		Settings: fileSettings + `  - {slug: gem2, provider: google, custom_host: SIMULATOR, api_key: "${PAIR_KEY}"}
 `})
 	start := []string{"x-gateway-provider", "@gem2", "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start"}

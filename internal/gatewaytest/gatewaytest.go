@@ -27,7 +27,7 @@ import (
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
@@ -50,7 +50,7 @@ type Options struct {
 	// Upstream replaces the simulator.
 	Upstream http.Handler
 	// Simulator configures the simulator. Its Key is set.
-	Simulator simulator.Options
+	Simulator recorder.Options
 	// Managed are managed providers in addition to @simulator.
 	Managed []snapshot.ManagedProvider
 	// Specs are provider definitions in addition to the table. One with an id of the table
@@ -83,7 +83,7 @@ type Gateway struct {
 	Root     string // the same without /v1
 	AdminURL string
 	Upstream string // base URL of the provider, ends in /v1
-	Sim      *simulator.Simulator
+	Sim      *recorder.Recorder
 	Server   *server.Server
 	Settings string // path of modelgate.yaml, empty when there is none
 	Log      *Buffer
@@ -103,7 +103,7 @@ func New(t testing.TB, o Options) *Gateway {
 	handler := o.Upstream
 	if handler == nil {
 		o.Simulator.Key = SimulatorKey
-		g.Sim = simulator.New(o.Simulator)
+		g.Sim = recorder.New(o.Simulator)
 		handler = g.Sim
 	}
 	up := httptest.NewServer(handler)

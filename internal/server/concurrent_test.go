@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // heldGateway is a gateway whose provider holds requests that ask for it.
@@ -22,7 +22,7 @@ const heldChat = `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","c
 func newHeld(t *testing.T, settings string) *heldGateway {
 	t.Parallel()
 	h := &heldGateway{limitedGateway: &limitedGateway{t: t}, holding: make(chan bool, 16), release: make(chan bool)}
-	h.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: settings, MasterKey: "the master key of a test of requests in progress", Simulator: simulator.Options{
+	h.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: settings, MasterKey: "the master key of a test of requests in progress", Simulator: recorder.Options{
 		Check: func(_ *http.Request, body []byte) error {
 			h.reached.Add(1)
 			if strings.Contains(string(body), `"hold"`) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store"
 )
 
@@ -26,7 +26,7 @@ type limitedGateway struct {
 func newLimited(t *testing.T) *limitedGateway {
 	t.Parallel()
 	l := &limitedGateway{t: t}
-	l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "log: {level: info}\n", MasterKey: "the master key of a test of limits", Simulator: simulator.Options{
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "log: {level: info}\n", MasterKey: "the master key of a test of limits", Simulator: recorder.Options{
 		Check: func(*http.Request, []byte) error { l.reached.Add(1); return nil },
 	}})
 	return l

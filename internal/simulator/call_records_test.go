@@ -10,10 +10,11 @@ import (
 	"time"
 
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 func TestRequestsAreRecordedAsTheyCame(t *testing.T) {
-	h := mustServe(t, simulator.Options{Record: 2})
+	h := mustRecord(t, recorder.Options{Record: 2})
 	h.mustPost("/v1/chat/completions", plain("first"))
 	h.mustPost("/v1/chat/completions?b=1&a=%2F", plain("second"), "X-Trace", "7")
 	large := strings.Repeat("y", 3<<20)
@@ -41,7 +42,7 @@ func TestRequestsAreRecordedAsTheyCame(t *testing.T) {
 }
 
 func TestClientThatLeavesIsNoticedAtOnce(t *testing.T) {
-	h := mustServe(t, simulator.Options{Record: 10})
+	h := mustRecord(t, recorder.Options{Record: 10})
 	for i, body := range []string{plain("m+hang"), streamed("m+first=1h"), streamed("m+stall=1h@5"), streamed("m+pace=5ms+tokens=100000"), streamed("m+tokens=4000000"), plain("m+headers=1h")} {
 		left := time.Now().Add(50 * time.Millisecond)
 		if err := h.leaveAfter(50*time.Millisecond, body); !errors.Is(err, context.DeadlineExceeded) {
@@ -71,7 +72,7 @@ func TestBooksCountWhatWasSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := h.sim.Served()
-	for name, want := range map[string]simulator.Tokens{
+	for name, want := range map[string]recorder.Tokens{
 		"m":            {Requests: 2, Prompt: 2 * prompt, Completion: 40},
 		"m+cut=6":      {Requests: 1, Prompt: prompt, Completion: 5},
 		"m+status=500": {Requests: 1},
@@ -91,7 +92,7 @@ func TestBooksCountWhatWasSent(t *testing.T) {
 }
 
 func TestWaitEndsWithItsContext(t *testing.T) {
-	sim := simulator.New(simulator.Options{})
+	sim := recorder.New(recorder.Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := sim.Wait(ctx, 1); !errors.Is(err, context.Canceled) {

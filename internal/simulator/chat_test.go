@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 const sayIt = "echo: Say it"
@@ -52,7 +53,7 @@ func TestChatUsageIsTheSameStreamedAndPlain(t *testing.T) {
 			if err := h.sim.Wait(t.Context(), 2); err != nil {
 				t.Fatal(err)
 			}
-			want := simulator.Tokens{Requests: 2, Prompt: 2 * c.Usage.Prompt, Completion: 2 * c.Usage.Completion}
+			want := recorder.Tokens{Requests: 2, Prompt: 2 * c.Usage.Prompt, Completion: 2 * c.Usage.Completion}
 			if got := h.sim.Served().Models["sim-1"]; got != want {
 				t.Errorf("served %+v, want %+v", got, want)
 			}

@@ -39,9 +39,6 @@ func unknownBedrock(path, name string) providerError {
 
 func failBedrock(x *exchange, dst []byte, status int, e providerError) []byte {
 	kind := x.speech.errorKind(status)
-	if e.code == "invalid_signature" {
-		kind = "InvalidSignatureException"
-	}
 	x.w.Header().Set("X-Amzn-Errortype", kind+":http://internal.amazon.com/coral/com.amazon.bedrock/")
 	return appendAll(dst, `{"message":`, quoted(e.message), `}`)
 }

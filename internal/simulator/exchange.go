@@ -36,7 +36,6 @@ type exchange struct {
 	served  int    // tokens of text sent
 	aborted bool
 	gone    time.Time // when the client was seen to have disconnected
-	seen    *tap      // nil when nothing is recorded
 
 	in, out, text, head []byte // buffers, reused between requests
 }
@@ -47,25 +46,23 @@ func (x *exchange) start(s *Simulator, w http.ResponseWriter, r *http.Request) {
 	x.control = http.NewResponseController(w)
 	x.number = s.number.Add(1)
 	x.began = time.Now()
-	if s.opts.Record > 0 {
-		x.seen = newTap(r.Body)
-		r.Body = x.seen
-	}
 }
 
-// finish records the request. It also runs if the handler panics to abort a
-// connection.
+// finish reports the end of the request. It also runs if the handler panics to
+// abort a connection.
 func (x *exchange) finish() {
 	s := x.sim
-	o := outcome{speech: x.speech.place(), model: x.model, cached: x.cached, prompt: x.prompt, completion: x.served, aborted: x.aborted, keep: s.opts.Record}
-	if x.seen != nil {
-		o.request = x.record()
-	}
 	if s.opts.Logger.Enabled(x.r.Context(), slog.LevelDebug) {
 		s.opts.Logger.Debug("simulated", "request", x.number, "method", x.r.Method, "path", x.r.URL.Path,
 			"model", string(x.model), "aborted", x.aborted, "took", time.Since(x.began))
 	}
-	s.records.finish(&o)
+	if s.opts.Observer != nil {
+		s.opts.Observer.FinishRequest(Outcome{
+			Request: x.r, Dialect: protocolNames[x.speech.place()], Model: string(x.model),
+			Prompt: x.prompt, Completion: x.served, Cached: x.cached,
+			Aborted: x.aborted, Began: x.began, CanceledAt: x.gone,
+		})
+	}
 	x.release()
 }
 
@@ -78,14 +75,6 @@ func (x *exchange) release() {
 	}
 	*x = exchange{in: x.in, out: x.out, text: x.text, head: x.head}
 	s.pool.Put(x)
-}
-
-func (x *exchange) record() *Request {
-	return &Request{
-		Method: x.r.Method, URI: x.r.RequestURI, Header: x.r.Header.Clone(), Time: x.began,
-		Body: x.seen.kept, Size: x.seen.size, SHA256: x.seen.sum(),
-		Canceled: !x.gone.IsZero(), CanceledAt: x.gone,
-	}
 }
 
 // Values of headers that are the same for every request. net/http only reads
@@ -140,7 +129,7 @@ func (x *exchange) readBody() bool {
 		n, err := x.r.Body.Read(x.in[len(x.in):cap(x.in)])
 		x.in = x.in[:len(x.in)+n]
 		if errors.Is(err, io.EOF) {
-			return x.checkRequest()
+			return true
 		}
 		if err != nil {
 			x.lost()
@@ -151,19 +140,6 @@ func (x *exchange) readBody() bool {
 			return false
 		}
 	}
-}
-
-// checkRequest calls Options.Check. It returns false after an error response.
-func (x *exchange) checkRequest() bool {
-	judge := x.sim.opts.Check
-	if judge == nil {
-		return true
-	}
-	if err := judge(x.r, x.in); err != nil {
-		x.refuse(http.StatusForbidden, providerError{kind: invalidRequest, code: "invalid_signature", message: err.Error()})
-		return false
-	}
-	return true
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -183,11 +159,14 @@ func (x *exchange) begin(name []byte) bool {
 	}
 	calls, first := 0, x.began
 	if len(name) > 0 {
-		calls, first = x.sim.records.call(x.model)
+		calls, first = x.sim.calls.add(x.model)
+		if o := x.sim.opts.Observer; o != nil {
+			o.BeginCall(string(x.model))
+		}
 	}
 	faults, param := x.r.Header.Get(HeaderFault), HeaderFault
 	if faults != "" {
-		calls, first = x.sim.records.call([]byte(HeaderFault + " " + faults + " " + string(x.model)))
+		calls, first = x.sim.calls.add([]byte(HeaderFault + " " + faults + " " + string(x.model)))
 	} else if plus := indexByte(x.model, '+'); plus >= 0 {
 		faults, param = string(x.model[plus+1:]), "model"
 	}
@@ -223,7 +202,7 @@ func (x *exchange) applyLimits(calls int, first time.Time) {
 		p.calm()
 	}
 	if p.quota > 0 {
-		if used, _ := x.sim.records.call([]byte("quota " + p.quotaName)); used > p.quota {
+		if used, _ := x.sim.calls.add([]byte("quota " + p.quotaName)); used > p.quota {
 			p.status = http.StatusTooManyRequests
 		}
 	}

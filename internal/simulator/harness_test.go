@@ -10,18 +10,24 @@ import (
 	"testing"
 
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // A house is a simulator on a socket.
 type house struct {
 	t   *testing.T
-	sim *simulator.Simulator
+	sim *recorder.Recorder
 	url string
 }
 
 func mustServe(t *testing.T, opts simulator.Options) *house {
 	t.Helper()
-	sim := simulator.New(opts)
+	return mustRecord(t, recorder.Options{Options: opts})
+}
+
+func mustRecord(t *testing.T, opts recorder.Options) *house {
+	t.Helper()
+	sim := recorder.New(opts)
 	server := httptest.NewServer(sim)
 	t.Cleanup(server.Close)
 	return &house{t: t, sim: sim, url: server.URL}

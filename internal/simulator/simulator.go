@@ -19,7 +19,6 @@ import (
 	"crypto/subtle"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,16 +30,11 @@ const (
 )
 
 // Options are the settings of a simulator. The zero value works: no key is
-// required, streams are not paced and nothing is recorded.
+// required and streams are not paced.
 type Options struct {
 	// Key, if not empty, is required in every request: as a bearer token, in
 	// X-Api-Key, Api-Key or X-Goog-Api-Key, or as the query parameter key.
 	Key string
-	// Check, if not nil, is called for every request whose body was read into
-	// memory; the body must not be changed or retained. An error becomes the
-	// message of a 403 response. Requests with an AWS signature in
-	// Authorization need no Key then. It may be called concurrently.
-	Check func(r *http.Request, body []byte) error
 	// Script, if not nil, chooses the answer to a conversation whose content it
 	// gets. If it returns nil, the answer is the usual one. It may be called
 	// concurrently.
@@ -56,8 +50,8 @@ type Options struct {
 	Tokens int
 	// Logger receives one line per request at debug level. Nil means silence.
 	Logger *slog.Logger
-	// Record is the number of recorded requests. Zero means none.
-	Record int
+	// Observer follows requests. Nil means none.
+	Observer Observer
 	// MaxBody is the maximum size in bytes of a body that is read into memory;
 	// a larger one gets the response 413. Zero means 64 MiB. Uploads and
 	// unknown paths are read as a stream and have no limit.
@@ -69,12 +63,12 @@ type Options struct {
 
 // Simulator serves the fake providers. It is safe for concurrent use.
 type Simulator struct {
-	opts    Options
-	routes  routes
-	number  atomic.Int64
-	pool    sync.Pool // of *exchange
-	records callRecords
-	files   fileStore
+	opts   Options
+	routes routes
+	number atomic.Int64
+	pool   sync.Pool // of *exchange
+	calls  callCounts
+	files  fileStore
 }
 
 // New returns a simulator. It starts no goroutine and needs no closing.
@@ -117,18 +111,14 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service.answer(x)
 }
 
-// Reset removes every recorded request, counter, total and file, as if the
-// simulator were new. Requests in progress are counted when they finish.
+// Reset removes every counter and file, as if the simulator were new.
 func (s *Simulator) Reset() {
-	s.records.reset()
+	s.calls.reset()
 	s.files.reset()
 }
 
 func (s *Simulator) authorised(r *http.Request) bool {
 	if s.opts.Key == "" {
-		return true
-	}
-	if s.opts.Check != nil && strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ") {
 		return true
 	}
 	return subtle.ConstantTimeCompare([]byte(offeredKey(r)), []byte(s.opts.Key)) == 1

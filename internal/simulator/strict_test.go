@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // A strictCase is a body that a real provider refuses, or takes.
@@ -312,12 +313,13 @@ func TestThinkingComesBackUnchanged(t *testing.T) {
 
 func TestCheckRefusesRequests(t *testing.T) {
 	check := func(r *http.Request, body []byte) error {
-		if !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AK") || !strings.Contains(string(body), "Say it") {
+		a := r.Header.Get("Authorization")
+		if a != "Bearer wrong" && !strings.HasPrefix(a, "AWS4-HMAC-SHA256 Credential=AK") || !strings.Contains(string(body), "Say it") {
 			return errors.New("the signature does not match")
 		}
 		return nil
 	}
-	h := mustServe(t, simulator.Options{Key: "k", Check: check})
+	h := mustRecord(t, recorder.Options{Options: simulator.Options{Key: "k"}, Check: check})
 	g := mustTongue(t, "converse")
 	path, body := g.request("m", say, false)
 	for _, tt := range []struct {
@@ -369,7 +371,7 @@ func FuzzAnyBody(f *testing.F) {
 				t.Fatal(err)
 			}
 			r.Header.Set("Anthropic-Version", "2023-06-01")
-			w := &recorder{sink: sink{header: http.Header{}}}
+			w := &statusSink{sink: sink{header: http.Header{}}}
 			sim.ServeHTTP(w, r)
 			if w.status != 200 && (w.status < 400 || w.status > 499) {
 				t.Errorf("%s: %d", g.name, w.status)
@@ -378,10 +380,10 @@ func FuzzAnyBody(f *testing.F) {
 	})
 }
 
-// recorder is a sink that keeps the status.
-type recorder struct {
+// statusSink is a sink that keeps the status.
+type statusSink struct {
 	sink
 	status int
 }
 
-func (r *recorder) WriteHeader(status int) { r.status = status }
+func (r *statusSink) WriteHeader(status int) { r.status = status }

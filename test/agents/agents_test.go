@@ -26,6 +26,7 @@ import (
 
 	"modelgate/internal/programtest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 const (
@@ -56,7 +57,7 @@ var models = map[string]string{
 // stage is what runs: the gateway and the simulator behind it.
 var stage struct {
 	url string // of the gateway, without /v1
-	sim *simulator.Simulator
+	sim *recorder.Recorder
 }
 
 func TestMain(m *testing.M) {
@@ -78,7 +79,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	stage.sim = simulator.New(simulator.Options{Key: providerKey, Record: 4096, Script: answer})
+	stage.sim = recorder.New(recorder.Options{Options: simulator.Options{Key: providerKey, Script: answer}, Record: 4096})
 	sim := httptest.NewServer(stage.sim)
 	defer sim.Close()
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // patience is how long an event may take that has to come.
@@ -26,7 +26,7 @@ type seen struct {
 // booksOf serves what the provider saw: GET /?mark=TEXT answers with the finished
 // requests whose address, headers or body hold the text, as soon as there is one.
 // With none=1 it answers at once.
-func booksOf(sim *simulator.Simulator) http.Handler {
+func booksOf(sim *recorder.Recorder) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
 		defer cancel()
@@ -40,7 +40,7 @@ func booksOf(sim *simulator.Simulator) http.Handler {
 
 // marked returns the finished requests that hold mark. It waits for the first
 // of them until ctx ends.
-func marked(ctx context.Context, sim *simulator.Simulator, mark string) []seen {
+func marked(ctx context.Context, sim *recorder.Recorder, mark string) []seen {
 	for {
 		finished := sim.Served().Requests
 		list := []seen{}
@@ -55,7 +55,7 @@ func marked(ctx context.Context, sim *simulator.Simulator, mark string) []seen {
 	}
 }
 
-func holds(q simulator.Request, mark string) bool {
+func holds(q recorder.Request, mark string) bool {
 	if strings.Contains(q.URI, mark) || strings.Contains(string(q.Body), mark) {
 		return true
 	}
@@ -67,7 +67,7 @@ func holds(q simulator.Request, mark string) bool {
 	return false
 }
 
-func seenOf(q simulator.Request) seen {
+func seenOf(q recorder.Request) seen {
 	headers := make(map[string]string, len(q.Header))
 	for name := range q.Header {
 		headers[strings.ToLower(name)] = q.Header.Get(name)

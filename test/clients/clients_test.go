@@ -24,6 +24,7 @@ import (
 
 	"modelgate/internal/programtest"
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // gatewayKey is the gateway key of the clients. providerKey is the credential
@@ -54,7 +55,7 @@ providers:
 // stage is everything that runs: the gateway, its providers and the books of @sim.
 var stage struct {
 	url      string // base URL of the gateway, ends in /v1
-	sim      *simulator.Simulator
+	sim      *recorder.Recorder
 	simURL   string // base URL of @sim, ends in /v1
 	booksURL string
 }
@@ -79,7 +80,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 
-	stage.sim = simulator.New(simulator.Options{Key: providerKey, Record: 4096})
+	stage.sim = recorder.New(recorder.Options{Options: simulator.Options{Key: providerKey}, Record: 4096})
 	sim := httptest.NewServer(stage.sim)
 	defer sim.Close()
 	stage.simURL = sim.URL + "/v1"

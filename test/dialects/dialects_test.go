@@ -24,7 +24,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // TestMain lets more cells run at a time than there are cores, since part of
@@ -104,7 +104,7 @@ func start(t *testing.T) *gatewaytest.Gateway {
 	}
 	slices.SortFunc(specs, func(a, b *provider.Spec) int { return strings.Compare(a.ID, b.ID) })
 	return gatewaytest.New(t, gatewaytest.Options{
-		Settings: settings.String(), Specs: specs, Simulator: simulator.Options{Record: 4000},
+		Settings: settings.String(), Specs: specs, Simulator: recorder.Options{Record: 4000},
 	})
 }
 

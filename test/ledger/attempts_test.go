@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/reqlog"
 	"modelgate/internal/server"
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // accounts are what a ledger holds of each attempt, as text.
@@ -122,7 +123,7 @@ func TestIntentIsWrittenBeforeTheAttemptIsSent(t *testing.T) {
 
 func TestAClientThatLeavesIsSettled(t *testing.T) {
 	data := t.TempDir()
-	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Simulator: simulator.Options{Pace: 50 * time.Millisecond}})
+	g := gatewaytest.New(t, gatewaytest.Options{Data: data, Simulator: recorder.Options{Options: simulator.Options{Pace: 50 * time.Millisecond}}})
 	ctx, cancel := context.WithCancel(t.Context())
 	res, err := http.DefaultTransport.RoundTrip(g.Request("POST", "/chat/completions", stream).WithContext(ctx))
 	if err != nil {

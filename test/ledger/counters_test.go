@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/quota/quotatest"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
 )
@@ -40,7 +41,7 @@ func TestCountersAreTheLedgerAfterKills(t *testing.T) {
 		t.Run(tt.store, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 16))
 			settings, age := tt.start(t)
-			sim := simulator.New(simulator.Options{Pace: time.Millisecond, Tokens: 40})
+			sim := recorder.New(recorder.Options{Options: simulator.Options{Pace: time.Millisecond, Tokens: 40}})
 			up := httptest.NewServer(sim)
 			t.Cleanup(up.Close)
 			data := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"modelgate/internal/programtest"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // smallDisk mounts a file system of its own size, in memory, that can be full.
@@ -77,7 +77,7 @@ func TestAGatewayOutlivesAFullDisk(t *testing.T) {
 	}
 	for _, full := range []string{"reject", "block", "drop_bodies"} {
 		t.Run(full, func(t *testing.T) {
-			c := &crowded{disk: smallDisk(t, "48m"), full: full, sim: simulator.New(simulator.Options{})}
+			c := &crowded{disk: smallDisk(t, "48m"), full: full, sim: recorder.New(recorder.Options{})}
 			c.up = httptest.NewServer(c.sim)
 			t.Cleanup(c.up.Close)
 			c.start(t)
@@ -104,7 +104,7 @@ func TestAGatewayOutlivesAFullDisk(t *testing.T) {
 // crowded is a gateway on a disk that may be full.
 type crowded struct {
 	disk, full string
-	sim        *simulator.Simulator
+	sim        *recorder.Recorder
 	up         *httptest.Server
 	g          *gateway
 	answered   int

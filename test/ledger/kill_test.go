@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store"
 )
 
@@ -26,8 +27,8 @@ type books struct {
 	mu       sync.Mutex
 	complete map[string]answer // by model, where the client had its whole answer
 
-	served   map[string]simulator.Tokens // by model
-	intents  map[string]reqlog.Intent    // by model
+	served   map[string]recorder.Tokens // by model
+	intents  map[string]reqlog.Intent   // by model
 	settled  map[reqlog.ID]reqlog.Settlement
 	rows     map[reqlog.ID]bool
 	doubled  int // exchanges settled twice with different figures
@@ -36,7 +37,7 @@ type books struct {
 }
 
 func newBooks() *books {
-	return &books{complete: map[string]answer{}, served: map[string]simulator.Tokens{}, intents: map[string]reqlog.Intent{},
+	return &books{complete: map[string]answer{}, served: map[string]recorder.Tokens{}, intents: map[string]reqlog.Intent{},
 		settled: map[reqlog.ID]reqlog.Settlement{}, rows: map[reqlog.ID]bool{}}
 }
 
@@ -52,7 +53,7 @@ type answer struct {
 // says it has served and the clients have seen. MODELGATE_TEST_KILL_ROUNDS and MODELGATE_TEST_KILL_STREAMS make it longer.
 func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
 	rounds, streams := number(t, "MODELGATE_TEST_KILL_ROUNDS", 3), number(t, "MODELGATE_TEST_KILL_STREAMS", 60)
-	sim := simulator.New(simulator.Options{Pace: time.Millisecond, Tokens: 40})
+	sim := recorder.New(recorder.Options{Options: simulator.Options{Pace: time.Millisecond, Tokens: 40}})
 	up := httptest.NewServer(sim)
 	t.Cleanup(up.Close)
 	data := t.TempDir()
@@ -126,7 +127,7 @@ func (b *books) storm(t *testing.T, g *gateway, round, streams int, least time.D
 
 // close takes in what the simulator and the ledger know after a round, before a
 // start changes the ledger.
-func (b *books) close(t *testing.T, sim *simulator.Simulator, data string) {
+func (b *books) close(t *testing.T, sim *recorder.Recorder, data string) {
 	t.Helper()
 	// Requests that were cut end within moments at the simulator.
 	for last, same := -1, 0; same < 5; <-time.After(20 * time.Millisecond) {

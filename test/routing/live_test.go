@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/gatewaytest"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 )
 
 // pair is a config of two targets of the simulator.
@@ -83,7 +83,7 @@ func TestAClientThatLeavesIsNotServedElsewhere(t *testing.T) {
 		`"strategy":{"mode":"loadbalance"}`, `"strategy":{"mode":"fallback"},"hedge":{"delay_ms":60000}`,
 	} {
 		t.Run(strategy, func(t *testing.T) {
-			g := gatewaytest.New(t, gatewaytest.Options{Simulator: simulator.Options{Record: 9}})
+			g := gatewaytest.New(t, gatewaytest.Options{Simulator: recorder.Options{Record: 9}})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			req := g.Request(http.MethodPost, "/chat/completions", strings.Replace(chatBody, "{", `{"stream":true,`, 1),

@@ -17,7 +17,7 @@ import (
 
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/provider"
-	"modelgate/internal/simulator"
+	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/upstream"
 )
@@ -114,7 +114,7 @@ func newMatrix(t *testing.T, hangs bool) *matrix {
 	}
 	return &matrix{gatewaytest.New(t, gatewaytest.Options{
 		Settings:  matrixLimits(hangs),
-		Simulator: simulator.Options{Record: 2000},
+		Simulator: recorder.Options{Record: 2000},
 		Managed:   []snapshot.ManagedProvider{at("untrusted", tls.URL+"/v1"), at("gone", "https://gone.example.com/v1")},
 		Reach:     upstream.Options{Resolver: noNames{}},
 	})}
