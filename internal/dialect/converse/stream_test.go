@@ -37,6 +37,8 @@ func TestStreamsEndAsTheProviderSays(t *testing.T) {
 	}{
 		{"with figures", stopped + `metadata {"usage":{"inputTokens":1,"outputTokens":2}}`, true, "", true},
 		{"without figures", stopped, true, "", false},
+		{"with figures before the end", begun + "metadata {\"usage\":{\"inputTokens\":1,\"outputTokens\":2}}\nmessageStop {\"stopReason\":\"end_turn\"}", true, "", true},
+		{"with figures and no end", begun + `metadata {"usage":{"inputTokens":1,"outputTokens":2}}`, false, "", true},
 		{"broken off", begun, false, "", false},
 		{"throttled", begun + `throttlingException {"message":"Too many tokens"}`, false, "throttlingException: Too many tokens", false},
 		{"an error of the service", begun + `InternalFailure {"message":"Oh"}`, false, "InternalFailure: Oh", false},
@@ -59,7 +61,8 @@ func TestStreamsEndAsTheProviderSays(t *testing.T) {
 			for _, frame := range lines(tt.stream) {
 				tap.Event(frame)
 			}
-			finished, terminated := strings.Contains(tt.stream, "messageStop"), strings.Contains(tt.stream, "metadata")
+			finished := strings.Contains(tt.stream, "messageStop")
+			terminated := finished && strings.Contains(tt.stream, "metadata")
 			if seen := tap.Info(); seen.Finished != finished || seen.Terminated != terminated || (seen.Failed != "") != (tt.fault != "") || !seen.Begun || seen.Usage.Known != tt.usage {
 				t.Errorf("the tap saw %+v", seen)
 			}

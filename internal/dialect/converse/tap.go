@@ -14,7 +14,10 @@ func (Dialect) NewTap(api.Operation) dialect.Tap { return &tap{} }
 
 // tap reads responses that pass through. Responses of this dialect do not name
 // their model.
-type tap struct{ seen dialect.ResponseInfo }
+type tap struct {
+	seen     dialect.ResponseInfo
+	metadata bool // the event was read
+}
 
 // Info returns what was read so far.
 func (t *tap) Info() *dialect.ResponseInfo { return &t.seen }
@@ -49,12 +52,13 @@ func (t *tap) Event(e sse.Event) {
 		if v, err := jsonedit.ParseValue(e.Data); err == nil {
 			t.seen.Finish = word(v, "stopReason")
 		}
-		t.seen.Finished = true
+		t.seen.Finished, t.seen.Terminated = true, t.metadata
 	case "metadata":
 		if v, err := jsonedit.ParseValue(e.Data); err == nil {
 			t.usage(v)
 		}
-		t.seen.Terminated = true
+		t.metadata = true
+		t.seen.Terminated = t.seen.Finished // some proxies send messageStop last
 	case "messageStart", "contentBlockStop", "":
 	default:
 		if isFault(e.Type) {
