@@ -209,3 +209,42 @@ func (c *Cursor) Leave() {
 	}
 	c.fail()
 }
+
+// Token reads up to the next bracket, comma, colon or string, wherever it is, and
+// returns its first byte and the text of a string, as it is between the quotes. At
+// the end it returns 0. It is for text that need not be JSON: a string that does
+// not end reaches to the end of the text.
+func (c *Cursor) Token() (first byte, text []byte) {
+	for c.i < len(c.b) {
+		switch ch := c.b[c.i]; ch {
+		case '"':
+			return ch, c.lenientText()
+		case '{', '}', '[', ']', ',', ':':
+			c.i++
+			return ch, nil
+		}
+		c.i++
+	}
+	return 0, nil
+}
+
+// NextText reads up to the end of the next string, as [Cursor.Token] does, and
+// returns its text. ok is false if there is none.
+func (c *Cursor) NextText() (text []byte, ok bool) {
+	n := bytes.IndexByte(c.b[c.i:], '"')
+	if n < 0 {
+		c.i = len(c.b)
+		return nil, false
+	}
+	c.i += n
+	return c.lenientText(), true
+}
+
+func (c *Cursor) lenientText() []byte {
+	from := c.i + 1
+	text := c.Text()
+	if c.failed {
+		return c.b[from:]
+	}
+	return text
+}

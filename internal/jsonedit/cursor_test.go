@@ -71,3 +71,30 @@ func TestUnescapeReturnsPlainTextItself(t *testing.T) {
 		t.Errorf("Unescape = %q, want a, a line end and an accented e", got)
 	}
 }
+
+func TestTokensOfTextThatIsNotJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		` {"a": [1, "x\"\\"], "b":true}`: `{"a":[,"x\"\\"],"b":}`,
+		`]1}{"a":"b`:                     `]}{"a":"b"`,
+		`"a\`:                            `"a\"`,
+		`"`:                              `""`,
+		`nothing`:                        ``,
+	} {
+		var tokens, texts, strs strings.Builder
+		c := jsonedit.NewCursor([]byte(text))
+		for first, s := c.Token(); first != 0; first, s = c.Token() {
+			tokens.WriteByte(first)
+			if first == '"' {
+				tokens.WriteString(string(s) + `"`)
+				strs.WriteString(string(s) + ";")
+			}
+		}
+		c.Reset([]byte(text))
+		for s, ok := c.NextText(); ok; s, ok = c.NextText() {
+			texts.WriteString(string(s) + ";")
+		}
+		if tokens.String() != want || texts.String() != strs.String() {
+			t.Errorf("tokens of %s = %s, want %s; texts %s", text, tokens.String(), want, texts.String())
+		}
+	}
+}

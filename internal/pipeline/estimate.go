@@ -104,20 +104,15 @@ func perUnit(n, unit int64) int64 { return (n + unit - 1) / unit }
 // text, and mediaTokens for each image or file, which is a URL, a data: URL or
 // a long string without spaces.
 func jsonTokens(b []byte) int64 {
-	text, media := int64(len(b)), int64(0)
-	for i := 0; ; {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return perUnit(text, textBytes) + media*mediaTokens
-		}
-		from := i + n + 1
-		end := endOfString(b, from)
-		if s := b[from:end]; isMedia(s) {
-			text -= int64(len(s))
+	size, media := int64(len(b)), int64(0)
+	c := jsonedit.NewCursor(b)
+	for text, ok := c.NextText(); ok; text, ok = c.NextText() {
+		if isMedia(text) {
+			size -= int64(len(text))
 			media++
 		}
-		i = min(end+1, len(b))
 	}
+	return perUnit(size, textBytes) + media*mediaTokens
 }
 
 func isMedia(s []byte) bool {

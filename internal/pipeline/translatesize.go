@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"modelgate/internal/bytepool"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
 
@@ -94,53 +95,21 @@ func collectedSize(data []byte, events []llm.Event) (n int) {
 }
 
 // countStructures counts objects and arrays, and commas between values outside
-// of strings: those before a number in numbers, the others in values. body is
-// valid JSON.
+// of strings: those before a number in numbers, the others in values.
 func countStructures(body []byte) (structures, values, numbers int) {
-	for i := 0; i < len(body); i++ {
-		switch body[i] {
+	c := jsonedit.NewCursor(body)
+	for {
+		switch first, _ := c.Token(); first {
+		case 0:
+			return structures, values, numbers
 		case '{', '[':
 			structures++
 		case ',':
-			if startsNumber(body[i+1:]) {
+			if next := c.Peek(); next == '-' || next >= '0' && next <= '9' {
 				numbers++
 			} else {
 				values++
 			}
-		case '"':
-			i += stringLength(body[i+1:])
-		}
-	}
-	return structures, values, numbers
-}
-
-// startsNumber reports whether b begins with a number, after white space.
-func startsNumber(b []byte) bool {
-	for _, c := range b {
-		switch c {
-		case ' ', '\t', '\r', '\n':
-			continue
-		}
-		return c == '-' || c >= '0' && c <= '9'
-	}
-	return false
-}
-
-// stringLength returns the length of a string after its opening quote, with the
-// closing one.
-func stringLength(b []byte) int {
-	for at := 0; ; {
-		end := bytes.IndexByte(b[at:], '"')
-		if end < 0 {
-			return len(b)
-		}
-		end += at
-		escapes := 0
-		for end-escapes > 0 && b[end-escapes-1] == '\\' {
-			escapes++
-		}
-		if at = end + 1; escapes%2 == 0 {
-			return at
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"modelgate/internal/jsonedit"
 )
 
 // document is the complete state of the control plane as it is written: every section,
@@ -43,19 +45,17 @@ func (s *Settings) WriteState(w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	v, err := readNode(d)
+	v, err := jsonedit.ParseValue(text)
 	if err != nil {
 		return fmt.Errorf("writing the state: %w", err)
 	}
 	var out bytes.Buffer
-	for _, m := range v.members {
-		if !m.value.scalar() {
+	for key, field := range v.Fields() {
+		if !isEmptyOrScalar(field) {
 			out.WriteByte('\n')
 		}
-		out.WriteString(m.name + ":")
-		m.value.write(&out, 0)
+		out.WriteString(plain(key.String()) + ":")
+		writeValue(&out, field, 0)
 	}
 	_, err = w.Write(out.Bytes())
 	return err
@@ -75,45 +75,29 @@ func (o *Object) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// node is a JSON value that keeps the order of members.
-type node struct {
-	text    string // YAML text of a scalar
-	members []member
-	items   []node
-	kind    byte // '{', '[', or 0 for a scalar
+// isEmptyOrScalar reports whether a value is written in the line of its key.
+func isEmptyOrScalar(v jsonedit.Value) bool { return !hasFields(v) && !hasElements(v) }
+
+func hasFields(v jsonedit.Value) bool {
+	for range v.Fields() {
+		return true
+	}
+	return false
 }
 
-type member struct {
-	name  string // YAML text
-	value node
-}
-
-func (n node) scalar() bool { return n.kind == 0 || len(n.members)+len(n.items) == 0 }
-
-func readNode(d *json.Decoder) (node, error) {
-	t, err := d.Token()
-	if err != nil {
-		return node{}, err
+func hasElements(v jsonedit.Value) bool {
+	for range v.Elements() {
+		return true
 	}
-	switch t := t.(type) {
-	case json.Delim:
-		return readInner(d, byte(t))
-	case string:
-		return node{text: plain(t)}, nil
-	case json.Number:
-		return node{text: number(t)}, nil
-	case nil:
-		return node{text: "null"}, nil
-	}
-	return node{text: fmt.Sprint(t)}, nil
+	return false
 }
 
 // number returns a number in a spelling that YAML reads as a number: with a dot before
 // an exponent, and with an exponent if no integer type can hold it.
-func number(n json.Number) string {
-	text := n.String()
-	v, err := n.Float64()
-	if err != nil || v == 0 {
+func number(n jsonedit.Value) string {
+	text := string(n.Raw())
+	v, ok := n.Float()
+	if !ok || v == 0 {
 		return "0"
 	}
 	if !strings.ContainsAny(text, ".eE") && len(text) <= 18 {
@@ -127,31 +111,6 @@ func number(n json.Number) string {
 		text = strings.Replace(text, "e", ".0e", 1)
 	}
 	return text
-}
-
-func readInner(d *json.Decoder, kind byte) (node, error) {
-	n := node{kind: kind}
-	for d.More() {
-		var name string
-		if kind == '{' {
-			t, err := d.Token()
-			if err != nil {
-				return n, err
-			}
-			name = plain(t.(string))
-		}
-		v, err := readNode(d)
-		if err != nil {
-			return n, err
-		}
-		if kind == '{' {
-			n.members = append(n.members, member{name, v})
-		} else {
-			n.items = append(n.items, v)
-		}
-	}
-	_, err := d.Token()
-	return n, err
 }
 
 // plainForm matches strings that YAML reads as strings without quotes, except for
@@ -175,56 +134,71 @@ func plain(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// write writes what follows the colon of a key at this depth, and the end of its line.
-func (n node) write(b *bytes.Buffer, depth int) {
+// writeValue writes what follows the colon of a key at this depth, and the end of its
+// line.
+func writeValue(b *bytes.Buffer, v jsonedit.Value, depth int) {
 	switch {
-	case n.kind == '{' && len(n.members) > 0:
+	case hasFields(v):
 		b.WriteByte('\n')
-		n.mapping(b, depth+1, strings.Repeat("  ", depth+1))
-	case n.kind == '[' && slices.ContainsFunc(n.items, func(i node) bool { return i.kind != 0 }):
+		writeMapping(b, v, depth+1, strings.Repeat("  ", depth+1))
+	case hasNested(v):
 		b.WriteByte('\n')
-		for _, item := range n.items {
-			item.entry(b, depth+1)
+		for element := range v.Elements() {
+			writeElement(b, element, depth+1)
 		}
 	default:
-		b.WriteString(" " + n.flow() + "\n")
+		b.WriteString(" " + flow(v) + "\n")
 	}
 }
 
-// mapping writes members, the first of them after lead.
-func (n node) mapping(b *bytes.Buffer, depth int, lead string) {
-	for _, m := range n.members {
-		b.WriteString(lead + m.name + ":")
-		m.value.write(b, depth)
+// hasNested reports whether an array has an object or array among its elements.
+func hasNested(v jsonedit.Value) bool {
+	for element := range v.Elements() {
+		if kind := element.Kind(); kind == jsonedit.Object || kind == jsonedit.Array {
+			return true
+		}
+	}
+	return false
+}
+
+// writeMapping writes members, the first of them after lead.
+func writeMapping(b *bytes.Buffer, v jsonedit.Value, depth int, lead string) {
+	for key, field := range v.Fields() {
+		b.WriteString(lead + plain(key.String()) + ":")
+		writeValue(b, field, depth)
 		lead = strings.Repeat("  ", depth)
 	}
 }
 
-// entry writes an item of a list.
-func (n node) entry(b *bytes.Buffer, depth int) {
+// writeElement writes an element of a list.
+func writeElement(b *bytes.Buffer, v jsonedit.Value, depth int) {
 	lead := strings.Repeat("  ", depth) + "- "
-	if n.kind == '{' && len(n.members) > 0 {
-		n.mapping(b, depth+1, lead)
+	if hasFields(v) {
+		writeMapping(b, v, depth+1, lead)
 		return
 	}
-	b.WriteString(lead + n.flow() + "\n")
+	b.WriteString(lead + flow(v) + "\n")
 }
 
-// flow returns a scalar, or a list in one line.
-func (n node) flow() string {
-	switch n.kind {
-	case '{':
-		parts := make([]string, len(n.members))
-		for i, m := range n.members {
-			parts[i] = m.name + ": " + m.value.flow()
+// flow returns a value in one line.
+func flow(v jsonedit.Value) string {
+	var parts []string
+	switch v.Kind() {
+	case jsonedit.Object:
+		for key, field := range v.Fields() {
+			parts = append(parts, plain(key.String())+": "+flow(field))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
-	case '[':
-		parts := make([]string, len(n.items))
-		for i, item := range n.items {
-			parts[i] = item.flow()
+	case jsonedit.Array:
+		for element := range v.Elements() {
+			parts = append(parts, flow(element))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
+	case jsonedit.String:
+		text, _ := v.Text()
+		return plain(text)
+	case jsonedit.Number:
+		return number(v)
 	}
-	return n.text
+	return string(v.Raw())
 }

@@ -1,8 +1,9 @@
 package tokens
 
 import (
-	"bytes"
 	"math"
+
+	"modelgate/internal/jsonedit"
 )
 
 // message is the number of tokens around each message of a request.
@@ -16,8 +17,13 @@ func EstimateRequest(provider, model string, body []byte, media func([]byte) boo
 	messages, depth, tools := 0, 0, 0 // tools is the depth of the definitions of tools, 0 outside
 	hasTools := false
 	var key []byte
-	for i := 0; i < len(body) && len(text) < maxText; i++ {
-		switch body[i] {
+	c := jsonedit.NewCursor(body)
+	for len(text) < maxText {
+		first, s := c.Token()
+		if first == 0 {
+			break
+		}
+		switch first {
 		case '{', '[':
 			depth++
 		case '}', ']':
@@ -25,10 +31,7 @@ func EstimateRequest(provider, model string, body []byte, media func([]byte) boo
 				tools = 0
 			}
 		case '"':
-			end := endOfString(body, i+1)
-			s := body[i+1 : end]
-			i = end
-			if isKey(body[min(end+1, len(body)):]) {
+			if c.Peek() == ':' {
 				key = s
 				if tools > 0 {
 					text = append(append(text, s...), '\n')
@@ -60,23 +63,3 @@ func EstimateRequest(provider, model string, body []byte, media func([]byte) boo
 
 // maxText is the limit of the text that is read of a request, in bytes.
 const maxText = 4 << 20
-
-// endOfString returns the index of the quote that ends the string starting at
-// from, or the length of b.
-func endOfString(b []byte, from int) int {
-	for i := from; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i
-		case '\\':
-			i++
-		}
-	}
-	return len(b)
-}
-
-// isKey reports whether the string before b is the name of a field.
-func isKey(b []byte) bool {
-	b = bytes.TrimLeft(b[:min(len(b), 16)], " \t\r\n")
-	return len(b) > 0 && b[0] == ':'
-}
