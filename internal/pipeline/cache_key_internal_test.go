@@ -1,0 +1,96 @@
+package pipeline
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"net/http"
+	"testing"
+
+	"modelgate/config"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/respcache"
+	"modelgate/internal/semantic"
+)
+
+// docKey returns the key of a body alone.
+func docKey(t *testing.T, body string) respcache.Key {
+	t.Helper()
+	var doc jsonedit.Doc
+	if err := doc.Scan([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+	k := keyHashes.Get().(*keyHash)
+	k.doc(&doc)
+	return k.sum()
+}
+
+// Parts of any length are hashed as their concatenation, whatever is collected.
+func TestKeyIsTheHashOfItsParts(t *testing.T) {
+	for _, sizes := range [][]int{{0}, {4095, 1, 1}, {4096}, {4096, 4096}, {1, 4096, 1}, {4097, 5}, {100, 9000, 100}, {3000, 1096, 1}, {3000, 1097, 4000}} {
+		k, want := keyHashes.Get().(*keyHash), sha256.New()
+		for i, n := range sizes {
+			part := bytes.Repeat([]byte{byte('a' + i)}, n)
+			add(k, part)
+			want.Write(part)
+		}
+		if got := k.sum(); !bytes.Equal(got[:], want.Sum(nil)) {
+			t.Errorf("the key of parts of %v bytes is not their hash", sizes)
+		}
+	}
+}
+
+func TestSpacesBetweenTokensDoNotChangeTheKey(t *testing.T) {
+	const plain = `{"a":["","x \" y",{"b":1}],"c":""}`
+	want := docKey(t, plain)
+	for _, same := range []string{
+		`{"c":"","a":["","x \" y",{"b":1}]}`,
+		`{ "a" : [ "" ,` + "\n\n\t" + `"x \" y", { "b":   1 } ], "c":"" }`,
+		"{\r\n  \"a\": [\"\",\"x \\\" y\",{\"b\":1\r\n}],\"c\":\"\"}\n",
+	} {
+		if docKey(t, same) != want {
+			t.Errorf("%s has another key than %s", same, plain)
+		}
+	}
+	for _, other := range []string{
+		`{"a":["","x \"  y",{"b":1}],"c":""}`,
+		`{"a":["","x \" y",{"b":1}],"c":" "}`,
+		`{"a":[" ","x \" y",{"b":1}],"c":""}`,
+		`{"a":["","x \" y",{"b":11}],"c":""}`,
+		`{"a":["","x \\\" y",{"b":1}],"c":""}`,
+	} {
+		if docKey(t, other) == want {
+			t.Errorf("%s has the key of %s", other, plain)
+		}
+	}
+}
+
+func TestThresholdOfAConfigCounts(t *testing.T) {
+	for given, want := range map[float64]float64{0: semantic.DefaultThreshold, 0.5: 0.5, 0.999: 0.999} {
+		h := &cacheHandler{options: config.Cache{Threshold: given}}
+		if got := h.threshold(); got != want {
+			t.Errorf("threshold of %v = %v, want %v", given, got, want)
+		}
+	}
+}
+
+func TestBodiesWithoutBetaFlagsSetNoHeader(t *testing.T) {
+	for _, tt := range []struct{ sent, body, want string }{
+		{"", `{"f":[]}`, ""},
+		{"", `{"f":["a","b","a"]}`, "a,b"},
+		{"a", `{"f":"a, c"}`, "a,c"},
+	} {
+		var doc jsonedit.Doc
+		if err := doc.Scan([]byte(tt.body)); err != nil {
+			t.Fatal(err)
+		}
+		field, _ := doc.Find("f")
+		h := http.Header{}
+		if tt.sent != "" {
+			h[betaHeader] = []string{tt.sent}
+		}
+		addFlags(h, field)
+		if got := h[betaHeader]; tt.want == "" && got != nil || tt.want != "" && (len(got) != 1 || got[0] != tt.want) {
+			t.Errorf("%s after %q: header %q, want %q", tt.body, tt.sent, got, tt.want)
+		}
+	}
+}

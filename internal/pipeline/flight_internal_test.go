@@ -1,0 +1,80 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"modelgate/internal/respcache"
+)
+
+func TestFlightsAreLeftByOneForAll(t *testing.T) {
+	shutdown := errors.New("shutdown")
+	for _, tt := range []struct {
+		name   string
+		users  int
+		reason error
+		ends   bool
+	}{
+		{"a client that left alone", 1, context.Canceled, true},
+		{"a client that left others", 2, context.Canceled, false},
+		{"a client that has its response", 2, nil, false},
+		{"the last with its response", 1, nil, true},
+		{"a shutdown", 2, shutdown, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFlight()
+			ctx := f.begin(t.Context())
+			for range tt.users - 1 {
+				if !f.enter() {
+					t.Fatal("a flight in progress is not entered")
+				}
+			}
+			f.leave(tt.reason)
+			if ended := ctx.Err() != nil; ended != tt.ends {
+				t.Errorf("the call has ended: %t, want %t", ended, tt.ends)
+			}
+			if f.enter() == tt.ends {
+				t.Errorf("others may enter: %t, want %t", !tt.ends, tt.ends)
+			}
+		})
+	}
+}
+
+func TestCompleteFlightsAreJoinedWhileSomebodyReads(t *testing.T) {
+	f := newFlight()
+	ctx := f.begin(t.Context())
+	f.complete()
+	if !f.enter() {
+		t.Error("a complete response that is being read is not shared")
+	}
+	f.leave(context.Canceled)
+	if f.leave(context.Canceled); ctx.Err() != nil {
+		t.Error("the call was cancelled after it was complete")
+	}
+	if g := newFlight(); true {
+		g.leave(nil)
+		if g.complete(); g.enter() {
+			t.Error("a complete response without a reader is shared")
+		}
+	}
+}
+
+// A flight that ends late must not take a later one of its key with it.
+func TestFlightForgetsItselfOnly(t *testing.T) {
+	var s flights
+	key := respcache.Key{1}
+	first, begun := s.join(key)
+	if !begun {
+		t.Fatal("the first flight is not the caller's")
+	}
+	first.close()
+	second, begun := s.join(key)
+	if !begun || second == first {
+		t.Fatal("a closed flight was joined")
+	}
+	first.forget()
+	if third, begun := s.join(key); begun || third != second {
+		t.Error("the second flight was forgotten with the first")
+	}
+}
