@@ -1,0 +1,32 @@
+package dataplane_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// Nothing of a stream has been sent when its first text is denied, so the client
+// gets the status of a denial.
+func TestStreamWhoseFirstTextIsDeniedHasTheStatusOfADenial(t *testing.T) {
+	t.Parallel()
+	p := &textProvider{texts: []string{planted + " and after it"}, pieces: func(text string) []string { return []string{text[:len(planted)+1], text[len(planted)+1:]} }}
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	for _, client := range tongues {
+		for _, guard := range guardsAgainstPlanted[2:] {
+			res := g.Do(client.ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`), "m", true))
+			if res.Status != 446 || strings.Contains(string(res.Body), planted[:8]) {
+				t.Errorf("%s, %s: status %d %.300s, want 446", guard.name, client.name, res.Status, res.Body)
+			}
+		}
+	}
+	for seed := range uint64(3) { // a body of an unknown API is checked as it passes
+		p.pieces = cutAt(seed)
+		res := g.Post("/some/other/path", fmt.Sprintf(`{"model":"m","stream":%t,"question":"hi"}`, true), "x-gateway-provider", "", "x-gateway-config", guarded(`"output_guardrails":[`+guardsAgainstPlanted[2].config+`]`))
+		if strings.Contains(string(res.Body), planted[:8]) || res.Status != 446 && !strings.Contains(string(res.Body), "denied") {
+			t.Errorf("cut %d: status %d %.300s, want a denial", seed, res.Status, res.Body)
+		}
+	}
+}
