@@ -263,11 +263,11 @@ func (l *Ledger) rewritesDurable(s *segment) bool {
 func (l *Ledger) rewriteOpenIntents(s *segment) {
 	var b []byte
 	for key, p := range l.open {
-		if p.seg != s || !l.fits(kindIntent, intentSize+maxCounters) {
+		if p.seg != s || !l.fits(kindIntent, maxIntent) {
 			continue
 		}
 		if b == nil {
-			b = make([]byte, intentSize+maxCounters)
+			b = make([]byte, maxIntent)
 		}
 		n, _ := s.file.ReadAt(b, p.at)
 		raw := completeRecord(b[:n], p.at, s.seed)

@@ -59,6 +59,23 @@ func seal(record []byte, seed uint32) {
 	binary.LittleEndian.PutUint32(record, crc32.Update(seed, castagnoli, record[4:]))
 }
 
+// An intent has its strings in its first intentSize bytes, cut if they do not fit. Counters
+// follow, each after its length in 2 bytes, and then the complete form of strings that were
+// cut: longText plus the number of the string, its length and the string. Programs that do
+// not know these stop at longText, which is greater than the length of the rest.
+const longText = 0xff00
+
+// maxText is the limit of a string of an intent, in bytes. What is longer is cut.
+const maxText = 1 << 10
+
+// maxIntent is the limit of the size of the record of an intent.
+const maxIntent = intentSize + maxCounters + 6*(4+maxText)
+
+// textsOf returns the strings of an intent, those that tell who pays first.
+func textsOf(i *reqlog.Intent) [6]*string {
+	return [...]*string{&i.Organisation, &i.Workspace, &i.KeyID, &i.Provider, &i.Slug, &i.Model}
+}
+
 // sizeOf returns the size of the record of an intent.
 func sizeOf(i *reqlog.Intent) int {
 	size := 0
@@ -67,10 +84,18 @@ func sizeOf(i *reqlog.Intent) int {
 			size += 2 + len(c)
 		}
 	}
+	room := intentSize - headSize - 32
+	for _, s := range textsOf(i) {
+		n := min(len(*s), max(room-1, 0), 255)
+		if n < len(*s) {
+			size += 4 + min(len(*s), maxText)
+		}
+		room -= 1 + n
+	}
 	return intentSize + size
 }
 
-// appendIntent appends an intent, not sealed. Strings that do not fit are cut.
+// appendIntent appends an intent, not sealed.
 func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
 	start := len(dst)
 	dst = appendHead(dst, kindIntent, sizeOf(i), offset, i.Attempt)
@@ -78,8 +103,12 @@ func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
 	dst = appendInts(dst, i.Time.UnixMicro(), i.RequestBytes)
 	end := start + intentSize
 	// Long names must not take the space of the fields needed for billing.
-	for _, s := range [...]string{i.Organisation, i.Workspace, i.KeyID, i.Provider, i.Slug, i.Model} {
-		dst = appendText(dst, s, end)
+	var cut []int
+	for n, s := range textsOf(i) {
+		before := len(dst)
+		if dst = appendText(dst, *s, end); len(dst)-before-1 < len(*s) {
+			cut = append(cut, n)
+		}
 	}
 	dst = pad(dst, end)
 	for _, c := range i.Counters {
@@ -87,6 +116,13 @@ func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
 			dst = binary.LittleEndian.AppendUint16(dst, uint16(len(c)))
 			dst = append(dst, c...)
 		}
+	}
+	for _, n := range cut {
+		s := *textsOf(i)[n]
+		s = s[:min(len(s), maxText)]
+		dst = binary.LittleEndian.AppendUint16(dst, longText+uint16(n))
+		dst = binary.LittleEndian.AppendUint16(dst, uint16(len(s)))
+		dst = append(dst, s...)
 	}
 	return dst
 }
@@ -205,18 +241,36 @@ func parseIntent(b []byte, attempt uint16) *reqlog.Intent {
 	i.Time = time.UnixMicro(number(b, 16)).UTC()
 	i.RequestBytes = number(b, 24)
 	more := b[intentSize-headSize:]
-	b = b[32:]
-	for _, s := range [...]*string{&i.Organisation, &i.Workspace, &i.KeyID, &i.Provider, &i.Slug, &i.Model} {
+	b = b[32 : intentSize-headSize]
+	for _, s := range textsOf(i) {
 		*s, b = text(b)
 	}
 	for len(more) >= 2 {
 		n := int(binary.LittleEndian.Uint16(more))
 		if more = more[2:]; n > len(more) {
+			parseLongTexts(i, n, more)
 			break
 		}
 		i.Counters, more = append(i.Counters, string(more[:n])), more[n:]
 	}
 	return i
+}
+
+// parseLongTexts sets the strings of i that did not fit. The first has a mark, which was read
+// already.
+func parseLongTexts(i *reqlog.Intent, mark int, b []byte) {
+	texts := textsOf(i)
+	for mark >= longText && mark < longText+len(texts) && len(b) >= 2 {
+		n := int(binary.LittleEndian.Uint16(b))
+		if b = b[2:]; n > len(b) {
+			return
+		}
+		*texts[mark-longText], b = string(b[:n]), b[n:]
+		if len(b) < 2 {
+			return
+		}
+		mark, b = int(binary.LittleEndian.Uint16(b)), b[2:]
+	}
 }
 
 func parseSettle(b []byte, attempt uint16) *reqlog.Settlement {
@@ -242,5 +296,6 @@ func text(b []byte) (string, []byte) {
 	if len(b) == 0 || int(b[0]) >= len(b) {
 		return "", nil
 	}
-	return string(b[1 : 1+b[0]]), b[1+b[0]:]
+	n := 1 + int(b[0])
+	return string(b[1:n]), b[n:]
 }

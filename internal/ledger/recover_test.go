@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -349,9 +350,9 @@ func TestSegmentsAreReadInTheOrderOfTheirNumbers(t *testing.T) {
 	}
 }
 
-// TestTextsOfARecordAreCutToItsSize reads texts back that fit and that are one byte
-// too long.
-func TestTextsOfARecordAreCutToItsSize(t *testing.T) {
+// TestTextsOfARecordAreKeptUpToTheirLimit reads texts back that fit into the fixed part of a
+// record, that are one byte too long for it, and that reach their limit.
+func TestTextsOfARecordAreKeptUpToTheirLimit(t *testing.T) {
 	const room = ledger.IntentSize - 48 - 6 // for texts, without their lengths
 	text := func(n int) string { return strings.Repeat("x", n) }
 	read := func(r ledger.Record) ledger.Record {
@@ -364,20 +365,25 @@ func TestTextsOfARecordAreCutToItsSize(t *testing.T) {
 		}
 		return got[0]
 	}
-	for _, n := range []int{0, 1, room - 15, room - 14, room - 13, 300} { // with 15 bytes of others
-		r := noteIntent(reqlog.NewID(time.Now()), 1)
-		i := *r.Intent
-		i.Organisation, i.Workspace, i.KeyID, i.Provider, i.Slug, i.Model = "org", "ws", "key", "abcd", "sl", text(n)
-		want := i
-		want.Model = text(min(n, room-14))
-		if got := *read(ledger.Record{Intent: &i}).Intent; told(ledger.Record{Intent: &got}) != told(ledger.Record{Intent: &want}) {
-			t.Errorf("a model of %d bytes is read as %+v, want %+v", n, got, want)
-		}
-		// Those that tell who pays go first.
-		i.Provider, i.Slug, i.Model = text(n), "slug", "model"
-		got := *read(ledger.Record{Intent: &i}).Intent
-		if got.Organisation != "org" || got.Workspace != "ws" || got.KeyID != "key" || got.Provider != text(min(n, room+2-8)) {
-			t.Errorf("with a provider of %d bytes the intent is read as %+v, want its owner and the provider as far as it fits", n, got)
+	for _, n := range []int{0, 1, room - 15, room - 14, room - 13, 255, 256, 300, 1023, 1024, 1025, 5000} { // with 15 bytes of others
+		for _, counters := range [][]string{nil, {"one", "another"}} {
+			base := reqlog.Intent{ID: reqlog.NewID(time.Now()), Attempt: 1, Time: time.UnixMicro(7).UTC(), Organisation: "org", Workspace: "ws", KeyID: "key", Provider: "abcd", Slug: "sl", Model: "model", Counters: counters}
+			for at, field := range []func(*reqlog.Intent) *string{
+				func(i *reqlog.Intent) *string { return &i.Organisation }, func(i *reqlog.Intent) *string { return &i.Workspace },
+				func(i *reqlog.Intent) *string { return &i.KeyID }, func(i *reqlog.Intent) *string { return &i.Provider },
+				func(i *reqlog.Intent) *string { return &i.Slug }, func(i *reqlog.Intent) *string { return &i.Model },
+			} {
+				i, want := base, base
+				*field(&i), *field(&want) = text(n), text(min(n, 1024))
+				if got := *read(ledger.Record{Intent: &i}).Intent; !reflect.DeepEqual(got, want) {
+					t.Errorf("string %d of %d bytes: the intent is read as %+v, want %+v", at, n, got, want)
+				}
+			}
+			all := base
+			all.Organisation, all.Workspace, all.KeyID, all.Provider, all.Slug, all.Model = text(min(n, 1024)), text(min(n, 1000)), text(min(n, 700)), text(min(n, 90)), "s", text(min(n, 500))
+			if got := *read(ledger.Record{Intent: &all}).Intent; !reflect.DeepEqual(got, all) {
+				t.Errorf("strings of up to %d bytes: the intent is read as %+v, want %+v", n, got, all)
+			}
 		}
 	}
 	const price = 192 - 16 - 104 - 1

@@ -204,19 +204,16 @@ func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlo
 // settings.
 type providerOf struct{ id, integration string }
 
-// longSlug is the length from which the ledger may have shortened a slug.
-const longSlug = 60
-
 // providerOf returns the managed provider with a slug in a workspace, or the latest
 // archived one.
 func (q Queries) providerOf(ctx context.Context, workspace, slug string) (p providerOf, err error) {
 	const text = `
 		SELECT id, integration_id
 		FROM providers
-		WHERE workspace_id = $1 AND (slug = $2 OR $3 AND SUBSTR(slug, 1, LENGTH($2)) = $2)
-		ORDER BY CASE WHEN slug = $2 THEN 0 ELSE 1 END, CASE WHEN status = 'archived' THEN 1 ELSE 0 END, id DESC
+		WHERE workspace_id = $1 AND slug = $2
+		ORDER BY CASE WHEN status = 'archived' THEN 1 ELSE 0 END, id DESC
 		LIMIT 1`
-	err = q.Reader.QueryRowContext(ctx, text, workspace, slug, len(slug) >= longSlug).Scan(&p.id, &p.integration)
+	err = q.Reader.QueryRowContext(ctx, text, workspace, slug).Scan(&p.id, &p.integration)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, nil
 	}

@@ -75,17 +75,17 @@ func (q Queries) ownersOfKeys(ctx context.Context, spent map[reqlog.SpendOwner]*
 }
 
 // userOfToken returns the id of the user of an organisation whom a token names by id or
-// e-mail address, which the ledger may have shortened.
+// e-mail address.
 func (q Queries) userOfToken(ctx context.Context, organisation, name string) ([]string, error) {
 	const text = `
 		SELECT u.id
 		FROM users u
 		JOIN organisation_members o ON o.user_id = u.id
-		WHERE o.organisation_id = $1 AND (u.id = $2 OR u.email = $2 OR $3 AND SUBSTR(u.email, 1, LENGTH($2)) = $2)
+		WHERE o.organisation_id = $1 AND (u.id = $2 OR u.email = $2)
 		ORDER BY CASE WHEN u.email = $2 THEN 0 ELSE 1 END, u.id
 		LIMIT 1`
 	name = strings.ToLower(name)
 	return sqlrow.List(ctx, q.Reader, "users of tokens", text, func(r sqlrow.Scanner) (id string, err error) {
 		return id, r.Scan(&id)
-	}, organisation, name, len(name) >= longSlug)
+	}, organisation, name)
 }

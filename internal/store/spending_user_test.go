@@ -31,6 +31,7 @@ func TestSpendCountsForUsers(t *testing.T) {
 		long := strings.Repeat("a", 100) + "@example.com"
 		mustAddUser(t, db, "u1", "ann@example.com")
 		mustAddUser(t, db, "u2", long)
+		mustAddUser(t, db, "u3", long+"x")
 		own, child, service := inDefault("own"), inDefault("child"), inDefault("service")
 		own.ID, own.UserID, child.ID, service.ID = "k1", "u1", "k2", "k3"
 		child.Origin.Lineage = []string{"k1"}
@@ -43,16 +44,17 @@ func TestSpendCountsForUsers(t *testing.T) {
 		_, err = spend(t, db, "s", 64, 65, map[reqlog.SpendOwner]*reqlog.Spend{
 			owner("k1", ""): {Cost: 1}, owner("k2", ""): {Cost: 10}, owner("k3", ""): {Cost: 100},
 			owner("jwt:Ann@Example.com", ""): {Cost: 1000}, owner("jwt:u1", ""): {Cost: 10000},
-			owner("jwt:carl@example.com", ""): {Cost: 100000}, owner("jwt:"+long[:70], ""): {Cost: 5},
+			owner("jwt:carl@example.com", ""): {Cost: 100000}, owner("jwt:"+long, ""): {Cost: 5},
+			owner("jwt:"+long[:70], ""): {Cost: 200}, // nobody
 			{Organisation: "another", Workspace: "w", KeyID: "jwt:ann@example.com"}: {Cost: 1000000},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, second := store.UserID(store.DefaultOrganisation, "u1"), store.UserID(store.DefaultOrganisation, "u2")
-		got := mustSpending(t, db, store.UserBudget, first, second)
-		if got[first].Cost != 11011 || got[second].Cost != 5 {
-			t.Errorf("users spent %d and %d; want 11011 and 5", got[first].Cost, got[second].Cost)
+		first, second, third := store.UserID(store.DefaultOrganisation, "u1"), store.UserID(store.DefaultOrganisation, "u2"), store.UserID(store.DefaultOrganisation, "u3")
+		got := mustSpending(t, db, store.UserBudget, first, second, third)
+		if got[first].Cost != 11011 || got[second].Cost != 5 || got[third].Cost != 0 {
+			t.Errorf("users spent %d, %d and %d; want 11011, 5 and 0", got[first].Cost, got[second].Cost, got[third].Cost)
 		}
 	})
 }
