@@ -17,6 +17,9 @@ const (
 	// BudgetLifetime is how long a shared store keeps the counter of a budget
 	// without requests, if the budget is not reset before.
 	BudgetLifetime = 35 * day
+	// BatchLifetime is how long a shared store knows the number of the last batch of
+	// corrections of a process.
+	BatchLifetime = day
 )
 
 // Lifetime returns how long after now a shared store keeps the counter of a window

@@ -182,7 +182,9 @@ type Store interface {
 	// Read returns the states of limits.
 	Read(ctx context.Context, now time.Time, limits []*Limit) ([]State, error)
 
-	// Correct brings the counters of budgets up to what the ledger has counted.
+	// Correct brings the counters of budgets up to what the ledger has counted. If it
+	// fails, the caller repeats it with what was settled in the failed list, and may add
+	// to that: what was executed all the same is not deducted twice.
 	Correct(ctx context.Context, list []Correction) error
 }
 

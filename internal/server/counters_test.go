@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -227,6 +228,43 @@ func TestEachSettingDecidesWhilePostgreSQLIsStopped(t *testing.T) {
 
 func TestBudgetsOfPoliciesComeBackWhenRedisWasEmptied(t *testing.T) {
 	redis, l := newRedisLimited(t)
+	budgetsComeBack(t, l, func(counter string) bool {
+		reply, err := redis.Command("HGET {modelgate}:limit:" + counter + " c\r\n")
+		return err == nil && len(reply) > len("$2\r\n10\r\n") // three digits
+	}, func() {
+		if reply, err := redis.Command("FLUSHALL\r\n"); err != nil || reply != "+OK\r\n" {
+			t.Fatal(reply, err)
+		}
+	})
+}
+
+func TestBudgetsOfPoliciesComeBackWhenPostgreSQLWasEmptied(t *testing.T) {
+	for name, statement := range map[string]string{"truncated": `TRUNCATE modelgate_limits.counters`, "dropped": `DROP SCHEMA modelgate_limits CASCADE`} {
+		t.Run(name, func(t *testing.T) {
+			url := storetest.Postgres(t)
+			t.Setenv("COUNTERS_POSTGRES", url)
+			l := &limitedGateway{t: t}
+			l.Gateway = gatewaytest.New(t, gatewaytest.Options{MasterKey: "the master key of a test of limits",
+				Settings: "limits: {counters: {store: postgres, url: '${COUNTERS_POSTGRES}', deadline: 5s, on_store_down: open}}\n"})
+			db, err := sql.Open("pgx", url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			budgetsComeBack(t, l, func(counter string) bool {
+				var counted int64
+				err := db.QueryRow(`SELECT counted FROM modelgate_limits.counters WHERE name = $1`, counter).Scan(&counted)
+				return err == nil && counted >= 100
+			}, func() { storetest.Exec(t, url, statement) })
+		})
+	}
+}
+
+// budgetsComeBack uses up the budget of a policy, removes all shared counters and expects
+// that the budget refuses requests again. Counted reports whether the ledger has counted what
+// the counter needs to refuse them.
+func budgetsComeBack(t *testing.T, l *limitedGateway, counted func(counter string) bool, empty func()) {
+	t.Helper()
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpw","value":1000}]`)
 	id := l.policy("usage-limits", `{"name":"tokens","type":"tokens","credit_limit":100,"conditions":[{"key":"metadata._user","value":"*"}],"group_by":[{"key":"metadata._user"}]}`)
 	send := func(user string) int {
@@ -237,18 +275,13 @@ func TestBudgetsOfPoliciesComeBackWhenRedisWasEmptied(t *testing.T) {
 		return string(l.Get("/limits?owner=policy&id="+id, "x-gateway-api-key", gatewaytest.Key).Body)
 	}
 	before := used()
-	eventually(t, "the ledger has counted it", func() bool {
-		reply, err := redis.Command("HGET {modelgate}:limit:policy/" + id + "/-/0/metadata._user:a c\r\n")
-		return err == nil && len(reply) > len("$2\r\n10\r\n") // three digits
-	})
-	if reply, err := redis.Command("FLUSHALL\r\n"); err != nil || reply != "+OK\r\n" {
-		t.Fatal(reply, err)
-	}
+	eventually(t, "the ledger has counted it", func() bool { return counted("policy/" + id + "/-/0/metadata._user:a") })
+	empty()
 	if status := send("b"); status != 200 { // another finds it out
 		t.Fatalf("status %d", status)
 	}
 	eventually(t, "the counters are back", func() bool { return strings.Contains(l.Log.String(), "brought back from the ledger") })
 	if status := send("a"); status != 412 {
-		t.Errorf("a budget that was used up admits a request with %d after Redis was emptied: %s, before %s", status, used(), before)
+		t.Errorf("a budget that was used up admits a request with %d after the counters were lost: %s, before %s", status, used(), before)
 	}
 }

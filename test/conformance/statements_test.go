@@ -460,5 +460,10 @@ var specification = []statement{
 	{number: "S-587", text: "A manager of a workspace gives nobody a higher role than their own."},
 	{number: "S-589", text: "Usage-limit policies can be created, read, changed and archived, and refuse with 412."},
 	{number: "S-590", text: "Rate-limit policies can be created, read, changed and archived, and refuse with 429."},
+	{number: "S-592", text: "Prices come from memory, the proxy, the log store, local files, in this order; the built-in ones are the last."},
+	{number: "S-593", text: "Prices that were read stay in memory for an hour.", tests: []string{"internal/pricing.TestPricesAreReadAgainAfterAnHour"}},
+	{number: "S-594", text: "The proxy of prices is used if MODEL_CONFIGS_PROXY_FETCH_ENABLED and MODEL_CONFIGS_PROXY_URL are both set; it is asked for pricing and general files of a provider."},
+	{number: "S-595", text: "Prices and capabilities are read from folders of the log store."},
+	{number: "S-596", text: "Prices and capabilities are read from folders on the disk, else the built-in ones are used."},
 	{number: "S-598", text: "Virtual keys are an older form of providers and still work."},
 }

@@ -9,7 +9,8 @@ package pgquota
 // the generation. Counted is what the ledger has counted of a budget. What is settled of a
 // budget and not counted yet is kept by process (see quota.Process): elements of
 // process_settled and process_before belong to those of processes. Large results stop at
-// 2^61, so that no sum overflows.
+// 2^61, so that no sum overflows. The counter without a name exists while the table has what
+// the ledger has counted.
 var schema = [...]string{`
 CREATE SCHEMA IF NOT EXISTS modelgate_limits`, `
 CREATE TABLE IF NOT EXISTS modelgate_limits.counters (
@@ -27,6 +28,11 @@ ALTER TABLE modelgate_limits.counters
 	ADD COLUMN IF NOT EXISTS processes TEXT[] NOT NULL DEFAULT '{}',
 	ADD COLUMN IF NOT EXISTS process_settled BIGINT[] NOT NULL DEFAULT '{}',
 	ADD COLUMN IF NOT EXISTS process_before BIGINT[] NOT NULL DEFAULT '{}'`, `
+CREATE TABLE IF NOT EXISTS modelgate_limits.batches (
+	process TEXT COLLATE "C" PRIMARY KEY,
+	number BIGINT NOT NULL,
+	expires TIMESTAMPTZ NOT NULL
+)`, `
 CREATE OR REPLACE FUNCTION modelgate_limits.enter_2(c modelgate_limits.counters, name TEXT, number BIGINT, tolerance BIGINT, generation BIGINT)
 RETURNS modelgate_limits.counters LANGUAGE plpgsql AS $$
 BEGIN
@@ -70,7 +76,7 @@ RETURNS VOID LANGUAGE sql AS $$
 		expires = clock_timestamp() + lifetime * INTERVAL '1 millisecond'
 	WHERE name = c.name
 $$`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.reserve_2(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
+CREATE OR REPLACE FUNCTION modelgate_limits.reserve_3(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
 	bases BIGINT[], maxima BIGINT[], totals BIGINT[], amounts BIGINT[], leasts BIGINT[], lifetimes BIGINT[])
 RETURNS TEXT LANGUAGE plpgsql AS $$
 DECLARE
@@ -118,7 +124,7 @@ BEGIN
 			END IF;
 		END LOOP;
 	END IF;
-	RETURN array_to_string(ARRAY[now, refused] || reply, ' ');
+	RETURN array_to_string(ARRAY[now, refused, (SELECT COUNT(*) FROM modelgate_limits.counters WHERE name = '')] || reply, ' ');
 END $$`, `
 CREATE OR REPLACE FUNCTION modelgate_limits.settle_2(process TEXT, names TEXT[], budgets BOOLEAN[], numbers BIGINT[], leases BIGINT[],
 	generations BIGINT[], amounts BIGINT[], uses BIGINT[], lifetimes BIGINT[])
@@ -156,8 +162,8 @@ BEGIN
 		PERFORM modelgate_limits.write_2(c, lifetimes[i]);
 	END LOOP;
 END $$`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.correct_2(process TEXT, node TEXT, names TEXT[], totals BIGINT[], settlements BIGINT[],
-	earlier BOOLEAN[], lifetime BIGINT)
+CREATE OR REPLACE FUNCTION modelgate_limits.correct_3(process TEXT, node TEXT, names TEXT[], totals BIGINT[], settlements BIGINT[],
+	earlier BOOLEAN[], lifetime BIGINT, batch BIGINT, batch_lifetime BIGINT)
 RETURNS VOID LANGUAGE plpgsql AS $$
 DECLARE
 	i INT;
@@ -165,6 +171,12 @@ DECLARE
 	c modelgate_limits.counters;
 	before BIGINT;
 BEGIN
+	INSERT INTO modelgate_limits.batches VALUES (process, batch, clock_timestamp() + batch_lifetime * INTERVAL '1 millisecond')
+	ON CONFLICT ON CONSTRAINT batches_pkey DO UPDATE SET number = EXCLUDED.number, expires = EXCLUDED.expires
+	WHERE batches.number < EXCLUDED.number;
+	IF NOT FOUND THEN -- executed before
+		RETURN;
+	END IF;
 	FOR i IN SELECT n.i FROM unnest(names) WITH ORDINALITY n(name, i) ORDER BY n.name COLLATE "C" LOOP
 		c := modelgate_limits.lock_1(names[i]);
 		c.number := 0;
@@ -185,11 +197,19 @@ END $$`,
 }
 
 // prepared reports whether the last of the functions exists.
-const prepared = `SELECT to_regproc('modelgate_limits.correct_2') IS NOT NULL`
+const prepared = `SELECT to_regproc('modelgate_limits.correct_3') IS NOT NULL`
 
 // lockSchema lets one process at a time create the schema. The number is
 // arbitrary.
 const lockSchema = `SELECT pg_advisory_xact_lock(7305011977)`
+
+// fill makes the counter that exists while the table has what the ledger has counted.
+const fill = `
+	INSERT INTO modelgate_limits.counters VALUES ('', 0, 0, 0, 0, 0, 0, 0, 'infinity')
+	ON CONFLICT DO NOTHING`
+
+// sweepBatches removes the numbers of batches of processes that ended long ago.
+const sweepBatches = `DELETE FROM modelgate_limits.batches WHERE expires < clock_timestamp()`
 
 // sweep removes counters that have expired, a part at a time.
 const sweep = `

@@ -54,9 +54,10 @@ type Store struct {
 	process     quota.Process
 	logger      *slog.Logger
 	settlements quota.Settlements
+	corrections quota.Corrections
 	clock       quota.Clock
 	missing     chan struct{} // receives a token when the schema does not exist
-	emptied     chan struct{} // receives a token when the schema was created
+	emptied     chan struct{} // receives a token when what the ledger has counted is missing
 	stop        context.CancelFunc
 	ended       sync.WaitGroup
 }
@@ -77,6 +78,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{db: at.Pool(poolSize, session), name: at.Name, process: o.Process, logger: o.Logger, missing: make(chan struct{}, 1), emptied: make(chan struct{}, 1)}
 	s.clock.Logger = o.Logger
 	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
+	s.corrections.Send = s.sendCorrections
 	reach, cancel := context.WithTimeout(ctx, openDeadline)
 	err = s.prepare(reach)
 	cancel()
@@ -114,11 +116,7 @@ func (s *Store) prepare(ctx context.Context) error {
 			return fmt.Errorf("creating the schema modelgate_limits: %w", err)
 		}
 	}
-	if err := tx.Commit(); err != nil {
-		return err
-	}
-	notify(s.emptied)
-	return nil
+	return tx.Commit()
 }
 
 func notify(c chan struct{}) {
@@ -149,6 +147,9 @@ func (s *Store) maintain(ctx context.Context, ready bool) {
 		if err == nil && ready {
 			_, err = s.db.ExecContext(reach, sweep)
 		}
+		if err == nil && ready {
+			_, err = s.db.ExecContext(reach, sweepBatches)
+		}
 		cancel()
 		switch {
 		case err == nil && !ready:
@@ -169,12 +170,22 @@ func (s *Store) Close() {
 	s.db.Close()
 }
 
-// Emptied receives a value when the tables were created, and so have nothing of what the
-// ledger has counted.
+// Emptied receives a value when the table is found without what the ledger has counted, until
+// [Store.MarkFilled] says that it has it again.
 func (s *Store) Emptied() <-chan struct{} { return s.emptied }
 
-// MarkFilled does nothing: tables are found empty once.
-func (s *Store) MarkFilled(context.Context) error { return nil }
+// MarkFilled records that the table has what the ledger has counted of all budgets.
+func (s *Store) MarkFilled(ctx context.Context) error {
+	if _, err := s.db.ExecContext(ctx, fill); err != nil {
+		s.note(err)
+		return err
+	}
+	select {
+	case <-s.emptied: // found before
+	default:
+	}
+	return nil
+}
 
 // Lost returns how many settlements were lost.
 func (s *Store) Lost() int64 { return s.settlements.Lost() }
@@ -250,7 +261,7 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 	}
 	var text string
 	sent := time.Now()
-	err := s.db.QueryRowContext(ctx, `SELECT modelgate_limits.reserve_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, args...).Scan(&text)
+	err := s.db.QueryRowContext(ctx, `SELECT modelgate_limits.reserve_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, args...).Scan(&text)
 	if err != nil {
 		s.note(err)
 		return quota.Verdict{}, err
@@ -277,16 +288,19 @@ func (s *Store) parse(text string, sent time.Time, claims []quota.Claim) (quota.
 		}
 		list[i] = n
 	}
-	if n := len(list); n != 1 && n != 2+5*len(claims) {
+	if n := len(list); n != 1 && n != 3+5*len(claims) {
 		return quota.Verdict{}, fmt.Errorf("the database answered %d numbers to %d limits", n, len(claims))
 	}
 	s.clock.Observe(sent, time.Now(), time.UnixMicro(list[0]))
 	if len(list) == 1 {
 		return quota.Verdict{}, errLate
 	}
+	if list[2] == 0 {
+		notify(s.emptied)
+	}
 	v := quota.Verdict{Refused: int(list[1]), States: make([]quota.State, len(claims)), Grants: make([]quota.Grant, len(claims))}
 	for i, c := range claims {
-		n := list[2+5*i:]
+		n := list[3+5*i:]
 		v.States[i] = quota.State{Used: n[0], Held: n[1], Reset: c.Limit.ResetOf(n[2])}
 		v.Grants[i] = quota.Grant{Limit: c.Limit, Window: n[2], Lease: n[3], Amount: n[4]}
 		if c.Limit.Window == 0 { // a new row has another number
@@ -328,12 +342,20 @@ func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
 		return nil
 	}
 	s.settlements.Flush() // what is counted must have been settled before
+	return s.corrections.Correct(ctx, list)
+}
+
+// sendCorrections sends a batch of corrections.
+func (s *Store) sendCorrections(ctx context.Context, batch int64, list []quota.Correction) error {
 	names, earlier := make([]string, len(list)), make([]bool, len(list))
 	totals, settled := make([]int64, len(list)), make([]int64, len(list))
 	for i, k := range list {
 		names[i], totals[i], settled[i], earlier[i] = rowName(k.Counter), k.Total, k.Settled, k.Earlier
 	}
-	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.correct_2($1, $2, $3, $4, $5, $6, $7)`,
-		s.process.String(), s.process.Prefix(), names, totals, settled, earlier, quota.BudgetLifetime.Milliseconds())
+	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.correct_3($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		s.process.String(), s.process.Prefix(), names, totals, settled, earlier, quota.BudgetLifetime.Milliseconds(), batch, quota.BatchLifetime.Milliseconds())
+	if err != nil {
+		s.note(err)
+	}
 	return err
 }

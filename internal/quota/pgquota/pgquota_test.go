@@ -35,6 +35,7 @@ func subject(t *testing.T, url string) quotatest.Subject {
 	return quotatest.Subject{
 		Open: func(node string) quota.Store { return openAs(t, url, node) }, Shared: true,
 		Flush: func(s quota.Store) { s.(*pgquota.Store).Flush() },
+		Lose:  func(s quota.Store, executed bool) { s.(*pgquota.Store).LoseReply(executed) },
 	}
 }
 
@@ -206,8 +207,8 @@ func TestLeasedBudgetSmallerThanARequestIsGranted(t *testing.T) {
 func TestAReplyOfAnotherLengthIsAnError(t *testing.T) {
 	url := storetest.Postgres(t)
 	s := open(t, url)
-	for _, reply := range []string{"", "1 2", "1 -1 0 0 0 0", "1 -1 0 0 0 0 0 0"} {
-		storetest.Exec(t, url, `CREATE OR REPLACE FUNCTION modelgate_limits.reserve_2(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
+	for _, reply := range []string{"", "1 2", "1 -1 1 0 0 0 0", "1 -1 1 0 0 0 0 0 0"} {
+		storetest.Exec(t, url, `CREATE OR REPLACE FUNCTION modelgate_limits.reserve_3(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
 			bases BIGINT[], maxima BIGINT[], totals BIGINT[], amounts BIGINT[], leasts BIGINT[], lifetimes BIGINT[]) RETURNS TEXT LANGUAGE sql AS $$ SELECT '`+reply+`' $$`)
 		_, err := s.Reserve(context.Background(), noon(), []quota.Claim{perDay(t.Name())})
 		if err == nil || !strings.Contains(err.Error(), "to 1 limits") {

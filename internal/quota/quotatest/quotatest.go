@@ -31,6 +31,9 @@ type Subject struct {
 	Shared bool
 	// Prefix begins the names of counters.
 	Prefix string
+	// Lose makes the next correction fail, after it was executed or instead of it. Nil for
+	// stores whose corrections cannot fail.
+	Lose func(s quota.Store, executed bool)
 }
 
 func (s *Subject) flush(store quota.Store) {
@@ -248,6 +251,14 @@ func (r *run) correct() {
 		k := quota.Correction{Counter: l.Counter, Total: r.ledger[l.Counter], Settled: settled, Earlier: r.random.IntN(3) == 0}
 		if r.random.IntN(4) == 0 { // of a node that is behind
 			k.Total -= r.random.Int64N(30)
+		}
+		for r.Lose != nil && r.random.IntN(3) == 0 {
+			r.Lose(store, r.random.IntN(2) == 0)
+			if store.Correct(context.Background(), []quota.Correction{k}) == nil {
+				r.Fatal("a correction whose reply was lost succeeded")
+			}
+			more := r.random.Int64N(r.model.counters[l.Counter].settledBy(r.process(i)) - k.Settled + 1)
+			r.ledger[l.Counter], k.Total, k.Settled = r.ledger[l.Counter]+more, k.Total+more, k.Settled+more
 		}
 		if err := store.Correct(context.Background(), []quota.Correction{k}); err != nil {
 			r.Fatal(err)

@@ -35,6 +35,10 @@ const prefix = "{modelgate}:limit:"
 // Redis that lost its data has lost it too. No counter has an empty name.
 const mark = prefix
 
+// lastBatch begins the key with the number of the last batch of corrections of a process. No
+// kind of limits has this name.
+const lastBatch = prefix + "corrected/"
+
 const (
 	connectTimeout = 2 * time.Second
 	// responseTimeout is after how long without a response a connection is closed.
@@ -56,6 +60,7 @@ type Store struct {
 	option      rueidis.ClientOption
 	client      atomic.Pointer[rueidis.Client] // nil until Redis was reached once
 	settlements quota.Settlements
+	corrections quota.Corrections
 	clock       quota.Clock
 	emptied     chan struct{} // receives a token when the mark is missing
 	stop        context.CancelFunc
@@ -84,6 +89,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{logger: o.Logger, process: o.Process, option: option, emptied: make(chan struct{}, 1)}
 	s.clock.Logger = o.Logger
 	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
+	s.corrections.Send = s.sendCorrections
 	err = s.connect(ctx)
 	if err != nil && !isUnavailable(err) {
 		s.closeClient()
@@ -328,9 +334,15 @@ func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
 		return nil
 	}
 	s.settlements.Flush() // what is counted must have been settled before
-	keys := make([]string, len(list))
-	args := make([]string, 3, 3+3*len(list))
+	return s.corrections.Correct(ctx, list)
+}
+
+// sendCorrections sends a batch of corrections.
+func (s *Store) sendCorrections(ctx context.Context, batch int64, list []quota.Correction) error {
+	keys := make([]string, len(list), len(list)+1)
+	args := make([]string, 5, 5+3*len(list))
 	args[0], args[1], args[2] = number(quota.BudgetLifetime.Milliseconds()), s.process.String(), s.process.Prefix()
+	args[3], args[4] = number(batch), number(quota.BatchLifetime.Milliseconds())
 	for i, k := range list {
 		keys[i] = prefix + k.Counter
 		earlier := "0"
@@ -339,5 +351,5 @@ func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
 		}
 		args = append(args, number(k.Total), number(k.Settled), earlier)
 	}
-	return s.exec(ctx, correct, keys, args).Error()
+	return s.exec(ctx, correct, append(keys, lastBatch+s.process.String()), args).Error()
 }

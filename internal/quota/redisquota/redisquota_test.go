@@ -41,12 +41,27 @@ func subject(t *testing.T, url string) quotatest.Subject {
 	return quotatest.Subject{
 		Open: func(node string) quota.Store { return openAs(t, url, node) }, Shared: true,
 		Flush: func(s quota.Store) { s.(*redisquota.Store).Flush() },
+		Lose:  func(s quota.Store, executed bool) { s.(*redisquota.Store).LoseReply(executed) },
 	}
 }
 
 func TestRedisFollowsTheReference(t *testing.T) {
 	r := quotatest.NewRedis(t)
 	quotatest.Follow(t, subject(t, r.URL()), 20, 200)
+}
+
+// TestRedisWithoutNewCommandsFollowsTheReference uses a server that knows no command which is
+// newer than Redis 5, HELLO first of all.
+func TestRedisWithoutNewCommandsFollowsTheReference(t *testing.T) {
+	var args []string
+	for _, name := range []string{"HELLO", "ACL", "FUNCTION", "FCALL", "EVAL_RO", "EVALSHA_RO", "GETDEL", "GETEX", "COPY", "RESET", "LMPOP"} {
+		args = append(args, "--rename-command", name, "")
+	}
+	r := quotatest.NewRedis(t, args...)
+	if reply, err := r.Command("HELLO 3\r\n"); err != nil || !strings.HasPrefix(reply, "-ERR unknown command") {
+		t.Fatalf("HELLO: %q, %v", reply, err)
+	}
+	quotatest.Follow(t, subject(t, r.URL()), 5, 200)
 }
 
 func TestRedisHoldsLimitsAmongManyRequests(t *testing.T) {

@@ -157,14 +157,21 @@ return #KEYS
 `)
 
 // correct takes the lifetime of budgets in milliseconds, the process, the beginning of
-// the names of processes of its node, and for each key: the total, what it holds that
-// the process settled, and 1 if it holds all that earlier processes settled.
+// the names of processes of its node, the number of the batch and how long it is known, and
+// for each key but the last: the total, what it holds that the process settled, and 1 if it
+// holds all that earlier processes settled. The last key has the number of the last batch of
+// the process, which is not executed again.
 var correct = rueidis.NewLuaScript(functions + `
 local part, node = ':' .. ARGV[2], ':' .. ARGV[3]
+local last = table.remove(KEYS)
+if tonumber(redis.call('GET', last) or 0) >= tonumber(ARGV[4]) then
+	return 0
+end
+redis.call('SET', last, ARGV[4], 'PX', ARGV[5])
 for i, key in ipairs(KEYS) do
 	local a = {}
 	for j = 1, 3 do
-		a[j] = tonumber(ARGV[3 + (i - 1) * 3 + j])
+		a[j] = tonumber(ARGV[5 + (i - 1) * 3 + j])
 	end
 	local c = read(key, 0, 0, true, 0)
 	c.c = math.max(c.c, a[1])
