@@ -10,8 +10,10 @@ import (
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/route/routetest"
+	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/logstore"
 	"modelgate/internal/policy"
+	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 )
 
@@ -91,6 +93,8 @@ func newWorld(t testing.TB) *world {
 		ids = append(ids, m.word, id)
 	}
 	w.limited(t)
+	w.API.Guardrails = checks.New(checks.Services{})
+	ids = append(ids, "{result}", w.observed(t, strings.NewReplacer(ids...).Replace("{guardrail}")))
 	ids = append(ids, "{entity}", policy.EntityID("api_key:a"))
 	w.ids, w.root, w.restore = strings.NewReplacer(ids...), root, w.Keep()
 	return w
@@ -144,6 +148,18 @@ func (w *world) limited(t testing.TB) {
 	set := policy.Compile(list, nil)
 	set.Match(nil, &policy.Facts{Time: w.Clock, Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, KeyID: "a"})
 	w.API.Policies = func() *policy.Set { return set }
+}
+
+// observed stores a result of a guardrail and returns its id.
+func (w *world) observed(t testing.TB, slug string) string {
+	r := logstore.GuardResult{
+		ID: reqlog.NewID(w.Clock), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Guardrail: slug, Version: "v",
+		Event: "request", Verdict: logstore.GuardFailed, Weight: 1, Created: w.Clock,
+	}
+	if err := w.API.Log.AddGuardResults(t.Context(), []logstore.GuardResult{r}); err != nil {
+		t.Fatal(err)
+	}
+	return r.ID.String()
 }
 
 // makings are what the world is made of, in order: later ones may name earlier
@@ -217,14 +233,16 @@ var samples = map[string][2]string{
 	"update-virtual-key": {"", `{"name":"Renamed","note":"n","workspace_id":"default"}`},
 	"delete-virtual-key": {"?workspace_id=default", ""},
 
-	"create-config":        {"", `{"name":"Other","workspace_id":"default","config":{"retry":{"attempts":2}}}`},
-	"list-configs":         {"?workspace_id=default", ""},
-	"get-config":           {"", ""},
-	"update-config":        {"", `{"name":"Renamed"}`},
-	"create-guardrail":     {"", `{"name":"Other","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
-	"list-guardrails":      {"?workspace_id=default", ""},
-	"update-guardrail":     {"", `{"name":"Renamed"}`},
-	"list-config-versions": {"", ""},
+	"create-config":          {"", `{"name":"Other","workspace_id":"default","config":{"retry":{"attempts":2}}}`},
+	"list-configs":           {"?workspace_id=default", ""},
+	"get-config":             {"", ""},
+	"update-config":          {"", `{"name":"Renamed"}`},
+	"create-guardrail":       {"", `{"name":"Other","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
+	"list-guardrails":        {"?workspace_id=default", ""},
+	"update-guardrail":       {"", `{"name":"Renamed"}`},
+	"test-guardrail":         {"", `{"workspace_id":"default","guardrail":"{guardrail}","text":"a"}`},
+	"label-guardrail-result": {"", `{"label":"right"}`},
+	"list-config-versions":   {"", ""},
 
 	"create-prompt":        {"", `{"name":"Other","workspace_id":"default","string":"x","model":"m","version_description":"d"}`},
 	"list-prompts":         {"?workspace_id=default", ""},

@@ -55,10 +55,13 @@ func (p *Plane) endChecked(x *exchange) {
 		checks.Await() // they read the request
 		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
 		checks.Record(e)
-		feedback := checks.Feedback()
+		feedback, shadow := checks.Feedback(), checks.Shadow()
 		p.Recorder.Record(context.Background(), e)
 		if len(feedback) > 0 && p.Feedback != nil {
 			p.Feedback(context.Background(), e, feedback)
+		}
+		if len(shadow) > 0 && p.Shadow != nil {
+			p.Shadow(context.Background(), e, shadow)
 		}
 	})
 }

@@ -100,6 +100,10 @@ type Options struct {
 	// time: nobody waits for it. Nil stores none.
 	Feedback func(ctx context.Context, e *reqlog.Entry, list []guardrail.FeedbackResult)
 
+	// Shadow stores the results of saved guardrails that observe only, as Feedback
+	// does. Nil stores none.
+	Shadow func(ctx context.Context, e *reqlog.Entry, list []pipeline.ShadowResult)
+
 	// ModelsTimeout is the time for asking all providers for their models.
 	// Default 2 s.
 	ModelsTimeout time.Duration

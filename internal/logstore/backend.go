@@ -47,6 +47,7 @@ type backend interface {
 	countSums(ctx context.Context, before int64) (int64, error)
 
 	feedbackBackend
+	guardResultBackend
 
 	// sync returns when everything stored survives a power failure.
 	sync(ctx context.Context) error

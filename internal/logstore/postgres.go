@@ -80,6 +80,7 @@ func (k *postgresBackend) prepare(ctx context.Context) error {
 			bodiesByDay,
 			rollupTables,
 			feedbackTable,
+			guardResultTable,
 			`CREATE TABLE IF NOT EXISTS format (version BIGINT NOT NULL)`,
 			`DELETE FROM format`,
 			`INSERT INTO format (version) VALUES (` + strconv.Itoa(format) + `)`,

@@ -18,7 +18,7 @@ type Retention struct {
 	// 1/32 of it, and the last two parts stay.
 	Bytes int64
 
-	// Sums is the maximum age of rollups and feedback, in full hours.
+	// Sums is the maximum age of rollups, feedback and results of guardrails, in full hours.
 	Sums time.Duration
 
 	// BodiesAge is the maximum age of bodies of retained entries. Zero retains them
@@ -59,6 +59,9 @@ func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, 
 		return sum, fmt.Errorf("pruning the log: %w", err)
 	}
 	if err := s.pruneFeedback(ctx, r, now); err != nil {
+		return sum, fmt.Errorf("pruning the log: %w", err)
+	}
+	if err := s.pruneGuardResults(ctx, r, now); err != nil {
 		return sum, fmt.Errorf("pruning the log: %w", err)
 	}
 	for r != (Retention{}) {

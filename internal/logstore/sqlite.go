@@ -67,7 +67,7 @@ func (k *sqliteBackend) prepare(ctx context.Context) error {
 	if err := newer(version); err != nil {
 		return err
 	}
-	if _, err := k.write.ExecContext(ctx, schema+";"+rollupTables+";"+feedbackTable); err != nil {
+	if _, err := k.write.ExecContext(ctx, schema+";"+rollupTables+";"+feedbackTable+";"+guardResultTable); err != nil {
 		return fmt.Errorf("creating its tables: %w", err)
 	}
 	if _, err := k.write.ExecContext(ctx, fmt.Sprintf(`PRAGMA user_version = %d`, format)); err != nil {

@@ -43,6 +43,7 @@ type CheckLog struct {
 	checks    []reqlog.CheckUse
 	uncovered []string
 	feedback  []guardrail.FeedbackResult
+	shadow    []ShadowResult
 	bodies    []*bytepool.Buffer // of changed requests
 
 	pending sync.WaitGroup // checks that run in the background
@@ -71,6 +72,9 @@ func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail
 		h := &results[i]
 		if h.Feedback != nil && len(l.feedback) < maxFeedback {
 			l.feedback = append(l.feedback, *h.Feedback)
+		}
+		if shadow(i) && h.VersionID != "" && len(l.shadow) < reqlog.MaxChecks {
+			l.shadow = append(l.shadow, ShadowResult{On: on, Result: *h})
 		}
 		for _, c := range h.Checks {
 			if len(l.checks) == reqlog.MaxChecks {
@@ -140,6 +144,19 @@ func (l *CheckLog) Feedback() []guardrail.FeedbackResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.feedback
+}
+
+// ShadowResult is the result of a saved guardrail that observes only.
+type ShadowResult struct {
+	On     guardrail.Event
+	Result guardrail.HookResult
+}
+
+// Shadow returns the results of saved guardrails in shadow mode.
+func (l *CheckLog) Shadow() []ShadowResult {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shadow
 }
 
 // Record copies into e what the hooks did.

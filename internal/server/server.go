@@ -164,6 +164,7 @@ type Server struct {
 	end context.CancelCauseFunc
 
 	guardrails *guardrail.Table
+	shadows    shadowSampler
 	compiled   map[string]*snapshot.Guardrail // saved guardrails by version; used while publishing
 
 	box      *secret.Box // of the master key; nil without one
@@ -290,6 +291,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		HookStatus:         set.Compat.Status246,
 		Guardrails:         s.guardrails,
 		Feedback:           s.addFeedback,
+		Shadow:             s.addShadowResults,
 
 		ClientStall:     set.Timeouts.Client.Or(5 * time.Minute),
 		AttemptsTimeout: orNone(set.Timeouts.Budget),
@@ -299,7 +301,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Cache: s.cachedResponses(), Guardrails: s.guardrails,
+		Cache: s.cachedResponses(), Guardrails: s.guardrails, CheckGuardHost: s.checkGuardHost,
 		Policies: s.currentPolicies, Counters: s.engine.Quota,
 		Counted: s.ledger.AwaitCounted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
 		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, Kept: s.logPolicy, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,

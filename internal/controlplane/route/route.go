@@ -87,7 +87,9 @@ type Deps struct {
 	Counters quota.Store
 
 	// Guardrails compiles saved guardrails, to check them. Nil checks none.
-	Guardrails *guardrail.Table
+	// CheckGuardHost enforces egress policies on their requests; nil allows all.
+	Guardrails     *guardrail.Table
+	CheckGuardHost func(id *access.Identity, u *url.URL) error
 
 	// Bodies counts the memory of request bodies. Nil has no limit.
 	Bodies *bytepool.Pool

@@ -1,0 +1,262 @@
+package guardrails
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"time"
+
+	"modelgate/api"
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/pipeline"
+	"modelgate/internal/store"
+)
+
+// Limits of a test.
+const (
+	maxTestBody   = 2 << 20
+	maxTestChunks = 10_000
+	maxTests      = 4 // at the same time
+)
+
+// service has the routes that need more than the database.
+type service struct {
+	api   *route.API
+	slots chan struct{} // one for each test in progress
+}
+
+func (s *service) addTests() {
+	route.Add(s.api, route.Route{
+		Method: http.MethodPost, Path: "/guardrails/test", Name: "test-guardrail", Tag: "Guardrails", MaxBody: maxTestBody,
+		Summary: "Run the checks of a saved guardrail, or checks that are not saved, on a text; nothing is stored",
+		Scopes:  []access.Scope{"guardrails.create", "guardrails.update", "guardrails.invoke"},
+	}, s.test)
+	route.Add(s.api, route.Route{
+		Method: http.MethodGet, Path: "/guardrails/checks", Name: "list-guardrail-checks", Tag: "Guardrails",
+		Summary: "List the checks that guardrails can have, with the JSON Schema of their parameters",
+		Scopes:  []access.Scope{"guardrails.list", "organisation_guardrails.list"},
+	}, s.checks)
+}
+
+type testInput struct {
+	Body struct {
+		Workspace string            `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug"`
+		Guardrail string            `json:"guardrail,omitempty" maxLength:"255" doc:"Id or slug of a saved guardrail; instead of checks"`
+		Checks    []Check           `json:"checks,omitempty" maxItems:"100"`
+		Actions   *Actions          `json:"actions,omitempty"`
+		On        string            `json:"on,omitempty" enum:"request,response" default:"request" doc:"Whether the text is that of a request or of a response"`
+		Text      *string           `json:"text,omitempty" doc:"One text; instead of body and stream"`
+		Body      route.JSON        `json:"body,omitempty" doc:"A JSON request or response in the format of dialect"`
+		Stream    []string          `json:"stream,omitempty" maxItems:"10000" doc:"The text of a streamed response, one string for each event"`
+		Dialect   string            `json:"dialect,omitempty" enum:"chat,messages,responses,gemini,converse" default:"chat"`
+		Model     string            `json:"model,omitempty" maxLength:"255" doc:"Requested model, for checks that read it"`
+		Metadata  map[string]string `json:"metadata,omitempty" maxProperties:"64"`
+	}
+}
+
+// TestedCheck is the result of a check in a test.
+type TestedCheck struct {
+	ID          string           `json:"id"`
+	Verdict     bool             `json:"verdict"`
+	Error       string           `json:"error,omitempty" doc:"Why the check could not be made"`
+	Transformed bool             `json:"transformed"`
+	Took        float64          `json:"ms"`
+	Spans       []guardrail.Span `json:"spans" doc:"Places found, in bytes of the text with the index part"`
+	Data        map[string]any   `json:"data,omitempty"`
+}
+
+// TestedEvent is text of a stream that passed.
+type TestedEvent struct {
+	After int    `json:"after" doc:"Number of events that had arrived"`
+	Text  string `json:"text"`
+}
+
+type tested struct {
+	Verdict     bool          `json:"verdict" doc:"false if a check failed"`
+	Denied      bool          `json:"denied" doc:"Whether the request or response would be denied; shadow and async guardrails are tested as if they were enforced"`
+	Transformed bool          `json:"transformed"`
+	Took        float64       `json:"ms"`
+	Checks      []TestedCheck `json:"checks"`
+	Texts       []string      `json:"texts" doc:"The texts as they pass"`
+	Body        route.JSON    `json:"body,omitempty" doc:"The body as it passes"`
+	Mode        string        `json:"mode,omitempty" doc:"How the stream was checked: window, hold or observe"`
+	Stream      []TestedEvent `json:"stream,omitempty"`
+	Unchecked   []string      `json:"unchecked,omitempty" doc:"Content that no check reads"`
+}
+
+func (s *service) test(ctx context.Context, c *route.Caller, in *testInput) (*tested, error) {
+	b := &in.Body
+	w, err := c.InWorkspace(ctx, b.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	on := guardrail.Before
+	if b.On == "response" || b.Stream != nil {
+		on = guardrail.After
+	}
+	t := pipeline.Trial{On: on, Dialect: api.Dialect(b.Dialect), Model: b.Model, Metadata: b.Metadata, Chunks: b.Stream}
+	if t.Body, err = testBody(in); err != nil {
+		return nil, err
+	}
+	hook, err := s.testHook(ctx, c, in, w, on)
+	if err != nil {
+		return nil, err
+	}
+	t.Hooks = []*guardrail.Hook{hook}
+	id := *c.Identity
+	id.Workspace = w.ID
+	t.Identity = &id
+	t.AllowHost = func(u *url.URL) error {
+		if s.api.CheckGuardHost == nil {
+			return nil
+		}
+		return s.api.CheckGuardHost(&id, u)
+	}
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	default:
+		return nil, apierr.New(apierr.Unavailable, "%d tests of guardrails are in progress; try again shortly", maxTests)
+	}
+	start := time.Now()
+	res, err := t.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return toTested(res, time.Since(start)), nil
+}
+
+// testBody returns the body that is tested, nil for a stream.
+func testBody(in *testInput) ([]byte, error) {
+	b := &in.Body
+	given := 0
+	for _, set := range [...]bool{b.Text != nil, len(b.Body) > 0, b.Stream != nil} {
+		if set {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return nil, route.Invalid("text", "is required, or else body or stream; exactly one of them")
+	case b.Stream != nil:
+		if b.On == "request" && len(b.Stream) == 0 {
+			return nil, route.Invalid("stream", "must have at least one event")
+		}
+		b.Dialect = string(api.DialectChat)
+		return nil, nil
+	case b.Text == nil:
+		if body := bytes.TrimSpace(b.Body); body[0] != '{' {
+			return nil, route.Invalid("body", "must be a JSON object")
+		}
+		return b.Body, nil
+	}
+	text, err := json.Marshal(*b.Text)
+	if err != nil {
+		return nil, err
+	}
+	b.Dialect = string(api.DialectChat)
+	if b.On == "response" {
+		return []byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":` + string(text) + `}}]}`), nil
+	}
+	return []byte(`{"messages":[{"role":"user","content":` + string(text) + `}]}`), nil
+}
+
+// testHook returns the guardrail to test.
+func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, w store.Workspace, on guardrail.Event) (*guardrail.Hook, error) {
+	b, table := &in.Body, c.Guardrails()
+	if table == nil {
+		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
+	}
+	g := store.Guardrail{Slug: "test"}
+	var err error
+	switch {
+	case b.Guardrail != "" && (b.Checks != nil || b.Actions != nil):
+		return nil, route.Invalid("guardrail", "cannot be combined with checks and actions; leave one out")
+	case b.Guardrail != "":
+		if g, err = c.DB().Guardrail(ctx, c.Organisation, w.ID, b.Guardrail); apierr.IsNotFound(err) {
+			err = route.Missing("guardrail", "guardrail", b.Guardrail)
+		}
+	case len(b.Checks) == 0:
+		return nil, route.Invalid("checks", "must have at least one check, or guardrail must name a saved one")
+	default:
+		var actions Actions
+		if b.Actions != nil {
+			actions = *b.Actions
+		}
+		if g.Checks, err = json.Marshal(b.Checks); err == nil {
+			g.Actions, err = json.Marshal(actions)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	hook, faults := table.CompileSaved(g.Slug, g.Checks, g.Actions, on)
+	if len(faults) > 0 {
+		return nil, apierr.New(apierr.Invalid, "AB01: %s %s", faults[0].Path, faults[0].Message).WithParam(faults[0].Path).WithCode("AB01")
+	}
+	return hook, nil
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func toTested(res *pipeline.TrialResult, took time.Duration) *tested {
+	out := &tested{
+		Verdict: true, Denied: res.Denied, Transformed: res.Transformed, Took: milliseconds(took), Checks: []TestedCheck{},
+		Texts: res.Texts, Body: res.Body, Mode: res.Mode, Unchecked: res.Unchecked,
+	}
+	if out.Texts == nil {
+		out.Texts = []string{}
+	}
+	for _, h := range res.Results {
+		out.Verdict = out.Verdict && h.Verdict
+		for _, c := range h.Checks {
+			one := TestedCheck{ID: c.ID, Verdict: c.Verdict, Transformed: c.Transformed, Took: milliseconds(c.Took), Spans: c.Spans, Data: c.Data}
+			if c.Error != nil {
+				one.Error = c.Error.Message
+			}
+			if one.Spans == nil {
+				one.Spans = []guardrail.Span{}
+			}
+			out.Checks = append(out.Checks, one)
+		}
+	}
+	for _, e := range res.Events {
+		out.Stream = append(out.Stream, TestedEvent(e))
+	}
+	return out
+}
+
+// CheckInfo describes a check.
+type CheckInfo struct {
+	ID          string         `json:"id"`
+	Summary     string         `json:"summary" doc:"What passes"`
+	On          []string       `json:"on" doc:"request, response or both"`
+	Transforms  bool           `json:"transforms" doc:"Whether it can change the text"`
+	Credentials []string       `json:"credentials" doc:"Names of the credentials that it needs"`
+	Parameters  map[string]any `json:"parameters" doc:"JSON Schema"`
+}
+
+func (s *service) checks(_ context.Context, c *route.Caller, _ *struct{}) (*route.List[CheckInfo], error) {
+	var list []*guardrail.Definition
+	if t := c.Guardrails(); t != nil {
+		list = t.Definitions()
+	}
+	return route.Listing(list, len(list), nil, func(d *guardrail.Definition) CheckInfo {
+		info := CheckInfo{ID: d.ID, Summary: d.Summary, On: []string{}, Transforms: d.Transforms, Credentials: d.Credentials, Parameters: d.Schema()}
+		if d.On&guardrail.Before != 0 {
+			info.On = append(info.On, "request")
+		}
+		if d.On&guardrail.After != 0 {
+			info.On = append(info.On, "response")
+		}
+		if info.Credentials == nil {
+			info.Credentials = []string{}
+		}
+		return info
+	})
+}

@@ -1,0 +1,181 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+
+	"modelgate/api"
+	"modelgate/internal/access"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bodytext"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
+	"modelgate/internal/sse"
+)
+
+// Trial runs hooks on text that nobody sent: no request reaches a provider unless a
+// check sends one. Hooks that observe are run as if they were enforced.
+type Trial struct {
+	Hooks    []*guardrail.Hook
+	On       guardrail.Event
+	Dialect  api.Dialect // of Body; streams are in the chat dialect
+	Identity *access.Identity
+
+	Model    string
+	Metadata map[string]string
+	// AllowHost returns an error if checks must not send requests to a host. Nil
+	// allows all.
+	AllowHost func(*url.URL) error
+
+	// Body is the complete JSON body, a request or a response. It is not changed.
+	Body []byte
+	// Chunks are the text of the events of a streamed response. Nil runs the hooks
+	// on Body.
+	Chunks []string
+}
+
+// TrialResult is what hooks did in a [Trial].
+type TrialResult struct {
+	Results     []guardrail.HookResult
+	Denied      bool
+	Transformed bool
+	Body        []byte       // after the changes, nil for a stream
+	Texts       []string     // of Body, or of the stream as it passed
+	Events      []TrialEvent // of a stream
+	Mode        string       // of a stream: window, hold or observe, of the strictest hook
+	Unchecked   []string     // content of Body that no check reads
+}
+
+// TrialEvent is text of a stream that passed.
+type TrialEvent struct {
+	After int    // number of chunks that had arrived
+	Text  string // as it passed
+}
+
+// Run runs the hooks. An error says that they could not be run.
+func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
+	hooks := make([]*guardrail.Hook, len(t.Hooks))
+	for i, h := range t.Hooks {
+		enforced := *h
+		enforced.Async, enforced.Shadow = false, false
+		hooks[i] = &enforced
+	}
+	r := &Request{
+		Identity: t.Identity, Dialect: t.Dialect, Operation: t.Dialect.ConversationOperation(),
+		RequestedModel: t.Model, Metadata: t.Metadata, AllowHost: t.AllowHost, Stream: t.Chunks != nil,
+	}
+	if t.Chunks != nil {
+		return t.runStream(ctx, r, hooks)
+	}
+	form := bodytext.Request
+	if t.On == guardrail.After {
+		form = bodytext.Response
+	}
+	doc := newDocument(r, form, t.Body)
+	in := guardrail.Input{Event: t.On, Request: r.facts(doc), Parts: doc.parts, Document: doc}
+	if t.On == guardrail.After {
+		in.Status, in.Request = 200, r.facts(nil)
+	}
+	out := guardrail.Run(ctx, hooks, &in)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	res := &TrialResult{Results: out.Results, Denied: out.Denied, Transformed: out.Transformed, Body: t.Body, Texts: textsOf(doc.parts), Unchecked: doc.body.Uncovered}
+	if !out.Transformed {
+		return res, nil
+	}
+	if res.Body = out.Body; res.Body == nil && out.Err == nil {
+		res.Body, out.Err = doc.JSON(out.Parts, out.Add)
+	}
+	if out.Err != nil {
+		return nil, apierr.New(apierr.Invalid, "a check could not change the text: %v", out.Err)
+	}
+	res.Texts = textsOf(newDocument(r, form, res.Body).parts)
+	return res, nil
+}
+
+func textsOf(parts []guardrail.Part) []string {
+	list := make([]string, len(parts))
+	for i := range parts {
+		list[i] = parts[i].Text
+	}
+	return list
+}
+
+// runStream runs the hooks on a stream as the request path does.
+func (t *Trial) runStream(ctx context.Context, r *Request, hooks []*guardrail.Hook) (*TrialResult, error) {
+	from := &trialStream{chunks: t.Chunks}
+	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: new(CheckLog), res: &Response{Status: 200, Events: from}, hooks: hooks}
+	out := &TrialResult{Mode: "observe"}
+	s := run.newStream(from, bodytext.Event)
+	err := s.prime()
+	if err == nil {
+		err = out.relay(s, from)
+	}
+	sorted := sortHooks(hooks)
+	switch {
+	case len(sorted.hold) > 0:
+		out.Mode = "hold"
+	case len(sorted.window) > 0:
+		out.Mode = "window"
+	}
+	var refusal *apierr.Error
+	if out.Denied = isDenial(err, &refusal); err != nil && !out.Denied {
+		return nil, err
+	}
+	out.Results, out.Unchecked = run.res.Hooks.After, run.log.uncovered
+	out.Transformed = slices.ContainsFunc(out.Results, func(h guardrail.HookResult) bool { return h.Transformed })
+	return out, ctx.Err()
+}
+
+// relay reads the events that pass.
+func (out *TrialResult) relay(s *guardedStream, from *trialStream) error {
+	whole := ""
+	for {
+		e, err := s.Next()
+		if err != nil {
+			out.Texts = []string{whole}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+		for _, text := range bodytext.Find(e.Data, bodytext.Event).Texts {
+			if text.Value != "" {
+				whole += text.Value
+				out.Events = append(out.Events, TrialEvent{from.next, text.Value})
+			}
+		}
+	}
+}
+
+// trialStream is a stream of the chat dialect with chunks as the text of its events.
+type trialStream struct {
+	chunks []string
+	next   int // number of chunks that were returned
+}
+
+// Next implements [Stream].
+func (s *trialStream) Next() (sse.Event, error) {
+	if s.next == len(s.chunks) {
+		return sse.Event{}, io.EOF
+	}
+	data := append(jsonedit.AppendString([]byte(`{"choices":[{"index":0,"delta":{"content":`), s.chunks[s.next]), `}}]}`...)
+	s.next++
+	return sse.Event{Raw: sse.AppendEvent(nil, "", data), Data: data}, nil
+}
+
+// More implements [Stream]. Each chunk arrives alone, so the hooks see it at once.
+func (s *trialStream) More() bool { return false }
+
+// Comments implements [Stream].
+func (s *trialStream) Comments() []byte { return nil }
+
+// Pause implements [Stream].
+func (s *trialStream) Pause() {}
+
+// Resume implements [Stream].
+func (s *trialStream) Resume() {}

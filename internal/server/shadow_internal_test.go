@@ -1,0 +1,33 @@
+package server
+
+import (
+	"testing"
+	"time"
+)
+
+func TestSampledShadowResultsCountForAll(t *testing.T) {
+	var s shadowSampler
+	start := time.Now()
+	busy, rare := shadowKind{version: "1", verdict: "passed"}, shadowKind{version: "1", verdict: "failed"}
+	stored, weight := 0, int64(0)
+	for i := range 10_000 { // in one second
+		if w := s.take(busy, start.Add(time.Duration(i)*100*time.Microsecond)); w > 0 {
+			stored, weight = stored+1, weight+w
+		}
+	}
+	if stored < shadowBurst || stored > shadowBurst+1 {
+		t.Errorf("%d of 10000 results are stored, want the burst of %d", stored, shadowBurst)
+	}
+	if s.take(rare, start) != 1 {
+		t.Error("the first result of another verdict is not stored")
+	}
+	if last := s.take(busy, start.Add(time.Minute)); weight+last != 10_001 {
+		t.Errorf("stored results count for %d of 10001", weight+last)
+	}
+	for i := range maxShadowKinds + 10 {
+		s.take(shadowKind{version: string(rune(i + 1000))}, start)
+	}
+	if len(s.kinds) > maxShadowKinds {
+		t.Errorf("%d kinds are counted, want at most %d", len(s.kinds), maxShadowKinds)
+	}
+}

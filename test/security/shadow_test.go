@@ -1,0 +1,174 @@
+package security
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestShadowGuardrailIsTriedLabelledAndEnforced tests a guardrail on a logged answer as
+// a stream, runs it in shadow mode, labels its hits and enforces it.
+func TestShadowGuardrailIsTriedLabelledAndEnforced(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, o options) {
+		g, p := launch(t, o), newProvider(t, nil)
+		key := g.key(t, rootKey, "default", []string{"completions.write"}, "")
+		const checks = `"checks":[{"id":"default.contains","parameters":{"words":["heron"],"operator":"none"}}]`
+		slug := g.create(t, rootKey, "/v1/guardrails", `{"name":"heron","organisation_id":"default",`+checks+`,"actions":{"deny":true,"mode":"shadow"}}`, "slug")
+
+		tried := g.as(t, rootKey, "POST", "/v1/guardrails/test", fmt.Sprintf(`{"workspace_id":"default","guardrail":%q,"stream":["a grey ","her","on flies"]}`, slug)).ok(t).object(t)
+		if passed := fmt.Sprint(tried["texts"]); tried["denied"] != true || tried["mode"] != "window" || strings.Contains(passed, "her") {
+			t.Errorf("as a stream: %v, want a denial by windows before the word passes", tried)
+		}
+		if n := len(p.seen()); n > 0 {
+			t.Errorf("the provider received %d requests of a test", n)
+		}
+
+		g.as(t, rootKey, "PUT", "/v1/admin/organisation/defaults", fmt.Sprintf(`{"input_guardrails":[%q]}`, slug)).ok(t)
+		chat := func(text string) int {
+			return g.do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`, toCustomHost(key, p)...).status
+		}
+		path := "/v1/guardrails/" + slug
+		eventually(t, "the guardrail observes", func() bool {
+			if status := chat("first"); status != http.StatusOK {
+				t.Fatalf("status %d of a request that is only observed", status)
+			}
+			return g.as(t, rootKey, "GET", path+"/summary", "").ok(t).object(t)["seen"] != json.Number("0")
+		})
+		for range 10 {
+			if status := chat("the heron"); status != http.StatusOK {
+				t.Fatalf("status %d of a hit in shadow mode", status)
+			}
+		}
+		eventually(t, "ten hits are counted", func() bool {
+			return g.as(t, rootKey, "GET", path+"/summary", "").ok(t).object(t)["hits"] == json.Number("10")
+		})
+		list := g.as(t, rootKey, "GET", path+"/results?verdict=failed", "").ok(t).object(t)["data"].([]any)
+		if len(list) != 10 {
+			t.Fatalf("%d results, want 10", len(list))
+		}
+		id := func(i int) string { return list[i].(map[string]any)["id"].(string) }
+		for i := range list {
+			label := "right"
+			if i == 9 {
+				label = "wrong"
+			}
+			g.as(t, rootKey, "PUT", path+"/results/"+id(i), `{"label":"`+label+`"}`).ok(t)
+		}
+		passed := g.as(t, rootKey, "GET", path+"/results?verdict=passed&sample=true&limit=1", "").ok(t).object(t)["data"].([]any)
+		g.as(t, rootKey, "PUT", path+"/results/"+passed[0].(map[string]any)["id"].(string), `{"label":"right"}`).ok(t)
+
+		got := g.as(t, rootKey, "GET", path+"/summary", "").ok(t).object(t)
+		precision, missed := got["precision"].(map[string]any), got["missed_in_sample"].(map[string]any)
+		// Wilson's interval of 9 of 10 is 0.5958 to 0.9821, of 0 of 1 0 to 0.7935.
+		for name, want := range map[string]any{"share": "0.900", "low": "0.596", "high": "0.982", "labelled": "10.000"} {
+			if v, _ := precision[name].(json.Number).Float64(); fmt.Sprintf("%.3f", v) != want {
+				t.Errorf("precision %s = %v, want %v", name, precision[name], want)
+			}
+		}
+		if high, _ := missed["high"].(json.Number).Float64(); missed["share"] != json.Number("0") || fmt.Sprintf("%.3f", high) != "0.793" {
+			t.Errorf("missed = %v", missed)
+		}
+		if got["right"] != json.Number("9") || got["wrong"] != json.Number("1") || got["mode"] != "shadow" || got["ms"].(map[string]any)["p99"] == nil {
+			t.Errorf("summary %v", got)
+		}
+		g.as(t, rootKey, "PUT", path+"/results/"+id(9), `{"label":null}`).ok(t)
+		if n := len(g.as(t, rootKey, "GET", path+"/results?verdict=failed&label=none", "").ok(t).object(t)["data"].([]any)); n != 1 {
+			t.Errorf("%d results without a label, want the one whose label was removed", n)
+		}
+
+		testForeignResults(t, g, slug, id(0))
+		g.as(t, rootKey, "PUT", path, `{"actions":{"deny":true,"mode":"enforce"}}`).ok(t)
+		eventually(t, "the guardrail denies", func() bool { return chat("the heron") == 446 })
+		if after := g.as(t, rootKey, "GET", path+"/summary", "").ok(t).object(t); after["seen"] != json.Number("0") || after["mode"] != "enforce" {
+			t.Errorf("the summary of the new version %v, want none of the old results", after)
+		}
+	})
+}
+
+// testForeignResults reads and labels results that a caller may not see.
+func testForeignResults(t *testing.T, g *gateway, slug, result string) {
+	owner := g.organisation(t, "elsewhere")
+	unlogged := g.key(t, rootKey, "default", []string{"guardrails.read", "guardrails.update"}, "")
+	readOnly := g.key(t, rootKey, "default", []string{"guardrails.read", "guardrails.list", "logs.view"}, "")
+	path := "/v1/guardrails/" + slug
+	for _, tt := range []struct {
+		name, token, method, path, body string
+		status                          int
+	}{
+		{"results of another organisation", owner, "GET", path + "/results", "", 404},
+		{"a summary of another organisation", owner, "GET", path + "/summary", "", 404},
+		{"a label in another organisation", owner, "PUT", path + "/results/" + result, `{"label":"wrong"}`, 404},
+		{"a test of another organisation's guardrail", owner, "POST", "/v1/guardrails/test", fmt.Sprintf(`{"workspace_id":"default","guardrail":%q,"text":"x"}`, slug), 404},
+		{"results without the scope of logs", unlogged, "GET", path + "/results", "", 403},
+		{"a label without the scope of logs", unlogged, "PUT", path + "/results/" + result, `{"label":"wrong"}`, 403},
+		{"a label with scopes for reading", readOnly, "PUT", path + "/results/" + result, `{"label":"wrong"}`, 403},
+		{"a test with scopes for reading", readOnly, "POST", "/v1/guardrails/test", fmt.Sprintf(`{"guardrail":%q,"text":"x"}`, slug), 403},
+	} {
+		attack(t, "isolation", tt.name, func(t *testing.T) {
+			g.as(t, tt.token, tt.method, tt.path, tt.body).refused(t, tt.status)
+		})
+	}
+	if n := len(g.as(t, rootKey, "GET", path+"/results?label=wrong", "").ok(t).object(t)["data"].([]any)); n != 0 {
+		t.Errorf("%d results are labelled as wrong, want none by those who may not", n)
+	}
+}
+
+// TestTestsOfGuardrailsAreBounded sends tests that must be refused, and reads what they
+// answer otherwise.
+func TestTestsOfGuardrailsAreBounded(t *testing.T) {
+	t.Parallel()
+	g, p := launch(t, options{}), newProvider(t, nil)
+	test := func(body string) reply {
+		return g.as(t, rootKey, "POST", "/v1/guardrails/test", `{"workspace_id":"default",`+body+`}`)
+	}
+	const words = `"checks":[{"id":"default.contains","parameters":{"words":["heron"],"operator":"none"}}]`
+	for _, tt := range []struct {
+		name, body string
+		status     int
+		words      []string
+	}{
+		{"no text", words, 400, []string{"text"}},
+		{"two texts", words + `,"text":"a","stream":["b"]`, 400, []string{"text"}},
+		{"no check", `"text":"a"`, 400, []string{"checks"}},
+		{"an unknown check", `"text":"a","checks":[{"id":"default.nothing"}]`, 400, []string{"AB01", "checks[0].id"}},
+		{"a wrong parameter", `"text":"a","checks":[{"id":"default.contains","parameters":{"words":7}}]`, 400, []string{"AB01", "words"}},
+		{"a check of responses", `"text":"a","checks":[{"id":"azure.protectedMaterial"}]`, 400, []string{"AB01"}},
+		{"a saved one with checks", words + `,"guardrail":"g","text":"a"`, 400, []string{"guardrail"}},
+		{"a saved one that does not exist", `"guardrail":"g","text":"a"`, 404, []string{"guardrail"}},
+		{"a body that is no object", words + `,"body":[1]`, 400, []string{"body"}},
+		{"too much text", words + `,"text":"` + strings.Repeat("a", 3<<20) + `"`, 413, nil},
+		{"too many events", words + `,"stream":[` + strings.Repeat(`"a",`, 10_000) + `"a"]`, 400, []string{"stream"}},
+	} {
+		attack(t, "exhaustion", "a test of a guardrail with "+tt.name, func(t *testing.T) { test(tt.body).refused(t, tt.status, tt.words...) })
+	}
+	redacted := test(`"checks":[{"id":"gateway.pii","parameters":{"redact":true}}],"on":"response","text":"write to ada@example.com"`).ok(t).object(t)
+	if fmt.Sprint(redacted["texts"]) != "[write to {{EMAIL_ADDRESS_1}}]" || redacted["transformed"] != true || redacted["denied"] != false {
+		t.Errorf("redaction: %v", redacted)
+	}
+	body := test(words + `,"actions":{"deny":true},"dialect":"messages","body":{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a heron"}]}]}`).ok(t).object(t)
+	if body["denied"] != true || body["verdict"] != false {
+		t.Errorf("a body of the messages format: %v, want a denial", body)
+	}
+	parts := test(`"checks":[{"id":"gateway.pii","parameters":{"redact":true}}],"stream":["to ada@exa","mple.com, bye"]`).ok(t).object(t)
+	if fmt.Sprint(parts["texts"]) != "[to {{EMAIL_ADDRESS_1}}, bye]" {
+		t.Errorf("redaction across events: %v", parts)
+	}
+	if n := len(p.seen()); n > 0 {
+		t.Errorf("the provider received %d requests", n)
+	}
+	list := g.as(t, rootKey, "GET", "/v1/guardrails/checks", "").ok(t).object(t)["data"].([]any)
+	for _, c := range list {
+		if c := c.(map[string]any); c["id"] == "default.contains" {
+			required := c["parameters"].(map[string]any)["required"]
+			if fmt.Sprint(required) != "[words]" {
+				t.Errorf("required parameters of contains: %v", required)
+			}
+		}
+	}
+	if len(list) < 60 {
+		t.Errorf("%d checks are listed", len(list))
+	}
+}
