@@ -18,14 +18,15 @@ const (
 // without the region of an inference profile.
 var Bedrock = NewTable(
 	// Embeddings, images and ranking.
-	Model{Pattern: "^amazon-titan-embed-text-v2", Method: MethodTitanText2, Source: bedrockTitanEmbed, Read: "2026-11-23"},
-	Model{Pattern: "^amazon-titan-embed-text", Method: MethodTitanText, Source: bedrockTitanEmbed, Read: "2026-11-23"},
+	Model{Pattern: "^amazon-titan-embed-text-v1", Method: MethodTitanText, Source: bedrockTitanEmbed, Read: "2026-11-23"},
+	Model{Pattern: "^amazon-titan-embed-text", Method: MethodTitanText2, Source: bedrockTitanEmbed, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-titan-embed-g1", Method: MethodTitanText, Source: bedrockTitanEmbed, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-titan-embed-image", Method: MethodTitanMedia, Source: bedrockTitanEmbed, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-nova*embed", Method: MethodNovaEmbed, Source: bedrockNova, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-nova*embeddings", Method: MethodNovaEmbed, Source: bedrockNova, Read: "2026-11-23"},
-	Model{Pattern: "^cohere-*embed-v4", Method: MethodCohereEmbed4, Source: bedrockCohere, Read: "2026-11-23"},
-	Model{Pattern: "^cohere-*embed", Method: MethodCohereEmbed, Source: bedrockCohere, Read: "2026-11-23"},
+	Model{Pattern: "^cohere-embed-english", Method: MethodCohereEmbed, Source: bedrockCohere, Read: "2026-11-23"},
+	Model{Pattern: "^cohere-embed-multilingual", Method: MethodCohereEmbed, Source: bedrockCohere, Read: "2026-11-23"},
+	Model{Pattern: "^cohere-*embed", Method: MethodCohereEmbed4, Source: bedrockCohere, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-titan-image", Method: MethodTitanImage, Source: bedrockImages, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-nova-canvas", Method: MethodNovaImage, Source: bedrockImages, Read: "2026-11-23"},
 	Model{Pattern: "^stability-stable-diffusion-xl", Method: MethodDiffusion, Source: bedrockStability, Read: "2026-11-23"},
@@ -48,17 +49,17 @@ var Bedrock = NewTable(
 	Model{Pattern: "^anthropic-", Thinking: AdaptiveThinking, Efforts: claudeXHigh, NoSampling: true, NamedTool: true, Source: bedrockClaude, Read: "2026-11-23"},
 
 	// Models of Amazon.
-	Model{Pattern: "^amazon-nova-2*omni", Efforts: lowToHigh, NamedTool: true, Audio: true, Source: bedrockNova, Read: "2026-11-23"},
+	Model{Pattern: "^amazon-nova*omni", Efforts: lowToHigh, NamedTool: true, Audio: true, Source: bedrockNova, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-nova*sonic", NamedTool: true, Audio: true, Source: bedrockFeatures, Read: "2026-11-23"},
-	Model{Pattern: "^amazon-nova-2", Efforts: lowToHigh, NamedTool: true, Source: bedrockNova, Read: "2026-11-23"},
-	Model{Pattern: "^amazon-nova-premier-2", Efforts: lowToHigh, NamedTool: true, Source: bedrockNova, Read: "2026-11-23"},
+	Model{Pattern: "^amazon-nova-#", Efforts: lowToHigh, NamedTool: true, Source: bedrockNova, Read: "2026-11-23"},
+	Model{Pattern: "^amazon-nova-*-#", Efforts: lowToHigh, NamedTool: true, Source: bedrockNova, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-nova", NamedTool: true, Source: bedrockFeatures, Read: "2026-11-23"},
 	Model{Pattern: "^amazon-titan-text", NoSystem: true, Source: bedrockFeatures, Read: "2026-11-23"},
 
 	// Models of others.
 	Model{Pattern: "^mistral-mistral-7b", NoSystem: true, Source: bedrockFeatures, Read: "2026-11-23"},
 	Model{Pattern: "^mistral-*mixtral", NoSystem: true, Source: bedrockFeatures, Read: "2026-11-23"},
-	Model{Pattern: "^mistral-*large-3", ForcedTool: true, Structured: true, Source: bedrockStructured, Read: "2026-11-23"},
+	Model{Pattern: "^mistral-*large-#", ForcedTool: true, Structured: true, Source: bedrockStructured, Read: "2026-11-23"},
 	Model{Pattern: "^mistral-*large", ForcedTool: true, Source: bedrockFeatures, Read: "2026-11-23"},
 	Model{Pattern: "^mistral-*ministral", Structured: true, Source: bedrockStructured, Read: "2026-11-23"},
 	Model{Pattern: "^mistral-*magistral", Structured: true, Source: bedrockStructured, Read: "2026-11-23"},

@@ -17,8 +17,8 @@ const (
 
 // Google holds the models of Google, at Google and at Vertex AI.
 var Google = NewTable(
-	Model{Pattern: "^gemini-embedding-2", Method: MethodEmbedContent, OneInput: true, Source: vertexEmbeddings, Read: "2026-11-23"},
-	Model{Pattern: "^gemini-embedding", OneInput: true, Source: vertexEmbeddings, Read: "2026-11-23"},
+	Model{Pattern: "^gemini-embedding-001", OneInput: true, Source: vertexEmbeddings, Read: "2026-11-23"},
+	Model{Pattern: "^gemini-embedding", Method: MethodEmbedContent, OneInput: true, Source: vertexEmbeddings, Read: "2026-11-23"},
 	Model{Pattern: "^imagen", Method: MethodPredict, Source: vertexImages, Read: "2026-11-23"},
 	Model{Pattern: "^gemma", NoSystem: true, NoJSONSchema: true, Source: geminiGemma, Read: "2026-11-23"},
 	Model{Pattern: "^gemini-1", NoJSONSchema: true, Source: geminiModels, Read: "2026-11-23"},
@@ -27,11 +27,8 @@ var Google = NewTable(
 	Model{Pattern: "^gemini-2-5*flash-lite", Thinking: BudgetThinking, MinBudget: 512, MaxBudget: 24576, Source: geminiThinking, Read: "2026-11-23"},
 	Model{Pattern: "^gemini-2-5", Thinking: BudgetThinking, MinBudget: 1, MaxBudget: 24576, Source: geminiThinking, Read: "2026-11-23"},
 	Model{Pattern: "^gemini-2", Source: geminiModels, Read: "2026-11-23"},
-	Model{Pattern: "^gemini-3-pro-image", Thinking: BudgetThinking, AlwaysThinks: true, MinBudget: 128, MaxBudget: 32768, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
+	Model{Pattern: "^gemini-*pro-image", Thinking: BudgetThinking, AlwaysThinks: true, MinBudget: 128, MaxBudget: 32768, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
 	Model{Pattern: "^gemini-*flash-lite", Efforts: geminiMinimal, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
-	Model{Pattern: "^gemini-3-flash", Efforts: geminiMinimal, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
-	Model{Pattern: "^gemini-3-1-flash", Efforts: geminiMinimal, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
-	Model{Pattern: "^gemini-3-5-flash", Efforts: geminiMinimal, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
-	Model{Pattern: "^gemini-3-6-flash", Efforts: geminiMinimal, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
+	Model{Pattern: "^gemini-*flash", Efforts: geminiMinimal, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
 	Model{Pattern: "^gemini-", Efforts: geminiLevels, SignedCalls: true, MixedTools: true, Source: geminiThinking, Read: "2026-11-23"},
 )

@@ -3,9 +3,15 @@
 //
 // It is data: a table per vendor, a row per family, each with a pattern, a
 // source and the date on which the source was read. Models that a vendor will
-// publish later have the rules of its newest family, which is the last row of
-// its table. No other package contains names of models. The tables never
-// change; goroutines may share them.
+// publish later, known by a version that no row has, get the rules of its newest
+// family. Names that follow no vendor's form, such as those of deployments, have
+// no row: nothing is assumed about them. No other package contains names of
+// models. The tables never change; goroutines may share them.
+//
+// A modality is here only if requests are written differently for it, which is
+// so for audio at Bedrock. Other media are sent to every model: what a model
+// cannot read, its provider rejects with a better message than a table that may
+// be older than the model.
 package modeldata
 
 import (
@@ -19,8 +25,9 @@ import (
 type Model struct {
 	// Pattern matches names in lower case, with dashes for dots and without a
 	// path or a prefix of a host. A leading ^ anchors it at the beginning; a *
-	// stands for any text. A part ends with an entire word or number:
-	// opus-4-1 is not opus-4-10, pro is not prod.
+	// stands for any text, a # for a version: a number of one or two digits, so
+	// no date. A part ends with an entire word or number: opus-4-1 is not
+	// opus-4-10, pro is not prod.
 	Pattern string
 	Source  string // address of the documentation
 	Read    string // date on which the source was read, as 2006-01-02
@@ -85,6 +92,7 @@ type Model struct {
 	OneInput bool
 
 	parts    []string // of Pattern, around each *
+	prefix   string   // of every matching name; empty if not anchored
 	anchored bool
 }
 
@@ -167,6 +175,9 @@ func NewTable(rows ...Model) Table {
 	for i := range rows {
 		pattern, anchored := strings.CutPrefix(rows[i].Pattern, "^")
 		rows[i].parts, rows[i].anchored = strings.Split(pattern, "*"), anchored
+		if anchored {
+			rows[i].prefix, _, _ = strings.Cut(rows[i].parts[0], "#")
+		}
 	}
 	return rows
 }
@@ -183,7 +194,7 @@ func (t Table) Of(name string) *Model {
 	}
 	name = plain(name)
 	for i := range t {
-		if m := &t[i]; (!m.anchored || strings.HasPrefix(name, m.parts[0])) && m.matches(name) {
+		if m := &t[i]; strings.HasPrefix(name, m.prefix) && m.matches(name) {
 			return m
 		}
 	}
@@ -212,38 +223,67 @@ func plain(name string) string {
 // matches reports whether a name in its plain form matches the pattern.
 func (m *Model) matches(name string) bool {
 	for i, part := range m.parts {
-		at := 0
+		at, n := 0, 0
 		if i > 0 || !m.anchored {
-			at = find(name, part)
-		} else if !strings.HasPrefix(name, part) || !endsWord(name, part) {
+			at, n = find(name, part)
+		} else {
+			n = measure(name, part)
+		}
+		if n < 0 {
 			return false
 		}
-		if at < 0 {
-			return false
-		}
-		name = name[at+len(part):]
+		name = name[at+n:]
 	}
 	return true
 }
 
-// find returns the index of part in name, where it ends with an entire word
-// or number; -1 if there is none.
-func find(name, part string) int {
-	for at := 0; ; at++ {
-		i := strings.Index(name[at:], part)
+// find returns where part is in name and how many bytes it takes there, which
+// are -1 if it is nowhere.
+func find(name, part string) (at, n int) {
+	literal, _, _ := strings.Cut(part, "#")
+	for {
+		i := strings.Index(name[at:], literal)
 		if i < 0 {
-			return -1
+			return 0, -1
 		}
-		if at += i; endsWord(name[at:], part) {
-			return at
+		at += i
+		if n := measure(name[at:], part); n >= 0 {
+			return at, n
 		}
+		at++
 	}
 }
 
-// endsWord reports whether a word or number at the end of a prefix of name ends
-// there.
-func endsWord(name, prefix string) bool {
-	n := len(prefix)
+// measure returns how many bytes of name part takes, if name begins with it and
+// it ends with an entire word or number there; otherwise -1.
+func measure(name, part string) int {
+	n := 0
+	for {
+		literal, rest, version := strings.Cut(part, "#")
+		if !strings.HasPrefix(name[n:], literal) {
+			return -1
+		}
+		if n += len(literal); !version {
+			break
+		}
+		digits := 0
+		for n+digits < len(name) && class(name[n+digits]) == 1 {
+			digits++
+		}
+		if n += digits; digits < 1 || digits > 2 || n < len(name) && class(name[n]) != 0 {
+			return -1
+		}
+		part = rest
+	}
+	if !endsWord(name, n) {
+		return -1
+	}
+	return n
+}
+
+// endsWord reports whether a word or number at the end of the first n bytes of
+// name ends there.
+func endsWord(name string, n int) bool {
 	return n == 0 || n == len(name) || class(name[n-1]) == 0 || class(name[n-1]) != class(name[n])
 }
 

@@ -3,7 +3,9 @@ package modeldata
 // DeepSeek holds the models of DeepSeek.
 var DeepSeek = NewTable(
 	Model{Pattern: "^deepseek-reasoner", Drop: []string{"logprobs", "top_logprobs"}, Source: "https://api-docs.deepseek.com/guides/reasoning_model", Read: "2026-11-23"},
-	Model{Pattern: "^deepseek-v4", KeepsThinking: true, Source: "https://api-docs.deepseek.com/guides/thinking_mode", Read: "2026-11-23"},
+	Model{Pattern: "^deepseek-v2", Source: "https://api-docs.deepseek.com/guides/reasoning_model", Read: "2026-11-23"},
+	Model{Pattern: "^deepseek-v3", Source: "https://api-docs.deepseek.com/guides/reasoning_model", Read: "2026-11-23"},
+	Model{Pattern: "^deepseek-v#", KeepsThinking: true, Source: "https://api-docs.deepseek.com/guides/thinking_mode", Read: "2026-11-23"},
 )
 
 // Groq holds the models that Groq serves.

@@ -93,7 +93,7 @@ func TestThinkingIsFittedToTheModel(t *testing.T) {
 		{"claude-sonnet-5", llm.Reasoning{Budget: ptr(int64(-1))}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"}`, ""},
 		{"claude-opus-5", llm.Reasoning{Mode: llm.ThinkingDisabled, Effort: "max"}, `max_tokens 2000 thinking {"type":"disabled"} output_config {"effort":"high"}`, "reasoning_effort=high"},
 		{"claude-something-new", llm.Reasoning{Effort: "high", Summary: "omitted"}, `max_tokens 2000 thinking {"type":"adaptive","display":"omitted"} output_config {"effort":"high"}`, ""},
-		{"claude-opus-4-10", llm.Reasoning{Effort: "low"}, `max_tokens 2000 thinking {"type":"enabled","budget_tokens":1024}`, "reasoning_effort=a budget of 1024 tokens for thinking"},
+		{"claude-opus-4-10", llm.Reasoning{Effort: "low"}, `max_tokens 2000 thinking {"type":"adaptive","display":"summarized"} output_config {"effort":"low"}`, ""},
 		{"claude-sonnet-5", llm.Reasoning{Summary: "auto"}, `max_tokens 2000`, "reasoning_summary"},
 		{"claude-sonnet-5", llm.Reasoning{Effort: "enormous"}, `max_tokens 2000`, "reasoning_effort"},
 	} {
