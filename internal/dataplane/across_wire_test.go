@@ -167,6 +167,24 @@ func TestHeadersAndKeysStayWithTheirProtocol(t *testing.T) {
 	}
 }
 
+// Beta features of the responses API reach providers that speak it, and no others.
+func TestBetaFeaturesOfResponsesStayWithTheirProtocol(t *testing.T) {
+	t.Parallel()
+	g, u := newScriptedPairs(t)
+	for target, want := range map[string]string{"@chat": "responses_multi_agent=v1", "@messages": "", "@gemini": ""} {
+		t.Run(target, func(t *testing.T) {
+			req := g.Request("POST", "/responses", `{"model":"m","input":"Hi","max_output_tokens":20}`,
+				"x-gateway-provider", target, "openai-beta", "responses_multi_agent=v1")
+			begin(t, req)
+			c := u.next()
+			c.finish()
+			if got := c.Header.Get("OpenAI-Beta"); got != want {
+				t.Errorf("openai-beta %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 func TestAForwardListDoesNotCarryTheGatewayKeyToAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)

@@ -25,9 +25,9 @@ var (
 // own is the name of this dialect in the neutral model.
 const own = string(api.DialectResponses)
 
-// Headers returns nil: clients of the dialect list the headers to forward in
-// x-gateway-forward-headers.
-func (Dialect) Headers() []string { return nil }
+// Headers returns the header that turns on beta features, without which fields of
+// theirs are rejected.
+func (Dialect) Headers() []string { return []string{"Openai-Beta"} }
 
 // ContentType returns the type of server-sent events.
 func (Dialect) ContentType() string { return "text/event-stream" }
