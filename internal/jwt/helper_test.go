@@ -106,9 +106,19 @@ func organisation() jwt.Issuer {
 // mustKeeper returns a keeper that reaches this machine, and what it logs.
 func mustKeeper(t testing.TB, o upstream.Options) (*jwt.KeySetCache, *buffer) {
 	t.Helper()
+	return mustKeeperFor(t, o, time.Minute)
+}
+
+// mustKeeperFor returns a cache whose requests wait for a fetch as long as given,
+// zero for the default.
+func mustKeeperFor(t testing.TB, o upstream.Options, patience time.Duration) (*jwt.KeySetCache, *buffer) {
+	t.Helper()
 	o.TrustLoopback = true
 	log := new(buffer)
-	k := jwt.New(jwt.Options{Client: upstream.New(o), Logger: slog.New(slog.NewTextHandler(log, nil)), Now: func() time.Time { return noon }})
+	k := jwt.New(jwt.Options{
+		Client: upstream.New(o), Logger: slog.New(slog.NewTextHandler(log, nil)), Now: func() time.Time { return noon },
+		FetchTime: patience, Patience: patience,
+	})
 	t.Cleanup(k.Close)
 	return k, log
 }

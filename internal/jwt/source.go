@@ -1,6 +1,7 @@
 package jwt
 
 import (
+	"cmp"
 	"context"
 	"crypto/rsa"
 	"fmt"
@@ -20,9 +21,9 @@ import (
 const (
 	fresh     = 10 * time.Minute // older keys are fetched again, while they stay valid
 	pause     = 10 * time.Second // minimum time between two fetches
-	fetchTime = 5 * time.Second  // limit of a fetch
-	patience  = 2 * time.Second  // how long a request waits for a fetch
-	maxSet    = 256 << 10        // limit of a response, in bytes
+	fetchTime = 5 * time.Second
+	patience  = 2 * time.Second
+	maxSet    = 256 << 10 // limit of a response, in bytes
 )
 
 // Doer sends requests without following redirects. A guarded request may go only where
@@ -36,6 +37,10 @@ type Options struct {
 	Client Doer
 	Logger *slog.Logger
 	Now    func() time.Time // nil is time.Now
+
+	// FetchTime limits a fetch, and Patience how long a request waits for one.
+	// Zero means 5 and 2 seconds.
+	FetchTime, Patience time.Duration
 }
 
 // KeySetCache caches the keys of issuers. It is safe for concurrent use.
@@ -59,8 +64,9 @@ func New(o Options) *KeySetCache {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.FetchTime, o.Patience = cmp.Or(o.FetchTime, fetchTime), cmp.Or(o.Patience, patience)
 	base, end := context.WithCancel(context.Background())
-	begin := func() (context.Context, context.CancelFunc) { return context.WithTimeout(base, fetchTime) }
+	begin := func() (context.Context, context.CancelFunc) { return context.WithTimeout(base, o.FetchTime) }
 	return &KeySetCache{Options: o, begin: begin, end: end}
 }
 
@@ -158,7 +164,7 @@ func (s *source) find(kid string, now time.Time) (*rsa.PublicKey, *keys, error) 
 		return key, set, nil
 	}
 	if answer := s.ask(now); answer != nil {
-		wait(answer)
+		s.keeper.wait(answer)
 		set = s.set.Load()
 	}
 	if key := set.key(kid); key != nil {
@@ -179,8 +185,8 @@ func (k *keys) key(kid string) *rsa.PublicKey {
 	return k.byID[kid]
 }
 
-func wait(answer <-chan struct{}) {
-	t := time.NewTimer(patience)
+func (k *KeySetCache) wait(answer <-chan struct{}) {
+	t := time.NewTimer(k.Patience)
 	defer t.Stop()
 	select {
 	case <-answer:

@@ -204,7 +204,7 @@ func TestAnIssuerThatDoesNotAnswerHoldsNobodyForLong(t *testing.T) {
 	end := make(chan struct{})
 	p.does(func(http.ResponseWriter, *http.Request) { <-end })
 	t.Cleanup(func() { close(end) })
-	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
+	k, _ := mustKeeperFor(t, upstream.Options{RootCAs: p.pool}, 0)
 	judge := k.Tokens([]jwt.Issuer{p.at()})
 	began := time.Now()
 	token := signed(first(), header, claims)

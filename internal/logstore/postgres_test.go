@@ -100,6 +100,25 @@ func TestABatchWhoseCommitWasNotAnsweredIsKeptOnce(t *testing.T) {
 	}
 }
 
+// The server has stored a batch whose answer is lost, and gets it again.
+func TestABatchWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
+	url := storetest.Postgres(t)
+	relay, through := storetest.NewRelay(t, url)
+	s := mustOpen(t, logstore.Options{URL: through, Batch: 1})
+	s.Record(t.Context(), sampleEntry(0, time.Now()))
+	mustFlush(t, s) // the tables exist
+	relay.LoseCommit()
+	s.Record(t.Context(), sampleEntry(1, time.Now()))
+	mustFlush(t, s)
+	if relay.Loses() {
+		t.Fatal("no answer to a COMMIT was lost")
+	}
+	sums, err := s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "acme"}, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
+	if got := stored(t, url); got != 2 || err != nil || len(sums) != 1 || sums[0].Requests != 2 {
+		t.Errorf("%d entries are stored, their sums are %+v, %v; want 2 entries, counted once each", got, sums, err)
+	}
+}
+
 func TestAServerThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 	server := storetest.NewServer(t)
 	server.Stop()

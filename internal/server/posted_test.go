@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +17,12 @@ func TestPostedEntriesAreTailedAndKeptOutOfMetrics(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data})
 	w := watch(t, g, gatewaytest.Key, "operation=logs.insert")
 	g.Post("/chat/completions", chat)
-	before := requestLabels(t, g)
+	// A request is counted, settled and recorded after its client has the response.
+	var before map[string]string
+	eventually(t, "the request is counted", func() bool {
+		before = requestLabels(t, g)
+		return slices.ContainsFunc(slices.Collect(maps.Keys(before)), func(name string) bool { return strings.HasPrefix(name, "modelgate_requests_total{") })
+	})
 	posted, _ := g.Post("/logs", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"gpt-4o"}},
 		"response":{"status":503,"body":{"usage":{"prompt_tokens":7,"completion_tokens":1000000}}},"metadata":{"trace_id":"t"}}`).JSON(t)["ids"].([]any)
 	if got := w.next(); len(posted) != 1 || !strings.Contains(got, `"id":"`+posted[0].(string)+`"`) {
@@ -29,6 +36,7 @@ func TestPostedEntriesAreTailedAndKeptOutOfMetrics(t *testing.T) {
 			t.Errorf("%s = %s, and was %s before anything was posted", name, after, before[name])
 		}
 	}
+	g.Stop()
 	intents, settled, rows := 0, 0, 0
 	err := ledger.Each(server.LedgerDir(data), func(r ledger.Record) {
 		if r.Intent != nil {

@@ -106,7 +106,7 @@ var documents = []statement{
 	{number: "M-094", text: "Bodies may be removed before their entries.", tests: []string{"internal/logstore.TestBodiesMayGoBeforeTheirEntries"}},
 	{number: "M-095", text: "A clock that jumps ahead removes nothing at once.", tests: []string{"internal/logstore.TestAClockThatJumpsAheadIsFollowedSlowly", "internal/logstore.TestAClockThatJumpsBreaksNothing"}},
 	{number: "M-096", text: "A damaged block or body is skipped and counted.", tests: []string{"internal/logstore.TestADamagedBlockIsPassedOverAndCounted", "internal/logstore.TestDamagedBodiesArePassedOverAndCounted"}},
-	{number: "M-097", text: "While the log's database is unavailable, requests are served, and entries are written once afterwards.", tests: []string{"internal/logstore.TestAServerThatIsAwayAtTheStartIsWaitedFor", "internal/logstore.TestABatchWhoseCommitWasNotAnsweredIsKeptOnce"}},
+	{number: "M-097", text: "While the log's database is unavailable, requests are served, and entries are written once afterwards.", tests: []string{"internal/logstore.TestAServerThatIsAwayAtTheStartIsWaitedFor", "internal/logstore.TestABatchWhoseCommitWasNotAnsweredIsKeptOnce", "internal/logstore.TestABatchWhoseAnswerIsLostIsCountedOnce"}},
 	{number: "M-098", text: "Imported entries survive a kill once the import has been acknowledged.", tests: []string{"test/ledger.TestPostedEntriesOutliveAKill"}},
 	{number: "M-099", text: "Traces sum up their entries, and paging returns each trace once.", tests: []string{"internal/logstore.TestTracesSumTheirEntries", "internal/logstore.TestPagesOfTracesGiveEachOnce"}},
 	// docs/security.md, later promises

@@ -19,6 +19,7 @@ func TestProvidersSteerNothingBeyondTheirAnswer(t *testing.T) {
 		for name, value := range steering {
 			w.Header().Set(name, value)
 		}
+		w.Header().Set("Set-Cookie", "session=forged")
 		w.Header().Set("X-Request-Id", "req_1")
 		answerChat(w, r)
 	})
@@ -37,6 +38,12 @@ func TestProvidersSteerNothingBeyondTheirAnswer(t *testing.T) {
 				}
 			})
 		}
+		attack(t, "injection", "Set-Cookie of a provider at "+name, func(t *testing.T) {
+			// On pass-through the client speaks with the provider's own API.
+			if passes := got.header.Get("Set-Cookie") != ""; passes != (name == "/v1/other") {
+				t.Errorf("Set-Cookie = %q at %s", got.header.Get("Set-Cookie"), name)
+			}
+		})
 		if got.header.Get("X-Request-Id") != "req_1" {
 			t.Errorf("%s: the provider's own header X-Request-Id did not arrive", name)
 		}

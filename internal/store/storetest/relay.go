@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"net/url"
@@ -19,6 +20,8 @@ type Relay struct {
 	delay time.Duration         // guarded by mu, like the following fields
 	deaf  chan struct{}         // closed when paused traffic may continue; nil passes traffic
 	conns map[net.Conn]struct{} // both ends
+	loses bool                  // the answer to the next COMMIT
+	lost  net.Conn              // the server's end of a connection whose next data is lost
 }
 
 // NewRelay returns a relay to the server of dsn, and the address of the same database
@@ -75,6 +78,37 @@ func (r *Relay) Cut() {
 	}
 }
 
+// LoseCommit lets the next COMMIT reach the server, and breaks its connection
+// instead of passing the answer on.
+func (r *Relay) LoseCommit() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loses = true
+}
+
+// Loses reports whether the COMMIT of [Relay.LoseCommit] is still to come.
+func (r *Relay) Loses() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.loses
+}
+
+// commits notes a COMMIT in data for the server whose answer must be lost.
+func (r *Relay) commits(data []byte, server net.Conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loses && bytes.Contains(bytes.ToLower(data), []byte("commit\x00")) {
+		r.loses, r.lost = false, server
+	}
+}
+
+// loss reports whether data of the server is lost.
+func (r *Relay) loss(server net.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost != nil && r.lost == server
+}
+
 func (r *Relay) serve(serving *sync.WaitGroup) {
 	for {
 		client, err := r.listener.Accept()
@@ -101,7 +135,11 @@ func (r *Relay) pass(from, to net.Conn) {
 	for {
 		n, err := from.Read(buf)
 		r.wait()
+		if r.loss(from) {
+			return
+		}
 		if n > 0 {
+			r.commits(buf[:n], to)
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}
