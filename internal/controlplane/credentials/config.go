@@ -10,6 +10,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/pipeline"
 	"modelgate/internal/secret"
 	"modelgate/internal/store"
 )
@@ -32,7 +33,11 @@ func (k *Manager) SealConfig(ctx context.Context, organisation string, text []by
 	if err != nil {
 		return StoredConfig{}, invalidConfig(err)
 	}
-	if _, err := config.Parse(text); err != nil {
+	root, err := config.Parse(text)
+	if err == nil {
+		err = pipeline.CheckGuards(root, k.checks)
+	}
+	if err != nil {
 		return StoredConfig{}, invalidConfig(err)
 	}
 	list, err := config.Credentials(text)

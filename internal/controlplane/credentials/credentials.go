@@ -20,6 +20,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/secret"
@@ -39,11 +40,12 @@ const (
 type Manager struct {
 	secrets   route.Sealer
 	checkHost func(string) (*url.URL, error)
+	checks    *guardrail.Table // of configs; nil accepts all
 }
 
 // New returns a Manager with the dependencies of d.
 func New(d route.Deps) *Manager {
-	k := &Manager{d.Secrets, d.CheckHost}
+	k := &Manager{d.Secrets, d.CheckHost, d.Guardrails}
 	if k.checkHost == nil {
 		k.checkHost = upstream.New(upstream.Options{}).CheckHost
 	}

@@ -120,7 +120,7 @@ func (m *Manifest) plan(ctx context.Context, file *settings.Settings, a Apply) (
 		Manifest: m, ctx: ctx, file: file, state: state, have: have, prune: a.Prune, now: time.Now().UTC().Truncate(time.Millisecond),
 		sealer: sealer{ring, a.DryRun && m.Box != nil && state.organisation.DataKey == ""},
 	}
-	p.keeper = credentials.New(route.Deps{Secrets: p.sealer, CheckHost: m.CheckHost})
+	p.keeper = credentials.New(route.Deps{Secrets: p.sealer, CheckHost: m.CheckHost, Guardrails: m.Guardrails})
 	return p, p.make()
 }
 
