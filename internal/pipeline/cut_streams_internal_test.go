@@ -70,8 +70,9 @@ type cutStream struct {
 	body []byte
 }
 
-// mustRecordedCalls returns the smallest recorded streams with tool calls, by API.
-func mustRecordedCalls(t *testing.T) map[string][]cutStream {
+// mustRecordedStreams returns the smallest recorded streams with a tag, by API, up
+// to most of each.
+func mustRecordedStreams(t *testing.T, tag string, most int) map[string][]cutStream {
 	t.Helper()
 	if _, err := os.Stat(recordings); err != nil {
 		t.Skipf("no recordings in %s", recordings)
@@ -103,7 +104,7 @@ func mustRecordedCalls(t *testing.T) map[string][]cutStream {
 		}
 		for n, x := range tape.Exchanges {
 			body := append([]byte(x.Response.Body), x.Response.Base64...)
-			if x.Stream && x.Response.Status == 200 && slices.Contains(x.Tags, "tool-calls") {
+			if x.Stream && x.Response.Status == 200 && slices.Contains(x.Tags, tag) {
 				all[x.API] = append(all[x.API], cutStream{fmt.Sprintf("%s#%d", filepath.Base(file), n), body})
 			}
 		}
@@ -111,7 +112,7 @@ func mustRecordedCalls(t *testing.T) map[string][]cutStream {
 	for api, list := range all {
 		slices.SortStableFunc(list, func(a, b cutStream) int { return cmp.Compare(len(a.body), len(b.body)) })
 		list = slices.CompactFunc(list, func(a, b cutStream) bool { return bytes.Equal(a.body, b.body) })
-		all[api] = list[:min(len(list), maxCutStreams)]
+		all[api] = list[:min(len(list), most)]
 	}
 	return all
 }
@@ -159,9 +160,13 @@ func cutFrames(media string, src io.Reader) frames {
 // translateCut returns what a client receives of a stream, with its end as
 // written by the data plane.
 func translateCut(d *cutDialect, client dialect.ClientDialect, body []byte, end error) ([]byte, dialect.Tap) {
+	return translateFrom(d, client, cutReader(body, end))
+}
+
+func translateFrom(d *cutDialect, client dialect.ClientDialect, src io.Reader) ([]byte, dialect.Tap) {
 	usage := true
 	asked := &llm.Request{Model: "m", Stream: true, IncludeUsage: &usage}
-	m := &streamMemory{frames: cutFrames(d.media, cutReader(body, end)), pool: bytepool.New(0), translated: true}
+	m := &streamMemory{frames: cutFrames(d.media, src), pool: bytepool.New(0), translated: true}
 	defer m.release()
 	t := &translation{
 		src: m, dec: d.codec.NewDecoder(asked, dialect.RequestTarget{Provider: d.name, Model: "m"}),
@@ -245,7 +250,7 @@ func cutCases(media string, body []byte) (cases []cutCase) {
 // complete.
 func TestStreamsCutAtEveryByteFinishNoCall(t *testing.T) {
 	t.Parallel()
-	recorded := mustRecordedCalls(t)
+	recorded := mustRecordedStreams(t, "tool-calls", maxCutStreams)
 	for i := range cutDialects {
 		d := &cutDialects[i]
 		for _, s := range d.cutStreams(t, recorded) {
