@@ -35,7 +35,7 @@ func settled(t *testing.T, cut bool) string {
 		t.Fatal(err)
 	}
 	l.RecordSettlement(s)
-	l.Record(t.Context(), &reqlog.Entry{ID: id, Model: "m"})
+	l.Record(t.Context(), &reqlog.Entry{ID: id, Input: reqlog.Input{Model: "m"}})
 	if cut {
 		if err := l.RecordIntent(t.Context(), reqlog.Intent{ID: reqlog.NewID(time.Now()), Attempt: 1, Provider: "openai", Model: "cut-model"}); err != nil {
 			t.Fatal(err)

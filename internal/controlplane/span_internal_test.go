@@ -15,7 +15,7 @@ import (
 // spanAt is an exchange that began at a second and is a span below another.
 func spanAt(sec int, span, parent string, attempts ...int) *reqlog.Entry {
 	at := time.Unix(int64(1_800_000_000+sec), 0).UTC()
-	e := &reqlog.Entry{ID: reqlog.NewID(at), Time: at, SpanID: span, ParentSpanID: parent, SpanName: fmt.Sprint(sec)}
+	e := &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Trace: reqlog.Trace{SpanID: span, ParentSpanID: parent, SpanName: fmt.Sprint(sec)}}
 	for _, start := range attempts {
 		e.Attempts = append(e.Attempts, reqlog.Attempt{Target: fmt.Sprint("try", start), Start: time.Duration(start) * time.Second})
 	}

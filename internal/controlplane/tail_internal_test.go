@@ -36,8 +36,8 @@ func mustWanted(t *testing.T, query string, scope logstore.Scope) *logstore.Matc
 }
 
 func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
-	e := &reqlog.Entry{Organisation: "o", Workspace: "w", KeyID: "k", Status: 503, Model: "m", Provider: "p", Config: "c", TraceID: "t", Operation: "chat", Stream: true,
-		Total: time.Second, Metadata: map[string]string{"a": "1"}}
+	e := &reqlog.Entry{Sender: reqlog.Sender{Organisation: "o", Workspace: "w", KeyID: "k"}, Result: reqlog.Result{Status: 503}, Input: reqlog.Input{Model: "m", Config: "c", Operation: "chat", Stream: true, Metadata: map[string]string{"a": "1"}}, Origin: reqlog.Origin{Provider: "p"}, Trace: reqlog.Trace{TraceID: "t"},
+		Durations: reqlog.Durations{Total: time.Second}}
 	for _, tt := range []struct {
 		query string
 		scope logstore.Scope

@@ -247,13 +247,11 @@ func (p *Plane) open(r *http.Request) *exchange {
 		x.route = passThrough
 	}
 	x.entry = reqlog.Entry{
-		ID:           reqlog.NewID(now),
-		Time:         now,
-		Method:       r.Method,
-		Path:         path,
-		CacheStatus:  "DISABLED",
-		RequestBytes: max(r.ContentLength, 0),
-		UserAgent:    r.UserAgent(),
+		ID:     reqlog.NewID(now),
+		Time:   now,
+		Input:  reqlog.Input{Method: r.Method, Path: path, RequestBytes: max(r.ContentLength, 0)},
+		Origin: reqlog.Origin{CacheStatus: "DISABLED"},
+		Sender: reqlog.Sender{UserAgent: r.UserAgent()},
 	}
 	x.id = x.entry.ID.String()
 	x.Request = pipeline.Request{

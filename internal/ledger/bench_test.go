@@ -12,12 +12,11 @@ import (
 // busy is an entry as an exchange leaves it.
 func busy(id reqlog.ID) *reqlog.Entry {
 	return &reqlog.Entry{
-		ID: id, Time: id.Time(), TraceID: id.String(), KeyID: "5b9cba5d-6f5a-4d2b-8a1b-0d9f8e7c6b5a", KeyName: "search",
-		Organisation: "acme", Workspace: "search", Method: "POST", Path: "/v1/chat/completions", Operation: "chat", Stream: true,
-		Provider: "openai", Slug: "main", Model: "gpt-x", ResponseModel: "gpt-x-2026", OptionIndex: "targets[0]", CacheStatus: "DISABLED",
-		Status: 200, Attempts: []reqlog.Attempt{{Target: "targets[0]", Provider: "openai", Slug: "main", Status: 200, Took: time.Second}},
-		Usage: llm.Usage{Input: 1000, Output: 200, Known: true}, Finish: "stop", Total: time.Second, RequestBytes: 4096, ResponseBytes: 9000,
-		Metadata: map[string]string{"team": "search"}, UserAgent: "client/1.0",
+		ID: id, Time: id.Time(), Trace: reqlog.Trace{TraceID: id.String()}, Sender: reqlog.Sender{KeyID: "5b9cba5d-6f5a-4d2b-8a1b-0d9f8e7c6b5a", KeyName: "search", Organisation: "acme", Workspace: "search", UserAgent: "client/1.0"},
+		Input:  reqlog.Input{Method: "POST", Path: "/v1/chat/completions", Operation: "chat", Stream: true, Model: "gpt-x", RequestBytes: 4096, Metadata: map[string]string{"team": "search"}},
+		Origin: reqlog.Origin{Provider: "openai", Slug: "main", ResponseModel: "gpt-x-2026", OptionIndex: "targets[0]", CacheStatus: "DISABLED"},
+		Result: reqlog.Result{Status: 200, Usage: llm.Usage{Input: 1000, Output: 200, Known: true}, Finish: "stop", ResponseBytes: 9000}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Target: "targets[0]", Provider: "openai", Slug: "main", Status: 200, Took: time.Second}}},
+		Durations: reqlog.Durations{Total: time.Second},
 	}
 }
 

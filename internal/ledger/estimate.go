@@ -33,12 +33,10 @@ func (m *recovery) entries() (list []*reqlog.Entry) {
 func (m *recovery) entry(tries []*reqlog.Intent) *reqlog.Entry {
 	first, last := tries[0], tries[len(tries)-1]
 	e := &reqlog.Entry{
-		ID: first.ID, Time: first.ID.Time(), TraceID: first.ID.String(),
-		Organisation: first.Organisation, Workspace: first.Workspace, KeyID: first.KeyID,
-		Provider: last.Provider, Slug: last.Slug, Model: last.Model, UpstreamModel: last.Model,
-		CacheStatus: "DISABLED", RequestBytes: max(first.RequestBytes, 0),
-		ErrorSource: "gateway", ErrorCode: CodeInterrupted,
-		ErrorMessage: "the gateway ended before the exchange was recorded",
+		ID: first.ID, Time: first.ID.Time(), Trace: reqlog.Trace{TraceID: first.ID.String()},
+		Sender: reqlog.Sender{Organisation: first.Organisation, Workspace: first.Workspace, KeyID: first.KeyID},
+		Origin: reqlog.Origin{Provider: last.Provider, Slug: last.Slug, UpstreamModel: last.Model, CacheStatus: "DISABLED"}, Input: reqlog.Input{Model: last.Model, RequestBytes: max(first.RequestBytes, 0)},
+		Result: reqlog.Result{ErrorSource: "gateway", ErrorCode: CodeInterrupted, ErrorMessage: "the gateway ended before the exchange was recorded"},
 	}
 	var bill reqlog.ExchangeCost
 	for _, i := range tries {

@@ -129,7 +129,7 @@ func settlement(id reqlog.ID, n uint16) reqlog.Settlement {
 }
 
 func entry(id reqlog.ID) *reqlog.Entry {
-	return &reqlog.Entry{ID: id, Time: id.Time(), Model: "gpt-x", Provider: "openai", Status: 200, Usage: llm.Usage{Input: 10, Output: 5, Known: true}}
+	return &reqlog.Entry{ID: id, Time: id.Time(), Input: reqlog.Input{Model: "gpt-x"}, Origin: reqlog.Origin{Provider: "openai"}, Result: reqlog.Result{Status: 200, Usage: llm.Usage{Input: 10, Output: 5, Known: true}}}
 }
 
 // exchange notes a whole exchange of one attempt.

@@ -68,34 +68,33 @@ func TestInterruptedExchangeHasTheFiguresOfItsAttempts(t *testing.T) {
 		{
 			"refused, then answered",
 			[]attempt{{10 * time.Millisecond, time.Second, 4000, reqlog.Refused, 500, llm.Usage{}}, {2 * time.Second, 5 * time.Second, 3000, reqlog.Answered, 200, figures}},
-			reqlog.Entry{Status: 200, Total: 5 * time.Second, RequestBytes: 4000, Usage: figures, Attempts: []reqlog.Attempt{
+			reqlog.Entry{Result: reqlog.Result{Status: 200, Usage: figures}, Durations: reqlog.Durations{Total: 5 * time.Second}, Input: reqlog.Input{RequestBytes: 4000}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{
 				{Status: 500, Start: 10 * time.Millisecond, Took: 990 * time.Millisecond}, {Status: 200, Start: 2 * time.Second, Took: 3 * time.Second},
-			}},
+			}}},
 		},
 		{
 			"refused, then without an end",
 			[]attempt{{0, time.Second, 4000, reqlog.Refused, 500, llm.Usage{}}, {2 * time.Second, 5 * time.Second, 28, reqlog.Estimated, 0, guess}},
-			reqlog.Entry{Status: 500, Total: time.Second, RequestBytes: 4000, Usage: guess, Attempts: []reqlog.Attempt{
+			reqlog.Entry{Result: reqlog.Result{Status: 500, Usage: guess}, Durations: reqlog.Durations{Total: time.Second}, Input: reqlog.Input{RequestBytes: 4000}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{
 				{Status: 500, Took: time.Second}, {Start: 2 * time.Second, Error: unknown},
-			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is unknown; by its size the request had about 7 tokens"}}},
+			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is unknown; by its size the request had about 7 tokens"}}}},
 		},
 		{
 			"answered beside one without an end",
 			[]attempt{{0, time.Second, 4, reqlog.Answered, 200, figures}, {time.Second, time.Second, 28, reqlog.Estimated, 0, guess}},
-			reqlog.Entry{Status: 200, Total: time.Second, RequestBytes: 4, Usage: figures, Attempts: []reqlog.Attempt{
+			reqlog.Entry{Result: reqlog.Result{Status: 200, Usage: figures}, Durations: reqlog.Durations{Total: time.Second}, Input: reqlog.Input{RequestBytes: 4}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{
 				{Status: 200, Took: time.Second}, {Start: time.Second, Error: unknown},
-			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is unknown; by its size the request had about 7 tokens"}}},
+			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is unknown; by its size the request had about 7 tokens"}}}},
 		},
 		{
 			"without an end, of unknown size",
 			[]attempt{{0, time.Second, -1, reqlog.Estimated, 0, llm.Usage{}}},
-			reqlog.Entry{Status: 503, Attempts: []reqlog.Attempt{{Error: unknown}},
-				Decisions: []reqlog.Decision{{Text: "attempt 1 is an estimate: its end is unknown"}}},
+			reqlog.Entry{Result: reqlog.Result{Status: 503}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Error: unknown}}, Decisions: []reqlog.Decision{{Text: "attempt 1 is an estimate: its end is unknown"}}}},
 		},
 		{
 			"without an answer",
 			[]attempt{{0, time.Second, 1, reqlog.Failed, 0, llm.Usage{}}},
-			reqlog.Entry{Status: 503, Total: time.Second, RequestBytes: 1, Attempts: []reqlog.Attempt{{Took: time.Second}}},
+			reqlog.Entry{Result: reqlog.Result{Status: 503}, Durations: reqlog.Durations{Total: time.Second}, Input: reqlog.Input{RequestBytes: 1}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Took: time.Second}}}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,7 +110,7 @@ func TestInterruptedExchangeHasTheFiguresOfItsAttempts(t *testing.T) {
 				t.Fatalf("Entries = %d rows, want one", len(got))
 			}
 			e := got[0]
-			have := reqlog.Entry{Status: e.Status, Total: e.Total, RequestBytes: e.RequestBytes, Usage: e.Usage, Attempts: e.Attempts, Decisions: e.Decisions}
+			have := reqlog.Entry{Result: reqlog.Result{Status: e.Status, Usage: e.Usage}, Durations: reqlog.Durations{Total: e.Total}, Input: reqlog.Input{RequestBytes: e.RequestBytes}, Steps: reqlog.Steps{Attempts: e.Attempts, Decisions: e.Decisions}}
 			for i := range tt.want.Attempts {
 				tt.want.Attempts[i].Provider, tt.want.Attempts[i].Slug = "openai", "main"
 			}

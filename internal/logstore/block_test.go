@@ -44,10 +44,10 @@ func TestABlockIsCutBeforeItGrowsTooLarge(t *testing.T) {
 	at := time.UnixMilli(1_800_000_000_000)
 	var batch []*reqlog.Entry
 	for range 3 * blockEntries {
-		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(at), ErrorMessage: string(make([]byte, 1000))})
+		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(at), Result: reqlog.Result{ErrorMessage: string(make([]byte, 1000))}})
 	}
 	for i := range 5 {
-		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(at), Path: string(make([]byte, blockBytes/2+i))})
+		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(at), Input: reqlog.Input{Path: string(make([]byte, blockBytes/2+i))}})
 	}
 	var w batchWriter
 	w.encode(batch)
@@ -68,8 +68,8 @@ func TestABlockIsCutBeforeItGrowsTooLarge(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	var w batchWriter
 	w.encode([]*reqlog.Entry{
-		{ID: reqlog.NewID(time.UnixMilli(1_800_000_000_000)), Time: time.UnixMilli(1_800_000_000_000), Model: "m", TraceID: "t", Metadata: map[string]string{"a": "b"}},
-		{ID: reqlog.NewID(time.UnixMilli(1_800_000_000_001)), Attempts: []reqlog.Attempt{{Target: "config"}}, Usage: llm.Usage{Input: 1}, SpanName: "s", ErrorCode: "c"},
+		{ID: reqlog.NewID(time.UnixMilli(1_800_000_000_000)), Time: time.UnixMilli(1_800_000_000_000), Input: reqlog.Input{Model: "m", Metadata: map[string]string{"a": "b"}}, Trace: reqlog.Trace{TraceID: "t"}},
+		{ID: reqlog.NewID(time.UnixMilli(1_800_000_000_001)), Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Target: "config"}}}, Result: reqlog.Result{Usage: llm.Usage{Input: 1}, ErrorCode: "c"}, Trace: reqlog.Trace{SpanName: "s"}},
 	})
 	f.Add(w.blocks[0].data)
 	f.Add([]byte{blockFormat, 0, 0})
@@ -135,13 +135,12 @@ func anyEntry() *rapid.Generator[*reqlog.Entry] {
 		text := func(name string) string { return word.Draw(t, name) }
 		ms := rapid.OneOf(rapid.Int64Range(1_800_000_000_000, 1_800_000_003_000), rapid.Int64Range(0, maxMillis)).Draw(t, "ms")
 		e := &reqlog.Entry{
-			ID: reqlog.NewID(time.UnixMilli(ms)), TraceID: text("trace"), SpanID: text("span"), ParentSpanID: text("parent"), SpanName: text("spanname"),
-			Organisation: text("org"), Workspace: text("ws"), KeyID: text("key"), KeyName: text("keyname"),
-			Method: text("method"), Path: text("path"), Operation: api.Operation(text("op")), Stream: rapid.Bool().Draw(t, "stream"),
-			Provider: text("provider"), Slug: text("slug"), Model: text("model"), UpstreamModel: text("upstream"), ResponseModel: text("response"), OptionIndex: text("option"), CacheStatus: text("cache"),
-			Status: rapid.Int().Draw(t, "status"), ErrorSource: text("source"), ErrorCode: text("code"), ErrorMessage: text("message"), Finish: text("finish"),
-			Total: span.Draw(t, "total"), Upstream: span.Draw(t, "upstream"), FirstToken: span.Draw(t, "first"), Overhead: span.Draw(t, "overhead"),
-			RequestBytes: count.Draw(t, "in"), ResponseBytes: count.Draw(t, "out"), UserAgent: text("agent"),
+			ID: reqlog.NewID(time.UnixMilli(ms)), Trace: reqlog.Trace{TraceID: text("trace"), SpanID: text("span"), ParentSpanID: text("parent"), SpanName: text("spanname")},
+			Sender:    reqlog.Sender{Organisation: text("org"), Workspace: text("ws"), KeyID: text("key"), KeyName: text("keyname"), UserAgent: text("agent")},
+			Input:     reqlog.Input{Method: text("method"), Path: text("path"), Operation: api.Operation(text("op")), Stream: rapid.Bool().Draw(t, "stream"), Model: text("model"), RequestBytes: count.Draw(t, "in")},
+			Origin:    reqlog.Origin{Provider: text("provider"), Slug: text("slug"), UpstreamModel: text("upstream"), ResponseModel: text("response"), OptionIndex: text("option"), CacheStatus: text("cache")},
+			Result:    reqlog.Result{Status: rapid.Int().Draw(t, "status"), ErrorSource: text("source"), ErrorCode: text("code"), ErrorMessage: text("message"), Finish: text("finish"), ResponseBytes: count.Draw(t, "out")},
+			Durations: reqlog.Durations{Total: span.Draw(t, "total"), Upstream: span.Draw(t, "upstream"), FirstToken: span.Draw(t, "first"), Overhead: span.Draw(t, "overhead")},
 		}
 		if rapid.Bool().Draw(t, "timed") {
 			e.Time = time.Unix(rapid.Int64Range(-62135596799, 253402300799).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanos")).UTC()

@@ -120,17 +120,13 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	r := &reader{b: p.body[len(p.id):], strings: p.block.strings}
 	h := readHead(r)
 	e := &reqlog.Entry{
-		ID:           p.id,
-		Stream:       h.flags&flagStream != 0,
-		Status:       int(h.status),
-		Total:        time.Duration(h.total),
-		Operation:    api.Operation(r.at(h.operation)),
-		Organisation: r.at(h.organisation),
-		Workspace:    r.at(h.workspace),
-		KeyID:        r.at(h.key),
-		Provider:     r.at(h.provider),
-		Model:        r.at(h.model),
-		TraceID:      string(h.trace),
+		ID:        p.id,
+		Input:     reqlog.Input{Stream: h.flags&flagStream != 0, Operation: api.Operation(r.at(h.operation)), Model: r.at(h.model)},
+		Result:    reqlog.Result{Status: int(h.status)},
+		Durations: reqlog.Durations{Total: time.Duration(h.total)},
+		Sender:    reqlog.Sender{Organisation: r.at(h.organisation), Workspace: r.at(h.workspace), KeyID: r.at(h.key)},
+		Origin:    reqlog.Origin{Provider: r.at(h.provider)},
+		Trace:     reqlog.Trace{TraceID: string(h.trace)},
 	}
 	e.Metadata = readMetadata(r)
 	readNames(r, e)

@@ -30,11 +30,11 @@ func judged(t *testing.T, at place) (s *logstore.Store, start time.Time, list []
 	s = mustOpen(t, at.with(logstore.Options{}))
 	start = time.Now().Add(-time.Hour).Truncate(time.Second).UTC()
 	for i, e := range []reqlog.Entry{
-		{TraceID: "a", Workspace: "w", KeyID: "k1", Provider: "openai", Model: "old"},
-		{TraceID: "a", Workspace: "w", KeyID: "k1", Provider: "openai", Model: "gpt", Metadata: map[string]string{"team": "x"}},
-		{TraceID: "b", Workspace: "w", KeyID: "k2", Model: "gpt", Metadata: map[string]string{"team": "x"}},
-		{TraceID: "c", Workspace: "w", KeyID: "k2", Model: "gpt", Metadata: map[string]string{"team": "y"}},
-		{TraceID: "a", Workspace: "v", KeyID: "k3", Model: "other"},
+		{Trace: reqlog.Trace{TraceID: "a"}, Sender: reqlog.Sender{Workspace: "w", KeyID: "k1"}, Origin: reqlog.Origin{Provider: "openai"}, Input: reqlog.Input{Model: "old"}},
+		{Trace: reqlog.Trace{TraceID: "a"}, Sender: reqlog.Sender{Workspace: "w", KeyID: "k1"}, Origin: reqlog.Origin{Provider: "openai"}, Input: reqlog.Input{Model: "gpt", Metadata: map[string]string{"team": "x"}}},
+		{Trace: reqlog.Trace{TraceID: "b"}, Sender: reqlog.Sender{Workspace: "w", KeyID: "k2"}, Input: reqlog.Input{Model: "gpt", Metadata: map[string]string{"team": "x"}}},
+		{Trace: reqlog.Trace{TraceID: "c"}, Sender: reqlog.Sender{Workspace: "w", KeyID: "k2"}, Input: reqlog.Input{Model: "gpt", Metadata: map[string]string{"team": "y"}}},
+		{Trace: reqlog.Trace{TraceID: "a"}, Sender: reqlog.Sender{Workspace: "v", KeyID: "k3"}, Input: reqlog.Input{Model: "other"}},
 	} {
 		e.Organisation, e.Time = "o", start.Add(time.Duration(i)*time.Second)
 		e.ID, e.Path = reqlog.NewID(e.Time), fmt.Sprint(i)

@@ -30,10 +30,10 @@ func testFilters(t *testing.T, at place, step time.Duration) {
 	now := time.Now().Truncate(time.Second)
 	yes := true
 	for i, e := range []reqlog.Entry{
-		{Model: "a", Provider: "openai", Status: 200, KeyID: "k1", Config: "c1", Organisation: "o1", Workspace: "w1", TraceID: "t1", Operation: "chat", Slug: "s1", UpstreamModel: "u1", ResponseModel: "r1", OptionIndex: "config.targets[0]", Total: time.Second, Metadata: map[string]string{"env": "dev", "user": "1"}},
-		{Model: "b", Provider: "openai", Status: 429, KeyID: "k2", Config: "c2", Organisation: "o1", Workspace: "w2", TraceID: "t2", Operation: "chat", Slug: "s2", UpstreamModel: "u1", ResponseModel: "u2", OptionIndex: "config.targets[1]", Stream: true, Metadata: map[string]string{"env": "dev"}},
-		{Model: "a", Provider: "groq", Status: 503, KeyID: "k1", Organisation: "o2", Workspace: "w1", TraceID: "t11", Operation: "embeddings", Metadata: map[string]string{"dev": "env", "empty": ""}},
-		{Model: "A", Provider: "groq", Status: 500, Organisation: "o2", Workspace: "w3", Total: 2 * time.Second},
+		{Input: reqlog.Input{Model: "a", Config: "c1", Operation: "chat", Metadata: map[string]string{"env": "dev", "user": "1"}}, Origin: reqlog.Origin{Provider: "openai", Slug: "s1", UpstreamModel: "u1", ResponseModel: "r1", OptionIndex: "config.targets[0]"}, Result: reqlog.Result{Status: 200}, Sender: reqlog.Sender{KeyID: "k1", Organisation: "o1", Workspace: "w1"}, Trace: reqlog.Trace{TraceID: "t1"}, Durations: reqlog.Durations{Total: time.Second}},
+		{Input: reqlog.Input{Model: "b", Config: "c2", Operation: "chat", Stream: true, Metadata: map[string]string{"env": "dev"}}, Origin: reqlog.Origin{Provider: "openai", Slug: "s2", UpstreamModel: "u1", ResponseModel: "u2", OptionIndex: "config.targets[1]"}, Result: reqlog.Result{Status: 429}, Sender: reqlog.Sender{KeyID: "k2", Organisation: "o1", Workspace: "w2"}, Trace: reqlog.Trace{TraceID: "t2"}},
+		{Input: reqlog.Input{Model: "a", Operation: "embeddings", Metadata: map[string]string{"dev": "env", "empty": ""}}, Origin: reqlog.Origin{Provider: "groq"}, Result: reqlog.Result{Status: 503}, Sender: reqlog.Sender{KeyID: "k1", Organisation: "o2", Workspace: "w1"}, Trace: reqlog.Trace{TraceID: "t11"}},
+		{Input: reqlog.Input{Model: "A"}, Origin: reqlog.Origin{Provider: "groq"}, Result: reqlog.Result{Status: 500}, Sender: reqlog.Sender{Organisation: "o2", Workspace: "w3"}, Durations: reqlog.Durations{Total: 2 * time.Second}},
 	} {
 		e.Time = now.Add(time.Duration(i-10) * step)
 		e.ID = reqlog.NewID(e.Time)
@@ -211,7 +211,7 @@ func testPagesStopBetweenBlocksThatCannotMatch(t *testing.T, at place) {
 	var want []string
 	for i := range 60 {
 		id := reqlog.NewID(start.Add(time.Duration(i) * 100 * time.Millisecond))
-		e := &reqlog.Entry{ID: id, Path: id.String(), Model: fmt.Sprint(i % 3)}
+		e := &reqlog.Entry{ID: id, Input: reqlog.Input{Path: id.String(), Model: fmt.Sprint(i % 3)}}
 		if e.Model == "1" {
 			want = append([]string{e.Path}, want...)
 		}
@@ -288,7 +288,7 @@ func testAClockThatJumpsBreaksNothing(t *testing.T, at place) {
 		reqlog.NewID(now.Add(time.Hour)), reqlog.NewID(now.Add(-time.Hour)), twice, twice,
 		reqlog.NewID(time.UnixMilli(0)), reqlog.NewID(time.UnixMilli(1<<48 - 1)), {},
 	} {
-		s.Record(t.Context(), &reqlog.Entry{ID: id, Path: id.String()})
+		s.Record(t.Context(), &reqlog.Entry{ID: id, Input: reqlog.Input{Path: id.String()}})
 		mustFlush(t, s)
 	}
 	page, err := s.List(t.Context(), logstore.Query{From: time.UnixMilli(-5)})

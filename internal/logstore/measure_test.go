@@ -11,9 +11,9 @@ import (
 )
 
 func TestBoundsKeepWhatIsKnownAndWithin(t *testing.T) {
-	some := &reqlog.Entry{ID: reqlog.NewID(time.Now()), Cost: 700, Priced: true, Usage: llm.Usage{Input: 10, CachedInput: 5, Output: 7, Known: true}}
-	free := &reqlog.Entry{ID: reqlog.NewID(time.Now()), Priced: true, Usage: llm.Usage{Known: true}}
-	none := &reqlog.Entry{ID: reqlog.NewID(time.Now()), Usage: llm.Usage{Input: 10}}
+	some := &reqlog.Entry{ID: reqlog.NewID(time.Now()), Charge: reqlog.Charge{Cost: 700, Priced: true}, Result: reqlog.Result{Usage: llm.Usage{Input: 10, CachedInput: 5, Output: 7, Known: true}}}
+	free := &reqlog.Entry{ID: reqlog.NewID(time.Now()), Charge: reqlog.Charge{Priced: true}, Result: reqlog.Result{Usage: llm.Usage{Known: true}}}
+	none := &reqlog.Entry{ID: reqlog.NewID(time.Now()), Result: reqlog.Result{Usage: llm.Usage{Input: 10}}}
 	for _, tt := range []struct {
 		name             string
 		q                Query

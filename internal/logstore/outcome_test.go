@@ -12,15 +12,15 @@ import (
 // routed are requests of every outcome, over two routes and some status codes.
 func routed() (list []*reqlog.Entry) {
 	for i, e := range []reqlog.Entry{
-		{Status: 200, Model: "fast", UpstreamModel: "gpt", ResponseModel: "gpt-2026", OptionIndex: "config.targets[0]"},
-		{Status: 200, Model: "fast", UpstreamModel: "gpt", ResponseModel: "gpt-2026", OptionIndex: "config.targets[0]"},
-		{Status: 200, Model: "fast", UpstreamModel: "sonnet", ResponseModel: "sonnet-5", OptionIndex: "config.targets[1]", CacheStatus: "HIT"},
-		{Status: 200, Model: "fast", UpstreamModel: "sonnet", OptionIndex: "config.targets[1]", ErrorSource: "provider", ErrorCode: "upstream_stream_incomplete"},
-		{Status: 200, Model: "slow", UpstreamModel: "gpt", ResponseModel: "gpt-2026", OptionIndex: "config", ErrorSource: "gateway", ErrorCode: "upstream_failed"},
-		{Status: 499, Model: "slow", UpstreamModel: "gpt", OptionIndex: "config", ErrorSource: "client", ErrorCode: "client_closed_request"},
-		{Status: 499, Model: "slow", UpstreamModel: "gpt", OptionIndex: "config", ErrorSource: "provider", ErrorCode: "status_499"},
-		{Status: 500, Model: "slow", UpstreamModel: "gpt", OptionIndex: "config", ErrorSource: "provider", ErrorCode: "status_500"},
-		{Status: 302, Slug: "main", Provider: "openai"},
+		{Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Model: "fast"}, Origin: reqlog.Origin{UpstreamModel: "gpt", ResponseModel: "gpt-2026", OptionIndex: "config.targets[0]"}},
+		{Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Model: "fast"}, Origin: reqlog.Origin{UpstreamModel: "gpt", ResponseModel: "gpt-2026", OptionIndex: "config.targets[0]"}},
+		{Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Model: "fast"}, Origin: reqlog.Origin{UpstreamModel: "sonnet", ResponseModel: "sonnet-5", OptionIndex: "config.targets[1]", CacheStatus: "HIT"}},
+		{Result: reqlog.Result{Status: 200, ErrorSource: "provider", ErrorCode: "upstream_stream_incomplete"}, Input: reqlog.Input{Model: "fast"}, Origin: reqlog.Origin{UpstreamModel: "sonnet", OptionIndex: "config.targets[1]"}},
+		{Result: reqlog.Result{Status: 200, ErrorSource: "gateway", ErrorCode: "upstream_failed"}, Input: reqlog.Input{Model: "slow"}, Origin: reqlog.Origin{UpstreamModel: "gpt", ResponseModel: "gpt-2026", OptionIndex: "config"}},
+		{Result: reqlog.Result{Status: 499, ErrorSource: "client", ErrorCode: "client_closed_request"}, Input: reqlog.Input{Model: "slow"}, Origin: reqlog.Origin{UpstreamModel: "gpt", OptionIndex: "config"}},
+		{Result: reqlog.Result{Status: 499, ErrorSource: "provider", ErrorCode: "status_499"}, Input: reqlog.Input{Model: "slow"}, Origin: reqlog.Origin{UpstreamModel: "gpt", OptionIndex: "config"}},
+		{Result: reqlog.Result{Status: 500, ErrorSource: "provider", ErrorCode: "status_500"}, Input: reqlog.Input{Model: "slow"}, Origin: reqlog.Origin{UpstreamModel: "gpt", OptionIndex: "config"}},
+		{Result: reqlog.Result{Status: 302}, Origin: reqlog.Origin{Slug: "main", Provider: "openai"}},
 	} {
 		e.ID, e.Organisation, e.KeyID = reqlog.NewID(noon.Add(time.Duration(i)*20*time.Second)), "acme", "k"
 		e.TraceID = fmt.Sprint(i)
@@ -194,7 +194,7 @@ func TestRoutesAreBoundedInNumber(t *testing.T) {
 	set := make(groupSet)
 	for i := range 40_000 { // whatever clients and providers call their models
 		k := keyOf(&reqlog.Entry{
-			Status: 200, Model: fmt.Sprintf("m%d", i%1000), UpstreamModel: fmt.Sprintf("u%d", i%97), ResponseModel: fmt.Sprintf("r%d", i%4001), OptionIndex: fmt.Sprintf("t%d", i%31),
+			Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Model: fmt.Sprintf("m%d", i%1000)}, Origin: reqlog.Origin{UpstreamModel: fmt.Sprintf("u%d", i%97), ResponseModel: fmt.Sprintf("r%d", i%4001), OptionIndex: fmt.Sprintf("t%d", i%31)},
 		})
 		set.at(k).Requests++
 	}

@@ -12,7 +12,7 @@ import (
 func hourly(n int) (list []*reqlog.Entry) {
 	for i := range n {
 		at := noon.Add(time.Duration(i)*time.Hour + 30*time.Minute)
-		list = append(list, &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Organisation: "acme", Status: 200})
+		list = append(list, &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Sender: reqlog.Sender{Organisation: "acme"}, Result: reqlog.Result{Status: 200}})
 	}
 	return list
 }

@@ -27,7 +27,7 @@ func TestSuccessesThatWereNoneAtFirstAreRescued(t *testing.T) {
 		{"by none of two", 503, []string{a, b}, RetrySuccesses{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := tried(&reqlog.Entry{Status: tt.status}, tt.targets...)
+			e := tried(&reqlog.Entry{Result: reqlog.Result{Status: tt.status}}, tt.targets...)
 			var got RetrySuccesses
 			if got.add(e); got != tt.want {
 				t.Errorf("%q with status %d: %+v, want %+v", tt.targets, tt.status, got, tt.want)
@@ -35,7 +35,7 @@ func TestSuccessesThatWereNoneAtFirstAreRescued(t *testing.T) {
 		})
 	}
 	t.Run("the first was quicker than a further one", func(t *testing.T) {
-		e := &reqlog.Entry{Status: 200, OptionIndex: a, Attempts: []reqlog.Attempt{{Target: b, Start: time.Second}, {Target: a}}}
+		e := &reqlog.Entry{Result: reqlog.Result{Status: 200}, Origin: reqlog.Origin{OptionIndex: a}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Target: b, Start: time.Second}, {Target: a}}}}
 		var got RetrySuccesses
 		if got.add(e); got != (RetrySuccesses{}) {
 			t.Errorf("%+v, want none rescued", got)

@@ -81,9 +81,8 @@ func known() []*reqlog.Entry {
 	entry := func(minute int, workspace, key, service, model string, status, prompt, completion int, cost int64, ms int, cache string) *reqlog.Entry {
 		at := noon.Add(time.Duration(minute) * time.Minute)
 		e := &reqlog.Entry{
-			ID: reqlog.NewID(at), Time: at, Organisation: "acme", Workspace: workspace, KeyID: key, Provider: service, Slug: "main-" + service,
-			Model: model, Status: status, CacheStatus: cache, Total: time.Duration(ms) * time.Millisecond,
-			Metadata: map[string]string{"_user": workspace + "-" + key},
+			ID: reqlog.NewID(at), Time: at, Sender: reqlog.Sender{Organisation: "acme", Workspace: workspace, KeyID: key}, Origin: reqlog.Origin{Provider: service, Slug: "main-" + service, CacheStatus: cache},
+			Input: reqlog.Input{Model: model, Metadata: map[string]string{"_user": workspace + "-" + key}}, Result: reqlog.Result{Status: status}, Durations: reqlog.Durations{Total: time.Duration(ms) * time.Millisecond},
 		}
 		e.Prompt.Slug = "p-" + model
 		if prompt >= 0 {
@@ -349,7 +348,7 @@ func TestModelsAreBoundedInLengthAndNumber(t *testing.T) {
 	var batch []*reqlog.Entry
 	for i := range 2 * maxValues {
 		for range 1 + 2*maxValues/(i+1) {
-			batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(noon), Organisation: "acme", Model: fmt.Sprintf("m%04d-%0200d", i, 0), Status: 404})
+			batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(noon), Sender: reqlog.Sender{Organisation: "acme"}, Input: reqlog.Input{Model: fmt.Sprintf("m%04d-%0200d", i, 0)}, Result: reqlog.Result{Status: 404}})
 		}
 	}
 	s := mustFile(t)
@@ -386,7 +385,7 @@ func TestReadingTooManyEntriesIsRefused(t *testing.T) {
 	s.limits.entries = 10
 	var batch []*reqlog.Entry
 	for i := range 10 * mostPages {
-		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(noon.Add(time.Duration(i) * time.Second)), Organisation: "acme"})
+		batch = append(batch, &reqlog.Entry{ID: reqlog.NewID(noon.Add(time.Duration(i) * time.Second)), Sender: reqlog.Sender{Organisation: "acme"}})
 	}
 	mustRecord(t, s, batch...)
 	_, err := s.Groups(t.Context(), GroupQuery{Scope: Scope{Organisation: "acme"}, From: noon, To: noon.Add(time.Hour), SpanID: "x"})

@@ -14,9 +14,8 @@ import (
 func TestAnEntryAloneComesBackAsItWas(t *testing.T) {
 	at := time.Unix(1_700_000_000, 123456789).UTC()
 	e := &reqlog.Entry{
-		ID: reqlog.NewID(at), Time: at, TraceID: "trace", Model: "m", Provider: "openai", Status: 200, Stream: true,
-		Usage: llm.Usage{Input: 3, Output: 4, Known: true}, Metadata: map[string]string{"a": "b"},
-		Attempts: []reqlog.Attempt{{Provider: "openai", Status: 200, Took: time.Second}},
+		ID: reqlog.NewID(at), Time: at, Trace: reqlog.Trace{TraceID: "trace"}, Input: reqlog.Input{Model: "m", Stream: true, Metadata: map[string]string{"a": "b"}}, Origin: reqlog.Origin{Provider: "openai"}, Result: reqlog.Result{Status: 200, Usage: llm.Usage{Input: 3, Output: 4, Known: true}},
+		Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Provider: "openai", Status: 200, Took: time.Second}}},
 	}
 	got, err := logstore.ParseEntry(logstore.AppendEntry([]byte("before")[:0], e))
 	if err != nil {
@@ -40,7 +39,7 @@ func testMissingTellsWhichEntriesTheStoreLacks(t *testing.T, at place) {
 	s := mustOpen(t, at.with(logstore.Options{}))
 	var all []*reqlog.Entry
 	for i := range 100 {
-		e := &reqlog.Entry{ID: reqlog.NewID(time.UnixMilli(1_700_000_000_000 + int64(i)*100)), Model: "m"}
+		e := &reqlog.Entry{ID: reqlog.NewID(time.UnixMilli(1_700_000_000_000 + int64(i)*100)), Input: reqlog.Input{Model: "m"}}
 		all = append(all, e)
 		if i%3 == 0 {
 			s.Record(t.Context(), e)

@@ -26,16 +26,16 @@ func testATextIsFoundWhereItStands(t *testing.T, at place) {
 	s := mustOpen(t, at.with(logstore.Options{}))
 	now := time.Now()
 	for i, e := range []reqlog.Entry{
-		{Model: "gpt-Needle", Status: 200},
-		{ErrorMessage: "a needle, so to say", Status: 400},
-		{Path: "/v1/needles", Status: 200},
-		{Metadata: map[string]string{"NEEDLE": "a", "b": "c"}, Status: 200},
-		{Metadata: map[string]string{"a": "b", "c": "the needle"}, Status: 200},
-		{Bodies: bodies("one needle in "+strings.Repeat("hay ", 5000), "none"), Level: reqlog.LevelFull, Status: 200, Provider: "openai"},
-		{Bodies: bodies("none", strings.Repeat("hay ", 5000)+"NeEdLe"), Level: reqlog.LevelFull, Status: 500, Provider: "openai"},
-		{Bodies: bodies("nee", "dle"), Level: reqlog.LevelFull, Model: "nee", Path: "dle", Status: 200},
-		{Provider: "needle", Finish: "needle", UserAgent: "needle", KeyName: "needle", Status: 200},
-		{Bodies: bodies("ein Nädelchen, \u212aiste", "Köln"), Level: reqlog.LevelFull, Status: 200},
+		{Input: reqlog.Input{Model: "gpt-Needle"}, Result: reqlog.Result{Status: 200}},
+		{Result: reqlog.Result{ErrorMessage: "a needle, so to say", Status: 400}},
+		{Input: reqlog.Input{Path: "/v1/needles"}, Result: reqlog.Result{Status: 200}},
+		{Input: reqlog.Input{Metadata: map[string]string{"NEEDLE": "a", "b": "c"}}, Result: reqlog.Result{Status: 200}},
+		{Input: reqlog.Input{Metadata: map[string]string{"a": "b", "c": "the needle"}}, Result: reqlog.Result{Status: 200}},
+		{Bodies: bodies("one needle in "+strings.Repeat("hay ", 5000), "none"), Level: reqlog.LevelFull, Result: reqlog.Result{Status: 200}, Origin: reqlog.Origin{Provider: "openai"}},
+		{Bodies: bodies("none", strings.Repeat("hay ", 5000)+"NeEdLe"), Level: reqlog.LevelFull, Result: reqlog.Result{Status: 500}, Origin: reqlog.Origin{Provider: "openai"}},
+		{Bodies: bodies("nee", "dle"), Level: reqlog.LevelFull, Input: reqlog.Input{Model: "nee", Path: "dle"}, Result: reqlog.Result{Status: 200}},
+		{Origin: reqlog.Origin{Provider: "needle"}, Result: reqlog.Result{Finish: "needle", Status: 200}, Sender: reqlog.Sender{UserAgent: "needle", KeyName: "needle"}},
+		{Bodies: bodies("ein Nädelchen, \u212aiste", "Köln"), Level: reqlog.LevelFull, Result: reqlog.Result{Status: 200}},
 	} {
 		e.ID, e.KeyID = reqlog.NewID(now.Add(time.Duration(i-20)*10*time.Millisecond)), fmt.Sprint(i)
 		e.Path += fmt.Sprintf("/%d", i)

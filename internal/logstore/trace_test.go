@@ -19,12 +19,12 @@ import (
 // spans are entries of the traces a, b and c, a second apart.
 func spans(start time.Time) (list []*reqlog.Entry) {
 	for i, e := range []reqlog.Entry{
-		{TraceID: "a", Status: 200, Total: 9 * time.Second, Priced: true, Cost: 5, Usage: llm.Usage{Input: 3, Output: 4, Known: true}},
-		{TraceID: "b", Status: 429, Workspace: "w"},
-		{TraceID: "a", Status: 503, Total: time.Second},
-		{TraceID: "c", Status: 200, Workspace: "w", Model: "m"},
-		{TraceID: "b", Status: 200, Workspace: "w", Priced: true, Cost: 7, Model: "m"},
-		{TraceID: ""},
+		{Trace: reqlog.Trace{TraceID: "a"}, Result: reqlog.Result{Status: 200, Usage: llm.Usage{Input: 3, Output: 4, Known: true}}, Durations: reqlog.Durations{Total: 9 * time.Second}, Charge: reqlog.Charge{Priced: true, Cost: 5}},
+		{Trace: reqlog.Trace{TraceID: "b"}, Result: reqlog.Result{Status: 429}, Sender: reqlog.Sender{Workspace: "w"}},
+		{Trace: reqlog.Trace{TraceID: "a"}, Result: reqlog.Result{Status: 503}, Durations: reqlog.Durations{Total: time.Second}},
+		{Trace: reqlog.Trace{TraceID: "c"}, Result: reqlog.Result{Status: 200}, Sender: reqlog.Sender{Workspace: "w"}, Input: reqlog.Input{Model: "m"}},
+		{Trace: reqlog.Trace{TraceID: "b"}, Result: reqlog.Result{Status: 200}, Sender: reqlog.Sender{Workspace: "w"}, Charge: reqlog.Charge{Priced: true, Cost: 7}, Input: reqlog.Input{Model: "m"}},
+		{Trace: reqlog.Trace{TraceID: ""}},
 	} {
 		e.Time = start.Add(time.Duration(i) * time.Second)
 		e.ID, e.Path = reqlog.NewID(e.Time), fmt.Sprint(i)
@@ -80,7 +80,7 @@ func TestPagesOfTracesGiveEachOnce(t *testing.T) {
 	s := mustOpen(t, place{file: t.TempDir() + "/logs.db"}.with(logstore.Options{}))
 	now := time.Now()
 	record := func(trace string, at time.Time) {
-		s.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, TraceID: trace})
+		s.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Trace: reqlog.Trace{TraceID: trace}})
 		mustFlush(t, s)
 	}
 	for i := range 25 { // trace i has its entries i and 25-i seconds ago
@@ -116,7 +116,7 @@ func TestTracesAreReadWithinBounds(t *testing.T) {
 	s := mustOpen(t, place{file: t.TempDir() + "/logs.db"}.with(logstore.Options{}))
 	for i := range 30 {
 		at := time.Now().Add(-time.Duration(i) * time.Minute)
-		s.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, TraceID: fmt.Sprint(i), Model: "m"})
+		s.Record(t.Context(), &reqlog.Entry{ID: reqlog.NewID(at), Time: at, Trace: reqlog.Trace{TraceID: fmt.Sprint(i)}, Input: reqlog.Input{Model: "m"}})
 	}
 	mustFlush(t, s)
 	s.LookAtMost(2)

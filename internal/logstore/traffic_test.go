@@ -84,21 +84,13 @@ func (t *traffic) begin() *reqlog.Entry {
 	}
 	e := &reqlog.Entry{
 		ID: reqlog.NewID(t.at), Time: t.at,
-		SpanID:       fmt.Sprintf("%016x", r.Uint64()),
-		SpanName:     "POST /v1/chat/completions",
-		Organisation: fmt.Sprintf("01970000-0000-7000-8000-%012d", key%24/20),
-		Workspace:    fmt.Sprintf("01970000-1111-7000-8000-%012d", key%24),
-		KeyID:        fmt.Sprintf("01970000-2222-7000-8000-%012d", key),
-		KeyName:      fmt.Sprintf("service %d", key),
-		Method:       "POST", Path: "/v1/chat/completions", Operation: api.Chat, Stream: r.IntN(3) == 0,
-		Provider: provider, Slug: provider + "-prod",
-		Model: model, UpstreamModel: model, ResponseModel: model + "-2026-05-01",
-		OptionIndex: "config.targets[0]", CacheStatus: "DISABLED",
-		Config: fmt.Sprintf("01970000-3333-7000-8000-%012d", key%60),
-		Status: 200, Finish: "stop", UserAgent: trafficAgents[r.IntN(8)],
-		Total:    time.Duration(math.Exp(0.8*r.NormFloat64()) * float64(1800*time.Millisecond)), // median 1.8 s
-		Overhead: time.Duration(60+r.IntN(200)) * time.Microsecond,
-		Metadata: map[string]string{"_user": fmt.Sprintf("user-%d", t.users.Uint64()), "env": "production", "feature": trafficFeatures[r.IntN(10)]},
+		Trace:  reqlog.Trace{SpanID: fmt.Sprintf("%016x", r.Uint64()), SpanName: "POST /v1/chat/completions"},
+		Sender: reqlog.Sender{Organisation: fmt.Sprintf("01970000-0000-7000-8000-%012d", key%24/20), Workspace: fmt.Sprintf("01970000-1111-7000-8000-%012d", key%24), KeyID: fmt.Sprintf("01970000-2222-7000-8000-%012d", key), KeyName: fmt.Sprintf("service %d", key), UserAgent: trafficAgents[r.IntN(8)]},
+		Input:  reqlog.Input{Method: "POST", Path: "/v1/chat/completions", Operation: api.Chat, Stream: r.IntN(3) == 0, Model: model, Config: fmt.Sprintf("01970000-3333-7000-8000-%012d", key%60), Metadata: map[string]string{"_user": fmt.Sprintf("user-%d", t.users.Uint64()), "env": "production", "feature": trafficFeatures[r.IntN(10)]}},
+		Origin: reqlog.Origin{Provider: provider, Slug: provider + "-prod", UpstreamModel: model, ResponseModel: model + "-2026-05-01", OptionIndex: "config.targets[0]", CacheStatus: "DISABLED"},
+		Result: reqlog.Result{Status: 200, Finish: "stop"},
+		// The median of the total is 1.8 s.
+		Durations: reqlog.Durations{Total: time.Duration(math.Exp(0.8*r.NormFloat64()) * float64(1800*time.Millisecond)), Overhead: time.Duration(60+r.IntN(200)) * time.Microsecond},
 	}
 	e.TraceID = fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())
 	if r.IntN(2) == 0 { // a step of one of the agents that run now

@@ -26,6 +26,24 @@ type Entry struct {
 	ID   ID        // request id, in x-gateway-request-id
 	Time time.Time // when the request was accepted
 
+	// Known at admission.
+	Trace
+	Sender
+	Input
+
+	// Known when the response has been sent.
+	Origin
+	Result
+	Steps
+	Charge
+	Durations
+
+	Level  RecordLevel
+	Bodies *Bodies // nil unless recorded; not changed any more
+}
+
+// Trace is the place of a request in a trace.
+type Trace struct {
 	TraceID      string
 	SpanID       string
 	ParentSpanID string
@@ -33,30 +51,46 @@ type Entry struct {
 	// TraceFlags are the flags of the client's traceparent, two hexadecimal digits;
 	// empty without one. The log does not store them.
 	TraceFlags string
+}
 
+// Sender is who sent a request.
+type Sender struct {
 	Organisation string
 	Workspace    string
 	KeyID        string // empty if the request was rejected before a key was found
 	KeyName      string
+	UserAgent    string
+}
 
+// Input is what was requested.
+type Input struct {
 	Method    string
 	Path      string // as sent, without its query
 	Operation api.Operation
 	Stream    bool
+	Model     string // the requested model; may be empty
+	Prompt    Prompt // the saved prompt of the request; zero for none
+	Config    string // id of the saved config; empty for none
+	Metadata  map[string]string
 
+	RequestBytes int64
+}
+
+// Origin is where the response came from.
+type Origin struct {
 	Provider string // provider id of the target whose response was used
 	Slug     string // managed provider, without @; empty for credentials in headers
-	// Model is the requested model, UpstreamModel the model sent to the provider, and
-	// ResponseModel the model that the provider named. Each may be empty.
-	Model         string
+	// UpstreamModel is the model sent to the provider, and ResponseModel the model
+	// that the provider named. Each may be empty.
 	UpstreamModel string
 	ResponseModel string
 
 	OptionIndex string // JSON path of the target in its config
 	CacheStatus string
-	Prompt      Prompt // the saved prompt of the request; zero for none
-	Config      string // id of the saved config; empty for none
+}
 
+// Result is the response as it was sent.
+type Result struct {
 	// Status is the response status; 499 if the client left before it.
 	Status int
 	// ErrorSource is gateway or provider, empty on success.
@@ -64,6 +98,14 @@ type Entry struct {
 	ErrorCode    string
 	ErrorMessage string
 
+	Usage  llm.Usage
+	Finish string // native finish reason
+
+	ResponseBytes int64
+}
+
+// Steps are the steps from the request to its response.
+type Steps struct {
 	Attempts []Attempt
 	// Decisions explain why the exchange was routed as it was. They are empty if the
 	// config has no choice.
@@ -78,9 +120,10 @@ type Entry struct {
 	// such as image.
 	Checks    []CheckUse
 	Unchecked []string
-	Usage     llm.Usage
-	Finish    string // native finish reason
+}
 
+// Charge is what a request cost.
+type Charge struct {
 	// Cost is the known cost of all attempts, and Price the row of the price book for
 	// the last of them. If the cost of the response is unknown, Priced is false and
 	// both are empty.
@@ -89,7 +132,10 @@ type Entry struct {
 	// CostEstimated means that Cost includes estimated usage.
 	CostEstimated bool
 	Price         string
+}
 
+// Durations are the times that a request took.
+type Durations struct {
 	// Total is the time from acceptance to the last byte sent. Upstream is the part
 	// spent waiting for the provider; FirstToken is the time from acceptance to the
 	// first event or byte of the response, zero without one; Overhead is the gateway's
@@ -98,15 +144,6 @@ type Entry struct {
 	Upstream   time.Duration
 	FirstToken time.Duration
 	Overhead   time.Duration
-
-	RequestBytes  int64
-	ResponseBytes int64
-
-	Metadata  map[string]string
-	UserAgent string
-
-	Level  RecordLevel
-	Bodies *Bodies // nil unless recorded; not changed any more
 }
 
 // Prompt identifies a version of a saved prompt.

@@ -21,20 +21,14 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 	}
 	e := &reqlog.Entry{
 		ID: id, Time: time.Date(2026, 5, 1, 14, 0, 0, 7_900_000, time.FixedZone("", 7200)),
-		TraceID: "t", Organisation: "acme", Workspace: "w", KeyID: "k", KeyName: "ci",
-		Method: "POST", Path: "/v1/chat/completions", Operation: "chat", Stream: true,
-		Provider: "openai", Model: "m", CacheStatus: "MISS", Config: "c", Prompt: reqlog.Prompt{ID: "p", Slug: "pp-a", Version: 3}, Status: 502,
-		ErrorSource: "provider", ErrorCode: "upstream_failed", ErrorMessage: "a \"b\"\n\x01\xff",
-		Attempts:  []reqlog.Attempt{{Target: "config", Provider: "openai", Error: "reset", Start: time.Millisecond, Took: 1500 * time.Microsecond}},
-		Decisions: []reqlog.Decision{{Path: "config", Text: "drawn"}},
-		Params:    []string{"seed;dropped"},
-		Checks: []reqlog.CheckUse{{Event: "before", Target: "config", Hook: "g", Version: "v", Check: "default.contains", Verdict: reqlog.CheckFailed,
-			Denied: true, Transformed: true, Shadow: true, Took: 3 * time.Millisecond}},
-		Unchecked: []string{"image"},
-		Usage:     llm.Usage{Input: 10, CachedInput: 5, Output: 3, Reasoning: 4, Known: true},
-		Cost:      12_000_450, Priced: true, Price: "openai/m",
-		Total: 2500 * time.Microsecond, Overhead: 45 * time.Microsecond,
-		RequestBytes: 12, Level: reqlog.LevelFull, Metadata: map[string]string{"b": "2", "a": "1"},
+		Trace: reqlog.Trace{TraceID: "t"}, Sender: reqlog.Sender{Organisation: "acme", Workspace: "w", KeyID: "k", KeyName: "ci"},
+		Input:  reqlog.Input{Method: "POST", Path: "/v1/chat/completions", Operation: "chat", Stream: true, Model: "m", Config: "c", Prompt: reqlog.Prompt{ID: "p", Slug: "pp-a", Version: 3}, RequestBytes: 12, Metadata: map[string]string{"b": "2", "a": "1"}},
+		Origin: reqlog.Origin{Provider: "openai", CacheStatus: "MISS"}, Result: reqlog.Result{Status: 502, ErrorSource: "provider", ErrorCode: "upstream_failed", ErrorMessage: "a \"b\"\n\x01\xff", Usage: llm.Usage{Input: 10, CachedInput: 5, Output: 3, Reasoning: 4, Known: true}},
+		Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Target: "config", Provider: "openai", Error: "reset", Start: time.Millisecond, Took: 1500 * time.Microsecond}}, Decisions: []reqlog.Decision{{Path: "config", Text: "drawn"}}, Params: []string{"seed;dropped"}, Checks: []reqlog.CheckUse{{Event: "before", Target: "config", Hook: "g", Version: "v", Check: "default.contains", Verdict: reqlog.CheckFailed,
+			Denied: true, Transformed: true, Shadow: true, Took: 3 * time.Millisecond}}, Unchecked: []string{"image"}},
+		Charge:    reqlog.Charge{Cost: 12_000_450, Priced: true, Price: "openai/m"},
+		Durations: reqlog.Durations{Total: 2500 * time.Microsecond, Overhead: 45 * time.Microsecond},
+		Level:     reqlog.LevelFull,
 	}
 	want := `{"id":"0190a5a5-1234-7000-8000-0000000000ff","created_at":"2026-05-01T12:00:00.007Z",` +
 		`"trace_id":"t","span_id":null,"parent_span_id":null,"span_name":null,"organisation":"acme","workspace":"w","api_key":{"id":"k","name":"ci"},` +
@@ -74,7 +68,7 @@ func TestACostIsWrittenInCentsToTheNanoDollar(t *testing.T) {
 		{math.MaxInt64, "922337203685.4775807"},
 	} {
 		var got struct{ Cost json.Number }
-		if err := json.Unmarshal((&reqlog.Entry{Cost: tt.cost, Priced: true}).AppendJSON(nil), &got); err != nil || got.Cost.String() != tt.want {
+		if err := json.Unmarshal((&reqlog.Entry{Charge: reqlog.Charge{Cost: tt.cost, Priced: true}}).AppendJSON(nil), &got); err != nil || got.Cost.String() != tt.want {
 			t.Errorf("the cost %d is written as %s, %v; want %s", tt.cost, got.Cost, err, tt.want)
 		}
 	}
@@ -83,7 +77,7 @@ func TestACostIsWrittenInCentsToTheNanoDollar(t *testing.T) {
 func TestAnyTextIsValidJSONThatReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
-		e := reqlog.Entry{Metadata: map[string]string{text: text}}
+		e := reqlog.Entry{Input: reqlog.Input{Metadata: map[string]string{text: text}}}
 		var got struct{ Metadata map[string]string }
 		if err := json.Unmarshal(e.AppendJSON(nil), &got); err != nil {
 			t.Fatalf("AppendJSON() with %q: %v", text, err)

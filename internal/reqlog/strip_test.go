@@ -13,12 +13,11 @@ import (
 func TestStrippedEntriesKeepWhatTheBooksNeed(t *testing.T) {
 	attempts := []reqlog.Attempt{{Target: "config", Provider: "openai", Status: 500, Error: "it said hello"}, {Provider: "openai", Status: 200, Took: 1}}
 	e := reqlog.Entry{
-		Time: time.Unix(1, 0), TraceID: "t", SpanID: "s", ParentSpanID: "p", SpanName: "hello", Organisation: "o", Workspace: "w", KeyID: "k", KeyName: "n",
-		Method: "HELLO", Path: "/v1/hello", Provider: "openai", Model: "m", ResponseModel: "m-1", Config: "c", Prompt: reqlog.Prompt{ID: "i", Slug: "s", Version: 1},
-		Status: 400, ErrorSource: "provider", ErrorCode: "status_400", ErrorMessage: "hello", Attempts: attempts,
-		Decisions: []reqlog.Decision{{Path: "config.strategy", Text: "hello"}}, Params: []string{"hello=dropped"},
-		Usage: llm.Usage{Known: true, Input: 3}, Finish: "stop", Cost: 5, Priced: true, Price: "row", Total: 7, RequestBytes: 8,
-		Metadata: map[string]string{"a": "hello"}, UserAgent: "hello", Level: reqlog.LevelNone, Bodies: new(reqlog.Bodies),
+		Time: time.Unix(1, 0), Trace: reqlog.Trace{TraceID: "t", SpanID: "s", ParentSpanID: "p", SpanName: "hello"}, Sender: reqlog.Sender{Organisation: "o", Workspace: "w", KeyID: "k", KeyName: "n", UserAgent: "hello"},
+		Input: reqlog.Input{Method: "HELLO", Path: "/v1/hello", Model: "m", Config: "c", Prompt: reqlog.Prompt{ID: "i", Slug: "s", Version: 1}, RequestBytes: 8, Metadata: map[string]string{"a": "hello"}}, Origin: reqlog.Origin{Provider: "openai", ResponseModel: "m-1"},
+		Result: reqlog.Result{Status: 400, ErrorSource: "provider", ErrorCode: "status_400", ErrorMessage: "hello", Usage: llm.Usage{Known: true, Input: 3}, Finish: "stop"}, Steps: reqlog.Steps{Attempts: attempts, Decisions: []reqlog.Decision{{Path: "config.strategy", Text: "hello"}}, Params: []string{"hello=dropped"}},
+		Charge: reqlog.Charge{Cost: 5, Priced: true, Price: "row"}, Durations: reqlog.Durations{Total: 7},
+		Level: reqlog.LevelNone, Bodies: new(reqlog.Bodies),
 	}
 	want := e
 	want.Method, want.SpanName, want.ErrorMessage, want.UserAgent, want.Params, want.Bodies = "", "", "", "", nil, nil

@@ -35,8 +35,8 @@ func TestKnownMakesEachValueOnce(t *testing.T) {
 func TestCountingAnExchangeOfAKnownKindAllocatesNothing(t *testing.T) {
 	m := newMetrics(new(Server))
 	e := &reqlog.Entry{
-		Operation: api.Chat, Provider: "openai", Status: 200, FirstToken: 1, Usage: llm.Usage{Known: true},
-		Attempts: []reqlog.Attempt{{Provider: "openai", Status: 200}},
+		Input: reqlog.Input{Operation: api.Chat}, Origin: reqlog.Origin{Provider: "openai"}, Result: reqlog.Result{Status: 200, Usage: llm.Usage{Known: true}}, Durations: reqlog.Durations{FirstToken: 1},
+		Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Provider: "openai", Status: 200}}},
 	}
 	if n := testing.AllocsPerRun(100, func() { m.count(e) }); n != 0 {
 		t.Errorf("counting allocates %g objects, want none", n)

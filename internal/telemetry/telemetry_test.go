@@ -31,18 +31,15 @@ func exchange() *reqlog.Entry {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	id := reqlog.NewID(at)
 	return &reqlog.Entry{
-		ID: id, Time: at, TraceID: traceOfW3C, SpanID: id.Span(), ParentSpanID: parentOfW3C, TraceFlags: "01",
-		Organisation: "acme", Workspace: "ws-1", KeyID: "key-1", KeyName: "ci", Method: "POST", Path: "/v1/chat/completions",
-		Operation: "chat", Stream: true, Provider: "azure-openai", Model: "m-1", ResponseModel: "m-1-2026", OptionIndex: "config.targets[1]",
-		CacheStatus: "MISS", Status: 200, Finish: "stop", Cost: 1_500_000, Priced: true,
-		Attempts: []reqlog.Attempt{
+		ID: id, Time: at, Trace: reqlog.Trace{TraceID: traceOfW3C, SpanID: id.Span(), ParentSpanID: parentOfW3C, TraceFlags: "01"},
+		Sender: reqlog.Sender{Organisation: "acme", Workspace: "ws-1", KeyID: "key-1", KeyName: "ci", UserAgent: "ua/1"}, Input: reqlog.Input{Method: "POST", Path: "/v1/chat/completions", Operation: "chat", Stream: true, Model: "m-1", Metadata: map[string]string{"k": "canary-of-metadata"}},
+		Origin: reqlog.Origin{Provider: "azure-openai", ResponseModel: "m-1-2026", OptionIndex: "config.targets[1]", CacheStatus: "MISS"},
+		Result: reqlog.Result{Status: 200, Finish: "stop", Usage: llm.Usage{Input: 10, CachedInput: 5, Output: 7, Known: true}, ErrorMessage: "canary-of-a-message"}, Charge: reqlog.Charge{Cost: 1_500_000, Priced: true},
+		Steps: reqlog.Steps{Attempts: []reqlog.Attempt{
 			{Target: "config.targets[0]", Provider: "openai", Host: "api.openai.com", Status: 503, Error: "canary-of-an-error", Start: time.Millisecond, Took: 2 * time.Millisecond},
 			{Target: "config.targets[1]", Provider: "azure-openai", Slug: "az", Host: "x.openai.azure.com:8443", Status: 200, Start: 5 * time.Millisecond, Took: 10 * time.Millisecond},
-		},
-		Usage: llm.Usage{Input: 10, CachedInput: 5, Output: 7, Known: true},
-		Total: 100 * time.Millisecond, FirstToken: 25 * time.Millisecond, Overhead: 45 * time.Microsecond,
-		ErrorMessage: "canary-of-a-message", Metadata: map[string]string{"k": "canary-of-metadata"}, UserAgent: "ua/1",
-		Decisions: []reqlog.Decision{{Path: "config", Text: "canary-of-a-decision"}},
+		}, Decisions: []reqlog.Decision{{Path: "config", Text: "canary-of-a-decision"}}},
+		Durations: reqlog.Durations{Total: 100 * time.Millisecond, FirstToken: 25 * time.Millisecond, Overhead: 45 * time.Microsecond},
 	}
 }
 
@@ -250,7 +247,7 @@ func TestTheClientDecidesWhatIsSampledAndElseThePart(t *testing.T) {
 			x := mustStart(t, o)
 			for range 1000 {
 				id := reqlog.NewID(time.Now())
-				x.Record(t.Context(), &reqlog.Entry{ID: id, Time: id.Time(), TraceID: id.String(), TraceFlags: tt.flags})
+				x.Record(t.Context(), &reqlog.Entry{ID: id, Time: id.Time(), Trace: reqlog.Trace{TraceID: id.String(), TraceFlags: tt.flags}})
 			}
 			x.Close(t.Context())
 			if n := len(r.spans); !tt.want(n) {

@@ -78,9 +78,8 @@ func (b *bench) seed(t *testing.T, entries ...entry) {
 func (e entry) made(now time.Time) *reqlog.Entry {
 	at := now.Add(-time.Duration(e.minutes) * time.Minute)
 	out := &reqlog.Entry{
-		ID: reqlog.NewID(at), Time: at, Organisation: store.DefaultOrganisation, Workspace: e.workspace, KeyID: e.key,
-		Provider: e.service, Slug: e.slug, Model: e.model, Status: e.status, Total: time.Duration(e.ms) * time.Millisecond,
-		CacheStatus: e.cache, Prompt: reqlog.Prompt{Slug: "greeting"},
+		ID: reqlog.NewID(at), Time: at, Sender: reqlog.Sender{Organisation: store.DefaultOrganisation, Workspace: e.workspace, KeyID: e.key},
+		Origin: reqlog.Origin{Provider: e.service, Slug: e.slug, CacheStatus: e.cache}, Input: reqlog.Input{Model: e.model, Prompt: reqlog.Prompt{Slug: "greeting"}}, Result: reqlog.Result{Status: e.status}, Durations: reqlog.Durations{Total: time.Duration(e.ms) * time.Millisecond},
 	}
 	for i, target := range strings.Fields(e.tried) {
 		out.Attempts = append(out.Attempts, reqlog.Attempt{Target: target, Start: time.Duration(i)})

@@ -146,7 +146,7 @@ func (d *desk) fetch(method, link string) *httptest.ResponseRecorder {
 
 func TestAnExportGoesFromDraftToFile(t *testing.T) {
 	d := newDesk(t)
-	d.record(&reqlog.Entry{Status: 200, KeyID: "k"}, &reqlog.Entry{Status: 500, KeyID: "k"})
+	d.record(&reqlog.Entry{Result: reqlog.Result{Status: 200}, Sender: reqlog.Sender{KeyID: "k"}}, &reqlog.Entry{Result: reqlog.Result{Status: 500}, Sender: reqlog.Sender{KeyID: "k"}})
 	var out struct {
 		ID     string
 		Total  *int64
@@ -258,12 +258,12 @@ func TestFiltersChooseRows(t *testing.T) {
 	d := newDesk(t)
 	used := func(in, out int64) llm.Usage { return llm.Usage{Known: true, Input: in, Output: out} }
 	d.record(
-		&reqlog.Entry{UserAgent: "a", Status: 200, KeyID: "k1", Provider: "openai", Slug: "main", Model: "gpt", Config: "c1", TraceID: "t1", SpanID: "s1", Metadata: map[string]string{"env": "dev"}, Usage: used(10, 5), Priced: true, Cost: 10_000_000},
-		&reqlog.Entry{UserAgent: "b", Status: 429, KeyID: "k2", Provider: "openai", Slug: "spare", Model: "gpt", Config: "c2", TraceID: "t2", Metadata: map[string]string{"env": "dev", "user": "1"}, Usage: used(20, 50), Priced: true, Cost: 25_000_001},
-		&reqlog.Entry{UserAgent: "c", Status: 503, KeyID: "k1", Provider: "groq", Model: "llama", Prompt: reqlog.Prompt{ID: "p", Slug: "greet", Version: 1}},
-		&reqlog.Entry{UserAgent: "else", Organisation: store.DefaultOrganisation, Workspace: "another"},
-		&reqlog.Entry{UserAgent: "else", Organisation: "other", Workspace: store.DefaultWorkspace},
-		&reqlog.Entry{UserAgent: "old", Time: d.Clock.AddDate(0, 0, -5)},
+		&reqlog.Entry{Sender: reqlog.Sender{UserAgent: "a", KeyID: "k1"}, Result: reqlog.Result{Status: 200, Usage: used(10, 5)}, Origin: reqlog.Origin{Provider: "openai", Slug: "main"}, Input: reqlog.Input{Model: "gpt", Config: "c1", Metadata: map[string]string{"env": "dev"}}, Trace: reqlog.Trace{TraceID: "t1", SpanID: "s1"}, Charge: reqlog.Charge{Priced: true, Cost: 10_000_000}},
+		&reqlog.Entry{Sender: reqlog.Sender{UserAgent: "b", KeyID: "k2"}, Result: reqlog.Result{Status: 429, Usage: used(20, 50)}, Origin: reqlog.Origin{Provider: "openai", Slug: "spare"}, Input: reqlog.Input{Model: "gpt", Config: "c2", Metadata: map[string]string{"env": "dev", "user": "1"}}, Trace: reqlog.Trace{TraceID: "t2"}, Charge: reqlog.Charge{Priced: true, Cost: 25_000_001}},
+		&reqlog.Entry{Sender: reqlog.Sender{UserAgent: "c", KeyID: "k1"}, Result: reqlog.Result{Status: 503}, Origin: reqlog.Origin{Provider: "groq"}, Input: reqlog.Input{Model: "llama", Prompt: reqlog.Prompt{ID: "p", Slug: "greet", Version: 1}}},
+		&reqlog.Entry{Sender: reqlog.Sender{UserAgent: "else", Organisation: store.DefaultOrganisation, Workspace: "another"}},
+		&reqlog.Entry{Sender: reqlog.Sender{UserAgent: "else", Organisation: "other", Workspace: store.DefaultWorkspace}},
+		&reqlog.Entry{Sender: reqlog.Sender{UserAgent: "old"}, Time: d.Clock.AddDate(0, 0, -5)},
 	)
 	for trace, value := range map[string]int{"t1": 5, "t2": -3} {
 		f := logstore.Feedback{ID: reqlog.NewID(d.Clock), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, TraceID: trace, Value: value, Weight: 1, Created: d.Clock, Updated: d.Clock}
@@ -331,7 +331,7 @@ func TestFiltersChooseRows(t *testing.T) {
 
 func TestFieldsThatAreDeniedAreLeftOut(t *testing.T) {
 	d := newDesk(t)
-	d.record(&reqlog.Entry{Status: 200, Metadata: map[string]string{"canary": "x"}, TraceID: "canary"})
+	d.record(&reqlog.Entry{Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Metadata: map[string]string{"canary": "x"}}, Trace: reqlog.Trace{TraceID: "canary"}})
 	before := drafted(d.root, "jsonl", "")
 	d.made(d.root, before)
 	o, err := d.DB.Organisation(t.Context(), store.DefaultOrganisation)

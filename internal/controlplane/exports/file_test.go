@@ -12,7 +12,7 @@ import (
 
 func TestOnlyWhoHasALinkReadsAFile(t *testing.T) {
 	d := newDesk(t)
-	d.record(&reqlog.Entry{Status: 200})
+	d.record(&reqlog.Entry{Result: reqlog.Result{Status: 200}})
 	id, other := drafted(d.root, "csv", ""), drafted(d.root, "csv", "")
 	text := d.made(d.root, id)
 	d.made(d.root, other)

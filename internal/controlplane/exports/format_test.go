@@ -27,19 +27,19 @@ import (
 func odd() []*reqlog.Entry {
 	return []*reqlog.Entry{
 		{},
-		{Status: 200, Provider: "openai", Model: "gpt", Total: 1234567 * time.Microsecond, Usage: llm.Usage{Known: true, Input: 7, Output: 2}, Priced: true, Cost: 1},
-		{Status: 200, Priced: true, Usage: llm.Usage{Known: true}},
-		{Status: 299, Priced: true, Cost: 12_345_678_901_234_567, Usage: llm.Usage{Known: true, Input: math.MaxInt32 << 8, Reasoning: 1, Output: 3}},
-		{Status: 300, Priced: true, Cost: 120_000_000},
-		{Status: 499, TraceID: "=cmd|' /C calc'!A0", Model: "+1", Config: "-x", Prompt: reqlog.Prompt{ID: "p", Slug: "@slug", Version: 2}},
-		{Status: 500, Path: "/v1/things", Model: "a \"quoted\", one;\nwith lines\tand tabs", Provider: "naïve 日本 \U0001f600"},
-		{Status: 200, Path: "/v1/x", Model: "broken \xff utf-8", OptionIndex: "config.targets[1]", Metadata: map[string]string{"z": "1", "a": "=2", "quote\"": "<b>&\n", "": "\xff"}},
-		{Status: 200, Level: reqlog.LevelFull, Bodies: &reqlog.Bodies{
+		{Result: reqlog.Result{Status: 200, Usage: llm.Usage{Known: true, Input: 7, Output: 2}}, Origin: reqlog.Origin{Provider: "openai"}, Input: reqlog.Input{Model: "gpt"}, Durations: reqlog.Durations{Total: 1234567 * time.Microsecond}, Charge: reqlog.Charge{Priced: true, Cost: 1}},
+		{Result: reqlog.Result{Status: 200, Usage: llm.Usage{Known: true}}, Charge: reqlog.Charge{Priced: true}},
+		{Result: reqlog.Result{Status: 299, Usage: llm.Usage{Known: true, Input: math.MaxInt32 << 8, Reasoning: 1, Output: 3}}, Charge: reqlog.Charge{Priced: true, Cost: 12_345_678_901_234_567}},
+		{Result: reqlog.Result{Status: 300}, Charge: reqlog.Charge{Priced: true, Cost: 120_000_000}},
+		{Result: reqlog.Result{Status: 499}, Trace: reqlog.Trace{TraceID: "=cmd|' /C calc'!A0"}, Input: reqlog.Input{Model: "+1", Config: "-x", Prompt: reqlog.Prompt{ID: "p", Slug: "@slug", Version: 2}}},
+		{Result: reqlog.Result{Status: 500}, Input: reqlog.Input{Path: "/v1/things", Model: "a \"quoted\", one;\nwith lines\tand tabs"}, Origin: reqlog.Origin{Provider: "naïve 日本 \U0001f600"}},
+		{Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Path: "/v1/x", Model: "broken \xff utf-8", Metadata: map[string]string{"z": "1", "a": "=2", "quote\"": "<b>&\n", "": "\xff"}}, Origin: reqlog.Origin{OptionIndex: "config.targets[1]"}},
+		{Result: reqlog.Result{Status: 200}, Level: reqlog.LevelFull, Bodies: &reqlog.Bodies{
 			Request:  reqlog.Body{Type: "application/json", Data: []byte(`{"messages":[{"content":"<b>=\"x\",\n"}]}`), Size: 40},
 			Response: reqlog.Body{Type: "text/event-stream", Data: []byte("data: {}\r\n\r\ndata: é"), Size: 4096, Cut: true},
 		}},
-		{Status: 200, Level: reqlog.LevelFull, Bodies: &reqlog.Bodies{Request: reqlog.Body{Type: "audio/wav", Size: 99, Cut: true}}},
-		{Status: 200, Level: reqlog.LevelNone, Total: time.Hour},
+		{Result: reqlog.Result{Status: 200}, Level: reqlog.LevelFull, Bodies: &reqlog.Bodies{Request: reqlog.Body{Type: "audio/wav", Size: 99, Cut: true}}},
+		{Result: reqlog.Result{Status: 200}, Level: reqlog.LevelNone, Durations: reqlog.Durations{Total: time.Hour}},
 	}
 }
 
@@ -224,7 +224,7 @@ func TestFilesSayWhatTheLogSays(t *testing.T) {
 
 func TestFieldsStandInOneOrder(t *testing.T) {
 	d := newDesk(t)
-	d.record(&reqlog.Entry{Status: 200, Priced: true, Cost: catalog.NanoDollars(15_000_000)})
+	d.record(&reqlog.Entry{Result: reqlog.Result{Status: 200}, Charge: reqlog.Charge{Priced: true, Cost: catalog.NanoDollars(15_000_000)}})
 	var out struct{ ID string }
 	d.root.Must("POST", "/logs/exports", `{"requested_data":["metadata","cost","response_status_code","trace_id"],"filters":{`+lastDay+`}}`, &out)
 	if got, want := d.made(d.root, out.ID), `{"trace_id":null,"cost":1.5,"response_status_code":200,"metadata":{}}`+"\n"; got != want {
@@ -236,7 +236,7 @@ func TestSpreadsheetsAreGivenNoFormulas(t *testing.T) {
 	d := newDesk(t)
 	var entries []*reqlog.Entry
 	for _, s := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"} {
-		entries = append(entries, &reqlog.Entry{TraceID: s, Model: s, Provider: s, Path: s, Config: s, Prompt: reqlog.Prompt{ID: "p", Slug: s}, Metadata: map[string]string{s: s}})
+		entries = append(entries, &reqlog.Entry{Trace: reqlog.Trace{TraceID: s}, Input: reqlog.Input{Model: s, Path: s, Config: s, Prompt: reqlog.Prompt{ID: "p", Slug: s}, Metadata: map[string]string{s: s}}, Origin: reqlog.Origin{Provider: s}})
 	}
 	d.record(entries...)
 	all, err := csv.NewReader(strings.NewReader(d.made(d.root, drafted(d.root, "csv", "")))).ReadAll()

@@ -28,7 +28,7 @@ func (d *desk) many(n int) {
 	d.t.Helper()
 	list := make([]*reqlog.Entry, n)
 	for i := range list {
-		list[i] = &reqlog.Entry{Status: 200, Time: d.Clock.Add(-time.Duration(i) * time.Millisecond)}
+		list[i] = &reqlog.Entry{Result: reqlog.Result{Status: 200}, Time: d.Clock.Add(-time.Duration(i) * time.Millisecond)}
 	}
 	d.record(list...)
 }

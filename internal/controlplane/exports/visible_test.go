@@ -60,7 +60,7 @@ func (d *desk) keysFor(c *routetest.Caller, filters string) string {
 // recorded writes an entry of each key, whose config is the key.
 func (d *desk) recorded(keys ...string) {
 	for _, k := range keys {
-		d.record(&reqlog.Entry{KeyID: k, Config: k})
+		d.record(&reqlog.Entry{Sender: reqlog.Sender{KeyID: k}, Input: reqlog.Input{Config: k}})
 	}
 }
 
