@@ -5,6 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of a plausible price.
+const (
+	maxModelName = 256           // bytes
+	maxLength    = 1_000_000_000 // tokens from which a request is long
 )
 
 // Doubt returns why the figures of a price are implausible, empty if they are
@@ -32,6 +40,10 @@ func (p *Price) Doubt() string {
 		}
 	}
 	switch {
+	case p.Model == "" || len(p.Model) > maxModelName || strings.ContainsFunc(p.Model, unicode.IsControl) || !utf8.ValidString(p.Model):
+		return fmt.Sprintf("the name of a model must have 1 to %d bytes without control characters", maxModelName)
+	case p.Above < 0 || p.Above > maxLength:
+		return fmt.Sprintf("requests of %d tokens do not exist", p.Above)
 	case p.Above > 0 && (p.Long[Input] < p.Rates[Input] || p.Long[Output] < p.Rates[Output]):
 		return "long requests cost less than short ones"
 	case p.Above > 0 && p.Above < 8000:

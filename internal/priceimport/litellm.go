@@ -181,6 +181,9 @@ func (e *liteLLM) readTiers(p *catalog.Price, standard *tokenPrices) (reason str
 	return ""
 }
 
+// maxLong is the limit of the length from which a request is long, in thousands of tokens.
+const maxLong = 1_000_000
+
 // readLong reads the prices of long requests, whose fields are named by their
 // length.
 func readLong(p *catalog.Price, raw json.RawMessage) error {
@@ -195,6 +198,9 @@ func readLong(p *catalog.Price, raw json.RawMessage) error {
 		n, err := strconv.Atoi(length)
 		if !ok || !only || err != nil {
 			continue
+		}
+		if n < 1 || n > maxLong {
+			return fmt.Errorf("a price of requests of %d thousand tokens", n)
 		}
 		var long tokenPrices
 		price := func(name string) *float64 {

@@ -12,10 +12,13 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"modelgate/internal/catalog"
 	"modelgate/internal/provider/table"
@@ -27,7 +30,8 @@ type Table struct {
 	Skipped []Skipped
 }
 
-// Skipped is an entry that gives no row.
+// Skipped is an entry that gives no row. An entry whose name is long or cannot be printed is
+// shortened and quoted.
 type Skipped struct{ Entry, Reason string }
 
 // tableProvider is a provider in a public table.
@@ -110,7 +114,15 @@ func Read(format string, data []byte, source, read string) (*Table, error) {
 	return t, nil
 }
 
-func (t *Table) skip(entry, reason string) { t.Skipped = append(t.Skipped, Skipped{entry, reason}) }
+func (t *Table) skip(entry, reason string) {
+	if len(entry) > maxEntry || strings.ContainsFunc(entry, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		entry = strconv.Quote(entry[:min(len(entry), maxEntry)])
+	}
+	t.Skipped = append(t.Skipped, Skipped{entry, reason})
+}
+
+// maxEntry is the limit of the name of an entry that is shown, in bytes.
+const maxEntry = 256
 
 // tokenPrices are prices in dollars per token. Nil is unknown.
 type tokenPrices struct {
@@ -198,7 +210,8 @@ func (t *Table) readModelsDev(data []byte) error {
 	if err := json.Unmarshal(data, &providers); err != nil {
 		return fmt.Errorf("reading the table: %w", err)
 	}
-	for name, from := range providers {
+	for _, name := range slices.Sorted(maps.Keys(providers)) { // two may be one provider of the table
+		from := providers[name]
 		id := cmp.Or(providersOf("models-dev")[name].id, name)
 		if _, ok := table.Lookup(id); !ok {
 			t.skip(name, "the provider is not in the table")
