@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// copyBuffers lends the buffers of the plain handler.
+// copyBuffers lends buffers to the plain handler and the ReverseProxy.
 var copyBuffers = sync.Pool{New: func() any { return new([8 << 10]byte) }}
 
 // gate holds requests back until a number of them have arrived with their whole
