@@ -6,10 +6,10 @@ import (
 	"modelgate/internal/jsonedit"
 )
 
-// MayContainMarkedSignature reports whether a body may hold a signature of another vendor, as
-// [MarkSignature] writes it. It costs a search.
+// MayContainMarkedSignature reports whether a body may hold a signature of another
+// vendor, as [MarkSignature] writes it. It costs a search.
 func MayContainMarkedSignature(body []byte) bool {
-	return bytes.Contains(body, []byte(`"`+signatureMark))
+	return jsonedit.StringBegins(body, signatureMark)
 }
 
 // IsMarkedSignature reports whether text is a signature of another vendor in

@@ -174,3 +174,24 @@ func hex4(b []byte) rune {
 	}
 	return r
 }
+
+// StringBegins reports whether a quotation mark in body is followed by one of the
+// prefixes, none of which is empty. It is a quick test of whether a search is
+// worthwhile: it decodes nothing, so it does not find letters that are written as
+// escapes, and finds escaped quotation marks inside of strings too. It looks at each
+// quotation mark once; searching for prefixes with bytes.Contains takes fifty times
+// as long, because JSON is full of their first byte.
+func StringBegins(body []byte, prefixes ...string) bool {
+	for {
+		i := bytes.IndexByte(body, '"')
+		if i < 0 {
+			return false
+		}
+		body = body[i+1:]
+		for _, p := range prefixes {
+			if len(body) >= len(p) && body[0] == p[0] && string(body[:len(p)]) == p {
+				return true
+			}
+		}
+	}
+}

@@ -67,12 +67,12 @@ type usageHider struct {
 	buf []byte // reused
 }
 
-var usageKey = []byte(`"usage"`)
+const usageKey = `usage"`
 
 // hide returns the event as it would be without the request for usage; an event
 // that would not exist becomes empty. The result is valid until the next call.
 func (h *usageHider) hide(e sse.Event) sse.Event {
-	if !bytes.Contains(e.Data, usageKey) || h.doc.Scan(e.Data) != nil {
+	if !jsonedit.StringBegins(e.Data, usageKey) || h.doc.Scan(e.Data) != nil {
 		return e
 	}
 	defer h.doc.Reset()

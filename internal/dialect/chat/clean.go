@@ -15,7 +15,7 @@ var _ dialect.ForeignContentCleaner = Dialect{}
 // vendors for providers whose profile does not have them. Media of the assistant
 // move to the next message of the user, or into one at the end.
 func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) []jsonedit.Edit {
-	if !mayHoldForeign(body.Bytes()) {
+	if !jsonedit.StringBegins(body.Bytes(), foreignNames...) {
 		return nil
 	}
 	c := cleaner{profile: to.Chat}
@@ -30,33 +30,12 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) []jsonedit.Ed
 	return edits
 }
 
-// foreignNames are the members that Clean may remove, by their first letter;
-// extraContent is one of a tool call.
+// foreignNames begin the members that Clean may remove; extraContent is one of a
+// tool call.
 var (
-	foreignNames = [256][]byte{
-		'r': []byte(`reasoning`),
-		'c': []byte(`content_blocks"`),
-		'e': []byte(`extra_content"`),
-		'a': []byte(`annotations"`),
-	}
+	foreignNames = []string{"reasoning", `content_blocks"`, `extra_content"`, `annotations"`}
 	extraContent = []byte(`"extra_content"`)
 )
-
-// mayHoldForeign reports whether a string of the body begins like a member that
-// Clean may remove. It looks at each quotation mark once, because a search for
-// each name took more time than everything else that was done with a body.
-func mayHoldForeign(body []byte) bool {
-	for {
-		i := bytes.IndexByte(body, '"')
-		if i < 0 || i+1 == len(body) {
-			return false
-		}
-		body = body[i+1:]
-		if name := foreignNames[body[0]]; name != nil && bytes.HasPrefix(body, name) {
-			return true
-		}
-	}
-}
 
 // cleaner removes members of other vendors from the messages of a body.
 type cleaner struct {

@@ -1,7 +1,6 @@
 package converse
 
 import (
-	"bytes"
 	"encoding/base64"
 
 	"modelgate/internal/dialect"
@@ -11,12 +10,12 @@ import (
 var _ dialect.ForeignContentCleaner = Dialect{}
 
 // markBegins is the start of a marked signature in base64.
-var markBegins = []byte(`"` + base64.StdEncoding.EncodeToString([]byte("mg1")))
+var markBegins = base64.StdEncoding.EncodeToString([]byte("mg1"))
 
 // Clean implements dialect.ForeignContentCleaner: clients send back the blocks
 // that they received, and a model rejects thinking that it did not sign.
 func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
-	if b := body.Bytes(); !dialect.MayContainMarkedSignature(b) && !bytes.Contains(b, markBegins) {
+	if b := body.Bytes(); !dialect.MayContainMarkedSignature(b) && !jsonedit.StringBegins(b, markBegins) {
 		return nil
 	}
 	return dialect.EditElements(body, "messages", "content", func(block jsonedit.Value) []byte {

@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"bytes"
-
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 )
@@ -12,16 +10,13 @@ var _ dialect.ForeignContentCleaner = Dialect{}
 // signatureNames are the two spellings of the member that holds a signature.
 var signatureNames = [...]string{"thoughtSignature", "thought_signature"}
 
-// quotedMark is the start of a marked signature in a body.
-var quotedMark = []byte(`"` + markBegins)
-
 // Clean implements dialect.ForeignContentCleaner: clients send back the parts
 // that they received, and Google rejects a signature that is not base64.
 // Thinking of other vendors' models is removed; their calls and text stay, with
 // the signature that Google accepts for calls which its models did not make.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edit {
-	if b := body.Bytes(); !bytes.Contains(b, quotedMark) && !dialect.MayContainMarkedSignature(b) {
+	if b := body.Bytes(); !jsonedit.StringBegins(b, markBegins) && !dialect.MayContainMarkedSignature(b) {
 		return nil
 	}
 	return dialect.EditElements(body, "contents", "parts", cleanPart)

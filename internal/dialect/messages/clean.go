@@ -39,11 +39,14 @@ func (Dialect) Clean(body *jsonedit.Doc, _ dialect.RequestTarget) []jsonedit.Edi
 
 // maybeForeign looks for a signature that is marked or empty.
 func maybeForeign(b []byte) bool {
-	if bytes.Contains(b, markBegin) {
+	if dialect.MayContainMarkedSignature(b) {
 		return true
 	}
+	if !jsonedit.StringBegins(b, signatureKey) {
+		return false
+	}
 	for {
-		i := bytes.Index(b, signatureKey)
+		i := bytes.Index(b, []byte(signatureKey))
 		if i < 0 {
 			return false
 		}
@@ -55,8 +58,8 @@ func maybeForeign(b []byte) bool {
 }
 
 var (
-	markBegin               = []byte(`"mg1.`) // as written by dialect.MarkSignature
-	signatureKey, emptyText = []byte(`"signature"`), []byte(`""`)
+	signatureKey = `signature"`
+	emptyText    = []byte(`""`)
 )
 
 // withoutForeign returns a message without thinking of other vendors: unchanged
