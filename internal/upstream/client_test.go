@@ -313,18 +313,24 @@ func TestAClientThatLeavesCancels(t *testing.T) {
 }
 
 func TestAKeptConnectionThatEndsIsAReset(t *testing.T) {
-	addr := mustServe(t, func(conn *net.TCPConn, r *bufio.Reader) {
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-		http.ReadRequest(r)
-	})
-	c := upstream.New(upstream.Options{})
-	resp, err := c.Do(mustRequest(t, t.Context(), "GET", "http://"+addr, nil), false)
-	if err != nil {
-		t.Fatal(err)
+	for _, maxPerHost := range []int{0, 9} { // requests go inline, or through a transport
+		addr := mustServe(t, func(conn *net.TCPConn, r *bufio.Reader) {
+			r.Discard(2)
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			http.ReadRequest(r)
+		})
+		c := upstream.New(upstream.Options{MaxPerHost: maxPerHost})
+		post := func() *http.Request {
+			return mustRequest(t, t.Context(), "POST", "http://"+addr, strings.NewReader("{}"))
+		}
+		resp, err := c.Do(post(), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRead(t, resp)
+		_, err = c.Do(post(), false)
+		mustFail(t, err, upstream.Reset)
 	}
-	mustRead(t, resp)
-	_, err = c.Do(mustRequest(t, t.Context(), "POST", "http://"+addr, strings.NewReader("{}")), false)
-	mustFail(t, err, upstream.Reset)
 }
 
 func TestAnHTTP2ConnectionThatSaysGoodbyeIsAReset(t *testing.T) {

@@ -5,7 +5,9 @@
 // [*Failure] whose text never contains a credential. Guarded requests, whose
 // host a client chose, are checked by static rules and again after name
 // resolution, and are dialled at a checked address. A [Watchdog] ends an
-// attempt whose current phase takes too long. The Copy functions and [Forward]
+// attempt whose current phase takes too long. Small requests without TLS take a
+// shorter way than http.Transport, on the goroutine of the caller; their
+// responses are the same. The Copy functions and [Forward]
 // are the only place that decides which headers are forwarded.
 //
 // It does not retry, choose targets, set credentials, interpret bodies or count
@@ -82,9 +84,30 @@ type Resolver interface {
 // Client sends requests to providers. It is safe for concurrent use.
 type Client struct {
 	guard     *guard
-	open      *http.Transport // hosts that the operator or the provider table chose
-	guarded   *http.Transport // hosts that a client chose
-	userAgent []string        // shared by all requests; must not be changed
+	open      transports // to hosts that the operator or the provider table chose
+	guarded   transports // to hosts that a client chose
+	userAgent []string   // shared by all requests; must not be changed
+}
+
+// transports are two ways to the same hosts.
+type transports struct {
+	full   *http.Transport
+	inline *inline // nil if connections to a host are limited, which full does
+}
+
+// of returns the transport for a request.
+func (t *transports) of(req *http.Request) http.RoundTripper {
+	if t.inline != nil && t.inline.takes(req) {
+		return t.inline
+	}
+	return t.full
+}
+
+func (t *transports) closeIdle() {
+	t.full.CloseIdleConnections()
+	if t.inline != nil {
+		t.inline.idle.closeAll()
+	}
 }
 
 // New returns a Client with these options.
@@ -93,13 +116,19 @@ func New(o Options) *Client {
 	g := newGuard(o)
 	pinned := &pinnedDialer{guard: g, dial: o.Dial, resolver: o.Resolver, timeout: o.DialTimeout}
 
-	open := newTransport(o, o.Dial)
-	open.Proxy = o.Proxy
-	guarded := newTransport(o, pinned.DialContext)
+	open := transports{full: newTransport(o, o.Dial)}
+	open.full.Proxy = o.Proxy
+	guarded := transports{full: newTransport(o, pinned.DialContext)}
 	// Clients may name any number of hosts: limit the connections they leave
 	// open.
-	guarded.MaxIdleConns = o.MaxIdlePerHost
-
+	guarded.full.MaxIdleConns = o.MaxIdlePerHost
+	if o.MaxPerHost == 0 {
+		open.inline = newInline(o, o.Dial, func(req *http.Request) bool {
+			proxy, err := o.Proxy(req)
+			return proxy != nil || err != nil
+		})
+		guarded.inline = newInline(o, pinned.DialContext, nil)
+	}
 	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}}
 }
 
@@ -114,21 +143,21 @@ func New(o Options) *Client {
 // even if a Read of it hangs. Errors from reading the response's body are
 // converted by [Classify].
 func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
-	t := c.open
+	t := &c.open
 	if guarded {
 		if err := c.guard.check(req.URL); err != nil {
 			closeBody(req)
 			return nil, Classify(req, err)
 		}
-		t = c.guarded
+		t = &c.guarded
 	}
 	if _, ok := req.Header["User-Agent"]; !ok && req.Header != nil {
 		req.Header["User-Agent"] = c.userAgent
 	}
 	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
-		return sendUpload(t, req)
+		return sendUpload(t.full, req)
 	}
-	resp, err := t.RoundTrip(req)
+	resp, err := t.of(req).RoundTrip(req)
 	if err != nil {
 		return nil, failure(req, nil, err)
 	}
@@ -142,8 +171,8 @@ func (c *Client) CheckHost(raw string) (*url.URL, error) { return c.guard.parse(
 
 // Close closes idle connections. The Client remains usable.
 func (c *Client) Close() {
-	c.open.CloseIdleConnections()
-	c.guarded.CloseIdleConnections()
+	c.open.closeIdle()
+	c.guarded.closeIdle()
 }
 
 func (o Options) withDefaults() Options {
