@@ -26,7 +26,7 @@ var dependencies = map[string]string{
 	"github.com/maypok86/otter/v2":                                      "cached responses: bounded by their size, with an eviction that keeps what is used often",
 	"github.com/openai/openai-go/v3":                                    "test: the official Go client, let loose on the built gateway",
 	"github.com/prometheus/client_golang":                               "metrics in the form every collector reads",
-	"github.com/redis/rueidis":                                          "Redis, for counters that several nodes share: it pipelines the calls of concurrent requests",
+	"github.com/redis/rueidis":                                          "Redis, for counters and cached responses that several nodes share: it pipelines the calls of concurrent requests",
 	"github.com/santhosh-tekuri/jsonschema/v6":                          "validates JSON in texts for guardrails: JSON Schema of all drafts, with limits of ours on patterns and references",
 	"github.com/rogpeppe/go-internal":                                   "test: txtar, the form of the provider fixtures",
 	"github.com/tetratelabs/wazero":                                     "runs checks of guardrails that users bring as WebAssembly, with limits of time and memory and without cgo",

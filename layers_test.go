@@ -12,7 +12,7 @@ import (
 // layers lists which packages may import which, the highest layer first. A
 // package imports only packages of lower lines: nothing of its own line,
 // nothing above. Letters divide a layer where one package builds on another.
-// Layer 0 imports the standard library alone. Tests may import anything.
+// Layer 0a imports the standard library alone. Tests may import anything.
 //
 // A new package gets its place here in the commit that brings it, and
 // docs/architecture.md shows the same lines.
@@ -30,14 +30,15 @@ const layers = `
 4   internal/pipeline
 3b  internal/datakey internal/dialect/dialecttest internal/priceimport internal/publication internal/store/storetest internal/telemetry
 3a  internal/ledger internal/logstore internal/provider/table internal/quota/pgquota internal/secretref internal/store
-2c  internal/guardrail/checks internal/simulator/recorder
+2c  internal/guardrail/checks internal/respcache/filecache internal/simulator/recorder
 2b  internal/postgres internal/provider/auth internal/simulator internal/sqlite internal/upstream
-2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses
+2a  internal/dialect/chat internal/dialect/cohere internal/dialect/converse internal/dialect/gemini internal/dialect/messages internal/dialect/ollama internal/dialect/oracle internal/dialect/replicate internal/dialect/responses internal/respcache/rediscache
 1d  internal/provider internal/respcache
 1c  internal/dialect internal/jwt internal/pricing internal/reqlog
 1b  internal/alert/alerttest internal/blob internal/catalog internal/guardrail internal/journal internal/modeldata internal/modelnames internal/semantic/evaluation internal/tokens
 1a  config internal/access internal/alert internal/bodytext internal/grammar internal/inbound internal/inflight internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/semantic internal/sigv4 internal/sqlrow internal/urlpath
-0   api internal/apierr internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/quota internal/secret internal/sse
+0b  internal/kv internal/quota
+0a  api internal/apierr internal/breaker internal/bytepool internal/clientaddr internal/contentcoding internal/egress internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse
 `
 
 // barriers are what a package must not reach, however many imports away. The
@@ -102,7 +103,7 @@ var edges = []string{
 	"internal/postgres",
 	"internal/provider/auth",
 	"internal/quota/redisquota",
-	"internal/respcache",
+	"internal/respcache/...",
 	"internal/server",
 	"internal/settings",
 	"internal/sqlite",

@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/respcache"
+	"modelgate/internal/store"
 )
 
 // addCache adds the route that invalidates cached responses.
@@ -53,5 +54,14 @@ func invalidate(ctx context.Context, c *route.Caller, a *route.API, in *invalida
 	}
 	c.SetAuditSubject(w.ID, w.ID)
 	owner := respcache.Tenant{Organisation: c.Organisation, Workspace: w.ID}
-	return &invalidated{Object: "cache-invalidation"}, a.Cache.Invalidate(ctx, owner, sel, a.Now())
+	var mark respcache.Mark
+	err = c.Change(ctx, func(tx *store.Tx) (err error) {
+		mark, err = tx.InvalidateCache(ctx, owner, sel, a.Now())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.Cache.Add(mark)
+	return &invalidated{Object: "cache-invalidation"}, nil
 }

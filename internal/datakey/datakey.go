@@ -78,6 +78,23 @@ func (r *Keyring) Verify(ctx context.Context, organisation, text, signature stri
 	return key.Verify(text, signature), nil
 }
 
+// Create returns the organisation's data key, which it makes if there is none.
+func (r *Keyring) Create(ctx context.Context, organisation string) (*secret.DataKey, error) {
+	return r.sealing(ctx, organisation)
+}
+
+// Opened returns the data key with this wrapped text. It does not read the database.
+func (r *Keyring) Opened(organisation, wrapped string) (*secret.DataKey, error) {
+	if r.master == nil {
+		return nil, noMasterKey("stored secrets can't be read")
+	}
+	key, err := r.key(organisation, wrapped)
+	if err != nil {
+		return nil, foreign(err)
+	}
+	return key, nil
+}
+
 // sealing returns the organisation's data key and makes it when there is none.
 func (r *Keyring) sealing(ctx context.Context, organisation string) (*secret.DataKey, error) {
 	if r.master == nil {

@@ -42,6 +42,7 @@ const (
 	PolicyResets          Rows = "policy_resets"
 	Guardrails            Rows = "guardrails"
 	Members               Rows = "organisation_members"
+	CacheInvalidations    Rows = "cache_invalidations"
 )
 
 // Unpublished are the rows of any other table. They are not recorded.
@@ -51,7 +52,7 @@ const Unpublished Rows = ""
 func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
-		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, Members,
+		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, Members, CacheInvalidations,
 	}
 }
 

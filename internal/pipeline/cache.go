@@ -3,7 +3,6 @@ package pipeline
 import (
 	"bytes"
 	"context"
-	"net/http"
 	"time"
 
 	"modelgate/config"
@@ -45,6 +44,8 @@ const maxCacheAge = 365 * 24 * time.Hour
 // must not change once it is used.
 type ResponseCache struct {
 	Store respcache.Store
+	// Invalidations say which entries of the store are not served.
+	Invalidations respcache.Invalidations
 	// MaxResponse is the limit in bytes of a stored response. Zero means
 	// 4 MB.
 	MaxResponse int
@@ -175,6 +176,9 @@ func (h *cacheHandler) lookUp(ctx context.Context, r *Request, t *Trail, key res
 		t.decide(h.path, "the cache is unavailable")
 		return nil
 	}
+	if e != nil && h.cache.Invalidations.Covers(e) {
+		return nil
+	}
 	return e
 }
 
@@ -215,19 +219,6 @@ func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Respons
 	return out
 }
 
-// headerOf returns the headers of a stored or shared response: those that
-// describe its body. Others were about the first request.
-func headerOf(contentType, encoding string) http.Header {
-	h := make(http.Header, 2)
-	if contentType != "" {
-		h["Content-Type"] = []string{contentType}
-	}
-	if encoding != "" {
-		h["Content-Encoding"] = []string{encoding}
-	}
-	return h
-}
-
 // storedTap is the tap of a response that was read before it was stored.
 type storedTap struct{ info *dialect.ResponseInfo }
 
@@ -239,7 +230,7 @@ func (t storedTap) Info() *dialect.ResponseInfo { return t.info }
 // call ends when its last user has left.
 func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respcache.Key, f *flight) (*Response, error) {
 	f.finish = h.options.OnDisconnect == config.FinishAndCache
-	started := h.cache.now()
+	generation := h.cache.Invalidations.Generation(tenantOf(r))
 	call := f.begin(ctx)
 	me := f.watch(ctx)
 	landed := false
@@ -267,7 +258,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 		s.recordCost(res.account.paid)
 	}
 	store := func() {
-		h.store(r, key, s, started, f.question)
+		h.store(r, key, s, generation, f.question)
 		f.close()
 	}
 	ended := make(chan struct{})
@@ -371,9 +362,9 @@ func (h *cacheHandler) wait(r *Request) time.Duration {
 	return left
 }
 
-// store stores the response of a call that began at started and has ended, if it
-// may be stored.
-func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, started time.Time, q *question) {
+// store stores the response of a call that has ended, if it may be stored.
+// generation is that of invalidations when the call began.
+func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, generation int64, q *question) {
 	body, ok := s.collected()
 	if !ok || s.source.Cut() {
 		return
@@ -384,7 +375,7 @@ func (h *cacheHandler) store(r *Request, key respcache.Key, s *sharedResponse, s
 	}
 	cost := s.cost()
 	e := &respcache.Entry{
-		Owner: tenantOf(r), Started: started, Expires: h.cache.now().Add(min(age, maxCacheAge)),
+		Owner: tenantOf(r), Generation: generation, Expires: h.cache.now().Add(min(age, maxCacheAge)),
 		Namespace: r.Cache.Namespace, Config: r.Cache.Config, KeyID: r.Identity.KeyID,
 		Status: s.head.Status, ContentType: s.header.Get("Content-Type"), Encoding: s.header.Get("Content-Encoding"), Form: s.form,
 		Model: s.info.Model, Finish: s.info.Finish, Usage: s.info.Usage, Terminated: s.info.Terminated,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +17,11 @@ import (
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
+	"modelgate/internal/quota/quotatest"
 	"modelgate/internal/respcache"
+	"modelgate/internal/respcache/filecache"
+	"modelgate/internal/respcache/rediscache"
+	"modelgate/internal/secret"
 )
 
 // echoHandler responds with the tenant of the request and its body.
@@ -31,16 +37,66 @@ func (h *echoHandler) Handle(_ context.Context, r *Request, _ *Trail) (*Response
 }
 
 func TestTenantsNeverShareAnEntry(t *testing.T) {
+	t.Run("memory", func(t *testing.T) { sendAsTenants(t, respcache.NewMemory(0), 20_000) })
+	file, err := filecache.Open(t.Context(), filecache.Options{Path: filepath.Join(t.TempDir(), "cache.db"), Size: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	redis, err := rediscache.Open(t.Context(), rediscache.Options{URL: secret.New(quotatest.NewRedis(t).URL()), Size: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, backend := range map[string]respcache.Backend{"sqlite": file, "redis": redis} {
+		t.Run(name, func(t *testing.T) {
+			store := respcache.NewShared(respcache.SharedOptions{Backend: backend, Keys: newOrganisationKeys(t), MaxResponse: 1 << 20, Deadline: time.Minute})
+			defer store.Close()
+			sendAsTenants(t, store, 5_000)
+			if s := store.Stats(); s.Rejected != 0 || s.Reads.Failed != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// organisationKeys are data keys that are made on demand.
+type organisationKeys struct {
+	box  *secret.Box
+	made sync.Map
+}
+
+func newOrganisationKeys(t *testing.T) *organisationKeys {
+	box, err := secret.NewBox(secret.New("the master key of a test of tenants"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &organisationKeys{box: box}
+}
+
+func (k *organisationKeys) Current(organisation string) *secret.DataKey {
+	key, _ := k.made.Load(organisation)
+	dk, _ := key.(*secret.DataKey)
+	return dk
+}
+
+func (k *organisationKeys) Create(_ context.Context, organisation string) (*secret.DataKey, error) {
+	key, err := k.box.DataKey(organisation, k.box.NewDataKey(organisation))
+	k.made.Store(organisation, key)
+	return key, err
+}
+
+// sendAsTenants sends random requests of 1,000 tenants, each of which must get its own
+// response.
+func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 	pool := bytepool.New(1 << 30)
 	next := new(echoHandler)
-	cache := &ResponseCache{Store: respcache.NewMemory(0)}
+	cache := &ResponseCache{Store: store}
 	h := &cacheHandler{cache: cache, engine: &Engine{Pool: pool, Cache: cache}, next: next, options: config.Cache{Mode: config.CacheSimple}}
 	target := &provider.Target{Spec: &provider.Spec{ID: "p"}}
 	random := rand.New(rand.NewPCG(1, 2))
 	// Names that concatenate to the same text.
 	name := func(n int) string { return "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"[:n] }
 	hits := 0
-	for range 20_000 {
+	for range requests {
 		tenant := random.IntN(1000)
 		id := &access.Identity{Organisation: name(1 + tenant%32), Workspace: name(1 + tenant/32)}
 		body, err := pool.Get(0)
@@ -75,7 +131,7 @@ func TestTenantsNeverShareAnEntry(t *testing.T) {
 		res.Close()
 		body.Release()
 	}
-	if hits == 0 || next.calls == 20_000 {
+	if hits == 0 || next.calls == requests {
 		t.Error("nothing was cached")
 	}
 }

@@ -322,3 +322,16 @@ func (s *sharedResponse) streamError(client dialect.ClientDialect, e *apierr.Err
 	s.broken.Do(func() { s.breaking = s.head.AppendStreamError(nil, client, e) })
 	return s.breaking
 }
+
+// headerOf returns the headers of a stored or shared response: those that
+// describe its body. Others were about the first request.
+func headerOf(contentType, encoding string) http.Header {
+	h := make(http.Header, 2)
+	if contentType != "" {
+		h["Content-Type"] = []string{contentType}
+	}
+	if encoding != "" {
+		h["Content-Encoding"] = []string{encoding}
+	}
+	return h
+}

@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/policy"
 	"modelgate/internal/prompt"
 	"modelgate/internal/quota"
+	"modelgate/internal/respcache"
 	"modelgate/internal/sqlrow"
 	"modelgate/internal/store"
 )
@@ -71,6 +72,9 @@ type State struct {
 	// without being named.
 	Guardrails    []store.Guardrail
 	GuardDefaults []GuardDefaults
+
+	// CacheInvalidations are those of cached responses.
+	CacheInvalidations []respcache.Mark
 
 	// Issuers are whose tokens organisations take, with the workspaces that are
 	// active.
@@ -233,6 +237,11 @@ var parts = [...]part{
 		keep:   func(s, before *State) { s.Issuers = before.Issuers },
 		read:   (*loader).readIssuers,
 	},
+	{
+		tables: []journal.Rows{journal.CacheInvalidations},
+		keep:   func(s, before *State) { s.CacheInvalidations = before.CacheInvalidations },
+		read:   (*loader).readCacheInvalidations,
+	},
 }
 
 func (l *loader) readOrganisations(ctx context.Context) error {
@@ -246,6 +255,11 @@ func (l *loader) readOrganisations(ctx context.Context) error {
 			l.state.SavedOnly[o.ID] = true
 		}
 	}
+	return err
+}
+
+func (l *loader) readCacheInvalidations(ctx context.Context) (err error) {
+	l.state.CacheInvalidations, err = l.q.CacheInvalidations(ctx)
 	return err
 }
 

@@ -15,7 +15,6 @@ const defaultMemory = 256 << 20
 // are rarely used when it is full.
 type Memory struct {
 	entries *otter.Cache[Key, *Entry]
-	marks   marks
 }
 
 var _ Store = (*Memory)(nil)
@@ -46,22 +45,7 @@ func (m *Memory) Get(_ context.Context, owner Tenant, key Key, now time.Time) (*
 
 // Put implements [Store].
 func (m *Memory) Put(_ context.Context, key Key, e *Entry) error {
-	m.marks.mu.RLock() // no invalidation may pass between the check and the entry
-	defer m.marks.mu.RUnlock()
-	if !m.marks.covers(e) {
-		m.entries.Set(key, e)
-	}
-	return nil
-}
-
-// Invalidate implements [Store]. It reads all entries.
-func (m *Memory) Invalidate(_ context.Context, owner Tenant, sel Selector, now time.Time) error {
-	m.marks.add(owner, sel, now)
-	for key, e := range m.entries.All() {
-		if e.Owner == owner && sel.selects(e) && e.Started.Before(now) {
-			m.entries.Invalidate(key)
-		}
-	}
+	m.entries.Set(key, e)
 	return nil
 }
 

@@ -3,9 +3,9 @@
 //
 // A [Store] keeps an [Entry] by its [Key], which the caller derives from
 // everything that decides about the bytes of a response. It guarantees that an
-// entry is returned only to the tenant that stored it, before it expires and
-// unless it was invalidated after its request began. It does not decide which
-// responses may be stored (see pipeline).
+// entry is returned only to the tenant that stored it, as it was stored, and before
+// it expires. [Invalidations] say which entries are not served any more. It does not
+// decide which responses may be stored (see pipeline).
 package respcache
 
 import (
@@ -28,10 +28,11 @@ type Tenant struct{ Organisation, Workspace string }
 type Entry struct {
 	Owner Tenant `json:"owner"`
 
-	// Started is when the request was accepted that the response is for, and
-	// Expires when the entry is not served any more.
-	Started time.Time `json:"started"`
+	// Expires is when the entry is not served any more.
 	Expires time.Time `json:"expires"`
+	// Generation is that of [Invalidations] when the request began that the
+	// response is for.
+	Generation int64 `json:"generation,omitempty"`
 
 	// Namespace, Config and KeyID are those of the request; each may be empty.
 	// Invalidations select by them.
@@ -98,16 +99,13 @@ func (s Selector) selects(e *Entry) bool {
 	return (s.Namespace == "" || s.Namespace == e.Namespace) && (s.Config == "" || s.Config == e.Config) && (s.KeyID == "" || s.KeyID == e.KeyID)
 }
 
-// Store keeps entries. It is safe for concurrent use.
+// Store keeps entries. It is safe for concurrent use. It may return entries that
+// were invalidated.
 type Store interface {
 	// Get returns the entry of a key, or nil if there is none that may be served
 	// at now.
 	Get(ctx context.Context, owner Tenant, key Key, now time.Time) (*Entry, error)
 	// Put stores an entry, which must not change any more. It replaces the entry
-	// of the key. It does nothing if the entry was invalidated since its request
-	// began.
+	// of the key. It does not wait for a disk or a network.
 	Put(ctx context.Context, key Key, e *Entry) error
-	// Invalidate makes the tenant's entries that sel selects, and whose requests
-	// began before now, unavailable.
-	Invalidate(ctx context.Context, owner Tenant, sel Selector, now time.Time) error
 }

@@ -26,6 +26,7 @@ var ErrWrongDataKey = errors.New("the sealed value does not open with the data k
 type DataKey struct {
 	aead         cipher.AEAD
 	signing      [sha256.Size]byte // key of Sign
+	messages     [sha256.Size]byte // key that those of messages derive from
 	organisation string
 }
 
@@ -64,7 +65,8 @@ func (b *Box) DataKey(organisation, wrapped string) (*DataKey, error) {
 		return nil, fmt.Errorf("the data key of organisation %s: %w", organisation, err)
 	}
 	signing := sha256.Sum256(append([]byte("modelgate signing key v1\x00"), key...))
-	return &DataKey{aead, signing, organisation}, nil
+	messages := sha256.Sum256(append([]byte("modelgate message key v1\x00"), key...))
+	return &DataKey{aead, signing, messages, organisation}, nil
 }
 
 // Rewrap returns the same data key wrapped by the master key. One that is
@@ -114,3 +116,41 @@ func (k *DataKey) Verify(text, signature string) bool {
 
 // SealedByDataKey reports whether text is in the form that DataKey.Seal returns.
 func SealedByDataKey(text string) bool { return strings.HasPrefix(text, valuePrefix) }
+
+// messageSalt is the length in bytes of the salt of a message.
+const messageSalt = 32
+
+// SealMessage returns plain sealed, as bytes that only OpenMessage with the same
+// bound opens. Each message has a key of its own, derived from the data key and a
+// random salt, so that any number of messages may be sealed.
+func (k *DataKey) SealMessage(plain []byte, bound string) []byte {
+	salt := make([]byte, messageSalt, messageSalt+len(plain)+16)
+	rand.Read(salt) // never fails: crypto/rand ends the program instead
+	aead := k.messageCipher(salt)
+	return aead.Seal(salt, make([]byte, aead.NonceSize()), plain, []byte("message of "+k.organisation+"\x00"+bound))
+}
+
+// OpenMessage returns what SealMessage sealed. The error is ErrWrongDataKey.
+func (k *DataKey) OpenMessage(sealed []byte, bound string) ([]byte, error) {
+	if len(sealed) < messageSalt {
+		return nil, ErrWrongDataKey
+	}
+	aead := k.messageCipher(sealed[:messageSalt])
+	plain, err := aead.Open(nil, make([]byte, aead.NonceSize()), sealed[messageSalt:], []byte("message of "+k.organisation+"\x00"+bound))
+	if err != nil {
+		return nil, ErrWrongDataKey
+	}
+	return plain, nil
+}
+
+// messageCipher returns the cipher of the message with a salt, which is used once:
+// its nonce is zero.
+func (k *DataKey) messageCipher(salt []byte) cipher.AEAD {
+	code := hmac.New(sha256.New, k.messages[:])
+	code.Write(salt)
+	aead, err := newCipher(code.Sum(nil))
+	if err != nil {
+		panic(err) // the key has 32 bytes
+	}
+	return aead
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"modelgate/internal/breaker"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/postgres"
 	"modelgate/internal/quota"
@@ -121,7 +122,7 @@ func (c *limitCounters) unavailable() bool { return c.breaker != nil && c.breake
 
 // counterMetrics returns the metrics of the counters of limits.
 func counterMetrics(c *limitCounters) []prometheus.Collector {
-	stat := func(read func(quota.BreakerStats) int64) func() float64 {
+	stat := func(read func(breaker.Stats) int64) func() float64 {
 		return func() float64 {
 			if c.breaker == nil {
 				return 0
@@ -133,11 +134,11 @@ func counterMetrics(c *limitCounters) []prometheus.Collector {
 		gaugeFunc("modelgate_limit_counters_up", "0 while the shared counters of limits are not called because they failed, else 1.",
 			func() float64 { return one(!c.unavailable()) }),
 		counterFunc("modelgate_limit_counter_calls_total", "Calls of the shared counters of limits.",
-			stat(func(s quota.BreakerStats) int64 { return s.Calls })),
+			stat(func(s breaker.Stats) int64 { return s.Calls })),
 		counterFunc("modelgate_limit_counter_failures_total", "Calls of the shared counters of limits that failed or exceeded their deadline.",
-			stat(func(s quota.BreakerStats) int64 { return s.Failed })),
+			stat(func(s breaker.Stats) int64 { return s.Failed })),
 		counterFunc("modelgate_limit_counter_skips_total", "Calls of the shared counters of limits that were not made because earlier ones failed.",
-			stat(func(s quota.BreakerStats) int64 { return s.Skipped })),
+			stat(func(s breaker.Stats) int64 { return s.Skipped })),
 		counterFunc("modelgate_limit_decisions_alone_total", "Reservations decided by on_store_down.", func() float64 {
 			if c.guard == nil {
 				return 0

@@ -29,6 +29,7 @@ func TestAReloadWarnsOfWhatIsReadAtTheStart(t *testing.T) {
 		{"secrets: {environment: [A]}\n", true},
 		{"ledger: {on_full: reject}\n", true},
 		{"log: {queue: 5}\n", true},
+		{"cache: {max_response: 5 MB}\n", true},
 		{"compat: {prompt_envelope_only: true}\n", true},
 		{"compat: {header_prefixes: [x-example-]}\n", false},
 		{"log: {level: warn}\n", false},

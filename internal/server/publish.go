@@ -70,6 +70,7 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 		return fmt.Errorf("%s: %w", s.Config, err)
 	}
 	s.warnDangling(snap)
+	s.publishCache(stored.CacheInvalidations, stored.DataKeys)
 	s.holder.Publish(snap)
 	s.prices.Use(snap.ProviderIDs())
 	s.setLogLevel(set.Log.Level)
@@ -275,11 +276,6 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue and compat.prompt_envelope_only take effect at the next start")
 	}
 	return nil
-}
-
-// fixed returns the settings that are read only at the start, as text.
-func fixed(set *settings.Settings) string {
-	return fmt.Sprint(set.Listener.ProxyProtocol, set.Listener.TLS, set.Limits, set.Timeouts, set.Drain, set.Upstream, set.References, set.Ledger, set.Logs.Retention, set.Log.Queue, set.Compat.PromptEnvelopeOnly)
 }
 
 // watch reloads when the config file changes, until ctx ends.

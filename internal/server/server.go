@@ -39,6 +39,7 @@ import (
 	"modelgate/internal/pricing"
 	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/respcache"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
 	"modelgate/internal/settings"
@@ -133,6 +134,8 @@ type Server struct {
 	counters     *limitCounters
 	telemetry    *telemetry.Exporter // nil if nothing is sent
 	exports      *exports.Runner     // nil if disabled
+	sharedCache  *respcache.Shared   // nil for the store memory
+	cacheKeys    *cacheKeys          // nil as well then
 	prices       *pricing.Keeper
 	engine       *pipeline.Engine
 	gate         *inflight.Gate
@@ -234,10 +237,9 @@ func (s *Server) open(ctx context.Context) error {
 	s.gate = newGate(set, s.engine.Pool)
 	s.guardrails = checks.New(checks.Services{Client: s.engine.Client})
 	s.compiled = make(map[string]*snapshot.Guardrail)
-	if err := s.openCounters(ctx, set); err != nil {
+	if err := errors.Join(s.openCounters(ctx, set), s.openCache(ctx, set)); err != nil {
 		return err
 	}
-	s.openCache(set)
 	if err := s.openLedger(ctx, set); err != nil {
 		return err
 	}
@@ -301,7 +303,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Cache: s.cachedResponses(), Guardrails: s.guardrails, CheckGuardHost: s.checkGuardHost,
+		Cache: s.cacheInvalidations(), Guardrails: s.guardrails, CheckGuardHost: s.checkGuardHost,
 		Policies: s.currentPolicies, Counters: s.engine.Quota,
 		Counted: s.ledger.AwaitCounted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
 		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, Kept: s.logPolicy, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,
@@ -380,7 +382,7 @@ func (s *Server) Close() error {
 			l.Close()
 		}
 	}
-	errs = append(errs, s.closeRecords(), s.closeTelemetry())
+	errs = append(errs, s.closeCache(), s.closeRecords(), s.closeTelemetry())
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}

@@ -41,7 +41,7 @@ func (s *Settings) check(o SecretResolver) *fault {
 		func() *fault { return s.checkBlob(o) },
 		s.Exports.check,
 		func() *fault { return s.Limits.Counters.check(o) },
-		func() *fault { return s.Cache.check() },
+		func() *fault { return s.Cache.check(o) },
 		s.Listener.check,
 		s.Sessions.check,
 		s.checkPublicURL,

@@ -50,6 +50,13 @@ func IsCorrupt(err error) bool {
 	return false
 }
 
+// IsDamaged reports whether the content of the file is not a database, or not
+// one that can be read.
+func IsDamaged(err error) bool {
+	c := code(err)
+	return c == lib.SQLITE_CORRUPT || c == lib.SQLITE_NOTADB
+}
+
 // explain turns what opening path gave into one line that says what to do.
 func explain(path string, err error) error {
 	switch c := code(err); {

@@ -55,8 +55,8 @@ type Deps struct {
 	// Changed is called after every committed change. Nil is not called.
 	Changed func()
 
-	// Cache stores responses. Nil stores none.
-	Cache respcache.Store
+	// Cache are the invalidations of cached responses. Nil if none are cached.
+	Cache *respcache.Invalidations
 
 	// Sessions returns the lifetimes of sessions. Nil means the defaults.
 	Sessions func() Lifetimes

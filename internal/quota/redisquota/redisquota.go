@@ -11,17 +11,14 @@ package redisquota
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"modelgate/internal/kv"
 	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 )
@@ -39,13 +36,6 @@ const mark = prefix
 // kind of limits has this name.
 const lastBatch = prefix + "corrected/"
 
-const (
-	connectTimeout = 2 * time.Second
-	// responseTimeout is after how long without a response a connection is closed.
-	responseTimeout = time.Second
-	reconnectPause  = time.Second
-)
-
 // Options configure a store.
 type Options struct {
 	URL     secret.String // redis://, rediss:// or unix://
@@ -57,14 +47,11 @@ type Options struct {
 type Store struct {
 	logger      *slog.Logger
 	process     quota.Process
-	option      rueidis.ClientOption
-	client      atomic.Pointer[rueidis.Client] // nil until Redis was reached once
+	conn        *kv.Conn
 	settlements quota.Settlements
 	corrections quota.Corrections
 	clock       quota.Clock
 	emptied     chan struct{} // receives a token when the mark is missing
-	stop        context.CancelFunc
-	ended       sync.WaitGroup
 }
 
 var _ quota.Store = (*Store)(nil)
@@ -76,55 +63,28 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	option, err := rueidis.ParseURL(o.URL.Reveal())
-	if err != nil || len(option.InitAddress) == 0 {
-		return nil, errors.New("the address of Redis must have the form redis://user:password@host:6379/0, or rediss:// with TLS")
-	}
-	option.DisableCache = true // client-side caching needs CLIENT TRACKING, which proxies lack
-	option.DisableRetry = true // a call may have been executed
-	option.AlwaysPipelining = true
-	option.Dialer.Timeout = connectTimeout
-	option.ConnWriteTimeout = responseTimeout
-	option.ClientName = "modelgate"
-	s := &Store{logger: o.Logger, process: o.Process, option: option, emptied: make(chan struct{}, 1)}
+	s := &Store{logger: o.Logger, process: o.Process, emptied: make(chan struct{}, 1)}
 	s.clock.Logger = o.Logger
 	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
 	s.corrections.Send = s.sendCorrections
-	err = s.connect(ctx)
-	if err != nil && !isUnavailable(err) {
-		s.closeClient()
-		return nil, fmt.Errorf("redis: %w", err)
-	}
-	running, stop := context.WithCancel(context.Background())
-	s.stop = stop
+	var err error
+	s.conn, err = kv.New(kv.Options{URL: o.URL, Logger: o.Logger, Effect: "each limit's on_store_down applies", Check: s.check, Permanent: isOldRedis})
 	if err != nil {
-		o.Logger.Warn("Redis unavailable; each limit's on_store_down applies", "err", err.Error())
-		s.ended.Go(func() { s.reconnect(running) })
+		return nil, err
+	}
+	if err := s.conn.Connect(ctx); err != nil {
+		return nil, err
 	}
 	s.settlements.Start()
 	return s, nil
 }
 
-// isUnavailable reports an error that may pass without a change of the settings.
-func isUnavailable(err error) bool {
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		text := e.Error()
-		return strings.HasPrefix(text, "LOADING") || strings.HasPrefix(text, "MASTERDOWN") || strings.HasPrefix(text, "BUSY ")
-	}
-	return !errors.Is(err, errOldRedis)
-}
-
 var errOldRedis = errors.New("scripts cannot be run; use Redis 5 or later, or Valkey")
 
-// connect connects and checks that scripts can be run.
-func (s *Store) connect(ctx context.Context) error {
-	client, err := rueidis.NewClient(s.option)
-	if err != nil {
-		return err
-	}
-	s.client.Store(&client)
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
+func isOldRedis(err error) bool { return errors.Is(err, errOldRedis) }
+
+// check checks that scripts can be run.
+func (s *Store) check(ctx context.Context, client rueidis.Client) error {
 	if err := s.probe(ctx); err != nil {
 		return err
 	}
@@ -150,39 +110,11 @@ func (s *Store) checkEviction(ctx context.Context, client rueidis.Client) {
 	s.logger.Warn("Redis may evict limit counters when its memory is full, which admits requests again; set maxmemory-policy to noeviction")
 }
 
-func (s *Store) reconnect(ctx context.Context) {
-	t := time.NewTicker(reconnectPause)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		s.closeClient()
-		err := s.connect(ctx)
-		if err == nil {
-			s.logger.Info("Redis available")
-			return
-		}
-		if !isUnavailable(err) {
-			s.logger.Error("Redis rejects the connection; each limit's on_store_down applies", "err", err.Error())
-		}
-	}
-}
-
 // Close sends the remaining settlements and disconnects.
 func (s *Store) Close() {
-	s.stop()
-	s.ended.Wait()
+	s.conn.Stop()
 	s.settlements.Close()
-	s.closeClient()
-}
-
-func (s *Store) closeClient() {
-	if c := s.client.Swap(nil); c != nil {
-		(*c).Close()
-	}
+	s.conn.Close()
 }
 
 // Emptied receives a value when Redis is found without what the ledger has counted, until
@@ -191,11 +123,11 @@ func (s *Store) Emptied() <-chan struct{} { return s.emptied }
 
 // MarkFilled records that Redis has what the ledger has counted of all budgets.
 func (s *Store) MarkFilled(ctx context.Context) error {
-	c := s.client.Load()
-	if c == nil {
-		return errUnconnected
+	c, err := s.conn.Client()
+	if err != nil {
+		return err
 	}
-	if err := (*c).Do(ctx, (*c).B().Set().Key(mark).Value("1").Build()).Error(); err != nil {
+	if err := c.Do(ctx, c.B().Set().Key(mark).Value("1").Build()).Error(); err != nil {
 		return err
 	}
 	select {
@@ -211,14 +143,12 @@ func (s *Store) Lost() int64 { return s.settlements.Lost() }
 // Flush waits until earlier settlements are sent.
 func (s *Store) Flush() { s.settlements.Flush() }
 
-var errUnconnected = &net.OpError{Op: "dial", Net: "redis", Err: errors.New("not connected yet")}
-
 func (s *Store) exec(ctx context.Context, script *rueidis.Lua, keys, args []string) rueidis.RedisResult {
-	c := s.client.Load()
-	if c == nil {
-		return rueidis.NewErrorResult(errUnconnected)
+	c, err := s.conn.Client()
+	if err != nil {
+		return rueidis.NewErrorResult(err)
 	}
-	return script.Exec(ctx, *c, keys, args)
+	return script.Exec(ctx, c, keys, args)
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -84,7 +84,7 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 	t.Cleanup(func() { db.Close() })
 	b := &Bench{DB: db, t: t, path: path, Clock: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), callers: make(map[string]*access.Identity)}
 	b.API = route.New(route.Deps{
-		Cache: respcache.NewMemory(1 << 20),
+		Cache: new(respcache.Invalidations),
 		DB:    db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, Token: b.token, Changed: func() { b.changes.Add(1) }, Now: func() time.Time { return b.Clock },
 		ListenURL: "http://listen.example:8787",
