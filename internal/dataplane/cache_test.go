@@ -369,6 +369,10 @@ func TestAHitCostsNothingAndIsLogged(t *testing.T) {
 	if first["cache_status"] != "MISS" || hit["cache_status"] != "HIT" {
 		t.Errorf("statuses %v, %v", first["cache_status"], hit["cache_status"])
 	}
+	saved := hit["saved_cost"].(map[string]any)
+	if saved["response_cache"] != first["cost"] || saved["prompt_cache"] != 0.0 || first["saved_cost"].(map[string]any)["response_cache"] != 0.0 {
+		t.Errorf("saved %v, first %v; want what the first cost", saved, first["saved_cost"])
+	}
 	if first["cost"] == nil || first["cost"] == 0.0 || hit["cost"] != 0.0 {
 		t.Errorf("costs %v, then %v; want one, then 0", first["cost"], hit["cost"])
 	}

@@ -162,6 +162,10 @@ func (p packed) entry() (*reqlog.Entry, error) {
 	if h.flags&flagChecks != 0 {
 		e.Checks, e.Unchecked = readChecks(r)
 	}
+	if h.flags&flagSaved != 0 {
+		e.Saved.Response = catalog.NanoDollars(r.varint())
+		e.Saved.Prompt = catalog.NanoDollars(r.varint())
+	}
 	if r.bad {
 		return nil, errDamaged
 	}

@@ -33,6 +33,7 @@ const (
 	flagUpstreamModel
 	flagLimits
 	flagChecks
+	flagSaved
 )
 
 // Fields with shared strings; see [encoder.ref].
@@ -172,6 +173,10 @@ func (c *encoder) addLater(e *reqlog.Entry, flags uint64) {
 	if flags&flagChecks != 0 {
 		c.addChecks(e.Checks, e.Unchecked)
 	}
+	if flags&flagSaved != 0 {
+		c.varint(int64(e.Saved.Response))
+		c.varint(int64(e.Saved.Prompt))
+	}
 }
 
 func (c *encoder) addHead(e *reqlog.Entry, flags uint64) {
@@ -212,6 +217,7 @@ func flagsOf(e *reqlog.Entry) uint64 {
 	set(e.UpstreamModel != "", flagUpstreamModel)
 	set(len(e.Limits) > 0, flagLimits)
 	set(len(e.Checks)+len(e.Unchecked) > 0, flagChecks)
+	set(e.Saved != reqlog.Saved{}, flagSaved)
 	set(e.SpanID != "" || e.ParentSpanID != "" || e.SpanName != "", flagSpans)
 	return f
 }

@@ -27,6 +27,7 @@ type Totals struct {
 
 	Priced int64 // requests with known cost, summed in Cost
 	Cost   catalog.NanoDollars
+	Saved  reqlog.Saved // by caches, and not part of Cost
 
 	Latencies Sketch // empty unless requested
 	latency   int64  // sum, in microseconds
@@ -67,6 +68,8 @@ func (s *Totals) add(e *reqlog.Entry) {
 		s.Priced++
 		s.Cost += e.Cost
 	}
+	s.Saved.Response += e.Saved.Response
+	s.Saved.Prompt += e.Saved.Prompt
 	s.Rescued.add(e)
 	s.latency += e.Total.Microseconds()
 	s.Latencies.Add(e.Total)
@@ -94,6 +97,8 @@ func (s *Totals) Merge(o *Totals) {
 	s.Estimated += o.Estimated
 	s.Priced += o.Priced
 	s.Cost += o.Cost
+	s.Saved.Response += o.Saved.Response
+	s.Saved.Prompt += o.Saved.Prompt
 	s.latency += o.latency
 	s.Rated += o.Rated
 	s.Weighted += o.Weighted
@@ -125,8 +130,8 @@ func (set groupSet) at(k groupKey) *Totals {
 //	uvarint   number of strings, then each: uvarint length, bytes
 //	uvarint   number of totals, then each: the strings of its key as numbers,
 //	          its status, its outcome, its counters, rescued requests,
-//	          uvarint length and bytes of its sketch ¶ Values that follow from keys, such as successes, are not stored. Format 1 has no rescued requests, and 2 no estimated ones. Up to format 3 keys have no strings after the cache's and no outcome, which then follows from the status.
-const sumFormat = 4
+//	          uvarint length and bytes of its sketch ¶ Values that follow from keys, such as successes, are not stored. Format 1 has no rescued requests, 2 no estimated ones, and 4 no savings. Up to format 3 keys have no strings after the cache's and no outcome, which then follows from the status.
+const sumFormat = 5
 
 func (set groupSet) append(dst []byte, bucket int64) []byte {
 	var c encoder
@@ -142,6 +147,8 @@ func (set groupSet) append(dst []byte, bucket int64) []byte {
 		}
 		s.Rescued.append(&c)
 		c.varint(s.Estimated)
+		c.varint(int64(s.Saved.Response))
+		c.varint(int64(s.Saved.Prompt))
 		sketch := s.Latencies.append(nil)
 		c.uvarint(uint64(len(sketch)))
 		c.body = append(c.body, sketch...)
@@ -196,12 +203,17 @@ func readSums(data []byte, bucket int64, f func(k *groupKey, s *Totals, sketch [
 		if v[0] > 2 {
 			estimated = r.varint()
 		}
+		var saved reqlog.Saved
+		if v[0] > 4 {
+			saved.Response = catalog.NanoDollars(r.varint())
+			saved.Prompt = catalog.NanoDollars(r.varint())
+		}
 		sketch := r.take(r.count(1))
 		if r.bad {
 			return errDamaged
 		}
 		s := Totals{
-			Rescued: rescued, Estimated: estimated,
+			Rescued: rescued, Estimated: estimated, Saved: saved,
 			Requests: n[0], Counted: n[1], Prompt: n[2], Completion: n[3], Priced: n[4], Cost: catalog.NanoDollars(n[5]),
 			latency: n[6], first: n[7] + bucket, last: n[8] + bucket,
 		}

@@ -255,6 +255,13 @@ func (a *attemptAccount) countCached(usage llm.Usage, served string, t catalog.T
 	u.saved += p.CacheSaving(usage, t)
 }
 
+// saving returns what the cache saved, as far as that is known.
+func (u *promptCacheUse) saving() catalog.NanoDollars {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.saved
+}
+
 // decide appends what the cache did to the decisions of a request.
 func (u *promptCacheUse) decide(list []reqlog.Decision) []reqlog.Decision {
 	u.mu.Lock()

@@ -242,13 +242,18 @@ func (t *Trail) Record(e *reqlog.Entry) {
 	}
 	b := t.bill()
 	e.Decisions = b.promptCache.decide(e.Decisions)
+	e.Saved.Prompt = b.promptCache.saving()
 	b.quota.mu.Lock()
 	e.Limits, b.quota.log = b.quota.log, nil
 	b.quota.mu.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paid.Fill(e)
-	if t.Cache == CacheHit && len(t.Attempts) == 0 { // nobody was paid for it
+	if t.Cache != CacheHit && t.Cache != CacheSemanticHit {
+		return
+	}
+	e.Saved.Response = t.Saved.Cost
+	if len(t.Attempts) == 0 { // nobody was paid for it
 		e.Priced = true
 	}
 }

@@ -132,6 +132,8 @@ type Charge struct {
 	// CostEstimated means that Cost includes estimated usage.
 	CostEstimated bool
 	Price         string
+	// Saved is what caches saved, and is not part of Cost.
+	Saved Saved
 }
 
 // Durations are the times that a request took.
@@ -144,6 +146,15 @@ type Durations struct {
 	Upstream   time.Duration
 	FirstToken time.Duration
 	Overhead   time.Duration
+}
+
+// Saved is what caches saved. Unknown amounts are zero.
+type Saved struct {
+	// Response is what the response of a hit cost when it was made.
+	Response catalog.NanoDollars
+	// Prompt is what the provider's prompt cache saved. It is negative if writing
+	// to that cost more than reading saved.
+	Prompt catalog.NanoDollars
 }
 
 // Prompt identifies a version of a saved prompt.

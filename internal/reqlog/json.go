@@ -37,6 +37,7 @@ func (e *Entry) AppendJSON(dst []byte) []byte {
 	e.writeUsage(&w)
 	e.writeCost(&w)
 	e.writeEstimates(&w)
+	e.writeSaved(&w)
 	w.name("finish_reason").text(e.Finish)
 	e.writeTiming(&w)
 	w.name("request_bytes").int(e.RequestBytes)
@@ -201,6 +202,13 @@ func (e *Entry) writeEstimates(w *jsonWriter) {
 	w.name("cost_estimated").bool(e.CostEstimated)
 }
 
+func (e *Entry) writeSaved(w *jsonWriter) {
+	w.name("saved_cost").open('{')
+	w.name("response_cache").cents(e.Saved.Response)
+	w.name("prompt_cache").cents(e.Saved.Prompt)
+	w.close('}')
+}
+
 func (e *Entry) writeCost(w *jsonWriter) {
 	w.name("cost")
 	if e.Priced {
@@ -272,6 +280,9 @@ func (w *jsonWriter) ms(d time.Duration) {
 // cents writes an amount in cents, exact to the nano-dollar, without using floats.
 func (w *jsonWriter) cents(n catalog.NanoDollars) {
 	const cent = 10_000_000
+	if n < 0 {
+		w.dst, n = append(w.dst, '-'), -n
+	}
 	w.int(int64(n / cent))
 	if rest := int64(n % cent); rest > 0 {
 		digits := strconv.AppendInt(nil, cent+rest, 10) // with leading zeros, after a one

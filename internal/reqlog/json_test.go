@@ -26,7 +26,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		Origin: reqlog.Origin{Provider: "openai", CacheStatus: "MISS"}, Result: reqlog.Result{Status: 502, ErrorSource: "provider", ErrorCode: "upstream_failed", ErrorMessage: "a \"b\"\n\x01\xff", Usage: llm.Usage{Input: 10, CachedInput: 5, Output: 3, Reasoning: 4, Known: true}},
 		Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Target: "config", Provider: "openai", Error: "reset", Start: time.Millisecond, Took: 1500 * time.Microsecond}}, Decisions: []reqlog.Decision{{Path: "config", Text: "drawn"}}, Params: []string{"seed;dropped"}, Checks: []reqlog.CheckUse{{Event: "before", Target: "config", Hook: "g", Version: "v", Check: "default.contains", Verdict: reqlog.CheckFailed,
 			Denied: true, Transformed: true, Shadow: true, Took: 3 * time.Millisecond}}, Unchecked: []string{"image"}},
-		Charge:    reqlog.Charge{Cost: 12_000_450, Priced: true, Price: "openai/m"},
+		Charge:    reqlog.Charge{Cost: 12_000_450, Priced: true, Price: "openai/m", Saved: reqlog.Saved{Response: 34_000_000, Prompt: -5_000_000}},
 		Durations: reqlog.Durations{Total: 2500 * time.Microsecond, Overhead: 45 * time.Microsecond},
 		Level:     reqlog.LevelFull,
 	}
@@ -39,7 +39,7 @@ func TestAnEntryIsWrittenWithEveryName(t *testing.T) {
 		`"decisions":[{"path":"config","text":"drawn"}],"params":["seed;dropped"],"limits":[],` +
 		`"checks":[{"event":"before","target":"config","hook":"g","version":"v","check":"default.contains","verdict":"failed","denied":true,"transformed":true,"async":false,"shadow":true,"took_ms":3}],"unchecked":["image"],` +
 		`"usage":{"prompt_tokens":15,"completion_tokens":7,"total_tokens":22,"cached_tokens":5,"cache_write_5m_tokens":0,"cache_write_1h_tokens":0,"reasoning_tokens":4,"input_audio_tokens":0,"output_audio_tokens":0},` +
-		`"cost":1.200045,"price":"openai/m","usage_estimated":false,"cost_estimated":false,` +
+		`"cost":1.200045,"price":"openai/m","usage_estimated":false,"cost_estimated":false,"saved_cost":{"response_cache":3.4,"prompt_cache":-0.5},` +
 		`"finish_reason":null,"timing":{"total_ms":2.5,"upstream_ms":0,"first_token_ms":null,"overhead_us":45},` +
 		`"request_bytes":12,"response_bytes":0,"metadata":{"a":"1","b":"2"},"user_agent":null,"logging":"full"}`
 	if diff := cmp.Diff(want, string(e.AppendJSON(nil))); diff != "" {

@@ -26,6 +26,8 @@ type metrics struct {
 	tokens   *prometheus.CounterVec
 	unknown  *prometheus.CounterVec
 	estimate *prometheus.CounterVec
+	saved    *prometheus.CounterVec
+	cached   *prometheus.CounterVec
 	attempts *prometheus.CounterVec
 	errors   *prometheus.CounterVec
 	inFlight prometheus.Gauge
@@ -68,6 +70,8 @@ func newMetrics(s *Server) *metrics {
 	m.tokens = counters("modelgate_tokens_total", "Tokens that providers reported.", "provider", "kind")
 	m.estimate = counters("modelgate_usage_estimated_total", "Requests whose usage is estimated because the provider reported none, or not all of it.", "provider")
 	m.unknown = counters("modelgate_price_unknown_total", "Requests with known usage but no price for the model.", "provider")
+	m.saved = counters("modelgate_saved_dollars_total", "Cost saved by cached responses, and by prompt caches of providers as far as positive.", "provider", "cache")
+	m.cached = counters("modelgate_cache_requests_total", "Requests that used the cache, by x-gateway-cache-status.", "status")
 	m.attempts = counters("modelgate_attempts_total", "Attempts by provider and response status; 0 means no response.", "provider", "status")
 	m.errors = counters("modelgate_gateway_errors_total", "Requests rejected or failed by the gateway itself, by error code.", "code")
 	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
@@ -90,7 +94,7 @@ func newMetrics(s *Server) *metrics {
 	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
 	m.database.Set(1)
 	m.taken.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.auditsPruned,
+	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.saved, m.cached, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.auditsPruned,
 		m.revision, m.keys, m.reloads, m.settings, m.tls, m.database, m.taken,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(m.errors)
@@ -221,12 +225,26 @@ func (m *metrics) count(e *reqlog.Entry) {
 	if e.Usage.Estimated {
 		c.estimate.Inc()
 	}
+	m.countCache(e)
 	if e.ErrorSource == "gateway" {
 		m.codes.of(e.ErrorCode, func(code string) prometheus.Counter { return m.errors.WithLabelValues(code) }).Inc()
 	}
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
 		m.tries.of(attemptLabels{a.Provider, a.Status}, m.newTry).Inc()
+	}
+}
+
+// countCache counts what caches did for a request.
+func (m *metrics) countCache(e *reqlog.Entry) {
+	if e.CacheStatus != "" && e.CacheStatus != "DISABLED" {
+		m.cached.WithLabelValues(e.CacheStatus).Inc()
+	}
+	if e.Saved.Response > 0 {
+		m.saved.WithLabelValues(e.Provider, "response").Add(float64(e.Saved.Response) / 1e9)
+	}
+	if e.Saved.Prompt > 0 {
+		m.saved.WithLabelValues(e.Provider, "prompt").Add(float64(e.Saved.Prompt) / 1e9)
 	}
 }
 

@@ -273,7 +273,7 @@ func (s *Server) Reload(context.Context) error {
 		s.Logger.Info("settings changed", "change", c)
 	}
 	if fixed(s.first) != fixed(set) {
-		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue and compat.prompt_envelope_only take effect at the next start")
+		s.Logger.Warn("listener.proxy_protocol, listener.tls, limits, timeouts, drain, trusted hosts, secrets, ledger, logs.retention, log.queue, cache and compat.prompt_envelope_only take effect at the next start")
 	}
 	return nil
 }

@@ -91,6 +91,9 @@ func (e entry) made(now time.Time) *reqlog.Entry {
 	if e.nano >= 0 {
 		out.Cost, out.Priced = catalog.NanoDollars(e.nano), true
 	}
+	if strings.HasSuffix(e.cache, "HIT") {
+		out.Saved = reqlog.Saved{Response: 15_000_000, Prompt: -2_500_000}
+	}
 	if e.user != "" {
 		out.Metadata = map[string]string{"_user": e.user}
 	}
@@ -322,7 +325,7 @@ func TestGraphsTellTheirSummary(t *testing.T) {
 			t.Errorf("latency %s = %v, want %v within 1 %%", name, got, want)
 		}
 	}
-	if got, want := mustGet(t, c, "/analytics/summary/cache"), `{"object":"analytics-summary","summary":{"hits":2,"avg_latency":400,"total_requests":5,"cache_speedup":0.15}}`; got != want {
+	if got, want := mustGet(t, c, "/analytics/summary/cache"), `{"object":"analytics-summary","summary":{"hits":2,"avg_latency":400,"total_requests":5,"cache_speedup":0.15,"saved_cost":3,"prompt_cache_saved_cost":-0.5}}`; got != want {
 		t.Errorf("cache = %s, want %s", got, want)
 	}
 }

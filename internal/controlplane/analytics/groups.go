@@ -43,6 +43,7 @@ var columns = map[string]func(*logstore.Totals) any{
 	"error_count":        func(s *logstore.Totals) any { return s.Errors },
 	"cancelled_count":    func(s *logstore.Totals) any { return s.Cancelled },
 	"cache_hit_rate":     func(s *logstore.Totals) any { return ratio(100*s.Hits, s.Requests) },
+	"saved_cost":         savedCost,
 	"last_seen":          func(s *logstore.Totals) any { return route.Time(s.Last()) },
 	"first_seen":         func(s *logstore.Totals) any { return route.Time(s.First()) },
 
@@ -53,6 +54,9 @@ var columns = map[string]func(*logstore.Totals) any{
 // cost returns the cost in cents of the requests with a known cost, nil if there are
 // none.
 func cost(s *logstore.Totals) any { return nullIfZero(s.Priced, float64(s.Cost)/1e7) }
+
+// savedCost returns in cents what the responses of cache hits cost when they were made.
+func savedCost(s *logstore.Totals) any { return float64(s.Saved.Response) / 1e7 }
 
 func nullIfZero[T any](n int64, v T) any {
 	if n == 0 {
@@ -73,7 +77,7 @@ func ratio(a, b int64) any {
 type Paging struct {
 	Page int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
-	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,last_seen,first_seen" default:"requests" doc:"group orders by the value grouped by"`
+	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,saved_cost,last_seen,first_seen" default:"requests" doc:"group orders by the value grouped by"`
 	Type string `query:"order_by_type" enum:"asc,desc" default:"desc" doc:"Unknown values come last"`
 }
 
@@ -81,7 +85,7 @@ type groupsInput struct {
 	Filters
 	Paging
 	GroupBy string   `path:"groupBy" enum:"ai_service,model,status_code,api_key,config,workspace,provider,prompt,upstream_model,response_model,target,outcome"`
-	Columns []string `query:"columns" enum:"cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,last_seen,first_seen" doc:"Separated by commas; without any only requests are counted"`
+	Columns []string `query:"columns" enum:"cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,saved_cost,last_seen,first_seen" doc:"Separated by commas; without any only requests are counted"`
 }
 
 // group is a group in a response: its value under the name of the field, the number of

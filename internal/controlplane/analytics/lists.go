@@ -48,6 +48,8 @@ type savings struct {
 	Latency  *float64 `json:"avg_latency" doc:"Of hits, in milliseconds"`
 	Requests int64    `json:"total_requests"`
 	Speedup  *float64 `json:"cache_speedup" doc:"Average latency of misses divided by that average of hits"`
+	Saved    float64  `json:"saved_cost" doc:"What the responses of hits cost when they were made, in US cents; not part of any cost"`
+	Prompt   float64  `json:"prompt_cache_saved_cost" doc:"What prompt caches of providers saved, in US cents; negative if writing cost more"`
 }
 
 // Cache statuses that are hits and misses. Requests that did not use the cache are
@@ -67,6 +69,8 @@ func (f *family) cache(ctx context.Context, c *route.Caller, in *Filters) (*summ
 	for i := range sums {
 		s := &sums[i]
 		out.Summary.Requests += s.Requests
+		out.Summary.Saved += float64(s.Saved.Response) / 1e7
+		out.Summary.Prompt += float64(s.Saved.Prompt) / 1e7
 		switch s.Value {
 		case hits[0], hits[1]:
 			hit.Merge(&s.Totals)
