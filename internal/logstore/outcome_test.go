@@ -143,15 +143,23 @@ func TestFiltersThatCannotMatchAreRefused(t *testing.T) {
 	}
 }
 
-// formerSet writes a set in format 3, which has no outcomes and no routes.
-func formerSet(set groupSet, bucket int64) []byte {
+// formerSet writes a set in format 3, which has no outcomes and no routes, or in
+// format 4, which has no savings.
+func formerSet(format byte, set groupSet, bucket int64) []byte {
+	texts := ByCache + 1
+	if format == 4 {
+		texts = ByStatus
+	}
 	var c encoder
 	c.reset()
 	for k, s := range set {
-		for _, text := range k.texts[1 : ByCache+1] {
+		for _, text := range k.texts[1:texts] {
 			c.uvarint(c.number(text))
 		}
 		c.varint(int64(k.status))
+		if format == 4 {
+			c.uvarint(uint64(k.outcome))
+		}
 		for _, n := range s.numbers(bucket) {
 			c.varint(n)
 		}
@@ -161,32 +169,71 @@ func formerSet(set groupSet, bucket int64) []byte {
 		c.uvarint(uint64(len(sketch)))
 		c.body = append(c.body, sketch...)
 	}
-	dst := binary.AppendUvarint([]byte{3}, uint64(len(c.numbers)))
+	dst := binary.AppendUvarint([]byte{format}, uint64(len(c.numbers)))
 	dst = append(dst, c.table...)
 	dst = binary.AppendUvarint(dst, uint64(len(set)))
 	return append(dst, c.body...)
 }
 
-func TestSumsOfAnEarlierVersionAreRead(t *testing.T) {
-	s := mustFile(t)
-	set := make(groupSet)
-	for _, e := range known()[:10] {
-		k := keyOf(e)
-		set.at(k).add(e)
-	}
-	at := noon.UnixMilli()
-	if _, err := s.keeper.(*sqliteBackend).write.Exec(`INSERT INTO rollups (organisation, grain, bucket, id, data) VALUES ('acme', 1, $1, 1, $2)`, at, formerSet(set, at)); err != nil {
-		t.Fatal(err)
-	}
-	mustRecord(t, s, routed()...)
-	for range 2 {
-		if got, want := outcomesOf(mustSum(t, s, GroupQuery{})), "19: 9/6/2, 3 hits"; got != want {
-			t.Errorf("of both versions: %s, want %s", got, want)
+func TestSumsOfEarlierVersionsAreRead(t *testing.T) {
+	for _, format := range []byte{3, 4} {
+		s := mustFile(t)
+		set := make(groupSet)
+		for _, e := range known()[:10] {
+			k := keyOf(e)
+			set.at(k).add(e)
 		}
-		if got, want := counts(mustSum(t, s, GroupQuery{By: ByOutcome})), "cancelled=2 error=6 other=2 success=9"; got != want {
-			t.Errorf("by outcome: %s, want %s", got, want)
+		at := noon.UnixMilli()
+		if _, err := s.keeper.(*sqliteBackend).write.Exec(`INSERT INTO rollups (organisation, grain, bucket, id, data) VALUES ('acme', 1, $1, 1, $2)`, at, formerSet(format, set, at)); err != nil {
+			t.Fatal(err)
+		}
+		mustRecord(t, s, routed()...)
+		for range 2 {
+			if got, want := outcomesOf(mustSum(t, s, GroupQuery{})), "19: 9/6/2, 3 hits"; got != want {
+				t.Errorf("of format %d and the present one: %s, want %s", format, got, want)
+			}
+			if got, want := counts(mustSum(t, s, GroupQuery{By: ByOutcome})), "cancelled=2 error=6 other=2 success=9"; got != want {
+				t.Errorf("by outcome, of format %d: %s, want %s", format, got, want)
+			}
+			mustFold(t, s, noon.Add(10*24*time.Hour))
+		}
+	}
+}
+
+func TestSavingsAreSummedAndFolded(t *testing.T) {
+	s := mustFile(t)
+	list := routed()
+	list[0].Saved = reqlog.Saved{Response: 30, Prompt: -2}
+	list[1].Saved = reqlog.Saved{Response: 4, Prompt: 7}
+	mustRecord(t, s, list...)
+	for range 2 {
+		var sum reqlog.Saved
+		for _, g := range mustSum(t, s, GroupQuery{}) {
+			sum.Response += g.Saved.Response
+			sum.Prompt += g.Saved.Prompt
+		}
+		if want := (reqlog.Saved{Response: 34, Prompt: 5}); sum != want {
+			t.Errorf("saved %+v, want %+v", sum, want)
 		}
 		mustFold(t, s, noon.Add(10*24*time.Hour))
+	}
+	page, err := s.List(t.Context(), Query{From: noon, To: noon.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, e := range page.Entries {
+		for _, sent := range list[:2] {
+			if e.ID == sent.ID {
+				found++
+				if e.Saved != sent.Saved {
+					t.Errorf("the entry %s has %+v, want %+v", e.TraceID, e.Saved, sent.Saved)
+				}
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("found %d of 2 entries", found)
 	}
 }
 

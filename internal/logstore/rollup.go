@@ -130,7 +130,11 @@ func (set groupSet) at(k groupKey) *Totals {
 //	uvarint   number of strings, then each: uvarint length, bytes
 //	uvarint   number of totals, then each: the strings of its key as numbers,
 //	          its status, its outcome, its counters, rescued requests,
-//	          uvarint length and bytes of its sketch ¶ Values that follow from keys, such as successes, are not stored. Format 1 has no rescued requests, 2 no estimated ones, and 4 no savings. Up to format 3 keys have no strings after the cache's and no outcome, which then follows from the status.
+//	          uvarint length and bytes of its sketch
+//
+// Values that follow from keys, such as successes, are not stored. Format 1 has no
+// rescued requests, 2 no estimated ones, and 4 no savings. Up to format 3 keys have no
+// strings after the cache's and no outcome, which then follows from the status.
 const sumFormat = 5
 
 func (set groupSet) append(dst []byte, bucket int64) []byte {
