@@ -130,9 +130,9 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 		h.forget(ctx, f.question)
 		return h.lead(ctx, r, t, key, f)
 	}
+	ended := h.cache.flights.endedOf(key)
 	if e := h.lookUp(ctx, r, t, key); e != nil {
-		t.Cache = CacheHit
-		t.decide(h.path, "answered from the cache")
+		h.recordHit(t)
 		if r.DryRun {
 			return h.next.Handle(ctx, r, t)
 		}
@@ -153,7 +153,15 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	if r.DryRun {
 		return h.next.Handle(ctx, r, t)
 	}
-	f, first := h.cache.flights.join(key)
+	f, first := h.cache.flights.join(key, ended)
+	for f == nil {
+		ended = h.cache.flights.endedOf(key)
+		if e := h.lookUp(ctx, r, t, key); e != nil {
+			h.recordHit(t)
+			return h.replay(r, t, e), nil
+		}
+		f, first = h.cache.flights.join(key, ended)
+	}
 	if first {
 		f.question = q
 		return h.lead(ctx, r, t, key, f)
@@ -200,6 +208,11 @@ func (h *cacheHandler) outcome(r *Request, t *Trail, model string, params []dial
 	a.Record.Target, a.Record.Provider, a.Record.Slug = h.path, leaf.Target.ID, leaf.Target.Slug
 	t.Outcome, t.Retries = a, 0
 	return a
+}
+
+func (h *cacheHandler) recordHit(t *Trail) {
+	t.Cache = CacheHit
+	t.decide(h.path, "answered from the cache")
 }
 
 // replay returns a stored response.

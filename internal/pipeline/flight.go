@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"modelgate/internal/respcache"
 )
@@ -11,17 +12,27 @@ import (
 // flights are the calls in progress whose responses may be shared, by key. The
 // zero value is empty; it is safe for concurrent use.
 type flights struct {
-	mu   sync.Mutex
-	open map[respcache.Key]*flight
+	mu    sync.Mutex
+	open  map[respcache.Key]*flight // guarded by mu
+	ended [256]atomic.Uint64        // flights that nobody can join any more, by the first byte of the key
 }
 
+// endedOf returns a number that changes when a flight of the key ends. It may change
+// for other reasons too.
+func (s *flights) endedOf(key respcache.Key) uint64 { return s.ended[key[0]].Load() }
+
 // join returns the flight of a key, of which the caller is now a user. first is
-// true if the caller began it, and must call its provider.
-func (s *flights) join(key respcache.Key) (f *flight, first bool) {
+// true if the caller began it, and must call its provider. If there is none and one
+// may have ended since the caller read ended with endedOf, join returns nil: its
+// response may be stored by now.
+func (s *flights) join(key respcache.Key, ended uint64) (f *flight, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f = s.open[key]; f != nil && f.enter() {
 		return f, false
+	}
+	if s.endedOf(key) != ended {
+		return nil, false
 	}
 	f = newFlight()
 	f.forget = func() { s.forget(key, f) }
@@ -36,6 +47,7 @@ func (s *flights) join(key respcache.Key) (f *flight, first bool) {
 func (s *flights) forget(key respcache.Key, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.ended[key[0]].Add(1)
 	if s.open[key] == f {
 		delete(s.open, key)
 	}

@@ -64,17 +64,33 @@ func TestCompleteFlightsAreJoinedWhileSomebodyReads(t *testing.T) {
 func TestFlightForgetsItselfOnly(t *testing.T) {
 	var s flights
 	key := respcache.Key{1}
-	first, begun := s.join(key)
+	first, begun := s.join(key, s.endedOf(key))
 	if !begun {
 		t.Fatal("the first flight is not the caller's")
 	}
 	first.close()
-	second, begun := s.join(key)
+	second, begun := s.join(key, s.endedOf(key))
 	if !begun || second == first {
 		t.Fatal("a closed flight was joined")
 	}
 	first.forget()
-	if third, begun := s.join(key); begun || third != second {
+	if third, begun := s.join(key, s.endedOf(key)); begun || third != second {
 		t.Error("the second flight was forgotten with the first")
+	}
+}
+
+// A request that has found nothing stored must not call its provider if a call of the
+// same key has ended meanwhile: the response may be stored by then.
+func TestFlightThatEndedSinceTheLookUpIsNoticed(t *testing.T) {
+	var s flights
+	key := respcache.Key{1}
+	first, _ := s.join(key, s.endedOf(key))
+	before := s.endedOf(key)
+	first.close()
+	if f, begun := s.join(key, before); f != nil || begun {
+		t.Error("a second call was begun without another look-up")
+	}
+	if f, begun := s.join(key, s.endedOf(key)); f == nil || !begun {
+		t.Error("no call was begun after the look-up")
 	}
 }
