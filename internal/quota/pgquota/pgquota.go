@@ -136,14 +136,19 @@ func (s *Store) maintain(ctx context.Context, ready bool) {
 	t := time.NewTicker(pause)
 	defer t.Stop()
 	for {
+		dropped := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.missing: // it was dropped, or an old backup was restored
+			dropped = true
 		case <-t.C:
 		}
 		reach, cancel := context.WithTimeout(ctx, openDeadline)
 		err := s.prepare(reach)
+		if err == nil && dropped { // nobody need send a request for the budgets to come back
+			notify(s.emptied)
+		}
 		if err == nil && ready {
 			_, err = s.db.ExecContext(reach, sweep)
 		}
