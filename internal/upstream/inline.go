@@ -71,6 +71,10 @@ func isPlainHost(host string) bool {
 // provider has closed is noticed before anything is written to it; afterwards nothing
 // is sent twice.
 func (t *inline) RoundTrip(req *http.Request) (*http.Response, error) {
+	if cause := context.Cause(req.Context()); cause != nil {
+		closeBody(req)
+		return nil, cause
+	}
 	c := t.idle.take(req.URL.Host)
 	if c == nil {
 		var err error

@@ -88,6 +88,8 @@ var effects = []effect{
 	{"deployments*", "workspaces allow_all_workspaces status", "TestAGatewayOfADeploymentServesItsWorkspacesAlone"},
 	{"deployments*", "auth_settings config name slug type", "TestADeploymentIsReadAsItWasMade"},
 	{"feedback*", "*", "TestFeedbackIsGivenOfATraceAndChanged"},
+	{"guardrails/test", "*", "TestTestsOfGuardrailsAreBounded"},
+	{"guardrails/*/results/*", "label", "TestShadowGuardrailIsTriedLabelledAndEnforced"},
 	{"guardrails*", "name organisation_id workspace_id", "TestAGuardrailOfTheOrganisationIsSeenByAllAndChangedByFew"},
 
 	{"integrations/*/models", "allow_all_models models[].enabled", "TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent"},
