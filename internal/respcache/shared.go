@@ -152,7 +152,7 @@ func (s *Shared) read(ctx context.Context, name string) (value []byte, err error
 	err = s.reads.Call(ctx, s.Deadline, func(ctx context.Context) error {
 		select {
 		case s.slots <- struct{}{}:
-		default:
+		case <-ctx.Done():
 			return errBusy
 		}
 		done := make(chan result, 1)

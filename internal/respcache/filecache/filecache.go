@@ -27,10 +27,14 @@ CREATE TABLE IF NOT EXISTS entries (
 	expires INTEGER NOT NULL,
 	value BLOB NOT NULL
 );
-CREATE INDEX IF NOT EXISTS entries_expires ON entries (expires);`
+CREATE INDEX IF NOT EXISTS entries_expires ON entries (expires, size);`
 
 // overhead is about what an entry takes in the file next to its value, in bytes.
 const overhead = 300
+
+// mostFreed is about how many bytes one write frees, so that it ends within its
+// deadline however much has expired or the limit was lowered.
+const mostFreed = 32 << 20
 
 // resetPause is the least time between two replacements of the file.
 const resetPause = 10 * time.Second
@@ -199,17 +203,19 @@ func (b *Backend) write(ctx context.Context, records []respcache.Record) error {
 func (b *Backend) makeRoom(ctx context.Context, tx *sql.Tx, total int64, now time.Time) (int64, error) {
 	const expired = `
 		DELETE FROM entries
-		WHERE expires <= $1
+		WHERE id IN (SELECT id FROM entries WHERE expires <= $1 ORDER BY expires LIMIT 64)
 		RETURNING size`
 	const oldest = `
 		DELETE FROM entries
 		WHERE id IN (SELECT id FROM entries ORDER BY id LIMIT 16)
 		RETURNING size`
 	freed, err := removed(ctx, tx, expired, now.UnixMilli())
-	for total -= freed; err == nil && total > b.Size; total -= freed {
+	total -= freed
+	for sum := freed; err == nil && total > b.Size && sum < mostFreed; sum += freed {
 		if freed, err = removed(ctx, tx, oldest); freed == 0 {
 			break
 		}
+		total -= freed
 	}
 	return total, err
 }
