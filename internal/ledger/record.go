@@ -106,7 +106,7 @@ func appendIntent(dst []byte, offset int64, i *reqlog.Intent) []byte {
 	var cut []int
 	for n, s := range textsOf(i) {
 		before := len(dst)
-		if dst = appendText(dst, *s, end); len(dst)-before-1 < len(*s) {
+		if dst = appendText(dst, *s, end); *s != "" && len(dst)-before-1 < len(*s) {
 			cut = append(cut, n)
 		}
 	}
