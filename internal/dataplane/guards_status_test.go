@@ -1,9 +1,13 @@
 package dataplane_test
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"modelgate/internal/gatewaytest"
 )
@@ -28,5 +32,34 @@ func TestStreamWhoseFirstTextIsDeniedHasTheStatusOfADenial(t *testing.T) {
 		if strings.Contains(string(res.Body), planted[:8]) || res.Status != 446 && !strings.Contains(string(res.Body), "denied") {
 			t.Errorf("cut %d: status %d %.300s, want a denial", seed, res.Status, res.Body)
 		}
+	}
+}
+
+// A provider may send events without text for ever: they pass, and are not collected.
+func TestStreamOfEventsWithoutTextBegins(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 1000 {
+			io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"\"}}]}\n\n")
+			w.(http.Flusher).Flush()
+		}
+		<-r.Context().Done()
+	})})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "POST", g.URL+"/chat/completions", strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("x-gateway-api-key", gatewaytest.Key)
+	req.Header.Set("x-gateway-config", guarded(`"output_guardrails":[`+guardsAgainstPlanted[2].config+`]`))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatalf("nothing arrived: %v", err)
+	}
+	defer res.Body.Close()
+	if _, err := io.ReadFull(res.Body, make([]byte, 100)); err != nil || res.StatusCode != 200 {
+		t.Errorf("status %d, reading the stream: %v", res.StatusCode, err)
 	}
 }

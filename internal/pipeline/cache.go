@@ -10,7 +10,6 @@ import (
 	"modelgate/internal/dialect"
 	"modelgate/internal/respcache"
 	"modelgate/internal/semantic"
-	"modelgate/internal/sse"
 )
 
 // CacheStatus says how the cache took part in a request. It is a value of
@@ -231,13 +230,6 @@ func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Respons
 	}
 	return out
 }
-
-// storedTap is the tap of a response that was read before it was stored.
-type storedTap struct{ info *dialect.ResponseInfo }
-
-func (storedTap) Body([]byte)                   {}
-func (storedTap) Event(sse.Event)               {}
-func (t storedTap) Info() *dialect.ResponseInfo { return t.info }
 
 // lead calls next and shares its response with those that join the flight. The
 // call ends when its last user has left.

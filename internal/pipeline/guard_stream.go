@@ -135,14 +135,14 @@ func (run *responseRun) newStream(from Stream, form bodytext.Form) *guardedStrea
 }
 
 // prime checks the beginning of the stream: all of it if it is held back,
-// otherwise until some of its text may pass. An error means that nothing of it
-// may pass.
+// otherwise until some of its text, or 64 events without any, may pass. An error
+// means that nothing of it may pass.
 func (s *guardedStream) prime() error {
 	if inner, ok := s.Stream.(*eventStream); ok && inner.pending != nil && len(s.hooks.hold) == 0 {
 		return nil // comments are due before the first event
 	}
 	for !s.ended && s.err == nil {
-		if len(s.hooks.hold) == 0 && slices.ContainsFunc(s.order, func(t *streamText) bool { return t.safe > 0 }) {
+		if len(s.hooks.hold) == 0 && (len(s.ready) >= 64 || slices.ContainsFunc(s.order, func(t *streamText) bool { return t.safe > 0 })) {
 			break
 		}
 		s.pull()

@@ -335,3 +335,10 @@ func headerOf(contentType, encoding string) http.Header {
 	}
 	return h
 }
+
+// storedTap is the tap of a response that was read before it was stored.
+type storedTap struct{ info *dialect.ResponseInfo }
+
+func (storedTap) Body([]byte)                   {}
+func (storedTap) Event(sse.Event)               {}
+func (t storedTap) Info() *dialect.ResponseInfo { return t.info }

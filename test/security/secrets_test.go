@@ -167,7 +167,7 @@ func secretConfig(p *provider) string {
 	return `{"strategy":{"mode":"fallback"},"targets":[` + workingTarget(p) + `,` +
 		`{"provider":"bedrock","cloud_a_region":"us-east-1","cloud_a_access_key_id":"` + canary + `-id","cloudASecretAccessKey":"` + canary + `-secret","cloud_a_session_token":"` + canary + `"},` +
 		`{"provider":"vertex-ai","cloud_b_region":"r","cloud_b_service_account_json":{"private_key":"` + canary + `-account"}},` +
-		`{"strategy":{"mode":"single"},"targets":[{"provider":"@stored","before_request_hooks":[{"id":"h","checks":[{"id":"webhook","parameters":{"headers":{"X-Check":"` + canary + `-hook"}}}]}]}]}]}`
+		`{"strategy":{"mode":"single"},"targets":[{"provider":"@stored","before_request_hooks":[{"id":"h","checks":[{"id":"webhook","parameters":{"webhookURL":"https://hooks.example.com/check","headers":{"X-Check":"` + canary + `-hook"}}}]}]}]}]}`
 }
 
 func TestCredentialsOfConfigsAreNowhere(t *testing.T) {
