@@ -62,7 +62,7 @@ func openRedis(t testing.TB, r *quotatest.Redis, log *bytes.Buffer) respcache.Ba
 func count(t testing.TB, b respcache.Backend, n int) (found int, first bool) {
 	t.Helper()
 	for i := range n {
-		v, err := b.Read(t.Context(), fmt.Sprint(i), 1<<20)
+		v, err := b.Read(t.Context(), fmt.Sprint(i), 2<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,6 +103,53 @@ func TestBackendsAreBoundedAndKeepTheLatest(t *testing.T) {
 				t.Errorf("an entry larger than the store: %d bytes, %v", len(v), err)
 			}
 		})
+	}
+}
+
+// A lowered limit is reached in several writes, each of which has a deadline. A batch
+// that is larger than what a write usually frees must not make the file grow.
+func TestAFileShrinksToALowerLimit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache.db")
+	open := func(size int64) *filecache.Backend {
+		b, err := filecache.Open(t.Context(), filecache.Options{Path: path, Size: size})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	next := 0
+	write := func(b *filecache.Backend, n, size int) {
+		var list []respcache.Record
+		for range n {
+			list = append(list, respcache.Record{Name: fmt.Sprint(next), Value: make([]byte, size), TTL: time.Hour})
+			next++
+		}
+		if err := b.Write(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := open(200 << 20)
+	for range 10 {
+		write(b, 10, 1<<20)
+	}
+	b.Close()
+	b = open(8 << 20)
+	defer b.Close()
+	write(b, 1, 1000)
+	if n, _ := count(t, b, 100); n < 50 || n > 80 {
+		t.Errorf("%d of 100 MB remain after one write, want about two thirds", n)
+	}
+	for range 3 {
+		write(b, 1, 1000)
+	}
+	if n, first := count(t, b, 100); n > 8 || first {
+		t.Errorf("%d MB remain, want at most 8", n)
+	}
+	for range 2 {
+		write(b, 50, 1<<20)
+	}
+	if n, _ := count(t, b, next); n > 8 {
+		t.Errorf("%d MB after large batches, want at most 8", n)
 	}
 }
 

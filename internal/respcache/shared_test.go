@@ -346,3 +346,33 @@ func TestTheLatestEntryOfAKeyRemains(t *testing.T) {
 		})
 	}
 }
+
+// slow takes its time for each read.
+type slow struct{ respcache.Backend }
+
+func (b slow) Read(ctx context.Context, name string, most int) ([]byte, error) {
+	time.Sleep(2 * time.Millisecond)
+	return b.Backend.Read(ctx, name, most)
+}
+
+// A burst of requests must not turn off a store that works, for everybody.
+func TestABurstOfReadsWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, k := &openBackend{values: make(map[string][]byte)}, newKeys(t)
+		k.Create(t.Context(), owner.Organisation)
+		s := respcache.NewShared(respcache.SharedOptions{Backend: slow{b}, Keys: k, MaxResponse: 1 << 20})
+		defer s.Close()
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if _, err := s.Get(t.Context(), owner, respcache.Key{1}, start); err != nil {
+					t.Errorf("Get = %v", err)
+				}
+			})
+		}
+		all.Wait()
+		if st := s.Stats().Reads; st.Calls != 1000 || st.Failed != 0 || st.Skipped != 0 {
+			t.Errorf("reads: %+v, want 1000 without a failure", st)
+		}
+	})
+}

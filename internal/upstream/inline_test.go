@@ -138,29 +138,6 @@ func TestInlineRequestsEqualThoseOfATransport(t *testing.T) {
 	}
 }
 
-// mustListen accepts connections and lets serve read and write them.
-func mustListen(t testing.TB, serve func(conn *net.TCPConn)) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			conn, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				serve(conn.(*net.TCPConn))
-			}()
-		}
-	}()
-	return ln.Addr().String()
-}
-
 // echo is a provider that responds with the request's body, and counts connections
 // and requests.
 type echo struct {
@@ -224,6 +201,24 @@ func TestInlineConnectionsAreUsedAgain(t *testing.T) {
 	mustPost(t, c, e.URL, "x")
 	if n := e.conns.Load(); n != 2 {
 		t.Errorf("after Close there were %d connections, want a second one", n)
+	}
+}
+
+// A client that has left, or an attempt whose time is over, costs no call.
+func TestRequestsOfAnEndedContextAreNotSent(t *testing.T) {
+	e := mustEcho(t)
+	c := upstream.New(upstream.Options{TrustLoopback: true})
+	defer c.Close()
+	mustPost(t, c, e.URL, "x") // leaves an idle connection
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		_, err := c.Do(mustRequest(t, ctx, "POST", e.URL, strings.NewReader("x")), true)
+		mustFail(t, err, upstream.Canceled)
+	}
+	mustPost(t, c, e.URL, "x")
+	if n := e.requests.Load(); n != 2 {
+		t.Errorf("the provider got %d requests, want 2", n)
 	}
 }
 

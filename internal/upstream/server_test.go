@@ -23,9 +23,9 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// mustServe accepts connections on loopback, reads the head of one request
-// from each and lets answer do the rest. It returns the address.
-func mustServe(t testing.TB, answer func(conn *net.TCPConn, r *bufio.Reader)) string {
+// mustListen accepts connections on loopback and lets serve read and write them. It
+// returns the address.
+func mustListen(t testing.TB, serve func(conn *net.TCPConn)) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -40,14 +40,23 @@ func mustServe(t testing.TB, answer func(conn *net.TCPConn, r *bufio.Reader)) st
 			}
 			go func() {
 				defer conn.Close()
-				r := bufio.NewReader(conn)
-				if _, err := http.ReadRequest(r); err == nil {
-					answer(conn.(*net.TCPConn), r)
-				}
+				serve(conn.(*net.TCPConn))
 			}()
 		}
 	}()
 	return ln.Addr().String()
+}
+
+// mustServe accepts connections on loopback, reads the head of one request
+// from each and lets answer do the rest. It returns the address.
+func mustServe(t testing.TB, answer func(conn *net.TCPConn, r *bufio.Reader)) string {
+	t.Helper()
+	return mustListen(t, func(conn *net.TCPConn) {
+		r := bufio.NewReader(conn)
+		if _, err := http.ReadRequest(r); err == nil {
+			answer(conn, r)
+		}
+	})
 }
 
 // mustServeText answers every request with text and closes the connection.

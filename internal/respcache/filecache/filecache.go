@@ -1,8 +1,9 @@
 // Package filecache stores cached responses in an SQLite file.
 //
 // It guarantees that all entries together take at most a number of bytes, the oldest
-// make room, and that a damaged file is replaced by an empty one. The file belongs to
-// one process. Sealing, deadlines and outages are the job of [respcache.Shared].
+// make room, and that a damaged file is replaced by an empty one. A file that has more
+// at first, because the number was lowered, shrinks with each write. The file belongs
+// to one process. Sealing, deadlines and outages are the job of [respcache.Shared].
 package filecache
 
 import (
@@ -32,8 +33,8 @@ CREATE INDEX IF NOT EXISTS entries_expires ON entries (expires, size);`
 // overhead is about what an entry takes in the file next to its value, in bytes.
 const overhead = 300
 
-// mostFreed is about how many bytes one write frees, so that it ends within its
-// deadline however much has expired or the limit was lowered.
+// mostFreed is about how many bytes one write frees beyond those that it adds, so that
+// it ends within its deadline even if the limit was lowered by much.
 const mostFreed = 32 << 20
 
 // resetPause is the least time between two replacements of the file.
@@ -172,7 +173,7 @@ func (b *Backend) write(ctx context.Context, records []respcache.Record) error {
 		return err
 	}
 	defer tx.Rollback() // without effect once committed
-	total, now := b.total, time.Now()
+	total, added, now := b.total, int64(0), time.Now()
 	for _, r := range records {
 		freed, err := removed(ctx, tx, remove, r.Name)
 		if err != nil {
@@ -186,9 +187,12 @@ func (b *Backend) write(ctx context.Context, records []respcache.Record) error {
 		if _, err := tx.ExecContext(ctx, add, r.Name, size, now.Add(r.TTL).UnixMilli(), r.Value); err != nil {
 			return err
 		}
-		total += size
+		total, added = total+size, added+size
 	}
-	if total, err = b.makeRoom(ctx, tx, total, now); err != nil {
+	if err := removeExpired(ctx, tx, &total, now); err != nil {
+		return err
+	}
+	if total, err = b.makeRoom(ctx, tx, total, added+mostFreed); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -198,26 +202,32 @@ func (b *Backend) write(ctx context.Context, records []respcache.Record) error {
 	return nil
 }
 
-// makeRoom removes expired entries, and the oldest until the total is within the
-// limit, and returns the total.
-func (b *Backend) makeRoom(ctx context.Context, tx *sql.Tx, total int64, now time.Time) (int64, error) {
+// removeExpired removes up to 64 expired entries and subtracts them from total.
+func removeExpired(ctx context.Context, tx *sql.Tx, total *int64, now time.Time) error {
 	const expired = `
 		DELETE FROM entries
 		WHERE id IN (SELECT id FROM entries WHERE expires <= $1 ORDER BY expires LIMIT 64)
 		RETURNING size`
+	freed, err := removed(ctx, tx, expired, now.UnixMilli())
+	*total -= freed
+	return err
+}
+
+// makeRoom removes the oldest entries until the total is within the limit, or about
+// most bytes are free, and returns the total.
+func (b *Backend) makeRoom(ctx context.Context, tx *sql.Tx, total, most int64) (int64, error) {
 	const oldest = `
 		DELETE FROM entries
 		WHERE id IN (SELECT id FROM entries ORDER BY id LIMIT 16)
 		RETURNING size`
-	freed, err := removed(ctx, tx, expired, now.UnixMilli())
-	total -= freed
-	for sum := freed; err == nil && total > b.Size && sum < mostFreed; sum += freed {
-		if freed, err = removed(ctx, tx, oldest); freed == 0 {
-			break
+	for sum := int64(0); total > b.Size && sum < most; {
+		freed, err := removed(ctx, tx, oldest)
+		if err != nil || freed == 0 {
+			return total, err
 		}
-		total -= freed
+		total, sum = total-freed, sum+freed
 	}
-	return total, err
+	return total, nil
 }
 
 // removed runs a statement that deletes entries, and returns their size.
