@@ -238,22 +238,3 @@ func (r FloatRange) text() string {
 	}
 	return out
 }
-
-// feedbackAtOnce is the number of feedbacks removed in one step.
-const feedbackAtOnce = 1000
-
-// pruneFeedback removes feedback that is older than rollups may be.
-func (s *Store) pruneFeedback(ctx context.Context, r Retention, now time.Time) error {
-	for r.Sums > 0 {
-		n, err := s.keeper.dropFeedback(ctx, r.sumsBefore(now), feedbackAtOnce)
-		if err != nil || n < feedbackAtOnce {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(prunePause):
-		}
-	}
-	return nil
-}

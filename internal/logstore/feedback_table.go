@@ -189,11 +189,16 @@ func (t *tables) ratings(ctx context.Context, q *FeedbackQuery, limit int) (map[
 
 // dropFeedback removes up to limit feedbacks given before before.
 func (t *tables) dropFeedback(ctx context.Context, before int64, limit int) (int64, error) {
-	const q = `
-		DELETE FROM feedback
+	return t.dropBefore(ctx, "feedback", before, limit)
+}
+
+// dropBefore removes up to limit rows of a table that were created before before.
+func (t *tables) dropBefore(ctx context.Context, table string, before int64, limit int) (int64, error) {
+	q := `
+		DELETE FROM ` + table + `
 		WHERE id IN (
 			SELECT id
-			FROM feedback
+			FROM ` + table + `
 			WHERE created_at < $1
 			LIMIT $2
 		)`
@@ -202,7 +207,7 @@ func (t *tables) dropFeedback(ctx context.Context, before int64, limit int) (int
 	}
 	done, err := t.write.ExecContext(ctx, q, before, limit)
 	if err != nil {
-		return 0, t.noteFailure(fmt.Errorf("removing feedback: %w", err))
+		return 0, t.noteFailure(fmt.Errorf("removing rows of %s: %w", table, err))
 	}
 	return done.RowsAffected()
 }

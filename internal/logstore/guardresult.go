@@ -123,19 +123,3 @@ func (s *Store) GuardTimes(ctx context.Context, q GuardResultQuery, limit int) (
 	}
 	return list, nil
 }
-
-// pruneGuardResults removes results that are older than rollups may be.
-func (s *Store) pruneGuardResults(ctx context.Context, r Retention, now time.Time) error {
-	for r.Sums > 0 {
-		n, err := s.keeper.dropGuardResults(ctx, r.sumsBefore(now), feedbackAtOnce)
-		if err != nil || n < feedbackAtOnce {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(prunePause):
-		}
-	}
-	return nil
-}

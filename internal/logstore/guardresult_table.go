@@ -3,7 +3,6 @@ package logstore
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -140,22 +139,7 @@ func (t *tables) guardTimes(ctx context.Context, q *GuardResultQuery, limit int)
 
 // dropGuardResults removes up to limit results from before before.
 func (t *tables) dropGuardResults(ctx context.Context, before int64, limit int) (int64, error) {
-	const q = `
-		DELETE FROM guard_results
-		WHERE id IN (
-			SELECT id
-			FROM guard_results
-			WHERE created_at < $1
-			LIMIT $2
-		)`
-	if err := t.create(ctx); err != nil {
-		return 0, err
-	}
-	done, err := t.write.ExecContext(ctx, q, before, limit)
-	if err != nil {
-		return 0, t.noteFailure(fmt.Errorf("removing results of guardrails: %w", err))
-	}
-	return done.RowsAffected()
+	return t.dropBefore(ctx, "guard_results", before, limit)
 }
 
 // readRows returns the rows of a statement.

@@ -190,7 +190,7 @@ func TestSumsOfEarlierVersionsAreRead(t *testing.T) {
 		mustRecord(t, s, routed()...)
 		for range 2 {
 			if got, want := outcomesOf(mustSum(t, s, GroupQuery{})), "19: 9/6/2, 3 hits"; got != want {
-				t.Errorf("of format %d and the present one: %s, want %s", format, got, want)
+				t.Errorf("of format %d and the current one: %s, want %s", format, got, want)
 			}
 			if got, want := counts(mustSum(t, s, GroupQuery{By: ByOutcome})), "cancelled=2 error=6 other=2 success=9"; got != want {
 				t.Errorf("by outcome, of format %d: %s, want %s", format, got, want)

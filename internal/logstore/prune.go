@@ -58,11 +58,10 @@ func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, 
 	if sum.Sums, err = s.pruneSums(ctx, r, now); err != nil {
 		return sum, fmt.Errorf("pruning the log: %w", err)
 	}
-	if err := s.pruneFeedback(ctx, r, now); err != nil {
-		return sum, fmt.Errorf("pruning the log: %w", err)
-	}
-	if err := s.pruneGuardResults(ctx, r, now); err != nil {
-		return sum, fmt.Errorf("pruning the log: %w", err)
+	for _, drop := range [...]dropRows{s.keeper.dropFeedback, s.keeper.dropGuardResults} {
+		if err := pruneRows(ctx, r, now, drop); err != nil {
+			return sum, fmt.Errorf("pruning the log: %w", err)
+		}
 	}
 	for r != (Retention{}) {
 		p, more, err := s.keeper.prune(ctx, r, now)
@@ -81,6 +80,28 @@ func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, 
 		}
 	}
 	return sum, nil
+}
+
+// dropRows removes up to limit rows of a table that were created before before.
+type dropRows func(ctx context.Context, before int64, limit int) (int64, error)
+
+// rowsAtOnce is the number of rows removed in one step.
+const rowsAtOnce = 1000
+
+// pruneRows removes rows that are older than rollups may be.
+func pruneRows(ctx context.Context, r Retention, now time.Time, drop dropRows) error {
+	for r.Sums > 0 {
+		n, err := drop(ctx, r.sumsBefore(now), rowsAtOnce)
+		if err != nil || n < rowsAtOnce {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(prunePause):
+		}
+	}
+	return nil
 }
 
 // prunePause is the pause between two steps, for the writer.
