@@ -80,7 +80,7 @@ func TestFlightForgetsItselfOnly(t *testing.T) {
 }
 
 // A request that has found nothing stored must not call its provider if a call of the
-// same key has ended meanwhile: the response may be stored by then.
+// same key has ended in the meantime: the response may be stored by then.
 func TestFlightThatEndedSinceTheLookUpIsNoticed(t *testing.T) {
 	var s flights
 	key := respcache.Key{1}

@@ -138,7 +138,7 @@ func TestTestsOfGuardrailsAreBounded(t *testing.T) {
 		{"a check of responses", `"text":"a","checks":[{"id":"azure.protectedMaterial"}]`, 400, []string{"AB01"}},
 		{"a saved one with checks", words + `,"guardrail":"g","text":"a"`, 400, []string{"guardrail"}},
 		{"a saved one that does not exist", `"guardrail":"g","text":"a"`, 404, []string{"guardrail"}},
-		{"a body that is no object", words + `,"body":[1]`, 400, []string{"body"}},
+		{"a body that is not an object", words + `,"body":[1]`, 400, []string{"body"}},
 		{"too much text", words + `,"text":"` + strings.Repeat("a", 3<<20) + `"`, 413, nil},
 		{"too many events", words + `,"stream":[` + strings.Repeat(`"a",`, 10_000) + `"a"]`, 400, []string{"stream"}},
 	} {
