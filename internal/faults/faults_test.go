@@ -140,17 +140,17 @@ func TestFilesOfEditsAreTriedAndRecorded(t *testing.T) {
 		}
 	}
 	const want = `- statement: M-001
-  fault: the first summand is lost
-  case: test/other.TestSum
-  message: sum is too small
+  fault: "the first summand is lost"
+  case: "test/other.TestSum"
+  message: "sum is too small"
 - statement: S-001
-  fault: the sum is a difference
-  case: TestProgram/S-001_sum
-  message: sum = -1, want 3
+  fault: "the sum is a difference"
+  case: "TestProgram/S-001_sum"
+  message: "sum = -1, want 3"
 - statement: S-001
-  fault: the first summand is lost
-  case: TestProgram/S-001_sum
-  message: sum = 2, want 3
+  fault: "the first summand is lost"
+  case: "TestProgram/S-001_sum"
+  message: "sum = 2, want 3"
 `
 	got, err := os.ReadFile(proofs)
 	if err != nil {

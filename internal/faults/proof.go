@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -44,8 +46,20 @@ func addProofs(path string, proofs []proof) error {
 		list = append(list, p)
 	}
 	slices.SortStableFunc(list, func(a, b proof) int { return cmp.Compare(a.Statement, b.Statement) })
-	if text, err = yaml.Marshal(list); err != nil {
-		return err
+	return os.WriteFile(path, format(list), 0o644)
+}
+
+// format returns proofs as YAML. Texts are always quoted, so that a new proof
+// changes no line of another.
+func format(list []proof) []byte {
+	var b bytes.Buffer
+	for _, p := range list {
+		fmt.Fprintf(&b, "- statement: %s\n", p.Statement)
+		for _, f := range [][2]string{{"open", p.Open}, {"fault", p.Fault}, {"case", p.Case}, {"message", p.Message}} {
+			if f[1] != "" {
+				fmt.Fprintf(&b, "  %s: %q\n", f[0], f[1])
+			}
+		}
 	}
-	return os.WriteFile(path, text, 0o644)
+	return b.Bytes()
 }
