@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -107,6 +108,7 @@ type inlineConn struct {
 
 	r     *bufio.Reader // nil while idle
 	limit int64         // bytes that may be read from conn before the headers are complete
+	lost  error         // why the request can't be written; the provider may have responded before
 
 	since time.Time // when it became idle; guarded by idleConns.mu
 }
@@ -123,22 +125,24 @@ func (c *inlineConn) Read(p []byte) (int, error) {
 
 var errHeadersTooLarge = errors.New("the response headers are too large")
 
-// exchange sends the request and reads the headers of its response. The body of the
+// exchange sends the request and reads the headers of its response, which a provider
+// that refuses a request may send before it has read all of it. The body of the
 // response returns the connection, or closes it.
 func (c *inlineConn) exchange(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	b := &inlineBody{conn: c, ctx: ctx}
 	b.stop = context.AfterFunc(ctx, c.abort)
-	if err := c.write(req); err != nil {
-		return nil, b.fail(err)
+	unsent := c.write(req)
+	if unsent != nil && c.lost == nil {
+		return nil, b.fail(unsent)
 	}
 	c.r = inlineReaders.Get().(*bufio.Reader)
 	c.r.Reset(c)
 	resp, err := c.readHeaders(req)
 	if err != nil {
-		return nil, b.fail(err)
+		return nil, b.fail(cmp.Or(c.lost, err))
 	}
-	b.reusable = !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
+	b.reusable = unsent == nil && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
 	if resp.Body == http.NoBody {
 		b.finish()
 		return resp, nil
@@ -147,11 +151,20 @@ func (c *inlineConn) exchange(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// Write writes a part of the request.
+func (c *inlineConn) Write(p []byte) (int, error) {
+	n, err := c.conn.Write(p)
+	if err != nil {
+		c.lost = err
+	}
+	return n, err
+}
+
 func (c *inlineConn) write(req *http.Request) error {
 	w := inlineWriters.Get().(*bufio.Writer)
 	defer inlineWriters.Put(w)
 	defer w.Reset(nil)
-	w.Reset(c.conn)
+	w.Reset(c)
 	if err := req.Write(w); err != nil {
 		return err
 	}
