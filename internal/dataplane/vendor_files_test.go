@@ -240,3 +240,21 @@ func TestPathsOfGooglesVersionOneBelongToItsClients(t *testing.T) {
 		t.Errorf("another path: %d %s", res.Status, res.Body)
 	}
 }
+
+// A provider's list of models is asked for in the version of a messages client, and
+// no other provider is told of it.
+func TestModelsAreListedInTheClientsVersion(t *testing.T) {
+	t.Parallel()
+	g := newFileVendors(t)
+	for provider, want := range map[string][2]string{"@ant": {"2024-10-22", "models-2026"}, "@oa": {}} {
+		res := sendTo(t, g, http.MethodGet, "/v1/models?limit=7", "", "x-gateway-provider", provider, "anthropic-version", "2024-10-22", "anthropic-beta", "models-2026")
+		all := g.Sim.Requests()
+		if len(all) == 0 {
+			t.Fatalf("%s: nothing was sent: %d %s", provider, res.Status, res.Body)
+		}
+		h := all[len(all)-1].Header
+		if got := [2]string{h.Get("Anthropic-Version"), h.Get("Anthropic-Beta")}; got != want {
+			t.Errorf("%s got version and beta %q, want %q", provider, got, want)
+		}
+	}
+}

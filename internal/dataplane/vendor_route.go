@@ -128,7 +128,8 @@ func (x *exchange) listsModels() bool {
 }
 
 // passModelsThrough changes the route of a request for models that a provider
-// must respond to, except for the list of the chat dialect.
+// must respond to, except for the list of the chat dialect. A list for a client of
+// the messages dialect is asked for with that dialect's headers.
 func (x *exchange) passModelsThrough() {
 	scope := x.route.scope
 	switch {
@@ -139,6 +140,8 @@ func (x *exchange) passModelsThrough() {
 		x.Path = x.entry.Path
 	case x.route.model != "":
 		x.route = passThrough
+	case x.isMessagesClient():
+		x.Client = x.errorClient()
 	}
 }
 

@@ -90,6 +90,9 @@ func (a *Attempt) header() (http.Header, error) {
 				h[name] = v
 			}
 		}
+		if a.request.Operation == api.Models { // any provider may be asked
+			a.Target.DropOtherVendorHeaders(h)
+		}
 	}
 	a.dropKeys(h)
 	if len(a.handler.Forward) == 0 {

@@ -68,7 +68,7 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 		return http.HandlerFunc(sessions.ServePage)
 	case path == route.PagePath:
 		return http.HandlerFunc(route.ServePage)
-	case s.control.Handles(r):
+	case s.control.Handles(r) && !isVendors(r):
 		return s.control
 	case dataplane.IsModelPath(path):
 		return modelRoutes{s}
@@ -79,6 +79,10 @@ func (s *Server) handlerOf(r *http.Request) http.Handler {
 	}
 	return http.HandlerFunc(serveOther)
 }
+
+// isVendors reports whether a request is for a vendor, although its path may be one of
+// the control plane too: clients of Anthropic's API name its version.
+func isVendors(r *http.Request) bool { return len(r.Header["Anthropic-Version"]) > 0 }
 
 // modelRoutes serves model requests.
 type modelRoutes struct{ *Server }
