@@ -197,6 +197,31 @@ func TestAFileIsAsItWasAfterAReopening(t *testing.T) {
 	}
 }
 
+// Entries that are written to a removed file are lost with the process, and its new
+// connections would open another file.
+func TestARemovedFileIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cache.db")
+	record := []respcache.Record{{Name: "a", Value: []byte("x"), TTL: time.Hour}}
+	log := new(bytes.Buffer)
+	b := openFile(t, path, log)
+	if err := b.Write(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Write(t.Context(), record); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(log.String(), "cache file replaced") {
+		t.Errorf("the log does not say so: %s", log)
+	}
+	b.Close()
+	if v, err := openFile(t, path, nil).Read(t.Context(), "a", 1<<20); string(v) != "x" || err != nil {
+		t.Errorf("after a start: %q, %v", v, err)
+	}
+}
+
 func TestADamagedFileIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cache.db")
 	record := []respcache.Record{{Name: "a", Value: bytes.Repeat([]byte("x"), 100_000), TTL: time.Hour}}

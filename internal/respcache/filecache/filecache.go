@@ -1,9 +1,10 @@
 // Package filecache stores cached responses in an SQLite file.
 //
 // It guarantees that all entries together take at most a number of bytes, the oldest
-// make room, and that a damaged file is replaced by an empty one. A file that has more
-// at first, because the number was lowered, shrinks with each write. The file belongs
-// to one process. Sealing, deadlines and outages are the job of [respcache.Shared].
+// make room, and that a damaged or removed file is replaced by an empty one. A file that
+// has more at first, because the number was lowered, shrinks with each write. The file
+// belongs to one process. Sealing, deadlines and outages are the job of
+// [respcache.Shared].
 package filecache
 
 import (
@@ -50,8 +51,8 @@ type Options struct {
 // Backend is a [respcache.Backend] in a file.
 type Backend struct {
 	Options
-	db      atomic.Pointer[sqlite.DB]
-	damaged atomic.Bool // the next write replaces the file
+	db      atomic.Pointer[database]
+	damaged atomic.Pointer[database] // the next write replaces it
 
 	// The rest is used by Write, which is called by one goroutine.
 	total int64 // bytes of all entries
@@ -59,6 +60,19 @@ type Backend struct {
 }
 
 var _ respcache.Backend = (*Backend)(nil)
+
+// database is an open file.
+type database struct {
+	*sqlite.DB
+	file os.FileInfo
+}
+
+// isAt reports whether path is still the open file. If it was removed, new connections
+// would open another one.
+func (d *database) isAt(path string) bool {
+	file, err := os.Stat(path)
+	return err == nil && os.SameFile(file, d.file)
+}
 
 // Open opens the file, and replaces it if it is damaged. The caller must call Close.
 func Open(ctx context.Context, o Options) (*Backend, error) {
@@ -88,11 +102,15 @@ func (b *Backend) open(ctx context.Context) error {
 	if _, err = db.Write.ExecContext(ctx, schema); err == nil {
 		err = db.Write.QueryRowContext(ctx, `SELECT COALESCE(SUM(size), 0) FROM entries`).Scan(&b.total)
 	}
+	var file os.FileInfo
+	if err == nil {
+		file, err = os.Stat(b.Path)
+	}
 	if err != nil {
 		db.Close()
 		return err
 	}
-	b.db.Store(db)
+	b.db.Store(&database{db, file})
 	return nil
 }
 
@@ -113,41 +131,42 @@ func (b *Backend) Read(ctx context.Context, name string, most int) (value []byte
 		SELECT value
 		FROM entries
 		WHERE name = $1 AND length(value) <= $2`
-	err = b.db.Load().Read.QueryRowContext(ctx, text, name, most).Scan(&value)
+	db := b.db.Load()
+	err = db.Read.QueryRowContext(ctx, text, name, most).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	b.check(err)
+	b.check(db, err)
 	return value, err
 }
 
-// check makes the next write replace the file if it is damaged.
-func (b *Backend) check(err error) {
+// check makes the next write replace the file if err says that it is damaged.
+func (b *Backend) check(db *database, err error) {
 	if sqlite.IsDamaged(err) {
-		b.damaged.Store(true)
+		b.damaged.Store(db)
 	}
 }
 
 // Write implements [respcache.Backend].
 func (b *Backend) Write(ctx context.Context, records []respcache.Record) error {
-	if b.damaged.Load() {
-		if err := b.replace(ctx); err != nil {
+	if db := b.db.Load(); b.damaged.Load() == db || !db.isAt(b.Path) {
+		if err := b.replace(ctx, db); err != nil {
 			return err
 		}
 	}
-	err := b.write(ctx, records)
-	b.check(err)
+	db := b.db.Load()
+	err := b.write(ctx, db, records)
+	b.check(db, err)
 	return err
 }
 
-// replace replaces the damaged file by an empty one.
-func (b *Backend) replace(ctx context.Context) error {
+// replace replaces a damaged or removed file by an empty one.
+func (b *Backend) replace(ctx context.Context, before *database) error {
 	if time.Since(b.reset) < resetPause {
-		return errors.New("the cache file is damaged")
+		return errors.New("the cache file is damaged or was removed")
 	}
 	b.reset = time.Now()
-	b.Logger.Warn("cache file replaced; it is damaged", "file", b.Path)
-	before := b.db.Load()
+	b.Logger.Warn("cache file replaced; it is damaged or was removed", "file", b.Path)
 	if err := b.removeFiles(); err != nil {
 		return fmt.Errorf("removing the damaged cache file: %w", err)
 	}
@@ -155,12 +174,11 @@ func (b *Backend) replace(ctx context.Context) error {
 		return err
 	}
 	before.Close()
-	b.damaged.Store(false)
 	return nil
 }
 
 // write stores records and removes the oldest ones, all or nothing.
-func (b *Backend) write(ctx context.Context, records []respcache.Record) error {
+func (b *Backend) write(ctx context.Context, db *database, records []respcache.Record) error {
 	const remove = `
 		DELETE FROM entries
 		WHERE name = $1
@@ -168,7 +186,7 @@ func (b *Backend) write(ctx context.Context, records []respcache.Record) error {
 	const add = `
 		INSERT INTO entries (name, size, expires, value)
 		VALUES ($1, $2, $3, $4)`
-	tx, err := b.db.Load().Write.BeginTx(ctx, nil)
+	tx, err := db.Write.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
