@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"modelgate/api"
 	"modelgate/internal/gatewaytest"
@@ -226,4 +227,30 @@ func TestASlowClientHoldsUpNobody(t *testing.T) {
 	if res := g.Entry(gatewaytest.Response{Header: quick.Header}); res["status"] != 200.0 {
 		t.Errorf("the quick client is recorded as %v", res["status"])
 	}
+}
+
+func TestACallBegunBeforeAnInvalidationIsNotSharedAfterIt(t *testing.T) {
+	release, arrived := make(chan struct{}), make(chan struct{}, 2)
+	model := new(countingModel)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-release
+		model.ServeHTTP(w, r)
+	})})
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			cachedPost(g, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, simpleCache)
+		})
+		select {
+		case <-arrived:
+		case <-time.After(time.Minute):
+			t.Error("the later request waits for the response of the earlier one, which is invalid")
+		}
+		if res := g.Post("/cache/invalidate", `{}`, api.HeaderProvider, ""); res.Status != 200 {
+			t.Errorf("invalidation: %d %s", res.Status, res.Body)
+		}
+	}
+	close(release)
+	wg.Wait()
 }

@@ -124,12 +124,12 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 		if r.DryRun {
 			return h.next.Handle(ctx, r, t)
 		}
-		f := newFlight()
+		f := newFlight(h.cache.Invalidations.Generation(tenantOf(r)))
 		f.question = h.question(ctx, r, t, leaf)
 		h.forget(ctx, f.question)
 		return h.lead(ctx, r, t, key, f)
 	}
-	ended := h.cache.flights.endedOf(key)
+	ended, generation := h.cache.flights.endedOf(key), h.cache.Invalidations.Generation(tenantOf(r))
 	if e := h.lookUp(ctx, r, t, key); e != nil {
 		h.recordHit(t)
 		if r.DryRun {
@@ -152,14 +152,14 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	if r.DryRun {
 		return h.next.Handle(ctx, r, t)
 	}
-	f, first := h.cache.flights.join(key, ended)
+	f, first := h.cache.flights.join(key, generation, ended)
 	for f == nil {
 		ended = h.cache.flights.endedOf(key)
 		if e := h.lookUp(ctx, r, t, key); e != nil {
 			h.recordHit(t)
 			return h.replay(r, t, e), nil
 		}
-		f, first = h.cache.flights.join(key, ended)
+		f, first = h.cache.flights.join(key, generation, ended)
 	}
 	if first {
 		f.question = q
@@ -167,7 +167,7 @@ func (h *cacheHandler) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	}
 	res, err := h.follow(ctx, r, t, f)
 	if res == nil && err == nil { // the other request failed, for reasons that may be its own
-		return h.lead(ctx, r, t, key, newFlight())
+		return h.lead(ctx, r, t, key, newFlight(generation))
 	}
 	return res, err
 }
@@ -235,7 +235,6 @@ func (h *cacheHandler) replay(r *Request, t *Trail, e *respcache.Entry) *Respons
 // call ends when its last user has left.
 func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respcache.Key, f *flight) (*Response, error) {
 	f.finish = h.options.OnDisconnect == config.FinishAndCache
-	generation := h.cache.Invalidations.Generation(tenantOf(r))
 	call := f.begin(ctx)
 	me := f.watch(ctx)
 	landed := false
@@ -263,7 +262,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 		s.recordCost(res.account.paid)
 	}
 	store := func() {
-		h.store(r, key, s, generation, f.question)
+		h.store(r, key, s, f.generation, f.question)
 		f.close()
 	}
 	ended := make(chan struct{})

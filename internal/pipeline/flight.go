@@ -9,47 +9,54 @@ import (
 	"modelgate/internal/respcache"
 )
 
-// flights are the calls in progress whose responses may be shared, by key. The
-// zero value is empty; it is safe for concurrent use.
+// flights are the calls in progress whose responses may be shared, by key and by
+// generation: a response that was invalidated while it was made is not shared with
+// requests that come later. The zero value is empty; it is safe for concurrent use.
 type flights struct {
 	mu    sync.Mutex
-	open  map[respcache.Key]*flight // guarded by mu
-	ended [256]atomic.Uint64        // flights that nobody can join any more, by the first byte of the key
+	open  map[flightKey]*flight // guarded by mu
+	ended [256]atomic.Uint64    // flights that nobody can join any more, by the first byte of the key
+}
+
+type flightKey struct {
+	key        respcache.Key
+	generation int64
 }
 
 // endedOf returns a number that changes when a flight of the key ends. It may change
 // for other reasons too.
 func (s *flights) endedOf(key respcache.Key) uint64 { return s.ended[key[0]].Load() }
 
-// join returns the flight of a key, of which the caller is now a user. first is
+// join returns the flight of a key and generation, of which the caller is now a user. first is
 // true if the caller began it, and must call its provider. If there is none and one
 // may have ended since the caller read ended with endedOf, join returns nil: its
 // response may be stored by now.
-func (s *flights) join(key respcache.Key, ended uint64) (f *flight, first bool) {
+func (s *flights) join(key respcache.Key, generation int64, ended uint64) (f *flight, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f = s.open[key]; f != nil && f.enter() {
+	at := flightKey{key, generation}
+	if f = s.open[at]; f != nil && f.enter() {
 		return f, false
 	}
 	if s.endedOf(key) != ended {
 		return nil, false
 	}
-	f = newFlight()
-	f.forget = func() { s.forget(key, f) }
+	f = newFlight(generation)
+	f.forget = func() { s.forget(at, f) }
 	if s.open == nil {
-		s.open = make(map[respcache.Key]*flight)
+		s.open = make(map[flightKey]*flight)
 	}
-	s.open[key] = f
+	s.open[at] = f
 	return f, true
 }
 
 // forget makes further requests begin a flight of their own.
-func (s *flights) forget(key respcache.Key, f *flight) {
+func (s *flights) forget(at flightKey, f *flight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ended[key[0]].Add(1)
-	if s.open[key] == f {
-		delete(s.open, key)
+	s.ended[at.key[0]].Add(1)
+	if s.open[at] == f {
+		delete(s.open, at)
 	}
 }
 
@@ -59,6 +66,8 @@ func (s *flights) forget(key respcache.Key, f *flight) {
 type flight struct {
 	forget func()
 	ended  chan struct{} // closed once response is set, or the call failed
+
+	generation int64 // of invalidations when it began
 
 	question *question // of the request that began it; nil if it is not compared
 
@@ -72,8 +81,8 @@ type flight struct {
 	cancel context.CancelCauseFunc
 }
 
-func newFlight() *flight {
-	return &flight{forget: func() {}, ended: make(chan struct{}), users: 1}
+func newFlight(generation int64) *flight {
+	return &flight{generation: generation, forget: func() {}, ended: make(chan struct{}), users: 1}
 }
 
 // enter adds a user, unless the flight has been cancelled or is too long to be

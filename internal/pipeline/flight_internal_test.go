@@ -23,7 +23,7 @@ func TestFlightsAreLeftByOneForAll(t *testing.T) {
 		{"a shutdown", 2, shutdown, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFlight()
+			f := newFlight(0)
 			ctx := f.begin(t.Context())
 			for range tt.users - 1 {
 				if !f.enter() {
@@ -42,7 +42,7 @@ func TestFlightsAreLeftByOneForAll(t *testing.T) {
 }
 
 func TestCompleteFlightsAreJoinedWhileSomebodyReads(t *testing.T) {
-	f := newFlight()
+	f := newFlight(0)
 	ctx := f.begin(t.Context())
 	f.complete()
 	if !f.enter() {
@@ -52,7 +52,7 @@ func TestCompleteFlightsAreJoinedWhileSomebodyReads(t *testing.T) {
 	if f.leave(context.Canceled); ctx.Err() != nil {
 		t.Error("the call was cancelled after it was complete")
 	}
-	if g := newFlight(); true {
+	if g := newFlight(0); true {
 		g.leave(nil)
 		if g.complete(); g.enter() {
 			t.Error("a complete response without a reader is shared")
@@ -64,17 +64,17 @@ func TestCompleteFlightsAreJoinedWhileSomebodyReads(t *testing.T) {
 func TestFlightForgetsItselfOnly(t *testing.T) {
 	var s flights
 	key := respcache.Key{1}
-	first, begun := s.join(key, s.endedOf(key))
+	first, begun := s.join(key, 0, s.endedOf(key))
 	if !begun {
 		t.Fatal("the first flight is not the caller's")
 	}
 	first.close()
-	second, begun := s.join(key, s.endedOf(key))
+	second, begun := s.join(key, 0, s.endedOf(key))
 	if !begun || second == first {
 		t.Fatal("a closed flight was joined")
 	}
 	first.forget()
-	if third, begun := s.join(key, s.endedOf(key)); begun || third != second {
+	if third, begun := s.join(key, 0, s.endedOf(key)); begun || third != second {
 		t.Error("the second flight was forgotten with the first")
 	}
 }
@@ -84,13 +84,13 @@ func TestFlightForgetsItselfOnly(t *testing.T) {
 func TestFlightThatEndedSinceTheLookUpIsNoticed(t *testing.T) {
 	var s flights
 	key := respcache.Key{1}
-	first, _ := s.join(key, s.endedOf(key))
+	first, _ := s.join(key, 0, s.endedOf(key))
 	before := s.endedOf(key)
 	first.close()
-	if f, begun := s.join(key, before); f != nil || begun {
+	if f, begun := s.join(key, 0, before); f != nil || begun {
 		t.Error("a second call was begun without another look-up")
 	}
-	if f, begun := s.join(key, s.endedOf(key)); f == nil || !begun {
+	if f, begun := s.join(key, 0, s.endedOf(key)); f == nil || !begun {
 		t.Error("no call was begun after the look-up")
 	}
 }
