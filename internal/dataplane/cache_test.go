@@ -384,6 +384,52 @@ func TestAHitCostsNothingAndIsLogged(t *testing.T) {
 	}
 }
 
+// Requests that share a call save what its own request spends.
+func TestASharedCallIsSpentOnceAndSavedByTheOthers(t *testing.T) {
+	for name, body := range map[string]string{
+		"complete": `{"model":"m","messages":[{"role":"user","content":"hi"}]}`,
+		"stream":   `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			release, arrived := make(chan struct{}), make(chan struct{}, 9)
+			model := new(countingModel)
+			g := gatewaytest.New(t, gatewaytest.Options{
+				Settings: "prices: [{provider: openai-compatible, model: m, input: 1, output: 1}]\n",
+				Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					arrived <- struct{}{}
+					<-release
+					model.ServeHTTP(w, r)
+				}),
+			})
+			responses := make([]gatewaytest.Response, 3)
+			var wg sync.WaitGroup
+			ask := func(i int) {
+				wg.Go(func() { responses[i] = cachedPost(g, "/chat/completions", body, simpleCache) })
+			}
+			ask(0)
+			<-arrived
+			ask(1)
+			ask(2)
+			awaitInFlight(t, g, 3)
+			close(release)
+			wg.Wait()
+			spent := g.Entry(responses[0])["cost"]
+			if spent == nil || spent == 0.0 {
+				t.Fatalf("the call cost %v", spent)
+			}
+			for _, r := range responses[1:] {
+				e := g.Entry(r)
+				if saved := e["saved_cost"].(map[string]any)["response_cache"]; e["cost"] != 0.0 || saved != spent {
+					t.Errorf("a request that shares the call: cost %v, saved %v; want 0 and %v", e["cost"], saved, spent)
+				}
+			}
+			if n := model.calls.Load(); n != 1 {
+				t.Errorf("%d calls", n)
+			}
+		})
+	}
+}
+
 // awaitInFlight waits until the gateway serves n requests.
 func awaitInFlight(t *testing.T, g *gatewaytest.Gateway, n int) {
 	t.Helper()

@@ -292,8 +292,10 @@ func TestABackendThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, k := &openBackend{values: make(map[string][]byte)}, newKeys(t)
 		k.Create(t.Context(), owner.Organisation)
-		release := make(chan struct{})
-		s := respcache.NewShared(respcache.SharedOptions{Backend: hanging{b, release}, Keys: k, MaxResponse: 1 << 20})
+		hangs := make(chan struct{})
+		release := sync.OnceFunc(func() { close(hangs) })
+		defer time.AfterFunc(time.Hour, release).Stop() // for a store that waits
+		s := respcache.NewShared(respcache.SharedOptions{Backend: hanging{b, hangs}, Keys: k, MaxResponse: 1 << 20})
 		began := time.Now()
 		for range 100 {
 			if e, err := s.Get(t.Context(), owner, respcache.Key{1}, start); e != nil || err == nil {
@@ -309,7 +311,7 @@ func TestABackendThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
 		if st := s.Stats(); st.Dropped == 0 {
 			t.Errorf("%+v: 100 MB wait to be written", st)
 		}
-		close(release)
+		release()
 		s.Close()
 	})
 }

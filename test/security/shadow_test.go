@@ -3,8 +3,10 @@ package security
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -93,7 +95,21 @@ func testForeignResults(t *testing.T, g *gateway, slug, result string) {
 	owner := g.organisation(t, "elsewhere")
 	unlogged := g.key(t, rootKey, "default", []string{"guardrails.read", "guardrails.update"}, "")
 	readOnly := g.key(t, rootKey, "default", []string{"guardrails.read", "guardrails.list", "logs.view"}, "")
+	second := g.create(t, rootKey, "/v1/workspaces", `{"name":"Second"}`, "id")
+	neighbour := g.key(t, rootKey, second, []string{"guardrails.read", "guardrails.list", "guardrails.update", "logs.view"}, "")
 	path := "/v1/guardrails/" + slug
+	attack(t, "isolation", "results of another workspace", func(t *testing.T) {
+		// The guardrail is that of the organisation, so its readers see it everywhere.
+		for _, query := range []string{"", "?workspace_id=default"} { // the workspace of a key is its own, whatever it names
+			if list := g.as(t, neighbour, "GET", path+"/results"+query, "").ok(t).object(t)["data"].([]any); len(list) != 0 {
+				t.Errorf("results%s: %d of another workspace", query, len(list))
+			}
+		}
+		if sum := g.as(t, neighbour, "GET", path+"/summary", "").ok(t).object(t); sum["seen"] != json.Number("0") || sum["right"] != json.Number("0") {
+			t.Errorf("the summary counts another workspace: %v", sum)
+		}
+		g.as(t, neighbour, "PUT", path+"/results/"+result, `{"label":"wrong"}`).refused(t, 404)
+	})
 	for _, tt := range []struct {
 		name, token, method, path, body string
 		status                          int
@@ -140,10 +156,13 @@ func TestTestsOfGuardrailsAreBounded(t *testing.T) {
 		{"a saved one that does not exist", `"guardrail":"g","text":"a"`, 404, []string{"guardrail"}},
 		{"a body that is not an object", words + `,"body":[1]`, 400, []string{"body"}},
 		{"too much text", words + `,"text":"` + strings.Repeat("a", 3<<20) + `"`, 413, nil},
+		{"too many checks", `"text":"a","checks":[` + strings.Repeat(`{"id":"gateway.pii"},`, 100) + `{"id":"gateway.pii"}]`, 400, []string{"checks"}},
 		{"too many events", words + `,"stream":[` + strings.Repeat(`"a",`, 10_000) + `"a"]`, 400, []string{"stream"}},
 	} {
 		attack(t, "exhaustion", "a test of a guardrail with "+tt.name, func(t *testing.T) { test(tt.body).refused(t, tt.status, tt.words...) })
 	}
+	test(words + `,"text":"` + strings.Repeat("a", 2<<20-1<<10) + `"`).ok(t)
+	test(words + `,"stream":[` + strings.Repeat(`"a",`, 9_999) + `"a"]`).ok(t)
 	redacted := test(`"checks":[{"id":"gateway.pii","parameters":{"redact":true}}],"on":"response","text":"write to ada@example.com"`).ok(t).object(t)
 	if fmt.Sprint(redacted["texts"]) != "[write to {{EMAIL_ADDRESS_1}}]" || redacted["transformed"] != true || redacted["denied"] != false {
 		t.Errorf("redaction: %v", redacted)
@@ -171,4 +190,34 @@ func TestTestsOfGuardrailsAreBounded(t *testing.T) {
 	if len(list) < 60 {
 		t.Errorf("%d checks are listed", len(list))
 	}
+}
+
+// TestFewTestsOfGuardrailsRunAtOnce begins tests whose check waits for a webhook.
+func TestFewTestsOfGuardrailsRunAtOnce(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}, 100), make(chan struct{})
+	p := newProvider(t, func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-release
+		io.WriteString(w, `{"verdict":true}`)
+	})
+	g := launch(t, options{})
+	body := fmt.Sprintf(`{"workspace_id":"default","text":"a","checks":[{"id":"default.webhook","parameters":{"webhookURL":%q,"timeout":60000}}]}`, p.root)
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			if r := g.as(t, rootKey, "POST", "/v1/guardrails/test", body); r.status != http.StatusOK || r.object(t)["verdict"] != true {
+				t.Errorf("one of four tests at a time: %d %.300s", r.status, r.body)
+			}
+		})
+	}
+	for range 4 {
+		<-arrived
+	}
+	attack(t, "exhaustion", "a fifth test of a guardrail at a time", func(t *testing.T) {
+		g.as(t, rootKey, "POST", "/v1/guardrails/test", body).refused(t, http.StatusServiceUnavailable, "in progress")
+	})
+	close(release)
+	running.Wait()
+	g.as(t, rootKey, "POST", "/v1/guardrails/test", body).ok(t)
 }
