@@ -181,6 +181,7 @@ func Run(ctx context.Context, o Options) (report *Report, err error) {
 	}{
 		{"throughput", r.throughput},
 		{"records", r.measureRecording},
+		{"features", r.measureFeatures},
 		{"latency", r.latency},
 		{"overload", r.overload},
 		{"streams", r.measureStreams},

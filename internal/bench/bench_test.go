@@ -91,7 +91,8 @@ func checkShape(t *testing.T, report *bench.Report) {
 		"overload":   2,
 		"memory":     3, // without direct
 		"starts":     3,
-		"errors":     6, // with the two of records
+		"features":   6,
+		"errors":     9, // with the two of records and three of features
 	} {
 		if list, _ := v[key].([]any); len(list) != rows {
 			t.Errorf("%s has %d rows, want %d", key, len(list), rows)
@@ -122,6 +123,14 @@ func checkShape(t *testing.T, report *bench.Report) {
 			t.Errorf("row of records %+v has an empty figure, or is not 1 of itself", row)
 		}
 	}
+	for _, row := range report.Features {
+		if row.PerSecond <= 0 || row.CPUMicros <= 0 || row.OfPlain <= 0 || row.Feature == bench.Plain && row.OfPlain != 1 {
+			t.Errorf("row of features %+v has an empty figure, or is not 1 of itself", row)
+		}
+		if calls := row.RedisCalls; row.Feature == bench.SharedLimits && (calls < 1 || calls > 2) || row.Feature != bench.SharedLimits && calls != 0 {
+			t.Errorf("row of features %+v: want one call of Redis to reserve, and at most one to settle", row)
+		}
+	}
 	for _, row := range report.Translated {
 		if row.PerSecond <= 0 || row.CPUMicros <= 0 || row.Allocs <= 0 || row.OfSame <= 0 {
 			t.Errorf("translated row %+v has an empty figure", row)
@@ -144,7 +153,7 @@ func checkText(t *testing.T, report *bench.Report) {
 	for _, want := range []string{"throughput at 64 connections, of ReverseProxy", "CPU of a request, of ReverseProxy",
 		"throughput with records, of without",
 		"CPU of chat → messages, of one dialect", "CPU of chat → messages streamed, of one dialect",
-		"connections", "of without", "rate/s", "at twice the load", "streams", "client → provider", "bodies", "start to first answer, ms"} {
+		"connections", "of without", "calls of Redis", "rate/s", "at twice the load", "streams", "client → provider", "bodies", "start to first answer, ms"} {
 		i := strings.Index(b.String()[at:], want)
 		if i < 0 {
 			t.Fatalf("the text does not say %q after %q:\n%s", want, b.String()[:at], b.String())

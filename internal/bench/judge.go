@@ -19,6 +19,7 @@ type Ratio struct {
 func (r *Report) compareGoals() {
 	r.judgeThroughput()
 	r.judgeRecords()
+	r.judgeFeatures()
 	r.judgeTranslated()
 	r.judgeTimes()
 	r.judgeMemory()
@@ -27,14 +28,18 @@ func (r *Report) compareGoals() {
 		lost += s.FramesLost
 	}
 	r.atMost("frames lost, all targets", "count", float64(lost), 0, 0)
-	for _, name := range slices.Concat([]string{Direct}, r.forwarders, []string{Unrecorded, FullBodies}) {
+	gateways := []string{Unrecorded, FullBodies, Limits, SharedLimits}
+	for _, name := range slices.Concat([]string{Direct}, r.forwarders, gateways, []string{Bare}) {
 		f := Fault{Target: name, Count: r.faults(name).count.Load()}
 		if first := r.faults(name).first; first != nil {
 			f.First = first.Error()
 		}
 		r.Errors = append(r.Errors, f)
 	}
-	wrong := r.faults(Modelgate).count.Load() + r.faults(Unrecorded).count.Load() + r.faults(FullBodies).count.Load()
+	wrong := r.faults(Modelgate).count.Load()
+	for _, name := range gateways {
+		wrong += r.faults(name).count.Load()
+	}
 	r.atMost("wrong answers", "count", float64(wrong), 0, 0)
 }
 

@@ -32,6 +32,7 @@ func (f *faults) add(err error) {
 // loaded is what one closed loop measured.
 type loaded struct {
 	perSecond, cpuMicros, allocs float64 // CPU and allocations of one request
+	total                        int64   // requests, with those before counting began
 	times                        samples
 }
 
@@ -87,6 +88,7 @@ func (r *run) closedLoop(ctx context.Context, t *target, s *sample, connections 
 	}
 	served, took := w.served.Load()-served, time.Since(began)
 	l.times = w.wait(cancel)
+	l.total = w.served.Load()
 	if served == 0 {
 		return l, errors.Join(fmt.Errorf("%s answered nothing in %s", t.name, length), w.faults.first)
 	}

@@ -234,6 +234,12 @@ func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
 	r.addTranslated("chat → chat", 64, same, same)
 	r.addTranslated("chat → gemini", 64, []loaded{{cpuMicros: 240}, {cpuMicros: 500}, {cpuMicros: 900}}, same)
 	r.addTranslated("chat → converse", 64, []loaded{{cpuMicros: 251}, {cpuMicros: 500}, {cpuMicros: 252}}, same)
+	plain := []loaded{{perSecond: 100, cpuMicros: 100}, {perSecond: 50, cpuMicros: 200}, {perSecond: 100, cpuMicros: 100}}
+	bare := []loaded{{cpuMicros: 40}, {cpuMicros: 80}, {cpuMicros: 40}}
+	r.addFeature(Limits, []loaded{{cpuMicros: 115}, {cpuMicros: 300}, {cpuMicros: 114}}, plain, plain, 0)
+	r.addFeature(SharedLimits, plain, plain, plain, 2.1)
+	r.addFeature(RegexChecks, []loaded{{cpuMicros: 151}, {cpuMicros: 200}, {cpuMicros: 152}}, plain, plain, 0)
+	r.addFeature(CacheHit, []loaded{{perSecond: 300, cpuMicros: 100}, {perSecond: 100, cpuMicros: 200}, {perSecond: 300, cpuMicros: 101}}, bare, plain, 0)
 	r.faults(Modelgate).add(io.EOF)
 	r.compareGoals()
 	got := map[string]bool{}
@@ -249,6 +255,11 @@ func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
 		"CPU of a request, of the other build":            false, // 1.04 of 1.03
 		"allocations of a request beyond the other build": true,
 		"memory at rest, of the other build":              false, // 1.07 of 1.05
+		"CPU added by limits in the process":              true,  // exactly 15
+		"calls of Redis for a request":                    false, // 2.1 of 2
+		"CPU added by five regular expressions":           false, // 51 of 50
+		"CPU of a hit of the cache, of a bare handler":    false, // 61 of 60
+		"throughput of hits of the cache":                 true,  // exactly 3
 		"frames lost, all targets":                        true,
 		"wrong answers":                                   false,
 	} {

@@ -31,6 +31,7 @@ type Report struct {
 	Ratios     []Ratio      `json:"ratios"`
 	Throughput []Throughput `json:"throughput"`
 	Records    []Recorded   `json:"records"`
+	Features   []Feature    `json:"features"`
 	Latency    []Latency    `json:"latency"`
 	Overload   []Overload   `json:"overload"`
 	Streams    []Stream     `json:"streams"`

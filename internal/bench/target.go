@@ -33,13 +33,19 @@ type hello struct {
 // returns at the end of in.
 func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
-		return fmt.Errorf("name a target: %s, %s, %s, %s, %s or %s", simulatorJob, ReverseProxy, Handler, Modelgate, Unrecorded, FullBodies)
+		return fmt.Errorf("name a target, such as %s, %s or %s", simulatorJob, ReverseProxy, Modelgate)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o := childControl{out: json.NewEncoder(out)}
 	defer o.close()
-	upstreamAddr := strings.Join(args[1:], "")
+	var upstreamAddr, redis string
+	if len(args) > 1 {
+		upstreamAddr = args[1]
+	}
+	if len(args) > 2 {
+		redis = args[2]
+	}
 	switch args[0] {
 	case simulatorJob:
 		o.gate = new(gate)
@@ -49,8 +55,14 @@ func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 		return o.serve(ctx, in, fullDuplex(plainProxy(upstreamAddr)))
 	case Handler:
 		return o.serve(ctx, in, fullDuplex(&plainHandler{upstreamAddr, plainTransport()}))
-	case Modelgate, Unrecorded, FullBodies:
-		return o.serveGateway(ctx, in, args[0], upstreamAddr)
+	case Bare:
+		h, err := newBareHandler(ctx, upstreamAddr)
+		if err != nil {
+			return err
+		}
+		return o.serve(ctx, in, fullDuplex(h))
+	case Modelgate, Unrecorded, FullBodies, Limits, SharedLimits:
+		return o.serveGateway(ctx, in, args[0], upstreamAddr, redis)
 	}
 	return fmt.Errorf("there is no target %q", args[0])
 }
@@ -67,20 +79,33 @@ func (o *childControl) serve(ctx context.Context, in io.Reader, h http.Handler) 
 	return o.obey(ctx, in, l.Addr())
 }
 
+// redisVariable is the environment variable with the address of Redis, which a
+// settings file may not contain.
+const redisVariable = "BENCH_REDIS_URL"
+
+// gatewaySettings are the settings of the gateways that have any.
+var gatewaySettings = map[string]string{
+	FullBodies:   "logs: {level: full}\n",
+	SharedLimits: "limits: {counters: {store: redis, url: '${" + redisVariable + "}', deadline: 5s, on_store_down: closed}}\n",
+}
+
 // serveGateway runs the real gateway on a temporary data folder: with the key
 // check, and with every exchange recorded unless its name says otherwise.
-func (o *childControl) serveGateway(ctx context.Context, in io.Reader, name, upstreamAddr string) error {
+func (o *childControl) serveGateway(ctx context.Context, in io.Reader, name, upstreamAddr, redis string) error {
 	data, err := os.MkdirTemp("", "modelgate-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(data)
 	config := ""
-	if name == FullBodies {
+	if text := gatewaySettings[name]; text != "" {
 		config = filepath.Join(data, "modelgate.yaml")
-		if err := os.WriteFile(config, []byte("logs: {level: full}\n"), 0o600); err != nil {
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			return err
 		}
+	}
+	if err := os.Setenv(redisVariable, redis); err != nil {
+		return err
 	}
 	s, err := server.New(ctx, server.Options{
 		Data:             data,
@@ -101,6 +126,11 @@ func (o *childControl) serveGateway(ctx context.Context, in io.Reader, name, ups
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx, nil) }()
+	if name == Limits || name == SharedLimits {
+		if err := setLimits(ctx, s.Addr().String()); err != nil {
+			return err
+		}
+	}
 	if err := o.obey(ctx, in, s.Addr()); err != nil {
 		return err
 	}

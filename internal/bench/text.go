@@ -12,7 +12,7 @@ import (
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.latencyTable, r.overloadTable, r.streamTable, r.translatedTable, r.memoryTable, r.writeErrors} {
+	for _, table := range []func(io.Writer){r.head, r.goals, r.throughputTable, r.recordTable, r.featureTable, r.latencyTable, r.overloadTable, r.streamTable, r.translatedTable, r.memoryTable, r.writeErrors} {
 		table(t)
 		t.Flush()
 		b.WriteString("\n")
