@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,6 +147,9 @@ func TestACachedResponseIsTheFirstOneByteForByteInEveryDialect(t *testing.T) {
 				if first.Header.Get(name) != second.Header.Get(name) {
 					t.Errorf("%s: %q, first %q", name, second.Header.Get(name), first.Header.Get(name))
 				}
+			}
+			if streams := strings.Contains(tt.path+tt.body, "tream"); !streams && second.Header.Get("Content-Length") != strconv.Itoa(len(second.Body)) {
+				t.Errorf("a complete response of %d bytes has the length %q", len(second.Body), second.Header.Get("Content-Length"))
 			}
 			if second.Header.Get("Set-Cookie") != "" || second.Header.Get("X-Request-Id") != "" {
 				t.Errorf("headers of the first request: %v", second.Header)

@@ -130,7 +130,7 @@ func (x *exchange) mirror(h http.Header) {
 // writeBytes sends a complete response.
 func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
 	h := w.Header()
-	if res.Length != int64(len(res.Bytes)) { // otherwise the provider's own is right
+	if h["Content-Length"] == nil || res.Length != int64(len(res.Bytes)) { // otherwise the provider's own is right
 		h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
 	}
 	if _, said := h["Content-Type"]; !said || res.Status >= 400 {
