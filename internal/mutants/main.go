@@ -24,7 +24,7 @@ import (
 )
 
 const usage = `Usage: make mutants ARGS="-package internal/sse"
-       make mutants ARGS="-package internal/pipeline -tests internal/dataplane -sample 200"
+       make mutants ARGS="-package internal/pipeline -tests internal/dataplane -per-file 4"
 
 Changes one operator of a package at a time and reports the changes that its
 tests did not notice.
@@ -45,6 +45,8 @@ type options struct {
 	tests     []string       // folders of packages whose tests run, the package itself first
 	file      *regexp.Regexp // of the files to change; nil for all
 	sample    int            // how many mutants to try; 0 means all
+	perFile   int            // how many of them in one file; 0 means all
+	seed      uint64         // of the sample
 	least     int            // percent
 	workers   int
 	limit     time.Duration // of a program of tests, at least
@@ -67,6 +69,8 @@ func run(args []string, out, errs io.Writer) int {
 	more := flags.String("tests", "", "`folders` of further packages whose tests may notice a change, separated by spaces")
 	file := flags.String("file", "", "`pattern` of the names of files to change; empty changes all")
 	flags.IntVar(&o.sample, "sample", 0, "number of changes to try, chosen at random but the same each time; 0 tries all")
+	flags.IntVar(&o.perFile, "per-file", 0, "number of changes of one file to try, chosen in the same way; 0 tries all")
+	flags.Uint64Var(&o.seed, "seed", 1, "`number` of the sample; another one chooses other changes")
 	flags.IntVar(&o.least, "least", 85, "`percent` of the changes that must be killed")
 	flags.IntVar(&o.workers, "workers", runtime.NumCPU(), "number of changes to try at a time")
 	flags.StringVar(&o.skip, "skip", "", "`pattern` of tests that do not run, such as those that count allocations")
@@ -75,7 +79,7 @@ func run(args []string, out, errs io.Writer) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	if flags.NArg() > 0 || o.pkg == "" || o.workers < 1 || o.sample < 0 {
+	if flags.NArg() > 0 || o.pkg == "" || o.workers < 1 || o.sample < 0 || o.perFile < 0 {
 		flags.Usage()
 		return 2
 	}

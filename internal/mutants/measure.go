@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,7 +75,7 @@ func (o options) measure(out io.Writer) (bool, error) {
 		return false, err
 	}
 	fmt.Fprintf(out, "%s: %d changes, %d tests\n", o.pkg, len(all), len(tests))
-	chosen := choose(all, o.sample)
+	chosen := choose(all, o.seed, o.perFile, o.sample)
 	outcomes := make([]string, len(chosen))
 	next := make(chan int)
 	var workers sync.WaitGroup
@@ -92,17 +94,35 @@ func (o options) measure(out io.Writer) (bool, error) {
 	return o.report(out, chosen, outcomes, known), nil
 }
 
-// choose returns a sample of the mutants in their order: all for 0.
-func choose(all []mutant, sample int) []mutant {
-	if sample == 0 || sample >= len(all) {
-		return all
+// choose returns a sample of the mutants in their order. The seed decides which of
+// them are taken first, each by what it changes, so that another change of the package
+// leaves the others in the sample. Zero for perFile or sample takes all.
+func choose(all []mutant, seed uint64, perFile, sample int) []mutant {
+	chosen := slices.Clone(all)
+	places := make(map[int]uint64, len(all)) // by id
+	alike := make(map[string]int)
+	for _, m := range all {
+		what := m.file + " " + m.function + " " + m.change()
+		places[m.id] = place(seed, what, alike[what])
+		alike[what]++
 	}
-	var chosen []mutant
-	for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(len(all))[:sample] {
-		chosen = append(chosen, all[i])
+	slices.SortFunc(chosen, func(a, b mutant) int { return cmp.Or(cmp.Compare(places[a.id], places[b.id]), a.id-b.id) })
+	taken := make(map[string]int) // by file
+	chosen = slices.DeleteFunc(chosen, func(m mutant) bool {
+		taken[m.file]++
+		return perFile > 0 && taken[m.file] > perFile
+	})
+	if sample > 0 && sample < len(chosen) {
+		chosen = chosen[:sample]
 	}
 	slices.SortFunc(chosen, func(a, b mutant) int { return a.id - b.id })
 	return chosen
+}
+
+// place returns a number that depends on all of its arguments.
+func place(seed uint64, what string, number int) uint64 {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %d", seed, what, number))
+	return binary.BigEndian.Uint64(sum[:])
 }
 
 // prepare builds the programs of tests and runs each test once without a

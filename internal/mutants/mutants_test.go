@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -152,22 +155,54 @@ func TestTestsOfOtherPackagesKill(t *testing.T) {
 	}
 }
 
-func TestSampleIsTheSameEachTime(t *testing.T) {
+// The numbers of changes differ after an edit of the package, and the lines too.
+func TestASampleStaysWhenThePackageChanges(t *testing.T) {
 	var all []mutant
 	for i := range 100 {
-		all = append(all, mutant{id: i + 1})
+		all = append(all, mutant{id: i + 1, file: fmt.Sprint(i/30, ".go"), line: i, function: "f", before: fmt.Sprint("a < ", i/2), after: "<="})
 	}
-	a, b := choose(all, 10), choose(all, 10)
-	if len(a) != 10 || len(b) != 10 {
-		t.Fatalf("%d and %d changes, want 10", len(a), len(b))
+	changes := func(list []mutant) (out []string) {
+		for i, m := range list {
+			if i > 0 && m.id <= list[i-1].id {
+				t.Fatalf("%v is not ascending", list)
+			}
+			out = append(out, m.file+m.change())
+		}
+		return out
 	}
-	for i := range a {
-		if a[i] != b[i] || i > 0 && a[i].id <= a[i-1].id {
-			t.Fatalf("samples %v and %v, want the same ascending one", a, b)
+	first := changes(choose(all, 1, 0, 10))
+	if len(first) != 10 || !slices.Equal(first, changes(choose(all, 1, 0, 10))) {
+		t.Fatalf("the sample %v, want ten that are the same each time", first)
+	}
+	var edited []mutant
+	for i, m := range slices.Insert(slices.Clone(all), 20, mutant{file: "0.go", function: "new", before: "b == c", after: "!="}) {
+		m.id, m.line = i+1, m.line+7
+		edited = append(edited, m)
+	}
+	kept := 0
+	for _, c := range changes(choose(edited, 1, 0, 10)) {
+		if slices.Contains(first, c) {
+			kept++
 		}
 	}
-	if n := len(choose(all, 0)); n != 100 {
+	if kept < 9 {
+		t.Errorf("after an edit %d of 10 changes are still in the sample, want 9 at least", kept)
+	}
+	if slices.Equal(first, changes(choose(all, 2, 0, 10))) {
+		t.Error("another seed gives the same sample")
+	}
+	if n := len(choose(all, 1, 0, 0)); n != 100 {
 		t.Errorf("a sample of 0 has %d changes, want all 100", n)
+	}
+	few := map[string]int{}
+	for _, m := range choose(all, 1, 4, 0) {
+		few[m.file]++
+	}
+	if want := map[string]int{"0.go": 4, "1.go": 4, "2.go": 4, "3.go": 4}; !maps.Equal(few, want) {
+		t.Errorf("by file %v, want %v", few, want)
+	}
+	if n := len(choose(all, 1, 4, 5)); n != 5 {
+		t.Errorf("a sample of 5 of them has %d", n)
 	}
 }
 
