@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -76,14 +77,16 @@ func TestMalformedArgumentsInHistoryReachEveryTarget(t *testing.T) {
 				if target == "cohere at oracle" {
 					target, model = "oracle", "cohere.command-a-03-2025"
 				}
-				res, sent, e := send(client, brokenHistories[client.name], target, model)
-				// In an object, whether that is JSON or text of JSON.
-				const object, quoted = `{"INVALID_JSON":"{\"torn\":"}`, `"{\"INVALID_JSON\":\"{\\\"torn\\\":\"}"`
-				if !strings.Contains(sent, object) && !strings.Contains(sent, quoted) {
-					t.Errorf("status %d, sent %s\n%s", res.Status, sent, res.Body)
-				}
-				if notes := fmt.Sprint(e["params"]); !strings.Contains(notes, "text in an object") {
-					t.Errorf("the log names %s, want the arguments", notes)
+				for _, arguments := range []string{`{"torn":`, `["whole"]`, `7`} { // no JSON, and JSON that is no object
+					history := strings.Replace(brokenHistories[client.name], strconv.Quote(`{"torn":`), strconv.Quote(arguments), 1)
+					res, sent, e := send(client, history, target, model)
+					object := `{"INVALID_JSON":` + strconv.Quote(arguments) + `}` // as JSON or as text of JSON
+					if !strings.Contains(sent, object) && !strings.Contains(sent, strconv.Quote(object)) {
+						t.Errorf("%s: status %d, sent %s\n%s", arguments, res.Status, sent, res.Body)
+					}
+					if notes := fmt.Sprint(e["params"]); !strings.Contains(notes, "text in an object") {
+						t.Errorf("%s: the log names %s, want the arguments", arguments, notes)
+					}
 				}
 			})
 		}

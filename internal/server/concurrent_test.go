@@ -155,6 +155,36 @@ func TestRequestsWaitForRoomInTheGateway(t *testing.T) {
 }
 
 // A request without room is refused in its dialect, whatever its body, and recorded.
+func TestAKeyLeavesRoomToOthers(t *testing.T) {
+	h := newHeld(t, "limits: {concurrency: {requests: 3, key: 2, wait: -1s}}\n")
+	key, other := h.key(`"rate_limits":[]`), h.key(`"rate_limits":[]`)
+	first, second := h.hold(key), h.hold(key)
+	if res := h.chat(key, oneChat); res.Status != 503 {
+		t.Errorf("a third request of a key that may have two: %d %s", res.Status, res.Body)
+	}
+	if res := h.chat(other, oneChat); res.Status != 200 {
+		t.Errorf("a request of another key: %d %s", res.Status, res.Body)
+	}
+	h.release <- true
+	h.release <- true
+	for _, done := range []chan gatewaytest.Response{first, second} {
+		if res := <-done; res.Status != 200 {
+			t.Errorf("a request within the limit: %d %s", res.Status, res.Body)
+		}
+	}
+}
+
+// A request that waits is refused at its deadline, however long the others take.
+func TestRequestsWaitUpToADeadline(t *testing.T) {
+	h := newHeld(t, "limits: {concurrency: {requests: 1, wait: 100ms}}\n")
+	first := h.hold(gatewaytest.Key)
+	if res := h.chat(gatewaytest.Key, oneChat); res.Status != 503 || !strings.Contains(string(res.Body), `"code":"overloaded"`) {
+		t.Errorf("a request that waited: %d %s", res.Status, res.Body)
+	}
+	h.release <- true
+	<-first
+}
+
 func TestRequestsWithoutRoomAreRefusedEarly(t *testing.T) {
 	h := newHeld(t, "limits: {concurrency: {requests: 1, key: 1, wait: -1s}}\n")
 	first := h.hold(gatewaytest.Key)

@@ -354,6 +354,18 @@ func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 			t.Errorf("limit %d is %s, want %s: %v", i, got, want, s)
 		}
 	}
+	bound, _ := l.Get("/limits?owner=provider&id=bound&workspace_id=default").JSON(t)["data"].([]any)
+	if len(bound) != 2 || bound[0].(map[string]any)["unit"] != "rph" || bound[1].(map[string]any)["unit"] != "rpm" {
+		t.Errorf("the limits of a provider are %v, want its own and that of its integration", bound)
+	}
+	for i, at := range map[int]any{0: list[0], 1: bound[0]} { // windows of a day and of an hour
+		window := []time.Duration{24 * time.Hour, time.Hour}[i]
+		text, _ := at.(map[string]any)["reset_at"].(string)
+		reset, err := time.Parse(time.RFC3339, text)
+		if left := time.Until(reset); err != nil || left < -time.Minute || left > window || !reset.Truncate(window).Equal(reset) {
+			t.Errorf("the limit %v starts again at %q (%v), want the end of a window of %v", at, text, err, window)
+		}
+	}
 	for path, want := range map[string]string{
 		"/limits?owner=provider&id=bound&workspace_id=default":         `"unit":"rph","limit":5,"used":1,"reserved":0,"remaining":4`,
 		"/limits?owner=integration&id=bound&workspace_id=default":      `"owner":"grant"`,
