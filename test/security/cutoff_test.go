@@ -94,25 +94,27 @@ func TestEveryNodeRefusesARevokedKeyWithinASecond(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	revoke := func(t *testing.T, k made) { here.as(t, rootKey, "DELETE", "/v1/api-keys/"+k.id, "").ok(t) }
-	rotate := func(t *testing.T, k made) { here.rotate(t, rootKey, k.id, 0).ok(t) }
-	for _, c := range []struct {
-		name   string
-		before func(*testing.T)
-		cut    func(*testing.T, made)
-	}{
-		{"a deleted key", func(*testing.T) {}, revoke},
-		{"a rotated key", func(*testing.T) {}, rotate},
-		{"a deleted key whose notification is lost", deaf, revoke},
-		{"a rotated key whose notification is lost", deaf, rotate},
+	silent := func(*testing.T) {}
+	refusedByTheOther(t, "", here, there, silent)
+	refusedByTheOther(t, " whose notification is lost", here, there, deaf)
+	// Processes that share a file have no notifications.
+	one := launch(t, options{})
+	refusedByTheOther(t, " in a file", one, launch(t, options{data: one.data}), silent)
+}
+
+// refusedByTheOther takes keys away at one gateway, after before, and waits for another.
+func refusedByTheOther(t *testing.T, what string, here, there *gateway, before func(*testing.T)) {
+	for name, cut := range map[string]func(*testing.T, made){
+		"a deleted key": func(t *testing.T, k made) { here.as(t, rootKey, "DELETE", "/v1/api-keys/"+k.id, "").ok(t) },
+		"a rotated key": func(t *testing.T, k made) { here.rotate(t, rootKey, k.id, 0).ok(t) },
 	} {
-		attack(t, "tokens", c.name+" is refused by the other node within a second", func(t *testing.T) {
+		attack(t, "tokens", name+what+" is refused by the other node within a second", func(t *testing.T) {
 			best := time.Hour
 			for range 5 {
 				k := here.mint(t, rootKey, `["models.list"]`, "")
 				there.awaitKey(t, k.secret)
-				c.before(t)
-				c.cut(t, k)
+				before(t)
+				cut(t, k)
 				began := time.Now()
 				eventually(t, "the other node refuses it", func() bool { return there.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
 				if best = min(best, time.Since(began)); best <= time.Second {

@@ -98,9 +98,11 @@ func TestKeysDoNotLiftTheirOwnLimits(t *testing.T) {
 		k := g.mint(t, rootKey, words(makes), "")
 		minted := g.mint(t, k.secret, words(makes), "")
 		manager := g.member(t, "limiting-manager", "member", `[{"id":"default","role":"manager"}]`)
-		g.as(t, manager, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":5}}`).ok(t)
+		g.as(t, manager, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":5},"rate_limits":[{"type":"requests","unit":"rpd","value":9}]}`).ok(t)
 		for _, secret := range []string{k.secret, minted.secret} {
-			g.as(t, secret, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":null}`).refused(t, http.StatusForbidden, "usage_limits")
+			for field, body := range map[string]string{"usage_limits": "null", "rate_limits": "[]"} {
+				g.as(t, secret, "PUT", "/v1/api-keys/"+k.id, fmt.Sprintf(`{%q:%s}`, field, body)).refused(t, http.StatusForbidden, field)
+			}
 		}
 	})
 	attack(t, "escalation", "the operator can change the limits of a key", func(t *testing.T) {

@@ -336,6 +336,21 @@ func TestSignInsDoNotUseTheGatewayUp(t *testing.T) {
 		}
 		g.signIn(t, "203.0.113.1", "ann@example.com", password).ok(t)
 	})
+	attack(t, "exhaustion", "one address leaves places of the queue to others", func(t *testing.T) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			parallel(100, func(i int) reply { return g.signIn(t, "198.51.100.2", fmt.Sprintf("r%d@example.com", i), "a guess") })
+		}()
+		for finished := false; !finished; {
+			g.signIn(t, "203.0.113.77", "ann@example.com", password).ok(t)
+			select {
+			case <-done:
+				finished = true
+			default:
+			}
+		}
+	})
 	for _, path := range []string{"/v1/auth/claim", "/v1/auth/invites/accept", "/v1/auth/password"} {
 		attack(t, "exhaustion", "200 links that don't exist cost no hash at "+path, func(t *testing.T) {
 			before := g.cpu(t)
