@@ -48,6 +48,9 @@ const (
 	// PromptRender renders a saved prompt and calls no provider.
 	PromptRender Operation = "prompts.render"
 
+	// GuardrailTest is a test of a guardrail whose checks asked models.
+	GuardrailTest Operation = "guardrails.test"
+
 	// LogInsert is an exchange outside of the gateway that was posted to the
 	// log.
 	LogInsert Operation = "logs.insert"
@@ -66,7 +69,7 @@ const (
 var logged = []Operation{
 	Chat, Completions, Embeddings, Images, ImageEdits, ImageVariations, AudioSpeech, AudioTranscriptions, AudioTranslations, Moderations,
 	Rerank, Responses, Messages, CountTokens, Generate, GenerateCount, GenerateEmbed, GenerateEmbedBatch, Converse, ConverseCount, Invoke, Models, Files,
-	Batches, FineTuning, Realtime, Proxy, Explain, ConfigSchema, PromptRender, LogInsert,
+	Batches, FineTuning, Realtime, Proxy, Explain, ConfigSchema, PromptRender, GuardrailTest, LogInsert,
 }
 
 // IsLogged reports whether a log entry can have the operation.

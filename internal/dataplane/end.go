@@ -53,8 +53,8 @@ func (p *Plane) endChecked(x *exchange) {
 	e, checks := &x.entry, x.trail.Checks()
 	p.ending.Go(func() {
 		checks.Await() // they read the request
+		p.endChecks(x)
 		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
-		checks.Record(e)
 		feedback, shadow := checks.Feedback(), checks.Shadow()
 		p.Recorder.Record(context.Background(), e)
 		if len(feedback) > 0 && p.Feedback != nil {

@@ -18,7 +18,7 @@ import (
 // resolveGuards sets the hooks of the leaves: those of the organisation and the
 // workspace, then those of their configs, with saved guardrails as they are now.
 func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
-	if x.plane.Engine.SkipGuardrails {
+	if x.plane.Engine.SkipGuardrails || x.guards == noGuards {
 		return nil
 	}
 	defaults, err := x.snap.Guards(x.Identity)
@@ -29,7 +29,7 @@ func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
 	for i, list := range lists {
 		g, ok := known[list]
 		switch {
-		case list == nil:
+		case list == nil || x.guards == defaultGuards:
 			g = defaults
 		case ok:
 		case defaults == nil && list.Static != nil:
@@ -44,7 +44,7 @@ func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
 			known[list] = g
 		}
 		if x.Leaves[i].Guards = g; g != nil {
-			x.AllowHost = x.allowHost
+			x.AllowHost, x.OpenCheckCall = x.allowHost, x.openCheckCall
 			x.Leaves[i].Checks = versions(g)
 		}
 	}
@@ -99,14 +99,14 @@ func (x *exchange) resolveRefs(hooks []*guardrail.Hook, refs []pipeline.GuardRef
 // guardSingle returns the handler of a request without a config, with the hooks of
 // its organisation and workspace around it.
 func (x *exchange) guardSingle(h pipeline.Handler) (pipeline.Handler, error) {
-	if x.plane.Engine.SkipGuardrails {
+	if x.plane.Engine.SkipGuardrails || x.guards == noGuards {
 		return h, nil
 	}
 	g, err := x.snap.Guards(x.Identity)
 	if g == nil || err != nil {
 		return h, err
 	}
-	x.Guards, x.AllowHost = g, x.allowHost
+	x.Guards, x.AllowHost, x.OpenCheckCall = g, x.allowHost, x.openCheckCall
 	return pipeline.Guard(x.plane.Engine, "config", h), nil
 }
 

@@ -330,3 +330,23 @@ func TestUnknownCheckIsRefusedWithItsPath(t *testing.T) {
 		}
 	}
 }
+
+func TestADryRunNamesTheGuardrailsAndRunsNone(t *testing.T) {
+	t.Parallel()
+	p := &judgingProvider{textProvider: textProvider{texts: []string{"fine"}}}
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	config := guarded(`"input_guardrails":[{"id":"in","deny":true,` + judgeCheck + `,"default.contains":{"words":["rude"],"operator":"none"}}],"output_guardrails":[{"id":"out","mode":"shadow","default.notNull":{}}]`)
+	res := g.Post("/explain", `{"config":`+config+`,"request":{"body":`+sayChat("rude", false)+`}}`)
+	text := string(res.Body)
+	for _, want := range []string{
+		"the guardrail in would check the request with gateway.modelCheck, default.contains, and a failure denies it",
+		"the guardrail out would check the response with default.notNull, in shadow mode",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("status %d, lacks %q: %s", res.Status, want, text)
+		}
+	}
+	if len(p.sawJudge())+int(p.requests.Load()) != 0 {
+		t.Error("a dry run sent a request")
+	}
+}

@@ -190,7 +190,8 @@ type admission struct {
 	noRoute error  // why there is no route
 	remote  string // host:port of the client
 
-	opts requestOptions
+	opts   requestOptions
+	guards guardScope
 	// ownKey is true if the gateway key came in its own header, so that other
 	// credential headers are for the provider.
 	ownKey     bool

@@ -106,9 +106,40 @@ type Request struct {
 	// allow a host. Nil allows every host; addresses are checked when dialling.
 	AllowHost func(*url.URL) error
 
+	// Ask sends a request to a model for a check. Nil means that no model can be
+	// asked. It is safe for concurrent use.
+	Ask func(ctx context.Context, call ModelCall) (ModelReply, error)
+
 	// Body is the body of the request, also when a response is checked. Nil means
 	// that the body is not JSON or is not available.
 	Body Document
+}
+
+// ModelCall is a request of a check to a model of the tenant.
+type ModelCall struct {
+	Check string // id of the check
+	// Saved is true for a check of a saved guardrail. Other checks may ask only
+	// what the request itself may, and their calls pass the guardrails of the
+	// organisation and the workspace.
+	Saved bool
+
+	// Moderation asks for the categories of Texts. Otherwise System is the system
+	// prompt, and Texts has one text, the message.
+	Moderation bool
+	// Slug is the managed provider, empty if Config, a saved config by id or slug,
+	// chooses it. Model may be empty with Config.
+	Slug, Config, Model string
+	System              string
+	Texts               []string
+	Schema              json.RawMessage // JSON Schema of the reply; nil for none
+	MaxTokens           int             // limit of the reply
+}
+
+// ModelReply is the response of a model.
+type ModelReply struct {
+	Text string // not of a moderation
+	// Flagged are the categories found in any text, of a moderation.
+	Flagged []string
 }
 
 // Input is what the checks of one event see. It is not changed by checks.

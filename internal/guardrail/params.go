@@ -81,6 +81,7 @@ type Params struct {
 	given   map[string]bool
 	raw     map[string]json.RawMessage
 	on      Event
+	saved   bool
 	timeout time.Duration
 }
 
@@ -89,6 +90,9 @@ func (p *Params) Has(name string) bool { return p.given[name] }
 
 // Event returns the event that the check is compiled for.
 func (p *Params) Event() Event { return p.on }
+
+// Saved reports whether the check is one of a saved guardrail.
+func (p *Params) Saved() bool { return p.saved }
 
 // Timeout returns the time limit of the check.
 func (p *Params) Timeout() time.Duration { return p.timeout }

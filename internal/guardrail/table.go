@@ -103,6 +103,11 @@ func (e *ParamError) Error() string { return strings.TrimSpace(e.Path + " " + e.
 // All errors are faults of configs: an unknown check, one that does not run at
 // the event, or an unknown, missing or wrong parameter.
 func (t *Table) Check(path string, c config.Check, on Event) (*Check, []config.FieldError) {
+	return t.check(path, c, on, false)
+}
+
+// check compiles one check, of a saved guardrail or not.
+func (t *Table) check(path string, c config.Check, on Event, saved bool) (*Check, []config.FieldError) {
 	d := t.Find(c.ID)
 	if d == nil {
 		return nil, []config.FieldError{{Path: path, Message: t.unknown(c.ID)}}
@@ -137,7 +142,7 @@ func (t *Table) Check(path string, c config.Check, on Event) (*Check, []config.F
 	if p.Has("timeout") {
 		out.timeout = time.Duration(p.Number("timeout")) * time.Millisecond
 	}
-	p.on, p.timeout = on, out.timeout
+	p.on, p.saved, p.timeout = on, saved, out.timeout
 	compiled, err := d.Compile(p)
 	if err != nil {
 		return nil, []config.FieldError{paramFault(path, err)}
@@ -284,7 +289,7 @@ func (t *Table) CompileSaved(id string, checks, actions json.RawMessage, on Even
 			faults = append(faults, config.FieldError{Path: at + ".parameters", Message: "must be an object"})
 			continue
 		}
-		check, wrong := t.Check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on)
+		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, true)
 		faults = append(faults, wrong...)
 		out.Checks = append(out.Checks, check)
 	}

@@ -44,8 +44,10 @@ type CheckLog struct {
 	uncovered []string
 	feedback  []guardrail.FeedbackResult
 	shadow    []ShadowResult
+	attempts  []reqlog.Attempt   // at models, made by checks
 	bodies    []*bytepool.Buffer // of changed requests
 
+	bill    *bill          // of the request
 	pending sync.WaitGroup // checks that run in the background
 }
 
@@ -55,7 +57,7 @@ func (t *Trail) checkLog() *CheckLog {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.guards == nil {
-		b.guards = new(CheckLog)
+		b.guards = &CheckLog{bill: b}
 	}
 	return b.guards
 }
@@ -157,13 +159,6 @@ func (l *CheckLog) Shadow() []ShadowResult {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.shadow
-}
-
-// Record copies into e what the hooks did.
-func (l *CheckLog) Record(e *reqlog.Entry) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e.Checks, e.Unchecked = l.checks, l.uncovered
 }
 
 // splitHooks separates the hooks that a request waits for from those that run in

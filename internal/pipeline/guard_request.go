@@ -30,7 +30,11 @@ type requestGuard struct {
 // request as the hooks changed it.
 func (h *requestGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	g := r.guardsOf(h.leaf)
-	if g == nil || r.DryRun {
+	if g == nil {
+		return h.next.Handle(ctx, r, t)
+	}
+	if r.DryRun {
+		t.decideGuards(h.path, g)
 		return h.next.Handle(ctx, r, t)
 	}
 	run := t.checkLog().runRequest(ctx, h, r, g)
@@ -90,7 +94,7 @@ func (r *Request) promptOf(leaf int) *PromptEdits {
 // make runs the hooks.
 func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l *CheckLog) {
 	g, prompt := r.guardsOf(h.leaf), r.promptOf(h.leaf)
-	in := guardrail.Input{Event: guardrail.Before, Request: r.facts(nil)}
+	in := guardrail.Input{Event: guardrail.Before, Request: l.facts(r, nil)}
 	switch {
 	case r.Doc != nil:
 		raw := r.Body.Bytes()
@@ -98,7 +102,7 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 			raw = r.Doc.Apply(nil, edits...)
 		}
 		run.checked = newDocument(r, bodytext.Request, raw)
-		in.Request = r.facts(run.checked)
+		in.Request = l.facts(r, run.checked)
 		in.Parts, in.Document = run.checked.parts, run.checked
 		l.notCovered(run.checked.body.Uncovered...)
 	case r.Upload != nil || r.Body != nil && r.Body.Len() > 0:

@@ -186,7 +186,7 @@ func (run *responseRun) observe(hooks []*guardrail.Hook, in guardrail.Input) {
 // requestFacts returns what checks may know about the request.
 func (run *responseRun) requestFacts() *guardrail.Request {
 	if run.facts == nil {
-		run.facts = run.request.facts(run.request.checkedBody())
+		run.facts = run.log.facts(run.request, run.request.checkedBody())
 	}
 	return run.facts
 }

@@ -29,6 +29,10 @@ type Trial struct {
 	// AllowHost returns an error if checks must not send requests to a host. Nil
 	// allows all.
 	AllowHost func(*url.URL) error
+	// OpenCheckCall is that of [Request], and Trail records what checks do with
+	// it. Both may be nil.
+	OpenCheckCall func(call guardrail.ModelCall) (CheckCall, error)
+	Trail         *Trail
 
 	// Body is the complete JSON body, a request or a response. It is not changed.
 	Body []byte
@@ -66,18 +70,23 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 	r := &Request{
 		Identity: t.Identity, Dialect: t.Dialect, Operation: t.Dialect.ConversationOperation(),
 		RequestedModel: t.Model, Metadata: t.Metadata, AllowHost: t.AllowHost, Stream: t.Chunks != nil,
+		OpenCheckCall: t.OpenCheckCall,
 	}
+	if t.Trail == nil {
+		t.Trail = new(Trail)
+	}
+	log := t.Trail.checkLog()
 	if t.Chunks != nil {
-		return t.runStream(ctx, r, hooks)
+		return t.runStream(ctx, r, hooks, log)
 	}
 	form := bodytext.Request
 	if t.On == guardrail.After {
 		form = bodytext.Response
 	}
 	doc := newDocument(r, form, t.Body)
-	in := guardrail.Input{Event: t.On, Request: r.facts(doc), Parts: doc.parts, Document: doc}
+	in := guardrail.Input{Event: t.On, Request: log.facts(r, doc), Parts: doc.parts, Document: doc}
 	if t.On == guardrail.After {
-		in.Status, in.Request = 200, r.facts(nil)
+		in.Status, in.Request = 200, log.facts(r, nil)
 	}
 	out := guardrail.Run(ctx, hooks, &in)
 	if err := ctx.Err(); err != nil {
@@ -106,9 +115,9 @@ func textsOf(parts []guardrail.Part) []string {
 }
 
 // runStream runs the hooks on a stream as the request path does.
-func (t *Trial) runStream(ctx context.Context, r *Request, hooks []*guardrail.Hook) (*TrialResult, error) {
+func (t *Trial) runStream(ctx context.Context, r *Request, hooks []*guardrail.Hook, log *CheckLog) (*TrialResult, error) {
 	from := &trialStream{chunks: t.Chunks}
-	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: new(CheckLog), res: &Response{Status: 200, Events: from}, hooks: hooks}
+	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: log, res: &Response{Status: 200, Events: from}, hooks: hooks}
 	out := &TrialResult{Mode: "observe"}
 	s := run.newStream(from, bodytext.Event)
 	err := s.prime()

@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"modelgate/config"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/reqlog"
 )
 
 // Guards are the hooks that apply to a request at one leaf, in the order of
@@ -152,6 +154,34 @@ func (r *Request) guardsOf(leaf int) *Guards {
 		return r.Guards
 	}
 	return r.Leaves[leaf].Guards
+}
+
+// decideGuards records which checks would run. A dry run makes none of them.
+func (t *Trail) decideGuards(path string, g *Guards) {
+	for _, list := range [...]struct {
+		of    string
+		hooks []*guardrail.Hook
+	}{{"request", g.Before}, {"response", g.After}} {
+		for _, h := range list.hooks {
+			names := make([]string, 0, len(h.Checks))
+			for _, c := range h.Checks {
+				if !c.Disabled {
+					names = append(names, c.ID)
+				}
+			}
+			how := ""
+			switch {
+			case h.Shadow:
+				how = ", in shadow mode"
+			case h.Async:
+				how = ", without effect (async)"
+			case h.Deny:
+				how = ", and a failure denies it"
+			}
+			text := fmt.Sprintf("the guardrail %s would check the %s with %s%s", cmp.Or(h.ID, "without an id"), list.of, strings.Join(names, ", "), how)
+			t.Decisions = append(t.Decisions, reqlog.Decision{Path: path, Text: text})
+		}
+	}
 }
 
 // Guard returns a handler that runs the hooks of a request around next, the

@@ -87,6 +87,9 @@ type Request struct {
 	// AllowHost returns an error if the request must not cause requests to a
 	// host. It is set if the request has hooks.
 	AllowHost func(*url.URL) error
+	// OpenCheckCall returns the request that a check sends to a model. It is set
+	// if the request has hooks.
+	OpenCheckCall func(call guardrail.ModelCall) (CheckCall, error)
 	// passed are the results of the hooks that the request passed, and checked
 	// the body that they read.
 	passed  []guardrail.HookResult

@@ -243,12 +243,8 @@ func (t *Trail) Record(e *reqlog.Entry) {
 	b := t.bill()
 	e.Decisions = b.promptCache.decide(e.Decisions)
 	e.Saved.Prompt = b.promptCache.saving()
-	b.quota.mu.Lock()
-	e.Limits, b.quota.log = b.quota.log, nil
-	b.quota.mu.Unlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.paid.Fill(e)
+	t.recordLimits(e)
+	t.recordCost(e)
 	if t.Cache != CacheHit && t.Cache != CacheSemanticHit {
 		return
 	}
@@ -256,4 +252,20 @@ func (t *Trail) Record(e *reqlog.Entry) {
 	if len(t.Attempts) == 0 { // nobody was paid for it
 		e.Priced = true
 	}
+}
+
+// recordLimits adds to e what attempts used of limits since the last call.
+func (t *Trail) recordLimits(e *reqlog.Entry) {
+	q := &t.bill().quota
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e.Limits, q.log = append(e.Limits, q.log...), nil
+}
+
+// recordCost sets the cost of all attempts so far in e.
+func (t *Trail) recordCost(e *reqlog.Entry) {
+	b := t.bill()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paid.Fill(e)
 }

@@ -124,7 +124,11 @@ func (s *service) test(ctx context.Context, c *route.Caller, in *testInput) (*te
 		return nil, apierr.New(apierr.Unavailable, "%d tests of guardrails are in progress; try again shortly", maxTests)
 	}
 	start := time.Now()
-	res, err := t.Run(ctx)
+	run := t.Run
+	if s.api.TestGuardrail != nil {
+		run = func(ctx context.Context) (*pipeline.TrialResult, error) { return s.api.TestGuardrail(ctx, &t) }
+	}
+	res, err := run(ctx)
 	if err != nil {
 		return nil, err
 	}

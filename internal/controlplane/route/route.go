@@ -30,6 +30,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/logstore"
+	"modelgate/internal/pipeline"
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
@@ -81,21 +82,20 @@ type Deps struct {
 	// [Caller.AwaitSpending]. Nil does not wait.
 	Counted func(ctx context.Context) error
 
-	// Policies returns the policies that requests apply, and Counters holds the counters
-	// of their rate limits. Nil has none.
+	// Policies are those that requests apply, Counters those of rate limits. Nil has none.
 	Policies func() *policy.Set
 	Counters quota.Store
 
-	// Guardrails compiles saved guardrails, to check them. Nil checks none.
+	// Guardrails compiles saved guardrails, to check them; nil checks none.
 	// CheckGuardHost enforces egress policies on their requests; nil allows all.
+	// TestGuardrail tests one whose checks may ask models. Nil tests without.
 	Guardrails     *guardrail.Table
 	CheckGuardHost func(id *access.Identity, u *url.URL) error
+	TestGuardrail  func(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error)
 
-	// Bodies counts the memory of request bodies. Nil has no limit.
-	Bodies *bytepool.Pool
-
-	// Keyless limits what the audit log stores of requests without a valid key. Nil has
-	// no limit.
+	// Bodies counts the memory of request bodies, and Keyless limits what the audit log
+	// stores of requests without a valid key. Nil has no limit.
+	Bodies  *bytepool.Pool
 	Keyless *reqlog.Allowance
 
 	// Time limits a request after its body was read. Zero means unlimited.

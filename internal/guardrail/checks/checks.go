@@ -18,13 +18,11 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Services are what checks need from the gateway. Checks that need Model or Module
-// are refused if it is nil; those that need Client have an error that says so.
+// Services are what checks need from the gateway. Checks that need Module are
+// refused if it is nil; those that need Client have an error that says so.
 type Services struct {
 	// Client sends requests to webhooks, partners and other addresses of users.
 	Client Doer
-	// Model sends a request to a configured target.
-	Model func(ctx context.Context, r *guardrail.Request, call ModelCall) (ModelReply, error)
 	// Credentials returns the stored credentials of a family of checks, such as
 	// those of a partner, for the tenant of r. Nil means that there are none.
 	Credentials func(ctx context.Context, r *guardrail.Request, family string) (map[string]secret.String, error)
@@ -38,29 +36,11 @@ type Doer interface {
 	Do(req *http.Request, guarded bool) (*http.Response, error)
 }
 
-// ModelCall is one request to a model.
-type ModelCall struct {
-	// Operation is chat, with System and the single text of Texts, or moderation,
-	// with Texts.
-	Operation string
-	Model     string // as in a request, such as @slug/name
-	System    string
-	Texts     []string
-	MaxTokens int
-}
-
-// ModelReply is the response of a model.
-type ModelReply struct {
-	Text string // of a chat response
-	// Flagged are the categories found in any text, of a moderation.
-	Flagged []string
-}
-
 // New returns the table of all checks.
 func New(s Services) *guardrail.Table {
 	return guardrail.NewTable(slices.Concat(
 		textChecks(), shapeChecks(), jsonChecks(), requestChecks(), transformChecks(), dataChecks(), heuristicChecks(),
-		webhookChecks(s), urlChecks(s), modelChecks(s), wasmChecks(s), tokenChecks(s), partnerChecks(s),
+		webhookChecks(s), urlChecks(s), modelChecks(), wasmChecks(s), tokenChecks(s), partnerChecks(s),
 	)...)
 }
 

@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/reqlog"
+)
+
+// CheckCall is the request that a check sends to a model, admitted and ready for
+// its Routing. Release is called when the response is closed.
+type CheckCall struct {
+	Request *Request
+	Release func()
+}
+
+// ask sends the request of a check of r. Its attempts are part of r: they are
+// recorded in its log entry, paid and limited like its own, and count for its
+// limit of attempts.
+func (l *CheckLog) ask(ctx context.Context, r *Request, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+	if r.OpenCheckCall == nil {
+		return guardrail.ModelReply{}, errors.New("no model can be asked for this request")
+	}
+	own, err := r.OpenCheckCall(call)
+	if err != nil {
+		return guardrail.ModelReply{}, errors.New(apierr.From(err).Message)
+	}
+	defer own.Release()
+	defer l.forget(own.Request)
+	t := &Trail{shared: l.bill}
+	defer l.addAttempts(call.Check, t)
+	res, err := own.Request.Routing.Handle(ctx, own.Request, t)
+	if err != nil {
+		return guardrail.ModelReply{}, errors.New(apierr.From(err).Message)
+	}
+	defer res.Close()
+	if res.Status != http.StatusOK || res.Bytes == nil {
+		return guardrail.ModelReply{}, fmt.Errorf("it responded with status %d", res.Status)
+	}
+	if call.Moderation {
+		return readModeration(res.Bytes, len(call.Texts))
+	}
+	return readReply(res.Bytes)
+}
+
+// forget removes the runs of hooks on a request whose body is released: another
+// request may get the same buffer.
+func (l *CheckLog) forget(r *Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.runs, func(k requestRunKey, _ *requestRun) bool { return k.body == r.Body })
+}
+
+// addAttempts records the attempts that a check made.
+func (l *CheckLog) addAttempts(check string, t *Trail) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range t.Attempts {
+		record := a.Record
+		record.Target = "check " + check + ": " + record.Target
+		l.attempts = append(l.attempts, record)
+	}
+}
+
+// HasCalls reports whether a check has sent a request to a model.
+func (l *CheckLog) HasCalls() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.attempts) > 0
+}
+
+// readReply returns the text of a response in the chat dialect.
+func readReply(body []byte) (guardrail.ModelReply, error) {
+	var out struct {
+		Choices []struct {
+			Message struct {
+				Content *string `json:"content"`
+			} `json:"message"`
+			Finish string `json:"finish_reason"`
+		} `json:"choices"`
+	}
+	switch err := json.Unmarshal(body, &out); {
+	case err != nil || len(out.Choices) == 0 || out.Choices[0].Message.Content == nil && out.Choices[0].Finish != "length":
+		return guardrail.ModelReply{}, errors.New("its response has no text")
+	case out.Choices[0].Finish == "length":
+		return guardrail.ModelReply{}, errors.New("its reply is longer than max_tokens; raise it")
+	}
+	return guardrail.ModelReply{Text: *out.Choices[0].Message.Content}, nil
+}
+
+// readModeration returns the categories of a moderation of n texts. A text that is
+// flagged without a category has the category flagged.
+func readModeration(body []byte, n int) (guardrail.ModelReply, error) {
+	var out struct {
+		Results []struct {
+			Flagged    *bool           `json:"flagged"`
+			Categories map[string]bool `json:"categories"`
+		} `json:"results"`
+	}
+	if json.Unmarshal(body, &out) != nil || len(out.Results) != n {
+		return guardrail.ModelReply{}, errors.New("its response is not a moderation of all texts")
+	}
+	found := map[string]bool{}
+	for _, r := range out.Results {
+		some := false
+		for name, yes := range r.Categories {
+			if yes {
+				found[name], some = true, true
+			}
+		}
+		switch {
+		case r.Flagged == nil && r.Categories == nil:
+			return guardrail.ModelReply{}, errors.New("its response is not a moderation of all texts")
+		case r.Flagged != nil && *r.Flagged && !some:
+			found["flagged"] = true
+		}
+	}
+	return guardrail.ModelReply{Flagged: slices.Sorted(maps.Keys(found))}, nil
+}
+
+// facts returns what checks may know about the request, and asks models for them.
+func (l *CheckLog) facts(r *Request, body *document) *guardrail.Request {
+	f := r.facts(body)
+	if r.OpenCheckCall != nil {
+		f.Ask = func(ctx context.Context, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+			return l.ask(ctx, r, call)
+		}
+	}
+	return f
+}
+
+// RecordChecks adds to e, which [Trail.Record] has filled, what the checks of the
+// request did: all of them have ended.
+func (t *Trail) RecordChecks(e *reqlog.Entry) {
+	b := t.bill()
+	l := b.guards
+	l.mu.Lock()
+	e.Checks, e.Unchecked = l.checks, l.uncovered
+	asked := l.attempts
+	l.mu.Unlock()
+	t.recordLimits(e)
+	if len(asked) > 0 { // their cost may have come after the response
+		e.Attempts = append(e.Attempts, asked...)
+		t.recordCost(e)
+	}
+}
