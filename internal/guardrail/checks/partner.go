@@ -85,7 +85,7 @@ const maxTexts = 50
 
 // partnerChecks returns the checks of all partners.
 func partnerChecks(s Services) (list []guardrail.Definition) {
-	for _, row := range slices.Concat(partnersToJavelin(), partnersFromLakera(), partnersFromPatronus()) {
+	for _, row := range slices.Concat(partnersToJavelin(), partnersFromLakera(), partnersFromPatronus(), furtherPartners()) {
 		list = append(list, row.definition(s))
 	}
 	return list

@@ -51,6 +51,8 @@ var acuvityKey = "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"opaque"
 
 var key = `"credentials":{"apiKey":"k-123"}`
 
+const alibabaKey = `"credentials":{"accessKeyId":"AK","accessKeySecret":"k-123"}`
+
 var partnerRows = []partnerRow{
 	{id: "acuvity.scan", credentials: `"credentials":{"apiKey":"` + acuvityKey + `"}`, params: `"prompt_injection":true,"prompt_injection_threshold":0.7`, on: before,
 		url: "https://apex.example.com/_acuvity/scan", header: "Authorization: Bearer " + acuvityKey, sends: `"type":"Input"`,
@@ -111,6 +113,24 @@ var partnerRows = []partnerRow{
 	{id: "patronus.pii", credentials: key, on: after, url: "https://api.patronus.ai/v1/evaluate", header: "X-Api-Key: k-123", sends: `"evaluator":"pii"`, passes: `{"results":[{"evaluation_result":{"pass":true}}]}`,
 		fails: `{"results":[{"evaluation_result":{"pass":false}}]}`, redacts: `{"results":[{"evaluation_result":{"pass":false,"additional_info":{"positions":[[3,9]]}}}]}`, want: "my ****** text"},
 	{id: "patronus.custom", credentials: key, params: `"profile":"acme:mine"`, on: after, sends: `"criteria":"acme:mine"`, passes: `{"results":[{"evaluation_result":{"pass":true}}]}`, fails: `{"results":[{"evaluation_result":{"pass":false}}]}`},
+	{id: "akto.scan", credentials: `"credentials":{"apiToken":"k-123","apiUrl":"https://1000-guardrails.example.com"}`, on: before, url: "https://1000-guardrails.example.com/api/http-proxy?guardrails=true&akto_connector=modelgate",
+		header: "Authorization: k-123", sends: `"requestPayload":"{\"body\":\"my secret text\"}"`,
+		passes: `{"data":{"guardrailsResult":{"Allowed":true,"Modified":false,"Reason":""}}}`, fails: `{"data":{"guardrailsResult":{"Allowed":false,"Reason":"PII","behaviour":"block"}}}`},
+	{id: "akto.scan", credentials: `"credentials":{"apiToken":"k-123","apiUrl":"https://1000-guardrails.example.com"}`, on: after, url: "?response_guardrails=true&", sends: `"responsePayload":"{\"body\":\"my secret text\"}"`,
+		passes: `{"data":{"guardrailsResult":{"Allowed":true}}}`, fails: `{"data":{"guardrailsResult":{"Allowed":true,"Modified":true,"ModifiedPayload":"x"}}}`},
+	{id: "alibaba.guard", credentials: alibabaKey, on: before, url: "https://green-cip.cn-shanghai.aliyuncs.com/", header: "Content-Type: application/x-www-form-urlencoded", sends: "Service=query_security_check&ServiceParameters=%7B%22content%22%3A%22my+secret+text%22%7D&",
+		passes: `{"Code":200,"Data":{"Suggestion":"watch"}}`, fails: `{"Code":200,"Data":{"Suggestion":"block","Detail":[]}}`},
+	{id: "alibaba.guard", credentials: strings.Replace(alibabaKey, "{", `{"region":"ap-southeast-1",`, 1), params: `"service":"response_security_check_cb"`, on: after, url: "https://green-cip.ap-southeast-1.aliyuncs.com/", sends: "Service=response_security_check_cb&",
+		passes: `{"Code":200,"Data":{"Suggestion":"pass"}}`, fails: `{"Code":200,"Data":{"Suggestion":"mask"}}`,
+		redacts: `{"Code":200,"Data":{"Suggestion":"mask","Detail":[{"Type":"contentModeration","Result":[{"Label":"x"}]},{"Type":"sensitiveData","Result":[{"Ext":{"Desensitization":"my ****** text"}}]}]}}`, want: "my ****** text"},
+	{id: "cato.analyze", credentials: key, on: before, url: "https://api.aisec.catonetworks.com/fw/v1/analyze", header: "Authorization: Bearer k-123", sends: `"messages":[{"content":"my secret text","role":"user"}]`,
+		passes: `{"analysis_result":{},"required_action":null}`, fails: `{"analysis_result":{},"required_action":{"action_type":"block_action","detection_message":"no"}}`},
+	{id: "cato.analyze", credentials: `"credentials":{"apiKey":"k-123","apiUrl":"https://api.aisec.us1.catonetworks.com"}`, on: after, url: "https://api.aisec.us1.catonetworks.com/fw/v1/analyze", sends: `"role":"assistant"`,
+		passes: `{"analysis_result":{},"required_action":{"action_type":"monitor_action"}}`, fails: `{"analysis_result":{},"required_action":{"action_type":"anonymize_action"}}`},
+	{id: "zscaler.guard", credentials: key, on: before, url: "https://api.zseclipse.net/v1/detection/resolve-and-execute-policy", header: "Authorization: Bearer k-123", sends: `{"content":"my secret text","direction":"IN"}`,
+		passes: `{"action":"DETECT","policyName":"p"}`, fails: `{"action":"BLOCK","severity":"HIGH"}`},
+	{id: "zscaler.guard", credentials: `"credentials":{"apiKey":"k-123","apiUrl":"https://api.eu1.zseclipse.net"}`, params: `"policyId":1154`, on: after, url: "https://api.eu1.zseclipse.net/v1/detection/execute-policy", sends: `"direction":"OUT","policyId":1154`,
+		passes: `{"action":"ALLOW"}`, fails: `{"action":"BLOCK"}`},
 	{id: "qualifire.policy", credentials: key, params: `"policies":["be kind"],"mode":"speed"`, on: before, url: "https://proxy.qualifire.ai/api/evaluation/evaluate", header: "X-Qualifire-Api-Key: k-123", sends: `"assertions":["be kind"]`,
 		passes: `{"status":"success"}`, fails: `{"status":"failed"}`},
 }
@@ -161,7 +181,7 @@ func TestPartnersAreAskedAndUnderstood(t *testing.T) {
 					if name, value, _ := strings.Cut(row.header, ": "); !strings.HasPrefix(req.Header.Get(name), value) {
 						t.Errorf("header %s = %q, want %q", name, req.Header.Get(name), value)
 					}
-					if req.Method != http.MethodPost || !strings.Contains(req.URL.String(), row.url) || !strings.Contains(body, row.sends) || !json.Valid([]byte(body)) {
+					if req.Method != http.MethodPost || !strings.Contains(req.URL.String(), row.url) || !strings.Contains(body, row.sends) || !json.Valid([]byte(body)) && !strings.HasPrefix(body, "AccessKeyId=") {
 						t.Errorf("request = %s %s %s, want %s with %s", req.Method, req.URL, body, row.url, row.sends)
 					}
 					return 200, strings.NewReader(tt.reply), nil
@@ -190,8 +210,8 @@ func TestPartnersRedactTheText(t *testing.T) {
 			t.Errorf("%s: result = %s %v, text %q; want passed with %q", row.id, resultOf(r), r.Error, out.Parts[0].Text, row.want)
 		}
 	}
-	if n < 7 {
-		t.Errorf("%d partners redact, want at least 7", n)
+	if n < 8 {
+		t.Errorf("%d partners redact, want at least 8", n)
 	}
 }
 
@@ -255,6 +275,30 @@ type hanging struct{ ctx context.Context }
 func (h hanging) Read([]byte) (int, error) {
 	<-h.ctx.Done()
 	return 0, h.ctx.Err()
+}
+
+// TestVerdictsThatAreUnknownAreErrors reads replies of partners that are neither a pass
+// nor a failure.
+func TestVerdictsThatAreUnknownAreErrors(t *testing.T) {
+	for _, tt := range []struct{ id, reply string }{
+		{"akto.scan", `{"data":{"guardrailsResult":{"Reason":"x"}}}`},
+		{"akto.scan", `{"data":{"guardrailsResult":{"Allowed":"true"}}}`},
+		{"alibaba.guard", `{"Code":408,"Message":"no permission","Data":{"Suggestion":"pass"}}`},
+		{"alibaba.guard", `{"Code":200,"Data":{"Suggestion":"maybe"}}`},
+		{"alibaba.guard", `{"Code":200,"Data":{}}`},
+		{"cato.analyze", `{"required_action":null}`},
+		{"cato.analyze", `{"analysis_result":{},"required_action":{"action_type":"quarantine_action"}}`},
+		{"cato.analyze", `{"analysis_result":{},"required_action":{}}`},
+		{"zscaler.guard", `{"errorMsg":"Policy not found"}`},
+		{"zscaler.guard", `{"action":"allow"}`},
+		{"zscaler.guard", `{"action":""}`},
+	} {
+		row := partnerRows[slices.IndexFunc(partnerRows, func(r partnerRow) bool { return r.id == tt.id })]
+		r, _ := row.against(t, "", func(*http.Request, string) (int, io.Reader, error) { return 200, strings.NewReader(tt.reply), nil })
+		if resultOf(r) != "error" {
+			t.Errorf("%s with %s = %s, want an error", tt.id, tt.reply, resultOf(r))
+		}
+	}
 }
 
 func TestErrorsOfPartnersPassUnlessTheyFailClosed(t *testing.T) {

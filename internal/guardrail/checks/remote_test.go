@@ -87,6 +87,10 @@ func TestEgressPoliciesApplyToChosenHosts(t *testing.T) {
 		{"acuvity.scan", `{"credentials":{"apiKey":"` + acuvityKey + `"}}`},
 		{"azure.pii", `{"credentials":{"apiKey":"k","resourceName":"r","customHost":"https://c.example"}}`},
 		{"f5-guardrails.scan", `{"projectId":"p","credentials":{"apiKey":"k","calypsoUrl":"https://c.example"}}`},
+		{"akto.scan", `{"credentials":{"apiToken":"k","apiUrl":"https://c.example"}}`},
+		{"alibaba.guard", `{"credentials":{"accessKeyId":"k","accessKeySecret":"k","region":"eu-1"}}`},
+		{"cato.analyze", `{"credentials":{"apiKey":"k","apiUrl":"https://c.example"}}`},
+		{"zscaler.guard", `{"credentials":{"apiKey":"k","apiUrl":"https://c.example"}}`},
 	} {
 		in := text(after, "x")
 		if strings.HasPrefix(tt.id, "azure") {
