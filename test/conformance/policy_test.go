@@ -60,7 +60,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 
 	n := 0
 	for _, typ := range []string{"requests", "tokens"} {
-		for unit, window := range map[string]time.Duration{"rpm": time.Minute, "rph": time.Hour, "rpd": 24 * time.Hour} {
+		for _, unit := range []string{"rpm", "rph", "rpd", "rpw"} {
 			prove(t, "S-508 S-219 S-220 S-221 S-590 S-014", typ+" "+unit, func(t *testing.T) {
 				n++
 				name, value := fmt.Sprint("unit", n), 2
@@ -69,18 +69,18 @@ func TestPoliciesLimitRequests(t *testing.T) {
 				}
 				s.policy(t, "rate-limits", condition("metadata.team", name), "metadata.team", fmt.Sprintf(`"type":%q,"unit":%q,"value":%d`, typ, unit, value))
 				s.settled(t)
+				sent := time.Now()
 				got := limited(t, s.key, team(name), plain, 2, http.StatusTooManyRequests)
-				var wait time.Duration
-				if seconds, err := time.ParseDuration(got.header.Get("Retry-After") + "s"); err == nil {
-					wait = seconds
-				}
-				if wait <= 0 || wait > window {
-					t.Errorf("Retry-After = %q, want at most %v", got.header.Get("Retry-After"), window)
+				wait, err := time.ParseDuration(got.header.Get("Retry-After") + "s")
+				if least, most := endOfUnit(unit, sent).Sub(time.Now()), endOfUnit(unit, sent).Sub(sent)+time.Second; err != nil || wait < least || wait > most {
+					t.Errorf("Retry-After = %q, want %v to %v, the end of the window", got.header.Get("Retry-After"), least, most)
 				}
 			})
 		}
 	}
 
+	s.proveConditions(t, otherKey)
+	s.proveGroups(t, otherKey)
 	prove(t, "S-224", "a request that does not match is not limited", func(t *testing.T) {
 		s.policy(t, "rate-limits", condition("metadata.team", "matches"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
 		s.settled(t)
@@ -254,17 +254,19 @@ func TestPoliciesAreManaged(t *testing.T) {
 			t.Errorf("an unknown workspace: status %d", got.status)
 		}
 	})
-	prove(t, "S-241", "a deleted policy is archived", func(t *testing.T) {
-		made := s.root(t, "POST", "/v1/policies/rate-limits", s.policyBody(condition("api_key", "*"), "api_key", `"type":"requests","unit":"rpm","value":10`))
-		at := "/v1/policies/rate-limits/" + fmt.Sprint(made["id"])
-		s.root(t, "DELETE", at, "")
-		if got := s.root(t, "GET", at+"?status=archived", ""); got["status"] != "archived" {
-			t.Errorf("status %v, want archived", got["status"])
-		}
-		if got := s.as(t, bootstrapKey, "DELETE", at, ""); got.status != 404 {
-			t.Errorf("deleted again: status %d, want 404", got.status)
-		}
-	})
+	for kind, rest := range map[string]string{"rate-limits": `"type":"requests","unit":"rpm","value":10`, "usage-limits": `"type":"tokens","credit_limit":1000`} {
+		prove(t, "S-241 S-222", "a deleted policy of "+kind+" is archived", func(t *testing.T) {
+			at := s.policy(t, kind, condition("api_key", "*"), "api_key", rest)
+			s.root(t, "DELETE", at, "")
+			if got := s.root(t, "GET", at+"?status=archived", ""); got["status"] != "archived" {
+				t.Errorf("status %v, want archived", got["status"])
+			}
+			if got := s.as(t, bootstrapKey, "DELETE", at, ""); got.status != 404 {
+				t.Errorf("deleted again: status %d, want 404", got.status)
+			}
+		})
+	}
+	s.proveChanges(t)
 	prove(t, "S-389", "by its status", func(t *testing.T) {
 		for path, status := range map[string]int{id + "?status=archived": 404, id + "?status=gone": 400, "00000000-0000-7000-8000-00000000dead": 404} {
 			if got := s.as(t, key, "GET", "/v1/policies/rate-limits/"+path, ""); got.status != status {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -48,6 +49,19 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 			t.Errorf("the provider got %d requests, the last with %s", len(in), in[len(in)-1].body)
 		}
 	})
+	for _, list := range []string{"", `,"on_status_codes":[429]`} {
+		prove(t, "S-028", "when no answer came "+list, func(t *testing.T) {
+			var n atomic.Int64
+			p := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
+				if n.Add(1) <= 2 {
+					panic(http.ErrAbortHandler)
+				}
+				canned(w, r, in)
+			})
+			g.ask(t, leaf(p, `"retry":{"attempts":2`+list+`}`)).fine(t)
+			called(t, []int{3}, p)
+		})
+	}
 	for attempts, calls := range map[int]int{0: 1, 1: 2, 3: 4, 5: 6, 6: 6, 40: 6} {
 		prove(t, "S-101", fmt.Sprintf("attempts of %d make at most %d calls", attempts, calls), func(t *testing.T) {
 			p := newProvider(t, soon(answers(503)))
@@ -158,6 +172,19 @@ func TestTheProviderSaysWhenToComeBack(t *testing.T) {
 		if took := time.Since(began); took > notFifty {
 			t.Errorf("the answer came after %v", took)
 		}
+	})
+	prove(t, "S-130", "waits of more than a minute together go to the client", func(t *testing.T) {
+		var n atomic.Int64
+		p := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
+			wait := []string{"1", "60"}[min(n.Add(1), 2)-1]
+			asking(503, "Retry-After", wait)(w, r, in)
+		})
+		began := time.Now()
+		got := g.ask(t, leaf(p, `"retry":{"attempts":3,"use_retry_after_headers":true}`))
+		if took := time.Since(began); got.status != 503 || got.header.Get("Retry-After") != "60" || took > notFifty {
+			t.Errorf("status %d, Retry-After %q after %v; want the second 503 after a second", got.status, got.header.Get("Retry-After"), took)
+		}
+		called(t, []int{2}, p)
 	})
 	prove(t, "S-130", "longer than a minute goes to the client", func(t *testing.T) {
 		p := newProvider(t, asking(429, "Retry-After", "61"))

@@ -130,7 +130,7 @@ func TestLoadIsBalancedByWeight(t *testing.T) {
 		}
 		p[2].none(t)
 	})
-	prove(t, "S-090", "a weight that is not given is one", func(t *testing.T) {
+	prove(t, "S-025 S-090", "a weight that is not given is one", func(t *testing.T) {
 		const n = 1500 // a default of a half is 300 and one of two 750; the bound is 500 ± 113
 		p := fleet(t, nil, nil)
 		config := tree(loadbalance, leaf(p[0]), leaf(p[1], `"weight":2`))
@@ -145,6 +145,14 @@ func TestLoadIsBalancedByWeight(t *testing.T) {
 			g.ask(t, tree(fallback, leaf(p[0], `"weight":0`), leaf(p[1], `"weight":9`))).fine(t)
 		}
 		called(t, []int{20, 0}, p...)
+	})
+	prove(t, "S-025 S-090", "a target that has targets has a weight", func(t *testing.T) {
+		p := fleet(t, nil, nil)
+		config := tree(loadbalance, with(tree(single, leaf(p[0])), `"weight":0`), leaf(p[1]))
+		for range 20 {
+			g.ask(t, config).fine(t)
+		}
+		called(t, []int{0, 20}, p...)
 	})
 	prove(t, "S-074", "status codes make no fallback of a balance", func(t *testing.T) {
 		p := fleet(t, answers(500), nil)
@@ -198,6 +206,13 @@ func TestFallbackGoesByStatus(t *testing.T) {
 			called(t, calls, p...)
 		})
 	}
+	for status, calls := range map[int][]int{418: {1, 1}, 500: {1, 0}} {
+		prove(t, "S-091", fmt.Sprintf("%d, where the config of the fallback lists 418", status), func(t *testing.T) {
+			p := fleet(t, answers(status), nil)
+			g.ask(t, with(tree(fallback, leaf(p[0]), leaf(p[1])), `"on_status_codes":[418]`))
+			called(t, calls, p...)
+		})
+	}
 	prove(t, "S-026", "a provider that is not there", func(t *testing.T) {
 		p := fleet(t, nil)
 		gone, srv := startProvider(nil)
@@ -214,7 +229,7 @@ func TestFallbackGoesByStatus(t *testing.T) {
 			t.Errorf("the stream is %q", got.body)
 		}
 	})
-	prove(t, "S-486", "when all fail, the last answer is the answer", func(t *testing.T) {
+	prove(t, "S-486 S-026", "when all fail, the last answer is the answer", func(t *testing.T) {
 		last := strings.Replace(refusal, "said by the provider", "said last", 1)
 		p := fleet(t, answers(500), answers(503), says(418, "application/json", last))
 		got := g.ask(t, tree(fallback, leaf(p[0]), leaf(p[1]), leaf(p[2])))
@@ -360,6 +375,33 @@ func TestConditionsChooseByName(t *testing.T) {
 		prove(t, "S-027", strings.ReplaceAll(query, "/", "|")+" of headers and address", func(t *testing.T) {
 			if got := choose(t, query, plan, "", "x-PLAN", "pro"); got != want {
 				t.Errorf("the request went to %q, want %q", got, want)
+			}
+		})
+	}
+	for _, name := range []string{"authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie", "x-gateway-api-key", "x-gateway-config"} {
+		prove(t, "S-027", "the credential in "+name+" is not tested", func(t *testing.T) {
+			more := []string{name, "secret"}
+			if strings.HasPrefix(name, "x-gateway-") { // every request has it
+				more = nil
+			}
+			if got := choose(t, `{"headers.`+name+`":{"$regex":"."}}`, plan, "", more...); got != "no" {
+				t.Errorf("the request went to %q, want no", got)
+			}
+		})
+	}
+	prove(t, "S-027", "all values of a header are tested together", func(t *testing.T) {
+		if got := choose(t, `{"headers.x-plan":"free, pro"}`, plan, "", "x-plan", "free", "x-plan", "pro"); got != "yes" {
+			t.Errorf("the request went to %q, want yes", got)
+		}
+	})
+	for _, tt := range []struct{ query, want string }{{"?tier=gold", "yes"}, {"?tier=tin", "no"}, {"", "no"}} {
+		prove(t, "S-027", "the query "+tt.query+" of the address", func(t *testing.T) {
+			p.forget()
+			config := tree(`"mode":"conditional","conditions":[{"query":{"url.query.tier":"gold"},"then":"yes"}],"default":"no"`,
+				leaf(p, `"name":"no"`, `"override_params":{"user":"no"}`), leaf(p, `"name":"yes"`, `"override_params":{"user":"yes"}`))
+			g.do(t, "POST", modelRoutes[0].path+tt.query, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+			if got := p.only(t).field(t, "user"); got != strconv.Quote(tt.want) {
+				t.Errorf("the request went to %s, want %s", got, tt.want)
 			}
 		})
 	}

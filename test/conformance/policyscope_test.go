@@ -1,0 +1,162 @@
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// endOfUnit returns when the window of a unit that contains now ends. Windows are aligned
+// to UTC, and those of a week begin on Monday.
+func endOfUnit(unit string, now time.Time) time.Time {
+	const day = 24 * time.Hour
+	now = now.UTC()
+	switch unit {
+	case "rpm":
+		return now.Truncate(time.Minute).Add(time.Minute)
+	case "rph":
+		return now.Truncate(time.Hour).Add(time.Hour)
+	case "rpw":
+		toMonday := (int(time.Monday-now.Weekday()) + 6) % 7
+		return now.Truncate(day).AddDate(0, 0, toMonday+1)
+	}
+	return now.Truncate(day).Add(day)
+}
+
+// onceADay creates a policy that admits one request a day.
+func (s *spenders) onceADay(t *testing.T, conditions, group string) {
+	t.Helper()
+	s.policy(t, "rate-limits", conditions, group, `"type":"requests","unit":"rpd","value":1`)
+}
+
+// admits sends a request and fails the test unless the policies admit it, or refuse it.
+func (s *spenders) admits(t *testing.T, key, metadata string, want bool) {
+	t.Helper()
+	got := s.chat(t, key, metadata, chatOf("gpt-4.1-mini"))
+	if want {
+		got.fine(t)
+		return
+	}
+	got.refused(t, http.StatusTooManyRequests)
+}
+
+// proveConditions proves which requests policies apply to: those that meet all their
+// conditions, each by one of its values and by none that it excludes, in their workspace.
+func (s *spenders) proveConditions(t *testing.T, otherKey string) {
+	s.onceADay(t, condition("metadata.team", "both")+","+condition("metadata.plan", "pro"), "metadata.team")
+	s.onceADay(t, `{"key":"metadata.team","value":["one","two"]}`, "metadata.team")
+	s.onceADay(t, `{"key":"metadata.region","value":"*","excludes":["free"]}`, "metadata.region")
+	s.onceADay(t, condition("metadata.team", "here"), "metadata.team")
+	away := s.elsewhere(t)
+	s.settled(t)
+	for _, tt := range []struct {
+		name, metadata string
+		limited        bool
+	}{
+		{"all conditions are met", `{"team":"both","plan":"pro"}`, true},
+		{"the second condition is not met", `{"team":"both","plan":"basic"}`, false},
+		{"the second condition has no value", `{"team":"both"}`, false},
+		{"the first of several values", team("one"), true},
+		{"the last of several values", team("two"), true},
+		{"none of several values", team("three"), false},
+		{"any value", `{"region":"eu"}`, true},
+		{"any other value", `{"region":"us"}`, true},
+		{"a value that is excluded", `{"region":"free"}`, false},
+		{"no value where there may be any", `{}`, false},
+	} {
+		prove(t, "S-224", tt.name, func(t *testing.T) {
+			s.admits(t, s.key, tt.metadata, true)
+			s.admits(t, s.key, tt.metadata, !tt.limited)
+		})
+	}
+	prove(t, "S-224", "requests of another workspace are not limited", func(t *testing.T) {
+		for range 2 {
+			s.admits(t, away, team("here"), true)
+		}
+		s.admits(t, otherKey, team("here"), true)
+		s.admits(t, otherKey, team("here"), false)
+	})
+}
+
+// elsewhere returns a key of another workspace that may use the same provider.
+func (s *spenders) elsewhere(t *testing.T) string {
+	t.Helper()
+	away, _ := s.root(t, "POST", "/v1/admin/workspaces", `{"name":"Away"}`)["id"].(string)
+	s.root(t, "PUT", "/v1/integrations/some/workspaces", `{"workspaces":[{"id":"`+away+`","enabled":true}]}`)
+	key, _ := s.root(t, "POST", "/v1/api-keys/workspace/service", `{"name":"a","workspace_id":"`+away+`","scopes":["completions.write"]}`)["key"].(string)
+	return key
+}
+
+// proveGroups proves which requests are counted together: those with the same values of
+// all keys of group_by. Those that lack one are not counted.
+func (s *spenders) proveGroups(t *testing.T, otherKey string) {
+	s.onceADay(t, condition("metadata.team", "groups"), "api_key metadata.plan")
+	s.settled(t)
+	with := func(plan string) string { return `{"team":"groups","plan":"` + plan + `"}` }
+	prove(t, "S-226", "each combination of values is counted apart", func(t *testing.T) {
+		for _, plan := range []string{"a", "b"} {
+			for _, key := range []string{s.key, otherKey} {
+				s.admits(t, key, with(plan), true)
+				s.admits(t, key, with(plan), false)
+			}
+		}
+	})
+	prove(t, "S-226", "a request without one of the keys is not counted", func(t *testing.T) {
+		for range 3 {
+			s.admits(t, s.key, team("groups"), true)
+		}
+	})
+}
+
+// proveChanges proves what a change of a policy is checked for, and what it leaves.
+func (s *spenders) proveChanges(t *testing.T) {
+	at := s.policy(t, "rate-limits", condition("metadata.team", "changes"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
+	read := func() map[string]any { return s.root(t, "GET", at, "") }
+	for name, tt := range map[string]struct{ numbers, body string }{
+		"a key that is not known":            {"S-230", `{"conditions":[{"key":"colour","value":"red"}]}`},
+		"a field of metadata without a name": {"S-230", `{"conditions":[{"key":"metadata.","value":"red"}]}`},
+		"no conditions":                      {"S-223", `{"conditions":[]}`},
+		"a condition with an empty list":     {"S-223", `{"conditions":[{"key":"api_key","value":[]}]}`},
+		"a condition with an empty value":    {"S-223", `{"conditions":[{"key":"api_key","value":""}]}`},
+		"a condition without a value":        {"S-223", `{"conditions":[{"key":"api_key"}]}`},
+		"a condition without a key":          {"S-223", `{"conditions":[{"value":"x"}]}`},
+		"a name of 256 characters":           {"S-218", `{"name":"` + longName(256) + `"}`},
+		"a limit of nothing":                 {"S-221", `{"value":0}`},
+		"a limit that is not a number":       {"S-221", `{"value":"2"}`},
+		"a unit that is not known":           {"S-220", `{"unit":"rps"}`},
+	} {
+		prove(t, tt.numbers, "a change to "+name+" is refused", func(t *testing.T) {
+			before := read()
+			if got := s.as(t, bootstrapKey, "PUT", at, tt.body); got.status != http.StatusBadRequest {
+				t.Errorf("status %d, want 400: %s", got.status, got.body)
+			}
+			if after := read(); after["last_updated_at"] != before["last_updated_at"] {
+				t.Errorf("it was changed at %v", after["last_updated_at"])
+			}
+		})
+	}
+	prove(t, "S-229 S-221 S-220 S-218", "a change is read, with its time", func(t *testing.T) {
+		before := read()
+		s.root(t, "PUT", at, `{"name":"`+longName(255)+`","unit":"rpw","value":2}`)
+		after := read()
+		if number := fmt.Sprint(after["value"]); after["unit"] != "rpw" || number != "2" || after["name"] != longName(255) {
+			t.Errorf("it is %v per %v with the name %.20q, want 2 per rpw", number, after["unit"], after["name"])
+		}
+		was, now := fmt.Sprint(before["last_updated_at"]), fmt.Sprint(after["last_updated_at"])
+		if now <= was || after["created_at"] != before["created_at"] {
+			t.Errorf("changed at %s after %s, created at %v after %v", now, was, after["created_at"], before["created_at"])
+		}
+	})
+	prove(t, "S-221", "a changed limit counts", func(t *testing.T) {
+		s.settled(t)
+		for range 2 {
+			s.admits(t, s.key, team("changes"), true)
+		}
+		s.admits(t, s.key, team("changes"), false)
+	})
+}
+
+// longName returns a name of n characters, each of two bytes.
+func longName(n int) string { return strings.Repeat("é", n) }
