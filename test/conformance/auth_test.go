@@ -144,6 +144,24 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-254", "a gateway key is no credential for a provider", func(t *testing.T) {
+		p := newProvider(t, nil)
+		for _, header := range [][]string{
+			{"Authorization", "Bearer " + bootstrapKey},
+			{"x-gateway-api-key", bootstrapKey, "Authorization", "Bearer " + bootstrapKey},
+			{"x-gateway-api-key", bootstrapKey, "X-Api-Key", bootstrapKey},
+		} {
+			for _, provider := range []string{"openai", "anthropic"} {
+				header := append(slices.Clone(header), "x-gateway-provider", provider)
+				g.do(t, "GET", "/v1/things", "", header...).refused(t, http.StatusBadRequest)
+				p.forget()
+				g.do(t, "GET", "/v1/things", "", append(header, "x-gateway-custom-host", p.url)...).fine(t)
+				if in := p.only(t); strings.Contains(in.head, bootstrapKey) {
+					t.Errorf("%s got the gateway key of %v:\n%s", provider, header[:len(header)-2], in.head)
+				}
+			}
+		}
+	})
 	prove(t, "S-427", "the virtual key may be written with @", func(t *testing.T) {
 		stored.forget()
 		g.do(t, "GET", "/v1/things", "", append(slices.Clone(key), "X-Gateway-Virtual-Key", "@stored")...).fine(t)
@@ -165,6 +183,14 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 				t.Errorf("Authorization at the provider = %q, want the stored credential alone", auth)
 			}
 		}
+	})
+	prove(t, "S-042 S-426", "a key of another workspace has no such slug", func(t *testing.T) {
+		away := []string{"x-gateway-api-key", g.keyElsewhere(t)}
+		stored.forget()
+		for _, more := range [][]string{{"x-gateway-provider", "@stored"}, {"x-gateway-virtual-key", "stored"}, {"x-gateway-config", `{"provider":"@stored"}`}} {
+			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, append(slices.Clone(away), more...)...).refused(t, http.StatusNotFound)
+		}
+		stored.none(t)
 	})
 	prove(t, "S-042 S-426", "a model of the form @slug/model names it too", func(t *testing.T) {
 		stored.forget()
@@ -197,6 +223,20 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 		}
 		stored.none(t)
 	})
+}
+
+// keyElsewhere returns a key of a new workspace, which has nothing in it.
+func (g *gateway) keyElsewhere(t *testing.T) string {
+	t.Helper()
+	make := func(path, body string) map[string]any {
+		return g.do(t, "POST", path, body, "x-gateway-api-key", bootstrapKey).fine(t).object(t)
+	}
+	workspace, _ := make("/v1/admin/workspaces", `{"name":"Elsewhere"}`)["id"].(string)
+	key, _ := make("/v1/api-keys/workspace/service", `{"name":"e","workspace_id":"`+workspace+`","scopes":["completions.write"]}`)["key"].(string)
+	eventually(t, "the key is known", func() bool {
+		return g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", key).status != http.StatusUnauthorized
+	})
+	return key
 }
 
 // authForms are providers and where they want their credential.

@@ -143,6 +143,12 @@ func TestBudgetsAreUsedUpAndComeBack(t *testing.T) {
 			eventually(t, "it is used up again", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
 		})
 		if h.name == "workspace" {
+			prove(t, "S-242", "taking its limit away frees it", func(t *testing.T) {
+				s.set(t, h, `{"type":"tokens","alert_threshold":1}`)
+				if got := s.spend(t); got != http.StatusOK {
+					t.Errorf("the next request: %d", got)
+				}
+			})
 			continue
 		}
 		prove(t, "S-513", "a reset of the "+h.name+" lets requests through", func(t *testing.T) {
@@ -174,6 +180,7 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 		}
 		s.set(t, h, `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`)
 		tell("true true")
+		judge("the same limit keeps them", number("S-252"), `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`, "true true")
 		judge("a lower limit keeps them", number("S-252"), `{"type":"tokens","credit_limit":900,"alert_threshold":500}`, "true true")
 		prove(t, number("S-248"), "of the "+h.name+": a higher threshold leaves that of the limit", func(t *testing.T) {
 			s.set(t, h, `{"type":"tokens","credit_limit":900,"alert_threshold":800}`)
@@ -185,11 +192,17 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 		s.set(t, h, `null`)
 		s.set(t, h, `{"type":"tokens","credit_limit":2000000,"alert_threshold":500}`)
 		tell("true false")
+		judge("the same threshold keeps its warning", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":500}`, "true false")
+		judge("a lower threshold keeps its warning", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":400}`, "true false")
 		judge("a higher threshold", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":1000000}`, "false false")
 		s.set(t, h, `null`)
 		s.set(t, h, `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`)
 		tell("true true")
 		judge("a higher limit", number("S-246 S-247"), `{"type":"tokens","credit_limit":3000000,"alert_threshold":500}`, "false false")
+		s.set(t, h, `null`)
+		s.set(t, h, `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`)
+		tell("true true")
+		judge("no limit", number("S-246 S-247"), `{"type":"tokens","alert_threshold":500}`, "false false")
 	}
 }
 

@@ -51,9 +51,10 @@ func TestForwardedHeaders(t *testing.T) {
 	for _, r := range modelRoutes {
 		prove(t, "S-095 S-420", "headers that nobody named stay here on "+r.path, func(t *testing.T) {
 			p.forget()
-			g.do(t, "POST", r.path, r.body, to(p, "X-Custom", "c-1", "X-Forwarded-For", "10.1.2.3", "Openai-Beta", "x", "Accept-Language", "de")...).fine(t)
+			g.do(t, "POST", r.path, r.body, to(p, "X-Custom", "c-1", "X-Forwarded-For", "10.1.2.3", "Openai-Beta", "x", "Accept-Language", "de",
+				"User-Agent", "agent-of-the-client", "Cookie", "session=secret", "Accept-Encoding", "x-odd-coding", "X-Api-Key", "another-key")...).fine(t)
 			in := p.only(t)
-			for _, word := range []string{"c-1", "10.1.2.3", "Openai-Beta", "Accept-Language"} {
+			for _, word := range []string{"c-1", "10.1.2.3", "Openai-Beta", "Accept-Language", "agent-of-the-client", "session=secret", "x-odd-coding", "another-key"} {
 				if strings.Contains(in.head, word) {
 					t.Errorf("%q arrived at the provider:\n%s", word, in.head)
 				}
@@ -200,6 +201,23 @@ func TestMetadata(t *testing.T) {
 		}
 		if e := g.entry(t, g.do(t, "POST", "/v1/chat/completions", body, to(p, "x-gateway-metadata", `{"_user":"from the header"}`)...).fine(t)); at(e, "metadata", "_user") != "from the header" {
 			t.Errorf("recorded metadata = %v", e["metadata"])
+		}
+	})
+	prove(t, "S-288", "the cache namespace and the refresh decide about the cache", func(t *testing.T) {
+		p := newProvider(t, saying("fine"))
+		for i, tt := range []struct {
+			header []string
+			calls  int // of the provider so far
+		}{
+			{nil, 1}, {nil, 1},
+			{[]string{"x-gateway-cache-namespace", "n"}, 2}, {[]string{"x-gateway-cache-namespace", "n"}, 2}, {[]string{"x-gateway-cache-namespace", "m"}, 3},
+			{[]string{"x-gateway-cache-force-refresh", "false"}, 3}, {[]string{"x-gateway-cache-force-refresh", "true"}, 4},
+		} {
+			got := g.ask(t, leaf(p, `"cache":{"mode":"simple"}`), tt.header...).fine(t)
+			g.entry(t, got) // it has ended, and its response is stored
+			if n := p.hits(); n != tt.calls {
+				t.Errorf("request %d with %v: the provider was called %d times so far, want %d", i+1, tt.header, n, tt.calls)
+			}
 		}
 	})
 	prove(t, "S-288", "metadata, cache namespace and refresh are taken together", func(t *testing.T) {

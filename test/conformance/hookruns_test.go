@@ -54,6 +54,59 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 			p.none(t)
 		})
 	}
+	for _, r := range []modelRoute{chatStream, modelRoutes[2], {path: "/v1/things", body: `{"input":"hi"}`}} {
+		prove(t, "S-120", "a hook that denies "+r.path+" "+r.body, func(t *testing.T) {
+			p := newProvider(t, nil)
+			got := g.do(t, "POST", r.path, r.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config",
+				leaf(p, `"before_request_hooks":[{"id":"h","checks":[`+check(hits)+`],"on_fail":{"deny":true}}]`))
+			if got.status != 446 {
+				t.Errorf("status %d, want 446: %s", got.status, got.body)
+			}
+			p.none(t)
+		})
+	}
+	const passes = `"default.contains":{"words":["no such word"],"operator":"none"}`
+	one := func(checks string) string { return `{"id":"h","checks":[` + checks + `],"on_fail":{"deny":true}}` }
+	for name, hooks := range map[string]string{
+		"the first check of two fails":  one(check(hits) + "," + check(passes)),
+		"the second check of two fails": one(check(passes) + "," + check(hits)),
+		"the first hook of two fails":   one(check(hits)) + "," + one(check(passes)),
+		"the second hook of two fails":  one(check(passes)) + "," + one(check(hits)),
+	} {
+		prove(t, "S-120", name, func(t *testing.T) {
+			p := newProvider(t, nil)
+			if got := g.ask(t, leaf(p, `"before_request_hooks":[`+hooks+`]`)); got.status != 446 {
+				t.Errorf("status %d, want 446: %s", got.status, got.body)
+			}
+			p.none(t)
+		})
+	}
+	prove(t, "S-123", "hooks after a stream see its text", func(t *testing.T) {
+		p := newProvider(t, streams(chatEvents+done))
+		hook := check(`"default.contains":{"words":["Hello"],"operator":"any"}`)
+		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config",
+			leaf(p, `"after_request_hooks":[{"id":"h","checks":[`+hook+`,`+check(hits)+`]}]`)).fine(t)
+		checks, _ := g.entry(t, got)["checks"].([]any)
+		if len(checks) != 2 || at(checks[0], "verdict") != "passed" || at(checks[1], "verdict") != "failed" {
+			t.Errorf("checks = %v, want one that passed and one that failed", checks)
+		}
+	})
+	prove(t, "S-123", "hooks after a request that failed do not run", func(t *testing.T) {
+		p := newProvider(t, answers(500))
+		got := g.ask(t, leaf(p, `"after_request_hooks":[{"id":"h","checks":[`+check(hits)+`]}]`))
+		if checks, _ := g.entry(t, got)["checks"].([]any); got.status != 500 || len(checks) != 0 {
+			t.Errorf("status %d, checks %v; want the provider's 500 and none", got.status, checks)
+		}
+	})
+	prove(t, "S-129", "an output guardrail that denies keeps the response back", func(t *testing.T) {
+		p := newProvider(t, saying("an unusual word"))
+		for deny, want := range map[string]int{"true": 446, "false": 200} {
+			got := g.ask(t, leaf(p, `"output_guardrails":[{"id":"g",`+hits+`,"deny":`+deny+`}]`))
+			if got.status != want && !(deny == "false" && got.status == 246) || strings.Contains(string(got.body), "unusual") != (deny == "false") {
+				t.Errorf("deny %s: status %d: %s; want %d", deny, got.status, got.body, want)
+			}
+		}
+	})
 	prove(t, "S-121", "a check that fails without deny", func(t *testing.T) {
 		p := newProvider(t, nil)
 		got := g.ask(t, leaf(p, `"before_request_hooks":[{"id":"h","checks":[`+check(hits)+`],"on_fail":{"deny":false}}]`)).fine(t)
@@ -112,6 +165,16 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 				}
 			}
 		}
+	})
+	prove(t, "S-125", "a saved guardrail is not there for another workspace", func(t *testing.T) {
+		saved := g.do(t, "POST", "/v1/guardrails", `{"name":"Apart","workspace_id":"default","checks":[`+check(hits)+`],"actions":{"deny":true}}`,
+			"x-gateway-api-key", bootstrapKey, "Content-Type", "application/json").fine(t).object(t)
+		p := newProvider(t, nil)
+		config := leaf(p, fmt.Sprintf(`"input_guardrails":[%q]`, saved["slug"]))
+		eventually(t, "the gateway knows the guardrail", func() bool { return g.ask(t, config).status == 446 })
+		chat := modelRoutes[0]
+		g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", g.keyElsewhere(t), "x-gateway-config", config).refused(t, http.StatusNotFound)
+		p.none(t)
 	})
 	prove(t, "S-123", "a check with async does not hold the response back", func(t *testing.T) {
 		p := newProvider(t, nil)

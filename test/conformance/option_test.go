@@ -41,7 +41,7 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 		p.none(t)
 	})
 	prove(t, "S-084", "the older word does the same", func(t *testing.T) {
-		for _, config := range []string{`{"virtual_key":"stored"}`, `{"virtualKey":"stored"}`, tree(single, `{"virtual_key":"stored"}`)} {
+		for _, config := range []string{`{"virtual_key":"stored"}`, `{"virtual_key":"@stored"}`, `{"virtualKey":"stored"}`, tree(single, `{"virtual_key":"stored"}`)} {
 			stored.forget()
 			g.ask(t, config).fine(t)
 			if auth := stored.only(t).header.Get("Authorization"); auth != "Bearer "+storedKey {

@@ -85,6 +85,10 @@ func TestSavedConfigs(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-046 S-429", "by a key of another workspace", func(t *testing.T) {
+		send(t, g.keyElsewhere(t), "x-gateway-config", "pc-lent").refused(t, http.StatusNotFound)
+		p[1].none(t)
+	})
 	for _, name := range []string{"pc-lent", "pc-lent-below"} {
 		prove(t, "S-046", "the credential of "+name+" goes to its own host", func(t *testing.T) {
 			send(t, bootstrapKey, "x-gateway-config", name).fine(t)
