@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/tokens"
 )
 
 // reportedUsage is a member of a chat answer that says 7 and 4 tokens were used.
@@ -77,9 +78,9 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 	const json, events, binary = "application/json", "text/event-stream", "application/octet-stream"
 	text := strings.Repeat("word", 10) // 10 tokens
 	long := strings.Repeat("word", 100)
-	perText := func(body string) int { return (len(body) + 3) / 4 }
+	perText := func(body string) int { return (len(body) + 3) / 4 } // on pass-through
 	in := perText(plainChat)
-	streamIn := perText(streamChat)
+	chatIn, embedIn, speechIn := 6, 2, 4 // by the tokenizer: "hi" and a message, "hello", "hello" and "v"
 	const embed = `{"model":"m","input":"hello"}`
 	const speech = `{"model":"m","input":"hello","voice":"v"}`
 	for _, tt := range []struct {
@@ -87,27 +88,27 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 		answer           string // of the provider, with its head
 		want             string
 	}{
-		{"an answer without usage", "/chat/completions", plainChat, closing(json, false) + chatAnswer(text, ""), estimated(in, 10)},
+		{"an answer without usage", "/chat/completions", plainChat, closing(json, false) + chatAnswer(text, ""), estimated(chatIn, 10)},
 		{"an answer with less usage than text", "/chat/completions", plainChat, closing(json, false) + chatAnswer(long, ","+reportedUsage), "7 4"},
-		{"a stream without usage", "/chat/completions", streamChat, closing(events, false) + chunk(text) + finish + done, estimated(streamIn, 10)},
+		{"a stream without usage", "/chat/completions", streamChat, closing(events, false) + chunk(text) + finish + done, estimated(chatIn, 10)},
 		{"a stream with less usage than text", "/chat/completions", streamChat, closing(events, false) + chunk(long) + finish + usageEvent + done, "7 4"},
 		{"a stream that breaks off after more text than it reported", "/chat/completions", streamChat, closing(events, true) + usageEvent + chunk(text), "7 10 estimated"},
 		{"a stream that breaks off after as much text as it reported", "/chat/completions", streamChat, closing(events, true) + usageEvent + chunk("wordwordwordword"), "7 4"},
 		{"a stream that breaks off after less text than it reported", "/chat/completions", streamChat, closing(events, true) + usageEvent + chunk("word"), "7 4"},
-		{"a stream that breaks off without usage", "/chat/completions", streamChat, closing(events, true) + chunk(text), estimated(streamIn, 10)},
+		{"a stream that breaks off without usage", "/chat/completions", streamChat, closing(events, true) + chunk(text), estimated(chatIn, 10)},
 		{"an error", "/chat/completions", plainChat, "HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" + `{"error":{"message":"no"}}`, "none"},
-		{"embeddings without usage", "/embeddings", embed, closing(json, false) + `{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[1,2]}]}`, estimated(perText(embed), 0)},
-		{"moderations", "/moderations", embed, closing(json, false) + `{"id":"m","model":"m","results":[{"flagged":false}]}`, estimated(perText(embed), 0)},
-		{"speech of 1000 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1000), estimated(perText(speech), 1)},
-		{"speech of 1001 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1001), estimated(perText(speech), 2)},
+		{"embeddings without usage", "/embeddings", embed, closing(json, false) + `{"object":"list","model":"m","data":[{"object":"embedding","index":0,"embedding":[1,2]}]}`, estimated(embedIn, 0)},
+		{"moderations", "/moderations", embed, closing(json, false) + `{"id":"m","model":"m","results":[{"flagged":false}]}`, estimated(embedIn, 0)},
+		{"speech of 1000 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1000), estimated(speechIn, 1)},
+		{"speech of 1001 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1001), estimated(speechIn, 2)},
 		{"passed through, with usage", "/any/path", plainChat, closing(json, false) + `{"x":"` + strings.Repeat("word ", 2000) + `",` + reportedUsage + `}`, "7 4"},
 		{"passed through, with less usage than text and without a finish reason", "/any/path", plainChat, closing(json, false) + strings.Replace(chatAnswer(long, ","+reportedUsage), `,"finish_reason":"stop"`, "", 1), "7 4"},
 		{"passed through, with an unusual status", "/any/path", plainChat, "HTTP/1.1 299 Odd\r\nConnection: close\r\n\r\n" + strings.Repeat("b", 2500), estimated(in, 3)},
 		{"passed through, compressed", "/any/path", plainChat, "HTTP/1.1 200 OK\r\n" + gzipped(chatAnswer("word", ","+reportedUsage)), "7 4"},
 		{"passed through, unreadable", "/any/path", plainChat, closing(binary, false) + strings.Repeat("b", 2500), estimated(in, 3)},
-		{"passed through, a stream with less usage than text that ends early", "/any/path", plainChat, closing(events, false) + usageEvent + chunk(long), "7 100 estimated"},
+		{"passed through, a stream with less usage than text that ends early", "/any/path", plainChat, closing(events, false) + usageEvent + chunk(long), "7 96 estimated"},
 		{"passed through, an error", "/any/path", plainChat, "HTTP/1.1 300 Choices\r\nConnection: close\r\n\r\nx", "none"},
-		{"passed through, broken off after usage", "/any/path", plainChat, closing(events, true) + usageEvent + chunk(long), "7 100 estimated"},
+		{"passed through, broken off after usage", "/any/path", plainChat, closing(events, true) + usageEvent + chunk(long), "7 96 estimated"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u.set(raw(tt.answer))
@@ -121,10 +122,11 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("application/json", false) + chatAnswer("word", ""))})
-	// content asks with this text, and returns the body without it.
-	content := func(text string) (body string, rest int) {
-		const before, after = `{"model":"m","messages":[{"role":"user","content":"`, `"}]}`
-		return before + text + after, len(before + after)
+	content := func(text string) string {
+		return `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]}`
+	}
+	counted := func(body string) int {
+		return int(tokens.EstimateRequest("openai-compatible", "m", []byte(body), func([]byte) bool { return false }))
 	}
 	for _, tt := range []struct {
 		name, text string
@@ -142,26 +144,30 @@ func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 		{"a data URL", "data:image/png;base64,iVBORw0KGgo=", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			body, rest := content(tt.text)
-			want := (len(body) + 3) / 4
+			body := content(tt.text)
+			want := counted(body)
 			if tt.media {
-				want = (rest+3)/4 + 1000
+				want = counted(`{"model":"m","messages":[{"role":"user"}]}`) + 1000
 			}
 			if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated(want, 1); got != want {
 				t.Errorf("content %.40q of %d bytes: recorded usage %s, want %s", tt.text, len(tt.text), got, want)
 			}
 		})
 	}
-	t.Run("a long list of numbers between texts", func(t *testing.T) {
-		body := strings.Replace(plainChat, `"messages"`, `"stop":["a"],"x":[`+strings.Repeat("1,", 1000)+`1],"messages"`, 1)
-		if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated((len(body)+3)/4, 1); got != want {
-			t.Errorf("a body of %d bytes: recorded usage %s, want %s", len(body), got, want)
+	t.Run("a prompt of tokens", func(t *testing.T) {
+		for body, want := range map[string]string{
+			`{"model":"m","input":[` + strings.Repeat("15,", 999) + `15]}`: estimated(1000, 1),
+			`{"model":"m","input":[[1, 2, 3], [4, 5]]}`:                    estimated(5, 1),
+		} {
+			if got := recordedUsage(g.Entry(g.Post("/embeddings", body))); got != want {
+				t.Errorf("a body of %d bytes: recorded usage %s, want %s", len(body), got, want)
+			}
 		}
 	})
 	for _, n := range []int{1, 3} {
-		body, _ := content(strings.Repeat(`a","x":"http://a.example/1","y":"`, n) + "b")
-		text := len(body) - n*len("http://a.example/1")
-		if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated((text+3)/4+1000*n, 1); got != want {
+		body := content(strings.Repeat(`a","x":"http://a.example/1","y":"`, n) + "b")
+		want := counted(content(strings.Repeat(`a","y":"`, n)+"b")) + 1000*n
+		if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated(want, 1); got != want {
 			t.Errorf("%d addresses: recorded usage %s, want %s", n, got, want)
 		}
 	}
@@ -169,7 +175,7 @@ func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 
 func TestTranscriptionIsEstimatedByTheSizeOfItsFileAndItsText(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("text/plain", false) + strings.Repeat("word", 5) + "s")})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("text/plain", false) + strings.Repeat("word", 5) + "s")}) // 21 bytes, 4.2 of which are a token of an OpenAI model
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
 	w.WriteField("model", "m")
@@ -192,7 +198,7 @@ func TestTranscriptionIsEstimatedByTheSizeOfItsFileAndItsText(t *testing.T) {
 				t.Fatal(err)
 			}
 			upload.Header = req.Header
-			if got, want := recordedUsage(g.Entry(g.Do(upload))), estimated((size+999)/1000, 6); got != want {
+			if got, want := recordedUsage(g.Entry(g.Do(upload))), estimated((size+999)/1000, 5); got != want {
 				t.Errorf("a form of %d bytes: recorded usage %s, want %s", size, got, want)
 			}
 		})
@@ -222,6 +228,7 @@ func TestInputIsEstimatedWhereTheClientLeavesBeforeTheAnswer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	body := `{"model":"gpt-4o","messages":[{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}]}`
+	counted := tokens.EstimateRequest("openai", "gpt-4o", []byte(body), func([]byte) bool { return false })
 	req := g.Request("POST", "/chat/completions", body, "x-gateway-provider", "@chat", "x-gateway-trace-id", "early").WithContext(ctx)
 	go func() {
 		if res, err := http.DefaultTransport.RoundTrip(req); err == nil {
@@ -234,13 +241,13 @@ func TestInputIsEstimatedWhereTheClientLeavesBeforeTheAnswer(t *testing.T) {
 	heads := begin(t, g.Request("POST", "/chat/completions", body, "x-gateway-provider", "@chat"))
 	c := u.next()
 	c.w.Header().Set("Content-Type", "application/json")
-	c.say(chatAnswer("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":0}`, (len(body)+3)/4)))
+	c.say(chatAnswer("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":0}`, counted)))
 	c.finish()
 	want := g.Entry(gatewaytest.Response{Header: receive(t, heads, "the head").Header})
 	if want["cost"] == nil || want["cost_estimated"] != false {
 		t.Fatalf("an answer whose usage was reported: cost %v, estimated %v; want one that is known", want["cost"], want["cost_estimated"])
 	}
 	if e["cost"] != want["cost"] || e["cost_estimated"] != true {
-		t.Errorf("after the client left: cost %v, estimated %v; want %v, as of a token for 4 bytes of the request, estimated", e["cost"], e["cost_estimated"], want["cost"])
+		t.Errorf("after the client left: cost %v, estimated %v; want %v, as the tokenizer counts, estimated", e["cost"], e["cost_estimated"], want["cost"])
 	}
 }

@@ -112,6 +112,7 @@ func (a *attemptAccount) fail(err error) {
 	if err != nil && apierr.From(err).Kind == apierr.ClientGone {
 		s.Outcome = reqlog.Abandoned
 		if a.open && a.sent.uses() {
+			a.sent.count(a.of.Target, a.of.Model)
 			s.Usage = llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens()}
 			s.Cost, s.Price, s.Priced = a.cost(s.Usage, "", catalog.Standard)
 		}

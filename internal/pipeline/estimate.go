@@ -30,8 +30,9 @@ type sentRequest struct {
 	size   int64            // of the body; -1 if unknown
 	json   bool             // body is a JSON document
 
-	upload *atomic.Int64 // bytes sent of a body that streams through; nil otherwise
-	input  int64         // tokens, once estimated
+	upload  *atomic.Int64 // bytes sent of a body that streams through; nil otherwise
+	input   int64         // tokens, once estimated
+	counted bool          // input is an estimate by the tokenizer
 }
 
 // sentBy returns the sentRequest of r. The caller releases it.
@@ -67,7 +68,8 @@ func (s *sentRequest) uses() bool {
 	return !s.op.CountsTokens()
 }
 
-// tokens returns an estimate of the input. It may be called after release.
+// tokens returns an estimate of the input by its size, or by the tokenizer once count
+// was called. It may be called after release.
 func (s *sentRequest) tokens() int64 {
 	switch {
 	case s.input > 0:
@@ -81,6 +83,16 @@ func (s *sentRequest) tokens() int64 {
 		s.input = jsonTokens(s.body.Bytes())
 	}
 	return s.input
+}
+
+// count estimates the input of a request for a model of t by the tokenizer, which can
+// take milliseconds: the response has ended when it is called. What passes through may be no
+// prompt.
+func (s *sentRequest) count(t *provider.Target, model string) {
+	if s.counted || !s.json || s.body == nil || s.op == api.Proxy {
+		return
+	}
+	s.input, s.counted = requestTokens(t, model, s.body.Bytes()), true
 }
 
 // requestTokens estimates the tokens of a JSON request by the tokenizer of a model,
@@ -127,10 +139,18 @@ func isMedia(s []byte) bool {
 	return address && bytes.IndexByte(s, ' ') < 0
 }
 
-// Usage returns the usage of the response: as reported by the provider, or an
-// estimate if it reported none or the response broke off. The zero value means
-// unknown.
+// Usage returns the usage of the response, which has ended: as reported by the
+// provider, or an estimate if it reported none or the response broke off. The zero
+// value means unknown.
 func (r *Response) Usage() llm.Usage {
+	if a := &r.account; a.open && r.cut == nil && !r.Tap.Info().Usage.Known && a.sent.uses() && r.Raw.StatusCode <= 299 {
+		a.sent.count(a.of.Target, a.of.Model)
+	}
+	return r.usageSoFar()
+}
+
+// usageSoFar returns the usage of a response that may go on.
+func (r *Response) usageSoFar() llm.Usage {
 	switch {
 	case r.free:
 		return llm.Usage{Known: true}
@@ -188,14 +208,15 @@ func (r *Response) complete() bool {
 
 // written returns an estimate of the output.
 func (r *Response) written() int64 {
+	a := r.account.of
 	if n := r.Tap.Info().Written; n > 0 {
-		return perUnit(n, textBytes)
+		return tokens.Approximate(a.Target.ID, a.Target.BaseModelOf(a.Model), n)
 	}
 	switch op := r.account.sent.op; {
 	case writesNothing(op):
 		return 0
 	case op == api.AudioTranscriptions, op == api.AudioTranslations:
-		return perUnit(r.size(), textBytes)
+		return tokens.Approximate(a.Target.ID, a.Target.BaseModelOf(a.Model), r.size())
 	}
 	if r.Events != nil {
 		return 0 // nothing of the response has arrived

@@ -68,7 +68,7 @@ func (m *streamMeter) count(s *eventStream, e sse.Event) error {
 	if seen := s.tap.Info(); seen.Finished || seen.Terminated || seen.Failed != "" {
 		return nil
 	}
-	u := m.res.Usage()
+	u := m.res.usageSoFar()
 	if acc := &m.res.account; !acc.open || acc.covers(acc.use(u)) {
 		return nil
 	}

@@ -11,10 +11,11 @@ const message = 4
 
 // EstimateRequest returns an estimate of the text tokens of a JSON request: of its
 // messages, and of tools and what providers add for them. Strings that media
-// reports to be images or files are left out. Body may be invalid JSON.
+// reports to be images or files are left out. A number in an array of input or prompt is a
+// token. Body may be invalid JSON.
 func EstimateRequest(provider, model string, body []byte, media func([]byte) bool) int64 {
 	var text []byte
-	messages, depth, tools := 0, 0, 0 // tools is the depth of the definitions of tools, 0 outside
+	messages, numbers, depth, tools := 0, 0, 0, 0 // tools is the depth of the definitions of tools, 0 outside
 	hasTools := false
 	var key []byte
 	c := jsonedit.NewCursor(body)
@@ -22,6 +23,12 @@ func EstimateRequest(provider, model string, body []byte, media func([]byte) boo
 		first, s := c.Token()
 		if first == 0 {
 			break
+		}
+		switch first {
+		case '[', ',':
+			if next := c.Peek(); next >= '0' && next <= '9' && (string(key) == "input" || string(key) == "prompt") {
+				numbers++
+			}
 		}
 		switch first {
 		case '{', '[':
@@ -51,7 +58,7 @@ func EstimateRequest(provider, model string, body []byte, media func([]byte) boo
 			}
 		}
 	}
-	n := Estimate(provider, model, text) + int64(messages*message)
+	n := Estimate(provider, model, text) + int64(messages*message+numbers)
 	if hasTools {
 		n += familyOf(provider, model).tools
 	}

@@ -74,7 +74,7 @@ func TestEachAttemptIsSettledOnce(t *testing.T) {
 		{name: "retries", body: plain, config: `{"provider":"@simulator","retry":{"attempts":2,"on_status_codes":[503]},"override_params":{"model":"sim-1+status=503"}}`,
 			want: []string{"1 refused 503", "2 refused 503", "3 refused 503"}},
 		{name: "fallback", body: plain, config: config("", "sim-1+status=500", "sim-1+tokens=8"), want: []string{"1 refused 500", "2 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
-		{name: "hedge", body: plain, config: config(`"hedge":{"delay_ms":30,"max":1},`, "sim-1+headers=20s", "sim-1+tokens=8"), want: []string{"1 abandoned 0 19+0 estimated 19000 by openai-compatible/sim-1*", "2 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
+		{name: "hedge", body: plain, config: config(`"hedge":{"delay_ms":30,"max":1},`, "sim-1+headers=20s", "sim-1+tokens=8"), want: []string{"1 abandoned 0 6+0 estimated 6000 by openai-compatible/sim-1*", "2 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
 		{name: "refused before it is sent", body: `{"model":"sim-1","messages":3}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

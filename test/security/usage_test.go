@@ -110,8 +110,8 @@ func tokens(e map[string]any) (n int, estimated bool) {
 	return n, estimated
 }
 
-// long is a text of a thousand tokens by the rule of estimates.
-var long = strings.Repeat("word ", 800)
+// long is a text of a thousand tokens: each word is one.
+var long = strings.Repeat("word ", 1000)
 
 // messagesStart begins a stream of the messages dialect with partial usage.
 const messagesStart = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"model\":\"claude\",\"content\":[],\"usage\":{\"input_tokens\":9,\"output_tokens\":1}}}\n\n" +
