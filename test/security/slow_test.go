@@ -110,9 +110,9 @@ func TestSteadyClientsAreServed(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close()
-			body := chatBody[:len(chatBody)-1] + strings.Repeat(" ", 6000) + "}"
+			body := chatBody[:len(chatBody)-1] + strings.Repeat(" ", 9000) + "}"
 			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\n%s%sConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", path, host, key, len(body))
-			for len(body) > 0 { // 6000 bytes a second, and a pause within the grace
+			for len(body) > 0 { // 6000 bytes a second, for longer than the grace
 				n := min(600, len(body))
 				io.WriteString(conn, body[:n])
 				body = body[n:]
