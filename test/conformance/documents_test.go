@@ -8,7 +8,7 @@ var documents = []statement{
 	{number: "M-002", text: "The cache of compiled configs has a size limit.", tests: []string{"test/security.TestManyDifferentConfigsFillABoundedCache"}},
 	{number: "M-003", text: "Checking conditions takes bounded time, whatever the metadata.", tests: []string{"test/security.TestConditionsTakeBoundedTime"}},
 	{number: "M-004", text: "A request makes at most limits.attempts attempts, whatever its config says, and the error names the setting.", tests: []string{"test/security.TestOneRequestMakesABoundedNumberOfAttempts", "test/security.TestAttemptLimitIsToldInEveryDialect", "test/security.TestAttemptLimitIsASetting"}},
-	{number: "M-005", text: "Requests without a valid key use at most logs.keyless_per_day of the log and of the audit log.", tests: []string{"test/security.TestFloodWithoutAKeyFillsNoDisk"}},
+	{number: "M-005", text: "Requests without a valid key use at most logs.keyless_per_day of the log and of the audit log.", tests: []string{"test/security.TestFloodWithoutAKeyFillsNoDisk", "test/security.TestRejectedTokensFillNoAuditLog"}},
 	{number: "M-006", text: "Headers and bodies have deadlines and a minimum rate on every route; slow but steady clients are served.", tests: []string{"test/security.TestSlowClientsAreCutOff", "test/security.TestSteadyClientsAreServed"}},
 	{number: "M-007", text: "Connections without a valid key are limited per address and cannot lock others out.", tests: []string{"test/security.TestConnectionsWithoutAKeyDoNotShutOutOthers"}},
 	{number: "M-008", text: "Decompression is limited, whatever size the compressed data claims.", tests: []string{"test/security.TestCompressedAnswersAreBounded"}},

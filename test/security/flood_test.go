@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // flood sends n requests without a valid key from eight clients at once.
@@ -68,6 +69,27 @@ func TestFloodWithoutAKeyFillsNoDisk(t *testing.T) {
 		// less than another.
 		if entries := list.object(t)["data"].([]any); len(entries) < 20 || len(entries) > 30 {
 			t.Errorf("%d entries of strangers are in the log, want 21 or some more", len(entries))
+		}
+	})
+}
+
+// Tokens that an issuer of an organisation did not sign are in the audit log of the
+// organisation, and anybody can send them.
+func TestRejectedTokensFillNoAuditLog(t *testing.T) {
+	t.Parallel()
+	g := launch(t, options{settings: "version: 1\nlogs: {keyless_per_day: 480 KB}\n"})
+	trusted, stranger := newTokenSigner(t), newTokenSigner(t)
+	g.as(t, rootKey, "PUT", "/v1/admin/organisation", `{"settings":{"jwt":{"jwks":`+trusted.set()+`}}}`).ok(t)
+	me := g.as(t, g.key(t, rootKey, "default", []string{"completions.write"}, ""), "GET", "/v1/auth/me", "").ok(t)
+	token := stranger.token(t, map[string]any{
+		"gateway_oid": me.text(t, "organisation_id"), "gateway_workspace": "default", "scope": "configs.list", "sub": "eve", "exp": time.Now().Add(time.Hour).Unix(),
+	})
+	attack(t, "exhaustion", "flood: tokens of a stranger", func(t *testing.T) {
+		g.flood(t, 240, "GET", "/v1/configs", "", "x-gateway-api-key", token)
+		rows := strings.Count(g.audits(t, rootKey), `"resource_type":"token"`)
+		// An hour's part of 480 KB is 20 KB, and a row counts with 1 KB at least.
+		if rows == 0 || rows > 20 {
+			t.Errorf("%d rejected tokens are in the audit log, want 1 to 20", rows)
 		}
 	})
 }
