@@ -211,8 +211,8 @@ func TestBudgetsStartAgainByTheirPeriod(t *testing.T) {
 	key := s.holders()[0]
 	for _, tt := range []struct{ of, more string }{
 		{"S-509", `"periodic_reset_days":0`}, {"S-509", `"periodic_reset_days":366`},
-		{"S-510", `"periodic_reset":"weekly","periodic_reset_days":3`},
-		{"S-511", `"periodic_reset":"daily"`},
+		{"S-510", `"periodic_reset":"weekly","periodic_reset_days":3`}, {"S-510", `"periodic_reset":"monthly","periodic_reset_days":30`},
+		{"S-511", `"periodic_reset":"daily"`}, {"S-511", `"periodic_reset":"Weekly"`}, {"S-511", `"periodic_reset":7`},
 		{"S-512", `"next_usage_reset_at":"soon"`}, {"S-512", `"next_usage_reset_at":"2020-01-01"`},
 	} {
 		prove(t, tt.of, "refuses "+tt.more, func(t *testing.T) {

@@ -202,9 +202,10 @@ func TestDeployments(t *testing.T) {
 	prove(t, "S-414 S-415 S-547 S-548", "are made of each type and read as they were made", func(t *testing.T) {
 		h.root(t, "POST", "/v1/deployments", `{"name":"Frankfurt","slug":"fra"}`)
 		h.root(t, "POST", "/v1/deployments", `{"name":"Trial","slug":"trial","type":"non-production","config":{"region":"x"},"workspaces":["default"]}`)
+		id := h.root(t, "GET", "/v1/workspaces/default", "")["id"]
 		got := h.root(t, "GET", "/v1/deployments/trial", "")
 		config, _ := got["config"].(map[string]any)
-		if got["slug"] != "trial" || got["type"] != "non-production" || config["region"] != "x" || got["allow_all_workspaces"] != false || fmt.Sprint(got["workspaces"]) == "[]" {
+		if got["slug"] != "trial" || got["type"] != "non-production" || config["region"] != "x" || got["allow_all_workspaces"] != false || fmt.Sprint(got["workspaces"]) != fmt.Sprint([]any{id}) {
 			t.Errorf("read %v", got)
 		}
 		if got := h.root(t, "GET", "/v1/deployments/fra", ""); got["type"] != "production" || got["allow_all_workspaces"] != true {

@@ -102,11 +102,22 @@ func TestPoliciesLimitRequests(t *testing.T) {
 		s.chat(t, otherKey, team("together"), plain).refused(t, http.StatusTooManyRequests)
 	})
 
-	for key, value := range map[string]string{"provider": "openai", "virtual_key": "some", "model": "gpt-4.1-mini", "api_key": s.keyID, "workspace_id": s.workspace} {
-		prove(t, "S-555 S-230", key+" as a condition", func(t *testing.T) {
-			name := "condition-" + key
-			s.policy(t, "rate-limits", condition("metadata.team", name)+","+condition(key, value), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
-			s.policy(t, "rate-limits", condition("metadata.team", "not-"+name)+","+condition(key, "another"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
+	for _, tt := range []struct{ key, value, name, other string }{
+		{"provider", `"openai"`, "", `"another"`},
+		{"virtual_key", `"some"`, "", `"another"`},
+		{"virtual_key", `"@some"`, " by its reference", `"openai"`},
+		{"model", `"gpt-4.1-mini"`, "", `"another"`},
+		{"model", `"@some/gpt-4.1-mini"`, " of a provider", `"@another/gpt-4.1-mini"`},
+		{"model", `["another","gpt-4.1-mini"]`, " of several", `["*"],"excludes":["gpt-4.1-mini"]`},
+		{"model", `"@some/*"`, " of any of a provider", `"@another/*"`},
+		{"api_key", fmt.Sprintf("%q", s.keyID), "", `"another"`},
+		{"workspace_id", fmt.Sprintf("%q", s.workspace), "", `"another"`},
+	} {
+		prove(t, "S-555 S-230", tt.key+tt.name+" as a condition", func(t *testing.T) {
+			name := strings.ReplaceAll("condition-"+tt.key+tt.name, " ", "-")
+			one := func(value string) string { return fmt.Sprintf(`{"key":%q,"value":%s}`, tt.key, value) }
+			s.policy(t, "rate-limits", condition("metadata.team", name)+","+one(tt.value), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
+			s.policy(t, "rate-limits", condition("metadata.team", "not-"+name)+","+one(tt.other), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
 			s.settled(t)
 			limited(t, s.key, team(name), plain, 1, http.StatusTooManyRequests)
 			for range 2 {
@@ -135,6 +146,16 @@ func TestPoliciesLimitRequests(t *testing.T) {
 		})
 	}
 
+	prove(t, "S-589", "a usage limit is read as it was created", func(t *testing.T) {
+		at := s.policy(t, "usage-limits", condition("metadata.team", "read"), "metadata.team", `"type":"tokens","credit_limit":500,"alert_threshold":400,"periodic_reset":"monthly"`)
+		got := s.root(t, "GET", at, "")
+		for field, want := range map[string]any{"object": "policy_usage_limits", "name": "p", "type": "tokens", "credit_limit": 500, "alert_threshold": 400, "periodic_reset": "monthly",
+			"periodic_reset_days": nil, "status": "active", "workspace_id": s.workspace} {
+			if fmt.Sprint(got[field]) != fmt.Sprint(want) {
+				t.Errorf("%s = %v, want %v", field, got[field], want)
+			}
+		}
+	})
 	prove(t, "S-589", "a usage limit is exhausted at its limit", func(t *testing.T) {
 		at := s.policy(t, "usage-limits", condition("metadata.team", "usage"), "metadata.team", fmt.Sprintf(`"type":"tokens","credit_limit":%d`, 2*cost))
 		s.settled(t)
@@ -163,14 +184,38 @@ func TestPoliciesLimitRequests(t *testing.T) {
 		})
 	})
 
-	prove(t, "S-590", "an archived policy limits nothing", func(t *testing.T) {
-		at := s.policy(t, "rate-limits", condition("metadata.team", "archived"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
+	prove(t, "S-590", "a changed value and unit apply", func(t *testing.T) {
+		at := s.policy(t, "rate-limits", condition("metadata.team", "changed"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
 		s.settled(t)
-		limited(t, s.key, team("archived"), plain, 1, http.StatusTooManyRequests)
-		s.root(t, "DELETE", at, "")
+		limited(t, s.key, team("changed"), plain, 1, http.StatusTooManyRequests)
+		s.root(t, "PUT", at, `{"value":2}`)
 		s.settled(t)
-		s.chat(t, s.key, team("archived"), plain).fine(t)
+		limited(t, s.key, team("changed"), plain, 1, http.StatusTooManyRequests)
+		s.root(t, "PUT", at, `{"unit":"rpm","name":"renamed"}`)
+		if got := s.root(t, "GET", at, ""); got["unit"] != "rpm" || fmt.Sprint(got["value"]) != "2" || got["name"] != "renamed" || got["type"] != "requests" {
+			t.Errorf("changed, the policy is %v", got)
+		}
 	})
+	for kind, tt := range map[string]struct {
+		numbers, rest string
+		status        int
+	}{
+		"rate-limits":  {"S-590", `"type":"requests","unit":"rpd","value":1`, http.StatusTooManyRequests},
+		"usage-limits": {"S-589", `"type":"requests","credit_limit":1`, http.StatusPreconditionFailed},
+	} {
+		prove(t, tt.numbers, "an archived policy limits nothing", func(t *testing.T) {
+			name := "archived-" + kind
+			at := s.policy(t, kind, condition("metadata.team", name), "metadata.team", tt.rest)
+			s.settled(t)
+			limited(t, s.key, team(name), plain, 1, tt.status)
+			s.root(t, "DELETE", at, "")
+			s.settled(t)
+			s.chat(t, s.key, team(name), plain).fine(t)
+			if got := s.root(t, "GET", at+"?status=archived", ""); got["status"] != "archived" {
+				t.Errorf("status %v, want archived", got["status"])
+			}
+		})
+	}
 
 	prove(t, "S-589", "sessions are limited with an error for agents", func(t *testing.T) {
 		s.policy(t, "usage-limits", condition("metadata.team", "calls"), "session", `"type":"requests","credit_limit":2,"periodic_reset_days":1`)
@@ -224,6 +269,9 @@ func TestPoliciesAreManaged(t *testing.T) {
 	prove(t, "S-014 S-379 S-387 S-456 S-384", "a rate-limit policy is created with a gateway key", func(t *testing.T) {
 		got := s.as(t, key, "POST", "/v1/policies/rate-limits", body).fine(t).object(t)
 		id, _ = got["id"].(string)
+		if own := s.as(t, key, "GET", "/v1/policies/rate-limits/"+id, "").fine(t).object(t)["workspace_id"]; own != s.workspace {
+			t.Errorf("without a workspace in the body, it belongs to %v, want that of the key, %s", own, s.workspace)
+		}
 		if got["object"] != "policy_usage_limits" {
 			t.Errorf("object %v, want that of the specification", got["object"])
 		}
@@ -250,6 +298,10 @@ func TestPoliciesAreManaged(t *testing.T) {
 		if got := s.root(t, "GET", "/v1/policies/rate-limits/"+fmt.Sprint(made["id"]), ""); got["workspace_id"] != s.workspace {
 			t.Errorf("created by slug, it belongs to %v, want %s", got["workspace_id"], s.workspace)
 		}
+		made = s.root(t, "POST", "/v1/policies/rate-limits", strings.Replace(body, "{", `{"workspace_id":"`+s.workspace+`",`, 1))
+		if got := s.root(t, "GET", "/v1/policies/rate-limits/"+fmt.Sprint(made["id"]), ""); got["workspace_id"] != s.workspace {
+			t.Errorf("created by id, it belongs to %v, want %s", got["workspace_id"], s.workspace)
+		}
 		if got := s.as(t, bootstrapKey, "POST", "/v1/policies/rate-limits", strings.Replace(body, "{", `{"workspace_id":"none",`, 1)); got.status != 404 {
 			t.Errorf("an unknown workspace: status %d", got.status)
 		}
@@ -267,6 +319,16 @@ func TestPoliciesAreManaged(t *testing.T) {
 		})
 	}
 	s.proveChanges(t)
+	prove(t, "S-389", "an archived policy is read by that status alone", func(t *testing.T) {
+		made := s.root(t, "POST", "/v1/policies/rate-limits", s.policyBody(condition("api_key", "*"), "api_key", `"type":"requests","unit":"rpm","value":10`))
+		at := "/v1/policies/rate-limits/" + fmt.Sprint(made["id"])
+		s.root(t, "DELETE", at, "")
+		for status, want := range map[string]int{"": 404, "?status=active": 404, "?status=archived": 200} {
+			if got := s.as(t, key, "GET", at+status, ""); got.status != want {
+				t.Errorf("%q: status %d, want %d", status, got.status, want)
+			}
+		}
+	})
 	prove(t, "S-389", "by its status", func(t *testing.T) {
 		for path, status := range map[string]int{id + "?status=archived": 404, id + "?status=gone": 400, "00000000-0000-7000-8000-00000000dead": 404} {
 			if got := s.as(t, key, "GET", "/v1/policies/rate-limits/"+path, ""); got.status != status {
@@ -279,6 +341,22 @@ func TestPoliciesAreManaged(t *testing.T) {
 			t.Errorf("status %d, want 400", got.status)
 		}
 	})
+	for name, tt := range map[string]struct{ param, numbers, old, new string }{
+		"value of 0":             {"value", "S-221 S-382", `:10`, `:0`},
+		"value of 1.5":           {"value", "S-221 S-382", `:10`, `:1.5`},
+		"value that is true":     {"value", "S-221 S-382", `:10`, `:true`},
+		"value that is null":     {"value", "S-221 S-382", `:10`, `:null`},
+		"value that is an array": {"value", "S-221 S-382", `:10`, `:[10]`},
+		"type of no text":        {"type", "S-219 S-382", `"requests"`, `""`},
+		"type of another case":   {"type", "S-219 S-382", `"requests"`, `"Requests"`},
+	} {
+		prove(t, tt.numbers, "a "+name+" is refused", func(t *testing.T) {
+			got := s.as(t, key, "POST", "/v1/policies/rate-limits", strings.Replace(body, tt.old, tt.new, 1))
+			if e, _ := got.object(t)["error"].(map[string]any); got.status != 400 || e["param"] != tt.param {
+				t.Errorf("%d %s", got.status, got.body)
+			}
+		})
+	}
 	for param, tt := range map[string]struct{ numbers, old, new string }{
 		"name":              {"S-504 S-218 S-380", `"p"`, `"` + strings.Repeat("é", 256) + `"`},
 		"conditions":        {"S-223 S-381", `[{"key":"api_key","value":"*"}]`, `[]`},
@@ -316,6 +394,7 @@ func TestPoliciesWithoutAnAPIKeyNameTheirPlace(t *testing.T) {
 		"S-384 S-457":       {`{"organisation_id":"default",`, "workspace_id"},
 		"S-385 S-457":       {`{"workspace_id":"default",`, "organisation_id"},
 		"S-384 S-385 S-457": {`{"workspace_id":"default","organisation_id":"default",`, ""},
+		"S-385":             {`{"workspace_id":"default","organisation_id":"another",`, "organisation_id"},
 	} {
 		prove(t, numbers, "a session that sends "+tt[0], func(t *testing.T) {
 			got := h.as(t, h.sessions["admin"], "POST", "/v1/policies/rate-limits", tt[0]+body)
@@ -323,8 +402,8 @@ func TestPoliciesWithoutAnAPIKeyNameTheirPlace(t *testing.T) {
 				got.fine(t)
 				return
 			}
-			if e, _ := got.object(t)["error"].(map[string]any); got.status != 400 || e["param"] != tt[1] {
-				t.Errorf("%d %s, want 400 for %s", got.status, got.body, tt[1])
+			if e, _ := got.object(t)["error"].(map[string]any); (got.status != 400 && got.status != 404) || e["param"] != tt[1] {
+				t.Errorf("%d %s, want a refusal of %s", got.status, got.body, tt[1])
 			}
 		})
 	}

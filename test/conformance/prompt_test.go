@@ -192,12 +192,26 @@ func TestVersionsOfPrompts(t *testing.T) {
 			t.Errorf("published is version %v, want 1", got["prompt_version"])
 		}
 	})
+	prove(t, "S-401 S-402", "a patch of one field keeps each of the others", func(t *testing.T) {
+		for i, tt := range []struct{ set, want string }{
+			{`"model":"m4"`, `newest map[temperature:1] m4 map[a:1]`},
+			{`"string":"other"`, `other map[temperature:1] m4 map[a:1]`},
+			{`"metadata":{"b":2}`, `other map[temperature:1] m4 map[b:2]`},
+			{`"parameters":{"top_p":0.5}`, `other map[top_p:0.5] m4 map[b:2]`},
+		} {
+			put(t, `{"patch":true,`+tt.set+`}`).fine(t)
+			got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").fine(t).object(t)
+			if now := fmt.Sprint(got["string"], got["parameters"], got["model"], got["template_metadata"]); strings.ReplaceAll(now, " ", "") != strings.ReplaceAll(tt.want, " ", "") || got["prompt_version"] != json.Number(fmt.Sprint(5+i)) {
+				t.Errorf("after %s version %v is %s, want %s", tt.set, got["prompt_version"], now, tt.want)
+			}
+		}
+	})
 	prove(t, "S-403", "without patch nothing is filled", func(t *testing.T) {
-		for _, body := range []string{`{"parameters":{}}`, `{"patch":false,"string":"x","model":"m"}`, `{"string":"x","parameters":{}}`} {
+		for _, body := range []string{`{"parameters":{}}`, `{"parameters":{},"model":"m"}`, `{"patch":false,"string":"x","model":"m"}`, `{"string":"x","parameters":{}}`} {
 			d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug, body).told(t, 400, "AB01")
 		}
-		if got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").object(t); got["prompt_version"] != json.Number("4") {
-			t.Errorf("the newest is version %v, want 4", got["prompt_version"])
+		if got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").object(t); got["prompt_version"] != json.Number("8") {
+			t.Errorf("the newest is version %v, want 8", got["prompt_version"])
 		}
 	})
 }
