@@ -123,12 +123,14 @@ func TestAlertsAreSentOnceForAllGateways(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"budget.exhausted api_key poor: 1", "budget.threshold_reached api_key poor: 1"}
-	eventually(t, "the webhook has both alerts", func() bool {
-		for _, g := range gateways { // until the budget is used up on all of them
-			g.Do(g.Request("POST", "/chat/completions", thrifty, "x-gateway-api-key", key.Reveal()))
-		}
-		return len(h.received()) == 2
-	})
+	for n := 1; n <= 2; n++ {
+		eventually(t, fmt.Sprintf("the webhook has %d of two alerts", n), func() bool {
+			for _, g := range gateways { // until the budget is used up on all of them
+				g.Do(g.Request("POST", "/chat/completions", thrifty, "x-gateway-api-key", key.Reveal()))
+			}
+			return len(h.received()) >= n
+		})
+	}
 	for n := range 8 { // further ones are sent after those that were due
 		mustAlert(t, db, n)
 	}

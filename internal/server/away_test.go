@@ -138,6 +138,7 @@ func TestRequestsAreServedWhileTheDatabaseIsAway(t *testing.T) {
 	pg := storetest.NewServer(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: pg.DSN()})
 	slug := slugOf(t, saveConfig(g, "before"))
+	eventually(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
 	stop := traffic(t, g)
 	pg.Stop()
 	eventually(t, "readiness says degraded", degraded(t, g))
@@ -159,6 +160,7 @@ func TestRequestsAreServedWhileTheDatabaseIsReadOnly(t *testing.T) {
 	dsn := storetest.Postgres(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 	slug := slugOf(t, saveConfig(g, "before"))
+	eventually(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
 	stop := traffic(t, g)
 	set := func(on string) {
 		t.Helper()
