@@ -325,6 +325,15 @@ func TestJSONStaysJSONAndLosesNothingElse(t *testing.T) {
 		t.Errorf("Body = %s, want %s", got, want)
 	}
 	red := mustNew(t, redact.Rules{Patterns: []string{"email"}, Fields: []string{"password"}})
+	// What has no finding keeps its escapes, spaces and numbers, byte for byte.
+	for in, want := range map[string]string{
+		"{\"\\u0061\": [\"\\/\\u00e9\\ud83d\\ude00\", 1.50e+3 ,-0],\n\"b\":\"a@b.org\"}": "{\"\\u0061\": [\"\\/\\u00e9\\ud83d\\ude00\", 1.50e+3 ,-0],\n\"b\":\"[redacted:email]\"}",
+		"{\"password\":[\"]\",{\"a\":[1]}],\"a\":\"\\u002F\"}":                           "{\"password\":\"[redacted:field]\",\"a\":\"\\u002F\"}",
+	} {
+		if got := string(red.Body("application/json", []byte(in))); got != want {
+			t.Errorf("Body(%s)\n = %s\nwant %s", in, got, want)
+		}
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
 		in, want := value(r, 4)

@@ -316,6 +316,12 @@ func TestPeopleDoNotLiftLimitsFromAbove(t *testing.T) {
 		k := g.personKey(t, manager, g.userID(t, member), `,"usage_limits":{"credit_limit":5}`)
 		g.as(t, manager, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":6}}`).ok(t)
 	})
+	attack(t, "escalation", "a manager can't change what another manager set on the manager's own key", func(t *testing.T) {
+		other := g.member(t, "other-manager", "member", `[{"id":"default","role":"manager"}]`)
+		k := g.personKey(t, other, g.userID(t, manager), `,"usage_limits":{"credit_limit":5}`)
+		g.as(t, manager, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":null}`).refused(t, http.StatusForbidden, "usage_limits", "another user")
+		g.as(t, other, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":null}`).ok(t)
+	})
 	attack(t, "escalation", "a key that a manager made ranks no higher than the manager", func(t *testing.T) {
 		g.as(t, rootKey, "PUT", "/v1/workspaces/default", `{"usage_limits":[{"credit_limit":1000}]}`).ok(t)
 		k := g.mint(t, manager, `["workspaces.update","workspaces.read"]`, "")
