@@ -184,6 +184,17 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 			}
 		}
 	})
+	prove(t, "S-042 S-426", "the stored credential goes to no host that the request names", func(t *testing.T) {
+		thief := newProvider(t, nil)
+		for _, more := range [][]string{
+			{"x-gateway-provider", "@stored", "x-gateway-custom-host", thief.url},
+			{"x-gateway-virtual-key", "stored", "x-gateway-custom-host", thief.url},
+			{"x-gateway-config", `{"provider":"@stored","custom_host":"` + thief.url + `"}`},
+		} {
+			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, append(slices.Clone(key), more...)...).refused(t, http.StatusBadRequest)
+		}
+		thief.none(t)
+	})
 	prove(t, "S-042 S-426", "a key of another workspace has no such slug", func(t *testing.T) {
 		away := []string{"x-gateway-api-key", g.keyElsewhere(t)}
 		stored.forget()

@@ -41,6 +41,21 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 			t.Errorf("x-gateway-retry-attempt-count = %q, want 2", n)
 		}
 	})
+	prove(t, "S-028", "a stream too, before it began", func(t *testing.T) {
+		var n atomic.Int64
+		p := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
+			if n.Add(1) == 1 {
+				answers(503)(w, r, in)
+				return
+			}
+			streams(chatEvents+done)(w, r, in)
+		})
+		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"retry":{"attempts":1}`)).fine(t)
+		if string(got.body) != chatEvents+done {
+			t.Errorf("the stream is %q", got.body)
+		}
+		called(t, []int{2}, p)
+	})
 	prove(t, "S-028", "with the same body", func(t *testing.T) {
 		p := newProvider(t, answers(500, 200))
 		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).fine(t)
@@ -250,6 +265,14 @@ func TestTimeoutsOfConfigs(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-030", "streams that do not begin end too", func(t *testing.T) {
+		p := newProvider(t, hang)
+		began := time.Now()
+		g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, soonOver)).refused(t, http.StatusRequestTimeout)
+		if took := time.Since(began); took < 50*time.Millisecond || took > notFifty {
+			t.Errorf("the answer came after %v, want it after 50 ms and not much later", took)
+		}
+	})
 	prove(t, "S-030", "a fallback goes on after a timeout", func(t *testing.T) {
 		p := fleet(t, hang, nil)
 		g.ask(t, tree(fallback, leaf(p[0], soonOver), leaf(p[1]))).fine(t)
@@ -288,6 +311,11 @@ func TestAllAttemptsHaveABudget(t *testing.T) {
 
 func TestRetriesStayBelowFallbacks(t *testing.T) {
 	g, _ := start(t)
+	prove(t, "S-028 S-026", "a rate limit that says how long it lasts is left at once", func(t *testing.T) {
+		p := fleet(t, asking(429, "Retry-After", "50"), nil)
+		g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":2}`), leaf(p[1]))).fine(t)
+		called(t, []int{1, 1}, p...)
+	})
 	prove(t, "S-028 S-026", "a target is repeated before the next one is tried", func(t *testing.T) {
 		p := fleet(t, soon(answers(503)), nil)
 		got := g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":2,"use_retry_after_headers":true}`), leaf(p[1]))).fine(t)
