@@ -192,7 +192,8 @@ func TestTestsOfGuardrailsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFewTestsOfGuardrailsRunAtOnce begins tests whose check waits for a webhook.
+// TestFewTestsOfGuardrailsRunAtOnce begins tests whose check waits for a webhook. An
+// organisation that has all of its tests in progress leaves room to others.
 func TestFewTestsOfGuardrailsRunAtOnce(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan struct{}, 100), make(chan struct{})
@@ -202,6 +203,7 @@ func TestFewTestsOfGuardrailsRunAtOnce(t *testing.T) {
 		io.WriteString(w, `{"verdict":true}`)
 	})
 	g := launch(t, options{})
+	other := g.organisation(t, "second")
 	body := fmt.Sprintf(`{"workspace_id":"default","text":"a","checks":[{"id":"default.webhook","parameters":{"webhookURL":%q,"timeout":60000}}]}`, p.root)
 	var running sync.WaitGroup
 	for range 4 {
@@ -215,9 +217,14 @@ func TestFewTestsOfGuardrailsRunAtOnce(t *testing.T) {
 		<-arrived
 	}
 	attack(t, "exhaustion", "a fifth test of a guardrail at a time", func(t *testing.T) {
-		g.as(t, rootKey, "POST", "/v1/guardrails/test", body).refused(t, http.StatusServiceUnavailable, "in progress")
+		g.as(t, rootKey, "POST", "/v1/guardrails/test", body).refused(t, http.StatusServiceUnavailable, "of this organisation are in progress")
+	})
+	attack(t, "exhaustion", "tests of a guardrail in all places of one organisation", func(t *testing.T) {
+		g.as(t, other, "POST", "/v1/guardrails/test", `{"workspace_id":"default","text":"a","checks":[{"id":"default.notNull"}],"on":"response"}`).ok(t)
 	})
 	close(release)
 	running.Wait()
-	g.as(t, rootKey, "POST", "/v1/guardrails/test", body).ok(t)
+	for range 5 { // each ends its place
+		g.as(t, rootKey, "POST", "/v1/guardrails/test", body).ok(t)
+	}
 }

@@ -23,7 +23,7 @@ func Add(a *route.API) {
 	f := route.Family{Path: "/guardrails", Tag: "Guardrails", Scopes: []string{"guardrails", "organisation_guardrails"}, Resource: "guardrail", Versioned: true}
 	route.Add(a, f.Route(http.MethodPost, "", "create-guardrail", "create", "Save a guardrail"), create)
 	route.Add(a, f.Route(http.MethodGet, "", "list-guardrails", "list", "List guardrails"), list)
-	s := &service{api: a, slots: make(chan struct{}, maxTests)}
+	s := &service{api: a}
 	s.addTests()
 	route.Add(a, f.Route(http.MethodGet, "/{guardrail}", "get-guardrail", "read", "Read a guardrail"), get)
 	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update", "Change a guardrail; changed checks or actions create a new version"), update)

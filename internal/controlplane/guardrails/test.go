@@ -21,13 +21,12 @@ import (
 const (
 	maxTestBody   = 2 << 20
 	maxTestChunks = 10_000
-	maxTests      = 4 // at the same time
 )
 
 // service has the routes that need more than the database.
 type service struct {
 	api   *route.API
-	slots chan struct{} // one for each test in progress
+	slots slots
 }
 
 func (s *service) addTests() {
@@ -117,12 +116,10 @@ func (s *service) test(ctx context.Context, c *route.Caller, in *testInput) (*te
 		}
 		return s.api.CheckGuardHost(&id, u)
 	}
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
-		return nil, apierr.New(apierr.Unavailable, "%d tests of guardrails are in progress; try again shortly", maxTests)
+	if err := s.slots.take(c.Organisation); err != nil {
+		return nil, err
 	}
+	defer s.slots.leave(c.Organisation)
 	start := time.Now()
 	run := t.Run
 	if s.api.TestGuardrail != nil {
