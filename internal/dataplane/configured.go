@@ -172,8 +172,10 @@ func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, err
 func (x *exchange) providerKey() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q", x.opts.provider, x.opts.virtualKey)
-	for _, name := range slices.Sorted(maps.Keys(x.opts.options)) {
-		fmt.Fprintf(h, " %s %q", name, x.opts.options[name])
+	if len(x.opts.options) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(x.opts.options)) {
+			fmt.Fprintf(h, " %s %q", name, x.opts.options[name])
+		}
 	}
 	if spec, ok := x.snap.Spec(x.opts.provider); ok {
 		fmt.Fprintf(h, " %x", sha256.Sum256([]byte(x.clientKey(&spec.Auth).Reveal())))

@@ -93,7 +93,7 @@ func (h *cacheHandler) cacheKey(r *Request, leaf *Leaf) respcache.Key {
 	}
 	k.pairs(t.Options)
 	k.length(len(t.Headers))
-	for _, name := range slices.Sorted(maps.Keys(t.Headers)) {
+	for _, name := range sortedNames(t.Headers) {
 		k.text(name, t.Headers[name].Reveal())
 	}
 	k.bytes(h.settings[:])
@@ -179,7 +179,11 @@ func (k *keyHash) sum() (key respcache.Key) {
 }
 
 func (k *keyHash) length(n int) {
-	add(k, []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32)})
+	if len(k.buf)+5 > cap(k.buf) {
+		k.h.Write(k.buf)
+		k.buf = k.buf[:0]
+	}
+	k.buf = append(k.buf, byte(n), byte(n>>8), byte(n>>16), byte(n>>24), byte(n>>32))
 }
 
 func (k *keyHash) bytes(b []byte) {
@@ -202,9 +206,17 @@ func (k *keyHash) values(name string, list []string) {
 
 func (k *keyHash) pairs(m map[string]string) {
 	k.length(len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) {
+	for _, name := range sortedNames(m) {
 		k.text(name, m[name])
 	}
+}
+
+// sortedNames returns the names of m in order, mostly none.
+func sortedNames[V any](m map[string]V) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(m))
 }
 
 func (k *keyHash) edits(list []jsonedit.Edit) {
