@@ -65,6 +65,51 @@ func TestAnswersOfEveryProtocolHaveTheFields(t *testing.T) {
 			}
 		})
 	}
+	g.proveEndings(t)
+}
+
+// proveEndings proves what answers of other protocols have that end in another way than
+// with one text or one call.
+func (g *gateway) proveEndings(t *testing.T) {
+	ask := func(t *testing.T, x tongue, answer string, more ...string) map[string]any {
+		t.Helper()
+		p := newProvider(t, says(200, "application/json", answer))
+		return g.do(t, "POST", chatStream.path, x.ask(more...), x.to(p)...).fine(t).object(t)
+	}
+	messages := func(content, reason string) string {
+		return `{"id":"m","type":"message","role":"assistant","model":"m","content":[` + content + `],"stop_reason":"` + reason + `","stop_sequence":null,"usage":{"input_tokens":7,"output_tokens":2}}`
+	}
+	candidates := func(second string) string {
+		one := func(index, reason string) string {
+			return `{"index":` + index + `,"content":{"role":"model","parts":[{"text":"Hello"}]},"finishReason":"` + reason + `"}`
+		}
+		return `{"candidates":[` + one("0", "STOP") + `,` + one("1", second) + `],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9}}`
+	}
+	const text = `{"type":"text","text":"Hello"}`
+	for reason, want := range map[string]string{"max_tokens": "length", "refusal": "content_filter", "stop_sequence": "stop"} {
+		prove(t, "S-133", "messages that end with "+reason, func(t *testing.T) {
+			if got := at(ask(t, tongues[0], messages(text, reason)), "choices", 0, "finish_reason"); got != want {
+				t.Errorf("finish reason %v, want %s", got, want)
+			}
+		})
+	}
+	for reason, want := range map[string]string{"MAX_TOKENS": "length", "SAFETY": "content_filter"} {
+		prove(t, "S-133", "a second choice that ends with "+reason, func(t *testing.T) {
+			got := ask(t, tongues[2], candidates(reason), `"n":2`)
+			if index := fmt.Sprint(at(got, "choices", 1, "index")); index != "1" || at(got, "choices", 1, "finish_reason") != want {
+				t.Errorf("the second choice has the index %s and ends with %v, want 1 and %s", index, at(got, "choices", 1, "finish_reason"), want)
+			}
+		})
+	}
+	prove(t, "S-135", "two calls in one message", func(t *testing.T) {
+		call := func(id, name string) string {
+			return `{"type":"tool_use","id":"` + id + `","name":"` + name + `","input":{"q":1}}`
+		}
+		got := ask(t, tongues[0], messages(call("call_1", "look")+","+call("call_2", "find"), "tool_use"))
+		if one, two := at(got, "choices", 0, "message", "tool_calls", 0, "function", "name"), at(got, "choices", 0, "message", "tool_calls", 1, "function", "name"); one != "look" || two != "find" {
+			t.Errorf("calls of %v and %v, want look and find", one, two)
+		}
+	})
 }
 
 func TestFunctionsOfOldClientsAreCalledEverywhere(t *testing.T) {
