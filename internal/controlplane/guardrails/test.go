@@ -32,7 +32,7 @@ type service struct {
 func (s *service) addTests() {
 	route.Add(s.api, route.Route{
 		Method: http.MethodPost, Path: "/guardrails/test", Name: "test-guardrail", Tag: "Guardrails", MaxBody: maxTestBody,
-		Summary: "Run the checks of a saved guardrail, or checks that are not saved, on a text; nothing is stored",
+		Summary: "Run the checks of a saved guardrail, or checks that are not saved, on a text",
 		Scopes:  []access.Scope{"guardrails.create", "guardrails.update", "guardrails.invoke"},
 	}, s.test)
 	route.Add(s.api, route.Route{
