@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator/recorder"
@@ -178,8 +179,15 @@ func TestAKeyLeavesRoomToOthers(t *testing.T) {
 func TestRequestsWaitUpToADeadline(t *testing.T) {
 	h := newHeld(t, "limits: {concurrency: {requests: 1, wait: 100ms}}\n")
 	first := h.hold(gatewaytest.Key)
-	if res := h.chat(gatewaytest.Key, oneChat); res.Status != 503 || !strings.Contains(string(res.Body), `"code":"overloaded"`) {
-		t.Errorf("a request that waited: %d %s", res.Status, res.Body)
+	second := make(chan gatewaytest.Response, 1)
+	go func() { second <- h.chat(gatewaytest.Key, oneChat) }()
+	select {
+	case res := <-second:
+		if res.Status != 503 || !strings.Contains(string(res.Body), `"code":"overloaded"`) {
+			t.Errorf("a request that waited: %d %s", res.Status, res.Body)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a request that may wait for 100 ms still waits after a minute")
 	}
 	h.release <- true
 	<-first
