@@ -52,7 +52,7 @@ func (p *Plane) configHandler(x *exchange) (pipeline.Handler, error) {
 		return nil, err
 	}
 	x.resolveEmbedders(tree.Embedders)
-	x.trail.Explain = len(tree.Leaves) > 1 || len(x.filled) > 0
+	x.trail.Explain = x.DryRun || len(tree.Leaves) > 1 || len(x.filled) > 0
 	if p.AttemptsTimeout > 0 {
 		x.AttemptDeadline = x.entry.Time.Add(p.AttemptsTimeout)
 	}
