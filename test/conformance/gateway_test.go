@@ -187,10 +187,11 @@ func launchFor(t *testing.T, settings string, env ...string) *gateway {
 
 // reply is an answer of the gateway. err is how reading the body ended.
 type reply struct {
-	status int
-	header http.Header
-	body   []byte
-	err    error
+	status  int
+	header  http.Header
+	body    []byte
+	err     error
+	trailer http.Header // complete once the body was read
 }
 
 // client follows nothing, adds nothing and waits long enough for every case.
@@ -240,7 +241,7 @@ func send(t *testing.T, req *http.Request) reply {
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	return reply{res.StatusCode, res.Header, b, err}
+	return reply{res.StatusCode, res.Header, b, err, res.Trailer}
 }
 
 // to are the headers of a request for p: the gateway key, provider and bearer

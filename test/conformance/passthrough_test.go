@@ -164,6 +164,17 @@ func TestPassThroughAnswersArriveAsTheyWere(t *testing.T) {
 			t.Errorf("content type = %q, want none", got.header["Content-Type"])
 		}
 	})
+	prove(t, "S-020", "headers that follow the body", func(t *testing.T) {
+		p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
+			w.Header().Set("Trailer", "X-Sum")
+			io.WriteString(w, "text")
+			w.(http.Flusher).Flush()
+			w.Header().Set("X-Sum", "7")
+		})
+		if got := g.do(t, "GET", "/v1/things", "", to(p)...).fine(t); got.trailer.Get("X-Sum") != "7" || string(got.body) != "text" {
+			t.Errorf("body %q with the trailer %v, want the provider's", got.body, got.trailer)
+		}
+	})
 	prove(t, "S-020", "headers", func(t *testing.T) {
 		p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
 			h := w.Header()
