@@ -181,6 +181,33 @@ func TestConnectionsWithoutAKeyDoNotShutOutOthers(t *testing.T) {
 			t.Error("no old connection was closed for a new one")
 		}
 	})
+	attack(t, "exhaustion", "connections that showed a key count no more", func(t *testing.T) {
+		g := launch(t, options{settings: "version: 1\nlimits: {keyless_connections: 8}\n"})
+		var open []net.Conn
+		ask := func(i int) {
+			fmt.Fprintf(open[i], "GET /v1/auth/me HTTP/1.1\r\nHost: a\r\nx-gateway-api-key: %s\r\n\r\n", rootKey)
+			res, err := http.ReadResponse(bufio.NewReader(open[i]), nil)
+			if err != nil {
+				t.Fatalf("connection %d of %d: %v", i+1, len(open), err)
+			}
+			io.Copy(io.Discard, res.Body)
+			if res.StatusCode != http.StatusOK {
+				t.Fatalf("connection %d of %d: status %d", i+1, len(open), res.StatusCode)
+			}
+		}
+		for i := range 20 * 8 { // more than 16 times the limit
+			conn, err := net.Dial("tcp", strings.TrimPrefix(g.root, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			open = append(open, conn)
+			ask(i)
+		}
+		for i := range open {
+			ask(i)
+		}
+	})
 	attack(t, "exhaustion", "too many headers", func(t *testing.T) {
 		var more []string
 		for i := range 60 {
