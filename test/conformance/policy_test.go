@@ -72,7 +72,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 				sent := time.Now()
 				got := limited(t, s.key, team(name), plain, 2, http.StatusTooManyRequests)
 				wait, err := time.ParseDuration(got.header.Get("Retry-After") + "s")
-				if least, most := endOfUnit(unit, sent).Sub(time.Now()), endOfUnit(unit, sent).Sub(sent)+time.Second; err != nil || wait < least || wait > most {
+				if least, most := time.Until(endOfUnit(unit, sent)), endOfUnit(unit, sent).Sub(sent)+time.Second; err != nil || wait < least || wait > most {
 					t.Errorf("Retry-After = %q, want %v to %v, the end of the window", got.header.Get("Retry-After"), least, most)
 				}
 			})

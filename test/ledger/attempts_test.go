@@ -133,7 +133,7 @@ func TestAClientThatLeavesIsSettled(t *testing.T) {
 	cancel()
 	res.Body.Close()
 	g.Stop()
-	if got, _ := accounts(t, data); len(got) != 1 || !strings.HasPrefix(got[0], "1 abandoned 200 22+") || !strings.HasSuffix(got[0], "estimated") {
+	if got, _ := accounts(t, data); len(got) != 1 || !strings.HasPrefix(got[0], "1 abandoned 200 6+") || !strings.HasSuffix(got[0], "estimated") {
 		t.Errorf("the ledger settled %q, want one attempt that was abandoned, with an estimate", got)
 	}
 }
