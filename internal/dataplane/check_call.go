@@ -154,6 +154,7 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 	x.Limits, x.Policies, x.Facts = x.limits(), x.snap.Policies, x.facts()
 	t.OpenCheckCall, t.Trail = x.openCheckCall, &x.trail
 	res, err := t.Run(ctx)
+	x.trail.Checks().Await() // guardrails on the calls of checks may run in the background
 	if !x.trail.Checks().HasCalls() {
 		return res, err
 	}

@@ -373,7 +373,7 @@ func TestTheProvidersOfAKeyBindOnlyItsOwnChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	key, _, err := server.CreateKey(t.Context(), db, store.Key{Name: "limited", Providers: []string{"simulator"}, Scopes: []access.Scope{access.ScopeCompletions}})
+	key, _, err := server.CreateKey(t.Context(), db, store.Key{Name: "limited", Providers: []string{"simulator"}, Scopes: []access.Scope{access.ScopeCompletions, "guardrails.invoke"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,6 +394,16 @@ func TestTheProvidersOfAKeyBindOnlyItsOwnChecks(t *testing.T) {
 	eventually(t, "the guardrail is known", func() bool { return ask("hello", config).Status == 200 })
 	if res := ask("rude", config); res.Status != 446 {
 		t.Errorf("a saved guardrail: status %d: %s", res.Status, res.Body)
+	}
+	try := func(what string) gatewaytest.Response {
+		return g.Post("/guardrails/test", `{"text":"hello",`+what+`}`, "x-gateway-api-key", key.Reveal(), "x-gateway-provider", "")
+	}
+	if res := try(`"guardrail":"` + made.Slug + `"`); res.Status != 200 || strings.Contains(string(res.Body), `"error"`) {
+		t.Errorf("a test of a saved guardrail: %d %s", res.Status, res.Body)
+	}
+	before := len(p.sawJudge())
+	if res := try(`"checks":[{"id":"gateway.modelCheck","parameters":{"model":"@other/judge","instructions":"is polite"}}]`); res.Status != 200 || !strings.Contains(string(res.Body), "not allowed to use the provider") || len(p.sawJudge()) != before {
+		t.Errorf("a test of checks that the key may not save: %d %s", res.Status, res.Body)
 	}
 }
 

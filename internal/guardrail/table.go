@@ -260,6 +260,16 @@ func (o *savedOutcome) feedback() *Feedback {
 // CompileSaved compiles a saved guardrail from its checks and actions as the
 // control plane stores them. Paths of faults begin with checks[i].
 func (t *Table) CompileSaved(id string, checks, actions json.RawMessage, on Event) (*Hook, []config.FieldError) {
+	return t.compileStored(id, checks, actions, on, true)
+}
+
+// CompileUnsaved compiles a guardrail in the form of [Table.CompileSaved] that its
+// author may not save: its checks ask only models that the author may use.
+func (t *Table) CompileUnsaved(id string, checks, actions json.RawMessage, on Event) (*Hook, []config.FieldError) {
+	return t.compileStored(id, checks, actions, on, false)
+}
+
+func (t *Table) compileStored(id string, checks, actions json.RawMessage, on Event, saved bool) (*Hook, []config.FieldError) {
 	var list []struct {
 		ID         string          `json:"id"`
 		Parameters json.RawMessage `json:"parameters"`
@@ -289,7 +299,7 @@ func (t *Table) CompileSaved(id string, checks, actions json.RawMessage, on Even
 			faults = append(faults, config.FieldError{Path: at + ".parameters", Message: "must be an object"})
 			continue
 		}
-		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, true)
+		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, saved)
 		faults = append(faults, wrong...)
 		out.Checks = append(out.Checks, check)
 	}

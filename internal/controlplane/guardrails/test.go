@@ -173,7 +173,7 @@ func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, 
 	if table == nil {
 		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
 	}
-	g := store.Guardrail{Slug: "test"}
+	g, compile := store.Guardrail{Slug: "test"}, table.CompileSaved
 	var err error
 	switch {
 	case b.Guardrail != "" && (b.Checks != nil || b.Actions != nil):
@@ -189,6 +189,9 @@ func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, 
 		if b.Actions != nil {
 			actions = *b.Actions
 		}
+		if !c.Identity.Allows("guardrails.create") {
+			compile = table.CompileUnsaved
+		}
 		if g.Checks, err = json.Marshal(b.Checks); err == nil {
 			g.Actions, err = json.Marshal(actions)
 		}
@@ -196,7 +199,7 @@ func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, 
 	if err != nil {
 		return nil, err
 	}
-	hook, faults := table.CompileSaved(g.Slug, g.Checks, g.Actions, on)
+	hook, faults := compile(g.Slug, g.Checks, g.Actions, on)
 	if len(faults) > 0 {
 		return nil, apierr.New(apierr.Invalid, "AB01: %s %s", faults[0].Path, faults[0].Message).WithParam(faults[0].Path).WithCode("AB01")
 	}

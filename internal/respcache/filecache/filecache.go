@@ -71,7 +71,10 @@ type database struct {
 // would open another one.
 func (d *database) isAt(path string) bool {
 	file, err := os.Stat(path)
-	return err == nil && os.SameFile(file, d.file)
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	return os.SameFile(file, d.file)
 }
 
 // Open opens the file, and replaces it if it is damaged. The caller must call Close.
