@@ -72,7 +72,7 @@ func (r *run) measureFeatures(ctx context.Context) (err error) {
 	gate := r.targets[len(r.targets)-1]
 	list := []contender{
 		{Plain, gate, r.sample, false},
-		{RegexChecks, gate, r.sample.with(regexConfig).sayingTheSame(), false},
+		{RegexChecks, gate, r.sample.with(regexConfig).withSameText(), false},
 		{CacheHit, gate, r.sample.with(cacheConfig), false},
 	}
 	defer func() {
@@ -128,9 +128,9 @@ func (s sample) with(config string) sample {
 	return s
 }
 
-// sayingTheSame returns the sample for responses with the same text, to which the
+// withSameText returns the sample for responses with the same text, to which the
 // results of checks are added.
-func (s sample) sayingTheSame() sample {
+func (s sample) withSameText() sample {
 	s.says = chatDoor.expectAnswer(string(textAfter(s.answer, []byte(chatDoor.whole))), 0)
 	return s
 }

@@ -77,7 +77,7 @@ func TestMalformedArgumentsInHistoryReachEveryTarget(t *testing.T) {
 				if target == "cohere at oracle" {
 					target, model = "oracle", "cohere.command-a-03-2025"
 				}
-				for _, arguments := range []string{`{"torn":`, `["whole"]`, `7`} { // no JSON, and JSON that is no object
+				for _, arguments := range []string{`{"torn":`, `["whole"]`, `7`} { // not JSON, and JSON that is not an object
 					history := strings.Replace(brokenHistories[client.name], strconv.Quote(`{"torn":`), strconv.Quote(arguments), 1)
 					res, sent, e := send(client, history, target, model)
 					object := `{"INVALID_JSON":` + strconv.Quote(arguments) + `}` // as JSON or as text of JSON

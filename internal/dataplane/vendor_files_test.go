@@ -241,8 +241,8 @@ func TestPathsOfGooglesVersionOneBelongToItsClients(t *testing.T) {
 	}
 }
 
-// A provider's list of models is asked for in the version of a messages client, and
-// no other provider is told of it.
+// A provider's list of models is requested in the version of a messages client, which
+// no provider of another vendor receives.
 func TestModelsAreListedInTheClientsVersion(t *testing.T) {
 	t.Parallel()
 	g := newFileVendors(t)

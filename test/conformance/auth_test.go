@@ -144,7 +144,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 			}
 		})
 	}
-	prove(t, "S-254", "a gateway key is no credential for a provider", func(t *testing.T) {
+	prove(t, "S-254", "a gateway key is not a credential for a provider", func(t *testing.T) {
 		p := newProvider(t, nil)
 		for _, header := range [][]string{
 			{"Authorization", "Bearer " + bootstrapKey},

@@ -170,7 +170,7 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 			t.Helper()
 			eventually(t, "it is told", func() bool { s.spend(t); _, u := h.read(t); return flags(u) == want })
 		}
-		judge := func(name, numbers, budget, want string) {
+		check := func(name, numbers, budget, want string) {
 			prove(t, numbers, "of the "+h.name+": "+name, func(t *testing.T) {
 				s.set(t, h, budget)
 				if _, u := h.read(t); flags(u) != want {
@@ -180,29 +180,29 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 		}
 		s.set(t, h, `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`)
 		tell("true true")
-		judge("the same limit keeps them", number("S-252"), `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`, "true true")
-		judge("a lower limit keeps them", number("S-252"), `{"type":"tokens","credit_limit":900,"alert_threshold":500}`, "true true")
+		check("the same limit keeps them", number("S-252"), `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`, "true true")
+		check("a lower limit keeps them", number("S-252"), `{"type":"tokens","credit_limit":900,"alert_threshold":500}`, "true true")
 		prove(t, number("S-248"), "of the "+h.name+": a higher threshold leaves that of the limit", func(t *testing.T) {
 			s.set(t, h, `{"type":"tokens","credit_limit":900,"alert_threshold":800}`)
 			if _, u := h.read(t); u["is_exhausted_alerts_sent"] != true {
 				t.Errorf("sent: %s, want that of the limit still to be", flags(u))
 			}
 		})
-		judge("no threshold", number("S-249"), `{"type":"tokens","credit_limit":900}`, "false true")
+		check("no threshold", number("S-249"), `{"type":"tokens","credit_limit":900}`, "false true")
 		s.set(t, h, `null`)
 		s.set(t, h, `{"type":"tokens","credit_limit":2000000,"alert_threshold":500}`)
 		tell("true false")
-		judge("the same threshold keeps its warning", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":500}`, "true false")
-		judge("a lower threshold keeps its warning", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":400}`, "true false")
-		judge("a higher threshold", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":1000000}`, "false false")
+		check("the same threshold keeps its warning", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":500}`, "true false")
+		check("a lower threshold keeps its warning", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":400}`, "true false")
+		check("a higher threshold", number("S-248"), `{"type":"tokens","credit_limit":2000000,"alert_threshold":1000000}`, "false false")
 		s.set(t, h, `null`)
 		s.set(t, h, `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`)
 		tell("true true")
-		judge("a higher limit", number("S-246 S-247"), `{"type":"tokens","credit_limit":3000000,"alert_threshold":500}`, "false false")
+		check("a higher limit", number("S-246 S-247"), `{"type":"tokens","credit_limit":3000000,"alert_threshold":500}`, "false false")
 		s.set(t, h, `null`)
 		s.set(t, h, `{"type":"tokens","credit_limit":1000,"alert_threshold":500}`)
 		tell("true true")
-		judge("no limit", number("S-246 S-247"), `{"type":"tokens","alert_threshold":500}`, "false false")
+		check("no limit", number("S-246 S-247"), `{"type":"tokens","alert_threshold":500}`, "false false")
 	}
 }
 

@@ -115,7 +115,7 @@ func (s *spenders) proveChanges(t *testing.T) {
 	at := s.policy(t, "rate-limits", condition("metadata.team", "changes"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
 	read := func() map[string]any { return s.root(t, "GET", at, "") }
 	for name, tt := range map[string]struct{ numbers, body string }{
-		"a key that is not known":            {"S-230", `{"conditions":[{"key":"colour","value":"red"}]}`},
+		"an unknown key":                     {"S-230", `{"conditions":[{"key":"colour","value":"red"}]}`},
 		"a field of metadata without a name": {"S-230", `{"conditions":[{"key":"metadata.","value":"red"}]}`},
 		"no conditions":                      {"S-223", `{"conditions":[]}`},
 		"a condition with an empty list":     {"S-223", `{"conditions":[{"key":"api_key","value":[]}]}`},
@@ -125,7 +125,7 @@ func (s *spenders) proveChanges(t *testing.T) {
 		"a name of 256 characters":           {"S-218", `{"name":"` + longName(256) + `"}`},
 		"a limit of nothing":                 {"S-221", `{"value":0}`},
 		"a limit that is not a number":       {"S-221", `{"value":"2"}`},
-		"a unit that is not known":           {"S-220", `{"unit":"rps"}`},
+		"an unknown unit":                    {"S-220", `{"unit":"rps"}`},
 	} {
 		prove(t, tt.numbers, "a change to "+name+" is refused", func(t *testing.T) {
 			before := read()

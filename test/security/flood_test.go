@@ -59,16 +59,16 @@ func TestFloodWithoutAKeyFillsNoDisk(t *testing.T) {
 			}
 		})
 	}
-	attack(t, "log and export", "entries of strangers are cut short", func(t *testing.T) {
+	attack(t, "log and export", "entries of requests without a key are cut short", func(t *testing.T) {
 		// They belong to no organisation.
 		list := g.as(t, g.cliKey(t, "--all-organisations"), "GET", "/v1/logs?limit=100", "").ok(t)
 		if n := len(list.body); n > 200<<10 || strings.Contains(string(list.body), strings.Repeat("a", 300)) {
-			t.Errorf("100 entries take %d bytes, or have a long text of a stranger", n)
+			t.Errorf("100 entries take %d bytes, or have a long text of a request without a key", n)
 		}
 		// An hour's part of 1 MB at once is room for 21 entries of 2 KB, and a minute brings
 		// less than another.
 		if entries := list.object(t)["data"].([]any); len(entries) < 20 || len(entries) > 30 {
-			t.Errorf("%d entries of strangers are in the log, want 21 or some more", len(entries))
+			t.Errorf("%d entries of requests without a key are in the log, want 21 or some more", len(entries))
 		}
 	})
 }
@@ -78,13 +78,13 @@ func TestFloodWithoutAKeyFillsNoDisk(t *testing.T) {
 func TestRejectedTokensFillNoAuditLog(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{settings: "version: 1\nlogs: {keyless_per_day: 480 KB}\n"})
-	trusted, stranger := newTokenSigner(t), newTokenSigner(t)
+	trusted, unknown := newTokenSigner(t), newTokenSigner(t)
 	g.as(t, rootKey, "PUT", "/v1/admin/organisation", `{"settings":{"jwt":{"jwks":`+trusted.set()+`}}}`).ok(t)
 	me := g.as(t, g.key(t, rootKey, "default", []string{"completions.write"}, ""), "GET", "/v1/auth/me", "").ok(t)
-	token := stranger.token(t, map[string]any{
+	token := unknown.token(t, map[string]any{
 		"gateway_oid": me.text(t, "organisation_id"), "gateway_workspace": "default", "scope": "configs.list", "sub": "eve", "exp": time.Now().Add(time.Hour).Unix(),
 	})
-	attack(t, "exhaustion", "flood: tokens of a stranger", func(t *testing.T) {
+	attack(t, "exhaustion", "flood: tokens of an unknown issuer", func(t *testing.T) {
 		g.flood(t, 240, "GET", "/v1/configs", "", "x-gateway-api-key", token)
 		rows := strings.Count(g.audits(t, rootKey), `"resource_type":"token"`)
 		// An hour's part of 480 KB is 20 KB, and a row counts with 1 KB at least.
