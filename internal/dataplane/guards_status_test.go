@@ -16,13 +16,16 @@ import (
 // gets the status of a denial.
 func TestStreamWhoseFirstTextIsDeniedHasTheStatusOfADenial(t *testing.T) {
 	t.Parallel()
-	p := &textProvider{texts: []string{planted + " and after it"}, pieces: func(text string) []string { return []string{text[:len(planted)+1], text[len(planted)+1:]} }}
+	p := &textProvider{texts: []string{planted + " and after it"}, pause: 20 * time.Millisecond}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
-	for _, client := range tongues {
-		for _, guard := range guardsAgainstPlanted[2:] {
-			res := g.Do(client.ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`), "m", true))
-			if res.Status != 446 || strings.Contains(string(res.Body), planted[:8]) {
-				t.Errorf("%s, %s: status %d %.300s, want 446", guard.name, client.name, res.Status, res.Body)
+	for _, first := range []int{len(planted) + 1, 10} { // in one window, and in a second after one that held it back
+		p.pieces = func(text string) []string { return []string{text[:first], text[first:]} }
+		for _, client := range tongues {
+			for _, guard := range guardsAgainstPlanted[2:] {
+				res := g.Do(client.ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`), "m", true))
+				if res.Status != 446 || strings.Contains(string(res.Body), planted[:8]) {
+					t.Errorf("%s, %s, cut at %d: status %d %s, want 446", guard.name, client.name, first, res.Status, res.Body)
+				}
 			}
 		}
 	}

@@ -20,6 +20,7 @@ import (
 type textProvider struct {
 	texts    []string // of the answers in order; the last repeats
 	pieces   func(text string) []string
+	pause    time.Duration // after each piece, so that it arrives alone
 	requests atomic.Int64
 	last     atomic.Pointer[string]
 }
@@ -55,6 +56,7 @@ func (p *textProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		quoted, _ := json.Marshal(piece)
 		fmt.Fprint(w, chunk(strings.Trim(string(quoted), `"`)))
 		http.NewResponseController(w).Flush()
+		time.Sleep(p.pause)
 	}
 	fmt.Fprint(w, finish+done)
 }
@@ -80,6 +82,7 @@ func (p *textProvider) respond(w http.ResponseWriter, answer string, stream bool
 	for _, piece := range p.split(answer) {
 		quoted, _ := json.Marshal(piece)
 		say("response.output_text.delta", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","delta":%s`, quoted))
+		time.Sleep(p.pause)
 	}
 	say("response.output_text.done", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","text":%s`, quoted))
 	say("response.content_part.done", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","part":{"type":"output_text","text":%s,"annotations":[]}`, quoted))

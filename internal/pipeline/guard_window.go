@@ -78,8 +78,9 @@ func (s *guardedStream) ask(t *streamText, window string, partial bool) (*guardr
 		s.merge(s.hooks.window[i], &out.Results[i])
 	}
 	if out.Denied {
-		hideText(out.Results)
-		return nil, denied(HookResults{Before: s.run.request.passed, After: s.windowResults()})
+		results := s.windowResults() // with the text that an earlier window was merged with
+		hideText(results)
+		return nil, denied(HookResults{Before: s.run.request.passed, After: results})
 	}
 	return out, nil
 }
