@@ -144,9 +144,14 @@ func TestBudgetsAreUsedUpAndComeBack(t *testing.T) {
 		})
 		if h.name == "workspace" {
 			prove(t, "S-242", "taking its limit away frees it", func(t *testing.T) {
-				s.set(t, h, `{"type":"tokens","alert_threshold":1}`)
-				if got := s.spend(t); got != http.StatusOK {
-					t.Errorf("the next request: %d", got)
+				for _, without := range []string{`{"type":"tokens","alert_threshold":1}`, ``, `null`} {
+					eventually(t, "it is told to be used up", func() bool { _, u := h.read(t); return u["is_exhausted_alerts_sent"] == true })
+					s.set(t, h, without)
+					if status, _ := h.read(t); s.spend(t) != http.StatusOK || status == "exhausted" {
+						t.Errorf("with the budget %q the next request is refused or it is %s", without, status)
+					}
+					s.set(t, h, `{"type":"tokens","credit_limit":1000}`)
+					eventually(t, "it is used up again", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
 				}
 			})
 			continue

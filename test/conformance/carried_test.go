@@ -1,14 +1,15 @@
 package conformance
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
 )
 
 // carried says what becomes of a parameter of a chat request at a provider of
-// another protocol: where it stands and as what. Want is JSON; "absent" means
-// that nothing may stand there.
+// another protocol: where it stands and as what. The provider may be followed by
+// a model. Want is JSON; "absent" means that nothing may stand there.
 type carried struct {
 	of, member, provider string
 	path                 []any
@@ -20,6 +21,12 @@ const (
 	schemaForm = `"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}}}`
 	wantSchema = `{"additionalProperties":false,"properties":{"a":{"type":"string"}},"required":["a"],"type":"object"}`
 	wantLook   = `{"properties":{"q":{"type":"integer"}},"type":"object"}`
+
+	twoTools     = `"tools":[{"type":"function","function":{"name":"look","description":"looks","parameters":{"type":"object","properties":{}}}},{"type":"function","function":{"name":"find","description":"finds","parameters":{"type":"object","properties":{}}}}]`
+	twoFunctions = `"functions":[{"name":"look","parameters":{"type":"object","properties":{}}},{"name":"find","parameters":{"type":"object","properties":{}}}]`
+	namedLook    = `"tool_choice":{"type":"function","function":{"name":"look"}}`
+	thinkLess    = `"thinking":{"type":"disabled"}`
+	bedrockMind  = "bedrock anthropic.claude-sonnet-4-5-20250929-v1:0"
 )
 
 var carriedParameters = []carried{
@@ -70,6 +77,82 @@ var carriedParameters = []carried{
 	{"S-281", lookTool + `,"tool_choice":"none"`, "cohere", []any{"tool_choice"}, `"NONE"`},
 	{"S-283", lookTool + `,"parallel_tool_calls":false`, "anthropic", []any{"tool_choice", "disable_parallel_tool_use"}, `true`},
 	{"S-284", `"user":"u-1"`, "anthropic", []any{"metadata", "user_id"}, `"u-1"`},
+
+	// No value is too small to be sent: 0 and false are not the same as nothing.
+	{"S-277", `"temperature":0`, "anthropic", []any{"temperature"}, `0`},
+	{"S-277", `"temperature":0`, "google", []any{"generationConfig", "temperature"}, `0`},
+	{"S-277", `"temperature":0`, "bedrock", []any{"inferenceConfig", "temperature"}, `0`},
+	{"S-277", `"temperature":0`, "cohere", []any{"temperature"}, `0`},
+	{"S-277", `"temperature":0`, "oracle", []any{"chatRequest", "temperature"}, `0`},
+	{"S-278", `"top_p":0`, "google", []any{"generationConfig", "topP"}, `0`},
+	{"S-278", `"top_p":0.25`, "oracle", []any{"chatRequest", "topP"}, `0.25`},
+	{"S-259", `"frequency_penalty":-1.5`, "google", []any{"generationConfig", "frequencyPenalty"}, `-1.5`},
+	{"S-259", `"frequency_penalty":0.5`, "cohere", []any{"frequency_penalty"}, `0.5`},
+	{"S-259", `"frequency_penalty":-1.5`, "oracle", []any{"chatRequest", "frequencyPenalty"}, `-1.5`},
+	{"S-260", `"presence_penalty":-1.5`, "google", []any{"generationConfig", "presencePenalty"}, `-1.5`},
+	{"S-260", `"presence_penalty":0.5`, "cohere", []any{"presence_penalty"}, `0.5`},
+	{"S-260", `"presence_penalty":-1.5`, "oracle", []any{"chatRequest", "presencePenalty"}, `-1.5`},
+	{"S-261", `"logit_bias":{"11":0.5,"50256":-100}`, "oracle", []any{"chatRequest", "logitBias"}, `{"11":0.5,"50256":-100}`},
+	{"S-262", `"logprobs":true`, "google", []any{"generationConfig", "responseLogprobs"}, `true`},
+	{"S-262", `"logprobs":true`, "cohere", []any{"logprobs"}, `true`},
+	{"S-262", `"logprobs":true`, "oracle", []any{"chatRequest", "logProbs"}, `1`},
+	{"S-263", `"logprobs":true,"top_logprobs":3`, "google", []any{"generationConfig", "logprobs"}, `3`},
+	{"S-263", `"logprobs":true,"top_logprobs":3`, "oracle", []any{"chatRequest", "logProbs"}, `3`},
+	{"S-265", `"max_tokens":77`, "anthropic", []any{"max_tokens"}, `77`},
+	{"S-265", `"max_tokens":77`, "google", []any{"generationConfig", "maxOutputTokens"}, `77`},
+	{"S-265", `"max_tokens":77`, "bedrock", []any{"inferenceConfig", "maxTokens"}, `77`},
+	{"S-265", `"max_tokens":77`, "cohere", []any{"max_tokens"}, `77`},
+	{"S-265", `"max_tokens":77`, "oracle", []any{"chatRequest", "maxTokens"}, `77`},
+	{"S-266", `"n":2`, "google", []any{"generationConfig", "candidateCount"}, `2`},
+	{"S-266", `"n":2`, "oracle", []any{"chatRequest", "numGenerations"}, `2`},
+	{"S-268", `"seed":9007199254740993`, "google", []any{"generationConfig", "seed"}, `9007199254740993`},
+	{"S-268", `"seed":9007199254740993`, "cohere", []any{"seed"}, `9007199254740993`},
+	{"S-268", `"seed":9007199254740993`, "oracle", []any{"chatRequest", "seed"}, `9007199254740993`},
+	{"S-269", `"stop":["A","B"]`, "anthropic", []any{"stop_sequences"}, `["A","B"]`},
+	{"S-269", `"stop":["A","B"]`, "cohere", []any{"stop_sequences"}, `["A","B"]`},
+	{"S-269", `"stop":["A","B"]`, "oracle", []any{"chatRequest", "stop"}, `["A","B"]`},
+	{"S-269", `"stop":"END"`, "bedrock", []any{"inferenceConfig", "stopSequences"}, `["END"]`},
+	{"S-273", `"thinking":{"type":"enabled","budget_tokens":2048}`, bedrockMind, []any{"additionalModelRequestFields", "thinking"}, `{"budget_tokens":2048,"type":"enabled"}`},
+	{"S-273", thinkLess, "anthropic", []any{"thinking"}, `{"type":"disabled"}`},
+	{"S-273", thinkLess, "google", []any{"generationConfig", "thinkingConfig", "thinkingBudget"}, `0`},
+	{"S-273", thinkLess, "cohere", []any{"thinking"}, `{"type":"disabled"}`},
+	{"S-273", thinkLess, "oracle", []any{"chatRequest", "reasoningEffort"}, `"NONE"`},
+	{"S-267", schemaForm, "google", []any{"generationConfig", "responseJsonSchema"}, wantSchema},
+	{"S-267", schemaForm, "oracle", []any{"chatRequest", "responseFormat", "jsonSchema", "name"}, `"n"`},
+	{"S-267", `"response_format":{"type":"json_object"}`, "google", []any{"generationConfig", "responseMimeType"}, `"application/json"`},
+	{"S-267", `"response_format":{"type":"json_object"}`, "cohere", []any{"response_format"}, `{"type":"json_object"}`},
+	{"S-267", `"response_format":{"type":"json_object"}`, "oracle", []any{"chatRequest", "responseFormat"}, `{"type":"JSON_OBJECT"}`},
+	{"S-279", twoTools, "anthropic", []any{"tools", 1, "name"}, `"find"`},
+	{"S-279", twoTools, "anthropic", []any{"tools", 1, "description"}, `"finds"`},
+	{"S-279", twoTools, "google", []any{"tools", 0, "functionDeclarations", 1, "name"}, `"find"`},
+	{"S-279", twoTools, "google", []any{"tools", 0, "functionDeclarations", 1, "description"}, `"finds"`},
+	{"S-279", twoTools, "bedrock", []any{"toolConfig", "tools", 1, "toolSpec", "name"}, `"find"`},
+	{"S-279", twoTools, "bedrock", []any{"toolConfig", "tools", 1, "toolSpec", "description"}, `"finds"`},
+	{"S-279", twoTools, "cohere", []any{"tools", 1, "function", "name"}, `"find"`},
+	{"S-279", twoTools, "cohere", []any{"tools", 1, "function", "description"}, `"finds"`},
+	{"S-279", twoTools, "oracle", []any{"chatRequest", "tools", 1, "name"}, `"find"`},
+	{"S-279", twoTools, "oracle", []any{"chatRequest", "tools", 1, "description"}, `"finds"`},
+	{"S-281", twoTools + "," + namedLook, "google", []any{"toolConfig", "functionCallingConfig", "mode"}, `"ANY"`},
+	{"S-281", lookTool + `,"tool_choice":"auto"`, "bedrock", []any{"toolConfig", "toolChoice"}, `{"auto":{}}`},
+	{"S-281", lookTool + `,"tool_choice":"none"`, "bedrock", []any{"toolConfig"}, `absent`},
+	{"S-281", twoTools + "," + namedLook, "cohere", []any{"tool_choice"}, `"REQUIRED"`},
+	{"S-281", twoTools + "," + namedLook, "cohere", []any{"tools", 1}, `absent`},
+	{"S-281", lookTool + `,"tool_choice":"auto"`, "oracle", []any{"chatRequest", "toolChoice"}, `{"type":"AUTO"}`},
+	{"S-281", lookTool + `,"tool_choice":"none"`, "oracle", []any{"chatRequest", "toolChoice"}, `{"type":"NONE"}`},
+	{"S-281", lookTool + `,"tool_choice":"required"`, "oracle", []any{"chatRequest", "toolChoice"}, `{"type":"REQUIRED"}`},
+	{"S-281", twoTools + "," + namedLook, "oracle", []any{"chatRequest", "toolChoice"}, `{"name":"look","type":"FUNCTION"}`},
+	{"S-282", lookTool, "oracle", []any{"chatRequest", "toolChoice"}, `absent`},
+	{"S-283", lookTool + `,"parallel_tool_calls":true`, "anthropic", []any{"tool_choice", "disable_parallel_tool_use"}, `absent`},
+	{"S-283", lookTool + `,"parallel_tool_calls":false`, "oracle", []any{"chatRequest", "isParallelToolCalls"}, `false`},
+	{"S-283", lookTool + `,"parallel_tool_calls":true`, "oracle", []any{"chatRequest", "isParallelToolCalls"}, `true`},
+	{"S-284", `"user":"u-1"`, bedrockMind, []any{"additionalModelRequestFields", "metadata", "user_id"}, `"u-1"`},
+	{"S-285", twoFunctions + `,"function_call":"none"`, "anthropic", []any{"tool_choice", "type"}, `"none"`},
+	{"S-285", twoFunctions + `,"function_call":"auto"`, "google", []any{"toolConfig", "functionCallingConfig", "mode"}, `"AUTO"`},
+	{"S-285", twoFunctions + `,"function_call":{"name":"find"}`, "anthropic", []any{"tool_choice"}, `{"name":"find","type":"tool"}`},
+	{"S-285", twoFunctions + `,"function_call":{"name":"find"}`, "google", []any{"toolConfig", "functionCallingConfig", "allowedFunctionNames"}, `["find"]`},
+	{"S-286", twoFunctions, "anthropic", []any{"tools", 0, "name"}, `"look"`},
+	{"S-286", twoFunctions, "anthropic", []any{"tools", 1, "name"}, `"find"`},
+	{"S-286", twoFunctions, "google", []any{"tools", 0, "functionDeclarations", 1, "name"}, `"find"`},
 }
 
 func byProvider(id string) tongue {
@@ -85,29 +168,35 @@ func TestParametersReachProvidersOfOtherProtocols(t *testing.T) {
 	g, _ := start(t)
 	for _, c := range carriedParameters {
 		prove(t, c.of, c.provider+" "+brief(c.member), func(t *testing.T) {
-			x := byProvider(c.provider)
+			id, model, _ := strings.Cut(c.provider, " ")
+			x := byProvider(id)
+			if model != "" {
+				x.model = model
+			}
 			p := newProvider(t, speaks(false))
 			g.do(t, "POST", chatStream.path, x.ask(c.member), x.to(p)...).fine(t)
-			var body any
-			if err := json.Unmarshal(p.only(t).body, &body); err != nil {
-				t.Fatal(err)
-			}
+			body := exactly(t, p.only(t).body)
 			got := "absent"
 			if v := at(body, c.path...); v != nil {
 				b, _ := json.Marshal(v)
 				got = string(b)
 			}
-			if got != c.want && !sameNumber(got, c.want) {
+			if got != c.want {
 				t.Errorf("%v at the provider = %s, want %s", c.path, got, c.want)
 			}
 		})
 	}
 }
 
-// sameNumber compares numbers however they are spelled.
-func sameNumber(a, b string) bool {
-	var x, y float64
-	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && x == y
+// exactly decodes JSON and keeps every digit of its numbers.
+func exactly(t *testing.T, text []byte) (v any) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 // TestRolesReachProvidersOfOtherProtocols sends a system and a user turn.

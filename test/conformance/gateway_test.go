@@ -211,9 +211,11 @@ func (g *gateway) request(t *testing.T, method, target string, body io.Reader, h
 	}
 	path, query, asked := strings.Cut(target, "?")
 	req.URL = &url.URL{Scheme: "http", Host: req.URL.Host, Opaque: path, RawQuery: query, ForceQuery: asked}
-	req.Header["User-Agent"] = []string{"conformance"}
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header[header[i]] = append(req.Header[header[i]], header[i+1])
+	}
+	if _, given := req.Header["User-Agent"]; !given {
+		req.Header["User-Agent"] = []string{"conformance"}
 	}
 	return req
 }

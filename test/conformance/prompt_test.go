@@ -69,6 +69,9 @@ func TestSavedPrompts(t *testing.T) {
 		if body["object"] != "chat.completion" || at(body, "choices") == nil || sent.uri != "/v1/chat/completions" {
 			t.Errorf("the members beside it: %v; sent to %s", body["object"], sent.uri)
 		}
+		if kind, id := at(body, "headers", "content-type"), at(body, "headers", "x-gateway-request-id"); kind != "application/json" || id != got.header.Get("x-gateway-request-id") {
+			t.Errorf("the headers in it are %v, want those of the response", body["headers"])
+		}
 	})
 	prove(t, "S-339", "variables are filled in, and what is missing is empty", func(t *testing.T) {
 		const hostile = `a "b" \\ {{name}} </x>` + "\n"
@@ -82,11 +85,23 @@ func TestSavedPrompts(t *testing.T) {
 			t.Errorf("the variables went on: %s", sent.body)
 		}
 	})
+	prove(t, "S-339", "every variable is filled in, and only an object has variables", func(t *testing.T) {
+		two := d.save(t, "/v1/prompts", `{"name":"Two",`+strings.Replace(greeting("m"), "{{missing}}", " and {{other}}", 1)+`}`)
+		for _, variables := range []string{`{"name":"you","other":"me"}`, `{"other":"me","name":"you"}`} {
+			if _, sent := d.run(t, two, `{"variables":`+variables+`}`); !strings.Contains(sent.field(t, "messages"), `"Hello you and me"`) {
+				t.Errorf("with %s the provider was sent %s", variables, sent.body)
+			}
+		}
+		for _, variables := range []string{`["name"]`, `7`, `true`} {
+			d.wrong(t, two, `{"variables":`+variables+`}`, "variables")
+		}
+	})
 	prove(t, "S-340", "a value that is no string is refused", func(t *testing.T) {
 		for _, value := range []string{`1`, `true`, `null`, `["a"]`, `{"a":"b"}`} {
 			d.wrong(t, slug, `{"variables":{"name":`+value+`}}`, "variables")
 		}
 		d.wrong(t, slug, `{"variables":"name"}`, "variables")
+		d.wrong(t, slug, `{"variables":{"name":"you","other":1}}`, "variables.other")
 	})
 	prove(t, "S-342", "parameters at the root win", func(t *testing.T) {
 		_, sent := d.run(t, slug, `{"temperature":1.5,"top_p":0.25,"model":"m9"}`)
@@ -95,13 +110,17 @@ func TestSavedPrompts(t *testing.T) {
 				t.Errorf("%s = %s, want %s", name, got, want)
 			}
 		}
+		if _, sent := d.run(t, slug, `{"temperature":0,"max_tokens":null}`); sent.field(t, "temperature") != "0" || sent.field(t, "max_tokens") != "9" {
+			t.Errorf("with a temperature of 0 and max_tokens of null the provider was sent %s", sent.body)
+		}
 	})
 	prove(t, "S-343", "parameters inside of something else are refused", func(t *testing.T) {
 		d.wrong(t, slug, `{"parameters":{"temperature":1}}`, "parameters")
 		d.wrong(t, slug, `{"hyperparameters":{"temperature":1}}`, "hyperparameters")
 	})
 	prove(t, "S-344 S-495", "the ranges of chat hold", func(t *testing.T) {
-		for name, values := range map[string][]string{"temperature": {"-0.1", "2.1", `"1"`}, "top_p": {"1.1"}, "n": {"0", "129"}, "max_tokens": {`"x"`}} {
+		for name, values := range map[string][]string{"temperature": {"-0.1", "2.1", `"1"`}, "top_p": {"1.1"}, "n": {"0", "129"}, "max_tokens": {`"x"`},
+			"frequency_penalty": {"2.1", "-2.1"}, "presence_penalty": {"2.1", "-2.1"}, "stop": {`["a","b","c","d","e"]`}, "logit_bias": {`{"1":101}`}, "top_logprobs": {"3"}, "tool_choice": {`"sometimes"`}} {
 			for _, v := range values {
 				d.wrong(t, slug, `{"`+name+`":`+v+`}`, name)
 			}
@@ -124,6 +143,12 @@ func TestSavedPrompts(t *testing.T) {
 		d.wrong(t, slug, `{"stream":1}`, "stream")
 		if _, sent := d.run(t, slug, `{}`); sent.field(t, "stream") != "" {
 			t.Errorf("stream = %s", sent.field(t, "stream"))
+		}
+		streaming := d.save(t, "/v1/prompts", `{"name":"Streaming",`+strings.Replace(greeting("m"), `"temperature":0.5`, `"stream":true`, 1)+`}`)
+		for _, body := range []string{`{}`, `{"stream":false}`, `{"stream":null}`} {
+			if got, sent := d.run(t, streaming, body); sent.field(t, "stream") == "true" || got.object(t)["status"] != "success" {
+				t.Errorf("%s: a prompt that is stored with stream true was sent as %s and answered with %s", body, sent.body, got.body)
+			}
 		}
 	})
 }

@@ -15,6 +15,9 @@ const (
 	textEvents = "data: {\"id\":\"t\",\"object\":\"text_completion\",\"created\":1700000002,\"model\":\"m\",\"choices\":[{\"text\":\"on\",\"index\":0,\"logprobs\":null,\"finish_reason\":null}]}\n\n" +
 		"data: {\"id\":\"t\",\"object\":\"text_completion\",\"created\":1700000002,\"model\":\"m\",\"choices\":[{\"text\":\"e\",\"index\":0,\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\n"
 	done = "data: [DONE]\n\n"
+
+	firstChatEvent = "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1700000001,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"},\"finish_reason\":null}]}\n\n"
+	chatError      = "event: error\ndata: {\"error\":{\"message\":\"overloaded\",\"type\":\"server_error\",\"code\":\"overloaded\"}}\n\n"
 )
 
 var (
@@ -30,6 +33,8 @@ func TestStreams(t *testing.T) {
 		sent, want string
 	}{
 		{"S-270 S-271 S-272 S-472 S-141", "chat arrives as it was sent", chatStream, chatEvents + done, chatEvents + done},
+		{"S-270", "event lines of the provider pass", chatStream, "event: chunk\n" + chatEvents + "event: end\n" + done, "event: chunk\n" + chatEvents + "event: end\n" + done},
+		{"S-270", "an error with an event line passes", chatStream, firstChatEvent + chatError, firstChatEvent + chatError},
 		{"S-271 S-472", "a missing [DONE] after the finish is supplied to chat", chatStream, chatEvents, chatEvents + done},
 		{"S-271 S-472", "an unfinished last line is finished", chatStream, chatEvents + "data: [DONE]", chatEvents + done},
 		{"S-149 S-472", "text arrives as it was sent", textStream, textEvents + done, textEvents + done},

@@ -20,17 +20,24 @@ type tongue struct {
 	model    string
 	whole    func(called bool) string
 	stream   string
+	made     string // when it was made, in Unix seconds, if the provider says so
 }
 
 var tongues = []tongue{
-	{"messages", "anthropic", "claude-sonnet-4-5", messagesAnswer, messagesStream},
-	{"messages at Vertex", "vertex-ai", "claude-sonnet-4-5", messagesAnswer, messagesStream},
-	{"gemini", "google", "gemini-2.5-flash", geminiAnswer, geminiStream},
-	{"gemini at Vertex", "vertex-ai", "gemini-2.5-flash", geminiAnswer, geminiStream},
-	{"converse", "bedrock", "amazon.nova-lite-v1:0", converseAnswer, converseStream},
-	{"cohere", "cohere", "command-a-03-2025", cohereAnswer, cohereStream},
-	{"oracle", "oracle", "meta.llama-3.3-70b-instruct", oracleAnswer, oracleStream},
+	{"messages", "anthropic", "claude-sonnet-4-5", messagesAnswer, messagesStream, ""},
+	{"messages at Vertex", "vertex-ai", "claude-sonnet-4-5", messagesAnswer, messagesStream, ""},
+	{"gemini", "google", "gemini-2.5-flash", geminiAnswer, geminiStream, geminiMade},
+	{"gemini at Vertex", "vertex-ai", "gemini-2.5-flash", geminiAnswer, geminiStream, geminiMade},
+	{"converse", "bedrock", "amazon.nova-lite-v1:0", converseAnswer, converseStream, ""},
+	{"cohere", "cohere", "command-a-03-2025", cohereAnswer, cohereStream, ""},
+	{"oracle", "oracle", "meta.llama-3.3-70b-instruct", oracleAnswer, oracleStream, oracleMade},
 }
+
+// When two of them say that their answers were made.
+const (
+	geminiMade = "1763701200"
+	oracleMade = "1763697600"
+)
 
 // to are the headers of a request for p in this protocol.
 func (x tongue) to(p *provider, more ...string) []string {
@@ -107,7 +114,7 @@ const messagesStream = "event: message_start\ndata: {\"type\":\"message_start\",
 func geminiAnswer(called bool) string {
 	return `{"candidates":[{"index":0,"finishReason":"STOP","content":{"role":"model","parts":[{"text":"because","thought":true},{"text":"Hello"}` +
 		when(called, `,{"functionCall":{"id":"call_1","name":"look","args":{"q":1}}}`, "") +
-		`]}}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9},"modelVersion":"gemini-x","responseId":"r-1"}`
+		`]}}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9},"createTime":"2025-11-21T05:00:00.123456Z","modelVersion":"gemini-x","responseId":"r-1"}`
 }
 
 const geminiStream = "data: {\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"because\",\"thought\":true}]}}],\"modelVersion\":\"gemini-x\",\"responseId\":\"r-1\"}\r\n\r\n" +

@@ -64,6 +64,13 @@ func TestAnswersOfEveryProtocolHaveTheFields(t *testing.T) {
 				t.Errorf("id %q, model %q, created %v", id, model, said["created"])
 			}
 		})
+		if x.made != "" {
+			prove(t, "S-139", x.name+" says when the provider made it", func(t *testing.T) {
+				if called["created"] != json.Number(x.made) || said["created"] != json.Number(x.made) {
+					t.Errorf("created %v and %v, want the provider's %s", called["created"], said["created"], x.made)
+				}
+			})
+		}
 	}
 	g.proveEndings(t)
 }
@@ -228,6 +235,11 @@ func TestStreamsOfEveryProtocolSayTheSame(t *testing.T) {
 			want := pieces{text: "Hello", name: "look", arguments: `{"q":1}`, finish: "tool_calls", usage: "[7,2,9]"}
 			if said := gathered(got.body); said != want {
 				t.Errorf("the stream says %+v, want %+v", said, want)
+			}
+			for _, options := range []string{`null`, `{}`, `{"include_usage":false}`} {
+				if without := gathered(g.do(t, "POST", chatStream.path, x.ask(`"stream":true`, `"stream_options":`+options), x.to(p)...).fine(t).body); without.usage != "" {
+					t.Errorf("with stream_options %s, usage %s was not asked for", options, without.usage)
+				}
 			}
 			if without := gathered(g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(p)...).fine(t).body); without.usage != "" {
 				t.Errorf("usage %s was not asked for", without.usage)
