@@ -11,7 +11,6 @@ package route
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
@@ -205,10 +204,14 @@ func (r *Route) Right() access.Permission {
 type API struct {
 	Deps
 	mux    *paths
-	huma   huma.API
 	routes map[string]*Route // by mux pattern
 	firsts map[string]bool   // first path segments of the routes, without the base path
 	listed []*Route
+
+	huma     huma.API
+	describe sync.Once
+	pending  []func() // what describe does
+	handlers handlers // complete after describe
 
 	refusals refusals
 	minutely []Task
@@ -235,63 +238,16 @@ func New(d Deps) *API {
 		"key":   {Type: "apiKey", In: "header", Name: "x-gateway-api-key"},
 		"token": {Type: "http", Scheme: "bearer"},
 	}
-	a := &API{Deps: d, mux: new(paths), routes: make(map[string]*Route), firsts: make(map[string]bool)}
-	a.huma = humago.New(a.mux, c)
+	a := &API{Deps: d, mux: new(paths), routes: make(map[string]*Route), firsts: make(map[string]bool), handlers: make(handlers)}
+	a.huma = humago.New(a.handlers, c)
+	for pattern := range a.handlers { // those of the description
+		a.mux.HandleFunc(pattern, a.handle)
+	}
 	return a
 }
 
 // Routes returns all routes in the order in which they were added. The slice is shared.
 func (a *API) Routes() []*Route { return a.listed }
-
-// OpenAPI returns the OpenAPI document as JSON.
-func (a *API) OpenAPI() ([]byte, error) { return json.Marshal(a.huma.OpenAPI()) }
-
-// Add adds a route that f serves. In is a struct that huma decodes requests into:
-// fields with path, query or header tags, and a Body. Out is the response body; the
-// status is always 200. An error of f is an *apierr.Error, or becomes an internal
-// error.
-func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in *In) (*Out, error)) {
-	type answer struct{ Body *Out }
-	a.listed = append(a.listed, &r)
-	for i, p := range r.Paths() {
-		op := r.operation(p)
-		if i > 0 {
-			op.OperationID, op.Hidden = "", true
-		}
-		a.routes[op.Method+" "+op.Path] = &r
-		if rest, ok := strings.CutPrefix(p, api.BasePath); ok {
-			a.firsts[first(rest)] = true
-		}
-		huma.Register(a.huma, op, func(ctx context.Context, in *In) (*answer, error) {
-			out, err := f(ctx, callerOf(ctx), in)
-			if err != nil {
-				return nil, a.failure(err)
-			}
-			return &answer{out}, nil
-		})
-	}
-}
-
-func (r *Route) operation(p string) huma.Operation {
-	op := huma.Operation{
-		OperationID: r.Name, Method: r.Method, Path: p, Summary: r.Summary, Tags: []string{r.Tag},
-		DefaultStatus: http.StatusOK, MaxBodyBytes: r.maxBody(), RejectUnknownQueryParameters: true, SkipValidateBody: r.UncheckedBody,
-	}
-	if !r.Open {
-		op.Security = []map[string][]string{{"key": {}}, {"token": {}}}
-	}
-	if r.Versioned {
-		op.Parameters = append(op.Parameters, stateParam())
-	}
-	if len(r.Scopes) > 0 {
-		words := make([]string, len(r.Scopes))
-		for i, s := range r.Scopes {
-			words[i] = "`" + string(s) + "`"
-		}
-		op.Description = "Requires " + strings.Join(words, " or ") + "."
-	}
-	return op
-}
 
 // Handles reports whether a request is for one of the routes. It reports false for a
 // path that is not canonical.
