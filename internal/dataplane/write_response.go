@@ -208,7 +208,8 @@ var chunked = []string{"chunked"}
 
 var errClient = errors.New("the client does not take the answer")
 
-// copy sends the body after each read, so that nothing is delayed.
+// copy sends the body after each read, so that nothing is delayed. What completes
+// a body of known length is sent when the exchange ends.
 func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient stallTimer, decoding *atomic.Int32) error {
 	buf := copyBuffers.Get().(*[16 << 10]byte)
 	defer copyBuffers.Put(buf)
@@ -216,7 +217,6 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient s
 	defer patient.end()
 	sniff := newSniffer(res, decoding)
 	defer sniff.close()
-	live := res.Length < 0
 	for {
 		n, err := res.Body.Read(buf[:])
 		if n > 0 {
@@ -229,7 +229,7 @@ func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient s
 			m, werr := w.Write(buf[:n])
 			x.responseCapture().add(buf[:m])
 			x.entry.ResponseBytes += int64(m)
-			if werr == nil && live && err == nil {
+			if werr == nil && err == nil && x.entry.ResponseBytes != res.Length {
 				werr = rc.Flush()
 				x.upload.responseBegun()
 			}

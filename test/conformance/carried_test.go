@@ -153,6 +153,9 @@ var carriedParameters = []carried{
 	{"S-286", twoFunctions, "anthropic", []any{"tools", 0, "name"}, `"look"`},
 	{"S-286", twoFunctions, "anthropic", []any{"tools", 1, "name"}, `"find"`},
 	{"S-286", twoFunctions, "google", []any{"tools", 0, "functionDeclarations", 1, "name"}, `"find"`},
+	{"S-274", `"thinking":{"type":"enabled","budget_tokens":2048}`, "google", []any{"generationConfig", "thinkingConfig", "includeThoughts"}, `true`},
+	{"S-267", schemaForm, "bedrock", []any{"toolConfig", "tools", 0, "toolSpec", "inputSchema", "json"}, wantSchema},
+	{"S-267", schemaForm, "cohere", []any{"response_format", "type"}, `"json_object"`},
 }
 
 func byProvider(id string) tongue {

@@ -165,6 +165,7 @@ func TestChatParameters(t *testing.T) {
 
 		accept("S-265", `{"max_tokens":1}`),
 		accept("S-265", `{"max_tokens":0}`),
+		accept("S-265", `{"max_tokens":-1}`),
 		accept("S-265", `{"max_tokens":1000000}`),
 		refuse("S-265", "max_tokens", `{"max_tokens":1.5}`),
 		refuse("S-265", "max_tokens", `{"max_tokens":"10"}`),
@@ -335,6 +336,7 @@ func TestTextParameters(t *testing.T) {
 		refuse("S-302 S-488", "n", `{"n":0}`),
 		refuse("S-302 S-488", "n", `{"n":129}`),
 		accept("S-303", `{"seed":7}`),
+		accept("S-303", `{"seed":-7}`),
 		accept("S-303", `{"seed":null}`),
 		refuse("S-303", "seed", `{"seed":0.5}`),
 		accept("S-304 S-490", `{"stop":["a","b","c","d"]}`),
@@ -420,6 +422,7 @@ func TestImageParameters(t *testing.T) {
 	const older, newer = `"model":"dall-e-2"`, `"model":"dall-e-3"`
 	// Two bytes each, so that a count of bytes would refuse half of them.
 	letters := func(n int) string { return `"` + strings.Repeat("é", n) + `"` }
+	escaped := func(one string, n int) string { return `"` + strings.Repeat(one, n) + `"` }
 	try(t, "/v1/images/generations", `{"prompt":"a cat"}`, []trial{
 		without("S-322", "prompt"),
 		refuse("S-322", "prompt", `{"prompt":7}`),
@@ -428,6 +431,10 @@ func TestImageParameters(t *testing.T) {
 		refuse("S-323 S-498", "prompt", `{`+older+`,"prompt":`+letters(1001)+`}`),
 		accept("S-323 S-498", `{`+newer+`,"prompt":`+letters(4000)+`}`),
 		refuse("S-323 S-498", "prompt", `{`+newer+`,"prompt":`+letters(4001)+`}`),
+		accept("S-323", `{`+older+`,"prompt":`+escaped(`\u00e9`, 1000)+`}`),
+		refuse("S-323", "prompt", `{`+older+`,"prompt":`+escaped(`\u00e9`, 1001)+`}`),
+		accept("S-323", `{`+older+`,"prompt":`+escaped(`\ud83d\ude00`, 1000)+`}`),
+		refuse("S-323", "prompt", `{`+older+`,"prompt":`+escaped(`\ud83d\ude00`, 1001)+`}`),
 		accept("S-324", `{"prompt":`+letters(1000)+`}`),
 		refuse("S-324", "prompt", `{"prompt":`+letters(1001)+`}`),
 		accept("S-324", `{"model":null,"n":10}`),

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -333,6 +334,13 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 				t.Errorf("the provider got %s %s %q, want PUT with %q", in.method, in.uri, in.body, body)
 			}
 		}
+		for _, method := range []string{"DELETE", "GET"} {
+			p.forget()
+			g.do(t, method, "/v1/things?x=1", `{"a": 1}`, to(p)...).fine(t)
+			if in := p.only(t); string(in.body) != `{"a": 1}` || in.method != method {
+				t.Errorf("the provider got %s %q, want %s with its body", in.method, in.body, method)
+			}
+		}
 	})
 	prove(t, "S-347", "headers that are the request's own", func(t *testing.T) {
 		p.forget()
@@ -409,6 +417,7 @@ func TestAnswersAreNotHeldBack(t *testing.T) {
 	event := func(i int) string {
 		return fmt.Sprintf("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%d\"}}]}\n\n", i)
 	}
+	const knownLength = "pieces of an answer whose length is known"
 	for _, tt := range []struct {
 		of, name, path, body, contentType string
 		piece                             func(i int) string
@@ -417,6 +426,7 @@ func TestAnswersAreNotHeldBack(t *testing.T) {
 		{"S-349", "pieces of an event", "/v1/anything", chat, "text/event-stream", func(i int) string { return "da"[i%2 : i%2+1] }},
 		{"S-349", "binary chunks", "/v1/audio/live", "{}", "audio/pcm", func(i int) string { return strings.Repeat(string(rune('a'+i)), 777) }},
 		{"S-349", "pieces of JSON", "/v1/anything", "{}", "application/json", func(i int) string { return " " }},
+		{"S-349", knownLength, "/v1/anything", "{}", "audio/pcm", func(i int) string { return strings.Repeat(string(rune('a'+i)), 777) }},
 		{"S-270 S-472", "a chat stream", "/v1/chat/completions", chat, "text/event-stream", event},
 		{"S-472", "a text stream", "/v1/completions", `{"model":"m","prompt":"x","stream":true}`, "text/event-stream", event},
 	} {
@@ -424,6 +434,9 @@ func TestAnswersAreNotHeldBack(t *testing.T) {
 			read := make(chan struct{})
 			p := newProvider(t, func(w http.ResponseWriter, r *http.Request, _ received) {
 				w.Header().Set("Content-Type", tt.contentType)
+				if tt.name == knownLength {
+					w.Header().Set("Content-Length", strconv.Itoa(8*len(tt.piece(0))))
+				}
 				for i := range 8 {
 					io.WriteString(w, tt.piece(i))
 					http.NewResponseController(w).Flush()
@@ -462,11 +475,13 @@ func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
 		"X-Gateway-Cache-Namespace", "n", "x-gateway-cache-force-refresh", "true", "x-gateway-span-id", "s",
 		"x-gateway-debug", "false", "x-gateway-made-up", "x",
 	}
-	secrets := []string{"X-Api-Key", "client-x", "Api-Key", "client-a", "Cookie", "session=1", "Proxy-Authorization", "Basic x"}
+	secrets := []string{"X-Api-Key", "client-x", "Api-Key", "client-a", "Cookie", "session=1", "Proxy-Authorization", "Basic x",
+		"X-Goog-Api-Key", "client-g", "X-Auth-Token", "client-t", "Private-Token", "client-p", "X-Amz-Security-Token", "client-s", "Ocp-Apim-Subscription-Key", "client-o",
+		"X-Functions-Key", "client-f", "Xi-Api-Key", "client-e", "X-Access-Token", "client-c", "X-Goog-Iam-Authorization-Token", "client-i"}
 	check := func(t *testing.T, in received, credential string) {
 		t.Helper()
 		low := strings.ToLower(in.head)
-		for _, word := range []string{"x-gateway", strings.ToLower(bootstrapKey), "session=1", "client-x", "client-a", "basic x"} {
+		for _, word := range []string{"x-gateway", strings.ToLower(bootstrapKey), "session=1", "client-", "basic x"} {
 			if strings.Contains(low, word) || strings.Contains(strings.ToLower(in.uri), word) {
 				t.Errorf("the provider saw %q in:\n%s", word, in.head)
 			}
@@ -494,6 +509,16 @@ func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
 			stored.forget()
 			g.do(t, tt.method, tt.path, tt.body, "Authorization", "Bearer "+bootstrapKey, "x-gateway-provider", "@stored").fine(t)
 			check(t, stored.only(t), storedKey)
+		})
+	}
+	for _, method := range []string{"GET", "POST"} {
+		prove(t, "S-350", "pass-through "+method+" to a provider whose credential is in another header", func(t *testing.T) {
+			stored.forget()
+			g.do(t, method, "/v1/things", "", managed("@native", append([]string{"Authorization", "Bearer client-b"}, secrets...)...)...).fine(t)
+			in := stored.only(t)
+			if low := strings.ToLower(in.head); strings.Contains(low, "client-") || strings.Contains(low, "session=1") || !slices.Equal(in.header["X-Api-Key"], []string{storedKey}) {
+				t.Errorf("the provider got\n%s", in.head)
+			}
 		})
 	}
 	prove(t, "S-350", "the gateway key goes to no provider by way of forwarded headers", func(t *testing.T) {

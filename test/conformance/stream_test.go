@@ -79,6 +79,16 @@ func TestStreams(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-270 S-272", "usage that nobody asked for is taken out of a stream, and its event lines stay", func(t *testing.T) {
+		const begin, end = "event: chunk\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]", "}\n\n"
+		p := newProvider(t, streams(begin+`,"usage":null`+end+"event: usage\ndata: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":2,\"total_tokens\":9}}\n\n"+done))
+		for _, options := range []string{``, `,"stream_options":{}`, `,"stream_options":{"include_usage":false}`} {
+			got := g.do(t, "POST", chatStream.path, `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]`+options+`}`, to(p)...).fine(t)
+			if string(got.body) != begin+end+done {
+				t.Errorf("with %q the stream is %q, want %q", options, got.body, begin+end+done)
+			}
+		}
+	})
 	prove(t, "S-305", "a stream of null is a whole answer", func(t *testing.T) {
 		p := newProvider(t, nil)
 		got := g.do(t, "POST", "/v1/completions", `{"model":"m","prompt":"x","stream":null}`, to(p)...).fine(t)

@@ -21,16 +21,17 @@ type tongue struct {
 	whole    func(called bool) string
 	stream   string
 	made     string // when it was made, in Unix seconds, if the provider says so
+	dated    bool   // its streams say so too
 }
 
 var tongues = []tongue{
-	{"messages", "anthropic", "claude-sonnet-4-5", messagesAnswer, messagesStream, ""},
-	{"messages at Vertex", "vertex-ai", "claude-sonnet-4-5", messagesAnswer, messagesStream, ""},
-	{"gemini", "google", "gemini-2.5-flash", geminiAnswer, geminiStream, geminiMade},
-	{"gemini at Vertex", "vertex-ai", "gemini-2.5-flash", geminiAnswer, geminiStream, geminiMade},
-	{"converse", "bedrock", "amazon.nova-lite-v1:0", converseAnswer, converseStream, ""},
-	{"cohere", "cohere", "command-a-03-2025", cohereAnswer, cohereStream, ""},
-	{"oracle", "oracle", "meta.llama-3.3-70b-instruct", oracleAnswer, oracleStream, oracleMade},
+	{"messages", "anthropic", "claude-sonnet-4-5", messagesAnswer, messagesStream, "", false},
+	{"messages at Vertex", "vertex-ai", "claude-sonnet-4-5", messagesAnswer, messagesStream, "", false},
+	{"gemini", "google", "gemini-2.5-flash", geminiAnswer, geminiStream, geminiMade, true},
+	{"gemini at Vertex", "vertex-ai", "gemini-2.5-flash", geminiAnswer, geminiStream, geminiMade, true},
+	{"converse", "bedrock", "amazon.nova-lite-v1:0", converseAnswer, converseStream, "", false},
+	{"cohere", "cohere", "command-a-03-2025", cohereAnswer, cohereStream, "", false},
+	{"oracle", "oracle", "meta.llama-3.3-70b-instruct", oracleAnswer, oracleStream, oracleMade, false},
 }
 
 // When two of them say that their answers were made.
@@ -117,7 +118,7 @@ func geminiAnswer(called bool) string {
 		`]}}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9},"createTime":"2025-11-21T05:00:00.123456Z","modelVersion":"gemini-x","responseId":"r-1"}`
 }
 
-const geminiStream = "data: {\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"because\",\"thought\":true}]}}],\"modelVersion\":\"gemini-x\",\"responseId\":\"r-1\"}\r\n\r\n" +
+const geminiStream = "data: {\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"because\",\"thought\":true}]}}],\"createTime\":\"2025-11-21T05:00:00.123456Z\",\"modelVersion\":\"gemini-x\",\"responseId\":\"r-1\"}\r\n\r\n" +
 	"data: {\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Hello\"}]}}]}\r\n\r\n" +
 	"data: {\"candidates\":[{\"index\":0,\"finishReason\":\"STOP\",\"content\":{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"id\":\"call_1\",\"name\":\"look\",\"args\":{\"q\":1}}}]}}],\"usageMetadata\":{\"promptTokenCount\":7,\"candidatesTokenCount\":2,\"totalTokenCount\":9}}\r\n\r\n"
 

@@ -133,6 +133,15 @@ func TestFunctionsOfOldClientsAreCalledEverywhere(t *testing.T) {
 			if in := p.only(t); !strings.Contains(string(in.body), `"look"`) {
 				t.Errorf("the provider got %s, want the function", in.body)
 			}
+			alone := x.ask(`"functions":[{"name":"look","parameters":{"type":"object","properties":{"q":{"type":"integer"}}}}]`)
+			got = g.do(t, "POST", chatStream.path, alone, x.to(p)...).fine(t).object(t)
+			if v, _ := json.Marshal(at(got, "choices", 0, "message", "function_call")); string(v) != want || at(got, "choices", 0, "message", "tool_calls") != nil {
+				t.Errorf("functions without function_call are answered with %v, want the function call %s", at(got, "choices", 0, "message"), want)
+			}
+			stream := string(g.do(t, "POST", chatStream.path, strings.Replace(alone, "{", `{"stream":true,`, 1), x.to(p)...).fine(t).body)
+			if !strings.Contains(stream, `"function_call":{"name":"look"`) || strings.Contains(stream, "tool_calls") || !strings.Contains(stream, `"finish_reason":"function_call"`) {
+				t.Errorf("functions are called in a stream by %s, want a function call", stream)
+			}
 		})
 	}
 }
@@ -246,6 +255,14 @@ func TestStreamsOfEveryProtocolSayTheSame(t *testing.T) {
 			}
 			g.do(t, "POST", chatStream.path, x.ask(`"stream_options":{"include_usage":true}`), x.to(p)...).fine(t)
 		})
+		if x.dated {
+			prove(t, "S-139", x.name+" says in a stream when the provider made it", func(t *testing.T) {
+				got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(newProvider(t, speaks(true)))...).fine(t)
+				if chunks := strings.Count(string(got.body), `"created":`); chunks < 3 || strings.Count(string(got.body), `"created":`+x.made+`,`) != chunks {
+					t.Errorf("the stream is %s, want every chunk to be of %s", got.body, x.made)
+				}
+			})
+		}
 	}
 }
 
