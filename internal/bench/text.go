@@ -79,9 +79,10 @@ func (r *Report) latencyTable(w io.Writer) {
 }
 
 func (r *Report) overloadTable(w io.Writer) {
-	fmt.Fprintln(w, "at twice the load\ttarget\tpeak/s\tanswered/s\trefused/s\tof the peak\t")
+	fmt.Fprintln(w, "at twice the load\ttarget\tfeature\tpeak/s\tanswered/s\trefused/s\tof the peak\tCPU µs/answer at the peak\tat twice the load\tof the peak by CPU\t")
 	for _, o := range r.Overload {
-		fmt.Fprintf(w, "%d/s\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t\n", o.SentPerSecond, o.Target, o.PeakPerSecond, o.AnswerPerSecond, o.RefusePerSecond, o.Goodput)
+		fmt.Fprintf(w, "%d/s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.2f\t\n",
+			o.SentPerSecond, o.Target, o.Feature, o.PeakPerSecond, o.AnswerPerSecond, o.RefusePerSecond, o.Goodput, o.PeakCPUMicros, o.CPUMicros, o.GoodputByCPU)
 	}
 }
 

@@ -193,7 +193,7 @@ func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 }
 
 func (p *Plane) bufferBody(r *http.Request, x *exchange, limit int64) error {
-	buf, err := p.Engine.Pool.ReadShare(r.Body, r.ContentLength, limit, x.ticket.Bodies())
+	buf, err := p.Engine.Pool.ReadShare(r.Body, r.ContentLength, limit, x.Ticket.Bodies())
 	if err != nil {
 		return bodyError(err, limit)
 	}

@@ -67,7 +67,7 @@ func (x *exchange) holdJSON() ([]string, error) {
 
 // holdUpload buffers a body that would have streamed through.
 func (x *exchange) holdUpload(limit int64) error {
-	buf, err := x.plane.Engine.Pool.ReadShare(x.upload, x.Length, limit, x.ticket.Bodies())
+	buf, err := x.plane.Engine.Pool.ReadShare(x.upload, x.Length, limit, x.Ticket.Bodies())
 	if err != nil {
 		return &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
 	}

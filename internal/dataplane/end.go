@@ -11,7 +11,7 @@ import (
 
 // end records the exchange, after the last byte has been written.
 func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
-	defer x.ticket.Leave()
+	defer x.Ticket.Leave()
 	e := &x.entry
 	e.Total = time.Since(e.Time)
 	e.Metadata = x.Metadata

@@ -18,7 +18,7 @@ func (p *Plane) enterGate(r *http.Request, x *exchange) error {
 	id := x.Identity
 	ticket, err := p.Gate.Enter(r.Context(), cmp.Or(id.KeyID, id.UserID, id.Organisation), p.bufferedSize(r, x))
 	if err == nil {
-		x.ticket = ticket
+		x.Ticket = ticket
 		return nil
 	}
 	e := apierr.New(apierr.Unavailable, "the gateway has as many requests in progress as it can serve, and this one found no room; try again shortly (limits.concurrency)").

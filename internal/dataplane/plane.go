@@ -197,7 +197,6 @@ type admission struct {
 	ownKey     bool
 	skipBodies bool // the request excludes its bodies from the log
 
-	ticket *inflight.Ticket // nil until the gate admits the request
 	doc    jsonedit.Doc
 	upload *upload // nil unless the body streams through
 	// noModel is the error for a body without a model, if nothing else sets

@@ -61,8 +61,12 @@ type Gate struct {
 	wait   time.Duration
 	bodies *bytepool.Pool
 
-	limit   atomic.Int64 // of running: most, or what a Governor allows
-	running atomic.Int64
+	// Requests that run and, of those, the ones that nothing was sent to a provider
+	// for yet: these are the ones that take processor time for certain. Each has a
+	// limit, which is most or what a Governor allows.
+	limit, preparingLimit atomic.Int64
+	running, preparing    atomic.Int64
+
 	waiting atomic.Int64 // changed with mu held
 	refused atomic.Int64
 
@@ -106,6 +110,7 @@ func New(o Options) *Gate {
 		g.key = math.MaxInt64
 	}
 	g.limit.Store(g.most)
+	g.preparingLimit.Store(g.most)
 	return g
 }
 
@@ -120,6 +125,7 @@ func limitOf(n, standard int) int64 {
 type Ticket struct {
 	gate *Gate
 	key  *key
+	sent atomic.Bool
 }
 
 // Enter admits a request of the key with a name, or waits until there is room for it
@@ -127,7 +133,7 @@ type Ticket struct {
 // Otherwise the caller calls Leave once.
 func (g *Gate) Enter(ctx context.Context, name string, size int64) (*Ticket, error) {
 	k := g.acquire(name)
-	t := &Ticket{g, k}
+	t := &Ticket{gate: g, key: k}
 	if g.waiting.Load() == 0 && g.start(k, size) {
 		return t, nil
 	}
@@ -147,19 +153,29 @@ func (t *Ticket) Bodies() *bytepool.Share {
 	return t.key.bodies
 }
 
+// Sent tells the gate that the request is being sent to a provider, for which it
+// mostly waits from now on. A request that waits may be admitted instead of it to be
+// prepared. Further calls have no effect.
+func (t *Ticket) Sent() {
+	if t == nil || t.sent.Swap(true) {
+		return
+	}
+	t.gate.preparing.Add(-1)
+	t.gate.admit()
+}
+
 // Leave ends the request and admits one that waits.
 func (t *Ticket) Leave() {
 	if t == nil {
 		return
 	}
 	g := t.gate
+	if !t.sent.Swap(true) {
+		g.preparing.Add(-1)
+	}
 	t.key.running.Add(-1)
 	g.running.Add(-1)
-	if g.waiting.Load() > 0 {
-		g.mu.Lock()
-		g.admitWaiting()
-		g.mu.Unlock()
-	}
+	g.admit()
 	g.release(t.key)
 }
 
@@ -199,12 +215,26 @@ func (g *Gate) start(k *key, size int64) bool {
 		k.running.Add(-1)
 		return false
 	}
-	if g.running.Add(1) > g.limit.Load() {
+	if g.running.Add(1) > g.limit.Load() || !g.prepare() {
 		g.running.Add(-1)
 		k.running.Add(-1)
 		return false
 	}
 	return true
+}
+
+// prepare counts a request as preparing if there is room.
+func (g *Gate) prepare() bool {
+	if g.preparing.Add(1) > g.preparingLimit.Load() {
+		g.preparing.Add(-1)
+		return false
+	}
+	return true
+}
+
+// full reports whether there is no room for a request of any key.
+func (g *Gate) full() bool {
+	return g.running.Load() >= g.limit.Load() || g.preparing.Load() >= g.preparingLimit.Load()
 }
 
 // await waits until a request of k is admitted.
@@ -246,7 +276,7 @@ func (g *Gate) enqueue(k *key, w *waiter) error {
 		}
 		return ErrQueueFull
 	}
-	if g.waiting.Load() >= g.queue && g.running.Load() >= g.limit.Load() && k == g.longest() {
+	if g.waiting.Load() >= g.queue && g.full() && k == g.longest() {
 		return ErrQueueFull // it would be the one to go
 	}
 	if k.waiters.Len() == 0 {
@@ -310,6 +340,15 @@ func (g *Gate) dropKey(k *key) {
 	}
 }
 
+// admit admits waiting requests while there is room.
+func (g *Gate) admit() {
+	if g.waiting.Load() > 0 {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.admitWaiting()
+	}
+}
+
 // admitWaiting admits waiting requests while there is room, one of each key in
 // turn. The caller holds mu.
 func (g *Gate) admitWaiting() {
@@ -318,7 +357,7 @@ func (g *Gate) admitWaiting() {
 		k := g.keys[g.next]
 		w := k.waiters.Front().Value.(*waiter)
 		if !g.start(k, w.size) {
-			if g.running.Load() >= g.limit.Load() {
+			if g.full() {
 				return
 			}
 			blocked++ // the key has as many as it may, or a large body; others may go on
@@ -332,24 +371,27 @@ func (g *Gate) admitWaiting() {
 	}
 }
 
-// setLimit changes how many requests may run: at most as configured.
-func (g *Gate) setLimit(n int64) {
-	old := g.limit.Swap(min(n, g.most))
-	if n > old && g.waiting.Load() > 0 {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.admitWaiting()
-	}
+// setLimits changes how many requests may run, and how many of them be prepared: at
+// most as many as configured.
+func (g *Gate) setLimits(running, preparing int64) {
+	g.limit.Store(min(running, g.most))
+	g.preparingLimit.Store(min(preparing, g.most))
+	g.admit()
 }
 
 // Load is the state of a [Gate].
 type Load struct {
 	Running, Waiting int
 	Limit            int   // of Running at present; math.MaxInt for none
+	Preparing        int   // those of Running that nothing was sent to a provider for
+	PreparingLimit   int   // of Preparing at present; math.MaxInt for none
 	Refused          int64 // since the start
 }
 
 // Load returns the present state.
 func (g *Gate) Load() Load {
-	return Load{int(g.running.Load()), int(g.waiting.Load()), int(g.limit.Load()), g.refused.Load()}
+	return Load{
+		Running: int(g.running.Load()), Waiting: int(g.waiting.Load()), Limit: int(g.limit.Load()),
+		Preparing: int(g.preparing.Load()), PreparingLimit: int(g.preparingLimit.Load()), Refused: g.refused.Load(),
+	}
 }

@@ -18,9 +18,10 @@ const (
 	// ownWork is the part of the processors that this process takes at least when it
 	// is overloaded. If it takes less, others do, and fewer requests would not help.
 	ownWork = 0.75
-	// perProcessor is how many requests per processor are always allowed. They cause
-	// no delay that clients would notice, and requests that wait for providers need
-	// no processor.
+	// lasting is after how many measurements in a row an overload lasts.
+	lasting = 10
+	// perProcessor is how many requests per processor are always allowed: they cause
+	// no delay that clients would notice.
 	perProcessor = 128
 )
 
@@ -44,21 +45,30 @@ func (w *work) share() float64 {
 // processor, https://pkg.go.dev/runtime/metrics.
 const schedulerDelay = "/sched/latencies:seconds"
 
-// Governor sets the limit of a [Gate] by how long goroutines wait for a processor:
-// beyond that limit further requests would only delay those in progress. It lowers
-// the limit to nine tenths of the running requests while this process overloads the
-// processors and raises it by a twentieth while nothing waits.
+// Governor sets the limits of a [Gate] by how long goroutines wait for a processor:
+// beyond them further requests would only delay those in progress. While this process
+// overloads the processors, it lowers the number of requests that are prepared to nine
+// tenths at a time; the others wait in the queue instead of for a processor. Requests
+// that were sent to a provider may just wait for it: only if the overload lasts, no
+// further ones are admitted than end. When nothing waits any more, both limits rise
+// again, each time by twice as much.
 type Governor struct {
 	gate    *Gate
 	minimum int64
 	delay   func() time.Duration // since the last call
 	work    func() float64       // part of the processors that this process took since then
 	strain  int                  // consecutive measurements over the threshold
+	step    int64                // by how much the limits rise next
 }
 
 // NewGovernor returns a governor of g.
 func NewGovernor(g *Gate) *Governor {
-	return &Governor{gate: g, minimum: int64(perProcessor * runtime.GOMAXPROCS(0)), delay: newDelays().high, work: newWork().share}
+	return newGovernor(g, runtime.GOMAXPROCS(0), newDelays().high, newWork().share)
+}
+
+func newGovernor(g *Gate, processors int, delay func() time.Duration, work func() float64) *Governor {
+	minimum := int64(perProcessor * processors)
+	return &Governor{gate: g, minimum: minimum, delay: delay, work: work, step: minimum}
 }
 
 // Run measures and adjusts until ctx ends.
@@ -75,23 +85,30 @@ func (v *Governor) Run(ctx context.Context) {
 	}
 }
 
-// adjust sets the limit for a delay. A single long delay, as a collection of
+// adjust sets the limits for a delay. A single long delay, as a collection of
 // garbage may cause, changes nothing.
 func (v *Governor) adjust(delay time.Duration, work float64) {
-	limit := v.gate.limit.Load()
+	l := v.gate.Load()
+	limit, running := int64(l.Limit), int64(l.Running)
+	preparingLimit, preparing := int64(l.PreparingLimit), int64(l.Preparing)
 	switch {
 	case delay >= overloaded && work >= ownWork:
-		if v.strain++; v.strain > 1 {
-			v.gate.setLimit(max(min(limit, v.gate.running.Load())*9/10, v.minimum))
+		v.strain++
+		if v.strain > 1 {
+			preparingLimit = max(min(preparingLimit, preparing)*9/10, v.minimum)
+		}
+		if v.strain > lasting {
+			limit, v.step = max(min(limit, running), v.minimum), v.minimum
 		}
 	case delay < relaxed:
 		v.strain = 0
-		if limit < v.gate.most {
-			v.gate.setLimit(limit + limit/20 + 1)
-		}
+		limit = max(limit, running+v.step)
+		preparingLimit = max(preparingLimit, preparing+v.step)
+		v.step = min(2*v.step, DefaultRequests)
 	default:
 		v.strain = 0
 	}
+	v.gate.setLimits(limit, preparingLimit)
 }
 
 // delays reads the scheduler's delays.

@@ -192,6 +192,7 @@ func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 			a.response.account.fail(err)
 		}
 	}()
+	a.request.Ticket.Sent()
 	res, err := a.handler.Client.Do(req, a.Target.Guarded)
 	if err != nil {
 		return nil, a.failure(req, err)

@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/inflight"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/policy"
 	"modelgate/internal/provider"
@@ -72,6 +73,9 @@ type Request struct {
 	Doc    *jsonedit.Doc
 	Upload *Upload
 	Length int64
+	// Ticket is the admission of the request. Attempts report to it that they are
+	// sent. Nil without a gate.
+	Ticket *inflight.Ticket
 
 	Model  string // the requested model, without the managed provider's prefix
 	Stream bool

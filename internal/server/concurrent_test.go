@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -155,7 +156,33 @@ func TestRequestsWaitForRoomInTheGateway(t *testing.T) {
 	}
 }
 
-// A request without room is refused in its dialect, whatever its body, and recorded.
+// A request is being prepared from its admission until it is sent to a provider.
+func TestRequestsArePreparedUntilTheyAreSent(t *testing.T) {
+	h := newHeld(t, "")
+	preparing := func(n int) func() bool {
+		return func() bool {
+			return strings.Contains(metricsOf(t, h.Gateway), fmt.Sprintf("\nmodelgate_requests_preparing %d\n", n))
+		}
+	}
+	body, rest := io.Pipe()
+	done := make(chan gatewaytest.Response, 1)
+	req := h.Request("POST", "/chat/completions", "", "x-gateway-provider", "@simulator")
+	req.Body, req.ContentLength = body, int64(len(oneChat))
+	go func() { done <- h.Do(req) }()
+	io.WriteString(rest, oneChat[:10])
+	eventually(t, "a request whose body arrives is being prepared", preparing(1))
+	held := h.hold(gatewaytest.Key)
+	eventually(t, "a request that waits for its provider is not being prepared", preparing(1))
+	io.WriteString(rest, oneChat[10:])
+	h.release <- true
+	for _, done := range []chan gatewaytest.Response{done, held} {
+		if res := <-done; res.Status != 200 {
+			t.Errorf("%d %s, want 200", res.Status, res.Body)
+		}
+	}
+	eventually(t, "nothing is being prepared afterwards", preparing(0))
+}
+
 func TestAKeyLeavesRoomToOthers(t *testing.T) {
 	h := newHeld(t, "limits: {concurrency: {requests: 3, key: 2, wait: -1s}}\n")
 	key, other := h.key(`"rate_limits":[]`), h.key(`"rate_limits":[]`)
@@ -193,6 +220,7 @@ func TestRequestsWaitUpToADeadline(t *testing.T) {
 	<-first
 }
 
+// A request without room is refused in its dialect, whatever its body, and recorded.
 func TestRequestsWithoutRoomAreRefusedEarly(t *testing.T) {
 	h := newHeld(t, "limits: {concurrency: {requests: 1, key: 1, wait: -1s}}\n")
 	first := h.hold(gatewaytest.Key)

@@ -23,6 +23,10 @@ func gateMetrics(g *inflight.Gate) []prometheus.Collector {
 			func() float64 { return float64(g.Load().Waiting) }),
 		gaugeFunc("modelgate_requests_allowed", "Requests that may be in progress at present; lower than configured while the processors are overloaded.",
 			func() float64 { return float64(g.Load().Limit) }),
+		gaugeFunc("modelgate_requests_preparing", "Requests in progress that have not been sent to a provider yet.",
+			func() float64 { return float64(g.Load().Preparing) }),
+		gaugeFunc("modelgate_requests_preparing_allowed", "Requests that may be in progress before they are sent to a provider; lower than configured while the processors are overloaded.",
+			func() float64 { return float64(g.Load().PreparingLimit) }),
 		counterFunc("modelgate_requests_refused_total", "Requests that found no room in time.",
 			func() float64 { return float64(g.Load().Refused) }),
 	}
