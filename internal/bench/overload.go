@@ -26,7 +26,7 @@ type Overload struct {
 	// have no processor left.
 	Goodput float64 `json:"goodput_of_peak"`
 	// PeakCPUMicros is the target's CPU for an answer at its peak, and CPUMicros at
-	// twice the load, with that of refusals and of what is given up.
+	// twice the load, including that of refusals.
 	PeakCPUMicros float64 `json:"peak_cpu_us_per_answer"`
 	CPUMicros     float64 `json:"cpu_us_per_answer"`
 	// GoodputByCPU is what remains of the peak if the target has as much of its
