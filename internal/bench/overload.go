@@ -136,15 +136,15 @@ func (f *flood) lane(ctx context.Context, lane int) {
 				continue
 			}
 		}
-		if !f.ask(c) {
+		if !f.ask(c, &f.contender.sample) {
 			c.Close()
 			c = nil
 		}
 	}
 }
 
-// connect connects a lane before its first request is due, and sends one, since a
-// gateway accepts few connections without a key. It returns nil if that fails.
+// connect connects a lane before its first request is due, and sends one without a
+// feature, since a gateway accepts few connections without a key. It returns nil if that fails.
 func (f *flood) connect(ctx context.Context, lane int) *conn {
 	turn := f.schedule.start.Add(-dialling + dialling*time.Duration(lane)/time.Duration(f.lanes))
 	if pause(ctx, time.Until(turn)) != nil {
@@ -155,17 +155,16 @@ func (f *flood) connect(ctx context.Context, lane int) *conn {
 		f.report.faults(f.contender.target.name).add(err)
 		return nil
 	}
-	if !f.ask(c) {
+	if !f.ask(c, &f.run.sample) {
 		c.Close()
 		return nil
 	}
 	return c
 }
 
-// ask sends one request on c and counts its answer. It reports whether c can be used
-// again.
-func (f *flood) ask(c *conn) bool {
-	err := f.contender.sample.askOn(c)
+// ask sends a request on c and counts its answer. It reports whether c can be used again.
+func (f *flood) ask(c *conn, s *sample) bool {
+	err := s.askOn(c)
 	now := time.Now()
 	within := !now.Before(f.counted) && now.Before(f.end)
 	switch {
