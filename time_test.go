@@ -36,6 +36,7 @@ var shortTimes = map[string]string{
 	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                                       "takes the best of five: a promise of one second that polling would break each time",
 	"internal/server/life_test.go TestAStuckClientIsRecordedBeforeTheEnd":                                            "waits until nothing moves for a second: that is what a stuck client is",
 	"internal/telemetry/telemetry_test.go TestACollectorThatIsAwayRefusesOrIsSlowCostsNoTime":                        "closes with a deadline that is meant to pass",
+	"test/conformance/modes_test.go after":                                                                           "the provider is slow on purpose: what latency measures, and what a hedge waits for",
 	"test/security/signin_test.go TestSignInsDoNotUseTheGatewayUp":                                                   "measures processor time, not elapsed time",
 	"test/security/slow_test.go slowly":                                                                              "sends at the pace of an attacker",
 }

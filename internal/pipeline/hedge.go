@@ -41,7 +41,7 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 	s := &raceState{ctx: ctx, request: r, trail: t, order: order, limit: h.limit, ended: make(chan *runner, len(order))}
 	slow := time.NewTimer(h.Delay)
 	defer slow.Stop()
-	s.start()
+	s.start(0)
 	further := 0 // branches started because others were slow
 	outer := t.onlyBranch
 	for {
@@ -55,7 +55,7 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 			if further < max(h.Max, 1) && s.more() && s.attemptLeft() {
 				t.decide(s.order[s.next].path, "no answer within %v, a further target is started", h.Delay)
 				further++
-				s.start()
+				s.start(h.Delay)
 				slow.Reset(h.Delay)
 			}
 		case one := <-s.ended:
@@ -69,7 +69,7 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 			one.close()
 			s.trail.Join(one.trail)
 			if len(s.running) == 0 {
-				s.start()
+				s.start(0)
 				slow.Reset(h.Delay)
 			}
 		}
@@ -85,6 +85,7 @@ type raceState struct {
 	order   []*branch
 	limit   int // of the attempts of the request
 	next    int
+	waited  time.Duration // for providers, when the last branch was started
 	running []*runner
 	ended   chan *runner
 	wg      sync.WaitGroup
@@ -99,11 +100,12 @@ func (s *raceState) more() bool { return s.next < len(s.order) && !s.request.pas
 func (s *raceState) attemptLeft() bool { return int(s.trail.bill().attempts.Load()) < s.limit }
 
 // start runs the next branch in a goroutine, since one goroutine cannot wait
-// for two responses.
-func (s *raceState) start() {
+// for two responses. The gateway has waited since the start of the one before it.
+func (s *raceState) start(wait time.Duration) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	one := &runner{b: s.order[s.next], trail: s.trail.child(), only: make(chan struct{}), cancel: cancel}
-	one.trail.onlyBranch = one.only
+	s.waited = max(s.trail.UpstreamTime, s.waited+wait)
+	one.trail.UpstreamTime, one.trail.onlyBranch = s.waited, one.only
 	s.next++
 	s.running = append(s.running, one)
 	s.wg.Go(func() {

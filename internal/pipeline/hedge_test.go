@@ -96,6 +96,24 @@ func TestWaitsOfARaceAreNotAddedUp(t *testing.T) {
 	})
 }
 
+// The delay of a hedge is waiting for a provider and no overhead of the gateway, and
+// that is known when the response begins.
+func TestTheDelayOfAHedgeIsNoOverhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtTree("fallback", 3, `,"hedge":{"delay_ms":1000,"max":2}`))
+		r.on("0", rtAnswer{after: time.Hour}).on("1", rtAnswer{after: time.Hour}).on("2", rtAnswer{after: 500 * time.Millisecond})
+		x := rtNewRequest()
+		res, err := x.handle(t.Context(), r.Tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := 2 * time.Second; x.target() != rtPath("2") || x.trail.UpstreamTime != want { // scripted targets add nothing
+			t.Errorf("%s answered after %v of waiting, want the third after %v", x.target(), x.trail.UpstreamTime, want)
+		}
+		res.Close()
+	})
+}
+
 // An upload and a dry run are one request each.
 func TestBodiesThatCanBeSentOnceAreNotHedged(t *testing.T) {
 	for name, change := range map[string]func(*rtRequest){

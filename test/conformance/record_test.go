@@ -78,10 +78,16 @@ func TestEveryRequestIsRecorded(t *testing.T) {
 	})
 }
 
-var requestsTotal = regexp.MustCompile(`(?m)^modelgate_requests_total\{[^}]*\} (\S+)$`)
+var counters = regexp.MustCompile(`(?m)^(\w+)\{[^}]*\} (\S+)$`)
 
 // counted returns how many requests the metrics have seen.
 func (g *gateway) counted(t *testing.T, label string) float64 {
+	t.Helper()
+	return g.metric(t, "modelgate_requests_total", label)
+}
+
+// metric returns the sum of a counter over the series with the label.
+func (g *gateway) metric(t *testing.T, name, label string) float64 {
 	t.Helper()
 	res, err := client.Get(g.admin + "/metrics")
 	if err != nil {
@@ -93,8 +99,8 @@ func (g *gateway) counted(t *testing.T, label string) float64 {
 		t.Fatalf("GET /metrics: status %d, %v", res.StatusCode, err)
 	}
 	sum := 0.0
-	for _, m := range requestsTotal.FindAllStringSubmatch(string(text), -1) {
-		if n, err := strconv.ParseFloat(m[1], 64); err == nil && strings.Contains(m[0], label) {
+	for _, m := range counters.FindAllStringSubmatch(string(text), -1) {
+		if n, err := strconv.ParseFloat(m[2], 64); err == nil && m[1] == name && strings.Contains(m[0], label) {
 			sum += n
 		}
 	}

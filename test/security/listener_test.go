@@ -279,6 +279,9 @@ func TestAdminListenerNeedsItsToken(t *testing.T) {
 		{"metrics with the token as a password", "/metrics", "Basic " + token, 401},
 		{"metrics with a gateway key", "/metrics", "Bearer " + rootKey, 401},
 		{"metrics with the token", "/metrics", "Bearer " + token, 200},
+		{"prices without a token", "/prices", "", 401},
+		{"prices with another token", "/prices", "Bearer another token of the suite", 401},
+		{"prices with the token", "/prices", "Bearer " + token, 200},
 		{"health without a token", "/health", "", 200},
 		{"readiness without a token", "/ready", "", 200},
 	} {
@@ -296,8 +299,8 @@ func TestAdminListenerNeedsItsToken(t *testing.T) {
 		})
 	}
 	attack(t, "credential theft", "admin listener: refusals are counted", func(t *testing.T) {
-		if got := g.metric(t, "modelgate_admin_refused_total", "Authorization", "Bearer "+token); !strings.HasSuffix(got, " 5") {
-			t.Errorf("%q, want 5 refusals", got)
+		if got := g.metric(t, "modelgate_admin_refused_total", "Authorization", "Bearer "+token); !strings.HasSuffix(got, " 7") {
+			t.Errorf("%q, want 7 refusals", got)
 		}
 		if strings.Contains(g.output.String(), token) {
 			t.Error("the process log holds the token")
