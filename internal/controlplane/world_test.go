@@ -162,6 +162,9 @@ func (w *world) observed(t testing.TB, slug string) string {
 	return r.ID.String()
 }
 
+// smallModule is a WebAssembly module whose _start does nothing.
+const smallModule = "AGFzbQEAAAABBAFgAAADAgEABwoBBl9zdGFydAAACgQBAgAL"
+
 // makings are what the world is made of, in order: later ones may name earlier
 // ones. The first workspace is that of the callers.
 var makings = []struct{ word, path, body string }{
@@ -176,6 +179,7 @@ var makings = []struct{ word, path, body string }{
 	{"{label}", "/labels", `{"name":"stable","workspace_id":"default"}`},
 	{"{collection}", "/collections", `{"name":"Team","workspace_id":"default"}`},
 	{"{guardrail}", "/guardrails", `{"name":"Short","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
+	{"{module}", "/guardrail-modules", `{"name":"Own","workspace_id":"default","code":"` + smallModule + `"}`},
 	{"{policy}", "/policies/rate-limits", `{"name":"Slow","workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"requests","unit":"rpm","value":10}`},
 	{"{usage}", "/policies/usage-limits", `{"name":"Money","workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"cost","credit_limit":10}`},
 	{"{reference}", "/secret-references", `{"name":"Vault","slug":"vault","manager_type":"hashicorp_vault","secret_path":"kv/app","auth_config":{"type":"token","address":"https://vault.example.com","token":"hv-of-the-world"}}`},
@@ -243,6 +247,9 @@ var samples = map[string][2]string{
 	"test-guardrail":         {"", `{"workspace_id":"default","guardrail":"{guardrail}","text":"a"}`},
 	"label-guardrail-result": {"", `{"label":"right"}`},
 	"list-config-versions":   {"", ""},
+
+	"create-guardrail-module": {"", `{"name":"Other","workspace_id":"default","code":"` + smallModule + `"}`},
+	"list-guardrail-modules":  {"?workspace_id=default", ""},
 
 	"create-prompt":        {"", `{"name":"Other","workspace_id":"default","string":"x","model":"m","version_description":"d"}`},
 	"list-prompts":         {"?workspace_id=default", ""},

@@ -81,7 +81,7 @@ type Params struct {
 	given   map[string]bool
 	raw     map[string]json.RawMessage
 	on      Event
-	saved   bool
+	from    origin
 	timeout time.Duration
 }
 
@@ -92,7 +92,20 @@ func (p *Params) Has(name string) bool { return p.given[name] }
 func (p *Params) Event() Event { return p.on }
 
 // Saved reports whether the check is one of a saved guardrail.
-func (p *Params) Saved() bool { return p.saved }
+func (p *Params) Saved() bool { return p.from.saved }
+
+// Module returns a stored module for the parameter of this name. Only checks of
+// saved guardrails have modules. An error is a *ParamError.
+func (p *Params) Module(name string) (Module, error) {
+	if p.from.module == nil {
+		return Module{}, &ParamError{Path: name, Message: "can be used only in a saved guardrail; save one, and name it here"}
+	}
+	m, err := p.from.module(p.String(name))
+	if err != nil {
+		return Module{}, &ParamError{Path: name, Message: err.Error()}
+	}
+	return m, nil
+}
 
 // Timeout returns the time limit of the check.
 func (p *Params) Timeout() time.Duration { return p.timeout }

@@ -277,8 +277,8 @@ func TestGuardrailsBecomeHooks(t *testing.T) {
 }
 
 func TestSavedGuardrailsBecomeHooks(t *testing.T) {
-	h, faults := table.CompileSaved("pg-1", json.RawMessage(`[{"id":"t.fail","parameters":{},"is_enabled":true},{"id":"t.pass"}]`),
-		json.RawMessage(`{"deny":true,"soft_deny_200":true,"on_fail":{"feedback":{}}}`), guardrail.After)
+	h, faults := table.CompileSaved(guardrail.Saved{ID: "pg-1", Checks: json.RawMessage(`[{"id":"t.fail","parameters":{},"is_enabled":true},{"id":"t.pass"}]`),
+		Actions: json.RawMessage(`{"deny":true,"soft_deny_200":true,"on_fail":{"feedback":{}}}`)}, guardrail.After)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
@@ -286,7 +286,7 @@ func TestSavedGuardrailsBecomeHooks(t *testing.T) {
 	if r := out.Results[0]; !out.Denied || !out.SoftDenied || r.ID != "pg-1" || r.Feedback == nil || r.Feedback.Value != -5 || r.Feedback.Weight != 1 {
 		t.Errorf("outcome = %+v", out)
 	}
-	_, faults = table.CompileSaved("pg-1", json.RawMessage(`[{"id":"t.nothing"},{"id":"t.pass","parameters":[]},{"id":"t.pass","parameters":{"timeout":0}}]`), nil, guardrail.Before)
+	_, faults = table.CompileSaved(guardrail.Saved{ID: "pg-1", Checks: json.RawMessage(`[{"id":"t.nothing"},{"id":"t.pass","parameters":[]},{"id":"t.pass","parameters":{"timeout":0}}]`)}, guardrail.Before)
 	var paths []string
 	for _, f := range faults {
 		paths = append(paths, f.Path)

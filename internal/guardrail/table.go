@@ -1,6 +1,7 @@
 package guardrail
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -103,11 +104,17 @@ func (e *ParamError) Error() string { return strings.TrimSpace(e.Path + " " + e.
 // All errors are faults of configs: an unknown check, one that does not run at
 // the event, or an unknown, missing or wrong parameter.
 func (t *Table) Check(path string, c config.Check, on Event) (*Check, []config.FieldError) {
-	return t.check(path, c, on, false)
+	return t.check(path, c, on, origin{})
 }
 
-// check compiles one check, of a saved guardrail or not.
-func (t *Table) check(path string, c config.Check, on Event, saved bool) (*Check, []config.FieldError) {
+// origin is where a check is from. The zero value is a config.
+type origin struct {
+	saved  bool // of a saved guardrail
+	module func(ref string) (Module, error)
+}
+
+// check compiles one check.
+func (t *Table) check(path string, c config.Check, on Event, from origin) (*Check, []config.FieldError) {
 	d := t.Find(c.ID)
 	if d == nil {
 		return nil, []config.FieldError{{Path: path, Message: t.unknown(c.ID)}}
@@ -142,7 +149,7 @@ func (t *Table) check(path string, c config.Check, on Event, saved bool) (*Check
 	if p.Has("timeout") {
 		out.timeout = time.Duration(p.Number("timeout")) * time.Millisecond
 	}
-	p.on, p.saved, p.timeout = on, saved, out.timeout
+	p.on, p.from, p.timeout = on, from, out.timeout
 	compiled, err := d.Compile(p)
 	if err != nil {
 		return nil, []config.FieldError{paramFault(path, err)}
@@ -257,34 +264,48 @@ func (o *savedOutcome) feedback() *Feedback {
 	return o.Feedback
 }
 
-// CompileSaved compiles a saved guardrail from its checks and actions as the
-// control plane stores them. Paths of faults begin with checks[i].
-func (t *Table) CompileSaved(id string, checks, actions json.RawMessage, on Event) (*Hook, []config.FieldError) {
-	return t.compileStored(id, checks, actions, on, true)
+// Saved is a guardrail as the control plane stores it.
+type Saved struct {
+	ID              string // of the hook
+	Checks, Actions json.RawMessage
+	// Module returns a stored module by id or slug. An error says why its checks
+	// cannot use it. Nil is for guardrails that cannot use stored modules.
+	Module func(ref string) (Module, error)
+}
+
+// Module is a stored WebAssembly module.
+type Module struct {
+	Sum  [sha256.Size]byte // of the code
+	Code func() ([]byte, error)
+}
+
+// CompileSaved compiles a saved guardrail. Paths of faults begin with checks[i].
+func (t *Table) CompileSaved(g Saved, on Event) (*Hook, []config.FieldError) {
+	return t.compileStored(g, on, true)
 }
 
 // CompileUnsaved compiles a guardrail in the form of [Table.CompileSaved] that its
 // author may not save: its checks ask only models that the author may use.
-func (t *Table) CompileUnsaved(id string, checks, actions json.RawMessage, on Event) (*Hook, []config.FieldError) {
-	return t.compileStored(id, checks, actions, on, false)
+func (t *Table) CompileUnsaved(g Saved, on Event) (*Hook, []config.FieldError) {
+	return t.compileStored(g, on, false)
 }
 
-func (t *Table) compileStored(id string, checks, actions json.RawMessage, on Event, saved bool) (*Hook, []config.FieldError) {
+func (t *Table) compileStored(g Saved, on Event, saved bool) (*Hook, []config.FieldError) {
 	var list []struct {
 		ID         string          `json:"id"`
 		Parameters json.RawMessage `json:"parameters"`
 		Enabled    *bool           `json:"is_enabled"`
 	}
 	var acts savedActions
-	if err := json.Unmarshal(checks, &list); err != nil {
+	if err := json.Unmarshal(g.Checks, &list); err != nil {
 		return nil, []config.FieldError{{Path: "checks", Message: "must be an array of checks"}}
 	}
-	if len(actions) > 0 {
-		if err := json.Unmarshal(actions, &acts); err != nil {
+	if len(g.Actions) > 0 {
+		if err := json.Unmarshal(g.Actions, &acts); err != nil {
 			return nil, []config.FieldError{{Path: "actions", Message: "must be an object of actions"}}
 		}
 	}
-	out := &Hook{ID: id, Deny: acts.Deny || acts.OnFail != nil && acts.OnFail.Deny, Async: acts.Async, Sequential: acts.Sequential, SoftDeny: acts.SoftDeny,
+	out := &Hook{ID: g.ID, Deny: acts.Deny || acts.OnFail != nil && acts.OnFail.Deny, Async: acts.Async, Sequential: acts.Sequential, SoftDeny: acts.SoftDeny,
 		Shadow: acts.Mode == config.Shadow, Stream: acts.Stream,
 		OnSuccess: acts.OnSuccess.feedback(), OnFail: acts.OnFail.feedback()}
 	var faults []config.FieldError
@@ -299,7 +320,7 @@ func (t *Table) compileStored(id string, checks, actions json.RawMessage, on Eve
 			faults = append(faults, config.FieldError{Path: at + ".parameters", Message: "must be an object"})
 			continue
 		}
-		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, saved)
+		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, origin{saved, g.Module})
 		faults = append(faults, wrong...)
 		out.Checks = append(out.Checks, check)
 	}

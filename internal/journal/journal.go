@@ -41,6 +41,7 @@ const (
 	Policies              Rows = "policies"
 	PolicyResets          Rows = "policy_resets"
 	Guardrails            Rows = "guardrails"
+	GuardrailModules      Rows = "guardrail_modules"
 	Members               Rows = "organisation_members"
 	CacheInvalidations    Rows = "cache_invalidations"
 )
@@ -52,7 +53,7 @@ const Unpublished Rows = ""
 func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
-		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, Members, CacheInvalidations,
+		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules, Members, CacheInvalidations,
 	}
 }
 

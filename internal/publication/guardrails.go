@@ -21,6 +21,9 @@ func (l *loader) readGuardrails(ctx context.Context) (err error) {
 	if l.state.Guardrails, err = l.q.ActiveGuardrails(ctx); err != nil {
 		return err
 	}
+	if err := l.readModules(ctx); err != nil {
+		return err
+	}
 	const workspaces = `
 		SELECT id, organisation_id, defaults
 		FROM workspaces
@@ -54,4 +57,47 @@ func (l *loader) addGuardDefaults(d GuardDefaults) {
 	if len(d.Input)+len(d.Output) > 0 {
 		l.state.GuardDefaults = append(l.state.GuardDefaults, d)
 	}
+}
+
+// Module is a stored module that guardrails use.
+type Module struct {
+	store.GuardrailModule
+	Code []byte
+}
+
+// readModules reads the modules that the guardrails use. Their code never changes.
+func (l *loader) readModules(ctx context.Context) error {
+	known := make(map[string][]byte)
+	if l.before != nil {
+		for _, m := range l.before.Modules {
+			known[m.ID] = m.Code
+		}
+	}
+	l.state.Modules = nil
+	var users []store.Guardrail
+	for _, g := range l.state.Guardrails {
+		if len(g.Modules()) > 0 {
+			users = append(users, g)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	all, err := l.q.AllGuardrailModules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if !slices.ContainsFunc(users, func(g store.Guardrail) bool { return g.Uses(m) }) {
+			continue
+		}
+		code, ok := known[m.ID]
+		if !ok {
+			if code, err = l.q.GuardrailModuleCode(ctx, m.ID); err != nil {
+				return err
+			}
+		}
+		l.state.Modules = append(l.state.Modules, Module{m, code})
+	}
+	return nil
 }

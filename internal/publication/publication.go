@@ -73,6 +73,9 @@ type State struct {
 	Guardrails    []store.Guardrail
 	GuardDefaults []GuardDefaults
 
+	// Modules are those that guardrails use.
+	Modules []Module
+
 	// CacheInvalidations are those of cached responses.
 	CacheInvalidations []respcache.Mark
 
@@ -228,9 +231,11 @@ var parts = [...]part{
 		read:   (*loader).readPolicies,
 	},
 	{
-		tables: []journal.Rows{journal.Guardrails, journal.Organisations, journal.Workspaces},
-		keep:   func(s, before *State) { s.Guardrails, s.GuardDefaults = before.Guardrails, before.GuardDefaults },
-		read:   (*loader).readGuardrails,
+		tables: []journal.Rows{journal.Guardrails, journal.GuardrailModules, journal.Organisations, journal.Workspaces},
+		keep: func(s, before *State) {
+			s.Guardrails, s.GuardDefaults, s.Modules = before.Guardrails, before.GuardDefaults, before.Modules
+		},
+		read: (*loader).readGuardrails,
 	},
 	{
 		tables: []journal.Rows{journal.Organisations, journal.Workspaces},

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -30,10 +31,14 @@ func (s *Server) addGuardrails(in *snapshot.Input, p *publication.State) {
 	compiled := make(map[string]*snapshot.Guardrail, len(p.Guardrails))
 	for i := range p.Guardrails {
 		g := &p.Guardrails[i]
+		modules := modulesOf(g, p.Modules)
 		key := g.VersionID + " " + g.Slug
+		for _, m := range modules {
+			key += " " + m.ID
+		}
 		c := s.compiled[key]
 		if c == nil {
-			c = compileGuardrail(s.guardrails, g)
+			c = compileGuardrail(s.guardrails, g, modules)
 		}
 		compiled[key] = c
 		in.Guardrails = append(in.Guardrails, c)
@@ -50,11 +55,29 @@ func (s *Server) checkGuardHost(id *access.Identity, u *url.URL) error {
 	return s.holder.Load().CheckEgress(id, egress.Request{Managed: true, Host: u})
 }
 
+// modulesOf returns the modules that a guardrail uses.
+func modulesOf(g *store.Guardrail, all []publication.Module) (used []publication.Module) {
+	for _, m := range all {
+		if m.Organisation == g.Organisation && g.Uses(m.GuardrailModule) {
+			used = append(used, m)
+		}
+	}
+	return used
+}
+
 // compileGuardrail compiles a saved guardrail for both events.
-func compileGuardrail(t *guardrail.Table, g *store.Guardrail) *snapshot.Guardrail {
+func compileGuardrail(t *guardrail.Table, g *store.Guardrail, modules []publication.Module) *snapshot.Guardrail {
+	saved := guardrail.Saved{ID: g.Slug, Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
+		for _, m := range modules {
+			if ref == m.ID || ref == m.Slug {
+				return guardrail.Module{Sum: sha256.Sum256(m.Code), Code: func() ([]byte, error) { return m.Code, nil }}, nil
+			}
+		}
+		return guardrail.Module{}, fmt.Errorf("%.60q not found", ref)
+	}}
 	out := &snapshot.Guardrail{Organisation: g.Organisation, Workspace: g.Workspace, ID: g.ID, Slug: g.Slug}
 	compile := func(on guardrail.Event) (*guardrail.Hook, error) {
-		h, faults := t.CompileSaved(g.Slug, g.Checks, g.Actions, on)
+		h, faults := t.CompileSaved(saved, on)
 		if len(faults) > 0 {
 			return nil, joinFaults(faults)
 		}

@@ -90,6 +90,7 @@ var effects = []effect{
 	{"feedback*", "*", "TestFeedbackIsGivenOfATraceAndChanged"},
 	{"guardrails/test", "*", "TestTestsOfGuardrailsAreBounded"},
 	{"guardrails/*/results/*", "label", "TestShadowGuardrailIsTriedLabelledAndEnforced"},
+	{"guardrail-modules", "name slug organisation_id workspace_id code", "TestStoredModulesRunForTheirTenantOnly"},
 	{"guardrails*", "name organisation_id workspace_id", "TestAGuardrailOfTheOrganisationIsSeenByAllAndChangedByFew"},
 
 	{"integrations/*/models", "allow_all_models models[].enabled", "TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent"},

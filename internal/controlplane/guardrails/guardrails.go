@@ -29,6 +29,7 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodPut, "/{guardrail}", "update-guardrail", "update", "Change a guardrail; changed checks or actions create a new version"), update)
 	route.Add(a, f.Route(http.MethodDelete, "/{guardrail}", "delete-guardrail", "delete", "Archive a guardrail"), archive)
 	s.addResults()
+	addModules(a)
 }
 
 // Check is a check and its parameters.
@@ -92,11 +93,16 @@ func create(ctx context.Context, c *route.Caller, in *createInput) (*created, er
 	if err := set(&g, b.Checks, b.Actions); err != nil {
 		return nil, err
 	}
-	if err := CheckRunnable(c.Guardrails(), &g); err != nil {
+	if err := CheckRunnable(ctx, c.DB().Queries, c.Guardrails(), &g); err != nil {
 		return nil, err
 	}
 	c.SetAuditSubject(workspace, g.ID)
-	if err := c.Change(ctx, func(tx *store.Tx) error { return tx.CreateGuardrail(ctx, g) }); err != nil {
+	if err := c.Change(ctx, func(tx *store.Tx) error {
+		if err := route.CheckModules(ctx, tx.Queries, &g); err != nil {
+			return err
+		}
+		return tx.CreateGuardrail(ctx, g)
+	}); err != nil {
 		return nil, err
 	}
 	return &created{g.ID, g.Slug, g.VersionID}, nil
@@ -141,12 +147,13 @@ func set(g *store.Guardrail, checks []Check, actions Actions) (err error) {
 
 // CheckRunnable returns an error for a guardrail that can run neither on requests nor
 // on responses: an unknown check or a wrong parameter. A nil table accepts all.
-func CheckRunnable(t *guardrail.Table, g *store.Guardrail) error {
+func CheckRunnable(ctx context.Context, q store.Queries, t *guardrail.Table, g *store.Guardrail) error {
 	if t == nil {
 		return nil
 	}
-	_, before := t.CompileSaved(g.Slug, g.Checks, g.Actions, guardrail.Before)
-	_, after := t.CompileSaved(g.Slug, g.Checks, g.Actions, guardrail.After)
+	saved := route.SavedGuardrail(ctx, q, g)
+	_, before := t.CompileSaved(saved, guardrail.Before)
+	_, after := t.CompileSaved(saved, guardrail.After)
 	if len(before) == 0 || len(after) == 0 {
 		return nil
 	}
@@ -270,7 +277,7 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*created, er
 		if err := CheckCredentials(g.Checks, g.Actions); err != nil {
 			return nil, err
 		}
-		if err := CheckRunnable(c.Guardrails(), &g); err != nil {
+		if err := CheckRunnable(ctx, c.DB().Queries, c.Guardrails(), &g); err != nil {
 			return nil, err
 		}
 	}
@@ -289,6 +296,11 @@ func change(ctx context.Context, c *route.Caller, g store.Guardrail) error {
 		now, err := tx.Guardrail(ctx, g.Organisation, g.Workspace, g.ID)
 		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
+		}
+		if g.Status == store.Active {
+			if err := route.CheckModules(ctx, tx.Queries, &g); err != nil {
+				return err
+			}
 		}
 		if err := tx.UpdateGuardrail(ctx, g); err != nil {
 			return err

@@ -173,7 +173,7 @@ func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, 
 	if table == nil {
 		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
 	}
-	g, compile := store.Guardrail{Slug: "test"}, table.CompileSaved
+	g, compile := store.Guardrail{Organisation: c.Organisation, Workspace: w.ID, Slug: "test"}, table.CompileSaved
 	var err error
 	switch {
 	case b.Guardrail != "" && (b.Checks != nil || b.Actions != nil):
@@ -199,7 +199,7 @@ func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, 
 	if err != nil {
 		return nil, err
 	}
-	hook, faults := compile(g.Slug, g.Checks, g.Actions, on)
+	hook, faults := compile(route.SavedGuardrail(ctx, c.DB().Queries, &g), on)
 	if len(faults) > 0 {
 		return nil, apierr.New(apierr.Invalid, "AB01: %s %s", faults[0].Path, faults[0].Message).WithParam(faults[0].Path).WithCode("AB01")
 	}

@@ -46,7 +46,7 @@ func (p *plan) guardrail(path string, want *settings.Guardrail, old *store.Guard
 	}
 	row.Workspace, row.Name, row.Status, row.UpdatedBy, row.UpdatedAt = place, want.Name, store.Active, actor, p.now
 	row.Checks, row.Actions = text(want.Checks), json.RawMessage(orEmpty(want.Actions, "{}"))
-	if err := guardrails.CheckRunnable(p.Guardrails, &row); err != nil {
+	if err := guardrails.CheckRunnable(p.ctx, p.DB.Queries, p.Guardrails, &row); err != nil {
 		return nil, p.file.ErrorAt(path, err)
 	}
 	return save(row, old, (*store.Tx).CreateGuardrail, (*store.Tx).UpdateGuardrail), nil

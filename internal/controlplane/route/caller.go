@@ -88,6 +88,19 @@ func (c *Caller) NewID() string { return reqlog.NewID(c.api.Now()).String() }
 // Guardrails returns the checks that guardrails may have, nil if they are unknown.
 func (c *Caller) Guardrails() *guardrail.Table { return c.api.Guardrails }
 
+// CheckModule returns the functions that a WebAssembly module exports. An error is an
+// *apierr.Error.
+func (c *Caller) CheckModule(code []byte) ([]string, error) {
+	if c.api.CheckModule == nil {
+		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
+	}
+	exports, err := c.api.CheckModule(code)
+	if err != nil {
+		return nil, apierr.New(apierr.Invalid, "AB01: code %v", err).WithParam("code").WithCode("AB01")
+	}
+	return exports, nil
+}
+
 // DB returns the store, for reading.
 func (c *Caller) DB() *store.DB { return c.api.DB }
 
@@ -188,6 +201,9 @@ func (c *Caller) Change(ctx context.Context, f func(*store.Tx) error) error {
 func (c *Caller) describe() {
 	c.audit.QueryParams, c.audit.RequestHeaders = maskQuery(c.request.URL.Query()), maskHeader(c.request.Header)
 	c.audit.RequestBody = maskBody(c.body)
+	if c.route.Bulk != "" {
+		c.audit.RequestBody = shortenBulk(c.audit.RequestBody, c.route.Bulk)
+	}
 }
 
 // maxKeylessBody is the length in bytes up to which the audit log stores the body of a

@@ -2,7 +2,9 @@ package route
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -55,8 +57,8 @@ func CheckGuardDefaults(ctx context.Context, q store.Queries, t *guardrail.Table
 			byID[all[i].ID] = &all[i]
 		}
 	}
-	c := defaultsCheck{byID, t}
-	if err := c.check("the organisation", "", o.Settings.InputGuardrails, o.Settings.OutputGuardrails); err != nil {
+	c := defaultsCheck{q, byID, t}
+	if err := c.check(ctx, "the organisation", "", o.Settings.InputGuardrails, o.Settings.OutputGuardrails); err != nil {
 		return err
 	}
 	workspaces, _, err := q.Workspaces(ctx, store.WorkspaceQuery{Organisation: o.ID, Statuses: []string{store.Active}}, store.Page{})
@@ -68,7 +70,7 @@ func CheckGuardDefaults(ctx context.Context, q store.Queries, t *guardrail.Table
 		if err := json.Unmarshal(w.Defaults, &own); err != nil {
 			return fmt.Errorf("reading the defaults of workspace %s: %w", w.ID, err)
 		}
-		if err := c.check(fmt.Sprintf("workspace %q", w.Slug), w.ID, own.InputGuardrails, own.OutputGuardrails); err != nil {
+		if err := c.check(ctx, fmt.Sprintf("workspace %q", w.Slug), w.ID, own.InputGuardrails, own.OutputGuardrails); err != nil {
 			return err
 		}
 	}
@@ -77,11 +79,12 @@ func CheckGuardDefaults(ctx context.Context, q store.Queries, t *guardrail.Table
 
 // defaultsCheck checks default guardrails of one organisation.
 type defaultsCheck struct {
+	queries    store.Queries
 	guardrails map[string]*store.Guardrail // active, by id
 	table      *guardrail.Table
 }
 
-func (c *defaultsCheck) check(owner, workspace string, input, output []string) error {
+func (c *defaultsCheck) check(ctx context.Context, owner, workspace string, input, output []string) error {
 	for _, list := range []struct {
 		field string
 		ids   []string
@@ -92,7 +95,7 @@ func (c *defaultsCheck) check(owner, workspace string, input, output []string) e
 			if g == nil || g.Workspace != "" && g.Workspace != workspace {
 				return apierr.New(apierr.Conflict, "guardrail %.60q is in %s of %s; remove it there first", id, list.field, owner).WithParam(list.field)
 			}
-			if faults := c.faults(g, list.on); len(faults) > 0 {
+			if faults := c.faults(ctx, g, list.on); len(faults) > 0 {
 				return apierr.New(apierr.Invalid, "AB01: guardrail %s cannot run as one of %s of %s: %s %s", g.Slug, list.field, owner, faults[0].Path, faults[0].Message).
 					WithParam(list.field).WithCode("AB01")
 			}
@@ -101,10 +104,47 @@ func (c *defaultsCheck) check(owner, workspace string, input, output []string) e
 	return nil
 }
 
-func (c *defaultsCheck) faults(g *store.Guardrail, on guardrail.Event) []config.FieldError {
+func (c *defaultsCheck) faults(ctx context.Context, g *store.Guardrail, on guardrail.Event) []config.FieldError {
 	if c.table == nil {
 		return nil
 	}
-	_, faults := c.table.CompileSaved(g.Slug, g.Checks, g.Actions, on)
+	_, faults := c.table.CompileSaved(SavedGuardrail(ctx, c.queries, g), on)
 	return faults
+}
+
+// SavedGuardrail returns g in the form that is compiled, with the stored modules that it
+// may use.
+func SavedGuardrail(ctx context.Context, q store.Queries, g *store.Guardrail) guardrail.Saved {
+	return guardrail.Saved{ID: g.Slug, Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
+		m, err := q.GuardrailModuleFor(ctx, g.Organisation, g.Workspace, ref)
+		if apierr.IsNotFound(err) {
+			return guardrail.Module{}, fmt.Errorf("%.60q not found; upload the module, for the organisation if the guardrail is the organisation's", ref)
+		}
+		if err != nil {
+			return guardrail.Module{}, errors.New("cannot be read now; try again later")
+		}
+		out := guardrail.Module{Code: func() ([]byte, error) {
+			code, err := q.GuardrailModuleCode(ctx, m.ID)
+			if err != nil {
+				return nil, errors.New("cannot be read now; try again later")
+			}
+			return code, nil
+		}}
+		_, err = hex.Decode(out.Sum[:], []byte(m.SHA256))
+		return out, err
+	}}
+}
+
+// CheckModules returns an error unless the stored modules exist that a guardrail uses.
+// Call it in the transaction that stores the guardrail: one may have been deleted since
+// the guardrail was compiled.
+func CheckModules(ctx context.Context, q store.Queries, g *store.Guardrail) error {
+	for _, ref := range g.Modules() {
+		if _, err := q.GuardrailModuleFor(ctx, g.Organisation, g.Workspace, ref); apierr.IsNotFound(err) {
+			return apierr.New(apierr.Invalid, "AB01: checks name the module %.60q, which was deleted; upload it again", ref).WithParam("checks").WithCode("AB01")
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }

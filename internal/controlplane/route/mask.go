@@ -2,6 +2,7 @@ package route
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -144,4 +145,25 @@ func object(m map[string]string) string {
 		return "{}"
 	}
 	return string(b)
+}
+
+// maxBulkBody is the length in bytes up to which the audit log stores the body of a
+// route with [Route.Bulk], without that member.
+const maxBulkBody = 64 << 10
+
+// shortenBulk returns body with the length of a member instead of its text.
+func shortenBulk(body, member string) string {
+	var v map[string]any
+	if json.Unmarshal([]byte(body), &v) == nil {
+		if text, ok := v[member].(string); ok {
+			v[member] = fmt.Sprintf("(%d bytes)", len(text))
+			if short, err := json.Marshal(v); err == nil {
+				body = string(short)
+			}
+		}
+	}
+	if len(body) > maxBulkBody {
+		return `"(too long)"`
+	}
+	return body
 }

@@ -34,7 +34,6 @@ import (
 	"modelgate/internal/quota"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/respcache"
-	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
@@ -91,6 +90,8 @@ type Deps struct {
 	Guardrails     *guardrail.Table
 	CheckGuardHost func(id *access.Identity, u *url.URL) error
 	TestGuardrail  func(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error)
+	// CheckModule returns what a WebAssembly module exports. Nil allows no modules.
+	CheckModule func(code []byte) (exports []string, err error)
 
 	// Bodies counts the memory of request bodies, and Keyless limits what the audit log
 	// stores of requests without a valid key. Nil has no limit.
@@ -132,15 +133,6 @@ type Deps struct {
 	Version string // of the program, for the OpenAPI document
 }
 
-// Sealer seals secrets for storage. Its methods must not be called in a transaction
-// because an organisation's first secret may need one.
-type Sealer interface {
-	// Seal returns s as a string that only Open, for the same organisation, can open.
-	Seal(ctx context.Context, organisation string, s secret.String) (string, error)
-	// Open returns the sealed secret. Its errors do not contain it.
-	Open(ctx context.Context, organisation, sealed string) (secret.String, error)
-}
-
 // Route declares a route. Paths are written without /v1 and with {name} for path
 // parameters. A path that begins with /v2/ is served as it is.
 type Route struct {
@@ -171,6 +163,8 @@ type Route struct {
 	// MaxBody is the limit of a request body, in bytes. Zero is 4 MB, or 64 KB for Open
 	// routes.
 	MaxBody int64
+	// Bulk is a member of the body of which the audit log stores only the length.
+	Bulk string
 	// UncheckedBody leaves checking the shape of the body to the handler.
 	UncheckedBody bool
 }

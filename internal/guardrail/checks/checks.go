@@ -18,16 +18,16 @@ import (
 	"modelgate/internal/secret"
 )
 
-// Services are what checks need from the gateway. Checks that need Module are
-// refused if it is nil; those that need Client have an error that says so.
+// Services are what checks need from the gateway. Checks that need Client have an
+// error that says so if it is nil.
 type Services struct {
 	// Client sends requests to webhooks, partners and other addresses of users.
 	Client Doer
 	// Credentials returns the stored credentials of a family of checks, such as
 	// those of a partner, for the tenant of r. Nil means that there are none.
 	Credentials func(ctx context.Context, r *guardrail.Request, family string) (map[string]secret.String, error)
-	// Module returns the WASM module with a name that the organisation of r may use.
-	Module func(ctx context.Context, r *guardrail.Request, name string) ([]byte, error)
+	// Modules runs WebAssembly modules. Nil means modules of this table only.
+	Modules *Modules
 }
 
 // Doer sends requests, as upstream.Client does. A guarded request is sent only
@@ -38,9 +38,12 @@ type Doer interface {
 
 // New returns the table of all checks.
 func New(s Services) *guardrail.Table {
+	if s.Modules == nil {
+		s.Modules = new(Modules)
+	}
 	return guardrail.NewTable(slices.Concat(
 		textChecks(), shapeChecks(), jsonChecks(), requestChecks(), transformChecks(), dataChecks(), heuristicChecks(),
-		webhookChecks(s), urlChecks(s), modelChecks(), wasmChecks(s), tokenChecks(s), partnerChecks(s),
+		webhookChecks(s), urlChecks(s), modelChecks(), s.Modules.checks(), tokenChecks(s), partnerChecks(s),
 	)...)
 }
 

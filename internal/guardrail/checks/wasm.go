@@ -2,6 +2,7 @@ package checks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,39 +13,47 @@ import (
 	"runtime"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
 	"modelgate/internal/guardrail"
 )
 
-// Limits of WASM modules.
+// Limits of WebAssembly modules.
 const (
-	maxModule   = 8 << 20 // bytes of a module
-	modulePages = 1024    // of 64 KiB
-	maxModules  = 32      // compiled modules by name that are kept
+	MaxModule = 8 << 20 // bytes of a module
+
+	modulePages    = 1024             // of 64 KiB, of memory
+	maxCompilation = 30 * time.Second // time to compile a module that is new
 )
 
-func wasmChecks(s Services) []guardrail.Definition {
-	w := &modules{services: s}
+// Modules compiles and runs WebAssembly modules. Each module is compiled once while
+// it is in use, whoever uses it. The zero value is ready. It is safe for concurrent use.
+type Modules struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]weak.Pointer[module] // guarded by mu
+
+	compiling sync.Once
+	compilers chan struct{} // a place for each module that is compiled
+	patience  time.Duration // for compiling; zero means maxCompilation
+
+	runs runPlaces
+}
+
+func (w *Modules) checks() []guardrail.Definition {
 	return []guardrail.Definition{{
 		ID: "default.wasm", On: both, All: true, Transforms: true, Timeout: time.Second, Compile: w.compile,
 		Summary: "A WebAssembly module (WASI preview 1) returns the verdict `true`. It reads the same JSON from standard input as a webhook, with the member `parameters`, and writes the same reply to standard output. It has 64 MiB of memory, no files, no network and no environment.",
 		Params: []guardrail.Param{
 			param("code", guardrail.String, "", "The module in base64. Either this or `module` is required."),
-			param("module", guardrail.String, "", "Name of a stored module."),
+			param("module", guardrail.String, "", "Id or slug of a [stored module](guardrails.md#your-own-checks), in a saved guardrail."),
 			param("parameters", guardrail.JSON, "", "Given to the module."),
 		},
 	}}
-}
-
-// modules runs WASM modules.
-type modules struct {
-	services Services
-	mu       sync.Mutex
-	known    map[[32]byte]*module // guarded by mu
 }
 
 // module is a compiled module with a runtime of its own.
@@ -53,57 +62,23 @@ type module struct {
 	code    wazero.CompiledModule
 }
 
-// compileModule compiles a module. It is closed when nothing refers to it.
-func compileModule(code []byte) (*module, error) {
-	if len(code) > maxModule {
-		return nil, fmt.Errorf("must have at most %d bytes", maxModule)
-	}
-	ctx := context.Background()
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfig().WithMemoryLimitPages(modulePages).WithCloseOnContextDone(true))
-	compiled, err := r.CompileModule(ctx, code)
-	if err == nil {
-		_, err = wasi_snapshot_preview1.Instantiate(ctx, r)
-	}
-	if err != nil {
-		_ = r.Close(ctx)
-		return nil, errors.New("must be a WebAssembly module that needs at most 64 MiB of memory")
-	}
-	for _, f := range compiled.ImportedFunctions() {
-		if from, name, _ := f.Import(); from != wasi_snapshot_preview1.ModuleName {
-			_ = r.Close(ctx)
-			return nil, fmt.Errorf("must import only functions of %s, not %.60q", wasi_snapshot_preview1.ModuleName, from+"."+name)
-		}
-	}
-	m := &module{r, compiled}
-	runtime.AddCleanup(m, func(r wazero.Runtime) { _ = r.Close(context.Background()) }, r)
-	return m, nil
+// Check returns the names of the functions that a module exports, at most 100. An
+// error says what the module must be.
+func (w *Modules) Check(code []byte) (exports []string, err error) {
+	_, exports, err = w.admit(code)
+	return exports, err
 }
 
-func (w *modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
-	name, parameters := p.String("module"), p.Raw("parameters")
-	var own *module
-	switch {
-	case p.Has("code") == p.Has("module"):
+func (w *Modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
+	if p.Has("code") == p.Has("module") {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "code", Message: "must be set, or module, but not both"}
-	case p.Has("module") && w.services.Module == nil:
-		return guardrail.Compiled{}, &guardrail.ParamError{Path: "module", Message: "cannot be used yet, as this gateway stores no modules; set code"}
-	case p.Has("code"):
-		code, err := base64.StdEncoding.DecodeString(p.String("code"))
-		if err != nil {
-			return guardrail.Compiled{}, &guardrail.ParamError{Path: "code", Message: "must be base64"}
-		}
-		if own, err = compileModule(code); err != nil {
-			return guardrail.Compiled{}, &guardrail.ParamError{Path: "code", Message: err.Error()}
-		}
 	}
+	m, err := w.open(p)
+	if err != nil {
+		return guardrail.Compiled{}, err
+	}
+	parameters := p.Raw("parameters")
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		m := own
-		if m == nil {
-			var err error
-			if m, err = w.find(ctx, in.Request, name); err != nil {
-				return guardrail.Verdict{}, err
-			}
-		}
 		body, err := describe(in)
 		if err != nil {
 			return guardrail.Verdict{}, err
@@ -111,8 +86,13 @@ func (w *modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 		if parameters != nil {
 			body = append(append(append(body[:len(body)-1], `,"parameters":`...), parameters...), '}')
 		}
+		leave, err := w.runs.enter(ctx, in.Request.Organisation)
+		if err != nil {
+			return guardrail.Verdict{}, err
+		}
 		reply, err := m.run(ctx, body)
 		runtime.KeepAlive(m)
+		leave()
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
@@ -121,28 +101,146 @@ func (w *modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Transforms: true, Remote: true}, nil
 }
 
-// find returns a stored module, compiled once for its content.
-func (w *modules) find(ctx context.Context, r *guardrail.Request, name string) (*module, error) {
-	code, err := w.services.Module(ctx, r, name)
-	if err != nil {
-		return nil, fmt.Errorf("the module %.60q is unavailable", name)
-	}
-	key := sha256.Sum256(code)
-	w.mu.Lock()
-	m := w.known[key]
-	w.mu.Unlock()
-	if m != nil {
+// open returns the compiled module of a check.
+func (w *Modules) open(p *guardrail.Params) (*module, error) {
+	if p.Has("module") {
+		stored, err := p.Module("module")
+		if err != nil {
+			return nil, err
+		}
+		m, err := w.openStored(stored)
+		if err != nil {
+			return nil, &guardrail.ParamError{Path: "module", Message: err.Error()}
+		}
 		return m, nil
 	}
-	if m, err = compileModule(code); err != nil {
-		return nil, fmt.Errorf("the module %.60q %w", name, err)
+	code, err := base64.StdEncoding.DecodeString(p.String("code"))
+	if err != nil {
+		return nil, &guardrail.ParamError{Path: "code", Message: "must be base64"}
 	}
+	m, _, err := w.admit(code)
+	if err != nil {
+		return nil, &guardrail.ParamError{Path: "code", Message: err.Error()}
+	}
+	return m, nil
+}
+
+// openStored returns a stored module. It was admitted when it was stored, so it is
+// compiled without waiting for a place.
+func (w *Modules) openStored(stored guardrail.Module) (*module, error) {
+	if m := w.find(stored.Sum); m != nil {
+		return m, nil
+	}
+	code, err := stored.Code()
+	if err != nil {
+		return nil, err
+	}
+	if sha256.Sum256(code) != stored.Sum {
+		return nil, errors.New("is damaged; upload the module again")
+	}
+	safe, _, err := inspectModule(code)
+	if err != nil {
+		return nil, err
+	}
+	m, err := compileModule(context.Background(), safe)
+	if err != nil {
+		return nil, err
+	}
+	return w.add(stored.Sum, m), nil
+}
+
+// admit compiles a module that may be malicious, within a limited time.
+func (w *Modules) admit(code []byte) (*module, []string, error) {
+	if len(code) > MaxModule {
+		return nil, nil, fmt.Errorf("must have at most %d bytes", MaxModule)
+	}
+	safe, exports, err := inspectModule(code)
+	if err != nil {
+		return nil, nil, err
+	}
+	sum := sha256.Sum256(code)
+	if m := w.find(sum); m != nil {
+		return m, exports, nil
+	}
+	w.compiling.Do(func() { w.compilers = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) })
+	patience := cmp.Or(w.patience, maxCompilation)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	select {
+	case w.compilers <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, errors.New("cannot be compiled now, as others are; try again shortly")
+	}
+	type result struct {
+		m   *module
+		err error
+	}
+	done := make(chan result, 1)
+	// A function is compiled without interruption, so the goroutine may end later
+	// than the request. It keeps its place until then.
+	go func() {
+		defer func() { <-w.compilers }()
+		m, err := compileModule(ctx, safe)
+		done <- result{m, err}
+	}()
+	select {
+	case r := <-done:
+		if r.err != nil {
+			return nil, nil, r.err
+		}
+		return w.add(sum, r.m), exports, nil
+	case <-ctx.Done():
+		return nil, nil, fmt.Errorf("takes more than %s to compile; use a simpler module", patience)
+	}
+}
+
+// find returns a module that is in use, nil for none.
+func (w *Modules) find(sum [sha256.Size]byte) *module {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.known == nil || len(w.known) >= maxModules {
-		w.known = map[[32]byte]*module{}
+	return w.known[sum].Value()
+}
+
+// add returns m, or the module with the same code that another has added before.
+func (w *Modules) add(sum [sha256.Size]byte, m *module) *module {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if before := w.known[sum].Value(); before != nil {
+		return before
 	}
-	w.known[key] = m
+	if w.known == nil {
+		w.known = make(map[[sha256.Size]byte]weak.Pointer[module])
+	}
+	w.known[sum] = weak.Make(m)
+	runtime.AddCleanup(m, w.forget, sum)
+	return m
+}
+
+// forget removes a module that is not in use.
+func (w *Modules) forget(sum [sha256.Size]byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known[sum].Value() == nil {
+		delete(w.known, sum)
+	}
+}
+
+// compileModule compiles the code that [inspectModule] returned. The module is closed
+// when nothing refers to it.
+func compileModule(ctx context.Context, code []byte) (*module, error) {
+	none := context.Background()
+	r := wazero.NewRuntimeWithConfig(none, wazero.NewRuntimeConfig().WithMemoryLimitPages(modulePages).WithCloseOnContextDone(true))
+	// Only with several workers does the compiler look at the context.
+	compiled, err := r.CompileModule(experimental.WithCompilationWorkers(ctx, 2), code)
+	if err == nil {
+		_, err = wasi_snapshot_preview1.Instantiate(none, r)
+	}
+	if err != nil {
+		_ = r.Close(none)
+		return nil, errors.New("must be a WebAssembly module that needs at most 64 MiB of memory")
+	}
+	m := &module{r, compiled}
+	runtime.AddCleanup(m, func(r wazero.Runtime) { _ = r.Close(context.Background()) }, r)
 	return m, nil
 }
 

@@ -1,12 +1,10 @@
 package checks_test
 
 import (
-	"context"
 	"encoding/base64"
 	"strings"
 	"testing"
 
-	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 )
 
@@ -88,19 +86,6 @@ func TestModulesDecide(t *testing.T) {
 	}
 }
 
-func TestModulesAreReadByName(t *testing.T) {
-	s := checks.Services{Module: func(_ context.Context, r *guardrail.Request, name string) ([]byte, error) {
-		return assemble(`{"verdict":`+map[bool]string{true: "true", false: "false"}[name == "mine" && r.Organisation == "o"]+`}`, write...), nil
-	}}
-	for _, tt := range []struct{ organisation, want string }{{"o", "passed"}, {"p", "failed"}} {
-		in := text(before, "hi")
-		in.Request = &guardrail.Request{Organisation: tt.organisation}
-		if r, _ := run(t, s, in, "default.wasm", `{"module":"mine"}`); resultOf(r) != tt.want {
-			t.Errorf("organisation %s: %s %v, want %s", tt.organisation, resultOf(r), r.Error, tt.want)
-		}
-	}
-}
-
 func TestModulesThatCannotRunAreRefused(t *testing.T) {
 	foreign := []byte(strings.ReplaceAll(string(assemble("", write...)), "wasi_snapshot_preview1", "wasi_snapshot_preview9"))
 	big := []byte(strings.Replace(string(assemble("", write...)), "\x05\x03\x01\x00\x01", "\x05\x04\x01\x00\x81\x08", 1)) // 1,025 pages
@@ -117,7 +102,7 @@ func TestModulesThatCannotRunAreRefused(t *testing.T) {
 
 // Checks that could never run are refused, as they would let everything pass.
 func TestChecksWithoutTheirServiceAreRefused(t *testing.T) {
-	if _, faults := checks.New(checks.Services{}).Check("p", checkOf("default.wasm", object(t, `{"module":"stored"}`)), before); len(faults) != 1 || !strings.Contains(faults[0].Message, "yet") {
+	if _, faults := checks.New(checks.Services{}).Check("p", checkOf("default.wasm", object(t, `{"module":"stored"}`)), before); len(faults) != 1 || !strings.Contains(faults[0].Message, "only in a saved guardrail") {
 		t.Errorf("%v, want one fault", faults)
 	}
 }

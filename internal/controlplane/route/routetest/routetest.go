@@ -22,6 +22,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
+	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/respcache"
 	"modelgate/internal/secret"
 	"modelgate/internal/secretref"
@@ -87,8 +88,9 @@ func open(t testing.TB, path string, add []func(*route.API)) *Bench {
 		Cache: new(respcache.Invalidations),
 		DB:    db, Logger: slog.New(slog.DiscardHandler), Version: "test",
 		Authenticate: b.authenticate, Token: b.token, Changed: func() { b.changes.Add(1) }, Now: func() time.Time { return b.Clock },
-		ListenURL: "http://listen.example:8787",
-		Secrets:   newSealer(t), References: secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}}),
+		CheckModule: new(checks.Modules).Check,
+		ListenURL:   "http://listen.example:8787",
+		Secrets:     newSealer(t), References: secretref.New(secretref.Options{Environment: []string{"APP_*"}, Files: []string{"/run/secrets"}}),
 	})
 	for _, f := range add {
 		f(b.API)
