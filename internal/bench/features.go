@@ -28,13 +28,13 @@ const (
 
 // Configs of requests that use a feature.
 const (
-	// The checks read all of the text and find nothing.
+	// The checks read the 4 KB of the system prompt and find nothing.
 	regexConfig = `{"input_guardrails":[` +
-		`{"id":"r1","default.regexMatch":{"rule":"(?i)password\\s*[:=]\\s*\\S+","not":true}},` +
-		`{"id":"r2","default.regexMatch":{"rule":"\\b\\d{3}-\\d{2}-\\d{4}\\b","not":true}},` +
-		`{"id":"r3","default.regexMatch":{"rule":"sk-[A-Za-z0-9]{20,}","not":true}},` +
-		`{"id":"r4","default.regexMatch":{"rule":"(?i)project\\s+(bluebird|heron)","not":true}},` +
-		`{"id":"r5","default.regexMatch":{"rule":"[\\w.]+@example\\.(com|org)","not":true}}]}`
+		`{"id":"r1","default.regexMatch":{"rule":"(?i)password\\s*[:=]\\s*\\S+","scope":"all","not":true}},` +
+		`{"id":"r2","default.regexMatch":{"rule":"\\b\\d{3}-\\d{2}-\\d{4}\\b","scope":"all","not":true}},` +
+		`{"id":"r3","default.regexMatch":{"rule":"sk-[A-Za-z0-9]{20,}","scope":"all","not":true}},` +
+		`{"id":"r4","default.regexMatch":{"rule":"(?i)project\\s+(bluebird|heron)","scope":"all","not":true}},` +
+		`{"id":"r5","default.regexMatch":{"rule":"[\\w.]+@example\\.(com|org)","scope":"all","not":true}}]}`
 	cacheConfig = `{"cache":{"mode":"simple","max_age":3600}}`
 )
 

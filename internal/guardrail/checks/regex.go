@@ -27,6 +27,7 @@ type pattern struct {
 	// partial matches the end of a text that may be the beginning of a match. Nil
 	// if it would be too large.
 	partial *regexp.Regexp
+	literal literal // in every match
 }
 
 // compilePattern compiles the regular expression of a parameter.
@@ -54,7 +55,7 @@ func compilePattern(name, rule string) (*pattern, error) {
 	if err != nil {
 		return nil, &guardrail.ParamError{Path: name, Message: "must be a regular expression in RE2 syntax"}
 	}
-	return &pattern{re: re, size: len(program.Inst), bytes: longest, partial: compilePartial(parsed)}, nil
+	return &pattern{re: re, size: len(program.Inst), bytes: longest, partial: compilePartial(parsed), literal: requiredLiteral(parsed)}, nil
 }
 
 // hold returns the index from which text may be the beginning of a match.
@@ -128,7 +129,10 @@ func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 		if err := rule.check(text); err != nil {
 			return guardrail.Verdict{}, err
 		}
-		found := rule.re.FindStringSubmatchIndex(text)
+		var found []int
+		if rule.literal.in(text) {
+			found = rule.re.FindStringSubmatchIndex(text)
+		}
 		if found == nil {
 			return verdict(false, inverted, text, "the pattern was not found", nil), nil
 		}

@@ -64,6 +64,9 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 			if err := re.check(part.Text); err != nil {
 				return guardrail.Verdict{}, err
 			}
+			if !re.literal.in(part.Text) {
+				continue
+			}
 			n := -1
 			if first {
 				n = 1
