@@ -183,15 +183,18 @@ func (w *Modules) admit(code []byte) (*module, []string, error) {
 		m, err := compileModule(ctx, safe)
 		done <- result{m, err}
 	}()
+	var r result
 	select {
-	case r := <-done:
-		if r.err != nil {
-			return nil, nil, r.err
-		}
-		return w.add(sum, r.m), exports, nil
+	case r = <-done:
 	case <-ctx.Done():
+	}
+	switch {
+	case r.m != nil:
+		return w.add(sum, r.m), exports, nil
+	case ctx.Err() != nil: // also the cause of an error of the compiler
 		return nil, nil, fmt.Errorf("takes more than %s to compile; use a simpler module", patience)
 	}
+	return nil, nil, r.err
 }
 
 // find returns a module that is in use, nil for none.
