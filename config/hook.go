@@ -36,6 +36,9 @@ const (
 // Denies reports whether a failure of the hook denies the request.
 func (h Hook) Denies() bool { return h.Deny || h.OnFail.denies() }
 
+// DeniesSuccess reports whether a success of the hook denies the request.
+func (h Hook) DeniesSuccess() bool { return h.OnSuccess.denies() }
+
 // Check is one check with its parameters.
 type Check struct {
 	ID         string
@@ -80,3 +83,6 @@ type Guardrail struct {
 
 // Denies reports whether a failure of the guardrail denies the request.
 func (g Guardrail) Denies() bool { return g.Deny || g.OnFail.denies() }
+
+// DeniesSuccess reports whether a success of the guardrail denies the request.
+func (g Guardrail) DeniesSuccess() bool { return g.OnSuccess.denies() }

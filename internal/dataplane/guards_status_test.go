@@ -66,3 +66,40 @@ func TestStreamOfEventsWithoutTextBegins(t *testing.T) {
 		t.Errorf("status %d, reading the stream: %v", res.StatusCode, err)
 	}
 }
+
+// With deny in on_success, a request or response that passes all checks is denied.
+func TestSuccessOfChecksDeniesWhereOnSuccessSaysSo(t *testing.T) {
+	t.Parallel()
+	p := &textProvider{texts: []string{"one good answer"}}
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	before := func(word string) string {
+		return `"before_request_hooks":[{"id":"h","checks":[{"id":"default.contains","parameters":{"words":["` + word + `"],"operator":"all"}}],"on_success":{"deny":true}}]`
+	}
+	after := func(word string) string {
+		return `"output_guardrails":[{"id":"h","default.contains":{"words":["` + word + `"],"operator":"all"},"on_success":{"deny":true}}]`
+	}
+	for _, client := range tongues {
+		for _, stream := range []bool{false, true} {
+			for _, tt := range []struct {
+				config string
+				denied bool
+			}{{before("hello"), true}, {before("absent"), false}, {after("good"), true}, {after("absent"), false}} {
+				res := g.Do(client.ask(t, g, "x-gateway-config", guarded(tt.config), "m", stream))
+				body := string(res.Body)
+				if tt.denied && (res.Status != 446 || !strings.Contains(body, "passed, which on_success denies: default.contains (h)")) {
+					t.Errorf("%s, stream %t, %s: status %d %.300s, want 446 that names the check", client.name, stream, tt.config, res.Status, body)
+				}
+				if !tt.denied && res.Status != 200 && res.Status != 246 {
+					t.Errorf("%s, stream %t, %s: status %d %.300s, want the answer", client.name, stream, tt.config, res.Status, body)
+				}
+				if tt.denied && strings.Contains(body, "answer") {
+					t.Errorf("%s, stream %t, %s: the denied text is in %s", client.name, stream, tt.config, body)
+				}
+			}
+		}
+	}
+	res := g.Post("/explain", `{"request":{"method":"POST","path":"/v1/chat/completions","body":{"model":"m","messages":[{"role":"user","content":"hello"}]}},"config":`+guarded(before("hello"))+`}`)
+	if !strings.Contains(string(res.Body), "and a success denies it") {
+		t.Errorf("a dry run does not say that a success denies: %d %.500s", res.Status, res.Body)
+	}
+}

@@ -21,6 +21,7 @@ type Hook struct {
 	Checks []*Check
 
 	Deny       bool // a failure denies the request
+	DenyPassed bool // a success denies the request
 	Async      bool // the caller runs it without delaying the request, see Split
 	Sequential bool // a check sees the transformations of those before it
 	SoftDeny   bool // a denial is a response with status 200
@@ -79,9 +80,9 @@ func (h *Hook) Transforms() bool {
 }
 
 // Reach returns how much text the hook needs: the most that one of its checks
-// needs. See [Reach].
+// needs, or all if a success denies. See [Reach].
 func (h *Hook) Reach() Reach {
-	r := Reach{Facts: true}
+	r := Reach{Whole: h.DenyPassed, Facts: true}
 	for _, c := range h.Checks {
 		if c.Disabled {
 			continue

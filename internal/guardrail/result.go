@@ -61,7 +61,7 @@ type FeedbackResult struct {
 type Outcome struct {
 	Results []HookResult // in the order of the hooks
 	Failed  bool         // a hook failed
-	Denied  bool         // a hook with deny failed
+	Denied  bool         // a hook denied the request
 	// SoftDenied means that every hook that denied asks for status 200.
 	SoftDenied bool
 

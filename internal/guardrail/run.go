@@ -99,7 +99,7 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 		r.Transformed = r.Transformed || one.Transformed
 		r.Checks = append(r.Checks, one)
 	}
-	r.Deny = h.Deny && !r.Verdict && !h.Async && !h.Shadow
+	r.Deny = (h.Deny && !r.Verdict || h.DenyPassed && r.Verdict) && !h.Async && !h.Shadow
 	r.Took = time.Since(start)
 	r.ExecutionTime = r.Took.Milliseconds()
 	r.Feedback = h.feedback(&r)

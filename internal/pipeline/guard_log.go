@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -197,7 +198,7 @@ func denied(results HookResults) *apierr.Error {
 	if results.After == nil {
 		results.After = []guardrail.HookResult{}
 	}
-	e := apierr.New(apierr.Denied, "the guardrail checks failed: %s; see hook_results", failedChecks(last))
+	e := apierr.New(apierr.Denied, "the guardrail checks %s; see hook_results", reasonsOf(last))
 	e.Details, _ = json.Marshal(results) // values of JSON
 	return e
 }
@@ -223,20 +224,32 @@ func hideText(results []guardrail.HookResult) {
 	}
 }
 
-// failedChecks names the checks of the hooks that denied.
-func failedChecks(results []guardrail.HookResult) string {
-	var names []string
+// reasonsOf says which checks of the hooks that denied failed, or passed where a
+// success denies.
+func reasonsOf(results []guardrail.HookResult) string {
+	var failed, passed []string
 	for _, h := range results {
 		if !h.Deny {
 			continue
 		}
 		for _, c := range h.Checks {
-			if !c.Verdict && (c.Error == nil || c.FailOnError) {
-				names = append(names, fmt.Sprintf("%s (%s)", c.ID, h.ID))
+			name := fmt.Sprintf("%s (%s)", c.ID, h.ID)
+			switch {
+			case h.Verdict:
+				passed = append(passed, name)
+			case !c.Verdict && (c.Error == nil || c.FailOnError):
+				failed = append(failed, name)
 			}
 		}
 	}
-	return strings.Join(names, ", ")
+	var reasons []string
+	if len(failed) > 0 {
+		reasons = append(reasons, "failed: "+strings.Join(failed, ", "))
+	}
+	if len(passed) > 0 {
+		reasons = append(reasons, "passed, which on_success denies: "+strings.Join(passed, ", "))
+	}
+	return cmp.Or(strings.Join(reasons, "; "), "denied it") // a hook without checks passes
 }
 
 // requestRunKey identifies a run of request hooks: the hooks, and the sources

@@ -39,7 +39,7 @@ type streamHooks struct {
 // text, hold if they need all of it and may deny or change it, otherwise observe.
 func sortHooks(hooks []*guardrail.Hook) (s streamHooks) {
 	for _, h := range hooks {
-		acts := h.Deny || h.Transforms()
+		acts := h.Deny || h.DenyPassed || h.Transforms()
 		whole := h.Reach().Whole || h.Reach().Facts
 		mode := h.Stream
 		switch {

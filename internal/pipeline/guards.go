@@ -177,6 +177,8 @@ func (t *Trail) decideGuards(path string, g *Guards) {
 				how = ", without effect (async)"
 			case h.Deny:
 				how = ", and a failure denies it"
+			case h.DenyPassed:
+				how = ", and a success denies it"
 			}
 			text := fmt.Sprintf("the guardrail %s would check the %s with %s%s", cmp.Or(h.ID, "without an id"), list.of, strings.Join(names, ", "), how)
 			t.Decisions = append(t.Decisions, reqlog.Decision{Path: path, Text: text})
