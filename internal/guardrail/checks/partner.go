@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,13 +27,16 @@ type partner struct {
 	timeout     time.Duration // 5 s if 0
 	closed      bool          // an error is a failure unless failOnError is false
 
-	// url and headers are templates: {name} is a credential or a parameter.
+	// url and headers are templates: {name} is a credential or a parameter. Only
+	// credentials are part of a host, so nobody else can choose where they go.
 	url     string
 	headers map[string]string
 	// fallbacks are values of absent credentials in templates.
 	fallbacks map[string]string
 	// prepare changes the request before it is sent, to sign it for example.
 	prepare func(ctx context.Context, s Services, c *call, o *outgoing) error
+	// places are those of credentials that prepare writes into addresses.
+	places  map[string]place
 	body    func(c *call) any
 	read    func(c *call, reply document) (reading, error)
 	each    bool // sends one request for each text; otherwise they are joined
@@ -105,6 +107,9 @@ func (row *partner) definition(s Services) guardrail.Definition {
 	}
 	d.Compile = func(p *guardrail.Params) (guardrail.Compiled, error) {
 		if err := checkForward(p); err != nil {
+			return guardrail.Compiled{}, err
+		}
+		if err := row.checkAddress(p); err != nil {
 			return guardrail.Compiled{}, err
 		}
 		run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
@@ -232,17 +237,13 @@ func (row *partner) ask(ctx context.Context, s Services, c *call) (reading, erro
 // from one.
 func (row *partner) expand(c *call, template string, inURL bool) (text string, chosen bool, err error) {
 	var b strings.Builder
-	for {
-		from := strings.IndexByte(template, '{')
-		to := strings.IndexByte(template, '}')
-		if from < 0 || to < from {
-			b.WriteString(template)
-			return b.String(), chosen, nil
-		}
-		b.WriteString(template[:from])
-		name := template[from+1 : to]
+	from := 0
+	for name, at := range names(template) {
+		b.WriteString(template[from:at])
+		from = at + len(name) + 2
+		place := placeAt(template, at)
 		value := c.credential(name)
-		if value == "" {
+		if value == "" && !(inURL && place.ofHost()) {
 			value = c.p.String(name)
 		}
 		if value == "" {
@@ -251,23 +252,17 @@ func (row *partner) expand(c *call, template string, inURL bool) (text string, c
 		switch {
 		case value == "":
 			return "", false, fmt.Errorf("%s is not set", name)
-		case !inURL:
-		case b.Len() == 0: // a complete base address
-			if !strings.Contains(value, "://") {
-				value = "https://" + value
+		case inURL:
+			if message := place.check(value); message != "" {
+				return "", false, fmt.Errorf("%s %s", name, message)
 			}
-			chosen, value = value != row.fallbacks[name], strings.TrimRight(value, "/")
-		case strings.Count(b.String(), "/") < 3: // part of the host
-			if strings.Trim(strings.ToLower(value), "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
-				return "", false, fmt.Errorf("%s must be part of a host name", name)
-			}
-			chosen = true
-		default:
-			value = url.PathEscape(value)
+			chosen = chosen || place == label || place.ofHost() && value != row.fallbacks[name]
+			value = place.write(value)
 		}
 		b.WriteString(value)
-		template = template[to+1:]
 	}
+	b.WriteString(template[from:])
+	return b.String(), chosen, nil
 }
 
 // document is decoded JSON. Its methods return an error, never a guess, for what

@@ -171,10 +171,10 @@ func acuvity() []partner {
 		param("secrets", guardrail.Boolean, "false", "Looks for credentials."), param("secrets_redact", guardrail.Boolean, "false", "Redacts them."), param("secrets_categories", guardrail.StringList, "", "Categories of credentials."))
 	return []partner{{
 		id: "acuvity.scan", summary: "None of the enabled guards finds anything, or it was redacted.", needs: []string{"apiKey"}, params: params, changes: true, each: true,
-		url: "https://acuvity/_acuvity/scan", headers: bearer, // the host comes from the key
+		url: "https://acuvity/_acuvity/scan", headers: bearer, places: map[string]place{"apiKey": token}, // the host comes from the key
 		prepare: func(_ context.Context, _ Services, c *call, o *outgoing) error {
-			base, err := acuvityHost(c.credential("apiKey"))
-			o.url, o.chosen = base+"/_acuvity/scan", true
+			host, err := acuvityHost(c.credential("apiKey"))
+			o.url, o.chosen = host+"/_acuvity/scan", true
 			return err
 		},
 		body: func(c *call) any {
@@ -206,11 +206,10 @@ func acuvityHost(key string) (string, error) {
 	if err != nil || json.Unmarshal(raw, &claims) != nil || claims.Opaque["apex-url"] == "" {
 		return "", wrong
 	}
-	base := strings.TrimRight(claims.Opaque["apex-url"], "/")
-	if !strings.Contains(base, "://") {
-		base = "https://" + base
+	if !isBase(claims.Opaque["apex-url"]) {
+		return "", wrong
 	}
-	return base, nil
+	return base.write(claims.Opaque["apex-url"]), nil
 }
 
 func readAcuvity(c *call, reply document) (reading, error) {

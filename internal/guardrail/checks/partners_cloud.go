@@ -26,7 +26,8 @@ func azure() []partner {
 		return partner{
 			id: "azure." + id, summary: summary, on: on, each: true, params: params, prepare: tokens.prepare,
 			needs: []string{"resourceName"}, optional: []string{"azureAuthMode", "apiKey", "tenantId", "clientId", "clientSecret", "customHost"},
-			url: "https://{resourceName}.cognitiveservices.azure.com/" + path + "?api-version={apiVersion}",
+			url:    "https://{resourceName}.cognitiveservices.azure.com/" + path + "?api-version={apiVersion}",
+			places: map[string]place{"customHost": base, "tenantId": segment},
 		}
 	}
 	version := func(v string) guardrail.Param {
@@ -131,8 +132,11 @@ const (
 // prepare sets the credential of a request to Azure.
 func (e *entraTokens) prepare(ctx context.Context, s Services, c *call, o *outgoing) error {
 	if host := c.credential("customHost"); host != "" {
+		if message := base.check(host); message != "" {
+			return errors.New("customHost " + message)
+		}
 		_, rest, _ := strings.Cut(strings.TrimPrefix(o.url, "https://"), "/")
-		o.url, o.chosen = strings.TrimRight(host, "/")+"/"+rest, true
+		o.url, o.chosen = base.write(host)+"/"+rest, true
 	}
 	switch mode := c.credential("azureAuthMode"); mode {
 	case "", "apiKey":
@@ -158,6 +162,9 @@ func (e *entraTokens) token(ctx context.Context, s Services, c *call) (secret.St
 	tenant, client, password := c.credential("tenantId"), c.credential("clientId"), c.credential("clientSecret")
 	if tenant == "" || client == "" || password == "" {
 		return secret.String{}, errors.New("the credentials tenantId, clientId and clientSecret of azure must be set")
+	}
+	if message := segment.check(tenant); message != "" {
+		return secret.String{}, errors.New("tenantId " + message)
 	}
 	key := sha256.Sum256([]byte(tenant + "\x00" + client + "\x00" + password))
 	e.mu.Lock()
