@@ -91,7 +91,7 @@ func checkShape(t *testing.T, report *bench.Report) {
 		"overload":   3,  // plain behind the ReverseProxy and the gateway, and with checks
 		"memory":     3,  // without direct
 		"starts":     3,
-		"features":   6,
+		"features":   7,
 		"errors":     9, // with the two of records and three of features
 	} {
 		if list, _ := v[key].([]any); len(list) != rows {

@@ -17,6 +17,7 @@ const featureConnections = 16
 const (
 	Plain        = "none"
 	RegexChecks  = "five regular expressions"
+	SlowChecks   = "five without a literal"
 	CacheHit     = "exact hit of the cache"
 	Limits       = "limits in the process"
 	SharedLimits = "limits in Redis"
@@ -26,17 +27,23 @@ const (
 	Bare = "bare handler"
 )
 
-// Configs of requests that use a feature.
-const (
-	// The checks read the 4 KB of the system prompt and find nothing.
-	regexConfig = `{"input_guardrails":[` +
-		`{"id":"r1","default.regexMatch":{"rule":"(?i)password\\s*[:=]\\s*\\S+","scope":"all","not":true}},` +
-		`{"id":"r2","default.regexMatch":{"rule":"\\b\\d{3}-\\d{2}-\\d{4}\\b","scope":"all","not":true}},` +
-		`{"id":"r3","default.regexMatch":{"rule":"sk-[A-Za-z0-9]{20,}","scope":"all","not":true}},` +
-		`{"id":"r4","default.regexMatch":{"rule":"(?i)project\\s+(bluebird|heron)","scope":"all","not":true}},` +
-		`{"id":"r5","default.regexMatch":{"rule":"[\\w.]+@example\\.(com|org)","scope":"all","not":true}}]}`
-	cacheConfig = `{"cache":{"mode":"simple","max_age":3600}}`
+const cacheConfig = `{"cache":{"mode":"simple","max_age":3600}}`
+
+// Configs of checks that read the 4 KB of the system prompt and find nothing. Every
+// match of the first five contains a literal, which is looked for in its place.
+var (
+	regexConfig = checksOf(`(?i)password\s*[:=]\s*\S+`, `\b\d{3}-\d{2}-\d{4}\b`, `sk-[A-Za-z0-9]{20,}`, `(?i)project\s+(bluebird|heron)`, `[\w.]+@example\.(com|org)`)
+	slowConfig  = checksOf(`\b\d{13,19}\b`, `\b[A-Z]{2}\d{2}[A-Z0-9]{10,30}\b`, `\b(\d{1,3}[. ]){3}\d{1,3}\b`, `(?i)\b[a-z]{4,}\d{2,}\b`, `[ap]k[-_][0-9a-f]{16,}`)
 )
+
+// checksOf returns a config with a guardrail for each pattern.
+func checksOf(patterns ...string) string {
+	list := make([]string, len(patterns))
+	for i, p := range patterns {
+		list[i] = fmt.Sprintf(`{"id":"r%d","default.regexMatch":{"rule":%q,"scope":"all","not":true}}`, i+1, p)
+	}
+	return `{"input_guardrails":[` + strings.Join(list, ",") + `]}`
+}
 
 // Feature is a closed loop on the gateway with a feature in use: medians of all rounds.
 type Feature struct {
@@ -73,6 +80,7 @@ func (r *run) measureFeatures(ctx context.Context) (err error) {
 	list := []contender{
 		{Plain, gate, r.sample, false},
 		{RegexChecks, gate, r.sample.with(regexConfig).withSameText(), false},
+		{SlowChecks, gate, r.sample.with(slowConfig).withSameText(), false},
 		{CacheHit, gate, r.sample.with(cacheConfig), false},
 	}
 	defer func() {

@@ -98,7 +98,7 @@ func (r *Report) judgeTimes() {
 		}
 	}
 	for _, o := range r.Overload {
-		if o.Target == Modelgate && o.Feature == RegexChecks {
+		if o.Target == Modelgate && o.Feature == SlowChecks {
 			r.atLeast("goodput at twice the load, of the peak", o.Goodput, 0.95, 0.97)
 			r.atLeast("goodput at twice the load by CPU, of the peak", o.GoodputByCPU, 0.95, 0.97)
 		}
