@@ -356,13 +356,13 @@ func TestCountersThatArePastAreNotInUse(t *testing.T) {
 		"policy/monthly/" + month + "/0/api_key:k1": true,
 		"policy/monthly/2019-01-01/0/api_key:k1":    false,
 		"policy/limited/0/api_key:k1":               true,
-		"key/k1/cost/":                              true,
+		"key/k1/cost/":                              false,
 	} {
 		if got := s.InUse(counter, now); got != want {
 			t.Errorf("InUse(%s) = %t, want %t", counter, got, want)
 		}
 	}
-	if !(*policy.Set)(nil).InUse("policy/p/-/0/k", now) {
-		t.Error("a counter is not in use before policies are known")
+	if (*policy.Set)(nil).InUse("policy/p/-/0/k", now) {
+		t.Error("a counter is in use without policies")
 	}
 }

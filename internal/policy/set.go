@@ -120,17 +120,13 @@ func (s *Set) Measure(counter string, now time.Time) (m quota.Measure, ok bool) 
 	return p.Measure, p.Window == 0 && label == current
 }
 
-// InUse reports whether a counter, by its full name, may be used at now or later: not
-// one of a policy that no longer exists, of a usage-limit policy in another period, or
-// from before a manual reset. Counters that are not of policies are in use, and nil says
-// so of all.
+// InUse reports whether a counter, by its full name, is of a policy and may be used at
+// now or later: the policy exists, the period of a usage limit has not ended, and the
+// counter is not from before a manual reset. Nil has none in use.
 func (s *Set) InUse(counter string, now time.Time) bool {
 	name, ok := strings.CutPrefix(counter, counterPrefix)
-	if s == nil || !ok {
-		return true
-	}
 	id, rest, _ := strings.Cut(name, "/")
-	if s.byID[id] == nil {
+	if s == nil || !ok || s.byID[id] == nil {
 		return false
 	}
 	p := s.byID[id].policy

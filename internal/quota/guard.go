@@ -138,6 +138,9 @@ func (g *Guard) Correct(ctx context.Context, list []Correction) error {
 	return g.local.Correct(ctx, list)
 }
 
+// RemoveUnused is [Memory.RemoveUnused] for the counters of this process.
+func (g *Guard) RemoveUnused(dropUsed func(names map[string]bool)) { g.local.RemoveUnused(dropUsed) }
+
 // follow sets what is used and held of l, as another store has it.
 func (m *Memory) follow(now time.Time, l *Limit, level int64) {
 	c := m.lock(l.Counter, now)

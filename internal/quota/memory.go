@@ -12,13 +12,7 @@ import (
 
 // Memory is a [Store] in this process: exact for one gateway. The zero value is
 // empty and ready for use.
-type Memory struct {
-	// InUse reports whether the counter of a budget may be used again. It must not use
-	// the store. Nil means that all may.
-	InUse func(counter string) bool
-
-	shards [64]shard
-}
+type Memory struct{ shards [64]shard }
 
 // shard is a part of the counters. Counters are locked one by one, so that
 // requests of different keys do not wait for each other.
@@ -97,7 +91,7 @@ func (m *Memory) sweep(s *shard, now time.Time) {
 		if !c.mu.TryLock() { // a reservation holds it, and may wait for the shard
 			continue
 		}
-		if m.over(name, c, now) {
+		if c.over(now) {
 			c.removed = true
 			delete(s.counters, name)
 		}
@@ -105,17 +99,55 @@ func (m *Memory) sweep(s *shard, now time.Time) {
 	}
 }
 
-// over reports whether a counter can be removed: its window or period has ended, or it
-// is that of a budget and nothing was used, or of one that is not used again. What was
-// used of a budget that is never reset counts forever.
-func (m *Memory) over(name string, c *counter, now time.Time) bool {
-	switch {
-	case !c.ends.IsZero():
+// over reports whether c can be removed: its window or period has ended, or it is that
+// of a budget and nothing was used. What was used of a budget that is never reset stays,
+// up to [Memory.RemoveUnused].
+func (c *counter) over(now time.Time) bool {
+	if !c.ends.IsZero() {
 		return now.After(c.ends.Add(c.tolerance))
-	case c.held > 0:
-		return false
 	}
-	return c.settled == 0 && c.counted == 0 || m.InUse != nil && !m.InUse(name)
+	return c.idle() && c.settled == 0 && c.counted == 0
+}
+
+// idle reports whether c is the counter of a budget of which nothing is reserved.
+func (c *counter) idle() bool { return c.ends.IsZero() && c.held == 0 }
+
+// RemoveUnused removes counters of budgets without an end that are not used again,
+// unless something is reserved. DropUsed is called with the names of the candidates, and
+// deletes from the map those that may still be used. It must read what is in use after
+// it is called, and must not use the store.
+func (m *Memory) RemoveUnused(dropUsed func(names map[string]bool)) {
+	names := make(map[string]bool)
+	m.eachIdle(func(_ *shard, name string, _ *counter) { names[name] = true })
+	if len(names) == 0 {
+		return
+	}
+	dropUsed(names)
+	m.eachIdle(func(s *shard, name string, c *counter) {
+		if names[name] {
+			c.removed = true
+			delete(s.counters, name)
+		}
+	})
+}
+
+// eachIdle calls f with each idle counter that is not locked. It holds the locks of the
+// counter and of its shard.
+func (m *Memory) eachIdle(f func(s *shard, name string, c *counter)) {
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		for name, c := range s.counters {
+			if !c.mu.TryLock() { // a reservation holds it, and may wait for the shard
+				continue
+			}
+			if c.idle() {
+				f(s, name, c)
+			}
+			c.mu.Unlock()
+		}
+		s.mu.Unlock()
+	}
 }
 
 // lateSettlements is how long the counter of a budget stays for attempts that end

@@ -185,7 +185,7 @@ func TestCountersOfEndedPeriodsAreRemoved(t *testing.T) {
 }
 
 func TestCountersOfBudgetsThatAreNeverResetAreRemovedUnlessTheyCount(t *testing.T) {
-	m := quota.Memory{InUse: func(counter string) bool { return !strings.HasPrefix(counter, "policy/deleted/") }}
+	var m quota.Memory
 	use := func(name string, cost int64) {
 		l := &quota.Limit{Counter: name, Measure: quota.Cost, Max: 10, Final: true}
 		v := reserve(t, &m, start, quota.Claim{Limit: l, Amount: 5, Least: 5})
@@ -206,12 +206,53 @@ func TestCountersOfBudgetsThatAreNeverResetAreRemovedUnlessTheyCount(t *testing.
 	for i := range 2000 {
 		reserve(t, &m, later, quota.Claim{Limit: perMinute(fmt.Sprint("new/", i), 1), Amount: 1, Least: 1})
 	}
+	if n := m.Len(); n != 5000 {
+		t.Errorf("%d counters are left, want 5000: all that were used or are in use", n)
+	}
+	m.RemoveUnused(func(names map[string]bool) {
+		if len(names) != 2000 {
+			t.Errorf("%d counters could be removed, want the 2000 that were used and are not in use", len(names))
+		}
+		for name := range names {
+			if !strings.HasPrefix(name, "policy/deleted/") {
+				delete(names, name)
+			}
+		}
+	})
 	if n := m.Len(); n != 4000 {
 		t.Errorf("%d counters are left, want the 1000 that were used, the 1000 in use and 2000 new ones", n)
 	}
 	l := &quota.Limit{Counter: "policy/used/7", Measure: quota.Cost, Max: 10, Final: true}
 	if states, _ := m.Read(context.Background(), later, []*quota.Limit{l}); states[0].Used != 5 {
 		t.Errorf("what was used of a budget without a period is %d, want 5", states[0].Used)
+	}
+}
+
+func TestRemovedCountersDoNotStopRequests(t *testing.T) {
+	var m quota.Memory
+	l := &quota.Limit{Counter: "key/k/cost/", Measure: quota.Cost, Max: 100}
+	used := reserve(t, &m, start, quota.Claim{Limit: l, Amount: 5, Least: 5})
+	m.Settle(start, used.Grants, quota.Use{Cost: 5})
+	all := func(map[string]bool) {}
+	// A counter that a request reserves of is kept, also if that happens meanwhile.
+	var v quota.Verdict
+	m.RemoveUnused(func(map[string]bool) { v = reserve(t, &m, start, quota.Claim{Limit: l, Amount: 7, Least: 7}) })
+	if states, _ := m.Read(t.Context(), start, []*quota.Limit{l}); states[0].Used != 5 || states[0].Held != 7 {
+		t.Fatalf("a counter in use is %+v, want 5 used and 7 held", states[0])
+	}
+	m.Settle(start, v.Grants, quota.Use{Cost: 7})
+	m.RemoveUnused(all)
+	if n := m.Len(); n != 0 {
+		t.Fatalf("%d counters are left, want 0", n)
+	}
+	// Settlements and corrections that come later are no error, and leave nothing for ever.
+	m.Settle(start, v.Grants, quota.Use{Cost: 7})
+	if err := m.Correct(t.Context(), []quota.Correction{{Counter: l.Counter, Total: 12, Settled: 7}}); err != nil {
+		t.Error(err)
+	}
+	m.RemoveUnused(all)
+	if n := m.Len(); n != 0 {
+		t.Errorf("%d counters are left after a late settlement, want 0", n)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -58,7 +57,7 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 	}
 	s.Logger.Info("limit counters", "store", kind)
 	if kind == settings.CountersInMemory {
-		s.engine.Quota = &quota.Memory{InUse: func(counter string) bool { return s.currentPolicies().InUse(counter, time.Now()) }}
+		s.engine.Quota = new(quota.Memory)
 		return nil
 	}
 	node, err := nodeName(s.Data)

@@ -291,6 +291,7 @@ func (s *Server) watch(ctx context.Context) {
 	bodies := gcTrigger{still: 1} // after the start itself
 	expiry := time.NewTicker(time.Minute)
 	defer expiry.Stop()
+	unused := unusedCounters{snapshot: &s.holder, counters: s.engine.Quota, db: s.store, logger: s.Logger}
 	s.markEnded(ctx, time.Now())
 	s.touchDeployment(ctx, time.Now())
 	s.spender.tick(ctx, time.Now())
@@ -309,6 +310,7 @@ func (s *Server) watch(ctx context.Context) {
 			s.minute(ctx, false)
 			s.touchDeployment(ctx, time.Now())
 			s.spender.tick(ctx, time.Now())
+			unused.remove(ctx, time.Now())
 		case <-s.counters.emptied():
 			s.spender.refill(ctx)
 		case <-tick.C:

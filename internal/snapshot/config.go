@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"modelgate/config"
 	"modelgate/internal/quota"
@@ -79,6 +80,35 @@ func (s *Snapshot) RequiresSavedConfig(organisation string) bool { return s.save
 
 // Exhausted reports whether the budget of a workspace is exhausted.
 func (s *Snapshot) Exhausted(workspace string) bool { return s.exhausted[workspace] }
+
+// DropUsed deletes from names the counters that are in use at now: those of the limits of
+// keys, users, workspaces and providers, and of policies.
+func (s *Snapshot) DropUsed(names map[string]bool, now time.Time) {
+	drop := func(list []*quota.Limit) {
+		for _, l := range list {
+			delete(names, l.Counter)
+		}
+	}
+	for _, id := range s.keys {
+		drop(id.Limits)
+	}
+	for _, list := range s.limits {
+		drop(list)
+	}
+	for _, u := range s.users {
+		drop(u.Limits)
+	}
+	for _, e := range s.entries {
+		if e.Target != nil {
+			drop(e.Target.Quota)
+		}
+	}
+	for name := range names {
+		if s.Policies.InUse(name, now) {
+			delete(names, name)
+		}
+	}
+}
 
 // Limits returns the limits of a workspace, in the order in which they are
 // checked. The slice is shared.

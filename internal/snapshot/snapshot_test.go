@@ -8,8 +8,10 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/policy"
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
+	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 )
@@ -267,5 +269,24 @@ func TestFindingAKeyAllocatesNothing(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+func TestCountersOfASnapshotsLimitsAreInUse(t *testing.T) {
+	now := time.Now()
+	list := func(name string) []*quota.Limit { return []*quota.Limit{{Counter: name}} }
+	s := mustBuild(t, snapshot.Input{
+		Specs: table.All(), Keys: []*access.Identity{{KeyID: "k", Limits: list("key/k/cost/")}}, Limits: map[string][]*quota.Limit{"w": list("workspace/w/cost/")},
+		Users:     []access.UserLimits{{Organisation: "o", ID: "u", Limits: list("user/o/u/cost/")}},
+		Providers: []snapshot.ManagedProvider{{Workspace: "w", Slug: "s", Provider: "openai", Limits: append(list("provider/p/cost/"), list("grant/i/w/cost/")...)}},
+		Policies:  policy.Compile([]policy.Policy{{ID: "p"}}, nil),
+	})
+	names := make(map[string]bool)
+	for _, name := range []string{"key/k/cost/", "workspace/w/cost/", "user/o/u/cost/", "provider/p/cost/", "grant/i/w/cost/", "policy/p/-/0/a", "key/deleted/cost/", "policy/deleted/-/0/a"} {
+		names[name] = true
+	}
+	s.DropUsed(names, now)
+	if len(names) != 2 || !names["key/deleted/cost/"] || !names["policy/deleted/-/0/a"] {
+		t.Errorf("%v are not in use, want those of the deleted key and policy", names)
 	}
 }
