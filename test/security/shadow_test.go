@@ -1,6 +1,7 @@
 package security
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestShadowGuardrailIsTriedLabelledAndEnforced tests a guardrail on a logged answer as
@@ -217,7 +219,10 @@ func TestFewTestsOfGuardrailsRunAtOnce(t *testing.T) {
 		<-arrived
 	}
 	attack(t, "exhaustion", "a fifth test of a guardrail at a time", func(t *testing.T) {
-		g.as(t, rootKey, "POST", "/v1/guardrails/test", body).refused(t, http.StatusServiceUnavailable, "of this organisation are in progress")
+		refused := g.as(t, rootKey, "POST", "/v1/guardrails/test", body).refused(t, http.StatusServiceUnavailable, "of this organisation are in progress", "too_many_tests")
+		if wait := refused.header.Get("Retry-After"); wait != "1" {
+			t.Errorf("Retry-After = %q, want 1", wait)
+		}
 	})
 	attack(t, "exhaustion", "tests of a guardrail in all places of one organisation", func(t *testing.T) {
 		g.as(t, other, "POST", "/v1/guardrails/test", `{"workspace_id":"default","text":"a","checks":[{"id":"default.notNull"}],"on":"response"}`).ok(t)
@@ -227,4 +232,50 @@ func TestFewTestsOfGuardrailsRunAtOnce(t *testing.T) {
 	for range 5 { // each ends its place
 		g.as(t, rootKey, "POST", "/v1/guardrails/test", body).ok(t)
 	}
+}
+
+// TestTestsWhoseClientsLeaveFreeTheirPlaces leaves four tests whose check waits for a
+// webhook that never answers.
+func TestTestsWhoseClientsLeaveFreeTheirPlaces(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan struct{}, 100), make(chan struct{})
+	p := newProvider(t, func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	})
+	t.Cleanup(func() { close(release) })
+	g := launch(t, options{})
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	body := fmt.Sprintf(`{"workspace_id":"default","text":"a","checks":[{"id":"default.webhook","parameters":{"webhookURL":%q,"timeout":60000}}]}`, p.root)
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			req, err := http.NewRequestWithContext(ctx, "POST", g.root+"/v1/guardrails/test", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("x-gateway-api-key", rootKey)
+			if res, err := client.Do(req); err == nil {
+				res.Body.Close()
+				t.Errorf("a test whose webhook never answers has the status %d", res.StatusCode)
+			}
+		})
+	}
+	for range 4 {
+		<-arrived
+	}
+	const quick = `{"workspace_id":"default","text":"a","checks":[{"id":"default.notNull"}],"on":"response"}`
+	g.as(t, rootKey, "POST", "/v1/guardrails/test", quick).refused(t, http.StatusServiceUnavailable, "too_many_tests")
+	leave()
+	left := time.Now()
+	clients.Wait()
+	attack(t, "exhaustion", "tests of guardrails whose clients have left", func(t *testing.T) {
+		eventually(t, "a place is free", func() bool { return g.as(t, rootKey, "POST", "/v1/guardrails/test", quick).status == http.StatusOK })
+		if waited := time.Since(left); waited > 40*time.Second {
+			t.Errorf("a place was free after %v, when the check's limit of 60 s ended the tests", waited)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package guardrails
 
 import (
 	"sync"
+	"time"
 
 	"modelgate/internal/apierr"
 )
@@ -26,9 +27,9 @@ func (s *slots) take(organisation string) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.of[organisation] >= maxTests:
-		return apierr.New(apierr.Unavailable, "%d tests of guardrails of this organisation are in progress; try again shortly", maxTests)
+		return tooManyTests("%d tests of guardrails of this organisation are in progress; try again shortly", maxTests)
 	case s.all >= maxAllTests:
-		return apierr.New(apierr.Unavailable, "%d tests of guardrails are in progress; try again shortly", maxAllTests)
+		return tooManyTests("%d tests of guardrails are in progress; try again shortly", maxAllTests)
 	}
 	if s.of == nil {
 		s.of = make(map[string]int)
@@ -36,6 +37,12 @@ func (s *slots) take(organisation string) error {
 	s.all++
 	s.of[organisation]++
 	return nil
+}
+
+func tooManyTests(format string, limit int) error {
+	e := apierr.New(apierr.Unavailable, format, limit).WithCode("too_many_tests")
+	e.RetryAfter = time.Second
+	return e
 }
 
 // leave ends a test.
