@@ -34,7 +34,7 @@ func TestRequestsThatTheVendorAcceptsReachIt(t *testing.T) {
 		{"/chat/completions", `{"model":"m","stream":false,"stream_options":{"include_obfuscation":true,"include_usage":true},"messages":[{"role":"user","content":"a"}]}`},
 		{"/chat/completions", `{"model":"m","stream_options":{"include_usage":true},"messages":[{"role":"user","content":"a"}]}`},
 		{"/completions", `{"model":"m","stream":false,"prompt":"a","best_of":0,"n":1,"stream_options":{"include_usage":true}}`},
-		{"/completions", `{"model":"m","prompt":"a","best_of":0,"n":3}`},
+		{"/completions", `{"model":"m","prompt":"a","best_of":0}`},
 	} {
 		got = ""
 		res := g.Post(tt.path, tt.body, "x-gateway-provider", "@chat")

@@ -59,6 +59,18 @@ func marks(s *signal) answer {
 	}
 }
 
+// wonBy fails the test unless the response's head and the log name target i.
+func wonBy(t *testing.T, g *gateway, got reply, i int) {
+	t.Helper()
+	want := fmt.Sprintf("config.targets[%d]", i)
+	if index := got.header.Get("x-gateway-last-used-option-index"); index != want {
+		t.Errorf("x-gateway-last-used-option-index = %q, want %s", index, want)
+	}
+	if index := g.entry(t, got)["option_index"]; index != want {
+		t.Errorf("the log has target %v, want %s", index, want)
+	}
+}
+
 func TestHedgesStartFurtherTargets(t *testing.T) {
 	g, _ := start(t)
 	const delay = 400 * time.Millisecond
@@ -172,6 +184,7 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 		if want := []string{"config.targets[0]" + lost, "config.targets[1]" + lost, "config.targets[2] 200 <nil>"}; !slices.Equal(list, want) {
 			t.Errorf("attempts in the log = %q, want %q", list, want)
 		}
+		wonBy(t, g, got, 2)
 		if entry["outcome"] != "success" || entry["option_index"] != "config.targets[2]" || fmt.Sprint(at(entry, "usage", "total_tokens")) != "9" {
 			t.Errorf("outcome %v by %v with %v tokens, want success by the last target with 9", entry["outcome"], entry["option_index"], at(entry, "usage", "total_tokens"))
 		}
@@ -195,9 +208,7 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 			answers(500)(w, r, in)
 		})
 		got := g.ask(t, hedged(fallback, `"delay_ms":20`, slow, failing)).fine(t)
-		if target := g.entry(t, got)["option_index"]; target != "config.targets[0]" {
-			t.Errorf("answered by %v, want the first target, which was slow", target)
-		}
+		wonBy(t, g, got, 0)
 	})
 	prove(t, "M-165", "the first target may still win", func(t *testing.T) {
 		release, never, left := newSignal(), newSignal(), newSignal()
@@ -208,8 +219,6 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 		})
 		got := g.ask(t, hedged(fallback, `"delay_ms":20`, slow, slower)).fine(t)
 		left.given(t, "the request to the second target was cancelled")
-		if target := g.entry(t, got)["option_index"]; target != "config.targets[0]" {
-			t.Errorf("answered by %v, want the first target", target)
-		}
+		wonBy(t, g, got, 0)
 	})
 }

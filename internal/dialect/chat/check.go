@@ -52,14 +52,15 @@ func needLogprobs(_ jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
 	return &grammar.Fault{Problem: "needs logprobs: send logprobs true, or leave top_logprobs out"}
 }
 
-// coverN compares best_of with n. Official clients send 0 for the default.
+// coverN compares best_of with n. Tests of official clients send 0 with an n of 1: 0
+// counts as 1, which is the default.
 func coverN(bestOf jsonedit.Value, d *jsonedit.Doc) *grammar.Fault {
 	v, ok := findParam(d, "n")
 	if !ok {
 		return nil
 	}
 	best, _ := bestOf.Int()
-	if n, _ := v.Int(); best > 0 && best < n {
+	if n, _ := v.Int(); max(best, 1) < n {
 		return &grammar.Fault{Want: "at least n, which is " + strconv.FormatInt(n, 10), Sent: strconv.FormatInt(best, 10)}
 	}
 	return nil

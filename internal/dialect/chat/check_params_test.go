@@ -137,7 +137,8 @@ func TestCheckHoldsTextParametersToTheirRules(t *testing.T) {
 	run(t, []row{
 		{"S-294 best_of 0", c, `"best_of":0`, ""},
 		{"S-493 best_of 20", c, `"best_of":20`, ""},
-		{"S-294 best_of 0 stands for the default", c, `"best_of":0,"n":3`, ""},
+		{"S-294 best_of 0 stands for the default", c, `"best_of":0,"n":1`, ""},
+		{"S-295 best_of 0 below n", c, `"best_of":0,"n":2`, "best_of" + valueOf},
 		{"S-294 best_of null", c, `"best_of":null,"n":5`, ""},
 		{"S-294 best_of -1", c, `"best_of":-1`, "best_of" + valueOf},
 		{"S-493 best_of 21", c, `"best_of":21`, "best_of" + valueOf},
