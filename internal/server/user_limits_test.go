@@ -95,6 +95,9 @@ func TestUserBudgetCountsKeysAndTokens(t *testing.T) {
 		return strings.Contains(user(), `"status":"exhausted"`)
 	})
 	eventually(t, "the key is refused too", func() bool { return chat(key).Status == 412 })
+	eventually(t, "the refusal says whose budget is exhausted", func() bool {
+		return strings.Contains(string(chat(key).Body), "the budget of this key's user is exhausted")
+	})
 	if res := chat(token); res.Status != 412 {
 		t.Errorf("token: %d %s", res.Status, res.Body)
 	}

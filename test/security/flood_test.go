@@ -28,7 +28,8 @@ func TestFloodWithoutAKeyFillsNoDisk(t *testing.T) {
 	g := launch(t, options{settings: "version: 1\nlogs: {level: full, keyless_per_day: 1 MB}\nlog: {level: debug}\n"})
 	const n = 4000
 	long := strings.Repeat("a", 8<<10)
-	g.flood(t, 800, "GET", "/v1/warm", "") // what a first write brings is there
+	// What a first write brings is there, and the log has these, since no room is left for others.
+	g.flood(t, 800, "GET", "/v1/"+long, "", "User-Agent", long)
 	eventually(t, "the sample is written", func() bool { return metric(g.series(t), "modelgate_log_queue_depth") == 0 })
 	for _, tt := range []struct {
 		name, method, path, body string

@@ -316,6 +316,11 @@ func TestPeopleDoNotLiftLimitsFromAbove(t *testing.T) {
 		k := g.personKey(t, manager, g.userID(t, member), `,"usage_limits":{"credit_limit":5}`)
 		g.as(t, manager, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":6}}`).ok(t)
 	})
+	attack(t, "escalation", "a member can't remove the budget that a manager set on a key that had none", func(t *testing.T) {
+		k := g.personKey(t, manager, g.userID(t, member), "")
+		g.as(t, manager, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":5}}`).ok(t)
+		g.as(t, member, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":null}`).refused(t, http.StatusForbidden, "AB03", "usage_limits")
+	})
 	attack(t, "escalation", "a manager can't change what another manager set on the manager's own key", func(t *testing.T) {
 		other := g.member(t, "other-manager", "member", `[{"id":"default","role":"manager"}]`)
 		k := g.personKey(t, other, g.userID(t, manager), `,"usage_limits":{"credit_limit":5}`)
