@@ -82,7 +82,31 @@ func TestSessionWithoutProgressIsRefused(t *testing.T) {
 	if status, body := send(history("one", "two", "one", "two", "one")); status != 429 || !strings.Contains(body, `"code":"loop_detected"`) {
 		t.Errorf("three results that repeat earlier ones: %d %s", status, body)
 	}
-	if n := l.reached.Load(); n != 3 {
-		t.Errorf("%d requests were sent, want 3", n)
+	// Each dialect has its own form of results, which are the same three times here.
+	for path, result := range map[string][2]string{
+		"/v1/messages": {`"max_tokens":10,"messages":[{"role":"user","content":"go"}`,
+			`{"role":"assistant","content":[{"type":"tool_use","id":"c%[1]d","name":"read","input":{"p":%[1]d}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"c%[1]d","content":%[2]q}]}`},
+		"/v1/responses": {`"input":[{"role":"user","content":"go"}`,
+			`{"type":"function_call","call_id":"c%[1]d","name":"read","arguments":"{\"p\":%[1]d}"},{"type":"function_call_output","call_id":"c%[1]d","output":%[2]q}`},
+		"/v1beta/models/sim-1:generateContent": {`"contents":[{"role":"user","parts":[{"text":"go"}]}`,
+			`{"role":"model","parts":[{"functionCall":{"name":"read","args":{"p":%[1]d}}}]},{"role":"user","parts":[{"functionResponse":{"name":"read","response":{"output":%[2]q}}}]}`},
+		"/model/sim-1/converse": {`"messages":[{"role":"user","content":[{"text":"go"}]}`,
+			`{"role":"assistant","content":[{"toolUse":{"toolUseId":"c%[1]d","name":"read","input":{"p":%[1]d}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"c%[1]d","content":[{"text":%[2]q}]}}]}`},
+	} {
+		for status, results := range map[int][]string{200: {"one", "one", "one", "two"}, 429: {"one", "one", "one", "one"}} {
+			body := `{"model":"sim-1",` + result[0]
+			for i, r := range results {
+				body += "," + fmt.Sprintf(result[1], i, r)
+			}
+			req := l.Request("POST", "/chat/completions", body+"]}", "x-gateway-api-key", key, "x-gateway-provider", "@simulator",
+				"x-gateway-metadata", `{"app":"agent","session_id":"a"}`)
+			req.URL.Path = path
+			if res := l.Do(req); res.Status != status || status == 429 && !strings.Contains(string(res.Body), "repeat") {
+				t.Errorf("%s with the results %q: %d %s, want %d", path, results, res.Status, res.Body, status)
+			}
+		}
+	}
+	if n := l.reached.Load(); n != 3+4 {
+		t.Errorf("%d requests were sent, want 3 and one of each dialect", n)
 	}
 }
