@@ -423,21 +423,30 @@ func TestUsageOfGeminiStreamsIsTheLastSnapshot(t *testing.T) {
 	const stream = `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]},"index":0}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":1,"totalTokenCount":12}}` + "\n\n" +
 		`data: {"candidates":[{"content":{"role":"model","parts":[{"text":"b"}]},"index":0}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":4,"thoughtsTokenCount":3,"totalTokenCount":18}}` + "\n\n" +
 		`data: {"candidates":[{"content":{"role":"model","parts":[{"text":"c"}]},"finishReason":"STOP","index":0}],"usageMetadata":{"candidatesTokenCount":6,"totalTokenCount":20}}` + "\n\n"
-	prove(t, "M-135", "each member of the last snapshot that has it", func(t *testing.T) {
-		p := newProvider(t, streams(stream))
-		header := of("google", p)
-		got := g.do(t, "POST", "/v1/chat/completions", `{"model":"gemini-2.5-flash","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`, header...).fine(t)
-		var usage map[string]any
-		for line := range strings.Lines(string(got.body)) {
-			var chunk struct{ Usage map[string]any }
-			if data, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(data), &chunk) == nil && chunk.Usage != nil {
-				usage = chunk.Usage
+	const last = `{"candidatesTokenCount":6,"totalTokenCount":20}`
+	for _, tt := range []struct {
+		name, last        string
+		completion, total float64
+	}{
+		{"each member of the last snapshot that has it", last, 9, 20},
+		{"no total of an earlier snapshot than its counters", `{"candidatesTokenCount":7}`, 10, 21},
+	} {
+		prove(t, "M-135", tt.name, func(t *testing.T) {
+			p := newProvider(t, streams(strings.Replace(stream, last, tt.last, 1)))
+			header := of("google", p)
+			got := g.do(t, "POST", "/v1/chat/completions", `{"model":"gemini-2.5-flash","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"x"}]}`, header...).fine(t)
+			var usage map[string]any
+			for line := range strings.Lines(string(got.body)) {
+				var chunk struct{ Usage map[string]any }
+				if data, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(data), &chunk) == nil && chunk.Usage != nil {
+					usage = chunk.Usage
+				}
 			}
-		}
-		if usage["prompt_tokens"] != 11.0 || usage["completion_tokens"] != 9.0 || usage["total_tokens"] != 20.0 {
-			t.Errorf("usage %v, want 11 and 9 of 20: %s", usage, got.body)
-		}
-	})
+			if usage["prompt_tokens"] != 11.0 || usage["completion_tokens"] != tt.completion || usage["total_tokens"] != tt.total {
+				t.Errorf("usage %v, want 11 and %v of %v: %s", usage, tt.completion, tt.total, got.body)
+			}
+		})
+	}
 }
 
 func TestErrorsOfProvidersKeepTheirText(t *testing.T) {
