@@ -234,7 +234,7 @@ func TestRemovedCountersDoNotStopRequests(t *testing.T) {
 	used := reserve(t, &m, start, quota.Claim{Limit: l, Amount: 5, Least: 5})
 	m.Settle(start, used.Grants, quota.Use{Cost: 5})
 	all := func(map[string]bool) {}
-	// A counter that a request reserves of is kept, also if that happens meanwhile.
+	// A counter with a reservation is kept, even one made while the others are removed.
 	var v quota.Verdict
 	m.RemoveUnused(func(map[string]bool) { v = reserve(t, &m, start, quota.Claim{Limit: l, Amount: 7, Least: 7}) })
 	if states, _ := m.Read(t.Context(), start, []*quota.Limit{l}); states[0].Used != 5 || states[0].Held != 7 {
@@ -245,7 +245,7 @@ func TestRemovedCountersDoNotStopRequests(t *testing.T) {
 	if n := m.Len(); n != 0 {
 		t.Fatalf("%d counters are left, want 0", n)
 	}
-	// Settlements and corrections that come later are no error, and leave nothing for ever.
+	// Later settlements and corrections succeed, and leave no counter behind.
 	m.Settle(start, v.Grants, quota.Use{Cost: 7})
 	if err := m.Correct(t.Context(), []quota.Correction{{Counter: l.Counter, Total: 12, Settled: 7}}); err != nil {
 		t.Error(err)

@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"testing"
@@ -288,5 +289,29 @@ func TestCountersOfASnapshotsLimitsAreInUse(t *testing.T) {
 	s.DropUsed(names, now)
 	if len(names) != 2 || !names["key/deleted/cost/"] || !names["policy/deleted/-/0/a"] {
 		t.Errorf("%v are not in use, want those of the deleted key and policy", names)
+	}
+}
+
+// The exhausted budget of a user binds whatever the request is made with.
+func TestExhaustedUsersAreFoundByEveryCredential(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		id   access.Identity
+		want bool
+	}{
+		{"a key of the user", access.Identity{UserID: "u"}, true},
+		{"a token with the id", access.Identity{Claims: &access.Claims{User: "u"}}, true},
+		{"a token with the e-mail address", access.Identity{Claims: &access.Claims{User: "ANN@example.com"}}, true},
+		{"a key that a key of the user made", access.Identity{Makers: []string{"u"}}, true},
+		{"a key of another user that a key of the user made", access.Identity{UserID: "other", Makers: []string{"u"}}, true},
+		{"a key of another user", access.Identity{UserID: "other"}, false},
+		{"a key of no user", access.Identity{}, false},
+		{"a user of another organisation", access.Identity{Organisation: "elsewhere", UserID: "u"}, false},
+	} {
+		s := mustBuild(t, snapshot.Input{Users: []access.UserLimits{{Organisation: "o", ID: "u", Email: "ann@example.com", Exhausted: true}, {Organisation: "o", ID: "other"}}})
+		tt.id.Organisation = cmp.Or(tt.id.Organisation, "o")
+		if _, exhausted := s.UserLimits(&tt.id); exhausted != tt.want {
+			t.Errorf("%s: exhausted = %t, want %t", tt.name, exhausted, tt.want)
+		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// carried says what becomes of a parameter of a chat request at a provider of
-// another protocol: where it stands and as what. The provider may be followed by
-// a model. Want is JSON; "absent" means that nothing may stand there.
+// carried says what happens to a parameter of a chat request at a provider of
+// another protocol: where it appears and as what. The provider may be followed by
+// a model. Want is JSON; "absent" means that the member must not be set.
 type carried struct {
 	of, member, provider string
 	path                 []any

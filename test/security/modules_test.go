@@ -50,8 +50,8 @@ func TestStoredModulesRunForTheirTenantOnly(t *testing.T) {
 			}
 		}
 		attack(t, "escalation", "stored modules of another tenant", func(t *testing.T) {
-			stranger := g.key(t, rival, "default", []string{"completions.write"}, "")
-			if r := chat(stranger, `"`+open+`"`); r.status != http.StatusNotFound && r.status != http.StatusBadRequest {
+			outsider := g.key(t, rival, "default", []string{"completions.write"}, "")
+			if r := chat(outsider, `"`+open+`"`); r.status != http.StatusNotFound && r.status != http.StatusBadRequest {
 				t.Errorf("the guardrail of another tenant: status %d: %.300s", r.status, r.body)
 			}
 			g.as(t, rival, "GET", "/v1/guardrail-modules/fails", "").refused(t, 404, "fails")

@@ -28,7 +28,7 @@ var hostCredentials = map[string]string{
 	"zscaler.apiUrl": "xn--a-ecp.example.com",
 }
 
-// otherCredentials are no part of a host.
+// otherCredentials are credentials that a host does not contain.
 var otherCredentials = []string{
 	"AIRS_API_KEY", "accessKeyId", "accessKeySecret", "apiKey", "apiToken", "application", "awsAccessKeyId", "awsSecretAccessKey", "awsSessionToken", "azureAuthMode", "clientId", "clientSecret", "tenantId",
 }
@@ -43,7 +43,7 @@ var hostAttacks = []string{
 	"https://a.example.com/x y", "https://[::1", "https://[fe80::1%25eth0]", "{apiKey}", strings.Repeat("a", 64) + ".example", strings.Repeat("a.", 200) + "example",
 }
 
-// labelAttacks are valid hosts or addresses that are no single part of a host.
+// labelAttacks are valid as hosts or addresses, but not as one part of a host name.
 var labelAttacks = []string{"evil.example", "evil.example/", "169.254.169.254", "a.b", "https://evil.example", "evil:443"}
 
 // partnerDefinitions returns the checks of partners.
