@@ -31,6 +31,14 @@ func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {
 				}
 			})
 		}
+		attack(t, "escalation", "a key does not keep a scope that its maker, an organisation's key, lost", func(t *testing.T) {
+			r := g.as(t, rootKey, "POST", "/v1/api-keys/organisation/service", `{"name":"k","scopes":["logs.list","workspace_service_api_keys.create"]}`).ok(t)
+			made := g.mint(t, r.text(t, "key"), `["models.list","logs.list"]`, "")
+			g.as(t, made.secret, "GET", "/v1/logs", "").ok(t)
+			g.as(t, rootKey, "PUT", "/v1/api-keys/"+r.text(t, "id"), `{"scopes":["workspace_service_api_keys.create"]}`).ok(t)
+			eventually(t, "the scope is lost", func() bool { return g.as(t, made.secret, "GET", "/v1/logs", "").status == http.StatusForbidden })
+			g.as(t, made.secret, "GET", "/v1/models", "").ok(t) // a scope that organisation keys can't have themselves
+		})
 		attack(t, "escalation", "a key is not given a scope that the key which made it lacks", func(t *testing.T) {
 			g.as(t, rootKey, "PUT", "/v1/api-keys/"+child.id, `{"scopes":["models.list","logs.list","configs.read","providers.read","workspace_service_api_keys.create"]}`).refused(t, http.StatusForbidden, "providers.read")
 		})
