@@ -13,10 +13,9 @@ func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {
 		maker := g.mint(t, rootKey, words(makes), "")
 		child := g.mint(t, maker.secret, `["models.list","logs.list","configs.read","workspace_service_api_keys.create"]`, "")
 		grandchild := g.mint(t, child.secret, `["models.list","logs.list","configs.read"]`, "")
-		for name, k := range map[string]made{"a child": child, "a grandchild": grandchild} {
+		for _, k := range []made{child, grandchild} {
 			g.as(t, k.secret, "GET", "/v1/logs", "").ok(t)
 			g.as(t, k.secret, "GET", "/v1/auth/me", "").ok(t)
-			t.Log(name, "holds the scope")
 		}
 		g.as(t, rootKey, "PUT", "/v1/api-keys/"+maker.id, `{"scopes":["models.list","workspace_service_api_keys.create"]}`).ok(t)
 		for name, k := range map[string]made{"a child": child, "a grandchild": grandchild} {
