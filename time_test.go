@@ -25,20 +25,22 @@ const maxPause = 100 * time.Millisecond
 // shortTimes are functions of tests that decide by a short time outside a bubble
 // of testing/synctest, each with its reason.
 var shortTimes = map[string]string{
-	"internal/dataplane/early_comments_test.go TestCommentsBeforeTheFirstEventAreHeldWhileAnotherAttemptCanFollow":   "the provider pauses on purpose, for longer than comments are held back otherwise",
-	"internal/dataplane/early_comments_test.go TestCommentsOfTheLastBranchOfAHedgeReachTheClientBeforeTheFirstEvent": "the provider pauses on purpose, for longer than comments are held back otherwise",
-	"internal/dataplane/guards_test.go ServeHTTP":                                                                    "the provider pauses so that its pieces arrive alone; a test that needs that only finds less without",
-	"internal/dataplane/guards_test.go respond":                                                                      "as ServeHTTP",
-	"internal/dataplane/stall_timer_test.go TestResponseWhoseProviderPausesIsNotEnded":                               "the provider pauses on purpose, for longer than a limit that must not end the response",
-	"internal/logstore/postgres_test.go TestABatchWhoseCommitWasNotAnsweredIsKeptOnce":                               "cuts a connection at ever later moments; the test holds whatever it hits",
-	"internal/pipeline/routing_harness_test.go Handle":                                                               "runs in the bubbles of other files",
-	"internal/quota/redisquota/redisquota_test.go TestReservationThatNobodyWaitsForIsNotMade":                        "lets a deadline pass while Redis is stopped, whose clock cannot be faked",
-	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                                       "takes the best of five: a promise of one second that polling would break each time",
-	"internal/server/life_test.go TestAStuckClientIsRecordedBeforeTheEnd":                                            "waits until nothing moves for a second: that is what a stuck client is",
-	"internal/telemetry/telemetry_test.go TestACollectorThatIsAwayRefusesOrIsSlowCostsNoTime":                        "closes with a deadline that is meant to pass",
-	"test/conformance/modes_test.go after":                                                                           "the provider is slow on purpose: what latency measures, and what a hedge waits for",
-	"test/security/signin_test.go TestSignInsDoNotUseTheGatewayUp":                                                   "measures processor time, not elapsed time",
-	"test/security/slow_test.go slowly":                                                                              "sends at the pace of an attacker",
+	"internal/dataplane/early_comments_test.go TestCommentsBeforeTheFirstEventAreHeldWhileAnotherAttemptCanFollow":         "the provider pauses on purpose, for longer than comments are held back otherwise",
+	"internal/dataplane/early_comments_test.go TestCommentsOfTheLastBranchOfAHedgeReachTheClientBeforeTheFirstEvent":       "the provider pauses on purpose, for longer than comments are held back otherwise",
+	"internal/dataplane/early_comments_test.go TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent": "as the test before",
+	"internal/dataplane/early_head_test.go TestEarlyHeadersDoNotEndAnUpload":                                               "the client pauses so that its pieces are read alone; the test finds less without",
+	"internal/dataplane/guards_test.go ServeHTTP":                                                                          "the provider pauses so that its pieces arrive alone; a test that needs that only finds less without",
+	"internal/dataplane/guards_test.go respond":                                                                            "as ServeHTTP",
+	"internal/dataplane/stall_timer_test.go TestResponseWhoseProviderPausesIsNotEnded":                                     "the provider pauses on purpose, for longer than a limit that must not end the response",
+	"internal/logstore/postgres_test.go TestABatchWhoseCommitWasNotAnsweredIsKeptOnce":                                     "cuts a connection at ever later moments; the test holds whatever it hits",
+	"internal/pipeline/routing_harness_test.go Handle":                                                                     "runs in the bubbles of other files",
+	"internal/quota/redisquota/redisquota_test.go TestReservationThatNobodyWaitsForIsNotMade":                              "lets a deadline pass while Redis is stopped, whose clock cannot be faked",
+	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                                             "takes the best of five: a promise of one second that polling would break each time",
+	"internal/server/life_test.go TestAStuckClientIsRecordedBeforeTheEnd":                                                  "waits until nothing moves for a second: that is what a stuck client is",
+	"internal/telemetry/telemetry_test.go TestACollectorThatIsAwayRefusesOrIsSlowCostsNoTime":                              "closes with a deadline that is meant to pass",
+	"test/conformance/modes_test.go after":                                                                                 "the provider is slow on purpose: what latency measures, and what a hedge waits for",
+	"test/security/signin_test.go TestSignInsDoNotUseTheGatewayUp":                                                         "measures processor time, not elapsed time",
+	"test/security/slow_test.go slowly":                                                                                    "sends at the pace of an attacker",
 }
 
 // Tests wait for progress, with one generous bound. Where the product's own

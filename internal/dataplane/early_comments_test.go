@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -108,6 +109,53 @@ func TestCommentsOfTheLastBranchOfAHedgeReachTheClientBeforeTheFirstEvent(t *tes
 			last.say(chunk("a") + finish + done)
 			last.finish()
 			if rest := readRest(t, r); !strings.HasSuffix(rest, done) || strings.Contains(rest, "other") {
+				t.Errorf("then the client has %s", rest)
+			}
+		})
+	}
+}
+
+// In a race within a race, the branches of both must have failed.
+func TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent(t *testing.T) {
+	t.Parallel()
+	const hedge = `"hedge":{"delay_ms":10,"max":1},"strategy":{"mode":"fallback"},`
+	target := func(model string) string {
+		return `{"provider":"@chat","override_params":{"model":"` + model + `"}}`
+	}
+	config := `{` + hedge + `"targets":[{` + hedge + `"targets":[` + target("m1") + `,` + target("m2") + `]},` + target("m3") + `]}`
+	for _, order := range [][]string{{"m1", "m2", "m3"}, {"m2", "m3", "m1"}, {"m3", "m1", "m2"}} {
+		t.Run(strings.Join(order[:2], " and ")+" fail", func(t *testing.T) {
+			t.Parallel()
+			g, u := newScriptedPairs(t)
+			heads := begin(t, tongues[0].ask(t, g, "x-gateway-config", config, "m", true))
+			calls := make(map[string]*call)
+			for range order {
+				c := u.next()
+				var v struct{ Model string }
+				if err := json.Unmarshal(c.Body, &v); err != nil {
+					t.Fatal(err)
+				}
+				calls[v.Model] = c
+				c.events()
+				c.say(": " + v.Model + "\n\n")
+			}
+			for _, model := range order[:2] {
+				select {
+				case <-heads:
+					t.Fatal("comments were sent while another branch was in progress")
+				case <-time.After(1200 * time.Millisecond): // longer than comments are held back otherwise
+				}
+				calls[model].say(midError)
+				calls[model].finish()
+			}
+			last := calls[order[2]]
+			r := bufio.NewReader(receive(t, heads, "the head").Body)
+			if line, err := r.ReadString('\n'); line != ": "+order[2]+"\n" || err != nil {
+				t.Errorf("the client has %q, %v; want the comment before any event", line, err)
+			}
+			last.say(chunk("a") + finish + done)
+			last.finish()
+			if rest := readRest(t, r); !strings.HasSuffix(rest, done) {
 				t.Errorf("then the client has %s", rest)
 			}
 		})

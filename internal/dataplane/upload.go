@@ -33,11 +33,13 @@ type upload struct {
 	body        *inbound.Body // below ReadCloser; nil if its time is not limited
 	limit       int64
 	contentType string
+	length      int64 // -1 if unknown
 
 	front io.ReadCloser // of the bytes read to find the model; nil if none were
 
 	mu   sync.Mutex
 	read int64  // guarded by mu, as are the fields below
+	end  bool   // the body has been read to its end
 	head []byte // the first bytes
 	kept *capture
 	form *modelnames.Multipart // checks the models that pass; nil checks nothing
@@ -50,7 +52,7 @@ type upload struct {
 }
 
 func newUpload(r *http.Request, limit int64) *upload {
-	u := &upload{ReadCloser: http.MaxBytesReader(nil, r.Body, limit), body: inbound.BodyOf(r), limit: limit, contentType: r.Header.Get("Content-Type")}
+	u := &upload{ReadCloser: http.MaxBytesReader(nil, r.Body, limit), body: inbound.BodyOf(r), limit: limit, contentType: r.Header.Get("Content-Type"), length: r.ContentLength}
 	if len(r.Trailer) > 0 {
 		u.sent, u.trailer = r.Trailer, make(http.Header, len(r.Trailer))
 		upstream.CopyRequestHeader(u.trailer, r.Trailer)
@@ -65,6 +67,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	}
 	u.mu.Lock()
 	u.read += int64(n)
+	u.end = u.end || err == io.EOF || u.read == u.length
 	u.head = append(u.head, p[:min(n, maxHead-len(u.head))]...)
 	u.kept.add(p[:n])
 	u.mu.Unlock()
@@ -87,6 +90,17 @@ func (u *upload) responseBegun() {
 	if u != nil {
 		u.body.ResponseBegun()
 	}
+}
+
+// complete reports whether the client's body has been read to its end. It is true
+// for a nil upload.
+func (u *upload) complete() bool {
+	if u == nil {
+		return true
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.end
 }
 
 // timeoutError returns the error of a client that was too slow, nil if it was

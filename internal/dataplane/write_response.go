@@ -175,7 +175,9 @@ func (x *exchange) clientLeft() {
 }
 
 // copyBuffers holds buffers for bodies that stream through.
-var copyBuffers = sync.Pool{New: func() any { return new([16 << 10]byte) }}
+var copyBuffers = sync.Pool{New: func() any { return new(copyBuffer) }}
+
+type copyBuffer [16 << 10]byte
 
 // writeBody sends a body as it arrives, byte for byte. If the provider breaks
 // off, so does the gateway: no clean end may hide a missing part.
@@ -192,7 +194,9 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 		w.Header()["Content-Type"] = nil // otherwise net/http guesses one
 	}
 	x.begin(w, res.Status)
-	err := x.copy(w, res, newStallTimer(w, r, p.ClientStall), &p.decoding)
+	patient := newStallTimer(w, r, p.ClientStall)
+	x.sendHead(res, &patient)
+	err := x.copy(w, res, patient, &p.decoding)
 	if err == nil {
 		x.trailer(w.Header(), res)
 		x.finish(nil)
@@ -204,6 +208,20 @@ func (p *Plane) writeBody(w http.ResponseWriter, r *http.Request, x *exchange, r
 	panic(http.ErrAbortHandler)
 }
 
+// sendHead sends the response headers before the body, for which the provider
+// may take long. A short body of known length usually arrives with its headers:
+// both are sent together. While the client still sends its own body, the headers
+// wait too, because net/http would read the rest of that body first.
+func (x *exchange) sendHead(res *pipeline.Response, patient *stallTimer) {
+	if res.Length >= 0 && res.Length <= int64(len(copyBuffer{})) || !x.upload.complete() {
+		return
+	}
+	patient.extend(time.Now())
+	patient.rc.Flush() // a failure is that of the first write
+	patient.written()
+	x.upload.responseBegun()
+}
+
 var chunked = []string{"chunked"}
 
 var errClient = errors.New("the client does not take the answer")
@@ -211,7 +229,7 @@ var errClient = errors.New("the client does not take the answer")
 // copy sends the body after each read, so that nothing is delayed. What completes
 // a body of known length is sent when the exchange ends.
 func (x *exchange) copy(w http.ResponseWriter, res *pipeline.Response, patient stallTimer, decoding *atomic.Int32) error {
-	buf := copyBuffers.Get().(*[16 << 10]byte)
+	buf := copyBuffers.Get().(*copyBuffer)
 	defer copyBuffers.Put(buf)
 	rc := patient.rc
 	defer patient.end()
