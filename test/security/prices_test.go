@@ -15,6 +15,13 @@ func TestCallersBoundByABudgetSetNoPrices(t *testing.T) {
 	const free = `"pricing_config":{"type":"static","pay_as_you_go":{"request_token":{"price":0},"response_token":{"price":0}}}`
 	g.as(t, rootKey, "PUT", models, `{"models":[{"slug":"dear","enabled":true,"is_custom":true,"base_model_slug":"gpt-4o"}]}`).ok(t)
 	bound := g.mint(t, rootKey, `["workspace_integrations.update","workspace_integrations.read"]`, `,"usage_limits":{"credit_limit":5}`).secret
+	azure := func(model, version string) string {
+		return `"cloud_c_resource_name":"r","cloud_c_deployment_config":[{"alias":"a","cloud_c_deployment_name":"d","cloud_c_api_version":"` + version + `","cloud_c_model_slug":"` + model + `"}]`
+	}
+	g.create(t, rootKey, "/v1/integrations", `{"name":"az","slug":"az","ai_provider_id":"azure-openai","key":"sk-x","workspace_id":"default","configurations":{`+azure("gpt-4o", "v1")+`}}`, "slug")
+	g.create(t, rootKey, "/v1/integrations", `{"name":"vx","slug":"vx","ai_provider_id":"vertex-ai","key":"sk-x","workspace_id":"default","configurations":{"cloud_b_region":"global","cloud_b_project_id":"p"}}`, "slug")
+	virtual := "/v1/virtual-keys/" + g.create(t, rootKey, "/v1/virtual-keys", `{"name":"vk","provider":"azure-openai","key":"sk-x","workspace_id":"default",`+azure("gpt-4o", "v1")+`}`, "data.slug")
+	const in = "?workspace_id=default"
 	open := func(t *testing.T) {
 		g.as(t, rootKey, "PUT", "/v1/workspaces/default", `{"usage_limits":[]}`).ok(t)
 	}
@@ -37,11 +44,18 @@ func TestCallersBoundByABudgetSetNoPrices(t *testing.T) {
 			{"make a further model free", "PUT", models, `{"models":[{"slug":"free","enabled":true,"is_custom":true,` + free + `}]}`},
 			{"bill a model as a cheaper one", "PUT", models, `{"models":[{"slug":"dear","enabled":true,"base_model_slug":"gpt-4o-mini"}]}`},
 			{"delete a model with its price", "DELETE", models + "&slugs=%20dear", ""},
+			{"make all models free", "PUT", "/v1/integrations/own" + in, `{"pricing_adjustments":{"default":{"multiplier":0}}}`},
+			{"make a new integration that is free", "POST", "/v1/integrations", `{"name":"n","ai_provider_id":"openai","key":"sk-x","workspace_id":"default","pricing_adjustments":{"default":{"multiplier":0}}}`},
+			{"say that its capacity is paid for", "PUT", "/v1/integrations/vx" + in, `{"configurations":{"cloud_b_region":"global","cloud_b_project_id":"p","skip_ptu_cost_attribution":true}}`},
+			{"make a new integration whose capacity is paid for", "POST", "/v1/integrations", `{"name":"n","ai_provider_id":"vertex-ai","key":"sk-x","workspace_id":"default","configurations":{"cloud_b_region":"global","cloud_b_project_id":"p","skip_ptu_cost_attribution":true}}`},
+			{"bill a deployment as a cheaper model", "PUT", "/v1/integrations/az" + in, `{"configurations":{` + azure("gpt-4o-mini", "v1") + `}}`},
+			{"bill a deployment of a virtual key as a cheaper model", "PUT", virtual + in, `{` + azure("gpt-4o-mini", "v1") + `}`},
 		} {
 			attack(t, "escalation", who.name+" whose workspace has a budget of the organisation can't "+c.name, func(t *testing.T) {
 				g.as(t, rootKey, "PUT", "/v1/workspaces/default", `{"usage_limits":[{"credit_limit":1000}]}`).ok(t)
 				g.as(t, who.token, c.method, c.target, c.body).refused(t, http.StatusForbidden, "budget")
 				g.as(t, who.token, "PUT", models, `{"models":[{"slug":"dear","enabled":true,"name":"renamed"}]}`).ok(t)
+				g.as(t, who.token, "PUT", "/v1/integrations/az"+in, `{"name":"renamed","key":"sk-y","configurations":{`+azure("gpt-4o", "v2")+`}}`).ok(t)
 			})
 		}
 	}

@@ -97,7 +97,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 		if err != nil {
 			return err
 		}
-		priced := slices.ContainsFunc(next, func(m store.IntegrationModel) bool { return !samePrice(m, now[m.Slug]) })
+		priced := slices.ContainsFunc(next, func(m store.IntegrationModel) bool { return !credentials.SamePrice(m, now[m.Slug]) })
 		for i, m := range next {
 			if o := now[m.Slug]; o.Sealed != before[m.Slug].Sealed {
 				return apierr.New(apierr.Conflict, "the model %q was changed by another request; read it again and retry", m.Slug).WithParam(fmt.Sprintf("models[%d]", i))
@@ -118,7 +118,7 @@ func (f *family) updateModels(ctx context.Context, c *route.Caller, in *modelsIn
 			return err
 		}
 		if priced {
-			if err := checkPriceChange(ctx, c, tx, fresh); err != nil {
+			if err := credentials.CheckPrices(ctx, c, tx, fresh, "models"); err != nil {
 				return err
 			}
 		}
@@ -225,8 +225,8 @@ func (f *family) deleteModels(ctx context.Context, c *route.Caller, in *deleteMo
 		of := modelLimit(fresh, models)
 		for slug := range strings.SplitSeq(in.Slugs, ",") {
 			slug = strings.TrimSpace(slug)
-			if !samePrice(models[slug], store.IntegrationModel{}) {
-				if err := checkPriceChange(ctx, c, tx, fresh); err != nil {
+			if !credentials.SamePrice(models[slug], store.IntegrationModel{}) {
+				if err := credentials.CheckPrices(ctx, c, tx, fresh, "models"); err != nil {
 					return err
 				}
 			}

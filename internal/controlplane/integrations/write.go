@@ -98,6 +98,9 @@ func (in *createInput) store(ctx context.Context, tx *store.Tx, c *route.Caller,
 	if err := credentials.CheckMappings(ctx, tx.Queries, &row); err != nil {
 		return err
 	}
+	if err := credentials.CheckReprice(ctx, c, tx, store.Integration{}, row); err != nil {
+		return err
+	}
 	if err := tx.CreateIntegration(ctx, row); err != nil {
 		return err
 	}
@@ -149,6 +152,7 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 		if err := c.CheckIfMatch(now.UpdatedAt, now.UpdatedAt, err); err != nil {
 			return err
 		}
+		before := now
 		if b.Key.Set || b.Configurations.Set {
 			if now.Sealed != read.Sealed || !same(now.Configuration, read.Configuration) {
 				return apierr.New(apierr.Conflict, "the credentials were changed by another request; read the integration again and retry")
@@ -156,6 +160,9 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 			now.Sealed, now.Configuration = row.Sealed, row.Configuration
 		}
 		in.copy(&now, row)
+		if err := credentials.CheckReprice(ctx, c, tx, before, now); err != nil {
+			return err
+		}
 		if b.Key.Set || b.Configurations.Set || b.Mappings.Set {
 			if err := credentials.CheckMappings(ctx, tx.Queries, &now); err != nil {
 				return err

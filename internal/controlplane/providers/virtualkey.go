@@ -130,6 +130,9 @@ func (v *virtualKeys) create(ctx context.Context, c *route.Caller, in *createKey
 		if err := credentials.CheckMappings(ctx, tx.Queries, &i); err != nil {
 			return err
 		}
+		if err := credentials.CheckReprice(ctx, c, tx, store.Integration{}, i); err != nil {
+			return err
+		}
 		if err := tx.CreateIntegration(ctx, i); err != nil {
 			return err
 		}
@@ -298,6 +301,9 @@ func (v *virtualKeys) credentials(ctx context.Context, c *route.Caller, row stor
 			return apierr.New(apierr.Conflict, "the credentials were changed by another request; read the integration again and retry")
 		}
 		if err := credentials.CheckMappings(ctx, tx.Queries, &i); err != nil {
+			return err
+		}
+		if err := credentials.CheckReprice(ctx, c, tx, now, i); err != nil {
 			return err
 		}
 		i.UpdatedAt = c.NextUpdateTime(now.UpdatedAt)

@@ -1,4 +1,4 @@
-package integrations
+package credentials
 
 import (
 	"context"
@@ -10,21 +10,44 @@ import (
 	"modelgate/internal/store"
 )
 
-// samePrice reports whether a and b have the same price.
-func samePrice(a, b store.IntegrationModel) bool {
-	return orNone(a.Pricing) == orNone(b.Pricing) && a.BaseModel == b.BaseModel
+// CheckReprice refuses a change of an integration that changes what its requests cost,
+// like [CheckPrices]. Before is the zero value for a new integration.
+func CheckReprice(ctx context.Context, c *route.Caller, tx *store.Tx, before, after store.Integration) error {
+	was, is := before.Configuration.Deployments, after.Configuration.Deployments
+	if before.ID == "" && len(after.SecretMappings) == 0 {
+		was = is // whoever brings the credential knows what its deployments serve
+	}
+	switch {
+	case priceText(before.Pricing) != priceText(after.Pricing):
+		return CheckPrices(ctx, c, tx, after, "pricing_adjustments")
+	case before.Configuration.Reserved != after.Configuration.Reserved, !slices.EqualFunc(was, is, sameModel):
+		return CheckPrices(ctx, c, tx, after, "configurations")
+	}
+	return nil
 }
 
-func orNone(raw []byte) string {
+// sameModel reports whether requests to a and b have the same price.
+func sameModel(a, b store.Deployment) bool {
+	a.APIVersion, b.APIVersion = "", ""
+	return a == b
+}
+
+// SamePrice reports whether a and b have the same price.
+func SamePrice(a, b store.IntegrationModel) bool {
+	return priceText(a.Pricing) == priceText(b.Pricing) && a.BaseModel == b.BaseModel
+}
+
+func priceText(raw []byte) string {
 	if len(raw) == 0 {
 		return "null"
 	}
 	return string(raw)
 }
 
-// checkPriceChange refuses changes of model prices to callers who are limited by a budget that
-// they may not change: without a price, nothing would count against the budget.
-func checkPriceChange(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integration) error {
+// CheckPrices refuses changes of prices to callers who are limited by a budget that
+// they may not change: without a price, nothing would count against the budget. Field
+// is what they change, for the error.
+func CheckPrices(ctx context.Context, c *route.Caller, tx *store.Tx, i store.Integration, field string) error {
 	rank, err := c.Rank(ctx, tx.Queries, i.Workspace)
 	if err != nil || rank >= access.RankOrganisation {
 		return err
@@ -41,7 +64,7 @@ func checkPriceChange(ctx context.Context, c *route.Caller, tx *store.Tx, i stor
 		by, limited := set["usage_limits"]
 		own := o.Kind == store.KeyBudget && !c.IsPerson()
 		if limited && (own || limits.Capped(c, rank, o, map[string]store.LimitSetter{"usage_limits": by})) {
-			return limits.NotAllowed("models", "have prices that count against a budget (of the %s) that you cannot change; ask the user who set it to change pricing_config or base_model_slug", o.Kind)
+			return limits.NotAllowed(field, "would change prices that count against a budget (of the %s) that you cannot change; ask the user who set it", o.Kind)
 		}
 	}
 	return nil
