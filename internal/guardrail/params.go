@@ -59,7 +59,7 @@ func (d *Definition) common() []Param {
 		list = append(list, Param{Name: "kinds", Type: StringList, Enum: []string{"text", "tool_arguments", "thinking", "image_prompt", "embedding_input"}, Doc: "Kinds of texts to check."})
 	}
 	if len(d.Credentials) > 0 {
-		list = append(list, Param{Name: "credentials", Type: Object, Doc: "Credentials: " + strings.Join(d.Credentials, ", ") + ". By default those that the gateway holds for the partner."})
+		list = append(list, Param{Name: "credentials", Type: Object, Doc: "Credentials: " + strings.Join(d.Credentials, ", ") + ". By default those stored for the partner. Given and stored credentials are never mixed."})
 	}
 	return list
 }
@@ -93,6 +93,10 @@ func (p *Params) Event() Event { return p.on }
 
 // Saved reports whether the check is one of a saved guardrail.
 func (p *Params) Saved() bool { return p.from.saved }
+
+// Shared reports whether the check is one of a guardrail of the organisation; see
+// [Saved].
+func (p *Params) Shared() bool { return p.from.shared }
 
 // Module returns a stored module for the parameter of this name. Only checks of
 // saved guardrails have modules. An error is a *ParamError.

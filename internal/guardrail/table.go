@@ -4,11 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"modelgate/config"
+	"modelgate/internal/secret"
 )
 
 // Definition defines a check: its name, its parameters and how to compile it.
@@ -25,8 +27,10 @@ type Definition struct {
 	All, Facts bool
 	// Timeout is the time limit without the parameter timeout. 0 means DefaultTimeout.
 	Timeout time.Duration
-	// Credentials are the names of the credentials that the check needs.
+	// Credentials are the names of the credentials that the check can have.
 	Credentials []string
+	// Partner describes these credentials; nil for a check without any.
+	Partner *Partner
 	// FailOnError is the default of the parameter failOnError.
 	FailOnError bool
 	// Transforms is set if the check can change texts. Documentation only; see
@@ -36,6 +40,16 @@ type Definition struct {
 	// Compile compiles validated parameters. An error is a *ParamError or about
 	// the check as a whole.
 	Compile func(p *Params) (Compiled, error)
+}
+
+// Partner is the service that a check sends its credentials to.
+type Partner struct {
+	Needs   []string // required credentials
+	Address []string // credentials that decide the host
+	// Destination returns the address that credentials are sent to. own is true for
+	// the partner's own address, which no credential decides. An error is a
+	// *ParamError with the name of a credential, and contains no value.
+	Destination func(credentials map[string]secret.String) (to *url.URL, own bool, err error)
 }
 
 // DefaultTimeout is the time limit of a check that runs in this process.
@@ -91,6 +105,18 @@ func (t *Table) Find(id string) *Definition {
 	return t.byName[strings.ToLower(id)]
 }
 
+// OfPartner returns the checks that stored credentials of this name are for: those of
+// a family such as azure, or one check such as azure.pii. Nil means that there are
+// none.
+func (t *Table) OfPartner(name string) (list []*Definition) {
+	for _, d := range t.list {
+		if d.Partner != nil && (d.Family() == name || d.ID == name) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
 // ParamError is an error of one parameter.
 type ParamError struct {
 	Path    string // below the parameters, such as "rule" or "words[2]"; empty for all of them
@@ -110,6 +136,7 @@ func (t *Table) Check(path string, c config.Check, on Event) (*Check, []config.F
 // origin is where a check is from. The zero value is a config.
 type origin struct {
 	saved  bool // of a saved guardrail
+	shared bool // of a guardrail of the organisation
 	module func(ref string) (Module, error)
 }
 
@@ -270,6 +297,10 @@ func (o *savedOutcome) feedback() *Feedback {
 type Saved struct {
 	ID              string // of the hook
 	Checks, Actions json.RawMessage
+	// Shared marks a guardrail of the organisation. Its checks use no credentials of
+	// the workspaces that it protects: their addresses could be those of a service
+	// that lets everything pass.
+	Shared bool
 	// Module returns a stored module by id or slug. An error says why its checks
 	// cannot use it. Nil is for guardrails that cannot use stored modules.
 	Module func(ref string) (Module, error)
@@ -322,7 +353,7 @@ func (t *Table) compileStored(g Saved, on Event, saved bool) (*Hook, []config.Fi
 			faults = append(faults, config.FieldError{Path: at + ".parameters", Message: "must be an object"})
 			continue
 		}
-		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, origin{saved, g.Module})
+		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, origin{saved, g.Shared, g.Module})
 		faults = append(faults, wrong...)
 		out.Checks = append(out.Checks, check)
 	}

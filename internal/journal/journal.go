@@ -42,6 +42,7 @@ const (
 	PolicyResets          Rows = "policy_resets"
 	Guardrails            Rows = "guardrails"
 	GuardrailModules      Rows = "guardrail_modules"
+	GuardrailCredentials  Rows = "guardrail_credentials"
 	Members               Rows = "organisation_members"
 	CacheInvalidations    Rows = "cache_invalidations"
 )
@@ -53,7 +54,7 @@ const Unpublished Rows = ""
 func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
-		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules, Members, CacheInvalidations,
+		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules, GuardrailCredentials, Members, CacheInvalidations,
 	}
 }
 

@@ -76,6 +76,9 @@ type State struct {
 	// Modules are those that guardrails use.
 	Modules []Module
 
+	// GuardrailCredentials are the credentials of partners.
+	GuardrailCredentials []store.GuardrailCredential
+
 	// CacheInvalidations are those of cached responses.
 	CacheInvalidations []respcache.Mark
 
@@ -238,6 +241,11 @@ var parts = [...]part{
 		read: (*loader).readGuardrails,
 	},
 	{
+		tables: []journal.Rows{journal.GuardrailCredentials},
+		keep:   func(s, before *State) { s.GuardrailCredentials = before.GuardrailCredentials },
+		read:   (*loader).readGuardrailCredentials,
+	},
+	{
 		tables: []journal.Rows{journal.Organisations, journal.Workspaces},
 		keep:   func(s, before *State) { s.Issuers = before.Issuers },
 		read:   (*loader).readIssuers,
@@ -260,6 +268,11 @@ func (l *loader) readOrganisations(ctx context.Context) error {
 			l.state.SavedOnly[o.ID] = true
 		}
 	}
+	return err
+}
+
+func (l *loader) readGuardrailCredentials(ctx context.Context) (err error) {
+	l.state.GuardrailCredentials, err = l.q.AllGuardrailCredentials(ctx)
 	return err
 }
 

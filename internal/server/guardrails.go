@@ -67,7 +67,7 @@ func modulesOf(g *store.Guardrail, all []publication.Module) (used []publication
 
 // compileGuardrail compiles a saved guardrail for both events.
 func compileGuardrail(t *guardrail.Table, g *store.Guardrail, modules []publication.Module) *snapshot.Guardrail {
-	saved := guardrail.Saved{ID: g.Slug, Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
+	saved := guardrail.Saved{ID: g.Slug, Shared: g.Workspace == "", Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
 		for _, m := range modules {
 			if ref == m.ID || ref == m.Slug {
 				return guardrail.Module{Sum: sha256.Sum256(m.Code), Code: func() ([]byte, error) { return m.Code, nil }}, nil

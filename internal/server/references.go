@@ -79,8 +79,8 @@ func (s *Server) renew(ctx context.Context) {
 func (s *Server) referred(p *publication.State) (list []secretref.Reference) {
 	open := secretOpener{s.ring, p.DataKeys}
 	seen := make(map[string]bool)
-	for i := range p.Providers {
-		for _, m := range p.Providers[i].Mappings {
+	add := func(mappings []store.SecretMapping) {
+		for _, m := range mappings {
 			ref, ok := p.References[m.Reference]
 			if !ok || seen[m.Reference] {
 				continue
@@ -90,6 +90,12 @@ func (s *Server) referred(p *publication.State) (list []secretref.Reference) {
 				list = append(list, r)
 			}
 		}
+	}
+	for i := range p.Providers {
+		add(p.Providers[i].Mappings)
+	}
+	for i := range p.GuardrailCredentials {
+		add(p.GuardrailCredentials[i].Mappings)
 	}
 	return list
 }

@@ -236,7 +236,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.inbound = newInboundLimits(set)
 	s.engine = s.newEngine(set)
 	s.gate = newGate(set, s.engine.Pool)
-	s.guardrails = checks.New(checks.Services{Client: s.engine.Client, Modules: &s.modules})
+	s.guardrails = checks.New(checks.Services{Client: s.engine.Client, Credentials: s.partnerCredentials, Modules: &s.modules})
 	s.compiled = make(map[string]*snapshot.Guardrail)
 	if err := errors.Join(s.openCounters(ctx, set), s.openCache(ctx, set)); err != nil {
 		return err

@@ -90,7 +90,7 @@ func (s *Settings) checkRun() *fault {
 		given bool
 	}{
 		{"organisation", s.Organisation != nil}, {"workspaces", s.Workspaces != nil}, {"members", s.Members != nil},
-		{"guardrails", s.Guardrails != nil}, {"secret_references", s.SecretReferences != nil},
+		{"guardrails", s.Guardrails != nil}, {"secret_references", s.SecretReferences != nil}, {"guardrail_credentials", s.GuardrailCredentials != nil},
 		{"integrations", s.Integrations != nil}, {"prompt_labels", s.PromptLabels != nil},
 		{"prompt_collections", s.PromptCollections != nil}, {"prompt_partials", s.PromptPartials != nil}, {"prompts", s.Prompts != nil},
 		{"deployments", s.Deployments != nil}, {"policies", s.Policies != nil},
@@ -196,6 +196,13 @@ func (s *Settings) ReplaceSecrets(f func(place, ref string) (string, error)) err
 			return w.err
 		}
 	}
+	for i := range s.GuardrailCredentials {
+		v := &s.GuardrailCredentials[i]
+		w := credentialWalk{s, f, fmt.Sprintf("guardrail_credentials[%d]", i), PartnerPlace(v.Workspace, v.Partner), nil}
+		if w.all("credentials", "credentials", v.Credentials); w.err != nil {
+			return w.err
+		}
+	}
 	for i := range s.Providers {
 		v := &s.Providers[i]
 		w := credentialWalk{s, f, fmt.Sprintf("providers[%d]", i), "integration " + v.Slug, nil}
@@ -232,6 +239,12 @@ func (w *credentialWalk) one(field string, ref *string) {
 		return
 	}
 	*ref = v
+}
+
+// PartnerPlace returns the place of the credentials of a partner, as in
+// [Settings.ReplaceSecrets]. An empty workspace is the organisation.
+func PartnerPlace(workspace, partner string) string {
+	return strings.TrimSpace("guardrail_credential " + strings.TrimPrefix(workspace+"/"+partner, "/"))
 }
 
 // ConfigPlace returns the place of a credential in a config, as in [Settings.ReplaceSecrets].

@@ -24,21 +24,22 @@ type Settings struct {
 	// Control-plane objects. A running gateway reads providers, keys and configs of the
 	// first workspace from its file; the rest is for `modelgate apply`. Nil is a
 	// section that is not in the file.
-	Organisation      *Organisation      `json:"organisation,omitempty"`
-	Workspaces        []Workspace        `json:"workspaces,omitempty"`
-	Members           []Member           `json:"members,omitempty"`
-	Guardrails        []Guardrail        `json:"guardrails,omitempty"`
-	SecretReferences  []SecretReference  `json:"secret_references,omitempty"`
-	Integrations      []Integration      `json:"integrations,omitempty"`
-	Providers         []Provider         `json:"providers,omitempty"`
-	PromptLabels      []PromptLabel      `json:"prompt_labels,omitempty"`
-	PromptCollections []PromptCollection `json:"prompt_collections,omitempty"`
-	PromptPartials    []Partial          `json:"prompt_partials,omitempty"`
-	Prompts           []Prompt           `json:"prompts,omitempty"`
-	Configs           []Config           `json:"configs,omitempty"`
-	Deployments       []Deployment       `json:"deployments,omitempty"`
-	Keys              []Key              `json:"keys,omitempty"`
-	Policies          []LimitPolicy      `json:"policies,omitempty"`
+	Organisation         *Organisation         `json:"organisation,omitempty"`
+	Workspaces           []Workspace           `json:"workspaces,omitempty"`
+	Members              []Member              `json:"members,omitempty"`
+	Guardrails           []Guardrail           `json:"guardrails,omitempty"`
+	SecretReferences     []SecretReference     `json:"secret_references,omitempty"`
+	GuardrailCredentials []GuardrailCredential `json:"guardrail_credentials,omitempty"`
+	Integrations         []Integration         `json:"integrations,omitempty"`
+	Providers            []Provider            `json:"providers,omitempty"`
+	PromptLabels         []PromptLabel         `json:"prompt_labels,omitempty"`
+	PromptCollections    []PromptCollection    `json:"prompt_collections,omitempty"`
+	PromptPartials       []Partial             `json:"prompt_partials,omitempty"`
+	Prompts              []Prompt              `json:"prompts,omitempty"`
+	Configs              []Config              `json:"configs,omitempty"`
+	Deployments          []Deployment          `json:"deployments,omitempty"`
+	Keys                 []Key                 `json:"keys,omitempty"`
+	Policies             []LimitPolicy         `json:"policies,omitempty"`
 
 	Prices   []Price  `json:"prices,omitempty"`
 	Listener Listener `json:"listener,omitzero"`

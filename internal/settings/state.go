@@ -47,6 +47,23 @@ type Guardrail struct {
 	Actions   Object   `json:"actions,omitempty"`
 }
 
+// GuardrailCredential holds the credentials of a partner that checks ask. A credential
+// that the file leaves out keeps its stored value.
+type GuardrailCredential struct {
+	Partner        string            `json:"partner" minLength:"1" maxLength:"128" doc:"A family of checks, such as azure, or one check, such as azure.pii"`
+	Workspace      string            `json:"workspace,omitempty" maxLength:"255" doc:"Slug; absent for credentials of the organisation"`
+	Credentials    map[string]string `json:"credentials,omitempty" maxProperties:"32" doc:"By name; each as ${NAME} or sealed"`
+	SecretMappings []PartnerMapping  `json:"secret_mappings,omitempty" maxItems:"32"`
+}
+
+// PartnerMapping fills a credential of a partner at run time.
+type PartnerMapping struct {
+	Target    string `json:"target_field" pattern:"^[A-Za-z0-9_]{1,64}$" maxLength:"64"`
+	Reference string `json:"secret_reference" minLength:"1" maxLength:"255" doc:"Slug"`
+	Key       string `json:"secret_key,omitempty" maxLength:"255"`
+	Format    string `json:"value_format,omitempty" enum:"string,json"`
+}
+
 // SecretReference identifies a secret in a secret manager.
 type SecretReference struct {
 	Slug        string            `json:"slug" pattern:"^[A-Za-z0-9_-][A-Za-z0-9._-]*$" maxLength:"255"`

@@ -17,29 +17,30 @@ import (
 // document is the complete state of the control plane as it is written: every section,
 // even if empty, in the order of their dependencies.
 type document struct {
-	Version           int                `json:"version"`
-	Organisation      *Organisation      `json:"organisation"`
-	Workspaces        []Workspace        `json:"workspaces"`
-	Members           []Member           `json:"members"`
-	Guardrails        []Guardrail        `json:"guardrails"`
-	SecretReferences  []SecretReference  `json:"secret_references"`
-	Integrations      []Integration      `json:"integrations"`
-	Providers         []Provider         `json:"providers"`
-	PromptLabels      []PromptLabel      `json:"prompt_labels"`
-	PromptCollections []PromptCollection `json:"prompt_collections"`
-	PromptPartials    []Partial          `json:"prompt_partials"`
-	Prompts           []Prompt           `json:"prompts"`
-	Configs           []Config           `json:"configs"`
-	Deployments       []Deployment       `json:"deployments"`
-	Keys              []Key              `json:"keys"`
-	Policies          []LimitPolicy      `json:"policies"`
+	Version              int                   `json:"version"`
+	Organisation         *Organisation         `json:"organisation"`
+	Workspaces           []Workspace           `json:"workspaces"`
+	Members              []Member              `json:"members"`
+	Guardrails           []Guardrail           `json:"guardrails"`
+	SecretReferences     []SecretReference     `json:"secret_references"`
+	GuardrailCredentials []GuardrailCredential `json:"guardrail_credentials"`
+	Integrations         []Integration         `json:"integrations"`
+	Providers            []Provider            `json:"providers"`
+	PromptLabels         []PromptLabel         `json:"prompt_labels"`
+	PromptCollections    []PromptCollection    `json:"prompt_collections"`
+	PromptPartials       []Partial             `json:"prompt_partials"`
+	Prompts              []Prompt              `json:"prompts"`
+	Configs              []Config              `json:"configs"`
+	Deployments          []Deployment          `json:"deployments"`
+	Keys                 []Key                 `json:"keys"`
+	Policies             []LimitPolicy         `json:"policies"`
 }
 
 // WriteState writes the state of s as a file for ParseState. Equal states are written
 // as equal bytes.
 func (s *Settings) WriteState(w io.Writer) error {
 	text, err := json.Marshal(document{
-		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.Integrations,
+		1, s.Organisation, s.Workspaces, s.Members, s.Guardrails, s.SecretReferences, s.GuardrailCredentials, s.Integrations,
 		s.Providers, s.PromptLabels, s.PromptCollections, s.PromptPartials, s.Prompts, s.Configs, s.Deployments, s.Keys, s.Policies,
 	})
 	if err != nil {

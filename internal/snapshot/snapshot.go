@@ -75,6 +75,8 @@ type Input struct {
 	// requests without being named. They are shared.
 	Guardrails    []*Guardrail
 	GuardDefaults []GuardDefaults
+	// Partners are the credentials of partners that checks ask.
+	Partners []PartnerCredentials
 
 	// Deployment limits what the gateway serves. Nil serves everything.
 	Deployment *Deployment
@@ -119,7 +121,8 @@ type Snapshot struct {
 	users      map[scopedName]*access.UserLimits // by organisation, and id or e-mail address
 	deployment *Deployment
 
-	guardrails map[scopedName]*Guardrail     // by workspace or organisation, and id or slug
+	guardrails map[scopedName]*Guardrail // by workspace or organisation, and id or slug
+	partners   map[partnerKey]*PartnerCredentials
 	guards     map[scopedName]*defaultGuards // by organisation and workspace
 
 	prompts, partials map[scopedName]*prompt.Saved
@@ -164,6 +167,7 @@ func Build(in Input) (*Snapshot, error) {
 	}
 	s.prompts, s.partials = byName(in.Prompts), byName(in.Partials)
 	s.addGuardrails(in.Guardrails, in.GuardDefaults)
+	s.addPartners(in.Partners)
 	s.addUsers(in.Users)
 	for _, id := range access.Bind(in.Keys) {
 		s.keys[id.Hash] = id

@@ -145,7 +145,8 @@ func (tx *Tx) ArchiveIntegration(ctx context.Context, id string, now time.Time) 
 }
 
 // ArchiveWorkspaceIntegrations archives the integrations of a workspace and all of its
-// providers. It is called when the workspace is archived.
+// providers, and deletes its credentials of partners. It is called when the workspace is
+// archived.
 func (tx *Tx) ArchiveWorkspaceIntegrations(ctx context.Context, workspace string, now time.Time) error {
 	const providers = `
 		UPDATE providers
@@ -160,6 +161,12 @@ func (tx *Tx) ArchiveWorkspaceIntegrations(ctx context.Context, workspace string
 		if err := tx.ArchiveIntegration(ctx, i.ID, now); err != nil {
 			return err
 		}
+	}
+	const partners = `
+		DELETE FROM guardrail_credentials
+		WHERE workspace_id = $1`
+	if err := tx.exec(ctx, journal.GuardrailCredentials, "guardrail credentials", partners, workspace); err != nil {
+		return err
 	}
 	return tx.exec(ctx, journal.Providers, "providers", providers, workspace, millis(now))
 }

@@ -109,12 +109,16 @@ func (tx *Tx) DeleteSecretReference(ctx context.Context, id string) error {
 }
 
 // SecretReferenceUsers returns the number of integrations, including those of virtual
-// keys, that use the reference.
+// keys, and of credentials of partners that use the reference.
 func (q Queries) SecretReferenceUsers(ctx context.Context, organisation, id string) (n int, err error) {
 	const text = `
 		SELECT secret_mappings
 		FROM integrations
-		WHERE organisation_id = $1 AND status = 'active' AND secret_mappings <> '[]'`
+		WHERE organisation_id = $1 AND status = 'active' AND secret_mappings <> '[]'
+		UNION ALL
+		SELECT secret_mappings
+		FROM guardrail_credentials
+		WHERE organisation_id = $1 AND secret_mappings <> '[]'`
 	list, err := sqlrow.List(ctx, q.Reader, "integrations", text, func(r sqlrow.Scanner) (ms []SecretMapping, err error) {
 		err = r.Scan(sqlrow.JSON(&ms))
 		return ms, err

@@ -91,6 +91,8 @@ var effects = []effect{
 	{"guardrails/test", "*", "TestTestsOfGuardrailsAreBounded"},
 	{"guardrails/*/results/*", "label", "TestShadowGuardrailIsTriedLabelledAndEnforced"},
 	{"guardrail-modules", "name slug organisation_id workspace_id code", "TestStoredModulesRunForTheirTenantOnly"},
+	{"guardrail-credentials*", "secret_mappings", "TestASecretReferenceFillsAPartnersCredential"},
+	{"guardrail-credentials*", "*", "TestStoredCredentialsReachTheirPartnerOnly"},
 	{"guardrails*", "name organisation_id workspace_id", "TestAGuardrailOfTheOrganisationIsSeenByAllAndChangedByFew"},
 
 	{"integrations/*/models", "allow_all_models models[].enabled", "TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent"},

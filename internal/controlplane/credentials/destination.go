@@ -32,9 +32,7 @@ func CheckDestination(s store.SecretReference, t *provider.Target) error {
 	if t.OwnAddress() || egress.Hosts(s.Hosts).Allow(t.Base) {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden,
-		"the secret reference %.60q may not be sent to %s://%s; a caller with the scope secret_references.update can list the host in allowed_hosts", s.Slug, t.Base.Scheme, t.Base.Host).
-		WithParam("secret_mappings").WithCode(codeHost)
+	return refusedHost(s, t.Base)
 }
 
 // Destination returns the target that a provider's settings lead to, without

@@ -30,6 +30,7 @@ func Add(a *route.API) {
 	route.Add(a, f.Route(http.MethodDelete, "/{guardrail}", "delete-guardrail", "delete", "Archive a guardrail"), archive)
 	s.addResults()
 	addModules(a)
+	addCredentials(a)
 }
 
 // Check is a check and its parameters.

@@ -213,7 +213,7 @@ func (p *plan) make() error {
 	p.register()
 	p.have.PromptCollections = parentsFirst(p.have.PromptCollections)
 	for _, part := range []func(*plan) error{
-		(*plan).organisation, (*plan).planWorkspaces, memberKind.plan, guardrailKind.plan, referenceKind.plan, integrationKind.plan, (*plan).planProviders,
+		(*plan).organisation, (*plan).planWorkspaces, memberKind.plan, guardrailKind.plan, referenceKind.plan, partnerKind.plan, integrationKind.plan, (*plan).planProviders,
 		labelKind.plan, collectionKind.plan, partialKind.plan, promptKind.plan, configKind.plan, deploymentKind.plan, keyKind.plan, policyKind.plan,
 	} {
 		if err := part(p); err != nil {

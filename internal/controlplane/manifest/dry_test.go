@@ -33,7 +33,7 @@ func TestDryRunReturnsTheErrorsOfTheRealRun(t *testing.T) {
 				"workspace default: the default workspace cannot be archived; keep it in the file"},
 			{"the owner", "members: [{email: ann@example.com}]\n",
 				"member owner@example.com: the owner of the organisation cannot be removed; keep them in the file"},
-			{"a secret reference in use", "secret_references: []\n", "secret_reference sr-a: 1 integrations use it"},
+			{"a secret reference in use", "secret_references: []\n", "secret_reference sr-a: 1 integrations or credentials of partners use it"},
 			{"a key of another organisation", "keys: [{name: ours, sha256: " + taken.String() + "}]\n",
 				"nothing was applied: the object already exists, or another object refers to it"},
 		} {

@@ -71,7 +71,7 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 	}
 	out := &settings.Settings{Version: 1}
 	for _, part := range []func(*reader, *settings.Settings) error{
-		(*reader).organisation, workspaceKind.export, memberKind.export, guardrailKind.export, referenceKind.export, integrationKind.export,
+		(*reader).organisation, workspaceKind.export, memberKind.export, guardrailKind.export, referenceKind.export, partnerKind.export, integrationKind.export,
 		providerKind.export, labelKind.export, collectionKind.export, partialKind.export, promptKind.export, configKind.export, deploymentKind.export, keyKind.export, policyKind.export,
 	} {
 		if err := part(r, out); err != nil {

@@ -40,7 +40,7 @@ func TestAnExportAppliedElsewhereExportsTheSameBytes(t *testing.T) {
 					t.Fatal("the export holds a credential")
 				}
 				if want := 0; how == manifest.References {
-					if want = 11; len(names) != want {
+					if want = 12; len(names) != want {
 						t.Errorf("the export needs %q, want %d variables", names, want)
 					}
 				}

@@ -69,6 +69,10 @@ func (p *plan) normaliseAdministered() {
 			r.Providers, r.Hosts = s.Providers, append([]string(nil), s.Hosts...)
 		}
 	}
+	for i := range f.GuardrailCredentials {
+		c := &f.GuardrailCredentials[i]
+		c.Credentials = filled(c.Credentials)
+	}
 	for i := range f.Deployments {
 		d := &f.Deployments[i]
 		orElse(&d.Name, d.Slug)

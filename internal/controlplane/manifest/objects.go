@@ -77,7 +77,7 @@ var referenceKind = kind[settings.SecretReference, store.SecretReference]{
 				return err
 			}
 			if n > 0 {
-				return fmt.Errorf("%d integrations use it", n)
+				return fmt.Errorf("%d integrations or credentials of partners use it", n)
 			}
 			return tx.DeleteSecretReference(ctx, row.ID)
 		}

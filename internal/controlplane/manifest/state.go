@@ -18,6 +18,7 @@ type state struct {
 	roles        map[string]map[string]string // by user id and workspace id
 	guardrails   []store.Guardrail            // including archived ones
 	references   []store.SecretReference
+	partners     []store.GuardrailCredential
 	integrations []store.Integration
 	models       map[string][]store.IntegrationModel     // by integration
 	grants       map[string][]store.IntegrationWorkspace // by integration
@@ -58,6 +59,7 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 			s.references, _, err = q.SecretReferences(ctx, store.SecretReferenceFilter{Organisation: id}, all)
 			return err
 		},
+		func() (err error) { s.partners, _, err = q.GuardrailCredentials(ctx, id, "", all); return err },
 		func() error { return s.readIntegrations(ctx, q) },
 		func() (err error) { s.providers, _, err = q.Providers(ctx, id, "", nil, all); return err },
 		func() (err error) { s.configs, err = q.AllConfigs(ctx, id); return err },
@@ -72,8 +74,21 @@ func readState(ctx context.Context, q store.Queries, organisation string) (*stat
 	}
 	// Environment variables for credentials are numbered in the order of the file.
 	slices.SortFunc(s.references, func(a, b store.SecretReference) int { return cmp.Compare(a.Slug, b.Slug) })
+	slices.SortFunc(s.partners, func(a, b store.GuardrailCredential) int {
+		return cmp.Or(cmp.Compare(s.slug(a.Workspace), s.slug(b.Workspace)), cmp.Compare(a.Partner, b.Partner))
+	})
 	slices.SortFunc(s.integrations, func(a, b store.Integration) int { return cmp.Compare(a.Slug, b.Slug) })
 	return s, nil
+}
+
+// slug returns the slug of a workspace by its id, empty for the organisation.
+func (s *state) slug(workspace string) string {
+	for _, w := range s.workspaces {
+		if w.ID == workspace {
+			return w.Slug
+		}
+	}
+	return ""
 }
 
 func (s *state) readIntegrations(ctx context.Context, q store.Queries) (err error) {

@@ -115,7 +115,7 @@ func (c *defaultsCheck) faults(ctx context.Context, g *store.Guardrail, on guard
 // SavedGuardrail returns g in the form that is compiled, with the stored modules that it
 // may use.
 func SavedGuardrail(ctx context.Context, q store.Queries, g *store.Guardrail) guardrail.Saved {
-	return guardrail.Saved{ID: g.Slug, Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
+	return guardrail.Saved{ID: g.Slug, Shared: g.Workspace == "", Checks: g.Checks, Actions: g.Actions, Module: func(ref string) (guardrail.Module, error) {
 		m, err := q.GuardrailModuleFor(ctx, g.Organisation, g.Workspace, ref)
 		if apierr.IsNotFound(err) {
 			return guardrail.Module{}, fmt.Errorf("%.60q not found; upload the module, for the organisation if the guardrail is the organisation's", ref)

@@ -179,7 +179,7 @@ func remove(ctx context.Context, c *route.Caller, in *oneInput) (*route.Empty, e
 			return err
 		}
 		if n > 0 {
-			return apierr.New(apierr.Invalid, "secret reference is in use by %d integrations; remove it from their secret_mappings first", n).WithParam("reference")
+			return apierr.New(apierr.Invalid, "secret reference is in use by %d integrations or credentials of partners; remove it from their secret_mappings first", n).WithParam("reference")
 		}
 		return tx.DeleteSecretReference(ctx, s.ID)
 	})

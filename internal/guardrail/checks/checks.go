@@ -9,7 +9,6 @@
 package checks
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -23,9 +22,10 @@ import (
 type Services struct {
 	// Client sends requests to webhooks, partners and other addresses of users.
 	Client Doer
-	// Credentials returns the stored credentials of a family of checks, such as
-	// those of a partner, for the tenant of r. Nil means that there are none.
-	Credentials func(ctx context.Context, r *guardrail.Request, family string) (map[string]secret.String, error)
+	// Credentials returns the stored credentials of a check for the tenant of r, nil
+	// if there are none. shared asks for those of the organisation only. Nil means
+	// that none are stored.
+	Credentials func(r *guardrail.Request, check string, shared bool) (map[string]secret.String, error)
 	// Modules runs WebAssembly modules. Nil means modules of this table only.
 	Modules *Modules
 }

@@ -93,11 +93,20 @@ func partnerChecks(s Services) (list []guardrail.Definition) {
 	return list
 }
 
+// family returns the name of the partner in ids of checks.
+func (row *partner) family() string {
+	family, _, _ := strings.Cut(row.id, ".")
+	return family
+}
+
 func (row *partner) definition(s Services) guardrail.Definition {
 	d := guardrail.Definition{
 		ID: row.id, On: row.on, All: row.all, Summary: row.summary, Timeout: row.timeout, FailOnError: row.closed,
 		Credentials: append(append([]string{}, row.needs...), row.optional...), Transforms: row.changes,
 		Params: append(append([]guardrail.Param{}, row.params...), forwardHeaders),
+	}
+	if len(d.Credentials) > 0 {
+		d.Partner = &guardrail.Partner{Needs: row.needs, Address: row.addressCredentials(), Destination: row.destination}
 	}
 	if d.On == 0 {
 		d.On = both
@@ -122,8 +131,7 @@ func (row *partner) definition(s Services) guardrail.Definition {
 
 // run sends the requests of the check and joins what they say.
 func (row *partner) run(ctx context.Context, s Services, p *guardrail.Params, in *guardrail.Input) (guardrail.Verdict, error) {
-	family, _, _ := strings.Cut(row.id, ".")
-	own, err := s.credentials(ctx, in, p.Credentials(), family, row.needs...)
+	own, err := s.credentials(in, p, row)
 	if err != nil {
 		return guardrail.Verdict{}, err
 	}
@@ -222,7 +230,7 @@ func (row *partner) ask(ctx context.Context, s Services, c *call) (reading, erro
 		return reading{}, err
 	}
 	var value any
-	family, _, _ := strings.Cut(row.id, ".")
+	family := row.family()
 	if err := decode(raw, &value, family); err != nil {
 		return reading{}, err
 	}

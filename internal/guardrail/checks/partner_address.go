@@ -1,13 +1,16 @@
 package checks
 
 import (
+	"cmp"
 	"iter"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
 	"modelgate/internal/guardrail"
+	"modelgate/internal/secret"
 )
 
 // place is where a template of an address has a name.
@@ -168,4 +171,71 @@ func (row *partner) checkAddress(p *guardrail.Params) error {
 		}
 	}
 	return nil
+}
+
+// addressCredentials returns the names of the credentials that decide the host.
+func (row *partner) addressCredentials() (list []string) {
+	for name, at := range names(row.url) {
+		if placeAt(row.url, at).ofHost() {
+			list = append(list, name)
+		}
+	}
+	for name, at := range row.places {
+		if at.ofHost() {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// destination returns the address without path that the check sends credentials to;
+// see [guardrail.Partner].
+func (row *partner) destination(own map[string]secret.String) (to *url.URL, ours bool, err error) {
+	address, rest := "", row.url
+	ours = true
+	if _, after, ok := strings.Cut(rest, "://"); ok {
+		host, _, _ := strings.Cut(after, "/")
+		rest = strings.TrimSuffix(rest, after) + host
+	} else if end := strings.Index(rest, "}"); end >= 0 {
+		rest = rest[:end+1]
+	}
+	from := 0
+	for name, at := range names(rest) {
+		value := cmp.Or(own[name].Reveal(), row.fallbacks[name])
+		if value == "" {
+			return nil, false, &guardrail.ParamError{Path: name, Message: "is required"}
+		}
+		p := placeAt(row.url, at)
+		if message := p.check(value); message != "" {
+			return nil, false, &guardrail.ParamError{Path: name, Message: message}
+		}
+		ours = ours && value == row.fallbacks[name]
+		address += rest[from:at] + p.write(value)
+		from = at + len(name) + 2
+	}
+	address += rest[from:]
+	for name, p := range row.places {
+		value := own[name].Reveal()
+		if value == "" {
+			continue
+		}
+		if message := p.check(value); message != "" {
+			return nil, false, &guardrail.ParamError{Path: name, Message: message}
+		}
+		switch p {
+		case base:
+			address, ours = base.write(value), false
+		case token:
+			if address, err = acuvityHost(value); err != nil {
+				return nil, false, &guardrail.ParamError{Path: name, Message: err.Error()}
+			}
+			ours = false
+		}
+	}
+	to, err = parseURL(address)
+	if err != nil {
+		return nil, false, &guardrail.ParamError{Message: err.Error()}
+	}
+	return &url.URL{Scheme: to.Scheme, Host: to.Host}, ours, nil
 }

@@ -1,7 +1,6 @@
 package checks_test
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -152,7 +151,7 @@ func TestHeldCredentialsReachNoOtherHost(t *testing.T) {
 				in := text(row.on, "my secret text")
 				in.Request = &guardrail.Request{Operation: "chatComplete", Header: http.Header{}}
 				r, _ := run(t, checks.Services{
-					Credentials: func(context.Context, *guardrail.Request, string) (map[string]secret.String, error) { return held, nil },
+					Credentials: func(*guardrail.Request, string, bool) (map[string]secret.String, error) { return held, nil },
 					Client: simulator(func(req *http.Request, _ string) (int, io.Reader, error) {
 						t.Errorf("%s with %s %q: sent to %s", d.ID, name, attack, req.URL)
 						return 200, strings.NewReader("{}"), nil

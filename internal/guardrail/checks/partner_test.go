@@ -324,7 +324,7 @@ func TestErrorsOfPartnersPassUnlessTheyFailClosed(t *testing.T) {
 func TestCredentialsThatAreMissingAreNamed(t *testing.T) {
 	in := text(before, "x")
 	r, _ := run(t, checks.Services{Client: simulator(nil)}, in, "lakera.guard", `{}`)
-	if r.Error == nil || r.Error.Message != "the credential apiKey of lakera is not set" {
+	if r.Error == nil || r.Error.Message != "the credential apiKey of lakera is not set; store the credentials of the partner" {
 		t.Errorf("error = %v", r.Error)
 	}
 }

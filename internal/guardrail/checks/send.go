@@ -159,17 +159,19 @@ func headerFor(in *guardrail.Input, forward []string, own map[string]string) htt
 }
 
 // credentials returns the credentials of a check: those of its parameters, else
-// those of the tenant. All names in needs must be there.
-func (s Services) credentials(ctx context.Context, in *guardrail.Input, own map[string]secret.String, family string, needs ...string) (map[string]secret.String, error) {
+// those stored for the tenant, never some of both: a stored one would be sent to an
+// address in the parameters.
+func (s Services) credentials(in *guardrail.Input, p *guardrail.Params, row *partner) (map[string]secret.String, error) {
+	own, family := p.Credentials(), row.family()
 	if own == nil && s.Credentials != nil {
 		var err error
-		if own, err = s.Credentials(ctx, in.Request, family); err != nil {
-			return nil, fmt.Errorf("the credentials of %s are unavailable", family)
+		if own, err = s.Credentials(in.Request, row.id, p.Shared()); err != nil {
+			return nil, fmt.Errorf("the stored credentials of %s cannot be used: %w", family, err)
 		}
 	}
-	for _, name := range needs {
+	for _, name := range row.needs {
 		if own[name].Reveal() == "" {
-			return nil, fmt.Errorf("the credential %s of %s is not set", name, family)
+			return nil, fmt.Errorf("the credential %s of %s is not set; store the credentials of the partner", name, family)
 		}
 	}
 	return own, nil

@@ -1,0 +1,125 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"modelgate/internal/controlplane/credentials"
+	"modelgate/internal/controlplane/route"
+	"modelgate/internal/controlplane/secrets"
+	"modelgate/internal/secret"
+	"modelgate/internal/settings"
+	"modelgate/internal/store"
+)
+
+var partnerKind = kind[settings.GuardrailCredential, store.GuardrailCredential]{
+	section: "guardrail_credentials", name: "guardrail_credential",
+	entries: func(s *settings.Settings) *[]settings.GuardrailCredential { return &s.GuardrailCredentials },
+	rows:    func(s *state) []store.GuardrailCredential { return s.partners },
+	key:     func(c *settings.GuardrailCredential) entryID { return entryID{c.Workspace, c.Partner} },
+	rowKey:  func(s *state, c *store.GuardrailCredential) entryID { return entryID{s.slug(c.Workspace), c.Partner} },
+	read:    (*reader).partner, put: (*plan).partner,
+	keep: func(_ *plan, want, have *settings.GuardrailCredential) {
+		mapped := func(name string) bool {
+			return slices.ContainsFunc(want.SecretMappings, func(m settings.PartnerMapping) bool { return m.Target == name })
+		}
+		held := maps.Clone(have.Credentials)
+		maps.DeleteFunc(held, func(name, _ string) bool { return mapped(name) })
+		want.Credentials = withStoredSecrets(want.Credentials, held, slices.Collect(maps.Keys(held)))
+	},
+	drop: func(_ *plan, row store.GuardrailCredential) step {
+		return func(ctx context.Context, tx *store.Tx) error { return tx.DeleteGuardrailCredential(ctx, row.ID) }
+	},
+}
+
+func (p *plan) partner(path string, want *settings.GuardrailCredential, old *store.GuardrailCredential, _ []string) (step, error) {
+	workspace, err := p.place(path, want.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	row := rowOr(old, store.GuardrailCredential{
+		ID: newID(), Organisation: p.state.organisation.ID, Workspace: workspace, Partner: want.Partner, CreatedBy: actor, CreatedAt: p.now,
+	})
+	row.UpdatedBy, row.UpdatedAt = actor, p.now
+	if old != nil {
+		row.UpdatedAt = route.After(old.UpdatedAt, p.now)
+	}
+	in := credentials.PartnerInput{Path: "credentials.", Values: make(map[string]*string), Mappings: []store.SecretMapping{}}
+	for name, v := range want.Credentials {
+		opened, err := p.opened(path+".credentials."+name, v, true)
+		if err != nil {
+			return nil, err
+		}
+		in.Values[name] = &opened
+	}
+	for i, m := range want.SecretMappings {
+		at := fmt.Sprintf("%s.secret_mappings[%d]", path, i)
+		id, ok := p.names.references[m.Reference]
+		if !ok {
+			return nil, p.missing(at+".secret_reference", "secret reference", m.Reference)
+		}
+		in.Mappings = append(in.Mappings, store.SecretMapping{Target: m.Target, Reference: id, Key: m.Key, Format: m.Format})
+		if _, given := in.Values[m.Target]; !given {
+			in.Values[m.Target] = nil // a stored value would be given twice
+		}
+	}
+	own, err := p.keeper.ApplyPartner(p.ctx, &row, in)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.checkPartnerMappings(path, want, &row, own); err != nil {
+		return nil, err
+	}
+	return save(row, old, (*store.Tx).CreateGuardrailCredential, (*store.Tx).UpdateGuardrailCredential), nil
+}
+
+// checkPartnerMappings returns an error for a mapping of a secret reference that may not
+// be sent to the partner. It uses the references as they are after the change.
+func (p *plan) checkPartnerMappings(path string, want *settings.GuardrailCredential, row *store.GuardrailCredential, own map[string]secret.String) error {
+	will := make(map[string]store.SecretReference)
+	for _, s := range p.state.references {
+		will[s.Slug] = s
+	}
+	for i, r := range p.file.SecretReferences {
+		at := fmt.Sprintf("secret_references[%d]", i)
+		s := store.SecretReference{Slug: r.Slug, Organisation: row.Organisation}
+		var err error
+		if s.Workspaces, s.AllWorkspaces, err = p.workspaceIDs(at+".allowed_workspaces", r.Workspaces); err != nil {
+			return err
+		}
+		if err := secrets.Limit(&s, r.Providers, r.Hosts); err != nil {
+			return p.fault(at, err)
+		}
+		will[r.Slug] = s
+	}
+	for i, m := range want.SecretMappings {
+		s, at := will[m.Reference], fmt.Sprintf("%s.secret_mappings[%d]", path, i)
+		if !credentials.MayFillPartner(s, row) {
+			return p.file.ErrorAt(at+".secret_reference", errors.New("the secret reference is not available there: list the workspace in its allowed_workspaces, or all for credentials of the organisation"))
+		}
+		if err := credentials.CheckPartnerReference(s, p.Guardrails.OfPartner(row.Partner), own); err != nil {
+			return p.fault(at, err)
+		}
+	}
+	return nil
+}
+
+func (r *reader) partner(c *store.GuardrailCredential) (v settings.GuardrailCredential, ok bool, err error) {
+	slug, placed := r.place(c.Workspace)
+	if !placed {
+		return v, false, nil
+	}
+	held, err := r.secrets(c.Sealed)
+	if err != nil {
+		return v, false, err
+	}
+	v = settings.GuardrailCredential{Partner: c.Partner, Workspace: slug}
+	v.Credentials = r.rendered(settings.PartnerPlace(slug, c.Partner)+" credentials", nil, held.Options)
+	for _, m := range c.Mappings {
+		v.SecretMappings = append(v.SecretMappings, settings.PartnerMapping{Target: m.Target, Reference: r.references[m.Reference], Key: m.Key, Format: m.Format})
+	}
+	return v, true, nil
+}
