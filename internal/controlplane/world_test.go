@@ -68,6 +68,7 @@ func newWorld(t testing.TB) *world {
 		k.as.KeyID = k.name
 		w.As(k.as)
 	}
+	w.API.Guardrails = checks.New(checks.Services{})
 	root, ids := w.Root(), []string{"{user}", "mate", "{session}", "session-of-mate", "{workspace}", "default", "{version}", "1"}
 	for _, m := range makings {
 		var out struct {
@@ -93,7 +94,6 @@ func newWorld(t testing.TB) *world {
 		ids = append(ids, m.word, id)
 	}
 	w.limited(t)
-	w.API.Guardrails = checks.New(checks.Services{})
 	ids = append(ids, "{result}", w.observed(t, strings.NewReplacer(ids...).Replace("{guardrail}")))
 	ids = append(ids, "{entity}", policy.EntityID("api_key:a"))
 	w.ids, w.root, w.restore = strings.NewReplacer(ids...), root, w.Keep()
@@ -179,6 +179,7 @@ var makings = []struct{ word, path, body string }{
 	{"{label}", "/labels", `{"name":"stable","workspace_id":"default"}`},
 	{"{collection}", "/collections", `{"name":"Team","workspace_id":"default"}`},
 	{"{guardrail}", "/guardrails", `{"name":"Short","workspace_id":"default","checks":[{"id":"default.wordCount","parameters":{"maxWords":9}}],"actions":{}}`},
+	{"{credential}", "/guardrail-credentials", `{"partner":"lakera","workspace_id":"default","credentials":{"apiKey":"k-0123456789"}}`},
 	{"{module}", "/guardrail-modules", `{"name":"Own","workspace_id":"default","code":"` + smallModule + `"}`},
 	{"{policy}", "/policies/rate-limits", `{"name":"Slow","workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"requests","unit":"rpm","value":10}`},
 	{"{usage}", "/policies/usage-limits", `{"name":"Money","workspace_id":"default","organisation_id":"default",` + everyKey + `,"type":"cost","credit_limit":10}`},
@@ -250,6 +251,10 @@ var samples = map[string][2]string{
 
 	"create-guardrail-module": {"", `{"name":"Other","workspace_id":"default","code":"` + smallModule + `"}`},
 	"list-guardrail-modules":  {"?workspace_id=default", ""},
+
+	"create-guardrail-credential": {"", `{"partner":"pillar","workspace_id":"default","credentials":{"apiKey":"k-0123456789"}}`},
+	"list-guardrail-credentials":  {"?workspace_id=default", ""},
+	"update-guardrail-credential": {"", `{"credentials":{"apiKey":"k-9876543210"}}`},
 
 	"create-prompt":        {"", `{"name":"Other","workspace_id":"default","string":"x","model":"m","version_description":"d"}`},
 	"list-prompts":         {"?workspace_id=default", ""},
