@@ -32,7 +32,7 @@ func CheckDestination(s store.SecretReference, t *provider.Target) error {
 	if t.OwnAddress() || egress.Hosts(s.Hosts).Allow(t.Base) {
 		return nil
 	}
-	return refusedHost(s, t.Base)
+	return newHostError(s, t.Base)
 }
 
 // Destination returns the target that a provider's settings lead to, without

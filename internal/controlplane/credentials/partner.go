@@ -215,13 +215,13 @@ func CheckPartnerReference(s store.SecretReference, checks []*guardrail.Definiti
 			return err
 		}
 		if !theirs && !egress.Hosts(s.Hosts).Allow(to) {
-			return refusedHost(s, to)
+			return newHostError(s, to)
 		}
 	}
 	return nil
 }
 
-func refusedHost(s store.SecretReference, to *url.URL) error {
+func newHostError(s store.SecretReference, to *url.URL) error {
 	return apierr.New(apierr.Forbidden,
 		"the secret reference %.60q may not be sent to %s://%s; a caller with the scope secret_references.update can list the host in allowed_hosts", s.Slug, to.Scheme, to.Host).
 		WithParam("secret_mappings").WithCode(codeHost)

@@ -63,7 +63,7 @@ func (p *plan) partner(path string, want *settings.GuardrailCredential, old *sto
 		}
 		in.Mappings = append(in.Mappings, store.SecretMapping{Target: m.Target, Reference: id, Key: m.Key, Format: m.Format})
 		if _, given := in.Values[m.Target]; !given {
-			in.Values[m.Target] = nil // a stored value would be given twice
+			in.Values[m.Target] = nil // removes a stored value
 		}
 	}
 	own, err := p.keeper.ApplyPartner(p.ctx, &row, in)
