@@ -331,13 +331,27 @@ func (w *secretWorld) narrowed(t *testing.T, slug string) {
 func TestReferenceListsAreChecked(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{settings: "version: 1\nsecrets:\n  environment: [ORG_*]\n"})
-	for _, hosts := range []string{`["*"]`, `["*.com"]`, `["https://*"]`, `["user@models.example.com"]`, `["models.example.com/path"]`, `["ftp://models.example.com"]`, `[""]`, `["a b"]`, `["models.example.com#x"]`} {
-		attack(t, "credential theft", "a reference with allowed_hosts "+hosts, func(t *testing.T) {
-			g.as(t, rootKey, "POST", "/v1/secret-references", `{"name":"r","manager_type":"environment","secret_path":"ORG_KEY","allowed_hosts":`+hosts+`}`).refused(t, http.StatusBadRequest, "allowed_hosts[0]")
+	kept := "/v1/secret-references/" + g.create(t, rootKey, "/v1/secret-references", `{"name":"kept","manager_type":"environment","secret_path":"ORG_KEY","allowed_hosts":["models.example.com"]}`, "slug")
+	for _, tt := range []struct{ hosts, at string }{
+		{`["*"]`, "[0]"}, {`["models.example.com","*"]`, "[1]"}, {`["*.com"]`, "[0]"}, {`["https://*"]`, "[0]"}, {`["user@models.example.com"]`, "[0]"}, {`["models.example.com/path"]`, "[0]"},
+		{`["ftp://models.example.com"]`, "[0]"}, {`[""]`, "[0]"}, {`["a b"]`, "[0]"}, {`["models.example.com#x"]`, "[0]"},
+	} {
+		attack(t, "credential theft", "a reference with allowed_hosts "+tt.hosts, func(t *testing.T) {
+			g.as(t, rootKey, "POST", "/v1/secret-references", `{"name":"r","manager_type":"environment","secret_path":"ORG_KEY","allowed_hosts":`+tt.hosts+`}`).refused(t, http.StatusBadRequest, "allowed_hosts"+tt.at)
+			g.as(t, rootKey, "PUT", kept, `{"allowed_hosts":`+tt.hosts+`}`).refused(t, http.StatusBadRequest, "allowed_hosts"+tt.at)
 		})
 	}
 	attack(t, "credential theft", "a reference with a provider that does not exist", func(t *testing.T) {
 		g.as(t, rootKey, "POST", "/v1/secret-references", `{"name":"r","manager_type":"environment","secret_path":"ORG_KEY","allowed_providers":["nobody"]}`).refused(t, http.StatusBadRequest, "allowed_providers[0]")
+	})
+	attack(t, "credential theft", "a file with a reference that every host gets", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "apply.yaml")
+		if err := os.WriteFile(file, []byte("version: 1\nsecret_references: [{slug: all, manager_type: environment, secret_path: ORG_KEY, allowed_hosts: [\"*\"]}]\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if out, errText, code := command(t, "apply", "--data", g.data, file); code == 0 || !strings.Contains(out+errText, "allowed_hosts[0]") {
+			t.Errorf("apply: exit %d: %s%s", code, out, errText)
+		}
 	})
 	attack(t, "credential theft", "a file that maps a reference onto a host that it does not list", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "apply.yaml")

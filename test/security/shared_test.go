@@ -92,6 +92,19 @@ func TestObjectsOfOtherWorkspacesAreNotThere(t *testing.T) {
 						return list
 					},
 				}
+				attack(t, "isolation", n.name+" uses a partial of "+owner.name, func(t *testing.T) {
+					w.provider.reset()
+					body := fmt.Sprintf(`{"name":"p","workspace_id":%q,"string":"[{\"role\":\"user\",\"content\":\"{{>part-%s}}\"}]","parameters":{},"model":"gpt-4o","virtual_key":"same"}`, n.workspace, owner.name)
+					made := w.as(t, n.owner, "POST", "/v1/prompts", body)
+					if made.status != http.StatusOK { // it names what is not there
+						made.refused(t, http.StatusNotFound, "part-"+owner.name)
+						return
+					}
+					r := w.prompt(t, n, made.text(t, "slug"))
+					if w.provider.got("partial of "+owner.name) || strings.Contains(string(r.body), "partial of "+owner.name) {
+						t.Errorf("%s got the partial of %s: %d %.300s", n.name, owner.name, r.status, r.body)
+					}
+				})
 				for kind, replies := range kinds {
 					attack(t, "isolation", n.name+" uses a "+kind+" of "+owner.name, func(t *testing.T) {
 						w.provider.reset()
