@@ -17,7 +17,7 @@ var documents = []statement{
 	{number: "M-011", text: "A mapped secret reaches only the providers and hosts that its reference allows. This is checked when it is saved and when it is used, at any depth of a config, and redirects are not followed.", tests: []string{"test/security.TestMappedSecretGoesOnlyWhereItsReferenceAllows"}},
 	{number: "M-012", text: "A reference cannot allow every host.", tests: []string{"test/security.TestReferenceListsAreChecked"}},
 	{number: "M-013", text: "The machine identity is sent only to the token endpoints of its cloud.", tests: []string{"test/security.TestLentIdentityGoesOnlyToTheCloud"}},
-	{number: "M-014", text: "Token endpoints chosen by a tenant are checked by the address guard.", tests: []string{"test/security.TestTokenAddressesPassTheAddressGuard"}},
+	{number: "M-014", text: "Token endpoints chosen by a tenant are checked by the address guard.", tests: []string{"test/security.TestTokenAddressesPassTheAddressGuard", "internal/provider/auth.TestTheAddressForTokensIsJudgedByTheDoer"}},
 	{number: "M-015", text: "Credentials in saved configs are sealed and masked in every read, version, export and audit row.", tests: []string{"test/security.TestCredentialsOfConfigsAreNowhere", "test/security.TestSettingsFileHoldsNoPlainCredentialOfAConfig"}},
 	{number: "M-016", text: "Sending back a mask cannot move a credential to another host or provider.", tests: []string{"test/security.TestMaskMovesNoCredential"}},
 	{number: "M-017", text: "A config with a credential and no provider for it is rejected, saved or inline.", tests: []string{"test/security.TestCredentialsWithoutAProviderAreRefused"}},

@@ -155,19 +155,22 @@ func TestStrictComplianceDecidesAboutReasoning(t *testing.T) {
 		for _, tt := range []struct {
 			of, name string
 			header   []string
-			member   string
+			member   string // of a config
 			shown    bool
 		}{
 			{"S-276 S-105", "hidden by default", nil, "", false},
 			{"S-276 S-105", "hidden by the header", []string{"x-gateway-strict-vendora-compliance", "true"}, "", false},
 			{"S-274 S-276 S-105 S-137", "shown by the header", []string{"x-gateway-strict-vendora-compliance", "false"}, "", true},
-			{"S-274 S-276 S-105 S-137", "shown by the config", []string{"x-gateway-config", `{"strict_vendora_compliance":false,"override_params":{"user":"u"}}`}, "", true},
+			{"S-274 S-276 S-105 S-137", "shown by the config", nil, `"strict_vendora_compliance":false`, true},
+			{"S-276 S-105", "hidden by the config", nil, `"strict_vendora_compliance":true`, false},
+			{"S-276 S-105", "hidden by the header before the config", []string{"x-gateway-strict-vendora-compliance", "true"}, `"strict_vendora_compliance":false`, false},
+			{"S-276 S-105", "shown by the header before the config", []string{"x-gateway-strict-vendora-compliance", "false"}, `"strict_vendora_compliance":true`, true},
 		} {
 			prove(t, tt.of, x.name+" "+tt.name, func(t *testing.T) {
 				p := newProvider(t, speaks(true))
 				header := x.to(p, tt.header...)
-				if len(tt.header) > 0 && tt.header[0] == "x-gateway-config" {
-					header = x.configured(p, `"strict_vendora_compliance":false`)
+				if tt.member != "" {
+					header = append(x.configured(p, tt.member), tt.header...)
 				}
 				got := g.do(t, "POST", chatStream.path, x.ask(thinks), header...).fine(t).object(t)
 				message := at(got, "choices", 0, "message")

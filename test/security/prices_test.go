@@ -7,7 +7,7 @@ import (
 
 func TestCallersBoundByABudgetSetNoPrices(t *testing.T) {
 	t.Parallel()
-	g := launch(t, options{})
+	g := launch(t, options{settings: "version: 1\nsecrets:\n  environment: [ORG_*]\n"})
 	manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
 	admin := g.member(t, "admin", "member", `[{"id":"default","role":"admin"}]`)
 	g.create(t, rootKey, "/v1/integrations", `{"name":"own","slug":"own","ai_provider_id":"openai","key":"sk-x","workspace_id":"default"}`, "slug")
@@ -21,6 +21,8 @@ func TestCallersBoundByABudgetSetNoPrices(t *testing.T) {
 	g.create(t, rootKey, "/v1/integrations", `{"name":"az","slug":"az","ai_provider_id":"azure-openai","key":"sk-x","workspace_id":"default","configurations":{`+azure("gpt-4o", "v1")+`}}`, "slug")
 	g.create(t, rootKey, "/v1/integrations", `{"name":"vx","slug":"vx","ai_provider_id":"vertex-ai","key":"sk-x","workspace_id":"default","configurations":{"cloud_b_region":"global","cloud_b_project_id":"p"}}`, "slug")
 	virtual := "/v1/virtual-keys/" + g.create(t, rootKey, "/v1/virtual-keys", `{"name":"vk","provider":"azure-openai","key":"sk-x","workspace_id":"default",`+azure("gpt-4o", "v1")+`}`, "data.slug")
+	g.create(t, rootKey, "/v1/secret-references", `{"name":"theirs","slug":"theirs","manager_type":"environment","secret_path":"ORG_KEY","allowed_hosts":["r.openai.azure.com"]}`, "slug")
+	const mapping = `"secret_mappings":[{"target_field":"key","secret_reference_id":"theirs"}]`
 	const in = "?workspace_id=default"
 	open := func(t *testing.T) {
 		g.as(t, rootKey, "PUT", "/v1/workspaces/default", `{"usage_limits":[]}`).ok(t)
@@ -59,6 +61,13 @@ func TestCallersBoundByABudgetSetNoPrices(t *testing.T) {
 			})
 		}
 	}
+	attack(t, "escalation", "a manager can name deployments of their own credential, and not bill those of another's", func(t *testing.T) {
+		g.as(t, rootKey, "PUT", "/v1/workspaces/default", `{"usage_limits":[{"credit_limit":1000}]}`).ok(t)
+		own := `{"name":"mine","slug":"mine","ai_provider_id":"azure-openai","workspace_id":"default","configurations":{` + azure("gpt-4o-mini", "v1") + `},`
+		g.as(t, manager, "POST", "/v1/integrations", own+mapping+`}`).refused(t, http.StatusForbidden, "budget")
+		g.as(t, manager, "POST", "/v1/integrations", own+`"key":"sk-mine"}`).ok(t)
+		g.as(t, manager, "PUT", "/v1/integrations/mine"+in, `{`+mapping+`}`).refused(t, http.StatusForbidden, "budget")
+	})
 	attack(t, "escalation", "a manager whose key has a budget of somebody else can't set prices", func(t *testing.T) {
 		open(t)
 		g.personKey(t, admin, g.userID(t, manager), `,"usage_limits":{"credit_limit":5}`)

@@ -14,8 +14,11 @@ import (
 // like [CheckPrices]. Before is the zero value for a new integration.
 func CheckReprice(ctx context.Context, c *route.Caller, tx *store.Tx, before, after store.Integration) error {
 	was, is := before.Configuration.Deployments, after.Configuration.Deployments
-	if before.ID == "" && len(after.SecretMappings) == 0 {
+	switch mapped := mappingText(after); {
+	case before.ID == "" && mapped == "":
 		was = is // whoever brings the credential knows what its deployments serve
+	case mapped != "" && mapped != mappingText(before):
+		was = nil
 	}
 	switch {
 	case priceText(before.Pricing) != priceText(after.Pricing):
@@ -24,6 +27,14 @@ func CheckReprice(ctx context.Context, c *route.Caller, tx *store.Tx, before, af
 		return CheckPrices(ctx, c, tx, after, "configurations")
 	}
 	return nil
+}
+
+// mappingText returns the secret mappings of an integration as text, empty for none.
+func mappingText(i store.Integration) string {
+	if text := string(i.SecretMappings); text != "[]" && text != "null" {
+		return text
+	}
+	return ""
 }
 
 // sameModel reports whether requests to a and b have the same price.
