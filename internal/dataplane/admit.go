@@ -34,12 +34,16 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	if err != nil || x.isGatewayRoute() {
 		return err
 	}
+	x.Limits = x.limits()
 	if !x.route.renders && r.Method != http.MethodGet { // reading costs nothing
 		if err := x.checkBudget(); err != nil {
 			return err
 		}
 	}
 	if !x.DryRun {
+		if err := p.checkRates(x); err != nil {
+			return err
+		}
 		if err := p.enterGate(r, x); err != nil {
 			return err
 		}
@@ -52,12 +56,21 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 			return err
 		}
 	}
-	x.Limits, x.Policies, x.Facts = x.limits(), x.snap.Policies, x.facts()
+	x.Policies, x.Facts = x.snap.Policies, x.facts()
 	if x.Routing, err = p.handler(x); err != nil {
 		return err
 	}
 	x.reportIgnored()
 	return nil
+}
+
+// checkRates refuses a request whose rate limits are used up before its body is read. One
+// with a config may have a cached response, which limits do not refuse.
+func (p *Plane) checkRates(x *exchange) error {
+	if x.route.renders || x.opts.config != "" {
+		return nil
+	}
+	return x.CheckRates(p.Engine.Quota, &x.trail)
 }
 
 // limits returns the limits of the key, its users and its workspace.

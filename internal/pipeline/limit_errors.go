@@ -11,10 +11,10 @@ import (
 // limitError returns the error of a reservation that was refused. A refusal by
 // rate limits names the one that is reset last: until then, all of them are
 // not free.
-func (acc *attemptAccount) limitError(claims []quota.Claim, v quota.Verdict, now time.Time) error {
+func (r *Request) limitError(claims []quota.Claim, v quota.Verdict, now time.Time) error {
 	at := v.Refused
 	if l := claims[at].Limit; l.Holder.Kind == policy.SessionHolder {
-		e := apierr.From(acc.of.request.Policies.SessionError(l, v.States[at], now))
+		e := apierr.From(r.Policies.SessionError(l, v.States[at], now))
 		e.Limit = &apierr.RateLimit{Measure: l.Measure.String(), Shared: l.PerAttempt}
 		return e
 	}

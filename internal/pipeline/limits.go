@@ -71,7 +71,7 @@ func (acc *attemptAccount) reserve(ctx context.Context) error {
 				q.record(c.Limit, acc.number, 0, 0, true)
 			}
 		}
-		return acc.limitError(claims, v, now)
+		return r.limitError(claims, v, now)
 	}
 	for _, g := range v.Grants {
 		acc.stops = acc.stops || g.Limit.Stop
@@ -161,6 +161,46 @@ func (acc *attemptAccount) settleQuota(u quota.Use) {
 	}
 	acc.bill.quota.recordAll(acc, u)
 	acc.grants, acc.extended = nil, nil
+}
+
+// CheckRates returns an error if the first limit in r.Limits that has nothing left is
+// one of requests in a window, and counters know that without a call. It reserves
+// nothing; attempts check the rest.
+func (r *Request) CheckRates(counters quota.Store, t *Trail) error {
+	known, ok := counters.(quota.Peeker)
+	if !ok || len(r.Limits) == 0 {
+		return nil
+	}
+	now := time.Now()
+	v := quota.Verdict{Refused: -1}
+	var claims []quota.Claim
+	for _, l := range r.Limits {
+		if l.Measure == quota.Tokens && r.Method != http.MethodPost { // may use none
+			continue
+		}
+		s, full := known.Full(now, l)
+		if !full {
+			continue
+		}
+		if len(claims) == 0 && (l.Measure != quota.Requests || l.Window == 0) {
+			return nil
+		}
+		claims, v.States, v.Refused = append(claims, quota.Claim{Limit: l, Amount: 1, Least: 1}), append(v.States, s), 0
+	}
+	if v.Refused < 0 {
+		return nil
+	}
+	t.bill().quota.refuse(claims)
+	return r.limitError(claims, v, now)
+}
+
+// refuse adds limits that refused a request before its first attempt to the log.
+func (q *requestQuota) refuse(claims []quota.Claim) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, c := range claims {
+		q.record(c.Limit, 0, 0, 0, true)
+	}
 }
 
 // CheckSession returns an error if a policy refuses the request because of its

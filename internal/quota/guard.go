@@ -138,6 +138,14 @@ func (g *Guard) Correct(ctx context.Context, list []Correction) error {
 	return g.local.Correct(ctx, list)
 }
 
+// Full implements [Peeker] if the store does.
+func (g *Guard) Full(now time.Time, l *Limit) (State, bool) {
+	if known, ok := g.Store.(Peeker); ok {
+		return known.Full(now, l)
+	}
+	return State{}, false
+}
+
 // RemoveUnused is [Memory.RemoveUnused] for the counters of this process.
 func (g *Guard) RemoveUnused(dropUsed func(names map[string]bool)) { g.local.RemoveUnused(dropUsed) }
 

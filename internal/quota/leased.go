@@ -206,6 +206,24 @@ func (d *Leased) lacking(list []*slice, claims []Claim) (lacking []Claim) {
 	return lacking
 }
 
+// Full implements [Peeker]: the slice is used up, and the other store had no more a
+// moment ago.
+func (d *Leased) Full(now time.Time, l *Limit) (State, bool) {
+	value, ok := d.slices.Load(l.Counter)
+	if !ok {
+		return State{}, false
+	}
+	s := value.(*slice)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, _ := l.WindowAt(now)
+	current := s.asked && !s.removed && s.window == n && s.lease == GenerationAt(now) && s.limit.Max == l.Max && s.limit.Base == l.Base
+	if !current || s.err != nil || s.filling != nil || s.left > 0 || s.room > 0 || !time.Now().Before(s.short) {
+		return State{}, false
+	}
+	return s.available(), true
+}
+
 // decide grants claims from slices, all or none. The caller holds their locks.
 func (d *Leased) decide(ctx context.Context, now time.Time, list []*slice, claims []Claim) (Verdict, error) {
 	v := Verdict{Refused: -1, States: make([]State, len(claims))}

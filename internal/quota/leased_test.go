@@ -224,3 +224,39 @@ func BenchmarkLeased(b *testing.B) {
 		d.Settle(now, v.Grants, quota.Use{Requests: 10})
 	}
 }
+
+func TestAnEmptySliceIsKnownToBeFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := new(lender)
+		g := &quota.Guard{Store: lease(t, store)}
+		now := time.Now()
+		l := &quota.Limit{Counter: "k", Max: 2, Window: time.Minute}
+		full := func(at time.Time, l *quota.Limit) bool { _, is := g.Full(at, l); return is }
+		v := reserve(t, g, now, quota.Claim{l, 1, 1})
+		if full(now, l) {
+			t.Error("a limit with one left is full")
+		}
+		reserve(t, g, now, quota.Claim{l, 1, 1})
+		if v := reserve(t, g, now, quota.Claim{l, 1, 1}); v.Refused != 0 {
+			t.Fatalf("a third of two: %+v", v)
+		}
+		if s, is := g.Full(now, l); !is || s.Used+s.Held != 2 || s.Reset.Sub(now) > time.Minute || !s.Reset.After(now) {
+			t.Errorf("the limit is used up, and is %+v, %t", s, is)
+		}
+		raised := *l
+		raised.Max = 3
+		if full(now, &raised) || full(now.Add(time.Minute), l) {
+			t.Error("a raised limit, or that of the next minute, is full")
+		}
+		g.Settle(now, v.Grants, quota.Use{}) // returns to the slice
+		if full(now, l) {
+			t.Error("a limit of which one was returned is full")
+		}
+		reserve(t, g, now, quota.Claim{l, 1, 1})
+		reserve(t, g, now, quota.Claim{l, 1, 1})
+		time.Sleep(time.Second)
+		if full(now, l) {
+			t.Error("another gateway may have returned some, and the store was not asked for a second")
+		}
+	})
+}

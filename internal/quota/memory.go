@@ -254,6 +254,15 @@ func (m *Memory) Read(_ context.Context, now time.Time, limits []*Limit) ([]Stat
 	return states, nil
 }
 
+// Full implements [Peeker].
+func (m *Memory) Full(now time.Time, l *Limit) (State, bool) {
+	c := m.lock(l.Counter, now)
+	defer c.mu.Unlock()
+	c.enter(l, now)
+	s := c.state(l)
+	return s, s.Left(l) < 1
+}
+
 // Correct implements [Store].
 func (m *Memory) Correct(_ context.Context, list []Correction) error {
 	for _, k := range list {

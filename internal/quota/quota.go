@@ -188,6 +188,13 @@ type Store interface {
 	Correct(ctx context.Context, list []Correction) error
 }
 
+// Peeker is a [Store] that may know without a call that nothing is left of a limit.
+type Peeker interface {
+	// Full returns the state of l and true if a reservation of l at this moment would
+	// be refused for certain.
+	Full(now time.Time, l *Limit) (State, bool)
+}
+
 const day = 24 * time.Hour
 
 // WindowAt returns the number of the window that contains now, and its end. Both

@@ -3,7 +3,7 @@ package reqlog
 // LimitUse is what an attempt reserved and used of a limit, or its refusal. It
 // holds nothing that a client chose.
 type LimitUse struct {
-	Attempt int    // number of the attempt, from 1
+	Attempt int    // number of the attempt, from 1; 0 before the first
 	Holder  string // kind of what has the limit: key, workspace, provider, …
 	ID      string // of the holder
 	Measure string // requests, tokens or cost

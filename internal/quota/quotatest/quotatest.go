@@ -298,6 +298,11 @@ func (r *run) compare() {
 			if states[j].Used != used || states[j].Held != held {
 				r.Fatalf("at %v node %d has %d used and %d held of %+v, want %d and %d", r.now, i, states[j].Used, states[j].Held, *l, used, held)
 			}
+			if known, ok := store.(quota.Peeker); ok {
+				if s, full := known.Full(r.now, l); full != (used+held >= l.Max-l.Base) || full && s != states[j] {
+					r.Fatalf("at %v node %d says full %t, %+v of %+v, want %d used and %d held", r.now, i, full, s, *l, used, held)
+				}
+			}
 		}
 	}
 }
