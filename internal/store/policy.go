@@ -203,7 +203,7 @@ func (q Queries) PolicySpending(ctx context.Context, id string) (map[string]reql
 }
 
 // DeletePolicySpending deletes what was spent under a policy in periods other than one,
-// and the warnings about it.
+// and before resets, and the warnings about other periods.
 func (db *DB) DeletePolicySpending(ctx context.Context, id, period string) error {
 	const alerts = `
 		DELETE FROM policy_alerts
@@ -212,10 +212,45 @@ func (db *DB) DeletePolicySpending(ctx context.Context, id, period string) error
 		DELETE FROM spending
 		WHERE kind = 'policy' AND SUBSTR(id, 1, 36) = $1 AND SUBSTR(id, 1, $2) <> $3`
 	from := id + "/" + period + "/"
+	if err := db.deleteReset(ctx, id); err != nil {
+		return db.ClientError(err)
+	}
 	if err := db.exec(ctx, "alerts of policies", alerts, id, len(period)+1, period+"/"); err != nil {
 		return db.ClientError(err)
 	}
 	return db.ClientError(db.exec(ctx, "what was spent", text, id, len(from), from))
+}
+
+// deleteReset deletes what was spent before the last reset of an entity that was used
+// since. The row of one that was not used since shows that it exists.
+func (db *DB) deleteReset(ctx context.Context, id string) error {
+	resets, err := db.Background().ResetsOfPolicy(ctx, id)
+	if err != nil || len(resets) == 0 {
+		return err
+	}
+	spent, err := db.Background().PolicySpending(ctx, id)
+	if err != nil {
+		return err
+	}
+	latest := make(map[[2]string]int) // by period and value key
+	each := func(f func(counter string, of [2]string, generation int)) {
+		for counter := range spent {
+			if parts := strings.SplitN(counter, "/", 3); len(parts) == 3 {
+				n, _ := strconv.Atoi(parts[1])
+				f(counter, [2]string{parts[0], parts[2]}, n)
+			}
+		}
+	}
+	each(func(_ string, of [2]string, n int) { latest[of] = max(latest[of], n) })
+	const text = `
+		DELETE FROM spending
+		WHERE kind = 'policy' AND id = $1`
+	each(func(counter string, of [2]string, n int) {
+		if n < latest[of] && err == nil {
+			err = db.exec(ctx, "what was spent", text, id+"/"+counter)
+		}
+	})
+	return err
 }
 
 // Events of [Queries.PolicyAlerts].

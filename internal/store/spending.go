@@ -14,6 +14,7 @@ import (
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/journal"
+	"modelgate/internal/jwt"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/sqlrow"
 )
@@ -173,7 +174,9 @@ func (q Queries) charged(ctx context.Context, spent map[reqlog.SpendOwner]*reqlo
 	}
 	entries := make(map[[2]string]providerOf)
 	for o, s := range spent {
-		add(KeyBudget, o.KeyID, *s)
+		if _, ofToken := jwt.UserOf(o.KeyID); !ofToken { // nothing limits the total of a token
+			add(KeyBudget, o.KeyID, *s)
+		}
 		for _, maker := range lineages[o.KeyID] {
 			add(KeyBudget, maker, *s)
 		}

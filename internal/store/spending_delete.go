@@ -8,13 +8,18 @@ import (
 )
 
 // deletedOwners are the kinds of spend with a query of the ids whose owner was deleted
-// and cannot come back. A user who still belongs to an organisation can rejoin another.
+// and cannot come back, or that is counted for nobody. A user who joins an organisation
+// again begins without limits.
 var deletedOwners = []struct{ kind, ids string }{
 	{KeyBudget, `
 		SELECT s.id
 		FROM gateway_keys o
 		JOIN spending s ON s.kind = 'key' AND s.id = o.id
 		WHERE o.status = 'revoked'`},
+	{KeyBudget, `
+		SELECT id
+		FROM spending
+		WHERE kind = 'key' AND SUBSTR(id, 1, 4) = 'jwt:'`},
 	{ProviderBudget, `
 		SELECT s.id
 		FROM providers o
@@ -30,8 +35,9 @@ var deletedOwners = []struct{ kind, ids string }{
 	{UserBudget, `
 		SELECT s.id
 		FROM spending s
-		JOIN users o ON o.id = SUBSTR(s.id, LENGTH(s.id) - 35)
-		WHERE s.kind = 'user' AND o.status = 'removed'`},
+		LEFT JOIN organisation_members o
+			ON o.organisation_id = SUBSTR(s.id, 1, CASE WHEN LENGTH(s.id) > 37 THEN LENGTH(s.id) - 37 ELSE 0 END) AND o.user_id = SUBSTR(s.id, LENGTH(s.id) - 35)
+		WHERE s.kind = 'user' AND SUBSTR(s.id, LENGTH(s.id) - 36, 1) = '/' AND o.user_id IS NULL`},
 	{PolicySpend, `
 		SELECT s.id
 		FROM policies o
@@ -42,7 +48,8 @@ var deletedOwners = []struct{ kind, ids string }{
 // DeleteSpendingOfDeleted deletes at most most rows of total spend whose owner was
 // deleted, and reports whether more may be left. It makes no revision. The ledger keeps
 // what was spent. Requests that end after the deletion are counted all the same: a later
-// call deletes those rows.
+// call deletes those rows. With the last rows it deletes the warnings about archived
+// policies.
 func (db *DB) DeleteSpendingOfDeleted(ctx context.Context, most int) (more bool, err error) {
 	const remove = `
 		DELETE FROM spending
@@ -63,5 +70,7 @@ func (db *DB) DeleteSpendingOfDeleted(ctx context.Context, most int) (more bool,
 			return true, nil
 		}
 	}
-	return false, nil
+	return false, db.exec(ctx, "alerts of policies", `
+		DELETE FROM policy_alerts
+		WHERE policy_id IN (SELECT id FROM policies WHERE status = 'archived')`)
 }

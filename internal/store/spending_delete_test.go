@@ -173,3 +173,91 @@ func TestSpendIsCountedWhileOwnersAreDeleted(t *testing.T) {
 		}
 	})
 }
+
+func TestSpendOfAUserWhoIsInAnotherOrganisationIsDeleted(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		mustAddUser(t, db, stayer, "bob@example.com")
+		storetest.Exec(t, dsn, `INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)
+			SELECT 'b/c', 'b', 'B', owner_id, settings, data_key, status, created_at, updated_at FROM organisations`)
+		storetest.Exec(t, dsn, `INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ('b/c', '`+stayer+`', 'member', 1, 1)`)
+		here, there := store.UserID(store.DefaultOrganisation, stayer), store.UserID("b/c", stayer)
+		for _, id := range []string{here, there, "short"} {
+			storetest.Exec(t, dsn, `INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced) VALUES ('user', '`+id+`', 1, 1, 1, 0, 0)`)
+		}
+		check := func(want ...string) {
+			t.Helper()
+			if _, err := db.DeleteSpendingOfDeleted(t.Context(), 100); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(want)
+			if got := spenders(t, db); !slices.Equal(got, want) {
+				t.Errorf("%q are left, want %q", got, want)
+			}
+		}
+		check("user "+here, "user "+there, "user short")
+		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
+			return tx.RemoveUser(t.Context(), store.DefaultOrganisation, stayer, time.Now())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("user "+there, "user short")
+	})
+}
+
+func TestTotalsOfTokensAreNotKept(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		mustAddUser(t, db, stayer, "bob@example.com")
+		storetest.Exec(t, dsn, `INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced) VALUES ('key', 'jwt:of an earlier version', 1, 1, 1, 0, 0)`)
+		_, err := spend(t, db, "s", 64, 65, map[reqlog.SpendOwner]*reqlog.Spend{owner("jwt:bob@example.com", ""): {Cost: 7}, owner("bootstrap", ""): {Cost: 7}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.DeleteSpendingOfDeleted(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"key bootstrap", "user " + store.UserID(store.DefaultOrganisation, stayer), "workspace " + store.DefaultWorkspace}
+		if got := spenders(t, db); !slices.Equal(got, want) {
+			t.Errorf("%q are kept, want %q", got, want)
+		}
+	})
+}
+
+func TestAlertsOfArchivedPoliciesAreDeleted(t *testing.T) {
+	storetest.Addresses(t, func(t *testing.T, dsn string) {
+		db := storetest.Open(t, dsn)
+		err := db.Update(t.Context(), nil, func(tx *store.Tx) error {
+			return errors.Join(tx.CreatePolicy(t.Context(), usagePolicy(ended)), tx.CreatePolicy(t.Context(), usagePolicy(lasting)))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{ended, lasting} {
+			if ok, err := db.RecordPolicyAlert(t.Context(), id, "-/0/a", store.AlertThreshold, &store.Audit{ID: id, Organisation: store.DefaultOrganisation, Time: time.Now()}); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		alerts := func(id string) int {
+			t.Helper()
+			list, err := db.PolicyAlerts(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(list)
+		}
+		for i, status := range []string{store.Active, store.Archived} {
+			want := 1 - i
+			p := usagePolicy(ended)
+			p.Status = status
+			err := db.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdatePolicy(t.Context(), p) })
+			if _, more := db.DeleteSpendingOfDeleted(t.Context(), 100); err != nil || more != nil {
+				t.Fatal(err, more)
+			}
+			if alerts(ended) != want || alerts(lasting) != 1 {
+				t.Errorf("%s: %d alerts are left, want %d; of the other %d", status, alerts(ended), want, alerts(lasting))
+			}
+		}
+	})
+}

@@ -629,6 +629,27 @@ func TestCountersOfEndedPeriodsAreRemoved(t *testing.T) {
 	}
 }
 
+func TestCountersBeforeAResetAreRemovedOnceTheEntityIsUsedAgain(t *testing.T) {
+	b := routetest.New(t, policies.Add)
+	c := b.Root()
+	var p made
+	c.Must("POST", usages, strings.Replace(costBody, `,"periodic_reset":"monthly"`, "", 1), &p)
+	spend(b, p.ID, "-/0/api_key:a", 3, 1, 1)
+	spend(b, p.ID, "-/0/api_key:b", 3, 1, 1)
+	spend(b, p.ID, "-/0/api_key:c/1", 3, 1, 1)
+	for _, key := range []string{"api_key:a", "api_key:b"} {
+		c.Must("PUT", usages+"/"+p.ID+"/entities/"+policy.EntityID(key)+"/reset", "", nil)
+	}
+	spend(b, p.ID, "-/1/api_key:a", 1, 1, 1)
+	if err := b.Minute(t.Context(), b.Clock, false); err != nil {
+		t.Fatal(err)
+	}
+	got := b.Query(`SELECT SUBSTR(id, 38) FROM spending WHERE kind = 'policy' ORDER BY id`)
+	if want := []string{"-/0/api_key:b", "-/0/api_key:c/1", "-/1/api_key:a"}; !slices.Equal(got, want) {
+		t.Errorf("%q are left, want %q", got, want)
+	}
+}
+
 func TestChangesOfPoliciesAreAudited(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
