@@ -26,6 +26,8 @@ const (
 	ScopeLogsList    Scope = "logs.list"
 	ScopeLogsView    Scope = "logs.view"
 	ScopeLogsWrite   Scope = "logs.write"
+
+	ScopeProvidersUpdate Scope = "providers.update"
 )
 
 // KeyType is a kind of caller.

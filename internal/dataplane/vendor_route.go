@@ -48,41 +48,74 @@ func routePath(h http.Header, path string) string {
 }
 
 // vendorPaths are the paths outside of /v1 that vendors' own client libraries
-// send. They pass through; files with everything below them.
+// send. They pass through. A path that ends in a slash stands for everything below
+// it.
 //
 //   - https://ai.google.dev/api/files
 //   - https://docs.cohere.com/reference
 //   - https://docs.ollama.com/api
 var vendorPaths = map[string]vendorAPI{
-	"/v1beta/files":        geminiFiles,
-	"/upload/v1beta/files": geminiFiles,
-	"/upload/v1/files":     geminiFiles,
-	"/v2/chat":             cohereAPI,
-	"/v2/embed":            cohereAPI,
-	"/v2/rerank":           cohereAPI,
-	"/api/chat":            ollamaAPI,
-	"/api/embed":           ollamaAPI,
-	"/api/embeddings":      ollamaAPI,
-	"/api/generate":        ollamaAPI,
-	"/api/ps":              ollamaAPI,
-	"/api/show":            ollamaAPI,
-	"/api/tags":            ollamaAPI,
-	"/api/version":         ollamaAPI,
+	"/v1beta/files":            geminiFiles,
+	"/v1beta/files/":           geminiFiles,
+	"/upload/v1beta/files":     geminiFiles,
+	"/upload/v1beta/files/":    geminiFiles,
+	"/upload/v1/files":         geminiFiles,
+	"/upload/v1/files/":        geminiFiles,
+	"/v2/audio/transcriptions": cohereAPI,
+	"/v2/batches":              cohereAPI,
+	"/v2/batches/":             cohereAPI,
+	"/v2/chat":                 cohereAPI,
+	"/v2/embed":                cohereAPI,
+	"/v2/parse":                cohereAPI,
+	"/v2/rerank":               cohereAPI,
+	"/api/blobs/":              ollamaAPI,
+	"/api/chat":                ollamaAPI,
+	"/api/copy":                ollamaAPI,
+	"/api/create":              ollamaAPI,
+	"/api/delete":              ollamaAPI,
+	"/api/embed":               ollamaAPI,
+	"/api/embeddings":          ollamaAPI,
+	"/api/generate":            ollamaAPI,
+	"/api/ps":                  ollamaAPI,
+	"/api/pull":                ollamaAPI,
+	"/api/push":                ollamaAPI,
+	"/api/show":                ollamaAPI,
+	"/api/tags":                ollamaAPI,
+	"/api/version":             ollamaAPI,
 }
 
-// findVendorRoute returns the route of a path in vendorPaths, or of a file below
-// one.
-func findVendorRoute(path string) (route, bool) {
-	for known := path; ; {
-		if v, ok := vendorPaths[known]; ok {
-			return vendorRoute(v), known == path || v.op == api.Files
-		}
-		end := strings.LastIndexByte(known, '/')
-		if end <= 0 {
-			return route{}, false
-		}
-		known = known[:end]
+// changesOllama reports whether a request changes the models of an Ollama server,
+// which all of its users share, whatever spelling of the path the server accepts.
+func changesOllama(path string) bool {
+	rest, ok := strings.CutPrefix(lenient(path), "/api/")
+	first, _, _ := strings.Cut(rest, "/")
+	switch first {
+	case "blobs", "copy", "create", "delete", "pull", "push":
+		return ok
 	}
+	return false
+}
+
+// isCohereClient reports whether a request is from Cohere's own library, which
+// names itself "cohere" or "cohere-ai". It uses version 1 of Cohere's API, whose
+// paths are those of other vendors.
+func isCohereClient(h http.Header) bool {
+	name := h["X-Fern-Sdk-Name"]
+	return len(name) == 1 && strings.TrimSuffix(name[0], "-ai") == string(api.DialectCohere)
+}
+
+// findVendorRoute returns the route of a path in vendorPaths.
+func findVendorRoute(path string) (route, bool) {
+	if v, ok := vendorPaths[path]; ok {
+		return vendorRoute(v), !strings.HasSuffix(path, "/")
+	}
+	for end := len(path); end > 0; {
+		end = strings.LastIndexByte(path[:end], '/')
+		if v, ok := vendorPaths[path[:end+1]]; ok {
+			return vendorRoute(v), true
+		}
+	}
+	return route{}, false
 }
 
 func vendorRoute(v vendorAPI) route {
@@ -117,7 +150,7 @@ func findModelsRoute(method, path string) (out route, ok bool) {
 // itself: unless headers name a provider and the path does not.
 func (x *exchange) listsModels() bool {
 	switch {
-	case x.route.op != api.Models:
+	case x.route.op != api.Models, isCohereClient(x.Header):
 		return false
 	case strings.HasPrefix(x.route.model, "@"):
 		return true
@@ -134,6 +167,12 @@ func (x *exchange) passModelsThrough() {
 	scope := x.route.scope
 	switch {
 	case x.route.op != api.Models || x.listsModels():
+	case isCohereClient(x.Header):
+		if slug, name, ok := strings.Cut(x.route.model, "/"); ok && strings.HasPrefix(slug, "@") && name != "" {
+			x.opts.provider, x.Path = slug, "/models/"+url.PathEscape(name)
+		}
+		x.route = passThrough
+		x.route.scope = scope
 	case x.route.dialect == api.DialectGemini:
 		x.route = vendorRoute(geminiModels)
 		x.route.scope = scope
@@ -158,11 +197,17 @@ func (x *exchange) chooseProvider() error {
 		return nil
 	}
 	v := x.route.api
-	if x.route.op == api.Proxy && v == (vendorAPI{}) && x.isMessagesClient() {
+	switch {
+	case x.route.op != api.Proxy || v != (vendorAPI{}):
+	case x.isMessagesClient():
 		v = anthropicFiles
+	case isCohereClient(x.Header):
+		v = cohereAPI
 	}
-	if x.splitModel(); x.opts.provider == "" && x.upload != nil && v == (vendorAPI{}) {
-		return x.splitFormModel()
+	if x.splitModel(); x.opts.provider == "" && x.upload != nil && v.op != api.Files {
+		if err := x.splitFormModel(); err != nil {
+			return err
+		}
 	}
 	if x.opts.provider != "" || v == (vendorAPI{}) {
 		return nil
@@ -182,8 +227,12 @@ func (x *exchange) chooseProvider() error {
 }
 
 // checkAPI returns an error for a target that does not have the path of the
-// request.
+// request, and for a caller who may not change the target.
 func (x *exchange) checkAPI(t *provider.Target) error {
+	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Path) && !x.Identity.Allows(access.ScopeProvidersUpdate) {
+		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for everybody who uses it; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
+			WithParam("path")
+	}
 	if v := x.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {
 		return nil
 	}

@@ -93,6 +93,8 @@ func sendTo(t *testing.T, g *gatewaytest.Gateway, method, path, body string, hea
 	return g.Do(req)
 }
 
+var ofCohere = []string{"X-Fern-SDK-Name", "cohere"}
+
 var ofAnthropic = []string{"anthropic-version", "2023-06-01"}
 
 func TestAModelIsShownInEachDialect(t *testing.T) {
@@ -231,6 +233,25 @@ func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
 		{"POST", "/api/chat", `{"model":"@oll/llama3"}`, nil, `POST /v1/oll/api/chat {"model":"llama3"}`},
 		{"POST", "/api/generate", `{"model":"llama3"}`, nil, `POST /v1/oll/api/generate {"model":"llama3"}`},
 		{"GET", "/api/tags", "", nil, "GET /v1/oll/api/tags"},
+		{"POST", "/api/pull", `{"model":"@oll/llama3"}`, nil, `POST /v1/oll/api/pull {"model":"llama3"}`},
+		{"DELETE", "/api/delete", `{"model":"llama3"}`, nil, `DELETE /v1/oll/api/delete {"model":"llama3"}`},
+		{"POST", "/api/copy", `{"source":"a","destination":"b"}`, nil, `POST /v1/oll/api/copy {"source":"a","destination":"b"}`},
+		{"POST", "/api/create", `{"model":"b","from":"a"}`, nil, `POST /v1/oll/api/create {"model":"b","from":"a"}`},
+		{"POST", "/api/push", `{"model":"b"}`, nil, `POST /v1/oll/api/push {"model":"b"}`},
+		{"POST", "/api/blobs/sha256:0a", "weights", []string{"Content-Type", "application/octet-stream"}, "POST /v1/oll/api/blobs/sha256:0a weights"},
+		{"POST", "/v1/api/pull", `{"model":"llama3"}`, []string{"x-gateway-provider", "@oll"}, `POST /v1/oll/api/pull {"model":"llama3"}`},
+		{"POST", "/v2/batches", `{}`, nil, "POST /v1/coh/v2/batches {}"},
+		{"POST", "/v2/batches/b1:cancel", "", nil, "POST /v1/coh/v2/batches/b1:cancel"},
+		{"POST", "/v2/parse", `{}`, nil, "POST /v1/coh/v2/parse {}"},
+		{"POST", "/v1/chat", `{"message":"hi"}`, ofCohere, `POST /v1/coh/v1/chat {"message":"hi"}`},
+		{"POST", "/v1/detokenize", `{"model":"@coh/m","tokens":[1]}`, ofCohere, `POST /v1/coh/v1/detokenize {"model":"m","tokens":[1]}`},
+		{"GET", "/v1/datasets/usage", "", ofCohere, "GET /v1/coh/v1/datasets/usage"},
+		{"DELETE", "/v1/connectors/c1", "", ofCohere, "DELETE /v1/coh/v1/connectors/c1"},
+		{"GET", "/v1/models?page_size=2", "", ofCohere, "GET /v1/coh/v1/models?page_size=2"},
+		{"GET", "/v1/models/command-a", "", ofCohere, "GET /v1/coh/v1/models/command-a"},
+		{"GET", "/v1/models/@coh/command-a", "", ofCohere, "GET /v1/coh/v1/models/command-a"},
+		{"GET", "/v1/models/%40coh%2Fa%20b-ft", "", ofCohere, "GET /v1/coh/v1/models/a%20b-ft"},
+		{"GET", "/v1/models/m", "", append([]string{"x-gateway-provider", "@oa"}, ofCohere...), "GET /v1/oa/models/m"},
 		{"GET", "/openai/v1/files", "", []string{"x-gateway-provider", "@oa"}, "GET /v1/oa/files"},
 	} {
 		t.Run(tt.method+" "+tt.path+" "+strings.Join(tt.header, " "), func(t *testing.T) {
@@ -254,8 +275,10 @@ func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
 		{"POST", "/v2/nothing", `{}`, nil, 404, "not_found"},
 		{"POST", "/v2/chat/completions", `{"model":"@coh/command-a"}`, nil, 404, "not_found"},
 		{"GET", "/api/tags/more", ``, nil, 404, "not_found"},
-		{"POST", "/api/delete", `{}`, nil, 404, "not_found"},
-		{"POST", "/api/pull", `{}`, nil, 404, "not_found"},
+		{"POST", "/api/blobs/", `{}`, nil, 404, "not_found"},
+		{"POST", "/api/pull", `{"model":"@coh/m"}`, nil, 501, `"unsupported_operation"`},
+		{"GET", "/v1/models/@nobody/m", "", ofCohere, 404, "unknown_slug"},
+		{"GET", "/v1/models/@vert/m", "", []string{"X-Fern-SDK-Name", "another"}, 404, "model_not_found"},
 		{"POST", "/upload/v1beta/models", `{}`, nil, 404, "not_found"},
 		{"PATCH", "/v1beta/files/abc", `{}`, nil, 405, "405"},
 		{"GET", "/v1beta/files/..%2fmodels", "", nil, 400, "path"},
@@ -275,6 +298,43 @@ func TestVendorsOwnPathsPassThroughToTheirProvider(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The models of an Ollama server belong to everybody who uses it: a key for model
+// requests may not change them, by no path that the server reads as one that does.
+func TestOnlyKeysThatMayChangeProvidersChangeTheModelsOfOllama(t *testing.T) {
+	t.Parallel()
+	const plain, may = "mg-plain-0123456789abcdef01234", "mg-may-0123456789abcdef0123456"
+	keys := fmt.Sprintf("keys:\n  - {name: plain, sha256: %x, scopes: [completions.write, models.list, providers.read]}\n"+
+		"  - {name: may, sha256: %x, scopes: [completions.write, providers.update]}\nproviders:", sha256.Sum256([]byte(plain)), sha256.Sum256([]byte(may)))
+	g, seen := newVendors(t, strings.Replace(vendorSettings, "providers:", keys, 1))
+	requests := [][2]string{{"POST", "pull"}, {"POST", "push"}, {"POST", "create"}, {"POST", "copy"}, {"DELETE", "delete"}, {"POST", "blobs/sha256:0a"}}
+	for _, one := range requests {
+		for _, path := range []string{"/api/" + one[1], "/v1/api/" + one[1], "/v1/API/" + one[1], "/v1/api/" + one[1] + "/", "/v1/%61pi/" + one[1], "/v1/api%2F" + one[1]} {
+			res := sendTo(t, g, one[0], path, `{"model":"llama3"}`, "Authorization", "Bearer "+plain, "x-gateway-provider", "@oll")
+			if got := seen.taken(); res.Status < 400 || res.Status >= 500 || len(got) > 0 {
+				t.Errorf("%s: status %d, sent %q: %s", path, res.Status, got, res.Body)
+			}
+		}
+		res := sendTo(t, g, one[0], "/api/"+one[1], `{"model":"llama3"}`, "Authorization", "Bearer "+plain)
+		if res.Status != 403 || !strings.Contains(string(res.Body), "providers.update") {
+			t.Errorf("%s: status %d: %s, want 403 and the scope", one[1], res.Status, res.Body)
+		}
+		config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@oll"},{"provider":"@coh"}]}`
+		res = sendTo(t, g, one[0], "/v1/api/"+one[1], `{"model":"llama3"}`, "Authorization", "Bearer "+plain, "x-gateway-config", config)
+		for _, got := range seen.taken() {
+			if strings.Contains(got, "/oll/") {
+				t.Errorf("%s with a config: status %d, sent %q", one[1], res.Status, got)
+			}
+		}
+		res = sendTo(t, g, one[0], "/api/"+one[1], `{"model":"llama3"}`, "Authorization", "Bearer "+may)
+		if got := seen.taken(); res.Status != 200 || len(got) != 1 {
+			t.Errorf("%s with the scope: status %d, sent %q: %s", one[1], res.Status, got, res.Body)
+		}
+	}
+	if res := sendTo(t, g, "POST", "/api/show", `{"model":"llama3"}`, "Authorization", "Bearer "+plain); res.Status != 200 || len(seen.taken()) != 1 {
+		t.Errorf("reading: status %d: %s", res.Status, res.Body)
+	}
 }
 
 func TestAVendorPathWithSeveralProvidersNamesThem(t *testing.T) {

@@ -10,6 +10,8 @@ package clients
 
 import (
 	"bufio"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +60,8 @@ var stage struct {
 	sim      *recorder.Recorder
 	simURL   string // base URL of @sim, ends in /v1
 	booksURL string
+	tlsURL   string // the same settings and another data folder, served over TLS
+	caFile   string // the authority of its certificate
 }
 
 func TestMain(m *testing.M) {
@@ -107,7 +111,38 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer func() { err = errors.Join(err, gateway.stop()) }()
 	stage.url = gateway.url
+
+	secure, err := startTLS(program, scratch, text, env)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, secure.stop()) }()
+	stage.tlsURL, stage.caFile = secure.url, filepath.Join(scratch, "cert.pem")
 	return m.Run(), nil
+}
+
+// startTLS starts a second gateway, over TLS, with the certificate of httptest, which
+// is its own authority.
+func startTLS(program, scratch, settings string, env []string) (*process, error) {
+	borrowed := httptest.NewTLSServer(nil)
+	defer borrowed.Close()
+	cert := borrowed.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{
+		"cert.pem": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]}),
+		"key.pem":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}),
+		"tls.yaml": []byte(settings + "listener:\n  tls: {certificate: " + filepath.Join(scratch, "cert.pem") + ", key: " + filepath.Join(scratch, "key.pem") + "}\n"),
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(scratch, name), data, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return start(program, env, "serve", "--data", filepath.Join(scratch, "tls-data"),
+		"--listen", "127.0.0.1:0", "--admin-listen", "off", "--config", filepath.Join(scratch, "tls.yaml"))
 }
 
 // process is a running modelgate.
@@ -138,7 +173,7 @@ func start(program string, env []string, args ...string) (*process, error) {
 			p.cmd.Wait()
 			return nil, fmt.Errorf("modelgate %s ended at its start: %s", p.name, p.errText.String())
 		}
-		if at := strings.Index(line, "http://"); at >= 0 {
+		if at := strings.Index(line, "http"); at >= 0 {
 			p.url = strings.TrimSpace(line[at:])
 		}
 	}

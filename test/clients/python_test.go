@@ -21,7 +21,7 @@ func TestPythonClients(t *testing.T) {
 		cases               int // at least
 	}{
 		{"own_test.py", "", 5},
-		{"sdk_test.py", ".venv", 14},
+		{"sdk_test.py", ".venv", 22},
 		{"litellm_test.py", filepath.Join("..", "agents", ".venv"), 1},
 	} {
 		t.Run(tt.script, func(t *testing.T) {
@@ -56,7 +56,7 @@ func runPython(t *testing.T, python, script string, least int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, python, "-W", "ignore", filepath.Join("python", script))
-	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey, "BOOKS_URL="+stage.booksURL, "AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = programtest.Env("GATEWAY_URL="+stage.url, "GATEWAY_KEY="+gatewayKey, "BOOKS_URL="+stage.booksURL, "TLS_URL="+stage.tlsURL, "TLS_CA="+stage.caFile, "AWS_EC2_METADATA_DISABLED=true", "PYTHONDONTWRITEBYTECODE=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -4,11 +4,11 @@
 import { Mistral } from "@mistralai/mistralai";
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { CohereClientV2 } from "cohere-ai";
+import { CohereClient, CohereClientV2 } from "cohere-ai";
 import Groq from "groq-sdk";
 import { Ollama } from "ollama";
 import { rootURL } from "./dialects.mjs";
-import { gatewayKey, mark, user } from "./gateway.mjs";
+import { gatewayKey, mark, seen, user } from "./gateway.mjs";
 
 const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
 const tools = [{ type: "function", function: { name: "weather", description: "Tells the weather.", parameters } }];
@@ -69,6 +69,35 @@ test("Cohere's client at Cohere", async () => {
     messages.push(message, { role: "tool", toolCallId: message.toolCalls[0].id, content: "sunny" });
     says(question, (await cohere.chat({ model, messages, tools })).message.content[0].text);
   }
+});
+
+// arrives asserts what path a call reaches. The simulator echoes requests of paths
+// that it does not know, which the libraries may not be able to read.
+async function arrives(path, call) {
+  const text = mark("name").replace(" ", "-");
+  await call(text).catch((error) => assert.ok(!`${error}`.includes("gateway"), `${error}`));
+  assert.deepEqual((await seen(text)).map((each) => each.uri), [path.replace("NAME", text)]);
+}
+
+test("Cohere's client on paths of version 1", async () => {
+  const cohere = new CohereClient({ token: gatewayKey, environment: rootURL, maxRetries: 0 });
+  const options = { maxRetries: 0 };
+  await arrives("/v1/chat", (message) => cohere.chat({ model: "@coh/sim-1", message }, options));
+  await arrives("/v1/chat", (message) => cohere.chat({ message }, options));
+  await arrives("/v1/tokenize", (text) => cohere.tokenize({ model: "sim-1", text }, options));
+  await arrives("/v1/connectors", (name) => cohere.connectors.create({ name, url: "https://example.com" }, options));
+  await arrives("/v1/models/NAME", (name) => cohere.models.get(`@coh/${name}`, options));
+  const { results } = await cohere.rerank({ model: "@coh/sim-1", query: "a", documents: ["a", "b", "c"], topN: 2 }, options);
+  assert.equal(results.length, 2);
+});
+
+test("Ollama's client changes models", async () => {
+  const ollama = new Ollama({ host: rootURL, headers: { authorization: `Bearer ${gatewayKey}` } });
+  await arrives("/api/pull", (model) => ollama.pull({ model: `@oll/${model}` }));
+  await arrives("/api/push", (model) => ollama.push({ model }));
+  await arrives("/api/create", (model) => ollama.create({ model, from: "sim-1" }));
+  await arrives("/api/copy", (source) => ollama.copy({ source, destination: "b" }));
+  await arrives("/api/delete", (model) => ollama.delete({ model }));
 });
 
 test("Ollama's client at Ollama", async () => {

@@ -11,6 +11,9 @@ import io
 import json
 import os
 import unittest
+import unittest.mock
+import urllib.parse
+import urllib.request
 import uuid
 
 URL, KEY = os.environ["GATEWAY_URL"], os.environ["GATEWAY_KEY"]
@@ -21,6 +24,12 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "require
 
 def mark():
     return f"question {uuid.uuid4()}"
+
+
+def arrived(text):
+    """Returns the requests at the provider that hold the text."""
+    with urllib.request.urlopen(f"{os.environ['BOOKS_URL']}/?mark={urllib.parse.quote(text)}") as response:
+        return json.load(response)
 
 
 class Case(unittest.TestCase):
@@ -170,33 +179,160 @@ class Google(Case):
 
 
 class Boto3(Case):
-    def setUp(self):
+    def bedrock(self, **options):
         import boto3
-        from botocore import UNSIGNED
         from botocore.config import Config
 
-        # The bearer token of AWS_BEARER_TOKEN_BEDROCK is refused over plain
-        # http, so the key goes into a header of the gateway's.
-        self.client = boto3.client("bedrock-runtime", region_name="us-east-1", endpoint_url=ROOT,
-                                   config=Config(signature_version=UNSIGNED, retries={"total_max_attempts": 1}))
-        self.client.meta.events.register("before-call.bedrock-runtime", lambda params, **_: params["headers"].update({"x-gateway-api-key": KEY}))
-        self.addCleanup(self.client.close)
+        config = Config(retries={"total_max_attempts": 1}, **options.pop("config", {}))
+        client = boto3.client("bedrock-runtime", region_name="us-east-1", config=config, **options)
+        self.addCleanup(client.close)
+        return client
 
-    def test_converse(self):
+    def test_header(self):
+        from botocore import UNSIGNED
+
+        client = self.bedrock(endpoint_url=ROOT, config={"signature_version": UNSIGNED})
+        client.meta.events.register("before-call.bedrock-runtime", lambda params, **_: params["headers"].update({"x-gateway-api-key": KEY}))
+        self.converse(client)
+
+    def test_bearer_over_tls(self):
+        with unittest.mock.patch.dict(os.environ, {"AWS_BEARER_TOKEN_BEDROCK": KEY, "AWS_CA_BUNDLE": os.environ["TLS_CA"]}):
+            self.converse(self.bedrock(endpoint_url=os.environ["TLS_URL"].removesuffix("/v1")))
+
+    def test_bearer_over_tls_with_another_key(self):
+        from botocore.exceptions import ClientError
+
+        with unittest.mock.patch.dict(os.environ, {"AWS_BEARER_TOKEN_BEDROCK": "mg-wrong", "AWS_CA_BUNDLE": os.environ["TLS_CA"]}):
+            client = self.bedrock(endpoint_url=os.environ["TLS_URL"].removesuffix("/v1"))
+            with self.assertRaises(ClientError) as refused:
+                client.converse(modelId=AWS, messages=[{"role": "user", "content": [{"text": "x"}]}])
+        self.assertEqual(refused.exception.response["ResponseMetadata"]["HTTPStatusCode"], 401)
+
+    def test_bearer_over_plain_http_is_refused(self):
+        # By boto3 itself: docs/coding-agents.md shows the two other ways.
+        with unittest.mock.patch.dict(os.environ, {"AWS_BEARER_TOKEN_BEDROCK": KEY}):
+            client = self.bedrock(endpoint_url=ROOT)
+            with self.assertRaisesRegex(Exception, "(?i)bearer|https"):
+                client.converse(modelId=AWS, messages=[{"role": "user", "content": [{"text": "x"}]}])
+
+    def converse(self, client):
         tools = {"tools": [{"toolSpec": {"name": "weather", "inputSchema": {"json": SCHEMA}}}]}
         for model, question in self.each(AWS, CHAT, ANT):
             messages = [{"role": "user", "content": [{"text": question}]}]
-            self.says(question, self.client.converse(modelId=model, messages=messages)["output"]["message"]["content"][0]["text"])
-            events = list(self.client.converse_stream(modelId=model, messages=messages)["stream"])
+            self.says(question, client.converse(modelId=model, messages=messages)["output"]["message"]["content"][0]["text"])
+            events = list(client.converse_stream(modelId=model, messages=messages)["stream"])
             self.says(question, "".join(e["contentBlockDelta"]["delta"].get("text", "") for e in events if "contentBlockDelta" in e))
             self.assertTrue(any("messageStop" in e for e in events))
-            first = self.client.converse(modelId=model, messages=messages, toolConfig=tools)
+            first = client.converse(modelId=model, messages=messages, toolConfig=tools)
             use = next(block["toolUse"] for block in first["output"]["message"]["content"] if "toolUse" in block)
             self.assertEqual(use["input"], {"city": question})
             messages += [first["output"]["message"], {"role": "user", "content": [{"toolResult": {"toolUseId": use["toolUseId"], "content": [{"text": "sunny"}]}}]}]
-            self.says(question, self.client.converse(modelId=model, messages=messages, toolConfig=tools)["output"]["message"]["content"][0]["text"])
-            count = self.client.count_tokens(modelId=model, input={"converse": {"messages": messages[:1]}})
+            self.says(question, client.converse(modelId=model, messages=messages, toolConfig=tools)["output"]["message"]["content"][0]["text"])
+            count = client.count_tokens(modelId=model, input={"converse": {"messages": messages[:1]}})
             self.assertGreater(count["inputTokens"], 5)
+
+
+class Cohere(Case):
+    def setUp(self):
+        import cohere
+
+        self.library = cohere
+        self.client = cohere.ClientV2(api_key=KEY, base_url=ROOT, timeout=30)
+        self.old = cohere.Client(api_key=KEY, base_url=ROOT, timeout=30)
+
+    def test_chat(self):
+        tools = [{"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}]
+        for model, question in self.each("@coh/sim-1", "sim-1"):
+            messages = [{"role": "user", "content": question}]
+            self.says(question, self.client.chat(model=model, messages=messages).message.content[0].text)
+            events = list(self.client.chat_stream(model=model, messages=messages))
+            self.says(question, "".join(e.delta.message.content.text for e in events if e.type == "content-delta"))
+            self.assertEqual(events[-1].type, "message-end")
+            first = self.client.chat(model=model, messages=messages, tools=tools).message
+            call = first.tool_calls[0]
+            self.assertEqual(json.loads(call.function.arguments), {"city": question})
+            messages += [first, {"role": "tool", "tool_call_id": call.id, "content": "sunny"}]
+            self.says(question, self.client.chat(model=model, messages=messages, tools=tools).message.content[0].text)
+
+    def test_embed_and_rerank(self):
+        vectors = self.client.embed(model="@coh/sim-1", texts=["a", "b"], input_type="search_query", embedding_types=["float"]).embeddings.float_
+        self.assertEqual(len(vectors), 2)
+        for client in (self.client, self.old):
+            ranks = client.rerank(model="@coh/sim-1", query="a", documents=["a", "b", "c"], top_n=2).results
+            self.assertEqual(len(ranks), 2)
+            self.assertGreaterEqual(ranks[0].relevance_score, ranks[1].relevance_score)
+
+    def test_version_1(self):
+        for model, path, ask in (
+            ("@coh/sim-1", "/v1/chat", lambda m, q: self.old.chat(model=m, message=q)),
+            ("sim-1", "/v1/chat", lambda m, q: self.old.chat(model=m, message=q)),
+            ("@coh/sim-1", "/v1/tokenize", lambda m, q: self.old.tokenize(model=m, text=q, offline=False)),
+            ("@coh/sim-1", "/v1/classify", lambda m, q: self.old.classify(model=m, inputs=[q])),
+            ("", "/v1/connectors", lambda m, q: self.old.connectors.create(name=q, url="https://example.com")),
+        ):
+            with self.subTest(f"{path} {model}"):
+                question = mark()
+                try:
+                    ask(model, question)
+                except (self.library.core.api_error.ApiError, ValueError, TypeError, AttributeError):
+                    pass  # the simulator echoes requests of paths that it does not know
+                self.assertEqual([r["uri"] for r in arrived(question)], [path])
+
+    def test_models(self):
+        name = mark().replace(" ", "-")
+        try:
+            self.old.models.get(f"@coh/{name}")
+        except self.library.errors.NotFoundError:
+            pass
+        self.assertEqual([r["uri"] for r in arrived(name)], ["/v1/models/" + name])
+
+    def test_errors(self):
+        with self.assertRaises(self.library.errors.UnauthorizedError):
+            self.library.ClientV2(api_key="mg-wrong", base_url=ROOT).chat(model="@coh/sim-1", messages=[{"role": "user", "content": "x"}])
+        with self.assertRaises(self.library.errors.NotImplementedError):
+            self.client.chat(model="@ant/sim-1", messages=[{"role": "user", "content": "x"}])
+
+
+class Ollama(Case):
+    def setUp(self):
+        from ollama import Client, ResponseError
+
+        self.error = ResponseError
+        self.client = Client(host=ROOT, headers={"authorization": "Bearer " + KEY})
+
+    def test_chat(self):
+        tools = [{"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}]
+        for model, question in self.each("@oll/sim-1", "sim-1"):
+            messages = [{"role": "user", "content": question}]
+            self.says(question, self.client.chat(model=model, messages=messages).message.content)
+            self.says(question, "".join(part.message.content for part in self.client.chat(model=model, messages=messages, stream=True)))
+            first = self.client.chat(model=model, messages=messages, tools=tools).message
+            self.assertEqual(first.tool_calls[0].function.arguments, {"city": question})
+            messages += [first, {"role": "tool", "tool_name": "weather", "content": "sunny"}]
+            self.says(question, self.client.chat(model=model, messages=messages, tools=tools).message.content)
+        self.assertEqual(len(self.client.embed(model="@oll/sim-1", input=["a", "b"]).embeddings), 2)
+
+    def test_changes(self):
+        for path, change in (
+            ("/api/pull", lambda q: self.client.pull(q)),
+            ("/api/pull", lambda q: list(self.client.pull("@oll/" + q, stream=True))),
+            ("/api/push", lambda q: self.client.push(q)),
+            ("/api/create", lambda q: self.client.create(model=q, from_="sim-1")),
+            ("/api/copy", lambda q: self.client.copy(q, "b")),
+            ("/api/delete", lambda q: self.client.delete(q)),
+        ):
+            with self.subTest(path):
+                name = mark().replace(" ", "-")
+                try:
+                    change(name)
+                except (ValueError, self.error) as e:
+                    self.assertNotIn("gateway", str(e))
+                self.assertEqual([r["uri"] for r in arrived(name)], [path])
+
+    def test_errors(self):
+        with self.assertRaises(self.error) as refused:
+            self.client.chat(model="@ant/sim-1", messages=[{"role": "user", "content": "x"}])
+        self.assertEqual(refused.exception.status_code, 501)
 
 
 class LangChain(Case):
