@@ -186,6 +186,8 @@ func (c *countingReader) explain(err error) error {
 		return err
 	case c.err != nil:
 		return c.err
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
 	return fmt.Errorf("%w: %w", ErrCorrupt, err)
 }

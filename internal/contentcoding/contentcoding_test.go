@@ -5,8 +5,10 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"encoding/binary"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,6 +121,30 @@ func TestLargeBrotliWindowsAreRefused(t *testing.T) {
 	w.Close()
 	if _, err := decode("br", out.Bytes(), 64<<20); !errors.Is(err, contentcoding.ErrTooLarge) {
 		t.Errorf("the error %v, want ErrTooLarge", err)
+	}
+}
+
+// A frame may say any window and any size before its content, for which a decoder would
+// make room. https://www.rfc-editor.org/rfc/rfc8878#section-3.1.1.1
+func TestZstdThatClaimsALargeSizeIsRefused(t *testing.T) {
+	block := append([]byte{byte(len(text)<<3&0xff | 1), byte(len(text) >> 5), 0}, text...) // the last one, not compressed
+	for _, tt := range []struct {
+		name   string
+		header []byte
+		fits   bool
+	}{
+		{"a window of 8 MB", []byte{0, 13 << 3}, true},
+		{"a window of 9 MB", []byte{0, 13<<3 | 1}, false},
+		{"a window of 16 MB", []byte{0, 14 << 3}, false},
+		{"a window of 1 TB", []byte{0, 30 << 3}, false},
+		{"one segment of 10 GB", binary.LittleEndian.AppendUint64([]byte{0xe0}, 10<<30), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := decode("zstd", slices.Concat([]byte{0x28, 0xb5, 0x2f, 0xfd}, tt.header, block), 64<<20)
+			if tt.fits && (string(got) != text || err != nil) || !tt.fits && !errors.Is(err, contentcoding.ErrTooLarge) {
+				t.Errorf("decoded %q, %v", got, err)
+			}
+		})
 	}
 }
 

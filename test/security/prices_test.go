@@ -68,6 +68,25 @@ func TestCallersBoundByABudgetSetNoPrices(t *testing.T) {
 		g.as(t, manager, "POST", "/v1/integrations", own+`"key":"sk-mine"}`).ok(t)
 		g.as(t, manager, "PUT", "/v1/integrations/mine"+in, `{`+mapping+`}`).refused(t, http.StatusForbidden, "budget")
 	})
+	for _, c := range []struct{ name, target, set, lift string }{
+		{"provider", "/v1/providers/own" + in, `{"usage_limits":{"credit_limit":5}}`, `{"usage_limits":null}`},
+		{"integration", "/v1/integrations/own/workspaces", `{"workspaces":[{"id":"default","enabled":true,"usage_limits":[{"credit_limit":10}]}]}`, `{"workspaces":[{"id":"default","enabled":true,"usage_limits":[]}]}`},
+	} {
+		attack(t, "escalation", "a manager whose "+c.name+" has a budget of the organisation can't set prices", func(t *testing.T) {
+			open(t)
+			g.as(t, rootKey, "PUT", c.target, c.set).ok(t)
+			g.as(t, manager, "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,`+free+`}]}`).refused(t, http.StatusForbidden, "budget")
+			g.as(t, rootKey, "PUT", c.target, c.lift).ok(t)
+			g.as(t, manager, "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,`+free+`}]}`).ok(t)
+			g.as(t, manager, "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,"pricing_config":null}]}`).ok(t)
+		})
+	}
+	attack(t, "escalation", "a key made by a key with a budget can't set prices", func(t *testing.T) {
+		open(t)
+		maker := g.mint(t, rootKey, `["workspace_integrations.update","workspace_integrations.read","workspace_service_api_keys.create"]`, `,"usage_limits":{"credit_limit":5}`)
+		child := g.mint(t, maker.secret, `["workspace_integrations.update","workspace_integrations.read"]`, "")
+		g.as(t, child.secret, "PUT", models, `{"models":[{"slug":"gpt-4o","enabled":true,`+free+`}]}`).refused(t, http.StatusForbidden, "budget")
+	})
 	attack(t, "escalation", "a manager whose key has a budget of somebody else can't set prices", func(t *testing.T) {
 		open(t)
 		g.personKey(t, admin, g.userID(t, manager), `,"usage_limits":{"credit_limit":5}`)
