@@ -60,7 +60,7 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 		s.engine.Quota = new(quota.Memory)
 		return nil
 	}
-	node, err := nodeName(s.Data)
+	node, err := nodeName(s.Data, s.Logger)
 	if err != nil {
 		return err
 	}

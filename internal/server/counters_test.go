@@ -69,6 +69,33 @@ func TestCountersOfLimitsThatCannotBeUsedAreReportedAtTheStart(t *testing.T) {
 	}
 }
 
+func TestACopyDoesNotForgetWhatItsOriginalSettles(t *testing.T) {
+	redis := quotatest.NewRedis(t)
+	t.Setenv("COUNTERS_REDIS", redis.URL())
+	for _, counters := range []string{"{store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}", "{store: postgres, deadline: 10s}"} {
+		t.Run(counters, func(t *testing.T) {
+			database := storetest.Postgres(t)
+			data := []string{t.TempDir(), t.TempDir()}
+			start := func(i int) *gatewaytest.Gateway {
+				return gatewaytest.New(t, gatewaytest.Options{Data: data[i], Database: database, Settings: "limits: {counters: " + counters + "}\n"})
+			}
+			start(0)
+			raw, err := os.ReadFile(filepath.Join(data[0], "node"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(data[1], "node"), raw, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			log := start(1).Log.String()
+			copied, err := os.ReadFile(filepath.Join(data[1], "node"))
+			if err != nil || strings.Fields(string(copied))[0] == strings.Fields(string(raw))[0] || !strings.Contains(log, "data folder was copied") {
+				t.Errorf("the copy has the node %q, its original %q, %v; log %s", copied, raw, err, log)
+			}
+		})
+	}
+}
+
 func TestGatewayStartsWhileRedisIsAway(t *testing.T) {
 	redis := quotatest.NewRedis(t)
 	redis.Kill()
