@@ -128,6 +128,9 @@ func TestPolicyErrorsNameTheField(t *testing.T) {
 		}
 		return strings.Replace(body, old, new, 1)
 	}
+	if a := c.Call("POST", rates, with(rateBody, `"rpm"`, `"concurrent"`)); a.Status != 400 || !strings.Contains(a.Body, `rate_limits of a key, workspace, provider or integration`) || !strings.Contains(a.Body, `"param":"unit"`) {
+		t.Errorf("a policy of requests in progress: %d %s", a.Status, a.Body)
+	}
 	long := strings.Repeat("é", 255)
 	for _, tt := range []struct{ path, body, param string }{
 		{rates, with(rateBody, `"slow"`, `"`+long+`é"`), "name"},

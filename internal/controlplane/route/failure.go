@@ -3,6 +3,7 @@ package route
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -133,6 +134,14 @@ func invalid(status int, message string, errs []error) *failure {
 	return failed(apierr.New(kind, "%s", message).WithParam(param))
 }
 
+// hint is a value that a field does not accept, and others do.
+type hint struct{ field, value string }
+
+// hints say where such a value is accepted.
+var hints = map[hint]string{
+	{"unit", "concurrent"}: "; to limit requests in progress, set the unit concurrent in rate_limits of a key, workspace, provider or integration",
+}
+
 // detail returns the field and the text of a huma error. For a missing field it returns
 // that field instead of the object that lacks it.
 func detail(d *huma.ErrorDetail) (field, says string) {
@@ -142,7 +151,7 @@ func detail(d *huma.ErrorDetail) (field, says string) {
 	}
 	name, ok := strings.CutPrefix(d.Message, "expected required property ")
 	if !ok {
-		return field, d.Message
+		return field, d.Message + hints[hint{field, fmt.Sprint(d.Value)}]
 	}
 	name = strings.TrimSuffix(name, " to be present")
 	if field == "body" {
