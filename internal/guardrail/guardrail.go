@@ -154,8 +154,9 @@ type Input struct {
 	// Partial marks a window of a stream: its texts are not complete.
 	Partial bool
 
-	all []Part    // all parts, if Parts are those of one check
-	add []Message // added by earlier checks
+	all    []Part    // all parts, if Parts are those of one check
+	add    []Message // added by earlier checks
+	shared *shared   // by the checks of these parts; nil if they share nothing
 }
 
 // JSON returns the body with the current text. A check that needs a body fails
@@ -183,9 +184,8 @@ type Span struct {
 // Verdict is the result of one check. The zero value is a failed check.
 type Verdict struct {
 	Passed bool
-	// Data is the data of the check in hook_results. It contains no credential
-	// and no text of the input longer than an excerpt.
-	Data map[string]any
+	// Data is the data of the check in hook_results; nil for none.
+	Data *Data
 	// Spans are the places that were found, by index in the parts of the Input
 	// that the check received. Run converts them to those of its own Input.
 	Spans []Span

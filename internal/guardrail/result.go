@@ -2,9 +2,13 @@ package guardrail
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
+
+	"modelgate/internal/jsonedit"
 )
 
 // HookResult is one item of before_request_hooks or after_request_hooks in
@@ -32,7 +36,7 @@ type HookResult struct {
 type CheckResult struct {
 	ID            string          `json:"id"`
 	Verdict       bool            `json:"verdict"`
-	Data          map[string]any  `json:"data"`
+	Data          *Data           `json:"data"` // null if the check could not be made
 	Error         *CheckError     `json:"error,omitempty"`
 	ExecutionTime int64           `json:"execution_time"` // milliseconds
 	Transformed   bool            `json:"transformed"`
@@ -42,6 +46,69 @@ type CheckResult struct {
 
 	Took  time.Duration `json:"-"`
 	Spans []Span        `json:"-"` // by index in the parts of the Input of Run
+}
+
+// Data is what a check says about its result: an object with fields that all
+// checks have, and those of one kind of check. It contains no credential and no
+// text of the input longer than an excerpt.
+type Data struct {
+	Verdict     bool
+	Not         bool           // the parameter not
+	Explanation string         // empty for none
+	TextExcerpt string         // empty for none
+	More        map[string]any // other fields; their values can be written as JSON
+}
+
+// Fields returns the fields of the object; nil for nil.
+func (d *Data) Fields() map[string]any {
+	if d == nil {
+		return nil
+	}
+	out := map[string]any{"verdict": d.Verdict, "not": d.Not}
+	if d.Explanation != "" {
+		out["explanation"] = d.Explanation
+	}
+	if d.TextExcerpt != "" {
+		out["textExcerpt"] = d.TextExcerpt
+	}
+	maps.Copy(out, d.More)
+	return out
+}
+
+// WithoutText returns the data with its booleans and numbers alone.
+func (d *Data) WithoutText() *Data {
+	if d == nil {
+		return nil
+	}
+	out := &Data{Verdict: d.Verdict, Not: d.Not, More: make(map[string]any, len(d.More))}
+	for name, v := range d.More {
+		switch v.(type) {
+		case bool, int, int64, float64:
+			out.More[name] = v
+		}
+	}
+	return out
+}
+
+// MarshalJSON returns the object, with the fields of all checks first.
+func (d *Data) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 256)
+	b = strconv.AppendBool(append(b, `{"verdict":`...), d.Verdict)
+	b = strconv.AppendBool(append(b, `,"not":`...), d.Not)
+	if d.Explanation != "" {
+		b = jsonedit.AppendString(append(b, `,"explanation":`...), d.Explanation)
+	}
+	if d.TextExcerpt != "" {
+		b = jsonedit.AppendString(append(b, `,"textExcerpt":`...), d.TextExcerpt)
+	}
+	if len(d.More) > 0 {
+		more, err := json.Marshal(d.More)
+		if err != nil {
+			return nil, err
+		}
+		b = append(append(b, ','), more[1:len(more)-1]...)
+	}
+	return append(b, '}'), nil
 }
 
 // CheckError says why a check could not be made.

@@ -20,6 +20,7 @@ import (
 // Run returns when all have ended; each has its own time limit.
 func Run(ctx context.Context, hooks []*Hook, in *Input) *Outcome {
 	out := &Outcome{Results: make([]HookResult, len(hooks))}
+	in = in.share()
 	st := &state{in: *in}
 	var wg sync.WaitGroup
 	for i, h := range hooks {
@@ -121,12 +122,12 @@ func newID(e Event) string {
 func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 	start := time.Now()
 	r := CheckResult{ID: c.ID, CreatedAt: start.UTC(), FailOnError: c.FailOnError}
-	selected, places := c.choose(in)
+	selected, places := in.reading(c.kinds, c.earlier)
 	var v Verdict
 	var err error
 	switch {
 	case !c.definition.Facts && len(selected.Parts) == 0 && len(in.Parts) > 0:
-		v = Verdict{Passed: true, Data: map[string]any{"verdict": true, "explanation": "the check does not read texts of these kinds"}}
+		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}
 	case c.compiled.Remote:
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		v, err = c.try(limited, selected)
@@ -153,30 +154,6 @@ func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 		r.Spans = v.Spans
 	}
 	return r, v
-}
-
-// choose returns the input with the parts that the check reads, and their
-// indexes in the parts of in; nil if the check reads all.
-func (c *Check) choose(in *Input) (*Input, []int) {
-	reads := func(p *Part) bool { return c.kinds&p.Kind != 0 && (c.earlier || !p.Earlier) }
-	n := 0
-	for i := range in.Parts {
-		if reads(&in.Parts[i]) {
-			n++
-		}
-	}
-	if n == len(in.Parts) {
-		return in, nil
-	}
-	out := *in
-	out.all, out.Parts = in.Parts, make([]Part, 0, n)
-	places := make([]int, 0, n)
-	for i := range in.Parts {
-		if reads(&in.Parts[i]) {
-			out.Parts, places = append(out.Parts, in.Parts[i]), append(places, i)
-		}
-	}
-	return &out, places
 }
 
 // try runs the check; a panic becomes an error.
@@ -235,6 +212,7 @@ func (st *state) apply(c *Check, v Verdict) error {
 	if !v.transforms() && v.Header == nil {
 		return nil
 	}
+	st.in.shared = new(shared)
 	if v.Body != nil {
 		if st.in.Document == nil {
 			return errNoBody

@@ -43,7 +43,7 @@ func without(word string) guardrail.Compiled {
 	return guardrail.Compiled{Run: func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		for _, p := range in.Parts {
 			if strings.Contains(p.Text, word) {
-				return guardrail.Verdict{Data: map[string]any{"text": p.Text}}, nil
+				return guardrail.Verdict{Data: &guardrail.Data{More: map[string]any{"text": p.Text}}}, nil
 			}
 		}
 		return guardrail.Verdict{Passed: true}, nil

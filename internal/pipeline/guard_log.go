@@ -212,14 +212,7 @@ func hideText(results []guardrail.HookResult) {
 		}
 		for n := range results[i].Checks {
 			c := &results[i].Checks[n]
-			data := make(map[string]any, len(c.Data))
-			for name, v := range c.Data {
-				switch v.(type) {
-				case bool, int, int64, float64:
-					data[name] = v
-				}
-			}
-			c.Data, c.Log = data, nil
+			c.Data, c.Log = c.Data.WithoutText(), nil
 		}
 	}
 }

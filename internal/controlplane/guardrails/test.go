@@ -219,7 +219,7 @@ func toTested(res *pipeline.TrialResult, took time.Duration) *tested {
 	for _, h := range res.Results {
 		out.Verdict = out.Verdict && h.Verdict
 		for _, c := range h.Checks {
-			one := TestedCheck{ID: c.ID, Verdict: c.Verdict, Transformed: c.Transformed, Took: milliseconds(c.Took), Spans: c.Spans, Data: c.Data}
+			one := TestedCheck{ID: c.ID, Verdict: c.Verdict, Transformed: c.Transformed, Took: milliseconds(c.Took), Spans: c.Spans, Data: c.Data.Fields()}
 			if c.Error != nil {
 				one.Error = c.Error.Message
 			}

@@ -27,7 +27,7 @@ func TestPersonalDataIsFoundWithValidators(t *testing.T) {
 		{"the quick brown fox is 12 years old", ""},
 	} {
 		r, _ := run(t, checks.Services{}, text(before, tt.text), "default.pii", `{}`)
-		found, _ := r.Data["detectedCategories"].(map[string]int)
+		found, _ := r.Data.More["detectedCategories"].(map[string]int)
 		if r.Verdict != (tt.category == "") || tt.category != "" && found[tt.category] == 0 {
 			t.Errorf("%q: verdict %t, found %v; want %q", tt.text, r.Verdict, found, tt.category)
 		}

@@ -28,7 +28,7 @@ func heuristicChecks() []guardrail.Definition {
 func compileGibberish(p *guardrail.Params) (guardrail.Compiled, error) {
 	threshold, inverted := p.Number("threshold"), p.Bool("not")
 	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		if strings.TrimSpace(text) == "" {
 			return guardrail.Verdict{}, errNoText
 		}
@@ -143,7 +143,7 @@ var signs = []sign{
 func compilePromptInjection(p *guardrail.Params) (guardrail.Compiled, error) {
 	threshold, inverted := p.Number("threshold"), p.Bool("not")
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		if strings.TrimSpace(text) == "" {
 			return guardrail.Verdict{}, errNoText
 		}

@@ -179,7 +179,7 @@ func compileJSONSchema(p *guardrail.Params) (guardrail.Compiled, error) {
 	}
 	inverted := p.Bool("not")
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		if text == "" {
 			return guardrail.Verdict{}, errNoText
 		}
@@ -225,7 +225,7 @@ func compileJSONKeys(p *guardrail.Params) (guardrail.Compiled, error) {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "keys", Message: "must have at least one key"}
 	}
 	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		if text == "" {
 			return guardrail.Verdict{}, errNoText
 		}

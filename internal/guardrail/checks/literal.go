@@ -12,6 +12,7 @@ import (
 type literal struct {
 	text string // empty if there is none; in lower case if fold is true
 	fold bool   // also matches upper-case letters of ASCII
+	rare int    // index of the byte of text to look for if fold is true
 }
 
 // requiredLiteral returns the longest literal that it finds.
@@ -49,6 +50,7 @@ func literalOf(runes []rune, fold bool) literal {
 	}
 	if fold {
 		l.text = strings.ToLower(l.text)
+		l.rare = rarest(l.text)
 	}
 	return l
 }
@@ -64,29 +66,45 @@ func hasFurtherCase(r rune) bool {
 	return false
 }
 
+// commonBytes are the bytes that English text has most of, the commonest first.
+const commonBytes = " etaoinshrdlcumwfgypbvk"
+
+// rarest returns the index of the byte of text that a search meets least often.
+func rarest(text string) (at int) {
+	best := -1
+	for i := range len(text) {
+		rank := strings.IndexByte(commonBytes, text[i])
+		if rank < 0 {
+			return i
+		}
+		if rank > best {
+			best, at = rank, i
+		}
+	}
+	return at
+}
+
 // in reports whether text contains the literal. No literal is in every text.
 func (l literal) in(text string) bool {
 	if !l.fold || l.text == "" {
 		return strings.Contains(text, l.text)
 	}
-	first := l.text[:1]
-	if upper := strings.ToUpper(first); upper != first {
-		return l.begins(text, first) || l.begins(text, upper)
-	}
-	return l.begins(text, first)
+	c := l.text[l.rare]
+	return l.around(text, c) || 'a' <= c && c <= 'z' && l.around(text, c-'a'+'A')
 }
 
-// begins reports whether text contains the literal, in any case, where first is.
-func (l literal) begins(text, first string) bool {
-	for len(text) >= len(l.text) {
-		at := strings.Index(text, first)
-		if at < 0 || len(text)-at < len(l.text) {
+// around reports whether text contains the literal, in any case, around the
+// byte c.
+func (l literal) around(text string, c byte) bool {
+	for begin := 0; begin+len(l.text) <= len(text); begin++ {
+		next := strings.IndexByte(text[begin+l.rare:], c)
+		if next < 0 {
 			return false
 		}
-		if text = text[at:]; strings.EqualFold(text[:len(l.text)], l.text) {
+		begin += next
+		if begin+len(l.text) <= len(text) && strings.EqualFold(text[begin:begin+len(l.text)], l.text) {
 			return true
 		}
-		text = text[1:]
 	}
 	return false
 }

@@ -9,24 +9,24 @@ import (
 
 func TestLiteralsOfPatterns(t *testing.T) {
 	for rule, want := range map[string]literal{
-		`sk-[A-Za-z0-9]{20,}`:           {"sk-", false},
-		`(?i)password\s*[:=]`:           {"word", true}, // s has a further form, ſ
-		`(?i)project\s+(blue|heron)`:    {"project", true},
-		`[\w.]+@example\.(com|org)`:     {"@example.", false},
-		`\b\d{3}-\d{2}-\d{4}\b`:         {"-", false},
-		`(abc)+x`:                       {"abc", false},
-		`(?:abcd){2,3}xy`:               {"abcd", false},
-		`(?:abcd){0,3}xy`:               {"xy", false},
-		`(?:abcd)?xy`:                   {"xy", false},
-		`(?:abcd)*xy`:                   {"xy", false},
-		`(?i)élan`:                      {"lan", true},
-		`(?i)ſk`:                        {"", true},
-		"a\uFFFDbc":                     {"bc", false},
+		`sk-[A-Za-z0-9]{20,}`:           {text: "sk-", fold: false},
+		`(?i)password\s*[:=]`:           {text: "word", fold: true}, // s has a further form, ſ
+		`(?i)project\s+(blue|heron)`:    {text: "project", fold: true},
+		`[\w.]+@example\.(com|org)`:     {text: "@example.", fold: false},
+		`\b\d{3}-\d{2}-\d{4}\b`:         {text: "-", fold: false},
+		`(abc)+x`:                       {text: "abc", fold: false},
+		`(?:abcd){2,3}xy`:               {text: "abcd", fold: false},
+		`(?:abcd){0,3}xy`:               {text: "xy", fold: false},
+		`(?:abcd)?xy`:                   {text: "xy", fold: false},
+		`(?:abcd)*xy`:                   {text: "xy", fold: false},
+		`(?i)élan`:                      {text: "lan", fold: true},
+		`(?i)ſk`:                        {text: "", fold: true},
+		"a\uFFFDbc":                     {text: "bc", fold: false},
 		`one|two`:                       {},
 		`[ab]c?`:                        {},
-		`(?i:Ab)cd1`:                    {"cd1", false},
+		`(?i:Ab)cd1`:                    {text: "cd1", fold: false},
 		`^$`:                            {},
-		`(?i)` + strings.Repeat("A", 9): {strings.Repeat("a", 9), true},
+		`(?i)` + strings.Repeat("A", 9): {text: strings.Repeat("a", 9), fold: true},
 	} {
 		parsed, err := syntax.Parse(rule, syntax.Perl)
 		if err != nil {
@@ -39,13 +39,21 @@ func TestLiteralsOfPatterns(t *testing.T) {
 }
 
 func TestLiteralsAreFoundInAnyCase(t *testing.T) {
-	for text, want := range map[string]bool{"": false, "wor": false, "word": true, "a WoRd": true, "wworD": true, "WORwOrx": false, "Word\xff": true, "wörd": false} {
-		if got := (literal{"word", true}).in(text); got != want {
+	for text, want := range map[string]bool{"": false, "wor": false, "word": true, "a WoRd": true, "wworD": true, "WORwOrx": false, "wwoword": true, "xord": false, "w": false, "WORD": true, "Word\xff": true, "wörd": false} {
+		if got := literalOf([]rune("word"), true).in(text); got != want {
 			t.Errorf("in %q: %t, want %t", text, got, want)
 		}
 	}
-	if !(literal{"-1a", true}).in("x-1A") || (literal{"word", false}).in("WORD") || !(literal{}).in("") {
+	if !literalOf([]rune("-1a"), true).in("x-1A") || literalOf([]rune("word"), false).in("WORD") || !(literal{}).in("") {
 		t.Error("a literal that begins without a letter, one whose case counts, or none, is not looked for as such")
+	}
+}
+
+func TestRareBytesAreLookedFor(t *testing.T) {
+	for text, want := range map[string]byte{"project": 'j', "password": 'p', "tee": 't', "eta": 'a', "a-b": '-', "x": 'x'} {
+		if got := text[rarest(text)]; got != want {
+			t.Errorf("%q is looked for by its %q, want %q", text, got, want)
+		}
 	}
 }
 

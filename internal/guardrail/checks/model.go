@@ -146,7 +146,7 @@ func (m *models) compileModelCheck(p *guardrail.Params, q question) (guardrail.C
 		q.Schema = json.RawMessage(`{"type":"object","properties":{"verdict":{"type":"boolean"},"reason":{"type":"string"}},"required":["verdict","reason"],"additionalProperties":false}`)
 	}
 	return remote(func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		answer, err := m.classify(ctx, in, q, text)
 		if err != nil {
 			return guardrail.Verdict{}, err
@@ -218,7 +218,7 @@ func (m *models) compileModerate(p *guardrail.Params, q question) (guardrail.Com
 				flagged = append(flagged, excerpt(c))
 			}
 		}
-		return verdict(len(flagged) == 0, inverted, joinTexts(in), "categories were looked for", map[string]any{"flaggedCategories": flagged[:min(len(flagged), 50)]}), nil
+		return verdict(len(flagged) == 0, inverted, in.Text(), "categories were looked for", map[string]any{"flaggedCategories": flagged[:min(len(flagged), 50)]}), nil
 	}), nil
 }
 
@@ -232,7 +232,7 @@ func (m *models) compileLanguage(p *guardrail.Params, q question) (guardrail.Com
 		q.Schema = json.RawMessage(`{"type":"object","properties":{"language":{"type":"string"}},"required":["language"],"additionalProperties":false}`)
 	}
 	return remote(func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		answer, err := m.classify(ctx, in, q, firstRunes(text, 4000))
 		if err != nil {
 			return guardrail.Verdict{}, err

@@ -174,20 +174,19 @@ func (row *partner) run(ctx context.Context, s Services, p *guardrail.Params, in
 	if changed {
 		v.Texts = replaced
 	}
-	v.Data = map[string]any{"verdict": v.Passed, "explanation": strings.Join(notes, "; "), "textExcerpt": excerpt(texts[0])}
+	v.Data = &guardrail.Data{Verdict: v.Passed, Explanation: strings.Join(notes, "; "), TextExcerpt: excerpt(texts[0])}
 	return v, nil
 }
 
 // currentText returns the joined texts of the last message.
 func currentText(in *guardrail.Input) string {
-	last := *in
-	last.Parts = nil
+	var last guardrail.Input
 	for _, p := range in.Parts {
 		if !p.Earlier {
 			last.Parts = append(last.Parts, p)
 		}
 	}
-	return joinTexts(&last)
+	return last.Text()
 }
 
 // addToSystem appends text to the system prompt, and reports whether there is

@@ -117,7 +117,7 @@ func compileFinders(p *guardrail.Params, all []finder, reach int, hold func(stri
 		found := len(spans) > 0
 		v := verdict(!found || redacting, inverted && !redacting, "", "categories were looked for", map[string]any{"detectedCategories": counts})
 		if found {
-			v.Data["explanation"] = "data of the categories was found"
+			v.Data.Explanation = "data of the categories was found"
 		}
 		if redacting {
 			v.Texts = replaceSpans(in.Parts, spans, placeholders(in))

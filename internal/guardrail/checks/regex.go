@@ -122,7 +122,7 @@ func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 		reach = guardrail.Reach{Bytes: rule.bytes}
 	}
 	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		if text == "" {
 			return guardrail.Verdict{}, errNoText
 		}

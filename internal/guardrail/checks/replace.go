@@ -132,7 +132,7 @@ func compileAddPrefix(p *guardrail.Params) (guardrail.Compiled, error) {
 		v := verdict(true, false, "", "the prefix was added", map[string]any{"role": role})
 		switch {
 		case at >= 0 && ifEmpty && strings.TrimSpace(in.Parts[at].Text) != "":
-			v.Data["explanation"] = "the message is not empty"
+			v.Data.Explanation = "the message is not empty"
 		case at >= 0 && existing:
 			v.Texts = textsOf(in.Parts)
 			v.Texts[at] = prefix + v.Texts[at]

@@ -110,7 +110,7 @@ func TestRequestParametersAreChecked(t *testing.T) {
 			in := text(guardrail.Before, "hi")
 			in.Request, in.Document = &guardrail.Request{Dialect: tt.dialect}, body(tt.body)
 			r, _ := run(t, checks.Services{}, in, "default.requestParametersCheck", tt.params)
-			found, _ := json.Marshal([]any{r.Data["blockedToolsFound"], r.Data["blockedParamsFound"]})
+			found, _ := json.Marshal([]any{r.Data.More["blockedToolsFound"], r.Data.More["blockedParamsFound"]})
 			if resultOf(r) != tt.want || tt.reason != "" && !strings.Contains(string(found), `"reason":"`+tt.reason+`"`) {
 				t.Errorf("result = %s with %s (%v), want %s %s", resultOf(r), found, r.Error, tt.want, tt.reason)
 			}

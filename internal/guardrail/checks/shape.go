@@ -53,7 +53,7 @@ func countCheck(id, what string, most int, summary string, count func(text strin
 				if len(in.Parts) == 0 {
 					return guardrail.Verdict{}, errNoText
 				}
-				text := joinTexts(in)
+				text := in.Text()
 				n, err := count(text)
 				if err != nil {
 					return guardrail.Verdict{}, err
@@ -111,7 +111,7 @@ func caseCheck(id string, aliases []string, summary string, wrong func(c byte) b
 		Compile: func(p *guardrail.Params) (guardrail.Compiled, error) {
 			inverted := p.Bool("not")
 			run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-				text := joinTexts(in)
+				text := in.Text()
 				if text == "" {
 					return guardrail.Verdict{}, errNoText
 				}
@@ -135,7 +135,7 @@ func compileEndsWith(p *guardrail.Params) (guardrail.Compiled, error) {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "suffix", Message: "must not be empty"}
 	}
 	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		if text == "" {
 			return guardrail.Verdict{}, errNoText
 		}
@@ -178,7 +178,7 @@ var labels = map[string]string{
 func compileContainsCode(p *guardrail.Params) (guardrail.Compiled, error) {
 	format, inverted := p.String("format"), p.Bool("not")
 	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		if text == "" {
 			return guardrail.Verdict{}, errNoText
 		}

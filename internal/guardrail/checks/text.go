@@ -10,23 +10,6 @@ import (
 
 var errNoText = errors.New("there is no text to check")
 
-// joinTexts returns those texts that are not empty, joined with newlines.
-func joinTexts(in *guardrail.Input) string {
-	switch len(in.Parts) {
-	case 0:
-		return ""
-	case 1:
-		return in.Parts[0].Text
-	}
-	var texts []string
-	for _, p := range in.Parts {
-		if p.Text != "" {
-			texts = append(texts, p.Text)
-		}
-	}
-	return strings.Join(texts, "\n")
-}
-
 // excerpt returns the beginning of a text for the data of a result: at most 100
 // characters and an ellipsis.
 func excerpt(text string) string {
@@ -40,18 +23,13 @@ func excerpt(text string) string {
 	return text
 }
 
-// verdict returns the verdict of a check with its common data. inverted is the
-// parameter not.
-func verdict(passed, inverted bool, text, explanation string, data map[string]any) guardrail.Verdict {
-	if data == nil {
-		data = map[string]any{}
-	}
+// verdict returns the verdict of a check with its data. inverted is the parameter
+// not, and more has the fields that only this kind of check has.
+func verdict(passed, inverted bool, text, explanation string, more map[string]any) guardrail.Verdict {
 	passed = passed != inverted
-	data["verdict"], data["not"], data["explanation"] = passed, inverted, explanation
-	if text != "" {
-		data["textExcerpt"] = excerpt(text)
-	}
-	return guardrail.Verdict{Passed: passed, Data: data}
+	return guardrail.Verdict{Passed: passed, Data: &guardrail.Data{
+		Verdict: passed, Not: inverted, Explanation: explanation, TextExcerpt: excerpt(text), More: more,
+	}}
 }
 
 func textChecks() []guardrail.Definition {
@@ -87,7 +65,7 @@ func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
 		if len(in.Parts) == 0 {
 			return guardrail.Verdict{}, errNoText
 		}
-		text := joinTexts(in)
+		text := in.Text()
 		found, missing := []string{}, []string{}
 		for _, w := range words {
 			if strings.Contains(text, w) {

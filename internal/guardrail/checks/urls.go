@@ -46,7 +46,7 @@ func urlsIn(text string) (list []string) {
 func (s Services) compileValidURLs(p *guardrail.Params) (guardrail.Compiled, error) {
 	onlyDNS, inverted := p.Bool("onlyDNS"), p.Bool("not")
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
-		text := joinTexts(in)
+		text := in.Text()
 		if text == "" {
 			return guardrail.Verdict{}, errNoText
 		}

@@ -106,12 +106,12 @@ func readReply(b []byte, in *guardrail.Input, of string) (guardrail.Verdict, err
 	if reply.Verdict == nil {
 		return guardrail.Verdict{}, errors.New("the response of " + of + ` has no boolean "verdict"`)
 	}
-	v := guardrail.Verdict{Passed: *reply.Verdict, Data: map[string]any{"verdict": *reply.Verdict}}
+	v := guardrail.Verdict{Passed: *reply.Verdict, Data: &guardrail.Data{Verdict: *reply.Verdict}}
 	if len(reply.Data) > maxData {
 		return guardrail.Verdict{}, errors.New("the data of " + of + " is too large")
 	}
 	if len(reply.Data) > 0 {
-		v.Data["data"] = reply.Data
+		v.Data.More = map[string]any{"data": reply.Data}
 	}
 	side := "request"
 	if in.Event == after {
