@@ -233,35 +233,45 @@ func (b *Buffer) Release() {
 	b.pool.pools[b.class].Put(b)
 }
 
-// short is the length up to which Reader copies: what fits into one write of the
-// transport together with the request headers.
-const short = 6 << 10
-
-// Reader returns a reader of the content that holds the buffer until it is closed. Read
-// and Close may be called concurrently, as http.Transport does.
-//
-// Short content is copied instead: net/http sends a body of a type that it knows to be
-// in memory together with the headers in one write, but does not say when it has read
-// it.
-func (b *Buffer) Reader() io.ReadCloser {
-	if len(b.bytes) <= short {
-		return io.NopCloser(bytes.NewReader(bytes.Clone(b.bytes)))
-	}
+// Reader returns a reader of the content that holds the buffer until it is closed.
+func (b *Buffer) Reader() *Reader {
 	b.Retain()
-	return &reader{buf: b}
+	return &Reader{buf: b}
 }
 
 // Open is [Buffer.Reader] for callers that need a function with an error. It never
 // fails.
 func (b *Buffer) Open() (io.ReadCloser, error) { return b.Reader(), nil }
 
-type reader struct {
+// Reader reads the content of a Buffer. Its methods may be called concurrently, as
+// http.Transport does.
+type Reader struct {
 	mu  sync.Mutex
 	buf *Buffer // nil once closed; guarded by mu
 	at  int
 }
 
-func (r *reader) Read(p []byte) (int, error) {
+// short is the length up to which InMemory copies: what fits into one write of an
+// http.Transport together with the request headers.
+const short = 6 << 10
+
+// InMemory returns a reader of a copy and closes r if the content is short, and r
+// otherwise. An http.Transport sends a body of a type that it knows to be in memory
+// together with the headers in one write, but does not say when it has read it.
+func (r *Reader) InMemory() io.ReadCloser {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.buf == nil || r.at > 0 || len(r.buf.bytes) > short {
+		return r
+	}
+	copied := bytes.Clone(r.buf.bytes)
+	r.buf.Release()
+	r.buf = nil
+	return io.NopCloser(bytes.NewReader(copied))
+}
+
+// Read implements io.Reader. It returns [io.ErrClosedPipe] after Close.
+func (r *Reader) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.buf == nil {
@@ -275,7 +285,8 @@ func (r *reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (r *reader) Close() error {
+// Close releases the buffer.
+func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.buf != nil {

@@ -2,15 +2,10 @@ package bytepool_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -80,7 +75,7 @@ func TestBudgetBoundsWhatIsLent(t *testing.T) {
 // A transport may read a body after its request was answered: the buffer must
 // not go to another request until that reader is closed.
 func TestBufferStaysUntilItsReadersClose(t *testing.T) {
-	for _, size := range []int{5, 20 << 10} { // a short content is copied, a long one held
+	for _, size := range []int{5, 20 << 10} {
 		first, second := strings.Repeat("1", size), strings.Repeat("2", size)
 		pool := bytepool.New(0)
 		b, _ := pool.ReadAll(strings.NewReader(first), int64(size), 1<<20)
@@ -122,55 +117,41 @@ func TestReadAndCloseTogether(t *testing.T) {
 	}
 }
 
-// countingConn counts the writes of a connection, each of which is a system
-// call and mostly a packet.
-type countingConn struct {
-	net.Conn
-	writes *atomic.Int32
-}
-
-func (c countingConn) Write(p []byte) (int, error) {
-	c.writes.Add(1)
-	return c.Conn.Write(p)
-}
-
-func TestShortBodyLeavesInOneWriteWithItsHead(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		sent, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
+func TestShortContentsAreCopied(t *testing.T) {
+	for _, tt := range []struct {
+		size   int
+		copied bool
+	}{{5, true}, {6 << 10, true}, {6<<10 + 1, false}} {
+		first := strings.Repeat("1", tt.size)
+		pool := bytepool.New(0)
+		b, _ := pool.ReadAll(strings.NewReader(first), int64(tt.size), 1<<20)
+		r := b.Reader()
+		body := r.InMemory()
+		b.Release()
+		if held := pool.Used() > 0; held == tt.copied {
+			t.Errorf("a reader of %d bytes holds the buffer: %t, want %t", tt.size, held, !tt.copied)
 		}
-		w.Write(sent)
-	}))
-	defer srv.Close()
-	var writes atomic.Int32
-	transport := &http.Transport{
-		WriteBufferSize: 8 << 10,
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := new(net.Dialer).DialContext(ctx, network, addr)
-			return countingConn{c, &writes}, err
-		},
+		if got, err := io.ReadAll(body); string(got) != first || err != nil {
+			t.Errorf("a reader of %d bytes got %.10q…, %v", tt.size, got, err)
+		}
+		body.Close()
+		if used := pool.Used(); used != 0 {
+			t.Errorf("%d bytes still lent after %d were read", used, tt.size)
+		}
 	}
-	defer transport.CloseIdleConnections()
-	body := strings.Repeat("a short body ", 400)
-	b, err := bytepool.New(0).ReadAll(strings.NewReader(body), int64(len(body)), 1<<20)
-	if err != nil {
-		t.Fatal(err)
+}
+
+func TestABegunReaderIsNotCopied(t *testing.T) {
+	pool := bytepool.New(0)
+	b, _ := pool.ReadAll(strings.NewReader("abc"), 3, 10)
+	r := b.Reader()
+	b.Release()
+	r.Read(make([]byte, 1))
+	if got, err := io.ReadAll(r.InMemory()); string(got) != "bc" || err != nil {
+		t.Errorf("the rest is %q, %v, want bc", got, err)
 	}
-	req, err := http.NewRequest(http.MethodPost, srv.URL, b.Reader())
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.ContentLength = int64(len(body))
-	res, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if got, err := io.ReadAll(res.Body); string(got) != body || err != nil {
-		t.Errorf("the body that arrived has %d bytes, %v; want the %d sent", len(got), err, len(body))
-	}
-	if n := writes.Load(); n != 1 {
-		t.Errorf("the request took %d writes, want 1", n)
+	r.Close()
+	if got, err := r.InMemory().Read(make([]byte, 1)); err != io.ErrClosedPipe {
+		t.Errorf("a closed reader gave %d bytes, %v", got, err)
 	}
 }

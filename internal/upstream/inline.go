@@ -165,11 +165,15 @@ func (c *inlineConn) write(req *http.Request) error {
 	defer inlineWriters.Put(w)
 	defer w.Reset(nil)
 	w.Reset(c)
-	if err := req.Write(w); err != nil {
+	if err := req.Write(buffered{w}); err != nil {
 		return err
 	}
 	return w.Flush()
 }
+
+// buffered hides the type of a writer: [http.Request.Write] sends the headers alone
+// through a *bufio.Writer, unless it knows that the body is in memory.
+type buffered struct{ *bufio.Writer }
 
 // readHeaders returns the final response; informational ones are skipped and count for
 // the limit of headers.

@@ -18,6 +18,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -95,13 +96,20 @@ type transports struct {
 	inline *inline // nil if connections to a host are limited, which full does
 }
 
-// of returns the transport for a request.
+// of returns the transport for a request, and gives the request the body for it.
 func (t *transports) of(req *http.Request) http.RoundTripper {
 	if t.inline != nil && t.inline.takes(req) {
 		return t.inline
 	}
+	if b, ok := req.Body.(inMemory); ok {
+		req.Body = b.InMemory()
+	}
 	return t.full
 }
+
+// inMemory is a body that an http.Transport should get as one of a type that it knows
+// to be in memory.
+type inMemory interface{ InMemory() io.ReadCloser }
 
 func (t *transports) closeIdle() {
 	t.full.CloseIdleConnections()
