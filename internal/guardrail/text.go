@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Text returns the texts of the parts that are not empty, joined with newlines.
+// Text returns the text of all parts, joined with newlines. Empty ones are left out.
 // Checks that read the same parts of an input share it.
 func (in *Input) Text() string {
 	if in.shared == nil {
@@ -15,7 +15,7 @@ func (in *Input) Text() string {
 	return in.shared.text
 }
 
-// joinParts copies only if more than one text is not empty.
+// joinParts copies only if more than one part has text.
 func joinParts(parts []Part) string {
 	first, size, texts := "", -1, 0
 	for i := range parts {
