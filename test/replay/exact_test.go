@@ -227,6 +227,9 @@ func TestBrokenAnswersBreakAtTheSameByte(t *testing.T) {
 			{"within a chunk", "Transfer-Encoding: chunked\r\n\r\n186a0\r\n" + part},
 			{"between chunks", "Transfer-Encoding: chunked\r\n\r\n" + chunks(part)},
 		} {
+			if t.Failed() { // a response without an end takes a minute, each
+				return
+			}
 			t.Run(tt.name+" "+strconv.Itoa(cut), func(t *testing.T) {
 				_, answer := w.ask(t, g, "GET /v1/files HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"+tt.answer)
 				res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), nil)
