@@ -380,7 +380,11 @@ func TestLentIdentityGoesOnlyToTheCloud(t *testing.T) {
 	if err := os.WriteFile(token, []byte(machineKey), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g := launch(t, options{settings: "version: 1\nsecrets:\n  own_identity: true\n", env: []string{
+	listed := filepath.Join(t.TempDir(), "listed") // which tenants may name, so that only the address is wrong
+	if err := os.WriteFile(listed, []byte(machineKey), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := launch(t, options{settings: "version: 1\nsecrets:\n  own_identity: true\n  files: [\"" + filepath.Dir(listed) + "\"]\n", env: []string{
 		"AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY=" + machineKey,
 		"AZURE_FEDERATED_TOKEN_FILE=" + token, "AZURE_TENANT_ID=tenant", "AZURE_CLIENT_ID=client", "AZURE_AUTHORITY_HOST=" + tls.URL,
 		"GOOGLE_APPLICATION_CREDENTIALS=" + token, "IDENTITY_ENDPOINT=" + theirs.root + "/identity", "IDENTITY_HEADER=" + machineKey,
@@ -398,6 +402,8 @@ func TestLentIdentityGoesOnlyToTheCloud(t *testing.T) {
 		{"a federated identity with a token address", account(tls.URL+"/token", file, "")},
 		{"a federated identity with a token address of a bucket", account("https://storage.googleapis.com/upload/storage/v1/b/theirs/o", file, "")},
 		{"a federated identity with a look-alike of the token address", account("https://sts.googleapis.com.evil.example/v1/token", file, "")},
+		{"a listed identity with a token address", account(tls.URL+"/token", fmt.Sprintf(`{"file":%q}`, listed), "")},
+		{"a listed identity with a look-alike of the token address", account("https://sts.googleapis.com.evil.example/v1/token", fmt.Sprintf(`{"file":%q}`, listed), "")},
 		{"a federated identity with a file of the machine", account(sts, file, "")},
 		{"a federated identity with a system file", account(sts, `{"file":"/etc/passwd"}`, "")},
 		{"a federated identity with the environment of the process", account(sts, `{"file":"/proc/self/environ"}`, "")},
