@@ -51,6 +51,21 @@ func TestKeysFixedToAConfigCannotRewriteIt(t *testing.T) {
 			g.as(t, rootKey, "PUT", "/v1/configs/"+slug+"?workspace_id=default", `{"config":{"retry":{"attempts":2}}}`).ok(t)
 		})
 	}
+	attack(t, "escalation", "a manager can rewrite a config that their key does not fix, and one that a deleted key fixed", func(t *testing.T) {
+		put := func(who, slug string) reply {
+			return g.as(t, who, "PUT", "/v1/configs/"+slug+"?workspace_id=default", `{"config":{"retry":{"attempts":3}}}`)
+		}
+		loose, fixed, another := g.config(t, `{"retry":{"attempts":1}}`), g.config(t, `{"retry":{"attempts":1}}`), g.config(t, `{"retry":{"attempts":1}}`)
+		standard := g.member(t, "standard", "member", `[{"id":"default","role":"manager"}]`)
+		g.personKey(t, rootKey, g.userID(t, standard), `,"defaults":{"config_id":"`+loose+`"}`)
+		put(standard, loose).ok(t)
+		bound := g.member(t, "bound", "member", `[{"id":"default","role":"manager"}]`)
+		k := g.personKey(t, rootKey, g.userID(t, bound), `,"defaults":{"config_id":"`+fixed+`","allow_config_override":false}`)
+		put(bound, another).ok(t)
+		put(bound, fixed).refused(t, http.StatusForbidden, "fixed")
+		g.as(t, rootKey, "DELETE", "/v1/api-keys/"+k.id, "").ok(t)
+		put(bound, fixed).ok(t)
+	})
 	attack(t, "escalation", "a manager can rewrite a config that is fixed for others, or by themselves", func(t *testing.T) {
 		free := g.member(t, "free", "member", `[{"id":"default","role":"manager"}]`) // the others are fixed to configs by now
 		slug := g.config(t, `{"retry":{"attempts":1}}`)
