@@ -440,6 +440,19 @@ func TestLentIdentityGoesOnlyToTheCloud(t *testing.T) {
 			}
 		})
 	}
+	attack(t, "escalation", "a managed identity of the organisation with another scope", func(t *testing.T) {
+		theirs.reset()
+		g.create(t, rootKey, "/v1/integrations", `{"name":"wide","slug":"wide","ai_provider_id":"azure-openai","configurations":{"cloud_c_auth_mode":"managed","cloud_c_resource_name":"r","cloud_c_entra_scope":"https://management.azure.com/.default"}}`, "slug")
+		var got reply
+		eventually(t, "@wide is known", func() bool {
+			got = g.as(t, member, "POST", "/v1/chat/completions", chatBody, "x-gateway-provider", "@wide")
+			return got.status != http.StatusNotFound
+		})
+		got.refused(t, http.StatusBadRequest, "entra_scope")
+		if n := len(theirs.seen()); n > 0 {
+			t.Errorf("a token was asked for: %+v", theirs.seen())
+		}
+	})
 	for _, header := range [][]string{
 		{"x-gateway-provider", "bedrock", "x-gateway-cloud-a-auth-type", "serviceRole", "x-gateway-custom-host", theirs.url},
 		{"x-gateway-provider", "azure-openai", "x-gateway-cloud-c-auth-mode", "managed", "x-gateway-cloud-c-resource-name", "theirs"},
