@@ -109,6 +109,7 @@ func TestBinaryFramesBecomeTheEventsInside(t *testing.T) {
 		{"a whole stream", begins + ends, "done", "echo", ""},
 		{"an exception", begins + exception, "error", "echo", "it broke"},
 		{"an exception before anything", exception, "error body", "", "it broke"},
+		{"an exception in capitals", begins + frame("exception", "modelStreamErrorException", `{"Message":"it broke"}`), "error", "echo", "it broke"},
 		{"a frame whose bytes are no base64", begins + frame("event", "chunk", `{"bytes":"%%"}`), "error", "echo", "can't be read"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

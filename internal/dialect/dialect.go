@@ -124,6 +124,14 @@ type Tap interface {
 	Info() *ResponseInfo
 }
 
+// NumberingTap is a tap of a dialect whose events have numbers.
+type NumberingTap interface {
+	Tap
+	// ErrorEvent appends what the client dialect's ErrorEvent appends, with the
+	// number that follows the events that were read.
+	ErrorEvent(dst []byte, e *apierr.Error) []byte
+}
+
 // ResponseInfo is what a tap has read of a response.
 type ResponseInfo struct {
 	Model  string    // as the provider names it

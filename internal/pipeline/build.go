@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"net/http"
+	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
@@ -90,18 +91,50 @@ func (a *Attempt) header() (http.Header, error) {
 				h[name] = v
 			}
 		}
+		if v, ok := a.request.Header[betaHeader]; ok && a.wire.dialect == api.DialectMessages {
+			h[betaHeader] = v // whatever the client's dialect, the flags are about the target's
+		}
 		if a.request.Operation == api.Models { // any provider may be asked
 			a.Target.DropOtherVendorHeaders(h)
 		}
 	}
 	a.dropKeys(h)
-	if len(a.handler.Forward) == 0 {
-		return h, nil
+	if len(a.handler.Forward) > 0 {
+		if err := upstream.Forward(h, a.request.Header, a.handler.Forward); err != nil {
+			return nil, err
+		}
+		if err := a.request.checkForwardedHeaders(h, a.handler.Forward); err != nil {
+			return nil, err
+		}
 	}
-	if err := upstream.Forward(h, a.request.Header, a.handler.Forward); err != nil {
-		return nil, err
+	a.noteLostBetas(h)
+	return h, nil
+}
+
+// noteLostBetas announces the client's beta flags whose header is not sent to the
+// provider.
+func (a *Attempt) noteLostBetas(h http.Header) {
+	for _, name := range [...]string{betaHeader, "Openai-Beta"} {
+		sent, ok := a.request.Header[name]
+		if !ok || hasHeader(h, name) {
+			continue
+		}
+		for flag := range strings.SplitSeq(strings.Join(sent, ","), ",") {
+			if flag = strings.TrimSpace(flag); flag != "" {
+				a.trail.Note(dialect.ParamChange{Name: strings.ToLower(name), Outcome: dialect.Dropped, Note: flag})
+			}
+		}
 	}
-	return h, a.request.checkForwardedHeaders(h, a.handler.Forward)
+}
+
+// hasHeader reports whether h has a header, in whatever spelling it is forwarded.
+func hasHeader(h http.Header, name string) bool {
+	for k := range h {
+		if strings.EqualFold(k, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // body sets the request's body in the call, with the target's edits if it is

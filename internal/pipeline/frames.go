@@ -130,10 +130,6 @@ func failure(typ string, data []byte) []byte {
 // exception returns an exception of a binary stream as an error of the protocol
 // inside.
 func exception(typ string, v jsonedit.Value) []byte {
-	message := ""
-	if m, ok := v.Get("message"); ok {
-		message, _ = m.Text()
-	}
 	var b jsonedit.Builder
 	b.Open('{')
 	b.Name("type")
@@ -143,7 +139,7 @@ func exception(typ string, v jsonedit.Value) []byte {
 	b.Name("type")
 	b.String(typ)
 	b.Name("message")
-	b.String(message)
+	b.String(cmp.Or(dialect.ErrorMessage(v.Raw()), "the stream failed"))
 	b.Close('}')
 	b.Close('}')
 	return b.Bytes()

@@ -72,6 +72,9 @@ func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e
 		return append(dst, r.shared.s.streamError(client, e)...)
 	}
 	if r.translation == nil || e.Kind == apierr.Denied { // the translation may have ended already
+		if tap, ok := r.Tap.(dialect.NumberingTap); ok {
+			return tap.ErrorEvent(dst, e)
+		}
 		return client.ErrorEvent(dst, e)
 	}
 	return r.translation.broken(dst, &llm.ProviderError{Gateway: true, Type: e.Type(), Code: e.CodeOrDefault(), Message: e.Message})

@@ -86,6 +86,23 @@ func NewRequest(ctx context.Context, t *Target, c *Call) (*http.Request, error) 
 	return req, nil
 }
 
+// joinFlags adds the beta flags that a request sends to those of the provider's
+// option, each once.
+func joinFlags(option string, sent []string) string {
+	if len(sent) == 0 {
+		return option
+	}
+	known := make(map[string]bool)
+	var all []string
+	for flag := range strings.SplitSeq(option+","+strings.Join(sent, ","), ",") {
+		if flag = strings.TrimSpace(flag); flag != "" && !known[flag] {
+			known[flag] = true
+			all = append(all, flag)
+		}
+	}
+	return strings.Join(all, ",")
+}
+
 func attach(req *http.Request, b *Body) error {
 	if b.Source == nil {
 		return nil
@@ -203,6 +220,9 @@ func (t *Target) header(c *Call) http.Header {
 			continue
 		}
 		if v := t.Option(o.Name); v != "" {
+			if o.Name == "beta" {
+				v = joinFlags(v, h[http.CanonicalHeaderKey(o.Header)])
+			}
 			h.Set(o.Header, v)
 		}
 	}

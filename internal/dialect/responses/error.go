@@ -13,17 +13,20 @@ import (
 // has the chat dialect's error format.
 func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }
 
-// ErrorEvent appends e as the event that ends a stream. Its members are those
+// ErrorEvent appends e as the only event of a stream.
+func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte { return appendErrorEvent(dst, e, 0) }
+
+// appendErrorEvent appends e as the event that ends a stream. Its members are those
 // of the protocol's error event. An error object is added as the provider does,
 // since official clients only raise an error if there is one.
-func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
+func appendErrorEvent(dst []byte, e *apierr.Error, number int64) []byte {
 	b := jsonedit.Append(append(dst, "event: error\ndata: "...))
 	b.Open('{')
 	b.Name("type")
 	b.String("error")
 	writeFault(&b, e)
 	b.Name("sequence_number")
-	b.Int(0)
+	b.Int(number)
 	b.Name("error")
 	b.Open('{')
 	b.Name("type")

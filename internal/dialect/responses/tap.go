@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"modelgate/api"
+	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/sse"
@@ -15,8 +16,16 @@ func (Dialect) NewTap(api.Operation) dialect.Tap { return &tap{} }
 
 // tap reads responses of this dialect. It reads only the type of most events.
 type tap struct {
-	seen dialect.ResponseInfo
-	doc  jsonedit.Doc
+	seen   dialect.ResponseInfo
+	doc    jsonedit.Doc
+	events int64 // so far; they are numbered from 0
+}
+
+var _ dialect.NumberingTap = (*tap)(nil)
+
+// ErrorEvent implements dialect.NumberingTap.
+func (t *tap) ErrorEvent(dst []byte, e *apierr.Error) []byte {
+	return appendErrorEvent(dst, e, t.events)
 }
 
 // Info returns what was read so far.
@@ -43,6 +52,9 @@ func (t *tap) Body(b []byte) {
 
 // Event reads one event of a streamed response.
 func (t *tap) Event(e sse.Event) {
+	if len(e.Data) > 0 {
+		t.events++
+	}
 	if t.skips(e.Type) {
 		t.seen.Written += deltaSize(e.Data)
 		return
