@@ -33,7 +33,7 @@ func (Dialect) Clean(body *jsonedit.Doc, to dialect.RequestTarget) []jsonedit.Ed
 // foreignNames begin the members that Clean may remove; extraContent is one of a
 // tool call.
 var (
-	foreignNames = []string{"reasoning", `content_blocks"`, `extra_content"`, `annotations"`}
+	foreignNames = []string{"reasoning", `content_blocks"`, `extra_content"`, `annotations"`, `images"`}
 	extraContent = []byte(`"extra_content"`)
 )
 
@@ -58,7 +58,7 @@ func (c *cleaner) message(m jsonedit.Value) []byte {
 // assistant returns a message without the members that the provider does not
 // have. Text that only content_blocks hold becomes the content.
 func (c *cleaner) assistant(m jsonedit.Value) []byte {
-	var blocks, calls, content jsonedit.Value
+	var blocks, images, calls, content jsonedit.Value
 	b := jsonedit.Append(nil)
 	changed := false
 	b.Open('{')
@@ -68,6 +68,8 @@ func (c *cleaner) assistant(m jsonedit.Value) []byte {
 		switch name {
 		case "content_blocks":
 			blocks = v
+		case "images":
+			images = v
 		case "content":
 			content = v
 			continue
@@ -87,6 +89,9 @@ func (c *cleaner) assistant(m jsonedit.Value) []byte {
 		return m.Raw()
 	}
 	text := c.hold(blocks)
+	if blocks.Kind() != jsonedit.Array && c.drops("images", images) { // blocks hold them too
+		c.hold(images)
+	}
 	b.Name("content")
 	if content.IsNull() && calls.IsNull() {
 		b.String(text)
@@ -160,6 +165,8 @@ func (c *cleaner) drops(name string, v jsonedit.Value) bool {
 		return true
 	case "reasoning", "reasoning_content":
 		return closed
+	case "images": // https://openrouter.ai/docs/features/multimodal/image-generation
+		return closed && v.Kind() == jsonedit.Array
 	case "reasoning_details":
 		return closed || p.History == dialect.ThinkingText || dialect.MayContainMarkedSignature(v.Raw())
 	case "annotations":

@@ -99,9 +99,14 @@ func TestDrawnImagesAreKeptWithoutAMessageOfTheUser(t *testing.T) {
 		drawn   = `{"role":"assistant","content":"here"}`
 		result  = `{"role":"tool","tool_call_id":"a","content":"x"}`
 		added   = `{"role":"user","content":[` + picture + `]}`
+		images  = `{"role":"assistant","content":"here","images":[` + picture + `]}`
+		both    = `{"role":"assistant","content":"here","images":[` + picture + `],"content_blocks":[` + picture + `]}`
 	)
 	for name, tt := range map[string]struct{ messages, want string }{
 		"at the end":                     {drawing, drawn + "," + added},
+		"in OpenRouter's member":         {images + `,{"role":"user","content":"bluer"}`, drawn + `,{"role":"user","content":[` + picture + `,{"type":"text","text":"bluer"}]}`},
+		"in both members":                {both, drawn + "," + added},
+		"not in a list":                  {`{"role":"assistant","content":"here","images":"x"}`, `{"role":"assistant","content":"here","images":"x"}`},
 		"before a tool result":           {drawing + "," + result, drawn + "," + result + "," + added},
 		"before a message without words": {drawing + `,{"role":"user"}`, drawn + `,{"role":"user"},` + added},
 		"twice":                          {drawing + "," + drawing, drawn + "," + drawn + `,{"role":"user","content":[` + picture + "," + picture + `]}`},
@@ -109,5 +114,8 @@ func TestDrawnImagesAreKeptWithoutAMessageOfTheUser(t *testing.T) {
 		if got, want := cleaned(t, `{"messages":[`+tt.messages+`]}`, "openai"), `{"messages":[`+tt.want+`]}`; got != want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
 		}
+	}
+	if body := `{"messages":[` + images + `]}`; cleaned(t, body, "openrouter") != body {
+		t.Errorf("to the vendor of the member: %s", cleaned(t, body, "openrouter"))
 	}
 }

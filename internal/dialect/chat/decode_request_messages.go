@@ -13,8 +13,8 @@ import (
 type rawMessage struct {
 	path, role, name, callID string
 
-	content, blocks, calls, call, refusal, audio jsonedit.Value
-	thought, details, cache                      jsonedit.Value
+	content, blocks, images, calls, call, refusal, audio jsonedit.Value
+	thought, details, cache                              jsonedit.Value
 
 	extra []llm.Member
 }
@@ -57,6 +57,8 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) rawMessage {
 			m.content = value
 		case "content_blocks":
 			m.blocks = value
+		case "images":
+			m.images = value
 		case "tool_calls":
 			m.calls = value
 		case "function_call":
@@ -74,6 +76,9 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) rawMessage {
 		default:
 			m.extra = append(m.extra, llm.Member{Name: name, Value: value.Raw()})
 		}
+	}
+	if !m.images.IsNull() && (m.role != "assistant" || m.images.Kind() != jsonedit.Array) { // not OpenRouter's
+		m.extra, m.images = append(m.extra, llm.Member{Name: "images", Value: m.images.Raw()}), jsonedit.Value{}
 	}
 	return m
 }
@@ -125,6 +130,7 @@ func (d *requestDecoder) assistant(m *rawMessage) {
 	} else {
 		parts = d.thoughts(m)
 		parts = append(parts, d.content(m.path+".content", m.content)...)
+		parts = append(parts, d.content(m.path+".images", m.images)...)
 	}
 	if text := d.text(m.path+".refusal", m.refusal); text != "" {
 		parts = append(parts, llm.Refusal{Text: text})
