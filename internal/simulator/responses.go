@@ -54,7 +54,9 @@ var responsesMembers = []string{
 
 func readResponses(c *checker, q *turn, m map[string]any) {
 	c.checkMembers(m, "", responsesMembers...)
-	q.model = c.filled(m, "model", "")
+	if q.model = "sim-1"; m["model"] != nil || m["prompt"] == nil { // a stored prompt may name the model
+		q.model = c.filled(m, "model", "")
+	}
 	q.stream = c.flag(m, "stream", "")
 	q.limit = c.integer(m, "max_output_tokens", "", 1)
 	q.seen.Temperature = c.number(m, "temperature", "", 0, 2)
@@ -176,6 +178,9 @@ func readResponsesInput(c *checker, q *turn, m map[string]any) {
 		return
 	}
 	if m["input"] == nil {
+		if m["prompt"] != nil || m["previous_response_id"] != nil || m["conversation"] != nil { // which hold the input
+			return
+		}
 		c.wrong = providerError{kind: invalidRequest, param: "input", code: "missing_required_parameter", message: "Missing required parameter: 'input'."}
 		return
 	}

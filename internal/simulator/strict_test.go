@@ -57,6 +57,9 @@ const (
 var responsesCases = []strictCase{
 	{"a text", `{"model":"m","input":"x"}`, ""},
 	{"no input", `{"model":"m"}`, "'input'"},
+	{"a stored prompt alone", `{"prompt":{"id":"pmpt_1"}}`, ""},
+	{"no input after a stored response", `{"model":"m","previous_response_id":"resp_1"}`, ""},
+	{"no model", `{"input":"x"}`, "model"},
 	{"an unknown member", `{"model":"m","input":"x","max_tokens":5}`, "Unknown parameter: 'max_tokens'"},
 	{"a call and its result", `{"model":"m","input":[` + callItem + `,` + outItem + `]}`, ""},
 	{"a result without a call", `{"model":"m","input":[` + outItem + `]}`, "No tool call found"},
