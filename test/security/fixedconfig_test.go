@@ -65,6 +65,10 @@ func TestKeysFixedToAConfigCannotRewriteIt(t *testing.T) {
 		put(bound, fixed).refused(t, http.StatusForbidden, "fixed")
 		g.as(t, rootKey, "DELETE", "/v1/api-keys/"+k.id, "").ok(t)
 		put(bound, fixed).ok(t)
+		self := g.member(t, "self", "member", `[{"id":"default","role":"manager"}]`)
+		k = g.personKey(t, self, g.userID(t, self), `,"defaults":{"config_id":"`+another+`","allow_config_override":false}`)
+		g.as(t, rootKey, "PUT", "/v1/api-keys/"+k.id, `{"usage_limits":{"credit_limit":5}}`).ok(t) // a budget is not the config
+		put(self, another).ok(t)
 	})
 	attack(t, "escalation", "a manager can rewrite a config that is fixed for others, or by themselves", func(t *testing.T) {
 		free := g.member(t, "free", "member", `[{"id":"default","role":"manager"}]`) // the others are fixed to configs by now
