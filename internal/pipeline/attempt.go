@@ -165,6 +165,9 @@ func (a *Attempt) sendOne(ctx context.Context) (*Response, error) {
 		res, err = a.do(req)
 	}
 	if err != nil {
+		if req != nil && req.Body != nil {
+			req.Body.Close() // of a request that was not sent, it still holds the buffer
+		}
 		a.timers.stop()
 		return nil, err
 	}

@@ -81,6 +81,9 @@ func NewRequest(ctx context.Context, t *Target, c *Call) (*http.Request, error) 
 		return nil, err
 	}
 	if err := t.Auth.apply(ctx, t, req); err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
 		return nil, err
 	}
 	return req, nil
