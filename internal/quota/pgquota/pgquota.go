@@ -49,20 +49,15 @@ type Options struct {
 
 // Store is a [quota.Store] in PostgreSQL.
 type Store struct {
-	db          *sql.DB
-	name        string
-	process     quota.Process
-	logger      *slog.Logger
-	settlements quota.Settlements
-	corrections quota.Corrections
-	clock       quota.Clock
-	missing     chan struct{} // receives a token when the schema does not exist
-	emptied     chan struct{} // receives a token when what the ledger has counted is missing
-	stop        context.CancelFunc
-	ended       sync.WaitGroup
+	*quota.Remote
+	db      *sql.DB
+	name    string
+	process quota.Process
+	logger  *slog.Logger
+	missing chan struct{} // receives a token when the schema does not exist
+	stop    context.CancelFunc
+	ended   sync.WaitGroup
 }
-
-var _ quota.Store = (*Store)(nil)
 
 // Open returns a store. If the database is unavailable it is prepared later; if it
 // lacks the right to create its schema, Open returns an error. The caller must
@@ -75,10 +70,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: at.Pool(poolSize, session), name: at.Name, process: o.Process, logger: o.Logger, missing: make(chan struct{}, 1), emptied: make(chan struct{}, 1)}
-	s.clock.Logger = o.Logger
-	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
-	s.corrections.Send = s.sendCorrections
+	s := &Store{db: at.Pool(poolSize, session), name: at.Name, process: o.Process, logger: o.Logger, missing: make(chan struct{}, 1)}
+	s.Remote = quota.NewRemote(quota.Calls{Reserve: s.reserve, Settle: s.send, Correct: s.sendCorrections}, o.Logger)
 	reach, cancel := context.WithTimeout(ctx, openDeadline)
 	err = s.prepare(reach)
 	cancel()
@@ -91,7 +84,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	running, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.ended.Go(func() { s.maintain(running, err == nil) })
-	s.settlements.Start()
+	s.Start()
 	return s, nil
 }
 
@@ -119,13 +112,6 @@ func (s *Store) prepare(ctx context.Context) error {
 	return tx.Commit()
 }
 
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // maintain prepares the database until that succeeds, and then removes old
 // counters.
 func (s *Store) maintain(ctx context.Context, ready bool) {
@@ -147,7 +133,7 @@ func (s *Store) maintain(ctx context.Context, ready bool) {
 		reach, cancel := context.WithTimeout(ctx, openDeadline)
 		err := s.prepare(reach)
 		if err == nil && dropped { // nobody need send a request for the budgets to come back
-			notify(s.emptied)
+			s.NoteEmptied()
 		}
 		if err == nil && ready {
 			_, err = s.db.ExecContext(reach, sweep)
@@ -171,13 +157,9 @@ func (s *Store) maintain(ctx context.Context, ready bool) {
 func (s *Store) Close() {
 	s.stop()
 	s.ended.Wait()
-	s.settlements.Close()
+	s.Stop()
 	s.db.Close()
 }
-
-// Emptied receives a value when the table is found without what the ledger has counted, until
-// [Store.MarkFilled] says that it has it again.
-func (s *Store) Emptied() <-chan struct{} { return s.emptied }
 
 // MarkFilled records that the table has what the ledger has counted of all budgets.
 func (s *Store) MarkFilled(ctx context.Context) error {
@@ -185,41 +167,8 @@ func (s *Store) MarkFilled(ctx context.Context) error {
 		s.note(err)
 		return err
 	}
-	select {
-	case <-s.emptied: // found before
-	default:
-	}
+	s.NoteFilled()
 	return nil
-}
-
-// Lost returns how many settlements were lost.
-func (s *Store) Lost() int64 { return s.settlements.Lost() }
-
-// Flush waits until earlier settlements are sent.
-func (s *Store) Flush() { s.settlements.Flush() }
-
-func (s *Store) probe(ctx context.Context) error {
-	_, err := s.reserve(ctx, time.Now(), nil)
-	return err
-}
-
-// Reserve implements [quota.Store].
-func (s *Store) Reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
-	v, err := s.reserve(ctx, now, claims)
-	if v.Refused >= 0 {
-		v.Grants = nil
-	}
-	return v, err
-}
-
-// Read implements [quota.Store].
-func (s *Store) Read(ctx context.Context, now time.Time, limits []*quota.Limit) ([]quota.State, error) {
-	claims := make([]quota.Claim, len(limits))
-	for i, l := range limits {
-		claims[i].Limit = l
-	}
-	v, err := s.reserve(ctx, now, claims)
-	return v.States, err
 }
 
 // rowName returns the name of a counter in the table. Names hold values that
@@ -242,25 +191,18 @@ var errLate = errors.New("the database was too slow")
 
 // reserve calls the function. A claim of nothing changes nothing.
 func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
-	now = s.clock.Adjust(now)
-	latest := int64(0)
-	if t, ok := ctx.Deadline(); ok {
-		latest = s.clock.Store(t).UnixMicro()
-	}
 	names := make([]string, len(claims))
 	var columns [8][]int64
 	for i := range columns {
 		columns[i] = make([]int64, len(claims))
 	}
 	for i, c := range claims {
-		l := c.Limit
-		window, _ := l.WindowAt(now)
-		names[i] = rowName(l.Counter)
-		for j, n := range [...]int64{window, l.Tolerance(), l.Base, l.Max, l.Counted, c.Amount, c.Least, l.Lifetime(window, now).Milliseconds()} {
+		names[i] = rowName(c.Limit.Counter)
+		for j, n := range c.Numbers(now) {
 			columns[j][i] = n
 		}
 	}
-	args := []any{latest, quota.GenerationAt(now), names}
+	args := []any{s.Latest(ctx), quota.GenerationAt(now), names}
 	for _, column := range columns {
 		args = append(args, column)
 	}
@@ -278,7 +220,10 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 func (s *Store) note(err error) {
 	switch postgres.Code(err) {
 	case "3F000", "42P01", "42883": // no such schema, table or function
-		notify(s.missing)
+		select {
+		case s.missing <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -293,31 +238,17 @@ func (s *Store) parse(text string, sent time.Time, claims []quota.Claim) (quota.
 		}
 		list[i] = n
 	}
-	if n := len(list); n != 1 && n != 3+5*len(claims) {
+	if n := len(list); n != 1 && n != 3+quota.StateNumbers*len(claims) {
 		return quota.Verdict{}, fmt.Errorf("the database answered %d numbers to %d limits", n, len(claims))
 	}
-	s.clock.Observe(sent, time.Now(), time.UnixMicro(list[0]))
+	s.Clock.Observe(sent, time.Now(), time.UnixMicro(list[0]))
 	if len(list) == 1 {
 		return quota.Verdict{}, errLate
 	}
 	if list[2] == 0 {
-		notify(s.emptied)
+		s.NoteEmptied()
 	}
-	v := quota.Verdict{Refused: int(list[1]), States: make([]quota.State, len(claims)), Grants: make([]quota.Grant, len(claims))}
-	for i, c := range claims {
-		n := list[3+5*i:]
-		v.States[i] = quota.State{Used: n[0], Held: n[1], Reset: c.Limit.ResetOf(n[2])}
-		v.Grants[i] = quota.Grant{Limit: c.Limit, Window: n[2], Lease: n[3], Amount: n[4]}
-		if c.Limit.Window == 0 { // a new row has another number
-			v.Grants[i].Window = 0
-		}
-	}
-	return v, nil
-}
-
-// Settle implements [quota.Store].
-func (s *Store) Settle(now time.Time, grants []quota.Grant, u quota.Use) {
-	s.settlements.Add(s.clock.Adjust(now), grants, u)
+	return quota.ParseVerdict(list[1], list[3:], claims), nil
 }
 
 // send sends a batch of settlements.
@@ -339,15 +270,6 @@ func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 	}
 	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.settle_2($1, $2, $3, $4, $5, $6, $7, $8, $9)`, args...)
 	return err
-}
-
-// Correct implements [quota.Store].
-func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
-	if len(list) == 0 {
-		return nil
-	}
-	s.settlements.Flush() // what is counted must have been settled before
-	return s.corrections.Correct(ctx, list)
 }
 
 // sendCorrections sends a batch of corrections.

@@ -35,7 +35,7 @@ func subject(t *testing.T, url string) quotatest.Subject {
 	return quotatest.Subject{
 		Open: func(node string) quota.Store { return openAs(t, url, node) }, Shared: true,
 		Flush: func(s quota.Store) { s.(*pgquota.Store).Flush() },
-		Lose:  func(s quota.Store, executed bool) { s.(*pgquota.Store).LoseReply(executed) },
+		Lose:  func(s quota.Store, executed bool) { quotatest.LoseReply(s.(*pgquota.Store).Remote, executed) },
 	}
 }
 

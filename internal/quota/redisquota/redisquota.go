@@ -45,16 +45,11 @@ type Options struct {
 
 // Store is a [quota.Store] in Redis.
 type Store struct {
-	logger      *slog.Logger
-	process     quota.Process
-	conn        *kv.Conn
-	settlements quota.Settlements
-	corrections quota.Corrections
-	clock       quota.Clock
-	emptied     chan struct{} // receives a token when the mark is missing
+	*quota.Remote
+	logger  *slog.Logger
+	process quota.Process
+	conn    *kv.Conn
 }
-
-var _ quota.Store = (*Store)(nil)
 
 // Open returns a store. If Redis cannot be reached it is connected later; if it
 // rejects the connection or cannot run scripts, Open returns an error. Errors do
@@ -63,10 +58,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{logger: o.Logger, process: o.Process, emptied: make(chan struct{}, 1)}
-	s.clock.Logger = o.Logger
-	s.settlements = quota.Settlements{Send: s.send, Probe: s.probe, Logger: o.Logger}
-	s.corrections.Send = s.sendCorrections
+	s := &Store{logger: o.Logger, process: o.Process}
+	s.Remote = quota.NewRemote(quota.Calls{Reserve: s.reserve, Settle: s.send, Correct: s.sendCorrections}, o.Logger)
 	var err error
 	s.conn, err = kv.New(kv.Options{URL: o.URL, Logger: o.Logger, Effect: "each limit's on_store_down applies", Check: s.check, Permanent: isOldRedis})
 	if err != nil {
@@ -75,7 +68,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := s.conn.Connect(ctx); err != nil {
 		return nil, err
 	}
-	s.settlements.Start()
+	s.Start()
 	return s, nil
 }
 
@@ -85,17 +78,11 @@ func isOldRedis(err error) bool { return errors.Is(err, errOldRedis) }
 
 // check checks that scripts can be run.
 func (s *Store) check(ctx context.Context, client rueidis.Client) error {
-	if err := s.probe(ctx); err != nil {
+	if err := s.Probe(ctx); err != nil {
 		return err
 	}
 	s.checkEviction(ctx, client)
 	return nil
-}
-
-// probe checks that Redis runs the script, and compares the clocks.
-func (s *Store) probe(ctx context.Context) error {
-	_, err := s.reserve(ctx, time.Now(), nil)
-	return err
 }
 
 // checkEviction warns of a Redis that removes counters when its memory is full.
@@ -113,13 +100,9 @@ func (s *Store) checkEviction(ctx context.Context, client rueidis.Client) {
 // Close sends the remaining settlements and disconnects.
 func (s *Store) Close() {
 	s.conn.Stop()
-	s.settlements.Close()
+	s.Stop()
 	s.conn.Close()
 }
-
-// Emptied receives a value when Redis is found without what the ledger has counted, until
-// [Store.MarkFilled] says that it has it again.
-func (s *Store) Emptied() <-chan struct{} { return s.emptied }
 
 // MarkFilled records that Redis has what the ledger has counted of all budgets.
 func (s *Store) MarkFilled(ctx context.Context) error {
@@ -130,18 +113,9 @@ func (s *Store) MarkFilled(ctx context.Context) error {
 	if err := c.Do(ctx, c.B().Set().Key(mark).Value("1").Build()).Error(); err != nil {
 		return err
 	}
-	select {
-	case <-s.emptied: // found before
-	default:
-	}
+	s.NoteFilled()
 	return nil
 }
-
-// Lost returns how many settlements were lost.
-func (s *Store) Lost() int64 { return s.settlements.Lost() }
-
-// Flush waits until earlier settlements are sent.
-func (s *Store) Flush() { s.settlements.Flush() }
 
 func (s *Store) exec(ctx context.Context, script *rueidis.Lua, keys, args []string) rueidis.RedisResult {
 	c, err := s.conn.Client()
@@ -153,56 +127,21 @@ func (s *Store) exec(ctx context.Context, script *rueidis.Lua, keys, args []stri
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// Reserve implements [quota.Store].
-func (s *Store) Reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
-	r, err := s.reserve(ctx, now, claims)
-	if err != nil {
-		return quota.Verdict{}, err
-	}
-	v := quota.Verdict{Refused: r.refused, States: r.states}
-	if v.Refused < 0 {
-		v.Grants = r.grants
-	}
-	return v, nil
-}
-
-// Read implements [quota.Store].
-func (s *Store) Read(ctx context.Context, now time.Time, limits []*quota.Limit) ([]quota.State, error) {
-	claims := make([]quota.Claim, len(limits))
-	for i, l := range limits {
-		claims[i].Limit = l
-	}
-	r, err := s.reserve(ctx, now, claims)
-	return r.states, err
-}
-
-// reply is the reply of the script reserve.
-type reply struct {
-	refused int
-	states  []quota.State
-	grants  []quota.Grant
-}
-
 // reserve runs the script. A claim of nothing changes nothing.
-func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim) (reply, error) {
-	now = s.clock.Adjust(now)
-	latest := int64(0)
-	if t, ok := ctx.Deadline(); ok {
-		latest = s.clock.Store(t).UnixMicro()
-	}
+func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
 	keys := make([]string, len(claims), len(claims)+1)
 	args := make([]string, 2, 2+8*len(claims))
-	args[0], args[1] = number(latest), number(quota.GenerationAt(now))
+	args[0], args[1] = number(s.Latest(ctx)), number(quota.GenerationAt(now))
 	for i, c := range claims {
-		l := c.Limit
-		window, _ := l.WindowAt(now)
-		keys[i] = prefix + l.Counter
-		args = append(args, number(window), number(l.Tolerance()), number(l.Base), number(l.Max), number(l.Counted), number(c.Amount), number(c.Least), number(l.Lifetime(window, now).Milliseconds()))
+		keys[i] = prefix + c.Limit.Counter
+		for _, n := range c.Numbers(now) {
+			args = append(args, number(n))
+		}
 	}
 	sent := time.Now()
 	list, err := s.exec(ctx, reserve, append(keys, mark), args).AsIntSlice()
 	if err != nil {
-		return reply{}, err
+		return quota.Verdict{}, err
 	}
 	return s.parse(list, sent, claims)
 }
@@ -212,34 +151,20 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 var errLate = errors.New("redis was too slow")
 
 // parse reads a reply to a call that was sent at a time.
-func (s *Store) parse(list []int64, sent time.Time, claims []quota.Claim) (reply, error) {
+func (s *Store) parse(list []int64, sent time.Time, claims []quota.Claim) (quota.Verdict, error) {
 	if len(list) >= 2 {
-		s.clock.Observe(sent, time.Now(), time.Unix(list[0], list[1]*1000))
+		s.Clock.Observe(sent, time.Now(), time.Unix(list[0], list[1]*1000))
 	}
 	if len(list) == 2 {
-		return reply{}, errLate
+		return quota.Verdict{}, errLate
 	}
-	if len(list) != 4+5*len(claims) {
-		return reply{}, errOldRedis
+	if len(list) != 4+quota.StateNumbers*len(claims) {
+		return quota.Verdict{}, errOldRedis
 	}
 	if list[3] == 0 {
-		select {
-		case s.emptied <- struct{}{}:
-		default:
-		}
+		s.NoteEmptied()
 	}
-	r := reply{refused: int(list[2]), states: make([]quota.State, len(claims)), grants: make([]quota.Grant, len(claims))}
-	for i, c := range claims {
-		v := list[4+5*i:]
-		r.states[i] = quota.State{Used: v[0], Held: v[1], Reset: c.Limit.ResetOf(v[2])}
-		r.grants[i] = quota.Grant{Limit: c.Limit, Window: v[2], Lease: v[3], Amount: v[4]}
-	}
-	return r, nil
-}
-
-// Settle implements [quota.Store].
-func (s *Store) Settle(now time.Time, grants []quota.Grant, u quota.Use) {
-	s.settlements.Add(s.clock.Adjust(now), grants, u)
+	return quota.ParseVerdict(list[2], list[4:], claims), nil
 }
 
 // send sends a batch of settlements.
@@ -256,15 +181,6 @@ func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 		args = append(args, budget, number(k.Window), number(k.Lease), number(k.Generation), number(k.Held), number(k.Used), number(k.Lifetime.Milliseconds()))
 	}
 	return s.exec(ctx, settle, keys, args).Error()
-}
-
-// Correct implements [quota.Store].
-func (s *Store) Correct(ctx context.Context, list []quota.Correction) error {
-	if len(list) == 0 {
-		return nil
-	}
-	s.settlements.Flush() // what is counted must have been settled before
-	return s.corrections.Correct(ctx, list)
 }
 
 // sendCorrections sends a batch of corrections.

@@ -41,7 +41,7 @@ func subject(t *testing.T, url string) quotatest.Subject {
 	return quotatest.Subject{
 		Open: func(node string) quota.Store { return openAs(t, url, node) }, Shared: true,
 		Flush: func(s quota.Store) { s.(*redisquota.Store).Flush() },
-		Lose:  func(s quota.Store, executed bool) { s.(*redisquota.Store).LoseReply(executed) },
+		Lose:  func(s quota.Store, executed bool) { quotatest.LoseReply(s.(*redisquota.Store).Remote, executed) },
 	}
 }
 
