@@ -53,6 +53,26 @@ func TestBudgetIsExhaustedAtExactlyItsLimit(t *testing.T) {
 	}
 }
 
+func TestTheBudgetOfAWorkspaceIsCheckedWithItsUsageAtThatMoment(t *testing.T) {
+	s := newSpenders(t)
+	h := s.holders()[3]
+	s.set(t, h, fmt.Sprintf(`{"type":"tokens","credit_limit":%d}`, 2*cost))
+	prove(t, "S-527", "once the last of it is used, the next request is refused", func(t *testing.T) {
+		h.used(t, 0) // its details are read before it is used
+		for n := range 2 {
+			if got := s.spend(t); got != http.StatusOK {
+				t.Fatalf("request %d is answered %d below the limit", n+1, got)
+			}
+			if n == 0 {
+				h.used(t, cost)
+			}
+		}
+		if got := s.spend(t); got != http.StatusPreconditionFailed {
+			t.Errorf("with the limit used up the next request is answered %d, want 412", got)
+		}
+	})
+}
+
 func TestBudgetsAreNotEnforcedWhereLimitsAreOff(t *testing.T) {
 	s := newSpenders(t)
 	for _, h := range s.holders() {

@@ -423,6 +423,7 @@ var specification = []statement{
 	{number: "S-523", text: "Making an integration takes the fields of its first provider."},
 	{number: "S-524", text: "Changing a prompt has the flag patch."},
 	{number: "S-525", text: "The scope of the token of cloud C may be set in a config."},
+	{number: "S-527", text: "The budget of a workspace is checked with its usage at that moment."},
 	{number: "S-528", text: "Settings say which data the roles are shown."},
 	{number: "S-529", text: "Warnings of budgets are sent again when their budget changes."},
 	{number: "S-530", text: "Prices of models come with the program: the log says what a request cost, and nothing where no price is known."},
