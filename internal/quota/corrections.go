@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Corrections sends the corrections of a process to a shared store. It guarantees that what
+// corrections sends the corrections of a process to a shared store. It guarantees that what
 // was settled is deducted once, although a call that failed may have been executed: a failed
 // batch is sent again with its number before anything else, and the store executes a number
 // once.
-type Corrections struct {
+type corrections struct {
 	// Send sends a batch. The store must not execute it if it has executed a batch of this
 	// process with the same or a later number.
 	Send func(ctx context.Context, number int64, list []Correction) error
@@ -22,7 +22,7 @@ type Corrections struct {
 }
 
 // Correct implements [Store].
-func (c *Corrections) Correct(ctx context.Context, list []Correction) error {
+func (c *corrections) Correct(ctx context.Context, list []Correction) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.doubtful != nil {

@@ -13,7 +13,8 @@ type Calls struct {
 	Reserve func(ctx context.Context, now time.Time, claims []Claim) (Verdict, error)
 	// Settle sends a batch of settlements, in no order.
 	Settle func(ctx context.Context, batch []Settlement) error
-	// Correct sends a batch of corrections; see [Corrections.Send].
+	// Correct sends a batch of corrections; the store must not execute it
+	// if it has executed one of this process with the same or a later number.
 	Correct func(ctx context.Context, number int64, list []Correction) error
 }
 
@@ -26,7 +27,7 @@ type Remote struct {
 	Calls Calls
 
 	settlements Settlements
-	corrections Corrections
+	corrections corrections
 	emptied     chan struct{} // receives a token when what the ledger has counted is missing
 }
 

@@ -8,7 +8,6 @@ package quotatest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -384,19 +383,5 @@ func Hold(t *testing.T, s Subject, exact bool) {
 	}
 	if got := states[2]; got.Used+got.Held != usedCost.Load() || got.Used+got.Held > cost.Max-cost.Base {
 		t.Errorf("cost is at %+v, want %d in all", got, usedCost.Load())
-	}
-}
-
-// LoseReply makes the next call for corrections fail, after it was executed or instead.
-func LoseReply(r *quota.Remote, executed bool) {
-	send := r.Calls.Correct
-	r.Calls.Correct = func(ctx context.Context, number int64, list []quota.Correction) error {
-		r.Calls.Correct = send
-		if executed {
-			if err := send(ctx, number, list); err != nil {
-				return err
-			}
-		}
-		return errors.New("no reply")
 	}
 }
