@@ -2,7 +2,6 @@ package dataplane
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -132,7 +131,7 @@ func (x *exchange) addHookResults(res *pipeline.Response) {
 	switch {
 	case x.Operation == api.Proxy:
 	case res.Bytes != nil:
-		if body, ok := withHookResults(res.Bytes, hookResults(&res.Hooks)); ok {
+		if body, ok := withHookResults(res.Bytes, res.Hooks.AppendJSON(nil)); ok {
 			res.Bytes, res.Length = body, -1
 		}
 	case res.Events != nil && res.Attempt != nil && res.Attempt.Lenient():
@@ -140,19 +139,6 @@ func (x *exchange) addHookResults(res *pipeline.Response) {
 			res.Events = &hookEvents{Stream: res.Events, results: &res.Hooks, dialect: x.Dialect, end: end}
 		}
 	}
-}
-
-// hookResults returns the value of hook_results.
-func hookResults(h *pipeline.HookResults) []byte {
-	both := *h
-	if both.Before == nil {
-		both.Before = []guardrail.HookResult{}
-	}
-	if both.After == nil {
-		both.After = []guardrail.HookResult{}
-	}
-	b, _ := json.Marshal(both) // values of JSON
-	return b
 }
 
 // withHookResults returns a JSON object with hook_results.
@@ -207,7 +193,7 @@ func (s *hookEvents) Next() (sse.Event, error) {
 func (s *hookEvents) More() bool { return s.held != nil || s.Stream.More() }
 
 func (s *hookEvents) event(h *pipeline.HookResults) sse.Event {
-	data := append(append([]byte(`{"hook_results":`), hookResults(h)...), '}')
+	data := append(h.AppendJSON([]byte(`{"hook_results":`)), '}')
 	typ := ""
 	if s.dialect == api.DialectMessages {
 		typ = "hook_results"

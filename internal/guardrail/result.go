@@ -4,48 +4,44 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
-
-	"modelgate/internal/jsonedit"
 )
 
-// HookResult is one item of before_request_hooks or after_request_hooks in
-// hook_results.
+// HookResult is the result of a hook; [AppendResults] writes it.
 type HookResult struct {
-	Verdict       bool            `json:"verdict"`
-	ID            string          `json:"id"`
-	Type          string          `json:"type"`
-	Transformed   bool            `json:"transformed"`
-	Checks        []CheckResult   `json:"checks"`
-	Feedback      *FeedbackResult `json:"feedback"`
-	ExecutionTime int64           `json:"execution_time"` // milliseconds
-	Async         bool            `json:"async"`
-	CreatedAt     time.Time       `json:"created_at"`
-	Deny          bool            `json:"deny"` // the hook denies and failed
-	Skipped       bool            `json:"skipped,omitempty"`
-	VersionID     string          `json:"guardrail_version_id,omitempty"`
+	Verdict       bool
+	ID            string
+	Type          string
+	Transformed   bool
+	Checks        []CheckResult
+	Feedback      *FeedbackResult
+	ExecutionTime int64 // milliseconds
+	Async         bool
+	CreatedAt     time.Time
+	Deny          bool // the hook denies and failed
+	Skipped       bool
+	VersionID     string
 
 	// Took is the exact ExecutionTime; SoftDeny that of the hook.
-	Took     time.Duration `json:"-"`
-	SoftDeny bool          `json:"-"`
+	Took     time.Duration
+	SoftDeny bool
 }
 
 // CheckResult is the result of one check in a HookResult.
 type CheckResult struct {
-	ID            string          `json:"id"`
-	Verdict       bool            `json:"verdict"`
-	Data          *Data           `json:"data"` // null if the check could not be made
-	Error         *CheckError     `json:"error,omitempty"`
-	ExecutionTime int64           `json:"execution_time"` // milliseconds
-	Transformed   bool            `json:"transformed"`
-	CreatedAt     time.Time       `json:"created_at"`
-	Log           json.RawMessage `json:"log"`
-	FailOnError   bool            `json:"fail_on_error"`
+	ID            string
+	Verdict       bool
+	Data          *Data // null if the check could not be made
+	Error         *CheckError
+	ExecutionTime int64 // milliseconds
+	Transformed   bool
+	CreatedAt     time.Time
+	Log           json.RawMessage
+	FailOnError   bool
 
-	Took  time.Duration `json:"-"`
-	Spans []Span        `json:"-"` // by index in the parts of the Input of Run
+	Took  time.Duration
+	Spans []Span // by index in the parts of the Input of Run
 }
 
 // Data is what a check says about its result: an object with fields that all
@@ -90,38 +86,17 @@ func (d *Data) WithoutText() *Data {
 	return out
 }
 
-// MarshalJSON returns the object, with the fields of all checks first.
-func (d *Data) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 256)
-	b = strconv.AppendBool(append(b, `{"verdict":`...), d.Verdict)
-	b = strconv.AppendBool(append(b, `,"not":`...), d.Not)
-	if d.Explanation != "" {
-		b = jsonedit.AppendString(append(b, `,"explanation":`...), d.Explanation)
-	}
-	if d.TextExcerpt != "" {
-		b = jsonedit.AppendString(append(b, `,"textExcerpt":`...), d.TextExcerpt)
-	}
-	if len(d.More) > 0 {
-		more, err := json.Marshal(d.More)
-		if err != nil {
-			return nil, err
-		}
-		b = append(append(b, ','), more[1:len(more)-1]...)
-	}
-	return append(b, '}'), nil
-}
-
 // CheckError says why a check could not be made.
 type CheckError struct {
-	Name    string `json:"name"` // TimeoutError or CheckError
-	Message string `json:"message"`
+	Name    string // TimeoutError or CheckError
+	Message string
 }
 
 // FeedbackResult is the feedback to record for the trace.
 type FeedbackResult struct {
-	Value    float64        `json:"value"`
-	Weight   float64        `json:"weight"`
-	Metadata map[string]any `json:"metadata"`
+	Value    float64
+	Weight   float64
+	Metadata map[string]any
 }
 
 // Outcome is the result of the hooks of an event.

@@ -134,7 +134,7 @@ func TestHookFailsByItsChecksAndErrors(t *testing.T) {
 			if r.Verdict != tt.verdict || r.Deny != tt.deny || out.Denied != tt.denied || out.Failed == tt.verdict {
 				t.Errorf("verdict %t, deny %t, denied %t, failed %t; want %t, %t, %t, %t", r.Verdict, r.Deny, out.Denied, out.Failed, tt.verdict, tt.deny, tt.denied, !tt.verdict)
 			}
-			if printed, _ := json.Marshal(out.Results); strings.Contains(string(printed), "secret text") {
+			if printed := guardrail.AppendResults(nil, out.Results, nil); strings.Contains(string(printed), "secret text") {
 				t.Errorf("the result holds the value of a panic: %s", printed)
 			}
 		})
@@ -201,14 +201,14 @@ func TestRemoteChecksRunTogetherWithinTheirTime(t *testing.T) {
 func TestResultsHaveTheShapeOfTheSpecification(t *testing.T) {
 	h := hookOf(t, table, `{"id":"h","deny":true,"checks":[{"id":"t.pass","parameters":{}},{"id":"t.fail","parameters":{}},{"id":"t.error","parameters":{}}],
 		"on_fail":{"feedback":{"value":-3,"weight":0.5,"metadata":{"team":"a"}}},"on_success":{"feedback":{"value":1}}}`)
-	printed, err := json.Marshal(guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x")).Results)
-	if err != nil {
+	printed := guardrail.AppendResults(nil, guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x")).Results, nil)
+	var both struct {
+		Before []map[string]any `json:"before_request_hooks"`
+	}
+	if err := json.Unmarshal(printed, &both); err != nil {
 		t.Fatal(err)
 	}
-	var got []map[string]any
-	if err := json.Unmarshal(printed, &got); err != nil {
-		t.Fatal(err)
-	}
+	got := both.Before
 	for _, c := range append(got[0]["checks"].([]any), got[0]) {
 		m := c.(map[string]any)
 		if _, err := time.Parse(time.RFC3339, m["created_at"].(string)); err != nil {

@@ -61,29 +61,3 @@ func TestChecksReadWhatThoseBeforeChanged(t *testing.T) {
 		t.Errorf("checks read\n%s\nwant\n%s", strings.Join(got, "\n"), want)
 	}
 }
-
-func TestDataIsOneObject(t *testing.T) {
-	full := &guardrail.Data{Verdict: true, Not: true, Explanation: `a "b"`, TextExcerpt: "c\n", More: map[string]any{"index": 7, "matchedText": "d"}}
-	for _, tt := range []struct {
-		data *guardrail.Data
-		want string
-	}{
-		{full, `{"verdict":true,"not":true,"explanation":"a \"b\"","textExcerpt":"c\n","index":7,"matchedText":"d"}`},
-		{full.WithoutText(), `{"verdict":true,"not":true,"index":7}`},
-		{new(guardrail.Data), `{"verdict":false,"not":false}`},
-		{nil, `null`},
-		{(*guardrail.Data)(nil).WithoutText(), `null`},
-	} {
-		got, err := json.Marshal(tt.data)
-		if err != nil || string(got) != tt.want {
-			t.Errorf("%+v is %s (%v), want %s", tt.data, got, err, tt.want)
-		}
-		var fields map[string]any
-		if err := json.Unmarshal(got, &fields); err != nil || len(fields) != len(tt.data.Fields()) {
-			t.Errorf("Fields() = %v, want those of %s (%v)", tt.data.Fields(), got, err)
-		}
-	}
-	if _, err := json.Marshal(&guardrail.Data{More: map[string]any{"x": func() {}}}); err == nil {
-		t.Error("a value that cannot be written as JSON was accepted")
-	}
-}

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +19,12 @@ import (
 // HookResults are the results of the hooks that a response passed, in the form of
 // hook_results. They are empty if no hook ran.
 type HookResults struct {
-	Before []guardrail.HookResult `json:"before_request_hooks"`
-	After  []guardrail.HookResult `json:"after_request_hooks"`
+	Before, After []guardrail.HookResult
+}
+
+// AppendJSON appends the value of hook_results.
+func (h *HookResults) AppendJSON(dst []byte) []byte {
+	return guardrail.AppendResults(dst, h.Before, h.After)
 }
 
 // Empty reports whether no hook ran.
@@ -71,6 +74,7 @@ func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.checks = slices.Grow(l.checks, len(results))
 	for i := range results {
 		h := &results[i]
 		if h.Feedback != nil && len(l.feedback) < maxFeedback {
@@ -192,14 +196,8 @@ func denied(results HookResults) *apierr.Error {
 	if len(results.After) > 0 {
 		last = results.After
 	}
-	if results.Before == nil {
-		results.Before = []guardrail.HookResult{}
-	}
-	if results.After == nil {
-		results.After = []guardrail.HookResult{}
-	}
 	e := apierr.New(apierr.Denied, "the guardrail checks %s; see hook_results", reasonsOf(last))
-	e.Details, _ = json.Marshal(results) // values of JSON
+	e.Details = results.AppendJSON(nil)
 	return e
 }
 
