@@ -142,7 +142,7 @@ func hasHeader(h http.Header, name string) bool {
 func (a *Attempt) body() (*bytepool.Buffer, error) {
 	call := &a.call
 	if up := a.request.Upload; up != nil {
-		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.timers.dog}, Length: a.request.Length}, up.Trailer
+		call.Body, call.Trailer = provider.Body{Source: uploads{up, a.request.rows, a.timers.dog}, Length: a.request.Length}, up.Trailer
 		return nil, nil
 	}
 	if a.request.Body == nil {

@@ -58,6 +58,7 @@ type requestRun struct {
 	body   *bytepool.Buffer // after the changes of hooks; nil without changes
 	doc    *jsonedit.Doc    // of body
 	header http.Header      // that hooks add
+	rows   *rowUpload       // checks the rows of an upload; nil for other requests
 }
 
 // runRequest runs the hooks in g on r, unless they have run.
@@ -105,6 +106,12 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		in.Request = l.facts(r, run.checked)
 		in.Parts, in.Document = run.checked.parts, run.checked
 		l.notCovered(run.checked.body.Uncovered...)
+		if _, file := r.Doc.Find("input_file_id"); file && (r.Operation == api.Batches || r.Operation == api.Proxy) {
+			l.notCovered("batch file")
+		}
+	case r.rowUpload() != "":
+		run.rows = newRowUpload(ctx, h.engine, h.path, r.rowUpload(), r, l, g.Before)
+		return
 	case r.Upload != nil || r.Body != nil && r.Body.Len() > 0:
 		l.notCovered("request body")
 	}
@@ -218,6 +225,9 @@ func fixedFields(before *document, after *jsonedit.Doc) (edits []jsonedit.Edit) 
 func (run *requestRun) apply(r *Request, leaf int) *Request {
 	out := *r
 	out.passed, out.checked = run.results, run.checked
+	if run.rows != nil {
+		out.rows, out.Length = run.rows, -1
+	}
 	if len(run.header) > 0 {
 		out.Header = maps.Clone(r.Header)
 		maps.Copy(out.Header, run.header)

@@ -58,6 +58,8 @@ func (run *responseRun) check() error {
 	switch {
 	case res.Events != nil:
 		return run.guardStream()
+	case run.mayHaveRows():
+		return run.guardRows()
 	case res.Body != nil && run.request.Operation == api.Proxy:
 		return run.checkPassThrough()
 	case res.Body != nil && isJSON(mediaType(res.Header.Get("Content-Type"))):

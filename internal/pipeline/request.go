@@ -98,6 +98,8 @@ type Request struct {
 	// the body that they read.
 	passed  []guardrail.HookResult
 	checked *document
+	// rows checks the files of an upload; nil sends them as they are.
+	rows *rowUpload
 
 	// Routing is the handler behind all stages: the tree of the request's
 	// config, or one target. It may be nil if a handler is called directly.

@@ -22,7 +22,7 @@ func OpenUpload(u *Upload, ended bool) io.ReadCloser {
 	if ended {
 		dog.Stop()
 	}
-	body, _ := uploads{u, dog}.Open()
+	body, _ := uploads{u, nil, dog}.Open()
 	return body
 }
 

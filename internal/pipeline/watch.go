@@ -75,16 +75,24 @@ func (w attemptTimers) stop() {
 // uploads opens a body that streams through. Each read restarts the timeout of
 // the response headers: a long upload does not mean a slow provider.
 type uploads struct {
-	up  *Upload
-	dog *upstream.Watchdog
+	up   *Upload
+	rows *rowUpload // checks the rows of files; nil does not
+	dog  *upstream.Watchdog
 }
 
 // Open implements provider.Source.
-func (u uploads) Open() (io.ReadCloser, error) { return &uploading{u.up, u.dog}, nil }
+func (u uploads) Open() (io.ReadCloser, error) {
+	body := u.up.Body
+	if u.rows != nil {
+		body = u.rows.wrap(body)
+	}
+	return &uploading{u.up, body, u.dog}, nil
+}
 
 type uploading struct {
-	up  *Upload
-	dog *upstream.Watchdog
+	up   *Upload
+	body io.Reader
+	dog  *upstream.Watchdog
 }
 
 func (u *uploading) Read(p []byte) (int, error) {
@@ -94,7 +102,7 @@ func (u *uploading) Read(p []byte) (int, error) {
 	if err := u.dog.Context().Err(); err != nil {
 		return 0, err
 	}
-	n, err := u.up.Body.Read(p)
+	n, err := u.body.Read(p)
 	u.up.sent.Add(int64(n))
 	u.dog.Restart()
 	return n, err

@@ -1,0 +1,136 @@
+package pipeline
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/contentcoding"
+	"modelgate/internal/guardrail"
+)
+
+// rowTypes are the media types of files that may have a JSON object in each line.
+var rowTypes = map[string]bool{
+	"application/jsonl": true, "application/x-jsonl": true, "application/jsonlines": true, "application/x-jsonlines": true,
+	"application/x-ndjson": true, "application/ndjson": true, "application/json-lines": true,
+	"application/octet-stream": true, "binary/octet-stream": true, "text/plain": true, "": true,
+}
+
+// mayHaveRows reports whether the response is a file that may have rows, such as the
+// results of a batch.
+func (run *responseRun) mayHaveRows() bool {
+	r := run.request
+	if run.res.Body == nil || r.Method != "GET" {
+		return false
+	}
+	return rowTypes[mediaType(run.res.Header.Get("Content-Type"))] && (r.Operation == api.Files || r.Operation == api.Proxy)
+}
+
+// guardRows wraps a file so that its rows are checked as they pass. A file whose first
+// line is no JSON object passes.
+func (run *responseRun) guardRows() error {
+	res := run.res
+	checks := newRowChecks(run.ctx, run.guard.engine, run.guard.path, run.request, run.log, run.hooks)
+	checks.on, checks.status = guardrail.After, res.Status
+	if res.Status == 206 && checks.acts() { // a part of a row cannot be checked
+		return apierr.New(apierr.Denied, "a part of a file cannot be checked by guardrails; read it without the header Range").WithCode("response_unchecked")
+	}
+	body := res.Body
+	if coding := res.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
+		plain, err := contentcoding.NewReader(coding, res.Body, run.guard.engine.MaxDecoded)
+		if err != nil {
+			run.log.notCovered("response body")
+			return run.runFacts()
+		}
+		res.after = append(res.after, func() { plain.Close() })
+		body = plain
+	}
+	lines := bufio.NewReaderSize(body, 32<<10)
+	if !startsObject(lines) {
+		run.log.notCovered("response body")
+		if body != res.Body {
+			res.edited()
+		}
+		res.Body = lines
+		return run.runFacts()
+	}
+	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.engine.Pool}, res: res}
+	res.edited()
+	res.Body = rows
+	res.after = append(res.after, rows.rows.release)
+	return nil
+}
+
+// startsObject reports whether the first character that is no space opens an object.
+func startsObject(b *bufio.Reader) bool {
+	for n := 1; n <= 4096; n++ {
+		head, err := b.Peek(n)
+		if err != nil {
+			return false
+		}
+		if c := head[n-1]; !strings.ContainsRune(" \t\r\n", rune(c)) {
+			return c == '{'
+		}
+	}
+	return false
+}
+
+// rowResults is a file whose rows are checked as it is read.
+type rowResults struct {
+	checks *rowChecks
+	rows   *rowReader
+	res    *Response
+	row    int
+	out    bytes.Buffer
+	failed error
+}
+
+// Read implements io.Reader.
+func (f *rowResults) Read(p []byte) (int, error) {
+	for f.out.Len() == 0 {
+		if f.failed != nil {
+			return 0, f.failed
+		}
+		f.out.Reset()
+		f.failed = f.step()
+	}
+	return f.out.Read(p)
+}
+
+// step checks one line.
+func (f *rowResults) step() error {
+	line, err := f.rows.next()
+	if err == errRowTooLong {
+		return errors.New("a row of the response is too long to be checked by guardrails")
+	}
+	if err != nil && err != io.EOF {
+		return err
+	}
+	row := bytes.TrimRight(line, "\r\n")
+	if len(bytes.TrimSpace(row)) == 0 {
+		f.out.Write(line)
+		return err
+	}
+	f.row++
+	f.res.Pause()
+	checked, failed := f.checks.check(row)
+	f.res.Resume()
+	denial, refused := errors.AsType[*apierr.Error](failed)
+	switch {
+	case failed == nil:
+		f.out.Write(checked)
+	case !refused || denial.Kind != apierr.Denied:
+		return failed
+	case denial.Code == codeRequestUnchecked && !f.checks.acts():
+		f.checks.log.notCovered("response body")
+		f.out.Write(row)
+	default:
+		f.out.Write(deniedRow(row, denial))
+	}
+	f.out.Write(line[len(row):])
+	return err
+}
