@@ -205,7 +205,7 @@ func TestRowsOfResultsAreCheckedAsTheyPass(t *testing.T) {
 		{"a denied row", result("a", "fine") + "\n" + result("b", "so bad") + "\n", "application/octet-stream", deny, 200, []string{result("a", "fine") + "\n", `"custom_id":"b","error":{"code":"denied_by_guardrail"`}},
 		{"a row of messages", message, "application/x-jsonl", deny, 200, []string{`"custom_id":"c"`, `"type":"errored"`}},
 		{"a changed row", result("a", "so bad") + "\n", "application/jsonl", redact, 200, []string{result("a", "so [gone]") + "\n"}},
-		{"a line that is no JSON", result("a", "fine") + "\nso bad\n", "application/jsonl", deny, 200, []string{result("a", "fine"), "request_unchecked"}},
+		{"a line other than JSON", result("a", "fine") + "\nso bad\n", "application/jsonl", deny, 200, []string{result("a", "fine"), "request_unchecked"}},
 	} {
 		for _, packed := range []bool{false, true} {
 			p := newFiles(tt.file, tt.kind)

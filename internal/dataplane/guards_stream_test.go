@@ -149,3 +149,29 @@ func TestStreamsThatAreTooLongToBeChecked(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatWasRedactedDoesNotReturnInTheHistory sends a second turn, in which the client
+// repeats the text that the first turn was redacted of.
+func TestWhatWasRedactedDoesNotReturnInTheHistory(t *testing.T) {
+	t.Parallel()
+	p := &textProvider{texts: []string{"fine"}}
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+	const turns = `{"role":"user","content":"hello one"},{"role":"assistant","content":"said hello"},{"role":"user","content":"two"}`
+	for _, tt := range []struct{ path, body string }{
+		{"/chat/completions", `{"model":"m","messages":[{"role":"system","content":"say hello first"},` + turns + `]}`},
+		{"/messages", `{"model":"m","max_tokens":9,"system":"say hello first","messages":[` + turns + `]}`},
+		{"/responses", `{"model":"m","instructions":"say hello first","input":[` + turns + `]}`},
+	} {
+		for params, want := range map[string]int{``: 1, `,"scope":"all"`: 0, `,"scope":"last"`: 3, `,"failOnDetection":true`: 3} {
+			config := guarded(`"input_guardrails":[{"default.regexReplace":{"rule":"hello","redactText":"[gone]"` + params + `}}]`)
+			res := g.Post(tt.path, tt.body, "x-gateway-provider", "", "x-gateway-config", config)
+			if sent := *p.last.Load(); res.Status != 200 || strings.Count(sent, "hello") != want || !strings.Contains(sent, "two") {
+				t.Errorf("%s with %q: status %d, want the word %d times: %s", tt.path, params, res.Status, want, sent)
+			}
+		}
+		config := guarded(`"input_guardrails":[{"deny":true,"default.contains":{"words":["hello"],"operator":"none"}}]`)
+		if res := g.Post(tt.path, tt.body, "x-gateway-provider", "", "x-gateway-config", config); res.Status != 200 {
+			t.Errorf("%s: a check that changes nothing reads the history: status %d", tt.path, res.Status)
+		}
+	}
+}

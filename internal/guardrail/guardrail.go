@@ -229,6 +229,10 @@ type Compiled struct {
 	Hold func(text string) int
 	// Transforms is set if the verdict may change texts or the body.
 	Transforms bool
+	// History makes the check read the earlier messages of a request too, except
+	// system prompts, unless the parameter scope is given: what a check redacts must
+	// not return in the history of the next request.
+	History bool
 	// Remote is set if Run waits for something outside of the process or can run
 	// for long. Remote checks run concurrently, each with its time limit.
 	Remote bool
@@ -244,7 +248,7 @@ type Check struct {
 	definition *Definition
 	compiled   Compiled
 	kinds      Kind
-	earlier    bool // checks earlier messages too
+	scope      scope
 	timeout    time.Duration
 }
 

@@ -122,13 +122,13 @@ func newID(e Event) string {
 func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 	start := time.Now()
 	r := CheckResult{ID: c.ID, CreatedAt: start.UTC(), FailOnError: c.FailOnError}
-	selected, places := in.reading(c.kinds, c.earlier)
+	selected, places := in.reading(c.kinds, c.scope)
 	var v Verdict
 	var err error
 	switch {
 	case !c.definition.Facts && len(selected.Parts) == 0 && len(in.Parts) > 0:
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}
-	case c.compiled.Remote:
+	case c.compiled.Remote || selected.isLong():
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		v, err = c.try(limited, selected)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
@@ -154,6 +154,17 @@ func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 		r.Spans = v.Spans
 	}
 	return r, v
+}
+
+// longText is the number of bytes from which a check in this process has a time limit.
+const longText = 64 << 10
+
+func (in *Input) isLong() bool {
+	n := 0
+	for i := range in.Parts {
+		n += len(in.Parts[i].Text)
+	}
+	return n > longText
 }
 
 // try runs the check; a panic becomes an error.

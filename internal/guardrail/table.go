@@ -52,8 +52,8 @@ type Partner struct {
 	Destination func(credentials map[string]secret.String) (to *url.URL, own bool, err error)
 }
 
-// DefaultTimeout is the time limit of a check that runs in this process.
-// Checks are linear in the length of the text, so it bounds work on long texts.
+// DefaultTimeout is the time limit of a check that runs in this process. Checks are
+// linear in the length of the text, so it matters for long texts only.
 const DefaultTimeout = 10 * time.Second
 
 // MaxTimeout is the maximum of the parameter timeout.
@@ -160,7 +160,7 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 	if p.Has("failOnError") {
 		out.FailOnError = p.Bool("failOnError")
 	}
-	out.kinds, out.earlier, out.timeout = d.Kinds, d.All || p.String("scope") == "all", d.Timeout
+	out.kinds, out.timeout = d.Kinds, d.Timeout
 	if out.kinds == 0 {
 		out.kinds = AllKinds
 	}
@@ -182,6 +182,12 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 		return nil, []config.FieldError{paramFault(path, err)}
 	}
 	out.compiled = compiled
+	switch {
+	case d.All || p.String("scope") == "all":
+		out.scope = allMessages
+	case compiled.History && !p.Has("scope"):
+		out.scope = conversation
+	}
 	return out, nil
 }
 

@@ -55,10 +55,10 @@ type shared struct {
 
 // reading is an input for checks that read only some of its parts.
 type reading struct {
-	kinds   Kind
-	earlier bool
-	in      *Input
-	places  []int // of its parts in those of the input
+	kinds  Kind
+	scope  scope
+	in     *Input
+	places []int // of its parts in those of the input
 }
 
 // share returns a copy of in whose checks share what they find.
@@ -68,11 +68,24 @@ func (in *Input) share() *Input {
 	return &out
 }
 
-// reading returns the input for checks that read these kinds of parts, and the
-// indexes of its parts; nil if it has all parts. Earlier parts are read if earlier
-// is true.
-func (in *Input) reading(kinds Kind, earlier bool) (*Input, []int) {
-	reads := func(p *Part) bool { return kinds&p.Kind != 0 && (earlier || !p.Earlier) }
+// scope is which messages of a request a check reads.
+type scope uint8
+
+const (
+	lastMessage  scope = iota
+	conversation       // all messages except system prompts
+	allMessages
+)
+
+// has reports whether the scope has a part.
+func (s scope) has(p *Part) bool {
+	return !p.Earlier || s == allMessages || s == conversation && p.Role != "system" && p.Role != "developer"
+}
+
+// reading returns the input for checks that read these kinds of parts in a scope, and
+// the indexes of its parts; nil if it has all parts.
+func (in *Input) reading(kinds Kind, of scope) (*Input, []int) {
+	reads := func(p *Part) bool { return kinds&p.Kind != 0 && of.has(p) }
 	n := 0
 	for i := range in.Parts {
 		if reads(&in.Parts[i]) {
@@ -89,11 +102,11 @@ func (in *Input) reading(kinds Kind, earlier bool) (*Input, []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.readings {
-		if r.kinds == kinds && r.earlier == earlier {
+		if r.kinds == kinds && r.scope == of {
 			return r.in, r.places
 		}
 	}
-	r := &reading{kinds: kinds, earlier: earlier}
+	r := &reading{kinds: kinds, scope: of}
 	r.in, r.places = in.part(n, reads)
 	s.readings = append(s.readings, r)
 	return r.in, r.places

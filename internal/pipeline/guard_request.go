@@ -110,7 +110,8 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 			l.notCovered("batch file")
 		}
 	case r.rowUpload() != "":
-		run.rows = newRowUpload(ctx, h.engine, h.path, r.rowUpload(), r, l, g.Before)
+		checks := rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before}
+		run.rows = &rowUpload{checks: newRowChecks(checks), boundary: r.rowUpload()}
 		return
 	case r.Upload != nil || r.Body != nil && r.Body.Len() > 0:
 		l.notCovered("request body")

@@ -30,12 +30,14 @@ func (run *responseRun) mayHaveRows() bool {
 	return rowTypes[mediaType(run.res.Header.Get("Content-Type"))] && (r.Operation == api.Files || r.Operation == api.Proxy)
 }
 
-// guardRows wraps a file so that its rows are checked as they pass. A file whose first
-// line is no JSON object passes.
+// guardRows wraps a file so that its rows are checked as they pass. A file that does not
+// begin with a JSON object passes.
 func (run *responseRun) guardRows() error {
 	res := run.res
-	checks := newRowChecks(run.ctx, run.guard.engine, run.guard.path, run.request, run.log, run.hooks)
-	checks.on, checks.status = guardrail.After, res.Status
+	checks := newRowChecks(rowChecks{
+		ctx: run.ctx, pool: run.guard.engine.Pool, path: run.guard.path, request: run.request, log: run.log, hooks: run.hooks,
+		on: guardrail.After, status: res.Status,
+	})
 	if res.Status == 206 && checks.acts() { // a part of a row cannot be checked
 		return apierr.New(apierr.Denied, "a part of a file cannot be checked by guardrails; read it without the header Range").WithCode("response_unchecked")
 	}
@@ -65,7 +67,7 @@ func (run *responseRun) guardRows() error {
 	return nil
 }
 
-// startsObject reports whether the first character that is no space opens an object.
+// startsObject reports whether the first character other than space opens an object.
 func startsObject(b *bufio.Reader) bool {
 	for n := 1; n <= 4096; n++ {
 		head, err := b.Peek(n)

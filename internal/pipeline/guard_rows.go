@@ -38,14 +38,15 @@ type rowChecks struct {
 	status  int // of the response
 }
 
-// newRowChecks returns the checks of rows. Hooks that run in the background do not read
+// newRowChecks returns c without the hooks that run in the background: they do not read
 // rows, of which there may be thousands.
-func newRowChecks(ctx context.Context, e *Engine, path string, r *Request, l *CheckLog, hooks []*guardrail.Hook) *rowChecks {
-	waited, background := splitHooks(hooks)
+func newRowChecks(c rowChecks) *rowChecks {
+	waited, background := splitHooks(c.hooks)
 	if len(background) > 0 {
-		l.notCovered("rows for async and shadow guardrails")
+		c.log.notCovered("rows for async and shadow guardrails")
 	}
-	return &rowChecks{ctx: ctx, pool: e.Pool, path: path, request: r, log: l, hooks: waited, on: guardrail.Before}
+	c.hooks = waited
+	return &c
 }
 
 // acts reports whether a hook can deny or change a row.

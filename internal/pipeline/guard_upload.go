@@ -3,7 +3,6 @@ package pipeline
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"io"
 	"maps"
 	"mime"
@@ -13,7 +12,6 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
-	"modelgate/internal/guardrail"
 )
 
 // rowUpload returns the boundary of an upload of files whose rows can be checked, empty
@@ -27,11 +25,6 @@ func (r *Request) rowUpload() string {
 		return ""
 	}
 	return params["boundary"]
-}
-
-// newRowUpload returns the checks of the rows of an upload.
-func newRowUpload(ctx context.Context, e *Engine, path, boundary string, r *Request, l *CheckLog, hooks []*guardrail.Hook) *rowUpload {
-	return &rowUpload{checks: newRowChecks(ctx, e, path, r, l, hooks), boundary: boundary}
 }
 
 // rowUpload checks the rows of files in a form before they are sent.
@@ -55,7 +48,7 @@ type rowForm struct {
 	rows   *rowReader // of the current part; nil between parts
 	field  string     // name of the current part
 	row    int        // number of the last row in the part
-	value  []byte     // beginning of a part that is no file
+	value  []byte     // beginning of a part other than a file
 	file   bool       // the current part is a file
 	batch  bool       // the form says that the file is a batch
 	plain  int        // number of the first line that passed unchecked; 0 if none did
@@ -167,7 +160,7 @@ func (f *rowForm) line(line []byte) error {
 
 var errNotARow = apierr.New(apierr.Denied, "is not a valid JSON object, so it could not be checked by guardrails").WithCode(codeRequestUnchecked)
 
-// other passes a line that is no JSON object: of a file that is no batch.
+// other passes a line other than a JSON object, of a file other than a batch.
 func (f *rowForm) other(line []byte) error {
 	if f.batch && f.checks.acts() {
 		return inRow(errNotARow, f.row, nil)

@@ -167,7 +167,9 @@ type schemaPattern struct{ *pattern }
 
 // MatchString implements jsonschema.Regexp. A text that is too long does not
 // match.
-func (p schemaPattern) MatchString(s string) bool { return p.check(s) == nil && p.re.MatchString(s) }
+func (p schemaPattern) MatchString(s string) bool {
+	return p.check(s, maxSteps) == nil && p.re.MatchString(s)
+}
 
 // String implements jsonschema.Regexp.
 func (p schemaPattern) String() string { return p.re.String() }

@@ -37,16 +37,36 @@ func byPattern(category, pattern string) finder {
 	}}
 }
 
+// outside returns f without what overlaps valid data of other patterns: the digits of an
+// account are not a phone number.
+func outside(f finder, others ...string) finder {
+	return finder{f.category, func(s string, found func(from, to int)) {
+		var taken [][2]int
+		searched := false
+		f.find(s, func(from, to int) {
+			if !searched {
+				searched = true
+				for _, p := range others {
+					redact.Find(p, s, func(a, b int) { taken = append(taken, [2]int{a, b}) })
+				}
+			}
+			if !slices.ContainsFunc(taken, func(t [2]int) bool { return from < t[1] && t[0] < to }) {
+				found(from, to)
+			}
+		})
+	}}
+}
+
 // personal are the categories of personal data. Cards have a valid check digit
 // (Luhn), account numbers a valid remainder (ISO 7064, mod 97). Names and
 // addresses are found only by what is around them.
 var personal = []finder{
 	builtIn("EMAIL_ADDRESS", "email"),
-	builtIn("PHONE_NUMBER", "phone"),
+	outside(builtIn("PHONE_NUMBER", "phone"), "iban", "credit_card"),
 	byPattern("LOCATION_ADDRESS", `\b(\d{1,5}[A-Za-z]? (?:[NSEW]\.? )?(?:[A-Z][A-Za-z'.-]{1,30} ){1,4}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Square|Sq|Place|Pl|Terrace|Parkway|Highway|Way)\b\.?|\p{Lu}[\p{L}-]{1,40}(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4} ?[a-z]?\b|\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|place|chemin|impasse) (?:d[eu]s? |de la |l['’])?\p{Lu}[\p{L}'’-]{1,40})`),
 	byPattern("NAME", `(?:\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Sir|Madam|Herr|Frau|Mme|Monsieur|Madame|Señora?)\b\.? |\b(?i:my name is|i am called|i'm called|ich heiße|mein name ist|je m'appelle|me llamo|mi chiamo) )(\p{Lu}[\p{L}'’-]{1,30}(?: (?:van |von |de |der |di |da )?\p{Lu}[\p{L}'’.-]{0,30}){0,3})`),
 	builtIn("IP_ADDRESS", "ipv4", "ipv6"),
-	builtIn("CREDIT_CARD", "credit_card"),
+	outside(builtIn("CREDIT_CARD", "credit_card"), "iban"),
 	builtIn("SSN", "ssn"),
 	builtIn("IBAN", "iban"),
 }
@@ -105,10 +125,11 @@ func compileFinders(p *guardrail.Params, all []finder, reach int, hold func(stri
 		var spans []guardrail.Span
 		counts := map[string]int{}
 		for i, part := range in.Parts {
-			if ctx.Err() != nil {
-				return guardrail.Verdict{}, ctx.Err()
+			list, err := findAll(ctx, finders, part.Text, reach)
+			if err != nil {
+				return guardrail.Verdict{}, err
 			}
-			for _, s := range findAll(finders, part.Text) {
+			for _, s := range list {
 				s.Part = i
 				spans = append(spans, s)
 				counts[s.Type]++
@@ -126,17 +147,34 @@ func compileFinders(p *guardrail.Params, all []finder, reach int, hold func(stri
 		return v, nil
 	}
 	r := guardrail.Reach{Bytes: reach, Whole: inverted && !redacting}
-	return guardrail.Compiled{Run: run, Reach: r, Hold: hold, Transforms: redacting}, nil
+	return guardrail.Compiled{Run: run, Reach: r, Hold: hold, Transforms: redacting, History: redacting}, nil
 }
 
+// window is the number of bytes that are searched at a time, because a search cannot be
+// interrupted, and overlap the number of bytes around it that are searched with it.
+const (
+	window  = 128 << 10
+	overlap = 32 << 10
+)
+
 // findAll returns what finders find, in order and without overlaps: of two that
-// overlap, both places become one.
-func findAll(finders []finder, s string) []guardrail.Span {
+// overlap, both places become one. The longest match has reach bytes. It returns an error
+// once ctx has ended.
+func findAll(ctx context.Context, finders []finder, s string, reach int) ([]guardrail.Span, error) {
 	var spans []guardrail.Span
-	for _, f := range finders {
-		f.find(s, func(from, to int) {
-			spans = append(spans, guardrail.Span{From: from, To: to, Type: f.category})
-		})
+	reach = max(reach, overlap)
+	for at := 0; at < len(s); at += window {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		start, end := max(0, at-reach), min(len(s), at+window+reach)
+		for _, f := range finders {
+			f.find(s[start:end], func(from, to int) {
+				if from += start; from >= at && from < at+window {
+					spans = append(spans, guardrail.Span{From: from, To: to + start, Type: f.category})
+				}
+			})
+		}
 	}
 	slices.SortStableFunc(spans, func(a, b guardrail.Span) int { return cmp.Compare(a.From, b.From) })
 	out := spans[:0]
@@ -147,7 +185,7 @@ func findAll(finders []finder, s string) []guardrail.Span {
 		}
 		out = append(out, s)
 	}
-	return out
+	return out, nil
 }
 
 // placeholders returns a func that names what it replaces: equal values have

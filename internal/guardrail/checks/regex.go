@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 
 	"modelgate/config"
 	"modelgate/internal/guardrail"
@@ -99,17 +101,43 @@ func longestMatch(re *syntax.Regexp) int {
 	return min(n, unboundedMatch)
 }
 
-// check returns an error if matching the text could take too long.
-func (p *pattern) check(text string) error {
-	if int64(len(text))*int64(p.size) > maxSteps {
+// check returns an error if matching the text could take more than a number of steps.
+func (p *pattern) check(text string, most int64) error {
+	if int64(len(text))*int64(p.size) > most {
 		return errors.New("the text is too long for this regular expression")
 	}
 	return nil
 }
 
 // maxSteps is the maximum number of steps of a pattern on a text, some seconds:
-// 10 MB with a pattern of 100 instructions. Matching cannot be interrupted.
+// 10 MB with a pattern of 100 instructions.
 const maxSteps = 1_000_000_000
+
+// find returns the first match with its groups, nil if there is none, and an error once
+// ctx has ended.
+func (p *pattern) find(ctx context.Context, text string) ([]int, error) {
+	if len(text) <= window {
+		return p.re.FindStringSubmatchIndex(text), nil
+	}
+	found := p.re.FindReaderSubmatchIndex(&endingReader{ctx: ctx, text: strings.NewReader(text)})
+	return found, ctx.Err()
+}
+
+// endingReader reads a text until a context ends: a search in a string cannot be
+// interrupted.
+type endingReader struct {
+	ctx  context.Context // for one search
+	text *strings.Reader
+	read int
+}
+
+// ReadRune implements io.RuneReader.
+func (r *endingReader) ReadRune() (rune, int, error) {
+	if r.read++; r.read%window == 0 && r.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	return r.text.ReadRune()
+}
 
 func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 	rule, err := compilePattern("rule", p.String("rule"))
@@ -121,17 +149,20 @@ func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 	if inverted {
 		reach = guardrail.Reach{Bytes: rule.bytes}
 	}
-	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		if text == "" {
 			return guardrail.Verdict{}, errNoText
 		}
-		if err := rule.check(text); err != nil {
+		if err := rule.check(text, maxSteps); err != nil {
 			return guardrail.Verdict{}, err
 		}
 		var found []int
+		var err error
 		if rule.literal.in(text) {
-			found = rule.re.FindStringSubmatchIndex(text)
+			if found, err = rule.find(ctx, text); err != nil {
+				return guardrail.Verdict{}, err
+			}
 		}
 		if found == nil {
 			return verdict(false, inverted, text, "the pattern was not found", nil), nil
@@ -144,7 +175,9 @@ func compileRegexMatch(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		v := verdict(true, inverted, text, "the pattern was found", map[string]any{
 			"matchedText": excerpt(text[found[0]:found[1]]), "index": found[0], "groups": groups})
-		v.Spans = spansOf(in.Parts, rule.re)
+		if len(text) <= window { // places of a longer text would be a second search
+			v.Spans = spansOf(in.Parts, rule.re)
+		}
 		return v, nil
 	}
 	return guardrail.Compiled{Run: run, Reach: reach, Hold: rule.hold}, nil

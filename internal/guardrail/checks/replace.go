@@ -55,13 +55,16 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "rule", Message: "must not match the empty string"}
 	}
 	replacement, failing := p.String("redactText"), p.Bool("failOnDetection")
-	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		if len(in.Parts) == 0 {
 			return guardrail.Verdict{}, errNoText
 		}
 		var spans []guardrail.Span
 		for i, part := range in.Parts {
-			if err := re.check(part.Text); err != nil {
+			if ctx.Err() != nil {
+				return guardrail.Verdict{}, ctx.Err()
+			}
+			if err := re.check(part.Text, maxSteps/4); err != nil { // a replacement cannot be interrupted
 				return guardrail.Verdict{}, err
 			}
 			if !re.literal.in(part.Text) {
@@ -81,7 +84,7 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 		return v, nil
 	}
 	// With first, what was replaced in an earlier window matters.
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: first, Bytes: re.bytes}, Hold: re.hold, Transforms: true}, nil
+	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: first, Bytes: re.bytes}, Hold: re.hold, Transforms: true, History: !failing}, nil
 }
 
 // replaceSpans returns the text of parts with their spans replaced, nil if there

@@ -243,7 +243,7 @@ func comparison(matchType, want string) (func(string) bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(s string) bool { return p.check(s) == nil && p.re.MatchString(s) }, nil
+		return func(s string) bool { return p.check(s, maxSteps) == nil && p.re.MatchString(s) }, nil
 	}
 	return func(s string) bool { return s == want }, nil
 }

@@ -1,0 +1,74 @@
+package checks_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"modelgate/internal/guardrail/checks"
+)
+
+// TestLocalChecksOfLongTextsHaveATimeLimit sets a limit of a millisecond.
+func TestLocalChecksOfLongTextsHaveATimeLimit(t *testing.T) {
+	long := strings.Repeat("call nobody at 12 34 about Ann and the order of today ", 200_000)
+	for _, closed := range []bool{true, false} {
+		r, out := run(t, checks.Services{}, text(before, long), "default.pii", fmt.Sprintf(`{"timeout":1,"failOnError":%t}`, closed))
+		if r.Error == nil || r.Error.Name != "TimeoutError" || out.Failed != closed {
+			t.Errorf("failOnError %t: error %v, failed %t", closed, r.Error, out.Failed)
+		}
+	}
+	if r, _ := run(t, checks.Services{}, text(before, "call nobody"), "default.pii", `{"timeout":1}`); r.Error != nil {
+		t.Errorf("a short text: %v", r.Error)
+	}
+}
+
+// TestLongTextsAreSearchedWhole puts data at and around the places where a search is
+// divided.
+func TestLongTextsAreSearchedWhole(t *testing.T) {
+	const window = 128 << 10
+	for _, at := range []int{0, window - 30, window - 10, window - 1, window, window + 1, 2*window - 8, 3*window + 100} {
+		body := strings.Repeat("word ", 100_000)
+		body = body[:at] + " ann.lee@example.org " + body[at:]
+		r, out := run(t, checks.Services{}, text(before, body), "default.pii", `{"redact":true,"categories":["EMAIL_ADDRESS"]}`)
+		if want := strings.Replace(body, "ann.lee@example.org", "{{EMAIL_ADDRESS_1}}", 1); r.Error != nil || out.Parts[0].Text != want {
+			t.Errorf("at %d: not replaced once: %v", at, r.Data)
+		}
+		if r, _ := run(t, checks.Services{}, text(before, body), "default.regexMatch", `{"rule":"[a-z.]+@example\\.org","not":true}`); r.Verdict || r.Error != nil {
+			t.Errorf("at %d: the pattern was not found: %v", at, r.Error)
+		}
+	}
+}
+
+func TestDeepJSONFailsItsChecks(t *testing.T) {
+	deep := strings.Repeat(`{"a":[`, 500_000) + strings.Repeat(`]}`, 500_000)
+	for id, params := range map[string]string{"default.jsonKeys": `{"keys":["a"],"operator":"all"}`, "default.jsonSchema": `{"schema":{"type":"object"}}`} {
+		if r, _ := run(t, checks.Services{}, text(after, deep), id, params); r.Verdict {
+			t.Errorf("%s passes JSON of a depth of a million", id)
+		}
+	}
+}
+
+func TestNumbersOfAccountsAreNotPhoneNumbers(t *testing.T) {
+	for _, tt := range []struct {
+		text  string
+		phone bool
+	}{
+		{"IBAN DE89 3704 0044 0532 0130 00", false},
+		{"DE89370400440532013000", false},
+		{"GB82 WEST 1234 5698 7654 32", false},
+		{"FR14 2004 1010 0505 0001 3M02 606", false},
+		{"NL91 ABNA 0417 1643 00 please", false},
+		{"card 4111 1111 1111 1111", false},
+		{"card 5500-0000-0000-0004", false},
+		{"call +49 30 1234567", true},
+		{"call +49 30 1234567 or pay to DE89 3704 0044 0532 0130 00", true},
+		{"pay to DE89 3704 0044 0532 0130 00 or call +49 30 1234567", true},
+		{"(212) 555-0187", true},
+		{"2024-01-02 and version 1.2.3", false},
+	} {
+		r, _ := run(t, checks.Services{}, text(before, tt.text), "default.pii", `{"categories":["PHONE_NUMBER"]}`)
+		if r.Verdict == tt.phone {
+			t.Errorf("%q: passed %t, want a phone number %t", tt.text, r.Verdict, tt.phone)
+		}
+	}
+}
