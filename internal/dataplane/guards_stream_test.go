@@ -150,9 +150,9 @@ func TestStreamsThatAreTooLongToBeChecked(t *testing.T) {
 	}
 }
 
-// TestWhatWasRedactedDoesNotReturnInTheHistory sends a second turn, in which the client
+// TestRedactedTextDoesNotReturnInTheHistory sends a second turn, in which the client
 // repeats the text that the first turn was redacted of.
-func TestWhatWasRedactedDoesNotReturnInTheHistory(t *testing.T) {
+func TestRedactedTextDoesNotReturnInTheHistory(t *testing.T) {
 	t.Parallel()
 	p := &textProvider{texts: []string{"fine"}}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
