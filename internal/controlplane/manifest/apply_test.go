@@ -106,8 +106,13 @@ func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
 			t.Errorf("%q for %q: %v\n%s", change[1], change[0], err, text)
 		}
 	}
-	if _, err := file(t).apply(t, bare, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "is a mask, not a credential") {
+	if _, err := file(t).apply(t, bare, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "guardrail_credentials[0]: credentials.apiKey is required") {
 		t.Errorf("a file without secrets elsewhere: %v", err)
+	}
+	before, rest, _ := strings.Cut(bare, "guardrail_credentials:\n")
+	_, rest, _ = strings.Cut(rest, "\nintegrations:")
+	if _, err := file(t).apply(t, before+"integrations:"+rest, manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "is a mask, not a credential") {
+		t.Errorf("a file without secrets of integrations elsewhere: %v", err)
 	}
 }
 
@@ -130,7 +135,7 @@ func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 		if strings.Contains(text, "slug: fast") || !strings.Contains(text, "slug: openai-prod") {
 			t.Errorf("the implicit integration stays, or another went:\n%s", text)
 		}
-		const empty = "organisation: {}\nworkspaces: [{slug: default}]\nmembers: []\nguardrails: []\nsecret_references: []\nintegrations: []\nproviders: []\ndeployments: []\npolicies: []\n"
+		const empty = "organisation: {}\nworkspaces: [{slug: default}]\nmembers: []\nguardrails: []\nguardrail_credentials: []\nsecret_references: []\nintegrations: []\nproviders: []\ndeployments: []\npolicies: []\n"
 		w.mustApply(t, empty, manifest.Apply{Prune: true})
 		if again := w.mustApply(t, empty, manifest.Apply{Prune: true}); len(again) != 0 {
 			t.Errorf("pruned twice: %q", again)
