@@ -76,7 +76,7 @@ var _ respcache.Backend = (*Backend)(nil)
 // rejects the connection, Open returns an error, without the address. The caller must
 // call Close.
 func Open(ctx context.Context, o Options) (*Backend, error) {
-	conn, err := kv.New(kv.Options{URL: o.URL, Logger: o.Logger, Effect: "requests call their providers", Check: check, Permanent: isOldRedis})
+	conn, err := kv.New(kv.Options{URL: o.URL, Logger: o.Logger, Effect: "requests call their providers", Check: check})
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +85,6 @@ func Open(ctx context.Context, o Options) (*Backend, error) {
 	}
 	return &Backend{conn, o.Size}, nil
 }
-
-var errOldRedis = errors.New("scripts cannot be run; use Redis 5 or later, or Valkey")
-
-func isOldRedis(err error) bool { return errors.Is(err, errOldRedis) }
 
 // check checks that commands may be sent.
 func check(ctx context.Context, client rueidis.Client) error {
