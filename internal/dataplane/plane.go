@@ -298,7 +298,9 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	res, err := p.handle.Handle(r.Context(), &x.Request, &x.trail)
 	x.noteUnusedCache()
 	if err != nil {
-		return err
+		if res = x.SoftDenial(err); res == nil {
+			return err
+		}
 	}
 	defer res.Close()
 	return p.write(w, r, x, res)

@@ -104,8 +104,6 @@ type Outcome struct {
 	Results []HookResult // in the order of the hooks
 	Failed  bool         // a hook failed
 	Denied  bool         // a hook denied the request
-	// SoftDenied means that every hook that denied asks for status 200.
-	SoftDenied bool
 
 	// Transformed means that Parts, Add or Body differ from the Input. Parts are
 	// those of the Input with changed texts, or those of Body if it is not nil.

@@ -35,18 +35,10 @@ func Run(ctx context.Context, hooks []*Hook, in *Input) *Outcome {
 	}
 	wg.Wait()
 	st.finish(out)
-	denials, soft := 0, 0
 	for i := range out.Results {
 		r := &out.Results[i]
-		out.Failed = out.Failed || !r.Verdict
-		if r.Deny {
-			denials++
-		}
-		if r.Deny && r.SoftDeny {
-			soft++
-		}
+		out.Failed, out.Denied = out.Failed || !r.Verdict, out.Denied || r.Deny
 	}
-	out.Denied, out.SoftDenied = denials > 0, denials > 0 && denials == soft
 	return out
 }
 

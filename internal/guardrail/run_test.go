@@ -283,7 +283,7 @@ func TestSavedGuardrailsBecomeHooks(t *testing.T) {
 		t.Fatal(faults)
 	}
 	out := guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x"))
-	if r := out.Results[0]; !out.Denied || !out.SoftDenied || r.ID != "pg-1" || r.Feedback == nil || r.Feedback.Value != -5 || r.Feedback.Weight != 1 {
+	if r := out.Results[0]; !out.Denied || !r.SoftDeny || r.ID != "pg-1" || r.Feedback == nil || r.Feedback.Value != -5 || r.Feedback.Weight != 1 {
 		t.Errorf("outcome = %+v", out)
 	}
 	_, faults = table.CompileSaved(guardrail.Saved{ID: "pg-1", Checks: json.RawMessage(`[{"id":"t.nothing"},{"id":"t.pass","parameters":[]},{"id":"t.pass","parameters":{"timeout":0}}]`)}, guardrail.Before)

@@ -190,14 +190,20 @@ func shadowOf(hooks []*guardrail.Hook) func(i int) bool {
 	return func(i int) bool { return hooks[i].Shadow }
 }
 
+// seeResults ends the message of a denial.
+const seeResults = "; see hook_results"
+
 // denied returns the error for a request that hooks denied.
 func denied(results HookResults) *apierr.Error {
 	last := results.Before
 	if len(results.After) > 0 {
 		last = results.After
 	}
-	e := apierr.New(apierr.Denied, "the guardrail checks %s; see hook_results", reasonsOf(last))
+	e := apierr.New(apierr.Denied, "the guardrail checks %s"+seeResults, reasonsOf(last))
 	e.Details = results.AppendJSON(nil)
+	if !slices.ContainsFunc(last, func(r guardrail.HookResult) bool { return r.Deny && !r.SoftDeny }) {
+		return e.WithCause(&softDenial{results})
+	}
 	return e
 }
 

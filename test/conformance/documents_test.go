@@ -185,4 +185,5 @@ var documents = []statement{
 	{number: "M-193", text: "A check that redacts also changes the earlier messages of a request, except system prompts, unless its parameter scope is given.", tests: []string{"internal/dataplane.TestRedactedTextDoesNotReturnInTheHistory"}},
 	{number: "M-194", text: "Searches of long texts end with their time limit or their client, and find what is divided between two windows.", tests: []string{"internal/guardrail/checks.TestSearchesOfLongTextsCanBeInterrupted", "internal/guardrail/checks.TestLocalChecksOfLongTextsHaveATimeLimit", "internal/guardrail/checks.TestLongTextsAreSearchedWhole"}},
 	{number: "M-195", text: "Digits of valid account and card numbers are not phone numbers.", tests: []string{"internal/guardrail/checks.TestNumbersOfAccountsAreNotPhoneNumbers"}},
+	{number: "M-196", text: "What guardrails with soft_deny_200 alone deny is a completion with the denial as its text and status 200 in each API, also as a stream; a further guardrail that denies and other requests than conversations have status 446.", tests: []string{"internal/dataplane.TestSoftDenialsAreCompletions"}},
 }

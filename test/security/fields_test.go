@@ -37,7 +37,7 @@ var effects = []effect{
 	{"virtual-keys*", "rate_limits", "TestLimitOfAProviderFallsBackAndOfAKeyDoesNot"},
 	{"integrations/*/workspaces", "global_workspace_access.rate_limits workspaces[].rate_limits", "TestLimitOfAnIntegrationBindsItsProviders"},
 	{"api-keys*", "alert_emails", "TestAlertsAreSentOnceForAllGateways"},
-	{"guardrails*", "actions.soft_deny_200", ignored},
+	{"guardrails*", "actions.soft_deny_200", "TestSoftDenialsAreCompletions"},
 	{"guardrails*", "checks actions", "TestSavedGuardrailRunsAndIsCheckedWhenSaved"},
 	{"admin/users*", "workspace_api_key_details", ignored},
 	{"api-keys*", "allowed_addresses", "TestKeysAreLimitedToTheirAddresses"},
@@ -276,7 +276,6 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 	integration := g.create(t, rootKey, "/v1/integrations", `{"name":"main","ai_provider_id":"openai","key":"sk-0","create_default_provider":false}`, "id")
 	for _, c := range []struct{ method, path, body, want string }{
 		{"POST", "/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["models.list"],"alert_emails":["a@example.com"]}`, ""},
-		{"POST", "/guardrails", `{"name":"g","workspace_id":"default","checks":[{"id":"default.contains","parameters":{"words":["x"]}}],"actions":{"deny":true,"soft_deny_200":true}}`, "actions.soft_deny_200;ignored"},
 		{"POST", "/admin/users/invites", `{"email":"keyed@example.com","role":"member","workspaces":[{"id":"default","role":"member"}],"workspace_api_key_details":{"scopes":["models.list"]}}`, "workspace_api_key_details;ignored"},
 		{"PUT", "/admin/workspaces/default", `{"settings":{"debug_log":true}}`, "settings.debug_log;ignored"},
 		{"PUT", "/workspaces/default", `{"settings":{"user_key_metadata":{"a":"b"},"user_key_metadata_override":true}}`, "settings.user_key_metadata;ignored, settings.user_key_metadata_override;ignored"},

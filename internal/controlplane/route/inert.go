@@ -16,7 +16,6 @@ var inert = map[string][]string{
 	"/workspaces":       inWorkspaces,
 	"/admin/workspaces": inWorkspaces,
 	"/admin/users":      {"workspace_api_key_details"},
-	"/guardrails":       {"actions.soft_deny_200"},
 	"/integrations": {
 		"models.[].pricing_config.fixed_cost", "models.[].pricing_config.finetune_config", "models.[].pricing_config.calculate",
 	},

@@ -1,0 +1,53 @@
+package pipeline
+
+import (
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strings"
+
+	"modelgate/internal/apierr"
+	"modelgate/internal/dialect"
+	"modelgate/internal/llm"
+)
+
+// softDenial is the cause of a denial whose hooks all have soft_deny_200.
+type softDenial struct{ results HookResults }
+
+// Error implements error.
+func (*softDenial) Error() string { return "a guardrail with soft_deny_200 denied it" }
+
+// SoftDenial returns the response that the client gets in place of err, with the
+// message of the denial as its text and status 200. It returns nil for other errors and
+// for requests that are no conversation.
+func (r *Request) SoftDenial(err error) *Response {
+	denial, ok := errors.AsType[*softDenial](err)
+	message := strings.TrimSuffix(apierr.From(err).Message, seeResults)
+	if !ok || r.Doc == nil || r.Operation != r.Dialect.ConversationOperation() {
+		return nil
+	}
+	decoded, err := r.Client.DecodeRequest(r.Body.Bytes())
+	if err != nil {
+		return nil
+	}
+	decoded.Model, decoded.Stream = r.RequestedModel, r.Stream
+	completion := llm.Response{
+		Model: r.RequestedModel, Created: r.Time.Unix(),
+		Choices: []llm.Choice{{Parts: []llm.Part{llm.Text{Text: message}}, Stop: llm.StopEnd}},
+	}
+	to := dialect.ResponseTarget{Request: decoded, Strict: true, ID: hex.EncodeToString(r.ID[:]), Created: completion.Created}
+	out := &Response{Status: http.StatusOK, Header: http.Header{}, Hooks: denial.results, Length: -1}
+	out.Tap = storedTap{&dialect.ResponseInfo{Model: r.RequestedModel, Finish: string(llm.StopEnd), Begun: true, Finished: true, Terminated: true}}
+	if !r.Stream {
+		out.setBytes(r.Client.EncodeResponse(nil, &completion, to))
+		return out
+	}
+	enc := r.Client.NewEncoder(to)
+	var stream []byte
+	for e := range dialect.Replay(&completion) {
+		stream = enc.Encode(stream, &e)
+	}
+	out.asStream(r.Client.ContentType())
+	out.Events = &eventStream{reader: &replay{{Raw: stream, Data: stream}}, tap: out.Tap, fail: clientError}
+	return out
+}
