@@ -19,7 +19,7 @@ func (*softDenial) Error() string { return "a guardrail with soft_deny_200 denie
 
 // SoftDenial returns the response that the client gets in place of err, with the
 // message of the denial as its text and status 200. It returns nil for other errors and
-// for requests that are no conversation.
+// for requests other than conversations.
 func (r *Request) SoftDenial(err error) *Response {
 	denial, ok := errors.AsType[*softDenial](err)
 	message := strings.TrimSuffix(apierr.From(err).Message, seeResults)
