@@ -154,3 +154,31 @@ func codeIn(page string) string {
 	}
 	return code.String()
 }
+
+// TestExamplesSayThatTheirBodyIsJSON finds calls of curl that send a body as a form,
+// which the gateway refuses.
+func TestExamplesSayThatTheirBodyIsJSON(t *testing.T) {
+	calls := 0
+	for _, name := range mustFiles(t) {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for i, block := range strings.Split(string(mustRead(t, name)), "\n```") {
+			if i%2 == 0 {
+				continue
+			}
+			for _, call := range strings.Split(block, "curl ")[1:] {
+				calls++
+				if data.MatchString(call) && !strings.Contains(strings.ToLower(call), "content-type") {
+					t.Errorf("%s: curl %.80q sends a form; use --json or the header content-type", name, call)
+				}
+			}
+		}
+	}
+	if calls < 20 {
+		t.Errorf("%d calls of curl were found, want the examples of the documents", calls)
+	}
+}
+
+// data finds an option of curl with a body.
+var data = regexp.MustCompile(`\s(-d|--data|--data-binary|--data-raw)\s`)
