@@ -22,13 +22,13 @@ func (*softDenial) Error() string { return "a guardrail with soft_deny_200 denie
 // for requests other than conversations.
 func (r *Request) SoftDenial(err error) *Response {
 	denial, ok := errors.AsType[*softDenial](err)
-	message := strings.TrimSuffix(apierr.From(err).Message, seeResults)
 	if !ok || r.Doc == nil || r.Operation != r.Dialect.ConversationOperation() {
 		return nil
 	}
+	message := strings.TrimSuffix(apierr.From(err).Message, seeResults)
 	decoded, err := r.Client.DecodeRequest(r.Body.Bytes())
-	if err != nil {
-		return nil
+	if err != nil { // the variables of a saved prompt
+		decoded = new(llm.Request)
 	}
 	decoded.Model, decoded.Stream = r.RequestedModel, r.Stream
 	completion := llm.Response{
