@@ -102,21 +102,32 @@ func (run *responseRun) checkPassThrough() error {
 		run.log.notCovered("response body")
 		return run.runFacts()
 	}
-	body := res.Body
-	if coding := res.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
-		plain, err := contentcoding.NewReader(coding, res.Body, run.guard.engine.MaxDecoded)
-		if err != nil {
-			run.log.notCovered("response body")
-			return run.runFacts()
-		}
-		res.after = append(res.after, func() { plain.Close() })
-		res.edited()
-		body = plain
+	body, err := run.plainBody()
+	if err != nil {
+		run.log.notCovered("response body")
+		return run.runFacts()
 	}
 	if kind == mediaEvents {
 		return run.guardEvents(body)
 	}
 	return run.readBody(body)
+}
+
+// plainBody returns the body without its content coding, and an error for an unknown
+// coding.
+func (run *responseRun) plainBody() (io.Reader, error) {
+	res := run.res
+	coding := res.Header.Get("Content-Encoding")
+	if contentcoding.IsIdentity(coding) {
+		return res.Body, nil
+	}
+	plain, err := contentcoding.NewReader(coding, res.Body, run.guard.engine.MaxDecoded)
+	if err != nil {
+		return nil, err
+	}
+	res.after = append(res.after, func() { plain.Close() })
+	res.edited()
+	return plain, nil
 }
 
 // checkBytes checks a complete response.

@@ -9,7 +9,6 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
-	"modelgate/internal/contentcoding"
 	"modelgate/internal/guardrail"
 )
 
@@ -41,22 +40,14 @@ func (run *responseRun) guardRows() error {
 	if res.Status == 206 && checks.acts() { // a part of a row cannot be checked
 		return apierr.New(apierr.Denied, "a part of a file cannot be checked by guardrails; read it without the header Range").WithCode("response_unchecked")
 	}
-	body := res.Body
-	if coding := res.Header.Get("Content-Encoding"); !contentcoding.IsIdentity(coding) {
-		plain, err := contentcoding.NewReader(coding, res.Body, run.guard.engine.MaxDecoded)
-		if err != nil {
-			run.log.notCovered("response body")
-			return run.runFacts()
-		}
-		res.after = append(res.after, func() { plain.Close() })
-		body = plain
+	body, err := run.plainBody()
+	if err != nil {
+		run.log.notCovered("response body")
+		return run.runFacts()
 	}
 	lines := bufio.NewReaderSize(body, 32<<10)
 	if !startsObject(lines) {
 		run.log.notCovered("response body")
-		if body != res.Body {
-			res.edited()
-		}
 		res.Body = lines
 		return run.runFacts()
 	}
