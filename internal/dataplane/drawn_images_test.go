@@ -7,7 +7,7 @@ import (
 )
 
 // An image that a model drew through OpenRouter is in a member of its message. It
-// reaches every other target, or the client is told.
+// reaches every other target, or is reported to the client.
 func TestDrawnImagesInHistoryReachEveryTarget(t *testing.T) {
 	t.Parallel()
 	send := newRequestRecorder(t)

@@ -191,7 +191,7 @@ func TestASecretReferenceFillsAPartnersCredential(t *testing.T) {
 		{"with providers", mapped("walledai", "", "", "providers"), 403, "allowed_providers only"},
 		{"to a resource", mapped("azure", "", resource, "free"), 403, "may not be sent to https://ours"},
 		{"to a listed resource", mapped("azure", "", resource, "hosts"), 200, ""},
-		{"given twice", mapped("exa", "", `"credentials":{"apiKey":"k"},`, "free"), 400, "secret_mappings[0].target_field"},
+		{"set twice", mapped("exa", "", `"credentials":{"apiKey":"k"},`, "free"), 400, "secret_mappings[0].target_field"},
 		{"an address", mapped("acuvity", "", "", "free"), 400, "secret_mappings[0].target_field"},
 	} {
 		if a := c.Call("POST", "/guardrail-credentials", tt.body); a.Status != tt.status || !strings.Contains(a.Body, tt.want) {
