@@ -211,7 +211,7 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 	if x.bodies != nil {
 		x.upload.kept = &x.bodies.request
 	}
-	sent := pipeline.Request{Key: x.Key} // a copy: the transport may still read after x has been recorded
+	sent := pipeline.Received{Key: x.Key} // a copy: the transport may still read after x has been recorded
 	x.upload.drops = sent.HoldsKey
 	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch}
 	upstream.DropFamilies(x.Upload.Trailer, x.HeaderPrefixes)

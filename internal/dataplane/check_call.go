@@ -46,28 +46,21 @@ func (x *exchange) openCheckCall(call guardrail.ModelCall) (pipeline.CheckCall, 
 	} else if !id.Allows(r.scope) {
 		return pipeline.CheckCall{}, apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", r.scope)
 	}
-	y.Request = pipeline.Request{
-		ID: x.ID, Time: x.Time, TraceID: x.TraceID, TraceFlags: x.TraceFlags, Identity: id, Key: x.Key,
-		Client: p.Clients[api.DialectChat], Dialect: api.DialectChat, Operation: r.op, Method: http.MethodPost, Path: path,
-		Header: http.Header{"Content-Type": jsonType}, HeaderPrefixes: x.HeaderPrefixes, Metadata: x.Metadata,
-		Model: call.Model, RequestedModel: call.Model, Limits: x.Limits, Policies: x.Policies, Prices: x.Prices,
-	}
-	if x.Facts != nil {
-		facts := *x.Facts
-		facts.Model, facts.EndpointType, facts.Config, facts.Prompt = call.Model, string(r.op), "", ""
-		y.Facts = &facts
-	}
+	y.Request = x.Derive(p.Clients[api.DialectChat], r.op, path, call.Model)
+	y.Identity = id
 	body := callBody(call)
 	buf, err := p.Engine.Pool.ReadAll(bytes.NewReader(body), int64(len(body)), int64(len(body)))
 	if err != nil {
 		return pipeline.CheckCall{}, bodyError(err, int64(len(body)))
 	}
-	y.Body = buf
 	release := func() {
 		p.releaseTrees(y)
 		y.releaseBody()
 	}
-	if err := y.routeCheckCall(call); err != nil {
+	if err = y.SetBody(buf, &y.doc); err == nil {
+		err = y.routeCheckCall(call)
+	}
+	if err != nil {
 		release()
 		return pipeline.CheckCall{}, err
 	}
@@ -76,10 +69,6 @@ func (x *exchange) openCheckCall(call guardrail.ModelCall) (pipeline.CheckCall, 
 
 // routeCheckCall chooses the handler of a request of a check.
 func (x *exchange) routeCheckCall(call guardrail.ModelCall) error {
-	if err := x.doc.Scan(x.Body.Bytes()); err != nil {
-		return err
-	}
-	x.Doc, x.Length = &x.doc, int64(x.Body.Len())
 	if err := x.checkBody(); err != nil {
 		return err
 	}
@@ -149,9 +138,9 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 	x.id = x.entry.ID.String()
 	x.entry.TraceID = x.id
 	x.setIdentity(t.Identity)
-	x.Request = pipeline.Request{ID: x.entry.ID, Time: now, TraceID: x.id, HeaderPrefixes: x.snap.HeaderPrefixes, Prices: x.snap.Prices}
-	x.Identity, x.Metadata, x.RequestedModel = t.Identity, t.Metadata, t.Model
-	x.Limits, x.Policies, x.Facts = x.limits(), x.snap.Policies, x.facts()
+	x.Request = pipeline.Request{ID: x.entry.ID, Time: now, TraceID: x.id, Identity: t.Identity, Metadata: t.Metadata}
+	x.Received = pipeline.Received{HeaderPrefixes: x.snap.HeaderPrefixes, RequestedModel: t.Model}
+	x.Limiting = pipeline.Limiting{Limits: x.limits(), Policies: x.snap.Policies, Facts: x.facts(), Prices: x.snap.Prices}
 	t.OpenCheckCall, t.Trail = x.openCheckCall, &x.trail
 	res, err := t.Run(ctx)
 	x.trail.Checks().Await() // guardrails on the calls of checks may run in the background

@@ -255,18 +255,20 @@ func (p *Plane) open(r *http.Request) *exchange {
 	}
 	x.id = x.entry.ID.String()
 	x.Request = pipeline.Request{
-		ID:             x.entry.ID,
-		Time:           now,
-		Client:         p.Clients[x.route.clientDialect()],
-		Dialect:        x.route.clientDialect(),
-		Method:         r.Method,
-		Path:           path,
-		Query:          query,
-		EmptyQuery:     marked && query == "",
-		Header:         r.Header,
-		HeaderPrefixes: x.snap.HeaderPrefixes,
-		Length:         r.ContentLength,
-		Prices:         x.snap.Prices,
+		ID:      x.entry.ID,
+		Time:    now,
+		Client:  p.Clients[x.route.clientDialect()],
+		Dialect: x.route.clientDialect(),
+		Received: pipeline.Received{
+			Method:         r.Method,
+			Path:           path,
+			Query:          query,
+			EmptyQuery:     marked && query == "",
+			Header:         r.Header,
+			HeaderPrefixes: x.snap.HeaderPrefixes,
+			Length:         r.ContentLength,
+		},
+		Limiting: pipeline.Limiting{Prices: x.snap.Prices},
 	}
 	if x.route.api == (vendorAPI{}) {
 		x.Path = strings.TrimPrefix(path, api.BasePath)

@@ -63,16 +63,10 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 		return nil, err
 	}
 	defer buf.Release()
-	var doc jsonedit.Doc
-	if err := doc.Scan(buf.Bytes()); err != nil {
+	ask := r.Derive(h.cache.EmbeddingClient, api.Embeddings, "/embeddings", h.options.Embedding.Model)
+	ask.AttemptDeadline = r.AttemptDeadline
+	if err := ask.SetBody(buf, new(jsonedit.Doc)); err != nil {
 		return nil, err
-	}
-	ask := Request{
-		ID: r.ID, Time: r.Time, TraceID: r.TraceID, TraceFlags: r.TraceFlags, Identity: r.Identity, Key: r.Key,
-		Client: h.cache.EmbeddingClient, Dialect: api.DialectChat, Operation: api.Embeddings, Method: http.MethodPost, Path: "/embeddings",
-		Header: http.Header{"Content-Type": {"application/json"}}, HeaderPrefixes: r.HeaderPrefixes, Metadata: r.Metadata,
-		Body: buf, Doc: &doc, Length: int64(buf.Len()), Model: h.options.Embedding.Model, RequestedModel: h.options.Embedding.Model,
-		Limits: r.Limits, Policies: r.Policies, Facts: r.Facts, Prices: r.Prices, AttemptDeadline: r.AttemptDeadline,
 	}
 	call := TargetHandler{Engine: h.engine, Target: leaf.Target, Path: h.path + ".cache.embedding", Timeout: embedTimeout}
 	t := c.trail.child()

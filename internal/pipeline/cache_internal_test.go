@@ -105,8 +105,15 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 		}
 		text := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%s"}]}`, name(random.IntN(3)))
 		body.Fill(func(dst []byte) []byte { return append(dst, text...) })
-		r := &Request{Identity: id, Client: chat.Dialect{}, Dialect: api.DialectChat, Operation: api.Chat, Method: http.MethodPost, Path: "/chat/completions",
-			Body: body, Doc: new(jsonedit.Doc), Leaves: []Leaf{{Target: target}}, Time: time.Now()}
+		r := &Request{
+			Identity:  id,
+			Client:    chat.Dialect{},
+			Dialect:   api.DialectChat,
+			Operation: api.Chat,
+			Leaves:    []Leaf{{Target: target}},
+			Time:      time.Now(),
+			Received:  Received{Method: http.MethodPost, Path: "/chat/completions", Body: body, Doc: new(jsonedit.Doc)},
+		}
 		if err := r.Doc.Scan(body.Bytes()); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +145,7 @@ func sendAsTenants(t *testing.T, store respcache.Store, requests int) {
 
 func BenchmarkCacheKey(b *testing.B) {
 	body := []byte(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%04096d"}],"temperature":0.5,"stream":false}`, 0))
-	r := &Request{Identity: &access.Identity{Organisation: "0198", Workspace: "0199"}, Client: chat.Dialect{}, Doc: new(jsonedit.Doc), Header: http.Header{"Content-Type": {"application/json"}}}
+	r := &Request{Identity: &access.Identity{Organisation: "0198", Workspace: "0199"}, Client: chat.Dialect{}, Received: Received{Doc: new(jsonedit.Doc), Header: http.Header{"Content-Type": {"application/json"}}}}
 	if err := r.Doc.Scan(body); err != nil {
 		b.Fatal(err)
 	}

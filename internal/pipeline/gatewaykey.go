@@ -18,9 +18,9 @@ const minKey = 16
 // HoldsKey reports whether a header value contains a credential of the gateway:
 // the request's own, alone or inside other text, or any with the form of the
 // gateway's keys.
-func (r *Request) HoldsKey(values []string) bool { return slices.ContainsFunc(values, r.holdsKey) }
+func (r *Received) HoldsKey(values []string) bool { return slices.ContainsFunc(values, r.holdsKey) }
 
-func (r *Request) holdsKey(text string) bool {
+func (r *Received) holdsKey(text string) bool {
 	key := r.Key.Reveal()
 	switch {
 	case access.HasToken(text):

@@ -82,7 +82,7 @@ func TestNotesAreKeptOnce(t *testing.T) {
 }
 
 func TestHeadersOfTheGatewayAreNotForwarded(t *testing.T) {
-	r := &Request{HeaderPrefixes: []string{"x-own-"}}
+	r := &Request{Received: Received{HeaderPrefixes: []string{"x-own-"}}}
 	for name, refused := range map[string]bool{"X-Own-": true, "x-own-trace": true, " X-OWN-A ": true, "x-own": false, "x-owner": false, "y-own-": false} {
 		if err := r.checkForwardedHeaders(http.Header{}, []string{name}); (err != nil) != refused {
 			t.Errorf("%q: error %v, refused: %t", name, err, refused)

@@ -68,9 +68,13 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 		hooks[i] = &enforced
 	}
 	r := &Request{
-		Identity: t.Identity, Dialect: t.Dialect, Operation: t.Dialect.ConversationOperation(),
-		RequestedModel: t.Model, Metadata: t.Metadata, AllowHost: t.AllowHost, Stream: t.Chunks != nil,
-		OpenCheckCall: t.OpenCheckCall,
+		Identity:  t.Identity,
+		Dialect:   t.Dialect,
+		Operation: t.Dialect.ConversationOperation(),
+		Metadata:  t.Metadata,
+		Stream:    t.Chunks != nil,
+		Received:  Received{RequestedModel: t.Model},
+		Checking:  Checking{AllowHost: t.AllowHost, OpenCheckCall: t.OpenCheckCall},
 	}
 	if t.Trail == nil {
 		t.Trail = new(Trail)

@@ -49,57 +49,21 @@ type Request struct {
 	TraceID, TraceFlags string
 
 	Identity *access.Identity
-	Key      secret.String         // the gateway key or token that the client sent
-	Client   dialect.ClientDialect // nil in tests of routing only
-	Dialect  api.Dialect           // of Client
-
-	Operation api.Operation
-	Method    string
-	Path      string // after /v1, exactly as sent
-	Query     string // exactly as sent
-	// EmptyQuery is true if Path was followed by a question mark only.
-	EmptyQuery bool
-	Header     http.Header // as received
-	// HeaderPrefixes are additional prefixes of headers that are meant for the
-	// gateway.
-	HeaderPrefixes []string
-	Metadata       map[string]string
-	Cache          CacheOptions
-
-	// Body is the complete request body, and Doc its members if it is a JSON
-	// object. Both are nil for a body that streams through, which is Upload.
-	// Length is the Content-Length, or -1.
-	Body   *bytepool.Buffer
-	Doc    *jsonedit.Doc
-	Upload *Upload
-	Length int64
 	// Ticket is the admission of the request. Attempts report to it that they are
 	// sent. Nil without a gate.
 	Ticket *inflight.Ticket
 
-	Model  string // the requested model, without the managed provider's prefix
-	Stream bool
-	// RequestedModel is the model exactly as sent. Empty if the request names
-	// none.
-	RequestedModel string
-	Edits          []jsonedit.Edit // of Doc; those of a target follow
-	Prompt         reqlog.Prompt   // the saved prompt that produced the request; zero if none
+	Received
 
-	// Guards are the hooks of a request without a config; nil for none. Those of
-	// a config are in Leaves.
-	Guards *Guards
-	// AllowHost returns an error if the request must not cause requests to a
-	// host. It is set if the request has hooks.
-	AllowHost func(*url.URL) error
-	// OpenCheckCall returns the request that a check sends to a model. It is set
-	// if the request has hooks.
-	OpenCheckCall func(call guardrail.ModelCall) (CheckCall, error)
-	// passed are the results of the hooks that the request passed, and checked
-	// the body that they read.
-	passed  []guardrail.HookResult
-	checked *document
-	// rows checks the files of an upload; nil sends them as they are.
-	rows *rowUpload
+	Client    dialect.ClientDialect // nil in tests of routing only
+	Dialect   api.Dialect           // of Client
+	Operation api.Operation
+	Model     string // the requested model, without the managed provider's prefix
+	Stream    bool
+	Edits     []jsonedit.Edit // of Doc; those of a target follow
+	Prompt    reqlog.Prompt   // the saved prompt that produced the request; zero if none
+	Metadata  map[string]string
+	Cache     CacheOptions
 
 	// Routing is the handler behind all stages: the tree of the request's
 	// config, or one target. It may be nil if a handler is called directly.
@@ -113,6 +77,44 @@ type Request struct {
 	// order of [Tree.Embedders].
 	Embedders []Leaf
 
+	Limiting
+	Checking
+
+	// AttemptDeadline is the time after which no attempt begins. Zero means
+	// none.
+	AttemptDeadline time.Time
+
+	// DryRun builds attempts but sends none; see [Trail.Planned].
+	DryRun bool
+}
+
+// Received is the HTTP request of the client.
+type Received struct {
+	Method string
+	Path   string // after /v1, exactly as sent
+	Query  string // exactly as sent
+	// EmptyQuery is true if Path was followed by a question mark only.
+	EmptyQuery bool
+	Header     http.Header
+	// HeaderPrefixes are additional prefixes of headers that are meant for the
+	// gateway.
+	HeaderPrefixes []string
+	Key            secret.String // the gateway key or token in its header
+
+	// Body is the complete request body, and Doc its members if it is a JSON
+	// object. Both are nil for a body that streams through, which is Upload.
+	// Length is the Content-Length, or -1.
+	Body   *bytepool.Buffer
+	Doc    *jsonedit.Doc
+	Upload *Upload
+	Length int64
+	// RequestedModel is the model exactly as sent. Empty if the request names
+	// none.
+	RequestedModel string
+}
+
+// Limiting is what limits a request, and what it costs.
+type Limiting struct {
 	// Limits are the limits of the key, its user and its workspace, in the order
 	// in which they are checked. Those of a managed provider are in its target.
 	Limits []*quota.Limit
@@ -125,13 +127,26 @@ type Request struct {
 	// Prices is the price book for the cost strategy and the ledger. Nil has no
 	// prices.
 	Prices *catalog.PriceBook
+}
 
-	// AttemptDeadline is the time after which no attempt begins. Zero means
-	// none.
-	AttemptDeadline time.Time
+// Checking is what checks a request and its response, apart from the hooks of
+// configs, which are in [Leaf].
+type Checking struct {
+	// Guards are the hooks of a request without a config; nil for none.
+	Guards *Guards
+	// AllowHost returns an error if the request must not cause requests to a
+	// host. It is set if the request has hooks.
+	AllowHost func(*url.URL) error
+	// OpenCheckCall returns the request that a check sends to a model. It is set
+	// if the request has hooks.
+	OpenCheckCall func(call guardrail.ModelCall) (CheckCall, error)
 
-	// DryRun builds attempts but sends none; see [Trail.Planned].
-	DryRun bool
+	// passed are the results of the hooks that the request passed, and checked
+	// the body that they read.
+	passed  []guardrail.HookResult
+	checked *document
+	// rows checks the files of an upload; nil sends them as they are.
+	rows *rowUpload
 }
 
 // Leaf holds the settings of one leaf of a config for one request.
@@ -173,6 +188,38 @@ type Upload struct {
 
 	started atomic.Bool
 	sent    atomic.Int64 // bytes
+}
+
+// Derive returns a request in the chat dialect that the gateway sends itself while it
+// serves r, such as that of a check or an embedder. It has the tenant, the trace and
+// the limits of r, and neither its headers nor its hooks nor its routing. Its body is
+// set by [Received.SetBody].
+func (r *Request) Derive(client dialect.ClientDialect, op api.Operation, path, model string) Request {
+	own := Request{
+		ID: r.ID, Time: r.Time, TraceID: r.TraceID, TraceFlags: r.TraceFlags, Identity: r.Identity,
+		Client: client, Dialect: api.DialectChat, Operation: op, Model: model, Metadata: r.Metadata,
+		Limiting: r.Limiting,
+	}
+	own.Received = Received{
+		Method: http.MethodPost, Path: path, Header: http.Header{"Content-Type": {"application/json"}},
+		HeaderPrefixes: r.HeaderPrefixes, Key: r.Key, RequestedModel: model,
+	}
+	if r.Facts != nil {
+		facts := *r.Facts
+		facts.Model, facts.EndpointType, facts.Config, facts.Prompt = model, string(op), "", ""
+		own.Facts = &facts
+	}
+	return own
+}
+
+// SetBody sets the body to a JSON object in doc, which belongs to the caller. An error
+// says that buf holds something else.
+func (r *Received) SetBody(buf *bytepool.Buffer, doc *jsonedit.Doc) error {
+	if err := doc.Scan(buf.Bytes()); err != nil {
+		return err
+	}
+	r.Body, r.Doc, r.Length = buf, doc, int64(buf.Len())
+	return nil
 }
 
 // bodyConsumed reports whether the request cannot be sent again, because its

@@ -227,9 +227,7 @@ func rtNewRequest() *rtRequest {
 		Time:      time.Now(),
 		Client:    chat.Dialect{},
 		Operation: api.Chat,
-		Method:    http.MethodPost,
-		Path:      "/chat/completions",
-		Header:    http.Header{},
+		Received:  pipeline.Received{Method: http.MethodPost, Path: "/chat/completions", Header: http.Header{}},
 	}}
 }
 

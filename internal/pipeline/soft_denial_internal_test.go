@@ -29,7 +29,7 @@ func TestSoftDenialsOfSavedPromptsAreCompletions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Request{Client: client, Dialect: name, Operation: name.ConversationOperation(), Body: body, Doc: new(jsonedit.Doc), RequestedModel: "m", Stream: stream}
+			r := &Request{Client: client, Dialect: name, Operation: name.ConversationOperation(), Stream: stream, Received: Received{Body: body, Doc: new(jsonedit.Doc), RequestedModel: "m"}}
 			res := r.SoftDenial(soft)
 			if res == nil {
 				t.Fatalf("%s, stream %t: no completion", name, stream)

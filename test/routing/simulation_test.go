@@ -271,8 +271,8 @@ func (r *run) exchange(tree *pipeline.Tree, start time.Time) {
 		Time:            now,
 		Client:          chat.Dialect{},
 		Operation:       api.Chat,
-		Header:          http.Header{},
 		AttemptDeadline: now.Add(time.Minute),
+		Received:        pipeline.Received{Header: http.Header{}},
 	}
 	res, err := tree.Handle(context.Background(), x, trail)
 	e := ended{at: now.Sub(start), took: time.Since(now)}

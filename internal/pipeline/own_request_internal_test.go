@@ -1,0 +1,36 @@
+package pipeline
+
+import (
+	"net/http"
+	"testing"
+
+	"modelgate/api"
+	"modelgate/internal/dialect/chat"
+	"modelgate/internal/policy"
+	"modelgate/internal/quota"
+)
+
+// A request that the gateway sends itself is limited like the request that causes it,
+// by policies for its own model, and carries nothing that the client sent for another.
+func TestOwnRequestsHaveLimitsAndNoHeaders(t *testing.T) {
+	limits := []*quota.Limit{{}}
+	r := &Request{
+		Model:    "gpt-4o",
+		Received: Received{Header: http.Header{"Authorization": {"Bearer k"}}, RequestedModel: "gpt-4o", Query: "a=b"},
+		Limiting: Limiting{Limits: limits, Facts: &policy.Facts{Model: "gpt-4o", EndpointType: "chat", Config: "c", Prompt: "p", KeyID: "key"}},
+		Checking: Checking{Guards: new(Guards)},
+	}
+	own := r.Derive(chat.Dialect{}, api.Embeddings, "/embeddings", "embedder")
+	if f := own.Facts; f.Model != "embedder" || f.EndpointType != string(api.Embeddings) || f.Config != "" || f.Prompt != "" || f.KeyID != "key" {
+		t.Errorf("policies read %+v, want those of the embedder and the key", f)
+	}
+	if r.Facts.Model != "gpt-4o" {
+		t.Errorf("the facts of the request name %q, want gpt-4o", r.Facts.Model)
+	}
+	if len(own.Limits) != 1 || own.Limits[0] != limits[0] {
+		t.Error("the limits of the request are missing")
+	}
+	if own.Header.Get("Authorization") != "" || own.Query != "" || own.Guards != nil {
+		t.Errorf("header %v, query %q, guards %v: want nothing of the request", own.Header, own.Query, own.Guards)
+	}
+}
