@@ -67,9 +67,24 @@ func (p *program) printExplanation(e dataplane.ExplainResponse) {
 			fmt.Fprintln(p.out, "  "+limitLine(l))
 		}
 	}
+	if e.PromptCache != nil {
+		fmt.Fprintln(p.out, promptCacheLine(e.PromptCache))
+	}
 	if e.Status != http.StatusOK {
 		fmt.Fprintf(p.out, "✗ %d: %s\n", e.Status, errorMessage(e.Error))
 	}
+}
+
+// promptCacheLine describes what a provider's prompt cache saves.
+func promptCacheLine(c *dataplane.PromptCache) string {
+	line := fmt.Sprintf("prompt cache of the provider: %s, a prefix of about %d tokens", c.Target, c.Tokens)
+	if c.Read != nil && c.Written != nil {
+		line += fmt.Sprintf("; reading it saves %.6f dollars, writing it costs %.6f more", *c.Read, *c.Written)
+	}
+	if c.Recorded != nil {
+		line += fmt.Sprintf("; %.6f dollars saved in 30 days", *c.Recorded)
+	}
+	return line
 }
 
 // limitLine describes a limit of an explained request.

@@ -16,3 +16,15 @@ func TestExplainedLimitsSayWhetherTheRequestFits(t *testing.T) {
 		t.Errorf("limitLine = %q, want %q", got, want)
 	}
 }
+
+func TestExplainPrintsWhatThePromptCacheSaves(t *testing.T) {
+	read, written, recorded := 0.001, 0.0002, -0.25
+	c := &dataplane.PromptCache{Target: "config", Tokens: 1650, Read: &read, Written: &written, Recorded: &recorded}
+	if got, want := promptCacheLine(c), "prompt cache of the provider: config, a prefix of about 1650 tokens; reading it saves 0.001000 dollars, writing it costs 0.000200 more; -0.250000 dollars saved in 30 days"; got != want {
+		t.Errorf("promptCacheLine = %q, want %q", got, want)
+	}
+	c = &dataplane.PromptCache{Target: "config", Tokens: 1650}
+	if got, want := promptCacheLine(c), "prompt cache of the provider: config, a prefix of about 1650 tokens"; got != want {
+		t.Errorf("promptCacheLine = %q, want %q", got, want)
+	}
+}

@@ -45,6 +45,10 @@ type ExplainResponse struct {
 	Cache     string            `json:"cache_status"`
 	Estimate  Estimate          `json:"estimate"`
 
+	// PromptCache is what the config does for the provider's prompt cache, nil if it
+	// does nothing for this request.
+	PromptCache *PromptCache `json:"prompt_cache,omitempty"`
+
 	// AttemptLimit is the limit of attempts of the request; see
 	// limits.attempts.
 	AttemptLimit int `json:"attempt_limit"`
@@ -79,6 +83,48 @@ type Limit struct {
 	Fits     bool       `json:"fits"`
 	Reset    *time.Time `json:"reset_at"`          // null if never
 	AtMost   *float64   `json:"overshoot_at_most"` // null while the store of counters fails
+}
+
+// PromptCache is the help of a config for the provider's prompt cache. Amounts are in
+// dollars.
+type PromptCache struct {
+	Target string `json:"target"`        // the node that helps
+	Tokens int64  `json:"prefix_tokens"` // estimate, as in [Estimate]
+
+	// Read is what the request saves if the provider has its prefix, and Written what
+	// it costs more if the provider stores it. Null if the price is unknown.
+	Read    *float64 `json:"saved_if_read"`
+	Written *float64 `json:"added_if_written"`
+
+	// Recorded is what prompt caches have saved of the requests of the same gateway key
+	// with the same saved config, or without one, in the last 30 days; negative if
+	// writing cost more. Null if the log cannot be read.
+	Recorded *float64 `json:"saved_in_30_days"`
+}
+
+// promptCacheOf returns what the config does for the prompt cache of an attempt.
+func (x *exchange) promptCacheOf(ctx context.Context, plan *pipeline.PromptCachePlan) *PromptCache {
+	if plan == nil {
+		return nil
+	}
+	out := &PromptCache{Target: plan.Path, Tokens: plan.Tokens, Read: dollars(plan.Read), Written: dollars(plan.Written)}
+	if saved := x.plane.PromptCacheSaved; saved != nil {
+		if sum, err := saved(ctx, &x.entry); err == nil {
+			out.Recorded = dollars(&sum)
+		} else {
+			x.plane.Logger.Warn("reading the savings of prompt caches failed", "err", err)
+		}
+	}
+	return out
+}
+
+// dollars returns an amount in dollars, nil if it is unknown.
+func dollars(n *catalog.NanoDollars) *float64 {
+	if n == nil {
+		return nil
+	}
+	d := float64(*n) / 1e9
+	return &d
 }
 
 // limitsOf returns limits for a response.
@@ -165,7 +211,7 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 	defer p.releaseTrees(x)
 	x.Identity, x.trail.Explain, x.DryRun = id, true, true
 	if refusal != nil {
-		return p.explanation(x, nil, refusal), nil
+		return p.explanation(r.Context(), x, nil, refusal), nil
 	}
 	err := p.prepare(r, x)
 	if err == nil && x.Routing != nil {
@@ -175,12 +221,12 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 		}
 	}
 	tree, _ := x.Routing.(*pipeline.Tree)
-	return p.explanation(x, tree, err), nil
+	return p.explanation(r.Context(), x, tree, err), nil
 }
 
 // explanation describes an exchange after its dry run. The tree is nil if the
 // request has no config or an invalid one.
-func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
+func (p *Plane) explanation(ctx context.Context, x *exchange, tree *pipeline.Tree, err error) ExplainResponse {
 	out := ExplainResponse{Object: "explanation", Decisions: []reqlog.Decision{}, Status: http.StatusOK, Cache: x.entry.CacheStatus, AttemptLimit: p.Engine.AttemptLimit()}
 	if err != nil {
 		e := apierr.From(err)
@@ -199,6 +245,7 @@ func (p *Plane) explanation(x *exchange, tree *pipeline.Tree, err error) Explain
 	if n := len(x.trail.Planned); n > 0 {
 		out.Attempt = planned(x.trail.Planned[n-1])
 		out.Estimate.Price = x.price(x.trail.Planned[n-1])
+		out.PromptCache = x.promptCacheOf(ctx, x.trail.Planned[n-1].PromptCache)
 	}
 	return out
 }
@@ -208,8 +255,8 @@ func (x *exchange) price(a pipeline.DryRunRequest) *float64 {
 	if a.Price == nil || !a.Price.Covers(x.EstimateTokens()) {
 		return nil
 	}
-	dollars := float64(a.Price.Cost(x.EstimateTokens(), catalog.Standard)) / 1e9
-	return &dollars
+	cost := a.Price.Cost(x.EstimateTokens(), catalog.Standard)
+	return dollars(&cost)
 }
 
 // httpRequest returns the request as a server would receive it.

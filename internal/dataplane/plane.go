@@ -24,6 +24,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
 	"modelgate/internal/dialect/chat"
 	"modelgate/internal/guardrail"
@@ -103,6 +104,11 @@ type Options struct {
 	// Shadow stores the results of saved guardrails that observe only, as Feedback
 	// does. Nil stores none.
 	Shadow func(ctx context.Context, e *reqlog.Entry, list []pipeline.ShadowResult)
+
+	// PromptCacheSaved returns what prompt caches of providers have saved of the
+	// requests with the key, the workspace and the saved config of e, in the last 30
+	// days. Only explanations ask for it. Nil leaves it out.
+	PromptCacheSaved func(ctx context.Context, e *reqlog.Entry) (catalog.NanoDollars, error)
 
 	// ModelsTimeout is the time for asking all providers for their models.
 	// Default 2 s.

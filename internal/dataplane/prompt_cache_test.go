@@ -3,8 +3,11 @@ package dataplane_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"modelgate/internal/gatewaytest"
 )
@@ -122,3 +125,56 @@ func TestPassThroughIsNeverMarked(t *testing.T) {
 		t.Errorf("sent %s", got)
 	}
 }
+
+// The model costs 0.80 dollars a million tokens, 0.08 from the cache and 1.00 into it.
+func TestExplainSaysWhatThePromptCacheSaves(t *testing.T) {
+	t.Parallel()
+	u, g := newPromptCache(t)
+	system := quotedText(longSystem)
+	body := fmt.Sprintf(`{"model":%q,"max_tokens":100,"system":%s,"messages":[{"role":"user","content":"hi"}]}`, promptCacheModel, system)
+	const marks = `{"provider":"@claude","prompt_cache":true}`
+	const sticky = `{"strategy":{"mode":"loadbalance","sticky":{"enabled":true,"hash_fields":["prefix"]}},"targets":[{"provider":"@claude"}]}`
+	explain := func(config, body string, headers ...string) any {
+		t.Helper()
+		q := fmt.Sprintf(`{"request":{"path":"/v1/messages","body":%s},"config":%s}`, body, config)
+		return g.Post("/explain", q, append([]string{"x-gateway-provider", ""}, headers...)...).JSON(t)["prompt_cache"]
+	}
+	prefix := float64((len(system) + 3) / 4)
+	turn := float64((len(system) + len(promptCacheModel) + len(`{"role":"user","content":"hi"}`) + 3) / 4) // of the sticky prefix
+	plan := func(target string, tokens, saved float64) any {
+		return map[string]any{
+			"target": target, "prefix_tokens": tokens, "saved_in_30_days": saved,
+			"saved_if_read": roundTo(tokens * 0.72e-6), "added_if_written": roundTo(tokens * 0.2e-6),
+		}
+	}
+	saved := g.Post("/configs", `{"name":"help","config":`+marks+`}`)
+	slug := quotedText(saved.JSON(t)["data"].(map[string]any)["slug"].(string))
+	sentBody(t, u, g, "/messages", marks, body, cachedUsage)
+	_, res := sentBody(t, u, g, "/messages", sticky, body, cachedUsage)
+	g.Entry(res)
+
+	unpriced := strings.Replace(body, promptCacheModel, "no-such-model", 1)
+	other := g.Post("/api-keys/workspace/service", `{"name":"other","workspace_id":"default","scopes":["completions.write"]}`).JSON(t)["key"].(string)
+	for _, tt := range []struct {
+		name      string
+		got, want any
+	}{
+		{name: "marks", got: explain(marks, body), want: plan("config", prefix, 0.00144)},
+		{name: "prefix", got: explain(sticky, body), want: plan("config.targets[0]", turn, 0.00144)},
+		{name: "a saved config", got: explain(slug, body), want: plan("config", prefix, 0)},
+		{name: "another key", got: explain(marks, body, "x-gateway-api-key", other), want: plan("config", prefix, 0)},
+		{name: "no help", got: explain(`{"provider":"@claude"}`, body)},
+		{name: "a short prefix", got: explain(marks, strings.Replace(body, system, `"brief"`, 1))},
+		{name: "a model without a price", got: explain(sticky, unpriced), want: map[string]any{
+			"target": "config.targets[0]", "prefix_tokens": float64((len(system) + len("no-such-model") + len(`{"role":"user","content":"hi"}`) + 3) / 4),
+			"saved_in_30_days": 0.00144, "saved_if_read": nil, "added_if_written": nil,
+		}},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
+
+// roundTo returns dollars in whole nano-dollars.
+func roundTo(dollars float64) float64 { return math.Round(dollars*1e9) / 1e9 }

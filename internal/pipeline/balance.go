@@ -42,7 +42,7 @@ func (b *loadBalance) choose(r *Request, t *Trail, list []int) int {
 		b.sticky.keep(hash, i)
 	}
 	if ok && b.sticky.prefix {
-		t.bill().promptCache.expect(b.branches[i].path)
+		t.bill().promptCache.expect(b.branches[i].path, t.lookups.prefixTokens)
 	}
 	t.decide(b.branches[i].path, "drawn by weight %v (kept: %t)", b.branches[i].weight, kept)
 	return i

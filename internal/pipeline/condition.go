@@ -90,6 +90,8 @@ func (l *lookups) find(r *Request, path string) (json.RawMessage, bool) {
 type lookups struct {
 	work  config.Work
 	found map[string]json.RawMessage // nil means missing
+
+	prefixTokens int64 // estimate; set with the prefix
 }
 
 // maxFound is the limit of cached fields.

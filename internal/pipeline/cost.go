@@ -98,7 +98,7 @@ func (r *Request) EstimateTokens() llm.Usage {
 		u.Output = 0
 	}
 	if r.Body != nil {
-		u.Input = int64(r.Body.Len()+3) / 4
+		u.Input = estimateTokens(r.Body.Len())
 	}
 	if n := outputLimit(r.Doc); n > 0 {
 		u.Output = n

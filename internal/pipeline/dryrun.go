@@ -25,6 +25,8 @@ type DryRunRequest struct {
 	Params   []string // items of x-gateway-params
 	Timeout  int64    // milliseconds; zero means only the engine's limits
 	Limits   []LimitState
+
+	PromptCache *PromptCachePlan // nil if the config does not help the provider's cache
 }
 
 // LimitState is a limit that a request would be checked against.
@@ -139,5 +141,7 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 		Params:   paramItems(a.Params),
 		Timeout:  a.handler.Timeout.Milliseconds(),
 		Limits:   limits,
+
+		PromptCache: a.trail.bill().promptCache.plan(price, a.request.EstimateTokens().Input),
 	}, nil
 }

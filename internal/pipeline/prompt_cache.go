@@ -57,7 +57,7 @@ func (l *lookups) prefix(r *Request) (json.RawMessage, bool) {
 	}
 	var v json.RawMessage
 	if size >= minPrefix {
-		v = quoted(hex.EncodeToString(h.Sum(nil)))
+		v, l.prefixTokens = quoted(hex.EncodeToString(h.Sum(nil))), estimateTokens(size)
 	}
 	if l.found == nil {
 		l.found = make(map[string]json.RawMessage)
@@ -93,6 +93,7 @@ func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 	}
 	tools, system, messages := edited(doc, list, "tools"), edited(doc, list, "system"), edited(doc, list, "messages")
 	var marked []string
+	var prefix int // bytes before the last mark
 	out := slices.Clip(list)
 	mark := func(name string, value []byte) {
 		if value != nil {
@@ -100,6 +101,7 @@ func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 		}
 	}
 	if size := len(tools.Raw()) + len(system.Raw()); size >= minPrefix {
+		prefix = size
 		if v := withBreakpoint(system); v != nil {
 			mark("system", v)
 		} else {
@@ -107,9 +109,15 @@ func (a *Attempt) markPrefix(doc *jsonedit.Doc, list []jsonedit.Edit) []jsonedit
 		}
 	}
 	if len(tools.Raw())+len(system.Raw())+len(messages.Raw()) >= minPrefix {
-		mark("messages", markTurn(messages))
+		if turn := markTurn(messages); turn != nil {
+			mark("messages", turn)
+			prefix = len(tools.Raw()) + len(system.Raw()) + len(messages.Raw())
+		}
 	}
-	a.trail.bill().promptCache.expect(a.handler.Path)
+	if len(marked) == 0 {
+		prefix = 0
+	}
+	a.trail.bill().promptCache.expect(a.handler.Path, estimateTokens(prefix))
 	if len(marked) > 0 {
 		a.Params = append(a.Params, dialect.ParamChange{Name: "cache_control", Outcome: dialect.Adapted, Note: "set on " + strings.Join(marked, " and ")})
 		a.trail.decide(a.handler.Path, "the provider's prompt cache is used: cache_control is set on %s", strings.Join(marked, " and "))
@@ -224,16 +232,51 @@ func replaceLast(list jsonedit.Value, with []byte) []byte {
 type promptCacheUse struct {
 	mu            sync.Mutex
 	path          string // of the node that helped; empty if none did
+	prefix        int64  // estimated tokens of the prefix that the cache may hold
 	reads, writes int64  // tokens
 	saved         catalog.NanoDollars
 	unpriced      bool // the saving of an attempt is unknown
 }
 
-// expect notes that the node at path helps the provider's cache.
-func (u *promptCacheUse) expect(path string) {
+// expect notes that the node at path helps the provider's cache with a prefix of
+// an estimated number of tokens. Of several prefixes the longest counts.
+func (u *promptCacheUse) expect(path string, prefix int64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.path = path
+	u.path, u.prefix = path, max(u.prefix, prefix)
+}
+
+// estimateTokens returns a rough number of the tokens of text: one for four bytes.
+func estimateTokens(bytes int) int64 { return int64(bytes+3) / 4 }
+
+// PromptCachePlan is what the provider's prompt cache may save for a request.
+type PromptCachePlan struct {
+	Path   string // of the node that helps
+	Tokens int64  // estimate of the tokens of the prefix
+
+	// Read is what reading the prefix from the cache saves, compared with input
+	// without a cache, and Written what writing it costs more. Both are nil if the
+	// price is unknown.
+	Read, Written *catalog.NanoDollars
+}
+
+// plan returns what the cache may save of a request with this estimated input at a
+// price, which is nil if it is unknown. It returns nil if no node helps the cache with
+// this request.
+func (u *promptCacheUse) plan(price *catalog.Price, input int64) *PromptCachePlan {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.prefix == 0 {
+		return nil
+	}
+	out := &PromptCachePlan{Path: u.path, Tokens: u.prefix}
+	rest := max(0, input-u.prefix) // which may make the request a long one
+	read, written := llm.Usage{Input: rest, CachedInput: u.prefix}, llm.Usage{Input: rest, CacheWrite5m: u.prefix}
+	if price != nil && price.Covers(read) {
+		saved, more := price.CacheSaving(read, catalog.Standard), -price.CacheSaving(written, catalog.Standard)
+		out.Read, out.Written = &saved, &more
+	}
+	return out
 }
 
 // countCached adds what the cache saved in an attempt.

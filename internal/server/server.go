@@ -295,6 +295,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		Guardrails:         s.guardrails,
 		Feedback:           s.addFeedback,
 		Shadow:             s.addShadowResults,
+		PromptCacheSaved:   s.promptCacheSaved,
 
 		ClientStall:     set.Timeouts.Client.Or(5 * time.Minute),
 		AttemptsTimeout: orNone(set.Timeouts.Budget),

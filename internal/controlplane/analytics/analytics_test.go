@@ -108,7 +108,7 @@ func mustGet(t *testing.T, c *routetest.Caller, path string) string {
 	return strings.TrimSpace(string(raw))
 }
 
-const all = "cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cache_hit_rate,last_seen,first_seen"
+const all = "cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cache_hit_rate,saved_cost,prompt_cache_saved_cost,last_seen,first_seen"
 
 func TestColumnsTellWhatTheEntriesComeTo(t *testing.T) {
 	b := newBench(t)
@@ -128,12 +128,12 @@ func TestColumnsTellWhatTheEntriesComeTo(t *testing.T) {
 		{
 			"model": "gpt", "object": "analytics-group", "requests": 3.0, "cost": 4.0, "total_tokens": 44.0, "avg_tokens": 22.0,
 			"avg_input_tokens": 20.0, "avg_output_tokens": 2.0, "avg_latency": 140.0, "success_rate": 200.0 / 3, "error_count": 1.0,
-			"cache_hit_rate": 100.0 / 3, "first_seen": "2026-05-01T11:00:00.000Z", "last_seen": "2026-05-01T11:10:00.000Z",
+			"cache_hit_rate": 100.0 / 3, "saved_cost": 1.5, "prompt_cache_saved_cost": -0.25, "first_seen": "2026-05-01T11:00:00.000Z", "last_seen": "2026-05-01T11:10:00.000Z",
 		},
 		{
 			"model": "sonnet", "object": "analytics-group", "requests": 2.0, "cost": nil, "total_tokens": 46.0, "avg_tokens": 46.0,
 			"avg_input_tokens": 40.0, "avg_output_tokens": 6.0, "avg_latency": 280.0, "success_rate": 50.0, "error_count": 1.0,
-			"cache_hit_rate": 50.0, "first_seen": "2026-05-01T11:20:00.000Z", "last_seen": "2026-05-01T11:30:00.000Z",
+			"cache_hit_rate": 50.0, "saved_cost": 1.5, "prompt_cache_saved_cost": -0.25, "first_seen": "2026-05-01T11:20:00.000Z", "last_seen": "2026-05-01T11:30:00.000Z",
 		},
 	}
 	if diff := cmp.Diff(want, got.Data); diff != "" {

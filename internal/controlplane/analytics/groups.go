@@ -30,22 +30,23 @@ var fields = map[string]logstore.Field{
 
 // columns returns the value of each optional column of a group; nil is unknown.
 var columns = map[string]func(*logstore.Totals) any{
-	"cost":               cost,
-	"total_tokens":       func(s *logstore.Totals) any { return nullIfZero(s.Counted, s.Prompt+s.Completion) },
-	"avg_tokens":         func(s *logstore.Totals) any { return ratio(s.Prompt+s.Completion, s.Counted) },
-	"avg_input_tokens":   func(s *logstore.Totals) any { return ratio(s.Prompt, s.Counted) },
-	"avg_output_tokens":  func(s *logstore.Totals) any { return ratio(s.Completion, s.Counted) },
-	"estimated_requests": func(s *logstore.Totals) any { return s.Estimated },
-	"avg_latency":        latency,
-	"p95_latency":        func(s *logstore.Totals) any { return milliseconds(s.Latencies.Percentile(95)) },
-	"p99_latency":        func(s *logstore.Totals) any { return milliseconds(s.Latencies.Percentile(99)) },
-	"success_rate":       func(s *logstore.Totals) any { return ratio(100*s.Successes, s.Requests-s.Cancelled) },
-	"error_count":        func(s *logstore.Totals) any { return s.Errors },
-	"cancelled_count":    func(s *logstore.Totals) any { return s.Cancelled },
-	"cache_hit_rate":     func(s *logstore.Totals) any { return ratio(100*s.Hits, s.Requests) },
-	"saved_cost":         savedCost,
-	"last_seen":          func(s *logstore.Totals) any { return route.Time(s.Last()) },
-	"first_seen":         func(s *logstore.Totals) any { return route.Time(s.First()) },
+	"cost":                    cost,
+	"total_tokens":            func(s *logstore.Totals) any { return nullIfZero(s.Counted, s.Prompt+s.Completion) },
+	"avg_tokens":              func(s *logstore.Totals) any { return ratio(s.Prompt+s.Completion, s.Counted) },
+	"avg_input_tokens":        func(s *logstore.Totals) any { return ratio(s.Prompt, s.Counted) },
+	"avg_output_tokens":       func(s *logstore.Totals) any { return ratio(s.Completion, s.Counted) },
+	"estimated_requests":      func(s *logstore.Totals) any { return s.Estimated },
+	"avg_latency":             latency,
+	"p95_latency":             func(s *logstore.Totals) any { return milliseconds(s.Latencies.Percentile(95)) },
+	"p99_latency":             func(s *logstore.Totals) any { return milliseconds(s.Latencies.Percentile(99)) },
+	"success_rate":            func(s *logstore.Totals) any { return ratio(100*s.Successes, s.Requests-s.Cancelled) },
+	"error_count":             func(s *logstore.Totals) any { return s.Errors },
+	"cancelled_count":         func(s *logstore.Totals) any { return s.Cancelled },
+	"cache_hit_rate":          func(s *logstore.Totals) any { return ratio(100*s.Hits, s.Requests) },
+	"saved_cost":              savedCost,
+	"prompt_cache_saved_cost": func(s *logstore.Totals) any { return float64(s.Saved.Prompt) / 1e7 },
+	"last_seen":               func(s *logstore.Totals) any { return route.Time(s.Last()) },
+	"first_seen":              func(s *logstore.Totals) any { return route.Time(s.First()) },
 
 	"avg_weighted_feedback":  func(s *logstore.Totals) any { return nullIfZero(s.Rated, s.Weighted/float64(max(s.Rated, 1))) },
 	"requests_with_feedback": func(s *logstore.Totals) any { return s.Rated },
@@ -77,7 +78,7 @@ func ratio(a, b int64) any {
 type Paging struct {
 	Page int    `query:"current_page" minimum:"0" maximum:"1000000"`
 	Size int    `query:"page_size" minimum:"1" maximum:"1000" default:"100"`
-	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,saved_cost,last_seen,first_seen" default:"requests" doc:"group orders by the value grouped by"`
+	By   string `query:"order_by" enum:"requests,group,cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,saved_cost,prompt_cache_saved_cost,last_seen,first_seen" default:"requests" doc:"group orders by the value grouped by"`
 	Type string `query:"order_by_type" enum:"asc,desc" default:"desc" doc:"Unknown values come last"`
 }
 
@@ -85,7 +86,7 @@ type groupsInput struct {
 	Filters
 	Paging
 	GroupBy string   `path:"groupBy" enum:"ai_service,model,status_code,api_key,config,workspace,provider,prompt,upstream_model,response_model,target,outcome"`
-	Columns []string `query:"columns" enum:"cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,saved_cost,last_seen,first_seen" doc:"Separated by commas; without any only requests are counted"`
+	Columns []string `query:"columns" enum:"cost,total_tokens,avg_tokens,avg_input_tokens,avg_output_tokens,avg_latency,p95_latency,p99_latency,success_rate,error_count,cancelled_count,cache_hit_rate,saved_cost,prompt_cache_saved_cost,last_seen,first_seen" doc:"Separated by commas; without any only requests are counted"`
 }
 
 // group is a group in a response: its value under the name of the field, the number of
