@@ -26,8 +26,8 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 		d.member(key.String(), value)
 	}
 	d.messages()
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	d.r.Names = fieldNames(d.legacy, d.completion)
 	if d.openRouter {
@@ -68,12 +68,12 @@ func (d *requestDecoder) member(name string, v jsonedit.Value) {
 	case "messages":
 		d.list = v
 	case "model":
-		r.Model = d.text(name, v)
+		r.Model = d.Text(name, v)
 	case "stream":
-		r.Stream = d.flag(name, v)
+		r.Stream = d.Flag(name, v)
 	case "stream_options":
 		if usage, ok := v.Get("include_usage"); ok && !usage.IsNull() {
-			r.IncludeUsage = ptr(d.flag(name+".include_usage", usage))
+			r.IncludeUsage = d.Bool(name+".include_usage", usage)
 		}
 	case "tools":
 		d.tools(v)
@@ -84,7 +84,7 @@ func (d *requestDecoder) member(name string, v jsonedit.Value) {
 	case "function_call":
 		d.functionCall(v)
 	case "parallel_tool_calls":
-		r.ParallelTools = ptr(d.flag(name, v))
+		r.ParallelTools = d.Bool(name, v)
 	case "response_format":
 		d.format(v)
 	case "thinking":
@@ -102,32 +102,32 @@ func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 	switch name {
 	case "max_tokens":
 		if !d.completion {
-			r.MaxTokens = ptr(d.integer(name, v))
+			r.MaxTokens = d.Int(name, v)
 		}
 	case "max_completion_tokens":
-		r.MaxTokens, d.completion = ptr(d.integer(name, v)), true
+		r.MaxTokens, d.completion = d.Int(name, v), true
 	case "temperature":
-		r.Temperature = ptr(d.number(name, v))
+		r.Temperature = d.Float(name, v)
 	case "top_p":
-		r.TopP = ptr(d.number(name, v))
+		r.TopP = d.Float(name, v)
 	case "top_k":
-		r.TopK = ptr(d.integer(name, v))
+		r.TopK = d.Int(name, v)
 	case "frequency_penalty":
-		r.FrequencyPenalty = ptr(d.number(name, v))
+		r.FrequencyPenalty = d.Float(name, v)
 	case "presence_penalty":
-		r.PresencePenalty = ptr(d.number(name, v))
+		r.PresencePenalty = d.Float(name, v)
 	case "seed":
-		r.Seed = ptr(d.integer(name, v))
+		r.Seed = d.Int(name, v)
 	case "n":
-		r.N = ptr(d.integer(name, v))
+		r.N = d.Int(name, v)
 	case "stop":
 		r.Stop = d.texts(name, v)
 	case "logit_bias":
 		r.LogitBias = d.object(name, v)
 	case "logprobs":
-		r.Logprobs = ptr(d.flag(name, v))
+		r.Logprobs = d.Bool(name, v)
 	case "top_logprobs":
-		r.TopLogprobs = ptr(d.integer(name, v))
+		r.TopLogprobs = d.Int(name, v)
 	default:
 		return false
 	}
@@ -139,24 +139,24 @@ func (d *requestDecoder) bookkeeping(name string, v jsonedit.Value) bool {
 	r := d.r
 	switch name {
 	case "reasoning_effort":
-		r.Reasoning.Effort = d.text(name, v)
+		r.Reasoning.Effort = d.Text(name, v)
 	case "reasoning":
 		if v.Kind() != jsonedit.Object {
 			return false
 		}
 		d.reasoning(v)
 	case "verbosity":
-		r.Verbosity = d.text(name, v)
+		r.Verbosity = d.Text(name, v)
 	case "modalities":
 		r.Modalities = d.texts(name, v)
 	case "audio":
 		r.Speech = d.object(name, v)
 	case "user":
-		r.User = d.text(name, v)
+		r.User = d.Text(name, v)
 	case "metadata":
 		r.Metadata = d.object(name, v)
 	case "service_tier":
-		r.ServiceTier = d.text(name, v)
+		r.ServiceTier = d.Text(name, v)
 	case "cache_control":
 		r.Cache = d.cache(name, v)
 	default:
@@ -175,15 +175,15 @@ func (d *requestDecoder) reasoning(v jsonedit.Value) {
 		switch name := key.String(); {
 		case m.IsNull():
 		case name == "effort":
-			r.Effort = d.text("reasoning.effort", m)
+			r.Effort = d.Text("reasoning.effort", m)
 		case name == "max_tokens":
-			r.Budget, r.Mode = ptr(d.integer("reasoning.max_tokens", m)), llm.ThinkingEnabled
+			r.Budget, r.Mode = d.Int("reasoning.max_tokens", m), llm.ThinkingEnabled
 		case name == "enabled":
-			if enabled = d.flag("reasoning.enabled", m); !enabled {
+			if enabled = d.Flag("reasoning.enabled", m); !enabled {
 				r.Mode = llm.ThinkingDisabled
 			}
 		case name == "exclude":
-			if d.flag("reasoning.exclude", m) {
+			if d.Flag("reasoning.exclude", m) {
 				r.Summary = "omitted"
 			}
 		default:
@@ -200,8 +200,6 @@ var reasoningNames = map[llm.Field]string{
 	llm.FieldThinkingObject: "reasoning", llm.FieldThinking: "reasoning.max_tokens", llm.FieldEffort: "reasoning.effort",
 	llm.FieldSummary: "reasoning.exclude",
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // fieldNames returns the names of request fields in this dialect. The maps are
 // shared.

@@ -20,7 +20,7 @@ type rawMessage struct {
 }
 
 func (d *requestDecoder) messages() {
-	for path, v := range d.elements("messages", d.list) {
+	for path, v := range d.Elements("messages", d.list) {
 		m := d.message(path, v)
 		switch m.role {
 		case "system", "developer":
@@ -32,9 +32,9 @@ func (d *requestDecoder) messages() {
 		case "tool", "function":
 			d.result(&m)
 		default:
-			d.refuse(dialect.Invalid(path+".role", dialect.CodeValue, "must be system, developer, user, assistant, tool or function"))
+			d.Refuse(path+".role", dialect.CodeValue, "must be system, developer, user, assistant, tool or function")
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
 	}
@@ -48,11 +48,11 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) rawMessage {
 		}
 		switch name := key.String(); name {
 		case "role":
-			m.role = d.text(path+".role", value)
+			m.role = d.Text(path+".role", value)
 		case "name":
-			m.name = d.text(path+".name", value)
+			m.name = d.Text(path+".name", value)
 		case "tool_call_id":
-			m.callID = d.text(path+".tool_call_id", value)
+			m.callID = d.Text(path+".tool_call_id", value)
 		case "content":
 			m.content = value
 		case "content_blocks":
@@ -132,16 +132,16 @@ func (d *requestDecoder) assistant(m *rawMessage) {
 		parts = append(parts, d.content(m.path+".content", m.content)...)
 		parts = append(parts, d.content(m.path+".images", m.images)...)
 	}
-	if text := d.text(m.path+".refusal", m.refusal); text != "" {
+	if text := d.Text(m.path+".refusal", m.refusal); text != "" {
 		parts = append(parts, llm.Refusal{Text: text})
 	}
 	if id, ok := m.audio.Get("id"); ok {
-		parts = append(parts, llm.Media{Kind: llm.Audio, FileID: d.text(m.path+".audio.id", id), At: m.path + ".audio"})
+		parts = append(parts, llm.Media{Kind: llm.Audio, FileID: d.Text(m.path+".audio.id", id), At: m.path + ".audio"})
 	}
 	d.markLast(parts, m)
 	if !m.calls.IsNull() {
 		d.numbered = numberedCalls{}
-		for path, v := range d.elements(m.path+".tool_calls", m.calls) {
+		for path, v := range d.Elements(m.path+".tool_calls", m.calls) {
 			parts = append(parts, d.call(path, v))
 		}
 	}
@@ -186,7 +186,7 @@ func (d *requestDecoder) call(path string, v jsonedit.Value) llm.ToolCall {
 		switch name := key.String(); name {
 		case "id":
 			if !m.IsNull() {
-				call.ID = d.text(path+".id", m)
+				call.ID = d.Text(path+".id", m)
 			}
 		case "function":
 			d.callTarget(&call, path+".function", m)
@@ -205,7 +205,7 @@ func (d *requestDecoder) call(path string, v jsonedit.Value) llm.ToolCall {
 		}
 	}
 	if call.Name == "" {
-		d.refuse(dialect.Invalid(path, dialect.CodeMissing, "needs the name of a function"))
+		d.Refuse(path, dialect.CodeMissing, "needs the name of a function")
 	}
 	if call.ID == "" {
 		call.ID, call.Numbered = d.numberedID(), true
@@ -222,9 +222,9 @@ func (d *requestDecoder) callTarget(call *llm.ToolCall, path string, v jsonedit.
 		case "arguments":
 			call.Arguments = dialect.Arguments(m)
 		case "input":
-			call.Arguments = d.text(path+".input", m)
+			call.Arguments = d.Text(path+".input", m)
 		case "thought_signature":
-			call.Signature = dialect.ReadSignature(llm.Google, d.text(path+".thought_signature", m))
+			call.Signature = dialect.ReadSignature(llm.Google, d.Text(path+".thought_signature", m))
 		}
 	}
 }
@@ -287,10 +287,10 @@ func (d *requestDecoder) callOf(m *rawMessage) *llm.ToolCall {
 func (d *requestDecoder) orphan(m *rawMessage) {
 	switch {
 	case m.role == "function":
-		d.refuse(dialect.Invalid(m.path+".name", dialect.CodeValue, "no function of this name was called before"))
+		d.Refuse(m.path+".name", dialect.CodeValue, "no function of this name was called before")
 	case m.callID == "":
-		d.refuse(dialect.Invalid(m.path+".tool_call_id", dialect.CodeMissing, "is required in a message with the role tool"))
+		d.Refuse(m.path+".tool_call_id", dialect.CodeMissing, "is required in a message with the role tool")
 	default:
-		d.refuse(dialect.Invalid(m.path+".tool_call_id", dialect.CodeValue, "no tool call before has this id"))
+		d.Refuse(m.path+".tool_call_id", dialect.CodeValue, "no tool call before has this id")
 	}
 }

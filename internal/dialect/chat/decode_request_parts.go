@@ -14,13 +14,13 @@ func (d *reader) content(path string, v jsonedit.Value) []llm.Part {
 	case jsonedit.Null:
 		return nil
 	case jsonedit.String:
-		if text := d.text(path, v); text != "" {
+		if text := d.Text(path, v); text != "" {
 			return []llm.Part{llm.Text{Text: text}}
 		}
 		return nil
 	}
 	var parts []llm.Part
-	for path, e := range d.elements(path, v) {
+	for path, e := range d.Elements(path, v) {
 		parts = append(parts, d.part(path, e))
 	}
 	return parts
@@ -34,7 +34,7 @@ func (d *reader) part(path string, v jsonedit.Value) llm.Part {
 	d.object(path, v)
 	typ, _ := v.Get("type")
 	inner := func(name string) jsonedit.Value { m, _ := v.Get(name); return m }
-	switch word := d.text(path+".type", typ); word {
+	switch word := d.Text(path+".type", typ); word {
 	case "text", "":
 		return d.words(path, v)
 	case "image_url":
@@ -50,11 +50,11 @@ func (d *reader) part(path string, v jsonedit.Value) llm.Part {
 	case "file":
 		return d.file(path, inner("file"), inner("cache_control"))
 	case "refusal":
-		return llm.Refusal{Text: d.text(path+".refusal", inner("refusal"))}
+		return llm.Refusal{Text: d.Text(path+".refusal", inner("refusal"))}
 	case "thinking":
 		return d.thinkingBlock(path, v)
 	case "redacted_thinking":
-		data := d.text(path+".data", inner("data"))
+		data := d.Text(path+".data", inner("data"))
 		return llm.Thinking{Redacted: true, Signature: dialect.ReadSignature(llm.Anthropic, data)}
 	default:
 		return native(path, word, v)
@@ -115,11 +115,11 @@ func (d *reader) words(path string, v jsonedit.Value) llm.Text {
 	for key, m := range v.Fields() {
 		switch key.String() {
 		case "text":
-			text.Text = d.text(path+".text", m)
+			text.Text = d.Text(path+".text", m)
 		case "cache_control":
 			text.Cache = d.cache(path+".cache_control", m)
 		case "thought_signature":
-			text.Signature = dialect.ReadSignature(llm.Google, d.text(path+".thought_signature", m))
+			text.Signature = dialect.ReadSignature(llm.Google, d.Text(path+".thought_signature", m))
 		case "citations":
 			for c := range m.Elements() {
 				text.Citations = append(text.Citations, messagesCitation(c))
@@ -142,7 +142,7 @@ func (d *reader) thinkingBlock(path string, v jsonedit.Value) llm.Thinking {
 	sign, _ := v.Get("signature")
 	return llm.Thinking{
 		Text:      textOf(inner),
-		Signature: dialect.ReadSignature(llm.Anthropic, d.text(path+".signature", sign)),
+		Signature: dialect.ReadSignature(llm.Anthropic, d.Text(path+".signature", sign)),
 	}
 }
 
@@ -175,9 +175,9 @@ func (d *reader) byURL(path, word string, kind llm.MediaKind, v jsonedit.Value) 
 			case "url":
 				url = value
 			case "detail":
-				m.Detail = d.text(path+"."+word+".detail", value)
+				m.Detail = d.Text(path+"."+word+".detail", value)
 			case "mime_type":
-				m.Type = d.text(path+"."+word+".mime_type", value)
+				m.Type = d.Text(path+"."+word+".mime_type", value)
 			default:
 				m.Extra = append(m.Extra, llm.Member{Name: name, Value: value.Raw()})
 			}
@@ -185,13 +185,13 @@ func (d *reader) byURL(path, word string, kind llm.MediaKind, v jsonedit.Value) 
 	}
 	for _, name := range [...]string{"file_name", "document_name", "filename"} {
 		if value, ok := v.Get(name); ok {
-			m.Name = d.text(path+"."+name, value)
+			m.Name = d.Text(path+"."+name, value)
 		}
 	}
 	if c, ok := v.Get("cache_control"); ok {
 		m.Cache = d.cache(path+".cache_control", c)
 	}
-	d.place(path+"."+word+".url", &m, d.nonEmptyText(path+"."+word+".url", url))
+	d.place(path+"."+word+".url", &m, d.NonEmptyText(path+"."+word+".url", url))
 	return m
 }
 
@@ -200,10 +200,10 @@ func (d *reader) place(path string, m *llm.Media, url string) {
 	if len(url) >= 5 && strings.EqualFold(url[:5], "data:") {
 		mime, data, ok := dialect.ParseDataURL(url)
 		if !ok {
-			d.refuse(dialect.Invalid(path, dialect.CodeValue, "must be a data: URL with base64"))
+			d.Refuse(path, dialect.CodeValue, "must be a data: URL with base64")
 			return
 		}
-		d.base64(path, data)
+		d.Base64(path, data)
 		m.Type, m.Data, m.Kind = mime, data, dialect.MediaKindOf(mime)
 		return
 	}
@@ -214,7 +214,7 @@ func (d *reader) place(path string, m *llm.Media, url string) {
 		ok = false
 	}
 	if !ok {
-		d.refuse(dialect.Invalid(path, dialect.CodeValue, "must be an address that begins with https:, http:, gs:, s3: or data:"))
+		d.Refuse(path, dialect.CodeValue, "must be an address that begins with https:, http:, gs:, s3: or data:")
 		return
 	}
 	m.URL = url
@@ -237,12 +237,12 @@ func (d *reader) audio(path string, v jsonedit.Value) llm.Media {
 		data, _ = v.Get("data")
 		format, _ = v.Get("format")
 	}
-	m.Data = d.nonEmptyText(path+".data", data)
+	m.Data = d.NonEmptyText(path+".data", data)
 	if mime, inner, ok := dialect.ParseDataURL(m.Data); ok {
 		m.Type, m.Data = mime, inner
 	}
-	d.base64(path+".data", m.Data)
-	if word := d.text(path+".format", format); word != "" {
+	d.Base64(path+".data", m.Data)
+	if word := d.Text(path+".format", format); word != "" {
 		m.Type = audioType(word)
 	}
 	return m
@@ -291,22 +291,22 @@ func (d *reader) file(path string, v, cache jsonedit.Value) llm.Media {
 		case name == "file_url":
 			url = value
 		case name == "file_id":
-			m.FileID = d.text(path+".file_id", value)
+			m.FileID = d.Text(path+".file_id", value)
 		case name == "filename" || name == "file_name":
-			m.Name = d.text(path+"."+name, value)
+			m.Name = d.Text(path+"."+name, value)
 		case name == "mime_type":
-			m.Type = d.text(path+".mime_type", value)
+			m.Type = d.Text(path+".mime_type", value)
 		default:
 			m.Extra = append(m.Extra, llm.Member{Name: name, Value: value.Raw()})
 		}
 	}
 	switch {
 	case !data.IsNull():
-		d.fileData(path+".file_data", &m, d.text(path+".file_data", data))
+		d.fileData(path+".file_data", &m, d.Text(path+".file_data", data))
 	case !url.IsNull():
-		d.place(path+".file_url", &m, d.text(path+".file_url", url))
+		d.place(path+".file_url", &m, d.Text(path+".file_url", url))
 	case m.FileID == "":
-		d.refuse(dialect.Invalid(path, dialect.CodeMissing, "needs file_data, file_id or file_url"))
+		d.Refuse(path, dialect.CodeMissing, "needs file_data, file_id or file_url")
 	}
 	return m
 }
@@ -316,7 +316,7 @@ func (d *reader) fileData(path string, m *llm.Media, data string) {
 		d.place(path, m, data)
 		return
 	}
-	d.base64(path, data)
+	d.Base64(path, data)
 	if m.Type == "" {
 		m.Type = dialect.TypeByName(m.Name)
 	}

@@ -10,14 +10,14 @@ import (
 const maxToolName = 128
 
 func (d *requestDecoder) tools(v jsonedit.Value) {
-	for path, e := range d.elements("tools", v) {
+	for path, e := range d.Elements("tools", v) {
 		d.r.Tools = append(d.r.Tools, d.tool(path, e))
 	}
 }
 
 func (d *requestDecoder) functions(v jsonedit.Value) {
 	d.legacy = true
-	for path, e := range d.elements("functions", v) {
+	for path, e := range d.Elements("functions", v) {
 		tool := llm.Tool{At: path}
 		d.function(&tool, path, e)
 		d.r.Tools = append(d.r.Tools, tool)
@@ -29,7 +29,7 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
 	tool := llm.Tool{At: path}
 	d.object(path, v)
 	typ, _ := v.Get("type")
-	switch word := d.text(path+".type", typ); word {
+	switch word := d.Text(path+".type", typ); word {
 	case "function", "":
 		f, _ := v.Get("function")
 		d.function(&tool, path+".function", f)
@@ -67,7 +67,7 @@ func (d *requestDecoder) function(tool *llm.Tool, path string, v jsonedit.Value)
 		case "name":
 			tool.Name = d.toolName(path+".name", m)
 		case "description":
-			tool.Description = d.text(path+".description", m)
+			tool.Description = d.Text(path+".description", m)
 		case "parameters":
 			if !m.IsNull() {
 				d.schema(path+".parameters", m)
@@ -75,14 +75,14 @@ func (d *requestDecoder) function(tool *llm.Tool, path string, v jsonedit.Value)
 			}
 		case "strict":
 			if !m.IsNull() {
-				tool.Strict = ptr(d.flag(path+".strict", m))
+				tool.Strict = d.Bool(path+".strict", m)
 			}
 		default:
 			tool.Extra = append(tool.Extra, llm.Member{Name: name, Value: m.Raw()})
 		}
 	}
 	if tool.Name == "" {
-		d.refuse(dialect.Invalid(path+".name", dialect.CodeMissing, "is required"))
+		d.Refuse(path+".name", dialect.CodeMissing, "is required")
 	}
 }
 
@@ -93,7 +93,7 @@ func (d *requestDecoder) custom(tool *llm.Tool, path string, v jsonedit.Value) {
 		case "name":
 			tool.Name = d.toolName(path+".name", m)
 		case "description":
-			tool.Description = d.text(path+".description", m)
+			tool.Description = d.Text(path+".description", m)
 		case "format":
 			if !m.IsNull() {
 				tool.Grammar = d.object(path+".format", m)
@@ -101,14 +101,14 @@ func (d *requestDecoder) custom(tool *llm.Tool, path string, v jsonedit.Value) {
 		}
 	}
 	if tool.Name == "" {
-		d.refuse(dialect.Invalid(path+".name", dialect.CodeMissing, "is required"))
+		d.Refuse(path+".name", dialect.CodeMissing, "is required")
 	}
 }
 
 func (d *requestDecoder) toolName(path string, v jsonedit.Value) string {
-	name := d.nonEmptyText(path, v)
+	name := d.NonEmptyText(path, v)
 	if len(name) > maxToolName {
-		d.refuse(dialect.Invalid(path, dialect.CodeValue, "has %d characters; the longest that any provider takes is %d", len(name), maxToolName))
+		d.Refuse(path, dialect.CodeValue, "has %d characters; the longest that any provider takes is %d", len(name), maxToolName)
 	}
 	return name
 }
@@ -120,12 +120,10 @@ func (d *requestDecoder) schema(path string, v jsonedit.Value) {
 		case "properties":
 			d.object(path+".properties", m)
 		case "required":
-			if m.Kind() != jsonedit.Array {
-				d.wrong(path+".required", "an array of strings", m)
-			}
+			d.Is(path+".required", m, jsonedit.Array, "an array of strings")
 		case "type":
 			if m.Kind() != jsonedit.String && m.Kind() != jsonedit.Array {
-				d.wrong(path+".type", "a string", m)
+				d.RefuseKind(path+".type", "a string", m)
 			}
 		}
 	}
@@ -136,13 +134,13 @@ func (d *requestDecoder) toolChoice(v jsonedit.Value) {
 	if word, ok := v.Text(); ok {
 		c.Mode = choiceMode(word)
 		if c.Mode == "" {
-			d.refuse(dialect.Invalid("tool_choice", dialect.CodeValue, "must be none, auto, required or name a tool"))
+			d.Refuse("tool_choice", dialect.CodeValue, "must be none, auto, required or name a tool")
 		}
 		return
 	}
 	d.object("tool_choice", v)
 	typ, _ := v.Get("type")
-	switch word := d.text("tool_choice.type", typ); word {
+	switch word := d.Text("tool_choice.type", typ); word {
 	case "function", "custom", "":
 		if word == "" {
 			word = "function"
@@ -170,7 +168,7 @@ func (d *requestDecoder) chosen(word string, v jsonedit.Value) {
 	name, _ := inner.Get("name")
 	d.r.ToolChoice = llm.ToolChoice{
 		Mode: llm.ChoiceTool, Custom: word == "custom",
-		Names: []string{d.nonEmptyText("tool_choice."+word+".name", name)},
+		Names: []string{d.NonEmptyText("tool_choice."+word+".name", name)},
 	}
 }
 
@@ -180,13 +178,13 @@ func (d *requestDecoder) allowed(v jsonedit.Value) {
 	const path = "tool_choice.allowed_tools"
 	inner, _ := v.Get("allowed_tools")
 	mode, _ := inner.Get("mode")
-	c := llm.ToolChoice{Mode: choiceMode(d.text(path+".mode", mode))}
+	c := llm.ToolChoice{Mode: choiceMode(d.Text(path+".mode", mode))}
 	list, _ := inner.Get("tools")
-	for at, e := range d.elements(path+".tools", list) {
+	for at, e := range d.Elements(path+".tools", list) {
 		for _, word := range [...]string{"function", "custom"} {
 			if tool, ok := e.Get(word); ok {
 				name, _ := tool.Get("name")
-				c.Names = append(c.Names, d.nonEmptyText(at+"."+word+".name", name))
+				c.Names = append(c.Names, d.NonEmptyText(at+"."+word+".name", name))
 			}
 		}
 	}
@@ -200,7 +198,7 @@ func (d *requestDecoder) functionCall(v jsonedit.Value) {
 		return
 	}
 	name, _ := v.Get("name")
-	d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.nonEmptyText("function_call.name", name)}}
+	d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.NonEmptyText("function_call.name", name)}}
 }
 
 // format reads response_format. Some clients send the schema without its
@@ -210,7 +208,7 @@ func (d *requestDecoder) format(v jsonedit.Value) {
 	d.object(path, v)
 	f := &d.r.Format
 	typ, _ := v.Get("type")
-	f.Kind = llm.FormatKind(d.text(path+".type", typ))
+	f.Kind = llm.FormatKind(d.Text(path+".type", typ))
 	if f.Kind != llm.FormatSchema {
 		if f.Kind != llm.FormatText && f.Kind != llm.FormatJSON {
 			*f = llm.Format{}
@@ -226,9 +224,9 @@ func (d *requestDecoder) format(v jsonedit.Value) {
 	for key, m := range d.fields(path+".json_schema", inner) {
 		switch key.String() {
 		case "name":
-			f.Name = d.text(path+".json_schema.name", m)
+			f.Name = d.Text(path+".json_schema.name", m)
 		case "description":
-			f.Description = d.text(path+".json_schema.description", m)
+			f.Description = d.Text(path+".json_schema.description", m)
 		case "schema":
 			if !m.IsNull() {
 				d.schema(path+".json_schema.schema", m)
@@ -236,7 +234,7 @@ func (d *requestDecoder) format(v jsonedit.Value) {
 			}
 		case "strict":
 			if !m.IsNull() {
-				f.Strict = ptr(d.flag(path+".json_schema.strict", m))
+				f.Strict = d.Bool(path+".json_schema.strict", m)
 			}
 		}
 	}
@@ -258,14 +256,14 @@ func (d *requestDecoder) thinking(v jsonedit.Value) {
 		switch {
 		case m.IsNull():
 		case name == "type":
-			r.Mode = llm.ThinkingMode(d.text("thinking.type", m))
+			r.Mode = llm.ThinkingMode(d.Text("thinking.type", m))
 			if r.Mode == "auto" { // of BytePlus and Volcengine
 				r.Mode = llm.ThinkingAdaptive
 			}
 		case name == "budget_tokens":
-			r.Budget = ptr(d.integer("thinking.budget_tokens", m))
+			r.Budget = d.Int("thinking.budget_tokens", m)
 		case name == "display":
-			r.Summary = d.text("thinking.display", m)
+			r.Summary = d.Text("thinking.display", m)
 		default:
 			r.Extra = append(r.Extra, llm.Member{Name: name, Value: m.Raw()})
 		}

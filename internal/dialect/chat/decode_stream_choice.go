@@ -236,7 +236,7 @@ func (c *choice) completePart(dst []llm.Event, i int, v jsonedit.Value) []llm.Ev
 		part.At, part.Raw = "", bytes.Clone(part.Raw)
 		p = part
 	}
-	if r.err != nil {
+	if r.Err != nil {
 		return dst
 	}
 	return c.piece(dst, i, p)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"modelgate/internal/dialect"
@@ -105,7 +104,7 @@ func inputsOf(d *jsonedit.Doc) (*inputs, error) {
 	}
 	i := 0
 	for e := range v.Elements() {
-		if err := in.add(e, "input["+strconv.Itoa(i)+"]"); err != nil {
+		if err := in.add(e, dialect.At("input", i)); err != nil {
 			return nil, err
 		}
 		i++

@@ -40,11 +40,11 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	}
 	d := &requestDecoder{r: &llm.Request{Dialect: name, Names: names}}
 	d.decode(v)
-	if d.err == nil {
+	if d.Err == nil {
 		d.order()
 	}
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	return d.r, nil
 }
@@ -63,7 +63,9 @@ func (d *requestDecoder) decode(v jsonedit.Value) {
 	d.object("", v, func(key, _ string, v jsonedit.Value) {
 		switch key {
 		case "messages":
-			d.elements(key, v, d.message)
+			for path, e := range d.Elements(key, v) {
+				d.message(path, e)
+			}
 		case "system":
 		case "inferenceConfig":
 			d.object(key, v, d.inference)
@@ -86,20 +88,20 @@ func (d *requestDecoder) decode(v jsonedit.Value) {
 func (d *requestDecoder) inference(key, path string, v jsonedit.Value) {
 	switch key {
 	case "maxTokens":
-		d.r.MaxTokens = d.count(path, v)
+		d.r.MaxTokens = d.Int(path, v)
 	case "temperature":
-		d.r.Temperature = d.number(path, v)
+		d.r.Temperature = d.Float(path, v)
 	case "topP":
-		d.r.TopP = d.number(path, v)
+		d.r.TopP = d.Float(path, v)
 	case "stopSequences":
-		d.r.Stop = d.texts(path, v)
+		d.r.Stop = d.Texts(path, v)
 	}
 }
 
 // tier reads {type}; a tier in another form is kept unchanged.
 func (d *requestDecoder) tier(v jsonedit.Value) {
 	if key, t := only(v); key == "type" {
-		d.r.ServiceTier = d.text("serviceTier.type", t)
+		d.r.ServiceTier = d.Text("serviceTier.type", t)
 		return
 	}
 	d.r.Extra = append(d.r.Extra, llm.Member{Name: "serviceTier", Value: v.Raw()})
@@ -107,7 +109,9 @@ func (d *requestDecoder) tier(v jsonedit.Value) {
 
 func (d *requestDecoder) system(v jsonedit.Value) {
 	m := llm.Message{Role: llm.System, At: "system"}
-	d.elements("system", v, func(path string, block jsonedit.Value) { m.Parts = d.block(m.Parts, path, block) })
+	for path, block := range d.Elements("system", v) {
+		m.Parts = d.block(m.Parts, path, block)
+	}
 	if len(m.Parts) > 0 {
 		d.r.Messages = append(d.r.Messages, m)
 	}
@@ -118,13 +122,15 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) {
 	d.object(path, v, func(key, path string, v jsonedit.Value) {
 		switch key {
 		case "role":
-			m.Role = llm.Role(d.text(path, v))
+			m.Role = llm.Role(d.Text(path, v))
 		case "content":
-			d.elements(path, v, func(path string, block jsonedit.Value) { m.Parts = d.block(m.Parts, path, block) })
+			for path, block := range d.Elements(path, v) {
+				m.Parts = d.block(m.Parts, path, block)
+			}
 		}
 	})
 	if m.Role != llm.User && m.Role != llm.Assistant {
-		d.fail(path+".role", dialect.CodeValue, "must be user or assistant")
+		d.Refuse(path+".role", dialect.CodeValue, "must be user or assistant")
 	}
 	m.Parts = unsign(m.Parts)
 	d.r.Messages = append(d.r.Messages, m)
@@ -138,7 +144,7 @@ func (d *requestDecoder) order() {
 		case llm.System:
 			continue
 		case llm.Assistant:
-			d.fail(m.At+".role", dialect.CodeValue, "must be user: a conversation begins with the user")
+			d.Refuse(m.At+".role", dialect.CodeValue, "must be user: a conversation begins with the user")
 		}
 		return
 	}
@@ -159,12 +165,12 @@ func (d *requestDecoder) output(v jsonedit.Value) {
 	d.object(path, schema, func(key, path string, v jsonedit.Value) {
 		switch key {
 		case "schema":
-			f.Schema = json.RawMessage(d.needed(path, v))
+			f.Schema = json.RawMessage(d.NonEmptyText(path, v))
 			d.schema(path, f.Schema)
 		case "name":
-			f.Name = d.text(path, v)
+			f.Name = d.Text(path, v)
 		case "description":
-			f.Description = d.text(path, v)
+			f.Description = d.Text(path, v)
 		}
 	})
 	d.r.Format = f
@@ -174,10 +180,10 @@ func (d *requestDecoder) output(v jsonedit.Value) {
 func (d *requestDecoder) schema(path string, raw []byte) {
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil || v.Kind() != jsonedit.Object {
-		d.fail(path, dialect.CodeType, "must be a JSON Schema, which is an object")
+		d.Refuse(path, dialect.CodeType, "must be a JSON Schema, which is an object")
 		return
 	}
 	if t, ok := v.Get("type"); ok && word(v, "type") != "object" && t.Kind() != jsonedit.Array {
-		d.fail(path+".type", dialect.CodeValue, `must be "object"`)
+		d.Refuse(path+".type", dialect.CodeValue, `must be "object"`)
 	}
 }

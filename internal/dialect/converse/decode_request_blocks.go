@@ -16,9 +16,9 @@ func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) 
 	path += "." + kind
 	switch kind {
 	case "":
-		d.fail(strings.TrimSuffix(path, "."), dialect.CodeType, "must be an object with one member, which says what it is")
+		d.Refuse(strings.TrimSuffix(path, "."), dialect.CodeType, "must be an object with one member, which says what it is")
 	case "text":
-		return append(parts, llm.Text{Text: d.text(path, inner)})
+		return append(parts, llm.Text{Text: d.Text(path, inner)})
 	case "cachePoint":
 		if setCache(parts, &llm.Cache{TTL: word(inner, "ttl")}) {
 			return parts
@@ -113,14 +113,14 @@ func (d *requestDecoder) media(path string, kind llm.MediaKind, v jsonedit.Value
 	d.object(path, v, func(key, path string, v jsonedit.Value) {
 		switch key {
 		case "format":
-			word := d.text(path, v)
+			word := d.Text(path, v)
 			if m.Type = typeOf(kind, word); m.Type == "" {
-				d.fail(path, dialect.CodeValue, "is not a supported %s format", kind)
+				d.Refuse(path, dialect.CodeValue, "is not a supported %s format", kind)
 			}
 		case "name":
-			m.Name = d.text(path, v)
+			m.Name = d.Text(path, v)
 		case "context":
-			m.Context = d.text(path, v)
+			m.Context = d.Text(path, v)
 		case "citations":
 			on, _ := v.Get("enabled")
 			m.Cite, _ = on.Bool()
@@ -131,7 +131,7 @@ func (d *requestDecoder) media(path string, kind llm.MediaKind, v jsonedit.Value
 		}
 	})
 	if m.Data == "" && m.URL == "" && m.Text == "" && m.Parts == nil {
-		d.fail(path+".source", dialect.CodeMissing, "is required: send bytes or s3Location")
+		d.Refuse(path+".source", dialect.CodeMissing, "is required: send bytes or s3Location")
 	}
 	return m
 }
@@ -141,26 +141,24 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 	path += "." + kind
 	switch kind {
 	case "bytes":
-		m.Data = d.text(path, inner)
-		if err := dialect.CheckBase64(path, m.Data); err != nil && d.err == nil {
-			d.err = err
-		}
+		m.Data = d.Text(path, inner)
+		d.Base64(path, m.Data)
 	case "s3Location":
 		d.object(path, inner, func(key, path string, v jsonedit.Value) {
 			if key == "uri" {
-				m.URL = d.needed(path, v)
+				m.URL = d.NonEmptyText(path, v)
 				return
 			}
 			m.Extra = append(m.Extra, llm.Member{Name: key, Value: v.Raw()})
 		})
 	case "text":
-		m.Text = d.needed(path, inner)
+		m.Text = d.NonEmptyText(path, inner)
 	case "content":
-		d.elements(path, inner, func(path string, e jsonedit.Value) {
+		for path, e := range d.Elements(path, inner) {
 			if key, text := only(e); key == "text" {
-				m.Parts = append(m.Parts, llm.Text{Text: d.text(path, text)})
+				m.Parts = append(m.Parts, llm.Text{Text: d.Text(path, text)})
 			}
-		})
+		}
 	}
 }
 
@@ -174,7 +172,7 @@ func (d *requestDecoder) toolUse(path string, v jsonedit.Value) llm.Part {
 	}
 	id, _ := v.Get("toolUseId")
 	called, _ := v.Get("name")
-	c := llm.ToolCall{ID: d.needed(path+".toolUseId", id), Name: d.needed(path+".name", called), At: path}
+	c := llm.ToolCall{ID: d.NonEmptyText(path+".toolUseId", id), Name: d.NonEmptyText(path+".name", called), At: path}
 	if input, ok := v.Get("input"); ok {
 		c.Arguments = dialect.Arguments(input)
 	}
@@ -198,23 +196,23 @@ func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 	}
 	r := llm.ToolResult{At: path}
 	id, _ := v.Get("toolUseId")
-	r.ID = d.needed(path+".toolUseId", id)
+	r.ID = d.NonEmptyText(path+".toolUseId", id)
 	if !d.calls[r.ID] {
-		d.fail(path+".toolUseId", dialect.CodeValue, "answers no toolUse of an earlier message")
+		d.Refuse(path+".toolUseId", dialect.CodeValue, "answers no toolUse of an earlier message")
 	}
 	r.Failed = word(v, "status") == "error"
 	var stood []byte
 	content, _ := v.Get("content")
-	d.elements(path+".content", content, func(path string, e jsonedit.Value) {
+	for path, e := range d.Elements(path+".content", content) {
 		if kind, inner := only(e); kind == "json" {
 			// JSON becomes text for other dialects; its position is kept to
 			// restore it.
 			stood = strconv.AppendInt(append(stood, ','), int64(len(r.Parts)), 10)
 			r.Parts = append(r.Parts, llm.Text{Text: string(inner.Raw())})
-			return
+			continue
 		}
 		r.Parts = d.block(r.Parts, path, e)
-	})
+	}
 	if stood != nil {
 		stood[0] = '['
 		r.Extra = []llm.Member{{Name: jsonParts, Value: append(stood, ']')}}

@@ -34,25 +34,25 @@ func (d *requestDecoder) additional(v jsonedit.Value) {
 func (d *requestDecoder) neutralField(key, path string, v jsonedit.Value) bool {
 	switch key {
 	case "top_k":
-		d.r.TopK = d.count(path, v)
+		d.r.TopK = d.Int(path, v)
 	case "inferenceConfig": // of Nova
 		inner, k := only(v)
 		if inner != "topK" {
 			return false
 		}
-		d.r.TopK = d.count(path+".topK", k)
+		d.r.TopK = d.Int(path+".topK", k)
 	case "thinking":
 		d.thinking(path, v)
 	case "output_config":
 		return d.claudeOutput(path, v)
 	case "reasoning_effort":
-		d.r.Reasoning.Effort = d.text(path, v)
+		d.r.Reasoning.Effort = d.Text(path, v)
 	case "metadata":
 		inner, user := only(v)
 		if inner != "user_id" {
 			return false
 		}
-		d.r.User = d.text(path+".user_id", user)
+		d.r.User = d.Text(path+".user_id", user)
 	case "anthropic_beta":
 		d.r.Extra = append(d.r.Extra, llm.Member{Name: key, Value: json.RawMessage(v.Raw())})
 	default:
@@ -76,7 +76,7 @@ func (d *requestDecoder) claudeOutput(path string, v jsonedit.Value) bool {
 		}
 	}
 	if effort, ok := v.Get("effort"); ok {
-		d.r.Reasoning.Effort = d.text(path+".effort", effort)
+		d.r.Reasoning.Effort = d.Text(path+".effort", effort)
 	}
 	if formed {
 		d.r.Format = llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(schema.Raw())}
@@ -89,11 +89,11 @@ func (d *requestDecoder) thinking(path string, v jsonedit.Value) {
 	d.object(path, v, func(key, path string, v jsonedit.Value) {
 		switch key {
 		case "type":
-			r.Mode = llm.ThinkingMode(d.text(path, v))
+			r.Mode = llm.ThinkingMode(d.Text(path, v))
 		case "budget_tokens":
-			r.Budget = d.count(path, v)
+			r.Budget = d.Int(path, v)
 		case "display":
-			r.Summary = d.text(path, v)
+			r.Summary = d.Text(path, v)
 		default:
 			r.Extra = append(r.Extra, llm.Member{Name: key, Value: v.Raw()})
 		}

@@ -11,7 +11,9 @@ const maxName = 64 // maximum length of tool names and call ids in bytes
 func (d *requestDecoder) toolConfig(key, path string, v jsonedit.Value) {
 	switch key {
 	case "tools":
-		d.elements(path, v, d.tool)
+		for path, e := range d.Elements(path, v) {
+			d.tool(path, e)
+		}
 	case "toolChoice":
 		d.toolChoice(path, v)
 	}
@@ -30,9 +32,7 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) {
 			return
 		}
 	}
-	if v.Kind() != jsonedit.Object {
-		d.fail(path, dialect.CodeType, "must be an object")
-	}
+	d.Is(path, v, jsonedit.Object, "an object")
 	native := &llm.Native{Dialect: name, Type: kind, Raw: v.Raw(), At: path}
 	d.r.Tools = append(d.r.Tools, llm.Tool{Name: word(inner, "name"), Server: systemTools[word(inner, "name")], Native: native, At: path})
 }
@@ -48,28 +48,24 @@ func (d *requestDecoder) toolSpec(path string, v jsonedit.Value) (t llm.Tool) {
 	d.object(path, v, func(key, path string, v jsonedit.Value) {
 		switch key {
 		case "name":
-			t.Name = d.text(path, v)
+			t.Name = d.Text(path, v)
 		case "description":
-			t.Description = d.text(path, v)
+			t.Description = d.Text(path, v)
 		case "inputSchema":
 			schema, _ := v.Get("json")
 			t.Schema = schema.Raw()
 			d.schema(path+".json", t.Schema)
 		case "strict":
-			strict, ok := v.Bool()
-			if !ok {
-				d.fail(path, dialect.CodeType, "must be true or false")
-			}
-			t.Strict = &strict
+			t.Strict = d.Bool(path, v)
 		default:
 			t.Extra = append(t.Extra, llm.Member{Name: key, Value: v.Raw()})
 		}
 	})
 	switch {
 	case t.Name == "":
-		d.fail(path+".name", dialect.CodeMissing, "is required")
+		d.Refuse(path+".name", dialect.CodeMissing, "is required")
 	case !isValidName(t.Name, false):
-		d.fail(path+".name", dialect.CodeValue, "must be 1 to %d letters, digits, underscores and hyphens", maxName)
+		d.Refuse(path+".name", dialect.CodeValue, "must be 1 to %d letters, digits, underscores and hyphens", maxName)
 	}
 	return t
 }
@@ -83,7 +79,7 @@ func (d *requestDecoder) toolChoice(path string, v jsonedit.Value) {
 		d.r.ToolChoice.Mode = llm.ChoiceRequired
 	case "tool":
 		n, _ := inner.Get("name")
-		d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.needed(path+".tool.name", n)}}
+		d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.NonEmptyText(path+".tool.name", n)}}
 	default:
 		d.r.ToolChoice.Raw = v.Raw()
 	}

@@ -126,7 +126,7 @@ func TestImagesAreAskedForInTheFormOfTheFamily(t *testing.T) {
 		{"diffusion", xl, `{"prompt":"a cat","n":1,"size":"512x512","response_format":"b64_json"}`, `{"text_prompts":[{"text":"a cat","weight":1}],"samples":1,"width":512,"height":512}`},
 		{"stable", sd3, `{"prompt":"a cat","n":1,"size":"1792x1024"}`, `{"prompt":"a cat","aspect_ratio":"16:9"} | size adapted aspect ratio 16:9`},
 		{"stable makes one", sd3, `{"prompt":"a cat","n":2}`, `refused: n: provider "bedrock" does not support this with model "stability.sd3-5-large-v1:0": more than one image in a request`},
-		{"no prompt", sd3, `{}`, `refused: prompt: is required`},
+		{"no prompt", sd3, `{}`, `refused: prompt: is required and must not be empty`},
 		{"no size", sd3, `{"prompt":"a","size":"big"}`, `refused: size: must be width x height, as in 1024x1024`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

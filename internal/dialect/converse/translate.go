@@ -48,7 +48,7 @@ func (a *translationInput) take(name string) (jsonedit.Value, bool) {
 
 func (a *translationInput) word(name string) string {
 	v, _ := a.take(name)
-	return a.text(name, v)
+	return a.Text(name, v)
 }
 
 func (a *translationInput) adapt(name, note string) {
@@ -61,8 +61,8 @@ func (a *translationInput) drop(name string) {
 
 // finish returns the body, or the error of the request.
 func (a *translationInput) finish(dst []byte, b *jsonedit.Builder) ([]byte, []dialect.ParamChange, error) {
-	if a.err != nil {
-		return dst, nil, a.err
+	if a.Err != nil {
+		return dst, nil, a.Err
 	}
 	for k, v := range a.v.Fields() {
 		if name := k.String(); !a.taken[name] && !v.IsNull() {

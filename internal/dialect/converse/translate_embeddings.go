@@ -56,8 +56,8 @@ func splitInputs(body []byte, to dialect.RequestTarget) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.inputs(); a.err != nil {
-		return nil, a.err
+	if a.inputs(); a.Err != nil {
+		return nil, a.Err
 	}
 	return dialect.SplitInput(body), nil
 }
@@ -66,7 +66,7 @@ func splitInputs(body []byte, to dialect.RequestTarget) ([][]byte, error) {
 // providers send numbers, and the response is encoded as requested.
 func (a *translationInput) encodingFormat() {
 	if f := a.word("encoding_format"); f != "" && f != "float" && f != "base64" {
-		a.fail("encoding_format", dialect.CodeValue, "must be float or base64")
+		a.Refuse("encoding_format", dialect.CodeValue, "must be float or base64")
 	}
 }
 
@@ -79,14 +79,16 @@ func (a *translationInput) inputs() (list []input) {
 	v, ok := a.take("input")
 	switch {
 	case !ok:
-		a.fail("input", dialect.CodeMissing, "is required")
+		a.Refuse("input", dialect.CodeMissing, "is required")
 	case v.Kind() == jsonedit.Array:
-		a.elements("input", v, func(path string, e jsonedit.Value) { list = append(list, a.input(path, e)) })
+		for path, e := range a.Elements("input", v) {
+			list = append(list, a.input(path, e))
+		}
 	default:
 		list = append(list, a.input("input", v))
 	}
 	if len(list) == 0 {
-		a.fail("input", dialect.CodeValue, "must not be empty")
+		a.Refuse("input", dialect.CodeValue, "must not be empty")
 		list = append(list, input{})
 	}
 	return list
@@ -95,7 +97,7 @@ func (a *translationInput) inputs() (list []input) {
 func (a *translationInput) input(path string, v jsonedit.Value) (in input) {
 	switch v.Kind() {
 	case jsonedit.String:
-		in.text = a.text(path, v)
+		in.text = a.Text(path, v)
 	case jsonedit.Object:
 		in.text = word(v, "text")
 		image, _ := v.Get("image")
@@ -111,18 +113,16 @@ func (a *translationInput) input(path string, v jsonedit.Value) (in input) {
 	}
 	switch {
 	case in.text == "" && in.image == "":
-		a.fail(path, dialect.CodeValue, "must not be empty")
+		a.Refuse(path, dialect.CodeValue, "must not be empty")
 	case in.image != "":
-		if err := dialect.CheckBase64(path, in.image); err != nil && a.err == nil {
-			a.err = err
-		}
+		a.Base64(path, in.image)
 	}
 	return in
 }
 
 func (a *translationInput) refuse(path, why string) {
-	if a.err == nil {
-		a.err = dialect.Unsupported(path, a.to, "%s", why)
+	if a.Err == nil {
+		a.Err = dialect.Unsupported(path, a.to, "%s", why)
 	}
 }
 

@@ -49,7 +49,7 @@ func imageForm(m model) (dialect.Translator, bool) {
 
 func (a *translationInput) prompt() string {
 	v, _ := a.take("prompt")
-	return a.needed("prompt", v)
+	return a.NonEmptyText("prompt", v)
 }
 
 // size reads a size such as 1024x1024. With auto or none the model decides.
@@ -62,7 +62,7 @@ func (a *translationInput) size() (width, height int64, ok bool) {
 	width, errWidth := strconv.ParseInt(w, 10, 32)
 	height, errHeight := strconv.ParseInt(h, 10, 32)
 	if errWidth != nil || errHeight != nil || width < 1 || height < 1 {
-		a.fail("size", dialect.CodeValue, "must be width x height, as in 1024x1024")
+		a.Refuse("size", dialect.CodeValue, "must be width x height, as in 1024x1024")
 		return 0, 0, false
 	}
 	return width, height, true

@@ -13,8 +13,8 @@ import (
 // requestDecoder reads one request of a client. It must not be used after the
 // first error.
 type requestDecoder struct {
-	r   *llm.Request
-	err *apierr.Error
+	dialect.Reader
+	r *llm.Request
 
 	calls  []pendingCall    // of the conversation so far
 	byID   map[string]int   // index of the last call with an id
@@ -36,14 +36,14 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	}
 	d := &requestDecoder{r: &llm.Request{Dialect: own, Names: names}, byID: map[string]int{}, byName: map[string][]int{}}
 	d.body(v)
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	return d.r, nil
 }
 
 func (d *requestDecoder) body(v jsonedit.Value) {
-	if !d.is(v, jsonedit.Object, "body", "an object") {
+	if !d.Is("body", v, jsonedit.Object, "an object") {
 		return
 	}
 	// The system instruction comes first in the conversation, wherever it is in
@@ -58,7 +58,7 @@ func (d *requestDecoder) body(v jsonedit.Value) {
 		switch name := camel(key); name {
 		case "systemInstruction":
 		case "model":
-			d.r.Model = d.text(v, "model")
+			d.r.Model = d.Text("model", v)
 		case "contents":
 			each(v, "contents", d.content)
 		case "generationConfig":
@@ -68,15 +68,15 @@ func (d *requestDecoder) body(v jsonedit.Value) {
 		case "toolConfig":
 			d.toolConfig(v)
 		case "labels":
-			if d.is(v, jsonedit.Object, "labels", "an object of strings") {
+			if d.Is("labels", v, jsonedit.Object, "an object of strings") {
 				d.r.Metadata = v.Raw()
 			}
 		case "serviceTier":
-			d.r.ServiceTier = neutralTier(d.text(v, "serviceTier"))
+			d.r.ServiceTier = neutralTier(d.Text("serviceTier", v))
 		default:
 			d.extra(key.String(), v)
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
 	}
@@ -85,21 +85,6 @@ func (d *requestDecoder) body(v jsonedit.Value) {
 // extra keeps a parameter that only this dialect has.
 func (d *requestDecoder) extra(name string, v jsonedit.Value) {
 	d.r.Extra = append(d.r.Extra, llm.Member{Name: name, Value: v.Raw()})
-}
-
-// fail keeps the first error.
-func (d *requestDecoder) fail(path, code, format string, args ...any) {
-	if d.err == nil {
-		d.err = dialect.Invalid(path, code, format, args...)
-	}
-}
-
-// is reports whether v is of a kind. If not, it records an error.
-func (d *requestDecoder) is(v jsonedit.Value, kind jsonedit.Kind, path, want string) bool {
-	if v.Kind() != kind {
-		d.fail(path, dialect.CodeType, "must be %s", want)
-	}
-	return v.Kind() == kind
 }
 
 // each calls f with the elements of a list, or with a single value in place of
@@ -111,29 +96,20 @@ func each(v jsonedit.Value, path string, f func(jsonedit.Value, string)) {
 	}
 	n := 0
 	for e := range v.Elements() {
-		f(e, path+"["+strconv.Itoa(n)+"]")
+		f(e, dialect.At(path, n))
 		n++
 	}
 }
 
-// text reads a string.
-func (d *requestDecoder) text(v jsonedit.Value, path string) string {
-	s, ok := v.Text()
-	if !ok {
-		d.fail(path, dialect.CodeType, "must be a string")
-	}
-	return s
-}
-
 // float reads a number, which may be written as a string.
-func (d *requestDecoder) float(v jsonedit.Value, path string) *float64 {
+func (d *requestDecoder) float(path string, v jsonedit.Value) *float64 {
 	f, ok := v.Float()
 	if s, isText := v.Text(); isText {
 		n, err := strconv.ParseFloat(s, 64)
 		f, ok = n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 	}
 	if !ok {
-		d.fail(path, dialect.CodeType, "must be a number")
+		d.RefuseKind(path, "a number", v)
 		return nil
 	}
 	return &f
@@ -141,7 +117,7 @@ func (d *requestDecoder) float(v jsonedit.Value, path string) *float64 {
 
 // int reads an integer, which may be written as a string or with a fraction
 // of zero.
-func (d *requestDecoder) int(v jsonedit.Value, path string) *int64 {
+func (d *requestDecoder) int(path string, v jsonedit.Value) *int64 {
 	n, ok := v.Int()
 	if s, isText := v.Text(); isText {
 		parsed, err := strconv.ParseInt(s, 10, 64)
@@ -151,20 +127,10 @@ func (d *requestDecoder) int(v jsonedit.Value, path string) *int64 {
 		n, ok = int64(f), true
 	}
 	if !ok {
-		d.fail(path, dialect.CodeType, "must be an integer")
+		d.RefuseKind(path, "an integer", v)
 		return nil
 	}
 	return &n
-}
-
-// bool reads true or false.
-func (d *requestDecoder) bool(v jsonedit.Value, path string) *bool {
-	is, ok := v.Bool()
-	if !ok {
-		d.fail(path, dialect.CodeType, "must be true or false")
-		return nil
-	}
-	return &is
 }
 
 // neutralTier returns the name of a service tier that the other dialects use.

@@ -11,7 +11,7 @@ import (
 // config reads generationConfig.
 // https://ai.google.dev/api/generate-content#generationconfig
 func (d *requestDecoder) config(v jsonedit.Value) {
-	if !d.is(v, jsonedit.Object, "generationConfig", "an object") {
+	if !d.Is("generationConfig", v, jsonedit.Object, "an object") {
 		return
 	}
 	var mime string
@@ -24,7 +24,7 @@ func (d *requestDecoder) config(v jsonedit.Value) {
 		name := camel(key)
 		switch name {
 		case "responseMimeType":
-			mime = d.text(v, config+name)
+			mime = d.Text(config+name, v)
 		case "responseSchema":
 			schema, openapi = v, true
 		case "responseJsonSchema":
@@ -48,30 +48,30 @@ func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 	r, path := d.r, config+name
 	switch name {
 	case "temperature":
-		r.Temperature = d.float(v, path)
+		r.Temperature = d.float(path, v)
 	case "topP":
-		r.TopP = d.float(v, path)
+		r.TopP = d.float(path, v)
 	case "topK":
-		r.TopK = d.int(v, path)
+		r.TopK = d.int(path, v)
 	case "candidateCount":
-		r.N = d.int(v, path)
+		r.N = d.int(path, v)
 	case "maxOutputTokens":
-		r.MaxTokens = d.int(v, path)
+		r.MaxTokens = d.int(path, v)
 	case "seed":
-		r.Seed = d.int(v, path)
+		r.Seed = d.int(path, v)
 	case "presencePenalty":
-		r.PresencePenalty = d.float(v, path)
+		r.PresencePenalty = d.float(path, v)
 	case "frequencyPenalty":
-		r.FrequencyPenalty = d.float(v, path)
+		r.FrequencyPenalty = d.float(path, v)
 	case "responseLogprobs":
-		r.Logprobs = d.bool(v, path)
+		r.Logprobs = d.Bool(path, v)
 	case "logprobs":
-		r.TopLogprobs = d.int(v, path)
+		r.TopLogprobs = d.int(path, v)
 	case "stopSequences":
-		each(v, path, func(v jsonedit.Value, path string) { r.Stop = append(r.Stop, d.text(v, path)) })
+		each(v, path, func(v jsonedit.Value, path string) { r.Stop = append(r.Stop, d.Text(path, v)) })
 	case "responseModalities":
 		each(v, path, func(v jsonedit.Value, path string) {
-			r.Modalities = append(r.Modalities, strings.ToLower(d.text(v, path)))
+			r.Modalities = append(r.Modalities, strings.ToLower(d.Text(path, v)))
 		})
 	default:
 		return false
@@ -84,7 +84,7 @@ func (d *requestDecoder) sampling(name string, v jsonedit.Value) bool {
 func (d *requestDecoder) format(mime string, schema jsonedit.Value, openapi bool) {
 	f := &d.r.Format
 	if !schema.IsNull() {
-		if !d.is(schema, jsonedit.Object, config+"responseSchema", "a schema") {
+		if !d.Is(config+"responseSchema", schema, jsonedit.Object, "a schema") {
 			return
 		}
 		f.Kind, f.Schema = llm.FormatSchema, schema.Raw()
@@ -111,7 +111,7 @@ func (d *requestDecoder) format(mime string, schema jsonedit.Value, openapi bool
 // one lets the model decide.
 func (d *requestDecoder) thinking(v jsonedit.Value) {
 	const path = config + "thinkingConfig"
-	if !d.is(v, jsonedit.Object, path, "an object") {
+	if !d.Is(path, v, jsonedit.Object, "an object") {
 		return
 	}
 	t := &d.r.Reasoning
@@ -122,16 +122,16 @@ func (d *requestDecoder) thinking(v jsonedit.Value) {
 		switch name := camel(key); name {
 		case "includeThoughts":
 			t.Summary = "omitted"
-			if is := d.bool(v, path+"."+name); is != nil && *is {
+			if is := d.Bool(path+"."+name, v); is != nil && *is {
 				t.Summary = "auto"
 			}
 		case "thinkingLevel":
-			level := strings.ToLower(d.text(v, path+"."+name))
+			level := strings.ToLower(d.Text(path+"."+name, v))
 			if t.Effort = strings.TrimPrefix(level, "thinking_level_"); t.Effort == "unspecified" {
 				t.Effort = ""
 			}
 		case "thinkingBudget":
-			d.budget(d.int(v, path+"."+name))
+			d.budget(d.int(path+"."+name, v))
 		default:
 			t.Extra = append(t.Extra, llm.Member{Name: name, Value: v.Raw()})
 		}
@@ -178,7 +178,7 @@ func size(v jsonedit.Value) (n int) {
 // toolConfig reads the tool choice.
 // https://ai.google.dev/api/caching#ToolConfig
 func (d *requestDecoder) toolConfig(v jsonedit.Value) {
-	if !d.is(v, jsonedit.Object, "toolConfig", "an object") {
+	if !d.Is("toolConfig", v, jsonedit.Object, "an object") {
 		return
 	}
 	for key, v := range v.Fields() {
@@ -193,7 +193,7 @@ func (d *requestDecoder) toolConfig(v jsonedit.Value) {
 }
 
 func (d *requestDecoder) choice(v jsonedit.Value) {
-	if !d.is(v, jsonedit.Object, "toolConfig.functionCallingConfig", "an object") {
+	if !d.Is("toolConfig.functionCallingConfig", v, jsonedit.Object, "an object") {
 		return
 	}
 	c := &d.r.ToolChoice
@@ -204,9 +204,9 @@ func (d *requestDecoder) choice(v jsonedit.Value) {
 		}
 		switch name := camel(key); name {
 		case "mode":
-			mode = d.text(v, calling+name)
+			mode = d.Text(calling+name, v)
 		case "allowedFunctionNames":
-			each(v, calling+name, func(v jsonedit.Value, path string) { c.Names = append(c.Names, d.text(v, path)) })
+			each(v, calling+name, func(v jsonedit.Value, path string) { c.Names = append(c.Names, d.Text(path, v)) })
 		default:
 			d.extra(calling+name, v)
 		}
@@ -224,6 +224,6 @@ func (d *requestDecoder) choice(v jsonedit.Value) {
 	case "VALIDATED": // like auto, with arguments that match their schema
 		c.Mode, c.Raw = llm.ChoiceAuto, []byte(`"VALIDATED"`)
 	default:
-		d.fail(calling+"mode", dialect.CodeValue, "must be AUTO, ANY, NONE or VALIDATED")
+		d.Refuse(calling+"mode", dialect.CodeValue, "must be AUTO, ANY, NONE or VALIDATED")
 	}
 }

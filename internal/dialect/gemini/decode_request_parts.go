@@ -20,7 +20,7 @@ func (d *requestDecoder) system(v jsonedit.Value) {
 	m := llm.Message{Role: llm.System, At: "systemInstruction"}
 	if words, ok := v.Text(); ok {
 		m.Parts = []llm.Part{llm.Text{Text: words}}
-	} else if d.is(v, jsonedit.Object, m.At, "a content") {
+	} else if d.Is(m.At, v, jsonedit.Object, "a content") {
 		d.parts(&m, v)
 	}
 	if len(m.Parts) > 0 {
@@ -30,7 +30,7 @@ func (d *requestDecoder) system(v jsonedit.Value) {
 
 // content reads one turn.
 func (d *requestDecoder) content(v jsonedit.Value, path string) {
-	if d.err != nil || !d.is(v, jsonedit.Object, path, "a content with role and parts") {
+	if d.Err != nil || !d.Is(path, v, jsonedit.Object, "a content with role and parts") {
 		return
 	}
 	m := llm.Message{Role: llm.User, At: path}
@@ -39,7 +39,7 @@ func (d *requestDecoder) content(v jsonedit.Value, path string) {
 	case `"model"`:
 		m.Role = llm.Assistant
 	default:
-		d.fail(path+".role", dialect.CodeValue, "must be user or model")
+		d.Refuse(path+".role", dialect.CodeValue, "must be user or model")
 		return
 	}
 	d.parts(&m, v)
@@ -62,7 +62,7 @@ func (d *requestDecoder) parts(m *llm.Message, content jsonedit.Value) {
 }
 
 func (d *requestDecoder) part(m *llm.Message, v jsonedit.Value, path string) {
-	if d.err != nil || !d.is(v, jsonedit.Object, path, "a part") {
+	if d.Err != nil || !d.Is(path, v, jsonedit.Object, "a part") {
 		return
 	}
 	p := pieceOf(v)
@@ -79,7 +79,7 @@ func (d *requestDecoder) part(m *llm.Message, v jsonedit.Value, path string) {
 		if sign.Value != "" { // media cannot carry it
 			m.Parts = append(m.Parts, llm.Thinking{Signature: sign})
 		}
-		if media := d.media(p, path); d.err == nil {
+		if media := d.media(p, path); d.Err == nil {
 			m.Parts = append(m.Parts, media)
 		}
 	default:
@@ -123,7 +123,7 @@ func describe(p piece) []llm.Part {
 func (d *requestDecoder) words(m *llm.Message, p piece, sign llm.Signature, path string) {
 	words := ""
 	if p.kind == "text" && !p.value.IsNull() {
-		words = d.text(p.value, path+".text")
+		words = d.Text(path+".text", p.value)
 	}
 	switch {
 	case p.thought:
@@ -150,22 +150,20 @@ func appendThinking(parts []llm.Part, t llm.Thinking) []llm.Part {
 // media reads inlineData or fileData.
 func (d *requestDecoder) media(p piece, path string) llm.Media {
 	path += "." + p.kind
-	if !d.is(p.value, jsonedit.Object, path, "an object") {
+	if !d.Is(path, p.value, jsonedit.Object, "an object") {
 		return llm.Media{}
 	}
 	m := mediaOf(p)
 	m.At = path
 	switch {
 	case p.kind == "inlineData":
-		if err := dialect.CheckBase64(path+".data", m.Data); err != nil {
-			d.err = err
-		}
+		d.Base64(path+".data", m.Data)
 		m.Data = dialect.StandardBase64(m.Data) // Google's Python client sends the URL-safe alphabet
 		if m.Type == "" {
-			d.fail(path+".mimeType", dialect.CodeMissing, "is required: send the MIME type of the data")
+			d.Refuse(path+".mimeType", dialect.CodeMissing, "is required: send the MIME type of the data")
 		}
 	case m.URL == "":
-		d.fail(path+".fileUri", dialect.CodeMissing, "is required: send the address of the file")
+		d.Refuse(path+".fileUri", dialect.CodeMissing, "is required: send the address of the file")
 	}
 	m.Extra = slices.DeleteFunc(m.Extra, func(e llm.Member) bool {
 		if e.Name != "mediaResolution" {
@@ -198,7 +196,7 @@ func detailOf(raw json.RawMessage) (string, bool) {
 // number in the conversation as id.
 func (d *requestDecoder) call(m *llm.Message, p piece, sign llm.Signature, path string) {
 	path += ".functionCall"
-	if !d.is(p.value, jsonedit.Object, path, "an object") {
+	if !d.Is(path, p.value, jsonedit.Object, "an object") {
 		return
 	}
 	call := llm.ToolCall{Signature: sign, At: path}
@@ -208,7 +206,7 @@ func (d *requestDecoder) call(m *llm.Message, p piece, sign llm.Signature, path 
 		}
 		switch name := camel(key); name {
 		case "id":
-			call.ID = d.text(v, path+".id")
+			call.ID = d.Text(path+".id", v)
 		case "name":
 			call.Name = d.name(v, path+".name")
 		case "args":
@@ -218,7 +216,7 @@ func (d *requestDecoder) call(m *llm.Message, p piece, sign llm.Signature, path 
 		}
 	}
 	if call.Name == "" {
-		d.fail(path+".name", dialect.CodeMissing, "is required: send the name of the function")
+		d.Refuse(path+".name", dialect.CodeMissing, "is required: send the name of the function")
 	}
 	n := len(d.calls)
 	if call.ID == "" {
@@ -236,9 +234,9 @@ func numberedID(n int) string { return "call_" + strconv.Itoa(n) }
 
 // name reads the name of a function.
 func (d *requestDecoder) name(v jsonedit.Value, path string) string {
-	s := d.text(v, path)
+	s := d.Text(path, v)
 	if len(s) > maxName {
-		d.fail(path, dialect.CodeValue, "must have at most %d characters, not %d", maxName, len(s))
+		d.Refuse(path, dialect.CodeValue, "must have at most %d characters, not %d", maxName, len(s))
 	}
 	return s
 }
@@ -247,7 +245,7 @@ func (d *requestDecoder) name(v jsonedit.Value, path string) string {
 // without one, to the first call of its name without a result.
 func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 	path += ".functionResponse"
-	if !d.is(p.value, jsonedit.Object, path, "an object") {
+	if !d.Is(path, p.value, jsonedit.Object, "an object") {
 		return
 	}
 	out := llm.ToolResult{At: path}
@@ -258,12 +256,12 @@ func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 		}
 		switch name := camel(key); name {
 		case "id":
-			out.ID = d.text(v, path+".id")
+			out.ID = d.Text(path+".id", v)
 		case "name":
 			out.Name = d.name(v, path+".name")
 		case "response":
 			response = v
-			d.is(v, jsonedit.Object, path+".response", "an object")
+			d.Is(path+".response", v, jsonedit.Object, "an object")
 		case "parts":
 			parts = v
 		default:
@@ -284,7 +282,7 @@ func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 func (d *requestDecoder) answer(r *llm.ToolResult) bool {
 	n, ok := d.waiting(*r)
 	if !ok {
-		d.fail(r.At, dialect.CodeValue, "answers no functionCall before it: send the call of %.100q with the turn of the model", r.Name)
+		d.Refuse(r.At, dialect.CodeValue, "answers no functionCall before it: send the call of %.100q with the turn of the model", r.Name)
 		return false
 	}
 	call := &d.calls[n]
@@ -337,7 +335,7 @@ func isObject(text string) bool {
 
 // resultPart reads a part of a functionResponse, normally media.
 func (d *requestDecoder) resultPart(out *llm.ToolResult, v jsonedit.Value, path string) {
-	if d.err != nil || v.IsNull() || !d.is(v, jsonedit.Object, path, "a part") {
+	if d.Err != nil || v.IsNull() || !d.Is(path, v, jsonedit.Object, "a part") {
 		return
 	}
 	p := pieceOf(v)
@@ -345,7 +343,7 @@ func (d *requestDecoder) resultPart(out *llm.ToolResult, v jsonedit.Value, path 
 		out.Parts = append(out.Parts, llm.Native{Dialect: own, Type: p.kind, Raw: v.Raw(), At: path})
 		return
 	}
-	if media := d.media(p, path); d.err == nil {
+	if media := d.media(p, path); d.Err == nil {
 		out.Parts = append(out.Parts, media)
 	}
 }

@@ -15,7 +15,7 @@ var servers = map[string]llm.ServerTool{
 // tool reads an element of tools: functions, or tools that run at the provider.
 // https://ai.google.dev/api/caching#Tool
 func (d *requestDecoder) tool(v jsonedit.Value, path string) {
-	if d.err != nil || !d.is(v, jsonedit.Object, path, "an object") {
+	if d.Err != nil || !d.Is(path, v, jsonedit.Object, "an object") {
 		return
 	}
 	for key, v := range v.Fields() {
@@ -42,7 +42,7 @@ func (d *requestDecoder) tool(v jsonedit.Value, path string) {
 // function reads a function. Its parameters are JSON Schema, or OpenAPI schema,
 // which is kept next to its translation.
 func (d *requestDecoder) function(v jsonedit.Value, path string) {
-	if d.err != nil || !d.is(v, jsonedit.Object, path, "an object") {
+	if d.Err != nil || !d.Is(path, v, jsonedit.Object, "an object") {
 		return
 	}
 	t := llm.Tool{At: path}
@@ -54,13 +54,13 @@ func (d *requestDecoder) function(v jsonedit.Value, path string) {
 		case "name":
 			t.Name = d.name(v, path+".name")
 		case "description":
-			t.Description = d.text(v, path+".description")
+			t.Description = d.Text(path+".description", v)
 		case "parametersJsonSchema":
-			if d.is(v, jsonedit.Object, path+"."+name, "a JSON Schema") {
+			if d.Is(path+"."+name, v, jsonedit.Object, "a JSON Schema") {
 				t.Schema = v.Raw()
 			}
 		case "parameters":
-			if d.is(v, jsonedit.Object, path+"."+name, "a schema") {
+			if d.Is(path+"."+name, v, jsonedit.Object, "a schema") {
 				t.Schema = fromOpenAPI(v)
 				t.Extra = append(t.Extra, llm.Member{Name: name, Value: v.Raw()})
 			}
@@ -69,7 +69,7 @@ func (d *requestDecoder) function(v jsonedit.Value, path string) {
 		}
 	}
 	if t.Name == "" {
-		d.fail(path+".name", dialect.CodeMissing, "is required: send the name of the function")
+		d.Refuse(path+".name", dialect.CodeMissing, "is required: send the name of the function")
 	}
 	d.r.Tools = append(d.r.Tools, t)
 }

@@ -2,7 +2,6 @@ package gemini
 
 import (
 	"bytes"
-	"strconv"
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
@@ -117,7 +116,7 @@ func embedBatchRequest(dst, body []byte, model string) ([]byte, error) {
 	n := 0
 	requests, _ := a.get("requests")
 	for e := range requests.Elements() {
-		path := "requests[" + strconv.Itoa(n) + "]"
+		path := dialect.At("requests", n)
 		words, want, err := embedded(e, path+".")
 		switch {
 		case err != nil:

@@ -21,8 +21,8 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 		d.parameter(k.String(), v)
 	}
 	d.messages()
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	return d.req, nil
 }
@@ -37,14 +37,14 @@ type requestDecoder struct {
 
 // parameters are the parameters with a place in the neutral request.
 var parameters = map[string]func(d *requestDecoder, name string, v jsonedit.Value){
-	"model":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Model = d.text(name, v) },
+	"model":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Model = d.Text(name, v) },
 	"messages":       func(d *requestDecoder, _ string, v jsonedit.Value) { d.list = v },
 	"system":         func(d *requestDecoder, _ string, v jsonedit.Value) { d.system = v },
-	"max_tokens":     func(d *requestDecoder, name string, v jsonedit.Value) { d.req.MaxTokens = d.integer(name, v) },
-	"temperature":    func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Temperature = d.number(name, v) },
-	"top_p":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.TopP = d.number(name, v) },
-	"top_k":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.TopK = d.integer(name, v) },
-	"stream":         func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Stream = d.boolean(name, v) },
+	"max_tokens":     func(d *requestDecoder, name string, v jsonedit.Value) { d.req.MaxTokens = d.Int(name, v) },
+	"temperature":    func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Temperature = d.Float(name, v) },
+	"top_p":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.TopP = d.Float(name, v) },
+	"top_k":          func(d *requestDecoder, name string, v jsonedit.Value) { d.req.TopK = d.Int(name, v) },
+	"stream":         func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Stream = d.Flag(name, v) },
 	"cache_control":  func(d *requestDecoder, name string, v jsonedit.Value) { d.req.Cache = d.cache(name, v) },
 	"stop_sequences": (*requestDecoder).stops,
 	"metadata":       (*requestDecoder).metadata,
@@ -71,7 +71,7 @@ func (d *requestDecoder) parameter(name string, v jsonedit.Value) {
 // that the client leaves out would be lost. Official clients know the code and
 // then send complete conversations.
 func (d *requestDecoder) thread(name string, _ jsonedit.Value) {
-	d.refuse(name, codeThread, "is kept by the provider that speaks this protocol and can't be translated for another: send the whole conversation")
+	d.Refuse(name, codeThread, "is kept by the provider that speaks this protocol and can't be translated for another: send the whole conversation")
 }
 
 func (d *requestDecoder) extra(name string, v jsonedit.Value) {
@@ -79,13 +79,8 @@ func (d *requestDecoder) extra(name string, v jsonedit.Value) {
 }
 
 func (d *requestDecoder) stops(name string, v jsonedit.Value) {
-	if !d.reader.list(name, v) {
-		return
-	}
-	i := 0
-	for e := range v.Elements() {
-		d.req.Stop = append(d.req.Stop, d.need(at(name, i), e))
-		i++
+	for path, e := range d.Elements(name, v) {
+		d.req.Stop = append(d.req.Stop, d.RequiredText(path, e))
 	}
 }
 
@@ -93,7 +88,7 @@ func (d *requestDecoder) stops(name string, v jsonedit.Value) {
 // targets of this dialect.
 func (d *requestDecoder) metadata(name string, v jsonedit.Value) {
 	f := d.object(name, v)
-	d.req.User = d.text(name+".user_id", f.get("user_id"))
+	d.req.User = d.Text(name+".user_id", f.get("user_id"))
 	if len(f.unknown("user_id")) > 0 {
 		d.extra(name, v)
 	}
@@ -102,7 +97,7 @@ func (d *requestDecoder) metadata(name string, v jsonedit.Value) {
 // tier reads a service tier and converts it to the chat dialect's name. The
 // name auto is the same in both.
 func (d *requestDecoder) tier(name string, v jsonedit.Value) {
-	d.req.ServiceTier = d.text(name, v)
+	d.req.ServiceTier = d.Text(name, v)
 	if d.req.ServiceTier == "standard_only" {
 		d.req.ServiceTier = "default"
 	}
@@ -111,16 +106,16 @@ func (d *requestDecoder) tier(name string, v jsonedit.Value) {
 func (d *requestDecoder) thinking(name string, v jsonedit.Value) {
 	f := d.object(name, v)
 	r := &d.req.Reasoning
-	r.Mode = llm.ThinkingMode(d.need(name+".type", f.get("type")))
+	r.Mode = llm.ThinkingMode(d.RequiredText(name+".type", f.get("type")))
 	switch r.Mode {
 	case llm.ThinkingEnabled, llm.ThinkingDisabled, llm.ThinkingAdaptive:
 	default:
-		d.refuse(name+".type", dialect.CodeValue, `must be "enabled", "adaptive" or "disabled"`)
+		d.Refuse(name+".type", dialect.CodeValue, `must be "enabled", "adaptive" or "disabled"`)
 	}
 	if budget := f.get("budget_tokens"); !budget.IsNull() {
-		r.Budget = d.integer(name+".budget_tokens", budget)
+		r.Budget = d.Int(name+".budget_tokens", budget)
 	}
-	r.Summary = d.text(name+".display", f.get("display"))
+	r.Summary = d.Text(name+".display", f.get("display"))
 	r.Extra = f.unknown("type", "budget_tokens", "display")
 }
 
@@ -128,7 +123,7 @@ func (d *requestDecoder) thinking(name string, v jsonedit.Value) {
 // to Extra under their full name.
 func (d *requestDecoder) output(name string, v jsonedit.Value) {
 	f := d.object(name, v)
-	d.req.Reasoning.Effort = d.text(name+".effort", f.get("effort"))
+	d.req.Reasoning.Effort = d.Text(name+".effort", f.get("effort"))
 	if format := f.get("format"); !format.IsNull() {
 		d.format(name+".format", format)
 	}
@@ -140,12 +135,10 @@ func (d *requestDecoder) output(name string, v jsonedit.Value) {
 func (d *requestDecoder) format(path string, v jsonedit.Value) {
 	f := d.object(path, v)
 	if kind := d.needed(path, "type", f); kind != string(llm.FormatSchema) {
-		d.refuse(path+".type", dialect.CodeValue, `must be "json_schema"`)
+		d.Refuse(path+".type", dialect.CodeValue, `must be "json_schema"`)
 	}
 	schema := f.get("schema")
-	if schema.Kind() != jsonedit.Object {
-		d.wrong(path+".schema", "a JSON schema", schema)
-	}
+	d.Is(path+".schema", schema, jsonedit.Object, "a JSON schema")
 	d.req.Format = llm.Format{
 		Kind: llm.FormatSchema, Schema: json.RawMessage(schema.Raw()),
 		Name: d.textOf(path, "name", f), Description: d.textOf(path, "description", f),

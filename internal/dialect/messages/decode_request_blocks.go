@@ -16,16 +16,10 @@ func (d *requestDecoder) messages() {
 		d.req.Messages = append(d.req.Messages, llm.Message{Role: llm.System, Parts: parts, At: "system"})
 	}
 	if d.list.IsNull() {
-		d.missing("messages", "an array of messages")
-		return
+		d.RefuseMissing("messages", "an array of messages")
 	}
-	if !d.reader.list("messages", d.list) {
-		return
-	}
-	i := 0
-	for e := range d.list.Elements() {
-		d.message(at("messages", i), e)
-		i++
+	for path, e := range d.Elements("messages", d.list) {
+		d.message(path, e)
 	}
 }
 
@@ -56,7 +50,7 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) {
 	f := d.object(path, v)
 	role, ok := roles[d.needed(path, "role", f)]
 	if !ok {
-		d.refuse(path+".role", dialect.CodeValue, `must be "user", "assistant" or "system"`)
+		d.Refuse(path+".role", dialect.CodeValue, `must be "user", "assistant" or "system"`)
 		return
 	}
 	content := f.get("content")
@@ -75,9 +69,9 @@ func (d *requestDecoder) content(path string, v jsonedit.Value, in place) []llm.
 	case jsonedit.Array:
 		return d.blocks(path, v, in)
 	case jsonedit.Null:
-		d.missing(path, "a string or an array of blocks")
+		d.RefuseMissing(path, "a string or an array of blocks")
 	default:
-		d.wrong(path, "a string or an array of blocks", v)
+		d.RefuseKind(path, "a string or an array of blocks", v)
 	}
 	return nil
 }
@@ -87,10 +81,10 @@ func (d *requestDecoder) blocks(path string, v jsonedit.Value, in place) []llm.P
 	held := heldSignatures{texts: true}
 	i := 0
 	for e := range v.Elements() {
-		if d.err != nil {
+		if d.Err != nil {
 			return nil
 		}
-		parts = held.join(parts, d.block(at(path, i), e, in))
+		parts = held.join(parts, d.block(dialect.At(path, i), e, in))
 		i++
 	}
 	return held.flush(parts)
@@ -111,7 +105,7 @@ func (d *requestDecoder) block(path string, v jsonedit.Value, in place) llm.Part
 		return d.nativeBlock(kind, path, v)
 	}
 	if b.in&in == 0 {
-		d.refuse(path+".type", dialect.CodeValue, "a block of type %s can't stand here", kind)
+		d.Refuse(path+".type", dialect.CodeValue, "a block of type %s can't stand here", kind)
 		return nil
 	}
 	return b.read(d, path, f)
@@ -211,12 +205,12 @@ func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
 	// An id may be reused in later turns, and some clients do so.
 	turn := len(d.req.Messages)
 	if last, known := d.calls[id]; known && last == turn {
-		d.refuse(path+".id", dialect.CodeValue, "another tool_use of the message has this id")
+		d.Refuse(path+".id", dialect.CodeValue, "another tool_use of the message has this id")
 	}
 	d.calls[id] = turn
 	input := f.get("input")
 	if input.IsNull() {
-		d.wrong(path+".input", "an object", input)
+		d.RefuseKind(path+".input", "an object", input)
 	}
 	return llm.ToolCall{
 		ID: id, Name: d.toolName(path+".name", f.get("name")), Arguments: dialect.Arguments(input),
@@ -228,10 +222,10 @@ func (d *requestDecoder) toolUse(path string, f fields) llm.Part {
 func (d *requestDecoder) toolResult(path string, f fields) llm.Part {
 	id := d.needed(path, "tool_use_id", f)
 	if _, known := d.calls[id]; !known {
-		d.refuse(path+".tool_use_id", dialect.CodeValue, "no tool_use before has this id")
+		d.Refuse(path+".tool_use_id", dialect.CodeValue, "no tool_use before has this id")
 	}
 	r := llm.ToolResult{
-		ID: id, Failed: d.boolean(path+".is_error", f.get("is_error")),
+		ID: id, Failed: d.Flag(path+".is_error", f.get("is_error")),
 		Cache: d.cacheOf(path, f),
 		Extra: f.unknown("type", "tool_use_id", "content", "is_error", "cache_control"), At: path,
 	}

@@ -45,22 +45,20 @@ func (d *requestDecoder) cites(path string, v jsonedit.Value) bool {
 	if v.IsNull() {
 		return false
 	}
-	return d.boolean(path+".enabled", d.object(path, v).get("enabled"))
+	return d.Flag(path+".enabled", d.object(path, v).get("enabled"))
 }
 
 // source reads the location of media.
 func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 	if v.IsNull() {
-		d.missing(path, "an object")
+		d.RefuseMissing(path, "an object")
 		return
 	}
 	f := d.object(path, v)
 	switch kind := d.needed(path, "type", f); kind {
 	case "base64":
 		m.Type, m.Data = d.needed(path, "media_type", f), d.needed(path, "data", f)
-		if err := dialect.CheckBase64(path+".data", m.Data); err != nil && d.err == nil {
-			d.err = err
-		}
+		d.Base64(path+".data", m.Data)
 	case "url":
 		m.URL = d.needed(path, "url", f)
 		if mime, data, ok := dialect.ParseDataURL(m.URL); ok {
@@ -73,9 +71,9 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 	case "content":
 		m.Parts = d.content(path+".content", f.get("content"), inDocument)
 	default:
-		d.refuse(path+".type", dialect.CodeValue, `must be "base64", "url", "file", "text" or "content"`)
+		d.Refuse(path+".type", dialect.CodeValue, `must be "base64", "url", "file", "text" or "content"`)
 	}
 	if m.Data == "" && m.URL == "" && m.FileID == "" && m.Text == "" && m.Parts == nil {
-		d.refuse(path, dialect.CodeValue, "must not be empty")
+		d.Refuse(path, dialect.CodeValue, "must not be empty")
 	}
 }

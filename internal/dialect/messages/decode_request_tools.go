@@ -14,11 +14,7 @@ import (
 const maxName = 128
 
 func (d *requestDecoder) tools(name string, v jsonedit.Value) {
-	if !d.reader.list(name, v) {
-		return
-	}
-	for e := range v.Elements() {
-		path := at(name, len(d.req.Tools))
+	for path, e := range d.Elements(name, v) {
 		d.req.Tools = append(d.req.Tools, d.tool(path, e))
 	}
 }
@@ -38,16 +34,16 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
 		Extra: f.unknown("type", "name", "description", "input_schema", "cache_control", "strict"), At: path,
 	}
 	if strict := f.get("strict"); !strict.IsNull() {
-		is := d.boolean(path+".strict", strict)
+		is := d.Flag(path+".strict", strict)
 		t.Strict = &is
 	}
 	return t
 }
 
 func (d *requestDecoder) toolName(path string, v jsonedit.Value) string {
-	name := d.need(path, v)
+	name := d.RequiredText(path, v)
 	if v.Kind() == jsonedit.String && (name == "" || len(name) > maxName) {
-		d.refuse(path, dialect.CodeValue, "must have 1 to %d characters, not %d", maxName, len(name))
+		d.Refuse(path, dialect.CodeValue, "must have 1 to %d characters, not %d", maxName, len(name))
 	}
 	return name
 }
@@ -56,22 +52,22 @@ func (d *requestDecoder) toolName(path string, v jsonedit.Value) string {
 // readers of schemas agree.
 func (d *requestDecoder) schema(path string, v jsonedit.Value) json.RawMessage {
 	if v.IsNull() {
-		d.missing(path, "a JSON schema of an object")
+		d.RefuseMissing(path, "a JSON schema of an object")
 		return nil
 	}
 	f := d.object(path, v)
 	if kind := f.get("type"); !kind.IsNull() && f.word("type") != "object" {
-		d.refuse(path+".type", dialect.CodeValue, `must be "object"`)
+		d.Refuse(path+".type", dialect.CodeValue, `must be "object"`)
 	}
 	if p := f.get("properties"); !p.IsNull() && p.Kind() != jsonedit.Object {
-		d.wrong(path+".properties", "an object", p)
+		d.RefuseKind(path+".properties", "an object", p)
 	}
 	if required := f.get("required"); !required.IsNull() {
-		if !d.reader.list(path+".required", required) {
+		if !d.Is(path+".required", required, jsonedit.Array, "an array") {
 			return nil
 		}
 		for e := range required.Elements() {
-			d.text(path+".required", e)
+			d.Text(path+".required", e)
 		}
 	}
 	return v.Raw()
@@ -94,7 +90,7 @@ var choices = map[string]llm.ChoiceMode{
 
 func (d *requestDecoder) choice(name string, v jsonedit.Value) {
 	f := d.object(name, v)
-	kind := d.need(name+".type", f.get("type"))
+	kind := d.RequiredText(name+".type", f.get("type"))
 	mode, known := choices[kind]
 	if !known {
 		d.req.ToolChoice.Raw = v.Raw()
@@ -102,10 +98,10 @@ func (d *requestDecoder) choice(name string, v jsonedit.Value) {
 	}
 	d.req.ToolChoice.Mode = mode
 	if mode == llm.ChoiceTool {
-		d.req.ToolChoice.Names = []string{d.need(name+".name", f.get("name"))}
+		d.req.ToolChoice.Names = []string{d.RequiredText(name+".name", f.get("name"))}
 	}
 	if single := f.get("disable_parallel_tool_use"); !single.IsNull() {
-		parallel := !d.boolean(name+".disable_parallel_tool_use", single)
+		parallel := !d.Flag(name+".disable_parallel_tool_use", single)
 		d.req.ParallelTools = &parallel
 	}
 }

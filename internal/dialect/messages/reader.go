@@ -3,11 +3,8 @@ package messages
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 
-	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -151,41 +148,10 @@ func valueOf(raw []byte) jsonedit.Value {
 	return v
 }
 
-// reader reads the values of a request. It keeps the first error.
-type reader struct{ err *apierr.Error }
+// reader reads the values of a request.
+type reader struct{ dialect.Reader }
 
-func (r *reader) refuse(path, code, format string, args ...any) {
-	if r.err == nil {
-		r.err = dialect.Invalid(path, code, format, args...)
-	}
-}
-
-func (r *reader) missing(path, what string) {
-	r.refuse(path, dialect.CodeMissing, "is required: send %s", what)
-}
-
-func (r *reader) wrong(path, want string, v jsonedit.Value) {
-	r.refuse(path, dialect.CodeType, "must be %s, not %s", want, grammar.Describe(v.Raw()))
-}
-
-// text reads a string; null is the empty string.
-func (r *reader) text(path string, v jsonedit.Value) string {
-	text, ok := v.Text()
-	if !ok && !v.IsNull() {
-		r.wrong(path, "a string", v)
-	}
-	return text
-}
-
-// need reads a required string.
-func (r *reader) need(path string, v jsonedit.Value) string {
-	if v.IsNull() {
-		r.missing(path, "a string")
-	}
-	return r.text(path, v)
-}
-
-// textOf and needed are like text and need for a member of the object at path.
+// textOf and needed are like Text and RequiredText for a member of the object at path.
 // They build the member's path only for an error, since there is one for every
 // block of a conversation.
 func (r *reader) textOf(path, name string, f fields) string {
@@ -194,7 +160,7 @@ func (r *reader) textOf(path, name string, f fields) string {
 		return ""
 	}
 	if v.Kind() != jsonedit.String {
-		return r.text(path+"."+name, v)
+		return r.Text(path+"."+name, v)
 	}
 	return wordOf(v)
 }
@@ -202,7 +168,7 @@ func (r *reader) textOf(path, name string, f fields) string {
 func (r *reader) needed(path, name string, f fields) string {
 	v := f.get(name)
 	if v.Kind() != jsonedit.String {
-		return r.need(path+"."+name, v)
+		return r.RequiredText(path+"."+name, v)
 	}
 	return wordOf(v)
 }
@@ -218,46 +184,10 @@ func wordOf(v jsonedit.Value) string {
 	return text
 }
 
-func (r *reader) integer(path string, v jsonedit.Value) *int64 {
-	n, ok := v.Int()
-	if !ok {
-		r.wrong(path, "an integer", v)
-	}
-	return &n
-}
-
-func (r *reader) number(path string, v jsonedit.Value) *float64 {
-	f, ok := v.Float()
-	if !ok {
-		r.wrong(path, "a number", v)
-	}
-	return &f
-}
-
-func (r *reader) boolean(path string, v jsonedit.Value) bool {
-	is, ok := v.Bool()
-	if !ok && !v.IsNull() {
-		r.wrong(path, "true or false", v)
-	}
-	return is
-}
-
 // object reads the members of an object; for other values it returns none.
 func (r *reader) object(path string, v jsonedit.Value) fields {
-	if v.Kind() != jsonedit.Object {
-		r.wrong(path, "an object", v)
+	if !r.Is(path, v, jsonedit.Object, "an object") {
 		return nil
 	}
 	return fieldsOf(v)
 }
-
-// list checks that v is an array.
-func (r *reader) list(path string, v jsonedit.Value) bool {
-	if v.Kind() != jsonedit.Array {
-		r.wrong(path, "an array", v)
-		return false
-	}
-	return true
-}
-
-func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }

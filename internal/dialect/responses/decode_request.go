@@ -3,7 +3,6 @@ package responses
 import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
-	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -24,10 +23,10 @@ var names = map[llm.Field]string{
 
 // requestDecoder is the state of a request while it is decoded.
 type requestDecoder struct {
+	dialect.Reader
 	r            *llm.Request
 	instructions *llm.Message
 	input        jsonedit.Value
-	err          *apierr.Error // the first
 }
 
 // DecodeRequest reads a client's request. A request that refers to responses
@@ -50,8 +49,8 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 		}
 	}
 	q.readInput()
-	if q.err != nil {
-		return nil, q.err
+	if q.Err != nil {
+		return nil, q.Err
 	}
 	return q.r, nil
 }
@@ -59,11 +58,11 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 // parameters are the known parameters. Their functions get values that are not
 // null.
 var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
-	"model":  func(q *requestDecoder, v jsonedit.Value) { q.r.Model = q.text(v, "model") },
+	"model":  func(q *requestDecoder, v jsonedit.Value) { q.r.Model = q.Text("model", v) },
 	"input":  func(q *requestDecoder, v jsonedit.Value) { q.input = v },
 	"stream": func(q *requestDecoder, v jsonedit.Value) { q.r.Stream, _ = v.Bool() },
 	"instructions": func(q *requestDecoder, v jsonedit.Value) {
-		text := q.text(v, "instructions")
+		text := q.Text("instructions", v)
 		q.instructions = &llm.Message{Role: llm.System, Parts: []llm.Part{llm.Text{Text: text}}, At: "instructions"}
 	},
 	"tools":               func(q *requestDecoder, v jsonedit.Value) { q.readTools(v, "tools") },
@@ -72,13 +71,13 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 	"reasoning":           (*requestDecoder).readReasoning,
 	"thinking":            (*requestDecoder).readThinking,
 	"include":             (*requestDecoder).readInclude,
-	"max_output_tokens":   func(q *requestDecoder, v jsonedit.Value) { q.r.MaxTokens = integer(v) },
-	"temperature":         func(q *requestDecoder, v jsonedit.Value) { q.r.Temperature = float(v) },
-	"top_p":               func(q *requestDecoder, v jsonedit.Value) { q.r.TopP = float(v) },
+	"max_output_tokens":   func(q *requestDecoder, v jsonedit.Value) { q.r.MaxTokens = q.Int("max_output_tokens", v) },
+	"temperature":         func(q *requestDecoder, v jsonedit.Value) { q.r.Temperature = q.Float("temperature", v) },
+	"top_p":               func(q *requestDecoder, v jsonedit.Value) { q.r.TopP = q.Float("top_p", v) },
 	"top_logprobs":        (*requestDecoder).readTopLogprobs,
-	"parallel_tool_calls": func(q *requestDecoder, v jsonedit.Value) { q.r.ParallelTools = truth(v) },
-	"user":                func(q *requestDecoder, v jsonedit.Value) { q.r.User = q.text(v, "user") },
-	"service_tier":        func(q *requestDecoder, v jsonedit.Value) { q.r.ServiceTier = q.text(v, "service_tier") },
+	"parallel_tool_calls": func(q *requestDecoder, v jsonedit.Value) { q.r.ParallelTools = q.Bool("parallel_tool_calls", v) },
+	"user":                func(q *requestDecoder, v jsonedit.Value) { q.r.User = q.Text("user", v) },
+	"service_tier":        func(q *requestDecoder, v jsonedit.Value) { q.r.ServiceTier = q.Text("service_tier", v) },
 	"metadata":            (*requestDecoder).readMetadata,
 
 	// A stream is padded against eavesdropping unless include_obfuscation is
@@ -104,22 +103,7 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 
 // stateful rejects a parameter that refers to something stored at the provider.
 func (q *requestDecoder) stateful(name, instead string) {
-	q.fail(name, dialect.CodeUnsupported, "is kept by the provider that speaks this protocol and can't be translated for another: %s", instead)
-}
-
-func (q *requestDecoder) fail(path, code, format string, args ...any) {
-	if q.err == nil {
-		q.err = dialect.Invalid(path, code, format, args...)
-	}
-}
-
-// text returns the value of a string; null is the empty string.
-func (q *requestDecoder) text(v jsonedit.Value, path string) string {
-	text, ok := v.Text()
-	if !ok && !v.IsNull() {
-		q.fail(path, dialect.CodeType, "must be a string, not %s", grammar.Describe(v.Raw()))
-	}
-	return text
+	q.Refuse(name, dialect.CodeUnsupported, "is kept by the provider that speaks this protocol and can't be translated for another: %s", instead)
 }
 
 // member returns the string value of an object's member; absent is the empty
@@ -131,7 +115,7 @@ func (q *requestDecoder) member(v jsonedit.Value, at, name string) string {
 	}
 	text, ok := m.Text()
 	if !ok && !m.IsNull() {
-		q.fail(at+"."+name, dialect.CodeType, "must be a string, not %s", grammar.Describe(m.Raw()))
+		q.RefuseKind(at+"."+name, "a string", m)
 	}
 	return text
 }
@@ -140,36 +124,15 @@ func (q *requestDecoder) member(v jsonedit.Value, at, name string) string {
 func (q *requestDecoder) needed(v jsonedit.Value, at, name string) string {
 	text := q.member(v, at, name)
 	if text == "" {
-		q.fail(at+"."+name, dialect.CodeMissing, "is required: send a string")
+		q.RefuseMissing(at+"."+name, "a string")
 	}
 	return text
-}
-
-func integer(v jsonedit.Value) *int64 {
-	if n, ok := v.Int(); ok {
-		return &n
-	}
-	return nil
-}
-
-func float(v jsonedit.Value) *float64 {
-	if f, ok := v.Float(); ok {
-		return &f
-	}
-	return nil
-}
-
-func truth(v jsonedit.Value) *bool {
-	if b, ok := v.Bool(); ok {
-		return &b
-	}
-	return nil
 }
 
 // readTopLogprobs reads the number of alternatives per token. It enables log
 // probabilities.
 func (q *requestDecoder) readTopLogprobs(v jsonedit.Value) {
-	q.r.TopLogprobs = integer(v)
+	q.r.TopLogprobs = q.Int("top_logprobs", v)
 	if on := true; q.r.TopLogprobs != nil && *q.r.TopLogprobs > 0 {
 		q.r.Logprobs = &on
 	}
@@ -177,9 +140,7 @@ func (q *requestDecoder) readTopLogprobs(v jsonedit.Value) {
 
 func (q *requestDecoder) readMetadata(v jsonedit.Value) {
 	for key, m := range v.Fields() {
-		if m.Kind() != jsonedit.String {
-			q.fail("metadata."+key.String(), dialect.CodeType, "must be a string, not %s", grammar.Describe(m.Raw()))
-		}
+		q.Is("metadata."+key.String(), m, jsonedit.String, "a string")
 	}
 	q.r.Metadata = v.Raw()
 }
@@ -190,7 +151,7 @@ func (q *requestDecoder) readText(v jsonedit.Value) {
 		switch {
 		case m.IsNull():
 		case key.Is("verbosity"):
-			q.r.Verbosity = q.text(m, "text.verbosity")
+			q.r.Verbosity = q.Text("text.verbosity", m)
 		case key.Is("format"):
 			q.readFormat(m)
 		}
@@ -208,14 +169,12 @@ func (q *requestDecoder) readFormat(v jsonedit.Value) {
 		f.Name = q.needed(v, at, "name")
 		f.Description = q.member(v, at, "description")
 		strict, _ := v.Get("strict")
-		f.Strict = truth(strict)
+		f.Strict = q.Bool(at+".strict", strict)
 		schema, _ := v.Get("schema")
-		if schema.Kind() != jsonedit.Object {
-			q.fail(at+".schema", dialect.CodeType, "must be a JSON Schema, an object, not %s", grammar.Describe(schema.Raw()))
-		}
+		q.Is(at+".schema", schema, jsonedit.Object, "a JSON Schema, an object")
 		f.Schema = schema.Raw()
 	default:
-		q.fail(at+".type", dialect.CodeValue, "must be text, json_object or json_schema")
+		q.Refuse(at+".type", dialect.CodeValue, "must be text, json_object or json_schema")
 	}
 }
 
@@ -225,9 +184,9 @@ func (q *requestDecoder) readReasoning(v jsonedit.Value) {
 		switch {
 		case m.IsNull():
 		case key.Is("effort"):
-			r.Effort = q.text(m, "reasoning.effort")
+			r.Effort = q.Text("reasoning.effort", m)
 		case key.Is("summary"):
-			r.Summary = q.text(m, "reasoning.summary")
+			r.Summary = q.Text("reasoning.summary", m)
 		default:
 			r.Extra = append(r.Extra, llm.Member{Name: key.String(), Value: m.Raw()})
 		}
@@ -239,7 +198,7 @@ func (q *requestDecoder) readReasoning(v jsonedit.Value) {
 func (q *requestDecoder) readThinking(v jsonedit.Value) {
 	q.r.Reasoning.Mode = llm.ThinkingMode(q.member(v, "thinking", "type"))
 	budget, _ := v.Get("budget_tokens")
-	q.r.Reasoning.Budget = integer(budget)
+	q.r.Reasoning.Budget = q.Int("thinking.budget_tokens", budget)
 }
 
 // withEncrypted marks that the client requested encrypted thinking. Every

@@ -1,11 +1,9 @@
 package responses
 
 import (
-	"strconv"
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -25,23 +23,20 @@ func (q *requestDecoder) content(v jsonedit.Value, at string) []llm.Part {
 		return nil
 	case jsonedit.Array:
 	default:
-		q.fail(at+".content", dialect.CodeType, "must be a string or an array of parts, not %s", grammar.Describe(v.Raw()))
+		q.RefuseKind(at+".content", "a string or an array of parts", v)
 		return nil
 	}
 	var parts []llm.Part
-	n := 0
-	for e := range v.Elements() {
-		if p := q.part(e, at+".content["+strconv.Itoa(n)+"]"); p != nil {
+	for path, e := range q.Elements(at+".content", v) {
+		if p := q.part(e, path); p != nil {
 			parts = append(parts, p)
 		}
-		n++
 	}
 	return parts
 }
 
 func (q *requestDecoder) part(v jsonedit.Value, at string) llm.Part {
-	if v.Kind() != jsonedit.Object {
-		q.fail(at, dialect.CodeType, "must be an object, not %s", grammar.Describe(v.Raw()))
+	if !q.Is(at, v, jsonedit.Object, "an object") {
 		return nil
 	}
 	switch typ := q.needed(v, at, "type"); typ {
@@ -83,7 +78,7 @@ func (q *requestDecoder) inputImage(v jsonedit.Value, at string) llm.Part {
 	case address != "":
 		m.URL = address
 	case m.FileID == "":
-		q.fail(at, dialect.CodeMissing, "an image needs image_url or file_id")
+		q.Refuse(at, dialect.CodeMissing, "an image needs image_url or file_id")
 	}
 	return m
 }
@@ -92,12 +87,10 @@ func (q *requestDecoder) inputImage(v jsonedit.Value, at string) llm.Part {
 func (q *requestDecoder) data(m *llm.Media, address, at string) {
 	mime, data, ok := dialect.ParseDataURL(address)
 	if !ok {
-		q.fail(at, dialect.CodeValue, "is not a data: URL")
+		q.Refuse(at, dialect.CodeValue, "is not a data: URL")
 		return
 	}
-	if err := dialect.CheckBase64(at, data); err != nil && q.err == nil {
-		q.err = err
-	}
+	q.Base64(at, data)
 	m.Type, m.Data = mime, data
 }
 
@@ -110,12 +103,10 @@ func (q *requestDecoder) inputFile(v jsonedit.Value, at string) llm.Part {
 	case strings.HasPrefix(data, "data:"):
 		q.data(&m, data, at+".file_data")
 	case data != "":
-		if err := dialect.CheckBase64(at+".file_data", data); err != nil && q.err == nil {
-			q.err = err
-		}
+		q.Base64(at+".file_data", data)
 		m.Data = data
 	case m.FileID == "" && m.URL == "":
-		q.fail(at, dialect.CodeMissing, "a file needs file_data, file_id or file_url")
+		q.Refuse(at, dialect.CodeMissing, "a file needs file_data, file_id or file_url")
 	}
 	if m.Data != "" {
 		m.URL, m.FileID = "", ""
@@ -133,9 +124,7 @@ func (q *requestDecoder) inputAudio(v jsonedit.Value, at string) llm.Part {
 	inner, _ := v.Get("input_audio")
 	format := q.needed(inner, at+".input_audio", "format")
 	data := q.member(inner, at+".input_audio", "data")
-	if err := dialect.CheckBase64(at+".input_audio.data", data); err != nil && q.err == nil {
-		q.err = err
-	}
+	q.Base64(at+".input_audio.data", data)
 	return llm.Media{Kind: llm.Audio, Type: "audio/" + format, Data: data, At: at}
 }
 

@@ -1,11 +1,9 @@
 package responses
 
 import (
-	"strconv"
 	"strings"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -34,24 +32,23 @@ func (q *requestDecoder) readInput() {
 	}
 	if text, ok := q.input.Text(); ok {
 		in.list = append(in.list, llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text{Text: text}}, At: "input"})
+		q.r.Messages = in.list
+		return
 	}
 	if q.input.IsNull() {
-		q.fail("input", dialect.CodeMissing, "is required: send %s", inputForms)
+		q.RefuseMissing("input", inputForms)
 	}
-	n := 0
-	for e := range q.input.Elements() {
-		if q.err != nil {
+	for path, e := range q.Elements("input", q.input) {
+		if q.Err != nil {
 			return
 		}
-		in.item(e, "input["+strconv.Itoa(n)+"]")
-		n++
+		in.item(e, path)
 	}
 	q.r.Messages = in.list
 }
 
 func (in *inputDecoder) item(v jsonedit.Value, at string) {
-	if v.Kind() != jsonedit.Object {
-		in.fail(at, dialect.CodeType, "must be an object, not %s", grammar.Describe(v.Raw()))
+	if !in.Is(at, v, jsonedit.Object, "an object") {
 		return
 	}
 	typ := in.member(v, at, "type")
@@ -72,7 +69,7 @@ func (in *inputDecoder) item(v jsonedit.Value, at string) {
 	case "image_generation_call":
 		in.image(v, at)
 	case "":
-		in.fail(at+".type", dialect.CodeMissing, "is required: send a string")
+		in.RefuseMissing(at+".type", "a string")
 	default:
 		in.native(v, typ, at)
 	}
@@ -116,7 +113,7 @@ func (in *inputDecoder) message(v jsonedit.Value, at string) {
 	case llm.User, llm.System, llm.Developer:
 		in.begin(llm.Message{Role: role, Parts: parts, Extra: extra, At: at})
 	default:
-		in.fail(at+".role", dialect.CodeValue, "must be user, assistant, system or developer")
+		in.Refuse(at+".role", dialect.CodeValue, "must be user, assistant, system or developer")
 	}
 }
 
@@ -188,7 +185,7 @@ func (in *inputDecoder) call(v jsonedit.Value, at, arguments string) {
 	}
 	in.sign = llm.Signature{}
 	if len(c.Name) > maxName {
-		in.fail(at+".name", dialect.CodeValue, "must be at most %d characters, not %d", maxName, len(c.Name))
+		in.Refuse(at+".name", dialect.CodeValue, "must be at most %d characters, not %d", maxName, len(c.Name))
 	}
 	c.Extra = extraOf(v, "type", "call_id", "name", arguments, spaceMember)
 	if space := in.member(v, at, spaceMember); space != "" {
@@ -222,7 +219,7 @@ func (in *inputDecoder) answered(id string) bool {
 func (in *inputDecoder) result(v jsonedit.Value, at string, custom bool) {
 	r := llm.ToolResult{ID: in.needed(v, at, "call_id"), Custom: custom, At: at}
 	if !in.answered(r.ID) {
-		in.fail(at+".call_id", dialect.CodeValue, "answers a call that no item before it makes")
+		in.Refuse(at+".call_id", dialect.CodeValue, "answers a call that no item before it makes")
 	}
 	output, _ := v.Get("output")
 	r.Parts = in.content(output, at)
@@ -270,9 +267,7 @@ func (in *inputDecoder) image(v jsonedit.Value, at string) {
 		in.native(v, "image_generation_call", at)
 		return
 	}
-	if err := dialect.CheckBase64(at+".result", media.Data); err != nil && in.err == nil {
-		in.err = err
-	}
+	in.Base64(at+".result", media.Data)
 	media.At = at
 	in.assistant(at).add(media)
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"modelgate/internal/dialect"
-	"modelgate/internal/grammar"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -17,17 +16,14 @@ const maxName = 128
 // readTools reads the tools. Tools in a namespace are added to the others under
 // a name that contains both.
 func (q *requestDecoder) readTools(v jsonedit.Value, at string) {
-	n := 0
-	for e := range v.Elements() {
-		q.readTool(e, at+"["+strconv.Itoa(n)+"]", nil)
-		n++
+	for path, e := range q.Elements(at, v) {
+		q.readTool(e, path, nil)
 	}
 }
 
 // readTool reads one tool. space is its namespace, or nil.
 func (q *requestDecoder) readTool(v jsonedit.Value, at string, space *namespace) {
-	if v.Kind() != jsonedit.Object {
-		q.fail(at, dialect.CodeType, "must be an object, not %s", grammar.Describe(v.Raw()))
+	if !q.Is(at, v, jsonedit.Object, "an object") {
 		return
 	}
 	typ := q.needed(v, at, "type")
@@ -68,13 +64,11 @@ func (q *requestDecoder) readFunction(v jsonedit.Value, at string, space *namesp
 		case name == "name":
 			t.Name = q.toolName(m, at)
 		case name == "description":
-			t.Description = q.text(m, at+".description")
+			t.Description = q.Text(at+".description", m)
 		case name == "strict":
-			t.Strict = truth(m)
+			t.Strict = q.Bool(at+".strict", m)
 		case name == "parameters":
-			if m.Kind() != jsonedit.Object {
-				q.fail(at+".parameters", dialect.CodeType, "must be a JSON Schema, an object, not %s", grammar.Describe(m.Raw()))
-			}
+			q.Is(at+".parameters", m, jsonedit.Object, "a JSON Schema, an object")
 			t.Schema = m.Raw()
 		case name == "cache_control":
 			t.Cache = readCache(m)
@@ -93,7 +87,7 @@ func (q *requestDecoder) readCustom(v jsonedit.Value, at string, space *namespac
 		case name == "name":
 			t.Name = q.toolName(m, at)
 		case name == "description":
-			t.Description = q.text(m, at+".description")
+			t.Description = q.Text(at+".description", m)
 		case name == "format":
 			t.Grammar = grammarOfChat(m)
 		case name == "cache_control":
@@ -106,16 +100,16 @@ func (q *requestDecoder) readCustom(v jsonedit.Value, at string, space *namespac
 }
 
 func (q *requestDecoder) toolName(v jsonedit.Value, at string) string {
-	name := q.text(v, at+".name")
+	name := q.Text(at+".name", v)
 	if len(name) > maxName {
-		q.fail(at+".name", dialect.CodeValue, "must be at most %d characters, not %d", maxName, len(name))
+		q.Refuse(at+".name", dialect.CodeValue, "must be at most %d characters, not %d", maxName, len(name))
 	}
 	return name
 }
 
 func (q *requestDecoder) addTool(t llm.Tool, space *namespace) {
 	if t.Name == "" {
-		q.fail(t.At+".name", dialect.CodeMissing, "is required: send a string")
+		q.RefuseMissing(t.At+".name", "a string")
 	}
 	if space != nil {
 		t.Extra = append(t.Extra, llm.Member{Name: spaceMember, Value: space.member(t.Name)})
@@ -137,10 +131,8 @@ type namespace struct {
 func (q *requestDecoder) readNamespace(v jsonedit.Value, at string) {
 	space := &namespace{name: q.needed(v, at, "name"), description: q.member(v, at, "description")}
 	tools, _ := v.Get("tools")
-	n := 0
-	for e := range tools.Elements() {
-		q.readTool(e, at+".tools["+strconv.Itoa(n)+"]", space)
-		n++
+	for path, e := range q.Elements(at+".tools", tools) {
+		q.readTool(e, path, space)
 	}
 }
 
@@ -249,7 +241,7 @@ func (q *requestDecoder) readChoice(v jsonedit.Value) {
 		case "auto", "none", "required":
 			c.Mode = llm.ChoiceMode(word)
 		default:
-			q.fail(at, dialect.CodeValue, "must be auto, none, required or an object")
+			q.Refuse(at, dialect.CodeValue, "must be auto, none, required or an object")
 		}
 		return
 	}
@@ -277,15 +269,13 @@ func (q *requestDecoder) choiceName(v jsonedit.Value, at string) string {
 func (q *requestDecoder) readAllowed(v jsonedit.Value) {
 	c := &q.r.ToolChoice
 	tools, _ := v.Get("tools")
-	n := 0
-	for e := range tools.Elements() {
+	for path, e := range q.Elements("tool_choice.tools", tools) {
 		typ := textOf(e, "type")
 		if typ != "function" && typ != "custom" {
 			*c = llm.ToolChoice{Raw: v.Raw()}
 			return
 		}
-		c.Names = append(c.Names, q.choiceName(e, "tool_choice.tools["+strconv.Itoa(n)+"]"))
-		n++
+		c.Names = append(c.Names, q.choiceName(e, path))
 	}
 	c.Mode = llm.ChoiceAuto
 	if q.needed(v, "tool_choice", "mode") == "required" {
