@@ -197,6 +197,9 @@ var samples = map[string][2]string{
 	"update-organisation":          {"", `{"name":"Acme"}`},
 	"update-organisation-defaults": {"", `{"input_guardrails":[]}`},
 
+	"update-input-guardrail-exclusions":  {"", `{"workspaces":[{"workspace_id":"default","excluded":true}]}`},
+	"update-output-guardrail-exclusions": {"", `{"workspaces":[]}`},
+
 	"create-workspace":      {"", `{"name":"Third","description":"d"}`},
 	"update-workspace":      {"", `{"name":"Renamed","description":"d"}`},
 	"delete-workspace":      {"", `{"name":"Spare"}`},

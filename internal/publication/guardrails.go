@@ -9,7 +9,8 @@ import (
 )
 
 // GuardDefaults are the saved guardrails, by id, of all requests of a workspace, or
-// of organisation keys if Workspace is empty: first those of the organisation.
+// of organisation keys if Workspace is empty: first those of the organisation, unless
+// it excludes the workspace.
 type GuardDefaults struct {
 	Organisation, Workspace string
 	Input, Output           []string
@@ -32,12 +33,11 @@ func (l *loader) readGuardrails(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	above := make(map[string]GuardDefaults, len(all))
+	above := make(map[string]store.OrganisationSettings, len(all))
 	l.state.GuardDefaults = nil
 	for _, o := range all {
-		d := GuardDefaults{Organisation: o.ID, Input: o.Settings.InputGuardrails, Output: o.Settings.OutputGuardrails}
-		above[o.ID] = d
-		l.addGuardDefaults(d)
+		above[o.ID] = o.Settings
+		l.addGuardDefaults(GuardDefaults{Organisation: o.ID, Input: o.Settings.InputGuardrails, Output: o.Settings.OutputGuardrails})
 	}
 	_, err = sqlrow.List(ctx, l.q.Reader, "workspaces", workspaces, func(r sqlrow.Scanner) (none struct{}, err error) {
 		var d GuardDefaults
@@ -46,7 +46,13 @@ func (l *loader) readGuardrails(ctx context.Context) (err error) {
 			return none, err
 		}
 		o := above[d.Organisation]
-		d.Input, d.Output = slices.Concat(o.Input, own.InputGuardrails), slices.Concat(o.Output, own.OutputGuardrails)
+		if !slices.Contains(o.InputExclusions, d.Workspace) {
+			d.Input = slices.Clone(o.InputGuardrails)
+		}
+		if !slices.Contains(o.OutputExclusions, d.Workspace) {
+			d.Output = slices.Clone(o.OutputGuardrails)
+		}
+		d.Input, d.Output = append(d.Input, own.InputGuardrails...), append(d.Output, own.OutputGuardrails...)
 		l.addGuardDefaults(d)
 		return none, nil
 	})

@@ -40,6 +40,11 @@ type OrganisationSettings struct {
 	// every request.
 	InputGuardrails  []string `json:"input_guardrails,omitempty"`
 	OutputGuardrails []string `json:"output_guardrails,omitempty"`
+
+	// InputExclusions and OutputExclusions are ids of workspaces to which
+	// InputGuardrails and OutputGuardrails do not apply.
+	InputExclusions  []string `json:"input_guardrail_exclusions,omitempty"`
+	OutputExclusions []string `json:"output_guardrail_exclusions,omitempty"`
 }
 
 // Logging levels.

@@ -95,3 +95,51 @@ func TestDefaultGuardrailsAreRefusedBeforeTheyBreakRequests(t *testing.T) {
 		}
 	})
 }
+
+// TestExcludedWorkspacesEscapeTheOrganisationsGuardrailsOnly excludes a workspace from
+// the guardrails of its organisation, and includes it again.
+func TestExcludedWorkspacesEscapeTheOrganisationsGuardrailsOnly(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, o options) {
+		g, p := launch(t, o), newProvider(t, nil)
+		create := func(owner, word string) string {
+			return g.create(t, rootKey, "/v1/guardrails", `{"name":"g",`+owner+`,"checks":[{"id":"default.contains","parameters":{"words":["`+word+`"],"operator":"none"}}],"actions":{"deny":true}}`, "slug")
+		}
+		team := g.create(t, rootKey, "/v1/admin/workspaces", `{"name":"team","description":"d"}`, "id")
+		scopes := []string{"completions.write"}
+		keys := map[string]string{"team": g.key(t, rootKey, team, scopes, ""), "default": g.key(t, rootKey, "default", scopes, "")}
+		wide := create(`"organisation_id":"default"`, "hello")
+		chat := func(who, word string) int {
+			return g.do(t, "POST", "/v1/chat/completions", strings.Replace(chatBody, "hello", word, 1), toCustomHost(keys[who], p)...).status
+		}
+		g.as(t, rootKey, "PUT", "/v1/admin/organisation/defaults", fmt.Sprintf(`{"input_guardrails":[%q]}`, wide)).ok(t)
+		own := create(`"workspace_id":"`+team+`"`, "secret")
+		g.as(t, rootKey, "PUT", "/v1/admin/workspaces/"+team, fmt.Sprintf(`{"defaults":{"input_guardrails":[%q]}}`, own)).ok(t)
+		eventually(t, "both guardrails apply", func() bool {
+			return chat("team", "hello") == 446 && chat("team", "secret") == 446 && chat("default", "hello") == 446
+		})
+
+		attack(t, "escalation", "a workspace's key excludes its workspace", func(t *testing.T) {
+			body := fmt.Sprintf(`{"workspaces":[{"workspace_id":%q,"excluded":true}]}`, team)
+			for _, list := range []string{"input", "output"} {
+				g.as(t, g.key(t, rootKey, team, []string{"workspaces.update"}, ""), "PUT", "/v1/workspace-exclusions/"+list+"-guardrails", body).refused(t, 403)
+			}
+		})
+		attack(t, "escalation", "a workspace's key with the scope for exclusions", func(t *testing.T) {
+			g.as(t, rootKey, "POST", "/v1/api-keys/workspace/service", fmt.Sprintf(`{"name":"k","workspace_id":%q,"scopes":["organisation_exclusions.update"]}`, team)).refused(t, 400, "organisation_exclusions.update")
+		})
+		exclude := func(list string, excluded bool) {
+			g.as(t, rootKey, "PUT", "/v1/workspace-exclusions/"+list+"-guardrails", fmt.Sprintf(`{"workspaces":[{"workspace_id":%q,"excluded":%t}]}`, team, excluded)).ok(t)
+		}
+		exclude("output", true) // is about responses
+		exclude("input", true)
+		eventually(t, "the workspace is excluded", func() bool { return chat("team", "hello") == http.StatusOK })
+		for who, word := range map[string]string{"team": "secret", "default": "hello"} {
+			if got := chat(who, word); got != 446 {
+				t.Errorf("%s says %s while team is excluded: status %d, want 446", who, word, got)
+			}
+		}
+		exclude("input", false)
+		eventually(t, "the workspace is included again", func() bool { return chat("team", "hello") == 446 })
+	})
+}

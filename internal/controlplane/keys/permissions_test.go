@@ -374,15 +374,18 @@ func TestAKeyReadsWhatItIsItself(t *testing.T) {
 	b := house(t)
 	k := mustMake(t, b.Root(), "workspace/user", plain+`,"user_id":"member","defaults":{"metadata":{"a":"b"}}}`)
 	own := b.As(access.Identity{KeyID: k.ID, Type: access.WorkspaceUser, UserID: "member", Scopes: []access.Scope{"models.list"}})
+	b.Exec(`UPDATE organisations SET settings = '{"output_guardrail_exclusions":["` + store.DefaultWorkspace + `"]}'`)
 	for _, path := range []string{"/api-keys/self", "/api-keys/self/details"} {
 		var got struct {
 			item
 			Organisation struct{ Slug string } `json:"organisation_details"`
 			Workspace    struct{ Slug string } `json:"workspace_details"`
 			Defaults     struct{ Metadata map[string]string }
+			Exclusions   map[string]bool `json:"guardrail_exclusions"`
 		}
 		own.Must("GET", path, "", &got)
-		if got.ID != k.ID || got.UserID != "member" || got.Organisation.Slug != "default" || got.Workspace.Slug != "default" || got.Defaults.Metadata["a"] != "b" || fmt.Sprint(got.Scopes) != "[models.list]" {
+		if got.ID != k.ID || got.UserID != "member" || got.Organisation.Slug != "default" || got.Workspace.Slug != "default" || got.Defaults.Metadata["a"] != "b" ||
+			got.Exclusions["input_guardrails"] || !got.Exclusions["output_guardrails"] || fmt.Sprint(got.Scopes) != "[models.list]" {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"modelgate/internal/access"
@@ -149,7 +150,17 @@ type selfResponse struct {
 	Item
 	OrganisationDetails ownerNames  `json:"organisation_details"`
 	WorkspaceDetails    *ownerNames `json:"workspace_details"`
-	Token               *token      `json:"token" doc:"Further claims of a JSON Web Token; null for keys and sessions"`
+
+	// Exclusions says whether the workspace is excluded from guardrails that the
+	// organisation applies to every request.
+	Exclusions exclusions `json:"guardrail_exclusions"`
+
+	Token *token `json:"token" doc:"Further claims of a JSON Web Token; null for keys and sessions"`
+}
+
+type exclusions struct {
+	Input  bool `json:"input_guardrails" doc:"Whether the organisation's guardrails of requests do not apply to the workspace"`
+	Output bool `json:"output_guardrails" doc:"The same for responses"`
 }
 
 // token holds the claims of a JSON Web Token that keys do not have.
@@ -195,6 +206,7 @@ func self(ctx context.Context, c *route.Caller, _ *selfInput) (*selfResponse, er
 	if k.Workspace == "" {
 		return out, nil
 	}
+	out.Exclusions = exclusions{slices.Contains(o.Settings.InputExclusions, k.Workspace), slices.Contains(o.Settings.OutputExclusions, k.Workspace)}
 	w, err := c.DB().Workspace(ctx, c.Organisation, k.Workspace)
 	out.WorkspaceDetails = &ownerNames{w.ID, w.Slug, w.Name}
 	return out, err

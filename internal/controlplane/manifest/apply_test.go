@@ -175,6 +175,7 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 		{"an egress policy with an unknown field", "workspaces: [{slug: default, name: Main, settings: {egress_policy: {hosts: []}}}]\n", "egress_policy"},
 		{"a missing reference", "integrations: [{slug: a, provider: openai, secret_mappings: [{target_field: key, secret_reference: none}]}]\n", "integrations[0].secret_mappings[0].secret_reference: "},
 		{"guardrails of an organisation", "organisation: {settings: {input_guardrails: [none]}}\n", `organisation.settings.input_guardrails[0]: guardrail "none" not found`},
+		{"exclusions of an organisation", "organisation: {settings: {output_guardrail_exclusions: [default, none]}}\n", `organisation.settings.output_guardrail_exclusions[1]: workspace "none" not found`},
 		{"guardrails of a workspace", "workspaces: [{slug: a, defaults: {output_guardrails: [none]}}]\n", `workspaces[0].defaults.output_guardrails[0]: guardrail "none" not found`},
 		{"a missing member", "keys: [{sha256: " + hash + ", type: workspace-user, member: a@b.example, scopes: [models.list]}]\n", `keys[0].member: member "a@b.example" not found`},
 		{"a missing config", "keys: [{sha256: " + hash + ", config: none}]\n", `keys[0].config: config "none" not found`},

@@ -108,7 +108,7 @@ func (p *plan) checkOrganisation(o settings.Object, said *store.OrganisationSett
 	if err := json.Unmarshal(orEmpty(o, "{}"), &fields); err != nil {
 		return err
 	}
-	for _, name := range guardrailFields { // another route sets them
+	for _, name := range slices.Concat(guardrailFields, exclusionFields) { // other routes set them
 		delete(fields, name)
 	}
 	if err := checkShape[organisations.SettingsInput](settings.Object(text(fields))); err != nil {

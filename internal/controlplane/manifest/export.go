@@ -84,8 +84,11 @@ func (r *reader) settings(s *state) (*settings.Settings, error) {
 // guardrailFields are the lists of guardrails in settings and defaults.
 var guardrailFields = []string{"input_guardrails", "output_guardrails"}
 
-// renameGuardrails returns o with its guardrails renamed.
-func renameGuardrails(o settings.Object, names map[string]string) (settings.Object, error) {
+// exclusionFields are the lists of workspaces in the organisation's settings.
+var exclusionFields = []string{"input_guardrail_exclusions", "output_guardrail_exclusions"}
+
+// renameFields returns o with the elements of its lists renamed.
+func renameFields(o settings.Object, lists []string, names map[string]string) (settings.Object, error) {
 	var fields map[string]json.RawMessage
 	if object(o) == nil {
 		return nil, nil
@@ -94,7 +97,7 @@ func renameGuardrails(o settings.Object, names map[string]string) (settings.Obje
 		return nil, fmt.Errorf("reading an object: %w", err)
 	}
 	changed := false
-	for _, field := range guardrailFields {
+	for _, field := range lists {
 		var list []string
 		if json.Unmarshal(fields[field], &list) != nil {
 			continue

@@ -39,6 +39,11 @@ func TestAnExportAppliedElsewhereExportsTheSameBytes(t *testing.T) {
 				if strings.Contains(text, "canary") {
 					t.Fatal("the export holds a credential")
 				}
+				for _, want := range []string{"input_guardrail_exclusions: [ws-team]", "output_guardrail_exclusions: [default, ws-team]"} {
+					if !strings.Contains(text, want) {
+						t.Errorf("the export lacks %s", want)
+					}
+				}
 				if want := 0; how == manifest.References {
 					if want = 12; len(names) != want {
 						t.Errorf("the export needs %q, want %d variables", names, want)

@@ -35,10 +35,16 @@ func (p *plan) organisation() error {
 
 func (p *plan) putOrganisation(_ string, want *settings.Organisation, old *store.Organisation, _ []string) (step, error) {
 	row := *old
-	if err := p.checkGuardrails("organisation.settings", want.Settings); err != nil {
+	if err := p.checkNames("organisation.settings", want.Settings, guardrailFields, "guardrail", p.names.guardrails); err != nil {
 		return nil, err
 	}
-	stored, err := renameGuardrails(want.Settings, p.names.guardrails)
+	if err := p.checkNames("organisation.settings", want.Settings, exclusionFields, "workspace", p.names.workspaces); err != nil {
+		return nil, err
+	}
+	stored, err := renameFields(want.Settings, guardrailFields, p.names.guardrails)
+	if err == nil {
+		stored, err = renameFields(stored, exclusionFields, p.names.workspaces)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +62,9 @@ func orEmpty(o settings.Object, empty string) settings.Object {
 	return o
 }
 
-// checkGuardrails returns an error if an object names guardrails that do not exist.
-func (p *plan) checkGuardrails(path string, o settings.Object) error {
+// checkNames returns an error if a list of an object names something that is not among
+// names.
+func (p *plan) checkNames(path string, o settings.Object, lists []string, kind string, names map[string]string) error {
 	var fields map[string]json.RawMessage
 	if o == nil {
 		return nil
@@ -65,14 +72,14 @@ func (p *plan) checkGuardrails(path string, o settings.Object) error {
 	if err := json.Unmarshal(o, &fields); err != nil {
 		return err
 	}
-	for _, field := range guardrailFields {
+	for _, field := range lists {
 		var list []string
 		if raw, ok := fields[field]; ok && json.Unmarshal(raw, &list) != nil {
 			return p.file.ErrorAt(path+"."+field, errors.New("must be an array of slugs"))
 		}
 		for i, slug := range list {
-			if p.names.guardrails[slug] == "" {
-				return p.file.ErrorAt(fmt.Sprintf("%s.%s[%d]", path, field, i), fmt.Errorf("guardrail %.60q not found", slug))
+			if names[slug] == "" {
+				return p.file.ErrorAt(fmt.Sprintf("%s.%s[%d]", path, field, i), fmt.Errorf("%s %.60q not found", kind, slug))
 			}
 		}
 	}
@@ -109,12 +116,12 @@ var workspaceKind = kind[settings.Workspace, store.Workspace]{
 
 func (p *plan) workspace(path string, want *settings.Workspace, old *store.Workspace, _ []string) (step, error) {
 	row := rowOr(old, store.Workspace{ID: p.names.workspaces[want.Slug], Organisation: p.state.organisation.ID, Slug: want.Slug, CreatedBy: actor, CreatedAt: p.now})
-	if err := p.checkGuardrails(path+".defaults", want.Defaults); err != nil {
+	if err := p.checkNames(path+".defaults", want.Defaults, guardrailFields, "guardrail", p.names.guardrails); err != nil {
 		return nil, err
 	}
 	before := row
 	row.Name, row.Icon, row.Description, row.Status, row.UpdatedAt = want.Name, want.Icon, want.Description, store.Active, p.now
-	defaults, err := renameGuardrails(want.Defaults, p.names.guardrails)
+	defaults, err := renameFields(want.Defaults, guardrailFields, p.names.guardrails)
 	if err != nil {
 		return nil, err
 	}
@@ -323,8 +330,22 @@ func (p *plan) setWorkspaceRoles(ctx context.Context, tx *store.Tx, user string,
 func (r *reader) organisation(out *settings.Settings) (err error) {
 	o := r.state.organisation
 	out.Organisation = &settings.Organisation{Name: o.Name}
-	out.Organisation.Settings, err = renameGuardrails(settings.Object(text(o.Settings)), r.guardrails)
+	o.Settings.InputExclusions, o.Settings.OutputExclusions = r.activeIDs(o.Settings.InputExclusions), r.activeIDs(o.Settings.OutputExclusions)
+	out.Organisation.Settings, err = renameFields(settings.Object(text(o.Settings)), guardrailFields, r.guardrails)
+	if err == nil {
+		out.Organisation.Settings, err = renameFields(out.Organisation.Settings, exclusionFields, r.workspaces)
+	}
 	return err
+}
+
+// activeIDs returns the ids of active workspaces in a list, in its order.
+func (r *reader) activeIDs(list []string) (active []string) {
+	for _, id := range list {
+		if _, ok := r.workspaces[id]; ok {
+			active = append(active, id)
+		}
+	}
+	return active
 }
 
 func (r *reader) workspace(w *store.Workspace) (v settings.Workspace, ok bool, err error) {
@@ -332,7 +353,7 @@ func (r *reader) workspace(w *store.Workspace) (v settings.Workspace, ok bool, e
 	if w.Status != store.Active {
 		return v, false, nil
 	}
-	if v.Defaults, err = renameGuardrails(settings.Object(w.Defaults), r.guardrails); err != nil {
+	if v.Defaults, err = renameFields(settings.Object(w.Defaults), guardrailFields, r.guardrails); err != nil {
 		return v, false, err
 	}
 	if v.Settings, err = r.workspaceSettings(w.Settings); err != nil {

@@ -28,6 +28,7 @@ func Add(a *route.API) {
 	route.Add(a, r.Route(http.MethodPut, "", "update-organisation", "update", "Change the organisation and its settings"), f.update)
 	route.Add(a, r.Route(http.MethodGet, "/defaults", "get-organisation-defaults", "read", "Get the organisation's request defaults"), defaults)
 	route.Add(a, r.Route(http.MethodPut, "/defaults", "update-organisation-defaults", "update", "Change the organisation's request defaults"), updateDefaults)
+	addExclusions(a)
 }
 
 // family holds what the operator of the installation has configured at startup.

@@ -33,7 +33,7 @@ func TestOnlyTheExactWordTurnsAFeatureOff(t *testing.T) {
 func TestPathsOfAFeatureThatIsOffAreRefused(t *testing.T) {
 	for path, of := range map[string]route.Feature{
 		"/v1/guardrails": route.Guardrails, "/v1/guardrails/x": route.Guardrails, "/v1/admin/organisation/defaults": route.Guardrails,
-		"/v1/organisation/defaults": route.Guardrails, "/v1/logs/exports": route.DataExports, "/v1/logs/exports/x/start": route.DataExports,
+		"/v1/organisation/defaults": route.Guardrails, "/v1/workspace-exclusions/input-guardrails": route.Guardrails, "/v1/logs/exports": route.DataExports, "/v1/logs/exports/x/start": route.DataExports,
 		"/v1/audit-logs": route.AuditLogs, "/v1/scim/workspaces": route.SCIM, "/scim/v2/Users": route.SCIM, "/v1/policies/rate-limits": route.Policies,
 		"/v1/guardrailsx": "", "/v1/logs": "", "/v1/logs/x": "", "/v1/organisation": "", "/v1/chat/completions": "", "/v1": "", "/": "", "": "",
 	} {
