@@ -3,6 +3,7 @@ package bodytext
 import (
 	"strconv"
 	"strings"
+	"unicode"
 
 	"modelgate/internal/jsonedit"
 )
@@ -52,6 +53,33 @@ var opaque = map[string]string{
 	"encrypted_content": "encrypted", "redactedContent": "encrypted", "tools": "tools", "toolConfig": "tools",
 }
 
+// HoldsText reports whether a member of this name holds text of a request or leads to it.
+func HoldsText(name string) bool {
+	_, ok := fields[canonical(name)]
+	return ok
+}
+
+// canonical returns the spelling in which the tables have a field: some readers compare
+// names without case.
+func canonical(field string) string {
+	if _, ok := fields[field]; ok {
+		return field
+	}
+	folded := strings.Map(func(r rune) rune {
+		switch r {
+		case 'ſ':
+			return 's'
+		case '\u212a': // the Kelvin sign
+			return 'k'
+		}
+		return unicode.ToLower(r)
+	}, field)
+	if _, ok := fields[folded]; ok {
+		return folded
+	}
+	return field
+}
+
 // isList reports whether name is a field whose elements are the messages of a conversation, or
 // the inputs of a request.
 func isList(name string) bool {
@@ -74,7 +102,7 @@ func (w *walker) object(v jsonedit.Value, name string, r rule) {
 		w.over = kind
 	}
 	for key, m := range v.Fields() {
-		field := key.String()
+		field := canonical(key.String())
 		if what, ok := opaque[field]; ok && !m.IsNull() {
 			if m.Kind() != jsonedit.Array || string(m.Raw()) != "[]" {
 				w.uncovered(what)

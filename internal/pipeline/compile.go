@@ -139,13 +139,18 @@ func (b *build) leaf(n *config.Config) (Handler, []*breaker) {
 	b.tree.Guards = append(b.tree.Guards, b.guardList(n))
 	index := len(b.tree.Leaves) - 1
 	g := b.State.breaker(b.key, n.Path, n.Breaker)
-	var h Handler = &breakerHandler{breaker: g, path: n.Path, next: newRetry(n, b.Engine, g, b.guardResponse(n, index, b.call(n)))}
+	target := b.call(n)
+	var h Handler = &breakerHandler{breaker: g, path: n.Path, next: newRetry(n, b.Engine, g, b.guardResponse(n, index, target))}
 	h = b.cached(n, h)
 	if names := b.ignoredProperties(n); len(names) > 0 {
 		h = noticeHandler{names, h}
 	}
 	if b.Call == nil {
-		h = &requestGuard{engine: b.Engine, path: n.Path, leaf: index, next: h}
+		guard := &requestGuard{engine: b.Engine, path: n.Path, leaf: index, next: h}
+		if call := target.(*TargetHandler); len(call.Defaults)+len(call.Override)+len(call.Drop) > 0 {
+			guard.call, guard.text = call, call.changesText()
+		}
+		h = guard
 	}
 	return h, []*breaker{g}
 }

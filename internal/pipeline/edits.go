@@ -68,9 +68,9 @@ func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 	return a.splice(doc, list)
 }
 
-// editsBody reports whether the config changes bodies.
+// editsBody reports whether the config changes the body, and has not done so yet.
 func (a *Attempt) editsBody() bool {
-	return len(a.handler.Defaults)+len(a.override)+len(a.handler.Drop) > 0
+	return !a.request.configured && len(a.handler.Defaults)+len(a.override)+len(a.handler.Drop) > 0
 }
 
 // applyConfigParams returns the body after the config's defaults, overrides and

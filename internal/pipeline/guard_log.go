@@ -256,4 +256,5 @@ type requestRunKey struct {
 	body   *bytepool.Buffer
 	prompt *PromptEdits
 	edits  *jsonedit.Edit
+	call   *TargetHandler // whose parameters change the text
 }

@@ -22,7 +22,9 @@ import (
 type requestGuard struct {
 	engine *Engine
 	path   string
-	leaf   int // in Request.Leaves; -1 without a config
+	leaf   int            // in Request.Leaves; -1 without a config
+	call   *TargetHandler // of the leaf, if its config changes bodies; nil otherwise
+	text   bool           // the config changes text in the bodies of known APIs
 	next   Handler
 }
 
@@ -55,15 +57,19 @@ type requestRun struct {
 	err     error // why the request is not sent
 	checked *document
 
-	body   *bytepool.Buffer // after the changes of hooks; nil without changes
-	doc    *jsonedit.Doc    // of body
-	header http.Header      // that hooks add
-	rows   *rowUpload       // checks the rows of an upload; nil for other requests
+	body       *bytepool.Buffer // after the changes of hooks, or configured; nil without changes
+	doc        *jsonedit.Doc    // of body; nil if it is not an object
+	configured bool             // body has the parameters of the config
+	header     http.Header      // that hooks add
+	rows       *rowUpload       // checks the rows of an upload; nil for other requests
 }
 
 // runRequest runs the hooks in g on r, unless they have run.
 func (l *CheckLog) runRequest(ctx context.Context, h *requestGuard, r *Request, g *Guards) *requestRun {
 	key := requestRunKey{guards: g, body: r.Body}
+	if h.changesText(r) {
+		key.call = h.call
+	}
 	if len(r.Edits) > 0 {
 		key.edits = &r.Edits[0]
 	}
@@ -99,7 +105,12 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 	switch {
 	case r.Doc != nil:
 		raw := r.Body.Bytes()
-		if edits := r.editsWith(prompt); len(edits) > 0 {
+		if edits := r.editsWith(prompt); h.changesText(r) {
+			if run.err = run.configure(h, r, prompt, l); run.err != nil {
+				return
+			}
+			raw = run.body.Bytes()
+		} else if len(edits) > 0 {
 			raw = r.Doc.Apply(nil, edits...)
 		}
 		run.checked = newDocument(r, bodytext.Request, raw)
@@ -109,12 +120,18 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		if _, file := r.Doc.Find("input_file_id"); file && (r.Operation == api.Batches || r.Operation == api.Proxy) {
 			l.notCovered("batch file")
 		}
-	case r.rowUpload() != "":
+	case r.rowUpload() != "" && (hasRows(r.Operation) || acts(g.Before)):
 		checks := rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before}
 		run.rows = &rowUpload{checks: newRowChecks(checks), boundary: r.rowUpload()}
 		return
 	case r.Upload != nil || r.Body != nil && r.Body.Len() > 0:
-		l.notCovered("request body")
+		if run.checked, run.err = run.checkText(ctx, h, r, g, l); run.err != nil {
+			return
+		}
+		if run.checked != nil {
+			in.Request = l.facts(r, run.checked)
+			in.Parts, in.Document = run.checked.parts, run.checked
+		}
 	}
 	waited, background := splitHooks(g.Before)
 	if len(background) > 0 {
@@ -139,6 +156,57 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		run.err = run.change(h.engine, r, out, l)
 	}
 	run.header = out.Header
+}
+
+// changesText reports whether the config of the leaf changes text of the request.
+// Hooks must read the text that is sent.
+func (h *requestGuard) changesText(r *Request) bool {
+	return h.call != nil && r.Doc != nil && (h.text || r.Operation == api.Proxy)
+}
+
+// changesText reports whether defaults, overrides or drops change text in the bodies of
+// known APIs.
+func (h *TargetHandler) changesText() bool {
+	text := func(e jsonedit.Edit) bool { return bodytext.HoldsText(e.Name) }
+	return slices.ContainsFunc(h.Defaults, text) || slices.ContainsFunc(h.Override, text) || len(h.Drop) > 0
+}
+
+// configure sets the body that the leaf's config makes of the request: its defaults,
+// its prompt, its overrides and its drops. The attempts do not apply them again.
+func (run *requestRun) configure(h *requestGuard, r *Request, prompt *PromptEdits, l *CheckLog) error {
+	a := Attempt{handler: h.call, request: r, override: h.call.Override}
+	if prompt != nil {
+		a.override = slices.Concat(prompt.Edits, a.override)
+	}
+	doc, err := a.applyConfigParams()
+	if err != nil {
+		return err
+	}
+	run.configured = true
+	return run.hold(h.engine, doc.Bytes(), l, true)
+}
+
+// hold copies a body into memory that is released with the request.
+func (run *requestRun) hold(e *Engine, raw []byte, l *CheckLog, object bool) error {
+	buf, err := e.Pool.Get(len(raw) + 64)
+	if err != nil {
+		return apierr.BodyMemoryFull()
+	}
+	l.release(buf)
+	buf.Fill(func(dst []byte) []byte { return append(dst, raw...) })
+	run.body, run.doc = buf, nil
+	if !object {
+		return nil
+	}
+	run.doc = new(jsonedit.Doc)
+	return run.doc.Scan(buf.Bytes())
+}
+
+// release releases a body when the request ends.
+func (l *CheckLog) release(b *bytepool.Buffer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.bodies = append(l.bodies, b)
 }
 
 // editsWith returns the edits of the request and of a leaf's prompt.
@@ -177,30 +245,14 @@ func (run *requestRun) change(e *Engine, r *Request, out *guardrail.Outcome, l *
 			return apierr.New(apierr.Denied, "a guardrail could not change the request: %v", err).WithCause(err)
 		}
 	}
-	buf, err := e.Pool.Get(len(raw) + 64)
-	if err != nil {
-		return apierr.BodyMemoryFull()
-	}
-	buf.Fill(func(dst []byte) []byte { return append(dst, raw...) })
-	doc := new(jsonedit.Doc)
-	if err := doc.Scan(buf.Bytes()); err != nil {
-		buf.Release()
+	var doc jsonedit.Doc
+	if err := doc.Scan(raw); err != nil && r.Doc != nil {
 		return apierr.New(apierr.Denied, "a guardrail returned a request that is not a JSON object").WithCause(err)
 	}
-	if edits := fixedFields(run.checked, doc); len(edits) > 0 {
-		fixed := doc.Apply(nil, edits...)
-		buf.Fill(func(dst []byte) []byte { return append(dst, fixed...) })
-		doc.Reset()
-		if err := doc.Scan(buf.Bytes()); err != nil {
-			buf.Release()
-			return err
-		}
+	if edits := fixedFields(run.checked, &doc); len(edits) > 0 {
+		raw = doc.Apply(nil, edits...)
 	}
-	run.body, run.doc = buf, doc
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.bodies = append(l.bodies, buf)
-	return nil
+	return run.hold(e, raw, l, r.Doc != nil)
 }
 
 // fixedFields returns the edits that restore members which hooks must not change.
@@ -236,7 +288,8 @@ func (run *requestRun) apply(r *Request, leaf int) *Request {
 	if run.body == nil {
 		return &out
 	}
-	out.Body, out.Doc, out.Edits, out.Length = run.body, run.doc, nil, int64(run.body.Len())
+	out.Upload = nil
+	out.Body, out.Doc, out.Edits, out.Length, out.configured = run.body, run.doc, nil, int64(run.body.Len()), run.configured
 	if p := r.promptOf(leaf); p != nil { // its edits are in the body
 		out.Leaves = slices.Clone(r.Leaves)
 		out.Leaves[leaf].Prompt = &PromptEdits{Prompt: p.Prompt, Edits: []jsonedit.Edit{}, Model: p.Model}

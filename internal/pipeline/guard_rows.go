@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -50,9 +49,7 @@ func newRowChecks(c rowChecks) *rowChecks {
 }
 
 // acts reports whether a hook can deny or change a row.
-func (c *rowChecks) acts() bool {
-	return slices.ContainsFunc(c.hooks, func(h *guardrail.Hook) bool { return h.Deny || h.DenyPassed || h.Transforms() })
-}
+func (c *rowChecks) acts() bool { return acts(c.hooks) }
 
 // rowRequests are the operations and dialects of the addresses in rows.
 var rowRequests = map[string]struct {

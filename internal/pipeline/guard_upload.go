@@ -9,15 +9,18 @@ import (
 	"mime/multipart"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/contentcoding"
+	"modelgate/internal/jsonedit"
 )
 
-// rowUpload returns the boundary of an upload of files whose rows can be checked, empty
-// for other requests. The path does not matter: providers decode it.
+// rowUpload returns the boundary of a form whose fields and rows of files can be checked,
+// empty for other requests. The path does not matter: providers decode it.
 func (r *Request) rowUpload() string {
-	if r.Upload == nil || r.Operation != api.Files && r.Operation != api.Proxy || r.Header.Get("Content-Encoding") != "" {
+	if r.Upload == nil || !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")) {
 		return ""
 	}
 	media, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -27,7 +30,10 @@ func (r *Request) rowUpload() string {
 	return params["boundary"]
 }
 
-// rowUpload checks the rows of files in a form before they are sent.
+// hasRows reports whether files in the forms of an operation may have rows.
+func hasRows(op api.Operation) bool { return op == api.Files || op == api.Proxy }
+
+// rowUpload checks the fields of a form, and the rows of its files, before they are sent.
 type rowUpload struct {
 	checks   *rowChecks
 	boundary string
@@ -46,18 +52,20 @@ type rowForm struct {
 	form     *multipart.Reader
 
 	rows   *rowReader // of the current part; nil between parts
+	copied io.Reader  // the current part, if it is a file without rows
 	field  string     // name of the current part
 	row    int        // number of the last row in the part
-	value  []byte     // beginning of a part other than a file
+	value  []byte     // of a part other than a file
 	file   bool       // the current part is a file
+	over   bool       // the value was too long to be checked, and is written
 	batch  bool       // the form says that the file is a batch
 	plain  int        // number of the first line that passed unchecked; 0 if none did
 	out    bytes.Buffer
 	failed error
 }
 
-// maxFormValue is the number of bytes of a field of a form that are read.
-const maxFormValue = 256
+// maxFormValue is the limit in bytes of a field of a form that is checked.
+const maxFormValue = 1 << 20
 
 // Read implements io.Reader.
 func (f *rowForm) Read(p []byte) (int, error) {
@@ -78,6 +86,9 @@ func (f *rowForm) Read(p []byte) (int, error) {
 
 // step reads one line or the head of a part.
 func (f *rowForm) step() error {
+	if f.copied != nil {
+		return f.copyPart()
+	}
 	if f.rows == nil {
 		return f.nextPart()
 	}
@@ -94,7 +105,6 @@ func (f *rowForm) step() error {
 	if err == io.EOF {
 		f.rows.release()
 		f.rows = nil
-		f.out.WriteString("\r\n")
 		return f.endPart()
 	}
 	return nil
@@ -125,18 +135,32 @@ func (f *rowForm) nextPart() error {
 		}
 	}
 	f.out.WriteString("\r\n")
+	f.field, f.file, f.row, f.value, f.over = part.FormName(), part.FileName() != "" || part.FormName() == "file", 0, nil, false
+	if f.file && !hasRows(f.checks.request.Operation) {
+		f.checks.log.notCovered("file")
+		f.copied = part
+		return nil
+	}
 	f.rows = &rowReader{lines: bufio.NewReaderSize(part, 32<<10), pool: f.checks.pool}
-	f.field, f.file, f.row, f.value = part.FormName(), part.FileName() != "" || part.FormName() == "file", 0, nil
 	return nil
+}
+
+// copyPart writes the next bytes of a file without rows.
+func (f *rowForm) copyPart() error {
+	_, err := io.CopyN(&f.out, f.copied, 32<<10)
+	if err == io.EOF {
+		f.copied = nil
+		f.out.WriteString("\r\n")
+		return nil
+	}
+	return err
 }
 
 // line checks a line of the current part and writes it.
 func (f *rowForm) line(line []byte) error {
 	row := bytes.TrimRight(line, "\r\n")
 	if !f.file {
-		f.value = append(f.value, line[:min(len(line), maxFormValue-len(f.value))]...)
-		f.out.Write(line)
-		return nil
+		return f.addToField(line)
 	}
 	if len(bytes.TrimSpace(row)) == 0 {
 		f.out.Write(line)
@@ -173,8 +197,17 @@ func (f *rowForm) other(line []byte) error {
 	return nil
 }
 
-// endPart notices what the part says about the file.
+// endPart checks and writes the value of a field, and notices what it says about the
+// file.
 func (f *rowForm) endPart() error {
+	if !f.file {
+		value, err := f.checkField()
+		if err != nil {
+			return err
+		}
+		f.out.Write(value)
+	}
+	f.out.WriteString("\r\n")
 	if f.file || f.field != "purpose" || !strings.EqualFold(string(bytes.TrimSpace(f.value)), "batch") {
 		return nil
 	}
@@ -183,4 +216,58 @@ func (f *rowForm) endPart() error {
 		return inRow(errNotARow, f.plain, nil)
 	}
 	return nil
+}
+
+// addToField adds to the value of the current field. A value that is too long passes
+// unless a hook acts on it.
+func (f *rowForm) addToField(line []byte) error {
+	if f.value = append(f.value, line...); len(f.value) <= maxFormValue && !f.over {
+		return nil
+	}
+	if f.checks.acts() {
+		return unchecked("the field %q of the form is larger than %d bytes", f.field, maxFormValue)
+	}
+	f.checks.log.notCovered("request body")
+	f.out.Write(f.value)
+	f.value, f.over = f.value[:0], true
+	return nil
+}
+
+// settings are fields of forms that hold no text for a model.
+var settings = map[string]bool{
+	"purpose": true, "model": true, "language": true, "response_format": true, "temperature": true, "timestamp_granularities[]": true, "stream": true,
+	"n": true, "size": true, "quality": true, "background": true, "output_format": true, "moderation": true,
+}
+
+// maxSetting is the length in bytes of a value that cannot be other than a setting.
+const maxSetting = 64
+
+// checkField returns the value of the current field as the hooks changed it.
+func (f *rowForm) checkField() ([]byte, error) {
+	if f.over || len(f.value) == 0 || settings[f.field] && len(f.value) <= maxSetting {
+		return f.value, nil
+	}
+	if !utf8.Valid(f.value) {
+		if f.checks.acts() {
+			return nil, unchecked("the field %q of the form is not in UTF-8", f.field)
+		}
+		f.checks.log.notCovered("request body")
+		return f.value, nil
+	}
+	var b jsonedit.Builder
+	b.Open('{')
+	b.Name("text")
+	b.String(string(f.value))
+	b.Close('}')
+	checked, err := f.checks.check(b.Bytes())
+	if err != nil || bytes.Equal(checked, b.Bytes()) {
+		return f.value, err
+	}
+	v, err := jsonedit.ParseValue(checked)
+	if err != nil {
+		return nil, err
+	}
+	field, _ := v.Get("text")
+	text, _ := field.Text()
+	return []byte(text), nil
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -147,6 +148,8 @@ type Checking struct {
 	checked *document
 	// rows checks the files of an upload; nil sends them as they are.
 	rows *rowUpload
+	// configured is true if Body has the parameters that the leaf's config sets.
+	configured bool
 }
 
 // Leaf holds the settings of one leaf of a config for one request.
@@ -188,6 +191,9 @@ type Upload struct {
 
 	started atomic.Bool
 	sent    atomic.Int64 // bytes
+
+	mu   sync.Mutex       // of Body, before it is sent
+	held *bytepool.Buffer // the complete body, if hooks have read it
 }
 
 // Derive returns a request in the chat dialect that the gateway sends itself while it

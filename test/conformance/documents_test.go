@@ -186,4 +186,7 @@ var documents = []statement{
 	{number: "M-194", text: "Searches of long texts end with their time limit or their client, and find what is divided between two windows.", tests: []string{"internal/guardrail/checks.TestSearchesOfLongTextsCanBeInterrupted", "internal/guardrail/checks.TestLocalChecksOfLongTextsHaveATimeLimit", "internal/guardrail/checks.TestLongTextsAreSearchedWhole"}},
 	{number: "M-195", text: "Digits of valid account and card numbers are not phone numbers.", tests: []string{"internal/guardrail/checks.TestNumbersOfAccountsAreNotPhoneNumbers"}},
 	{number: "M-196", text: "What guardrails with soft_deny_200 alone deny is a completion with the denial as its text and status 200 in each API, also as a stream; a further guardrail that denies and other requests than conversations have status 446.", tests: []string{"internal/dataplane.TestSoftDenialsAreCompletions"}},
+	{number: "M-240", text: "Guardrails read a request as the config of its target changes it, with its defaults, overrides and drops.", tests: []string{"test/security.TestConfigsPutNoTextPastTheGuardrailsOfAnOrganisation"}},
+	{number: "M-241", text: "A guardrail that denies or changes text reads the body of a request that passes through whatever its length, content type, encoding or syntax, or refuses it.", tests: []string{"test/security.TestNoFormOfABodyPassesTheGuardrailsOfAnOrganisation"}},
+	{number: "M-242", text: "Guardrails read the fields of forms.", tests: []string{"test/security.TestNoFieldOfAFormPassesTheGuardrailsOfAnOrganisation"}},
 }

@@ -1,0 +1,166 @@
+package pipeline
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"modelgate/api"
+	"modelgate/internal/apierr"
+	"modelgate/internal/bodytext"
+	"modelgate/internal/bytepool"
+	"modelgate/internal/contentcoding"
+	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
+)
+
+// acts reports whether one of the hooks can deny or change what it checks.
+func acts(hooks []*guardrail.Hook) bool {
+	return slices.ContainsFunc(hooks, func(h *guardrail.Hook) bool {
+		return !h.Async && !h.Shadow && (h.Deny || h.DenyPassed || h.Transforms())
+	})
+}
+
+// unchecked returns the denial of a request whose text hooks could not read.
+func unchecked(format string, args ...any) *apierr.Error {
+	return apierr.New(apierr.Denied, format+", so it could not be checked by guardrails", args...).WithCode(codeRequestUnchecked)
+}
+
+// readText returns the body of a request that was not read as a JSON object, because of its
+// content type, its length or what it is, if a provider may read JSON in it nevertheless. It returns nil for other
+// bodies, which are not covered, and an error for one that hooks which act cannot read.
+func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *CheckLog) ([]byte, error) {
+	if r.Upload == nil {
+		return r.Body.Bytes(), nil
+	}
+	if !acts(g.Before) {
+		return nil, nil
+	}
+	if !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")) {
+		return nil, unchecked("the request body is compressed")
+	}
+	if r.Operation == api.Files || isUpload(r.Path) || !mayBeJSON(r.Upload.peek()) {
+		return nil, nil
+	}
+	body, err := r.Upload.hold(h.engine.Pool, l)
+	switch {
+	case errors.Is(err, bytepool.ErrBudget):
+		return nil, outOfMemory(err)
+	case errors.Is(err, bytepool.ErrTooLarge):
+		return nil, unchecked("the request body is larger than %d bytes", maxChecked)
+	case err != nil:
+		return nil, err
+	}
+	run.body = body
+	return body.Bytes(), nil
+}
+
+// isUpload reports whether a path of an unknown API takes a file, which is not text of a
+// request.
+func isUpload(path string) bool {
+	return slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool {
+		return segment == "upload" || segment == "files" || segment == "blobs"
+	})
+}
+
+// checkRows runs the hooks on the body of a request with a JSON object in each line, and returns it as
+// they changed it.
+func (c *rowChecks) checkRows(body []byte) ([]byte, error) {
+	var out bytes.Buffer
+	n := 0
+	for line := range bytes.Lines(body) {
+		row := bytes.TrimRight(line, "\r\n")
+		if len(bytes.TrimSpace(row)) == 0 {
+			out.Write(line)
+			continue
+		}
+		n++
+		checked, err := c.check(row)
+		if err == errNotARow {
+			return nil, unchecked("the request body is not valid JSON")
+		}
+		if err != nil {
+			return nil, inRow(err, n, row)
+		}
+		out.Write(checked)
+		out.Write(line[len(row):])
+	}
+	return out.Bytes(), nil
+}
+
+// checkText runs the hooks on a body that is no JSON object: another value, or a JSON
+// object in each line. It returns the input for hooks that read the value.
+func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *Request, g *Guards, l *CheckLog) (doc *document, err error) {
+	raw, err := run.readText(h, r, g, l)
+	if err != nil || raw == nil {
+		l.notCovered("request body")
+		return nil, err
+	}
+	if _, err := jsonedit.ParseValue(raw); err == nil {
+		own := *r
+		own.Operation = api.Proxy
+		return newDocument(&own, bodytext.Request, raw), nil
+	}
+	if !acts(g.Before) {
+		l.notCovered("request body")
+		return nil, nil
+	}
+	rows := newRowChecks(rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before})
+	changed, err := rows.checkRows(raw)
+	if err == nil && !bytes.Equal(changed, raw) {
+		err = run.hold(h.engine, changed, l, false)
+	}
+	return nil, err
+}
+
+// mayBeJSON reports whether a body that begins with head may be JSON with text, in an
+// encoding that readers accept.
+func mayBeJSON(head []byte) bool {
+	for _, mark := range [...]string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
+		head = bytes.TrimPrefix(head, []byte(mark))
+	}
+	rest := bytes.TrimLeft(head, " \t\r\n\x00")
+	if len(rest) == 0 {
+		return len(head) > 0
+	}
+	return strings.IndexByte(`{["/`, rest[0]) >= 0 // some readers take comments
+}
+
+// peekSize is the number of bytes of an upload that are read to see what it is.
+const peekSize = 4 << 10
+
+// peek returns the beginning of an upload that has not been sent, up to peekSize.
+func (u *Upload) peek() []byte {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	b, ok := u.Body.(*bufio.Reader)
+	if !ok {
+		b = bufio.NewReaderSize(u.Body, peekSize)
+		u.Body = b
+	}
+	head, _ := b.Peek(peekSize) // reading returns errors
+	return head
+}
+
+// hold reads an upload completely, once. The buffer is released with the request.
+func (u *Upload) hold(pool *bytepool.Pool, l *CheckLog) (*bytepool.Buffer, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.held == nil {
+		body, err := pool.ReadAll(u.Body, -1, maxChecked)
+		if err != nil {
+			u.Body = brokenUpload{err}
+			return nil, err
+		}
+		l.release(body)
+		u.held, u.Body = body, bytes.NewReader(body.Bytes())
+	}
+	return u.held, nil
+}
+
+type brokenUpload struct{ err error }
+
+func (r brokenUpload) Read([]byte) (int, error) { return 0, r.err }
