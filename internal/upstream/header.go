@@ -22,7 +22,7 @@ import (
 func CopyResponseHeader(dst, src http.Header, unified bool) {
 	named := src["Connection"]
 	for name, values := range src {
-		key := http.CanonicalHeaderKey(name)
+		key := canonical(name)
 		if hopByHop(key) || ownFamily(key) || steers(key) || unified && key == "Set-Cookie" || namedBy(named, key) {
 			continue
 		}
@@ -40,6 +40,8 @@ func CopyResponseHeader(dst, src http.Header, unified bool) {
 //     set by its authentication;
 //   - headers that cloud metadata services require, so that no request looks
 //     like one of the machine itself;
+//   - headers from which some servers take the path or the method instead of the
+//     request line;
 //   - Forwarded, X-Forwarded-* and the like: they contain the addresses of the
 //     client and of networks before the gateway, which the provider must not
 //     learn, and a client could set them to impersonate another.
@@ -49,7 +51,7 @@ func CopyResponseHeader(dst, src http.Header, unified bool) {
 func CopyRequestHeader(dst, src http.Header) {
 	named := src["Connection"]
 	for name, values := range src {
-		key := http.CanonicalHeaderKey(name)
+		key := canonical(name)
 		if hopByHop(key) || ownFamily(key) || notForwarded(key) || namedBy(named, key) {
 			continue
 		}
@@ -95,8 +97,8 @@ func checkForwardable(name string) error {
 	if !isToken(name) {
 		return apierr.New(apierr.Invalid, "%q is not a header name; give names separated by commas", name).WithParam(api.HeaderForwardHeaders)
 	}
-	key := http.CanonicalHeaderKey(name)
-	if hopByHop(key) || ownFamily(key) || metadataField(key) || key == "Host" || key == "Content-Length" {
+	key := canonical(name)
+	if hopByHop(key) || ownFamily(key) || metadataField(key) || overrides(key) || key == "Host" || key == "Content-Length" {
 		return apierr.New(apierr.Invalid, "the header %q cannot be forwarded; take it off the list", name).WithParam(api.HeaderForwardHeaders)
 	}
 	return nil
@@ -128,6 +130,16 @@ func Replace(dst http.Header, name string, values []string) {
 	dst[name] = values[:len(values):len(values)]
 }
 
+// canonical returns the name of a field in canonical form, with dashes for underscores:
+// servers that hand fields to programs as environment variables cannot tell them apart.
+func canonical(name string) string {
+	key := http.CanonicalHeaderKey(name)
+	if strings.IndexByte(key, '_') < 0 {
+		return key
+	}
+	return http.CanonicalHeaderKey(strings.ReplaceAll(key, "_", "-"))
+}
+
 // hopByHop reports whether a field belongs to one connection. RFC 9110, section
 // 7.6.1, and Proxy-Connection, which old clients send.
 func hopByHop(key string) bool {
@@ -142,14 +154,18 @@ func hopByHop(key string) bool {
 func ownFamily(key string) bool { return strings.HasPrefix(key, api.HeaderPrefix) }
 
 // steers reports whether a response field would command the proxy in front of
-// the gateway, for example to send one of its files, or affect everything else
-// at the gateway's address.
+// the gateway, for example to send one of its files or to store the response for
+// others, or affect everything else at the gateway's address, such as where
+// browsers send reports about it.
 func steers(key string) bool {
 	switch key {
-	case "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "Alt-Svc", "Strict-Transport-Security", "Clear-Site-Data", "Service-Worker-Allowed":
+	case "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "Surrogate-Control", "Surrogate-Key",
+		"Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "Expect-Ct",
+		"Clear-Site-Data", "Service-Worker-Allowed", "Accept-Ch", "Critical-Ch", "Origin-Agent-Cluster", "Set-Login",
+		"Nel", "Report-To", "Reporting-Endpoints", "Set-Cookie2":
 		return true
 	}
-	return strings.HasPrefix(key, "X-Accel-") && key != api.HeaderAccelBuffers
+	return strings.HasPrefix(key, "X-Accel-") && key != api.HeaderAccelBuffers || strings.HasPrefix(key, "X-Litespeed-") || strings.HasSuffix(key, "Cdn-Cache-Control")
 }
 
 // notForwarded reports whether a field of a client's request does not pass
@@ -159,7 +175,17 @@ func notForwarded(key string) bool {
 	case "Host", "Content-Length", "Expect":
 		return true
 	}
-	return credential(key) || metadataField(key) || forwarded(key)
+	return credential(key) || metadataField(key) || forwarded(key) || overrides(key)
+}
+
+// overrides reports whether some servers take the path or the method of a request from a
+// field instead of the request line. Where both agree, the field is not needed.
+func overrides(key string) bool {
+	switch key {
+	case "X-Original-Url", "X-Original-Uri", "X-Rewrite-Url", "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
+		return true
+	}
+	return false
 }
 
 func credential(key string) bool {

@@ -189,4 +189,5 @@ var documents = []statement{
 	{number: "M-240", text: "Guardrails read a request as the config of its target changes it, with its defaults, overrides and drops.", tests: []string{"test/security.TestConfigsPutNoTextPastTheGuardrailsOfAnOrganisation"}},
 	{number: "M-241", text: "A guardrail that denies or changes text reads the body of a request that passes through whatever its length, content type, encoding or syntax, or refuses it.", tests: []string{"test/security.TestNoFormOfABodyPassesTheGuardrailsOfAnOrganisation"}},
 	{number: "M-242", text: "Guardrails read the fields of forms.", tests: []string{"test/security.TestNoFieldOfAFormPassesTheGuardrailsOfAnOrganisation"}},
+	{number: "M-243", text: "Request headers that do not pass through do not pass with underscores instead of dashes, and those that name another path do not pass.", tests: []string{"test/security.TestHeadersInOtherSpellingsReachNoProvider"}},
 }

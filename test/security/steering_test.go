@@ -10,6 +10,10 @@ import (
 var steering = map[string]string{
 	"X-Accel-Redirect": "/internal/file", "X-Accel-Limit-Rate": "1", "X-Accel-Expires": "86400", "X-Sendfile": "/etc/passwd", "X-Lighttpd-Send-File": "/etc/passwd",
 	"X-Reproxy-Url": "http://10.0.0.1/", "Alt-Svc": `h3="evil.example.com:443"`, "Strict-Transport-Security": "max-age=0", "Clear-Site-Data": `"*"`, "Service-Worker-Allowed": "/",
+	"X-Litespeed-Location": "/internal/file", "X-Litespeed-Cache-Control": "public", "Cdn-Cache-Control": "max-age=86400", "Example-Cdn-Cache-Control": "max-age=86400", "Surrogate-Control": "max-age=86400",
+	"Nel": `{"report_to":"g","max_age":86400}`, "Report-To": `{"group":"g","max_age":86400,"endpoints":[{"url":"https://evil.example.com"}]}`, "Reporting-Endpoints": `g="https://evil.example.com"`,
+	"Accept-Ch": "Sec-CH-UA-Model", "Origin-Agent-Cluster": "?0", "Set-Login": "logged-out", "Public-Key-Pins": `pin-sha256="x"; max-age=86400`,
+	"X_gateway_provider": "forged", "X_accel_redirect": "/internal/file",
 	"X-Gateway-Provider": "forged", "Connection": "X-Per-Hop", "X-Per-Hop": "1",
 }
 
@@ -47,5 +51,25 @@ func TestProvidersSteerNothingBeyondTheirAnswer(t *testing.T) {
 		if got.header.Get("X-Request-Id") != "req_1" {
 			t.Errorf("%s: the provider's own header X-Request-Id did not arrive", name)
 		}
+	}
+}
+
+// Some servers do not tell a dash from an underscore in the name of a header, and some
+// take the path or the method from one.
+func TestHeadersInOtherSpellingsReachNoProvider(t *testing.T) {
+	t.Parallel()
+	g, p := launch(t, options{}), newProvider(t, nil)
+	for _, name := range []string{
+		"X_Gateway_Api_Key", "X-Gateway_Api-Key", "x_gateway_config", "X_Forwarded_For", "X_Forwarded-Host", "X_Real_IP", "Metadata_Flavor", "X_aws_ec2_metadata_token",
+		"X_Api_Key", "Api_Key", "X_Goog_Api_Key", "X_HTTP_Method_Override", "X_Http-Method", "X_Method_Override", "Transfer_Encoding", "Proxy_Authorization",
+		"X-Original-URL", "X_Original_URL", "X-Rewrite-Url", "X-Original-URI",
+	} {
+		attack(t, "smuggling", name+" reaches the provider", func(t *testing.T) {
+			p.reset()
+			g.do(t, "POST", "/v1/invented", chatBody, toCustomHost(rootKey, p, name, "sentinel", "X-Own_Header", "kept")...).ok(t)
+			if p.got("sentinel") || !p.got("kept") {
+				t.Errorf("the provider received %v", p.seen()[0].header)
+			}
+		})
 	}
 }
