@@ -30,9 +30,7 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 	out := newEventWriter(w, x.responseCapture(), silence, newStallTimer(w, r, p.ClientStall))
 	defer out.stop() // no comment may follow a panic
-	if x.array == nil {
-		out.write(res.Events.Comments(), true)
-	}
+	out.write(x.firstComments(res, silence), true)
 	x.upload.responseBegun()
 	end := x.end(r, res, x.relay(out, res))
 	if x.array != nil {
@@ -45,6 +43,20 @@ func (p *Plane) writeEvents(w http.ResponseWriter, r *http.Request, x *exchange,
 	written, err := out.stop()
 	x.entry.ResponseBytes += written
 	x.finish(err)
+}
+
+// firstComments returns the comments that follow the response headers: those of the
+// provider, or one of the gateway if the stream is silent so far. silence is that of
+// the event writer.
+func (x *exchange) firstComments(res *pipeline.Response, silence time.Duration) []byte {
+	switch comments := res.Events.Comments(); {
+	case x.array != nil:
+		return nil
+	case len(comments) == 0 && silence >= 0 && !res.HasEvent():
+		return keepAlive
+	default:
+		return comments
+	}
 }
 
 // end returns what the client gets after the last event. err is the result of

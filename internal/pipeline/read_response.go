@@ -276,10 +276,13 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 		fail:  func(err error) error { return a.failure(out.Raw.Request, err) },
 		meter: out.newMeter(),
 	}
-	var comments commentTimer
-	defer comments.stop()
+	var head headTimer
+	defer head.stop()
+	if a.mayBeSilent() {
+		head.start(a.trail, max(a.handler.HeadDelay, commentDelay))
+	}
 	for {
-		next, ok := s.firstFrame(&comments)
+		next, ok := s.firstFrame(&head)
 		if !ok {
 			s.early = true
 			out.Events = s
@@ -299,7 +302,7 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 		}
 		if e.Data == nil && len(s.held)+len(e.Raw) <= maxHeld {
 			s.held = append(s.held, e.Raw...)
-			comments.start(a.trail)
+			head.start(a.trail, commentDelay)
 			continue
 		}
 		s.first, s.primed = s.visible(e), true

@@ -31,6 +31,11 @@ type Engine struct {
 
 	Limits upstream.Timeouts
 
+	// HeadDelay is how long a stream may be silent before its first event until
+	// the client gets the response headers, if no other attempt can follow; at
+	// least 900 ms. Zero: they wait for the first event.
+	HeadDelay time.Duration
+
 	// MaxEvent limits one event of a stream, and MaxDecoded a compressed
 	// response after decompression, in bytes.
 	MaxEvent   int

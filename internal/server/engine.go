@@ -26,6 +26,7 @@ func (s *Server) newEngine(set *settings.Settings) *pipeline.Engine {
 			Idle:       t.Idle.Or(2 * time.Minute),
 			Total:      t.Total.Or(0),
 		},
+		HeadDelay:   t.KeepAlive.Or(15 * time.Second),
 		MaxAttempts: set.Limits.Attempts,
 
 		MaxEvent:       int(set.Limits.Event.Or(16 << 20)),
