@@ -124,6 +124,14 @@ type Tap interface {
 	Info() *ResponseInfo
 }
 
+// NumberedErrors is implemented by client dialects whose events have numbers. It is
+// optional.
+type NumberedErrors interface {
+	// NumberedErrorEvent appends what ErrorEvent appends, with a number. A stream
+	// begins with the number 0.
+	NumberedErrorEvent(dst []byte, e *apierr.Error, number int64) []byte
+}
+
 // NumberingTap is a tap of a dialect whose events have numbers.
 type NumberingTap interface {
 	Tap

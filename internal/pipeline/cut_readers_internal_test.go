@@ -233,7 +233,7 @@ func readResponsesStream(out []byte) (r clientReading) {
 	}
 	seq, created := 0, false
 	r.eventsOf(out, func(typ string, o object) {
-		if o.int("sequence_number") != seq && typ != "error" { // after a provider's events the gateway's error has no number
+		if o.int("sequence_number") != seq {
 			r.violates("%s has number %v, want %d", typ, o["sequence_number"], seq)
 		}
 		seq++

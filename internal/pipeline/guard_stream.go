@@ -8,6 +8,7 @@ import (
 	"modelgate/config"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bodytext"
+	"modelgate/internal/dialect"
 	"modelgate/internal/eventstream"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/sse"
@@ -75,6 +76,7 @@ type guardedStream struct {
 
 	queue    []heldEvent // in the order of the provider
 	ready    []sse.Event // to be returned
+	passed   int64       // number of events with data that were returned
 	texts    map[string]*streamText
 	order    []*streamText
 	held     int               // bytes in queue
@@ -163,7 +165,19 @@ func (s *guardedStream) Next() (sse.Event, error) {
 	}
 	e := s.ready[0]
 	s.ready = s.ready[1:]
+	if len(e.Data) > 0 {
+		s.passed++
+	}
 	return e, nil
+}
+
+// appendDenial appends the event that ends a denied stream. What was read of the
+// stream and held back does not count: the client has not seen it.
+func (s *guardedStream) appendDenial(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+	if numbered, ok := client.(dialect.NumberedErrors); ok {
+		return numbered.NumberedErrorEvent(dst, e, s.passed)
+	}
+	return client.ErrorEvent(dst, e)
 }
 
 // More implements [Stream].

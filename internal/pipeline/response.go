@@ -68,10 +68,13 @@ func (r *Response) Resume() { r.watch.dog.Resume() }
 
 // AppendStreamError appends the in-band error that ends a broken stream.
 func (r *Response) AppendStreamError(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
+	if guarded, ok := r.Events.(*guardedStream); ok && e.Kind == apierr.Denied {
+		return guarded.appendDenial(dst, client, e)
+	}
 	if r.translation == nil && r.shared != nil {
 		return append(dst, r.shared.s.streamError(client, e)...)
 	}
-	if r.translation == nil || e.Kind == apierr.Denied { // the translation may have ended already
+	if r.translation == nil {
 		if tap, ok := r.Tap.(dialect.NumberingTap); ok {
 			return tap.ErrorEvent(dst, e)
 		}

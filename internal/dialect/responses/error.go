@@ -14,12 +14,16 @@ import (
 func (Dialect) Error(e *apierr.Error) []byte { return e.Body() }
 
 // ErrorEvent appends e as the only event of a stream.
-func (Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte { return appendErrorEvent(dst, e, 0) }
+func (d Dialect) ErrorEvent(dst []byte, e *apierr.Error) []byte {
+	return d.NumberedErrorEvent(dst, e, 0)
+}
 
-// appendErrorEvent appends e as the event that ends a stream. Its members are those
+var _ dialect.NumberedErrors = Dialect{}
+
+// NumberedErrorEvent appends e as the event that ends a stream. Its members are those
 // of the protocol's error event. An error object is added as the provider does,
 // since official clients only raise an error if there is one.
-func appendErrorEvent(dst []byte, e *apierr.Error, number int64) []byte {
+func (Dialect) NumberedErrorEvent(dst []byte, e *apierr.Error, number int64) []byte {
 	b := jsonedit.Append(append(dst, "event: error\ndata: "...))
 	b.Open('{')
 	b.Name("type")

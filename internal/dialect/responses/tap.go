@@ -25,7 +25,7 @@ var _ dialect.NumberingTap = (*tap)(nil)
 
 // ErrorEvent implements dialect.NumberingTap.
 func (t *tap) ErrorEvent(dst []byte, e *apierr.Error) []byte {
-	return appendErrorEvent(dst, e, t.events)
+	return Dialect{}.NumberedErrorEvent(dst, e, t.events)
 }
 
 // Info returns what was read so far.
