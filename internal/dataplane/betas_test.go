@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,6 +56,48 @@ func TestBetaFlagsReachTheirVendorOrAreAnnounced(t *testing.T) {
 			}
 			if len(tt.announced) == 0 && strings.Contains(params, "-beta;dropped") {
 				t.Errorf("announced %s although the flags were sent", params)
+			}
+		})
+	}
+}
+
+// An option of the provider replaces the client's version, and says so.
+func TestReplacedVersionsAreAnnounced(t *testing.T) {
+	t.Parallel()
+	u := newScripted(t)
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: pairSettings + `
+  - {slug: dated, provider: anthropic, custom_host: SIMULATOR, api_key: "${PAIR_KEY}", options: {version: "2025-01-01"}}
+`})
+	const announced = `anthropic-version;ignored="the provider's option version applies"`
+	for _, tt := range []struct{ client, target, version, want, params string }{
+		{"messages", "dated", "2023-06-01", "2025-01-01", announced},
+		{"messages", "dated", "2025-01-01", "2025-01-01", ""},
+		{"messages", "dated", "", "2025-01-01", ""},
+		{"messages", "messages", "2024-01-01", "2024-01-01", ""},
+		{"forwarded", "dated", "2024-01-01", "2025-01-01", announced},
+		{"forwarded", "messages", "2024-01-01", "2024-01-01", ""},
+	} {
+		t.Run(fmt.Sprint(tt.client, " to ", tt.target, " ", tt.version), func(t *testing.T) {
+			client := tongues[1]
+			if tt.client == "forwarded" {
+				client = tongues[0]
+			}
+			req := client.ask(t, g, "x-gateway-provider", "@"+tt.target, "m", false)
+			if tt.version != "" {
+				req.Header.Set("anthropic-version", tt.version)
+			}
+			if tt.client == "forwarded" {
+				req.Header.Set("x-gateway-forward-headers", "anthropic-version")
+			}
+			heads := begin(t, req)
+			c := u.next()
+			c.finish()
+			if got := c.Header.Values("anthropic-version"); !slices.Equal(got, []string{tt.want}) {
+				t.Errorf("sent %q, want %q", got, tt.want)
+			}
+			params := receive(t, heads, "the response").Header.Get("x-gateway-params")
+			if tt.params != "" && !strings.Contains(params, tt.params) || tt.params == "" && strings.Contains(params, "anthropic-version") {
+				t.Errorf("announced %s, want %q", params, tt.params)
 			}
 		})
 	}

@@ -26,6 +26,9 @@ func (a *Attempt) build() (req *http.Request, body *bytepool.Buffer, err error) 
 	for _, flag := range call.DroppedBetas {
 		a.trail.Note(dialect.ParamChange{Name: "anthropic-beta", Outcome: dialect.Dropped, Note: flag})
 	}
+	for _, replaced := range call.Replaced {
+		a.trail.Note(dialect.ParamChange{Name: strings.ToLower(replaced.Name), Outcome: dialect.Ignored, Note: "the provider's option " + replaced.Option + " applies"})
+	}
 	if err == nil && a.Target.Auth.Method != "" && a.handler.Signer != nil {
 		err = a.sign(req, body)
 	}
@@ -116,7 +119,10 @@ func (a *Attempt) header() (http.Header, error) {
 func (a *Attempt) noteLostBetas(h http.Header) {
 	for _, name := range [...]string{betaHeader, "Openai-Beta"} {
 		sent, ok := a.request.Header[name]
-		if !ok || hasHeader(h, name) {
+		if !ok {
+			continue
+		}
+		if _, sends := provider.HeaderKey(h, name); sends {
 			continue
 		}
 		for flag := range strings.SplitSeq(strings.Join(sent, ","), ",") {
@@ -125,16 +131,6 @@ func (a *Attempt) noteLostBetas(h http.Header) {
 			}
 		}
 	}
-}
-
-// hasHeader reports whether h has a header, in whatever spelling it is forwarded.
-func hasHeader(h http.Header, name string) bool {
-	for k := range h {
-		if strings.EqualFold(k, name) {
-			return true
-		}
-	}
-	return false
 }
 
 // body sets the request's body in the call, with the target's edits if it is

@@ -228,7 +228,8 @@ func (a *Attempt) mergeBetaFlags(doc *jsonedit.Doc, h http.Header) []jsonedit.Ed
 // duplicates. A body may have any number of them, so they are looked up in a
 // map.
 func addFlags(h http.Header, field jsonedit.Value) {
-	sent := strings.Join(h[betaHeader], ",")
+	key, _ := provider.HeaderKey(h, betaHeader)
+	sent := strings.Join(h[key], ",")
 	known := make(map[string]bool)
 	for flag := range strings.SplitSeq(sent, ",") {
 		known[strings.TrimSpace(flag)] = true
@@ -256,7 +257,7 @@ func addFlags(h http.Header, field jsonedit.Value) {
 		}
 	}
 	if all.Len() > len(sent) {
-		h[betaHeader] = []string{all.String()}
+		h[key] = []string{all.String()}
 	}
 }
 

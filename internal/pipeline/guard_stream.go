@@ -172,7 +172,7 @@ func (s *guardedStream) Next() (sse.Event, error) {
 }
 
 // appendDenial appends the event that ends a denied stream. What was read of the
-// stream and held back does not count: the client has not seen it.
+// stream and held back is not in the count, since the client has not seen it.
 func (s *guardedStream) appendDenial(dst []byte, client dialect.ClientDialect, e *apierr.Error) []byte {
 	if numbered, ok := client.(dialect.NumberedErrors); ok {
 		return numbered.NumberedErrorEvent(dst, e, s.passed)

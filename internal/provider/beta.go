@@ -27,20 +27,25 @@ func (s *Spec) BodyBetas(op api.Operation, h http.Header) (field string, taken, 
 		return "", nil, nil
 	}
 	dropped = s.Betas.filter(h)
-	for flag := range strings.SplitSeq(strings.Join(h[betaHeader], ","), ",") {
+	key, _ := HeaderKey(h, betaHeader)
+	for flag := range strings.SplitSeq(strings.Join(h[key], ","), ",") {
 		if flag = strings.TrimSpace(flag); flag != "" {
 			taken = append(taken, flag)
 		}
 	}
-	delete(h, betaHeader)
+	delete(h, key)
 	return field, taken, dropped
 }
 
 // filter removes the flags that the host does not accept from h and returns
 // them.
 func (b *Betas) filter(h http.Header) (dropped []string) {
-	sent := h[betaHeader]
-	if len(sent) == 0 || b.Allow == nil && b.Drop == nil {
+	if b.Allow == nil && b.Drop == nil {
+		return nil
+	}
+	key, _ := HeaderKey(h, betaHeader)
+	sent := h[key]
+	if len(sent) == 0 {
 		return nil
 	}
 	var kept []string
@@ -56,10 +61,10 @@ func (b *Betas) filter(h http.Header) (dropped []string) {
 		dropped = append(dropped, flag)
 	}
 	if len(kept) == 0 {
-		delete(h, betaHeader)
+		delete(h, key)
 		return dropped
 	}
-	h[betaHeader] = []string{strings.Join(kept, ",")}
+	h[key] = []string{strings.Join(kept, ",")}
 	return dropped
 }
 

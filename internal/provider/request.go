@@ -38,11 +38,17 @@ type Call struct {
 	// DroppedBetas are the beta flags that NewRequest removed, since the host
 	// does not accept them.
 	DroppedBetas []string
+	// Replaced are the headers of the call that NewRequest replaced with another
+	// value, since an option of the provider sets them.
+	Replaced []ReplacedHeader
 
 	// Trailer has the names of trailer fields after a body of unknown length.
 	// Their values are set once the body has been read. It is optional.
 	Trailer http.Header
 }
+
+// ReplacedHeader is a header that an option of the provider replaces.
+type ReplacedHeader struct{ Name, Option string }
 
 // Body is the body of a call. The zero value is empty.
 type Body struct {
@@ -209,24 +215,29 @@ func (t *Target) header(c *Call) http.Header {
 	if h == nil {
 		h = make(http.Header, len(t.Spec.Header)+1)
 	}
-	for k, v := range t.Spec.Header {
-		k = http.CanonicalHeaderKey(k)
-		if _, ok := h[k]; !ok {
-			h[k] = []string{v}
-		}
-	}
-	if v, wanted := t.messagesVersion(c.Operation); wanted && h["Anthropic-Version"] == nil {
-		h["Anthropic-Version"] = []string{v}
-	}
 	for _, o := range t.Spec.Options {
 		if o.Header == "" {
 			continue
 		}
 		if v := t.Option(o.Name); v != "" {
-			if o.Name == "beta" {
-				v = joinFlags(v, h[http.CanonicalHeaderKey(o.Header)])
+			k, sent := HeaderKey(h, o.Header)
+			switch {
+			case o.Name == "beta":
+				v = joinFlags(v, h[k])
+			case sent && (len(h[k]) != 1 || h[k][0] != v):
+				c.Replaced = append(c.Replaced, ReplacedHeader{o.Header, o.Name})
 			}
-			h.Set(o.Header, v)
+			h[k] = []string{v}
+		}
+	}
+	for k, v := range t.Spec.Header {
+		if k, ok := HeaderKey(h, k); !ok {
+			h[k] = []string{v}
+		}
+	}
+	if v, wanted := t.messagesVersion(c.Operation); wanted {
+		if k, ok := HeaderKey(h, "Anthropic-Version"); !ok {
+			h[k] = []string{v}
 		}
 	}
 	for name, v := range t.Headers {
@@ -270,6 +281,22 @@ func (a *Auth) apply(ctx context.Context, t *Target, req *http.Request) error {
 	}
 	dropOtherSpellings(req.Header, a.Header)
 	return nil
+}
+
+// HeaderKey returns the key of a header in h, where a forwarded header has the
+// spelling of its config, and whether it is set. The key of one that is not set is
+// canonical.
+func HeaderKey(h http.Header, name string) (key string, set bool) {
+	name = http.CanonicalHeaderKey(name)
+	if _, set := h[name]; set {
+		return name, true
+	}
+	for other := range h {
+		if len(other) == len(name) && strings.EqualFold(other, name) {
+			return other, true
+		}
+	}
+	return name, false
 }
 
 // dropOtherSpellings removes other spellings of a header that is set. A
