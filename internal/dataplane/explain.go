@@ -221,7 +221,7 @@ func (p *Plane) dryRun(r *http.Request, id *access.Identity) (ExplainResponse, e
 		}
 	}
 	tree, _ := x.Routing.(*pipeline.Tree)
-	return p.explanation(r.Context(), x, tree, err), nil
+	return p.explanation(r.Context(), x, tree, p.earlierLimit(r.Context(), x, err)), nil
 }
 
 // explanation describes an exchange after its dry run. The tree is nil if the

@@ -298,7 +298,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	defer x.trail.ReleaseChecks()
 	defer p.releaseTrees(x)
 	if err := p.prepare(r, x); err != nil {
-		return err
+		return p.earlierLimit(r.Context(), x, err)
 	}
 	if x.Routing == nil {
 		return p.answerItself(w, r, x)
@@ -306,6 +306,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	res, err := p.handle.Handle(r.Context(), &x.Request, &x.trail)
 	x.noteUnusedCache()
 	if err != nil {
+		err = p.earlierLimit(r.Context(), x, err)
 		if res = x.SoftDenial(err); res == nil {
 			return err
 		}

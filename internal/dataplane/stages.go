@@ -50,7 +50,7 @@ type countingHandler struct {
 
 // Handle implements [pipeline.Handler]. A request that panics counts.
 func (h countingHandler) Handle(ctx context.Context, r *pipeline.Request, t *pipeline.Trail) (res *pipeline.Response, err error) {
-	if err := r.CheckSession(ctx, h.store); err != nil {
+	if err := r.CheckSession(ctx, h.store, t); err != nil {
 		return nil, err
 	}
 	defer func() { t.CountRequest(h.store, res, err) }()

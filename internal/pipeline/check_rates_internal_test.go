@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/quota"
 )
@@ -14,9 +15,11 @@ func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {
 	}
 	free, rate := limit("free", quota.Requests, 2, time.Hour), limit("rate", quota.Requests, 1, time.Hour)
 	long, tokens := limit("long", quota.Requests, 1, 24*time.Hour), limit("tokens", quota.Tokens, 1, 24*time.Hour)
+	stops := limit("stops", quota.Cost, 2, 0)
+	stops.Stop = true
 	budget, places := limit("budget", quota.Cost, 1, 0), limit("places", quota.Concurrent, 1, 0)
 	store, now := new(quota.Memory), time.Now()
-	for _, l := range []*quota.Limit{free, rate, long, tokens, budget, places} {
+	for _, l := range []*quota.Limit{free, rate, long, tokens, budget, stops, places} {
 		if v, _ := store.Reserve(t.Context(), now, []quota.Claim{{Limit: l, Amount: 1, Least: 1}}); v.Refused >= 0 {
 			t.Fatal(l)
 		}
@@ -36,10 +39,13 @@ func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {
 		{"a request that reads uses no tokens", "GET", []*quota.Limit{rate, tokens}, rate, 1},
 		{"a budget before it decides", "POST", []*quota.Limit{budget, rate}, nil, 0},
 		{"a budget after it does not", "POST", []*quota.Limit{rate, budget}, rate, 2},
+		{"a budget before it may have too little", "POST", []*quota.Limit{stops, rate}, nil, 0},
+		{"a request that reads uses no budget", "GET", []*quota.Limit{stops, budget, rate}, rate, 1},
+		{"a budget after it may have too little", "POST", []*quota.Limit{rate, stops}, rate, 1},
 		{"requests in progress before it", "POST", []*quota.Limit{places, rate}, nil, 0},
 		{"tokens first", "POST", []*quota.Limit{tokens, rate}, nil, 0},
 	} {
-		r, trail := &Request{Received: Received{Method: tt.method}, Limiting: Limiting{Limits: tt.limits}}, new(Trail)
+		r, trail := &Request{Operation: api.Chat, Received: Received{Method: tt.method}, Limiting: Limiting{Limits: tt.limits}}, new(Trail)
 		err := r.CheckRates(store, trail)
 		logged := trail.bill().quota.log
 		if len(logged) != tt.logged {
@@ -60,7 +66,7 @@ func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {
 			t.Errorf("%s: error %v, want that of %v", tt.name, err, tt.want)
 		}
 	}
-	if err := (&Request{Received: Received{Method: "POST"}, Limiting: Limiting{Limits: []*quota.Limit{rate}}}).CheckRates(blind{store}, new(Trail)); err != nil {
+	if err := (&Request{Operation: api.Chat, Received: Received{Method: "POST"}, Limiting: Limiting{Limits: []*quota.Limit{rate}}}).CheckRates(blind{store}, new(Trail)); err != nil {
 		t.Errorf("a store that does not know refuses: %v", err)
 	}
 }

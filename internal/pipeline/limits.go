@@ -163,7 +163,7 @@ func (acc *attemptAccount) settleQuota(u quota.Use) {
 	acc.grants, acc.extended = nil, nil
 }
 
-// CheckRates returns an error if the first limit in r.Limits that has nothing left is
+// CheckRates returns an error if the first limit in r.Limits that refuses the request is
 // one of requests in a window, and counters know that without a call. It reserves
 // nothing; attempts check the rest.
 func (r *Request) CheckRates(counters quota.Store, t *Trail) error {
@@ -175,15 +175,16 @@ func (r *Request) CheckRates(counters quota.Store, t *Trail) error {
 	v := quota.Verdict{Refused: -1}
 	var claims []quota.Claim
 	for _, l := range r.Limits {
-		if l.Measure == quota.Tokens && r.Method != http.MethodPost { // may use none
+		if !r.countsFor(l) {
 			continue
 		}
-		s, full := known.Full(now, l)
-		if !full {
+		s, is := known.Peek(now, l)
+		full := is && s.Left(l) < 1
+		switch first := len(claims) == 0; {
+		case first && (!is || l.Stop || full && (l.Measure != quota.Requests || l.Window == 0)):
+			return nil // l may refuse the request, or does so with a budget's error
+		case !full:
 			continue
-		}
-		if len(claims) == 0 && (l.Measure != quota.Requests || l.Window == 0) {
-			return nil
 		}
 		claims, v.States, v.Refused = append(claims, quota.Claim{Limit: l, Amount: 1, Least: 1}), append(v.States, s), 0
 	}
@@ -204,8 +205,9 @@ func (q *requestQuota) refuse(claims []quota.Claim) {
 }
 
 // CheckSession returns an error if a policy refuses the request because of its
-// history or the time of its session.
-func (r *Request) CheckSession(ctx context.Context, counters quota.Store) error {
+// history or the time of its session, or that of a limit of the client, which is checked
+// before policies.
+func (r *Request) CheckSession(ctx context.Context, counters quota.Store, t *Trail) error {
 	if r.Facts == nil || !r.Policies.Governs(r.Facts) {
 		return nil
 	}
@@ -213,7 +215,14 @@ func (r *Request) CheckSession(ctx context.Context, counters quota.Store) error 
 	if r.Doc != nil {
 		body = r.Doc.Bytes()
 	}
-	return r.Policies.CheckSession(ctx, counters, r.Facts, body, r.DryRun)
+	err := r.Policies.CheckSession(ctx, counters, r.Facts, body, r.DryRun)
+	if err == nil {
+		return nil
+	}
+	if earlier := r.checkRoom(ctx, counters, t, r.Limits); earlier != nil {
+		return earlier
+	}
+	return err
 }
 
 // CountRequest settles what the request itself has reserved: it counts unless it

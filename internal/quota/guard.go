@@ -138,10 +138,10 @@ func (g *Guard) Correct(ctx context.Context, list []Correction) error {
 	return g.local.Correct(ctx, list)
 }
 
-// Full implements [Peeker] if the store does.
-func (g *Guard) Full(now time.Time, l *Limit) (State, bool) {
+// Peek implements [Peeker] if the store does.
+func (g *Guard) Peek(now time.Time, l *Limit) (State, bool) {
 	if known, ok := g.Store.(Peeker); ok {
-		return known.Full(now, l)
+		return known.Peek(now, l)
 	}
 	return State{}, false
 }

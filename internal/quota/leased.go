@@ -206,9 +206,9 @@ func (d *Leased) lacking(list []*slice, claims []Claim) (lacking []Claim) {
 	return lacking
 }
 
-// Full implements [Peeker]: the slice is used up, and the other store had no more a
-// moment ago.
-func (d *Leased) Full(now time.Time, l *Limit) (State, bool) {
+// Peek implements [Peeker]: it knows a limit of which the slice has something, and one
+// whose slice is used up if the other store had no more a moment ago.
+func (d *Leased) Peek(now time.Time, l *Limit) (State, bool) {
 	value, ok := d.slices.Load(l.Counter)
 	if !ok {
 		return State{}, false
@@ -218,10 +218,11 @@ func (d *Leased) Full(now time.Time, l *Limit) (State, bool) {
 	defer s.mu.Unlock()
 	n, _ := l.WindowAt(now)
 	current := s.asked && !s.removed && s.window == n && s.lease == GenerationAt(now) && s.limit.Max == l.Max && s.limit.Base == l.Base
-	if !current || s.err != nil || s.filling != nil || s.left > 0 || s.room > 0 || !time.Now().Before(s.short) {
+	if !current || s.err != nil {
 		return State{}, false
 	}
-	return s.available(), true
+	usedUp := s.filling == nil && s.room == 0 && time.Now().Before(s.short)
+	return s.available(), s.left > 0 || usedUp
 }
 
 // decide grants claims from slices, all or none. The caller holds their locks.

@@ -231,22 +231,32 @@ func TestAnEmptySliceIsKnownToBeFull(t *testing.T) {
 		g := &quota.Guard{Store: lease(t, store)}
 		now := time.Now()
 		l := &quota.Limit{Counter: "k", Max: 2, Window: time.Minute}
-		full := func(at time.Time, l *quota.Limit) bool { _, is := g.Full(at, l); return is }
+		full := func(at time.Time, l *quota.Limit) bool { s, is := g.Peek(at, l); return is && s.Left(l) == 0 }
+		if _, is := g.Peek(now, l); is {
+			t.Error("a limit is known that the store was not asked for")
+		}
 		v := reserve(t, g, now, quota.Claim{l, 1, 1})
 		if full(now, l) {
 			t.Error("a limit with one left is full")
+		}
+		large := &quota.Limit{Counter: "large", Max: 64, Window: time.Minute}
+		reserve(t, g, now, quota.Claim{large, 1, 1})
+		if s, is := g.Peek(now, large); !is || s.Left(large) != 63 {
+			t.Errorf("a limit with 63 left, some of them here, is %+v, %t", s, is)
 		}
 		reserve(t, g, now, quota.Claim{l, 1, 1})
 		if v := reserve(t, g, now, quota.Claim{l, 1, 1}); v.Refused != 0 {
 			t.Fatalf("a third of two: %+v", v)
 		}
-		if s, is := g.Full(now, l); !is || s.Used+s.Held != 2 || s.Reset.Sub(now) > time.Minute || !s.Reset.After(now) {
+		if s, is := g.Peek(now, l); !is || s.Used+s.Held != 2 || s.Reset.Sub(now) > time.Minute || !s.Reset.After(now) {
 			t.Errorf("the limit is used up, and is %+v, %t", s, is)
 		}
 		raised := *l
 		raised.Max = 3
-		if full(now, &raised) || full(now.Add(time.Minute), l) {
-			t.Error("a raised limit, or that of the next minute, is full")
+		for at, l := range map[time.Time]*quota.Limit{now: &raised, now.Add(time.Minute): l} {
+			if s, is := g.Peek(at, l); is {
+				t.Errorf("a raised limit, or that of the next minute, is %+v", s)
+			}
 		}
 		g.Settle(now, v.Grants, quota.Use{}) // returns to the slice
 		if full(now, l) {
@@ -255,8 +265,8 @@ func TestAnEmptySliceIsKnownToBeFull(t *testing.T) {
 		reserve(t, g, now, quota.Claim{l, 1, 1})
 		reserve(t, g, now, quota.Claim{l, 1, 1})
 		time.Sleep(time.Second)
-		if full(now, l) {
-			t.Error("another gateway may have returned some, and the store was not asked for a second")
+		if s, is := g.Peek(now, l); is {
+			t.Errorf("%+v is known, but another gateway may have returned some, and the store was not asked for a second", s)
 		}
 	})
 }

@@ -254,13 +254,12 @@ func (m *Memory) Read(_ context.Context, now time.Time, limits []*Limit) ([]Stat
 	return states, nil
 }
 
-// Full implements [Peeker].
-func (m *Memory) Full(now time.Time, l *Limit) (State, bool) {
+// Peek implements [Peeker].
+func (m *Memory) Peek(now time.Time, l *Limit) (State, bool) {
 	c := m.lock(l.Counter, now)
 	defer c.mu.Unlock()
 	c.enter(l, now)
-	s := c.state(l)
-	return s, s.Left(l) < 1
+	return c.state(l), true
 }
 
 // Correct implements [Store].

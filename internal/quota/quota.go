@@ -188,11 +188,12 @@ type Store interface {
 	Correct(ctx context.Context, list []Correction) error
 }
 
-// Peeker is a [Store] that may know without a call that nothing is left of a limit.
+// Peeker is a [Store] that may know the state of a limit without a call.
 type Peeker interface {
-	// Full returns the state of l and true if a reservation of l at this moment would
-	// be refused for certain.
-	Full(now time.Time, l *Limit) (State, bool)
+	// Peek returns the state of l, and false if it is unknown. If the state has nothing
+	// left, a reservation of l at this moment would be refused for certain; if it has, at
+	// least 1 can be reserved.
+	Peek(now time.Time, l *Limit) (State, bool)
 }
 
 const day = 24 * time.Hour

@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/provider"
 	"modelgate/internal/provider/table"
 	"modelgate/internal/publication"
+	"modelgate/internal/quota"
 	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
@@ -214,7 +215,7 @@ func providerFault(p *publication.Provider) *apierr.Error {
 			WithParam("x-gateway-provider").WithCode("provider_withdrawn")
 	case p.Status == store.Exhausted:
 		return apierr.New(apierr.BudgetExhausted, "the budget of the provider entry @%s is exhausted", p.Slug).
-			WithParam("x-gateway-provider").WithCode("provider_exhausted")
+			WithParam("x-gateway-provider").WithCode("provider_exhausted").WithCause(&quota.Exhausted{Target: p.Limits})
 	case p.Status == store.Expired:
 		return snapshot.ErrExpired
 	}

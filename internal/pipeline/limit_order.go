@@ -1,0 +1,60 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"modelgate/internal/quota"
+)
+
+// EarlierLimit returns err, or the error of a limit without room that is checked before
+// the exhausted budget that err is about. It reserves nothing, and returns err while the
+// counters fail.
+func (r *Request) EarlierLimit(ctx context.Context, counters quota.Store, t *Trail, err error) error {
+	var budget *quota.Exhausted
+	if counters == nil || !errors.As(err, &budget) {
+		return err
+	}
+	if earlier := r.checkRoom(ctx, counters, t, budget.Before(r.Limits)); earlier != nil {
+		return earlier
+	}
+	return err
+}
+
+// checkRoom returns the error of the first of limits that has nothing left, nil if all
+// have or the counters fail. It reserves nothing.
+func (r *Request) checkRoom(ctx context.Context, counters quota.Store, t *Trail, limits []*quota.Limit) error {
+	var list []*quota.Limit
+	for _, l := range limits {
+		if r.countsFor(l) {
+			list = append(list, l)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	now := time.Now()
+	states, err := counters.Read(ctx, now, list)
+	if err != nil {
+		return nil
+	}
+	v := quota.Verdict{}
+	var full []quota.Claim
+	for i, l := range list {
+		if states[i].Left(l) < 1 {
+			full, v.States = append(full, quota.Claim{Limit: l, Amount: 1, Least: 1}), append(v.States, states[i])
+		}
+	}
+	if len(full) == 0 {
+		return nil
+	}
+	t.bill().quota.refuse(full)
+	return r.limitError(full, v, now)
+}
+
+// countsFor reports whether the request counts for l: one that only reads, or counts
+// tokens, uses neither tokens nor money.
+func (r *Request) countsFor(l *quota.Limit) bool {
+	return countsOne(l) || (&sentRequest{op: r.Operation, method: r.Method, size: -1}).uses()
+}
