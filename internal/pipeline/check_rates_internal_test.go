@@ -45,7 +45,7 @@ func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {
 		{"requests in progress before it", "POST", []*quota.Limit{places, rate}, nil, 0},
 		{"tokens first", "POST", []*quota.Limit{tokens, rate}, nil, 0},
 	} {
-		r, trail := &Request{Operation: api.Chat, Received: Received{Method: tt.method}, Limiting: Limiting{Limits: tt.limits}}, new(Trail)
+		r, trail := &Request{Operation: api.Proxy, Received: Received{Method: tt.method}, Limiting: Limiting{Limits: tt.limits}}, new(Trail)
 		err := r.CheckRates(store, trail)
 		logged := trail.bill().quota.log
 		if len(logged) != tt.logged {
@@ -66,7 +66,7 @@ func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {
 			t.Errorf("%s: error %v, want that of %v", tt.name, err, tt.want)
 		}
 	}
-	if err := (&Request{Operation: api.Chat, Received: Received{Method: "POST"}, Limiting: Limiting{Limits: []*quota.Limit{rate}}}).CheckRates(blind{store}, new(Trail)); err != nil {
+	if err := (&Request{Operation: api.Proxy, Received: Received{Method: "POST"}, Limiting: Limiting{Limits: []*quota.Limit{rate}}}).CheckRates(blind{store}, new(Trail)); err != nil {
 		t.Errorf("a store that does not know refuses: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 // limitCounters are the shared counters of rate limits and budgets. All fields are
 // nil if they are in memory.
 type limitCounters struct {
+	node    *node
 	guard   *quota.Guard // what requests use
 	breaker *quota.Breaker
 	leased  *quota.Leased // nil unless slices are leased
@@ -60,11 +61,11 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 		s.engine.Quota = new(quota.Memory)
 		return nil
 	}
-	node, err := nodeName(s.Data, s.Logger)
+	node, err := openNode(s.Data, s.Logger)
 	if err != nil {
 		return err
 	}
-	process := quota.NewProcess(node)
+	process := quota.NewProcess(node.name)
 	var remote remoteCounters
 	switch kind {
 	case settings.CountersInRedis:
@@ -77,9 +78,11 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 		remote, err = pgquota.Open(ctx, pgquota.Options{URL: address, Postgres: s.DatabaseOptions.Postgres(), Process: process, Logger: s.Logger})
 	}
 	if err != nil {
+		node.close()
 		return fmt.Errorf("limits.counters: store %s: %w", kind, err)
 	}
 	s.counters = newLimitCounters(kind, remote, &quota.Breaker{Store: remote, Deadline: c.Deadline.Or(quota.DefaultDeadline), Logger: s.Logger})
+	s.counters.node = node
 	s.counters.guard.Default = quota.ParseWhenDown(c.OnStoreDown)
 	s.engine.Quota = s.counters.guard
 	return nil
@@ -105,6 +108,7 @@ func (c *limitCounters) close() {
 		c.leased.Close()
 	}
 	c.remote.Close()
+	c.node.close()
 }
 
 // emptied receives a value when the shared counters were lost. Nil for none.

@@ -69,31 +69,94 @@ func TestCountersOfLimitsThatCannotBeUsedAreReportedAtTheStart(t *testing.T) {
 	}
 }
 
-func TestACopyDoesNotForgetWhatItsOriginalSettles(t *testing.T) {
+// TestSecondGatewayKeepsWhatTheFirstSettles starts a gateway on a copy of another's folder,
+// or on the folder itself, while what the first has settled is not counted by the ledger.
+// Its start takes what was settled under its name for counted.
+func TestSecondGatewayKeepsWhatTheFirstSettles(t *testing.T) {
 	redis := quotatest.NewRedis(t)
 	t.Setenv("COUNTERS_REDIS", redis.URL())
-	for _, counters := range []string{"{store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}", "{store: postgres, deadline: 10s}"} {
-		t.Run(counters, func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		counters string
+		copied   bool
+		log      string
+	}{
+		"a copy, Redis":              {"{store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}", true, "data folder was copied"},
+		"a copy, PostgreSQL":         {"{store: postgres, deadline: 10s}", true, "data folder was copied"},
+		"the same folder, Redis":     {"{store: redis, url: '${COUNTERS_REDIS}', deadline: 10s}", false, "another gateway uses the data folder"},
+		"the same folder, on leases": {"{store: leased, deadline: 10s}", false, "another gateway uses the data folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			database := storetest.Postgres(t)
-			data := []string{t.TempDir(), t.TempDir()}
-			start := func(i int) *gatewaytest.Gateway {
-				return gatewaytest.New(t, gatewaytest.Options{Data: data[i], Database: database, Settings: "limits: {counters: " + counters + "}\n"})
+			start := func(data string) *limitedGateway {
+				return &limitedGateway{t: t, Gateway: gatewaytest.New(t, gatewaytest.Options{Data: data, Database: database, Settings: "limits: {counters: " + tt.counters + "}\n", MasterKey: "the master key of a test of limits"})}
 			}
-			start(0)
-			raw, err := os.ReadFile(filepath.Join(data[0], "node"))
-			if err != nil {
-				t.Fatal(err)
+			data, second := t.TempDir(), t.TempDir()
+			first := start(data)
+			key := first.key(`"usage_limits":{"type":"tokens","credit_limit":1000000}`)
+			used := func() float64 {
+				list, _ := first.Get("/limits", "x-gateway-api-key", key).JSON(t)["data"].([]any)
+				if len(list) != 1 {
+					t.Fatalf("the limits of the key: %v", list)
+				}
+				return list[0].(map[string]any)["used"].(float64)
 			}
-			if err := os.WriteFile(filepath.Join(data[1], "node"), raw, 0o600); err != nil {
-				t.Fatal(err)
+			send := func(total float64) float64 {
+				t.Helper()
+				if res := first.chat(key, oneChat); res.Status != 200 {
+					t.Fatalf("%d %s", res.Status, res.Body)
+				}
+				eventually(t, "its use is settled", func() bool { return used() > total })
+				return used()
 			}
-			log := start(1).Log.String()
-			copied, err := os.ReadFile(filepath.Join(data[1], "node"))
-			if err != nil || strings.Fields(string(copied))[0] == strings.Fields(string(raw))[0] || !strings.Contains(log, "data folder was copied") {
-				t.Errorf("the copy has the node %q, its original %q, %v; log %s", copied, raw, err, log)
+			once := send(0)
+			release := holdSpending(t, database)
+			twice := send(once)
+
+			if tt.copied {
+				raw, err := os.ReadFile(filepath.Join(data, "node"))
+				if err == nil {
+					err = os.WriteFile(filepath.Join(second, "node"), raw, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				second = data
+			}
+			if log := start(second).Log.String(); !strings.Contains(log, tt.log) {
+				t.Errorf("the log does not say %q: %s", tt.log, log)
+			}
+			if n := used(); n != twice {
+				t.Errorf("%g tokens are used after the start of the second gateway, want %g", n, twice)
+			}
+			release()
+			eventually(t, "the ledger has counted the rest", func() bool {
+				return strings.Contains(string(first.Get("/api-keys?workspace_id=default").Body), fmt.Sprintf(`"current_usage":%g,`, twice))
+			})
+			if n := used(); n != twice {
+				t.Errorf("%g tokens are used once all is counted, want %g", n, twice)
 			}
 		})
 	}
+}
+
+// holdSpending keeps gateways from counting what their ledgers have, until release is
+// called.
+func holdSpending(t *testing.T, database string) (release func()) {
+	t.Helper()
+	db, err := sql.Open("pgx", database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	tx, err := db.Begin()
+	if err == nil {
+		_, err = tx.Exec(`LOCK TABLE spending IN EXCLUSIVE MODE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() { tx.Rollback() }
 }
 
 func TestGatewayStartsWhileRedisIsAway(t *testing.T) {

@@ -2,8 +2,8 @@ package server
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,17 +14,59 @@ import (
 // where the file is; see filePlace.
 const nodeFile = "node"
 
-// nodeName returns the name of all gateways that use a data folder, one after the
-// other. The first creates it. A folder that was copied has another name than its
-// original, because shared counters would take what the original settles for settled
-// by an earlier process of this folder.
-func nodeName(data string, logger *slog.Logger) (string, error) {
+// node is the name under which shared counters know the gateways that use a data folder,
+// one after the other. They take what is settled under it for settled by an earlier
+// process, so that no two gateways that run at the same time may have the same.
+type node struct {
+	name string
+	file *os.File // locked; nil for a name that is not the folder's
+}
+
+// openNode returns the node of a data folder. Its first gateway creates the name. While
+// a gateway runs, others on the folder get names of their own. So does a folder that was
+// copied. The caller closes the node when it settles nothing more.
+func openNode(data string, logger *slog.Logger) (*node, error) {
 	path := filepath.Join(data, nodeFile)
-	raw, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("reading the name of the node: %w", err)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the name of the node: %w", err)
 	}
-	here, _ := filePlace(path)
+	locked, err := lockFile(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("locking the name of the node: %w", err)
+	}
+	if !locked {
+		f.Close()
+		logger.Info("another gateway uses the data folder; shared counters know this one by a name of its own", "path", path)
+		return &node{name: rand.Text()}, nil
+	}
+	name, err := readNode(f, logger)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("reading the name of the node: %w", err)
+	}
+	return &node{name, f}, nil
+}
+
+// close lets another gateway have the name.
+func (n *node) close() {
+	if n != nil && n.file != nil {
+		n.file.Close()
+	}
+}
+
+// readNode returns the name in the file, which it writes if there is none or that of
+// another file.
+func readNode(f *os.File, logger *slog.Logger) (string, error) {
+	raw, err := io.ReadAll(f)
+	if err != nil {
+		return "", err
+	}
+	here, err := filePlace(f)
+	if err != nil {
+		return "", err
+	}
 	name, place, _ := strings.Cut(strings.TrimSpace(string(raw)), " ")
 	switch {
 	case !isNodeName(name):
@@ -33,25 +75,14 @@ func nodeName(data string, logger *slog.Logger) (string, error) {
 		return name, nil
 	case place != "": // an earlier version wrote none
 		name = rand.Text()
-		logger.Warn("data folder was copied or restored; shared counters know it by a new name. Do not run a gateway on the copy and on the original at the same time", "path", path)
+		logger.Warn("data folder was copied or restored; shared counters know it by a new name. Do not run a gateway on the copy and on the original at the same time", "path", f.Name())
 	}
-	return name, writeNode(path, name)
-}
-
-// writeNode writes the name of the node in place, so that the file stays where it is.
-func writeNode(path, name string) error {
-	err := os.WriteFile(path, []byte(name+"\n"), 0o600)
-	if err != nil {
-		return fmt.Errorf("writing the name of the node: %w", err)
+	text := strings.TrimSpace(name+" "+here) + "\n"
+	if err := f.Truncate(0); err != nil {
+		return "", err
 	}
-	place, err := filePlace(path)
-	if err == nil && place != "" {
-		err = os.WriteFile(path, []byte(name+" "+place+"\n"), 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the place of the node's file: %w", err)
-	}
-	return nil
+	_, err = f.WriteAt([]byte(text), 0)
+	return name, err
 }
 
 // isNodeName reports whether a name is one that this program has made: other text is

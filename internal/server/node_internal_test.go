@@ -14,11 +14,12 @@ func TestACopiedFolderIsAnotherNode(t *testing.T) {
 	name := func(dir string) (string, string) {
 		t.Helper()
 		var log bytes.Buffer
-		name, err := nodeName(dir, slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil || !isNodeName(name) {
-			t.Fatalf("%q, %v", name, err)
+		n, err := openNode(dir, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil || !isNodeName(n.name) {
+			t.Fatalf("%+v, %v", n, err)
 		}
-		return name, log.String()
+		n.close()
+		return n.name, log.String()
 	}
 	first, _ := name(original)
 	if again, log := name(original); again != first || log != "" {
@@ -51,15 +52,45 @@ func TestTheNameOfAnEarlierVersionIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if name, err := nodeName(dir, slog.New(slog.DiscardHandler)); name != old || err != nil {
-				t.Errorf("%q: the name is %q, %v", text, name, err)
+			n, err := openNode(dir, slog.New(slog.DiscardHandler))
+			if err != nil || n.name != old {
+				t.Fatalf("%q: the name is %+v, %v", text, n, err)
 			}
+			n.close()
 		}
 	}
 	if err := os.WriteFile(filepath.Join(dir, nodeFile), []byte("ABCDE"), 0o600); err != nil { // cut
 		t.Fatal(err)
 	}
-	if name, err := nodeName(dir, slog.New(slog.DiscardHandler)); !isNodeName(name) || err != nil {
-		t.Errorf("a cut file gives the name %q, %v", name, err)
+	n, err := openNode(dir, slog.New(slog.DiscardHandler))
+	if err != nil || !isNodeName(n.name) {
+		t.Fatalf("a cut file gives the name %+v, %v", n, err)
+	}
+	n.close()
+}
+
+func TestGatewaysOnOneFolderHaveNamesOfTheirOwn(t *testing.T) {
+	dir := t.TempDir()
+	var log bytes.Buffer
+	open := func() *node {
+		t.Helper()
+		n, err := openNode(dir, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil || !isNodeName(n.name) {
+			t.Fatalf("%+v, %v", n, err)
+		}
+		t.Cleanup(n.close)
+		return n
+	}
+	first := open()
+	if log.Len() > 0 {
+		t.Errorf("the first says %s", log.String())
+	}
+	second, third := open(), open()
+	if first.name == second.name || second.name == third.name || first.name == third.name || !strings.Contains(log.String(), "another gateway uses the data folder") {
+		t.Errorf("the names are %s, %s and %s; log %s", first.name, second.name, third.name, log.String())
+	}
+	first.close()
+	if next := open(); next.name != first.name {
+		t.Errorf("after the first has ended, the name is %s instead of %s", next.name, first.name)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -222,4 +224,39 @@ func (p *policies) diff(t *testing.T, g *gateway, b *books) string {
 		}
 	}
 	return diff.String()
+}
+
+// TestSecondGatewayOnAFolderHasItsOwnName runs two gateways on a data folder, and kills the
+// first: the next start has its name again.
+func TestSecondGatewayOnAFolderHasItsOwnName(t *testing.T) {
+	r := quotatest.NewRedis(t)
+	t.Setenv(countersURL, r.URL())
+	settings := "limits: {counters: {store: redis, url: \"${" + countersURL + "}\", deadline: 2s}}"
+	up := httptest.NewServer(recorder.New(recorder.Options{}))
+	t.Cleanup(up.Close)
+	data := t.TempDir()
+	own := func(g *gateway) bool {
+		return strings.Contains(g.errText.String(), "another gateway uses the data folder")
+	}
+	name := func() string {
+		t.Helper()
+		raw, err := os.ReadFile(filepath.Join(data, "node"))
+		if err != nil || len(raw) == 0 {
+			t.Fatalf("the name is %q, %v", raw, err)
+		}
+		return string(raw)
+	}
+	first := start(t, data, up.URL, settings)
+	before := name()
+	second := start(t, data, up.URL, settings)
+	first.kill()
+	third := start(t, data, up.URL, settings)
+	third.stop(t)
+	second.stop(t)
+	if after := name(); after != before {
+		t.Errorf("the name of the folder was %s and is %s", before, after)
+	}
+	if own(first) || !own(second) || own(third) {
+		t.Errorf("first %s second %s third %s", first.errText, second.errText, third.errText)
+	}
 }
