@@ -23,12 +23,12 @@ func (x *exchange) checkBudget() error {
 }
 
 var (
-	errKeyExhausted       = exhausted("key", "this gateway key")
-	errUserExhausted      = exhausted("user", "this key's user")
-	errWorkspaceExhausted = exhausted("workspace", "this key's workspace")
+	errKeyExhausted       = newBudgetError("key", "this gateway key")
+	errUserExhausted      = newBudgetError("user", "this key's user")
+	errWorkspaceExhausted = newBudgetError("workspace", "this key's workspace")
 )
 
-func exhausted(kind, holder string) error {
+func newBudgetError(kind, holder string) error {
 	return apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted; raise it or wait for the next reset", holder).
 		WithParam("x-gateway-api-key").WithCause(&quota.Exhausted{Kind: kind})
 }
