@@ -44,7 +44,9 @@ type Text struct {
 	Repeats bool
 	Value   string
 
-	from, to int // the literal in the body, with its quotes
+	from, to int  // the literal in the body, with its quotes
+	system   bool // in a field for system prompts
+	dropped  bool // not text
 }
 
 // Form is the form of a body.
@@ -72,21 +74,24 @@ type Body struct {
 }
 
 // Find returns the text in raw, which must be valid JSON. The result holds views
-// of raw.
+// of raw. It takes time in proportion to the length of raw, however deep it is.
 func Find(raw []byte, form Form) Body {
 	w := walker{Body: Body{raw: raw}, form: form, message: -1}
 	v, err := jsonedit.ParseValue(raw)
 	if err != nil {
 		return w.Body
 	}
+	w.c.Reset(raw)
 	if form == Event || form == AnyEvent {
 		w.readIndexes(v)
 	}
-	if form == AnyJSON || form == AnyEvent {
-		w.any(v, "")
-		return w.Body
+	switch {
+	case form == AnyJSON || form == AnyEvent:
+		w.any()
+	case v.Kind() == jsonedit.Object:
+		w.object("", rule{kind: Content})
 	}
-	w.object(v, "", rule{kind: Content})
+	w.finish()
 	return w.Body
 }
 
@@ -151,16 +156,31 @@ func (b *Body) span(v jsonedit.Value) (from, to int) {
 	return from, from + len(raw)
 }
 
-// walker walks a body in its order.
+// walker walks a body in its order, once. What an object says about the text in it
+// may come after the text, so it is applied at the end of the object: the lists hold
+// the numbers of strings that wait for it, in their order.
 type walker struct {
 	Body
+	c       jsonedit.Cursor
 	form    Form
-	role    Role
-	over    Kind // of the content in the objects on the way; empty for their own
 	message int
 	index   string // numbers of the event that tell its texts apart
 	repeats bool
-	path    []string // numbers of the elements on the way, and in AnyEvent their names
+	// path stands for the numbers of the elements on the way, and in AnyEvent their
+	// names, in events.
+	path  uint64
+	lists int // on the way
+
+	noRole   []int       // texts without a role
+	noKind   []int       // texts whose kind is Content so far
+	unproven []candidate // texts that depend on the type of the innermost object
+	dropped  int         // candidates that are not text
+}
+
+// candidate is text whose meaning depends on the type of the object that has it.
+type candidate struct {
+	text  int
+	field string
 }
 
 // indexes are the members of an event that tell which part of the response it
@@ -187,21 +207,66 @@ func textOf(v jsonedit.Value, name string) string {
 	return s
 }
 
-// add adds a text.
-func (w *walker) add(v jsonedit.Value, kind Kind) {
-	text, ok := v.Text()
-	if !ok || text == "" {
+// inEvents reports whether texts have keys.
+func (w *walker) inEvents() bool { return w.form == Event || w.form == AnyEvent }
+
+// add reads a string and adds it.
+func (w *walker) add(r rule) {
+	w.c.Peek()
+	from := w.c.Offset()
+	v := w.c.Value()
+	text, _ := v.Text()
+	if text == "" {
 		return
 	}
-	if kind == Content && w.over != "" {
-		kind = w.over
+	t := Text{Kind: r.kind, Message: w.message, Repeats: w.repeats, Value: text, from: from, to: from + len(v.Raw())}
+	if w.inEvents() {
+		t.Key = w.index + strconv.FormatUint(w.path, 36)
 	}
-	t := Text{Kind: kind, Role: w.role, Message: w.message, Repeats: w.repeats, Value: text}
-	if w.form == Event || w.form == AnyEvent {
-		t.Key = string(kind) + " " + w.index + strings.Join(w.path, ".")
+	n := len(w.Texts)
+	w.noRole = append(w.noRole, n)
+	if r.kind == Content {
+		w.noKind = append(w.noKind, n)
 	}
-	t.from, t.to = w.span(v)
+	if r.typed != "" {
+		w.unproven = append(w.unproven, candidate{n, r.typed})
+	}
 	w.Texts = append(w.Texts, t)
+}
+
+// setRole sets the role of strings from number first on that have none.
+func (w *walker) setRole(first int, role Role) {
+	for i := len(w.noRole); i > 0 && w.noRole[i-1] >= first; i-- {
+		w.Texts[w.noRole[i-1]].Role = role
+		w.noRole = w.noRole[:i-1]
+	}
+}
+
+// setKind sets the kind of strings from number first on whose kind is Content.
+func (w *walker) setKind(first int, kind Kind) {
+	for i := len(w.noKind); i > 0 && w.noKind[i-1] >= first; i-- {
+		if t := &w.Texts[w.noKind[i-1]]; t.Kind == Content {
+			t.Kind = kind
+		}
+		w.noKind = w.noKind[:i-1]
+	}
+}
+
+// finish completes the text when all has been read.
+func (w *walker) finish() {
+	for _, i := range w.noRole {
+		if w.Texts[i].system {
+			w.Texts[i].Role = "system"
+		}
+	}
+	if w.dropped > 0 {
+		w.Texts = slices.DeleteFunc(w.Texts, func(t Text) bool { return t.dropped })
+	}
+	if w.inEvents() {
+		for i := range w.Texts {
+			w.Texts[i].Key = string(w.Texts[i].Kind) + " " + w.Texts[i].Key
+		}
+	}
 }
 
 func (w *walker) uncovered(what string) {

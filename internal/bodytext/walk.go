@@ -1,131 +1,89 @@
 package bodytext
 
 import (
-	"strconv"
+	"bytes"
+	"hash/maphash"
 	"strings"
-	"unicode"
 
 	"modelgate/internal/jsonedit"
 )
 
-// rule says what a field holds.
-type rule struct {
-	// kind is the kind of a string. Empty means that a string is not text.
-	kind Kind
-	// all means that an object holds text in every string, at any depth.
-	all bool
-}
-
-var (
-	content   = rule{kind: Content}
-	thinking  = rule{kind: Thinking}
-	structure = rule{}
-)
-
-// fields are the fields that hold text or lead to it, in all client dialects. A
-// name has one meaning in all of them, with the exceptions in [walker.ruleOf].
-var fields = map[string]rule{
-	// chat, completions, embeddings, images, rerank, speech
-	"messages": structure, "choices": structure, "message": structure, "delta": content,
-	"content": content, "text": content, "refusal": content, "tool_calls": structure, "function": structure,
-	"function_call": structure, "custom": structure, "arguments": {kind: Arguments, all: true}, "prompt": content, "suffix": content,
-	"reasoning_content": thinking, "reasoning": thinking, "reasoning_details": thinking, "transcript": content, "audio": structure,
-	"input": {kind: Content, all: true}, "query": content, "documents": content, "document": content, "results": structure,
-	"annotations": structure, "url_citation": structure, "title": content, "data": structure, "revised_prompt": content,
-	// messages
-	"system": content, "thinking": thinking, "partial_json": {kind: Arguments}, "content_block": structure, "source": structure,
-	"citations": structure, "citation": structure, "cited_text": content, "completion": content, "stdout": content, "stderr": content,
-	// responses
-	"instructions": content, "output": content, "summary": structure, "item": structure, "part": structure, "response": structure,
-	// gemini
-	"systemInstruction": structure, "system_instruction": structure, "contents": structure, "parts": structure, "candidates": structure,
-	"functionCall": structure, "function_call_args": {kind: Arguments}, "args": {kind: Arguments, all: true}, "functionResponse": structure,
-	"requests": structure, "executableCode": structure, "codeExecutionResult": structure, "code": content,
-	// converse
-	"toolUse": structure, "toolResult": structure, "json": {kind: Arguments, all: true}, "reasoningContent": structure, "reasoningText": thinking,
-	"start": structure, "guardContent": structure,
-}
-
-// opaque are fields whose content is not read, with the name for it.
-var opaque = map[string]string{
-	"image_url": "image", "image": "image", "input_image": "image", "input_audio": "audio", "file": "file", "file_data": "file", "file_id": "file",
-	"inlineData": "media", "inline_data": "media", "fileData": "media", "file_data_uri": "media", "video": "video",
-	"encrypted_content": "encrypted", "redactedContent": "encrypted", "tools": "tools", "toolConfig": "tools",
-}
-
-// HoldsText reports whether a member of this name holds text of a request or leads to it.
-func HoldsText(name string) bool {
-	_, ok := fields[canonical(name)]
-	return ok
-}
-
-// canonical returns the spelling in which the tables have a field: some readers compare
-// names without case.
-func canonical(field string) string {
-	if _, ok := fields[field]; ok {
-		return field
-	}
-	folded := strings.Map(func(r rune) rune {
-		switch r {
-		case 'ſ':
-			return 's'
-		case '\u212a': // the Kelvin sign
-			return 'k'
-		}
-		return unicode.ToLower(r)
-	}, field)
-	if _, ok := fields[folded]; ok {
-		return folded
-	}
-	return field
-}
-
-// isList reports whether name is a field whose elements are the messages of a conversation, or
-// the inputs of a request.
-func isList(name string) bool {
-	switch name {
-	case "messages", "contents", "input", "prompt", "requests", "documents":
-		return true
-	}
-	return false
-}
-
-// object walks the members of an object. name is its field, and r the rule of the
+// object walks an object, which is next. name is its field, and r the rule of the
 // field.
-func (w *walker) object(v jsonedit.Value, name string, r rule) {
-	role, over := w.role, w.over
-	defer func() { w.role, w.over = role, over }()
-	if own := textOf(v, "role"); own != "" {
-		w.role = Role(own)
+func (w *walker) object(name string, r rule) {
+	first := len(w.Texts)
+	var o properties
+	w.c.Enter('{')
+	for {
+		key, ok := w.c.Field()
+		if !ok {
+			break
+		}
+		w.member(name, canonical(jsonedit.Unescape(key)), &o)
 	}
-	if kind := kindOf(v, r); kind != "" {
-		w.over = kind
+	w.applyType(first, name, &o)
+	if kind := o.kindOfText(r); kind != "" {
+		w.setKind(first, kind)
 	}
-	for key, m := range v.Fields() {
-		field := canonical(key.String())
-		if what, ok := opaque[field]; ok && !m.IsNull() {
-			if m.Kind() != jsonedit.Array || string(m.Raw()) != "[]" {
+	if o.role != "" {
+		w.setRole(first, o.role)
+	}
+}
+
+// properties are what an object says about the text in it. The last of several
+// members with a name wins.
+type properties struct {
+	role    Role
+	typ     string
+	thought bool
+	data    bool // there is a field data
+}
+
+// member walks the value of a member of an object that is in the field parent. Its name
+// is canonical.
+func (w *walker) member(parent, name string, o *properties) {
+	switch name {
+	case "role":
+		text, _ := w.c.Value().Text()
+		o.role = Role(text)
+	case "type":
+		o.typ, _ = w.c.Value().Text()
+	case "thought":
+		o.thought, _ = w.c.Value().Bool()
+	case "logprobs", "logprobsResult":
+		if v := w.c.Value(); v.Kind() == jsonedit.Object || v.Kind() == jsonedit.Array || v.Kind() == jsonedit.String {
+			w.logprobs = append(w.logprobs, v)
+		}
+	case "bytes":
+		if w.c.Skip(); parent == "source" {
+			w.uncovered("media")
+		}
+	default:
+		if what, ok := opaque[name]; ok {
+			if v := w.c.Value(); !v.IsNull() && string(v.Raw()) != "[]" {
 				w.uncovered(what)
 			}
-			continue
+			return
 		}
-		if field == "logprobs" || field == "logprobsResult" {
-			if !m.IsNull() && m.Kind() != jsonedit.Bool && m.Kind() != jsonedit.Number {
-				w.logprobs = append(w.logprobs, m)
-			}
-			continue
+		w.field(parent, fields[name], o)
+	}
+}
+
+// field walks the value of a field of an object that is in the field parent. The zero
+// field is skipped.
+func (w *walker) field(parent string, f field, o *properties) {
+	o.data = o.data || f.name == "data"
+	r, ok := w.ruleOf(parent, f)
+	if !ok {
+		w.c.Skip()
+		return
+	}
+	first := len(w.noRole)
+	w.value(f.name, r)
+	if isSystem(f.name) {
+		for _, i := range w.noRole[first:] {
+			w.Texts[i].system = true
 		}
-		f, ok := w.ruleOf(name, field, v)
-		if !ok {
-			continue
-		}
-		if isSystem(field) && w.role == "" {
-			w.role = "system"
-			w.value(m, field, f)
-			w.role = ""
-			continue
-		}
-		w.value(m, field, f)
 	}
 }
 
@@ -134,69 +92,91 @@ func isSystem(field string) bool {
 	return field == "system" || field == "instructions" || field == "systemInstruction" || field == "system_instruction"
 }
 
-// kindOf returns the kind of all text in an object, and empty if its fields say
-// it.
-func kindOf(v jsonedit.Value, r rule) Kind {
-	kind := textOf(v, "type")
+// kindOfText returns the kind of all text in an object in a field with the rule r,
+// and empty if its fields say it.
+func (o *properties) kindOfText(r rule) Kind {
 	switch {
-	case r.kind == Thinking || strings.Contains(kind, "reasoning") || strings.HasPrefix(kind, "thinking"):
+	case r.kind == Thinking || strings.Contains(o.typ, "reasoning") || strings.HasPrefix(o.typ, "thinking"):
 		return Thinking
-	case strings.Contains(kind, "_call_arguments") || strings.Contains(kind, "tool_call_input"):
+	case strings.Contains(o.typ, "_call_arguments") || strings.Contains(o.typ, "tool_call_input"):
 		return Arguments
-	}
-	if t, ok := v.Get("thought"); ok {
-		if thought, _ := t.Bool(); thought {
-			return Thinking
-		}
+	case o.thought:
+		return Thinking
 	}
 	return ""
 }
 
 // ruleOf returns the rule of a field in an object that is in the field parent.
-func (w *walker) ruleOf(parent, field string, in jsonedit.Value) (rule, bool) {
+func (w *walker) ruleOf(parent string, f field) (rule, bool) {
 	response := w.form != Request
-	switch {
-	case parent == "" && response && (field == "instructions" || field == "input" || field == "system" || field == "prompt"),
-		parent == "response" && (field == "instructions" || field == "input" || field == "prompt"):
-		return rule{}, false // of the request
-	case field == "response" && parent == "functionResponse":
-		return rule{kind: Arguments, all: true}, true
-	case field == "input" && (parent == "toolUse" || textOf(in, "type") == "tool_use" || textOf(in, "type") == "server_tool_use" || textOf(in, "type") == "custom_tool_call"):
-		return rule{kind: Arguments, all: true}, true
-	case field == "data" && parent == "source":
-		if textOf(in, "type") != "text" {
-			w.uncovered("media")
-			return rule{}, false
+	switch f.name {
+	case "":
+		return rule{}, false
+	case "instructions", "input", "system", "prompt":
+		if parent == "" && response || parent == "response" && f.name != "system" {
+			return rule{}, false // of the request
 		}
-		return content, true
-	case field == "data" && textOf(in, "type") == "redacted_thinking":
-		w.uncovered("encrypted")
-		return rule{}, false
-	case field == "bytes" && parent == "source":
-		w.uncovered("media")
-		return rule{}, false
-	case field == "title" && parent != "" && textOf(in, "type") == "object": // of a schema
-		return rule{}, false
+		if f.name == "input" {
+			if parent == "toolUse" {
+				return rule{kind: Arguments, all: true}, true
+			}
+			f.typed = f.name
+		}
+	case "response":
+		if parent == "functionResponse" {
+			return rule{kind: Arguments, all: true}, true
+		}
+	case "title":
+		if parent != "" {
+			f.typed = f.name
+		}
+	case "data":
+		if parent == "source" {
+			return rule{kind: Content, typed: f.name}, true
+		}
 	}
-	r, ok := fields[field]
-	return r, ok
+	return f.rule, true
 }
 
-// value walks the value of a field.
-func (w *walker) value(v jsonedit.Value, name string, r rule) {
-	switch v.Kind() {
-	case jsonedit.String:
-		if r.kind != "" {
-			w.add(v, r.kind)
+// applyType decides about text from number first on that depend on the type of
+// the object, which is in the field parent.
+func (w *walker) applyType(first int, parent string, o *properties) {
+	for i := len(w.unproven); i > 0 && w.unproven[i-1].text >= first; i-- {
+		c := w.unproven[i-1]
+		w.unproven = w.unproven[:i-1]
+		t := &w.Texts[c.text]
+		switch {
+		case c.field == "input" && (o.typ == "tool_use" || o.typ == "server_tool_use" || o.typ == "custom_tool_call"):
+			t.Kind = Arguments
+		case c.field == "title" && o.typ == "object", c.field == "data" && o.typ != "text": // of a schema, of a medium
+			t.dropped = true
+			w.dropped++
 		}
-	case jsonedit.Object:
-		if r.all {
-			w.all(v, kindOfArguments(r.kind))
-			return
+	}
+	switch {
+	case !o.data:
+	case parent == "source":
+		if o.typ != "text" {
+			w.uncovered("media")
 		}
-		w.object(v, name, r)
-	case jsonedit.Array:
-		w.elements(v, name, r)
+	case o.typ == "redacted_thinking":
+		w.uncovered("encrypted")
+	}
+}
+
+// value walks the value of a field, which is next.
+func (w *walker) value(name string, r rule) {
+	switch kind := w.c.Kind(); {
+	case kind == jsonedit.String && r.kind != "":
+		w.add(r)
+	case kind == jsonedit.Object && r.all:
+		w.all(kindOfArguments(r.kind))
+	case kind == jsonedit.Object:
+		w.object(name, r)
+	case kind == jsonedit.Array:
+		w.elements(name, r)
+	default:
+		w.c.Skip()
 	}
 }
 
@@ -208,61 +188,87 @@ func kindOfArguments(k Kind) Kind {
 	return k
 }
 
-// elements walks an array.
-func (w *walker) elements(v jsonedit.Value, name string, r rule) {
+// elements walks an array, which is next.
+func (w *walker) elements(name string, r rule) {
 	counts := w.message < 0 && (w.form == Request && isList(name) || w.form == Response && (name == "choices" || name == "candidates"))
-	n := 0
-	for e := range v.Elements() {
+	numbered := w.inEvents() && (name == "choices" || name == "tool_calls" || name == "candidates")
+	w.c.Enter('[')
+	w.lists++
+	for n := 0; w.c.Element(); n++ {
 		if counts {
 			w.message = n
 		}
-		numbered := name == "choices" || name == "tool_calls" || name == "candidates"
+		outer := w.path
 		if numbered {
-			w.path = append(w.path, number(e, n))
+			w.path = pathTo(outer, w.number(n))
 		}
-		switch e.Kind() {
+		switch w.c.Kind() {
 		case jsonedit.Number:
 			if name == "input" || name == "prompt" {
 				w.uncovered("tokens")
 			}
+			w.c.Skip()
 		case jsonedit.Object: // an element is an object of the list, whatever its strings are
-			w.object(e, name, rule{kind: r.kind})
+			w.object(name, rule{kind: r.kind})
 		default:
-			w.value(e, name, r)
+			w.value(name, r)
 		}
-		if numbered {
-			w.path = w.path[:len(w.path)-1]
-		}
-		n++
+		w.path = outer
 	}
+	w.lists--
 	if counts {
 		w.message = -1
 	}
 }
 
-// number returns the number of an element: its own, or its place.
-func number(e jsonedit.Value, place int) string {
-	if own, ok := e.Get("index"); ok {
-		if i, ok := own.Int(); ok {
-			return strconv.FormatInt(i, 10)
+// maxNumbered is the depth of lists up to which elements have numbers of their own. It
+// bounds the time for reading ahead. Those of real events are two deep.
+const maxNumbered = 16
+
+// number returns the number of the next element: its own, or its place.
+func (w *walker) number(place int) int64 {
+	if w.lists <= maxNumbered && w.c.Kind() == jsonedit.Object {
+		ahead := w.c
+		if own, ok := ahead.Value().Get("index"); ok {
+			if i, ok := own.Int(); ok {
+				return i
+			}
 		}
 	}
-	return strconv.Itoa(place)
+	return int64(place)
 }
 
-// all adds every string of v.
-func (w *walker) all(v jsonedit.Value, kind Kind) {
-	switch v.Kind() {
+// pathSeed makes it impossible to choose elements whose paths are equal by chance.
+var pathSeed = maphash.MakeSeed()
+
+// pathTo returns the path to the element with a name or number in a value.
+func pathTo[T string | int64](to uint64, element T) uint64 {
+	return maphash.Comparable(pathSeed, struct {
+		to      uint64
+		element T
+	}{to, element})
+}
+
+// all adds every string of the next value.
+func (w *walker) all(kind Kind) {
+	switch w.c.Kind() {
 	case jsonedit.String:
-		w.add(v, kind)
+		w.add(rule{kind: kind})
 	case jsonedit.Object:
-		for _, m := range v.Fields() {
-			w.all(m, kind)
+		w.c.Enter('{')
+		for {
+			if _, ok := w.c.Field(); !ok {
+				return
+			}
+			w.all(kind)
 		}
 	case jsonedit.Array:
-		for e := range v.Elements() {
-			w.all(e, kind)
+		w.c.Enter('[')
+		for w.c.Element() {
+			w.all(kind)
 		}
+	default:
+		w.c.Skip()
 	}
 }
 
@@ -276,32 +282,49 @@ var notText = map[string]bool{
 // encoded data.
 const maxToken = 4 << 10
 
-// any adds every string that may be text.
-func (w *walker) any(v jsonedit.Value, name string) {
-	switch v.Kind() {
+// any adds every string of the next value that may be text.
+func (w *walker) any() {
+	switch w.c.Kind() {
 	case jsonedit.String:
-		if raw := v.Raw(); len(raw) > maxToken && !strings.ContainsAny(string(raw), " \t\\") {
+		ahead := w.c
+		if raw := ahead.Raw(); len(raw) > maxToken && !bytes.ContainsAny(raw, " \t\\") {
 			w.uncovered("media")
+			w.c = ahead
 			return
 		}
-		w.add(v, Content)
+		w.add(content)
 	case jsonedit.Object:
-		for key, m := range v.Fields() {
-			field := key.String()
-			if notText[field] && m.Kind() == jsonedit.String {
+		w.c.Enter('{')
+		for {
+			key, ok := w.c.Field()
+			if !ok {
+				return
+			}
+			key = jsonedit.Unescape(key)
+			if notText[string(key)] && w.c.Kind() == jsonedit.String {
+				w.c.Skip()
 				continue
 			}
-			w.path = append(w.path, field)
-			w.any(m, field)
-			w.path = w.path[:len(w.path)-1]
+			outer := w.path
+			if w.inEvents() {
+				w.path = pathTo(outer, string(key))
+			}
+			w.any()
+			w.path = outer
 		}
 	case jsonedit.Array:
-		n := 0
-		for e := range v.Elements() {
-			w.path = append(w.path, number(e, n))
-			w.any(e, name)
-			w.path = w.path[:len(w.path)-1]
-			n++
+		w.c.Enter('[')
+		w.lists++
+		for n := 0; w.c.Element(); n++ {
+			outer := w.path
+			if w.inEvents() {
+				w.path = pathTo(outer, w.number(n))
+			}
+			w.any()
+			w.path = outer
 		}
+		w.lists--
+	default:
+		w.c.Skip()
 	}
 }
