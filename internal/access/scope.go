@@ -25,7 +25,9 @@ const (
 	ScopeRender      Scope = "prompts.render"
 	ScopeLogsList    Scope = "logs.list"
 	ScopeLogsView    Scope = "logs.view"
-	ScopeLogsWrite   Scope = "logs.write"
+
+	ScopeGuardrailsCreate Scope = "guardrails.create"
+	ScopeLogsWrite        Scope = "logs.write"
 
 	ScopeProvidersUpdate Scope = "providers.update"
 )

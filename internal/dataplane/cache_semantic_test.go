@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -192,6 +193,51 @@ func TestAProviderEmbedsTheLastTurnAsAnAttempt(t *testing.T) {
 	}
 	if n := len(g.Entry(first)["attempts"].([]any)); n != 2 {
 		t.Errorf("the miss has %d attempts, want the embedding and the call", n)
+	}
+}
+
+// Policies for the model and the operation of the embedder count embeddings, those for
+// the model of the request do not, and those for its config count both.
+func TestPoliciesCountTheEmbedder(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: new(embeddingModel)})
+	saved := g.Post("/configs", `{"name":"embedded","config":`+embeddedCache+`}`)
+	slug := str(at(saved.JSON(t), "data.slug"))
+	conditions := []string{
+		`{"key":"model","value":"embedder"}`, `{"key":"endpoint_type","value":"embeddings"}`,
+		`{"key":"model","value":"m"}`, `{"key":"config","value":"` + slug + `"}`,
+	}
+	ids := make([]string, len(conditions))
+	for i, c := range conditions {
+		res := g.Post("/policies/rate-limits", `{"name":"p","workspace_id":"default","type":"tokens","unit":"rpd","value":100000,"conditions":[`+c+`],"group_by":[{"key":"workspace_id"}]}`)
+		if ids[i] = str(res.JSON(t)["id"]); ids[i] == "" {
+			t.Fatalf("%d %s", res.Status, res.Body)
+		}
+	}
+	ask := func(turn string) map[string]any {
+		return g.Entry(cachedPost(g, "/chat/completions", fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, turn), slug))
+	}
+	used := func() (list [4]float64) {
+		for i, id := range ids {
+			list[i], _ = at(g.Get("/limits?owner=policy&id="+id).JSON(t), "data.0.used").(float64)
+		}
+		return list
+	}
+	n := 0
+	eventually(t, "all policies are known", func() bool {
+		n++
+		ask(fmt.Sprint("warm up ", n))
+		list := used()
+		return !slices.Contains(list[:], 0)
+	})
+	before := used()
+	e := ask("one more")
+	response, _ := at(e, "usage.total_tokens").(float64)
+	after := used()
+	for i, want := range [4]float64{5, 5, response, response + 5} {
+		if got := after[i] - before[i]; got != want || response == 0 {
+			t.Errorf("the policy for %s counted %v tokens, want %v", conditions[i], got, want)
+		}
 	}
 }
 

@@ -106,6 +106,10 @@ type Request struct {
 	// allow a host. Nil allows every host; addresses are checked when dialling.
 	AllowHost func(*url.URL) error
 
+	// StoredCredentials reports whether checks of the request's config may use the
+	// stored credentials of partners. Those of saved guardrails may always.
+	StoredCredentials bool
+
 	// Ask sends a request to a model for a check. Nil means that no model can be
 	// asked. It is safe for concurrent use.
 	Ask func(ctx context.Context, call ModelCall) (ModelReply, error)

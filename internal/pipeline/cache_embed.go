@@ -65,6 +65,9 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	defer buf.Release()
 	ask := r.Derive(h.cache.EmbeddingClient, api.Embeddings, "/embeddings", h.options.Embedding.Model)
 	ask.AttemptDeadline = r.AttemptDeadline
+	if r.Facts != nil { // the config and the prompt of the request pay for it
+		ask.Facts.Config, ask.Facts.Prompt = r.Facts.Config, r.Facts.Prompt
+	}
 	if err := ask.SetBody(buf, new(jsonedit.Doc)); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"modelgate/api"
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bodytext"
 	"modelgate/internal/bytepool"
@@ -321,5 +322,6 @@ func (r *Request) facts(body *document) *guardrail.Request {
 	}
 	id := r.owner()
 	f.Organisation, f.Workspace = id.Organisation, id.Workspace
+	f.StoredCredentials = r.Cache.Config != "" || id.Allows(access.ScopeGuardrailsCreate)
 	return f
 }

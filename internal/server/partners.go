@@ -85,7 +85,7 @@ func (m secretValues) partnerValue(checks []*guardrail.Definition, c *store.Guar
 	v, err := m.checkedValue(s, checks, mapping, own)
 	m.uses.note(s, to, use, v, err)
 	if err != nil {
-		return secret.String{}, fmt.Errorf("the secret reference %.60q of %s has no value that may be used", s.Slug, mapping.Target)
+		return secret.String{}, fmt.Errorf("the secret reference of %s has no value that may be used", mapping.Target)
 	}
 	return v, nil
 }

@@ -22,7 +22,7 @@ func TestStoredCredentialsReachTheirPartnerOnly(t *testing.T) {
 		wide, local, thief := newProvider(t, verdict), newProvider(t, verdict), newProvider(t, verdict)
 		const wideKey, localKey = canary + "-wide-0123456789", canary + "-local-0123456789"
 		rival := g.organisation(t, "rival")
-		key := g.key(t, rootKey, "default", []string{"completions.write"}, "")
+		key := g.key(t, rootKey, "default", []string{"completions.write", "guardrails.create"}, "")
 		stored := func(place, at, value string) string {
 			return g.create(t, rootKey, "/v1/guardrail-credentials", fmt.Sprintf(`{"partner":"aporia",%s,"credentials":{"apiKey":%q,"apiEndpoint":%q}}`, place, value, at), "id")
 		}
@@ -58,8 +58,27 @@ func TestStoredCredentialsReachTheirPartnerOnly(t *testing.T) {
 				}
 			}
 		})
+		attack(t, "escalation", "stored credentials in a config that the client wrote", func(t *testing.T) {
+			local.reset()
+			plain := g.key(t, rootKey, "default", []string{"completions.write"}, "")
+			if r := chat(plain, inline); r.status != 446 || !strings.Contains(string(r.body), "saved guardrails and saved configs") || len(local.seen()) > 0 {
+				t.Errorf("an inline config: status %d, the partner got %d requests: %.300s", r.status, len(local.seen()), r.body)
+			}
+			if r := chat(plain, `"`+own+`"`); r.status != 200 || !local.got(localKey) {
+				t.Errorf("a saved guardrail: status %d: %.300s", r.status, r.body)
+			}
+			local.reset()
+			config := g.create(t, rootKey, "/v1/configs", fmt.Sprintf(`{"name":"c","workspace_id":"default","config":{"provider":"openai-compatible","custom_host":%q,"api_key":"sk-x","input_guardrails":[%s]}}`, p.url, inline), "data.slug")
+			use := func() reply {
+				return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", plain, "x-gateway-config", config)
+			}
+			eventually(t, "the saved config is known", func() bool { return use().status != 404 })
+			if r := use(); r.status != 200 || !local.got(localKey) {
+				t.Errorf("a saved config: status %d: %.300s", r.status, r.body)
+			}
+		})
 		attack(t, "escalation", "stored credentials of another tenant", func(t *testing.T) {
-			outsider := g.key(t, rival, "default", []string{"completions.write"}, "")
+			outsider := g.key(t, rival, "default", []string{"completions.write", "guardrails.create"}, "")
 			if r := chat(outsider, inline); r.status != 446 || !strings.Contains(string(r.body), "apiKey") {
 				t.Errorf("status %d: %.300s", r.status, r.body)
 			}
@@ -79,11 +98,14 @@ func TestStoredCredentialsReachTheirPartnerOnly(t *testing.T) {
 		g.as(t, rootKey, "PUT", "/v1/guardrail-credentials/"+mine, `{"credentials":{"apiKey":"`+canary+`-rotated-0123456789"}}`).ok(t)
 		eventually(t, "the rotated credential is used", func() bool { return chat(key, inline).status == 200 && local.got(canary+"-rotated") })
 		g.as(t, rootKey, "DELETE", "/v1/guardrail-credentials/"+mine, "").ok(t)
-		g.as(t, rootKey, "POST", "/v1/secret-references", fmt.Sprintf(`{"name":"r","slug":"r","manager_type":"environment","secret_path":"ORG_KEY","allowed_hosts":[%q]}`, local.root)).ok(t)
-		mine = g.create(t, rootKey, "/v1/guardrail-credentials", fmt.Sprintf(`{"partner":"aporia.validateProject","workspace_id":"default","credentials":{"apiEndpoint":%q},"secret_mappings":[{"target_field":"apiKey","secret_reference_id":"r"}]}`, local.root), "id")
+		g.as(t, rootKey, "POST", "/v1/secret-references", fmt.Sprintf(`{"name":"r","slug":"hidden-ref","manager_type":"environment","secret_path":"ORG_KEY","allowed_hosts":[%q]}`, local.root)).ok(t)
+		mine = g.create(t, rootKey, "/v1/guardrail-credentials", fmt.Sprintf(`{"partner":"aporia.validateProject","workspace_id":"default","credentials":{"apiEndpoint":%q},"secret_mappings":[{"target_field":"apiKey","secret_reference_id":"hidden-ref"}]}`, local.root), "id")
 		eventually(t, "a secret reference fills the credential", func() bool { return chat(key, inline).status == 200 && local.got(canary+"-mapped") })
-		g.as(t, rootKey, "PUT", "/v1/secret-references/r", `{"allowed_hosts":[]}`).ok(t)
+		g.as(t, rootKey, "PUT", "/v1/secret-references/hidden-ref", `{"allowed_hosts":[]}`).ok(t)
 		eventually(t, "a reference that no longer allows the host is not used", func() bool { return chat(key, inline).status == 446 })
+		if r := chat(key, inline); !strings.Contains(string(r.body), "the secret reference of apiKey") || strings.Contains(string(r.body), "hidden-ref") {
+			t.Errorf("the error of a reference names it, or is missing: %.500s", r.body)
+		}
 		g.as(t, rootKey, "DELETE", "/v1/guardrail-credentials/"+mine, "").ok(t)
 		g.as(t, rootKey, "DELETE", "/v1/guardrail-credentials/"+ours, "").ok(t)
 		eventually(t, "deleted credentials are not used", func() bool { return chat(key, inline).status == 446 })

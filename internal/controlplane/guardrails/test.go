@@ -189,7 +189,7 @@ func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, 
 		if b.Actions != nil {
 			actions = *b.Actions
 		}
-		if !c.Identity.Allows("guardrails.create") {
+		if !c.Identity.Allows(access.ScopeGuardrailsCreate) {
 			compile = table.CompileUnsaved
 		}
 		if g.Checks, err = json.Marshal(b.Checks); err == nil {

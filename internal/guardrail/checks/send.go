@@ -160,10 +160,14 @@ func headerFor(in *guardrail.Input, forward []string, own map[string]string) htt
 
 // credentials returns the credentials of a check: those of its parameters, else
 // those stored for the tenant, never some of both: a stored one would be sent to an
-// address in the parameters.
+// address in the parameters. Stored ones are paid by the tenant, so the checks of a
+// config that the client wrote itself may not use them.
 func (s Services) credentials(in *guardrail.Input, p *guardrail.Params, row *partner) (map[string]secret.String, error) {
 	own, family := p.Credentials(), row.family()
 	if own == nil && s.Credentials != nil {
+		if !p.Saved() && !in.Request.StoredCredentials {
+			return nil, fmt.Errorf("the stored credentials of %s are for saved guardrails and saved configs; save this config, or set credentials in it", family)
+		}
 		var err error
 		if own, err = s.Credentials(in.Request, row.id, p.Shared()); err != nil {
 			return nil, fmt.Errorf("the stored credentials of %s cannot be used: %w", family, err)
