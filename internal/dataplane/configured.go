@@ -10,7 +10,9 @@ import (
 
 	"modelgate/api"
 	"modelgate/config"
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/secret"
 )
@@ -151,6 +153,13 @@ func (p *Plane) compiled(x *exchange, key treeKey) (*pipeline.Tree, error) {
 	return k.tree, nil
 }
 
+// compilation says how the checks of a config are compiled. An inline config may be that
+// of anyone who may send requests, so code in it needs a key that may create guardrails.
+func (x *exchange) compilation() guardrail.Compilation {
+	saved := x.entry.Config != ""
+	return guardrail.Compilation{Organisation: x.Identity.Organisation, NoCode: !saved && !x.Identity.Allows(access.ScopeGuardrailsCreate), Admitted: saved}
+}
+
 // parse parses the config of key. It returns its size and the function that
 // compiles it.
 func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, error) {
@@ -158,8 +167,10 @@ func (p *Plane) parse(x *exchange, key treeKey) (int, func() *pipeline.Tree, err
 	if err != nil {
 		return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
 	}
-	if err := pipeline.CheckGuards(root, p.Guardrails); err != nil {
-		return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
+	if p.Guardrails != nil {
+		if err := pipeline.CheckGuards(root, p.Guardrails.For(x.compilation())); err != nil {
+			return 0, nil, apierr.New(apierr.Invalid, "%v", err).WithParam("x-gateway-config").WithCode("AB01")
+		}
 	}
 	return root.Size(), func() *pipeline.Tree {
 		state := sha256.Sum256([]byte(pipeline.Key(root) + " " + key.workspace + " " + key.customHost + " " + key.chosen))

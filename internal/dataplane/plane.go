@@ -128,6 +128,14 @@ type Plane struct {
 	ending      sync.WaitGroup   // requests whose checks or feedback are not complete
 }
 
+// admitted returns the table for configs that were checked, nil for nil.
+func admitted(t *guardrail.Table) *guardrail.Table {
+	if t == nil {
+		return nil
+	}
+	return t.For(guardrail.Compilation{Admitted: true})
+}
+
 // New returns a plane.
 func New(o Options) *Plane {
 	if o.MaxJSON == 0 {
@@ -160,7 +168,7 @@ func New(o Options) *Plane {
 	return &Plane{
 		Options:     o,
 		capturePool: bytepool.New(captureMemory),
-		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State), Guardrails: o.Guardrails},
+		compiler:    pipeline.Compiler{Engine: o.Engine, State: new(pipeline.State), Guardrails: admitted(o.Guardrails)},
 		trees:       newTrees(),
 		handle:      pipeline.Chain(pipeline.Routing{}, stages(o.Engine.Quota)...),
 	}

@@ -83,6 +83,8 @@ type Params struct {
 	on      Event
 	from    origin
 	timeout time.Duration
+
+	compilation Compilation
 }
 
 // Has reports whether the parameter was given.
@@ -93,6 +95,9 @@ func (p *Params) Event() Event { return p.on }
 
 // Saved reports whether the check is one of a saved guardrail.
 func (p *Params) Saved() bool { return p.from.saved }
+
+// Compilation returns for whom the check is compiled.
+func (p *Params) Compilation() Compilation { return p.compilation }
 
 // Shared reports whether the check is one of a guardrail of the organisation; see
 // [Saved].

@@ -71,8 +71,31 @@ type Table struct {
 	// failOnError.
 	FailClosed bool
 
-	list   []*Definition
-	byName map[string]*Definition // in lower case
+	list        []*Definition
+	byName      map[string]*Definition // in lower case
+	compilation Compilation
+}
+
+// Compilation says for whom checks are compiled, and what may be done for them. The zero
+// value is for checks of the operator, which may do everything.
+type Compilation struct {
+	Organisation string // id
+
+	// NoCode refuses checks that contain code of their own.
+	NoCode bool
+	// Admitted says that the checks were compiled when they were saved: their code
+	// waits for no place.
+	Admitted bool
+	// Skip leaves out what takes long, so that checks that were compiled when they were
+	// saved can be validated while a lock is held. They cannot be run.
+	Skip bool
+}
+
+// For returns a table that compiles the same checks for c.
+func (t *Table) For(c Compilation) *Table {
+	out := *t
+	out.compilation = c
+	return &out
 }
 
 // NewTable returns a table of definitions. It panics if a name is duplicated.
@@ -176,7 +199,7 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 	if p.Has("timeout") {
 		out.timeout = time.Duration(p.Number("timeout")) * time.Millisecond
 	}
-	p.on, p.from, p.timeout = on, from, out.timeout
+	p.on, p.from, p.timeout, p.compilation = on, from, out.timeout, t.compilation
 	compiled, err := d.Compile(p)
 	if err != nil {
 		return nil, []config.FieldError{paramFault(path, err)}

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -194,6 +195,9 @@ func TestRequestsAreServedWhileTheDatabaseDoesNotAnswer(t *testing.T) {
 	eventually(t, "readiness says ready", func() bool { return !degraded(t, g)() })
 }
 
+// failingModule is a WebAssembly module that writes the verdict false.
+const failingModule = "AGFzbQEAAAABDAJgBH9/f38Bf2AAAAJEAhZ3YXNpX3NuYXBzaG90X3ByZXZpZXcxB2ZkX3JlYWQAABZ3YXNpX3NuYXBzaG90X3ByZXZpZXcxCGZkX3dyaXRlAAADAgEBBQMBAAEHEwIGbWVtb3J5AgAGX3N0YXJ0AAIKDwENAEEBQQBBAUEQEAEaCwtXAQBBAAtRQAAAABEAAAAAEAAAYOoAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAHsidmVyZGljdCI6ZmFsc2V9"
+
 func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 	t.Parallel()
 	pg := storetest.NewServer(t)
@@ -211,6 +215,14 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 	}
 	mustStoreProvider(t, db, g.Upstream)
 	eventually(t, "the stored key and provider count", func() bool { return ask(g, "@stored") == 200 })
+	if res := g.Post("/guardrail-modules", `{"name":"m","slug":"fails","workspace_id":"default","code":"`+failingModule+`"}`); res.Status != 200 {
+		t.Fatalf("%d %s", res.Status, res.Body)
+	}
+	made := g.Post("/guardrails", `{"name":"g","workspace_id":"default","checks":[{"id":"default.wasm","parameters":{"module":"fails"}}],"actions":{"deny":true}}`).JSON(t)
+	guarded := func(g *gatewaytest.Gateway) int {
+		return g.Post("/chat/completions", chat, "x-gateway-provider", "", "x-gateway-config", fmt.Sprintf(`{"provider":"@simulator","input_guardrails":[%q]}`, made["slug"])).Status
+	}
+	eventually(t, "the stored module runs", func() bool { return guarded(g) == 446 })
 	g.Stop()
 	pg.Stop()
 
@@ -224,6 +236,9 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 	}
 	if got := useConfig(alone, slug); got != 200 {
 		t.Errorf("a saved config without the database: %d, want 200", got)
+	}
+	if got := guarded(alone); got != 446 {
+		t.Errorf("a request that a stored module denies, without the database: %d, want 446", got)
 	}
 	refusesChanges(t, alone)
 	pg.Start(t)

@@ -76,6 +76,7 @@ func compileGuardrail(t *guardrail.Table, g *store.Guardrail, modules []publicat
 		return guardrail.Module{}, fmt.Errorf("%.60q not found", ref)
 	}}
 	out := &snapshot.Guardrail{Organisation: g.Organisation, Workspace: g.Workspace, ID: g.ID, Slug: g.Slug}
+	t = t.For(guardrail.Compilation{Organisation: g.Organisation, Admitted: true})
 	compile := func(on guardrail.Event) (*guardrail.Hook, error) {
 		h, faults := t.CompileSaved(saved, on)
 		if len(faults) > 0 {

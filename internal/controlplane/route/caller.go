@@ -86,7 +86,12 @@ func (c *Caller) Actor() string {
 func (c *Caller) NewID() string { return reqlog.NewID(c.api.Now()).String() }
 
 // Guardrails returns the checks that guardrails may have, nil if they are unknown.
-func (c *Caller) Guardrails() *guardrail.Table { return c.api.Guardrails }
+func (c *Caller) Guardrails() *guardrail.Table {
+	if c.api.Guardrails == nil {
+		return nil
+	}
+	return c.api.Guardrails.For(guardrail.Compilation{Organisation: c.Organisation})
+}
 
 // CheckModule returns the functions that a WebAssembly module exports. An error is an
 // *apierr.Error.
@@ -94,7 +99,7 @@ func (c *Caller) CheckModule(code []byte) ([]string, error) {
 	if c.api.CheckModule == nil {
 		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
 	}
-	exports, err := c.api.CheckModule(code)
+	exports, err := c.api.CheckModule(c.Organisation, code)
 	if err != nil {
 		return nil, apierr.New(apierr.Invalid, "AB01: code %v", err).WithParam("code").WithCode("AB01")
 	}

@@ -57,6 +57,9 @@ func CheckGuardDefaults(ctx context.Context, q store.Queries, t *guardrail.Table
 			byID[all[i].ID] = &all[i]
 		}
 	}
+	if t != nil { // no module is compiled while the transaction is open
+		t = t.For(guardrail.Compilation{Organisation: organisation, Skip: true})
+	}
 	c := defaultsCheck{q, byID, t}
 	if err := c.check(ctx, "the organisation", "", o.Settings.InputGuardrails, o.Settings.OutputGuardrails); err != nil {
 		return err

@@ -90,8 +90,9 @@ type Deps struct {
 	Guardrails     *guardrail.Table
 	CheckGuardHost func(id *access.Identity, u *url.URL) error
 	TestGuardrail  func(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error)
-	// CheckModule returns what a WebAssembly module exports. Nil allows no modules.
-	CheckModule func(code []byte) (exports []string, err error)
+	// CheckModule returns what a WebAssembly module of an organisation exports. Nil
+	// allows no modules.
+	CheckModule func(organisation string, code []byte) (exports []string, err error)
 
 	// Bodies counts the memory of request bodies, and Keyless limits what the audit log
 	// stores of requests without a valid key. Nil has no limit.

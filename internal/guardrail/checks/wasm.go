@@ -38,10 +38,19 @@ type Modules struct {
 	known map[[sha256.Size]byte]weak.Pointer[module] // guarded by mu
 
 	compiling sync.Once
-	compilers chan struct{} // a place for each module that is compiled
+	compilers places        // of modules that are compiled; call start first
 	patience  time.Duration // for compiling; zero means maxCompilation
 
-	runs runPlaces
+	runs places
+}
+
+// start returns the places for compiling.
+func (w *Modules) start() *places {
+	w.compiling.Do(func() {
+		w.compilers.size = max(2, runtime.GOMAXPROCS(0)/2)
+		w.compilers.full = errors.New("cannot be compiled now, as others are; try again shortly")
+	})
+	return &w.compilers
 }
 
 func (w *Modules) checks() []guardrail.Definition {
@@ -62,10 +71,10 @@ type module struct {
 	code    wazero.CompiledModule
 }
 
-// Check returns the names of the functions that a module exports, at most 100. An
-// error says what the module must be.
-func (w *Modules) Check(code []byte) (exports []string, err error) {
-	_, exports, err = w.admit(code)
+// Check returns the names of the functions that a module of an organisation exports, at
+// most 100. An error says what the module must be.
+func (w *Modules) Check(organisation string, code []byte) (exports []string, err error) {
+	_, exports, err = w.admit(organisation, code)
 	return exports, err
 }
 
@@ -73,12 +82,16 @@ func (w *Modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 	if p.Has("code") == p.Has("module") {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "code", Message: "must be set, or module, but not both"}
 	}
+	out := guardrail.Compiled{Reach: guardrail.Reach{Whole: true}, Transforms: true, Remote: true}
+	if p.Compilation().Skip {
+		return out, nil
+	}
 	m, err := w.open(p)
 	if err != nil {
 		return guardrail.Compiled{}, err
 	}
 	parameters := p.Raw("parameters")
-	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	out.Run = func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		body, err := describe(in)
 		if err != nil {
 			return guardrail.Verdict{}, err
@@ -98,7 +111,7 @@ func (w *Modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		return readReply(reply, in, "the module")
 	}
-	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Transforms: true, Remote: true}, nil
+	return out, nil
 }
 
 // open returns the compiled module of a check.
@@ -114,11 +127,20 @@ func (w *Modules) open(p *guardrail.Params) (*module, error) {
 		}
 		return m, nil
 	}
+	by := p.Compilation()
+	if by.NoCode {
+		return nil, &guardrail.ParamError{Path: "code", Message: "can be used only in a saved guardrail or a saved config, or with a key that may create guardrails; save this config"}
+	}
 	code, err := base64.StdEncoding.DecodeString(p.String("code"))
 	if err != nil {
 		return nil, &guardrail.ParamError{Path: "code", Message: "must be base64"}
 	}
-	m, _, err := w.admit(code)
+	var m *module
+	if by.Admitted {
+		m, err = w.openStored(guardrail.Module{Sum: sha256.Sum256(code), Code: func() ([]byte, error) { return code, nil }})
+	} else {
+		m, _, err = w.admit(by.Organisation, code)
+	}
 	if err != nil {
 		return nil, &guardrail.ParamError{Path: "code", Message: err.Error()}
 	}
@@ -149,8 +171,9 @@ func (w *Modules) openStored(stored guardrail.Module) (*module, error) {
 	return w.add(stored.Sum, m), nil
 }
 
-// admit compiles a module that may be malicious, within a limited time.
-func (w *Modules) admit(code []byte) (*module, []string, error) {
+// admit compiles a module of an organisation that may be malicious, within a limited
+// time.
+func (w *Modules) admit(organisation string, code []byte) (*module, []string, error) {
 	if len(code) > MaxModule {
 		return nil, nil, fmt.Errorf("must have at most %d bytes", MaxModule)
 	}
@@ -162,14 +185,12 @@ func (w *Modules) admit(code []byte) (*module, []string, error) {
 	if m := w.find(sum); m != nil {
 		return m, exports, nil
 	}
-	w.compiling.Do(func() { w.compilers = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)) })
 	patience := cmp.Or(w.patience, maxCompilation)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	select {
-	case w.compilers <- struct{}{}:
-	case <-ctx.Done():
-		return nil, nil, errors.New("cannot be compiled now, as others are; try again shortly")
+	leave, err := w.start().enter(ctx, organisation)
+	if err != nil {
+		return nil, nil, err
 	}
 	type result struct {
 		m   *module
@@ -179,7 +200,7 @@ func (w *Modules) admit(code []byte) (*module, []string, error) {
 	// A function is compiled without interruption, so the goroutine may end later
 	// than the request. It keeps its place until then.
 	go func() {
-		defer func() { <-w.compilers }()
+		defer leave()
 		m, err := compileModule(ctx, safe)
 		done <- result{m, err}
 	}()

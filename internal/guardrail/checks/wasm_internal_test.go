@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"modelgate/config"
 	"modelgate/internal/guardrail"
 )
 
@@ -105,7 +107,7 @@ func TestModulesAreInspected(t *testing.T) {
 		"too long a number": {[]byte("\x00asm\x01\x00\x00\x00\x01\xff\xff\xff\xff\xff\xff"), "must be a WebAssembly module"},
 		"missing function":  {moduleOf(emptyType, oneOfIt, startFirst), "must be a WebAssembly module"},
 	} {
-		_, err := new(Modules).Check(tt.code)
+		_, err := new(Modules).Check("o", tt.code)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
@@ -135,20 +137,67 @@ func TestCompilingEndsInTime(t *testing.T) {
 	bodies := strings.Repeat(string(binary.AppendUvarint(nil, uint64(len(body))))+body, functions)
 	code := moduleOf(emptyType, "\x03"+string(rune(functions))+strings.Repeat("\x00", functions), startFirst, "\x0a"+string(rune(functions))+bodies)
 	w := &Modules{patience: time.Millisecond}
-	if _, err := w.Check(code); err == nil || !strings.Contains(err.Error(), "to compile") {
+	if _, err := w.Check("o", code); err == nil || !strings.Contains(err.Error(), "to compile") {
 		t.Errorf("compiling %d slow functions: %v", functions, err)
 	}
-	for range cap(w.compilers) { // until the places are free, so that nothing runs on
-		w.compilers <- struct{}{}
+	for range cap(w.compilers.all) { // until the places are free, so that nothing runs on
+		w.compilers.all <- struct{}{}
 	}
-	if _, err := w.Check(moduleOf(emptyType, oneOfIt, startFirst, emptyCode)); err == nil || !strings.Contains(err.Error(), "try again") {
+	if _, err := w.Check("o", moduleOf(emptyType, oneOfIt, startFirst, emptyCode)); err == nil || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("compiling while all places are taken: %v", err)
+	}
+}
+
+func TestAnOrganisationCompilesInHalfOfThePlaces(t *testing.T) {
+	code := moduleOf(emptyType, oneOfIt, startFirst, emptyCode)
+	w := &Modules{patience: 100 * time.Millisecond}
+	for range cap(w.start().join("a").places) {
+		if _, err := w.start().enter(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Check("a", code); err == nil || !strings.Contains(err.Error(), "cannot be compiled now") {
+		t.Errorf("one more module of the organisation: %v, want an error about the places", err)
+	}
+	w.patience = 0
+	if _, err := w.Check("b", code); err != nil {
+		t.Errorf("a module of another organisation: %v", err)
+	}
+}
+
+func TestCodeIsCompiledForThoseWhoMay(t *testing.T) {
+	text := base64.StdEncoding.EncodeToString(moduleOf(emptyType, oneOfIt, startFirst, emptyCode))
+	check := config.Check{ID: "default.wasm", Parameters: config.Object{{Name: "code", Value: json.RawMessage(`"` + text + `"`)}}}
+	w := new(Modules)
+	table := New(Services{Modules: w})
+	for range cap(w.start().join("a").places) {
+		if _, err := w.start().enter(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name     string
+		by       guardrail.Compilation
+		want     string // in the fault
+		compiled bool
+	}{
+		{"an inline config", guardrail.Compilation{Organisation: "a", NoCode: true}, "saved config", false},
+		{"under a lock", guardrail.Compilation{Organisation: "a", Skip: true}, "", false},
+		{"a saved config while others are compiled", guardrail.Compilation{Organisation: "a", Admitted: true}, "", true},
+	} {
+		_, faults := table.For(tt.by).Check("p", check, guardrail.Before)
+		if tt.want == "" && len(faults) > 0 || tt.want != "" && (len(faults) != 1 || !strings.Contains(faults[0].Message, tt.want)) {
+			t.Errorf("%s: faults %v, want %q", tt.name, faults, tt.want)
+		}
+		if got := len(w.known) > 0; got != tt.compiled {
+			t.Errorf("%s: compiled %t, want %t", tt.name, got, tt.compiled)
+		}
 	}
 }
 
 func TestAnOrganisationGetsHalfOfThePlacesForModules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p runPlaces
+		var p places
 		enter := func(organisation string) (func(), error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

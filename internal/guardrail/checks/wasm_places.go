@@ -1,16 +1,20 @@
 package checks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
 	"sync"
 )
 
-// runPlaces limits the modules that run at a time, as each may need 64 MiB of memory
-// and a large stack. An organisation gets half of the places at most, so that its
-// modules do not stop those of others. The zero value is ready.
-type runPlaces struct {
+// places limits the modules that run or are compiled at a time, as each may need 64 MiB
+// of memory and a large stack. An organisation gets half of the places at most, so that
+// its modules do not stop those of others. The zero value is ready.
+type places struct {
+	size int   // zero means as many as processors, at least four
+	full error // of those who wait in vain; nil has a default
+
 	mu  sync.Mutex
 	all chan struct{}
 	of  map[string]*organisationPlaces // guarded by mu
@@ -22,13 +26,13 @@ type organisationPlaces struct {
 }
 
 // enter waits for a place. The caller calls leave once if there is no error.
-func (p *runPlaces) enter(ctx context.Context, organisation string) (leave func(), err error) {
+func (p *places) enter(ctx context.Context, organisation string) (leave func(), err error) {
 	o := p.join(organisation)
-	if err := take(ctx, o.places); err != nil {
+	if err := p.take(ctx, o.places); err != nil {
 		p.part(organisation)
 		return nil, err
 	}
-	if err := take(ctx, p.all); err != nil {
+	if err := p.take(ctx, p.all); err != nil {
 		<-o.places
 		p.part(organisation)
 		return nil, err
@@ -40,21 +44,21 @@ func (p *runPlaces) enter(ctx context.Context, organisation string) (leave func(
 	}, nil
 }
 
-func take(ctx context.Context, places chan struct{}) error {
+func (p *places) take(ctx context.Context, from chan struct{}) error {
 	select {
-	case places <- struct{}{}:
+	case from <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return errors.New("the limit of modules that run at a time is reached; try again shortly")
+		return cmp.Or(p.full, errors.New("the limit of modules that run at a time is reached; try again shortly"))
 	}
 }
 
 // join returns the places of an organisation, and counts a user of them.
-func (p *runPlaces) join(organisation string) *organisationPlaces {
+func (p *places) join(organisation string) *organisationPlaces {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all == nil {
-		p.all, p.of = make(chan struct{}, max(4, runtime.GOMAXPROCS(0))), make(map[string]*organisationPlaces)
+		p.all, p.of = make(chan struct{}, cmp.Or(p.size, max(4, runtime.GOMAXPROCS(0)))), make(map[string]*organisationPlaces)
 	}
 	o := p.of[organisation]
 	if o == nil {
@@ -66,7 +70,7 @@ func (p *runPlaces) join(organisation string) *organisationPlaces {
 }
 
 // part ends what join began.
-func (p *runPlaces) part(organisation string) {
+func (p *places) part(organisation string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.of[organisation]
