@@ -97,8 +97,11 @@ func TestASharedCallGoesOnWhileOneClientRemains(t *testing.T) {
 	second := openStream(t, g, t.Context(), simpleCache)
 	readTo(t, second.Body, "one") // the beginning, which was sent before it came
 	leave()
-	m.step <- word("two")
-	readTo(t, second.Body, "two")
+	for i := range 50 { // the gateway notices meanwhile
+		text := fmt.Sprintf("two-%d.", i)
+		m.step <- word(text)
+		readTo(t, second.Body, text)
+	}
 	m.step <- stopWord
 	m.step <- "[DONE]"
 	close(m.step)

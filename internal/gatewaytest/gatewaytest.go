@@ -91,15 +91,22 @@ type Gateway struct {
 	t        testing.TB
 	database string // address of the control plane's
 	reader   string // key that sees requests without a valid key; made when it is needed
-	stop     context.CancelFunc
 	now      chan struct{}
-	done     chan error
+	end      *end
+}
+
+// end ends a gateway. It holds nothing of it: a test's functions for its end stay in
+// memory until all tests that run in parallel are over, with what they hold.
+type end struct {
+	t     testing.TB
+	drain context.CancelFunc
+	done  chan error
 }
 
 // New starts a gateway that ends with t.
 func New(t testing.TB, o Options) *Gateway {
 	t.Helper()
-	g := &Gateway{t: t, Log: new(Buffer), now: make(chan struct{}), done: make(chan error, 1)}
+	g := &Gateway{t: t, Log: new(Buffer), now: make(chan struct{})}
 	handler := o.Upstream
 	if handler == nil {
 		o.Simulator.Key = SimulatorKey
@@ -107,7 +114,10 @@ func New(t testing.TB, o Options) *Gateway {
 		handler = g.Sim
 	}
 	up := httptest.NewServer(handler)
-	t.Cleanup(up.Close)
+	t.Cleanup(func() {
+		up.Close()
+		up.Config.Handler = nil // see end
+	})
 	g.Upstream = up.URL + "/v1"
 	if o.Data == "" {
 		o.Data = t.TempDir()
@@ -145,6 +155,7 @@ func New(t testing.TB, o Options) *Gateway {
 		g.WriteSettings(o.Settings)
 	}
 	g.database = cmp.Or(o.Database, "file:"+filepath.Join(o.Data, "modelgate.db"))
+	storetest.Blank(t, g.database)
 	s, err := server.New(t.Context(), so)
 	if err != nil {
 		t.Fatalf("starting the gateway: %v", err)
@@ -154,10 +165,10 @@ func New(t testing.TB, o Options) *Gateway {
 	g.URL = g.Root + "/v1"
 	g.AdminURL = "http://" + s.AdminAddr().String()
 	ctx, stop := context.WithCancel(context.Background())
-	g.stop = stop
+	g.end = &end{t: t, drain: stop, done: make(chan error, 1)}
 	storetest.CheckRecorded(t, g.database)
-	go func() { g.done <- s.Run(ctx, g.now) }()
-	t.Cleanup(g.Stop)
+	go func() { g.end.done <- s.Run(ctx, g.now) }()
+	t.Cleanup(g.end.await)
 	return g
 }
 
@@ -171,7 +182,7 @@ func (g *Gateway) WriteSettings(text string) {
 }
 
 // Drain asks the gateway to stop and does not wait for it.
-func (g *Gateway) Drain() { g.stop() }
+func (g *Gateway) Drain() { g.end.drain() }
 
 // Now ends a drain at once, as a second signal does. It is called once.
 func (g *Gateway) Now() { close(g.now) }
@@ -179,17 +190,22 @@ func (g *Gateway) Now() { close(g.now) }
 // Stop drains the gateway and waits for its end. Further calls do nothing.
 func (g *Gateway) Stop() {
 	g.t.Helper()
-	g.stop()
+	g.end.await()
+}
+
+func (e *end) await() {
+	e.t.Helper()
+	e.drain()
 	select {
-	case err, ok := <-g.done:
+	case err, ok := <-e.done:
 		if ok {
-			close(g.done)
+			close(e.done)
 		}
 		if err != nil {
-			g.t.Errorf("the gateway ended with: %v", err)
+			e.t.Errorf("the gateway ended with: %v", err)
 		}
 	case <-time.After(60 * time.Second):
-		g.t.Error("the gateway did not stop within a minute")
+		e.t.Error("the gateway did not stop within a minute")
 	}
 }
 

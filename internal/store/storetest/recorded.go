@@ -23,13 +23,12 @@ func CheckRecorded(t testing.TB, dsn string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=synchronous(off)")
+	db, err := openNextTo(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { db.Close() })
-	if _, err := db.ExecContext(ctx, noteWrites()); err != nil {
+	if err := noteWrites(ctx, db); err != nil {
 		t.Fatalf("recording writes to %s: %v", path, err)
 	}
 	t.Cleanup(func() {
@@ -43,9 +42,27 @@ func CheckRecorded(t testing.TB, dsn string) {
 	})
 }
 
-// noteWrites returns the statements that create the triggers. Rows of keys are recorded
+// openNextTo opens the database at path for one connection next to the store's.
+func openNextTo(path string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", path+"?_pragma=busy_timeout(10000)&_pragma=synchronous(off)")
+	if err == nil {
+		db.SetMaxOpenConns(1)
+	}
+	return db, err
+}
+
+// noteWrites creates the triggers unless they are there, as in files of [Blank].
+func noteWrites(ctx context.Context, db *sql.DB) error {
+	if _, err := db.ExecContext(ctx, `SELECT 1 FROM unrecorded LIMIT 0`); err == nil {
+		return nil
+	}
+	_, err := db.ExecContext(ctx, triggers())
+	return err
+}
+
+// triggers returns the statements that create the triggers. Rows of keys are recorded
 // by id because the journal records them one by one.
-func noteWrites() string {
+func triggers() string {
 	var b strings.Builder
 	b.WriteString(`
 		BEGIN IMMEDIATE;

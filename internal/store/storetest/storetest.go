@@ -47,6 +47,7 @@ func Addresses(t *testing.T, f func(t *testing.T, dsn string)) {
 // [CheckRecorded].
 func Open(t testing.TB, dsn string) *store.DB {
 	t.Helper()
+	Blank(t, dsn)
 	db, err := store.Open(t.Context(), dsn, store.Options{Connections: 4})
 	if err != nil {
 		t.Fatal(err)
