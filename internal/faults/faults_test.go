@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 var example = map[string]string{
 	"go.mod":                 "module modelgate\n\ngo 1.26\n",
 	"cmd/modelgate/main.go":  "package main\n\nimport (\n\t\"fmt\"\n\t\"modelgate/sum\"\n)\n\nfunc main() { fmt.Print(sum.Of(1, 2)) }\n",
-	"sum/sum.go":             "package sum\n\n// Of adds.\nfunc Of(a, b int) int { return a + b }\n",
+	"sum/sum.go":             "package sum\n\nimport \"os\"\n\nvar _ = os.Exit\n\n// Of adds.\nfunc Of(a, b int) int { return a + b }\n",
 	"test/other/sum_test.go": "package other\n\nimport (\n\t\"testing\"\n\t\"modelgate/sum\"\n)\n\nfunc TestSum(t *testing.T) {\n\tif sum.Of(2, 2) < 4 {\n\t\tt.Error(\"sum is too small\")\n\t}\n}\n",
 	"test/conformance/sum_test.go": `package conformance
 
@@ -90,8 +91,11 @@ func TestEditsAreReported(t *testing.T) {
 		{"same text", "S-001", "a + b", "a + b", []string{"survived S-001"}, 1},
 		{"text that is not there", "S-001", "a * b", "a - b", []string{"no match S-001 f: sum/sum.go: the text is there 0 times, must be once"}, 1},
 		{"text that occurs twice", "S-001", "O", "P", []string{"no match S-001 f: sum/sum.go: the text is there 2 times, must be once"}, 1},
-		{"edit that does not compile", "S-001", "a + b", "a + c", []string{"no build S-001 f: sum/sum.go:4:36: undefined: c"}, 1},
-		{"edit that does not compile in another package's test", "M-001", "a + b", "a + c", []string{"no build M-001 f: sum/sum.go:4:36: undefined: c"}, 1},
+		{"edit that does not compile", "S-001", "a + b", "a + c", []string{"no build S-001 f: sum/sum.go:8:36: undefined: c"}, 1},
+		{"edit that does not compile in another package's test", "M-001", "a + b", "a + c", []string{"no build M-001 f: sum/sum.go:8:36: undefined: c"}, 1},
+		{"test that crashes", "M-001", "a + b", "a + b/(a-2)", []string{"noticed  M-001 f: test/other.TestSum"}, 0},
+		{"test program that exits", "M-001", "int { return a + b }", "int { panic(exit()) }\n\nfunc exit() string { println(\"panic: out of memory\"); os.Exit(2); return \"\" }", []string{"no end   M-001 f: the tests of test/other: panic: out of memory"}, 1},
+		{"test program that is killed", "M-001 S-001", "return a + b", "if a == 2 {\n\t\tp, _ := os.FindProcess(os.Getpid())\n\t\tp.Kill()\n\t\tselect {}\n\t}\n\treturn a - b", []string{"no end   M-001 f: the tests of test/other: signal: killed", "noticed  S-001"}, 1},
 		{"statement without a test", "S-003", "a + b", "a - b", []string{"no tests S-003 f: docs/conformance.md names none"}, 1},
 		{"statement that is not there", "S-004", "a + b", "a - b", []string{"no tests S-004"}, 1},
 	} {
@@ -187,5 +191,21 @@ func TestUnusableArgumentsAreUsageErrors(t *testing.T) {
 		if status := run(append([]string{"-root", root}, args...), &out, &errs); status != 2 {
 			t.Errorf("run(%q) = %d, want 2", args, status)
 		}
+	}
+}
+
+func TestTestsThatRanOutOfTimeAreNamed(t *testing.T) {
+	o := outcome{cut: map[string]string{}}
+	o.add("internal/a", []byte("panic: test timed out after 10m0s\n\trunning tests:\n\t\tTestA (9m1s)\n\t\tTestB/case (8m0s)\n\ngoroutine 1:\nFAIL\tmodelgate/internal/a\t600.1s\nFAIL\n"), errors.New("exit status 1"))
+	o.add("internal/b", []byte("--- FAIL: TestC (0.00s)\n    b_test.go:1: x\nFAIL\nFAIL\tmodelgate/internal/b\t0.1s\nFAIL\n"), errors.New("exit status 1"))
+	want := map[string]string{"internal/a": "panic: test timed out after 10m0s in TestA (9m1s), TestB/case (8m0s)"}
+	if !maps.Equal(o.cut, want) {
+		t.Errorf("cut = %q, want %q", o.cut, want)
+	}
+	if r := o.verdict(edit{Fault: "f"}, "M-001", []string{"internal/a.TestA"}); r.outcome != noEnd {
+		t.Errorf("a statement whose test ran out of time: %s", r)
+	}
+	if r := o.verdict(edit{Fault: "f"}, "M-001", []string{"internal/b.TestC"}); r.outcome != noticed {
+		t.Errorf("a statement whose test failed next to it: %s", r)
 	}
 }

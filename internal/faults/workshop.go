@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +18,7 @@ const (
 	noMatch  = "no match" // the edit does not apply
 	noBuild  = "no build" // the program does not compile with the edit
 	noTests  = "no tests" // nothing names a test for the statement
+	noEnd    = "no end"   // its tests crashed, were killed or ran out of time
 )
 
 // program is the name of the binary under test.
@@ -124,40 +125,46 @@ func (w *workshop) try(e edit) []result {
 			}
 		}
 	}
-	var failures []failure
-	broken := map[string]bool{} // statements that the conformance suite reports
 	if folders[conformance] != nil {
 		if out, err := w.command(overlay, "go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, program), "./cmd/modelgate").CombinedOutput(); err != nil {
 			return every(e, noBuild, firstError(out, dir))
 		}
 	}
+	o := outcome{broken: map[string]bool{}, cut: map[string]string{}}
 	for folder, names := range folders {
 		out, err := w.test(overlay, filepath.Join(dir, program), folder, names)
-		if err != nil && !bytes.Contains(out, []byte("--- FAIL: ")) {
+		if errors.Is(err, errNoBuild) {
 			return every(e, noBuild, firstError(out, dir))
 		}
-		failures = append(failures, readFailures(folder, out)...)
-		for _, s := range readBroken(out) {
-			broken[s] = true
-		}
+		o.add(folder, out, err)
 	}
 	var results []result
 	for _, s := range e.Statements {
-		results = append(results, verdict(e, s, tests[s], failures, broken))
+		results = append(results, o.verdict(e, s, tests[s]))
 	}
 	return results
 }
 
-// test runs the named tests of a package with the edit and returns their output.
+// errNoBuild says that tests were not run because they do not compile.
+var errNoBuild = errors.New("the tests do not compile")
+
+var notBuilt = regexp.MustCompile(`(?m)^FAIL\t.* \[(build|setup) failed\]$`)
+
+// test runs the named tests of a package with the edit and returns their output, and
+// errNoBuild if they do not compile.
 func (w *workshop) test(overlay, binary, folder string, names []string) ([]byte, error) {
 	pattern := "^(" + strings.Join(names, "|") + ")$"
 	if folder != conformance {
-		return w.command(overlay, "go", "test", "-vet=off", "-count=1", "-timeout=10m", "-run", pattern, "./"+folder).CombinedOutput()
+		out, err := w.command(overlay, "go", "test", "-vet=off", "-count=1", "-timeout=10m", "-run", pattern, "./"+folder).CombinedOutput()
+		if err != nil && notBuilt.Match(out) {
+			err = errNoBuild
+		}
+		return out, err
 	}
 	if w.ready == "" {
 		ready := filepath.Join(w.dir, "conformance.test")
 		if out, err := w.command("", "go", "test", "-vet=off", "-c", "-o", ready, "./"+conformance).CombinedOutput(); err != nil {
-			return out, err
+			return out, errNoBuild
 		}
 		w.ready = ready
 	}
@@ -177,30 +184,6 @@ func (w *workshop) command(overlay, name string, args ...string) *exec.Cmd {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	}
 	return cmd
-}
-
-// verdict returns what an edit came to for one of its statements.
-func verdict(e edit, statement string, tests []string, failures []failure, broken map[string]bool) result {
-	r := result{statement: statement, fault: e.Fault, outcome: survived}
-	if len(tests) == 0 {
-		r.outcome, r.message = noTests, "docs/conformance.md names none"
-		return r
-	}
-	var found *failure
-	for i, f := range failures {
-		if !slices.Contains(tests, f.top()) || f.folder == conformance && !broken[statement] {
-			continue
-		}
-		if found == nil || !found.names(statement) && f.names(statement) {
-			found = &failures[i]
-		}
-	}
-	if found == nil {
-		r.message = strings.Join(tests, " ")
-		return r
-	}
-	r.outcome, r.failed, r.message = noticed, found.path(), found.message
-	return r
 }
 
 func every(e edit, outcome, message string) []result {

@@ -10,6 +10,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -246,15 +248,25 @@ type Response struct {
 	Err    error
 }
 
-// Do sends a request and reads the answer.
+// answerTimeout is how long a request and its answer may take on a loaded machine.
+const answerTimeout = 2 * time.Minute
+
+var errLate = fmt.Errorf("no complete answer within %v", answerTimeout)
+
+// Do sends a request and reads the answer. It fails the test if that takes minutes.
 func (g *Gateway) Do(req *http.Request) Response {
 	g.t.Helper()
-	res, err := http.DefaultTransport.RoundTrip(req)
+	ctx, cancel := context.WithTimeoutCause(req.Context(), answerTimeout, errLate)
+	defer cancel()
+	res, err := http.DefaultTransport.RoundTrip(req.WithContext(ctx))
 	if err != nil {
-		g.t.Fatalf("%s %s: %v", req.Method, req.URL, err)
+		g.t.Fatalf("%s %s: %v", req.Method, req.URL, cmp.Or(context.Cause(ctx), err))
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
+	if errors.Is(context.Cause(ctx), errLate) {
+		g.t.Fatalf("%s %s: %v; status %d and %d bytes came", req.Method, req.URL, errLate, res.StatusCode, len(b))
+	}
 	return Response{res.StatusCode, res.Header, b, err}
 }
 

@@ -29,7 +29,10 @@ func newHeld(t *testing.T, settings string) *heldGateway {
 			h.reached.Add(1)
 			if strings.Contains(string(body), `"hold"`) {
 				h.holding <- true
-				<-h.release
+				select {
+				case <-h.release:
+				case <-t.Context().Done():
+				}
 			}
 			return nil
 		},
@@ -41,8 +44,41 @@ func newHeld(t *testing.T, settings string) *heldGateway {
 func (h *heldGateway) hold(key string, headers ...string) chan gatewaytest.Response {
 	done := make(chan gatewaytest.Response, 1)
 	go func() { done <- h.chat(key, heldChat, headers...) }()
-	<-h.holding
+	h.t.Helper()
+	select {
+	case <-h.holding:
+	case res := <-done:
+		h.t.Fatalf("a request that the provider was to hold: %d %s", res.Status, res.Body)
+	case <-time.After(storeTimeout):
+		h.t.Fatalf("a request did not reach the provider, which has received %d", h.reached.Load())
+	}
 	return done
+}
+
+// free has the provider answer one request that it holds.
+func (h *heldGateway) free() {
+	h.t.Helper()
+	select {
+	case h.release <- true:
+	case <-time.After(storeTimeout):
+		h.t.Fatalf("the provider, which has received %d requests, holds none", h.reached.Load())
+	}
+}
+
+// await returns the next response of those to come.
+func (h *heldGateway) await(done ...chan gatewaytest.Response) gatewaytest.Response {
+	h.t.Helper()
+	for deadline := time.Now().Add(storeTimeout); time.Now().Before(deadline); {
+		for _, d := range done {
+			select {
+			case res := <-d:
+				return res
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+	h.t.Fatalf("waited in vain for a response; the provider has received %d requests", h.reached.Load())
+	panic("not reached")
 }
 
 func (h *heldGateway) reserved(key string) float64 {
@@ -68,19 +104,15 @@ func TestRequestsInProgressOfAKeyAreLimited(t *testing.T) {
 	if other := h.key(`"rate_limits":[{"type":"requests","unit":"concurrent","value":1}]`); h.chat(other, oneChat).Status != 200 {
 		t.Error("another key is limited as well")
 	}
-	h.release <- true
-	select {
-	case res = <-first:
-	case res = <-second:
-	}
-	if res.Status != 200 {
+	h.free()
+	if res = h.await(first, second); res.Status != 200 {
 		t.Errorf("a request within the limit: %d %s", res.Status, res.Body)
 	}
 	eventually(t, "the place is free", func() bool { return h.reserved(key) == 1 })
 	if res := h.chat(key, oneChat); res.Status != 200 {
 		t.Errorf("with a free place: %d %s", res.Status, res.Body)
 	}
-	h.release <- true
+	h.free()
 	eventually(t, "all places are free", func() bool { return h.reserved(key) == 0 })
 }
 
@@ -116,8 +148,8 @@ func TestProviderWithTooManyRequestsInProgressIsSkipped(t *testing.T) {
 	if res := h.Do(req); res.Status != 200 || res.Header.Get("x-gateway-last-used-option-index") != "config.targets[1]" {
 		t.Errorf("with a fallback: %d %v %s", res.Status, res.Header, res.Body)
 	}
-	h.release <- true
-	<-first
+	h.free()
+	h.await(first)
 	eventually(t, "the provider is used again", func() bool {
 		return h.Do(h.Request("POST", "/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config)).Header.Get("x-gateway-last-used-option-index") == "config.targets[0]"
 	})
@@ -147,11 +179,11 @@ func TestRequestsWaitForRoomInTheGateway(t *testing.T) {
 	if n := h.reached.Load(); n != 1 {
 		t.Errorf("%d requests reached the provider, want one", n)
 	}
-	h.release <- true
-	if res := <-first; res.Status != 200 {
+	h.free()
+	if res := h.await(first); res.Status != 200 {
 		t.Errorf("the first request: %d %s", res.Status, res.Body)
 	}
-	if res := <-second; res.Status != 200 {
+	if res := h.await(second); res.Status != 200 {
 		t.Errorf("the request that waited: %d %s", res.Status, res.Body)
 	}
 }
@@ -176,9 +208,9 @@ func TestRequestsArePreparedUntilTheyAreSent(t *testing.T) {
 		t.Error("a request that waits for its provider is being prepared")
 	}
 	io.WriteString(rest, oneChat[10:])
-	h.release <- true
+	h.free()
 	for _, done := range []chan gatewaytest.Response{done, held} {
-		if res := <-done; res.Status != 200 {
+		if res := h.await(done); res.Status != 200 {
 			t.Errorf("%d %s, want 200", res.Status, res.Body)
 		}
 	}
@@ -195,10 +227,10 @@ func TestAKeyLeavesRoomToOthers(t *testing.T) {
 	if res := h.chat(other, oneChat); res.Status != 200 {
 		t.Errorf("a request of another key: %d %s", res.Status, res.Body)
 	}
-	h.release <- true
-	h.release <- true
+	h.free()
+	h.free()
 	for _, done := range []chan gatewaytest.Response{first, second} {
-		if res := <-done; res.Status != 200 {
+		if res := h.await(done); res.Status != 200 {
 			t.Errorf("a request within the limit: %d %s", res.Status, res.Body)
 		}
 	}
@@ -218,8 +250,8 @@ func TestRequestsWaitUpToADeadline(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("a request that may wait for 100 ms still waits after a minute")
 	}
-	h.release <- true
-	<-first
+	h.free()
+	h.await(first)
 }
 
 // A request without room is refused in its dialect, whatever its body, and recorded.
@@ -246,8 +278,8 @@ func TestRequestsWithoutRoomAreRefusedEarly(t *testing.T) {
 	if res := h.Post("/explain", `{"request":{"headers":{"x-gateway-provider":"@simulator"},"body":`+oneChat+`}}`); res.Status != 200 {
 		t.Errorf("a dry run needs no room: %d %s", res.Status, res.Body)
 	}
-	h.release <- true
-	<-first
+	h.free()
+	h.await(first)
 	eventually(t, "there is room again", func() bool { return h.chat(gatewaytest.Key, oneChat).Status == 200 })
 	if text := metricsOf(t, h.Gateway); !strings.Contains(text, "\nmodelgate_requests_refused_total 5\n") {
 		t.Errorf("metrics lack five refused requests")
