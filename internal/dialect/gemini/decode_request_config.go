@@ -89,7 +89,7 @@ func (d *requestDecoder) format(mime string, schema jsonedit.Value, openapi bool
 		}
 		f.Kind, f.Schema = llm.FormatSchema, schema.Raw()
 		if openapi {
-			f.Schema = fromOpenAPI(schema)
+			f.Schema = d.schema(config+"responseSchema", schema)
 		}
 	}
 	switch mime {

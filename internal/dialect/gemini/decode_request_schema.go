@@ -4,26 +4,43 @@ import (
 	"encoding/json"
 	"strings"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 )
 
 // fromOpenAPI writes the subset of OpenAPI schema that the protocol accepts as
 // JSON Schema: types become lower case, nullable becomes a type, and numbers
 // written as strings become numbers.
+// A schema in which schemas are nested too deep is refused: each level is read again
+// for the one inside.
 // https://ai.google.dev/api/caching#Schema
-func fromOpenAPI(v jsonedit.Value) json.RawMessage {
-	b := jsonedit.Append(nil)
-	appendJSONSchema(&b, v)
-	return b.Bytes()
+func (d *requestDecoder) schema(path string, v jsonedit.Value) json.RawMessage {
+	w := schemaWriter{Builder: jsonedit.Append(nil)}
+	w.schema(v)
+	if w.tooDeep {
+		d.Refuse(path, dialect.CodeValue, "has schemas nested deeper than %d levels", maxDepth)
+	}
+	return w.Bytes()
 }
 
-func appendJSONSchema(b *jsonedit.Builder, v jsonedit.Value) {
-	if v.Kind() != jsonedit.Object {
-		b.Raw(v.Raw())
+// schemaWriter writes one JSON Schema.
+type schemaWriter struct {
+	jsonedit.Builder
+	depth   int
+	tooDeep bool
+}
+
+func (w *schemaWriter) schema(v jsonedit.Value) {
+	if w.depth++; w.depth > maxDepth {
+		w.tooDeep = true
+	}
+	defer func() { w.depth-- }()
+	if v.Kind() != jsonedit.Object || w.tooDeep {
+		w.Raw(v.Raw())
 		return
 	}
 	nullable, _ := field(v, "nullable").Bool()
-	b.Open('{')
+	w.Open('{')
 	for key, v := range v.Fields() {
 		name := camel(key)
 		if name == "nullable" || v.IsNull() && name != "example" && name != "default" {
@@ -35,68 +52,68 @@ func appendJSONSchema(b *jsonedit.Builder, v jsonedit.Value) {
 		case "ref":
 			name = "$ref"
 		}
-		b.Key(name)
+		w.Key(name)
 		switch name {
 		case "type":
-			appendType(b, v, nullable)
+			w.kind(v, nullable)
 		case "items", "additionalProperties":
-			appendJSONSchema(b, v)
+			w.schema(v)
 		case "properties", "$defs":
-			appendEach(b, v)
+			w.each(v)
 		case "anyOf", "prefixItems":
-			appendAlternatives(b, v, nullable && name == "anyOf" && field(v, "type").IsNull())
+			w.alternatives(v, nullable && name == "anyOf" && field(v, "type").IsNull())
 		case "maxItems", "minItems", "maxLength", "minLength", "maxProperties", "minProperties":
-			appendCount(b, v)
+			w.count(v)
 		default:
-			b.Raw(v.Raw())
+			w.Raw(v.Raw())
 		}
 	}
-	b.Close('}')
+	w.Close('}')
 }
 
-// appendEach writes an object of schemas, whose member names belong to the
+// each writes an object of schemas, whose member names belong to the
 // client.
-func appendEach(b *jsonedit.Builder, v jsonedit.Value) {
-	b.Open('{')
+func (w *schemaWriter) each(v jsonedit.Value) {
+	w.Open('{')
 	for key, v := range v.Fields() {
-		b.Key(key.String())
-		appendJSONSchema(b, v)
+		w.Key(key.String())
+		w.schema(v)
 	}
-	b.Close('}')
+	w.Close('}')
 }
 
-func appendAlternatives(b *jsonedit.Builder, v jsonedit.Value, nullable bool) {
-	b.Open('[')
+func (w *schemaWriter) alternatives(v jsonedit.Value, nullable bool) {
+	w.Open('[')
 	for e := range v.Elements() {
-		appendJSONSchema(b, e)
+		w.schema(e)
 	}
 	if nullable {
-		b.Raw([]byte(`{"type":"null"}`))
+		w.Raw([]byte(`{"type":"null"}`))
 	}
-	b.Close(']')
+	w.Close(']')
 }
 
-func appendType(b *jsonedit.Builder, v jsonedit.Value, nullable bool) {
+func (w *schemaWriter) kind(v jsonedit.Value, nullable bool) {
 	name, ok := v.Text()
 	if !ok {
-		b.Raw(v.Raw())
+		w.Raw(v.Raw())
 		return
 	}
 	if name = strings.ToLower(name); !nullable || name == "null" {
-		b.String(name)
+		w.String(name)
 		return
 	}
-	b.Open('[')
-	b.String(name)
-	b.String("null")
-	b.Close(']')
+	w.Open('[')
+	w.String(name)
+	w.String("null")
+	w.Close(']')
 }
 
-// appendCount writes an int64, which protobuf's JSON writes as a string.
-func appendCount(b *jsonedit.Builder, v jsonedit.Value) {
+// count writes an int64, which protobuf's JSON writes as a string.
+func (w *schemaWriter) count(v jsonedit.Value) {
 	if digits, ok := v.Text(); ok && json.Valid([]byte(digits)) {
-		b.Raw([]byte(digits))
+		w.Raw([]byte(digits))
 		return
 	}
-	b.Raw(v.Raw())
+	w.Raw(v.Raw())
 }

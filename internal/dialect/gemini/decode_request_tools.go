@@ -61,7 +61,7 @@ func (d *requestDecoder) function(v jsonedit.Value, path string) {
 			}
 		case "parameters":
 			if d.Is(path+"."+name, v, jsonedit.Object, "a schema") {
-				t.Schema = fromOpenAPI(v)
+				t.Schema = d.schema(path+"."+name, v)
 				t.Extra = append(t.Extra, llm.Member{Name: name, Value: v.Raw()})
 			}
 		default:
