@@ -152,7 +152,7 @@ func (u *Upload) hold(pool *bytepool.Pool, l *CheckLog) (*bytepool.Buffer, error
 	if u.held == nil {
 		body, err := pool.ReadAll(u.Body, -1, maxChecked)
 		if err != nil {
-			u.Body = brokenUpload{err}
+			u.Body = brokenBody{err}
 			return nil, err
 		}
 		l.release(body)
@@ -161,6 +161,6 @@ func (u *Upload) hold(pool *bytepool.Pool, l *CheckLog) (*bytepool.Buffer, error
 	return u.held, nil
 }
 
-type brokenUpload struct{ err error }
+type brokenBody struct{ err error }
 
-func (r brokenUpload) Read([]byte) (int, error) { return 0, r.err }
+func (r brokenBody) Read([]byte) (int, error) { return 0, r.err }

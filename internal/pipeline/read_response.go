@@ -64,6 +64,9 @@ func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
 func (a *Attempt) passThrough(out *Response) (*Response, error) {
 	a.timers.eventReceived()
 	out.arriving = upstreamBody{of: a, res: out.Raw, src: out.Raw.Body}
+	if out.Status >= 400 && len(a.credentials()) > 0 {
+		a.hideInError(out)
+	}
 	out.Body = &out.arriving
 	return out, nil
 }
@@ -322,6 +325,8 @@ func (a *Attempt) providerError(out *Response, body *upstreamBody) (*Response, e
 	if err != nil && len(raw) == 0 {
 		return nil, err
 	}
+	raw = a.hideCredentials(raw)
+	a.hideInHeaders(out)
 	out.Tap.Body(raw)
 	out.head("application/json")
 	out.Length = -1

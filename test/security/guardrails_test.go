@@ -183,3 +183,38 @@ func TestNoFieldOfAFormPassesTheGuardrailsOfAnOrganisation(t *testing.T) {
 		})
 	}
 }
+
+// Who may not remove a default guardrail of a workspace may not make it harmless either.
+func TestDefaultGuardrailsAreNotWeakenedFromBelow(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T, o options) {
+		g := launch(t, o)
+		const strict = `"checks":[{"id":"default.contains","parameters":{"words":["x"],"operator":"none"}}],"actions":{"deny":true}`
+		admin := g.member(t, "admin", "admin", `[]`)
+		manager := g.member(t, "manager", "member", `[{"id":"default","role":"manager"}]`)
+		wide := g.key(t, rootKey, "default", []string{"guardrails.update", "guardrails.delete", "workspaces.update"}, "")
+		slug := g.create(t, manager, "/v1/guardrails", `{"name":"strict","workspace_id":"default",`+strict+`}`, "slug")
+		other := g.create(t, manager, "/v1/guardrails", `{"name":"other","workspace_id":"default",`+strict+`}`, "slug")
+		for _, list := range []string{"input_guardrails", "output_guardrails"} {
+			g.as(t, admin, "PUT", "/v1/admin/workspaces/default", fmt.Sprintf(`{"defaults":{%q:[%q]}}`, list, slug)).ok(t)
+			for who, token := range map[string]string{"a manager": manager, "a key of the workspace": wide} {
+				for change, body := range map[string]string{
+					"does not deny": `{"actions":{"deny":false}}`, "only observes": `{"actions":{"deny":true,"mode":"shadow"}}`,
+					"looks for another word": `{"checks":[{"id":"default.contains","parameters":{"words":["never"],"operator":"none"}}]}`,
+				} {
+					attack(t, "escalation", who+" changes one of "+list+" so that it "+change, func(t *testing.T) {
+						g.as(t, token, "PUT", "/v1/guardrails/"+slug, body).refused(t, 403, "AB03", "default of its workspace")
+					})
+				}
+				attack(t, "escalation", who+" archives one of "+list, func(t *testing.T) {
+					if got := g.as(t, token, "DELETE", "/v1/guardrails/"+slug, ""); got.status != 403 {
+						t.Errorf("status %d, want 403: %.300s", got.status, got.body)
+					}
+				})
+			}
+		}
+		g.as(t, manager, "PUT", "/v1/guardrails/"+slug, `{"name":"renamed"}`).ok(t)
+		g.as(t, manager, "PUT", "/v1/guardrails/"+other, `{"actions":{"deny":false}}`).ok(t)
+		g.as(t, admin, "PUT", "/v1/guardrails/"+slug, `{"actions":{"deny":false}}`).ok(t)
+	})
+}

@@ -298,6 +298,9 @@ func change(ctx context.Context, c *route.Caller, g store.Guardrail) error {
 		if err := c.CheckIfMatch(read, now.UpdatedAt, err); err != nil {
 			return err
 		}
+		if err := checkEnforced(ctx, c, tx, &now, &g); err != nil {
+			return err
+		}
 		if g.Status == store.Active {
 			if err := route.CheckModules(ctx, tx.Queries, &g); err != nil {
 				return err

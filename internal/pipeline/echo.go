@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"net/url"
+	"strings"
+
+	"modelgate/internal/contentcoding"
+)
+
+// minSecret is the length in bytes from which a credential is looked for: anything
+// shorter would be found in text that does not repeat it.
+const minSecret = 8
+
+// hiddenCredential replaces a credential that a provider's error repeats.
+const hiddenCredential = "***"
+
+// credentials returns the credentials that the attempt sends and the client did not, in
+// the spellings in which an error may repeat them.
+func (a *Attempt) credentials() []string {
+	texts := []string{a.Target.Key.Reveal()}
+	for _, value := range a.Target.Headers {
+		texts = append(texts, value.Reveal())
+	}
+	if raw := a.response.Raw; raw != nil && raw.Request != nil { // a token that was fetched
+		_, token, _ := strings.Cut(raw.Request.Header.Get("Authorization"), " ")
+		texts = append(texts, token)
+	}
+	var all []string
+	for _, text := range texts {
+		if len(text) < minSecret || a.request.sends(text) {
+			continue
+		}
+		all = append(all, text, url.QueryEscape(text), strings.ReplaceAll(text, "/", `\/`),
+			base64.StdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text)))
+	}
+	return all
+}
+
+// sends reports whether the client's headers contain a text.
+func (r *Request) sends(text string) bool {
+	for _, values := range r.Header {
+		for _, v := range values {
+			if strings.Contains(v, text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hideCredentials removes from a provider's error the credentials that the client does
+// not know: some providers repeat what they did not accept.
+func (a *Attempt) hideCredentials(body []byte) []byte {
+	for _, text := range a.credentials() {
+		if bytes.Contains(body, []byte(text)) {
+			body = bytes.ReplaceAll(body, []byte(text), []byte(hiddenCredential))
+		}
+	}
+	return body
+}
+
+// hideInHeaders is hideCredentials for the headers of an error.
+func (a *Attempt) hideInHeaders(out *Response) {
+	for _, text := range a.credentials() {
+		for name, values := range out.Header {
+			if strings.Contains(strings.Join(values, "\n"), text) {
+				out.Header = out.Header.Clone()
+				delete(out.Header, name)
+			}
+		}
+	}
+}
+
+// hideInError is hideCredentials for an error that passes through. Only the first
+// megabyte is searched.
+func (a *Attempt) hideInError(out *Response) {
+	a.hideInHeaders(out)
+	body := out.arriving
+	raw, err := io.ReadAll(io.LimitReader(&body, maxError))
+	rest, plain := out.arriving.src, raw
+	if err != nil {
+		rest = brokenBody{err}
+	}
+	coding := out.Header.Get("Content-Encoding")
+	coded := !contentcoding.IsIdentity(coding)
+	if coded {
+		plain = decodeAll(coding, raw)
+	}
+	if shown := a.hideCredentials(plain); !bytes.Equal(shown, plain) {
+		out.edited()
+		if raw = shown; coded {
+			rest = bytes.NewReader(nil)
+		}
+	}
+	out.arriving.src = io.MultiReader(bytes.NewReader(raw), rest)
+}
+
+// decodeAll returns what can be decoded of a compressed error.
+func decodeAll(coding string, raw []byte) []byte {
+	r, err := contentcoding.NewReader(coding, bytes.NewReader(raw), maxError)
+	if err != nil {
+		return nil
+	}
+	defer r.Close()
+	plain, _ := io.ReadAll(r)
+	return plain
+}

@@ -1,0 +1,66 @@
+package security
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Some providers repeat in an error the credential that they did not accept. A client of
+// a managed provider does not know it, and must not learn it.
+func TestErrorsOfProvidersRepeatNoStoredCredential(t *testing.T) {
+	t.Parallel()
+	spelled := ""
+	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		text, _ := json.Marshal("Incorrect API key provided: " + spelled)
+		answer := `{"error":{"message":` + string(text) + `,"code":"invalid_api_key"}}`
+		w.Header().Set("X-Received", "Bearer "+spelled)
+		w.Header().Set("X-Request-Id", "req_1")
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(string(body), "zipped") {
+			w.Header().Set("Content-Encoding", "gzip")
+			answer = zipped(answer)
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, answer)
+	})
+	g := launch(t, options{
+		settings: "version: 1\nlogs: {level: full}\nproviders:\n  - {slug: stored, provider: openai, api_key: \"${STORED_KEY}\", custom_host: \"" + p.url + "\"}\n",
+		env:      []string{"STORED_KEY=" + storedKey},
+	})
+	for name, text := range map[string]string{"as it is": storedKey, "in base64": base64.StdEncoding.EncodeToString([]byte(storedKey))} {
+		spelled = text
+		for path, body := range map[string]string{
+			"/v1/chat/completions": chatBody,
+			"/v1/messages":         `{"model":"gpt-4o","max_tokens":9,"messages":[{"role":"user","content":"hello"}]}`,
+			"/v1/invented":         chatBody,
+			"/v1/zipped":           strings.Replace(chatBody, "hello", "zipped", 1),
+		} {
+			attack(t, "credential theft", "an error with the credential "+name+" at "+path, func(t *testing.T) {
+				got := g.do(t, "POST", path, body, "x-gateway-api-key", rootKey, "x-gateway-provider", "@stored")
+				if got.status != 401 || got.err != nil || !strings.Contains(string(got.body), "Incorrect API key provided: ***") || got.header.Get("X-Request-Id") != "req_1" {
+					t.Errorf("status %d (%v), want 401 with the rest of the message: %s", got.status, got.err, got.body)
+				}
+				if strings.Contains(string(got.body), text) || strings.Contains(strings.Join(got.header.Values("X-Received"), ""), text) {
+					t.Errorf("the client received the credential: %v %s", got.header, got.body)
+				}
+				id := got.header.Get("x-gateway-request-id")
+				eventually(t, "the request is in the log", func() bool { return g.as(t, rootKey, "GET", "/v1/logs/"+id, "").status == 200 })
+				if entry := g.as(t, rootKey, "GET", "/v1/logs/"+id, "").ok(t); strings.Contains(string(entry.body), text) {
+					t.Errorf("the log has the credential: %s", entry.body)
+				}
+			})
+		}
+		attack(t, "credential theft", "the client's own credential "+name+" passes", func(t *testing.T) {
+			spelled = clientKey
+			got := g.do(t, "POST", "/v1/invented", chatBody, toCustomHost(rootKey, p)...)
+			if !strings.Contains(string(got.body), clientKey) || got.header.Get("X-Received") == "" {
+				t.Errorf("an error about the client's own credential was changed: %v %s", got.header, got.body)
+			}
+		})
+	}
+}
