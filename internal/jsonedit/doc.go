@@ -10,6 +10,10 @@ const (
 	keptMembers   = 1024 // members up to which a document keeps its memory between scans
 )
 
+// MaxMembers is the maximum number of top-level members of a [Doc]: each takes many times
+// the memory of its shortest text.
+const MaxMembers = keptMembers
+
 // Doc is one JSON object, scanned once. The zero value is usable and has no
 // members. A Doc must not be copied after first use. It is safe for concurrent
 // reading, except during Scan and Reset.
@@ -35,8 +39,8 @@ type member struct {
 // Reset.
 //
 // The document must be an object as defined by RFC 8259, in valid UTF-8 without
-// byte order mark, nested at most [MaxDepth] deep, with only white space after
-// it; otherwise the error is a [*SyntaxError]. A duplicate top-level key,
+// byte order mark, with at most [MaxMembers] members, nested at most [MaxDepth]
+// deep, with only white space after it; otherwise the error is a [*SyntaxError]. A duplicate top-level key,
 // compared after unescaping, is a [*DuplicateKeyError]. After an error the Doc
 // is in the state after Reset.
 func (d *Doc) Scan(b []byte) error {
@@ -157,6 +161,10 @@ func (d *Doc) member(s *scanner, i int) (next int, more bool, err error) {
 	if !d.add(&m) {
 		line, column := position(d.b, i)
 		return 0, false, &DuplicateKeyError{Key: string(d.name(&m)), Offset: i, Line: line, Column: column}
+	}
+	if d.n > MaxMembers {
+		s.fail(i, tooMany)
+		return 0, false, s.error()
 	}
 	i = space(d.b, m.end)
 	switch {

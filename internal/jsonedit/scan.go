@@ -119,6 +119,8 @@ func (s *scanner) object(i, depth int) int {
 	}
 }
 
+const tooMany = "expected at most 1024 members"
+
 const tooDeep = "expected at most 512 arrays and objects inside each other"
 
 // key reads a key and its colon, and returns where the value begins.

@@ -126,7 +126,7 @@ func TestNestingIsBounded(t *testing.T) {
 }
 
 func TestManyMembersAreFoundAndComparedByName(t *testing.T) {
-	const n = 20_000
+	const n = jsonedit.MaxMembers
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, `,"k\u005f%d":%d`, i, i)
@@ -149,6 +149,10 @@ func TestManyMembersAreFoundAndComparedByName(t *testing.T) {
 		if !errors.As(err, &duplicate) || duplicate.Key != fmt.Sprintf("k_%d", again) || duplicate.Offset != len(members)+2 {
 			t.Errorf("k_%d again: %v", again, err)
 		}
+	}
+	var syntax *jsonedit.SyntaxError
+	if err := d.Scan([]byte("{" + members + `,"one more":0}`)); !errors.As(err, &syntax) || syntax.Offset != len(members)+2 || !strings.Contains(syntax.Problem, "at most 1024") {
+		t.Errorf("%d members: %v, want an error about their number", n+1, err)
 	}
 	for again := range 200 { // a repeated key may not be where its hash puts it
 		var duplicate *jsonedit.DuplicateKeyError

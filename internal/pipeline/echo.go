@@ -62,7 +62,7 @@ func (a *Attempt) hideCredentials(body []byte) []byte {
 	return body
 }
 
-// hideInHeaders is hideCredentials for the headers of an error.
+// hideInHeaders removes the headers of an error that repeat a credential.
 func (a *Attempt) hideInHeaders(out *Response) {
 	for _, text := range a.credentials() {
 		for name, values := range out.Header {
@@ -74,8 +74,8 @@ func (a *Attempt) hideInHeaders(out *Response) {
 	}
 }
 
-// hideInError is hideCredentials for an error that passes through. Only the first
-// megabyte is searched.
+// hideInError removes credentials from an error that passes through. It searches the
+// first megabyte only.
 func (a *Attempt) hideInError(out *Response) {
 	a.hideInHeaders(out)
 	body := out.arriving

@@ -192,6 +192,7 @@ var documents = []statement{
 	{number: "M-241", text: "A guardrail that denies or changes text reads the body of a request that passes through whatever its length, content type, encoding or syntax, or refuses it.", tests: []string{"test/security.TestNoFormOfABodyPassesTheGuardrailsOfAnOrganisation"}},
 	{number: "M-242", text: "Guardrails read the fields of forms.", tests: []string{"test/security.TestNoFieldOfAFormPassesTheGuardrailsOfAnOrganisation"}},
 	{number: "M-243", text: "Request headers that do not pass through do not pass with underscores instead of dashes, and those that name another path do not pass.", tests: []string{"test/security.TestHeadersInOtherSpellingsReachNoProvider"}},
-	{number: "M-244", text: "A default guardrail of a workspace is changed only by callers of at least the rank of who made it a default.", tests: []string{"test/security.TestDefaultGuardrailsAreNotWeakenedFromBelow"}},
+	{number: "M-244", text: "A default guardrail of a workspace is changed only by callers of at least the rank of the caller that made it a default.", tests: []string{"test/security.TestDefaultGuardrailsAreNotWeakenedFromBelow"}},
 	{number: "M-245", text: "A stored credential that a provider repeats in an error, as it is or in base64, reaches neither the client nor the log.", tests: []string{"test/security.TestErrorsOfProvidersRepeatNoStoredCredential"}},
+	{number: "M-246", text: "A JSON body on a unified route with more than 1,024 members at its top level is refused.", tests: []string{"test/security.TestBodiesOfManyMembersCostLittleMemory"}},
 }

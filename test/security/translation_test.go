@@ -57,3 +57,28 @@ func TestTranslatedRequestsStayWithinTheMemoryOfBodies(t *testing.T) {
 		}
 	})
 }
+
+// The members of a JSON object are found by an index, which takes many times the memory
+// of the shortest members.
+func TestBodiesOfManyMembersCostLittleMemory(t *testing.T) {
+	g, p := launch(t, options{}), newProvider(t, nil)
+	const members = 3_000_000
+	var b strings.Builder
+	b.WriteString(chatBody[:len(chatBody)-1])
+	for i := range members {
+		fmt.Fprintf(&b, `,"%x":1`, i)
+	}
+	body := b.String() + "}"
+	attack(t, "exhaustion", "a body of three million members is read", func(t *testing.T) {
+		peak := g.peakMemory(t, func() {
+			g.do(t, "POST", "/v1/chat/completions", body, toCustomHost(rootKey, p)...).refused(t, 400, "at most 1024 members")
+		})
+		if limit := int64(3 * len(body)); peak > limit {
+			t.Errorf("the body of %d bytes took %d bytes, want at most %d", len(body), peak, limit)
+		}
+	})
+	attack(t, "exhaustion", "a thousand members are served", func(t *testing.T) {
+		few := strings.Join(strings.SplitN(body, ",", 1001)[:1000], ",") + "}"
+		g.do(t, "POST", "/v1/chat/completions", few, toCustomHost(rootKey, p)...).ok(t)
+	})
+}
