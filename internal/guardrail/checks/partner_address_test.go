@@ -149,7 +149,7 @@ func TestHeldCredentialsReachNoOtherHost(t *testing.T) {
 				row := rowOf(d.ID)
 				row.credentials = ""
 				in := text(row.on, "my secret text")
-				in.Request = &guardrail.Request{Operation: "chatComplete", Header: http.Header{}}
+				in.Request = &guardrail.Request{Operation: "chatComplete", StoredCredentials: true, Header: http.Header{}}
 				r, _ := run(t, checks.Services{
 					Credentials: func(*guardrail.Request, string, bool) (map[string]secret.String, error) { return held, nil },
 					Client: simulator(func(req *http.Request, _ string) (int, io.Reader, error) {
