@@ -205,6 +205,8 @@ func TestRowsOfResultsAreCheckedAsTheyPass(t *testing.T) {
 		{"a denied row", result("a", "fine") + "\n" + result("b", "so bad") + "\n", "application/octet-stream", deny, 200, []string{result("a", "fine") + "\n", `"custom_id":"b","error":{"code":"denied_by_guardrail"`}},
 		{"a row of messages", message, "application/x-jsonl", deny, 200, []string{`"custom_id":"c"`, `"type":"errored"`}},
 		{"a changed row", result("a", "so bad") + "\n", "application/jsonl", redact, 200, []string{result("a", "so [gone]") + "\n"}},
+		{"a first line other than JSON", "{so bad\n" + result("a", "fine") + "\n", "application/jsonl", deny, 200, []string{result("a", "fine"), "request_unchecked"}},
+		{"a later line other than JSON", result("a", "fine") + "\n{so bad\n", "text/plain", deny, 200, []string{result("a", "fine"), "request_unchecked"}},
 		{"a line other than JSON", result("a", "fine") + "\nso bad\n", "application/jsonl", deny, 200, []string{result("a", "fine"), "request_unchecked"}},
 	} {
 		for _, packed := range []bool{false, true} {
@@ -225,9 +227,21 @@ func TestRowsOfResultsAreCheckedAsTheyPass(t *testing.T) {
 			}
 		}
 	}
-	p := newFiles("%PDF so bad", "application/pdf")
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
-	if res := g.Get("/files/file-1/content", "x-gateway-provider", "", "x-gateway-config", deny); res.Status != 200 || string(res.Body) != p.file {
-		t.Errorf("another file: status %d: %s", res.Status, res.Body)
+	for _, tt := range []struct{ file, kind string }{
+		{"%PDF so bad", "application/pdf"},
+		{"{template} so bad\nso bad\n" + result("a", "so bad") + "\n", "text/plain"},
+		{"{\n  \"so bad\": 1\n}", "application/octet-stream"},
+	} {
+		p := newFiles(tt.file, tt.kind)
+		g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
+		for _, path := range []string{"/files/file-1/content", "/unknown/notes.txt"} {
+			res := g.Get(path, "x-gateway-provider", "", "x-gateway-config", deny)
+			if res.Status != 200 || string(res.Body) != p.file {
+				t.Errorf("%s without rows at %s: status %d: %s", tt.kind, path, res.Status, res.Body)
+			}
+			if got := at(entryOf(t, g, res.Header.Get("x-gateway-trace-id")), "unchecked.0"); got != "response body" {
+				t.Errorf("%s without rows at %s: unchecked %v, want the response body", tt.kind, path, got)
+			}
+		}
 	}
 }
