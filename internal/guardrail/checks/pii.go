@@ -3,7 +3,6 @@ package checks
 import (
 	"cmp"
 	"context"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,23 +15,14 @@ import (
 type finder struct {
 	category string
 	find     func(s string, found func(from, to int))
+	pattern  string // of [nearKeywords]; empty for others
 }
 
 // builtIn returns a finder for the patterns of package redact.
 func builtIn(category string, patterns ...string) finder {
-	return finder{category, func(s string, found func(from, to int)) {
+	return finder{category: category, find: func(s string, found func(from, to int)) {
 		for _, p := range patterns {
 			redact.Find(p, s, found)
-		}
-	}}
-}
-
-// byPattern returns a finder for a pattern. What was found is its first group.
-func byPattern(category, pattern string) finder {
-	re := regexp.MustCompile(pattern)
-	return finder{category, func(s string, found func(from, to int)) {
-		for _, at := range re.FindAllStringSubmatchIndex(s, -1) {
-			found(at[2], at[3])
 		}
 	}}
 }
@@ -40,7 +30,7 @@ func byPattern(category, pattern string) finder {
 // outside returns f without what overlaps valid data of other patterns: the digits of an
 // account are not a phone number.
 func outside(f finder, others ...string) finder {
-	return finder{f.category, func(s string, found func(from, to int)) {
+	return finder{category: f.category, find: func(s string, found func(from, to int)) {
 		var taken [][2]int
 		searched := false
 		f.find(s, func(from, to int) {
@@ -63,8 +53,8 @@ func outside(f finder, others ...string) finder {
 var personal = []finder{
 	builtIn("EMAIL_ADDRESS", "email"),
 	outside(builtIn("PHONE_NUMBER", "phone"), "iban", "credit_card"),
-	byPattern("LOCATION_ADDRESS", `\b(\d{1,5}[A-Za-z]? (?:[NSEW]\.? )?(?:[A-Z][A-Za-z'.-]{1,30} ){1,4}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Square|Sq|Place|Pl|Terrace|Parkway|Highway|Way)\b\.?|\p{Lu}[\p{L}-]{1,40}(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4} ?[a-z]?\b|\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|place|chemin|impasse) (?:d[eu]s? |de la |l['’])?\p{Lu}[\p{L}'’-]{1,40})`),
-	byPattern("NAME", `(?:\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Sir|Madam|Herr|Frau|Mme|Monsieur|Madame|Señora?)\b\.? |\b(?i:my name is|i am called|i'm called|ich heiße|mein name ist|je m'appelle|me llamo|mi chiamo) )(\p{Lu}[\p{L}'’-]{1,30}(?: (?:van |von |de |der |di |da )?\p{Lu}[\p{L}'’.-]{0,30}){0,3})`),
+	nearKeywords("LOCATION_ADDRESS", `\b(\d{1,5}[A-Za-z]? (?:[NSEW]\.? )?(?:[A-Z][A-Za-z'.-]{1,30} ){1,4}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr|Court|Ct|Square|Sq|Place|Pl|Terrace|Parkway|Highway|Way)\b\.?|\p{Lu}[\p{L}-]{1,40}(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4} ?[a-z]?\b|\d{1,4}(?: bis| ter)?,? (?:rue|avenue|boulevard|place|chemin|impasse) (?:d[eu]s? |de la |l['’])?\p{Lu}[\p{L}'’-]{1,40})`, 240, addressWords),
+	nearKeywords("NAME", `(?:\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Sir|Madam|Herr|Frau|Mme|Monsieur|Madame|Señora?)\b\.? |\b(?i:my name is|i am called|i'm called|ich heiße|mein name ist|je m'appelle|me llamo|mi chiamo) )(\p{Lu}[\p{L}'’-]{1,30}(?: (?:van |von |de |der |di |da )?\p{Lu}[\p{L}'’.-]{0,30}){0,3})`, 560, nameWords),
 	builtIn("IP_ADDRESS", "ipv4", "ipv6"),
 	outside(builtIn("CREDIT_CARD", "credit_card"), "iban"),
 	builtIn("SSN", "ssn"),
@@ -74,9 +64,23 @@ var personal = []finder{
 // secrets are the categories of credentials.
 var secrets = []finder{
 	builtIn("SECRET", "secret"),
-	byPattern("PASSWORD", `(?i)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key)["']? {0,4}(?::=|[:=]) {0,4}["']?([^\s"',;{}<>]{8,200})`),
-	byPattern("CONNECTION_STRING", `\b[a-z][a-z0-9+]{1,20}://[^\s:/@]{1,64}:([^\s/@]{3,200})@[^\s/]`),
+	nearKeywords("PASSWORD", `(?i)(?:password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key)["']? {0,4}(?::=|[:=]) {0,4}["']?([^\s"',;{}<>]{8,200})`, 840, keywords{exact: []string{":", "="}}),
+	nearKeywords("CONNECTION_STRING", `\b[a-z][a-z0-9+]{1,20}://[^\s:/@]{1,64}:([^\s/@]{3,200})@[^\s/]`, 1120, keywords{exact: []string{"://"}}),
 }
+
+// addressWords and nameWords are in every match of the patterns of these categories.
+var (
+	addressWords = keywords{digit: true, exact: []string{
+		" St", " Ave", " Road", " Rd", " Boulevard", " Blvd", " Lane", " Ln", " Drive", " Dr", " Court", " Ct", " Sq", " Pl",
+		" Terrace", " Parkway", " Highway", " Way",
+		"straße ", "strasse ", "str. ", "weg ", "platz ", "allee ", "gasse ",
+		" rue ", " avenue ", " boulevard ", " place ", " chemin ", " impasse ",
+	}}
+	nameWords = keywords{
+		exact:  []string{"Mr", "Ms", "Miss", "Dr", "Prof", "Sir", "Madam", "Herr", "Frau", "Mme", "Monsieur", "Señor"},
+		folded: []string{" name i", "called ", "ich hei", "appelle ", " llamo ", " chiamo "},
+	}
+)
 
 func categoriesOf(finders []finder) (names []string) {
 	for _, f := range finders {
