@@ -13,7 +13,35 @@ import (
 // and returns zero values for values of another kind. Null and absent values are zero
 // without an error, since official clients send null for what is not set. The zero
 // Reader is ready for use.
-type Reader struct{ Err *apierr.Error }
+type Reader struct {
+	Err *apierr.Error
+
+	// Unknown are the members that were recorded by Lose.
+	Unknown []string
+}
+
+// maxUnknown is the limit of recorded members: a body may have any number.
+const maxUnknown = 32
+
+// Lose records that a member of the object at path has no place in the neutral
+// model. Values that say nothing are left out.
+func (r *Reader) Lose(path, name string, v jsonedit.Value) {
+	if saysNothing(v.Raw()) || harmless[name] || len(r.Unknown) >= maxUnknown {
+		return
+	}
+	if name = withoutPlaces(path) + "." + name; !contains(r.Unknown, name) {
+		r.Unknown = append(r.Unknown, name)
+	}
+}
+
+// LoseUnknown records the members of an object other than known.
+func (r *Reader) LoseUnknown(path string, v jsonedit.Value, known ...string) {
+	for key, m := range v.Fields() {
+		if name := key.String(); !contains(known, name) {
+			r.Lose(path, name, m)
+		}
+	}
+}
 
 // Refuse records an error about the element at path. Codes are those of [Invalid].
 func (r *Reader) Refuse(path, code, format string, args ...any) {

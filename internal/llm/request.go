@@ -66,6 +66,10 @@ type Request struct {
 	Stream       bool
 	IncludeUsage *bool // stream_options.include_usage in the chat dialect
 
+	// Unknown are the names of further members that no dialect knows, each once and
+	// without its place in an array.
+	Unknown []string
+
 	// Extra are parameters that only the client's dialect has.
 	Extra []Member
 }

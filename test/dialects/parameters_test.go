@@ -83,7 +83,11 @@ func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, [
 		return nil, nil, err
 	}
 	r.Model = to.model
-	return encoders[to.dialect].EncodeRequest(nil, r, to.requestTarget())
+	sent, changes, err := encoders[to.dialect].EncodeRequest(nil, r, to.requestTarget())
+	if err != nil {
+		return nil, nil, err
+	}
+	return sent, dialect.LostMembers(changes, r, sent), nil
 }
 
 // carried, besides the verdicts of the matrix, says that a parameter reaches the

@@ -29,6 +29,7 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	if d.Err != nil {
 		return nil, d.Err
 	}
+	d.r.Unknown = d.Unknown
 	d.r.Names = fieldNames(d.legacy, d.completion)
 	if d.openRouter {
 		d.r.Names = maps.Clone(d.r.Names)
@@ -75,6 +76,7 @@ func (d *requestDecoder) member(name string, v jsonedit.Value) {
 		if usage, ok := v.Get("include_usage"); ok && !usage.IsNull() {
 			r.IncludeUsage = d.Bool(name+".include_usage", usage)
 		}
+		d.LoseUnknown(name, v, "include_usage")
 	case "tools":
 		d.tools(v)
 	case "functions":

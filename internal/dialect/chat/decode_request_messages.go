@@ -225,6 +225,8 @@ func (d *requestDecoder) callTarget(call *llm.ToolCall, path string, v jsonedit.
 			call.Arguments = d.Text(path+".input", m)
 		case "thought_signature":
 			call.Signature = dialect.ReadSignature(llm.Google, d.Text(path+".thought_signature", m))
+		default:
+			d.Lose(path, key.String(), m)
 		}
 	}
 }

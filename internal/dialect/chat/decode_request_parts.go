@@ -46,10 +46,13 @@ func (d *reader) part(path string, v jsonedit.Value) llm.Part {
 	case "file_url", "document_url":
 		return d.byURL(path, word, llm.Document, v)
 	case "input_audio":
+		d.LoseUnknown(path, v, "type", "input_audio")
 		return d.audio(path, inner("input_audio"))
 	case "file":
+		d.LoseUnknown(path, v, "type", "file", "cache_control")
 		return d.file(path, inner("file"), inner("cache_control"))
 	case "refusal":
+		d.LoseUnknown(path, v, "type", "refusal")
 		return llm.Refusal{Text: d.Text(path+".refusal", inner("refusal"))}
 	case "thinking":
 		return d.thinkingBlock(path, v)
@@ -116,14 +119,17 @@ func (d *reader) words(path string, v jsonedit.Value) llm.Text {
 		switch key.String() {
 		case "text":
 			text.Text = d.Text(path+".text", m)
-		case "cache_control":
-			text.Cache = d.cache(path+".cache_control", m)
+		case "cache_control", "prompt_cache_breakpoint": // OpenAI's own
+			text.Cache = d.cache(path+"."+key.String(), m)
 		case "thought_signature":
 			text.Signature = dialect.ReadSignature(llm.Google, d.Text(path+".thought_signature", m))
 		case "citations":
 			for c := range m.Elements() {
 				text.Citations = append(text.Citations, messagesCitation(c))
 			}
+		case "type":
+		default:
+			d.Lose(path, key.String(), m)
 		}
 	}
 	return text
@@ -140,6 +146,7 @@ func messagesCitation(v jsonedit.Value) llm.Citation {
 func (d *reader) thinkingBlock(path string, v jsonedit.Value) llm.Thinking {
 	inner, _ := v.Get("thinking")
 	sign, _ := v.Get("signature")
+	d.LoseUnknown(path, v, "type", "thinking", "signature", "closed")
 	return llm.Thinking{
 		Text:      textOf(inner),
 		Signature: dialect.ReadSignature(llm.Anthropic, d.Text(path+".signature", sign)),
@@ -191,6 +198,7 @@ func (d *reader) byURL(path, word string, kind llm.MediaKind, v jsonedit.Value) 
 	if c, ok := v.Get("cache_control"); ok {
 		m.Cache = d.cache(path+".cache_control", c)
 	}
+	d.LoseUnknown(path, v, "type", word, "file_name", "document_name", "filename", "cache_control")
 	d.place(path+"."+word+".url", &m, d.NonEmptyText(path+"."+word+".url", url))
 	return m
 }
@@ -236,6 +244,7 @@ func (d *reader) audio(path string, v jsonedit.Value) llm.Media {
 		d.object(path, v)
 		data, _ = v.Get("data")
 		format, _ = v.Get("format")
+		d.LoseUnknown(path, v, "data", "format")
 	}
 	m.Data = d.NonEmptyText(path+".data", data)
 	if mime, inner, ok := dialect.ParseDataURL(m.Data); ok {

@@ -36,9 +36,15 @@ func (d *requestDecoder) tool(path string, v jsonedit.Value) llm.Tool {
 		if c, ok := v.Get("cache_control"); ok {
 			tool.Cache = d.cache(path+".cache_control", c)
 		}
+		for key, m := range v.Fields() { // OpenRouter has those of the messages dialect here
+			if name := key.String(); name != "type" && name != "function" && name != "cache_control" && !m.IsNull() {
+				tool.Extra = append(tool.Extra, llm.Member{Name: name, Value: m.Raw()})
+			}
+		}
 	case "custom":
 		c, _ := v.Get("custom")
 		d.custom(&tool, path+".custom", c)
+		d.LoseUnknown(path, v, "type", "custom")
 	default:
 		tool.Native = &llm.Native{Dialect: dialectName, Type: word, Raw: v.Raw(), At: path}
 		tool.Server = serverTool(word)
@@ -98,6 +104,8 @@ func (d *requestDecoder) custom(tool *llm.Tool, path string, v jsonedit.Value) {
 			if !m.IsNull() {
 				tool.Grammar = d.object(path+".format", m)
 			}
+		default:
+			d.Lose(path, key.String(), m)
 		}
 	}
 	if tool.Name == "" {
@@ -236,6 +244,8 @@ func (d *requestDecoder) format(v jsonedit.Value) {
 			if !m.IsNull() {
 				f.Strict = d.Bool(path+".json_schema.strict", m)
 			}
+		default:
+			d.Lose(path+".json_schema", key.String(), m)
 		}
 	}
 }

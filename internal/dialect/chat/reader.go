@@ -42,5 +42,6 @@ func (d *reader) cache(path string, v jsonedit.Value) *llm.Cache {
 		return nil
 	}
 	ttl, _ := v.Get("ttl")
+	d.LoseUnknown(path, v, "type", "mode", "ttl")
 	return &llm.Cache{TTL: d.Text(path+".ttl", ttl)}
 }

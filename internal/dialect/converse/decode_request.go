@@ -43,6 +43,7 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	if d.Err == nil {
 		d.order()
 	}
+	d.r.Unknown = d.Unknown
 	if d.Err != nil {
 		return nil, d.Err
 	}
@@ -95,6 +96,8 @@ func (d *requestDecoder) inference(key, path string, v jsonedit.Value) {
 		d.r.TopP = d.Float(path, v)
 	case "stopSequences":
 		d.r.Stop = d.Texts(path, v)
+	default:
+		d.Lose("inferenceConfig", key, v)
 	}
 }
 
@@ -127,6 +130,8 @@ func (d *requestDecoder) message(path string, v jsonedit.Value) {
 			for path, block := range d.Elements(path, v) {
 				m.Parts = d.block(m.Parts, path, block)
 			}
+		default:
+			d.Lose("messages", key, v)
 		}
 	})
 	if m.Role != llm.User && m.Role != llm.Assistant {
@@ -171,6 +176,8 @@ func (d *requestDecoder) output(v jsonedit.Value) {
 			f.Name = d.Text(path, v)
 		case "description":
 			f.Description = d.Text(path, v)
+		default:
+			d.Lose("outputConfig.textFormat.structure.jsonSchema", key, v)
 		}
 	})
 	d.r.Format = f

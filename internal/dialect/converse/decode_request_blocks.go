@@ -20,6 +20,7 @@ func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) 
 	case "text":
 		return append(parts, llm.Text{Text: d.Text(path, inner)})
 	case "cachePoint":
+		d.LoseUnknown(path, inner, "type", "ttl")
 		if setCache(parts, &llm.Cache{TTL: word(inner, "ttl")}) {
 			return parts
 		}
@@ -31,6 +32,9 @@ func (d *requestDecoder) block(parts []llm.Part, path string, v jsonedit.Value) 
 		return append(parts, d.toolResult(path, inner))
 	case "reasoningContent":
 		if p, ok := reasoning(inner, own); ok {
+			text, _ := inner.Get("reasoningText")
+			d.LoseUnknown(path, inner, "reasoningText", "redactedContent", "redactedReasoning")
+			d.LoseUnknown(path+".reasoningText", text, "text", "signature")
 			return append(parts, p)
 		}
 	case "citationsContent":
@@ -124,6 +128,7 @@ func (d *requestDecoder) media(path string, kind llm.MediaKind, v jsonedit.Value
 		case "citations":
 			on, _ := v.Get("enabled")
 			m.Cite, _ = on.Bool()
+			d.LoseUnknown(path, v, "enabled")
 		case "source":
 			d.source(path, v, &m)
 		default:
@@ -173,6 +178,7 @@ func (d *requestDecoder) toolUse(path string, v jsonedit.Value) llm.Part {
 	id, _ := v.Get("toolUseId")
 	called, _ := v.Get("name")
 	c := llm.ToolCall{ID: d.NonEmptyText(path+".toolUseId", id), Name: d.NonEmptyText(path+".name", called), At: path}
+	d.LoseUnknown(path, v, "toolUseId", "name", "input")
 	if input, ok := v.Get("input"); ok {
 		c.Arguments = dialect.Arguments(input)
 	}
@@ -201,6 +207,7 @@ func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 		d.Refuse(path+".toolUseId", dialect.CodeValue, "answers no toolUse of an earlier message")
 	}
 	r.Failed = word(v, "status") == "error"
+	d.LoseUnknown(path, v, "toolUseId", "status", "content")
 	var stood []byte
 	content, _ := v.Get("content")
 	for path, e := range d.Elements(path+".content", content) {

@@ -16,6 +16,8 @@ func (d *requestDecoder) toolConfig(key, path string, v jsonedit.Value) {
 		}
 	case "toolChoice":
 		d.toolChoice(path, v)
+	default:
+		d.Lose("toolConfig", key, v)
 	}
 }
 
@@ -72,6 +74,7 @@ func (d *requestDecoder) toolSpec(path string, v jsonedit.Value) (t llm.Tool) {
 
 func (d *requestDecoder) toolChoice(path string, v jsonedit.Value) {
 	kind, inner := only(v)
+	d.LoseUnknown(path+"."+kind, inner, "name")
 	switch kind {
 	case "auto":
 		d.r.ToolChoice.Mode = llm.ChoiceAuto

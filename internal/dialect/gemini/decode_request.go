@@ -36,6 +36,7 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	}
 	d := &requestDecoder{r: &llm.Request{Dialect: own, Names: names}, byID: map[string]int{}, byName: map[string][]int{}}
 	d.body(v)
+	d.r.Unknown = d.Unknown
 	if d.Err != nil {
 		return nil, d.Err
 	}

@@ -153,6 +153,7 @@ func (d *requestDecoder) media(p piece, path string) llm.Media {
 	if !d.Is(path, p.value, jsonedit.Object, "an object") {
 		return llm.Media{}
 	}
+	d.LoseUnknown(path, p.value, "mimeType", "mime_type", "data", "displayName", "display_name", "fileUri", "file_uri")
 	m := mediaOf(p)
 	m.At = path
 	switch {

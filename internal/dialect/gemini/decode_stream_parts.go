@@ -39,6 +39,8 @@ func pieceOf(v jsonedit.Value) (p piece) {
 			p.extra = append(p.extra, llm.Member{Name: name, Value: v.Raw()})
 		case dataFields[name] || p.kind == "":
 			p.kind, p.value = name, v
+		default:
+			p.extra = append(p.extra, llm.Member{Name: name, Value: v.Raw()})
 		}
 	}
 	return p

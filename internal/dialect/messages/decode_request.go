@@ -24,6 +24,7 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 	if d.Err != nil {
 		return nil, d.Err
 	}
+	d.req.Unknown = d.Unknown
 	return d.req, nil
 }
 
@@ -160,5 +161,6 @@ func (d *requestDecoder) cache(path string, v jsonedit.Value) *llm.Cache {
 		return nil
 	}
 	f := d.object(path, v)
+	d.lose(path, f, "type", "ttl")
 	return &llm.Cache{TTL: d.textOf(path, "ttl", f)}
 }

@@ -151,6 +151,7 @@ func blockOf(kind string) (b block, ok bool) {
 
 func (d *requestDecoder) textBlock(path string, f fields) llm.Part {
 	list, sign := citationsOf(f.get("citations"))
+	d.lose(path, f, "type", "text", "citations", "cache_control")
 	setSpan(list, utf8.RuneCountInString(f.word("text")))
 	return llm.Text{
 		Text: d.needed(path, "text", f), Citations: list, Signature: sign,
@@ -189,6 +190,7 @@ func citationOf(v jsonedit.Value) llm.Citation {
 }
 
 func (d *requestDecoder) thinkingBlock(path string, f fields) llm.Part {
+	d.lose(path, f, "type", "thinking", "signature")
 	return llm.Thinking{
 		Text:      d.needed(path, "thinking", f),
 		Signature: dialect.ReadSignature(vendor, d.textOf(path, "signature", f)),
@@ -197,6 +199,7 @@ func (d *requestDecoder) thinkingBlock(path string, f fields) llm.Part {
 
 func (d *requestDecoder) redacted(path string, f fields) llm.Part {
 	data := d.needed(path, "data", f)
+	d.lose(path, f, "type", "data")
 	return llm.Thinking{Redacted: true, Signature: dialect.ReadSignature(vendor, data)}
 }
 

@@ -73,6 +73,7 @@ func (d *requestDecoder) source(path string, v jsonedit.Value, m *llm.Media) {
 	default:
 		d.Refuse(path+".type", dialect.CodeValue, `must be "base64", "url", "file", "text" or "content"`)
 	}
+	d.lose(path, f, "type", "media_type", "data", "url", "file_id", "content")
 	if m.Data == "" && m.URL == "" && m.FileID == "" && m.Text == "" && m.Parts == nil {
 		d.Refuse(path, dialect.CodeValue, "must not be empty")
 	}

@@ -96,6 +96,7 @@ func (d *requestDecoder) choice(name string, v jsonedit.Value) {
 		d.req.ToolChoice.Raw = v.Raw()
 		return
 	}
+	d.lose(name, f, "type", "name", "disable_parallel_tool_use")
 	d.req.ToolChoice.Mode = mode
 	if mode == llm.ChoiceTool {
 		d.req.ToolChoice.Names = []string{d.RequiredText(name+".name", f.get("name"))}

@@ -173,6 +173,15 @@ func (r *reader) needed(path, name string, f fields) string {
 	return wordOf(v)
 }
 
+// lose records the members of the object at path other than known.
+func (r *reader) lose(path string, f fields, known ...string) {
+	for _, m := range f {
+		if !slices.Contains(known, m.name) {
+			r.Lose(path, m.name, m.value)
+		}
+	}
+}
+
 // wordOf returns the value of a string. It does not allocate for usual strings.
 func wordOf(v jsonedit.Value) string {
 	if raw := v.Raw(); len(raw) <= longestUsual {

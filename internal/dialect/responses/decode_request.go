@@ -49,6 +49,7 @@ func (Dialect) DecodeRequest(body []byte) (*llm.Request, error) {
 		}
 	}
 	q.readInput()
+	q.r.Unknown = q.Unknown
 	if q.Err != nil {
 		return nil, q.Err
 	}
@@ -173,6 +174,7 @@ func (q *requestDecoder) readFormat(v jsonedit.Value) {
 		schema, _ := v.Get("schema")
 		q.Is(at+".schema", schema, jsonedit.Object, "a JSON Schema, an object")
 		f.Schema = schema.Raw()
+		q.LoseUnknown(at, v, "type", "name", "description", "strict", "schema")
 	default:
 		q.Refuse(at+".type", dialect.CodeValue, "must be text, json_object or json_schema")
 	}

@@ -41,8 +41,10 @@ func (q *requestDecoder) part(v jsonedit.Value, at string) llm.Part {
 	}
 	switch typ := q.needed(v, at, "type"); typ {
 	case "input_text", "output_text", "text":
+		q.LoseUnknown(at, v, "type", "text", "annotations", "logprobs", "cache_control", "prompt_cache_breakpoint")
 		return llm.Text{Text: q.member(v, at, "text"), Citations: citations(v), Cache: cacheOf(v)}
 	case "refusal":
+		q.LoseUnknown(at, v, "type", "refusal")
 		return llm.Refusal{Text: q.member(v, at, "refusal")}
 	case "input_image":
 		return q.inputImage(v, at)
@@ -71,6 +73,7 @@ func (q *requestDecoder) inputImage(v jsonedit.Value, at string) llm.Part {
 		Kind: llm.Image, FileID: q.member(v, at, "file_id"), Detail: q.member(v, at, "detail"),
 		Cache: cacheOf(v), At: at,
 	}
+	q.LoseUnknown(at, v, "type", "file_id", "detail", "image_url", "cache_control", "prompt_cache_breakpoint")
 	address := q.member(v, at, "image_url")
 	switch {
 	case strings.HasPrefix(address, "data:"):
@@ -99,6 +102,7 @@ func (q *requestDecoder) inputFile(v jsonedit.Value, at string) llm.Part {
 		Kind: llm.Document, FileID: q.member(v, at, "file_id"), URL: q.member(v, at, "file_url"),
 		Name: q.member(v, at, "filename"), Detail: q.member(v, at, "detail"), Cache: cacheOf(v), At: at,
 	}
+	q.LoseUnknown(at, v, "type", "file_id", "file_url", "filename", "detail", "file_data", "cache_control", "prompt_cache_breakpoint")
 	switch data := q.member(v, at, "file_data"); {
 	case strings.HasPrefix(data, "data:"):
 		q.data(&m, data, at+".file_data")
@@ -122,6 +126,7 @@ func (q *requestDecoder) inputFile(v jsonedit.Value, at string) llm.Part {
 
 func (q *requestDecoder) inputAudio(v jsonedit.Value, at string) llm.Part {
 	inner, _ := v.Get("input_audio")
+	q.LoseUnknown(at, v, "type", "input_audio")
 	format := q.needed(inner, at+".input_audio", "format")
 	data := q.member(inner, at+".input_audio", "data")
 	q.Base64(at+".input_audio.data", data)

@@ -108,6 +108,8 @@ func (in *inputDecoder) message(v jsonedit.Value, at string) {
 		m.add(parts...)
 		if !in.said {
 			m.m.Extra = extra
+		} else {
+			in.LoseUnknown(at, v, "type", "role", "content")
 		}
 		in.said = true
 	case llm.User, llm.System, llm.Developer:
@@ -147,6 +149,11 @@ func hasName(list []string, name string) bool {
 // the signature of the next call, for which the protocol has no place.
 func (in *inputDecoder) reasoning(v jsonedit.Value, at string) {
 	parts := thoughts(v, llm.OpenAI)
+	in.LoseUnknown(at, v, "type", "summary", "content", "encrypted_content")
+	summary, _ := v.Get("summary")
+	for e := range summary.Elements() {
+		in.LoseUnknown(at+".summary", e, "type", "text")
+	}
 	if len(parts) == 1 {
 		t := parts[0].(llm.Thinking)
 		if google := t.Text == "" && t.Signature.Vendor == llm.Google; google && t.Redacted && in.signText(t.Signature) {
