@@ -16,6 +16,9 @@ import (
 // for the package's tests from outside. A type counts as used where an expression
 // has it, and a constant where its type or another one of its set is used.
 func TestExportedNamesAreUsedOutside(t *testing.T) {
+	if testing.Short() {
+		return // the types of all packages take half a minute of processor time
+	}
 	files := token.NewFileSet()
 	list, err := packages.Load(&packages.Config{
 		Fset:  files,

@@ -58,7 +58,7 @@ var specification = []statement{
 	{number: "S-040", text: "More than forty providers are known, each with an address and a place for its credential."},
 	{number: "S-041", text: "More than 250 models are known by name, with their prices."},
 	{number: "S-042", text: "@slug names a managed provider, whose stored credential is then used."},
-	{number: "S-043", text: "There is a control plane for analytics, workspaces, prompts, integrations, policies, directory and sign-on, deployments and guardrail partners.", partly: "all but directory and sign-on, for which there are no routes, and credentials of guardrail partners, which are set in a config"},
+	{number: "S-043", text: "There is a control plane for analytics, workspaces, prompts, integrations, policies, directory and sign-on, deployments and guardrail partners.", partly: "all but directory and sign-on, for which there are no routes"},
 	{number: "S-044", text: "Times in model objects are Unix seconds, as integers."},
 	{number: "S-045", text: "A config may be sent in x-gateway-config as JSON."},
 	{number: "S-046", text: "A config may be named in x-gateway-config by the id under which it is saved."},
