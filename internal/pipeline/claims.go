@@ -116,5 +116,5 @@ func (a *Attempt) largestOutput(doc *jsonedit.Doc) (n int64, known bool) {
 	if known = n > 0; !known {
 		n = unknownOutput
 	}
-	return n * responsesOf(doc), known
+	return min(n*responsesOf(doc)*promptsOf(a.request.Operation, doc), maxOutput), known
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"strconv"
 
 	"modelgate/api"
 	"modelgate/internal/catalog"
@@ -113,10 +114,28 @@ func outputLimit(doc *jsonedit.Doc) int64 { return largestOf(doc, bounds[:], max
 // responsesOf returns the number of responses that a body asks for.
 func responsesOf(doc *jsonedit.Doc) int64 { return max(largestOf(doc, counts[:], maxResponses), 1) }
 
+// promptsOf returns the number of prompts in a body of a completion, each of which gets
+// its own responses: the elements of a list of texts or of lists of tokens.
+func promptsOf(op api.Operation, doc *jsonedit.Doc) (n int64) {
+	if op != api.Completions || doc == nil {
+		return 1
+	}
+	v, _ := doc.Find("prompt")
+	for e := range v.Elements() {
+		if e.Kind() == jsonedit.Number { // one prompt of tokens
+			return 1
+		}
+		n++
+	}
+	return min(max(n, 1), maxPrompts)
+}
+
 // Bounds of what a body may claim, so that products do not overflow.
 const (
 	maxOutputLimit = 1 << 32
 	maxResponses   = 128 // Limits of the specification
+	maxPrompts     = 1 << 20
+	maxOutput      = maxOutputLimit * maxResponses // of a request
 )
 
 // largestOf returns the largest number at places in a body, at most most.
@@ -129,7 +148,15 @@ func largestOf(doc *jsonedit.Doc, places []place, most int64) (largest int64) {
 		if ok && p.inside != "" {
 			v, ok = v.Get(p.inside)
 		}
-		if n, is := v.Int(); ok && is {
+		if !ok {
+			continue
+		}
+		n, is := v.Int()
+		if text, quoted := v.Text(); quoted && p.inside != "" { // as Google's APIs accept numbers
+			parsed, err := strconv.ParseInt(text, 10, 64)
+			n, is = parsed, err == nil
+		}
+		if is {
 			largest = max(largest, min(n, most))
 		}
 	}
@@ -145,7 +172,12 @@ var bounds = [...]place{
 	{"max_tokens", ""},
 	{"max_output_tokens", ""},
 	{"generationConfig", "maxOutputTokens"},
+	{"generationConfig", "max_output_tokens"}, // both spellings are accepted by Google's APIs
+	{"generation_config", "maxOutputTokens"},
+	{"generation_config", "max_output_tokens"},
 	{"inferenceConfig", "maxTokens"},
+	{"additionalModelRequestFields", "max_tokens"},
+	{"options", "num_predict"}, // of Ollama's own API
 }
 
 // counts are the names and places of the number of responses in the dialects.
@@ -153,4 +185,7 @@ var counts = [...]place{
 	{"n", ""},
 	{"best_of", ""},
 	{"generationConfig", "candidateCount"},
+	{"generationConfig", "candidate_count"},
+	{"generation_config", "candidateCount"},
+	{"generation_config", "candidate_count"},
 }

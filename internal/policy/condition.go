@@ -34,7 +34,7 @@ func (k key) pattern(value string) pattern {
 	switch k.name {
 	case KeyModel:
 		provider, model := splitModel(value)
-		return pattern{provider, model}
+		return pattern{provider, canonicalModel(model)}
 	case KeyVirtualKey:
 		value = strings.TrimPrefix(value, "@")
 	}

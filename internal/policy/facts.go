@@ -56,7 +56,7 @@ func (k key) ofClient() bool {
 }
 
 // value returns the request's value of a key, empty if it has none. That of the
-// model has no prefix.
+// model has no prefix, and is in its canonical form.
 func (f *Facts) value(k key) string {
 	if k.field != "" {
 		return f.Metadata[k.field]
@@ -80,13 +80,19 @@ func (f *Facts) value(k key) string {
 		return f.Prompt
 	case KeyModel:
 		_, model := splitModel(f.Model)
-		return model
+		return canonicalModel(model)
 	case KeyEndpoint:
 		return f.EndpointType
 	case KeyTrace:
 		return f.TraceID
 	}
 	return ""
+}
+
+// canonicalModel returns the one form of the spellings that some provider accepts for a
+// model: in other case, with surrounding spaces, or with the prefix of Google's protocol.
+func canonicalModel(name string) string {
+	return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(name)), "models/")
 }
 
 // splitModel splits "@provider/model". The provider is empty if there is no prefix.
