@@ -115,7 +115,7 @@ func outputLimit(doc *jsonedit.Doc) int64 { return largestOf(doc, bounds[:], max
 func responsesOf(doc *jsonedit.Doc) int64 { return max(largestOf(doc, counts[:], maxResponses), 1) }
 
 // promptsOf returns the number of prompts in a body of a completion, each of which gets
-// its own responses: the elements of a list of texts or of lists of tokens.
+// its own responses: the elements of a list of strings or of lists of tokens.
 func promptsOf(op api.Operation, doc *jsonedit.Doc) (n int64) {
 	if op != api.Completions || doc == nil {
 		return 1

@@ -56,17 +56,32 @@ func TestAUsedUpRateLimitRefusesBeforeTheBodyIsRead(t *testing.T) {
 
 func TestACachedResponseNeedsNoRoomInARateLimit(t *testing.T) {
 	l := newLimited(t)
-	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":1}]`)
 	const config = `{"provider":"@simulator","cache":{"mode":"simple"}}`
-	ask := func() gatewaytest.Response {
-		return l.chat(key, chat, "x-gateway-provider", "", "x-gateway-config", config)
-	}
-	if res := ask(); res.Status != 200 {
-		t.Fatalf("the first: %d %s", res.Status, res.Body)
-	}
-	eventually(t, "the cached response is returned", func() bool { return ask().Header.Get("x-gateway-cache-status") == "HIT" })
-	if res := l.chat(key, oneChat); res.Status != 429 {
-		t.Errorf("a request that is not cached: %d %s", res.Status, res.Body)
+	saved := mustDo(t, l.Gateway, "POST", "/configs", `{"name":"c","workspace_id":"default","config":`+config+`}`).JSON(t)
+	slug := saved["data"].(map[string]any)["slug"].(string)
+	for _, tt := range []struct {
+		name, header, defaults string
+	}{
+		{"inline", config, "{}"},
+		{"saved", slug, "{}"},
+		{"of the key", "", `{"config_id":"` + slug + `"}`},
+	} {
+		key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":1}],"defaults":` + tt.defaults)
+		ask := func(body string) gatewaytest.Response {
+			h := []string{"x-gateway-api-key", key, "x-gateway-cache-namespace", tt.name}
+			if tt.header != "" {
+				h = append(h, "x-gateway-config", tt.header)
+			}
+			return l.Post("/chat/completions", body, append(h, "x-gateway-provider", "")...)
+		}
+		if res := ask(chat); res.Status != 200 {
+			t.Errorf("a config %s, the first: %d %s", tt.name, res.Status, res.Body)
+			continue
+		}
+		eventually(t, "the cached response of a config "+tt.name+" is returned", func() bool { return ask(chat).Header.Get("x-gateway-cache-status") == "HIT" })
+		if res := ask(strings.Replace(chat, "{", `{"seed":1,`, 1)); res.Status != 429 {
+			t.Errorf("a config %s, a request that is not cached: %d %s", tt.name, res.Status, res.Body)
+		}
 	}
 }
 
