@@ -59,12 +59,16 @@ func TestACachedResponseNeedsNoRoomInARateLimit(t *testing.T) {
 	const config = `{"provider":"@simulator","cache":{"mode":"simple"}}`
 	saved := mustDo(t, l.Gateway, "POST", "/configs", `{"name":"c","workspace_id":"default","config":`+config+`}`).JSON(t)
 	slug := saved["data"].(map[string]any)["slug"].(string)
+	prompt := mustDo(t, l.Gateway, "POST", "/prompts", `{"name":"p","workspace_id":"default","string":"[{\"role\":\"user\",\"content\":\"hi\"}]","parameters":{},"model":"sim-1","virtual_key":"simulator"}`).JSON(t)["slug"].(string)
+	completions := "/prompts/" + prompt + "/completions"
 	for _, tt := range []struct {
-		name, header, defaults string
+		name, path, body, header, defaults string
 	}{
-		{"inline", config, "{}"},
-		{"saved", slug, "{}"},
-		{"of the key", "", `{"config_id":"` + slug + `"}`},
+		{"inline", "/chat/completions", chat, config, "{}"},
+		{"saved", "/chat/completions", chat, slug, "{}"},
+		{"of the key", "/chat/completions", chat, "", `{"config_id":"` + slug + `"}`},
+		{"with a saved prompt", completions, `{"variables":{}}`, config, "{}"},
+		{"of the key with a saved prompt", completions, `{"variables":{}}`, "", `{"config_id":"` + slug + `"}`},
 	} {
 		key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":1}],"defaults":` + tt.defaults)
 		ask := func(body string) gatewaytest.Response {
@@ -72,14 +76,14 @@ func TestACachedResponseNeedsNoRoomInARateLimit(t *testing.T) {
 			if tt.header != "" {
 				h = append(h, "x-gateway-config", tt.header)
 			}
-			return l.Post("/chat/completions", body, append(h, "x-gateway-provider", "")...)
+			return l.Post(tt.path, body, append(h, "x-gateway-provider", "")...)
 		}
-		if res := ask(chat); res.Status != 200 {
+		if res := ask(tt.body); res.Status != 200 {
 			t.Errorf("a config %s, the first: %d %s", tt.name, res.Status, res.Body)
 			continue
 		}
-		eventually(t, "the cached response of a config "+tt.name+" is returned", func() bool { return ask(chat).Header.Get("x-gateway-cache-status") == "HIT" })
-		if res := ask(strings.Replace(chat, "{", `{"seed":1,`, 1)); res.Status != 429 {
+		eventually(t, "the cached response of a config "+tt.name+" is returned", func() bool { return ask(tt.body).Header.Get("x-gateway-cache-status") == "HIT" })
+		if res := ask(strings.Replace(tt.body, "{", `{"seed":1,`, 1)); res.Status != 429 {
 			t.Errorf("a config %s, a request that is not cached: %d %s", tt.name, res.Status, res.Body)
 		}
 	}
