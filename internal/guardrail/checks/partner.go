@@ -136,8 +136,11 @@ func (row *partner) run(ctx context.Context, s Services, p *guardrail.Params, in
 		return guardrail.Verdict{}, err
 	}
 	texts := []string{currentText(in)}
-	if row.each {
+	switch {
+	case row.each:
 		texts = textsOf(in.Parts)
+	case p.String("scope") == "all":
+		texts[0] = in.Text()
 	}
 	total := 0
 	replaced, changed := textsOf(in.Parts), false

@@ -328,3 +328,32 @@ func TestCredentialsThatAreMissingAreNamed(t *testing.T) {
 		t.Errorf("error = %v", r.Error)
 	}
 }
+
+// Partners that check one text get earlier messages if the check says so.
+func TestPartnersGetTheMessagesOfTheirScope(t *testing.T) {
+	n := 0
+	for _, row := range partnerRows {
+		scoped := slices.ContainsFunc(checks.New(checks.Services{}).Definitions(), func(d *guardrail.Definition) bool { return d.ID == row.id && !d.All && !d.Facts })
+		if !scoped || row.on == after || row.redacts != "" {
+			continue
+		}
+		n++
+		for scope, want := range map[string]bool{"last": false, "all": true} {
+			in := text(before, "earlier words", "last words")
+			in.Parts[0].Earlier = true
+			in.Request = &guardrail.Request{Operation: "chatComplete", Model: "m", TraceID: "tr", Header: http.Header{}}
+			sent := ""
+			client := simulator(func(_ *http.Request, body string) (int, io.Reader, error) {
+				sent += body
+				return 200, strings.NewReader(row.passes), nil
+			})
+			run(t, checks.Services{Client: client}, in, row.id, row.parameters(`"scope":"`+scope+`"`))
+			if got := strings.Contains(sent, "earlier") && strings.Contains(sent, "words"); got != want || !strings.Contains(sent, "last") {
+				t.Errorf("%s with the scope %s sends %s, want the earlier message: %t", row.id, scope, sent, want)
+			}
+		}
+	}
+	if n < 8 {
+		t.Errorf("%d partners have a scope, want at least 8", n)
+	}
+}
