@@ -45,6 +45,9 @@ func (a *Attempt) sign(req *http.Request, body *bytepool.Buffer) error {
 // prepareCall sets the attempt's call, without its body.
 func (a *Attempt) prepareCall() (err error) {
 	r, call := a.request, &a.call
+	if err := r.checkPath(); err != nil {
+		return err
+	}
 	*call = provider.Call{
 		Operation:  a.wire.op,
 		Method:     r.Method,

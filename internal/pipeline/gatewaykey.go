@@ -78,6 +78,15 @@ func (r *Request) parameterHoldsKey(parameter string) bool {
 	return r.holdsKey(urlpath.Decode(name)) || r.holdsKey(urlpath.Decode(value))
 }
 
+// checkPath returns an error for a path that contains a credential of the gateway. A
+// path without it would be another path, so it is not removed as from a query.
+func (r *Request) checkPath() error {
+	if !r.holdsKey(urlpath.Decode(r.Path)) {
+		return nil
+	}
+	return apierr.New(apierr.Invalid, "the path of the request contains a gateway key, which no provider may see; send the key in the header x-gateway-api-key")
+}
+
 func notForwarded(name, why string) error {
 	return apierr.New(apierr.Invalid, "the header %q %s and cannot be forwarded; remove it from the list", name, why).
 		WithParam("x-gateway-forward-headers")

@@ -11,7 +11,8 @@ import (
 // CopyResponseHeader copies those of a provider's response headers that are
 // sent to the client. It leaves out hop-by-hop fields and those named in
 // Connection, the gateway's own headers, and headers that control a proxy in
-// front of the gateway or affect its whole origin. With unified, the provider's
+// front of the gateway or affect its whole origin, and lets no shared cache store a
+// response for other keys. With unified, the provider's
 // cookies are left out too: a unified route belongs to the gateway, which is
 // another origin. Content-Length and Content-Encoding are copied: code that
 // changes or decompresses the body must remove them.
@@ -28,6 +29,7 @@ func CopyResponseHeader(dst, src http.Header, unified bool) {
 		}
 		dst[name] = values[:len(values):len(values)]
 	}
+	keepPrivate(dst)
 }
 
 // CopyRequestHeader copies those of a client's request headers that pass

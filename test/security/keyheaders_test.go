@@ -88,6 +88,25 @@ func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
 			}
 		})
 	}
+	for _, path := range []string{"/v1/x/" + key, "/v1/x/" + other + "/y", "/v1/x/a" + key + "b", "/v1/x/" + strings.Replace(key, "-", "%2D", 1), "/v1/files/" + key} {
+		attack(t, "credential theft", "a gateway key in the path: "+strings.NewReplacer(key, "KEY", other, "OTHER").Replace(path), func(t *testing.T) {
+			mu.Lock()
+			arrived = nil
+			mu.Unlock()
+			got := g.do(t, "GET", path, "", "x-gateway-api-key", key, "x-gateway-provider", "@stored")
+			if got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "the path of the request contains a gateway key") {
+				t.Errorf("answered %d %s", got.status, got.body)
+			}
+			if strings.Contains(string(got.body), key) || strings.Contains(string(got.body), other) {
+				t.Errorf("the error repeats the key: %s", got.body)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if arrived != nil {
+				t.Error("the provider received the request")
+			}
+		})
+	}
 	attack(t, "credential theft", "a gateway key in a trailer", func(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), "POST", g.root+"/v1/files", io.MultiReader(strings.NewReader("data")))
 		if err != nil {

@@ -2,6 +2,7 @@ package security
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -50,6 +51,38 @@ func TestProvidersSteerNothingBeyondTheirAnswer(t *testing.T) {
 		})
 		if got.header.Get("X-Request-Id") != "req_1" {
 			t.Errorf("%s: the provider's own header X-Request-Id did not arrive", name)
+		}
+	}
+}
+
+// Caches keep responses to Authorization to themselves, but do not know that the gateway's
+// own header holds a key.
+func TestProvidersShareNoResponseThroughCaches(t *testing.T) {
+	t.Parallel()
+	g, _ := start(t)
+	for sent, want := range map[string]string{
+		"public, max-age=600":               "private, max-age=600",
+		"PUBLIC":                            "private",
+		"max-age=5, s-maxage=600":           "private, max-age=5",
+		`private="set-cookie", s-maxage =9`: "private",
+		"max-age=5":                         "max-age=5", // bound to the key by Vary
+		"no-store":                          "no-store",
+	} {
+		p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Cache-Control", sent)
+			w.Header().Set("Vary", "Accept")
+			answerChat(w, r)
+		})
+		for _, path := range []string{"/v1/chat/completions", "/v1/other"} {
+			attack(t, "injection", "Cache-Control: "+sent+" of a provider at "+path, func(t *testing.T) {
+				got := g.do(t, "POST", path, chatBody, toCustomHost(rootKey, p)...).ok(t)
+				if v := strings.Join(got.header["Cache-Control"], ", "); v != want {
+					t.Errorf("Cache-Control: %s, want %s", v, want)
+				}
+				if v := strings.Join(got.header["Vary"], ", "); v != "Accept, X-Gateway-Api-Key" {
+					t.Errorf("Vary: %s", v)
+				}
+			})
 		}
 	}
 }

@@ -126,3 +126,24 @@ func failsFor(status int, credential string, header ...string) http.HandlerFunc 
 		io.WriteString(w, `{"error":{"message":"out of order"}}`)
 	}
 }
+
+// A key of a workspace that names another workspace is refused, not served for its own.
+func TestKeysOfAWorkspaceNameNoOther(t *testing.T) {
+	t.Parallel()
+	g := launch(t, options{})
+	g.create(t, rootKey, "/v1/admin/workspaces", `{"name":"other"}`, "id")
+	key := g.key(t, rootKey, "default", []string{"configs.create", "configs.list", "configs.read"}, "")
+	for i, named := range []string{"other", "invented", "default", ""} {
+		attack(t, "isolation", "a key of default names the workspace "+named, func(t *testing.T) {
+			want, body := http.StatusOK, fmt.Sprintf(`{"name":"C%d","config":{"retry":{"attempts":1}},"workspace_id":%q}`, i, named)
+			if i < 2 {
+				want = http.StatusNotFound
+			}
+			for _, got := range []reply{g.as(t, key, "POST", "/v1/configs", body), g.as(t, key, "GET", "/v1/configs?workspace_id="+named, "")} {
+				if got.status != want || i < 2 && !strings.Contains(string(got.body), "workspace_id") {
+					t.Errorf("answered %d %s, want %d", got.status, got.body, want)
+				}
+			}
+		})
+	}
+}

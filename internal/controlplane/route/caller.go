@@ -253,7 +253,7 @@ func (c *Caller) finish(ctx context.Context, status int) {
 // InWorkspace returns the active workspace of a request: the workspace of the caller's
 // key, otherwise the one that the request names by id or slug, otherwise, for
 // installation keys, their own. A workspace that is archived, of another organisation
-// or not one of the user's is not found. A user whose role lacks the route's permission
+// or not one of the user's is not found, nor is another than the key's own. A user whose role lacks the route's permission
 // is refused.
 func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace, error) {
 	ref := named
@@ -264,6 +264,9 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 		return store.Workspace{}, Invalid("workspace_id", "is required: this key or session is not bound to one workspace")
 	}
 	w, err := c.ActiveWorkspace(ctx, "workspace_id", ref)
+	if err == nil && ref != named && named != "" && named != w.ID && named != w.Slug {
+		return store.Workspace{}, Missing("workspace_id", "workspace", named)
+	}
 	if err != nil || !c.IsPerson() {
 		return w, err
 	}
