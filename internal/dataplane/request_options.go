@@ -261,7 +261,7 @@ func (x *exchange) trace() {
 		e.TraceID = cmp.Or(e.TraceID, trace)
 		e.ParentSpanID = cmp.Or(e.ParentSpanID, parent)
 		e.SpanID = cmp.Or(e.SpanID, e.ID.Span())
-		e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+e.Path))
+		e.SpanName = cmp.Or(e.SpanName, truncate(e.Method+" "+x.HideKeys(e.Path)))
 		e.TraceFlags = flags
 	}
 	if e.TraceID == "" {

@@ -87,6 +87,25 @@ func (r *Request) checkPath() error {
 	return apierr.New(apierr.Invalid, "the path of the request contains a gateway key, which no provider may see; send the key in the header x-gateway-api-key")
 }
 
+// HideKeys returns the text of a path or header with *** in place of each part between
+// slashes that contains a credential
+// of the gateway, for records.
+func (r *Received) HideKeys(path string) string {
+	if !r.holdsKey(urlpath.Decode(path)) {
+		return path
+	}
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		if r.holdsKey(urlpath.Decode(s)) {
+			segments[i] = "***"
+		}
+	}
+	if path = strings.Join(segments, "/"); r.holdsKey(urlpath.Decode(path)) {
+		return "***" // a key with a slash, which an operator chose
+	}
+	return path
+}
+
 func notForwarded(name, why string) error {
 	return apierr.New(apierr.Invalid, "the header %q %s and cannot be forwarded; remove it from the list", name, why).
 		WithParam("x-gateway-forward-headers")

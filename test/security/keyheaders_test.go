@@ -93,7 +93,7 @@ func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
 			mu.Lock()
 			arrived = nil
 			mu.Unlock()
-			got := g.do(t, "GET", path, "", "x-gateway-api-key", key, "x-gateway-provider", "@stored")
+			got := g.do(t, "GET", path, "", "x-gateway-api-key", key, "x-gateway-provider", "@stored", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 			if got.status != http.StatusBadRequest || !strings.Contains(string(got.body), "the path of the request contains a gateway key") {
 				t.Errorf("answered %d %s", got.status, got.body)
 			}
@@ -107,6 +107,22 @@ func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
 			}
 		})
 	}
+	attack(t, "log and export", "gateway keys in paths and user agents", func(t *testing.T) {
+		g.do(t, "GET", "/v1/x/y", "", "x-gateway-api-key", key, "x-gateway-provider", "@stored", "User-Agent", "client/1 ("+other+")").ok(t)
+		var list string
+		eventually(t, "the entries are written", func() bool {
+			list = string(g.as(t, rootKey, "GET", "/v1/logs?limit=100", "").ok(t).body)
+			return strings.Count(list, `"path":"/v1/x/`) >= 5 && strings.Contains(list, `"path":"/v1/x/y"`)
+		})
+		if decoded := strings.ReplaceAll(list, "%2D", "-"); strings.Contains(decoded, key) || strings.Contains(decoded, other) {
+			t.Errorf("the log repeats a key: %s", list)
+		}
+		for _, path := range []string{"/v1/x/***", "/v1/x/***/y", "/v1/files/***"} {
+			if !strings.Contains(list, `"path":"`+path+`"`) {
+				t.Errorf("the log has no entry of %s: %s", path, list)
+			}
+		}
+	})
 	attack(t, "credential theft", "a gateway key in a trailer", func(t *testing.T) {
 		req, err := http.NewRequestWithContext(t.Context(), "POST", g.root+"/v1/files", io.MultiReader(strings.NewReader("data")))
 		if err != nil {
