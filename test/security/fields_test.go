@@ -29,7 +29,7 @@ const (
 var effects = []effect{
 	{"admin/organisation/defaults", "input_guardrails output_guardrails", "TestDefaultGuardrailBindsEveryRequestOfItsTenant"},
 	{"workspace-exclusions/*", "organisation_id override_existing", "TestExclusionsChangeOnlyWhatIsNamed"},
-	{"workspace-exclusions/*", "workspaces[].workspace_id workspaces[].excluded", "TestExcludedWorkspacesEscapeTheOrganisationsGuardrailsOnly"},
+	{"workspace-exclusions/*", "workspaces workspaces[].workspace_id workspaces[].excluded", "TestExcludedWorkspacesEscapeTheOrganisationsGuardrailsOnly"},
 	{"admin/workspaces*", "defaults.input_guardrails defaults.output_guardrails", "TestDefaultGuardrailBindsEveryRequestOfItsTenant"},
 	{"admin/workspaces*", "rate_limits", "TestWorkspaceLimitBindsAllItsKeys"},
 	{"admin/users*", "rate_limits", "TestUserLimitBindsKeysAndTokens"},
