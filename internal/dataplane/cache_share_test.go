@@ -97,7 +97,7 @@ func TestASharedCallGoesOnWhileOneClientRemains(t *testing.T) {
 	second := openStream(t, g, t.Context(), simpleCache)
 	readTo(t, second.Body, "one") // the beginning, which was sent before it came
 	leave()
-	for i := range 50 { // the gateway notices meanwhile
+	for i := range 50 { // the gateway notices while they are sent
 		text := fmt.Sprintf("two-%d.", i)
 		m.step <- word(text)
 		readTo(t, second.Body, text)

@@ -65,7 +65,7 @@ func TestConfigsPutNoTextPastTheGuardrailsOfAnOrganisation(t *testing.T) {
 // chunked is the body in one chunk.
 func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
 
-// withoutMark is a text in UTF-16 without its byte order mark.
+// withoutMark is a string in UTF-16 without its byte order mark.
 func withoutMark(text string) string { return inUTF16(text, binary.LittleEndian)[2:] }
 
 // The length, the content type and the syntax of a body are the client's choice: none of
