@@ -112,9 +112,12 @@ type ParamChange struct {
 
 // ParamChanges collects the changes to the parameters of a request.
 type ParamChanges struct {
-	r    *llm.Request
-	list []ParamChange
-	told map[string]bool
+	r       *llm.Request
+	list    []ParamChange
+	told    map[string]bool
+	foreign bool            // the target has another dialect than the client; set by Portable
+	carried map[string]bool // see Carry
+	unknown int             // number of members of elements that are not carried
 }
 
 // NewParamChanges returns an empty list of changes to r.
@@ -152,6 +155,41 @@ func (f *ParamChanges) DropExtra(carried ...string) {
 	}
 }
 
+// DropMembers records that the members of an object other than carried are dropped.
+// Values that say nothing are left out.
+func (f *ParamChanges) DropMembers(path string, v jsonedit.Value, carried ...string) {
+	for key, m := range v.Fields() {
+		if name := key.String(); !contains(carried, name) && !saysNothing(m.Raw()) {
+			f.DropNamed(path + "." + name)
+		}
+	}
+}
+
+// DropOptions records the options of a tool that runs at the provider, other than
+// carried, as dropped: the tool is replaced by that of another vendor.
+func (f *ParamChanges) DropOptions(t *llm.Tool, carried ...string) {
+	if t.Native == nil {
+		return
+	}
+	path := t.At
+	v, err := jsonedit.ParseValue(t.Native.Raw)
+	if err != nil {
+		return
+	}
+	if inner, ok := v.Get(t.Native.Type); ok && inner.Kind() == jsonedit.Object {
+		v, path = inner, strings.TrimSuffix(path, "."+t.Native.Type)+"."+t.Native.Type
+	}
+	for key, m := range v.Fields() {
+		if inner, _ := m.Get("type"); string(inner.Raw()) == `"auto"` && len(m.Raw()) < maxAuto { // such as a container
+			carried = append(carried[:len(carried):len(carried)], key.String())
+		}
+	}
+	f.DropMembers(path, v, append(carried[:len(carried):len(carried)], "type", "name")...)
+}
+
+// maxAuto is the length of an object that says nothing but a type of auto, with spaces.
+const maxAuto = 20
+
 // DropMember records that one of these parameters is dropped.
 func (f *ParamChanges) DropMember(m llm.Member) {
 	if noopParams[m.Name] != string(m.Value) {
@@ -178,8 +216,14 @@ const encryptedThinking = `"reasoning.encrypted_content"`
 // behaves by. Dropping them changes nothing.
 var noopParams = map[string]string{"store": "false", "background": "false"}
 
-// List returns the changes, nil if every parameter is sent unchanged.
-func (f *ParamChanges) List() []ParamChange { return f.list }
+// List returns the changes, nil if every parameter is sent unchanged. For a target of
+// another dialect they end with the unknown members.
+func (f *ParamChanges) List() []ParamChange {
+	if f.foreign {
+		f.dropUnknown()
+	}
+	return f.list
+}
 
 // add records the first change of a name and ignores later ones.
 func (f *ParamChanges) add(name string, o ChangeKind, note string) {

@@ -31,15 +31,19 @@ type Support struct {
 // A request that needs no change is returned as it is. Content and parameters
 // without which the request makes no sense are an error.
 func (f *ParamChanges) Portable(to RequestTarget, s Support) (*llm.Request, *apierr.Error) {
+	f.foreign = f.r.Dialect != s.Dialect
 	p := porter{changes: f, own: s.Dialect, to: to, inAssistant: s.InAssistant}
-	if f.r.Dialect == s.Dialect {
+	if !f.foreign {
 		// The client knows what its messages can hold, and what ids.
 		p.inAssistant, s.DistinctCalls = nil, false
 	}
 	for _, m := range f.r.Extra {
-		if why := neededParams[m.Name]; why != "" && f.r.Dialect != s.Dialect && !contains(s.Params, m.Name) && string(m.Value) != "null" {
+		if why := neededParams[m.Name]; why != "" && f.foreign && !contains(s.Params, m.Name) && string(m.Value) != "null" {
 			return nil, Unsupported(m.Name, to, "%s", why)
 		}
+	}
+	if c := &f.r.ToolChoice; f.foreign && c.Mode == "" && c.Raw != nil {
+		f.Drop(llm.FieldToolChoice)
 	}
 	if n := f.r.N; n != nil && *n > 1 && !s.Choices {
 		return nil, Unsupported(f.r.NameOf(llm.FieldN), to, "it gives one response to a request")

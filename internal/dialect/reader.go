@@ -20,18 +20,22 @@ type Reader struct {
 	Unknown []string
 }
 
-// maxUnknown is the limit of recorded members: a body may have any number.
-const maxUnknown = 32
-
 // Lose records that a member of the object at path has no place in the neutral
 // model. Values that say nothing are left out.
 func (r *Reader) Lose(path, name string, v jsonedit.Value) {
-	if saysNothing(v.Raw()) || harmless[name] || len(r.Unknown) >= maxUnknown {
+	if saysNothing(v.Raw()) {
 		return
 	}
-	if name = withoutPlaces(path) + "." + name; !contains(r.Unknown, name) {
-		r.Unknown = append(r.Unknown, name)
+	path = withoutPlaces(path)
+	if name = path + "." + name; contains(r.Unknown, name) {
+		return
 	}
+	if len(r.Unknown) >= maxUnknown {
+		if name = path + furtherMembers; contains(r.Unknown, name) {
+			return
+		}
+	}
+	r.Unknown = append(r.Unknown, name)
 }
 
 // LoseUnknown records the members of an object other than known.

@@ -1,92 +1,89 @@
 package dialect
 
 import (
-	"bytes"
 	"strings"
 
-	"modelgate/internal/jsonedit"
+	"modelgate/api"
 	"modelgate/internal/llm"
 )
 
-// LostMembers returns the changes for the members of messages, parts and tools that
-// no dialect knows, unless they are in the body that is sent. changes are those that
-// were announced before.
-func LostMembers(changes []ParamChange, r *llm.Request, sent []byte) []ParamChange {
-	f := lostMembers{ParamChanges: ParamChanges{r: r, list: changes}, sent: sent}
-	for _, c := range changes {
-		f.know(c.Name)
+// Carry records that a member of the element at path, which only the client's dialect
+// has, is sent in some form. [ParamChanges.List] announces the others.
+func (f *ParamChanges) Carry(path, name string) {
+	if f.carried == nil {
+		f.carried = make(map[string]bool)
 	}
-	for _, name := range r.Unknown {
+	f.carried[path+"."+name] = true
+}
+
+// dropUnknown records the members that the target's dialect does not have and that
+// no encoder has carried.
+func (f *ParamChanges) dropUnknown() {
+	for _, name := range f.r.Unknown {
 		f.DropNamed(name)
 	}
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		f.lose(m.At, m.Extra)
-		f.parts(m.Parts)
+	for i := range f.r.Messages {
+		m := &f.r.Messages[i]
+		f.dropMembers(m.At, m.Extra)
+		f.dropPartMembers(m.Parts)
 	}
-	for i := range r.Tools {
-		f.lose(r.Tools[i].At, r.Tools[i].Extra)
+	for i := range f.r.Tools {
+		f.dropMembers(f.r.Tools[i].At, f.r.Tools[i].Extra)
 	}
-	return f.list
 }
 
-// lostMembers collects the members that are not in the body that is sent. Each name
-// is looked for once, and only the first of a request: a body may have any number.
-type lostMembers struct {
-	ParamChanges
-	sent   []byte
-	looked int
-}
-
-// parts records the members of parts, and of parts within them.
-func (f *lostMembers) parts(list []llm.Part) {
+// dropPartMembers records the members of parts, and of parts within them. Those of
+// Gemini's media are parameters.
+func (f *ParamChanges) dropPartMembers(list []llm.Part) {
 	for _, p := range list {
 		switch p := p.(type) {
 		case llm.ToolCall:
-			f.lose(p.At, p.Extra)
+			f.dropMembers(p.At, p.Extra)
 		case llm.ToolResult:
-			f.lose(p.At, p.Extra)
-			f.parts(p.Parts)
+			f.dropMembers(p.At, p.Extra)
+			f.dropPartMembers(p.Parts)
 		case llm.Media:
-			f.lose(p.At, p.Extra)
-			f.parts(p.Parts)
+			if f.r.Dialect != string(api.DialectGemini) {
+				f.dropMembers(p.At, p.Extra)
+			}
+			f.dropPartMembers(p.Parts)
 		}
 	}
 }
 
-// lose records the members of the object at path that are not sent.
-func (f *lostMembers) lose(path string, members []llm.Member) {
+// dropMembers records the members of the object at path that are not carried.
+func (f *ParamChanges) dropMembers(path string, members []llm.Member) {
 	for _, m := range members {
-		if saysNothing(m.Value) || harmless[m.Name] {
+		if saysNothing(m.Value) || ofVendor[m.Name] || marks[f.r.Dialect] == m.Name || f.carried[path+"."+m.Name] {
 			continue
 		}
-		name := strings.TrimPrefix(withoutPlaces(path)+"."+m.Name, ".")
-		if f.told[name] || f.looked >= maxUnknown {
+		place := withoutPlaces(path)
+		name := strings.TrimPrefix(place+"."+m.Name, ".")
+		if f.told[name] {
 			continue
 		}
-		if f.looked++; bytes.Contains(f.sent, jsonedit.AppendString(nil, m.Name)) {
-			f.know(name)
-			continue
+		if f.unknown++; f.unknown > maxUnknown {
+			name = strings.TrimPrefix(place+furtherMembers, ".")
 		}
 		f.DropNamed(name)
 	}
 }
 
-// know prevents that a name is recorded.
-func (f *lostMembers) know(name string) {
-	if f.told == nil {
-		f.told = make(map[string]bool)
-	}
-	f.told[name] = true
-}
+// maxUnknown is the limit of the unknown members that are recorded by name, in
+// parameters and in elements: a body may have any number. furtherMembers stands for
+// all others of an object.
+const (
+	maxUnknown     = 32
+	furtherMembers = ".*"
+)
 
-// harmless are members of history that only the vendor of the answer reads, the ids
-// and states of items; marks of the gateway itself; and of Gemini's the members of
-// parts, which are parameters, and schemas, which are translated.
-var harmless = map[string]bool{
-	"id": true, "status": true, "index": true, "type": true, "json": true, "namespace": true,
-	"videoMetadata": true, "mediaResolution": true, "partMetadata": true, "speechMetadata": true, "mediaProcessing": true,
-	"parameters": true,
+// ofVendor are members of history that only the vendor of the answer reads: ids and
+// states of items.
+var ofVendor = map[string]bool{"id": true, "status": true, "index": true, "type": true}
+
+// marks are members that the decoder of a dialect itself adds to elements.
+var marks = map[string]string{
+	string(api.DialectResponses): "namespace", string(api.DialectConverse): "json", string(api.DialectGemini): "parameters",
 }
 
 // saysNothing reports whether a value is null, false or empty: some clients send such

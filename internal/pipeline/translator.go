@@ -39,11 +39,7 @@ func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.Pa
 		return nil, nil, err
 	}
 	c.decoded.Model, c.decoded.Stream = c.target.Model, c.streamed
-	start := len(dst)
-	if dst, changes, err = c.provider.EncodeRequest(dst, c.decoded, c.target); err != nil {
-		return nil, nil, err
-	}
-	return dst, dialect.LostMembers(changes, c.decoded, dst[start:]), nil
+	return c.provider.EncodeRequest(dst, c.decoded, c.target)
 }
 
 func (c *conversation) response(a *Attempt, out *Response, body []byte) error {

@@ -161,10 +161,22 @@ func (d *requestDecoder) bookkeeping(name string, v jsonedit.Value) bool {
 		r.ServiceTier = d.Text(name, v)
 	case "cache_control":
 		r.Cache = d.cache(name, v)
+	case "web_search_options":
+		d.searchPlace(name+".user_location", v)
+		return false
 	default:
 		return false
 	}
 	return true
+}
+
+// searchPlace records the unknown members of the user's location in
+// web_search_options. Targets announce the other options that they lack.
+func (d *requestDecoder) searchPlace(path string, options jsonedit.Value) {
+	place, _ := options.Get("user_location")
+	inner, _ := place.Get("approximate")
+	d.LoseUnknown(path, place, "type", "approximate", "city", "region", "country", "timezone")
+	d.LoseUnknown(path+".approximate", inner, "type", "city", "region", "country", "timezone")
 }
 
 // reasoning reads OpenRouter's object, whose meaning other targets have too.

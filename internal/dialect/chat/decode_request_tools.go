@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"encoding/json"
+
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
@@ -102,7 +104,7 @@ func (d *requestDecoder) custom(tool *llm.Tool, path string, v jsonedit.Value) {
 			tool.Description = d.Text(path+".description", m)
 		case "format":
 			if !m.IsNull() {
-				tool.Grammar = d.object(path+".format", m)
+				tool.Grammar = d.grammar(path+".format", m)
 			}
 		default:
 			d.Lose(path, key.String(), m)
@@ -111,6 +113,14 @@ func (d *requestDecoder) custom(tool *llm.Tool, path string, v jsonedit.Value) {
 	if tool.Name == "" {
 		d.Refuse(path+".name", dialect.CodeMissing, "is required")
 	}
+}
+
+// grammar reads the format of a custom tool.
+func (d *requestDecoder) grammar(path string, v jsonedit.Value) json.RawMessage {
+	inner, _ := v.Get("grammar")
+	d.LoseUnknown(path, v, "type", "grammar")
+	d.LoseUnknown(path+".grammar", inner, "syntax", "definition")
+	return d.object(path, v)
 }
 
 func (d *requestDecoder) toolName(path string, v jsonedit.Value) string {
@@ -174,6 +184,8 @@ func choiceMode(word string) llm.ChoiceMode {
 func (d *requestDecoder) chosen(word string, v jsonedit.Value) {
 	inner, _ := v.Get(word)
 	name, _ := inner.Get("name")
+	d.LoseUnknown("tool_choice", v, "type", word)
+	d.LoseUnknown("tool_choice."+word, inner, "name")
 	d.r.ToolChoice = llm.ToolChoice{
 		Mode: llm.ChoiceTool, Custom: word == "custom",
 		Names: []string{d.NonEmptyText("tool_choice."+word+".name", name)},
@@ -188,12 +200,22 @@ func (d *requestDecoder) allowed(v jsonedit.Value) {
 	mode, _ := inner.Get("mode")
 	c := llm.ToolChoice{Mode: choiceMode(d.Text(path+".mode", mode))}
 	list, _ := inner.Get("tools")
+	d.LoseUnknown("tool_choice", v, "type", "allowed_tools")
+	d.LoseUnknown(path, inner, "mode", "tools")
 	for at, e := range d.Elements(path+".tools", list) {
+		known := false
 		for _, word := range [...]string{"function", "custom"} {
 			if tool, ok := e.Get(word); ok {
 				name, _ := tool.Get("name")
 				c.Names = append(c.Names, d.NonEmptyText(at+"."+word+".name", name))
+				d.LoseUnknown(at, e, "type", word)
+				d.LoseUnknown(at+"."+word, tool, "name")
+				known = true
 			}
+		}
+		if !known {
+			c = llm.ToolChoice{Raw: v.Raw()}
+			break
 		}
 	}
 	d.r.ToolChoice = c
@@ -202,10 +224,13 @@ func (d *requestDecoder) allowed(v jsonedit.Value) {
 func (d *requestDecoder) functionCall(v jsonedit.Value) {
 	d.legacy = true
 	if word, ok := v.Text(); ok {
-		d.r.ToolChoice.Mode = choiceMode(word)
+		if d.r.ToolChoice.Mode = choiceMode(word); d.r.ToolChoice.Mode == "" {
+			d.Refuse("function_call", dialect.CodeValue, "must be none, auto or name a function")
+		}
 		return
 	}
 	name, _ := v.Get("name")
+	d.LoseUnknown("function_call", v, "name")
 	d.r.ToolChoice = llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{d.NonEmptyText("function_call.name", name)}}
 }
 
@@ -217,11 +242,15 @@ func (d *requestDecoder) format(v jsonedit.Value) {
 	f := &d.r.Format
 	typ, _ := v.Get("type")
 	f.Kind = llm.FormatKind(d.Text(path+".type", typ))
-	if f.Kind != llm.FormatSchema {
-		if f.Kind != llm.FormatText && f.Kind != llm.FormatJSON {
-			*f = llm.Format{}
-			d.r.Extra = append(d.r.Extra, llm.Member{Name: path, Value: v.Raw()})
-		}
+	switch f.Kind {
+	case llm.FormatSchema:
+		d.LoseUnknown(path, v, "type", "json_schema")
+	case llm.FormatText, llm.FormatJSON:
+		d.LoseUnknown(path, v, "type")
+		return
+	default:
+		*f = llm.Format{}
+		d.r.Extra = append(d.r.Extra, llm.Member{Name: path, Value: v.Raw()})
 		return
 	}
 	inner, _ := v.Get("json_schema")

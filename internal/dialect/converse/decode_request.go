@@ -166,6 +166,8 @@ func (d *requestDecoder) output(v jsonedit.Value) {
 		return
 	}
 	const path = "outputConfig.textFormat.structure.jsonSchema"
+	d.LoseUnknown("outputConfig.textFormat", format, "type", "structure")
+	d.LoseUnknown("outputConfig.textFormat.structure", structure, "jsonSchema")
 	f := llm.Format{Kind: llm.FormatSchema}
 	d.object(path, schema, func(key, path string, v jsonedit.Value) {
 		switch key {

@@ -79,6 +79,7 @@ func (d *requestDecoder) claudeOutput(path string, v jsonedit.Value) bool {
 		d.r.Reasoning.Effort = d.Text(path+".effort", effort)
 	}
 	if formed {
+		d.LoseUnknown(path+".format", format, "type", "schema")
 		d.r.Format = llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(schema.Raw())}
 	}
 	return true

@@ -117,6 +117,7 @@ func (e *requestEncoder) source(p *llm.Media) {
 			if m.Name == bucketOwner {
 				e.b.Name(bucketOwner)
 				e.b.Raw(m.Value)
+				e.changes.Carry(p.At, bucketOwner)
 			}
 		}
 		e.b.Close('}')

@@ -188,6 +188,7 @@ func (w *requestEncoder) speech(explicit []byte) {
 	if format, ok := v.Get("format"); ok && string(format.Raw()) != `"pcm16"` {
 		w.changes.Adapt(llm.FieldSpeech, "pcm16")
 	}
+	w.changes.DropMembers(w.r.NameOf(llm.FieldSpeech), v, "voice", "format")
 	w.b.Name("speechConfig")
 	w.b.Open('{')
 	w.b.Name("voiceConfig")

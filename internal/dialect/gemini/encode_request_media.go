@@ -148,10 +148,12 @@ func (w *requestEncoder) mediaExtra(b *jsonedit.Builder, m llm.Media) {
 			if err == nil {
 				b.Name(name)
 				camelled(b, v)
+				w.changes.Carry(m.At, e.Name)
 			}
 		case name == "mediaResolution" && w.levels():
 			levelled = true
 			w.level(b, e.Value)
+			w.changes.Carry(m.At, e.Name)
 		}
 	}
 	if m.Detail != "low" && m.Detail != "high" || levelled {

@@ -23,6 +23,7 @@ func (w *requestEncoder) declared() []llm.Tool {
 		}
 		if name, ok := w.nativeTool(t); ok {
 			w.changes.AdaptNamed(t.At, name)
+			w.changes.DropOptions(&t)
 			t.Native = builtin(name, t.Schema)
 		} else if isBuiltin(t) {
 			w.changes.DropNamed(t.At)
@@ -66,6 +67,7 @@ func (w *requestEncoder) searches(list []llm.Tool) bool {
 		note += ", without user_location"
 	}
 	w.changes.AdaptNamed(searchOptions, note)
+	w.changes.DropMembers(searchOptions, v, "user_location")
 	return true
 }
 

@@ -139,6 +139,7 @@ func (d *requestDecoder) format(path string, v jsonedit.Value) {
 		d.Refuse(path+".type", dialect.CodeValue, `must be "json_schema"`)
 	}
 	schema := f.get("schema")
+	d.lose(path, f, "type", "schema", "name", "description")
 	d.Is(path+".schema", schema, jsonedit.Object, "a JSON schema")
 	d.req.Format = llm.Format{
 		Kind: llm.FormatSchema, Schema: json.RawMessage(schema.Raw()),

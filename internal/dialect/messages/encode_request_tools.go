@@ -105,6 +105,13 @@ func (e *requestEncoder) serverTool(t *llm.Tool) {
 	if t.Native != nil {
 		options = valueOf(t.Native.Raw)
 	}
+	if t.Server == llm.WebSearch {
+		e.changes.DropOptions(t, searchMembers...)
+		filters, _ := options.Get("filters")
+		e.changes.DropMembers(t.At+".filters", filters, "allowed_domains")
+	} else {
+		e.changes.DropOptions(t)
+	}
 	e.writeServerTool(t.Server, kind, options)
 }
 
@@ -118,6 +125,9 @@ func (e *requestEncoder) writeServerTool(tool llm.ServerTool, kind string, optio
 	e.Close('}')
 	e.toolBeta(kind)
 }
+
+// searchMembers are the options of web search that searchIn writes.
+var searchMembers = []string{"filters", "user_location"}
 
 // searchIn writes where to search, from settings of clients of the responses
 // and chat dialects.
@@ -157,6 +167,7 @@ func (e *requestEncoder) searchOptions() {
 		return
 	}
 	e.changes.AdaptNamed("web_search_options", kind)
+	e.changes.DropMembers("web_search_options", valueOf(raw), searchMembers...)
 	e.writeServerTool(llm.WebSearch, kind, valueOf(raw))
 }
 
@@ -281,6 +292,7 @@ func (e *requestEncoder) toolExtra(t *llm.Tool) {
 		known := contains(toolExtras, m.Name)
 		switch {
 		case m.Name == "eager_input_streaming" && e.profile.NoEagerInput:
+			e.changes.Carry(t.At, m.Name)
 			e.betas = merge(e.betas, []string{"fine-grained-tool-streaming-2025-05-14"})
 			continue
 		case !e.own && !known:
@@ -288,6 +300,7 @@ func (e *requestEncoder) toolExtra(t *llm.Tool) {
 		case known && m.Name != "eager_input_streaming":
 			e.need("advanced-tool-use-2025-11-20")
 		}
+		e.changes.Carry(t.At, m.Name)
 		e.Key(m.Name)
 		e.Raw(m.Value)
 	}

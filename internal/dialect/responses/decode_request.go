@@ -84,7 +84,9 @@ var parameters = map[string]func(q *requestDecoder, v jsonedit.Value){
 	// A stream is padded against eavesdropping unless include_obfuscation is
 	// false. Streams written by the gateway have no padding, so there is
 	// nothing to decode.
-	"stream_options": func(*requestDecoder, jsonedit.Value) {},
+	"stream_options": func(q *requestDecoder, v jsonedit.Value) {
+		q.LoseUnknown("stream_options", v, "include_obfuscation")
+	},
 
 	"background": func(q *requestDecoder, v jsonedit.Value) {
 		if on, _ := v.Bool(); on {
@@ -155,6 +157,8 @@ func (q *requestDecoder) readText(v jsonedit.Value) {
 			q.r.Verbosity = q.Text("text.verbosity", m)
 		case key.Is("format"):
 			q.readFormat(m)
+		default:
+			q.Lose("text", key.String(), m)
 		}
 	}
 }
@@ -165,6 +169,7 @@ func (q *requestDecoder) readFormat(v jsonedit.Value) {
 	switch typ := q.needed(v, at, "type"); typ {
 	case "text", "json_object":
 		f.Kind = llm.FormatKind(typ)
+		q.LoseUnknown(at, v, "type")
 	case "json_schema":
 		f.Kind = llm.FormatSchema
 		f.Name = q.needed(v, at, "name")
@@ -201,6 +206,7 @@ func (q *requestDecoder) readThinking(v jsonedit.Value) {
 	q.r.Reasoning.Mode = llm.ThinkingMode(q.member(v, "thinking", "type"))
 	budget, _ := v.Get("budget_tokens")
 	q.r.Reasoning.Budget = q.Int("thinking.budget_tokens", budget)
+	q.LoseUnknown("thinking", v, "type", "budget_tokens")
 }
 
 // withEncrypted marks that the client requested encrypted thinking. Every

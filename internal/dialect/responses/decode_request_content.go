@@ -42,7 +42,7 @@ func (q *requestDecoder) part(v jsonedit.Value, at string) llm.Part {
 	switch typ := q.needed(v, at, "type"); typ {
 	case "input_text", "output_text", "text":
 		q.LoseUnknown(at, v, "type", "text", "annotations", "logprobs", "cache_control", "prompt_cache_breakpoint")
-		return llm.Text{Text: q.member(v, at, "text"), Citations: citations(v), Cache: cacheOf(v)}
+		return llm.Text{Text: q.member(v, at, "text"), Citations: citations(v), Cache: q.cacheOf(v, at)}
 	case "refusal":
 		q.LoseUnknown(at, v, "type", "refusal")
 		return llm.Refusal{Text: q.member(v, at, "refusal")}
@@ -59,10 +59,10 @@ func (q *requestDecoder) part(v jsonedit.Value, at string) llm.Part {
 
 // cacheOf reads a cache mark: the protocol's own, or the one that the messages
 // dialect has, for its models.
-func cacheOf(v jsonedit.Value) *llm.Cache {
+func (q *requestDecoder) cacheOf(v jsonedit.Value, at string) *llm.Cache {
 	for key, m := range v.Fields() {
 		if m.Kind() == jsonedit.Object && (key.Is("cache_control") || key.Is("prompt_cache_breakpoint")) {
-			return readCache(m)
+			return q.readCache(m, at+"."+key.String())
 		}
 	}
 	return nil
@@ -71,7 +71,7 @@ func cacheOf(v jsonedit.Value) *llm.Cache {
 func (q *requestDecoder) inputImage(v jsonedit.Value, at string) llm.Part {
 	m := llm.Media{
 		Kind: llm.Image, FileID: q.member(v, at, "file_id"), Detail: q.member(v, at, "detail"),
-		Cache: cacheOf(v), At: at,
+		Cache: q.cacheOf(v, at), At: at,
 	}
 	q.LoseUnknown(at, v, "type", "file_id", "detail", "image_url", "cache_control", "prompt_cache_breakpoint")
 	address := q.member(v, at, "image_url")
@@ -100,7 +100,7 @@ func (q *requestDecoder) data(m *llm.Media, address, at string) {
 func (q *requestDecoder) inputFile(v jsonedit.Value, at string) llm.Part {
 	m := llm.Media{
 		Kind: llm.Document, FileID: q.member(v, at, "file_id"), URL: q.member(v, at, "file_url"),
-		Name: q.member(v, at, "filename"), Detail: q.member(v, at, "detail"), Cache: cacheOf(v), At: at,
+		Name: q.member(v, at, "filename"), Detail: q.member(v, at, "detail"), Cache: q.cacheOf(v, at), At: at,
 	}
 	q.LoseUnknown(at, v, "type", "file_id", "file_url", "filename", "detail", "file_data", "cache_control", "prompt_cache_breakpoint")
 	switch data := q.member(v, at, "file_data"); {

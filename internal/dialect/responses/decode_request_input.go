@@ -109,7 +109,7 @@ func (in *inputDecoder) message(v jsonedit.Value, at string) {
 		if !in.said {
 			m.m.Extra = extra
 		} else {
-			in.LoseUnknown(at, v, "type", "role", "content")
+			in.LoseUnknown(at, v, "type", "role", "content", "id", "status")
 		}
 		in.said = true
 	case llm.User, llm.System, llm.Developer:
@@ -149,7 +149,7 @@ func hasName(list []string, name string) bool {
 // the signature of the next call, for which the protocol has no place.
 func (in *inputDecoder) reasoning(v jsonedit.Value, at string) {
 	parts := thoughts(v, llm.OpenAI)
-	in.LoseUnknown(at, v, "type", "summary", "content", "encrypted_content")
+	in.LoseUnknown(at, v, "type", "summary", "content", "encrypted_content", "id", "status")
 	summary, _ := v.Get("summary")
 	for e := range summary.Elements() {
 		in.LoseUnknown(at+".summary", e, "type", "text")

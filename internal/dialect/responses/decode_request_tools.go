@@ -71,7 +71,7 @@ func (q *requestDecoder) readFunction(v jsonedit.Value, at string, space *namesp
 			q.Is(at+".parameters", m, jsonedit.Object, "a JSON Schema, an object")
 			t.Schema = m.Raw()
 		case name == "cache_control":
-			t.Cache = readCache(m)
+			t.Cache = q.readCache(m, at+".cache_control")
 		default:
 			t.Extra = append(t.Extra, llm.Member{Name: name, Value: m.Raw()})
 		}
@@ -89,9 +89,9 @@ func (q *requestDecoder) readCustom(v jsonedit.Value, at string, space *namespac
 		case name == "description":
 			t.Description = q.Text(at+".description", m)
 		case name == "format":
-			t.Grammar = grammarOfChat(m)
+			t.Grammar = q.grammarOfChat(m, at+".format")
 		case name == "cache_control":
-			t.Cache = readCache(m)
+			t.Cache = q.readCache(m, at+".cache_control")
 		default:
 			t.Extra = append(t.Extra, llm.Member{Name: name, Value: m.Raw()})
 		}
@@ -131,6 +131,7 @@ type namespace struct {
 func (q *requestDecoder) readNamespace(v jsonedit.Value, at string) {
 	space := &namespace{name: q.needed(v, at, "name"), description: q.member(v, at, "description")}
 	tools, _ := v.Get("tools")
+	q.LoseUnknown(at, v, "type", "name", "description", "tools")
 	for path, e := range q.Elements(at+".tools", tools) {
 		q.readTool(e, path, space)
 	}
@@ -198,7 +199,8 @@ func nameIn(r *llm.Request, space, tool string) string {
 
 // grammarOfChat converts a custom tool's format to the chat dialect, which
 // wraps the grammar in another object.
-func grammarOfChat(v jsonedit.Value) json.RawMessage {
+func (q *requestDecoder) grammarOfChat(v jsonedit.Value, at string) json.RawMessage {
+	q.LoseUnknown(at, v, "type", "syntax", "definition")
 	if textOf(v, "type") != "grammar" {
 		return v.Raw()
 	}
@@ -220,7 +222,8 @@ func grammarOfChat(v jsonedit.Value) json.RawMessage {
 }
 
 // readCache reads a cache mark of the messages dialect.
-func readCache(v jsonedit.Value) *llm.Cache {
+func (q *requestDecoder) readCache(v jsonedit.Value, at string) *llm.Cache {
+	q.LoseUnknown(at, v, "type", "mode", "ttl")
 	return &llm.Cache{TTL: textOf(v, "ttl")}
 }
 
@@ -249,6 +252,7 @@ func (q *requestDecoder) readChoice(v jsonedit.Value) {
 	case "function", "custom":
 		c.Mode, c.Names = llm.ChoiceTool, []string{q.choiceName(v, at)}
 		c.Custom = textOf(v, "type") == "custom"
+		q.LoseUnknown(at, v, "type", "name", "namespace")
 	case "allowed_tools":
 		q.readAllowed(v)
 	default:
@@ -276,7 +280,9 @@ func (q *requestDecoder) readAllowed(v jsonedit.Value) {
 			return
 		}
 		c.Names = append(c.Names, q.choiceName(e, path))
+		q.LoseUnknown(path, e, "type", "name", "namespace")
 	}
+	q.LoseUnknown("tool_choice", v, "type", "mode", "tools")
 	c.Mode = llm.ChoiceAuto
 	if q.needed(v, "tool_choice", "mode") == "required" {
 		c.Mode = llm.ChoiceRequired

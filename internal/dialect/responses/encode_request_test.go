@@ -3,6 +3,8 @@ package responses_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,13 +65,16 @@ func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
 		extra                   []llm.Member
 		want                    string // of the tools
 		fate                    dialect.ParamChange
+		lost                    string // options
 	}{
-		{"chat", "openai", "chat", nil, wish, `[{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Bern","country":"CH"}}]`, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}},
-		{"chat at x.ai", "x-ai", "chat", nil, wish, `[{"type":"web_search"}]`, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}},
-		{"chat elsewhere", "groq", "chat", nil, wish, ``, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Dropped}},
+		{"chat", "openai", "chat", nil, wish, `[{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Bern","country":"CH"}}]`, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}, ""},
+		{"chat at x.ai", "x-ai", "chat", nil, wish, `[{"type":"web_search"}]`, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}, "web_search_options.search_context_size web_search_options.user_location"},
+		{"chat elsewhere", "groq", "chat", nil, wish, ``, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Dropped}, ""},
 		{"messages", "openai", "messages", of("messages", "web_search_20250305", `{"type":"web_search_20250305","name":"web_search","max_uses":1,"allowed_domains":["a.example"],"user_location":{"type":"approximate","country":"CH"}}`), nil,
-			`[{"type":"web_search","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","country":"CH"}}]`, dialect.ParamChange{Name: "tools[0].web_search_20250305", Outcome: dialect.Adapted, Note: "web_search"}},
-		{"gemini", "openai", "gemini", of("gemini", "googleSearch", `{"googleSearch":{}}`), nil, `[{"type":"web_search"}]`, dialect.ParamChange{Name: "tools[0].googleSearch", Outcome: dialect.Adapted, Note: "web_search"}},
+			`[{"type":"web_search","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","country":"CH"}}]`, dialect.ParamChange{Name: "tools[0].web_search_20250305", Outcome: dialect.Adapted, Note: "web_search"}, "tools[0].max_uses"},
+		{"gemini", "openai", "gemini", of("gemini", "googleSearch", `{"googleSearch":{}}`), nil, `[{"type":"web_search"}]`, dialect.ParamChange{Name: "tools[0].googleSearch", Outcome: dialect.Adapted, Note: "web_search"}, ""},
+		{"gemini with options", "openai", "gemini", of("gemini", "googleSearch", `{"googleSearch":{"excludeDomains":["b.example"]}}`), nil, `[{"type":"web_search"}]`,
+			dialect.ParamChange{Name: "tools[0].googleSearch", Outcome: dialect.Adapted, Note: "web_search"}, "tools[0].googleSearch.excludeDomains"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &llm.Request{Dialect: tt.dialect, Tools: tt.tools, Extra: tt.extra, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "hi"}}}}}
@@ -81,8 +86,15 @@ func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
 			if err := json.Unmarshal(body, &got); err != nil || string(got.Tools) != tt.want {
 				t.Errorf("tools %s, %v, want %s", got.Tools, err, tt.want)
 			}
-			if len(fates) != 1 || fates[0] != tt.fate {
-				t.Errorf("fates %v, want %v", fates, tt.fate)
+			want := []dialect.ParamChange{tt.fate}
+			for _, name := range strings.Fields(tt.lost) {
+				want = append(want, dialect.ParamChange{Name: name, Outcome: dialect.Dropped})
+			}
+			slices.SortFunc(fates, func(a, b dialect.ParamChange) int {
+				return strings.Compare(string(a.Outcome)+a.Name, string(b.Outcome)+b.Name)
+			})
+			if !slices.Equal(fates, want) {
+				t.Errorf("fates %v, want %v", fates, want)
 			}
 		})
 	}

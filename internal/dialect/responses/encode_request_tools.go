@@ -47,14 +47,25 @@ func (s *requestEncoder) searching() []llm.Tool {
 	}
 	for i := range list {
 		if t := &list[i]; t.Server == llm.WebSearch && t.Native != nil && t.Native.Dialect != own {
+			s.changes.DropOptions(t, s.searchMembers()...)
 			t.Native = s.search(word, t.Native.Raw)
 		}
 	}
 	if raw := s.r.Parameter(searchOptions); raw != nil && string(raw) != "null" {
 		s.changes.AdaptNamed(searchOptions, word)
+		v, _ := jsonedit.ParseValue(raw)
+		s.changes.DropMembers(searchOptions, v, s.searchMembers()...)
 		list = append(list, llm.Tool{Server: llm.WebSearch, Native: s.search(word, raw)})
 	}
 	return list
+}
+
+// searchMembers returns the options that search writes.
+func (s *requestEncoder) searchMembers() []string {
+	if profileOf(s.to).Vendor {
+		return []string{"allowed_domains", "search_context_size", "user_location"}
+	}
+	return []string{"allowed_domains"}
 }
 
 // search returns the web search tool with options from the chat or the messages
