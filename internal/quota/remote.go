@@ -3,14 +3,16 @@ package quota
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 )
 
 // Calls are the calls of a store that several gateways share.
 type Calls struct {
 	// Reserve reserves like [Store.Reserve], and returns grants also if a claim is refused. A
-	// claim of nothing changes nothing.
-	Reserve func(ctx context.Context, now time.Time, claims []Claim) (Verdict, error)
+	// claim of nothing changes nothing. After latest, which is the store's time in
+	// microseconds, it must not reserve; zero means no limit.
+	Reserve func(ctx context.Context, latest int64, now time.Time, claims []Claim) (Verdict, error)
 	// Settle sends a batch of settlements, in no order.
 	Settle func(ctx context.Context, batch []Settlement) error
 	// Correct sends a batch of corrections; the store must not execute it
@@ -28,7 +30,8 @@ type Remote struct {
 
 	settlements Settlements
 	corrections corrections
-	emptied     chan struct{} // receives a token when what the ledger has counted is missing
+	calls       sync.WaitGroup // reservations whose replies have not come
+	emptied     chan struct{}  // receives a token when what the ledger has counted is missing
 }
 
 var _ Store = (*Remote)(nil)
@@ -47,22 +50,59 @@ func NewRemote(calls Calls, logger *slog.Logger) *Remote {
 // Start starts sending settlements.
 func (r *Remote) Start() { r.settlements.Start() }
 
-// Stop sends the remaining settlements.
-func (r *Remote) Stop() { r.settlements.Close() }
+// Stop waits for late replies, for up to [lateReply], and sends the remaining settlements.
+func (r *Remote) Stop() {
+	r.calls.Wait()
+	r.settlements.Close()
+}
 
 // Probe checks that the store answers, and compares the clocks.
 func (r *Remote) Probe(ctx context.Context) error {
-	_, err := r.Calls.Reserve(ctx, r.Clock.Adjust(time.Now()), nil)
+	_, err := r.Calls.Reserve(ctx, r.latest(ctx), r.Clock.Adjust(time.Now()), nil)
 	return err
 }
 
-// Reserve implements [Store].
+// lateReply is how long a reply is awaited after the caller has gone.
+const lateReply = 2 * time.Second
+
+// Reserve implements [Store]. If ctx ends first, what the store has reserved nevertheless
+// is released when its reply comes: otherwise it would be held until it lapses.
 func (r *Remote) Reserve(ctx context.Context, now time.Time, claims []Claim) (Verdict, error) {
-	v, err := r.Calls.Reserve(ctx, r.Clock.Adjust(now), claims)
-	if v.Refused >= 0 {
-		v.Grants = nil
+	type reply struct {
+		verdict Verdict
+		err     error
 	}
-	return v, err
+	replies := make(chan reply) // unbuffered, so that a reply is either received or released
+	latest, now := r.latest(ctx), r.Clock.Adjust(now)
+	r.calls.Go(func() {
+		call, cancel := outlast(ctx)
+		defer cancel()
+		v, err := r.Calls.Reserve(call, latest, now, claims)
+		if v.Refused >= 0 {
+			v.Grants = nil
+		}
+		select {
+		case replies <- reply{v, err}:
+		case <-ctx.Done():
+			r.Settle(time.Now(), v.Grants, Use{})
+		}
+	})
+	select {
+	case got := <-replies:
+		return got.verdict, got.err
+	case <-ctx.Done():
+		return Verdict{}, ctx.Err()
+	}
+}
+
+// outlast returns a context that ends lateReply after the deadline of ctx. If that has
+// none, it ends with ctx.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	t, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), t.Add(lateReply))
 }
 
 // Read implements [Store].
@@ -71,7 +111,7 @@ func (r *Remote) Read(ctx context.Context, now time.Time, limits []*Limit) ([]St
 	for i, l := range limits {
 		claims[i].Limit = l
 	}
-	v, err := r.Calls.Reserve(ctx, r.Clock.Adjust(now), claims)
+	v, err := r.Calls.Reserve(ctx, r.latest(ctx), r.Clock.Adjust(now), claims)
 	return v.States, err
 }
 
@@ -114,9 +154,9 @@ func (r *Remote) NoteFilled() {
 	}
 }
 
-// Latest returns the store's time, in microseconds, after which nobody waits for a call
+// latest returns the store's time, in microseconds, after which nobody waits for a call
 // with ctx; zero if it has no deadline.
-func (r *Remote) Latest(ctx context.Context) int64 {
+func (r *Remote) latest(ctx context.Context) int64 {
 	if t, ok := ctx.Deadline(); ok {
 		return r.Clock.Store(t).UnixMicro()
 	}

@@ -49,12 +49,13 @@ func TestNodesOfOneDatabaseCountTogether(t *testing.T) {
 	here := gatewaytest.New(t, gatewaytest.Options{Database: dsn, Settings: priced})
 	there := gatewaytest.New(t, gatewaytest.Options{Database: dsn, Settings: priced})
 	key, k := mustPoor(t, db, 140)
-	ask := func(g *gatewaytest.Gateway) int {
-		return g.Do(g.Request("POST", "/chat/completions", thrifty, "x-gateway-api-key", key.Reveal())).Status
+	send := func(g *gatewaytest.Gateway) gatewaytest.Response {
+		return g.Do(g.Request("POST", "/chat/completions", thrifty, "x-gateway-api-key", key.Reveal()))
 	}
+	ask := func(g *gatewaytest.Gateway) int { return send(g).Status }
 	sent := int64(0)
 	for _, g := range []*gatewaytest.Gateway{here, there} {
-		eventually(t, "the key counts", func() bool { return ask(g) == 200 })
+		waitStatus(t, "the key counts", 200, func() gatewaytest.Response { return send(g) })
 		sent++
 	}
 	for range 2 {

@@ -190,7 +190,7 @@ const longestName = 1000
 var errLate = errors.New("the database was too slow")
 
 // reserve calls the function. A claim of nothing changes nothing.
-func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
+func (s *Store) reserve(ctx context.Context, latest int64, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
 	names := make([]string, len(claims))
 	var columns [8][]int64
 	for i := range columns {
@@ -202,7 +202,7 @@ func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim
 			columns[j][i] = n
 		}
 	}
-	args := []any{s.Latest(ctx), quota.GenerationAt(now), names}
+	args := []any{latest, quota.GenerationAt(now), names}
 	for _, column := range columns {
 		args = append(args, column)
 	}

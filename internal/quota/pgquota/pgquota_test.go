@@ -83,6 +83,11 @@ func TestReservationThatNobodyWaitsForIsNotMade(t *testing.T) {
 	}
 }
 
+func TestLateReplyOfPostgreSQLHoldsNothing(t *testing.T) {
+	relay, url := storetest.NewRelay(t, storetest.Postgres(t))
+	quotatest.ReleaseLateReplies(t, open(t, url), relay.DelayReplies)
+}
+
 // late is a context whose deadline has passed, which nobody noticed.
 type late struct{ context.Context }
 

@@ -128,10 +128,10 @@ func (s *Store) exec(ctx context.Context, script *rueidis.Lua, keys, args []stri
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
 // reserve runs the script. A claim of nothing changes nothing.
-func (s *Store) reserve(ctx context.Context, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
+func (s *Store) reserve(ctx context.Context, latest int64, now time.Time, claims []quota.Claim) (quota.Verdict, error) {
 	keys := make([]string, len(claims), len(claims)+1)
 	args := make([]string, 2, 2+8*len(claims))
-	args[0], args[1] = number(s.Latest(ctx)), number(quota.GenerationAt(now))
+	args[0], args[1] = number(latest), number(quota.GenerationAt(now))
 	for i, c := range claims {
 		keys[i] = prefix + c.Limit.Counter
 		for _, n := range c.Numbers(now) {

@@ -145,6 +145,12 @@ func TestReservationThatNobodyWaitsForIsNotMade(t *testing.T) {
 	}
 }
 
+func TestLateReplyOfRedisHoldsNothing(t *testing.T) {
+	r := quotatest.NewRedis(t)
+	relay, url := storetest.NewRelay(t, r.URL())
+	quotatest.ReleaseLateReplies(t, open(t, url), relay.DelayReplies)
+}
+
 func TestCountersSurviveAFlushAsDocumented(t *testing.T) {
 	r := quotatest.NewRedis(t)
 	s := open(t, r.URL())

@@ -18,6 +18,7 @@ type Relay struct {
 
 	mu    sync.Mutex
 	delay time.Duration         // guarded by mu, like the following fields
+	late  time.Duration         // delay of what the server sends
 	deaf  chan struct{}         // closed when paused traffic may continue; nil passes traffic
 	conns map[net.Conn]struct{} // both ends
 	loses bool                  // the answer to the next COMMIT
@@ -54,6 +55,13 @@ func (r *Relay) Delay(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.delay = d
+}
+
+// DelayReplies delays each piece of data that the server sends by d.
+func (r *Relay) DelayReplies(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late = d
 }
 
 // Pause stops all traffic while on is set, like a network that drops packets.
@@ -123,18 +131,19 @@ func (r *Relay) serve(serving *sync.WaitGroup) {
 		r.mu.Lock()
 		r.conns[client], r.conns[server] = struct{}{}, struct{}{}
 		r.mu.Unlock()
-		serving.Go(func() { r.pass(client, server) })
-		serving.Go(func() { r.pass(server, client) })
+		serving.Go(func() { r.pass(client, server, func() time.Duration { return r.delay }) })
+		serving.Go(func() { r.pass(server, client, func() time.Duration { return r.delay + r.late }) })
 	}
 }
 
-func (r *Relay) pass(from, to net.Conn) {
+// pass passes data on with a delay, which is called with r.mu held.
+func (r *Relay) pass(from, to net.Conn, delay func() time.Duration) {
 	defer from.Close()
 	defer to.Close()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
-		r.wait()
+		r.wait(delay)
 		if r.loss(from) {
 			return
 		}
@@ -153,15 +162,15 @@ func (r *Relay) pass(from, to net.Conn) {
 	}
 }
 
-func (r *Relay) wait() {
+func (r *Relay) wait(delay func() time.Duration) {
 	r.mu.Lock()
-	delay, deaf := r.delay, r.deaf
+	pause, deaf := delay(), r.deaf
 	r.mu.Unlock()
 	if deaf != nil {
 		<-deaf
 	}
-	if delay > 0 {
-		<-time.After(delay)
+	if pause > 0 {
+		<-time.After(pause)
 	}
 }
 
