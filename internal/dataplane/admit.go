@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"modelgate/api"
 	"modelgate/internal/access"
@@ -48,7 +49,10 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 			return err
 		}
 	}
-	if err := p.readBody(r, x, x.route); err != nil || x.route.renders {
+	if err := p.readBody(r, x, x.route); err != nil {
+		return err
+	}
+	if err := p.authenticateAgain(x); err != nil || x.route.renders {
 		return err
 	}
 	if !x.opts.namesTarget() {
@@ -122,6 +126,18 @@ func (x *exchange) authenticate() error {
 	key, _ := x.snap.Credential(x.Header)
 	x.Key, x.ownKey = secret.New(key), own
 	return id.CheckAddress(x.remote)
+}
+
+// authenticateAgain returns an error if the key of a request was revoked while the request
+// waited or its body arrived, which a client can draw out. A body that streams through
+// has not arrived by now.
+func (p *Plane) authenticateAgain(x *exchange) error {
+	now := p.Snapshot.Load()
+	if x.Key.Empty() || now == x.snap {
+		return nil
+	}
+	_, _, err := now.Authenticate(x.Header, time.Now())
+	return err
 }
 
 func (x *exchange) setIdentity(id *access.Identity) {

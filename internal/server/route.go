@@ -37,6 +37,11 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		s.refusePath(w, r, err)
 		return
 	}
+	r, err := s.engine.Client.Enter(r)
+	if err != nil {
+		s.refuse(w, r, err)
+		return
+	}
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	if s.control.ServeOff(w, path) {
 		return

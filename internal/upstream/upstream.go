@@ -1,7 +1,7 @@
 // Package upstream sends requests to providers.
 //
 // A [Client] makes single attempts: it does not follow redirects, decompress,
-// or add headers except a User-Agent, and it returns every error as a
+// or add headers except a User-Agent and, to detect loops, Cdn-Loop, and it returns every error as a
 // [*Failure] whose text never contains a credential. Guarded requests, whose
 // host a client chose, are checked by static rules and again after name
 // resolution, and are dialled at a checked address. A [Watchdog] ends an
@@ -16,6 +16,7 @@ package upstream
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -88,6 +89,7 @@ type Client struct {
 	open      transports // to hosts that the operator or the provider table chose
 	guarded   transports // to hosts that a client chose
 	userAgent []string   // shared by all requests; must not be changed
+	element   string     // of Cdn-Loop; no other client has the same
 }
 
 // transports are two ways to the same hosts.
@@ -137,7 +139,7 @@ func New(o Options) *Client {
 		})
 		guarded.inline = newInline(o, pinned.DialContext, nil)
 	}
-	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}}
+	return &Client{guard: g, open: open, guarded: guarded, userAgent: []string{o.UserAgent}, element: chainElement + rand.Text()}
 }
 
 // Do sends one attempt and returns the response once its headers have arrived;
@@ -145,8 +147,8 @@ func New(o Options) *Client {
 // compressed body stays compressed. Every error is a *Failure.
 //
 // A guarded request is sent only to an address that the rules of
-// [Client.CheckHost] allow, and never through a proxy. Do closes the request's
-// body, also on error, and adds the User-Agent if it is missing. A body without
+// [Client.CheckHost] allow, and never through a proxy; it names the gateways that it
+// has passed, for [Client.Enter]. Do closes the request's body, also on error, and adds the User-Agent if it is missing. A body without
 // GetBody is taken for a stream from a client; Do returns when the context ends
 // even if a Read of it hangs. Errors from reading the response's body are
 // converted by [Classify].
@@ -162,6 +164,7 @@ func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	if _, ok := req.Header["User-Agent"]; !ok && req.Header != nil {
 		req.Header["User-Agent"] = c.userAgent
 	}
+	c.mark(req, guarded)
 	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return sendUpload(t.full, req)
 	}

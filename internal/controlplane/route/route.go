@@ -286,8 +286,13 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if held, err = a.readBody(r, route); err == nil {
 			defer held.Release()
 			c.body = held.Bytes()
-			err = a.checkBody(r, route, c)
 			r.Body = io.NopCloser(bytes.NewReader(c.body))
+			if len(c.body) > 0 { // the key or session may have ended while it arrived
+				err = a.admitInTime(r, route, c)
+			}
+			if err == nil {
+				err = a.checkBody(r, route, c)
+			}
 		}
 	}
 	r, cancel := a.inTime(r)

@@ -1,0 +1,61 @@
+package upstream
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"modelgate/internal/apierr"
+)
+
+// A host that a client or a tenant chose may lead back to the gateway under a name that
+// the gateway does not know. Its requests then carry the ids of the gateways that they
+// have passed, in the header that RFC 8586 defines for this purpose.
+const (
+	chainHeader  = "Cdn-Loop"
+	chainElement = "modelgate; id="
+	maxChain     = 16 // gateways that a request may pass
+)
+
+type chainKey struct{}
+
+// Enter returns r with the gateways that it has passed, for the requests that it leads
+// to. It returns an error if this client has sent it already, or if it has passed too
+// many gateways.
+func (c *Client) Enter(r *http.Request) (*http.Request, error) {
+	lines := r.Header[chainHeader]
+	if len(lines) == 0 {
+		return r, nil
+	}
+	passed := passedGateways(lines)
+	if len(passed) >= maxChain || slices.Contains(passed, c.element) {
+		return r, apierr.New(apierr.Invalid, "the request has passed this gateway before, or %d others: a custom host, a webhook or a provider leads back to the gateway; give the address of the provider itself", maxChain).
+			WithCode("request_loop")
+	}
+	if len(passed) == 0 {
+		return r, nil
+	}
+	return r.WithContext(context.WithValue(r.Context(), chainKey{}, passed)), nil
+}
+
+// passedGateways returns the elements of a Cdn-Loop header that gateways have added.
+func passedGateways(lines []string) (passed []string) {
+	for _, line := range lines {
+		for element := range strings.SplitSeq(line, ",") {
+			if element = strings.TrimSpace(element); strings.HasPrefix(element, chainElement) {
+				passed = append(passed, element)
+			}
+		}
+	}
+	return passed
+}
+
+// mark adds this gateway to those that req has passed.
+func (c *Client) mark(req *http.Request, guarded bool) {
+	passed, _ := req.Context().Value(chainKey{}).([]string)
+	if !guarded && len(passed) == 0 {
+		return
+	}
+	req.Header[chainHeader] = []string{strings.Join(append(passed[:len(passed):len(passed)], c.element), ", ")}
+}
