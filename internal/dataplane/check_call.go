@@ -1,16 +1,13 @@
 package dataplane
 
 import (
-	"bytes"
 	"context"
 	"net/http"
-	"slices"
 	"time"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/guardrail"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
 )
@@ -24,107 +21,89 @@ const (
 	noGuards                        // calls of checks in saved guardrails
 )
 
-// openCheckCall returns the request that a check of x sends to a model. It has the
-// tenant, the limits and the egress policies of x, and neither its headers nor its
-// guardrails. A check of a saved guardrail may use providers that the key may not:
-// those who save guardrails choose them, and a limited key must not escape a check.
-// Any other check may do no more than its request, so its text passes the guardrails
-// that bind every request, which ends the recursion: theirs are saved.
-func (x *exchange) openCheckCall(call guardrail.ModelCall) (pipeline.CheckCall, error) {
-	p := x.plane
+// admitChecks admits what hooks may send: requests to hosts that the egress policies
+// of x allow, and requests to the models of their checks. A model that cannot be asked
+// is an error of its check.
+func (x *exchange) admitChecks(lists ...[]*guardrail.Hook) {
+	if x.DryRun {
+		return
+	}
+	if x.Egress == nil {
+		x.Egress = x.snap.Egress(x.Identity)
+	}
+	for _, hooks := range lists {
+		for _, h := range hooks {
+			for _, c := range h.Checks {
+				if m := c.Model(); m != nil && !c.Disabled && x.CheckCalls[m] == nil {
+					if x.CheckCalls == nil {
+						x.CheckCalls = make(map[*guardrail.Model]*pipeline.CheckCall)
+					}
+					x.CheckCalls[m] = x.admitCheckCall(m)
+				}
+			}
+		}
+	}
+}
+
+// admitCheckCall admits the request of a check of x to its model. It has the tenant,
+// the limits and the egress policies of x, and neither its headers nor its guardrails.
+// A check of a saved guardrail may use providers that the key may not: those who save
+// guardrails choose them, and a limited key must not escape a check. Any other check
+// may do no more than its request, so its text passes the guardrails that bind every
+// request, which ends the recursion: theirs are saved.
+func (x *exchange) admitCheckCall(m *guardrail.Model) *pipeline.CheckCall {
 	path := "/chat/completions"
-	if call.Moderation {
+	if m.Moderation {
 		path = "/moderations"
 	}
 	r := unifiedRoutes["POST "+api.BasePath+path]
-	y := &exchange{plane: p, admission: admission{snap: x.snap, reach: x.reach, remote: x.remote, id: x.id, route: r, guards: defaultGuards}}
-	y.entry = reqlog.Entry{ID: x.entry.ID, Time: time.Now()} // from which the time for its attempts counts
-	id := x.Identity
-	if call.Saved {
+	id, guards := x.Identity, defaultGuards
+	if m.Saved {
 		own := *id
-		own.Providers, id, y.guards = nil, &own, noGuards
+		own.Providers, id, guards = nil, &own, noGuards
 	} else if !id.Allows(r.scope) {
-		return pipeline.CheckCall{}, apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", r.scope)
+		return &pipeline.CheckCall{Err: apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", r.scope)}
 	}
-	y.Request = x.Derive(p.Clients[api.DialectChat], r.op, path, call.Model)
+	y := &exchange{plane: x.plane, admission: admission{snap: x.snap, reach: x.reach, remote: x.remote, id: x.id, route: r, guards: guards}}
+	y.entry = reqlog.Entry{ID: x.entry.ID, Time: x.entry.Time}
+	y.Request = x.Derive(x.plane.Clients[api.DialectChat], r.op, path, m.Name)
 	y.Identity = id
-	body := callBody(call)
-	buf, err := p.Engine.Pool.ReadAll(bytes.NewReader(body), int64(len(body)), int64(len(body)))
+	err := y.routeCheckCall(m)
+	x.trees = append(x.trees, y.trees...)
 	if err != nil {
-		return pipeline.CheckCall{}, bodyError(err, int64(len(body)))
+		return &pipeline.CheckCall{Err: err}
 	}
-	release := func() {
-		p.releaseTrees(y)
-		y.releaseBody()
+	call := &pipeline.CheckCall{Request: y.Request, Pool: x.plane.Engine.Pool}
+	call.Request.Doc = nil
+	if !y.AttemptDeadline.IsZero() {
+		call.Timeout = y.AttemptDeadline.Sub(y.entry.Time)
 	}
-	if err = y.SetBody(buf, &y.doc); err == nil {
-		err = y.routeCheckCall(call)
-	}
-	if err != nil {
-		release()
-		return pipeline.CheckCall{}, err
-	}
-	return pipeline.CheckCall{Request: &y.Request, Release: release}, nil
+	return call
 }
 
-// routeCheckCall chooses the handler of a request of a check.
-func (x *exchange) routeCheckCall(call guardrail.ModelCall) error {
+// routeCheckCall chooses the handler of the requests to the model of a check. Their
+// texts do not decide about it, so the body that is validated has others.
+func (x *exchange) routeCheckCall(m *guardrail.Model) error {
+	if err := x.doc.Scan(m.Body(guardrail.ModelCall{System: "s", Texts: []string{"t"}})); err != nil {
+		return err
+	}
+	x.Doc = &x.doc
 	if err := x.checkBody(); err != nil {
 		return err
 	}
-	if call.Config != "" {
-		x.opts.config = call.Config
+	if m.Config != "" {
+		x.opts.config = m.Config
 		var err error
 		x.Routing, err = x.plane.configHandler(x)
 		return err
 	}
-	t, err := x.target(providerChoice{provider: "@" + call.Slug, model: call.Model, configured: true})
+	t, err := x.target(providerChoice{provider: "@" + m.Slug, model: m.Name, configured: true})
 	if err != nil {
 		return err
 	}
 	x.single = pipeline.TargetHandler{Engine: x.plane.Engine, Target: t, Path: "config"}
 	x.Routing, err = x.guardSingle(&x.single)
 	return err
-}
-
-// callBody returns the body of a request of a check. Rows of providers rename the
-// limit of the reply where they must.
-func callBody(call guardrail.ModelCall) []byte {
-	var b jsonedit.Builder
-	b.Open('{')
-	if call.Model != "" {
-		b.Name("model")
-		b.String(call.Model)
-	}
-	if call.Moderation {
-		b.Name("input")
-		b.Open('[')
-		for _, t := range call.Texts {
-			b.String(t)
-		}
-		b.Close(']')
-		b.Close('}')
-		return b.Bytes()
-	}
-	b.Name("messages")
-	b.Open('[')
-	for _, m := range [...][2]string{{"system", call.System}, {"user", call.Texts[0]}} {
-		b.Open('{')
-		b.Name("role")
-		b.String(m[0])
-		b.Name("content")
-		b.String(m[1])
-		b.Close('}')
-	}
-	b.Close(']')
-	b.Name("max_completion_tokens")
-	b.Int(int64(call.MaxTokens))
-	if call.Schema != nil {
-		b.Name("response_format")
-		b.Raw(slices.Concat([]byte(`{"type":"json_schema","json_schema":{"name":"answer","strict":true,"schema":`), call.Schema, []byte(`}}`)))
-	}
-	b.Close('}')
-	return b.Bytes()
 }
 
 // TestGuardrail runs hooks on text that nobody sent. What its checks ask of models is
@@ -141,7 +120,9 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 	x.Request = pipeline.Request{ID: x.entry.ID, Time: now, TraceID: x.id, Identity: t.Identity, Metadata: t.Metadata}
 	x.Received = pipeline.Received{HeaderPrefixes: x.snap.HeaderPrefixes, RequestedModel: t.Model}
 	x.Limiting = pipeline.Limiting{Limits: x.limits(), Policies: x.snap.Policies, Facts: x.facts(), Prices: x.snap.Prices}
-	t.OpenCheckCall, t.Trail = x.openCheckCall, &x.trail
+	x.admitChecks(t.Hooks)
+	defer p.releaseTrees(x)
+	t.Egress, t.CheckCalls, t.Trail = x.Egress, x.CheckCalls, &x.trail
 	res, err := t.Run(ctx)
 	x.trail.Checks().Await() // guardrails on the calls of checks may run in the background
 	if !x.trail.Checks().HasCalls() {

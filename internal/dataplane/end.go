@@ -42,6 +42,7 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 		p.endChecked(x)
 		return
 	}
+	p.releaseTrees(x)
 	if !x.panicked { // the entry may stay in memory, and does not need these
 		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
 	}
@@ -54,6 +55,7 @@ func (p *Plane) endChecked(x *exchange) {
 	e, checks := &x.entry, x.trail.Checks()
 	p.ending.Go(func() {
 		checks.Await() // they read the request
+		p.releaseTrees(x)
 		p.endChecks(x)
 		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
 		feedback, shadow := checks.Feedback(), checks.Shadow()

@@ -2,12 +2,10 @@ package dataplane
 
 import (
 	"bytes"
-	"net/url"
 	"slices"
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
@@ -25,6 +23,7 @@ func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
 		return err
 	}
 	var known map[*pipeline.GuardList]*pipeline.Guards
+	var admitted *pipeline.Guards // the last whose checks are admitted
 	for i, list := range lists {
 		g, ok := known[list]
 		switch {
@@ -43,8 +42,11 @@ func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
 			known[list] = g
 		}
 		if x.Leaves[i].Guards = g; g != nil {
-			x.AllowHost, x.OpenCheckCall = x.allowHost, x.openCheckCall
 			x.Leaves[i].Checks = versions(g)
+			if g != admitted {
+				admitted = g
+				x.admitChecks(g.Before, g.After)
+			}
 		}
 	}
 	return nil
@@ -105,14 +107,9 @@ func (x *exchange) guardSingle(h pipeline.Handler) (pipeline.Handler, error) {
 	if g == nil || err != nil {
 		return h, err
 	}
-	x.Guards, x.AllowHost, x.OpenCheckCall = g, x.allowHost, x.openCheckCall
+	x.Guards = g
+	x.admitChecks(g.Before, g.After)
 	return pipeline.Guard(x.plane.Engine, "config", h), nil
-}
-
-// allowHost returns an error if the egress policies do not allow a check to send
-// requests to u.
-func (x *exchange) allowHost(u *url.URL) error {
-	return x.snap.CheckEgress(x.Identity, egress.Request{Managed: true, Host: u})
 }
 
 // statusHookFailed is the status of a response whose request or itself failed a

@@ -304,7 +304,6 @@ func requestPath(r *http.Request) (path, query string, marked bool) {
 func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	defer x.releaseBody()
 	defer x.trail.ReleaseChecks()
-	defer p.releaseTrees(x)
 	if err := p.prepare(r, x); err != nil {
 		return p.earlierLimit(r.Context(), x, err)
 	}

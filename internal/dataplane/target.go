@@ -83,7 +83,7 @@ func (x *exchange) checkEgress(t *provider.Target) error {
 	if x.Operation == api.Proxy {
 		r.Method, r.Path = x.Method, x.Path
 	}
-	return x.snap.CheckEgress(x.Identity, r)
+	return x.snap.Egress(x.Identity).Check(r)
 }
 
 // find returns the target of c.

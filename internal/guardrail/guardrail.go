@@ -15,8 +15,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
 	"time"
+
+	"modelgate/internal/egress"
 )
 
 // Event is the moment at which a hook runs.
@@ -102,48 +103,21 @@ type Request struct {
 	// Header holds the headers of the request. Only the check jwt reads headers
 	// that carry credentials, and no check sends such a header to anyone.
 	Header http.Header
-	// AllowHost returns an error if the egress policies of the request do not
-	// allow a host. Nil allows every host; addresses are checked when dialling.
-	AllowHost func(*url.URL) error
+	// Egress are the egress policies of the request. Nil allows every host; addresses
+	// are checked when dialling.
+	Egress *egress.Policies
 
 	// StoredCredentials reports whether checks of the request's config may use the
 	// stored credentials of partners. Those of saved guardrails may always.
 	StoredCredentials bool
 
-	// Ask sends a request to a model for a check. Nil means that no model can be
+	// Ask sends the request of a check to its model. Nil means that no model can be
 	// asked. It is safe for concurrent use.
-	Ask func(ctx context.Context, call ModelCall) (ModelReply, error)
+	Ask func(ctx context.Context, m *Model, call ModelCall) (ModelReply, error)
 
 	// Body is the body of the request, also when a response is checked. Nil means
 	// that the body is not JSON or is not available.
 	Body Document
-}
-
-// ModelCall is a request of a check to a model of the tenant.
-type ModelCall struct {
-	Check string // id of the check
-	// Saved is true for a check of a saved guardrail. Other checks may ask only
-	// what the request itself may, and their calls pass the guardrails of the
-	// organisation and the workspace.
-	Saved bool
-
-	// Moderation asks for the categories of Texts. Otherwise System is the system
-	// prompt, and Texts has one text, the message.
-	Moderation bool
-	// Slug is the managed provider, empty if Config, a saved config by id or slug,
-	// chooses it. Model may be empty with Config.
-	Slug, Config, Model string
-	System              string
-	Texts               []string
-	Schema              json.RawMessage // JSON Schema of the reply; nil for none
-	MaxTokens           int             // limit of the reply
-}
-
-// ModelReply is the response of a model.
-type ModelReply struct {
-	Text string // not of a moderation
-	// Flagged are the categories found in any text, of a moderation.
-	Flagged []string
 }
 
 // Input is what the checks of one event see. It is not changed by checks.
@@ -237,6 +211,8 @@ type Compiled struct {
 	// system prompts, unless the parameter scope is given: what a check redacts must
 	// not return in the history of the next request.
 	History bool
+	// Model is the model that Run asks; nil if it asks none.
+	Model *Model
 	// Remote is set if Run waits for something outside of the process or can run
 	// for long. Remote checks run concurrently, each with its time limit.
 	Remote bool
@@ -261,6 +237,9 @@ func (c *Check) Reach() Reach { return c.compiled.Reach }
 
 // Transforms reports whether the check may change texts.
 func (c *Check) Transforms() bool { return c.compiled.Transforms }
+
+// Model returns the model that the check asks, nil if it asks none.
+func (c *Check) Model() *Model { return c.compiled.Model }
 
 // Kinds returns the kinds of texts that the check reads.
 func (c *Check) Kinds() Kind { return c.kinds }

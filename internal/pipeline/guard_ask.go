@@ -8,35 +8,66 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
 	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/reqlog"
 )
 
-// CheckCall is the request that a check sends to a model, admitted and ready for
-// its Routing. Release is called when the response is closed.
+// CheckCall is a request to the model of a check, admitted with the request that is
+// checked. It is immutable: each call sends a copy with its own body.
 type CheckCall struct {
-	Request *Request
-	Release func()
+	Request Request
+	// Timeout is the time from the call after which no attempt begins. Zero means no
+	// limit.
+	Timeout time.Duration
+	// Pool has the memory for bodies.
+	Pool *bytepool.Pool
+	// Err is why the model cannot be asked; the other fields are not set then.
+	Err error
+}
+
+// open returns the request of a call with this body, which the caller must release.
+func (c *CheckCall) open(body []byte) (*Request, error) {
+	if c.Err != nil {
+		return nil, c.Err
+	}
+	buf, err := c.Pool.Get(len(body))
+	if err != nil {
+		return nil, apierr.BodyMemoryFull()
+	}
+	buf.Fill(func(dst []byte) []byte { return append(dst, body...) })
+	own := c.Request
+	if c.Timeout > 0 {
+		own.AttemptDeadline = time.Now().Add(c.Timeout)
+	}
+	if err := own.SetBody(buf, new(jsonedit.Doc)); err != nil {
+		buf.Release()
+		return nil, err
+	}
+	return &own, nil
 }
 
 // ask sends the request of a check of r. Its attempts are part of r: they are
 // recorded in its log entry, paid and limited like its own, and count for its
 // limit of attempts.
-func (l *CheckLog) ask(ctx context.Context, r *Request, call guardrail.ModelCall) (guardrail.ModelReply, error) {
-	if r.OpenCheckCall == nil {
+func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+	admitted := r.CheckCalls[m]
+	if admitted == nil {
 		return guardrail.ModelReply{}, errors.New("no model can be asked for this request")
 	}
-	own, err := r.OpenCheckCall(call)
+	own, err := admitted.open(m.Body(call))
 	if err != nil {
 		return guardrail.ModelReply{}, errors.New(apierr.From(err).Message)
 	}
-	defer own.Release()
-	defer l.forget(own.Request)
+	defer own.Body.Release()
+	defer l.forget(own)
 	t := &Trail{shared: l.bill}
-	defer l.addAttempts(call.Check, t)
-	res, err := own.Request.Routing.Handle(ctx, own.Request, t)
+	defer l.addAttempts(m.Check, t)
+	res, err := own.Routing.Handle(ctx, own, t)
 	if err != nil {
 		return guardrail.ModelReply{}, errors.New(apierr.From(err).Message)
 	}
@@ -44,7 +75,7 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, call guardrail.ModelCall
 	if res.Status != http.StatusOK || res.Bytes == nil {
 		return guardrail.ModelReply{}, fmt.Errorf("it responded with status %d", res.Status)
 	}
-	if call.Moderation {
+	if m.Moderation {
 		return readModeration(res.Bytes, len(call.Texts))
 	}
 	return readReply(res.Bytes)
@@ -128,9 +159,9 @@ func readModeration(body []byte, n int) (guardrail.ModelReply, error) {
 // facts returns what checks may know about the request, and asks models for them.
 func (l *CheckLog) facts(r *Request, body *document) *guardrail.Request {
 	f := r.facts(body)
-	if r.OpenCheckCall != nil {
-		f.Ask = func(ctx context.Context, call guardrail.ModelCall) (guardrail.ModelReply, error) {
-			return l.ask(ctx, r, call)
+	if len(r.CheckCalls) > 0 {
+		f.Ask = func(ctx context.Context, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+			return l.ask(ctx, r, m, call)
 		}
 	}
 	return f

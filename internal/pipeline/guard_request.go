@@ -312,7 +312,7 @@ var endpoints = map[api.Operation]string{
 func (r *Request) facts(body *document) *guardrail.Request {
 	f := &guardrail.Request{
 		Operation: endpoints[r.Operation], Dialect: string(r.Dialect), Model: r.RequestedModel, Stream: r.Stream, TraceID: r.TraceID,
-		Metadata: r.Metadata, Header: r.Header, AllowHost: r.AllowHost,
+		Metadata: r.Metadata, Header: r.Header, Egress: r.Egress,
 	}
 	if f.Operation == "" {
 		f.Operation = string(r.Operation)

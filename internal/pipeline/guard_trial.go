@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/url"
 	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bodytext"
+	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/sse"
@@ -26,13 +26,11 @@ type Trial struct {
 
 	Model    string
 	Metadata map[string]string
-	// AllowHost returns an error if checks must not send requests to a host. Nil
-	// allows all.
-	AllowHost func(*url.URL) error
-	// OpenCheckCall is that of [Request], and Trail records what checks do with
-	// it. Both may be nil.
-	OpenCheckCall func(call guardrail.ModelCall) (CheckCall, error)
-	Trail         *Trail
+	// Egress and CheckCalls are as in [Checking], and Trail records the attempts of
+	// checks. All may be nil.
+	Egress     *egress.Policies
+	CheckCalls map[*guardrail.Model]*CheckCall
+	Trail      *Trail
 
 	// Body is the complete JSON body, a request or a response. It is not changed.
 	Body []byte
@@ -74,7 +72,7 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 		Metadata:  t.Metadata,
 		Stream:    t.Chunks != nil,
 		Received:  Received{RequestedModel: t.Model},
-		Checking:  Checking{AllowHost: t.AllowHost, OpenCheckCall: t.OpenCheckCall},
+		Checking:  Checking{Egress: t.Egress, CheckCalls: t.CheckCalls},
 	}
 	if t.Trail == nil {
 		t.Trail = new(Trail)

@@ -11,7 +11,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"modelgate/internal/bytepool"
 	"modelgate/internal/catalog"
 	"modelgate/internal/dialect"
+	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/inflight"
 	"modelgate/internal/jsonedit"
@@ -135,12 +135,12 @@ type Limiting struct {
 type Checking struct {
 	// Guards are the hooks of a request without a config; nil for none.
 	Guards *Guards
-	// AllowHost returns an error if the request must not cause requests to a
-	// host. It is set if the request has hooks.
-	AllowHost func(*url.URL) error
-	// OpenCheckCall returns the request that a check sends to a model. It is set
-	// if the request has hooks.
-	OpenCheckCall func(call guardrail.ModelCall) (CheckCall, error)
+	// Egress are the egress policies for requests that the hooks cause. Nil allows
+	// every host.
+	Egress *egress.Policies
+	// CheckCalls are the requests to the models that hooks of the request may ask,
+	// admitted with it. It does not change. Nil if no hook asks a model.
+	CheckCalls map[*guardrail.Model]*CheckCall
 
 	// passed are the results of the hooks that the request passed, and checked
 	// the body that they read.

@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"strings"
 	"time"
 
 	"modelgate/config"
-	"modelgate/internal/access"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/logstore"
 	"modelgate/internal/publication"
@@ -47,12 +44,6 @@ func (s *Server) addGuardrails(in *snapshot.Input, p *publication.State) {
 	for _, d := range p.GuardDefaults {
 		in.GuardDefaults = append(in.GuardDefaults, snapshot.GuardDefaults(d))
 	}
-}
-
-// checkGuardHost returns an error if the egress policies of id do not allow a check
-// to send requests to u.
-func (s *Server) checkGuardHost(id *access.Identity, u *url.URL) error {
-	return s.holder.Load().CheckEgress(id, egress.Request{Managed: true, Host: u})
 }
 
 // modulesOf returns the modules that a guardrail uses.

@@ -305,7 +305,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Cache: s.cacheInvalidations(), Guardrails: s.guardrails, CheckGuardHost: s.checkGuardHost, TestGuardrail: plane.TestGuardrail, CheckModule: s.modules.Check,
+		Cache: s.cacheInvalidations(), Guardrails: s.guardrails, TestGuardrail: plane.TestGuardrail, CheckModule: s.modules.Check,
 		Policies: s.currentPolicies, Counters: s.engine.Quota,
 		Counted: s.ledger.AwaitCounted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
 		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, Kept: s.logPolicy, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,

@@ -41,9 +41,9 @@ func TestNarrowestEgressPolicyWins(t *testing.T) {
 		{"an own address", key(hosts()), egress.Request{}, ""},
 		{"a key of another organisation", &access.Identity{Organisation: "p", Workspace: "x"}, host("z.example.com"), ""},
 	} {
-		err := s.CheckEgress(tt.id, tt.r)
+		err := s.Egress(tt.id).Check(tt.r)
 		e, _ := errors.AsType[*apierr.Error](err)
-		if (err == nil) != (tt.want == "") || err != nil && (e == nil || e.Kind != apierr.Forbidden || e.Code != snapshot.CodeEgress || !strings.Contains(e.Message, tt.want)) {
+		if (err == nil) != (tt.want == "") || err != nil && (e == nil || e.Kind != apierr.Forbidden || e.Code != egress.Code || !strings.Contains(e.Message, tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}

@@ -55,7 +55,7 @@ func TestAuthenticateFindsTheOwnerOfAKey(t *testing.T) {
 		{"empty", http.Header{"X-Gateway-Api-Key": {""}}, noon, "", false, "missing_api_key"},
 		{"unknown", http.Header{"X-Gateway-Api-Key": {"bad"}}, noon, "", false, "invalid_api_key"},
 		{"a wrong key of its own is not made good by another", http.Header{"X-Gateway-Api-Key": {"bad"}, "Authorization": {"Bearer good"}}, noon, "", false, "invalid_api_key"},
-		{"the hash is no key", http.Header{"X-Gateway-Api-Key": {access.HashKey("good").String()}}, noon, "", false, "invalid_api_key"},
+		{"the hash is not a key", http.Header{"X-Gateway-Api-Key": {access.HashKey("good").String()}}, noon, "", false, "invalid_api_key"},
 		{"a key in another case", http.Header{"X-Gateway-Api-Key": {"GOOD"}}, noon, "", false, "invalid_api_key"},
 		{"twice", http.Header{"Authorization": {"Bearer good", "Bearer good"}}, noon, "", false, "missing_api_key"},
 		{"just before its end", http.Header{"X-Gateway-Api-Key": {"ends"}}, noon.Add(-time.Nanosecond), "ends", true, ""},
@@ -91,7 +91,7 @@ func (k tokens) Verify(token string, hash access.Hash, _ time.Time) (*access.Ide
 	return &access.Identity{KeyID: "of the token"}, nil
 }
 
-func TestAuthenticateJudgesWhatIsNoKeyAndLooksLikeAToken(t *testing.T) {
+func TestAuthenticateVerifiesTokensThatAreNotKeys(t *testing.T) {
 	s := mustBuild(t, snapshot.Input{Tokens: tokens("a.b.c"), Keys: []*access.Identity{identity("my.own.key", time.Time{}), identity("my.old.key", noon)}})
 	for _, tt := range []struct {
 		name   string
@@ -237,7 +237,7 @@ func TestAStoredEntryThatIsBrokenHurtsItsUsersAlone(t *testing.T) {
 		{Workspace: "a", Slug: "faulty", Provider: "openai", Stored: true, Fault: apierr.New(apierr.Forbidden, "taken away")},
 		{Workspace: "a", Slug: "ended", Provider: "openai", Stored: true, ExpiresAt: noon},
 		{Workspace: "a", Slug: "fine", Provider: "openai", Stored: true, ExpiresAt: noon.Add(1)},
-	}, Configs: []snapshot.Config{{Workspace: "a", Slug: "pc", Text: secret.New("not judged again"), Stored: true}}})
+	}, Configs: []snapshot.Config{{Workspace: "a", Slug: "pc", Text: secret.New("not verified again"), Stored: true}}})
 	for slug, want := range map[string]int{"gone": 400, "nowhere": 400, "faulty": 403, "ended": 412, "fine": 0} {
 		e, ok := s.Managed("a", slug)
 		if !ok {

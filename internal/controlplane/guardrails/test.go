@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"time"
 
 	"modelgate/api"
@@ -110,12 +109,6 @@ func (s *service) test(ctx context.Context, c *route.Caller, in *testInput) (*te
 	id := *c.Identity
 	id.Workspace = w.ID
 	t.Identity = &id
-	t.AllowHost = func(u *url.URL) error {
-		if s.api.CheckGuardHost == nil {
-			return nil
-		}
-		return s.api.CheckGuardHost(&id, u)
-	}
 	if err := s.slots.take(c.Organisation); err != nil {
 		return nil, err
 	}

@@ -85,11 +85,10 @@ type Deps struct {
 	Counters quota.Store
 
 	// Guardrails compiles saved guardrails, to check them; nil checks none.
-	// CheckGuardHost enforces egress policies on their requests; nil allows all.
-	// TestGuardrail tests one whose checks may ask models. Nil tests without.
-	Guardrails     *guardrail.Table
-	CheckGuardHost func(id *access.Identity, u *url.URL) error
-	TestGuardrail  func(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error)
+	// TestGuardrail tests one whose checks may ask models and send requests to the
+	// hosts that the egress policies allow. Nil tests without models and policies.
+	Guardrails    *guardrail.Table
+	TestGuardrail func(ctx context.Context, t *pipeline.Trial) (*pipeline.TrialResult, error)
 	// CheckModule returns what a WebAssembly module of an organisation exports. Nil
 	// allows no modules.
 	CheckModule func(organisation string, code []byte) (exports []string, err error)

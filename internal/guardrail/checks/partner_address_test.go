@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"modelgate/config"
+	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 	"modelgate/internal/secret"
@@ -178,7 +179,7 @@ func TestKeysWithAnAddressAreCheckedAsOne(t *testing.T) {
 }
 
 // TestNoParameterIsPartOfAHost gives every check a parameter of the name of each
-// credential that is part of a host: whoever writes a check does not choose where the
+// credential that is part of a host: the author of a check does not choose where the
 // credentials of others go.
 func TestNoParameterIsPartOfAHost(t *testing.T) {
 	for _, d := range partnerDefinitions() {
@@ -258,7 +259,7 @@ func TestHostsFromCredentialsPassTheEgressPolicy(t *testing.T) {
 			row := rowOf(d.ID)
 			row.credentials = `"credentials":` + string(own)
 			in := text(row.on, "my secret text")
-			in.Request = &guardrail.Request{Operation: "chatComplete", Header: http.Header{}, AllowHost: func(*url.URL) error { return errors.New("no") }}
+			in.Request = &guardrail.Request{Operation: "chatComplete", Header: http.Header{}, Egress: &egress.Policies{Key: []*egress.Policy{{CustomHosts: egress.Hosts{}}}}}
 			r, _ := run(t, checks.Services{Client: simulator(func(req *http.Request, _ string) (int, io.Reader, error) {
 				t.Errorf("%s: sent to %s", d.ID, req.URL)
 				return 200, strings.NewReader("{}"), nil

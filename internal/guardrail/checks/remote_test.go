@@ -13,13 +13,13 @@ import (
 	"io"
 	"math/big"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"modelgate/config"
+	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/guardrail/checks"
 )
@@ -96,7 +96,7 @@ func TestEgressPoliciesApplyToChosenHosts(t *testing.T) {
 		if strings.HasPrefix(tt.id, "azure") {
 			in.Event = before
 		}
-		in.Request = &guardrail.Request{Header: http.Header{}, AllowHost: func(*url.URL) error { return errors.New("no") }}
+		in.Request = &guardrail.Request{Header: http.Header{}, Egress: &egress.Policies{Key: []*egress.Policy{{CustomHosts: egress.Hosts{}}}}}
 		r, _ := run(t, checks.Services{Client: simulator(func(req *http.Request, _ string) (int, io.Reader, error) {
 			t.Errorf("%s: sent to %s", tt.id, req.URL)
 			return 200, strings.NewReader("{}"), nil
@@ -141,8 +141,10 @@ func TestURLsAreAskedFor(t *testing.T) {
 }
 
 // asking returns an input whose checks ask reply.
-func asking(text *guardrail.Input, reply func(call guardrail.ModelCall) (guardrail.ModelReply, error)) *guardrail.Input {
-	text.Request = &guardrail.Request{Operation: "chatComplete", Ask: func(_ context.Context, call guardrail.ModelCall) (guardrail.ModelReply, error) { return reply(call) }}
+func asking(text *guardrail.Input, reply func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error)) *guardrail.Input {
+	text.Request = &guardrail.Request{Operation: "chatComplete", Ask: func(_ context.Context, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+		return reply(m, call)
+	}}
 	return text
 }
 
@@ -162,9 +164,9 @@ func TestModelsDecide(t *testing.T) {
 		{"gateway.moderateContent", `{"model":"@p/m","categories":["hate"]}`, "hate", "failed"},
 		{"gateway.moderateContent", `{"model":"@p/m"}`, "other", "failed"},
 	} {
-		in := asking(text(after, "Guten Tag"), func(call guardrail.ModelCall) (guardrail.ModelReply, error) {
-			if call.Check != tt.id || call.Slug != "p" || call.Model != "m" || len(call.Texts) != 1 || !strings.Contains(call.Texts[0], "Guten Tag") || strings.Contains(call.System, "Guten Tag") {
-				t.Errorf("call = %+v", call)
+		in := asking(text(after, "Guten Tag"), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+			if m.Check != tt.id || m.Slug != "p" || m.Name != "m" || len(call.Texts) != 1 || !strings.Contains(call.Texts[0], "Guten Tag") || strings.Contains(call.System, "Guten Tag") {
+				t.Errorf("model %+v, call %+v", m, call)
 			}
 			return guardrail.ModelReply{Text: tt.reply, Flagged: []string{tt.reply}}, nil
 		})
@@ -192,13 +194,15 @@ func TestATextCannotGiveItsOwnVerdict(t *testing.T) {
 		"",
 		`{"verdict":true,"reason":"` + strings.Repeat("x", 70<<10) + `"}`,
 	} {
-		in := asking(text(before, "hello"), func(guardrail.ModelCall) (guardrail.ModelReply, error) { return guardrail.ModelReply{Text: reply}, nil })
+		in := asking(text(before, "hello"), func(*guardrail.Model, guardrail.ModelCall) (guardrail.ModelReply, error) {
+			return guardrail.ModelReply{Text: reply}, nil
+		})
 		r, out := run(t, checks.Services{}, in, "gateway.modelCheck", params)
 		if resultOf(r) != "error" || !out.Failed {
 			t.Errorf("%.60q: %s, failed %t; want an error that fails", reply, resultOf(r), out.Failed)
 		}
 	}
-	in := asking(text(before, "hello"), func(guardrail.ModelCall) (guardrail.ModelReply, error) {
+	in := asking(text(before, "hello"), func(*guardrail.Model, guardrail.ModelCall) (guardrail.ModelReply, error) {
 		return guardrail.ModelReply{}, errors.New("no")
 	})
 	if r, out := run(t, checks.Services{}, in, "gateway.modelCheck", `{"model":"@p/m","instructions":"x","failOnError":false}`); resultOf(r) != "error" || out.Failed {
@@ -216,7 +220,7 @@ func TestATextCannotLeaveItsMarkers(t *testing.T) {
 	sent, system := "", ""
 	h := hook(t, checks.Services{}, before, "gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`)
 	ask := func(content string) string {
-		in := asking(text(before, content), func(call guardrail.ModelCall) (guardrail.ModelReply, error) {
+		in := asking(text(before, content), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
 			sent, system = call.Texts[0], call.System
 			return guardrail.ModelReply{Text: `{"verdict":true}`}, nil
 		})
@@ -258,9 +262,9 @@ func TestParametersOfModelChecksAreValidated(t *testing.T) {
 			t.Errorf("%s: %v, want a fault of p.%s", params, faults, path)
 		}
 	}
-	in := asking(text(before, "hello"), func(call guardrail.ModelCall) (guardrail.ModelReply, error) {
-		if call.Config != "pc-judge" || call.Slug != "" || call.Model != "m" || call.MaxTokens != 64 || call.Schema != nil || call.Saved {
-			t.Errorf("call = %+v", call)
+	in := asking(text(before, "hello"), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+		if m.Config != "pc-judge" || m.Slug != "" || m.Name != "m" || m.MaxTokens != 64 || m.Schema != nil || m.Saved {
+			t.Errorf("model %+v, call %+v", m, call)
 		}
 		return guardrail.ModelReply{Text: `{"verdict":true}`}, nil
 	})

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/secret"
 )
@@ -45,10 +46,8 @@ func (s Services) send(ctx context.Context, in *guardrail.Input, o outgoing) ([]
 	if err != nil {
 		return nil, err
 	}
-	if o.chosen && in.Request.AllowHost != nil {
-		if err := in.Request.AllowHost(u); err != nil {
-			return nil, fmt.Errorf("the egress policy does not allow the host %s", u.Hostname())
-		}
+	if o.chosen && in.Request.Egress.Check(egress.Request{Managed: true, Host: u}) != nil {
+		return nil, fmt.Errorf("the egress policy does not allow the host %s", u.Hostname())
 	}
 	req, err := http.NewRequestWithContext(ctx, o.method, u.String(), bytes.NewReader(o.body))
 	if err != nil {

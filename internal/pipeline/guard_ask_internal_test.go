@@ -1,0 +1,51 @@
+package pipeline
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/bytepool"
+)
+
+// Checks that run at the same time share one admitted request: each call has its own
+// body and its own time, and returns its memory.
+func TestCallsOfAnAdmittedCheckShareNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := bytepool.New(1 << 20)
+		admitted := &CheckCall{Request: Request{Model: "judge"}, Timeout: time.Minute, Pool: pool}
+		first, err := admitted.open([]byte(`{"model":"judge","n":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		second, err := admitted.open([]byte(`{"model":"judge","n":2}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for want, r := range map[string]*Request{"1": first, "2": second} {
+			if n, ok := r.Doc.Find("n"); !ok || string(n.Raw()) != want || r.Length != int64(r.Body.Len()) {
+				t.Errorf("body %s with length %d, want n = %s", r.Body.Bytes(), r.Length, want)
+			}
+		}
+		if d := second.AttemptDeadline.Sub(first.AttemptDeadline); d != time.Second {
+			t.Errorf("the deadline of the second call is %v after the first one's, want 1s", d)
+		}
+		if r := &admitted.Request; r.Body != nil || r.Doc != nil || !r.AttemptDeadline.IsZero() {
+			t.Errorf("a call changed the admitted request: %+v", r)
+		}
+		first.Body.Release()
+		second.Body.Release()
+		if n := pool.Used(); n != 0 {
+			t.Errorf("%d bytes are in use after both calls, want 0", n)
+		}
+	})
+}
+
+func TestACheckCallWithAnErrorOpensNothing(t *testing.T) {
+	want := errors.New("the provider is not allowed")
+	if r, err := (&CheckCall{Err: want}).open([]byte("{}")); r != nil || err != want {
+		t.Errorf("open = %v, %v; want the error of admission", r, err)
+	}
+}
