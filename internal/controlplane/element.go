@@ -4,15 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/grammar"
+	"modelgate/internal/jsonedit"
 )
 
 // oneOrMany is the body of a route that accepts a T or an array of them. It is decoded
@@ -73,13 +75,20 @@ func (e jsonElement) there() bool { return len(e.raw) > 0 && first(e.raw) != 'n'
 // members returns the fields of an object by name. If known is empty, every name is
 // allowed.
 func (e jsonElement) members(known ...string) (map[string]jsonElement, error) {
-	var all map[string]json.RawMessage
-	if first(e.raw) != '{' || json.Unmarshal(e.raw, &all) != nil {
+	if first(e.raw) != '{' {
 		return nil, e.bad("must be a JSON object")
 	}
-	out := make(map[string]jsonElement, len(all)+len(known))
-	for name, raw := range all {
-		out[name] = e.member(name, raw)
+	var doc jsonedit.Doc
+	if err := doc.Scan(e.raw); err != nil {
+		if d, ok := errors.AsType[*jsonedit.DuplicateKeyError](err); ok {
+			return nil, e.member(d.Key, nil).bad("is duplicated")
+		}
+		return nil, e.bad("is invalid: %v", err)
+	}
+	out := make(map[string]jsonElement, doc.Len()+len(known))
+	for key, value := range doc.Members() {
+		name := key.String()
+		out[name] = e.member(name, value.Raw())
 		if known != nil && !slices.Contains(known, name) {
 			return nil, out[name].bad("is unknown; known fields are %s", strings.Join(known, ", "))
 		}
@@ -105,18 +114,23 @@ func (e jsonElement) member(name string, raw json.RawMessage) jsonElement {
 	return jsonElement{name, raw}
 }
 
+// check returns an error for a value that breaks the rule.
+func (e jsonElement) check(rule grammar.Rule) error {
+	if f := rule.Check(jsonedit.NewCursor(e.raw)); f != nil {
+		return e.bad("must be %s", f.Want)
+	}
+	return nil
+}
+
 // text reads a string of at most most characters; an absent one is empty.
 func (e jsonElement) text(most int) (s string, err error) {
 	if !e.there() {
 		return "", nil
 	}
-	if json.Unmarshal(e.raw, &s) != nil {
-		return "", e.bad("must be a string")
+	if err := e.check(grammar.Text{Chars: most}); err != nil {
+		return "", err
 	}
-	if utf8.RuneCountInString(s) > most {
-		return "", e.bad("must be at most %d characters long", most)
-	}
-	return s, nil
+	return s, json.Unmarshal(e.raw, &s)
 }
 
 // word reads a string of visible ASCII characters, the only ones allowed in header
@@ -137,10 +151,10 @@ func (e jsonElement) number(low, high, other float64) (n float64, err error) {
 	if !e.there() {
 		return other, nil
 	}
-	if json.Unmarshal(e.raw, &n) != nil || n < low || n > high {
-		return 0, e.bad("must be a number from %v to %v", low, high)
+	if err := e.check(grammar.Number{Min: low, Max: high}); err != nil {
+		return 0, err
 	}
-	return n, nil
+	return n, json.Unmarshal(e.raw, &n)
 }
 
 // integer reads an integer from low to high inclusive; an absent one is other.

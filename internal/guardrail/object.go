@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"modelgate/config"
+	"modelgate/internal/jsonedit"
 )
 
 var plainName = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_-]*$`)
@@ -20,8 +21,6 @@ func property(path, name string) string {
 	return path + "[" + strconv.Quote(name[:min(len(name), 64)]) + "]"
 }
 
-var errNotObject = errors.New("not an object")
-
 // parseObject reads a JSON object with its members in order. Nothing is an empty
 // object.
 func parseObject(raw json.RawMessage) (config.Object, error) {
@@ -29,21 +28,18 @@ func parseObject(raw json.RawMessage) (config.Object, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return config.Object{}, nil
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	var doc jsonedit.Doc
+	if err := doc.Scan(raw); err != nil {
+		if d, ok := errors.AsType[*jsonedit.DuplicateKeyError](err); ok {
+			return nil, d
+		}
 		return nil, errNotObject
 	}
-	out := config.Object{}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, err
-		}
-		out = append(out, config.Member{Name: name.(string), Value: value})
+	out := make(config.Object, 0, doc.Len())
+	for key, value := range doc.Members() {
+		out = append(out, config.Member{Name: key.String(), Value: value.Raw()})
 	}
 	return out, nil
 }
+
+var errNotObject = errors.New("must be an object")

@@ -350,7 +350,7 @@ func (p *Params) Nested(name string, list ...Param) (*Params, error) {
 	out := &Params{values: map[string]any{}, given: map[string]bool{}, raw: map[string]json.RawMessage{}}
 	object, err := parseObject(p.raw[name])
 	if err != nil {
-		return nil, &ParamError{Path: name, Message: "must be an object"}
+		return nil, &ParamError{Path: name, Message: err.Error()}
 	}
 	if faults := out.read(name, list, object); len(faults) > 0 {
 		return nil, &ParamError{Path: join(name, faults[0].Path), Message: faults[0].Message}

@@ -379,7 +379,7 @@ func (t *Table) compileStored(g Saved, on Event, saved bool) (*Hook, []config.Fi
 		}
 		params, err := parseObject(c.Parameters)
 		if err != nil {
-			faults = append(faults, config.FieldError{Path: at + ".parameters", Message: "must be an object"})
+			faults = append(faults, config.FieldError{Path: at + ".parameters", Message: err.Error()})
 			continue
 		}
 		check, wrong := t.check(at+".parameters", config.Check{ID: c.ID, Parameters: params, Disabled: c.Enabled != nil && !*c.Enabled}, on, origin{saved, g.Shared, g.Module})

@@ -1,11 +1,12 @@
 package jwt
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"strings"
+
+	"modelgate/internal/jsonedit"
 )
 
 // Limits of a token. Issuers that include group memberships reach a few kilobytes.
@@ -86,31 +87,16 @@ func object(part string) (members, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return nil, errors.New("not a JSON object")
-	}
-	m := make(members)
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		name, _ := token.(string)
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, err
-		}
-		if m[name] != nil || len(m) == maxMembers {
-			return nil, errors.New("duplicate or too many names")
-		}
-		m[name] = value
-	}
-	if _, err := d.Token(); err != nil {
+	var doc jsonedit.Doc
+	if err := doc.Scan(text); err != nil {
 		return nil, err
 	}
-	if d.InputOffset() != int64(len(bytes.TrimRight(text, " \t\r\n"))) {
-		return nil, errors.New("more than an object")
+	if doc.Len() > maxMembers {
+		return nil, errors.New("too many names")
+	}
+	m := make(members, doc.Len())
+	for name, value := range doc.Members() {
+		m[name.String()] = value.Raw()
 	}
 	return m, nil
 }

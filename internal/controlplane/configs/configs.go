@@ -232,8 +232,8 @@ func (s service) update(ctx context.Context, c *route.Caller, in *updateInput) (
 	}
 	b := &in.Body
 	row.Name = b.Name.Or(row.Name)
-	if row.Name == "" || len(row.Name) > 255 {
-		return nil, route.Invalid("name", "must be 1 to 255 characters long")
+	if err := route.CheckLength("name", row.Name, 1, 255); err != nil {
+		return nil, err
 	}
 	if b.Status != "" {
 		row.Status = b.Status

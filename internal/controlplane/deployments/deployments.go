@@ -208,8 +208,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		return nil, err
 	}
 	b := &in.Body
-	if d.Name = b.Name.Or(d.Name); d.Name == "" || len(d.Name) > 255 {
-		return nil, route.Invalid("name", "must be 1 to 255 characters long")
+	d.Name = b.Name.Or(d.Name)
+	if err := route.CheckLength("name", d.Name, 1, 255); err != nil {
+		return nil, err
 	}
 	if b.Type != "" {
 		d.Type = b.Type

@@ -1,12 +1,12 @@
 package integrations
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
@@ -191,11 +191,8 @@ func (f *family) newModels(ctx context.Context, row store.Integration, list []mo
 func (in *modelInput) apply(path string, m *store.IntegrationModel) (err error) {
 	m.Enabled, m.IsCustom, m.IsFinetune = in.Enabled, in.IsCustom.Or(m.IsCustom), in.IsFinetune.Or(m.IsFinetune)
 	m.Name, m.BaseModel = in.Name.Or(m.Name), in.BaseModel.Or(m.BaseModel)
-	if utf8.RuneCountInString(m.Name) > 255 {
-		return route.Invalid(path+".name", "must be at most 255 characters long")
-	}
-	if utf8.RuneCountInString(m.BaseModel) > 255 {
-		return route.Invalid(path+".base_model_slug", "must be at most 255 characters long")
+	if err := cmp.Or(route.CheckLength(path+".name", m.Name, 0, 255), route.CheckLength(path+".base_model_slug", m.BaseModel, 0, 255)); err != nil {
+		return err
 	}
 	if in.Pricing.Set {
 		m.Pricing, err = pricing(path+".pricing_config", in.Pricing.Value)

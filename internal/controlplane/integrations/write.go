@@ -1,10 +1,10 @@
 package integrations
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
-	"unicode/utf8"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/credentials"
@@ -178,11 +178,8 @@ func (f *family) update(ctx context.Context, c *route.Caller, in *updateInput) (
 func (in *updateInput) apply(ctx context.Context, c *route.Caller, row *store.Integration) (err error) {
 	b := &in.Body
 	row.Name, row.Description, row.Tags = b.Name.Or(row.Name), b.Description.Or(row.Description), b.Tags.Or(row.Tags)
-	if n := utf8.RuneCountInString(row.Name); n == 0 || n > 255 {
-		return route.Invalid("name", "must be 1 to 255 characters long")
-	}
-	if utf8.RuneCountInString(row.Description) > 1024 {
-		return route.Invalid("description", "must be at most 1024 characters long")
+	if err := cmp.Or(route.CheckLength("name", row.Name, 1, 255), route.CheckLength("description", row.Description, 0, 1024)); err != nil {
+		return err
 	}
 	if b.Tags.Set {
 		if err := b.Tags.Value.Check("tags"); err != nil {

@@ -69,8 +69,8 @@ func (f *Fields) over(old state) (state, error) {
 	s.Model = f.Model.Or(s.Model)
 	s.Provider = strings.TrimPrefix(f.VirtualKey.Or(s.Provider), "@")
 	for _, m := range []struct{ name, text string }{{"model", s.Model}, {"virtual_key", s.Provider}, {"version_description", s.description}} {
-		if len(m.text) > maxWord {
-			return s, route.Invalid(m.name, "must be at most %d bytes long", maxWord)
+		if err := route.CheckLength(m.name, m.text, 0, maxWord); err != nil {
+			return s, err
 		}
 	}
 	if f.Raw.Set && f.Raw.Value != 0 && f.Raw.Value != 1 {

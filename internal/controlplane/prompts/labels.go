@@ -1,6 +1,7 @@
 package prompts
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"regexp"
@@ -86,9 +87,10 @@ var (
 // CheckLabel checks the name of a label, which must differ from the other ways to name
 // a version.
 func CheckLabel(name string) error {
+	if err := route.CheckLength("name", name, 1, maxWord); err != nil {
+		return err
+	}
 	switch {
-	case name == "" || len(name) > maxWord:
-		return route.Invalid("name", "must be 1 to %d bytes long", maxWord)
 	case strings.EqualFold(name, "latest") || strings.EqualFold(name, "default"):
 		return route.Invalid("name", "must not be %q, which already names a version", name)
 	case digits.MatchString(name):
@@ -191,8 +193,8 @@ func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*r
 	if err := CheckLabel(l.Name); err != nil {
 		return nil, err
 	}
-	if len(l.Description) > 1024 || len(l.Color) > 32 {
-		return nil, route.Invalid("description", "must be at most 1024 bytes long, and color_code at most 32")
+	if err := cmp.Or(route.CheckLength("description", l.Description, 0, 1024), route.CheckLength("color_code", l.Color, 0, 32)); err != nil {
+		return nil, err
 	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
 		if err := free(ctx, tx, l); err != nil {

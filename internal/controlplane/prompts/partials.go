@@ -150,8 +150,9 @@ func updatePartial(ctx context.Context, c *route.Caller, in *updatePartialInput)
 		if err != nil {
 			return err
 		}
-		if now.Name = b.Name.Or(now.Name); now.Name == "" || len(now.Name) > maxWord {
-			return route.Invalid("name", "must be 1 to %d characters long", maxWord)
+		now.Name = b.Name.Or(now.Name)
+		if err := route.CheckLength("name", now.Name, 1, maxWord); err != nil {
+			return err
 		}
 		if b.Status != "" {
 			now.Status = b.Status

@@ -60,8 +60,9 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*updated, er
 // rename applies the changes of fields that do not belong to a version.
 func (in *updateInput) rename(ctx context.Context, c *route.Caller, tx *store.Tx, p *store.Prompt) (err error) {
 	b := &in.Body
-	if p.Name = b.Name.Or(p.Name); p.Name == "" || len(p.Name) > maxWord {
-		return route.Invalid("name", "must be 1 to %d characters long", maxWord)
+	p.Name = b.Name.Or(p.Name)
+	if err := route.CheckLength("name", p.Name, 1, maxWord); err != nil {
+		return err
 	}
 	if !b.Collection.Set {
 		return nil

@@ -1,9 +1,9 @@
 package providers
 
 import (
+	"cmp"
 	"context"
 	"time"
-	"unicode/utf8"
 
 	"modelgate/internal/controlplane/budgets"
 	"modelgate/internal/controlplane/credentials"
@@ -28,11 +28,8 @@ func setField[T any](v T) route.Optional[T] { return route.Optional[T]{Set: true
 
 func (e *edit) apply(row *store.Provider, c *route.Caller) error {
 	row.Name, row.Note, row.Tags = e.Name.Or(row.Name), e.Note.Or(row.Note), e.Tags.Or(row.Tags)
-	if n := utf8.RuneCountInString(row.Name); n == 0 || n > 255 {
-		return route.Invalid("name", "must be 1 to 255 characters long")
-	}
-	if utf8.RuneCountInString(row.Note) > 1024 {
-		return route.Invalid("note", "must be at most 1024 characters long")
+	if err := cmp.Or(route.CheckLength("name", row.Name, 1, 255), route.CheckLength("note", row.Note, 0, 1024)); err != nil {
+		return err
 	}
 	if e.Tags.Set {
 		if err := e.Tags.Value.Check("tags"); err != nil {

@@ -19,6 +19,18 @@ import (
 // rejects NUL and invalid UTF-8.
 func storable(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }
 
+// CheckLength returns an error for a field whose text does not have least to most
+// characters.
+func CheckLength(field, text string, least, most int) error {
+	switch n := utf8.RuneCountInString(text); {
+	case n >= least && n <= most:
+		return nil
+	case least > 0:
+		return Invalid(field, "must be %d to %d characters long", least, most)
+	}
+	return Invalid(field, "must be at most %d characters long", most)
+}
+
 // checkText returns an error, naming the field, for a query that is ambiguous or for
 // text that cannot be stored.
 func checkText(r *http.Request, body []byte) error {

@@ -1,6 +1,7 @@
 package workspaces
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -184,8 +185,8 @@ func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty
 		w.Name = b.Name
 	}
 	w.Description, w.Icon = b.Description.Or(w.Description), b.Icon.Or(w.Icon)
-	if len(w.Description) > 1024 || len(w.Icon) > 255 {
-		return nil, route.Invalid("description", "must be at most 1024 characters long, and icon at most 255")
+	if err := cmp.Or(route.CheckLength("description", w.Description, 0, 1024), route.CheckLength("icon", w.Icon, 0, 255)); err != nil {
+		return nil, err
 	}
 	if err := change(ctx, c, &w, in); err != nil {
 		return nil, clientError(err)

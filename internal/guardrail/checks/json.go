@@ -10,6 +10,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
 )
 
 func jsonChecks() []guardrail.Definition {
@@ -51,17 +52,17 @@ func candidates(text string) (list []json.RawMessage) {
 	if raw := json.RawMessage(strings.TrimSpace(text)); len(raw) > 0 && shallow(raw) && json.Valid(raw) {
 		return []json.RawMessage{raw}
 	}
-	budget := scanFactor * len(text)
+	budget, all := scanFactor*len(text), []byte(text)
 	for at := 0; at < len(text) && budget > 0 && len(list) < maxCandidates; {
 		n := strings.IndexAny(text[at:], "{[")
 		if n < 0 {
 			break
 		}
 		at += n
-		size, read := valueAt(text[at:])
+		size, read := valueAt(all[at:])
 		budget -= read
 		if size > 0 {
-			list = append(list, json.RawMessage(text[at:at+size]))
+			list = append(list, json.RawMessage(all[at:at+size]))
 			at += size
 		} else {
 			at++
@@ -72,50 +73,33 @@ func candidates(text string) (list []json.RawMessage) {
 
 // valueAt returns the length of the JSON value at the beginning of text, 0 if
 // there is none, and how many bytes it has read.
-func valueAt(text string) (size, read int) {
-	depth, inside := 0, false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case inside && c == '\\':
-			i++
-		case c == '"':
-			inside = !inside
-		case inside:
-		case c == '{' || c == '[':
-			if depth++; depth > maxJSONDepth {
-				return 0, i
-			}
-		case c == '}' || c == ']':
-			if depth--; depth == 0 {
-				if json.Valid([]byte(text[:i+1])) {
-					return i + 1, 2 * i
-				}
-				return 0, 2 * i
-			}
-		}
+func valueAt(text []byte) (size, read int) {
+	c := jsonedit.NewCursor(text)
+	raw := c.Raw()
+	if c.Failed() {
+		return 0, c.Offset()
 	}
-	return 0, len(text)
+	if !shallow(raw) || !json.Valid(raw) {
+		return 0, 3 * len(raw)
+	}
+	return len(raw), 3 * len(raw)
 }
 
-// shallow reports whether a value is at most maxJSONDepth deep.
+// shallow reports whether a value, which need not be JSON, is at most maxJSONDepth
+// deep.
 func shallow(raw []byte) bool {
-	depth, inside := 0, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case inside && c == '\\':
-			i++
-		case c == '"':
-			inside = !inside
-		case inside:
-		case c == '{' || c == '[':
-			if depth++; depth > maxJSONDepth {
-				return false
-			}
-		case c == '}' || c == ']':
+	c := jsonedit.NewCursor(raw)
+	for depth := 0; depth <= maxJSONDepth; {
+		switch first, _ := c.Token(); first {
+		case 0:
+			return true
+		case '{', '[':
+			depth++
+		case '}', ']':
 			depth--
 		}
 	}
-	return true
+	return false
 }
 
 // noLoader refuses references of schemas to other documents.

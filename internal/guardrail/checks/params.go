@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"modelgate/internal/guardrail"
+	"modelgate/internal/jsonedit"
 )
 
 // requestParams are the lists of requestParametersCheck.
@@ -146,22 +147,13 @@ func (c *requestParams) run(_ context.Context, in *guardrail.Input) (guardrail.V
 // membersOf returns the members of an object. It is false for other values and
 // for objects with a duplicate key, which readers interpret differently.
 func membersOf(raw json.RawMessage) (map[string]json.RawMessage, bool) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	var doc jsonedit.Doc
+	if doc.Scan(raw) != nil {
 		return nil, false
 	}
-	out := map[string]json.RawMessage{}
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return nil, false
-		}
-		key, _ := name.(string)
-		if _, twice := out[key]; twice {
-			return nil, false
-		}
-		out[key] = value
+	out := make(map[string]json.RawMessage, doc.Len())
+	for key, value := range doc.Members() {
+		out[key.String()] = value.Raw()
 	}
 	return out, true
 }
