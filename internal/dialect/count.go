@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"errors"
+
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -41,4 +43,21 @@ func AppendMembers(b *jsonedit.Builder, body []byte, names ...string) error {
 		}
 	}
 	return nil
+}
+
+var errNoCount = errors.New("the response has no number of tokens")
+
+// ReadCount returns the number in the first of the members of a response that has one.
+func ReadCount(body []byte, members ...string) (int64, error) {
+	v, err := jsonedit.ParseValue(body)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range members {
+		n, _ := v.Get(name)
+		if tokens, ok := n.Int(); ok {
+			return tokens, nil
+		}
+	}
+	return 0, errNoCount
 }

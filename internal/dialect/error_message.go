@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -14,6 +15,16 @@ import (
 // maxMessage is the number of characters of a provider's text that go into an
 // error. Descriptions of what is wrong with a schema are long.
 const maxMessage = 4 << 10
+
+// FailureMessage returns the message for the error response of a provider: its status
+// and the readable part of its body.
+func FailureMessage(provider string, status int, body []byte) string {
+	message := provider + " answered " + strconv.Itoa(status)
+	if text := ErrorMessage(body); text != "" {
+		return message + ": " + text
+	}
+	return message + " with an empty body"
+}
 
 // ErrorMessage returns the readable part of a provider's error body: the
 // message if it is JSON that has one, otherwise the text. It is cut after

@@ -265,7 +265,7 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 			[]llm.Part{call("a", "f", `{"x":"\"}"}`), call("b", "g", "{}")}, llm.StopTool, true,
 		},
 		{
-			"citations of words after thinking of them anew", lines(`{"delta":{"content":"é☃"}}`, `{"delta":{"reasoning":"hm"}}`, `{"delta":{"content":"abc"}}`,
+			"citations of words after thinking of them again", lines(`{"delta":{"content":"é☃"}}`, `{"delta":{"reasoning":"hm"}}`, `{"delta":{"content":"abc"}}`,
 				`{"delta":{"annotations":[{"type":"url_citation","url_citation":{"url":"u","start_index":3,"end_index":5}}]},"finish_reason":"stop"}`),
 			[]llm.Part{llm.Text{Text: "é☃"}, llm.Thinking{Text: "hm"}, llm.Text{Text: "abc", Citations: []llm.Citation{{URL: "u", Start: 1, End: 3}}}}, llm.StopEnd, true,
 		},
@@ -299,7 +299,7 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 			[]llm.Part{llm.Text{Text: "a"}}, llm.StopEnd, true,
 		},
 		{
-			"sources of the whole answer", lines(`{"id":"a","citations":["https://u"],"choices":[{"delta":{"content":"a"},"message":{"content":"the whole: a"},"finish_reason":"stop"}]}`),
+			"sources of the complete response", lines(`{"id":"a","citations":["https://u"],"choices":[{"delta":{"content":"a"},"message":{"content":"the whole: a"},"finish_reason":"stop"}]}`),
 			[]llm.Part{llm.Text{Text: "a", Citations: []llm.Citation{{URL: "https://u"}}}}, llm.StopEnd, true,
 		},
 		{"an answer that breaks off", lines(`{"delta":{"content":"a"}}`), []llm.Part{llm.Text{Text: "a"}}, "", false},
@@ -328,7 +328,7 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 	}
 }
 
-func TestNothingIsNoWholeAnswer(t *testing.T) {
+func TestAnEmptyResponseIsNotComplete(t *testing.T) {
 	for _, stream := range []string{"", lines(`{"id":"a","choices":[],"usage":{"prompt_tokens":1}}`), lines(`{"delta":{"content":"a"},"finish_reason":""}`)} {
 		if _, fault, whole := decodeStream(t, stream, strings.NewReader(stream), nil, dialect.RequestTarget{}); fault != nil || whole {
 			t.Errorf("%q: fault %v, whole %t", stream, fault, whole)

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"net/http"
-	"strconv"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
@@ -107,12 +106,7 @@ func appendGoogles(dst []byte, e, word jsonedit.Value, status int) []byte {
 
 // appendError appends an error object built from a provider's body.
 func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, status int) []byte {
-	message := provider + " answered " + strconv.Itoa(status)
-	if text := dialect.ErrorMessage(body); text != "" {
-		message += ": " + text
-	} else {
-		message += " with an empty body"
-	}
+	message := dialect.FailureMessage(provider, status, body)
 	dst = append(dst, `{"error":{"message":`...)
 	dst = jsonedit.AppendString(dst, message)
 	dst = append(dst, `,"type":`...)

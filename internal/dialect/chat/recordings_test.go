@@ -98,7 +98,7 @@ func readAll(t testing.TB, op api.Operation, r io.Reader) dialect.ResponseInfo {
 	}
 }
 
-// cuts gives out a text in pieces of random length.
+// cuts returns a text in pieces of random length.
 type cuts struct {
 	text string
 	r    *rand.Rand

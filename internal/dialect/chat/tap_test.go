@@ -28,7 +28,7 @@ func TestTapFollowsAStream(t *testing.T) {
 		events []string
 		want   dialect.ResponseInfo
 	}{
-		{"role alone is no content", []string{chunk("0", `{"role":"assistant","content":""}`, "null")}, m(dialect.ResponseInfo{})},
+		{"a role without content", []string{chunk("0", `{"role":"assistant","content":""}`, "null")}, m(dialect.ResponseInfo{})},
 		{"null content is none", []string{chunk("0", `{"content":null,"tool_calls":[ ],"refusal":null}`, "null")}, m(dialect.ResponseInfo{})},
 		{"content", []string{chunk("0", `{"content":"x"}`, "null")}, m(dialect.ResponseInfo{Begun: true})},
 		{"tool call", []string{chunk("0", `{"tool_calls":[{"index":0}]}`, "null")}, m(dialect.ResponseInfo{Begun: true})},
@@ -44,7 +44,7 @@ func TestTapFollowsAStream(t *testing.T) {
 		{"one of two finished", []string{chunk("0", `{}`, "null"), chunk("1", `{}`, `"stop"`)}, m(dialect.ResponseInfo{Finish: "stop"})},
 		{"both finished, first counts", []string{chunk("1", `{}`, `"length"`), chunk("0", `{}`, `"stop"`)}, m(dialect.ResponseInfo{Finish: "stop", Finished: true})},
 		{"choice 64 counts", []string{chunk("0", `{}`, `"stop"`), chunk("64", `{}`, "null")}, m(dialect.ResponseInfo{Finish: "stop"})},
-		{"choices without index stand in order", []string{`{"model":"m","choices":[{"finish_reason":"a"},{"finish_reason":null}]}`}, m(dialect.ResponseInfo{Finish: "a"})},
+		{"choices without an index are in order", []string{`{"model":"m","choices":[{"finish_reason":"a"},{"finish_reason":null}]}`}, m(dialect.ResponseInfo{Finish: "a"})},
 		{"no choices", []string{`{"model":"m","choices":[]}`}, m(dialect.ResponseInfo{})},
 		{"terminated", []string{chunk("0", `{}`, `"stop"`), "[DONE]"}, m(dialect.ResponseInfo{Finish: "stop", Finished: true, Terminated: true})},
 		{"first model counts", []string{`{"model":""}`, `{"model":"m"}`, `{"model":"other"}`}, m(dialect.ResponseInfo{})},

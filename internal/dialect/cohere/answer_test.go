@@ -33,7 +33,7 @@ func streamed(t testing.TB, r *llm.Request, lines ...string) ([]llm.Event, *llm.
 	return events, res, fault, whole
 }
 
-func TestWholeAnswers(t *testing.T) {
+func TestCompleteResponses(t *testing.T) {
 	emulating := &llm.Request{Tools: []llm.Tool{clock, {Name: "patch", Custom: true}}, Format: llm.Format{Kind: llm.FormatSchema, Schema: schema}}
 	for _, tt := range []struct {
 		name, body string
@@ -139,9 +139,9 @@ func TestStreamsThatFail(t *testing.T) {
 		lines []string
 		fault string
 	}{
-		{"an error as at the door", []string{hi, `{"message":"internal server error","id":"x"}`, hi}, "internal server error"},
+		{"an error as before admission", []string{hi, `{"message":"internal server error","id":"x"}`, hi}, "internal server error"},
 		{"the end says why", []string{hi, `{"type":"message-end","delta":{"finish_reason":"ERROR","error":"no more"}}`}, "no more"},
-		{"an empty answer that was given up", []string{`{"type":"message-start"}`, `{"type":"message-end","delta":{"finish_reason":"TIMEOUT"}}`}, "the model gave up before it began to answer (TIMEOUT)"},
+		{"an empty answer that was abandoned", []string{`{"type":"message-start"}`, `{"type":"message-end","delta":{"finish_reason":"TIMEOUT"}}`}, "the model gave up before it began to answer (TIMEOUT)"},
 		{"it breaks off", []string{hi, `{"type":"debug","prompt":"x"}`, `{nonsense`}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func TestFormsOfRequests(t *testing.T) {
 		fates []dialect.ParamChange
 	}{
 		{"one text", api.Embeddings, `{"model":"m","input":"a"}`, `{"model":"embed-v4.0","texts":["a"],"input_type":"search_document","embedding_types":["float"]}`, nil},
-		{"texts with all that can be said", api.Embeddings, `{"input":["a",{"text":"b"}],"input_type":"search_query","encoding_format":"base64","dimensions":256,"truncate":"END","user":"u","max_tokens":null}`,
+		{"texts with all that can be expressed", api.Embeddings, `{"input":["a",{"text":"b"}],"input_type":"search_query","encoding_format":"base64","dimensions":256,"truncate":"END","user":"u","max_tokens":null}`,
 			`{"model":"embed-v4.0","texts":["a","b"],"embedding_types":["base64"],"input_type":"search_query","output_dimension":256,"truncate":"END"}`, []dialect.ParamChange{dropped("user")}},
 		{"an image", api.Embeddings, `{"input":[{"image":{"base64":"/9j/AAAA"}}]}`, `{"model":"embed-v4.0","images":["data:image/jpeg;base64,/9j/AAAA"],"input_type":"image","embedding_types":["float"]}`, nil},
 		{"text and image", api.Embeddings, `{"input":["a",{"image":"data:image/png;base64,AAAA"}]}`,

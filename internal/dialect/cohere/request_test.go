@@ -60,7 +60,7 @@ func TestParametersHaveTheirPlaceOrAFate(t *testing.T) {
 		{"six stop sequences", llm.Request{Stop: []string{"1", "2", "3", "4", "5", "6"}}, `"stop_sequences":["1","2","3","4","5"]`, []dialect.ParamChange{adapted("stop", "the first 5")}},
 		{"logprobs", llm.Request{Logprobs: ptr(true), TopLogprobs: ptr(int64(3))}, `"logprobs":true`, []dialect.ParamChange{dropped("top_logprobs")}},
 		{"the effort becomes a budget", llm.Request{Reasoning: llm.Reasoning{Effort: "medium"}}, `"thinking":{"type":"enabled","token_budget":9830}`, []dialect.ParamChange{adapted("reasoning_effort", "token_budget 9830")}},
-		{"no effort is no thinking", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, `"thinking":{"type":"disabled"}`, nil},
+		{"no effort means no thinking", llm.Request{Reasoning: llm.Reasoning{Effort: "none"}}, `"thinking":{"type":"disabled"}`, nil},
 		{"a budget wins over the effort", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingEnabled, Budget: ptr(int64(2000)), Effort: "low"}}, `"thinking":{"type":"enabled","token_budget":2000}`, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"thinking as the model likes", llm.Request{Reasoning: llm.Reasoning{Mode: llm.ThinkingAdaptive}}, `"thinking":{"type":"enabled"}`, nil},
 		{"what has no place", llm.Request{LogitBias: schema, User: "u", ServiceTier: "auto", ParallelTools: ptr(false), Metadata: schema, Verbosity: "low", Speech: schema, Modalities: []string{"text", "audio"}, Cache: &llm.Cache{}},
@@ -116,7 +116,7 @@ func TestMessagesTakeCoheresForm(t *testing.T) {
 			`[{"role":"assistant","tool_plan":"I will\nlook","tool_calls":[{"id":"c1","type":"function","function":{"name":"weather","arguments":"{\"a\":1}"}},{"id":"c2","type":"function","function":{"name":"clock","arguments":"{}"}}]}]`},
 		{"a call of a custom tool", llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.ToolCall{ID: "c1", Name: "patch", Arguments: "a\n", Custom: true}}},
 			`[{"role":"assistant","tool_calls":[{"id":"c1","type":"function","function":{"name":"patch","arguments":"{\"input\":\"a\\n\"}"}}]}]`},
-		{"results stand alone, in their place", user(words("before"), llm.ToolResult{ID: "c1", Parts: []llm.Part{words("sun")}}, llm.ToolResult{ID: "c2"}, words("after")),
+		{"results are alone, in their place", user(words("before"), llm.ToolResult{ID: "c1", Parts: []llm.Part{words("sun")}}, llm.ToolResult{ID: "c2"}, words("after")),
 			`[{"role":"user","content":"before"},{"role":"tool","tool_call_id":"c1","content":"sun"},{"role":"tool","tool_call_id":"c2","content":""},{"role":"user","content":"after"}]`},
 		{"a result of pieces is documents", user(llm.ToolResult{ID: "c1", Failed: true, Parts: []llm.Part{words("a"), llm.Media{Kind: llm.Document, Text: "b", Name: "n"}}}),
 			`[{"role":"tool","tool_call_id":"c1","content":[{"type":"document","document":{"data":"Error: a"}},{"type":"document","document":{"data":{"text":"b","title":"n"}}}]}]`},
@@ -133,7 +133,7 @@ func TestMessagesTakeCoheresForm(t *testing.T) {
 	}
 }
 
-func TestDocumentsStandBesideTheMessages(t *testing.T) {
+func TestDocumentsAreNextToTheMessages(t *testing.T) {
 	r := &llm.Request{
 		Messages: []llm.Message{user(
 			llm.Media{Kind: llm.Document, Type: "text/plain", Data: "aGk=", Name: "hi.txt", At: "messages[0].content[0]"},

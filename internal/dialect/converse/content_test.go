@@ -14,7 +14,7 @@ func media(kind llm.MediaKind, mime, name string) llm.Part {
 	return llm.Media{Kind: kind, Type: mime, Data: "QUJD", Name: name, At: "messages[0].content[1]"}
 }
 
-func TestContentIsSaidInBlocks(t *testing.T) {
+func TestContentIsEncodedInBlocks(t *testing.T) {
 	signed := llm.Signature{Vendor: llm.Anthropic, Value: "c2ln"}
 	foreign := llm.Signature{Vendor: llm.OpenAI, Value: "b3Bl"}
 	for _, tt := range []struct {
@@ -58,7 +58,7 @@ func TestContentIsSaidInBlocks(t *testing.T) {
 			`[{"role":"user","content":[{"text":"a"},{"text":"c"}]}]`,
 		},
 		{
-			"calls whose arguments are no object, and results that failed", nova,
+			"calls whose arguments are not an object, and results that failed", nova,
 			[]llm.Message{user(text("a")), assistant(llm.ToolCall{ID: "c1", Name: "f", Arguments: "[1]"}, llm.ToolCall{ID: "c2", Name: "f", Arguments: "{bad"}), user(llm.ToolResult{ID: "c1", Failed: true, Parts: []llm.Part{media(llm.Image, "image/png", "")}}, llm.ToolResult{ID: "c2", Parts: []llm.Part{text("")}})},
 			`[{"role":"user","content":[{"text":"a"}]},{"role":"assistant","content":[{"toolUse":{"toolUseId":"c1","name":"f","input":{"INVALID_JSON":"[1]"}}},{"toolUse":{"toolUseId":"c2","name":"f","input":{"INVALID_JSON":"{bad"}}}]},{"role":"user","content":[{"toolResult":{"toolUseId":"c1","content":[{"image":{"format":"png","source":{"bytes":"QUJD"}}}],"status":"error"}},{"toolResult":{"toolUseId":"c2","content":[]}}]}]`,
 		},

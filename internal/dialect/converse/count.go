@@ -1,8 +1,6 @@
 package converse
 
 import (
-	"errors"
-
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
@@ -59,20 +57,9 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 	return b.Bytes(), fates, nil
 }
 
-var errNoCount = errors.New("converse: the body holds no number of tokens")
-
 // DecodeCountResponse reads the response to it.
 func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
-	v, err := jsonedit.ParseValue(body)
-	if err != nil {
-		return 0, err
-	}
-	n, _ := v.Get("inputTokens")
-	tokens, ok := n.Int()
-	if !ok {
-		return 0, errNoCount
-	}
-	return tokens, nil
+	return dialect.ReadCount(body, "inputTokens")
 }
 
 // Foundation returns the model id in a name, without the region or the ARN of

@@ -57,7 +57,7 @@ const weatherSpec = `{"toolSpec":{"name":"weather","inputSchema":{"json":{"type"
 
 var person = llm.Format{Kind: llm.FormatSchema, Name: "person", Schema: []byte(`{"type":"object","properties":{"age":{"type":"integer","minimum":0}}}`)}
 
-func TestParametersAreSaidInTheWordsOfTheModel(t *testing.T) {
+func TestParametersHaveTheNamesOfTheModel(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		model string
@@ -206,8 +206,8 @@ func TestToolsAndFormsAreAskedForAsTheModelKnowsThem(t *testing.T) {
 		{"a form that the model knows", sonnet45, form, `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":"{\"additionalProperties\":false,\"type\":\"object\",\"properties\":{\"age\":{\"type\":\"integer\"}}}","name":"person"}}}}} | response_format adapted without the constraints that the provider does not check`},
 		{"a form by a forced tool", nova, form, `,"toolConfig":{"tools":[{"toolSpec":{"name":"json_response","description":"Gives the answer. Call it once, with the whole answer.","inputSchema":{"json":{"type":"object","properties":{"age":{"type":"integer","minimum":0}}}}}}],"toolChoice":{"tool":{"name":"json_response"}}}} | response_format adapted forced tool`},
 		{"a form by a tool beside others", opus47, both, `,"toolConfig":{"tools":[` + weatherSpec + `,{"toolSpec":{"name":"json_response","description":"Gives the answer. Call it once, with the whole answer.","inputSchema":{"json":{"type":"object","properties":{"age":{"type":"integer","minimum":0}}}}}}],"toolChoice":{"any":{}}}} | response_format adapted forced tool`},
-		{"a form in words", llama, form, `,"system":[{"text":"Answer with one JSON object and nothing else: no words around it, no code fence. It must be valid against this JSON Schema: {\"type\":\"object\",\"properties\":{\"age\":{\"type\":\"integer\",\"minimum\":0}}}"}]} | response_format adapted instruction`},
-		{"a form in words without a system prompt", titan, llm.Request{Messages: []llm.Message{user(text("Who?"))}, Format: llm.Format{Kind: llm.FormatJSON}}, `{"messages":[{"role":"user","content":[{"text":"Answer with one JSON object and nothing else: no words around it, no code fence."},{"text":"Who?"}]}]} | response_format adapted instruction`},
+		{"a form as text", llama, form, `,"system":[{"text":"Answer with one JSON object and nothing else: no words around it, no code fence. It must be valid against this JSON Schema: {\"type\":\"object\",\"properties\":{\"age\":{\"type\":\"integer\",\"minimum\":0}}}"}]} | response_format adapted instruction`},
+		{"a form as text without a system prompt", titan, llm.Request{Messages: []llm.Message{user(text("Who?"))}, Format: llm.Format{Kind: llm.FormatJSON}}, `{"messages":[{"role":"user","content":[{"text":"Answer with one JSON object and nothing else: no words around it, no code fence."},{"text":"Who?"}]}]} | response_format adapted instruction`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := encoded(tt.r, tt.model); got != tt.want {

@@ -2,7 +2,6 @@ package converse
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 
 	"modelgate/internal/apierr"
@@ -114,10 +113,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 			}
 		}
 	}
-	message := provider + " answered " + strconv.Itoa(status)
-	if text := dialect.ErrorMessage(body); text != "" {
-		message += ": " + text
-	}
+	message := dialect.FailureMessage(provider, status, body)
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("message")

@@ -107,7 +107,7 @@ func compact(raw []byte) string {
 	return b.String()
 }
 
-// wholePlainly reads a whole answer by decoding it.
+// wholePlainly reads a complete response by decoding it.
 func wholePlainly(t *testing.T, body string) (s said) {
 	var v struct {
 		Message string

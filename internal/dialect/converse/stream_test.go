@@ -271,9 +271,9 @@ func TestErrorsAreThoseThatTheSDKsKnow(t *testing.T) {
 		{`{"message":"bad"}`, 400, `{"message":"bad","source":"provider","provider":"p","__type":"ValidationException"}`},
 		{`{"__type":"x","message":"bad"}`, 400, `{"__type":"x","message":"bad","source":"provider","provider":"p"}`},
 		{`{"error":{"message":"bad"}}`, 401, `{"message":"p answered 401: bad","__type":"UnrecognizedClientException","source":"provider","provider":"p"}`},
-		{``, 529, `{"message":"p answered 529","__type":"ThrottlingException","source":"provider","provider":"p"}`},
-		{`<html>`, 502, `{"message":"p answered 502","__type":"ModelErrorException","source":"provider","provider":"p"}`},
-		{`<html>`, 500, `{"message":"p answered 500","__type":"InternalServerException","source":"provider","provider":"p"}`},
+		{``, 529, `{"message":"p answered 529 with an empty body","__type":"ThrottlingException","source":"provider","provider":"p"}`},
+		{`<html>`, 502, `{"message":"p answered 502 with an empty body","__type":"ModelErrorException","source":"provider","provider":"p"}`},
+		{`<html>`, 500, `{"message":"p answered 500 with an empty body","__type":"InternalServerException","source":"provider","provider":"p"}`},
 	} {
 		if got := string(converse.Dialect{}.ProviderError(nil, []byte(tt.body), "p", tt.status)); got != tt.want {
 			t.Errorf("ProviderError(%s, %d) = %s, want %s", tt.body, tt.status, got, tt.want)

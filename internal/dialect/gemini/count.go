@@ -1,8 +1,6 @@
 package gemini
 
 import (
-	"errors"
-
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
@@ -62,18 +60,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 	return b.Bytes(), fates, nil
 }
 
-var errNoCount = errors.New("gemini: the answer holds no number of tokens")
-
 // DecodeCountResponse reads the response to it.
 func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
-	v, err := jsonedit.ParseValue(body)
-	if err != nil {
-		return 0, err
-	}
-	n, _ := v.Get("totalTokens")
-	tokens, ok := n.Int()
-	if !ok {
-		return 0, errNoCount
-	}
-	return tokens, nil
+	return dialect.ReadCount(body, "totalTokens")
 }

@@ -119,12 +119,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 			return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
 		}
 	}
-	message := provider + " answered " + strconv.Itoa(status)
-	if said := dialect.ErrorMessage(body); said != "" {
-		message += ": " + said
-	} else {
-		message += " with an empty body"
-	}
+	message := dialect.FailureMessage(provider, status, body)
 	b := jsonedit.Append(dst)
 	openError(&b, status, statusWord(status), message)
 	b.Name("details")

@@ -241,7 +241,7 @@ func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
 	}
 }
 
-func TestRecordedErrorsAreToldAsTheyStand(t *testing.T) {
+func TestRecordedErrorsAreForwardedUnchanged(t *testing.T) {
 	n := 0
 	for _, r := range mustConversations(t) {
 		if r.Response.Status == 200 {

@@ -58,7 +58,7 @@ func mustWrite(t *testing.T, r llm.Request, to dialect.RequestTarget, want strin
 	}
 }
 
-func TestAWishForAnswersFromTheWebIsATool(t *testing.T) {
+func TestWebSearchOptionsBecomeATool(t *testing.T) {
 	wish := []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"search_context_size":"low"}`)}}
 	place := []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"user_location":{"type":"approximate","approximate":{"country":"CH"}}}`)}}
 	f := llm.Tool{Name: "f", Schema: json.RawMessage(`{"type":"object","properties":{}}`), At: "tools[0]"}
@@ -193,7 +193,7 @@ func TestMessagesOfOtherDialects(t *testing.T) {
 		{"a signature that nothing follows", []llm.Message{userSaid, assistant(llm.Text{Text: "a"}, llm.Thinking{Signature: signed.Signature})}, flash2,
 			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"text":"a"},{"text":"","thoughtSignature":"c2ln"}]}]`, nil},
 		{"unsigned thoughts stay behind", []llm.Message{userSaid, assistant(llm.Thinking{Text: "t"}, llm.Text{Text: "a"})}, flash2, userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"text":"a"}]}]`, []dialect.ParamChange{{Name: "messages.thinking", Outcome: dialect.Ignored, Note: "the target does not read it"}}},
-		{"arguments that are no object", []llm.Message{userSaid, assistant(llm.ToolCall{ID: "a", Name: "f", Arguments: "x"}, llm.ToolCall{ID: "b", Name: "f"})}, flash2,
+		{"arguments that are not an object", []llm.Message{userSaid, assistant(llm.ToolCall{ID: "a", Name: "f", Arguments: "x"}, llm.ToolCall{ID: "b", Name: "f"})}, flash2,
 			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"functionCall":{"id":"a","name":"f","args":{"INVALID_JSON":"x"}}},{"functionCall":{"id":"b","name":"f","args":{}}}]}]`, []dialect.ParamChange{{Name: "arguments", Outcome: dialect.Adapted, Note: "malformed arguments as text in an object"}}},
 		{"media", []llm.Message{{Role: llm.User, Parts: []llm.Part{
 			llm.Media{Kind: llm.Image, URL: "https://a.example/b.PNG?c=d"}, llm.Media{Kind: llm.Video, URL: "https://youtu.be/x"}, llm.Media{Kind: llm.Document, FileID: "files/x"},

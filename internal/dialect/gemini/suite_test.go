@@ -95,7 +95,7 @@ func TestAnswersCarryTheSignaturesOfOtherVendors(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if diff := cmp.Diff(response.Choices[0].Parts, r.Messages[0].Parts, dialecttest.Same()); diff != "" {
-			t.Errorf("%s: given back by a client, the parts are (-want +got):\n%s", name, diff)
+			t.Errorf("%s: returned by a client, the parts are (-want +got):\n%s", name, diff)
 		}
 		out, _, err := gemini.Dialect{}.EncodeRequest(nil, r, dialecttest.TargetOf("google", "gemini-2.5-pro"))
 		if err != nil || len(object(list(object(mustJSON(t, string(out)))["contents"])[0])["parts"].([]any)) != 2 {

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/dialect/gemini"
 )
 
-func TestContentsAreEmbeddedInTheWordsOfTheChatDialect(t *testing.T) {
+func TestContentsAreEmbeddedInTheChatDialect(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		op         api.Operation

@@ -308,7 +308,7 @@ func TestStreamsAreWrittenInTheOrderOfTheProtocol(t *testing.T) {
 			`message_start ping start0:tool_use:a:f delta0:input_json_delta:{"x":"\\\"} delta0:input_json_delta:"} stop0 start1:tool_use:b:f`},
 		{"a call without id, and of free text", []llm.Event{start, opens(0, llm.ToolCall{Name: "f", Custom: true}), adds(0, `a"`), ends(0), finish(llm.StopEnd), end},
 			`message_start ping start0:tool_use:toolu_0123456789abcdef0123456789abcdef0:f delta0:input_json_delta:{"input":" delta0:input_json_delta:a\" delta0:input_json_delta:"} stop0 message_delta:tool_use message_stop`},
-		{"the signature of a call stands before it", []llm.Event{start, opens(0, llm.ToolCall{ID: "a", Name: "f", Signature: llm.Signature{Vendor: llm.Google, Value: "g"}}), ends(0)},
+		{"the signature of a call precedes it", []llm.Event{start, opens(0, llm.ToolCall{ID: "a", Name: "f", Signature: llm.Signature{Vendor: llm.Google, Value: "g"}}), ends(0)},
 			"message_start ping start0:thinking delta0:signature_delta:mg1.google.g stop0 start1:tool_use:a:f stop1"},
 		{"the signature of words is a citation of them", []llm.Event{start, opens(0, llm.Text{}), adds(0, "a"), {Kind: llm.EventDelta, Signature: llm.Signature{Vendor: llm.Google, Value: "g"}}, ends(0)},
 			"message_start ping start0:text delta0:text_delta:a delta0:citations_delta:char_location:mg1.google.g stop0"},

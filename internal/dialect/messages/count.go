@@ -2,7 +2,6 @@ package messages
 
 import (
 	"encoding/base64"
-	"errors"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -60,19 +59,7 @@ func (d Dialect) EncodeCountRequest(dst []byte, r *llm.Request, to dialect.Reque
 	return b.Bytes(), fates, nil
 }
 
-var errNoCount = errors.New("messages: the answer holds no number of tokens")
-
 // DecodeCountResponse reads the response to it.
 func (Dialect) DecodeCountResponse(body []byte) (int64, error) {
-	v, err := jsonedit.ParseValue(body)
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range [...]string{"input_tokens", "inputTokens"} {
-		n, _ := v.Get(name)
-		if tokens, ok := n.Int(); ok {
-			return tokens, nil
-		}
-	}
-	return 0, errNoCount
+	return dialect.ReadCount(body, "input_tokens", "inputTokens")
 }

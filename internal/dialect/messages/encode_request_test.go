@@ -128,7 +128,7 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"new models choose themselves", newest, func(r *llm.Request) { r.Temperature, r.TopP, r.TopK = ptr(0.5), ptr(0.5), ptr(int64(3)) }, "temperature top_p top_k", "", "temperature; top_p; top_k"},
 		{"thinking models too", sonnet, func(r *llm.Request) { r.Reasoning.Mode, r.Temperature = llm.ThinkingEnabled, ptr(0.5) }, "temperature", "", "temperature"},
 		{"blank stops go", sonnet, func(r *llm.Request) { r.Stop = []string{"\n", "END"} }, "stop_sequences", `stop_sequences ["END"]`, "stop=without sequences of white space alone"},
-		{"what asks for nothing is no loss", sonnet, func(r *llm.Request) {
+		{"an empty request is not a loss", sonnet, func(r *llm.Request) {
 			r.FrequencyPenalty, r.Logprobs, r.N, r.Modalities, r.IncludeUsage = ptr(0.0), ptr(false), ptr(int64(1)), []string{"text"}, ptr(true)
 		}, "n", "", ""},
 		{"what is unknown is told", sonnet, func(r *llm.Request) {
@@ -152,7 +152,7 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 			}
 		}, "context_management output_config anthropic_beta", `context_management {"edits":[{"type":"clear_tool_uses_20250919"}]} output_config {"task_budget":{"total":9}} ` +
 			`anthropic_beta ["context-management-2025-06-27","mcp-client-2025-11-20","a","b"]`, ""},
-		{"JSON in words", sonnet, func(r *llm.Request) { r.Format.Kind = llm.FormatJSON }, "system",
+		{"JSON as text", sonnet, func(r *llm.Request) { r.Format.Kind = llm.FormatJSON }, "system",
 			`system [{"type":"text","text":"Answer with one valid JSON object and nothing else: no words before or after it, no code fence."}]`, "response_format=requested in the instructions"},
 		{"a schema", sonnet, func(r *llm.Request) {
 			r.Format = llm.Format{Kind: llm.FormatSchema, Name: "x", Schema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer","minimum":1,"description":"d"},"o":{"oneOf":[{"type":"string","format":"email"},{"$ref":"#/$defs/a","title":"t"}]}},"$defs":{"a":{"enum":[null]}}}`)}

@@ -2,7 +2,6 @@ package messages
 
 import (
 	"net/http"
-	"strconv"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
@@ -117,12 +116,7 @@ func (Dialect) ProviderError(dst, body []byte, provider string, status int) []by
 			return d.Apply(dst, jsonedit.Edit{Name: "error", Value: marked}, jsonedit.Edit{Name: "provider", Value: id})
 		}
 	}
-	message := provider + " answered " + strconv.Itoa(status)
-	if text := dialect.ErrorMessage(body); text != "" {
-		message += ": " + text
-	} else {
-		message += " with an empty body"
-	}
+	message := dialect.FailureMessage(provider, status, body)
 	b := jsonedit.Append(dst)
 	openFailure(&b, wordFor(status), message)
 	if lost {

@@ -91,7 +91,7 @@ func TestInvokeModelLeavesErrorsToItsOuterDialect(t *testing.T) {
 	}
 }
 
-func TestABodyForInvokeModelIsJudgedWhereItIsRead(t *testing.T) {
+func TestABodyForInvokeModelIsCheckedWhereItIsRead(t *testing.T) {
 	for body, param := range map[string]string{
 		`{"max_tokens":5,"messages":[{"role":"user","content":"hi"}]}`: "",
 		`{"messages":[{"role":"user","content":"hi"}]}`:                "max_tokens",

@@ -11,7 +11,7 @@ import (
 
 // Official clients send only what is new as long as the server keeps their
 // conversation. They find out that it doesn't by this answer.
-func TestAConversationKeptByTheProviderIsRefusedInTheWordsOfClients(t *testing.T) {
+func TestAConversationStoredByTheProviderIsRefusedInTheClientsDialect(t *testing.T) {
 	const rest = `"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`
 	_, err := messages.Dialect{}.DecodeRequest([]byte(`{"thread":{"type":"create"},` + rest))
 	e, ok := errors.AsType[*apierr.Error](err)

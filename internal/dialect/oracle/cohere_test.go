@@ -88,7 +88,7 @@ func TestModelsOfCohereAreAskedInTheirFormat(t *testing.T) {
 	}
 }
 
-func TestTheFormatOfAnEndpointIsSaidByTheClient(t *testing.T) {
+func TestTheClientNamesTheFormatOfAnEndpoint(t *testing.T) {
 	endpoint := dialect.RequestTarget{Provider: "oracle", Model: "ocid1.generativeaiendpoint.oc1.x"}
 	for value, want := range map[string]string{`"COHERE"`: "COHERE", `"GENERIC"`: "GENERIC", `null`: "GENERIC"} {
 		got := cohereBody(t, llm.Request{Messages: []llm.Message{said(llm.User, txt("hi"))}, Extra: []llm.Member{{Name: "api_format", Value: json.RawMessage(value)}}}, endpoint)

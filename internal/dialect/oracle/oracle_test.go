@@ -130,7 +130,7 @@ func TestResultsAndDocumentsAreTold(t *testing.T) {
 	}
 }
 
-func TestWholeAnswers(t *testing.T) {
+func TestCompleteResponses(t *testing.T) {
 	body := `{"modelId":"m","chatResponse":{"timeCreated":"2025-01-02T03:04:05.6Z","choices":[{"index":0,"message":{"content":[{"type":"TEXT","text":"a"},{"type":"TEXT","text":"b"},{"type":"TEXT","text":"c"}]},"finishReason":"MAX_TOKENS"}]}}`
 	want := &llm.Response{Dialect: "oracle", Model: "m", Created: 1735787045, Choices: []llm.Choice{{Parts: []llm.Part{words("abc")}, Stop: llm.StopLength, NativeFinishReason: "MAX_TOKENS"}}}
 	got, err := oracle.Dialect{}.DecodeResponse([]byte(body), nil, target)

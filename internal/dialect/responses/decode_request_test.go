@@ -70,7 +70,7 @@ func TestCodexRequestsSurviveARoundTrip(t *testing.T) {
 	}
 }
 
-func TestCodexSpeaksInNeutralWords(t *testing.T) {
+func TestRequestsOfCodexAreDecoded(t *testing.T) {
 	r := mustDecode(t, codexRequest)
 	want := []llm.Message{
 		{Role: llm.System, Parts: []llm.Part{llm.Text{Text: "You are a coding agent."}}},
@@ -141,7 +141,7 @@ func TestRefusesNamingTheElement(t *testing.T) {
 		{"images that are not base64", `{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"data:image/png;base64,!!"}]}]}`, "input[0].content[1].image_url", dialect.CodeValue},
 		{"files that are not base64", `{"model":"m","input":[{"role":"user","content":[{"type":"input_file","file_data":"??"}]}]}`, "input[0].content[0].file_data", dialect.CodeValue},
 		{"images of nothing", `{"model":"m","input":[{"role":"user","content":[{"type":"input_image"}]}]}`, "input[0].content[0]", dialect.CodeMissing},
-		{"schemas that are no object", `{"model":"m","input":"x","tools":[{"type":"function","name":"a"},{"type":"function","name":"f","parameters":"s"}]}`, "tools[1].parameters", dialect.CodeType},
+		{"schemas that are not an object", `{"model":"m","input":"x","tools":[{"type":"function","name":"a"},{"type":"function","name":"f","parameters":"s"}]}`, "tools[1].parameters", dialect.CodeType},
 		{"tools without a name", `{"model":"m","input":"x","tools":[{"type":"function"}]}`, "tools[0].name", dialect.CodeMissing},
 		{"long names", `{"model":"m","input":"x","tools":[{"type":"custom","name":"` + strings.Repeat("n", 129) + `"}]}`, "tools[0].name", dialect.CodeValue},
 		{"tools of namespaces without a name", `{"model":"m","input":"x","tools":[{"type":"namespace","name":"n","tools":[{"type":"function"}]}]}`, "tools[0].tools[0].name", dialect.CodeMissing},
@@ -150,7 +150,7 @@ func TestRefusesNamingTheElement(t *testing.T) {
 		{"unknown formats", `{"model":"m","input":"x","text":{"format":{"type":"xml"}}}`, "text.format.type", dialect.CodeValue},
 		{"metadata that is not text", `{"model":"m","input":"x","metadata":{"a":1}}`, "metadata.a", dialect.CodeType},
 		{"unknown choices", `{"model":"m","input":"x","tool_choice":"maybe"}`, "tool_choice", dialect.CodeValue},
-		{"items that are no object", `{"model":"m","input":["x"]}`, "input[0]", dialect.CodeType},
+		{"items that are not an object", `{"model":"m","input":["x"]}`, "input[0]", dialect.CodeType},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := responses.Dialect{}.DecodeRequest([]byte(tt.body))

@@ -50,7 +50,7 @@ func TestStreamsThatSayThingsTwiceOrLate(t *testing.T) {
 			`{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"ab"}`,
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[{"type":"output_text","text":"abc"}]}}`,
 		}, []llm.Part{llm.Text{Text: "abc"}}},
-		{"what comes after the end of a part is passed over", []string{
+		{"what comes after the end of a part is skipped", []string{
 			`{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"}`,
 			`{"type":"response.content_part.done","output_index":0,"content_index":0,"part":{"type":"output_text","text":"a"}}`,
 			`{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"b"}`,

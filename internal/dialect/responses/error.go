@@ -2,7 +2,6 @@ package responses
 
 import (
 	"net/http"
-	"strconv"
 
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
@@ -106,12 +105,7 @@ func markSource(e jsonedit.Value, status int, lost bool) []byte {
 }
 
 func appendError(dst []byte, d *jsonedit.Doc, body []byte, provider string, status int) []byte {
-	message := provider + " answered " + strconv.Itoa(status)
-	if text := dialect.ErrorMessage(body); text != "" {
-		message += ": " + text
-	} else {
-		message += " with an empty body"
-	}
+	message := dialect.FailureMessage(provider, status, body)
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("error")

@@ -320,7 +320,7 @@ func assembled(t *testing.T, r *recorded, from io.Reader) (*llm.Response, *llm.P
 	return a.Response()
 }
 
-// cuts gives out a text in pieces of random length.
+// cuts returns a text in pieces of random length.
 type cuts struct {
 	text string
 	r    *rand.Rand

@@ -143,7 +143,7 @@ const wholeOfManyParts = `{"id":"resp_` + id + `","object":"response","created_a
 	"tools":[{"type":"namespace","name":"n","description":"d","tools":[{"type":"custom","name":"g"}]}],
 	"top_logprobs":0,"top_p":null,"user":null,"metadata":{"a":"b"},"truncation":"disabled","max_tool_calls":null,"prompt_cache_key":null,"safety_identifier":null}`
 
-func TestTheLastEventHoldsTheWholeAnswer(t *testing.T) {
+func TestTheLastEventHasTheCompleteResponse(t *testing.T) {
 	to := reply(t, withNamespace)
 	stream := encoded(to, manyParts...)
 	_, last := lastOf(t, stream)
