@@ -15,7 +15,7 @@ var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 // entry is the first line of a file in changelog/unreleased.
 var entry = regexp.MustCompile(`^(added|changed|fixed|removed|security): [A-Z].*\.\n`)
 
-func TestArchitectureDocumentShowsTheFloors(t *testing.T) {
+func TestArchitectureDocumentShowsTheLayers(t *testing.T) {
 	const name = "docs/architecture.md"
 	if !strings.Contains(string(mustRead(t, name)), "```text"+layers+"```") {
 		t.Errorf("%s does not show the layers of layers_test.go; copy their lines into its block of text", name)
@@ -142,7 +142,7 @@ func TestDocumentsNameWhatTheCodeHas(t *testing.T) {
 	}
 }
 
-// codeIn returns what stands in a page between backticks, in lower case.
+// codeIn returns the text in a page between backticks, in lower case.
 func codeIn(page string) string {
 	var code strings.Builder
 	for line := range strings.Lines(page) {

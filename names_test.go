@@ -21,7 +21,7 @@ type declaration struct {
 }
 
 // naming is a rule for names. Limit is how many names still break it: it may only
-// fall, and whoever lowers it lowers the number.
+// fall, and lower the number with it.
 type naming struct {
 	rule   string
 	limit  int

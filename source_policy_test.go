@@ -60,9 +60,9 @@ func TestOpenEndsCarryAName(t *testing.T) {
 	}
 }
 
-// A test that leaves itself out silently is no test. Two may: the recorded
+// A test that leaves itself out silently is not a test. Two may: the recorded
 // provider traffic lies outside the repository and may be absent, and a fuzz
-// target passes over inputs that are not its subject, without a word.
+// target skips inputs that are not its subject, without a word.
 func TestOnlyTestsOfRecordingsMayBeLeftOut(t *testing.T) {
 	texts := mustTexts(t)
 	fuzzed := map[string]bool{} // folders with a fuzz target

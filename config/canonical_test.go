@@ -106,7 +106,7 @@ func TestACredentialPrintsAsDots(t *testing.T) {
 	}
 }
 
-func TestOptionsPrintWhatIsNoCredential(t *testing.T) {
+func TestOptionsPrintNoCredential(t *testing.T) {
 	options := config.Options{"vendora_organization": "org", "cloud_a_region": "eu", "cloud_a_access_key_id": "sekret", "oracle_key_passphrase": "sekret", "of_a_later_version": "sekret"}
 	want := "map[cloud_a_access_key_id:••• cloud_a_region:eu of_a_later_version:••• oracle_key_passphrase:••• vendora_organization:org]"
 	if got := fmt.Sprint(options); got != want {

@@ -18,7 +18,7 @@ type (
 	}
 	free    object   // content that is not the config's: names stay as they are
 	list    []any    // order counts
-	codes   []int    // order does not count
+	codes   []int    // the order is irrelevant
 	text    string   // a string
 	number  int      // a number with several spellings
 	literal string   // written as it is
@@ -129,7 +129,7 @@ func (s spelling) number(n int) string {
 	return []string{fmt.Sprintf("%d.0", n), fmt.Sprintf("%d0e-1", n), fmt.Sprintf("%dE+0", n)}[s.random.IntN(3)]
 }
 
-// secretMark stands in every generated credential and nowhere else.
+// secretMark is in every generated credential and nowhere else.
 const secretMark = "sekret"
 
 // node draws a valid config with at most depth levels of targets below.

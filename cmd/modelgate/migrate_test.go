@@ -50,7 +50,7 @@ func TestMigrateSaysWhatItDoes(t *testing.T) {
 	})
 }
 
-func TestTheDatabasesFlagsAreJudged(t *testing.T) {
+func TestDatabaseFlagsAreChecked(t *testing.T) {
 	const url = "postgres://user:canary@127.0.0.1:1/db"
 	for _, tt := range []struct{ env, says string }{
 		{"DATABASE_URL=mysql://user:canary@host/db", "not supported"},

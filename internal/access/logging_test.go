@@ -6,7 +6,7 @@ import (
 	"modelgate/internal/access"
 )
 
-func TestTheNearestLevelCountsAsFarAsTheOrganisationLets(t *testing.T) {
+func TestTheNearestLevelAppliesWithinTheOrganisationsLimit(t *testing.T) {
 	const unsaid, none, metadata, full = access.LogInherit, access.LogNone, access.LogMetadata, access.LogFull
 	for _, tt := range []struct {
 		name         string

@@ -180,10 +180,10 @@ func TestTranslatedResponsesAreChecked(t *testing.T) {
 		body string
 		want bool
 	}{
-		{"a whole answer", whole, `{"id":"x","choices":[{"message":{"content":"Hello"}}]}`, true},
-		{"a whole answer cut short", whole, `{"choices":[{"message":{"content":"Hell"}}]}`, false},
-		{"a whole answer that goes on", whole, `{"choices":[{"message":{"content":"Hello!"}}]}`, false},
-		{"a whole answer without text", whole, `{"choices":[]}`, false},
+		{"a complete response", whole, `{"id":"x","choices":[{"message":{"content":"Hello"}}]}`, true},
+		{"a complete response cut short", whole, `{"choices":[{"message":{"content":"Hell"}}]}`, false},
+		{"a complete response that goes on", whole, `{"choices":[{"message":{"content":"Hello!"}}]}`, false},
+		{"a complete response without text", whole, `{"choices":[]}`, false},
 		{"a stream", streamed, around + one + two + around + done, true},
 		{"a stream in another order", streamed, two + one + done, false},
 		{"a stream that lost an event", streamed, one + done, false},
@@ -221,7 +221,7 @@ func TestGateOpensWhenAllHaveArrived(t *testing.T) {
 	}
 }
 
-func TestJudgeMarksWhatMissesItsGoal(t *testing.T) {
+func TestMissedGoalsAreMarked(t *testing.T) {
 	r := newReport(Options{Command: []string{"none"}, Against: "other"})
 	r.Throughput = []Throughput{
 		{Target: ReverseProxy, Connections: 64, PerSecond: 1000, CPUMicros: 100, Allocs: 120},

@@ -245,7 +245,7 @@ func TestABucketThatFailsIsToldWithoutSecrets(t *testing.T) {
 	}
 }
 
-func TestAnUploadThatIsGivenUpLeavesNoParts(t *testing.T) {
+func TestAnAbandonedUploadLeavesNoParts(t *testing.T) {
 	s, _ := server(t)
 	b := bucket(t, s.URL)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -156,7 +156,7 @@ func TestPartsThatWereLeftGoWithTheFile(t *testing.T) {
 	}
 }
 
-func TestABucketStandsInTheHostOrInThePath(t *testing.T) {
+func TestABucketIsInTheHostOrInThePath(t *testing.T) {
 	for path, want := range map[bool]string{true: "https://s3.example.com:9000/exports/a/b/x?", false: "https://exports.s3.example.com:9000/a/b/x?"} {
 		o := options("https://s3.example.com:9000/")
 		o.PathStyle = path

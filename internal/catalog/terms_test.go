@@ -24,7 +24,7 @@ func TestTermsComeBeforeBooks(t *testing.T) {
 		row           string
 	}{
 		{"nothing agreed", nil, "base", "base", "served", 1000, "openai/base"},
-		{"what it was made of", nil, "mine", "base", "served", 1000, "openai/base"},
+		{"the tariff it derives from", nil, "mine", "base", "served", 1000, "openai/base"},
 		{"what has answered", nil, "d", "d", "served", 2000, "openai/served"},
 		{"unknown", nil, "d", "d", "", -1, ""},
 		{"unknown, whatever the factor", &catalog.NegotiatedPricing{Factors: map[string]float64{"": 2}}, "d", "d", "", -1, ""},

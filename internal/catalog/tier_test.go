@@ -65,7 +65,7 @@ func TestARowSaysWhichTiersItHas(t *testing.T) {
 		{"priority", full, catalog.Priority, true, 175},
 		{"a tier without a price", full, catalog.Unpriced, false, 100},
 		{"reserved capacity, whatever the tier", free, catalog.Unpriced, true, 0},
-		{"an agreed factor besides", dearer, catalog.Priority, true, 350},
+		{"an agreed factor too", dearer, catalog.Priority, true, 350},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.p.Has(tt.tier); got != tt.has {

@@ -70,7 +70,7 @@ func TestEveryRouteOpensForWhomThePageSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if page.String() != string(want) {
-		t.Errorf("docs/access.md is not what the routes do; run this test with -update, and judge every line that changes\n%s", changed(string(want), page.String()))
+		t.Errorf("docs/access.md is not what the routes do; run this test with -update, and check every line that changes\n%s", changed(string(want), page.String()))
 	}
 }
 

@@ -116,7 +116,7 @@ func TestFeedbackThatCannotBeMeantIsRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestFeedbackIsShownToWhoSeesItsTrace(t *testing.T) {
+func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 	w := newWorld(t)
 	strangers := w.strangers()
 	var own, given struct {

@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// strangers are callers of another organisation with all rights there, and of
+// others are callers of another organisation with all rights there, and of
 // another workspace of this one with all that a key of it may have.
 func (w *world) strangers() map[string]*routetest.Caller {
 	w.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)

@@ -94,7 +94,7 @@ func TestPostingToTheLogIsAllOrNothing(t *testing.T) {
 		{"headers that are none", bad(`"body":1,"headers":[]`), "request.headers"},
 		{"an unknown member", bad(`"body":1,"key":"sk"`), "request.key"},
 		{"an unknown member at the top", bare[:len(bare)-1] + `,"organisation":"x"}`, "organisation"},
-		{"a status in words", strings.Replace(bare, `"text"`, `"text","status":"200"`, 1), "response.status"},
+		{"a status as text", strings.Replace(bare, `"text"`, `"text","status":"200"`, 1), "response.status"},
 		{"a status that is none", strings.Replace(bare, `"text"`, `"text","status":20`, 1), "response.status"},
 		{"part of a status", strings.Replace(bare, `"text"`, `"text","status":200.5`, 1), "response.status"},
 		{"a time before it began", strings.Replace(bare, `"text"`, `"text","response_time":-1`, 1), "response.response_time"},

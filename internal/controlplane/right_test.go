@@ -264,7 +264,7 @@ func TestRemovedMembersLoseTheirKeysInTheWorkspace(t *testing.T) {
 	}
 }
 
-func TestPeopleSeeTheirWorkspacesAlone(t *testing.T) {
+func TestUsersSeeOnlyTheirWorkspaces(t *testing.T) {
 	h := newHouse(t)
 	var second struct{ ID string }
 	h.root.Must("POST", "/workspaces", `{"name":"second"}`, &second)

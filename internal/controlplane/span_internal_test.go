@@ -38,7 +38,7 @@ func drawn(list []*spanNode) string {
 	return strings.Join(parts, " ")
 }
 
-func TestSpansStandBelowTheirParents(t *testing.T) {
+func TestSpansAreBelowTheirParents(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		entries []*reqlog.Entry
@@ -62,7 +62,7 @@ func TestSpansStandBelowTheirParents(t *testing.T) {
 	}
 }
 
-func TestEverySpanIsShownOnceWhateverItSays(t *testing.T) {
+func TestEverySpanIsShownOnceForAnyParent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 40).Draw(t, "spans")
 		var entries []*reqlog.Entry
@@ -79,7 +79,7 @@ func TestEverySpanIsShownOnceWhateverItSays(t *testing.T) {
 				}
 				seen[*s.ID] = true
 				if above != nil && *above.SpanID != *s.ParentID || above == nil && s.Orphan != (s.ParentID != nil) || above != nil && s.Orphan {
-					t.Fatalf("%s stands at a wrong place", s.Name)
+					t.Fatalf("%s is at a wrong place", s.Name)
 				}
 				if i > 0 && s.begin.Before(list[i-1].begin) {
 					t.Fatalf("%s is not in order", s.Name)

@@ -16,7 +16,7 @@ import (
 var versioned = []struct {
 	name, post, body     string
 	path                 string // read, changed and taken away below this, by its slug or id
-	put, remove, confirm string // bodies; an empty put changes nothing, an empty remove is no route
+	put, remove, confirm string // bodies; an empty put changes nothing, an empty remove is not a route
 }{
 	{"config", "/configs", `{"name":"one","config":{"provider":"@openai"}}`, "/configs/", `{"name":"two"}`, "/configs/", ""},
 	{"guardrail", "/guardrails", `{"name":"one","checks":[{"id":"default.contains"}],"actions":{"deny":true}}`, "/guardrails/", `{"name":"two"}`, "/guardrails/", ""},

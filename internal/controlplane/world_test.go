@@ -165,7 +165,7 @@ func (w *world) observed(t testing.TB, slug string) string {
 // smallModule is a WebAssembly module whose _start does nothing.
 const smallModule = "AGFzbQEAAAABBAFgAAADAgEABwoBBl9zdGFydAAACgQBAgAL"
 
-// makings are what the world is made of, in order: later ones may name earlier
+// makings are what the world is built from, in order: later ones may name earlier
 // ones. The first workspace is that of the callers.
 var makings = []struct{ word, path, body string }{
 	{"{spare}", "/workspaces", `{"name":"Spare"}`},

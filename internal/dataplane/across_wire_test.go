@@ -21,7 +21,7 @@ func newScriptedPairs(t *testing.T) (*gatewaytest.Gateway, *scripted) {
 	return gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: u}), u
 }
 
-// begin sends a request and returns the head of its answer when it comes.
+// begin sends a request and returns the response headers when it comes.
 func begin(t *testing.T, req *http.Request) <-chan *http.Response {
 	heads := make(chan *http.Response, 1)
 	go func() {
@@ -199,8 +199,8 @@ func TestAForwardListDoesNotCarryTheGatewayKeyToAnotherProtocol(t *testing.T) {
 }
 
 // An answer that comes whole where a stream was asked for continues a broken
-// one as a stream does: nothing is said twice, and what it drops is told.
-func TestAWholeAnswerOfAnotherProtocolContinuesAStream(t *testing.T) {
+// one as a stream does: nothing is sent twice, and what it drops is reported.
+func TestACompleteResponseOfAnotherProtocolContinuesAStream(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
 	config := twoTargets(fallsBack+`"stream_continuation":true,`, "chat", "one", "messages", "two")
@@ -261,8 +261,8 @@ func TestAModelInAPathMayNameItsProvider(t *testing.T) {
 	}
 }
 
-// A model that a config sets stands where the target reads it.
-func TestAnOverriddenModelStandsWhereTheTargetReadsIt(t *testing.T) {
+// A model that a config sets is where the target reads it.
+func TestAnOverriddenModelIsWhereTheTargetReadsIt(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
 	for _, client := range tongues {

@@ -108,7 +108,7 @@ func TestRequestsForSingleInputsAreLimitedTogetherBySize(t *testing.T) {
 		if extra > 0 {
 			list = strings.Replace(input, "a", "aa", 1)
 		}
-		others := (limit - len(input)) / n // bytes of each request besides its input
+		others := (limit - len(input)) / n // bytes of each request except its input
 		if len(input)+n*others != limit {
 			t.Fatalf("%d bytes of inputs can't be made up to %d", len(input), limit)
 		}

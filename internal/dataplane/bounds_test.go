@@ -36,8 +36,8 @@ func TestAnAttemptEndsWithItsTimeoutOrTheBudget(t *testing.T) {
 }
 
 // Bodies that are translated count with what they take once decoded, and what is
-// counted is given back.
-func TestMemoryOfTranslationIsCountedAndGivenBack(t *testing.T) {
+// counted is returned.
+func TestMemoryOfTranslationIsCountedAndReleased(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: strings.Replace(pairSettings, "limits: {event: 1 MB}", "limits: {event: 1 MB, body_memory: 6 MB}", 1)})
 	many := strings.TrimSuffix(strings.Repeat(`{"role":"user","content":"a"},`, 10_000), ",") // 300 KB, and 5 MB as structures

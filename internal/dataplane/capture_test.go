@@ -286,7 +286,7 @@ func TestTheLevelNoneKeepsNoTextOfTheClient(t *testing.T) {
 		body := `{"model":"m","messages":[{"role":"user","content":"canary"}],"user":"canary","canary":1}`
 		_, e := k.ask(tt.method, tt.path, strings.NewReader(body), "x-gateway-metadata", `{"canary":"canary"}`, "user-agent", canary,
 			"x-gateway-span-name", canary, "x-gateway-trace-id", "t-1", "x-gateway-span-id", "s-1")
-		e.Model = "" // which the books need
+		e.Model = "" // which the ledger needs
 		if text := strings.ToLower(fmt.Sprintf("%+v", *e)); strings.Contains(text, canary) {
 			t.Errorf("%s %s: %s", tt.method, tt.path, text)
 		}

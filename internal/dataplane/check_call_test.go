@@ -260,7 +260,7 @@ func TestBackgroundChecksEndTheirPlace(t *testing.T) {
 	}
 }
 
-func TestAJudgeThatFailsFailsUnlessTheCheckSaysOtherwise(t *testing.T) {
+func TestAModelThatFailsFailsTheCheckByDefault(t *testing.T) {
 	t.Parallel()
 	p := &judgingProvider{textProvider: textProvider{texts: []string{"fine"}}, status: 500}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
@@ -281,7 +281,7 @@ func TestAJudgeThatFailsFailsUnlessTheCheckSaysOtherwise(t *testing.T) {
 
 // The request of a check runs without the guardrails of its config: one that has the
 // check itself does not ask for ever.
-func TestTheConfigOfAJudgeServesItWithoutItsGuardrails(t *testing.T) {
+func TestTheConfigOfACheckServesItWithoutItsGuardrails(t *testing.T) {
 	t.Parallel()
 	p := &judgingProvider{textProvider: textProvider{texts: []string{"fine"}}}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
@@ -313,7 +313,7 @@ func TestTheConfigOfAJudgeServesItWithoutItsGuardrails(t *testing.T) {
 
 // A check in a config sends nothing that the guardrails of the organisation deny, and
 // those of the organisation ask models without asking themselves.
-func TestAJudgeOfAConfigIsBoundByTheDefaultGuardrails(t *testing.T) {
+func TestACheckOfAConfigIsBoundByTheDefaultGuardrails(t *testing.T) {
 	t.Parallel()
 	p := &judgingProvider{textProvider: textProvider{texts: []string{"fine"}}}
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})

@@ -127,7 +127,7 @@ func TestOptionsInHeadersChooseTheAddress(t *testing.T) {
 	}
 }
 
-func TestCustomHostsAreJudgedByRule(t *testing.T) {
+func TestCustomHostsAreCheckedByRule(t *testing.T) {
 	t.Parallel()
 	handler, seen := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
@@ -184,7 +184,7 @@ func TestCustomHostsAreJudgedByRule(t *testing.T) {
 	}
 }
 
-func TestAHeaderThatStandsTwiceIsRefusedByName(t *testing.T) {
+func TestADuplicateHeaderIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	handler, seen := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler, Settings: "compat: {header_prefixes: [x-old-]}\n"})

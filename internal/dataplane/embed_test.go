@@ -177,7 +177,7 @@ func TestContentsOfGooglesClientsAreEmbeddedByEveryProvider(t *testing.T) {
 			}
 		})
 	}
-	// The model of a config stands in the bodies too.
+	// The model of a config is in the bodies too.
 	res := askPath(t, g, "/v1beta/models/m:batchEmbedContents", fmt.Sprintf(batch, "", "m"), "x-gateway-provider", "", "x-gateway-config", `{"provider":"@gemini","override_params":{"model":"gemini-embedding-001"}}`)
 	if res.Status != 200 {
 		t.Errorf("status %d: %s", res.Status, res.Body)
@@ -259,7 +259,7 @@ func TestTokensAreCountedWhereTheProviderCounts(t *testing.T) {
 
 // Clients decide by the count when to shorten a conversation, so they get one
 // for every provider; a header marks an estimate.
-func TestTokensAreEstimatedWhereTheProviderDoesNotCount(t *testing.T) {
+func TestTokensAreEstimatedWithoutACounterOfTheProvider(t *testing.T) {
 	t.Parallel()
 	g := newPairs(t)
 	text := strings.Repeat("ten words ", 400) // two tokens each

@@ -27,7 +27,7 @@ func chatAnswer(text, more string) string {
 	return `{"id":"c","object":"chat.completion","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `"},"finish_reason":"stop"}]` + more + `}`
 }
 
-// closing makes the head of an answer that ends with its connection, or with an
+// closing makes a response that ends with its connection, or one with an
 // announced length that never comes where it is broken.
 func closing(contentType string, broken bool) string {
 	if broken {

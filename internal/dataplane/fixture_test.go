@@ -189,7 +189,7 @@ func carriesCredentials(name string) bool {
 		slices.ContainsFunc(table.All(), func(s *provider.Spec) bool { return s.Auth.Header == name })
 }
 
-// rounds parts fixtures so that no slug stands twice in a round.
+// rounds parts fixtures so that no slug is duplicated in a round.
 func rounds(fixtures []*fixture) [][]*fixture {
 	var out [][]*fixture
 	seen := map[string]int{}

@@ -132,12 +132,12 @@ func raw(answer string) http.Handler {
 	})
 }
 
-// rawHead is the head of an answer of length n and this type.
+// rawHead returns response headers with length n and this type.
 func rawHead(contentType string, more ...string) string {
 	return "HTTP/1.1 200 OK\r\nContent-Type: " + contentType + "\r\n" + strings.Join(append(more, ""), "\r\n") + "\r\n"
 }
 
-// open sends a request and returns the answer's head with its body unread.
+// open sends a request and returns the response headers with its body unread.
 func open(t *testing.T, req *http.Request) (*http.Response, *bufio.Reader) {
 	t.Helper()
 	res, err := http.DefaultTransport.RoundTrip(req)

@@ -75,7 +75,7 @@ func TestInvokeModelEndsInAnExceptionWhereItsStreamBreaks(t *testing.T) {
 	}
 }
 
-// What is no request for Claude is refused, and sent nowhere, where it would
+// Anything that is not a request for Claude is refused, and sent nowhere, where it would
 // have to be translated.
 func TestOtherBodiesOfInvokeModelAreRefusedElsewhere(t *testing.T) {
 	t.Parallel()
@@ -89,7 +89,7 @@ func TestOtherBodiesOfInvokeModelAreRefusedElsewhere(t *testing.T) {
 }
 
 // A conversation that only the vendor keeps is refused at Bedrock before anything
-// is sent, in the words by which clients know to send whole ones.
+// is sent, with the error by which clients know to send complete ones.
 func TestAKeptConversationIsRefusedAtBedrock(t *testing.T) {
 	t.Parallel()
 	g := newPairs(t)

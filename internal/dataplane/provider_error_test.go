@@ -67,7 +67,7 @@ func TestRetryInfoBecomesRetryAfter(t *testing.T) {
 }
 
 // A provider's 404 for a model reads the same to the clients of a dialect,
-// whoever sent it.
+// regardless of the sender.
 func TestModelOfAProviderThatIsNotFound(t *testing.T) {
 	t.Parallel()
 	fail := failingGateway(t)

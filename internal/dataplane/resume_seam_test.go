@@ -92,7 +92,7 @@ func TestRepeatedTextOfAContinuationIsLeftOutUnlessItIsChance(t *testing.T) {
 		{"eight bytes in small parts", []string{"It is ", "abcd", "efgh"}, []string{"a", "bcd", "efg", "h and ", "so on"}, "It is abcdefgh and so on"},
 		{"eight bytes that end within a part", []string{"It is abcdefgh"}, []string{"abcde", "fgh and", " so on"}, "It is abcdefgh and so on"},
 		{"nothing", []string{"It is abcdefgh"}, []string{" and so on"}, "It is abcdefgh and so on"},
-		{"words that were said before, but not last", []string{"abcdefgh It is"}, []string{"abcdefgh and so on"}, "abcdefgh It isabcdefgh and so on"},
+		{"words that were sent before, but not last", []string{"abcdefgh It is"}, []string{"abcdefgh and so on"}, "abcdefgh It isabcdefgh and so on"},
 		{"all of a short text", []string{"It is"}, []string{"It is so"}, "It is so"},
 		{"a part of a short text", []string{"It is"}, []string{"is so"}, "It isis so"},
 		{"a short text that goes on", []string{"It is"}, []string{" so"}, "It is so"},
@@ -100,7 +100,7 @@ func TestRepeatedTextOfAContinuationIsLeftOutUnlessItIsChance(t *testing.T) {
 		{"the last words of a long text", []string{long}, []string{"abcdefghi and so on"}, long + " and so on"},
 		{"sixty-four bytes of a long text in small parts", []string{long}, append(strings.SplitAfter(long[len(long)-64:], " "), " and so on"), long + " and so on"},
 		{"all of a long text", []string{long}, []string{long + " and so on"}, long + " and so on"},
-		{"nothing but what was said", []string{"It is abcdefgh"}, []string{"abcdefgh"}, "It is abcdefgh"},
+		{"only what was sent", []string{"It is abcdefgh"}, []string{"abcdefgh"}, "It is abcdefgh"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s.set(map[string]targetScript{
@@ -129,7 +129,7 @@ func TestAContinuationThatRepeatsNothingIsHandedOnAsItCame(t *testing.T) {
 	}
 }
 
-// Text is held back only for as long as it may repeat what was said.
+// Text is held back only for as long as it may repeat what was sent.
 func TestAContinuationIsHeldBackNoLongerThanItMayRepeat(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
@@ -152,7 +152,7 @@ func TestAContinuationIsHeldBackNoLongerThanItMayRepeat(t *testing.T) {
 	first.finish() // without a finish reason
 	next := u.next()
 	next.events()
-	next.say(chunk(" thus")) // as long as what was said
+	next.say(chunk(" thus")) // as long as what was sent
 	got := make(chan string, 2)
 	go func() {
 		for range 2 {
@@ -194,7 +194,7 @@ func TestACompleteStreamIsNotContinued(t *testing.T) {
 	}
 }
 
-func TestATargetThatCannotContinueIsPassedOver(t *testing.T) {
+func TestATargetThatCannotContinueIsSkipped(t *testing.T) {
 	t.Parallel()
 	s := new(targetScripts)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: s})

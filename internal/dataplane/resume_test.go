@@ -94,7 +94,7 @@ func TestAStreamIsNotContinued(t *testing.T) {
 	}
 }
 
-// A model that repeats the end of what was said must not be heard twice.
+// A model that repeats the end of what was sent must not appear twice.
 func TestAContinuationRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	calls := 0

@@ -239,7 +239,7 @@ func TestARequestsOwnProviderComesBeforeThePrompts(t *testing.T) {
 	}
 }
 
-func TestAPromptMayBeATextToComplete(t *testing.T) {
+func TestAPromptMayBeACompletion(t *testing.T) {
 	t.Parallel()
 	p := newPrompted(t)
 	partial := p.save("/prompts/partials", `{"name":"Tone","string":"Be {{how}}."}`)

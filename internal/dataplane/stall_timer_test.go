@@ -14,7 +14,7 @@ import (
 
 // A client that keeps its connection open and reads nothing must not hold an
 // upstream connection for ever.
-func TestAClientThatTakesNothingIsGivenUp(t *testing.T) {
+func TestAStalledClientIsDisconnected(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, path, body, kind string }{
 		{"stream", "/v1/chat/completions", fmt.Sprintf(hello, true), "text/event-stream"},

@@ -9,7 +9,7 @@ import (
 )
 
 // The largest event of a stream counts against the memory of bodies, and where a
-// stream is translated, all that is kept of it. What counted is given back.
+// stream is translated, all that is kept of it. What counted is returned.
 func TestStreamsCountAgainstTheMemoryOfBodies(t *testing.T) {
 	t.Parallel()
 	s := new(targetScripts)
@@ -28,7 +28,7 @@ func TestStreamsCountAgainstTheMemoryOfBodies(t *testing.T) {
 		{"a translated event that does not", "messages", messageStart + messageDelta(text(2560)) + messageEnd, true},
 		{"translated events that do not fit together", "messages", messageStart + strings.Repeat(messageDelta(text(1024)), 5) + messageEnd, true},
 		{"small translated events", "messages", messageStart + strings.Repeat(messageDelta("x"), 1000) + messageEnd, false},
-		{"a translated event that fits, once more", "messages", messageStart + messageDelta(text(1024)) + messageEnd, false},
+		{"a translated event that fits, again", "messages", messageStart + messageDelta(text(1024)) + messageEnd, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s.set(map[string]targetScript{"m": {body: tt.body}})

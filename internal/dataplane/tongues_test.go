@@ -19,7 +19,7 @@ type tongue struct {
 	name          string
 	plain, stream string // paths below the root; %s is the model
 	body          string // %q is the model, %t whether to stream
-	text          string // path of the answer's text in a whole answer
+	text          string // path of the answer's text in a complete response
 	message       string // path of the message in an error body
 	errorType     string // path of a word that every error body has
 }
@@ -174,7 +174,7 @@ func (h *heard) ends(done bool, failed string) {
 
 func str(v any) string { s, _ := v.(string); return s }
 
-// at returns what stands at a path of names and numbers.
+// at returns what is at a path of names and numbers.
 func at(v any, path string) any {
 	for name := range strings.SplitSeq(path, ".") {
 		switch in := v.(type) {

@@ -81,7 +81,7 @@ var pairFaults = map[string]struct {
 	"other type":       {"content-type=text/plain", whole, failed(502, "upstream_unreadable")},
 }
 
-// pairOutcome is what a pair makes of a fault: o, but for what its protocols
+// pairOutcome is what a pair makes of a fault: o, except for what its protocols
 // change.
 func pairOutcome(fault, client, target string, stream bool, o outcome) outcome {
 	early := target == "messages" || target == "gemini" // usage comes with the first frames

@@ -8,7 +8,7 @@ import (
 )
 
 // Nothing that a config asks for is left out silently, and nothing goes
-// unchecked that was to be denied.
+// unchecked that must be denied.
 func TestUnsupportedParametersAreAnnouncedOrRefused(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})

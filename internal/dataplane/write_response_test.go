@@ -162,7 +162,7 @@ func TestTheTraceOfARequest(t *testing.T) {
 		{"zero trace", "00-00000000000000000000000000000000-" + span + "-01", false},
 		{"zero span", "00-" + trace + "-0000000000000000-01", false},
 		{"too short", "00-" + trace + "-" + span, false},
-		{"flags that are no digits", "00-" + trace + "-" + span + "-0x", false},
+		{"flags that are not digits", "00-" + trace + "-" + span + "-0x", false},
 		{"a version that is no number", ".0-" + trace + "-" + span + "-01", false},
 	} {
 		res := g.Post("/chat/completions", plainChat, "traceparent", tt.parent)

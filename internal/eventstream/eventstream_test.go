@@ -105,7 +105,7 @@ func TestHeadersOfEveryKindAreReadBack(t *testing.T) {
 		t.Errorf("Header(string) = %q, %t", v, ok)
 	}
 	if v, ok := m.Header("bytes"); ok {
-		t.Errorf("Header(bytes) = %q, want none: it is no string", v)
+		t.Errorf("Header(bytes) = %q, want none: it is not a string", v)
 	}
 }
 
@@ -174,7 +174,7 @@ func sealed(b []byte) []byte {
 	return b
 }
 
-func TestBytesThatAreNoMessageEndTheReading(t *testing.T) {
+func TestInvalidMessagesEndTheReading(t *testing.T) {
 	whole := eventstream.Append(nil, []eventstream.Header{{Name: "a", Text: "bc"}}, []byte("payload"))
 	changed := func(at int, to byte) []byte {
 		b := bytes.Clone(whole)
@@ -256,7 +256,7 @@ func (m *measured) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func TestABufferGrowsForALargeMessageAndIsLetGoAfterManySmallOnes(t *testing.T) {
+func TestABufferGrowsForALargeMessageAndIsReleasedAfterManySmallOnes(t *testing.T) {
 	const small, usual = 150, 64 << 10
 	src := &measured{}
 	add := func(n, size int) {

@@ -132,7 +132,7 @@ func TestBodyIsReadAtItsRate(t *testing.T) {
 }
 
 // net/http cancels the request's context before the read that was too late
-// returns, and whoever waits for the context asks at once.
+// returns, and a caller that waits for the context asks immediately.
 func TestLateReadIsKnownBeforeItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(deadlines)
@@ -273,7 +273,7 @@ func TestOldestConnectionWithoutAKeyIsClosed(t *testing.T) {
 	}
 }
 
-func TestClosedAndKnownConnectionsDoNotCount(t *testing.T) {
+func TestClosedAndKnownConnectionsAreNotCounted(t *testing.T) {
 	address, l := listen(t, inbound.ListenerOptions{Keyless: 1})
 	for range 40 { // more than may be open at once
 		c := mustDial(t, address)
@@ -288,7 +288,7 @@ func TestClosedAndKnownConnectionsDoNotCount(t *testing.T) {
 			t.Fatal("a connection was refused although the others are closed")
 		}
 		c.Close()
-		waitFor(t, "the closed one does not count", func() bool { return l.Keyless() == 0 })
+		waitFor(t, "the closed one is not counted", func() bool { return l.Keyless() == 0 })
 	}
 }
 

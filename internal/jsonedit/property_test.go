@@ -316,7 +316,7 @@ func rewritten(src document, edits []jsonedit.Edit, last map[string]jsonedit.Edi
 	if n := len(out.parts); n > 0 {
 		out.parts[n-1].after = ""
 		if gone[src.parts[0].name()] {
-			// what stands before the first key belongs to the object
+			// what precedes the first key belongs to the object
 			out.parts[0].before = src.parts[0].before
 		}
 	}

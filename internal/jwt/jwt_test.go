@@ -447,7 +447,7 @@ func TestMalformedTokensAreRefused(t *testing.T) {
 	}
 }
 
-func TestAJudgedTokenEndsAllTheSame(t *testing.T) {
+func TestAVerifiedTokenExpires(t *testing.T) {
 	judge := mustTokens(t, organisation())
 	token := signed(first(), header, claims)
 	one, err := verify(judge, token, noon)
@@ -455,7 +455,7 @@ func TestAJudgedTokenEndsAllTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := verify(judge, token, noon.Add(time.Hour)); err != nil || again != one {
-		t.Errorf("within the leeway: %p, %v; want %p, judged before", again, err, one)
+		t.Errorf("within the leeway: %p, %v; want %p, verified before", again, err, one)
 	}
 	_, err = verify(judge, token, noon.Add(time.Hour+5*time.Second))
 	refused(t, "after its end", token, err, "expired_token", "exp")
@@ -501,7 +501,7 @@ func BenchmarkVerify(b *testing.B) {
 	judge := mustTokens(b, organisation())
 	token := signed(first(), header, claims)
 	hash := access.HashKey(token)
-	b.Run("judged before", func(b *testing.B) {
+	b.Run("verified before", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := judge.Verify(token, hash, noon); err != nil {
@@ -509,7 +509,7 @@ func BenchmarkVerify(b *testing.B) {
 			}
 		}
 	})
-	b.Run("hashed and judged before", func(b *testing.B) {
+	b.Run("hashed and verified before", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, err := judge.Verify(token, access.HashKey(token), noon); err != nil {

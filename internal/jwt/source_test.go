@@ -209,7 +209,7 @@ func TestAnIssuerThatDoesNotAnswerHoldsNobodyForLong(t *testing.T) {
 	began := time.Now()
 	token := signed(first(), header, claims)
 	_, err := verify(judge, token, noon)
-	refused(t, "meanwhile", token, err, "token_keys_unavailable", "try again")
+	refused(t, "in the meantime", token, err, "token_keys_unavailable", "try again")
 	if took := time.Since(began); took >= 10*time.Second || err.Status() != http.StatusServiceUnavailable {
 		t.Errorf("answered %d after %v, want 503 after about 2 seconds", err.Status(), took)
 	}
@@ -235,7 +235,7 @@ func TestKeysCountOnWhileTheirPlaceIsAway(t *testing.T) {
 	}
 	token := signed(second(), header.but(values{"kid": "two"}), claims)
 	_, err := verify(judge, token, later.Add(30*time.Minute))
-	refused(t, "an unknown key meanwhile", token, err, "invalid_token", "kid")
+	refused(t, "an unknown key in the meantime", token, err, "invalid_token", "kid")
 	if n := strings.Count(log.String(), "fetching issuer keys failed"); n != 1 || !strings.Contains(log.String(), "502") {
 		t.Errorf("the log tells of it %d times, want once:\n%s", n, log)
 	}
@@ -269,7 +269,7 @@ func TestAnIssuerThatWasAwayAtFirstIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoKeySetIsNotTaken(t *testing.T) {
+func TestAResponseWithoutAKeySetIsRejected(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"huge": func(w http.ResponseWriter, _ *http.Request) {
 			w.Write([]byte(set(public("one", first())) + strings.Repeat(" ", 256<<10)))
@@ -340,7 +340,7 @@ func TestKeysAreFetchedFromPublicAddressesAlone(t *testing.T) {
 	}
 }
 
-func TestAStateThatIsTheSameKeepsWhatWasJudged(t *testing.T) {
+func TestAnEqualStateKeepsVerifiedTokens(t *testing.T) {
 	p := newPlace(t, public("one", first()))
 	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
 	judge := k.Tokens([]jwt.Issuer{p.at()})

@@ -17,7 +17,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// copied copies a ledger that may lose a segment meanwhile.
+// copied copies a ledger that may lose a segment in the meantime.
 func copied(dir, to string) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {

@@ -144,7 +144,7 @@ func TestSettlementsAreCountedForTheirOwner(t *testing.T) {
 	counted(t, l)
 	want := map[reqlog.SpendOwner]reqlog.Spend{payer: {Attempts: 20, Cost: 20 * 1234, Tokens: 20 * 15}}
 	if got := c.sums(); !maps.Equal(got, want) {
-		t.Errorf("counted %+v, want %+v: what is open does not count", got, want)
+		t.Errorf("counted %+v, want %+v: open ones are not counted", got, want)
 	}
 	l.RecordSettlement(reqlog.Settlement{ID: other, Attempt: 1, Outcome: reqlog.Answered})
 	counted(t, l)
@@ -287,7 +287,7 @@ func TestCountingWaitsForACounterThatIsAway(t *testing.T) {
 	})
 }
 
-func TestACountWhoseOutcomeIsNotKnownIsNotMadeTwice(t *testing.T) {
+func TestACountWithUnknownOutcomeIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTally()
 		rnd := rand.New(rand.NewPCG(1, 2))

@@ -54,7 +54,7 @@ func markEstimated(list []ledger.Record) (out []string) {
 
 // A segment that ends anywhere holds every record that ended before, and none
 // besides.
-func TestASegmentCutAnywhereKeepsWhatStoodBefore(t *testing.T) {
+func TestASegmentCutAnywhereKeepsTheRecordsBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := records(t)
 		whole := ledger.Segment(list)

@@ -34,7 +34,7 @@ func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
 		t.Errorf("rows = %v, %+v; want both exchanges and nothing lost", store.rows, l.Stats())
 	}
 	if r := mustVerify(t, dir); !r.OK() {
-		t.Errorf("Verify = %+v, want the attempt that was given up settled too", r)
+		t.Errorf("Verify = %+v, want the attempt that was abandoned settled too", r)
 	}
 }
 

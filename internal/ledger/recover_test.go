@@ -319,7 +319,7 @@ func TestLongestRowIsReadFromASegment(t *testing.T) {
 }
 
 // TestSegmentsAreReadInTheOrderOfTheirNumbers starts with numbers of eight digits
-// and of nine: the names stand in another order.
+// and of nine: the names are in another order.
 func TestSegmentsAreReadInTheOrderOfTheirNumbers(t *testing.T) {
 	id := reqlog.NewID(time.Now())
 	dir, store := t.TempDir(), newMemory()
@@ -462,7 +462,7 @@ func TestTwoProcessesTakeTurnsInTheNumbersOfSegments(t *testing.T) {
 		}
 		names := segments(t, dir)
 		if last := fmt.Sprintf("%08d.seg", len(names)+2); len(names) < 6 || filepath.Base(names[0]) != "00000001.seg" || filepath.Base(names[len(names)-1]) > last {
-			t.Errorf("segments = %v, want some from 00000001 on without gaps, but for those that were made ahead", names)
+			t.Errorf("segments = %v, want some from 00000001 on without gaps, except for those that were made ahead", names)
 		}
 	})
 }

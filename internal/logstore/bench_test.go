@@ -52,7 +52,7 @@ func benchmarkRecord(b *testing.B, o logstore.Options) {
 	}
 }
 
-// BenchmarkScan measures how fast a filter that matches nothing passes over
+// BenchmarkScan measures how fast a filter that matches nothing skips
 // entries.
 func BenchmarkScan(b *testing.B) {
 	s := mustOpen(b, logstore.Options{})

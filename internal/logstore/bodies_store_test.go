@@ -139,7 +139,7 @@ func testAnEntryThatIsRecordedTwiceHasItsBodiesOnce(t *testing.T, at place) {
 	}
 }
 
-func TestDamagedBodiesArePassedOverAndCounted(t *testing.T) {
+func TestDamagedBodiesAreSkippedAndCounted(t *testing.T) {
 	onBoth(t, testDamagedBodiesArePassedOverAndCounted)
 }
 
@@ -313,9 +313,9 @@ func TestWritersDoNotWaitForBodiesThatGo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("%d entries were written meanwhile, each within %v", i, longest)
+			t.Logf("%d entries were written in the meantime, each within %v", i, longest)
 			if i < 3 || longest > 10*time.Second {
-				t.Errorf("%d entries were written meanwhile, the slowest in %v; want writing to go on", i, longest)
+				t.Errorf("%d entries were written in the meantime, the slowest in %v; want writing to go on", i, longest)
 			}
 			return
 		default:

@@ -2,8 +2,8 @@ package logstore
 
 import "testing"
 
-// FuzzTraceCursor reads cursors of clients: only what was given out is accepted,
-// and only for the listing that gave it.
+// FuzzTraceCursor reads cursors of clients: only what was issued is accepted,
+// and only for the listing that issued it.
 func FuzzTraceCursor(f *testing.F) {
 	f.Add("", uint32(0))
 	f.Add(traceCursor([16]byte{1, 2, 3}, 7), uint32(7))

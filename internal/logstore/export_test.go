@@ -38,8 +38,8 @@ func (s *Store) Exec(tb testing.TB, statement string) {
 	}
 }
 
-// LookAtMost makes a page stop after so many entries. Call it before reading.
+// LookAtMost makes a page stop after n entries. Call it before reading.
 func (s *Store) LookAtMost(entries int) { s.limits.entries = entries }
 
-// ReadAtMost makes a page stop after so many bytes. Call it before reading.
+// ReadAtMost makes a page stop after n bytes. Call it before reading.
 func (s *Store) ReadAtMost(bytes int) { s.limits.bytes = bytes }

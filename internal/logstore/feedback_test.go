@@ -77,7 +77,7 @@ func testFeedbackIsReadAsItWasGiven(t *testing.T, at place) {
 		{"by id", logstore.FeedbackQuery{Scope: of("w", nil), ID: list[2].ID}, []int{2}},
 		{"by the id of another workspace's", logstore.FeedbackQuery{Scope: of("w", nil), ID: list[4].ID}, nil},
 		{"of the traces of a key", logstore.FeedbackQuery{Scope: of("w", []string{"k1", "k9"})}, []int{1, 0}},
-		{"by who gave it", logstore.FeedbackQuery{Scope: of("w", []string{"giver"})}, []int{3, 2, 1, 0}},
+		{"by its author", logstore.FeedbackQuery{Scope: of("w", []string{"giver"})}, []int{3, 2, 1, 0}},
 		{"of no key", logstore.FeedbackQuery{Scope: of("w", []string{})}, nil},
 		{"without a workspace", logstore.FeedbackQuery{Scope: of("", nil), Without: []string{"w", "u"}}, []int{4}},
 		{"since", logstore.FeedbackQuery{Scope: of("w", nil), From: start.Add(20 * time.Second), To: start.Add(100 * time.Second)}, []int{2, 1}},

@@ -199,7 +199,7 @@ func testPagesGiveEachEntryOnce(t *testing.T, at place) {
 }
 
 // TestPagesStopBetweenBlocksThatCannotMatch lists one entry in three of blocks
-// with one entry each, so that most pages end where a block was passed over.
+// with one entry each, so that most pages end where a block was skipped.
 func TestPagesStopBetweenBlocksThatCannotMatch(t *testing.T) {
 	onBoth(t, testPagesStopBetweenBlocksThatCannotMatch)
 }

@@ -200,7 +200,7 @@ func TestDaysAreRemovedFromPostgreSQLWhenTheLogIsTooLarge(t *testing.T) {
 	}
 	would, err := s.Prunable(t.Context(), logstore.Retention{Bytes: 1}, day)
 	if err != nil || would.Entries != 15_000 {
-		t.Fatalf("Prunable() of all = %+v, %v; want all but the present day", would, err)
+		t.Fatalf("Prunable() of all = %+v, %v; want all except the current day", would, err)
 	}
 	did := mustPrune(t, s, logstore.Retention{Bytes: would.Bytes / 2}, day)
 	if did.Entries == 0 || did.Entries >= 15_000 || did.Entries%3000 != 0 {

@@ -106,7 +106,7 @@ func TestTheFileShrinksWhenMuchWasRemoved(t *testing.T) {
 	mustPrune(t, s, logstore.Retention{Age: time.Millisecond}, day.AddDate(0, 0, 1))
 	s.Pragma(t, "wal_checkpoint(TRUNCATE)")
 	if after := s.Size(t); after > before*2/3 {
-		t.Errorf("the file has %d bytes after, %d before; want room given back", after, before)
+		t.Errorf("the file has %d bytes after, %d before; want the space returned", after, before)
 	}
 	mustBeSound(t, s.Path())
 }
@@ -121,7 +121,7 @@ func testZeroRetentionKeepsAll(t *testing.T, at place) {
 	}
 }
 
-func TestADamagedBlockIsPassedOverAndCounted(t *testing.T) {
+func TestADamagedBlockIsSkippedAndCounted(t *testing.T) {
 	onBoth(t, testADamagedBlockIsPassedOverAndCounted)
 }
 

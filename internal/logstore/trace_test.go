@@ -100,7 +100,7 @@ func TestPagesOfTracesGiveEachOnce(t *testing.T) {
 		if page.Next == "" {
 			break
 		}
-		record("new", time.Now()) // one that comes meanwhile moves nothing
+		record("new", time.Now()) // one that comes in the meantime moves nothing
 		q.Cursor = page.Next
 	}
 	var want []string

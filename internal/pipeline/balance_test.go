@@ -224,7 +224,7 @@ func TestAStickyAssignmentEnds(t *testing.T) {
 	}
 }
 
-func TestAStickyTargetThatIsOutOfUseIsReplaced(t *testing.T) {
+func TestAStickyTargetInCooldownIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtWeighted(`,"sticky":{"enabled":true,"hash_fields":["metadata.user"]}`, 1, 1)).
 			on("0", rtStatus(429, "Retry-After", "30"), rtStatus(200))

@@ -25,7 +25,7 @@ func rtBroken(breaker string) string {
 }
 
 // S-029
-func TestAnOpenCircuitIsPassedOverUntilItHasCooledDown(t *testing.T) {
+func TestAnOpenCircuitIsSkippedUntilItHasCooledDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtBroken(`"failure_threshold":3`)).on("0", rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(200))
 		for i, want := range []string{"0 1", "0 1", "0 1", "1", "1"} {
@@ -136,7 +136,7 @@ func TestABreakerByRate(t *testing.T) {
 				t.Errorf("exchange %d tried %q, want %q: three of four failed", i, got.tried(), want)
 			}
 		}
-		// The count begins anew after the cooldown.
+		// The count begins again after the cooldown.
 		r = rtNew(t, rtBroken(rate)).on("0", rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(200))
 		for range 3 {
 			r.send()
@@ -176,7 +176,7 @@ func TestAHalfOpenCircuitLetsOneProbeInAtATime(t *testing.T) {
 }
 
 // Two exchanges may both find a cooled circuit ready before one enters it. The
-// other goes on to who is left, whatever statuses are listed.
+// other goes on to the remaining target, whatever statuses are listed.
 func TestRequestSkipsTargetWithProbeInFlight(t *testing.T) {
 	const breaker = `"cb_config":{"cooldown_interval":60000,"failure_threshold":1}`
 	t.Run("fallback", func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestWhenAllCircuitsAreOpenTheFirstOpenedIsProbed(t *testing.T) {
 		for i, want := range []string{"2", "1", "0", "2", "1", "0", "2"} {
 			got := r.send()
 			if got.tried() != want {
-				t.Errorf("exchange %d tried %q, want %q: the one out of use for the longest time", i, got.tried(), want)
+				t.Errorf("exchange %d tried %q, want %q: the one in cooldown for the longest time", i, got.tried(), want)
 			}
 			if i > 2 && !got.decided("all targets are unavailable") {
 				t.Errorf("exchange %d does not tell why: %v", i, got.x.trail.Decisions)

@@ -19,7 +19,7 @@ func TestWholeJSONIsToldFromItsParts(t *testing.T) {
 	}
 }
 
-func TestNoPartOfAJSONBodyIsWhole(t *testing.T) {
+func TestNoPartOfAJSONBodyIsComplete(t *testing.T) {
 	value := rapid.Deferred(func() *rapid.Generator[any] { return rapid.Custom(func(t *rapid.T) any { return anyValue(t, 4) }) })
 	rapid.Check(t, func(t *rapid.T) {
 		b, err := json.Marshal(map[string]any{rapid.String().Draw(t, "key"): value.Draw(t, "value")})

@@ -65,7 +65,7 @@ func TestCostIsThatOfTheRequestAndOfTheAnswerItAllows(t *testing.T) {
 		{"no limit and much input", sized(501, ""), "0"},
 		{"a limit of zero is none", sized(499, `"max_tokens":0,`), "1"},
 		{"a limit below zero is none", sized(499, `"max_tokens":-1,`), "1"},
-		{"a limit that is no integer is none", sized(499, `"max_tokens":"1",`), "1"},
+		{"a limit that is not an integer is none", sized(499, `"max_tokens":"1",`), "1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rtNew(t, rtTree("cost", 2, ""))
@@ -76,7 +76,7 @@ func TestCostIsThatOfTheRequestAndOfTheAnswerItAllows(t *testing.T) {
 	}
 }
 
-func TestCostPassesOverTargetsThatDoNotServe(t *testing.T) {
+func TestCostSkipsTargetsThatDoNotServe(t *testing.T) {
 	book := catalog.NewBook([]catalog.Price{rtPriced("cheap", 1, 1), rtPriced("dear", 9, 9), rtPriced("mute", 0, 0)}, nil)
 	pool := bytepool.New(0)
 	for _, tt := range []struct {

@@ -153,7 +153,7 @@ func TestABodyThatWasReadIsNotSentElsewhere(t *testing.T) {
 	}
 }
 
-// The transport may come to read a body after its attempt was given up. What it
+// The transport may come to read a body after its attempt was abandoned. What it
 // took then would be missing in the next attempt.
 func TestAnEndedAttemptReadsNothingOfTheBody(t *testing.T) {
 	for _, tt := range []struct {

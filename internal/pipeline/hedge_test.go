@@ -51,7 +51,7 @@ func TestAHedgeWithoutAnAttemptLeftWaitsForThoseUnderWay(t *testing.T) {
 	})
 }
 
-// The delay counts anew from each target that was started.
+// The delay counts again from each target that was started.
 func TestAFailedTargetOfAHedgeIsFollowedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 4, `,"hedge":{"delay_ms":100,"max":1}`))
@@ -98,7 +98,7 @@ func TestWaitsOfARaceAreNotAddedUp(t *testing.T) {
 
 // The delay of a hedge is waiting for a provider and no overhead of the gateway, and
 // that is known when the response begins.
-func TestTheDelayOfAHedgeIsNoOverhead(t *testing.T) {
+func TestTheDelayOfAHedgeIsNotOverhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 3, `,"hedge":{"delay_ms":1000,"max":2}`))
 		r.on("0", rtAnswer{after: time.Hour}).on("1", rtAnswer{after: time.Hour}).on("2", rtAnswer{after: 500 * time.Millisecond})

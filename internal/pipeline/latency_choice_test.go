@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/apierr"
 )
 
-// rtTimes scripts a target that takes so long for each of its calls.
+// rtTimes scripts a target that takes the given time for each of its calls.
 func (r *rtRoutes) rtTimes(path string, ms ...int) *rtRoutes {
 	var answers []rtAnswer
 	for _, n := range ms {
@@ -96,7 +96,7 @@ func TestASlowerAnswerCountsAtOnceAndAQuickerOneSlowly(t *testing.T) {
 }
 
 // A client that leaves says only that the answer would have taken longer.
-func TestAnAnswerThatWasNotWaitedForTakesAtLeastSoLong(t *testing.T) {
+func TestAnAbandonedResponseTakesAtLeastThatLong(t *testing.T) {
 	left := func(after time.Duration) rtAnswer {
 		a := rtError(apierr.ClientGone)
 		a.after = after

@@ -65,7 +65,7 @@ func TestAQuickRefusalIsNotSpeed(t *testing.T) {
 	}
 }
 
-// A client that leaves says only that it took at least so long.
+// A client that leaves says only that it took at least that long.
 func TestAClientThatLeavesMakesNobodySlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := rtError(apierr.ClientGone)
@@ -104,7 +104,7 @@ func TestOpenRequestsCount(t *testing.T) {
 	})
 }
 
-func TestNoRequestStaysOpenInTheBooks(t *testing.T) {
+func TestNoRequestStaysInProgress(t *testing.T) {
 	r := rtNew(t, rtTree("latency", 2, `,"cb_config":{"cooldown_interval":60000,"failure_threshold":1}`))
 	for _, a := range []rtAnswer{{}, rtStatus(500), rtRefused(), rtError(apierr.ClientGone), {panics: true}} {
 		r.on("0", a).on("1", a)

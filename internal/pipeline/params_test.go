@@ -7,7 +7,7 @@ import (
 
 // What a config asks for and does not get is said once, whichever of its
 // targets was asked.
-func TestNotesAreSaidOnce(t *testing.T) {
+func TestNotesAreReportedOnce(t *testing.T) {
 	for _, tt := range []struct{ name, config, want string }{
 		{"nothing to say", rtTree("fallback", 2, `,"retry":{"attempts":5}`), ""},
 		{"too many attempts for every target", rtTree("fallback", 3, `,"retry":{"attempts":6}`), "retry.attempts;clamped=5"},

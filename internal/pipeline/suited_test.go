@@ -10,9 +10,9 @@ import (
 	"modelgate/internal/secret"
 )
 
-// A target that the exchange's model is not enabled for is passed over by every
+// A target that the exchange's model is not enabled for is skipped by every
 // strategy that chooses, unless all are: then the first says why.
-func TestStrategiesPassOverTargetsThatDoNotSuitTheExchange(t *testing.T) {
+func TestStrategiesSkipTargetsThatDoNotSuitTheExchange(t *testing.T) {
 	for _, mode := range []string{"fallback", "loadbalance", "latency"} {
 		for _, tt := range []struct {
 			name     string
@@ -56,7 +56,7 @@ func rtUnsuited(r *rtRoutes, unsuited ...int) func(*config.Config) (*provider.Ta
 	}
 }
 
-func TestAStatusOutsideOfTheTwoHundredsIsNoSuccess(t *testing.T) {
+func TestAStatusOutsideOfTheTwoHundredsIsAFailure(t *testing.T) {
 	for status, want := range map[int]string{199: "0 1", 200: "0", 299: "0", 300: "0 1"} {
 		r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(status))
 		if got := r.send(); got.tried() != want {

@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/pipeline"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "write golden files again")
 
 func TestTreesReadAsTheyAreCompiled(t *testing.T) {
 	files, err := filepath.Glob("testdata/trees/*.json")

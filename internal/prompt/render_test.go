@@ -116,17 +116,17 @@ func quoted(s string) string { return string(jsonedit.AppendString(nil, s)) }
 
 func TestAContentThatMakesNoRequestIsRefused(t *testing.T) {
 	for name, c := range map[string]prompt.Content{
-		"messages that are not JSON":      {String: `[{"role":"user","content":"{{x}}"]`},
-		"messages that are no objects":    {String: `["hello"]`},
-		"parameters that are no object":   {String: "x", Parameters: []byte(`[]`)},
-		"messages among the parameters":   {String: "x", Parameters: []byte(`{"messages":[]}`)},
-		"a parameter that stands twice":   {String: "x", Parameters: []byte(`{"top_p":1,"top_p":1}`)},
-		"tools that are no array":         {String: "x", Tools: []byte(`{}`)},
-		"functions that are no array":     {String: "x", Functions: []byte(`"f"`)},
-		"a tool choice that is no JSON":   {String: "x", ToolChoice: []byte(`{`)},
-		"variables among the parameters":  {String: "x", Parameters: []byte(`{"variables":{}}`)},
-		"parameters that are not JSON":    {String: "x", Parameters: []byte(`{"a"}`)},
-		"a section of the tools too long": {String: "x", Tools: []byte(`["{{#a}}"]`)},
+		"messages that are not JSON":        {String: `[{"role":"user","content":"{{x}}"]`},
+		"messages that are not objects":     {String: `["hello"]`},
+		"parameters that are not an object": {String: "x", Parameters: []byte(`[]`)},
+		"messages among the parameters":     {String: "x", Parameters: []byte(`{"messages":[]}`)},
+		"a parameter that is duplicated":    {String: "x", Parameters: []byte(`{"top_p":1,"top_p":1}`)},
+		"tools that are not an array":       {String: "x", Tools: []byte(`{}`)},
+		"functions that are not an array":   {String: "x", Functions: []byte(`"f"`)},
+		"a tool choice that is no JSON":     {String: "x", ToolChoice: []byte(`{`)},
+		"variables among the parameters":    {String: "x", Parameters: []byte(`{"variables":{}}`)},
+		"parameters that are not JSON":      {String: "x", Parameters: []byte(`{"a"}`)},
+		"a section of the tools too long":   {String: "x", Tools: []byte(`["{{#a}}"]`)},
 	} {
 		if err := c.Check(); err == nil {
 			t.Errorf("%s: no error", name)
@@ -164,7 +164,7 @@ func TestAVersionMakesARequest(t *testing.T) {
 	}
 }
 
-func TestARawTemplateMayLeaveOutWholeMessages(t *testing.T) {
+func TestARawTemplateMayLeaveOutMessages(t *testing.T) {
 	c := prompt.Content{Raw: true, String: `[{{>message}}{{#image}}{"role":"user","content":"{{image}}"},{{/image}}{"role":"user","content":"{{>quote}}","n":{{n}}}]`}
 	for _, tt := range []struct {
 		variables map[string]string

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// FuzzParseID reads ids from paths and queries: one id has one spelling but for
+// FuzzParseID reads ids from paths and queries: one id has one spelling except for
 // the case of its digits.
 func FuzzParseID(f *testing.F) {
 	f.Add("0190163d-8694-739b-aea5-966c26f8ad91")

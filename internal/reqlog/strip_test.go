@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-func TestStrippedEntriesKeepWhatTheBooksNeed(t *testing.T) {
+func TestStrippedEntriesKeepTheirSpend(t *testing.T) {
 	attempts := []reqlog.Attempt{{Target: "config", Provider: "openai", Status: 500, Error: "it said hello"}, {Provider: "openai", Status: 200, Took: 1}}
 	e := reqlog.Entry{
 		Time: time.Unix(1, 0), Trace: reqlog.Trace{TraceID: "t", SpanID: "s", ParentSpanID: "p", SpanName: "hello"}, Sender: reqlog.Sender{Organisation: "o", Workspace: "w", KeyID: "k", KeyName: "n", UserAgent: "hello"},

@@ -288,7 +288,7 @@ func TestAnEntryIsServedUntilItIsWritten(t *testing.T) {
 	}
 }
 
-func TestABackendThatHangsIsGivenUpAtTheDeadline(t *testing.T) {
+func TestABackendThatHangsTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, k := &openBackend{values: make(map[string][]byte)}, newKeys(t)
 		k.Create(t.Context(), owner.Organisation)

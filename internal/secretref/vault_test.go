@@ -127,7 +127,7 @@ func says(status int, text string) func(http.ResponseWriter, *http.Request) {
 	}
 }
 
-func TestAManagerThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestAManagerThatDoesNotRespondTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := secretref.New(secretref.Options{Client: silent{}})
 		began := time.Now()

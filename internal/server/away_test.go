@@ -102,16 +102,16 @@ func traffic(t *testing.T, g *gatewaytest.Gateway) (stop func() (sent int, faile
 func mustServeOn(t *testing.T, stop func() (int, []string)) {
 	t.Helper()
 	if sent, failed := stop(); len(failed) > 0 || sent == 0 {
-		t.Errorf("%d of %d requests failed meanwhile: %.300q", len(failed), sent, failed)
+		t.Errorf("%d of %d requests failed in the meantime: %.300q", len(failed), sent, failed)
 	}
 }
 
 // refusesChanges wants a change to be refused as one to a database that is away.
 func refusesChanges(t *testing.T, g *gatewaytest.Gateway) {
 	t.Helper()
-	res := saveConfig(g, "meanwhile")
+	res := saveConfig(g, "in the meantime")
 	if res.Status != 503 || !bytes.Contains(res.Body, []byte(`"errorCode":"AB04"`)) || !bytes.Contains(res.Body, []byte(`"code":"database_unavailable"`)) {
-		t.Errorf("a change meanwhile: %d %s, want 503 database_unavailable", res.Status, res.Body)
+		t.Errorf("a change in the meantime: %d %s, want 503 database_unavailable", res.Status, res.Body)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestRequestsAreServedWhileTheDatabaseIsAway(t *testing.T) {
 	eventually(t, "readiness says degraded", degraded(t, g))
 	refusesChanges(t, g)
 	if got := useConfig(g, slug); got != 200 {
-		t.Errorf("a saved config meanwhile: %d, want 200", got)
+		t.Errorf("a saved config in the meantime: %d, want 200", got)
 	}
 	pg.Start(t)
 	eventually(t, "readiness says ready", func() bool { return !degraded(t, g)() })
@@ -171,10 +171,10 @@ func TestRequestsAreServedWhileTheDatabaseIsReadOnly(t *testing.T) {
 	set("on")
 	refusesChanges(t, g)
 	if got := useConfig(g, slug); got != 200 {
-		t.Errorf("a saved config meanwhile: %d, want 200", got)
+		t.Errorf("a saved config in the meantime: %d, want 200", got)
 	}
 	if res := g.Get("/configs"); res.Status != 200 || !bytes.Contains(res.Body, []byte(slug)) {
-		t.Errorf("reading meanwhile: %d %s", res.Status, res.Body)
+		t.Errorf("reading in the meantime: %d %s", res.Status, res.Body)
 	}
 	mustServeOn(t, stop)
 }

@@ -83,7 +83,7 @@ func TestNodesOfOneDatabaseCountTogether(t *testing.T) {
 	eventually(t, "all is counted", func() bool { return mustSpent(t, db, k.ID) == times(sent) })
 }
 
-// mustPoor makes a key with a budget of so many tokens.
+// mustPoor makes a key with a budget of n tokens.
 func mustPoor(t *testing.T, db *store.DB, tokens int) (secret.String, store.Key) {
 	t.Helper()
 	key, k, err := server.CreateKey(t.Context(), db, store.Key{

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-func TestAGatewayOfADeploymentServesItsWorkspacesAlone(t *testing.T) {
+func TestAGatewayOfADeploymentServesOnlyItsWorkspaces(t *testing.T) {
 	t.Parallel()
 	dsn := storetest.Postgres(t)
 	all := gatewaytest.New(t, gatewaytest.Options{Database: dsn})

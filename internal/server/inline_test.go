@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-func TestAnOrganisationMayTakeSavedConfigsAlone(t *testing.T) {
+func TestAnOrganisationMayRequireSavedConfigs(t *testing.T) {
 	t.Parallel()
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})

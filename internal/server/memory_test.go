@@ -15,10 +15,10 @@ func TestBallastLeavesTheOperatorsMemorySettingsAlone(t *testing.T) {
 		want  int
 	}{
 		{"nothing set", "", math.MaxInt64, 1 << 20, 1 << 20},
-		{"no floor asked for", "", math.MaxInt64, 0, 0},
+		{"no least limit set", "", math.MaxInt64, 0, 0},
 		{"GOGC set", "100", math.MaxInt64, 1 << 20, 0},
 		{"a roomy memory limit", "", 1 << 30, 1 << 20, 1 << 20},
-		{"a memory limit that the floor would eat up", "", 7 << 30, 1 << 30, 0},
+		{"a memory limit that the least limit would use up", "", 7 << 30, 1 << 30, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("GOGC", tt.gogc)
@@ -39,10 +39,10 @@ func TestTideTurnsTwiceAfterABurst(t *testing.T) {
 		want int
 	}{
 		{"nothing held", []int64{0, 0, 0}, 0},
-		{"little held and let go", []int64{0, 60 * mb, 0, 0}, 0},
+		{"little held and released", []int64{0, 60 * mb, 0, 0}, 0},
 		{"much held and kept", []int64{200 * mb, 190 * mb, 60 * mb}, 0},
-		{"much held and let go", []int64{200 * mb, 0, 0, 0, 0}, 2},
-		{"let go little by little", []int64{400 * mb, 200 * mb, 110 * mb, 20 * mb, 0, 0}, 2},
+		{"much held and released", []int64{200 * mb, 0, 0, 0, 0}, 2},
+		{"released little by little", []int64{400 * mb, 200 * mb, 110 * mb, 20 * mb, 0, 0}, 2},
 		{"two bursts", []int64{200 * mb, 0, 0, 0, 200 * mb, 0, 0, 0}, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -136,7 +136,7 @@ func TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-func TestATreePassesOverTargetsThatTheModelIsNotEnabledFor(t *testing.T) {
+func TestATreeSkipsTargetsThatTheModelIsNotEnabledFor(t *testing.T) {
 	t.Parallel()
 	w, g := newWitness(t)
 	limited(t, g)
@@ -251,7 +251,7 @@ func TestTheModelChoosesTheDeploymentOfAnIntegration(t *testing.T) {
 	}
 }
 
-func TestAModelThatWasMadeOfAnotherHasItsPriceAndItsQuirks(t *testing.T) {
+func TestAFineTunedModelHasThePriceAndQuirksOfItsBase(t *testing.T) {
 	t.Parallel()
 	w := new(witness)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: w, MasterKey: master, Settings: "prices:\n  - {provider: openai, model: base-1, input: 1000000, output: 0}\n"})

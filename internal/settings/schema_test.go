@@ -15,7 +15,7 @@ import (
 
 // validator checks a document against the keywords that the schema uses, apart
 // from the code that reads files, and panics on any other keyword, so that none
-// is passed over.
+// is skipped.
 type validator map[string]any
 
 func mustSchema(t *testing.T) validator {
@@ -213,7 +213,7 @@ func tryValues(t *testing.T, schema validator, doc map[string]any) (n int) {
 				t.Fatal(err)
 			}
 			n++
-			// What reading refuses besides is not the schema's to say.
+			// What else reading refuses is not the schema's to say.
 			if fits, read := schema.accepts(t, string(text)), parses(string(text)); read && !fits {
 				t.Errorf("%s = %.40v is read, and the schema refuses it", where, value)
 			}

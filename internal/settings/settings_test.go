@@ -43,7 +43,7 @@ func env(name string) (string, bool) {
 	return "", false
 }
 
-func TestParseReadsTheWholeFile(t *testing.T) {
+func TestParseReadsEveryLine(t *testing.T) {
 	s, err := settings.Parse("modelgate.yaml", []byte(whole), settings.SecretResolver{Env: env})
 	if err != nil {
 		t.Fatal(err)

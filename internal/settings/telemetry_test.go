@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/settings"
 )
 
-func TestTelemetryIsJudged(t *testing.T) {
+func TestTelemetryIsChecked(t *testing.T) {
 	env := func(name string) (string, bool) { return "value of " + name, name == "AUTH" }
 	for _, tt := range []struct{ text, want string }{
 		{"{endpoint: http://c:4318, protocol: grpc, headers: {a-b: \"${AUTH}\"}, sample: 0.5, interval: 10s, traces: false}", ""},

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/simulator"
 )
 
-// The protocol refuses an id that stands twice, so one that is used can't be
+// The protocol refuses an id that is duplicated, so one that is used can't be
 // given again.
 func TestCallsOfLaterTurnsHaveOtherIDs(t *testing.T) {
 	const body = `{"model":"m","max_tokens":99,"tools":[{"name":"f","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"x"},` +

@@ -85,7 +85,7 @@ func (h *house) leaveAfter(d time.Duration, body string) error {
 	return err
 }
 
-// raw returns the bytes of an answer as they stand on the wire.
+// raw returns the bytes of an answer as on the wire.
 func (h *house) raw(t *testing.T, body string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))

@@ -122,7 +122,7 @@ func TestOperationsRefuseWhatIsMissing(t *testing.T) {
 		{"eleven pictures", "/v1/images/generations", `{"prompt":"x","n":11}`, "n"},
 		{"no voice", "/v1/audio/speech", `{"model":"m","input":"x"}`, "voice"},
 		{"an unknown sound", "/v1/audio/speech", `{"model":"m","input":"x","voice":"v","response_format":"midi"}`, "response_format"},
-		{"nothing to judge", "/v1/moderations", `{}`, "input"},
+		{"nothing to check", "/v1/moderations", `{}`, "input"},
 		{"no JSON", "/v1/moderations", `{"input":`, ""},
 		{"no form", "/v1/audio/transcriptions", `{}`, ""},
 		{"no upload", "/v1/files", `{}`, ""},

@@ -74,7 +74,7 @@ func slow(faults string, d time.Duration) speechCase {
 	}
 }
 
-// inStream is for faults of streams: a whole answer is as it is without.
+// inStream is for faults of streams: a complete response is as it is without.
 func inStream(faults string, check func(t *testing.T, g *tongue, a *answer, got heard)) speechCase {
 	return func(t *testing.T, g *tongue, h *house, streamed bool) {
 		if !streamed {

@@ -40,7 +40,7 @@ var messagesCases = []strictCase{
 	{"a foreign signature", `{` + max + `"messages":[` + hello + `,{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"x"},{"type":"text","text":"y"}]},` + hello + `]}`, "Invalid `signature`"},
 	{"a choice without tools", `{` + max + `"messages":[` + hello + `],"tool_choice":{"type":"auto"}}`, "tool_choice may only"},
 	{"a string for stop sequences", `{` + max + `"messages":[` + hello + `],"stop_sequences":"x"}`, "valid list"},
-	{"a schema that is no object", `{` + max + `"messages":[` + hello + `],"tools":[{"name":"f","input_schema":{}}]}`, "'object'"},
+	{"a schema that is not an object", `{` + max + `"messages":[` + hello + `],"tools":[{"name":"f","input_schema":{}}]}`, "'object'"},
 	{"an open schema", `{` + max + `"messages":[` + hello + `],"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}}`, "additionalProperties"},
 	{"thinking with a temperature", `{` + max + `"messages":[` + hello + `],"thinking":{"type":"enabled","budget_tokens":1024},"temperature":0.5}`, "temperature"},
 	{"a budget over the limit", `{` + max + `"messages":[` + hello + `],"thinking":{"type":"enabled","budget_tokens":2048}}`, "greater than"},
@@ -177,7 +177,7 @@ func mustTongue(t *testing.T, name string) *tongue {
 			return g
 		}
 	}
-	t.Fatalf("there is no protocol %q", name)
+	t.Fatalf("protocol %q not found", name)
 	return nil
 }
 

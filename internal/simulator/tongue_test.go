@@ -44,10 +44,10 @@ type tongue struct {
 	path   func(model string, streamed bool) string
 	body   func(q ask) object
 	header []string
-	// where the model and the wish for a stream stand, if in the body
+	// where the model and the request for a stream are, if in the body
 	inBody, streamInBody bool
 	frames               func(body string) (list []string, clean bool)
-	// hear adds a whole answer, listen a frame of a stream.
+	// hear adds a complete response, listen a frame of a stream.
 	hear   func(h *heard, m object)
 	listen func(h *heard, m object)
 	// fault returns the message of an error of an HTTP answer.

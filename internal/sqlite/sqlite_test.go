@@ -44,7 +44,7 @@ func TestAKeyThatExistsIsAConflict(t *testing.T) {
 	}
 }
 
-func TestARowThatIsWrongByItselfIsNoConflict(t *testing.T) {
+func TestAnInvalidRowIsNotAConflict(t *testing.T) {
 	db := mustOpen(t)
 	mustExec(t, db, "CREATE TABLE a (n BIGINT NOT NULL CHECK (n > 0))")
 	for _, text := range []string{"INSERT INTO a (n) VALUES (NULL)", "INSERT INTO a (n) VALUES (0)"} {

@@ -66,7 +66,7 @@ func finish(e event, data []string) event {
 	return e
 }
 
-// mustRead reads src, which gives out stream, and checks that the Raw of the
+// mustRead reads src, which returns stream, and checks that the Raw of the
 // events are the stream and that the events are those of the reference.
 func mustRead(t interface{ Fatalf(string, ...any) }, stream string, src io.Reader) {
 	got, err := readAll(sse.NewReader(src, 0))
@@ -77,7 +77,7 @@ func mustRead(t interface{ Fatalf(string, ...any) }, stream string, src io.Reade
 	var events []event
 	for _, e := range got {
 		raw.WriteString(e.Raw)
-		// A late line feed at the very end stands alone and is no event.
+		// A late line feed at the very end is alone and is not an event.
 		late := e.Raw == "\n" && strings.HasSuffix(raw.String(), "\r\n") && raw.Len() == len(stream) && len(events) > 0
 		e.Raw = ""
 		if !late {

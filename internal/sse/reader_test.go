@@ -101,7 +101,7 @@ func TestReaderFollowsTheEventStreamFormat(t *testing.T) {
 	}
 }
 
-// parts is a source that gives out one part per read and then fails.
+// parts is a source that returns one part per read and then fails.
 type parts struct {
 	parts []string
 	err   error
@@ -237,7 +237,7 @@ func (m *measured) Read(b []byte) (int, error) {
 	return m.parts.Read(b)
 }
 
-func TestABufferGrowsForALargeEventAndIsLetGoAfterManySmallOnes(t *testing.T) {
+func TestABufferGrowsForALargeEventAndIsReleasedAfterManySmallOnes(t *testing.T) {
 	const small, large, usual = 150, 100_000, 64 << 10
 	src := &measured{parts: parts{err: io.EOF}}
 	addSmall := func() {

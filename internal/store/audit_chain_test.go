@@ -70,7 +70,7 @@ func TestChainShowsWhatWasDoneToTheAuditLog(t *testing.T) {
 	}
 }
 
-func TestRowsOfTheAuditLogAreChainedWhoeverWrites(t *testing.T) {
+func TestRowsOfTheAuditLogAreChainedForEveryWriter(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		nodes := []*store.DB{open(), open()}
 		var writers sync.WaitGroup

@@ -97,7 +97,7 @@ func mustTexts(t *testing.T, dsn, query string) []string {
 	return list
 }
 
-func TestARowThatIsWrongByItselfIsNoConflict(t *testing.T) {
+func TestAnInvalidRowIsNotAConflict(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
 		now := time.Now()

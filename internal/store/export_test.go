@@ -184,7 +184,7 @@ func TestALeaseThatEndsIsTakenOver(t *testing.T) {
 	})
 }
 
-func TestAnExportThatNoNodeSurvivesIsGivenUp(t *testing.T) {
+func TestAnExportThatNoNodeSurvivesFails(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
 		mustExport(t, db, running("e"))

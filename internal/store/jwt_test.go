@@ -127,7 +127,7 @@ func TestSettingsOfTokensAreChecked(t *testing.T) {
 	for _, tt := range []struct{ name, settings, field, word string }{
 		{"an address", `{"jwks_url":"https://id.example.com/keys?v=1"}`, "", ""},
 		{"a set", `{"jwks":` + good + `}`, "", ""},
-		{"scopes in other words", `{"jwks":` + good + `,"default_scopes":["gateway.configs:read"]}`, "", ""},
+		{"scopes spelled differently", `{"jwks":` + good + `,"default_scopes":["gateway.configs:read"]}`, "", ""},
 		{"nothing", `{}`, "jwt", "either"},
 		{"a null set", `{"jwks":null}`, "jwt", "either"},
 		{"both", `{"jwks_url":"https://id.example.com/keys","jwks":` + good + `}`, "jwt", "either"},

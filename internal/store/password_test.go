@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-func TestAFirstPasswordIsSetForWhoHasNoneAndBelongsHereAlone(t *testing.T) {
+func TestAFirstPasswordIsOnlyForMembersWithoutOne(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db, now := open(), time.UnixMilli(1_000_000)
 		absent := func(err error) bool {

@@ -203,13 +203,13 @@ func TestOtherProcessesAreToldOfAChange(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatIsAwayIsSaidToBe(t *testing.T) {
+func TestAnUnavailableDatabaseIsReported(t *testing.T) {
 	server := storetest.NewServer(t)
 	db := storetest.Open(t, server.DSN())
 	k := sampleKey("before")
 	mustCreate(t, db, k)
 	server.Stop()
-	mustBeAway(t, "a change", db.CreateKey(t.Context(), sampleKey("meanwhile")))
+	mustBeAway(t, "a change", db.CreateKey(t.Context(), sampleKey("in the meantime")))
 	_, err := db.Keys(t.Context())
 	mustBeAway(t, "reading", db.ClientError(err))
 	if _, err := store.Open(t.Context(), server.DSN(), store.Options{}); err == nil || strings.Contains(err.Error(), "\n") {
@@ -256,7 +256,7 @@ func TestADatabaseThatCanOnlyBeReadIsRead(t *testing.T) {
 	if got := len(mustKeys(t, db)); got != 1 {
 		t.Errorf("%d keys, want 1", got)
 	}
-	mustBeAway(t, "a change", db.CreateKey(t.Context(), sampleKey("meanwhile")))
+	mustBeAway(t, "a change", db.CreateKey(t.Context(), sampleKey("in the meantime")))
 }
 
 func TestADatabaseThatDoesNotAnswerEndsWithTheRequest(t *testing.T) {

@@ -244,7 +244,7 @@ func TestPublishedPromptsFollowEveryChange(t *testing.T) {
 		for _, step := range []struct {
 			name     string
 			do       func()
-			versions []prompt.Version // of p, but for texts
+			versions []prompt.Version // of p, except for texts
 			number   int64
 		}{
 			{"nothing", func() {}, nil, 0},
@@ -256,7 +256,7 @@ func TestPublishedPromptsFollowEveryChange(t *testing.T) {
 			{"a label", func() {
 				change(t, db, func(tx *store.Tx) error { return tx.LabelPromptVersion(ctx, "p", "p-v1", staging) })
 			}, []prompt.Version{{ID: "p-v1", Number: 1, Label: "staging"}, {ID: "p-v2", Number: 2}}, 1},
-			{"a config meanwhile", func() { mustSaveConfig(t, db) }, []prompt.Version{{ID: "p-v1", Number: 1, Label: "staging"}, {ID: "p-v2", Number: 2}}, 1},
+			{"a config in the meantime", func() { mustSaveConfig(t, db) }, []prompt.Version{{ID: "p-v1", Number: 1, Label: "staging"}, {ID: "p-v2", Number: 2}}, 1},
 			{"publishing", func() {
 				p.Published = 2
 				change(t, db, func(tx *store.Tx) error { return tx.UpdatePrompt(ctx, p) })

@@ -42,7 +42,7 @@ func TestSettingsOfAnOrganisationAreReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-func TestSwitchesOfAWorkspaceAreItsOwnWhereTheyAreLeftToIt(t *testing.T) {
+func TestAWorkspaceOverridesTheSwitchesItMay(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db := open()
 		o, err := db.Organisation(t.Context(), store.DefaultOrganisation)

@@ -81,7 +81,7 @@ func TestWaitGrowsWithEachAttemptAndIsForgotten(t *testing.T) {
 	})
 }
 
-func TestReleasedAttemptDoesNotCount(t *testing.T) {
+func TestAReleasedAttemptIsNotCounted(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db, now := open(), time.UnixMilli(1_000_000_000)
 		for i := range 3 * tenTries.Free {

@@ -46,7 +46,7 @@ func TestTheModesOfEncryption(t *testing.T) {
 		{"the cloud's authorities, by its product's name", storetest.TLSOnly, "localhost", store.Options{SSL: "Amazon RDS"}, "unknown authority"},
 		{"a newer bundle of the cloud's authorities", storetest.TLSOnly, "localhost", store.Options{SSL: "CLOUD_A_BUNDLE", CA: ours.PEM}, ""},
 		{"own certificate", storetest.WithClients, "localhost", store.Options{SSL: "REQUIRED", Cert: client, Key: clientKey}, ""},
-		{"own certificate of a stranger", storetest.WithClients, "localhost", store.Options{SSL: "REQUIRED", Cert: strange, Key: strangeKey}, ""},
+		{"own certificate of another server", storetest.WithClients, "localhost", store.Options{SSL: "REQUIRED", Cert: strange, Key: strangeKey}, ""},
 		{"own certificate wanted", storetest.WithClients, "localhost", store.Options{SSL: "REQUIRED"}, "certificate"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

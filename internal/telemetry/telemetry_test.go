@@ -134,7 +134,7 @@ func checkSpans(t *testing.T, e *reqlog.Entry, spans []*tracepb.Span) {
 	}
 }
 
-func TestMetricsAreInTheWordsOfTheConventions(t *testing.T) {
+func TestMetricsFollowTheConventions(t *testing.T) {
 	r := newReceiver(t)
 	x := mustStart(t, both(telemetry.Collector{Endpoint: r.http}))
 	for range 3 {

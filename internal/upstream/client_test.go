@@ -290,7 +290,7 @@ func TestABodyThatBreaksOffIsAReset(t *testing.T) {
 	}
 }
 
-func TestTheProperEndOfABodyIsNoFailure(t *testing.T) {
+func TestTheEndOfABodyIsNotAFailure(t *testing.T) {
 	req := mustRequest(t, t.Context(), "GET", "http://models.example.com", nil)
 	if f := upstream.Classify(req, io.EOF); f != nil {
 		t.Errorf("Classify(io.EOF) = %v, want nil", f)

@@ -37,7 +37,7 @@ func okServer(t *testing.T) *httptest.Server {
 	return s
 }
 
-func TestAGuardedNameIsDialledAtTheAddressThatWasJudged(t *testing.T) {
+func TestAGuardedNameIsDialledAtTheCheckedAddress(t *testing.T) {
 	s := okServer(t)
 	// 127.0.0.1 stands for a public address; the second answer is the attack.
 	names := &resolver{answers: [][]string{{"127.0.0.1"}, {"::1"}}}
@@ -58,7 +58,7 @@ func TestAGuardedNameIsDialledAtTheAddressThatWasJudged(t *testing.T) {
 	}
 }
 
-func TestEveryAddressOfAGuardedNameIsJudged(t *testing.T) {
+func TestEveryAddressOfAGuardedNameIsChecked(t *testing.T) {
 	s := okServer(t)
 	for _, tt := range []struct {
 		answer []string
@@ -98,7 +98,7 @@ func TestTheNextAddressIsTriedWhenOneDoesNotConnect(t *testing.T) {
 	mustOK(t, upstream.New(upstream.Options{Resolver: names, TrustLoopback: true}), "http://a.example.com:"+portOf(s.URL))
 }
 
-func TestAGuardedRequestIsJudgedByTheStaticRulesToo(t *testing.T) {
+func TestStaticRulesApplyToAGuardedRequestToo(t *testing.T) {
 	names := &resolver{answers: [][]string{{"127.0.0.1"}}}
 	c := upstream.New(upstream.Options{Resolver: names, TrustedHosts: []string{"127.0.0.1"}})
 	for _, tt := range []struct{ url, rule string }{

@@ -136,7 +136,7 @@ func TestANewPhaseEndsAPause(t *testing.T) {
 	})
 }
 
-func TestAClientThatLeftIsNoTimeout(t *testing.T) {
+func TestAClientThatLeftIsNotATimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("client gone")
 		parent, leave := context.WithCancelCause(context.Background())

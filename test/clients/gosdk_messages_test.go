@@ -46,7 +46,7 @@ func inquiry(model, about string) (anthropic.MessageNewParams, string) {
 	}, text
 }
 
-// answer asks for a whole answer, or puts a stream together.
+// answer asks for a complete response, or puts a stream together.
 func answer(t *testing.T, streamed bool, params anthropic.MessageNewParams) (*anthropic.Message, error) {
 	t.Helper()
 	client := anthropicClient()

@@ -127,7 +127,7 @@ func mustNode(t *testing.T) string {
 	return node
 }
 
-// stale reports whether node_modules is absent or older than what it is made from.
+// stale reports whether node_modules is absent or older than its sources.
 func stale() bool {
 	made, err := os.Stat(filepath.Join("node_modules", ".package-lock.json"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 // TestCircuitsOpen proves when a target is taken out of use. The end of a
 // cooldown is at least half a minute away: the tests of internal/pipeline prove
-// it on a clock of their own, as TestAnOpenCircuitIsPassedOverUntilItHasCooledDown
+// it on a clock of their own, as TestAnOpenCircuitIsSkippedUntilItHasCooledDown
 // and TestAHalfOpenCircuitLetsOneProbeInAtATime.
 func TestCircuitsOpen(t *testing.T) {
 	g, _ := start(t)

@@ -199,7 +199,7 @@ func loopCase(c *cell) string {
 	return c.fate()
 }
 
-// failedCase asks that the model learns of the failure, in a field or in words.
+// failedCase asks that the model learns of the failure, in a field or as text.
 func failedCase(c *cell) string {
 	r := c.reported(loop(true), "")
 	got := r.Results[1]

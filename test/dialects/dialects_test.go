@@ -7,7 +7,7 @@
 // read by readers that know nothing of the codecs. The parameters of each
 // protocol are encoded for each provider, and what becomes of them is written to
 // docs/dialects.md with the summary of the matrix. Both are reviewed like code;
-// -update writes them anew. What single protocols can say is left to their own
+// -update writes them again. What single protocols can say is left to their own
 // tests.
 package dialects
 
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var update = flag.Bool("update", false, "write the golden table and docs/dialects.md anew")
+var update = flag.Bool("update", false, "write the golden table and docs/dialects.md again")
 
 // object is a decoded JSON object.
 type object = map[string]any

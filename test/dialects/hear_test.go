@@ -14,7 +14,7 @@ import (
 // heard is an answer in no protocol.
 type heard struct {
 	pieces  []piece
-	stop    string // in the words of the client's protocol
+	stop    string // in the client's protocol
 	ended   bool   // by what ends a stream, or whole
 	fault   string // an error, in an answer's place or inside
 	unsound string // what is wrong with the form of the answer

@@ -17,7 +17,7 @@ import (
 // A client is one protocol as its clients speak it.
 type client struct {
 	name          string
-	plain, stream string // paths; %s is the model, where it stands there
+	plain, stream string // paths; %s is the model, if it is there
 	body          func(q *ask) object
 }
 
@@ -242,7 +242,7 @@ func summary(t *testing.T, table [][]outcome) string {
 	return strings.Join(lines, "\n")
 }
 
-// joined is the one outcome of a case: streams are to fare as whole answers do.
+// joined is the one outcome of a case: streams are to fare as complete responses do.
 func joined(t *testing.T, k *kase, both []outcome) outcome {
 	whole, stream := both[0], both[1]
 	switch {

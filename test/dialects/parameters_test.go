@@ -86,14 +86,14 @@ func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, [
 	return encoders[to.dialect].EncodeRequest(nil, r, to.requestTarget())
 }
 
-// carried, besides the verdicts of the matrix, says that a parameter reaches the
+// carried, in addition to the verdicts of the matrix, says that a parameter reaches the
 // target as it is, and silent that it does not and that nothing is said.
 const (
 	carried = "yes"
 	silent  = "implied"
 )
 
-// fate is what becomes of a sample, in the words of the page.
+// fate is what happens to a sample, in the terms of the page.
 func fate(t *testing.T, from api.Dialect, to *target, s *sample) string {
 	t.Helper()
 	if from == to.dialect {

@@ -35,7 +35,7 @@ func TestTheLogAndTheLedgerAgreeOnCosts(t *testing.T) {
 	type bill struct {
 		cost  catalog.NanoDollars
 		known bool
-		open  bool // an answer whose cost is not known
+		open  bool // a response whose cost is unknown
 	}
 	bills, total := map[reqlog.ID]bill{}, catalog.NanoDollars(0)
 	err := ledger.Each(server.LedgerDir(data), func(r ledger.Record) {

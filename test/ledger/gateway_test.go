@@ -1,4 +1,4 @@
-// Package ledger tests what the gateway keeps account of, from outside.
+// Package ledger tests what the gateway records, from outside.
 //
 // It kills the built program in the middle of streams and compares what the
 // ledger, the log, the clients and the simulator know. Attempts of every kind

@@ -25,7 +25,7 @@ import (
 // books are what is known of a run, gathered over all rounds.
 type books struct {
 	mu       sync.Mutex
-	complete map[string]answer // by model, where the client had its whole answer
+	complete map[string]answer // by model, where the client had its complete response
 
 	served   map[string]recorder.Tokens // by model
 	intents  map[string]reqlog.Intent   // by model
@@ -69,7 +69,7 @@ func TestAKilledGatewayLosesNothingThatEnded(t *testing.T) {
 	g.stop(t)
 	b.read(t, data)
 	b.check(t, data)
-	t.Logf("%d rounds of %d streams: %d attempts at the simulator, %d intents, %d settled, %d of them estimates, %d whole answers, %d rows",
+	t.Logf("%d rounds of %d streams: %d attempts at the simulator, %d intents, %d settled, %d of them estimates, %d complete responses, %d rows",
 		rounds, streams, len(b.served), len(b.intents), len(b.settled), b.estimate, len(b.complete), len(b.rows))
 }
 
@@ -148,11 +148,11 @@ func (b *books) close(t *testing.T, sim *recorder.Recorder, data string) {
 		want := b.served[model]
 		switch {
 		case !ok || s.Outcome != reqlog.Answered:
-			t.Errorf("%s: the client had its whole answer, and the ledger has %+v", model, s)
+			t.Errorf("%s: the client had its complete response, and the ledger has %+v", model, s)
 		case s.Usage.Prompt() != int64(want.Prompt) || s.Usage.Completion() != int64(want.Completion):
 			t.Errorf("%s: the ledger has %+v, the simulator served %+v", model, s.Usage, want)
 		case !b.rows[got.id]:
-			t.Errorf("%s: the client had its whole answer, and the ledger has no row", model)
+			t.Errorf("%s: the client had its complete response, and the ledger has no row", model)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func (a answer) compare(t *testing.T, model string, kept *reqlog.Bodies) {
 	t.Helper()
 	switch {
 	case kept == nil:
-		t.Errorf("%s: the client had its whole answer, and the log has no bodies", model)
+		t.Errorf("%s: the client had its complete response, and the log has no bodies", model)
 	case !bytes.Equal(kept.Request.Data, a.request) || kept.Request.Cut:
 		t.Errorf("%s: the log has the request as %.300q, want %.300q", model, kept.Request.Data, a.request)
 	case !bytes.Equal(kept.Response.Data, a.whole) || kept.Response.Cut || kept.Response.Type != "text/event-stream":

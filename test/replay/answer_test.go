@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// answer is what a recorded answer says, in the words of the chat protocol: the
+// answer is what a recorded answer says, in the terms of the chat protocol: the
 // one that the provider gave, or the one that the client got.
 type answer struct {
 	Text, Refusal string
@@ -25,7 +25,7 @@ type toolCall struct {
 	Arguments any
 }
 
-// arguments reads the text of a call's arguments; no text is no arguments.
+// arguments reads the text of a call's arguments; no text means no arguments.
 func arguments(text string) any {
 	if text == "" {
 		return map[string]any{}

@@ -22,7 +22,7 @@ type books struct {
 	Served string // that the provider names
 	Finish string
 	Usage  *usage // nil when the provider reports none
-	Cost   int64  // in nano-dollars, -1 when it is not known
+	Cost   int64  // in nano-dollars, -1 if it is unknown
 	Tier   string // that says that the price may be another; of the recording alone
 
 	Sent, Received int // bytes of the client's body and of its answer
@@ -160,7 +160,7 @@ func (r *reading) usage(conversation bool) *usage {
 	return &u
 }
 
-// logged is the same out of a log entry. Estimates are no part of it.
+// logged is the same out of a log entry. Estimates are not part of it.
 func logged(entry map[string]any) books {
 	number := func(name string) int { f, _ := entry[name].(float64); return int(f) }
 	b := books{Status: number("status"), Sent: number("request_bytes"), Received: number("response_bytes")}

@@ -63,7 +63,7 @@ func newDoors(t *testing.T, p *player) *gatewaytest.Gateway {
 
 // A client of the provider's own protocol gets its bytes, and the provider gets
 // the client's.
-func TestRecordingsPassTheDoorsOfTheirProtocolByteForByte(t *testing.T) {
+func TestRecordingsPassTheirRoutesByteForByte(t *testing.T) {
 	tapes := mustTapes(t, "messages", "count-tokens", "responses", "generate-content", "stream-generate-content", "converse", "converse-stream")
 	for run, c := range []cut{{"cut at random", 0}, {"byte by byte", 1 << 20}} {
 		t.Run(c.name, func(t *testing.T) {

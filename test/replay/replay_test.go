@@ -5,7 +5,7 @@
 // the other side unchanged, however the network cuts it, and that the log says
 // of each exchange what the recording says. The recordings lie beside the
 // repository; where they are absent their tests are left out. What single
-// packages make of them is left to the tests beside those packages.
+// packages make of them is the subject of the tests beside those packages.
 package replay
 
 import (
@@ -101,7 +101,7 @@ func (x *exchange) streamed() bool {
 	return strings.HasPrefix(x.Response.Headers["content-type"], "text/event-stream")
 }
 
-// target returns path and query as they stand in the request line.
+// target returns path and query as in the request line.
 func (x *exchange) target(t *testing.T) string {
 	t.Helper()
 	u, err := url.Parse(x.Request.URL)
@@ -114,7 +114,7 @@ func (x *exchange) target(t *testing.T) string {
 const form = "--edge\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nrecorded-model\r\n" +
 	"--edge\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.bin\"\r\n\r\n\x00\x01\xff\r\n\r\n--edge--\r\n"
 
-// sent returns the recorded request's body as it stands in the recording, and
+// sent returns the recorded request's body as in the recording, and
 // its content type. One that was not recorded is made up.
 func (x *exchange) sent() (body []byte, contentType string) {
 	contentType = x.Request.Headers["content-type"]

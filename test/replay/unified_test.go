@@ -148,7 +148,7 @@ func (x *exchange) refusal() string {
 }
 
 // compareSent compares the body at the provider with the client's: the same
-// bytes, or the same values but for what was announced.
+// bytes, or the same values except for what was announced.
 func (x *exchange) compareSent(t *testing.T, announced string, sent, got []byte) {
 	if announced == "" {
 		if !bytes.Equal(sent, got) {

@@ -28,7 +28,7 @@ type wire struct {
 	answer chan string
 }
 
-// rawRequest is a request as it stood on the wire.
+// rawRequest is a request as on the wire.
 type rawRequest struct {
 	line    string
 	fields  []string

@@ -223,7 +223,7 @@ func (g *matrix) summary(t *testing.T, c cell, stream bool) string {
 		strings.TrimPrefix(by, "config."), c.res.Header.Get("x-gateway-retry-attempt-count"), g.recorded(t, c, by))
 }
 
-// recorded tells how the exchange stands in the log. Tokens are recorded once:
+// recorded tells how the exchange is in the log. Tokens are recorded once:
 // as many as the provider that answered says it served.
 func (g *matrix) recorded(t *testing.T, c cell, by string) string {
 	t.Helper()

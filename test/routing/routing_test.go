@@ -4,7 +4,7 @@
 // gateway, streamed and not, by every way of routing. The simulation runs the
 // same routing code on a clock of its own against scripted targets, many times
 // over. Both write a summary to testdata that is reviewed like code; -update
-// writes it anew. How single strategies decide is left to the tests of pipeline.
+// writes it again. How single strategies decide is the subject of the tests of pipeline.
 package routing
 
 import (
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var update = flag.Bool("update", false, "write the golden summaries anew")
+var update = flag.Bool("update", false, "write the golden summaries again")
 
 // golden compares a summary with the file that was reviewed.
 func golden(t *testing.T, file, got string) {

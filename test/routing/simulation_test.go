@@ -42,7 +42,7 @@ type state struct {
 	latency time.Duration
 	errors  float64 // share of calls that end in 503
 	down    bool    // refuses connections
-	limit   int     // calls in ten seconds; zero is no limit
+	limit   int     // calls in ten seconds; zero means no limit
 	perOpen time.Duration
 }
 

@@ -176,7 +176,7 @@ func spellings() []spelling {
 		{"override to another", "POST", chat, json, chatOf(`"model":"good"`), config(`{"provider":"@some","override_params":{"model":"bad"}}`)},
 		{"override in capitals", "POST", chat, json, chatOf(`"model":"good"`), config(`{"provider":"@some","override_params":{"Model":"bad"}}`)},
 		{"override of fallbacks", "POST", chat, json, chatOf(`"model":"good"`), config(`{"provider":"@some","override_params":{"models":["bad"]}}`)},
-		{"override that is no string", "POST", chat, json, chatOf(`"model":"good"`), config(`{"provider":"@some","override_params":{"model":{"id":"bad"}}}`)},
+		{"override that is not a string", "POST", chat, json, chatOf(`"model":"good"`), config(`{"provider":"@some","override_params":{"model":{"id":"bad"}}}`)},
 		{"default in capitals", "POST", chat, json, chatOf(`"model":"good"`), config(`{"provider":"@some","default_params":{"MODEL":"bad"}}`)},
 		{"override hides the model of a form", "POST", audio, formKind, field("model", "bad") + "--x--", config(`{"provider":"@some","override_params":{"model":"good"}}`)},
 		{"override hides the model of a body that passes", "POST", other, "application/x-www-form-urlencoded", "model=bad", config(`{"provider":"@some","override_params":{"model":"good"}}`)},

@@ -65,11 +65,11 @@ func questions(tree string) []question {
 		at("a method override", chatBody, with("x-http-method-override", "DELETE")),
 		at("a custom host for a stored credential", chatBody, with("x-gateway-custom-host", "https://example.com/v1")),
 		at("a private custom host", chatBody, map[string]any{"x-gateway-provider": "openai", "authorization": "Bearer k", "x-gateway-custom-host": "http://169.254.169.254/v1"}),
-		at("metadata that is no object", chatBody, with("x-gateway-metadata", "x")),
+		at("metadata that is not an object", chatBody, with("x-gateway-metadata", "x")),
 		at("a timeout that is no number", chatBody, with("x-gateway-request-timeout", "soon")),
 		at("strictness that is neither", chatBody, with("x-gateway-strict-vendora-compliance", "maybe")),
 		at("a forwarded gateway header", chatBody, with("x-gateway-forward-headers", "x-gateway-api-key")),
-		at("a gateway key that is not known", chatBody, with("x-gateway-api-key", "mg-unknown")),
+		at("an unknown gateway key", chatBody, with("x-gateway-api-key", "mg-unknown")),
 		at("a gateway key twice", chatBody, with("x-gateway-api-key", []string{"mg-a", "mg-b"})),
 		at("a body that is no JSON", `{"model":`, stored),
 		at("a body with a member twice", `{"model":"a","model":"b"}`, stored),
@@ -118,12 +118,12 @@ func TestExplainRefusesExactlyWhatIsRefused(t *testing.T) {
 	fixed := g.create(t, rootKey, "/v1/configs", `{"name":"fixed","workspace_id":"default","config":{"provider":"@stored"}}`, "data.slug")
 	scopes := []string{"completions.write", "models.list"}
 	keys := map[string]string{
-		"an ordinary key":         g.key(t, rootKey, "default", scopes, ""),
-		"every scope":             rootKey,
-		"a key of fewer scopes":   g.key(t, rootKey, "default", []string{"models.list"}, ""),
-		"a fixed config":          g.key(t, rootKey, "default", scopes, fmt.Sprintf(`,"defaults":{"config_id":%q,"allow_config_override":false}`, fixed)),
-		"a budget used up":        g.key(t, rootKey, "default", scopes, `,"usage_limits":{"credit_limit":100,"type":"tokens"}`),
-		"a key that is not known": "mg-nobody",
+		"an ordinary key":       g.key(t, rootKey, "default", scopes, ""),
+		"every scope":           rootKey,
+		"a key of fewer scopes": g.key(t, rootKey, "default", []string{"models.list"}, ""),
+		"a fixed config":        g.key(t, rootKey, "default", scopes, fmt.Sprintf(`,"defaults":{"config_id":%q,"allow_config_override":false}`, fixed)),
+		"a budget used up":      g.key(t, rootKey, "default", scopes, `,"usage_limits":{"credit_limit":100,"type":"tokens"}`),
+		"an unknown key":        "mg-nobody",
 	}
 	ended := g.mint(t, rootKey, words(scopes), "")
 	g.as(t, rootKey, "PUT", "/v1/api-keys/"+ended.id, fmt.Sprintf(`{"expires_at":%q}`, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339Nano))).ok(t)

@@ -37,7 +37,7 @@ type options struct {
 	env      []string // further environment variables
 	flags    []string // further flags of `modelgate serve`
 	database string   // address of a PostgreSQL database; empty means SQLite
-	noTrust  bool     // 127.0.0.1 is no trusted host
+	noTrust  bool     // 127.0.0.1 is not a trusted host
 	data     string   // data folder; empty means a new one
 }
 

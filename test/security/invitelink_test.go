@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestLinksOfInvitesGoToWhoCouldInvite(t *testing.T) {
+func TestLinksOfInvitesGoToInviters(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{})
 	hire := g.create(t, rootKey, "/v1/api-keys/organisation/service", `{"name":"hr","scopes":["organisation_users.create","organisation_users.read","organisation_users.list"]}`, "key")

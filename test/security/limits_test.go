@@ -66,7 +66,7 @@ func TestKeysDoNotLiftTheirOwnLimits(t *testing.T) {
 	for _, c := range []struct{ name, body, field string }{
 		{"raise the budget", `{"usage_limits":{"credit_limit":500}}`, "usage_limits"},
 		{"remove the budget", `{"usage_limits":null}`, "usage_limits"},
-		{"lower the budget to set it anew", `{"usage_limits":{"credit_limit":1}}`, "usage_limits"},
+		{"lower the budget to set it again", `{"usage_limits":{"credit_limit":1}}`, "usage_limits"},
 		{"change the type of the budget", `{"usage_limits":{"credit_limit":5000000,"type":"tokens"}}`, "usage_limits"},
 		{"reset the budget by a period", `{"usage_limits":{"credit_limit":5,"alert_threshold":1,"periodic_reset":"weekly"}}`, "usage_limits"},
 		{"reset the budget by a day", `{"usage_limits":{"credit_limit":5,"alert_threshold":1,"next_usage_reset_at":"2079-01-01"}}`, "usage_limits"},

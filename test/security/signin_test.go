@@ -326,7 +326,7 @@ func TestSignInsDoNotUseTheGatewayUp(t *testing.T) {
 			t.Errorf("answered %v", statuses)
 		}
 		if slowest > 10*time.Second {
-			t.Errorf("another request took %s meanwhile", slowest)
+			t.Errorf("another request took %s in the meantime", slowest)
 		}
 	})
 	attack(t, "exhaustion", "one address takes 8 places of the queue", func(t *testing.T) {

@@ -166,7 +166,7 @@ func TestConnectionsWithoutAKeyDoNotShutOutOthers(t *testing.T) {
 			t.Errorf("400 connections took %d MB", memory>>20)
 		}
 	})
-	attack(t, "exhaustion", "a client of the same address is served meanwhile", func(t *testing.T) {
+	attack(t, "exhaustion", "a client of the same address is served in the meantime", func(t *testing.T) {
 		// Connections of the last two seconds are not closed for new ones.
 		eventually(t, "a new client is served", func() bool { return g.isServed(t) })
 	})
@@ -248,7 +248,7 @@ func TestConnectionsWithoutAKeyDoNotShutOutOthers(t *testing.T) {
 			go io.WriteString(conn, "POST /v1/configs HTTP/1.1\r\n"+body+strings.Repeat(" ", 3<<20))
 		}
 		eventually(t, "the bodies are counted", func() bool { return metric(g.series(t), "modelgate_body_memory_bytes") > 3<<20 })
-		eventually(t, "they are given back when they stall", func() bool { return metric(g.series(t), "modelgate_body_memory_bytes") == 0 })
+		eventually(t, "they are returned when they stall", func() bool { return metric(g.series(t), "modelgate_body_memory_bytes") == 0 })
 	})
 }
 

@@ -387,7 +387,7 @@ func (b *bench) people(t *testing.T) (ids map[string]*routetest.Caller, second s
 	return ids, w.ID
 }
 
-func TestArchivedWorkspacesAreShownToWhoAdministersTheOrganisation(t *testing.T) {
+func TestArchivedWorkspacesAreShownToAdministrators(t *testing.T) {
 	b := newBench(t)
 	callers, second := b.people(t)
 	b.seed(t, seeded[0])

@@ -40,7 +40,7 @@ func newNode(t testing.TB, dsn string) *node {
 	return n
 }
 
-// spend counts what was spent with the key k by way of the entry main, and has
+// spend counts what was spent with the key k through the entry main, and has
 // budgets act on it.
 func (n *node) spend(t testing.TB, dollars int64) {
 	t.Helper()

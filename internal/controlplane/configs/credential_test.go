@@ -107,7 +107,7 @@ func TestMaskStandsForTheStoredCredentialOnlyWhereItBelongs(t *testing.T) {
 	}
 }
 
-func TestMaskIsNoCredentialOfANewConfig(t *testing.T) {
+func TestANewConfigRefusesAMaskAsItsCredential(t *testing.T) {
 	c := routetest.New(t, configs.Add).Root()
 	for _, value := range []string{"***", "ca***89"} {
 		if a := c.Call("POST", "/configs", body(t, "a", `{"provider":"openai","api_key":"`+value+`"}`, false)); a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "is a mask, not a credential") {

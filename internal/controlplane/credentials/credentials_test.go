@@ -198,7 +198,7 @@ func TestWithoutAMasterKeyOnlySecretsAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheOperatorsJudgeOfAddressesIsAsked(t *testing.T) {
+func TestTheOperatorsRuleForAddressesApplies(t *testing.T) {
 	asked := ""
 	k := credentials.New(route.Deps{CheckHost: func(raw string) (*url.URL, error) { asked = raw; return url.Parse(raw) }})
 	i := integration("openai-compatible")
@@ -241,7 +241,7 @@ func TestFieldsThatAreMergedLeaveTheOthers(t *testing.T) {
 	}
 }
 
-func TestHeadersThatTheCredentialStandsInAreRefused(t *testing.T) {
+func TestHeadersOfTheCredentialAreRefused(t *testing.T) {
 	k := credentials.New(route.Deps{})
 	for _, tt := range []struct {
 		provider, header string

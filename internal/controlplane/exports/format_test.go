@@ -222,7 +222,7 @@ func TestFilesSayWhatTheLogSays(t *testing.T) {
 	}
 }
 
-func TestFieldsStandInOneOrder(t *testing.T) {
+func TestFieldsHaveOneOrder(t *testing.T) {
 	d := newDesk(t)
 	d.record(&reqlog.Entry{Result: reqlog.Result{Status: 200}, Charge: reqlog.Charge{Priced: true, Cost: catalog.NanoDollars(15_000_000)}})
 	var out struct{ ID string }

@@ -169,7 +169,7 @@ func TestPeopleSeeTheirOwnExportsAndServicesAllOfTheirPlace(t *testing.T) {
 	}
 }
 
-func TestArchivedWorkspacesAreForWhoAdministersTheOrganisation(t *testing.T) {
+func TestArchivedWorkspacesAreForAdministrators(t *testing.T) {
 	d := newDesk(t)
 	d.recorded("a")
 	boss, member := d.join("bo", "admin", ""), d.join("mia", "member", "admin")

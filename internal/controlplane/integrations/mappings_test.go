@@ -77,7 +77,7 @@ func TestAReferenceThatIsRemovedMeanwhileIsNotThere(t *testing.T) {
 	b := bench(t)
 	var do func()
 	d := b.Deps
-	d.Secrets = meanwhile{d.Secrets, &do}
+	d.Secrets = interleaved{d.Secrets, &do}
 	b.API = route.New(d)
 	integrations.Add(b.API)
 	providers.Add(b.API)

@@ -185,7 +185,7 @@ func TestKeyErrorsNameTheField(t *testing.T) {
 	}
 }
 
-func TestAnUpdateChangesWhatItNamesAlone(t *testing.T) {
+func TestAnUpdateChangesOnlyItsFields(t *testing.T) {
 	b := routetest.New(t, keys.Add)
 	c := b.Root()
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","description":"d","scopes":["models.list"],"usage_limits":{"credit_limit":10},

@@ -52,7 +52,7 @@ type listed struct {
 	}
 }
 
-func TestKeysAreListedAndEndedByWhoMadeThem(t *testing.T) {
+func TestKeysAreListedAndRevokedByTheirMaker(t *testing.T) {
 	b := house(t)
 	manager, admin := session(b, "manager"), session(b, "admin")
 	var ids []string

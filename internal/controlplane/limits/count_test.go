@@ -69,6 +69,6 @@ func TestBudgetsAreReadAsTheyAreStored(t *testing.T) {
 		}
 	}
 	if _, _, err := limits.ParseAny([]byte(`{"type":5}`)); err == nil {
-		t.Error("what is no budget is read as one")
+		t.Error("something else is read as a budget")
 	}
 }

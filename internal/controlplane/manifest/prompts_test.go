@@ -175,7 +175,7 @@ func TestPromptErrorsNameLineAndPath(t *testing.T) {
 		{"version 0", "prompts: [{slug: a, published: -1, " + ok + "}]\n", "prompts[0].published: "},
 		{"a template", "prompts: [{slug: a, versions: [{string: \"{{#x}}\"}]}]\n", "prompts[0].versions[0]: string: "},
 		{"a partial's template", "prompt_partials: [{slug: a, versions: [{string: \"{{#x}}\"}]}]\n", "prompt_partials[0].versions[0]: string: "},
-		{"tools that are no list", "prompts: [{slug: a, versions: [{string: x, tools: {a: b}}]}]\n", "prompts[0].versions[0]: tools: must be an array"},
+		{"tools that are not a list", "prompts: [{slug: a, versions: [{string: x, tools: {a: b}}]}]\n", "prompts[0].versions[0]: tools: must be an array"},
 		{"parameters other than a mapping", "prompts: [{slug: a, versions: [{string: x, parameters: [1]}]}]\n", "must be a mapping"},
 		{"messages as a parameter", "prompts: [{slug: a, versions: [{string: x, parameters: {messages: []}}]}]\n", "prompts[0].versions[0]: parameters: "},
 		{"a long setting", "prompts: [{slug: a, versions: [{string: x, parameters: {a: " + strings.Repeat("x", 256<<10) + "}}]}]\n", "prompts[0].versions[0]: parameters "},

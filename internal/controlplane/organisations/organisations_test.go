@@ -33,7 +33,7 @@ func read(c *routetest.Caller) organisation {
 	return o
 }
 
-func TestAnOrganisationIsReadWithEverySwitchAsItStands(t *testing.T) {
+func TestAnOrganisationIsReadWithEveryEffectiveSwitch(t *testing.T) {
 	c := routetest.New(t, organisations.Add).Root()
 	o := read(c)
 	if o.ID != store.DefaultOrganisation || o.Slug != "default" || o.Object != "organisation" || o.Owner != nil {

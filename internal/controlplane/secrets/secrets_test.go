@@ -49,7 +49,7 @@ func TestAReferenceIsReadAsItWasMadeWithMasks(t *testing.T) {
 	all := b.Query("SELECT auth_config || sealed FROM secret_references") // sealed by the bench's own master key
 	all = append(all, b.Query("SELECT request_body || uri || request_headers || query_params FROM audit_logs")...)
 	if strings.Contains(strings.Join(all, "\n"), "canary") {
-		t.Errorf("the token stands in: %s", all)
+		t.Errorf("the token is in: %s", all)
 	}
 	c.Must("DELETE", "/secret-references/v", "", nil)
 	if a := c.Call("GET", "/secret-references/"+made.ID, ""); a.Status != 404 || !strings.Contains(a.Body, "AB08") {
@@ -77,7 +77,7 @@ func TestAListIsFilteredAndPaged(t *testing.T) {
 	}
 }
 
-func TestReferencesAreJudged(t *testing.T) {
+func TestReferencesAreChecked(t *testing.T) {
 	b := routetest.New(t, secrets.Add)
 	c := b.Root()
 	c.Must("POST", "/secret-references", vault, nil)

@@ -89,7 +89,7 @@ func TestSomebodyOfAFileSetsTheirPasswordByALinkOnce(t *testing.T) {
 		t.Errorf("the link again: %d %s", a.Status, a.Body)
 	}
 	if a := b.Root().Call("POST", "/admin/users/ann/link", ""); a.Status != http.StatusConflict || !strings.Contains(a.Body, "AB07") {
-		t.Errorf("a link for who has a password: %d %s", a.Status, a.Body)
+		t.Errorf("a link for a user with a password: %d %s", a.Status, a.Body)
 	}
 }
 

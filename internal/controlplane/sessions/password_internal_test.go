@@ -45,7 +45,7 @@ func TestQueueOfHashesIsBounded(t *testing.T) {
 	}
 	for i := range places - unknownPlaces {
 		if err := enter(fmt.Sprint("d", i), true); err != nil {
-			t.Fatalf("a known address while strangers fill the queue: %v", err)
+			t.Fatalf("a known address while others fill the queue: %v", err)
 		}
 	}
 	if err := enter("e", true); kind(err) != apierr.Unavailable {
@@ -69,7 +69,7 @@ func TestLinkIsLookedUpBeforeAnythingIsHashed(t *testing.T) {
 	c := new(route.Caller)
 	unknown := apierr.New(apierr.NotFound, "unknown")
 	if _, err := f.hash(t.Context(), c, "a password", func() error { return unknown }); err != unknown {
-		t.Errorf("a link that is not known: %v", err)
+		t.Errorf("an unknown link: %v", err)
 	}
 	if _, err := f.hash(t.Context(), c, "a password", func() error { return nil }); kind(err) != apierr.Unavailable {
 		t.Errorf("a link that is known, while the queue is full: %v", err)

@@ -45,13 +45,13 @@ func TestParallelGuessesGetNoMoreThanTheirAttempts(t *testing.T) {
 	}
 }
 
-func TestAStrangerDoesNotLockTheOwnerOut(t *testing.T) {
+func TestAnotherAddressDoesNotLockTheOwnerOut(t *testing.T) {
 	b, _ := claimed(t)
 	for range 10 {
-		expect(t, "a stranger", try(b.Nobody().At("198.51.100.7"), "boss@example.com", "a guess"), http.StatusUnauthorized)
+		expect(t, "another address", try(b.Nobody().At("198.51.100.7"), "boss@example.com", "a guess"), http.StatusUnauthorized)
 	}
 	a := try(b.Nobody().At("198.51.100.7"), "boss@example.com", password)
-	expect(t, "the stranger again", a, http.StatusTooManyRequests)
+	expect(t, "the other address again", a, http.StatusTooManyRequests)
 	if got := a.Header.Get("Retry-After"); got != "60" {
 		t.Errorf("Retry-After: %q, want 60", got)
 	}
@@ -63,9 +63,9 @@ func TestManyAddressesShareTheAttemptsOfAnAccount(t *testing.T) {
 	home := b.Nobody().At("203.0.113.9")
 	expect(t, "the owner before", try(home, "boss@example.com", password), http.StatusOK)
 	for i := range 30 {
-		expect(t, "a stranger", try(b.Nobody().At(fmt.Sprint("198.51.100.", i)), "boss@example.com", "a guess"), http.StatusUnauthorized)
+		expect(t, "another address", try(b.Nobody().At(fmt.Sprint("198.51.100.", i)), "boss@example.com", "a guess"), http.StatusUnauthorized)
 	}
-	expect(t, "one more stranger", try(b.Nobody().At("198.51.100.200"), "boss@example.com", "a guess"), http.StatusTooManyRequests)
+	expect(t, "a third address", try(b.Nobody().At("198.51.100.200"), "boss@example.com", "a guess"), http.StatusTooManyRequests)
 	expect(t, "the owner at the usual address", try(home, "boss@example.com", password), http.StatusOK)
 	for range 10 {
 		expect(t, "a guess at the usual address", try(home, "boss@example.com", "a guess"), http.StatusUnauthorized)

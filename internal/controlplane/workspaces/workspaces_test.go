@@ -74,7 +74,7 @@ func TestAWorkspaceIsReadAsItWasMade(t *testing.T) {
 	}
 }
 
-func TestAnUpdateChangesWhatItNamesAlone(t *testing.T) {
+func TestAnUpdateChangesOnlyItsFields(t *testing.T) {
 	b := routetest.New(t, workspaces.Add)
 	b.Exec(`UPDATE organisations SET settings = '{"overridable_sections":["data_visibility"]}'`)
 	c := b.Root()
@@ -94,7 +94,7 @@ func TestAnUpdateChangesWhatItNamesAlone(t *testing.T) {
 	}
 }
 
-func TestAWorkspaceSetsTheSwitchesThatAreLeftToIt(t *testing.T) {
+func TestAWorkspaceSetsTheSwitchesItMayOverride(t *testing.T) {
 	b := routetest.New(t, workspaces.Add)
 	user(t, b, "head", "member")
 	b.Root().Must("POST", "/workspaces/default/users", `{"users":[{"id":"head","role":"manager"}]}`, nil)

@@ -107,7 +107,7 @@ func TestAWSCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 	}
 }
 
-func TestKeysOfAWSMayStandInTwoPlaces(t *testing.T) {
+func TestKeysOfAWSMayBeInTwoPlaces(t *testing.T) {
 	spec := row(provider.MethodAWS, "")
 	for _, tt := range []struct {
 		name string

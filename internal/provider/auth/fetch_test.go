@@ -181,7 +181,7 @@ func TestAnEndpointThatIsNotThereIsTold(t *testing.T) {
 	mustRefuse(t, err, apierr.UpstreamFailed, "token_endpoint_failed")
 }
 
-func TestAnEndpointThatHangsIsGivenUp(t *testing.T) {
+func TestAnEndpointThatHangsTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		hang := doer(func(r *http.Request) (*http.Response, error) {

@@ -102,7 +102,7 @@ func TestAServiceAccountIsExchangedOnceUntilShortlyBeforeTheEnd(t *testing.T) {
 	}
 }
 
-func TestTheAddressForTokensIsJudgedByTheDoer(t *testing.T) {
+func TestTheAddressForTokensIsCheckedByTheClient(t *testing.T) {
 	for _, tt := range []struct {
 		address string
 		guarded bool

@@ -126,7 +126,7 @@ func TestTheScopeOfASignatureIsTheRowsServiceAndTheRegion(t *testing.T) {
 	}
 }
 
-// Headers that a client sends must not stand beside those of the signature.
+// Headers that a client sends must not be next to those of the signature.
 func TestASignatureReplacesWhatTheClientSent(t *testing.T) {
 	spec := row(provider.MethodAWS, "")
 	spec.Auth.Header, spec.Auth.Scheme = "X-Api-Key", ""

@@ -233,7 +233,7 @@ func TestAzureIsSentTheModelThatItsVersionReads(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfTheMessagesProtocolIsSaidOnce(t *testing.T) {
+func TestTheVersionOfTheMessagesProtocolIsSentOnce(t *testing.T) {
 	for _, tt := range []struct {
 		id, model string
 		op        api.Operation
@@ -354,7 +354,7 @@ func TestOptionsOfCloudsThatCannotBeAreRefused(t *testing.T) {
 		{"a kind of deployment that is none", "azure-ai", options{"cloud_c_deployment_type": "magic"}, "deployment_type"},
 		{"a serverless deployment without a region", "azure-ai", options{"cloud_c_deployment_type": "serverless", "deployment_name": "d"}, "region"},
 		{"an endpoint that leaves its host", "azure-ai", options{"endpoint_name": "evil.net/", "region": "r"}, "endpoint_name"},
-		{"a foundry that is no address", "azure-ai", options{"foundry_url": "file:///etc"}, "custom_host"},
+		{"a foundry that is not an address", "azure-ai", options{"foundry_url": "file:///etc"}, "custom_host"},
 		{"no project", "vertex-ai", options{"region": "r"}, "project_id"},
 		{"a region that leaves the host of a whole address", "vertex-ai", options{"region": "global", "project_id": ".."}, "project_id"},
 	} {

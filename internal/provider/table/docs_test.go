@@ -202,7 +202,7 @@ func TestDescribeJSONHoldsEveryRow(t *testing.T) {
 	}
 }
 
-func TestQuirksAreSaidInWords(t *testing.T) {
+func TestQuirksAreDescribed(t *testing.T) {
 	for id, want := range map[string][]string{
 		"groq":   {"drops logprobs, logit_bias, top_logprobs", "refuses n above 1", "reports the usage of streams unasked"},
 		"openai": {"for 22 families of models: renames max_tokens to max_completion_tokens"},

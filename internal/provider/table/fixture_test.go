@@ -168,7 +168,7 @@ func TestRowsBuildTheRequestsOfTheirFixtures(t *testing.T) {
 	}
 }
 
-// translated reports whether requests for s are encoded anew in its dialect.
+// translated reports whether requests for s are encoded again in its dialect.
 func translated(s *provider.Spec) bool {
 	return s.Dialect != api.DialectChat && s.Dialects == nil
 }
@@ -230,7 +230,7 @@ func clamp(t *testing.T, body map[string]any, field string, r provider.Range) {
 	}
 }
 
-// An announced change and a changed body go together, but for what the address
+// An announced change and a changed body go together, except for what the address
 // says already.
 func TestFixturesAnnounceWhatTheyChange(t *testing.T) {
 	for _, file := range fixtures(t) {

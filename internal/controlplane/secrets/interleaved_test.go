@@ -11,13 +11,13 @@ import (
 	"modelgate/internal/secret"
 )
 
-// meanwhile does something else whenever a secret is sealed.
-type meanwhile struct {
+// interleaved does something else whenever a secret is sealed.
+type interleaved struct {
 	route.Sealer
 	do *func()
 }
 
-func (m meanwhile) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
+func (m interleaved) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
 	if do := *m.do; do != nil {
 		*m.do = nil
 		do()
@@ -27,7 +27,7 @@ func (m meanwhile) Seal(ctx context.Context, organisation string, s secret.Strin
 
 func TestChangesOfAReferenceDoNotMix(t *testing.T) {
 	var do func()
-	c := routetest.New(t, func(a *route.API) { a.Secrets = meanwhile{a.Secrets, &do}; secrets.Add(a) }).Root()
+	c := routetest.New(t, func(a *route.API) { a.Secrets = interleaved{a.Secrets, &do}; secrets.Add(a) }).Root()
 	c.Must("POST", "/secret-references", vault, nil)
 	do = func() { c.Must("PUT", "/secret-references/v", `{"name":"theirs"}`, nil) }
 	a := c.Call("PUT", "/secret-references/v", `{"name":"mine","auth_config":{"token":"another-token-4711"}}`)

@@ -11,13 +11,13 @@ import (
 	"modelgate/internal/secret"
 )
 
-// meanwhile is a sealer in whose time something else happens, once.
-type meanwhile struct {
+// interleaved is a sealer during whose calls something else happens, once.
+type interleaved struct {
 	route.Sealer
 	do *func()
 }
 
-func (m meanwhile) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
+func (m interleaved) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
 	if do := *m.do; do != nil {
 		*m.do = nil
 		do()
@@ -29,7 +29,7 @@ func TestCredentialsThatWereChangedMeanwhileAreNotMixed(t *testing.T) {
 	b := bench(t)
 	var do func()
 	d := b.Deps
-	d.Secrets = meanwhile{d.Secrets, &do}
+	d.Secrets = interleaved{d.Secrets, &do}
 	b.API = route.New(d)
 	integrations.Add(b.API)
 	providers.Add(b.API)
