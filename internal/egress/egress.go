@@ -34,9 +34,9 @@ type Policy struct {
 
 // Names of a policy's fields on the wire.
 const (
-	FieldCustomHosts = "custom_hosts"
-	FieldPassThrough = "pass_through"
-	FieldManagedOnly = "managed_providers_only"
+	fieldCustomHosts = "custom_hosts"
+	fieldPassThrough = "pass_through"
+	fieldManagedOnly = "managed_providers_only"
 )
 
 // Parse returns p with its patterns in canonical form. Nil and a policy without
@@ -47,7 +47,7 @@ func (p *Policy) Parse() (out *Policy, field string, err error) {
 		return nil, "", nil
 	}
 	out = &Policy{ManagedOnly: p.ManagedOnly}
-	for name, n := range map[string]int{FieldCustomHosts: len(p.CustomHosts), FieldPassThrough: len(p.PassThrough)} {
+	for name, n := range map[string]int{fieldCustomHosts: len(p.CustomHosts), fieldPassThrough: len(p.PassThrough)} {
 		if n > maxEntries {
 			return nil, name, fmt.Errorf("must have at most %d entries", maxEntries)
 		}
@@ -55,12 +55,12 @@ func (p *Policy) Parse() (out *Policy, field string, err error) {
 	var i int
 	if p.CustomHosts != nil {
 		if out.CustomHosts, i, err = ParseHosts(p.CustomHosts); err != nil {
-			return nil, fmt.Sprintf("%s[%d]", FieldCustomHosts, i), err
+			return nil, fmt.Sprintf("%s[%d]", fieldCustomHosts, i), err
 		}
 	}
 	if p.PassThrough != nil {
 		if out.PassThrough, i, err = ParsePaths(p.PassThrough); err != nil {
-			return nil, fmt.Sprintf("%s[%d]", FieldPassThrough, i), err
+			return nil, fmt.Sprintf("%s[%d]", fieldPassThrough, i), err
 		}
 	}
 	return out, "", nil
@@ -93,11 +93,11 @@ func (p *Policy) Refuses(r Request) (field string) {
 	case p == nil:
 		return ""
 	case p.ManagedOnly && !r.Managed:
-		return FieldManagedOnly
+		return fieldManagedOnly
 	case p.CustomHosts != nil && r.Host != nil && !p.CustomHosts.Allow(r.Host):
-		return FieldCustomHosts
+		return fieldCustomHosts
 	case p.PassThrough != nil && r.Path != "" && !p.PassThrough.Allow(r.Method, r.Path):
-		return FieldPassThrough
+		return fieldPassThrough
 	}
 	return ""
 }

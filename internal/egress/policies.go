@@ -39,11 +39,11 @@ func (p *Policies) Check(r Request) error {
 func refusal(level, field string, r Request) error {
 	what, todo := "", ""
 	switch field {
-	case FieldCustomHosts:
+	case fieldCustomHosts:
 		what, todo = fmt.Sprintf("does not allow the custom host %s://%s", r.Host.Scheme, r.Host.Host), "use the provider's own address or have the host listed there"
-	case FieldPassThrough:
+	case fieldPassThrough:
 		what, todo = fmt.Sprintf("does not allow %s %.100s to pass through", r.Method, r.Path), "use a unified route or have the path listed there"
-	case FieldManagedOnly:
+	case fieldManagedOnly:
 		what, todo = "allows managed providers only", "name one as @slug; GET /v1/models lists those available to this key"
 	}
 	return apierr.New(apierr.Forbidden, "egress_policy.%s of the %s %s; %s", field, level, what, todo).

@@ -135,7 +135,7 @@ func (m *models) mark(text string) string {
 	return "text-" + hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-func asking(model *guardrail.Model, run func(context.Context, *guardrail.Input) (guardrail.Verdict, error)) guardrail.Compiled {
+func checkByModel(model *guardrail.Model, run func(context.Context, *guardrail.Input) (guardrail.Verdict, error)) guardrail.Compiled {
 	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Remote: true, Model: model}
 }
 
@@ -146,7 +146,7 @@ func (m *models) compileModelCheck(p *guardrail.Params, model *guardrail.Model) 
 	if p.String("response_format") == "json_schema" {
 		model.Schema = json.RawMessage(`{"type":"object","properties":{"verdict":{"type":"boolean"},"reason":{"type":"string"}},"required":["verdict","reason"],"additionalProperties":false}`)
 	}
-	return asking(model, func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	return checkByModel(model, func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		answer, err := m.classify(ctx, in, q, text)
 		if err != nil {
@@ -202,7 +202,7 @@ func extra(members map[string]json.RawMessage, names ...string) bool {
 func (m *models) compileModerate(p *guardrail.Params, model *guardrail.Model) (guardrail.Compiled, error) {
 	categories, inverted := p.Strings("categories"), p.Bool("not")
 	model.Moderation = true
-	return asking(model, func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	return checkByModel(model, func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		var texts []string
 		for _, part := range in.Parts {
 			if part.Text != "" {
@@ -232,7 +232,7 @@ func (m *models) compileLanguage(p *guardrail.Params, model *guardrail.Model) (g
 	if p.String("response_format") == "json_schema" {
 		model.Schema = json.RawMessage(`{"type":"object","properties":{"language":{"type":"string"}},"required":["language"],"additionalProperties":false}`)
 	}
-	return asking(model, func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	return checkByModel(model, func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		text := in.Text()
 		answer, err := m.classify(ctx, in, q, firstRunes(text, 4000))
 		if err != nil {
