@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +76,69 @@ func TestCommentsBeforeTheFirstEventAreHeldWhileAnotherAttemptCanFollow(t *testi
 				t.Errorf("status %d: %s", res.StatusCode, body)
 			}
 		})
+	}
+}
+
+// While a guardrail can deny the stream, its denial has its own status, or is a
+// completion, however many comments precede it.
+func TestCommentsBeforeTheFirstEventAreHeldWhileAGuardrailCanDeny(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat(": "+strings.Repeat("c", 1000)+"\n\n", 100)
+	for _, tt := range []struct {
+		name, config, comments, text string
+		status                       int
+	}{
+		{"denied", `"output_guardrails":[` + denyBad + `]`, ": one\n\n", "bad", 446},
+		{"denied after many comments", `"output_guardrails":[` + denyBad + `]`, many, "bad", 446},
+		{"held back", `"output_guardrails":[` + strings.Replace(denyBad, "{", `{"stream":"hold",`, 1) + `]`, ": one\n\n", "bad", 446},
+		{"passed", `"output_guardrails":[` + denyBad + `]`, ": one\n\n", "good", 200},
+		{"passed after many comments", `"output_guardrails":[` + denyBad + `]`, many, "good", 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			g, u := newScriptedPairs(t)
+			heads := begin(t, tongues[0].ask(t, g, "x-gateway-config", `{"provider":"@chat",`+tt.config+`}`, "m", true))
+			c := u.next()
+			c.events()
+			c.say(tt.comments)
+			select {
+			case res := <-heads:
+				t.Fatalf("the headers with status %d did not wait", res.StatusCode)
+			case <-time.After(1200 * time.Millisecond): // longer than comments are held back otherwise
+			}
+			c.say(chunk(tt.text) + finish + done)
+			c.finish()
+			res := receive(t, heads, "the response")
+			body := readRest(t, bufio.NewReader(res.Body))
+			if res.StatusCode != tt.status || strings.Contains(body, `"bad"`) || strings.HasSuffix(body, done) != (tt.status == 200) {
+				t.Errorf("status %d, want %d: %.3000s", res.StatusCode, tt.status, body)
+			}
+			if tt.text == "good" && (!strings.HasPrefix(body, tt.comments[:4]) || !strings.Contains(body, `"good"`)) {
+				t.Errorf("the client has %.3000s", body)
+			}
+		})
+	}
+}
+
+// Nor do comments turn a soft denial into an error in the stream.
+func TestSoftDenialAfterCommentsIsACompletion(t *testing.T) {
+	t.Parallel()
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); !strings.Contains(string(body), `"stream":true`) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":"good"},"finish_reason":"stop"}]}`)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, ": one\n\n")
+		http.NewResponseController(w).Flush()
+		time.Sleep(1200 * time.Millisecond) // longer than comments are held back otherwise
+		io.WriteString(w, chunk("bad")+finish+done)
+	})})
+	id := saveGuardrail(t, g, "bad", `{"deny":true,"soft_deny_200":true}`)
+	res := g.Do(tongues[0].ask(t, g, "x-gateway-config", guarded(`"output_guardrails":["`+id+`"]`), "m", true))
+	if h := tongues[0].hear(t, res); res.Status != 200 || h.end != "done" || !strings.Contains(h.text, "the guardrail checks failed") {
+		t.Errorf("status %d, heard %+v: %s", res.Status, h, res.Body)
 	}
 }
 

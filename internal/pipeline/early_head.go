@@ -86,13 +86,10 @@ func (s *eventStream) firstFrame(h *headTimer) (read, bool) {
 	}
 }
 
-// mayBeSilent reports whether the client may get the head of a stream that is
-// silent. It may not if a timeout of the request or a hook gives the failure of
-// such a stream its own status.
-func (a *Attempt) mayBeSilent() bool {
-	if a.handler.HeadDelay <= 0 || a.handler.Timeout > 0 {
-		return false
-	}
+// headMayBeEarly reports whether the client may get the head of a stream before its
+// first event. It may not if a hook can deny the stream, which then has the status of
+// a denial, or is a completion that says so.
+func (a *Attempt) headMayBeEarly() bool {
 	g := a.request.guardsOf(a.handler.leaf)
 	if g == nil || len(g.After) == 0 {
 		return true
@@ -100,6 +97,10 @@ func (a *Attempt) mayBeSilent() bool {
 	hooks := sortHooks(g.After)
 	return len(hooks.window)+len(hooks.hold) == 0
 }
+
+// mayBeSilent reports whether the client may get the head of a stream that is
+// silent. It may not if a timeout of the request gives such a stream its own status.
+func (a *Attempt) mayBeSilent() bool { return a.handler.HeadDelay > 0 && a.handler.Timeout <= 0 }
 
 // nextFrame returns the next frame, which may be pending.
 func (s *eventStream) nextFrame() (sse.Event, error) {

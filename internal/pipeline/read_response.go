@@ -281,7 +281,8 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 	}
 	var head headTimer
 	defer head.stop()
-	if a.mayBeSilent() {
+	early := a.headMayBeEarly()
+	if early && a.mayBeSilent() {
 		head.start(a.trail, max(a.handler.HeadDelay, commentDelay))
 	}
 	for {
@@ -303,9 +304,13 @@ func (a *Attempt) primeStream(out *Response, src frames, s *eventStream) error {
 			out.Events = s
 			return err
 		}
-		if e.Data == nil && len(s.held)+len(e.Raw) <= maxHeld {
-			s.held = append(s.held, e.Raw...)
-			head.start(a.trail, commentDelay)
+		if fits := len(s.held)+len(e.Raw) <= maxHeld; e.Data == nil && (fits || !early) {
+			if fits {
+				s.held = append(s.held, e.Raw...)
+			}
+			if early {
+				head.start(a.trail, commentDelay)
+			}
 			continue
 		}
 		s.first, s.primed = s.visible(e), true
