@@ -26,6 +26,8 @@ const maxPause = 100 * time.Millisecond
 // of testing/synctest, each with its reason.
 var shortTimes = map[string]string{
 	"internal/dataplane/early_comments_test.go TestCommentsBeforeTheFirstEventAreHeldWhileAnotherAttemptCanFollow":         "the provider pauses on purpose, for longer than comments are held back otherwise",
+	"internal/dataplane/early_comments_test.go TestSoftDenialAfterCommentsIsACompletion":                                   "as the test before",
+	"internal/dataplane/early_comments_test.go TestCommentsBeforeTheFirstEventAreHeldWhileAGuardrailCanDeny":               "as the test before",
 	"internal/dataplane/early_comments_test.go TestCommentsOfTheLastBranchOfAHedgeReachTheClientBeforeTheFirstEvent":       "the provider pauses on purpose, for longer than comments are held back otherwise",
 	"internal/dataplane/early_comments_test.go TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent": "as the test before",
 	"internal/dataplane/early_head_test.go TestEarlyHeadersDoNotEndAnUpload":                                               "the client pauses so that its pieces are read alone; the test finds less without",
