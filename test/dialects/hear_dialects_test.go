@@ -1,6 +1,10 @@
 package dialects
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 var readers = map[string]*reader{
 	"chat":      {hearChat, hearChatChunk, errorOf("error.message", "error.type")},
@@ -233,7 +237,7 @@ func hearResponsesEvent(h *heard, m object) {
 			h.at(index, piece{}).kind = refusal
 		}
 	case "response.output_text.delta", "response.refusal.delta", "response.reasoning_summary_text.delta":
-		h.at(index, piece{}).text += str(m, "delta")
+		h.hearPart(index, num(m, "content_index"), str(m, "delta"))
 	case "response.function_call_arguments.delta":
 		h.at(index, piece{}).args += str(m, "delta")
 	case "response.completed", "response.incomplete":
@@ -243,6 +247,22 @@ func hearResponsesEvent(h *heard, m object) {
 	case "error":
 		h.fault = str(m, "message") + str(m, "error.message")
 	}
+}
+
+// hearPart adds to one of the parts of an item, which may grow at the same time.
+func (h *heard) hearPart(item, part int, delta string) {
+	if h.parts == nil {
+		h.parts = map[int]map[int]string{}
+	}
+	if h.parts[item] == nil {
+		h.parts[item] = map[int]string{}
+	}
+	h.parts[item][part] += delta
+	text := ""
+	for _, n := range slices.Sorted(maps.Keys(h.parts[item])) {
+		text += h.parts[item][n]
+	}
+	h.at(item, piece{}).text = text
 }
 
 func (h *heard) responsesDone(m object) {

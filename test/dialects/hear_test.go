@@ -21,7 +21,8 @@ type heard struct {
 
 	prompt, completion, cached, written int
 
-	open map[int]int // of a stream: the piece of each block
+	open  map[int]int            // of a stream: the piece of each block
+	parts map[int]map[int]string // of a stream of the responses dialect: the text of each part of an item
 }
 
 // add appends a piece, or adds to the one of the same block.

@@ -52,7 +52,7 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 		}
 	case "contentBlockStop":
 		if err == nil {
-			return d.stopBlock(dst, blockIndex(v))
+			return d.stopBlock(dst, d.blockIndex(v))
 		}
 	case "messageStop":
 		return d.messageStop(d.start(dst), v)
@@ -86,9 +86,14 @@ func (d *streamDecoder) start(dst []llm.Event) []llm.Event {
 	return append(dst, llm.Event{Kind: llm.EventStart})
 }
 
-func blockIndex(v jsonedit.Value) int64 {
+// blockIndex returns the index of an event's block: of the last one if the event has
+// none that can be read.
+func (d *streamDecoder) blockIndex(v jsonedit.Value) int64 {
 	m, _ := v.Get("contentBlockIndex")
-	n, _ := m.Int()
+	n, ok := m.Int()
+	if !ok && d.last != nil {
+		return d.last.index
+	}
 	return n
 }
 
@@ -98,7 +103,7 @@ func (d *streamDecoder) delta(dst []llm.Event, v jsonedit.Value) []llm.Event {
 		return dst
 	}
 	dst = d.start(dst)
-	index := blockIndex(v)
+	index := d.blockIndex(v)
 	kind, m := only(inner)
 	switch kind {
 	case "text":
@@ -227,7 +232,7 @@ func (d *streamDecoder) open(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	if kind == "" || d.stopped {
 		return dst
 	}
-	b := &block{index: blockIndex(v)}
+	b := &block{index: d.blockIndex(v)}
 	dst = d.stopBlock(dst, b.index)
 	var opened llm.Part
 	switch called := word(inner, "name"); {
