@@ -234,7 +234,7 @@ func (c *choice) completePart(dst []llm.Event, i int, v jsonedit.Value) []llm.Ev
 		p = part
 	case llm.Native:
 		part.At, part.Raw = "", bytes.Clone(part.Raw)
-		p = part
+		p = dialect.TextOfUnknown(part)
 	}
 	if r.Err != nil {
 		return dst

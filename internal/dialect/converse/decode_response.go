@@ -93,7 +93,7 @@ func (a *answer) block(parts []llm.Part, v jsonedit.Value) []llm.Part {
 			return append(parts, p)
 		}
 	}
-	return append(parts, llm.Native{Dialect: name, Type: kind, Raw: wrap(kind, inner.Raw())})
+	return append(parts, dialect.TextOfUnknown(llm.Native{Dialect: name, Type: kind, Raw: wrap(kind, inner.Raw())}))
 }
 
 // blockKind returns the member that decides a block's type; some models add a

@@ -274,7 +274,7 @@ func (d *streamDecoder) stopBlock(dst []llm.Event, index int64) []llm.Event {
 		b.opened.Arguments = dialect.UnwrapText(string(b.body))
 		return d.part(dst, b.opened)
 	case blockNative:
-		return d.part(dst, llm.Native{Dialect: name, Type: b.native, Raw: b.raw()})
+		return d.part(dst, dialect.TextOfUnknown(llm.Native{Dialect: name, Type: b.native, Raw: b.raw()}))
 	case blockImage:
 		if len(b.body) == 0 {
 			return dst

@@ -81,7 +81,7 @@ func (d *streamDecoder) part(dst []llm.Event, choice int, v jsonedit.Value) []ll
 		return d.completePart(dst, choice, media, llm.Signature{})
 	}
 	raw := slices.Clone(v.Raw())
-	return d.completePart(dst, choice, llm.Native{Dialect: own, Type: p.kind, Raw: raw}, llm.Signature{})
+	return d.completePart(dst, choice, dialect.TextOfUnknown(llm.Native{Dialect: own, Type: p.kind, Raw: raw}), llm.Signature{})
 }
 
 // mediaOf reads inlineData or fileData, without views.

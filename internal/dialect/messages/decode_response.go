@@ -90,7 +90,7 @@ func (p *replyReader) block(v jsonedit.Value) llm.Part {
 	case "":
 		return nil
 	default:
-		return llm.Native{Dialect: own, Type: kind, Raw: slices.Clone(v.Raw())}
+		return dialect.TextOfUnknown(llm.Native{Dialect: own, Type: kind, Raw: slices.Clone(v.Raw())})
 	}
 }
 

@@ -277,7 +277,7 @@ func (d *streamDecoder) close(dst []llm.Event, i int) []llm.Event {
 			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: text})
 		}
 	case streamNative:
-		return d.emitPart(dst, s.native())
+		return d.emitPart(dst, dialect.TextOfUnknown(s.native()))
 	}
 	return append(dst, llm.Event{Kind: llm.EventPartEnd, Part: s.part})
 }

@@ -123,7 +123,7 @@ func partsOf(v jsonedit.Value, vendor llm.Vendor, asked *llm.Request) []llm.Part
 	case "":
 		return nil
 	default:
-		return []llm.Part{llm.Native{Dialect: own, Type: typ, Raw: v.Raw()}}
+		return []llm.Part{dialect.TextOfUnknown(llm.Native{Dialect: own, Type: typ, Raw: v.Raw()})}
 	}
 }
 
