@@ -50,23 +50,31 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 }
 
 // endChecked records an exchange with checks once all of them have ended, and
-// stores their feedback.
+// stores their feedback. The connection does not wait for either.
 func (p *Plane) endChecked(x *exchange) {
-	e, checks := &x.entry, x.trail.Checks()
+	if x.trail.Checks().Finished() {
+		p.recordChecked(x)
+		return
+	}
 	p.ending.Go(func() {
-		checks.Await() // they read the request
-		p.releaseTrees(x)
-		p.endChecks(x)
-		x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
-		feedback, shadow := checks.Feedback(), checks.Shadow()
-		p.Recorder.Record(context.Background(), e)
-		if len(feedback) > 0 && p.Feedback != nil {
-			p.Feedback(context.Background(), e, feedback)
-		}
-		if len(shadow) > 0 && p.Shadow != nil {
-			p.Shadow(context.Background(), e, shadow)
-		}
+		x.trail.Checks().Await() // they read the request
+		p.recordChecked(x)
 	})
+}
+
+func (p *Plane) recordChecked(x *exchange) {
+	e, checks := &x.entry, x.trail.Checks()
+	p.releaseTrees(x)
+	p.endChecks(x)
+	x.Request, x.trail = pipeline.Request{}, pipeline.Trail{}
+	feedback, shadow := checks.Feedback(), checks.Shadow()
+	p.Recorder.Record(context.Background(), e)
+	if len(feedback) > 0 && p.Feedback != nil {
+		p.Feedback(context.Background(), e, feedback)
+	}
+	if len(shadow) > 0 && p.Shadow != nil {
+		p.Shadow(context.Background(), e, shadow)
+	}
 }
 
 // Wait waits until every ended exchange is recorded, or ctx ends.

@@ -174,7 +174,7 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	if err != nil {
 		return err
 	}
-	return p.writeJSON(w, x, out)
+	return p.writeJSON(w, r, x, out)
 }
 
 // Explain handles a request on behalf of id up to the point where it would be
@@ -326,9 +326,9 @@ func withoutCredentials(body []byte) json.RawMessage {
 }
 
 // schema writes the JSON Schema of the config object.
-func (p *Plane) schema(w http.ResponseWriter, x *exchange) error {
+func (p *Plane) schema(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())
-	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: config.Schema()})
+	x.writeBytes(w, r, &pipeline.Response{Status: http.StatusOK, Bytes: config.Schema()})
 	return nil
 }

@@ -95,7 +95,7 @@ func (p *Plane) listModels(w http.ResponseWriter, r *http.Request, x *exchange) 
 	if err != nil {
 		return err
 	}
-	return p.writeJSON(w, x, page)
+	return p.writeJSON(w, r, x, page)
 }
 
 // showModel responds with one model of a managed provider, named as
@@ -127,7 +127,7 @@ func (p *Plane) showModel(w http.ResponseWriter, r *http.Request, x *exchange) e
 	case x.isMessagesClient():
 		shown = list.Data[i].entry()
 	}
-	return p.writeJSON(w, x, shown)
+	return p.writeJSON(w, r, x, shown)
 }
 
 func modelNotFound(id, why string) error {
@@ -339,7 +339,7 @@ func (a *modelAnswer) wait(ctx context.Context) ([]providerModel, error) {
 }
 
 // writeJSON writes a response made by the gateway.
-func (p *Plane) writeJSON(w http.ResponseWriter, x *exchange, v any) error {
+func (p *Plane) writeJSON(w http.ResponseWriter, r *http.Request, x *exchange, v any) error {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false) // URLs and messages stay readable
@@ -350,6 +350,6 @@ func (p *Plane) writeJSON(w http.ResponseWriter, x *exchange, v any) error {
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())
 	x.entry.Status = http.StatusOK
-	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: body})
+	x.writeBytes(w, r, &pipeline.Response{Status: http.StatusOK, Bytes: body})
 	return nil
 }

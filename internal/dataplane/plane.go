@@ -329,9 +329,9 @@ func (p *Plane) answerItself(w http.ResponseWriter, r *http.Request, x *exchange
 	case x.route.op == api.Explain:
 		return p.explain(w, r, x)
 	case x.route.op == api.ConfigSchema:
-		return p.schema(w, x)
+		return p.schema(w, r, x)
 	case x.route.renders:
-		return p.showRendered(w, x)
+		return p.showRendered(w, r, x)
 	}
 	if x.route.model != "" {
 		return p.showModel(w, r, x)

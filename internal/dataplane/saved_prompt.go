@@ -180,7 +180,7 @@ func (x *exchange) takeProvider() {
 }
 
 // showRendered writes the rendered prompt. It costs nothing.
-func (p *Plane) showRendered(w http.ResponseWriter, x *exchange) error {
+func (p *Plane) showRendered(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	var b jsonedit.Builder
 	b.Open('{')
 	b.Name("success")
@@ -190,7 +190,7 @@ func (p *Plane) showRendered(w http.ResponseWriter, x *exchange) error {
 	b.Close('}')
 	w.Header()["Content-Type"] = jsonType
 	x.setGatewayHeaders(w.Header())
-	x.writeBytes(w, &pipeline.Response{Status: http.StatusOK, Bytes: b.Bytes()})
+	x.writeBytes(w, r, &pipeline.Response{Status: http.StatusOK, Bytes: b.Bytes()})
 	return nil
 }
 

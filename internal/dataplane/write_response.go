@@ -17,6 +17,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/inbound"
 	"modelgate/internal/llm"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
@@ -39,7 +40,7 @@ func (p *Plane) write(w http.ResponseWriter, r *http.Request, x *exchange, res *
 	case res.Events != nil:
 		p.writeEvents(w, r, x, res)
 	case res.Bytes != nil:
-		x.writeBytes(w, res)
+		x.writeBytes(w, r, res)
 	default:
 		p.writeBody(w, r, x, res)
 	}
@@ -128,7 +129,7 @@ func (x *exchange) mirror(h http.Header) {
 }
 
 // writeBytes sends a complete response.
-func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
+func (x *exchange) writeBytes(w http.ResponseWriter, r *http.Request, res *pipeline.Response) {
 	h := w.Header()
 	if h["Content-Length"] == nil || res.Length != int64(len(res.Bytes)) { // otherwise the provider's own is right
 		h["Content-Length"] = []string{strconv.Itoa(len(res.Bytes))}
@@ -138,12 +139,9 @@ func (x *exchange) writeBytes(w http.ResponseWriter, res *pipeline.Response) {
 	}
 	x.begin(w, res.Status)
 	x.entry.FirstToken = time.Since(x.entry.Time)
-	n, err := w.Write(res.Bytes)
+	n, err := inbound.WriteBody(w, r, res.Bytes) // flushed now rather than after recording, which may be slow
 	x.responseCapture().add(res.Bytes[:n])
 	x.entry.ResponseBytes += int64(n)
-	if f, ok := w.(http.Flusher); ok && err == nil {
-		f.Flush() // now rather than after recording, which may be slow
-	}
 	x.finish(err)
 }
 

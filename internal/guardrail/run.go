@@ -22,24 +22,54 @@ func Run(ctx context.Context, hooks []*Hook, in *Input) *Outcome {
 	out := &Outcome{Results: make([]HookResult, len(hooks))}
 	in = in.share()
 	st := &state{in: *in}
-	var wg sync.WaitGroup
+	wait := startHooks(ctx, hooks, in, out.Results)
 	for i, h := range hooks {
-		if !h.Transforms() && h.Remote() {
-			wg.Go(func() { out.Results[i] = h.run(ctx, in, &state{in: *in}) })
-		}
-	}
-	for i, h := range hooks {
-		if h.Transforms() || !h.Remote() {
+		if !h.concurrent() {
 			out.Results[i] = h.run(ctx, in, st)
 		}
 	}
-	wg.Wait()
+	wait()
 	st.finish(out)
 	for i := range out.Results {
 		r := &out.Results[i]
 		out.Failed, out.Denied = out.Failed || !r.Verdict, out.Denied || r.Deny
 	}
 	return out
+}
+
+// concurrent reports whether a hook runs beside the others.
+func (h *Hook) concurrent() bool { return !h.Transforms() && h.Remote() }
+
+// startHooks starts the hooks that run concurrently and returns what waits for them.
+func startHooks(ctx context.Context, hooks []*Hook, in *Input, results []HookResult) (wait func()) {
+	if !slices.ContainsFunc(hooks, (*Hook).concurrent) {
+		return func() {}
+	}
+	var wg sync.WaitGroup
+	for i, h := range hooks {
+		if h.concurrent() {
+			wg.Go(func() { results[i] = h.run(ctx, in, &state{in: *in}) })
+		}
+	}
+	return wg.Wait
+}
+
+// concurrent reports whether a check of a hook that is not sequential runs beside the
+// others.
+func (c *Check) concurrent() bool { return !c.Disabled && !c.Transforms() && c.compiled.Remote }
+
+// startChecks starts the checks that run concurrently and returns what waits for them.
+func startChecks(ctx context.Context, checks []*Check, in *Input, results []CheckResult) (wait func()) {
+	if !slices.ContainsFunc(checks, (*Check).concurrent) {
+		return func() {}
+	}
+	var wg sync.WaitGroup
+	for i, c := range checks {
+		if c.concurrent() {
+			wg.Go(func() { results[i], _ = c.run(ctx, in) })
+		}
+	}
+	return wg.Wait
 }
 
 // state is the input with the transformations so far.
@@ -57,11 +87,9 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 	start := time.Now()
 	sequential := h.Sequential || h.Type == TypeMutator
 	results := make([]CheckResult, len(h.Checks))
-	var wg sync.WaitGroup
-	for i, c := range h.Checks {
-		if !c.Disabled && !sequential && !c.Transforms() && c.compiled.Remote {
-			wg.Go(func() { results[i], _ = c.run(ctx, in) })
-		}
+	wait := func() {}
+	if !sequential {
+		wait = startChecks(ctx, h.Checks, in, results)
 	}
 	for i, c := range h.Checks {
 		switch {
@@ -78,7 +106,7 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 			results[i], _ = c.run(ctx, in)
 		}
 	}
-	wg.Wait()
+	wait()
 	r := HookResult{ID: h.ID, Type: h.Type, Verdict: true, Async: h.Async, CreatedAt: start.UTC(), VersionID: h.VersionID, SoftDeny: h.SoftDeny, Checks: results[:0]}
 	if r.ID == "" {
 		r.ID = newID(in.Event)

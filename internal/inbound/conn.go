@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,7 +22,20 @@ type conn struct {
 	// none. explicit is true if it was set by a caller.
 	until    atomic.Int64
 	explicit atomic.Bool
+
+	// joining is set by [WriteBody]. held is a write that waits for the next one,
+	// nil if there is none; it belongs to the goroutine that writes.
+	joining atomic.Bool
+	held    *heldWrite
 }
+
+// heldWrite is what net/http writes when its buffer is full.
+type heldWrite struct {
+	data [4 << 10]byte
+	n    int
+}
+
+var heldWrites = sync.Pool{New: func() any { return new(heldWrite) }}
 
 // piece is the number of bytes written between checks of the deadline.
 const piece = 32 << 10
@@ -29,20 +43,49 @@ const piece = 32 << 10
 // Write writes p. Unless a caller set a deadline, each piece has the stall
 // time.
 func (c *conn) Write(p []byte) (n int, err error) {
+	if c.joining.Load() && c.held == nil && len(p) <= len(c.held.data) {
+		c.held = heldWrites.Get().(*heldWrite)
+		c.held.n = copy(c.held.data[:], p)
+		return len(p), nil
+	}
 	for !c.explicit.Load() {
 		c.extend()
 		if len(p) <= piece {
 			break
 		}
-		m, err := c.Conn.Write(p[:piece])
+		m, err := c.write(p[:piece])
 		n += m
 		if err != nil {
 			return n, err
 		}
 		p = p[piece:]
 	}
-	m, err := c.Conn.Write(p)
+	m, err := c.write(p)
 	return n + m, err
+}
+
+// write writes what is held and p, in one system call if this is TCP. It returns how
+// much of p it wrote.
+func (c *conn) write(p []byte) (int, error) {
+	held := c.held
+	if held == nil {
+		return c.Conn.Write(p)
+	}
+	c.held = nil
+	defer heldWrites.Put(held)
+	both := net.Buffers{held.data[:held.n], p}
+	n, err := both.WriteTo(c.Conn)
+	return max(int(n)-held.n, 0), err
+}
+
+// endJoin writes what is held.
+func (c *conn) endJoin() error {
+	c.joining.Store(false)
+	if c.held == nil {
+		return nil
+	}
+	_, err := c.Write(nil)
+	return err
 }
 
 // extend moves the deadline. It does so only after a quarter of the stall time,

@@ -10,6 +10,7 @@ package inbound
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"time"
@@ -54,4 +55,26 @@ func LimitResponse(w http.ResponseWriter, r *http.Request, more time.Duration) {
 	if stall := c.stall(); stall > 0 {
 		http.NewResponseController(w).SetWriteDeadline(time.Now().Add(stall + more)) // HTTP/2 supports deadlines
 	}
+}
+
+// WriteBody writes a complete body and flushes it. In HTTP/1 head and body leave in one
+// write where they fit into two of net/http's, which writes whenever its buffer of 4 KB
+// is full: a long response costs a system call and a packet less. It returns how much
+// of the body net/http accepted.
+func WriteBody(w http.ResponseWriter, r *http.Request, body []byte) (n int, err error) {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok && r.ProtoMajor == 1 {
+		c.joining.Store(true)
+		defer func() {
+			if late := c.endJoin(); err == nil {
+				err = late
+			}
+		}()
+	}
+	if n, err = w.Write(body); err != nil {
+		return n, err
+	}
+	if err = http.NewResponseController(w).Flush(); errors.Is(err, http.ErrNotSupported) {
+		err = nil
+	}
+	return n, err
 }

@@ -51,8 +51,9 @@ type CheckLog struct {
 	attempts  []reqlog.Attempt   // at models, made by checks
 	bodies    []*bytepool.Buffer // of changed requests
 
-	bill    *bill          // of the request
-	pending sync.WaitGroup // checks that run in the background
+	bill       *bill          // of the request
+	pending    sync.WaitGroup // checks that run in the background
+	background bool           // there were such checks; guarded by mu
 }
 
 // checkLog returns the log of the request's hooks.
@@ -113,8 +114,11 @@ func (l *CheckLog) notCovered(names ...string) {
 	}
 }
 
-// background runs f after the request, for at most maxBackground.
-func (l *CheckLog) background(ctx context.Context, f func(ctx context.Context)) {
+// inBackground runs f after the request, for at most maxBackground.
+func (l *CheckLog) inBackground(ctx context.Context, f func(ctx context.Context)) {
+	l.mu.Lock()
+	l.background = true
+	l.mu.Unlock()
 	l.pending.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBackground)
 		defer cancel()
@@ -128,6 +132,14 @@ const maxBackground = guardrail.MaxTimeout + 5*time.Second
 // Checks returns the log of the request's hooks, nil if none ran. It outlives the
 // trail.
 func (t *Trail) Checks() *CheckLog { return t.bill().guards }
+
+// Finished reports whether all checks have ended and none left results that have to be
+// stored apart from the log entry.
+func (l *CheckLog) Finished() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.background && len(l.feedback)+len(l.shadow) == 0
+}
 
 // Await waits until all checks of the request have ended.
 func (l *CheckLog) Await() { l.pending.Wait() }

@@ -230,7 +230,7 @@ func (l *CheckLog) runInBackground(ctx context.Context, path string, hooks []*gu
 		own := d.clone()
 		in.Document, in.Parts = own, own.parts
 	}
-	l.background(ctx, func(ctx context.Context) {
+	l.inBackground(ctx, func(ctx context.Context) {
 		out := guardrail.Run(ctx, hooks, &in)
 		l.record(in.Event, path, out.Results, shadowOf(hooks))
 	})
