@@ -37,7 +37,8 @@ func Run(ctx context.Context, hooks []*Hook, in *Input) *Outcome {
 	return out
 }
 
-// concurrent reports whether a hook runs beside the others.
+// concurrent reports whether the hook runs in a goroutine of its own, next to the
+// hooks that run one after another.
 func (h *Hook) concurrent() bool { return !h.Transforms() && h.Remote() }
 
 // startHooks starts the hooks that run concurrently and returns what waits for them.
@@ -54,8 +55,8 @@ func startHooks(ctx context.Context, hooks []*Hook, in *Input, results []HookRes
 	return wg.Wait
 }
 
-// concurrent reports whether a check of a hook that is not sequential runs beside the
-// others.
+// concurrent reports whether a check of a hook that is not sequential runs
+// concurrently.
 func (c *Check) concurrent() bool { return !c.Disabled && !c.Transforms() && c.compiled.Remote }
 
 // startChecks starts the checks that run concurrently and returns what waits for them.
