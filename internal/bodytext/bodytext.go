@@ -23,6 +23,9 @@ const (
 	Content   Kind = "text"
 	Arguments Kind = "arguments" // of tool calls, and their results as objects
 	Thinking  Kind = "thinking"
+	// Parameter is text that is no message: definitions of tools, other parameters of a
+	// request, and the names and long numbers in objects of arguments.
+	Parameter Kind = "parameter"
 )
 
 // Role is the role of the message that a text belongs to; empty if the body has
@@ -39,6 +42,9 @@ type Text struct {
 	// Key identifies the text that a stream event adds to. Events whose texts
 	// have the same key continue one text.
 	Key string
+	// Complete is true for text of a stream event that no other event continues. It
+	// may have the key of other such text.
+	Complete bool
 	// Repeats is true for text of a stream event that repeats what earlier
 	// events have sent, completely.
 	Repeats bool
@@ -87,9 +93,9 @@ func Find(raw []byte, form Form) Body {
 	}
 	switch {
 	case form == AnyJSON || form == AnyEvent:
-		w.any()
-	case v.Kind() == jsonedit.Object:
-		w.object("", rule{kind: Content})
+		w.any(content)
+	default: // an object, or an array of them
+		w.value("", content)
 	}
 	w.finish()
 	return w.Body
@@ -216,10 +222,15 @@ func (w *walker) add(r rule) {
 	from := w.c.Offset()
 	v := w.c.Value()
 	text, _ := v.Text()
+	w.addText(r, text, from, from+len(v.Raw()))
+}
+
+// addText adds a text whose literal is in a place of the body.
+func (w *walker) addText(r rule, text string, from, to int) {
 	if text == "" {
 		return
 	}
-	t := Text{Kind: r.kind, Message: w.message, Repeats: w.repeats, Value: text, from: from, to: from + len(v.Raw())}
+	t := Text{Kind: r.kind, Message: w.message, Complete: r.complete, Repeats: w.repeats, Value: text, from: from, to: to}
 	if w.inEvents() {
 		t.Key = w.index + strconv.FormatUint(w.path, 36)
 	}

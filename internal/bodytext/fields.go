@@ -1,6 +1,7 @@
 package bodytext
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,8 @@ type rule struct {
 	kind Kind
 	// all means that an object holds text in every string, at any depth.
 	all bool
+	// complete means that no other event continues a string.
+	complete bool
 	// typed is the name of the field if the type of its object decides what a
 	// string in it is.
 	typed string
@@ -23,6 +26,7 @@ var (
 	content   = rule{kind: Content}
 	thinking  = rule{kind: Thinking}
 	structure = rule{}
+	parameter = rule{kind: Parameter}
 )
 
 // field is a field that holds text or leads to it.
@@ -67,16 +71,19 @@ func named(rules map[string]rule) map[string]field {
 var opaque = map[string]string{
 	"image_url": "image", "image": "image", "input_image": "image", "input_audio": "audio", "file": "file", "file_data": "file", "file_id": "file",
 	"inlineData": "media", "inline_data": "media", "fileData": "media", "file_data_uri": "media", "video": "video",
-	"encrypted_content": "encrypted", "redactedContent": "encrypted", "tools": "tools", "toolConfig": "tools",
+	"encrypted_content": "encrypted", "redactedContent": "encrypted",
 }
 
 // propertyNames are the fields that say what the text of their object is.
 var propertyNames = []string{"role", "type", "thought", "logprobs", "logprobsResult", "bytes"}
 
+// definitions are the fields that define tools.
+var definitions = []string{"tools", "toolConfig"}
+
 // names are all names in the tables, by their spelling and in lower case.
 var names = func() map[string]string {
 	all := map[string]string{}
-	for _, list := range [...][]string{slices.Collect(maps.Keys(fields)), slices.Collect(maps.Keys(opaque)), propertyNames} {
+	for _, list := range [...][]string{slices.Collect(maps.Keys(fields)), slices.Collect(maps.Keys(opaque)), propertyNames, definitions} {
 		for _, name := range list {
 			all[strings.ToLower(name)] = name
 		}
@@ -87,10 +94,12 @@ var names = func() map[string]string {
 	return all
 }()
 
-// HoldsText reports whether a member of this name holds text of a request or leads to it.
-func HoldsText(name string) bool {
-	_, ok := fields[canonical([]byte(name))]
-	return ok
+// HoldsText reports whether a member of a request holds text or leads to it.
+func HoldsText(name string, value []byte) bool {
+	if _, ok := fields[canonical([]byte(name))]; ok {
+		return true
+	}
+	return !notText[name] && bytes.IndexByte(value, '"') >= 0
 }
 
 // canonical returns the spelling in which the tables have a name, and empty if they do

@@ -34,7 +34,7 @@ func TestMembersApplyToTextBeforeThem(t *testing.T) {
 			bodytext.Request, []string{" text a"}, []string{"media"}},
 		{"document of parts", `{"content":[{"source":{"data":{"text":"a"},"type":"other"}}]}`,
 			bodytext.Request, []string{" text a"}, []string{"media"}},
-		{"redacted thinking", `{"content":[{"data":"a","type":"redacted_thinking"}]}`, bodytext.Request, nil, []string{"encrypted"}},
+		{"redacted thinking", `{"content":[{"data":"` + strings.Repeat("a", 100) + `","type":"redacted_thinking"}]}`, bodytext.Request, nil, []string{"encrypted"}},
 		{"title of a schema", `{"content":[{"title":"a","text":"b","type":"object"},{"title":"c","type":"document"}]}`,
 			bodytext.Request, []string{" text b", " text c"}, nil},
 		{"last of several", `{"content":[{"text":"a","type":"thinking","type":"text"}]}`, bodytext.Request, []string{" text a"}, nil},

@@ -3,6 +3,7 @@ package bodytext
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 	"strings"
 
 	"modelgate/internal/jsonedit"
@@ -19,7 +20,7 @@ func (w *walker) object(name string, r rule) {
 		if !ok {
 			break
 		}
-		w.member(name, canonical(jsonedit.Unescape(key)), &o)
+		w.member(name, canonical(jsonedit.Unescape(key)), key, &o)
 	}
 	w.applyType(first, name, &o)
 	if kind := o.kindOfText(r); kind != "" {
@@ -40,8 +41,8 @@ type properties struct {
 }
 
 // member walks the value of a member of an object that is in the field parent. Its name
-// is canonical.
-func (w *walker) member(parent, name string, o *properties) {
+// is the canonical one of key, which is a view of the body.
+func (w *walker) member(parent, name string, key []byte, o *properties) {
 	switch name {
 	case "role":
 		text, _ := w.c.Value().Text()
@@ -59,6 +60,10 @@ func (w *walker) member(parent, name string, o *properties) {
 			w.uncovered("media")
 		}
 	default:
+		if name == "" || isDefinition(name) {
+			w.parameter(key)
+			return
+		}
 		if what, ok := opaque[name]; ok {
 			if v := w.c.Value(); !v.IsNull() && string(v.Raw()) != "[]" {
 				w.uncovered(what)
@@ -69,8 +74,41 @@ func (w *walker) member(parent, name string, o *properties) {
 	}
 }
 
-// field walks the value of a field of an object that is in the field parent. The zero
-// field is skipped.
+// isDefinition reports whether a field defines tools.
+func isDefinition(field string) bool { return slices.Contains(definitions, field) }
+
+// parameter walks the value of a member that is not in the tables, or defines tools. In
+// requests, all of it may reach a model; responses repeat it.
+func (w *walker) parameter(key []byte) {
+	if w.form != Request {
+		w.c.Skip()
+		return
+	}
+	name := jsonedit.Unescape(key)
+	if w.skipName(name) {
+		return
+	}
+	if !isFieldName(name) {
+		w.addName(key)
+	}
+	w.any(parameter)
+}
+
+// maxTag is the limit in bytes of a string of [tokens] that is read where the tables have
+// no text: a longer one is data of a provider.
+const maxTag = 64
+
+// parameterText adds a string, which is next, of a field that leads to text.
+func (w *walker) parameterText() {
+	ahead := w.c
+	if raw := ahead.Raw(); len(raw) > maxTag && isToken(raw[1:len(raw)-1]) {
+		w.c = ahead
+		return
+	}
+	w.add(parameter)
+}
+
+// field walks the value of a field of an object that is in the field parent.
 func (w *walker) field(parent string, f field, o *properties) {
 	o.data = o.data || f.name == "data"
 	r, ok := w.ruleOf(parent, f)
@@ -110,10 +148,8 @@ func (o *properties) kindOfText(r rule) Kind {
 func (w *walker) ruleOf(parent string, f field) (rule, bool) {
 	response := w.form != Request
 	switch f.name {
-	case "":
-		return rule{}, false
 	case "instructions", "input", "system", "prompt":
-		if parent == "" && response || parent == "response" && f.name != "system" {
+		if response && (parent == "" || parent == "response" && f.name != "system") {
 			return rule{}, false // of the request
 		}
 		if f.name == "input" {
@@ -169,6 +205,8 @@ func (w *walker) value(name string, r rule) {
 	switch kind := w.c.Kind(); {
 	case kind == jsonedit.String && r.kind != "":
 		w.add(r)
+	case kind == jsonedit.String && w.form == Request: // where the tables have none
+		w.parameterText()
 	case kind == jsonedit.Object && r.all:
 		w.all(kindOfArguments(r.kind))
 	case kind == jsonedit.Object:
@@ -249,17 +287,26 @@ func pathTo[T string | int64](to uint64, element T) uint64 {
 	}{to, element})
 }
 
-// all adds every string of the next value.
+// all adds every string of the next value, which is data of a tool, and the names and
+// the long numbers in it.
 func (w *walker) all(kind Kind) {
 	switch w.c.Kind() {
 	case jsonedit.String:
-		w.add(rule{kind: kind})
+		w.add(rule{kind: kind, complete: w.inEvents()})
+	case jsonedit.Number:
+		w.c.Peek()
+		from := w.c.Offset()
+		if raw := w.c.Raw(); len(raw) >= minNumber && len(raw) <= maxNumber {
+			w.addText(rule{kind: Parameter, complete: w.inEvents()}, string(raw), from, from+len(raw))
+		}
 	case jsonedit.Object:
 		w.c.Enter('{')
 		for {
-			if _, ok := w.c.Field(); !ok {
+			key, ok := w.c.Field()
+			if !ok {
 				return
 			}
+			w.addName(key)
 			w.all(kind)
 		}
 	case jsonedit.Array:
@@ -272,27 +319,86 @@ func (w *walker) all(kind Kind) {
 	}
 }
 
-// notText are fields of unknown APIs that hold no text.
+// Lengths in bytes of numbers that may be those of persons or accounts.
+const (
+	minNumber = 7
+	maxNumber = 32
+)
+
+// addName adds the name of a member, which is a view of the body without its quotes.
+func (w *walker) addName(key []byte) {
+	from := cap(w.raw) - cap(key) - 1
+	w.addText(rule{kind: Parameter, complete: w.inEvents()}, string(jsonedit.Unescape(key)), from, from+len(key)+2)
+}
+
+// notText are members that identify something or hold what only their maker reads. A string
+// in them that could be words is text nevertheless.
 var notText = map[string]bool{
 	"id": true, "object": true, "type": true, "model": true, "role": true, "signature": true, "encrypted_content": true, "b64_json": true,
 	"file_data": true, "bytes": true, "finish_reason": true, "stop_reason": true, "status": true, "system_fingerprint": true, "created_at": true,
+	"tool_call_id": true, "call_id": true, "tool_use_id": true, "toolUseId": true, "thoughtSignature": true, "previous_response_id": true,
 }
 
-// maxToken is the length from which a string without white space is taken for
-// encoded data.
+// skipName skips the next value and returns true if it is a string that is no text, for
+// the name that it has.
+func (w *walker) skipName(key []byte) bool {
+	if !notText[string(key)] || w.c.Kind() != jsonedit.String {
+		return false
+	}
+	ahead := w.c
+	if raw := ahead.Raw(); !isToken(raw[1 : len(raw)-1]) {
+		return false
+	}
+	w.c = ahead
+	return true
+}
+
+// tokens are the bytes of identifiers and of encoded data.
+var tokens = func() (set [256]bool) {
+	for c := range set {
+		set[c] = c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || strings.IndexByte("+/=_-.:@|#", byte(c)) >= 0
+	}
+	return set
+}()
+
+// isToken reports whether a text has only bytes of identifiers and of encoded data.
+func isToken(text []byte) bool {
+	for _, c := range text {
+		if !tokens[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// maxToken is the length from which a string of [tokens] is taken for encoded data.
 const maxToken = 4 << 10
 
-// any adds every string of the next value that may be text.
-func (w *walker) any() {
+// isData reports whether a long string is encoded data, such as that of an image.
+func isData(text []byte) bool {
+	if len(text) <= maxToken {
+		return false
+	}
+	if bytes.HasPrefix(text, []byte("data:")) {
+		if head, _, ok := bytes.Cut(text[:256], []byte(",")); ok {
+			text = text[len(head)+1:]
+		}
+	}
+	return isToken(text)
+}
+
+// any adds every string of the next value that may be text. In values of unknown APIs it
+// leaves out names that fields of APIs have.
+func (w *walker) any(r rule) {
 	switch w.c.Kind() {
 	case jsonedit.String:
 		ahead := w.c
-		if raw := ahead.Raw(); len(raw) > maxToken && !bytes.ContainsAny(raw, " \t\\") {
+		if raw := ahead.Raw(); isData(raw[1 : len(raw)-1]) {
 			w.uncovered("media")
 			w.c = ahead
 			return
 		}
-		w.add(content)
+		w.add(r)
 	case jsonedit.Object:
 		w.c.Enter('{')
 		for {
@@ -300,16 +406,19 @@ func (w *walker) any() {
 			if !ok {
 				return
 			}
-			key = jsonedit.Unescape(key)
-			if notText[string(key)] && w.c.Kind() == jsonedit.String {
-				w.c.Skip()
+			plain := jsonedit.Unescape(key)
+			if w.skipName(plain) {
 				continue
 			}
+			if r.kind == Parameter && !schemaWords[string(plain)] || r.kind != Parameter && !isFieldName(plain) {
+				w.addName(key)
+			}
+			key = plain
 			outer := w.path
 			if w.inEvents() {
 				w.path = pathTo(outer, string(key))
 			}
-			w.any()
+			w.any(r)
 			w.path = outer
 		}
 	case jsonedit.Array:
@@ -320,11 +429,34 @@ func (w *walker) any() {
 			if w.inEvents() {
 				w.path = pathTo(outer, w.number(n))
 			}
-			w.any()
+			w.any(r)
 			w.path = outer
 		}
 		w.lists--
 	default:
 		w.c.Skip()
 	}
+}
+
+// schemaWords are the names of members in definitions of tools and in schemas, which
+// every such definition has.
+var schemaWords = map[string]bool{
+	"type": true, "name": true, "description": true, "parameters": true, "properties": true, "required": true, "items": true, "enum": true, "format": true,
+	"function": true, "strict": true, "additionalProperties": true, "input_schema": true, "inputSchema": true, "json": true, "json_schema": true, "schema": true,
+	"toolSpec": true, "tools": true, "functionDeclarations": true, "function_declarations": true, "default": true, "title": true, "anyOf": true, "$ref": true,
+	"minimum": true, "maximum": true, "cache_control": true,
+}
+
+// maxFieldName is the length in bytes of the longest name that fields of APIs have.
+const maxFieldName = 40
+
+// isFieldName reports whether a name is written as those of fields of APIs, in snake_case or
+// camelCase.
+func isFieldName(key []byte) bool {
+	if len(key) == 0 || len(key) > maxFieldName || key[0] < 'a' || key[0] > 'z' {
+		return false
+	}
+	return !slices.ContainsFunc(key, func(c byte) bool {
+		return c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	})
 }

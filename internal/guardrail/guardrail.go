@@ -47,12 +47,13 @@ const (
 	Thinking                        // thinking and reasoning summaries
 	ImagePrompt                     // the prompt of an image or a video
 	EmbeddingInput                  // an input of an embeddings request
+	Parameters                      // definitions of tools, other parameters, names and long numbers in objects
 )
 
 // Sets of kinds.
 const (
 	Prose    = Text | ImagePrompt | EmbeddingInput
-	AllKinds = Prose | ToolArguments | Thinking
+	AllKinds = Prose | ToolArguments | Thinking | Parameters
 )
 
 // Part is one text with its place in the body.

@@ -42,7 +42,7 @@ type Param struct {
 
 var kindNames = map[string]Kind{
 	"text": Text, "tool_arguments": ToolArguments, "thinking": Thinking,
-	"image_prompt": ImagePrompt, "embedding_input": EmbeddingInput,
+	"image_prompt": ImagePrompt, "embedding_input": EmbeddingInput, "parameters": Parameters,
 }
 
 // common returns the parameters that checks have in addition to their own.
@@ -56,7 +56,7 @@ func (d *Definition) common() []Param {
 		list = append(list, Param{Name: "scope", Type: String, Enum: []string{"last", "all"}, Default: `"last"`, Doc: "`last` checks the last message of a request, `all` the system prompt and earlier messages too."})
 	}
 	if !d.Facts {
-		list = append(list, Param{Name: "kinds", Type: StringList, Enum: []string{"text", "tool_arguments", "thinking", "image_prompt", "embedding_input"}, Doc: "Kinds of texts to check."})
+		list = append(list, Param{Name: "kinds", Type: StringList, Enum: []string{"text", "tool_arguments", "thinking", "image_prompt", "embedding_input", "parameters"}, Doc: "Kinds of texts to check."})
 	}
 	if len(d.Credentials) > 0 {
 		list = append(list, Param{Name: "credentials", Type: Object, Doc: "Credentials: " + strings.Join(d.Credentials, ", ") + ". By default those stored for the partner. Given and stored credentials are never mixed."})

@@ -147,7 +147,7 @@ func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 	var v Verdict
 	var err error
 	switch {
-	case !c.definition.Facts && len(selected.Parts) == 0 && len(in.Parts) > 0:
+	case !c.definition.Facts && len(selected.Parts) == 0 && in.hasTexts():
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}
 	case c.compiled.Remote || selected.isLong():
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
@@ -175,6 +175,11 @@ func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 		r.Spans = v.Spans
 	}
 	return r, v
+}
+
+// hasTexts reports whether there is text other than parameters.
+func (in *Input) hasTexts() bool {
+	return slices.ContainsFunc(in.Parts, func(p Part) bool { return p.Kind != Parameters })
 }
 
 // longText is the number of bytes from which a check in this process has a time limit.

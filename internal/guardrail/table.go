@@ -205,6 +205,9 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 		return nil, []config.FieldError{paramFault(path, err)}
 	}
 	out.compiled = compiled
+	if compiled.Reach.Whole && !p.Has("kinds") {
+		out.kinds &^= Parameters // what judges a complete text would take them for prose
+	}
 	switch {
 	case d.All || p.String("scope") == "all":
 		out.scope = allMessages

@@ -54,7 +54,10 @@ func partsOf(r *Request, form bodytext.Form, texts []bodytext.Text) []guardrail.
 		if p.Role == "" && form != bodytext.Request {
 			p.Role = "assistant"
 		}
-		p.Earlier = last >= 0 && t.Message < last || form == bodytext.Request && t.Role == "system" && r.isConversation()
+		if t.Kind == bodytext.Parameter && t.Message < 0 && form == bodytext.Request && r.isConversation() {
+			p.Role = "system" // such as definitions of tools
+		}
+		p.Earlier = last >= 0 && t.Message < last || form == bodytext.Request && p.Role == "system" && r.isConversation()
 		parts[i] = p
 	}
 	return parts
@@ -79,6 +82,8 @@ func kindOf(op api.Operation, k bodytext.Kind) guardrail.Kind {
 		return guardrail.ToolArguments
 	case k == bodytext.Thinking:
 		return guardrail.Thinking
+	case k == bodytext.Parameter:
+		return guardrail.Parameters
 	case op == api.Images || op == api.ImageEdits:
 		return guardrail.ImagePrompt
 	case op == api.Embeddings || op == api.GenerateEmbed || op == api.GenerateEmbedBatch:

@@ -30,7 +30,7 @@ func unchecked(format string, args ...any) *apierr.Error {
 }
 
 // readText returns the body of a request that was not read as a JSON object, because of its
-// content type, its length or what it is, if a provider may read JSON in it nevertheless. It returns nil for other
+// content type, its length or what it is, if a provider may read JSON or text in it. It returns nil for other
 // bodies, which are not covered, and an error for one that hooks which act cannot read.
 func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *CheckLog) ([]byte, error) {
 	if r.Upload == nil {
@@ -42,7 +42,10 @@ func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *Check
 	if !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")) {
 		return nil, unchecked("the request body is compressed")
 	}
-	if r.Operation == api.Files || isUpload(r.Path) || !mayBeJSON(r.Upload.peek()) {
+	if r.Operation == api.Files || isUpload(r.Path) {
+		return nil, nil
+	}
+	if head := r.Upload.peek(); !mayBeJSON(head) && !mayBeText(mediaType(r.Header.Get("Content-Type")), head) {
 		return nil, nil
 	}
 	body, err := r.Upload.hold(h.engine.Pool, l)
@@ -91,15 +94,16 @@ func (c *rowChecks) checkRows(body []byte) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// checkText runs the hooks on a body that is no JSON object: another value, or a JSON
-// object in each line. It returns the input for hooks that read the value.
+// checkText runs the hooks on a body that is no JSON object: another value, text, a form,
+// or a JSON object in each line. It returns the input for hooks that read the value.
 func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *Request, g *Guards, l *CheckLog) (doc *document, err error) {
 	raw, err := run.readText(h, r, g, l)
 	if err != nil || raw == nil {
 		l.notCovered("request body")
 		return nil, err
 	}
-	if _, err := jsonedit.ParseValue(raw); err == nil {
+	media := mediaType(r.Header.Get("Content-Type"))
+	if _, err := jsonedit.ParseValue(raw); err == nil && media != mediaForm {
 		own := *r
 		own.Operation = api.Proxy
 		return newDocument(&own, bodytext.Request, raw), nil
@@ -107,6 +111,12 @@ func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *Reques
 	if !acts(g.Before) {
 		l.notCovered("request body")
 		return nil, nil
+	}
+	if media == mediaForm || !mayBeJSON(raw) {
+		if doc, run.plain, err = r.plainDocument(bodytext.Request, media, raw); err != nil {
+			return nil, unchecked("the request body is %v", err)
+		}
+		return doc, nil
 	}
 	rows := newRowChecks(rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before})
 	changed, err := rows.checkRows(raw)

@@ -62,6 +62,7 @@ type requestRun struct {
 	doc        *jsonedit.Doc    // of body; nil if it is not an object
 	configured bool             // body has the parameters of the config
 	header     http.Header      // that hooks add
+	plain      plainForm        // of a body that is not JSON
 	rows       *rowUpload       // checks the rows of an upload; nil for other requests
 }
 
@@ -132,6 +133,7 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		if run.checked != nil {
 			in.Request = l.facts(r, run.checked)
 			in.Parts, in.Document = run.checked.parts, run.checked
+			l.notCovered(run.checked.body.Uncovered...)
 		}
 	}
 	waited, background := splitHooks(g.Before)
@@ -168,7 +170,7 @@ func (h *requestGuard) changesText(r *Request) bool {
 // changesText reports whether defaults, overrides or drops change text in the bodies of
 // known APIs.
 func (h *TargetHandler) changesText() bool {
-	text := func(e jsonedit.Edit) bool { return bodytext.HoldsText(e.Name) }
+	text := func(e jsonedit.Edit) bool { return bodytext.HoldsText(e.Name, e.Value) }
 	return slices.ContainsFunc(h.Defaults, text) || slices.ContainsFunc(h.Override, text) || len(h.Drop) > 0
 }
 
@@ -252,6 +254,13 @@ func (run *requestRun) change(e *Engine, r *Request, out *guardrail.Outcome, l *
 	}
 	if edits := fixedFields(run.checked, &doc); len(edits) > 0 {
 		raw = doc.Apply(nil, edits...)
+	}
+	if run.plain.encode != nil {
+		plain, err := run.plain.encode(raw)
+		if err != nil {
+			return apierr.New(apierr.Denied, "a guardrail could not change the request: %v", err).WithCause(err)
+		}
+		raw = plain
 	}
 	return run.hold(e, raw, l, r.Doc != nil)
 }

@@ -62,7 +62,7 @@ func (run *responseRun) check() error {
 		return run.guardRows()
 	case res.Body != nil && run.request.Operation == api.Proxy:
 		return run.checkPassThrough()
-	case res.Body != nil && isJSON(mediaType(res.Header.Get("Content-Type"))):
+	case res.Body != nil && (isJSON(mediaType(res.Header.Get("Content-Type"))) || run.isText()):
 		return run.readBody(res.Body)
 	case res.Bytes != nil:
 		return run.checkBytes()
@@ -98,7 +98,7 @@ func (run *responseRun) readBody(body io.Reader) error {
 func (run *responseRun) checkPassThrough() error {
 	res := run.res
 	kind := mediaType(res.Header.Get("Content-Type"))
-	if kind != mediaEvents && !(kind != "" && isJSON(kind)) {
+	if kind != mediaEvents && !(kind != "" && isJSON(kind)) && !run.isText() {
 		run.log.notCovered("response body")
 		return run.runFacts()
 	}
@@ -132,11 +132,11 @@ func (run *responseRun) plainBody() (io.Reader, error) {
 
 // checkBytes checks a complete response.
 func (run *responseRun) checkBytes() error {
-	if _, err := jsonedit.ParseValue(run.res.Bytes); err != nil {
+	doc, plain, err := run.document()
+	if err != nil {
 		run.log.notCovered("response body")
 		return run.runFacts()
 	}
-	doc := newDocument(run.request, bodytext.Response, run.res.Bytes)
 	run.log.notCovered(doc.body.Uncovered...)
 	out, err := run.run(guardrail.Input{Parts: doc.parts, Document: doc})
 	if err != nil || out == nil || !out.Transformed {
@@ -146,12 +146,32 @@ func (run *responseRun) checkBytes() error {
 	if out.Err == nil && raw == nil {
 		raw, out.Err = doc.JSON(out.Parts, out.Add)
 	}
+	if out.Err == nil && plain.encode != nil {
+		raw, out.Err = plain.encode(raw)
+	}
 	if out.Err != nil {
 		return apierr.New(apierr.Denied, "a guardrail could not change the response: %v", out.Err).WithCause(out.Err)
 	}
 	run.res.edited()
 	run.res.Bytes = bytes.Clone(raw)
 	return nil
+}
+
+// isText reports whether the response is text that hooks which act read: they wait for all
+// of it.
+func (run *responseRun) isText() bool {
+	return isTextMedia(mediaType(run.res.Header.Get("Content-Type"))) && acts(run.hooks)
+}
+
+// document returns the document of a complete response.
+func (run *responseRun) document() (*document, plainForm, error) {
+	if run.isText() {
+		return run.request.plainDocument(bodytext.Response, mediaType(run.res.Header.Get("Content-Type")), run.res.Bytes)
+	}
+	if _, err := jsonedit.ParseValue(run.res.Bytes); err != nil {
+		return nil, plainForm{}, err
+	}
+	return newDocument(run.request, bodytext.Response, run.res.Bytes), plainForm{}, nil
 }
 
 // runFacts runs the hooks on a response without readable text.

@@ -196,7 +196,7 @@ func currentText(in *guardrail.Input) string {
 // one. Otherwise it adds one.
 func addToSystem(in *guardrail.Input, texts []string, text string, v *guardrail.Verdict) bool {
 	for i, p := range in.Parts {
-		if p.Role != "" && hasRole(p.Role, "system") {
+		if p.Role != "" && p.Kind != guardrail.Parameters && hasRole(p.Role, "system") {
 			texts[i] += text
 			return true
 		}

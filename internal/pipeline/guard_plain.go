@@ -1,0 +1,115 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"modelgate/api"
+	"modelgate/internal/bodytext"
+	"modelgate/internal/jsonedit"
+)
+
+// plainForm is how a body that is not JSON becomes a JSON value that hooks read, and back.
+type plainForm struct {
+	decode func(body []byte) ([]byte, error)
+	encode func(value []byte) ([]byte, error)
+}
+
+const mediaForm = "application/x-www-form-urlencoded"
+
+var (
+	plainText = plainForm{
+		decode: func(body []byte) ([]byte, error) { return jsonedit.AppendString(nil, string(body)), nil },
+		encode: func(value []byte) ([]byte, error) {
+			v, err := jsonedit.ParseValue(value)
+			text, ok := v.Text()
+			if err != nil || !ok {
+				return nil, errNotPlain
+			}
+			return []byte(text), nil
+		},
+	}
+	// A form is an array of objects with one member each: names may repeat.
+	urlencoded = plainForm{decode: decodeForm, encode: encodeForm}
+
+	errNotPlain = errors.New("a guardrail returned a body of another form")
+)
+
+func decodeForm(body []byte) ([]byte, error) {
+	var b jsonedit.Builder
+	b.Open('[')
+	for pair := range strings.SplitSeq(string(body), "&") {
+		rawName, rawValue, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(rawName)
+		if err != nil {
+			return nil, err
+		}
+		value, err := url.QueryUnescape(rawValue)
+		if err != nil {
+			return nil, err
+		}
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return nil, errors.New("not in UTF-8")
+		}
+		b.Open('{')
+		b.Name(name)
+		b.String(value)
+		b.Close('}')
+	}
+	b.Close(']')
+	return b.Bytes(), nil
+}
+
+func encodeForm(value []byte) ([]byte, error) {
+	list, err := jsonedit.ParseValue(value)
+	if err != nil || list.Kind() != jsonedit.Array {
+		return nil, errNotPlain
+	}
+	var pairs []string
+	for e := range list.Elements() {
+		for name, v := range e.Fields() {
+			text, _ := v.Text()
+			pairs = append(pairs, url.QueryEscape(name.String())+"="+url.QueryEscape(text))
+		}
+	}
+	return []byte(strings.Join(pairs, "&")), nil
+}
+
+// isTextMedia reports whether a media type is one of text.
+func isTextMedia(media string) bool {
+	return strings.HasPrefix(media, "text/") && media != mediaEvents || media == "application/xml" || strings.HasSuffix(media, "+xml") || media == mediaForm
+}
+
+// mayBeText reports whether a body that begins with head may be text without markup of
+// JSON: it is said to be, or is UTF-8 without control characters.
+func mayBeText(media string, head []byte) bool {
+	if isTextMedia(media) {
+		return true
+	}
+	for n := 0; n < utf8.UTFMax-1 && len(head) == peekSize && !utf8.Valid(head); n++ { // cut in a character
+		head = head[:len(head)-1]
+	}
+	return utf8.Valid(head) && !slices.ContainsFunc(head, func(c byte) bool { return c < ' ' && c != '\t' && c != '\n' && c != '\r' })
+}
+
+// plainDocument returns the document of a body of text, or of a form.
+func (r *Request) plainDocument(form bodytext.Form, media string, body []byte) (*document, plainForm, error) {
+	if !utf8.Valid(body) || bytes.IndexByte(body, 0) >= 0 {
+		return nil, plainForm{}, errors.New("not in UTF-8")
+	}
+	plain := plainText
+	if media == mediaForm {
+		plain = urlencoded
+	}
+	value, err := plain.decode(body)
+	if err != nil {
+		return nil, plainForm{}, err
+	}
+	own := *r
+	own.Operation = api.Proxy
+	return newDocument(&own, form, value), plain, nil
+}
