@@ -206,7 +206,7 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 	}
 	out.compiled = compiled
 	if compiled.Reach.Whole && !p.Has("kinds") {
-		out.kinds &^= Parameters // what judges a complete text would take them for prose
+		out.kinds &^= Parameters // checks of a complete text would take them for prose
 	}
 	switch {
 	case d.All || p.String("scope") == "all":

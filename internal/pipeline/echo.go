@@ -2,9 +2,8 @@ package pipeline
 
 import (
 	"bytes"
-	"encoding/base64"
 	"io"
-	"net/url"
+	"slices"
 	"strings"
 
 	"modelgate/internal/contentcoding"
@@ -17,9 +16,8 @@ const minSecret = 8
 // hiddenCredential replaces a credential that a provider's error repeats.
 const hiddenCredential = "***"
 
-// credentials returns the credentials that the attempt sends and the client did not, in
-// the spellings in which an error may repeat them.
-func (a *Attempt) credentials() []string {
+// credentials returns the credentials that the attempt sends and the client did not.
+func (a *Attempt) credentials() (own []string) {
 	texts := []string{a.Target.Key.Reveal()}
 	for _, value := range a.Target.Headers {
 		texts = append(texts, value.Reveal())
@@ -28,15 +26,12 @@ func (a *Attempt) credentials() []string {
 		_, token, _ := strings.Cut(raw.Request.Header.Get("Authorization"), " ")
 		texts = append(texts, token)
 	}
-	var all []string
 	for _, text := range texts {
-		if len(text) < minSecret || a.request.sends(text) {
-			continue
+		if len(text) >= minSecret && !slices.Contains(own, text) && !a.request.sends(text) {
+			own = append(own, text)
 		}
-		all = append(all, text, url.QueryEscape(text), strings.ReplaceAll(text, "/", `\/`),
-			base64.StdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text)))
 	}
-	return all
+	return own
 }
 
 // sends reports whether the client's headers contain a text.
@@ -55,18 +50,21 @@ func (r *Request) sends(text string) bool {
 // not know: some providers repeat what they did not accept.
 func (a *Attempt) hideCredentials(body []byte) []byte {
 	for _, text := range a.credentials() {
-		if bytes.Contains(body, []byte(text)) {
-			body = bytes.ReplaceAll(body, []byte(text), []byte(hiddenCredential))
+		body = hideSpelled(body, text)
+		for _, encoded := range encodings(text) {
+			body = hideSpelled(body, encoded)
 		}
 	}
 	return body
 }
 
-// hideInHeaders removes the headers of an error that repeat a credential.
+// hideInHeaders removes the headers of a response that repeat a credential.
 func (a *Attempt) hideInHeaders(out *Response) {
 	for _, text := range a.credentials() {
 		for name, values := range out.Header {
-			if strings.Contains(strings.Join(values, "\n"), text) {
+			all := []byte(strings.Join(values, "\n"))
+			repeats := func(text string) bool { return len(hideSpelled(all, text)) != len(all) }
+			if repeats(text) || slices.ContainsFunc(encodings(text), repeats) {
 				out.Header = out.Header.Clone()
 				delete(out.Header, name)
 			}

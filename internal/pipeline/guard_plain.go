@@ -84,8 +84,8 @@ func isTextMedia(media string) bool {
 	return strings.HasPrefix(media, "text/") && media != mediaEvents || media == "application/xml" || strings.HasSuffix(media, "+xml") || media == mediaForm
 }
 
-// mayBeText reports whether a body that begins with head may be text without markup of
-// JSON: it is said to be, or is UTF-8 without control characters.
+// mayBeText reports whether a body that begins with head may be text, by its media type or
+// because it is UTF-8 without control characters.
 func mayBeText(media string, head []byte) bool {
 	if isTextMedia(media) {
 		return true

@@ -272,9 +272,7 @@ func (s *guardedStream) add(e sse.Event) {
 			s.kept += textSize
 			s.order = append(s.order, text)
 		}
-		if t.Complete && text.raw.Len() > 0 {
-			text.raw.WriteByte('\n') // of no event: what follows is another word
-		}
+		text.separate(t)
 		from := text.raw.Len()
 		text.raw.WriteString(t.Value)
 		s.kept += len(t.Value)

@@ -236,3 +236,11 @@ func (s *guardedStream) repeated(value string, t bodytext.Text) string {
 	s.replaced[value] = out
 	return out
 }
+
+// separate ends the last word of the text before one that does not continue it. No event
+// has the line break.
+func (t *streamText) separate(next bodytext.Text) {
+	if next.Complete && t.raw.Len() > 0 {
+		t.raw.WriteByte('\n')
+	}
+}

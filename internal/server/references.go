@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"fmt"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -134,7 +135,8 @@ type secretValues struct {
 
 // missingSecret is a mapped field without a value, and the reason.
 type missingSecret struct {
-	reference string // slug of the reference
+	target    string // the mapped field
+	reference string // slug of the reference, which users of the provider must not learn
 	err       error
 }
 
@@ -146,21 +148,21 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 	}
 	to, err := credentials.Destination(p.Provider, p.Configuration)
 	if err != nil {
-		return &missingSecret{p.Mappings[0].Reference, err}
+		return &missingSecret{p.Mappings[0].Target, p.Mappings[0].Reference, err}
 	}
 	for _, mapping := range p.Mappings {
 		s, ok := m.references[mapping.Reference]
 		if !ok || s.Organisation != p.Organisation {
-			return &missingSecret{mapping.Reference, apierr.New(apierr.Unavailable, "it no longer exists")}
+			return &missingSecret{mapping.Target, mapping.Reference, apierr.New(apierr.Unavailable, "it no longer exists")}
 		}
 		use := secretUse{s.ID, p.Integration, mapping.Target, to.Base.Host}
 		if err := credentials.CheckDestination(s, to); err != nil {
 			m.uses.note(s, p, use, secret.String{}, err)
-			return &missingSecret{s.Slug, err}
+			return &missingSecret{mapping.Target, s.Slug, err}
 		}
 		ref, err := m.reference(s)
 		if err != nil {
-			return &missingSecret{s.Slug, apierr.New(apierr.Unavailable, "its own credential cannot be opened; set it again").WithCause(err)}
+			return &missingSecret{mapping.Target, s.Slug, apierr.New(apierr.Unavailable, "its own credential cannot be opened; set it again").WithCause(err)}
 		}
 		ref.Key, ref.Format = cmp.Or(mapping.Key, ref.Key), mapping.Format
 		v, err := m.values.Value(ref)
@@ -169,7 +171,7 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 		}
 		m.uses.note(s, p, use, v, err)
 		if err != nil {
-			return &missingSecret{s.Slug, err}
+			return &missingSecret{mapping.Target, s.Slug, err}
 		}
 	}
 	return nil
@@ -180,7 +182,7 @@ func (m secretValues) fill(p *publication.Provider, into *store.Secrets) *missin
 func (m secretValues) closed(p *publication.Provider) *missingSecret {
 	for _, mapping := range p.Mappings {
 		if s, ok := m.references[mapping.Reference]; ok && !s.Allows(p.Workspace) {
-			return &missingSecret{s.Slug, apierr.New(apierr.Forbidden, "it is not available to this workspace")}
+			return &missingSecret{mapping.Target, s.Slug, apierr.New(apierr.Forbidden, "it is not available to this workspace")}
 		}
 	}
 	return nil
@@ -193,6 +195,6 @@ func (g *missingSecret) fault(slug string) *apierr.Error {
 		return nil
 	}
 	e := apierr.From(g.err)
-	return apierr.New(apierr.Unavailable, "the provider entry @%s cannot be used because its secret reference %.60q has no value: %s", slug, g.reference, e.Message).
-		WithParam("x-gateway-provider").WithCode(cmp.Or(e.Code, "secret_unavailable")).WithCause(g.err)
+	return apierr.New(apierr.Unavailable, "the provider entry @%s cannot be used because the secret reference of %.60s has no value: %s", slug, g.target, e.Message).
+		WithParam("x-gateway-provider").WithCode(cmp.Or(e.Code, "secret_unavailable")).WithCause(fmt.Errorf("secret reference %s: %w", g.reference, g.err))
 }

@@ -161,7 +161,7 @@ func ownFamily(key string) bool { return strings.HasPrefix(key, api.HeaderPrefix
 // browsers send reports about it.
 func steers(key string) bool {
 	switch key {
-	case "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "Surrogate-Control", "Surrogate-Key",
+	case "X-Sendfile", "X-Lighttpd-Send-File", "X-Reproxy-Url", "Surrogate-Control", "Surrogate-Key", "Edge-Control",
 		"Alt-Svc", "Strict-Transport-Security", "Public-Key-Pins", "Public-Key-Pins-Report-Only", "Expect-Ct",
 		"Clear-Site-Data", "Service-Worker-Allowed", "Accept-Ch", "Critical-Ch", "Origin-Agent-Cluster", "Set-Login",
 		"Nel", "Report-To", "Reporting-Endpoints", "Set-Cookie2":

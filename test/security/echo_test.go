@@ -2,9 +2,12 @@ package security
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -16,8 +19,9 @@ func TestErrorsOfProvidersRepeatNoStoredCredential(t *testing.T) {
 	spelled := ""
 	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		text, _ := json.Marshal("Incorrect API key provided: " + spelled)
-		answer := `{"error":{"message":` + string(text) + `,"code":"invalid_api_key"}}`
+		quoted, _ := json.Marshal("Incorrect API key provided: ")
+		text := strings.TrimSuffix(string(quoted), `"`) + spelled + `"`
+		answer := `{"error":{"message":` + text + `,"code":"invalid_api_key"}}`
 		w.Header().Set("X-Received", "Bearer "+spelled)
 		w.Header().Set("X-Request-Id", "req_1")
 		w.Header().Set("Content-Type", "application/json")
@@ -32,7 +36,18 @@ func TestErrorsOfProvidersRepeatNoStoredCredential(t *testing.T) {
 		settings: "version: 1\nlogs: {level: full}\nproviders:\n  - {slug: stored, provider: openai, api_key: \"${STORED_KEY}\", custom_host: \"" + p.url + "\"}\n",
 		env:      []string{"STORED_KEY=" + storedKey},
 	})
-	for name, text := range map[string]string{"as it is": storedKey, "in base64": base64.StdEncoding.EncodeToString([]byte(storedKey))} {
+	escape := func(form string) string {
+		out := ""
+		for _, c := range []byte(storedKey) {
+			out += fmt.Sprintf(form, c)
+		}
+		return out
+	}
+	for name, text := range map[string]string{
+		"as it is": storedKey, "in base64": base64.StdEncoding.EncodeToString([]byte(storedKey)), "as that of a user": base64.URLEncoding.EncodeToString([]byte("ab:" + storedKey + "!")),
+		"after a character": base64.StdEncoding.EncodeToString([]byte(":" + storedKey)), "in hexadecimal": hex.EncodeToString([]byte(storedKey)),
+		"escaped for JSON": escape(`\u%04x`), "escaped for a URL": escape("%%%02X"), "escaped for HTML": escape("&#%d;"), "escaped for JSON in part": `\u0073` + storedKey[1:],
+	} {
 		spelled = text
 		for path, body := range map[string]string{
 			"/v1/chat/completions": chatBody,
@@ -42,7 +57,7 @@ func TestErrorsOfProvidersRepeatNoStoredCredential(t *testing.T) {
 		} {
 			attack(t, "credential theft", "an error with the credential "+name+" at "+path, func(t *testing.T) {
 				got := g.do(t, "POST", path, body, "x-gateway-api-key", rootKey, "x-gateway-provider", "@stored")
-				if got.status != 401 || got.err != nil || !strings.Contains(string(got.body), "Incorrect API key provided: ***") || got.header.Get("X-Request-Id") != "req_1" {
+				if got.status != 401 || got.err != nil || !regexp.MustCompile(`Incorrect API key provided: .{0,4}\*\*\*`).Match(got.body) || got.header.Get("X-Request-Id") != "req_1" {
 					t.Errorf("status %d (%v), want 401 with the rest of the message: %s", got.status, got.err, got.body)
 				}
 				if strings.Contains(string(got.body), text) || strings.Contains(strings.Join(got.header.Values("X-Received"), ""), text) {

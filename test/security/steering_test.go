@@ -65,11 +65,20 @@ func TestProvidersShareNoResponseThroughCaches(t *testing.T) {
 		"PUBLIC":                            "private",
 		"max-age=5, s-maxage=600":           "private, max-age=5",
 		`private="set-cookie", s-maxage =9`: "private",
-		"max-age=5":                         "max-age=5", // bound to the key by Vary
+		"max-age=5":                         "private, max-age=5",
+		"no-cache":                          "private, no-cache",
 		"no-store":                          "no-store",
+		"public, no-store":                  "no-store",
+		"":                                  "private", // it has Expires
 	} {
 		p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Cache-Control", sent)
+			if w.Header().Set("Cache-Control", sent); sent == "" {
+				w.Header().Del("Cache-Control")
+				w.Header().Set("Expires", "Thu, 01 Jan 2099 00:00:00 GMT")
+			}
+			for _, name := range []string{"CDN-Cache-Control", "Cloudflare-CDN-Cache-Control", "Surrogate-Control", "Edge-Control", "X-Accel-Expires"} {
+				w.Header().Set(name, "max-age=600")
+			}
 			w.Header().Set("Vary", "Accept")
 			answerChat(w, r)
 		})
@@ -79,8 +88,13 @@ func TestProvidersShareNoResponseThroughCaches(t *testing.T) {
 				if v := strings.Join(got.header["Cache-Control"], ", "); v != want {
 					t.Errorf("Cache-Control: %s, want %s", v, want)
 				}
-				if v := strings.Join(got.header["Vary"], ", "); v != "Accept, X-Gateway-Api-Key" {
+				if v := strings.Join(got.header["Vary"], ", "); v != "Accept, X-Gateway-Api-Key, Authorization, X-Api-Key, X-Goog-Api-Key" {
 					t.Errorf("Vary: %s", v)
+				}
+				for _, name := range []string{"Cdn-Cache-Control", "Cloudflare-Cdn-Cache-Control", "Surrogate-Control", "Edge-Control", "X-Accel-Expires"} {
+					if v := got.header.Get(name); v != "" {
+						t.Errorf("%s: %s", name, v)
+					}
 				}
 			})
 		}
