@@ -23,7 +23,7 @@ const (
 	Content   Kind = "text"
 	Arguments Kind = "arguments" // of tool calls, and their results as objects
 	Thinking  Kind = "thinking"
-	// Parameter is text that is no message: definitions of tools, other parameters of a
+	// Parameter is text outside of messages: definitions of tools, other parameters of a
 	// request, and the names and long numbers in objects of arguments.
 	Parameter Kind = "parameter"
 )
