@@ -196,6 +196,9 @@ var documents = []statement{
 	{number: "M-244", text: "A default guardrail of a workspace is changed only by callers of at least the rank of the caller that made it a default.", tests: []string{"test/security.TestDefaultGuardrailsAreNotWeakenedFromBelow"}},
 	{number: "M-245", text: "A stored credential that a provider repeats in an error, as it is or in base64, reaches neither the client nor the log.", tests: []string{"test/security.TestErrorsOfProvidersRepeatNoStoredCredential"}},
 	{number: "M-246", text: "A JSON body on a unified route with more than 1,024 members at its top level is refused.", tests: []string{"test/security.TestBodiesOfManyMembersCostLittleMemory"}},
+	{number: "M-247", text: "Guardrails read every content of requests and responses that the page on guardrails lists, in every API, and the log names the others.", tests: []string{"internal/dataplane.TestEveryContentOfRequestsIsReadOrNamed", "internal/dataplane.TestEveryContentOfResponsesIsReadOrNamed"}},
+	{number: "M-248", text: "A stored credential that a provider repeats in an error in an escaped spelling, in hexadecimal digits or behind other text in base64 reaches neither the client nor the log.", tests: []string{"test/security.TestErrorsOfProvidersRepeatNoStoredCredential"}},
+	{number: "M-249", text: "A response that a provider lets caches store may be stored by the client only.", tests: []string{"test/security.TestProvidersShareNoResponseThroughCaches"}},
 	{number: "M-260", text: "A request that leads back to the gateway, or to another gateway and back, by a custom host or a webhook is refused with request_loop.", tests: []string{"test/security.TestRequestsDoNotLeadBackToTheGateway"}},
 	{number: "M-261", text: "A request whose key or session ended while its body arrived is refused and changes nothing.", tests: []string{"test/security.TestSlowBodiesDoNotOutliveTheirKeys"}},
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"modelgate/internal/guardrail/checks"
 )
@@ -36,6 +37,27 @@ func TestLongTextsAreSearchedWhole(t *testing.T) {
 		if r, _ := run(t, checks.Services{}, text(before, body), "default.regexMatch", `{"rule":"[a-z.]+@example\\.org","not":true}`); r.Verdict || r.Error != nil {
 			t.Errorf("at %d: the pattern was not found: %v", at, r.Error)
 		}
+	}
+}
+
+// A replacement cannot be interrupted, so its steps are bounded: the time for a text of 10 MB
+// is about four times that for a quarter of it, and a larger pattern is an error.
+func TestReplacingInLongTextsIsLinearAndBounded(t *testing.T) {
+	replace := func(size int) time.Duration {
+		start := time.Now()
+		in := text(before, strings.Repeat("ab", size/2))
+		if r, _ := run(t, checks.Services{}, in, "default.regexReplace", `{"rule":"(a|b|ab)*[cd]","timeout":60000}`); r.Error != nil {
+			t.Fatalf("%d bytes: %v", size, r.Error)
+		}
+		return time.Since(start)
+	}
+	const size = 10 << 20
+	if quarter, all := min(replace(size/4), replace(size/4)), replace(size); all > 10*quarter || all > time.Minute {
+		t.Errorf("10 MB take %s, a quarter of them %s", all, quarter)
+	}
+	in := text(before, strings.Repeat("ab", size/2))
+	if r, _ := run(t, checks.Services{}, in, "default.regexReplace", `{"rule":"(a|b){30}[cd]","failOnError":true}`); r.Error == nil || !strings.Contains(r.Error.Message, "too long") {
+		t.Errorf("a pattern of more steps: %v", r.Error)
 	}
 }
 
