@@ -36,10 +36,7 @@ func (x *exchange) chatReport(q *chatRequest) *Report {
 	json.Unmarshal(x.in, &m) // it was parsed before
 	c := &checker{unknown: unknownMember}
 	t := &turn{model: string(x.model), stream: q.stream, limit: q.limit, stops: stopsOf(q.stop), serial: q.serial}
-	t.seen.Temperature = c.number(m, "temperature", "", -1e9, 1e9)
-	t.seen.TopP = c.number(m, "top_p", "", -1e9, 1e9)
-	t.seen.TopK = c.number(m, "top_k", "", -1e9, 1e9)
-	t.seen.Seed = c.number(m, "seed", "", -1e18, 1e18)
+	c.readSampling(t, m, chatIndex)
 	t.seen.Effort = c.text(m, "reasoning_effort", "")
 	t.thinks = t.seen.Effort != "" && t.seen.Effort != "none"
 	for _, f := range slices.Concat(readTools(q.tools), readFunctions(q.functions)) {

@@ -49,17 +49,7 @@ func readCohere(c *checker, q *turn, m map[string]any) {
 		"tool_choice", "thinking", "raw_prompting", "priority", "stream")
 	q.model = c.filled(m, "model", "")
 	q.stream = c.flag(m, "stream", "")
-	q.limit = c.integer(m, "max_tokens", "", 0)
-	q.seen.Temperature = c.number(m, "temperature", "", 0, 2)
-	q.seen.TopP = c.number(m, "p", "", 0.01, 0.99)
-	q.seen.TopK = c.number(m, "k", "", 0, 500)
-	q.seen.Seed = c.number(m, "seed", "", 0, 1<<53)
-	c.number(m, "frequency_penalty", "", 0, 1)
-	c.number(m, "presence_penalty", "", 0, 1)
-	q.stops = c.texts(m, "stop_sequences", "")
-	if len(q.stops) > 5 {
-		c.fail("stop_sequences", "at most 5 stop sequences are allowed")
-	}
+	c.readSampling(q, m, cohereIndex)
 	if think := c.child(m, "thinking", ""); think != nil {
 		c.checkMembers(think, "thinking", "type", "token_budget")
 		q.thinks = c.word(think, "type", "thinking", "enabled", "disabled") == "enabled"

@@ -172,10 +172,7 @@ func readInference(c *checker, q *turn, m map[string]any) {
 	const path = "inferenceConfig"
 	config := c.child(m, path, "")
 	c.checkMembers(config, path, "maxTokens", "temperature", "topP", "stopSequences")
-	q.limit = c.integer(config, "maxTokens", path, 1)
-	q.seen.Temperature = c.number(config, "temperature", path, 0, 1)
-	q.seen.TopP = c.number(config, "topP", path, 0, 1)
-	q.stops = c.texts(config, "stopSequences", path)
+	c.readSampling(q, config, converseIndex)
 	if slices.Contains(q.stops, "") {
 		c.fail(path+".stopSequences", "must not be empty")
 	}

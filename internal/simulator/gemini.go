@@ -175,24 +175,11 @@ func (g *geminiReader) read(m map[string]any) {
 }
 
 func (g *geminiReader) tuning(m map[string]any) {
-	const path = "generationConfig"
-	c, q := g.c, g.q
-	config := g.child(m, path, "", "temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "candidateCount", "seed",
+	config := g.child(m, "generationConfig", "", "temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "candidateCount", "seed",
 		"presencePenalty", "frequencyPenalty", "responseLogprobs", "logprobs", "responseMimeType", "responseSchema",
 		"responseJsonSchema", "responseModalities", "imageConfig", "mediaResolution", "speechConfig", "thinkingConfig",
 		"audioTimestamp", "enableEnhancedCivicAnswers", "routingConfig")
-	q.seen.Temperature = c.number(config, "temperature", path, 0, 2)
-	q.seen.TopP = c.number(config, "topP", path, 0, 1)
-	q.seen.TopK = c.number(config, "topK", path, 1, 1e6)
-	q.seen.Seed = c.number(config, "seed", path, -1<<31, 1<<31)
-	q.limit = c.integer(config, "maxOutputTokens", path, 1)
-	q.stops = c.texts(config, "stopSequences", path)
-	if len(q.stops) > 5 {
-		c.fail(path+".stopSequences", "at most 5 stop sequences are supported")
-	}
-	c.number(config, "presencePenalty", path, -2, 2)
-	c.number(config, "frequencyPenalty", path, -2, 2)
-	c.number(config, "candidateCount", path, 1, 8)
+	g.c.readSampling(g.q, config, geminiIndex)
 	g.thinking(config)
 	g.format(config)
 }

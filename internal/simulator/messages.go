@@ -164,7 +164,6 @@ func readMessagesBody(c *checker, q *turn, m map[string]any, h host) {
 	if m["max_tokens"] == nil {
 		c.fail("max_tokens", "Field required")
 	}
-	q.limit = c.integer(m, "max_tokens", "", 1)
 	readMessagesTuning(c, q, m)
 	readMessagesTools(c, q, m)
 	readMessagesSystem(c, q, m["system"], "system")
@@ -176,10 +175,7 @@ func readMessagesBody(c *checker, q *turn, m map[string]any, h host) {
 }
 
 func readMessagesTuning(c *checker, q *turn, m map[string]any) {
-	q.seen.Temperature = c.number(m, "temperature", "", 0, 1)
-	q.seen.TopP = c.number(m, "top_p", "", 0, 1)
-	q.seen.TopK = c.number(m, "top_k", "", 0, 1e9)
-	q.stops = c.texts(m, "stop_sequences", "")
+	c.readSampling(q, m, messagesIndex)
 	for i, stop := range q.stops {
 		if strings.TrimSpace(stop) == "" {
 			c.fail(nth("stop_sequences", i), "each stop sequence must contain non-whitespace")

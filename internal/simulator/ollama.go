@@ -73,16 +73,7 @@ func readOllama(c *checker, q *turn, m map[string]any) {
 }
 
 func readOllamaOptions(c *checker, q *turn, m map[string]any) {
-	const path = "options"
-	options := c.child(m, path, "")
-	q.seen.Temperature = c.number(options, "temperature", path, 0, 100)
-	q.seen.TopP = c.number(options, "top_p", path, 0, 1)
-	q.seen.TopK = c.number(options, "top_k", path, 0, 1e6)
-	q.seen.Seed = c.number(options, "seed", path, -1<<53, 1<<53)
-	q.stops = c.texts(options, "stop", path)
-	if limit := c.integer(options, "num_predict", path, -2); limit > 0 {
-		q.limit = limit
-	}
+	c.readSampling(q, c.child(m, "options", ""), ollamaIndex)
 }
 
 func readOllamaTurns(c *checker, q *turn, m map[string]any) {

@@ -58,9 +58,7 @@ func readResponses(c *checker, q *turn, m map[string]any) {
 		q.model = c.filled(m, "model", "")
 	}
 	q.stream = c.flag(m, "stream", "")
-	q.limit = c.integer(m, "max_output_tokens", "", 1)
-	q.seen.Temperature = c.number(m, "temperature", "", 0, 2)
-	q.seen.TopP = c.number(m, "top_p", "", 0, 1)
+	c.readSampling(q, m, responsesIndex)
 	q.serial = m["parallel_tool_calls"] == false
 	if text := c.text(m, "instructions", ""); text != "" {
 		q.addSystem(text)
