@@ -105,7 +105,7 @@ func TestChangelogEntriesHaveTheForm(t *testing.T) {
 }
 
 // What a page promises to list in full, and where the words come from. A word
-// stands in the page as code.
+// is in the page as code.
 func TestDocumentsNameWhatTheCodeHas(t *testing.T) {
 	for _, tt := range []struct {
 		page, source string

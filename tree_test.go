@@ -2,7 +2,7 @@
 //
 // They read the source tree itself, inside the test, so that go test notices
 // every changed file and never serves a stale pass. Each failure says what to
-// change. What the program does is tested beside its packages, not here.
+// change. What the program does is tested next to its packages, not here.
 package modelgate_test
 
 import (

@@ -13,7 +13,7 @@ const routesJSON = `{"strategy":{"mode":"conditional","conditions":[{"query":{"m
 
 const proRequest = `"request":{"headers":{"x-gateway-metadata":"{\"plan\":\"pro\"}"},"body":{"model":"m","messages":[{"role":"user","content":"Hi"}]}}`
 
-func TestCheckRunsTheCasesBesideAConfig(t *testing.T) {
+func TestCheckRunsTheCasesNextToAConfig(t *testing.T) {
 	for _, tt := range []struct {
 		name, config, cases string
 		code                int

@@ -212,7 +212,7 @@ func TestALinkReadsAFileOfABucket(t *testing.T) {
 	}
 }
 
-func TestABucketThatFailsIsToldWithoutSecrets(t *testing.T) {
+func TestABucketThatFailsIsReportedWithoutSecrets(t *testing.T) {
 	s, _ := server(t)
 	gone := httptest.NewServer(nil)
 	gone.Close()

@@ -129,7 +129,7 @@ var guarded = []struct {
 const guardrail = `{"name":"g","workspace_id":"default","checks":[{"id":"default.contains"}],"actions":{}}`
 
 // TestEveryRouteAsksForItsRight calls each guarded route as everybody, for each
-// way in which a switch can be said.
+// way in which a switch can be set.
 func TestEveryRouteAsksForItsRight(t *testing.T) {
 	for _, g := range guarded {
 		t.Run(string(g.right)+" "+g.method+" "+g.path, func(t *testing.T) {

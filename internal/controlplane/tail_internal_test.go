@@ -70,7 +70,7 @@ func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
 	}
 }
 
-func TestASlowWatcherLosesEntriesAndIsTold(t *testing.T) {
+func TestASlowWatcherLosesEntriesAndIsNotified(t *testing.T) {
 	tail := new(Tail)
 	one, err := tail.join(new(access.Identity), mustWanted(t, "", logstore.Scope{}))
 	if err != nil {
@@ -81,7 +81,7 @@ func TestASlowWatcherLosesEntriesAndIsTold(t *testing.T) {
 	}
 	var told strings.Builder
 	if !one.sendDropped(func(b []byte) bool { told.Write(b); return true }) || told.String() != "event: dropped\ndata: {\"dropped\":7}\n\n" {
-		t.Errorf("the watcher is told %q, want 7 dropped", told.String())
+		t.Errorf("the watcher received %q, want 7 dropped", told.String())
 	}
 	tail.leave(one)
 	if tail.watchers.Load() != nil {

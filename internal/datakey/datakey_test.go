@@ -138,7 +138,7 @@ func TestARingRefuses(t *testing.T) {
 	}
 }
 
-func TestAStartIsToldOfALostMasterKey(t *testing.T) {
+func TestAStartReportsALostMasterKey(t *testing.T) {
 	keys := map[string]string{"acme": mustBox(t, oldMaster).NewDataKey("acme")}
 	both, err := secret.NewBox(secret.New(newMaster), secret.New(oldMaster))
 	if err != nil {

@@ -93,7 +93,7 @@ func TestAClientThatLeavesATranslationEndsTheProvidersWork(t *testing.T) {
 	}
 }
 
-// A stream is whole when each choice that began has its reason.
+// A stream is complete when each choice that began has its reason.
 func TestSeveralChoicesAreOpenUntilEachHasItsReason(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
@@ -198,7 +198,7 @@ func TestAForwardListDoesNotCarryTheGatewayKeyToAnotherProtocol(t *testing.T) {
 	}
 }
 
-// An answer that comes whole where a stream was asked for continues a broken
+// A complete response where a stream was asked for continues a broken
 // one as a stream does: nothing is sent twice, and what it drops is reported.
 func TestACompleteResponseOfAnotherProtocolContinuesAStream(t *testing.T) {
 	t.Parallel()

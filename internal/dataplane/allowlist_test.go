@@ -51,7 +51,7 @@ func TestConfigReachesNoModelThatIsNotEnabled(t *testing.T) {
 		{"any model without a list", "any", ``, bad, ""},
 		{"a model of the config that is not enabled", "only", `,"override_params":{"model":"bad"}`, good, "not enabled"},
 		{"a model of the config that is enabled", "only", `,"override_params":{"model":"fine"}`, good, ""},
-		{"an enabled model of the config in the place of another", "only", `,"override_params":{"model":"fine"}`, bad, ""},
+		{"an enabled model of the config instead of another", "only", `,"override_params":{"model":"fine"}`, bad, ""},
 		{"further models of the config", "only", `,"override_params":{"models":["good","bad"]}`, good, "not enabled"},
 		{"further models of the config, all enabled", "only", `,"override_params":{"models":["good","fine"]}`, good, ""},
 		{"a further model that the config fills in", "only", `,"default_params":{"fallback_models":["bad"]}`, good, "not enabled"},
@@ -81,14 +81,14 @@ func TestConfigReachesNoModelThatIsNotEnabled(t *testing.T) {
 	}
 }
 
-func TestOnUnsupportedDecidesWhatBecomesOfADroppedParameter(t *testing.T) {
+func TestOnUnsupportedDecidesAboutDroppedParameters(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings})
 	const body = `{"model":"sim-1","seed":7,"logit_bias":{"1":2},"messages":[{"role":"user","content":"hi"}]}`
 	for _, tt := range []struct {
 		name, property string
 		status         int
-		params         []string // among what is told; the first alone is told of a refusal
+		params         []string // among what is reported; only the first is reported with a refusal
 	}{
 		{"by default", ``, 200, []string{"seed;dropped", "logit_bias;dropped"}},
 		{"announced", `,"on_unsupported":"announce"`, 200, []string{"seed;dropped", "logit_bias;dropped"}},

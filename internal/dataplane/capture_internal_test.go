@@ -15,7 +15,7 @@ func TestABodyThatFindsNoRoomIsCutWhereItIs(t *testing.T) {
 	c.setMediaType(http.Header{"Content-Type": {"Text/Plain; charset=utf-8"}})
 	part := bytes.Repeat([]byte("a"), 3<<10)
 	for range 4 {
-		c.add(part) // the third needs a buffer beside the second, for which there is no room
+		c.add(part) // the third needs a buffer next to the second, for which there is no room
 	}
 	got := c.body(12<<10, nil)
 	if len(got.Data) == 0 || len(got.Data)%len(part) != 0 || len(got.Data) >= 12<<10 || !got.Cut || got.Type != "text/plain" {

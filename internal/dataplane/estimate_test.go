@@ -136,7 +136,7 @@ func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 		{"a word of more than 1 KB", strings.Repeat("x", 1025), true},
 		{"a text of more than 1 KB", strings.Repeat("x", 1000) + " " + strings.Repeat("x", 1000), false},
 		{"a long text that begins with a space", " " + strings.Repeat("x", 2000), false},
-		{"an empty text", "", false},
+		{"an empty string", "", false},
 		{"a short address", "s3://b/k", true},
 		{"a scheme alone", "gs://b/", false},
 		{"an address", "https://example.com/cat.png", true},

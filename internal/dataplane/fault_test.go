@@ -33,7 +33,7 @@ func failed(status int, code string) outcome { return outcome{status, "whole", "
 func broken(source, code string) outcome     { return outcome{200, "error", source, code, false} }
 
 // faults holds a row per fault of the simulator: how the model asks for it,
-// and what becomes of a plain and of a streamed request.
+// and what happens to a plain and of a streamed request.
 var faults = map[string]struct {
 	form          string
 	plain, stream outcome
@@ -128,8 +128,8 @@ func TestEveryFaultHasItsOutcome(t *testing.T) {
 	}
 }
 
-// suffer sends a request whose model asks for a fault, checks all that is to
-// be seen of it, and that the next request is answered.
+// suffer sends a request whose model asks for a fault, checks everything visible of
+// it, and that the next request is answered.
 func suffer(t *testing.T, g *gatewaytest.Gateway, form string, stream bool, want outcome) {
 	t.Helper()
 	model := "sim-1+" + form

@@ -15,7 +15,7 @@ import (
 // text.
 var textless = map[string]int{"chat": 1, "messages": 2, "gemini": 0, "converse": 1, "cohere": 2, "responses": 4}
 
-// spoken finds the texts in a stream as the clients of a protocol get it.
+// spoken finds the text in a stream as the clients of a protocol get it.
 var spoken = map[string]*regexp.Regexp{
 	"chat":      regexp.MustCompile(`"content":"([^"]+)"`),
 	"messages":  regexp.MustCompile(`"text":"([^"]+)"`),

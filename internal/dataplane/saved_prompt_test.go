@@ -319,7 +319,7 @@ func TestAConfigsPromptMakesTheRequest(t *testing.T) {
 	}
 }
 
-func TestAConfigsPromptIsToldWhenItCantServe(t *testing.T) {
+func TestAConfigsPromptIsReportedWhenItCantServe(t *testing.T) {
 	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)

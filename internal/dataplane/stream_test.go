@@ -261,7 +261,7 @@ func TestSilenceIsFilledWithCommentsBetweenEvents(t *testing.T) {
 	c := u.next()
 	c.events()
 	c.say(": held\n\ndata: {\"a\":")
-	select { // well over the silence: nothing may leave before the first event is whole
+	select { // well over the silence: nothing may leave before the first event is complete
 	case <-heads:
 		t.Fatal("the head left before the first event")
 	case <-time.After(100 * time.Millisecond):

@@ -216,7 +216,7 @@ func sseData(b []byte) (list []any) {
 }
 
 // binaryData returns the payloads of the messages of a binary stream, each
-// with its type beside.
+// with its type.
 func binaryData(t *testing.T, b []byte) (list []any) {
 	t.Helper()
 	r := eventstream.NewReader(bytes.NewReader(b), 0)

@@ -102,7 +102,7 @@ func TestMessagesComeWithTheirLastByte(t *testing.T) {
 	})
 }
 
-func TestMoreTellsOfMessagesThatNeedNoRead(t *testing.T) {
+func TestMoreReportsMessagesThatNeedNoRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want, stream := streams(t)
 		src := &cuts{rest: stream, sizes: rapid.SliceOfN(rapid.IntRange(1, 9000), 1, 20).Draw(t, "sizes")}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestABuilderWritesWhatItIsTold(t *testing.T) {
+func TestABuilderWritesItsInput(t *testing.T) {
 	b := jsonedit.Append([]byte("data: "))
 	b.Open('{')
 	b.Name("a")

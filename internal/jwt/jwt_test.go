@@ -167,7 +167,7 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 			refused(t, tt.name, token, err, tt.code, tt.word)
 			want := tt.word != "organisation" && tt.word != "organisation_id"
 			if cause, ok := errors.AsType[*jwt.RejectedError](err); ok != want || ok && cause.Organisation != "org" {
-				t.Errorf("the error tells of the organisation %v, want %t", cause, want)
+				t.Errorf("the error names the organisation %v, want %t", cause, want)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// known waits until a judge has keys: those of an issuer that is new are asked
-// for beside.
+// known waits until a verifier has keys: those of an issuer that is new are asked
+// for concurrently.
 func known(t *testing.T, judge *jwt.Verifier) {
 	t.Helper()
 	if _, err := verify(judge, signed(first(), header, claims), noon); err != nil {
@@ -152,7 +152,7 @@ func TestTheLogNamesTheIssuerWhoseKeysAreAway(t *testing.T) {
 	}
 }
 
-func TestTheLogTellsOfKeysThatAreNotUsed(t *testing.T) {
+func TestTheLogReportsKeysThatAreNotUsed(t *testing.T) {
 	p := newPlace(t, public("one", first()), public("two", small()))
 	k, log := mustKeeper(t, upstream.Options{RootCAs: p.pool})
 	known(t, k.Tokens([]jwt.Issuer{p.at()}))
@@ -162,7 +162,7 @@ func TestTheLogTellsOfKeysThatAreNotUsed(t *testing.T) {
 	}
 }
 
-func TestTheLogTellsOfKeysInSettingsThatCannotBeUsed(t *testing.T) {
+func TestTheLogReportsKeysInSettingsThatCannotBeUsed(t *testing.T) {
 	by := organisation()
 	by.Set = set(public("one", small()))
 	k, log := mustKeeper(t, upstream.Options{})
@@ -237,14 +237,14 @@ func TestKeysCountOnWhileTheirPlaceIsAway(t *testing.T) {
 	_, err := verify(judge, token, later.Add(30*time.Minute))
 	refused(t, "an unknown key in the meantime", token, err, "invalid_token", "kid")
 	if n := strings.Count(log.String(), "fetching issuer keys failed"); n != 1 || !strings.Contains(log.String(), "502") {
-		t.Errorf("the log tells of it %d times, want once:\n%s", n, log)
+		t.Errorf("the log reports it %d times, want once:\n%s", n, log)
 	}
 	p.serve(set(public("two", second())))
 	if _, err := verify(judge, token, later.Add(31*time.Minute)); err != nil {
 		t.Errorf("when it is back: %v", err)
 	}
 	_, err = verify(judge, other, later.Add(31*time.Minute))
-	refused(t, "a judged token whose key was taken back", other, err, "invalid_token", "kid")
+	refused(t, "a verified token whose key was taken back", other, err, "invalid_token", "kid")
 	if !strings.Contains(log.String(), "fetching issuer keys recovered") {
 		t.Errorf("the log does not tell that it is back:\n%s", log)
 	}
@@ -346,7 +346,7 @@ func TestAnEqualStateKeepsVerifiedTokens(t *testing.T) {
 	judge := k.Tokens([]jwt.Issuer{p.at()})
 	known(t, judge)
 	if again := k.Tokens([]jwt.Issuer{p.at()}); again != judge {
-		t.Error("the same issuers give another judge")
+		t.Error("the same issuers give another verifier")
 	}
 	without := p.at()
 	without.Workspaces = nil
@@ -373,7 +373,7 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 		{"padded", set(good.but(values{"e": "AQAB=="})), ""},
 		{"without use and alg", set(good.but(values{"use": nil, "alg": nil})), ""},
 		{"for verifying", set(good.but(values{"key_ops": []string{"verify"}})), ""},
-		{"beside keys of other kinds", set(good, values{"kty": "EC", "kid": "ec"}, values{"kty": "RSA", "use": "enc"}), ""},
+		{"next to keys of other kinds", set(good, values{"kty": "EC", "kid": "ec"}, values{"kty": "RSA", "use": "enc"}), ""},
 		{"the same key twice", set(good, good), ""},
 		{"with a certificate", set(good.but(values{"x5c": []string{"MII"}, "x5t": "a"})), ""},
 		{"no JSON", "keys", "not a JSON Web Key Set"},
@@ -386,7 +386,7 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 		{"one that only signs", set(good.but(values{"key_ops": []string{"sign"}})), "no RSA key"},
 		{"no kid", set(good.but(values{"kid": nil})), "kid"},
 		{"a kid of another kind", set(good.but(values{"kid": 7})), "keys[0]"},
-		{"a bad one beside a good one", set(good, good.but(values{"kid": ""})), "keys[1]"},
+		{"a bad one next to a good one", set(good, good.but(values{"kid": ""})), "keys[1]"},
 		{"two under one kid", set(good, public("one", second())), "keys[1]"},
 		{"small", set(public("one", small())), "1024 bits"},
 		{"of 8192 bits", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1024)))})), ""},
@@ -424,7 +424,7 @@ func FuzzCheckSet(f *testing.F) {
 		if err := jwt.CheckJWKS(text); err != nil {
 			return
 		}
-		// What is taken can be judged by.
+		// What is taken can be used to verify.
 		by := organisation()
 		by.Set = text
 		k := jwt.New(jwt.Options{Logger: discard})

@@ -487,7 +487,7 @@ func TestManyOwnersAreCountedOnceEach(t *testing.T) {
 }
 
 // TestCountsBeginWhereTheLastOneEnded notes and settles attempts one by one. A counter
-// that nobody else calls is told of settlements alone and refuses none.
+// that nobody else calls receives only settlements and refuses none.
 func TestCountsBeginWhereTheLastOneEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTally()

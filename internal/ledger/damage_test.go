@@ -52,8 +52,8 @@ func markEstimated(list []ledger.Record) (out []string) {
 	return out
 }
 
-// A segment that ends anywhere holds every record that ended before, and none
-// besides.
+// A segment that ends anywhere holds every record that ended before, and no
+// other.
 func TestASegmentCutAnywhereKeepsTheRecordsBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := records(t)

@@ -302,7 +302,7 @@ func TestAClosedLedgerRefusesAttempts(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCannotBeMadeIsTold(t *testing.T) {
+func TestAFolderThatCannotBeMadeIsReported(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

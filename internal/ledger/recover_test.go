@@ -80,7 +80,7 @@ func TestInterruptedExchangeHasTheFiguresOfItsAttempts(t *testing.T) {
 			}, Decisions: []reqlog.Decision{{Text: "attempt 2 is an estimate: its end is unknown; by its size the request had about 7 tokens"}}}},
 		},
 		{
-			"answered beside one without an end",
+			"answered next to one without an end",
 			[]attempt{{0, time.Second, 4, reqlog.Answered, 200, figures}, {time.Second, time.Second, 28, reqlog.Estimated, 0, guess}},
 			reqlog.Entry{Result: reqlog.Result{Status: 200, Usage: figures}, Durations: reqlog.Durations{Total: time.Second}, Input: reqlog.Input{RequestBytes: 4}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{
 				{Status: 200, Took: time.Second}, {Start: time.Second, Error: unknown},

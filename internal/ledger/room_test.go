@@ -25,7 +25,7 @@ func sized(n int) *reqlog.Entry {
 func TestLedgerTakesAttemptsUpToTheirShareAndNoMore(t *testing.T) {
 	const share = ledger.HeadSize + ledger.IntentSize
 	most := int64(share)
-	for most-most/4 < share { // a quarter is left to rows
+	for most-most/4 < share { // rows get a quarter
 		most++
 	}
 	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), OnFull: ledger.Reject, MaxSize: most})

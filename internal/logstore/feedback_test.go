@@ -24,7 +24,7 @@ func given(at time.Time, sec int, workspace, trace string, value int, weight flo
 	}
 }
 
-// judged is a log with entries of the traces a, b and c and feedback of these.
+// judged is the test log with entries of the traces a, b and c and feedback of these.
 func judged(t *testing.T, at place) (s *logstore.Store, start time.Time, list []logstore.Feedback) {
 	t.Helper()
 	s = mustOpen(t, at.with(logstore.Options{}))
@@ -154,7 +154,7 @@ func testFeedbackIsSummed(t *testing.T, at place) {
 	}
 }
 
-func TestEntriesAreToldApartByTheirFeedback(t *testing.T) {
+func TestEntriesAreDistinguishedByTheirFeedback(t *testing.T) {
 	onBoth(t, testEntriesAreToldApartByTheirFeedback)
 }
 

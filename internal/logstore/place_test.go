@@ -46,7 +46,7 @@ func (p place) spoil(t *testing.T, set string) {
 	p.exec(t, `UPDATE blocks SET data = `+set+` WHERE last_id = (SELECT last_id FROM blocks ORDER BY last_id LIMIT 1)`)
 }
 
-// exec runs a statement beside the store.
+// exec runs a statement past the store.
 func (p place) exec(t *testing.T, text string) {
 	t.Helper()
 	db := p.open(t)
@@ -69,7 +69,7 @@ func (p place) open(t *testing.T) *sql.DB {
 	return db
 }
 
-// number reads a number beside the store.
+// number reads a number past the store.
 func (p place) number(t *testing.T, query string) (n int64) {
 	t.Helper()
 	db := p.open(t)

@@ -15,8 +15,8 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-// stored returns how many entries the blocks of a database hold, those that are
-// there twice counted twice.
+// stored returns how many entries the blocks of a database hold, duplicates counted
+// twice.
 func stored(t *testing.T, url string) (n int) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

@@ -13,7 +13,7 @@ import (
 // day is a moment in the middle of a day.
 var day = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// mustRecord records n entries of each of the days before noon, the present one
+// mustRecord records n entries of each of the days before noon, the current one
 // first.
 func mustRecord(t *testing.T, s *logstore.Store, noon time.Time, days, n int) {
 	t.Helper()
@@ -139,7 +139,7 @@ func testADamagedBlockIsPassedOverAndCounted(t *testing.T, at place) {
 		at.spoil(t, set)
 		for range 2 {
 			if got := count(t, s, always, day.Add(time.Hour)); got != 2 {
-				t.Errorf("%s: %d entries listed, want the 2 that are whole", set, got)
+				t.Errorf("%s: %d entries listed, want the 2 that are complete", set, got)
 			}
 			_, err := s.Get(t.Context(), logstore.Scope{}, oldest.ID)
 			if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Kind != apierr.NotFound {

@@ -334,7 +334,7 @@ func TestDamagedSumsAreSetAside(t *testing.T) {
 	}
 	for range 2 {
 		if got := counts(mustSum(t, s, GroupQuery{By: ByStatus, From: noon.Add(time.Minute), To: noon.Add(time.Hour)})); got != "200=1 429=1" {
-			t.Errorf("Sum() beside damage = %s, want 200=1 429=1", got)
+			t.Errorf("Sum() next to damage = %s, want 200=1 429=1", got)
 		}
 		mustSum(t, s, GroupQuery{Percentiles: true}) // skips them
 		mustFold(t, s, noon.Add(10*time.Hour))

@@ -74,7 +74,7 @@ func TestStateOfABrokenTargetOutlivesThatOfOthersThatWork(t *testing.T) {
 	}
 }
 
-func TestBreakerCountsItsRateAnewAfterACooldown(t *testing.T) {
+func TestBreakerCountsItsRateAgainAfterACooldown(t *testing.T) {
 	const rate = `"failure_threshold_percentage":50,"minimum_requests":4`
 	for _, tt := range []struct {
 		pause time.Duration

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestWholeJSONIsToldFromItsParts(t *testing.T) {
+func TestWholeJSONIsDistinguishedFromItsParts(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{}`: true, `[]`: true, " {\n} \r\n": true, `{"a":{"b":1}}`: true, `{"a":"}"}`: true, `{"a":"\"}"}`: true, `{"a":"\\"}`: true,
 		``: false, ` `: false, `1`: false, `"a"`: false, `{`: false, `}`: false, `{"a":{"b":1}`: false, `{"a":"}`: false,

@@ -157,7 +157,7 @@ func TestConditionsSeeTheRequestBeforeOverrides(t *testing.T) {
 	}
 }
 
-// What conditions read is told by its length where it may be private.
+// What conditions read is reported by its length where it may be private.
 func TestDecisionsTellNoPrivateText(t *testing.T) {
 	for _, tt := range []struct {
 		path string

@@ -64,8 +64,8 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 		{"a status listed at the strategy alone", target, rtStatus(500), false},
 		{"a status listed at an inner fallback, which is for its own targets", inner, rtStatus(429), false},
 		{"a status listed outside of an inner fallback", inner, rtStatus(500), true},
-		{"a status listed outside of an inner fallback with a list beside it", beside, rtStatus(500), true},
-		{"a status listed beside an inner fallback", beside, rtStatus(429), false},
+		{"a status listed outside of an inner fallback with a list next to it", beside, rtStatus(500), true},
+		{"a status listed next to an inner fallback", beside, rtStatus(429), false},
 		{"a status listed at an inner balance", balanced, rtStatus(429), true},
 		{"a status not listed at an inner balance", balanced, rtStatus(500), false},
 	} {

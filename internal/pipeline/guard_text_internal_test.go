@@ -55,7 +55,7 @@ func TestWindowsBeginWithAWord(t *testing.T) {
 	}
 }
 
-func TestDenialsAreToldFromFailures(t *testing.T) {
+func TestDenialsAreDistinguishedFromFailures(t *testing.T) {
 	var e *apierr.Error
 	if !isDenial(apierr.New(apierr.Denied, "no"), &e) || e.Message != "no" {
 		t.Error("a denial is not recognised")

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 )
 
-// What a config asks for and does not get is said once, whichever of its
+// What a config asks for and does not get is reported once, whichever of its
 // targets was asked.
 func TestNotesAreReportedOnce(t *testing.T) {
 	for _, tt := range []struct{ name, config, want string }{

@@ -53,7 +53,7 @@ func (p pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// rtLedger keeps what it is told, and refuses intents while full is set.
+// rtLedger keeps its records, and refuses intents while full is set.
 type rtLedger struct {
 	mu          sync.Mutex
 	full        error

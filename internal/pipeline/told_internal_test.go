@@ -23,7 +23,7 @@ func TestParamsFitAHeader(t *testing.T) {
 	}
 	outcome.Params = []dialect.ParamChange{{Name: "a", Outcome: dialect.Dropped}, {Name: "b", Outcome: dialect.Dropped}}
 	if few := strings.Join((&Trail{Outcome: outcome}).Params(), ", "); few != "a;dropped, b;dropped" {
-		t.Errorf("two items are told as %q", few)
+		t.Errorf("two items are reported as %q", few)
 	}
 }
 

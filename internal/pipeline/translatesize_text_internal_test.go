@@ -10,7 +10,7 @@ func TestTranslationOfTextIsNotCountedAsStructures(t *testing.T) {
 	const n = 1 << 18
 	for _, tt := range []struct {
 		name, body  string
-		least, more int // besides two copies
+		least, more int // in addition to two copies
 	}{
 		{"braces in text", `{"a":"` + strings.Repeat("{", n) + `"}`, 0, 2 * smallTranslation},
 		{"brackets in text", `{"a":"` + strings.Repeat("[", n) + `"}`, 0, 2 * smallTranslation},

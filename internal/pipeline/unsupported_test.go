@@ -64,7 +64,7 @@ func TestItemsThatDoNotFitTheHeaderAreCounted(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		notes, params []dialect.ParamChange
-		want          int // items that are told
+		want          int // items that are reported
 		more          int // that the last one counts
 	}{
 		{items(2, 1024), items(2, 1024), 4, 0}, // 4096 bytes
@@ -81,7 +81,7 @@ func TestItemsThatDoNotFitTheHeaderAreCounted(t *testing.T) {
 			want = append(want, fmt.Sprintf("more;count=%d", tt.more))
 		}
 		if got := trail.Params(); !slices.Equal(got, want) {
-			t.Errorf("of %d and %d items %d are told, the last %.20q; want %d, the last %.20q",
+			t.Errorf("of %d and %d items %d are reported, the last %.20q; want %d, the last %.20q",
 				len(tt.notes), len(tt.params), len(got), got[len(got)-1], len(want), want[len(want)-1])
 		}
 	}

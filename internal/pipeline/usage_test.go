@@ -52,7 +52,7 @@ func TestReportsOfUsageAreNotAddedUp(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tap := tt.client.NewTap(api.Chat)
-			for range 2 { // a stream that is told twice says nothing more
+			for range 2 { // a stream that is reported twice adds nothing
 				for _, e := range tt.events {
 					tap.Event(e)
 				}

@@ -23,7 +23,7 @@ func input(variables map[string]string) prompt.Input {
 	return prompt.Input{Variables: variables, Partial: func(ref string) (string, bool) { text, ok := partials[ref]; return text, ok }}
 }
 
-// complete renders a template as a text to complete.
+// complete renders a template as a completion prompt.
 func complete(t testing.TB, template string, variables map[string]string) (string, error) {
 	t.Helper()
 	c := prompt.Content{String: template}

@@ -14,7 +14,7 @@ import (
 )
 
 // A host that serves another vendor's models refuses beta flags it does not
-// know, so each gets those it takes, and what is left out is told.
+// know, so each gets those it takes, and what is left out is reported.
 func TestBetaFlagsAreThoseThatTheHostTakes(t *testing.T) {
 	const sent = "interleaved-thinking-2025-05-14, files-api-2025-04-14,advanced-tool-use-2025-11-20 ,, fast-mode-2026-02-01"
 	for _, tt := range []struct {

@@ -23,10 +23,10 @@ func TestABillIsKnownWhereEachAnswersCostIs(t *testing.T) {
 		{"one", []reqlog.Settlement{answered}, 5, true},
 		{"two answers of one exchange", []reqlog.Settlement{answered, answered}, 10, true},
 		{"after a failure", []reqlog.Settlement{failed, answered}, 5, true},
-		{"beside one that was abandoned", []reqlog.Settlement{answered, left}, 5, true},
+		{"next to one that was abandoned", []reqlog.Settlement{answered, left}, 5, true},
 		{"one that was abandoned", []reqlog.Settlement{left}, 0, false},
-		{"beside one that may have answered", []reqlog.Settlement{answered, {Outcome: reqlog.Estimated}}, 0, false},
-		{"beside a response whose cost is unknown", []reqlog.Settlement{answered, unknown}, 0, false},
+		{"next to one that may have answered", []reqlog.Settlement{answered, {Outcome: reqlog.Estimated}}, 0, false},
+		{"next to a response whose cost is unknown", []reqlog.Settlement{answered, unknown}, 0, false},
 		{"more than there is", []reqlog.Settlement{answered, most}, math.MaxInt64, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func TestIDsOfOneMomentDiffer(t *testing.T) {
 	for _, ids := range all {
 		for _, id := range ids {
 			if seen[id] {
-				t.Fatalf("%v was given twice", id)
+				t.Fatalf("%v was issued twice", id)
 			}
 			seen[id] = true
 		}

@@ -22,7 +22,7 @@ func TestADataKeyOpensWhatItSealed(t *testing.T) {
 		t.Fatalf("Seal = %q", sealed)
 	}
 	if again := key.Seal(secret.New(canary)); again == sealed {
-		t.Error("sealing twice gives the same text, so equal credentials can be told")
+		t.Error("sealing twice gives the same text, so equal credentials can be recognised")
 	}
 	got, err := mustDataKey(t, box, "acme", wrapped).Open(sealed)
 	if err != nil || got.Reveal() != canary {
@@ -82,7 +82,7 @@ func TestWrappedKeysOpenForTheirOrganisationAndMasterAlone(t *testing.T) {
 	}
 }
 
-// An organisation's values are bound to its id beside being sealed with its
+// An organisation's values are bound to its id in addition to being sealed with its
 // key: one data key under two names does not open across them.
 func TestAValueIsBoundToItsOrganisation(t *testing.T) {
 	one, other := secret.SameKey("acme"), secret.SameKey("other")

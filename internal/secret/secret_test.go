@@ -56,7 +56,7 @@ func TestBoxOpensWhatItSealed(t *testing.T) {
 		t.Fatalf("Seal = %q", sealed)
 	}
 	if again := box.Seal(secret.New(canary)); again == sealed {
-		t.Error("sealing twice gives the same text, so equal credentials can be told")
+		t.Error("sealing twice gives the same text, so equal credentials can be recognised")
 	}
 	got, err := box.Open(sealed)
 	if err != nil || got.Reveal() != canary {

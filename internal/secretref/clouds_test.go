@@ -97,7 +97,7 @@ func TestSecretsManagerIsAskedWithAValidSignature(t *testing.T) {
 	mustFail(t, r, ref, "secret_not_found")
 }
 
-func TestASecretsManagerThatMisbehavesIsToldWithoutItsWords(t *testing.T) {
+func TestASecretsManagerThatMisbehavesIsReportedWithoutItsWords(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status     int
 		text, code string

@@ -35,7 +35,7 @@ func mustFail(t *testing.T, r *secretref.Resolver, ref secretref.Reference, code
 	v, err := r.Resolve(t.Context(), ref)
 	wantCode(t, err, code)
 	if !v.Empty() {
-		t.Error("a value came beside an error")
+		t.Error("a value came next to an error")
 	}
 }
 

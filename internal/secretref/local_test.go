@@ -50,8 +50,8 @@ func TestFilesAreReadWithinTheirFolderAlone(t *testing.T) {
 	outside, folder := t.TempDir(), t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
 	mustWrite(t, filepath.Join(outside, "password"), canary)
-	mustWrite(t, folder+"-beside", canary)
-	t.Cleanup(func() { os.Remove(folder + "-beside") })
+	mustWrite(t, folder+"-next to", canary)
+	t.Cleanup(func() { os.Remove(folder + "-next to") })
 	mustWrite(t, in("plain"), canary)
 	mustWrite(t, in("line"), canary+"\n")
 	mustWrite(t, in("windows"), canary+"\r\n")
@@ -80,7 +80,7 @@ func TestFilesAreReadWithinTheirFolderAlone(t *testing.T) {
 		in("out"): "secret_not_found", in("up"): "secret_not_found", in("folder/password"): "secret_not_found", in("environ"): "secret_not_found",
 		in("pipe"): "secret_not_found", in("deep"): "secret_not_found", in("none"): "secret_not_found", in("plain/x"): "secret_not_found",
 		folder + "/../" + filepath.Base(outside) + "/password": "secret_not_allowed", folder + "/./plain": "secret_not_allowed", folder + "//plain": "secret_not_allowed",
-		folder + "-beside": "secret_not_allowed", folder: "secret_not_allowed", "plain": "secret_not_allowed", "/etc/passwd": "secret_not_allowed",
+		folder + "-next to": "secret_not_allowed", folder: "secret_not_allowed", "plain": "secret_not_allowed", "/etc/passwd": "secret_not_allowed",
 		filepath.Join(outside, "password"): "secret_not_allowed", in("plain") + "\x00": "secret_not_found", "": "secret_not_allowed",
 	} {
 		ref := secretref.Reference{Manager: secretref.File, Path: path}

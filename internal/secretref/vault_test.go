@@ -84,7 +84,7 @@ func TestVaultIsReadInBothVersions(t *testing.T) {
 	}
 }
 
-func TestAVaultThatMisbehavesIsToldWithoutItsWords(t *testing.T) {
+func TestAVaultThatMisbehavesIsReportedWithoutItsWords(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer func(w http.ResponseWriter, r *http.Request)
 		code   string

@@ -26,7 +26,7 @@ func TestPostedEntriesAreTailedAndKeptOutOfMetrics(t *testing.T) {
 	posted, _ := g.Post("/logs", `{"request":{"url":"https://api.openai.com/v1/chat/completions","body":{"model":"gpt-4o"}},
 		"response":{"status":503,"body":{"usage":{"prompt_tokens":7,"completion_tokens":1000000}}},"metadata":{"trace_id":"t"}}`).JSON(t)["ids"].([]any)
 	if got := w.next(); len(posted) != 1 || !strings.Contains(got, `"id":"`+posted[0].(string)+`"`) {
-		t.Errorf("the watcher is told %.200s", got)
+		t.Errorf("the watcher received %.200s", got)
 	}
 	if len(before) < 20 {
 		t.Errorf("%d series before, want those of the gateway", len(before))

@@ -125,7 +125,7 @@ func metricsOf(t *testing.T, g *gatewaytest.Gateway) string {
 	return string(text)
 }
 
-func TestAReferenceWithoutAValueIsToldToWhoUsesIt(t *testing.T) {
+func TestAReferenceWithoutAValueIsReportedToItsUser(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "key")

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/gatewaytest"
 )
 
-// watching reads what a watcher is told, until its stream ends.
+// watching reads what a watcher receives, until its stream ends.
 type watching struct {
 	t     *testing.T
 	res   *http.Response
@@ -41,7 +41,7 @@ func (w *watching) next() string {
 	return ""
 }
 
-func TestWatchersAreToldOfTheirOwnExchanges(t *testing.T) {
+func TestWatchersReceiveOnlyTheirExchanges(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	made := g.Post("/admin/workspaces", `{"name":"Second"}`).JSON(t)
@@ -76,18 +76,18 @@ func TestWatchersAreToldOfTheirOwnExchanges(t *testing.T) {
 	} {
 		for _, id := range tt.want {
 			if got := tt.w.next(); !strings.Contains(got, `"id":"`+id+`"`) {
-				t.Errorf("%s: told of %.120s, want %s", tt.name, got, id)
+				t.Errorf("%s: received %.120s, want %s", tt.name, got, id)
 			}
 		}
 	}
 	failed.res.Body.Close() // one who leaves does not disturb
 	third := g.Post("/chat/completions", chat, "x-gateway-api-key", two).Header.Get("x-gateway-request-id")
 	if got := second.next(); !strings.Contains(got, third) {
-		t.Errorf("told of %.120s, want %s", got, third)
+		t.Errorf("received %.120s, want %s", got, third)
 	}
 	g.Stop() // ends those who watch, and does not wait for them
 	if got := first.next(); got != "" {
-		t.Errorf("the first workspace is told of %.200s", got)
+		t.Errorf("the first workspace received %.200s", got)
 	}
 }
 

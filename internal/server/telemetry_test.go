@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/gatewaytest"
 )
 
-// collector takes OTLP over HTTP and tells of each request.
+// collector takes OTLP over HTTP and reports each request.
 func collector(t *testing.T) (url string, got <-chan *http.Request) {
 	t.Helper()
 	requests := make(chan *http.Request, 16)

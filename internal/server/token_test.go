@@ -120,7 +120,7 @@ func TestATokenOpensModelsAsAKeyDoes(t *testing.T) {
 		{"in the key's header", []string{"x-gateway-api-key", good}, 200, ""},
 		{"as a bearer token", []string{"x-gateway-api-key", "", "authorization", "Bearer " + good}, 200, ""},
 		{"where official clients put a key", []string{"x-gateway-api-key", "", "x-api-key", good}, 200, ""},
-		{"a bearer token beside a key is the provider's", []string{"x-gateway-api-key", gatewaytest.Key, "authorization", "Bearer " + ended}, 200, ""},
+		{"a bearer token next to a key is the provider's", []string{"x-gateway-api-key", gatewaytest.Key, "authorization", "Bearer " + ended}, 200, ""},
 		{"a good one does not make up for a wrong key", []string{"x-gateway-api-key", "mg-wrong", "authorization", "Bearer " + good}, 401, "key is unknown"},
 		{"one that ended", []string{"x-gateway-api-key", ended}, 401, "exp"},
 		{"one that ended, as a bearer token", []string{"x-gateway-api-key", "", "authorization", "Bearer " + ended}, 401, "exp"},
@@ -294,7 +294,7 @@ func TestASessionAKeyAndATokenReadTheirOwnDetails(t *testing.T) {
 	}
 }
 
-func TestIntrospectionTellsOfTokens(t *testing.T) {
+func TestIntrospectionReportsTokens(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	g := newTrusting(t, i, gatewaytest.Options{})

@@ -78,7 +78,7 @@ func (v validator) holds(schema map[string]any, keyword string, rule, doc any) b
 	panic("the schema uses the unknown keyword " + keyword)
 }
 
-// members judges the properties of an object by both keywords at once.
+// members checks the properties of an object by both keywords at once.
 func (v validator) members(schema, object map[string]any) bool {
 	known, _ := schema["properties"].(map[string]any)
 	for name, value := range object {

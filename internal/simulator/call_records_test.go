@@ -37,7 +37,7 @@ func TestRequestsAreRecordedAsTheyCame(t *testing.T) {
 	got[0].Body[0] = 'X'
 	got[0].Header.Set("X-Trace", "8")
 	if again := h.sim.Requests()[0]; string(again.Body) != plain("second") || again.Header.Get("X-Trace") != "7" {
-		t.Error("Requests gives away its own copy")
+		t.Error("Requests returns its own copy")
 	}
 }
 

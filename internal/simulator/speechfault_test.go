@@ -24,7 +24,7 @@ func (g *tongue) ask(t *testing.T, h *house, faults string, streamed bool) *answ
 	return g.post(h, "m+"+faults, say, streamed)
 }
 
-// heardOf hears an answer that must have come whole.
+// heardOf hears an answer that must be complete.
 func (g *tongue) heardOf(t *testing.T, a *answer, streamed bool) heard {
 	t.Helper()
 	if a.err != nil || a.StatusCode != 200 {

@@ -44,7 +44,7 @@ func TestAuthenticateFindsTheOwnerOfAKey(t *testing.T) {
 		code   string
 	}{
 		{"own header", http.Header{"X-Gateway-Api-Key": {"good"}}, noon, "good", true, ""},
-		{"own header beside a bearer token", http.Header{"X-Gateway-Api-Key": {"good"}, "Authorization": {"Bearer sk"}}, noon, "good", true, ""},
+		{"own header next to a bearer token", http.Header{"X-Gateway-Api-Key": {"good"}, "Authorization": {"Bearer sk"}}, noon, "good", true, ""},
 		{"further family", http.Header{"X-Old-Api-Key": {"good"}}, noon, "good", true, ""},
 		{"unknown family", http.Header{"X-Other-Api-Key": {"good"}}, noon, "", false, "missing_api_key"},
 		{"bearer token", http.Header{"Authorization": {"Bearer good"}}, noon, "good", false, ""},
@@ -102,8 +102,8 @@ func TestAuthenticateVerifiesTokensThatAreNotKeys(t *testing.T) {
 	}{
 		{"in the key's header", http.Header{"X-Gateway-Api-Key": {"a.b.c"}}, "of the token", true, ""},
 		{"as a bearer token", http.Header{"Authorization": {"Bearer a.b.c"}}, "of the token", false, ""},
-		{"a bearer token beside a key", http.Header{"X-Gateway-Api-Key": {"my.own.key"}, "Authorization": {"Bearer a.b.c"}}, "my.own.key", true, ""},
-		{"a bearer token beside a wrong key", http.Header{"X-Gateway-Api-Key": {"wrong"}, "Authorization": {"Bearer a.b.c"}}, "", false, "invalid_api_key"},
+		{"a bearer token next to a key", http.Header{"X-Gateway-Api-Key": {"my.own.key"}, "Authorization": {"Bearer a.b.c"}}, "my.own.key", true, ""},
+		{"a bearer token next to a wrong key", http.Header{"X-Gateway-Api-Key": {"wrong"}, "Authorization": {"Bearer a.b.c"}}, "", false, "invalid_api_key"},
 		{"a key that looks like a token", http.Header{"X-Gateway-Api-Key": {"my.own.key"}}, "my.own.key", true, ""},
 		{"an ended key that looks like a token", http.Header{"X-Gateway-Api-Key": {"my.old.key"}}, "", false, "expired_api_key"},
 		{"a bad token", http.Header{"X-Gateway-Api-Key": {"a.b.d"}}, "", false, "invalid_token"},

@@ -54,7 +54,7 @@ func TestAnInvalidRowIsNotAConflict(t *testing.T) {
 	}
 }
 
-func TestRedialMakesAFileThatIsGoneAnew(t *testing.T) {
+func TestRedialCreatesAMissingFileAgain(t *testing.T) {
 	db := mustOpen(t)
 	mustExec(t, db, "CREATE TABLE a (n BIGINT PRIMARY KEY)")
 	for _, suffix := range []string{"", "-wal", "-shm"} {

@@ -145,7 +145,7 @@ func TestMoreChangesNothing(t *testing.T) {
 				break
 			}
 			if more && src.reads != before {
-				t.Fatalf("event %d was read from the source, but More had told of it", i)
+				t.Fatalf("event %d was read from the source, but More had reported it", i)
 			}
 			more = r.More()
 			got := event{string(e.Raw), text(e.Type), text(e.ID), text(e.Data), e.Unterminated}

@@ -309,7 +309,7 @@ func TestALargeEventAmongSmallOnesIsReadAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestMoreTellsOfWholeEventsOnly(t *testing.T) {
+func TestMoreReportsWholeEventsOnly(t *testing.T) {
 	src := &parts{parts: []string{"data: a1\ndata: a2\n\ndata: b1\ndata: b2\n\ndata: c\n", "\n: d"}, err: io.EOF}
 	r := sse.NewReader(src, 0)
 	for _, want := range []struct {

@@ -127,7 +127,7 @@ func TestAnInvalidRowIsNotAConflict(t *testing.T) {
 	})
 }
 
-func TestOfAKeyWhoseRotationIsDueOneIsToldOnce(t *testing.T) {
+func TestADueRotationIsReportedOnce(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		db, other := open(), open()
 		now := time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC)

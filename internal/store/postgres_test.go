@@ -169,7 +169,7 @@ func TestAPageIsAPartOfTheList(t *testing.T) {
 	})
 }
 
-func TestOtherProcessesAreToldOfAChange(t *testing.T) {
+func TestOtherProcessesAreNotifiedOfAChange(t *testing.T) {
 	dsn := storetest.Postgres(t)
 	relay, through := storetest.NewRelay(t, dsn)
 	listener, writer := storetest.Open(t, through), storetest.Open(t, dsn)
@@ -185,7 +185,7 @@ func TestOtherProcessesAreToldOfAChange(t *testing.T) {
 		select {
 		case <-told:
 		case <-time.After(time.Minute):
-			t.Fatalf("nothing was told %s", what)
+			t.Fatalf("nothing was reported %s", what)
 		}
 	}
 	word("at the beginning")
@@ -198,7 +198,7 @@ func TestOtherProcessesAreToldOfAChange(t *testing.T) {
 	word("of a change after the connection broke")
 	select {
 	case <-told:
-		t.Error("a change that was not kept was told of")
+		t.Error("a change that was not kept was reported")
 	default:
 	}
 }
@@ -227,7 +227,7 @@ func TestAnUnavailableDatabaseIsReported(t *testing.T) {
 	}
 }
 
-func TestWhyAServerLetsNobodyInIsToldInOneLine(t *testing.T) {
+func TestRejectionsByAServerAreReportedInOneLine(t *testing.T) {
 	dsn := storetest.Postgres(t)
 	u, err := url.Parse(dsn)
 	if err != nil {

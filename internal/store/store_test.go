@@ -159,7 +159,7 @@ func TestAMaskShowsTwoCharactersAtEachEnd(t *testing.T) {
 }
 
 // TestProcessesShareADatabase opens the same new database many times at once,
-// as a server and commands beside it do.
+// as a server and commands next to it do.
 func TestProcessesShareADatabase(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		const processes, each = 6, 5

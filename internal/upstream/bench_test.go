@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// The allocations of Do beside those of the bare transport, the process's
+// The allocations of Do compared with those of the bare transport, the process's
 // provider included: the difference is the package's own.
 func BenchmarkAttempt(b *testing.B) {
 	answer := []byte(strings.Repeat("x", 1500))

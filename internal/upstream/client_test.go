@@ -208,7 +208,7 @@ func TestTLSThroughAProxyFailsAsTLS(t *testing.T) {
 	}
 }
 
-func TestARequestThatCannotBeSentIsToldFromABadAnswer(t *testing.T) {
+func TestARequestThatCannotBeSentIsDistinguishedFromABadAnswer(t *testing.T) {
 	c := upstream.New(upstream.Options{})
 	for name, change := range map[string]func(*http.Request){
 		"header value": func(r *http.Request) { r.Header["X-A"] = []string{"a\r\nX-B: pl4nted"} },

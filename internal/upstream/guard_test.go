@@ -281,7 +281,7 @@ func TestLoopbackIsTrustedOnlyOnRequest(t *testing.T) {
 	wantRefused(t, open, "http://2130706433", upstream.RuleIPNotation)
 }
 
-func TestTrustedHostsThatSayNothingAreToldAndTrustNothing(t *testing.T) {
+func TestTrustedHostsWithoutMeaningAreReported(t *testing.T) {
 	bad := []string{"", "*", "*.", "http://a.com", "a.com:0", "a.com:x", "a.com:70000", "10.0.0.0/33", "a b", "a.com/v1", "127.1", "a..b"}
 	for _, e := range bad {
 		if upstream.CheckTrusted(e) == nil {

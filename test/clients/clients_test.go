@@ -4,7 +4,7 @@
 // `modelgate simulate` behind one of its providers, and lets the clients loose
 // on it: npm packages, run by node on the scripts in node/, and the Go modules
 // openai-go and anthropic-sdk-go in Go tests. Cases say what a client gets to see, and what
-// arrived at the provider. What a single route promises in full is left to
+// arrived at the provider. What a single route promises in full is the subject of
 // test/conformance.
 package clients
 
@@ -39,7 +39,7 @@ const (
 
 // settings has @sim, a simulator in this process whose books the cases read, and
 // @alone, a simulator that runs as a program of its own. The simulator of @sim
-// stands behind a provider of each further dialect too: @chat speaks nothing but
+// is behind a provider of each further dialect too: @chat speaks nothing but
 // chat, while a client of responses reaches @sim in its own dialect.
 const settings = `
 version: 1
@@ -54,7 +54,7 @@ providers:
   - {slug: oll, provider: ollama, api_key: "${PROVIDER_KEY}", custom_host: "SIM", models: [sim-1]}
 `
 
-// stage is everything that runs: the gateway, its providers and the books of @sim.
+// stage is everything that runs: the gateway, its providers and the ledger of @sim.
 var stage struct {
 	url      string // base URL of the gateway, ends in /v1
 	sim      *recorder.Recorder

@@ -98,7 +98,7 @@ func (h *people) compare(t *testing.T, row map[string]any, list []string) {
 	}
 }
 
-func TestRequestsAreToldApartByTheirConfig(t *testing.T) {
+func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 	p := fleet(t, answers(500), nil)
 	g := launchFor(t, saved(p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test")
 	h := &people{gateway: g}

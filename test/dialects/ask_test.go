@@ -12,7 +12,7 @@ type ask struct {
 	stops  []string
 	limit  int
 	warm   bool // with temperature 0.5
-	mark   bool // the first text of the user is to be cached
+	mark   bool // the first text of the user must be cached
 }
 
 // A turn is a message.

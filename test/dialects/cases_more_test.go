@@ -160,7 +160,7 @@ func movedCase(c *cell) string {
 	verdict := c.fate()
 	c.expect("results", len(r.Results), 1)
 	if c.client.name == "chat" && c.to.dialect == "chat" {
-		return ok // content_blocks go on as they stand: whether the host reads them is its own affair
+		return ok // content_blocks go on unchanged: whether the host reads them is its own affair
 	}
 	if signed(r) {
 		c.Errorf("a signature of another vendor reached it: %+v, %+v", r.Thinking, r.Calls)
@@ -201,7 +201,7 @@ func schemaCase(c *cell) string {
 	return fate
 }
 
-// crowdedCase asks for a form with tools beside it, which have been called.
+// crowdedCase asks for a form with tools next to it, which have been called.
 func crowdedCase(c *cell) string {
 	q := loop(false)
 	q.schema = true

@@ -62,7 +62,7 @@ var cases = []*kase{
 	{name: "structured output, older models", models: map[string]string{
 		"messages": "claude-3-5-haiku-20241022", "converse": "amazon.nova-pro-v1:0", "gemini": "gemini-2.0-flash",
 	}, judge: schemaCase},
-	{name: "structured output beside tools", judge: crowdedCase},
+	{name: "structured output next to tools", judge: crowdedCase},
 	{name: "stop sequence", not: []string{"responses"}, judge: sequenceCase},
 	{name: "length", judge: lengthCase},
 	{name: "refusal", judge: refusalCase},

@@ -5,10 +5,10 @@
 // in each of those that providers speak, streamed and not. The simulator refuses
 // what the real provider would refuse, and reports what reached it; answers are
 // read by readers that know nothing of the codecs. The parameters of each
-// protocol are encoded for each provider, and what becomes of them is written to
+// protocol are encoded for each provider, and the results are written to
 // docs/dialects.md with the summary of the matrix. Both are reviewed like code;
-// -update writes them again. What single protocols can say is left to their own
-// tests.
+// -update writes them again. What single protocols can say is the subject of their
+// own tests.
 package dialects
 
 import (

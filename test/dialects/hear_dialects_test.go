@@ -306,7 +306,7 @@ func hearGemini(h *heard, m object) {
 			last := h.last(text)
 			last.text += str(p, "text")
 			last.sign += sign
-		case sign != "": // an empty text that only signs
+		case sign != "": // an empty string that only signs
 			h.pieces = append(h.pieces, piece{kind: text, sign: sign})
 		}
 	}

@@ -108,7 +108,7 @@ func (c *cell) reported(q ask, faults string) *simulator.Report {
 	return &r
 }
 
-// params is what became of parameters.
+// params are the changes of parameters.
 func (c *cell) params() string { return c.res.Header.Get("x-gateway-params") }
 
 // fate is the worst that became of a parameter.

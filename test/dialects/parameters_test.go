@@ -40,8 +40,8 @@ var (
 type sample struct {
 	name  string // as the page has it
 	patch string // what it adds to a request
-	base  string // what it needs beside it, mostly nothing
-	// unsaid are targets to which nothing need be said: they do anyway what is
+	base  string // what it needs next to it, mostly nothing
+	// unsaid are targets to which no report is required: they do anyway what is
 	// asked for, or have nothing that it could change. Reviewed by hand.
 	unsaid string
 }
@@ -87,7 +87,7 @@ func encoded(t *testing.T, from api.Dialect, to *target, body object) ([]byte, [
 }
 
 // carried, in addition to the verdicts of the matrix, says that a parameter reaches the
-// target as it is, and silent that it does not and that nothing is said.
+// target as it is, and silent that it does not and that nothing is reported.
 const (
 	carried = "yes"
 	silent  = "implied"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheConfigSaysWhatBecomesOfParametersThatTheTargetCantHonour(t *testing.T) {
+func TestTheConfigDecidesAboutParametersThatTheTargetCantHonour(t *testing.T) {
 	g := start(t)
 	const body = `{"model":"m","seed":7,"messages":[{"role":"user","content":"Hello"}]}`
 	for _, tt := range []struct {

@@ -51,7 +51,7 @@ func fill(t *testing.T, disk string) string {
 	return f.Name()
 }
 
-// ask sends a request and returns what came of it.
+// ask sends a request and returns its result.
 func (g *gateway) ask(model string) (status int, body string, err error) {
 	req, err := http.NewRequest("POST", g.url+"/chat/completions", strings.NewReader(`{"model":"`+model+`","messages":[{"role":"user","content":"hello"}]}`))
 	if err != nil {

@@ -3,7 +3,7 @@
 // It kills the built program in the middle of streams and compares what the
 // ledger, the log, the clients and the simulator know. Attempts of every kind
 // are made against a whole gateway, and counted. How segments are written is
-// left to the tests of package ledger itself.
+// the subject of the tests of package ledger itself.
 package ledger
 
 import (

@@ -36,7 +36,7 @@ func (g *gateway) send(path, body, list string) (ids []string, ok bool) {
 // postings are the ids of what gateways said they have.
 type postings struct{ exchanges, opinions map[string]bool }
 
-// until posts to a gateway and kills it beside that, some time after it has taken
+// until posts to a gateway and kills it concurrently, some time after it has taken
 // so many.
 func (p *postings) until(g *gateway, round, many int) (taken int) {
 	for n := 0; ; n++ {

@@ -73,7 +73,7 @@ func (u usage) sum() *usage {
 	return &u
 }
 
-// finish is the word of the chat protocol for the end of an answer that the
+// finish is the word of the chat protocol for the end of a response that the
 // provider ended with said; words hold those that are neither the proper end
 // nor tools.
 func (a *answer) finish(said string, words map[string]string) {

@@ -20,7 +20,7 @@ import (
 )
 
 // doorRows are the rows that serve clients of the recorded protocol in that
-// protocol, and the paths of the doors, below the root, by API. {model} stands
+// protocol, and the paths of the routes, below the root, by API. {model} stands
 // for the model as it is in the recorded path.
 var doorRows = map[string]map[string]string{
 	"messages":                {"anthropic": "anthropic"},
@@ -201,7 +201,7 @@ func TestRecordedInvocationsReachClientsOfTheMessagesProtocol(t *testing.T) {
 		}
 		_, model, _ := strings.Cut(u, "/model/")
 		asked["model"] = model[:strings.LastIndex(model, "/")]
-		delete(asked, "anthropic_version") // which the host wants and the door's clients don't send
+		delete(asked, "anthropic_version") // which the host wants and the route's clients don't send
 		if asked["stream"] = x.streams(); asked["max_tokens"] == nil {
 			return nil
 		}

@@ -83,7 +83,7 @@ func (x *exchange) ask(t *testing.T, g *gatewaytest.Gateway) gatewaytest.Respons
 
 // checkEnd compares what follows the bytes that were played: the terminator, or
 // an error with this code, which the log has too. Where nothing was played the
-// whole answer is an error.
+// complete response is an error.
 func (x *exchange) checkEnd(t *testing.T, g *gatewaytest.Gateway, res gatewaytest.Response, played []byte, code string) {
 	if len(played) == 0 {
 		code = "upstream_unreadable"

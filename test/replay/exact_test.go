@@ -174,7 +174,7 @@ func TestAnswersToOldClientsHaveNoChunks(t *testing.T) {
 }
 
 // A provider that forgets the content type of its JSON is read all the same,
-// and the client is told.
+// and the client gets a report.
 func TestUnifiedAnswersSayThatTheyAreJSON(t *testing.T) {
 	w := newWire(t)
 	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "POST /v1/embeddings HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n"+

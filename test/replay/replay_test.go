@@ -3,9 +3,9 @@
 //
 // It promises that what providers really send and clients really ask reaches
 // the other side unchanged, however the network cuts it, and that the log says
-// of each exchange what the recording says. The recordings lie beside the
+// of each exchange what the recording says. The recordings lie next to the
 // repository; where they are absent their tests are left out. What single
-// packages make of them is the subject of the tests beside those packages.
+// packages make of them is the subject of the tests next to those packages.
 package replay
 
 import (

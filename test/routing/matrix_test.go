@@ -120,7 +120,7 @@ func newMatrix(t *testing.T, hangs bool) *matrix {
 	})}
 }
 
-// cell is one case of the matrix and what came of it.
+// cell is one case of the matrix and its result.
 type cell struct {
 	first, second string // model names, which the simulator counts by
 	res           gatewaytest.Response

@@ -63,7 +63,7 @@ func newRefusing(t *testing.T) (*gatewaytest.Gateway, *seen) {
 	}), s
 }
 
-// Whatever a config gets wrong about names, credentials and hosts is told
+// Whatever a config gets wrong about names, credentials and hosts is reported
 // before anything is sent, wherever in the tree it stands.
 func TestForbiddenTargetsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	g, provider := newRefusing(t)

@@ -86,7 +86,7 @@ func TestKeysReadTheirOrganisationAlone(t *testing.T) {
 					}
 				})
 			}
-			attack(t, "isolation", caller.name+" is not told of another organisation as it happens", func(t *testing.T) {
+			attack(t, "isolation", caller.name+" does not receive another organisation as it happens", func(t *testing.T) {
 				if got := g.tails(t, caller.key, func() {
 					g.do(t, "POST", "/v1/chat/completions", body, toCustomHost(theirs, p, "x-gateway-trace-id", "cross")...).ok(t)
 					g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(rootKey, p, "x-gateway-trace-id", "mine")...).ok(t)
@@ -140,7 +140,7 @@ func TestKeysReadTheirOrganisationAlone(t *testing.T) {
 }
 
 // tails returns what is told to who watches the log while f runs, until the last
-// request of it is told.
+// request of it is reported.
 func (g *gateway) tails(t *testing.T, key string, f func()) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", g.url+"/logs/tail", nil)

@@ -19,7 +19,7 @@ import (
 // spelling is one way to ask for the model bad.
 type spelling struct {
 	name, method, target, kind, body string
-	header                           []string // beside those of the provider
+	header                           []string // next to those of the provider
 }
 
 // listed returns a gateway with a managed provider @some that allows the model

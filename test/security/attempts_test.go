@@ -94,7 +94,7 @@ func TestOneRequestMakesABoundedNumberOfAttempts(t *testing.T) {
 	})
 }
 
-func TestAttemptLimitIsToldInEveryDialect(t *testing.T) {
+func TestAttemptLimitIsReportedInEveryDialect(t *testing.T) {
 	t.Parallel()
 	g, _ := start(t)
 	for _, tt := range []struct{ name, path, body, want string }{

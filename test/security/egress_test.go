@@ -35,7 +35,7 @@ func (w *egressWorld) policy(t *testing.T, level, policy string) {
 }
 
 // asked sends a request until the gateway has the policy that was just set: it
-// answers 403 when that is wanted, and reaches a provider otherwise.
+// returns 403 when that is wanted, and reaches a provider otherwise.
 func (w *egressWorld) asked(t *testing.T, refused bool, send func() reply) reply {
 	t.Helper()
 	var got reply

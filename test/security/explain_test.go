@@ -16,7 +16,7 @@ type question struct {
 	headers                  map[string]any // a string, or []string for one that is sent twice
 }
 
-// verdict is what a client is told: the status, and of a refusal its code and
+// verdict is what a client receives: the status, and of a refusal its code and
 // parameter.
 type verdict struct {
 	status      int

@@ -80,8 +80,8 @@ var effects = []effect{
 	{"auth/invites/accept", "*", "TestAnInviteIsAcceptedOnce"},
 	{"auth/login", "*", "TestAPersonSignsInAndOut"},
 	{"auth/password", "*", "TestSomebodyOfAFileSetsTheirPasswordByALinkOnce"},
-	{"oauth/introspect", "token", "TestIntrospectionTellsOfTokens"},
-	{"oauth/introspect", "token_type_hint", "TestIntrospectionTellsOfTheCallersOwnTokens"}, // RFC 7662: a server may ignore it
+	{"oauth/introspect", "token", "TestIntrospectionReportsTokens"},
+	{"oauth/introspect", "token_type_hint", "TestIntrospectionReportsTheCallersOwnTokens"}, // RFC 7662: a server may ignore it
 
 	{"collections*", "*", "TestACollectionIsPutAwayWhenItIsEmpty"},
 	{"configs*", "config", "TestAnotherTextMakesAnotherVersion"},

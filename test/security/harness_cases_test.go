@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestKeysOfOneOrganisationReadNothingOfAnother shows what the suite stands on:
+// TestKeysOfOneOrganisationReadNothingOfAnother shows what the suite relies on:
 // a second organisation, keys of both, and the provider behind them.
 func TestKeysOfOneOrganisationReadNothingOfAnother(t *testing.T) {
 	t.Parallel()

@@ -218,8 +218,8 @@ func (w *secretWorld) otherWays(t *testing.T) {
 		name   string
 		header []string
 	}{
-		{"a header beside the slug", []string{"x-gateway-provider", "@" + slug, "x-gateway-custom-host", w.theirs.url}},
-		{"a header beside the virtual key", []string{"x-gateway-virtual-key", slug, "x-gateway-custom-host", w.theirs.url}},
+		{"a header next to the slug", []string{"x-gateway-provider", "@" + slug, "x-gateway-custom-host", w.theirs.url}},
+		{"a header next to the virtual key", []string{"x-gateway-virtual-key", slug, "x-gateway-custom-host", w.theirs.url}},
 		{"a host in a config", config(fmt.Sprintf(`{"provider":"@%s","custom_host":%q}`, slug, w.theirs.url))},
 		{"a host in a config with a virtual key", config(fmt.Sprintf(`{"virtual_key":%q,"custom_host":%q}`, slug, w.theirs.url))},
 		{"a host of a parent", config(fmt.Sprintf(`{"custom_host":%q,"strategy":{"mode":"fallback"},"targets":[{"provider":"@%s"}]}`, w.theirs.url, slug))},
@@ -318,7 +318,7 @@ func (w *secretWorld) byExplain(t *testing.T, slug string) {
 func (w *secretWorld) narrowed(t *testing.T, slug string) {
 	attack(t, "credential theft", "uses a mapping whose reference no longer allows the host", func(t *testing.T) {
 		w.g.as(t, rootKey, "PUT", "/v1/secret-references/listed", `{"allowed_hosts":[]}`).ok(t)
-		eventually(t, "the entry answers 503", func() bool { return w.asks(t, slug).status == http.StatusServiceUnavailable })
+		eventually(t, "the provider returns 503", func() bool { return w.asks(t, slug).status == http.StatusServiceUnavailable })
 		w.listed.reset()
 		w.asks(t, slug).refused(t, http.StatusServiceUnavailable, "secret_host_refused", "allowed_hosts")
 		if w.listed.got(organisationSecret) {

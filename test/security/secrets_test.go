@@ -45,7 +45,7 @@ func TestMaskMovesNoCredential(t *testing.T) {
 		{"a host for all targets", tree(`{"provider":"openai-compatible","custom_host":"` + p.url + `","api_key":"` + canary + `-0123456789"}`), `,"custom_host":"` + p.url + `"`, ``},
 		{"a host that is inherited", `{` + host + `,"strategy":{"mode":"single"},"targets":[{"provider":"openai-compatible","api_key":"` + canary + `-0123456789"}]}`, p.url, thief.url},
 		{"the place of another target", tree(leaf), `[{`, `[{"provider":"openai-compatible","custom_host":"` + thief.url + `","api_key":"ca***89"},{`},
-		{"a target of its own beside it", tree(leaf), `}]`, `},{"provider":"openai-compatible","custom_host":"` + thief.url + `","api_key":"ca***89"}]`},
+		{"a target of its own next to it", tree(leaf), `}]`, `},{"provider":"openai-compatible","custom_host":"` + thief.url + `","api_key":"ca***89"}]`},
 		{"a parameter instead", leaf, `"api_key":"ca***89"`, `"override_params":{"token":"ca***89"}`},
 		{"an option instead", leaf, `api_key`, `cloud_c_ad_token`},
 		{"a tool's server", `{"provider":"openai-compatible",` + host + `,"override_params":{"server_url":"https://ours.example.com","authorization":"` + canary + `-0123456789"}}`, "https://ours.example.com", thief.url},

@@ -110,7 +110,7 @@ func tokens(e map[string]any) (n int, estimated bool) {
 	return n, estimated
 }
 
-// long is a text of a thousand tokens: each word is one.
+// long is a string of a thousand tokens: each word is one.
 var long = strings.Repeat("word ", 1000)
 
 // messagesStart begins a stream of the messages dialect with partial usage.

@@ -217,7 +217,7 @@ func TestGroupsAreFilteredOrderedAndPaged(t *testing.T) {
 	}
 }
 
-func TestRequestsAreToldApartByTheirConfig(t *testing.T) {
+func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 	b := newBench(t)
 	c := b.Root()
 	var stored struct{ Data struct{ ID, Slug string } }

@@ -168,7 +168,7 @@ func TestUsedUpBudgetsAreExhausted(t *testing.T) {
 	})
 }
 
-func TestTheThresholdIsToldOnce(t *testing.T) {
+func TestTheThresholdIsReportedOnce(t *testing.T) {
 	n := newNode(t, "file:"+t.TempDir()+"/test.db")
 	setUp(t, n.DB, `{"type":"cost","credit_limit":10,"alert_threshold":3}`, `null`, `[]`, `[]`)
 	for range 5 {
@@ -226,10 +226,10 @@ func TestACountStartsAgainWhenItsTimeHasCome(t *testing.T) {
 	})
 }
 
-// TestAResetLosesNothingThatIsSpentMeanwhile resets a budget again and again
+// TestAResetLosesNothingThatIsSpentConcurrently resets a budget again and again
 // while two nodes count: what every count came to and what is used now are what
 // was spent.
-func TestAResetLosesNothingThatIsSpentMeanwhile(t *testing.T) {
+func TestAResetLosesNothingThatIsSpentConcurrently(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		first, second := newNode(t, dsn), newNode(t, dsn)
 		setUp(t, first.DB, `{"type":"cost","credit_limit":1000000}`, `null`, `[]`, `[]`)

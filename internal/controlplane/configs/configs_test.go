@@ -49,7 +49,7 @@ func TestAConfigIsReadAsItWasSaved(t *testing.T) {
 		t.Errorf("as an object %s", object.Data.Config)
 	}
 	if b.Changes() != 1 {
-		t.Errorf("%d changes were told, want 1", b.Changes())
+		t.Errorf("%d changes were reported, want 1", b.Changes())
 	}
 }
 

@@ -275,7 +275,7 @@ func TestHeadersOfTheCredentialAreRefused(t *testing.T) {
 	g.Key.Set, g.Key.Value = true, "sk-of-some-length"
 	i := integration("openai")
 	if err := k.Apply(t.Context(), &i, g); err == nil || !strings.Contains(err.Error(), "which carries the provider's credential") {
-		t.Errorf("beside a key: %v", err)
+		t.Errorf("next to a key: %v", err)
 	}
 	v := given(t, `{"custom_headers":{"X":"a\r\nb"}}`)
 	if err := k.Apply(t.Context(), &i, v); err == nil || !strings.Contains(err.Error(), "control") {

@@ -88,7 +88,7 @@ func drafted(c *routetest.Caller, format, filters string) string {
 	return out.ID
 }
 
-// item is what is told of an export.
+// item is the response about an export.
 type item struct {
 	Status, Format, Error   string
 	Requested               []string `json:"requested_data"`

@@ -50,7 +50,7 @@ func TestOnlyWhoHasALinkReadsAFile(t *testing.T) {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
 	if a := d.root.Call("GET", "/logs/exports/"+id, ""); strings.Contains(a.Body, q.Get("signature")) || strings.Contains(a.Body, "link") {
-		t.Errorf("an export tells of its links: %s", a.Body)
+		t.Errorf("an export shows its links: %s", a.Body)
 	}
 	d.Exec(`UPDATE exports SET status = 'expired' WHERE id = $1`, id)
 	if w := d.fetch("GET", link.URL); w.Code != http.StatusForbidden {

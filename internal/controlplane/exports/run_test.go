@@ -289,7 +289,7 @@ func TestFilesGoWhenTheirTimeIsOver(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnotherNodeIsToldApart(t *testing.T) {
+func TestAFileOfAnotherNodeIsDistinguished(t *testing.T) {
 	d := newDesk(t)
 	id := drafted(d.root, "csv", "")
 	d.made(d.root, id)

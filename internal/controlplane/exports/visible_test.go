@@ -133,11 +133,11 @@ func TestPeopleSeeTheirOwnExportsAndServicesAllOfTheirPlace(t *testing.T) {
 	}
 	callers := map[string]*routetest.Caller{
 		"mia": mia, "max": max, "mia's key": keyOf("mk", "", "mia", access.WorkspaceUser), "service": keyOf("sk", "", "", access.WorkspaceService),
-		"next door": keyOf("nk", "w2", "", access.WorkspaceService), "organisation": keyOf("ok", "-", "", access.OrganisationService),
+		"another tenant": keyOf("nk", "w2", "", access.WorkspaceService), "organisation": keyOf("ok", "-", "", access.OrganisationService),
 	}
 	ids := map[string]string{"mia": drafted(mia, "csv", ""), "max": drafted(max, "csv", ""), "service": drafted(callers["service"], "csv", "")}
 	for name, sees := range map[string]string{
-		"mia": "mia", "max": "max", "mia's key": "mia", "service": "mia max service", "next door": "", "organisation": "mia max service",
+		"mia": "mia", "max": "max", "mia's key": "mia", "service": "mia max service", "another tenant": "", "organisation": "mia max service",
 	} {
 		c := callers[name]
 		var list struct{ Total int }

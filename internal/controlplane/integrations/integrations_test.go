@@ -106,7 +106,7 @@ func TestAnIntegrationIsReadAsItWasStoredWithItsSecretsMasked(t *testing.T) {
 		}
 	}
 	if b.Changes() != 1 {
-		t.Errorf("%d changes were told, want 1", b.Changes())
+		t.Errorf("%d changes were reported, want 1", b.Changes())
 	}
 }
 

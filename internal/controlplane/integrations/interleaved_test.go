@@ -25,7 +25,7 @@ func (m interleaved) Seal(ctx context.Context, organisation string, s secret.Str
 	return m.Sealer.Seal(ctx, organisation, s)
 }
 
-func TestCredentialsThatWereChangedMeanwhileAreNotMixed(t *testing.T) {
+func TestCredentialsThatWereChangedConcurrentlyAreNotMixed(t *testing.T) {
 	b := bench(t)
 	var do func()
 	d := b.Deps

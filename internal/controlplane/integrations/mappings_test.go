@@ -73,7 +73,7 @@ func TestAMappingNamesASecretFieldAndAReferenceOfTheWorkspace(t *testing.T) {
 	refused(t, "a workspace's own key", own.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai",`+mapping("key", "other")+`}`), 404, "AB02")
 }
 
-func TestAReferenceThatIsRemovedMeanwhileIsNotThere(t *testing.T) {
+func TestAReferenceThatIsRemovedConcurrentlyIsNotFound(t *testing.T) {
 	b := bench(t)
 	var do func()
 	d := b.Deps

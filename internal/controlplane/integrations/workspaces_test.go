@@ -25,7 +25,7 @@ type grants struct {
 }
 
 // three returns a caller, an integration that no workspace has, and the ids of
-// two workspaces beside the default one.
+// two workspaces next to the default one.
 func three(t *testing.T) (b *routetest.Bench, c *routetest.Caller, path, one, two string) {
 	t.Helper()
 	b = bench(t)

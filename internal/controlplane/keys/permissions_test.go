@@ -258,7 +258,7 @@ func TestNobodyGivesWhatTheyDoNotHave(t *testing.T) {
 	strong := mustMake(t, b.Root(), "workspace/service", body(`"models.list","completions.write","logs.view"`))
 	refused(t, "rotating a stronger key", maker.Call("POST", "/api-keys/"+strong.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
 	maker.Must("PUT", "/api-keys/"+strong.ID, body(`"completions.write"`), nil) // what it has may stay
-	refused(t, "giving back", maker.Call("PUT", "/api-keys/"+strong.ID, body(`"logs.view"`)), http.StatusForbidden, "AB03", "scopes[0]")
+	refused(t, "returning", maker.Call("PUT", "/api-keys/"+strong.ID, body(`"logs.view"`)), http.StatusForbidden, "AB03", "scopes[0]")
 
 	boundless := store.Key{ID: "00000000-0000-7000-8000-0000000000ff", Name: "first", Hash: access.HashKey("first"), Scopes: []access.Scope{access.ScopeAll}, CreatedAt: b.Clock}
 	if err := b.DB.CreateKey(t.Context(), boundless); err != nil {

@@ -24,7 +24,7 @@ func file(t *testing.T) place {
 
 const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
-func TestAChangeIsToldByItsFields(t *testing.T) {
+func TestAChangeIsReportedByItsFields(t *testing.T) {
 	w := file(t)
 	w.mustApply(t, whole(t), manifest.Apply{})
 	for _, tt := range []struct{ old, new, want string }{

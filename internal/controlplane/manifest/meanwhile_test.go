@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/store"
 )
 
-func TestAFileIsComparedAnewWithWhatWasChangedMeanwhile(t *testing.T) {
+func TestAFileIsComparedAgainWithWhatWasChangedConcurrently(t *testing.T) {
 	w := file(t)
 	check, looks := w.CheckHost, 0
 	w.CheckHost = func(raw string) (*url.URL, error) {

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-func TestAChangeOfPromptsIsToldByItsFields(t *testing.T) {
+func TestAChangeOfPromptsIsReportedByItsFields(t *testing.T) {
 	w := file(t)
 	w.mustApply(t, whole(t), manifest.Apply{})
 	for _, tt := range []struct{ old, new, want string }{

@@ -349,7 +349,7 @@ func TestALabelsNameMeansNothingElse(t *testing.T) {
 		}
 	}
 	if a := c.Call("POST", "/labels", `{"name":"v1"}`); a.Status != http.StatusConflict || !strings.Contains(a.Body, "AB07") {
-		t.Errorf("a name twice: %d %s", a.Status, a.Body)
+		t.Errorf("a duplicate name: %d %s", a.Status, a.Body)
 	}
 	const everybodys = "/labels/00000000-0000-7000-8000-000000000011"
 	for _, call := range [][2]string{{"PUT", `{"name":"x"}`}, {"DELETE", ""}} {

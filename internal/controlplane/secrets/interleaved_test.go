@@ -32,7 +32,7 @@ func TestChangesOfAReferenceDoNotMix(t *testing.T) {
 	do = func() { c.Must("PUT", "/secret-references/v", `{"name":"theirs"}`, nil) }
 	a := c.Call("PUT", "/secret-references/v", `{"name":"mine","auth_config":{"token":"another-token-4711"}}`)
 	if a.Status != 409 || !strings.Contains(a.Body, "changed by another request") {
-		t.Errorf("a change beside another: %d %s", a.Status, a.Body)
+		t.Errorf("a change next to another: %d %s", a.Status, a.Body)
 	}
 	var got item
 	c.Must("GET", "/secret-references/v", "", &got)

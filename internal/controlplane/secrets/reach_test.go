@@ -35,7 +35,7 @@ func TestAReferenceIsTriedOut(t *testing.T) {
 			t.Errorf("%s: %s, want the code %q", name, a.Body, tt.code)
 		}
 		if strings.Contains(a.Body, "canary") {
-			t.Errorf("%s: the answer holds the value: %s", name, a.Body)
+			t.Errorf("%s: the response has the value: %s", name, a.Body)
 		}
 	}
 	if a := b.As(access.Identity{Scopes: []access.Scope{"secret_references.update", "secret_references.list"}}).Call("POST", "/secret-references/APP_KEY/test", ""); a.Status != 403 {

@@ -200,7 +200,7 @@ func TestAClaimTakesOverNoOther(t *testing.T) {
 	}
 }
 
-func TestAnInviteAdoptsWhomAFileMadeMeanwhile(t *testing.T) {
+func TestAnInviteAdoptsAUserMadeByAFileConcurrently(t *testing.T) {
 	invited := func(t *testing.T) (*routetest.Bench, string) {
 		b, _ := claimed(t)
 		var made struct {

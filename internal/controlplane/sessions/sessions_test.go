@@ -155,7 +155,7 @@ func TestAnInviteIsAcceptedOnce(t *testing.T) {
 	}
 }
 
-func TestIntrospectionTellsOfTheCallersOwnTokens(t *testing.T) {
+func TestIntrospectionReportsTheCallersOwnTokens(t *testing.T) {
 	b, s := claimed(t)
 	key := store.Key{ID: "k1", Type: access.WorkspaceUser, UserID: s.UserID, Name: "hers", Hash: access.HashKey("mg-hers"), Scopes: []access.Scope{"completions.write", "logs.view"}, CreatedAt: b.Clock, ExpiresAt: b.Clock.Add(time.Hour)}
 	if err := b.DB.CreateKey(t.Context(), key); err != nil {

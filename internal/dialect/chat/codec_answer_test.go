@@ -350,7 +350,7 @@ func TestUsageIsReadWhereverItStands(t *testing.T) {
 	}
 }
 
-func TestFaultsInStreamsAreTold(t *testing.T) {
+func TestFaultsInStreamsAreReported(t *testing.T) {
 	for _, stream := range []string{
 		lines(`{"delta":{"content":"a"}}`, `{"error":{"message":"busy","type":"t","code":503}}`, `{"delta":{"content":"b"}}`),
 		lines(`{"object":"error","message":"busy","type":"t","code":503}`),

@@ -282,7 +282,7 @@ func TestRecordedRequestsAreRead(t *testing.T) {
 			t.Errorf("%s: %v\n%s", r.file, err, again)
 			continue
 		}
-		withoutThoughts(req) // the vendor is not told of it again
+		withoutThoughts(req) // the vendor does not receive it again
 		if diff := cmp.Diff(req, back, dialecttest.Same()); diff != "" {
 			t.Errorf("%s, fates %v (-want +got):\n%s", r.file, fates, diff)
 		}

@@ -48,7 +48,7 @@ func agent() *llm.Request {
 	}
 }
 
-func TestProvidersAreToldInTheirManner(t *testing.T) {
+func TestRequestsAreEncodedInTheProvidersManner(t *testing.T) {
 	const calls = `"tool_calls":[{"id":"toolu_01A","type":"function","function":{"name":"look","arguments":"{\"page\":1}"}},{"id":"toolu_01B","type":"function","function":{"name":"look","arguments":"{}"}}]`
 	const results = `{"role":"tool","tool_call_id":"toolu_01A","content":"a cat"},{"role":"tool","tool_call_id":"toolu_01B","content":"Error: no such page"},` +
 		`{"role":"user","content":[{"type":"text","text":"What the tool call toolu_01A gave:"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"text","text":"Go on."}]}`
@@ -298,7 +298,7 @@ func TestFunctionsBecomeTools(t *testing.T) {
 	}
 }
 
-func TestForeignParametersAreTold(t *testing.T) {
+func TestForeignParametersAreReported(t *testing.T) {
 	r := &llm.Request{
 		Dialect: "responses", TopK: p(int64(3)), Verbosity: "low", Metadata: json.RawMessage(`{}`), ServiceTier: "auto",
 		Stop:  []string{"1", "2", "3", "4", "5"},

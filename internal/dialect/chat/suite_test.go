@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// common is what all of the dialect's providers can be told.
+// common holds what every provider of the dialect accepts.
 func common() dialecttest.Capabilities {
 	return dialecttest.Capabilities{
 		Fields: []llm.Field{

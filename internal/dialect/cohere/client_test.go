@@ -329,7 +329,7 @@ func fit(r *llm.Request) {
 	}
 }
 
-// withoutWords leaves words beside calls out: they become a plan.
+// withoutWords leaves words next to calls out: they become a plan.
 func withoutWords(parts []llm.Part) (out []llm.Part) {
 	calls := strings.Contains(fmt.Sprintf("%T", parts[len(parts)-1]), "ToolCall")
 	for _, p := range parts {

@@ -92,7 +92,7 @@ func TestFormsOfAnswers(t *testing.T) {
 		op                api.Operation
 		asked, body, want string
 	}{
-		{"floats as they stand", api.Embeddings, `{}`, `{"embeddings":{"float":[[0.10,-1e-3],[2]]},"meta":{"billed_units":{"input_tokens":4}}}`,
+		{"floats unchanged", api.Embeddings, `{}`, `{"embeddings":{"float":[[0.10,-1e-3],[2]]},"meta":{"billed_units":{"input_tokens":4}}}`,
 			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.10,-1e-3]},{"object":"embedding","index":1,"embedding":[2]}]` + usage},
 		{"base64", api.Embeddings, `{"encoding_format":"base64"}`, `{"embeddings":{"base64":["AACAPw=="]},"meta":{"tokens":{"input_tokens":4},"billed_units":{"input_tokens":9}}}`,
 			`{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AACAPw=="}]` + usage},

@@ -28,7 +28,7 @@ func TestContentIsEncodedInBlocks(t *testing.T) {
 			`[{"role":"user","content":[{"text":"See"},{"image":{"format":"jpeg","source":{"bytes":"QUJD"}}},{"video":{"format":"three_gp","source":{"bytes":"QUJD"}}}]}]`,
 		},
 		{
-			"documents have plain names of their own, and words beside them", nova,
+			"documents have plain names of their own, and words next to them", nova,
 			[]llm.Message{user(media(llm.Document, "text/plain; charset=utf-8", "größe_v2.txt"), media(llm.Document, "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "größe_v2.txt"), media(llm.Document, "", ""))},
 			`[{"role":"user","content":[{"document":{"format":"txt","name":"gr e v2 txt","source":{"bytes":"QUJD"}}},{"document":{"format":"docx","name":"gr e v2 txt (2)","source":{"bytes":"QUJD"}}},{"document":{"format":"pdf","name":"document","source":{"bytes":"QUJD"}}},{"text":"document"}]}]`,
 		},

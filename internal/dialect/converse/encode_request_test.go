@@ -31,7 +31,7 @@ func assistant(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.Ass
 
 func text(s string) llm.Part { return llm.Text{Text: s} }
 
-// encoded is what becomes of a request of the chat dialect: the body, then the
+// encoded is the encoding of a request of the chat dialect: the body, then the
 // fates, or the refusal alone.
 func encoded(r llm.Request, model string) string {
 	if r.Dialect == "" {
@@ -205,7 +205,7 @@ func TestToolsAndFormsAreAskedForAsTheModelKnowsThem(t *testing.T) {
 		{"history without tools", llama, history, asked + `,"toolConfig":{"tools":[{"toolSpec":{"name":"unavailable","description":"Stands for tools that are no longer there. Never call it.","inputSchema":{"json":{"type":"object","properties":{}}}}}]}}`},
 		{"a form that the model knows", sonnet45, form, `,"outputConfig":{"textFormat":{"type":"json_schema","structure":{"jsonSchema":{"schema":"{\"additionalProperties\":false,\"type\":\"object\",\"properties\":{\"age\":{\"type\":\"integer\"}}}","name":"person"}}}}} | response_format adapted without the constraints that the provider does not check`},
 		{"a form by a forced tool", nova, form, `,"toolConfig":{"tools":[{"toolSpec":{"name":"json_response","description":"Gives the answer. Call it once, with the whole answer.","inputSchema":{"json":{"type":"object","properties":{"age":{"type":"integer","minimum":0}}}}}}],"toolChoice":{"tool":{"name":"json_response"}}}} | response_format adapted forced tool`},
-		{"a form by a tool beside others", opus47, both, `,"toolConfig":{"tools":[` + weatherSpec + `,{"toolSpec":{"name":"json_response","description":"Gives the answer. Call it once, with the whole answer.","inputSchema":{"json":{"type":"object","properties":{"age":{"type":"integer","minimum":0}}}}}}],"toolChoice":{"any":{}}}} | response_format adapted forced tool`},
+		{"a form by a tool next to others", opus47, both, `,"toolConfig":{"tools":[` + weatherSpec + `,{"toolSpec":{"name":"json_response","description":"Gives the answer. Call it once, with the whole answer.","inputSchema":{"json":{"type":"object","properties":{"age":{"type":"integer","minimum":0}}}}}}],"toolChoice":{"any":{}}}} | response_format adapted forced tool`},
 		{"a form as text", llama, form, `,"system":[{"text":"Answer with one JSON object and nothing else: no words around it, no code fence. It must be valid against this JSON Schema: {\"type\":\"object\",\"properties\":{\"age\":{\"type\":\"integer\",\"minimum\":0}}}"}]} | response_format adapted instruction`},
 		{"a form as text without a system prompt", titan, llm.Request{Messages: []llm.Message{user(text("Who?"))}, Format: llm.Format{Kind: llm.FormatJSON}}, `{"messages":[{"role":"user","content":[{"text":"Answer with one JSON object and nothing else: no words around it, no code fence."},{"text":"Who?"}]}]} | response_format adapted instruction`},
 	} {

@@ -7,7 +7,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Clients of the models of Anthropic at AWS ask for a form in the words of those
+// Clients of the models of Anthropic at AWS ask for a form in the terms of those
 // models.
 func TestTheFormOfAnAnswerIsReadFromWhatIsForTheModel(t *testing.T) {
 	const schema = `{"type":"object","properties":{"a":{"type":"string"}}}`

@@ -137,7 +137,7 @@ func TestImagesAreAskedForInTheFormOfTheFamily(t *testing.T) {
 	}
 }
 
-// told is what the client is told of a provider's answer.
+// told is what the client gets of a provider's response.
 func told(t *testing.T, op api.Operation, model, body, request string) string {
 	t.Helper()
 	to := dialect.RequestTarget{Provider: "bedrock", Model: model}
@@ -152,7 +152,7 @@ func told(t *testing.T, op api.Operation, model, body, request string) string {
 	return string(out)
 }
 
-func TestAnswersOfInvokeModelAreTold(t *testing.T) {
+func TestResponsesOfInvokeModelAreForwarded(t *testing.T) {
 	const rerank, v2, sd3, xl = "amazon.rerank-v1:0", "amazon.titan-embed-text-v2:0", "stability.sd3-5-large-v1:0", "stability.stable-diffusion-xl-v1"
 	for _, tt := range []struct {
 		name                 string
@@ -164,13 +164,13 @@ func TestAnswersOfInvokeModelAreTold(t *testing.T) {
 		{"packed vector", api.Embeddings, v2, `{"embedding":[0.5,-1]}`, `{"encoding_format":"base64"}`, `{"object":"list","data":[{"object":"embedding","index":0,"embedding":"AAAAPwAAgL8="}],"model":"amazon.titan-embed-text-v2:0","usage":{"prompt_tokens":0,"total_tokens":0}}`},
 		{"ranks", api.Rerank, rerank, `{"results":[{"index":1,"relevance_score":0.1},{"index":0,"relevance_score":0.90},{"index":2}]}`, `{"documents":["a",{"text":"b"}],"return_documents":true}`, `{"object":"list","results":[{"index":0,"relevance_score":0.90,"document":{"text":"a"}},{"index":1,"relevance_score":0.1,"document":{"text":"b"}}],"model":"amazon.rerank-v1:0","usage":{},"provider":"bedrock"}`},
 		{"the best ranks", api.Rerank, rerank, `{"results":[{"index":1,"relevance_score":0.1},{"index":0,"relevance_score":0.9}]}`, `{"documents":["a","b"],"top_n":1}`, `{"object":"list","results":[{"index":0,"relevance_score":0.9}],"model":"amazon.rerank-v1:0","usage":{},"provider":"bedrock"}`},
-		{"no ranks", api.Rerank, rerank, `{}`, `{}`, `refused: converse: the body holds no results`},
-		{"no vector", api.Embeddings, v2, `{}`, `{}`, `refused: converse: the body holds no embeddings`},
+		{"no ranks", api.Rerank, rerank, `{}`, `{}`, `refused: converse: the response has no results`},
+		{"no vector", api.Embeddings, v2, `{}`, `{}`, `refused: converse: the response has no embeddings`},
 		{"images", api.Images, sd3, `{"images":["QUJD"],"finish_reasons":[null]}`, `{}`, `{"created":0,"data":[{"b64_json":"QUJD"}]}`},
 		{"artifacts", api.Images, xl, `{"result":"success","artifacts":[{"base64":"QUJD","finishReason":"SUCCESS"}]}`, `{}`, `{"created":0,"data":[{"b64_json":"QUJD"}]}`},
 		{"withheld", api.Images, sd3, `{"images":[],"finish_reasons":["Filter reason: prompt"]}`, `{}`, `refused: the provider withheld the images: Filter reason: prompt`},
 		{"artifacts withheld", api.Images, xl, `{"artifacts":[{"base64":"QUJD","finishReason":"CONTENT_FILTERED"}]}`, `{}`, `refused: the provider withheld the images: CONTENT_FILTERED`},
-		{"nothing", api.Images, sd3, `{}`, `{}`, `refused: converse: the body holds no images`},
+		{"nothing", api.Images, sd3, `{}`, `{}`, `refused: converse: the response has no images`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := told(t, tt.op, tt.model, tt.body, tt.request); got != tt.want {
@@ -180,7 +180,7 @@ func TestAnswersOfInvokeModelAreTold(t *testing.T) {
 	}
 }
 
-func TestRecordedVectorsAreToldAsTheyAre(t *testing.T) {
+func TestRecordedVectorsAreForwardedUnchanged(t *testing.T) {
 	n := 0
 	for _, r := range mustRecorded(t, "invoke", 25) {
 		if !strings.Contains(r.Request.URL, "embed") || r.Response.Status != 200 {

@@ -102,7 +102,7 @@ func TestAnswersByAForcedToolBecomeText(t *testing.T) {
 	}
 }
 
-func TestACallBesideAForcedToolIsWaitedFor(t *testing.T) {
+func TestACallNextToAForcedToolIsWaitedFor(t *testing.T) {
 	const body = `{"output":{"message":{"content":[{"toolUse":{"toolUseId":"t1","name":"weather","input":{}}},{"toolUse":{"toolUseId":"t2","name":"json_response","input":{}}}]}},"stopReason":"tool_use"}`
 	r, err := converse.Dialect{}.DecodeResponse([]byte(body), &llm.Request{Format: person, Tools: []llm.Tool{weather}}, dialect.RequestTarget{Model: nova})
 	if err != nil || r.Choices[0].Stop != llm.StopTool || len(r.Choices[0].Parts) != 2 {
@@ -153,7 +153,7 @@ func TestCallsComeBackUnderTheNamesOfTheClient(t *testing.T) {
 	}
 }
 
-func TestSourcesAreToldToThoseWhoAskForThem(t *testing.T) {
+func TestSourcesAreForClientsThatAskForThem(t *testing.T) {
 	const body = `{"output":{"message":{"content":[{"citationsContent":{"content":[{"text":"Blue."}],"citations":[{"title":"Sky","location":{"web":{"url":"https://example.com"}},"sourceContent":[{"text":"is blue"}]}]}}]}},"stopReason":"end_turn"}`
 	r, err := converse.Dialect{}.DecodeResponse([]byte(body), nil, dialect.RequestTarget{Model: sonnet45})
 	if err != nil {
@@ -165,10 +165,10 @@ func TestSourcesAreToldToThoseWhoAskForThem(t *testing.T) {
 	}
 	asked := &llm.Request{Messages: []llm.Message{user(llm.Media{Kind: llm.Document, Cite: true})}}
 	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{Request: asked})); !strings.Contains(out, `{"citationsContent":{"content":[{"text":"Blue."}],"citations":[{"title":"Sky"`) {
-		t.Errorf("who asked is told %s", out)
+		t.Errorf("a client that asked gets %s", out)
 	}
 	if out := string(converse.Dialect{}.EncodeResponse(nil, r, dialect.ResponseTarget{})); !strings.Contains(out, `"content":[{"text":"Blue."}]`) {
-		t.Errorf("who did not is told %s", out)
+		t.Errorf("a client that did not gets %s", out)
 	}
 }
 

@@ -285,7 +285,7 @@ func TestTextAfterASignatureIsAPartOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestUsageIsToldOnceItChanges(t *testing.T) {
+func TestUsageIsReportedOnceItChanges(t *testing.T) {
 	dec := gemini.Dialect{}.NewDecoder(nil, flash2)
 	var told []llm.Usage
 	for _, usage := range []string{

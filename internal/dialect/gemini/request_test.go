@@ -109,12 +109,12 @@ func TestParametersOfOtherDialects(t *testing.T) {
 		{"thinking of a model that does not", llm.Request{Reasoning: llm.Reasoning{Effort: "low"}}, oldest, said, []dialect.ParamChange{dropped("reasoning_effort")}},
 		{"JSON", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}}, flash2, said + `,"generationConfig":{"responseMimeType":"application/json"}`, nil},
 		{"a schema", llm.Request{Format: schema}, flash2, said + `,"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object","properties":{}}}`, nil},
-		{"a schema beside tools", llm.Request{Format: schema, Tools: []llm.Tool{tool}}, flash3,
+		{"a schema next to tools", llm.Request{Format: schema, Tools: []llm.Tool{tool}}, flash3,
 			said + `,` + declared + `,"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"object","properties":{}}}`, nil},
-		{"a schema beside tools, forced", llm.Request{Format: schema, Tools: []llm.Tool{tool}}, flash2,
+		{"a schema next to tools, forced", llm.Request{Format: schema, Tools: []llm.Tool{tool}}, flash2,
 			said + `,"tools":[{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object"}},{"name":"json_response","description":"Answer with this, and nothing else.","parametersJsonSchema":{"type":"object","properties":{}}}]}],"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}`,
 			[]dialect.ParamChange{adapted("response_format", "forced tool")}},
-		{"JSON beside tools", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}, Tools: []llm.Tool{tool}}, flash2, said + `,` + declared, []dialect.ParamChange{dropped("response_format")}},
+		{"JSON next to tools", llm.Request{Format: llm.Format{Kind: llm.FormatJSON}, Tools: []llm.Tool{tool}}, flash2, said + `,` + declared, []dialect.ParamChange{dropped("response_format")}},
 		{"one of some tools", llm.Request{Tools: []llm.Tool{tool}, ToolChoice: llm.ToolChoice{Mode: llm.ChoiceTool, Names: []string{"f"}}}, flash2,
 			said + `,` + declared + `,"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}}`, nil},
 		{"strict tools", llm.Request{Tools: []llm.Tool{{Name: "f", Schema: tool.Schema, Strict: ptr(true)}}}, flash2, said + `,` + declared + `,"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}`, nil},
@@ -202,7 +202,7 @@ func TestMessagesOfOtherDialects(t *testing.T) {
 			`{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/x"}},{"inlineData":{"mimeType":"audio/wav","data":"AAAA"}},{"text":"n\n\nt"},{"fileData":{"mimeType":"image/jpeg","fileUri":"gs://b/c"}}]}]`, nil},
 		{"an image in a result, inside", []llm.Message{userSaid, assistant(signed), {Role: llm.User, Parts: []llm.Part{llm.ToolResult{ID: "a", Failed: true, Parts: []llm.Part{llm.Text{Text: "x"}, llm.Media{Kind: llm.Image, Type: "image/png", Data: "AAAA"}}}}}}, vertex3,
 			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[{"functionCall":{"name":"f","args":{"a":1}},"thoughtSignature":"c2ln"}]},{"role":"user","parts":[{"functionResponse":{"name":"f","response":{"error":"x"},"parts":[{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}}]}]`, nil},
-		{"an image in a result, beside", []llm.Message{userSaid, assistant(call("a")), {Role: llm.User, Parts: []llm.Part{llm.ToolResult{ID: "a", Parts: []llm.Part{llm.Media{Kind: llm.Image, Type: "image/png", Data: "AAAA"}}}}}}, flash2,
+		{"an image in a result, next to it", []llm.Message{userSaid, assistant(call("a")), {Role: llm.User, Parts: []llm.Part{llm.ToolResult{ID: "a", Parts: []llm.Part{llm.Media{Kind: llm.Image, Type: "image/png", Data: "AAAA"}}}}}}, flash2,
 			userWrote[:len(userWrote)-1] + `,{"role":"model","parts":[` + aCall + `]},{"role":"user","parts":[{"functionResponse":{"id":"a","name":"f","response":{"output":"(see the attached files)"}}},{"inlineData":{"mimeType":"image/png","data":"AAAA"}}]}]`, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestEncodeRequestRefuses(t *testing.T) {
 		{"an image in a system message", "m", llm.Request{Messages: []llm.Message{{Role: llm.System, Parts: []llm.Part{llm.Media{Kind: llm.Image, Data: "AAAA", At: "m"}}}, userSaid}}, flash2},
 		{"a schema that is none", "tools[0]", llm.Request{Tools: []llm.Tool{{Name: "f", Schema: json.RawMessage(`[]`), At: "tools[0]"}}}, flash2},
 		{"a long name", "tools[0]", llm.Request{Tools: []llm.Tool{{Name: strings.Repeat("a", 129), At: "tools[0]"}}}, flash2},
-		{"a list beside tools", "response_format", llm.Request{Tools: []llm.Tool{{Name: "f"}}, Format: llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"array"}`)}}, flash2},
+		{"a list next to tools", "response_format", llm.Request{Tools: []llm.Tool{{Name: "f"}}, Format: llm.Format{Kind: llm.FormatSchema, Schema: json.RawMessage(`{"type":"array"}`)}}, flash2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err := wrote(tt.r, tt.to)

@@ -57,7 +57,7 @@ func citeAlone(r *llm.Response) {
 }
 
 // unsaid are the fields that the protocol has no words for, and what stands for
-// the sources beside the text.
+// the sources next to the text.
 var unsaid = cmp.Options{cmpopts.IgnoreFields(llm.Logprob{}, "Bytes"), cmpopts.IgnoreFields(llm.Choice{}, "Extra")}
 
 func TestGeminiKeepsConversationsWhole(t *testing.T) {

@@ -300,7 +300,7 @@ func TestStreamsAreWrittenInTheOrderOfTheProtocol(t *testing.T) {
 		{"nothing at all", []llm.Event{start, finish(llm.StopEnd), end}, "message_start ping message_delta:end_turn message_stop"},
 		{"thinking, then words", []llm.Event{start, opens(0, llm.Thinking{}), adds(0, "hm"), signed, ends(0), opens(1, llm.Text{}), adds(1, "a"), ends(1), finish(llm.StopLength), end},
 			"message_start ping start0:thinking delta0:thinking_delta:hm delta0:signature_delta:mg1.openai.s stop0 start1:text delta1:text_delta:a stop1 message_delta:max_tokens message_stop"},
-		{"calls beside each other", []llm.Event{start, opens(0, call("a")), opens(1, call("b")), adds(1, `{"y":`), adds(0, `{"x":`), adds(1, `2}`), adds(0, `1}`), adds(0, " "), ends(0), ends(1), finish(llm.StopTool), end},
+		{"calls next to each other", []llm.Event{start, opens(0, call("a")), opens(1, call("b")), adds(1, `{"y":`), adds(0, `{"x":`), adds(1, `2}`), adds(0, `1}`), adds(0, " "), ends(0), ends(1), finish(llm.StopTool), end},
 			`message_start ping start0:tool_use:a:f delta0:input_json_delta:{"x": delta0:input_json_delta:1} stop0 start1:tool_use:b:f delta1:input_json_delta:{"y":2} stop1 message_delta:tool_use message_stop`},
 		{"calls one after the other stream as they come", []llm.Event{start, opens(0, call("a")), adds(0, `{"x":"}"}`), opens(1, call("b")), adds(1, `{`)},
 			`message_start ping start0:tool_use:a:f delta0:input_json_delta:{"x":"}"} stop0 start1:tool_use:b:f delta1:input_json_delta:{`},
@@ -315,7 +315,7 @@ func TestStreamsAreWrittenInTheOrderOfTheProtocol(t *testing.T) {
 		{"a refusal", []llm.Event{start, opens(0, llm.Refusal{}), adds(0, "no"), ends(0), finish(llm.StopEnd), end},
 			"message_start ping start0:text delta0:text_delta:no stop0 message_delta:refusal message_stop"},
 		{"what others know alone leaves no hole", []llm.Event{start, opens(0, llm.Native{Dialect: "gemini"}), ends(0), opens(1, llm.Text{}), ends(1)}, "message_start ping start0:text stop0"},
-		{"its own come whole", []llm.Event{start, opens(0, llm.Native{Dialect: "messages", Raw: json.RawMessage(`{"type":"server_tool_use","id":"s","name":"n","input":{"q":1}}`)}), ends(0)},
+		{"its own come in one piece", []llm.Event{start, opens(0, llm.Native{Dialect: "messages", Raw: json.RawMessage(`{"type":"server_tool_use","id":"s","name":"n","input":{"q":1}}`)}), ends(0)},
 			`message_start ping start0:server_tool_use:s:n delta0:input_json_delta:{"q":1} stop0`},
 		{"one answer alone", []llm.Event{start, {Kind: llm.EventPartStart, Choice: 1, Opened: llm.Text{}}, {Kind: llm.EventDelta, Choice: 1, Text: "x"}, opens(0, llm.Text{}), ends(0)}, "message_start ping start0:text stop0"},
 		{"an error closes the block", []llm.Event{start, opens(0, llm.Text{}), adds(0, "a"), {Kind: llm.EventError, Fault: &llm.ProviderError{Type: "RESOURCE_EXHAUSTED", Message: "slow down"}}, end},
@@ -384,7 +384,7 @@ func TestForcedAnswersAndFreeTextComeBack(t *testing.T) {
 	}
 }
 
-func TestAForcedAnswerBesideACallWaitsForIt(t *testing.T) {
+func TestAForcedAnswerNextToACallWaitsForIt(t *testing.T) {
 	body := `{"content":[{"type":"tool_use","id":"a","name":"json_response","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}],"stop_reason":"tool_use"}`
 	got, err := messages.Dialect{}.DecodeResponse([]byte(body), emulated(), dialect.RequestTarget{Model: "claude-sonnet-4-0"})
 	if err != nil || got.Choices[0].Stop != llm.StopTool || len(got.Choices[0].Parts) != 2 {

@@ -124,14 +124,14 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"a limit is clamped", sonnet, func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 64000", "max_tokens=64000"},
 		{"a limit of an unknown model is kept", dialecttest.TargetOf("minimax", "m2"), func(r *llm.Request) { r.MaxTokens = ptr(int64(1 << 20)) }, "max_tokens", "max_tokens 1048576", ""},
 		{"temperature is at most 1", sonnet, func(r *llm.Request) { r.Temperature = ptr(1.5) }, "temperature", "temperature 1", "temperature=1, the most there is"},
-		{"top_p goes beside temperature", sonnet, func(r *llm.Request) { r.Temperature, r.TopP = ptr(0.5), ptr(0.5) }, "temperature top_p", "temperature 0.5", "top_p"},
+		{"top_p goes next to temperature", sonnet, func(r *llm.Request) { r.Temperature, r.TopP = ptr(0.5), ptr(0.5) }, "temperature top_p", "temperature 0.5", "top_p"},
 		{"new models choose themselves", newest, func(r *llm.Request) { r.Temperature, r.TopP, r.TopK = ptr(0.5), ptr(0.5), ptr(int64(3)) }, "temperature top_p top_k", "", "temperature; top_p; top_k"},
 		{"thinking models too", sonnet, func(r *llm.Request) { r.Reasoning.Mode, r.Temperature = llm.ThinkingEnabled, ptr(0.5) }, "temperature", "", "temperature"},
 		{"blank stops go", sonnet, func(r *llm.Request) { r.Stop = []string{"\n", "END"} }, "stop_sequences", `stop_sequences ["END"]`, "stop=without sequences of white space alone"},
 		{"an empty request is not a loss", sonnet, func(r *llm.Request) {
 			r.FrequencyPenalty, r.Logprobs, r.N, r.Modalities, r.IncludeUsage = ptr(0.0), ptr(false), ptr(int64(1)), []string{"text"}, ptr(true)
 		}, "n", "", ""},
-		{"what is unknown is told", sonnet, func(r *llm.Request) {
+		{"unknown members are reported", sonnet, func(r *llm.Request) {
 			r.Seed, r.PresencePenalty, r.LogitBias, r.Logprobs, r.TopLogprobs = ptr(int64(1)), ptr(1.0), json.RawMessage(`{}`), ptr(true), ptr(int64(2))
 			r.Verbosity, r.Speech, r.Metadata = "low", json.RawMessage(`{}`), json.RawMessage(`{"a":"b"}`)
 			r.Extra = []llm.Member{{Name: "store", Value: json.RawMessage("true")}}

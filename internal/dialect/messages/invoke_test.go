@@ -87,7 +87,7 @@ func TestInvokeModelLeavesErrorsToItsOuterDialect(t *testing.T) {
 	enc := invoke.NewEncoder(dialect.ResponseTarget{Request: &llm.Request{}})
 	first := enc.Encode(nil, &llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Message: "broke"}})
 	if !bytes.Contains(first, []byte("broke")) || enc.Encode(nil, &llm.Event{Kind: llm.EventEnd}) != nil {
-		t.Errorf("a fault is told as %q, and something follows it", first)
+		t.Errorf("a fault is reported as %q, and something follows it", first)
 	}
 }
 

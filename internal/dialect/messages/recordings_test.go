@@ -80,7 +80,7 @@ func oneAnswer(body string) string {
 	return body
 }
 
-// plainBlocks reads the blocks of an answer by maps: the whole message, or the
+// plainBlocks reads the blocks of an answer by maps: the complete message, or the
 // events of the stream put together.
 func plainBlocks(t *testing.T, r *recorded) map[string]any {
 	t.Helper()

@@ -295,7 +295,7 @@ func can(custom bool) dialecttest.Capabilities {
 		Usage: llm.Usage{Input: 1, Output: 1},
 		Fit: func(r *llm.Request) {
 			r.Format.Name = ""
-			if r.Reasoning.Mode == llm.ThinkingAdaptive { // told apart by no one
+			if r.Reasoning.Mode == llm.ThinkingAdaptive { // distinguished by no one
 				r.Reasoning.Mode = llm.ThinkingEnabled
 			}
 			if custom { // that they are adapted is announced; this is for answers

@@ -152,7 +152,7 @@ func TestAnswersInTheFormatOfCohereAreTheSameWholeAndStreamed(t *testing.T) {
 	}
 }
 
-func TestFailuresInTheFormatOfCohereAreTold(t *testing.T) {
+func TestFailuresInTheFormatOfCohereAreReported(t *testing.T) {
 	if _, fault, _ := streamed(nil, `{"text":"a"}`, `{"code":"429","message":"slow down"}`, `{"text":"b"}`); fault == nil || fault.Message != "slow down" || fault.Code != "429" {
 		t.Errorf("an error: %+v", fault)
 	}
@@ -160,7 +160,7 @@ func TestFailuresInTheFormatOfCohereAreTold(t *testing.T) {
 		t.Errorf("a reason that is one: %+v", fault)
 	}
 	if _, _, ended := streamed(nil, `{"text":"a"}`); ended {
-		t.Error("an answer without its reason is whole")
+		t.Error("a response without its reason is complete")
 	}
 	if r, _, _ := streamed(nil, `x`, `[]`, `{}`, `{"text":1,"toolCalls":{"a":1}}`); len(r.Choices) != 0 {
 		t.Errorf("what is no answer gave %+v", r)

@@ -114,7 +114,7 @@ func TestRefusesWhatWouldChangeTheMeaning(t *testing.T) {
 	}
 }
 
-func TestResultsAndDocumentsAreTold(t *testing.T) {
+func TestResultsAndDocumentsAreReported(t *testing.T) {
 	r := &llm.Request{Messages: []llm.Message{
 		{Role: llm.Assistant, Parts: []llm.Part{llm.Thinking{Text: "hm"}, llm.ToolCall{ID: "c", Name: "patch", Custom: true, Arguments: "x"}}},
 		user(llm.ToolResult{ID: "c", Failed: true, Parts: []llm.Part{words("no")}}, llm.Media{Kind: llm.Document, Text: "d", Name: "n"}),

@@ -73,7 +73,7 @@ func TestImagesAreAskedForAndTold(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"model":"m","prompt":"p","n":2,"size":"1792x1024","seed":3,"quality":"hd","response_format":"url"}`: `{"input":{"prompt":"p","num_outputs":2,"aspect_ratio":"16:9","seed":3}} | size adapted aspect_ratio 16:9 | quality dropped `,
 		`{"prompt":"p","size":"3x3"}`:                 `{"input":{"prompt":"p"}} | size dropped `,
-		`{"prompt":"p","response_format":"b64_json"}`: `refused: response_format: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": images as data; leave it out, and the answer holds addresses`,
+		`{"prompt":"p","response_format":"b64_json"}`: `refused: response_format: provider "replicate" does not support this with model "meta/meta-llama-3-8b-instruct": images as data; leave it out, and the response has addresses`,
 		`{}`: `refused: prompt: must be a string`,
 		`[]`: `refused: body: expected a JSON object`,
 	} {
@@ -159,7 +159,7 @@ func TestAnswersAreTheSameWholeAndStreamed(t *testing.T) {
 		}
 	}
 	if _, _, whole := hear(event("output", "a")); whole {
-		t.Error("a stream without done is whole")
+		t.Error("a stream without done is complete")
 	}
 	if _, err := (replicate.Dialect{}).DecodeResponse([]byte(`{`), nil, llama); err == nil {
 		t.Error("a broken body was read")

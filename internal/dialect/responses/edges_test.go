@@ -78,7 +78,7 @@ func TestStreamsThatSayThingsTwiceOrLate(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsOpenBesideACallEndsWithItsText(t *testing.T) {
+func TestAMessageThatIsOpenNextToACallEndsWithItsText(t *testing.T) {
 	stream := encoded(dialect.ResponseTarget{ID: id},
 		llm.Event{Kind: llm.EventStart},
 		llm.Event{Kind: llm.EventPartStart, Part: 0, Opened: llm.Text{}},

@@ -53,7 +53,7 @@ func fromMessages() *llm.Request {
 	}
 }
 
-// What clients of other dialects say of a search of the web is said here.
+// What clients of other dialects say of a search of the web is expressed here.
 func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
 	of := func(d, kind, raw string) []llm.Tool {
 		return []llm.Tool{{Server: llm.WebSearch, Native: &llm.Native{Dialect: d, Type: kind, Raw: json.RawMessage(raw)}, At: "tools[0]"}}

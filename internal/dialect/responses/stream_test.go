@@ -29,7 +29,7 @@ func encoded(to dialect.ResponseTarget, events ...llm.Event) string {
 	return string(stream)
 }
 
-// manyParts is an answer of every kind of part, with two calls beside each
+// manyParts is an answer of every kind of part, with two calls next to each
 // other.
 var manyParts = []llm.Event{
 	{Kind: llm.EventStart, ID: "msg_1", Model: "claude"},

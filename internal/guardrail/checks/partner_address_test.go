@@ -133,7 +133,7 @@ func TestPartnersAreSentWhereTheirCredentialsSay(t *testing.T) {
 	}
 }
 
-// TestHeldCredentialsReachNoOtherHost holds for credentials of the gateway, which are no
+// TestHeldCredentialsReachNoOtherHost holds for credentials of the gateway, which are not
 // part of the check and so cannot be refused with it.
 func TestHeldCredentialsReachNoOtherHost(t *testing.T) {
 	for _, d := range partnerDefinitions() {

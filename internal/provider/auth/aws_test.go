@@ -92,7 +92,7 @@ func TestAWSCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 		{"no role to assume", "", options{"access_key_id": awsID, "secret_access_key": "s", "auth_type": "assumedRole", "region": "r"}, apierr.Invalid, ""},
 		{"an unknown way", "", options{"auth_type": "magic", "region": "r"}, apierr.Invalid, ""},
 		{"a role of the machine for a client", "", options{"role_arn": roleARN, "region": "r"}, apierr.Forbidden, "machine_identity_refused"},
-		{"the machine's role in the place of keys", "", options{"access_key_id": awsID, "secret_access_key": "s", "auth_type": "serviceRole", "region": "r"}, apierr.Forbidden, "machine_identity_refused"},
+		{"the machine's role instead of keys", "", options{"access_key_id": awsID, "secret_access_key": "s", "auth_type": "serviceRole", "region": "r"}, apierr.Forbidden, "machine_identity_refused"},
 		{"the machine's role for a client", "k", options{"auth_type": "serviceRole", "region": "r"}, apierr.Forbidden, "machine_identity_refused"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestKeysOfAWSMayBeInTwoPlaces(t *testing.T) {
 	}{
 		{"an API key", provider.Settings{Key: key("ABSK-x"), Options: options{"region": "r"}}, "Bearer ABSK-x"},
 		{"an API key by name", provider.Settings{Key: key("ABSK-x"), Options: options{"region": "r", "auth_type": "apiKey"}}, "Bearer ABSK-x"},
-		{"an id in the place of the key", provider.Settings{Key: key(awsID), Options: options{"region": "r", "secret_access_key": awsSecret}}, "AWS4-HMAC-SHA256 Credential=" + awsID},
+		{"an id instead of the key", provider.Settings{Key: key(awsID), Options: options{"region": "r", "secret_access_key": awsSecret}}, "AWS4-HMAC-SHA256 Credential=" + awsID},
 		{"both", provider.Settings{Key: key("ABSK-x"), Options: options{"region": "r", "access_key_id": awsID, "secret_access_key": awsSecret}}, "AWS4-HMAC-SHA256 Credential=" + awsID},
 		{"none behind a custom host", provider.Settings{CustomHost: "https://signer.example.com", Options: options{"region": "r"}}, ""},
 	} {

@@ -173,7 +173,7 @@ func TestTokenEndpointResponses(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatIsNotThereIsTold(t *testing.T) {
+func TestAMissingEndpointIsReported(t *testing.T) {
 	w := newWorld()
 	_, err := sign(t, w.signer(), row(provider.MethodEntra, "cloud_c_"), provider.Settings{Options: entraOptions()})
 	mustRefuse(t, err, apierr.UpstreamFailed, "token_endpoint_failed")
