@@ -62,31 +62,6 @@ func checkDropPath(path string) string {
 	return ""
 }
 
-// ForwardHeaders parses the value of the header that lists headers to forward:
-// a JSON array or a comma-separated list. Spelling is kept. The error is an
-// *Errors whose paths begin with the position in the list.
-func ForwardHeaders(list string) ([]string, error) {
-	var fs faults
-	r := &reader{faults: &fs}
-	rule := listOf(checked(word, checkForward))
-	if strings.HasPrefix(strings.TrimSpace(list), "[") {
-		v, ok := decode([]byte(list), &fs)
-		if !ok {
-			return nil, fs.err()
-		}
-		names, _ := rule.read(r, "$", v)
-		return names, fs.err()
-	}
-	v := value{kind: isArray}
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			v.items = append(v.items, value{kind: isString, text: name})
-		}
-	}
-	names, _ := rule.read(r, "$", v)
-	return names, fs.err()
-}
-
 // All yields the node and every node below it, parents first.
 func (c *Config) All() iter.Seq[*Config] {
 	return func(yield func(*Config) bool) { c.each(yield) }

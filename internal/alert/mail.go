@@ -66,7 +66,7 @@ func (m *Mail) Send(ctx context.Context, a *Alert, to []string, now time.Time) (
 	}
 	if d, err = send(c, from, a.message(from, now), to); err == nil {
 		stop := time.AfterFunc(quitTime, func() { c.Close() })
-		c.Quit() // whatever it answers, the server has the message
+		c.Quit() // after any reply to it, the server has the message
 		stop.Stop()
 	}
 	return d, err

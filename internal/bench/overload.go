@@ -91,7 +91,7 @@ func (r *run) floodWith(ctx context.Context, c *contender, rate int) (Overload, 
 	return o, errors.Join(err, ctx.Err())
 }
 
-// flood is a load that goes on whatever is answered.
+// flood is a load that is sent regardless of the responses.
 type flood struct {
 	*run
 	*contender

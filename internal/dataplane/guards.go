@@ -78,7 +78,7 @@ func (x *exchange) resolveGuardList(defaults *pipeline.Guards, list *pipeline.Gu
 	return &pipeline.Guards{Before: before, After: after}, err
 }
 
-// resolveRefs appends hooks. A saved guardrail that is there already is not
+// resolveRefs appends hooks. A saved guardrail that is in the list is not
 // repeated.
 func (x *exchange) resolveRefs(hooks []*guardrail.Hook, refs []pipeline.GuardRef, on guardrail.Event) ([]*guardrail.Hook, error) {
 	for _, ref := range refs {

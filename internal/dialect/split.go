@@ -52,7 +52,7 @@ func JoinEmbeddings(dst []byte, answers [][]byte) ([]byte, error) {
 	for i, answer := range answers {
 		v, err := jsonedit.ParseValue(answer)
 		if err != nil {
-			return dst, fmt.Errorf("joining the answer %d: %w", i, err)
+			return dst, fmt.Errorf("joining the response %d: %w", i, err)
 		}
 		model, _ = v.Get("model")
 		usage, _ := v.Get("usage")

@@ -20,7 +20,7 @@ const maxEntries = 100
 // Several policies are applied in turn, so that the narrowest decides.
 type Policy struct {
 	// CustomHosts are the hosts that requests may be sent to instead of the
-	// provider's own address, whoever chose them. Nil means no limit, an empty
+	// provider's own address, whether a request, a config or a provider names them. Nil means no limit, an empty
 	// list allows none and [Any] all.
 	CustomHosts Hosts `json:"custom_hosts,omitzero" maxItems:"100" doc:"Hosts in addition to the providers' own; an empty list allows none, * any; null says nothing"`
 

@@ -45,7 +45,7 @@ func (c *conversation) request(dst, body []byte) (_ []byte, changes []dialect.Pa
 func (c *conversation) response(a *Attempt, out *Response, body []byte) error {
 	r, err := c.provider.DecodeResponse(body, c.decoded, c.target)
 	if err != nil {
-		return a.unreadable("a body that is not an answer of its protocol").WithCause(err)
+		return a.unreadable("a body that is not a response of its protocol").WithCause(err)
 	}
 	return c.complete(a, out, r)
 }

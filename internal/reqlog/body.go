@@ -1,7 +1,5 @@
 package reqlog
 
-import "fmt"
-
 // RecordLevel is the logging level of an entry.
 type RecordLevel uint8
 
@@ -20,19 +18,6 @@ func (l RecordLevel) String() string {
 		return levels[l]
 	}
 	return levels[LevelMetadata]
-}
-
-// ParseLevel parses the name of a level. Empty is LevelMetadata.
-func ParseLevel(name string) (RecordLevel, error) {
-	for l, n := range levels {
-		if n == name {
-			return RecordLevel(l), nil
-		}
-	}
-	if name == "" {
-		return LevelMetadata, nil
-	}
-	return 0, fmt.Errorf("logging level must be full, metadata or none, not %.40q", name)
 }
 
 // Bodies are the bodies of request and response, at [LevelFull].

@@ -11,7 +11,6 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/pipeline"
-	"modelgate/internal/secret"
 	"modelgate/internal/store"
 )
 
@@ -57,15 +56,6 @@ func (k *Manager) SealConfig(ctx context.Context, organisation string, text []by
 	}
 	sealed, err := k.sealText(ctx, organisation, held.Text())
 	return StoredConfig{hidden, sealed}, err
-}
-
-// OpenConfig returns the text of a stored config including its credentials.
-func (k *Manager) OpenConfig(ctx context.Context, organisation string, c StoredConfig) (secret.String, error) {
-	held, err := k.openConfig(ctx, organisation, c)
-	if err != nil {
-		return secret.String{}, err
-	}
-	return store.FillConfig(c.Text, held)
 }
 
 func (k *Manager) openConfig(ctx context.Context, organisation string, c StoredConfig) (store.ConfigSecrets, error) {

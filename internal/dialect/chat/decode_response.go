@@ -13,14 +13,14 @@ import (
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
-		return nil, fmt.Errorf("reading an answer of the chat dialect: %w", err)
+		return nil, fmt.Errorf("reading a response of the chat dialect: %w", err)
 	}
 	choices, ok := v.Get("choices")
 	if e, failed := v.Get("error"); failed && !e.IsNull() {
 		return nil, errors.New(failure(e.Raw()))
 	}
 	if !ok || choices.Kind() != jsonedit.Array {
-		return nil, errors.New("an answer of the chat dialect has choices")
+		return nil, errors.New("a response of the chat dialect must have choices")
 	}
 	d := newDecoder(r)
 	events := d.terminate(d.read(nil, body))

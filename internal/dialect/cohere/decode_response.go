@@ -11,13 +11,13 @@ import (
 	"modelgate/internal/llm"
 )
 
-var errNoResponse = errors.New("the body holds no message")
+var errNoResponse = errors.New("the response has no message")
 
 // DecodeResponse reads a complete response.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
-		return nil, fmt.Errorf("reading an answer of cohere: %w", err)
+		return nil, fmt.Errorf("reading a response of cohere: %w", err)
 	}
 	message, _ := v.Get("message")
 	if message.Kind() != jsonedit.Object {

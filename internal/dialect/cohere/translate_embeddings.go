@@ -238,7 +238,7 @@ func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, e
 	}
 	vectors, ok := vectorsOf(v, want)
 	if !ok {
-		return dst, errors.New("the answer holds no embeddings")
+		return dst, errors.New("the response has no embeddings")
 	}
 	b := jsonedit.Append(dst)
 	b.Open('{')

@@ -51,7 +51,7 @@ func rerankResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, 
 	}
 	results, ok := v.Get("results")
 	if !ok || results.Kind() != jsonedit.Array {
-		return dst, errors.New("the answer holds no results")
+		return dst, errors.New("the response has no results")
 	}
 	var d jsonedit.Doc
 	if d.Scan(asked) != nil {

@@ -13,7 +13,7 @@ import (
 // serverToolUse marks calls of tools that run at the provider.
 const serverToolUse = "server_tool_use"
 
-var errNoResponse = errors.New("converse: the body is not an answer: it has no output")
+var errNoResponse = errors.New("converse: the response has no output")
 
 // DecodeResponse reads a complete response.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {

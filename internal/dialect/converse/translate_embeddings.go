@@ -245,7 +245,7 @@ func cohereEmbed(a *translationInput, b *jsonedit.Builder, v4 bool) {
 	}
 }
 
-var errNoVectors = errors.New("converse: the body holds no embeddings")
+var errNoVectors = errors.New("converse: the response has no embeddings")
 
 // embeddings appends the client's response to an embeddings request.
 func embeddings(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {

@@ -182,7 +182,7 @@ func shapeOf(width, height int64) string {
 	return best
 }
 
-var errNoImages = errors.New("converse: the body holds no images")
+var errNoImages = errors.New("converse: the response has no images")
 
 // images appends the client's response to an image request. If the provider
 // withheld the images, it is an error. The provider does not report the

@@ -60,7 +60,7 @@ func ranks(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	}
 	results, _ := v.Get("results")
 	if results.Kind() != jsonedit.Array {
-		return dst, errors.New("converse: the body holds no results")
+		return dst, errors.New("converse: the response has no results")
 	}
 	var d jsonedit.Doc
 	if d.Scan(asked) != nil {

@@ -20,9 +20,9 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	res, fault, _ := all.Response()
 	switch {
 	case fault != nil:
-		return nil, errors.New("the answer is an error: " + fault.Message)
+		return nil, errors.New("the response is an error: " + fault.Message)
 	case len(res.Choices) == 0:
-		return nil, errors.New("the answer holds no candidates")
+		return nil, errors.New("the response has no candidates")
 	}
 	res.Dialect = own
 	return res, nil

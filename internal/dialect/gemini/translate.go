@@ -81,7 +81,7 @@ func (a *operationRequest) copy(b *jsonedit.Builder, name, as string) {
 	}
 }
 
-var errNoVectors = errors.New("the answer holds no vectors")
+var errNoVectors = errors.New("the response has no vectors")
 
 // vector is one embedding: a list of numbers.
 type vector struct {

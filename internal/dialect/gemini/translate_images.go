@@ -177,7 +177,7 @@ func (a *operationRequest) asData() {
 	}
 }
 
-var errNoImages = errors.New("the answer holds no images")
+var errNoImages = errors.New("the response has no images")
 
 // imagenAnswer reads predictions.
 func imagenAnswer(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {

@@ -94,7 +94,7 @@ func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, e
 	}
 	vectors, _ := v.Get("embeddings")
 	if vectors.Kind() != jsonedit.Array {
-		return dst, errors.New("the answer holds no embeddings")
+		return dst, errors.New("the response has no embeddings")
 	}
 	b := jsonedit.Append(dst)
 	b.Open('{')

@@ -12,13 +12,13 @@ import (
 	"modelgate/internal/llm"
 )
 
-var errNoResponse = errors.New("the body holds no choices")
+var errNoResponse = errors.New("the response has no choices")
 
 // DecodeResponse reads a complete response.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
-		return nil, fmt.Errorf("reading an answer of oracle: %w", err)
+		return nil, fmt.Errorf("reading a response of oracle: %w", err)
 	}
 	chat, _ := v.Get("chatResponse")
 	out := &llm.Response{Dialect: name, Model: or(text(v, "modelId"), to.Model), Created: created(chat)}

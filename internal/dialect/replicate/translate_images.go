@@ -36,7 +36,7 @@ func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 		switch {
 		case v.IsNull(), name == "model", name == "response_format" && word == "url":
 		case name == "response_format":
-			return dst, nil, dialect.Unsupported(name, to, "images as data; leave it out, and the answer holds addresses")
+			return dst, nil, dialect.Unsupported(name, to, "images as data; leave it out, and the response has addresses")
 		case paintNames[name] != "":
 			e.Name(paintNames[name])
 			e.Raw(v.Raw())

@@ -28,7 +28,7 @@ func (Dialect) DecodeResponse(body []byte, asked *llm.Request, to dialect.Reques
 		return nil, errNoResponse
 	}
 	if a.status == "failed" || a.status == "cancelled" {
-		return nil, fmt.Errorf("%s: the answer is %s", to.Provider, a.status)
+		return nil, fmt.Errorf("%s: the response is %s", to.Provider, a.status)
 	}
 	r := &llm.Response{
 		Dialect: own, ID: a.id, Model: a.model, Created: a.created, ServiceTier: a.tier,

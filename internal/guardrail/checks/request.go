@@ -24,7 +24,7 @@ func requestChecks() []guardrail.Definition {
 			required("rules", guardrail.Object, "`defaults`: models; `metadata`: an object of lists of models by key and value."), not),
 		facts("default.allowedRequestTypes", nil, "The operation is allowed and not blocked. Without either list, the metadata `supported_endpoints` and `blocked_endpoints` apply.", compileRequestTypes,
 			param("allowedTypes", guardrail.StringOrList, "", "Operations such as `chatComplete`; empty allows all."),
-			param("blockedTypes", guardrail.StringOrList, "", "Operations that are blocked, whatever is allowed."), not),
+			param("blockedTypes", guardrail.StringOrList, "", "Operations that are blocked, even if they are allowed."), not),
 		facts("default.requiredMetadataKeys", nil, "The metadata of the request has the keys.", compileMetadataKeys,
 			required("metadataKeys", guardrail.StringList, "Keys."), howMany, not),
 		facts("default.requiredMetadataKeyValuePairs", nil, "The metadata of the request has the pairs.", compileMetadataPairs,
