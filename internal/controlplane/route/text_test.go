@@ -45,3 +45,25 @@ func TestTextThatNoDatabaseKeepsIsRefusedByItsField(t *testing.T) {
 		}
 	}
 }
+
+func TestLengthsAreCountedInCharacters(t *testing.T) {
+	for _, tt := range []struct {
+		text        string
+		least, most int
+		want        string
+	}{
+		{"", 0, 3, ""},
+		{"äöü", 1, 3, ""},
+		{"", 1, 3, "name must be 1 to 3 characters long"},
+		{"äöüß", 1, 3, "name must be 1 to 3 characters long"},
+		{"abcd", 0, 3, "name must be at most 3 characters long"},
+	} {
+		got := ""
+		if err := route.CheckLength("name", tt.text, tt.least, tt.most); err != nil {
+			got = err.Error()
+		}
+		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("CheckLength(%q, %d, %d) = %q, want %q", tt.text, tt.least, tt.most, got, tt.want)
+		}
+	}
+}
