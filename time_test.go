@@ -40,6 +40,7 @@ var shortTimes = map[string]string{
 	"internal/quota/redisquota/redisquota_test.go TestReservationThatNobodyWaitsForIsNotMade":                              "lets a deadline pass while Redis is stopped, whose clock cannot be faked",
 	"internal/server/away_test.go TestAChangeCountsAtOnceHereAndSoonElsewhere":                                             "takes the best of five: a promise of one second that polling would break each time",
 	"internal/server/life_test.go TestAStuckClientIsRecordedBeforeTheEnd":                                                  "waits until nothing moves for a second: that is what a stuck client is",
+	"internal/store/storetest/relay.go wait":                                                                               "delays traffic on purpose",
 	"internal/telemetry/telemetry_test.go TestACollectorThatIsAwayRefusesOrIsSlowCostsNoTime":                              "closes with a deadline that is meant to pass",
 	"test/conformance/modes_test.go after":                                                                                 "the provider is slow on purpose: what latency measures, and what a hedge waits for",
 	"test/security/signin_test.go TestSignInsDoNotUseTheGatewayUp":                                                         "measures processor time, not elapsed time",
@@ -48,12 +49,13 @@ var shortTimes = map[string]string{
 
 // Tests wait for progress, with one generous bound. Where the product's own
 // durations matter, the clock is that of testing/synctest: a file that imports
-// it may use any duration.
+// it may use any duration. The same holds for packages of helpers such as gatewaytest.
 func TestNoTestDecidesByAShortTime(t *testing.T) {
 	found := map[string][]string{}
 	folders := map[string]map[string][]byte{}
 	for name, data := range mustTexts(t) {
-		if strings.HasSuffix(name, "_test.go") {
+		helper := strings.HasPrefix(name, "internal/") && strings.HasSuffix(path.Dir(name), "test") && strings.HasSuffix(name, ".go")
+		if helper || strings.HasSuffix(name, "_test.go") {
 			dir := path.Dir(name)
 			if folders[dir] == nil {
 				folders[dir] = map[string][]byte{}
@@ -132,6 +134,9 @@ func (c *clockCheck) check(file *ast.File) {
 		c.function, c.expectsDeadline = name, mentions(decl, "DeadlineExceeded")
 		if f, ok := decl.(*ast.FuncDecl); ok {
 			c.function = name + " " + f.Name.Name
+			if isGivenTest(f.Type) {
+				c.checkReceives(f.Body)
+			}
 		}
 		pauses := map[ast.Node]bool{} // calls of time.After after which a test goes on
 		bounds := map[ast.Node]bool{} // cases of a select that fail the test
@@ -166,6 +171,56 @@ func (c *clockCheck) check(file *ast.File) {
 			return true
 		})
 	}
+}
+
+// isGivenTest reports whether a function has the test as a parameter.
+func isGivenTest(f *ast.FuncType) bool {
+	return slices.ContainsFunc(f.Params.List, func(p *ast.Field) bool {
+		e := p.Type
+		if star, ok := e.(*ast.StarExpr); ok {
+			e = star.X
+		}
+		s, ok := e.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		x, ok := s.X.(*ast.Ident)
+		return ok && x.Name == "testing"
+	})
+}
+
+// checkReceives reports receives by the goroutine of a test that have no bound: a value
+// that does not come would cost the time limit of the package. Functions that are called
+// by others, such as handlers, wait for the test.
+func (c *clockCheck) checkReceives(body *ast.BlockStmt) {
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return isGivenTest(n.Type)
+		case *ast.CommClause:
+			for _, s := range n.Body {
+				c.checkReceives(&ast.BlockStmt{List: []ast.Stmt{s}})
+			}
+			return false
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW && !isClock(n.X) {
+				c.report(n, "a receive without a bound, see internal/waittest")
+			}
+		}
+		return true
+	})
+}
+
+// isClock reports whether a channel is that of time.After, a timer or a ticker.
+func isClock(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.CallExpr:
+		s, ok := e.Fun.(*ast.SelectorExpr)
+		return ok && s.Sel.Name == "After"
+	case *ast.SelectorExpr:
+		return e.Sel.Name == "C"
+	}
+	return false
 }
 
 // isLong reports whether the statement waits for time.After(d) with a d of at
@@ -314,6 +369,12 @@ func TestTimePolicyNoticesEveryShortTime(t *testing.T) {
 		{"elapsed time below", "if took < 2 * time.Second { t.Error() }", false},
 		{"elapsed time far above", "if took > 3 * bound / 2 { t.Error() }", false},
 		{"loop", "for time.Since(began) < 5 * time.Second {}", true},
+		{"receive", "got := <-answers", true},
+		{"receive in a subtest", "t.Run(name, func(t *testing.T) { <-answers })", true},
+		{"receive in a case", "select { case <-time.After(bound): <-ended }", true},
+		{"receive in a select", "select { case <-answers: case <-time.After(bound): t.Fatal() }", false},
+		{"receive in a handler", "serve(func() { <-release })", false},
+		{"tick", "<-tick.C", false},
 	} {
 		file := "package x\nconst bound = time.Minute\nfunc TestX(t *testing.T) { " + tt.body + " }\n"
 		if got := len(mustShortTimes(t, map[string][]byte{"x_test.go": []byte(file)})) > 0; got != tt.want {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // output is a sink that may be read while a command writes.
@@ -262,7 +264,7 @@ func TestSignals(t *testing.T) {
 		want   string
 	}{{syscall.SIGHUP, "reload"}, {syscall.SIGTERM, "drain"}, {syscall.SIGHUP, "reload"}} {
 		signals <- s.signal
-		if got := <-events; got != s.want {
+		if got := waittest.Receive(t, events, "what the signal leads to"); got != s.want {
 			t.Errorf("%v leads to %s, want %s", s.signal, got, s.want)
 		}
 	}
@@ -272,7 +274,7 @@ func TestSignals(t *testing.T) {
 	default:
 	}
 	signals <- os.Interrupt
-	<-now
-	<-ended
+	waittest.Receive(t, now, "the end at once")
+	waittest.Receive(t, ended, "the end")
 	close(done)
 }

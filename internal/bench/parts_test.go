@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 func TestQuantileIsTheNearestRank(t *testing.T) {
@@ -214,8 +216,8 @@ func TestGateOpensWhenAllHaveArrived(t *testing.T) {
 	default:
 	}
 	second := g.arrive()
-	<-first
-	<-second
+	waittest.Receive(t, first, "the gate to open for the first")
+	waittest.Receive(t, second, "the gate to open for the second")
 	if g.closed() {
 		t.Error("the gate is still closed after all have arrived")
 	}

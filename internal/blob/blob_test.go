@@ -21,6 +21,7 @@ import (
 
 	"modelgate/internal/blob"
 	"modelgate/internal/secret"
+	"modelgate/internal/waittest"
 )
 
 // server is an S3 server with a bucket.
@@ -260,7 +261,7 @@ func TestAnAbandonedUploadLeavesNoParts(t *testing.T) {
 	}
 	cancel()
 	w.CloseWithError(context.Canceled)
-	if err := <-done; !errors.Is(err, context.Canceled) {
+	if err := waittest.Receive(t, done, "the end of the upload"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Put: %v", err)
 	}
 	resp, err := http.Get(s.URL + "/exports?uploads")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/clientaddr"
+	"modelgate/internal/waittest"
 )
 
 const v2 = "\r\n\r\n\x00\r\nQUIT\n"
@@ -131,7 +132,7 @@ func TestProxyHeaderOfAnUntrustedPeerStaysUnread(t *testing.T) {
 	addr, conns, _ := listen(t, "10.0.0.1")
 	const text = "PROXY TCP4 192.0.2.1 10.0.0.1 1 2\r\n"
 	mustSend(t, addr, text)
-	c := <-conns
+	c := waittest.Receive(t, conns, "the connection")
 	defer c.Close()
 	b := make([]byte, len(text))
 	if _, err := io.ReadFull(c, b); err != nil || string(b) != text {
@@ -150,7 +151,7 @@ func TestConnectionWithoutItsProxyHeaderIsClosed(t *testing.T) {
 		if _, err := io.ReadAll(c); err != nil && strings.Contains(err.Error(), "timeout") {
 			t.Errorf("%q: the connection stays open: %v", text, err)
 		}
-		if err := <-refused; err == nil {
+		if err := waittest.Receive(t, refused, "the report"); err == nil {
 			t.Errorf("%q was not reported", text)
 		}
 	}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +15,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // steppedModel sends a stream whose events the test releases.
@@ -58,6 +61,8 @@ const stopWord = `{"id":"c","object":"chat.completion.chunk","created":1,"model"
 // openStream sends a request and returns its response without reading it.
 func openStream(t *testing.T, g *gatewaytest.Gateway, ctx context.Context, config string) *http.Response {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 2*stallTimer)
+	t.Cleanup(cancel)
 	res, err := http.DefaultTransport.RoundTrip(cachedRequest(g, "/chat/completions", streamBody, config).WithContext(ctx))
 	if err != nil {
 		t.Fatal(err)
@@ -79,31 +84,49 @@ func readTo(t *testing.T, r io.Reader, s string) {
 	}
 }
 
+// send lets the model send the data of an event.
+func (m *steppedModel) send(t *testing.T, data string) {
+	t.Helper()
+	waittest.Send(t, m.step, data, "the model to take "+data)
+}
+
 // begin opens a stream and returns it once the model has sent its first word.
 func (m *steppedModel) begin(t *testing.T, g *gatewaytest.Gateway, ctx context.Context, config string) *http.Response {
 	opened := make(chan *http.Response, 1)
 	go func() { opened <- openStream(t, g, ctx, config) }()
-	<-m.arrived
-	m.step <- word("one")
-	return <-opened
+	receive(t, m.arrived, "the call")
+	m.send(t, word("one"))
+	return receive(t, opened, "the response")
+}
+
+// resettable returns a context for one request, and a function that resets its connection:
+// what the gateway writes after that fails, however late it notices that the client left.
+func resettable(t *testing.T) (ctx context.Context, leave func()) {
+	t.Helper()
+	var conn net.Conn
+	ctx = httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { conn = i.Conn }})
+	return ctx, func() {
+		t.Helper()
+		if err := conn.(*net.TCPConn).SetLinger(0); err != nil {
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
 }
 
 func TestASharedCallGoesOnWhileOneClientRemains(t *testing.T) {
 	m := newSteppedModel()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: m})
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, leave := resettable(t)
 	first := m.begin(t, g, ctx, simpleCache)
 	readTo(t, first.Body, "one")
 	second := openStream(t, g, t.Context(), simpleCache)
 	readTo(t, second.Body, "one") // the beginning, which was sent before it came
 	leave()
-	for i := range 50 { // the gateway notices while they are sent
-		text := fmt.Sprintf("two-%d.", i)
-		m.step <- word(text)
-		readTo(t, second.Body, text)
-	}
-	m.step <- stopWord
-	m.step <- "[DONE]"
+	m.send(t, word("two"))
+	readTo(t, second.Body, "two")
+	m.send(t, stopWord)
+	m.send(t, "[DONE]")
 	close(m.step)
 	rest, err := io.ReadAll(second.Body)
 	if err != nil || !strings.Contains(string(rest), "[DONE]") {
@@ -130,7 +153,7 @@ func TestACallEndsWithItsLastClient(t *testing.T) {
 	second := openStream(t, g, ctx, simpleCache)
 	readTo(t, second.Body, "one")
 	leave()
-	<-m.left
+	receive(t, m.left, "the gateway to leave")
 	if entry := g.Entry(gatewaytest.Response{Header: first.Header}); entry["status"] != 499.0 {
 		t.Errorf("recorded as %v", entry["status"])
 	}
@@ -152,7 +175,7 @@ func TestACallMayFinishForTheCacheWhenItsClientLeaves(t *testing.T) {
 	first := m.begin(t, g, ctx, config)
 	readTo(t, first.Body, "one")
 	leave()
-	m.step <- stopWord
+	m.send(t, stopWord)
 	close(m.step)
 	if entry := g.Entry(gatewaytest.Response{Header: first.Header}); entry["status"] != 499.0 {
 		t.Errorf("recorded as %v", entry["status"])
@@ -183,7 +206,7 @@ func TestAFailedCallIsNotShared(t *testing.T) {
 	var wg sync.WaitGroup
 	ask := func() { wg.Go(func() { statuses <- cachedPost(g, "/chat/completions", body, simpleCache).Status }) }
 	ask()
-	<-arrived
+	receive(t, arrived, "the call")
 	for range 4 {
 		ask()
 	}
@@ -217,10 +240,10 @@ func TestASlowClientHoldsUpNobody(t *testing.T) {
 	for range events {
 		m.step <- long
 	}
-	m.step <- stopWord
-	m.step <- "[DONE]"
+	m.send(t, stopWord)
+	m.send(t, "[DONE]")
 	close(m.step)
-	if err := <-read; err != nil || size.Load() < events*32<<10 {
+	if err := receive(t, read, "the quick client"); err != nil || size.Load() < events*32<<10 {
 		t.Errorf("the quick client got %d bytes, %v", size.Load(), err)
 	}
 	rest, _ := io.ReadAll(slow.Body)

@@ -411,7 +411,7 @@ func TestASharedCallIsSpentOnceAndSavedByTheOthers(t *testing.T) {
 				wg.Go(func() { responses[i] = cachedPost(g, "/chat/completions", body, simpleCache) })
 			}
 			ask(0)
-			<-arrived
+			receive(t, arrived, "the call")
 			ask(1)
 			ask(2)
 			awaitInFlight(t, g, 3)
@@ -466,7 +466,7 @@ func TestEqualRequestsInFlightShareOneCall(t *testing.T) {
 				wg.Go(func() { bodies[i] = string(cachedPost(g, tt.path, tt.body, simpleCache).Body) })
 			}
 			ask(0)
-			<-arrived
+			receive(t, arrived, "the call")
 			for i := 1; i < clients; i++ {
 				ask(i)
 			}

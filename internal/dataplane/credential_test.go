@@ -78,7 +78,7 @@ func TestTheGatewayKeyNeverReachesAProvider(t *testing.T) {
 				recorded(t, g.Entry(res), map[string]any{"status": tt.status})
 				return
 			}
-			h := <-seen
+			h := receive(t, seen, "the request at the provider")
 			if got := h.Get("Authorization"); got != tt.sent {
 				t.Errorf("the provider got Authorization %q, want %q", got, tt.sent)
 			}
@@ -174,7 +174,7 @@ func TestCustomHostsAreCheckedByRule(t *testing.T) {
 	if res.Status != 200 {
 		t.Errorf("a trusted host: %d %s, want 200", res.Status, res.Body)
 	}
-	<-seen
+	receive(t, seen, "the request at the provider")
 	res = g.Post("/chat/completions", plainChat, "x-gateway-custom-host", g.Upstream)
 	if e := errorOf(t, string(res.Body)); res.Status != 400 || e["code"] != "custom_host_refused" {
 		t.Errorf("a managed provider at a custom host: %d %s, want 400", res.Status, res.Body)
@@ -208,7 +208,7 @@ func TestADuplicateHeaderIsRefusedByName(t *testing.T) {
 		if res := g.Post("/chat/completions", plainChat, "x-old-provider", "@nobody"); res.Status != 200 {
 			t.Fatalf("the own family did not win: %d %s", res.Status, res.Body)
 		}
-		<-seen
+		receive(t, seen, "the request at the provider")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestNothingAClientWritesBecomesAHeader(t *testing.T) {
 		t.Errorf("the model became a header: %v", res.Header)
 	}
 	if res.Status == 200 {
-		if h := <-seen; h.Get("x-evil") != "" {
+		if h := receive(t, seen, "the request at the provider"); h.Get("x-evil") != "" {
 			t.Errorf("the provider got %v", h)
 		}
 	}
@@ -252,7 +252,7 @@ func TestHopByHopHeadersStayAtTheirHop(t *testing.T) {
 	if res.Status != 200 {
 		t.Fatalf("status = %d: %s", res.Status, res.Body)
 	}
-	h := <-seen
+	h := receive(t, seen, "the request at the provider")
 	for _, name := range []string{"X-Hop", "Te", "Upgrade", "Proxy-Authorization", "Cookie", "X-Forwarded-For", "Connection"} {
 		if h.Get(name) != "" {
 			t.Errorf("the provider got %s: %q", name, h.Get(name))

@@ -315,7 +315,7 @@ func (r *everyProvider) taken(t *testing.T, res gatewaytest.Response) message {
 	if len(r.got) != 1 {
 		t.Fatalf("%d requests came to the provider, want 1; the client got %d: %s", len(r.got), res.Status, res.Body)
 	}
-	return <-r.got
+	return receive(t, r.got, "the request at the provider")
 }
 
 func (r *everyProvider) ServeHTTP(w http.ResponseWriter, req *http.Request) {

@@ -275,7 +275,7 @@ func TestAsyncChecksOutliveTheirRequest(t *testing.T) {
 			continue
 		}
 		for range tt.calls {
-			if body := <-asked; !strings.Contains(body, tt.sends) {
+			if body := receive(t, asked, "the call of the webhook"); !strings.Contains(body, tt.sends) {
 				t.Errorf("the webhook has %s, want %s", body, tt.sends)
 			}
 		}

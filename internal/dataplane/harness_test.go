@@ -17,10 +17,11 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // stallTimer is how long a test waits for what has to happen.
-const stallTimer = time.Minute
+const stallTimer = waittest.Bound
 
 const plainChat = `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 const streamChat = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
@@ -110,13 +111,7 @@ func (c *call) finish() { close(c.end) }
 // receive waits for a value.
 func receive[T any](t *testing.T, from <-chan T, what string) T {
 	t.Helper()
-	select {
-	case v := <-from:
-		return v
-	case <-time.After(stallTimer):
-		t.Fatalf("waited in vain for %s", what)
-		panic("not reached")
-	}
+	return waittest.Receive(t, from, what)
 }
 
 // raw answers every request with bytes as they are and closes the connection.

@@ -98,7 +98,7 @@ func TestCredentialsAreSeenNowhere(t *testing.T) {
 		}
 		fmt.Fprintf(&all, "%d %v %s\n", res.Status, res.Header, res.Body)
 		if tt.at != "" {
-			if got, want := (<-seen).Get("Authorization"), "Bearer "+canaries[tt.at]; got != want {
+			if got, want := receive(t, seen, "the request at the provider").Get("Authorization"), "Bearer "+canaries[tt.at]; got != want {
 				t.Errorf("request %d: the provider got Authorization %q, want %q", i, got, want)
 			}
 		}

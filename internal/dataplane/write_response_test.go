@@ -89,10 +89,10 @@ func TestAHugeUploadStreamsThrough(t *testing.T) {
 	if res := g.Do(req); res.Status != 200 {
 		t.Fatalf("status %d: %s", res.Status, res.Body)
 	}
-	if n := <-arrived; n != size {
+	if n := receive(t, arrived, "the upload at the provider"); n != size {
 		t.Errorf("%d bytes arrived, want %d", n, size)
 	}
-	if grown := <-most; grown > 48<<20 {
+	if grown := receive(t, most, "the size of memory"); grown > 48<<20 {
 		t.Errorf("memory grew by %d MiB for an upload of 100 MiB", grown>>20)
 	}
 }
@@ -114,7 +114,7 @@ func TestAGreatModelNameFillsNeitherTheLogNorAHeader(t *testing.T) {
 		t.Errorf("the recorded model has %d bytes", len(got))
 	}
 	if res.Status == 200 {
-		<-seen
+		receive(t, seen, "the request at the provider")
 	}
 }
 

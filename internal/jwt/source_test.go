@@ -12,6 +12,7 @@ import (
 
 	"modelgate/internal/jwt"
 	"modelgate/internal/upstream"
+	"modelgate/internal/waittest"
 )
 
 // known waits until a verifier has keys: those of an issuer that is new are asked
@@ -64,7 +65,7 @@ func TestKeysAreAskedForAtOnceAndWhenTheyAreOld(t *testing.T) {
 	})
 	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
 	judge := k.Tokens([]jwt.Issuer{p.at()})
-	<-asked
+	waittest.Receive(t, asked, "the first request for the keys")
 	known(t, judge)
 	token := signed(first(), header, claims)
 	if _, err := verify(judge, token, noon.Add(10*time.Minute)); err != nil {
@@ -73,7 +74,7 @@ func TestKeysAreAskedForAtOnceAndWhenTheyAreOld(t *testing.T) {
 	if _, err := verify(judge, token, noon.Add(11*time.Minute)); err != nil {
 		t.Errorf("after 11 minutes: %v", err)
 	}
-	<-asked
+	waittest.Receive(t, asked, "the second request for the keys")
 	k.Close()
 	if n := p.asked.Load(); n != 2 {
 		t.Errorf("asked %d times, want at once and after 11 minutes", n)

@@ -15,6 +15,7 @@ import (
 
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/waittest"
 )
 
 func TestAFullDiskKeepsEntriesUntilThereIsRoom(t *testing.T) {
@@ -108,7 +109,7 @@ func TestRecordWaitsForRoom(t *testing.T) {
 		mustYield(t, done)
 	}
 	s.Pragma(t, "query_only=0")
-	<-done
+	waittest.Receive(t, done, "the writer")
 	mustFlush(t, s)
 	if got := s.Stats(); got.Written != 50 || got.Lost != 0 {
 		t.Errorf("Stats() = %+v; want 50 written, none lost", got)

@@ -22,6 +22,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // auditKey is the value of the variable AUDIT_KEY in all tests, set by TestMain:
@@ -44,7 +45,7 @@ func runFor(t *testing.T, data, dsn, text string) (stop func()) {
 	go func() { done <- s.Run(ctx, nil) }()
 	return func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := waittest.Receive(t, done, "the end of the server"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // mustNoteLarge adds rows with a body of the size.
@@ -113,9 +114,9 @@ func TestSyslogByTLSReceivesTheAuditLogFromAServerThatFails(t *testing.T) {
 	defer runFor(t, data, "", fmt.Sprintf("audit: {syslog: {address: %q, protocol: tls, ca: %q}}\n", l.Addr(), ca))()
 	seen := map[string]bool{}
 	mustGet(t, seen, rows, want...)
-	<-cut
+	waittest.Receive(t, cut, "the cut")
 	close(restart)
-	<-closed
+	waittest.Receive(t, closed, "the closed connection")
 	for n := 61; n < 64; n++ { // the first of them meets the closed connection
 		mustNoteLarge(t, db, 10, n)
 		mustGet(t, seen, rows, fmt.Sprintf("<108>1 a-%d", n))

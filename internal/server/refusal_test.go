@@ -14,6 +14,7 @@ import (
 
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/waittest"
 )
 
 // roughPost sends the head of a POST of a chat request with a body of n bytes, and no byte
@@ -107,7 +108,7 @@ func BenchmarkRefusal(b *testing.B) {
 	ctx, release := context.WithCancel(b.Context())
 	defer release()
 	go full.Do(full.Request("POST", "/chat/completions", body).WithContext(ctx))
-	<-held
+	waittest.Receive(b, held, "the request that is held")
 	for _, c := range []struct {
 		name, addr, key string
 		status          int

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // collector takes OTLP over HTTP and reports each request.
@@ -42,11 +43,11 @@ func TestAGatewaySendsTracesAndTellsProviders(t *testing.T) {
 		if res.Status != 200 {
 			t.Fatalf("%s: status %d %s", path, res.Status, res.Body)
 		}
-		parent := <-parents
+		parent := waittest.Receive(t, parents, "the request at the provider")
 		if !strings.HasPrefix(parent, "00-"+trace+"-") || !strings.HasSuffix(parent, "-01") || strings.Contains(parent, "00f067aa0ba902b7") {
 			t.Errorf("%s: the provider got the traceparent %q, want the trace and a span of the gateway", path, parent)
 		}
-		r := <-got
+		r := waittest.Receive(t, got, "the trace")
 		sent, _ := io.ReadAll(r.Body)
 		if r.URL.Path != "/v1/traces" || r.Header.Get("X-Key") != "canary-of-a-credential" || !strings.Contains(string(sent), res.Header.Get("x-gateway-request-id")) {
 			t.Errorf("%s: the collector got %s %v %q", path, r.URL.Path, r.Header, sent)
@@ -76,10 +77,10 @@ func TestTheStandardVariablesTurnTelemetryOn(t *testing.T) {
 	})
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: provider})
 	g.Post("/chat/completions", chat, "traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	if h := <-parents; h.Get("Traceparent") != "" {
+	if h := waittest.Receive(t, parents, "the request at the provider"); h.Get("Traceparent") != "" {
 		t.Errorf("the provider got the traceparent %q unasked", h.Get("Traceparent"))
 	}
-	r := <-got
+	r := waittest.Receive(t, got, "the trace")
 	sent, _ := io.ReadAll(r.Body)
 	if r.Header.Get("X-Key") != "of the variable" || !strings.Contains(string(sent), "gate-7") {
 		t.Errorf("the collector got %v %q", r.Header, sent)

@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // Ids of users and policies have 36 characters.
@@ -165,7 +166,7 @@ func TestSpendIsCountedWhileOwnersAreDeleted(t *testing.T) {
 			}
 		}
 		stop()
-		if err := <-removed; err != nil {
+		if err := waittest.Receive(t, removed, "the end of removals"); err != nil {
 			t.Fatal(err)
 		}
 		if got := mustSpending(t, db, store.KeyBudget, "k2")["k2"].Cost; got != 100 {

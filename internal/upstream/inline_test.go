@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"modelgate/internal/upstream"
+	"modelgate/internal/waittest"
 )
 
 // limited are options with which no request is sent inline.
@@ -131,7 +132,7 @@ func TestInlineRequestsEqualThoseOfATransport(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		got = append(got, <-sent)
+		got = append(got, waittest.Receive(t, sent, "the request at the provider"))
 	}
 	if diff := cmp.Diff(got[0], got[1]); diff != "" || !strings.HasPrefix(got[1], "POST /a%2Fb/c?x=1&x=%20 HTTP/1.1\r\nHost: models.example\r\n") {
 		t.Errorf("the inline request differs (-transport +inline):\n%s\n%q", diff, got[1])
@@ -270,7 +271,7 @@ func TestBytesAfterAResponseAreNotTheNextResponse(t *testing.T) {
 				if got := mustPost(t, c, "http://"+addr, "x"); got != "good" {
 					t.Fatalf("response %d is %q", i, got)
 				}
-				<-sent
+				waittest.Receive(t, sent, "the second response")
 			}
 			if n := conns.Load(); n != 5 {
 				t.Errorf("5 requests took %d connections: one was used again", n)

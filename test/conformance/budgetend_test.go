@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // reasonsOfLength are how streams end at their limit of output tokens, by API format.
@@ -38,7 +40,7 @@ func TestAStreamEndsWithItsBudget(t *testing.T) {
 			if n := bytes.Count(got.body, []byte("word")); n < 50 || n > 1500 { // one format repeats its text
 				t.Errorf("the client has %d words of a budget of 300 tokens", n)
 			}
-			if !<-closed {
+			if !waittest.Receive(t, closed, "the provider to see the end of its connection") {
 				t.Error("the connection to the provider stayed open")
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // after answers with then once d has passed.
@@ -71,11 +73,11 @@ func TestTheQuickerTargetIsPreferred(t *testing.T) {
 			done := make(chan struct{}, 2)
 			for range 2 {
 				go func() { g.ask(t, config); done <- struct{}{} }()
-				<-asked
+				waittest.Receive(t, asked, "the request at the provider")
 			}
 			release.set()
-			<-done
-			<-done
+			waittest.Receive(t, done, "the first response")
+			waittest.Receive(t, done, "the second response")
 			called(t, []int{1, 1}, p...)
 		}
 	})

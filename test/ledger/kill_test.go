@@ -20,6 +20,7 @@ import (
 	"modelgate/internal/simulator"
 	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // books are what is known of a run, gathered over all rounds.
@@ -120,7 +121,7 @@ func (b *books) storm(t *testing.T, g *gateway, round, streams int, least time.D
 			t.Fatalf("the gateway does not answer: %s", g.errText)
 		}
 	}
-	<-long
+	waittest.Receive(t, long, "the long request")
 	g.kill()
 	wg.Wait()
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/simulator"
+	"modelgate/internal/waittest"
 )
 
 // send posts a body and returns the list that the answer has under a name; false
@@ -71,7 +72,7 @@ func TestPostedEntriesOutliveAKill(t *testing.T) {
 		if taken := p.until(g, round, 20+10*round); taken < 20 {
 			t.Fatalf("round %d: the gateway took %d exchanges: %s", round, taken, g.errText)
 		}
-		<-g.exited
+		waittest.Receive(t, g.exited, "the end of the gateway")
 	}
 	g := start(t, data, up.URL)
 	shown := g.read(t, "/feedback?page_size=1000", "data")

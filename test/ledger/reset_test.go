@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // call sends a request with a key and returns the status and body of the response.
@@ -103,10 +105,10 @@ func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) 
 			defer close(done)
 			g.call(t, "POST", "/chat/completions", made.Key, slow)
 		}()
-		<-arrived
+		waittest.Receive(t, arrived, "the request at the provider")
 		g.fine(t, "PUT", "/api-keys/"+made.ID, key, `{"reset_usage":true}`)
 		answer <- true
-		<-done
+		waittest.Receive(t, done, "the response")
 		if got := g.used(t, made.ID, each); got != each {
 			t.Errorf("round %d: with a request in flight the usage is %g tokens after the reset, want %d", round, got, each)
 		}

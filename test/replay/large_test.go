@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 const (
@@ -150,7 +151,7 @@ func TestLargeAnswersPassWithoutBeingHeld(t *testing.T) {
 					res.Body.Close()
 				}
 			})
-			if want := <-sums; err != nil || n != large || sum != want {
+			if want := waittest.Receive(t, sums, "the hash of what the provider sent"); err != nil || n != large || sum != want {
 				t.Fatalf("got %d bytes with hash %s, %v; want %d with %s", n, sum, err, large, want)
 			}
 			length := int64(-1)

@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/upstream"
+	"modelgate/internal/waittest"
 )
 
 // wire is a provider that keeps each request's bytes and answers with bytes as
@@ -143,7 +144,7 @@ func (w *wire) ask(t *testing.T, g *gatewaytest.Gateway, text, answer string) (r
 	select {
 	case got = <-w.got:
 	case <-time.After(time.Minute):
-		<-w.answer // which nobody asked for
+		waittest.Receive(t, w.answer, "the answer, which nobody asked for")
 		t.Fatalf("nothing came to the provider for %.200q", text)
 	}
 	all, err := io.ReadAll(conn)

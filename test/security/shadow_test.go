@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // TestShadowGuardrailIsTriedLabelledAndEnforced tests a guardrail on a logged answer as
@@ -215,7 +217,7 @@ func TestFewTestsOfGuardrailsRunAtOnce(t *testing.T) {
 		})
 	}
 	for range 4 {
-		<-arrived
+		waittest.Receive(t, arrived, "four requests at the provider")
 	}
 	fifth := make(chan reply, 1)
 	running.Go(func() { fifth <- g.as(t, rootKey, "POST", "/v1/guardrails/test", body) })
@@ -271,7 +273,7 @@ func TestTestsWhoseClientsLeaveFreeTheirPlaces(t *testing.T) {
 		})
 	}
 	for range 4 {
-		<-arrived
+		waittest.Receive(t, arrived, "four requests at the provider")
 	}
 	const quick = `{"workspace_id":"default","text":"a","checks":[{"id":"default.notNull"}],"on":"response"}`
 	g.as(t, rootKey, "POST", "/v1/guardrails/test", quick).refused(t, http.StatusServiceUnavailable, "too_many_tests")

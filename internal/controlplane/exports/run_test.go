@@ -21,6 +21,7 @@ import (
 	"modelgate/internal/reqlog"
 	"modelgate/internal/secret"
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // many records n entries.
@@ -145,7 +146,7 @@ func TestANodeThatIsKilledIsTakenOver(t *testing.T) {
 	})
 	ended := make(chan struct{})
 	go func() { silent.Next(t.Context()); close(ended) }()
-	<-alive
+	waittest.Receive(t, alive, "the second page")
 	if d.runner.Next(t.Context()) {
 		t.Error("it was taken while its lease lasts")
 	}
@@ -155,7 +156,7 @@ func TestANodeThatIsKilledIsTakenOver(t *testing.T) {
 	}
 	text := d.file(d.root, id)
 	close(dead)
-	<-ended
+	waittest.Receive(t, ended, "the end of the silent node")
 	if again := d.file(d.root, id); strings.Count(text, "\n") != 3001 || again != text || len(d.left()) != 1 {
 		t.Errorf("%d lines, files %v", strings.Count(text, "\n"), d.left())
 	}
@@ -319,8 +320,8 @@ func TestARunnerMakesWhatIsStartedUntilItEnds(t *testing.T) {
 	go func() { runner.Run(ctx); close(ended) }()
 	for range 2 {
 		d.start("jsonl")
-		<-made
+		waittest.Receive(t, made, "the export")
 	}
 	stop()
-	<-ended
+	waittest.Receive(t, ended, "the end of the runner")
 }

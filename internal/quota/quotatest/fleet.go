@@ -100,7 +100,7 @@ func exhaust(store quota.Store, c *counts, claim quota.Claim, use func() quota.U
 		case v.Refused >= 0:
 			refused++
 			atomic.AddInt64(&c.Refused, 1)
-			time.Sleep(time.Millisecond) // until others have settled
+			<-time.After(time.Millisecond) // until others have settled
 		default:
 			refused = 0
 			store.Settle(time.Now(), v.Grants, use())

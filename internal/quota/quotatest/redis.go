@@ -1,6 +1,7 @@
 package quotatest
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -36,15 +38,34 @@ func NewRedis(t testing.TB, args ...string) *Redis {
 	if err != nil {
 		t.Fatalf("a Redis server for tests: %v", err)
 	}
+	r := &Redis{program: program, args: args}
+	t.Cleanup(r.Kill)
+	if err := r.startOn(func() int { return freePort(t) }); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// startOn starts the server on a port that is free, and on another one if a program takes
+// that before the server does.
+func (r *Redis) startOn(freePort func() int) (err error) {
+	for range 5 {
+		r.Port = freePort()
+		if err = r.start(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Redis{Port: l.Addr().(*net.TCPAddr).Port, program: program, args: args}
-	l.Close()
-	t.Cleanup(r.Kill)
-	r.Start(t)
-	return r
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // URL returns the address of the server.
@@ -53,30 +74,52 @@ func (r *Redis) URL() string { return fmt.Sprintf("redis://127.0.0.1:%d", r.Port
 // Start starts a killed server, empty, on the same port.
 func (r *Redis) Start(t testing.TB) {
 	t.Helper()
-	args := append([]string{"--port", strconv.Itoa(r.Port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", os.TempDir()}, r.args...)
-	r.run = exec.Command(r.program, args...)
-	var log bytes.Buffer
-	r.run.Stdout, r.run.Stderr = &log, &log
-	r.run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := r.run.Start(); err != nil {
+	if err := r.start(); err != nil {
 		t.Fatal(err)
 	}
-	run, ended := r.run, make(chan struct{})
-	go func() { defer close(ended); run.Wait() }()
-	r.ended = ended
-	for began := time.Now(); ; {
-		select {
-		case <-ended:
-			t.Fatalf("redis-server ended: %s", log.String())
-		case <-time.After(10 * time.Millisecond):
+}
+
+// start starts the server and waits until it accepts connections. It believes only what
+// this server writes: another program may have taken the port, and answer there.
+func (r *Redis) start() error {
+	args := append([]string{"--port", strconv.Itoa(r.Port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", os.TempDir()}, r.args...)
+	run := exec.Command(r.program, args...)
+	run.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := run.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	run.Stderr = run.Stdout
+	if err := run.Start(); err != nil {
+		return err
+	}
+	var log strings.Builder
+	ready, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		accept := sync.OnceFunc(func() { close(ready) })
+		for lines := bufio.NewReader(out); ; {
+			line, err := lines.ReadString('\n')
+			log.WriteString(line)
+			if strings.Contains(line, "Ready to accept connections") {
+				accept()
+			}
+			if err != nil {
+				break
+			}
 		}
-		reply, err := r.Command("PING\r\n")
-		if err == nil && (reply[0] == '+' || reply[0] == '-') { // a password is required
-			return
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatalf("redis-server does not answer: %v", err)
-		}
+		run.Wait()
+	}()
+	r.run, r.ended = run, ended
+	select {
+	case <-ready:
+		return nil
+	case <-ended:
+		r.run = nil
+		return fmt.Errorf("redis-server ended: %s", log.String())
+	case <-time.After(time.Minute):
+		r.Kill()
+		return fmt.Errorf("redis-server is not ready after a minute: %s", log.String())
 	}
 }
 

@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -16,8 +14,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Server is a private PostgreSQL server with its data in a temporary folder. It must be
@@ -229,34 +225,31 @@ func (s *Server) startAt() error {
 	return nil
 }
 
-// startingUp is the error code of a server that does not accept connections yet.
-const startingUp = "57P03"
-
-// awaitReady waits until the server accepts connections.
+// awaitReady waits until the server accepts connections. It believes only the server's own
+// folder: another program may have taken the port, and answer there.
 func (s *Server) awaitReady() error {
-	db, err := sql.Open("pgx", s.DSN())
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	pause := time.NewTicker(10 * time.Millisecond)
-	defer pause.Stop()
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case <-s.ended:
 			return errors.New("the server ended")
-		case <-pause.C:
+		case <-deadline:
+			return errors.New("the server is not ready after a minute")
+		case <-time.After(10 * time.Millisecond):
 		}
-		err := db.PingContext(ctx)
-		if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code != startingUp {
-			return nil // it responds, even if this client is rejected
-		}
-		if err == nil || ctx.Err() != nil {
-			return err
+		if s.ready() {
+			return nil
 		}
 	}
+}
+
+// ready reports whether the running server says that it accepts connections, as pg_ctl
+// does: its process is in line 1 and its state in line 8 of a file.
+// https://doxygen.postgresql.org/pidfile_8h.html
+func (s *Server) ready() bool {
+	text, err := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
+	lines := strings.Split(string(text), "\n")
+	return err == nil && len(lines) >= 8 && lines[0] == strconv.Itoa(s.run.Process.Pid) && strings.TrimSpace(lines[7]) == "ready"
 }
 
 func freePort() (int, error) {
