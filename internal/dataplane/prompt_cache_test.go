@@ -72,8 +72,13 @@ func TestThePrefixIsMarkedWhereItPays(t *testing.T) {
 		{"a thinking block at the end", on, turns(`"be brief"`, `[{"type":"text","text":`+system+`},{"type":"search_result"}]`), turns(`"be brief"`, `[{"type":"text","text":`+system+`},{"type":"search_result"}]`)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, _ := sentBody(t, u, g, "/messages", tt.config, tt.body, cachedUsage); got != tt.want {
+			got, res := sentBody(t, u, g, "/messages", tt.config, tt.body, cachedUsage)
+			if got != tt.want {
 				t.Errorf("sent    %s\nwant %s", got, tt.want)
+			}
+			params := strings.Join(res.Header.Values("x-gateway-params"), ",")
+			if told, marked := strings.Contains(params, "cache_control"), tt.want != tt.body; told != marked {
+				t.Errorf("the parameters are %q, want a mark: %t", params, marked)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -52,6 +53,7 @@ type options struct {
 	limit     time.Duration // of a program of tests, at least
 	skip      string        // pattern of tests that do not run; empty for none
 	explained string        // path of the list; empty for none
+	progress  *log.Logger   // is told each outcome at once
 }
 
 func main() {
@@ -60,7 +62,7 @@ func main() {
 
 // run executes the command with its arguments and returns its exit status.
 func run(args []string, out, errs io.Writer) int {
-	var o options
+	o := options{progress: log.New(errs, "", 0)}
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	flags.Usage = func() { fmt.Fprint(errs, usage); flags.PrintDefaults() }

@@ -83,6 +83,7 @@ func (o options) measure(out io.Writer) (bool, error) {
 		workers.Go(func() {
 			for i := range next {
 				outcomes[i] = o.try(chosen[i], tests)
+				o.progress.Printf("%d of %d: %s %s", i+1, len(chosen), outcomes[i], chosen[i])
 			}
 		})
 	}

@@ -94,3 +94,49 @@ func TestFlightThatEndedSinceTheLookUpIsNoticed(t *testing.T) {
 		t.Error("no call was begun after the look-up")
 	}
 }
+
+func TestFailedCallsReachTheClientAsTheyAre(t *testing.T) {
+	refused := &Response{Status: 429}
+	broken := errors.New("no connection")
+	for _, tt := range []struct {
+		name string
+		res  *Response
+		err  error
+	}{{"refused", refused, nil}, {"broken", nil, broken}} {
+		t.Run(tt.name, func(t *testing.T) {
+			var call context.Context
+			h := &cacheHandler{next: handlerFunc(func(ctx context.Context, _ *Request, _ *Trail) (*Response, error) {
+				call = ctx
+				return tt.res, tt.err
+			})}
+			f := newFlight(0)
+			res, err := h.lead(t.Context(), new(Request), new(Trail), respcache.Key{}, f)
+			if res != tt.res || err != tt.err {
+				t.Fatalf("the client gets %+v, %v, want %+v, %v", res, err, tt.res, tt.err)
+			}
+			select {
+			case <-f.ended:
+			default:
+				t.Error("those that joined wait on")
+			}
+			if ended := call.Err() != nil; ended != (err != nil) {
+				t.Errorf("before the response was read, the call has ended: %t", ended)
+			}
+			if res != nil {
+				for _, end := range res.after {
+					end()
+				}
+			}
+			if call.Err() == nil {
+				t.Error("the call goes on after its response was read")
+			}
+		})
+	}
+}
+
+// handlerFunc is a handler that is a function.
+type handlerFunc func(context.Context, *Request, *Trail) (*Response, error)
+
+func (f handlerFunc) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
+	return f(ctx, r, t)
+}

@@ -17,6 +17,7 @@ func TestImagesAndAudioArePricedByTheUnit(t *testing.T) {
 	tokens := catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: 1_000_000, catalog.Output: 2_000_000, catalog.OutputImage: 30_000_000})
 	only := catalog.Price{Provider: "quirky", Model: "*", NoInput: true, NoOutput: true, Units: units}
 	both := catalog.Price{Provider: "quirky", Model: "*", Rates: tokens, Units: units}
+	perRequest := catalog.Price{Provider: "quirky", Model: "*", NoInput: true, NoOutput: true, Units: units, Request: 1_000_000}
 	noOutput := catalog.Price{Provider: "quirky", Model: "*", NoOutput: true, Rates: tokens}
 	const picture = `{"created":1,"data":[{"b64_json":"AAAA"},{"b64_json":"AAAA"}]}`
 	for _, tt := range []struct {
@@ -29,6 +30,7 @@ func TestImagesAndAudioArePricedByTheUnit(t *testing.T) {
 	}{
 		{"two images", api.Images, only, `{"model":"m","prompt":"a kiwi","n":2}`, picture, 80_000_000, true},
 		{"two images of a quality", api.Images, only, `{"model":"m","prompt":"a kiwi","n":2,"quality":"hd","size":"1024x1024"}`, picture, 160_000_000, true},
+		{"two images, and a price of a request", api.Images, perRequest, `{"model":"m","prompt":"a kiwi","n":2}`, picture, 81_000_000, true},
 		{"no image", api.Images, only, `{"model":"m","prompt":"a kiwi"}`, `{"created":1,"data":[]}`, 0, false},
 		{"images that are billed by tokens", api.Images, both, `{"model":"m","prompt":"a kiwi"}`,
 			`{"created":1,"data":[{"b64_json":"AAAA"}],"usage":{"input_tokens":10,"output_tokens":100,"output_tokens_details":{"image_tokens":90,"text_tokens":10}}}`, 10*1000 + 10*2000 + 90*30000, true},
