@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"modelgate/internal/access"
 	"modelgate/internal/gatewaytest"
@@ -178,11 +177,14 @@ func TestAKeyThatExpiresIsRefusedFromThenOn(t *testing.T) {
 	t.Parallel()
 	handler, _ := asked(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: handler})
-	key := expiring(t, g, 700*time.Millisecond)
+	made := g.Post("/api-keys/workspace/service", `{"name":"short","workspace_id":"default","scopes":["completions.write"]}`, "x-gateway-provider", "").JSON(t)
+	key, _ := made["key"].(string)
+	id, _ := made["id"].(string)
 	ask := func() gatewaytest.Response {
 		return g.Post("/chat/completions", plainChat, "x-gateway-api-key", key)
 	}
 	eventually(t, "the key is taken", func() bool { return ask().Status == 200 })
+	expire(t, g, id)
 	eventually(t, "the key has expired", func() bool { return ask().Status == 401 })
 	res := ask()
 	if code := errorOf(t, string(res.Body))["code"]; code != "expired_api_key" {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // question is a request that is sent and explained.
@@ -126,7 +125,7 @@ func TestExplainRefusesExactlyWhatIsRefused(t *testing.T) {
 		"an unknown key":        "mg-nobody",
 	}
 	ended := g.mint(t, rootKey, words(scopes), "")
-	g.as(t, rootKey, "PUT", "/v1/api-keys/"+ended.id, fmt.Sprintf(`{"expires_at":%q}`, time.Now().Add(2*time.Second).UTC().Format(time.RFC3339Nano))).ok(t)
+	g.expire(t, ended.id)
 	keys["an expired key"] = ended.secret
 	spent := keys["a budget used up"]
 	eventually(t, "the budget is used up", func() bool {
