@@ -53,7 +53,7 @@ type options struct {
 	limit     time.Duration // of a program of tests, at least
 	skip      string        // pattern of tests that do not run; empty for none
 	explained string        // path of the list; empty for none
-	progress  *log.Logger   // is told each outcome at once
+	progress  *log.Logger   // gets each outcome at once
 }
 
 func main() {
