@@ -54,24 +54,24 @@ func explain(ctx context.Context, p *program, args []string) error {
 }
 
 func (p *program) printExplanation(e dataplane.ExplainResponse) {
-	fmt.Fprint(p.out, e.Tree)
+	fmt.Fprint(p.out, stripLines(e.Tree))
 	for _, d := range e.Decisions {
-		fmt.Fprintf(p.out, "%s: %s\n", d.Path, d.Text)
+		p.printLine("%s: %s", d.Path, d.Text)
 	}
 	if e.Attempt != nil {
-		fmt.Fprintf(p.out, "→ %s: %s, model %s: %s %s\n", e.Attempt.Target, e.Attempt.Provider, e.Attempt.Model, e.Attempt.Method, e.Attempt.URL)
+		p.printLine("→ %s: %s, model %s: %s %s", e.Attempt.Target, e.Attempt.Provider, e.Attempt.Model, e.Attempt.Method, e.Attempt.URL)
 		if len(e.Attempt.Params) > 0 {
-			fmt.Fprintf(p.out, "  parameters: %s\n", strings.Join(e.Attempt.Params, ", "))
+			p.printLine("  parameters: %s", strings.Join(e.Attempt.Params, ", "))
 		}
 		for _, l := range e.Attempt.Limits {
-			fmt.Fprintln(p.out, "  "+limitLine(l))
+			p.printLine("  %s", limitLine(l))
 		}
 	}
 	if e.PromptCache != nil {
-		fmt.Fprintln(p.out, promptCacheLine(e.PromptCache))
+		p.printLine("%s", promptCacheLine(e.PromptCache))
 	}
 	if e.Status != http.StatusOK {
-		fmt.Fprintf(p.out, "✗ %d: %s\n", e.Status, errorMessage(e.Error))
+		p.printLine("✗ %d: %s", e.Status, errorMessage(e.Error))
 	}
 }
 
@@ -121,20 +121,20 @@ func (p *program) explainPast(ctx context.Context, ask apiClient, id string, asJ
 		return err
 	}
 	for _, d := range e.Decisions {
-		fmt.Fprintf(p.out, "%s: %s\n", d.Path, d.Text)
+		p.printLine("%s: %s", d.Path, d.Text)
 	}
 	for _, a := range e.Attempts {
 		answered := fmt.Sprint(a.Status)
 		if a.Status == 0 {
 			answered = "no response"
 		}
-		fmt.Fprintln(p.out, strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, a.Provider, answered, a.TookMS, a.Error), ": "))
+		p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, a.Provider, answered, a.TookMS, a.Error), ": "))
 	}
 	if e.OptionIndex == "" {
-		fmt.Fprintf(p.out, "status %d by the gateway itself\n", e.Status)
+		p.printLine("status %d by the gateway itself", e.Status)
 		return nil
 	}
-	fmt.Fprintf(p.out, "status %d by %s\n", e.Status, e.OptionIndex)
+	p.printLine("status %d by %s", e.Status, e.OptionIndex)
 	return nil
 }
 

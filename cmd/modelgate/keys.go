@@ -137,7 +137,7 @@ func listKeys(ctx context.Context, p *program, args []string) error {
 		if !k.ExpiresAt.IsZero() {
 			expires = k.ExpiresAt.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Mask, k.StatusAt(time.Now()), k.CreatedAt.UTC().Format(time.RFC3339), expires)
+		printCells(t, k.ID, k.Name, k.Mask, k.StatusAt(time.Now()), k.CreatedAt.UTC().Format(time.RFC3339), expires)
 	}
 	return t.Flush()
 }

@@ -59,7 +59,7 @@ func verifyLedger(p *program, data string) error {
 		fmt.Fprintf(p.out, "attempts under way  %d\n", r.Running)
 	}
 	for _, i := range r.Unsettled {
-		fmt.Fprintf(p.out, "no end: exchange %s, attempt %d at %s, %s %s\n", i.ID, i.Attempt, i.Time.UTC().Format(time.RFC3339), i.Provider, i.Model)
+		p.printLine("no end: exchange %s, attempt %d at %s, %s %s", i.ID, i.Attempt, i.Time.UTC().Format(time.RFC3339), i.Provider, i.Model)
 	}
 	if !r.OK() {
 		return errors.New("the ledger has unsettled attempts or damaged segments; run `modelgate ledger replay` or restart the gateway to recover")

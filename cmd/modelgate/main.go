@@ -111,7 +111,7 @@ func (p *program) exitCode(name string, err error) int {
 			strings.TrimPrefix(err.Error(), "usage: "), name)
 		return 2
 	}
-	fmt.Fprintf(p.err, "modelgate %s: %v\n", name, err)
+	fmt.Fprintf(p.err, "modelgate %s: %s\n", name, stripLines(err.Error()))
 	return 1
 }
 

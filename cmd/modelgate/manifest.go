@@ -170,7 +170,7 @@ func (m manifestFlags) hosts(file *settings.Settings) (check func(string) (*url.
 func (p *program) tellChanges(changes []manifest.Change, dry bool) {
 	count, people := make(map[string]int), 0
 	for _, c := range changes {
-		fmt.Fprintln(p.out, c)
+		p.printLine("%s", c)
 		if count[c.Op]++; c.Op == "+" && c.Kind == "member" {
 			people++
 		}

@@ -98,7 +98,7 @@ func listOrganisations(ctx context.Context, p *program, args []string) error {
 		if o.OwnerID != "" {
 			owned = "yes"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", o.ID, o.Slug, o.Name, owned)
+		printCells(t, o.ID, o.Slug, o.Name, owned)
 	}
 	return t.Flush()
 }

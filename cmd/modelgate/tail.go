@@ -198,23 +198,23 @@ func (t *tailer) print(e *tailEntry) {
 	if e.Usage != nil {
 		tokens = fmt.Sprintf("%d>%d", e.Usage.Prompt, e.Usage.Completion)
 	}
-	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status, orDash(e.Provider), orDash(stripControl(e.Model)), tokens, e.Timing.Total)
+	line := fmt.Sprintf("%s  %d  %s  %s  %s  %.0fms", e.CreatedAt.Local().Format("15:04:05.000"), e.Status, orDash(e.Provider), orDash(e.Model), tokens, e.Timing.Total)
 	if n := len(e.Attempts); n > 1 {
 		line += fmt.Sprintf("  +%d", n-1)
 	}
 	if e.Error != nil && e.Error.Code != "" {
 		line += "  " + e.Error.Code
 	}
-	fmt.Fprintln(t.p.out, line)
+	t.p.printLine("%s", line)
 	if !t.explain {
 		return
 	}
-	fmt.Fprintf(t.p.out, "  %s %s\n", e.ID, orDash(e.Operation))
+	t.p.printLine("  %s %s", e.ID, orDash(e.Operation))
 	for _, d := range e.Decisions {
-		fmt.Fprintf(t.p.out, "  %s: %s\n", d.Path, stripControl(d.Text))
+		t.p.printLine("  %s: %s", d.Path, d.Text)
 	}
 	for _, a := range e.Attempts {
-		fmt.Fprintln(t.p.out, strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, a.Provider, a.Status, a.TookMS, stripControl(a.Error)), ": "))
+		t.p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("  → %s: %s, %d in %.0f ms: %s", a.Target, a.Provider, a.Status, a.TookMS, a.Error), ": "))
 	}
 }
 
@@ -223,15 +223,4 @@ func orDash(s string) string {
 		return "-"
 	}
 	return s
-}
-
-// stripControl removes control characters, so that text of others cannot control the
-// terminal.
-func stripControl(s string) string {
-	return strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, s)
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -206,9 +207,22 @@ func (m *metrics) newTry(t attemptLabels) prometheus.Counter {
 	return m.attempts.WithLabelValues(t.provider, strconv.Itoa(t.status))
 }
 
+// otherLabel replaces the operation and the provider of further requests once there are
+// maxKeys kinds.
+const otherLabel = "_OTHER"
+
+// statusLabel returns a status for a label: itself if it is in use, otherwise the first of
+// its class. Hosts that clients choose send any number of three digits.
+func statusLabel(status int) int {
+	if http.StatusText(status) != "" || status == 0 || status == 246 || status == 446 || status == 499 || status >= 520 && status <= 530 {
+		return status
+	}
+	return status / 100 * 100
+}
+
 // count counts an ended request.
 func (m *metrics) count(e *reqlog.Entry) {
-	c := m.children.of(requestLabels{string(e.Operation), e.Provider, e.Status, e.Outcome()}, m.newChild)
+	c := m.children.of(requestLabels{string(e.Operation), e.Provider, statusLabel(e.Status), e.Outcome()}, requestLabels{operation: otherLabel, provider: otherLabel}, m.newChild)
 	c.requests.Inc()
 	c.duration.Observe(e.Total.Seconds())
 	if e.FirstToken > 0 {
@@ -227,11 +241,11 @@ func (m *metrics) count(e *reqlog.Entry) {
 	}
 	m.countCache(e)
 	if e.ErrorSource == "gateway" {
-		m.codes.of(e.ErrorCode, func(code string) prometheus.Counter { return m.errors.WithLabelValues(code) }).Inc()
+		m.codes.of(e.ErrorCode, otherLabel, func(code string) prometheus.Counter { return m.errors.WithLabelValues(code) }).Inc()
 	}
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
-		m.tries.of(attemptLabels{a.Provider, a.Status}, m.newTry).Inc()
+		m.tries.of(attemptLabels{a.Provider, statusLabel(a.Status)}, attemptLabels{provider: otherLabel}, m.newTry).Inc()
 	}
 }
 

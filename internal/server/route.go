@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/exports"
 	"modelgate/internal/controlplane/route"
@@ -33,6 +34,11 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
+	if r.Method == http.MethodConnect { // a proxy in front would take a success for a tunnel
+		w.Header().Set("Connection", "close")
+		s.refuse(w, r, errNoTunnel)
+		return
+	}
 	if err := canonicalise(r); err != nil {
 		s.refusePath(w, r, err)
 		return
@@ -56,6 +62,8 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	}
 	h.ServeHTTP(w, r)
 }
+
+var errNoTunnel = apierr.New(apierr.MethodNotAllowed, "CONNECT is not served, because the gateway opens no tunnels; send requests to it")
 
 // handlerOf returns the handler of a request with a canonical path.
 func (s *Server) handlerOf(r *http.Request) http.Handler {

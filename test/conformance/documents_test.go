@@ -204,4 +204,9 @@ var documents = []statement{
 	{number: "M-249", text: "A response that a provider lets caches store may be stored by the client only.", tests: []string{"test/security.TestProvidersShareNoResponseThroughCaches"}},
 	{number: "M-260", text: "A request that leads back to the gateway, or to another gateway and back, by a custom host or a webhook is refused with request_loop.", tests: []string{"test/security.TestRequestsDoNotLeadBackToTheGateway"}},
 	{number: "M-261", text: "A request whose key or session ended while its body arrived is refused and changes nothing.", tests: []string{"test/security.TestSlowBodiesDoNotOutliveTheirKeys"}},
+	{number: "M-262", text: "Clients' text in a CSV export begins no formula, in spreadsheets of any language; JSON in it keeps its value.", tests: []string{"internal/controlplane/exports.TestSpreadsheetsRunNoText", "test/security.TestFilesOfExportsRunNothingAndAreWithdrawn"}},
+	{number: "M-263", text: "A link of the gateway to the file of an export ends when the organisation excludes one of its fields.", tests: []string{"test/security.TestFilesOfExportsRunNothingAndAreWithdrawn"}},
+	{number: "M-264", text: "Neither statuses nor providers that clients choose make metrics without end: further kinds of requests count as _OTHER.", tests: []string{"internal/server.TestClientsDoNotMakeMetricsWithoutEnd"}},
+	{number: "M-265", text: "Text of clients, tenants and providers that commands print has no control characters.", tests: []string{"cmd/modelgate.TestNobodysTextControlsTheTerminal"}},
+	{number: "M-266", text: "CONNECT is refused with 405 and ends its connection.", tests: []string{"test/security.TestConnectOpensNoTunnel"}},
 }

@@ -1,9 +1,11 @@
 package exports
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"time"
+	"unicode"
 
 	"modelgate/internal/parquet"
 	"modelgate/internal/reqlog"
@@ -85,7 +87,9 @@ func (t *csvEncoder) row(e *reqlog.Entry) error {
 		case nil:
 			return ""
 		case string:
-			return escapeFormula(v)
+			return escapeFormulas(v, apostrophe)
+		case object:
+			return escapeFormulas(string(v), escapeJSON)
 		case time.Time:
 			return moment(v)
 		default:
@@ -116,14 +120,30 @@ func quoted(s string) string {
 	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 }
 
-// escapeFormula keeps spreadsheets from running a client's text as a formula.
+// escapeFormulas keeps spreadsheets from running a client's text as a formula: it applies
+// escape to the characters that begin one, in their wide forms too, if they begin the text
+// or follow a semicolon, a tab or a line break. In languages with a decimal comma, a
+// spreadsheet begins a new cell at semicolons, and does not see the quotes of a cell.
 // https://owasp.org/www-community/attacks/CSV_Injection
-func escapeFormula(s string) string {
-	if s != "" && strings.IndexByte("=+-@\t\r", s[0]) >= 0 {
-		return "'" + s
+func escapeFormulas(s string, escape func(rune) string) string {
+	var out strings.Builder
+	begins := true // a cell, apart from spaces
+	for i, r := range s {
+		switch {
+		case begins && strings.ContainsRune("=+-@\uff1d\uff0b\uff0d\uff20", r), i == 0 && strings.ContainsRune("\t\r\n", r):
+			out.WriteString(escape(r))
+		default:
+			out.WriteRune(r)
+		}
+		begins = strings.ContainsRune(";\t\r\n", r) || begins && (unicode.IsSpace(r) || !unicode.IsPrint(r))
 	}
-	return s
+	return out.String()
 }
+
+func apostrophe(r rune) string { return "'" + string(r) }
+
+// escapeJSON writes r as in a JSON string, where it does not change the value.
+func escapeJSON(r rune) string { return fmt.Sprintf("\\u%04x", r) }
 
 // parquetEncoder writes Parquet.
 type parquetEncoder struct {

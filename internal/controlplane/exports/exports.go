@@ -142,6 +142,16 @@ func denied(ctx context.Context, db *store.DB, organisation string) ([]string, e
 	return o.Settings.DeniedFields, err
 }
 
+// checkFields returns an error if the file of an export has a field that its organisation
+// has excluded since.
+func checkFields(ctx context.Context, db *store.DB, row *store.Export) error {
+	denied, err := denied(ctx, db, row.Organisation)
+	if err == nil && len(allowedFields(row.Fields, denied)) < len(row.Fields) {
+		err = apierr.New(apierr.Forbidden, "the file contains fields that this organisation now restricts: %v; create a new export", denied).WithCode("AB03")
+	}
+	return err
+}
+
 // allowedFields returns fields without the denied ones.
 func allowedFields(fields, denied []string) []string {
 	return slices.DeleteFunc(slices.Clone(fields), func(name string) bool { return slices.Contains(denied, name) })
@@ -280,12 +290,8 @@ func (f *family) download(ctx context.Context, c *route.Caller, in *Named) (*lin
 	case f.api.Exports == nil:
 		return nil, apierr.New(apierr.Unavailable, "this gateway does not serve export files")
 	}
-	denied, err := denied(ctx, c.DB(), row.Organisation)
-	if err != nil {
+	if err := checkFields(ctx, c.DB(), &row); err != nil {
 		return nil, err
-	}
-	if len(allowedFields(row.Fields, denied)) < len(row.Fields) {
-		return nil, apierr.New(apierr.Forbidden, "the file contains fields that this organisation now restricts: %v; create a new export", denied).WithCode("AB03")
 	}
 	address, err := f.api.Exports.Link(ctx, row)
 	if err != nil {

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Names, models and messages are the text of clients, tenants and providers.
+func TestNobodysTextControlsTheTerminal(t *testing.T) {
+	const text = "a\x1b[2J\u009b2J\u202eb\nrevoked x"
+	data := t.TempDir()
+	if code, _, errs := invoke(t, nil, "", "keys", "create", "--data", data, "--name", text); code != 0 {
+		t.Fatalf("keys create: %d %s", code, errs)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const escaped = `a\u001b[2J\u009b2J\u202eb\nrevoked x`
+		if r.Method == http.MethodPost {
+			w.WriteHeader(400)
+			io.WriteString(w, `{"message":"`+strings.ReplaceAll(escaped, `\n`, " ")+`"}`)
+			return
+		}
+		io.WriteString(w, `{"status":502,"option_index":"`+escaped+`","decisions":[{"path":"config","text":"`+escaped+`"}],"attempts":[{"target":"t","provider":"p","error":"`+escaped+`"}]}`)
+	}))
+	t.Cleanup(s.Close)
+	listen := strings.TrimPrefix(s.URL, "http://")
+	file := filepath.Join(data, "question.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"keys", "list", "--data", data},
+		{"explain", "--listen", listen, "01a218ea-0e12-7569-a664-4234e517dd38"},
+		{"explain", "--listen", listen, file},
+	} {
+		_, out, errs := invoke(t, nil, "", args...)
+		if got := out + errs; strings.ContainsAny(got, "\x1b\u009b\u202e") || strings.Contains(got, "\nrevoked") || !strings.Contains(got, "a\uFFFD[2J\uFFFD2J\uFFFDb") {
+			t.Errorf("%s prints %q", args[0], got)
+		}
+	}
+}
