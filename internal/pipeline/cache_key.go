@@ -118,6 +118,7 @@ func (h *cacheHandler) headers(k *keyHash, r *Request) {
 		for _, name := range r.Client.Headers() {
 			k.values(name, r.Header[name])
 		}
+		k.values(betaHeader, r.Header[betaHeader]) // reaches targets of the messages dialect from clients of each
 	} else {
 		passed := make(http.Header, len(r.Header))
 		upstream.CopyRequestHeader(passed, r.Header)
