@@ -289,7 +289,7 @@ func TestBodiesWaitForMemory(t *testing.T) {
 			t.Errorf("beyond the memory: %v, want ErrBudget", err)
 		}
 		large.Release()
-		if _, err := pool.ReadShare(strings.NewReader(strings.Repeat("x", 600<<10)), -1, 1<<20, small.Bodies()); !errors.Is(err, bytepool.ErrShare) {
+		if _, err := pool.ReadShare(strings.NewReader(strings.Repeat("x", 300<<10)), -1, 1<<20, small.Bodies()); !errors.Is(err, bytepool.ErrShare) {
 			t.Errorf("beyond the share of a key: %v, want ErrShare", err)
 		}
 		if used := pool.Used(); used != 0 {

@@ -3,6 +3,7 @@ package logstore_test
 import (
 	"database/sql"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -37,13 +38,13 @@ func (p place) with(o logstore.Options) logstore.Options {
 	return o
 }
 
-// spoil sets what is stored of the oldest block to an expression of SQLite's.
-func (p place) spoil(t *testing.T, set string) {
+// spoil sets what is stored of the block after n older ones to an expression of SQLite's.
+func (p place) spoil(t *testing.T, set string, n int) {
 	t.Helper()
 	if hex, ok := strings.CutPrefix(set, "x'"); ok && p.url != "" {
 		set = `'\x` + hex
 	}
-	p.exec(t, `UPDATE blocks SET data = `+set+` WHERE last_id = (SELECT last_id FROM blocks ORDER BY last_id LIMIT 1)`)
+	p.exec(t, `UPDATE blocks SET data = `+set+` WHERE last_id = (SELECT last_id FROM blocks ORDER BY last_id LIMIT 1 OFFSET `+strconv.Itoa(n)+`)`)
 }
 
 // exec runs a statement past the store.

@@ -141,9 +141,9 @@ func TestAnalyticsAreFilteredByMetadata(t *testing.T) {
 	h := populate(t)
 	prove(t, "S-038 S-440", "a filter by metadata returns what matches alone, in the log and the analytics", func(t *testing.T) {
 		chat := modelRoutes[0]
-		for _, team := range []string{"red", "red", "blue"} {
+		for i, team := range []string{"red", "red", "blue"} {
 			got := h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", h.keys["service"], "x-gateway-provider", "openai-compatible",
-				"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential, "x-gateway-metadata", `{"team":"`+team+`"}`)
+				"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential, "x-gateway-metadata", fmt.Sprintf(`{"team":%q,"run":"%d"}`, team, i))
 			h.entry(t, got.fine(t))
 		}
 		for team, want := range map[string]float64{"red": 2, "blue": 1} {
@@ -155,6 +155,15 @@ func TestAnalyticsAreFilteredByMetadata(t *testing.T) {
 			}
 			if rows := h.groups(t, bootstrapKey, "/logs?metadata.team="+team); len(rows) != int(want) {
 				t.Errorf("the log of team %s has %d entries, want %v", team, len(rows), want)
+			}
+		}
+		for run, want := range map[string]int{"1": 1, "2": 0} {
+			if rows := h.groups(t, bootstrapKey, "/logs?metadata.team=red&metadata.run="+run); len(rows) != want {
+				t.Errorf("the log of team red in run %s has %d entries, want %d", run, len(rows), want)
+			}
+			rows := h.groups(t, bootstrapKey, "/analytics/groups/model?metadata="+url.QueryEscape(`{"team":"red","run":"`+run+`"}`))
+			if len(rows) != want || want == 1 && rows[0]["requests"] != 1.0 {
+				t.Errorf("analytics of team red in run %s: %v, want %d requests", run, rows, want)
 			}
 		}
 	})

@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -257,6 +258,7 @@ var authForms = []struct{ provider, header, value, query string }{
 	{"anthropic", "X-Api-Key", credential, ""},
 	{"azure-openai", "Api-Key", credential, ""},
 	{"google", "X-Goog-Api-Key", credential, ""},
+	{"deepgram", "Authorization", "Token " + credential, ""},
 	{"palm", "", "", "key=" + credential},
 }
 
@@ -300,6 +302,16 @@ func TestCredentialsTakeTheProvidersForm(t *testing.T) {
 		stored.forget()
 		g.do(t, "GET", "/v1/things?api-version=1", "", managed("@native")...).fine(t)
 		check(t, stored.only(t), "X-Api-Key", storedKey, "")
+	})
+	prove(t, "S-425", "a credential with letters that a query reserves", func(t *testing.T) {
+		p.forget()
+		const reserved = "k&admin=1 +%"
+		config := `{"provider":"palm","api_key":"` + reserved + `","custom_host":"` + p.url + `"}`
+		g.do(t, "GET", "/v1/things?a=1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		_, query, _ := strings.Cut(p.only(t).uri, "?")
+		if v, err := url.ParseQuery(query); err != nil || v.Get("key") != reserved || len(v) != 2 {
+			t.Errorf("the provider was asked for %s, which it reads as %v, %v", query, v, err)
+		}
 	})
 	prove(t, "S-425", "a query of the client's own stays beside the credential", func(t *testing.T) {
 		p.forget()

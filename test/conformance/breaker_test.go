@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // TestCircuitsOpen proves when a target is taken out of use. The end of a
@@ -46,6 +47,15 @@ func TestCircuitsOpen(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-483", "a listed 429 that says when to come back", func(t *testing.T) {
+		p := fleet(t, soon(answers(429)), nil)
+		config := tree(fallback, leaf(p[0], breaker(`"failure_threshold":1,"failure_status_codes":[429]`)), leaf(p[1]))
+		for range 10 {
+			g.ask(t, config).fine(t)
+			<-time.After(2 * time.Millisecond) // longer than it asks for
+		}
+		called(t, []int{1, 10}, p...)
+	})
 	prove(t, "S-029", "an answer that never comes counts", func(t *testing.T) {
 		gone, srv := startProvider(nil)
 		srv.Close()

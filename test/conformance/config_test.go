@@ -83,8 +83,10 @@ func TestConfigsNameProviders(t *testing.T) {
 	})
 	for _, host := range []string{"not a url", "example.com/v1", "ftp://example.com", "//example.com", "http://", "file:///etc/passwd", "http://user:pass@example.com"} {
 		prove(t, "S-085", "the custom host "+host+" is refused", func(t *testing.T) {
-			send(t, `{"provider":"openai","api_key":"k","custom_host":"`+host+`"}`).refused(t, http.StatusBadRequest)
+			config := `{"provider":"openai","api_key":"k","custom_host":"` + host + `"}`
+			send(t, config).refused(t, http.StatusBadRequest)
 			p.none(t)
+			g.as(t, bootstrapKey, "POST", "/v1/configs", `{"name":"c","workspace_id":"default","config":`+config+`}`).told(t, http.StatusBadRequest, "AB01")
 		})
 	}
 	prove(t, "S-258", "a model that the config gives need not be in the body", func(t *testing.T) {

@@ -312,6 +312,7 @@ func TestStrategiesHaveTheirRules(t *testing.T) {
 		{"S-075", conditional(conditions), "$.strategy.default"},
 		{"S-076", conditional(`,"conditions":[{"query":` + query + `,"then":"c"}]` + otherwise), "$.strategy.conditions[0].then"},
 		{"S-076", conditional(conditions + `,"default":"c"`), "$.strategy.default"},
+		{"S-076", tree(`"mode":"conditional","conditions":[{"query":`+query+`,"then":"inner"}]`+otherwise, with(tree(single, leaf(p, `"name":"inner"`)), `"name":"a"`), b), "$.strategy.conditions[0].then"},
 		{"S-076", conditional(conditions + `,"default":"A"`), "$.strategy.default"},
 		{"S-076", tree(fallback, a, b, a), "$.targets[2].name"},
 		{"S-077", conditional(`,"conditions":[{"query":{"metadata.x":{"$like":"a"}},"then":"a"}]` + otherwise), "$.strategy.conditions[0].query"},

@@ -48,6 +48,13 @@ func TestForwardedHeaders(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-093", "one that is sent twice", func(t *testing.T) {
+		p.forget()
+		g.do(t, "POST", chat.path, chat.body, append(config(`["X-Second"]`), "X-Second", "three")...).fine(t)
+		if got := p.only(t).header["X-Second"]; !slices.Equal(got, []string{"two", "three"}) {
+			t.Errorf("X-Second = %q, want both values", got)
+		}
+	})
 	for _, r := range modelRoutes {
 		prove(t, "S-095 S-420", "headers that nobody named stay here on "+r.path, func(t *testing.T) {
 			p.forget()
@@ -170,7 +177,7 @@ func TestMetadata(t *testing.T) {
 	key := []string{"x-gateway-api-key", bootstrapKey}
 	for _, r := range append(slices.Clone(modelRoutes), modelRoute{path: "/v1/things", body: `{}`}) {
 		prove(t, "S-038 S-439", "metadata on "+r.path+" is recorded and found", func(t *testing.T) {
-			team := "team " + r.path
+			team := "Team " + r.path
 			got := g.do(t, "POST", r.path, r.body, to(p, "x-gateway-metadata", `{"team":"`+team+`","_user":"u-1","_environment":"test"}`)...).fine(t)
 			e := g.entry(t, got)
 			if at(e, "metadata", "team") != team || at(e, "metadata", "_user") != "u-1" || at(e, "metadata", "_environment") != "test" {
@@ -196,8 +203,10 @@ func TestMetadata(t *testing.T) {
 	}
 	prove(t, "S-284", "the user of the body is recorded, unless the metadata has one", func(t *testing.T) {
 		body := `{"model":"m","messages":[{"role":"user","content":"x"}],"user":"from the body"}`
-		if e := g.entry(t, g.do(t, "POST", "/v1/chat/completions", body, to(p)...).fine(t)); at(e, "metadata", "_user") != "from the body" {
-			t.Errorf("recorded metadata = %v", e["metadata"])
+		for _, body := range []string{body, strings.Replace(body, `{"model"`, `{"stream":true,"model"`, 1)} {
+			if e := g.entry(t, g.do(t, "POST", "/v1/chat/completions", body, to(p)...).fine(t)); at(e, "metadata", "_user") != "from the body" {
+				t.Errorf("%s: recorded metadata = %v", body, e["metadata"])
+			}
 		}
 		if e := g.entry(t, g.do(t, "POST", "/v1/chat/completions", body, to(p, "x-gateway-metadata", `{"_user":"from the header"}`)...).fine(t)); at(e, "metadata", "_user") != "from the header" {
 			t.Errorf("recorded metadata = %v", e["metadata"])

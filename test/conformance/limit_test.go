@@ -1,10 +1,16 @@
 package conformance
 
 import (
+	"bufio"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestNothingIsSentUnasked(t *testing.T) {
@@ -27,6 +33,43 @@ func TestNothingIsSentUnasked(t *testing.T) {
 		g.entry(t, g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...))
 		if n := len(p.requests()); n != 201 {
 			t.Errorf("the provider was called %d times, want 201", n)
+		}
+	})
+}
+
+func TestManyRequestsAtOnceMeetNoQuota(t *testing.T) {
+	g, _ := start(t)
+	prove(t, "S-516", "two hundred requests at once", func(t *testing.T) {
+		const n = 200
+		all, released := make(chan struct{}), make(chan struct{})
+		var arrived atomic.Int64
+		p := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
+			if arrived.Add(1) == n {
+				close(all)
+			}
+			<-released
+			canned(w, r, in)
+		})
+		defer sync.OnceFunc(func() { close(released) })()
+		statuses := make(chan int, n)
+		for range n {
+			go func() {
+				req := g.request(t, "POST", modelRoutes[0].path, strings.NewReader(modelRoutes[0].body), to(p, "Content-Type", "application/json")...)
+				res, err := client.Do(req)
+				if err != nil {
+					statuses <- 0
+					return
+				}
+				res.Body.Close()
+				statuses <- res.StatusCode
+			}()
+		}
+		select {
+		case <-all:
+		case status := <-statuses:
+			t.Fatalf("one of %d requests at once was answered %d while %d were at the provider", n, status, arrived.Load())
+		case <-time.After(patience / 2):
+			t.Fatalf("%d of %d requests reached the provider", arrived.Load(), n)
 		}
 	})
 }
@@ -80,5 +123,50 @@ func TestBodiesHaveALimit(t *testing.T) {
 			}
 		}
 		p.none(t)
+	})
+}
+
+func TestUsedUpRateLimitsRefuseBeforeTheBodyIsRead(t *testing.T) {
+	s := newSpenders(t)
+	limited := func(t *testing.T) string {
+		t.Helper()
+		key := s.made(t, "/v1/api-keys/workspace/service", `{"name":"l","workspace_id":"`+s.workspace+`","scopes":["completions.write"],"rate_limits":[{"type":"requests","unit":"rpd","value":1}]}`)
+		s.eventually(t, key)
+		return key
+	}
+	const cached = `{"provider":"@some","cache":{"mode":"simple"}}`
+	ask := func(t *testing.T, key, body string, header ...string) reply {
+		t.Helper()
+		return s.do(t, "POST", "/v1/chat/completions", body, append([]string{"x-gateway-api-key", key}, header...)...)
+	}
+	prove(t, "M-212", "a request without a config", func(t *testing.T) {
+		key := limited(t)
+		ask(t, key, withOutput(10), "x-gateway-provider", "@some").fine(t)
+		before := s.provider.hits()
+		conn, err := net.Dial("tcp", strings.TrimPrefix(s.gateway.root, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(patience / 4)) // half of what the gateway waits for a body
+		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nx-gateway-api-key: %s\r\nx-gateway-provider: @some\r\nContent-Length: 1000000\r\n\r\n", key)
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("no response before the body was sent: %v", err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" || res.Header.Get("x-ratelimit-limit-requests") != "1" || s.provider.hits() != before {
+			t.Errorf("status %d, %v: %s", res.StatusCode, res.Header, body)
+		}
+	})
+	prove(t, "M-212", "a cached response needs no room", func(t *testing.T) {
+		key := limited(t)
+		s.entry(t, ask(t, key, withOutput(11), "x-gateway-config", cached).fine(t))
+		if got := ask(t, key, withOutput(11), "x-gateway-config", cached).fine(t); got.header.Get("x-gateway-cache-status") != "HIT" {
+			t.Errorf("cache status %s, want HIT", got.header.Get("x-gateway-cache-status"))
+		}
+		if got := ask(t, key, withOutput(12), "x-gateway-config", cached); got.status != http.StatusTooManyRequests {
+			t.Errorf("a request that is not cached: status %d: %s", got.status, got.body)
+		}
 	})
 }

@@ -21,10 +21,13 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 			t.Errorf("Authorization at the provider = %q, want the stored credential", auth)
 		}
 	})
-	for _, id := range []string{"no-such-provider", "OpenAI ", ""} {
+	for _, id := range []string{"no-such-provider", "OpenAI ", "", "@"} {
 		prove(t, "S-081", "the unknown id '"+id+"' is refused", func(t *testing.T) {
 			p.forget()
 			unknown := node(`"provider":"`+id+`"`, `"api_key":"k"`, `"custom_host":"`+p.url+`"`)
+			if id == "@" { // it would be a managed provider, which has its own
+				unknown = `{"provider":"@"}`
+			}
 			g.ask(t, unknown).refused(t, http.StatusBadRequest)
 			g.ask(t, tree(fallback, leaf(p), unknown)).refused(t, http.StatusBadRequest)
 			p.none(t)

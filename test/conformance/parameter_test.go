@@ -368,6 +368,7 @@ func TestTextParameters(t *testing.T) {
 		refuse("S-309 S-496", "top_p", `{"top_p":1.1}`),
 		refuse("S-309", "top_p", `{"top_p":"1"}`),
 		accept("S-310", `{"user":"u-1"}`),
+		accept("S-310", `{"user":"`+strings.Repeat("u", 600)+`"}`),
 		refuse("S-310", "user", `{"user":["u-1"]}`),
 		refuse("S-310", "user", `{"user":7}`),
 	})

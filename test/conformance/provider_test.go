@@ -209,7 +209,7 @@ var cannedBodies = map[string]string{
 	"/chat/completions": `{ "id":"chatcmpl-1","object" :"chat.completion","created":1700000001,"model":"m-1",
  "choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Hello","content_blocks":[{"type":"text","text":"Hello"}],` +
 		`"tool_calls":[{"id":"call_1","type":"function","function":{"name":"look","arguments":"{\"q\": 1}"}}],"function_call":{"name":"look","arguments":"{\"q\": 1}"}},` +
-		`"logprobs":{"content":[{"token":"Hello","logprob":-0.25,"bytes":[72,101],"top_logprobs":[{"token":"Hi","logprob":-1.5,"bytes":[72,105]}]}]}}],
+		`"logprobs":{"content":[{"token":"Hello","logprob":-0.25,"bytes":[72,101],"top_logprobs":[{"token":"Hi","logprob":-1.5,"bytes":[72,105]},{"token":"Hey","logprob":-2.5,"bytes":[72,101]}]}]}}],
 	"system_fingerprint":"fp_1","usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9},"extra_field":[1.0,1e2] }`,
 	"/v1/completions": `{"id":"cmpl-1", "object":"text_completion","created":1700000002,"model":"m-2","system_fingerprint":"fp_2",
 "choices":[{"text":"one","index":0,"finish_reason":"stop","logprobs":{"tokens":["one"],"token_logprobs":[-0.5],"top_logprobs":[{"one":-0.5}],"text_offset":[0]}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`,

@@ -131,6 +131,13 @@ func TestHeadersOfTheGateway(t *testing.T) {
 		p.forget()
 		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t)
 	})
+	prove(t, "S-419", "a header that is left out changes nothing of a config", func(t *testing.T) {
+		p := newProvider(t, hang)
+		g.ask(t, leaf(p, `"forward_headers":["X-Team"]`, `"request_timeout":200`), "X-Team", "one").refused(t, http.StatusRequestTimeout)
+		if in := p.only(t); in.header.Get("X-Team") != "one" || in.header.Get("Authorization") != "Bearer "+credential {
+			t.Errorf("the provider got %v, want what the config says", in.header)
+		}
+	})
 }
 
 func TestNeutralNamesOfProviders(t *testing.T) {

@@ -206,6 +206,11 @@ func TestFallbackGoesByStatus(t *testing.T) {
 			called(t, calls, p...)
 		})
 	}
+	prove(t, "S-026", "a target that takes too long without a list", func(t *testing.T) {
+		p := fleet(t, hang, nil)
+		g.ask(t, tree(fallback, leaf(p[0], `"request_timeout":100`), leaf(p[1]))).fine(t)
+		called(t, []int{1, 1}, p...)
+	})
 	for status, calls := range map[int][]int{418: {1, 1}, 500: {1, 0}} {
 		prove(t, "S-091", fmt.Sprintf("%d, where the config of the fallback lists 418", status), func(t *testing.T) {
 			p := fleet(t, answers(status), nil)

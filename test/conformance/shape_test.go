@@ -55,7 +55,7 @@ func TestFieldsOfAnswersArrive(t *testing.T) {
 			has("S-135", `"{\"q\": 1}"`, "choices", 0, "message", "tool_calls", 0, "function", "arguments"),
 			has("S-136", `{"arguments":"{\"q\": 1}","name":"look"}`, "choices", 0, "message", "function_call"),
 			has("S-137", `[{"text":"Hello","type":"text"}]`, "choices", 0, "message", "content_blocks"),
-			has("S-138 S-133", `{"bytes":[72,101],"logprob":-0.25,"token":"Hello","top_logprobs":[{"bytes":[72,105],"logprob":-1.5,"token":"Hi"}]}`, "choices", 0, "logprobs", "content", 0),
+			has("S-138 S-133", `{"bytes":[72,101],"logprob":-0.25,"token":"Hello","top_logprobs":[{"bytes":[72,105],"logprob":-1.5,"token":"Hi"},{"bytes":[72,101],"logprob":-2.5,"token":"Hey"}]}`, "choices", 0, "logprobs", "content", 0),
 			has("S-139 S-044", `1700000001`, "created"),
 			has("S-140", `"m-1"`, "model"),
 			has("S-141", `"chat.completion"`, "object"),

@@ -172,6 +172,16 @@ func TestTokensOfTheOrganisationsIssuer(t *testing.T) {
 		i.trust(`{"jwks_url":"` + i.url + `"}`)
 		i.bearer(t, good, "GET", "/v1/configs", "").fine(t)
 	})
+	prove(t, "S-458", "the issuer and the audience that the organisation names count", func(t *testing.T) {
+		i.trust(`{"jwks_url":"` + i.url + `","issuer":"https://id.example.com","audience":"gateway"}`)
+		defer i.trust(`{"jwks_url":"` + i.url + `"}`)
+		i.bearer(t, i.token(map[string]any{"iss": "https://id.example.com", "aud": []string{"other", "gateway"}}), "GET", "/v1/configs", "").fine(t)
+		for _, claims := range []map[string]any{
+			{"aud": "gateway"}, {"iss": "https://id.example.com"}, {"iss": "https://evil.example.com", "aud": "gateway"}, {"iss": "https://id.example.com", "aud": "gateways"},
+		} {
+			i.bearer(t, i.token(claims), "GET", "/v1/configs", "").told(t, 401, "AB05")
+		}
+	})
 	prove(t, "S-458", "a small key and a private address are refused when they are said", func(t *testing.T) {
 		for _, settings := range []string{`{"jwks":` + keySet(map[string]*rsa.PrivateKey{"s": mustRSA(t, 1024)}) + `}`, `{"jwks_url":"https://10.0.0.1/keys"}`, `{"jwks_url":"http://id.example.com/keys"}`} {
 			i.as(t, bootstrapKey, "PUT", "/v1/admin/organisation", `{"settings":{"jwt":`+settings+`}}`).told(t, 400, "AB01")
@@ -238,6 +248,15 @@ func TestTokensListAndReadByTheirScopes(t *testing.T) {
 		token := i.token(map[string]any{"scope": "organisation_settings.read organisation_users.list audit_logs.list"})
 		i.bearer(t, token, "GET", "/v1/admin/organisation", "").told(t, 403, "AB03")
 		i.bearer(t, token, "GET", "/v1/admin/users", "").told(t, 403, "AB03")
+	})
+	prove(t, "S-384", "a token names the workspace of a policy", func(t *testing.T) {
+		const policy = `"conditions":[{"key":"api_key","value":"*"}],"group_by":[{"key":"api_key"}],"type":"requests","unit":"rpm","value":10}`
+		token := i.token(map[string]any{"scope": "policies.create"})
+		i.bearer(t, token, "POST", "/v1/policies/rate-limits", `{"organisation_id":"default","workspace_id":"default",`+policy).fine(t)
+		got := i.bearer(t, token, "POST", "/v1/policies/rate-limits", `{"organisation_id":"default",`+policy)
+		if e, _ := got.object(t)["error"].(map[string]any); got.status != 400 || e["param"] != "workspace_id" {
+			t.Errorf("%d %s, want a refusal of workspace_id", got.status, got.body)
+		}
 	})
 	prove(t, "S-458", "a token without its workspace is refused", func(t *testing.T) {
 		i.bearer(t, i.token(map[string]any{"gateway_workspace": nil}), "GET", "/v1/configs", "").told(t, 403, "AB03")

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// h2Quick are settings with limits short enough to be waited for.
-const h2Quick = "timeouts: {request_header: 2s, connection_idle: 2s, control_body: 2s, client: 2s}\n"
+// h2Quick are settings with limits short enough to be waited for, except that of a body
+// that pauses: what waits for it fails.
+const h2Quick = "timeouts: {request_header: 2s, connection_idle: 2s, control_body: 2s, client: 2s, body_grace: 5m}\n"
 
 // onBothHTTP2 runs f with a gateway that speaks HTTP/2 in the clear and with one
 // that speaks it by TLS. Afterwards each must serve an ordinary request of either
@@ -162,9 +163,17 @@ func TestHTTP2StreamsWithoutAKeyAreNotHeld(t *testing.T) {
 	onBothHTTP2(t, "a slow body without a key", 48<<20, func(t *testing.T, g *gateway, trust *tls.Config) {
 		c := g.http2(t, trust)
 		request := h2Request("POST", "/v1/chat/completions", "content-type", "application/json", "content-length", "100000")
-		for i := range uint32(1000) { // four times what may be open at once
+		begun := append([]byte("{"), bytes.Repeat([]byte(" "), 16<<10-1)...) // enough that reading it opens the window
+		for i := range uint32(1000) {                                        // four times what may be open at once
 			c.send(h2Headers, h2EndHeaders, 2*i+1, request)
-			c.send(h2Data, 0, 2*i+1, []byte("{"))
+			if i > 0 { // the first sends nothing of its body
+				c.send(h2Data, 0, 2*i+1, begun)
+			}
+			c.read = func(f h2Frame) {
+				if f.kind == h2Window && f.stream == 2*i+1 {
+					t.Fatalf("stream %d: the gateway reads the body of a request without a key", f.stream)
+				}
+			}
 			if body := c.bodyOf(t, 2*i+1); !strings.Contains(body, "invalid_api_key") && !strings.Contains(body, "missing_api_key") {
 				t.Fatalf("stream %d: received %.300q, want a refusal for want of a key", 2*i+1, body)
 			}

@@ -38,6 +38,7 @@ type h2Conn struct {
 	net.Conn
 	settings map[uint16]uint32 // of the gateway
 	frames   chan h2Frame      // closed with the connection
+	read     func(f h2Frame)   // called with each frame that await reads; may be nil
 }
 
 // http2 opens a connection, by TLS when trust is given, with the settings of a
@@ -122,6 +123,9 @@ func (c *h2Conn) await(t *testing.T, name string, holds func(h2Frame) bool) h2Fr
 		case f, open := <-c.frames:
 			if !open {
 				t.Fatalf("the connection ended before %s came", name)
+			}
+			if c.read != nil {
+				c.read(f)
 			}
 			if holds(f) {
 				return f
