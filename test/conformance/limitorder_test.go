@@ -122,7 +122,7 @@ func TestLimitsAreCheckedInOrder(t *testing.T) {
 	for i := range 2*len(names) - 2 { // policies have no order
 		at := func(s *ordered, i int) limit { return limit{s.levels()[i/2], i%2 == 1} }
 		first, second := limit{names[i/2], i%2 == 1}, limit{names[(i+1)/2], i%2 == 0}
-		prove(t, "M-197", first.String()+" before "+second.String(), func(t *testing.T) {
+		prove(t, "M-197 M-040", first.String()+" before "+second.String(), func(t *testing.T) {
 			t.Parallel()
 			s := newOrdered(t)
 			first, second := at(s, i), at(s, i+1)
@@ -130,12 +130,28 @@ func TestLimitsAreCheckedInOrder(t *testing.T) {
 			s.names(t, &first, withOutput(100_000), "the budget of "+first.named+" has ")
 			s.exhaust(t, second, first)
 			s.names(t, &first, withOutput(10), "the budget of "+first.owned+" is exhausted")
+			s.explains(t, &first)
 		})
 	}
 }
 
-// names fails the test unless requests, with and without a config, and their dry run are
-// refused by l, with text if it is a budget.
+// explains fails the test unless the dry run of a request is refused like the request by
+// l, where a budget is marked as exhausted.
+func (s *ordered) explains(t *testing.T, l *limit) {
+	t.Helper()
+	want := "429"
+	if l.budget {
+		want = "412"
+	}
+	body := fmt.Sprintf(`{"request":{"headers":{"x-gateway-provider":"@some","x-gateway-metadata":%q},"body":%s}}`, team("ordered"), withOutput(10))
+	got := s.do(t, "POST", "/v1/explain", body, "x-gateway-api-key", s.key).fine(t).object(t)
+	if fmt.Sprint(got["status"]) != want || !strings.Contains(jsonText(got["error"]), l.named) && !strings.Contains(jsonText(got["error"]), l.owned) {
+		t.Errorf("explain says %v %s, want %s for the %s", got["status"], jsonText(got["error"]), want, l)
+	}
+}
+
+// names fails the test unless requests, with and without a config, are refused by l, with
+// text if it is a budget.
 func (s *ordered) names(t *testing.T, l *limit, body, text string) {
 	t.Helper()
 	status := http.StatusPreconditionFailed

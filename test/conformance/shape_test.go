@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"testing"
 )
 
@@ -98,6 +99,25 @@ func TestFieldsOfAnswersArrive(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestLogProbabilitiesOfAnotherProtocolArrive(t *testing.T) {
+	g, _ := start(t)
+	prove(t, "S-138", "a provider of another protocol", func(t *testing.T) {
+		const body = `{"candidates":[{"content":{"role":"model","parts":[{"text":"Hello"}]},"finishReason":"STOP","index":0,"logprobsResult":{` +
+			`"topCandidates":[{"candidates":[{"token":"Hello","logProbability":-0.25},{"token":"Hi","logProbability":-1.5},{"token":"Hey","logProbability":-2.5}]}],` +
+			`"chosenCandidates":[{"token":"Hello","logProbability":-0.25}]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"totalTokenCount":2}}`
+		p := newProvider(t, says(200, "application/json", body))
+		got := g.do(t, "POST", "/v1/chat/completions", `{"model":"gemini-2.5-flash","logprobs":true,"top_logprobs":3,"messages":[{"role":"user","content":"x"}]}`, of("google", p)...).fine(t).object(t)
+		var alternatives []string
+		list, _ := at(got, "choices", 0, "logprobs", "content", 0, "top_logprobs").([]any)
+		for _, e := range list {
+			alternatives = append(alternatives, fmt.Sprint(at(e, "token"), " ", at(e, "logprob")))
+		}
+		if token := at(got, "choices", 0, "logprobs", "content", 0, "token"); token != "Hello" || !slices.Equal(alternatives, []string{"Hello -0.25", "Hi -1.5", "Hey -2.5"}) {
+			t.Errorf("token %v, alternatives %q", token, alternatives)
+		}
+	})
 }
 
 // TestTheSimulatorAnswersInForm holds against a provider that was not written

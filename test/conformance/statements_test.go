@@ -351,7 +351,7 @@ var specification = []statement{
 	{number: "S-437", text: "x-gateway-trace-id groups the requests that carry the same one."},
 	{number: "S-438", text: "A trace id is made when none is sent, and is returned and recorded."},
 	{number: "S-439", text: "x-gateway-metadata takes a JSON object; anything else is refused."},
-	{number: "S-440", text: "Metadata filters the log and the analytics."},
+	{number: "S-440", text: "Metadata filters the log and the analytics.", tests: []string{"internal/logstore.TestFiltersKeepWhatMatchesAll"}},
 	{number: "S-441", text: "_user, _prompt, _organisation and _environment are recorded, searched for and tested by conditions."},
 	{number: "S-442", text: "x-gateway-cache-force-refresh: true calls the provider although an answer is stored."},
 	{number: "S-443", text: "What a refresh brings is stored, and served from then on."},

@@ -83,6 +83,7 @@ func TestLargeAnswersOfProvidersStayWithinTheMemoryOfBodies(t *testing.T) {
 func TestResponsesOfSmallPartsStayWithinTheMemoryOfBodies(t *testing.T) {
 	const requests, parts, memory = 8, 200_000, 64 << 20
 	text := strings.TrimSuffix(strings.Repeat(`{"type":"text","text":"a"},`, parts), ",")
+	fewer := strings.TrimSuffix(strings.Repeat(`{"type":"text","text":"a"},`, parts/5), ",") // too many for a stream only
 	calls := strings.TrimSuffix(strings.Repeat(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}},`, parts), ",")
 	refusal := make(chan struct{})
 	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
@@ -91,6 +92,9 @@ func TestResponsesOfSmallPartsStayWithinTheMemoryOfBodies(t *testing.T) {
 		case strings.Contains(string(body), "short"):
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, `{"type":"message","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn"}`)
+		case strings.Contains(string(body), "fewer"):
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"type":"message","content":[`+fewer+`],"stop_reason":"end_turn"}`)
 		case strings.Contains(string(body), "one event"):
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, `data: {"choices":[{"index":0,"delta":{"role":"assistant","tool_calls":[`+calls+`]}}]}`+"\n\n")
@@ -143,6 +147,12 @@ func TestResponsesOfSmallPartsStayWithinTheMemoryOfBodies(t *testing.T) {
 			}
 		})
 	}
+	attack(t, "exhaustion", "a response counts as what it becomes", func(t *testing.T) {
+		ask("anthropic", "/v1/chat/completions", "fewer", "").ok(t)
+		if got := ask("anthropic", "/v1/chat/completions", "fewer", `,"stream":true`); !strings.Contains(string(got.body), "body_memory_full") {
+			t.Errorf("as a stream: status %d: %.300s, want a refusal", got.status, got.body)
+		}
+	})
 	attack(t, "exhaustion", "a response of ordinary size is served after it", func(t *testing.T) {
 		ask("anthropic", "/v1/chat/completions", "short", "").ok(t)
 	})

@@ -37,8 +37,10 @@ func TestRepeatedParametersAreRefused(t *testing.T) {
 			}
 			for _, name := range names {
 				attack(t, "smuggling", "repeated parameter: "+method+" "+path+" "+name, func(t *testing.T) {
-					r := g.as(t, rootKey, strings.ToUpper(method), target+"?"+name+"=1&"+name+"=2", "")
-					r.refused(t, http.StatusBadRequest, name, "once")
+					for _, again := range []string{"2", "1"} {
+						r := g.as(t, rootKey, strings.ToUpper(method), target+"?"+name+"=1&"+name+"="+again, "")
+						r.refused(t, http.StatusBadRequest, name, "once")
+					}
 				})
 				tried++
 			}
