@@ -90,7 +90,6 @@ func silentFor(rest string) answer {
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		http.NewResponseController(w).Flush()
-		time.Sleep(1500 * time.Millisecond)
-		io.WriteString(w, rest)
+		after(1500*time.Millisecond, func(w http.ResponseWriter, _ *http.Request, _ received) { io.WriteString(w, rest) })(w, r, in)
 	}
 }
