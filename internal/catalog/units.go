@@ -60,6 +60,14 @@ func (u *UnitPrices) image(quality, size string) (price NanoDollars, ok bool) {
 	return 0, false
 }
 
+// Dearest returns the highest price of an image. Zero means none.
+func (u *UnitPrices) Dearest() (price NanoDollars) {
+	for _, p := range u.Images {
+		price = max(price, p)
+	}
+	return price
+}
+
 // times returns the prices multiplied by a factor.
 func (u *UnitPrices) times(scale func(float64) int64) *UnitPrices {
 	if u == nil {

@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/inbound"
+	"modelgate/internal/modelnames"
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
 	"modelgate/internal/secret"
@@ -60,6 +62,9 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 			return err
 		}
 	}
+	if err := x.findUploadModel(); err != nil {
+		return err
+	}
 	x.Policies, x.Facts = x.snap.Policies, x.facts()
 	if x.Routing, err = p.handler(x); err != nil {
 		return err
@@ -95,7 +100,10 @@ func (x *exchange) facts() *policy.Facts {
 	id := x.Identity
 	f := &policy.Facts{
 		Time: x.Time, Organisation: id.Organisation, Workspace: id.Workspace, KeyID: id.KeyID, User: id.UserID,
-		Metadata: x.Metadata, Model: x.RequestedModel, Prompt: x.Prompt.Slug, EndpointType: string(x.Operation),
+		Metadata: x.Metadata, Model: cmp.Or(x.RequestedModel, x.Model), Prompt: x.Prompt.Slug, EndpointType: string(x.Operation),
+	}
+	if names := modelnames.Path(x.Path); f.Model == "" && x.Operation == api.Proxy && len(names) > 0 {
+		f.Model, f.ModelInPath = names[len(names)-1], true
 	}
 	if saved, ok := x.snap.Config(id.Workspace, x.opts.config); ok {
 		f.Config = saved.Slug
@@ -177,7 +185,29 @@ func (x *exchange) checkRoute() error {
 	if !x.Identity.Allows(x.route.scope) {
 		return apierr.New(apierr.Forbidden, "this gateway key lacks the scope %q", x.route.scope)
 	}
-	return nil
+	return x.checkUpgrade()
+}
+
+// checkUpgrade returns an error for a request that begins a WebSocket connection: without
+// the upgrade, a provider would read another request in it.
+func (x *exchange) checkUpgrade() error {
+	if !lists(x.Header["Connection"], "upgrade") || !lists(x.Header["Upgrade"], "websocket") {
+		return nil
+	}
+	return apierr.New(apierr.Unsupported, "the gateway offers no WebSocket connections, so realtime sessions do not pass through it; send requests over HTTP").
+		WithParam("upgrade").WithCode("unsupported_operation")
+}
+
+// lists reports whether values of a header list a name, with or without a version.
+func lists(values []string, name string) bool {
+	for _, v := range values {
+		for one := range strings.SplitSeq(v, ",") {
+			if one, _, _ = strings.Cut(one, "/"); strings.EqualFold(strings.TrimSpace(one), name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isGatewayRoute reports whether the gateway answers by itself, whatever the

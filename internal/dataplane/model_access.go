@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -50,16 +51,19 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 }
 
 // allowModel returns the function that checks models in later parts of a form,
-// nil if t allows all models or the body is not a form.
+// nil if t allows all models and no policy depends on them, or the body is not a form.
 func (x *exchange) allowModel(t *provider.Target) func(model string) error {
-	if t.Models == nil || x.upload == nil || !x.modelsOutsideDoc().form {
+	if t.Models == nil && !x.oneModel || x.upload == nil || !x.modelsOutsideDoc().form {
 		return nil
 	}
 	return func(model string) error {
-		if t.Models.Allows(model) {
-			return nil
+		switch {
+		case t.Models != nil && !t.Models.Allows(model):
+			return notEnabled(t, model)
+		case x.oneModel && model != x.Model:
+			return modelUnknown(fmt.Sprintf("its form names %.100q and %.100q", x.Model, model))
 		}
-		return notEnabled(t, model)
+		return nil
 	}
 }
 

@@ -217,6 +217,8 @@ type admission struct {
 	// one.
 	noModel *apierr.Error
 	models  *requestedModels // models outside of Doc; nil until a target asks
+	// oneModel is true if policies depend on the model of a body that streams through.
+	oneModel bool
 
 	// variables are the request's variables for saved prompts, and filled the
 	// prompts of its config filled with them, by their references.

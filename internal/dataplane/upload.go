@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -135,25 +136,11 @@ func (u *upload) ahead() []byte {
 // if it has the form @slug/model. Everything else is sent as it came, the
 // bytes read first.
 func (x *exchange) splitFormModel() error {
-	u := x.upload
-	var model string
-	var end int64
-	var form *modelnames.Multipart
-	form, err := modelnames.NewMultipart(u.contentType, func(name string) error {
-		model, end = name, form.FieldEnd()
-		return errModelFound
-	})
-	if err != nil {
-		return nil // not a form, or none that providers read alike
+	head, end, err := x.readFormModel()
+	if head == nil {
+		return err
 	}
-	head, err := u.readUntil(x.plane.Engine.Pool, form)
-	if err != nil {
-		return bodyError(err, u.limit)
-	}
-	if !isModelAt(head.Bytes(), end, model) {
-		model = ""
-	}
-	x.Model, x.entry.Model = model, model
+	model := x.Model
 	if model == "" && head.Len() >= maxFormHead {
 		err = apierr.New(apierr.Invalid, "no provider selected: the form names no model in its first %d bytes; put the field model before the file, or set x-gateway-provider", maxFormHead).
 			WithParam("model").WithCode("missing_provider")
@@ -164,13 +151,95 @@ func (x *exchange) splitFormModel() error {
 			b = b[:head.Len()]
 			return append(b[:end-int64(len(model))], b[end-int64(len(x.Model)):]...)
 		})
-		u.read += cut
+		x.upload.read += cut
 		x.Length = max(x.Length-cut, -1)
 	}
+	x.upload.unread(head)
+	return err
+}
+
+// readFormModel reads a form up to its model, which it sets, and returns what it has read
+// and where the model ends in it. The caller returns that with [upload.unread]. A nil head is
+// a body that is no form, or none that providers read alike.
+func (x *exchange) readFormModel() (head *bytepool.Buffer, end int64, err error) {
+	u := x.upload
+	var model string
+	var form *modelnames.Multipart
+	form, err = modelnames.NewMultipart(u.contentType, func(name string) error {
+		model, end = name, form.FieldEnd()
+		return errModelFound
+	})
+	if err != nil {
+		return nil, 0, nil
+	}
+	head, err = u.readUntil(x.plane.Engine.Pool, form)
+	if err != nil {
+		return nil, 0, bodyError(err, u.limit)
+	}
+	if !isModelAt(head.Bytes(), end, model) {
+		model = ""
+	}
+	x.Model, x.entry.Model = model, model
+	return head, end, nil
+}
+
+// unread puts what was read back before the rest of the body.
+func (u *upload) unread(head *bytepool.Buffer) {
 	u.front = released{head.Reader()}
 	head.Release()
 	u.ReadCloser = prefixed{io.MultiReader(u.front, u.ReadCloser), u.ReadCloser}
+}
+
+// findUploadModel finds the model of a body that streams through: for its price, and for
+// policies if any needs it. Then a body whose model cannot be known is an error, unless it
+// runs none.
+func (x *exchange) findUploadModel() error {
+	if x.upload == nil || x.Upload == nil || x.Model != "" || x.upload.front != nil {
+		return nil
+	}
+	x.oneModel = x.snap.Policies.ReadsModels(x.Identity.Workspace, x.Identity.Organisation) && x.Method != http.MethodGet && !x.runsNoModel()
+	if !x.oneModel && x.route.body != bodyForm {
+		return nil
+	}
+	if models, err := modelsIn(x.upload.contentType, x.upload.ahead()); err == nil {
+		if len(models) > 0 && len(models[0]) <= maxWord && utf8.ValidString(models[0]) {
+			x.Model, x.entry.Model = models[0], models[0]
+			return nil
+		}
+		if x.oneModel {
+			return x.findLateModel()
+		}
+	}
+	if !x.oneModel {
+		return nil
+	}
+	n := x.modelsOutsideDoc()
+	switch {
+	case n.err != nil:
+		return modelUnknown(n.err.Error())
+	case x.Doc != nil:
+		x.readRoutingFields()
+	case len(n.models) > 0:
+		x.Model = n.models[0]
+	}
+	return nil
+}
+
+// findLateModel finds the model of a form that names it after its file.
+func (x *exchange) findLateModel() error {
+	head, _, err := x.readFormModel()
+	if head == nil {
+		return err
+	}
+	if x.Model == "" && head.Len() >= maxFormHead {
+		err = modelUnknown(fmt.Sprintf("its form names none in its first %d bytes", maxFormHead))
+	}
+	x.upload.unread(head)
 	return err
+}
+
+func modelUnknown(why string) error {
+	return pipeline.ModelRefused("policies depend on the model of this request, which cannot be known: %s; send JSON or a form that names its model before the file, not compressed", why)
 }
 
 // isModelAt reports whether the model is the complete text before end, rather

@@ -96,6 +96,31 @@ func changesOllama(path string) bool {
 	return false
 }
 
+// credentialPaths are parts of the paths on which providers issue credentials, or connect
+// a client directly: what it uses then does not pass through the gateway. A part matches
+// complete segments.
+//
+//   - https://platform.openai.com/docs/api-reference/realtime-sessions
+//   - https://platform.openai.com/docs/api-reference/administration
+//   - https://ai.google.dev/gemini-api/docs/ephemeral-tokens
+//   - https://openrouter.ai/docs/features/provisioning-api-keys
+//   - https://elevenlabs.io/docs/api-reference/tokens/create
+//   - https://developers.deepgram.com/reference/auth/tokens/grant
+//   - https://docs.cartesia.ai/api-reference/auth/access-token
+//   - https://www.assemblyai.com/docs/api-reference/streaming-api/generate-streaming-token
+var credentialPaths = []string{
+	"/realtime/sessions/", "/realtime/transcription_sessions/", "/realtime/client_secrets/", "/realtime/calls/",
+	"/realtimeapi/sessions/", "/chatkit/sessions/", "/organization/", "/auth_tokens/", "/keys/", "/auth/grant/",
+	"/access-token/", "/single-use-token/", "/get-signed-url/", "/get_signed_url/", "/conversation/token/", "/realtime/token/", "/v3/token/",
+}
+
+// issuesCredentials reports whether a path may have a provider issue a credential,
+// whatever spelling of it the provider accepts.
+func issuesCredentials(path string) bool {
+	path = withoutParams(lenient(path)) + "/"
+	return slices.ContainsFunc(credentialPaths, func(part string) bool { return strings.Contains(path, part) })
+}
+
 // isCohereClient reports whether a request is from Cohere's own library, which
 // names itself "cohere" or "cohere-ai". It uses version 1 of Cohere's API, whose
 // paths are those of other vendors.
@@ -231,6 +256,10 @@ func (x *exchange) chooseProvider() error {
 func (x *exchange) checkAPI(t *provider.Target) error {
 	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Path) && !x.Identity.Allows(access.ScopeProvidersUpdate) {
 		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for everybody who uses it; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
+			WithParam("path")
+	}
+	if x.Operation == api.Proxy && issuesCredentials(x.Path) && !x.Identity.Allows(access.ScopeProvidersUpdate) {
+		return apierr.New(apierr.Forbidden, "%.100s makes credentials or connections of the provider, for use without the gateway and its limits; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
 			WithParam("path")
 	}
 	if v := x.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -33,6 +34,7 @@ type attemptAccount struct {
 	paid   settledCost   // once it is settled
 
 	estimate useEstimate
+	runsOn   bool          // see Attempt.runsOn
 	stops    bool          // a limit may end the response
 	extended []quota.Grant // reserved of these limits during the response
 	ended    *quota.Limit  // that ended the response; nil if none did
@@ -51,7 +53,7 @@ func (a *Attempt) openAccount() (attemptAccount, error) {
 	if limit := a.handler.AttemptLimit(); int64(n) > int64(limit) {
 		return attemptAccount{}, errAttempts(limit)
 	}
-	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n), began: time.Now(), of: a, sent: sentBy(a.request)}
+	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n), began: time.Now(), of: a, sent: sentBy(a.request), runsOn: a.runsOn()}
 	if err := acc.reserve(a.timers.context()); err != nil {
 		acc.sent.release()
 		return attemptAccount{}, err
@@ -105,11 +107,15 @@ func intentError(err error) *apierr.Error {
 }
 
 // fail settles an attempt without a usable response. If the client
-// disconnected, the provider may have received the request and responded: its
-// input is estimated.
+// disconnected, or did not want to wait any longer, the provider may have received the
+// request and responded: its input is estimated.
 func (a *attemptAccount) fail(err error) {
 	s := reqlog.Settlement{Outcome: reqlog.Failed}
-	if err != nil && apierr.From(err).Kind == apierr.ClientGone {
+	gaveUp := a.gaveUp(err)
+	if gaveUp {
+		a.bill.quota.giveUp()
+	}
+	if gaveUp || err != nil && apierr.From(err).Kind == apierr.ClientGone {
 		s.Outcome = reqlog.Abandoned
 		if a.open && a.sent.uses() {
 			a.sent.count(a.of.Target, a.of.Model)
@@ -118,6 +124,13 @@ func (a *attemptAccount) fail(err error) {
 		}
 	}
 	a.settle(s)
+}
+
+// gaveUp reports whether the request's own timeout ended an attempt that the provider has.
+// A client chooses it, so that it is no fault of the provider.
+func (a *attemptAccount) gaveUp(err error) bool {
+	e, ok := errors.AsType[*apierr.Error](err)
+	return ok && e.Kind == apierr.Timeout && a.open && a.of.timers.sent != nil && a.of.timers.sent.Load()
 }
 
 // end settles the attempt of r with what has been read of its response.

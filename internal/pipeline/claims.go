@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -48,12 +49,25 @@ func (e *useEstimate) make(acc *attemptAccount) {
 	if doc != acc.of.request.Doc {
 		u.Input = max(u.Input, jsonTokens(doc.Bytes()))
 	}
+	if doc != nil && takesTokens(acc.of.request.Operation) {
+		u.Input = max(u.Input, 1+int64(bytes.Count(doc.Bytes(), []byte{','}))) // an array of one-digit tokens has two bytes for each
+	}
 	largest, known := acc.of.largestOutput(doc)
 	u.Output = min(largest, 1)
 	e.made, e.guessed, e.least = true, !known, acc.use(u)
 	u.Output = largest
 	e.most = acc.use(u)
+	if cost, ok := acc.largestUnitCost(doc); ok {
+		_, _, priced := acc.cost(u, "", catalog.Standard)
+		e.most.Cost = int64(cost)
+		if priced {
+			e.most.Cost = max(int64(cost), e.most.Cost)
+		}
+	}
 }
+
+// takesTokens reports whether input may be arrays of tokens.
+func takesTokens(op api.Operation) bool { return op == api.Embeddings || op == api.Completions }
 
 // claim returns the claim of l. Of a limit that lets responses finish it takes
 // what is left. A limit that is never exceeded must have room for the largest

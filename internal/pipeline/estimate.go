@@ -171,6 +171,10 @@ func (r *Response) usageSoFar() llm.Usage {
 		return u
 	}
 	output := r.written()
+	if a.runsOn && !seen.Finished {
+		largest, _ := a.of.largestOutput(a.of.sentDoc())
+		output = max(output, largest)
+	}
 	if !u.Known {
 		return llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens(), Output: output}
 	}
@@ -178,6 +182,22 @@ func (r *Response) usageSoFar() llm.Usage {
 		u.Output, u.Estimated = u.Output+more, true
 	}
 	return u
+}
+
+// runsOn reports whether the provider goes on with its response when the request has ended:
+// the client reads it later.
+// https://platform.openai.com/docs/guides/background
+func (a *Attempt) runsOn() bool {
+	if a.request.Operation != api.Responses || a.wire.translates() {
+		return false
+	}
+	doc := a.sentDoc()
+	if doc == nil {
+		return false
+	}
+	v, ok := doc.Find("background")
+	yes, is := v.Bool()
+	return ok && !v.IsNull() && (yes || !is)
 }
 
 // estimateCount returns the response to a token count that the target does not

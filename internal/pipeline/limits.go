@@ -23,7 +23,15 @@ type requestQuota struct {
 	grants  []quota.Grant     // guarded by mu
 	places  []quota.Grant     // in limits of requests in progress; guarded by mu
 	by      uint16            // number of the last attempt that added to grants or places; guarded by mu
+	gaveUp  bool              // the request's own timeout ended an attempt that a provider has; guarded by mu
 	log     []reqlog.LimitUse // guarded by mu
+}
+
+// giveUp makes the request count, however it ends.
+func (q *requestQuota) giveUp() {
+	q.mu.Lock()
+	q.gaveUp = true
+	q.mu.Unlock()
 }
 
 // record adds what an attempt reserved and used to the log.
@@ -241,7 +249,7 @@ func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 		status = res.Status
 	}
 	u := quota.Use{Requests: 1}
-	if providerFault(status) {
+	if providerFault(status) && !q.gaveUp {
 		u.Requests = 0
 	}
 	store.Settle(time.Now(), q.grants, u)

@@ -24,10 +24,10 @@ type streamMeter struct {
 }
 
 // endsEarly reports whether the gateway can end the response to the attempt before
-// the provider does: streams of conversations.
+// the provider does: streams of conversations that do not run on without their client.
 func (a *Attempt) endsEarly() bool {
 	r := a.request
-	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && a.jobber() == nil
+	return r.Stream && r.Operation == r.Dialect.ConversationOperation() && a.jobber() == nil && !a.runsOn()
 }
 
 // newMeter returns a meter for the stream, nil if no limit may have to end it.

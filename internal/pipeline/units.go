@@ -23,6 +23,34 @@ func (r *Response) units() (u catalog.Units) {
 	return u
 }
 
+// Bounds of what a request may use that its body does not say.
+const (
+	formImages     = 10  // images of a form
+	recordingBytes = 750 // bytes of a second of recorded audio, at 6 kbit/s
+)
+
+// largestUnitCost returns the most that an attempt with the body doc can cost by units. It
+// is false if its model has no price of them.
+func (a *attemptAccount) largestUnitCost(doc *jsonedit.Doc) (catalog.NanoDollars, bool) {
+	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, "", a.began)
+	if !ok || p.Units == nil {
+		return 0, false
+	}
+	var u catalog.Units
+	switch a.of.request.Operation {
+	case api.Images:
+		u.Images, u.Quality, u.Size = responsesOf(doc), textOf(doc, "quality"), textOf(doc, "size")
+	case api.ImageEdits, api.ImageVariations:
+		return p.Units.Dearest()*formImages + p.Request, true
+	case api.AudioTranscriptions, api.AudioTranslations:
+		u.AudioMillis = perUnit(max(a.sent.size, 0)*1000, recordingBytes)
+	case api.AudioSpeech:
+		u.Characters = int64(utf8.RuneCountInString(textOf(doc, "input")))
+	}
+	cost, ok := p.UnitCost(u)
+	return cost + p.Request, ok
+}
+
 // textOf returns a string of a JSON request, empty without one.
 func textOf(doc *jsonedit.Doc, name string) string {
 	if doc == nil {

@@ -16,13 +16,18 @@ type condition struct {
 type pattern struct {
 	provider string // slug; empty for any
 	value    string
+	// versions includes the variants and dated versions of a model. Excluded models are
+	// exact, so that no variant avoids a limit.
+	versions bool
 }
 
 func compileCondition(c *Condition) condition {
 	out := condition{key: parseKey(c.Key)}
 	for _, v := range c.Value.List {
 		out.any = out.any || v == Any
-		out.values = append(out.values, out.pattern(v))
+		one := out.pattern(v)
+		one.versions = c.Key == KeyModel
+		out.values = append(out.values, one)
 	}
 	for _, v := range c.Excludes.List {
 		out.except = append(out.except, out.pattern(v))
@@ -34,7 +39,7 @@ func (k key) pattern(value string) pattern {
 	switch k.name {
 	case KeyModel:
 		provider, model := splitModel(value)
-		return pattern{provider, canonicalModel(model)}
+		return pattern{provider: provider, value: canonicalModel(model)}
 	case KeyVirtualKey:
 		value = strings.TrimPrefix(value, "@")
 	}
@@ -44,10 +49,10 @@ func (k key) pattern(value string) pattern {
 // metBy reports whether a request meets the condition.
 func (c *condition) metBy(f *Facts) bool {
 	v := f.value(c.key)
-	if v == "" {
+	if v == "" && c.name != KeyModel {
 		return false
 	}
-	return (c.any || c.lists(c.values, v, f)) && !c.lists(c.except, v, f)
+	return (c.any && v != "" || c.lists(c.values, v, f)) && !c.lists(c.except, v, f)
 }
 
 // lists reports whether patterns include a value.
@@ -60,8 +65,13 @@ func (c *condition) lists(patterns []pattern, v string, f *Facts) bool {
 	return false
 }
 
+// includes reports whether the pattern is one of v. The model may be unknown: only
+// patterns of all models of a provider include it then.
 func (p *pattern) includes(v string, f *Facts) bool {
-	if p.value != v && p.value != Any {
+	if v == "" && (p.provider == "" || p.value != Any) {
+		return false
+	}
+	if p.value != v && p.value != Any && (!p.versions || !f.isModel(v, p.value)) {
 		return false
 	}
 	if p.provider == "" {
@@ -69,6 +79,12 @@ func (p *pattern) includes(v string, f *Facts) bool {
 	}
 	named, _ := splitModel(f.Model)
 	return p.provider == named || p.provider == f.Slug
+}
+
+// readsModel reports whether the name of the model decides about the condition.
+func (c *condition) readsModel() bool {
+	named := func(p pattern) bool { return p.value != Any || p.provider == "" }
+	return c.name == KeyModel && (slices.ContainsFunc(c.values, named) || slices.ContainsFunc(c.except, named))
 }
 
 // ofTarget reports whether the condition is known only for an attempt.

@@ -15,8 +15,10 @@ type Facts struct {
 	User                    string // id of the owner of the gateway key
 	Metadata                map[string]string
 	// Model is as requested, with the prefix of a managed provider, or as a config or
-	// saved prompt sets it.
+	// saved prompt sets it. ModelInPath is true if it is the end of a path that passes
+	// through, which begins with the name of the model.
 	Model          string
+	ModelInPath    bool
 	Prompt, Config string // slugs
 	EndpointType   string // the operation
 	TraceID        string // only if the client sent one
@@ -87,12 +89,6 @@ func (f *Facts) value(k key) string {
 		return f.TraceID
 	}
 	return ""
-}
-
-// canonicalModel returns the one form of the spellings that some provider accepts for a
-// model: in other case, with surrounding spaces, or with the prefix of Google's protocol.
-func canonicalModel(name string) string {
-	return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(name)), "models/")
 }
 
 // splitModel splits "@provider/model". The provider is empty if there is no prefix.

@@ -11,6 +11,7 @@ type scope struct {
 	byValue map[pair][]*compiled
 	keys    []key    // of byValue, except metadata
 	fields  []string // of byValue, metadata only
+	models  bool     // a policy needs the name of the model
 }
 
 // pair is a key with a value, or a field of metadata with a value. The value Any has
@@ -48,6 +49,7 @@ func newIndex(list []*compiled) index {
 			s = &scope{byValue: make(map[pair][]*compiled)}
 			index[at] = s
 		}
+		s.models = s.models || c.readsModel()
 		best, least := 0, 0
 		for i := range c.conditions {
 			most := 0
@@ -123,8 +125,10 @@ func (x index) each(f *Facts, visit func(*compiled)) {
 			continue
 		}
 		for _, k := range s.keys {
-			s.visit(k.name, f.value(k), false, visit)
-			if k.name == KeyModel {
+			if k.name != KeyModel {
+				s.visit(k.name, f.value(k), false, visit)
+			} else {
+				s.visitModel(f, f.value(k), visit)
 				named, _ := splitModel(f.Model)
 				s.visitProvider(named, visit)
 				if f.Slug != named {
@@ -165,6 +169,21 @@ func (s *scope) visit(name, value string, field bool, visit func(*compiled)) {
 	for _, c := range s.byValue[pair{name, value, field}] {
 		visit(c)
 	}
+}
+
+// visitModel visits the policies of a model, by its canonical name, and those that need any.
+func (s *scope) visitModel(f *Facts, name string, visit func(*compiled)) {
+	if name == "" {
+		return
+	}
+	for _, c := range s.byValue[pair{name: KeyModel, value: Any}] {
+		visit(c)
+	}
+	f.eachModel(name, func(name string) {
+		for _, c := range s.byValue[pair{name: KeyModel, value: name}] {
+			visit(c)
+		}
+	})
 }
 
 func (s *scope) visitProvider(slug string, visit func(*compiled)) {

@@ -366,3 +366,109 @@ func TestCountersThatArePastAreNotInUse(t *testing.T) {
 		t.Error("a counter is in use without policies")
 	}
 }
+
+// A policy of a model holds for its dated versions and its variants: vendors serve them with
+// the same model, so that naming one must not avoid the limit. The names are those of vendors.
+func TestAPolicyOfAModelHoldsForItsVersionsAndVariants(t *testing.T) {
+	for _, tt := range []struct {
+		policy  string
+		is, not []string
+	}{
+		{"gpt-4o", []string{"gpt-4o", "gpt-4o-2024-08-06", "gpt-4o:free", "gpt-4o-latest", "GPT-4o-2024-08-06", "@main/gpt-4o-2024-08-06"},
+			[]string{"gpt-4o-mini", "gpt-4o-mini-2024-07-18", "gpt-4", "gpt-4o-audio-preview", "openai/gpt-4o", "gpt-4o-", "gpt-4o:", "my-gpt-4o"}},
+		{"gpt-4o-2024-08-06", []string{"gpt-4o-2024-08-06"}, []string{"gpt-4o", "gpt-4o-2024-11-20"}},
+		{"openai/gpt-4o", []string{"openai/gpt-4o:free", "openai/gpt-4o:nitro", "openai/gpt-4o:floor", "openai/gpt-4o-2024-05-13", "openai/gpt-4o-2024-05-13:online"}, []string{"openai/gpt-4o-mini:free", "openai"}},
+		{"openai/gpt-4o:free", []string{"openai/gpt-4o:free", "openai/gpt-4o:free:nitro"}, []string{"openai/gpt-4o", "openai/gpt-4o:extended"}},
+		{"openai/gpt-4o:nitro", []string{"openai/gpt-4o", "openai/gpt-4o:floor"}, nil},
+		{"claude-sonnet-4", []string{"claude-sonnet-4-20250514", "claude-sonnet-4@20250514"}, []string{"claude-sonnet-4-5", "claude-sonnet-4-5-20250929"}},
+		{"claude-opus", nil, []string{"claude-opus-4", "claude-opus-4-1", "claude-opus-4-1-20250805"}},
+		{"anthropic.claude-sonnet-4", []string{"anthropic.claude-sonnet-4-20250514-v1:0"}, []string{"us.anthropic.claude-sonnet-4-20250514-v1:0"}},
+		{"gpt-4", []string{"gpt-4-0613"}, []string{"gpt-4-turbo", "gpt-4-1106-preview", "gpt-4-32k", "gpt-4.1", "gpt-4-vision"}},
+		{"gpt", nil, []string{"gpt-4", "gpt-4-0613"}},
+		{"gemini-2.0-flash", []string{"gemini-2.0-flash-001", "models/gemini-2.0-flash-001"}, []string{"gemini-2.0-flash-lite", "gemini-2.0-flash-lite-001"}},
+		{"gemini-2.5-pro-preview", []string{"gemini-2.5-pro-preview-05-06"}, []string{"gemini-2.5-pro"}},
+		{"command-r", []string{"command-r-08-2024"}, []string{"command-r-plus", "command-r-plus-08-2024", "command-r7b-12-2024"}},
+		{"llama3", []string{"llama3", "llama3:latest", "llama3:8b"}, []string{"llama3.1"}},
+		{"llama3:8b", []string{"llama3:8b"}, []string{"llama3", "llama3:latest", "llama3:80b"}},
+	} {
+		limits := func(model string) int {
+			f := facts()
+			f.Model = model
+			return len(counters(policy.Compile([]policy.Policy{rate("p", []string{"api_key"}, when("model", nil, tt.policy))}, nil), f))
+		}
+		for _, model := range tt.is {
+			if limits(model) != 1 {
+				t.Errorf("a policy of %s does not hold for %s", tt.policy, model)
+			}
+		}
+		for _, model := range tt.not {
+			if limits(model) != 0 {
+				t.Errorf("a policy of %s holds for %s", tt.policy, model)
+			}
+		}
+	}
+}
+
+func TestExcludedModelsAreExact(t *testing.T) {
+	f, set := facts(), policy.Compile([]policy.Policy{rate("p", []string{"api_key"}, when("model", []string{"openai/gpt-4o:free", "gpt-4o-mini"}, "*"))}, nil)
+	for model, want := range map[string]int{"openai/gpt-4o:free": 0, "OpenAI/GPT-4o:free": 0, "openai/gpt-4o": 1, "openai/gpt-4o:free:x": 1, "gpt-4o-mini": 0, "gpt-4o-mini-2024-07-18": 1} {
+		if f.Model = model; len(counters(set, f)) != want {
+			t.Errorf("%s is limited by %d policies, want %d", model, len(counters(set, f)), want)
+		}
+	}
+}
+
+func TestAPolicyOfAProviderHoldsForRequestsWithoutAModel(t *testing.T) {
+	for _, tt := range []struct {
+		condition policy.Condition
+		want      int
+	}{
+		{when("model", nil, "@prod/*"), 1}, {when("model", nil, "@dev/*"), 0}, {when("model", nil, "*"), 0}, {when("model", nil, "@prod/gpt-4o"), 0}, {when("model", []string{"@prod/*"}, "@prod/*"), 0},
+	} {
+		f := facts()
+		f.Model = ""
+		if got := counters(policy.Compile([]policy.Policy{rate("p", []string{"api_key"}, tt.condition)}, nil), f); len(got) != tt.want {
+			t.Errorf("%+v: %v, want %d", tt.condition, got, tt.want)
+		}
+	}
+}
+
+func TestAModelInAPathBeginsWithItsName(t *testing.T) {
+	f := facts()
+	f.Model, f.ModelInPath = "owner/name/predictions", true
+	for model, want := range map[string]int{"owner/name": 1, "owner": 1, "owner/na": 0, "name": 0} {
+		set := policy.Compile([]policy.Policy{rate("p", []string{"api_key"}, when("model", nil, model))}, nil)
+		if got := counters(set, f); len(got) != want {
+			t.Errorf("%s: %v, want %d", model, got, want)
+		}
+	}
+	f.Model, f.ModelInPath = "owner/name", false
+	if got := counters(policy.Compile([]policy.Policy{rate("p", []string{"api_key"}, when("model", nil, "owner"))}, nil), f); len(got) != 0 {
+		t.Errorf("in a body, an owner is no model: %v", got)
+	}
+}
+
+func TestModelsAreNeededOnlyWhereAPolicyReadsThem(t *testing.T) {
+	reads := func(p policy.Policy) bool { return policy.Compile([]policy.Policy{p}, nil).ReadsModels("w", "o") }
+	other := rate("p", []string{"api_key"}, when("model", nil, "m"))
+	other.Workspace = "another"
+	for _, tt := range []struct {
+		policy policy.Policy
+		want   bool
+	}{
+		{rate("p", []string{"api_key"}, when("model", nil, "m")), true},
+		{rate("p", []string{"api_key"}, when("model", nil, "*")), true},
+		{rate("p", []string{"model"}, when("api_key", nil, "*")), true},
+		{rate("p", []string{"api_key"}, when("model", nil, "@prod/*")), false},
+		{rate("p", []string{"api_key"}, when("model", []string{"m"}, "@prod/*")), true},
+		{rate("p", []string{"api_key"}, when("api_key", nil, "*")), false},
+		{other, false},
+	} {
+		if got := reads(tt.policy); got != tt.want {
+			t.Errorf("%+v: %t", tt.policy.Conditions, got)
+		}
+	}
+	if (*policy.Set)(nil).ReadsModels("w", "o") {
+		t.Error("no policies need models")
+	}
+}

@@ -103,6 +103,22 @@ func (s *Set) Match(dst []*quota.Limit, f *Facts) []*quota.Limit {
 	return dst
 }
 
+// ReadsModels reports whether a policy of a workspace, or of its organisation, needs to know
+// the model of requests.
+func (s *Set) ReadsModels(workspace, organisation string) bool {
+	if s == nil {
+		return false
+	}
+	for _, x := range [...]index{s.limits, s.govern} {
+		for _, id := range [...]string{workspace, organisation} {
+			if scope := x[id]; scope != nil && scope.models {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // Empty reports whether there are no policies.
 func (s *Set) Empty() bool { return s == nil || len(s.list) == 0 }
 
@@ -141,6 +157,12 @@ func (s *Set) InUse(counter string, now time.Time) bool {
 		return generation == "0"
 	}
 	return generation == strconv.FormatInt(p.Generations[EntityID(key)], 10)
+}
+
+// readsModel reports whether the name of the model decides about the policy.
+func (c *compiled) readsModel() bool {
+	return slices.ContainsFunc(c.group, func(k key) bool { return k.name == KeyModel }) ||
+		slices.ContainsFunc(c.conditions, func(k condition) bool { return k.readsModel() })
 }
 
 // appliesTo reports whether the policy applies to a request, and appends its value

@@ -72,3 +72,49 @@ func TestNoSpellingOfAModelAvoidsItsPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestNoFormAvoidsThePoliciesOfItsModel names a model in forms and in other bodies that
+// stream through, in ways that some provider reads.
+func TestNoFormAvoidsThePoliciesOfItsModel(t *testing.T) {
+	l := newLimited(t)
+	l.policy("rate-limits", `{"name":"one","type":"requests","unit":"rpd","value":1,"conditions":[{"key":"model","value":"listener"}],"group_by":[{"key":"api_key"}]}`)
+	const file = "Content-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n"
+	const model = "Content-Disposition: form-data; name=\"model\"\r\n\r\n"
+	form := func(parts ...string) string { return "--x\r\n" + strings.Join(parts, "\r\n--x\r\n") + "\r\n--x--\r\n" }
+	large := strings.Repeat("a", 100_000)
+	for _, tt := range []struct {
+		name, path, body string
+		h                []string
+		status           int // of the second request; 429 unless it is refused at once
+	}{
+		{"model first", "/v1/audio/transcriptions", form(model+"listener", file+"abc"), nil, 429},
+		{"model last", "/v1/audio/transcriptions", form(file+"abc", model+"listener"), nil, 429},
+		{"model after a large file", "/v1/audio/transcriptions", form(file+large, model+"listener"), nil, 429},
+		{"other spelling", "/v1/audio/transcriptions", form(file+large, model+" LISTENER"), nil, 429},
+		{"two models", "/v1/audio/transcriptions", form(model+"other", file+large, model+"listener"), nil, 403},
+		{"passed through", "/v1/any", form(file+large, model+"listener"), nil, 429},
+		{"long JSON", "/v1/any", `{"text":"` + strings.Repeat("a", 1<<20) + `","model":"listener"}`, []string{"Content-Type", "application/json"}, 429},
+		{"JSON of another type", "/v1/any", `{"model":"listener"}`, []string{"Content-Type", "text/plain"}, 429},
+		{"compressed", "/v1/any", `{"model":"listener"}`, []string{"Content-Type", "application/json", "Content-Encoding", "gzip"}, 403},
+		{"model in the path", "/v1/models/listener:run", `{}`, []string{"Content-Type", "application/json"}, 429},
+		{"model and verb in the path", "/v1/models/listener/predictions", `{}`, []string{"Content-Type", "application/json"}, 429},
+	} {
+		key := l.key(`"rate_limits":[]`)
+		h := append([]string{"Content-Type", "multipart/form-data; boundary=x"}, tt.h...)
+		var last gatewaytest.Response
+		for range 2 {
+			last = l.send("POST", tt.path, key, tt.body, h...)
+		}
+		if last.Status != tt.status {
+			t.Errorf("%s: %d %.300s", tt.name, last.Status, last.Body)
+		}
+		if tt.status == 429 {
+			if res := l.send("POST", "/v1/audio/transcriptions", l.key(`"rate_limits":[]`), form(model+"other", file+large), "Content-Type", "multipart/form-data; boundary=x"); res.Status != 200 {
+				t.Errorf("another model, after %s: %d %.300s", tt.name, res.Status, res.Body)
+			}
+		}
+	}
+	if res := l.send("POST", "/v1/files", l.key(`"rate_limits":[]`), form("Content-Disposition: form-data; name=\"purpose\"\r\n\r\nuser_data", file+large), "Content-Type", "multipart/form-data; boundary=x"); res.Status != 200 {
+		t.Errorf("a file, which runs no model: %d %.300s", res.Status, res.Body)
+	}
+}
