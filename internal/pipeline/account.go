@@ -111,11 +111,11 @@ func intentError(err error) *apierr.Error {
 // request and responded: its input is estimated.
 func (a *attemptAccount) fail(err error) {
 	s := reqlog.Settlement{Outcome: reqlog.Failed}
-	gaveUp := a.gaveUp(err)
-	if gaveUp {
-		a.bill.quota.giveUp()
+	abandoned := a.abandonedBy(err)
+	if abandoned {
+		a.bill.quota.abandon()
 	}
-	if gaveUp || err != nil && apierr.From(err).Kind == apierr.ClientGone {
+	if abandoned || err != nil && apierr.From(err).Kind == apierr.ClientGone {
 		s.Outcome = reqlog.Abandoned
 		if a.open && a.sent.uses() {
 			a.sent.count(a.of.Target, a.of.Model)
@@ -126,9 +126,9 @@ func (a *attemptAccount) fail(err error) {
 	a.settle(s)
 }
 
-// gaveUp reports whether the request's own timeout ended an attempt that the provider has.
-// A client chooses it, so that it is no fault of the provider.
-func (a *attemptAccount) gaveUp(err error) bool {
+// abandonedBy reports whether the request's own timeout ended an attempt that the provider has.
+// A client chooses it: the provider is not to blame.
+func (a *attemptAccount) abandonedBy(err error) bool {
 	e, ok := errors.AsType[*apierr.Error](err)
 	return ok && e.Kind == apierr.Timeout && a.open && a.of.timers.sent != nil && a.of.timers.sent.Load()
 }

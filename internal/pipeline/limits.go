@@ -18,19 +18,19 @@ const codeLimits = "limits_unavailable"
 // requestQuota holds what a request has reserved of the limits that count it
 // once, however many attempts it makes. It is safe for concurrent use.
 type requestQuota struct {
-	mu      sync.Mutex
-	counted []string          // counters that have the request; guarded by mu
-	grants  []quota.Grant     // guarded by mu
-	places  []quota.Grant     // in limits of requests in progress; guarded by mu
-	by      uint16            // number of the last attempt that added to grants or places; guarded by mu
-	gaveUp  bool              // the request's own timeout ended an attempt that a provider has; guarded by mu
-	log     []reqlog.LimitUse // guarded by mu
+	mu        sync.Mutex
+	counted   []string          // counters that have the request; guarded by mu
+	grants    []quota.Grant     // guarded by mu
+	places    []quota.Grant     // in limits of requests in progress; guarded by mu
+	by        uint16            // number of the last attempt that added to grants or places; guarded by mu
+	abandoned bool              // the request's own timeout ended an attempt that a provider has; guarded by mu
+	log       []reqlog.LimitUse // guarded by mu
 }
 
-// giveUp makes the request count, however it ends.
-func (q *requestQuota) giveUp() {
+// abandon makes the request count, however it ends.
+func (q *requestQuota) abandon() {
 	q.mu.Lock()
-	q.gaveUp = true
+	q.abandoned = true
 	q.mu.Unlock()
 }
 
@@ -249,7 +249,7 @@ func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 		status = res.Status
 	}
 	u := quota.Use{Requests: 1}
-	if providerFault(status) && !q.gaveUp {
+	if providerFault(status) && !q.abandoned {
 		u.Requests = 0
 	}
 	store.Settle(time.Now(), q.grants, u)

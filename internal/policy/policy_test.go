@@ -444,7 +444,7 @@ func TestAModelInAPathBeginsWithItsName(t *testing.T) {
 	}
 	f.Model, f.ModelInPath = "owner/name", false
 	if got := counters(policy.Compile([]policy.Policy{rate("p", []string{"api_key"}, when("model", nil, "owner"))}, nil), f); len(got) != 0 {
-		t.Errorf("in a body, an owner is no model: %v", got)
+		t.Errorf("an owner in a body is taken for a model: %v", got)
 	}
 }
 

@@ -61,7 +61,7 @@ func (s *Server) openCounters(ctx context.Context, set *settings.Settings) (err 
 		s.engine.Quota = new(quota.Memory)
 		return nil
 	}
-	node, err := openNode(s.Data, s.Logger)
+	node, err := openNode(s.Data, bootID(), s.Logger)
 	if err != nil {
 		return err
 	}

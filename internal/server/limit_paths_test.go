@@ -144,9 +144,9 @@ func (l *limitedGateway) leaveAfter(key, path, body, text string) {
 	}
 }
 
-// TestRequestsThatTheirClientGivesUpCount sends requests that the provider has when their
+// TestRequestsThatTheirClientAbandonsCount sends requests that the provider has when their
 // client leaves, or when the timeout that it chose ends.
-func TestRequestsThatTheirClientGivesUpCount(t *testing.T) {
+func TestRequestsThatTheirClientAbandonsCount(t *testing.T) {
 	t.Parallel()
 	l := newSlow(t, "log: {level: info}\n")
 	const body = `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","content":"wait"}]}`
@@ -221,9 +221,9 @@ func TestTimeoutsBeforeAProviderIsReachedReturnWhatWasReserved(t *testing.T) {
 	}
 }
 
-// TestWhatIsSoldByTheUnitFitsIntoABudget sends requests for images and speech whose price
+// TestUnitsFitIntoABudget sends requests for images and speech whose price
 // is known before they are sent, with a budget that is never exceeded.
-func TestWhatIsSoldByTheUnitFitsIntoABudget(t *testing.T) {
+func TestUnitsFitIntoABudget(t *testing.T) {
 	t.Parallel()
 	l := newSlow(t, `
 prices:

@@ -11,7 +11,7 @@ import (
 )
 
 // nodeFile is the file in the data folder with the name of the node, and after a space
-// where the file is; see filePlace.
+// where the file is; see place.
 const nodeFile = "node"
 
 // node is the name under which shared counters know the gateways that use a data folder,
@@ -24,8 +24,9 @@ type node struct {
 
 // openNode returns the node of a data folder. Its first gateway creates the name. While
 // a gateway runs, others on the folder get names of their own. So does a folder that was
-// copied. The caller closes the node when it settles nothing more.
-func openNode(data string, logger *slog.Logger) (*node, error) {
+// copied, also as the snapshot of a disk that another machine uses. Boot names the current
+// run of this machine; see bootID. The caller closes the node when it settles nothing more.
+func openNode(data, boot string, logger *slog.Logger) (*node, error) {
 	path := filepath.Join(data, nodeFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -41,7 +42,7 @@ func openNode(data string, logger *slog.Logger) (*node, error) {
 		logger.Info("another gateway uses the data folder; shared counters know this one by a name of its own", "path", path)
 		return &node{name: rand.Text()}, nil
 	}
-	name, err := readNode(f, logger)
+	name, err := readNode(f, boot, logger)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("reading the name of the node: %w", err)
@@ -58,24 +59,29 @@ func (n *node) close() {
 
 // readNode returns the name in the file, which it writes if there is none or that of
 // another file.
-func readNode(f *os.File, logger *slog.Logger) (string, error) {
+func readNode(f *os.File, boot string, logger *slog.Logger) (string, error) {
 	raw, err := io.ReadAll(f)
 	if err != nil {
 		return "", err
 	}
-	here, err := filePlace(f)
+	inode, device, err := fileNumbers(f)
 	if err != nil {
 		return "", err
 	}
-	name, place, _ := strings.Cut(strings.TrimSpace(string(raw)), " ")
+	here := place(inode, device, boot)
+	name, before, _ := strings.Cut(strings.TrimSpace(string(raw)), " ")
 	switch {
 	case !isNodeName(name):
 		name = rand.Text()
-	case place == here:
+	case before == here:
 		return name, nil
-	case place != "": // an earlier version wrote none
+	case before != "" && before != inode: // earlier versions wrote nothing, or the inode only
 		name = rand.Text()
-		logger.Warn("data folder was copied or restored; shared counters know it by a new name. Do not run a gateway on the copy and on the original at the same time", "path", f.Name())
+		if strings.HasPrefix(before, place(inode, device, "")) {
+			logger.Info("the machine was restarted, or runs on the snapshot of a disk; shared counters know this gateway by a new name", "path", f.Name())
+		} else {
+			logger.Warn("data folder was copied or restored; shared counters know it by a new name. Do not run a gateway on the copy and on the original at the same time", "path", f.Name())
+		}
 	}
 	text := strings.TrimSpace(name+" "+here) + "\n"
 	if err := f.Truncate(0); err != nil {
@@ -83,6 +89,25 @@ func readNode(f *os.File, logger *slog.Logger) (string, error) {
 	}
 	_, err = f.WriteAt([]byte(text), 0)
 	return name, err
+}
+
+// place returns what a copy of a file does not share with it: the inode, or in a copy of the
+// disk the device, or on another machine the run of the machine. Empty is unknown.
+func place(inode, device, boot string) string {
+	if inode == "" {
+		return ""
+	}
+	return inode + "-" + device + "-" + boot
+}
+
+// bootID returns a name of the current run of this machine, which no other has. Empty means
+// unknown. Containers have that of their host.
+func bootID() string {
+	raw, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(raw))
 }
 
 // isNodeName reports whether a name is one that this program has made: other text is

@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// filePlace returns the number of a file's inode, which a copy of the file does not
-// have. Empty means unknown.
-func filePlace(f *os.File) (string, error) {
+// fileNumbers returns the numbers of a file's inode and of its device. Empty means
+// unknown.
+func fileNumbers(f *os.File) (inode, device string, err error) {
 	info, err := f.Stat()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return strconv.FormatUint(uint64(s.Ino), 10), nil
+		return strconv.FormatUint(uint64(s.Ino), 10), strconv.FormatUint(uint64(s.Dev), 10), nil
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // lockFile locks a file until it is closed, also by the end of the process. It returns
