@@ -159,8 +159,8 @@ func (x *exchange) splitFormModel() error {
 }
 
 // readFormModel reads a form up to its model, which it sets, and returns what it has read
-// and where the model ends in it. The caller returns that with [upload.unread]. A nil head is
-// a body that is no form, or none that providers read alike.
+// and where the model ends in it. The caller returns that with [upload.unread]. A nil head
+// means that the body is not a form that all providers read alike.
 func (x *exchange) readFormModel() (head *bytepool.Buffer, end int64, err error) {
 	u := x.upload
 	var model string
