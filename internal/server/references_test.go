@@ -135,6 +135,9 @@ func TestAReferenceWithoutAValueIsReportedToItsUser(t *testing.T) {
 	if body := string(res.Body); res.Status != 503 || !strings.Contains(body, "@filed") || !strings.Contains(body, "the file does not exist") || !strings.Contains(body, "secret_not_found") || strings.Contains(body, folder) {
 		t.Errorf("without the file: %d %s", res.Status, res.Body)
 	}
+	if body := string(res.Body); !strings.Contains(body, "the secret reference of key has no value") {
+		t.Errorf("users of a provider learn the field, not the reference: %s", body)
+	}
 	if res := ask(g, "@simulator"); res.Status != 200 {
 		t.Errorf("another entry: %d %s", res.Status, res.Body)
 	}
