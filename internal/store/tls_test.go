@@ -57,7 +57,7 @@ func TestTheModesOfEncryption(t *testing.T) {
 			if err == nil {
 				db.Close()
 			}
-			wantsError := tt.refuse != "" || strings.Contains(tt.name, "stranger")
+			wantsError := tt.refuse != "" || strings.Contains(tt.name, "of another server")
 			if (err != nil) != wantsError || err != nil && (!strings.Contains(err.Error(), tt.refuse) || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("Open() = %v, want one line with %q", err, tt.refuse)
 			}
