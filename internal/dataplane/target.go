@@ -70,7 +70,10 @@ func (x *exchange) target(c providerChoice) (*provider.Target, error) {
 	if err := x.checkAPI(t); err != nil {
 		return nil, err
 	}
-	return t, x.checkEgress(t)
+	if err := x.checkEgress(t); err != nil {
+		return nil, err
+	}
+	return t, x.checkIssuedCredentials()
 }
 
 // checkEgress returns an error for a target that an egress policy does not

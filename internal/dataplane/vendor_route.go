@@ -9,6 +9,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/pipeline"
 	"modelgate/internal/provider"
 )
 
@@ -119,6 +120,16 @@ var credentialPaths = []string{
 func issuesCredentials(path string) bool {
 	path = withoutParams(lenient(path)) + "/"
 	return slices.ContainsFunc(credentialPaths, func(part string) bool { return strings.Contains(path, part) })
+}
+
+// checkIssuedCredentials returns an error for a path that may have the provider issue
+// credentials, unless the key may change providers.
+func (x *exchange) checkIssuedCredentials() error {
+	if x.Operation != api.Proxy || !issuesCredentials(x.Path) || x.Identity.Allows(access.ScopeProvidersUpdate) {
+		return nil
+	}
+	return apierr.New(apierr.Forbidden, "%.100s makes credentials or connections of the provider, for use without the gateway and its limits; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
+		WithParam("path").WithCode(pipeline.CodeModelRefused)
 }
 
 // isCohereClient reports whether a request is from Cohere's own library, which
@@ -256,10 +267,6 @@ func (x *exchange) chooseProvider() error {
 func (x *exchange) checkAPI(t *provider.Target) error {
 	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Path) && !x.Identity.Allows(access.ScopeProvidersUpdate) {
 		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for everybody who uses it; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
-			WithParam("path")
-	}
-	if x.Operation == api.Proxy && issuesCredentials(x.Path) && !x.Identity.Allows(access.ScopeProvidersUpdate) {
-		return apierr.New(apierr.Forbidden, "%.100s makes credentials or connections of the provider, for use without the gateway and its limits; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
 			WithParam("path")
 	}
 	if v := x.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {

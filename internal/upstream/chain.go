@@ -6,12 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 )
 
 // A host that a client or a tenant chose may lead back to the gateway under a name that
-// the gateway does not know. Its requests then carry the ids of the gateways that they
-// have passed, in the header that RFC 8586 defines for this purpose.
+// the gateway does not know. Requests to such a host that hold a gateway key carry the ids
+// of the gateways that they have passed, in the header that RFC 8586 defines for this
+// purpose.
 const (
 	chainHeader  = "Cdn-Loop"
 	chainElement = "modelgate; id="
@@ -51,11 +53,29 @@ func passedGateways(lines []string) (passed []string) {
 	return passed
 }
 
-// mark adds this gateway to those that req has passed.
+// mark adds this gateway to those that req has passed. A request that has passed none
+// leaves as it is unless its host was chosen and a gateway could accept it: all other
+// requests pass through exactly.
 func (c *Client) mark(req *http.Request, guarded bool) {
 	passed, _ := req.Context().Value(chainKey{}).([]string)
-	if !guarded && len(passed) == 0 {
+	if len(passed) == 0 && !(guarded && hasGatewayKey(req.Header)) {
 		return
 	}
 	req.Header[chainHeader] = []string{strings.Join(append(passed[:len(passed):len(passed)], c.element), ", ")}
 }
+
+// hasGatewayKey reports whether a header holds what may be a key or a token of a gateway.
+func hasGatewayKey(h http.Header) bool {
+	for _, values := range h {
+		for _, v := range values {
+			v = v[strings.LastIndexByte(v, ' ')+1:]
+			if strings.HasPrefix(v, access.KeyPrefix) || strings.HasPrefix(v, beginOfToken) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// beginOfToken begins every JSON Web Token.
+const beginOfToken = "eyJ"
