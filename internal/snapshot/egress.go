@@ -5,7 +5,11 @@ import (
 	"modelgate/internal/egress"
 )
 
-// Egress returns the egress policies for the requests of id.
+// Egress returns the egress policies for the requests of id, nil for none.
 func (s *Snapshot) Egress(id *access.Identity) *egress.Policies {
-	return &egress.Policies{Organisation: s.egress[id.Organisation], Workspace: s.egress[id.Workspace], Key: id.Egress}
+	organisation, workspace := s.egress[id.Organisation], s.egress[id.Workspace]
+	if organisation == nil && workspace == nil && len(id.Egress) == 0 {
+		return nil
+	}
+	return &egress.Policies{Organisation: organisation, Workspace: workspace, Key: id.Egress}
 }
