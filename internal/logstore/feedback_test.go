@@ -24,8 +24,8 @@ func given(at time.Time, sec int, workspace, trace string, value int, weight flo
 	}
 }
 
-// judged is the test log with entries of the traces a, b and c and feedback of these.
-func judged(t *testing.T, at place) (s *logstore.Store, start time.Time, list []logstore.Feedback) {
+// withFeedback is the test log with entries of the traces a, b and c and feedback of these.
+func withFeedback(t *testing.T, at place) (s *logstore.Store, start time.Time, list []logstore.Feedback) {
 	t.Helper()
 	s = mustOpen(t, at.with(logstore.Options{}))
 	start = time.Now().Add(-time.Hour).Truncate(time.Second).UTC()
@@ -56,7 +56,7 @@ func judged(t *testing.T, at place) (s *logstore.Store, start time.Time, list []
 func TestFeedbackIsReadAsItWasGiven(t *testing.T) { onBoth(t, testFeedbackIsReadAsItWasGiven) }
 
 func testFeedbackIsReadAsItWasGiven(t *testing.T, at place) {
-	s, start, list := judged(t, at)
+	s, start, list := withFeedback(t, at)
 	for i, want := range []logstore.RatedEntry{{KeyID: "k1", Service: "openai", Model: "gpt"}, {KeyID: "k1", Service: "openai", Model: "gpt"}, {KeyID: "k2", Model: "gpt"}, {}, {KeyID: "k3", Model: "other"}} {
 		if list[i].About != want {
 			t.Errorf("feedback %d is of %+v, want %+v", i, list[i].About, want)
@@ -104,7 +104,7 @@ func TestFeedbackIsChangedWithinItsScope(t *testing.T) {
 }
 
 func testFeedbackIsChangedWithinItsScope(t *testing.T, at place) {
-	s, start, list := judged(t, at)
+	s, start, list := withFeedback(t, at)
 	mine := logstore.FeedbackQuery{Scope: logstore.Scope{Organisation: "o", Workspace: "w"}, ID: list[0].ID}
 	later := start.Add(2 * time.Hour)
 	if err := s.ChangeFeedback(t.Context(), mine, logstore.FeedbackChange{Value: -1, At: later}); err != nil {
@@ -135,7 +135,7 @@ func testFeedbackIsChangedWithinItsScope(t *testing.T, at place) {
 func TestFeedbackIsSummed(t *testing.T) { onBoth(t, testFeedbackIsSummed) }
 
 func testFeedbackIsSummed(t *testing.T, at place) {
-	s, start, _ := judged(t, at)
+	s, start, _ := withFeedback(t, at)
 	sums, err := s.SumFeedback(t.Context(), logstore.FeedbackQuery{Scope: logstore.Scope{Organisation: "o", Workspace: "w"}}, time.Minute)
 	var got []string
 	for _, f := range sums {
@@ -159,7 +159,7 @@ func TestEntriesAreDistinguishedByTheirFeedback(t *testing.T) {
 }
 
 func testEntriesAreToldApartByTheirFeedback(t *testing.T, at place) {
-	s, start, _ := judged(t, at)
+	s, start, _ := withFeedback(t, at)
 	for _, tt := range []struct {
 		name  string
 		scope logstore.Scope
@@ -213,7 +213,7 @@ func testEntriesAreToldApartByTheirFeedback(t *testing.T, at place) {
 func TestFeedbackGoesWithTheSums(t *testing.T) { onBoth(t, testFeedbackGoesWithTheSums) }
 
 func testFeedbackGoesWithTheSums(t *testing.T, at place) {
-	s, start, _ := judged(t, at)
+	s, start, _ := withFeedback(t, at)
 	var many []logstore.Feedback
 	for i := range 2500 {
 		many = append(many, given(start.Add(-48*time.Hour), i%60, "w", "a", 1, 1))

@@ -134,7 +134,7 @@ sum: 50.0 % of 8 killed: `
 		t.Errorf("printed\n%s\nwant\n%s…", out, want)
 	}
 	if n := strings.Count(errs, " of 8: "); n != 8 || !strings.Contains(errs, "1 of 8: survived sum.go:10 Larger: a > b with >=\n") {
-		t.Errorf("%d of 8 outcomes were told at once:\n%s", n, errs)
+		t.Errorf("%d of 8 outcomes were reported at once:\n%s", n, errs)
 	}
 }
 

@@ -29,7 +29,7 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 	node := rtTree("fallback", 2, `,"on_status_codes":[429]`)
 	target := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"provider":"@a","on_status_codes":[429]},` + rtLeaf + `]}`
 	inner := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"strategy":{"mode":"fallback","on_status_codes":[429]},"targets":[` + rtLeaf + `]},` + rtLeaf + `]}`
-	beside := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"on_status_codes":[429],"strategy":{"mode":"fallback"},"targets":[` + rtLeaf + `]},` + rtLeaf + `]}`
+	nextToList := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"on_status_codes":[429],"strategy":{"mode":"fallback"},"targets":[` + rtLeaf + `]},` + rtLeaf + `]}`
 	balanced := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"on_status_codes":[429],"strategy":{"mode":"loadbalance"},"targets":[` + rtLeaf + `]},` + rtLeaf + `]}`
 	for _, tt := range []struct {
 		name, config string
@@ -64,8 +64,8 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 		{"a status listed at the strategy alone", target, rtStatus(500), false},
 		{"a status listed at an inner fallback, which is for its own targets", inner, rtStatus(429), false},
 		{"a status listed outside of an inner fallback", inner, rtStatus(500), true},
-		{"a status listed outside of an inner fallback with a list next to it", beside, rtStatus(500), true},
-		{"a status listed next to an inner fallback", beside, rtStatus(429), false},
+		{"a status listed outside of an inner fallback with a list next to it", nextToList, rtStatus(500), true},
+		{"a status listed next to an inner fallback", nextToList, rtStatus(429), false},
 		{"a status listed at an inner balance", balanced, rtStatus(429), true},
 		{"a status not listed at an inner balance", balanced, rtStatus(500), false},
 	} {

@@ -1,35 +1,20 @@
 package integrations_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"modelgate/internal/controlplane/integrations"
 	"modelgate/internal/controlplane/providers"
 	"modelgate/internal/controlplane/route"
-	"modelgate/internal/secret"
+	"modelgate/internal/controlplane/route/routetest"
 )
-
-// interleaved is a sealer during whose calls something else happens, once.
-type interleaved struct {
-	route.Sealer
-	do *func()
-}
-
-func (m interleaved) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
-	if do := *m.do; do != nil {
-		*m.do = nil
-		do()
-	}
-	return m.Sealer.Seal(ctx, organisation, s)
-}
 
 func TestCredentialsThatWereChangedConcurrentlyAreNotMixed(t *testing.T) {
 	b := bench(t)
 	var do func()
 	d := b.Deps
-	d.Secrets = interleaved{d.Secrets, &do}
+	d.Secrets = routetest.Interleaved{Sealer: d.Secrets, Do: &do}
 	b.API = route.New(d)
 	integrations.Add(b.API)
 	providers.Add(b.API)

@@ -77,7 +77,7 @@ func TestAReferenceThatIsRemovedConcurrentlyIsNotFound(t *testing.T) {
 	b := bench(t)
 	var do func()
 	d := b.Deps
-	d.Secrets = interleaved{d.Secrets, &do}
+	d.Secrets = routetest.Interleaved{Sealer: d.Secrets, Do: &do}
 	b.API = route.New(d)
 	integrations.Add(b.API)
 	providers.Add(b.API)

@@ -1,33 +1,17 @@
 package secrets_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/route/routetest"
 	"modelgate/internal/controlplane/secrets"
-	"modelgate/internal/secret"
 )
-
-// interleaved does something else whenever a secret is sealed.
-type interleaved struct {
-	route.Sealer
-	do *func()
-}
-
-func (m interleaved) Seal(ctx context.Context, organisation string, s secret.String) (string, error) {
-	if do := *m.do; do != nil {
-		*m.do = nil
-		do()
-	}
-	return m.Sealer.Seal(ctx, organisation, s)
-}
 
 func TestChangesOfAReferenceDoNotMix(t *testing.T) {
 	var do func()
-	c := routetest.New(t, func(a *route.API) { a.Secrets = interleaved{a.Secrets, &do}; secrets.Add(a) }).Root()
+	c := routetest.New(t, func(a *route.API) { a.Secrets = routetest.Interleaved{Sealer: a.Secrets, Do: &do}; secrets.Add(a) }).Root()
 	c.Must("POST", "/secret-references", vault, nil)
 	do = func() { c.Must("PUT", "/secret-references/v", `{"name":"theirs"}`, nil) }
 	a := c.Call("PUT", "/secret-references/v", `{"name":"mine","auth_config":{"token":"another-token-4711"}}`)

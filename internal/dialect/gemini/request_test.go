@@ -59,17 +59,17 @@ func mustWrite(t *testing.T, r llm.Request, to dialect.RequestTarget, want strin
 }
 
 func TestWebSearchOptionsBecomeATool(t *testing.T) {
-	wish := []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"search_context_size":"low"}`)}}
+	webSearch := []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"search_context_size":"low"}`)}}
 	place := []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"user_location":{"type":"approximate","approximate":{"country":"CH"}}}`)}}
 	f := llm.Tool{Name: "f", Schema: json.RawMessage(`{"type":"object","properties":{}}`), At: "tools[0]"}
 	const search, function = `{"googleSearch":{}}`, `{"functionDeclarations":[{"name":"f","parametersJsonSchema":{"type":"object","properties":{}}}]}`
-	mustWrite(t, llm.Request{Extra: wish}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`, adapted("web_search_options", "googleSearch"), dropped("web_search_options.search_context_size"))
+	mustWrite(t, llm.Request{Extra: webSearch}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`, adapted("web_search_options", "googleSearch"), dropped("web_search_options.search_context_size"))
 	mustWrite(t, llm.Request{Extra: place}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`, adapted("web_search_options", "googleSearch, without user_location"))
-	mustWrite(t, llm.Request{Extra: wish, Tools: []llm.Tool{f}}, flash2, `{`+userWrote+`,"tools":[`+function+`]}`, dropped("web_search_options"))
-	mustWrite(t, llm.Request{Extra: wish, Tools: []llm.Tool{f}}, flash3, `{`+userWrote+`,"tools":[`+search+`,`+function+`],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"},"includeServerSideToolInvocations":true}}`, adapted("web_search_options", "googleSearch"), dropped("web_search_options.search_context_size"))
-	mustWrite(t, llm.Request{Extra: wish, Tools: []llm.Tool{{Name: "google_search", At: "tools[0]"}}}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`,
+	mustWrite(t, llm.Request{Extra: webSearch, Tools: []llm.Tool{f}}, flash2, `{`+userWrote+`,"tools":[`+function+`]}`, dropped("web_search_options"))
+	mustWrite(t, llm.Request{Extra: webSearch, Tools: []llm.Tool{f}}, flash3, `{`+userWrote+`,"tools":[`+search+`,`+function+`],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"},"includeServerSideToolInvocations":true}}`, adapted("web_search_options", "googleSearch"), dropped("web_search_options.search_context_size"))
+	mustWrite(t, llm.Request{Extra: webSearch, Tools: []llm.Tool{{Name: "google_search", At: "tools[0]"}}}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`,
 		adapted("tools[0]", "googleSearch"), adapted("web_search_options", "the search among the tools"))
-	mustWrite(t, llm.Request{Extra: wish, Tools: []llm.Tool{{Server: llm.WebSearch, Native: &llm.Native{Dialect: "chat", Type: "web_search"}, At: "tools[0]"}}}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`,
+	mustWrite(t, llm.Request{Extra: webSearch, Tools: []llm.Tool{{Server: llm.WebSearch, Native: &llm.Native{Dialect: "chat", Type: "web_search"}, At: "tools[0]"}}}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`,
 		adapted("tools[0]", "googleSearch"), adapted("web_search_options", "the search among the tools"))
 }
 

@@ -58,7 +58,7 @@ func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
 	of := func(d, kind, raw string) []llm.Tool {
 		return []llm.Tool{{Server: llm.WebSearch, Native: &llm.Native{Dialect: d, Type: kind, Raw: json.RawMessage(raw)}, At: "tools[0]"}}
 	}
-	wish := []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"country":"CH","city":"Bern"}}}`)}}
+	webSearch := []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"search_context_size":"low","user_location":{"type":"approximate","approximate":{"country":"CH","city":"Bern"}}}`)}}
 	for _, tt := range []struct {
 		name, provider, dialect string
 		tools                   []llm.Tool
@@ -67,9 +67,9 @@ func TestASearchOfTheWebIsAskedForInTheProvidersWords(t *testing.T) {
 		fate                    dialect.ParamChange
 		lost                    string // options
 	}{
-		{"chat", "openai", "chat", nil, wish, `[{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Bern","country":"CH"}}]`, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}, ""},
-		{"chat at x.ai", "x-ai", "chat", nil, wish, `[{"type":"web_search"}]`, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}, "web_search_options.search_context_size web_search_options.user_location"},
-		{"chat elsewhere", "groq", "chat", nil, wish, ``, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Dropped}, ""},
+		{"chat", "openai", "chat", nil, webSearch, `[{"type":"web_search","search_context_size":"low","user_location":{"type":"approximate","city":"Bern","country":"CH"}}]`, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}, ""},
+		{"chat at x.ai", "x-ai", "chat", nil, webSearch, `[{"type":"web_search"}]`, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Adapted, Note: "web_search"}, "web_search_options.search_context_size web_search_options.user_location"},
+		{"chat elsewhere", "groq", "chat", nil, webSearch, ``, dialect.ParamChange{Name: "web_search_options", Outcome: dialect.Dropped}, ""},
 		{"messages", "openai", "messages", of("messages", "web_search_20250305", `{"type":"web_search_20250305","name":"web_search","max_uses":1,"allowed_domains":["a.example"],"user_location":{"type":"approximate","country":"CH"}}`), nil,
 			`[{"type":"web_search","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","country":"CH"}}]`, dialect.ParamChange{Name: "tools[0].web_search_20250305", Outcome: dialect.Adapted, Note: "web_search"}, "tools[0].max_uses"},
 		{"gemini", "openai", "gemini", of("gemini", "googleSearch", `{"googleSearch":{}}`), nil, `[{"type":"web_search"}]`, dialect.ParamChange{Name: "tools[0].googleSearch", Outcome: dialect.Adapted, Note: "web_search"}, ""},
