@@ -31,8 +31,10 @@ type conn struct {
 
 // heldWrite is what net/http writes when its buffer is full.
 type heldWrite struct {
-	data [4 << 10]byte
-	n    int
+	data  [4 << 10]byte
+	n     int
+	parts [2][]byte   // of the system call that writes it with what follows
+	both  net.Buffers // over parts
 }
 
 var heldWrites = sync.Pool{New: func() any { return new(heldWrite) }}
@@ -73,8 +75,14 @@ func (c *conn) write(p []byte) (int, error) {
 	}
 	c.held = nil
 	defer heldWrites.Put(held)
-	both := net.Buffers{held.data[:held.n], p}
-	n, err := both.WriteTo(c.Conn)
+	if len(p) == 0 {
+		_, err := c.Conn.Write(held.data[:held.n])
+		return 0, err
+	}
+	held.parts = [2][]byte{held.data[:held.n], p}
+	held.both = held.parts[:]
+	n, err := held.both.WriteTo(c.Conn)
+	held.parts = [2][]byte{} // does not keep p
 	return max(int(n)-held.n, 0), err
 }
 
