@@ -11,60 +11,54 @@ import (
 )
 
 // wording is a turn of phrase that readers stumble over, and what to write instead.
-// Limit is how often it still occurs outside of tests. It may only fall: lower it with
-// the number.
-type wording struct {
-	pattern, except string
-	limit           int
-	instead         string
-}
+type wording struct{ pattern, except, instead string }
 
 // wordings are looked for in comments, in strings with a space, and in documents
 // that are written by hand.
 var wordings = []wording{
-	{`\bwhat (becomes?|became|comes?|came) of\b`, ``, 0, "what happens to X; how X is handled"},
-	{`\bin the place of\b`, ``, 0, "instead of; replaces"},
-	{`\b(is|are|was|were|be|been) told\b`, `\btold (to|not to|otherwise)\b`, 0, "is reported; is logged; receives"},
-	{`\btells? of\b|\btells? apart\b|\btold (apart|of)\b`, ``, 0, "reports; distinguishes"},
-	{`\banew\b`, ``, 0, "again; from scratch"},
-	{`\bonce more\b`, ``, 0, "again; a second time"},
-	{`\bmeanwhile\b`, ``, 0, "in the meantime; while X; concurrently"},
-	{`\bbut for\b`, ``, 0, "except for"},
-	{`\bbeside\b`, ``, 0, "next to; in addition to; along with"},
-	{`\bbesides\b`, ``, 0, "also; in addition"},
-	{`\bto be had\b|\bbe had now\b|\bat hand\b`, ``, 0, "available"},
-	{`\b(time|day|days|moment) to come\b`, `come back`, 0, "future"},
-	{`\blets? go( of)?\b`, ``, 0, "releases"},
-	{`\bpass(es|ed)? over\b`, ``, 0, "skips; ignores"},
-	{`\b(keeps?|kept) account\b|\bthe books\b`, ``, 0, "records; the ledger"},
-	{`\bhow much is (to be )?kept\b`, ``, 0, "logging level; retention"},
-	{`\bout of use\b`, ``, 0, "in cooldown; unavailable"},
-	{`\bjudge(d|s)?\b`, `(?i)llm.as.a.judge`, 0, "check; validate; classify"},
-	{`\bst(ands?|ood|anding) (in|at|on|under|beside|below|behind|before|above|there|twice|alone|first|last|where|by|inside)\b`, `\bstands? in for\b`, 0, "is in; appears in; is set in"},
-	{`\bas (it|they) st(ands?|ood)\b`, ``, 0, "unchanged; as received"},
-	{`\b(is|are) left to\b`, ``, 0, "is the job of; X does not do this"},
-	{"\\b(objects?|lists?|arrays?|maps?) of texts\\b|\\b(is|takes|be|as|has|or) a text\\b|\\bempty texts?\\b|\\b(a|the) texts\\b", `\btext/`, 0, "string"},
-	{`\b(head|begin|beginning|end) of (the|an|its) answers?\b|\banswer's (head|begin)\b`, ``, 0, "response headers; start or end of the response"},
-	{`\bwhole (answer|number|file|body|object|time|line|message)s?\b|\b(is|are|be|was|comes?) whole\b`, `as a whole`, 1, "complete; integer; entire"},
-	{`\b(keys|them|it|these|those|ones|names|people|sessions|clients|models|workspaces|configs|members|requests|reads) alone\b`, `leave[sd]? (it|them|those) alone|left (it|them) alone|let (it|them) alone`, 0, "only"},
-	{`\b(to|for|by|of|from|with|and) who(ever)? (may|has|have|is|asks?|reads?|wants?|sees?|makes?|made|knows|signs?|gives?|gave|owns|sends?|waits?|administers?|can|could|writes?|calls?|needs?)\b`, `\b(those|people|someone|anyone|everyone|users|a person) who\b`, 0, "the caller; the user; anyone who"},
-	{`\b(of|for|with|at most|at least|by|after|keep|about|take|takes) so (many|much|long)\b`, ``, 0, "a number: N, this many, up to limit"},
-	{`\b(is|are|was|were) no [a-z]+\b`, `\bthere (is|are|was|were) no\b|\bno (longer|more|less|fewer|such|matter|one|better|different|good|further|need|way)\b|\bno \w+er\b`, 0, "is not a"},
-	{`\b(does not|do not|no longer) counts?\b|\bcounts (until|no more|no longer|on)\b`, ``, 0, "is not valid; applies; is reset"},
-	{`\bnot known\b`, ``, 0, "unknown"},
-	{`\b(stands?|given|there|named?|named) twice\b`, ``, 0, "is duplicated; is set twice"},
-	{`\bunless (it is |they are )?said\b|\b(is|are|was|were|be) said\b`, ``, 0, "by default; unless set; is specified"},
-	{`\bgiv(e|es|en|ing) (back|out|up|away)\b`, ``, 0, "returns; emits; abandons; releases"},
-	{`\b(each|this|every|one) rooms?\b|\brooms\b|\bthe house\b`, ``, 0, "package; the repository"},
-	{`\bfloors?\b`, `math|round`, 0, "layer"},
-	{`\bwish(es)?\b|\bdoors?\b|\bstrangers?\b`, ``, 0, "option; route; another caller"},
-	{`\bin (the|other|few|neutral|our|its own) words\b|\bin(to)? words\b`, ``, 0, "in the terms or format of; as text"},
-	{`\b(is|are|was|were) to be [a-z]+(ed|en|nt|ept|ut)\b`, ``, 0, "must be; will be; should be"},
-	{`\bby way of\b`, ``, 0, "through"},
-	{`\banswers [1-5]\d\d\b|\b(is|are) answered [1-5]\d\d\b`, ``, 0, "returns 404"},
-	{`\bthe present (one|minute|segment|group|member|master key|secret|day)\b`, ``, 0, "the current"},
-	{`\b(secrets?|values?|credentials?|keys?) (that are |which are )?kept elsewhere\b`, ``, 0, "external secrets"},
-	{`\b(is|are|was|were) made (of|from)\b`, ``, 0, "is built from; derives from"},
+	{`\bwhat (becomes?|became|comes?|came) of\b`, ``, "what happens to X; how X is handled"},
+	{`\bin the place of\b`, ``, "instead of; replaces"},
+	{`\b(is|are|was|were|be|been) told\b`, `\btold (to|not to|otherwise)\b`, "is reported; is logged; receives"},
+	{`\btells? of\b|\btells? apart\b|\btold (apart|of)\b`, ``, "reports; distinguishes"},
+	{`\banew\b`, ``, "again; from scratch"},
+	{`\bonce more\b`, ``, "again; a second time"},
+	{`\bmeanwhile\b`, ``, "in the meantime; while X; concurrently"},
+	{`\bbut for\b`, ``, "except for"},
+	{`\bbeside\b`, ``, "next to; in addition to; along with"},
+	{`\bbesides\b`, ``, "also; in addition"},
+	{`\bto be had\b|\bbe had now\b|\bat hand\b`, ``, "available"},
+	{`\b(time|day|days|moment) to come\b`, `come back`, "future"},
+	{`\blets? go( of)?\b`, ``, "releases"},
+	{`\bpass(es|ed)? over\b`, ``, "skips; ignores"},
+	{`\b(keeps?|kept) account\b|\bthe books\b`, ``, "records; the ledger"},
+	{`\bhow much is (to be )?kept\b`, ``, "logging level; retention"},
+	{`\bout of use\b`, ``, "in cooldown; unavailable"},
+	{`\bjudge(d|s)?\b`, `(?i)llm.as.a.judge|\b(the|a|model) judge\b|[/-]judge\b|model: judge\b`, "check; validate; classify"},
+	{`\bst(ands?|ood|anding) (in|at|on|under|beside|below|behind|before|above|there|twice|alone|first|last|where|by|inside)\b`, `\bstands? in for\b`, "is in; appears in; is set in"},
+	{`\bas (it|they) st(ands?|ood)\b`, ``, "unchanged; as received"},
+	{`\b(is|are) left to\b`, ``, "is the job of; X does not do this"},
+	{"\\b(objects?|lists?|arrays?|maps?) of texts\\b|\\b(is|takes|be|as|has|or) a text\\b|\\bempty texts?\\b|\\b(a|the) texts\\b", `\btext/`, "string"},
+	{`\b(head|begin|beginning|end) of (the|an|its) answers?\b|\banswer's (head|begin)\b`, ``, "response headers; start or end of the response"},
+	{`\bwhole (answer|number|file|body|object|time|line|message)s?\b|\b(is|are|be|was|comes?) whole\b`, `as a whole|Call it once, with the whole answer`, "complete; integer; entire"},
+	{`\b(keys|them|it|these|those|ones|names|people|sessions|clients|models|workspaces|configs|members|requests|reads) alone\b`, `leave[sd]? (it|them|those) alone|left (it|them) alone|let (it|them) alone`, "only"},
+	{`\b(to|for|by|of|from|with|and) who(ever)? (may|has|have|is|asks?|reads?|wants?|sees?|makes?|made|knows|signs?|gives?|gave|owns|sends?|waits?|administers?|can|could|writes?|calls?|needs?)\b`, `\b(those|people|someone|anyone|everyone|users|a person) who\b`, "the caller; the user; anyone who"},
+	{`\b(of|for|with|at most|at least|by|after|keep|about|take|takes) so (many|much|long)\b`, ``, "a number: N, this many, up to limit"},
+	{`\b(is|are|was|were) no [a-z]+\b`, `\bthere (is|are|was|were) no\b|\bno (longer|more|less|fewer|such|matter|one|better|different|good|further|need|way)\b|\bno \w+er\b`, "is not a"},
+	{`\b(does not|do not|no longer) counts?\b|\bcounts (until|no more|no longer|on)\b`, ``, "is not valid; applies; is reset"},
+	{`\bnot known\b`, ``, "unknown"},
+	{`\b(stands?|given|there|named?|named) twice\b`, ``, "is duplicated; is set twice"},
+	{`\bunless (it is |they are )?said\b|\b(is|are|was|were|be) said\b`, ``, "by default; unless set; is specified"},
+	{`\bgiv(e|es|en|ing) (back|out|up|away)\b`, ``, "returns; emits; abandons; releases"},
+	{`\b(each|this|every|one) rooms?\b|\brooms\b|\bthe house\b`, ``, "package; the repository"},
+	{`\bfloors?\b`, `math|round`, "layer"},
+	{`\bwish(es)?\b|\bdoors?\b|\bstrangers?\b`, ``, "option; route; another caller"},
+	{`\bin (the|other|few|neutral|our|its own) words\b|\bin(to)? words\b`, ``, "in the terms or format of; as text"},
+	{`\b(is|are|was|were) to be [a-z]+(ed|en|nt|ept|ut)\b`, ``, "must be; will be; should be"},
+	{`\bby way of\b`, ``, "through"},
+	{`\banswers [1-5]\d\d\b|\b(is|are) answered [1-5]\d\d\b`, ``, "returns 404"},
+	{`\bthe present (one|minute|segment|group|member|master key|secret|day)\b`, ``, "the current"},
+	{`\b(secrets?|values?|credentials?|keys?) (that are |which are )?kept elsewhere\b`, ``, "external secrets"},
+	{`\b(is|are|was|were) made (of|from)\b`, ``, "is built from; derives from"},
 }
 
 // around is how far from a hit its exception may be, in bytes.
@@ -92,25 +86,20 @@ func (w *wording) find(list []passage) (hits []hit) {
 }
 
 func TestTextsUseTheFieldsWords(t *testing.T) {
-	list := passages(t)
+	checkWordings(t, passages(t))
+}
+
+// checkWordings reports the places of list that one of the wordings occurs in.
+func checkWordings(t *testing.T, list []passage) {
+	t.Helper()
 	for i := range wordings {
-		w := &wordings[i]
-		hits := w.find(list)
-		switch n := len(hits); {
-		case n > w.limit:
-			last := hits[n-1]
-			t.Errorf("%s occurs %d times, at most %d are left; write: %s; for example %s: …%s…", w.pattern, n, w.limit, w.instead, last.where, last.text)
-		case n < w.limit:
-			t.Errorf("%s occurs only %d times now: lower its limit from %d", w.pattern, n, w.limit)
+		for _, h := range wordings[i].find(list) {
+			t.Errorf("%s: …%s… write: %s", h.where, h.text, wordings[i].instead)
 		}
 	}
 }
 
-// leftInTests bounds how often the wordings still occur in the comments, messages and
-// names of tests: mostly names of subtests that docs/conformance.md and its proofs
-// repeat. It may only fall.
-const leftInTests = 110
-
+// testName finds the names of tests.
 var testName = regexp.MustCompile(`(?m)^func (Test\w+)`)
 
 func TestTestsUseTheFieldsWords(t *testing.T) {
@@ -125,16 +114,7 @@ func TestTestsUseTheFieldsWords(t *testing.T) {
 			list = append(list, passage{name, words})
 		}
 	}
-	n, lines := 0, ""
-	for i := range wordings {
-		for _, h := range wordings[i].find(list) {
-			n++
-			lines += "\n" + h.where + ": …" + h.text + "… write: " + wordings[i].instead
-		}
-	}
-	if n > leftInTests {
-		t.Errorf("%d wordings in tests, at most %d are left:%s", n, leftInTests, lines)
-	}
+	checkWordings(t, list)
 }
 
 var capital = regexp.MustCompile(`[A-Z]`)

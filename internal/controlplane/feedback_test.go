@@ -153,7 +153,7 @@ func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 	check("another workspace", neighbour, "", 3)
 	check("another organisation", strangers["another organisation"], "")
 	check("a key without scopes", w.CallerOf("no scopes"), "")
-	check("a member who names a workspace of others", w.CallerOf("member"), "?workspace=next-door")
+	check("a member who names a workspace of others", w.CallerOf("member"), "?workspace=adjacent")
 	for name, c := range strangers {
 		if a := c.Call("PUT", "/feedback/"+given.IDs[0], `{"value":9}`); a.Status == 200 {
 			t.Errorf("%s changes feedback of others: %s", name, a.Body)
@@ -180,8 +180,8 @@ func TestFeedbackOfOtherOrganisationsAndArchivedWorkspacesIsNotShown(t *testing.
 	strangers := w.strangers()
 	abroad := w.As(access.Identity{KeyID: "of abroad", Organisation: "elsewhere", Workspace: "abroad", Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)})
 	abroad.Must("POST", "/feedback", `{"trace_id":"foreign","value":7}`, nil)
-	strangers["another workspace"].Must("POST", "/feedback", `{"trace_id":"of next door","value":3}`, nil)
-	if a := w.root.Call("GET", "/feedback", ""); strings.Contains(a.Body, "foreign") || !strings.Contains(a.Body, "of next door") {
+	strangers["another workspace"].Must("POST", "/feedback", `{"trace_id":"of the neighbour","value":3}`, nil)
+	if a := w.root.Call("GET", "/feedback", ""); strings.Contains(a.Body, "foreign") || !strings.Contains(a.Body, "of the neighbour") {
 		t.Errorf("the installation's key is shown %s", a.Body)
 	}
 	const graph = "/analytics/graphs/feedbacks/scores?time_of_generation_max=2026-05-02T00:00:00Z"
@@ -190,10 +190,10 @@ func TestFeedbackOfOtherOrganisationsAndArchivedWorkspacesIsNotShown(t *testing.
 	}{{true, true}, {false, true}} {
 		for name, want := range map[string]bool{"organisation key": step.key, "owner": step.owner} {
 			if a := w.CallerOf(name).Call("GET", graph, ""); strings.Contains(a.Body, `"score":3,`) != want || strings.Contains(a.Body, `"score":7,`) {
-				t.Errorf("the graph of the %s = %s, want that of next door in it: %t", name, a.Body, want)
+				t.Errorf("the graph of the %s = %s, want that of the neighbour in it: %t", name, a.Body, want)
 			}
 		}
-		w.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = 'next-door'`)
+		w.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = 'adjacent'`)
 	}
 }
 

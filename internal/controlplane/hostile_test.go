@@ -19,14 +19,14 @@ import (
 func (w *world) strangers() map[string]*routetest.Caller {
 	w.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)
 		VALUES ('elsewhere', 'elsewhere', '', '', '{}', '', 'active', 0, 0)`)
-	for id, organisation := range map[string]string{"abroad": "elsewhere", "next-door": store.DefaultOrganisation} {
+	for id, organisation := range map[string]string{"abroad": "elsewhere", "adjacent": store.DefaultOrganisation} {
 		w.Exec(`INSERT INTO workspaces (id, organisation_id, slug, name, icon, description, defaults, settings, security_settings,
 			usage_limits, rate_limits, is_default, status, created_by, created_at, updated_at)
 			VALUES ($1, $2, $1, $1, '', '', '{}', '{}', '{}', '[]', '[]', FALSE, 'active', '', 0, 0)`, id, organisation)
 	}
 	return map[string]*routetest.Caller{
 		"another organisation": w.As(access.Identity{KeyID: "abroad", Organisation: "elsewhere", Workspace: "-", Type: access.OrganisationService, Scopes: access.Scopes(access.Session)}),
-		"another workspace":    w.As(access.Identity{KeyID: "next-door", Workspace: "next-door", Type: access.WorkspaceService, Scopes: access.Scopes(access.Session)}),
+		"another workspace":    w.As(access.Identity{KeyID: "adjacent", Workspace: "adjacent", Type: access.WorkspaceService, Scopes: access.Scopes(access.Session)}),
 	}
 }
 

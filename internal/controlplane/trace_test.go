@@ -109,7 +109,7 @@ func TestSpansAreShownAsEntriesOfTheLogAre(t *testing.T) {
 	var made struct{ ID string }
 	w.root.Must("POST", "/api-keys/workspace/user", `{"name":"own","scopes":["models.list"],"user_id":"member","workspace_id":"default"}`, &made)
 	w.traced(t, [3]string{store.DefaultOrganisation, store.DefaultWorkspace, "service"}, [3]string{store.DefaultOrganisation, store.DefaultWorkspace, made.ID},
-		[3]string{store.DefaultOrganisation, "next-door", "neighbour"}, [3]string{"elsewhere", "abroad", "foreigner"})
+		[3]string{store.DefaultOrganisation, "adjacent", "neighbour"}, [3]string{"elsewhere", "abroad", "foreigner"})
 	check := func(name string, c *routetest.Caller, query string, want ...string) {
 		t.Helper()
 		a, list := c.Call("GET", "/logs/traces/shared"+query, ""), c.Call("GET", "/logs/traces"+query, "")
@@ -134,8 +134,8 @@ func TestSpansAreShownAsEntriesOfTheLogAre(t *testing.T) {
 	check("another workspace", strangers["another workspace"], "", "neighbour")
 	check("another organisation", strangers["another organisation"], "", "foreigner")
 	check("a key without scopes", w.CallerOf("no scopes"), "")
-	check("a member who names a workspace of others", w.CallerOf("member"), "?workspace=next-door")
-	check("a key of the workspace that names another", w.CallerOf("workspace key"), "?workspace=next-door")
+	check("a member who names a workspace of others", w.CallerOf("member"), "?workspace=adjacent")
+	check("a key of the workspace that names another", w.CallerOf("workspace key"), "?workspace=adjacent")
 	w.Exec(`UPDATE organisations SET settings = '{"security_settings":{"membersViewAllData":false}}'`)
 	check("a member who sees their own", w.CallerOf("member"), "", made.ID)
 	check("a key of the member who sees their own", w.CallerOf("user key"), "", made.ID)

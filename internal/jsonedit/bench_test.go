@@ -111,8 +111,8 @@ func BenchmarkScanNonASCII(b *testing.B) {
 func BenchmarkAppendString(b *testing.B) {
 	for name, text := range map[string]string{
 		"word":   " word",
-		"prose":  strings.Repeat("The house stands on a hill, and \"below\" it lies the river.\nNobody crosses it in winter; ", 44),
-		"plain":  strings.Repeat("The house stands on a hill, and below it lies the river. ", 72),
+		"prose":  strings.Repeat("The house sits on a hill, and \"below\" it lies the river.\nNobody crosses it in winter; ", 44),
+		"plain":  strings.Repeat("The house sits on a hill, and below it lies the river. ", 72),
 		"beyond": strings.Repeat("房子在山上，下面是一条河。", 105),
 	} {
 		b.Run(name, func(b *testing.B) {

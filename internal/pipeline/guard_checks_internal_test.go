@@ -103,7 +103,7 @@ func TestTrialsTellChecksWhetherTheTextIsAStream(t *testing.T) {
 	for _, chunks := range [][]string{nil, {"a"}} {
 		trial.Chunks, streamed = chunks, nil
 		if _, err := trial.Run(t.Context()); err != nil || len(streamed) != 1 || streamed[0] != (chunks != nil) {
-			t.Errorf("chunks %q: the check was told %v, %v", chunks, streamed, err)
+			t.Errorf("chunks %q: the check received %v, %v", chunks, streamed, err)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestFilesOfRowsAreKnownByTheirFirstCharacter(t *testing.T) {
 	}
 }
 
-func TestCallsOfChecksAreTold(t *testing.T) {
+func TestCallsOfChecksAreRecorded(t *testing.T) {
 	var l CheckLog
 	if l.HasCalls() {
 		t.Error("a log without calls has calls")
@@ -209,7 +209,7 @@ func TestChecksOfResponsesKnowTheRequest(t *testing.T) {
 	buf.Fill(func(dst []byte) []byte { return append(dst, `{"messages":[{"role":"user","content":"hi"}]}`...) })
 	r := &Request{Operation: api.Chat, Dialect: api.DialectChat, Client: chat.Dialect{}, Received: Received{Body: buf}}
 	if d := r.checkedBody(); d != nil {
-		t.Errorf("a body that is no object has the document %+v", d)
+		t.Errorf("a body that is not an object has the document %+v", d)
 	}
 	r.Doc = new(jsonedit.Doc)
 	if err := r.Doc.Scan(buf.Bytes()); err != nil {

@@ -264,8 +264,8 @@ func TestAStartThatCannotSucceedSaysWhyInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	write(filepath.Join(dir, "corrupt", "modelgate.db"), strings.Repeat("this is no database. ", 500))
-	write(filepath.Join(dir, "corruptlog", "logs.db"), strings.Repeat("this is no database. ", 500))
+	write(filepath.Join(dir, "corrupt", "modelgate.db"), strings.Repeat("this is not a database. ", 500))
+	write(filepath.Join(dir, "corruptlog", "logs.db"), strings.Repeat("this is not a database. ", 500))
 	for _, tt := range []struct {
 		name, want string
 		o          server.Options

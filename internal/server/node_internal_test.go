@@ -150,7 +150,7 @@ func TestASnapshotOfTheDiskIsAnotherNode(t *testing.T) {
 	}
 }
 
-func TestRunsOfAMachineAreTold(t *testing.T) {
+func TestRunsOfAMachineAreReported(t *testing.T) {
 	if id := bootID(); runtime.GOOS == "linux" && (len(id) < 30 || id != bootID() || strings.ContainsAny(id, " \n")) {
 		t.Errorf("the run of this machine is %q", id)
 	}

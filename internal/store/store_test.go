@@ -206,7 +206,7 @@ func TestTheFileIsItsOwnersAlone(t *testing.T) {
 func TestDatabasesThatCannotBeOpenedAreReportedInOneLine(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "notes.txt")
-	if err := os.WriteFile(file, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Repeat("this is not a database\n", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, dsn, says string }{

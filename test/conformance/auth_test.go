@@ -56,7 +56,7 @@ func TestGatewayKeys(t *testing.T) {
 			p.none(t)
 		})
 	}
-	prove(t, "S-422 S-417", "a key that stands twice is refused", func(t *testing.T) {
+	prove(t, "S-422 S-417", "a key that is set twice is refused", func(t *testing.T) {
 		got := g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-api-key", "mg-other")...)
 		if got.status != http.StatusUnauthorized && got.status != http.StatusBadRequest {
 			t.Errorf("status %d, want 401 or 400", got.status)
@@ -313,7 +313,7 @@ func TestCredentialsTakeTheProvidersForm(t *testing.T) {
 			t.Errorf("the provider was asked for %s, which it reads as %v, %v", query, v, err)
 		}
 	})
-	prove(t, "S-425", "a query of the client's own stays beside the credential", func(t *testing.T) {
+	prove(t, "S-425", "the client's own query stays next to the credential", func(t *testing.T) {
 		p.forget()
 		g.do(t, "GET", "/v1/things?b=2&a=1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "palm",
 			"x-gateway-custom-host", p.url, "Authorization", "Bearer "+credential).fine(t)

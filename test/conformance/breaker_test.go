@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestCircuitsOpen proves when a target is taken out of use. The end of a
+// TestCircuitsOpen proves when a target goes into cooldown. The end of a
 // cooldown is at least half a minute away: the tests of internal/pipeline prove
 // it on a clock of their own, as TestAnOpenCircuitIsSkippedUntilItHasCooledDown
 // and TestAHalfOpenCircuitLetsOneProbeInAtATime.
@@ -29,8 +29,8 @@ func TestCircuitsOpen(t *testing.T) {
 		{"S-104", "a 429 counts without a list", `"failure_threshold":2`, repeat(429), 2},
 		{"S-104", "a 408 counts without a list", `"failure_threshold":2`, repeat(408), 2},
 		{"S-029", "a client's fault in between does not reset the count", `"failure_threshold":3`, []int{500, 500, 400, 500}, 4},
-		{"S-104", "a client's fault does not count without a list", `"failure_threshold":2`, repeat(400), 10},
-		{"S-104", "what is not found does not count without a list", `"failure_threshold":2`, repeat(404), 10},
+		{"S-104", "a client error is not counted without a list", `"failure_threshold":2`, repeat(400), 10},
+		{"S-104", "a 404 is not counted without a list", `"failure_threshold":2`, repeat(404), 10},
 		{"S-104 S-483", "a listed status counts", `"failure_threshold":2,"failure_status_codes":[404]`, repeat(404), 2},
 		{"S-104 S-483", "with a list, nothing else counts", `"failure_threshold":2,"failure_status_codes":[429]`, repeat(500), 10},
 		{"S-483", "a listed 429", `"failure_threshold":1,"failure_status_codes":[429]`, []int{500, 500, 429, 500}, 3},

@@ -101,7 +101,7 @@ func (s *spenders) set(t *testing.T, h holder, budget string) {
 	s.root(t, "PUT", h.path, fmt.Sprintf(h.body, `"usage_limits":`+budget))
 }
 
-// flags are what was told of a budget: of its threshold, and that it is used up.
+// flags returns the reported state of a budget: its threshold, and whether it is used up.
 func flags(u map[string]any) string {
 	return fmt.Sprint(u["is_threshold_alerts_sent"], " ", u["is_exhausted_alerts_sent"])
 }
@@ -173,7 +173,7 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 		number := func(n string) string { return n + []string{"", " S-250", " S-251"}[i] + " S-529" }
 		tell := func(want string) {
 			t.Helper()
-			eventually(t, "it is told", func() bool { s.spend(t); _, u := h.read(t); return flags(u) == want })
+			eventually(t, "it is reported", func() bool { s.spend(t); _, u := h.read(t); return flags(u) == want })
 		}
 		check := func(name, numbers, budget, want string) {
 			prove(t, numbers, "of the "+h.name+": "+name, func(t *testing.T) {

@@ -215,7 +215,7 @@ func TestRolesReachProvidersOfOtherProtocols(t *testing.T) {
 			for _, text := range []string{`"what is it?"`, `"a thing"`, `"which?"`} {
 				at := strings.Index(sent, text)
 				if at < last {
-					t.Errorf("%s stands before its turn: %s", text, sent)
+					t.Errorf("%s comes before its turn: %s", text, sent)
 				}
 				last = at
 			}
@@ -253,7 +253,7 @@ func TestUsersAreRecordedWhereTheyCanNotBeSent(t *testing.T) {
 func TestUnsupportedParametersAreAnnounced(t *testing.T) {
 	g, _ := start(t)
 	x := byProvider("anthropic")
-	prove(t, "S-268 S-275", "what is not carried is told", func(t *testing.T) {
+	prove(t, "S-268 S-275", "dropped parameters are reported", func(t *testing.T) {
 		p := newProvider(t, speaks(false))
 		got := g.do(t, "POST", chatStream.path, x.ask(`"seed":1`, `"logit_bias":{"1":2}`), x.to(p)...).fine(t)
 		said := got.header.Get("x-gateway-params")
@@ -263,7 +263,7 @@ func TestUnsupportedParametersAreAnnounced(t *testing.T) {
 			}
 		}
 	})
-	prove(t, "S-275", "thinking where no model thinks is told or taken", func(t *testing.T) {
+	prove(t, "S-275", "thinking that no model supports is reported or forwarded", func(t *testing.T) {
 		for _, x := range tongues {
 			p := newProvider(t, speaks(false))
 			got := g.do(t, "POST", chatStream.path, x.ask(`"thinking":{"type":"enabled","budget_tokens":2048}`), x.to(p)...).fine(t)

@@ -35,7 +35,7 @@ func TestCloudBTakesServiceAccounts(t *testing.T) {
 			t.Errorf("the provider was asked for %s with %q, want %s with %q", in.uri, in.header.Get("Authorization"), geminiPath, authorization)
 		}
 	}
-	prove(t, "S-112 S-111 S-425", "a token is made of the account", func(t *testing.T) {
+	prove(t, "S-112 S-111 S-425", "the account yields a token", func(t *testing.T) {
 		config := node(`"provider":"cloud_b"`, `"cloud_b_project_id":"p-1"`, `"cloud_b_region":"europe-west4"`, `"cloud_b_service_account_json":`+string(account))
 		for range 3 {
 			g.ask(t, with(config, `"override_params":{"model":"gemini-2.5-flash"}`)).fine(t)
@@ -131,7 +131,7 @@ func TestCloudBTakesIdentitiesOfElsewhere(t *testing.T) {
 			t.Errorf("Authorization at the provider = %q", got)
 		}
 	})
-	prove(t, "S-535 S-425", "and once more for that of a service account", func(t *testing.T) {
+	prove(t, "S-535 S-425", "and exchanged again for a token of a service account", func(t *testing.T) {
 		got := ask(t, "@robot").header.Get("Authorization")
 		if in := n.one(t, "iamcredentials.googleapis.com"); got != "Bearer ya29.impersonated" || in.header.Get("Authorization") != "Bearer ya29.federated" {
 			t.Errorf("Authorization at the provider = %q", got)

@@ -137,7 +137,7 @@ func TestGroupsMakeAConfigValid(t *testing.T) {
 type configRow struct{ of, config, path string }
 
 // TestPropertiesHaveTheirTypes proves each rule of the table of properties on
-// both of its sides. The members stand in a node that is valid without them.
+// both of its sides. The members are added to a node that is valid without them.
 func TestPropertiesHaveTheirTypes(t *testing.T) {
 	g, _ := start(t)
 	p := newProvider(t, nil)
@@ -229,7 +229,7 @@ func TestPropertiesHaveTheirTypes(t *testing.T) {
 		whole + `,"region":"x"`:                             "$.deployments[0].region",
 	})
 	for _, r := range rows {
-		prove(t, r.of, shown(p, r), func(t *testing.T) { g.judges(t, p, r) })
+		prove(t, r.of, shown(p, r), func(t *testing.T) { g.checkRow(t, p, r) })
 	}
 }
 
@@ -243,9 +243,9 @@ func shown(p *provider, r configRow) string {
 	return strings.ReplaceAll(strings.ReplaceAll(r.config, own+",", "{"), "/", "|") + verdict
 }
 
-// judges fails the test unless the row's config is taken, or refused for its
+// checkRow fails the test unless the row's config is accepted, or refused for its
 // path.
-func (g *gateway) judges(t *testing.T, p *provider, r configRow) {
+func (g *gateway) checkRow(t *testing.T, p *provider, r configRow) {
 	t.Helper()
 	if r.path == "" {
 		g.takes(t, r.config)
@@ -339,7 +339,7 @@ func TestStrategiesHaveTheirRules(t *testing.T) {
 		{"S-078", wide(1001), "$.targets"},
 		{"S-090", tree(loadbalance, with(a, `"weight":0`), with(b, `"weight":0`)), "$.targets"},
 	} {
-		prove(t, r.of, fmt.Sprintf("%.200s", shown(p, r)), func(t *testing.T) { g.judges(t, p, r) })
+		prove(t, r.of, fmt.Sprintf("%.200s", shown(p, r)), func(t *testing.T) { g.checkRow(t, p, r) })
 	}
 }
 
@@ -360,9 +360,9 @@ func TestUnlistedPropertiesAreRefused(t *testing.T) {
 		{"S-050", leaf(p, `"cb_config":{"failure_threshold":1,"cooldown_interval":30000,"colour":1}`), "$.cb_config.colour"},
 		{"S-050", leaf(p, `"override_params":{"colour":"red"}`), ""},
 	} {
-		prove(t, r.of, shown(p, r), func(t *testing.T) { g.judges(t, p, r) })
+		prove(t, r.of, shown(p, r), func(t *testing.T) { g.checkRow(t, p, r) })
 	}
-	prove(t, "S-479", "every fault is told at once", func(t *testing.T) {
+	prove(t, "S-479", "every fault is reported at once", func(t *testing.T) {
 		g.refuses(t, p, tree(`"mode":"fallbak"`, leaf(p, `"retry":{"attempts":"x"}`), leaf(p, `"colour":1`), leaf(p, `"weight":-1`)),
 			"$.strategy.mode", "$.targets[0].retry.attempts", "$.targets[1].colour", "$.targets[2].weight")
 	})
@@ -376,7 +376,7 @@ func TestUnlistedPropertiesAreRefused(t *testing.T) {
 	for name, config := range map[string]string{
 		"cut short":       `{"provider":`,
 		"no number":       leaf(p, `"weight":NaN`),
-		"a name twice":    leaf(p, `"weight":1`, `"weight":2`),
+		"a duplicate name":    leaf(p, `"weight":1`, `"weight":2`),
 		"one name in two": leaf(p, `"request_timeout":1`, `"requestTimeout":2`),
 		"text behind":     leaf(p) + `{}`,
 		"more than 64 KB": leaf(p, `"override_params":{"x":"`+strings.Repeat("x", 64<<10)+`"}`),

@@ -3,8 +3,8 @@
 // It builds modelgate, starts it and speaks HTTP to it, with a provider of its
 // own behind it that records what arrives. Each case says which statements of
 // the specification it proves; docs/conformance.md is written from that. What
-// can't be seen through HTTP, the command line or an exit code is left to the
-// tests beside the packages.
+// can't be seen through HTTP, the command line or an exit code is tested next to
+// the packages.
 package conformance
 
 import (

@@ -91,7 +91,7 @@ func TestIntegrationsMakeTheirFirstProvider(t *testing.T) {
 	for _, step := range []struct{ of, name, more, makes string }{
 		{"S-405 S-523", "of the name that is wanted", `,"slug":"one","default_provider_slug":"first"`, "first"},
 		{"S-404 S-406", "none where it is not wanted", `,"slug":"two","create_default_provider":false`, ""},
-		{"S-404 S-406", "one where nothing is said", `,"slug":"three"`, "three"},
+		{"S-404 S-406", "one with the default", `,"slug":"three"`, "three"},
 		{"S-404 S-523", "one where it is wanted", `,"slug":"four","create_default_provider":true`, "four"},
 	} {
 		prove(t, step.of, step.name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestTagsOfIntegrationsAndProviders(t *testing.T) {
 
 func TestDeployments(t *testing.T) {
 	h := populate(t)
-	prove(t, "S-414 S-415 S-547 S-548", "are made of each type and read as they were made", func(t *testing.T) {
+	prove(t, "S-414 S-415 S-547 S-548", "are created of each type and read as created", func(t *testing.T) {
 		h.root(t, "POST", "/v1/deployments", `{"name":"Frankfurt","slug":"fra"}`)
 		h.root(t, "POST", "/v1/deployments", `{"name":"Trial","slug":"trial","type":"non-production","config":{"region":"x"},"workspaces":["default"]}`)
 		id := h.root(t, "GET", "/v1/workspaces/default", "")["id"]
@@ -227,7 +227,7 @@ func TestDeployments(t *testing.T) {
 		"delete": {"DELETE", "/v1/deployments/trial", ""},
 	} {
 		of := map[string]string{"create": "S-549", "read": "S-550", "update": "S-551", "delete": "S-552", "list": "S-553"}[verb]
-		prove(t, of, "a key may "+verb+" them with the scope for it alone", func(t *testing.T) {
+		prove(t, of, "a key may "+verb+" them with only the scope for it", func(t *testing.T) {
 			var others []string
 			for _, v := range []string{"create", "read", "update", "delete", "list"} {
 				if v != verb {
@@ -290,7 +290,7 @@ func TestIntrospection(t *testing.T) {
 			}
 		}
 	})
-	prove(t, "S-561", "tells nothing of one that is not known", func(t *testing.T) {
+	prove(t, "S-561", "returns nothing about an unknown key", func(t *testing.T) {
 		if got := ask(t, "mg-nobody"); len(got) != 1 || got["active"] != false {
 			t.Errorf("told %v", got)
 		}

@@ -35,7 +35,7 @@ func TestConnectionsToTheDatabaseAreEncryptedAsTold(t *testing.T) {
 		refuses  string // what the start ends with; empty when it serves
 	}{
 		{"S-571", "DISABLED speaks in plain text", storetest.PlainOnly, here, []string{"DB_SSL=DISABLED"}, ""},
-		{"S-571", "DISABLED does not speak to who wants more", storetest.TLSOnly, here, []string{"DB_SSL=DISABLED"}, "reject"},
+		{"S-571", "DISABLED does not connect to a server that requires TLS", storetest.TLSOnly, here, []string{"DB_SSL=DISABLED"}, "reject"},
 		{"S-572", "PREFERRED encrypts where it can", storetest.TLSOnly, elsewhere, []string{"DB_SSL=PREFERRED"}, ""},
 		{"S-572", "PREFERRED speaks in plain text else", "", "", []string{"DB_SSL=PREFERRED"}, ""},
 		{"S-573", "REQUIRED takes any certificate", storetest.TLSOnly, elsewhere, []string{"DB_SSL=REQUIRED"}, ""},

@@ -83,7 +83,7 @@ func TestPeopleStayWithoutAccessByKeys(t *testing.T) {
 }
 
 func TestNothingIsAuditedWhereTheAuditLogIsOff(t *testing.T) {
-	prove(t, "S-543", "what was done meanwhile is not told later", func(t *testing.T) {
+	prove(t, "S-543", "changes made while it was off are not reported later", func(t *testing.T) {
 		g := launchFor(t, "version: 1\n", "AUDIT_LOGS_ENABLED=OFF")
 		g.do(t, "PUT", "/v1/admin/workspaces/default", `{"description":"unseen"}`, "x-gateway-api-key", bootstrapKey).fine(t)
 		if got := g.do(t, "PUT", "/v1/admin/workspaces/absent", `{"description":"unseen"}`, "x-gateway-api-key", bootstrapKey); got.status != http.StatusNotFound {
@@ -111,7 +111,7 @@ func TestOnlyTheExactValueTurnsFeaturesOff(t *testing.T) {
 				g.do(t, "GET", path, "", "x-gateway-api-key", bootstrapKey).fine(t)
 			}
 			said := g.errText
-			g.again(t) // all that was said is there once it has ended
+			g.again(t) // all output is there when it has ended
 			for variable := range paths {
 				if !strings.Contains(said.String(), "variable="+variable) {
 					t.Errorf("no warning names %s: %s", variable, said)

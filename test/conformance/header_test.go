@@ -68,14 +68,14 @@ func TestForwardedHeaders(t *testing.T) {
 			}
 		})
 	}
-	prove(t, "S-094", "a header that stands twice arrives twice, in order", func(t *testing.T) {
+	prove(t, "S-094", "a header with two values arrives with both, in order", func(t *testing.T) {
 		p.forget()
 		g.do(t, "POST", chat.path, chat.body, to(p, "X-Several", "b", "X-Several", "a, c", "x-gateway-forward-headers", "X-Several")...).fine(t)
 		if got := p.only(t).header["X-Several"]; !slices.Equal(got, []string{"b", "a, c"}) {
 			t.Errorf("X-Several at the provider = %q, want b and then a, c", got)
 		}
 	})
-	prove(t, "S-093 S-449", "a name that the request lacks is passed over", func(t *testing.T) {
+	prove(t, "S-093 S-449", "a name that the request lacks is skipped", func(t *testing.T) {
 		p.forget()
 		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-forward-headers", "X-Absent")...).fine(t)
 		p.only(t)
@@ -238,10 +238,10 @@ func TestMetadata(t *testing.T) {
 	})
 }
 
-// hang answers nothing until the gateway gives up.
+// hang waits without a response until the gateway disconnects.
 func hang(_ http.ResponseWriter, r *http.Request, _ received) { <-r.Context().Done() }
 
-// hangInBody sends the beginning of an answer and no more.
+// hangInBody sends part of a response body, then waits.
 func hangInBody(w http.ResponseWriter, r *http.Request, _ received) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Write([]byte(`{"id":`))

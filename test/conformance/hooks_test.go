@@ -103,7 +103,7 @@ func TestHooksAndGuardrailsHaveTheirShape(t *testing.T) {
 		rows = append(rows, configRow{other, leaf(p, `"`+list+`":"pg-1"`), "$." + list})
 	}
 	for _, r := range rows {
-		prove(t, r.of, shown(p, r), func(t *testing.T) { g.judges(t, p, r) })
+		prove(t, r.of, shown(p, r), func(t *testing.T) { g.checkRow(t, p, r) })
 	}
 }
 

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// internet is what a gateway takes for the net: a proxy that answers in the
-// place of every host, with an authority that the gateway is told to trust. It
+// internet is what a gateway takes for the net: a proxy that responds instead
+// of every host, with an authority that the gateway is configured to trust. It
 // shows addresses as the gateway makes them.
 type internet struct {
 	*provider

@@ -100,7 +100,7 @@ func TestAddressesOfDeployments(t *testing.T) {
 	other := `{"deployment_id":"d-other","alias":"m-other","api_version":"2024-04-01","is_default":true}`
 	for _, tt := range []struct{ of, name, config, model, url string }{
 		{"S-106", "resource, deployment and version", with(resource, `"deployment_id":"d-1"`), "m", host + "d-1" + chat + "2024-06-01"},
-		{"S-106", "in neutral words", node(`"provider":"cloud_c"`, `"api_key":"k"`, `"resource_name":"contoso"`, `"deployment_id":"d-1"`, `"api_version":"2024-06-01"`), "m", host + "d-1" + chat + "2024-06-01"},
+		{"S-106", "with neutral options", node(`"provider":"cloud_c"`, `"api_key":"k"`, `"resource_name":"contoso"`, `"deployment_id":"d-1"`, `"api_version":"2024-06-01"`), "m", host + "d-1" + chat + "2024-06-01"},
 		{"S-106", "the model names the deployment", resource, "m-1", host + "m-1" + chat + "2024-06-01"},
 		{"S-107", "the alias that is the model", with(resource, `"deployments":[`+one+`,`+two+`,`+other+`]`), "m-one", host + "d-one" + chat + "2024-02-01"},
 		{"S-107", "another alias", with(resource, `"deployments":[`+one+`,`+two+`,`+other+`]`), "m-two", host + "d-two" + chat + "2024-03-01"},

@@ -210,7 +210,7 @@ func TestPassThroughAnswersArriveAsTheyWere(t *testing.T) {
 	})
 }
 
-// pairs goes through names and values that stand in turn.
+// pairs iterates over alternating names and values.
 func pairs(header []string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for i := 0; i+1 < len(header); i += 2 {
@@ -521,7 +521,7 @@ func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
 			}
 		})
 	}
-	prove(t, "S-350", "the gateway key goes to no provider by way of forwarded headers", func(t *testing.T) {
+	prove(t, "S-350", "the gateway key goes to no provider through forwarded headers", func(t *testing.T) {
 		for _, names := range []string{"Authorization", `["authorization"]`, "AUTHORIZATION", "X-Api-Key", "x-API-key"} {
 			stored.forget()
 			g.do(t, "GET", "/v1/things", "", "Authorization", "Bearer "+bootstrapKey, "X-Api-Key", bootstrapKey,

@@ -31,7 +31,7 @@ func (d *desk) save(t *testing.T, path, body string) string {
 	return slug
 }
 
-// greeting writes a prompt whose versions are told apart by their model.
+// greeting writes a prompt whose versions have different models.
 func greeting(model string) string {
 	return `"string":"[{\"role\":\"system\",\"content\":\"Be kind\"},{\"role\":\"user\",\"content\":\"Hello {{name}}{{missing}}\"}]","parameters":{"temperature":0.5,"max_tokens":9},"model":"` + model + `","virtual_key":"stored"`
 }
@@ -67,7 +67,7 @@ func TestSavedPrompts(t *testing.T) {
 			t.Errorf("body %.200s, want the provider's byte for byte", inner.Body)
 		}
 		if body["object"] != "chat.completion" || at(body, "choices") == nil || sent.uri != "/v1/chat/completions" {
-			t.Errorf("the members beside it: %v; sent to %s", body["object"], sent.uri)
+			t.Errorf("the other members: %v; sent to %s", body["object"], sent.uri)
 		}
 		if kind, id := at(body, "headers", "content-type"), at(body, "headers", "x-gateway-request-id"); kind != "application/json" || id != got.header.Get("x-gateway-request-id") {
 			t.Errorf("the headers in it are %v, want those of the response", body["headers"])
@@ -96,7 +96,7 @@ func TestSavedPrompts(t *testing.T) {
 			d.wrong(t, two, `{"variables":`+variables+`}`, "variables")
 		}
 	})
-	prove(t, "S-340", "a value that is no string is refused", func(t *testing.T) {
+	prove(t, "S-340", "a value that is not a string is refused", func(t *testing.T) {
 		for _, value := range []string{`1`, `true`, `null`, `["a"]`, `{"a":"b"}`} {
 			d.wrong(t, slug, `{"variables":{"name":`+value+`}}`, "variables")
 		}
@@ -138,7 +138,7 @@ func TestSavedPrompts(t *testing.T) {
 			"x-gateway-metadata", `{"plan":"pro"}`, "x-own", "v").fine(t)
 		called(t, []int{1, 1, 0}, p...)
 	})
-	prove(t, "S-341", "stream is true or false, and false unless it is said", func(t *testing.T) {
+	prove(t, "S-341", "stream is true or false, and false by default", func(t *testing.T) {
 		d.wrong(t, slug, `{"stream":"true"}`, "stream")
 		d.wrong(t, slug, `{"stream":1}`, "stream")
 		if _, sent := d.run(t, slug, `{}`); sent.field(t, "stream") != "" {
@@ -270,7 +270,7 @@ func TestAConfigRunsAStoredPrompt(t *testing.T) {
 			t.Errorf("model = %s", got)
 		}
 	})
-	prove(t, "S-087", "one that is not there is told", func(t *testing.T) {
+	prove(t, "S-087", "an unknown prompt is reported", func(t *testing.T) {
 		ask(t, node(`"prompt_id":"pp-none"`)).refused(t, http.StatusNotFound)
 		ask(t, node(`"prompt_id":"`+slug+`@9"`)).refused(t, http.StatusNotFound)
 		d.provider.none(t)

@@ -278,7 +278,7 @@ func TestTimeoutsOfConfigs(t *testing.T) {
 		g.ask(t, tree(fallback, leaf(p[0], soonOver), leaf(p[1]))).fine(t)
 		called(t, []int{1, 1}, p...)
 	})
-	prove(t, "S-030", "each attempt has the whole time", func(t *testing.T) {
+	prove(t, "S-030", "each attempt has the full time", func(t *testing.T) {
 		p := newProvider(t, hang)
 		began := time.Now()
 		g.ask(t, leaf(p, soonOver, `"retry":{"attempts":1,"on_status_codes":[408]}`)).refused(t, http.StatusRequestTimeout)

@@ -195,7 +195,7 @@ func TestOwnersAndAdminsSeeEverything(t *testing.T) {
 	})
 }
 
-func TestWorkspacesOverrideWhatIsLeftToThem(t *testing.T) {
+func TestWorkspacesOverrideInheritedSettings(t *testing.T) {
 	h := populate(t)
 	override := func(t *testing.T, value bool) reply {
 		t.Helper()

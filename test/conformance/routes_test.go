@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// modelRoute is a route that the gateway judges, with a body it takes.
+// modelRoute is a route that the gateway checks, with a valid body.
 type modelRoute struct{ of, path, body string }
 
 var modelRoutes = []modelRoute{
@@ -77,7 +77,7 @@ func TestPathsBeginWithTheVersion(t *testing.T) {
 			p.none(t)
 		})
 	}
-	prove(t, "S-001", "health and readiness stand beside it", func(t *testing.T) {
+	prove(t, "S-001", "health and readiness are next to it", func(t *testing.T) {
 		for _, address := range []string{g.root, g.admin} {
 			for _, path := range []string{"/health", "/ready"} {
 				res, err := client.Get(address + path)
@@ -92,7 +92,7 @@ func TestPathsBeginWithTheVersion(t *testing.T) {
 		}
 	})
 	for _, prefix := range []string{"/v2", "/v0", "/v", "/V1", "/v1beta1x", "//v1"} {
-		prove(t, "S-518", prefix+" is no version", func(t *testing.T) {
+		prove(t, "S-518", prefix+" is not a version", func(t *testing.T) {
 			if got := g.do(t, "POST", prefix+"/chat/completions", `{}`, to(p)...); got.status != http.StatusNotFound {
 				t.Errorf("status %d, want 404", got.status)
 			}
@@ -105,7 +105,7 @@ var ownHeader = regexp.MustCompile(`^X-Gateway-[A-Z]`)
 
 func TestHeadersOfTheGateway(t *testing.T) {
 	g, _ := start(t)
-	// What HTTP and the protocols define beside the gateway's family.
+	// What HTTP and the protocols define in addition to the gateway's headers.
 	known := []string{"Content-Type", "Content-Length", "Date", "Connection", "Transfer-Encoding", "Cache-Control", "X-Accel-Buffering", "Allow", "Retry-After"}
 	p := newProvider(t, nil)
 	for name, got := range map[string]func() reply{
@@ -185,7 +185,7 @@ func TestProvidersArePublished(t *testing.T) {
 		addresses := 0
 		for _, p := range list {
 			if p.ID == "" || p.Name == "" || ids[p.ID] {
-				t.Errorf("the provider %+v lacks an id or name, or stands twice", p)
+				t.Errorf("the provider %+v lacks an id or name, or is duplicated", p)
 			}
 			ids[p.ID] = true
 			if strings.HasPrefix(p.BaseURL, "http") {

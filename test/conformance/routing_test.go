@@ -184,7 +184,7 @@ func TestFallbackGoesByStatus(t *testing.T) {
 		{"S-091", "not listed in the target", unsaid, `"on_status_codes":[418]`, 500, false},
 		{"S-091", "the target's list before the strategy's", `"on_status_codes":[500]`, `"on_status_codes":[418]`, 500, false},
 		{"S-091", "an empty list of the target before the strategy's", `"on_status_codes":[500]`, `"on_status_codes":[]`, 500, false},
-		{"S-091", "the target's list beside the strategy's", `"on_status_codes":[500]`, `"on_status_codes":[418]`, 418, true},
+		{"S-091", "the target's list next to the strategy's", `"on_status_codes":[500]`, `"on_status_codes":[418]`, 418, true},
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
 			p := fleet(t, answers(tt.status), nil)

@@ -35,8 +35,8 @@ var ownKeys = awsKeys{accessKey, accessSecret, sessionToken, "eu-west-1", "bedro
 
 var awsSignature = regexp.MustCompile(`^AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/([^/]+)/aws4_request, SignedHeaders=([^,]+), Signature=[0-9a-f]{64}$`)
 
-// checkSignature signs the request that arrived once more, with the signer of
-// AWS's own library, and wants the same.
+// checkSignature signs the received request again with the signer of AWS's own library,
+// and compares the signatures.
 func (k awsKeys) checkSignature(t *testing.T, in received) {
 	t.Helper()
 	sent := in.header.Get("Authorization")
@@ -106,7 +106,7 @@ func TestRequestsForCloudAAreSigned(t *testing.T) {
 		{"S-110 S-425", "a stream", "POST", chatStream.path, strings.Replace(chat, "{", `{"stream":true,`, 1), cloudA(), "/model/amazon.nova-lite-v1%3A0/converse-stream"},
 		{"S-110 S-425", "a model named by its ARN", "POST", chatStream.path, strings.Replace(chat, "amazon.nova-lite-v1:0", model, 1), cloudA(), "/model/" + strings.ReplaceAll(url.PathEscape(model), ":", "%3A") + "/converse"},
 		{"S-110 S-425", "embeddings", "POST", "/v1/embeddings", `{"model":"amazon.titan-embed-text-v2:0","input":"x"}`, cloudA(), "/model/amazon.titan-embed-text-v2%3A0/invoke"},
-		{"S-110 S-425", "its own door", "POST", "/model/amazon.nova-lite-v1%3A0/converse", `{"messages":[{"role":"user","content":[{"text":"x"}]}]}`, cloudA(), "/model/amazon.nova-lite-v1%3A0/converse"},
+		{"S-110 S-425", "its own route", "POST", "/model/amazon.nova-lite-v1%3A0/converse", `{"messages":[{"role":"user","content":[{"text":"x"}]}]}`, cloudA(), "/model/amazon.nova-lite-v1%3A0/converse"},
 		{"S-110 S-425", "pass-through", "GET", "/v1/guardrail?b=2&a=%2F1&a=0", "", cloudA(), "/guardrail?a=%2F1&a=0&b=2"},
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {

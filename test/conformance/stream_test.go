@@ -89,7 +89,7 @@ func TestStreams(t *testing.T) {
 			}
 		}
 	})
-	prove(t, "S-305", "a stream of null is a whole answer", func(t *testing.T) {
+	prove(t, "S-305", "stream null requests a complete response", func(t *testing.T) {
 		p := newProvider(t, nil)
 		got := g.do(t, "POST", "/v1/completions", `{"model":"m","prompt":"x","stream":null}`, to(p)...).fine(t)
 		if got.object(t)["object"] != "text_completion" || p.only(t).header.Get("Accept") == "text/event-stream" {

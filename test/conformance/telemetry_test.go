@@ -140,7 +140,7 @@ func below(t *testing.T, trace string) []string {
 	return to(&provider{url: simulate(t) + "/v1"}, "traceparent", "00-"+trace+"-b7ad6b7169203331-01")
 }
 
-func TestACollectorIsToldOfExchanges(t *testing.T) {
+func TestExchangesAreExportedToACollector(t *testing.T) {
 	c := newCollector(t)
 	g := launchFor(t, "version: 1\ntelemetry: {endpoint: \""+c.url+"\", interval: 1s}\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	const secret = "nobody may read this"
@@ -167,7 +167,7 @@ func TestACollectorIsToldOfExchanges(t *testing.T) {
 				t.Errorf("%s = %v, want some", name, n)
 			}
 			if told(one.Attributes)[name] != nil {
-				t.Errorf("%s stands on the exchange too, where a sum would count it twice", name)
+				t.Errorf("%s is on the exchange too, where a sum would count it twice", name)
 			}
 		}
 	})
@@ -203,7 +203,7 @@ func TestACollectorIsToldOfExchanges(t *testing.T) {
 			seen[l["gen_ai.request.model"]] = true
 		}
 		if len(seen) > 202 || !seen["_OTHER"] || !seen["m-0"] { // 200, those beyond, and none for what failed
-			t.Errorf("%d models are told apart, want at most 200 and _OTHER", len(seen))
+			t.Errorf("%d models are distinguished, want at most 200 and _OTHER", len(seen))
 		}
 		for _, name := range []string{"gen_ai.client.token.usage", "gen_ai.server.time_to_first_token", "modelgate.overhead.duration"} {
 			if _, n := c.points(name); n == 0 {
@@ -213,7 +213,7 @@ func TestACollectorIsToldOfExchanges(t *testing.T) {
 	})
 	for _, never := range []string{secret, credential, bootstrapKey} {
 		if c.mu.Lock(); bytes.Contains(c.raw, []byte(never)) {
-			t.Errorf("the collector was told %q", never)
+			t.Errorf("the collector received %q", never)
 		}
 		c.mu.Unlock()
 	}

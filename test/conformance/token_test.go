@@ -182,7 +182,7 @@ func TestTokensOfTheOrganisationsIssuer(t *testing.T) {
 			i.bearer(t, i.token(claims), "GET", "/v1/configs", "").told(t, 401, "AB05")
 		}
 	})
-	prove(t, "S-458", "a small key and a private address are refused when they are said", func(t *testing.T) {
+	prove(t, "S-458", "a small key and a private address are refused when they are set", func(t *testing.T) {
 		for _, settings := range []string{`{"jwks":` + keySet(map[string]*rsa.PrivateKey{"s": mustRSA(t, 1024)}) + `}`, `{"jwks_url":"https://10.0.0.1/keys"}`, `{"jwks_url":"http://id.example.com/keys"}`} {
 			i.as(t, bootstrapKey, "PUT", "/v1/admin/organisation", `{"settings":{"jwt":`+settings+`}}`).told(t, 400, "AB01")
 		}

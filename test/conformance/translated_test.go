@@ -228,7 +228,7 @@ func TestStreamsOfEveryProviderAreOfOneKind(t *testing.T) {
 			}
 			whole := g.do(t, "POST", chatStream.path, x.ask(), x.to(p, needed...)...).fine(t).object(t)
 			if at(whole, "object") != "chat.completion" || at(whole, "choices", 0, "message", "content") != "Hello" {
-				t.Errorf("the whole answer is %v", whole)
+				t.Errorf("the complete response is %v", whole)
 			}
 		})
 	}

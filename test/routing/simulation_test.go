@@ -362,7 +362,7 @@ func (s *tally) String() string {
 const seeds = 1000
 
 const simulationHead = `Each strategy goes through %d runs of %d exchanges, a seed each; the seeds take turns
-through the scenarios. Times are in milliseconds until the answer can be judged,
+through the scenarios. Times are in milliseconds until the response is usable,
 load is the share of calls that each target got, and limited are the calls per
 hundred exchanges that met a rate limit.
 

@@ -178,7 +178,7 @@ func TestTLSOfTheListener(t *testing.T) {
 		}
 	})
 	attack(t, "exhaustion", "TLS: failed handshakes are counted", func(t *testing.T) {
-		plain(t, g, "this is no handshake, but long enough to be read as one\r\n\r\n")
+		plain(t, g, "this is not a handshake, but long enough to be read as one\r\n\r\n")
 		eventually(t, "the handshake is counted", func() bool {
 			return strings.Contains(g.metric(t, `modelgate_connections_refused_total{reason="tls"}`), "}")
 		})

@@ -34,7 +34,7 @@ func TestAMappingNamesASecretFieldAndAReferenceOfTheWorkspace(t *testing.T) {
 	}{
 		{"openai", "key", "all", "default", 200, ""},
 		{"openai", "key", "other", w.Slug, 200, ""},
-		{"openai", "key", "other", "", 200, ""}, // judged where it is used
+		{"openai", "key", "other", "", 200, ""}, // checked when it is used
 		{"openai", "key", "other", "default", 404, "AB02"},
 		{"openai", "key", "none", "", 404, "AB02"},
 		{"openai", "configurations.organization", "all", "", 400, "AB01"}, // it is shown, as by /v1/explain
