@@ -374,13 +374,13 @@ func TestUnlistedPropertiesAreRefused(t *testing.T) {
 		}
 	})
 	for name, config := range map[string]string{
-		"cut short":       `{"provider":`,
-		"no number":       leaf(p, `"weight":NaN`),
-		"a duplicate name":    leaf(p, `"weight":1`, `"weight":2`),
-		"one name in two": leaf(p, `"request_timeout":1`, `"requestTimeout":2`),
-		"text behind":     leaf(p) + `{}`,
-		"more than 64 KB": leaf(p, `"override_params":{"x":"`+strings.Repeat("x", 64<<10)+`"}`),
-		"an open escape":  `{"provider":"\`,
+		"cut short":        `{"provider":`,
+		"no number":        leaf(p, `"weight":NaN`),
+		"a duplicate name": leaf(p, `"weight":1`, `"weight":2`),
+		"one name in two":  leaf(p, `"request_timeout":1`, `"requestTimeout":2`),
+		"text behind":      leaf(p) + `{}`,
+		"more than 64 KB":  leaf(p, `"override_params":{"x":"`+strings.Repeat("x", 64<<10)+`"}`),
+		"an open escape":   `{"provider":"\`,
 	} {
 		prove(t, "S-479 S-045", name, func(t *testing.T) {
 			e := g.ask(t, config).refused(t, http.StatusBadRequest)
