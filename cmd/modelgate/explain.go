@@ -41,12 +41,12 @@ func explain(ctx context.Context, p *program, args []string) error {
 	if err != nil {
 		return err
 	}
-	answer, err := ask.do(ctx, http.MethodPost, "/explain", question)
+	response, err := ask.do(ctx, http.MethodPost, "/explain", question)
 	if err != nil || *asJSON {
-		return p.print(answer, err)
+		return p.print(response, err)
 	}
 	var e dataplane.ExplainResponse
-	if err := json.Unmarshal(answer, &e); err != nil {
+	if err := json.Unmarshal(response, &e); err != nil {
 		return err
 	}
 	p.printExplanation(e)
@@ -112,23 +112,23 @@ type pastRequest struct {
 }
 
 func (p *program) explainPast(ctx context.Context, ask apiClient, id string, asJSON bool) error {
-	answer, err := ask.do(ctx, http.MethodGet, "/explain/"+id, nil)
+	response, err := ask.do(ctx, http.MethodGet, "/explain/"+id, nil)
 	if err != nil || asJSON {
-		return p.print(answer, err)
+		return p.print(response, err)
 	}
 	var e pastRequest
-	if err := json.Unmarshal(answer, &e); err != nil {
+	if err := json.Unmarshal(response, &e); err != nil {
 		return err
 	}
 	for _, d := range e.Decisions {
 		p.printLine("%s: %s", d.Path, d.Text)
 	}
 	for _, a := range e.Attempts {
-		answered := fmt.Sprint(a.Status)
+		result := fmt.Sprint(a.Status)
 		if a.Status == 0 {
-			answered = "no response"
+			result = "no response"
 		}
-		p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, a.Provider, answered, a.TookMS, a.Error), ": "))
+		p.printLine("%s", strings.TrimSuffix(fmt.Sprintf("→ %s: %s, %s in %.0f ms: %s", a.Target, a.Provider, result, a.TookMS, a.Error), ": "))
 	}
 	if e.OptionIndex == "" {
 		p.printLine("status %d by the gateway itself", e.Status)
@@ -138,11 +138,11 @@ func (p *program) explainPast(ctx context.Context, ask apiClient, id string, asJ
 	return nil
 }
 
-func (p *program) print(answer []byte, err error) error {
+func (p *program) print(response []byte, err error) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.out.Write(append(answer, '\n'))
+	_, err = p.out.Write(append(response, '\n'))
 	return err
 }
 
@@ -172,14 +172,14 @@ func (a apiClient) do(ctx context.Context, method, path string, body []byte) ([]
 		return nil, fmt.Errorf("cannot reach the gateway: %w", err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
+	response, err := io.ReadAll(io.LimitReader(res.Body, 16<<20))
 	if err != nil {
 		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
-		return nil, apiError(res.StatusCode, answer)
+		return nil, apiError(res.StatusCode, response)
 	}
-	return answer, nil
+	return response, nil
 }
 
 // apiError returns the gateway's error as an error, with a hint if the key is missing.

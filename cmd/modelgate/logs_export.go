@@ -166,11 +166,11 @@ func (e *exporter) stop(ctx context.Context, err error) error {
 }
 
 func (e *exporter) call(ctx context.Context, method, below string, body []byte, into any) error {
-	answer, err := e.ask.do(ctx, method, "/logs/exports"+e.id+below, body)
+	response, err := e.ask.do(ctx, method, "/logs/exports"+e.id+below, body)
 	if err != nil || into == nil {
 		return err
 	}
-	return json.Unmarshal(answer, into)
+	return json.Unmarshal(response, into)
 }
 
 // address returns the address of the file. A path of the gateway is relative to the

@@ -122,12 +122,12 @@ func (t *tailer) before(ctx context.Context, lines int) error {
 	for name, v := range t.query {
 		q[name] = v
 	}
-	answer, err := t.ask.do(ctx, http.MethodGet, "/logs?"+q.Encode(), nil)
+	response, err := t.ask.do(ctx, http.MethodGet, "/logs?"+q.Encode(), nil)
 	if err != nil {
 		return err
 	}
 	var page struct{ Data []tailEntry }
-	if err := json.Unmarshal(answer, &page); err != nil {
+	if err := json.Unmarshal(response, &page); err != nil {
 		return err
 	}
 	for _, e := range slices.Backward(page.Data) {

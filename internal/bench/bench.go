@@ -4,7 +4,7 @@
 // of its own, so that its CPU time, memory and allocations are its own. The
 // load is in the calling process. It promises that every figure of a report
 // comes from one run on one machine with the same bytes sent to every target,
-// that an answer which is not byte for byte the expected one counts as an error
+// that a response which is not byte for byte the expected one counts as an error
 // (a translated one that says something else, since its ids change), and that
 // latency is counted from the time a request was due. Ratios between targets
 // are the result; absolute times belong to the machine. Flags and files
@@ -205,7 +205,7 @@ func (r *run) progressf(format string, args ...any) {
 }
 
 // start brings up the simulator and a target of each kind, and learns from the
-// simulator what a right answer is.
+// simulator what a right response is.
 func (r *run) start(ctx context.Context) (err error) {
 	if r.sim, err = r.spawn(ctx, simulatorJob); err != nil {
 		return err
@@ -222,7 +222,7 @@ func (r *run) start(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(err, r.stop())
 	}
-	r.report.RequestBytes, r.report.AnswerBytes = requestBytes, len(r.sample.answer)
+	r.report.RequestBytes, r.report.ResponseBytes = requestBytes, len(r.sample.response)
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (r *run) spawn(ctx context.Context, args ...string) (*child, error) {
 	return c, nil
 }
 
-// ask sends a command and returns its answer.
+// ask sends a command and returns its response.
 func (c *child) ask(command string) (u usage, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

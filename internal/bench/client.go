@@ -17,8 +17,8 @@ import (
 // machine.
 type conn struct {
 	net.Conn
-	answer answer
-	body   []byte
+	response response
+	body     []byte
 }
 
 func dial(ctx context.Context, addr string) (*conn, error) {
@@ -27,17 +27,17 @@ func dial(ctx context.Context, addr string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: nc, answer: answer{r: bufio.NewReaderSize(nc, 4<<10)}, body: make([]byte, 0, 4<<10)}, nil
+	return &conn{Conn: nc, response: response{r: bufio.NewReaderSize(nc, 4<<10)}, body: make([]byte, 0, 4<<10)}, nil
 }
 
-// send writes a request. The answer has to be complete within patience.
+// send writes a request. The response has to be complete within patience.
 func (c *conn) send(request []byte) error {
 	c.SetDeadline(time.Now().Add(patience))
 	_, err := c.Write(request)
 	return err
 }
 
-// roundTrip sends a request and returns the body of its answer, valid until the
+// roundTrip sends a request and returns the body of its response, valid until the
 // next call. Any status but 200 is an error.
 func (c *conn) roundTrip(request []byte) ([]byte, error) {
 	if err := c.send(request); err != nil {
@@ -47,7 +47,7 @@ func (c *conn) roundTrip(request []byte) ([]byte, error) {
 }
 
 func (c *conn) receive() ([]byte, error) {
-	if err := c.answer.begin(); err != nil {
+	if err := c.response.begin(); err != nil {
 		return nil, err
 	}
 	c.body = c.body[:0]
@@ -55,7 +55,7 @@ func (c *conn) receive() ([]byte, error) {
 		if len(c.body) == cap(c.body) {
 			c.body = append(c.body, 0)[:len(c.body)]
 		}
-		n, err := c.answer.Read(c.body[len(c.body):cap(c.body)])
+		n, err := c.response.Read(c.body[len(c.body):cap(c.body)])
 		c.body = c.body[:len(c.body)+n]
 		if err == io.EOF {
 			break
@@ -64,15 +64,15 @@ func (c *conn) receive() ([]byte, error) {
 			return nil, fmt.Errorf("after %d bytes of the answer: %w", len(c.body), err)
 		}
 	}
-	if c.answer.status != 200 {
-		return nil, fmt.Errorf("status %d: %.200s", c.answer.status, c.body)
+	if c.response.status != 200 {
+		return nil, fmt.Errorf("status %d: %.200s", c.response.status, c.body)
 	}
 	return c.body, nil
 }
 
-// answer reads answers one after the other: begin reads a head, Read the body
+// response reads answers one after the other: begin reads a head, Read the body
 // behind it until io.EOF.
-type answer struct {
+type response struct {
 	r       *bufio.Reader
 	status  int
 	left    int64 // of the body, or of the chunk
@@ -88,9 +88,9 @@ var (
 	codeChunked = []byte("chunked")
 )
 
-// begin reads status line and headers of the next answer, after the body
+// begin reads status line and headers of the next response, after the body
 // before it was read to its end.
-func (a *answer) begin() error {
+func (a *response) begin() error {
 	line, err := a.line()
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (a *answer) begin() error {
 	return nil
 }
 
-func (a *answer) header(line []byte) (err error) {
+func (a *response) header(line []byte) (err error) {
 	i := bytes.IndexByte(line, ':')
 	if i < 0 {
 		return fmt.Errorf("not a header: %.60q", line)
@@ -137,7 +137,7 @@ func (a *answer) header(line []byte) (err error) {
 }
 
 // line returns the next line without its end, valid until the next read.
-func (a *answer) line() ([]byte, error) {
+func (a *response) line() ([]byte, error) {
 	b, err := a.r.ReadSlice('\n')
 	if err != nil {
 		return nil, midBodyError(err)
@@ -146,7 +146,7 @@ func (a *answer) line() ([]byte, error) {
 }
 
 // Read reads of the body what is there.
-func (a *answer) Read(p []byte) (int, error) {
+func (a *response) Read(p []byte) (int, error) {
 	if a.left == 0 && a.chunked {
 		if err := a.chunk(); err != nil {
 			return 0, err
@@ -162,7 +162,7 @@ func (a *answer) Read(p []byte) (int, error) {
 
 // chunk reads the line before the next chunk. After the last it reads the
 // empty line that ends the body: trailers are not expected.
-func (a *answer) chunk() error {
+func (a *response) chunk() error {
 	if a.started {
 		if line, err := a.line(); err != nil || len(line) > 0 {
 			return errors.Join(err, errChunk)

@@ -139,7 +139,7 @@ func (s sample) with(config string) sample {
 // withSameText returns the sample for responses with the same text, to which the
 // results of checks are added.
 func (s sample) withSameText() sample {
-	s.says = chatDoor.expectAnswer(string(textAfter(s.answer, []byte(chatDoor.whole))), 0)
+	s.says = chatDoor.expectResponse(string(textAfter(s.response, []byte(chatDoor.whole))), 0)
 	return s
 }
 
@@ -186,14 +186,14 @@ func (r *Report) featureTable(w io.Writer) {
 
 // bareHandler answers every request as the simulator at addr answered the first one.
 type bareHandler struct {
-	addr   string
-	answer []byte
+	addr     string
+	response []byte
 }
 
 // newBareHandler learns the right answer.
 func newBareHandler(ctx context.Context, addr string) (*bareHandler, error) {
 	s, err := learn(ctx, addr)
-	return &bareHandler{addr, s.answer}, err
+	return &bareHandler{addr, s.response}, err
 }
 
 func (h *bareHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -205,7 +205,7 @@ func (h *bareHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Write(h.answer)
+	w.Write(h.response)
 }
 
 // limits are set before a target with limits is measured: of the workspace, and two

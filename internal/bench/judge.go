@@ -113,7 +113,7 @@ func (r *Report) judgeTimes() {
 	}
 	for _, s := range r.Starts {
 		if s.Target == Modelgate {
-			r.atMost("start to first answer", "ms", s.FirstAnswer, 100, 30)
+			r.atMost("start to first answer", "ms", s.FirstResponse, 100, 30)
 		}
 	}
 }

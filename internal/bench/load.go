@@ -59,7 +59,7 @@ func (r *run) throughput(ctx context.Context) error {
 }
 
 // closedLoop keeps connections busy: each sends its next request when it has
-// read the answer to the last.
+// read the response to the last.
 func (r *run) closedLoop(ctx context.Context, t *target, s *sample, connections int, length time.Duration) (l loaded, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 // memoryResult is the memory of one target, in bytes.
 type memoryResult struct {
 	idle, peak, after int64
-	quiet             time.Duration // between the last answer and after
+	quiet             time.Duration // between the last response and after
 }
 
 // memory measures every forwarder in a fresh process: at rest after one
@@ -54,7 +54,7 @@ func (r *run) memory(ctx context.Context) (err error) {
 	return nil
 }
 
-// restAfter is how long after its first answer a target is taken to be at rest.
+// restAfter is how long after its first response a target is taken to be at rest.
 const restAfter = time.Second
 
 // burst sends the bodies and has the simulator answer when all have arrived.
@@ -103,7 +103,7 @@ func (r *run) sendLarge(ctx context.Context, t *target, request []byte) error {
 	return err
 }
 
-// measureStarts measures the time from starting a process to its first answer.
+// measureStarts measures the time from starting a process to its first response.
 func (r *run) measureStarts(ctx context.Context) error {
 	for _, name := range r.forwarders() {
 		var times []float64

@@ -20,12 +20,12 @@ type Overload struct {
 	Feature         string  `json:"feature"` // in use; see [Feature]
 	PeakPerSecond   float64 `json:"peak_requests_per_second"`
 	SentPerSecond   int     `json:"due_requests_per_second"`
-	AnswerPerSecond float64 `json:"answered_requests_per_second"`
+	ServedPerSecond float64 `json:"answered_requests_per_second"`
 	RefusePerSecond float64 `json:"refused_requests_per_second"`
 	// Goodput is the answered part of the peak. It also falls if load and simulator
 	// have no processor left.
 	Goodput float64 `json:"goodput_of_peak"`
-	// PeakCPUMicros is the target's CPU for an answer at its peak, and CPUMicros at
+	// PeakCPUMicros is the target's CPU for a response at its peak, and CPUMicros at
 	// twice the load, including that of refusals.
 	PeakCPUMicros float64 `json:"peak_cpu_us_per_answer"`
 	CPUMicros     float64 `json:"cpu_us_per_answer"`
@@ -58,13 +58,13 @@ func (r *run) overload(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		o.PeakPerSecond, o.Goodput = round(peak.perSecond, 0), round(o.AnswerPerSecond/peak.perSecond, 2)
+		o.PeakPerSecond, o.Goodput = round(peak.perSecond, 0), round(o.ServedPerSecond/peak.perSecond, 2)
 		o.PeakCPUMicros = round(peak.cpuMicros, 1)
 		if o.CPUMicros > 0 {
 			o.GoodputByCPU = round(peak.cpuMicros/o.CPUMicros, 2)
 		}
 		r.report.Overload = append(r.report.Overload, o)
-		r.progressf("  %s, %s: %.0f/s of %.0f/s at twice the load, %.0f/s refused, %.1f µs CPU instead of %.1f", o.Target, o.Feature, o.AnswerPerSecond, o.PeakPerSecond, o.RefusePerSecond, o.CPUMicros, o.PeakCPUMicros)
+		r.progressf("  %s, %s: %.0f/s of %.0f/s at twice the load, %.0f/s refused, %.1f µs CPU instead of %.1f", o.Target, o.Feature, o.ServedPerSecond, o.PeakPerSecond, o.RefusePerSecond, o.CPUMicros, o.PeakCPUMicros)
 	}
 	return nil
 }
@@ -80,13 +80,13 @@ func (r *run) floodWith(ctx context.Context, c *contender, rate int) (Overload, 
 	}
 	cpu, err := f.cpuMicros(ctx)
 	running.Wait()
-	seconds, answered := r.Scale.RateTime.Seconds(), float64(f.answered.Load())
+	seconds, served := r.Scale.RateTime.Seconds(), float64(f.served.Load())
 	o := Overload{
 		Target: c.target.name, Feature: c.name, SentPerSecond: rate,
-		AnswerPerSecond: round(answered/seconds, 0), RefusePerSecond: round(float64(f.refused.Load())/seconds, 0),
+		ServedPerSecond: round(served/seconds, 0), RefusePerSecond: round(float64(f.refused.Load())/seconds, 0),
 	}
-	if answered > 0 {
-		o.CPUMicros = round(cpu/answered, 1)
+	if served > 0 {
+		o.CPUMicros = round(cpu/served, 1)
 	}
 	return o, errors.Join(err, ctx.Err())
 }
@@ -96,8 +96,8 @@ type flood struct {
 	*run
 	*contender
 	schedule
-	counted, end      time.Time // answers between these times count
-	answered, refused atomic.Int64
+	counted, end    time.Time // answers between these times count
+	served, refused atomic.Int64
 }
 
 // cpuMicros returns the CPU that the target takes while answers count.
@@ -162,7 +162,7 @@ func (f *flood) connect(ctx context.Context, lane int) *conn {
 	return c
 }
 
-// ask sends a request on c and counts its answer. It reports whether c can be used again.
+// ask sends a request on c and counts its response. It reports whether c can be used again.
 func (f *flood) ask(c *conn, s *sample) bool {
 	err := s.askOn(c)
 	now := time.Now()
@@ -170,9 +170,9 @@ func (f *flood) ask(c *conn, s *sample) bool {
 	switch {
 	case err == nil:
 		if within {
-			f.answered.Add(1)
+			f.served.Add(1)
 		}
-	case c.answer.status == http.StatusServiceUnavailable:
+	case c.response.status == http.StatusServiceUnavailable:
 		if within {
 			f.refused.Add(1)
 		}

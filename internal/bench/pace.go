@@ -17,7 +17,7 @@ type schedule struct {
 }
 
 // newSchedule spreads rate requests per second over length. There are lanes
-// enough that one is free though every answer takes a quarter of a second.
+// enough that one is free though every response takes a quarter of a second.
 func newSchedule(start time.Time, rate int, length time.Duration) schedule {
 	return schedule{
 		start:    start,

@@ -125,7 +125,7 @@ func TestAnswerReader(t *testing.T) {
 			"byte by byte": iotest.OneByteReader(strings.NewReader(tt.wire)),
 		} {
 			t.Run(tt.name+", "+cut, func(t *testing.T) {
-				a := answer{r: bufio.NewReader(r)}
+				a := response{r: bufio.NewReader(r)}
 				err := a.begin()
 				var body []byte
 				if err == nil {
@@ -142,7 +142,7 @@ func TestAnswerReader(t *testing.T) {
 func TestAnswersFollowEachOtherOnOneConnection(t *testing.T) {
 	const one = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n"
 	const two = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo"
-	a := answer{r: bufio.NewReader(strings.NewReader(one + two + one))}
+	a := response{r: bufio.NewReader(strings.NewReader(one + two + one))}
 	for i, want := range []string{"one", "two", "one"} {
 		if err := a.begin(); err != nil {
 			t.Fatalf("answer %d: %v", i, err)
@@ -175,10 +175,10 @@ func TestFramesAreCountedHoweverTheyAreCut(t *testing.T) {
 func TestTranslatedResponsesAreChecked(t *testing.T) {
 	const one, two = "data: {\"delta\":{\"content\":\"Hel\"}}\n\n", "data: {\"delta\":{\"content\":\"lo\"}}\n\n"
 	const around, done = "data: {\"delta\":{\"content\":\"\"}}\n\n", "data: [DONE]\n\n"
-	whole, streamed := chatDoor.expectAnswer("Hello", 0), chatDoor.expectAnswer("Hello", 2)
+	whole, streamed := chatDoor.expectResponse("Hello", 0), chatDoor.expectResponse("Hello", 2)
 	for _, tt := range []struct {
 		name string
-		says *expectedAnswer
+		says *expectedResponse
 		body string
 		want bool
 	}{

@@ -22,11 +22,11 @@ type Report struct {
 
 	// TargetCores is how many cores a target had to itself; 0 when all
 	// processes shared all cores.
-	TargetCores  int     `json:"target_cores"`
-	RequestBytes int     `json:"request_bytes"`
-	AnswerBytes  int     `json:"answer_bytes"`
-	TookSeconds  float64 `json:"took_seconds"`
-	Rounds       int     `json:"rounds"`
+	TargetCores   int     `json:"target_cores"`
+	RequestBytes  int     `json:"request_bytes"`
+	ResponseBytes int     `json:"answer_bytes"`
+	TookSeconds   float64 `json:"took_seconds"`
+	Rounds        int     `json:"rounds"`
 
 	Ratios     []Ratio      `json:"ratios"`
 	Throughput []Throughput `json:"throughput"`
@@ -109,7 +109,7 @@ type Stream struct {
 // a provider of another: medians of all rounds.
 type Translated struct {
 	Pair        string  `json:"pair"`        // client → provider
-	TextEvents  int     `json:"text_events"` // of a stream; 0 for a complete answer
+	TextEvents  int     `json:"text_events"` // of a stream; 0 for a complete response
 	Connections int     `json:"connections"`
 	PerSecond   float64 `json:"requests_per_second"`
 	CPUMicros   float64 `json:"cpu_us_per_request"`
@@ -130,10 +130,10 @@ type Memory struct {
 	QuietSeconds float64 `json:"quiet_seconds"` // before AfterMiB was read
 }
 
-// Start is how long a target takes from its start to its first answer.
+// Start is how long a target takes from its start to its first response.
 type Start struct {
-	Target      string  `json:"target"`
-	FirstAnswer float64 `json:"first_answer_ms"`
+	Target        string  `json:"target"`
+	FirstResponse float64 `json:"first_answer_ms"`
 }
 
 // Fault counts wrong, short and missing answers of one target in the whole run.

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// answerTokens makes the simulator's answer 1.5 KB long, and requestBytes is
+// responseTokens makes the simulator's response 1.5 KB long, and requestBytes is
 // about how long a request's body is.
 const (
-	answerTokens = 190
-	requestBytes = 4 << 10
+	responseTokens = 190
+	requestBytes   = 4 << 10
 )
 
 // sample is what every target is asked, and the right answer.
 type sample struct {
-	request []byte
-	answer  []byte
-	// says is what a right answer says where its bytes are not always the same.
-	says *expectedAnswer
+	request  []byte
+	response []byte
+	// says is what a right response says where its bytes are not always the same.
+	says *expectedResponse
 }
 
 // learn asks the simulator itself what the right answer is.
@@ -32,8 +32,8 @@ func learn(ctx context.Context, addr string) (s sample, err error) {
 		return s, err
 	}
 	defer c.Close()
-	s.answer, err = c.roundTrip(s.request)
-	s.answer = bytes.Clone(s.answer)
+	s.response, err = c.roundTrip(s.request)
+	s.response = bytes.Clone(s.response)
 	return s, err
 }
 
@@ -98,7 +98,7 @@ func (s *sample) askAgain(ctx context.Context, c *conn, addr string) (*conn, err
 	return c, nil
 }
 
-// askOn sends the sample once and checks the answer: byte for byte, except for one
+// askOn sends the sample once and checks the response: byte for byte, except for one
 // that is translated.
 func (s *sample) askOn(c *conn) error {
 	got, err := c.roundTrip(s.request)
@@ -108,11 +108,11 @@ func (s *sample) askOn(c *conn) error {
 	if s.says != nil {
 		return s.says.check(got)
 	}
-	if !bytes.Equal(got, s.answer) {
-		return fmt.Errorf("a wrong answer: %d bytes instead of %d, or others: %.120q", len(got), len(s.answer), got)
+	if !bytes.Equal(got, s.response) {
+		return fmt.Errorf("a wrong answer: %d bytes instead of %d, or others: %.120q", len(got), len(s.response), got)
 	}
 	return nil
 }
 
-// patience is how long an answer may take before it counts as an error.
+// patience is how long a response may take before it counts as an error.
 const patience = 60 * time.Second

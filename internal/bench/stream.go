@@ -144,11 +144,11 @@ func (r *run) stream(ctx context.Context, t *target, request []byte) (*frames, t
 	if err := c.send(request); err != nil {
 		return f, began, err
 	}
-	if err := c.answer.begin(); err != nil {
+	if err := c.response.begin(); err != nil {
 		return f, began, err
 	}
 	for {
-		n, err := c.answer.Read(c.body[:cap(c.body)])
+		n, err := c.response.Read(c.body[:cap(c.body)])
 		f.add(c.body[:n], time.Now())
 		if err == io.EOF {
 			break
@@ -157,8 +157,8 @@ func (r *run) stream(ctx context.Context, t *target, request []byte) (*frames, t
 			return f, began, fmt.Errorf("after %d events: %w", len(f.at), err)
 		}
 	}
-	if len(f.at) != r.Scale.Frames || !f.isComplete() || c.answer.status != 200 {
-		return f, began, fmt.Errorf("status %d and %d events of %d, the last %.80q", c.answer.status, len(f.at), r.Scale.Frames, f.last)
+	if len(f.at) != r.Scale.Frames || !f.isComplete() || c.response.status != 200 {
+		return f, began, fmt.Errorf("status %d and %d events of %d, the last %.80q", c.response.status, len(f.at), r.Scale.Frames, f.last)
 	}
 	return f, began, nil
 }

@@ -49,7 +49,7 @@ func Target(ctx context.Context, args []string, in io.Reader, out io.Writer) err
 	switch args[0] {
 	case simulatorJob:
 		o.gate = new(gate)
-		sim := simulator.New(simulator.Options{Tokens: answerTokens})
+		sim := simulator.New(simulator.Options{Tokens: responseTokens})
 		return o.serve(ctx, in, o.gate.wrap(sim))
 	case ReverseProxy:
 		return o.serve(ctx, in, fullDuplex(plainProxy(upstreamAddr)))
@@ -163,9 +163,9 @@ func plainTransport() *http.Transport {
 	return t
 }
 
-// fullDuplex keeps the server from closing the request's body when the answer
+// fullDuplex keeps the server from closing the request's body when the response
 // begins. It would do so under the transport's last read now and then, and the
-// answer would be lost.
+// response would be lost.
 func fullDuplex(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.NewResponseController(w).EnableFullDuplex() // always there in HTTP/1

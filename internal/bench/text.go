@@ -33,7 +33,7 @@ func (r *Report) head(w io.Writer) {
 	if r.Commit != "" {
 		fmt.Fprintf(w, ", commit %s", r.Commit)
 	}
-	fmt.Fprintf(w, "\n%d-byte requests, %d-byte answers, %d rounds, %.0f s in all\n", r.RequestBytes, r.AnswerBytes, r.Rounds, r.TookSeconds)
+	fmt.Fprintf(w, "\n%d-byte requests, %d-byte answers, %d rounds, %.0f s in all\n", r.RequestBytes, r.ResponseBytes, r.Rounds, r.TookSeconds)
 }
 
 func (r *Report) goals(w io.Writer) {
@@ -82,7 +82,7 @@ func (r *Report) overloadTable(w io.Writer) {
 	fmt.Fprintln(w, "at twice the load\ttarget\tfeature\tpeak/s\tanswered/s\trefused/s\tof the peak\tCPU µs/answer at the peak\tat twice the load\tof the peak by CPU\t")
 	for _, o := range r.Overload {
 		fmt.Fprintf(w, "%d/s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.2f\t\n",
-			o.SentPerSecond, o.Target, o.Feature, o.PeakPerSecond, o.AnswerPerSecond, o.RefusePerSecond, o.Goodput, o.PeakCPUMicros, o.CPUMicros, o.GoodputByCPU)
+			o.SentPerSecond, o.Target, o.Feature, o.PeakPerSecond, o.ServedPerSecond, o.RefusePerSecond, o.Goodput, o.PeakCPUMicros, o.CPUMicros, o.GoodputByCPU)
 	}
 }
 
@@ -98,11 +98,11 @@ func (r *Report) streamTable(w io.Writer) {
 func (r *Report) translatedTable(w io.Writer) {
 	fmt.Fprintln(w, "client → provider\tanswer\trequests/s\tCPU µs/request\tallocations\tof one dialect\t")
 	for _, t := range r.Translated {
-		answer := "whole"
+		mode := "whole"
 		if t.TextEvents > 0 {
-			answer = fmt.Sprintf("%d text events", t.TextEvents)
+			mode = fmt.Sprintf("%d text events", t.TextEvents)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.1f\t%.0f\t%.2f\t\n", t.Pair, answer, t.PerSecond, t.CPUMicros, t.Allocs, t.OfSame)
+		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.1f\t%.0f\t%.2f\t\n", t.Pair, mode, t.PerSecond, t.CPUMicros, t.Allocs, t.OfSame)
 	}
 }
 
@@ -120,7 +120,7 @@ func (r *Report) writeErrors(w io.Writer) {
 		start := "-"
 		for _, s := range r.Starts {
 			if s.Target == e.Target {
-				start = fmt.Sprintf("%.1f", s.FirstAnswer)
+				start = fmt.Sprintf("%.1f", s.FirstResponse)
 			}
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t\n", e.Target, start, e.Count)

@@ -51,8 +51,8 @@ const (
 	textEvents      = 64 // of a stream
 )
 
-// expectedAnswer is what an answer has to say.
-type expectedAnswer struct {
+// expectedResponse is what a response has to say.
+type expectedResponse struct {
 	text         string
 	delta, piece []byte // what the lines with text hold, and what is before each text
 	end          []byte // what is in the last line but empty ones; empty for complete responses
@@ -60,7 +60,7 @@ type expectedAnswer struct {
 }
 
 // check compares the strings of a response. None of them has an escape.
-func (s *expectedAnswer) check(body []byte) error {
+func (s *expectedResponse) check(body []byte) error {
 	rest, events := s.text, 0
 	var last []byte
 	for line := range bytes.Lines(body) {
@@ -128,25 +128,25 @@ func (r *run) translated(ctx context.Context, events int) ([]sample, error) {
 		return nil, err
 	}
 	defer c.Close()
-	answer, err := c.roundTrip(chatRequest(model, requestBytes, ""))
+	response, err := c.roundTrip(chatRequest(model, requestBytes, ""))
 	if err != nil {
 		return nil, err
 	}
-	text := string(textAfter(answer, []byte(chatDoor.whole)))
+	text := string(textAfter(response, []byte(chatDoor.whole)))
 	list := make([]sample, min(1+r.Scale.Pairs, len(pairs)))
 	for i := range list {
 		p := &pairs[i]
-		list[i] = sample{request: p.door.request(p.slug, model, requestBytes, members), says: p.door.expectAnswer(text, events)}
+		list[i] = sample{request: p.door.request(p.slug, model, requestBytes, members), says: p.door.expectResponse(text, events)}
 	}
 	return list, nil
 }
 
-// expectAnswer returns what an answer with text has to say at d.
-func (d *clientAPI) expectAnswer(text string, events int) *expectedAnswer {
+// expectResponse returns what a response with text has to say at d.
+func (d *clientAPI) expectResponse(text string, events int) *expectedResponse {
 	if events == 0 {
-		return &expectedAnswer{text: text, piece: []byte(d.whole), events: 1}
+		return &expectedResponse{text: text, piece: []byte(d.whole), events: 1}
 	}
-	return &expectedAnswer{text: text, delta: []byte(d.delta), piece: []byte(d.piece), end: []byte(d.end), events: events}
+	return &expectedResponse{text: text, delta: []byte(d.delta), piece: []byte(d.piece), end: []byte(d.end), events: events}
 }
 
 // textAfter returns what stands between mark and the next quote.

@@ -176,7 +176,7 @@ func (b *Bucket) address(key string, query url.Values) url.URL {
 }
 
 // ask sends a request and returns the response, which must be short.
-func (b *Bucket) ask(ctx context.Context, method, key string, query url.Values, body []byte) (answer, error) {
+func (b *Bucket) ask(ctx context.Context, method, key string, query url.Values, body []byte) (responseParts, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, requestTimeout, errSlow)
 	defer cancel()
 	resp, err := b.send(ctx, method, key, query, body)
@@ -184,25 +184,25 @@ func (b *Bucket) ask(ctx context.Context, method, key string, query url.Values, 
 		err = fault(err, "the bucket is too slow")
 	}
 	if err != nil {
-		return answer{}, err
+		return responseParts{}, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err != nil {
-		return answer{}, fault(err, "the bucket cannot be reached")
+		return responseParts{}, fault(err, "the bucket cannot be reached")
 	}
-	return answer{text: text, etag: resp.Header.Get("ETag")}, nil
+	return responseParts{text: text, etag: resp.Header.Get("ETag")}, nil
 }
 
-// answer is a response without its status.
-type answer struct {
+// responseParts is a response without its status.
+type responseParts struct {
 	text []byte
 	etag string
 }
 
 // Limits of one request including its retries.
 const (
-	maxAnswer      = 1 << 20
+	maxResponse    = 1 << 20
 	requestTimeout = 10 * time.Minute
 )
 
@@ -249,7 +249,7 @@ func (b *Bucket) sendOnce(ctx context.Context, method, key string, query url.Val
 		return resp, false, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the part that was read is enough
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, maxResponse)) // the part that was read is enough
 	return nil, resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, serverError(resp.StatusCode, text)
 }
 

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write docs/access.md from what the rout
 
 const accessPage = "../../docs/access.md"
 
-// words are what the table says of an answer's status.
+// words are what the table says of a response's status.
 var words = map[int]string{
 	http.StatusOK:           "yes",
 	http.StatusForbidden:    "no",

@@ -51,7 +51,7 @@ type LogHandler struct {
 
 // ServeHTTP returns a page of entries, or one entry by its request id.
 func (l *LogHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := l.answer(r)
+	body, err := l.responseBody(r)
 	status := http.StatusOK
 	if err != nil {
 		e := apierr.From(l.DB.ClientError(err))
@@ -69,7 +69,7 @@ func (l *LogHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-func (l *LogHandler) answer(r *http.Request) ([]byte, error) {
+func (l *LogHandler) responseBody(r *http.Request) ([]byte, error) {
 	id, err := l.Authenticate(r)
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func twoTargets(more, slug1, model1, slug2, model2 string) string {
 const fallsBack = `"strategy":{"mode":"fallback"},`
 
 // across sends a request of each client's protocol under a config, plain and
-// streamed, and hands its answer on.
+// streamed, and hands its response on.
 func across(t *testing.T, g *gatewaytest.Gateway, config string, check func(t *testing.T, client tongue, h heard, res gatewaytest.Response, e map[string]any)) {
 	t.Helper()
 	for _, client := range tongues {
@@ -105,7 +105,7 @@ func TestABrokenStreamGoesOnInAnotherProtocol(t *testing.T) {
 						continue // bytes pass there
 					}
 					if second == "chat" && way != "tokens=30" {
-						continue // an answer in its own protocol is not made a stream
+						continue // a response in its own protocol is not made a stream
 					}
 					t.Run(strings.Join([]string{first, fault, second, way}, " "), func(t *testing.T) {
 						g.Sim.Reset()

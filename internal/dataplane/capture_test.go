@@ -64,7 +64,7 @@ func newKept(t *testing.T, logs snapshot.LogPolicy, own access.Logging, provides
 	return k
 }
 
-// ask sends a request for the provider and returns its answer and its entry.
+// ask sends a request for the provider and returns its response and its entry.
 func (k *cachedTree) ask(method, path string, body io.Reader, h ...string) (string, *reqlog.Entry) {
 	k.t.Helper()
 	req, err := http.NewRequestWithContext(k.t.Context(), method, k.url+path, body)
@@ -122,7 +122,7 @@ func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
 		method, path      string
 		body              string
 		header            []string
-		request, response reqlog.Body // an empty type of an answer with data takes what was sent
+		request, response reqlog.Body // an empty type of a response with data takes what was sent
 	}{
 		{name: "an answer", provides: say("application/json", answer), method: "POST", path: "/v1/chat/completions", body: plainChat,
 			request: wholeBody("application/json", plainChat), response: wholeBody("application/json", answer)},

@@ -16,7 +16,7 @@ import (
 	"modelgate/internal/tokens"
 )
 
-// reportedUsage is a member of a chat answer that says 7 and 4 tokens were used.
+// reportedUsage is a member of a chat response that says 7 and 4 tokens were used.
 const reportedUsage = `"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}`
 
 // usageEvent is an event of a chat stream with reportedUsage.

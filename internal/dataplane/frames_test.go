@@ -23,7 +23,7 @@ func newLines(t *testing.T, u http.Handler) *gatewaytest.Gateway {
 	return gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: settings, Specs: []*provider.Spec{spec}})
 }
 
-// ollamaLine is a line of an answer of Ollama's own protocol, without its end.
+// ollamaLine is a line of a response of Ollama's own protocol, without its end.
 func ollamaLine(text string) string {
 	return `{"model":"m","message":{"role":"assistant","content":"` + text + `"},"done":false}`
 }

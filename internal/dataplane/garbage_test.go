@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/simulator"
 )
 
-// seeds are the answers of the simulator in each protocol, plain and streamed.
+// seeds are the responses of the simulator in each protocol, plain and streamed.
 func seeds(t *testing.T) map[string][][]byte {
 	t.Helper()
 	g := newPairs(t)
@@ -67,7 +67,7 @@ func (s *sink) WriteHeader(int)             {}
 func (s *sink) Flush()                      {}
 func (s *sink) Write(b []byte) (int, error) { s.b = append(s.b, b...); return len(b), nil }
 
-// spoil changes an answer in one of the ways that answers are spoilt.
+// spoil changes a response in one of the ways that answers are spoilt.
 func spoil(r *rand.Rand, b []byte) []byte {
 	b = slices.Clone(b)
 	for range 1 + r.IntN(4) {
@@ -96,7 +96,7 @@ func spoil(r *rand.Rand, b []byte) []byte {
 	return b
 }
 
-// Whatever a provider answers, a client gets an answer of its own protocol.
+// Whatever a provider answers, a client gets a response of its own protocol.
 func TestGarbageOfAProviderNeverReachesAClientOfAnotherProtocol(t *testing.T) {
 	t.Parallel()
 	answers := seeds(t)
@@ -144,7 +144,7 @@ func TestGarbageOfAProviderNeverReachesAClientOfAnotherProtocol(t *testing.T) {
 }
 
 // everyone asks a target in each protocol that it does not speak, and checks
-// that the answer is of the client's.
+// that the response is of the client's.
 func everyone(t *testing.T, g *gatewaytest.Gateway, target string) {
 	t.Helper()
 	var wg sync.WaitGroup

@@ -18,7 +18,7 @@ import (
 // textProvider answers every request with one text, as JSON or as a stream, and
 // counts requests.
 type textProvider struct {
-	texts    []string // of the answers in order; the last repeats
+	texts    []string // of the responses in order; the last repeats
 	pieces   func(text string) []string
 	pause    time.Duration // after each piece, so that it arrives alone
 	requests atomic.Int64
@@ -90,7 +90,7 @@ func (p *textProvider) respond(w http.ResponseWriter, answer string, stream bool
 	say("response.completed", `"response":`+complete)
 }
 
-// split cuts an answer into the pieces of a stream.
+// split cuts a response into the pieces of a stream.
 func (p *textProvider) split(answer string) []string {
 	if p.pieces != nil {
 		return p.pieces(answer)

@@ -102,7 +102,7 @@ func (c *call) say(text string) {
 
 func (c *call) events() { c.w.Header().Set("Content-Type", "text/event-stream") }
 
-// finish ends the answer cleanly.
+// finish ends the response cleanly.
 func (c *call) finish() { close(c.end) }
 
 // receive waits for a value.
@@ -111,7 +111,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 	return waittest.Receive(t, from, what)
 }
 
-// raw answers every request with bytes as they are and closes the connection.
+// raw sends bytes unchanged to every request and closes the connection.
 func raw(answer string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -210,7 +210,7 @@ func dial(t *testing.T, g *gatewaytest.Gateway) net.Conn {
 	return conn
 }
 
-// ask sends bytes and reads the answer.
+// ask sends bytes and reads the response.
 func ask(t *testing.T, g *gatewaytest.Gateway, text string) gatewaytest.Response {
 	t.Helper()
 	conn := dial(t, g)

@@ -30,7 +30,7 @@ func providerChoice(index int, text, reason string) string {
 	return fmt.Sprintf(`data: {"id":"c","model":"served","choices":[{"index":%d,"delta":%s,"finish_reason":%s}]}`+"\n\n", index, delta, end)
 }
 
-// Clients of most protocols wait for a reason, so an answer that ended without one
+// Clients of most protocols wait for a reason, so a response that ended without one
 // gets the usual one.
 func TestAnAnswerWithoutAReasonGetsTheUsualOne(t *testing.T) {
 	t.Parallel()
@@ -160,7 +160,7 @@ func TestTheFirstChoicesReasonIsRecorded(t *testing.T) {
 	}
 }
 
-// A stream for a client that wants a complete answer is collected, unless a part of it
+// A stream for a client that wants a complete response is collected, unless a part of it
 // cannot be read or is missing.
 func TestACollectedStreamMustBeReadableAndComplete(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ type tongue struct {
 	name          string
 	plain, stream string // paths below the root; %s is the model
 	body          string // %q is the model, %t whether to stream
-	text          string // path of the answer's text in a complete response
+	text          string // path of the response's text in a complete response
 	message       string // path of the message in an error body
 	errorType     string // path of a word that every error body has
 }
@@ -56,7 +56,7 @@ func (g tongue) request(model string, stream bool) (path, body string) {
 	return fmt.Sprintf(path, url.PathEscape(model)), body
 }
 
-// send asks a target for an answer as a client of the protocol does.
+// send asks a target for a response as a client of the protocol does.
 func (g tongue) send(t *testing.T, to *gatewaytest.Gateway, target, model string, stream bool) gatewaytest.Response {
 	t.Helper()
 	return to.Do(g.ask(t, to, "x-gateway-provider", target, model, stream))
@@ -76,7 +76,7 @@ func (g tongue) ask(t *testing.T, to *gatewaytest.Gateway, header, value, model 
 	return req
 }
 
-// heard is what a client makes of an answer.
+// heard is what a client makes of a response.
 type heard struct {
 	end  string // whole, error body, done (a stream that is complete), error (one that says so) or broken
 	text string
@@ -84,7 +84,7 @@ type heard struct {
 	tail string // what the stream ended in, for failures
 }
 
-// hear reads an answer as a client of the protocol does.
+// hear reads a response as a client of the protocol does.
 func (g tongue) hear(t *testing.T, res gatewaytest.Response) heard {
 	t.Helper()
 	kind := res.Header.Get("Content-Type")
@@ -127,7 +127,7 @@ func (g tongue) stop(t *testing.T, events []any) heard {
 	return h
 }
 
-// event tells what an event adds, whether it completes the answer, and the
+// event tells what an event adds, whether it completes the response, and the
 // message of an error.
 func (g tongue) event(e any) (text string, done bool, failed string) {
 	kind := str(at(e, "type"))

@@ -110,7 +110,7 @@ func pairOutcome(fault, client, target string, stream bool, o outcome) outcome {
 	return o
 }
 
-// wordless are the faults whose answer is not the usual text.
+// wordless are the faults whose response is not the usual text.
 var wordless = []string{"a refusal", "thinking", "a report", "malformed", "bad checksum", "small frames"}
 
 // TestEveryPairHasItsOutcome sends each fault through each pair of a client's

@@ -121,7 +121,7 @@ func TestAGreatModelNameFillsNeitherTheLogNorAHeader(t *testing.T) {
 func TestHeadersOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/chat/completions", "/any/path"} {
-		// A gateway each: the upstream closes its connection after one answer.
+		// A gateway each: the upstream closes its connection after one response.
 		g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Vendor: yes\r\nX-Gateway-Provider: forged\r\nSet-Cookie: a=1\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Length: " +
 			fmt.Sprint(len(answer)) + "\r\n\r\n" + answer)})
 		res := g.Post(path, plainChat, "x-gateway-trace-id", "t-1")

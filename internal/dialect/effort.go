@@ -30,7 +30,7 @@ func EffortForBudget(budget int64) string {
 }
 
 // FitBudget returns a thinking budget that leaves half of a limit of tokens for
-// the answer if it does not fit below the limit, which may be nil.
+// the response if it does not fit below the limit, which may be nil.
 func FitBudget(budget int64, limit *int64) int64 {
 	if limit == nil || budget < *limit {
 		return budget

@@ -77,7 +77,7 @@ const (
 	furtherMembers = ".*"
 )
 
-// ofVendor are members of history that only the vendor of the answer reads: ids and
+// ofVendor are members of history that only the vendor of the response reads: ids and
 // states of items.
 var ofVendor = map[string]bool{"id": true, "status": true, "index": true, "type": true}
 

@@ -239,7 +239,7 @@ func (g *Gateway) Request(method, path, body string, h ...string) *http.Request 
 	return req
 }
 
-// Response is an answer read whole. Err is how reading its body ended, nil
+// Response is a response read whole. Err is how reading its body ended, nil
 // for a proper end.
 type Response struct {
 	Status int
@@ -248,15 +248,15 @@ type Response struct {
 	Err    error
 }
 
-// answerTimeout is how long a request and its answer may take on a loaded machine.
-const answerTimeout = 2 * time.Minute
+// responseTimeout is how long a request and its response may take on a loaded machine.
+const responseTimeout = 2 * time.Minute
 
-var errLate = fmt.Errorf("no complete answer within %v", answerTimeout)
+var errLate = fmt.Errorf("no complete answer within %v", responseTimeout)
 
-// Do sends a request and reads the answer. It fails the test if that takes minutes.
+// Do sends a request and reads the response. It fails the test if that takes minutes.
 func (g *Gateway) Do(req *http.Request) Response {
 	g.t.Helper()
-	ctx, cancel := context.WithTimeoutCause(req.Context(), answerTimeout, errLate)
+	ctx, cancel := context.WithTimeoutCause(req.Context(), responseTimeout, errLate)
 	defer cancel()
 	res, err := http.DefaultTransport.RoundTrip(req.WithContext(ctx))
 	if err != nil {
@@ -270,13 +270,13 @@ func (g *Gateway) Do(req *http.Request) Response {
 	return Response{res.StatusCode, res.Header, b, err}
 }
 
-// Post sends a JSON body to path and reads the answer.
+// Post sends a JSON body to path and reads the response.
 func (g *Gateway) Post(path, body string, h ...string) Response {
 	g.t.Helper()
 	return g.Do(g.Request(http.MethodPost, path, body, h...))
 }
 
-// Get asks for path and reads the answer.
+// Get asks for path and reads the response.
 func (g *Gateway) Get(path string, h ...string) Response {
 	g.t.Helper()
 	return g.Do(g.Request(http.MethodGet, path, "", h...))

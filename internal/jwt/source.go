@@ -144,9 +144,9 @@ type source struct {
 	set    atomic.Pointer[keys] // nil until first fetched
 	asked  atomic.Int64         // time of the last fetch, in Unix nanoseconds
 
-	mu     sync.Mutex
-	answer chan struct{} // closed when the current fetch ends; nil if there is none; guarded by mu
-	failed bool          // the last fetch failed; used by the fetching goroutine only
+	mu       sync.Mutex
+	response chan struct{} // closed when the current fetch ends; nil if there is none; guarded by mu
+	failed   bool          // the last fetch failed; used by the fetching goroutine only
 }
 
 // current returns the cached keys, and refreshes old ones in the background.
@@ -163,8 +163,8 @@ func (s *source) find(kid string, now time.Time) (*rsa.PublicKey, *keys, error) 
 	if key := set.key(kid); key != nil {
 		return key, set, nil
 	}
-	if answer := s.ask(now); answer != nil {
-		s.keeper.wait(answer)
+	if response := s.ask(now); response != nil {
+		s.keeper.wait(response)
 		set = s.set.Load()
 	}
 	if key := set.key(kid); key != nil {
@@ -185,11 +185,11 @@ func (k *keys) key(kid string) *rsa.PublicKey {
 	return k.byID[kid]
 }
 
-func (k *KeySetCache) wait(answer <-chan struct{}) {
+func (k *KeySetCache) wait(response <-chan struct{}) {
 	t := time.NewTimer(k.Patience)
 	defer t.Stop()
 	select {
-	case <-answer:
+	case <-response:
 	case <-t.C:
 	}
 }
@@ -199,26 +199,26 @@ func (k *KeySetCache) wait(answer <-chan struct{}) {
 func (s *source) ask(now time.Time) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.answer != nil {
-		return s.answer
+	if s.response != nil {
+		return s.response
 	}
 	if s.url == "" || now.UnixNano()-s.asked.Load() < int64(pause) {
 		return nil
 	}
-	answer := make(chan struct{})
+	response := make(chan struct{})
 	started := s.keeper.start(func() {
 		s.fetch()
 		s.mu.Lock()
-		s.answer = nil
+		s.response = nil
 		s.mu.Unlock()
-		close(answer)
+		close(response)
 	})
 	if !started {
 		return nil
 	}
 	s.asked.Store(now.UnixNano())
-	s.answer = answer
-	return answer
+	s.response = response
+	return response
 }
 
 // fetch replaces the keys by the issuer's. If it fails the previous keys stay valid.

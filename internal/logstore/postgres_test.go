@@ -61,7 +61,7 @@ func TestAServerThatIsKilledWhileWritingLosesAndDoublesNothing(t *testing.T) {
 	for range 3 {
 		before := s.Stats().Written
 		mustReach(t, "more is written", func() bool { return s.Stats().Written >= before+300 })
-		relay.Cut() // the answer to a commit may be lost
+		relay.Cut() // the response to a commit may be lost
 		server.Stop()
 		mustReach(t, "writing fails", failing(s))
 		server.Start(t)
@@ -100,7 +100,7 @@ func TestABatchWhoseCommitWasNotAnsweredIsKeptOnce(t *testing.T) {
 	}
 }
 
-// The server has stored a batch whose answer is lost, and gets it again.
+// The server has stored a batch whose response is lost, and gets it again.
 func TestABatchWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 	url := storetest.Postgres(t)
 	relay, through := storetest.NewRelay(t, url)

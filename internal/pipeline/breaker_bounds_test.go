@@ -95,7 +95,7 @@ func TestBreakerCountsItsRateAgainAfterACooldown(t *testing.T) {
 	}
 }
 
-// An answer that was under way says nothing about the time that a later one asks
+// A response that was under way says nothing about the time that a later one asks
 // for.
 func TestTargetStaysParkedWhenAnEarlierRequestSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -405,7 +405,7 @@ func TestABreakerIsNeverStuckOpen(t *testing.T) {
 	})
 }
 
-// rtRecovers returns what is wrong after all answers but the last were given.
+// rtRecovers returns what is wrong after all responses but the last were given.
 func rtRecovers(t testing.TB, breaker string, answers []rtAnswer, pauses []int) string {
 	r := rtNew(t, rtBroken(breaker)).on("0", answers...)
 	for i := 0; r.counts["config.targets[0]"] < len(answers)-1; i++ {

@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// What a complete answer is collected from counts with no less than it takes, and text
+// What a complete response is collected from counts with no less than it takes, and text
 // with little more.
 func TestCollectedEventsTakeNoMoreMemoryThanCounted(t *testing.T) {
 	logprob := func(i int) llm.Logprob { return llm.Logprob{Token: fmt.Sprint("token ", i), Logprob: -1} }

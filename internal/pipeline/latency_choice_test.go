@@ -95,7 +95,7 @@ func TestASlowerAnswerCountsAtOnceAndAQuickerOneSlowly(t *testing.T) {
 	})
 }
 
-// A client that leaves says only that the answer would have taken longer.
+// A client that leaves says only that the response would have taken longer.
 func TestAnAbandonedResponseTakesAtLeastThatLong(t *testing.T) {
 	left := func(after time.Duration) rtAnswer {
 		a := rtError(apierr.ClientGone)

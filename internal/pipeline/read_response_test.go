@@ -128,7 +128,7 @@ func TestCommentsBeforeTheFirstEventAreHeldUpToALimit(t *testing.T) {
 	}
 }
 
-// Whatever comes ends the wait for it: an answer may take longer than the idle
+// Whatever comes ends the wait for it: a response may take longer than the idle
 // limit, not pause for longer.
 func TestIdleLimitHoldsBetweenThePartsOfAnAnswer(t *testing.T) {
 	for name, tt := range map[string]struct {

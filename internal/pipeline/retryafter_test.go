@@ -10,7 +10,7 @@ import (
 )
 
 // A wait beyond the longest is not waited for and does not become a short one: the
-// client gets the answer, and the target is left alone.
+// client gets the response, and the target is left alone.
 func TestAWaitBeyondAllBoundsIsNotIgnored(t *testing.T) {
 	for _, tt := range []struct{ name, header, value string }{
 		{"a little more than a minute", "Retry-After", "60.001"},

@@ -44,7 +44,7 @@ var rtOutcomes = []rtAnswer{rtStatus(200), rtStatus(200), rtStatus(500), rtStatu
 	{status: 500, after: 2 * time.Second}}
 
 // Whatever the tree and whatever its targets do: attempts stay within retries
-// plus one per target, waiting stays within the budget, the answer names a
+// plus one per target, waiting stays within the budget, the response names a
 // place of the config, and every response is closed once.
 func TestInvariantsOfEveryTree(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

@@ -15,7 +15,7 @@ import (
 )
 
 // Counters of a stream count up, and some providers tell them with every event:
-// the largest are those of the answer, and a report that comes late and says less
+// the largest are those of the response, and a report that comes late and says less
 // takes nothing away.
 func TestReportsOfUsageAreNotAddedUp(t *testing.T) {
 	for _, tt := range []struct {

@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// maxAnswer is the limit of a manager's response, in bytes.
-const maxAnswer = 1 << 20
+// maxResponse is the limit of a manager's response, in bytes.
+const maxResponse = 1 << 20
 
 // managerRequest is a request to a manager.
 type managerRequest struct {
@@ -48,12 +48,12 @@ func (r *Resolver) ask(ctx context.Context, q managerRequest) (int, []byte, erro
 		return 0, nil, noResponseError(ctx, err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
 	switch {
 	case err != nil:
 		return 0, nil, noResponseError(ctx, err)
-	case len(body) > maxAnswer:
-		return 0, nil, failed("the manager's response has more than %d bytes", maxAnswer)
+	case len(body) > maxResponse:
+		return 0, nil, failed("the manager's response has more than %d bytes", maxResponse)
 	}
 	return res.StatusCode, body, nil
 }

@@ -95,17 +95,17 @@ func (r *Resolver) aws(ctx context.Context, ref *Reference) (secretPayload, erro
 	if !success(status) {
 		return secretPayload{}, awsError(status, body)
 	}
-	var answer struct {
+	var response struct {
 		String *string `json:"SecretString"`
 		Binary []byte  `json:"SecretBinary"`
 	}
-	if json.Unmarshal(body, &answer) != nil || answer.String == nil && answer.Binary == nil {
+	if json.Unmarshal(body, &response) != nil || response.String == nil && response.Binary == nil {
 		return secretPayload{}, failed("the manager returned a response without a secret")
 	}
-	if answer.String == nil {
-		return secretPayload{text: secret.New(string(answer.Binary))}, nil
+	if response.String == nil {
+		return secretPayload{text: secret.New(string(response.Binary))}, nil
 	}
-	return secretPayload{text: secret.New(*answer.String)}, nil
+	return secretPayload{text: secret.New(*response.String)}, nil
 }
 
 // awsAddress returns the address of the secrets of a region, or the configured
@@ -137,13 +137,13 @@ var awsWords = []string{
 }
 
 func awsError(status int, body []byte) error {
-	var answer struct {
+	var response struct {
 		Type string `json:"__type"`
 	}
-	if json.Unmarshal(body, &answer) != nil {
+	if json.Unmarshal(body, &response) != nil {
 		return statusError(status)
 	}
-	word := answer.Type[strings.LastIndexByte(answer.Type, '#')+1:]
+	word := response.Type[strings.LastIndexByte(response.Type, '#')+1:]
 	if word == "ResourceNotFoundException" {
 		return statusError(http.StatusNotFound)
 	}
@@ -243,9 +243,9 @@ func (r *Resolver) azure(ctx context.Context, ref *Reference) (secretPayload, er
 	if !success(status) {
 		return secretPayload{}, statusError(status)
 	}
-	var answer struct{ Value *string }
-	if json.Unmarshal(body, &answer) != nil || answer.Value == nil {
+	var response struct{ Value *string }
+	if json.Unmarshal(body, &response) != nil || response.Value == nil {
 		return secretPayload{}, failed("the manager returned a response without a secret")
 	}
-	return secretPayload{text: secret.New(*answer.Value)}, nil
+	return secretPayload{text: secret.New(*response.Value)}, nil
 }

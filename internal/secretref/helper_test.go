@@ -109,7 +109,7 @@ type variables struct {
 	mu     sync.Mutex
 	values map[string]string
 	reads  int
-	wait   func() // before each answer; nil does not
+	wait   func() // before each response; nil does not
 }
 
 func (v *variables) lookup(name string) (string, bool) {

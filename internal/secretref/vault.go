@@ -104,15 +104,15 @@ func (r *Resolver) vault(ctx context.Context, ref *Reference) (secretPayload, er
 	if err != nil {
 		return secretPayload{}, err
 	}
-	var answer struct{ Data json.RawMessage }
-	err = json.Unmarshal(body, &answer)
+	var response struct{ Data json.RawMessage }
+	err = json.Unmarshal(body, &response)
 	if err == nil && ref.Auth["kv_version"] != "1" {
-		err = json.Unmarshal(answer.Data, &answer)
+		err = json.Unmarshal(response.Data, &response)
 	}
-	if err != nil || !bytes.HasPrefix(answer.Data, []byte("{")) {
+	if err != nil || !bytes.HasPrefix(response.Data, []byte("{")) {
 		return secretPayload{}, failed("the Vault returned a response without a secret; check kv_version and the address")
 	}
-	return secretPayload{text: secret.New(string(answer.Data)), values: true}, nil
+	return secretPayload{text: secret.New(string(response.Data)), values: true}, nil
 }
 
 // kvPath returns the API path of a secret.
@@ -199,7 +199,7 @@ func (r *Resolver) vaultToken(ctx context.Context, ref *Reference, refused secre
 // logIn returns a token and its lifetime.
 // https://developer.hashicorp.com/vault/api-docs/auth/approle#login-with-approle
 func (r *Resolver) logIn(ctx context.Context, ref *Reference, path string, body []byte) (secret.String, time.Duration, error) {
-	status, answer, err := r.askVault(ctx, ref, path, secret.String{}, body)
+	status, response, err := r.askVault(ctx, ref, path, secret.String{}, body)
 	if err != nil {
 		return secret.String{}, 0, err
 	}
@@ -207,7 +207,7 @@ func (r *Resolver) logIn(ctx context.Context, ref *Reference, path string, body 
 		if status == http.StatusBadRequest { // Vault's response to a wrong secret id
 			status = http.StatusForbidden
 		}
-		return secret.String{}, 0, vaultError(status, answer)
+		return secret.String{}, 0, vaultError(status, response)
 	}
 	var login struct {
 		Auth struct {
@@ -215,7 +215,7 @@ func (r *Resolver) logIn(ctx context.Context, ref *Reference, path string, body 
 			Lease int64  `json:"lease_duration"`
 		} `json:"auth"`
 	}
-	if json.Unmarshal(answer, &login) != nil || login.Auth.Token == "" || strings.ContainsFunc(login.Auth.Token, unicode.IsControl) {
+	if json.Unmarshal(response, &login) != nil || login.Auth.Token == "" || strings.ContainsFunc(login.Auth.Token, unicode.IsControl) {
 		return secret.String{}, 0, failed("the Vault's login response has no token")
 	}
 	return secret.New(login.Auth.Token), time.Duration(min(max(login.Auth.Lease, 0), 86400)) * time.Second, nil

@@ -25,7 +25,7 @@ const (
 	simulated = `{"targets":[{"provider":"@simulator"}],"strategy":{"mode":"single"}}`
 )
 
-// saveConfig saves a config by the control plane and returns the answer.
+// saveConfig saves a config by the control plane and returns the response.
 func saveConfig(g *gatewaytest.Gateway, slug string) gatewaytest.Response {
 	return g.Post("/configs", `{"name":"`+slug+`","config":`+simulated+`}`)
 }

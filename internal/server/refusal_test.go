@@ -90,9 +90,9 @@ func TestACachedResponseNeedsNoRoomInARateLimit(t *testing.T) {
 	}
 }
 
-// BenchmarkRefusal measures the CPU of refusals and of an answer with the same body, on
+// BenchmarkRefusal measures the CPU of refusals and of a response with the same body, on
 // connections that stay open. It includes the CPU of a small client, as that of a plain
-// handler shows, and that of the simulator for an answer.
+// handler shows, and that of the simulator for a response.
 func BenchmarkRefusal(b *testing.B) {
 	g := gatewaytest.New(b, gatewaytest.Options{Settings: "log: {level: info}\n", MasterKey: "the master key of a test of limits", Simulator: recorder.Options{}})
 	held := make(chan struct{})

@@ -14,9 +14,9 @@ var soundTypes = map[string]string{
 	"flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm",
 }
 
-// answerSpeech answers POST /audio/speech with bytes in place of sound: 256 for
+// serveSpeech answers POST /audio/speech with bytes in place of sound: 256 for
 // each byte of text, those of [Bytes] with seed 0.
-func answerSpeech(x *exchange) {
+func serveSpeech(x *exchange) {
 	var (
 		wrong                providerError
 		said, format, spoken []byte
@@ -57,7 +57,7 @@ func answerSpeech(x *exchange) {
 func (x *exchange) sendSound(kind string, size int64) {
 	if x.faulty {
 		body, _ := io.ReadAll(Bytes(0, size)) // the generator does not fail
-		x.reply(http.StatusOK, []string{kind}, body)
+		x.sendBody(http.StatusOK, []string{kind}, body)
 		return
 	}
 	x.w.Header().Set("Content-Type", kind)
@@ -67,9 +67,9 @@ func (x *exchange) sendSound(kind string, size int64) {
 	}
 }
 
-// answerTranscript answers POST /audio/transcriptions and translations with a
+// serveTranscript answers POST /audio/transcriptions and translations with a
 // description of the upload: the file's name, size and SHA-256.
-func answerTranscript(x *exchange) {
+func serveTranscript(x *exchange) {
 	up, ok := x.readUpload(0)
 	if !ok {
 		return
@@ -92,11 +92,11 @@ func answerTranscript(x *exchange) {
 	case x.plan.streams(up.fields["stream"] == "true"):
 		x.streamTranscript(said)
 	case up.fields["response_format"] == "text":
-		x.reply(http.StatusOK, []string{"text/plain; charset=utf-8"}, []byte(said+"\n"))
+		x.sendBody(http.StatusOK, []string{"text/plain; charset=utf-8"}, []byte(said+"\n"))
 	default:
 		x.out = append(appendRaw(append(x.out[:0], `{"text":"`...), said), `","file":`...)
 		x.out = append(up.appendJSON(x.out), '}')
-		x.reply(http.StatusOK, typeJSON, x.out)
+		x.sendBody(http.StatusOK, typeJSON, x.out)
 	}
 }
 

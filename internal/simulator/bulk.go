@@ -21,9 +21,9 @@ const (
 // bombSize is the decompressed size of a gzip bomb.
 const bombSize = 1 << 30
 
-// answerBulk answers with a huge body if the plan has one. It reports whether
+// serveBulk answers with a huge body if the plan has one. It reports whether
 // it did.
-func (x *exchange) answerBulk() bool {
+func (x *exchange) serveBulk() bool {
 	switch {
 	case x.speech != nil: // the response's own format is needed first
 		return false

@@ -16,8 +16,8 @@ type chatRequest struct {
 	wrong                                        providerError
 }
 
-// answerChat answers POST /chat/completions.
-func answerChat(x *exchange) {
+// serveChat answers POST /chat/completions.
+func serveChat(x *exchange) {
 	var q chatRequest
 	x.chat(&q)
 }
@@ -38,7 +38,7 @@ func (x *exchange) chat(q *chatRequest) {
 	}
 	x.out = x.appendChat(x.out[:0], q, &a)
 	x.served = a.tokens
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 // readChat reads the body. It returns false after an error response.

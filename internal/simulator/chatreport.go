@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// scripted returns the text that the plan sets instead of an answer, as raw
+// scripted returns the text that the plan sets instead of a response, as raw
 // JSON, or nil.
 func (x *exchange) scripted(q *chatRequest) []byte {
 	switch {

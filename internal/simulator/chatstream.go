@@ -6,14 +6,14 @@ import "strconv"
 type chatStream struct {
 	*stream
 	q    *chatRequest
-	a    *chatAnswer
+	a    *chatResponse
 	size int    // bytes of text in a frame
 	tail string // end of a chunk after its choices
 }
 
-// streamChat sends the answer as a stream: a role chunk, the text or the calls
+// streamChat sends the response as a stream: a role chunk, the text or the calls
 // in small pieces, a finish chunk, the usage if requested, [DONE].
-func (x *exchange) streamChat(q *chatRequest, a *chatAnswer) {
+func (x *exchange) streamChat(q *chatRequest, a *chatResponse) {
 	t, ok := x.openStream()
 	if !ok {
 		return
@@ -57,7 +57,7 @@ func (c *chatStream) roles() bool {
 	return true
 }
 
-// reasons sends the reasoning before the answer.
+// reasons sends the reasoning before the response.
 func (c *chatStream) reasons() bool {
 	if c.a.reasoning == nil {
 		return true

@@ -21,13 +21,13 @@ func failCohere(x *exchange, dst []byte, _ int, e providerError) []byte {
 	return appendAll(dst, `{"id":"sim-`, itoa(int(x.number)), `","message":`, quoted(e.message), `}`)
 }
 
-// breakCohere ends the answer with the finish reason error.
+// breakCohere ends the response with the finish reason error.
 func breakCohere(t *stream) []byte {
 	return appendAll(t.named("message-end"), `{"type":"message-end","delta":{"finish_reason":"ERROR","error":`, quoted(midStream.message), `}}`)
 }
 
-// answerCohere answers POST /v2/chat.
-func answerCohere(x *exchange) {
+// serveCohere answers POST /v2/chat.
+func serveCohere(x *exchange) {
 	body, ok := x.open(nil)
 	if !ok {
 		return
@@ -38,7 +38,7 @@ func answerCohere(x *exchange) {
 	if !x.accept(q, c, body) {
 		return
 	}
-	a := x.answerTo(q)
+	a := x.responseTo(q)
 	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendCohere(dst, a) },
 		func(t *stream) { x.streamCohere(t, a) })
 }
@@ -227,8 +227,8 @@ func readCohereResult(c *checker, q *turn, m map[string]any, path string, calls 
 	q.seen.Results = append(q.seen.Results, ReportedResult{ID: id, Text: text})
 }
 
-// answerCohereEmbed answers POST /v2/embed.
-func answerCohereEmbed(x *exchange) {
+// serveCohereEmbed answers POST /v2/embed.
+func serveCohereEmbed(x *exchange) {
 	if body, ok := x.open(nil); ok {
 		x.embedCohere(body, true)
 	}
@@ -265,11 +265,11 @@ func (x *exchange) embedCohere(m map[string]any, named bool) {
 		x.refuse(statusOf, c.wrong)
 		return
 	}
-	x.replyTyped(rawInputs(list), size, types)
+	x.sendTyped(rawInputs(list), size, types)
 }
 
-// replyTyped answers with the vectors of the inputs in each of the types.
-func (x *exchange) replyTyped(inputs []input, size int, types []string) {
+// sendTyped answers with the vectors of the inputs in each of the types.
+func (x *exchange) sendTyped(inputs []input, size int, types []string) {
 	x.bill(sumTokens(inputs))
 	x.out = appendAll(x.out[:0], `{"id":"sim-`, x.idText(), `","response_type":"embeddings_by_type","embeddings":{`)
 	for i, name := range types {
@@ -284,12 +284,12 @@ func (x *exchange) replyTyped(inputs []input, size int, types []string) {
 		x.out = appendAll(x.out, `,"billed_units":{"input_tokens":`, itoa(x.prompt), `}`)
 	}
 	x.out = append(x.out, `}}`...)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
-// answerCohereRerank answers POST /v2/rerank: the documents in the order of how
+// serveCohereRerank answers POST /v2/rerank: the documents in the order of how
 // much of the query they contain.
-func answerCohereRerank(x *exchange) {
+func serveCohereRerank(x *exchange) {
 	m, ok := x.open(nil)
 	if !ok {
 		return
@@ -306,7 +306,7 @@ func answerCohereRerank(x *exchange) {
 		return
 	}
 	x.out = appendAll(x.out[:0], `{"id":"sim-`, x.idText(), `",`)
-	x.replyRanks(query, documents, top)
+	x.sendRanks(query, documents, top)
 	x.out = append(x.out, `,"meta":{"api_version":{"version":"2"},"billed_units":{"search_units":1}}}`...)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }

@@ -12,8 +12,8 @@ type textRequest struct {
 	echo, stream, usage bool
 }
 
-// answerCompletion answers POST /completions.
-func answerCompletion(x *exchange) {
+// serveCompletion answers POST /completions.
+func serveCompletion(x *exchange) {
 	q := textRequest{n: 1, logprobs: -1}
 	var wrong providerError
 	if !x.readObject(&wrong, func(s *scanner, key []byte) { q.read(x, s, key, &wrong) }, q.needed) {
@@ -43,7 +43,7 @@ func answerCompletion(x *exchange) {
 	}
 	x.served = completion
 	x.out = append(x.out, '}')
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 func (q *textRequest) read(x *exchange, s *scanner, key []byte, wrong *providerError) {
@@ -94,11 +94,11 @@ func (x *exchange) composeText(q *textRequest) (texts [][]byte, finish string) {
 			if q.echo {
 				text = append(text, said...)
 			}
-			answer, cut := x.appendEcho(nil, i, said, q.limit)
+			response, cut := x.appendEcho(nil, i, said, q.limit)
 			if cut {
 				finish = "length"
 			}
-			texts = append(texts, append(text, answer...))
+			texts = append(texts, append(text, response...))
 		}
 	}
 	return texts, finish

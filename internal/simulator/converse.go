@@ -53,8 +53,8 @@ func bedrockModel(x *exchange) *string {
 	return &model
 }
 
-// answerConverse answers /model/{id}/converse and converse-stream.
-func answerConverse(x *exchange) {
+// serveConverse answers /model/{id}/converse and converse-stream.
+func serveConverse(x *exchange) {
 	model := bedrockModel(x)
 	x.asked = strings.HasSuffix(x.r.URL.Path, "-stream")
 	streamed := x.asked
@@ -68,13 +68,13 @@ func answerConverse(x *exchange) {
 	if !x.accept(q, c, body) {
 		return
 	}
-	a := x.answerTo(q)
+	a := x.responseTo(q)
 	x.respond(streamed, a, func(dst []byte) []byte { return x.appendConverse(dst, a) },
 		func(t *stream) { x.streamConverse(t, a) })
 }
 
-// answerInvoke answers /model/{id}/invoke and invoke-with-response-stream.
-func answerInvoke(x *exchange) {
+// serveInvoke answers /model/{id}/invoke and invoke-with-response-stream.
+func serveInvoke(x *exchange) {
 	model := bedrockModel(x)
 	x.asked = strings.HasSuffix(x.r.URL.Path, "-stream")
 	streamed := x.asked
@@ -101,11 +101,11 @@ func answerInvoke(x *exchange) {
 	c := newChecker(&invokeSpeech)
 	readMessagesBody(c, q, body, bedrockHost)
 	q.model, q.stream = *model, streamed
-	x.replyMessages(q, c, body)
+	x.sendMessagesResponse(q, c, body)
 }
 
-// answerBedrockCount answers /model/{id}/count-tokens.
-func answerBedrockCount(x *exchange) {
+// serveBedrockCount answers /model/{id}/count-tokens.
+func serveBedrockCount(x *exchange) {
 	model := bedrockModel(x)
 	body, ok := x.open(model)
 	if !ok {
@@ -138,7 +138,7 @@ func answerBedrockCount(x *exchange) {
 	}
 	x.out = appendAll(x.out[:0], `{"inputTokens":`, itoa(x.prompt), `}`)
 	x.prompt, x.cached = 0, 0
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 func readConverse(c *checker, q *turn, m map[string]any) {

@@ -2,9 +2,9 @@ package simulator
 
 import "net/http"
 
-// respond sends an answer as one body or as a stream, as requested and as the
+// respond sends a response as one body or as a stream, as requested and as the
 // faults demand.
-func (x *exchange) respond(asked bool, a *reply, whole func(dst []byte) []byte, each func(t *stream)) {
+func (x *exchange) respond(asked bool, a *response, whole func(dst []byte) []byte, each func(t *stream)) {
 	x.asked = asked
 	if x.plan.huge > 0 || x.plan.gzipBomb {
 		x.deliverHuge(whole, each)
@@ -13,7 +13,7 @@ func (x *exchange) respond(asked bool, a *reply, whole func(dst []byte) []byte, 
 	if !x.plan.streams(asked) {
 		x.out = whole(x.out[:0])
 		x.served = a.tokens
-		x.reply(http.StatusOK, typeJSON, x.out)
+		x.sendBody(http.StatusOK, typeJSON, x.out)
 		return
 	}
 	if t, ok := x.openStream(); ok {

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// HeaderReply requests bytes from an unknown path instead of a description:
+// HeaderResponse requests bytes from an unknown path instead of a description:
 // SIZE[;seed=N][;type=T][;status=N][;chunked]. SIZE may have a unit. The bytes
 // are those of [Bytes].
-const HeaderReply = "X-Simulator-Reply"
+const HeaderResponse = "X-Simulator-Reply"
 
 // An Echo is the response of an unknown path.
 type Echo struct {
@@ -37,8 +37,8 @@ func Bytes(seed uint64, size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8(key), size)
 }
 
-// answerEcho describes the request. It reads the body as a stream.
-func answerEcho(x *exchange) {
+// serveEcho describes the request. It reads the body as a stream.
+func serveEcho(x *exchange) {
 	digest := sha256.New()
 	size, err := io.Copy(digest, x.r.Body)
 	if err != nil {
@@ -48,8 +48,8 @@ func answerEcho(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
-	if want := x.r.Header.Get(HeaderReply); want != "" {
-		x.answerBytes(want)
+	if want := x.r.Header.Get(HeaderResponse); want != "" {
+		x.sendBytes(want)
 		return
 	}
 	var body bytes.Buffer
@@ -63,11 +63,11 @@ func answerEcho(x *exchange) {
 		x.refuse(http.StatusInternalServerError, statusError(http.StatusInternalServerError))
 		return
 	}
-	x.reply(http.StatusOK, typeJSON, body.Bytes())
+	x.sendBody(http.StatusOK, typeJSON, body.Bytes())
 }
 
-// replySpec is a parsed HeaderReply.
-type replySpec struct {
+// responseSpec is a parsed HeaderResponse.
+type responseSpec struct {
 	size    int64
 	seed    uint64
 	kind    string
@@ -75,8 +75,8 @@ type replySpec struct {
 	chunked bool
 }
 
-func parseReply(value string) (w replySpec, err error) {
-	w = replySpec{kind: "application/octet-stream", status: http.StatusOK}
+func parseResponseSpec(value string) (w responseSpec, err error) {
+	w = responseSpec{kind: "application/octet-stream", status: http.StatusOK}
 	for i, item := range strings.Split(value, ";") {
 		name, content, _ := strings.Cut(strings.TrimSpace(item), "=")
 		switch {
@@ -97,21 +97,21 @@ func parseReply(value string) (w replySpec, err error) {
 			err = fmt.Errorf("there is no setting %q", name)
 		}
 		if err != nil {
-			return w, fmt.Errorf("%s: %w; write it as SIZE;seed=N;type=T;status=N;chunked", HeaderReply, err)
+			return w, fmt.Errorf("%s: %w; write it as SIZE;seed=N;type=T;status=N;chunked", HeaderResponse, err)
 		}
 	}
 	return w, nil
 }
 
-func (x *exchange) answerBytes(want string) {
-	b, err := parseReply(want)
+func (x *exchange) sendBytes(want string) {
+	b, err := parseResponseSpec(want)
 	if err != nil {
-		x.refuse(http.StatusBadRequest, providerError{kind: invalidRequest, param: HeaderReply, code: "unknown_reply", message: err.Error()})
+		x.refuse(http.StatusBadRequest, providerError{kind: invalidRequest, param: HeaderResponse, code: "unknown_reply", message: err.Error()})
 		return
 	}
 	if x.faulty && b.size <= x.sim.opts.MaxBody {
 		body, _ := io.ReadAll(Bytes(b.seed, b.size)) // the generator does not fail
-		x.reply(b.status, []string{b.kind}, body)
+		x.sendBody(b.status, []string{b.kind}, body)
 		return
 	}
 	x.w.Header().Set("Content-Type", b.kind)

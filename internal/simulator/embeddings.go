@@ -16,8 +16,8 @@ const (
 	maxInputs         = 2048
 )
 
-// answerEmbeddings answers POST /embeddings.
-func answerEmbeddings(x *exchange) {
+// serveEmbeddings answers POST /embeddings.
+func serveEmbeddings(x *exchange) {
 	var (
 		wrong      providerError
 		inputs     []input
@@ -55,10 +55,10 @@ func answerEmbeddings(x *exchange) {
 		return
 	}
 	x.prompt = sumTokens(inputs)
-	x.replyVectors(inputs, dimensions, string(format) == "base64")
+	x.sendVectors(inputs, dimensions, string(format) == "base64")
 }
 
-func (x *exchange) replyVectors(inputs []input, dimensions int, packed bool) {
+func (x *exchange) sendVectors(inputs []input, dimensions int, packed bool) {
 	// Some providers send an id, and Mistral's client requires it.
 	// https://docs.mistral.ai/api/#tag/embeddings
 	x.out = appendAll(x.out[:0], `{"id":"embd-sim-`, x.idText(), `","object":"list","data":[`)
@@ -77,7 +77,7 @@ func (x *exchange) replyVectors(inputs []input, dimensions int, packed bool) {
 		x.out = append(x.out, '}')
 	}
 	x.out = append(x.out, '}')
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 // Vector returns the embedding of an input as in the request's JSON (a string

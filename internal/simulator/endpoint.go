@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// answerEndpoint answers an endpoint of SageMaker whose container has the chat
+// serveEndpoint answers an endpoint of SageMaker whose container has the chat
 // protocol: /endpoints/{name}/invocations, and -response-stream for streams.
 // https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpointWithResponseStream.html
-func answerEndpoint(x *exchange) {
+func serveEndpoint(x *exchange) {
 	name := modelBetween(x.r.URL.Path, "/endpoints/", "/")
 	x.parts = strings.HasSuffix(x.r.URL.Path, "-response-stream")
 	q := chatRequest{model: []byte(name)}

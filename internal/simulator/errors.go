@@ -69,7 +69,7 @@ func (x *exchange) refuse(status int, e providerError) {
 	} else {
 		x.out = e.append(x.out[:0])
 	}
-	x.reply(status, typeJSON, x.out)
+	x.sendBody(status, typeJSON, x.out)
 }
 
 // statusError returns the error for a status that the plan sets.

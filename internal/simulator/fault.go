@@ -29,16 +29,16 @@ type plan struct {
 	faultEffect
 }
 
-// shape is the form of an answer; it remains when the faults are over.
+// shape is the form of a response; it remains when the faults are over.
 type shape struct {
-	tokens  int           // length of the answer, 0 for the default
+	tokens  int           // length of the response, 0 for the default
 	size    int           // bytes of text in a frame
 	pace    time.Duration // between frames
 	hasPace bool
 	script
 }
 
-// script is the content of an answer.
+// script is the content of a response.
 type script struct {
 	thinking            int // tokens
 	report, refusal     bool
@@ -150,7 +150,7 @@ func (p *plan) add(item string) error {
 // calm removes the faults and keeps the shape.
 func (p *plan) calm() { p.faultEffect = faultEffect{} }
 
-// streams reports whether an answer is sent as a stream. asked is true if the
+// streams reports whether a response is sent as a stream. asked is true if the
 // request asks for one.
 func (h *faultEffect) streams(asked bool) bool {
 	if h.lies != 0 || h.duplicateLength || h.smuggle || h.jsonForStream {

@@ -85,7 +85,7 @@ func (h *house) leaveAfter(d time.Duration, body string) error {
 	return err
 }
 
-// raw returns the bytes of an answer as on the wire.
+// raw returns the bytes of a response as on the wire.
 func (h *house) raw(t *testing.T, body string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
@@ -119,7 +119,7 @@ func mustUnzip(t *testing.T, a *answer) string {
 
 var withTools = ask{user: "Say it", tools: []string{"weather", "news"}}
 
-// wantScript checks an answer of the chat protocol, whole and streamed.
+// wantScript checks a response of the chat protocol, whole and streamed.
 func (h *house) wantScript(t *testing.T, faults string, q ask, ok func(heard) bool) {
 	t.Helper()
 	if one, two := tongues[0].whole(t, h, "m+"+faults, q), tongues[0].streamed(t, h, "m+"+faults, q); !ok(one) || !ok(two) {

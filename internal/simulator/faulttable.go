@@ -4,7 +4,7 @@ import "time"
 
 // faultTable lists all faults in the order of the documentation.
 var faultTable = []faultSpec{
-	// The form of the answer, also after the faults are over.
+	// The form of the response, also after the faults are over.
 	{Fault{"tokens", "tokens=N", "the response is exactly N tokens of 4 bytes long"}, integerParam(1, 1<<24, func(p *plan) *int { return &p.tokens })},
 	{Fault{"size", "size=N", "each frame of a stream carries N bytes of text"}, integerParam(1, 1<<20, func(p *plan) *int { return &p.size })},
 	{Fault{"pace", "pace=10ms", "delay before each frame of a stream except the first"}, setPace},
@@ -25,7 +25,7 @@ var faultTable = []faultSpec{
 	{Fault{"flap", "flap=10s", "the faults are on for this time, then off for as long, starting with the first call"}, delay(func(p *plan) *time.Duration { return &p.flap })},
 	{Fault{"quota", "quota=N@NAME", "429 after N calls; names with the same NAME share the quota"}, setQuota},
 
-	// Instead of an answer.
+	// Instead of a response.
 	{Fault{"status", "status=429", "an error of this status (300 to 599) in the provider's shape"}, integerParam(300, 599, func(p *plan) *int { return &p.status })},
 	{Fault{"retry-after", "retry-after=2", "Retry-After on the response, seconds or a date"}, text(func(p *plan) *string { return &p.retryAfter })},
 	{Fault{"retry-after-ms", "retry-after-ms=250", "Retry-After-Ms on the response"}, text(func(p *plan) *string { return &p.retryAfterMS })},

@@ -101,8 +101,8 @@ func (f *fileStore) list(p *protocol) []*storedFile {
 	return list
 }
 
-// answerUpload answers POST /files.
-func answerUpload(x *exchange) {
+// serveUpload answers POST /files.
+func serveUpload(x *exchange) {
 	up, ok := x.readUpload(x.sim.files.limit)
 	if !ok || !x.begin(nil) {
 		return
@@ -118,7 +118,7 @@ func answerUpload(x *exchange) {
 	file := &storedFile{number: x.number, id: "file-sim" + strconv.FormatInt(x.number, 10), purpose: up.fields["purpose"], upload: up}
 	x.sim.files.add(file)
 	x.out = file.appendJSON(x.out[:0])
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 func (file *storedFile) appendJSON(dst []byte) []byte {
@@ -130,8 +130,8 @@ func (file *storedFile) appendJSON(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-// answerFiles answers GET /files, newest first.
-func answerFiles(x *exchange) {
+// serveFiles answers GET /files, newest first.
+func serveFiles(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -143,11 +143,11 @@ func answerFiles(x *exchange) {
 		x.out = file.appendJSON(x.out)
 	}
 	x.out = append(x.out, `],"has_more":false}`...)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
-// answerFile answers GET /files/{id} and /files/{id}/content.
-func answerFile(x *exchange) {
+// serveFile answers GET /files/{id} and /files/{id}/content.
+func serveFile(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -159,15 +159,15 @@ func answerFile(x *exchange) {
 	case content && int64(len(file.kept)) < file.size:
 		x.refuse(http.StatusNotFound, noContent)
 	case content:
-		x.reply(http.StatusOK, []string{"application/octet-stream"}, file.kept)
+		x.sendBody(http.StatusOK, []string{"application/octet-stream"}, file.kept)
 	default:
 		x.out = file.appendJSON(x.out[:0])
-		x.reply(http.StatusOK, typeJSON, x.out)
+		x.sendBody(http.StatusOK, typeJSON, x.out)
 	}
 }
 
-// answerFileDelete answers DELETE /files/{id}.
-func answerFileDelete(x *exchange) {
+// serveFileDelete answers DELETE /files/{id}.
+func serveFileDelete(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -178,7 +178,7 @@ func answerFileDelete(x *exchange) {
 	}
 	x.out = appendRaw(append(x.out[:0], `{"id":"`...), id)
 	x.out = append(x.out, `","object":"file","deleted":true}`...)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 func fileID(r *http.Request) string {

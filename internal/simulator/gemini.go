@@ -69,8 +69,8 @@ func geminiModel(x *exchange) *string {
 	return &model
 }
 
-// answerGemini answers :generateContent and :streamGenerateContent.
-func answerGemini(x *exchange) {
+// serveGemini answers :generateContent and :streamGenerateContent.
+func serveGemini(x *exchange) {
 	model := geminiModel(x)
 	x.asked = strings.HasSuffix(x.r.URL.Path, ":streamGenerateContent")
 	streamed := x.asked
@@ -86,7 +86,7 @@ func answerGemini(x *exchange) {
 	if !x.accept(g.q, g.c, body) {
 		return
 	}
-	a := x.answerTo(g.q)
+	a := x.responseTo(g.q)
 	if !g.q.summary && x.plan.thinking == 0 {
 		a.hideThinking()
 	}
@@ -94,8 +94,8 @@ func answerGemini(x *exchange) {
 		func(t *stream) { x.streamGemini(t, a) })
 }
 
-// hideThinking removes the thinking from the answer, but not from its usage.
-func (a *reply) hideThinking() {
+// hideThinking removes the thinking from the response, but not from its usage.
+func (a *response) hideThinking() {
 	a.parts = slices.DeleteFunc(a.parts, func(p part) bool { return p.kind == partThinking })
 }
 

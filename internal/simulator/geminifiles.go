@@ -28,9 +28,9 @@ const (
 // https://ai.google.dev/api/files#File
 var geminiFileName = regexp.MustCompile(`^files/[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// answerGeminiUpload answers POST /upload/v1beta/files.
+// serveGeminiUpload answers POST /upload/v1beta/files.
 // https://ai.google.dev/api/files#method:-media.upload
-func answerGeminiUpload(x *exchange) {
+func serveGeminiUpload(x *exchange) {
 	query := x.r.URL.Query()
 	if id := query.Get("upload_id"); id != "" {
 		x.continueUpload(id)
@@ -140,7 +140,7 @@ func (x *exchange) storeGemini(file *storedFile) {
 	}
 	x.sim.files.add(file)
 	x.out = append(file.appendGemini(append(x.out[:0], `{"file":`...)), '}')
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 func (file *storedFile) appendGemini(dst []byte) []byte {
@@ -159,9 +159,9 @@ func (file *storedFile) appendGemini(dst []byte) []byte {
 	return append(dst, `,"source":"UPLOADED"}`...)
 }
 
-// answerGeminiFiles answers GET /v1beta/files, newest first.
+// serveGeminiFiles answers GET /v1beta/files, newest first.
 // https://ai.google.dev/api/files#method:-files.list
-func answerGeminiFiles(x *exchange) {
+func serveGeminiFiles(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -198,11 +198,11 @@ func answerGeminiFiles(x *exchange) {
 		x.out = appendAll(x.out, `,"nextPageToken":"`, strconv.FormatInt(list[limit-1].number, 10), `"`)
 	}
 	x.out = append(x.out, '}')
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
-// answerGeminiFile answers GET /v1beta/files/{id} and {id}:download.
-func answerGeminiFile(x *exchange) {
+// serveGeminiFile answers GET /v1beta/files/{id} and {id}:download.
+func serveGeminiFile(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -216,15 +216,15 @@ func answerGeminiFile(x *exchange) {
 	case content && int64(len(file.kept)) < file.size:
 		x.refuse(http.StatusNotFound, noContent)
 	case content:
-		x.reply(http.StatusOK, []string{file.mime}, file.kept)
+		x.sendBody(http.StatusOK, []string{file.mime}, file.kept)
 	default:
 		x.out = file.appendGemini(x.out[:0])
-		x.reply(http.StatusOK, typeJSON, x.out)
+		x.sendBody(http.StatusOK, typeJSON, x.out)
 	}
 }
 
-// answerGeminiFileDelete answers DELETE /v1beta/files/{id}.
-func answerGeminiFileDelete(x *exchange) {
+// serveGeminiFileDelete answers DELETE /v1beta/files/{id}.
+func serveGeminiFileDelete(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -233,7 +233,7 @@ func answerGeminiFileDelete(x *exchange) {
 		x.refuse(http.StatusForbidden, noGeminiFile(id))
 		return
 	}
-	x.reply(http.StatusOK, typeJSON, []byte(`{}`))
+	x.sendBody(http.StatusOK, typeJSON, []byte(`{}`))
 }
 
 func geminiFileID(r *http.Request) string {

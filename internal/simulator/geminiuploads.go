@@ -118,7 +118,7 @@ func (x *exchange) startUpload() {
 	h.Set("X-Goog-Upload-Url", scheme+x.r.Host+x.r.URL.Path+"?upload_id="+u.id+"&upload_protocol=resumable")
 	h.Set("X-Goog-Upload-Chunk-Granularity", strconv.Itoa(chunkUnit))
 	h.Set(uploadStatus, "active")
-	x.reply(http.StatusOK, typeJSON, nil)
+	x.sendBody(http.StatusOK, typeJSON, nil)
 }
 
 // continueUpload answers a request to the address of an upload.
@@ -143,14 +143,14 @@ func (x *exchange) continueUpload(id string) {
 		case "query":
 		case "cancel":
 			over = true
-			x.replyUpload(u, "cancelled")
+			x.sendUpload(u, "cancelled")
 			return
 		case "upload":
 			add = true
 		case "finalize":
 			finish = true
 		default:
-			x.replyUploadError(u, "X-Goog-Upload-Command must be upload, finalize, query or cancel")
+			x.sendUploadError(u, "X-Goog-Upload-Command must be upload, finalize, query or cancel")
 			return
 		}
 	}
@@ -158,7 +158,7 @@ func (x *exchange) continueUpload(id string) {
 		return
 	}
 	if !finish {
-		x.replyUpload(u, "active")
+		x.sendUpload(u, "active")
 		return
 	}
 	over = true
@@ -176,7 +176,7 @@ func (x *exchange) continueUpload(id string) {
 func (x *exchange) readChunk(u *geminiUpload, last bool) bool {
 	text := x.r.Header.Get("X-Goog-Upload-Offset")
 	if text != "" && text != strconv.FormatInt(u.file.size, 10) {
-		x.replyUploadError(u, "X-Goog-Upload-Offset must be the size received, "+strconv.FormatInt(u.file.size, 10))
+		x.sendUploadError(u, "X-Goog-Upload-Offset must be the size received, "+strconv.FormatInt(u.file.size, 10))
 		return false
 	}
 	n, err := io.Copy(u.hash, x.r.Body)
@@ -186,20 +186,20 @@ func (x *exchange) readChunk(u *geminiUpload, last bool) bool {
 		return false
 	}
 	if !last && n%chunkUnit != 0 {
-		x.replyUploadError(u, "the size of a chunk except the last must be a multiple of "+strconv.Itoa(chunkUnit))
+		x.sendUploadError(u, "the size of a chunk except the last must be a multiple of "+strconv.Itoa(chunkUnit))
 		return false
 	}
 	return true
 }
 
-func (x *exchange) replyUpload(u *geminiUpload, status string) {
+func (x *exchange) sendUpload(u *geminiUpload, status string) {
 	x.w.Header().Set(uploadStatus, status)
 	x.w.Header().Set(uploadSize, strconv.FormatInt(u.file.size, 10))
-	x.reply(http.StatusOK, typeJSON, nil)
+	x.sendBody(http.StatusOK, typeJSON, nil)
 }
 
-// replyUploadError refuses a request without an effect on the upload's status.
-func (x *exchange) replyUploadError(u *geminiUpload, message string) {
+// sendUploadError refuses a request without an effect on the upload's status.
+func (x *exchange) sendUploadError(u *geminiUpload, message string) {
 	x.w.Header().Set(uploadStatus, "active")
 	x.w.Header().Set(uploadSize, strconv.FormatInt(u.file.size, 10))
 	x.refuse(statusOf, invalid("", message))

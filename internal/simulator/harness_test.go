@@ -33,7 +33,7 @@ func mustRecord(t *testing.T, opts recorder.Options) *house {
 	return &house{t: t, sim: sim, url: server.URL}
 }
 
-// An answer is what a client got; err is what went wrong while the body was
+// A response is what a client got; err is what went wrong while the body was
 // read.
 type answer struct {
 	*http.Response

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// hugeMark is the text of a huge answer until it is sent, when the huge text
-// replaces it. It cannot appear elsewhere, since such an answer contains
+// hugeMark is the text of a huge response until it is sent, when the huge text
+// replaces it. It cannot appear elsewhere, since such a response contains
 // nothing of the request except the model's name.
 const hugeMark = "~~huge~~"
 
 // mostBinary is the largest message of a binary stream; its length has 32 bits.
 const mostBinary = 1 << 31
 
-// deliverHuge sends an answer of the requested size without holding all of it,
+// deliverHuge sends a response of the requested size without holding all of it,
 // or the gzip bomb.
 func (x *exchange) deliverHuge(whole func(dst []byte) []byte, each func(t *stream)) {
 	if x.plan.gzipBomb {

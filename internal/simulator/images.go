@@ -10,9 +10,9 @@ import (
 	"strconv"
 )
 
-// answerImages answers POST /images/generations with small images whose colour
+// serveImages answers POST /images/generations with small images whose colour
 // depends on the prompt.
-func answerImages(x *exchange) {
+func serveImages(x *exchange) {
 	var (
 		wrong          providerError
 		prompt, format []byte
@@ -54,7 +54,7 @@ func answerImages(x *exchange) {
 	x.out = append(x.out, ']')
 	x.appendImageUsage(n)
 	x.out = append(x.out, '}')
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 // appendImageUsage appends the usage; an image is one token.

@@ -8,7 +8,7 @@ const page = `<!DOCTYPE html>
 <html><head><title>Gateway</title></head><body><h1>Something is in the way</h1></body></html>
 `
 
-// injectFault applies the faults that precede or replace an answer. It returns
+// injectFault applies the faults that precede or replace a response. It returns
 // false if the request is over.
 func (x *exchange) injectFault() bool {
 	p := &x.plan
@@ -25,10 +25,10 @@ func (x *exchange) injectFault() bool {
 		return false
 	}
 	x.decorate()
-	return !x.answerError() && !x.answerBulk()
+	return !x.sendError() && !x.serveBulk()
 }
 
-// decorate sets the headers of faults that do not change the answer.
+// decorate sets the headers of faults that do not change the response.
 func (x *exchange) decorate() {
 	p, h := &x.plan, x.w.Header()
 	if p.earlyHints {
@@ -50,16 +50,16 @@ func (x *exchange) decorate() {
 	}
 }
 
-// answerError sends the error that the plan sets. It reports whether there was
+// sendError sends the error that the plan sets. It reports whether there was
 // one.
-func (x *exchange) answerError() bool {
+func (x *exchange) sendError() bool {
 	p, h := &x.plan, x.w.Header()
 	switch {
 	case p.html:
-		x.reply(max(p.status, http.StatusOK), []string{"text/html; charset=utf-8"}, []byte(page))
+		x.sendBody(max(p.status, http.StatusOK), []string{"text/html; charset=utf-8"}, []byte(page))
 	case p.redirect != "":
 		h.Set("Location", p.redirect)
-		x.reply(http.StatusFound, []string{"text/plain"}, nil)
+		x.sendBody(http.StatusFound, []string{"text/plain"}, nil)
 	case p.contextLength:
 		x.refuse(http.StatusBadRequest, tooLong)
 	case p.contentFilter:

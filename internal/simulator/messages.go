@@ -45,7 +45,7 @@ func failMessages(x *exchange, dst []byte, status int, e providerError) []byte {
 	return appendAll(dst, `},"request_id":"req_`, itoa(int(x.number)), `"}`)
 }
 
-// breakMessages ends the answer with an overloaded error, the most common one.
+// breakMessages ends the response with an overloaded error, the most common one.
 func breakMessages(t *stream) []byte {
 	b := t.named("error")
 	return append(b, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`...)
@@ -66,8 +66,8 @@ var (
 	bedrockHost   = host{version: "bedrock-2023-05-31", extra: []string{"anthropic_version", "anthropic_beta"}, local: true}
 )
 
-// answerMessages answers POST /messages.
-func answerMessages(x *exchange) {
+// serveMessages answers POST /messages.
+func serveMessages(x *exchange) {
 	body, ok := x.open(nil)
 	if ok && x.versioned() {
 		x.converseMessages(body, anthropicHost, nil)
@@ -84,8 +84,8 @@ func (x *exchange) versioned() bool {
 	return false
 }
 
-// answerVertexMessages answers :rawPredict and :streamRawPredict.
-func answerVertexMessages(x *exchange) {
+// serveVertexMessages answers :rawPredict and :streamRawPredict.
+func serveVertexMessages(x *exchange) {
 	model := modelBetween(x.r.URL.Path, "models/", ":")
 	if body, ok := x.open(&model); ok {
 		x.converseMessages(body, vertexHost, &model)
@@ -99,29 +99,29 @@ func (x *exchange) converseMessages(body map[string]any, h host, model *string) 
 	if model != nil {
 		q.model = *model
 	}
-	x.replyMessages(q, c, body)
+	x.sendMessagesResponse(q, c, body)
 }
 
-func (x *exchange) replyMessages(q *turn, c *checker, body map[string]any) {
+func (x *exchange) sendMessagesResponse(q *turn, c *checker, body map[string]any) {
 	if !x.accept(q, c, body) {
 		return
 	}
-	a := x.answerTo(q)
+	a := x.responseTo(q)
 	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendMessages(dst, a) },
 		func(t *stream) { x.streamMessages(t, a) })
 }
 
-// answerMessagesCount answers POST /messages/count_tokens.
-func answerMessagesCount(x *exchange) {
+// serveMessagesCount answers POST /messages/count_tokens.
+func serveMessagesCount(x *exchange) {
 	body, ok := x.open(nil)
 	if ok && x.versioned() {
 		x.countMessages(body, anthropicHost, "input_tokens")
 	}
 }
 
-// answerVertexCount answers count-tokens:rawPredict, whose body names the
+// serveVertexCount answers count-tokens:rawPredict, whose body names the
 // model.
-func answerVertexCount(x *exchange) {
+func serveVertexCount(x *exchange) {
 	if body, ok := x.open(nil); ok {
 		x.countMessages(body, host{extra: []string{"model", "anthropic_version", "anthropic_beta"}}, "input_tokens")
 	}
@@ -143,7 +143,7 @@ func (x *exchange) countMessages(body map[string]any, h host, name string) {
 	}
 	x.out = appendAll(x.out[:0], `{"`, name, `":`, itoa(x.prompt), `}`)
 	x.prompt, x.cached = 0, 0 // counting costs nothing
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 var messagesMembers = []string{

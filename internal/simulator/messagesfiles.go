@@ -17,13 +17,13 @@ const notDownloadable = "file_not_downloadable"
 // messagesFileID is the beginning of ids of files, followed by their number.
 const messagesFileID = "file_sim"
 
-// answerMessagesUpload answers POST /files with the header anthropic-version.
+// serveMessagesUpload answers POST /files with the header anthropic-version.
 // The beta header is not required, since current client libraries do not send
 // it.
 //
 //   - https://docs.anthropic.com/en/api/files-create
 //   - https://docs.anthropic.com/en/docs/build-with-claude/files#error-handling
-func answerMessagesUpload(x *exchange) {
+func serveMessagesUpload(x *exchange) {
 	up, ok := x.readUpload(x.sim.files.limit)
 	if !ok || !x.begin(nil) {
 		return
@@ -54,7 +54,7 @@ func answerMessagesUpload(x *exchange) {
 	}
 	x.sim.files.add(file)
 	x.out = file.appendMessages(x.out[:0])
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 // complete sets what a file has by default. Content that cannot be downloaded
@@ -83,10 +83,10 @@ func createdTime() time.Time {
 	return time.Unix(n, 0).UTC()
 }
 
-// answerMessagesFiles answers GET /files, newest first. Pages are found by their
+// serveMessagesFiles answers GET /files, newest first. Pages are found by their
 // cursor, or by the ids of the beta: after_id and before_id.
 // https://docs.anthropic.com/en/api/files-list
-func answerMessagesFiles(x *exchange) {
+func serveMessagesFiles(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -116,7 +116,7 @@ func answerMessagesFiles(x *exchange) {
 		next = `"page_` + last[1:]
 	}
 	x.out = appendAll(x.out, `],"first_id":`, first, `,"last_id":`, last, `,"has_more":`, strconv.FormatBool(more), `,"next_page":`, next, `}`)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 // pageOf returns the files of a page, and whether more follow in its direction.
@@ -149,8 +149,8 @@ func pageOf(list []*storedFile, query url.Values) (page []*storedFile, more bool
 	return list[:min(limit, len(list))], len(list) > limit, ""
 }
 
-// answerMessagesFile answers GET /files/{id} and /files/{id}/content.
-func answerMessagesFile(x *exchange) {
+// serveMessagesFile answers GET /files/{id} and /files/{id}/content.
+func serveMessagesFile(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -164,15 +164,15 @@ func answerMessagesFile(x *exchange) {
 	case content && int64(len(file.kept)) < file.size:
 		x.refuse(http.StatusNotFound, noContent)
 	case content:
-		x.reply(http.StatusOK, []string{file.mime}, file.kept)
+		x.sendBody(http.StatusOK, []string{file.mime}, file.kept)
 	default:
 		x.out = file.appendMessages(x.out[:0])
-		x.reply(http.StatusOK, typeJSON, x.out)
+		x.sendBody(http.StatusOK, typeJSON, x.out)
 	}
 }
 
-// answerMessagesFileDelete answers DELETE /files/{id}.
-func answerMessagesFileDelete(x *exchange) {
+// serveMessagesFileDelete answers DELETE /files/{id}.
+func serveMessagesFileDelete(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -182,7 +182,7 @@ func answerMessagesFileDelete(x *exchange) {
 		return
 	}
 	x.out = appendAll(x.out[:0], `{"id":`, quoted(id), `,"type":"file_deleted"}`)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 func noMessagesFile(id string) providerError {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// answerModels answers GET /models.
-func answerModels(x *exchange) {
+// serveModels answers GET /models.
+func serveModels(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -19,11 +19,11 @@ func answerModels(x *exchange) {
 		x.out = appendModel(x.out, name)
 	}
 	x.out = append(x.out, `]}`...)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
-// answerModel answers GET /models/{id} for listed models.
-func answerModel(x *exchange) {
+// serveModel answers GET /models/{id} for listed models.
+func serveModel(x *exchange) {
 	if !x.begin(nil) {
 		return
 	}
@@ -33,7 +33,7 @@ func answerModel(x *exchange) {
 		return
 	}
 	x.out = appendModel(x.out[:0], name)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 func appendModel(dst []byte, name string) []byte {

@@ -14,9 +14,9 @@ var categories = []string{
 	"self-harm/instructions", "self-harm/intent", "sexual", "sexual/minors", "violence", "violence/graphic",
 }
 
-// answerModerations answers POST /moderations: a text with the word violence is
+// serveModerations answers POST /moderations: a text with the word violence is
 // flagged.
-func answerModerations(x *exchange) {
+func serveModerations(x *exchange) {
 	var (
 		wrong  providerError
 		inputs []input
@@ -47,7 +47,7 @@ func answerModerations(x *exchange) {
 		x.out = appendVerdict(x.out, bytes.Contains(in.raw, []byte(flaggedWord)))
 	}
 	x.out = append(x.out, `]}`...)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 func appendVerdict(dst []byte, flagged bool) []byte {

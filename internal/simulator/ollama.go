@@ -20,8 +20,8 @@ func breakOllama(t *stream) []byte {
 	return appendAll(t.named(""), `{"error":`, quoted(midStream.message), `}`)
 }
 
-// answerOllama answers POST /api/chat. It streams by default.
-func answerOllama(x *exchange) {
+// serveOllama answers POST /api/chat. It streams by default.
+func serveOllama(x *exchange) {
 	x.asked = true
 	body, ok := x.open(nil)
 	if !ok {
@@ -33,7 +33,7 @@ func answerOllama(x *exchange) {
 	if !x.accept(q, c, body) {
 		return
 	}
-	a := x.answerTo(q)
+	a := x.responseTo(q)
 	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendOllama(dst, a) },
 		func(t *stream) { x.streamOllama(t, a) })
 }
@@ -121,8 +121,8 @@ func (x *exchange) appendOllamaHead(dst []byte) []byte {
 	return append(dst, `","created_at":"`+ollamaTime+`","message":{"role":"assistant","content":"`...)
 }
 
-// appendOllamaTail ends an answer.
-func (x *exchange) appendOllamaTail(dst []byte, a *reply) []byte {
+// appendOllamaTail ends a response.
+func (x *exchange) appendOllamaTail(dst []byte, a *response) []byte {
 	reason := "stop"
 	if a.stop == stopLength {
 		reason = "length"
@@ -135,7 +135,7 @@ func (x *exchange) appendOllamaTail(dst []byte, a *reply) []byte {
 }
 
 // appendOllama appends the complete response.
-func (x *exchange) appendOllama(dst []byte, a *reply) []byte {
+func (x *exchange) appendOllama(dst []byte, a *response) []byte {
 	dst = x.appendOllamaHead(dst)
 	var calls, thoughts []byte
 	for i := range a.parts {
@@ -165,7 +165,7 @@ func (p *part) appendOllamaCall(dst []byte) []byte {
 	return appendAll(dst, `{"id":"`, p.call.id, `","function":{"name":"`, string(p.call.name), `","arguments":`, plainText(p.call.arguments), `}}`)
 }
 
-func (x *exchange) streamOllama(t *stream, a *reply) {
+func (x *exchange) streamOllama(t *stream, a *response) {
 	for i := range a.parts {
 		p := &a.parts[i]
 		if p.kind == partCall {
@@ -194,8 +194,8 @@ func (x *exchange) streamOllama(t *stream, a *reply) {
 	}
 }
 
-// answerOllamaEmbed answers POST /api/embed.
-func answerOllamaEmbed(x *exchange) {
+// serveOllamaEmbed answers POST /api/embed.
+func serveOllamaEmbed(x *exchange) {
 	m, ok := x.open(nil)
 	if !ok {
 		return
@@ -224,7 +224,7 @@ func answerOllamaEmbed(x *exchange) {
 		x.out = appendAll(x.out, `,"prompt_eval_count":`, itoa(x.prompt))
 	}
 	x.out = append(x.out, '}')
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 // words returns the words of a text in lower case.

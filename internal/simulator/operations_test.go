@@ -307,7 +307,7 @@ func TestUnknownPathsAreEchoed(t *testing.T) {
 		}
 	}
 	for _, reply := range []string{"100KB;seed=7;type=video/x;status=206", "100KB;seed=7;type=video/x;status=206;chunked"} {
-		a := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderReply, reply)
+		a := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderResponse, reply)
 		want, _ := io.ReadAll(simulator.Bytes(7, 100e3))
 		if a.err != nil || a.body != string(want) || a.StatusCode != 206 || a.Header.Get("Content-Type") != "video/x" {
 			t.Errorf("%s: %d bytes, %d %v %v", reply, len(a.body), a.StatusCode, a.Header, a.err)
@@ -316,16 +316,16 @@ func TestUnknownPathsAreEchoed(t *testing.T) {
 			t.Errorf("%s: length %d", reply, a.ContentLength)
 		}
 	}
-	cut := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderReply, "100KB", simulator.HeaderFault, "cut=5000")
+	cut := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderResponse, "100KB", simulator.HeaderFault, "cut=5000")
 	if len(cut.body) != 5000 || cut.err == nil {
 		t.Errorf("cut=5000: %d bytes, %v", len(cut.body), cut.err)
 	}
 	for _, reply := range []string{"many", "5;colour=red", "5;status=99"} {
-		if a := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderReply, reply); a.StatusCode != 400 {
+		if a := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderResponse, reply); a.StatusCode != 400 {
 			t.Errorf("%s: status %d, want 400", reply, a.StatusCode)
 		}
 	}
-	if a := h.mustAsk("HEAD", "/v1/videos/1", "", simulator.HeaderReply, "10"); a.ContentLength != 10 || a.body != "" {
+	if a := h.mustAsk("HEAD", "/v1/videos/1", "", simulator.HeaderResponse, "10"); a.ContentLength != 10 || a.body != "" {
 		t.Errorf("HEAD: length %d, body %q", a.ContentLength, a.body)
 	}
 }

@@ -3,7 +3,7 @@ package simulator
 import "net/http"
 
 // A protocol is what the operations of one dialect have in common, apart from
-// the content of an answer. The chat protocol has no entry: nil.
+// the content of a response. The chat protocol has no entry: nil.
 type protocol struct {
 	name  string
 	index int // index in the records
@@ -62,7 +62,7 @@ func (p *protocol) place() int {
 
 // A service is a handler and the protocol of its errors.
 type service struct {
-	answer handler
+	serve  handler
 	speech *protocol
 }
 

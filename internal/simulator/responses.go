@@ -24,12 +24,12 @@ func breakResponses(t *stream) []byte {
 	b = t.newline(t.newline(b))
 	b = t.newline(append(b, "event: response.failed"...))
 	b = appendAll(b, `data: {"type":"response.failed","sequence_number":`, itoa(t.n+1), `,"response":`)
-	b = t.x.appendResponse(b, &turn{}, &reply{}, "failed")
+	b = t.x.appendResponse(b, &turn{}, &response{}, "failed")
 	return append(b, '}')
 }
 
-// answerResponses answers POST /responses.
-func answerResponses(x *exchange) {
+// serveResponses answers POST /responses.
+func serveResponses(x *exchange) {
 	body, ok := x.open(nil)
 	if !ok {
 		return
@@ -40,7 +40,7 @@ func answerResponses(x *exchange) {
 	if !x.accept(q, c, body) {
 		return
 	}
-	a := x.answerTo(q)
+	a := x.responseTo(q)
 	x.respond(q.stream, a, func(dst []byte) []byte { return x.appendResponse(dst, q, a, a.status()) },
 		func(t *stream) { x.streamResponses(t, q, a) })
 }

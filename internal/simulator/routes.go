@@ -30,7 +30,7 @@ const maxPrefix = 2
 
 // find returns the zero service for an unknown path.
 func (t *table) find(method, path string) service {
-	if s := t.exact[route{method, path}]; s.answer != nil {
+	if s := t.exact[route{method, path}]; s.serve != nil {
 		return s
 	}
 	for i, segments := 1, 0; i < len(path) && segments < maxPrefix; i++ {
@@ -38,7 +38,7 @@ func (t *table) find(method, path string) service {
 			continue
 		}
 		segments++
-		if s := t.prefix[route{method, path[:i+1]}]; s.answer != nil {
+		if s := t.prefix[route{method, path[:i+1]}]; s.serve != nil {
 			return s
 		}
 	}
@@ -56,49 +56,49 @@ func newRoutes() routes {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	return routes{
 		table: table{exact: map[route]service{
-			{post, "/chat/completions"}:     {answerChat, nil},
-			{post, "/completions"}:          {answerCompletion, nil},
-			{post, "/embeddings"}:           {answerEmbeddings, nil},
-			{post, "/images/generations"}:   {answerImages, nil},
-			{post, "/audio/speech"}:         {answerSpeech, nil},
-			{post, "/audio/transcriptions"}: {answerTranscript, nil},
-			{post, "/audio/translations"}:   {answerTranscript, nil},
-			{post, "/moderations"}:          {answerModerations, nil},
-			{get, "/models"}:                {answerModels, nil},
-			{post, "/files"}:                {answerUpload, nil},
-			{get, "/files"}:                 {answerFiles, nil},
+			{post, "/chat/completions"}:     {serveChat, nil},
+			{post, "/completions"}:          {serveCompletion, nil},
+			{post, "/embeddings"}:           {serveEmbeddings, nil},
+			{post, "/images/generations"}:   {serveImages, nil},
+			{post, "/audio/speech"}:         {serveSpeech, nil},
+			{post, "/audio/transcriptions"}: {serveTranscript, nil},
+			{post, "/audio/translations"}:   {serveTranscript, nil},
+			{post, "/moderations"}:          {serveModerations, nil},
+			{get, "/models"}:                {serveModels, nil},
+			{post, "/files"}:                {serveUpload, nil},
+			{get, "/files"}:                 {serveFiles, nil},
 
-			{post, "/messages"}:              {answerMessages, &messagesSpeech},
-			{post, "/messages/count_tokens"}: {answerMessagesCount, &messagesSpeech},
-			{post, "/responses"}:             {answerResponses, &responsesSpeech},
-			{post, "/v2/chat"}:               {answerCohere, &cohereSpeech},
-			{post, "/v2/embed"}:              {answerCohereEmbed, &cohereSpeech},
-			{post, "/v2/rerank"}:             {answerCohereRerank, &cohereSpeech},
-			{post, "/api/chat"}:              {answerOllama, &ollamaSpeech},
-			{post, "/api/embed"}:             {answerOllamaEmbed, &ollamaSpeech},
+			{post, "/messages"}:              {serveMessages, &messagesSpeech},
+			{post, "/messages/count_tokens"}: {serveMessagesCount, &messagesSpeech},
+			{post, "/responses"}:             {serveResponses, &responsesSpeech},
+			{post, "/v2/chat"}:               {serveCohere, &cohereSpeech},
+			{post, "/v2/embed"}:              {serveCohereEmbed, &cohereSpeech},
+			{post, "/v2/rerank"}:             {serveCohereRerank, &cohereSpeech},
+			{post, "/api/chat"}:              {serveOllama, &ollamaSpeech},
+			{post, "/api/embed"}:             {serveOllamaEmbed, &ollamaSpeech},
 
-			{post, "/upload/v1beta/files"}: {answerGeminiUpload, &geminiSpeech},
-			{post, "/upload/v1/files"}:     {answerGeminiUpload, &geminiSpeech},
-			{get, "/v1beta/files"}:         {answerGeminiFiles, &geminiSpeech},
+			{post, "/upload/v1beta/files"}: {serveGeminiUpload, &geminiSpeech},
+			{post, "/upload/v1/files"}:     {serveGeminiUpload, &geminiSpeech},
+			{get, "/v1beta/files"}:         {serveGeminiFiles, &geminiSpeech},
 		}, prefix: map[route]service{
-			{get, "/models/"}:          {answerModel, nil},
-			{get, "/files/"}:           {answerFile, nil},
-			{remove, "/files/"}:        {answerFileDelete, nil},
-			{get, "/v1beta/files/"}:    {answerGeminiFile, &geminiSpeech},
-			{remove, "/v1beta/files/"}: {answerGeminiFileDelete, &geminiSpeech},
+			{get, "/models/"}:          {serveModel, nil},
+			{get, "/files/"}:           {serveFile, nil},
+			{remove, "/files/"}:        {serveFileDelete, nil},
+			{get, "/v1beta/files/"}:    {serveGeminiFile, &geminiSpeech},
+			{remove, "/v1beta/files/"}: {serveGeminiFileDelete, &geminiSpeech},
 		}},
 		anthropic: table{exact: map[route]service{
-			{post, "/files"}: {answerMessagesUpload, &messagesSpeech},
-			{get, "/files"}:  {answerMessagesFiles, &messagesSpeech},
+			{post, "/files"}: {serveMessagesUpload, &messagesSpeech},
+			{get, "/files"}:  {serveMessagesFiles, &messagesSpeech},
 		}, prefix: map[route]service{
-			{get, "/files/"}:    {answerMessagesFile, &messagesSpeech},
-			{remove, "/files/"}: {answerMessagesFileDelete, &messagesSpeech},
+			{get, "/files/"}:    {serveMessagesFile, &messagesSpeech},
+			{remove, "/files/"}: {serveMessagesFileDelete, &messagesSpeech},
 		}},
 		google: table{exact: map[route]service{
-			{get, "/files"}: {answerGeminiFiles, &geminiSpeech},
+			{get, "/files"}: {serveGeminiFiles, &geminiSpeech},
 		}, prefix: map[route]service{
-			{get, "/files/"}:    {answerGeminiFile, &geminiSpeech},
-			{remove, "/files/"}: {answerGeminiFileDelete, &geminiSpeech},
+			{get, "/files/"}:    {serveGeminiFile, &geminiSpeech},
+			{remove, "/files/"}: {serveGeminiFileDelete, &geminiSpeech},
 		}},
 		ending: endings(),
 	}
@@ -107,24 +107,24 @@ func newRoutes() routes {
 // endings returns the operations that are found by the end of their path.
 func endings() []ending {
 	return []ending{
-		{"/anthropic/v1/messages", service{answerMessages, &messagesSpeech}},
-		{"/anthropic/v1/messages/count_tokens", service{answerMessagesCount, &messagesSpeech}},
-		{":generateContent", service{answerGemini, &geminiSpeech}},
-		{":streamGenerateContent", service{answerGemini, &geminiSpeech}},
-		{":countTokens", service{answerGeminiCount, &geminiSpeech}},
-		{":embedContent", service{answerGeminiEmbed, &geminiSpeech}},
-		{":batchEmbedContents", service{answerGeminiBatch, &geminiSpeech}},
-		{":predict", service{answerVertexPredict, &geminiSpeech}},
-		{"/count-tokens:rawPredict", service{answerVertexCount, &messagesSpeech}},
-		{":rawPredict", service{answerVertexMessages, &messagesSpeech}},
-		{":streamRawPredict", service{answerVertexMessages, &messagesSpeech}},
-		{"/converse", service{answerConverse, &converseSpeech}},
-		{"/converse-stream", service{answerConverse, &converseSpeech}},
-		{"/invoke", service{answerInvoke, &invokeSpeech}},
-		{"/invoke-with-response-stream", service{answerInvoke, &invokeSpeech}},
-		{"/count-tokens", service{answerBedrockCount, &converseSpeech}},
-		{"/invocations", service{answerEndpoint, nil}},
-		{"/invocations-response-stream", service{answerEndpoint, nil}},
+		{"/anthropic/v1/messages", service{serveMessages, &messagesSpeech}},
+		{"/anthropic/v1/messages/count_tokens", service{serveMessagesCount, &messagesSpeech}},
+		{":generateContent", service{serveGemini, &geminiSpeech}},
+		{":streamGenerateContent", service{serveGemini, &geminiSpeech}},
+		{":countTokens", service{serveGeminiCount, &geminiSpeech}},
+		{":embedContent", service{serveGeminiEmbed, &geminiSpeech}},
+		{":batchEmbedContents", service{serveGeminiBatch, &geminiSpeech}},
+		{":predict", service{serveVertexPredict, &geminiSpeech}},
+		{"/count-tokens:rawPredict", service{serveVertexCount, &messagesSpeech}},
+		{":rawPredict", service{serveVertexMessages, &messagesSpeech}},
+		{":streamRawPredict", service{serveVertexMessages, &messagesSpeech}},
+		{"/converse", service{serveConverse, &converseSpeech}},
+		{"/converse-stream", service{serveConverse, &converseSpeech}},
+		{"/invoke", service{serveInvoke, &invokeSpeech}},
+		{"/invoke-with-response-stream", service{serveInvoke, &invokeSpeech}},
+		{"/count-tokens", service{serveBedrockCount, &converseSpeech}},
+		{"/invocations", service{serveEndpoint, nil}},
+		{"/invocations-response-stream", service{serveEndpoint, nil}},
 	}
 }
 
@@ -133,16 +133,16 @@ func endings() []ending {
 func (rs *routes) find(r *http.Request) service {
 	method, path := r.Method, withoutVersion(r.URL.Path)
 	if len(r.Header["Anthropic-Version"]) > 0 {
-		if s := rs.anthropic.find(method, path); s.answer != nil {
+		if s := rs.anthropic.find(method, path); s.serve != nil {
 			return s
 		}
 	}
 	if len(r.Header["X-Goog-Api-Client"]) > 0 {
-		if s := rs.google.find(method, path); s.answer != nil {
+		if s := rs.google.find(method, path); s.serve != nil {
 			return s
 		}
 	}
-	if s := rs.table.find(method, path); s.answer != nil {
+	if s := rs.table.find(method, path); s.serve != nil {
 		return s
 	}
 	if method == http.MethodPost {
@@ -152,7 +152,7 @@ func (rs *routes) find(r *http.Request) service {
 			}
 		}
 	}
-	return service{answerEcho, nil}
+	return service{serveEcho, nil}
 }
 
 // fits reports whether a path matches the ending. Bedrock's paths begin with

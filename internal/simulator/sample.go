@@ -127,7 +127,7 @@ func (s *sampler) resolve(ref string) any {
 	return at
 }
 
-// formatted returns the answer for a response_format with JSON, as raw JSON
+// formatted returns the response for a response_format with JSON, as raw JSON
 // string bytes, or nil for text.
 func formatted(format, lastUser []byte) []byte {
 	var f struct {

@@ -2,9 +2,9 @@ package simulator
 
 import "encoding/json"
 
-// A ScriptedAnswer is an answer chosen by Options.Script: a text, and calls of
+// A ScriptedResponse is a response chosen by Options.Script: a text, and calls of
 // offered tools after it. The thinking before it is the usual one.
-type ScriptedAnswer struct {
+type ScriptedResponse struct {
 	Text  string
 	Calls []ScriptedCall
 }
@@ -16,7 +16,7 @@ type ScriptedCall struct {
 }
 
 // calls returns the calls with ids that begin at number first.
-func (s *ScriptedAnswer) calls(x *exchange, first int) []toolCall {
+func (s *ScriptedResponse) calls(x *exchange, first int) []toolCall {
 	list := make([]toolCall, len(s.Calls))
 	for i, c := range s.Calls {
 		raw, _ := json.Marshal(c.Arguments) // maps of strings
@@ -27,7 +27,7 @@ func (s *ScriptedAnswer) calls(x *exchange, first int) []toolCall {
 
 // directed adds the scripted answer to a turn, and reports whether there is
 // one.
-func (x *exchange) directed(q *turn, a *reply) bool {
+func (x *exchange) directed(q *turn, a *response) bool {
 	if x.sim.opts.Script == nil {
 		return false
 	}
@@ -47,19 +47,19 @@ func (x *exchange) directed(q *turn, a *reply) bool {
 
 // directedChat returns the scripted answer to a chat request, and whether there
 // is one.
-func (x *exchange) directedChat(q *chatRequest) (chatAnswer, bool) {
+func (x *exchange) directedChat(q *chatRequest) (chatResponse, bool) {
 	if x.sim.opts.Script == nil {
-		return chatAnswer{}, false
+		return chatResponse{}, false
 	}
 	r := x.chatReport(q)
 	s := x.sim.opts.Script(r)
 	switch {
 	case s == nil:
-		return chatAnswer{}, false
+		return chatResponse{}, false
 	case len(s.Calls) == 0:
-		return x.fixedAnswer(q, appendRaw(nil, s.Text)), true
+		return x.fixedResponse(q, appendRaw(nil, s.Text)), true
 	}
-	a := chatAnswer{calls: s.calls(x, len(r.Calls)), finish: "tool_calls", preface: appendRaw(nil, s.Text)}
+	a := chatResponse{calls: s.calls(x, len(r.Calls)), finish: "tool_calls", preface: appendRaw(nil, s.Text)}
 	for _, c := range a.calls {
 		a.tokens += c.tokens()
 	}

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// reply sends one complete body.
-func (x *exchange) reply(status int, contentType []string, body []byte) {
+// sendBody sends one complete body.
+func (x *exchange) sendBody(status int, contentType []string, body []byte) {
 	h := x.w.Header()
 	h["Content-Type"] = x.typeOf(contentType)
 	if x.faulty {
-		x.replyBadly(status, body)
+		x.sendFaulty(status, body)
 		return
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -40,15 +40,15 @@ func (x *exchange) write(b []byte) bool {
 	return true
 }
 
-// replyBadly sends one complete body with the faults of bodies.
-func (x *exchange) replyBadly(status int, body []byte) {
+// sendFaulty sends one complete body with the faults of bodies.
+func (x *exchange) sendFaulty(status int, body []byte) {
 	p, h := &x.plan, x.w.Header()
 	if p.gzip {
 		body = zipped(body)
 		h.Set("Content-Encoding", "gzip")
 	}
 	if p.lies != 0 || p.duplicateLength || p.smuggle {
-		x.replyRaw(status, body)
+		x.sendRaw(status, body)
 		return
 	}
 	end := len(body)
@@ -144,9 +144,9 @@ func (x *exchange) drain(conn *net.TCPConn) {
 	}
 }
 
-// replyRaw writes a response with contradictory lengths, which net/http would
+// sendRaw writes a response with contradictory lengths, which net/http would
 // not send, and closes the connection.
-func (x *exchange) replyRaw(status int, body []byte) {
+func (x *exchange) sendRaw(status int, body []byte) {
 	conn, _, err := x.control.Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)

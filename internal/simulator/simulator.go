@@ -35,17 +35,17 @@ type Options struct {
 	// Key, if not empty, is required in every request: as a bearer token, in
 	// X-Api-Key, Api-Key or X-Goog-Api-Key, or as the query parameter key.
 	Key string
-	// Script, if not nil, chooses the answer to a conversation whose content it
-	// gets. If it returns nil, the answer is the usual one. It may be called
+	// Script, if not nil, chooses the response to a conversation whose content it
+	// gets. If it returns nil, the response is the usual one. It may be called
 	// concurrently.
-	Script func(r *Report) *ScriptedAnswer
+	Script func(r *Report) *ScriptedResponse
 	// Models are the names in the list of models. Other names work too. Empty
 	// means sim-1, sim-1-mini and sim-embed-1.
 	Models []string
 	// Pace is the delay before every frame of a stream except the first. Zero
 	// means none.
 	Pace time.Duration
-	// Tokens is the minimum length of an answer. Zero means 64. An answer
+	// Tokens is the minimum length of a response. Zero means 64. A response
 	// contains the complete last user message even if that is longer.
 	Tokens int
 	// Logger receives one line per request at debug level. Nil means silence.
@@ -108,7 +108,7 @@ func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusUnauthorized, badKey)
 		return
 	}
-	service.answer(x)
+	service.serve(x)
 }
 
 // Reset removes every counter and file, as if the simulator were new.

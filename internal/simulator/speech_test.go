@@ -20,7 +20,7 @@ func forEach(t *testing.T, test func(t *testing.T, g *tongue, h *house)) {
 	}
 }
 
-// both asks for an answer whole and streamed, and checks that they say the
+// both asks for a response whole and streamed, and checks that they say the
 // same.
 func both(t *testing.T, g *tongue, h *house, model string, q ask) heard {
 	t.Helper()

@@ -24,7 +24,7 @@ func (g *tongue) ask(t *testing.T, h *house, faults string, streamed bool) *answ
 	return g.post(h, "m+"+faults, say, streamed)
 }
 
-// heardOf hears an answer that must be complete.
+// heardOf hears a response that must be complete.
 func (g *tongue) heardOf(t *testing.T, a *answer, streamed bool) heard {
 	t.Helper()
 	if a.err != nil || a.StatusCode != 200 {
@@ -36,7 +36,7 @@ func (g *tongue) heardOf(t *testing.T, a *answer, streamed bool) heard {
 	return g.follow(a.body)
 }
 
-// sound checks that the answer is what it is without the fault.
+// sound checks that the response is what it is without the fault.
 func sound(faults string) speechCase {
 	return func(t *testing.T, g *tongue, h *house, streamed bool) {
 		if got := g.heardOf(t, g.ask(t, h, faults, streamed), streamed); !strings.HasPrefix(got.text, "echo: Say it") || got.broken > 0 || got.completion != 64 || streamed && !got.ended {

@@ -23,7 +23,7 @@ type stream struct {
 	// exception is true if the frame is an exception of a binary stream.
 	exception bool
 
-	// The frames of a huge answer are held and sent later.
+	// The frames of a huge response are held and sent later.
 	holds             bool
 	held, marked      []byte
 	markAt, markStart int // offset of marked in held, and of its payload in marked

@@ -9,7 +9,7 @@ import (
 // bytesPerToken is the number of bytes of a token in the simulator.
 const bytesPerToken = 4
 
-// filler continues an answer after the echo. It needs no escaping in JSON.
+// filler continues a response after the echo. It needs no escaping in JSON.
 const filler = "and so the simulator goes on in plain words, one after the other, until the answer is as long as it was asked to be; "
 
 // tokensOf returns the number of tokens in n bytes of text.

@@ -23,14 +23,14 @@ type ask struct {
 
 var say = ask{user: "Say it"}
 
-// heard is an answer in no protocol.
+// heard is a response in no protocol.
 type heard struct {
 	text, refusal, thinking, sign string
 	calls                         []heardCall
 	stop                          string
 	prompt, completion, cached    int // prompt with all caches
 	images                        int
-	fault                         string // an error in the answer
+	fault                         string // an error in the response
 	ended                         bool   // a stream by what ends it
 	broken                        int    // frames that are no JSON
 	frames                        int
@@ -129,7 +129,7 @@ func (g *tongue) post(h *house, model string, q ask, streamed bool) *answer {
 	return h.mustPost(path, body, g.header...)
 }
 
-// whole asks for an answer in one piece and hears it.
+// whole asks for a response in one piece and hears it.
 func (g *tongue) whole(t *testing.T, h *house, model string, q ask) heard {
 	t.Helper()
 	a := g.post(h, model, q, false)

@@ -9,7 +9,7 @@ import (
 // maxCalls is the maximum number of parallel tool calls.
 const maxCalls = 4
 
-// A toolCall is one call in an answer.
+// A toolCall is one call in a response.
 type toolCall struct {
 	id        string
 	name      []byte // raw JSON
@@ -106,8 +106,8 @@ func chosenName(choice []byte) string {
 	return c.Name
 }
 
-func (x *exchange) callAnswer(q *chatRequest, calls []toolCall, legacy bool) chatAnswer {
-	a := chatAnswer{calls: calls, legacy: legacy, finish: "tool_calls"}
+func (x *exchange) callResponse(q *chatRequest, calls []toolCall, legacy bool) chatResponse {
+	a := chatResponse{calls: calls, legacy: legacy, finish: "tool_calls"}
 	if legacy {
 		a.finish = "function_call"
 	}
@@ -126,7 +126,7 @@ func (x *exchange) callAnswer(q *chatRequest, calls []toolCall, legacy bool) cha
 func (c *toolCall) tokens() int { return tokensOf(textLen(c.name)) + tokensOf(textLen(c.arguments)) }
 
 // appendCalls appends the members of a message with the calls.
-func (a *chatAnswer) appendCalls(dst []byte) []byte {
+func (a *chatResponse) appendCalls(dst []byte) []byte {
 	if a.legacy {
 		return a.calls[0].appendFunction(append(dst, `,"function_call":`...), a.calls[0].arguments)
 	}

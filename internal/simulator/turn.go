@@ -178,7 +178,7 @@ func (x *exchange) open(model *string) (map[string]any, bool) {
 }
 
 // accept completes a turn that has been read: it sends an error for mistakes,
-// counts the prompt, and reports whether there should be an answer.
+// counts the prompt, and reports whether there should be a response.
 func (x *exchange) accept(q *turn, c *checker, body map[string]any) bool {
 	if c.wrong.kind != "" {
 		x.refuse(statusOf, c.wrong)

@@ -110,7 +110,7 @@ func (x *exchange) embedTitan(m map[string]any) {
 	x.bill(sumTokens(inputs))
 	x.out = appendVector(append(x.out[:0], `{"embedding":`...), Vector(string(inputs[0].raw), size), false)
 	x.out = appendAll(x.out, `,"inputTextTokenCount":`, itoa(x.prompt), `}`)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 // embedNova answers InvokeModel of a Nova embedding model.
@@ -142,7 +142,7 @@ func (x *exchange) embedNova(m map[string]any) {
 	x.out = append(x.out[:0], `{"embeddings":[{"embeddingType":"TEXT","embedding":`...)
 	x.out = appendVector(x.out, Vector(string(in.raw), size), false)
 	x.out = appendAll(x.out, `}],"inputTokenCount":`, itoa(x.prompt), `}`)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
 // rankInvoked answers InvokeModel of a model that ranks documents.
@@ -161,14 +161,14 @@ func (x *exchange) rankInvoked(m map[string]any) {
 		return
 	}
 	x.out = append(x.out[:0], '{')
-	x.replyRanks(query, documents, top)
+	x.sendRanks(query, documents, top)
 	x.out = append(x.out, '}')
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
-// replyRanks appends the member results: the documents by how much of the query
+// sendRanks appends the member results: the documents by how much of the query
 // they contain, at most top of them.
-func (x *exchange) replyRanks(query string, documents []string, top int) {
+func (x *exchange) sendRanks(query string, documents []string, top int) {
 	if top == 0 {
 		top = len(documents)
 	}
@@ -212,8 +212,8 @@ func (g *geminiReader) embedding(m map[string]any, path string) (input, int) {
 	return g.embedded(m, path), size
 }
 
-// answerGeminiEmbed answers :embedContent.
-func answerGeminiEmbed(x *exchange) {
+// serveGeminiEmbed answers :embedContent.
+func serveGeminiEmbed(x *exchange) {
 	model := geminiModel(x)
 	m, ok := x.open(model)
 	if !ok {
@@ -230,8 +230,8 @@ func answerGeminiEmbed(x *exchange) {
 	x.endEmbeddings(append(x.out, '}'))
 }
 
-// answerGeminiBatch answers :batchEmbedContents.
-func answerGeminiBatch(x *exchange) {
+// serveGeminiBatch answers :batchEmbedContents.
+func serveGeminiBatch(x *exchange) {
 	model := geminiModel(x)
 	m, ok := x.open(model)
 	if !ok {
@@ -267,11 +267,11 @@ func (x *exchange) endEmbeddings(b []byte) {
 		b = appendAll(b, `,"usageMetadata":{"promptTokenCount":`, itoa(x.prompt), `}`)
 	}
 	x.out = append(b, '}')
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
-// answerVertexPredict answers :predict of a text embedding model.
-func answerVertexPredict(x *exchange) {
+// serveVertexPredict answers :predict of a text embedding model.
+func serveVertexPredict(x *exchange) {
 	model := geminiModel(x)
 	m, ok := x.open(model)
 	if !ok {
@@ -302,11 +302,11 @@ func answerVertexPredict(x *exchange) {
 	}
 	x.bill(prompt)
 	x.out = append(x.out, `]}`...)
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }
 
-// answerGeminiCount answers :countTokens.
-func answerGeminiCount(x *exchange) {
+// serveGeminiCount answers :countTokens.
+func serveGeminiCount(x *exchange) {
 	model := geminiModel(x)
 	m, ok := x.open(model)
 	if !ok {
@@ -330,5 +330,5 @@ func answerGeminiCount(x *exchange) {
 	}
 	x.out = appendAll(x.out[:0], `{"totalTokens":`, itoa(x.prompt), `,"promptTokensDetails":[{"modality":"TEXT","tokenCount":`, itoa(x.prompt), `}]}`)
 	x.prompt, x.cached = 0, 0
-	x.reply(http.StatusOK, typeJSON, x.out)
+	x.sendBody(http.StatusOK, typeJSON, x.out)
 }

@@ -62,28 +62,28 @@ func newMeasures(r *resource.Resource, exporter sdkmetric.Exporter) (*instrument
 // take records an exchange and its attempts.
 func (m *instruments) take(e *reqlog.Entry) {
 	m.overhead(e.Overhead.Seconds(), attribute.NewSet(attribute.String("gen_ai.operation.name", operationName(e.Operation))))
-	answered := winningAttempt(e)
+	winner := winningAttempt(e)
 	for i := range e.Attempts {
 		a := &e.Attempts[i]
 		labels := []attribute.KeyValue{
 			attribute.String("gen_ai.operation.name", operationName(e.Operation)),
 			attribute.String("gen_ai.provider.name", providerName(a.Provider)),
 		}
-		if i == answered && e.Model != "" {
+		if i == winner && e.Model != "" {
 			labels = append(labels, attribute.String("gen_ai.request.model", m.model(e.Model)))
 		}
 		if kind := errorType(a); kind != "" {
 			labels = append(labels, attribute.String("error.type", kind))
 		}
 		set := attribute.NewSet(labels...)
-		m.duration(attemptDuration(e, i, answered).Seconds(), set)
-		if i == answered {
-			m.takeAnswer(e, a, labels, set)
+		m.duration(attemptDuration(e, i, winner).Seconds(), set)
+		if i == winner {
+			m.recordResponse(e, a, labels, set)
 		}
 	}
 }
 
-func (m *instruments) takeAnswer(e *reqlog.Entry, a *reqlog.Attempt, labels []attribute.KeyValue, set attribute.Set) {
+func (m *instruments) recordResponse(e *reqlog.Entry, a *reqlog.Attempt, labels []attribute.KeyValue, set attribute.Set) {
 	if e.Stream && e.FirstToken > a.Start {
 		m.first((e.FirstToken - a.Start).Seconds(), set)
 	}

@@ -18,9 +18,9 @@ import (
 func spans(e *reqlog.Entry) []*tracepb.Span {
 	out := make([]*tracepb.Span, 0, 1+len(e.Attempts))
 	out = append(out, exchangeSpan(e))
-	answered := winningAttempt(e)
+	winner := winningAttempt(e)
 	for i := range e.Attempts {
-		out = append(out, attemptSpan(e, i, answered))
+		out = append(out, attemptSpan(e, i, winner))
 	}
 	return out
 }
@@ -75,13 +75,13 @@ func gatewayAttributes(a *attributes, e *reqlog.Entry) {
 	}
 }
 
-func attemptSpan(e *reqlog.Entry, i, answered int) *tracepb.Span {
+func attemptSpan(e *reqlog.Entry, i, winner int) *tracepb.Span {
 	t := &e.Attempts[i]
 	start := e.Time.Add(t.Start)
 	s := &tracepb.Span{
 		TraceId: traceID(e.ID, e.TraceID), SpanId: attemptID(e, i), ParentSpanId: spanID(e),
 		Name: attemptName(e), Kind: tracepb.Span_SPAN_KIND_CLIENT,
-		StartTimeUnixNano: uint64(start.UnixNano()), EndTimeUnixNano: uint64(start.Add(attemptDuration(e, i, answered)).UnixNano()),
+		StartTimeUnixNano: uint64(start.UnixNano()), EndTimeUnixNano: uint64(start.Add(attemptDuration(e, i, winner)).UnixNano()),
 	}
 	var a attributes
 	a.text("gen_ai.operation.name", operationName(e.Operation))
@@ -93,7 +93,7 @@ func attemptSpan(e *reqlog.Entry, i, answered int) *tracepb.Span {
 	}
 	a.text("modelgate.config.option_index", t.Target)
 	a.text("modelgate.provider.slug", t.Slug)
-	if i == answered {
+	if i == winner {
 		responseAttributes(&a, e)
 	}
 	if kind := errorType(t); kind != "" {
@@ -133,8 +133,8 @@ func winningAttempt(e *reqlog.Entry) int {
 
 // attemptDuration returns the duration of an attempt, for the winning one until the
 // last byte of its response.
-func attemptDuration(e *reqlog.Entry, i, answered int) time.Duration {
-	if i == answered {
+func attemptDuration(e *reqlog.Entry, i, winner int) time.Duration {
+	if i == winner {
 		return max(e.Total-e.Attempts[i].Start, e.Attempts[i].Took)
 	}
 	return e.Attempts[i].Took

@@ -165,7 +165,7 @@ func begin(t *testing.T) (string, *session) {
 }
 
 // answer is the script of the simulator.
-func answer(r *simulator.Report) *simulator.ScriptedAnswer {
+func answer(r *simulator.Report) *simulator.ScriptedResponse {
 	sessionsMu.Lock()
 	defer sessionsMu.Unlock()
 	for mark, s := range sessions {
@@ -182,7 +182,7 @@ var shells = map[string]string{
 	"shell_command": "command", "exec_command": "cmd", "shell": "command",
 }
 
-func (s *session) answer(mark string, r *simulator.Report) *simulator.ScriptedAnswer {
+func (s *session) answer(mark string, r *simulator.Report) *simulator.ScriptedResponse {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shell := ""
@@ -195,7 +195,7 @@ func (s *session) answer(mark string, r *simulator.Report) *simulator.ScriptedAn
 		return s.edit(mark, r)
 	}
 	if shell == "" { // a title of the conversation, or the like
-		return &simulator.ScriptedAnswer{Text: "A task"}
+		return &simulator.ScriptedResponse{Text: "A task"}
 	}
 	turn := len(r.Results)
 	s.turns = max(s.turns, turn+1)
@@ -211,7 +211,7 @@ func (s *session) answer(mark string, r *simulator.Report) *simulator.ScriptedAn
 		}
 	}
 	if turn >= 2 {
-		return &simulator.ScriptedAnswer{Text: "Finished " + mark + " after two commands."}
+		return &simulator.ScriptedResponse{Text: "Finished " + mark + " after two commands."}
 	}
 	// The result is not part of the command, so that it comes from running it.
 	command := fmt.Sprintf("printf '%%s-%%s-%%s' done %d %s", turn+1, mark)
@@ -219,12 +219,12 @@ func (s *session) answer(mark string, r *simulator.Report) *simulator.ScriptedAn
 	if shell == "shell" {
 		value = []string{"bash", "-c", command}
 	}
-	return &simulator.ScriptedAnswer{Text: "I run a command.", Calls: []simulator.ScriptedCall{{Name: shell, Arguments: map[string]any{shells[shell]: value, "description": "prints a text"}}}}
+	return &simulator.ScriptedResponse{Text: "I run a command.", Calls: []simulator.ScriptedCall{{Name: shell, Arguments: map[string]any{shells[shell]: value, "description": "prints a text"}}}}
 }
 
 // edit answers aider, which has no tools: it is to write a file, and sends what
 // its test says about that.
-func (s *session) edit(mark string, r *simulator.Report) *simulator.ScriptedAnswer {
+func (s *session) edit(mark string, r *simulator.Report) *simulator.ScriptedResponse {
 	last := r.Texts[len(r.Texts)-1]
 	text, turn := "one", 1
 	switch {
@@ -234,7 +234,7 @@ func (s *session) edit(mark string, r *simulator.Report) *simulator.ScriptedAnsw
 		text, turn = "two", 2
 	}
 	s.turns = max(s.turns, turn)
-	return &simulator.ScriptedAnswer{Text: "Finished " + mark + " with this file.\n\nsteps.txt\n```\n" + text + "\n```\n"}
+	return &simulator.ScriptedResponse{Text: "Finished " + mark + " with this file.\n\nsteps.txt\n```\n" + text + "\n```\n"}
 }
 
 // command is how an agent is started.

@@ -17,7 +17,7 @@ import (
 )
 
 // viaGateway returns a client that knows the managed provider @sim and does not
-// retry, so that a case sees each answer.
+// retry, so that a case sees each response.
 func viaGateway(more ...option.RequestOption) openai.Client {
 	return openai.NewClient(append([]option.RequestOption{
 		option.WithBaseURL(stage.url),
@@ -53,7 +53,7 @@ func mustArrive(t *testing.T, text string) []seen {
 	return list
 }
 
-// mustLog returns what the gateway recorded of an answer, which may come a
+// mustLog returns what the gateway recorded of a response, which may come a
 // moment after its last byte.
 func mustLog(t *testing.T, res *http.Response) map[string]any {
 	t.Helper()
@@ -145,7 +145,7 @@ func TestGoClientReadsAStream(t *testing.T) {
 	}
 }
 
-// A stream that ends as if it were whole passes a part off as the answer.
+// A stream that ends as if it were whole passes a part off as the response.
 func TestGoClientSeesThatAStreamBroke(t *testing.T) {
 	t.Parallel()
 	client := viaGateway()

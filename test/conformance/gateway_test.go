@@ -185,7 +185,7 @@ func launchFor(t *testing.T, settings string, env ...string) *gateway {
 	return g
 }
 
-// reply is an answer of the gateway. err is how reading the body ended.
+// reply is a response of the gateway. err is how reading the body ended.
 type reply struct {
 	status  int
 	header  http.Header
@@ -220,7 +220,7 @@ func (g *gateway) request(t *testing.T, method, target string, body io.Reader, h
 	return req
 }
 
-// do sends a request and reads the answer. A body is JSON unless the header
+// do sends a request and reads the response. A body is JSON unless the header
 // says otherwise.
 func (g *gateway) do(t *testing.T, method, target, body string, header ...string) reply {
 	t.Helper()
@@ -347,7 +347,7 @@ func (g *gateway) entry(t *testing.T, r reply) map[string]any {
 	return log.fine(t).object(t)
 }
 
-// eventually waits until the claim holds, for what happens after an answer.
+// eventually waits until the claim holds, for what happens after a response.
 func eventually(t *testing.T, claim string, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

@@ -56,7 +56,7 @@ type provider struct {
 // answer is what a provider says to one request. The body has been read.
 type answer func(w http.ResponseWriter, r *http.Request, in received)
 
-// newProvider starts a provider that ends with t. A nil answer gives the canned
+// newProvider starts a provider that ends with t. A nil response gives the canned
 // one of the path.
 func newProvider(t testing.TB, say answer) *provider {
 	t.Helper()
@@ -191,7 +191,7 @@ func says(status int, contentType, body string) answer {
 // streams answers with these bytes as a stream of events.
 func streams(text string) answer { return says(http.StatusOK, "text/event-stream", text) }
 
-// canned answers each route of the specification with an answer of its kind.
+// canned answers each route of the specification with a response of its kind.
 func canned(w http.ResponseWriter, r *http.Request, in received) {
 	path, _, _ := strings.Cut(in.uri, "?")
 	body := `{"object":"thing"}`

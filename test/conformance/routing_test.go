@@ -74,7 +74,7 @@ func called(t *testing.T, want []int, providers ...*provider) {
 	}
 }
 
-// fleet starts a provider for each answer.
+// fleet starts a provider for each response.
 func fleet(t *testing.T, say ...answer) []*provider {
 	t.Helper()
 	list := make([]*provider, len(say))

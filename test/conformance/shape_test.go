@@ -27,7 +27,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// shape is a field that an answer has to have, with its value as JSON.
+// shape is a field that a response has to have, with its value as JSON.
 type shape struct {
 	of   string
 	path []any

@@ -11,7 +11,7 @@ import (
 
 const messagesBody = `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}`
 
-// tongue is a protocol that providers speak, with an answer in it: it thinks
+// tongue is a protocol that providers speak, with a response in it: it thinks
 // "because", says "Hello", calls look with {"q":1} if it calls at all, and
 // counts 7 tokens read and 2 written.
 type tongue struct {
@@ -34,7 +34,7 @@ var tongues = []tongue{
 	{"oracle", "oracle", "meta.llama-3.3-70b-instruct", oracleAnswer, oracleStream, oracleMade, false},
 }
 
-// When two of them say that their answers were made.
+// When two of them say that their responses were made.
 const (
 	geminiMade = "1763701200"
 	oracleMade = "1763697600"

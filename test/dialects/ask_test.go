@@ -7,7 +7,7 @@ type ask struct {
 	tools  []string // names; each takes a city
 	choose string   // the tool that must be called
 	serial bool     // one call at most
-	schema bool     // the answer is to be an object with a city
+	schema bool     // the response is to be an object with a city
 	think  bool
 	stops  []string
 	limit  int
@@ -52,7 +52,7 @@ const (
 	imageURL  = "https://images.example.com/cat.png"
 )
 
-// citySchema is that of tools, and of answers in a form.
+// citySchema is that of tools, and of responses in a form.
 func citySchema() object {
 	return object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []any{"city"}, "additionalProperties": false}
 }

@@ -42,7 +42,7 @@ func paintedCase(c *cell) string {
 	return dropped
 }
 
-// ponder is an ask whose answer thinks and calls a tool.
+// ponder is an ask whose response thinks and calls a tool.
 func ponder() ask {
 	return ask{think: true, tools: []string{"weather"}, limit: 4000, turns: []turn{user(say("What of Oslo?"))}}
 }
@@ -63,7 +63,7 @@ func thinkingCase(c *cell) string {
 }
 
 // strictCase asks that thinking neither shows where the protocol has none, nor
-// disturbs the answer.
+// disturbs the response.
 func strictCase(c *cell) string {
 	c.strict = true
 	q := ponder()
@@ -78,7 +78,7 @@ func strictCase(c *cell) string {
 	return c.fate()
 }
 
-// again is the next turn of q after the answer that was heard: it as it came,
+// again is the next turn of q after the response that was heard: it as it came,
 // and the results of its calls.
 func (c *cell) again(q ask) ask {
 	var results []piece
@@ -119,7 +119,7 @@ func (c *cell) body() string {
 	return ""
 }
 
-// called2 is called for an answer to other words.
+// called2 is called for a response to other words.
 func (c *cell) called2(name string) {
 	c.Helper()
 	if calls := c.h.calls(); len(calls) != 1 || calls[0].name != name {
@@ -180,7 +180,7 @@ func movedCase(c *cell) string {
 	return verdict
 }
 
-// formed checks that the answer is the object that was asked for.
+// formed checks that the response is the object that was asked for.
 func (c *cell) formed() {
 	c.Helper()
 	var m object

@@ -44,7 +44,7 @@ func TestAssistantTextInPartsIsJoinedWithNothingBetween(t *testing.T) {
 	}
 }
 
-// More than one answer is carried or refused, never left out.
+// More than one response is carried or refused, never left out.
 func TestSeveralAnswersHaveOneRule(t *testing.T) {
 	several := map[api.Dialect]string{
 		api.DialectChat:   `{"n":2,"messages":[{"role":"user","content":"Hello"}]}`,
@@ -138,7 +138,7 @@ func TestThinkingSettingsAreAnnouncedWhereDropped(t *testing.T) {
 	}
 }
 
-// A budget for thinking leaves room for the answer.
+// A budget for thinking leaves room for the response.
 func TestThinkingBudgetsFitBelowTheLimitOfTokens(t *testing.T) {
 	targets := append(targetsOf(""), &target{dialect: api.DialectChat, row: "dashscope", id: "dashscope", model: "qwen3-max"},
 		&target{dialect: api.DialectGemini, row: "google", id: "google", model: "gemini-2.5-pro"})

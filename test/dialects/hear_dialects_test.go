@@ -279,7 +279,7 @@ func (h *heard) responsesDone(m object) {
 	h.ended = true
 }
 
-// hearGemini reads an answer or a piece of one.
+// hearGemini reads a response or a piece of one.
 func hearGemini(h *heard, m object) {
 	if h.fault = str(m, "error.message"); h.fault != "" {
 		return

@@ -11,13 +11,13 @@ import (
 	"modelgate/internal/gatewaytest"
 )
 
-// heard is an answer in no protocol.
+// heard is a response in no protocol.
 type heard struct {
 	pieces  []piece
 	stop    string // in the client's protocol
 	ended   bool   // by what ends a stream, or whole
-	fault   string // an error, in an answer's place or inside
-	unsound string // what is wrong with the form of the answer
+	fault   string // an error, in a response's place or inside
+	unsound string // what is wrong with the form of the response
 
 	prompt, completion, cached, written int
 
@@ -71,12 +71,12 @@ func (h *heard) calls() (list []piece) {
 type reader struct {
 	whole func(h *heard, m object)
 	frame func(h *heard, m object)
-	// fault reads an answer that is an error: its message, and whether the
+	// fault reads a response that is an error: its message, and whether the
 	// body is of the protocol's shape.
 	fault func(m object) (message string, sound bool)
 }
 
-// hear reads an answer.
+// hear reads a response.
 func (r *reader) hear(res gatewaytest.Response) (h heard) {
 	kind := res.Header.Get("Content-Type")
 	switch {

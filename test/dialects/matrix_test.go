@@ -62,7 +62,7 @@ type cell struct {
 
 var serial atomic.Int64
 
-// send sends an ask to c's target and hears the answer. Faults are joined by a
+// send sends an ask to c's target and hears the response. Faults are joined by a
 // plus.
 func (c *cell) send(q ask, faults string) {
 	c.Helper()
@@ -86,7 +86,7 @@ func (c *cell) send(q ask, faults string) {
 	}
 }
 
-// answered is send where the answer must be one.
+// answered is send where the response must be one.
 func (c *cell) answered(q ask, faults string) {
 	c.Helper()
 	if c.send(q, faults); c.res.Status != 200 || c.h.fault != "" || !c.h.ended {

@@ -59,7 +59,7 @@ func chatUser(t turn, marked bool) (list []any) {
 	return list
 }
 
-// chatSaid gives an answer back with its content_blocks, as clients do that
+// chatSaid gives a response back with its content_blocks, as clients do that
 // asked for them.
 func chatSaid(t turn) object {
 	m := object{"role": "assistant"}

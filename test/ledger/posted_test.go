@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/waittest"
 )
 
-// send posts a body and returns the list that the answer has under a name; false
+// send posts a body and returns the list that the response has under a name; false
 // when there was no good one.
 func (g *gateway) send(path, body, list string) (ids []string, ok bool) {
 	req, err := http.NewRequest("POST", g.url+path, strings.NewReader(body))
@@ -94,7 +94,7 @@ func TestPostedEntriesOutliveAKill(t *testing.T) {
 	t.Logf("%d exchanges and %d opinions over 3 kills", len(p.exchanges), len(p.opinions))
 }
 
-// read returns a part of an answer.
+// read returns a part of a response.
 func (g *gateway) read(t *testing.T, path, name string) string {
 	t.Helper()
 	req, err := http.NewRequest("GET", g.url+path, nil)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// answer is what a recorded answer says, in the terms of the chat protocol: the
+// answer is what a recorded response says, in the terms of the chat protocol: the
 // one that the provider gave, or the one that the client got.
 type answer struct {
 	Text, Refusal string
@@ -88,14 +88,14 @@ func (a *answer) finish(said string, words map[string]string) {
 	}
 }
 
-// chat reads an answer of the chat protocol.
+// chat reads a response of the chat protocol.
 type chat struct {
 	answer
 	calls map[int64]*toolCall
 	texts map[int64]string // arguments
 }
 
-// readChat reads the answer that the client of the chat protocol got.
+// readChat reads the response that the client of the chat protocol got.
 func readChat(documents []string) answer {
 	c := chat{calls: map[int64]*toolCall{}, texts: map[int64]string{}}
 	for _, d := range documents {

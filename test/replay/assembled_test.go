@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// assembled returns the answer as a client has it in its history: the body, or
-// what the client makes of the events of a stream. It returns nil for an answer
+// assembled returns the response as a client has it in its history: the body, or
+// what the client makes of the events of a stream. It returns nil for a response
 // that is not complete.
 func (x *exchange) assembled() jsonObject {
 	if body := bytes.TrimSpace(x.body()); bytes.HasPrefix(body, []byte("{")) {

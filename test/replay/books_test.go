@@ -25,7 +25,7 @@ type books struct {
 	Cost   int64  // in nano-dollars, -1 if it is unknown
 	Tier   string // that says that the price may be another; of the recording alone
 
-	Sent, Received int // bytes of the client's body and of its answer
+	Sent, Received int // bytes of the client's body and of its response
 }
 
 // quiet are settings that send no comments into a stream, be the machine ever so slow.
@@ -53,7 +53,7 @@ type usage struct {
 	Prompt, Completion, Total, Cached, Reasoning int64
 }
 
-// books reads the recorded answer.
+// books reads the recorded response.
 func (x *exchange) books() books {
 	b := books{Status: x.Response.Status}
 	body, _ := x.sent()
@@ -78,7 +78,7 @@ func (x *exchange) books() books {
 	return b
 }
 
-// documents returns the JSON texts of the answer: its body, or what its events hold.
+// documents returns the JSON texts of the response: its body, or what its events hold.
 func (x *exchange) documents() []string {
 	if !x.streamed() {
 		return []string{string(x.body())}
@@ -92,7 +92,7 @@ func (x *exchange) documents() []string {
 	return list
 }
 
-// reading gathers what the documents of one answer say. Counters count up, so
+// reading gathers what the documents of one response say. Counters count up, so
 // the largest holds.
 type reading struct {
 	model   string
@@ -135,7 +135,7 @@ func (r *reading) count(path string, v any) {
 }
 
 // usage reads the counters. Tokens of a conversation that only the total has
-// were spent on reasoning; of other answers they are input.
+// were spent on reasoning; of other responses they are input.
 func (r *reading) usage(conversation bool) *usage {
 	n := r.numbers
 	u := usage{
@@ -178,7 +178,7 @@ func logged(entry map[string]any) books {
 	return b
 }
 
-// entry pairs an exchange with the answer that the client got.
+// entry pairs an exchange with the response that the client got.
 type entry struct {
 	x   *exchange
 	res gatewaytest.Response

@@ -229,7 +229,7 @@ func TestRecordedInvocationsReachClientsOfTheMessagesProtocol(t *testing.T) {
 	}
 }
 
-// invoked are the JSON texts of an answer of InvokeModel: its body, or what the
+// invoked are the JSON texts of a response of InvokeModel: its body, or what the
 // chunks of a stream hold in base64.
 // nameModel returns a response of messages with the model of its request, which
 // clients of that protocol get; see docs/routing.md.

@@ -32,7 +32,7 @@ func withoutFinish(stream []byte) []byte {
 }
 
 // Streams whose end the provider left out: the terminator alone is supplied,
-// but an answer without a finish reason is not made to look whole.
+// but a response without a finish reason is not made to look whole.
 func TestRecordedStreamsWithoutTheirEndAreCompletedOrFail(t *testing.T) {
 	tapes := mustTapes(t, "chat-completions", "completions")
 	for _, tt := range []struct {

@@ -211,7 +211,7 @@ func TestATrailerThatWasNotAnnouncedPasses(t *testing.T) {
 }
 
 // The client gets every byte that came and then a connection that ends before
-// the answer does.
+// the response does.
 func TestBrokenAnswersBreakAtTheSameByte(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// gemini reads an answer of generateContent, of which a stream gives parts.
+// gemini reads a response of generateContent, of which a stream gives parts.
 type gemini struct {
 	answer
 	said, blocked string

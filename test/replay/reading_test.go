@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// readings read the recorded answers of the protocols, whole and streamed,
+// readings read the recorded responses of the protocols, whole and streamed,
 // without the gateway's code.
 var readings = map[string]func(documents []string) answer{
 	"messages":                readMessages,
@@ -65,7 +65,7 @@ func jsonText(v any) string {
 	return string(b)
 }
 
-// messages reads an answer of the messages protocol.
+// messages reads a response of the messages protocol.
 type messages struct {
 	answer
 	*parted
@@ -173,7 +173,7 @@ func (n counters) compacted() {
 	}
 }
 
-// responses reads an answer of the responses protocol.
+// responses reads a response of the responses protocol.
 type responses struct {
 	answer
 	final    map[string]any
@@ -316,7 +316,7 @@ func (p *parted) converse(i int64, b any) {
 	}
 }
 
-// frames are the JSON texts of an answer however it is framed: a body, events,
+// frames are the JSON texts of a response however it is framed: a body, events,
 // lines, or the messages of a binary stream.
 func (x *exchange) frames() []string {
 	switch {

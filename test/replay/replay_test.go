@@ -88,7 +88,7 @@ func mustTapes(t *testing.T, apis ...string) []*tape {
 	return tapes
 }
 
-// body returns the answer's bytes.
+// body returns the response's bytes.
 func (x *exchange) body() []byte {
 	if x.Response.Base64 != nil {
 		return x.Response.Base64
@@ -96,7 +96,7 @@ func (x *exchange) body() []byte {
 	return []byte(x.Response.Body)
 }
 
-// streamed reports whether the answer is a stream of events.
+// streamed reports whether the response is a stream of events.
 func (x *exchange) streamed() bool {
 	return strings.HasPrefix(x.Response.Headers["content-type"], "text/event-stream")
 }

@@ -131,8 +131,8 @@ func recordedSignature(refusal string) bool {
 		strings.Contains(refusal, "The encrypted content could not be verified")
 }
 
-// secondTurn returns a request with the answer as history, in the protocol of
-// the answer: its client, its path and its body. It returns none for an answer
+// secondTurn returns a request with the response as history, in the protocol of
+// the response: its client, its path and its body. It returns none for a response
 // that is not complete.
 func (x *exchange) secondTurn() (client, path string, body jsonObject) {
 	if x.Response.Status != http.StatusOK {

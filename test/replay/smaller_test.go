@@ -1,6 +1,6 @@
 package replay
 
-// cohere reads an answer of Cohere's second protocol.
+// cohere reads a response of Cohere's second protocol.
 type cohere struct {
 	answer
 	said    string

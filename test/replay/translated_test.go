@@ -21,7 +21,7 @@ import (
 // translated.
 var foreignAPIs = []string{"messages", "responses", "generate-content", "stream-generate-content", "converse", "converse-stream", "chat-v2", "chat"}
 
-// foreignRow is the row that x is reached by, in the protocol of its answer.
+// foreignRow is the row that x is reached by, in the protocol of its response.
 // Providers that have a path of the chat protocol too get a row without it.
 func (x *exchange) foreignRow() string {
 	switch {
@@ -86,7 +86,7 @@ func TestRecordedAnswersOfEveryProtocolReachClientsOfTheChatProtocol(t *testing.
 	}
 }
 
-// streams reports whether the recorded answer came as a stream, whatever its
+// streams reports whether the recorded response came as a stream, whatever its
 // frames.
 func (x *exchange) streams() bool {
 	kind := x.Response.Headers["content-type"]
@@ -158,7 +158,7 @@ func (x *exchange) compareTranslated(t *testing.T, g *gatewaytest.Gateway, res g
 	}
 }
 
-// answered are the JSON texts of an answer to a client.
+// answered are the JSON texts of a response to a client.
 func answered(res gatewaytest.Response) []string {
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		return []string{string(res.Body)}

@@ -112,10 +112,10 @@ func (x *exchange) answers(method, target string, body []byte) bool {
 	return json.Unmarshal(x.Request.Body, &want) == nil && json.Unmarshal(body, &got) == nil && reflect.DeepEqual(want, got)
 }
 
-// date is the moment of every recorded answer.
+// date is the moment of every recorded response.
 const date = "Fri, 21 Nov 2025 12:00:00 GMT"
 
-// header returns the header that the recorded answer is sent with.
+// header returns the header that the recorded response is sent with.
 func (x *exchange) header() http.Header {
 	h := http.Header{"Date": {date}}
 	for name, v := range x.Response.Headers {
@@ -127,7 +127,7 @@ func (x *exchange) header() http.Header {
 	return h
 }
 
-// play sends the recorded answer, a stream in pieces that don't end where
+// play sends the recorded response, a stream in pieces that don't end where
 // events do.
 func (p *player) play(w http.ResponseWriter, x *exchange) {
 	for name, v := range x.header() {
@@ -184,7 +184,7 @@ func (publicAddress) LookupNetIP(context.Context, string, string) ([]netip.Addr,
 	return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
 }
 
-// cut says how an answer is cut on its way to the gateway: its first bytes one
+// cut says how a response is cut on its way to the gateway: its first bytes one
 // by one, the rest in pieces of random length. Streams have chunks of their own
 // unless there are single bytes.
 type cut struct {
@@ -192,7 +192,7 @@ type cut struct {
 	single int64
 }
 
-// cutConn is a connection whose answers arrive in pieces.
+// cutConn is a connection whose responses arrive in pieces.
 type cutConn struct {
 	net.Conn
 	cut    cut
@@ -205,7 +205,7 @@ func newCutConn(conn net.Conn, c cut, seed uint64) *cutConn {
 	return &cutConn{Conn: conn, cut: c, in: bufio.NewReader(conn), random: rand.New(rand.NewPCG(seed, 1))}
 }
 
-// Write sends a request, after which another answer begins.
+// Write sends a request, after which another response begins.
 func (c *cutConn) Write(b []byte) (int, error) {
 	c.single.Store(c.cut.single)
 	return c.Conn.Write(b)

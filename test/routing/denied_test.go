@@ -24,7 +24,7 @@ var denials = []denied{
 }
 
 // TestFallbackLeavesATargetWhoseGuardrailDenies sends each case as JSON and as a stream.
-// Every call is an attempt in the log, and is paid once: an answer that was denied too.
+// Every call is an attempt in the log, and is paid once: a response that was denied too.
 func TestFallbackLeavesATargetWhoseGuardrailDenies(t *testing.T) {
 	model := func(i int, stream bool, place string) string { return fmt.Sprintf("d%d%t%s", i, stream, place) }
 	var prices []string

@@ -11,8 +11,8 @@ import (
 )
 
 // TestLargeAnswersOfProvidersStayWithinTheMemoryOfBodies has one ordinary key send
-// many requests at once to a host of its own, which answers with as much as an
-// answer may have.
+// many requests at once to a host of its own, which answers with as much as a
+// response may have.
 func TestLargeAnswersOfProvidersStayWithinTheMemoryOfBodies(t *testing.T) {
 	const requests, size, memory = 12, 40 << 20, 64 << 20
 	block := strings.Repeat(" ", 1<<20)
@@ -78,7 +78,7 @@ func TestLargeAnswersOfProvidersStayWithinTheMemoryOfBodies(t *testing.T) {
 	})
 }
 
-// TestResponsesOfSmallPartsStayWithinTheMemoryOfBodies has a host of a client answer
+// TestResponsesOfSmallPartsStayWithinTheMemoryOfBodies has a host of a client response
 // with many small parts: decoded they take many times their size.
 func TestResponsesOfSmallPartsStayWithinTheMemoryOfBodies(t *testing.T) {
 	const requests, parts, memory = 8, 200_000, 64 << 20

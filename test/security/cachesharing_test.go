@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// numberedAnswers gives each answer another number. It waits until as many requests have
+// numberedAnswers gives each response another number. It waits until as many requests have
 // arrived as await names.
 type numberedAnswers struct {
 	mu      sync.Mutex

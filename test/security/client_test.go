@@ -192,7 +192,7 @@ func toCustomHost(key string, p *provider, more ...string) []string {
 	}, more...)
 }
 
-// create posts body as token and returns the member of the answer.
+// create posts body as token and returns the member of the response.
 func (g *gateway) create(t *testing.T, token, path, body, member string) string {
 	t.Helper()
 	s := g.as(t, token, "POST", path, body).ok(t).text(t, member)

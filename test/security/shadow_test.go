@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/waittest"
 )
 
-// TestShadowGuardrailIsTriedLabelledAndEnforced tests a guardrail on a logged answer as
+// TestShadowGuardrailIsTriedLabelledAndEnforced tests a guardrail on a logged response as
 // a stream, runs it in shadow mode, labels its hits and enforces it.
 func TestShadowGuardrailIsTriedLabelledAndEnforced(t *testing.T) {
 	t.Parallel()

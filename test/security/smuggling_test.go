@@ -7,7 +7,7 @@ import (
 )
 
 // marker is the target of a request that an attacker hides in another one. No
-// provider may receive it, and no response may be its answer.
+// provider may receive it, and no response may be its response.
 const marker = "/v1/smuggled"
 
 // TestHiddenRequestsAreNotServed sends requests that a proxy in front of the

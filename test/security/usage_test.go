@@ -279,7 +279,7 @@ func TestBudgetsBindWithoutReportedUsage(t *testing.T) {
 	}
 }
 
-// leave sends a request and closes the connection once the answer has begun.
+// leave sends a request and closes the connection once the response has begun.
 func leave(t *testing.T, g *gateway, path, body string, header []string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.root, "http://"))

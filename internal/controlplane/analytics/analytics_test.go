@@ -100,7 +100,7 @@ func (e entry) made(now time.Time) *reqlog.Entry {
 	return out
 }
 
-// mustGet returns the answer's body without spaces.
+// mustGet returns the response's body without spaces.
 func mustGet(t *testing.T, c *routetest.Caller, path string) string {
 	t.Helper()
 	var raw json.RawMessage

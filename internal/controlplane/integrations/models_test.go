@@ -84,7 +84,7 @@ func TestModelsThatAreWrongInOnePlaceChangeNothing(t *testing.T) {
 	}
 }
 
-// A secret is looked for in every answer, in the audit log and in every byte of
+// A secret is looked for in every response, in the audit log and in every byte of
 // the database's files.
 func TestNoSecretIsSeenAnywhere(t *testing.T) {
 	b := bench(t)

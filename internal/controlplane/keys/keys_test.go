@@ -52,7 +52,7 @@ func mustGet(c *routetest.Caller, id string) item {
 	return out
 }
 
-// refused reports an answer that is not an error with this status, code and
+// refused reports a response that is not an error with this status, code and
 // field. An empty field is any.
 func refused(t *testing.T, what string, a routetest.Response, status int, code, field string) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 
 const chat = `[{"role":"user","content":"Hello {{name}}"}]`
 
-// made is the answer of what makes something.
+// made is the response of what makes something.
 type made struct {
 	ID, Slug  string
 	VersionID string `json:"version_id"`

@@ -19,7 +19,7 @@ func (a *API) OpenAPI() ([]byte, error) { return json.Marshal(a.described().huma
 // status is always 200. An error of f is an *apierr.Error, or becomes an internal
 // error.
 func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in *In) (*Out, error)) {
-	type answer struct{ Body *Out }
+	type response struct{ Body *Out }
 	a.listed = append(a.listed, &r)
 	for i, p := range r.Paths() {
 		op := r.operation(p)
@@ -33,12 +33,12 @@ func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in
 			a.firsts[first(rest)] = true
 		}
 		a.pending = append(a.pending, func() {
-			huma.Register(a.huma, op, func(ctx context.Context, in *In) (*answer, error) {
+			huma.Register(a.huma, op, func(ctx context.Context, in *In) (*response, error) {
 				out, err := f(ctx, callerOf(ctx), in)
 				if err != nil {
 					return nil, a.failure(err)
 				}
-				return &answer{out}, nil
+				return &response{out}, nil
 			})
 		})
 	}

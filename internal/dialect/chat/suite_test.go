@@ -24,14 +24,14 @@ func common() dialecttest.Capabilities {
 			llm.Document: {Types: []string{"application/pdf"}, FileID: true, Name: true},
 			llm.Audio:    {Types: []string{"audio/mp3", "audio/wav"}},
 		},
-		AnswerMedia: map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}, URL: true}},
-		Thinking:    true, Signed: llm.Anthropic, Unsigned: true, Redacted: true, CallSigned: llm.Google,
+		ResponseMedia: map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}, URL: true}},
+		Thinking:      true, Signed: llm.Anthropic, Unsigned: true, Redacted: true, CallSigned: llm.Google,
 		Refusal: true, Citations: true, CustomTools: true, ResultNames: true, StrictTools: true,
 		Stops: []llm.StopReason{llm.StopEnd, llm.StopLength, llm.StopFilter},
 		ID:    true, Model: true, Created: true, Tier: true, Mark: true,
-		Usage:     llm.Usage{Input: 1, CachedInput: 1, CacheWrite5m: 1, CacheWrite1h: 1, Output: 1, Reasoning: 1, InputAudio: 1, OutputAudio: 1},
-		Fit:       withoutThoughts,
-		FitAnswer: declined,
+		Usage:       llm.Usage{Input: 1, CachedInput: 1, CacheWrite5m: 1, CacheWrite1h: 1, Output: 1, Reasoning: 1, InputAudio: 1, OutputAudio: 1},
+		Fit:         withoutThoughts,
+		FitResponse: declined,
 	}
 }
 
@@ -75,8 +75,8 @@ func TestStrictAnswersKeepAllThatClientsKnow(t *testing.T) {
 	can.Usage.CacheWrite1h = 0
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "chat", Client: chat.Dialect{}, Provider: chat.Dialect{},
-		Target: dialecttest.TargetOf("openai", "gpt-4o"),
-		Reply:  dialect.ResponseTarget{Strict: true},
-		Can:    can,
+		Target:         dialecttest.TargetOf("openai", "gpt-4o"),
+		ResponseTarget: dialect.ResponseTarget{Strict: true},
+		Can:            can,
 	})
 }

@@ -349,7 +349,7 @@ func TestKeepsConversationsWhole(t *testing.T) {
 				Client:   client{},
 				Provider: cohere.Dialect{},
 				Target:   dialect.RequestTarget{Provider: "cohere", Model: "command-a-03-2025"},
-				Reply: dialect.ResponseTarget{Request: &llm.Request{
+				ResponseTarget: dialect.ResponseTarget{Request: &llm.Request{
 					Stream: true, IncludeUsage: &yes, Tools: []llm.Tool{{Name: "tool_0"}, {Name: "tool_1", Custom: custom}},
 				}},
 				Can: can(custom),
@@ -379,6 +379,6 @@ func can(custom bool) dialecttest.Capabilities {
 				r.Tools, r.ToolChoice, r.Messages = nil, llm.ToolChoice{}, r.Messages[:1]
 			}
 		},
-		FitAnswer: func(r *llm.Response) { r.Model = "command-a-03-2025" },
+		FitResponse: func(r *llm.Response) { r.Model = "command-a-03-2025" },
 	}
 }

@@ -31,9 +31,9 @@ type Capabilities struct {
 	TwoUsers   bool // a user message may follow another, also after results
 	Cache      bool // cache marks on text of users
 
-	Media       map[llm.MediaKind]Medium // in user messages
-	ResultMedia map[llm.MediaKind]Medium // in tool results
-	AnswerMedia map[llm.MediaKind]Medium // in responses
+	Media         map[llm.MediaKind]Medium // in user messages
+	ResultMedia   map[llm.MediaKind]Medium // in tool results
+	ResponseMedia map[llm.MediaKind]Medium // in responses
 
 	Thinking bool // in responses and in assistant messages
 	// Signed is the vendor of signatures of thinking. Unsigned is true if
@@ -62,8 +62,8 @@ type Capabilities struct {
 
 	// Fit and FitAnswer, if set, remove generated combinations that the dialect
 	// cannot express.
-	Fit       func(*llm.Request)
-	FitAnswer func(*llm.Response)
+	Fit         func(*llm.Request)
+	FitResponse func(*llm.Response)
 }
 
 // Medium describes how a kind of media can be sent.

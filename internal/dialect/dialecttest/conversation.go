@@ -213,8 +213,8 @@ func (g *generator) assistantParts(answer bool) (parts []llm.Part) {
 		}
 		parts = append(parts, text)
 	}
-	if answer && len(g.AnswerMedia) > 0 && g.maybe("shows") {
-		parts = append(parts, g.medium(g.AnswerMedia))
+	if answer && len(g.ResponseMedia) > 0 && g.maybe("shows") {
+		parts = append(parts, g.medium(g.ResponseMedia))
 	}
 	parts = append(parts, calls...)
 	if g.AnyOrder && g.maybe("again") {

@@ -41,11 +41,11 @@ import (
 
 // Suite describes the dialect under test.
 type Suite struct {
-	Dialect  string                // name, which generated requests and responses have
-	Client   dialect.ClientCodec   // nil if no client uses the dialect
-	Provider dialect.ProviderCodec // nil if no provider uses it
-	Target   dialect.RequestTarget
-	Reply    dialect.ResponseTarget // a nil Request is replaced by one for a stream with usage
+	Dialect        string                // name, which generated requests and responses have
+	Client         dialect.ClientCodec   // nil if no client uses the dialect
+	Provider       dialect.ProviderCodec // nil if no provider uses it
+	Target         dialect.RequestTarget
+	ResponseTarget dialect.ResponseTarget // a nil Request is replaced by one for a stream with usage
 
 	Can Capabilities
 
@@ -58,7 +58,7 @@ type Suite struct {
 
 	// Requests, responses and frames of the dialect to mutate, for sides that
 	// the suite cannot generate itself.
-	SampleRequests, SampleAnswers, SampleFrames [][]byte
+	SampleRequests, SampleResponses, SampleFrames [][]byte
 }
 
 // Run runs the suite as subtests. Tests of a missing side are left out.
@@ -66,7 +66,7 @@ func Run(t *testing.T, s Suite) {
 	s = s.filled()
 	if s.Client != nil && s.Provider != nil {
 		t.Run("requests come back", s.requests)
-		t.Run("answers come back", s.answers)
+		t.Run("answers come back", s.testResponses)
 		t.Run("streams hold the complete response", s.streams)
 		t.Run("cuts change nothing", s.cuts)
 		t.Run("nothing waits", s.prompt)
@@ -75,15 +75,15 @@ func Run(t *testing.T, s Suite) {
 }
 
 func (s Suite) filled() Suite {
-	if s.Reply.Request == nil {
+	if s.ResponseTarget.Request == nil {
 		usage := true
-		s.Reply.Request = &llm.Request{
+		s.ResponseTarget.Request = &llm.Request{
 			Dialect: s.Dialect, Model: s.Target.Model, Stream: true, IncludeUsage: &usage,
 			Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text{Text: "Hello"}}}},
 		}
 	}
-	if s.Reply.ID == "" {
-		s.Reply.ID, s.Reply.Created = "0123456789abcdef0123456789abcdef", 1700000000
+	if s.ResponseTarget.ID == "" {
+		s.ResponseTarget.ID, s.ResponseTarget.Created = "0123456789abcdef0123456789abcdef", 1700000000
 	}
 	if s.Frames == nil {
 		s.Frames = ServerSentEvents

@@ -49,7 +49,7 @@ func TestEveryCallHasItsResultNext(t *testing.T) {
 
 func TestStreamsMadeUpHoldTheAnswer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := dialecttest.Answer(all).Draw(t, "answer")
+		want := dialecttest.Response(all).Draw(t, "answer")
 		events := dialecttest.Streamed(t, want)
 		if why := dialecttest.CheckEventOrder(events); why != "" {
 			t.Fatal(why)

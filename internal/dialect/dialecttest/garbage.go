@@ -77,34 +77,34 @@ func valueAt(b []byte, i int) (from, to int) {
 // garbage calls every method with malformed input.
 func (s Suite) garbage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		requests, answers, frames := s.samples(t)
+		requests, responses, frames := s.samples(t)
 		if s.Client != nil {
 			s.tryRequest(t, malformedBytes(requests...).Draw(t, "request"))
 		}
 		if s.Provider != nil {
-			s.tryAnswer(malformedBytes(answers...).Draw(t, "answer"))
+			s.tryResponse(malformedBytes(responses...).Draw(t, "answer"))
 			list := rapid.SliceOfN(malformedBytes(frames...), 0, 8).Draw(t, "frames")
 			s.tryStream(t, list)
 		}
 	})
 }
 
-func (s Suite) samples(t *rapid.T) (requests, answers, frames [][]byte) {
-	requests, answers, frames = slices.Clone(s.SampleRequests), slices.Clone(s.SampleAnswers), slices.Clone(s.SampleFrames)
+func (s Suite) samples(t *rapid.T) (requests, responses, frames [][]byte) {
+	requests, responses, frames = slices.Clone(s.SampleRequests), slices.Clone(s.SampleResponses), slices.Clone(s.SampleFrames)
 	if s.Provider != nil {
 		if body, _, err := s.Provider.EncodeRequest(nil, s.conversation(t), s.Target); err == nil {
 			requests = append(requests, body)
 		}
 	}
 	if s.Client != nil {
-		answer := s.answer(t)
-		answers = append(answers, s.Client.EncodeResponse(nil, answer, s.Reply))
-		list, _ := s.Frames(&cutter{rest: s.encode(slices.Collect(dialect.Replay(answer))), sizes: []int{4096}})
+		response := s.response(t)
+		responses = append(responses, s.Client.EncodeResponse(nil, response, s.ResponseTarget))
+		list, _ := s.Frames(&cutter{rest: s.encode(slices.Collect(dialect.Replay(response))), sizes: []int{4096}})
 		for _, frame := range list {
 			frames = append(frames, frame.Data)
 		}
 	}
-	return requests, answers, frames
+	return requests, responses, frames
 }
 
 func (s Suite) tryRequest(t *rapid.T, body []byte) {
@@ -120,15 +120,15 @@ func (s Suite) tryRequest(t *rapid.T, body []byte) {
 	}
 }
 
-func (s Suite) tryAnswer(body []byte) {
-	r, err := s.Provider.DecodeResponse(body, s.Reply.Request, s.Target)
+func (s Suite) tryResponse(body []byte) {
+	r, err := s.Provider.DecodeResponse(body, s.ResponseTarget.Request, s.Target)
 	if err == nil && s.Client != nil {
-		s.Client.EncodeResponse(nil, r, s.Reply)
+		s.Client.EncodeResponse(nil, r, s.ResponseTarget)
 	}
 }
 
 func (s Suite) tryStream(t *rapid.T, frames [][]byte) {
-	d := s.Provider.NewDecoder(s.Reply.Request, s.Target)
+	d := s.Provider.NewDecoder(s.ResponseTarget.Request, s.Target)
 	var events []llm.Event
 	for _, data := range frames {
 		events = d.Decode(events, sse.Event{Data: data})

@@ -24,8 +24,8 @@ func (s Suite) conversation(t *rapid.T) *llm.Request {
 	return r
 }
 
-func (s Suite) answer(t *rapid.T) *llm.Response {
-	r := Answer(s.Can).Draw(t, "answer")
+func (s Suite) response(t *rapid.T) *llm.Response {
+	r := Response(s.Can).Draw(t, "answer")
 	r.Dialect = s.Dialect
 	return r
 }
@@ -56,14 +56,14 @@ func (s Suite) requests(t *testing.T) {
 	})
 }
 
-func (s Suite) answers(t *testing.T) {
+func (s Suite) testResponses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := s.answer(t)
-		body := s.Client.EncodeResponse(nil, want, s.Reply)
+		want := s.response(t)
+		body := s.Client.EncodeResponse(nil, want, s.ResponseTarget)
 		if !json.Valid(body) {
 			t.Fatalf("EncodeResponse wrote what is not JSON: %s", body)
 		}
-		got, err := s.Provider.DecodeResponse(body, s.Reply.Request, s.Target)
+		got, err := s.Provider.DecodeResponse(body, s.ResponseTarget.Request, s.Target)
 		if err != nil {
 			t.Fatalf("DecodeResponse of %s: %v", body, err)
 		}
@@ -75,12 +75,12 @@ func (s Suite) answers(t *testing.T) {
 
 func (s Suite) streams(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := s.answer(t)
+		want := s.response(t)
 		stream := s.encode(slices.Collect(dialect.Replay(want)))
 		s.mustAssemble(t, want, stream)
 		s.mustAssemble(t, want, s.encode(Streamed(t, want)))
 
-		whole, err := s.Provider.DecodeResponse(s.Client.EncodeResponse(nil, want, s.Reply), s.Reply.Request, s.Target)
+		whole, err := s.Provider.DecodeResponse(s.Client.EncodeResponse(nil, want, s.ResponseTarget), s.ResponseTarget.Request, s.Target)
 		if err != nil {
 			t.Fatalf("DecodeResponse: %v", err)
 		}
@@ -89,7 +89,7 @@ func (s Suite) streams(t *testing.T) {
 }
 
 func (s Suite) encode(events []llm.Event) (stream []byte) {
-	e := s.Client.NewEncoder(s.Reply)
+	e := s.Client.NewEncoder(s.ResponseTarget)
 	for i := range events {
 		stream = e.Encode(stream, &events[i])
 	}
@@ -120,7 +120,7 @@ func (s Suite) mustAssemble(t *rapid.T, want *llm.Response, stream []byte) {
 }
 
 func (s Suite) decode(frames []sse.Event) (events []llm.Event) {
-	d := s.Provider.NewDecoder(s.Reply.Request, s.Target)
+	d := s.Provider.NewDecoder(s.ResponseTarget.Request, s.Target)
 	for _, frame := range frames {
 		events = d.Decode(events, frame)
 	}
@@ -129,7 +129,7 @@ func (s Suite) decode(frames []sse.Event) (events []llm.Event) {
 
 func (s Suite) cuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := s.answer(t)
+		want := s.response(t)
 		stream := s.encode(slices.Collect(dialect.Replay(want)))
 		at, err := s.Frames(bytes.NewReader(stream))
 		if err != nil {
@@ -167,9 +167,9 @@ func (c *cutter) Read(b []byte) (int, error) {
 // as they end.
 func (s Suite) prompt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		events := Streamed(t, s.answer(t))
-		encoder := s.Client.NewEncoder(s.Reply)
-		decoder := s.Provider.NewDecoder(s.Reply.Request, s.Target)
+		events := Streamed(t, s.response(t))
+		encoder := s.Client.NewEncoder(s.ResponseTarget)
+		decoder := s.Provider.NewDecoder(s.ResponseTarget.Request, s.Target)
 		in, out := gauge{}, gauge{}
 		for i := range events {
 			e := &events[i]

@@ -28,15 +28,15 @@ var can = dialecttest.Capabilities{
 		llm.Audio:    {Types: []string{"audio/wav"}, URL: true, TypedURL: true},
 		llm.Video:    {Types: []string{"video/mp4"}, URL: true, TypedURL: true},
 	},
-	ResultMedia: map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}, Name: true}},
-	AnswerMedia: map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}, URL: true, TypedURL: true}, llm.Audio: {Types: []string{"audio/L16"}}},
-	Thinking:    true, Signed: llm.Google, Unsigned: true, CallSigned: llm.Google,
+	ResultMedia:   map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}, Name: true}},
+	ResponseMedia: map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}, URL: true, TypedURL: true}, llm.Audio: {Types: []string{"audio/L16"}}},
+	Thinking:      true, Signed: llm.Google, Unsigned: true, CallSigned: llm.Google,
 	Citations: true,
 	Stops:     []llm.StopReason{llm.StopEnd, llm.StopLength, llm.StopFilter},
 	ID:        true, Model: true,
-	Usage:     llm.Usage{Input: 1, CachedInput: 1, Output: 1, Reasoning: 1, InputAudio: 1, OutputAudio: 1},
-	Fit:       func(r *llm.Request) { r.Format.Name = "" },
-	FitAnswer: citeAlone,
+	Usage:       llm.Usage{Input: 1, CachedInput: 1, Output: 1, Reasoning: 1, InputAudio: 1, OutputAudio: 1},
+	Fit:         func(r *llm.Request) { r.Format.Name = "" },
+	FitResponse: citeAlone,
 }
 
 // citeAlone leaves sources to an answer of one text: where there is more, the

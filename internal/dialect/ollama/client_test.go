@@ -269,7 +269,7 @@ func TestKeepsConversationsWhole(t *testing.T) {
 				Client:   client{},
 				Provider: ollama.Dialect{},
 				Target:   target,
-				Reply: dialect.ResponseTarget{Request: &llm.Request{
+				ResponseTarget: dialect.ResponseTarget{Request: &llm.Request{
 					Stream: true, IncludeUsage: &yes, Tools: []llm.Tool{{Name: "tool_0"}, {Name: "tool_1", Custom: custom}},
 				}},
 				Can:    can(custom),

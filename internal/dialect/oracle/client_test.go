@@ -287,7 +287,7 @@ func TestKeepsConversationsWhole(t *testing.T) {
 				Client:   client{},
 				Provider: oracle.Dialect{},
 				Target:   target,
-				Reply: dialect.ResponseTarget{Request: &llm.Request{
+				ResponseTarget: dialect.ResponseTarget{Request: &llm.Request{
 					Stream: true, IncludeUsage: &yes, Tools: []llm.Tool{{Name: "tool_0"}, {Name: "tool_1", Custom: custom}},
 				}},
 				Can: can(custom),
@@ -319,7 +319,7 @@ func can(custom bool) dialecttest.Capabilities {
 				r.Tools, r.ToolChoice, r.ParallelTools, r.Messages = nil, llm.ToolChoice{}, nil, r.Messages[:1]
 			}
 		},
-		FitAnswer: func(r *llm.Response) {
+		FitResponse: func(r *llm.Response) {
 			r.Model = target.Model
 			for i := range r.Choices {
 				for j := range r.Choices[i].Logprobs {

@@ -52,13 +52,13 @@ func TestResponsesKeepConversationsWhole(t *testing.T) {
 			ResultMedia: map[llm.MediaKind]dialecttest.Medium{
 				llm.Image: {Types: []string{"image/png"}, Details: details},
 			},
-			AnswerMedia: map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}}},
-			Stops:       []llm.StopReason{llm.StopEnd, llm.StopLength, llm.StopFilter},
-			Model:       true,
-			Created:     true,
-			Tier:        true,
-			Usage:       llm.Usage{Input: 1, CachedInput: 1, CacheWrite5m: 1, Output: 1, Reasoning: 1},
-			FitAnswer:   fitAnswer,
+			ResponseMedia: map[llm.MediaKind]dialecttest.Medium{llm.Image: {Types: []string{"image/png"}}},
+			Stops:         []llm.StopReason{llm.StopEnd, llm.StopLength, llm.StopFilter},
+			Model:         true,
+			Created:       true,
+			Tier:          true,
+			Usage:         llm.Usage{Input: 1, CachedInput: 1, CacheWrite5m: 1, Output: 1, Reasoning: 1},
+			FitResponse:   fitAnswer,
 		},
 	})
 }

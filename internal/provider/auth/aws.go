@@ -142,16 +142,16 @@ func (s *Signer) sts(ctx context.Context, region string, values url.Values, from
 	if err != nil {
 		return sigv4.Keys{}, time.Time{}, err
 	}
-	var answer struct {
+	var response struct {
 		Role stsKeys `xml:"AssumeRoleResult>Credentials"`
 		Web  stsKeys `xml:"AssumeRoleWithWebIdentityResult>Credentials"`
 	}
-	if err := xml.Unmarshal(body, &answer); err != nil {
+	if err := xml.Unmarshal(body, &response); err != nil {
 		return sigv4.Keys{}, time.Time{}, noToken(q)
 	}
-	found := answer.Role
+	found := response.Role
 	if found.ID == "" {
-		found = answer.Web
+		found = response.Web
 	}
 	return s.sessionKeys(q, found)
 }

@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/provider"
 )
 
-// stsAnswer is an answer of STS with keys that end at a moment.
+// stsAnswer is a response of STS with keys that end at a moment.
 func stsAnswer(action, id string, end time.Time) string {
 	return fmt.Sprintf(`<%[1]sResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><%[1]sResult><Credentials>
 <AccessKeyId>%[2]s</AccessKeyId><SecretAccessKey>%[3]s</SecretAccessKey><SessionToken>of-the-role</SessionToken><Expiration>%[4]s</Expiration>

@@ -135,12 +135,12 @@ func (s *Signer) impersonate(ctx context.Context, t *provider.Target, address st
 	if err != nil {
 		return secret.String{}, time.Time{}, err
 	}
-	var answer struct {
+	var response struct {
 		Token string    `json:"accessToken"`
 		End   time.Time `json:"expireTime"`
 	}
-	if json.Unmarshal(body, &answer) != nil || !sendable(answer.Token) {
+	if json.Unmarshal(body, &response) != nil || !sendable(response.Token) {
 		return secret.String{}, time.Time{}, noToken(q)
 	}
-	return secret.New(answer.Token), s.capExpiry(answer.End), nil
+	return secret.New(response.Token), s.capExpiry(response.End), nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxAnswer = 1 << 20
+	maxResponse = 1 << 20
 	// longest is the timeout of one request to a token endpoint; the context
 	// may end earlier.
 	longest = 30 * time.Second
@@ -64,7 +64,7 @@ func (s *Signer) do(ctx context.Context, q tokenRequest) ([]byte, error) {
 		return nil, connectionError(ctx, req, err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxResponse+1))
 	if err != nil {
 		return nil, connectionError(ctx, req, err)
 	}
@@ -86,8 +86,8 @@ func connectionError(ctx context.Context, req *http.Request, err error) error {
 // responseError returns the error for a response, nil for a successful one.
 func responseError(req *http.Request, status int, body []byte) error {
 	switch {
-	case len(body) > maxAnswer:
-		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered with more than %d bytes", req.URL.Host, maxAnswer).
+	case len(body) > maxResponse:
+		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered with more than %d bytes", req.URL.Host, maxResponse).
 			WithCode("token_endpoint_failed")
 	case status >= 200 && status <= 299:
 		return nil

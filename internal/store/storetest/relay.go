@@ -21,7 +21,7 @@ type Relay struct {
 	late  time.Duration         // delay of what the server sends
 	deaf  chan struct{}         // closed when paused traffic may continue; nil passes traffic
 	conns map[net.Conn]struct{} // both ends
-	loses bool                  // the answer to the next COMMIT
+	loses bool                  // the response to the next COMMIT
 	lost  net.Conn              // the server's end of a connection whose next data is lost
 }
 
@@ -87,7 +87,7 @@ func (r *Relay) Cut() {
 }
 
 // LoseCommit lets the next COMMIT reach the server, and breaks its connection
-// instead of passing the answer on.
+// instead of passing the response on.
 func (r *Relay) LoseCommit() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +101,7 @@ func (r *Relay) Loses() bool {
 	return r.loses
 }
 
-// commits notes a COMMIT in data for the server whose answer must be lost.
+// commits notes a COMMIT in data for the server whose response must be lost.
 func (r *Relay) commits(data []byte, server net.Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// Answer generates complete responses with all supported parts.
-func Answer(can Capabilities) *rapid.Generator[*llm.Response] {
+// Response generates complete responses with all supported parts.
+func Response(can Capabilities) *rapid.Generator[*llm.Response] {
 	return rapid.Custom(func(t *rapid.T) *llm.Response {
 		g := generator{T: t, Capabilities: can}
 		if can.has(llm.FieldTools) {
@@ -25,8 +25,8 @@ func Answer(can Capabilities) *rapid.Generator[*llm.Response] {
 		for range n {
 			r.Choices = append(r.Choices, g.option())
 		}
-		if can.FitAnswer != nil {
-			can.FitAnswer(r)
+		if can.FitResponse != nil {
+			can.FitResponse(r)
 		}
 		return r
 	})

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A partKind is the kind of a part of an answer.
+// A partKind is the kind of a part of a response.
 type partKind int
 
 const (
@@ -20,7 +20,7 @@ const (
 	partImage
 )
 
-// A part is one piece of an answer, in any protocol.
+// A part is one piece of a response, in any protocol.
 type part struct {
 	kind partKind
 	text []byte   // raw JSON string bytes
@@ -28,7 +28,7 @@ type part struct {
 	sign string   // of partThinking
 }
 
-// A stopReason is the reason why an answer ended.
+// A stopReason is the reason why a response ended.
 type stopReason int
 
 const (
@@ -40,8 +40,8 @@ const (
 	stopCount
 )
 
-// A reply is an answer before it is written in a protocol.
-type reply struct {
+// A response is the content of a response, before it is written in a protocol.
+type response struct {
 	parts   []part
 	stop    stopReason
 	stopped string // the sequence of stopSequence
@@ -58,9 +58,9 @@ const (
 	shortThinking = 16
 )
 
-// answerTo returns the answer to a turn.
-func (x *exchange) answerTo(q *turn) *reply {
-	a := &reply{}
+// responseTo returns the response to a turn.
+func (x *exchange) responseTo(q *turn) *response {
+	a := &response{}
 	if n := x.thoughts(q); n > 0 {
 		text := appendFiller(append([]byte(nil), thinkingText...), max(n*bytesPerToken-len(thinkingText), 0))
 		text = text[:n*bytesPerToken]
@@ -77,7 +77,7 @@ func (x *exchange) answerTo(q *turn) *reply {
 	return a
 }
 
-// thoughts returns the number of thinking tokens at the start of the answer.
+// thoughts returns the number of thinking tokens at the start of the response.
 func (x *exchange) thoughts(q *turn) int {
 	if x.plan.thinking > 0 {
 		return x.plan.thinking
@@ -88,7 +88,7 @@ func (x *exchange) thoughts(q *turn) int {
 	return 0
 }
 
-func (x *exchange) saySomething(q *turn, a *reply) {
+func (x *exchange) saySomething(q *turn, a *response) {
 	switch {
 	case x.plan.huge > 0 || x.plan.gzipBomb:
 		a.add(partText, []byte(hugeMark))
@@ -101,17 +101,17 @@ func (x *exchange) saySomething(q *turn, a *reply) {
 	case x.directed(q, a):
 	case x.call(q, a):
 	case q.format != "":
-		a.add(partText, appendRaw(nil, string(sampleOf(q.answerSchema(), q.lastUser))))
+		a.add(partText, appendRaw(nil, string(sampleOf(q.responseSchema(), q.lastUser))))
 	default:
 		x.sayEcho(q, a)
 	}
 }
 
-func (a *reply) add(kind partKind, text []byte) {
+func (a *response) add(kind partKind, text []byte) {
 	a.parts = append(a.parts, part{kind: kind, text: text})
 }
 
-func (q *turn) answerSchema() any {
+func (q *turn) responseSchema() any {
 	if q.format == "schema" {
 		return q.schema
 	}
@@ -119,7 +119,7 @@ func (q *turn) answerSchema() any {
 }
 
 // sayEcho repeats the user's last text, as the chat protocol does.
-func (x *exchange) sayEcho(q *turn, a *reply) {
+func (x *exchange) sayEcho(q *turn, a *response) {
 	start := len(x.text)
 	var short bool
 	x.text, short = x.appendEcho(x.text, 0, appendRaw(nil, q.lastUser), max(q.limit-a.thought, min(q.limit, 1)))
@@ -150,7 +150,7 @@ func cutAtStop(raw []byte, stops []string) (end int, found string) {
 
 // call adds tool calls if they are requested and allowed: as in the chat
 // protocol, unless the plan sets their number. It reports whether it did.
-func (x *exchange) call(q *turn, a *reply) bool {
+func (x *exchange) call(q *turn, a *response) bool {
 	if q.afterTool || q.mode == "none" || len(q.tools) == 0 {
 		return false
 	}

@@ -3,7 +3,7 @@ package simulator
 import "strconv"
 
 // status returns the status of a finished response.
-func (a *reply) status() string {
+func (a *response) status() string {
 	if a.stop == stopLength {
 		return "incomplete"
 	}
@@ -12,7 +12,7 @@ func (a *reply) status() string {
 
 // appendResponse appends the response object; it has no output while it is in
 // progress.
-func (x *exchange) appendResponse(dst []byte, q *turn, a *reply, status string) []byte {
+func (x *exchange) appendResponse(dst []byte, q *turn, a *response, status string) []byte {
 	dst = appendAll(dst, `{"id":"resp_sim`, x.idText(), `","object":"response","created_at":`+created+`,"status":"`, status, `","background":false,"error":`)
 	if status == "failed" {
 		dst = appendAll(dst, `{"code":"server_error","message":`, quoted(midStream.message), `}`)
@@ -44,7 +44,7 @@ func (x *exchange) appendResponse(dst []byte, q *turn, a *reply, status string) 
 	return append(dst, `,"user":null,"metadata":{}}`...)
 }
 
-func (x *exchange) appendResponsesUsage(dst []byte, a *reply) []byte {
+func (x *exchange) appendResponsesUsage(dst []byte, a *response) []byte {
 	return appendAll(dst, `{"input_tokens":`, itoa(x.prompt), `,"input_tokens_details":{"cached_tokens":`, itoa(x.plan.cached),
 		`,"cache_write_tokens":`, itoa(x.plan.written), `},"output_tokens":`, itoa(a.tokens),
 		`,"output_tokens_details":{"reasoning_tokens":`, itoa(a.thought), `},"total_tokens":`, itoa(x.prompt+a.tokens), `}`)
@@ -109,10 +109,10 @@ type responsesStream struct {
 	*stream
 	x *exchange
 	q *turn
-	a *reply
+	a *response
 }
 
-func (x *exchange) streamResponses(t *stream, q *turn, a *reply) {
+func (x *exchange) streamResponses(t *stream, q *turn, a *response) {
 	w := &responsesStream{stream: t, x: x, q: q, a: a}
 	_ = w.sendResponse("response.created", "in_progress") && w.sendResponse("response.in_progress", "in_progress") && w.items() &&
 		!x.plan.noDone && w.finish()

@@ -8,7 +8,7 @@ const created = "1767225600"
 
 // A chatAnswer is the content of a response before it is written as a body or a
 // stream.
-type chatAnswer struct {
+type chatResponse struct {
 	texts  [][]byte // per choice, raw JSON; stored in x.text
 	calls  []toolCall
 	legacy bool // the calls are function calls rather than tool calls
@@ -21,8 +21,8 @@ type chatAnswer struct {
 }
 
 // compose returns the content of the response.
-func (x *exchange) compose(q *chatRequest) chatAnswer {
-	a := x.chooseAnswer(q)
+func (x *exchange) compose(q *chatRequest) chatResponse {
+	a := x.chooseResponse(q)
 	if x.plan.thinking > 0 {
 		a.reasoning = appendFiller(nil, x.plan.thinking*bytesPerToken)
 		a.tokens += x.plan.thinking * q.n
@@ -30,17 +30,17 @@ func (x *exchange) compose(q *chatRequest) chatAnswer {
 	return a
 }
 
-func (x *exchange) chooseAnswer(q *chatRequest) chatAnswer {
+func (x *exchange) chooseResponse(q *chatRequest) chatResponse {
 	if fixed := x.scripted(q); fixed != nil {
-		return x.fixedAnswer(q, fixed)
+		return x.fixedResponse(q, fixed)
 	}
 	if a, ok := x.directedChat(q); ok {
 		return a
 	}
 	if calls, legacy := q.wantedCalls(x.plan.calls); len(calls) > 0 {
-		return x.callAnswer(q, calls, legacy)
+		return x.callResponse(q, calls, legacy)
 	}
-	a := chatAnswer{finish: "stop"}
+	a := chatResponse{finish: "stop"}
 	fixed := formatted(q.format, q.lastUser)
 	from := len(x.text)
 	ends := make([]int, 0, 8)
@@ -72,9 +72,9 @@ func (x *exchange) chooseAnswer(q *chatRequest) chatAnswer {
 	return a
 }
 
-// fixedAnswer returns an answer with the same text in every choice.
-func (x *exchange) fixedAnswer(q *chatRequest, text []byte) chatAnswer {
-	a := chatAnswer{finish: "stop", refused: x.plan.refusal}
+// fixedResponse returns a response with the same text in every choice.
+func (x *exchange) fixedResponse(q *chatRequest, text []byte) chatResponse {
+	a := chatResponse{finish: "stop", refused: x.plan.refusal}
 	for range q.n {
 		a.texts = append(a.texts, text)
 		a.tokens += tokensOf(textLen(text))
@@ -82,9 +82,9 @@ func (x *exchange) fixedAnswer(q *chatRequest, text []byte) chatAnswer {
 	return a
 }
 
-// appendEcho appends the answer to a text: the text itself after "echo: ", and
+// appendEcho appends the response to a text: the text itself after "echo: ", and
 // filler. limit is the maximum number of tokens, 0 for no limit; cut reports
-// whether it made the answer shorter.
+// whether it made the response shorter.
 func (x *exchange) appendEcho(dst []byte, choice int, echo []byte, limit int) (_ []byte, cut bool) {
 	start := len(dst)
 	dst = append(dst, "echo"...)
@@ -137,7 +137,7 @@ func (x *exchange) appendUsage(dst []byte, completion, reasoning int) []byte {
 }
 
 // appendChat appends the complete response as one object.
-func (x *exchange) appendChat(dst []byte, q *chatRequest, a *chatAnswer) []byte {
+func (x *exchange) appendChat(dst []byte, q *chatRequest, a *chatResponse) []byte {
 	dst = x.appendHead(dst, "chatcmpl", "chat.completion")
 	for i := range q.n {
 		if i > 0 {
@@ -158,7 +158,7 @@ func (x *exchange) appendChat(dst []byte, q *chatRequest, a *chatAnswer) []byte 
 }
 
 // appendMessage appends the members of a message, from the value of content on.
-func (a *chatAnswer) appendMessage(dst []byte, choice int) []byte {
+func (a *chatResponse) appendMessage(dst []byte, choice int) []byte {
 	switch {
 	case a.calls != nil:
 		if a.preface == nil {
@@ -178,7 +178,7 @@ func (a *chatAnswer) appendMessage(dst []byte, choice int) []byte {
 	return dst
 }
 
-func (a *chatAnswer) text(choice int) []byte {
+func (a *chatResponse) text(choice int) []byte {
 	if a.calls != nil {
 		return nil
 	}

@@ -35,8 +35,8 @@ func (x *exchange) appendPart(dst []byte, p *part, text []byte, signed bool) []b
 }
 
 // signedAt returns the index of the part with the signature: the first call, or
-// the last text, if the answer begins with thinking.
-func (a *reply) signedAt() int {
+// the last text, if the response begins with thinking.
+func (a *response) signedAt() int {
 	if a.thought == 0 {
 		return -1
 	}
@@ -53,7 +53,7 @@ func (a *reply) signedAt() int {
 }
 
 // appendGeminiTail ends a response after the content of its candidates.
-func (x *exchange) appendGeminiTail(dst []byte, a *reply, output int) []byte {
+func (x *exchange) appendGeminiTail(dst []byte, a *response, output int) []byte {
 	dst = append(dst, `,"index":0}]`...)
 	if !x.plan.noUsage {
 		thought := min(a.thought, output)
@@ -71,7 +71,7 @@ func (x *exchange) appendGeminiTail(dst []byte, a *reply, output int) []byte {
 	return appendAll(dst, `","responseId":"sim`, x.idText(), `"}`)
 }
 
-func (a *reply) appendGeminiFinish(dst []byte) []byte {
+func (a *response) appendGeminiFinish(dst []byte) []byte {
 	dst = appendAll(dst, `"finishReason":"`, geminiStops[a.stop], `"`)
 	if a.stop == stopRefusal {
 		dst = append(dst, `,"safetyRatings":[{"category":"HARM_CATEGORY_DANGEROUS_CONTENT","probability":"HIGH","blocked":true}]`...)
@@ -80,7 +80,7 @@ func (a *reply) appendGeminiFinish(dst []byte) []byte {
 }
 
 // appendGemini appends the complete response. A refusal has no content.
-func (x *exchange) appendGemini(dst []byte, a *reply) []byte {
+func (x *exchange) appendGemini(dst []byte, a *response) []byte {
 	dst = append(dst, `{"candidates":[{`...)
 	if a.stop != stopRefusal {
 		dst = append(dst, `"content":{"role":"model","parts":[`...)
@@ -96,9 +96,9 @@ func (x *exchange) appendGemini(dst []byte, a *reply) []byte {
 	return x.appendGeminiTail(a.appendGeminiFinish(dst), a, a.tokens)
 }
 
-// streamGemini sends the answer as responses with a piece each: texts in small
+// streamGemini sends the response as responses with a piece each: texts in small
 // pieces, calls complete. The last one has the finish reason.
-func (x *exchange) streamGemini(t *stream, a *reply) {
+func (x *exchange) streamGemini(t *stream, a *response) {
 	signed := a.signedAt()
 	if a.parts[0].kind != partThinking {
 		x.served += a.thought // not sent

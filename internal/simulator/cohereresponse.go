@@ -4,7 +4,7 @@ import "strconv"
 
 var cohereStops = [stopCount]string{"COMPLETE", "MAX_TOKENS", "STOP_SEQUENCE", "TOOL_CALL", "COMPLETE"}
 
-func (x *exchange) appendCohereUsage(dst []byte, a *reply) []byte {
+func (x *exchange) appendCohereUsage(dst []byte, a *response) []byte {
 	if x.plan.noUsage {
 		return dst
 	}
@@ -18,7 +18,7 @@ func (x *exchange) appendCohereUsage(dst []byte, a *reply) []byte {
 }
 
 // appendCohere appends the complete response. Text before calls is the plan.
-func (x *exchange) appendCohere(dst []byte, a *reply) []byte {
+func (x *exchange) appendCohere(dst []byte, a *response) []byte {
 	dst = appendAll(dst, `{"id":"sim-`, x.idText(), `","message":{"role":"assistant"`)
 	dst = a.appendCohereContent(dst)
 	calls := 0
@@ -42,7 +42,7 @@ func (x *exchange) appendCohere(dst []byte, a *reply) []byte {
 	return append(x.appendCohereUsage(dst, a), '}')
 }
 
-func (a *reply) appendCohereContent(dst []byte) []byte {
+func (a *response) appendCohereContent(dst []byte) []byte {
 	n := 0
 	for i := range a.parts {
 		p := &a.parts[i]
@@ -75,7 +75,7 @@ func (p *part) cohereMember() string {
 	return "text"
 }
 
-func (x *exchange) streamCohere(t *stream, a *reply) {
+func (x *exchange) streamCohere(t *stream, a *response) {
 	b := appendAll(t.named("message-start"), `{"id":"sim-`, x.idText(), `","type":"message-start","delta":{"message":{"role":"assistant","content":[],"tool_plan":"","tool_calls":[],"citations":[]}}}`)
 	if !t.send(b) {
 		return

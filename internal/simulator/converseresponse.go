@@ -4,7 +4,7 @@ import "strconv"
 
 var converseStops = [stopCount]string{"end_turn", "max_tokens", "stop_sequence", "tool_use", "content_filtered"}
 
-func (x *exchange) appendConverseUsage(dst []byte, a *reply) []byte {
+func (x *exchange) appendConverseUsage(dst []byte, a *response) []byte {
 	if x.plan.noUsage {
 		return append(dst, `"metrics":{"latencyMs":12}`...)
 	}
@@ -17,7 +17,7 @@ func (x *exchange) appendConverseUsage(dst []byte, a *reply) []byte {
 }
 
 // appendConverse appends the complete response.
-func (x *exchange) appendConverse(dst []byte, a *reply) []byte {
+func (x *exchange) appendConverse(dst []byte, a *response) []byte {
 	dst = append(dst, `{"output":{"message":{"role":"assistant","content":[`...)
 	for i := range a.parts {
 		p := &a.parts[i]
@@ -39,8 +39,8 @@ func (x *exchange) appendConverse(dst []byte, a *reply) []byte {
 	return append(x.appendConverseUsage(dst, a), '}')
 }
 
-// streamConverse sends the answer as messages of an event stream.
-func (x *exchange) streamConverse(t *stream, a *reply) {
+// streamConverse sends the response as messages of an event stream.
+func (x *exchange) streamConverse(t *stream, a *response) {
 	if !t.send(append(t.named("messageStart"), `{"role":"assistant"}`...)) {
 		return
 	}

@@ -10,7 +10,7 @@ func (x *exchange) appendMessagesHead(dst []byte) []byte {
 	return append(append(dst, x.rawName...), `","content":[`...)
 }
 
-func (x *exchange) appendMessagesUsage(dst []byte, output int, a *reply) []byte {
+func (x *exchange) appendMessagesUsage(dst []byte, output int, a *response) []byte {
 	fresh := x.prompt - x.plan.cached - x.plan.written
 	dst = appendAll(dst, `{"input_tokens":`, itoa(fresh), `,"cache_creation_input_tokens":`, itoa(x.plan.written),
 		`,"cache_read_input_tokens":`, itoa(x.plan.cached),
@@ -22,7 +22,7 @@ func (x *exchange) appendMessagesUsage(dst []byte, output int, a *reply) []byte 
 }
 
 // appendMessagesStop appends the stop reason.
-func (a *reply) appendMessagesStop(dst []byte) []byte {
+func (a *response) appendMessagesStop(dst []byte) []byte {
 	dst = appendAll(dst, `"stop_reason":"`, messagesStops[a.stop], `","stop_sequence":`)
 	if a.stop == stopSequence {
 		dst = appendAll(dst, quoted(a.stopped))
@@ -36,7 +36,7 @@ func (a *reply) appendMessagesStop(dst []byte) []byte {
 }
 
 // appendMessages appends the complete response.
-func (x *exchange) appendMessages(dst []byte, a *reply) []byte {
+func (x *exchange) appendMessages(dst []byte, a *response) []byte {
 	dst = x.appendMessagesHead(dst)
 	n := 0
 	for i := range a.parts {
@@ -65,12 +65,12 @@ func (x *exchange) appendMessages(dst []byte, a *reply) []byte {
 	return append(dst, '}')
 }
 
-// streamMessages sends the answer as events.
-func (x *exchange) streamMessages(t *stream, a *reply) {
+// streamMessages sends the response as events.
+func (x *exchange) streamMessages(t *stream, a *response) {
 	_ = x.startMessages(t, a) && x.messagesBlocks(t, a) && x.finishMessages(t, a)
 }
 
-func (x *exchange) startMessages(t *stream, a *reply) bool {
+func (x *exchange) startMessages(t *stream, a *response) bool {
 	b := append(t.named("message_start"), `{"type":"message_start","message":`...)
 	b = append(x.appendMessagesHead(b), `],"stop_reason":null,"stop_sequence":null`...)
 	if !x.plan.noUsage {
@@ -79,7 +79,7 @@ func (x *exchange) startMessages(t *stream, a *reply) bool {
 	return t.send(append(b, `}}`...))
 }
 
-func (x *exchange) messagesBlocks(t *stream, a *reply) bool {
+func (x *exchange) messagesBlocks(t *stream, a *response) bool {
 	n := 0
 	for i := range a.parts {
 		if a.parts[i].kind == partRefusal {
@@ -133,7 +133,7 @@ func (x *exchange) messagesBlock(t *stream, p *part, index int) bool {
 	return t.send(appendAll(t.named("content_block_stop"), `{"type":"content_block_stop","index":`, itoa(index), `}`))
 }
 
-func (x *exchange) finishMessages(t *stream, a *reply) bool {
+func (x *exchange) finishMessages(t *stream, a *response) bool {
 	t.last = x.plan.noDone
 	b := a.appendMessagesStop(append(t.named("message_delta"), `{"type":"message_delta","delta":{`...))
 	b = append(b, '}')
