@@ -59,7 +59,7 @@ func (c *child) ask(command string) (u usage, err error) {
 		return u, fmt.Errorf("asking the target %s: %w", c.name, err)
 	}
 	if err := c.out.Decode(&u); err != nil {
-		return u, fmt.Errorf("the target %s did not answer: %w", c.name, err)
+		return u, fmt.Errorf("the target %s did not respond: %w", c.name, err)
 	}
 	if u.Error != "" {
 		return u, fmt.Errorf("the target %s: %s", c.name, u.Error)

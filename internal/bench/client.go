@@ -61,7 +61,7 @@ func (c *conn) receive() ([]byte, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("after %d bytes of the answer: %w", len(c.body), err)
+			return nil, fmt.Errorf("after %d bytes of the response: %w", len(c.body), err)
 		}
 	}
 	if c.response.status != 200 {
@@ -70,7 +70,7 @@ func (c *conn) receive() ([]byte, error) {
 	return c.body, nil
 }
 
-// response reads answers one after the other: begin reads a head, Read the body
+// response reads responses one after another: begin reads a head, Read the body
 // behind it until io.EOF.
 type response struct {
 	r       *bufio.Reader

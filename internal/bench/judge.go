@@ -40,7 +40,7 @@ func (r *Report) compareGoals() {
 	for _, name := range gateways {
 		wrong += r.faults(name).count.Load()
 	}
-	r.atMost("wrong answers", "count", float64(wrong), 0, 0)
+	r.atMost("wrong responses", "count", float64(wrong), 0, 0)
 }
 
 func (r *Report) atMost(name, unit string, value, goal, far float64) {
@@ -113,7 +113,7 @@ func (r *Report) judgeTimes() {
 	}
 	for _, s := range r.Starts {
 		if s.Target == Modelgate {
-			r.atMost("start to first answer", "ms", s.FirstResponse, 100, 30)
+			r.atMost("start to first response", "ms", s.FirstResponse, 100, 30)
 		}
 	}
 }

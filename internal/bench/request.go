@@ -109,7 +109,7 @@ func (s *sample) askOn(c *conn) error {
 		return s.says.check(got)
 	}
 	if !bytes.Equal(got, s.response) {
-		return fmt.Errorf("a wrong answer: %d bytes instead of %d, or others: %.120q", len(got), len(s.response), got)
+		return fmt.Errorf("a wrong response: %d bytes instead of %d, or others: %.120q", len(got), len(s.response), got)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func (r *Report) head(w io.Writer) {
 	if r.Commit != "" {
 		fmt.Fprintf(w, ", commit %s", r.Commit)
 	}
-	fmt.Fprintf(w, "\n%d-byte requests, %d-byte answers, %d rounds, %.0f s in all\n", r.RequestBytes, r.ResponseBytes, r.Rounds, r.TookSeconds)
+	fmt.Fprintf(w, "\n%d-byte requests, %d-byte responses, %d rounds, %.0f s in all\n", r.RequestBytes, r.ResponseBytes, r.Rounds, r.TookSeconds)
 }
 
 func (r *Report) goals(w io.Writer) {
@@ -79,7 +79,7 @@ func (r *Report) latencyTable(w io.Writer) {
 }
 
 func (r *Report) overloadTable(w io.Writer) {
-	fmt.Fprintln(w, "at twice the load\ttarget\tfeature\tpeak/s\tanswered/s\trefused/s\tof the peak\tCPU µs/answer at the peak\tat twice the load\tof the peak by CPU\t")
+	fmt.Fprintln(w, "at twice the load\ttarget\tfeature\tpeak/s\tanswered/s\trefused/s\tof the peak\tCPU µs/response at the peak\tat twice the load\tof the peak by CPU\t")
 	for _, o := range r.Overload {
 		fmt.Fprintf(w, "%d/s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.2f\t\n",
 			o.SentPerSecond, o.Target, o.Feature, o.PeakPerSecond, o.ServedPerSecond, o.RefusePerSecond, o.Goodput, o.PeakCPUMicros, o.CPUMicros, o.GoodputByCPU)
@@ -96,9 +96,9 @@ func (r *Report) streamTable(w io.Writer) {
 }
 
 func (r *Report) translatedTable(w io.Writer) {
-	fmt.Fprintln(w, "client → provider\tanswer\trequests/s\tCPU µs/request\tallocations\tof one dialect\t")
+	fmt.Fprintln(w, "client → provider\tresponse\trequests/s\tCPU µs/request\tallocations\tof one dialect\t")
 	for _, t := range r.Translated {
-		mode := "whole"
+		mode := "complete"
 		if t.TextEvents > 0 {
 			mode = fmt.Sprintf("%d text events", t.TextEvents)
 		}
@@ -115,7 +115,7 @@ func (r *Report) memoryTable(w io.Writer) {
 }
 
 func (r *Report) writeErrors(w io.Writer) {
-	fmt.Fprintln(w, "target\tstart to first answer, ms\twrong answers\t")
+	fmt.Fprintln(w, "target\tstart to first response, ms\twrong responses\t")
 	for _, e := range r.Errors {
 		start := "-"
 		for _, s := range r.Starts {
@@ -127,7 +127,7 @@ func (r *Report) writeErrors(w io.Writer) {
 	}
 	for _, e := range r.Errors {
 		if e.First != "" {
-			fmt.Fprintf(w, "\nthe first wrong answer of %s: %s\n", e.Target, e.First)
+			fmt.Fprintf(w, "\nthe first wrong response of %s: %s\n", e.Target, e.First)
 		}
 	}
 }

@@ -251,7 +251,7 @@ type Response struct {
 // responseTimeout is how long a request and its response may take on a loaded machine.
 const responseTimeout = 2 * time.Minute
 
-var errLate = fmt.Errorf("no complete answer within %v", responseTimeout)
+var errLate = fmt.Errorf("no complete response within %v", responseTimeout)
 
 // Do sends a request and reads the response. It fails the test if that takes minutes.
 func (g *Gateway) Do(req *http.Request) Response {
@@ -322,7 +322,7 @@ func (g *Gateway) entry(res Response, key string) map[string]any {
 	g.t.Helper()
 	id := res.Header.Get("x-gateway-request-id")
 	if _, err := reqlog.ParseID(id); err != nil {
-		g.t.Fatalf("the answer has no request id: %q", id)
+		g.t.Fatalf("the response has no request id: %q", id)
 	}
 	deadline := time.Now().Add(time.Minute)
 	for {
