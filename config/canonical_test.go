@@ -77,11 +77,11 @@ func TestNothingPrintsCredentials(t *testing.T) {
 		}
 		var logged strings.Builder
 		slog.New(slog.NewJSONHandler(&logged, nil)).Info("x", "config", c, "key", c.APIKey, "options", c.Options, "account", c.ServiceAccount)
-		type bare config.Config // without the methods of Config
+		type bareConfig config.Config // without the methods of Config
 		for _, shown := range []string{
 			string(c.Canonical()), string(asJSON), logged.String(),
 			fmt.Sprintf("%v %+v %#v %s", c, *c, c.APIKey, c.Options),
-			fmt.Sprintf("%v %+v %#v %q %x", bare(*c), bare(*c), *c, c.Options, c.APIKey),
+			fmt.Sprintf("%v %+v %#v %q %x", bareConfig(*c), bareConfig(*c), *c, c.Options, c.APIKey),
 		} {
 			if strings.Contains(shown, secretMark) || strings.Contains(shown, fmt.Sprintf("%x", secretMark)) {
 				t.Fatalf("a credential is shown in %s", shown)

@@ -63,7 +63,7 @@ func TestParseFillsTheFields(t *testing.T) {
 }
 
 // AMB-16: a response is kept for seven days when max_age is not given.
-func TestAnswersAreKeptForSevenDaysUnlessTheConfigSaysOtherwise(t *testing.T) {
+func TestResponsesAreCachedForSevenDaysByDefault(t *testing.T) {
 	if want := 604800 * time.Second; config.DefaultMaxAge != want {
 		t.Errorf("DefaultMaxAge = %v, want %v", config.DefaultMaxAge, want)
 	}

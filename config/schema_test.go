@@ -46,11 +46,11 @@ func (v validator) check(schema map[string]any, doc any) string {
 	return ""
 }
 
-func (v validator) fits(rule, doc any) bool { return v.check(rule.(map[string]any), doc) == "" }
+func (v validator) isValid(rule, doc any) bool { return v.check(rule.(map[string]any), doc) == "" }
 
 func (v validator) count(rules, doc any) (n int) {
 	for _, rule := range rules.([]any) {
-		if v.fits(rule, doc) {
+		if v.isValid(rule, doc) {
 			n++
 		}
 	}
@@ -64,11 +64,11 @@ func (v validator) holds(schema map[string]any, keyword string, rule, doc any) b
 	number, isNumber := doc.(float64)
 	switch keyword {
 	case "$schema", "title", "description", "$defs", "properties", "patternProperties", "then":
-		return v.known(schema, members, isObject)
+		return v.checkMembers(schema, members, isObject)
 	case "additionalProperties":
 		return !isObject || v.additional(schema, rule, members)
 	case "$ref":
-		return v.fits(v.root["$defs"].(map[string]any)[strings.TrimPrefix(rule.(string), "#/$defs/")], doc)
+		return v.isValid(v.root["$defs"].(map[string]any)[strings.TrimPrefix(rule.(string), "#/$defs/")], doc)
 	case "type":
 		return ofType(rule.(string), doc)
 	case "enum":
@@ -88,7 +88,7 @@ func (v validator) holds(schema map[string]any, keyword string, rule, doc any) b
 	case "minProperties":
 		return !isObject || len(members) >= int(rule.(float64))
 	case "items":
-		return !slices.ContainsFunc(items, func(item any) bool { return !v.fits(rule, item) })
+		return !slices.ContainsFunc(items, func(item any) bool { return !v.isValid(rule, item) })
 	case "dependentRequired":
 		for name, needs := range rule.(map[string]any) {
 			if _, given := members[name]; given && !v.holds(schema, "required", needs, doc) {
@@ -97,7 +97,7 @@ func (v validator) holds(schema map[string]any, keyword string, rule, doc any) b
 		}
 		return true
 	case "if":
-		return !v.fits(rule, doc) || v.fits(schema["then"], doc)
+		return !v.isValid(rule, doc) || v.isValid(schema["then"], doc)
 	case "required":
 		return !isObject || !slices.ContainsFunc(rule.([]any), func(name any) bool { _, ok := members[name.(string)]; return !ok })
 	case "oneOf":
@@ -108,15 +108,15 @@ func (v validator) holds(schema map[string]any, keyword string, rule, doc any) b
 	panic("the schema uses the unknown keyword " + keyword)
 }
 
-func (v validator) known(schema, members map[string]any, isObject bool) bool {
+func (v validator) checkMembers(schema, members map[string]any, isObject bool) bool {
 	properties, _ := schema["properties"].(map[string]any)
 	patterns, _ := schema["patternProperties"].(map[string]any)
 	for name, value := range members {
-		if rule, ok := properties[name]; isObject && ok && !v.fits(rule, value) {
+		if rule, ok := properties[name]; isObject && ok && !v.isValid(rule, value) {
 			return false
 		}
 		for pattern, rule := range patterns {
-			if regexp.MustCompile(pattern).MatchString(name) && !v.fits(rule, value) {
+			if regexp.MustCompile(pattern).MatchString(name) && !v.isValid(rule, value) {
 				return false
 			}
 		}
@@ -132,7 +132,7 @@ func (v validator) additional(schema map[string]any, rule any, members map[strin
 		for pattern := range patterns {
 			listed = listed || regexp.MustCompile(pattern).MatchString(name)
 		}
-		if more, ok := rule.(map[string]any); !listed && (!ok || !v.fits(more, value)) {
+		if more, ok := rule.(map[string]any); !listed && (!ok || !v.isValid(more, value)) {
 			return false
 		}
 	}

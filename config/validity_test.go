@@ -356,7 +356,7 @@ func TestNestingWithoutEndIsRefused(t *testing.T) {
 	}
 }
 
-func TestAllFaultsComeInOneAnswer(t *testing.T) {
+func TestAllFaultsComeInOneResponse(t *testing.T) {
 	text := `{"colour":1,"retry":{"attempts":-1,"wait":2},"strategy":{"mode":"conditional","conditions":[{"query":{"metadata.a":{"$like":1}},"then":"z"}],"default":"y"},
 	"targets":[{"name":"a","provider":"openai"},{"name":"a","provider":"@x","weight":-1}]}`
 	var paths []string

@@ -19,7 +19,7 @@ import (
 func TestCommandsAreInTheAuditLogWithTheirOperator(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		mustSealed(t, db)
+		mustSealLog(t, db)
 		data, env := t.TempDir(), []string{"DATABASE_URL=" + dsn}
 		if path, ok := strings.CutPrefix(dsn, "file:"); ok {
 			data, env = filepath.Dir(path), nil
@@ -131,7 +131,7 @@ func TestNewOrganisationHasAnAuditRow(t *testing.T) {
 	})
 }
 
-func mustSealed(t *testing.T, db *store.DB) {
+func mustSealLog(t *testing.T, db *store.DB) {
 	t.Helper()
 	if _, err := mustRing(t, db, oldMaster).Seal(t.Context(), store.DefaultOrganisation, secret.New("canary-value")); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func mustSealed(t *testing.T, db *store.DB) {
 func TestPruneRemovesOldAuditRowsAndVerifyGoesOnFromThere(t *testing.T) {
 	storetest.Addresses(t, func(t *testing.T, dsn string) {
 		db := storetest.Open(t, dsn)
-		mustSealed(t, db)
+		mustSealLog(t, db)
 		for n := range 10 {
 			a := store.OperatorAudit(store.DefaultOrganisation, "test", nil)
 			a.Time = time.Now().Add(-time.Duration(10-n) * 24 * time.Hour)

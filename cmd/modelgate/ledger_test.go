@@ -13,9 +13,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// settled makes a ledger with one whole exchange, and one attempt without an end
+// writeLedger makes a ledger with one whole exchange, and one attempt without an end
 // when cut is true, as a killed process leaves it.
-func settled(t *testing.T, cut bool) string {
+func writeLedger(t *testing.T, cut bool) string {
 	t.Helper()
 	data, live := t.TempDir(), t.TempDir()
 	logs, err := logstore.Open(t.Context(), logstore.Options{Path: filepath.Join(live, "logs.db")})
@@ -23,7 +23,7 @@ func settled(t *testing.T, cut bool) string {
 		t.Fatal(err)
 	}
 	defer logs.Close(t.Context())
-	l, err := ledger.Open(t.Context(), ledger.Options{Dir: filepath.Join(live, "ledger"), Store: nowhere{}, Codec: ledger.Codec{Append: logstore.AppendEntry, Parse: logstore.ParseEntry}})
+	l, err := ledger.Open(t.Context(), ledger.Options{Dir: filepath.Join(live, "ledger"), Store: discardCounts{}, Codec: ledger.Codec{Append: logstore.AppendEntry, Parse: logstore.ParseEntry}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,15 +47,15 @@ func settled(t *testing.T, cut bool) string {
 	return data
 }
 
-// nowhere is a store that loses everything, as a log that was put back from an
+// discardCounts is a store that loses everything, as a log that was put back from an
 // old backup has.
-type nowhere struct{}
+type discardCounts struct{}
 
-func (nowhere) Apply(_ context.Context, _ []*reqlog.Entry, _ bool) error { return nil }
-func (nowhere) Sync(_ context.Context) error                             { return nil }
+func (discardCounts) Apply(_ context.Context, _ []*reqlog.Entry, _ bool) error { return nil }
+func (discardCounts) Sync(_ context.Context) error                             { return nil }
 
 func TestLedgerVerifyTellsWhatIsThere(t *testing.T) {
-	code, out, _ := invoke(t, nil, "", "ledger", "verify", "--data", settled(t, false))
+	code, out, _ := invoke(t, nil, "", "ledger", "verify", "--data", writeLedger(t, false))
 	for _, want := range []string{"00000001.seg", "requests            1\n", "input tokens        7\n", "nano-dollars        420\n", "ok"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
@@ -67,7 +67,7 @@ func TestLedgerVerifyTellsWhatIsThere(t *testing.T) {
 }
 
 func TestLedgerReplayAppliesWhatTheLogLacks(t *testing.T) {
-	data := settled(t, true)
+	data := writeLedger(t, true)
 	code, out, errText := invoke(t, nil, "", "ledger", "verify", "--data", data)
 	if code != 1 || !strings.Contains(out, "cut-model") || strings.Count(errText, "\n") != 1 {
 		t.Errorf("verify ended with %d, %q, %q; want 1, the attempt without an end, and one line", code, out, errText)
@@ -84,7 +84,7 @@ func TestLedgerReplayAppliesWhatTheLogLacks(t *testing.T) {
 }
 
 func TestLedgerRefusesOtherWords(t *testing.T) {
-	if code, _, _ := invoke(t, nil, "", "ledger", "mend", "--data", settled(t, false)); code != 2 {
+	if code, _, _ := invoke(t, nil, "", "ledger", "mend", "--data", writeLedger(t, false)); code != 2 {
 		t.Errorf("exit code %d, want 2", code)
 	}
 	if code, _, errText := invoke(t, nil, "", "ledger", "verify", "--data", t.TempDir()); code != 1 || !strings.Contains(errText, "ledger not found") {

@@ -148,8 +148,8 @@ func start(t *testing.T, env []string, args ...string) *running {
 	return r
 }
 
-// ask lists models with a key and returns the status.
-func (r *running) ask(t *testing.T, key string) int {
+// status lists models with a key and returns the status.
+func (r *running) status(t *testing.T, key string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", r.url+"/v1/models", nil)
 	if err != nil {
@@ -173,7 +173,7 @@ func TestTheFirstStartPrintsAKeyOnce(t *testing.T) {
 	if len(keys) != 1 {
 		t.Fatalf("the first start printed %d keys: %s", len(keys), first.out.String())
 	}
-	if got := first.ask(t, keys[0]); got != 200 {
+	if got := first.status(t, keys[0]); got != 200 {
 		t.Errorf("the printed key is answered %d, want 200", got)
 	}
 	if strings.Contains(first.err.String(), keys[0]) {
@@ -183,7 +183,7 @@ func TestTheFirstStartPrintsAKeyOnce(t *testing.T) {
 	if keys := printedKey.FindAllString(second.out.String(), -1); len(keys) != 0 {
 		t.Errorf("a later start printed %q", keys)
 	}
-	if got := second.ask(t, keys[0]); got != 200 {
+	if got := second.status(t, keys[0]); got != 200 {
 		t.Errorf("after a restart the key is answered %d, want 200", got)
 	}
 	if info, err := os.Stat(data); err != nil || info.Mode().Perm()&0o077 != 0 {
@@ -193,13 +193,13 @@ func TestTheFirstStartPrintsAKeyOnce(t *testing.T) {
 
 func TestABootstrapKeyCountsFromTheFirstStart(t *testing.T) {
 	r := start(t, []string{"MODELGATE_BOOTSTRAP_KEY=boot", "MODELGATE_DATA=" + t.TempDir()})
-	if got := r.ask(t, "boot"); got != 200 {
+	if got := r.status(t, "boot"); got != 200 {
 		t.Errorf("the bootstrap key is answered %d, want 200", got)
 	}
 	if out := r.out.String(); printedKey.MatchString(out) || strings.Contains(out, "boot\n") {
 		t.Errorf("a start with a bootstrap key printed a key: %s", out)
 	}
-	if got := r.ask(t, "shoe"); got != 401 {
+	if got := r.status(t, "shoe"); got != 401 {
 		t.Errorf("another key is answered %d, want 401", got)
 	}
 }
@@ -212,20 +212,20 @@ func TestAKeyMadeWhileServingCounts(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &made); code != 0 || err != nil || made.Name != "late" || made.ExpiresAt == nil || !printedKey.MatchString(made.Key) {
 		t.Fatalf("keys create = %d, %v: %s %s", code, err, out, errs)
 	}
-	until(t, r, made.Key, 200)
+	waitStatus(t, r, made.Key, 200)
 	if _, list, _ := invoke(t, nil, "", "keys", "list", "--data", data); !strings.Contains(list, made.ID) || strings.Contains(list, made.Key) {
 		t.Errorf("keys list = %s, want the id and no key", list)
 	}
 	if code, _, errs := invoke(t, nil, "", "keys", "revoke", "--data", data, made.ID); code != 0 {
 		t.Fatalf("keys revoke = %d: %s", code, errs)
 	}
-	until(t, r, made.Key, 401)
+	waitStatus(t, r, made.Key, 401)
 }
 
-func until(t *testing.T, r *running, key string, status int) {
+func waitStatus(t *testing.T, r *running, key string, status int) {
 	t.Helper()
 	began := time.Now()
-	for got := r.ask(t, key); got != status; got = r.ask(t, key) {
+	for got := r.status(t, key); got != status; got = r.status(t, key) {
 		if time.Since(began) > time.Minute {
 			t.Fatalf("after a minute the key is still answered %d, want %d", got, status)
 		}

@@ -70,7 +70,7 @@ func TestEverySwitchTurnsOneRightOfOneRole(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s has no section", name)
 		}
-		for _, left := range [][]access.Section{nil, {section}, others(section)} {
+		for _, left := range [][]access.Section{nil, {section}, otherSections(section)} {
 			for above, a := range said {
 				for below, b := range said {
 					organisation, workspace := set(name, a), set(name, b)
@@ -83,16 +83,16 @@ func TestEverySwitchTurnsOneRightOfOneRole(t *testing.T) {
 					}
 					got := organisation.WithOverrides(workspace, left)
 					what := fmt.Sprintf("%s: organisation %s, workspace %s, left to it %v", name, above, below, left)
-					alone(t, what, got, name, want)
+					wantOnly(t, what, got, name, want)
 				}
 			}
 		}
 	}
 }
 
-// alone checks that of all rights of all roles none but that of the named
+// wantOnly checks that of all rights of all roles none but that of the named
 // switch stands otherwise than by default.
-func alone(t *testing.T, what string, s access.RolePermissions, name string, want bool) {
+func wantOnly(t *testing.T, what string, s access.RolePermissions, name string, want bool) {
 	t.Helper()
 	for right, has := range defaults() {
 		for _, role := range roles {
@@ -114,7 +114,7 @@ func set(name string, value []bool) access.RolePermissions {
 	return access.RolePermissions{name: value[0]}
 }
 
-func others(section access.Section) []access.Section {
+func otherSections(section access.Section) []access.Section {
 	return slices.DeleteFunc(access.Sections(), func(s access.Section) bool { return s == section })
 }
 

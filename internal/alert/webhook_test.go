@@ -58,15 +58,15 @@ func TestAWebhookCanVerifyWhatItReceives(t *testing.T) {
 
 func TestAWebhookThatDoesNotReceiveIsAnError(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answer http.HandlerFunc
-		want   string
+		respond http.HandlerFunc
+		want    string
 	}{
 		"an error":   {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "a secret of the receiver", 500) }, "status 500"},
 		"a redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) }, "status 302"},
 		"a break":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "cannot be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hook := httptest.NewServer(tt.answer)
+			hook := httptest.NewServer(tt.respond)
 			defer hook.Close()
 			w := alert.Webhook{URL: hook.URL + "/secret-path", Secret: hookSecret}
 			err := w.Send(t.Context(), trusting(), exhausted, now)

@@ -93,7 +93,7 @@ func TestScheduleSendsEveryRequestOnceAtItsTime(t *testing.T) {
 	}
 }
 
-func TestAnswerReader(t *testing.T) {
+func TestResponseReader(t *testing.T) {
 	const length = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 	const chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"
 	for _, tt := range []struct {
@@ -139,7 +139,7 @@ func TestAnswerReader(t *testing.T) {
 	}
 }
 
-func TestAnswersFollowEachOtherOnOneConnection(t *testing.T) {
+func TestResponsesFollowEachOtherOnOneConnection(t *testing.T) {
 	const one = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n0\r\n\r\n"
 	const two = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\ntwo"
 	a := response{r: bufio.NewReader(strings.NewReader(one + two + one))}

@@ -43,7 +43,7 @@ func scripted(t *testing.T, script map[int]http.HandlerFunc) (*blob.Bucket, *[]*
 	return bucket(t, s.URL), seen
 }
 
-func says(status int, text string) http.HandlerFunc {
+func respondWith(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		io.WriteString(w, text)
@@ -51,7 +51,7 @@ func says(status int, text string) http.HandlerFunc {
 }
 
 func TestTemporaryRefusalsOfABucketAreRetried(t *testing.T) {
-	b, seen := scripted(t, map[int]http.HandlerFunc{1: says(503, "<Error><Code>SlowDown</Code></Error>"), 2: says(500, "")})
+	b, seen := scripted(t, map[int]http.HandlerFunc{1: respondWith(503, "<Error><Code>SlowDown</Code></Error>"), 2: respondWith(500, "")})
 	if _, err := b.Put(t.Context(), "x", strings.NewReader("text")); err != nil || len(*seen) != 3 {
 		t.Fatalf("Put: %v after %d requests", err, len(*seen))
 	}
@@ -68,8 +68,8 @@ func TestTemporaryRefusalsOfABucketAreRetried(t *testing.T) {
 	}
 }
 
-// signedAs returns the authorization that a request as it came has by the rules.
-func signedAs(t *testing.T, r *http.Request, body []byte) string {
+// signatureOf returns the authorization that a request as it came has by the rules.
+func signatureOf(t *testing.T, r *http.Request, body []byte) string {
 	t.Helper()
 	// Without the body: its length is not signed, since its hash is.
 	plain, err := http.NewRequestWithContext(t.Context(), r.Method, "http://"+r.Host+r.URL.RequestURI(), nil)
@@ -101,7 +101,7 @@ func TestRequestsArriveAsTheyWereSigned(t *testing.T) {
 			t.Error(err)
 		}
 		n++
-		if got, want := r.Header.Get("Authorization"), signedAs(t, r, body); got != want {
+		if got, want := r.Header.Get("Authorization"), signatureOf(t, r, body); got != want {
 			t.Errorf("%s %s: authorization %s, want %s", r.Method, r.URL, got, want)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -122,7 +122,7 @@ func TestRequestsArriveAsTheyWereSigned(t *testing.T) {
 
 func TestAnUploadWhoseEndFailsIsTakenBack(t *testing.T) {
 	// A success that turns into an error is one.
-	b, seen := scripted(t, map[int]http.HandlerFunc{4: says(200, "<Error><Code>InternalError</Code></Error>")})
+	b, seen := scripted(t, map[int]http.HandlerFunc{4: respondWith(200, "<Error><Code>InternalError</Code></Error>")})
 	_, err := b.Put(t.Context(), "x", bytes.NewReader(make([]byte, 17<<20)))
 	f, ok := errors.AsType[*blob.Error](err)
 	if !ok || f.Reason != "the bucket refused the request: InternalError" || len(*seen) != 5 || (*seen)[4].Method != "DELETE" {

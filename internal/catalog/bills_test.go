@@ -106,7 +106,7 @@ func TestBillsOfTheBookAreThoseOfTheProviders(t *testing.T) {
 	}
 }
 
-func TestThePartsOfAnAnswerAreNotPricedAsTheWhole(t *testing.T) {
+func TestPartsOfAResponseAreNotPricedAsTheTotal(t *testing.T) {
 	// 1,000 prompt tokens of which 900 came from a cache: 100 × 250 and 900 × 25
 	// nano-dollars, and 10 × 2,000 for what was written.
 	p, ok := catalog.Builtin().Price("openai", "gpt-5-mini", time.Now())

@@ -12,8 +12,8 @@ import (
 	"modelgate/internal/llm"
 )
 
-// only returns the rates of a model whose tokens all cost the same.
-func only(rate catalog.Rate) catalog.Rates {
+// onlyRate returns the rates of a model whose tokens all cost the same.
+func onlyRate(rate catalog.Rate) catalog.Rates {
 	return catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: rate, catalog.Output: rate})
 }
 
@@ -27,18 +27,18 @@ func day(text string) time.Time {
 
 func TestPriceFindsTheClosestRowInForce(t *testing.T) {
 	under := catalog.NewBook([]catalog.Price{
-		{Provider: "openai", Model: "o3", Rates: only(7)},
-		{Provider: "openai", Model: "gpt-4.1", Rates: only(8)},
+		{Provider: "openai", Model: "o3", Rates: onlyRate(7)},
+		{Provider: "openai", Model: "gpt-4.1", Rates: onlyRate(8)},
 	}, nil)
 	book := catalog.NewBook([]catalog.Price{
-		{Provider: "openai", Model: "gpt-*", Rates: only(1)},
-		{Provider: "openai", Model: "gpt-4*", Rates: only(2)},
-		{Provider: "openai", Model: "gpt-4.1-nano", Rates: only(3)},
-		{Provider: "groq", Model: "*", Rates: only(4)},
-		{Provider: "openai", Model: "gpt-4*", Rates: only(5)},
-		{Provider: "x-ai", Model: "grok", From: day("2026-03-01"), Rates: only(6)},
-		{Provider: "x-ai", Model: "grok", From: day("2026-05-01"), Rates: only(9)},
-		{Provider: "x-ai", Model: "grok*", From: day("2026-02-01"), Rates: only(10)},
+		{Provider: "openai", Model: "gpt-*", Rates: onlyRate(1)},
+		{Provider: "openai", Model: "gpt-4*", Rates: onlyRate(2)},
+		{Provider: "openai", Model: "gpt-4.1-nano", Rates: onlyRate(3)},
+		{Provider: "groq", Model: "*", Rates: onlyRate(4)},
+		{Provider: "openai", Model: "gpt-4*", Rates: onlyRate(5)},
+		{Provider: "x-ai", Model: "grok", From: day("2026-03-01"), Rates: onlyRate(6)},
+		{Provider: "x-ai", Model: "grok", From: day("2026-05-01"), Rates: onlyRate(9)},
+		{Provider: "x-ai", Model: "grok*", From: day("2026-02-01"), Rates: onlyRate(10)},
 	}, under)
 	for _, tt := range []struct {
 		provider, model, at string
@@ -111,7 +111,7 @@ func TestACostIsRoundedOnceHalfUp(t *testing.T) {
 		{1e12, llm.Usage{Input: 18_446_744_074}, math.MaxInt64},                                                         // just more than fits, in the units that the sum is kept in
 		{1e12, llm.Usage{Input: -5, Output: 1}, 1e9},
 	} {
-		p := catalog.Price{Rates: only(tt.rate)}
+		p := catalog.Price{Rates: onlyRate(tt.rate)}
 		if got := p.Cost(tt.u, catalog.Standard); got != tt.want {
 			t.Errorf("Cost of %+v at %d = %d, want %d", tt.u, tt.rate, got, tt.want)
 		}
@@ -119,7 +119,7 @@ func TestACostIsRoundedOnceHalfUp(t *testing.T) {
 }
 
 func TestEveryTokenThatIsReadCountsForTheLength(t *testing.T) {
-	p := catalog.Price{Rates: only(1000), Long: only(5000), Above: 1000}
+	p := catalog.Price{Rates: onlyRate(1000), Long: onlyRate(5000), Above: 1000}
 	for _, tt := range []struct {
 		name string
 		u    llm.Usage

@@ -10,11 +10,11 @@ import (
 
 func TestTermsComeBeforeBooks(t *testing.T) {
 	book := catalog.NewBook([]catalog.Price{
-		{Provider: "openai", Model: "base", Rates: only(1000), Request: 7},
-		{Provider: "openai", Model: "served", Rates: only(2000)},
-		{Provider: "openai", Model: "mine", Rates: only(9000)},
+		{Provider: "openai", Model: "base", Rates: onlyRate(1000), Request: 7},
+		{Provider: "openai", Model: "served", Rates: onlyRate(2000)},
+		{Provider: "openai", Model: "mine", Rates: onlyRate(9000)},
 	}, nil)
-	own := &catalog.Price{Provider: "integration", Model: "mine", Rates: only(4000)}
+	own := &catalog.Price{Provider: "integration", Model: "mine", Rates: onlyRate(4000)}
 	for _, tt := range []struct {
 		name          string
 		terms         *catalog.NegotiatedPricing
@@ -53,7 +53,7 @@ func TestTermsComeBeforeBooks(t *testing.T) {
 
 func TestAFactorOfAnySizeOverflowsNothing(t *testing.T) {
 	terms := &catalog.NegotiatedPricing{Factors: map[string]float64{"": 1e12}}
-	book := catalog.NewBook([]catalog.Price{{Provider: "a", Model: "*", Rates: only(1e12), Request: math.MaxInt64}}, nil)
+	book := catalog.NewBook([]catalog.Price{{Provider: "a", Model: "*", Rates: onlyRate(1e12), Request: math.MaxInt64}}, nil)
 	p, _ := terms.Price(book, "a", "m", day("2026-01-01"), "m")
 	most := llm.Usage{Input: math.MaxInt64, CachedInput: math.MaxInt64, Output: math.MaxInt64, Reasoning: math.MaxInt64, OutputAudio: math.MaxInt64}
 	if got := p.Cost(most, catalog.Standard); got != math.MaxInt64 {

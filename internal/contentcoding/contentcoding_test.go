@@ -155,7 +155,7 @@ func TestErrorsOfTheSourceAreKept(t *testing.T) {
 	broken := errors.New("connection reset")
 	for header := range encoders {
 		packed := encode(t, header, bytes.Repeat([]byte(text), 50))
-		src := io.MultiReader(bytes.NewReader(packed[:len(packed)/2]), failing{broken})
+		src := io.MultiReader(bytes.NewReader(packed[:len(packed)/2]), failingReader{broken})
 		r, err := contentcoding.NewReader(header, src, 1<<20)
 		if err == nil {
 			_, err = io.ReadAll(r)
@@ -166,9 +166,9 @@ func TestErrorsOfTheSourceAreKept(t *testing.T) {
 	}
 }
 
-type failing struct{ err error }
+type failingReader struct{ err error }
 
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
+func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 func FuzzReader(f *testing.F) {
 	for header := range encoders {

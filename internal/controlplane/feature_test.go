@@ -10,7 +10,7 @@ import (
 )
 
 func TestLimitsAreRefusedWhereTheyAreOff(t *testing.T) {
-	h := newHouse(t)
+	h := newOrganisation(t)
 	h.Off = route.DisabledFeatures{route.UsageLimits: true}
 	var i struct{ ID string }
 	h.root.Must("POST", "/integrations", `{"name":"i","ai_provider_id":"openai","key":"sk-secret-of-a-test"}`, &i)
@@ -43,7 +43,7 @@ func TestLimitsAreRefusedWhereTheyAreOff(t *testing.T) {
 }
 
 func TestKeysAreRefusedWhereTheirAccessIsOff(t *testing.T) {
-	h := newHouse(t)
+	h := newOrganisation(t)
 	h.Off = route.DisabledFeatures{route.APIAccess: true}
 	for name, c := range map[string]*routetest.Caller{"the installation's": h.root, "a service's": h.service(), "a person's": h.key("admin")} {
 		for _, call := range [][3]string{{"GET", "/configs", ""}, {"GET", "/api-keys/self", ""}, {"POST", "/configs", `{"name":"c","config":{},"workspace_id":"default"}`}} {

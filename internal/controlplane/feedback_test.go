@@ -118,7 +118,7 @@ func TestFeedbackThatCannotBeMeantIsRefusedWhole(t *testing.T) {
 
 func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 	w := newWorld(t)
-	strangers := w.strangers()
+	strangers := w.outsiders()
 	var own, given struct {
 		ID  string
 		IDs []string `json:"feedback_ids"`
@@ -177,7 +177,7 @@ func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 
 func TestFeedbackOfOtherOrganisationsAndArchivedWorkspacesIsNotShown(t *testing.T) {
 	w := newWorld(t)
-	strangers := w.strangers()
+	strangers := w.outsiders()
 	abroad := w.As(access.Identity{KeyID: "of abroad", Organisation: "elsewhere", Workspace: "abroad", Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)})
 	abroad.Must("POST", "/feedback", `{"trace_id":"foreign","value":7}`, nil)
 	strangers["another workspace"].Must("POST", "/feedback", `{"trace_id":"of the neighbour","value":3}`, nil)

@@ -16,7 +16,7 @@ import (
 
 // others are callers of another organisation with all rights there, and of
 // another workspace of this one with all that a key of it may have.
-func (w *world) strangers() map[string]*routetest.Caller {
+func (w *world) outsiders() map[string]*routetest.Caller {
 	w.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at)
 		VALUES ('elsewhere', 'elsewhere', '', '', '{}', '', 'active', 0, 0)`)
 	for id, organisation := range map[string]string{"abroad": "elsewhere", "adjacent": store.DefaultOrganisation} {
@@ -44,7 +44,7 @@ var nobodys = map[string]bool{"/analytics/groups/{groupBy}": true, "/logs/groups
 func TestForeignObjectsLookLikeMissingOnes(t *testing.T) {
 	w := newWorld(t)
 	tried := map[string]int{}
-	for name, stranger := range w.strangers() {
+	for name, stranger := range w.outsiders() {
 		for _, r := range w.Routes() {
 			if !strings.Contains(r.Path, "{") || nobodys[r.Path] || name == "another workspace" && everybodys[r.Path] {
 				continue
@@ -61,7 +61,7 @@ func TestForeignObjectsLookLikeMissingOnes(t *testing.T) {
 			}
 			tried[name]++
 			theirs, none := stranger.Call(r.Method, path, body), stranger.Call(r.Method, nothing, body)
-			if theirs.Status == http.StatusOK || theirs.Status != none.Status || told(theirs.Body) != told(none.Body) {
+			if theirs.Status == http.StatusOK || theirs.Status != none.Status || errorMessage(theirs.Body) != errorMessage(none.Body) {
 				t.Errorf("%s %s for %s: %d %s; what does not exist: %d %s", r.Method, path, name, theirs.Status, theirs.Body, none.Status, none.Body)
 			}
 		}
@@ -74,8 +74,8 @@ func TestForeignObjectsLookLikeMissingOnes(t *testing.T) {
 	}
 }
 
-// told returns what an error says, without what the request itself said.
-func told(body string) string {
+// errorMessage returns what an error says, without what the request itself said.
+func errorMessage(body string) string {
 	var e struct {
 		Error struct{ Code, Type, Param string }
 	}
@@ -92,7 +92,7 @@ var texts = []string{
 func TestHostileTextsInAnyFieldAreTakenOrRefused(t *testing.T) {
 	w := newWorld(t)
 	before := w.Query(`SELECT COUNT(*) FROM users`)
-	each(t, w, func(r *route.Route, path string, body map[string]any, field string) {
+	forEachField(t, w, func(r *route.Route, path string, body map[string]any, field string) {
 		if _, ok := body[field].(string); !ok {
 			return
 		}
@@ -115,7 +115,7 @@ func TestHostileTextsInAnyFieldAreTakenOrRefused(t *testing.T) {
 
 func TestWrongTypesAndUnknownFieldsAreRefusedByName(t *testing.T) {
 	w := newWorld(t)
-	each(t, w, func(r *route.Route, path string, body map[string]any, field string) {
+	forEachField(t, w, func(r *route.Route, path string, body map[string]any, field string) {
 		for _, wrong := range []any{true, 12.5, []any{[]any{}}, map[string]any{"x": map[string]any{}}} {
 			bad := maps.Clone(body)
 			bad[field] = wrong
@@ -146,8 +146,8 @@ func TestWrongTypesAndUnknownFieldsAreRefusedByName(t *testing.T) {
 	}
 }
 
-// each calls f with every field of every sample that has a body.
-func each(t *testing.T, w *world, f func(r *route.Route, path string, body map[string]any, field string)) {
+// forEachField calls f with every field of every sample that has a body.
+func forEachField(t *testing.T, w *world, f func(r *route.Route, path string, body map[string]any, field string)) {
 	t.Helper()
 	tried := 0
 	defer func() {

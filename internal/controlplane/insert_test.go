@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// answered is a posted exchange that has everything.
-const answered = `{
+// responded is a posted exchange that has everything.
+const responded = `{
 	"request": {
 		"url": "https://key:word@api.openai.com/v1/chat/completions?api-key=hidden",
 		"method": "post", "headers": {"authorization": "Bearer sk-hidden", "x-n": 1},
@@ -32,7 +32,7 @@ const bare = `{"request":{"url":"http://models.internal","body":null},"response"
 
 func TestPostedEntriesAreInTheLog(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{})
-	res := g.Post("/logs", "["+answered+","+bare+"]")
+	res := g.Post("/logs", "["+responded+","+bare+"]")
 	ids, _ := res.JSON(t)["ids"].([]any)
 	if res.Status != 200 || res.JSON(t)["status"] != "success" || len(ids) != 2 {
 		t.Fatalf("POST /logs: %d %s", res.Status, res.Body)

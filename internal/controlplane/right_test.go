@@ -21,8 +21,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// house is a bench with people of every role, and their callers by name.
-type house struct {
+// organisation is a bench with people of every role, and their callers by name.
+type organisation struct {
 	*routetest.Bench
 	root *routetest.Caller
 }
@@ -33,7 +33,7 @@ var roles = map[string][2]string{
 	"member": {"member", "member"}, "mate": {"member", "member"}, "stranger": {"member", ""},
 }
 
-func newHouse(t *testing.T) *house {
+func newOrganisation(t *testing.T) *organisation {
 	t.Helper()
 	b := routetest.New(t, organisations.Add, workspaces.Add, members.Add, keys.Add, integrations.Add, providers.Add, configs.Add, guardrails.Add)
 	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
@@ -54,23 +54,23 @@ func newHouse(t *testing.T) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &house{b, b.Root()}
+	return &organisation{b, b.Root()}
 }
 
-func (h *house) session(name string) *routetest.Caller {
+func (h *organisation) session(name string) *routetest.Caller {
 	return h.As(access.Identity{KeyID: "session of " + name, Type: access.Session, UserID: name, Workspace: "-", Scopes: access.RoleScopes(roles[name][0])})
 }
 
-func (h *house) key(name string) *routetest.Caller {
+func (h *organisation) key(name string) *routetest.Caller {
 	return h.As(access.Identity{KeyID: "key of " + name, Type: access.WorkspaceUser, UserID: name, Scopes: access.Scopes(access.WorkspaceUser)})
 }
 
-func (h *house) service() *routetest.Caller {
+func (h *organisation) service() *routetest.Caller {
 	return h.As(access.Identity{KeyID: "service", Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)})
 }
 
-// say sets what the organisation and the first workspace say of a switch.
-func (h *house) say(t *testing.T, name, organisation, workspace string, left bool) {
+// setOverride sets what the organisation and the first workspace say of a switch.
+func (h *organisation) setOverride(t *testing.T, name, organisation, workspace string, left bool) {
 	t.Helper()
 	section, _ := access.SectionOf(name)
 	o := store.OrganisationSettings{Security: switched(name, organisation)}
@@ -133,7 +133,7 @@ const guardrail = `{"name":"g","workspace_id":"default","checks":[{"id":"default
 func TestEveryRouteAsksForItsRight(t *testing.T) {
 	for _, g := range guarded {
 		t.Run(string(g.right)+" "+g.method+" "+g.path, func(t *testing.T) {
-			h := newHouse(t)
+			h := newOrganisation(t)
 			for _, role := range []string{access.Member, access.Manager} {
 				name := role + "s" + string(g.right)
 				for _, said := range []struct {
@@ -143,7 +143,7 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 					{"", "", false}, {"on", "", false}, {"off", "", false},
 					{"on", "off", false}, {"off", "on", false}, {"on", "off", true}, {"off", "on", true},
 				} {
-					h.say(t, name, said.organisation, said.workspace, said.left)
+					h.setOverride(t, name, said.organisation, said.workspace, said.left)
 					want := access.RolePermissions(nil).Allows(role, g.right)
 					if _, exists := access.SectionOf(name); exists && said.organisation != "" {
 						want = said.organisation == "on"
@@ -161,7 +161,7 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 
 // check calls a route as the role, whose right is as want says, and as those
 // who are not bound by it.
-func (h *house) check(t *testing.T, what, seed, with, method, path, body, role string, want, sessionsAlone bool) {
+func (h *organisation) check(t *testing.T, what, seed, with, method, path, body, role string, want, sessionsAlone bool) {
 	t.Helper()
 	callers := map[string]*routetest.Caller{"session": h.session(role)}
 	if !sessionsAlone {
@@ -215,7 +215,7 @@ func TestThePageOfRolesShowsEverySwitch(t *testing.T) {
 }
 
 func TestARoleCountsAtOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newOrganisation(t)
 	c := h.session("member")
 	const config = `{"name":"c","config":{"retry":{"attempts":1}},"workspace_id":"default"}`
 	status := func() int { return c.Call("POST", "/configs", config).Status }
@@ -233,7 +233,7 @@ func TestARoleCountsAtOnce(t *testing.T) {
 }
 
 func TestRemovedMembersLoseTheirKeysInTheWorkspace(t *testing.T) {
-	h := newHouse(t)
+	h := newOrganisation(t)
 	var second struct{ ID string }
 	h.root.Must("POST", "/workspaces", `{"name":"second","users":["member"]}`, &second)
 	make := func(user, workspace string) string {
@@ -265,7 +265,7 @@ func TestRemovedMembersLoseTheirKeysInTheWorkspace(t *testing.T) {
 }
 
 func TestUsersSeeOnlyTheirWorkspaces(t *testing.T) {
-	h := newHouse(t)
+	h := newOrganisation(t)
 	var second struct{ ID string }
 	h.root.Must("POST", "/workspaces", `{"name":"second"}`, &second)
 	for name, want := range map[string]int{"owner": 2, "chief": 2, "admin": 1, "manager": 1, "member": 1, "stranger": 0} {

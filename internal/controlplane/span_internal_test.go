@@ -22,8 +22,8 @@ func spanAt(sec int, span, parent string, attempts ...int) *reqlog.Entry {
 	return e
 }
 
-// drawn writes a tree in one line: orphans have a question mark.
-func drawn(list []*spanNode) string {
+// drawTree writes a tree in one line: orphans have a question mark.
+func drawTree(list []*spanNode) string {
 	var parts []string
 	for _, n := range list {
 		text := n.Name
@@ -31,7 +31,7 @@ func drawn(list []*spanNode) string {
 			text += "?"
 		}
 		if len(n.Children) > 0 {
-			text += "(" + drawn(n.Children) + ")"
+			text += "(" + drawTree(n.Children) + ")"
 		}
 		parts = append(parts, text)
 	}
@@ -56,7 +56,7 @@ func TestSpansAreBelowTheirParents(t *testing.T) {
 		{"the same id twice", []*reqlog.Entry{spanAt(1, "a", ""), spanAt(2, "a", ""), spanAt(3, "b", "a")}, "1(3) 2"},
 		{"the same id twice, below itself", []*reqlog.Entry{spanAt(1, "a", "a"), spanAt(2, "a", "a")}, "1?(2)"},
 	} {
-		if got := drawn(buildSpanTree(tt.entries)); got != tt.want {
+		if got := drawTree(buildSpanTree(tt.entries)); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

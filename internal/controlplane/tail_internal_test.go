@@ -17,7 +17,7 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-func mustWanted(t *testing.T, query string, scope logstore.Scope) *logstore.Matcher {
+func mustMatcher(t *testing.T, query string, scope logstore.Scope) *logstore.Matcher {
 	t.Helper()
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
 		{"", logstore.Scope{Keys: []string{"other"}}, false},
 		{"", logstore.Scope{Keys: []string{}}, false},
 	} {
-		if got := mustWanted(t, tt.query, tt.scope).Matches(e); got != tt.want {
+		if got := mustMatcher(t, tt.query, tt.scope).Matches(e); got != tt.want {
 			t.Errorf("%q in %+v matches = %t, want %t", tt.query, tt.scope, got, tt.want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestAWatcherWantsWhatAListingWouldHold(t *testing.T) {
 
 func TestASlowWatcherLosesEntriesAndIsNotified(t *testing.T) {
 	tail := new(Tail)
-	one, err := tail.join(new(access.Identity), mustWanted(t, "", logstore.Scope{}))
+	one, err := tail.join(new(access.Identity), mustMatcher(t, "", logstore.Scope{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestASlowWatcherLosesEntriesAndIsNotified(t *testing.T) {
 
 func TestWatchersAreBoundedAndEndWithTheGateway(t *testing.T) {
 	tail := new(Tail)
-	all := mustWanted(t, "", logstore.Scope{})
+	all := mustMatcher(t, "", logstore.Scope{})
 	var first *subscriber
 	for i := range maxWatchers {
 		w, err := tail.join(&access.Identity{Organisation: fmt.Sprint(i / 10), Workspace: "w"}, all)
@@ -135,7 +135,7 @@ func TestTailsEndWithTheirPermission(t *testing.T) {
 }
 
 func TestWatchersOfAWorkspaceLeaveRoomForOthers(t *testing.T) {
-	all := mustWanted(t, "", logstore.Scope{})
+	all := mustMatcher(t, "", logstore.Scope{})
 	for _, tt := range []struct {
 		name  string
 		who   func(i int) *access.Identity

@@ -105,7 +105,7 @@ func (w *world) traced(t *testing.T, keys ...[3]string) {
 
 func TestSpansAreShownAsEntriesOfTheLogAre(t *testing.T) {
 	w := newWorld(t)
-	strangers := w.strangers()
+	strangers := w.outsiders()
 	var made struct{ ID string }
 	w.root.Must("POST", "/api-keys/workspace/user", `{"name":"own","scopes":["models.list"],"user_id":"member","workspace_id":"default"}`, &made)
 	w.traced(t, [3]string{store.DefaultOrganisation, store.DefaultWorkspace, "service"}, [3]string{store.DefaultOrganisation, store.DefaultWorkspace, made.ID},

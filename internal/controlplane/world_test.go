@@ -63,7 +63,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{Bench: routetest.New(t, recording(t), controlplane.Add)}
 	w.Exec(`INSERT INTO claims (hash, organisation_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
 		access.HashKey("the-link").String(), store.DefaultOrganisation, w.Clock.UnixMilli(), w.Clock.AddDate(0, 0, 1).UnixMilli())
-	w.people()
+	w.addPeople()
 	for _, k := range kinds {
 		k.as.KeyID = k.name
 		w.As(k.as)
@@ -93,8 +93,8 @@ func newWorld(t testing.TB) *world {
 		}
 		ids = append(ids, m.word, id)
 	}
-	w.limited(t)
-	ids = append(ids, "{result}", w.observed(t, strings.NewReplacer(ids...).Replace("{guardrail}")))
+	w.addLimits(t)
+	ids = append(ids, "{result}", w.addObserved(t, strings.NewReplacer(ids...).Replace("{guardrail}")))
 	ids = append(ids, "{entity}", policy.EntityID("api_key:a"))
 	w.ids, w.root, w.restore = strings.NewReplacer(ids...), root, w.Keep()
 	return w
@@ -110,8 +110,8 @@ func recording(t testing.TB) func(*route.API) {
 	return func(a *route.API) { a.Log, a.FlushLog, a.Recorder = logs, logs.Flush, logs }
 }
 
-// people are one of each role, and one more to be changed.
-func (w *world) people() {
+// addPeople are one of each role, and one more to be changed.
+func (w *world) addPeople() {
 	for id, roles := range map[string][2]string{
 		"owner": {"owner", ""}, "admin": {"admin", ""}, "workspace-admin": {"member", "admin"},
 		"manager": {"member", "manager"}, "member": {"member", "member"}, "mate": {"member", "member"},
@@ -133,8 +133,8 @@ func (w *world) people() {
 // everyKey are fields of a policy that counts each key.
 const everyKey = `"conditions":[{"key":"api_key","value":"*"}],"group_by":[{"key":"api_key"}]`
 
-// limited gives each policy a counter.
-func (w *world) limited(t testing.TB) {
+// addLimits gives each policy a counter.
+func (w *world) addLimits(t testing.TB) {
 	w.Exec(`INSERT INTO spending (kind, id, attempts, cost, tokens, unknown, unpriced)
 		SELECT 'policy', id || '/-/0/api_key:a', 1, 1, 1, 0, 0 FROM policies WHERE kind = 'usage'`)
 	rows, err := w.DB.ActivePolicies(t.Context())
@@ -150,8 +150,8 @@ func (w *world) limited(t testing.TB) {
 	w.API.Policies = func() *policy.Set { return set }
 }
 
-// observed stores a result of a guardrail and returns its id.
-func (w *world) observed(t testing.TB, slug string) string {
+// addObserved stores a result of a guardrail and returns its id.
+func (w *world) addObserved(t testing.TB, slug string) string {
 	r := logstore.GuardResult{
 		ID: reqlog.NewID(w.Clock), Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, Guardrail: slug, Version: "v",
 		Event: "request", Verdict: logstore.GuardFailed, Weight: 1, Created: w.Clock,

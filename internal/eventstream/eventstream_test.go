@@ -167,8 +167,8 @@ func TestTypeAndDataSayWhatAMessageIs(t *testing.T) {
 	}
 }
 
-// sealed sets both checksums of a message.
-func sealed(b []byte) []byte {
+// withChecksum sets both checksums of a message.
+func withChecksum(b []byte) []byte {
 	binary.BigEndian.PutUint32(b[8:], crc32.ChecksumIEEE(b[:8]))
 	binary.BigEndian.PutUint32(b[len(b)-4:], crc32.ChecksumIEEE(b[:len(b)-4]))
 	return b
@@ -191,12 +191,12 @@ func TestInvalidMessagesEndTheReading(t *testing.T) {
 		{"header byte", changed(14, 'x'), eventstream.ErrCorrupt},
 		{"payload byte", changed(len(whole)-6, 'x'), eventstream.ErrCorrupt},
 		{"message checksum", changed(len(whole)-1, whole[len(whole)-1]^1), eventstream.ErrCorrupt},
-		{"headers longer than the message", sealed(changed(7, 250)), eventstream.ErrCorrupt},
+		{"headers longer than the message", withChecksum(changed(7, 250)), eventstream.ErrCorrupt},
 		{"length below that of an empty message", mustHex(t, "0000000c 00000000 a0d23268"), eventstream.ErrCorrupt},
-		{"header with a name that does not end", sealed(changed(12, 200)), eventstream.ErrCorrupt},
-		{"header that does not end", sealed(changed(16, 200)), eventstream.ErrCorrupt},
-		{"header of unknown type", sealed(changed(14, 10)), eventstream.ErrCorrupt},
-		{"header without a name", sealed(changed(12, 0)), eventstream.ErrCorrupt},
+		{"header with a name that does not end", withChecksum(changed(12, 200)), eventstream.ErrCorrupt},
+		{"header that does not end", withChecksum(changed(16, 200)), eventstream.ErrCorrupt},
+		{"header of unknown type", withChecksum(changed(14, 10)), eventstream.ErrCorrupt},
+		{"header without a name", withChecksum(changed(12, 0)), eventstream.ErrCorrupt},
 		{"cut in the prelude", whole[:5], io.ErrUnexpectedEOF},
 		{"cut in the payload", whole[:len(whole)-1], io.ErrUnexpectedEOF},
 	} {
@@ -228,22 +228,22 @@ func TestMessagesOverTheBoundAreRefusedBeforeTheyAreRead(t *testing.T) {
 }
 
 func TestASourceThatReadsNothingEndsTheReading(t *testing.T) {
-	if _, err := eventstream.NewReader(idle{}, 0).Next(); err != io.ErrNoProgress {
+	if _, err := eventstream.NewReader(idleReader{}, 0).Next(); err != io.ErrNoProgress {
 		t.Errorf("error %v, want io.ErrNoProgress", err)
 	}
 }
 
-type idle struct{}
+type idleReader struct{}
 
-func (idle) Read([]byte) (int, error) { return 0, nil }
+func (idleReader) Read([]byte) (int, error) { return 0, nil }
 
-// measured is a source of one part per read that notes the room that it was given.
-type measured struct {
+// measuredReader is a source of one part per read that notes the room that it was given.
+type measuredReader struct {
 	parts [][]byte
 	room  []int
 }
 
-func (m *measured) Read(b []byte) (int, error) {
+func (m *measuredReader) Read(b []byte) (int, error) {
 	m.room = append(m.room, len(b))
 	if len(m.parts) == 0 {
 		return 0, io.EOF
@@ -258,7 +258,7 @@ func (m *measured) Read(b []byte) (int, error) {
 
 func TestABufferGrowsForALargeMessageAndIsReleasedAfterManySmallOnes(t *testing.T) {
 	const small, usual = 150, 64 << 10
-	src := &measured{}
+	src := &measuredReader{}
 	add := func(n, size int) {
 		for range n {
 			src.parts = append(src.parts, eventstream.Append(nil, nil, make([]byte, size)))
@@ -299,12 +299,12 @@ func TestResetKeepsABufferOfUpTo64KB(t *testing.T) {
 }
 
 func TestResetLetsALargerBufferGo(t *testing.T) {
-	src := &measured{parts: [][]byte{eventstream.Append(nil, nil, make([]byte, 100_000))}}
+	src := &measuredReader{parts: [][]byte{eventstream.Append(nil, nil, make([]byte, 100_000))}}
 	r := eventstream.NewReader(src, 0)
 	if _, err := r.Next(); err != nil {
 		t.Fatal(err)
 	}
-	again := &measured{parts: [][]byte{eventstream.Append(nil, nil, []byte("a"))}}
+	again := &measuredReader{parts: [][]byte{eventstream.Append(nil, nil, []byte("a"))}}
 	r.Reset(again)
 	if m, err := r.Next(); err != nil || string(m.Payload) != "a" || again.room[0] > 64<<10 {
 		t.Errorf("payload %q, error %v, room for %d bytes, want a and at most 64 KB", m.Payload, err, again.room[0])

@@ -197,8 +197,8 @@ func mustDial(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// ask sends a request and returns the status, zero when the connection is closed.
-func ask(c net.Conn, header string) int {
+// getStatus sends a request and returns the status, zero when the connection is closed.
+func getStatus(c net.Conn, header string) int {
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n"+header+"\r\n")
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -251,24 +251,24 @@ func TestYoungConnectionsWithoutAKeyAreLimited(t *testing.T) {
 func TestOldestConnectionWithoutAKeyIsClosed(t *testing.T) {
 	address, l := listen(t, inbound.ListenerOptions{Keyless: 2})
 	withKey := mustDial(t, address)
-	if status := ask(withKey, "Key: k\r\n"); status != 200 {
+	if status := getStatus(withKey, "Key: k\r\n"); status != 200 {
 		t.Fatalf("with a key: %d", status)
 	}
 	first, second := mustDial(t, address), mustDial(t, address)
-	if ask(first, "") != 200 || ask(second, "") != 200 || l.Keyless() != 2 {
+	if getStatus(first, "") != 200 || getStatus(second, "") != 200 || l.Keyless() != 2 {
 		t.Fatalf("%d connections without a key, want 2", l.Keyless())
 	}
 	time.Sleep(2100 * time.Millisecond) // real connections have real ages
 	third := mustDial(t, address)
-	if ask(third, "") != 200 {
+	if getStatus(third, "") != 200 {
 		t.Error("a new connection was refused")
 	}
 	for name, c := range map[string]net.Conn{"second": second, "third": third, "with a key": withKey} {
-		if status := ask(c, ""); status != 200 {
+		if status := getStatus(c, ""); status != 200 {
 			t.Errorf("%s: status %d, want it open", name, status)
 		}
 	}
-	if status := ask(first, ""); status != 0 {
+	if status := getStatus(first, ""); status != 0 {
 		t.Errorf("the oldest: status %d, want it closed", status)
 	}
 }
@@ -277,14 +277,14 @@ func TestClosedAndKnownConnectionsAreNotCounted(t *testing.T) {
 	address, l := listen(t, inbound.ListenerOptions{Keyless: 1})
 	for range 40 { // more than may be open at once
 		c := mustDial(t, address)
-		if ask(c, "Key: k\r\n") != 200 {
+		if getStatus(c, "Key: k\r\n") != 200 {
 			t.Fatal("a connection with a key was refused")
 		}
 	}
 	waitFor(t, "none counts", func() bool { return l.Keyless() == 0 })
 	for range 40 {
 		c := mustDial(t, address)
-		if ask(c, "") != 200 {
+		if getStatus(c, "") != 200 {
 			t.Fatal("a connection was refused although the others are closed")
 		}
 		c.Close()
@@ -297,7 +297,7 @@ func TestTrustedProxiesAreNotLimited(t *testing.T) {
 	for range 20 {
 		mustDial(t, address)
 	}
-	if status := ask(mustDial(t, address), ""); status != 200 || l.Keyless() != 0 {
+	if status := getStatus(mustDial(t, address), ""); status != 200 || l.Keyless() != 0 {
 		t.Errorf("status %d, %d counted; want none", status, l.Keyless())
 	}
 }

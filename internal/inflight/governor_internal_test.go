@@ -173,7 +173,7 @@ func TestBurstIsAdmittedWhileProvidersAreAwaited(t *testing.T) {
 		var all, sent sync.WaitGroup
 		var mu sync.Mutex
 		refused := 0
-		answers := make(chan struct{})
+		responses := make(chan struct{})
 		sent.Add(burst)
 		for range burst {
 			all.Go(func() {
@@ -189,14 +189,14 @@ func TestBurstIsAdmittedWhileProvidersAreAwaited(t *testing.T) {
 				ticket.Sent()
 				ticket.Sent() // as a retry does
 				sent.Done()
-				<-answers
+				<-responses
 				p.use(50 * time.Microsecond)
 				ticket.Leave()
 			})
 			time.Sleep(200 * time.Microsecond)
 		}
 		sent.Wait()
-		close(answers)
+		close(responses)
 		all.Wait()
 		if refused > 0 {
 			t.Errorf("%d of %d requests were refused", refused, burst)
@@ -219,7 +219,7 @@ func TestGoodputHoldsAtTwiceTheLoadOfAProcessor(t *testing.T) {
 		)
 		var all sync.WaitGroup
 		var mu sync.Mutex
-		answered, refused := 0, 0
+		served, refused := 0, 0
 		slowest := time.Duration(0)
 		began := time.Now()
 		for time.Since(began) < load {
@@ -241,14 +241,14 @@ func TestGoodputHoldsAtTwiceTheLoadOfAProcessor(t *testing.T) {
 				defer mu.Unlock()
 				slowest = max(slowest, time.Since(arrived))
 				if at := time.Since(began); at >= settled && at < load {
-					answered++
+					served++
 				}
 			})
 			time.Sleep(work / 2)
 		}
 		all.Wait()
 		peak := float64((load - settled) / work)
-		if goodput := float64(answered) / peak; goodput < 0.95 {
+		if goodput := float64(served) / peak; goodput < 0.95 {
 			t.Errorf("goodput is %.3f of the peak, want at least 0.95", goodput)
 		}
 		if limit := provider + DefaultWait + time.Second; slowest > limit {

@@ -48,8 +48,8 @@ func mustKey(bits int) *rsa.PrivateKey {
 // values is a JSON object.
 type values map[string]any
 
-// but returns v with other values. Nil takes a name away.
-func (v values) but(other values) values {
+// with returns v with other values. Nil takes a name away.
+func (v values) with(other values) values {
 	out := maps.Clone(v)
 	maps.Copy(out, other)
 	maps.DeleteFunc(out, func(_ string, value any) bool { return value == nil })
@@ -72,8 +72,8 @@ func encoded(v any) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// signed returns a token of a header and claims, which are objects or texts.
-func signed(key *rsa.PrivateKey, header, claims any) string {
+// sign returns a token of a header and claims, which are objects or texts.
+func sign(key *rsa.PrivateKey, header, claims any) string {
 	text := encoded(header) + "." + encoded(claims)
 	digest := sha256.Sum256([]byte(text))
 	signature, err := rsa.SignPKCS1v15(nil, key, crypto.SHA256, digest[:])
@@ -103,8 +103,8 @@ func organisation() jwt.Issuer {
 	return jwt.Issuer{Organisation: "org", Set: set(public("one", first())), Workspaces: []jwt.Workspace{{ID: "w1", Slug: "main"}}}
 }
 
-// mustKeeper returns a keeper that reaches this machine, and what it logs.
-func mustKeeper(t testing.TB, o upstream.Options) (*jwt.KeySetCache, *buffer) {
+// mustKeySets returns a keeper that reaches this machine, and what it logs.
+func mustKeySets(t testing.TB, o upstream.Options) (*jwt.KeySetCache, *buffer) {
 	t.Helper()
 	return mustKeeperFor(t, o, time.Minute)
 }
@@ -146,8 +146,8 @@ func verify(judge *jwt.Verifier, token string, now time.Time) (*access.Identity,
 	return id, apierr.From(err)
 }
 
-// refused wants an error with this code and word that quotes nothing.
-func refused(t *testing.T, name, token string, err *apierr.Error, code, word string) {
+// wantRefused wants an error with this code and word that quotes nothing.
+func wantRefused(t *testing.T, name, token string, err *apierr.Error, code, word string) {
 	t.Helper()
 	if err == nil {
 		t.Errorf("%s: the token counts", name)
@@ -163,21 +163,21 @@ func refused(t *testing.T, name, token string, err *apierr.Error, code, word str
 	}
 }
 
-// place serves keys by HTTPS.
-type place struct {
-	url    string
-	pool   *x509.CertPool
-	asked  atomic.Int64
-	answer atomic.Pointer[http.HandlerFunc]
+// issuerServer serves keys by HTTPS.
+type issuerServer struct {
+	url     string
+	pool    *x509.CertPool
+	asked   atomic.Int64
+	respond atomic.Pointer[http.HandlerFunc]
 }
 
-func newPlace(t testing.TB, keys ...values) *place {
+func newPlace(t testing.TB, keys ...values) *issuerServer {
 	t.Helper()
-	p := new(place)
+	p := new(issuerServer)
 	p.serve(set(keys...))
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.asked.Add(1)
-		(*p.answer.Load())(w, r)
+		(*p.respond.Load())(w, r)
 	}))
 	t.Cleanup(srv.Close)
 	p.url, p.pool = srv.URL+"/keys", x509.NewCertPool()
@@ -185,14 +185,14 @@ func newPlace(t testing.TB, keys ...values) *place {
 	return p
 }
 
-func (p *place) serve(text string) {
-	p.does(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(text)) })
+func (p *issuerServer) serve(text string) {
+	p.setHandler(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(text)) })
 }
 
-func (p *place) does(f http.HandlerFunc) { p.answer.Store(&f) }
+func (p *issuerServer) setHandler(f http.HandlerFunc) { p.respond.Store(&f) }
 
-// at returns an organisation whose keys are at p.
-func (p *place) at() jwt.Issuer {
+// issuer returns an organisation whose keys are at p.
+func (p *issuerServer) issuer() jwt.Issuer {
 	i := organisation()
 	i.Set, i.URL = "", p.url
 	return i

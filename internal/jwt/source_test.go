@@ -15,27 +15,27 @@ import (
 	"modelgate/internal/waittest"
 )
 
-// known waits until a verifier has keys: those of an issuer that is new are asked
+// wantAccepted waits until a verifier has keys: those of an issuer that is new are asked
 // for concurrently.
-func known(t *testing.T, judge *jwt.Verifier) {
+func wantAccepted(t *testing.T, judge *jwt.Verifier) {
 	t.Helper()
-	if _, err := verify(judge, signed(first(), header, claims), noon); err != nil {
+	if _, err := verify(judge, sign(first(), header, claims), noon); err != nil {
 		t.Fatalf("with the first key: %v", err)
 	}
 }
 
 func TestANewKeyIsAskedForOnceAndSoonAgain(t *testing.T) {
 	p := newPlace(t, public("one", first()))
-	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	judge := k.Tokens([]jwt.Issuer{p.at()})
-	known(t, judge)
+	k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.issuer()})
+	wantAccepted(t, judge)
 	if n := p.asked.Load(); n != 1 {
 		t.Errorf("asked %d times for the first keys, want once", n)
 	}
 	p.serve(set(public("one", first()), public("two", second())))
-	token := signed(second(), header.but(values{"kid": "two"}), claims)
+	token := sign(second(), header.with(values{"kid": "two"}), claims)
 	_, err := verify(judge, token, noon.Add(9*time.Second))
-	refused(t, "soon after", token, err, "invalid_token", "kid")
+	wantRefused(t, "soon after", token, err, "invalid_token", "kid")
 	if n := p.asked.Load(); n != 1 {
 		t.Errorf("asked %d times within 10 seconds, want once", n)
 	}
@@ -44,14 +44,14 @@ func TestANewKeyIsAskedForOnceAndSoonAgain(t *testing.T) {
 		t.Errorf("with the new key: %v", err)
 	}
 	for range 100 {
-		unknown := signed(second(), header.but(values{"kid": "three"}), claims)
+		unknown := sign(second(), header.with(values{"kid": "three"}), claims)
 		_, err := verify(judge, unknown, now)
-		refused(t, "a kid that nobody has", unknown, err, "invalid_token", "kid")
+		wantRefused(t, "a kid that nobody has", unknown, err, "invalid_token", "kid")
 	}
 	if n := p.asked.Load(); n != 2 {
 		t.Errorf("asked %d times, want twice", n)
 	}
-	known(t, judge)
+	wantAccepted(t, judge)
 }
 
 // A key that was taken out of the set ends what it signed, without anybody's
@@ -59,15 +59,15 @@ func TestANewKeyIsAskedForOnceAndSoonAgain(t *testing.T) {
 func TestKeysAreAskedForAtOnceAndWhenTheyAreOld(t *testing.T) {
 	p := newPlace(t)
 	asked := make(chan struct{}, 1)
-	p.does(func(w http.ResponseWriter, _ *http.Request) {
+	p.setHandler(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte(set(public("one", first()))))
 		asked <- struct{}{}
 	})
-	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	judge := k.Tokens([]jwt.Issuer{p.at()})
+	k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.issuer()})
 	waittest.Receive(t, asked, "the first request for the keys")
-	known(t, judge)
-	token := signed(first(), header, claims)
+	wantAccepted(t, judge)
+	token := sign(first(), header, claims)
 	if _, err := verify(judge, token, noon.Add(10*time.Minute)); err != nil {
 		t.Errorf("after 10 minutes: %v", err)
 	}
@@ -88,7 +88,7 @@ func (d doer) Do(req *http.Request, _ bool) (*http.Response, error) { return d(r
 
 func TestKeysAreAskedForAgainOnceTheyAreOlderThanTenMinutes(t *testing.T) {
 	keys := set(public("one", first()))
-	token := signed(first(), header, claims)
+	token := sign(first(), header, claims)
 	for after, want := range map[time.Duration]int64{10 * time.Minute: 1, 10*time.Minute + 1: 2} {
 		var asked atomic.Int64
 		k := jwt.New(jwt.Options{
@@ -100,7 +100,7 @@ func TestKeysAreAskedForAgainOnceTheyAreOlderThanTenMinutes(t *testing.T) {
 			Now:    func() time.Time { return noon },
 		})
 		judge := k.Tokens([]jwt.Issuer{{Organisation: "org", URL: "https://id.example.com/keys", Workspaces: organisation().Workspaces}})
-		known(t, judge)
+		wantAccepted(t, judge)
 		if _, err := verify(judge, token, noon.Add(after)); err != nil {
 			t.Errorf("after %v: %v", after, err)
 		}
@@ -113,16 +113,16 @@ func TestKeysAreAskedForAgainOnceTheyAreOlderThanTenMinutes(t *testing.T) {
 
 func TestATokenWithAnUnknownKeyHasTheKeysAskedForEveryTenSeconds(t *testing.T) {
 	p := newPlace(t, public("one", first()))
-	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	judge := k.Tokens([]jwt.Issuer{p.at()})
-	known(t, judge)
-	token := signed(second(), header.but(values{"kid": "two"}), claims)
+	k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.issuer()})
+	wantAccepted(t, judge)
+	token := sign(second(), header.with(values{"kid": "two"}), claims)
 	for _, tt := range []struct {
 		after time.Duration
 		want  int64
 	}{{10*time.Second - 1, 1}, {10 * time.Second, 2}, {20*time.Second - 1, 2}, {20 * time.Second, 3}} {
 		_, err := verify(judge, token, noon.Add(tt.after))
-		refused(t, tt.after.String(), token, err, "invalid_token", "kid")
+		wantRefused(t, tt.after.String(), token, err, "invalid_token", "kid")
 		if n := p.asked.Load(); n != tt.want {
 			t.Errorf("asked %d times after %v, want %d", n, tt.after, tt.want)
 		}
@@ -133,19 +133,19 @@ func TestAKeySetOfAQuarterOfAMegabyteIsTaken(t *testing.T) {
 	text := set(public("one", first()))
 	p := newPlace(t)
 	p.serve(text + strings.Repeat(" ", 256<<10-len(text)))
-	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	known(t, k.Tokens([]jwt.Issuer{p.at()}))
+	k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	wantAccepted(t, k.Tokens([]jwt.Issuer{p.issuer()}))
 }
 
 func TestTheLogNamesTheIssuerWhoseKeysAreAway(t *testing.T) {
 	p := newPlace(t)
-	p.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
-	k, log := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	by := p.at()
+	p.setHandler(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	k, log := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	by := p.issuer()
 	by.URL += "?secret=abc"
-	token := signed(first(), header, claims)
+	token := sign(first(), header, claims)
 	_, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon)
-	refused(t, "while it is away", token, err, "token_keys_unavailable", "try again")
+	wantRefused(t, "while it is away", token, err, "token_keys_unavailable", "try again")
 	k.Close()
 	address, _, _ := strings.Cut(strings.TrimPrefix(p.url, "https://"), "/")
 	if !strings.Contains(log.String(), "issuer="+address) || strings.Contains(log.String(), "abc") {
@@ -155,8 +155,8 @@ func TestTheLogNamesTheIssuerWhoseKeysAreAway(t *testing.T) {
 
 func TestTheLogReportsKeysThatAreNotUsed(t *testing.T) {
 	p := newPlace(t, public("one", first()), public("two", small()))
-	k, log := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	known(t, k.Tokens([]jwt.Issuer{p.at()}))
+	k, log := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	wantAccepted(t, k.Tokens([]jwt.Issuer{p.issuer()}))
 	k.Close()
 	if !strings.Contains(log.String(), "keys[1] has 1024 bits") {
 		t.Errorf("the log does not report the small key:\n%s", log)
@@ -166,10 +166,10 @@ func TestTheLogReportsKeysThatAreNotUsed(t *testing.T) {
 func TestTheLogReportsKeysInSettingsThatCannotBeUsed(t *testing.T) {
 	by := organisation()
 	by.Set = set(public("one", small()))
-	k, log := mustKeeper(t, upstream.Options{})
-	token := signed(first(), header, claims)
+	k, log := mustKeySets(t, upstream.Options{})
+	token := sign(first(), header, claims)
 	_, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon)
-	refused(t, "without a key", token, err, "token_keys_unavailable", "try again")
+	wantRefused(t, "without a key", token, err, "token_keys_unavailable", "try again")
 	if !strings.Contains(log.String(), "organisation=org") || !strings.Contains(log.String(), "keys[0] has 1024 bits") {
 		t.Errorf("the log does not report the organisation's keys:\n%s", log)
 	}
@@ -178,13 +178,13 @@ func TestTheLogReportsKeysInSettingsThatCannotBeUsed(t *testing.T) {
 func TestManyWhoWaitAskOnce(t *testing.T) {
 	p := newPlace(t, public("one", first()))
 	begin := make(chan struct{})
-	p.does(func(w http.ResponseWriter, _ *http.Request) {
+	p.setHandler(func(w http.ResponseWriter, _ *http.Request) {
 		<-begin
 		w.Write([]byte(set(public("one", first()))))
 	})
-	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	judge := k.Tokens([]jwt.Issuer{p.at()})
-	token := signed(first(), header, claims)
+	k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.issuer()})
+	token := sign(first(), header, claims)
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
@@ -203,14 +203,14 @@ func TestManyWhoWaitAskOnce(t *testing.T) {
 func TestAnIssuerThatDoesNotAnswerHoldsNobodyForLong(t *testing.T) {
 	p := newPlace(t)
 	end := make(chan struct{})
-	p.does(func(http.ResponseWriter, *http.Request) { <-end })
+	p.setHandler(func(http.ResponseWriter, *http.Request) { <-end })
 	t.Cleanup(func() { close(end) })
 	k, _ := mustKeeperFor(t, upstream.Options{RootCAs: p.pool}, 0)
-	judge := k.Tokens([]jwt.Issuer{p.at()})
+	judge := k.Tokens([]jwt.Issuer{p.issuer()})
 	began := time.Now()
-	token := signed(first(), header, claims)
+	token := sign(first(), header, claims)
 	_, err := verify(judge, token, noon)
-	refused(t, "in the meantime", token, err, "token_keys_unavailable", "try again")
+	wantRefused(t, "in the meantime", token, err, "token_keys_unavailable", "try again")
 	if took := time.Since(began); took >= 10*time.Second || err.Status() != http.StatusServiceUnavailable {
 		t.Errorf("answered %d after %v, want 503 after about 2 seconds", err.Status(), took)
 	}
@@ -223,20 +223,20 @@ func TestAnIssuerThatDoesNotAnswerHoldsNobodyForLong(t *testing.T) {
 
 func TestKeysCountOnWhileTheirPlaceIsAway(t *testing.T) {
 	p := newPlace(t, public("one", first()))
-	k, log := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	judge := k.Tokens([]jwt.Issuer{p.at()})
-	known(t, judge)
-	p.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	k, log := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.issuer()})
+	wantAccepted(t, judge)
+	p.setHandler(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 	later := noon.Add(11 * time.Minute)
-	other := signed(first(), header, claims.but(values{"sub": "bob"}))
+	other := sign(first(), header, claims.with(values{"sub": "bob"}))
 	for _, now := range []time.Time{later, later.Add(time.Minute), later.Add(20 * time.Minute)} {
 		if _, err := verify(judge, other, now); err != nil {
 			t.Errorf("at %v: %v", now, err)
 		}
 	}
-	token := signed(second(), header.but(values{"kid": "two"}), claims)
+	token := sign(second(), header.with(values{"kid": "two"}), claims)
 	_, err := verify(judge, token, later.Add(30*time.Minute))
-	refused(t, "an unknown key in the meantime", token, err, "invalid_token", "kid")
+	wantRefused(t, "an unknown key in the meantime", token, err, "invalid_token", "kid")
 	if n := strings.Count(log.String(), "fetching issuer keys failed"); n != 1 || !strings.Contains(log.String(), "502") {
 		t.Errorf("the log reports it %d times, want once:\n%s", n, log)
 	}
@@ -245,7 +245,7 @@ func TestKeysCountOnWhileTheirPlaceIsAway(t *testing.T) {
 		t.Errorf("when it is back: %v", err)
 	}
 	_, err = verify(judge, other, later.Add(31*time.Minute))
-	refused(t, "a verified token whose key was taken back", other, err, "invalid_token", "kid")
+	wantRefused(t, "a verified token whose key was taken back", other, err, "invalid_token", "kid")
 	if !strings.Contains(log.String(), "fetching issuer keys recovered") {
 		t.Errorf("the log does not tell that it is back:\n%s", log)
 	}
@@ -253,13 +253,13 @@ func TestKeysCountOnWhileTheirPlaceIsAway(t *testing.T) {
 
 func TestAnIssuerThatWasAwayAtFirstIsAskedAgain(t *testing.T) {
 	p := newPlace(t)
-	p.does(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
-	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	judge := k.Tokens([]jwt.Issuer{p.at()})
-	token := signed(first(), header, claims)
+	p.setHandler(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.issuer()})
+	token := sign(first(), header, claims)
 	for range 10 {
 		_, err := verify(judge, token, noon)
-		refused(t, "while it is away", token, err, "token_keys_unavailable", "try again")
+		wantRefused(t, "while it is away", token, err, "token_keys_unavailable", "try again")
 	}
 	if n := p.asked.Load(); n != 1 {
 		t.Errorf("asked %d times, want once", n)
@@ -275,7 +275,7 @@ func TestAResponseWithoutAKeySetIsRejected(t *testing.T) {
 		"huge": func(w http.ResponseWriter, _ *http.Request) {
 			w.Write([]byte(set(public("one", first())) + strings.Repeat(" ", 256<<10)))
 		},
-		"endless":      func(w http.ResponseWriter, _ *http.Request) { endless(w) },
+		"endless":      func(w http.ResponseWriter, _ *http.Request) { writeEndless(w) },
 		"HTML":         func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("<html>")) },
 		"an empty set": func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(`{"keys":[]}`)) },
 		"a redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusFound) },
@@ -293,21 +293,21 @@ func TestAResponseWithoutAKeySetIsRejected(t *testing.T) {
 			w.Write([]byte(set(public("one", first()), public("one", second()))))
 		},
 		"what is secret": func(w http.ResponseWriter, _ *http.Request) {
-			w.Write([]byte(set(public("one", first()).but(values{"d": "AQ"}))))
+			w.Write([]byte(set(public("one", first()).with(values{"d": "AQ"}))))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
-			p.does(answer)
-			k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-			token := signed(first(), header, claims)
-			_, err := verify(k.Tokens([]jwt.Issuer{p.at()}), token, noon)
-			refused(t, name, token, err, "token_keys_unavailable", "try again")
+			p.setHandler(answer)
+			k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+			token := sign(first(), header, claims)
+			_, err := verify(k.Tokens([]jwt.Issuer{p.issuer()}), token, noon)
+			wantRefused(t, name, token, err, "token_keys_unavailable", "try again")
 		})
 	}
 }
 
-func endless(w http.ResponseWriter) {
+func writeEndless(w http.ResponseWriter) {
 	for _, err := w.Write([]byte(`{"keys":[`)); err == nil; {
 		_, err = w.Write([]byte(strings.Repeat(`{},`, 1000)))
 	}
@@ -323,7 +323,7 @@ func manyKeys(n int) []values {
 
 func TestKeysAreFetchedFromPublicAddressesAlone(t *testing.T) {
 	p := newPlace(t, public("one", first()))
-	token := signed(first(), header, claims)
+	token := sign(first(), header, claims)
 	for name, url := range map[string]string{
 		"this machine":     p.url,
 		"by its name":      strings.Replace(p.url, "127.0.0.1", "localhost", 1),
@@ -331,10 +331,10 @@ func TestKeysAreFetchedFromPublicAddressesAlone(t *testing.T) {
 	} {
 		k := jwt.New(jwt.Options{Client: upstream.New(upstream.Options{RootCAs: p.pool}), Logger: discard})
 		t.Cleanup(k.Close)
-		by := p.at()
+		by := p.issuer()
 		by.URL = url
 		_, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon)
-		refused(t, name, token, err, "token_keys_unavailable", "try again")
+		wantRefused(t, name, token, err, "token_keys_unavailable", "try again")
 	}
 	if n := p.asked.Load(); n != 0 {
 		t.Errorf("asked %d times, want never", n)
@@ -343,27 +343,27 @@ func TestKeysAreFetchedFromPublicAddressesAlone(t *testing.T) {
 
 func TestAnEqualStateKeepsVerifiedTokens(t *testing.T) {
 	p := newPlace(t, public("one", first()))
-	k, _ := mustKeeper(t, upstream.Options{RootCAs: p.pool})
-	judge := k.Tokens([]jwt.Issuer{p.at()})
-	known(t, judge)
-	if again := k.Tokens([]jwt.Issuer{p.at()}); again != judge {
+	k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
+	judge := k.Tokens([]jwt.Issuer{p.issuer()})
+	wantAccepted(t, judge)
+	if again := k.Tokens([]jwt.Issuer{p.issuer()}); again != judge {
 		t.Error("the same issuers give another verifier")
 	}
-	without := p.at()
+	without := p.issuer()
 	without.Workspaces = nil
 	other := k.Tokens([]jwt.Issuer{without})
-	token := signed(first(), header, claims)
+	token := sign(first(), header, claims)
 	_, err := verify(other, token, noon)
-	refused(t, "once its workspace is archived", token, err, "token_workspace", "workspace")
+	wantRefused(t, "once its workspace is archived", token, err, "token_workspace", "workspace")
 	if n := p.asked.Load(); n != 1 {
 		t.Errorf("asked %d times, want once: the address is the same", n)
 	}
 	_, err = verify(k.Tokens(nil), token, noon)
-	refused(t, "once nobody takes tokens", token, err, "invalid_token", "organisation")
+	wantRefused(t, "once nobody takes tokens", token, err, "invalid_token", "organisation")
 	inline := organisation()
 	inline.Set = set(public("one", second()))
 	_, err = verify(k.Tokens([]jwt.Issuer{inline}), token, noon)
-	refused(t, "once the keys are others", token, err, "invalid_token", "signature")
+	wantRefused(t, "once the keys are others", token, err, "invalid_token", "signature")
 }
 
 func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
@@ -371,41 +371,41 @@ func TestAKeySetSaysWhatIsWrongWithIt(t *testing.T) {
 	even := base64.RawURLEncoding.EncodeToString(append(first().N.Bytes()[:255:255], 0))
 	for _, tt := range []struct{ name, text, word string }{
 		{"good", set(good), ""},
-		{"padded", set(good.but(values{"e": "AQAB=="})), ""},
-		{"without use and alg", set(good.but(values{"use": nil, "alg": nil})), ""},
-		{"for verifying", set(good.but(values{"key_ops": []string{"verify"}})), ""},
+		{"padded", set(good.with(values{"e": "AQAB=="})), ""},
+		{"without use and alg", set(good.with(values{"use": nil, "alg": nil})), ""},
+		{"for verifying", set(good.with(values{"key_ops": []string{"verify"}})), ""},
 		{"next to keys of other kinds", set(good, values{"kty": "EC", "kid": "ec"}, values{"kty": "RSA", "use": "enc"}), ""},
 		{"the same key twice", set(good, good), ""},
-		{"with a certificate", set(good.but(values{"x5c": []string{"MII"}, "x5t": "a"})), ""},
+		{"with a certificate", set(good.with(values{"x5c": []string{"MII"}, "x5t": "a"})), ""},
 		{"no JSON", "keys", "not a JSON Web Key Set"},
 		{"a key alone", strings.TrimSuffix(strings.TrimPrefix(set(good), `{"keys":[`), "]}"), "not a JSON Web Key Set"},
 		{"no keys", `{"keys":[]}`, "no RSA key"},
 		{"keys of another kind", `{"keys":7}`, "not a JSON Web Key Set"},
 		{"a key that is text", `{"keys":["a"]}`, "keys[0]"},
-		{"none that signs", set(good.but(values{"use": "enc"})), "no RSA key"},
-		{"none for RS256", set(good.but(values{"alg": "RS512"})), "no RSA key"},
-		{"one that only signs", set(good.but(values{"key_ops": []string{"sign"}})), "no RSA key"},
-		{"no kid", set(good.but(values{"kid": nil})), "kid"},
-		{"a kid of another kind", set(good.but(values{"kid": 7})), "keys[0]"},
-		{"a bad one next to a good one", set(good, good.but(values{"kid": ""})), "keys[1]"},
+		{"none that signs", set(good.with(values{"use": "enc"})), "no RSA key"},
+		{"none for RS256", set(good.with(values{"alg": "RS512"})), "no RSA key"},
+		{"one that only signs", set(good.with(values{"key_ops": []string{"sign"}})), "no RSA key"},
+		{"no kid", set(good.with(values{"kid": nil})), "kid"},
+		{"a kid of another kind", set(good.with(values{"kid": 7})), "keys[0]"},
+		{"a bad one next to a good one", set(good, good.with(values{"kid": ""})), "keys[1]"},
 		{"two under one kid", set(good, public("one", second())), "keys[1]"},
 		{"small", set(public("one", small())), "1024 bits"},
-		{"of 8192 bits", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1024)))})), ""},
-		{"of 2047 bits", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte("\x7f" + strings.Repeat("\xff", 255)))})), "2047 bits"},
-		{"large", set(good.but(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1025)))})), "8200 bits"},
-		{"even", set(good.but(values{"n": even})), "not an RSA key"},
-		{"an exponent of one", set(good.but(values{"e": "AQ"})), "not an RSA key"},
-		{"an exponent of three", set(good.but(values{"e": "Aw"})), ""},
-		{"an exponent of 31 bits", set(good.but(values{"e": "f____w"})), ""},
-		{"an exponent of 32 bits", set(good.but(values{"e": "_____w"})), "not an RSA key"},
-		{"an even exponent", set(good.but(values{"e": "BA"})), "not an RSA key"},
-		{"an exponent of 40 bits", set(good.but(values{"e": "AQAAAAE"})), "not an RSA key"},
-		{"no exponent", set(good.but(values{"e": nil})), "not an RSA key"},
-		{"a modulus that is no base64url", set(good.but(values{"n": "+/"})), "(n)"},
-		{"an exponent that is no base64url", set(good.but(values{"e": "A"})), "(e)"},
-		{"a private key", set(good.but(values{"d": "AQ"})), "private part"},
-		{"a prime of it", set(good.but(values{"p": "AQ"})), "private part"},
-		{"an exponent of it", set(good.but(values{"dp": "AQ"})), "private part"},
+		{"of 8192 bits", set(good.with(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1024)))})), ""},
+		{"of 2047 bits", set(good.with(values{"n": base64.RawURLEncoding.EncodeToString([]byte("\x7f" + strings.Repeat("\xff", 255)))})), "2047 bits"},
+		{"large", set(good.with(values{"n": base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff", 1025)))})), "8200 bits"},
+		{"even", set(good.with(values{"n": even})), "not an RSA key"},
+		{"an exponent of one", set(good.with(values{"e": "AQ"})), "not an RSA key"},
+		{"an exponent of three", set(good.with(values{"e": "Aw"})), ""},
+		{"an exponent of 31 bits", set(good.with(values{"e": "f____w"})), ""},
+		{"an exponent of 32 bits", set(good.with(values{"e": "_____w"})), "not an RSA key"},
+		{"an even exponent", set(good.with(values{"e": "BA"})), "not an RSA key"},
+		{"an exponent of 40 bits", set(good.with(values{"e": "AQAAAAE"})), "not an RSA key"},
+		{"no exponent", set(good.with(values{"e": nil})), "not an RSA key"},
+		{"a modulus that is no base64url", set(good.with(values{"n": "+/"})), "(n)"},
+		{"an exponent that is no base64url", set(good.with(values{"e": "A"})), "(e)"},
+		{"a private key", set(good.with(values{"d": "AQ"})), "private part"},
+		{"a prime of it", set(good.with(values{"p": "AQ"})), "private part"},
+		{"an exponent of it", set(good.with(values{"dp": "AQ"})), "private part"},
 		{"a shared secret", set(good, values{"kty": "oct", "k": "AQ"}), "private part"},
 		{"a hundred", set(manyKeys(100)...), ""},
 		{"too many", set(manyKeys(101)...), "100"},
@@ -430,7 +430,7 @@ func FuzzCheckSet(f *testing.F) {
 		by.Set = text
 		k := jwt.New(jwt.Options{Logger: discard})
 		defer k.Close()
-		token := signed(second(), header, claims)
+		token := sign(second(), header, claims)
 		if _, err := verify(k.Tokens([]jwt.Issuer{by}), token, noon); err == nil {
 			t.Errorf("a token counts by the keys %q", text)
 		}

@@ -39,7 +39,7 @@ func TestNotingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkExchange(b *testing.B) {
-	for name, o := range map[string]ledger.Options{"grouped": {}, "counted": {Counter: newTally()}, "strict": {Sync: ledger.Strict}} {
+	for name, o := range map[string]ledger.Options{"grouped": {}, "counted": {Counter: newCountStore()}, "strict": {Sync: ledger.Strict}} {
 		b.Run(name, func(b *testing.B) {
 			o.Dir, o.Store = b.TempDir(), newMemory()
 			l := mustOpen(b, o)

@@ -197,7 +197,7 @@ func TestAFullDiskCostsBodiesWhereTheyMayBeDropped(t *testing.T) {
 	default:
 	}
 	disk.Fill(false)
-	within(t, "the row and the attempt that waited for room", func() {
+	runWithin(t, "the row and the attempt that waited for room", func() {
 		<-recorded
 		<-done
 	})
@@ -216,7 +216,7 @@ func TestBodiesLeaveRoomToRowsWithout(t *testing.T) {
 			dir := t.TempDir()
 			l := mustOpen(t, ledger.Options{Dir: dir, Store: store, OnFull: full, SegmentSize: 64 << 10, MaxSize: most, SyncInterval: time.Millisecond})
 			n, with := 0, int64(0) // bytes before bodies were dropped
-			within(t, "exchanges of which a hundred lose their bodies", func() {
+			runWithin(t, "exchanges of which a hundred lose their bodies", func() {
 				for ; l.Stats().BodiesDropped < 100; n++ {
 					id := reqlog.NewID(time.Now())
 					mustIntend(t, l, id, 1)

@@ -61,9 +61,9 @@ func (p *life) kill() error {
 	return errAway
 }
 
-// noted takes in what a ledger holds of attempts: what each came to, or that it
+// mustKnow takes in what a ledger holds of attempts: what each came to, or that it
 // will be an estimate.
-func noted(t *testing.T, dir string, known map[string]reqlog.Spend) {
+func mustKnow(t *testing.T, dir string, known map[string]reqlog.Spend) {
 	t.Helper()
 	err := ledger.Each(dir, func(r ledger.Record) {
 		switch {
@@ -98,7 +98,7 @@ func TestNoCrashMakesCountsDrift(t *testing.T) {
 }
 
 func drift(t *testing.T, rnd *rand.Rand) {
-	c, dir, known := newTally(), t.TempDir(), map[string]reqlog.Spend{}
+	c, dir, known := newCountStore(), t.TempDir(), map[string]reqlog.Spend{}
 	for range 12 {
 		p := &life{t: t, dir: dir, left: t.TempDir(), done: known}
 		p.l = mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond, SegmentSize: 3 << 10})
@@ -119,16 +119,16 @@ func drift(t *testing.T, rnd *rand.Rand) {
 		p.work(rnd)
 		p.kill()
 		p.l.Close(closed(t))
-		noted(t, p.left, known)
+		mustKnow(t, p.left, known)
 		dir = p.left
 	}
 	c.mu.Lock()
 	c.before, c.after = nil, nil
 	c.mu.Unlock()
 	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond})
-	counted(t, l)
+	waitCounted(t, l)
 	mustClose(t, l)
-	noted(t, dir, known)
+	mustKnow(t, dir, known)
 	var want, got reqlog.Spend
 	for _, s := range known {
 		want.Add(s)

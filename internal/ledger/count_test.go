@@ -19,8 +19,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// tally is a Counter in memory.
-type tally struct {
+// countStore is a Counter in memory.
+type countStore struct {
 	mu    sync.Mutex
 	marks map[string]int64
 	spent map[reqlog.SpendOwner]reqlog.Spend
@@ -32,11 +32,11 @@ type tally struct {
 	before, after func() error
 }
 
-func newTally() *tally {
-	return &tally{marks: map[string]int64{}, spent: map[reqlog.SpendOwner]reqlog.Spend{}, names: map[string]reqlog.Spend{}}
+func newCountStore() *countStore {
+	return &countStore{marks: map[string]int64{}, spent: map[reqlog.SpendOwner]reqlog.Spend{}, names: map[string]reqlog.Spend{}}
 }
 
-func (c *tally) Counted(_ context.Context, segments []string) (map[string]int64, error) {
+func (c *countStore) Counted(_ context.Context, segments []string) (map[string]int64, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.before != nil {
@@ -53,7 +53,7 @@ func (c *tally) Counted(_ context.Context, segments []string) (map[string]int64,
 	return out, nil
 }
 
-func (c *tally) Count(_ context.Context, n *ledger.Counts) error {
+func (c *countStore) Count(_ context.Context, n *ledger.Counts) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls++
@@ -94,27 +94,27 @@ func (c *tally) Count(_ context.Context, n *ledger.Counts) error {
 	return nil
 }
 
-// leave makes it fail, or work again.
-func (c *tally) leave(err error) {
+// setError makes it fail, or work again.
+func (c *countStore) setError(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.before, c.after = func() error { return err }, nil
 }
 
-func (c *tally) called() int {
+func (c *countStore) callCount() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.calls
 }
 
-func (c *tally) sums() map[reqlog.SpendOwner]reqlog.Spend {
+func (c *countStore) sums() map[reqlog.SpendOwner]reqlog.Spend {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.spent)
 }
 
-// counted waits until everything that was settled is counted.
-func counted(t *testing.T, l *ledger.Ledger) {
+// waitCounted waits until everything that was settled is counted.
+func waitCounted(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		st := l.Stats()
@@ -130,7 +130,7 @@ func counted(t *testing.T, l *ledger.Ledger) {
 var payer = reqlog.SpendOwner{Organisation: "org", Workspace: "ws", KeyID: "key", Slug: "main"}
 
 func TestSettlementsAreCountedForTheirOwner(t *testing.T) {
-	dir, c := t.TempDir(), newTally()
+	dir, c := t.TempDir(), newCountStore()
 	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 5 * time.Millisecond})
 	for range 20 {
 		exchange(t, l)
@@ -141,13 +141,13 @@ func TestSettlementsAreCountedForTheirOwner(t *testing.T) {
 	if err := l.RecordIntent(t.Context(), i); err != nil {
 		t.Fatal(err)
 	}
-	counted(t, l)
+	waitCounted(t, l)
 	want := map[reqlog.SpendOwner]reqlog.Spend{payer: {Attempts: 20, Cost: 20 * 1234, Tokens: 20 * 15}}
 	if got := c.sums(); !maps.Equal(got, want) {
 		t.Errorf("counted %+v, want %+v: open ones are not counted", got, want)
 	}
 	l.RecordSettlement(reqlog.Settlement{ID: other, Attempt: 1, Outcome: reqlog.Answered})
-	counted(t, l)
+	waitCounted(t, l)
 	want[reqlog.SpendOwner{Organisation: "org", Workspace: "ws", KeyID: "second"}] = reqlog.Spend{Attempts: 1, Unknown: 1}
 	if got := c.sums(); !maps.Equal(got, want) {
 		t.Errorf("counted %+v, want %+v", got, want)
@@ -161,7 +161,7 @@ func TestSettlementsAreCountedForTheirOwner(t *testing.T) {
 // A crash may come at any time: before the settlement is written, or before it is
 // counted. What a later process counts is not its own.
 func TestAttemptsAreCountedForPoliciesAcrossCrashes(t *testing.T) {
-	dir, c := t.TempDir(), newTally()
+	dir, c := t.TempDir(), newCountStore()
 	long := strings.Repeat("x", 5000)
 	attempt := func(l *ledger.Ledger, settle bool, counters ...string) {
 		t.Helper()
@@ -181,22 +181,22 @@ func TestAttemptsAreCountedForPoliciesAcrossCrashes(t *testing.T) {
 		attempt(l, n%3 > 0, "a", "b") // ten stay open, and are written again in later segments
 		exchange(t, l)
 	}
-	counted(t, l)
+	waitCounted(t, l)
 	if got := c.names; got["a"].Attempts != 50 || got["b"].Attempts != 20 || got[long].Attempts != 30 || got["b"].Tokens != 20*15 {
 		t.Errorf("counted %+v", got)
 	}
 	if c.own.Attempts != 80 {
 		t.Errorf("%d attempts were counted as this process's own, want 80", c.own.Attempts)
 	}
-	c.leave(errAway)
+	c.setError(errAway)
 	attempt(l, true, "b")
 	exchange(t, l) // writes the settlement
 	left := kill(t, dir)
 	mustClose(t, l)
-	c.leave(nil)
+	c.setError(nil)
 	o.Dir = left
 	l = mustOpen(t, o)
-	counted(t, l)
+	waitCounted(t, l)
 	mustClose(t, l)
 	if got := c.names; got["a"].Attempts != 60 || got["b"].Attempts != 31 {
 		t.Errorf("after a crash %+v, want the eleven attempts without a count too", got)
@@ -208,10 +208,10 @@ func TestAttemptsAreCountedForPoliciesAcrossCrashes(t *testing.T) {
 
 func TestCountsArePutTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTally()
+		c := newCountStore()
 		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Counter: c})
 		time.Sleep(time.Second)
-		calls := c.called()
+		calls := c.callCount()
 		for range 100 {
 			for range 20 {
 				exchange(t, l)
@@ -219,7 +219,7 @@ func TestCountsArePutTogether(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		time.Sleep(time.Second)
-		if n := c.called() - calls; n < 3 || n > 7 {
+		if n := c.callCount() - calls; n < 3 || n > 7 {
 			t.Errorf("%d counts in a second of settlements, want about 5", n)
 		}
 		if got := c.sums()[payer].Attempts; got != 2000 {
@@ -230,8 +230,8 @@ func TestCountsArePutTogether(t *testing.T) {
 }
 
 func TestAStartCountsWhatTheLastOneDidNot(t *testing.T) {
-	dir, c := t.TempDir(), newTally()
-	c.leave(errAway)
+	dir, c := t.TempDir(), newCountStore()
+	c.setError(errAway)
 	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 5 * time.Millisecond, SegmentSize: 4 << 10})
 	for range 50 {
 		exchange(t, l)
@@ -245,9 +245,9 @@ func TestAStartCountsWhatTheLastOneDidNot(t *testing.T) {
 	if r := mustVerify(t, dir); r.Attempts != 50 {
 		t.Errorf("the ledger has %d attempts after a replay, want all 50", r.Attempts)
 	}
-	c.leave(nil)
+	c.setError(nil)
 	l = mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 5 * time.Millisecond})
-	counted(t, l)
+	waitCounted(t, l)
 	mustClose(t, l)
 	if got, want := c.sums()[payer], (reqlog.Spend{Attempts: 50, Cost: 50 * 1234, Tokens: 50 * 15}); got != want {
 		t.Errorf("counted %+v, want %+v", got, want)
@@ -259,11 +259,11 @@ func TestAStartCountsWhatTheLastOneDidNot(t *testing.T) {
 
 func TestCountingWaitsForACounterThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, c := t.TempDir(), newTally()
+		dir, c := t.TempDir(), newCountStore()
 		l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SegmentSize: 8 << 10})
 		exchange(t, l)
 		time.Sleep(2 * time.Second)
-		c.leave(errAway)
+		c.setError(errAway)
 		for range 60 { // a minute each
 			exchange(t, l)
 			time.Sleep(time.Minute)
@@ -275,7 +275,7 @@ func TestCountingWaitsForACounterThatIsAway(t *testing.T) {
 		if r := mustVerify(t, dir); r.Attempts < 60 {
 			t.Errorf("%d attempts are left in the ledger, want all that wait", r.Attempts)
 		}
-		c.leave(nil)
+		c.setError(nil)
 		time.Sleep(10 * time.Second)
 		if st = l.Stats(); st.Uncounted != 0 || st.CountError != "" || !st.CountedAt.IsZero() {
 			t.Errorf("Stats = %+v, want nothing that waits", st)
@@ -289,7 +289,7 @@ func TestCountingWaitsForACounterThatIsAway(t *testing.T) {
 
 func TestACountWithUnknownOutcomeIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTally()
+		c := newCountStore()
 		rnd := rand.New(rand.NewPCG(1, 2))
 		c.before = func() error { return sometimes(rnd) }
 		c.after = func() error { return sometimes(rnd) }
@@ -298,10 +298,10 @@ func TestACountWithUnknownOutcomeIsNotRepeated(t *testing.T) {
 			exchange(t, l)
 			time.Sleep(500 * time.Millisecond)
 		}
-		if n := c.called(); n < 10 {
+		if n := c.callCount(); n < 10 {
 			t.Errorf("%d counts, want many of which some fail", n)
 		}
-		c.leave(nil)
+		c.setError(nil)
 		time.Sleep(10 * time.Second)
 		if got, want := c.sums()[payer], (reqlog.Spend{Attempts: 300, Cost: 300 * 1234, Tokens: 300 * 15}); got != want {
 			t.Errorf("counted %+v, want %+v", got, want)
@@ -318,7 +318,7 @@ func sometimes(rnd *rand.Rand) error {
 }
 
 func TestAnAttemptThatGoesOnForLongIsCountedInTheEnd(t *testing.T) {
-	dir, c := t.TempDir(), newTally()
+	dir, c := t.TempDir(), newCountStore()
 	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond, SegmentSize: 4 << 10})
 	long := reqlog.NewID(time.Now())
 	mustIntend(t, l, long, 1)
@@ -334,7 +334,7 @@ func TestAnAttemptThatGoesOnForLongIsCountedInTheEnd(t *testing.T) {
 	}
 	before := c.sums()[payer].Attempts
 	l.RecordSettlement(settlement(long, 1))
-	counted(t, l)
+	waitCounted(t, l)
 	if n := c.sums()[payer].Attempts; n <= before || int(n) != int(l.Stats().Settled) {
 		t.Errorf("%d attempts were counted of %d, %d before the long one ended", n, l.Stats().Settled, before)
 	}
@@ -344,8 +344,8 @@ func TestAnAttemptThatGoesOnForLongIsCountedInTheEnd(t *testing.T) {
 // TestSegmentsThatWereCopiedAreCountedOnce starts a ledger on a copy of another
 // one's folder: a machine that was cloned, or a backup put back.
 func TestSegmentsThatWereCopiedAreCountedOnce(t *testing.T) {
-	dir, c := t.TempDir(), newTally()
-	c.leave(errAway)
+	dir, c := t.TempDir(), newCountStore()
+	c.setError(errAway)
 	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond, SegmentSize: 4 << 10})
 	for range 30 {
 		exchange(t, l)
@@ -356,13 +356,13 @@ func TestSegmentsThatWereCopiedAreCountedOnce(t *testing.T) {
 	}
 	whole := kill(t, dir)
 	mustClose(t, l)
-	c.leave(nil)
+	c.setError(nil)
 	var list []*ledger.Ledger
 	for _, dir := range []string{left, whole, dir} {
 		list = append(list, mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond}))
 	}
 	for _, l := range list {
-		counted(t, l)
+		waitCounted(t, l)
 		mustClose(t, l)
 	}
 	if got, want := c.sums()[payer], (reqlog.Spend{Attempts: 60, Cost: 60 * 1234, Tokens: 60 * 15}); got != want {
@@ -371,7 +371,7 @@ func TestSegmentsThatWereCopiedAreCountedOnce(t *testing.T) {
 }
 
 func TestASegmentWithoutAnIDIsNotCountedAndKeepsNothing(t *testing.T) {
-	dir, c := t.TempDir(), newTally()
+	dir, c := t.TempDir(), newCountStore()
 	id := reqlog.NewID(time.Now())
 	i, s := intent(id, 1), settlement(id, 1)
 	b := ledger.Segment([]ledger.Record{{Intent: &i}, {Settle: &s}, {Exchange: id, Row: codec.Append(nil, entry(id))}})
@@ -381,7 +381,7 @@ func TestASegmentWithoutAnIDIsNotCountedAndKeepsNothing(t *testing.T) {
 	}
 	l := mustOpen(t, ledger.Options{Dir: dir, Counter: c, SyncInterval: 2 * time.Millisecond})
 	exchange(t, l)
-	counted(t, l)
+	waitCounted(t, l)
 	mustClose(t, l)
 	if got := c.sums()[payer].Attempts; got != 1 {
 		t.Errorf("%d attempts were counted, want the one of this process", got)
@@ -393,8 +393,8 @@ func TestASegmentWithoutAnIDIsNotCountedAndKeepsNothing(t *testing.T) {
 
 func TestCountedReturnsWhenAllThatWasSettledIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTally()
-		c.leave(errAway)
+		c := newCountStore()
+		c.setError(errAway)
 		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Counter: c})
 		exchange(t, l)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -402,7 +402,7 @@ func TestCountedReturnsWhenAllThatWasSettledIsCounted(t *testing.T) {
 		if err := l.AwaitCounted(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Counted = %v while the counter is away, want it to wait as long as its context lasts", err)
 		}
-		c.leave(nil)
+		c.setError(nil)
 		if err := l.AwaitCounted(t.Context()); err != nil || c.sums()[payer].Attempts != 1 {
 			t.Errorf("Counted = %v with %d attempts counted, want 1", err, c.sums()[payer].Attempts)
 		}
@@ -441,13 +441,13 @@ func TestSegmentIsCountedAsLongAsCountersKnowIt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dir, c := t.TempDir(), newTally()
-				c.leave(errAway)
+				dir, c := t.TempDir(), newCountStore()
+				c.setError(errAway)
 				l := mustOpen(t, ledger.Options{Dir: dir, Counter: c})
 				exchange(t, l)
 				mustClose(t, l)
 				time.Sleep(tt.after)
-				c.leave(nil)
+				c.setError(nil)
 				l = mustOpen(t, ledger.Options{Dir: dir, Counter: c})
 				time.Sleep(time.Minute)
 				if got := int64(c.sums()[payer].Attempts); got != tt.want {
@@ -469,16 +469,16 @@ func TestManyOwnersAreCountedOnceEach(t *testing.T) {
 		id := reqlog.NewID(time.Now())
 		i := noteIntent(id, 1)
 		i.Intent.KeyID = fmt.Sprint("key-", n)
-		intents, settles = append(intents, i), append(settles, noteSettle(id, 1))
+		intents, settles = append(intents, i), append(settles, settleRecord(id, 1))
 		o := payer
 		o.KeyID = i.Intent.KeyID
 		want[o] = reqlog.Spend{Attempts: 1, Cost: 1234, Tokens: 15}
 	}
-	c := newTally()
-	l := mustOpen(t, ledger.Options{Dir: mustLeave(t, ledger.Segment(append(intents, settles...))), Counter: c, SyncInterval: 2 * time.Millisecond})
-	counted(t, l)
-	if got := c.sums(); !maps.Equal(got, want) || c.called() < 2 {
-		t.Errorf("%d owners were counted in %d steps, %+v; want %d in some", len(got), c.called(), got[payer], owners)
+	c := newCountStore()
+	l := mustOpen(t, ledger.Options{Dir: mustWriteSegments(t, ledger.Segment(append(intents, settles...))), Counter: c, SyncInterval: 2 * time.Millisecond})
+	waitCounted(t, l)
+	if got := c.sums(); !maps.Equal(got, want) || c.callCount() < 2 {
+		t.Errorf("%d owners were counted in %d steps, %+v; want %d in some", len(got), c.callCount(), got[payer], owners)
 	}
 	if st := l.Stats(); st.Uncounted != 0 {
 		t.Errorf("Stats = %d settlements of this process to be counted, want none: all are of an earlier one", st.Uncounted)
@@ -490,18 +490,18 @@ func TestManyOwnersAreCountedOnceEach(t *testing.T) {
 // that nobody else calls receives only settlements and refuses none.
 func TestCountsBeginWhereTheLastOneEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newTally()
+		c := newCountStore()
 		l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Counter: c})
 		for n := range 3 {
 			id := reqlog.NewID(time.Now())
 			mustIntend(t, l, id, 1)
 			time.Sleep(10 * time.Second)
-			if got := c.called(); got != n {
+			if got := c.callCount(); got != n {
 				t.Errorf("with %d attempts settled and one in progress there were %d counts, want %d", n, got, n)
 			}
 			l.RecordSettlement(settlement(id, 1))
 			time.Sleep(10 * time.Second)
-			if got := c.called(); got != n+1 {
+			if got := c.callCount(); got != n+1 {
 				t.Errorf("with %d attempts settled there were %d counts, want %d", n+1, got, n+1)
 			}
 		}

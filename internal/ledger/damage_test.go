@@ -47,7 +47,7 @@ func record(t *rapid.T) ledger.Record {
 
 func markEstimated(list []ledger.Record) (out []string) {
 	for _, r := range list {
-		out = append(out, told(r)+string(r.Row))
+		out = append(out, recordLine(r)+string(r.Row))
 	}
 	return out
 }
@@ -136,7 +136,7 @@ func TestADamagedSegmentIsPutAsideAndTheRestCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, away := t.TempDir(), newMemory()
-			away.leave(errAway)
+			away.setError(errAway)
 			l := mustOpen(t, ledger.Options{Dir: dir, Store: away})
 			for range 5 {
 				exchange(t, l)
@@ -176,7 +176,7 @@ func TestADamagedSegmentIsPutAsideAndTheRestCounts(t *testing.T) {
 
 func TestIncompleteEndIsCutFromTheFile(t *testing.T) {
 	dir, away := t.TempDir(), newMemory()
-	away.leave(errAway) // the segment stays
+	away.setError(errAway) // the segment stays
 	l := mustOpen(t, ledger.Options{Dir: dir, Store: away})
 	exchange(t, l)
 	left := kill(t, dir)
@@ -216,7 +216,7 @@ func TestALaterFormIsLeftAlone(t *testing.T) {
 
 func TestRowThatCannotBeDecodedIsCountedAsLost(t *testing.T) {
 	dir, away := t.TempDir(), newMemory()
-	away.leave(errAway)
+	away.setError(errAway)
 	l := mustOpen(t, ledger.Options{Dir: dir, Store: away})
 	bad, good := exchange(t, l), exchange(t, l)
 	left := kill(t, dir)
@@ -258,7 +258,7 @@ func TestSegmentThatWasBeingMadeIsRemoved(t *testing.T) {
 	for _, tt := range []struct{ size, aside int }{
 		{0, 0}, {10, 0}, {ledger.HeadSize - 1, 0}, {ledger.HeadSize, 0}, {ledger.HeadSize + 1, 1},
 	} {
-		dir := mustLeave(t, make([]byte, tt.size))
+		dir := mustWriteSegments(t, make([]byte, tt.size))
 		l := mustOpen(t, ledger.Options{Dir: dir, KeepSegments: true})
 		if got := l.Stats().Quarantined; got != tt.aside {
 			t.Errorf("of a file of %d zeros %d segments are put aside, want %d", tt.size, got, tt.aside)
@@ -272,7 +272,7 @@ func TestSegmentThatWasBeingMadeIsRemoved(t *testing.T) {
 
 func TestVerifyTellsWhatCannotBeRead(t *testing.T) {
 	id := reqlog.NewID(time.Now())
-	whole := ledger.Segment([]ledger.Record{noteIntent(id, 1), noteSettle(id, 1), noteRow(id)})
+	whole := ledger.Segment([]ledger.Record{noteIntent(id, 1), settleRecord(id, 1), noteRow(id)})
 	with := func(at int) []byte {
 		b := bytes.Clone(whole)
 		b[at] ^= 1
@@ -294,7 +294,7 @@ func TestVerifyTellsWhatCannotBeRead(t *testing.T) {
 		{"without its last byte", whole[:len(whole)-1], true, false, 0, 1, 1, 0},
 		{"with an attempt alone", whole[:ledger.HeadSize+ledger.IntentSize], false, false, 0, 1, 0, 0},
 	} {
-		r := mustVerify(t, mustLeave(t, tt.content))
+		r := mustVerify(t, mustWriteSegments(t, tt.content))
 		if len(r.Segments) != 1 {
 			t.Fatalf("a segment %s: Verify = %+v, want one segment", tt.name, r)
 		}

@@ -27,7 +27,7 @@ func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
 	}
 	disk.Fill(false)
 	var after reqlog.ID
-	within(t, "the exchange that waited for room", func() { after = <-done })
+	runWithin(t, "the exchange that waited for room", func() { after = <-done })
 	eventually(t, "writing works again", func() bool { return l.Stats().LastError == "" })
 	mustClose(t, l)
 	if store.rows[before] != 1 || store.rows[after] != 1 || l.Stats().Lost != 0 {
@@ -51,7 +51,7 @@ func TestAFullDiskRefusesAttemptsWhereThatIsAskedFor(t *testing.T) {
 			t.Fatalf("Intend = %v, want ErrFull", err)
 		}
 	}
-	within(t, "the end of an attempt, while the disk is full", func() {
+	runWithin(t, "the end of an attempt, while the disk is full", func() {
 		l.RecordSettlement(settlement(running, 1))
 		l.Record(t.Context(), entry(running))
 	})
@@ -70,7 +70,7 @@ func TestNobodyWaitsWhereRowsMayBeDropped(t *testing.T) {
 	disk.Fill(true)
 	big := entry(reqlog.NewID(time.Now()))
 	big.Path = strings.Repeat("x", 100<<10)
-	within(t, "more exchanges than may wait, while the disk is full", func() {
+	runWithin(t, "more exchanges than may wait, while the disk is full", func() {
 		for range 20 {
 			e := *big
 			e.ID = reqlog.NewID(time.Now())
@@ -97,7 +97,7 @@ func TestAHungDiskHoldsNobodyWhereRowsMayBeDropped(t *testing.T) {
 	stuck := make(chan struct{})
 	go func() { exchange(t, l); close(stuck) }() // it leads the group
 	<-held
-	within(t, "an exchange during a write that hangs", func() { exchange(t, l) })
+	runWithin(t, "an exchange during a write that hangs", func() { exchange(t, l) })
 	release()
 	<-stuck
 	mustClose(t, l)
@@ -105,7 +105,7 @@ func TestAHungDiskHoldsNobodyWhereRowsMayBeDropped(t *testing.T) {
 
 func TestALedgerThatIsFullTakesRowsAgainWhenTheStoreIsBack(t *testing.T) {
 	store := newMemory()
-	store.leave(errAway)
+	store.setError(errAway)
 	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, SegmentSize: 4 << 10, MaxSize: 64 << 10, OnFull: ledger.Reject, SyncInterval: time.Millisecond})
 	n := 0
 	for ; n < 1000; n++ {
@@ -119,7 +119,7 @@ func TestALedgerThatIsFullTakesRowsAgainWhenTheStoreIsBack(t *testing.T) {
 	if n == 1000 || l.Stats().Bytes > 64<<10 {
 		t.Fatalf("took %d exchanges, %+v; want an end at 64 KB", n, l.Stats())
 	}
-	store.leave(nil)
+	store.setError(nil)
 	eventually(t, "it takes attempts again", func() bool {
 		id := reqlog.NewID(time.Now())
 		if l.RecordIntent(t.Context(), intent(id, 1)) != nil {

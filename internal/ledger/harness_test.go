@@ -58,7 +58,7 @@ func (m *memory) Apply(_ context.Context, rows []*reqlog.Entry, again bool) erro
 
 func (m *memory) Sync(context.Context) error { return nil }
 
-func (m *memory) leave(err error) {
+func (m *memory) setError(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.away = err
@@ -163,8 +163,8 @@ func segments(t testing.TB, dir string) []string {
 
 var errAway = errors.New("the store is away")
 
-// told is what a record says, to compare.
-func told(r ledger.Record) string {
+// recordLine is what a record says, to compare.
+func recordLine(r ledger.Record) string {
 	switch {
 	case r.Intent != nil:
 		return fmt.Sprintf("intent %+v", *r.Intent)
@@ -181,8 +181,8 @@ func closed(t testing.TB) context.Context {
 	return ctx
 }
 
-// within fails a test whose step has not ended after a minute.
-func within(t *testing.T, step string, run func()) {
+// runWithin fails a test whose step has not ended after a minute.
+func runWithin(t *testing.T, step string, run func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {

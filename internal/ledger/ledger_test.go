@@ -58,7 +58,7 @@ func kill(t *testing.T, dir string) string {
 
 func TestAKilledProcessLosesNothingThatWasNoted(t *testing.T) {
 	dir, store := t.TempDir(), newMemory()
-	store.leave(errAway) // no row gets further than the ledger
+	store.setError(errAway) // no row gets further than the ledger
 	l := mustOpen(t, ledger.Options{Dir: dir, Store: store})
 	whole := exchange(t, l)
 	rowless, cut := reqlog.NewID(time.Now()), reqlog.NewID(time.Now())
@@ -72,7 +72,7 @@ func TestAKilledProcessLosesNothingThatWasNoted(t *testing.T) {
 	if r := mustVerify(t, left); r.OK() || len(r.Unsettled) != 1 || r.Unsettled[0].ID != cut {
 		t.Errorf("%d attempts without an end, want the one that was cut: Verify = %+v", len(r.Unsettled), r)
 	}
-	store.leave(nil)
+	store.setError(nil)
 	l2 := mustOpen(t, ledger.Options{Dir: left, Store: store})
 	if err := l2.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestAnExchangeWithoutARowCostsWhatItsAttemptsDo(t *testing.T) {
 
 func TestRowsWaitInTheSegmentsWhileTheStoreIsAway(t *testing.T) {
 	dir, store := t.TempDir(), newMemory()
-	store.leave(errAway)
+	store.setError(errAway)
 	l := mustOpen(t, ledger.Options{Dir: dir, Store: store, MaxQueued: 10, SegmentSize: 8 << 10, SyncInterval: time.Millisecond})
 	want := map[reqlog.ID]bool{}
 	for range 300 {
@@ -180,7 +180,7 @@ func TestRowsWaitInTheSegmentsWhileTheStoreIsAway(t *testing.T) {
 	if st := l.Stats(); st.Depth != 300 || st.Oldest.IsZero() {
 		t.Errorf("Stats = %+v, want 300 rows waiting", st)
 	}
-	store.leave(nil)
+	store.setError(nil)
 	for range 100 { // rows go on coming while it catches up
 		want[exchange(t, l)] = true
 	}

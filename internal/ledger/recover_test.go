@@ -19,9 +19,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// mustLeave writes segments as a process that was killed leaves them, and returns
+// mustWriteSegments writes segments as a process that was killed leaves them, and returns
 // their folder.
-func mustLeave(t *testing.T, contents ...[]byte) string {
+func mustWriteSegments(t *testing.T, contents ...[]byte) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i, b := range contents {
@@ -38,7 +38,7 @@ func noteIntent(id reqlog.ID, n uint16) ledger.Record {
 	return ledger.Record{Intent: &i}
 }
 
-func noteSettle(id reqlog.ID, n uint16) ledger.Record {
+func settleRecord(id reqlog.ID, n uint16) ledger.Record {
 	s := settlement(id, n)
 	return ledger.Record{Settle: &s}
 }
@@ -134,7 +134,7 @@ func TestInterruptedExchangeHasItsAttemptsInTheirOrder(t *testing.T) {
 		slices.SortFunc(ids, func(a, b reqlog.ID) int { return slices.Compare(a[:], b[:]) })
 		for n, slug := range want {
 			for _, id := range ids {
-				i, s := noteIntent(id, uint16(n+1)), noteSettle(id, uint16(n+1))
+				i, s := noteIntent(id, uint16(n+1)), settleRecord(id, uint16(n+1))
 				i.Intent.Slug, s.Settle.Price = slug, slug
 				list = append(list, i, s)
 			}
@@ -168,7 +168,7 @@ func TestStartEstimatesAttemptsWithoutAnEnd(t *testing.T) {
 		r.Intent.RequestBytes = size
 		list = append(list, r)
 	}
-	dir, store := mustLeave(t, ledger.Segment(list)), newMemory()
+	dir, store := mustWriteSegments(t, ledger.Segment(list)), newMemory()
 	l := mustOpen(t, ledger.Options{Dir: dir, Store: store, KeepSegments: true})
 	mustClose(t, l)
 	settled := 0
@@ -200,15 +200,15 @@ func TestStartMakesRowsOfExchangesWithoutOneAlone(t *testing.T) {
 	now := time.Now()
 	complete, settled, open, late, three := reqlog.NewID(now), reqlog.NewID(now), reqlog.NewID(now), reqlog.NewID(now), reqlog.NewID(now)
 	list := []ledger.Record{
-		noteIntent(complete, 1), noteSettle(complete, 1), noteRow(complete),
-		noteIntent(settled, 1), noteIntent(settled, 2), noteSettle(settled, 1), noteSettle(settled, 2),
+		noteIntent(complete, 1), settleRecord(complete, 1), noteRow(complete),
+		noteIntent(settled, 1), noteIntent(settled, 2), settleRecord(settled, 1), settleRecord(settled, 2),
 		noteIntent(open, 1),
 		// An attempt whose settlement is missing, although the row was written.
-		noteIntent(late, 1), noteIntent(late, 2), noteSettle(late, 2), noteRow(late),
-		noteIntent(three, 1), noteSettle(three, 1), noteIntent(three, 2), noteSettle(three, 2), noteIntent(three, 3), noteSettle(three, 3), noteRow(three),
+		noteIntent(late, 1), noteIntent(late, 2), settleRecord(late, 2), noteRow(late),
+		noteIntent(three, 1), settleRecord(three, 1), noteIntent(three, 2), settleRecord(three, 2), noteIntent(three, 3), settleRecord(three, 3), noteRow(three),
 	}
 	for cut := range len(list) + 1 {
-		dir, store := mustLeave(t, ledger.Segment(list[:cut]), ledger.Segment(list[cut:])), newMemory()
+		dir, store := mustWriteSegments(t, ledger.Segment(list[:cut]), ledger.Segment(list[cut:])), newMemory()
 		l := mustOpen(t, ledger.Options{Dir: dir, Store: store, KeepSegments: true})
 		if st := l.Stats(); st.Estimated != 2 || st.Recovered != 2 || st.Quarantined != 0 {
 			t.Errorf("cut at %d: %d estimates, %d rows made and %d segments put aside; want 2, 2 and none", cut, st.Estimated, st.Recovered, st.Quarantined)
@@ -245,7 +245,7 @@ func TestStartAppliesRowsBehindTheMark(t *testing.T) {
 	var list []ledger.Record
 	for range 4 {
 		id := reqlog.NewID(time.Now())
-		list = append(list, noteIntent(id, 1), noteSettle(id, 1), noteRow(id))
+		list = append(list, noteIntent(id, 1), settleRecord(id, 1), noteRow(id))
 	}
 	for applied := range len(list) + 1 {
 		rows := 0 // behind the mark
@@ -255,8 +255,8 @@ func TestStartAppliesRowsBehindTheMark(t *testing.T) {
 			}
 		}
 		b := ledger.Mark(ledger.Segment(list), len(ledger.Segment(list[:applied])))
-		dir, store := mustLeave(t, b), newMemory()
-		store.leave(errAway)
+		dir, store := mustWriteSegments(t, b), newMemory()
+		store.setError(errAway)
 		if r := mustVerify(t, dir); r.Segments[0].Waiting != rows || r.Segments[0].Rows != 4 {
 			t.Errorf("marked after %d records: Verify = %+v, want %d rows waiting of 4", applied, r.Segments[0], rows)
 		}
@@ -264,7 +264,7 @@ func TestStartAppliesRowsBehindTheMark(t *testing.T) {
 		if st := l.Stats(); st.Depth != rows || st.Oldest.IsZero() != (rows == 0) {
 			t.Errorf("marked after %d records: Stats = %d rows, the oldest of %v; want %d", applied, st.Depth, st.Oldest, rows)
 		}
-		store.leave(nil)
+		store.setError(nil)
 		if err := l.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestRecordsAreReadWhereverTheyStand(t *testing.T) {
 	const ahead = 256 << 10
 	for _, d := range []int{-33, -32, -31, -17, -16, -15, -1, 0, 1, 15, 16, 17} {
 		id := reqlog.NewID(time.Now())
-		list := []ledger.Record{row(ahead - 32 + d), noteIntent(id, 1), noteSettle(id, 1), row(0), row(ahead), noteIntent(id, 2), row(3 * ahead), noteIntent(id, 3)}
+		list := []ledger.Record{row(ahead - 32 + d), noteIntent(id, 1), settleRecord(id, 1), row(0), row(ahead), noteIntent(id, 2), row(3 * ahead), noteIntent(id, 3)}
 		b := ledger.Segment(list)
 		got, damaged, err := ledger.Records(b)
 		if err != nil || damaged != 0 || !slices.Equal(markEstimated(got), markEstimated(list)) {
@@ -311,7 +311,7 @@ func TestRecordsAreReadWhereverTheyStand(t *testing.T) {
 func TestLongestRowIsReadFromASegment(t *testing.T) {
 	t.Parallel()
 	id := reqlog.NewID(time.Now())
-	list := []ledger.Record{noteIntent(id, 1), {Exchange: id, Row: []byte(strings.Repeat("x", ledger.MaxRow-32))}, noteSettle(id, 1)}
+	list := []ledger.Record{noteIntent(id, 1), {Exchange: id, Row: []byte(strings.Repeat("x", ledger.MaxRow-32))}, settleRecord(id, 1)}
 	got, damaged, err := ledger.Records(ledger.Segment(list))
 	if err != nil || damaged != 0 || !slices.Equal(markEstimated(got), markEstimated(list)) {
 		t.Errorf("Records = %d records, %d damaged places, %v; want 3 with a row of %d bytes", len(got), damaged, err, ledger.MaxRow)
@@ -325,7 +325,7 @@ func TestSegmentsAreReadInTheOrderOfTheirNumbers(t *testing.T) {
 	dir, store := t.TempDir(), newMemory()
 	for name, list := range map[string][]ledger.Record{
 		"99999998.seg":  {noteIntent(id, 1)},
-		"99999999.seg":  {noteSettle(id, 1)},
+		"99999999.seg":  {settleRecord(id, 1)},
 		"100000000.seg": {noteRow(id)},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), ledger.Segment(list), 0o600); err != nil {
@@ -333,7 +333,7 @@ func TestSegmentsAreReadInTheOrderOfTheirNumbers(t *testing.T) {
 		}
 	}
 	var kinds []string
-	if err := ledger.Each(dir, func(r ledger.Record) { kinds = append(kinds, strings.Fields(told(r))[0]) }); err != nil {
+	if err := ledger.Each(dir, func(r ledger.Record) { kinds = append(kinds, strings.Fields(recordLine(r))[0]) }); err != nil {
 		t.Fatal(err)
 	}
 	if want := []string{"intent", "settle", "row"}; !slices.Equal(kinds, want) {
@@ -359,8 +359,8 @@ func TestTextsOfARecordAreKeptUpToTheirLimit(t *testing.T) {
 		id := reqlog.NewID(time.Now())
 		list := []ledger.Record{r, noteIntent(id, 1)}
 		got, damaged, err := ledger.Records(ledger.Segment(list))
-		if err != nil || damaged != 0 || len(got) != 2 || told(got[1]) != told(list[1]) {
-			t.Fatalf("Records of %s = %d records, %d damaged places, %v; want 2", told(r), len(got), damaged, err)
+		if err != nil || damaged != 0 || len(got) != 2 || recordLine(got[1]) != recordLine(list[1]) {
+			t.Fatalf("Records of %s = %d records, %d damaged places, %v; want 2", recordLine(r), len(got), damaged, err)
 		}
 		return got[0]
 	}
@@ -387,11 +387,11 @@ func TestTextsOfARecordAreKeptUpToTheirLimit(t *testing.T) {
 	}
 	const price = 192 - 16 - 104 - 1
 	for _, n := range []int{0, 1, price - 1, price, price + 1, 300} {
-		r := noteSettle(reqlog.NewID(time.Now()), 1)
+		r := settleRecord(reqlog.NewID(time.Now()), 1)
 		r.Settle.Price = text(n)
 		want := *r.Settle
 		want.Price = text(min(n, price))
-		if got := told(read(r)); got != told(ledger.Record{Settle: &want}) {
+		if got := recordLine(read(r)); got != recordLine(ledger.Record{Settle: &want}) {
 			t.Errorf("a price of %d bytes is read as %s, want %+v", n, got, want)
 		}
 	}
@@ -407,7 +407,7 @@ func TestStartThatCannotNoteWhatItFindsFails(t *testing.T) {
 		"one sync":  func(d *ledger.Disk) { d.DeafenAfter(1) },
 	} {
 		id := reqlog.NewID(time.Now())
-		dir, disk, store := mustLeave(t, ledger.Segment([]ledger.Record{noteIntent(id, 1)})), new(ledger.Disk), newMemory()
+		dir, disk, store := mustWriteSegments(t, ledger.Segment([]ledger.Record{noteIntent(id, 1)})), new(ledger.Disk), newMemory()
 		fail(disk)
 		l, err := ledger.Open(t.Context(), disk.On(ledger.Options{Dir: dir, Store: store, Codec: codec}))
 		if err == nil {

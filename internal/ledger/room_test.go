@@ -15,8 +15,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// sized is an entry that takes about n bytes without bodies.
-func sized(n int) *reqlog.Entry {
+// sizedEntry is an entry that takes about n bytes without bodies.
+func sizedEntry(n int) *reqlog.Entry {
 	e := entry(reqlog.NewID(time.Now()))
 	e.Path = strings.Repeat("x", n)
 	return e
@@ -41,7 +41,7 @@ func TestLedgerTakesAttemptsUpToTheirShareAndNoMore(t *testing.T) {
 
 func TestRefusedAttemptsLeaveRoomToThoseInProgress(t *testing.T) {
 	store := newMemory()
-	store.leave(errAway)
+	store.setError(errAway)
 	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, SegmentSize: 4 << 10, MaxSize: 64 << 10, OnFull: ledger.Reject, SyncInterval: time.Millisecond})
 	var running []reqlog.ID
 	for range 10 {
@@ -50,7 +50,7 @@ func TestRefusedAttemptsLeaveRoomToThoseInProgress(t *testing.T) {
 		running = append(running, id)
 	}
 	n := len(running)
-	within(t, "exchanges up to the first that is refused", func() {
+	runWithin(t, "exchanges up to the first that is refused", func() {
 		for ; ; n++ {
 			id := reqlog.NewID(time.Now())
 			if l.RecordIntent(t.Context(), intent(id, 1)) != nil {
@@ -60,13 +60,13 @@ func TestRefusedAttemptsLeaveRoomToThoseInProgress(t *testing.T) {
 			l.Record(t.Context(), entry(id))
 		}
 	})
-	within(t, "the end of exchanges in a ledger that refuses attempts", func() {
+	runWithin(t, "the end of exchanges in a ledger that refuses attempts", func() {
 		for _, id := range running {
 			l.RecordSettlement(settlement(id, 1))
 			l.Record(t.Context(), entry(id))
 		}
 	})
-	store.leave(nil)
+	store.setError(nil)
 	mustClose(t, l)
 	if got := len(store.ids(t)); got != n {
 		t.Errorf("the store has %d rows, want %d", got, n)
@@ -76,11 +76,11 @@ func TestRefusedAttemptsLeaveRoomToThoseInProgress(t *testing.T) {
 func TestRowsThatMayBeDroppedLeaveRoomToAttempts(t *testing.T) {
 	const most = 64 << 10
 	store := newMemory()
-	store.leave(errAway)
+	store.setError(errAway)
 	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, OnFull: ledger.DropRows, SegmentSize: most, MaxSize: most})
 	rows := 0
 	for ; l.Stats().Lost == 0 && rows < 1000; rows++ {
-		l.Record(t.Context(), sized(1000))
+		l.Record(t.Context(), sizedEntry(1000))
 	}
 	if got := l.Stats().Bytes; got > most*3/4 || got < most*3/4-2000 {
 		t.Errorf("rows were dropped at %d bytes, want it at three quarters of %d", got, most)
@@ -121,7 +121,7 @@ func TestRowsInMemoryAreBounded(t *testing.T) {
 			disk.Fill(true)
 			mustIntend(t, l, reqlog.NewID(time.Now()), 1) // finds the disk full
 			for _, n := range tt.rows {
-				l.Record(t.Context(), sized(n))
+				l.Record(t.Context(), sizedEntry(n))
 			}
 			if got := l.Stats().Lost; got != tt.lost {
 				t.Errorf("rows of %v bytes: %d lost, want %d", tt.rows, got, tt.lost)
@@ -165,7 +165,7 @@ func TestRowIsInTheFileWhenRecordReturns(t *testing.T) {
 		dir := t.TempDir()
 		l := mustOpen(t, ledger.Options{Dir: dir})
 		for n := 1; n <= 3; n++ {
-			e := sized(1000)
+			e := sizedEntry(1000)
 			mustIntend(t, l, e.ID, 1)
 			l.RecordSettlement(settlement(e.ID, 1))
 			l.Record(t.Context(), e)
@@ -241,7 +241,7 @@ func TestAttemptThatWaitsForRoomIsRefusedWhenTheLedgerCloses(t *testing.T) {
 	if err := l.Close(closed(t)); err == nil {
 		t.Error("Close = nil, want an error: the intent was not written")
 	}
-	within(t, "the attempt that waited", func() {
+	runWithin(t, "the attempt that waited", func() {
 		if err := <-sent; !errors.Is(err, ledger.ErrFull) {
 			t.Errorf("Intend = %v, want ErrFull", err)
 		}
@@ -274,7 +274,7 @@ func TestFailingAndWorkingWritesAreLoggedOnce(t *testing.T) {
 func TestLedgerOfFullSizeHoldsExchangesBackAndLosesNone(t *testing.T) {
 	const exchanges, most = 300, 64 << 10
 	store := newMemory()
-	store.leave(errAway)
+	store.setError(errAway)
 	l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, SegmentSize: 4 << 10, MaxSize: most, SyncInterval: time.Millisecond})
 	done := make(chan struct{})
 	go func() {
@@ -284,8 +284,8 @@ func TestLedgerOfFullSizeHoldsExchangesBackAndLosesNone(t *testing.T) {
 		}
 	}()
 	eventually(t, "the ledger is full", func() bool { return l.Stats().Bytes > most-1000 })
-	store.leave(nil)
-	within(t, "the exchanges that waited", func() { <-done })
+	store.setError(nil)
+	runWithin(t, "the exchanges that waited", func() { <-done })
 	mustClose(t, l)
 	if st := l.Stats(); len(store.ids(t)) != exchanges || st.Lost != 0 || st.LostAttempts != 0 {
 		t.Errorf("the store has %d rows, %d rows and %d attempts are lost; want %d and none", len(store.ids(t)), st.Lost, st.LostAttempts, exchanges)

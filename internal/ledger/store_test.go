@@ -56,7 +56,7 @@ func TestRowsBeyondTheQueueAreReadFromTheSegments(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, parsed := newMemory(), new(atomic.Int64)
-				store.leave(errAway)
+				store.setError(errAway)
 				l := mustOpen(t, ledger.Options{Dir: t.TempDir(), Store: store, Codec: plain(1, parsed), MaxQueued: tt.queue})
 				for _, n := range tt.bodies {
 					e := entry(reqlog.NewID(time.Now()))
@@ -72,7 +72,7 @@ func TestRowsBeyondTheQueueAreReadFromTheSegments(t *testing.T) {
 					t.Errorf("Stats = %d rows in depth, want %d", got, len(tt.bodies))
 				}
 				time.Sleep(time.Minute)
-				store.leave(nil)
+				store.setError(nil)
 				time.Sleep(time.Minute)
 				if got := len(store.ids(t)); got != len(tt.bodies) || parsed.Load() != tt.parsed {
 					t.Errorf("the store has %d rows, %d of them from the segments; want %d and %d", got, parsed.Load(), len(tt.bodies), tt.parsed)

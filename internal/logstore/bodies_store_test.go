@@ -140,10 +140,10 @@ func testAnEntryThatIsRecordedTwiceHasItsBodiesOnce(t *testing.T, at place) {
 }
 
 func TestDamagedBodiesAreSkippedAndCounted(t *testing.T) {
-	onBoth(t, testDamagedBodiesArePassedOverAndCounted)
+	onBoth(t, testDamagedBodiesAreSkippedAndCounted)
 }
 
-func testDamagedBodiesArePassedOverAndCounted(t *testing.T, at place) {
+func testDamagedBodiesAreSkippedAndCounted(t *testing.T, at place) {
 	s := mustOpen(t, at.with(logstore.Options{}))
 	e, whole := withBodies(1, 9000, day), withBodies(2, 100, day)
 	s.Record(t.Context(), e)
@@ -268,7 +268,7 @@ func TestBodiesCountWhereTheLogIsTooLarge(t *testing.T) {
 		t.Errorf("removed %+v; want about half of 200 entries, and their bodies", did)
 	}
 	s.Pragma(t, "wal_checkpoint(TRUNCATE)")
-	mustBeSound(t, s.Path())
+	mustBeIntact(t, s.Path())
 }
 
 // noise is what can't be compressed.
@@ -334,7 +334,7 @@ func TestBodiesThatWaitToBeWrittenAreBounded(t *testing.T) {
 		e.Bodies = &reqlog.Bodies{Request: reqlog.Body{Data: make([]byte, size)}}
 		s.Record(ended, e)
 		if i == 0 {
-			mustReach(t, "the first is tried", failing(s))
+			mustReach(t, "the first is tried", writeFails(s))
 		}
 	}
 	if got := s.Stats(); got.Depth < 8 || got.Depth > 17 || got.Depth+int(got.Lost) != n {

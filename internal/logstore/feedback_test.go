@@ -15,8 +15,8 @@ import (
 
 func amount(n float64) *float64 { return &n }
 
-// given is feedback of a trace, so many seconds after a time.
-func given(at time.Time, sec int, workspace, trace string, value int, weight float64) logstore.Feedback {
+// feedbackAt is feedback of a trace, so many seconds after a time.
+func feedbackAt(at time.Time, sec int, workspace, trace string, value int, weight float64) logstore.Feedback {
 	at = at.Add(time.Duration(sec) * time.Second)
 	return logstore.Feedback{
 		ID: reqlog.NewID(at), Organisation: "o", Workspace: workspace, KeyID: "giver", TraceID: trace,
@@ -42,8 +42,8 @@ func withFeedback(t *testing.T, at place) (s *logstore.Store, start time.Time, l
 	}
 	mustFlush(t, s)
 	list = []logstore.Feedback{
-		given(start, 10, "w", "a", 10, 1), given(start, 20, "w", "a", -10, 0.5), given(start, 90, "w", "b", 4, 0.25), given(start, 100, "w", "unknown", 0, 1),
-		given(start, 30, "v", "a", -3, 1),
+		feedbackAt(start, 10, "w", "a", 10, 1), feedbackAt(start, 20, "w", "a", -10, 0.5), feedbackAt(start, 90, "w", "b", 4, 0.25), feedbackAt(start, 100, "w", "unknown", 0, 1),
+		feedbackAt(start, 30, "v", "a", -3, 1),
 	}
 	for _, f := range [][]logstore.Feedback{list[:4], list[4:]} {
 		if err := s.AddFeedback(t.Context(), f); err != nil {
@@ -184,7 +184,7 @@ func testEntriesAreToldApartByTheirFeedback(t *testing.T, at place) {
 	if err != nil || first.Next == "" {
 		t.Fatalf("the first page = %v, %v", first, err)
 	}
-	if err := s.AddFeedback(t.Context(), []logstore.Feedback{given(start, 200, "w", "c", 10, 1)}); err != nil {
+	if err := s.AddFeedback(t.Context(), []logstore.Feedback{feedbackAt(start, 200, "w", "c", 10, 1)}); err != nil {
 		t.Fatal(err)
 	}
 	second, err := s.List(t.Context(), logstore.Query{Scope: logstore.Scope{Organisation: "o"}, Weighted: logstore.FloatRange{Min: amount(1)}, Limit: 2, Cursor: first.Next})
@@ -216,7 +216,7 @@ func testFeedbackGoesWithTheSums(t *testing.T, at place) {
 	s, start, _ := withFeedback(t, at)
 	var many []logstore.Feedback
 	for i := range 2500 {
-		many = append(many, given(start.Add(-48*time.Hour), i%60, "w", "a", 1, 1))
+		many = append(many, feedbackAt(start.Add(-48*time.Hour), i%60, "w", "a", 1, 1))
 	}
 	if err := s.AddFeedback(t.Context(), many); err != nil {
 		t.Fatal(err)

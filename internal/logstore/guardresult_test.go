@@ -10,8 +10,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// observed is a result of a guardrail, so many seconds after a time.
-func observed(at time.Time, sec int, workspace, version, verdict string, weight int64) logstore.GuardResult {
+// resultAt is a result of a guardrail, so many seconds after a time.
+func resultAt(at time.Time, sec int, workspace, version, verdict string, weight int64) logstore.GuardResult {
 	at = at.Add(time.Duration(sec) * time.Second)
 	return logstore.GuardResult{
 		ID: reqlog.NewID(at), Organisation: "o", Workspace: workspace, Guardrail: "g", Version: version, Entry: reqlog.NewID(at), Event: "request",
@@ -27,8 +27,8 @@ func testGuardResultsAreReadLabelledAndSummed(t *testing.T, at place) {
 	s := mustOpen(t, at.with(logstore.Options{}))
 	start := time.Now().Add(-time.Hour).Truncate(time.Second).UTC()
 	list := []logstore.GuardResult{
-		observed(start, 1, "w", "1", logstore.GuardPassed, 40), observed(start, 2, "w", "1", logstore.GuardFailed, 1),
-		observed(start, 3, "v", "1", logstore.GuardFailed, 2), observed(start, 4, "w", "2", logstore.GuardError, 1),
+		resultAt(start, 1, "w", "1", logstore.GuardPassed, 40), resultAt(start, 2, "w", "1", logstore.GuardFailed, 1),
+		resultAt(start, 3, "v", "1", logstore.GuardFailed, 2), resultAt(start, 4, "w", "2", logstore.GuardError, 1),
 	}
 	if err := s.AddGuardResults(t.Context(), list); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestOldGuardResultsAreRemoved(t *testing.T) { onBoth(t, testOldGuardResults
 func testOldGuardResultsAreRemoved(t *testing.T, at place) {
 	s := mustOpen(t, at.with(logstore.Options{}))
 	now := time.Now().UTC()
-	old, young := observed(now.AddDate(0, 0, -3), 0, "w", "1", "passed", 1), observed(now.Add(-time.Hour), 0, "w", "1", "passed", 1)
+	old, young := resultAt(now.AddDate(0, 0, -3), 0, "w", "1", "passed", 1), resultAt(now.Add(-time.Hour), 0, "w", "1", "passed", 1)
 	if err := s.AddGuardResults(t.Context(), []logstore.GuardResult{old, young}); err != nil {
 		t.Fatal(err)
 	}

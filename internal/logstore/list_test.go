@@ -99,9 +99,9 @@ func testFilters(t *testing.T, at place, step time.Duration) {
 	}
 }
 
-func TestAQueryThatCannotBeMeantIsNamed(t *testing.T) { onBoth(t, testAQueryThatCannotBeMeantIsNamed) }
+func TestAnInvalidQueryIsNamed(t *testing.T) { onBoth(t, testAnInvalidQueryIsNamed) }
 
-func testAQueryThatCannotBeMeantIsNamed(t *testing.T, at place) {
+func testAnInvalidQueryIsNamed(t *testing.T, at place) {
 	s := mustOpen(t, at.with(logstore.Options{}))
 	for i := range 3 {
 		s.Record(t.Context(), sampleEntry(i, time.Now()))

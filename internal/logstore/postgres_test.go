@@ -15,9 +15,9 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-// stored returns how many entries the blocks of a database hold, duplicates counted
+// countStored returns how many entries the blocks of a database hold, duplicates counted
 // twice.
-func stored(t *testing.T, url string) (n int) {
+func countStored(t *testing.T, url string) (n int) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)
 	if err != nil {
@@ -41,7 +41,7 @@ func mustReach(t *testing.T, what string, reached func() bool) {
 	}
 }
 
-func failing(s *logstore.Store) func() bool {
+func writeFails(s *logstore.Store) func() bool {
 	return func() bool { return s.Stats().LastError != "" }
 }
 
@@ -63,13 +63,13 @@ func TestAServerThatIsKilledWhileWritingLosesAndDoublesNothing(t *testing.T) {
 		mustReach(t, "more is written", func() bool { return s.Stats().Written >= before+300 })
 		relay.Cut() // the response to a commit may be lost
 		server.Stop()
-		mustReach(t, "writing fails", failing(s))
+		mustReach(t, "writing fails", writeFails(s))
 		server.Start(t)
 	}
 	recording.Wait()
 	mustFlush(t, s)
-	if got := countAll(t, s); got != writers*each || stored(t, server.DSN()) != got {
-		t.Errorf("%d entries are listed, %d stored; want %d, each once", got, stored(t, server.DSN()), writers*each)
+	if got := countAll(t, s); got != writers*each || countStored(t, server.DSN()) != got {
+		t.Errorf("%d entries are listed, %d stored; want %d, each once", got, countStored(t, server.DSN()), writers*each)
 	}
 	if got := s.Stats(); got.Lost != 0 || got.Written != writers*each || got.LastError != "" {
 		t.Errorf("Stats() = %+v; want all written", got)
@@ -91,7 +91,7 @@ func TestABatchWhoseCommitWasNotAnsweredIsKeptOnce(t *testing.T) {
 	}
 	relay.Delay(0)
 	mustFlush(t, s)
-	if got := stored(t, url); got != n {
+	if got := countStored(t, url); got != n {
 		t.Errorf("%d entries are stored, want %d", got, n)
 	}
 	sums, err := s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "acme"}, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
@@ -101,7 +101,7 @@ func TestABatchWhoseCommitWasNotAnsweredIsKeptOnce(t *testing.T) {
 }
 
 // The server has stored a batch whose response is lost, and gets it again.
-func TestABatchWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
+func TestABatchWhoseResponseIsLostIsCountedOnce(t *testing.T) {
 	url := storetest.Postgres(t)
 	relay, through := storetest.NewRelay(t, url)
 	s := mustOpen(t, logstore.Options{URL: through, Batch: 1})
@@ -114,7 +114,7 @@ func TestABatchWhoseAnswerIsLostIsCountedOnce(t *testing.T) {
 		t.Fatal("no answer to a COMMIT was lost")
 	}
 	sums, err := s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "acme"}, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
-	if got := stored(t, url); got != 2 || err != nil || len(sums) != 1 || sums[0].Requests != 2 {
+	if got := countStored(t, url); got != 2 || err != nil || len(sums) != 1 || sums[0].Requests != 2 {
 		t.Errorf("%d entries are stored, their sums are %+v, %v; want 2 entries, counted once each", got, sums, err)
 	}
 }
@@ -125,7 +125,7 @@ func TestAServerThatIsAwayAtTheStartIsWaitedFor(t *testing.T) {
 	s := mustOpen(t, logstore.Options{URL: server.DSN(), Batch: 1})
 	e := sampleEntry(1, time.Now())
 	s.Record(t.Context(), e)
-	mustReach(t, "writing fails", failing(s))
+	mustReach(t, "writing fails", writeFails(s))
 	for _, err := range []error{
 		func() error { _, err := s.List(t.Context(), logstore.Query{}); return err }(),
 		func() error { _, err := s.Get(t.Context(), logstore.Scope{}, e.ID); return err }(),
@@ -172,13 +172,13 @@ func TestSeveralProcessesShareALog(t *testing.T) {
 		})
 	}
 	writing.Wait()
-	if got := stored(t, url); got != 0 {
+	if got := countStored(t, url); got != 0 {
 		t.Errorf("%d entries are left of what is too old, want none", got)
 	}
 	mustRecord(t, nodes[0], day, 1, 1)
 	mustPrune(t, nodes[1], r, day.AddDate(1, 0, 0))
 	mustRecord(t, nodes[0], day, 1, 1) // into a day that another has removed
-	if got := stored(t, url); got != 1 {
+	if got := countStored(t, url); got != 1 {
 		t.Errorf("%d entries are stored after the days were removed, want the late one", got)
 	}
 }
@@ -232,7 +232,7 @@ func TestADayThatIsBeingReadIsRemovedLater(t *testing.T) {
 	}
 	tx.Rollback()
 	mustPrune(t, s, r, day.AddDate(0, 0, 9))
-	if got := stored(t, url); got != 0 {
+	if got := countStored(t, url); got != 0 {
 		t.Errorf("%d entries are left, want none", got)
 	}
 }

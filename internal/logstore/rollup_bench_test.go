@@ -27,18 +27,18 @@ func BenchmarkSum(b *testing.B) {
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			bb.q.From, bb.q.To = noon, now
-			before := spent(b)
+			before := cpuTime(b)
 			for b.Loop() {
 				mustSum(b, s, bb.q)
 			}
-			b.ReportMetric(float64((spent(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(float64(total), "entries")
 		})
 	}
 }
 
-// spent is the CPU time of the process, which other processes do not stretch.
-func spent(b *testing.B) time.Duration {
+// cpuTime is the CPU time of the process, which other processes do not stretch.
+func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -27,7 +27,7 @@ func TestSuccessesThatWereNoneAtFirstAreRescued(t *testing.T) {
 		{"by none of two", 503, []string{a, b}, RetrySuccesses{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			e := tried(&reqlog.Entry{Result: reqlog.Result{Status: tt.status}}, tt.targets...)
+			e := withAttempts(&reqlog.Entry{Result: reqlog.Result{Status: tt.status}}, tt.targets...)
 			var got RetrySuccesses
 			if got.add(e); got != tt.want {
 				t.Errorf("%q with status %d: %+v, want %+v", tt.targets, tt.status, got, tt.want)

@@ -75,9 +75,9 @@ func mustSum(t testing.TB, s *Store, q GroupQuery) []Group {
 	return list
 }
 
-// known are ten requests of an organisation and one of another, whose sums were
+// sampleEntries are ten requests of an organisation and one of another, whose sums were
 // done by hand.
-func known() []*reqlog.Entry {
+func sampleEntries() []*reqlog.Entry {
 	entry := func(minute int, workspace, key, service, model string, status, prompt, completion int, cost int64, ms int, cache string) *reqlog.Entry {
 		at := noon.Add(time.Duration(minute) * time.Minute)
 		e := &reqlog.Entry{
@@ -101,17 +101,17 @@ func known() []*reqlog.Entry {
 		entry(0, "w1", "k2", "openai", "gpt", 200, 30, 3, -1, 30, "SEMANTIC HIT"),
 		entry(1, "w1", "k2", "openai", "mini", 429, -1, 0, -1, 40, "MISS"),
 		entry(1, "w1", "k1", "anthropic", "sonnet", 200, 50, 5, 500, 50, "MISS"),
-		tried(entry(59, "w2", "k3", "anthropic", "sonnet", 500, -1, 0, -1, 60, "DISABLED"), "a", "a"),
-		tried(entry(60, "w2", "k3", "anthropic", "sonnet", 200, 70, 7, 700, 70, "DISABLED"), "a", "a", "a"),
-		tried(entry(61, "w2", "k3", "anthropic", "sonnet", 200, 80, 8, 800, 80, "DISABLED"), "a", "a", "b"),
+		withAttempts(entry(59, "w2", "k3", "anthropic", "sonnet", 500, -1, 0, -1, 60, "DISABLED"), "a", "a"),
+		withAttempts(entry(60, "w2", "k3", "anthropic", "sonnet", 200, 70, 7, 700, 70, "DISABLED"), "a", "a", "a"),
+		withAttempts(entry(61, "w2", "k3", "anthropic", "sonnet", 200, 80, 8, 800, 80, "DISABLED"), "a", "a", "b"),
 		entry(200, "w2", "k4", "", "none", 302, -1, 0, -1, 90, "DISABLED"),
 		entry(200, "w2", "k4", "openai", "gpt", 499, 100, 0, 0, 400, "DISABLED"),
 		other,
 	}
 }
 
-// tried gives an entry attempts at targets, of which the last has answered.
-func tried(e *reqlog.Entry, targets ...string) *reqlog.Entry {
+// withAttempts gives an entry attempts at targets, of which the last has answered.
+func withAttempts(e *reqlog.Entry, targets ...string) *reqlog.Entry {
 	for i, target := range targets {
 		e.Attempts = append(e.Attempts, reqlog.Attempt{Target: target, Start: time.Duration(i)})
 		e.OptionIndex = target
@@ -149,7 +149,7 @@ var byModel = []figures{
 
 func TestSumsAreThoseOfTheEntries(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, s *Store) {
-		mustRecord(t, s, known()...)
+		mustRecord(t, s, sampleEntries()...)
 		if diff := gocmp.Diff(byModel, figuresOf(mustSum(t, s, GroupQuery{By: ByModel, Percentiles: true}))); diff != "" {
 			t.Errorf("sums by model (-want +got):\n%s", diff)
 		}
@@ -158,7 +158,7 @@ func TestSumsAreThoseOfTheEntries(t *testing.T) {
 
 func TestEachFieldIsSummedBy(t *testing.T) {
 	s := mustFile(t)
-	mustRecord(t, s, known()...)
+	mustRecord(t, s, sampleEntries()...)
 	for _, tt := range []struct {
 		name string
 		by   Field
@@ -232,7 +232,7 @@ var narrowings = []struct {
 
 func TestSumsAreNarrowed(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, s *Store) {
-		mustRecord(t, s, known()...)
+		mustRecord(t, s, sampleEntries()...)
 		for _, tt := range narrowings {
 			t.Run(tt.name, func(t *testing.T) {
 				if got := counts(mustSum(t, s, tt.q)); got != tt.want {
@@ -254,7 +254,7 @@ func TestFoldingChangesNoSum(t *testing.T) {
 // mustKeepSums folds between batches and after them.
 func mustKeepSums(t *testing.T, s *Store, now time.Time, want string) {
 	t.Helper()
-	for i, e := range known() {
+	for i, e := range sampleEntries() {
 		mustRecord(t, s, e)
 		if i == 4 || i == 8 {
 			mustFold(t, s, now)
@@ -312,7 +312,7 @@ func rowsOf(t testing.TB, s *Store) string {
 func TestABatchThatIsStoredTwiceIsSummedOnce(t *testing.T) {
 	onBothKinds(t, func(t *testing.T, s *Store) {
 		w := &batchWriter{serial: 1}
-		w.encode(known())
+		w.encode(sampleEntries())
 		for range 2 {
 			if err := s.keeper.keep(t.Context(), w); err != nil {
 				t.Fatal(err)
@@ -327,8 +327,8 @@ func TestABatchThatIsStoredTwiceIsSummedOnce(t *testing.T) {
 
 func TestDamagedSumsAreSetAside(t *testing.T) {
 	s := mustFile(t)
-	mustRecord(t, s, known()[:3]...)
-	mustRecord(t, s, known()[3:5]...)
+	mustRecord(t, s, sampleEntries()[:3]...)
+	mustRecord(t, s, sampleEntries()[3:5]...)
 	if _, err := s.keeper.(*sqliteBackend).write.Exec(`UPDATE rollups SET data = SUBSTR(data, 1, LENGTH(data) - 1) WHERE bucket = $1`, noon.UnixMilli()); err != nil {
 		t.Fatal(err)
 	}
@@ -399,7 +399,7 @@ func TestReadingTooManyEntriesIsRefused(t *testing.T) {
 }
 
 func FuzzStoredSums(f *testing.F) {
-	for _, r := range sumUp(known()) {
+	for _, r := range sumUp(sampleEntries()) {
 		f.Add(r.data)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -20,9 +20,9 @@ func bodies(request, response string) *reqlog.Bodies {
 	return &reqlog.Bodies{Request: reqlog.Body{Data: []byte(request)}, Response: reqlog.Body{Data: []byte(response)}}
 }
 
-func TestATextIsFoundWhereItStands(t *testing.T) { onBoth(t, testATextIsFoundWhereItStands) }
+func TestATextIsFoundWhereItIs(t *testing.T) { onBoth(t, testATextIsFoundWhereItIs) }
 
-func testATextIsFoundWhereItStands(t *testing.T, at place) {
+func testATextIsFoundWhereItIs(t *testing.T, at place) {
 	s := mustOpen(t, at.with(logstore.Options{}))
 	now := time.Now()
 	for i, e := range []reqlog.Entry{

@@ -286,7 +286,7 @@ func TestAKilledProcessLosesOnlyWhatWasQueued(t *testing.T) {
 	if got := countAll(t, s); got < safe {
 		t.Errorf("after three kills %d entries can be read, want the %d that were flushed", got, safe)
 	}
-	mustBeSound(t, path)
+	mustBeIntact(t, path)
 }
 
 func countAll(t *testing.T, s *logstore.Store) int {
@@ -303,7 +303,7 @@ func countAll(t *testing.T, s *logstore.Store) int {
 	return n
 }
 
-func mustBeSound(t *testing.T, path string) {
+func mustBeIntact(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {

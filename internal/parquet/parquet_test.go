@@ -191,9 +191,9 @@ func TestValuesOfAnotherTypeAreRefused(t *testing.T) {
 	}
 }
 
-type full struct{ room int }
+type fullWriter struct{ room int }
 
-func (f *full) Write(b []byte) (int, error) {
+func (f *fullWriter) Write(b []byte) (int, error) {
 	if f.room -= len(b); f.room < 0 {
 		return 0, errors.New("no room")
 	}
@@ -202,7 +202,7 @@ func (f *full) Write(b []byte) (int, error) {
 
 func TestAnErrorOfTheFileStays(t *testing.T) {
 	for room := range 200 {
-		w, err := parquet.NewWriter(&full{room}, columns)
+		w, err := parquet.NewWriter(&fullWriter{room}, columns)
 		if err == nil {
 			w.Append(row(0))
 			err = w.Close()

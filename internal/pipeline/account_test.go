@@ -24,11 +24,11 @@ func TestEachAttemptIsSettledOnceByItsOutcome(t *testing.T) {
 		<-r.Context().Done()
 	}
 	breaks := func(w http.ResponseWriter, r *http.Request) {
-		rtSays(200, events, rtChunk)(w, r)
+		rtRespond(200, events, rtChunk)(w, r)
 		panic(http.ErrAbortHandler)
 	}
 	pauses := func(w http.ResponseWriter, r *http.Request) {
-		rtSays(200, events, rtChunk)(w, r)
+		rtRespond(200, events, rtChunk)(w, r)
 		<-r.Context().Done()
 	}
 	for _, tt := range []struct {
@@ -41,12 +41,12 @@ func TestEachAttemptIsSettledOnceByItsOutcome(t *testing.T) {
 		counted  bool // tokens
 		estimate bool
 	}{
-		{"an answer", rtSays(200, json, rtAnswerBody), rtHello, 0, reqlog.Answered, 200, true, false},
-		{"an error of the client", rtSays(400, json, `{"error":{"message":"no"}}`), rtHello, 0, reqlog.Refused, 400, false, false},
-		{"an error of the provider", rtSays(500, json, `{"error":{"message":"no"}}`), rtHello, 0, reqlog.Refused, 500, false, false},
-		{"an answer that can't be used", rtSays(200, json, `{"id":`), rtHello, 0, reqlog.Failed, 0, false, false},
-		{"a redirect", rtSays(300, json, `{}`), rtHello, 0, reqlog.Failed, 0, false, false},
-		{"a stream", rtSays(200, events, rtChunk, rtFinish), rtStream, 0, reqlog.Answered, 200, true, true},
+		{"an answer", rtRespond(200, json, rtResponseBody), rtHello, 0, reqlog.Answered, 200, true, false},
+		{"an error of the client", rtRespond(400, json, `{"error":{"message":"no"}}`), rtHello, 0, reqlog.Refused, 400, false, false},
+		{"an error of the provider", rtRespond(500, json, `{"error":{"message":"no"}}`), rtHello, 0, reqlog.Refused, 500, false, false},
+		{"an answer that can't be used", rtRespond(200, json, `{"id":`), rtHello, 0, reqlog.Failed, 0, false, false},
+		{"a redirect", rtRespond(300, json, `{}`), rtHello, 0, reqlog.Failed, 0, false, false},
+		{"a stream", rtRespond(200, events, rtChunk, rtFinish), rtStream, 0, reqlog.Answered, 200, true, true},
 		{"a stream that breaks off", breaks, rtStream, 0, reqlog.Answered, 200, true, true},
 		{"a client that leaves before the answer", hangs, rtHello, time.Second, reqlog.Abandoned, 0, true, true},
 		{"a client that leaves a stream", pauses, rtStream, time.Second, reqlog.Abandoned, 200, true, true},
@@ -85,7 +85,7 @@ func TestAttemptWithoutPlaceInTheLedgerIsNotSent(t *testing.T) {
 		var sent atomic.Int64
 		p := rtServe(t, func(w http.ResponseWriter, r *http.Request) {
 			sent.Add(1)
-			rtSays(200, "application/json", rtAnswerBody)(w, r)
+			rtRespond(200, "application/json", rtResponseBody)(w, r)
 		})
 		p.ledger.full = errFull
 		_, err := p.send(t.Context(), rtSingle, rtHello, nil)
@@ -104,7 +104,7 @@ func TestAttemptWithoutPlaceInTheLedgerIsNotSent(t *testing.T) {
 
 func TestAttemptsOfOneRequestAreNumbered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := rtServe(t, rtSays(500, "application/json", `{"error":{"message":"no"}}`))
+		p := rtServe(t, rtRespond(500, "application/json", `{"error":{"message":"no"}}`))
 		p.engine.MaxAttempts = 3
 		_, err := p.send(t.Context(), `{"strategy":{"mode":"fallback"},"targets":[`+rtSingle+`,`+rtSingle+`,`+rtSingle+`,`+rtSingle+`]}`, rtHello, nil)
 		if rtCode(err) != "attempts_exhausted" {
@@ -125,7 +125,7 @@ func TestAttemptThatIsNotSentHoldsNoBody(t *testing.T) {
 	for name, limit := range map[string]int{"beyond the limit of attempts": 1, "without place in the ledger": 0} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := rtServe(t, rtSays(500, "application/json", `{"error":{"message":"no"}}`))
+				p := rtServe(t, rtRespond(500, "application/json", `{"error":{"message":"no"}}`))
 				if p.engine.MaxAttempts = limit; limit == 0 {
 					p.ledger.full = errFull
 				}

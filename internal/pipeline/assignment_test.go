@@ -29,7 +29,7 @@ func TestStickyNodeRemembersABoundedNumberOfAssignments(t *testing.T) {
 		if n := r.state.Assignments(); n > pipeline.MaxAssignments || n < pipeline.MaxAssignments/2 {
 			t.Errorf("of one assignment more %d are remembered, want at most %d and most of them", n, pipeline.MaxAssignments)
 		}
-		if got := r.send(rtMeta("user", "one more")); !got.decided("kept: true") {
+		if got := r.send(rtMeta("user", "one more")); !got.hasDecision("kept: true") {
 			t.Errorf("the last assignment was not remembered: %v", got.x.trail.Decisions)
 		}
 	})
@@ -71,13 +71,13 @@ func TestStickyNodeWhoseStateWasForgottenServesOn(t *testing.T) {
 	r := rtNew(t, rtWeighted(rtStickyUser, 1, 1))
 	ann := rtMeta("user", "ann")
 	for _, kept := range []bool{false, true} {
-		if got := r.send(ann); got.decided("kept: true") != kept {
+		if got := r.send(ann); got.hasDecision("kept: true") != kept {
 			t.Fatalf("decided %v, want kept: %t", got.x.trail.Decisions, kept)
 		}
 	}
 	r.state.FillSticky()
 	for range 2 {
-		if got := r.send(ann); got.status != 200 || got.decided("kept: true") {
+		if got := r.send(ann); got.status != 200 || got.hasDecision("kept: true") {
 			t.Errorf("status %d, decided %v; want an answer of a target that is drawn again", got.status, got.x.trail.Decisions)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestHedgedBalanceStartsAnotherTargetWhereTheDrawnOneIsSlow(t *testing.T) {
-	slow, quick := rtAnswer{after: time.Hour}, rtAnswer{after: 10 * time.Millisecond}
+	slow, quick := rtResponse{after: time.Hour}, rtResponse{after: 10 * time.Millisecond}
 	for _, tt := range []struct {
 		random float64 // of every draw
 		want   string  // the order in which targets are started

@@ -125,7 +125,7 @@ func TestABalanceDoesNotFailOver(t *testing.T) {
 	for _, more := range []string{"", `,"on_status_codes":[500]`} {
 		r := rtNew(t, rtWeighted(more, 1, 1)).on("0", rtStatus(500)).on("1", rtStatus(500))
 		if got := r.send(); got.status != 500 || len(got.targets) != 1 {
-			t.Errorf("%q: status %d after %q, want the 500 of the one that was drawn", more, got.status, got.tried())
+			t.Errorf("%q: status %d after %q, want the 500 of the one that was drawn", more, got.status, got.targetList())
 		}
 		r.closedOnce()
 	}
@@ -160,7 +160,7 @@ func TestStickyKeepsEqualFieldsOnOneTarget(t *testing.T) {
 		first := r.send(at(user, "1"))
 		homes[first.path] = true
 		for range 5 {
-			if got := r.send(at(user, "1")); got.path != first.path || !got.decided("kept: true") {
+			if got := r.send(at(user, "1")); got.path != first.path || !got.hasDecision("kept: true") {
 				t.Errorf("%s went to %s and %s", user, first.path, got.path)
 			}
 		}
@@ -216,7 +216,7 @@ func TestAStickyAssignmentEnds(t *testing.T) {
 					t.Errorf("went to %s within the time, want 1", got.path)
 				}
 				time.Sleep(time.Nanosecond)
-				if got := r.send(ann); got.path != "0" || !got.decided("kept: false") {
+				if got := r.send(ann); got.path != "0" || !got.hasDecision("kept: false") {
 					t.Errorf("went to %s after it, want a new draw, which is 0", got.path)
 				}
 			})

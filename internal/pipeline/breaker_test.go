@@ -15,9 +15,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// rtBroken is a fallback of two whose targets have a breaker that one failure
+// rtBreakerConfig is a fallback of two whose targets have a breaker that one failure
 // opens for a minute.
-func rtBroken(breaker string) string {
+func rtBreakerConfig(breaker string) string {
 	if breaker == "" {
 		breaker = `"failure_threshold":1`
 	}
@@ -27,27 +27,27 @@ func rtBroken(breaker string) string {
 // S-029
 func TestAnOpenCircuitIsSkippedUntilItHasCooledDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtBroken(`"failure_threshold":3`)).on("0", rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(200))
+		r := rtNew(t, rtBreakerConfig(`"failure_threshold":3`)).on("0", rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(200))
 		for i, want := range []string{"0 1", "0 1", "0 1", "1", "1"} {
-			if got := r.send(); got.tried() != want {
-				t.Errorf("exchange %d tried %q, want %q", i, got.tried(), want)
+			if got := r.send(); got.targetList() != want {
+				t.Errorf("exchange %d tried %q, want %q", i, got.targetList(), want)
 			}
 		}
 		time.Sleep(time.Minute - time.Millisecond)
-		if got := r.send(); got.tried() != "1" || !got.decided("circuit open") {
-			t.Errorf("tried %q before the cooldown ended, want 1", got.tried())
+		if got := r.send(); got.targetList() != "1" || !got.hasDecision("circuit open") {
+			t.Errorf("tried %q before the cooldown ended, want 1", got.targetList())
 		}
 		time.Sleep(time.Millisecond)
-		if got := r.send(); got.tried() != "0 1" || !got.decided("probing") {
-			t.Errorf("tried %q, want a probe of 0 that fails, then 1", got.tried())
+		if got := r.send(); got.targetList() != "0 1" || !got.hasDecision("probing") {
+			t.Errorf("tried %q, want a probe of 0 that fails, then 1", got.targetList())
 		}
-		if got := r.send(); got.tried() != "1" {
-			t.Errorf("tried %q after the failed probe, want 1", got.tried())
+		if got := r.send(); got.targetList() != "1" {
+			t.Errorf("tried %q after the failed probe, want 1", got.targetList())
 		}
 		time.Sleep(time.Minute)
 		for i := range 2 {
-			if got := r.send(); got.tried() != "0" || got.decided("circuit") != (i == 0) {
-				t.Errorf("exchange %d tried %q with decisions %v, want 0, a probe only at first", i, got.tried(), got.x.trail.Decisions)
+			if got := r.send(); got.targetList() != "0" || got.hasDecision("circuit") != (i == 0) {
+				t.Errorf("exchange %d tried %q with decisions %v, want 0, a probe only at first", i, got.targetList(), got.x.trail.Decisions)
 			}
 		}
 		r.closedOnce()
@@ -55,10 +55,10 @@ func TestAnOpenCircuitIsSkippedUntilItHasCooledDown(t *testing.T) {
 }
 
 func TestOnlyFailuresInARowCount(t *testing.T) {
-	r := rtNew(t, rtBroken(`"failure_threshold":2`)).on("0", rtStatus(500), rtStatus(200), rtStatus(500), rtStatus(200), rtStatus(500), rtStatus(500))
+	r := rtNew(t, rtBreakerConfig(`"failure_threshold":2`)).on("0", rtStatus(500), rtStatus(200), rtStatus(500), rtStatus(200), rtStatus(500), rtStatus(500))
 	for i, want := range []string{"0 1", "0", "0 1", "0", "0 1", "0 1", "1"} {
-		if got := r.send(); got.tried() != want {
-			t.Errorf("exchange %d tried %q, want %q", i, got.tried(), want)
+		if got := r.send(); got.targetList() != want {
+			t.Errorf("exchange %d tried %q, want %q", i, got.targetList(), want)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestBreakerCounting(t *testing.T) {
 	const listed = `"failure_threshold":1,"failure_status_codes":[429,404]`
 	for _, tt := range []struct {
 		name, breaker string
-		outcome       rtAnswer
+		outcome       rtResponse
 		opens         bool
 	}{
 		{"500", "", rtStatus(500), true},
@@ -77,7 +77,7 @@ func TestBreakerCounting(t *testing.T) {
 		{"529", "", rtStatus(529), true},
 		{"408 of the provider", "", rtStatus(408), true},
 		{"429", "", rtStatus(429), true},
-		{"no connection", "", rtRefused(), true},
+		{"no connection", "", rtRefusal(), true},
 		{"no answer in time", "", rtError(apierr.UpstreamTimeout), true},
 		{"its own timeout", "", rtError(apierr.Timeout), true},
 		{"400", "", rtStatus(400), false},
@@ -95,15 +95,15 @@ func TestBreakerCounting(t *testing.T) {
 		{"a listed status with a time", listed, rtStatus(429, "Retry-After", "0"), true},
 		{"a listed client fault", listed, rtStatus(404), true},
 		{"a usual failure that is not listed", listed, rtStatus(500), false},
-		{"no connection, 502 not listed", listed, rtRefused(), false},
-		{"no connection, 502 listed", `"failure_threshold":1,"failure_status_codes":[502]`, rtRefused(), true},
+		{"no connection, 502 not listed", listed, rtRefusal(), false},
+		{"no connection, 502 listed", `"failure_threshold":1,"failure_status_codes":[502]`, rtRefusal(), true},
 		{"a gateway's own status that is listed", `"failure_threshold":1,"failure_status_codes":[501]`, rtError(apierr.Unsupported), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := rtNew(t, rtBroken(tt.breaker)).on("0", tt.outcome)
+			r := rtNew(t, rtBreakerConfig(tt.breaker)).on("0", tt.outcome)
 			r.send()
 			if got := r.send(); (got.targets[0] == "1") != tt.opens {
-				t.Errorf("the next exchange tried %q; want the circuit open: %t", got.tried(), tt.opens)
+				t.Errorf("the next exchange tried %q; want the circuit open: %t", got.targetList(), tt.opens)
 			}
 		})
 	}
@@ -111,40 +111,40 @@ func TestBreakerCounting(t *testing.T) {
 
 // What tells nothing does not break a row of failures either.
 func TestNeutralOutcomesDoNotResetTheCount(t *testing.T) {
-	r := rtNew(t, rtBroken(`"failure_threshold":2`)).on("0", rtStatus(500), rtStatus(400), rtStatus(500))
+	r := rtNew(t, rtBreakerConfig(`"failure_threshold":2`)).on("0", rtStatus(500), rtStatus(400), rtStatus(500))
 	for range 3 {
 		r.send()
 	}
-	if got := r.send(); got.tried() != "1" {
-		t.Errorf("tried %q after 500, 400, 500; want the circuit open", got.tried())
+	if got := r.send(); got.targetList() != "1" {
+		t.Errorf("tried %q after 500, 400, 500; want the circuit open", got.targetList())
 	}
-	r = rtNew(t, rtBroken(`"failure_threshold":2,"failure_status_codes":[503]`)).on("0", rtStatus(503), rtStatus(500), rtStatus(503))
+	r = rtNew(t, rtBreakerConfig(`"failure_threshold":2,"failure_status_codes":[503]`)).on("0", rtStatus(503), rtStatus(500), rtStatus(503))
 	for range 3 {
 		r.send()
 	}
-	if got := r.send(); got.tried() != "1" {
-		t.Errorf("tried %q after 503, an unlisted 500, 503; want the circuit open", got.tried())
+	if got := r.send(); got.targetList() != "1" {
+		t.Errorf("tried %q after 503, an unlisted 500, 503; want the circuit open", got.targetList())
 	}
 }
 
 func TestABreakerByRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = `"failure_threshold_percentage":50,"minimum_requests":4`
-		r := rtNew(t, rtBroken(rate)).on("0", rtStatus(500), rtStatus(500), rtStatus(200), rtStatus(500), rtStatus(200))
+		r := rtNew(t, rtBreakerConfig(rate)).on("0", rtStatus(500), rtStatus(500), rtStatus(200), rtStatus(500), rtStatus(200))
 		for i, want := range []string{"0 1", "0 1", "0", "0 1", "1"} {
-			if got := r.send(); got.tried() != want {
-				t.Errorf("exchange %d tried %q, want %q: three of four failed", i, got.tried(), want)
+			if got := r.send(); got.targetList() != want {
+				t.Errorf("exchange %d tried %q, want %q: three of four failed", i, got.targetList(), want)
 			}
 		}
 		// The count begins again after the cooldown.
-		r = rtNew(t, rtBroken(rate)).on("0", rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(200))
+		r = rtNew(t, rtBreakerConfig(rate)).on("0", rtStatus(500), rtStatus(500), rtStatus(500), rtStatus(200))
 		for range 3 {
 			r.send()
 		}
 		time.Sleep(61 * time.Second)
 		for i := range 5 {
-			if got := r.send(); got.tried() != "0" {
-				t.Errorf("exchange %d of a new window tried %q, want 0", i, got.tried())
+			if got := r.send(); got.targetList() != "0" {
+				t.Errorf("exchange %d of a new window tried %q, want 0", i, got.targetList())
 			}
 		}
 	})
@@ -152,7 +152,7 @@ func TestABreakerByRate(t *testing.T) {
 
 func TestAHalfOpenCircuitLetsOneProbeInAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtBroken("")).on("0", rtStatus(500), rtAnswer{after: 10 * time.Second})
+		r := rtNew(t, rtBreakerConfig("")).on("0", rtStatus(500), rtResponse{after: 10 * time.Second})
 		r.send()
 		time.Sleep(time.Minute)
 		results := make(chan rtResult)
@@ -163,9 +163,9 @@ func TestAHalfOpenCircuitLetsOneProbeInAtATime(t *testing.T) {
 		for range 20 {
 			got := <-results
 			if got.status != 200 {
-				t.Errorf("status %d after %q while a probe is under way", got.status, got.tried())
+				t.Errorf("status %d after %q while a probe is under way", got.status, got.targetList())
 			}
-			if got.tried() == "0" {
+			if got.targetList() == "0" {
 				probes++
 			}
 		}
@@ -184,7 +184,7 @@ func TestRequestSkipsTargetWithProbeInFlight(t *testing.T) {
 			r := rtNew(t, `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[`+rtLeaf+`,{"provider":"@b",`+breaker+`},`+rtLeaf+`]}`)
 			failing := rtStatus(500)
 			failing.after = time.Second
-			r.on("0", failing).on("1", rtStatus(500), rtAnswer{after: 10 * time.Second})
+			r.on("0", failing).on("1", rtStatus(500), rtResponse{after: 10 * time.Second})
 			r.send()
 			time.Sleep(time.Minute)
 			results := make(chan rtResult)
@@ -192,15 +192,15 @@ func TestRequestSkipsTargetWithProbeInFlight(t *testing.T) {
 				go func() { results <- r.send() }()
 			}
 			first, second := <-results, <-results
-			if first.status != 200 || first.tried() != "0 2" || second.status != 200 || second.tried() != "0 1" {
-				t.Errorf("status %d after %q and %d after %q; want 200 after 0 2 and after 0 1", first.status, first.tried(), second.status, second.tried())
+			if first.status != 200 || first.targetList() != "0 2" || second.status != 200 || second.targetList() != "0 1" {
+				t.Errorf("status %d after %q and %d after %q; want 200 after 0 2 and after 0 1", first.status, first.targetList(), second.status, second.targetList())
 			}
 		})
 	})
 	for _, mode := range []string{"loadbalance", "latency"} {
 		t.Run(mode, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtTree(mode, 2, ","+breaker)).on("0", rtStatus(500), rtAnswer{after: 10 * time.Second}).on("1", rtAnswer{after: 30 * time.Second})
+				r := rtNew(t, rtTree(mode, 2, ","+breaker)).on("0", rtStatus(500), rtResponse{after: 10 * time.Second}).on("1", rtResponse{after: 30 * time.Second})
 				r.engine.Random = func() float64 { return 0 }
 				r.send()
 				r.send()
@@ -215,11 +215,11 @@ func TestRequestSkipsTargetWithProbeInFlight(t *testing.T) {
 					}
 					return 0
 				}
-				if got := r.send(); got.status != 200 || got.tried() != "1" || !got.decided("probe is under way") {
-					t.Errorf("status %d after %q by %v; want 200 of 1, since 0 was being probed", got.status, got.tried(), got.x.trail.Decisions)
+				if got := r.send(); got.status != 200 || got.targetList() != "1" || !got.hasDecision("probe is under way") {
+					t.Errorf("status %d after %q by %v; want 200 of 1, since 0 was being probed", got.status, got.targetList(), got.x.trail.Decisions)
 				}
-				if got := <-first; got.status != 200 || got.tried() != "0" {
-					t.Errorf("the probe ended in %d after %q", got.status, got.tried())
+				if got := <-first; got.status != 200 || got.targetList() != "0" {
+					t.Errorf("the probe ended in %d after %q", got.status, got.targetList())
 				}
 			})
 		})
@@ -229,17 +229,17 @@ func TestRequestSkipsTargetWithProbeInFlight(t *testing.T) {
 func TestAProbeIsReleasedHoweverItEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		probe rtAnswer
+		probe rtResponse
 	}{
 		{"a client fault", rtStatus(400)},
 		{"a client that left", rtError(apierr.ClientGone)},
 		{"a config's fault", rtError(apierr.Invalid)},
 		{"a gateway short of memory", rtError(apierr.Unavailable)},
-		{"a panic", rtAnswer{panics: true}},
+		{"a panic", rtResponse{panics: true}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtBroken("")).on("0", rtStatus(500), tt.probe, rtStatus(200))
+				r := rtNew(t, rtBreakerConfig("")).on("0", rtStatus(500), tt.probe, rtStatus(200))
 				r.send()
 				time.Sleep(time.Minute)
 				func() {
@@ -247,7 +247,7 @@ func TestAProbeIsReleasedHoweverItEnds(t *testing.T) {
 					r.send()
 				}()
 				if got := r.send(); got.targets[0] != "0" || got.status != 200 {
-					t.Errorf("tried %q, want another probe at once", got.tried())
+					t.Errorf("tried %q, want another probe at once", got.targetList())
 				}
 			})
 		})
@@ -263,10 +263,10 @@ func TestWhenAllCircuitsAreOpenTheFirstOpenedIsProbed(t *testing.T) {
 		r.engine.Random = func() float64 { draw++; return order[min(draw-1, 2)] }
 		for i, want := range []string{"2", "1", "0", "2", "1", "0", "2"} {
 			got := r.send()
-			if got.tried() != want {
-				t.Errorf("exchange %d tried %q, want %q: the one in cooldown for the longest time", i, got.tried(), want)
+			if got.targetList() != want {
+				t.Errorf("exchange %d tried %q, want %q: the one in cooldown for the longest time", i, got.targetList(), want)
 			}
-			if i > 2 && !got.decided("all targets are unavailable") {
+			if i > 2 && !got.hasDecision("all targets are unavailable") {
 				t.Errorf("exchange %d does not tell why: %v", i, got.x.trail.Decisions)
 			}
 			time.Sleep(time.Second)
@@ -274,8 +274,8 @@ func TestWhenAllCircuitsAreOpenTheFirstOpenedIsProbed(t *testing.T) {
 		r.on("1", rtStatus(200))
 		r.send()
 		for range 3 {
-			if got := r.send(); got.tried() != "1" || got.status != 200 {
-				t.Errorf("tried %q with %d after the probe of 1 succeeded, want it", got.tried(), got.status)
+			if got := r.send(); got.targetList() != "1" || got.status != 200 {
+				t.Errorf("tried %q with %d after the probe of 1 succeeded, want it", got.targetList(), got.status)
 			}
 		}
 	})
@@ -286,17 +286,17 @@ func TestAConditionChoosesAnOpenTargetToo(t *testing.T) {
 	r := rtNew(t, `{"strategy":{"mode":"conditional","cb_config":{"cooldown_interval":60000,"failure_threshold":1},"conditions":[{"query":{"metadata.a":"1"},"then":"x"}],"default":"x"},"targets":[{"name":"x","provider":"@a"},{"name":"y","provider":"@b"}]}`)
 	r.on("0", rtStatus(500))
 	for range 3 {
-		if got := r.send(); got.tried() != "0" {
-			t.Errorf("tried %q, want the named target", got.tried())
+		if got := r.send(); got.targetList() != "0" {
+			t.Errorf("tried %q, want the named target", got.targetList())
 		}
 	}
 }
 
 func TestARateLimitWithATimeParksTheTarget(t *testing.T) {
 	for _, tt := range []struct {
-		name   string
-		answer rtAnswer
-		parked time.Duration
+		name     string
+		response rtResponse
+		parked   time.Duration
 	}{
 		{"429 with seconds", rtStatus(429, "Retry-After", "20"), 20 * time.Second},
 		{"429 with milliseconds", rtStatus(429, "Retry-After-Ms", "1500"), 1500 * time.Millisecond},
@@ -311,17 +311,17 @@ func TestARateLimitWithATimeParksTheTarget(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtTree("fallback", 2, "")).on("0", tt.answer, rtStatus(200))
+				r := rtNew(t, rtTree("fallback", 2, "")).on("0", tt.response, rtStatus(200))
 				r.send()
 				if tt.parked > 0 {
 					time.Sleep(tt.parked - time.Millisecond)
-					if got := r.send(); got.tried() != "1" {
-						t.Errorf("tried %q before %v were over, want 1", got.tried(), tt.parked)
+					if got := r.send(); got.targetList() != "1" {
+						t.Errorf("tried %q before %v were over, want 1", got.targetList(), tt.parked)
 					}
 					time.Sleep(time.Millisecond)
 				}
-				if got := r.send(); got.tried() != "0" {
-					t.Errorf("tried %q after %v, want 0", got.tried(), tt.parked)
+				if got := r.send(); got.targetList() != "0" {
+					t.Errorf("tried %q after %v, want 0", got.targetList(), tt.parked)
 				}
 			})
 		})
@@ -331,10 +331,10 @@ func TestARateLimitWithATimeParksTheTarget(t *testing.T) {
 // S02: a rate limit for ever is not a broken provider.
 func TestARateLimitWithATimeIsNeutralToTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtBroken("")).on("0", rtStatus(429, "Retry-After", "1"))
+		r := rtNew(t, rtBreakerConfig("")).on("0", rtStatus(429, "Retry-After", "1"))
 		for i := range 5 {
-			if got := r.send(); got.tried() != "0 1" || got.decided("probing") {
-				t.Errorf("exchange %d tried %q with %v, want 0 1 and no probe", i, got.tried(), got.x.trail.Decisions)
+			if got := r.send(); got.targetList() != "0 1" || got.hasDecision("probing") {
+				t.Errorf("exchange %d tried %q with %v, want 0 1 and no probe", i, got.targetList(), got.x.trail.Decisions)
 			}
 			time.Sleep(time.Second)
 		}
@@ -346,8 +346,8 @@ func TestWhenAllAreParkedTheOneThatComesBackFirstIsAsked(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 3, "")).on("0", rtStatus(429, "Retry-After", "90")).
 			on("1", rtStatus(429, "Retry-After", "30")).on("2", rtStatus(429, "Retry-After", "60"))
 		r.send()
-		if got := r.send(); got.tried() != "1" {
-			t.Errorf("tried %q, want 1, which comes back first", got.tried())
+		if got := r.send(); got.targetList() != "1" {
+			t.Errorf("tried %q, want 1, which comes back first", got.targetList())
 		}
 	})
 }
@@ -355,24 +355,24 @@ func TestWhenAllAreParkedTheOneThatComesBackFirstIsAsked(t *testing.T) {
 // State belongs to the config's meaning, not to its spelling, and to nobody
 // else's config.
 func TestStateBelongsToTheConfig(t *testing.T) {
-	r := rtNew(t, rtBroken("")).on("0", rtStatus(500))
+	r := rtNew(t, rtBreakerConfig("")).on("0", rtStatus(500))
 	r.send()
-	respelled := strings.ReplaceAll(rtBroken(""), `,"cb_config"`, "  ,\n \"cbConfig\"")
-	if got := rtSend(context.Background(), r.compile(respelled)); got.tried() != "1" {
-		t.Errorf("the same config in another spelling tried %q, want 1: its circuit is open", got.tried())
+	respelled := strings.ReplaceAll(rtBreakerConfig(""), `,"cb_config"`, "  ,\n \"cbConfig\"")
+	if got := rtSend(context.Background(), r.compile(respelled)); got.targetList() != "1" {
+		t.Errorf("the same config in another spelling tried %q, want 1: its circuit is open", got.targetList())
 	}
-	other := strings.Replace(rtBroken(""), "@a", "@b", 1)
-	if got := rtSend(context.Background(), r.compile(other)); got.tried() != "0 1" {
-		t.Errorf("another config tried %q, want 0 1: its circuit is closed", got.tried())
+	other := strings.Replace(rtBreakerConfig(""), "@a", "@b", 1)
+	if got := rtSend(context.Background(), r.compile(other)); got.targetList() != "0 1" {
+		t.Errorf("another config tried %q, want 0 1: its circuit is closed", got.targetList())
 	}
 }
 
 func TestADryRunTellsTheBreakerNothing(t *testing.T) {
-	r := rtNew(t, rtBroken("")).on("0", rtStatus(500))
+	r := rtNew(t, rtBreakerConfig("")).on("0", rtStatus(500))
 	dry := func(x *rtRequest) { x.DryRun = true }
 	for range 3 {
 		if got := r.send(dry); got.targets[0] != "0" {
-			t.Errorf("a dry run tried %q, want 0", got.tried())
+			t.Errorf("a dry run tried %q, want 0", got.targetList())
 		}
 	}
 }
@@ -391,25 +391,25 @@ func TestBreakerStateIsBounded(t *testing.T) {
 // Whatever happens to a target, once it answers and the cooldown is over it is
 // used again.
 func TestABreakerIsNeverStuckOpen(t *testing.T) {
-	outcomes := []rtAnswer{rtStatus(200), rtStatus(400), rtStatus(500), rtStatus(429), rtStatus(429, "Retry-After", "5"),
-		rtRefused(), rtError(apierr.ClientGone), rtError(apierr.Timeout), rtError(apierr.Invalid), {panics: true}}
+	outcomes := []rtResponse{rtStatus(200), rtStatus(400), rtStatus(500), rtStatus(429), rtStatus(429, "Retry-After", "5"),
+		rtRefusal(), rtError(apierr.ClientGone), rtError(apierr.Timeout), rtError(apierr.Invalid), {panics: true}}
 	rapid.Check(t, func(rt *rapid.T) {
-		var answers []rtAnswer
+		var responses []rtResponse
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, len(outcomes)-1), 1, 40).Draw(rt, "outcomes") {
-			answers = append(answers, outcomes[n])
+			responses = append(responses, outcomes[n])
 		}
 		pauses := rapid.SliceOfN(rapid.IntRange(0, 90), 10, 10).Draw(rt, "pauses")
 		breaker := rapid.SampledFrom([]string{`"failure_threshold":1`, `"failure_threshold":3`, `"failure_threshold_percentage":30,"minimum_requests":3`,
 			`"failure_threshold":2,"failure_status_codes":[429,500]`}).Draw(rt, "breaker")
-		rtBubble(t, rt, func() string { return rtRecovers(t, breaker, append(answers, rtStatus(200)), pauses) })
+		rtBubble(t, rt, func() string { return rtRecovers(t, breaker, append(responses, rtStatus(200)), pauses) })
 	})
 }
 
 // rtRecovers returns what is wrong after all responses but the last were given.
-func rtRecovers(t testing.TB, breaker string, answers []rtAnswer, pauses []int) string {
-	r := rtNew(t, rtBroken(breaker)).on("0", answers...)
-	for i := 0; r.counts["config.targets[0]"] < len(answers)-1; i++ {
-		if i > 200*len(answers) {
+func rtRecovers(t testing.TB, breaker string, responses []rtResponse, pauses []int) string {
+	r := rtNew(t, rtBreakerConfig(breaker)).on("0", responses...)
+	for i := 0; r.counts["config.targets[0]"] < len(responses)-1; i++ {
+		if i > 200*len(responses) {
 			return "the target is never called again"
 		}
 		func() {
@@ -420,8 +420,8 @@ func rtRecovers(t testing.TB, breaker string, answers []rtAnswer, pauses []int) 
 	}
 	time.Sleep(time.Minute)
 	for i := range 3 {
-		if got := r.send(); got.tried() != "0" || i > 0 && got.decided("circuit") {
-			return fmt.Sprintf("exchange %d after recovery tried %q: %v", i, got.tried(), got.x.trail.Decisions)
+		if got := r.send(); got.targetList() != "0" || i > 0 && got.hasDecision("circuit") {
+			return fmt.Sprintf("exchange %d after recovery tried %q: %v", i, got.targetList(), got.x.trail.Decisions)
 		}
 	}
 	return ""

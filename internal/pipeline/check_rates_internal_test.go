@@ -66,10 +66,10 @@ func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {
 			t.Errorf("%s: error %v, want that of %v", tt.name, err, tt.want)
 		}
 	}
-	if err := (&Request{Operation: api.Proxy, Received: Received{Method: "POST"}, Limiting: Limiting{Limits: []*quota.Limit{rate}}}).CheckRates(blind{store}, new(Trail)); err != nil {
+	if err := (&Request{Operation: api.Proxy, Received: Received{Method: "POST"}, Limiting: Limiting{Limits: []*quota.Limit{rate}}}).CheckRates(blindStore{store}, new(Trail)); err != nil {
 		t.Errorf("a store that does not know refuses: %v", err)
 	}
 }
 
-// blind is a store that is no [quota.Peeker].
-type blind struct{ quota.Store }
+// blindStore is a store that is no [quota.Peeker].
+type blindStore struct{ quota.Store }

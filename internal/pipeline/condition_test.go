@@ -15,7 +15,7 @@ func rtCondition(query string) string {
 		"targets":[{"name":"no","provider":"@a"},{"name":"yes","provider":"@b"}]}`
 }
 
-func rtAsk(x *rtRequest) {
+func rtQuestion(x *rtRequest) {
 	rtMeta("plan", "pro", "count", "12", "a.dotted.key", "deep", "unit", "12ms", "empty", "")(x)
 	x.Header.Set("X-Tenant", "Acme")
 	x.Header.Add("X-Many", "one")
@@ -116,7 +116,7 @@ func TestEveryOperatorOnEveryField(t *testing.T) {
 	} {
 		t.Run(tt.query, func(t *testing.T) {
 			r := rtNew(t, rtCondition(tt.query))
-			got := r.send(rtAsk, func(x *rtRequest) { rtBody(t, x, rtAsked) })
+			got := r.send(rtQuestion, func(x *rtRequest) { rtBody(t, x, rtAsked) })
 			if yes := got.path == "1"; yes != tt.want {
 				t.Errorf("%s: %t, want %t; %v", tt.query, yes, tt.want, got.x.trail.Decisions)
 			}
@@ -167,8 +167,8 @@ func TestDecisionsTellNoPrivateText(t *testing.T) {
 		{"params.messages[0].content", false}, {"headers.x-tenant", false}, {"url.query.tier", false},
 	} {
 		r := rtNew(t, rtCondition(fmt.Sprintf(`{%q:"nothing like it"}`, tt.path)))
-		got := r.send(rtAsk, func(x *rtRequest) { rtBody(t, x, rtAsked) })
-		if !got.decided(tt.path) || got.decided(tt.path+" is ") != tt.told || got.decided(tt.path+" has ") == tt.told {
+		got := r.send(rtQuestion, func(x *rtRequest) { rtBody(t, x, rtAsked) })
+		if !got.hasDecision(tt.path) || got.hasDecision(tt.path+" is ") != tt.told || got.hasDecision(tt.path+" has ") == tt.told {
 			t.Errorf("%s told %v, want its value told: %t", tt.path, got.x.trail.Decisions, tt.told)
 		}
 	}
@@ -177,7 +177,7 @@ func TestDecisionsTellNoPrivateText(t *testing.T) {
 func TestAConditionWithinAFallback(t *testing.T) {
 	inner := rtCondition(`{"metadata.plan":"pro"}`)
 	r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+inner+`,`+rtLeaf+`]}`).on("0.1", rtError(apierr.UpstreamFailed))
-	if got := r.send(rtAsk); got.tried() != "0.1 1" || got.status != 200 {
-		t.Errorf("status %d after %q, want 200 after 0.1 1", got.status, got.tried())
+	if got := r.send(rtQuestion); got.targetList() != "0.1 1" || got.status != 200 {
+		t.Errorf("status %d after %q, want 200 after 0.1 1", got.status, got.targetList())
 	}
 }

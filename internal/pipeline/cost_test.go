@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/secret"
 )
 
-// rtPriced is a price of a provider in millionths of a dollar.
-func rtPriced(id string, input, output catalog.Rate) catalog.Price {
+// rtPrice is a price of a provider in millionths of a dollar.
+func rtPrice(id string, input, output catalog.Rate) catalog.Price {
 	const dollar = 1_000_000
 	return catalog.Price{Provider: id, Model: "*", Rates: catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: input * dollar, catalog.Output: output * dollar})}
 }
@@ -43,8 +43,8 @@ func rtProviders(t *testing.T, pool *bytepool.Pool, body string, book *catalog.P
 
 // A target whose input costs 1 and whose output costs 10 is cheaper than one the
 // other way round as long as there is less output than input.
-func TestCostIsThatOfTheRequestAndOfTheAnswerItAllows(t *testing.T) {
-	book := catalog.NewBook([]catalog.Price{rtPriced("dear-output", 1, 10), rtPriced("dear-input", 10, 1)}, nil)
+func TestCostIsOfTheRequestAndTheLongestAllowedResponse(t *testing.T) {
+	book := catalog.NewBook([]catalog.Price{rtPrice("dear-output", 1, 10), rtPrice("dear-input", 10, 1)}, nil)
 	pool := bytepool.New(0)
 	// sized returns a body of 4 × tokens bytes with this member.
 	sized := func(tokens int, member string) string {
@@ -77,7 +77,7 @@ func TestCostIsThatOfTheRequestAndOfTheAnswerItAllows(t *testing.T) {
 }
 
 func TestCostSkipsTargetsThatDoNotServe(t *testing.T) {
-	book := catalog.NewBook([]catalog.Price{rtPriced("cheap", 1, 1), rtPriced("dear", 9, 9), rtPriced("mute", 0, 0)}, nil)
+	book := catalog.NewBook([]catalog.Price{rtPrice("cheap", 1, 1), rtPrice("dear", 9, 9), rtPrice("mute", 0, 0)}, nil)
 	pool := bytepool.New(0)
 	for _, tt := range []struct {
 		name, targets, want string
@@ -94,8 +94,8 @@ func TestCostSkipsTargetsThatDoNotServe(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			ids := strings.Fields(tt.targets)
 			r := rtNew(t, rtTree("cost", len(ids), ""))
-			if got := r.send(rtProviders(t, pool, `{"model":"m"}`, book, ids...)); got.path != tt.want || got.tried() != tt.want {
-				t.Errorf("%s: went to %q, want %s: %v", tt.targets, got.tried(), tt.want, got.x.trail.Decisions)
+			if got := r.send(rtProviders(t, pool, `{"model":"m"}`, book, ids...)); got.path != tt.want || got.targetList() != tt.want {
+				t.Errorf("%s: went to %q, want %s: %v", tt.targets, got.targetList(), tt.want, got.x.trail.Decisions)
 			}
 		})
 	}

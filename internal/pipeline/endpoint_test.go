@@ -31,7 +31,7 @@ func TestTheOtherEndpointIsNotAskedAfterTheDeadline(t *testing.T) {
 				var calls []string
 				p := rtServe(t, func(w http.ResponseWriter, r *http.Request) {
 					calls = append(calls, r.URL.Path)
-					rtSays(404, "application/json", `{"error":{"message":"This model is only supported in v1/responses and not in v1/chat/completions.","code":null}}`)(w, r)
+					rtRespond(404, "application/json", `{"error":{"message":"This model is only supported in v1/responses and not in v1/chat/completions.","code":null}}`)(w, r)
 				})
 				p.engine.Codecs = map[api.Dialect]dialect.ProviderCodec{api.DialectResponses: responses.Dialect{}}
 				spec := *rtSpec

@@ -33,7 +33,7 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 	balanced := `{"strategy":{"mode":"fallback","on_status_codes":[500]},"targets":[{"on_status_codes":[429],"strategy":{"mode":"loadbalance"},"targets":[` + rtLeaf + `]},` + rtLeaf + `]}`
 	for _, tt := range []struct {
 		name, config string
-		first        rtAnswer
+		first        rtResponse
 		leaves       bool
 	}{
 		{"a success", plain, rtStatus(200), false},
@@ -47,7 +47,7 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 		{"a guardrail's denial", plain, rtStatus(446), true},
 		{"a server error", plain, rtStatus(500), true},
 		{"an overload", plain, rtStatus(529), true},
-		{"no connection", plain, rtRefused(), true},
+		{"no connection", plain, rtRefusal(), true},
 		{"no answer in time", plain, rtError(apierr.UpstreamTimeout), true},
 		{"its own timeout", plain, rtError(apierr.Timeout), true},
 		{"an operation it lacks", plain, rtError(apierr.Unsupported), true},
@@ -55,7 +55,7 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 
 		{"a listed status", listed, rtStatus(429), true},
 		{"a status not listed", listed, rtStatus(500), false},
-		{"no connection, 502 not listed", listed, rtRefused(), false},
+		{"no connection, 502 not listed", listed, rtRefusal(), false},
 		{"a success, with a list", listed, rtStatus(200), false},
 		{"anything, with an empty list", empty, rtStatus(500), false},
 		{"a status listed at the node", node, rtStatus(429), true},
@@ -81,14 +81,14 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 }
 
 // S-486
-func TestWhenAllTargetsFailTheLastOnesAnswerIsTheAnswer(t *testing.T) {
-	r := rtNew(t, rtTree("fallback", 3, "")).on("0", rtStatus(500)).on("1", rtRefused()).on("2", rtStatus(418))
+func TestWhenAllTargetsFailTheLastResponseIsReturned(t *testing.T) {
+	r := rtNew(t, rtTree("fallback", 3, "")).on("0", rtStatus(500)).on("1", rtRefusal()).on("2", rtStatus(418))
 	got := r.send()
-	if got.status != 418 || got.tried() != "0 1 2" || got.path != "2" {
-		t.Errorf("status %d by %q after %q, want 418 by 2 after 0 1 2", got.status, got.path, got.tried())
+	if got.status != 418 || got.targetList() != "0 1 2" || got.path != "2" {
+		t.Errorf("status %d by %q after %q, want 418 by 2 after 0 1 2", got.status, got.path, got.targetList())
 	}
 	r.closedOnce()
-	r = rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(500)).on("1", rtRefused())
+	r = rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(500)).on("1", rtRefusal())
 	if got := r.send(); got.err == nil || got.err.Code != "upstream_refused" {
 		t.Errorf("error %v, want the last target's", got.err)
 	}
@@ -98,8 +98,8 @@ func TestWhenAllTargetsFailTheLastOnesAnswerIsTheAnswer(t *testing.T) {
 // S-024
 func TestSingleUsesTheFirstTargetAlone(t *testing.T) {
 	r := rtNew(t, rtTree("single", 3, "")).on("0", rtStatus(500))
-	if got := r.send(); got.status != 500 || got.tried() != "0" {
-		t.Errorf("status %d after %q, want 500 of the first target alone", got.status, got.tried())
+	if got := r.send(); got.status != 500 || got.targetList() != "0" {
+		t.Errorf("status %d after %q, want 500 of the first target alone", got.status, got.targetList())
 	}
 }
 
@@ -109,11 +109,11 @@ func TestStrategiesNest(t *testing.T) {
 	conditional := `{"strategy":{"mode":"conditional","conditions":[{"query":{"metadata.x":"1"},"then":"s"}],"default":"d"},"targets":[{"name":"d","provider":"@d"},` + single + `]}`
 	balance := `{"strategy":{"mode":"loadbalance"},"targets":[` + conditional + `]}`
 	r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+balance+`,`+rtLeaf+`]}`).on("0.0.1.0", rtStatus(500))
-	if got := r.send(rtMeta("x", "1")); got.tried() != "0.0.1.0 1" || got.status != 200 {
-		t.Errorf("status %d after %q, want 200 after 0.0.1.0 1", got.status, got.tried())
+	if got := r.send(rtMeta("x", "1")); got.targetList() != "0.0.1.0 1" || got.status != 200 {
+		t.Errorf("status %d after %q, want 200 after 0.0.1.0 1", got.status, got.targetList())
 	}
-	if got := r.send(); got.tried() != "0.0.0" {
-		t.Errorf("tried %q, want the default 0.0.0", got.tried())
+	if got := r.send(); got.targetList() != "0.0.0" {
+		t.Errorf("tried %q, want the default 0.0.0", got.targetList())
 	}
 	r.closedOnce()
 }
@@ -125,8 +125,8 @@ func TestAFallbackStopsWhenTheBudgetIsOver(t *testing.T) {
 		slow.after = 6 * time.Second
 		r.on("0", slow).on("1", slow)
 		got := r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(10 * time.Second) })
-		if got.status != 500 || got.tried() != "0 1" {
-			t.Errorf("status %d after %q, want 500 after two targets of six seconds in a budget of ten", got.status, got.tried())
+		if got.status != 500 || got.targetList() != "0 1" {
+			t.Errorf("status %d after %q, want 500 after two targets of six seconds in a budget of ten", got.status, got.targetList())
 		}
 		r.closedOnce()
 	})
@@ -146,8 +146,8 @@ func TestABodyThatWasReadIsNotSentElsewhere(t *testing.T) {
 					pipeline.ReadUpload(x.Upload)
 				}
 			})
-			if got.tried() != tt.want {
-				t.Errorf("tried %q, want %q", got.tried(), tt.want)
+			if got.targetList() != tt.want {
+				t.Errorf("tried %q, want %q", got.targetList(), tt.want)
 			}
 		})
 	}
@@ -169,12 +169,12 @@ func TestAnEndedAttemptReadsNothingOfTheBody(t *testing.T) {
 
 func TestAFallbackStopsWhenTheClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtAnswer{after: time.Hour})
+		r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtResponse{after: time.Hour})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		got := rtSend(ctx, r.Tree)
-		if got.err == nil || got.err.Kind != apierr.ClientGone || got.tried() != "0" || got.took != time.Second {
-			t.Errorf("error %v after %q in %v, want the client's leaving after one target", got.err, got.tried(), got.took)
+		if got.err == nil || got.err.Kind != apierr.ClientGone || got.targetList() != "0" || got.took != time.Second {
+			t.Errorf("error %v after %q in %v, want the client's leaving after one target", got.err, got.targetList(), got.took)
 		}
 	})
 }
@@ -185,11 +185,11 @@ func TestASingleNodeIsAsHealthyAsItsFirstTarget(t *testing.T) {
 		single := `{"strategy":{"mode":"single"},"targets":[` + rtLeaf + `,` + rtLeaf + `]}`
 		r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+single+`,`+rtLeaf+`]}`)
 		r.on("0.0", rtStatus(429, "Retry-After", "30"))
-		if got := r.send(); got.tried() != "0.0 1" {
-			t.Fatalf("tried %q, want 0.0 1", got.tried())
+		if got := r.send(); got.targetList() != "0.0 1" {
+			t.Fatalf("tried %q, want 0.0 1", got.targetList())
 		}
-		if got := r.send(); got.tried() != "1" {
-			t.Errorf("tried %q while the first is parked, want 1 alone", got.tried())
+		if got := r.send(); got.targetList() != "1" {
+			t.Errorf("tried %q while the first is parked, want 1 alone", got.targetList())
 		}
 	})
 }
@@ -208,7 +208,7 @@ func TestAHedgeStartsAsManyAsItMay(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rtNew(t, rtTree("fallback", 4, `,"hedge":`+tt.hedge))
 				for _, path := range []string{"0", "1", "2", "3"} {
-					r.on(path, rtAnswer{after: time.Second})
+					r.on(path, rtResponse{after: time.Second})
 				}
 				r.send()
 				var called []string
@@ -231,11 +231,11 @@ func TestAHedgeStartsAsManyAsItMay(t *testing.T) {
 // catch a panic.
 func TestAPanicOfAHedgedBranchIsAnErrorOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":100}`)).on("0", rtAnswer{panics: true})
+		r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":100}`)).on("0", rtResponse{panics: true})
 		if got := r.send(); got.status != 200 || got.path != "1" {
 			t.Errorf("status %d by %q, want 200 by 1", got.status, got.path)
 		}
-		r.on("1", rtAnswer{panics: true})
+		r.on("1", rtResponse{panics: true})
 		if got := r.send(); got.err == nil || got.err.Kind != apierr.Internal || strings.Contains(got.err.Message, "panic") {
 			t.Errorf("error %v, want an internal one that tells nothing", got.err)
 		}
@@ -248,10 +248,10 @@ func TestAPanicOfAHedgedBranchIsAnErrorOfIt(t *testing.T) {
 func TestALoserOfAHedgeIsTheLastAttemptAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":5000},"retry":{"attempts":1}`))
-		r.on("0", rtStatus(503), rtAnswer{after: time.Hour})
+		r.on("0", rtStatus(503), rtResponse{after: time.Hour})
 		got := r.send()
-		if got.path != "1" || got.tried() != "1 0 0" {
-			t.Fatalf("answered by %q after %q, want 1, which won over both attempts of 0", got.path, got.tried())
+		if got.path != "1" || got.targetList() != "1 0 0" {
+			t.Fatalf("answered by %q after %q, want 1, which won over both attempts of 0", got.path, got.targetList())
 		}
 		first, last := got.x.trail.Attempts[1].Record, got.x.trail.Attempts[2].Record
 		if first.Status != http.StatusServiceUnavailable || first.Error != "" {
@@ -264,13 +264,13 @@ func TestALoserOfAHedgeIsTheLastAttemptAlone(t *testing.T) {
 	})
 }
 
-func TestALoserThatWasWaitingKeepsItsAnswer(t *testing.T) {
+func TestALoserThatWasWaitingKeepsItsResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":50},"retry":{"attempts":1,"use_retry_after_headers":true}`))
 		r.on("0", rtStatus(503, "Retry-After", "30"))
 		got := r.send()
-		if got.tried() != "1 0" {
-			t.Fatalf("tried %q, want the winner 1 and the loser 0", got.tried())
+		if got.targetList() != "1 0" {
+			t.Fatalf("tried %q, want the winner 1 and the loser 0", got.targetList())
 		}
 		if loser := got.x.trail.Attempts[1].Record; loser.Status != http.StatusServiceUnavailable || loser.Error != "" {
 			t.Errorf("the attempt that had ended is recorded as %+v, want its own 503", loser)
@@ -282,7 +282,7 @@ func TestAHedgedBalanceDoesNotFailOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("loadbalance", 2, `,"hedge":{"delay_ms":100}`)).on("0", rtStatus(500)).on("1", rtStatus(500))
 		if got := r.send(); got.status != 500 || len(got.targets) != 1 {
-			t.Errorf("status %d after %q, want the 500 of the drawn target", got.status, got.tried())
+			t.Errorf("status %d after %q, want the 500 of the drawn target", got.status, got.targetList())
 		}
 	})
 }
@@ -291,9 +291,9 @@ func TestLosersOfARaceWithinARaceAreRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := rtTree("fallback", 2, "")
 		r := rtNew(t, `{"strategy":{"mode":"fallback"},"hedge":{"delay_ms":50},"targets":[`+inner+`,`+rtLeaf+`]}`)
-		r.on("0.0", rtAnswer{after: time.Hour}).on("0.1", rtAnswer{after: 10 * time.Millisecond}).on("1", rtAnswer{after: time.Hour})
-		if got := r.send(); got.path != "0.1" || got.tried() != "0.1 0.0 1" || got.took != 60*time.Millisecond {
-			t.Errorf("answered by %s after %q in %v, want 0.1, then its losers 0.0 and 1, in 60ms", got.path, got.tried(), got.took)
+		r.on("0.0", rtResponse{after: time.Hour}).on("0.1", rtResponse{after: 10 * time.Millisecond}).on("1", rtResponse{after: time.Hour})
+		if got := r.send(); got.path != "0.1" || got.targetList() != "0.1 0.0 1" || got.took != 60*time.Millisecond {
+			t.Errorf("answered by %s after %q in %v, want 0.1, then its losers 0.0 and 1, in 60ms", got.path, got.targetList(), got.took)
 		}
 		r.closedOnce()
 	})
@@ -303,7 +303,7 @@ func TestAHedgeStartsNobodyWhenTheBudgetIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 3, `,"hedge":{"delay_ms":500,"max":2}`))
 		for _, path := range []string{"0", "1", "2"} {
-			r.on(path, rtAnswer{status: 500, after: 2 * time.Second})
+			r.on(path, rtResponse{status: 500, after: 2 * time.Second})
 		}
 		got := r.send(func(x *rtRequest) { x.AttemptDeadline = time.Now().Add(700 * time.Millisecond) })
 		if len(r.calls) != 2 || got.status != 500 {

@@ -10,9 +10,9 @@ import (
 	"modelgate/internal/pipeline"
 )
 
-// rtSpent is what a target answers when the exchange has no attempt left.
-func rtSpent() rtAnswer {
-	return rtAnswer{err: apierr.New(apierr.Unavailable, "no attempt is left").WithCode("attempts_exhausted")}
+// rtExhausted is what a target answers when the exchange has no attempt left.
+func rtExhausted() rtResponse {
+	return rtResponse{err: apierr.New(apierr.Unavailable, "no attempt is left").WithCode("attempts_exhausted")}
 }
 
 // An attempt that was begun may still serve when no further one may be made.
@@ -20,31 +20,31 @@ func TestAHedgeWithoutAnAttemptLeftWaitsForThoseUnderWay(t *testing.T) {
 	const hedged = `,"hedge":{"delay_ms":100,"max":2}`
 	for _, tt := range []struct {
 		name   string
-		slow   rtAnswer
+		slow   rtResponse
 		status int
 		code   string
 		took   time.Duration
 	}{
-		{"which succeeds", rtAnswer{after: time.Second}, 200, "", time.Second},
-		{"which fails", rtAnswer{status: 500, after: 150 * time.Millisecond}, 503, "attempts_exhausted", 150 * time.Millisecond},
+		{"which succeeds", rtResponse{after: time.Second}, 200, "", time.Second},
+		{"which fails", rtResponse{status: 500, after: 150 * time.Millisecond}, 503, "attempts_exhausted", 150 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtTree("fallback", 3, hedged)).on("0", tt.slow).on("1", rtSpent()).on("2", rtSpent())
+				r := rtNew(t, rtTree("fallback", 3, hedged)).on("0", tt.slow).on("1", rtExhausted()).on("2", rtExhausted())
 				got := r.send()
 				code := ""
 				if got.err != nil {
 					code = got.err.Code
 				}
 				if got.status != tt.status || code != tt.code || got.took != tt.took {
-					t.Errorf("status %d, code %q in %v after %q; want %d, %q in %v", got.status, code, got.took, got.tried(), tt.status, tt.code, tt.took)
+					t.Errorf("status %d, code %q in %v after %q; want %d, %q in %v", got.status, code, got.took, got.targetList(), tt.status, tt.code, tt.took)
 				}
 				r.closedOnce()
 			})
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("fallback", 3, hedged)).on("0", rtSpent())
+		r := rtNew(t, rtTree("fallback", 3, hedged)).on("0", rtExhausted())
 		if got := r.send(); got.err == nil || got.err.Code != "attempts_exhausted" || len(r.calls) != 1 || got.took != 0 {
 			t.Errorf("error %v after %d calls in %v, want attempts_exhausted at once: nothing is under way", got.err, len(r.calls), got.took)
 		}
@@ -57,7 +57,7 @@ func TestAFailedTargetOfAHedgeIsFollowedAtOnce(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 4, `,"hedge":{"delay_ms":100,"max":1}`))
 		fails := rtStatus(500)
 		fails.after = 70 * time.Millisecond
-		r.on("0", fails).on("1", rtAnswer{after: time.Second}).on("2", rtAnswer{after: time.Second})
+		r.on("0", fails).on("1", rtResponse{after: time.Second}).on("2", rtResponse{after: time.Second})
 		got := r.send()
 		var at []string
 		for _, c := range r.calls {
@@ -75,7 +75,7 @@ func TestAHedgeStartsNobodyForAFailureWhileAnotherIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fails := rtStatus(500)
 		fails.after = 150 * time.Millisecond
-		r := rtNew(t, rtTree("fallback", 3, `,"hedge":{"delay_ms":100,"max":1}`)).on("0", fails).on("1", rtAnswer{after: time.Second})
+		r := rtNew(t, rtTree("fallback", 3, `,"hedge":{"delay_ms":100,"max":1}`)).on("0", fails).on("1", rtResponse{after: time.Second})
 		if got := r.send(); got.path != "1" || len(r.calls) != 2 || got.took != 1100*time.Millisecond {
 			t.Errorf("%q answered in %v after %d calls, want 1 in 1.1s after two", got.path, got.took, len(r.calls))
 		}
@@ -101,7 +101,7 @@ func TestWaitsOfARaceAreNotAddedUp(t *testing.T) {
 func TestTheDelayOfAHedgeIsNotOverhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("fallback", 3, `,"hedge":{"delay_ms":1000,"max":2}`))
-		r.on("0", rtAnswer{after: time.Hour}).on("1", rtAnswer{after: time.Hour}).on("2", rtAnswer{after: 500 * time.Millisecond})
+		r.on("0", rtResponse{after: time.Hour}).on("1", rtResponse{after: time.Hour}).on("2", rtResponse{after: 500 * time.Millisecond})
 		x := rtNewRequest()
 		res, err := x.handle(t.Context(), r.Tree)
 		if err != nil {
@@ -122,7 +122,7 @@ func TestBodiesThatCanBeSentOnceAreNotHedged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":100}`)).on("0", rtAnswer{after: time.Second})
+				r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":100}`)).on("0", rtResponse{after: time.Second})
 				if got := r.send(change); got.path != "0" || len(r.calls) != 1 {
 					t.Errorf("%q answered after %d calls, want 0 alone", got.path, len(r.calls))
 				}

@@ -10,15 +10,15 @@ import (
 
 // rtTimes scripts a target that takes the given time for each of its calls.
 func (r *rtRoutes) rtTimes(path string, ms ...int) *rtRoutes {
-	var answers []rtAnswer
+	var responses []rtResponse
 	for _, n := range ms {
-		answers = append(answers, rtAnswer{after: time.Duration(n) * time.Millisecond})
+		responses = append(responses, rtResponse{after: time.Duration(n) * time.Millisecond})
 	}
-	return r.on(path, answers...)
+	return r.on(path, responses...)
 }
 
-// rtGoes sends one exchange after the other and fails unless they go to these paths.
-func (r *rtRoutes) rtGoes(why string, want ...string) {
+// rtWantRoute sends one exchange after the other and fails unless they go to these paths.
+func (r *rtRoutes) rtWantRoute(why string, want ...string) {
 	r.t.Helper()
 	for i, path := range want {
 		if got := r.send(); got.path != path {
@@ -53,12 +53,12 @@ func TestLatencyComparesTheTwoDrawnTargets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 4, "")).rtTimes("0", 100).rtTimes("1", 100).rtTimes("2", 100).rtTimes("3", 100)
 		r.engine.Random = func() float64 { return 0.99 } // draws the last two
-		r.rtGoes("drawn are 3 and 2", "3", "2")
+		r.rtWantRoute("drawn are 3 and 2", "3", "2")
 		r.engine.Random = func() float64 { return 0 } // draws the first two
-		r.rtGoes("drawn are 0 and 1", "0", "1")
+		r.rtWantRoute("drawn are 0 and 1", "0", "1")
 		r.engine.Random = func() float64 { return 0.5 } // draws 2 and 1
 		r.rtTimes("2", 300)
-		r.rtGoes("drawn are 2 and 1, of which 2 was measured first", "2", "1")
+		r.rtWantRoute("drawn are 2 and 1, of which 2 was measured first", "2", "1")
 	})
 }
 
@@ -70,48 +70,48 @@ func TestATargetWithOpenRequestsIsAvoidedBeforeItIsMeasured(t *testing.T) {
 	})
 }
 
-func TestASlowerAnswerCountsAtOnceAndAQuickerOneSlowly(t *testing.T) {
+func TestASlowerResponseCountsAtOnceAndAQuickerOneSlowly(t *testing.T) {
 	draw := func(r *rtRoutes) *rtRoutes { r.engine.Random = func() float64 { return 0 }; return r }
 	synctest.Test(t, func(t *testing.T) {
 		r := draw(rtNew(t, rtTree("latency", 2, ""))).rtTimes("0", 100, 1000).rtTimes("1", 300)
-		r.rtGoes("0 was quicker until it took a second", "0", "1", "0", "1")
+		r.rtWantRoute("0 was quicker until it took a second", "0", "1", "0", "1")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := draw(rtNew(t, rtTree("latency", 2, ""))).rtTimes("0", 1000, 50).rtTimes("1", 600)
-		r.rtGoes("nothing is known", "0", "1")
+		r.rtWantRoute("nothing is known", "0", "1")
 		r.rtAtOnce("1 is quicker, but busy", "1", "0")
-		r.rtGoes("0 was quick once", "1")
+		r.rtWantRoute("0 was quick once", "1")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := draw(rtNew(t, rtTree("latency", 2, ""))).rtTimes("0", 1000, 900).rtTimes("1", 1200)
-		r.rtGoes("0 is quicker and becomes a little quicker", "0", "1", "0", "0")
+		r.rtWantRoute("0 is quicker and becomes a little quicker", "0", "1", "0", "0")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := draw(rtNew(t, rtTree("latency", 2, ""))).rtTimes("0", 1000, 400).rtTimes("1", 350)
-		r.rtGoes("nothing is known", "0", "1")
+		r.rtWantRoute("nothing is known", "0", "1")
 		time.Sleep(time.Minute)
 		r.rtAtOnce("1 is quicker, but busy", "1", "1", "0")
-		r.rtGoes("after a minute the last answer counts, and 1 is quicker still", "1")
+		r.rtWantRoute("after a minute the last answer counts, and 1 is quicker still", "1")
 	})
 }
 
 // A client that leaves says only that the response would have taken longer.
 func TestAnAbandonedResponseTakesAtLeastThatLong(t *testing.T) {
-	left := func(after time.Duration) rtAnswer {
+	left := func(after time.Duration) rtResponse {
 		a := rtError(apierr.ClientGone)
 		a.after = after
 		return a
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtAnswer{after: 500 * time.Millisecond}, left(20*time.Millisecond)).rtTimes("1", 300)
+		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 500 * time.Millisecond}, left(20*time.Millisecond)).rtTimes("1", 300)
 		r.engine.Random = func() float64 { return 0 }
-		r.rtGoes("nothing is known", "0", "1")
+		r.rtWantRoute("nothing is known", "0", "1")
 		r.rtAtOnce("1 is quicker, but busy", "1", "0")
-		r.rtGoes("a client left 0 early", "1")
+		r.rtWantRoute("a client left 0 early", "1")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtAnswer{after: 100 * time.Millisecond}, left(10*time.Second)).rtTimes("1", 300)
+		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 100 * time.Millisecond}, left(10*time.Second)).rtTimes("1", 300)
 		r.engine.Random = func() float64 { return 0 }
-		r.rtGoes("a client left 0 late", "0", "1", "0", "1")
+		r.rtWantRoute("a client left 0 late", "0", "1", "0", "1")
 	})
 }

@@ -21,7 +21,7 @@ func (r *rtRoutes) rtSpread(n int) map[string]int {
 func TestLatencyPrefersTheQuickerTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(1).
-			on("0", rtAnswer{after: 800 * time.Millisecond}).on("1", rtAnswer{after: 50 * time.Millisecond})
+			on("0", rtResponse{after: 800 * time.Millisecond}).on("1", rtResponse{after: 50 * time.Millisecond})
 		if got := r.rtSpread(200); got["1"] < 180 {
 			t.Errorf("spread %v, want nearly all at the quick one", got)
 		}
@@ -32,7 +32,7 @@ func TestLatencyTriesEveryTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 5, "")).rtSeeded(2)
 		for _, path := range []string{"0", "1", "2", "3", "4"} {
-			r.on(path, rtAnswer{after: 100 * time.Millisecond})
+			r.on(path, rtResponse{after: 100 * time.Millisecond})
 		}
 		if got := r.rtSpread(200); len(got) != 5 {
 			t.Errorf("spread %v, want all five", got)
@@ -43,7 +43,7 @@ func TestLatencyTriesEveryTarget(t *testing.T) {
 func TestASlowTargetIsFoundAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(3)
-		r.on("0", rtAnswer{after: 5 * time.Second}, rtAnswer{after: 10 * time.Millisecond}).on("1", rtAnswer{after: 500 * time.Millisecond})
+		r.on("0", rtResponse{after: 5 * time.Second}, rtResponse{after: 10 * time.Millisecond}).on("1", rtResponse{after: 500 * time.Millisecond})
 		r.rtSpread(20)
 		if got := r.rtSpread(600); got["0"] < 300 {
 			t.Errorf("spread %v, want the target found again that was slow once", got)
@@ -53,10 +53,10 @@ func TestASlowTargetIsFoundAgain(t *testing.T) {
 
 // An error that comes quickly must not draw everyone to the target that makes it.
 func TestAQuickRefusalIsNotSpeed(t *testing.T) {
-	for name, answer := range map[string]rtAnswer{"an error status": rtStatus(500), "no connection": rtRefused()} {
+	for name, answer := range map[string]rtResponse{"an error status": rtStatus(500), "no connection": rtRefusal()} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(4).on("0", answer).on("1", rtAnswer{after: 300 * time.Millisecond})
+				r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(4).on("0", answer).on("1", rtResponse{after: 300 * time.Millisecond})
 				if got := r.rtSpread(200); got["1"] < 150 {
 					t.Errorf("spread %v, want most at the one that works", got)
 				}
@@ -70,8 +70,8 @@ func TestAClientThatLeavesMakesNobodySlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		left := rtError(apierr.ClientGone)
 		left.after = 20 * time.Millisecond
-		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtAnswer{after: 100 * time.Millisecond}, left, rtAnswer{after: 100 * time.Millisecond}).
-			on("1", rtAnswer{after: 500 * time.Millisecond})
+		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 100 * time.Millisecond}, left, rtResponse{after: 100 * time.Millisecond}).
+			on("1", rtResponse{after: 500 * time.Millisecond})
 		r.engine.Random = func() float64 { return 0 }
 		r.send() // 0
 		r.send() // 1, not yet known
@@ -85,7 +85,7 @@ func TestAClientThatLeavesMakesNobodySlow(t *testing.T) {
 
 func TestOpenRequestsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtAnswer{after: 100 * time.Millisecond}).on("1", rtAnswer{after: 110 * time.Millisecond})
+		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 100 * time.Millisecond}).on("1", rtResponse{after: 110 * time.Millisecond})
 		r.engine.Random = func() float64 { return 0 }
 		r.send()
 		r.send()
@@ -106,14 +106,14 @@ func TestOpenRequestsCount(t *testing.T) {
 
 func TestNoRequestStaysInProgress(t *testing.T) {
 	r := rtNew(t, rtTree("latency", 2, `,"cb_config":{"cooldown_interval":60000,"failure_threshold":1}`))
-	for _, a := range []rtAnswer{{}, rtStatus(500), rtRefused(), rtError(apierr.ClientGone), {panics: true}} {
+	for _, a := range []rtResponse{{}, rtStatus(500), rtRefusal(), rtError(apierr.ClientGone), {panics: true}} {
 		r.on("0", a).on("1", a)
 		func() {
 			defer func() { _ = recover() }()
 			r.send()
 		}()
 	}
-	r.on("0", rtAnswer{}).on("1", rtAnswer{})
+	r.on("0", rtResponse{}).on("1", rtResponse{})
 	r.send(func(x *rtRequest) { x.DryRun = true })
 	for i, n := range r.state.OpenRequests() {
 		if n != 0 {

@@ -175,15 +175,15 @@ func rtRead(res *pipeline.Response) error {
 }
 
 const (
-	rtHello      = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
-	rtStream     = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
-	rtAnswerBody = `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}}`
-	rtChunk      = `data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}` + "\n\n"
-	rtFinish     = `data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
+	rtHello        = `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+	rtStream       = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}`
+	rtResponseBody = `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":4,"total_tokens":11}}`
+	rtChunk        = `data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":null}]}` + "\n\n"
+	rtFinish       = `data: {"id":"c","object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n"
 )
 
-// rtSays answers with a status, a media type and parts, each flushed.
-func rtSays(status int, media string, parts ...string) http.HandlerFunc {
+// rtRespond answers with a status, a media type and parts, each flushed.
+func rtRespond(status int, media string, parts ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", media)

@@ -13,19 +13,19 @@ import (
 	"modelgate/internal/pipeline"
 )
 
-func TestAnswerIsHandedOnOrNotByItsStatus(t *testing.T) {
+func TestStatusDecidesWhetherAResponseIsReturned(t *testing.T) {
 	for _, tt := range []struct {
 		status int
 		code   string // of the error in its place
 	}{{200, ""}, {201, ""}, {299, ""}, {300, "upstream_unreadable"}, {302, "upstream_unreadable"}, {399, "upstream_unreadable"}, {400, ""}, {599, ""}} {
 		t.Run(strconv.Itoa(tt.status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := rtServe(t, rtSays(tt.status, "application/json", rtAnswerBody))
+				p := rtServe(t, rtRespond(tt.status, "application/json", rtResponseBody))
 				_, err := p.send(t.Context(), rtSingle, rtHello, func(res *pipeline.Response) error {
 					if res.Status != tt.status {
 						t.Errorf("status %d, want %d", res.Status, tt.status)
 					}
-					if tt.status < 300 && string(res.Bytes) != rtAnswerBody {
+					if tt.status < 300 && string(res.Bytes) != rtResponseBody {
 						t.Errorf("the client gets %s, want the answer of the provider as it is", res.Bytes)
 					}
 					return nil
@@ -38,7 +38,7 @@ func TestAnswerIsHandedOnOrNotByItsStatus(t *testing.T) {
 	}
 }
 
-func TestJSONAnswerIsCheckedUpToItsLimit(t *testing.T) {
+func TestJSONResponseIsCheckedUpToItsLimit(t *testing.T) {
 	whole := func(size int) string { return `{"x":"` + strings.Repeat("x", size-len(`{"x":""}`)) + `"}` }
 	broken := func(size int) string { return `{"x":"` + strings.Repeat("x", size-len(`{"x":"`)) }
 	for _, tt := range []struct {
@@ -97,7 +97,7 @@ func TestErrorOfTheProviderNeedsABody(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := rtServe(t, func(w http.ResponseWriter, r *http.Request) {
 					w.Header().Set("Content-Length", "1000")
-					rtSays(429, "application/json", tt.part)(w, r)
+					rtRespond(429, "application/json", tt.part)(w, r)
 					panic(http.ErrAbortHandler)
 				})
 				status := 0
@@ -119,7 +119,7 @@ func TestCommentsBeforeTheFirstEventAreHeldUpToALimit(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			half := tt.size / 2
 			comments := []string{":" + strings.Repeat("c", half-3) + "\n\n", ":" + strings.Repeat("c", tt.size-half-3) + "\n\n"}
-			p := rtServe(t, rtSays(200, "text/event-stream", comments[0], comments[1], failed))
+			p := rtServe(t, rtRespond(200, "text/event-stream", comments[0], comments[1], failed))
 			_, err := p.send(t.Context(), rtSingle, rtStream, nil)
 			if rtCode(err) != tt.code {
 				t.Errorf("a stream that fails after %d bytes of comments: error %v, want the code %q", tt.size, err, tt.code)
@@ -130,7 +130,7 @@ func TestCommentsBeforeTheFirstEventAreHeldUpToALimit(t *testing.T) {
 
 // Whatever comes ends the wait for it: a response may take longer than the idle
 // limit, not pause for longer.
-func TestIdleLimitHoldsBetweenThePartsOfAnAnswer(t *testing.T) {
+func TestIdleLimitHoldsBetweenThePartsOfAResponse(t *testing.T) {
 	for name, tt := range map[string]struct {
 		media, body string
 		parts       []string

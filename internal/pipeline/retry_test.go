@@ -38,14 +38,14 @@ func TestAttemptsCountRepetitions(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				answers := []rtAnswer{rtStatus(500)}
+				responses := []rtResponse{rtStatus(500)}
 				if tt.fails >= 0 {
-					answers = append(make([]rtAnswer, 0), rtStatus(200))
+					responses = append(make([]rtResponse, 0), rtStatus(200))
 					for range tt.fails {
-						answers = append([]rtAnswer{rtStatus(500)}, answers...)
+						responses = append([]rtResponse{rtStatus(500)}, responses...)
 					}
 				}
-				r := rtNew(t, rtRetry(fmt.Sprintf(`{"attempts":%d}`, tt.attempts))).on("", answers...)
+				r := rtNew(t, rtRetry(fmt.Sprintf(`{"attempts":%d}`, tt.attempts))).on("", responses...)
 				got := r.send()
 				if len(r.calls) != tt.calls || got.status != tt.status || got.x.trail.Retries != tt.count || got.x.params() != tt.params {
 					t.Errorf("%d calls, status %d, count %d, params %q; want %d, %d, %d, %q",
@@ -61,7 +61,7 @@ func TestAttemptsCountRepetitions(t *testing.T) {
 func TestOnlySomeOutcomesAreRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name, codes string
-		first       rtAnswer
+		first       rtResponse
 		again       bool
 	}{
 		{"429", "", rtStatus(429), true},
@@ -77,14 +77,14 @@ func TestOnlySomeOutcomesAreRetried(t *testing.T) {
 		{"501", "", rtStatus(501), false},
 		{"505", "", rtStatus(505), false},
 		{"302", "", rtStatus(302), false},
-		{"no connection", "", rtRefused(), true},
+		{"no connection", "", rtRefusal(), true},
 		{"no answer in time", "", rtError(apierr.UpstreamTimeout), true},
 		{"its own timeout", "", rtError(apierr.Timeout), false},
 		{"an error of the gateway", "", rtError(apierr.Invalid), false},
 
 		{"a listed status", ",418", rtStatus(418), true},
 		{"a usual status that is not listed", ",418", rtStatus(500), false},
-		{"no connection, with a list", ",418", rtRefused(), true},
+		{"no connection, with a list", ",418", rtRefusal(), true},
 		{"its own timeout, listed", ",408", rtError(apierr.Timeout), true},
 		{"anything, with an empty list", ",", rtStatus(500), false},
 		{"a success that is listed", ",200", rtStatus(200), false},
@@ -192,11 +192,11 @@ func TestAWaitThatIsTooLongEndsRetrying(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var answers []rtAnswer
+				var responses []rtResponse
 				for _, w := range tt.waits {
-					answers = append(answers, rtStatus(429, "Retry-After", w))
+					responses = append(responses, rtStatus(429, "Retry-After", w))
 				}
-				r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", answers...)
+				r := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", responses...)
 				got := r.send()
 				if got.status != 429 || got.x.trail.Retries != -1 || len(r.calls) != tt.calls || got.took != tt.took {
 					t.Errorf("status %d, count %d, %d calls in %v; want 429, -1, %d in %v", got.status, got.x.trail.Retries, len(r.calls), got.took, tt.calls, tt.took)
@@ -240,7 +240,7 @@ func TestARateLimitIsNotWaitedForWhenAnotherTargetCanServe(t *testing.T) {
 	inner := `{"strategy":{"mode":"loadbalance"},"targets":[` + rtLeaf + `]}`
 	for _, tt := range []struct {
 		name, config, first string
-		answer              rtAnswer
+		response            rtResponse
 		want                string
 		took                time.Duration
 	}{
@@ -254,11 +254,11 @@ func TestARateLimitIsNotWaitedForWhenAnotherTargetCanServe(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, tt.config).on("0", rtStatus(500)).on(tt.first, tt.answer, rtStatus(200))
+				r := rtNew(t, tt.config).on("0", rtStatus(500)).on(tt.first, tt.response, rtStatus(200))
 				r.engine.Random = func() float64 { return 0 }
 				got := r.send()
-				if got.tried() != tt.want || got.took != tt.took || got.status != 200 {
-					t.Errorf("status %d after %q in %v, want 200 after %q in %v", got.status, got.tried(), got.took, tt.want, tt.took)
+				if got.targetList() != tt.want || got.took != tt.took || got.status != 200 {
+					t.Errorf("status %d after %q in %v, want 200 after %q in %v", got.status, got.targetList(), got.took, tt.want, tt.took)
 				}
 				r.closedOnce()
 			})
@@ -281,8 +281,8 @@ func TestABodyThatWasReadIsNotRetried(t *testing.T) {
 func TestTheCountBelongsToTheLastTarget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+rtRetry(`{"attempts":2}`)+`,`+rtLeaf+`]}`).on("0", rtStatus(500))
-		if got := r.send(); got.tried() != "0 0 0 1" || got.x.trail.Retries != 0 {
-			t.Errorf("count %d after %q, want 0 after 0 0 0 1", got.x.trail.Retries, got.tried())
+		if got := r.send(); got.targetList() != "0 0 0 1" || got.x.trail.Retries != 0 {
+			t.Errorf("count %d after %q, want 0 after 0 0 0 1", got.x.trail.Retries, got.targetList())
 		}
 		r.on("1", rtStatus(400))
 		if got := r.send(); got.x.trail.Retries != 0 || got.status != 400 {
@@ -301,14 +301,14 @@ func TestATargetIsParkedWhileARetryWaitsForIt(t *testing.T) {
 		first := make(chan rtResult)
 		go func() { first <- r.send() }()
 		synctest.Wait()
-		if got := r.send(); got.tried() != "1" {
-			t.Errorf("tried %q while 0 is to be left alone, want 1", got.tried())
+		if got := r.send(); got.targetList() != "1" {
+			t.Errorf("tried %q while 0 is to be left alone, want 1", got.targetList())
 		}
-		if got := <-first; got.tried() != "0 0" || got.took != 30*time.Second {
-			t.Errorf("the waiting exchange tried %q in %v, want 0 0 in 30s", got.tried(), got.took)
+		if got := <-first; got.targetList() != "0 0" || got.took != 30*time.Second {
+			t.Errorf("the waiting exchange tried %q in %v, want 0 0 in 30s", got.targetList(), got.took)
 		}
-		if got := r.send(); got.tried() != "0" {
-			t.Errorf("tried %q after the time was over, want 0", got.tried())
+		if got := r.send(); got.targetList() != "0" {
+			t.Errorf("tried %q after the time was over, want 0", got.targetList())
 		}
 	})
 }

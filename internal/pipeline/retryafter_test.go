@@ -23,15 +23,15 @@ func TestAWaitBeyondAllBoundsIsNotIgnored(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				answer := rtStatus(429, tt.header, tt.value)
-				got := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", answer).send()
+				response := rtStatus(429, tt.header, tt.value)
+				got := rtNew(t, rtRetry(`{"attempts":5,"use_retry_after_headers":true}`)).on("", response).send()
 				if got.status != 429 || got.x.trail.Retries != -1 || got.took != 0 {
 					t.Errorf("status %d, count %d in %v; want the 429 at once, -1 since more was asked for", got.status, got.x.trail.Retries, got.took)
 				}
-				r := rtNew(t, rtTree("fallback", 2, "")).on("0", answer, rtStatus(200))
+				r := rtNew(t, rtTree("fallback", 2, "")).on("0", response, rtStatus(200))
 				r.send()
-				if got := r.send(); got.tried() != "1" {
-					t.Errorf("the next exchange tried %q, want 1: the other target is to be left alone", got.tried())
+				if got := r.send(); got.targetList() != "1" {
+					t.Errorf("the next exchange tried %q, want 1: the other target is to be left alone", got.targetList())
 				}
 			})
 		})
@@ -116,13 +116,13 @@ func TestATargetIsLeftAloneUntilAllItsRateLimitsAreFilledAgain(t *testing.T) {
 				r.send()
 				if tt.parked > 0 {
 					time.Sleep(tt.parked - time.Millisecond)
-					if got := r.send(); got.tried() != "1" {
-						t.Errorf("tried %q before %v were over, want 1", got.tried(), tt.parked)
+					if got := r.send(); got.targetList() != "1" {
+						t.Errorf("tried %q before %v were over, want 1", got.targetList(), tt.parked)
 					}
 					time.Sleep(time.Millisecond)
 				}
-				if got := r.send(); got.tried() != "0" {
-					t.Errorf("tried %q after %v, want 0", got.tried(), tt.parked)
+				if got := r.send(); got.targetList() != "0" {
+					t.Errorf("tried %q after %v, want 0", got.targetList(), tt.parked)
 				}
 			})
 		})

@@ -19,9 +19,9 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// rtAnswer is how a scripted target answers one call. The zero value is a
+// rtResponse is how a scripted target answers one call. The zero value is a
 // success without delay.
-type rtAnswer struct {
+type rtResponse struct {
 	status int // 0 is 200
 	header http.Header
 	err    error
@@ -29,24 +29,24 @@ type rtAnswer struct {
 	panics bool
 }
 
-func rtStatus(status int, header ...string) rtAnswer {
-	a := rtAnswer{status: status, header: http.Header{}}
+func rtStatus(status int, header ...string) rtResponse {
+	a := rtResponse{status: status, header: http.Header{}}
 	for i := 0; i+1 < len(header); i += 2 {
 		a.header.Set(header[i], header[i+1])
 	}
 	return a
 }
 
-func rtRefused() rtAnswer {
-	return rtAnswer{err: apierr.New(apierr.UpstreamFailed, "refused").WithCode("upstream_refused")}
+func rtRefusal() rtResponse {
+	return rtResponse{err: apierr.New(apierr.UpstreamFailed, "refused").WithCode("upstream_refused")}
 }
 
-func rtError(k apierr.Kind) rtAnswer { return rtAnswer{err: apierr.New(k, "error of kind %d", k)} }
+func rtError(k apierr.Kind) rtResponse { return rtResponse{err: apierr.New(k, "error of kind %d", k)} }
 
 // rtScript answers the calls of a target: call n, counted from 0, gets
 // answers[n], and the last one serves all further calls.
-func rtScript(answers ...rtAnswer) func(n int) rtAnswer {
-	return func(n int) rtAnswer { return answers[min(n, len(answers)-1)] }
+func rtScript(responses ...rtResponse) func(n int) rtResponse {
+	return func(n int) rtResponse { return responses[min(n, len(responses)-1)] }
 }
 
 // rtCall is one call that reached a target.
@@ -63,7 +63,7 @@ type rtRoutes struct {
 	state  *pipeline.State
 
 	mu     sync.Mutex
-	script map[string]func(n int) rtAnswer // by path; missing ones succeed
+	script map[string]func(n int) rtResponse // by path; missing ones succeed
 	calls  []rtCall
 	counts map[string]int
 	open   map[int]int // closings by number of the response
@@ -76,7 +76,7 @@ func rtNew(t testing.TB, text string) *rtRoutes {
 		t:      t,
 		engine: &pipeline.Engine{},
 		state:  new(pipeline.State),
-		script: make(map[string]func(int) rtAnswer),
+		script: make(map[string]func(int) rtResponse),
 		counts: make(map[string]int),
 		open:   make(map[int]int),
 	}
@@ -98,10 +98,10 @@ func (r *rtRoutes) compile(text string) *pipeline.Tree {
 }
 
 // on scripts the target at path, which is given without "config.".
-func (r *rtRoutes) on(path string, answers ...rtAnswer) *rtRoutes {
+func (r *rtRoutes) on(path string, responses ...rtResponse) *rtRoutes {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.script[rtPath(path)] = rtScript(answers...)
+	r.script[rtPath(path)] = rtScript(responses...)
 	return r
 }
 
@@ -129,7 +129,7 @@ func (h rtTarget) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.T
 	n := r.counts[h.path]
 	r.counts[h.path]++
 	r.calls = append(r.calls, rtCall{h.path, time.Now()})
-	var a rtAnswer
+	var a rtResponse
 	if s := r.script[h.path]; s != nil {
 		a = s(n)
 	}
@@ -159,7 +159,7 @@ func (h rtTarget) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.T
 	return r.response(a), nil
 }
 
-func (r *rtRoutes) response(a rtAnswer) *pipeline.Response {
+func (r *rtRoutes) response(a rtResponse) *pipeline.Response {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := len(r.open)
@@ -281,10 +281,10 @@ func rtMeta(pairs ...string) func(*rtRequest) {
 	}
 }
 
-// tried is where the attempts of an exchange went.
-func (r rtResult) tried() string { return strings.Join(r.targets, " ") }
+// targetList is where the attempts of an exchange went.
+func (r rtResult) targetList() string { return strings.Join(r.targets, " ") }
 
-func (r rtResult) decided(text string) bool {
+func (r rtResult) hasDecision(text string) bool {
 	for _, d := range r.x.trail.Decisions {
 		if strings.Contains(d.Text, text) {
 			return true

@@ -39,8 +39,8 @@ func rtDrawTree(rt *rapid.T, depth int) string {
 	return `{"strategy":` + strategy + `}` + more + `,"targets":[` + strings.Join(targets, ",") + `]}`
 }
 
-var rtOutcomes = []rtAnswer{rtStatus(200), rtStatus(200), rtStatus(500), rtStatus(429), rtStatus(400), rtStatus(429, "Retry-After", "3"),
-	rtStatus(503, "Retry-After", "70"), rtRefused(), rtError(apierr.Timeout), rtError(apierr.ClientGone), {after: 200 * time.Millisecond},
+var rtOutcomes = []rtResponse{rtStatus(200), rtStatus(200), rtStatus(500), rtStatus(429), rtStatus(400), rtStatus(429, "Retry-After", "3"),
+	rtStatus(503, "Retry-After", "70"), rtRefusal(), rtError(apierr.Timeout), rtError(apierr.ClientGone), {after: 200 * time.Millisecond},
 	{status: 500, after: 2 * time.Second}}
 
 // Whatever the tree and whatever its targets do: attempts stay within retries
@@ -52,13 +52,13 @@ func TestInvariantsOfEveryTree(t *testing.T) {
 		if !strings.Contains(text, `"strategy"`) {
 			text = `{"strategy":{"mode":"single"},"targets":[` + text + `]}`
 		}
-		answers := rapid.SliceOfN(rapid.SampledFrom(rtOutcomes), 1, 30).Draw(rt, "answers")
+		responses := rapid.SliceOfN(rapid.SampledFrom(rtOutcomes), 1, 30).Draw(rt, "answers")
 		seed := rapid.Uint64().Draw(rt, "seed")
 		budget := time.Duration(rapid.IntRange(0, 20).Draw(rt, "budget")) * time.Second
 		rtBubble(t, rt, func() string {
 			r := rtNew(t, text).rtSeeded(seed)
 			next := 0
-			all := func(int) rtAnswer { next++; return answers[next%len(answers)] }
+			all := func(int) rtResponse { next++; return responses[next%len(responses)] }
 			for _, leaf := range r.Leaves {
 				r.script[leaf.Path] = all
 			}

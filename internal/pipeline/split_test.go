@@ -56,7 +56,7 @@ func TestTimeoutOfATargetIsThatOfAllItsInputsTogether(t *testing.T) {
 					case <-r.Context().Done():
 						return
 					}
-					rtSays(200, "application/json", `{"embedding":[1],"inputTextTokenCount":2}`)(w, r)
+					rtRespond(200, "application/json", `{"embedding":[1],"inputTextTokenCount":2}`)(w, r)
 				})
 				p.engine.Codecs = map[api.Dialect]dialect.ProviderCodec{api.DialectConverse: converse.Dialect{}}
 				text := rtSingle

@@ -31,8 +31,8 @@ func TestStrategiesSkipTargetsThatDoNotSuitTheExchange(t *testing.T) {
 				got := r.send(func(x *rtRequest) {
 					x.resolve = rtUnsuited(r, tt.unsuited...)
 				})
-				if got.tried() != tt.want {
-					t.Errorf("tried %q, want %q", got.tried(), tt.want)
+				if got.targetList() != tt.want {
+					t.Errorf("tried %q, want %q", got.targetList(), tt.want)
 				}
 			})
 		}
@@ -40,8 +40,8 @@ func TestStrategiesSkipTargetsThatDoNotSuitTheExchange(t *testing.T) {
 	t.Run("a node with one target that suits", func(t *testing.T) {
 		r := rtNew(t, `{"strategy":{"mode":"fallback"},"targets":[`+rtTree("fallback", 2, "")+`,`+rtLeaf+`]}`)
 		got := r.send(func(x *rtRequest) { x.resolve = rtUnsuited(r, 0) })
-		if got.tried() != "0.1" {
-			t.Errorf("tried %q, want 0.1", got.tried())
+		if got.targetList() != "0.1" {
+			t.Errorf("tried %q, want 0.1", got.targetList())
 		}
 	})
 }
@@ -59,8 +59,8 @@ func rtUnsuited(r *rtRoutes, unsuited ...int) func(*config.Config) (*provider.Ta
 func TestAStatusOutsideOfTheTwoHundredsIsAFailure(t *testing.T) {
 	for status, want := range map[int]string{199: "0 1", 200: "0", 299: "0", 300: "0 1"} {
 		r := rtNew(t, rtTree("fallback", 2, "")).on("0", rtStatus(status))
-		if got := r.send(); got.tried() != want {
-			t.Errorf("after status %d of the first target: tried %q, want %q", status, got.tried(), want)
+		if got := r.send(); got.targetList() != want {
+			t.Errorf("after status %d of the first target: tried %q, want %q", status, got.targetList(), want)
 		}
 	}
 }

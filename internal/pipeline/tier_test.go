@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-func TestTheTierOfAnAnswerIsRead(t *testing.T) {
+func TestTheTierOfAResponseIsRead(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		client dialect.ClientDialect

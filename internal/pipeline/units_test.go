@@ -35,8 +35,8 @@ func TestImagesAndAudioArePricedByTheUnit(t *testing.T) {
 		{"images that are billed by tokens", api.Images, both, `{"model":"m","prompt":"a kiwi"}`,
 			`{"created":1,"data":[{"b64_json":"AAAA"}],"usage":{"input_tokens":10,"output_tokens":100,"output_tokens_details":{"image_tokens":90,"text_tokens":10}}}`, 10*1000 + 10*2000 + 90*30000, true},
 		{"speech", api.AudioSpeech, only, `{"model":"m","input":"Grüße","voice":"a"}`, "\x00\x01\x02", 5 * 15_000, true},
-		{"tokens without a price of output", api.Chat, noOutput, rtHello, rtAnswerBody, 0, false},
-		{"tokens of a model sold by the unit", api.Chat, only, rtHello, rtAnswerBody, 0, false},
+		{"tokens without a price of output", api.Chat, noOutput, rtHello, rtResponseBody, 0, false},
+		{"tokens of a model sold by the unit", api.Chat, only, rtHello, rtResponseBody, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestImagesAndAudioArePricedByTheUnit(t *testing.T) {
 				if tt.op == api.AudioSpeech {
 					media = "audio/mpeg"
 				}
-				p := rtServe(t, rtSays(200, media, tt.got))
+				p := rtServe(t, rtRespond(200, media, tt.got))
 				p.prices = catalog.NewBook([]catalog.Price{tt.price}, nil)
 				_, err := p.send(t.Context(), rtSingle, tt.body, nil, func(x *rtRequest) { x.Operation = tt.op })
 				if err != nil || len(p.ledger.settlements) != 1 {
@@ -73,7 +73,7 @@ func TestUnitsArePricedAsTheConfigSetsThem(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := rtServe(t, rtSays(200, tt.media, tt.got))
+				p := rtServe(t, rtRespond(200, tt.media, tt.got))
 				p.prices = catalog.NewBook([]catalog.Price{{Provider: "quirky", Model: "*", NoInput: true, NoOutput: true, Units: units}}, nil)
 				_, err := p.send(t.Context(), `{"provider":"@a","override_params":`+tt.override+`}`, tt.body, nil, func(x *rtRequest) { x.Operation = tt.op })
 				if err != nil || len(p.ledger.settlements) != 1 || p.ledger.settlements[0].Cost != tt.want {

@@ -36,8 +36,8 @@ func (f *fakeSource) source(name string) pricing.Source {
 	}}
 }
 
-// priced returns a pricing file whose model gpt-x costs cents per input token.
-func priced(cents float64) string {
+// priceFile returns a pricing file whose model gpt-x costs cents per input token.
+func priceFile(cents float64) string {
 	return fmt.Sprintf(`{"gpt-x":{"pricing_config":{"pay_as_you_go":{"request_token":{"price":%v},"response_token":{"price":%v}}}}}`, cents, cents)
 }
 
@@ -53,7 +53,7 @@ func input(k *pricing.Keeper) float64 {
 
 func TestPricesAreReadAgainAfterAnHour(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	f := &fakeSource{text: priced(0.0002)}
+	f := &fakeSource{text: priceFile(0.0002)}
 	changes := 0
 	k := &pricing.Keeper{Prices: []pricing.Source{f.source("proxy")}, Now: func() time.Time { return now }, Changed: func() { changes++ }}
 	k.Refresh(t.Context())
@@ -65,7 +65,7 @@ func TestPricesAreReadAgainAfterAnHour(t *testing.T) {
 	if got := input(k); f.reads != 1 || got != 2 || changes != 1 {
 		t.Fatalf("%d reads and %d changes, %v dollars; want 1, 1 and 2", f.reads, changes, got)
 	}
-	f.text = priced(0.0003)
+	f.text = priceFile(0.0003)
 	now = now.Add(59 * time.Minute)
 	k.Refresh(t.Context())
 	if got := input(k); f.reads != 1 || got != 2 {
@@ -80,7 +80,7 @@ func TestPricesAreReadAgainAfterAnHour(t *testing.T) {
 
 func TestTheNextSourceIsUsedAndTheLastGoodStays(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	proxy, store, local := &fakeSource{text: priced(0.0002)}, &fakeSource{text: priced(0.0003)}, &fakeSource{text: priced(0.0004)}
+	proxy, store, local := &fakeSource{text: priceFile(0.0002)}, &fakeSource{text: priceFile(0.0003)}, &fakeSource{text: priceFile(0.0004)}
 	k := &pricing.Keeper{Prices: []pricing.Source{proxy.source("proxy"), store.source("log store"), local.source("local")}, Now: func() time.Time { return now }}
 	k.Use([]string{"openai"})
 	broken := errors.New("the proxy responded with status 500")
@@ -123,7 +123,7 @@ func TestABrokenSourceIsAskedAgainSoon(t *testing.T) {
 	if k.Broken() != 1 {
 		t.Errorf("%d broken files, want 1", k.Broken())
 	}
-	f.err, f.text = nil, priced(0.0002)
+	f.err, f.text = nil, priceFile(0.0002)
 	now = now.Add(5 * time.Minute)
 	k.Refresh(t.Context())
 	if got := input(k); got != 2 || k.Broken() != 0 {

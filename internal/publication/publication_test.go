@@ -15,9 +15,9 @@ import (
 	"modelgate/internal/store/storetest"
 )
 
-// after is one step of a history, and how many identities, configs and provider
+// historyStep is one step of a history, and how many identities, configs and provider
 // entries are published then.
-type after struct {
+type historyStep struct {
 	name                           string
 	do                             func() error
 	identities, configs, providers int
@@ -53,14 +53,14 @@ func TestPublishedStateFollowsEveryChange(t *testing.T) {
 	})
 }
 
-func history(t *testing.T, db *store.DB, raw func(string) error) []after {
+func history(t *testing.T, db *store.DB, raw func(string) error) []historyStep {
 	ctx := t.Context()
 	change := func(f func(*store.Tx) error) func() error {
 		return func() error { return db.Update(ctx, nil, f) }
 	}
 	one, two := inDefault("one"), inDefault("two")
 	previous := access.HashKey("before one")
-	return []after{
+	return []historyStep{
 		{"nothing", func() error { return nil }, 0, 0, 0},
 		{"a key", func() error { return db.CreateKey(ctx, one) }, 1, 0, 0},
 		{"another", func() error { return db.CreateKey(ctx, two) }, 2, 0, 0},
@@ -218,11 +218,11 @@ func TestKeysThatChangeBetweenTwoLooksAreAllPublished(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			after, err := publication.Load(t.Context(), db, before)
+			historyStep, err := publication.Load(t.Context(), db, before)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := namesOf(after); got[revoked.ID] != "" || got[renamed.ID] != renamed.Name {
+			if got := namesOf(historyStep); got[revoked.ID] != "" || got[renamed.ID] != renamed.Name {
 				t.Errorf("after %v: %v, want %q gone and %q renamed", order, got, revoked.ID, renamed.ID)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-func TestABillIsKnownWhereEachAnswersCostIs(t *testing.T) {
-	answered := reqlog.Settlement{Outcome: reqlog.Answered, Cost: 5, Priced: true, Price: "a"}
+func TestSpendIsKnownWhereTheCostOfEachResponseIs(t *testing.T) {
+	succeeded := reqlog.Settlement{Outcome: reqlog.Answered, Cost: 5, Priced: true, Price: "a"}
 	unknown := reqlog.Settlement{Outcome: reqlog.Answered}
 	failed, left := reqlog.Settlement{Outcome: reqlog.Failed}, reqlog.Settlement{Outcome: reqlog.Abandoned}
 	most := reqlog.Settlement{Outcome: reqlog.Answered, Cost: math.MaxInt64, Priced: true, Price: "b"}
@@ -20,14 +20,14 @@ func TestABillIsKnownWhereEachAnswersCostIs(t *testing.T) {
 		known bool
 	}{
 		{"no attempt", nil, 0, false},
-		{"one", []reqlog.Settlement{answered}, 5, true},
-		{"two answers of one exchange", []reqlog.Settlement{answered, answered}, 10, true},
-		{"after a failure", []reqlog.Settlement{failed, answered}, 5, true},
-		{"next to one that was abandoned", []reqlog.Settlement{answered, left}, 5, true},
+		{"one", []reqlog.Settlement{succeeded}, 5, true},
+		{"two answers of one exchange", []reqlog.Settlement{succeeded, succeeded}, 10, true},
+		{"after a failure", []reqlog.Settlement{failed, succeeded}, 5, true},
+		{"next to one that was abandoned", []reqlog.Settlement{succeeded, left}, 5, true},
 		{"one that was abandoned", []reqlog.Settlement{left}, 0, false},
-		{"next to one that may have answered", []reqlog.Settlement{answered, {Outcome: reqlog.Estimated}}, 0, false},
-		{"next to a response whose cost is unknown", []reqlog.Settlement{answered, unknown}, 0, false},
-		{"more than there is", []reqlog.Settlement{answered, most}, math.MaxInt64, true},
+		{"next to one that may have answered", []reqlog.Settlement{succeeded, {Outcome: reqlog.Estimated}}, 0, false},
+		{"next to a response whose cost is unknown", []reqlog.Settlement{succeeded, unknown}, 0, false},
+		{"more than there is", []reqlog.Settlement{succeeded, most}, math.MaxInt64, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b reqlog.ExchangeCost

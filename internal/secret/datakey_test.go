@@ -40,7 +40,7 @@ func TestADataKeyRefuses(t *testing.T) {
 		want       error
 	}{
 		{"another data key", sealed, mustDataKey(t, box, "acme", box.NewDataKey("acme")), secret.ErrWrongDataKey},
-		{"an altered text", altered(sealed), key, secret.ErrWrongDataKey},
+		{"an altered text", alter(sealed), key, secret.ErrWrongDataKey},
 		{"a cut text", sealed[:len("sealed:v2:")+5], key, nil},
 		{"what a master key sealed", box.Seal(secret.New(canary)), key, nil},
 		{"no sealed text", canary, key, nil},
@@ -67,7 +67,7 @@ func TestWrappedKeysOpenForTheirOrganisationAndMasterAlone(t *testing.T) {
 	}{
 		{"another organisation", "other", wrapped, box, secret.ErrWrongKey},
 		{"another master key", "acme", wrapped, mustBox(t, newMaster), secret.ErrWrongKey},
-		{"an altered key", "acme", altered(wrapped), box, secret.ErrWrongKey},
+		{"an altered key", "acme", alter(wrapped), box, secret.ErrWrongKey},
 		{"no wrapped key", "acme", box.Seal(secret.New(canary)), box, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -136,8 +136,8 @@ func mustDataKey(t *testing.T, box *secret.Box, organisation, wrapped string) *s
 	return key
 }
 
-// altered changes one letter near the end.
-func altered(sealed string) string {
+// alter changes one letter near the end.
+func alter(sealed string) string {
 	i, other := len(sealed)-3, "A"
 	if sealed[i:i+1] == other {
 		other = "B"

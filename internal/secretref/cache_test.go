@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/secretref"
 )
 
-// kept is a cache of one variable, in a bubble.
-type kept struct {
+// cached is a cache of one variable, in a bubble.
+type cached struct {
 	*secretref.Cache
 	*variables
 	ref     secretref.Reference
@@ -23,9 +23,9 @@ type kept struct {
 }
 
 // keeping runs f with a cache whose variable APP_KEY has a value.
-func keeping(t *testing.T, f func(t *testing.T, k *kept)) {
+func keeping(t *testing.T, f func(t *testing.T, k *cached)) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &kept{variables: &variables{values: map[string]string{"APP_KEY": canary}}, ref: secretref.Reference{ID: "ref-1", Manager: secretref.Environment, Path: "APP_KEY"}}
+		k := &cached{variables: &variables{values: map[string]string{"APP_KEY": canary}}, ref: secretref.Reference{ID: "ref-1", Manager: secretref.Environment, Path: "APP_KEY"}}
 		r := secretref.New(secretref.Options{Environment: []string{"APP_*"}, LookupEnv: k.lookup})
 		k.Cache = secretref.NewCache(r, secretref.CacheOptions{
 			Logger: slog.New(slog.NewTextHandler(&k.log, nil)), Changed: func() { k.changes.Add(1) },
@@ -38,13 +38,13 @@ func keeping(t *testing.T, f func(t *testing.T, k *kept)) {
 	})
 }
 
-// later lets time pass.
-func later(d time.Duration) {
+// sleepFor lets time pass.
+func sleepFor(d time.Duration) {
 	time.Sleep(d) // of the bubble's clock
 	synctest.Wait()
 }
 
-func (k *kept) want(t *testing.T, value, code string) {
+func (k *cached) wantValue(t *testing.T, value, code string) {
 	t.Helper()
 	v, err := k.Value(k.ref)
 	if code != "" {
@@ -57,19 +57,19 @@ func (k *kept) want(t *testing.T, value, code string) {
 }
 
 func TestAValueIsReadAgainBeforeItIsTooOld(t *testing.T) {
-	keeping(t, func(t *testing.T, k *kept) {
-		k.want(t, "", "secret_pending")
+	keeping(t, func(t *testing.T, k *cached) {
+		k.wantValue(t, "", "secret_pending")
 		k.Add(t.Context(), []secretref.Reference{k.ref})
-		k.want(t, canary, "")
+		k.wantValue(t, canary, "")
 		k.set("APP_KEY", canary+"-2")
-		later(3*time.Minute + 59*time.Second)
-		k.want(t, canary, "")
+		sleepFor(3*time.Minute + 59*time.Second)
+		k.wantValue(t, canary, "")
 		if k.count() != 1 || k.changes.Load() != 0 {
 			t.Errorf("%d reads, %d changes", k.count(), k.changes.Load())
 		}
-		later(time.Second)
-		k.want(t, canary+"-2", "")
-		later(40 * time.Minute)
+		sleepFor(time.Second)
+		k.wantValue(t, canary+"-2", "")
+		sleepFor(40 * time.Minute)
 		if k.count() != 12 || k.changes.Load() != 1 {
 			t.Errorf("%d reads, %d changes; want one every four minutes and one", k.count(), k.changes.Load())
 		}
@@ -77,7 +77,7 @@ func TestAValueIsReadAgainBeforeItIsTooOld(t *testing.T) {
 }
 
 func TestReferencesToOneSecretShareIt(t *testing.T) {
-	keeping(t, func(t *testing.T, k *kept) {
+	keeping(t, func(t *testing.T, k *cached) {
 		k.set("APP_KEY", `{"a":"1","b":"2"}`)
 		a, b := k.ref, k.ref
 		a.Key, b.Key, b.ID = "a", "b", "ref-2"
@@ -92,7 +92,7 @@ func TestReferencesToOneSecretShareIt(t *testing.T) {
 }
 
 func TestASlowManagerDoesNotHoldUpWhoWaits(t *testing.T) {
-	keeping(t, func(t *testing.T, k *kept) {
+	keeping(t, func(t *testing.T, k *cached) {
 		k.wait = func() { time.Sleep(3 * time.Second) }
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -101,9 +101,9 @@ func TestASlowManagerDoesNotHoldUpWhoWaits(t *testing.T) {
 		if took := time.Since(began); took != 100*time.Millisecond {
 			t.Errorf("waited %v", took)
 		}
-		k.want(t, "", "secret_pending")
-		later(3 * time.Second)
-		k.want(t, canary, "")
+		k.wantValue(t, "", "secret_pending")
+		sleepFor(3 * time.Second)
+		k.wantValue(t, canary, "")
 		if k.changes.Load() != 1 {
 			t.Errorf("%d changes", k.changes.Load())
 		}
@@ -111,23 +111,23 @@ func TestASlowManagerDoesNotHoldUpWhoWaits(t *testing.T) {
 }
 
 func TestTheLastValueStaysForAnHourWhileItsManagerIsAway(t *testing.T) {
-	keeping(t, func(t *testing.T, k *kept) {
+	keeping(t, func(t *testing.T, k *cached) {
 		k.Add(t.Context(), []secretref.Reference{k.ref})
-		k.want(t, canary, "")
+		k.wantValue(t, canary, "")
 		k.unset("APP_KEY")
-		later(59 * time.Minute)
-		k.want(t, canary, "")
+		sleepFor(59 * time.Minute)
+		k.wantValue(t, canary, "")
 		if s := k.Stats(); s.Stale != 1 || s.Failed != 0 || s.Failures < 50 || s.Failures > 65 || k.changes.Load() != 0 {
 			t.Errorf("%+v after %d changes", s, k.changes.Load())
 		}
-		later(2 * time.Minute)
-		k.want(t, "", "secret_not_found")
+		sleepFor(2 * time.Minute)
+		k.wantValue(t, "", "secret_not_found")
 		if s := k.Stats(); s.Stale != 0 || s.Failed != 1 || k.changes.Load() != 1 {
 			t.Errorf("%+v after %d changes", s, k.changes.Load())
 		}
 		k.set("APP_KEY", canary)
-		later(time.Minute)
-		k.want(t, canary, "")
+		sleepFor(time.Minute)
+		k.wantValue(t, canary, "")
 		if s := k.Stats(); s.Failed != 0 || k.changes.Load() != 2 {
 			t.Errorf("%+v after %d changes", s, k.changes.Load())
 		}
@@ -141,15 +141,15 @@ func TestTheLastValueStaysForAnHourWhileItsManagerIsAway(t *testing.T) {
 }
 
 func TestUnreadableSecretsAreRetriedWithBackoff(t *testing.T) {
-	keeping(t, func(t *testing.T, k *kept) {
+	keeping(t, func(t *testing.T, k *cached) {
 		k.unset("APP_KEY")
 		k.Add(t.Context(), []secretref.Reference{k.ref})
-		k.want(t, "", "secret_not_found")
+		k.wantValue(t, "", "secret_not_found")
 		for _, tt := range []struct {
 			after time.Duration
 			reads int
 		}{{time.Second, 2}, {2 * time.Second, 3}, {4 * time.Second, 4}, {8 * time.Second, 5}, {16 * time.Second, 6}, {32 * time.Second, 7}, {time.Minute, 8}, {time.Minute, 9}} {
-			later(tt.after)
+			sleepFor(tt.after)
 			if k.count() != tt.reads {
 				t.Errorf("%d reads, want %d", k.count(), tt.reads)
 			}
@@ -158,11 +158,11 @@ func TestUnreadableSecretsAreRetriedWithBackoff(t *testing.T) {
 			t.Errorf("%d changes though nothing did", k.changes.Load())
 		}
 		k.set("APP_KEY", "\x00")
-		later(time.Minute)
-		k.want(t, "", "secret_malformed")
+		sleepFor(time.Minute)
+		k.wantValue(t, "", "secret_malformed")
 		k.set("APP_KEY", canary)
-		later(4 * time.Minute)
-		k.want(t, canary, "")
+		sleepFor(4 * time.Minute)
+		k.wantValue(t, canary, "")
 		if k.changes.Load() != 2 {
 			t.Errorf("%d changes", k.changes.Load())
 		}
@@ -170,14 +170,14 @@ func TestUnreadableSecretsAreRetriedWithBackoff(t *testing.T) {
 }
 
 func TestUnusedSecretsAreForgotten(t *testing.T) {
-	keeping(t, func(t *testing.T, k *kept) {
+	keeping(t, func(t *testing.T, k *cached) {
 		other := k.ref
 		other.Path = "APP_OTHER"
 		k.set("APP_OTHER", canary)
 		k.Add(t.Context(), []secretref.Reference{k.ref, other})
 		k.Retain([]secretref.Reference{other})
-		k.want(t, "", "secret_pending")
-		later(4 * time.Minute)
+		k.wantValue(t, "", "secret_pending")
+		sleepFor(4 * time.Minute)
 		if s := k.Stats(); s.Kept != 1 || k.count() != 3 {
 			t.Errorf("%+v after %d reads", s, k.count())
 		}
@@ -185,11 +185,11 @@ func TestUnusedSecretsAreForgotten(t *testing.T) {
 }
 
 func TestAClosedCacheReadsNothingMore(t *testing.T) {
-	keeping(t, func(t *testing.T, k *kept) {
+	keeping(t, func(t *testing.T, k *cached) {
 		k.Add(t.Context(), []secretref.Reference{k.ref})
 		k.Close()
 		k.Add(t.Context(), []secretref.Reference{{Manager: secretref.Environment, Path: "APP_OTHER"}})
-		later(time.Hour)
+		sleepFor(time.Hour)
 		if k.count() != 1 {
 			t.Errorf("%d reads", k.count())
 		}
@@ -202,7 +202,7 @@ func TestAChangedReferenceIsAnotherSecret(t *testing.T) {
 		defer c.Close()
 		a := inVault("https://vault.example.com")
 		b, masked := a, withAuth(a, "token", "another mask")
-		b.Secrets = sealed("token", "canary-other")
+		b.Secrets = credentials("token", "canary-other")
 		c.Add(t.Context(), []secretref.Reference{a, b, masked, withAuth(a, "namespace", "x"), inAWS()})
 		if s := c.Stats(); s.Kept != 4 {
 			t.Errorf("%+v, want that a mask tells nothing apart", s)

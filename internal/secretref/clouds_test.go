@@ -28,7 +28,7 @@ func inAWS(pairs ...string) secretref.Reference {
 	ref := secretref.Reference{
 		Manager: secretref.AWS, Path: "prod/app", Key: "key",
 		Auth:    map[string]string{"type": "accessKey", "region": "eu-west-1", "access_key_id": awsID},
-		Secrets: sealed("secret_access_key", awsSecret),
+		Secrets: credentials("secret_access_key", awsSecret),
 	}
 	return withAuth(ref, pairs...)
 }
@@ -76,7 +76,7 @@ func secretsManager(t *testing.T, id string) http.HandlerFunc {
 			t.Errorf("asked with %v", r.Header)
 		}
 		if !bytes.Equal(body, []byte(`{"SecretId":"prod/app"}`)) {
-			says(400, `{"__type":"ResourceNotFoundException","Message":"canary"}`)(w, r)
+			respondWith(400, `{"__type":"ResourceNotFoundException","Message":"canary"}`)(w, r)
 			return
 		}
 		io.WriteString(w, `{"ARN":"arn:x","SecretString":"{\"key\":\"`+canary+`\"}"}`)
@@ -85,11 +85,11 @@ func secretsManager(t *testing.T, id string) http.HandlerFunc {
 
 func TestSecretsManagerIsAskedWithAValidSignature(t *testing.T) {
 	m := newManager(t, secretsManager(t, awsID))
-	r, ref := near(secretref.Options{}), inAWS("endpoint", m.URL)
+	r, ref := newResolver(secretref.Options{}), inAWS("endpoint", m.URL)
 	if got := mustResolve(t, r, ref); got != canary {
 		t.Errorf("%q", got)
 	}
-	ref.Secrets = sealed("secret_access_key", awsSecret, "session_token", "IQoJb3JpZ2luX2VjE//session==")
+	ref.Secrets = credentials("secret_access_key", awsSecret, "session_token", "IQoJb3JpZ2luX2VjE//session==")
 	if got := mustResolve(t, r, ref); got != canary {
 		t.Errorf("with a session: %q", got)
 	}
@@ -114,16 +114,16 @@ func TestASecretsManagerThatMisbehavesIsReportedWithoutItsWords(t *testing.T) {
 		"a number":    {200, `{"SecretString":7}`, "secret_manager_failed", "without a secret"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, ref := near(secretref.Options{}), inAWS("endpoint", newManager(t, says(tt.status, tt.text)).URL)
+			r, ref := newResolver(secretref.Options{}), inAWS("endpoint", newManager(t, respondWith(tt.status, tt.text)).URL)
 			mustFail(t, r, ref, tt.code)
 			if _, err := r.Resolve(t.Context(), ref); !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%v, want %q", err, tt.says)
 			}
 		})
 	}
-	binary := inAWS("endpoint", newManager(t, says(200, `{"SecretBinary":"Y2FuYXJ5"}`)).URL)
+	binary := inAWS("endpoint", newManager(t, respondWith(200, `{"SecretBinary":"Y2FuYXJ5"}`)).URL)
 	binary.Key = ""
-	if got := mustResolve(t, near(secretref.Options{}), binary); got != "canary" {
+	if got := mustResolve(t, newResolver(secretref.Options{}), binary); got != "canary" {
 		t.Errorf("a binary secret: %q", got)
 	}
 }
@@ -181,7 +181,7 @@ func inAzure(address string) secretref.Reference {
 	return secretref.Reference{
 		Manager: secretref.Azure, Path: "app-key",
 		Auth:    map[string]string{"type": "entra", "vault_url": address, "tenant_id": "contoso.example", "client_id": "gateway"},
-		Secrets: sealed("client_secret", "canary-client-secret"),
+		Secrets: credentials("client_secret", "canary-client-secret"),
 	}
 }
 
@@ -199,11 +199,11 @@ func TestKeyVaultIsReadWithATokenForIt(t *testing.T) {
 	const address = "https://acme.vault.azure.net"
 	d := doer{
 		address + "/secrets/app-key": vault,
-		address + "/secrets/off":     says(403, `{"error":{"code":"Forbidden","innererror":{"code":"SecretDisabled"}}}`),
-		address + "/secrets/odd":     says(200, `{"value":7,"canary":""}`),
+		address + "/secrets/off":     respondWith(403, `{"error":{"code":"Forbidden","innererror":{"code":"SecretDisabled"}}}`),
+		address + "/secrets/odd":     respondWith(200, `{"value":7,"canary":""}`),
 		"https://login.microsoftonline.com/contoso.example/oauth2/v2.0/token": func(w http.ResponseWriter, r *http.Request) {
 			if r.ParseForm(); r.PostForm.Get("scope") != "https://vault.azure.net/.default" || r.PostForm.Get("client_secret") != "canary-client-secret" {
-				says(401, `{"error":"invalid_client","error_description":"canary"}`)(w, r)
+				respondWith(401, `{"error":"invalid_client","error_description":"canary"}`)(w, r)
 				return
 			}
 			token(w, r)
@@ -227,7 +227,7 @@ func TestKeyVaultIsReadWithATokenForIt(t *testing.T) {
 		mustFail(t, strict, r, code)
 	}
 	wrong := ref
-	wrong.Secrets = sealed("client_secret", "canary-of-another")
+	wrong.Secrets = credentials("client_secret", "canary-of-another")
 	mustFail(t, strict, wrong, "secret_manager_refused")
 	for _, way := range []string{"managed", "default"} {
 		machine := secretref.Reference{Manager: secretref.Azure, Path: "app-key", Auth: map[string]string{"type": way, "vault_url": address}}

@@ -51,7 +51,7 @@ func wantCode(t *testing.T, err error, code string) {
 	}
 }
 
-func sealed(pairs ...string) map[string]secret.String {
+func credentials(pairs ...string) map[string]secret.String {
 	m := make(map[string]secret.String)
 	for i := 0; i < len(pairs); i += 2 {
 		m[pairs[i]] = secret.New(pairs[i+1])
@@ -66,30 +66,30 @@ type manager struct {
 	calls []string
 }
 
-func newManager(t *testing.T, answer func(w http.ResponseWriter, r *http.Request)) *manager {
+func newManager(t *testing.T, response func(w http.ResponseWriter, r *http.Request)) *manager {
 	m := new(manager)
-	m.Server = httptest.NewServer(m.handler(answer))
+	m.Server = httptest.NewServer(m.handler(response))
 	t.Cleanup(m.Close)
 	return m
 }
 
-func (m *manager) handler(answer func(w http.ResponseWriter, r *http.Request)) http.Handler {
+func (m *manager) handler(response func(w http.ResponseWriter, r *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		m.calls = append(m.calls, r.Method+" "+r.URL.RequestURI())
 		m.mu.Unlock()
-		answer(w, r)
+		response(w, r)
 	})
 }
 
-func (m *manager) asked() []string {
+func (m *manager) requests() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]string{}, m.calls...)
 }
 
-// near returns a resolver that reaches this machine.
-func near(o secretref.Options) *secretref.Resolver {
+// newResolver returns a resolver that reaches this machine.
+func newResolver(o secretref.Options) *secretref.Resolver {
 	o.Client = upstream.New(upstream.Options{TrustLoopback: true})
 	return secretref.New(o)
 }

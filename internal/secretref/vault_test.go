@@ -24,7 +24,7 @@ import (
 func inVault(address string) secretref.Reference {
 	return secretref.Reference{
 		Manager: secretref.Vault, Path: "secret/app/main", Key: "key",
-		Auth: map[string]string{"type": "token", "address": address, "token": "hv***"}, Secrets: sealed("token", "canary-token"),
+		Auth: map[string]string{"type": "token", "address": address, "token": "hv***"}, Secrets: credentials("token", "canary-token"),
 	}
 }
 
@@ -47,7 +47,7 @@ func TestVaultIsReadInBothVersions(t *testing.T) {
 			return
 		}
 		two := `{"data":{"data":{"key":"` + canary + `","n":7},"metadata":{"version":3}},"request_id":"x"}`
-		answer := map[string]string{
+		response := map[string]string{
 			"/v1/secret/data/app/main":        two,
 			"/v1/team/kv/data/app/main":       two,
 			"/v1/team/kv/data/a%20b/c%3Fd":    two,
@@ -56,11 +56,11 @@ func TestVaultIsReadInBothVersions(t *testing.T) {
 			"/prefix/v1/secret/data/app/main": two,
 		}[r.URL.EscapedPath()]
 		if r.Header.Get("X-Vault-Namespace") == "team-a/sub" {
-			answer = strings.ReplaceAll(two, canary, canary+"-of-the-namespace")
+			response = strings.ReplaceAll(two, canary, canary+"-of-the-namespace")
 		}
-		io.WriteString(w, answer)
+		io.WriteString(w, response)
 	})
-	r, ref := near(secretref.Options{}), inVault(m.URL)
+	r, ref := newResolver(secretref.Options{}), inVault(m.URL)
 	one, mounted, odd, whole := ref, withAuth(ref, "mount", "/team/kv/"), withAuth(ref, "mount", "team/kv"), ref
 	one.Path, one.Key = "secret/one", ""
 	mounted.Path, odd.Path = "app/main", "a b/c?d"
@@ -86,40 +86,40 @@ func TestVaultIsReadInBothVersions(t *testing.T) {
 
 func TestAVaultThatMisbehavesIsReportedWithoutItsWords(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answer func(w http.ResponseWriter, r *http.Request)
-		code   string
-		says   string
+		response    func(w http.ResponseWriter, r *http.Request)
+		code        string
+		respondWith string
 	}{
-		"forbidden":    {says(403, `{"errors":["permission denied canary"]}`), "secret_manager_refused", "403"},
-		"not there":    {says(404, `{"errors":[]}`), "secret_not_found", "vault kv get"},
-		"deleted":      {says(404, `{"data":{"data":null,"metadata":{"deletion_time":"canary"}}}`), "secret_not_found", ""},
-		"broken":       {says(500, `{"errors":["canary"]}`), "secret_manager_failed", "500"},
-		"sealed":       {says(503, `{"errors":["Vault is sealed"]}`), "secret_manager_failed", "sealed"},
-		"busy":         {says(429, `canary`), "secret_manager_failed", "429"},
-		"redirecting":  {says(307, `canary`), "secret_manager_refused", "307"},
-		"not JSON":     {says(200, `<html>canary</html>`), "secret_manager_failed", "without a secret"},
-		"of no secret": {says(200, `{"data":null}`), "secret_manager_failed", "kv_version"},
-		"of a text":    {says(200, `{"data":{"data":"canary"}}`), "secret_manager_failed", "kv_version"},
+		"forbidden":    {respondWith(403, `{"errors":["permission denied canary"]}`), "secret_manager_refused", "403"},
+		"not there":    {respondWith(404, `{"errors":[]}`), "secret_not_found", "vault kv get"},
+		"deleted":      {respondWith(404, `{"data":{"data":null,"metadata":{"deletion_time":"canary"}}}`), "secret_not_found", ""},
+		"broken":       {respondWith(500, `{"errors":["canary"]}`), "secret_manager_failed", "500"},
+		"sealed":       {respondWith(503, `{"errors":["Vault is sealed"]}`), "secret_manager_failed", "sealed"},
+		"busy":         {respondWith(429, `canary`), "secret_manager_failed", "429"},
+		"redirecting":  {respondWith(307, `canary`), "secret_manager_refused", "307"},
+		"not JSON":     {respondWith(200, `<html>canary</html>`), "secret_manager_failed", "without a secret"},
+		"of no secret": {respondWith(200, `{"data":null}`), "secret_manager_failed", "kv_version"},
+		"of a text":    {respondWith(200, `{"data":{"data":"canary"}}`), "secret_manager_failed", "kv_version"},
 		"huge":         {func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 3<<20)) }, "secret_manager_failed", "more than"},
-		"large":        {says(200, `{"data":{"data":{"key":"`+strings.Repeat("canary", 20<<10)+`"}}}`), "secret_too_large", "65536"},
+		"large":        {respondWith(200, `{"data":{"data":{"key":"`+strings.Repeat("canary", 20<<10)+`"}}}`), "secret_too_large", "65536"},
 		"breaking off": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			io.WriteString(w, "canary")
 		}, "secret_manager_failed", ""},
-		"without a key": {says(200, `{"data":{"data":{"other":"canary"}}}`), "secret_not_found", "secret_key"},
+		"without a key": {respondWith(200, `{"data":{"data":{"other":"canary"}}}`), "secret_not_found", "secret_key"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, ref := near(secretref.Options{}), inVault(newManager(t, tt.answer).URL)
+			r, ref := newResolver(secretref.Options{}), inVault(newManager(t, tt.response).URL)
 			mustFail(t, r, ref, tt.code)
 			_, err := r.Resolve(t.Context(), ref)
-			if !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "127.0.0.1") {
-				t.Errorf("%v, want %q and no address", err, tt.says)
+			if !strings.Contains(err.Error(), tt.respondWith) || strings.Contains(err.Error(), "127.0.0.1") {
+				t.Errorf("%v, want %q and no address", err, tt.respondWith)
 			}
 		})
 	}
 }
 
-func says(status int, text string) func(http.ResponseWriter, *http.Request) {
+func respondWith(status int, text string) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "http://169.254.169.254/")
 		w.WriteHeader(status)
@@ -129,7 +129,7 @@ func says(status int, text string) func(http.ResponseWriter, *http.Request) {
 
 func TestAManagerThatDoesNotRespondTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := secretref.New(secretref.Options{Client: silent{}})
+		r := secretref.New(secretref.Options{Client: discard{}})
 		began := time.Now()
 		mustFail(t, r, inVault("https://vault.example.com"), "secret_manager_failed")
 		if took := time.Since(began); took != 10*time.Second {
@@ -138,18 +138,18 @@ func TestAManagerThatDoesNotRespondTimesOut(t *testing.T) {
 	})
 }
 
-type silent struct{}
+type discard struct{}
 
-func (silent) Do(r *http.Request, _ bool) (*http.Response, error) {
+func (discard) Do(r *http.Request, _ bool) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
 }
 
 func TestAVaultOfAPrivateAddressHasToBeTrusted(t *testing.T) {
-	m := newManager(t, says(200, `{"data":{"data":{"key":"`+canary+`"}}}`))
+	m := newManager(t, respondWith(200, `{"data":{"data":{"key":"`+canary+`"}}}`))
 	client := upstream.New(upstream.Options{})
 	mustFail(t, secretref.New(secretref.Options{Client: client}), inVault(m.URL), "secret_manager_failed")
-	if len(m.asked()) != 0 {
+	if len(m.requests()) != 0 {
 		t.Error("it was asked all the same")
 	}
 	err := secretref.New(secretref.Options{Client: client, CheckHost: client.CheckHost}).Check(inVault(m.URL))
@@ -161,10 +161,10 @@ func TestAVaultOfAPrivateAddressHasToBeTrusted(t *testing.T) {
 
 func TestAVaultMayHaveAnAuthorityOfItsOwn(t *testing.T) {
 	m := new(manager)
-	m.Server = httptest.NewTLSServer(m.handler(says(200, `{"data":{"data":{"key":"`+canary+`"}}}`)))
+	m.Server = httptest.NewTLSServer(m.handler(respondWith(200, `{"data":{"data":{"key":"`+canary+`"}}}`)))
 	defer m.Close()
 	clients := 0
-	r := near(secretref.Options{ClientWith: func(roots *x509.CertPool) auth.Doer {
+	r := newResolver(secretref.Options{ClientWith: func(roots *x509.CertPool) auth.Doer {
 		clients++
 		return upstream.New(upstream.Options{TrustLoopback: true, RootCAs: roots})
 	}})
@@ -232,7 +232,7 @@ func (l *logins) revoke() {
 func byRole(address string) secretref.Reference {
 	ref := inVault(address)
 	ref.Auth = map[string]string{"type": "approle", "address": address, "role_id": "gateway", "secret_id": "ca***"}
-	ref.Secrets = sealed("secret_id", "canary-secret-id")
+	ref.Secrets = credentials("secret_id", "canary-secret-id")
 	return ref
 }
 
@@ -240,7 +240,7 @@ func TestATokenIsRenewedBeforeItEndsAndWhenItIsRefused(t *testing.T) {
 	vault := &logins{lease: 100}
 	m := newManager(t, vault.ServeHTTP)
 	now := time.Now()
-	r, ref := near(secretref.Options{Now: func() time.Time { return now }}), byRole(m.URL)
+	r, ref := newResolver(secretref.Options{Now: func() time.Time { return now }}), byRole(m.URL)
 	for _, step := range []struct {
 		name   string
 		after  time.Duration
@@ -258,21 +258,21 @@ func TestATokenIsRenewedBeforeItEndsAndWhenItIsRefused(t *testing.T) {
 			t.Errorf("%s: %q after %d logins, want %d", step.name, got, vault.n, step.logins)
 		}
 	}
-	if asked := m.asked(); asked[0] != "POST /v1/auth/approle/login" {
+	if asked := m.requests(); asked[0] != "POST /v1/auth/approle/login" {
 		t.Errorf("asked %v", asked)
 	}
 	mustResolve(t, r, withAuth(ref, "auth_mount", "team/roles"))
-	if !slices.Contains(m.asked(), "POST /v1/auth/team/roles/login") {
-		t.Errorf("asked %v", m.asked())
+	if !slices.Contains(m.requests(), "POST /v1/auth/team/roles/login") {
+		t.Errorf("asked %v", m.requests())
 	}
 	wrong := ref
-	wrong.Secrets = sealed("secret_id", "canary-of-another")
+	wrong.Secrets = credentials("secret_id", "canary-of-another")
 	mustFail(t, r, wrong, "secret_manager_refused")
 }
 
 func TestManyWhoWaitForATokenLogInOnce(t *testing.T) {
 	vault := &logins{lease: 100, wait: make(chan struct{})}
-	r, ref := near(secretref.Options{}), byRole(newManager(t, vault.ServeHTTP).URL)
+	r, ref := newResolver(secretref.Options{}), byRole(newManager(t, vault.ServeHTTP).URL)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -302,16 +302,16 @@ func TestTheClustersIdentityIsShownToListedVaultsAlone(t *testing.T) {
 	for _, o := range []secretref.Options{
 		{ReadFile: read}, {ReadFile: read, OwnIdentity: true}, {ReadFile: read, Vaults: []string{"https://vault.example.com"}},
 	} {
-		mustFail(t, near(o), ref, "secret_not_allowed")
+		mustFail(t, newResolver(o), ref, "secret_not_allowed")
 	}
-	if len(m.asked()) != 0 {
-		t.Errorf("asked %v", m.asked())
+	if len(m.requests()) != 0 {
+		t.Errorf("asked %v", m.requests())
 	}
-	if got := mustResolve(t, near(secretref.Options{ReadFile: read, Vaults: []string{m.URL + "/"}}), ref); got != canary {
+	if got := mustResolve(t, newResolver(secretref.Options{ReadFile: read, Vaults: []string{m.URL + "/"}}), ref); got != canary {
 		t.Errorf("%q", got)
 	}
 	none := func(string) ([]byte, error) { return nil, os.ErrNotExist }
-	mustFail(t, near(secretref.Options{ReadFile: none, Vaults: []string{m.URL}}), ref, "secret_manager_failed")
+	mustFail(t, newResolver(secretref.Options{ReadFile: none, Vaults: []string{m.URL}}), ref, "secret_manager_failed")
 }
 
 func TestAReferenceToAVaultIsChecked(t *testing.T) {
@@ -349,6 +349,6 @@ func TestACallerWhoLeavesEndsTheWait(t *testing.T) {
 	defer close(vault.wait)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := near(secretref.Options{}).Resolve(ctx, byRole(m.URL))
+	_, err := newResolver(secretref.Options{}).Resolve(ctx, byRole(m.URL))
 	wantCode(t, err, "secret_manager_failed")
 }

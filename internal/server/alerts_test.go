@@ -71,8 +71,8 @@ func (h *hook) receive(w http.ResponseWriter, r *http.Request) {
 	h.got[sent.Type+" "+sent.Data.Object+" "+sent.Data.Name]++
 }
 
-// received returns what was received, each with its number.
-func (h *hook) received() (list []string) {
+// bodies returns what was received, each with its number.
+func (h *hook) bodies() (list []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, n := range h.got {
@@ -128,14 +128,14 @@ func TestAlertsAreSentOnceForAllGateways(t *testing.T) {
 			for _, g := range gateways { // until the budget is used up on all of them
 				g.Do(g.Request("POST", "/chat/completions", thrifty, "x-gateway-api-key", key.Reveal()))
 			}
-			return len(h.received()) >= n
+			return len(h.bodies()) >= n
 		})
 	}
 	for n := range 8 { // further ones are sent after those that were due
 		mustAlert(t, db, n)
 	}
-	eventually(t, "later alerts are sent", func() bool { return len(h.received()) == 10 })
-	if got := h.received()[8:]; !slices.Equal(got, want) {
+	eventually(t, "later alerts are sent", func() bool { return len(h.bodies()) == 10 })
+	if got := h.bodies()[8:]; !slices.Equal(got, want) {
 		t.Errorf("received %v, want %v", got, want)
 	}
 	eventually(t, "all e-mails are sent", func() bool { return len(mails.Messages()) == 10 })
@@ -169,12 +169,12 @@ func TestExpiryOfKeysIsReportedOnce(t *testing.T) {
 	settings := "alerts: {webhooks: [{url: \"" + h.URL + "\", secret: \"${ALERT_SECRET}\"}]}\n"
 	for n := range 2 { // the second start finds nothing to report
 		g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: settings})
-		eventually(t, "expiries are reported", func() bool { return len(h.received()) >= 2 })
+		eventually(t, "expiries are reported", func() bool { return len(h.bodies()) >= 2 })
 		mustAlert(t, db, n)
-		eventually(t, "a later alert is sent", func() bool { return len(h.received()) == 3+n })
+		eventually(t, "a later alert is sent", func() bool { return len(h.bodies()) == 3+n })
 		g.Stop()
 	}
-	if got, want := h.received()[2:], []string{"api_key.expired api_key over: 1", "api_key.expires_soon api_key soon: 1"}; !slices.Equal(got, want) {
+	if got, want := h.bodies()[2:], []string{"api_key.expired api_key over: 1", "api_key.expires_soon api_key soon: 1"}; !slices.Equal(got, want) {
 		t.Errorf("received %v, want %v", got, want)
 	}
 }

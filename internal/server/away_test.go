@@ -130,7 +130,7 @@ func readiness(t *testing.T, g *gatewaytest.Gateway) string {
 	return string(body)
 }
 
-func degraded(t *testing.T, g *gatewaytest.Gateway) func() bool {
+func isDegraded(t *testing.T, g *gatewaytest.Gateway) func() bool {
 	return func() bool { return strings.Contains(readiness(t, g), "degraded") }
 }
 
@@ -142,13 +142,13 @@ func TestRequestsAreServedWhileTheDatabaseIsAway(t *testing.T) {
 	eventually(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
 	stop := traffic(t, g)
 	pg.Stop()
-	eventually(t, "readiness says degraded", degraded(t, g))
+	eventually(t, "readiness says degraded", isDegraded(t, g))
 	refusesChanges(t, g)
 	if got := useConfig(g, slug); got != 200 {
 		t.Errorf("a saved config in the meantime: %d, want 200", got)
 	}
 	pg.Start(t)
-	eventually(t, "readiness says ready", func() bool { return !degraded(t, g)() })
+	eventually(t, "readiness says ready", func() bool { return !isDegraded(t, g)() })
 	after := slugOf(t, saveConfig(g, "after"))
 	if got := useConfig(g, after); got != 200 {
 		t.Errorf("a config saved after: %d, want 200", got)
@@ -188,11 +188,11 @@ func TestRequestsAreServedWhileTheDatabaseDoesNotAnswer(t *testing.T) {
 	eventually(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
 	stop := traffic(t, g)
 	relay.Pause(true)
-	eventually(t, "readiness says degraded", degraded(t, g))
+	eventually(t, "readiness says degraded", isDegraded(t, g))
 	mustServeOn(t, stop)
 	relay.Pause(false)
 	relay.Delay(0)
-	eventually(t, "readiness says ready", func() bool { return !degraded(t, g)() })
+	eventually(t, "readiness says ready", func() bool { return !isDegraded(t, g)() })
 }
 
 // failingModule is a WebAssembly module that writes the verdict false.
@@ -231,7 +231,7 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 		t.Fatalf("the copy of the state: %.40q, %v; want it sealed", text, err)
 	}
 	alone := gatewaytest.New(t, o)
-	if !degraded(t, alone)() {
+	if !isDegraded(t, alone)() {
 		t.Error("readiness does not say that the database is away")
 	}
 	if got := useConfig(alone, slug); got != 200 {
@@ -242,7 +242,7 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 	}
 	refusesChanges(t, alone)
 	pg.Start(t)
-	eventually(t, "readiness says ready", func() bool { return !degraded(t, alone)() })
+	eventually(t, "readiness says ready", func() bool { return !isDegraded(t, alone)() })
 	slugOf(t, saveConfig(alone, "after"))
 	if got := ask(alone, "@simulator"); got != 200 {
 		t.Errorf("the stored key: %d, want 200", got)

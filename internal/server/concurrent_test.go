@@ -21,7 +21,7 @@ type heldGateway struct {
 
 const heldChat = `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","content":"hold"}]}`
 
-func newHeld(t *testing.T, settings string) *heldGateway {
+func newHeldGateway(t *testing.T, settings string) *heldGateway {
 	t.Parallel()
 	h := &heldGateway{limitedGateway: &limitedGateway{t: t}, holding: make(chan bool, 16), release: make(chan bool)}
 	h.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: settings, MasterKey: "the master key of a test of requests in progress", Simulator: recorder.Options{
@@ -55,8 +55,8 @@ func (h *heldGateway) hold(key string, headers ...string) chan gatewaytest.Respo
 	return done
 }
 
-// free has the provider answer one request that it holds.
-func (h *heldGateway) free() {
+// releaseOne has the provider answer one request that it holds.
+func (h *heldGateway) releaseOne() {
 	h.t.Helper()
 	select {
 	case h.release <- true:
@@ -81,7 +81,7 @@ func (h *heldGateway) await(done ...chan gatewaytest.Response) gatewaytest.Respo
 	panic("not reached")
 }
 
-func (h *heldGateway) reserved(key string) float64 {
+func (h *heldGateway) reservedBy(key string) float64 {
 	list, _ := h.Get("/limits", "x-gateway-api-key", key).JSON(h.t)["data"].([]any)
 	s, _ := list[0].(map[string]any)
 	if s["unit"] != "concurrent" || s["used"] != 0.0 || s["reset_at"] != nil {
@@ -91,10 +91,10 @@ func (h *heldGateway) reserved(key string) float64 {
 }
 
 func TestRequestsInProgressOfAKeyAreLimited(t *testing.T) {
-	h := newHeld(t, "")
+	h := newHeldGateway(t, "")
 	key := h.key(`"rate_limits":[{"type":"requests","unit":"concurrent","value":2}]`)
 	first, second := h.hold(key), h.hold(key)
-	if n := h.reserved(key); n != 2 {
+	if n := h.reservedBy(key); n != 2 {
 		t.Errorf("%v requests are in progress, want 2", n)
 	}
 	res := h.chat(key, oneChat)
@@ -104,21 +104,21 @@ func TestRequestsInProgressOfAKeyAreLimited(t *testing.T) {
 	if other := h.key(`"rate_limits":[{"type":"requests","unit":"concurrent","value":1}]`); h.chat(other, oneChat).Status != 200 {
 		t.Error("another key is limited as well")
 	}
-	h.free()
+	h.releaseOne()
 	if res = h.await(first, second); res.Status != 200 {
 		t.Errorf("a request within the limit: %d %s", res.Status, res.Body)
 	}
-	eventually(t, "the place is free", func() bool { return h.reserved(key) == 1 })
+	eventually(t, "the place is free", func() bool { return h.reservedBy(key) == 1 })
 	if res := h.chat(key, oneChat); res.Status != 200 {
 		t.Errorf("with a free place: %d %s", res.Status, res.Body)
 	}
-	h.free()
-	eventually(t, "all places are free", func() bool { return h.reserved(key) == 0 })
+	h.releaseOne()
+	eventually(t, "all places are free", func() bool { return h.reservedBy(key) == 0 })
 }
 
 // A stream is in progress until its end, and one that its client leaves until then.
 func TestStreamsAreInProgressUntilTheirEnd(t *testing.T) {
-	h := newHeld(t, "")
+	h := newHeldGateway(t, "")
 	key := h.key(`"rate_limits":[{"type":"requests","unit":"concurrent","value":1}]`)
 	body := fmt.Sprintf(`{"model":"sim-1","stream":true,"messages":[{"role":"user","content":%q}]}`, strings.Repeat("word ", 200_000)) // more than buffers take
 	res, err := http.DefaultTransport.RoundTrip(h.Request("POST", "/chat/completions", body, "x-gateway-api-key", key, "x-gateway-provider", "@simulator"))
@@ -136,7 +136,7 @@ func TestStreamsAreInProgressUntilTheirEnd(t *testing.T) {
 }
 
 func TestProviderWithTooManyRequestsInProgressIsSkipped(t *testing.T) {
-	h := newHeld(t, "")
+	h := newHeldGateway(t, "")
 	h.provider("bound", `"rate_limits":[{"type":"requests","unit":"concurrent","value":1}]`)
 	key := h.key(`"rate_limits":[]`)
 	config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bound"},{"provider":"@simulator"}]}`
@@ -148,7 +148,7 @@ func TestProviderWithTooManyRequestsInProgressIsSkipped(t *testing.T) {
 	if res := h.Do(req); res.Status != 200 || res.Header.Get("x-gateway-last-used-option-index") != "config.targets[1]" {
 		t.Errorf("with a fallback: %d %v %s", res.Status, res.Header, res.Body)
 	}
-	h.free()
+	h.releaseOne()
 	h.await(first)
 	eventually(t, "the provider is used again", func() bool {
 		return h.Do(h.Request("POST", "/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config)).Header.Get("x-gateway-last-used-option-index") == "config.targets[0]"
@@ -156,7 +156,7 @@ func TestProviderWithTooManyRequestsInProgressIsSkipped(t *testing.T) {
 }
 
 func TestConcurrentTokensAreRefused(t *testing.T) {
-	h := newHeld(t, "")
+	h := newHeldGateway(t, "")
 	for limits, want := range map[string]string{
 		`[{"type":"tokens","unit":"concurrent","value":1}]`:                                                     "rate_limits[0].type",
 		`[{"type":"requests","unit":"concurrent","value":1},{"type":"requests","unit":"concurrent","value":2}]`: "rate_limits[1]",
@@ -170,7 +170,7 @@ func TestConcurrentTokensAreRefused(t *testing.T) {
 }
 
 func TestRequestsWaitForRoomInTheGateway(t *testing.T) {
-	h := newHeld(t, "limits: {concurrency: {requests: 1, wait: 1m}}\n")
+	h := newHeldGateway(t, "limits: {concurrency: {requests: 1, wait: 1m}}\n")
 	key := gatewaytest.Key
 	first := h.hold(key)
 	second := make(chan gatewaytest.Response, 1)
@@ -179,7 +179,7 @@ func TestRequestsWaitForRoomInTheGateway(t *testing.T) {
 	if n := h.reached.Load(); n != 1 {
 		t.Errorf("%d requests reached the provider, want one", n)
 	}
-	h.free()
+	h.releaseOne()
 	if res := h.await(first); res.Status != 200 {
 		t.Errorf("the first request: %d %s", res.Status, res.Body)
 	}
@@ -190,7 +190,7 @@ func TestRequestsWaitForRoomInTheGateway(t *testing.T) {
 
 // A request is being prepared from its admission until it is sent to a provider.
 func TestRequestsArePreparedUntilTheyAreSent(t *testing.T) {
-	h := newHeld(t, "")
+	h := newHeldGateway(t, "")
 	preparing := func(n int) func() bool {
 		return func() bool {
 			return strings.Contains(metricsOf(t, h.Gateway), fmt.Sprintf("\nmodelgate_requests_preparing %d\n", n))
@@ -208,7 +208,7 @@ func TestRequestsArePreparedUntilTheyAreSent(t *testing.T) {
 		t.Error("a request that waits for its provider is being prepared")
 	}
 	io.WriteString(rest, oneChat[10:])
-	h.free()
+	h.releaseOne()
 	for _, done := range []chan gatewaytest.Response{done, held} {
 		if res := h.await(done); res.Status != 200 {
 			t.Errorf("%d %s, want 200", res.Status, res.Body)
@@ -218,7 +218,7 @@ func TestRequestsArePreparedUntilTheyAreSent(t *testing.T) {
 }
 
 func TestAKeyLeavesRoomToOthers(t *testing.T) {
-	h := newHeld(t, "limits: {concurrency: {requests: 3, key: 2, wait: -1s}}\n")
+	h := newHeldGateway(t, "limits: {concurrency: {requests: 3, key: 2, wait: -1s}}\n")
 	key, other := h.key(`"rate_limits":[]`), h.key(`"rate_limits":[]`)
 	first, second := h.hold(key), h.hold(key)
 	if res := h.chat(key, oneChat); res.Status != 503 {
@@ -227,8 +227,8 @@ func TestAKeyLeavesRoomToOthers(t *testing.T) {
 	if res := h.chat(other, oneChat); res.Status != 200 {
 		t.Errorf("a request of another key: %d %s", res.Status, res.Body)
 	}
-	h.free()
-	h.free()
+	h.releaseOne()
+	h.releaseOne()
 	for _, done := range []chan gatewaytest.Response{first, second} {
 		if res := h.await(done); res.Status != 200 {
 			t.Errorf("a request within the limit: %d %s", res.Status, res.Body)
@@ -238,7 +238,7 @@ func TestAKeyLeavesRoomToOthers(t *testing.T) {
 
 // A request that waits is refused at its deadline, however long the others take.
 func TestRequestsWaitUpToADeadline(t *testing.T) {
-	h := newHeld(t, "limits: {concurrency: {requests: 1, wait: 100ms}}\n")
+	h := newHeldGateway(t, "limits: {concurrency: {requests: 1, wait: 100ms}}\n")
 	first := h.hold(gatewaytest.Key)
 	second := make(chan gatewaytest.Response, 1)
 	go func() { second <- h.chat(gatewaytest.Key, oneChat) }()
@@ -250,13 +250,13 @@ func TestRequestsWaitUpToADeadline(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("a request that may wait for 100 ms still waits after a minute")
 	}
-	h.free()
+	h.releaseOne()
 	h.await(first)
 }
 
 // A request without room is refused in its dialect, whatever its body, and recorded.
 func TestRequestsWithoutRoomAreRefusedEarly(t *testing.T) {
-	h := newHeld(t, "limits: {concurrency: {requests: 1, key: 1, wait: -1s}}\n")
+	h := newHeldGateway(t, "limits: {concurrency: {requests: 1, key: 1, wait: -1s}}\n")
 	first := h.hold(gatewaytest.Key)
 	for path, want := range map[string]string{
 		"/v1/chat/completions":                 `"code":"overloaded"`,
@@ -278,7 +278,7 @@ func TestRequestsWithoutRoomAreRefusedEarly(t *testing.T) {
 	if res := h.Post("/explain", `{"request":{"headers":{"x-gateway-provider":"@simulator"},"body":`+oneChat+`}}`); res.Status != 200 {
 		t.Errorf("a dry run needs no room: %d %s", res.Status, res.Body)
 	}
-	h.free()
+	h.releaseOne()
 	h.await(first)
 	eventually(t, "there is room again", func() bool { return h.chat(gatewaytest.Key, oneChat).Status == 200 })
 	if text := metricsOf(t, h.Gateway); !strings.Contains(text, "\nmodelgate_requests_refused_total 5\n") {

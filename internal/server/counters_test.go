@@ -188,14 +188,14 @@ func TestGatewaysWithSharedCountersHoldALimitTogether(t *testing.T) {
 			const allowed = 20
 			key := gateways[0].key(`"rate_limits":[{"type":"requests","unit":"rpw","value":20},{"type":"tokens","unit":"rpw","value":1000000}]`)
 			eventually(t, "the other gateway knows the key", func() bool { return gateways[1].Get("/models", "x-gateway-api-key", key).Status != 401 })
-			var answered, refused atomic.Int64
+			var successes, refused atomic.Int64
 			var wg sync.WaitGroup
 			for i := range 48 {
 				l := gateways[i%2]
 				wg.Go(func() {
 					switch res := l.chat(key, oneChat); res.Status {
 					case 200:
-						answered.Add(1)
+						successes.Add(1)
 					case 429:
 						refused.Add(1)
 					default:
@@ -204,15 +204,15 @@ func TestGatewaysWithSharedCountersHoldALimitTogether(t *testing.T) {
 				})
 			}
 			wg.Wait()
-			if n := answered.Load(); n > allowed || n < allowed/2 || n+refused.Load() != 48 {
+			if n := successes.Load(); n > allowed || n < allowed/2 || n+refused.Load() != 48 {
 				t.Errorf("two gateways answered %d of 48 requests and refused %d, the limit is %d", n, refused.Load(), allowed)
 			}
 			// Slices that a gateway has leased are returned soon.
 			eventually(t, "the rest of the limit is used", func() bool {
-				if answered.Load() < allowed && gateways[0].chat(key, oneChat).Status == 200 {
-					answered.Add(1)
+				if successes.Load() < allowed && gateways[0].chat(key, oneChat).Status == 200 {
+					successes.Add(1)
 				}
-				return answered.Load() == allowed
+				return successes.Load() == allowed
 			})
 			for i, l := range gateways {
 				if res := l.chat(key, oneChat); res.Status != 429 {
@@ -223,8 +223,8 @@ func TestGatewaysWithSharedCountersHoldALimitTogether(t *testing.T) {
 	}
 }
 
-// newRedisLimited starts a gateway whose limits are counted in a Redis of its own.
-func newRedisLimited(t *testing.T) (*quotatest.Redis, *limitedGateway) {
+// newRedisGateway starts a gateway whose limits are counted in a Redis of its own.
+func newRedisGateway(t *testing.T) (*quotatest.Redis, *limitedGateway) {
 	t.Helper()
 	redis := quotatest.NewRedis(t)
 	t.Setenv("COUNTERS_REDIS", redis.URL())
@@ -234,7 +234,7 @@ func newRedisLimited(t *testing.T) (*quotatest.Redis, *limitedGateway) {
 }
 
 func TestRequestsWithLimitsGoOnWhileRedisIsAway(t *testing.T) {
-	redis, l := newRedisLimited(t)
+	redis, l := newRedisGateway(t)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpw","value":10}]`)
 	for i := range 10 {
 		if i == 4 {
@@ -316,7 +316,7 @@ func TestEachSettingDecidesWhilePostgreSQLIsStopped(t *testing.T) {
 }
 
 func TestBudgetsOfPoliciesComeBackWhenRedisWasEmptied(t *testing.T) {
-	redis, l := newRedisLimited(t)
+	redis, l := newRedisGateway(t)
 	budgetsComeBack(t, l, func(counter string) bool {
 		reply, err := redis.Command("HGET {modelgate}:limit:" + counter + " c\r\n")
 		return err == nil && len(reply) > len("$2\r\n10\r\n") // three digits

@@ -282,7 +282,7 @@ func TestAStartThatCannotSucceedSaysWhyInOneLine(t *testing.T) {
 		{"plain credential", "c.yaml:3", server.Options{Config: write(filepath.Join(dir, "c.yaml"), "providers:\n  - {slug: a, provider: openai,\n     api_key: sk-canary}\n")}},
 		{"unset variable", "MODELGATE_TEST_UNSET", server.Options{Config: write(filepath.Join(dir, "d.yaml"), "providers: [{slug: a, provider: openai, api_key: \"${MODELGATE_TEST_UNSET}\"}]\n")}},
 		{"unknown provider", "nobody", server.Options{Config: write(filepath.Join(dir, "e.yaml"), "providers: [{slug: a, provider: nobody}]\n")}},
-		{"sealed without a master key", "MODELGATE_MASTER_KEY", server.Options{Config: write(filepath.Join(dir, "f.yaml"), "providers: [{slug: a, provider: openai, api_key: "+sealed(t, "k", "x")+"}]\n")}},
+		{"sealed without a master key", "MODELGATE_MASTER_KEY", server.Options{Config: write(filepath.Join(dir, "f.yaml"), "providers: [{slug: a, provider: openai, api_key: "+sealValue(t, "k", "x")+"}]\n")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.o.Data == "" {
@@ -303,7 +303,7 @@ func TestAStartThatCannotSucceedSaysWhyInOneLine(t *testing.T) {
 	}
 }
 
-func sealed(t *testing.T, master, key string) string {
+func sealValue(t *testing.T, master, key string) string {
 	t.Helper()
 	box, err := secret.NewBox(secret.New(strings.Repeat(master, 40)))
 	if err != nil {

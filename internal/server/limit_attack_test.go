@@ -11,7 +11,7 @@ import (
 // in ways that some provider may read. None reaches the provider where a budget that
 // stops has too little for it.
 func TestNoSpellingHidesTheLargestResponse(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":2000,"on_budget_end":"stop"}`)
 	const messages = `"messages":[{"role":"user","content":"hello"}]`
 	const contents = `"contents":[{"role":"user","parts":[{"text":"hello"}]}]`
@@ -51,7 +51,7 @@ func TestNoSpellingHidesTheLargestResponse(t *testing.T) {
 // TestNoSpellingOfAModelAvoidsItsPolicies names a model in ways that some provider takes
 // for the same.
 func TestNoSpellingOfAModelAvoidsItsPolicies(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.policy("rate-limits", `{"name":"one","type":"requests","unit":"rpd","value":1,"conditions":[{"key":"model","value":"Sim-Costly"}],"group_by":[{"key":"api_key"}]}`)
 	l.policy("rate-limits", `{"name":"each","type":"requests","unit":"rpd","value":1,"conditions":[{"key":"metadata.app","value":"each"}],"group_by":[{"key":"model"}]}`)
 	for _, metadata := range []string{"{}", `{"app":"each"}`} {
@@ -76,7 +76,7 @@ func TestNoSpellingOfAModelAvoidsItsPolicies(t *testing.T) {
 // TestNoFormAvoidsThePoliciesOfItsModel names a model in forms and in other bodies that
 // stream through, in ways that some provider reads.
 func TestNoFormAvoidsThePoliciesOfItsModel(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.policy("rate-limits", `{"name":"one","type":"requests","unit":"rpd","value":1,"conditions":[{"key":"model","value":"listener"}],"group_by":[{"key":"api_key"}]}`)
 	const file = "Content-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\n"
 	const model = "Content-Disposition: form-data; name=\"model\"\r\n\r\n"

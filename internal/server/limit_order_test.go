@@ -54,7 +54,7 @@ func TestMarkedBudgetsAreNamedInOrderWithSharedCounters(t *testing.T) {
 }
 
 func TestLimitsAreNamedBeforeRulesForSessions(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.policy("usage-limits", `{"name":"sessions","conditions":[{"key":"metadata.app","value":"agent"}],"group_by":[{"key":"session"}],"type":"seconds","credit_limit":1}`)
 	limited, free := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":1}]`), l.key(`"rate_limits":[]`)
 	send := func(key string) gatewaytest.Response { // with a config, which may have a cached response

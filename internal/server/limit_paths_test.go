@@ -17,9 +17,9 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// newSlow is a limitedGateway whose provider runs background responses without their
+// newSlowGateway is a limitedGateway whose provider runs background responses without their
 // clients, and never answers requests with "wait".
-func newSlow(t *testing.T, settings string) *limitedGateway {
+func newSlowGateway(t *testing.T, settings string) *limitedGateway {
 	t.Helper()
 	l := &limitedGateway{t: t}
 	sim := recorder.New(recorder.Options{})
@@ -82,7 +82,7 @@ const allLimits = `"rate_limits":[{"type":"requests","unit":"rpd","value":1000},
 // provider makes after they have ended.
 func TestResponsesInTheBackgroundCountTheirLargestOutput(t *testing.T) {
 	t.Parallel()
-	l := newSlow(t, "log: {level: info}\n")
+	l := newSlowGateway(t, "log: {level: info}\n")
 	for _, tt := range []struct {
 		body     string
 		leave    bool
@@ -148,7 +148,7 @@ func (l *limitedGateway) leaveAfter(key, path, body, text string) {
 // client leaves, or when the timeout that it chose ends.
 func TestRequestsThatTheirClientAbandonsCount(t *testing.T) {
 	t.Parallel()
-	l := newSlow(t, "log: {level: info}\n")
+	l := newSlowGateway(t, "log: {level: info}\n")
 	const body = `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","content":"wait"}]}`
 	for _, tt := range []struct {
 		name string
@@ -225,7 +225,7 @@ func TestTimeoutsBeforeAProviderIsReachedReturnWhatWasReserved(t *testing.T) {
 // is known before they are sent, with a budget that is never exceeded.
 func TestUnitsFitIntoABudget(t *testing.T) {
 	t.Parallel()
-	l := newSlow(t, `
+	l := newSlowGateway(t, `
 prices:
   - {provider: openai-compatible, model: painter, images: {default: 0.04, hd: 4}}
   - {provider: openai-compatible, model: speaker, characters: 15}
@@ -270,7 +270,7 @@ log: {level: info}
 // gateway, on every path that a provider may read as one that does.
 func TestLimitsAreNotLeftBehindByConnections(t *testing.T) {
 	t.Parallel()
-	l := newSlow(t, "log: {level: info}\n")
+	l := newSlowGateway(t, "log: {level: info}\n")
 	key := l.key(`"rate_limits":[]`)
 	for _, path := range []string{
 		"/v1/realtime/client_secrets", "/v1/realtime/sessions", "/v1/Realtime/Sessions/", "/v1/realtime/transcription_sessions", "/v1/realtime/calls",

@@ -79,9 +79,9 @@ func TestClientsThatLeaveReturnWhatTheyReservedOnce(t *testing.T) {
 						same = same && c.Used > 0 && (c.Reserved == 0 || tt.name == "leased") // slices are reserved
 					}
 				}
-				last += fmt.Sprintf("settled: %g tokens; %d requests reached the provider\n", l.settled(policy), l.reached.Load())
+				last += fmt.Sprintf("settled: %g tokens; %d requests reached the provider\n", l.settledSum(policy), l.reached.Load())
 				requests = counts["requests"]
-				return same && l.settled(policy) == counts["tokens"]
+				return same && l.settledSum(policy) == counts["tokens"]
 			})
 			if reached := float64(l.reached.Load()); requests < reached || requests > float64(tt.clients) {
 				t.Errorf("%g requests are counted, and %g reached the provider\n%s", requests, reached, last)
@@ -133,8 +133,8 @@ func (l *limitedGateway) storm(key string, clients int) {
 	}
 }
 
-// settled returns what the ledger has for the counters of a policy.
-func (l *limitedGateway) settled(policy string) (sum float64) {
+// settledSum returns what the ledger has for the counters of a policy.
+func (l *limitedGateway) settledSum(policy string) (sum float64) {
 	l.t.Helper()
 	res := l.Get("/policies/usage-limits/"+policy+"/entities", "x-gateway-api-key", gatewaytest.Key)
 	var out struct {

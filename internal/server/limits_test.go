@@ -23,7 +23,7 @@ type limitedGateway struct {
 	reached atomic.Int64
 }
 
-func newLimited(t *testing.T) *limitedGateway {
+func newLimitedGateway(t *testing.T) *limitedGateway {
 	t.Parallel()
 	l := &limitedGateway{t: t}
 	l.Gateway = gatewaytest.New(t, gatewaytest.Options{Settings: "log: {level: info}\n", MasterKey: "the master key of a test of limits", Simulator: recorder.Options{
@@ -60,16 +60,16 @@ func (l *limitedGateway) chat(key, body string, h ...string) gatewaytest.Respons
 const oneChat = `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","content":"hello"}]}`
 
 func TestConcurrentRequestsKeepTheRateLimitOfAKey(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":7}]`)
-	var answered, refused atomic.Int64
+	var successes, refused atomic.Int64
 	var wg sync.WaitGroup
 	for range 60 {
 		wg.Go(func() {
 			res := l.chat(key, oneChat)
 			switch res.Status {
 			case 200:
-				answered.Add(1)
+				successes.Add(1)
 			case 429:
 				refused.Add(1)
 			default:
@@ -78,8 +78,8 @@ func TestConcurrentRequestsKeepTheRateLimitOfAKey(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if answered.Load() != 7 || refused.Load() != 53 || l.reached.Load() != 7 {
-		t.Errorf("of 60 requests %d were answered, %d refused and %d reached the provider; the limit is 7", answered.Load(), refused.Load(), l.reached.Load())
+	if successes.Load() != 7 || refused.Load() != 53 || l.reached.Load() != 7 {
+		t.Errorf("of 60 requests %d were answered, %d refused and %d reached the provider; the limit is 7", successes.Load(), refused.Load(), l.reached.Load())
 	}
 	res := l.chat(key, oneChat)
 	wait, err := strconv.Atoi(res.Header.Get("Retry-After"))
@@ -99,7 +99,7 @@ func TestConcurrentRequestsKeepTheRateLimitOfAKey(t *testing.T) {
 }
 
 func TestRefusedRequestsSpeakTheirClientsDialect(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":1}]`)
 	if res := l.chat(key, oneChat); res.Status != 200 {
 		t.Fatalf("%d %s", res.Status, res.Body)
@@ -126,7 +126,7 @@ func TestRefusedRequestsSpeakTheirClientsDialect(t *testing.T) {
 }
 
 func TestFailuresOfTheProviderReturnWhatTheyReserved(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":2},{"type":"tokens","unit":"rpd","value":200}]`)
 	failing := strings.Replace(oneChat, "sim-1", "sim-1+status=500", 1)
 	for range 5 {
@@ -145,7 +145,7 @@ func TestFailuresOfTheProviderReturnWhatTheyReserved(t *testing.T) {
 }
 
 func TestRetriesCountOnceForTheKeyAndEachForTheProvider(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.provider("counted", `"rate_limits":[{"type":"requests","unit":"rpd","value":3}]`)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":2}]`)
 	config := func(target string) string {
@@ -167,7 +167,7 @@ func TestRetriesCountOnceForTheKeyAndEachForTheProvider(t *testing.T) {
 }
 
 func TestLimitOfAProviderFallsBackAndOfAKeyDoesNot(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.provider("scarce", `"rate_limits":[{"type":"requests","unit":"rpd","value":1}]`)
 	config := `{"strategy":{"mode":"fallback","on_status_codes":[429]},"targets":[{"provider":"@scarce","retry":{"attempts":3}},{"provider":"@simulator"}]}`
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":3}]`)
@@ -192,7 +192,7 @@ func TestLimitOfAProviderFallsBackAndOfAKeyDoesNot(t *testing.T) {
 }
 
 func TestBudgetIsNotExceededByConcurrentRequests(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":1000,"on_budget_end":"stop"}`)
 	body := `{"model":"sim-1","max_tokens":100,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 40) + `"}]}`
 	var tokens, refused atomic.Int64
@@ -228,7 +228,7 @@ func TestBudgetIsNotExceededByConcurrentRequests(t *testing.T) {
 }
 
 func TestBudgetIsRefusedAtOnceWhenItIsUsedUp(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":100}`)
 	for i := range 10 {
 		res := l.chat(key, oneChat)
@@ -246,7 +246,7 @@ func TestBudgetIsRefusedAtOnceWhenItIsUsedUp(t *testing.T) {
 }
 
 func TestWorkspaceLimitBindsAllItsKeys(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	a, b := l.key(`"rate_limits":[]`), l.key(`"rate_limits":[]`)
 	mustDo(t, l.Gateway, "PUT", "/workspaces/default", `{"rate_limits":[{"type":"requests","unit":"rpd","value":2}]}`)
 	statuses := ""
@@ -266,7 +266,7 @@ func (l *limitedGateway) policy(kind, body string) string {
 }
 
 func TestPolicyCountsEachGroupApart(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.policy("rate-limits", `{"name":"per user","type":"requests","unit":"rpd","value":2,"conditions":[{"key":"metadata._environment","value":"prod"}],"group_by":[{"key":"metadata._user"}]}`)
 	key := l.key(`"rate_limits":[]`)
 	send := func(metadata string) int { return l.chat(key, oneChat, "x-gateway-metadata", metadata).Status }
@@ -316,7 +316,7 @@ func TestBudgetOfAPolicySurvivesARestart(t *testing.T) {
 }
 
 func TestLimitOfAnIntegrationBindsItsProviders(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.provider("first", `"rate_limits":[]`)
 	mustDo(t, l.Gateway, "POST", "/providers", `{"name":"second","slug":"second","integration_id":"first","workspace_id":"default"}`)
 	mustDo(t, l.Gateway, "PUT", "/integrations/first/workspaces", `{"workspaces":[{"id":"default","enabled":true,"rate_limits":[{"type":"requests","unit":"rpd","value":2}]}]}`)
@@ -331,7 +331,7 @@ func TestLimitOfAnIntegrationBindsItsProviders(t *testing.T) {
 }
 
 func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.provider("bound", `"rate_limits":[{"type":"requests","unit":"rph","value":5}]`)
 	mustDo(t, l.Gateway, "PUT", "/integrations/bound/workspaces", `{"workspaces":[{"id":"default","enabled":true,"rate_limits":[{"type":"requests","unit":"rpm","value":50}]}]}`)
 	policy := mustDo(t, l.Gateway, "POST", "/policies/rate-limits", `{"workspace_id":"default","conditions":[{"key":"workspace_id","value":"*"}],"group_by":[{"key":"workspace_id"}],"type":"requests","unit":"rpw","value":70}`).JSON(t)
@@ -413,7 +413,7 @@ func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 // TestBudgetThatStopsSeesTheLargestResponse sends requests that hide how long their
 // response may be.
 func TestBudgetThatStopsSeesTheLargestResponse(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":1000,"on_budget_end":"stop"}`)
 	const messages = `"messages":[{"role":"user","content":"hello"}]`
 	for name, body := range map[string]string{
@@ -440,7 +440,7 @@ func TestBudgetThatStopsSeesTheLargestResponse(t *testing.T) {
 }
 
 func TestReadingNeedsNoBudget(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"usage_limits":{"type":"tokens","credit_limit":100}`)
 	for range 10 {
 		l.chat(key, oneChat)
@@ -456,7 +456,7 @@ func TestReadingNeedsNoBudget(t *testing.T) {
 }
 
 func TestPolicyOfAModelBindsAConfigThatChoosesIt(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.policy("rate-limits", `{"name":"costly","type":"requests","unit":"rpd","value":2,"conditions":[{"key":"model","value":"sim-costly"}],"group_by":[{"key":"api_key"}]}`)
 	key := l.key(`"rate_limits":[]`)
 	override := `{"provider":"@simulator","override_params":{"model":"sim-costly"}}`

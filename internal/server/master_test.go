@@ -20,7 +20,7 @@ func TestCredentialsAreServedThroughAChangeOfTheMasterKey(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Data: data, MasterKey: master})
 	db := storetest.Open(t, "file:"+filepath.Join(data, "modelgate.db"))
 	mustStoreProvider(t, db, g.Upstream)
-	sealAnew(t, db)
+	reseal(t, db)
 	served := func() bool {
 		return g.Post("/chat/completions", chat, "x-gateway-provider", "@stored").Status == 200
 	}
@@ -56,9 +56,9 @@ func TestCredentialsAreServedThroughAChangeOfTheMasterKey(t *testing.T) {
 	}
 }
 
-// sealAnew seals the credential of the stored provider with the data key of its
+// reseal seals the credential of the stored provider with the data key of its
 // organisation.
-func sealAnew(t *testing.T, db *store.DB) {
+func reseal(t *testing.T, db *store.DB) {
 	t.Helper()
 	box, err := secret.NewBox(secret.New(master))
 	if err != nil {

@@ -65,9 +65,9 @@ func form(fields ...string) string {
 	return b.String() + "--x--\r\n"
 }
 
-// limited gives the workspace the entry @some, which lets the model good
+// addLimitedModels gives the workspace the entry @some, which lets the model good
 // through, and @every, which lets all.
-func limited(t *testing.T, g *gatewaytest.Gateway) {
+func addLimitedModels(t *testing.T, g *gatewaytest.Gateway) {
 	t.Helper()
 	for _, slug := range []string{"some", "every"} {
 		mustCall(t, g, "POST", "/integrations", `{"name":"n","slug":"`+slug+`","ai_provider_id":"openai-compatible","key":"the-key-of-all","configurations":{"custom_host":"`+g.Upstream+`"}}`)
@@ -79,7 +79,7 @@ func limited(t *testing.T, g *gatewaytest.Gateway) {
 func TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	w, g := newWitness(t)
-	limited(t, g)
+	addLimitedModels(t, g)
 	const json, multi = "application/json", "multipart/form-data; boundary=x"
 	for _, tt := range []struct {
 		name, path, kind, body string
@@ -139,7 +139,7 @@ func TestAModelThatIsNotEnabledIsRefusedBeforeAnythingIsSent(t *testing.T) {
 func TestATreeSkipsTargetsThatTheModelIsNotEnabledFor(t *testing.T) {
 	t.Parallel()
 	w, g := newWitness(t)
-	limited(t, g)
+	addLimitedModels(t, g)
 	const some, every = `{"provider":"@some"}`, `{"provider":"@every"}`
 	tree := func(strategy string, targets ...string) string {
 		return `{"strategy":{` + strategy + `},"targets":[` + strings.Join(targets, ",") + `]}`

@@ -69,7 +69,7 @@ func served(out http.ResponseWriter, r *http.Request) {
 	io.WriteString(out, `{"id":"c","object":"chat.completion","model":"m","service_tier":"`+asked.Tier+`","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`)
 }
 
-func TestTheTierOfAnAnswerIsInItsCost(t *testing.T) {
+func TestTheTierOfAResponseIsInItsCost(t *testing.T) {
 	t.Setenv("SIM_KEY", "k")
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(served), Settings: `
 providers:

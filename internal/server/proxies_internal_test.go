@@ -39,9 +39,9 @@ func echo(t *testing.T, text string) *Server {
 	return s
 }
 
-// ask sends a request behind the prefix and returns the body of the response,
+// get sends a request behind the prefix and returns the body of the response,
 // empty when the connection is closed.
-func ask(t *testing.T, s *Server, prefix, headers string) string {
+func get(t *testing.T, s *Server, prefix, headers string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", s.Addr().String())
 	if err != nil {
@@ -78,7 +78,7 @@ func TestClientAddressComesFromTrustedProxiesOnly(t *testing.T) {
 		{"PROXY header that nobody asked for", "listener: {trusted_proxies: [127.0.0.1]}\n", proxy, claim, "400 Bad Request"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := ask(t, echo(t, tt.settings), tt.prefix, tt.headers)
+			got := get(t, echo(t, tt.settings), tt.prefix, tt.headers)
 			if got != tt.want && (tt.want != own || !strings.HasPrefix(got, own)) {
 				t.Errorf("client address = %q, want %q", got, tt.want)
 			}
@@ -90,7 +90,7 @@ func TestTrustedProxiesChangeByReload(t *testing.T) {
 	t.Parallel()
 	s := echo(t, "listener: {trusted_proxies: [10.0.0.1]}\n")
 	const claim = "X-Forwarded-For: 192.0.2.1\r\n"
-	if got := ask(t, s, "", claim); !strings.HasPrefix(got, "127.0.0.1:") {
+	if got := get(t, s, "", claim); !strings.HasPrefix(got, "127.0.0.1:") {
 		t.Fatalf("client address = %q before the reload", got)
 	}
 	if err := os.WriteFile(s.Config, []byte("listener: {trusted_proxies: [127.0.0.1]}\n"), 0o600); err != nil {
@@ -99,7 +99,7 @@ func TestTrustedProxiesChangeByReload(t *testing.T) {
 	if err := s.Reload(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, s, "", claim); got != "192.0.2.1:0" {
+	if got := get(t, s, "", claim); got != "192.0.2.1:0" {
 		t.Errorf("client address = %q after the reload, want 192.0.2.1:0", got)
 	}
 }

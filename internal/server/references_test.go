@@ -15,29 +15,29 @@ import (
 	"modelgate/internal/gatewaytest"
 )
 
-// keeper is a provider that tells which keys it was sent.
-type keeper struct {
+// secretServer is a provider that tells which keys it was sent.
+type secretServer struct {
 	mu   sync.Mutex
 	last string
 }
 
-func (k *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (k *secretServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.last = r.Header.Get("Authorization") + r.Header.Get("X-Extra")
 	io.WriteString(w, `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`)
 }
 
-func (k *keeper) sent() string {
+func (k *secretServer) sent() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.last
 }
 
 // referring starts a gateway whose references may name files in a folder.
-func referring(t *testing.T, data, folder string) (*gatewaytest.Gateway, *keeper) {
+func referring(t *testing.T, data, folder string) (*gatewaytest.Gateway, *secretServer) {
 	t.Helper()
-	k := new(keeper)
+	k := new(secretServer)
 	return gatewaytest.New(t, gatewaytest.Options{
 		Data: data, MasterKey: master, Upstream: k,
 		Settings: "secrets:\n  files: [" + folder + "]\n  refresh: 1s\n",
@@ -62,7 +62,7 @@ func refer(t *testing.T, g *gatewaytest.Gateway, slug, file, more string) {
 // origin is the host that the gateway's provider listens on, with its scheme.
 func origin(g *gatewaytest.Gateway) string { return strings.TrimSuffix(g.Upstream, "/v1") }
 
-func ask(g *gatewaytest.Gateway, provider string) gatewaytest.Response {
+func sendChat(g *gatewaytest.Gateway, provider string) gatewaytest.Response {
 	return g.Post("/chat/completions", chat, "x-gateway-provider", provider)
 }
 
@@ -83,16 +83,18 @@ func TestAKeyComesFromAFileAndFollowsIt(t *testing.T) {
 	mustPut(t, file, "canary-one\n")
 	g, k := referring(t, data, folder)
 	refer(t, g, "filed", file, `,{"target_field":"configurations.custom_headers.X-Extra","secret_reference_id":"filed"}`)
-	if res := ask(g, "@filed"); res.Status != 200 || k.sent() != "Bearer canary-onecanary-one" {
+	if res := sendChat(g, "@filed"); res.Status != 200 || k.sent() != "Bearer canary-onecanary-one" {
 		t.Fatalf("%d %s with %q", res.Status, res.Body, k.sent())
 	}
 	mustPut(t, file, "canary-two")
-	eventually(t, "the new key is used", func() bool { return ask(g, "@filed").Status == 200 && strings.HasPrefix(k.sent(), "Bearer canary-two") })
+	eventually(t, "the new key is used", func() bool {
+		return sendChat(g, "@filed").Status == 200 && strings.HasPrefix(k.sent(), "Bearer canary-two")
+	})
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the file is missed", func() bool { return strings.Contains(g.Log.String(), "using the last value") })
-	if res := ask(g, "@filed"); res.Status != 200 {
+	if res := sendChat(g, "@filed"); res.Status != 200 {
 		t.Errorf("with the last value: %d %s", res.Status, res.Body)
 	}
 	if text := metricsOf(t, g); !strings.Contains(text, "modelgate_secrets_stale 1") || !strings.Contains(text, "modelgate_secrets_unresolved 0") {
@@ -106,7 +108,7 @@ func TestAKeyComesFromAFileAndFollowsIt(t *testing.T) {
 	mustPut(t, file, "canary-three")
 	g.Stop()
 	g, _ = referring(t, data, folder)
-	if res := ask(g, "@filed"); res.Status != 200 || !strings.HasPrefix(k.sent(), "Bearer canary-three") {
+	if res := sendChat(g, "@filed"); res.Status != 200 || !strings.HasPrefix(k.sent(), "Bearer canary-three") {
 		t.Errorf("after a new start: %d %s with %q", res.Status, res.Body, k.sent())
 	}
 }
@@ -131,20 +133,20 @@ func TestAReferenceWithoutAValueIsReportedToItsUser(t *testing.T) {
 	file := filepath.Join(folder, "key")
 	g, k := referring(t, t.TempDir(), folder)
 	refer(t, g, "filed", file, "")
-	res := ask(g, "@filed")
+	res := sendChat(g, "@filed")
 	if body := string(res.Body); res.Status != 503 || !strings.Contains(body, "@filed") || !strings.Contains(body, "the file does not exist") || !strings.Contains(body, "secret_not_found") || strings.Contains(body, folder) {
 		t.Errorf("without the file: %d %s", res.Status, res.Body)
 	}
 	if body := string(res.Body); !strings.Contains(body, "the secret reference of key has no value") {
 		t.Errorf("users of a provider learn the field, not the reference: %s", body)
 	}
-	if res := ask(g, "@simulator"); res.Status != 200 {
+	if res := sendChat(g, "@simulator"); res.Status != 200 {
 		t.Errorf("another entry: %d %s", res.Status, res.Body)
 	}
 	mustPut(t, file, "one\ntwo")
-	eventually(t, "the value is read", func() bool { return strings.Contains(string(ask(g, "@filed").Body), "control character") })
+	eventually(t, "the value is read", func() bool { return strings.Contains(string(sendChat(g, "@filed").Body), "control character") })
 	mustPut(t, file, "canary-one")
-	eventually(t, "the entry works", func() bool { return ask(g, "@filed").Status == 200 })
+	eventually(t, "the entry works", func() bool { return sendChat(g, "@filed").Status == 200 })
 	if k.sent() != "Bearer canary-one" {
 		t.Errorf("sent %q", k.sent())
 	}
@@ -152,7 +154,7 @@ func TestAReferenceWithoutAValueIsReportedToItsUser(t *testing.T) {
 	if put.Status != 200 {
 		t.Fatalf("%d %s", put.Status, put.Body)
 	}
-	if res := ask(g, "@filed"); res.Status != 200 {
+	if res := sendChat(g, "@filed"); res.Status != 200 {
 		t.Errorf("in a workspace that has it: %d %s", res.Status, res.Body)
 	}
 	other, ok := g.Post("/workspaces", `{"name":"Other"}`, "x-gateway-provider", "").JSON(t)["slug"].(string)
@@ -160,7 +162,7 @@ func TestAReferenceWithoutAValueIsReportedToItsUser(t *testing.T) {
 		t.Fatal("there is no other workspace")
 	}
 	put = g.Do(g.Request("PUT", "/secret-references/filed", `{"allowed_workspaces":["`+other+`"]}`, "x-gateway-provider", ""))
-	if res := ask(g, "@filed"); put.Status != 200 || res.Status != 503 || !strings.Contains(string(res.Body), "not available to this workspace") {
+	if res := sendChat(g, "@filed"); put.Status != 200 || res.Status != 503 || !strings.Contains(string(res.Body), "not available to this workspace") {
 		t.Errorf("in a workspace that does not: %d, %d %s", put.Status, res.Status, res.Body)
 	}
 }
@@ -192,11 +194,11 @@ func TestASlowVaultHoldsNothingUp(t *testing.T) {
 		t.Fatalf("%d %s", res.Status, res.Body)
 	}
 	slug := list.Data[0].Slug
-	if res := ask(g, "@"+slug); res.Status != 503 || !strings.Contains(string(res.Body), "secret_pending") {
+	if res := sendChat(g, "@"+slug); res.Status != 503 || !strings.Contains(string(res.Body), "secret_pending") {
 		t.Errorf("before the Vault answered: %d %s", res.Status, res.Body)
 	}
 	close(release)
-	eventually(t, "the key is used", func() bool { return ask(g, "@"+slug).Status == 200 && k.sent() == "Bearer canary-one" })
+	eventually(t, "the key is used", func() bool { return sendChat(g, "@"+slug).Status == 200 && k.sent() == "Bearer canary-one" })
 	if shown := g.Log.String() + string(g.Get("/audit-logs").Body) + string(g.Get("/secret-references/v").Body); strings.Contains(shown, "canary") {
 		t.Error("the token or the value shows")
 	}

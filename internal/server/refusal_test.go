@@ -32,7 +32,7 @@ func roughPost(t *testing.T, addr, key string, n int) (*http.Response, error) {
 }
 
 func TestAUsedUpRateLimitRefusesBeforeTheBodyIsRead(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpm","value":100},{"type":"requests","unit":"rpd","value":1},{"type":"requests","unit":"rpw","value":1}]`)
 	if res := l.chat(key, oneChat); res.Status != 200 {
 		t.Fatalf("the first: %d %s", res.Status, res.Body)
@@ -56,7 +56,7 @@ func TestAUsedUpRateLimitRefusesBeforeTheBodyIsRead(t *testing.T) {
 }
 
 func TestACachedResponseNeedsNoRoomInARateLimit(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	const config = `{"provider":"@simulator","cache":{"mode":"simple"}}`
 	saved := mustDo(t, l.Gateway, "POST", "/configs", `{"name":"c","workspace_id":"default","config":`+config+`}`).JSON(t)
 	slug := saved["data"].(map[string]any)["slug"].(string)

@@ -20,7 +20,7 @@ func TestSessionsAreLimitedByEachMeasure(t *testing.T) {
 		{"seconds", `"type":"seconds","credit_limit":1`, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLimited(t)
+			l := newLimitedGateway(t)
 			kind := "usage-limits"
 			if tt.name == "calls" {
 				kind = "rate-limits"
@@ -55,7 +55,7 @@ func TestSessionsAreLimitedByEachMeasure(t *testing.T) {
 // TestSessionWithoutProgressIsRefused sends a history whose last results repeat
 // earlier ones.
 func TestSessionWithoutProgressIsRefused(t *testing.T) {
-	l := newLimited(t)
+	l := newLimitedGateway(t)
 	l.policy("rate-limits", `{"name":"loops","type":"requests","unit":"rpd","value":100,"conditions":[{"key":"metadata.app","value":"agent"}],"group_by":[{"key":"session"}],
 		"loop_detection":{"context_growth_without_progress":3}}`)
 	key := l.key(`"rate_limits":[]`)

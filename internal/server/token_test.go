@@ -73,7 +73,7 @@ func newTrusting(t *testing.T, i *issuer, o gatewaytest.Options) *gatewaytest.Ga
 		o.Data = t.TempDir()
 	}
 	o.Reach = upstream.Options{RootCAs: i.pool}
-	mustSay(t, o.Data, `{"jwt":{"jwks_url":"`+i.url+`"}}`)
+	mustWriteSettings(t, o.Data, `{"jwt":{"jwks_url":"`+i.url+`"}}`)
 	return gatewaytest.New(t, o)
 }
 
@@ -90,8 +90,8 @@ func mustUpdate(t *testing.T, data string, change func(tx *store.Tx) error) {
 	}
 }
 
-// mustSay writes settings of the organisation.
-func mustSay(t *testing.T, data, settings string) {
+// mustWriteSettings writes settings of the organisation.
+func mustWriteSettings(t *testing.T, data, settings string) {
 	t.Helper()
 	mustUpdate(t, data, func(tx *store.Tx) error {
 		o, err := tx.Organisation(t.Context(), store.DefaultOrganisation)
@@ -330,9 +330,9 @@ func TestTokensEndWithTheSettingsOfTheirOrganisation(t *testing.T) {
 	if got := status(); got != 200 {
 		t.Fatalf("at first: %d", got)
 	}
-	mustSay(t, data, `{"jwt":null}`)
+	mustWriteSettings(t, data, `{"jwt":null}`)
 	eventually(t, "the token is refused", func() bool { return status() == 401 })
-	mustSay(t, data, `{"jwt":{"jwks_url":"`+i.url+`"}}`)
+	mustWriteSettings(t, data, `{"jwt":{"jwks_url":"`+i.url+`"}}`)
 	eventually(t, "it counts again", func() bool { return status() == 200 })
 }
 

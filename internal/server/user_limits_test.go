@@ -120,9 +120,9 @@ func TestAlertsOfAUserReachTheUserOnce(t *testing.T) {
 	eventually(t, "the budget is exhausted", func() bool {
 		return g.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@simulator").Status == 412
 	})
-	eventually(t, "both alerts are sent", func() bool { return len(h.received()) == 2 && len(mails.Messages()) == 2 })
+	eventually(t, "both alerts are sent", func() bool { return len(h.bodies()) == 2 && len(mails.Messages()) == 2 })
 	want := []string{"budget.exhausted user ann@example.com: 1", "budget.threshold_reached user ann@example.com: 1"}
-	if got := h.received(); !slices.Equal(got, want) {
+	if got := h.bodies(); !slices.Equal(got, want) {
 		t.Errorf("received %v, want %v", got, want)
 	}
 	if n := strings.Count(strings.Join(mails.Commands(), "\n"), "RCPT TO:<ann@example.com>"); n != 2 {

@@ -37,9 +37,9 @@ func TestUsesOfSecretReferencesAreAuditedOnce(t *testing.T) {
 	mustPut(t, file, "sk-first-canary")
 	g, k := referring(t, t.TempDir(), folder)
 	refer(t, g, "kept", file, "")
-	eventually(t, "the first value is used", func() bool { ask(g, "@kept"); return strings.Contains(k.sent(), "sk-first-canary") })
+	eventually(t, "the first value is used", func() bool { sendChat(g, "@kept"); return strings.Contains(k.sent(), "sk-first-canary") })
 	for range 20 {
-		ask(g, "@kept")
+		sendChat(g, "@kept")
 	}
 	uses := func(n int) (list []string) {
 		t.Helper()
@@ -53,7 +53,7 @@ func TestUsesOfSecretReferencesAreAuditedOnce(t *testing.T) {
 		t.Errorf("the first use: %s", got)
 	}
 	mustPut(t, file, "sk-second-canary")
-	eventually(t, "the second value is used", func() bool { ask(g, "@kept"); return strings.Contains(k.sent(), "sk-second-canary") })
+	eventually(t, "the second value is used", func() bool { sendChat(g, "@kept"); return strings.Contains(k.sent(), "sk-second-canary") })
 	if got := uses(2)[1]; !strings.HasPrefix(got, "secret_changed ") {
 		t.Errorf("another value: %s", got)
 	}

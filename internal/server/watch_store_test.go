@@ -13,7 +13,7 @@ import (
 // the database that a config of the settings names. Changes of the database that
 // come with it and after it count all the same: a revoked key is refused.
 func TestRemovedProviderOfAConfigInTheSettingsHoldsNoChangeUp(t *testing.T) {
-	g := gatewaytest.New(t, gatewaytest.Options{MasterKey: master, Upstream: new(keeper), Settings: "version: 1\n"})
+	g := gatewaytest.New(t, gatewaytest.Options{MasterKey: master, Upstream: new(secretServer), Settings: "version: 1\n"})
 	mustPost(t, g, "/integrations", `{"name":"n","slug":"late","ai_provider_id":"openai-compatible","key":"k","configurations":{"custom_host":"`+g.Upstream+`"}}`)
 	g.WriteSettings("version: 1\nconfigs:\n  - {slug: named, config: {provider: \"@late\"}}\n")
 	ask := func(key string) gatewaytest.Response {

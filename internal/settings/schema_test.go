@@ -27,7 +27,7 @@ func mustSchema(t *testing.T) validator {
 	return v
 }
 
-func (v validator) fits(schema map[string]any, doc any) bool {
+func (v validator) isValid(schema map[string]any, doc any) bool {
 	for keyword, rule := range schema {
 		if !v.holds(schema, keyword, rule, doc) {
 			return false
@@ -45,13 +45,13 @@ func (v validator) holds(schema map[string]any, keyword string, rule, doc any) b
 	case "$schema", "$defs", "title", "description", "format":
 		return true
 	case "$ref":
-		return v.fits(v["$defs"].(map[string]any)[strings.TrimPrefix(rule.(string), "#/$defs/")].(map[string]any), doc)
+		return v.isValid(v["$defs"].(map[string]any)[strings.TrimPrefix(rule.(string), "#/$defs/")].(map[string]any), doc)
 	case "type":
 		return ofType(rule, doc)
 	case "enum":
 		return slices.Contains(rule.([]any), doc)
 	case "anyOf":
-		return slices.ContainsFunc(rule.([]any), func(s any) bool { return v.fits(s.(map[string]any), doc) })
+		return slices.ContainsFunc(rule.([]any), func(s any) bool { return v.isValid(s.(map[string]any), doc) })
 	case "pattern":
 		return !isText || regexp.MustCompile(rule.(string)).MatchString(text)
 	case "minLength":
@@ -69,7 +69,7 @@ func (v validator) holds(schema map[string]any, keyword string, rule, doc any) b
 	case "maxProperties":
 		return !isObject || len(object) <= int(rule.(float64))
 	case "items":
-		return !slices.ContainsFunc(items, func(i any) bool { return !v.fits(rule.(map[string]any), i) })
+		return !slices.ContainsFunc(items, func(i any) bool { return !v.isValid(rule.(map[string]any), i) })
 	case "required":
 		return !isObject || !slices.ContainsFunc(rule.([]any), func(name any) bool { return object[name.(string)] == nil })
 	case "properties", "additionalProperties":
@@ -89,7 +89,7 @@ func (v validator) members(schema, object map[string]any) bool {
 				return false
 			}
 		}
-		if !v.fits(rule, value) {
+		if !v.isValid(rule, value) {
 			return false
 		}
 	}
@@ -126,7 +126,7 @@ func (v validator) accepts(t *testing.T, text string) bool {
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		t.Fatal(err)
 	}
-	return v.fits(v, doc)
+	return v.isValid(v, doc)
 }
 
 const wholeState = "../controlplane/manifest/testdata/whole.yaml"
@@ -205,7 +205,7 @@ func TestEveryFieldIsDescribedAsItIsRead(t *testing.T) {
 // tryValues puts values into each field of a document.
 func tryValues(t *testing.T, schema validator, doc map[string]any) (n int) {
 	t.Helper()
-	each(doc, func(where string, put func(any)) {
+	walkValues(doc, func(where string, put func(any)) {
 		for _, value := range []any{"x", strings.Repeat("y", 3000), -1.5, true, []any{"x"}, map[string]any{"unknown": 1}} {
 			put(value)
 			text, err := json.Marshal(doc)
@@ -214,7 +214,7 @@ func tryValues(t *testing.T, schema validator, doc map[string]any) (n int) {
 			}
 			n++
 			// What else reading refuses is not the schema's to say.
-			if fits, read := schema.accepts(t, string(text)), parses(string(text)); read && !fits {
+			if isValid, read := schema.accepts(t, string(text)), parses(string(text)); read && !isValid {
 				t.Errorf("%s = %.40v is read, and the schema refuses it", where, value)
 			}
 		}
@@ -222,18 +222,18 @@ func tryValues(t *testing.T, schema validator, doc map[string]any) (n int) {
 	return n
 }
 
-// each calls f for every member of v, and puts back what was there.
-func each(v any, f func(where string, put func(any))) {
+// walkValues calls f for every member of v, and puts back what was there.
+func walkValues(v any, f func(where string, put func(any))) {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, was := range v {
 			f(name, func(x any) { v[name] = x })
 			v[name] = was
-			each(was, f)
+			walkValues(was, f)
 		}
 	case []any:
 		for _, inner := range v[:min(len(v), 2)] {
-			each(inner, f)
+			walkValues(inner, f)
 		}
 	}
 }

@@ -7,7 +7,7 @@ func each[T, V any](list []T, f func(T) V) (out []any) {
 	return out
 }
 
-func messagesBody(q ask) object {
+func messagesBody(q question) object {
 	m := object{"max_tokens": 4096, "messages": []any{object{"role": "user", "content": q.user}}}
 	if q.limit > 0 {
 		m["max_tokens"] = q.limit
@@ -33,7 +33,7 @@ func messagesBody(q ask) object {
 	return m
 }
 
-func responsesBody(q ask) object {
+func responsesBody(q question) object {
 	m := object{"input": []any{object{"role": "user", "content": q.user}}}
 	if q.limit > 0 {
 		m["max_output_tokens"] = q.limit
@@ -59,7 +59,7 @@ func responsesBody(q ask) object {
 	return m
 }
 
-func geminiBody(q ask) object {
+func geminiBody(q question) object {
 	config := object{}
 	m := object{"contents": []any{object{"role": "user", "parts": []any{object{"text": q.user}}}}, "generationConfig": config}
 	if q.limit > 0 {
@@ -88,7 +88,7 @@ func geminiBody(q ask) object {
 	return m
 }
 
-func converseBody(q ask) object {
+func converseBody(q question) object {
 	config := object{}
 	m := object{"messages": []any{object{"role": "user", "content": []any{object{"text": q.user}}}}, "inferenceConfig": config}
 	if q.limit > 0 {
@@ -118,7 +118,7 @@ func converseBody(q ask) object {
 	return m
 }
 
-func cohereBody(q ask) object {
+func cohereBody(q question) object {
 	m := object{"messages": []any{object{"role": "user", "content": q.user}}}
 	if q.limit > 0 {
 		m["max_tokens"] = q.limit
@@ -145,7 +145,7 @@ func openTool(name string) object {
 	return object{"type": "function", "function": object{"name": name, "parameters": citySchema}}
 }
 
-func ollamaBody(q ask) object {
+func ollamaBody(q question) object {
 	options := object{}
 	m := object{"messages": []any{object{"role": "user", "content": q.user}}, "options": options}
 	if q.limit > 0 {
@@ -169,7 +169,7 @@ func ollamaBody(q ask) object {
 	return m
 }
 
-func chatBody(q ask) object {
+func chatBody(q question) object {
 	m := object{"messages": []any{object{"role": "user", "content": q.user}}, "stream_options": object{"include_usage": true}}
 	if q.limit > 0 {
 		m["max_tokens"] = q.limit
@@ -192,8 +192,8 @@ func chatBody(q ask) object {
 	return m
 }
 
-func withVersion(version string) func(ask) object {
-	return func(q ask) object {
+func withVersion(version string) func(question) object {
+	return func(q question) object {
 		m := messagesBody(q)
 		m["anthropic_version"] = version
 		delete(m, "output_config") // Vertex takes none

@@ -18,7 +18,7 @@ func TestRequestsAreRecordedAsTheyCame(t *testing.T) {
 	h.mustPost("/v1/chat/completions", plain("first"))
 	h.mustPost("/v1/chat/completions?b=1&a=%2F", plain("second"), "X-Trace", "7")
 	large := strings.Repeat("y", 3<<20)
-	h.mustAsk("PUT", "/v1/large", large)
+	h.mustSend("PUT", "/v1/large", large)
 	if err := h.sim.Wait(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestRequestsAreRecordedAsTheyCame(t *testing.T) {
 
 func TestClientThatLeavesIsNoticedAtOnce(t *testing.T) {
 	h := mustRecord(t, recorder.Options{Record: 10})
-	for i, body := range []string{plain("m+hang"), streamed("m+first=1h"), streamed("m+stall=1h@5"), streamed("m+pace=5ms+tokens=100000"), streamed("m+tokens=4000000"), plain("m+headers=1h")} {
+	for i, body := range []string{plain("m+hang"), streamBody("m+first=1h"), streamBody("m+stall=1h@5"), streamBody("m+pace=5ms+tokens=100000"), streamBody("m+tokens=4000000"), plain("m+headers=1h")} {
 		left := time.Now().Add(50 * time.Millisecond)
 		if err := h.leaveAfter(50*time.Millisecond, body); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("%s: %v", body, err)
@@ -64,8 +64,8 @@ func TestClientThatLeavesIsNoticedAtOnce(t *testing.T) {
 func TestBooksCountWhatWasSent(t *testing.T) {
 	h := mustServe(t, simulator.Options{Tokens: 20})
 	prompt := h.mustPost("/v1/chat/completions", plain("m")).mustDecode(t).Usage.Prompt
-	h.mustPost("/v1/chat/completions", streamed("m"))
-	h.mustPost("/v1/chat/completions", streamed("m+cut=6")) // role and five tokens
+	h.mustPost("/v1/chat/completions", streamBody("m"))
+	h.mustPost("/v1/chat/completions", streamBody("m+cut=6")) // role and five tokens
 	h.mustPost("/v1/chat/completions", plain("m+status=500"))
 	h.mustPost("/v1/chat/completions", plain("m+no-usage"))
 	if err := h.sim.Wait(t.Context(), 5); err != nil {
@@ -116,12 +116,12 @@ func TestDelaysKeepToTheClock(t *testing.T) {
 		want       time.Duration
 	}{
 		{"headers", plain("m+headers=20s"), 20 * time.Second},
-		{"first", streamed("m+first=20s+pace=0s"), 20 * time.Second},
-		{"stall", streamed("m+stall=30s@10+pace=0s"), 30 * time.Second},
-		{"pace", streamed("m+pace=10ms+tokens=5"), 7 * 10 * time.Millisecond}, // eight frames
-		{"pace of all streams", streamed("m+tokens=5"), 7 * time.Second},
-		{"pace taken away", streamed("m+pace=0s"), 0},
-		{"all together", streamed("m+headers=1s+first=2s+stall=4s@3+pace=10ms+tokens=5"), 7*time.Second + 70*time.Millisecond},
+		{"first", streamBody("m+first=20s+pace=0s"), 20 * time.Second},
+		{"stall", streamBody("m+stall=30s@10+pace=0s"), 30 * time.Second},
+		{"pace", streamBody("m+pace=10ms+tokens=5"), 7 * 10 * time.Millisecond}, // eight frames
+		{"pace of all streams", streamBody("m+tokens=5"), 7 * time.Second},
+		{"pace taken away", streamBody("m+pace=0s"), 0},
+		{"all together", streamBody("m+headers=1s+first=2s+stall=4s@3+pace=10ms+tokens=5"), 7*time.Second + 70*time.Millisecond},
 		{"neither", plain("m"), 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestStallComesBeforeItsFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		w := call(ctx, simulator.New(simulator.Options{}), streamed("m+stall=1h@10"))
+		w := call(ctx, simulator.New(simulator.Options{}), streamBody("m+stall=1h@10"))
 		if got := gather(t, w.Body.String()); got.frames != 9 || got.done {
 			t.Errorf("%d frames before the stall, want 9", got.frames)
 		}

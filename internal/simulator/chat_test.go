@@ -63,7 +63,7 @@ func TestChatUsageIsTheSameStreamedAndPlain(t *testing.T) {
 
 func TestChatStreamHasTheFramesOfAProvider(t *testing.T) {
 	h := mustServe(t, simulator.Options{Tokens: 10})
-	a := h.mustPost("/v1/chat/completions", streamed("sim-1"))
+	a := h.mustPost("/v1/chat/completions", streamBody("sim-1"))
 	list := events(a.body)
 	s := gather(t, a.body)
 	// role, ten tokens, finish, usage, [DONE]
@@ -88,7 +88,7 @@ func TestChatStreamHasTheFramesOfAProvider(t *testing.T) {
 	}
 }
 
-func TestChatAnswersAreDeterministic(t *testing.T) {
+func TestChatResponsesAreDeterministic(t *testing.T) {
 	h := mustServe(t, simulator.Options{})
 	one, two := h.mustPost("/v1/chat/completions", plain("sim-1")), h.mustPost("/v1/chat/completions", plain("sim-1"))
 	other := h.mustPost("/v1/chat/completions", plain("sim-2"))
@@ -173,7 +173,7 @@ func TestChatHonoursFormatChoicesAndLogprobs(t *testing.T) {
 	})
 	t.Run("n", func(t *testing.T) {
 		c := h.mustPost("/v1/chat/completions", `{"n":3,`+plain("sim-1")[1:]).mustDecode(t)
-		s := gather(t, h.mustPost("/v1/chat/completions", `{"n":3,`+streamed("sim-1")[1:]).body)
+		s := gather(t, h.mustPost("/v1/chat/completions", `{"n":3,`+streamBody("sim-1")[1:]).body)
 		if len(c.Choices) != 3 || c.Choices[1].Message.Content == c.Choices[2].Message.Content || c.Usage.Completion != 3*64 {
 			t.Errorf("choices = %+v, usage = %+v", c.Choices, c.Usage)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-func hearMessages(h *heard, m object) {
+func hearMessages(h *parsed, m object) {
 	h.fault = textAt(m, "error.message")
 	for _, b := range listAt(m, "content") {
 		switch textAt(b, "type") {
@@ -17,27 +17,27 @@ func hearMessages(h *heard, m object) {
 		case "thinking":
 			h.thinking, h.sign = textAt(b, "thinking"), textAt(b, "signature")
 		case "tool_use":
-			h.calls = append(h.calls, heardCall{textAt(b, "id"), textAt(b, "name"), asJSON(at(b, "input"))})
+			h.calls = append(h.calls, heardCall{textAt(b, "id"), textAt(b, "name"), asJSON(find(b, "input"))})
 		}
 	}
 	h.messagesEnd(m, "usage")
 }
 
-func (h *heard) messagesEnd(m object, usage string) {
+func (h *parsed) messagesEnd(m object, usage string) {
 	if stop := textAt(m, "stop_reason"); stop != "" {
 		h.stop, h.refusal = stop, textAt(m, "stop_details.explanation")
 	}
-	if at(m, usage) != nil {
+	if find(m, usage) != nil {
 		h.cached = numberAt(m, usage+".cache_read_input_tokens")
 		h.prompt = numberAt(m, usage+".input_tokens") + h.cached + numberAt(m, usage+".cache_creation_input_tokens")
 		h.completion = numberAt(m, usage+".output_tokens")
 	}
 }
 
-func listenMessages(h *heard, m object) {
+func listenMessages(h *parsed, m object) {
 	switch textAt(m, "type") {
 	case "message_start":
-		h.messagesEnd(at(m, "message").(object), "usage")
+		h.messagesEnd(find(m, "message").(object), "usage")
 	case "content_block_start":
 		if textAt(m, "content_block.type") == "tool_use" {
 			h.calls = append(h.calls, heardCall{id: textAt(m, "content_block.id"), name: textAt(m, "content_block.name")})
@@ -50,7 +50,7 @@ func listenMessages(h *heard, m object) {
 			h.calls[len(h.calls)-1].arguments += textAt(m, "delta.partial_json")
 		}
 	case "message_delta":
-		d := at(m, "delta").(object)
+		d := find(m, "delta").(object)
 		d["usage"] = m["usage"]
 		h.messagesEnd(d, "usage")
 	case "message_stop":
@@ -60,7 +60,7 @@ func listenMessages(h *heard, m object) {
 	}
 }
 
-func hearResponses(h *heard, m object) {
+func hearResponses(h *parsed, m object) {
 	h.fault = textAt(m, "error.message")
 	for _, item := range listAt(m, "output") {
 		switch textAt(item, "type") {
@@ -78,7 +78,7 @@ func hearResponses(h *heard, m object) {
 	h.completion = numberAt(m, "usage.output_tokens")
 }
 
-func listenResponses(h *heard, m object) {
+func listenResponses(h *parsed, m object) {
 	i := numberAt(m, "output_index")
 	switch kind := textAt(m, "type"); kind {
 	case "response.output_item.added":
@@ -93,8 +93,8 @@ func listenResponses(h *heard, m object) {
 	case "response.function_call_arguments.delta":
 		h.call(i).arguments += textAt(m, "delta")
 	case "response.completed", "response.incomplete":
-		var whole heard
-		hearResponses(&whole, at(m, "response").(object))
+		var whole parsed
+		hearResponses(&whole, find(m, "response").(object))
 		whole.text, whole.refusal, whole.thinking = h.text, h.refusal, h.thinking // of the deltas
 		var calls []heardCall
 		for _, c := range h.calls {
@@ -109,18 +109,18 @@ func listenResponses(h *heard, m object) {
 	}
 }
 
-func hearGemini(h *heard, m object) {
+func hearGemini(h *parsed, m object) {
 	if fault := textAt(m, "error.message"); fault != "" {
 		h.fault = fault
 		return
 	}
 	for _, p := range listAt(m, "candidates.0.content.parts") {
 		switch {
-		case at(p, "functionCall") != nil:
-			h.calls = append(h.calls, heardCall{textAt(p, "functionCall.id"), textAt(p, "functionCall.name"), asJSON(at(p, "functionCall.args"))})
-		case at(p, "inlineData") != nil:
+		case find(p, "functionCall") != nil:
+			h.calls = append(h.calls, heardCall{textAt(p, "functionCall.id"), textAt(p, "functionCall.name"), asJSON(find(p, "functionCall.args"))})
+		case find(p, "inlineData") != nil:
 			h.images++
-		case at(p, "thought") == true:
+		case find(p, "thought") == true:
 			h.thinking += textAt(p, "text")
 		default:
 			h.text += textAt(p, "text")
@@ -133,50 +133,50 @@ func hearGemini(h *heard, m object) {
 			h.refusal = stop
 		}
 	}
-	if at(m, "usageMetadata") != nil {
+	if find(m, "usageMetadata") != nil {
 		h.prompt, h.cached = numberAt(m, "usageMetadata.promptTokenCount"), numberAt(m, "usageMetadata.cachedContentTokenCount")
 		h.completion = numberAt(m, "usageMetadata.totalTokenCount") - h.prompt
 	}
 }
 
-func hearConverse(h *heard, m object) {
+func hearConverse(h *parsed, m object) {
 	h.fault = textAt(m, "message")
 	for _, b := range listAt(m, "output.message.content") {
 		h.text += textAt(b, "text")
 		h.thinking += textAt(b, "reasoningContent.reasoningText.text")
 		h.sign += textAt(b, "reasoningContent.reasoningText.signature")
-		if at(b, "toolUse") != nil {
-			h.calls = append(h.calls, heardCall{textAt(b, "toolUse.toolUseId"), textAt(b, "toolUse.name"), asJSON(at(b, "toolUse.input"))})
+		if find(b, "toolUse") != nil {
+			h.calls = append(h.calls, heardCall{textAt(b, "toolUse.toolUseId"), textAt(b, "toolUse.name"), asJSON(find(b, "toolUse.input"))})
 		}
 	}
 	h.converseEnd(m)
 }
 
-func (h *heard) converseEnd(m object) {
+func (h *parsed) converseEnd(m object) {
 	if stop := textAt(m, "stopReason"); stop != "" {
 		h.stop, h.ended = stop, true
 		if stop == "content_filtered" {
 			h.refusal, h.text = h.text, ""
 		}
 	}
-	if at(m, "usage") != nil {
+	if find(m, "usage") != nil {
 		h.cached = numberAt(m, "usage.cacheReadInputTokens")
 		h.prompt = numberAt(m, "usage.inputTokens") + h.cached + numberAt(m, "usage.cacheWriteInputTokens")
 		h.completion = numberAt(m, "usage.outputTokens")
 	}
 }
 
-func listenConverse(h *heard, m object) {
+func listenConverse(h *parsed, m object) {
 	switch {
 	case textAt(m, "message") != "":
 		h.fault = textAt(m, "message")
-	case at(m, "start.toolUse") != nil:
+	case find(m, "start.toolUse") != nil:
 		h.calls = append(h.calls, heardCall{id: textAt(m, "start.toolUse.toolUseId"), name: textAt(m, "start.toolUse.name")})
-	case at(m, "delta") != nil:
+	case find(m, "delta") != nil:
 		h.text += textAt(m, "delta.text")
 		h.thinking += textAt(m, "delta.reasoningContent.text")
 		h.sign += textAt(m, "delta.reasoningContent.signature")
-		if at(m, "delta.toolUse") != nil {
+		if find(m, "delta.toolUse") != nil {
 			h.calls[len(h.calls)-1].arguments += textAt(m, "delta.toolUse.input")
 		}
 	default:
@@ -219,7 +219,7 @@ func chunkData(body string) (list []string, clean bool) {
 	return list, clean
 }
 
-func hearCohere(h *heard, m object) {
+func hearCohere(h *parsed, m object) {
 	h.fault, _ = m["message"].(string)
 	for _, p := range listAt(m, "message.content") {
 		h.text += textAt(p, "text")
@@ -231,7 +231,7 @@ func hearCohere(h *heard, m object) {
 	h.cohereEnd(m)
 }
 
-func (h *heard) cohereEnd(m any) {
+func (h *parsed) cohereEnd(m any) {
 	h.stop = textAt(m, "finish_reason")
 	h.fault += textAt(m, "error")
 	h.prompt, h.completion = numberAt(m, "usage.tokens.input_tokens"), numberAt(m, "usage.tokens.output_tokens")
@@ -241,7 +241,7 @@ func (h *heard) cohereEnd(m any) {
 	}
 }
 
-func listenCohere(h *heard, m object) {
+func listenCohere(h *parsed, m object) {
 	const message = "delta.message."
 	switch textAt(m, "type") {
 	case "content-delta":
@@ -253,17 +253,17 @@ func listenCohere(h *heard, m object) {
 	case "tool-call-delta":
 		h.call(numberAt(m, "index")).arguments += textAt(m, message+"tool_calls.function.arguments")
 	case "message-end":
-		h.cohereEnd(at(m, "delta"))
+		h.cohereEnd(find(m, "delta"))
 		h.ended = h.fault == ""
 	}
 }
 
-func hearOllama(h *heard, m object) {
+func hearOllama(h *parsed, m object) {
 	h.fault = textAt(m, "error")
 	h.text += textAt(m, "message.content")
 	h.thinking += textAt(m, "message.thinking")
 	for _, c := range listAt(m, "message.tool_calls") {
-		h.calls = append(h.calls, heardCall{textAt(c, "id"), textAt(c, "function.name"), asJSON(at(c, "function.arguments"))})
+		h.calls = append(h.calls, heardCall{textAt(c, "id"), textAt(c, "function.name"), asJSON(find(c, "function.arguments"))})
 	}
 	if m["done"] == true {
 		h.stop, h.ended = textAt(m, "done_reason"), true
@@ -274,14 +274,14 @@ func hearOllama(h *heard, m object) {
 	}
 }
 
-func hearChat(h *heard, m object) {
+func hearChat(h *parsed, m object) {
 	h.fault = textAt(m, "error.message")
 	for _, member := range []string{"choices.0.message.", "choices.0.delta."} {
 		h.text += textAt(m, member+"content")
 		h.refusal += textAt(m, member+"refusal")
 		h.thinking += textAt(m, member+"reasoning_content")
 		for i, c := range listAt(m, member+"tool_calls") {
-			if at(c, "index") != nil {
+			if find(c, "index") != nil {
 				i = numberAt(c, "index")
 			}
 			call := h.call(i)
@@ -293,7 +293,7 @@ func hearChat(h *heard, m object) {
 	if stop := textAt(m, "choices.0.finish_reason"); stop != "" {
 		h.stop = stop
 	}
-	if at(m, "usage") != nil {
+	if find(m, "usage") != nil {
 		h.prompt, h.completion = numberAt(m, "usage.prompt_tokens"), numberAt(m, "usage.completion_tokens")
 		h.cached = numberAt(m, "usage.prompt_tokens_details.cached_tokens")
 	}

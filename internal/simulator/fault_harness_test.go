@@ -16,16 +16,16 @@ import (
 )
 
 // stream asks for a stream with faults and returns its body.
-func (h *house) stream(faults string) string {
+func (h *fixture) stream(faults string) string {
 	h.t.Helper()
-	a := h.mustPost("/v1/chat/completions", streamed("m+"+faults))
+	a := h.mustPost("/v1/chat/completions", streamBody("m+"+faults))
 	if a.err != nil {
 		h.t.Fatalf("%s: %v", faults, a.err)
 	}
 	return a.body
 }
 
-func (h *house) wantStatuses(t *testing.T, faults string, want ...int) {
+func (h *fixture) wantStatuses(t *testing.T, faults string, want ...int) {
 	t.Helper()
 	for i, status := range want {
 		if a := h.mustPost("/v1/chat/completions", plain("m+"+faults)); a.StatusCode != status {
@@ -34,7 +34,7 @@ func (h *house) wantStatuses(t *testing.T, faults string, want ...int) {
 	}
 }
 
-func (h *house) wantHeader(t *testing.T, faults string, status int, name, value string) {
+func (h *fixture) wantHeader(t *testing.T, faults string, status int, name, value string) {
 	t.Helper()
 	a := h.mustPost("/v1/chat/completions", plain("m"), simulator.HeaderFault, faults)
 	if a.StatusCode != status || a.Header.Get(name) != value {
@@ -42,9 +42,9 @@ func (h *house) wantHeader(t *testing.T, faults string, status int, name, value 
 	}
 }
 
-func (h *house) wantCode(t *testing.T, faults string, status int, code string) {
+func (h *fixture) wantCode(t *testing.T, faults string, status int, code string) {
 	t.Helper()
-	a := h.mustPost("/v1/chat/completions", streamed("m+"+faults))
+	a := h.mustPost("/v1/chat/completions", streamBody("m+"+faults))
 	if e := a.mustDecode(t).Error; a.StatusCode != status || e == nil || deref(e.Code) != code {
 		t.Errorf("%s: %d %s, want %d with code %s", faults, a.StatusCode, a.body, status, code)
 	}
@@ -52,7 +52,7 @@ func (h *house) wantCode(t *testing.T, faults string, status int, code string) {
 
 // wantSlow checks when the headers and when the end came: headers not before
 // the first delay, and, where the delay is behind them, well before the end.
-func (h *house) wantSlow(t *testing.T, faults string, body func(string) string, headers, end time.Duration) {
+func (h *fixture) wantSlow(t *testing.T, faults string, body func(string) string, headers, end time.Duration) {
 	t.Helper()
 	start := time.Now()
 	resp, err := http.Post(h.url+"/v1/chat/completions", "application/json", strings.NewReader(body("m+"+faults)))
@@ -69,7 +69,7 @@ func (h *house) wantSlow(t *testing.T, faults string, body func(string) string, 
 }
 
 // leaveAfter sends a request, leaves, and returns what the client saw.
-func (h *house) leaveAfter(d time.Duration, body string) error {
+func (h *fixture) leaveAfter(d time.Duration, body string) error {
 	ctx, cancel := context.WithTimeout(h.t.Context(), d)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, "POST", h.url+"/v1/chat/completions", strings.NewReader(body))
@@ -86,7 +86,7 @@ func (h *house) leaveAfter(d time.Duration, body string) error {
 }
 
 // raw returns the bytes of a response as on the wire.
-func (h *house) raw(t *testing.T, body string) string {
+func (h *fixture) raw(t *testing.T, body string) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(h.url, "http://"))
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *house) raw(t *testing.T, body string) string {
 	return string(got)
 }
 
-func mustUnzip(t *testing.T, a *answer) string {
+func mustUnzip(t *testing.T, a *response) string {
 	t.Helper()
 	if a.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatalf("content encoding = %q", a.Header.Get("Content-Encoding"))
@@ -117,12 +117,12 @@ func mustUnzip(t *testing.T, a *answer) string {
 	return string(got)
 }
 
-var withTools = ask{user: "Say it", tools: []string{"weather", "news"}}
+var withTools = question{user: "Say it", tools: []string{"weather", "news"}}
 
 // wantScript checks a response of the chat protocol, whole and streamed.
-func (h *house) wantScript(t *testing.T, faults string, q ask, ok func(heard) bool) {
+func (h *fixture) wantScript(t *testing.T, faults string, q question, ok func(parsed) bool) {
 	t.Helper()
-	if one, two := tongues[0].whole(t, h, "m+"+faults, q), tongues[0].streamed(t, h, "m+"+faults, q); !ok(one) || !ok(two) {
+	if one, two := tongues[0].readComplete(t, h, "m+"+faults, q), tongues[0].readStream(t, h, "m+"+faults, q); !ok(one) || !ok(two) {
 		t.Errorf("%s: heard %+v\nand in the stream %+v", faults, one, two)
 	}
 }

@@ -14,36 +14,36 @@ import (
 )
 
 // A house is a simulator on a socket.
-type house struct {
+type fixture struct {
 	t   *testing.T
 	sim *recorder.Recorder
 	url string
 }
 
-func mustServe(t *testing.T, opts simulator.Options) *house {
+func mustServe(t *testing.T, opts simulator.Options) *fixture {
 	t.Helper()
 	return mustRecord(t, recorder.Options{Options: opts})
 }
 
-func mustRecord(t *testing.T, opts recorder.Options) *house {
+func mustRecord(t *testing.T, opts recorder.Options) *fixture {
 	t.Helper()
 	sim := recorder.New(opts)
 	server := httptest.NewServer(sim)
 	t.Cleanup(server.Close)
-	return &house{t: t, sim: sim, url: server.URL}
+	return &fixture{t: t, sim: sim, url: server.URL}
 }
 
 // A response is what a client got; err is what went wrong while the body was
 // read.
-type answer struct {
+type response struct {
 	*http.Response
 	body string
 	err  error
 }
 
-// ask sends a request with a client that follows no redirect and unpacks
+// send sends a request with a client that follows no redirect and unpacks
 // nothing. The error is that of the request itself.
-func (h *house) ask(method, path, body string, header ...string) (*answer, error) {
+func (h *fixture) send(method, path, body string, header ...string) (*response, error) {
 	h.t.Helper()
 	r, err := http.NewRequestWithContext(h.t.Context(), method, h.url+path, strings.NewReader(body))
 	if err != nil {
@@ -62,29 +62,29 @@ func (h *house) ask(method, path, body string, header ...string) (*answer, error
 	}
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
-	return &answer{Response: resp, body: string(got), err: err}, nil
+	return &response{Response: resp, body: string(got), err: err}, nil
 }
 
-// mustAsk is ask where the request itself must succeed.
-func (h *house) mustAsk(method, path, body string, header ...string) *answer {
+// mustSend is ask where the request itself must succeed.
+func (h *fixture) mustSend(method, path, body string, header ...string) *response {
 	h.t.Helper()
-	a, err := h.ask(method, path, body, header...)
+	a, err := h.send(method, path, body, header...)
 	if err != nil {
 		h.t.Fatalf("%s %s: %v", method, path, err)
 	}
 	return a
 }
 
-func (h *house) mustPost(path, body string, header ...string) *answer {
+func (h *fixture) mustPost(path, body string, header ...string) *response {
 	h.t.Helper()
-	return h.mustAsk(http.MethodPost, path, body, append(header, "Content-Type", "application/json")...)
+	return h.mustSend(http.MethodPost, path, body, append(header, "Content-Type", "application/json")...)
 }
 
 func plain(model string) string {
 	return `{"model":"` + model + `","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Say it"}]}`
 }
 
-func streamed(model string) string {
+func streamBody(model string) string {
 	return `{"stream":true,"stream_options":{"include_usage":true},` + plain(model)[1:]
 }
 
@@ -121,17 +121,17 @@ type choice struct {
 }
 
 type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-	Call    *named `json:"function_call"`
+	Role    string      `json:"role"`
+	Content string      `json:"content"`
+	Call    *namedEvent `json:"function_call"`
 	Calls   []struct {
-		Index    int    `json:"index"`
-		ID       string `json:"id"`
-		Function named  `json:"function"`
+		Index    int        `json:"index"`
+		ID       string     `json:"id"`
+		Function namedEvent `json:"function"`
 	} `json:"tool_calls"`
 }
 
-type named struct {
+type namedEvent struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
@@ -148,7 +148,7 @@ type logprobs struct {
 	Offsets []int    `json:"text_offset"`
 }
 
-func (a *answer) mustDecode(t *testing.T) completion {
+func (a *response) mustDecode(t *testing.T) completion {
 	t.Helper()
 	if a.err != nil {
 		t.Fatalf("reading the body: %v", a.err)
@@ -199,8 +199,8 @@ func events(body string) (list []event) {
 	return list
 }
 
-// said is a stream put together again.
-type said struct {
+// content is a stream put together again.
+type content struct {
 	frames  int // events but [DONE]
 	text    map[int]string
 	finish  map[int]string
@@ -213,9 +213,9 @@ type said struct {
 	roleAt1 bool
 }
 
-func gather(t *testing.T, body string) said {
+func gather(t *testing.T, body string) content {
 	t.Helper()
-	s := said{text: map[int]string{}, finish: map[int]string{}, args: map[int]string{}, names: map[int]string{}}
+	s := content{text: map[int]string{}, finish: map[int]string{}, args: map[int]string{}, names: map[int]string{}}
 	for i, e := range events(body) {
 		if e.data == "[DONE]" {
 			s.done = true
@@ -241,7 +241,7 @@ func gather(t *testing.T, body string) said {
 	return s
 }
 
-func (s *said) add(ch choice) {
+func (s *content) add(ch choice) {
 	s.text[ch.Index] += ch.Delta.Content + ch.Text
 	if ch.Finish != nil {
 		s.finish[ch.Index] = *ch.Finish

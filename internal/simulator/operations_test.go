@@ -18,7 +18,7 @@ import (
 	"modelgate/internal/simulator"
 )
 
-func (a *answer) mustInto(t *testing.T, v any) {
+func (a *response) mustDecodeInto(t *testing.T, v any) {
 	t.Helper()
 	if a.err != nil {
 		t.Fatal(a.err)
@@ -79,10 +79,10 @@ func TestEmbeddingsAreUnitVectorsThatFollowTheInput(t *testing.T) {
 		Usage usage
 	}
 	var one, many list
-	h.mustPost("/v1/embeddings", `{"model":"e","input":"hello","dimensions":64}`).mustInto(t, &one)
-	h.mustPost("/embeddings", `{"model":"e","input":["other","hello",""],"dimensions":64}`).mustInto(t, &many)
+	h.mustPost("/v1/embeddings", `{"model":"e","input":"hello","dimensions":64}`).mustDecodeInto(t, &one)
+	h.mustPost("/embeddings", `{"model":"e","input":["other","hello",""],"dimensions":64}`).mustDecodeInto(t, &many)
 	var named struct{ ID string }
-	if h.mustPost("/embeddings", `{"model":"e","input":"hello"}`).mustInto(t, &named); named.ID == "" { // Mistral's client requires one
+	if h.mustPost("/embeddings", `{"model":"e","input":"hello"}`).mustDecodeInto(t, &named); named.ID == "" { // Mistral's client requires one
 		t.Error("the response has no id")
 	}
 	v := one.Data[0].Embedding
@@ -100,7 +100,7 @@ func TestEmbeddingsAreUnitVectorsThatFollowTheInput(t *testing.T) {
 		t.Errorf("length² = %f, usage %+v, %+v", sum, one.Usage, many.Usage)
 	}
 	var packed struct{ Data []struct{ Embedding string } }
-	h.mustPost("/v1/embeddings", `{"model":"e","input":"hello","dimensions":64,"encoding_format":"base64"}`).mustInto(t, &packed)
+	h.mustPost("/v1/embeddings", `{"model":"e","input":"hello","dimensions":64,"encoding_format":"base64"}`).mustDecodeInto(t, &packed)
 	raw, err := base64.StdEncoding.DecodeString(packed.Data[0].Embedding)
 	if err != nil || len(raw) != 256 || math.Float32frombits(binary.LittleEndian.Uint32(raw[8:])) != v[2] {
 		t.Errorf("base64: %d bytes, %v", len(raw), err)
@@ -145,12 +145,12 @@ func TestImagesSpeechModerationsAndModels(t *testing.T) {
 				B64 string `json:"b64_json"`
 			}
 		}
-		h.mustPost("/v1/images/generations", `{"prompt":"a fox","n":2,"response_format":"b64_json"}`).mustInto(t, &got)
+		h.mustPost("/v1/images/generations", `{"prompt":"a fox","n":2,"response_format":"b64_json"}`).mustDecodeInto(t, &got)
 		raw, _ := base64.StdEncoding.DecodeString(got.Data[1].B64)
 		if _, err := png.Decode(bytes.NewReader(raw)); err != nil || len(got.Data) != 2 || got.Data[0].B64 == got.Data[1].B64 {
 			t.Errorf("images %+v: %v", got, err)
 		}
-		h.mustPost("/v1/images/generations", `{"prompt":"a fox"}`).mustInto(t, &got)
+		h.mustPost("/v1/images/generations", `{"prompt":"a fox"}`).mustDecodeInto(t, &got)
 		if !strings.HasPrefix(got.Data[0].URL, "https://") {
 			t.Errorf("images %+v", got)
 		}
@@ -169,19 +169,19 @@ func TestImagesSpeechModerationsAndModels(t *testing.T) {
 				Categories map[string]bool
 			}
 		}
-		h.mustPost("/v1/moderations", `{"input":["peace",{"type":"text","text":"violence"}]}`).mustInto(t, &got)
+		h.mustPost("/v1/moderations", `{"input":["peace",{"type":"text","text":"violence"}]}`).mustDecodeInto(t, &got)
 		if len(got.Results) != 2 || got.Results[0].Flagged || !got.Results[1].Flagged || !got.Results[1].Categories["violence"] {
 			t.Errorf("results %+v", got)
 		}
 	})
 	t.Run("models", func(t *testing.T) {
 		var got struct{ Data []struct{ ID string } }
-		h.mustAsk("GET", "/v1/models", "").mustInto(t, &got)
-		one := h.mustAsk("GET", "/v1/models/org/one", "")
+		h.mustSend("GET", "/v1/models", "").mustDecodeInto(t, &got)
+		one := h.mustSend("GET", "/v1/models/org/one", "")
 		if len(got.Data) != 2 || got.Data[1].ID != "two" || mustParse(t, one.body).ID != "org/one" {
 			t.Errorf("models %+v, one %s", got, one.body)
 		}
-		if a := h.mustAsk("GET", "/v1/models/three", ""); a.StatusCode != 404 {
+		if a := h.mustSend("GET", "/v1/models/three", ""); a.StatusCode != 404 {
 			t.Errorf("an unknown model has status %d", a.StatusCode)
 		}
 	})
@@ -223,26 +223,26 @@ func TestTranscriptionsSayWhichFileArrived(t *testing.T) {
 				Size         int
 			}
 		}
-		h.mustAsk("POST", path, body, "Content-Type", kind).mustInto(t, &got)
+		h.mustSend("POST", path, body, "Content-Type", kind).mustDecodeInto(t, &got)
 		if got.File.Size != 5000 || got.File.SHA256 != sum(content) || got.File.Name != `a "file".wav` || !strings.Contains(got.Text, sum(content)) {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
 	body, kind := form(t, content, "model", "w", "response_format", "text")
-	if a := h.mustAsk("POST", "/v1/audio/transcriptions", body, "Content-Type", kind); !strings.HasPrefix(a.body, "file a") {
+	if a := h.mustSend("POST", "/v1/audio/transcriptions", body, "Content-Type", kind); !strings.HasPrefix(a.body, "file a") {
 		t.Errorf("text = %q", a.body)
 	}
 	body, kind = form(t, content, "model", "w", "stream", "true")
-	list := events(h.mustAsk("POST", "/v1/audio/transcriptions", body, "Content-Type", kind).body)
+	list := events(h.mustSend("POST", "/v1/audio/transcriptions", body, "Content-Type", kind).body)
 	if last := list[len(list)-1]; len(list) < 3 || !strings.Contains(last.data, "transcript.text.done") || !strings.Contains(last.data, sum(content)) {
 		t.Errorf("stream %+v", list)
 	}
 	body, kind = form(t, content, "model", "w+status=429")
-	if a := h.mustAsk("POST", "/v1/audio/transcriptions", body, "Content-Type", kind); a.StatusCode != 429 {
+	if a := h.mustSend("POST", "/v1/audio/transcriptions", body, "Content-Type", kind); a.StatusCode != 429 {
 		t.Errorf("a fault in the model field gives %d", a.StatusCode)
 	}
 	body, kind = form(t, nil, "model", "w")
-	if a := h.mustAsk("POST", "/v1/audio/transcriptions", body, "Content-Type", kind); a.StatusCode != 400 {
+	if a := h.mustSend("POST", "/v1/audio/transcriptions", body, "Content-Type", kind); a.StatusCode != 400 {
 		t.Errorf("no file gives %d", a.StatusCode)
 	}
 }
@@ -256,13 +256,13 @@ func TestFilesAreKeptUntilDeletedOrCrowdedOut(t *testing.T) {
 	upload := func(n int) (f file) {
 		t.Helper()
 		body, kind := form(t, bytes.Repeat([]byte{'x'}, n), "purpose", "batch")
-		h.mustAsk("POST", "/v1/files", body, "Content-Type", kind).mustInto(t, &f)
+		h.mustSend("POST", "/v1/files", body, "Content-Type", kind).mustDecodeInto(t, &f)
 		return f
 	}
 	list := func() (ids []string) {
 		t.Helper()
 		var got struct{ Data []file }
-		h.mustAsk("GET", "/v1/files", "").mustInto(t, &got)
+		h.mustSend("GET", "/v1/files", "").mustDecodeInto(t, &got)
 		for _, f := range got.Data {
 			ids = append(ids, f.ID)
 		}
@@ -275,23 +275,23 @@ func TestFilesAreKeptUntilDeletedOrCrowdedOut(t *testing.T) {
 	if got := list(); !slices.Equal(got, []string{second.ID, first.ID}) {
 		t.Errorf("list = %v", got)
 	}
-	if a := h.mustAsk("GET", "/v1/files/"+first.ID+"/content", ""); a.body != strings.Repeat("x", 400) {
+	if a := h.mustSend("GET", "/v1/files/"+first.ID+"/content", ""); a.body != strings.Repeat("x", 400) {
 		t.Errorf("content = %d bytes", len(a.body))
 	}
 	third := upload(300)
 	if got := list(); !slices.Equal(got, []string{third.ID, second.ID}) {
 		t.Errorf("after a third the list = %v", got)
 	}
-	if a := h.mustAsk("DELETE", "/files/"+second.ID, ""); a.StatusCode != 200 || !strings.Contains(a.body, `"deleted":true`) {
+	if a := h.mustSend("DELETE", "/files/"+second.ID, ""); a.StatusCode != 200 || !strings.Contains(a.body, `"deleted":true`) {
 		t.Errorf("delete: %d %s", a.StatusCode, a.body)
 	}
 	for _, path := range []string{"/v1/files/" + first.ID, "/v1/files/" + second.ID, "/v1/files/" + second.ID + "/content"} {
-		if a := h.mustAsk("GET", path, ""); a.StatusCode != 404 {
+		if a := h.mustSend("GET", path, ""); a.StatusCode != 404 {
 			t.Errorf("GET %s = %d, want 404", path, a.StatusCode)
 		}
 	}
 	large := upload(2000)
-	if a := h.mustAsk("GET", "/v1/files/"+large.ID+"/content", ""); large.Bytes != 2000 || a.StatusCode != 404 {
+	if a := h.mustSend("GET", "/v1/files/"+large.ID+"/content", ""); large.Bytes != 2000 || a.StatusCode != 404 {
 		t.Errorf("a file over the limit: %+v, content %d", large, a.StatusCode)
 	}
 }
@@ -301,13 +301,13 @@ func TestUnknownPathsAreEchoed(t *testing.T) {
 	const odd = "/v1/x%2Fy/../z?b=2&a=1&b=1&c=%20"
 	for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH"} {
 		var got simulator.Echo
-		h.mustAsk(method, odd, "body", "X-Odd", "yes").mustInto(t, &got)
+		h.mustSend(method, odd, "body", "X-Odd", "yes").mustDecodeInto(t, &got)
 		if got.Method != method || got.URI != odd || got.Headers.Get("X-Odd") != "yes" || got.Size != 4 || got.BodySHA256 != sum([]byte("body")) {
 			t.Errorf("%s: %+v", method, got)
 		}
 	}
 	for _, reply := range []string{"100KB;seed=7;type=video/x;status=206", "100KB;seed=7;type=video/x;status=206;chunked"} {
-		a := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderResponse, reply)
+		a := h.mustSend("GET", "/v1/videos/1", "", simulator.HeaderResponse, reply)
 		want, _ := io.ReadAll(simulator.Bytes(7, 100e3))
 		if a.err != nil || a.body != string(want) || a.StatusCode != 206 || a.Header.Get("Content-Type") != "video/x" {
 			t.Errorf("%s: %d bytes, %d %v %v", reply, len(a.body), a.StatusCode, a.Header, a.err)
@@ -316,16 +316,16 @@ func TestUnknownPathsAreEchoed(t *testing.T) {
 			t.Errorf("%s: length %d", reply, a.ContentLength)
 		}
 	}
-	cut := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderResponse, "100KB", simulator.HeaderFault, "cut=5000")
+	cut := h.mustSend("GET", "/v1/videos/1", "", simulator.HeaderResponse, "100KB", simulator.HeaderFault, "cut=5000")
 	if len(cut.body) != 5000 || cut.err == nil {
 		t.Errorf("cut=5000: %d bytes, %v", len(cut.body), cut.err)
 	}
 	for _, reply := range []string{"many", "5;colour=red", "5;status=99"} {
-		if a := h.mustAsk("GET", "/v1/videos/1", "", simulator.HeaderResponse, reply); a.StatusCode != 400 {
+		if a := h.mustSend("GET", "/v1/videos/1", "", simulator.HeaderResponse, reply); a.StatusCode != 400 {
 			t.Errorf("%s: status %d, want 400", reply, a.StatusCode)
 		}
 	}
-	if a := h.mustAsk("HEAD", "/v1/videos/1", "", simulator.HeaderResponse, "10"); a.ContentLength != 10 || a.body != "" {
+	if a := h.mustSend("HEAD", "/v1/videos/1", "", simulator.HeaderResponse, "10"); a.ContentLength != 10 || a.body != "" {
 		t.Errorf("HEAD: length %d, body %q", a.ContentLength, a.body)
 	}
 }

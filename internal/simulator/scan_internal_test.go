@@ -7,7 +7,7 @@ import (
 	"testing/quick"
 )
 
-func sound(data []byte) bool {
+func isValid(data []byte) bool {
 	s := scanner{data: data}
 	s.skip()
 	return s.end()
@@ -21,12 +21,12 @@ var documents = []string{
 
 func TestScannerAgreesWithTheStandardLibrary(t *testing.T) {
 	for _, d := range documents {
-		if got, want := sound([]byte(d)), json.Valid([]byte(d)); got != want {
+		if got, want := isValid([]byte(d)), json.Valid([]byte(d)); got != want {
 			t.Errorf("sound(%q) = %t, want %t", d, got, want)
 		}
 	}
 	for _, n := range []int{maxDepth, maxDepth + 1} {
-		if got := sound([]byte(strings.Repeat("[", n) + strings.Repeat("]", n))); got != (n <= maxDepth) {
+		if got := isValid([]byte(strings.Repeat("[", n) + strings.Repeat("]", n))); got != (n <= maxDepth) {
 			t.Errorf("depth %d: %t", n, got)
 		}
 	}
@@ -37,8 +37,8 @@ func FuzzScanner(f *testing.F) {
 		f.Add([]byte(d))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) <= maxDepth && sound(data) != json.Valid(data) {
-			t.Errorf("sound(%q) = %t", data, sound(data))
+		if len(data) <= maxDepth && isValid(data) != json.Valid(data) {
+			t.Errorf("sound(%q) = %t", data, isValid(data))
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // forEach runs a test in every protocol.
-func forEach(t *testing.T, test func(t *testing.T, g *tongue, h *house)) {
+func forEach(t *testing.T, test func(t *testing.T, g *protocolCase, h *fixture)) {
 	t.Helper()
 	for _, g := range tongues {
 		t.Run(g.name, func(t *testing.T) {
@@ -22,9 +22,9 @@ func forEach(t *testing.T, test func(t *testing.T, g *tongue, h *house)) {
 
 // both asks for a response whole and streamed, and checks that they say the
 // same.
-func both(t *testing.T, g *tongue, h *house, model string, q ask) heard {
+func both(t *testing.T, g *protocolCase, h *fixture, model string, q question) parsed {
 	t.Helper()
-	one, two := g.whole(t, h, model, q), g.streamed(t, h, model, q)
+	one, two := g.readComplete(t, h, model, q), g.readStream(t, h, model, q)
 	if !two.ended || two.broken > 0 || two.fault != "" {
 		t.Errorf("the stream has no end or is broken: %+v", two)
 	}
@@ -38,8 +38,8 @@ func both(t *testing.T, g *tongue, h *house, model string, q ask) heard {
 }
 
 func TestEveryProtocolEchoesTheUser(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
-		got := both(t, g, h, "sim-1", ask{system: "Be brief.", user: "Hé, \"you\" 😀\n<b>"})
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
+		got := both(t, g, h, "sim-1", question{system: "Be brief.", user: "Hé, \"you\" 😀\n<b>"})
 		if !strings.HasPrefix(got.text, "echo: Hé, \"you\" 😀\n<b>") || got.stop != g.stops[0] || got.completion != 64 || got.prompt == 0 {
 			t.Errorf("heard %+v", got)
 		}
@@ -47,19 +47,19 @@ func TestEveryProtocolEchoesTheUser(t *testing.T) {
 }
 
 func TestEveryProtocolStopsAtTheLimit(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
-		if got := both(t, g, h, "sim-1", ask{user: "x", limit: 5}); len(got.text) != 20 || got.completion != 5 || got.stop != g.stops[1] {
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
+		if got := both(t, g, h, "sim-1", question{user: "x", limit: 5}); len(got.text) != 20 || got.completion != 5 || got.stop != g.stops[1] {
 			t.Errorf("heard %+v", got)
 		}
 	})
 }
 
 func TestEveryProtocolStopsAtAStopSequence(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
 		if g.stops[2] == "" {
 			return // responses has none
 		}
-		got := both(t, g, h, "sim-1", ask{user: "one two three", stops: []string{"never", " two"}})
+		got := both(t, g, h, "sim-1", question{user: "one two three", stops: []string{"never", " two"}})
 		if got.text != "echo: one" || got.stop != g.stops[2] {
 			t.Errorf("heard %+v", got)
 		}
@@ -68,8 +68,8 @@ func TestEveryProtocolStopsAtAStopSequence(t *testing.T) {
 
 func TestEveryProtocolCallsTools(t *testing.T) {
 	const arguments = `{"city":"Say it"}`
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
-		two := ask{user: "Say it", tools: []string{"weather", "news"}}
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
+		two := question{user: "Say it", tools: []string{"weather", "news"}}
 		got := both(t, g, h, "sim-1", two)
 		if len(got.calls) != 2 || got.calls[0].name != "weather" || got.calls[1].name != "news" || got.calls[1].arguments != arguments || got.stop != g.stops[3] {
 			t.Errorf("two tools: %+v", got)
@@ -91,15 +91,15 @@ func TestEveryProtocolCallsTools(t *testing.T) {
 }
 
 func TestEveryProtocolThinks(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
-		got := both(t, g, h, "sim-1+thinking=40", ask{user: "x"})
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
+		got := both(t, g, h, "sim-1+thinking=40", question{user: "x"})
 		if len(got.thinking) != 160 || !strings.HasPrefix(got.text, "echo: x") || got.completion != 104 {
 			t.Errorf("heard %+v", got)
 		}
 		if g.name == "chat" {
 			return
 		}
-		got = both(t, g, h, "sim-1", ask{user: "x", think: true})
+		got = both(t, g, h, "sim-1", question{user: "x", think: true})
 		if len(got.thinking) != 64 || got.completion != 80 || g.signs != (got.sign != "") {
 			t.Errorf("asked for in the request: %+v", got)
 		}
@@ -107,7 +107,7 @@ func TestEveryProtocolThinks(t *testing.T) {
 }
 
 func TestEveryProtocolRefuses(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
 		if got := both(t, g, h, "sim-1+refusal", say); got.refusal == "" || got.text != "" || got.stop != g.stops[4] {
 			t.Errorf("heard %+v", got)
 		}
@@ -115,18 +115,18 @@ func TestEveryProtocolRefuses(t *testing.T) {
 }
 
 func TestEveryProtocolFitsASchema(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
 		if g.name == "messages on vertex" || g.name == "messages on bedrock" {
 			return
 		}
-		if got := both(t, g, h, "sim-1", ask{user: "Say it", schema: true}); got.text != `{"city":"Say it"}` {
+		if got := both(t, g, h, "sim-1", question{user: "Say it", schema: true}); got.text != `{"city":"Say it"}` {
 			t.Errorf("heard %+v", got)
 		}
 	})
 }
 
 func TestEveryProtocolCountsCachedTokens(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
 		plain := both(t, g, h, "sim-1", say)
 		got := both(t, g, h, "sim-1+cached=500+cache-write=30", say)
 		want := 500
@@ -148,10 +148,10 @@ func TestEveryProtocolCountsCachedTokens(t *testing.T) {
 }
 
 func TestEveryProtocolReports(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
-		q := ask{system: "Be brief.", user: "Say it", tools: []string{"weather"}, limit: 99}
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
+		q := question{system: "Be brief.", user: "Say it", tools: []string{"weather"}, limit: 99}
 		family, _, _ := strings.Cut(g.name, " ")
-		for streamed, got := range map[bool]heard{false: g.whole(t, h, "sim-1+report", q), true: g.streamed(t, h, "sim-1+report", q)} {
+		for streamed, got := range map[bool]parsed{false: g.readComplete(t, h, "sim-1+report", q), true: g.readStream(t, h, "sim-1+report", q)} {
 			var r simulator.Report
 			if err := json.Unmarshal([]byte(got.text), &r); err != nil {
 				t.Fatal(err)
@@ -165,8 +165,8 @@ func TestEveryProtocolReports(t *testing.T) {
 	})
 }
 
-func TestGeminiAnswersWithAnImage(t *testing.T) {
-	forEach(t, func(t *testing.T, g *tongue, h *house) {
+func TestGeminiReturnsAnImage(t *testing.T) {
+	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
 		want := 0
 		if strings.HasPrefix(g.name, "gemini") {
 			want = 1

@@ -16,16 +16,16 @@ import (
 )
 
 // A speechCase checks a fault in one protocol, whole or streamed.
-type speechCase func(t *testing.T, g *tongue, h *house, streamed bool)
+type speechCase func(t *testing.T, g *protocolCase, h *fixture, streamed bool)
 
-// ask sends the usual request with faults in the model's name.
-func (g *tongue) ask(t *testing.T, h *house, faults string, streamed bool) *answer {
+// send sends the usual request with faults in the model's name.
+func (g *protocolCase) send(t *testing.T, h *fixture, faults string, streamed bool) *response {
 	t.Helper()
 	return g.post(h, "m+"+faults, say, streamed)
 }
 
 // heardOf hears a response that must be complete.
-func (g *tongue) heardOf(t *testing.T, a *answer, streamed bool) heard {
+func (g *protocolCase) heardOf(t *testing.T, a *response, streamed bool) parsed {
 	t.Helper()
 	if a.err != nil || a.StatusCode != 200 {
 		t.Fatalf("%d %.300s, %v", a.StatusCode, a.body, a.err)
@@ -36,19 +36,19 @@ func (g *tongue) heardOf(t *testing.T, a *answer, streamed bool) heard {
 	return g.follow(a.body)
 }
 
-// sound checks that the response is what it is without the fault.
-func sound(faults string) speechCase {
-	return func(t *testing.T, g *tongue, h *house, streamed bool) {
-		if got := g.heardOf(t, g.ask(t, h, faults, streamed), streamed); !strings.HasPrefix(got.text, "echo: Say it") || got.broken > 0 || got.completion != 64 || streamed && !got.ended {
+// validCase checks that the response is what it is without the fault.
+func validCase(faults string) speechCase {
+	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		if got := g.heardOf(t, g.send(t, h, faults, streamed), streamed); !strings.HasPrefix(got.text, "echo: Say it") || got.broken > 0 || got.completion != 64 || streamed && !got.ended {
 			t.Errorf("%s: heard %+v", faults, got)
 		}
 	}
 }
 
-// refused checks the status, and that the protocol's error says something.
-func refused(faults string, status int) speechCase {
-	return func(t *testing.T, g *tongue, h *house, streamed bool) {
-		a := g.ask(t, h, faults, streamed)
+// refusedCase checks the status, and that the protocol's error says something.
+func refusedCase(faults string, status int) speechCase {
+	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		a := g.send(t, h, faults, streamed)
 		body := strings.TrimSuffix(strings.TrimPrefix(a.body, "["), "]")
 		if fault := g.fault(mustObject(t, body)); a.StatusCode != status || fault == "" {
 			t.Errorf("%s: %d %s", faults, a.StatusCode, a.body)
@@ -57,17 +57,17 @@ func refused(faults string, status int) speechCase {
 }
 
 func headed(faults string, status int, name, value string) speechCase {
-	return func(t *testing.T, g *tongue, h *house, streamed bool) {
-		if a := g.ask(t, h, faults, streamed); a.StatusCode != status || !strings.HasPrefix(a.Header.Get(name), value) {
+	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		if a := g.send(t, h, faults, streamed); a.StatusCode != status || !strings.HasPrefix(a.Header.Get(name), value) {
 			t.Errorf("%s: %d with %s %q", faults, a.StatusCode, name, a.Header.Get(name))
 		}
 	}
 }
 
-func slow(faults string, d time.Duration) speechCase {
-	return func(t *testing.T, g *tongue, h *house, streamed bool) {
+func slowCase(faults string, d time.Duration) speechCase {
+	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		start := time.Now()
-		a := g.ask(t, h, faults, streamed)
+		a := g.send(t, h, faults, streamed)
 		if took := time.Since(start); a.err != nil || took < d {
 			t.Errorf("%s: after %s, %v", faults, took, a.err)
 		}
@@ -75,20 +75,20 @@ func slow(faults string, d time.Duration) speechCase {
 }
 
 // inStream is for faults of streams: a complete response is as it is without.
-func inStream(faults string, check func(t *testing.T, g *tongue, a *answer, got heard)) speechCase {
-	return func(t *testing.T, g *tongue, h *house, streamed bool) {
+func inStream(faults string, check func(t *testing.T, g *protocolCase, a *response, got parsed)) speechCase {
+	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		if !streamed {
-			sound(faults)(t, g, h, false)
+			validCase(faults)(t, g, h, false)
 			return
 		}
-		a := g.ask(t, h, faults, true)
+		a := g.send(t, h, faults, true)
 		check(t, g, a, g.follow(a.body))
 	}
 }
 
-func (g *tongue) events() bool { return g.framing() == "events" }
+func (g *protocolCase) events() bool { return g.framing() == "events" }
 
-func (g *tongue) framing() string {
+func (g *protocolCase) framing() string {
 	switch g.name {
 	case "ollama":
 		return "lines"
@@ -100,66 +100,66 @@ func (g *tongue) framing() string {
 
 // statuses are what a few calls are answered with.
 func statuses(faults string, want ...int) speechCase {
-	return func(t *testing.T, g *tongue, h *house, streamed bool) {
+	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		for i, status := range want {
-			if a := g.ask(t, h, faults, streamed); a.StatusCode != status {
+			if a := g.send(t, h, faults, streamed); a.StatusCode != status {
 				t.Errorf("%s: call %d has status %d, want %d", faults, i+1, a.StatusCode, status)
 			}
 		}
 	}
 }
 
-func shaped(faults string, ok func(heard) bool) speechCase {
-	return func(t *testing.T, g *tongue, h *house, streamed bool) {
-		if got := g.heardOf(t, g.ask(t, h, faults, streamed), streamed); !ok(got) {
+func shaped(faults string, ok func(parsed) bool) speechCase {
+	return func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		if got := g.heardOf(t, g.send(t, h, faults, streamed), streamed); !ok(got) {
 			t.Errorf("%s: heard %+v", faults, got)
 		}
 	}
 }
 
 var speechCases = map[string]speechCase{
-	"tokens":          shaped("tokens=7", func(h heard) bool { return len(h.text) == 28 && h.completion == 7 }),
-	"size":            shaped("size=128", func(h heard) bool { return len(h.text) == 256 && h.frames < 14 }),
-	"pace":            sound("pace=1us"),
-	"report":          shaped("report", func(h heard) bool { return strings.HasPrefix(h.text, `{"dialect":`) }),
-	"thinking":        shaped("thinking=3", func(h heard) bool { return len(h.thinking) == 12 }),
-	"refusal":         shaped("refusal", func(h heard) bool { return h.refusal != "" }),
-	"calls":           sound("calls=2"), // there are no tools
-	"preface":         sound("preface"),
-	"interleave":      sound("interleave"),
-	"cached":          sound("cached=5"),
-	"cache-write":     sound("cache-write=5"),
-	"image":           sound("image"),
-	"generated":       sound("generated"), // files have a test of their own
+	"tokens":          shaped("tokens=7", func(h parsed) bool { return len(h.text) == 28 && h.completion == 7 }),
+	"size":            shaped("size=128", func(h parsed) bool { return len(h.text) == 256 && h.frames < 14 }),
+	"pace":            validCase("pace=1us"),
+	"report":          shaped("report", func(h parsed) bool { return strings.HasPrefix(h.text, `{"dialect":`) }),
+	"thinking":        shaped("thinking=3", func(h parsed) bool { return len(h.thinking) == 12 }),
+	"refusal":         shaped("refusal", func(h parsed) bool { return h.refusal != "" }),
+	"calls":           validCase("calls=2"), // there are no tools
+	"preface":         validCase("preface"),
+	"interleave":      validCase("interleave"),
+	"cached":          validCase("cached=5"),
+	"cache-write":     validCase("cache-write=5"),
+	"image":           validCase("image"),
+	"generated":       validCase("generated"), // files have a test of their own
 	"times":           statuses("status=500+times=2", 500, 500, 200),
 	"every":           statuses("status=503+every=3", 200, 200, 503),
 	"flap":            statuses("status=500+flap=1h", 500),
 	"quota":           statuses("quota=1@q", 200, 429),
-	"status":          refused("status=529", 529),
+	"status":          refusedCase("status=529", 529),
 	"retry-after":     headed("status=429+retry-after=2", 429, "Retry-After", "2"),
 	"retry-after-ms":  headed("status=503+retry-after-ms=250", 503, "Retry-After-Ms", "250"),
-	"context-length":  refused("context-length", 400),
-	"content-filter":  refused("content-filter", 400),
-	"model-not-found": refused("model-not-found", 404),
-	"no-prefill":      sound("no-prefill"),
+	"context-length":  refusedCase("context-length", 400),
+	"content-filter":  refusedCase("content-filter", 400),
+	"model-not-found": refusedCase("model-not-found", 404),
+	"no-prefill":      validCase("no-prefill"),
 	"redirect":        headed("redirect=http:%2F%2Felse.invalid", 302, "Location", "http://else.invalid"),
 	"html":            headed("html", 200, "Content-Type", "text/html"),
 	"html-error":      headed("html-error=502", 502, "Content-Type", "text/html"),
-	"headers":         slow("headers=20ms", 20*time.Millisecond),
-	"first":           slow("first=20ms", 20*time.Millisecond),
-	"stall":           slow("stall=20ms@3", 20*time.Millisecond),
+	"headers":         slowCase("headers=20ms", 20*time.Millisecond),
+	"first":           slowCase("first=20ms", 20*time.Millisecond),
+	"stall":           slowCase("stall=20ms@3", 20*time.Millisecond),
 	"gzip-bomb":       headed("gzip-bomb", 200, "Content-Encoding", "gzip"),
-	"early-hints":     sound("early-hints"),
+	"early-hints":     validCase("early-hints"),
 	"set-cookie":      headed("set-cookie", 200, "Set-Cookie", "simulator=1"),
 	"header":          headed("header=X-Odd:odd", 200, "X-Odd", "odd"),
 	"content-type":    headed("content-type=a/b", 200, "Content-Type", "a/b"),
-	"reset": func(t *testing.T, g *tongue, h *house, streamed bool) {
+	"reset": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		path, body := g.request("m+reset", say, streamed)
-		if _, err := h.ask("POST", path, body, g.header...); !errors.Is(err, syscall.ECONNRESET) {
+		if _, err := h.send("POST", path, body, g.header...); !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("error = %v, want a reset", err)
 		}
 	},
-	"hang": func(t *testing.T, g *tongue, h *house, streamed bool) {
+	"hang": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		path, body := g.request("m+hang", say, streamed)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
@@ -171,15 +171,15 @@ var speechCases = map[string]speechCase{
 			t.Errorf("error = %v, want none but the client's own", err)
 		}
 	},
-	"huge": func(t *testing.T, g *tongue, h *house, streamed bool) {
-		a := g.ask(t, h, "huge=300KB", streamed)
+	"huge": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		a := g.send(t, h, "huge=300KB", streamed)
 		if got := g.heardOf(t, a, streamed); len(a.body) != 300e3 || len(got.text) < 50e3 || got.broken > 0 || streamed && !got.ended {
 			t.Errorf("%d bytes, text of %d, broken %d, ended %t", len(a.body), len(got.text), got.broken, got.ended)
 		}
 	},
-	"cut": func(t *testing.T, g *tongue, h *house, streamed bool) {
+	"cut": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		for faults, want := range map[string]error{"cut=6": syscall.ECONNRESET, "cut=6,clean": nil} {
-			a := g.ask(t, h, faults, streamed)
+			a := g.send(t, h, faults, streamed)
 			if !errors.Is(a.err, want) || !streamed && len(a.body) != 6 {
 				t.Errorf("%s: %d bytes, %v", faults, len(a.body), a.err)
 			}
@@ -188,12 +188,12 @@ var speechCases = map[string]speechCase{
 			}
 		}
 	},
-	"malformed": inStream("malformed=5", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"malformed": inStream("malformed=5", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		if got.broken != 1 || !got.ended {
 			t.Errorf("heard %+v", got)
 		}
 	}),
-	"error-event": inStream("error-event=5", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"error-event": inStream("error-event=5", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		want := 5
 		if g.name == "responses" {
 			want = 6 // the response fails as well
@@ -202,60 +202,60 @@ var speechCases = map[string]speechCase{
 			t.Errorf("heard %+v, %v", got, a.err)
 		}
 	}),
-	"bad-crc": inStream("bad-crc=5", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"bad-crc": inStream("bad-crc=5", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		if binary := g.framing() == "binary"; binary != (got.broken == 1) || binary != (got.frames == 4) {
 			t.Errorf("heard %+v", got)
 		}
 	}),
-	"torn": inStream("torn=5", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"torn": inStream("torn=5", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		if a.err != nil || got.ended || got.broken != 1 {
 			t.Errorf("heard %+v, %v", got, a.err)
 		}
 	}),
-	"no-done": inStream("no-done", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"no-done": inStream("no-done", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		if got.ended || got.broken > 0 || len(got.text) != 256 {
 			t.Errorf("heard %+v", got)
 		}
 	}),
-	"no-usage": shaped("no-usage", func(h heard) bool { return h.prompt == 0 && h.completion == 0 && h.stop != "" }),
-	"no-blank": inStream("no-blank", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"no-usage": shaped("no-usage", func(h parsed) bool { return h.prompt == 0 && h.completion == 0 && h.stop != "" }),
+	"no-blank": inStream("no-blank", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		end := map[string]string{"events": "\n\n", "lines": "\n", "binary": "never"}[g.framing()]
 		if strings.HasSuffix(a.body, end) || !got.ended {
 			t.Errorf("the stream ends in %q", a.body[len(a.body)-10:])
 		}
 	}),
-	"crlf": inStream("crlf", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"crlf": inStream("crlf", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		if n := strings.Count(a.body, "\r\n"); g.framing() != "binary" && n != strings.Count(a.body, "\n") || !got.ended {
 			t.Errorf("%d lines end in CR LF", n)
 		}
 	}),
-	"comments": inStream("comments", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"comments": inStream("comments", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		if g.events() != strings.HasPrefix(a.body, ": comment\n") || !got.ended {
 			t.Errorf("body = %.60q", a.body)
 		}
 	}),
-	"bom": inStream("bom", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"bom": inStream("bom", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		if g.events() != strings.HasPrefix(a.body, "\ufeff") || !got.ended {
 			t.Errorf("body = %.60q", a.body)
 		}
 	}),
-	"event-first": inStream("event-first", func(t *testing.T, g *tongue, a *answer, got heard) {
+	"event-first": inStream("event-first", func(t *testing.T, g *protocolCase, a *response, got parsed) {
 		if g.events() != strings.HasPrefix(a.body, "event: ") || !got.ended || got.broken > 0 {
 			t.Errorf("body = %.60q", a.body)
 		}
 	}),
-	"json-for-stream": func(t *testing.T, g *tongue, h *house, _ bool) {
-		if got := g.understand(t, g.ask(t, h, "json-for-stream", true).body); got.completion != 64 {
+	"json-for-stream": func(t *testing.T, g *protocolCase, h *fixture, _ bool) {
+		if got := g.understand(t, g.send(t, h, "json-for-stream", true).body); got.completion != 64 {
 			t.Errorf("heard %+v", got)
 		}
 	},
-	"sse-for-json": func(t *testing.T, g *tongue, h *house, _ bool) {
-		if got := g.follow(g.ask(t, h, "sse-for-json", false).body); !got.ended || got.broken > 0 {
+	"sse-for-json": func(t *testing.T, g *protocolCase, h *fixture, _ bool) {
+		if got := g.follow(g.send(t, h, "sse-for-json", false).body); !got.ended || got.broken > 0 {
 			t.Errorf("heard %+v", got)
 		}
 	},
-	"gzip": func(t *testing.T, g *tongue, h *house, streamed bool) {
-		a := g.ask(t, h, "gzip", streamed)
+	"gzip": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		a := g.send(t, h, "gzip", streamed)
 		z, err := gzip.NewReader(strings.NewReader(a.body))
 		if err != nil {
 			t.Fatal(err)
@@ -266,24 +266,24 @@ var speechCases = map[string]speechCase{
 			t.Errorf("heard %+v, %v", got, err)
 		}
 	},
-	"length": func(t *testing.T, g *tongue, h *house, streamed bool) {
-		if a := g.ask(t, h, "length=+10", streamed); !errors.Is(a.err, io.ErrUnexpectedEOF) {
+	"length": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		if a := g.send(t, h, "length=+10", streamed); !errors.Is(a.err, io.ErrUnexpectedEOF) {
 			t.Errorf("%d bytes, %v", len(a.body), a.err)
 		}
 	},
-	"duplicate-length": func(t *testing.T, g *tongue, h *house, streamed bool) {
+	"duplicate-length": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
 		path, body := g.request("m+duplicate-length", say, streamed)
-		if _, err := h.ask("POST", path, body, g.header...); err == nil {
+		if _, err := h.send("POST", path, body, g.header...); err == nil {
 			t.Error("net/http takes it")
 		}
 	},
-	"smuggle": func(t *testing.T, g *tongue, h *house, streamed bool) {
-		if a := g.ask(t, h, "smuggle", streamed); a.StatusCode != 200 || g.understand(t, a.body).completion != 64 {
+	"smuggle": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		if a := g.send(t, h, "smuggle", streamed); a.StatusCode != 200 || g.understand(t, a.body).completion != 64 {
 			t.Errorf("%d %.200s", a.StatusCode, a.body)
 		}
 	},
-	"trailers": func(t *testing.T, g *tongue, h *house, streamed bool) {
-		if a := g.ask(t, h, "trailers", streamed); a.err != nil || !strings.HasPrefix(a.Trailer.Get("X-Simulator-Trailer"), "request ") {
+	"trailers": func(t *testing.T, g *protocolCase, h *fixture, streamed bool) {
+		if a := g.send(t, h, "trailers", streamed); a.err != nil || !strings.HasPrefix(a.Trailer.Get("X-Simulator-Trailer"), "request ") {
 			t.Errorf("trailer %v, %v", a.Trailer, a.err)
 		}
 	},

@@ -152,7 +152,7 @@ func TestTheSimulatorIsAsStrictAsTheProvider(t *testing.T) {
 	h := mustServe(t, simulator.Options{})
 	for name, cases := range map[string][]strictCase{"messages": messagesCases, "responses": responsesCases, "gemini": geminiCases,
 		"converse": converseCases, "cohere": cohereCases, "ollama": ollamaCases} {
-		g := mustTongue(t, name)
+		g := mustProtocol(t, name)
 		for _, tt := range cases {
 			t.Run(name+"/"+tt.name, func(t *testing.T) {
 				path, _ := g.request("m", say, false)
@@ -170,7 +170,7 @@ func TestTheSimulatorIsAsStrictAsTheProvider(t *testing.T) {
 	}
 }
 
-func mustTongue(t *testing.T, name string) *tongue {
+func mustProtocol(t *testing.T, name string) *protocolCase {
 	t.Helper()
 	for _, g := range tongues {
 		if g.name == name {
@@ -264,9 +264,9 @@ func TestCountsAndEmbeddingsOfEveryProvider(t *testing.T) {
 
 func TestThinkingComesBackUnchanged(t *testing.T) {
 	h := mustServe(t, simulator.Options{})
-	q := ask{user: "x", tools: []string{"weather"}, think: true}
-	for name, next := range map[string]func(a heard) string{
-		"messages": func(a heard) string {
+	q := question{user: "x", tools: []string{"weather"}, think: true}
+	for name, next := range map[string]func(a parsed) string{
+		"messages": func(a parsed) string {
 			m := messagesBody(q)
 			m["model"] = "m"
 			m["messages"] = append(m["messages"].([]any), object{"role": "assistant", "content": []any{
@@ -275,7 +275,7 @@ func TestThinkingComesBackUnchanged(t *testing.T) {
 			}}, object{"role": "user", "content": []any{object{"type": "tool_result", "tool_use_id": a.calls[0].id, "content": "r"}}})
 			return asJSON(m)
 		},
-		"converse": func(a heard) string {
+		"converse": func(a parsed) string {
 			m := converseBody(q)
 			m["messages"] = append(m["messages"].([]any), object{"role": "assistant", "content": []any{
 				object{"reasoningContent": object{"reasoningText": object{"text": a.thinking, "signature": a.sign}}},
@@ -283,7 +283,7 @@ func TestThinkingComesBackUnchanged(t *testing.T) {
 			}}, object{"role": "user", "content": []any{object{"toolResult": object{"toolUseId": a.calls[0].id, "content": []any{object{"text": "r"}}}}}})
 			return asJSON(m)
 		},
-		"responses": func(a heard) string {
+		"responses": func(a parsed) string {
 			m := responsesBody(q)
 			m["model"] = "m"
 			m["input"] = append(m["input"].([]any), object{"type": "reasoning", "id": "rs_1", "summary": []any{}, "encrypted_content": a.sign},
@@ -291,7 +291,7 @@ func TestThinkingComesBackUnchanged(t *testing.T) {
 				object{"type": "function_call_output", "call_id": a.calls[0].id, "output": "r"})
 			return asJSON(m)
 		},
-		"gemini": func(a heard) string {
+		"gemini": func(a parsed) string {
 			m := geminiBody(q)
 			m["contents"] = append(m["contents"].([]any), object{"role": "model", "parts": []any{
 				object{"functionCall": object{"name": "weather", "args": object{}}, "thoughtSignature": a.sign}}},
@@ -300,9 +300,9 @@ func TestThinkingComesBackUnchanged(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := mustTongue(t, name)
+			g := mustProtocol(t, name)
 			path, _ := g.request("m", q, false)
-			first := g.whole(t, h, "m", q)
+			first := g.readComplete(t, h, "m", q)
 			if a := h.mustPost(path, next(first), g.header...); a.StatusCode != 200 || !strings.HasPrefix(g.understand(t, a.body).text, "echo: x") {
 				t.Errorf("unchanged: %d %.300s", a.StatusCode, a.body)
 			}
@@ -323,7 +323,7 @@ func TestCheckRefusesRequests(t *testing.T) {
 		return nil
 	}
 	h := mustRecord(t, recorder.Options{Options: simulator.Options{Key: "k"}, Check: check})
-	g := mustTongue(t, "converse")
+	g := mustProtocol(t, "converse")
 	path, body := g.request("m", say, false)
 	for _, tt := range []struct {
 		authorization string
@@ -343,9 +343,9 @@ func TestCheckRefusesRequests(t *testing.T) {
 
 func TestGeminiStreamsAnArrayWithoutServerSentEvents(t *testing.T) {
 	h := mustServe(t, simulator.Options{})
-	_, body := mustTongue(t, "gemini").request("m", say, true)
+	_, body := mustProtocol(t, "gemini").request("m", say, true)
 	a := h.mustPost("/v1beta/models/m:streamGenerateContent", body)
-	var whole heard
+	var whole parsed
 	for _, v := range listAt(mustObject(t, `{"list":`+a.body+`}`), "list") {
 		hearGemini(&whole, v.(object))
 	}

@@ -10,7 +10,7 @@ import (
 type object = map[string]any
 
 // An ask is a request in no protocol.
-type ask struct {
+type question struct {
 	system string
 	user   string
 	tools  []string // names; each takes a city
@@ -21,10 +21,10 @@ type ask struct {
 	think  bool
 }
 
-var say = ask{user: "Say it"}
+var say = question{user: "Say it"}
 
-// heard is a response in no protocol.
-type heard struct {
+// parsed is a response in no protocol.
+type parsed struct {
 	text, refusal, thinking, sign string
 	calls                         []heardCall
 	stop                          string
@@ -39,17 +39,17 @@ type heard struct {
 type heardCall struct{ id, name, arguments string }
 
 // A tongue is one protocol as a client of its provider speaks it.
-type tongue struct {
+type protocolCase struct {
 	name   string
-	path   func(model string, streamed bool) string
-	body   func(q ask) object
+	path   func(model string, readStream bool) string
+	body   func(q question) object
 	header []string
 	// where the model and the request for a stream are, if in the body
 	inBody, streamInBody bool
 	frames               func(body string) (list []string, clean bool)
 	// hear adds a complete response, listen a frame of a stream.
-	hear   func(h *heard, m object)
-	listen func(h *heard, m object)
+	hear   func(h *parsed, m object)
+	listen func(h *parsed, m object)
 	// fault returns the message of an error of an HTTP answer.
 	fault func(m object) string
 	// stops are the words for the end, a limit, a stop sequence, tools, a refusal.
@@ -58,12 +58,12 @@ type tongue struct {
 	signs bool
 }
 
-func fixed(path string) func(string, bool) string {
+func fixedPath(path string) func(string, bool) string {
 	return func(string, bool) string { return path }
 }
 
-// at walks into a decoded value: names and indexes, separated by points.
-func at(v any, path string) any {
+// find walks into a decoded value: names and indexes, separated by points.
+func find(v any, path string) any {
 	for _, step := range strings.Split(path, ".") {
 		switch w := v.(type) {
 		case map[string]any:
@@ -82,17 +82,17 @@ func at(v any, path string) any {
 }
 
 func textAt(v any, path string) string {
-	s, _ := at(v, path).(string)
+	s, _ := find(v, path).(string)
 	return s
 }
 
 func numberAt(v any, path string) int {
-	f, _ := at(v, path).(float64)
+	f, _ := find(v, path).(float64)
 	return int(f)
 }
 
 func listAt(v any, path string) []any {
-	l, _ := at(v, path).([]any)
+	l, _ := find(v, path).([]any)
 	return l
 }
 
@@ -107,15 +107,15 @@ func asJSON(v any) string {
 var citySchema = object{"type": "object", "properties": object{"city": object{"type": "string"}}, "required": []any{"city"}, "additionalProperties": false}
 
 // request returns the address and the body of a request.
-func (g *tongue) request(model string, q ask, streamed bool) (path, body string) {
+func (g *protocolCase) request(model string, q question, readStream bool) (path, body string) {
 	m := g.body(q)
 	if g.inBody {
 		m["model"] = model
 	}
 	if g.streamInBody {
-		m["stream"] = streamed
+		m["stream"] = readStream
 	}
-	return g.path(escaped(model), streamed), asJSON(m)
+	return g.path(escaped(model), readStream), asJSON(m)
 }
 
 // escaped spells a name so that it stays one segment of a path.
@@ -123,14 +123,14 @@ func escaped(model string) string {
 	return strings.NewReplacer("+", "%2B", "/", "%2F", "=", "%3D", ",", "%2C", "@", "%40", " ", "%20").Replace(model)
 }
 
-func (g *tongue) post(h *house, model string, q ask, streamed bool) *answer {
+func (g *protocolCase) post(h *fixture, model string, q question, readStream bool) *response {
 	h.t.Helper()
-	path, body := g.request(model, q, streamed)
+	path, body := g.request(model, q, readStream)
 	return h.mustPost(path, body, g.header...)
 }
 
-// whole asks for a response in one piece and hears it.
-func (g *tongue) whole(t *testing.T, h *house, model string, q ask) heard {
+// readComplete asks for a response in one piece and hears it.
+func (g *protocolCase) readComplete(t *testing.T, h *fixture, model string, q question) parsed {
 	t.Helper()
 	a := g.post(h, model, q, false)
 	if a.StatusCode != 200 || a.err != nil {
@@ -139,7 +139,7 @@ func (g *tongue) whole(t *testing.T, h *house, model string, q ask) heard {
 	return g.understand(t, a.body)
 }
 
-func (g *tongue) understand(t *testing.T, body string) (out heard) {
+func (g *protocolCase) understand(t *testing.T, body string) (out parsed) {
 	t.Helper()
 	var m object
 	if err := json.Unmarshal([]byte(body), &m); err != nil {
@@ -149,8 +149,8 @@ func (g *tongue) understand(t *testing.T, body string) (out heard) {
 	return out
 }
 
-// streamed asks for a stream and hears it.
-func (g *tongue) streamed(t *testing.T, h *house, model string, q ask) heard {
+// readStream asks for a stream and hears it.
+func (g *protocolCase) readStream(t *testing.T, h *fixture, model string, q question) parsed {
 	t.Helper()
 	a := g.post(h, model, q, true)
 	if a.StatusCode != 200 {
@@ -160,7 +160,7 @@ func (g *tongue) streamed(t *testing.T, h *house, model string, q ask) heard {
 }
 
 // follow puts a stream together.
-func (g *tongue) follow(body string) (out heard) {
+func (g *protocolCase) follow(body string) (out parsed) {
 	list, clean := g.frames(body)
 	if !clean {
 		out.broken++
@@ -207,7 +207,7 @@ func lineData(body string) (list []string, clean bool) {
 	return list, true
 }
 
-func (h *heard) call(i int) *heardCall {
+func (h *parsed) call(i int) *heardCall {
 	for len(h.calls) <= i {
 		h.calls = append(h.calls, heardCall{})
 	}

@@ -62,26 +62,26 @@ func TestMessagesFilesHaveTheirOwnShape(t *testing.T) {
 	h := mustServe(t, simulator.Options{})
 	body, header := fileForm(t, csvFile, "text/csv", "item,value\napple,30\nbanana,70\n")
 	var up, got vendorFile
-	h.mustAsk("POST", "/v1/files?beta=true", body, header...).mustInto(t, &up)
+	h.mustSend("POST", "/v1/files?beta=true", body, header...).mustDecodeInto(t, &up)
 	// https://docs.anthropic.com/en/api/files-create
 	if up.Type != "file" || !strings.HasPrefix(up.ID, "file_") || up.Filename != "data.csv" || up.MimeType != "text/csv" || up.SizeBytes != 30 || up.CreatedAt == "" || up.Downloadable == nil || *up.Downloadable {
 		t.Errorf("upload = %+v", up)
 	}
-	h.mustAsk("GET", "/v1/files/"+up.ID, "", anthropicVersion...).mustInto(t, &got)
+	h.mustSend("GET", "/v1/files/"+up.ID, "", anthropicVersion...).mustDecodeInto(t, &got)
 	if got.ID != up.ID || got.SizeBytes != 30 {
 		t.Errorf("file = %+v", got)
 	}
-	if a := h.mustAsk("GET", "/v1/files/"+up.ID+"/content", "", anthropicVersion...); a.StatusCode != 400 || !strings.Contains(a.body, `"error_code":"file_not_downloadable"`) || !strings.Contains(a.body, `"type":"invalid_request_error"`) {
+	if a := h.mustSend("GET", "/v1/files/"+up.ID+"/content", "", anthropicVersion...); a.StatusCode != 400 || !strings.Contains(a.body, `"error_code":"file_not_downloadable"`) || !strings.Contains(a.body, `"type":"invalid_request_error"`) {
 		t.Errorf("content of an upload: %d %s", a.StatusCode, a.body)
 	}
-	if a := h.mustAsk("GET", "/v1/files/"+up.ID, ""); a.StatusCode != 404 {
+	if a := h.mustSend("GET", "/v1/files/"+up.ID, ""); a.StatusCode != 404 {
 		t.Errorf("chat sees the file: %d %s", a.StatusCode, a.body)
 	}
-	if a := h.mustAsk("DELETE", "/v1/files/"+up.ID, "", anthropicVersion...); a.StatusCode != 200 || a.body != `{"id":"`+up.ID+`","type":"file_deleted"}` {
+	if a := h.mustSend("DELETE", "/v1/files/"+up.ID, "", anthropicVersion...); a.StatusCode != 200 || a.body != `{"id":"`+up.ID+`","type":"file_deleted"}` {
 		t.Errorf("delete: %d %s", a.StatusCode, a.body)
 	}
 	for _, method := range []string{"GET", "DELETE"} {
-		if a := h.mustAsk(method, "/v1/files/"+up.ID, "", anthropicVersion...); a.StatusCode != 404 || !strings.Contains(a.body, `"type":"not_found_error"`) {
+		if a := h.mustSend(method, "/v1/files/"+up.ID, "", anthropicVersion...); a.StatusCode != 404 || !strings.Contains(a.body, `"type":"not_found_error"`) {
 			t.Errorf("%s after delete: %d %s", method, a.StatusCode, a.body)
 		}
 	}
@@ -107,12 +107,12 @@ func TestMessagesFilesAreCheckedAsTheVendorDoes(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			body, header := fileForm(t, tt.disposition, tt.mime, "x", tt.fields...)
-			if a := h.mustAsk("POST", "/v1/files", body, header...); a.StatusCode != tt.status || !strings.Contains(a.body, tt.want) {
+			if a := h.mustSend("POST", "/v1/files", body, header...); a.StatusCode != tt.status || !strings.Contains(a.body, tt.want) {
 				t.Errorf("status %d, want %d with %s: %s", a.StatusCode, tt.status, tt.want, a.body)
 			}
 		})
 	}
-	if a := h.mustAsk("POST", "/v1/files", `{}`, append(slices.Clone(anthropicVersion), "Content-Type", "application/json")...); a.StatusCode != 400 || !strings.Contains(a.body, `"type":"error"`) {
+	if a := h.mustSend("POST", "/v1/files", `{}`, append(slices.Clone(anthropicVersion), "Content-Type", "application/json")...); a.StatusCode != 400 || !strings.Contains(a.body, `"type":"error"`) {
 		t.Errorf("no form: %d %s", a.StatusCode, a.body)
 	}
 }
@@ -123,11 +123,11 @@ func TestMessagesFilesAreListedByPage(t *testing.T) {
 	for range 5 {
 		body, header := fileForm(t, csvFile, "text/csv", "x")
 		var up vendorFile
-		h.mustAsk("POST", "/v1/files", body, header...).mustInto(t, &up)
+		h.mustSend("POST", "/v1/files", body, header...).mustDecodeInto(t, &up)
 		ids = append([]string{up.ID}, ids...)
 	}
 	form, kind := form(t, []byte("of chat"), "purpose", "batch")
-	h.mustAsk("POST", "/v1/files", form, "Content-Type", kind)
+	h.mustSend("POST", "/v1/files", form, "Content-Type", kind)
 	for _, tt := range []struct {
 		query       string
 		want        []string
@@ -153,7 +153,7 @@ func TestMessagesFilesAreListedByPage(t *testing.T) {
 				LastID  *string `json:"last_id"`
 				Next    *string `json:"next_page"`
 			}
-			h.mustAsk("GET", "/v1/files"+tt.query, "", anthropicVersion...).mustInto(t, &got)
+			h.mustSend("GET", "/v1/files"+tt.query, "", anthropicVersion...).mustDecodeInto(t, &got)
 			var list []string
 			for _, f := range got.Data {
 				list = append(list, f.ID)
@@ -170,7 +170,7 @@ func TestMessagesFilesAreListedByPage(t *testing.T) {
 		})
 	}
 	for _, query := range []string{"?limit=0", "?limit=1001", "?limit=x", "?page=x", "?after_id=x", "?before_id=x"} {
-		if a := h.mustAsk("GET", "/v1/files"+query, "", anthropicVersion...); a.StatusCode != 400 {
+		if a := h.mustSend("GET", "/v1/files"+query, "", anthropicVersion...); a.StatusCode != 400 {
 			t.Errorf("%s: status %d", query, a.StatusCode)
 		}
 	}
@@ -181,28 +181,28 @@ func TestGeneratedFilesCanBeDownloaded(t *testing.T) {
 	generated := []string{"X-Simulator-Fault", "generated"}
 	var up vendorFile
 	body, header := fileForm(t, csvFile, "text/csv", "1,2\n")
-	h.mustAsk("POST", "/v1/files", body, append(header, generated...)...).mustInto(t, &up)
-	if a := h.mustAsk("GET", "/v1/files/"+up.ID+"/content", "", anthropicVersion...); a.StatusCode != 200 || a.body != "1,2\n" || a.Header.Get("Content-Type") != "text/csv" || !*up.Downloadable {
+	h.mustSend("POST", "/v1/files", body, append(header, generated...)...).mustDecodeInto(t, &up)
+	if a := h.mustSend("GET", "/v1/files/"+up.ID+"/content", "", anthropicVersion...); a.StatusCode != 200 || a.body != "1,2\n" || a.Header.Get("Content-Type") != "text/csv" || !*up.Downloadable {
 		t.Errorf("messages: %+v, %d %s %q", up, a.StatusCode, a.Header, a.body)
 	}
 	made := h.mustUpload(t, "raw", "1,3\n", append(generated, "Content-Type", "text/csv")...)
 	if made.Source != "GENERATED" || !strings.HasSuffix(made.DownloadURI, made.Name+":download?alt=media") {
 		t.Errorf("gemini: %+v", made)
 	}
-	if a := h.mustAsk("GET", "/v1beta/"+made.Name+":download?alt=media", ""); a.StatusCode != 200 || a.body != "1,3\n" {
+	if a := h.mustSend("GET", "/v1beta/"+made.Name+":download?alt=media", ""); a.StatusCode != 200 || a.body != "1,3\n" {
 		t.Errorf("gemini: %d %q", a.StatusCode, a.body)
 	}
 	large := h.mustUpload(t, "raw", strings.Repeat("x", 101), append(generated, "Content-Type", "text/csv")...)
-	if a := h.mustAsk("GET", "/v1beta/"+large.Name+":download?alt=media", ""); a.StatusCode != 404 || large.GeminiSize != "101" {
+	if a := h.mustSend("GET", "/v1beta/"+large.Name+":download?alt=media", ""); a.StatusCode != 404 || large.GeminiSize != "101" {
 		t.Errorf("a file over the limit: %+v, %d", large, a.StatusCode)
 	}
 }
 
 // mustUpload uploads a file in one request.
-func (h *house) mustUpload(t *testing.T, protocol, body string, header ...string) vendorFile {
+func (h *fixture) mustUpload(t *testing.T, protocol, body string, header ...string) vendorFile {
 	t.Helper()
 	var up struct{ File vendorFile }
-	h.mustAsk("POST", "/upload/v1beta/files", body, append(header, "X-Goog-Upload-Protocol", protocol)...).mustInto(t, &up)
+	h.mustSend("POST", "/upload/v1beta/files", body, append(header, "X-Goog-Upload-Protocol", protocol)...).mustDecodeInto(t, &up)
 	return up.File
 }
 
@@ -227,21 +227,21 @@ func TestGeminiFilesAreUploadedInOneRequest(t *testing.T) {
 		t.Errorf("file = %+v", up)
 	}
 	var got vendorFile
-	h.mustAsk("GET", "/v1beta/files/my-1", "").mustInto(t, &got)
+	h.mustSend("GET", "/v1beta/files/my-1", "").mustDecodeInto(t, &got)
 	if got != want {
 		t.Errorf("file = %+v", got)
 	}
-	if a := h.mustAsk("POST", "/upload/v1beta/files?uploadType=multipart", body, header...); a.StatusCode != 409 || !strings.Contains(a.body, `"ALREADY_EXISTS"`) {
+	if a := h.mustSend("POST", "/upload/v1beta/files?uploadType=multipart", body, header...); a.StatusCode != 409 || !strings.Contains(a.body, `"ALREADY_EXISTS"`) {
 		t.Errorf("the same name again: %d %s", a.StatusCode, a.body)
 	}
-	if a := h.mustAsk("GET", "/v1beta/files/my-1:download?alt=media", ""); a.StatusCode != 400 {
+	if a := h.mustSend("GET", "/v1beta/files/my-1:download?alt=media", ""); a.StatusCode != 400 {
 		t.Errorf("download of an upload: %d %s", a.StatusCode, a.body)
 	}
-	if a := h.mustAsk("DELETE", "/v1beta/files/my-1", ""); a.StatusCode != 200 || a.body != "{}" {
+	if a := h.mustSend("DELETE", "/v1beta/files/my-1", ""); a.StatusCode != 200 || a.body != "{}" {
 		t.Errorf("delete: %d %s", a.StatusCode, a.body)
 	}
 	for _, method := range []string{"GET", "DELETE"} {
-		if a := h.mustAsk(method, "/v1beta/files/my-1", ""); a.StatusCode != 403 || !strings.Contains(a.body, "PERMISSION_DENIED") || !strings.Contains(a.body, "may not exist") {
+		if a := h.mustSend(method, "/v1beta/files/my-1", ""); a.StatusCode != 403 || !strings.Contains(a.body, "PERMISSION_DENIED") || !strings.Contains(a.body, "may not exist") {
 			t.Errorf("%s after delete: %d %s", method, a.StatusCode, a.body)
 		}
 	}
@@ -260,7 +260,7 @@ func TestGeminiFilesAreUploadedInOneRequest(t *testing.T) {
 		`{"file":{"displayName":"` + strings.Repeat("ø", 512) + `"}}`:       "",
 	} {
 		body, header := related(description, "text/plain", "x")
-		a := h.mustAsk("POST", "/upload/v1beta/files", body, append(header, "X-Goog-Upload-Protocol", "multipart")...)
+		a := h.mustSend("POST", "/upload/v1beta/files", body, append(header, "X-Goog-Upload-Protocol", "multipart")...)
 		if ok := want == ""; ok != (a.StatusCode == 200) || !ok && a.StatusCode != 400 || !strings.Contains(a.body, want) {
 			t.Errorf("%.60s: %d %s", description, a.StatusCode, a.body)
 		}
@@ -271,16 +271,16 @@ func TestGeminiFilesAreUploadedInOneRequest(t *testing.T) {
 		{"", `{"file":{}}`, "application/json"},
 		{"other", `{"file":{}}`, "application/json"},
 	} {
-		if a := h.mustAsk("POST", "/upload/v1beta/files", tt.body, "X-Goog-Upload-Protocol", tt.protocol, "Content-Type", tt.kind); a.StatusCode != 400 {
+		if a := h.mustSend("POST", "/upload/v1beta/files", tt.body, "X-Goog-Upload-Protocol", tt.protocol, "Content-Type", tt.kind); a.StatusCode != 400 {
 			t.Errorf("%+v: %d %s", tt, a.StatusCode, a.body)
 		}
 	}
 }
 
 // mustStart begins a resumable upload and returns the path to send it to.
-func (h *house) mustStart(t *testing.T, body string, header ...string) string {
+func (h *fixture) mustStart(t *testing.T, body string, header ...string) string {
 	t.Helper()
-	a := h.mustAsk("POST", "/upload/v1beta/files", body, append(header, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start")...)
+	a := h.mustSend("POST", "/upload/v1beta/files", body, append(header, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start")...)
 	address := a.Header.Get("X-Goog-Upload-Url")
 	if a.StatusCode != 200 || a.Header.Get("X-Goog-Upload-Status") != "active" || a.Header.Get("X-Goog-Upload-Chunk-Granularity") != strconv.Itoa(8<<20) {
 		t.Fatalf("start: %d %v %s", a.StatusCode, a.Header, a.body)
@@ -293,9 +293,9 @@ func TestGeminiFilesAreUploadedInChunks(t *testing.T) {
 	content := strings.Repeat("0123456789abcdef", 512<<10) + "rest"
 	const unit = 8 << 20
 	path := h.mustStart(t, `{"file":{"displayName":"big"}}`, "X-Goog-Upload-Header-Content-Type", "video/mp4", "X-Goog-Upload-Header-Content-Length", strconv.Itoa(len(content)))
-	step := func(command, offset, body string) *answer {
+	step := func(command, offset, body string) *response {
 		t.Helper()
-		return h.mustAsk("POST", path, body, "X-Goog-Upload-Command", command, "X-Goog-Upload-Offset", offset)
+		return h.mustSend("POST", path, body, "X-Goog-Upload-Command", command, "X-Goog-Upload-Offset", offset)
 	}
 	a := step("upload", "0", content[:unit])
 	if a.StatusCode != 200 || a.Header.Get("X-Goog-Upload-Status") != "active" || a.Header.Get("X-Goog-Upload-Size-Received") != strconv.Itoa(unit) {
@@ -313,7 +313,7 @@ func TestGeminiFilesAreUploadedInChunks(t *testing.T) {
 	}
 	var up struct{ File vendorFile }
 	a = step("upload, finalize", strconv.Itoa(unit), content[unit:])
-	a.mustInto(t, &up)
+	a.mustDecodeInto(t, &up)
 	if f := up.File; a.Header.Get("X-Goog-Upload-Status") != "final" || f.GeminiSize != strconv.Itoa(len(content)) || f.SHA256Hash != hash64(content) || f.DisplayName != "big" || f.GeminiMime != "video/mp4" || f.State != "ACTIVE" {
 		t.Errorf("file = %+v, %v", f, a.Header)
 	}
@@ -343,33 +343,33 @@ func TestUnfinishedUploadsMakeNoFile(t *testing.T) {
 			path := h.mustStart(t, "", header...)
 			for _, command := range tt.commands {
 				// The address is the credential.
-				if a := h.mustAsk("POST", path, tt.body, "X-Goog-Upload-Command", command); a.StatusCode != tt.status {
+				if a := h.mustSend("POST", path, tt.body, "X-Goog-Upload-Command", command); a.StatusCode != tt.status {
 					t.Errorf("%s: %d %s", command, a.StatusCode, a.body)
 				}
 			}
 		})
 	}
-	if a := h.mustAsk("GET", "/v1beta/files", "", key...); a.body != "{}" {
+	if a := h.mustSend("GET", "/v1beta/files", "", key...); a.body != "{}" {
 		t.Errorf("files %s", a.body)
 	}
 	for _, path := range []string{"/upload/v1beta/files?upload_id=none", "/upload/v1beta/files"} {
-		if a := h.mustAsk("POST", path, ""); a.StatusCode != 401 {
+		if a := h.mustSend("POST", path, ""); a.StatusCode != 401 {
 			t.Errorf("%s without a key: %d", path, a.StatusCode)
 		}
 	}
 	for _, size := range []string{"x", "-1"} {
-		if a := h.mustAsk("POST", "/upload/v1beta/files", "", append(key, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start", "X-Goog-Upload-Header-Content-Length", size)...); a.StatusCode != 400 {
+		if a := h.mustSend("POST", "/upload/v1beta/files", "", append(key, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "start", "X-Goog-Upload-Header-Content-Length", size)...); a.StatusCode != 400 {
 			t.Errorf("size %s: %d", size, a.StatusCode)
 		}
 	}
-	if a := h.mustAsk("POST", "/upload/v1beta/files", "", append(key, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "upload")...); a.StatusCode != 400 {
+	if a := h.mustSend("POST", "/upload/v1beta/files", "", append(key, "X-Goog-Upload-Protocol", "resumable", "X-Goog-Upload-Command", "upload")...); a.StatusCode != 400 {
 		t.Errorf("no start: %d", a.StatusCode)
 	}
 	oldest := h.mustStart(t, "", key...)
 	for range 100 {
 		h.mustStart(t, "", key...)
 	}
-	if a := h.mustAsk("POST", oldest, "", append(key, "X-Goog-Upload-Command", "query")...); a.StatusCode != 404 {
+	if a := h.mustSend("POST", oldest, "", append(key, "X-Goog-Upload-Command", "query")...); a.StatusCode != 404 {
 		t.Errorf("the oldest of 101 uploads: %d", a.StatusCode)
 	}
 }
@@ -388,7 +388,7 @@ func TestGeminiFilesAreListedByPage(t *testing.T) {
 			Files []vendorFile
 			Next  string `json:"nextPageToken"`
 		}
-		h.mustAsk("GET", "/v1beta/files"+query, "").mustInto(t, &page)
+		h.mustSend("GET", "/v1beta/files"+query, "").mustDecodeInto(t, &page)
 		for _, f := range page.Files {
 			got = append(got, f.Name)
 		}
@@ -401,11 +401,11 @@ func TestGeminiFilesAreListedByPage(t *testing.T) {
 		t.Errorf("files %q in pages of %v", got, sizes)
 	}
 	for _, query := range []string{"?pageSize=x", "?pageSize=-1", "?pageToken=x"} {
-		if a := h.mustAsk("GET", "/v1beta/files"+query, ""); a.StatusCode != 400 || !strings.Contains(a.body, "INVALID_ARGUMENT") {
+		if a := h.mustSend("GET", "/v1beta/files"+query, ""); a.StatusCode != 400 || !strings.Contains(a.body, "INVALID_ARGUMENT") {
 			t.Errorf("%s: %d %s", query, a.StatusCode, a.body)
 		}
 	}
-	if a := h.mustAsk("GET", "/v1beta/files?pageSize=1000", ""); a.StatusCode != 200 {
+	if a := h.mustSend("GET", "/v1beta/files?pageSize=1000", ""); a.StatusCode != 200 {
 		t.Errorf("a large page: %d", a.StatusCode)
 	}
 }
@@ -417,7 +417,7 @@ func TestLongDescriptionsCrowdOutFiles(t *testing.T) {
 		h.mustUpload(t, "raw", "x", "Content-Type", "text/"+strings.Repeat("x", 1000))
 	}
 	var page struct{ Files []vendorFile }
-	if h.mustAsk("GET", "/v1beta/files", "").mustInto(t, &page); len(page.Files) != 2 {
+	if h.mustSend("GET", "/v1beta/files", "").mustDecodeInto(t, &page); len(page.Files) != 2 {
 		t.Errorf("%d files", len(page.Files))
 	}
 }

@@ -56,14 +56,14 @@ func TestChainShowsWhatWasDoneToTheAuditLog(t *testing.T) {
 			}
 			earlier := mustVerify(t, db, nil)
 			mustExec(t, path, tt.text)
-			if got := broken(mustVerify(t, db, nil)); !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+			if got := brokenChains(mustVerify(t, db, nil)); !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
 				t.Errorf("VerifyAudits: %q, want %q", got, tt.want)
 			}
 			var known []store.AuditHead
 			for _, c := range earlier {
 				known = append(known, c.AuditHead)
 			}
-			if got := broken(mustVerify(t, db, known)); (got == "") != (tt.name == "nothing") {
+			if got := brokenChains(mustVerify(t, db, known)); (got == "") != (tt.name == "nothing") {
 				t.Errorf("VerifyAudits with earlier heads: %q", got)
 			}
 		})
@@ -92,13 +92,13 @@ func TestRowsOfTheAuditLogAreChainedForEveryWriter(t *testing.T) {
 			}
 		}
 		list := mustVerify(t, nodes[0], nil)
-		if got := broken(list); got != "" || len(list) != 3 || list[0].Sequence != 8 {
+		if got := brokenChains(list); got != "" || len(list) != 3 || list[0].Sequence != 8 {
 			t.Errorf("VerifyAudits = %+v, %q", list, got)
 		}
 		if err := nodes[0].Update(t.Context(), auditRow("o0", 100), func(*store.Tx) error { return fmt.Errorf("no") }); err == nil {
 			t.Fatal("a change that fails is kept")
 		}
-		if got := broken(mustVerify(t, nodes[1], nil)); got != "" {
+		if got := brokenChains(mustVerify(t, nodes[1], nil)); got != "" {
 			t.Errorf("after a change that failed: %q", got)
 		}
 	})
@@ -113,7 +113,7 @@ func mustVerify(t *testing.T, db *store.DB, known []store.AuditHead) []store.Aud
 	return list
 }
 
-func broken(list []store.AuditChain) (all string) {
+func brokenChains(list []store.AuditChain) (all string) {
 	for _, c := range list {
 		if c.Broken != "" {
 			all += c.Organisation + ": " + c.Broken + "\n"

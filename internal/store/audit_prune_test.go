@@ -114,7 +114,7 @@ func TestOldRowsOfTheAuditLogGoAndTheRestIsVerified(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(list, 12, "rows 1 to 11, up to ")
-		if got := broken(mustVerify(t, db, known)); !strings.Contains(got, "known row 10 was removed; to verify that the gateway removed it") {
+		if got := brokenChains(mustVerify(t, db, known)); !strings.Contains(got, "known row 10 was removed; to verify that the gateway removed it") {
 			t.Errorf("without the master key: %q", got)
 		}
 	})
@@ -173,7 +173,7 @@ func TestChainShowsWhatWasDoneToAPrunedAuditLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := broken(list); !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
+			if got := brokenChains(list); !strings.Contains(got, tt.want) || tt.want == "" && got != "" {
 				t.Errorf("VerifyAudits: %q, want %q", got, tt.want)
 			}
 			if tt.want == "" {
@@ -207,7 +207,7 @@ func TestOperatorForcesTheRemovalOfBrokenRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if broken(list) != "" || !strings.Contains(list[0].Removed.String(), "(days; forced by an operator)") {
+	if brokenChains(list) != "" || !strings.Contains(list[0].Removed.String(), "(days; forced by an operator)") {
 		t.Errorf("VerifyAudits = %+v, removed %s", list, list[0].Removed)
 	}
 	found, err := db.AuditsAfter(t.Context(), ours, 10, 1)
@@ -234,7 +234,7 @@ func TestLargeAuditLogDisplacesNoSmallOne(t *testing.T) {
 		if n := mustPrune(t, db, store.AuditPruning{Bytes: limit, Now: newest}); n.Rows != 0 {
 			t.Errorf("pruning again removed %d rows", n.Rows)
 		}
-		if got := broken(mustVerify(t, db, nil)); got != "" {
+		if got := brokenChains(mustVerify(t, db, nil)); got != "" {
 			t.Errorf("VerifyAudits: %s", got)
 		}
 	})
@@ -257,7 +257,7 @@ func TestRowsStayUntilTheyWereReceived(t *testing.T) {
 				t.Errorf("after %s has received %d: rows %v", step.destination, step.upTo, got)
 			}
 		}
-		if got := broken(mustVerify(t, db, nil)); got != "" {
+		if got := brokenChains(mustVerify(t, db, nil)); got != "" {
 			t.Errorf("VerifyAudits: %s", got)
 		}
 	})
@@ -273,7 +273,7 @@ func TestRemovalAndItsRecordAreOneTransaction(t *testing.T) {
 	if _, err := db.PruneAudits(t.Context(), p); err == nil {
 		t.Fatal("PruneAudits without an error")
 	}
-	if after := mustVerify(t, db, nil); broken(after) != "" || after[0].AuditHead != before[0].AuditHead || len(sequences(t, db, ours)) != 10 {
+	if after := mustVerify(t, db, nil); brokenChains(after) != "" || after[0].AuditHead != before[0].AuditHead || len(sequences(t, db, ours)) != 10 {
 		t.Errorf("half a removal: %+v, rows %v", after, sequences(t, db, ours))
 	}
 	mustExec(t, path, `DROP TRIGGER halfway`)
@@ -303,7 +303,7 @@ func TestNodesPruneTheAuditLogAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got := broken(mustVerify(t, nodes[0], nil)); got != "" {
+		if got := brokenChains(mustVerify(t, nodes[0], nil)); got != "" {
 			t.Errorf("VerifyAudits: %s", got)
 		}
 		sum := int64(0)

@@ -66,7 +66,7 @@ func TestIssuersArePublishedWithTheWorkspacesThatAreActive(t *testing.T) {
 		named.Metadata = map[string]string{"team": "a"}
 		byURL := jwt.Issuer{Organisation: store.DefaultOrganisation, URL: "https://id.example.com/keys", Name: "i", Audience: "a",
 			Scopes: []access.Scope{"configs.list"}, Workspaces: []jwt.Workspace{first}}
-		inline := jwt.Issuer{Organisation: store.DefaultOrganisation, Set: sorted(t, set), Workspaces: []jwt.Workspace{named}}
+		inline := jwt.Issuer{Organisation: store.DefaultOrganisation, Set: sortedJSON(t, set), Workspaces: []jwt.Workspace{named}}
 		none := inline
 		none.Workspaces = nil
 
@@ -79,8 +79,8 @@ func TestIssuersArePublishedWithTheWorkspacesThatAreActive(t *testing.T) {
 	})
 }
 
-// sorted is JSON as this program writes it.
-func sorted(t *testing.T, text string) string {
+// sortedJSON is JSON as this program writes it.
+func sortedJSON(t *testing.T, text string) string {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {

@@ -209,13 +209,13 @@ func TestAnUnavailableDatabaseIsReported(t *testing.T) {
 	k := sampleKey("before")
 	mustCreate(t, db, k)
 	server.Stop()
-	mustBeAway(t, "a change", db.CreateKey(t.Context(), sampleKey("in the meantime")))
+	mustBeUnavailable(t, "a change", db.CreateKey(t.Context(), sampleKey("in the meantime")))
 	_, err := db.Keys(t.Context())
-	mustBeAway(t, "reading", db.ClientError(err))
+	mustBeUnavailable(t, "reading", db.ClientError(err))
 	if _, err := store.Open(t.Context(), server.DSN(), store.Options{}); err == nil || strings.Contains(err.Error(), "\n") {
 		t.Errorf("Open() = %v, want one line", err)
 	} else {
-		mustBeAway(t, "opening", err)
+		mustBeUnavailable(t, "opening", err)
 	}
 	server.Start(t)
 	mustCreate(t, db, sampleKey("after"))
@@ -256,7 +256,7 @@ func TestADatabaseThatCanOnlyBeReadIsRead(t *testing.T) {
 	if got := len(mustKeys(t, db)); got != 1 {
 		t.Errorf("%d keys, want 1", got)
 	}
-	mustBeAway(t, "a change", db.CreateKey(t.Context(), sampleKey("in the meantime")))
+	mustBeUnavailable(t, "a change", db.CreateKey(t.Context(), sampleKey("in the meantime")))
 }
 
 func TestADatabaseThatDoesNotAnswerEndsWithTheRequest(t *testing.T) {
@@ -269,13 +269,13 @@ func TestADatabaseThatDoesNotAnswerEndsWithTheRequest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	mustBeAway(t, "a change", db.CreateKey(ctx, sampleKey("never")))
+	mustBeUnavailable(t, "a change", db.CreateKey(ctx, sampleKey("never")))
 	if took := time.Since(began); took >= 10*time.Second || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		t.Errorf("it took %v, want it to end with its request", took)
 	}
 }
 
-func mustBeAway(t *testing.T, what string, err error) {
+func mustBeUnavailable(t *testing.T, what string, err error) {
 	t.Helper()
 	if e := apierr.From(err); e == nil || e.Kind != apierr.Unavailable {
 		t.Errorf("%s: %v, want kind Unavailable", what, err)

@@ -85,7 +85,7 @@ func TestMembersThatLeaveLoseTheirKeys(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		change(func(tx *store.Tx) error { return settle(t, tx, now) })
+		change(func(tx *store.Tx) error { return addSettlement(t, tx, now) })
 		list, total, err := db.Workspaces(t.Context(), store.WorkspaceQuery{Organisation: store.DefaultOrganisation, Member: "u"}, store.Page{})
 		if err != nil || total != 1 || list[0].ID != second {
 			t.Errorf("their workspaces: %v, %d, %v", list, total, err)
@@ -109,9 +109,9 @@ func TestMembersThatLeaveLoseTheirKeys(t *testing.T) {
 
 const second = "00000000-0000-7000-8000-000000000009" // a workspace
 
-// settle makes the user u, an admin of the organisation and a member of the
+// addSettlement makes the user u, an admin of the organisation and a member of the
 // second workspace, with a key in each, and somebody else's key.
-func settle(t *testing.T, tx *store.Tx, now time.Time) error {
+func addSettlement(t *testing.T, tx *store.Tx, now time.Time) error {
 	u := store.User{ID: "u", Email: "u@example.com", Status: store.Active, Role: "admin", CreatedAt: now, UpdatedAt: now}
 	w := store.Workspace{ID: second, Organisation: store.DefaultOrganisation, Slug: "second", Name: "s", Status: store.Active, CreatedAt: now, UpdatedAt: now}
 	errs := []error{

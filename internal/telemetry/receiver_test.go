@@ -80,13 +80,13 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-protobuf")
-	r.take(message, b, req.Header)
+	r.record(message, b, req.Header)
 }
 
 // Export takes traces over gRPC.
 func (r *receiver) Export(ctx context.Context, m *traceservice.ExportTraceServiceRequest) (*traceservice.ExportTraceServiceResponse, error) {
 	b, err := proto.Marshal(m)
-	r.take(m, b, headersOf(ctx))
+	r.record(m, b, headersOf(ctx))
 	return new(traceservice.ExportTraceServiceResponse), err
 }
 
@@ -98,7 +98,7 @@ type metricReceiver struct {
 // Export takes metrics over gRPC.
 func (m metricReceiver) Export(ctx context.Context, msg *metricservice.ExportMetricsServiceRequest) (*metricservice.ExportMetricsServiceResponse, error) {
 	b, err := proto.Marshal(msg)
-	m.r.take(msg, b, headersOf(ctx))
+	m.r.record(msg, b, headersOf(ctx))
 	return new(metricservice.ExportMetricsServiceResponse), err
 }
 
@@ -111,7 +111,7 @@ func headersOf(ctx context.Context) http.Header {
 	return h
 }
 
-func (r *receiver) take(message proto.Message, b []byte, h http.Header) {
+func (r *receiver) record(message proto.Message, b []byte, h http.Header) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.raw, r.headers = append(r.raw, b...), h
@@ -138,8 +138,8 @@ func (r *receiver) take(message proto.Message, b []byte, h http.Header) {
 	}
 }
 
-// until waits until done says so of what came.
-func (r *receiver) until(t *testing.T, done func() bool) {
+// waitUntil waits until done says so of what came.
+func (r *receiver) waitUntil(t *testing.T, done func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)
 	for {

@@ -68,7 +68,7 @@ func TestACollectorGetsASpanOfTheExchangeAndOneOfEachAttempt(t *testing.T) {
 			e := exchange()
 			x := mustStart(t, both(c))
 			x.Record(t.Context(), e)
-			r.until(t, func() bool { return len(r.spans) == 3 && len(r.metrics) == 4 })
+			r.waitUntil(t, func() bool { return len(r.spans) == 3 && len(r.metrics) == 4 })
 			if got := r.headers.Get("X-Team"); got != "canary-of-a-header" {
 				t.Errorf("X-Team = %q", got)
 			}
@@ -88,7 +88,7 @@ func TestACollectorGetsASpanOfTheExchangeAndOneOfEachAttempt(t *testing.T) {
 
 func checkSpans(t *testing.T, e *reqlog.Entry, spans []*tracepb.Span) {
 	t.Helper()
-	root, failed, answered := spans[0], spans[1], spans[2]
+	root, failed, succeeded := spans[0], spans[1], spans[2]
 	if hex.EncodeToString(root.TraceId) != traceOfW3C || hex.EncodeToString(root.ParentSpanId) != parentOfW3C || hex.EncodeToString(root.SpanId) != e.ID.Span() {
 		t.Errorf("ids of the exchange: %x %x %x", root.TraceId, root.ParentSpanId, root.SpanId)
 	}
@@ -97,13 +97,13 @@ func checkSpans(t *testing.T, e *reqlog.Entry, spans []*tracepb.Span) {
 			t.Errorf("attempt = %v", s)
 		}
 	}
-	if string(failed.SpanId) == string(answered.SpanId) {
+	if string(failed.SpanId) == string(succeeded.SpanId) {
 		t.Error("both attempts have one id")
 	}
 	if root.Name != "POST chat" || root.Kind != tracepb.Span_SPAN_KIND_SERVER || root.EndTimeUnixNano-root.StartTimeUnixNano != 100e6 {
 		t.Errorf("exchange = %v", root)
 	}
-	if d := answered.EndTimeUnixNano - answered.StartTimeUnixNano; d != 95e6 {
+	if d := succeeded.EndTimeUnixNano - succeeded.StartTimeUnixNano; d != 95e6 {
 		t.Errorf("the attempt that answered took %d ns, want it until the last byte", d)
 	}
 	want := map[string]any{
@@ -129,7 +129,7 @@ func checkSpans(t *testing.T, e *reqlog.Entry, spans []*tracepb.Span) {
 		"gen_ai.usage.input_tokens": int64(15), "gen_ai.usage.output_tokens": int64(7), "gen_ai.usage.cache_read.input_tokens": int64(5),
 		"gen_ai.usage.cache_creation.input_tokens": int64(0), "modelgate.config.option_index": "config.targets[1]", "modelgate.provider.slug": "az",
 	}
-	if diff := cmp.Diff(want, values(answered.Attributes)); diff != "" {
+	if diff := cmp.Diff(want, values(succeeded.Attributes)); diff != "" {
 		t.Errorf("attributes of the answered attempt (-want +got):\n%s", diff)
 	}
 }
@@ -215,7 +215,7 @@ func TestIDsOfOtherKindsBecomeThoseOfTraces(t *testing.T) {
 		e := *made
 		e.TraceID, e.SpanID, e.ParentSpanID, e.Attempts, e.TraceFlags = tt.trace, tt.span, tt.parent, nil, ""
 		x.Record(t.Context(), &e)
-		r.until(t, func() bool { return len(r.spans) == i+1 })
+		r.waitUntil(t, func() bool { return len(r.spans) == i+1 })
 		s := r.spans[i]
 		if got := hex.EncodeToString(s.TraceId); got != tt.wantTrace && tt.trace != "a trace" || len(s.TraceId) != 16 {
 			t.Errorf("trace %q = %s, want %s", tt.trace, got, tt.wantTrace)
@@ -267,7 +267,7 @@ func TestTraceparentNamesTheSpanOfTheAttempt(t *testing.T) {
 	}
 	e.Attempts[1].SpanID = span
 	x.Record(t.Context(), e)
-	r.until(t, func() bool { return len(r.spans) == 3 })
+	r.waitUntil(t, func() bool { return len(r.spans) == 3 })
 	if got := hex.EncodeToString(r.spans[2].SpanId); got != span {
 		t.Errorf("span of the attempt = %s, want %s", got, span)
 	}

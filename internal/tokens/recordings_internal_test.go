@@ -72,7 +72,7 @@ func readRecorded(body []byte, response string) (r recorded, ok bool) {
 		}
 	}
 	var request struct{ Model string }
-	var answer struct {
+	var content struct {
 		ModelVersion string
 		Usage        struct {
 			Prompt     float64 `json:"prompt_tokens"`
@@ -82,16 +82,16 @@ func readRecorded(body []byte, response string) (r recorded, ok bool) {
 		}
 		UsageMetadata struct{ PromptTokenCount float64 }
 	}
-	if json.Unmarshal(body, &request) != nil || json.Unmarshal([]byte(response), &answer) != nil {
+	if json.Unmarshal(body, &request) != nil || json.Unmarshal([]byte(response), &content) != nil {
 		return r, false
 	}
-	u := answer.Usage
+	u := content.Usage
 	r = recorded{request.Model, body, u.Prompt}
 	if r.model == "" {
-		r.model = answer.ModelVersion
+		r.model = content.ModelVersion
 	}
 	if r.input == 0 {
-		r.input = u.Input + u.CacheRead + u.CacheWrite + answer.UsageMetadata.PromptTokenCount
+		r.input = u.Input + u.CacheRead + u.CacheWrite + content.UsageMetadata.PromptTokenCount
 	}
 	return r, r.model != "" && r.input >= 8
 }

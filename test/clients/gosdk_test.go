@@ -72,7 +72,7 @@ func mustLog(t *testing.T, res *http.Response) map[string]any {
 	}
 }
 
-func TestGoClientGetsAnAnswer(t *testing.T) {
+func TestGoClientGetsAResponse(t *testing.T) {
 	t.Parallel()
 	params, text := question("sim-1", "hello 世界")
 	var res *http.Response

@@ -89,7 +89,7 @@ func TestStoredObjectsAreTheProviders(t *testing.T) {
 	}
 }
 
-func TestPassThroughAnswersArriveAsTheyWere(t *testing.T) {
+func TestPassThroughResponsesArriveUnchanged(t *testing.T) {
 	g, _ := start(t)
 	binary := make([]byte, 300_000)
 	rand.NewChaCha8([32]byte{1}).Read(binary)
@@ -409,9 +409,9 @@ func TestLargeBodiesPassThroughUnchanged(t *testing.T) {
 	}
 }
 
-// TestAnswersAreNotHeldBack lets the provider send a piece only after the
+// TestResponsesAreNotHeldBack lets the provider send a piece only after the
 // client has read the one before. Whoever holds one back stops the exchange.
-func TestAnswersAreNotHeldBack(t *testing.T) {
+func TestResponsesAreNotHeldBack(t *testing.T) {
 	g, _ := start(t)
 	chat := `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`
 	event := func(i int) string {

@@ -20,7 +20,7 @@ var modelRoutes = []modelRoute{
 	{"S-008 S-321 S-334 S-487", "/v1/images/generations", `{"prompt":"a cat","n":2}`},
 }
 
-func TestModelRoutesHandTheAnswerBack(t *testing.T) {
+func TestModelRoutesReturnTheResponse(t *testing.T) {
 	g, _ := start(t)
 	for _, r := range modelRoutes {
 		prove(t, r.of+" S-004", r.path, func(t *testing.T) {

@@ -36,9 +36,9 @@ type shape struct {
 
 func has(of, want string, path ...any) shape { return shape{of, path, want} }
 
-// TestFieldsOfAnswersArrive reads from the client's side every field that the
+// TestFieldsOfResponsesArrive reads from the client's side every field that the
 // specification names, from a provider that sends all of them.
-func TestFieldsOfAnswersArrive(t *testing.T) {
+func TestFieldsOfResponsesArrive(t *testing.T) {
 	g, _ := start(t)
 	for _, r := range []struct {
 		modelRoute
@@ -120,9 +120,9 @@ func TestLogProbabilitiesOfAnotherProtocolArrive(t *testing.T) {
 	})
 }
 
-// TestTheSimulatorAnswersInForm holds against a provider that was not written
+// TestTheSimulatorRespondsInForm holds against a provider that was not written
 // for this suite: `modelgate simulate`.
-func TestTheSimulatorAnswersInForm(t *testing.T) {
+func TestTheSimulatorRespondsInForm(t *testing.T) {
 	g, _ := start(t)
 	p := &provider{url: simulate(t) + "/v1"}
 	chat := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...).fine(t).object(t)

@@ -15,9 +15,9 @@ func (x tongue) ask(members ...string) string {
 	return node(append([]string{`"model":"` + x.model + `"`, `"messages":[{"role":"user","content":"x"}]`}, members...)...)
 }
 
-// TestAnswersOfEveryProtocolHaveTheFields reads what clients of the chat
+// TestResponsesOfEveryProtocolHaveTheFields reads what clients of the chat
 // protocol get from providers of each other one.
-func TestAnswersOfEveryProtocolHaveTheFields(t *testing.T) {
+func TestResponsesOfEveryProtocolHaveTheFields(t *testing.T) {
 	g, _ := start(t)
 	for _, x := range tongues {
 		called := g.do(t, "POST", chatStream.path, x.ask(), x.to(newProvider(t, speaks(true)))...).fine(t).object(t)

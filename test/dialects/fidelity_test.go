@@ -45,7 +45,7 @@ func TestAssistantTextInPartsIsJoinedWithNothingBetween(t *testing.T) {
 }
 
 // More than one response is carried or refused, never left out.
-func TestSeveralAnswersHaveOneRule(t *testing.T) {
+func TestSeveralChoicesHaveOneRule(t *testing.T) {
 	several := map[api.Dialect]string{
 		api.DialectChat:   `{"n":2,"messages":[{"role":"user","content":"Hello"}]}`,
 		api.DialectGemini: `{"contents":[{"role":"user","parts":[{"text":"Hello"}]}],"generationConfig":{"candidateCount":2}}`,

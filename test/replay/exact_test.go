@@ -164,7 +164,7 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestAnswersToOldClientsHaveNoChunks(t *testing.T) {
+func TestResponsesToOldClientsHaveNoChunks(t *testing.T) {
 	w := newWire(t)
 	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
@@ -175,7 +175,7 @@ func TestAnswersToOldClientsHaveNoChunks(t *testing.T) {
 
 // A provider that forgets the content type of its JSON is read all the same,
 // and the client gets a report.
-func TestUnifiedAnswersSayThatTheyAreJSON(t *testing.T) {
+func TestUnifiedResponsesSayThatTheyAreJSON(t *testing.T) {
 	w := newWire(t)
 	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "POST /v1/embeddings HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n"+
 		`{"model":"m","input":"a"}`, "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n"+`{"data":[]}`)
@@ -212,7 +212,7 @@ func TestATrailerThatWasNotAnnouncedPasses(t *testing.T) {
 
 // The client gets every byte that came and then a connection that ends before
 // the response does.
-func TestBrokenAnswersBreakAtTheSameByte(t *testing.T) {
+func TestBrokenResponsesBreakAtTheSameByte(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
 	random := rand.New(rand.NewPCG(5, 6))

@@ -115,7 +115,7 @@ func TestLargeUploadsPassWithoutBeingHeld(t *testing.T) {
 	}
 }
 
-func TestLargeAnswersPassWithoutBeingHeld(t *testing.T) {
+func TestLargeResponsesPassWithoutBeingHeld(t *testing.T) {
 	for _, tt := range []struct {
 		name, contentType, encoding string
 		announced                   bool

@@ -59,7 +59,7 @@ type jsonObject = map[string]any
 // A client sends back what the provider answered. Whoever serves the second
 // turn accepts it, or the gateway refuses it by name. Streamed answers are put
 // together first, as clients do.
-func TestRecordedAnswersAreHistoryForEveryOtherProvider(t *testing.T) {
+func TestRecordedResponsesAreHistoryForEveryOtherProvider(t *testing.T) {
 	t.Setenv("STRICT_KEY", gatewaytest.SimulatorKey)
 	tapes := mustTapes(t, "chat-completions", "messages", "responses", "generate-content", "stream-generate-content", "converse", "converse-stream")
 	up := &refusals{next: simulator.New(simulator.Options{})}

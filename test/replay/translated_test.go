@@ -54,7 +54,7 @@ func newForeign(t *testing.T, p *player) *gatewaytest.Gateway {
 
 // A client of the chat protocol gets what the provider said: compared with a
 // reading of the recording that shares nothing with the gateway's.
-func TestRecordedAnswersOfEveryProtocolReachClientsOfTheChatProtocol(t *testing.T) {
+func TestRecordedResponsesOfEveryProtocolReachClientsOfTheChatProtocol(t *testing.T) {
 	tapes := mustTapes(t, foreignAPIs...)
 	for run, tt := range []struct {
 		name   string

@@ -57,7 +57,7 @@ func TestARateLimitedTargetIsLeftAloneUntilItsTime(t *testing.T) {
 }
 
 // S16: headers and record tell who really answered.
-func TestTheAnswerTellsWhoGaveIt(t *testing.T) {
+func TestTheResponseNamesItsProvider(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	res := ask(g, pair(`"strategy":{"mode":"fallback"}`, "first+status=500", "second+tokens=7"))
 	for name, want := range map[string]string{

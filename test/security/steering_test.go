@@ -18,7 +18,7 @@ var steering = map[string]string{
 	"X-Gateway-Provider": "forged", "Connection": "X-Per-Hop", "X-Per-Hop": "1",
 }
 
-func TestProvidersSteerNothingBeyondTheirAnswer(t *testing.T) {
+func TestProvidersSteerNothingBeyondTheirResponse(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
 		for name, value := range steering {

@@ -303,9 +303,9 @@ func leave(t *testing.T, g *gateway, path, body string, header []string) {
 	}
 }
 
-// TestCompressedAnswersAreBounded sends answers that are bombs, cut, or not what
+// TestCompressedResponsesAreBounded sends answers that are bombs, cut, or not what
 // they say they are.
-func TestCompressedAnswersAreBounded(t *testing.T) {
+func TestCompressedResponsesAreBounded(t *testing.T) {
 	g := launch(t, options{})
 	const mebi = 1 << 20
 	zeros := make([]byte, 256*mebi)

@@ -68,14 +68,14 @@ var seeded = []entry{
 func (b *bench) seed(t *testing.T, entries ...entry) {
 	t.Helper()
 	for _, e := range entries {
-		b.logs.Record(t.Context(), e.made(b.Clock))
+		b.logs.Record(t.Context(), e.logEntry(b.Clock))
 	}
 	if err := b.logs.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (e entry) made(now time.Time) *reqlog.Entry {
+func (e entry) logEntry(now time.Time) *reqlog.Entry {
 	at := now.Add(-time.Duration(e.minutes) * time.Minute)
 	out := &reqlog.Entry{
 		ID: reqlog.NewID(at), Time: at, Sender: reqlog.Sender{Organisation: store.DefaultOrganisation, Workspace: e.workspace, KeyID: e.key},
@@ -141,8 +141,8 @@ func TestColumnsTellWhatTheEntriesComeTo(t *testing.T) {
 	}
 }
 
-// counted writes each group's value and requests, and how many there are.
-func counted(t *testing.T, c *routetest.Caller, path string) string {
+// getCounts writes each group's value and requests, and how many there are.
+func getCounts(t *testing.T, c *routetest.Caller, path string) string {
 	t.Helper()
 	var got struct {
 		Total int
@@ -170,7 +170,7 @@ func TestRequestsAreCountedByEachGroup(t *testing.T) {
 		"config": "1: <nil>=5", "workspace": "1: " + store.DefaultWorkspace + "=5", "provider": "3: main=3 <nil>=1 claude=1", "prompt": "1: greeting=5",
 	} {
 		for _, base := range []string{"/analytics/groups/", "/logs/groups/"} {
-			if got := counted(t, c, base+group); got != want {
+			if got := getCounts(t, c, base+group); got != want {
 				t.Errorf("GET %s%s = %s, want %s", base, group, got, want)
 			}
 		}
@@ -211,7 +211,7 @@ func TestGroupsAreFilteredOrderedAndPaged(t *testing.T) {
 		{"ai-models", "2: gpt=3 sonnet=2"},
 	} {
 		path := "/analytics/groups/" + tt.path
-		if got := counted(t, c, path); !inOrder(got, tt.want) {
+		if got := getCounts(t, c, path); !inOrder(got, tt.want) {
 			t.Errorf("GET %s = %s, want %s", path, got, tt.want)
 		}
 	}
@@ -224,7 +224,7 @@ func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 	c.Must("POST", "/configs", `{"name":"Mine","config":{"retry":{"attempts":1}},"workspace_id":"default"}`, &stored)
 	id, slug := stored.Data.ID, stored.Data.Slug
 	for i, config := range []string{id, id, "pc-of-the-file", ""} {
-		e := seeded[i].made(b.Clock)
+		e := seeded[i].logEntry(b.Clock)
 		e.Config = config
 		b.logs.Record(t.Context(), e)
 	}
@@ -237,7 +237,7 @@ func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 		"/analytics/groups/model?configs=" + slug + ",pc-other": "1: gpt=2",
 		"/analytics/groups/model?configs=pc-other":              "0:",
 	} {
-		if got := counted(t, c, path); got != want {
+		if got := getCounts(t, c, path); got != want {
 			t.Errorf("GET %s = %s, want %s", path, got, want)
 		}
 	}
@@ -359,9 +359,9 @@ func TestGraphsHaveAPointForEachStep(t *testing.T) {
 	}
 }
 
-// people are one of each role in two workspaces, of which the second becomes
+// addPeople are one of each role in two workspaces, of which the second becomes
 // archived.
-func (b *bench) people(t *testing.T) (ids map[string]*routetest.Caller, second string) {
+func (b *bench) addPeople(t *testing.T) (ids map[string]*routetest.Caller, second string) {
 	t.Helper()
 	var w struct{ ID, Slug string }
 	b.Root().Must("POST", "/workspaces", `{"name":"second"}`, &w)
@@ -389,19 +389,19 @@ func (b *bench) people(t *testing.T) (ids map[string]*routetest.Caller, second s
 
 func TestArchivedWorkspacesAreShownToAdministrators(t *testing.T) {
 	b := newBench(t)
-	callers, second := b.people(t)
+	callers, second := b.addPeople(t)
 	b.seed(t, seeded[0])
 	old := seeded[1]
 	old.workspace = second
 	b.seed(t, old)
 	at := "/analytics/groups/workspace"
 	both := "2: " + store.DefaultWorkspace + "=1 " + second + "=1"
-	if got := counted(t, callers["organisation key"], at); got != both {
+	if got := getCounts(t, callers["organisation key"], at); got != both {
 		t.Errorf("before: %s, want %s", got, both)
 	}
 	b.Root().Must("DELETE", "/admin/workspaces/"+second, `{"name":"second"}`, nil)
 	for name, want := range map[string]string{"owner": both, "admin": both, "organisation key": "1: " + store.DefaultWorkspace + "=1", "workspace key": "1: " + store.DefaultWorkspace + "=1"} {
-		if got := counted(t, callers[name], at); got != want {
+		if got := getCounts(t, callers[name], at); got != want {
 			t.Errorf("%s is shown %s, want %s", name, got, want)
 		}
 	}
@@ -410,14 +410,14 @@ func TestArchivedWorkspacesAreShownToAdministrators(t *testing.T) {
 			t.Errorf("%s asks for the archived workspace: %d %s, want %d", name, a.Status, a.Body, want)
 		}
 	}
-	if got := counted(t, callers["admin"], at+"?workspace_slug="+second); got != "1: "+second+"=1" {
+	if got := getCounts(t, callers["admin"], at+"?workspace_slug="+second); got != "1: "+second+"=1" {
 		t.Errorf("the admin is shown %s of the archived workspace", got)
 	}
 }
 
 func TestRolesSeeWhatTheOrganisationSays(t *testing.T) {
 	b := newBench(t)
-	callers, _ := b.people(t)
+	callers, _ := b.addPeople(t)
 	b.seed(t, seeded...)
 	if err := b.DB.CreateKey(t.Context(), store.Key{ID: "k2", Type: access.WorkspaceUser, Organisation: store.DefaultOrganisation, Workspace: store.DefaultWorkspace, UserID: "member", Name: "n", Hash: access.HashKey("k2"), Mask: "k2", Status: store.Active, CreatedAt: b.Clock, UpdatedAt: b.Clock}); err != nil {
 		t.Fatal(err)
@@ -436,7 +436,7 @@ func TestRolesSeeWhatTheOrganisationSays(t *testing.T) {
 				a := callers[name].Call("GET", at, "")
 				got := fmt.Sprint(a.Status)
 				if a.Status == http.StatusOK {
-					got = counted(t, callers[name], at)
+					got = getCounts(t, callers[name], at)
 				}
 				if got != want {
 					t.Errorf("with %s the %s gets %s from %s, want %s", tt.switches, name, got, at, want)
@@ -448,11 +448,11 @@ func TestRolesSeeWhatTheOrganisationSays(t *testing.T) {
 
 func TestOtherOrganisationsAreNotSummed(t *testing.T) {
 	b := newBench(t)
-	other := seeded[0].made(b.Clock)
+	other := seeded[0].logEntry(b.Clock)
 	other.Organisation = "rival"
 	b.logs.Record(t.Context(), other)
 	b.seed(t, seeded[1])
-	if got := counted(t, b.Root(), "/analytics/groups/model"); got != "1: gpt=1" {
+	if got := getCounts(t, b.Root(), "/analytics/groups/model"); got != "1: gpt=1" {
 		t.Errorf("groups = %s, want those of one organisation", got)
 	}
 }

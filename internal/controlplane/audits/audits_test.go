@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/controlplane/route/routetest"
 )
 
-type listed struct {
+type auditList struct {
 	Total   int
 	Records []struct {
 		Method, URI, Action, Timestamp, Object string
@@ -29,9 +29,9 @@ type listed struct {
 
 const day = "start_time=2026-05-01T00:00:00Z&end_time=2026-05-02T00:00:00Z"
 
-func read(t *testing.T, c *routetest.Caller, query string) listed {
+func read(t *testing.T, c *routetest.Caller, query string) auditList {
 	t.Helper()
-	var out listed
+	var out auditList
 	c.Must("GET", "/audit-logs?"+day+query, "", &out)
 	return out
 }
@@ -102,7 +102,7 @@ func TestEachFilterOfTheAuditLogFilters(t *testing.T) {
 	if page := read(t, root, "&page_size=1&current_page=1"); len(page.Records) != 1 || page.Records[0].Status != http.StatusOK {
 		t.Errorf("the second page: %+v", page.Records)
 	}
-	var early listed
+	var early auditList
 	root.Must("GET", "/audit-logs?start_time=2026-05-01T12:00:00Z&end_time=2026-05-01T13:00:00Z", "", &early)
 	if early.Total != 1 {
 		t.Errorf("%d records in the first hour, want the one that begins it", early.Total)

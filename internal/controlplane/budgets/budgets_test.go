@@ -106,8 +106,8 @@ func states(t testing.TB, db *store.DB) string {
 	return strings.Join(list, " ")
 }
 
-// used returns what the budget of the key has used.
-func used(t testing.TB, db *store.DB) float64 {
+// usedSum returns what the budget of the key has used.
+func usedSum(t testing.TB, db *store.DB) float64 {
 	t.Helper()
 	list, err := db.Budgets(t.Context(), []store.BudgetRef{{Kind: store.KeyBudget, ID: "k"}})
 	if err != nil || len(list) != 1 {
@@ -208,11 +208,11 @@ func TestACountStartsAgainWhenItsTimeHasCome(t *testing.T) {
 			t.Errorf("%d resets before their time", got)
 		}
 		reset(midnight.AddDate(0, 0, 3))
-		if got, n := states(t, first.DB), audits(t, first.DB, "budget_reset"); got != "workspace" || n != 1 || used(t, first.DB) != 0 {
-			t.Errorf("after the reset %q is exhausted, the key has used %g, %d resets", got, used(t, first.DB), n)
+		if got, n := states(t, first.DB), audits(t, first.DB, "budget_reset"); got != "workspace" || n != 1 || usedSum(t, first.DB) != 0 {
+			t.Errorf("after the reset %q is exhausted, the key has used %g, %d resets", got, usedSum(t, first.DB), n)
 		}
 		first.spend(t, 2)
-		if got := used(t, first.DB); got != 2 {
+		if got := usedSum(t, first.DB); got != 2 {
 			t.Errorf("then it has used %g, want 2", got)
 		}
 		// The gateways were off for two months, then the clock goes back: one reset
@@ -269,7 +269,7 @@ func TestAResetLosesNothingThatIsSpentConcurrently(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		if sum += used(t, first.DB); sum != float64(want) {
+		if sum += usedSum(t, first.DB); sum != float64(want) {
 			t.Errorf("the counts came to %g dollars together, want %d", sum, want)
 		}
 	})
@@ -339,11 +339,11 @@ func TestSpendingBeforeAResetStaysBeforeIt(t *testing.T) {
 		if err := countLate(t.Context()); err != nil { // what the reset did not wait for
 			t.Fatal(err)
 		}
-		if got := used(t, n.DB); got != 0 {
+		if got := usedSum(t, n.DB); got != 0 {
 			t.Errorf("the new period begins with %g dollars", got)
 		}
 		n.spend(t, 9)
-		if got := used(t, n.DB); got != 9 || states(t, n.DB) != "" {
+		if got := usedSum(t, n.DB); got != 9 || states(t, n.DB) != "" {
 			t.Errorf("after 9 dollars it counts %g, and exhausted is %q", got, states(t, n.DB))
 		}
 	})

@@ -23,7 +23,7 @@ func TestAClockThatJumpsResetsABudgetOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := used(t, a.DB); got != want {
+			if got := usedSum(t, a.DB); got != want {
 				t.Errorf("at %s used %g, want %g", when, got, want)
 			}
 			if got, warned := audits(t, a.DB, "budget_reset"), audits(t, a.DB, "budget_threshold"); got != resets || warned != thresholds {

@@ -35,9 +35,9 @@ func (plain) Open(_ context.Context, organisation, sealed string) (secret.String
 	return secret.New(text), nil
 }
 
-func keeper() *credentials.Manager { return credentials.New(route.Deps{Secrets: plain{}}) }
+func newManager() *credentials.Manager { return credentials.New(route.Deps{Secrets: plain{}}) }
 
-func given(t *testing.T, fields string) credentials.CredentialInput {
+func parseInput(t *testing.T, fields string) credentials.CredentialInput {
 	t.Helper()
 	g := credentials.CredentialInput{Path: "c."}
 	g.Fields.Set = true
@@ -82,7 +82,7 @@ func TestSettingsAreTakenByAnyOfTheirNamesAndShownByOne(t *testing.T) {
 		{"openai", `{"organization":null,"project":""}`, `{}`, ""},
 	} {
 		i := integration(tt.provider)
-		if err := keeper().Apply(t.Context(), &i, given(t, tt.fields)); err != nil {
+		if err := newManager().Apply(t.Context(), &i, parseInput(t, tt.fields)); err != nil {
 			t.Errorf("%s %s: %v", tt.provider, tt.fields, err)
 			continue
 		}
@@ -91,7 +91,7 @@ func TestSettingsAreTakenByAnyOfTheirNamesAndShownByOne(t *testing.T) {
 			t.Errorf("%s %s:\nshown %s\nwant  %s\nsealed %s\nwant   %s", tt.provider, tt.fields, shown, tt.shown, i.Sealed, tt.sealed)
 		}
 		again := i
-		if err := keeper().Apply(t.Context(), &again, given(t, shown)); err != nil || text(t, again) != text(t, i) {
+		if err := newManager().Apply(t.Context(), &again, parseInput(t, shown)); err != nil || text(t, again) != text(t, i) {
 			t.Errorf("%s: what was shown is not what there is when it is sent back: %v\n%s\n%s", tt.provider, err, text(t, again), text(t, i))
 		}
 	}
@@ -125,7 +125,7 @@ func TestSettingsOutOfBoundsAreRefused(t *testing.T) {
 		{"azure-ai", `{"deployment_type":"magic","region":"r"}`}, {"azure-ai", `{"foundry_url":"http://169.254.169.254"}`},
 	} {
 		i := integration(tt[0])
-		err := keeper().Apply(t.Context(), &i, given(t, tt[1]))
+		err := newManager().Apply(t.Context(), &i, parseInput(t, tt[1]))
 		if e, ok := errors.AsType[*apierr.Error](err); !ok || e.Kind != apierr.Invalid || !strings.HasPrefix(e.Param, "c") {
 			t.Errorf("%.100s: %v", tt, err)
 		}
@@ -153,9 +153,9 @@ func TestOptionsThatAreCredentialsAreSealed(t *testing.T) {
 			if fields[o.Name] = "some-text-of-length"; o.Name == "service_account_json" {
 				fields[o.Name] = `{"project_id":"p"}`
 			}
-			g := given(t, text(t, fields))
+			g := parseInput(t, text(t, fields))
 			i := integration(spec.ID)
-			if err := keeper().Apply(t.Context(), &i, g); err == nil && i.Sealed != "" {
+			if err := newManager().Apply(t.Context(), &i, g); err == nil && i.Sealed != "" {
 				sealed[o.Name] = true
 			}
 		}
@@ -180,7 +180,7 @@ func TestAProviderIsKnownByItsIDsAndWhatADeploymentHas(t *testing.T) {
 		}
 	}
 	for _, fields := range []string{`{"cloud_c_foundry_url":"x"}`, `{"deployment_type":"x"}`} {
-		if spec, err := credentials.Row("f", "cloud_c", given(t, fields).Fields.Value); err != nil || spec.ID != "azure-ai" {
+		if spec, err := credentials.Row("f", "cloud_c", parseInput(t, fields).Fields.Value); err != nil || spec.ID != "azure-ai" {
 			t.Errorf("%s: %v, %v", fields, spec, err)
 		}
 	}
@@ -188,7 +188,7 @@ func TestAProviderIsKnownByItsIDsAndWhatADeploymentHas(t *testing.T) {
 
 func TestWithoutAMasterKeyOnlySecretsAreRefused(t *testing.T) {
 	k, i := credentials.New(route.Deps{}), integration("openai")
-	if err := k.Apply(t.Context(), &i, given(t, `{"organization":"o"}`)); err != nil {
+	if err := k.Apply(t.Context(), &i, parseInput(t, `{"organization":"o"}`)); err != nil {
 		t.Error(err)
 	}
 	g := credentials.CredentialInput{}
@@ -202,7 +202,7 @@ func TestTheOperatorsRuleForAddressesApplies(t *testing.T) {
 	asked := ""
 	k := credentials.New(route.Deps{CheckHost: func(raw string) (*url.URL, error) { asked = raw; return url.Parse(raw) }})
 	i := integration("openai-compatible")
-	if err := k.Apply(t.Context(), &i, given(t, `{"custom_host":"http://10.0.0.1/v1"}`)); err != nil || asked != "http://10.0.0.1/v1" {
+	if err := k.Apply(t.Context(), &i, parseInput(t, `{"custom_host":"http://10.0.0.1/v1"}`)); err != nil || asked != "http://10.0.0.1/v1" {
 		t.Errorf("asked of %q, %v", asked, err)
 	}
 }
@@ -219,9 +219,9 @@ func TestFieldsThatAreMergedLeaveTheOthers(t *testing.T) {
 		{"bedrock", `{"secret_access_key":"s","access_key_id":"a"}`, `{"access_key_id":null}`, `{"cloud_a_secret_access_key":"***"}`, `org|{"options":{"secret_access_key":"s"}}`},
 	} {
 		i := integration(tt.provider)
-		g := given(t, tt.change)
+		g := parseInput(t, tt.change)
 		g.Merge = true
-		if err := errors.Join(keeper().Apply(t.Context(), &i, given(t, tt.before)), keeper().Apply(t.Context(), &i, g)); err != nil {
+		if err := errors.Join(newManager().Apply(t.Context(), &i, parseInput(t, tt.before)), newManager().Apply(t.Context(), &i, g)); err != nil {
 			t.Errorf("%s: %v", tt.change, err)
 		}
 		if shown := text(t, credentials.ResponseFields(tt.provider, i.Configuration, credentials.Wire)); shown != tt.want || i.Sealed != tt.sealed {
@@ -230,12 +230,12 @@ func TestFieldsThatAreMergedLeaveTheOthers(t *testing.T) {
 	}
 	for _, before := range []string{`{"secret_access_key":"s"}`, `{"custom_headers":{"X":"value"}}`} {
 		i := integration("bedrock")
-		g := given(t, `{"custom_host":"https://evil.example.com"}`)
+		g := parseInput(t, `{"custom_host":"https://evil.example.com"}`)
 		g.Merge = true
-		if err := keeper().Apply(t.Context(), &i, given(t, before)); err != nil {
+		if err := newManager().Apply(t.Context(), &i, parseInput(t, before)); err != nil {
 			t.Fatal(err)
 		}
-		if err := keeper().Apply(t.Context(), &i, g); apierr.From(err).Kind != apierr.Invalid {
+		if err := newManager().Apply(t.Context(), &i, g); apierr.From(err).Kind != apierr.Invalid {
 			t.Errorf("%s goes to another address: %v", before, err)
 		}
 	}
@@ -265,19 +265,19 @@ func TestHeadersOfTheCredentialAreRefused(t *testing.T) {
 		if tt.provider == "bedrock" {
 			settings = `{"cloud_a_region":"eu-west-1","custom_headers":{"` + tt.header + `":"v"}}`
 		}
-		g := given(t, settings)
+		g := parseInput(t, settings)
 		err := k.Apply(t.Context(), &i, g)
 		if refused := err != nil && strings.Contains(err.Error(), "header"); refused == tt.ok {
 			t.Errorf("%s with %q: %v", tt.provider, tt.header, err)
 		}
 	}
-	g := given(t, `{"custom_headers":{"authorization":"Basic mine"}}`)
+	g := parseInput(t, `{"custom_headers":{"authorization":"Basic mine"}}`)
 	g.Key.Set, g.Key.Value = true, "sk-of-some-length"
 	i := integration("openai")
 	if err := k.Apply(t.Context(), &i, g); err == nil || !strings.Contains(err.Error(), "which carries the provider's credential") {
 		t.Errorf("next to a key: %v", err)
 	}
-	v := given(t, `{"custom_headers":{"X":"a\r\nb"}}`)
+	v := parseInput(t, `{"custom_headers":{"X":"a\r\nb"}}`)
 	if err := k.Apply(t.Context(), &i, v); err == nil || !strings.Contains(err.Error(), "control") {
 		t.Errorf("a value of two lines: %v", err)
 	}

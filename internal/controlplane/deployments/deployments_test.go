@@ -11,7 +11,7 @@ import (
 	"modelgate/internal/store"
 )
 
-type made struct {
+type created struct {
 	ID, Slug string
 	Secret   string `json:"client_auth"`
 }
@@ -28,7 +28,7 @@ type item struct {
 func TestADeploymentIsReadAsItWasMade(t *testing.T) {
 	b := routetest.New(t, deployments.Add)
 	c := b.Root()
-	var d made
+	var d created
 	c.Must("POST", "/deployments", `{"name":"Frankfurt","slug":"fra","type":"non-production","config":{"a":1},"workspaces":["default"],"auth_settings":{"gateway_base_url":"https://gw.example.com/v1"}}`, &d)
 	if !strings.HasPrefix(d.Secret, access.KeyPrefix) || d.Slug != "fra" {
 		t.Errorf("made %+v", d)
@@ -60,7 +60,7 @@ func TestADeploymentIsReadAsItWasMade(t *testing.T) {
 
 func TestADeploymentChangesInParts(t *testing.T) {
 	c := routetest.New(t, deployments.Add).Root()
-	var d made
+	var d created
 	c.Must("POST", "/deployments", `{"name":"a","config":{"x":1},"workspaces":["default"]}`, &d)
 	c.Must("PUT", "/deployments/"+d.ID, `{"name":"b","status":"inactive"}`, nil)
 	var got item
@@ -113,7 +113,7 @@ func TestDeploymentErrorsNameTheField(t *testing.T) {
 
 func TestDeploymentsAreForTheirOrganisation(t *testing.T) {
 	b := routetest.New(t, deployments.Add)
-	var d made
+	var d created
 	b.Root().Must("POST", "/deployments", `{"name":"a"}`, &d)
 	foreign := b.As(access.Identity{Type: access.OrganisationService, Organisation: "another", Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
 	for _, call := range [][2]string{{"GET", ""}, {"PUT", `{"name":"x"}`}, {"DELETE", ""}} {

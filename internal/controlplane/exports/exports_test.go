@@ -79,9 +79,9 @@ func (d *desk) record(entries ...*reqlog.Entry) {
 
 const lastDay = `"time_of_generation_min":"2026-04-30T12:00:00Z","time_of_generation_max":"2026-05-02T12:00:00Z"`
 
-// drafted returns the id of a draft of all fields in a format, with further
+// createDraft returns the id of a draft of all fields in a format, with further
 // filters.
-func drafted(c *routetest.Caller, format, filters string) string {
+func createDraft(c *routetest.Caller, format, filters string) string {
 	names, _ := json.Marshal(exports.Fields())
 	var out struct{ ID string }
 	c.Must("POST", "/logs/exports", `{"workspace_id":"default","format":"`+format+`","requested_data":`+string(names)+`,"filters":{`+lastDay+filters+`}}`, &out)
@@ -106,8 +106,8 @@ func (d *desk) item(id string) (out item) {
 	return out
 }
 
-// made starts a draft, makes it and returns its file.
-func (d *desk) made(c *routetest.Caller, id string) string {
+// download starts a draft, makes it and returns its file.
+func (d *desk) download(c *routetest.Caller, id string) string {
 	d.t.Helper()
 	c.Must("POST", "/logs/exports/"+id+"/start", "", nil)
 	if !d.runner.Next(d.t.Context()) {
@@ -167,7 +167,7 @@ func TestAnExportGoesFromDraftToFile(t *testing.T) {
 	if d.runner.Next(t.Context()) {
 		t.Error("a draft was made")
 	}
-	text := d.made(d.root, out.ID)
+	text := d.download(d.root, out.ID)
 	if text != "response_status_code\r\n500\r\n" {
 		t.Errorf("file: %q", text)
 	}
@@ -187,9 +187,9 @@ func TestAnExportGoesFromDraftToFile(t *testing.T) {
 
 func TestActionsOfAnotherStateAreRefused(t *testing.T) {
 	d := newDesk(t)
-	states := map[string]string{store.ExportDraft: drafted(d.root, "jsonl", "")}
+	states := map[string]string{store.ExportDraft: createDraft(d.root, "jsonl", "")}
 	for _, s := range []string{store.ExportRunning, store.ExportDone, store.ExportFailed, store.ExportStopped, store.ExportExpired} {
-		states[s] = drafted(d.root, "jsonl", "")
+		states[s] = createDraft(d.root, "jsonl", "")
 		d.Exec(`UPDATE exports SET status = $1 WHERE id = $2`, s, states[s])
 	}
 	for _, tt := range []struct{ method, path, body, allowed string }{
@@ -314,8 +314,8 @@ func TestFiltersChooseRows(t *testing.T) {
 			if tt.filters != "" {
 				filters = "," + tt.filters
 			}
-			id, got := drafted(d.root, "jsonl", filters), ""
-			for line := range strings.Lines(d.made(d.root, id)) {
+			id, got := createDraft(d.root, "jsonl", filters), ""
+			for line := range strings.Lines(d.download(d.root, id)) {
 				var row struct{ ID string }
 				if err := json.Unmarshal([]byte(line), &row); err != nil {
 					t.Fatalf("%s: %v", line, err)
@@ -332,18 +332,18 @@ func TestFiltersChooseRows(t *testing.T) {
 func TestFieldsThatAreDeniedAreLeftOut(t *testing.T) {
 	d := newDesk(t)
 	d.record(&reqlog.Entry{Result: reqlog.Result{Status: 200}, Input: reqlog.Input{Metadata: map[string]string{"canary": "x"}}, Trace: reqlog.Trace{TraceID: "canary"}})
-	before := drafted(d.root, "jsonl", "")
-	d.made(d.root, before)
+	before := createDraft(d.root, "jsonl", "")
+	d.download(d.root, before)
 	o, err := d.DB.Organisation(t.Context(), store.DefaultOrganisation)
 	if err != nil {
 		t.Fatal(err)
 	}
-	waiting := drafted(d.root, "jsonl", "")
+	waiting := createDraft(d.root, "jsonl", "")
 	o.Settings.DeniedFields = []string{"metadata", "trace_id", "unknown"}
 	if err := d.DB.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.UpdateOrganisation(t.Context(), o) }); err != nil {
 		t.Fatal(err)
 	}
-	if text := d.made(d.root, waiting); strings.Contains(text, "canary") || strings.Contains(text, "metadata") || !strings.Contains(text, `"id"`) {
+	if text := d.download(d.root, waiting); strings.Contains(text, "canary") || strings.Contains(text, "metadata") || !strings.Contains(text, `"id"`) {
 		t.Errorf("file: %s", text)
 	}
 	if got := d.item(waiting); slices.Contains(got.Fields, "metadata") || !slices.Contains(got.Requested, "metadata") {

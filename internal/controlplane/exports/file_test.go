@@ -13,9 +13,9 @@ import (
 func TestOnlyWhoHasALinkReadsAFile(t *testing.T) {
 	d := newDesk(t)
 	d.record(&reqlog.Entry{Result: reqlog.Result{Status: 200}})
-	id, other := drafted(d.root, "csv", ""), drafted(d.root, "csv", "")
-	text := d.made(d.root, id)
-	d.made(d.root, other)
+	id, other := createDraft(d.root, "csv", ""), createDraft(d.root, "csv", "")
+	text := d.download(d.root, id)
+	d.download(d.root, other)
 	var link struct {
 		URL string `json:"signed_url"`
 	}

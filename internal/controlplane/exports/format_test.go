@@ -23,8 +23,8 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-// odd are entries of every kind that the log has.
-func odd() []*reqlog.Entry {
+// oddEntries are entries of every kind that the log has.
+func oddEntries() []*reqlog.Entry {
 	return []*reqlog.Entry{
 		{},
 		{Result: reqlog.Result{Status: 200, Usage: llm.Usage{Known: true, Input: 7, Output: 2}}, Origin: reqlog.Origin{Provider: "openai"}, Input: reqlog.Input{Model: "gpt"}, Durations: reqlog.Durations{Total: 1234567 * time.Microsecond}, Charge: reqlog.Charge{Priced: true, Cost: 1}},
@@ -173,7 +173,7 @@ func inLog(t *testing.T, e *reqlog.Entry) map[string]string {
 // numbers are spelled as they like by readers.
 var numbers = map[string]bool{"response_time": true}
 
-func same(t *testing.T, format string, want, got map[string]string) {
+func wantSame(t *testing.T, format string, want, got map[string]string) {
 	t.Helper()
 	for _, name := range exports.Fields() {
 		a, b := want[name], got[name]
@@ -203,21 +203,21 @@ func same(t *testing.T, format string, want, got map[string]string) {
 
 func TestFilesSayWhatTheLogSays(t *testing.T) {
 	d := newDesk(t)
-	d.record(odd()...)
+	d.record(oddEntries()...)
 	page, err := d.logs.List(t.Context(), logstore.Query{From: d.Clock.AddDate(0, 0, -1), To: d.Clock.AddDate(0, 0, 1)})
 	if err == nil {
 		err = d.logs.ReadBodies(t.Context(), page.Entries)
 	}
-	if err != nil || len(page.Entries) != len(odd()) {
+	if err != nil || len(page.Entries) != len(oddEntries()) {
 		t.Fatalf("%d entries, %v", len(page.Entries), err)
 	}
 	for format, read := range rowsOf {
-		rows := read(t, d.made(d.root, drafted(d.root, format, "")))
+		rows := read(t, d.download(d.root, createDraft(d.root, format, "")))
 		if len(rows) != len(page.Entries) {
 			t.Fatalf("%s: %d rows, want %d", format, len(rows), len(page.Entries))
 		}
 		for i, e := range page.Entries {
-			same(t, format, inLog(t, e), rows[i])
+			wantSame(t, format, inLog(t, e), rows[i])
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestFieldsHaveOneOrder(t *testing.T) {
 	d.record(&reqlog.Entry{Result: reqlog.Result{Status: 200}, Charge: reqlog.Charge{Priced: true, Cost: catalog.NanoDollars(15_000_000)}})
 	var out struct{ ID string }
 	d.root.Must("POST", "/logs/exports", `{"requested_data":["metadata","cost","response_status_code","trace_id"],"filters":{`+lastDay+`}}`, &out)
-	if got, want := d.made(d.root, out.ID), `{"trace_id":null,"cost":1.5,"response_status_code":200,"metadata":{}}`+"\n"; got != want {
+	if got, want := d.download(d.root, out.ID), `{"trace_id":null,"cost":1.5,"response_status_code":200,"metadata":{}}`+"\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -239,7 +239,7 @@ func TestSpreadsheetsAreGivenNoFormulas(t *testing.T) {
 		entries = append(entries, &reqlog.Entry{Trace: reqlog.Trace{TraceID: s}, Input: reqlog.Input{Model: s, Path: s, Config: s, Prompt: reqlog.Prompt{ID: "p", Slug: s}, Metadata: map[string]string{s: s}}, Origin: reqlog.Origin{Provider: s}})
 	}
 	d.record(entries...)
-	all, err := csv.NewReader(strings.NewReader(d.made(d.root, drafted(d.root, "csv", "")))).ReadAll()
+	all, err := csv.NewReader(strings.NewReader(d.download(d.root, createDraft(d.root, "csv", "")))).ReadAll()
 	if err != nil || len(all) != 1+len(entries) {
 		t.Fatalf("%d lines, %v", len(all), err)
 	}
@@ -255,7 +255,7 @@ func TestSpreadsheetsAreGivenNoFormulas(t *testing.T) {
 func TestAnExportOfNothingIsAFile(t *testing.T) {
 	d := newDesk(t)
 	for format, read := range rowsOf {
-		if rows := read(t, d.made(d.root, drafted(d.root, format, ""))); len(rows) != 0 {
+		if rows := read(t, d.download(d.root, createDraft(d.root, format, ""))); len(rows) != 0 {
 			t.Errorf("%s: %v", format, rows)
 		}
 	}

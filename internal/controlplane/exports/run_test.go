@@ -24,8 +24,8 @@ import (
 	"modelgate/internal/waittest"
 )
 
-// many records n entries.
-func (d *desk) many(n int) {
+// addEntries records n entries.
+func (d *desk) addEntries(n int) {
 	d.t.Helper()
 	list := make([]*reqlog.Entry, n)
 	for i := range list {
@@ -37,7 +37,7 @@ func (d *desk) many(n int) {
 // start drafts and starts an export and returns its id.
 func (d *desk) start(format string) string {
 	d.t.Helper()
-	id := drafted(d.root, format, "")
+	id := createDraft(d.root, format, "")
 	d.root.Must("POST", "/logs/exports/"+id+"/start", "", nil)
 	return id
 }
@@ -70,7 +70,7 @@ func atPage(list listing, number int, f func(ctx context.Context)) listing {
 
 func TestAStopIsSeenInTheMiddle(t *testing.T) {
 	d := newDesk(t)
-	d.many(3000)
+	d.addEntries(3000)
 	id := d.start("jsonl")
 	stopped := d.node(func(o *exports.Options) {
 		o.List = atPage(o.List, 2, func(ctx context.Context) {
@@ -94,7 +94,7 @@ func TestAStopAtTheLastMomentLeavesNoFile(t *testing.T) {
 	id := d.start("jsonl")
 	late := d.node(func(o *exports.Options) {
 		o.Hold = time.Hour
-		o.Files = after{d.files, func() { d.root.Must("POST", "/logs/exports/"+id+"/cancel", "", nil) }}
+		o.Files = afterPut{d.files, func() { d.root.Must("POST", "/logs/exports/"+id+"/cancel", "", nil) }}
 	})
 	late.Next(t.Context())
 	if got := d.item(id); got.Status != store.ExportStopped || len(d.left()) != 0 {
@@ -102,14 +102,14 @@ func TestAStopAtTheLastMomentLeavesNoFile(t *testing.T) {
 	}
 }
 
-// after is a store where something happens once a file is written.
-type after struct {
+// afterPut is a store where something happens once a file is written.
+type afterPut struct {
 	blob.Store
 	then func()
 }
 
 // Put implements blob.Store.
-func (a after) Put(ctx context.Context, name string, r io.Reader) (int64, error) {
+func (a afterPut) Put(ctx context.Context, name string, r io.Reader) (int64, error) {
 	n, err := a.Store.Put(ctx, name, r)
 	a.then()
 	return n, err
@@ -117,7 +117,7 @@ func (a after) Put(ctx context.Context, name string, r io.Reader) (int64, error)
 
 func TestANodeThatStopsLeavesItsExportToOthers(t *testing.T) {
 	d := newDesk(t)
-	d.many(3000)
+	d.addEntries(3000)
 	id := d.start("csv")
 	ctx, stop := context.WithCancel(t.Context())
 	first := d.node(func(o *exports.Options) { o.List = atPage(o.List, 2, func(context.Context) { stop() }) })
@@ -135,7 +135,7 @@ func TestANodeThatStopsLeavesItsExportToOthers(t *testing.T) {
 
 func TestANodeThatIsKilledIsTakenOver(t *testing.T) {
 	d := newDesk(t)
-	d.many(3000)
+	d.addEntries(3000)
 	id := d.start("csv")
 	alive, dead := make(chan struct{}), make(chan struct{})
 	clock := d.Clock
@@ -168,7 +168,7 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 		change func(d *desk, o *exports.Options)
 		want   string
 	}{
-		"a full disk": {func(_ *desk, o *exports.Options) { o.Files = full{} }, "writing the file failed: no room is left on the disk"},
+		"a full disk": {func(_ *desk, o *exports.Options) { o.Files = fullFolder{} }, "writing the file failed: no room is left on the disk"},
 		"a folder that can't be made": {func(d *desk, o *exports.Options) {
 			if err := os.WriteFile(string(d.files), nil, 0o600); err != nil {
 				d.t.Fatal(err)
@@ -197,7 +197,7 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
-			d.many(3000)
+			d.addEntries(3000)
 			id := d.start("jsonl")
 			if !d.node(func(o *exports.Options) { tt.change(d, o) }).Next(t.Context()) {
 				t.Fatal("there was nothing to make")
@@ -216,11 +216,11 @@ func TestAnExportThatFailsSaysWhy(t *testing.T) {
 	}
 }
 
-// full is a store without room.
-type full struct{ blob.Folder }
+// fullFolder is a store without room.
+type fullFolder struct{ blob.Folder }
 
 // Put implements blob.Store.
-func (full) Put(_ context.Context, _ string, r io.Reader) (int64, error) {
+func (fullFolder) Put(_ context.Context, _ string, r io.Reader) (int64, error) {
 	io.CopyN(io.Discard, r, 1000)
 	return 0, &blob.Error{Reason: "no room is left on the disk"}
 }
@@ -242,7 +242,7 @@ func TestFilesGoToABucketAndAreReadThere(t *testing.T) {
 	srv := httptest.NewServer(gofakes3.New(backend).Server())
 	defer srv.Close()
 	d := newDesk(t)
-	d.many(10)
+	d.addEntries(10)
 	files := bucket(t, srv.URL)
 	runner := d.node(func(o *exports.Options) { o.Files = files })
 	d.API.Exports = runner
@@ -273,8 +273,8 @@ func TestFilesGoToABucketAndAreReadThere(t *testing.T) {
 
 func TestFilesGoWhenTheirTimeIsOver(t *testing.T) {
 	d := newDesk(t)
-	id := drafted(d.root, "csv", "")
-	d.made(d.root, id)
+	id := createDraft(d.root, "csv", "")
+	d.download(d.root, id)
 	d.Clock = d.Clock.AddDate(0, 0, 7)
 	d.runner.SweepNow(t.Context())
 	if got := d.item(id); got.Status != store.ExportDone || len(d.left()) != 1 {
@@ -292,8 +292,8 @@ func TestFilesGoWhenTheirTimeIsOver(t *testing.T) {
 
 func TestAFileOfAnotherNodeIsDistinguished(t *testing.T) {
 	d := newDesk(t)
-	id := drafted(d.root, "csv", "")
-	d.made(d.root, id)
+	id := createDraft(d.root, "csv", "")
+	d.download(d.root, id)
 	elsewhere := d.node(func(o *exports.Options) { o.Files = blob.Folder(t.TempDir()) })
 	d.API.Exports = elsewhere
 	var link struct {
@@ -309,11 +309,11 @@ func TestAFileOfAnotherNodeIsDistinguished(t *testing.T) {
 
 func TestARunnerMakesWhatIsStartedUntilItEnds(t *testing.T) {
 	d := newDesk(t)
-	d.many(5)
+	d.addEntries(5)
 	ctx, stop := context.WithCancel(t.Context())
 	made := make(chan struct{}, 2)
 	runner := d.node(func(o *exports.Options) {
-		o.Poll, o.Files = time.Hour, after{d.files, func() { made <- struct{}{} }}
+		o.Poll, o.Files = time.Hour, afterPut{d.files, func() { made <- struct{}{} }}
 	})
 	d.API.Exports = runner // starting one wakes it
 	ended := make(chan struct{})

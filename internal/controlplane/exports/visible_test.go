@@ -25,8 +25,8 @@ func (d *desk) join(name, role, within string) *routetest.Caller {
 	return d.As(access.Identity{Type: access.Session, UserID: name, Workspace: "-", KeyID: name, Scopes: access.RoleScopes(role)})
 }
 
-// own gives a person a key.
-func (d *desk) own(user, key string) {
+// addKey gives a person a key.
+func (d *desk) addKey(user, key string) {
 	d.Exec(`INSERT INTO gateway_keys (id, type, organisation_id, workspace_id, user_id, name, description, hash, mask, scopes, providers, defaults,
 			usage_limits, rate_limits, alert_emails, rotation_policy, creation_mode, status, created_at, updated_at)
 		VALUES ($1, 'workspace-user', $2, $3, $4, '', '', $1, '', '[]', '[]', '{}', 'null', '[]', '[]', 'null', 'api', 'active', 0, 0)`,
@@ -67,7 +67,7 @@ func (d *desk) recorded(keys ...string) {
 func TestRowsAreThoseThatTheMakerMaySee(t *testing.T) {
 	d := newDesk(t)
 	member, boss := d.join("mia", "member", "member"), d.join("bo", "owner", "")
-	d.own("mia", "m")
+	d.addKey("mia", "m")
 	d.recorded("s", "m", "x")
 	service := d.As(access.Identity{Type: access.WorkspaceService, KeyID: "svc", Scopes: access.Scopes(access.WorkspaceService)})
 	for name, c := range map[string]*routetest.Caller{"member": member, "owner": boss, "service": service} {
@@ -98,9 +98,9 @@ func TestRowsAreThoseThatTheMakerMaySee(t *testing.T) {
 func TestVisibleKeysOfAnExportAreFixedAtItsStart(t *testing.T) {
 	d := newDesk(t)
 	member := d.join("mia", "member", "member")
-	d.own("mia", "m")
+	d.addKey("mia", "m")
 	d.recorded("s", "m")
-	before, after := drafted(member, "csv", ""), drafted(member, "csv", "")
+	before, after := createDraft(member, "csv", ""), createDraft(member, "csv", "")
 	member.Must("POST", "/logs/exports/"+before+"/start", "", nil)
 	d.grant(access.RolePermissions{"membersViewAllData": false})
 	member.Must("POST", "/logs/exports/"+after+"/start", "", nil)
@@ -109,7 +109,7 @@ func TestVisibleKeysOfAnExportAreFixedAtItsStart(t *testing.T) {
 	if n, m := strings.Count(d.file(member, before), "\n"), strings.Count(d.file(member, after), "\n"); n != 3 || m != 2 {
 		t.Errorf("%d lines before and %d after, want 3 and 2", n, m)
 	}
-	third := drafted(member, "csv", "")
+	third := createDraft(member, "csv", "")
 	d.grant(access.RolePermissions{"membersViewLogs": false})
 	for _, call := range [][2]string{{"POST", third + "/start"}, {"GET", before + "/download"}, {"GET", before}} {
 		if a := member.Call(call[0], "/logs/exports/"+call[1], ""); a.Status != 403 {
@@ -135,7 +135,7 @@ func TestPeopleSeeTheirOwnExportsAndServicesAllOfTheirPlace(t *testing.T) {
 		"mia": mia, "max": max, "mia's key": keyOf("mk", "", "mia", access.WorkspaceUser), "service": keyOf("sk", "", "", access.WorkspaceService),
 		"another tenant": keyOf("nk", "w2", "", access.WorkspaceService), "organisation": keyOf("ok", "-", "", access.OrganisationService),
 	}
-	ids := map[string]string{"mia": drafted(mia, "csv", ""), "max": drafted(max, "csv", ""), "service": drafted(callers["service"], "csv", "")}
+	ids := map[string]string{"mia": createDraft(mia, "csv", ""), "max": createDraft(max, "csv", ""), "service": createDraft(callers["service"], "csv", "")}
 	for name, sees := range map[string]string{
 		"mia": "mia", "max": "max", "mia's key": "mia", "service": "mia max service", "another tenant": "", "organisation": "mia max service",
 	} {
@@ -173,7 +173,7 @@ func TestArchivedWorkspacesAreForAdministrators(t *testing.T) {
 	d := newDesk(t)
 	d.recorded("a")
 	boss, member := d.join("bo", "admin", ""), d.join("mia", "member", "admin")
-	id := drafted(member, "csv", "")
+	id := createDraft(member, "csv", "")
 	d.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = $1`, store.DefaultWorkspace)
 	service := d.As(access.Identity{Type: access.WorkspaceService, KeyID: "svc", Scopes: access.Scopes(access.WorkspaceService)})
 	const body = `{"workspace_id":"default","requested_data":["id"],"filters":{` + lastDay + `}}`

@@ -12,7 +12,7 @@ import (
 
 const body = `"checks":[{"id":"default.regexMatch","parameters":{"rule":"^a","not":true}},{"id":"gateway.pii","is_enabled":false}],"actions":{"deny":true,"on_fail":{"feedback":{"value":-5,"weight":1}}}`
 
-type made struct {
+type created struct {
 	ID, Slug  string
 	VersionID string `json:"version_id"`
 }
@@ -34,7 +34,7 @@ type item struct {
 
 func TestAGuardrailIsReadAsItWasSaved(t *testing.T) {
 	c := routetest.New(t, guardrails.Add).Root()
-	var g made
+	var g created
 	c.Must("POST", "/guardrails", `{"name":"No A",`+body+`}`, &g)
 	if !strings.HasPrefix(g.Slug, "pg-no-a-") {
 		t.Errorf("slug %q", g.Slug)
@@ -51,7 +51,7 @@ func TestAGuardrailIsReadAsItWasSaved(t *testing.T) {
 
 func TestOtherChecksMakeAnotherVersion(t *testing.T) {
 	c := routetest.New(t, guardrails.Add).Root()
-	var g, named, changed made
+	var g, named, changed created
 	c.Must("POST", "/guardrails", `{"name":"a",`+body+`}`, &g)
 	c.Must("PUT", "/guardrails/"+g.Slug, `{"name":"b"}`, &named)
 	c.Must("PUT", "/guardrails/"+g.Slug, `{"actions":{"deny":false}}`, &changed)
@@ -100,7 +100,7 @@ func TestAGuardrailOfTheOrganisationIsSeenByAllAndChangedByFew(t *testing.T) {
 	admin := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
 	workspace := b.As(access.Identity{Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)})
 	foreign := b.As(access.Identity{Type: access.OrganisationService, Organisation: "another", Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
-	var g, own made
+	var g, own created
 	admin.Must("POST", "/guardrails", `{"name":"all","organisation_id":"default",`+body+`}`, &g)
 	workspace.Must("POST", "/guardrails", `{"name":"own",`+body+`}`, &own)
 	var got item

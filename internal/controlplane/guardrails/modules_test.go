@@ -29,7 +29,7 @@ type module struct {
 // runnable compiles the checks of guardrails when they are saved.
 func runnable(a *route.API) { a.Guardrails = checks.New(checks.Services{}) }
 
-func named(ref, owner string) string {
+func namedModule(ref, owner string) string {
 	return `{"name":"g",` + owner + `"checks":[{"id":"default.wasm","parameters":{"module":"` + ref + `"}}],"actions":{"deny":true}}`
 }
 
@@ -99,8 +99,8 @@ func TestAModuleInUseIsNotDeleted(t *testing.T) {
 		t.Errorf("the same slug again: %d %s", a.Status, a.Body)
 	}
 	for _, ref := range []string{m.ID, m.Slug} {
-		var g made
-		c.Must("POST", "/guardrails", named(ref, ""), &g)
+		var g created
+		c.Must("POST", "/guardrails", namedModule(ref, ""), &g)
 		if a := c.Call("DELETE", "/guardrail-modules/"+m.ID, ""); a.Status != 409 || !strings.Contains(a.Body, g.Slug) {
 			t.Errorf("deleting a module in use by %s: %d %s", ref, a.Status, a.Body)
 		}
@@ -111,7 +111,7 @@ func TestAModuleInUseIsNotDeleted(t *testing.T) {
 	}
 	c.Must("DELETE", "/guardrail-modules/"+m.Slug, "", nil)
 	for _, ref := range []string{m.ID, m.Slug} {
-		if a := c.Call("POST", "/guardrails", named(ref, "")); a.Status != 400 || !strings.Contains(a.Body, "checks[0].parameters.module") || !strings.Contains(a.Body, "AB01") {
+		if a := c.Call("POST", "/guardrails", namedModule(ref, "")); a.Status != 400 || !strings.Contains(a.Body, "checks[0].parameters.module") || !strings.Contains(a.Body, "AB01") {
 			t.Errorf("a guardrail with a deleted module: %d %s", a.Status, a.Body)
 		}
 	}
@@ -142,18 +142,18 @@ func TestModulesBelongToTheirWorkspaceOrOrganisation(t *testing.T) {
 	}{
 		{"a neighbour reads", neighbour, "GET", "/guardrail-modules/" + local.ID, "", 404},
 		{"a neighbour deletes", neighbour, "DELETE", "/guardrail-modules/" + local.ID, "", 404},
-		{"a neighbour uses", neighbour, "POST", "/guardrails", named(local.ID, ""), 400},
+		{"a neighbour uses", neighbour, "POST", "/guardrails", namedModule(local.ID, ""), 400},
 		{"a neighbour reads the organisation's", neighbour, "GET", "/guardrail-modules/" + wide.ID, "", 200},
 		{"a neighbour deletes the organisation's", neighbour, "DELETE", "/guardrail-modules/" + wide.ID, "", 403},
 		{"a neighbour uploads for the organisation", neighbour, "POST", "/guardrail-modules", `{"name":"m","organisation_id":"default","code":"` + smallModule + `"}`, 403},
-		{"the organisation uses a workspace's", root, "POST", "/guardrails", named(local.ID, `"organisation_id":"default",`), 400},
+		{"the organisation uses a workspace's", root, "POST", "/guardrails", namedModule(local.ID, `"organisation_id":"default",`), 400},
 		{"a rival reads", rival, "GET", "/guardrail-modules/" + local.ID, "", 404},
 		{"a rival deletes", rival, "DELETE", "/guardrail-modules/wide", "", 404},
-		{"a rival uses", rival, "POST", "/guardrails", named(wide.ID, `"organisation_id":"rival",`), 400},
+		{"a rival uses", rival, "POST", "/guardrails", namedModule(wide.ID, `"organisation_id":"rival",`), 400},
 		{"a reader uploads", reader, "POST", "/guardrail-modules", `{"name":"m","code":"` + smallModule + `"}`, 403},
 		{"a reader deletes", reader, "DELETE", "/guardrail-modules/" + local.ID, "", 403},
-		{"a neighbour uses the organisation's", neighbour, "POST", "/guardrails", named("wide", ""), 200},
-		{"the workspace uses its own", root, "POST", "/guardrails", named("local", `"workspace_id":"default",`), 200},
+		{"a neighbour uses the organisation's", neighbour, "POST", "/guardrails", namedModule("wide", ""), 200},
+		{"the workspace uses its own", root, "POST", "/guardrails", namedModule("local", `"workspace_id":"default",`), 200},
 	} {
 		if a := tt.c.Call(tt.method, tt.path, tt.body); a.Status != tt.status {
 			t.Errorf("%s: %d %s, want %d", tt.what, a.Status, a.Body, tt.status)

@@ -78,9 +78,9 @@ func TestAWorkspacesKeyMakesIntegrationsOfItsWorkspaceAlone(t *testing.T) {
 	if got := read(t, c, create(t, c, "").ID); got.Workspace == nil || *got.Workspace == other {
 		t.Errorf("it belongs to %v", got.Workspace)
 	}
-	refused(t, "another workspace's", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","workspace_id":"`+other+`"}`), 404, "AB02")
+	wantRefused(t, "another workspace's", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","workspace_id":"`+other+`"}`), 404, "AB02")
 	org := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: []access.Scope{"workspace_integrations.create"}})
-	refused(t, "the organisation's without the scope", org.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai"}`), 403, "AB03")
+	wantRefused(t, "the organisation's without the scope", org.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai"}`), 403, "AB03")
 	if a := org.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","workspace_id":"other"}`); a.Status != 200 || slugs(t, b.Root(), "other") == "" {
 		t.Errorf("a workspace's: %d %s", a.Status, a.Body)
 	}

@@ -17,7 +17,7 @@ import (
 
 const canary = "sk-canary-5f2d81c7aa"
 
-type made struct{ ID, Slug string }
+type created struct{ ID, Slug string }
 
 type integration struct {
 	ID, Slug, Name, Description, Status string
@@ -47,9 +47,9 @@ func bench(t *testing.T) *routetest.Bench {
 	return routetest.New(t, integrations.Add, providers.Add, welcoming)
 }
 
-func create(t *testing.T, c *routetest.Caller, more string) made {
+func create(t *testing.T, c *routetest.Caller, more string) created {
 	t.Helper()
-	var out made
+	var out created
 	c.Must("POST", "/integrations", `{"name":"My Integration","ai_provider_id":"openai","key":"`+canary+`"`+more+`}`, &out)
 	return out
 }
@@ -79,8 +79,8 @@ func slugs(t *testing.T, c *routetest.Caller, workspace string) string {
 	return strings.Join(all, " ")
 }
 
-// refused checks that a call is answered with a status and an error code.
-func refused(t *testing.T, name string, a routetest.Response, status int, code string) {
+// wantRefused checks that a call is answered with a status and an error code.
+func wantRefused(t *testing.T, name string, a routetest.Response, status int, code string) {
 	t.Helper()
 	if a.Status != status || !strings.Contains(a.Body, `"errorCode":"`+code+`"`) || strings.Contains(a.Body, canary) {
 		t.Errorf("%s: %d %s, want %d %s", name, a.Status, a.Body, status, code)
@@ -126,10 +126,10 @@ func TestCreatingMakesADefaultProviderUnlessToldNotTo(t *testing.T) {
 	if !strings.Contains(first.Note, "automatically") || first.Tags["team"] != "a" || first.Name != "My Integration" {
 		t.Errorf("the default provider %+v", first)
 	}
-	refused(t, "a slug that is taken", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","slug":"five","default_provider_slug":"one"}`), 400, "AB01")
-	refused(t, "what was to be made with it", c.Call("GET", "/integrations/five", ""), 404, "AB08")
-	refused(t, "a type", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","create_default_provider":"yes"}`), 400, "AB01")
-	refused(t, "a type of slug", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","default_provider_slug":7}`), 400, "AB01")
+	wantRefused(t, "a slug that is taken", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","slug":"five","default_provider_slug":"one"}`), 400, "AB01")
+	wantRefused(t, "what was to be made with it", c.Call("GET", "/integrations/five", ""), 404, "AB08")
+	wantRefused(t, "a type", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","create_default_provider":"yes"}`), 400, "AB01")
+	wantRefused(t, "a type of slug", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","default_provider_slug":7}`), 400, "AB01")
 }
 
 func TestIntegrationErrorsNameTheField(t *testing.T) {
@@ -171,16 +171,16 @@ func TestIntegrationErrorsNameTheField(t *testing.T) {
 		`{"name":"x","ai_provider_id":"bedrock","configurations":{"cloud_a_region":"evil.net/x"}}`:                     "configurations.cloud_a_region",
 	} {
 		a := c.Call("POST", "/integrations", body)
-		refused(t, body, a, http.StatusBadRequest, "AB01")
+		wantRefused(t, body, a, http.StatusBadRequest, "AB01")
 		var e struct{ Error struct{ Param string } }
 		if json.Unmarshal([]byte(a.Body), &e); e.Error.Param != field {
 			t.Errorf("%s: param %q, want %q", body, e.Error.Param, field)
 		}
 	}
-	refused(t, "a slug that is taken", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","slug":"main"}`), 409, "AB07")
-	refused(t, "a reference to nothing", c.Call("POST", "/integrations",
+	wantRefused(t, "a slug that is taken", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","slug":"main"}`), 409, "AB07")
+	wantRefused(t, "a reference to nothing", c.Call("POST", "/integrations",
 		`{"name":"x","ai_provider_id":"openai","secret_mappings":[{"target_field":"key","secret_reference_id":"x"}]}`), 404, "AB02")
-	refused(t, "a workspace that is not there", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","workspace_id":"nowhere"}`), 404, "AB02")
+	wantRefused(t, "a workspace that is not there", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai","workspace_id":"nowhere"}`), 404, "AB02")
 	if b.Changes() != 1 {
 		t.Errorf("%d changes, want that of the valid one alone", b.Changes())
 	}
@@ -221,11 +221,11 @@ func TestAStoredSecretDoesNotFollowTheAddress(t *testing.T) {
 		`{"configurations":{"custom_host":"https://evil.example.com/v1"}}`,
 		`{"key":"sk***aa","configurations":{"custom_host":"https://evil.example.com/v1"}}`,
 	} {
-		refused(t, body, c.Call("PUT", "/integrations/"+m.ID, body), 400, "AB01")
+		wantRefused(t, body, c.Call("PUT", "/integrations/"+m.ID, body), 400, "AB01")
 	}
 	c.Must("PUT", "/integrations/"+m.ID, `{"key":"`+canary+`","configurations":{"custom_host":"https://good.example.com/v1"}}`, nil)
 	c.Must("PUT", "/integrations/"+m.ID, `{"configurations":{"custom_host":"https://good.example.com/v2"}}`, nil)
-	refused(t, "another host again", c.Call("PUT", "/integrations/"+m.ID, `{"configurations":{"custom_host":"https://evil.example.com/v2"}}`), 400, "AB01")
+	wantRefused(t, "another host again", c.Call("PUT", "/integrations/"+m.ID, `{"configurations":{"custom_host":"https://evil.example.com/v2"}}`), 400, "AB01")
 	c.Must("PUT", "/integrations/"+m.ID, `{"configurations":{}}`, nil)
 }
 
@@ -235,9 +235,9 @@ func TestAnArchivedIntegrationTakesItsProvidersAndSecretsAlong(t *testing.T) {
 	m := create(t, c, `,"slug":"main"`)
 	c.Must("POST", "/providers", `{"name":"p","integration_id":"main","slug":"second"}`, nil)
 	c.Must("DELETE", "/integrations/main", "", nil)
-	refused(t, "reading it", c.Call("GET", "/integrations/main", ""), 404, "AB08")
-	refused(t, "archiving it again", c.Call("DELETE", "/integrations/"+m.ID, ""), 404, "AB08")
-	refused(t, "a provider of it", c.Call("GET", "/providers/second", ""), 404, "AB08")
+	wantRefused(t, "reading it", c.Call("GET", "/integrations/main", ""), 404, "AB08")
+	wantRefused(t, "archiving it again", c.Call("DELETE", "/integrations/"+m.ID, ""), 404, "AB08")
+	wantRefused(t, "a provider of it", c.Call("GET", "/providers/second", ""), 404, "AB08")
 	if got := slugs(t, c, "default"); got != "" {
 		t.Errorf("providers %q are left", got)
 	}
@@ -278,7 +278,7 @@ func TestIntegrationsAreFoundByTypeTagsAndPage(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"?type=mine", "?page_size=0", "?page_size=1001", "?current_page=-1", "?tags=x", "?extra=1", "?tags=%7B%22a%22:1%7D"} {
-		refused(t, query, c.Call("GET", "/integrations"+query, ""), 400, "AB01")
+		wantRefused(t, query, c.Call("GET", "/integrations"+query, ""), 400, "AB01")
 	}
 }
 
@@ -293,7 +293,7 @@ func TestAnotherStateIsNotChanged(t *testing.T) {
 	if a := call(first, "n1"); a.Status != 200 {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	refused(t, "the state before", call(first, "n2"), 409, "AB07")
+	wantRefused(t, "the state before", call(first, "n2"), 409, "AB07")
 	if a := call(`"`+read(t, c, m.ID).UpdatedAt+`"`, "n3"); a.Status != 200 || read(t, c, m.ID).Name != "n3" {
 		t.Errorf("the state that is: %d %s", a.Status, a.Body)
 	}
@@ -316,7 +316,7 @@ func TestAFieldIsFilledByOneSecretReference(t *testing.T) {
 	if len(got.Mappings) != 2 || got.Mappings[0]["secret_reference_id"] != "ref-id" || got.Mappings[1]["value_format"] != "json" {
 		t.Errorf("%+v", got)
 	}
-	refused(t, "twice the same", c.Call("PUT", "/integrations/main", `{"secret_mappings":[`+mapping+`,`+mapping+`]}`), 400, "AB01")
-	refused(t, "of another", c.Call("PUT", "/integrations/main", `{"secret_mappings":[{"target_field":"key","secret_reference_id":"other"}]}`), 404, "AB02")
+	wantRefused(t, "twice the same", c.Call("PUT", "/integrations/main", `{"secret_mappings":[`+mapping+`,`+mapping+`]}`), 400, "AB01")
+	wantRefused(t, "of another", c.Call("PUT", "/integrations/main", `{"secret_mappings":[{"target_field":"key","secret_reference_id":"other"}]}`), 404, "AB02")
 	c.Must("PUT", "/integrations/main", `{"secret_mappings":null}`, nil)
 }

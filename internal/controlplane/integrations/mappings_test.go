@@ -57,20 +57,20 @@ func TestAMappingNamesASecretFieldAndAReferenceOfTheWorkspace(t *testing.T) {
 		}
 		a := c.Call("POST", "/integrations", body+`}`)
 		if tt.status != 200 {
-			refused(t, tt.target+" from "+tt.ref+" in "+tt.workspace, a, tt.status, tt.code)
+			wantRefused(t, tt.target+" from "+tt.ref+" in "+tt.workspace, a, tt.status, tt.code)
 		} else if a.Status != 200 {
 			t.Errorf("%+v: %d %s", tt, a.Status, a.Body)
 		}
 	}
-	refused(t, "one field by two names", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"bedrock","secret_mappings":[
+	wantRefused(t, "one field by two names", c.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"bedrock","secret_mappings":[
 		{"target_field":"configurations.cloud_a_secret_access_key","secret_reference_id":"all"},
 		{"target_field":"model_config.secretAccessKey","secret_reference_id":"all"}]}`), 400, "AB01")
-	refused(t, "a virtual key of another workspace", c.Call("POST", "/virtual-keys", `{"name":"v","provider":"openai",`+mapping("key", "other")+`}`), 404, "AB02")
+	wantRefused(t, "a virtual key of another workspace", c.Call("POST", "/virtual-keys", `{"name":"v","provider":"openai",`+mapping("key", "other")+`}`), 404, "AB02")
 	var made struct{ Data struct{ Slug string } }
 	c.Must("POST", "/virtual-keys", `{"name":"v","provider":"openai",`+mapping("key", "all")+`}`, &made)
-	refused(t, "a change of it", c.Call("PUT", "/virtual-keys/"+made.Data.Slug, `{`+mapping("key", "other")+`}`), 404, "AB02")
+	wantRefused(t, "a change of it", c.Call("PUT", "/virtual-keys/"+made.Data.Slug, `{`+mapping("key", "other")+`}`), 404, "AB02")
 	own := b.As(access.Identity{Workspace: store.DefaultWorkspace, Scopes: []access.Scope{"workspace_integrations.create", "workspace_integrations.update"}})
-	refused(t, "a workspace's own key", own.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai",`+mapping("key", "other")+`}`), 404, "AB02")
+	wantRefused(t, "a workspace's own key", own.Call("POST", "/integrations", `{"name":"x","ai_provider_id":"openai",`+mapping("key", "other")+`}`), 404, "AB02")
 }
 
 func TestAReferenceThatIsRemovedConcurrentlyIsNotFound(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAReferenceThatIsRemovedConcurrentlyIsNotFound(t *testing.T) {
 	} {
 		c.Must("POST", "/secret-references", `{"name":"n","slug":"r","manager_type":"environment","secret_path":"APP_KEY"}`, nil)
 		do = func() { c.Must("DELETE", "/secret-references/r", "", nil) }
-		refused(t, name, c.Call(call[0], call[1], call[2]), 404, "AB02")
+		wantRefused(t, name, c.Call(call[0], call[1], call[2]), 404, "AB02")
 	}
 	if n := len(b.Query(`SELECT id FROM integrations WHERE secret_mappings <> '[]'`)); n != 0 {
 		t.Errorf("%d integrations refer to what is gone", n)

@@ -48,7 +48,7 @@ func TestModelsAreEnabledAddedAndRemoved(t *testing.T) {
 	if err != nil || open(t, b, list[1].Sealed) != `{"headers":{"X-Key":"`+canary+`"}}` {
 		t.Errorf("sealed: %v", err)
 	}
-	refused(t, "the headers to another host", c.Call("PUT", path,
+	wantRefused(t, "the headers to another host", c.Call("PUT", path,
 		`{"models":[{"slug":"mine/v1","enabled":true,"configurations":{"custom_host":"https://evil.example.com","custom_headers":{"X-Key":"sk***aa"}}}]}`), 400, "AB01")
 	c.Must("DELETE", path+"?slugs=gpt-x,%20mine/v1,nothing", "", nil)
 	if c.Must("GET", path, "", &got); got.Total != 1 || got.Models[0].Slug != "gpt-x" {
@@ -75,9 +75,9 @@ func TestModelsThatAreWrongInOnePlaceChangeNothing(t *testing.T) {
 		`{"models":[` + good + `,{"slug":"x","enabled":true,"configurations":{"custom_host":"http://127.0.0.1"}}]}`,
 		`{"models":[` + good + `],"allow_all_models":"no"}`,
 	} {
-		refused(t, body, c.Call("PUT", "/integrations/main/models", body), 400, "AB01")
+		wantRefused(t, body, c.Call("PUT", "/integrations/main/models", body), 400, "AB01")
 	}
-	refused(t, "no slugs", c.Call("DELETE", "/integrations/main/models", ""), 400, "AB01")
+	wantRefused(t, "no slugs", c.Call("DELETE", "/integrations/main/models", ""), 400, "AB01")
 	var got models
 	if c.Must("GET", "/integrations/main/models", "", &got); got.Total != 0 || b.Changes() != 1 {
 		t.Errorf("%d models, %d changes", got.Total, b.Changes())

@@ -160,16 +160,16 @@ func TestABulkThatIsWrongInOnePlaceChangesNothing(t *testing.T) {
 		`{"default_provider_slug":"taken","workspaces":[` + good + `,{"id":"default","enabled":true}]}`:                                                                    {400, "AB01"},
 		`{"workspaces":[` + good + `,{"id":"` + two + `","enabled":true,"extra":1}]}`:                                                                                      {400, "AB01"},
 	} {
-		refused(t, body, c.Call("PUT", path, body), want.status, want.code)
+		wantRefused(t, body, c.Call("PUT", path, body), want.status, want.code)
 	}
 	if b.Changes() != changes || has(t, c, path) != "" || slugs(t, c, one) != "" {
 		t.Errorf("%d changes more; %q have it; providers %q", b.Changes()-changes, has(t, c, path), slugs(t, c, one))
 	}
 	b.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = $1`, two)
-	refused(t, "an archived workspace", c.Call("PUT", path, `{"workspaces":[{"id":"`+two+`","enabled":true}]}`), 404, "AB02")
+	wantRefused(t, "an archived workspace", c.Call("PUT", path, `{"workspaces":[{"id":"`+two+`","enabled":true}]}`), 404, "AB02")
 	own := create(t, c, `,"slug":"own","workspace_id":"`+one+`"`)
-	refused(t, "all workspaces for one's", c.Call("PUT", "/integrations/own/workspaces", `{"global_workspace_access":{"enabled":true}}`), 400, "AB01")
-	refused(t, "another workspace for one's", c.Call("PUT", "/integrations/"+own.ID+"/workspaces", `{"workspaces":[{"id":"`+two+`","enabled":true}]}`), 404, "AB02")
+	wantRefused(t, "all workspaces for one's", c.Call("PUT", "/integrations/own/workspaces", `{"global_workspace_access":{"enabled":true}}`), 400, "AB01")
+	wantRefused(t, "another workspace for one's", c.Call("PUT", "/integrations/"+own.ID+"/workspaces", `{"workspaces":[{"id":"`+two+`","enabled":true}]}`), 404, "AB02")
 }
 
 func TestGrantsAtTheSameTimeMakeOneProvider(t *testing.T) {

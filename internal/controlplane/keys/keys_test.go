@@ -19,7 +19,7 @@ import (
 	"modelgate/internal/store"
 )
 
-type made struct{ ID, Key, Object string }
+type created struct{ ID, Key, Object string }
 
 type item struct {
 	ID, Key, Name, Type, Status string
@@ -36,9 +36,9 @@ type item struct {
 	} `json:"usage_limits"`
 }
 
-func mustMake(t *testing.T, c *routetest.Caller, path, body string) made {
+func mustMake(t *testing.T, c *routetest.Caller, path, body string) created {
 	t.Helper()
-	var out made
+	var out created
 	c.Must("POST", "/api-keys/"+path, body, &out)
 	if out.ID == "" || !strings.HasPrefix(out.Key, access.KeyPrefix) || out.Object != "api-key" {
 		t.Fatalf("made %+v", out)
@@ -52,9 +52,9 @@ func mustGet(c *routetest.Caller, id string) item {
 	return out
 }
 
-// refused reports a response that is not an error with this status, code and
+// wantRefused reports a response that is not an error with this status, code and
 // field. An empty field is any.
-func refused(t *testing.T, what string, a routetest.Response, status int, code, field string) {
+func wantRefused(t *testing.T, what string, a routetest.Response, status int, code, field string) {
 	t.Helper()
 	var e struct{ Error struct{ Code, Param string } }
 	if err := json.Unmarshal([]byte(a.Body), &e); err != nil || a.Status != status || e.Error.Code != code || field != "" && e.Error.Param != field {
@@ -87,7 +87,7 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 	if id := row.Identity(); err != nil || !id.Hash.Equal(access.HashKey(k.Key)) || id.Config != config.Data.Slug || !id.ConfigFixed || id.Metadata["team"] != "a" || id.Logging.Key != access.LogNone || id.ResponseModel != api.ModelRequested {
 		t.Errorf("stored %+v, %v", row, err)
 	}
-	refused(t, "an unknown name", c.Call("POST", "/api-keys/workspace/service", `{"name":"n","scopes":["models.list"],"defaults":{"response_model":"sent"}}`), 400, "AB01", "defaults.response_model")
+	wantRefused(t, "an unknown name", c.Call("POST", "/api-keys/workspace/service", `{"name":"n","scopes":["models.list"],"defaults":{"response_model":"sent"}}`), 400, "AB01", "defaults.response_model")
 	bare := mustMake(t, c, "workspace/service", `{"name":"bare","scopes":["models.list"],"usage_limits":null,"defaults":null,"expires_at":null,"rotation_policy":null}`)
 	if got := c.Call("GET", "/api-keys/"+bare.ID, "").Body; !strings.Contains(got, `"usage_limits":null`) || !strings.Contains(got, `"allow_config_override":true,"request_logging":null,"response_model":null`) ||
 		!strings.Contains(got, `"rate_limits":[]`) || !strings.Contains(got, `"alert_emails":[]`) || !strings.Contains(got, `"rotation_policy":null`) || !strings.Contains(got, `"expires_at":null`) {
@@ -95,11 +95,11 @@ func TestAKeyIsReadAsItWasMadeWithoutItsSecret(t *testing.T) {
 	}
 }
 
-func TestSecretsOfKeysAreInNoLaterAnswer(t *testing.T) {
+func TestSecretsOfKeysAreInNoLaterResponse(t *testing.T) {
 	b := routetest.New(t, keys.Add)
 	c := b.Root()
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"]}`)
-	var next made
+	var next created
 	c.Must("POST", "/api-keys/"+k.ID+"/rotate", "", &next)
 	for _, path := range []string{"/api-keys", "/api-keys/" + k.ID} {
 		body := c.Call("GET", path, "").Body
@@ -160,23 +160,23 @@ func TestKeyErrorsNameTheField(t *testing.T) {
 		{`"more":1`, "more"},
 	} {
 		body := `{"name":"x","scopes":["models.list"],` + tt.fields + `}` // the last of two fields of one name counts
-		refused(t, "POST "+tt.fields, c.Call("POST", "/api-keys/workspace/service", body), http.StatusBadRequest, "AB01", tt.param)
-		refused(t, "PUT "+tt.fields, c.Call("PUT", "/api-keys/"+k.ID, `{`+tt.fields+`}`), http.StatusBadRequest, "AB01", tt.param)
+		wantRefused(t, "POST "+tt.fields, c.Call("POST", "/api-keys/workspace/service", body), http.StatusBadRequest, "AB01", tt.param)
+		wantRefused(t, "PUT "+tt.fields, c.Call("PUT", "/api-keys/"+k.ID, `{`+tt.fields+`}`), http.StatusBadRequest, "AB01", tt.param)
 	}
 	missing := `"defaults":{"config_id":"pc-none-000000"}`
-	refused(t, "POST a config", c.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["models.list"],`+missing+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
-	refused(t, "PUT a config", c.Call("PUT", "/api-keys/"+k.ID, `{`+missing+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
+	wantRefused(t, "POST a config", c.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["models.list"],`+missing+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
+	wantRefused(t, "PUT a config", c.Call("PUT", "/api-keys/"+k.ID, `{`+missing+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
 	for what, body := range map[string]string{"no name": `{"scopes":["models.list"]}`, "no scopes": `{"name":"x"}`, "null scopes": `{"name":"x","scopes":null}`, "no JSON": `{`} {
-		refused(t, what, c.Call("POST", "/api-keys/workspace/service", body), http.StatusBadRequest, "AB01", "")
+		wantRefused(t, what, c.Call("POST", "/api-keys/workspace/service", body), http.StatusBadRequest, "AB01", "")
 	}
 	for _, body := range []string{`{"name":null}`, `{"type":"workspace-user"}`, `{"user_id":"u"}`} {
-		refused(t, body, c.Call("PUT", "/api-keys/"+k.ID, body), http.StatusBadRequest, "AB01", "")
+		wantRefused(t, body, c.Call("PUT", "/api-keys/"+k.ID, body), http.StatusBadRequest, "AB01", "")
 	}
-	refused(t, "organisation/user", c.Call("POST", "/api-keys/organisation/user", `{"name":"x","scopes":["logs.view"]}`), http.StatusBadRequest, "AB01", "type")
-	refused(t, "a user of a service key", c.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["logs.view"],"user_id":"u"}`), http.StatusBadRequest, "AB01", "user_id")
-	refused(t, "a user key without a user", c.Call("POST", "/api-keys/workspace/user", `{"name":"x","scopes":["logs.view"]}`), http.StatusBadRequest, "AB01", "user_id")
-	refused(t, "another organisation", c.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["logs.view"],"organisation_id":"other"}`), http.StatusNotFound, "AB02", "organisation_id")
-	refused(t, "a config of an organisation's key", c.Call("POST", "/api-keys/organisation/service", `{"name":"x","scopes":["audit_logs.list"],"defaults":{"config_id":"a"}}`), http.StatusBadRequest, "AB01", "defaults.config_id")
+	wantRefused(t, "organisation/user", c.Call("POST", "/api-keys/organisation/user", `{"name":"x","scopes":["logs.view"]}`), http.StatusBadRequest, "AB01", "type")
+	wantRefused(t, "a user of a service key", c.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["logs.view"],"user_id":"u"}`), http.StatusBadRequest, "AB01", "user_id")
+	wantRefused(t, "a user key without a user", c.Call("POST", "/api-keys/workspace/user", `{"name":"x","scopes":["logs.view"]}`), http.StatusBadRequest, "AB01", "user_id")
+	wantRefused(t, "another organisation", c.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["logs.view"],"organisation_id":"other"}`), http.StatusNotFound, "AB02", "organisation_id")
+	wantRefused(t, "a config of an organisation's key", c.Call("POST", "/api-keys/organisation/service", `{"name":"x","scopes":["audit_logs.list"],"defaults":{"config_id":"a"}}`), http.StatusBadRequest, "AB01", "defaults.config_id")
 	if got := b.Changes(); got != before {
 		t.Errorf("%d changes were kept", got-before)
 	}
@@ -222,7 +222,7 @@ func TestAKeyThatWasReadBeforeItChangedIsNotOverwritten(t *testing.T) {
 	if a := put(`"`+read+`"`, "first"); a.Status != http.StatusOK {
 		t.Errorf("as it was read: %d %s", a.Status, a.Body)
 	}
-	refused(t, "as it was", put(read, "second"), http.StatusConflict, "AB07", "")
+	wantRefused(t, "as it was", put(read, "second"), http.StatusConflict, "AB07", "")
 	if a := put("*", "third"); a.Status != http.StatusOK {
 		t.Errorf("as it is: %d %s", a.Status, a.Body)
 	}
@@ -237,7 +237,7 @@ func TestADeletedKeyIsGone(t *testing.T) {
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"]}`)
 	c.Must("DELETE", "/api-keys/"+k.ID, "", nil)
 	for _, call := range [][3]string{{"GET", "", ""}, {"PUT", "", `{"name":"x"}`}, {"DELETE", "", ""}, {"POST", "/rotate", ""}} {
-		refused(t, call[0]+call[1], c.Call(call[0], "/api-keys/"+k.ID+call[1], call[2]), http.StatusNotFound, "AB08", "id")
+		wantRefused(t, call[0]+call[1], c.Call(call[0], "/api-keys/"+k.ID+call[1], call[2]), http.StatusNotFound, "AB08", "id")
 	}
 	var list struct{ Total int }
 	if c.Must("GET", "/api-keys", "", &list); list.Total != 0 {
@@ -253,7 +253,7 @@ func TestARotatedKeyHasTwoSecretsForAWhile(t *testing.T) {
 	c := b.Root()
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"],"rotation_policy":{"rotation_period_days":3,"key_transition_period_ms":3600000}}`)
 	type rotation struct {
-		made
+		created
 		EndsAt string `json:"key_transition_expires_at"`
 	}
 	var first rotation
@@ -282,7 +282,7 @@ func TestARotatedKeyHasTwoSecretsForAWhile(t *testing.T) {
 		t.Errorf("after a second rotation in the transition: %+v, %v", ids, err)
 	}
 	var third struct {
-		made
+		created
 		EndsAt *string `json:"key_transition_expires_at"`
 	}
 	c.Must("POST", "/api-keys/"+k.ID+"/rotate", `{"key_transition_period_ms":0}`, &third)
@@ -296,7 +296,7 @@ func TestARotatedKeyHasTwoSecretsForAWhile(t *testing.T) {
 		t.Errorf("the next rotation counts from this one: %s", got)
 	}
 	for _, body := range []string{`{"key_transition_period_ms":-1}`, `{"key_transition_period_ms":7776000001}`, `{"more":1}`} {
-		refused(t, body, c.Call("POST", "/api-keys/"+k.ID+"/rotate", body), http.StatusBadRequest, "AB01", "")
+		wantRefused(t, body, c.Call("POST", "/api-keys/"+k.ID+"/rotate", body), http.StatusBadRequest, "AB01", "")
 	}
 }
 
@@ -358,7 +358,7 @@ func TestAKeyExpiresByTheClockAndCanBeGivenMoreTime(t *testing.T) {
 	if got := mustGet(c, k.ID).Status; got != "expired" {
 		t.Errorf("after it is marked it is %s", got)
 	}
-	refused(t, "rotating", c.Call("POST", "/api-keys/"+k.ID+"/rotate", ""), http.StatusConflict, "AB07", "")
+	wantRefused(t, "rotating", c.Call("POST", "/api-keys/"+k.ID+"/rotate", ""), http.StatusConflict, "AB07", "")
 	c.Must("PUT", "/api-keys/"+k.ID, `{"name":"still expired"}`, nil)
 	if got := mustGet(c, k.ID).Status; got != "expired" {
 		t.Errorf("after another name it is %s", got)
@@ -402,7 +402,7 @@ func TestAnAuditRowNamesTheKeyAndHoldsNoSecret(t *testing.T) {
 	b := routetest.New(t, keys.Add)
 	c := b.Root()
 	k := mustMake(t, c, "workspace/service", `{"name":"ci","scopes":["models.list"]}`)
-	var next made
+	var next created
 	c.Must("POST", "/api-keys/"+k.ID+"/rotate", "", &next)
 	rows := b.Query(`SELECT resource_type || ' ' || action || ' ' || resource_id || ' ' || workspace_id || ' ' || response_status_code || request_body || request_headers FROM audit_logs ORDER BY id`)
 	if len(rows) != 2 {

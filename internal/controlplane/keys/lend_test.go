@@ -10,7 +10,7 @@ import (
 // TestAKeyDoesNothingThatItsMakersRoleKeepsThemFrom is about keys that outlive
 // their maker's bounds: those of services, and those of other people.
 func TestAKeyDoesNothingThatItsMakersRoleKeepsThemFrom(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	for _, tt := range []struct {
 		switches, user, path, scope, of string
 		status                          int
@@ -41,7 +41,7 @@ func TestAKeyDoesNothingThatItsMakersRoleKeepsThemFrom(t *testing.T) {
 }
 
 func TestAManagerDoesNotRotateTheirWayToMore(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	root := b.Root()
 	ids := map[string]string{
 		"writer": mustMake(t, root, "workspace/service", `{"name":"w","scopes":["configs.create"]}`).ID,

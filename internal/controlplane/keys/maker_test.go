@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// stored returns a caller with a key that is made for it.
-func stored(t *testing.T, b *routetest.Bench, scopes string) (*routetest.Caller, string) {
+// storeKey returns a caller with a key that is made for it.
+func storeKey(t *testing.T, b *routetest.Bench, scopes string) (*routetest.Caller, string) {
 	t.Helper()
 	k := mustMake(t, b.Root(), "workspace/service", `{"name":"maker","scopes":`+scopes+`}`)
 	row, err := b.DB.Key(t.Context(), store.DefaultOrganisation, k.ID)
@@ -26,8 +26,8 @@ func stored(t *testing.T, b *routetest.Bench, scopes string) (*routetest.Caller,
 }
 
 func TestKeyIsNotGivenScopesThatItsMakerLost(t *testing.T) {
-	b := house(t)
-	maker, id := stored(t, b, `["models.list","configs.read","workspace_service_api_keys.create"]`)
+	b := newBench(t)
+	maker, id := storeKey(t, b, `["models.list","configs.read","workspace_service_api_keys.create"]`)
 	child := mustMake(t, maker, "workspace/service", `{"name":"child","scopes":["models.list","configs.read"]}`)
 	root := b.Root()
 	root.Must("PUT", "/api-keys/"+id, `{"scopes":["models.list","workspace_service_api_keys.create"]}`, nil)
@@ -42,8 +42,8 @@ func TestKeyIsNotGivenScopesThatItsMakerLost(t *testing.T) {
 	root.Must("PUT", "/api-keys/"+child.ID, `{"scopes":["models.list","configs.read"]}`, nil)
 }
 
-// listed are the ids of keys as a list has them.
-type listed struct {
+// keyList are the ids of keys as a list has them.
+type keyList struct {
 	Total int
 	Data  []struct {
 		ID        string
@@ -53,7 +53,7 @@ type listed struct {
 }
 
 func TestKeysAreListedAndRevokedByTheirMaker(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	manager, admin := session(b, "manager"), session(b, "admin")
 	var ids []string
 	for _, body := range []string{`{"name":"a","scopes":["models.list"],"workspace_id":"default"}`, `{"name":"b","scopes":["models.list"],"workspace_id":"default"}`} {
@@ -63,7 +63,7 @@ func TestKeysAreListedAndRevokedByTheirMaker(t *testing.T) {
 	admins := mustMake(t, admin, "workspace/service", plain+`}`)
 	slices.Sort(ids)
 
-	var got listed
+	var got keyList
 	admin.Must("GET", "/api-keys?created_by=manager&workspace_id=default", "", &got)
 	if got.Total != 3 || len(got.Data) != 3 || *got.Data[0].CreatedBy != "manager" || len(got.Data[0].MadeBy) != 0 {
 		t.Errorf("keys that the manager made: %+v", got)
@@ -113,7 +113,7 @@ func TestKeysAreListedAndRevokedByTheirMaker(t *testing.T) {
 }
 
 func TestKeysOfAMakerEndAllOrNone(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	maker := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
 	plainKey := mustMake(t, b.Root(), "workspace/service", plain+`}`)
 	boundless := store.Key{ID: "00000000-0000-7000-8000-0000000000ff", Name: "first", Hash: access.HashKey("first"), Scopes: []access.Scope{access.ScopeAll}, CreatedAt: b.Clock, Origin: store.KeyOrigin{By: "key-a"}}
@@ -144,7 +144,7 @@ func TestUsageIsNotResetBeforeItIsCounted(t *testing.T) {
 }
 
 func TestCappedPersonMakesNoKeyBeyondTheirOwn(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	root, manager := b.Root(), session(b, "manager")
 	before := mustMake(t, root, "workspace/service", `{"name":"before","scopes":["models.list"],"workspace_id":"default","usage_limits":{"credit_limit":1}}`)
 	free := mustMake(t, manager, "workspace/service", plain+`}`)

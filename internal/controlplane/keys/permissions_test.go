@@ -16,8 +16,8 @@ import (
 
 const other = "00000000-0000-7000-8000-000000000009" // a second workspace
 
-// house is a bench with two workspaces and people in them.
-func house(t *testing.T) *routetest.Bench {
+// newBench is a bench with two workspaces and people in them.
+func newBench(t *testing.T) *routetest.Bench {
 	t.Helper()
 	b := routetest.New(t, keys.Add)
 	b.Exec(`INSERT INTO workspaces (id, organisation_id, slug, name, icon, description, defaults, settings, security_settings, usage_limits, rate_limits, is_default, status, created_by, created_at, updated_at)
@@ -49,7 +49,7 @@ func service(b *routetest.Bench, workspace string) *routetest.Caller {
 const plain = `{"name":"x","scopes":["models.list"],"workspace_id":"default"`
 
 func TestManagersMakeKeysForOthersAndMembersForThemselves(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	for _, tt := range []struct {
 		user, path, more string
 		status           int
@@ -80,7 +80,7 @@ func TestManagersMakeKeysForOthersAndMembersForThemselves(t *testing.T) {
 			t.Errorf("%s makes an organisation's key: %d %s", user, a.Status, a.Body)
 		}
 	}
-	var mine made
+	var mine created
 	session(b, "member").Must("POST", "/api-keys/workspace/user", plain+`}`, &mine)
 	if got := mustGet(b.Root(), mine.ID); got.UserID != "member" || got.Type != "workspace-user" || got.Mode != "ui" {
 		t.Errorf("a member's key is %+v", got)
@@ -88,7 +88,7 @@ func TestManagersMakeKeysForOthersAndMembersForThemselves(t *testing.T) {
 }
 
 func TestPeopleSeeAndChangeTheKeysOfTheirRole(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	root := b.Root()
 	ids := map[string]string{
 		"organisation": mustMake(t, root, "organisation/service", `{"name":"organisation","scopes":["audit_logs.list"]}`).ID,
@@ -124,7 +124,7 @@ func TestPeopleSeeAndChangeTheKeysOfTheirRole(t *testing.T) {
 		}
 		a := session(b, user).Call("GET", "/api-keys?workspace_id=default", "")
 		if len(want) == 0 {
-			refused(t, user+" lists the workspace", a, http.StatusNotFound, "AB02", "workspace_id")
+			wantRefused(t, user+" lists the workspace", a, http.StatusNotFound, "AB02", "workspace_id")
 		}
 		session(b, user).Must("GET", "/api-keys", "", &list)
 		got := []string{}
@@ -140,7 +140,7 @@ func TestPeopleSeeAndChangeTheKeysOfTheirRole(t *testing.T) {
 }
 
 func TestPeopleListTheirWorkspacesTogetherOrOne(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	b.Exec(`INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at) VALUES ($1, 'manager', 'member', 0, 0)`, other)
 	root := b.Root()
 	mustMake(t, root, "workspace/service", `{"name":"first's","scopes":["models.list"]}`)
@@ -169,7 +169,7 @@ func TestPeopleListTheirWorkspacesTogetherOrOne(t *testing.T) {
 }
 
 func TestMembersOfAnArchivedWorkspaceSeeItsKeysNoMore(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	k := mustMake(t, b.Root(), "workspace/user", plain+`,"user_id":"member"}`)
 	b.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = $1`, store.DefaultWorkspace)
 	for user, want := range map[string]int{"member": 404, "manager": 404, "admin": 404, "owner": 200} {
@@ -177,11 +177,11 @@ func TestMembersOfAnArchivedWorkspaceSeeItsKeysNoMore(t *testing.T) {
 			t.Errorf("%s reads it: %d %s", user, a.Status, a.Body)
 		}
 	}
-	refused(t, "a key in it", session(b, "owner").Call("POST", "/api-keys/workspace/user", plain+`,"user_id":"member"}`), http.StatusNotFound, "AB02", "workspace_id")
+	wantRefused(t, "a key in it", session(b, "owner").Call("POST", "/api-keys/workspace/user", plain+`,"user_id":"member"}`), http.StatusNotFound, "AB02", "workspace_id")
 }
 
 func TestSwitchesOfRolesCloseKeysToThem(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	k := mustMake(t, b.Root(), "workspace/user", `{"name":"own","scopes":["models.list"],"user_id":"member"}`)
 	for _, tt := range []struct {
 		organisation, workspace, user string
@@ -217,7 +217,7 @@ func TestSwitchesOfRolesCloseKeysToThem(t *testing.T) {
 }
 
 func TestAnotherWorkspacesOrOrganisationsKeyIsNotThere(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	root := b.Root()
 	here := mustMake(t, root, "workspace/service", `{"name":"x","scopes":["models.list"]}`)
 	wide := mustMake(t, root, "organisation/service", `{"name":"x","scopes":["audit_logs.list"]}`)
@@ -226,7 +226,7 @@ func TestAnotherWorkspacesOrOrganisationsKeyIsNotThere(t *testing.T) {
 		for _, id := range []string{here.ID, wide.ID, "none"} {
 			for _, call := range [][3]string{{"GET", "", ""}, {"PUT", "", `{"name":"x"}`}, {"DELETE", "", ""}, {"POST", "/rotate", ""}} {
 				a := c.Call(call[0], "/api-keys/"+id+call[1], call[2])
-				refused(t, name+" "+call[0]+call[1], a, http.StatusNotFound, "AB08", "id")
+				wantRefused(t, name+" "+call[0]+call[1], a, http.StatusNotFound, "AB08", "id")
 				if want := c.Call(call[0], "/api-keys/absent"+call[1], call[2]); strings.ReplaceAll(a.Body, id, "absent") != want.Body {
 					t.Errorf("%s: %s tells what is there:\n%s%s", name, call[0], a.Body, want.Body)
 				}
@@ -237,35 +237,35 @@ func TestAnotherWorkspacesOrOrganisationsKeyIsNotThere(t *testing.T) {
 			t.Errorf("%s lists %d keys", name, list.Total)
 		}
 	}
-	refused(t, "another workspace by name", foreign.Call("GET", "/api-keys?workspace_id=default", ""), http.StatusNotFound, "AB02", "workspace_id")
-	refused(t, "a key there", foreign.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["models.list"],"workspace_id":"default"}`), http.StatusNotFound, "AB02", "workspace_id")
-	refused(t, "a workspace's key of its organisation", service(b, "").Call("GET", "/api-keys/"+wide.ID, ""), http.StatusNotFound, "AB08", "id")
-	refused(t, "a key of a workspace's key for another", service(b, other).Call("POST", "/api-keys/workspace/service", plain+`}`), http.StatusNotFound, "AB02", "workspace_id")
-	refused(t, "a workspace's key that lists another", service(b, other).Call("GET", "/api-keys?workspace_id=default", ""), http.StatusNotFound, "AB02", "workspace_id")
+	wantRefused(t, "another workspace by name", foreign.Call("GET", "/api-keys?workspace_id=default", ""), http.StatusNotFound, "AB02", "workspace_id")
+	wantRefused(t, "a key there", foreign.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["models.list"],"workspace_id":"default"}`), http.StatusNotFound, "AB02", "workspace_id")
+	wantRefused(t, "a workspace's key of its organisation", service(b, "").Call("GET", "/api-keys/"+wide.ID, ""), http.StatusNotFound, "AB08", "id")
+	wantRefused(t, "a key of a workspace's key for another", service(b, other).Call("POST", "/api-keys/workspace/service", plain+`}`), http.StatusNotFound, "AB02", "workspace_id")
+	wantRefused(t, "a workspace's key that lists another", service(b, other).Call("GET", "/api-keys?workspace_id=default", ""), http.StatusNotFound, "AB02", "workspace_id")
 }
 
 func TestNobodyGivesWhatTheyDoNotHave(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	maker := b.As(access.Identity{Type: access.WorkspaceService, Scopes: []access.Scope{
 		"models.list", "workspace_service_api_keys.create", "workspace_service_api_keys.update", "workspace_service_api_keys.rotate", "workspace_service_api_keys.delete",
 	}})
 	body := func(scopes string) string { return `{"name":"x","scopes":[` + scopes + `]}` }
 	k := mustMake(t, maker, "workspace/service", body(`"models.list"`))
 	for _, scopes := range []string{`"completions.write"`, `"models.list","workspace_service_api_keys.read"`} {
-		refused(t, "POST "+scopes, maker.Call("POST", "/api-keys/workspace/service", body(scopes)), http.StatusForbidden, "AB03", "")
-		refused(t, "PUT "+scopes, maker.Call("PUT", "/api-keys/"+k.ID, body(scopes)), http.StatusForbidden, "AB03", "")
+		wantRefused(t, "POST "+scopes, maker.Call("POST", "/api-keys/workspace/service", body(scopes)), http.StatusForbidden, "AB03", "")
+		wantRefused(t, "PUT "+scopes, maker.Call("PUT", "/api-keys/"+k.ID, body(scopes)), http.StatusForbidden, "AB03", "")
 	}
 	strong := mustMake(t, b.Root(), "workspace/service", body(`"models.list","completions.write","logs.view"`))
-	refused(t, "rotating a stronger key", maker.Call("POST", "/api-keys/"+strong.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
+	wantRefused(t, "rotating a stronger key", maker.Call("POST", "/api-keys/"+strong.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
 	maker.Must("PUT", "/api-keys/"+strong.ID, body(`"completions.write"`), nil) // what it has may stay
-	refused(t, "returning", maker.Call("PUT", "/api-keys/"+strong.ID, body(`"logs.view"`)), http.StatusForbidden, "AB03", "scopes[0]")
+	wantRefused(t, "returning", maker.Call("PUT", "/api-keys/"+strong.ID, body(`"logs.view"`)), http.StatusForbidden, "AB03", "scopes[0]")
 
 	boundless := store.Key{ID: "00000000-0000-7000-8000-0000000000ff", Name: "first", Hash: access.HashKey("first"), Scopes: []access.Scope{access.ScopeAll}, CreatedAt: b.Clock}
 	if err := b.DB.CreateKey(t.Context(), boundless); err != nil {
 		t.Fatal(err)
 	}
 	for _, call := range [][3]string{{"PUT", "", `{"name":"x"}`}, {"DELETE", "", ""}, {"POST", "/rotate", ""}} {
-		refused(t, call[0]+call[1]+" of the installation's", maker.Call(call[0], "/api-keys/"+boundless.ID+call[1], call[2]), http.StatusForbidden, "AB03", "")
+		wantRefused(t, call[0]+call[1]+" of the installation's", maker.Call(call[0], "/api-keys/"+boundless.ID+call[1], call[2]), http.StatusForbidden, "AB03", "")
 	}
 	b.Root().Must("PUT", "/api-keys/"+boundless.ID, `{"name":"y"}`, nil)
 
@@ -277,16 +277,16 @@ func TestNobodyGivesWhatTheyDoNotHave(t *testing.T) {
 	lent.Must("POST", "/api-keys/"+child.ID+"/rotate", "", nil)
 	b.Exec(`UPDATE gateway_keys SET providers = '["groq"]' WHERE id = $1`, child.ID)
 	b.Clock = b.Clock.Add(time.Hour) // past the transition
-	refused(t, "rotating a key that may use others", lent.Call("POST", "/api-keys/"+child.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
-	refused(t, "rotating a key that may use more", lent.Call("POST", "/api-keys/"+k.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
+	wantRefused(t, "rotating a key that may use others", lent.Call("POST", "/api-keys/"+child.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
+	wantRefused(t, "rotating a key that may use more", lent.Call("POST", "/api-keys/"+k.ID+"/rotate", ""), http.StatusForbidden, "AB03", "")
 }
 
 func TestAnOrganisationsKeyMakesKeysThatCallModels(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	org := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: []access.Scope{"workspace_service_api_keys.create", "workspace_service_api_keys.list"}})
-	refused(t, "without a workspace", org.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["completions.write"]}`), http.StatusBadRequest, "AB01", "workspace_id")
+	wantRefused(t, "without a workspace", org.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["completions.write"]}`), http.StatusBadRequest, "AB01", "workspace_id")
 	mustMake(t, org, "workspace/service", `{"name":"x","scopes":["completions.write"],"workspace_id":"second","organisation_id":"default"}`)
-	refused(t, "configs.read", org.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["configs.read"],"workspace_id":"second"}`), http.StatusForbidden, "AB03", "scopes[0]")
+	wantRefused(t, "configs.read", org.Call("POST", "/api-keys/workspace/service", `{"name":"x","scopes":["configs.read"],"workspace_id":"second"}`), http.StatusForbidden, "AB03", "scopes[0]")
 	var list struct {
 		Object string
 		Total  int
@@ -297,12 +297,12 @@ func TestAnOrganisationsKeyMakesKeysThatCallModels(t *testing.T) {
 		t.Errorf("listed %+v", list)
 	}
 	for query, field := range map[string]string{"page_size=0": "page_size", "page_size=1001": "page_size", "current_page=-1": "current_page", "page_size=x": "page_size", "other=1": "other"} {
-		refused(t, query, org.Call("GET", "/api-keys?"+query, ""), http.StatusBadRequest, "AB01", field)
+		wantRefused(t, query, org.Call("GET", "/api-keys?"+query, ""), http.StatusBadRequest, "AB01", field)
 	}
 }
 
 func TestScopesAreOfTheTypeOfKeyThatIsAskedFor(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	root := b.Root()
 	ids := map[string]string{
 		"organisation_service_api_keys": mustMake(t, root, "organisation/service", `{"name":"x","scopes":["audit_logs.list"]}`).ID,
@@ -339,12 +339,12 @@ func TestScopesAreOfTheTypeOfKeyThatIsAskedFor(t *testing.T) {
 		}
 	}
 	user := b.As(access.Identity{Type: access.WorkspaceUser, UserID: "member", Scopes: access.Scopes(access.WorkspaceUser)})
-	refused(t, "a user's key lists keys", user.Call("GET", "/api-keys", ""), http.StatusForbidden, "AB03", "")
-	refused(t, "nobody", b.Nobody().Call("GET", "/api-keys/self", ""), http.StatusUnauthorized, "AB05", "")
+	wantRefused(t, "a user's key lists keys", user.Call("GET", "/api-keys", ""), http.StatusForbidden, "AB03", "")
+	wantRefused(t, "nobody", b.Nobody().Call("GET", "/api-keys/self", ""), http.StatusUnauthorized, "AB05", "")
 }
 
 func TestKeysOfPeopleKeepToTheWorkspacesRules(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	b.Exec(`UPDATE organisations SET settings = '{"user_api_key_ttl":60,"user_api_key_max_ttl":100}'`)
 	b.Exec(`UPDATE workspaces SET settings = '{"user_api_key_max_ttl":3600,"user_api_key_count":2}' WHERE id = $1`, store.DefaultWorkspace)
 	c := b.Root()
@@ -352,10 +352,10 @@ func TestKeysOfPeopleKeepToTheWorkspacesRules(t *testing.T) {
 	if got := mustGet(c, first.ID).ExpiresAt; got == nil || *got != "2026-05-01T12:01:00.000Z" {
 		t.Errorf("a key that says nothing ends %v", *got)
 	}
-	refused(t, "too long", c.Call("POST", "/api-keys/workspace/user", plain+`,"user_id":"member","expires_at":"2026-05-01T13:00:01Z"}`), http.StatusBadRequest, "AB01", "expires_at")
-	refused(t, "longer", c.Call("PUT", "/api-keys/"+first.ID, `{"expires_at":"2026-05-01T13:00:01Z"}`), http.StatusBadRequest, "AB01", "expires_at")
+	wantRefused(t, "too long", c.Call("POST", "/api-keys/workspace/user", plain+`,"user_id":"member","expires_at":"2026-05-01T13:00:01Z"}`), http.StatusBadRequest, "AB01", "expires_at")
+	wantRefused(t, "longer", c.Call("PUT", "/api-keys/"+first.ID, `{"expires_at":"2026-05-01T13:00:01Z"}`), http.StatusBadRequest, "AB01", "expires_at")
 	mustMake(t, c, "workspace/user", plain+`,"user_id":"member","expires_at":"2026-05-01T13:00:00Z"}`)
-	refused(t, "one too many", c.Call("POST", "/api-keys/workspace/user", plain+`,"user_id":"member"}`), http.StatusForbidden, "AB03", "user_id")
+	wantRefused(t, "one too many", c.Call("POST", "/api-keys/workspace/user", plain+`,"user_id":"member"}`), http.StatusForbidden, "AB03", "user_id")
 	mustMake(t, c, "workspace/user", plain+`,"user_id":"mate"}`)
 	mustMake(t, c, "workspace/service", plain+`,"expires_at":"2099-01-01T00:00:00Z"}`)
 	c.Must("DELETE", "/api-keys/"+first.ID, "", nil)
@@ -365,7 +365,7 @@ func TestKeysOfPeopleKeepToTheWorkspacesRules(t *testing.T) {
 }
 
 func TestAKeyReadsWhatItIsItself(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	k := mustMake(t, b.Root(), "workspace/user", plain+`,"user_id":"member","defaults":{"metadata":{"a":"b"}}}`)
 	own := b.As(access.Identity{KeyID: k.ID, Type: access.WorkspaceUser, UserID: "member", Scopes: []access.Scope{"models.list"}})
 	b.Exec(`UPDATE organisations SET settings = '{"output_guardrail_exclusions":["` + store.DefaultWorkspace + `"]}'`)
@@ -400,7 +400,7 @@ func TestAKeyReadsWhatItIsItself(t *testing.T) {
 }
 
 func TestATokenReadsWhatItSays(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	token := b.As(access.Identity{KeyID: "jwt:ada", Name: "ada", Type: access.Token, Scopes: []access.Scope{"models.list"}, Config: "pc", Metadata: map[string]string{"a": "b"},
 		ExpiresAt: b.Clock.Add(time.Hour), Claims: &access.Claims{User: "ada"}})
 	var got struct {

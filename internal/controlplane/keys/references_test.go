@@ -10,7 +10,7 @@ import (
 )
 
 func TestAKeyRefersToNothingOfAnotherWorkspace(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	c := b.Root()
 	for slug, workspace := range map[string]string{"pc-here-000000": store.DefaultWorkspace, "pc-there-000000": other} {
 		b.Exec(`INSERT INTO configs (id, organisation_id, workspace_id, slug, name, is_default, version_id, status, owner_id, updated_by, created_at, updated_at)
@@ -19,19 +19,19 @@ func TestAKeyRefersToNothingOfAnotherWorkspace(t *testing.T) {
 	with := func(config string) string { return `"defaults":{"config_id":"` + config + `"}` }
 	k := mustMake(t, c, "workspace/service", plain+`,`+with("pc-here-000000")+`}`)
 	for _, config := range []string{"pc-there-000000", "pc-none-000000"} {
-		refused(t, "POST "+config, c.Call("POST", "/api-keys/workspace/service", plain+`,`+with(config)+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
-		refused(t, "PUT "+config, c.Call("PUT", "/api-keys/"+k.ID, `{`+with(config)+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
+		wantRefused(t, "POST "+config, c.Call("POST", "/api-keys/workspace/service", plain+`,`+with(config)+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
+		wantRefused(t, "PUT "+config, c.Call("PUT", "/api-keys/"+k.ID, `{`+with(config)+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
 	}
 	b.Exec(`UPDATE configs SET status = 'archived'`)
-	refused(t, "an archived config", c.Call("PUT", "/api-keys/"+k.ID, `{`+with("pc-here-000000")+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
+	wantRefused(t, "an archived config", c.Call("PUT", "/api-keys/"+k.ID, `{`+with("pc-here-000000")+`}`), http.StatusNotFound, "AB02", "defaults.config_id")
 
-	refused(t, "PUT in another workspace", c.Call("PUT", "/api-keys/"+k.ID, `{"name":"x","workspace_id":"second"}`), http.StatusNotFound, "AB08", "id")
-	refused(t, "GET in another workspace", c.Call("GET", "/api-keys/"+k.ID+"?workspace_id=second", ""), http.StatusNotFound, "AB08", "id")
+	wantRefused(t, "PUT in another workspace", c.Call("PUT", "/api-keys/"+k.ID, `{"name":"x","workspace_id":"second"}`), http.StatusNotFound, "AB08", "id")
+	wantRefused(t, "GET in another workspace", c.Call("GET", "/api-keys/"+k.ID+"?workspace_id=second", ""), http.StatusNotFound, "AB08", "id")
 	c.Must("PUT", "/api-keys/"+k.ID, `{"name":"x","workspace_id":"default","organisation_id":"default"}`, nil)
 }
 
 func TestAKeyThatSaysNothingLastsAsLongAsItMay(t *testing.T) {
-	b := house(t)
+	b := newBench(t)
 	for rules, want := range map[string]string{
 		`{"user_api_key_ttl":7200,"user_api_key_max_ttl":3600}`: "2026-05-01T13:00:00.000Z",
 		`{"user_api_key_ttl":1800,"user_api_key_max_ttl":3600}`: "2026-05-01T12:30:00.000Z",
@@ -51,7 +51,7 @@ func TestAKeyThatSaysNothingLastsAsLongAsItMay(t *testing.T) {
 }
 
 func TestDefaultsHoldSoManyEntriesAndNoMore(t *testing.T) {
-	c := house(t).Root()
+	c := newBench(t).Root()
 	for n, want := range map[int]int{64: http.StatusOK, 65: http.StatusBadRequest} {
 		entries := make([]string, n)
 		for i := range entries {

@@ -8,53 +8,53 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-func spent(dollars, tokens int64) reqlog.Spend {
+func spendOf(dollars, tokens int64) reqlog.Spend {
 	return reqlog.Spend{Cost: catalog.NanoDollars(dollars * 1_000_000_000), Tokens: tokens}
 }
 
 func TestACountIsWhatWasSpentSinceItStarted(t *testing.T) {
 	u := mustApply(t, `{"credit_limit":10,"alert_threshold":8}`, nil, now)
-	if got := u.Used(spent(5, 0)); got != 0 {
+	if got := u.Used(spendOf(5, 0)); got != 0 {
 		t.Errorf("before it starts it is at %g", got)
 	}
-	u.StartCount(spent(5, 0))
-	u.StartCount(spent(7, 0)) // it has started
-	if got := u.Used(spent(9, 100)); got != 4 {
+	u.StartCount(spendOf(5, 0))
+	u.StartCount(spendOf(7, 0)) // it has started
+	if got := u.Used(spendOf(9, 100)); got != 4 {
 		t.Errorf("used %g, want 4 dollars", got)
 	}
 	u = mustApply(t, `{"credit_limit":20}`, u, now)
-	if got := u.Used(spent(9, 100)); got != 4 {
+	if got := u.Used(spendOf(9, 100)); got != 4 {
 		t.Errorf("after an edit used %g, want 4 dollars", got)
 	}
 	u.Reset(now)
-	u.StartCount(spent(9, 100))
-	if got := u.Used(spent(12, 100)); got != 3 {
+	u.StartCount(spendOf(9, 100))
+	if got := u.Used(spendOf(12, 100)); got != 3 {
 		t.Errorf("after a reset used %g, want 3 dollars", got)
 	}
-	if got := u.Used(spent(1, 0)); got != 0 {
+	if got := u.Used(spendOf(1, 0)); got != 0 {
 		t.Errorf("with a counter that was lost used %g", got)
 	}
 	u = mustApply(t, `{"credit_limit":200,"type":"tokens"}`, u, now)
-	u.StartCount(spent(12, 100))
-	if got := u.Used(spent(99, 150)); got != 50 {
+	u.StartCount(spendOf(12, 100))
+	if got := u.Used(spendOf(99, 150)); got != 50 {
 		t.Errorf("of another type used %g, want 50 tokens", got)
 	}
 }
 
 func TestWarningsAreGivenOnceACount(t *testing.T) {
 	u := mustApply(t, `{"credit_limit":10,"alert_threshold":8}`, nil, now)
-	u.StartCount(spent(0, 0))
+	u.StartCount(spendOf(0, 0))
 	for i, tt := range []struct {
 		dollars              int64
 		threshold, exhausted bool
 	}{{7, false, false}, {8, true, false}, {9, false, false}, {10, false, true}, {11, false, false}} {
-		if a, b := u.DueWarnings(spent(tt.dollars, 0)); a != tt.threshold || b != tt.exhausted {
+		if a, b := u.DueWarnings(spendOf(tt.dollars, 0)); a != tt.threshold || b != tt.exhausted {
 			t.Errorf("%d: at %d dollars Judge = %t, %t", i, tt.dollars, a, b)
 		}
 	}
 	u.Reset(now)
-	u.StartCount(spent(11, 0))
-	if a, b := u.DueWarnings(spent(21, 0)); !a || !b {
+	u.StartCount(spendOf(11, 0))
+	if a, b := u.DueWarnings(spendOf(21, 0)); !a || !b {
 		t.Errorf("after a reset Judge = %t, %t; want both again", a, b)
 	}
 }

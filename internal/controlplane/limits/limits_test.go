@@ -218,9 +218,9 @@ func TestBudgetsOfAListGoOnInTheirOwnEntry(t *testing.T) {
 	for i := range got {
 		got[i].StartCount(reqlog.Spend{})
 	}
-	answer := got.Response(reqlog.Spend{Tokens: 900, Cost: 1_500_000_000})
-	if len(answer) != 2 || answer[0].CurrentUsage != 900 || answer[0].Status != "exhausted" || answer[1].CurrentUsage != 1.5 || answer[1].Status != "active" {
-		t.Errorf("answered %+v", answer)
+	response := got.Response(reqlog.Spend{Tokens: 900, Cost: 1_500_000_000})
+	if len(response) != 2 || response[0].CurrentUsage != 900 || response[0].Status != "exhausted" || response[1].CurrentUsage != 1.5 || response[1].Status != "active" {
+		t.Errorf("answered %+v", response)
 	}
 }
 

@@ -26,7 +26,7 @@ const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 func TestAChangeIsReportedByItsFields(t *testing.T) {
 	w := file(t)
-	w.mustApply(t, whole(t), manifest.Apply{})
+	w.mustApply(t, completeManifest(t), manifest.Apply{})
 	for _, tt := range []struct{ old, new, want string }{
 		{"name: Acme", "name: Acme Ltd", "~ organisation default [name]"},
 		{"GET /files/**", "/files/**", "~ organisation default [settings]"},
@@ -60,8 +60,8 @@ func TestAChangeIsReportedByItsFields(t *testing.T) {
 		{"scopes: []", "scopes: [models.list]", "~ key default/nothing 60303ae22b99 [scopes]"},
 		{"rotation_period: weekly", "rotation_period: monthly", "~ key default/ci 9f86d081884c [rotation_policy]"},
 	} {
-		text := strings.Replace(whole(t), tt.old, tt.new, 1)
-		if text == whole(t) {
+		text := strings.Replace(completeManifest(t), tt.old, tt.new, 1)
+		if text == completeManifest(t) {
 			t.Fatalf("%q is not in the file", tt.old)
 		}
 		for _, a := range []manifest.Apply{{DryRun: true}, {}} {
@@ -72,13 +72,13 @@ func TestAChangeIsReportedByItsFields(t *testing.T) {
 		if got := w.mustApply(t, text, manifest.Apply{}); len(got) != 0 {
 			t.Errorf("%q a second time: %q", tt.new, got)
 		}
-		w.mustApply(t, whole(t), manifest.Apply{})
+		w.mustApply(t, completeManifest(t), manifest.Apply{})
 	}
 }
 
 func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
 	w := file(t)
-	w.mustApply(t, whole(t), manifest.Apply{})
+	w.mustApply(t, completeManifest(t), manifest.Apply{})
 	before, _ := w.mustExport(t, manifest.Sealed)
 	bare, _ := w.mustExport(t, manifest.None)
 	if strings.Contains(bare, "sealed:") {
@@ -119,7 +119,7 @@ func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
 func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		w := world(t, open(), master)
-		w.mustApply(t, whole(t), manifest.Apply{})
+		w.mustApply(t, completeManifest(t), manifest.Apply{})
 		const some = "version: 1\nconfigs: []\nproviders:\n  - {slug: aws, workspace: ws-team, integration: bedrock}\nkeys: []\n"
 		if got := w.mustApply(t, some, manifest.Apply{}); len(got) != 0 {
 			t.Errorf("without --prune: %q", got)
@@ -140,10 +140,10 @@ func TestPruningRemovesWhatTheSectionsOfTheFileDoNotHave(t *testing.T) {
 		if again := w.mustApply(t, empty, manifest.Apply{Prune: true}); len(again) != 0 {
 			t.Errorf("pruned twice: %q", again)
 		}
-		if _, err := w.apply(t, whole(t), manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "revoked") {
+		if _, err := w.apply(t, completeManifest(t), manifest.Apply{}); err == nil || !strings.Contains(err.Error(), "revoked") {
 			t.Errorf("a revoked key comes back: %v", err)
 		}
-		text, _, _ = strings.Cut(whole(t), "\nkeys:")
+		text, _, _ = strings.Cut(completeManifest(t), "\nkeys:")
 		w.mustApply(t, text, manifest.Apply{})
 		if again := w.mustApply(t, text, manifest.Apply{}); len(again) != 0 {
 			t.Errorf("what was archived came back and changes again: %q", again)
@@ -238,9 +238,9 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 
 func TestAnErrorOfTheLastObjectLeavesNothingOfTheFirst(t *testing.T) {
 	w := file(t)
-	w.mustApply(t, whole(t), manifest.Apply{})
+	w.mustApply(t, completeManifest(t), manifest.Apply{})
 	before, _ := w.mustExport(t, manifest.Sealed)
-	text := strings.Replace(whole(t), "name: Acme", "name: Other", 1)
+	text := strings.Replace(completeManifest(t), "name: Acme", "name: Other", 1)
 	// Another organisation's key has this hash; that comes out as it is stored.
 	err := w.DB.CreateKey(t.Context(), store.Key{ID: "k", Name: "theirs", Organisation: "another", Hash: access.HashKey("aa"), CreatedAt: time.Now()})
 	if err != nil {

@@ -58,7 +58,7 @@ func TestDryRunListsTheChangesOfTheRealRunAndKeepsNone(t *testing.T) {
 		w := world(t, open(), master)
 		before, _ := w.mustExport(t, manifest.None)
 		revision := w.revision(t)
-		dry := w.mustApply(t, whole(t), manifest.Apply{DryRun: true})
+		dry := w.mustApply(t, completeManifest(t), manifest.Apply{DryRun: true})
 		if after, _ := w.mustExport(t, manifest.None); after != before || w.revision(t) != revision {
 			t.Errorf("the dry run left revision %d, want %d, and\n%s", w.revision(t), revision, after)
 		}
@@ -66,7 +66,7 @@ func TestDryRunListsTheChangesOfTheRealRunAndKeepsNone(t *testing.T) {
 		if err != nil || o.DataKey != "" {
 			t.Errorf("the dry run made the data key %q, %v", o.DataKey, err)
 		}
-		if done := w.mustApply(t, whole(t), manifest.Apply{}); !slices.Equal(dry, done) {
+		if done := w.mustApply(t, completeManifest(t), manifest.Apply{}); !slices.Equal(dry, done) {
 			t.Errorf("the dry run listed %q, and applying %q", dry, done)
 		}
 	})

@@ -32,7 +32,7 @@ func env(name string) (string, bool) {
 func TestAnExportAppliedElsewhereExportsTheSameBytes(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		first := world(t, open(), master)
-		first.mustApply(t, whole(t), manifest.Apply{})
+		first.mustApply(t, completeManifest(t), manifest.Apply{})
 		for _, how := range []manifest.Secrets{manifest.Sealed, manifest.References} {
 			t.Run(string(how), func(t *testing.T) {
 				text, names := first.mustExport(t, how)
@@ -63,11 +63,11 @@ func TestAnExportAppliedElsewhereExportsTheSameBytes(t *testing.T) {
 func TestApplyingAgainChangesNothing(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		w := world(t, open(), master)
-		w.mustApply(t, whole(t), manifest.Apply{})
+		w.mustApply(t, completeManifest(t), manifest.Apply{})
 		before := w.revision(t)
-		for _, text := range []string{whole(t), func() string { s, _ := w.mustExport(t, manifest.Sealed); return s }(), func() string { s, _ := w.mustExport(t, manifest.None); return s }()} {
+		for _, text := range []string{completeManifest(t), func() string { s, _ := w.mustExport(t, manifest.Sealed); return s }(), func() string { s, _ := w.mustExport(t, manifest.None); return s }()} {
 			for _, a := range []manifest.Apply{{}, {Prune: true}} {
-				if text == whole(t) && a.Prune {
+				if text == completeManifest(t) && a.Prune {
 					continue // it does not have the first key
 				}
 				if changes := w.mustApply(t, text, a); len(changes) != 0 {
@@ -99,7 +99,7 @@ func world(t *testing.T, db *store.DB, master string) place {
 	return place{m}
 }
 
-func whole(t *testing.T) string {
+func completeManifest(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile("testdata/whole.yaml")
 	if err != nil {

@@ -32,9 +32,9 @@ func TestAFileIsComparedAgainWithWhatWasChangedConcurrently(t *testing.T) {
 
 func TestApplyingIsOneRowOfTheAuditLog(t *testing.T) {
 	w := file(t)
-	w.mustApply(t, whole(t), manifest.Apply{DryRun: true})
-	w.mustApply(t, whole(t), manifest.Apply{})
-	w.mustApply(t, whole(t), manifest.Apply{})
+	w.mustApply(t, completeManifest(t), manifest.Apply{DryRun: true})
+	w.mustApply(t, completeManifest(t), manifest.Apply{})
+	w.mustApply(t, completeManifest(t), manifest.Apply{})
 	rows, total, err := w.DB.Audits(t.Context(), store.AuditQuery{Organisation: store.DefaultOrganisation, To: time.Now().Add(time.Hour)}, store.Page{})
 	if err != nil || total != 1 {
 		t.Fatalf("%d rows, %v, want one", total, err)

@@ -15,7 +15,7 @@ import (
 
 func TestAChangeOfPromptsIsReportedByItsFields(t *testing.T) {
 	w := file(t)
-	w.mustApply(t, whole(t), manifest.Apply{})
+	w.mustApply(t, completeManifest(t), manifest.Apply{})
 	for _, tt := range []struct{ old, new, want string }{
 		{"name: Greeting", "name: Hello", "~ prompt default/pp-greet [name]"},
 		{"    published: 2\n", "    published: 3\n", "~ prompt default/pp-greet [published]"},
@@ -29,8 +29,8 @@ func TestAChangeOfPromptsIsReportedByItsFields(t *testing.T) {
 		{"color_code: \"#0f0\"", "color_code: green", "~ prompt_label stable [color_code]"},
 		{"audience: modelgate", "audience: others", "~ organisation default [settings]"},
 	} {
-		text := strings.Replace(whole(t), tt.old, tt.new, 1)
-		if text == whole(t) {
+		text := strings.Replace(completeManifest(t), tt.old, tt.new, 1)
+		if text == completeManifest(t) {
 			t.Fatalf("%q is not in the file", tt.old)
 		}
 		if tt.want == "" {
@@ -47,7 +47,7 @@ func TestAChangeOfPromptsIsReportedByItsFields(t *testing.T) {
 		if got := w.mustApply(t, text, manifest.Apply{Prune: true}); len(got) != 0 {
 			t.Errorf("%q a second time: %q", tt.new, got)
 		}
-		w.mustApply(t, whole(t), manifest.Apply{})
+		w.mustApply(t, completeManifest(t), manifest.Apply{})
 	}
 }
 
@@ -126,7 +126,7 @@ func TestVersionsOfPromptsKeepTheirNumbersAndWhatTheySay(t *testing.T) {
 func TestPruningArchivesPromptsAndLeavesDefaultCollections(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		w := world(t, open(), master)
-		w.mustApply(t, whole(t), manifest.Apply{})
+		w.mustApply(t, completeManifest(t), manifest.Apply{})
 		if _, err := w.apply(t, "prompt_collections: []\n", manifest.Apply{Prune: true}); err == nil || !strings.Contains(err.Error(), "still contains") {
 			t.Errorf("a collection that holds prompts is pruned: %v", err)
 		}
@@ -149,8 +149,8 @@ func TestPruningArchivesPromptsAndLeavesDefaultCollections(t *testing.T) {
 		if !strings.Contains(text, "slug: co-ours") || strings.Contains(text, "co-top") {
 			t.Errorf("after pruning:\n%s", text)
 		}
-		w.mustApply(t, whole(t), manifest.Apply{})
-		if got := w.mustApply(t, whole(t), manifest.Apply{}); len(got) != 0 {
+		w.mustApply(t, completeManifest(t), manifest.Apply{})
+		if got := w.mustApply(t, completeManifest(t), manifest.Apply{}); len(got) != 0 {
 			t.Errorf("what was archived came back and changes again: %q", got)
 		}
 	})

@@ -27,7 +27,7 @@ const (
 	usages = "/policies/usage-limits"
 )
 
-type made struct {
+type created struct {
 	ID, Object string
 	Warnings   []string
 }
@@ -78,7 +78,7 @@ var uuid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 func TestARateLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 	c := routetest.New(t, policies.Add).Root()
-	var p made
+	var p created
 	c.Must("POST", rates, rateBody, &p)
 	if !uuid.MatchString(p.ID) || p.Object != "policy_usage_limits" || p.Warnings != nil {
 		t.Errorf("created %+v; want a UUID and the object of the specification", p)
@@ -99,7 +99,7 @@ func TestARateLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 
 func TestAUsageLimitPolicyIsReadAsItWasCreated(t *testing.T) {
 	c := routetest.New(t, policies.Add).Root()
-	var p made
+	var p created
 	c.Must("POST", usages, `{"name":"runs","description":"of agents","conditions":[{"key":"model","value":["gpt-4o","o3"],"excludes":"gpt-4o-mini"},{"key":"metadata.team","value":"a"}],
 		"group_by":[{"key":"session"},{"key":"metadata._user"}],"type":"tokens","credit_limit":5000,"periodic_reset_days":7,"on_budget_end":"stop","on_store_down":"closed",
 		"loop_detection":{"same_tool_call":4,"context_growth_without_progress":6}}`, &p)
@@ -227,7 +227,7 @@ func TestAPolicyThatCanNeverApplyIsAcceptedWithAWarning(t *testing.T) {
 		`{"key":"workspace_id","value":"` + store.DefaultWorkspace + `"}`:                                                          "",
 		`{"key":"organisation_id","value":"` + store.DefaultOrganisation + `"}`:                                                    "",
 	} {
-		var p made
+		var p created
 		c.Must("POST", rates, strings.Replace(rateBody, `{"key":"workspace_id","value":"*"}`, conditions, 1), &p)
 		if got := strings.Join(p.Warnings, "; "); !strings.Contains(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: warnings %q, want %q", conditions, got, want)
@@ -238,7 +238,7 @@ func TestAPolicyThatCanNeverApplyIsAcceptedWithAWarning(t *testing.T) {
 func TestAPolicyIsChanged(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
-	var rate, cost made
+	var rate, cost created
 	c.Must("POST", rates, rateBody, &rate)
 	c.Must("POST", usages, costBody, &cost)
 	b.Clock = b.Clock.Add(time.Hour)
@@ -278,7 +278,7 @@ func TestAPolicyIsChanged(t *testing.T) {
 func TestAPolicyIsArchivedOnce(t *testing.T) {
 	c := routetest.New(t, policies.Add).Root()
 	for path, body := range map[string]string{rates: rateBody, usages: costBody} {
-		var p made
+		var p created
 		c.Must("POST", path, body, &p)
 		at := path + "/" + p.ID
 		if a := c.Call("GET", at+"?status=archived", ""); a.Status != http.StatusNotFound {
@@ -364,7 +364,7 @@ func TestPoliciesAreSeenAndChangedWhereTheyBelong(t *testing.T) {
 	own := b.As(access.Identity{Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService), Rank: access.RankManager})
 	second := b.As(access.Identity{Type: access.WorkspaceService, Workspace: "w2", Scopes: access.Scopes(access.WorkspaceService), Rank: access.RankManager})
 	foreign := b.As(access.Identity{Type: access.OrganisationService, Organisation: "another", Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
-	var mine, wide, given made
+	var mine, wide, given created
 	own.Must("POST", rates, rateBody, &mine)
 	organisation.Must("POST", rates, rateBody, &wide)
 	organisation.Must("POST", rates, strings.Replace(rateBody, "{", `{"workspace_id":"second",`, 1), &given)
@@ -423,7 +423,7 @@ func TestPoliciesAreSeenAndChangedWhereTheyBelong(t *testing.T) {
 
 func TestPolicyRoutesNeedTheirScopes(t *testing.T) {
 	b := routetest.New(t, policies.Add)
-	var p made
+	var p created
 	b.As(access.Identity{Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)}).Must("POST", rates, rateBody, &p)
 	at := rates + "/" + p.ID
 	calls := map[string][3]string{
@@ -460,7 +460,7 @@ func TestMembersCannotChangeThePoliciesThatLimitThem(t *testing.T) {
 	session := func(user string) *routetest.Caller {
 		return b.As(access.Identity{Type: access.Session, UserID: user, Workspace: "-", Scopes: access.Scopes(access.Session)})
 	}
-	var p made
+	var p created
 	body := strings.Replace(rateBody, "{", `{"workspace_id":"default","organisation_id":"default",`, 1)
 	session("u2").Must("POST", rates, body, &p)
 	member := session("u1")
@@ -480,7 +480,7 @@ func spend(b *routetest.Bench, policy, counter string, attempts, cost, tokens in
 func TestEntitiesOfAUsageLimitShowTheUsageOfThePeriod(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
-	var p made
+	var p created
 	c.Must("POST", usages, costBody, &p)
 	spend(b, p.ID, "2026-05-01/0/api_key:a", 3, 1_250_000_000, 70)
 	spend(b, p.ID, "2026-05-01/0/api_key:b", 4, 2_500_000_000, 80)
@@ -494,7 +494,7 @@ func TestEntitiesOfAUsageLimitShowTheUsageOfThePeriod(t *testing.T) {
 		"?page_size=1&current_page=1":   "[api_key:b 2.5 exhausted] of 2",
 		"?page_size=1&current_page=200": "[] of 2",
 	} {
-		if got := shown(c, at+"/entities"+query); got != want {
+		if got := getBody(c, at+"/entities"+query); got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
@@ -509,17 +509,17 @@ func TestEntitiesOfAUsageLimitShowTheUsageOfThePeriod(t *testing.T) {
 		t.Errorf("usage %+v", got.Usage)
 	}
 	c.Must("PUT", at, `{"credit_limit":3}`, nil)
-	if got, want := shown(c, at+"/entities?search=y:b"), "[api_key:b 2.5 active] of 1"; got != want {
+	if got, want := getBody(c, at+"/entities?search=y:b"), "[api_key:b 2.5 active] of 1"; got != want {
 		t.Errorf("after raising the limit %s, want %s", got, want)
 	}
 	b.Clock = time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
-	if got, want := shown(c, at+"/entities"), "[] of 0"; got != want {
+	if got, want := getBody(c, at+"/entities"), "[] of 0"; got != want {
 		t.Errorf("in the next month %s, want %s", got, want)
 	}
 }
 
-// shown returns entities as text.
-func shown(c *routetest.Caller, path string) string {
+// getBody returns entities as text.
+func getBody(c *routetest.Caller, path string) string {
 	var e entities
 	c.Must("GET", path, "", &e)
 	var words []string
@@ -533,10 +533,10 @@ func TestTypesOfUsageLimitsReadTheirOwnUsage(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
 	for typ, want := range map[string]string{"cost": "[api_key:a 1.5 active] of 1", "tokens": "[api_key:a 99 active] of 1", "requests": "[api_key:a 7 active] of 1"} {
-		var p made
+		var p created
 		c.Must("POST", usages, `{`+everyone+`,"type":"`+typ+`","credit_limit":100}`, &p)
 		spend(b, p.ID, "-/0/api_key:a", 7, 1_500_000_000, 99)
-		if got := shown(c, usages+"/"+p.ID+"/entities"); got != want {
+		if got := getBody(c, usages+"/"+p.ID+"/entities"); got != want {
 			t.Errorf("%s: %s, want %s", typ, got, want)
 		}
 	}
@@ -545,21 +545,21 @@ func TestTypesOfUsageLimitsReadTheirOwnUsage(t *testing.T) {
 func TestOneEntityIsReset(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
-	var p made
+	var p created
 	c.Must("POST", usages, costBody, &p)
 	spend(b, p.ID, "2026-05-01/0/api_key:a", 3, 2_500_000_000, 70)
 	spend(b, p.ID, "2026-05-01/0/api_key:b", 3, 2_500_000_000, 70)
 	at := usages + "/" + p.ID
 	c.Must("PUT", at+"/entities/"+policy.EntityID("api_key:a")+"/reset", "", nil)
-	if got, want := shown(c, at+"/entities"), "[api_key:a 0 active, api_key:b 2.5 exhausted] of 2"; got != want {
+	if got, want := getBody(c, at+"/entities"), "[api_key:a 0 active, api_key:b 2.5 exhausted] of 2"; got != want {
 		t.Errorf("after the reset %s, want %s", got, want)
 	}
 	spend(b, p.ID, "2026-05-01/1/api_key:a", 1, 1_000_000_000, 7)
-	if got, want := shown(c, at+"/entities?search=:a"), "[api_key:a 1 active] of 1"; got != want {
+	if got, want := getBody(c, at+"/entities?search=:a"), "[api_key:a 1 active] of 1"; got != want {
 		t.Errorf("after more spend %s, want %s", got, want)
 	}
 	c.Must("PUT", at, `{"reset_usage_for_value":"api_key:b"}`, nil)
-	if got, want := shown(c, at+"/entities?search=:b"), "[api_key:b 0 active] of 1"; got != want {
+	if got, want := getBody(c, at+"/entities?search=:b"), "[api_key:b 0 active] of 1"; got != want {
 		t.Errorf("after the reset by value %s, want %s", got, want)
 	}
 	if a := c.Call("PUT", at+"/entities/"+policy.EntityID("api_key:z")+"/reset", ""); a.Status != http.StatusNotFound {
@@ -570,7 +570,7 @@ func TestOneEntityIsReset(t *testing.T) {
 func TestEntitiesOfARateLimitShowTheLiveCounters(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
-	var p made
+	var p created
 	c.Must("POST", rates, strings.Replace(rateBody, `"value":10`, `"value":2`, 1), &p)
 	counters := new(quota.Memory)
 	var set *policy.Set
@@ -599,13 +599,13 @@ func TestEntitiesOfARateLimitShowTheLiveCounters(t *testing.T) {
 	use("b")
 	use("b")
 	at := rates + "/" + p.ID + "/entities"
-	if got, want := shown(c, at), "[api_key:a 1 active, api_key:b 2 exhausted] of 2"; got != want {
+	if got, want := getBody(c, at), "[api_key:a 1 active, api_key:b 2 exhausted] of 2"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 	c.Must("PUT", at+"/"+policy.EntityID("api_key:b")+"/reset", "", nil)
 	publish()
 	use("b")
-	if got, want := shown(c, at), "[api_key:b 1 active] of 1"; got != want {
+	if got, want := getBody(c, at), "[api_key:b 1 active] of 1"; got != want {
 		t.Errorf("after the reset %s, want %s", got, want)
 	}
 }
@@ -613,7 +613,7 @@ func TestEntitiesOfARateLimitShowTheLiveCounters(t *testing.T) {
 func TestCountersOfEndedPeriodsAreRemoved(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
-	var p made
+	var p created
 	c.Must("POST", usages, costBody, &p)
 	spend(b, p.ID, "2026-04-01/0/api_key:a", 3, 1, 1)
 	spend(b, p.ID, "2026-05-01/0/api_key:a", 3, 1, 1)
@@ -635,7 +635,7 @@ func TestCountersOfEndedPeriodsAreRemoved(t *testing.T) {
 func TestCountersBeforeAResetAreRemovedOnceTheEntityIsUsedAgain(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
-	var p made
+	var p created
 	c.Must("POST", usages, strings.Replace(costBody, `,"periodic_reset":"monthly"`, "", 1), &p)
 	spend(b, p.ID, "-/0/api_key:a", 3, 1, 1)
 	spend(b, p.ID, "-/0/api_key:b", 3, 1, 1)
@@ -656,7 +656,7 @@ func TestCountersBeforeAResetAreRemovedOnceTheEntityIsUsedAgain(t *testing.T) {
 func TestChangesOfPoliciesAreAudited(t *testing.T) {
 	b := routetest.New(t, policies.Add)
 	c := b.Root()
-	var p made
+	var p created
 	c.Must("POST", usages, costBody, &p)
 	spend(b, p.ID, "2026-05-01/0/api_key:a", 3, 1, 1)
 	c.Must("PUT", usages+"/"+p.ID, `{"credit_limit":9}`, nil)

@@ -16,8 +16,8 @@ import (
 
 const chat = `[{"role":"user","content":"Hello {{name}}"}]`
 
-// made is the response of what makes something.
-type made struct {
+// created is the response of what makes something.
+type created struct {
 	ID, Slug  string
 	VersionID string `json:"version_id"`
 }
@@ -38,9 +38,9 @@ type toResponse struct {
 	Published                             bool            `json:"is_published"`
 }
 
-func save(t *testing.T, c *routetest.Caller, name string) made {
+func save(t *testing.T, c *routetest.Caller, name string) created {
 	t.Helper()
-	var out made
+	var out created
 	c.Must("POST", "/prompts", `{"name":"`+name+`","string":`+quoted(chat)+`,"parameters":{"temperature":0.5},"model":"m1","virtual_key":"@main","template_metadata":{"a":1},"version_description":"first"}`, &out)
 	return out
 }
@@ -96,7 +96,7 @@ func TestAPromptIsReadAsItWasSaved(t *testing.T) {
 // The messages may be given as the array that they are.
 func TestMessagesMayBeGivenAsAnArray(t *testing.T) {
 	c := routetest.New(t, prompts.Add).Root()
-	var p made
+	var p created
 	c.Must("POST", "/prompts", `{"name":"a","string":`+chat+`}`, &p)
 	if s := findVersion(t, c, p.Slug); s.String != chat {
 		t.Errorf("string %s", s.String)
@@ -239,7 +239,7 @@ func TestAPromptThatMakesNoRequestIsNotSaved(t *testing.T) {
 
 func TestPartialsHaveVersionsToo(t *testing.T) {
 	c := routetest.New(t, prompts.Add).Root()
-	var p made
+	var p created
 	c.Must("POST", "/prompts/partials", `{"name":"Tone","string":"Be {{how}}"}`, &p)
 	if !strings.HasPrefix(p.Slug, "ppl-tone-") {
 		t.Errorf("made %+v", p)
@@ -380,7 +380,7 @@ func TestALabelOfTheOrganisationIsSeenAndNotChangedFromAWorkspace(t *testing.T) 
 
 func TestACollectionIsPutAwayWhenItIsEmpty(t *testing.T) {
 	c := routetest.New(t, prompts.Add).Root()
-	var above, below made
+	var above, below created
 	c.Must("POST", "/collections", `{"name":"Team"}`, &above)
 	c.Must("POST", "/collections", `{"name":"Part","parent_collection_id":"`+above.Slug+`"}`, &below)
 	p := save(t, c, "a")
@@ -454,7 +454,7 @@ func TestForeignObjectsAreNotFound(t *testing.T) {
 	b.Exec(`INSERT INTO workspaces (id, organisation_id, slug, name, icon, description, defaults, settings, security_settings, usage_limits, rate_limits, is_default, status, created_by, created_at, updated_at)
 		VALUES ($1, $2, 'ws-else', 'E', '', '', '{}', '{}', '{}', '[]', '[]', FALSE, 'active', '', 0, 0)`, elsewhere, store.DefaultOrganisation)
 	p := save(t, c, "a")
-	var partial, label, folder made
+	var partial, label, folder created
 	c.Must("POST", "/prompts/partials", `{"name":"p","string":"x"}`, &partial)
 	c.Must("POST", "/labels", `{"name":"l"}`, &label)
 	c.Must("POST", "/collections", `{"name":"c"}`, &folder)
@@ -480,7 +480,7 @@ func TestForeignObjectsAreNotFound(t *testing.T) {
 		}
 	}
 	other := callers["another workspace"]
-	var own made
+	var own created
 	other.Must("POST", "/prompts", `{"name":"own","string":"x"}`, &own)
 	for body, call := range map[string][2]string{
 		`{"collection_id":"` + folder.ID + `"}`:                               {"PUT", "/prompts/" + own.Slug},

@@ -42,7 +42,7 @@ func bench(t *testing.T) (*routetest.Bench, *routetest.Caller) {
 	return b, c
 }
 
-func refused(t *testing.T, name string, a routetest.Response, status int, code string) {
+func wantRefused(t *testing.T, name string, a routetest.Response, status int, code string) {
 	t.Helper()
 	if a.Status != status || !strings.Contains(a.Body, `"errorCode":"`+code+`"`) {
 		t.Errorf("%s: %d %s, want %d %s", name, a.Status, a.Body, status, code)
@@ -91,7 +91,7 @@ func TestAProviderIsChangedFieldByField(t *testing.T) {
 	if a := call(first); a.Status != 200 {
 		t.Errorf("the state that is: %d %s", a.Status, a.Body)
 	}
-	refused(t, "the state before", call(first), 409, "AB07")
+	wantRefused(t, "the state before", call(first), 409, "AB07")
 	b.Clock = b.Clock.AddDate(2, 0, 0)
 }
 
@@ -135,16 +135,16 @@ func TestInvalidProvidersAreRefused(t *testing.T) {
 		`"rate_limits":[{"type":"requests","unit":"rpm","value":-1}]`, `"extra":1`, `"workspace_id":7`,
 	} {
 		body := `{"integration_id":"main","name":"x",` + more + `}`
-		refused(t, "POST "+more, c.Call("POST", "/providers", strings.Replace(body, `"name":"x","name"`, `"name"`, 1)), 400, "AB01")
+		wantRefused(t, "POST "+more, c.Call("POST", "/providers", strings.Replace(body, `"name":"x","name"`, `"name"`, 1)), 400, "AB01")
 		if !strings.HasPrefix(more, `"slug"`) {
-			refused(t, "PUT "+more, c.Call("PUT", "/providers/main", `{`+more+`}`), 400, "AB01")
+			wantRefused(t, "PUT "+more, c.Call("PUT", "/providers/main", `{`+more+`}`), 400, "AB01")
 		}
 	}
-	refused(t, "no integration", c.Call("POST", "/providers", `{"name":"x"}`), 400, "AB01")
-	refused(t, "what is not there", c.Call("POST", "/providers", `{"name":"x","integration_id":"nothing"}`), 404, "AB02")
-	refused(t, "what the workspace has not", c.Call("POST", "/providers", `{"name":"x","integration_id":"hidden"}`), 404, "AB02")
-	refused(t, "another workspace", c.Call("POST", "/providers", `{"name":"x","integration_id":"main","workspace_id":"nowhere"}`), 404, "AB02")
-	refused(t, "a slug that is taken", c.Call("POST", "/providers", `{"name":"x","integration_id":"main","slug":"main"}`), 409, "AB07")
+	wantRefused(t, "no integration", c.Call("POST", "/providers", `{"name":"x"}`), 400, "AB01")
+	wantRefused(t, "what is not there", c.Call("POST", "/providers", `{"name":"x","integration_id":"nothing"}`), 404, "AB02")
+	wantRefused(t, "what the workspace has not", c.Call("POST", "/providers", `{"name":"x","integration_id":"hidden"}`), 404, "AB02")
+	wantRefused(t, "another workspace", c.Call("POST", "/providers", `{"name":"x","integration_id":"main","workspace_id":"nowhere"}`), 404, "AB02")
+	wantRefused(t, "a slug that is taken", c.Call("POST", "/providers", `{"name":"x","integration_id":"main","slug":"main"}`), 409, "AB07")
 	if b.Changes() != before {
 		t.Errorf("%d changes", b.Changes()-before)
 	}
@@ -172,11 +172,11 @@ func TestProvidersAreFoundByTagsAndPage(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"?tags=x", "?tags=[]", "?page_size=0", "?current_page=-1", "?extra=1"} {
-		refused(t, query, c.Call("GET", "/providers"+query, ""), 400, "AB01")
+		wantRefused(t, query, c.Call("GET", "/providers"+query, ""), 400, "AB01")
 	}
 	org := b.As(access.Identity{Type: access.OrganisationService, Workspace: "-", Scopes: access.Scopes(access.OrganisationService)})
-	refused(t, "an organisation's key without a workspace", org.Call("GET", "/providers", ""), 400, "AB01")
-	refused(t, "a slug without a workspace", org.Call("GET", "/providers/main", ""), 400, "AB01")
+	wantRefused(t, "an organisation's key without a workspace", org.Call("GET", "/providers", ""), 400, "AB01")
+	wantRefused(t, "a slug without a workspace", org.Call("GET", "/providers/main", ""), 400, "AB01")
 	if id := read(t, c, "main").ID; read(t, org, id).Slug != "main" || read(t, org, "main?workspace_id=default").ID != id {
 		t.Error("an organisation's key does not find it")
 	}
@@ -185,8 +185,8 @@ func TestProvidersAreFoundByTagsAndPage(t *testing.T) {
 func TestAnArchivedProviderIsGoneAndItsIntegrationIsNot(t *testing.T) {
 	_, c := bench(t)
 	c.Must("DELETE", "/providers/main", "", nil)
-	refused(t, "reading it", c.Call("GET", "/providers/main", ""), 404, "AB08")
-	refused(t, "archiving it again", c.Call("DELETE", "/providers/main", ""), 404, "AB08")
+	wantRefused(t, "reading it", c.Call("GET", "/providers/main", ""), 404, "AB08")
+	wantRefused(t, "archiving it again", c.Call("DELETE", "/providers/main", ""), 404, "AB08")
 	c.Must("POST", "/providers", `{"name":"x","integration_id":"main","slug":"main"}`, nil)
 }
 
@@ -213,7 +213,7 @@ func TestAnothersProviderIsNotThere(t *testing.T) {
 		}
 	}
 	reader := b.As(access.Identity{Type: access.WorkspaceUser, Scopes: []access.Scope{"providers.read"}})
-	refused(t, "without the scope", reader.Call("DELETE", "/providers/main", ""), 403, "AB03")
-	refused(t, "without the older scope", reader.Call("GET", "/virtual-keys/main", ""), 403, "AB03")
-	refused(t, "without a key", b.Nobody().Call("GET", "/providers", ""), 401, "AB05")
+	wantRefused(t, "without the scope", reader.Call("DELETE", "/providers/main", ""), 403, "AB03")
+	wantRefused(t, "without the older scope", reader.Call("GET", "/virtual-keys/main", ""), 403, "AB03")
+	wantRefused(t, "without a key", b.Nobody().Call("GET", "/providers", ""), 401, "AB05")
 }

@@ -89,12 +89,12 @@ func TestInvalidVirtualKeysAreRefused(t *testing.T) {
 		`{"name":"x","provider":"azure-openai","resourceName":"r","apiVersion":"` + strings.Repeat("1", 31) + `"}`,
 		`{"name":"x","provider":"azure-openai","resourceName":"r","cloud_c_resource_name":"r"}`,
 	} {
-		refused(t, body, c.Call("POST", "/virtual-keys", body), 400, "AB01")
+		wantRefused(t, body, c.Call("POST", "/virtual-keys", body), 400, "AB01")
 	}
 	for _, body := range []string{`{"provider":"anthropic"}`, `{"nonsense":"x"}`, `{"customHost":"https://evil.example.com"}`, `{"expires_at":"soon"}`} {
-		refused(t, body, c.Call("PUT", "/virtual-keys/"+slug, body), 400, "AB01")
+		wantRefused(t, body, c.Call("PUT", "/virtual-keys/"+slug, body), 400, "AB01")
 	}
-	refused(t, "the key of an integration", c.Call("PUT", "/virtual-keys/main", `{"key":"another"}`), 400, "AB01")
+	wantRefused(t, "the key of an integration", c.Call("PUT", "/virtual-keys/main", `{"key":"another"}`), 400, "AB01")
 	if b.Changes() != before {
 		t.Errorf("%d changes", b.Changes()-before)
 	}

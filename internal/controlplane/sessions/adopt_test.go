@@ -14,8 +14,8 @@ import (
 	"modelgate/internal/store"
 )
 
-// filed puts a person in the organisation as a file does: without a password.
-func filed(t *testing.T, b *routetest.Bench, name, role string) {
+// declareUser puts a person in the organisation as a file does: without a password.
+func declareUser(t *testing.T, b *routetest.Bench, name, role string) {
 	t.Helper()
 	u := store.User{ID: name, Email: name + "@example.com", FirstName: "File", LastName: "Made", Status: store.Active, Role: role, CreatedAt: b.Clock, UpdatedAt: b.Clock}
 	if err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error { return tx.CreateUser(t.Context(), store.DefaultOrganisation, u) }); err != nil {
@@ -59,8 +59,8 @@ func setting(token string) string {
 }
 
 func TestSomebodyOfAFileSetsTheirPasswordByALinkOnce(t *testing.T) {
-	b, _ := claimed(t)
-	filed(t, b, "ann", "admin")
+	b, _ := claimInstallation(t)
+	declareUser(t, b, "ann", "admin")
 	before := len(b.Query(`SELECT id FROM audit_logs`))
 	old, secret := token(t, b, "ann"), token(t, b, "ann@example.com")
 	if rows := b.Query(`SELECT resource_type || ' ' || resource_id FROM audit_logs`); len(rows) != before+2 || rows[len(rows)-1] != "user ann" {
@@ -105,11 +105,11 @@ func TestALinkCountsForWhomItIsAndAsLongAsTheyHaveNoPassword(t *testing.T) {
 		{"the owner", func(b *routetest.Bench) {
 			b.Exec(`UPDATE organisation_members SET role = 'owner' WHERE user_id = 'ann'`)
 		}},
-		{"of another organisation too", elsewhere},
+		{"of another organisation too", addForeignMembership},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b, _ := claimed(t)
-			filed(t, b, "ann", "member")
+			b, _ := claimInstallation(t)
+			declareUser(t, b, "ann", "member")
 			secret := token(t, b, "ann")
 			tt.before(b)
 			hash := b.Query(`SELECT password_hash FROM users WHERE id = 'ann'`)[0]
@@ -123,15 +123,15 @@ func TestALinkCountsForWhomItIsAndAsLongAsTheyHaveNoPassword(t *testing.T) {
 	}
 }
 
-func elsewhere(b *routetest.Bench) {
+func addForeignMembership(b *routetest.Bench) {
 	b.Exec(`INSERT INTO organisations (id, slug, name, owner_id, settings, data_key, status, created_at, updated_at) VALUES ('elsewhere', 'elsewhere', '', '', '{}', '', 'active', 0, 0)`)
 	b.Exec(`INSERT INTO organisation_members (organisation_id, user_id, role, created_at, updated_at) VALUES ('elsewhere', 'ann', 'admin', 0, 0)`)
 }
 
 func TestNobodyMakesALinkForTheOwnerOrADisabledPerson(t *testing.T) {
-	b, s := claimed(t)
-	filed(t, b, "boss2", "owner")
-	filed(t, b, "gone", "member")
+	b, s := claimInstallation(t)
+	declareUser(t, b, "boss2", "owner")
+	declareUser(t, b, "gone", "member")
 	b.Exec(`UPDATE users SET status = 'disabled' WHERE id = 'gone'`)
 	for user, want := range map[string]int{s.UserID: http.StatusForbidden, "boss2": http.StatusForbidden, "gone": http.StatusConflict, "nobody": http.StatusNotFound} {
 		if a := b.Root().Call("POST", "/admin/users/"+user+"/link", ""); a.Status != want {
@@ -160,7 +160,7 @@ const claimBody = `{"token":"the-link","email":"Ann@example.com","password":"` +
 func TestSomebodyOfAFileClaimsTheInstallation(t *testing.T) {
 	for _, role := range []string{"owner", "member"} {
 		b := claiming(t)
-		filed(t, b, "ann", role)
+		declareUser(t, b, "ann", role)
 		var s opened
 		b.Nobody().Must("POST", "/auth/claim", claimBody, &s)
 		o, err := b.DB.Organisation(t.Context(), store.DefaultOrganisation)
@@ -177,15 +177,15 @@ func TestAClaimTakesOverNoOther(t *testing.T) {
 	for name, before := range map[string]func(b *routetest.Bench){
 		"with a password":             func(b *routetest.Bench) { b.Exec(`UPDATE users SET password_hash = 'theirs' WHERE id = 'ann'`) },
 		"disabled":                    func(b *routetest.Bench) { b.Exec(`UPDATE users SET status = 'disabled' WHERE id = 'ann'`) },
-		"of another organisation too": elsewhere,
+		"of another organisation too": addForeignMembership,
 		"of another organisation": func(b *routetest.Bench) {
-			elsewhere(b)
+			addForeignMembership(b)
 			b.Exec(`DELETE FROM organisation_members WHERE organisation_id <> 'elsewhere'`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := claiming(t)
-			filed(t, b, "ann", "member")
+			declareUser(t, b, "ann", "member")
 			before(b)
 			hash := b.Query(`SELECT password_hash FROM users WHERE id = 'ann'`)[0]
 			if a := b.Nobody().Call("POST", "/auth/claim", claimBody); a.Status != http.StatusConflict || !strings.Contains(a.Body, "AB07") {
@@ -202,7 +202,7 @@ func TestAClaimTakesOverNoOther(t *testing.T) {
 
 func TestAnInviteAdoptsAUserMadeByAFileConcurrently(t *testing.T) {
 	invited := func(t *testing.T) (*routetest.Bench, string) {
-		b, _ := claimed(t)
+		b, _ := claimInstallation(t)
 		var made struct {
 			Link string `json:"invite_link"`
 		}
@@ -212,7 +212,7 @@ func TestAnInviteAdoptsAUserMadeByAFileConcurrently(t *testing.T) {
 	}
 	t.Run("and leaves their roles", func(t *testing.T) {
 		b, body := invited(t)
-		filed(t, b, "ann", "member")
+		declareUser(t, b, "ann", "member")
 		b.Exec(`INSERT INTO workspace_members (workspace_id, user_id, role, created_at, updated_at) VALUES ($1, 'ann', 'member', 0, 0)`, store.DefaultWorkspace)
 		b.Nobody().Must("POST", "/auth/invites/accept", body, nil)
 		m, err := b.DB.Membership(t.Context(), store.DefaultOrganisation, "ann")
@@ -222,7 +222,7 @@ func TestAnInviteAdoptsAUserMadeByAFileConcurrently(t *testing.T) {
 	})
 	t.Run("and puts them in workspaces where they are not", func(t *testing.T) {
 		b, body := invited(t)
-		filed(t, b, "ann", "member")
+		declareUser(t, b, "ann", "member")
 		b.Nobody().Must("POST", "/auth/invites/accept", body, nil)
 		if m, err := b.DB.Membership(t.Context(), store.DefaultOrganisation, "ann"); err != nil || m.RoleIn(store.DefaultWorkspace) != "admin" {
 			t.Errorf("membership %+v, %v", m, err)
@@ -230,17 +230,17 @@ func TestAnInviteAdoptsAUserMadeByAFileConcurrently(t *testing.T) {
 	})
 	for name, before := range map[string]func(t *testing.T, b *routetest.Bench){
 		"but nobody with a password": func(t *testing.T, b *routetest.Bench) {
-			filed(t, b, "ann", "member")
+			declareUser(t, b, "ann", "member")
 			b.Exec(`UPDATE users SET password_hash = 'theirs' WHERE id = 'ann'`)
 		},
-		"but no owner": func(t *testing.T, b *routetest.Bench) { filed(t, b, "ann", "owner") },
+		"but no owner": func(t *testing.T, b *routetest.Bench) { declareUser(t, b, "ann", "owner") },
 		"but nobody who is disabled": func(t *testing.T, b *routetest.Bench) {
-			filed(t, b, "ann", "member")
+			declareUser(t, b, "ann", "member")
 			b.Exec(`UPDATE users SET status = 'disabled' WHERE id = 'ann'`)
 		},
 		"but nobody of another organisation": func(t *testing.T, b *routetest.Bench) {
-			filed(t, b, "ann", "member")
-			elsewhere(b)
+			declareUser(t, b, "ann", "member")
+			addForeignMembership(b)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestAnInviteAdoptsAUserMadeByAFileConcurrently(t *testing.T) {
 }
 
 func TestRemovedPeopleCanBeInvitedAgain(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	invite := func() string {
 		var made struct {
 			Link string `json:"invite_link"`

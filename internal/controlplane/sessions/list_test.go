@@ -18,10 +18,10 @@ func signIn(t *testing.T, b *routetest.Bench, email, password, address string) (
 	t.Helper()
 	var s opened
 	b.Nobody().At(address).Must("POST", "/auth/login", `{"email":"`+email+`","password":"`+password+`"}`, &s)
-	return s, as(t, b, s.Token).At(address)
+	return s, withSession(t, b, s.Token).At(address)
 }
 
-func as(t *testing.T, b *routetest.Bench, token string) *routetest.Caller {
+func withSession(t *testing.T, b *routetest.Bench, token string) *routetest.Caller {
 	t.Helper()
 	id, err := identify(b, token, 0)
 	if err != nil {
@@ -37,8 +37,8 @@ func valid(b *routetest.Bench, token string) bool {
 	return err == nil
 }
 
-// joined returns a person who accepted an invite.
-func joined(t *testing.T, b *routetest.Bench, name, role string) opened {
+// joinUser returns a person who accepted an invite.
+func joinUser(t *testing.T, b *routetest.Bench, name, role string) opened {
 	t.Helper()
 	var made struct {
 		Link string `json:"invite_link"`
@@ -50,7 +50,7 @@ func joined(t *testing.T, b *routetest.Bench, name, role string) opened {
 	return s
 }
 
-type listed struct {
+type sessionList struct {
 	Total int
 	Data  []struct {
 		ID, Address string
@@ -63,11 +63,11 @@ type listed struct {
 }
 
 func TestAPersonListsAndEndsTheirSessions(t *testing.T) {
-	b, first := claimed(t)
-	joined(t, b, "ann", "member")
+	b, first := claimInstallation(t)
+	joinUser(t, b, "ann", "member")
 	b.Clock = b.Clock.Add(time.Minute)
 	second, c := signIn(t, b, "boss@example.com", password, "203.0.113.9")
-	var out listed
+	var out sessionList
 	c.Must("GET", "/auth/sessions", "", &out)
 	if out.Total != 2 || len(out.Data) != 2 || !out.Data[0].Current || out.Data[1].Current || out.Data[0].Address != "203.0.113.9" ||
 		out.Data[0].Created != "2026-05-01T12:01:00.000Z" || out.Data[0].Expires != "2026-05-02T00:01:00.000Z" {
@@ -95,10 +95,10 @@ func TestAPersonListsAndEndsTheirSessions(t *testing.T) {
 }
 
 func TestNobodyEndsTheSessionOfAnother(t *testing.T) {
-	b, boss := claimed(t)
-	ann := joined(t, b, "ann", "member")
+	b, boss := claimInstallation(t)
+	ann := joinUser(t, b, "ann", "member")
 	bossID := b.Query(`SELECT id FROM sessions WHERE user_id = '` + boss.UserID + `'`)[0]
-	c := as(t, b, ann.Token)
+	c := withSession(t, b, ann.Token)
 	for _, path := range []string{"/auth/sessions/" + bossID, "/admin/users/" + boss.UserID + "/sessions/" + bossID, "/admin/users/" + boss.UserID + "/sessions"} {
 		if a := c.Call("DELETE", path, ""); a.Status != http.StatusNotFound && a.Status != http.StatusForbidden {
 			t.Errorf("DELETE %s by a member: %d %s", path, a.Status, a.Body)
@@ -124,10 +124,10 @@ func TestNobodyEndsTheSessionOfAnother(t *testing.T) {
 }
 
 func TestAnAdminEndsTheSessionsOfAMember(t *testing.T) {
-	b, _ := claimed(t)
-	ann := joined(t, b, "ann", "member")
+	b, _ := claimInstallation(t)
+	ann := joinUser(t, b, "ann", "member")
 	again, _ := signIn(t, b, "ann@example.com", password, "203.0.113.9")
-	var out listed
+	var out sessionList
 	b.Root().Must("GET", "/admin/users/ann@example.com/sessions", "", &out)
 	if out.Total != 2 {
 		t.Fatalf("listed %+v", out)
@@ -149,7 +149,7 @@ func TestAnAdminEndsTheSessionsOfAMember(t *testing.T) {
 }
 
 func TestIdleAndOldSessionsEnd(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	l := route.Lifetimes{Idle: time.Hour, Absolute: 3 * time.Hour}
 	b.API.Sessions = func() route.Lifetimes { return l }
 	use := func(token string) error {
@@ -187,7 +187,7 @@ func TestIdleAndOldSessionsEnd(t *testing.T) {
 }
 
 func TestAUseIsNotedSeldom(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	s, _ := signIn(t, b, "boss@example.com", password, "203.0.113.9")
 	noted := func() string {
 		return b.Query(`SELECT last_used_at || ' ' || address FROM sessions WHERE id = '` + s.ID + `'`)[0]
@@ -211,7 +211,7 @@ func TestAUseIsNotedSeldom(t *testing.T) {
 }
 
 func TestSessionsOfAPersonAreBounded(t *testing.T) {
-	b, first := claimed(t)
+	b, first := claimInstallation(t)
 	err := b.DB.Update(t.Context(), nil, func(tx *store.Tx) error {
 		for i := range 120 {
 			at := b.Clock.Add(time.Duration(i+1) * time.Second)
@@ -232,7 +232,7 @@ func TestSessionsOfAPersonAreBounded(t *testing.T) {
 }
 
 func TestChangedPasswordEndsOtherSessions(t *testing.T) {
-	b, first := claimed(t)
+	b, first := claimInstallation(t)
 	_, c := signIn(t, b, "boss@example.com", password, "203.0.113.9")
 	token := b.Query(`SELECT hash FROM sessions WHERE address = '203.0.113.9'`)[0]
 	const next = "another battery horse"
@@ -265,8 +265,8 @@ func TestChangedPasswordEndsOtherSessions(t *testing.T) {
 }
 
 func TestAStolenSessionDoesNotGuessThePassword(t *testing.T) {
-	b, s := claimed(t)
-	thief := as(t, b, s.Token).At("198.51.100.7")
+	b, s := claimInstallation(t)
+	thief := withSession(t, b, s.Token).At("198.51.100.7")
 	change := func(current string) int {
 		return thief.Call("PUT", "/auth/password", `{"current_password":"`+current+`","password":"a password of the thief"}`).Status
 	}
@@ -281,8 +281,8 @@ func TestAStolenSessionDoesNotGuessThePassword(t *testing.T) {
 }
 
 func TestAdminResetsAPassword(t *testing.T) {
-	b, boss := claimed(t)
-	ann := joined(t, b, "ann", "member")
+	b, boss := claimInstallation(t)
+	ann := joinUser(t, b, "ann", "member")
 	reset := func(user string) routetest.Response {
 		return b.Root().Call("POST", "/admin/users/"+user+"/password-reset", "")
 	}
@@ -312,7 +312,7 @@ func TestAdminResetsAPassword(t *testing.T) {
 	if a := b.Nobody().Call("POST", "/auth/password", body(secret)); a.Status != http.StatusNotFound {
 		t.Errorf("the link again: %d %s", a.Status, a.Body)
 	}
-	filed(t, b, "new", "member")
+	declareUser(t, b, "new", "member")
 	for user, want := range map[string]int{boss.UserID: http.StatusForbidden, "new": http.StatusConflict, "nobody": http.StatusNotFound} {
 		if a := reset(user); a.Status != want {
 			t.Errorf("a reset for %s: %d %s, want %d", user, a.Status, a.Body, want)
@@ -324,7 +324,7 @@ func TestResetLinkExpires(t *testing.T) {
 	for name, before := range map[string]func(t *testing.T, b *routetest.Bench, ann opened){
 		"after a day": func(_ *testing.T, b *routetest.Bench, _ opened) { b.Clock = b.Clock.Add(24 * time.Hour) },
 		"with a change of the password": func(t *testing.T, b *routetest.Bench, ann opened) {
-			as(t, b, ann.Token).Must("PUT", "/auth/password", `{"current_password":"`+password+`","password":"another battery horse"}`, nil)
+			withSession(t, b, ann.Token).Must("PUT", "/auth/password", `{"current_password":"`+password+`","password":"another battery horse"}`, nil)
 		},
 		"with the membership": func(_ *testing.T, b *routetest.Bench, ann opened) {
 			b.Root().Must("DELETE", "/admin/users/"+ann.UserID, "", nil)
@@ -335,8 +335,8 @@ func TestResetLinkExpires(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, _ := claimed(t)
-			ann := joined(t, b, "ann", "member")
+			b, _ := claimInstallation(t)
+			ann := joinUser(t, b, "ann", "member")
 			var made struct{ Link string }
 			b.Root().Must("POST", "/admin/users/ann@example.com/password-reset", "", &made)
 			before(t, b, ann)
@@ -352,8 +352,8 @@ func TestResetLinkExpires(t *testing.T) {
 }
 
 func TestDisabledPersonHasNoSession(t *testing.T) {
-	b, _ := claimed(t)
-	ann := joined(t, b, "ann", "member")
+	b, _ := claimInstallation(t)
+	ann := joinUser(t, b, "ann", "member")
 	b.Exec(`UPDATE users SET status = 'disabled' WHERE id = $1`, ann.UserID)
 	if valid(b, ann.Token) {
 		t.Error("the session of a disabled person is valid")
@@ -361,7 +361,7 @@ func TestDisabledPersonHasNoSession(t *testing.T) {
 }
 
 func TestSignInsAndSignOutsAreAudited(t *testing.T) {
-	b, s := claimed(t)
+	b, s := claimInstallation(t)
 	again, c := signIn(t, b, "boss@example.com", password, "203.0.113.9")
 	b.Clock = b.Clock.Add(time.Second)
 	c.Must("POST", "/auth/logout", "", nil)
@@ -373,7 +373,7 @@ func TestSignInsAndSignOutsAreAudited(t *testing.T) {
 }
 
 func TestSignInsAlwaysMakeAFreshToken(t *testing.T) {
-	b, s := claimed(t)
+	b, s := claimInstallation(t)
 	planted := http.Header{"Cookie": {"session=" + s.Token}, "Authorization": {"Bearer " + s.Token}}
 	a := b.Nobody().CallWith("POST", "/auth/login", `{"email":"boss@example.com","password":"`+password+`"}`, planted)
 	if a.Status != http.StatusOK || strings.Contains(a.Body, s.Token) || len(a.Header.Values("Set-Cookie")) > 0 || a.Header.Get("Cache-Control") != "no-store" {

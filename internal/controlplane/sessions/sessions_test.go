@@ -24,8 +24,8 @@ type opened struct {
 	Expires string `json:"expires_at"`
 }
 
-// claimed returns a bench whose organisation has an owner, and their session.
-func claimed(t *testing.T) (*routetest.Bench, opened) {
+// claimInstallation returns a bench whose organisation has an owner, and their session.
+func claimInstallation(t *testing.T) (*routetest.Bench, opened) {
 	t.Helper()
 	b := routetest.New(t, sessions.Add, members.Add, workspaces.Add)
 	link(t, b, "the-link")
@@ -50,7 +50,7 @@ func identify(b *routetest.Bench, token string, later time.Duration) (*access.Id
 }
 
 func TestAnInstallationIsClaimedOnce(t *testing.T) {
-	b, s := claimed(t)
+	b, s := claimInstallation(t)
 	if !access.IsSessionToken(s.Token) || s.Expires != "2026-05-08T12:00:00.000Z" {
 		t.Errorf("the session %+v", s)
 	}
@@ -80,7 +80,7 @@ func TestAnInstallationIsClaimedOnce(t *testing.T) {
 }
 
 func TestAPersonSignsInAndOut(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	var s opened
 	b.Nobody().Must("POST", "/auth/login", `{"email":"BOSS@example.com","password":"`+password+`"}`, &s)
 	id, err := identify(b, s.Token, 0)
@@ -109,7 +109,7 @@ func TestAPersonSignsInAndOut(t *testing.T) {
 }
 
 func TestPasswordGuessingIsSlowedDown(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	try := func(email, password string) routetest.Response {
 		return b.Nobody().Call("POST", "/auth/login", `{"email":"`+email+`","password":"`+password+`"}`)
 	}
@@ -130,7 +130,7 @@ func TestPasswordGuessingIsSlowedDown(t *testing.T) {
 }
 
 func TestAnInviteIsAcceptedOnce(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	var made struct {
 		Link string `json:"invite_link"`
 	}
@@ -156,7 +156,7 @@ func TestAnInviteIsAcceptedOnce(t *testing.T) {
 }
 
 func TestIntrospectionReportsTheCallersOwnTokens(t *testing.T) {
-	b, s := claimed(t)
+	b, s := claimInstallation(t)
 	key := store.Key{ID: "k1", Type: access.WorkspaceUser, UserID: s.UserID, Name: "hers", Hash: access.HashKey("mg-hers"), Scopes: []access.Scope{"completions.write", "logs.view"}, CreatedAt: b.Clock, ExpiresAt: b.Clock.Add(time.Hour)}
 	if err := b.DB.CreateKey(t.Context(), key); err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestIntrospectionReportsTheCallersOwnTokens(t *testing.T) {
 }
 
 func TestPasswordsAndTokensAreNotKept(t *testing.T) {
-	b, s := claimed(t)
+	b, s := claimInstallation(t)
 	b.Nobody().Call("POST", "/auth/login", `{"email":"boss@example.com","password":"canary-password-of-mine"}`)
 	for table, columns := range map[string]string{
 		"users":      "email || password_hash || first_name || last_name",

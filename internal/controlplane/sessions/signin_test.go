@@ -23,7 +23,7 @@ func expect(t *testing.T, what string, a routetest.Response, want int) {
 }
 
 func TestParallelGuessesGetNoMoreThanTheirAttempts(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	var mu sync.Mutex
 	statuses := make(map[int]int)
 	guess := func() {
@@ -46,7 +46,7 @@ func TestParallelGuessesGetNoMoreThanTheirAttempts(t *testing.T) {
 }
 
 func TestAnotherAddressDoesNotLockTheOwnerOut(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	for range 10 {
 		expect(t, "another address", try(b.Nobody().At("198.51.100.7"), "boss@example.com", "a guess"), http.StatusUnauthorized)
 	}
@@ -59,7 +59,7 @@ func TestAnotherAddressDoesNotLockTheOwnerOut(t *testing.T) {
 }
 
 func TestManyAddressesShareTheAttemptsOfAnAccount(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	home := b.Nobody().At("203.0.113.9")
 	expect(t, "the owner before", try(home, "boss@example.com", password), http.StatusOK)
 	for i := range 30 {
@@ -81,7 +81,7 @@ func TestAnAddressHasItsAttemptsOverAllAccounts(t *testing.T) {
 		"IPv6 with a scope": func(i int) string { return fmt.Sprintf("fe80::1%%eth%d", i) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, _ := claimed(t)
+			b, _ := claimInstallation(t)
 			for i := range 50 {
 				expect(t, "an attempt", try(b.Nobody().At(address(i)), fmt.Sprintf("user%d@example.com", i), "a guess"), http.StatusUnauthorized)
 			}
@@ -92,11 +92,11 @@ func TestAnAddressHasItsAttemptsOverAllAccounts(t *testing.T) {
 }
 
 func TestUnknownAccountsAreAnsweredAsKnownOnes(t *testing.T) {
-	b, _ := claimed(t)
-	filed(t, b, "ann", "member") // has no password
-	filed(t, b, "off", "member")
+	b, _ := claimInstallation(t)
+	declareUser(t, b, "ann", "member") // has no password
+	declareUser(t, b, "off", "member")
 	b.Exec(`UPDATE users SET status = 'disabled', password_hash = (SELECT password_hash FROM users WHERE email = 'boss@example.com') WHERE id = 'off'`)
-	answers := func(email, password, address string) string {
+	responses := func(email, password, address string) string {
 		var out strings.Builder
 		for range 12 {
 			a := try(b.Nobody().At(address), email, password)
@@ -104,11 +104,11 @@ func TestUnknownAccountsAreAnsweredAsKnownOnes(t *testing.T) {
 		}
 		return out.String()
 	}
-	want := answers("boss@example.com", "a guess", "198.51.100.1")
+	want := responses("boss@example.com", "a guess", "198.51.100.1")
 	for i, got := range []string{
-		answers("nobody@example.com", "a guess", "198.51.100.2"),
-		answers("ann@example.com", "a guess", "198.51.100.3"),
-		answers("off@example.com", password, "198.51.100.4"),
+		responses("nobody@example.com", "a guess", "198.51.100.2"),
+		responses("ann@example.com", "a guess", "198.51.100.3"),
+		responses("off@example.com", password, "198.51.100.4"),
 	} {
 		if got != want {
 			t.Errorf("answers %d:\n%s\nwant\n%s", i, got, want)
@@ -120,7 +120,7 @@ func TestUnknownAccountsAreAnsweredAsKnownOnes(t *testing.T) {
 }
 
 func TestRightPasswordClearsTheCountOfItsAddress(t *testing.T) {
-	b, _ := claimed(t)
+	b, _ := claimInstallation(t)
 	home := b.Nobody().At("203.0.113.9")
 	for range 3 {
 		for range 9 {
@@ -131,7 +131,7 @@ func TestRightPasswordClearsTheCountOfItsAddress(t *testing.T) {
 }
 
 func TestFailedSignInsAreAuditedWithinAnAllowance(t *testing.T) {
-	b, s := claimed(t)
+	b, s := claimInstallation(t)
 	rows := func() []string {
 		return b.Query(`SELECT client_ip || ' ' || resource_id || ' ' || response_status_code || ' ' || request_body FROM audit_logs WHERE action = 'sign_in_failed' ORDER BY id`)
 	}

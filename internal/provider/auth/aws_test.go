@@ -13,8 +13,8 @@ import (
 	"modelgate/internal/provider"
 )
 
-// stsAnswer is a response of STS with keys that end at a moment.
-func stsAnswer(action, id string, end time.Time) string {
+// stsResponse is a response of STS with keys that end at a moment.
+func stsResponse(action, id string, end time.Time) string {
 	return fmt.Sprintf(`<%[1]sResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><%[1]sResult><Credentials>
 <AccessKeyId>%[2]s</AccessKeyId><SecretAccessKey>%[3]s</SecretAccessKey><SessionToken>of-the-role</SessionToken><Expiration>%[4]s</Expiration>
 </Credentials></%[1]sResult></%[1]sResponse>`, action, id, awsSecret, end.Format(time.RFC3339))
@@ -36,19 +36,19 @@ func roleOptions(more ...string) options {
 
 func TestARoleIsAssumedOnceUntilItEnds(t *testing.T) {
 	w := newWorld()
-	w.answer("https://sts.eu-west-1.amazonaws.com/", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
+	w.handle("https://sts.eu-west-1.amazonaws.com/", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
 		verify(t, r, []byte(form.Encode()), "sts", "eu-west-1")
 		if form.Get("RoleArn") != roleARN || !strings.HasPrefix(form.Get("ExternalId"), "ex & tern/al") || form.Get("Action") != "AssumeRole" {
 			t.Errorf("asked for %v", form)
 		}
-		io.WriteString(rw, stsAnswer("AssumeRole", roleID, w.now.Add(time.Hour)))
+		io.WriteString(rw, stsResponse("AssumeRole", roleID, w.now.Add(time.Hour)))
 	})
 	s, spec := w.signer(), row(provider.MethodAWS, "cloud_a_")
 	for _, step := range []struct {
 		after time.Duration
 		asked int
 	}{{0, 1}, {54 * time.Minute, 1}, {2 * time.Minute, 2}, {time.Minute, 2}} {
-		w.later(step.after)
+		w.advance(step.after)
 		target := mustTarget(t, spec, provider.Settings{Options: roleOptions()})
 		req := newRequest(t, target)
 		if err := s.Sign(t.Context(), target, req, nil); err != nil {
@@ -69,7 +69,7 @@ func TestARoleIsAssumedOnceUntilItEnds(t *testing.T) {
 
 func TestRegionsOfChinaHaveTheirOwnSTS(t *testing.T) {
 	w := newWorld()
-	w.says("https://sts.cn-north-1.amazonaws.com.cn/", stsAnswer("AssumeRole", roleID, noon.Add(time.Hour)))
+	w.handleText("https://sts.cn-north-1.amazonaws.com.cn/", stsResponse("AssumeRole", roleID, noon.Add(time.Hour)))
 	mustSign(t, w.signer(), row(provider.MethodAWS, "cloud_a_"), provider.Settings{Options: roleOptions("cloud_a_region", "cn-north-1")})
 }
 
@@ -139,16 +139,16 @@ func TestTheMachinesRoleIsFound(t *testing.T) {
 		},
 		"by web identity": func(w *world) {
 			w.env["AWS_WEB_IDENTITY_TOKEN_FILE"], w.env["AWS_ROLE_ARN"], w.files["/t"] = "/t", roleARN, "web-token\n"
-			w.answer("https://sts.eu-west-1.amazonaws.com/", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
+			w.handle("https://sts.eu-west-1.amazonaws.com/", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
 				if form.Get("WebIdentityToken") != "web-token" || form.Get("RoleArn") != roleARN || r.Header.Get("Authorization") != "" {
 					t.Errorf("asked for %v with %v", form, r.Header)
 				}
-				io.WriteString(rw, stsAnswer("AssumeRoleWithWebIdentity", roleID, noon.Add(time.Hour)))
+				io.WriteString(rw, stsResponse("AssumeRoleWithWebIdentity", roleID, noon.Add(time.Hour)))
 			})
 		},
 		"in the container": func(w *world) {
 			w.env["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"], w.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"] = "/v2/c", "pass"
-			w.answer("http://169.254.170.2/v2/c", func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
+			w.handle("http://169.254.170.2/v2/c", func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
 				if r.Header.Get("Authorization") != "pass" {
 					t.Errorf("container asked with %v", r.Header)
 				}
@@ -157,9 +157,9 @@ func TestTheMachinesRoleIsFound(t *testing.T) {
 		},
 		"in the instance": func(w *world) {
 			const base = "http://169.254.169.254/latest"
-			w.says(base+"/api/token", "pass\n")
-			w.says(base+"/meta-data/iam/security-credentials/", "my-role\n")
-			w.answer(base+"/meta-data/iam/security-credentials/my-role", func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
+			w.handleText(base+"/api/token", "pass\n")
+			w.handleText(base+"/meta-data/iam/security-credentials/", "my-role\n")
+			w.handle(base+"/meta-data/iam/security-credentials/my-role", func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
 				if r.Header.Get("X-Aws-Ec2-Metadata-Token") != "pass" {
 					t.Errorf("instance asked with %v", r.Header)
 				}
@@ -186,9 +186,9 @@ func TestTheMachinesRoleIsFound(t *testing.T) {
 func TestTheMachinesKeysMayAssumeARole(t *testing.T) {
 	w := newWorld()
 	w.env["AWS_ACCESS_KEY_ID"], w.env["AWS_SECRET_ACCESS_KEY"] = awsID, awsSecret
-	w.answer("https://sts.eu-west-1.amazonaws.com/", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
+	w.handle("https://sts.eu-west-1.amazonaws.com/", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
 		verify(t, r, []byte(form.Encode()), "sts", "eu-west-1")
-		io.WriteString(rw, stsAnswer("AssumeRole", roleID, noon.Add(time.Hour)))
+		io.WriteString(rw, stsResponse("AssumeRole", roleID, noon.Add(time.Hour)))
 	})
 	got := mustSign(t, w.signer(), row(provider.MethodAWS, ""), provider.Settings{Slug: "entry",
 		Options: options{"auth_type": "assumedRole", "role_arn": roleARN, "region": "eu-west-1"}})

@@ -38,7 +38,7 @@ func TestAnApplicationsTokenHasTheScopeThatIsAskedFor(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
-			w.answer(entraToken, func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
+			w.handle(entraToken, func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
 				if form.Get("scope") != tt.want || form.Get("client_id") != "app" || form.Get("client_secret") != "pass&word" || form.Get("grant_type") != "client_credentials" {
 					t.Errorf("asked with %v, want scope %s", form, tt.want)
 				}
@@ -93,16 +93,16 @@ func TestTheMachinesEntraIdentityIsFound(t *testing.T) {
 	}
 	for name, prepare := range map[string]func(*testing.T, *world) options{
 		"of a virtual machine": func(t *testing.T, w *world) options {
-			w.answer(vm, expect(t, "Metadata", "true", map[string]string{"api-version": "2018-02-01", "resource": "https://cognitiveservices.azure.com/", "client_id": ""}))
+			w.handle(vm, expect(t, "Metadata", "true", map[string]string{"api-version": "2018-02-01", "resource": "https://cognitiveservices.azure.com/", "client_id": ""}))
 			return options{"auth_mode": "managed"}
 		},
 		"chosen by its id": func(t *testing.T, w *world) options {
-			w.answer(vm, expect(t, "Metadata", "true", map[string]string{"client_id": "id-1"}))
+			w.handle(vm, expect(t, "Metadata", "true", map[string]string{"client_id": "id-1"}))
 			return options{"auth_mode": "managed", "managed_client_id": "id-1"}
 		},
 		"of an App Service": func(t *testing.T, w *world) options {
 			w.env["IDENTITY_ENDPOINT"], w.env["IDENTITY_HEADER"] = "http://127.0.0.1:41/msi", "pass"
-			w.answer("http://127.0.0.1:41/msi", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
+			w.handle("http://127.0.0.1:41/msi", func(rw http.ResponseWriter, r *http.Request, form url.Values) {
 				expect(t, "X-Identity-Header", "pass", map[string]string{"api-version": "2019-08-01"})(&recorder{header: http.Header{}}, r, form)
 				io.WriteString(rw, fmt.Sprintf(`{"access_token":"machine","expires_on":"%d"}`, noon.Add(time.Hour).Unix()))
 			})
@@ -111,7 +111,7 @@ func TestTheMachinesEntraIdentityIsFound(t *testing.T) {
 		"of a workload": func(t *testing.T, w *world) options {
 			w.env["AZURE_AUTHORITY_HOST"], w.env["AZURE_TENANT_ID"] = "https://login.microsoftonline.us/", "tenant"
 			w.env["AZURE_CLIENT_ID"], w.env["AZURE_FEDERATED_TOKEN_FILE"], w.files["/t"] = "app", "/t", "assertion\n"
-			w.answer("https://login.microsoftonline.us/tenant/oauth2/v2.0/token", func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
+			w.handle("https://login.microsoftonline.us/tenant/oauth2/v2.0/token", func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
 				if form.Get("client_assertion") != "assertion" || form.Get("client_id") != "app" || form.Get("scope") != "https://cognitiveservices.azure.com/.default" ||
 					form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
 					t.Errorf("asked with %v", form)
@@ -168,7 +168,7 @@ func TestMachinesEntraTokenIsForModelsAndKnownReceiversOnly(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
-			w.says(vm, grant("machine", 3600))
+			w.handleText(vm, grant("machine", 3600))
 			_, err := sign(t, w.signer(), spec, provider.Settings{Slug: "entry", CustomHost: tt.host, Options: tt.o, Lending: tt.lending})
 			if (err == nil) != tt.lent || (len(w.asked) > 0) != tt.lent {
 				t.Errorf("%v, asked %v, want it lent: %t", err, w.asked, tt.lent)
@@ -203,7 +203,7 @@ func TestEntraCredentialsThatCannotBeUsedAreRefused(t *testing.T) {
 
 func TestTheErrorOfEntraIsNamedByItsNumber(t *testing.T) {
 	w := newWorld()
-	w.answer(entraToken, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) {
+	w.handle(entraToken, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) {
 		rw.WriteHeader(http.StatusUnauthorized)
 		io.WriteString(rw, `{"error":"invalid_client","error_description":"AADSTS7000215: Invalid client secret pass&word"}`)
 	})

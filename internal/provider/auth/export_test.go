@@ -1,4 +1,4 @@
 package auth
 
-// Held is the number of tokens that s keeps.
-func Held(s *Signer) int { return len(s.tokens.held) }
+// CachedTokens is the number of tokens that s keeps.
+func CachedTokens(s *Signer) int { return len(s.tokens.held) }

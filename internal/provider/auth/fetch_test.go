@@ -21,7 +21,7 @@ import (
 func TestATokenIsFetchedOnceForAllThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.answer(entraToken, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) {
+		w.handle(entraToken, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) {
 			time.Sleep(time.Second)
 			io.WriteString(rw, grant("entra", 3600))
 		})
@@ -45,7 +45,7 @@ func TestATokenIsFetchedOnceForAllThatWait(t *testing.T) {
 func TestATokenDoesNotDependOnTheRequestThatFetchesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.answer(entraToken, func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
+		w.handle(entraToken, func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
 			select {
 			case <-r.Context().Done():
 			case <-time.After(time.Second):
@@ -86,7 +86,7 @@ func TestATokenDoesNotDependOnTheRequestThatFetchesIt(t *testing.T) {
 
 func TestAFetchThatPanicsLeavesNobodyWaiting(t *testing.T) {
 	w := newWorld()
-	w.answer(entraToken, func(http.ResponseWriter, *http.Request, url.Values) { panic("a bug") })
+	w.handle(entraToken, func(http.ResponseWriter, *http.Request, url.Values) { panic("a bug") })
 	s, spec, set := w.signer(), row(provider.MethodEntra, "cloud_c_"), provider.Settings{Options: entraOptions()}
 	func() {
 		defer func() {
@@ -96,39 +96,39 @@ func TestAFetchThatPanicsLeavesNobodyWaiting(t *testing.T) {
 		}()
 		sign(t, s, spec, set)
 	}()
-	w.says(entraToken, grant("entra", 3600))
+	w.handleText(entraToken, grant("entra", 3600))
 	mustSign(t, s, spec, set)
 }
 
 func TestATokenThatCannotBeRenewedServesUntilItsEnd(t *testing.T) {
 	w := newWorld()
-	w.says(entraToken, grant("first", 3600))
+	w.handleText(entraToken, grant("first", 3600))
 	s, spec, set := w.signer(), row(provider.MethodEntra, "cloud_c_"), provider.Settings{Options: entraOptions()}
 	mustSign(t, s, spec, set)
-	w.answer(entraToken, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) { rw.WriteHeader(503) })
+	w.handle(entraToken, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) { rw.WriteHeader(503) })
 	for _, step := range []struct {
 		after time.Duration
 		asked int
 	}{{56 * time.Minute, 2}, {20 * time.Second, 2}, {11 * time.Second, 3}} {
-		w.later(step.after)
+		w.advance(step.after)
 		if got := mustSign(t, s, spec, set); got != "Bearer first" || len(w.asked) != step.asked {
 			t.Errorf("at %v: sent %q, asked %d times, want %d", w.now, got, len(w.asked), step.asked)
 		}
 	}
-	w.later(4 * time.Minute)
+	w.advance(4 * time.Minute)
 	_, err := sign(t, s, spec, set)
 	mustRefuse(t, err, apierr.UpstreamFailed, "token_endpoint_failed")
 }
 
 func TestAShortTokenIsUsedForHalfItsTime(t *testing.T) {
 	w := newWorld()
-	w.says(entraToken, grant("short", 60))
+	w.handleText(entraToken, grant("short", 60))
 	s, spec, set := w.signer(), row(provider.MethodEntra, "cloud_c_"), provider.Settings{Options: entraOptions()}
 	for _, step := range []struct {
 		after time.Duration
 		asked int
 	}{{0, 1}, {29 * time.Second, 1}, {2 * time.Second, 2}} {
-		w.later(step.after)
+		w.advance(step.after)
 		mustSign(t, s, spec, set)
 		if len(w.asked) != step.asked {
 			t.Errorf("at %v: asked %d times, want %d", w.now, len(w.asked), step.asked)
@@ -156,7 +156,7 @@ func TestTokenEndpointResponses(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
-			w.answer(entraToken, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) {
+			w.handle(entraToken, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) {
 				rw.WriteHeader(tt.status)
 				io.WriteString(rw, tt.body)
 			})
@@ -166,7 +166,7 @@ func TestTokenEndpointResponses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "pass&word") || got != "" {
 				t.Errorf("says %v and sends %q", err, got)
 			}
-			if w.says(entraToken, grant("good", 3600)); mustSign(t, s, spec, set) != "Bearer good" {
+			if w.handleText(entraToken, grant("good", 3600)); mustSign(t, s, spec, set) != "Bearer good" {
 				t.Error("a failure was kept")
 			}
 		})
@@ -201,12 +201,12 @@ func (d doer) Do(r *http.Request, _ bool) (*http.Response, error) { return d(r) 
 // Clients may bring any number of credentials.
 func TestTheTokensThatAreKeptAreBounded(t *testing.T) {
 	w := newWorld()
-	w.says(entraToken, grant("t", 3600))
+	w.handleText(entraToken, grant("t", 3600))
 	s, spec := w.signer(), row(provider.MethodEntra, "cloud_c_")
 	for i := range 10000 {
 		mustSign(t, s, spec, provider.Settings{Options: entraOptions("cloud_c_entra_client_id", fmt.Sprint(i))})
 	}
-	if held := auth.Held(s); held > 4096 || len(w.asked) != 10000 {
+	if held := auth.CachedTokens(s); held > 4096 || len(w.asked) != 10000 {
 		t.Errorf("%d tokens are held of %d fetched", held, len(w.asked))
 	}
 }

@@ -61,7 +61,7 @@ func claims(t *testing.T, assertion string) map[string]any {
 
 func TestAServiceAccountIsExchangedOnceUntilShortlyBeforeTheEnd(t *testing.T) {
 	w := newWorld()
-	w.answer(googleToken, func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
+	w.handle(googleToken, func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
 		c := claims(t, form.Get("assertion"))
 		for name, want := range map[string]any{"alg": "RS256", "typ": "JWT", "kid": "kid-1", "aud": googleToken,
 			"iss": "gateway@p.iam.gserviceaccount.com", "scope": "https://www.googleapis.com/auth/cloud-platform"} {
@@ -89,9 +89,9 @@ func TestAServiceAccountIsExchangedOnceUntilShortlyBeforeTheEnd(t *testing.T) {
 		{2 * time.Minute, provider.Settings{Options: options{"cloud_b_service_account_json": serviceAccount(t)}}, "Bearer ya29.125600"},
 		{time.Minute, provider.Settings{Options: options{"cloud_b_service_account_json": serviceAccount(t, "client_email", "x@y")}, Key: key("k")}, "Bearer ya29.125700"},
 	} {
-		w.later(step.after)
+		w.advance(step.after)
 		if w.now == noon.Add(57*time.Minute) {
-			w.says(googleToken, grant("ya29.125700", 3600))
+			w.handleText(googleToken, grant("ya29.125700", 3600))
 		}
 		if got := mustSign(t, s, spec, step.set); got != step.want {
 			t.Errorf("at %v: sent %q, want %q", w.now, got, step.want)
@@ -123,7 +123,7 @@ func TestTheAddressForTokensIsCheckedByTheClient(t *testing.T) {
 		t.Run(tt.address, func(t *testing.T) {
 			w := newWorld()
 			if u, err := url.Parse(tt.address); err == nil {
-				w.says(u.Scheme+"://"+u.Host+u.Path, grant("t", 60))
+				w.handleText(u.Scheme+"://"+u.Host+u.Path, grant("t", 60))
 			}
 			_, err := sign(t, w.signer(), row(provider.MethodGCP, "cloud_b_"), provider.Settings{Key: key(serviceAccount(t, "token_uri", tt.address))})
 			if tt.refused {
@@ -151,7 +151,7 @@ func TestReadyTokensOfGoogleAreSentAsTheyAre(t *testing.T) {
 
 func TestARefreshTokenIsExchanged(t *testing.T) {
 	w := newWorld()
-	w.answer(googleToken, func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
+	w.handle(googleToken, func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
 		if form.Get("refresh_token") != "r" || form.Get("client_id") != "c" || form.Get("client_secret") != "s" || form.Get("grant_type") != "refresh_token" {
 			t.Errorf("asked with %v", form)
 		}
@@ -190,20 +190,20 @@ func TestAnIdentityOfElsewhereIsExchanged(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			w.files["/t"], w.files["/j"] = " subject \n", `{"id":"subject","other":1}`
-			w.answer("http://127.0.0.1:9/id", func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
+			w.handle("http://127.0.0.1:9/id", func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
 				if r.Header.Get("X-Pass") != "p" {
 					t.Errorf("the source was asked with %v", r.Header)
 				}
 				io.WriteString(rw, "subject")
 			})
-			w.answer("https://sts.googleapis.com/v1/token", func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
+			w.handle("https://sts.googleapis.com/v1/token", func(rw http.ResponseWriter, _ *http.Request, form url.Values) {
 				if form.Get("subject_token") != "subject" || form.Get("audience") != "//iam.googleapis.com/pool" ||
 					form.Get("grant_type") != "urn:ietf:params:oauth:grant-type:token-exchange" || form.Get("subject_token_type") != "urn:ietf:params:oauth:token-type:jwt" {
 					t.Errorf("asked with %v", form)
 				}
 				io.WriteString(rw, grant("federated", 3600))
 			})
-			w.answer(acting, func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
+			w.handle(acting, func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
 				if r.Header.Get("Authorization") != "Bearer federated" {
 					t.Errorf("acting asked with %v", r.Header)
 				}
@@ -232,10 +232,10 @@ func TestTheMachinesGoogleIdentityIsFound(t *testing.T) {
 	for name, prepare := range map[string]func(*world){
 		"in a file": func(w *world) {
 			w.env["GOOGLE_APPLICATION_CREDENTIALS"], w.files["/sa.json"] = "/sa.json", serviceAccount(t)
-			w.says(googleToken, grant("ya29.machine", 3600))
+			w.handleText(googleToken, grant("ya29.machine", 3600))
 		},
 		"in the metadata service": func(w *world) {
-			w.answer(metadata, func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
+			w.handle(metadata, func(rw http.ResponseWriter, r *http.Request, _ url.Values) {
 				if r.Header.Get("Metadata-Flavor") != "Google" {
 					t.Errorf("asked with %v", r.Header)
 				}
@@ -318,7 +318,7 @@ func TestStoredProvidersUseTheMachinesIdentityOnlyAsAllowed(t *testing.T) {
 		w := newWorld()
 		w.files["/t"], w.files["/unlisted"], w.listed = "the machine's own", "the machine's own", []string{"/t"}
 		for _, address := range []string{google, theirs} {
-			w.says(address, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
+			w.handleText(address, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
 		}
 		_, err := sign(t, w.signer(), row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", CustomHost: tt.host, Options: tt.o, Lending: tt.lending})
 		if (err == nil) != tt.asked || (len(w.asked) > 0) != tt.asked {
@@ -328,7 +328,7 @@ func TestStoredProvidersUseTheMachinesIdentityOnlyAsAllowed(t *testing.T) {
 	// What one entry fetched is not for another's of the same slug and text.
 	shared := newWorld()
 	shared.files["/t"] = "the machine's own"
-	shared.says(google, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
+	shared.handleText(google, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
 	s := shared.signer()
 	mustSign(t, s, row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", Options: pool(google, "")})
 	for _, lending := range []provider.MachineIdentity{provider.MachineIdentityCloudHosts, provider.LendOwn, provider.MachineIdentityNone} {
@@ -338,7 +338,7 @@ func TestStoredProvidersUseTheMachinesIdentityOnlyAsAllowed(t *testing.T) {
 	// What was got for it does not go to a bucket of theirs either.
 	w := newWorld()
 	w.files["/t"], w.listed = "the machine's own", []string{"/t"}
-	w.says(google, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
+	w.handleText(google, `{"access_token":"fetched","expires_in":3600,"token_type":"Bearer"}`)
 	o := pool(google, `,"service_account_impersonation_url":"`+bucket+`"`)
 	_, err := sign(t, w.signer(), row(provider.MethodGCP, ""), provider.Settings{Slug: "entry", Options: o, Lending: provider.MachineIdentityCloudHosts})
 	if mustRefuse(t, err, apierr.Invalid, "credential_malformed"); len(w.asked) != 1 {

@@ -30,19 +30,19 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // world is everything a signer sees: a clock, an environment, files, and token
 // endpoints that answer by their address.
 type world struct {
-	mu      sync.Mutex
-	now     time.Time
-	env     map[string]string
-	files   map[string]string
-	answers map[string]func(w http.ResponseWriter, r *http.Request, form url.Values)
-	listed  []string // files that tenants may read
-	asked   []string
-	guarded []bool
+	mu        sync.Mutex
+	now       time.Time
+	env       map[string]string
+	files     map[string]string
+	responses map[string]func(w http.ResponseWriter, r *http.Request, form url.Values)
+	listed    []string // files that tenants may read
+	asked     []string
+	guarded   []bool
 }
 
 func newWorld() *world {
 	return &world{now: noon, env: map[string]string{}, files: map[string]string{},
-		answers: map[string]func(http.ResponseWriter, *http.Request, url.Values){}}
+		responses: map[string]func(http.ResponseWriter, *http.Request, url.Values){}}
 }
 
 func (w *world) signer() *auth.Signer {
@@ -69,20 +69,20 @@ func (w *world) signer() *auth.Signer {
 	})
 }
 
-func (w *world) later(d time.Duration) {
+func (w *world) advance(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now = w.now.Add(d)
 }
 
-// answer serves what begins with address.
-func (w *world) answer(address string, f func(http.ResponseWriter, *http.Request, url.Values)) {
-	w.answers[address] = f
+// handle serves what begins with address.
+func (w *world) handle(address string, f func(http.ResponseWriter, *http.Request, url.Values)) {
+	w.responses[address] = f
 }
 
-// says answers with a text.
-func (w *world) says(address, text string) {
-	w.answer(address, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) { io.WriteString(rw, text) })
+// handleText answers with a text.
+func (w *world) handleText(address, text string) {
+	w.handle(address, func(rw http.ResponseWriter, _ *http.Request, _ url.Values) { io.WriteString(rw, text) })
 }
 
 func (w *world) Do(req *http.Request, guarded bool) (*http.Response, error) {
@@ -98,7 +98,7 @@ func (w *world) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	w.mu.Lock()
 	w.asked = append(w.asked, req.Method+" "+req.URL.String())
 	w.guarded = append(w.guarded, guarded)
-	f := w.answers[address]
+	f := w.responses[address]
 	w.mu.Unlock()
 	if f == nil {
 		return nil, fmt.Errorf("nobody is at %s", address)

@@ -159,13 +159,13 @@ func TestDescribeHasALineForEachProvider(t *testing.T) {
 	column := strings.Index(lines[0], "ADDRESS")
 	for i, s := range all {
 		line := lines[i+1]
-		if !strings.HasPrefix(line, s.ID+" ") || !strings.HasPrefix(line[column:], wanted(s.BaseURL)) {
+		if !strings.HasPrefix(line, s.ID+" ") || !strings.HasPrefix(line[column:], wantedPage(s.BaseURL)) {
 			t.Errorf("line of %s: %q", s.ID, line)
 		}
 	}
 }
 
-func wanted(base string) string {
+func wantedPage(base string) string {
 	if base == "" {
 		return "(custom host)"
 	}

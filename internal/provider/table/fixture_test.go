@@ -38,7 +38,7 @@ type fixture struct {
 		CustomHost string            `json:"custom_host"`
 		Options    map[string]string `json:"options"`
 	}
-	request, upstream, reply, response message
+	request, upstream, providerResponse, response message
 }
 
 func mustParse(t *testing.T, file string) *fixture {
@@ -60,7 +60,7 @@ func mustParse(t *testing.T, file string) *fixture {
 	if err := dec.Decode(&f.config); err != nil {
 		t.Fatalf("config: %v", err)
 	}
-	for i, m := range []*message{&f.request, &f.upstream, &f.reply, &f.response} {
+	for i, m := range []*message{&f.request, &f.upstream, &f.providerResponse, &f.response} {
 		*m = mustMessage(t, a.Files[i+1].Data)
 	}
 	return &f
@@ -156,7 +156,7 @@ func TestRowsBuildTheRequestsOfTheirFixtures(t *testing.T) {
 			if diff := cmp.Diff(f.upstream.header, req.Header); diff != "" {
 				t.Errorf("headers at the provider (-want +got):\n%s", diff)
 			}
-			if translated(spec) {
+			if isTranslated(spec) {
 				return // the body is the codec's
 			}
 			applyQuirks(t, spec, model, sent)
@@ -168,8 +168,8 @@ func TestRowsBuildTheRequestsOfTheirFixtures(t *testing.T) {
 	}
 }
 
-// translated reports whether requests for s are encoded again in its dialect.
-func translated(s *provider.Spec) bool {
+// isTranslated reports whether requests for s are encoded again in its dialect.
+func isTranslated(s *provider.Spec) bool {
 	return s.Dialect != api.DialectChat && s.Dialects == nil
 }
 
@@ -236,7 +236,7 @@ func TestFixturesAnnounceWhatTheyChange(t *testing.T) {
 	for _, file := range fixtures(t) {
 		f := mustParse(t, file)
 		spec, ok := table.Lookup(f.config.Provider)
-		if ok && translated(spec) {
+		if ok && isTranslated(spec) {
 			continue
 		}
 		asked := decode(t, f.request.body)
@@ -274,7 +274,7 @@ func TestFixturesAreWellFormed(t *testing.T) {
 		if want := "@" + f.config.Slug; f.request.header.Get("X-Gateway-Provider") != want {
 			t.Errorf("%s: request does not name %s", file, want)
 		}
-		for _, m := range []message{f.reply, f.response} {
+		for _, m := range []message{f.providerResponse, f.response} {
 			if m.first != "200" {
 				t.Errorf("%s: status %q, want 200", file, m.first)
 			}

@@ -194,7 +194,7 @@ func TestPathsStayBelowTheAddress(t *testing.T) {
 	eachRow(t, func(t *testing.T, s *provider.Spec) {
 		for op, path := range s.Paths {
 			if strings.HasPrefix(path, "https://") {
-				mustStayAway(t, s, op)
+				mustNotServe(t, s, op)
 				continue
 			}
 			path = strings.TrimSuffix(path, "?alt=sse")
@@ -205,7 +205,7 @@ func TestPathsStayBelowTheAddress(t *testing.T) {
 	})
 }
 
-func mustStayAway(t *testing.T, s *provider.Spec, op api.Operation) {
+func mustNotServe(t *testing.T, s *provider.Spec, op api.Operation) {
 	t.Helper()
 	target, err := provider.NewTarget(s, provider.Settings{CustomHost: "https://front.example.test"})
 	if err != nil {

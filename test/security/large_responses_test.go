@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestLargeAnswersOfProvidersStayWithinTheMemoryOfBodies has one ordinary key send
+// TestLargeResponsesOfProvidersStayWithinBodyMemory has one ordinary key send
 // many requests at once to a host of its own, which answers with as much as a
 // response may have.
-func TestLargeAnswersOfProvidersStayWithinTheMemoryOfBodies(t *testing.T) {
+func TestLargeResponsesOfProvidersStayWithinBodyMemory(t *testing.T) {
 	const requests, size, memory = 12, 40 << 20, 64 << 20
 	block := strings.Repeat(" ", 1<<20)
 	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
