@@ -41,6 +41,7 @@ type ChatProfile struct {
 	Verbosity    bool                     // verbosity
 	ContentParts bool                     // messages of assistants and tools may have a list of parts
 	NoNames      bool                     // participants have no names
+	NoReason     bool                     // streams have a terminator and no finish reason
 
 	// StrictMessages is true if messages with members that the vendor does not
 	// document are rejected.

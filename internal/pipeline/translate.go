@@ -170,11 +170,7 @@ func (t *translation) step(out []byte) ([]byte, error) {
 	case err == io.EOF && !t.ended:
 		t.ended = true
 		events := t.dec.End(t.events[:0])
-		if !t.seen.Finished && !finishes(events) {
-			// No client may take a part that broke off for a complete one.
-			events = slices.DeleteFunc(events, func(e llm.Event) bool { return e.Kind == llm.EventPartEnd })
-		}
-		out = t.write(out, events)
+		out = t.write(out, t.withoutBrokenEnds(events))
 		if s := &t.seen; s.Finished && !s.Terminated && s.Failed == "" { // only the terminator is missing
 			out = t.write(out, append(t.events[:0], llm.Event{Kind: llm.EventEnd}))
 		}
@@ -193,11 +189,24 @@ func (t *translation) step(out []byte) ([]byte, error) {
 	return out, t.src.grow(0, collectedSize(e.Data, t.events))
 }
 
-// finishes reports whether the response is complete with these events.
-func finishes(events []llm.Event) bool {
-	return slices.ContainsFunc(events, func(e llm.Event) bool {
-		return e.Kind == llm.EventEnd || e.Kind == llm.EventFinish && e.NativeFinishReason != ""
-	})
+// withoutBrokenEnds removes the ends of parts in choices without a finish reason
+// from the last events of a stream: no client may take such a part for a complete
+// one.
+func (t *translation) withoutBrokenEnds(events []llm.Event) []llm.Event {
+	broken := map[int]bool{}
+	for i := range events {
+		switch e := &events[i]; e.Kind {
+		case llm.EventEnd:
+			return events
+		case llm.EventPartEnd:
+			if open, began := t.open[e.Choice]; open || !began {
+				broken[e.Choice] = true
+			}
+		case llm.EventFinish:
+			delete(broken, e.Choice)
+		}
+	}
+	return slices.DeleteFunc(events, func(e llm.Event) bool { return e.Kind == llm.EventPartEnd && broken[e.Choice] })
 }
 
 // truncatedJSON reports whether a frame begins as JSON and is incomplete.

@@ -126,9 +126,10 @@ every target the gateway sends them as text in an object, ` + "`{\"INVALID_JSON\
 
 Every event is forwarded as soon as it arrives. An error after the first event, a break, or an end without a finish reason
 ends the stream with an error in the client's dialect: an error object in chat, ` + "`event: error`" + ` in messages, ` + "`error`" + ` and
-` + "`response.failed`" + ` in responses, an error object in gemini, an exception message in converse. Open blocks are closed first
-where clients need that, except tool calls that the provider did not finish, since clients run a call as soon as its end
-arrives. Half an event is never forwarded. If the token limit cuts a call, the client gets its arguments as far as they came,
+` + "`response.failed`" + ` in responses, an error object in gemini, an exception message in converse. Without
+a finish reason, the provider's terminator completes a text, and tool calls only if the provider's row says that its streams
+have no reasons. Open blocks are closed first where clients need that, except tool calls that the provider did not finish,
+since clients run a call as soon as its end arrives. Half an event is never forwarded. If the token limit cuts a call, the client gets its arguments as far as they came,
 or no call where its dialect only has complete ones (gemini, and complete responses in messages and converse), and the
 finish reason of the limit. Interleaved tool call arguments are sent one call after the other to messages and gemini clients,
 whose dialects cannot interleave them.

@@ -251,17 +251,17 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 			[]llm.Part{call("a", "f", "{}")}, llm.StopTool, true,
 		},
 		{
-			"arguments before the name", lines(`{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{"}}]}}`, `{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}}`, "[DONE]"),
+			"arguments before the name", lines(`{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"arguments":"{"}}]}}`, `{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"}"}}]}}`, `{"delta":{},"finish_reason":"tool_calls"}`, "[DONE]"),
 			[]llm.Part{call("a", "f", "{}")}, llm.StopTool, true,
 		},
 		{
-			"pieces without index", lines(`{"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}}`, `{"delta":{"tool_calls":[{"function":{"arguments":"}"}}]}}`, "[DONE]"),
+			"pieces without index", lines(`{"delta":{"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{"}}]}}`, `{"delta":{"tool_calls":[{"function":{"arguments":"}"}}]}}`, `{"delta":{},"finish_reason":"tool_calls"}`, "[DONE]"),
 			[]llm.Part{call("a", "f", "{}")}, llm.StopTool, true,
 		},
 		{
 			"a brace in a text, and another call before the end",
 			lines(`{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":\"\\\"}"}}]}}`, `{"delta":{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}]}}`,
-				`{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"}"}}]}}`, "[DONE]"),
+				`{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"}"}}]}}`, `{"delta":{},"finish_reason":"tool_calls"}`, "[DONE]"),
 			[]llm.Part{call("a", "f", `{"x":"\"}"}`), call("b", "g", "{}")}, llm.StopTool, true,
 		},
 		{
@@ -274,7 +274,7 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 			[]llm.Part{llm.Media{Kind: llm.Audio, Data: "QUI="}}, llm.StopEnd, true,
 		},
 		{
-			"arguments as an object", lines(`{"delta":{"tool_calls":[{"index":0,"id":"a","type":"null","function":{"name":"f","arguments":{"x":[1]}}}]}}`, "[DONE]"),
+			"arguments as an object", lines(`{"delta":{"tool_calls":[{"index":0,"id":"a","type":"null","function":{"name":"f","arguments":{"x":[1]}}}]}}`, `{"delta":{},"finish_reason":"tool_calls"}`, "[DONE]"),
 			[]llm.Part{call("a", "f", `{"x":[1]}`)}, llm.StopTool, true,
 		},
 		{

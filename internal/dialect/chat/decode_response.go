@@ -23,14 +23,18 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 		return nil, errors.New("a response of the chat dialect must have choices")
 	}
 	d := newDecoder(r)
+	d.noReason = true // the body is complete
 	events := d.terminate(d.read(nil, body))
 	var all dialect.Assembler
 	for i := range events {
 		all.Add(&events[i])
 	}
-	out, fault, _ := all.Response()
-	if fault != nil {
+	out, fault, complete := all.Response()
+	switch {
+	case fault != nil:
 		return nil, errors.New(fault.Message)
+	case !complete:
+		return nil, errors.New("the response ended inside the arguments of a tool call, without a finish reason")
 	}
 	out.Dialect = dialectName
 	return out, nil

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"slices"
 
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
@@ -11,9 +12,12 @@ import (
 
 // NewDecoder returns a decoder for one streamed response. Many providers leave
 // out the terminator: the response is also complete if every choice has a
-// finish reason and the bytes end.
-func (Dialect) NewDecoder(r *llm.Request, _ dialect.RequestTarget) dialect.StreamDecoder {
-	return newDecoder(r)
+// finish reason and the bytes end. With the terminator, only choices that call
+// tools need a finish reason.
+func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
+	d := newDecoder(r)
+	d.noReason = to.Chat != nil && to.Chat.NoReason
+	return d
 }
 
 func newDecoder(r *llm.Request) *streamDecoder {
@@ -26,6 +30,8 @@ func newDecoder(r *llm.Request) *streamDecoder {
 // leave fields out, send them empty or null, or name them differently.
 type streamDecoder struct {
 	asked *llm.Request
+	// noReason is true if calls with complete arguments need no finish reason.
+	noReason bool
 
 	start     llm.Event
 	keepExtra bool // until the first chunk with content
@@ -78,23 +84,22 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 	return dst
 }
 
-// terminate ends the response, which the provider has declared complete.
+// terminate ends the response, which the provider has declared complete, unless
+// a choice broke off.
 func (d *streamDecoder) terminate(dst []llm.Event) []llm.Event {
 	if d.ended {
 		return dst
 	}
 	dst = d.begin(dst)
-	for i, c := range d.choices {
-		if c == nil {
-			continue
-		}
-		if c.brokeOff() {
-			d.fault = &llm.ProviderError{Message: "the response ended inside the arguments of a tool call, without a finish reason"}
-			return d.fail(dst)
-		}
-		dst = c.finish(dst, i)
-	}
 	d.ended = true
+	if slices.ContainsFunc(d.choices, (*choice).brokeOff) {
+		return dst
+	}
+	for i, c := range d.choices {
+		if c != nil {
+			dst = c.finish(dst, i)
+		}
+	}
 	return append(dst, llm.Event{Kind: llm.EventEnd})
 }
 

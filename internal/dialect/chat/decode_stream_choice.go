@@ -323,11 +323,12 @@ func (c *choice) reason() llm.StopReason {
 	return stop
 }
 
-// brokeOff reports whether the choice has no finish reason and a call whose
-// arguments are not complete. Some providers send no reason after complete calls.
+// brokeOff reports whether the choice has calls and no finish reason. If the
+// provider sends none, the arguments of a call must be incomplete.
 func (c *choice) brokeOff() bool {
-	return !c.stopped && slices.ContainsFunc(c.calls, func(call *openCall) bool {
-		return call.part != noPart && !call.ended && !call.custom && !call.text.Complete()
+	return c != nil && !c.stopped && slices.ContainsFunc(c.calls, func(call *openCall) bool {
+		whole := call.ended || call.custom || call.text.Complete()
+		return call.part != noPart && !(whole && c.d.noReason)
 	})
 }
 

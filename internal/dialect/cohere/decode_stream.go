@@ -302,8 +302,10 @@ func (d *streamDecoder) finish(dst []llm.Event, v, delta jsonedit.Value) []llm.E
 		d.ended = true
 		return append(dst, llm.Event{Kind: llm.EventError, Fault: fault})
 	}
+	if d.ended = true; d.called && said == "" {
+		return dst // broke off
+	}
 	dst = d.closeAll(dst)
-	d.ended = true
 	usage, _ := delta.Get("usage")
 	return append(dst,
 		llm.Event{Kind: llm.EventFinish, Stop: stopOf(said, d.called), NativeFinishReason: said},

@@ -309,9 +309,13 @@ func (d *streamDecoder) closeAll(dst []llm.Event) []llm.Event {
 // messageStop holds back the stop reason until the metadata, which follows
 // immediately.
 func (d *streamDecoder) messageStop(dst []llm.Event, v jsonedit.Value) []llm.Event {
+	said := word(v, "stopReason")
+	if d.calls && said == "" {
+		d.ended = true // broke off
+		return dst
+	}
 	dst = d.closeAll(dst)
 	d.stopped = true
-	said := word(v, "stopReason")
 	d.finish = llm.Event{Kind: llm.EventFinish, Stop: d.stop(said), NativeFinishReason: said, StopText: stopText(v), Extra: extraOf(nil, v)}
 	return dst
 }

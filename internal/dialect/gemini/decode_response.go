@@ -12,6 +12,7 @@ import (
 // one frame.
 func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTarget) (*llm.Response, error) {
 	d := newDecoder(r, to)
+	d.complete = true
 	var all dialect.Assembler
 	events := d.End(d.Decode(nil, sse.Event{Data: body}))
 	for i := range events {

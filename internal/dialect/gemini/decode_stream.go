@@ -43,6 +43,8 @@ func newDecoder(r *llm.Request, to dialect.RequestTarget) *streamDecoder {
 // streamDecoder reads the frames of one response. Each frame has the form of a
 // response with the new content only.
 type streamDecoder struct {
+	complete bool // the frame is a complete response, which needs no finish reason
+
 	forced bool     // structured output is emulated by a forced tool
 	custom []string // tools with text input
 	calls  int      // of the conversation so far
@@ -304,11 +306,9 @@ func (d *streamDecoder) End(dst []llm.Event) []llm.Event {
 		c := &d.choices[i]
 		dst = d.cite(dst, i)
 		dst = d.close(dst, i)
-		if c.finish == "" && c.began {
+		if c.finish == "" && c.began && !d.complete {
 			whole = false
-			if len(c.extra) == 0 {
-				continue
-			}
+			continue
 		}
 		e := llm.Event{Kind: llm.EventFinish, Choice: i, NativeFinishReason: c.finish, Extra: c.extra}
 		if c.finish != "" {

@@ -341,8 +341,12 @@ func rowsAToF() []*provider.Spec {
 				{Name: "account", Host: provider.HostAccount, Doc: "account identifier, the first label of the host"},
 				{Name: "token_type", Header: "X-Snowflake-Authorization-Token-Type", Doc: "KEYPAIR_JWT, OAUTH or PROGRAMMATIC_ACCESS_TOKEN"},
 			},
-			Docs:  "https://docs.snowflake.com/user-guide/snowflake-cortex/cortex-rest-api",
-			Notes: []string{"Programmatic access tokens need no token_type."},
+			Profile: dialect.Profile{Chat: &dialect.ChatProfile{NoReason: true}},
+			Docs:    "https://docs.snowflake.com/user-guide/snowflake-cortex/cortex-rest-api",
+			Notes: []string{
+				"Programmatic access tokens need no token_type.",
+				"Streams end with [DONE] and without a finish reason.",
+			},
 		},
 		{
 			ID: "crusoe", Name: "Crusoe",
