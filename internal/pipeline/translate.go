@@ -16,6 +16,7 @@ import (
 type translationTap struct {
 	seen dialect.ResponseInfo
 	open map[int]bool // choices that have begun; true until their finish reason
+	lost lostContent
 }
 
 // Body implements dialect.Tap. It does nothing.
@@ -46,6 +47,7 @@ func (t *translationTap) event(e *llm.Event) {
 	case llm.EventPartStart:
 		s.Begun = true
 		t.choice(e.Choice, true)
+		t.lost.add(e.Opened)
 	case llm.EventDelta:
 		s.Begun = true
 		s.Written += int64(len(e.Text))

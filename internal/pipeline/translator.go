@@ -56,6 +56,13 @@ func (c *conversation) complete(a *Attempt, out *Response, r *llm.Response) erro
 	tap := new(translationTap)
 	tap.readResponse(r)
 	out.Tap = tap
+	lost := c.lostFor(a)
+	for i := range r.Choices {
+		for _, p := range r.Choices[i].Parts {
+			lost.add(p)
+		}
+	}
+	a.Params = append(a.Params, lost.changes()...)
 	r.Model = cmp.Or(a.responseModel(), r.Model)
 	markBrokenCalls(r)
 	distinctCalls(r, c.decoded)
@@ -94,6 +101,7 @@ func (c *conversation) stream(a *Attempt, out *Response, src *streamMemory) erro
 		model: a.responseModel(), ids: responseCalls{asked: c.decoded},
 		forwards: c.client.ContentType() == mediaEvents,
 	}
+	t.lost = c.lostFor(a)
 	out.Tap, out.translation = t, t
 	out.asStream(c.client.ContentType())
 	return a.primeStream(out, t, new(eventStream))

@@ -81,6 +81,7 @@ client's name for it:
 | ` + "`input[3];dropped=\"mcp_list_tools\"`" + ` | content of this type, at this place, has no form at the target |
 | ` + "`messages.thinking;ignored=\"the target does not read it\"`" + ` | thinking of earlier turns is left out |
 | ` + "`max_tokens;renamed=\"max_completion_tokens\"`" + `, ` + "`temperature;clamped=1`" + ` | changed for this provider |
+| ` + "`response.web_search_call;dropped`" + ` | content of the response that the client's dialect does not have; of a stream, only in the log entry |
 
 ` + "`on_unsupported`" + ` in a config or target decides about parameters that would be dropped; see
 [routing](routing.md#unsupported-parameters):

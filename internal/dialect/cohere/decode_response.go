@@ -71,7 +71,7 @@ func (w *responseAssembler) content(message jsonedit.Value) {
 		case "thinking":
 			w.parts = append(w.parts, llm.Thinking{Text: text(block, "thinking")})
 		default:
-			w.parts = append(w.parts, llm.Native{Dialect: name, Type: kind, Raw: block.Raw()})
+			w.parts = append(w.parts, dialect.TextOfUnknown(llm.Native{Dialect: name, Type: kind, Raw: block.Raw()}))
 		}
 		w.texts = append(w.texts, -1)
 	}

@@ -146,7 +146,7 @@ func (d *streamDecoder) contentStart(dst []llm.Event, message jsonedit.Value) []
 		if content.Kind() != jsonedit.Object {
 			return dst
 		}
-		part := llm.Native{Dialect: name, Type: kind, Raw: bytes.Clone(content.Raw())}
+		part := dialect.TextOfUnknown(llm.Native{Dialect: name, Type: kind, Raw: bytes.Clone(content.Raw())})
 		return d.endBlock(d.openBlock(dst, part))
 	}
 }
