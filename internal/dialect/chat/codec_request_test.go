@@ -333,6 +333,8 @@ func TestRequestsMeanWhatTheirSpellingsMean(t *testing.T) {
 	}{
 		{"the newer limit wins", `{"max_completion_tokens":5,"max_tokens":9,"messages":[]}`, func(r *llm.Request) any { return *r.MaxTokens }, int64(5)},
 		{"any is required", `{"tool_choice":"any","messages":[]}`, func(r *llm.Request) any { return r.ToolChoice.Mode }, llm.ChoiceRequired},
+		{"a schema of json_object", `{"response_format":{"type":"json_object","schema":{"type":"object"}},"messages":[]}`, func(r *llm.Request) any { return string(r.Format.Kind) + string(r.Format.Schema) }, `json_schema{"type":"object"}`},
+		{"json_object without a schema", `{"response_format":{"type":"json_object","schema":null},"messages":[]}`, func(r *llm.Request) any { return string(r.Format.Kind) + string(r.Format.Schema) }, `json_object`},
 		{"a schema without wrapper", `{"response_format":{"type":"json_schema","json_schema":{"type":"object"}},"messages":[]}`, func(r *llm.Request) any { return string(r.Format.Schema) }, `{"type":"object"}`},
 		{"a document in an image's place", strings.Replace("{"+user+"}", "URL", "data:application/pdf;base64,AAAA", 1), kindOfFirst, llm.Document},
 		{"a film by its address", strings.Replace("{"+user+"}", "URL", "https://a/b.mp4?x=1", 1), kindOfFirst, llm.Video},

@@ -245,7 +245,14 @@ func (d *requestDecoder) format(v jsonedit.Value) {
 	switch f.Kind {
 	case llm.FormatSchema:
 		d.LoseUnknown(path, v, "type", "json_schema")
-	case llm.FormatText, llm.FormatJSON:
+	case llm.FormatJSON:
+		d.LoseUnknown(path, v, "type", "schema")
+		if schema, ok := v.Get("schema"); ok && !schema.IsNull() { // of Together and Fireworks
+			d.schema(path+".schema", schema)
+			f.Kind, f.Schema = llm.FormatSchema, schema.Raw()
+		}
+		return
+	case llm.FormatText:
 		d.LoseUnknown(path, v, "type")
 		return
 	default:
