@@ -40,6 +40,8 @@ type Model struct {
 	// efforts, the least first. Models with neither do not think.
 	Thinking Thinking
 	Efforts  []string
+	// ThinksIfAsked is true if requests that name no effort do not think.
+	ThinksIfAsked bool
 	// TopEffortThinks is true if efforts above high need thinking, and
 	// AlwaysThinks if thinking cannot be disabled.
 	TopEffortThinks bool
@@ -165,6 +167,16 @@ func (m *Model) Effort(effort string) string {
 		}
 	}
 	return nearest
+}
+
+// Samples reports whether models of OpenAI accept sampling parameters in a request
+// with that effort, empty if it names none: only while they do not think.
+// https://platform.openai.com/docs/guides/latest-model#gpt-5-parameter-compatibility
+func (m *Model) Samples(effort string) bool {
+	if effort == "" {
+		return m.ThinksIfAsked || !m.Thinks()
+	}
+	return !m.Thinks() || m.Effort(effort) == "none"
 }
 
 // Table holds the rows of a vendor. The first that matches a name applies.

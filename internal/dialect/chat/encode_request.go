@@ -118,7 +118,7 @@ func (e *requestEncoder) sampling() {
 // of the vendor accept none unless reasoning is disabled.
 // https://platform.openai.com/docs/guides/latest-model#gpt-5-parameter-compatibility
 func (e *requestEncoder) tuned() bool {
-	if !e.profile.Vendor || !e.model.Thinks() || e.r.Reasoning.Effort == "none" || e.r.Dialect == dialectName {
+	if !e.profile.Vendor || e.r.Dialect == dialectName || e.model.Samples(e.requestedEffort()) {
 		return true
 	}
 	for _, p := range []struct {

@@ -20,7 +20,9 @@ type requestEncoder struct {
 	// same is true if the client uses this dialect. Content that only this
 	// dialect has is then written as received.
 	same bool
-	err  error // the first
+	// samples is true if the model takes sampling parameters with this effort.
+	samples bool
+	err     error // the first
 }
 
 // EncodeRequest appends the body of a request for a provider of this dialect.
@@ -154,6 +156,17 @@ func (s *requestEncoder) writeSampling() {
 		s.changes.Adapt(llm.FieldMaxTokens, "raised to 16, the least the provider takes")
 		r.MaxTokens = &least
 	}
+	if !s.samples {
+		for _, p := range []struct {
+			field llm.Field
+			value **float64
+		}{{llm.FieldTemperature, &r.Temperature}, {llm.FieldTopP, &r.TopP}} {
+			if v := *p.value; v != nil && *v != 1 { // the default of both
+				s.changes.Drop(p.field)
+			}
+			*p.value = nil
+		}
+	}
 	scalars.Append(&s.b, &r)
 	s.changes.DropIfSet(llm.FieldTopK, llm.FieldFrequencyPenalty, llm.FieldPresencePenalty, llm.FieldSeed, llm.FieldStop, llm.FieldLogitBias)
 	s.changes.DropIfSet(llm.FieldModalities, llm.FieldSpeech, llm.FieldCache)
@@ -162,6 +175,10 @@ func (s *requestEncoder) writeSampling() {
 // writeInclude requests the additional output that a translated response needs.
 func (s *requestEncoder) writeInclude() {
 	logprobs := s.r.Logprobs != nil && *s.r.Logprobs
+	if logprobs && !s.samples {
+		s.changes.DropIfSet(llm.FieldLogprobs, llm.FieldTopLogprobs)
+		logprobs = false
+	}
 	encrypted := memberOf(s.r.Reasoning.Extra, withEncrypted) != nil
 	if !s.same {
 		encrypted = profileOf(s.to).Encrypted && s.reasons()

@@ -41,6 +41,7 @@ func (s *requestEncoder) plain() bool { return s.model.HasRow() && !s.model.Thin
 // clients of this dialect.
 func (s *requestEncoder) writeReasoning() {
 	effort, summary := s.effort(), s.summary()
+	s.samples = s.same || !profileOf(s.to).Vendor || s.model.Samples(effort)
 	var extra []llm.Member
 	if !s.same {
 		s.changes.DropThinking()

@@ -140,6 +140,7 @@ func rowsAToF() []*provider.Spec {
 			Docs:          "https://learn.microsoft.com/azure/ai-foundry/openai/reference",
 			Notes: []string{
 				"With a date in api_version the path is /deployments/{deployment_id}/… and api-version is added to the query; with v1 or preview it is /v1/… and the model that is sent names the deployment: deployment_id, or the model of the request.",
+				"Models that only the responses API serves need an api_version with it: 2025-03-01 or later, v1 or preview.",
 				"A key that is a JWT is taken as an Entra token and sent as Bearer.",
 				"Content filter results are annotations of prompt and choices; the first chunk of a stream may have no choices.",
 			},
