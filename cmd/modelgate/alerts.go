@@ -16,7 +16,7 @@ cannot be used.`
 func testAlerts(ctx context.Context, p *program, args []string) error {
 	f := p.flags("alerts", "test", alertsHelp)
 	config := f.text("config", "MODELGATE_CONFIG", "modelgate.yaml", "settings `file`")
-	trusted := f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts that webhooks may have although private")
+	trusted := f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of hosts that webhooks may use even if private")
 	m := newMasterFlags(f)
 	send := f.Bool("send", false, "send a test alert")
 	if err := f.parse(args, 1); err != nil {
@@ -55,7 +55,7 @@ func testAlerts(ctx context.Context, p *program, args []string) error {
 	return nil
 }
 
-// splitHosts returns the hosts of a comma list.
+// splitHosts returns the hosts of a comma-separated list.
 func splitHosts(text string) (hosts []string) {
 	for h := range strings.SplitSeq(text, ",") {
 		if h = strings.TrimSpace(h); h != "" {

@@ -32,13 +32,13 @@ const verifyHelp = `Checks the audit log of every organisation against its hashe
 row of each. The first row that was changed, removed, added or moved is named, and
 the exit code is 1.
 
-Whoever can write to the database can remove the latest rows, or write the chain
-again from some row on. Keep what --json prints somewhere else and give it to
---since later: rows that were known then have to be there still.
+Anyone who can write to the database can remove the latest rows, or rewrite the chain
+from some row on. Keep the output of --json somewhere else and pass it to --since
+later: the command then checks that the rows known at that time still exist.
 
-Where retention has removed the oldest rows, the chain goes on from the last of
-them, and what was removed is printed. Give the master key to verify that the
-gateway did so: without it everybody who can write to the database could have.`
+If retention has removed the oldest rows, the chain continues from the last of them,
+and the removal is printed. Pass the master key to verify that the gateway removed
+them: without it, anyone who can write to the database could have done so.`
 
 func verifyAudit(ctx context.Context, p *program, args []string) error {
 	f := p.flags("audit verify", "", verifyHelp)
@@ -95,9 +95,9 @@ func openAudit(ctx context.Context, p *program, d databaseFlags, m masterFlags) 
 
 const pruneAuditHelp = `Removes rows of the audit log that are older than --days, in whole days (UTC), and
 the oldest ones until all take no more than --bytes; the largest logs lose rows
-first. You can run it next to a gateway, which does the same by audit.retention in
-its settings. The removal is recorded in the chain, so that audit verify goes on
-from there, and signed with the master key if it is given.
+first. You can run it while a gateway is running; the setting audit.retention does the
+same. The removal is recorded in the chain, so that audit verify continues from
+there, and is signed with the master key if it is given.
 
 Rows that were changed are evidence: they and the rows after them are kept, and the
 exit code is 1. With --force they are removed too, and the record says so.`

@@ -33,7 +33,7 @@ func evaluateCache(ctx context.Context, p *program, args []string) error {
 	f := p.flags("cache evaluate", "", "Measures how precisely the semantic cache recognises questions, with the labelled pairs\n"+
 		"of this build. Without a URL it measures the built-in lexical embedder. The key of the\n"+
 		"provider is read from MODELGATE_EMBEDDING_KEY. Exit code 1 if the precision is below the\n"+
-		"least one.")
+		"--least-precision.")
 	threshold := f.Float64("threshold", semantic.DefaultThreshold, "least cosine `similarity` of a hit")
 	least := f.Float64("least-precision", 0.99, "least `share` of hits that must be right")
 	address := f.text("embedding-url", "MODELGATE_EMBEDDING_URL", "", "`URL` of an embeddings endpoint in OpenAI's format, such as https://api.openai.com/v1/embeddings")

@@ -48,10 +48,10 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	f := p.flags("keys create", "", "Creates a gateway key and prints it once. A running gateway accepts it within a second.")
 	d := newDatabaseFlags(f)
 	name := f.String("name", "", "display `name` of the key")
-	scopes := f.String("scopes", "", "comma `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
-	providers := f.String("providers", "", "comma `list` of provider ids and slugs the key may use; empty allows all")
+	scopes := f.String("scopes", "", "comma-separated `list` of scopes: completions.write, models.list, logs.list, logs.view; empty gives every scope")
+	providers := f.String("providers", "", "comma-separated `list` of provider ids and slugs the key may use; empty allows all")
 	across := f.Bool("all-organisations", false, "let the key read the log of every organisation, without bodies; each read is audited")
-	from := f.String("from", "", "comma `list` of addresses and CIDRs of clients that may use the key; empty allows all")
+	from := f.String("from", "", "comma-separated `list` of addresses and CIDRs of clients that may use the key; empty allows all")
 	expires := f.Duration("expires", 0, "`time` until the key expires, for example 720h; 0 is never")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {

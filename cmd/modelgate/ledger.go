@@ -16,11 +16,11 @@ import (
 
 func runLedger(ctx context.Context, p *program, args []string) error {
 	f := p.flags("ledger", "verify|replay", "Verifies or replays the usage ledger, which records the outcome and cost of every attempt.\n\n"+
-		"verify  counts what the segments hold, adds up requests, tokens and cost, and ends\n"+
-		"        with 1 where an attempt has no end or a segment is damaged. It changes\n"+
+		"verify  counts the records of the segments and adds up requests, tokens and cost. The\n"+
+		"        exit code is 1 if an attempt has no end or a segment is damaged. It changes\n"+
 		"        nothing; a gateway may be running.\n"+
-		"replay  applies to the log what it lacks, from the segments that no running gateway\n"+
-		"        holds, and settles attempts without an end by an estimate, as every start does.")
+		"replay  adds missing entries to the log from the segments that no running gateway\n"+
+		"        holds, and settles attempts without an end by an estimate, as each start does.")
 	d := newDatabaseFlags(f)
 	url := logsFlag(f)
 	if err := f.parse(args, 1); err != nil {

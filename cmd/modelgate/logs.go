@@ -29,9 +29,8 @@ func logs(ctx context.Context, p *program, args []string) error {
 		"export  writes a part of the log to a file: see logs export --help.\n"+
 		"prune  removes entries that are older than --days, and the oldest ones until the log\n"+
 		"       takes no more than --bytes. You can run it next to a gateway. PostgreSQL removes\n"+
-		"       whole days by --days, and parts of days by --bytes. With --bodies-days also the bodies of\n"+
-		"       older entries, and with --sums-days the sums that analytics show of older\n"+
-		"       times.")
+		"       whole days by --days, and parts of days by --bytes. With --bodies-days it also removes\n"+
+		"       the bodies of older entries, and with --sums-days older rollups of analytics.")
 	d := newDatabaseFlags(f)
 	url := logsFlag(f)
 	days := f.Int("days", 0, "keep entries of the last N days")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-const logsExportHelp = `Writes a part of the log to a file. A gateway must be running; its key needs the
+const logsExportHelp = `Exports a part of the request log to a file. A gateway must be running; the key needs the
 scope logs.export. Ctrl-C stops the export.
 
 --filters takes an object such as {"status_code": [429]}; see docs/exports.md.`

@@ -28,7 +28,7 @@ type manifestFlags struct {
 func newManifestFlags(f *flags) manifestFlags {
 	return manifestFlags{newDatabaseFlags(f), newMasterFlags(f),
 		f.String("organisation", "default", "`slug` or id of the organisation"),
-		f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private")}
+		f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of hosts, host:port, *.suffix or CIDR that custom hosts may use even if private")}
 }
 
 func export(ctx context.Context, p *program, args []string) error {

@@ -26,7 +26,7 @@ func newDatabaseFlags(f *flags) databaseFlags {
 
 // withAddress adds the flags for a database outside the data folder.
 func (d databaseFlags) withAddress(f *flags) databaseFlags {
-	d.url = f.text("database-url", "DATABASE_URL", "", "`address` of the control plane's database, as postgres://user:password@host:5432/name; empty is a file in the data folder")
+	d.url = f.text("database-url", "DATABASE_URL", "", "`address` of the control plane's database, for example postgres://user:password@host:5432/name; empty is a file in the data folder")
 	d.ssl = f.text("db-ssl", "DB_SSL", "", "`mode` of encryption: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY or CLOUD_A_BUNDLE; empty is PREFERRED, or what sslmode in the address says")
 	d.ca = f.text("db-ssl-ca", "DB_SSL_CA", "", "`file` or PEM text with the authorities that sign the server's certificate")
 	d.cert = f.text("db-ssl-cert", "DB_SSL_CERT", "", "`file` or PEM text with the client's own certificate")

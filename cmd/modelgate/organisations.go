@@ -38,7 +38,7 @@ func createOrganisation(ctx context.Context, p *program, args []string) error {
 	d := newDatabaseFlags(f)
 	name := f.String("name", "", "display `name` of the organisation")
 	slug := f.String("slug", "", "`slug` of it in requests: letters, digits, _ and -")
-	public := f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` of the gateway, for the link; without it the path alone is printed")
+	public := f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` of the gateway, for the link; without it only the path is printed")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
 		return err

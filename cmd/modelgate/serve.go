@@ -30,10 +30,10 @@ func newServeFlags(f *flags, data string) serveFlags {
 	return serveFlags{
 		data:    f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created when missing"),
 		listen:  f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
-		admin:   f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" opens none"),
+		admin:   f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" disables it"),
 		config:  f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
 		public:  f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` that links begin with, such as https://gateway.example.com; without it public_url of the settings file, else the address of --listen"),
-		trusted: f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma `list` of hosts, host:port, *.suffix or CIDR that may be custom hosts although private"),
+		trusted: f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of hosts, host:port, *.suffix or CIDR that custom hosts may use even if private"),
 		master:  newMasterFlags(f),
 		adminToken: keyFlags{
 			f.text("admin-token-file", "", "", "`file` with the bearer token of metrics; or the token itself in the environment variable MODELGATE_ADMIN_TOKEN"),
@@ -51,13 +51,13 @@ accepted from the first start. MODELGATE_DEPLOYMENT_SECRET is the secret of the
 deployment that the gateway belongs to: it then serves only the keys of the
 deployment's workspaces.
 
-The value OFF turns a feature off, and nothing else does: GUARDRAILS_ENABLED,
+To turn off a feature, set its variable to OFF: GUARDRAILS_ENABLED,
 API_ACCESS_ENABLED, DATA_EXPORTS_ENABLED, USAGE_LIMITS_ENABLED,
 AUDIT_LOGS_ENABLED, SCIM_ENABLED, POLICY_ENABLED. LOG_RETENTION_DISPLAY (90) and
-METRICS_RETENTION_DISPLAY (365) are days that are shown and not enforced.
+METRICS_RETENTION_DISPLAY (365) are numbers of days to display; they are not enforced.
 
-Prices of providers are read, for an hour at a time, from the first of these that
-has them: MODEL_CONFIGS_PROXY_URL, if MODEL_CONFIGS_PROXY_FETCH_ENABLED is ON;
+Prices of providers come from the first of these sources that has them, and are
+cached for an hour: MODEL_CONFIGS_PROXY_URL, if MODEL_CONFIGS_PROXY_FETCH_ENABLED is ON;
 MODEL_CONFIGS_PRICING_LOG_STORE_PATH, a folder in the file store;
 MODEL_CONFIGS_PRICING_LOCAL_PATH, a folder on this host; the built-in price book.
 MODEL_CONFIGS_CAPABILITIES_LOG_STORE_PATH and MODEL_CONFIGS_CAPABILITIES_LOCAL_PATH

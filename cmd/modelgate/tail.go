@@ -21,11 +21,11 @@ import (
 	"modelgate/internal/reqlog"
 )
 
-const tailHelp = `Prints exchanges as they end, a line each: time, status, provider, model, tokens
-in and out, latency, and as +1 the attempts beyond the first. The latest that ended before
-come first. A gateway must be running; its key needs the scope logs.list.
+const tailHelp = `Prints requests as they finish, one per line: time, status, provider, model, tokens
+in and out, latency, and +N for N further attempts. The latest finished requests come
+first. A gateway must be running; the key needs the scope logs.list.
 
-Ends with 0 on Ctrl-C, with 1 when the gateway refuses or ends the stream.`
+The exit code is 0 on Ctrl-C, and 1 if the gateway refuses the request or ends the stream.`
 
 // tail prints the live log of a running gateway.
 func tail(ctx context.Context, p *program, args []string) error {
@@ -44,7 +44,7 @@ func tail(ctx context.Context, p *program, args []string) error {
 	filters["api_key"] = f.String("api-key", "", "only requests with the gateway key of this `id`")
 	explain := f.Bool("explain", false, "print the decisions and attempts of each request")
 	lines := f.Int("lines", 10, "print this many of the latest requests first, 0 to 1000")
-	follow := f.Bool("follow", true, "continue with requests that end from now on")
+	follow := f.Bool("follow", true, "continue with requests that finish from now on")
 	if err := f.parse(args, 0); err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func (x *exchange) checkUpgrade() error {
 	if !lists(x.Header["Connection"], "upgrade") || !lists(x.Header["Upgrade"], "websocket") {
 		return nil
 	}
-	return apierr.New(apierr.Unsupported, "the gateway offers no WebSocket connections, so realtime sessions do not pass through it; send requests over HTTP").
+	return apierr.New(apierr.Unsupported, "the gateway does not support WebSocket connections or realtime sessions; send requests over HTTP").
 		WithParam("upgrade").WithCode("unsupported_operation")
 }
 

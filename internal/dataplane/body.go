@@ -49,7 +49,7 @@ func mediaType(r *http.Request) string {
 // readJSON buffers, scans and validates the body of a unified route.
 func (p *Plane) readJSON(r *http.Request, x *exchange) error {
 	if !jsonContent(r) {
-		return apierr.New(apierr.Invalid, "this route takes application/json, not %.60q; send the header content-type: application/json", mediaType(r)).WithParam("content-type")
+		return apierr.New(apierr.Invalid, "this route accepts application/json, not %.60q; send the header content-type: application/json", mediaType(r)).WithParam("content-type")
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return apierr.New(apierr.Invalid, "content encoding %.40q is not supported; send the body uncompressed", encoding).WithParam("content-encoding")

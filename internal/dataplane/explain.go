@@ -162,7 +162,7 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	d := json.NewDecoder(bytes.NewReader(x.Body.Bytes()))
 	d.DisallowUnknownFields() // a typo would explain another request
 	if err := d.Decode(&q); err != nil {
-		return apierr.New(apierr.Invalid, "POST /v1/explain takes {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
+		return apierr.New(apierr.Invalid, "the body of POST /v1/explain must be {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
 	}
 	inner := q.httpRequest(r.Context())
 	inner.RemoteAddr, inner.TLS = r.RemoteAddr, r.TLS

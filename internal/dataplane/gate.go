@@ -21,7 +21,7 @@ func (p *Plane) enterGate(r *http.Request, x *exchange) error {
 		x.Ticket = ticket
 		return nil
 	}
-	e := apierr.New(apierr.Unavailable, "the gateway has as many requests in progress as it can serve, and this one found no room; try again shortly (limits.concurrency)").
+	e := apierr.New(apierr.Unavailable, "the gateway has reached its limit of requests in progress; try again shortly (limits.concurrency)").
 		WithCode(codeOverloaded).WithCause(err)
 	if err == inflight.ErrMemory {
 		e = apierr.BodyMemoryFull().WithCause(err)

@@ -72,7 +72,7 @@ func notEnabled(t *provider.Target, model string) error {
 }
 
 func unknownModel(t *provider.Target, why string) error {
-	return pipeline.ModelRefused("the provider entry @%s has a list of models, and the model of this request cannot be known: %s; "+
+	return pipeline.ModelRefused("the provider @%s has a list of models, and the model of this request cannot be known: %s; "+
 		"send JSON or a form that names its model early, not compressed; GET /v1/models lists the models", t.Slug, why)
 }
 

@@ -42,11 +42,11 @@ const (
 func (l modelList) page(query string) (*modelPage, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, apierr.New(apierr.Invalid, "the query can't be read: %v", err)
+		return nil, apierr.New(apierr.Invalid, "the query cannot be read: %v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		if n := len(q[name]); n > 1 {
-			return nil, apierr.New(apierr.Invalid, "%.40q must be given once, not %d times", name, n).WithParam(reqlog.Cut(name, 40))
+			return nil, apierr.New(apierr.Invalid, "%.40q must be set once, not %d times", name, n).WithParam(reqlog.Cut(name, 40))
 		}
 	}
 	limit := defaultPageSize
@@ -104,7 +104,7 @@ const defaultGeminiPage = 50
 func (l modelList) geminiPage(query string) (*geminiPage, error) {
 	q, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, apierr.New(apierr.Invalid, "the query can't be read: %v", err)
+		return nil, apierr.New(apierr.Invalid, "the query cannot be read: %v", err)
 	}
 	size := defaultGeminiPage
 	if s := q.Get("pageSize"); s != "" && s != "0" {
@@ -116,7 +116,7 @@ func (l modelList) geminiPage(query string) (*geminiPage, error) {
 	from := 0
 	if token := q.Get("pageToken"); token != "" {
 		if from = l.index(token) + 1; from == 0 {
-			return nil, apierr.New(apierr.Invalid, "pageToken %.100q is not of this list; begin again without it", token).WithParam("pageToken")
+			return nil, apierr.New(apierr.Invalid, "pageToken %.100q does not belong to this list; start again without it", token).WithParam("pageToken")
 		}
 	}
 	out := &geminiPage{Models: []geminiEntry{}, Failed: l.Failed}

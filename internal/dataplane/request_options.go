@@ -188,7 +188,7 @@ const maxWord = 256
 func visibleASCII(name, value string) (string, error) {
 	bad := strings.IndexFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
 	if bad >= 0 || len(value) > maxWord {
-		return "", apierr.New(apierr.Invalid, "the header %s takes at most %d visible ASCII characters", strings.ToLower(name), maxWord).
+		return "", apierr.New(apierr.Invalid, "the header %s must be at most %d visible ASCII characters long", strings.ToLower(name), maxWord).
 			WithParam(strings.ToLower(name))
 	}
 	return value, nil

@@ -120,7 +120,7 @@ func findRoute(method, path string) (route, error) {
 	}
 	for _, other := range [...]string{lenient(path), lenient(withoutParams(path))} {
 		if _, ok, _ := findUnifiedRoute(method, other); ok {
-			return refused, apierr.New(apierr.Invalid, "the path is another spelling of %s, which the provider may read as that route; send it as %s", other, other).
+			return refused, apierr.New(apierr.Invalid, "the path is another spelling of %s, and the provider may treat it as that route; send it as %s", other, other).
 				WithParam("path").WithCode(urlpath.Code)
 		}
 	}
@@ -204,7 +204,7 @@ func findModelPathRoute(method, path string) (out route, ok bool, err error) {
 		out = d.route
 		out.body, out.scope = bodyJSON, access.ScopeCompletions
 		if method != http.MethodPost {
-			return out, true, apierr.New(apierr.MethodNotAllowed, "the method %.20q is not offered here; use POST", method)
+			return out, true, apierr.New(apierr.MethodNotAllowed, "the method %.20q is not allowed; use POST", method)
 		}
 		if out.model, err = url.PathUnescape(name); err != nil || out.model == "" {
 			return out, true, apierr.New(apierr.Invalid, "the path must name a model between %s and %s", d.before, d.after).WithParam("model")

@@ -43,7 +43,7 @@ func (x *exchange) savedPrompt(ref, param string) (*prompt.Version, reqlog.Promp
 	name, which := prompt.Cut(ref)
 	saved, ok := x.snap.Prompt(x.Identity.Workspace, name)
 	if !ok {
-		return nil, reqlog.Prompt{}, apierr.New(apierr.NotFound, "there is no saved prompt %.60q", name).WithParam(param).WithCode("unknown_prompt")
+		return nil, reqlog.Prompt{}, apierr.New(apierr.NotFound, "saved prompt %.60q not found", name).WithParam(param).WithCode("unknown_prompt")
 	}
 	v, ok := saved.Version(which)
 	if !ok {
@@ -279,7 +279,7 @@ func (x *exchange) fillPrompt(ref string) (*promptResult, error) {
 	case x.Doc != nil && (x.Operation == api.Chat || x.Operation == api.Completions):
 		f.Err = x.makeEdits(f, v)
 	case x.Operation == x.Dialect.ConversationOperation():
-		f.Err = apierr.New(apierr.Unsupported, "a saved prompt makes requests for /v1/chat/completions and /v1/completions, and not for this route").
+		f.Err = apierr.New(apierr.Unsupported, "saved prompts work on /v1/chat/completions and /v1/completions, not on this route").
 			WithParam("x-gateway-config").WithCode("unsupported_operation")
 	}
 	if f.Err != nil { // the provider is reported even if the body cannot be
@@ -300,7 +300,7 @@ func (x *exchange) makeEdits(f *promptResult, v *prompt.Version) error {
 		return err
 	}
 	if out.Completes != (x.Operation == api.Completions) {
-		return apierr.New(apierr.Invalid, "the saved prompt %s holds %s, which this route does not take", f.Prompt.Slug, holding(out)).
+		return apierr.New(apierr.Invalid, "the saved prompt %s has %s, which this route does not accept", f.Prompt.Slug, holding(out)).
 			WithParam("x-gateway-config").WithCode("wrong_prompt_kind")
 	}
 	var made jsonedit.Doc

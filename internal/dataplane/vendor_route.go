@@ -128,7 +128,7 @@ func (x *exchange) checkIssuedCredentials() error {
 	if x.Operation != api.Proxy || !issuesCredentials(x.Path) || x.Identity.Allows(access.ScopeProvidersUpdate) {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "%.100s makes credentials or connections of the provider, for use without the gateway and its limits; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
+	return apierr.New(apierr.Forbidden, "%.100s creates credentials or connections for use without the gateway and its limits; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
 		WithParam("path").WithCode(pipeline.CodeModelRefused)
 }
 
@@ -266,7 +266,7 @@ func (x *exchange) chooseProvider() error {
 // request, and for a caller who may not change the target.
 func (x *exchange) checkAPI(t *provider.Target) error {
 	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Path) && !x.Identity.Allows(access.ScopeProvidersUpdate) {
-		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for everybody who uses it; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
+		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
 			WithParam("path")
 	}
 	if v := x.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {

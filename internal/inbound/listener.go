@@ -158,7 +158,7 @@ func (l *Listener) refuse(c net.Conn) {
 	if !l.o.Plain {
 		return
 	}
-	e := apierr.New(apierr.RateLimited, "too many connections of your address have shown no valid gateway key; close some or send a key on them (limits.keyless_connections is %d)", l.o.Keyless).
+	e := apierr.New(apierr.RateLimited, "too many connections from your address have sent no valid gateway key; close some or send a key on them (limits.keyless_connections is %d)", l.o.Keyless).
 		WithCode("keyless_connections")
 	body := e.Body()
 	c.SetWriteDeadline(time.Now().Add(time.Second))

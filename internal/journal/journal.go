@@ -122,14 +122,14 @@ func (db *DB) Exec(ctx context.Context, text string, args ...any) (n int64, err 
 func (db *DB) transact(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := db.db.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("beginning a change: %w", err)
+		return fmt.Errorf("starting a transaction: %w", err)
 	}
 	defer tx.Rollback() // without effect once committed
 	if err := f(tx); err != nil {
 		return err
 	}
 	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("keeping a change: %w", err)
+		return fmt.Errorf("committing a transaction: %w", err)
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (db *DB) sendNotification(ctx context.Context, tx *sql.Tx) error {
 		return nil
 	}
 	if _, err := tx.ExecContext(ctx, db.notify); err != nil {
-		return fmt.Errorf("telling of a change: %w", err)
+		return fmt.Errorf("notifying other processes: %w", err)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func parse(token string) (*parsed, error) {
 		return nil, rejected("has a signature that is not base64url")
 	}
 	if p.claims, err = object(body); err != nil {
-		return nil, rejected("has claims that are no JSON object in base64url, or name something twice or too much")
+		return nil, rejected("has claims that are not a JSON object in base64url, or have duplicate or too many names")
 	}
 	p.organisation, err = p.claims.text("gateway_oid", "organisation_id")
 	return p, err
@@ -56,7 +56,7 @@ func parse(token string) (*parsed, error) {
 func (p *parsed) readHeader(part string) error {
 	head, err := object(part)
 	if err != nil {
-		return rejected("has a header that is no JSON object in base64url, or names something twice or too much")
+		return rejected("has a header that is not a JSON object in base64url, or has duplicate or too many names")
 	}
 	alg, err := head.text("alg")
 	if err != nil || alg != "RS256" {

@@ -22,7 +22,7 @@ func (a *Attempt) failure(req *http.Request, err error) error {
 	f := upstream.Classify(req, err)
 	switch {
 	case f.Kind == upstream.TotalTimeout && a.timers.isRequestTimeout(f):
-		return apierr.New(apierr.Timeout, "%s did not answer within the request timeout of %d ms",
+		return apierr.New(apierr.Timeout, "%s did not respond within the request timeout of %d ms",
 			a.Target.ID, a.timers.limit.Milliseconds()).WithCause(f)
 	case f.Timeout():
 		return apierr.New(apierr.UpstreamTimeout, "%s: %s", a.Target.ID, f.Reason()).WithCode(f.Kind.String()).WithCause(f)

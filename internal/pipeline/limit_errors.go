@@ -19,7 +19,7 @@ func (r *Request) limitError(claims []quota.Claim, v quota.Verdict, now time.Tim
 		return e
 	}
 	if l := claims[at].Limit; l.Measure == quota.Concurrent {
-		e := apierr.New(apierr.RateLimited, "%s has as many requests in progress as it may have, %s; try again when one has ended", holderName(l), l)
+		e := apierr.New(apierr.RateLimited, "%s has reached its limit of requests in progress, %s; try again when one has ended", holderName(l), l)
 		e.RetryAfter = time.Second
 		return shareable(l, e)
 	}
@@ -48,7 +48,7 @@ func budgetError(c quota.Claim, s quota.State) *apierr.Error {
 		return budgetExhausted(l)
 	}
 	if left == 0 {
-		return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted: requests in progress may use what is left of %s; try again when they have ended, or raise it", holderName(l), l.Amount(l.Max-l.Base)))
+		return shareable(l, apierr.New(apierr.BudgetExhausted, "the budget of %s is exhausted: requests in progress have reserved the remaining %s; try again when they have ended, or raise it", holderName(l), l.Amount(l.Max-l.Base)))
 	}
 	what, advice := "request may use", "set a lower limit of output tokens"
 	if c.Least < c.Amount { // a stream, which the gateway can end

@@ -38,7 +38,7 @@ func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 	}
 	models, err := modelnames.JSON(body)
 	if err != nil {
-		return ModelRefused("the provider entry @%s has a list of models, and those of this request cannot be known: %v", a.Target.Slug, err)
+		return ModelRefused("the provider @%s has a list of models, and those of this request cannot be known: %v", a.Target.Slug, err)
 	}
 	for _, model := range models {
 		if err := a.checkModel(model); err != nil {
@@ -46,7 +46,7 @@ func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 		}
 	}
 	if _, sent := a.request.Doc.Find("model"); sent && len(models) == 0 && len(a.handler.Drop) > 0 {
-		return ModelRefused("the provider entry @%s has a list of models, and drop_params of the config takes the model out of the request", a.Target.Slug)
+		return ModelRefused("the provider @%s has a list of models, and drop_params of the config takes the model out of the request", a.Target.Slug)
 	}
 	return nil
 }

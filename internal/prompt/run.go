@@ -117,7 +117,7 @@ func (r *run) insert(s *sink, ref string) error {
 	if !known {
 		text, ok := r.partial(ref)
 		if !ok {
-			return apierr.New(apierr.NotFound, "there is no partial %.60q, or no such version of it", ref).WithParam("prompt").WithCode("unknown_partial")
+			return apierr.New(apierr.NotFound, "partial %.60q or its version not found", ref).WithParam("prompt").WithCode("unknown_partial")
 		}
 		var err error
 		if err = r.count(len(text), 0); err != nil {

@@ -98,7 +98,7 @@ func TestRequestsInProgressOfAKeyAreLimited(t *testing.T) {
 		t.Errorf("%v requests are in progress, want 2", n)
 	}
 	res := h.chat(key, oneChat)
-	if res.Status != 429 || res.Header.Get("Retry-After") != "1" || !strings.Contains(string(res.Body), "this gateway key has as many requests in progress as it may have, 2 requests at a time") || h.reached.Load() != 2 {
+	if res.Status != 429 || res.Header.Get("Retry-After") != "1" || !strings.Contains(string(res.Body), "this gateway key has reached its limit of requests in progress, 2 requests at a time") || h.reached.Load() != 2 {
 		t.Errorf("a third request: %d %v %s, %d reached the provider", res.Status, res.Header, res.Body, h.reached.Load())
 	}
 	if other := h.key(`"rate_limits":[{"type":"requests","unit":"concurrent","value":1}]`); h.chat(other, oneChat).Status != 200 {

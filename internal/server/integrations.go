@@ -78,7 +78,7 @@ func (k integrations) entry(p *publication.Provider) snapshot.ManagedProvider {
 	}
 	i := k.of(p)
 	if i.err != nil {
-		m.Fault = apierr.New(apierr.Invalid, "the provider entry @%s cannot be used because its credential cannot be opened; set it again in its integration", p.Slug).
+		m.Fault = apierr.New(apierr.Invalid, "the provider @%s cannot be used because its credential cannot be opened; set it again in its integration", p.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(i.err)
 		return m
 	}
@@ -211,10 +211,10 @@ func modelNames(p *publication.Provider, enabled bool) []string {
 func providerFault(p *publication.Provider) *apierr.Error {
 	switch {
 	case p.Withdrawn:
-		return apierr.New(apierr.Forbidden, "this workspace no longer has the integration of the provider entry @%s", p.Slug).
+		return apierr.New(apierr.Forbidden, "this workspace no longer has the integration of the provider @%s", p.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_withdrawn")
 	case p.Status == store.Exhausted:
-		return apierr.New(apierr.BudgetExhausted, "the budget of the provider entry @%s is exhausted", p.Slug).
+		return apierr.New(apierr.BudgetExhausted, "the budget of the provider @%s is exhausted", p.Slug).
 			WithParam("x-gateway-provider").WithCode("provider_exhausted").WithCause(&quota.Exhausted{Target: p.Limits})
 	case p.Status == store.Expired:
 		return snapshot.ErrExpired

@@ -29,7 +29,7 @@ func TestMarkedBudgetsAreNamedInOrderWithSharedCounters(t *testing.T) {
 			long := strings.Replace(oneChat, "hello", strings.Repeat("hello ", 200), 1)
 			for _, tt := range []struct{ limits, provider, wait string }{
 				{rate + "," + budget, "@simulator", "the budget of this gateway key is exhausted"},
-				{rate, "@poor", "the budget of the provider entry @poor is exhausted"},
+				{rate, "@poor", "the budget of the provider @poor is exhausted"},
 			} {
 				key, other := l.key(tt.limits), l.key(`"rate_limits":[]`)
 				if res := l.chat(key, long, "x-gateway-provider", tt.provider); res.Status != 200 {

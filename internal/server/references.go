@@ -195,6 +195,6 @@ func (g *missingSecret) fault(slug string) *apierr.Error {
 		return nil
 	}
 	e := apierr.From(g.err)
-	return apierr.New(apierr.Unavailable, "the provider entry @%s cannot be used because the secret reference of %.60s has no value: %s", slug, g.target, e.Message).
+	return apierr.New(apierr.Unavailable, "the provider @%s cannot be used because the secret reference of %.60s has no value: %s", slug, g.target, e.Message).
 		WithParam("x-gateway-provider").WithCode(cmp.Or(e.Code, "secret_unavailable")).WithCause(fmt.Errorf("secret reference %s: %w", g.reference, g.err))
 }

@@ -51,7 +51,7 @@ func mustPost(t *testing.T, g *gatewaytest.Gateway, path, body string) {
 	}
 }
 
-// refer makes a reference to a file and the provider entry @slug whose key it is.
+// refer makes a reference to a file and the provider @slug whose key it is.
 func refer(t *testing.T, g *gatewaytest.Gateway, slug, file, more string) {
 	t.Helper()
 	mustPost(t, g, "/secret-references", `{"name":"n","slug":"`+slug+`","manager_type":"file","secret_path":"`+file+`","allowed_hosts":["`+origin(g)+`"]}`)

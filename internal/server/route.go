@@ -63,7 +63,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-var errNoTunnel = apierr.New(apierr.MethodNotAllowed, "CONNECT is not served, because the gateway opens no tunnels; send requests to it")
+var errNoTunnel = apierr.New(apierr.MethodNotAllowed, "CONNECT is not supported, because the gateway opens no tunnels; send requests to it")
 
 // handlerOf returns the handler of a request with a canonical path.
 func (s *Server) handlerOf(r *http.Request) http.Handler {

@@ -34,7 +34,7 @@ func TestRemovedProviderOfAConfigInTheSettingsHoldsNoChangeUp(t *testing.T) {
 	if res := ask(gatewaytest.Key); res.Status != 404 || !strings.Contains(string(res.Body), "late") {
 		t.Errorf("the config whose provider was removed: %d %s, want 404 with its name", res.Status, res.Body)
 	}
-	const warning = "provider entry of a config in the settings is gone"
+	const warning = "provider of a config in the settings was removed"
 	if n := strings.Count(g.Log.String(), warning); n != 1 {
 		t.Errorf("the log has %q %d times, want once", warning, n)
 	}

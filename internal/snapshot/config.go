@@ -63,7 +63,7 @@ func (s *Snapshot) checkConfig(saved Config) error {
 			slug = strings.TrimPrefix(node.VirtualKey, "@")
 		}
 		if _, ok := s.Managed(saved.Workspace, slug); slug != "" && (managed || node.Provider == "") && !ok {
-			return fmt.Errorf("%s names @%s, but no provider entry has this slug", node.Path, slug)
+			return fmt.Errorf("%s names @%s, but no provider has this slug", node.Path, slug)
 		}
 	}
 	return nil

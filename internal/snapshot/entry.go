@@ -115,7 +115,7 @@ func (s *Snapshot) addManaged(m ManagedProvider) error {
 		if m.Stored {
 			return nil
 		}
-		return apierr.New(apierr.Conflict, "two provider entries have the slug %q", m.Slug).WithParam("slug")
+		return apierr.New(apierr.Conflict, "two providers have the slug %q", m.Slug).WithParam("slug")
 	}
 	e := &ProviderEntry{Provider: m.Provider, models: m.Models, listed: m.Models != nil, expires: m.ExpiresAt, fault: m.Fault}
 	if e.fault == nil {
@@ -134,7 +134,7 @@ func (s *Snapshot) addManaged(m ManagedProvider) error {
 func (s *Snapshot) newTarget(e *ProviderEntry, m ManagedProvider) error {
 	spec, ok := s.specs[m.Provider]
 	if !ok {
-		return apierr.New(apierr.Invalid, "provider %q of entry %q is not in the table; `modelgate providers` lists them", m.Provider, m.Slug).WithParam("provider")
+		return apierr.New(apierr.Invalid, "provider %q of %q is unknown; `modelgate providers` lists the known ones", m.Provider, m.Slug).WithParam("provider")
 	}
 	settings := m.Settings
 	settings.Slug = m.Slug
@@ -177,7 +177,7 @@ func (s *Snapshot) variants(spec *provider.Spec, r *ModelRules) map[string]varia
 
 // broken returns the error for users of a stored provider with a fault.
 func broken(slug string, err error) *apierr.Error {
-	return apierr.New(apierr.Invalid, "the provider entry @%s cannot be used: %s", slug, apierr.From(err).Message).
+	return apierr.New(apierr.Invalid, "the provider @%s cannot be used: %s", slug, apierr.From(err).Message).
 		WithParam("x-gateway-provider").WithCode("provider_unusable").WithCause(err)
 }
 

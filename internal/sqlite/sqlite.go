@@ -102,7 +102,7 @@ func cleanPath(p string) (string, error) {
 		}
 	}
 	if p == "" || strings.HasPrefix(p, ":memory:") {
-		return "", errors.New("database: a path to a file is needed, as in file:/var/lib/modelgate/modelgate.db")
+		return "", errors.New("database: a file path is required, for example file:/var/lib/modelgate/modelgate.db")
 	}
 	return filepath.Abs(p)
 }

@@ -216,8 +216,8 @@ func TestDatabasesThatCannotBeOpenedAreReportedInOneLine(t *testing.T) {
 		{"not a database", "file:" + file, "not an SQLite database"},
 		{"another kind", "mysql://host/db", "not supported"},
 		{"parameters", "file:" + file + "?mode=ro", "parameters"},
-		{"in memory", "file::memory:", "a path to a file"},
-		{"empty", "", "a path to a file"},
+		{"in memory", "file::memory:", "a file path is required"},
+		{"empty", "", "a file path is required"},
 		{"unwritable folder", "file:/proc/a.db", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

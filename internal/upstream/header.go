@@ -101,7 +101,7 @@ func checkForwardable(name string) error {
 	}
 	key := canonical(name)
 	if hopByHop(key) || ownFamily(key) || metadataField(key) || overrides(key) || key == "Host" || key == "Content-Length" {
-		return apierr.New(apierr.Invalid, "the header %q cannot be forwarded; take it off the list", name).WithParam(api.HeaderForwardHeaders)
+		return apierr.New(apierr.Invalid, "the header %q cannot be forwarded; remove it from the list", name).WithParam(api.HeaderForwardHeaders)
 	}
 	return nil
 }

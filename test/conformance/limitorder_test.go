@@ -52,8 +52,8 @@ func (s *ordered) levels() []bounded {
 		{h[0], "this gateway key", "this gateway key"},
 		{user, "this key's user", "this key's user"},
 		{h[3], "this key's workspace", "this key's workspace"},
-		{h[1], "the provider I", "the provider entry @some"},
-		{h[2], "the integration I in this workspace", "the provider entry @some"},
+		{h[1], "the provider I", "the provider @some"},
+		{h[2], "the integration I in this workspace", "the provider @some"},
 		{holder{name: "policy"}, "the policy p", "the policy p"},
 	}
 }

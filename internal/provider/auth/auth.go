@@ -120,13 +120,13 @@ func checkMachineIdentity(t *provider.Target) error {
 	why := ""
 	switch {
 	case t.Slug == "":
-		why = "is for provider entries; send a credential of your own, or name an entry @slug"
+		why = "is only for managed providers; send a credential of your own, or name a managed provider as @slug"
 	case t.Lending == provider.MachineIdentityNone:
-		why = "is for entries of modelgate.yaml; secrets.own_identity there lends it to those that are kept by the API"
+		why = "is only for providers in modelgate.yaml; secrets.own_identity there allows it for providers stored through the API"
 	case t.Lending == provider.LendOwn && !t.OwnAddress():
 		why = "is not sent to an account or a host that an integration of a workspace names; make it an integration of the organisation, or use another credential"
 	case t.Lending != provider.MachineIdentityAll && t.Guarded:
-		why = "is not sent to an address that an entry chooses; keep the entry in modelgate.yaml, or use another credential"
+		why = "is not sent to an address that a stored provider chooses; define the provider in modelgate.yaml, or use another credential"
 	default:
 		return nil
 	}
@@ -145,7 +145,7 @@ func checkTokenAddress(t *provider.Target, address, field string, form *regexp.R
 }
 
 func missing(t *provider.Target, option string) error {
-	return invalid(t, option, "is needed for this way of authentication")
+	return invalid(t, option, "is required for this way of authentication")
 }
 
 func invalid(t *provider.Target, option, what string) error {

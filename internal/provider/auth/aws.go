@@ -56,7 +56,7 @@ func (s *Signer) awsKeys(ctx context.Context, t *provider.Target) (keys sigv4.Ke
 	case err != nil || way == "apiKey":
 		return sigv4.Keys{}, false, err
 	case way != "" && way != "accessKey" && way != "assumedRole" && way != "serviceRole":
-		return keys, false, invalid(t, "auth_type", "takes accessKey, assumedRole, apiKey or serviceRole")
+		return keys, false, invalid(t, "auth_type", "must be accessKey, assumedRole, apiKey or serviceRole")
 	case given && way != "serviceRole":
 	case way == "serviceRole", way == "assumedRole", role != "":
 		if err := checkMachineIdentity(t); err != nil {
@@ -183,6 +183,6 @@ func (s *Signer) sessionKeys(q tokenRequest, found stsKeys) (sigv4.Keys, time.Ti
 }
 
 func noIdentity(t *provider.Target) error {
-	return apierr.New(apierr.Unauthenticated, "the machine of the gateway has no identity for the provider %q; give the entry credentials of its own", t.ID).
+	return apierr.New(apierr.Unauthenticated, "the machine of the gateway has no identity for the provider %q; give the provider credentials of its own", t.ID).
 		WithCode("credential_refused")
 }

@@ -43,7 +43,7 @@ func (s *Signer) signEntra(ctx context.Context, t *provider.Target, req *http.Re
 	case "workload":
 		fetch = s.entraWorkload
 	default:
-		return invalid(t, "auth_mode", "takes apiKey, entra, managed or workload")
+		return invalid(t, "auth_mode", "must be apiKey, entra, managed or workload")
 	}
 	token, err := fetch(ctx, t)
 	if err != nil {
@@ -103,7 +103,7 @@ func checkEntraScope(t *provider.Target) error {
 		return err
 	}
 	if t.Lending != provider.MachineIdentityAll && t.Option("entra_scope") != "" {
-		return invalid(t, "entra_scope", "cannot be combined with the identity of the gateway's machine; leave it out, or keep the entry in modelgate.yaml")
+		return invalid(t, "entra_scope", "cannot be combined with the identity of the gateway's machine; leave it out, or define the provider in modelgate.yaml")
 	}
 	return nil
 }

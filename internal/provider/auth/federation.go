@@ -40,7 +40,7 @@ var (
 )
 
 func fileNotListed(t *provider.Target) error {
-	return credentialError(t, "has a credential_source whose file can't be read: list its folder in secrets.files of modelgate.yaml, or keep the entry there")
+	return credentialError(t, "has a credential_source whose file cannot be read: list its folder in secrets.files of modelgate.yaml, or define the provider there")
 }
 
 // federated exchanges the machine's external token for one of Google Cloud, and
@@ -97,13 +97,13 @@ func (s *Signer) subject(ctx context.Context, t *provider.Target, f *federation)
 			return "", noIdentity(t)
 		}
 	case t.Lending != provider.MachineIdentityAll:
-		return "", credentialError(t, "has a credential_source without a file; an address is for entries of modelgate.yaml")
+		return "", credentialError(t, "has a credential_source without a file; an address is allowed only for providers in modelgate.yaml")
 	case strings.HasPrefix(source.URL, "http://"), strings.HasPrefix(source.URL, "https://"):
 		if text, err = s.do(ctx, tokenRequest{method: http.MethodGet, url: source.URL, header: source.Headers}); err != nil {
 			return "", err
 		}
 	default:
-		return "", credentialError(t, "has a credential_source without a file or url; others are not offered")
+		return "", credentialError(t, "has a credential_source without a file or url; other sources are not supported")
 	}
 	if source.Format.Type == "json" {
 		var fields map[string]json.RawMessage

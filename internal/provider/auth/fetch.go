@@ -76,7 +76,7 @@ func connectionError(ctx context.Context, req *http.Request, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("waiting for the token endpoint %s: %w", req.URL.Host, context.Cause(ctx))
 	case req.Context().Err() != nil:
-		return apierr.New(apierr.UpstreamTimeout, "the token endpoint %s did not answer within %v", req.URL.Host, longest).
+		return apierr.New(apierr.UpstreamTimeout, "the token endpoint %s did not respond within %v", req.URL.Host, longest).
 			WithCode("token_endpoint_failed")
 	}
 	return apierr.New(apierr.UpstreamFailed, "the token endpoint %s could not be reached", req.URL.Host).
@@ -87,12 +87,12 @@ func connectionError(ctx context.Context, req *http.Request, err error) error {
 func responseError(req *http.Request, status int, body []byte) error {
 	switch {
 	case len(body) > maxResponse:
-		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered with more than %d bytes", req.URL.Host, maxResponse).
+		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s returned more than %d bytes", req.URL.Host, maxResponse).
 			WithCode("token_endpoint_failed")
 	case status >= 200 && status <= 299:
 		return nil
 	case status >= 500, status == http.StatusTooManyRequests, status >= 300 && status <= 399:
-		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered with status %d", req.URL.Host, status).
+		return apierr.New(apierr.UpstreamFailed, "the token endpoint %s returned status %d", req.URL.Host, status).
 			WithCode("token_endpoint_failed")
 	}
 	return apierr.New(apierr.Unauthenticated, "the token endpoint %s refused the credential of this provider with status %d%s; check the credential and what it is allowed to do",
@@ -166,7 +166,7 @@ func noToken(q tokenRequest) error {
 	if u, err := url.Parse(q.url); err == nil {
 		host = u.Host
 	}
-	return apierr.New(apierr.UpstreamFailed, "the token endpoint %s answered without a token", host).WithCode("token_endpoint_failed")
+	return apierr.New(apierr.UpstreamFailed, "the token endpoint %s returned no token", host).WithCode("token_endpoint_failed")
 }
 
 // capExpiry limits an expiry reported by a service to a day from now.

@@ -149,9 +149,9 @@ func TestTokenEndpointResponses(t *testing.T) {
 		{"an error of its own", "oops", 500, apierr.UpstreamFailed, "token_endpoint_failed", "status 500"},
 		{"too many requests", "", 429, apierr.UpstreamFailed, "token_endpoint_failed", "status 429"},
 		{"a redirect", "", 302, apierr.UpstreamFailed, "token_endpoint_failed", "status 302"},
-		{"no JSON", "pass&word", 200, apierr.UpstreamFailed, "token_endpoint_failed", "without a token"},
-		{"no token", `{"access_token":""}`, 200, apierr.UpstreamFailed, "token_endpoint_failed", "without a token"},
-		{"a token with a line end", `{"access_token":"a\r\nX: b"}`, 200, apierr.UpstreamFailed, "token_endpoint_failed", "without a token"},
+		{"no JSON", "pass&word", 200, apierr.UpstreamFailed, "token_endpoint_failed", "returned no token"},
+		{"no token", `{"access_token":""}`, 200, apierr.UpstreamFailed, "token_endpoint_failed", "returned no token"},
+		{"a token with a line end", `{"access_token":"a\r\nX: b"}`, 200, apierr.UpstreamFailed, "token_endpoint_failed", "returned no token"},
 		{"too much", strings.Repeat(" ", 1<<20+1), 200, apierr.UpstreamFailed, "token_endpoint_failed", "more than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func (s *Signer) signGCP(ctx context.Context, t *provider.Target, req *http.Requ
 	case "apikey", "accesstoken":
 		text = ""
 	default:
-		return invalid(t, "auth_type", "takes serviceAccount, workloadIdentityFederation, workload or accessToken")
+		return invalid(t, "auth_type", "must be serviceAccount, workloadIdentityFederation, workload or accessToken")
 	}
 	if text == "" {
 		return checkKey(t)
@@ -187,7 +187,7 @@ func (s *Signer) assertion(t *provider.Target, a *account, audience string) (str
 	sum := sha256.Sum256([]byte(text))
 	seal, failed := rsa.SignPKCS1v15(nil, signer, crypto.SHA256, sum[:])
 	if failed != nil {
-		return "", credentialError(t, "has a private_key that can't sign")
+		return "", credentialError(t, "has a private_key that cannot sign")
 	}
 	return text + "." + base64.RawURLEncoding.EncodeToString(seal), nil
 }
@@ -211,7 +211,7 @@ func rsaKey(text string) (k *rsa.PrivateKey, bad string) {
 	if k, ok := any.(*rsa.PrivateKey); err == nil && ok {
 		return k, tooLong(k)
 	}
-	return nil, "is no RSA key"
+	return nil, "is not an RSA key"
 }
 
 func tooLong(k *rsa.PrivateKey) string {

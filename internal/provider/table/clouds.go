@@ -32,7 +32,7 @@ func awsOptions() []provider.Option {
 		{Name: "session_token", Doc: "token of a temporary access key"},
 		{Name: "role_arn", Doc: "role to assume first"},
 		{Name: "external_id", Doc: "external id to assume the role with"},
-		{Name: "auth_type", Values: []string{"accessKey", "assumedRole", "serviceRole", "apiKey"}, Doc: "accessKey, assumedRole, apiKey, or serviceRole: the role of the gateway's machine, for provider entries alone; without it what is given decides"},
+		{Name: "auth_type", Values: []string{"accessKey", "assumedRole", "serviceRole", "apiKey"}, Doc: "accessKey, assumedRole, apiKey, or serviceRole: the role of the gateway's machine, only for managed providers; without it what is given decides"},
 	}
 }
 
@@ -59,7 +59,7 @@ func googleOptions() []provider.Option {
 	return []provider.Option{
 		{Name: "service_account_json", Doc: "service account or federated identity as a JSON object, instead of the key"},
 		{Name: "auth_type", Values: []string{"basic", "accessToken", "serviceAccount", "workloadIdentityFederation", "workload"}, Meanings: rename{"basic": "accessToken"},
-			Doc: "serviceAccount, workloadIdentityFederation, accessToken, or workload: the identity of the gateway's machine, for provider entries alone; without it what is given decides"},
+			Doc: "serviceAccount, workloadIdentityFederation, accessToken, or workload: the identity of the gateway's machine, only for managed providers; without it what is given decides"},
 	}
 }
 
@@ -69,7 +69,7 @@ func entraOptions() []provider.Option {
 	return []provider.Option{
 		{Name: "ad_token", Doc: "Entra access token, sent as Bearer instead of the key"},
 		{Name: "auth_mode", Values: []string{"default", "apiKey", "entra", "managed", "workload"}, Meanings: rename{"default": "apiKey"},
-			Doc: "apiKey, entra (an application), managed or workload (the identity of the gateway's machine, for provider entries alone); without it what is given decides"},
+			Doc: "apiKey, entra (an application), managed or workload (the identity of the gateway's machine, only for managed providers); without it what is given decides"},
 		{Name: "entra_tenant_id", Doc: "tenant of the application"},
 		{Name: "entra_client_id", Doc: "id of the application"},
 		{Name: "entra_client_secret", Doc: "secret of the application"},

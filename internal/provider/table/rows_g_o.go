@@ -416,7 +416,7 @@ func rowsGToO() []*provider.Spec {
 			Rename: maxTokens,
 			Docs:   "https://docs.ollama.com/api/openai-compatibility",
 			Notes: []string{
-				"Usual address: http://localhost:11434. A key is needed for https://ollama.com only.",
+				"Usual address: http://localhost:11434. Only https://ollama.com requires a key.",
 				"Conversations go to its chat twin at /v1, which passes clients of that protocol through unchanged and reports tool calls with ids; the native path is for num_ctx and keep_alive, by pass-through.",
 			},
 		},
