@@ -32,6 +32,7 @@ type attemptAccount struct {
 	sent   sentRequest
 	grants []quota.Grant // reserved of limits
 	paid   settledCost   // once it is settled
+	unsent bool          // nothing of it was written to the provider
 
 	estimate useEstimate
 	runsOn   bool          // see Attempt.runsOn
@@ -106,18 +107,17 @@ func intentError(err error) *apierr.Error {
 	return e
 }
 
-// fail settles an attempt without a usable response. If the client
-// disconnected, or did not want to wait any longer, the provider may have received the
-// request and responded: its input is estimated.
+// fail settles an attempt without a usable response. If its client abandoned it, the
+// provider may have received the request and responded: its input is estimated, unless
+// nothing was written.
 func (a *attemptAccount) fail(err error) {
 	s := reqlog.Settlement{Outcome: reqlog.Failed}
-	abandoned := a.abandonedBy(err)
-	if abandoned {
-		a.bill.quota.abandon()
-	}
-	if abandoned || err != nil && apierr.From(err).Kind == apierr.ClientGone {
+	if a.open && abandonedBy(err) {
 		s.Outcome = reqlog.Abandoned
-		if a.open && a.sent.uses() {
+		if !a.unsent {
+			a.bill.quota.abandon()
+		}
+		if !a.unsent && a.sent.uses() {
 			a.sent.count(a.of.Target, a.of.Model)
 			s.Usage = llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens()}
 			s.Cost, s.Price, s.Priced = a.cost(s.Usage, "", catalog.Standard)
@@ -126,11 +126,11 @@ func (a *attemptAccount) fail(err error) {
 	a.settle(s)
 }
 
-// abandonedBy reports whether the request's own timeout ended an attempt that the provider has.
-// A client chooses it: the provider is not to blame.
-func (a *attemptAccount) abandonedBy(err error) bool {
+// abandonedBy reports whether err is the end of an attempt that the client chose, so that
+// the provider is not to blame: it disconnected, or the timeout of its request ended.
+func abandonedBy(err error) bool {
 	e, ok := errors.AsType[*apierr.Error](err)
-	return ok && e.Kind == apierr.Timeout && a.open && a.of.timers.sent != nil && a.of.timers.sent.Load()
+	return ok && (e.Kind == apierr.ClientGone || e.Kind == apierr.Timeout)
 }
 
 // end settles the attempt of r with what has been read of its response.
@@ -190,7 +190,11 @@ func (a *attemptAccount) settle(s reqlog.Settlement) {
 	s.ID, s.Attempt, s.Time = a.of.request.ID, a.number, time.Now()
 	a.paid = settledCost{s.Cost, s.Priced}
 	a.bill.add(&s)
-	a.settleQuota(useOf(&s)) // before the ledger, whose count corrects the counters
+	use := useOf(&s)
+	if a.unsent {
+		use.Requests = 0
+	}
+	a.settleQuota(use) // before the ledger, whose count corrects the counters
 	if a.ledger != nil {
 		a.ledger.RecordSettlement(s)
 	}

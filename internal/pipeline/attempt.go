@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/upstream"
 )
 
 // Attempt is one try at one target. One goroutine fills it in until there is a
@@ -196,7 +198,13 @@ func (a *Attempt) do(req *http.Request) (out *Response, err error) {
 		}
 	}()
 	a.request.Ticket.Sent()
+	sent := &a.trail.bill().quota.sent
+	sent.Add(1)
 	res, err := a.handler.Client.Do(req, a.Target.Guarded)
+	if f, ok := errors.AsType[*upstream.Failure](err); ok && f.Unsent {
+		a.response.account.unsent = true
+		sent.Add(-1)
+	}
 	if err != nil {
 		return nil, a.failure(req, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -23,8 +24,9 @@ type requestQuota struct {
 	grants    []quota.Grant     // guarded by mu
 	places    []quota.Grant     // in limits of requests in progress; guarded by mu
 	by        uint16            // number of the last attempt that added to grants or places; guarded by mu
-	abandoned bool              // the request's own timeout ended an attempt that a provider has; guarded by mu
+	abandoned bool              // by the client, when a provider had an attempt; guarded by mu
 	log       []reqlog.LimitUse // guarded by mu
+	sent      atomic.Int32      // attempts that a provider may have received
 }
 
 // abandon makes the request count, however it ends.
@@ -233,8 +235,9 @@ func (r *Request) CheckSession(ctx context.Context, counters quota.Store, t *Tra
 	return err
 }
 
-// CountRequest settles what the request itself has reserved: it counts unless it
-// failed through no fault of the client. It remains in progress.
+// CountRequest settles what the request itself has reserved: it counts unless no
+// provider has received it, or it failed through no fault of the client. It remains in
+// progress.
 func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 	q := &t.bill().quota
 	q.mu.Lock()
@@ -242,14 +245,15 @@ func (t *Trail) CountRequest(store quota.Store, res *Response, err error) {
 	if len(q.grants) == 0 {
 		return
 	}
-	status := 0
+	failed := false
 	if err != nil {
-		status = apierr.From(err).Status()
+		e := apierr.From(err)
+		failed = e.Kind == apierr.ClientGone || providerFault(e.Status())
 	} else if res != nil {
-		status = res.Status
+		failed = providerFault(res.Status)
 	}
 	u := quota.Use{Requests: 1}
-	if providerFault(status) && !q.abandoned {
+	if q.sent.Load() == 0 || failed && !q.abandoned {
 		u.Requests = 0
 	}
 	store.Settle(time.Now(), q.grants, u)

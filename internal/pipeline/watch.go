@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http/httptrace"
-	"sync/atomic"
 	"time"
 
 	"modelgate/internal/upstream"
@@ -17,7 +15,6 @@ type attemptTimers struct {
 	dog    *upstream.Watchdog
 	limit  time.Duration           // the request's own timeout; zero if none
 	timer  *time.Timer             // of the limit; nil if none
-	sent   *atomic.Bool            // a connection was ready for the request; nil without a limit
 	cancel context.CancelCauseFunc // ends the attempt; nil if there is no timeout
 }
 
@@ -25,9 +22,7 @@ type attemptTimers struct {
 func (a *Attempt) startTimers(ctx context.Context) {
 	w := &a.timers
 	if limit := a.responseTimeout(); limit > 0 {
-		w.limit, w.sent = limit, new(atomic.Bool)
-		sent := w.sent
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+		w.limit = limit
 		ctx, w.cancel = context.WithCancelCause(ctx)
 		end := w.cancel
 		w.timer = time.AfterFunc(limit, func() {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -219,6 +220,89 @@ func TestTimeoutsBeforeAProviderIsReachedReturnWhatWasReserved(t *testing.T) {
 			t.Errorf("%d %s; counted %+v", res.Status, res.Body, got)
 		}
 	}
+}
+
+// TestClientsThatLeaveBeforeAProviderIsReachedReturnWhatWasReserved has clients leave while
+// the gateway connects, on both ways of sending. No limit counts anything then, also that of
+// the provider, and the ledger has no usage.
+func TestClientsThatLeaveBeforeAProviderIsReachedReturnWhatWasReserved(t *testing.T) {
+	t.Parallel()
+	l := &limitedGateway{t: t}
+	dialled := make(chan bool, 8)
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{MasterKey: "the master key of a test of limits", Settings: "log: {level: info}\n", Reach: upstream.Options{
+		TrustLoopback: true,
+		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dialled <- true
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		},
+	}})
+	l.provider("unreached", `"rate_limits":[{"type":"requests","unit":"rpd","value":1},{"type":"tokens","unit":"rpd","value":1000}]`)
+	for _, size := range []int{10, 100_000} {
+		key := l.key(allLimits)
+		body := strings.Replace(oneChat, "hello", strings.Repeat("a", size), 1)
+		for _, h := range [][]string{nil, {"x-gateway-request-timeout", "60000"}, {"x-gateway-trace-id", "last"}} {
+			ctx, leave := context.WithCancel(t.Context())
+			go func() {
+				select {
+				case <-dialled:
+				case <-time.After(storeTimeout):
+				}
+				leave()
+			}()
+			req := l.Request("POST", "/chat/completions", body, append([]string{"x-gateway-api-key", key, "x-gateway-provider", "@unreached"}, h...)...).WithContext(ctx)
+			if res, err := http.DefaultClient.Do(req); !errors.Is(err, context.Canceled) {
+				t.Fatalf("%v, %v", res, err)
+			}
+		}
+		for _, owner := range []string{"owner=key", "owner=provider&id=unreached&workspace_id=default"} {
+			var got string
+			eventually(t, owner+" counts nothing", func() bool {
+				caller := gatewaytest.Key
+				if owner == "owner=key" {
+					caller = key
+				}
+				var out struct{ Data []counted }
+				res := l.Get("/limits?"+owner, "x-gateway-api-key", caller)
+				if err := json.Unmarshal(res.Body, &out); err != nil || len(out.Data) < 2 {
+					t.Fatalf("%d %s, %v", res.Status, res.Body, err)
+				}
+				got = ""
+				for _, c := range out.Data {
+					if c.Reserved != 0 {
+						return false
+					}
+					if c.Used != 0 {
+						got += fmt.Sprintf("%+v ", c)
+					}
+				}
+				return true
+			})
+			if got != "" {
+				t.Errorf("%s of a body of %d bytes counts %s", owner, size, got)
+			}
+		}
+	}
+}
+
+// TestRefusedHostsCountNoRequest names a host whose address the gateway refuses when it
+// connects, so that nothing is sent.
+func TestRefusedHostsCountNoRequest(t *testing.T) {
+	t.Parallel()
+	l := &limitedGateway{t: t}
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{MasterKey: "the master key of a test of limits", Settings: "log: {level: info}\n", Reach: upstream.Options{Resolver: privateNames{}}})
+	key := l.key(allLimits)
+	res := l.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "openai", "Authorization", "Bearer sk-1", "x-gateway-custom-host", "https://models.example.com/v1")
+	if got := l.limits(key); res.Status != 400 || !strings.Contains(string(res.Body), "custom_host_refused") || got["requests"].Used+got["requests"].Reserved+got["tokens"].Used+got["tokens"].Reserved != 0 {
+		t.Errorf("%d %s; counted %+v", res.Status, res.Body, got)
+	}
+}
+
+// privateNames resolves every name to a private address.
+type privateNames struct{}
+
+func (privateNames) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
 }
 
 // TestUnitsFitIntoABudget sends requests for images and speech whose price

@@ -83,7 +83,7 @@ func TestClientsThatLeaveReturnWhatTheyReservedOnce(t *testing.T) {
 				requests = counts["requests"]
 				return same && l.settledSum(policy) == counts["tokens"]
 			})
-			if reached := float64(l.reached.Load()); requests < reached || requests > float64(tt.clients) {
+			if reached := float64(l.reached.Load()); requests < reached || requests > reached*1.02+1 {
 				t.Errorf("%g requests are counted, and %g reached the provider\n%s", requests, reached, last)
 			}
 		})

@@ -72,6 +72,10 @@ type Failure struct {
 	Rule string // of a Refused failure: the rule that rejected the host
 	Host string // host and port as in the request, without the rest of its URL
 
+	// Unsent is true if nothing of the request was written to the provider. It is false
+	// if that is not known.
+	Unsent bool
+
 	// Err is the cause, for errors.Is and errors.As. Its text may quote the
 	// provider: log the Failure, not Err.
 	Err error
@@ -174,6 +178,9 @@ func Classify(req *http.Request, err error) *Failure {
 
 func failure(req *http.Request, upload *upload, err error) *Failure {
 	f := &Failure{Host: hostOf(req), Err: withoutURL(err)}
+	if e, ok := err.(*unsentError); ok {
+		f.Unsent, f.Err = true, withoutURL(e.error)
+	}
 	f.Kind = kindOf(req, upload, f)
 	return f
 }

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,24 +68,22 @@ func isPlainHost(host string) bool {
 }
 
 // RoundTrip sends a request that takes accepts and returns the response when its
-// headers have arrived. It closes the request's body. An idle connection that the
+// headers have arrived. The error is an *unsentError if nothing of the request was
+// written. It closes the request's body. An idle connection that the
 // provider has closed is noticed before anything is written to it; afterwards nothing
 // is sent twice.
 func (t *inline) RoundTrip(req *http.Request) (*http.Response, error) {
 	if cause := context.Cause(req.Context()); cause != nil {
 		closeBody(req)
-		return nil, cause
+		return nil, &unsentError{cause}
 	}
 	c := t.idle.take(req.URL.Host)
 	if c == nil {
 		var err error
 		if c, err = t.connect(req); err != nil {
 			closeBody(req)
-			return nil, err
+			return nil, &unsentError{err}
 		}
-	}
-	if trace := httptrace.ContextClientTrace(req.Context()); trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Conn: c.conn})
 	}
 	return c.exchange(req)
 }
@@ -112,6 +109,7 @@ type inlineConn struct {
 
 	r     *bufio.Reader // nil while idle
 	limit int64         // bytes that may be read from conn before the headers are complete
+	wrote bool          // anything of the request
 	lost  error         // why the request can't be written; the provider may have responded before
 
 	since time.Time // when it became idle; guarded by idleConns.mu
@@ -136,15 +134,16 @@ func (c *inlineConn) exchange(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	b := &inlineBody{conn: c, ctx: ctx}
 	b.stop = context.AfterFunc(ctx, c.abort)
+	c.wrote = false
 	unsent := c.write(req)
 	if unsent != nil && c.lost == nil {
-		return nil, b.fail(unsent)
+		return nil, c.failed(b.fail(unsent))
 	}
 	c.r = inlineReaders.Get().(*bufio.Reader)
 	c.r.Reset(c)
 	resp, err := c.readHeaders(req)
 	if err != nil {
-		return nil, b.fail(cmp.Or(c.lost, err))
+		return nil, c.failed(b.fail(cmp.Or(c.lost, err)))
 	}
 	b.reusable = unsent == nil && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
 	if resp.Body == http.NoBody {
@@ -155,9 +154,18 @@ func (c *inlineConn) exchange(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// failed returns the error of a request that ended in err.
+func (c *inlineConn) failed(err error) error {
+	if !c.wrote {
+		return &unsentError{err}
+	}
+	return err
+}
+
 // Write writes a part of the request.
 func (c *inlineConn) Write(p []byte) (int, error) {
 	n, err := c.conn.Write(p)
+	c.wrote = c.wrote || n > 0
 	if err != nil {
 		c.lost = err
 	}

@@ -45,7 +45,7 @@ func (u *upload) readError() error {
 // transport runs in its own goroutine, which ends with that Read.
 func sendUpload(t *http.Transport, req *http.Request) (*http.Response, error) {
 	u := &upload{ReadCloser: req.Body}
-	sent := *req
+	sent, written := traceWriting(req)
 	sent.Body = u
 	type result struct {
 		resp *http.Response
@@ -54,7 +54,7 @@ func sendUpload(t *http.Transport, req *http.Request) (*http.Response, error) {
 	done, left := make(chan result), make(chan struct{})
 	defer close(left)
 	go func() {
-		resp, err := t.RoundTrip(&sent)
+		resp, err := t.RoundTrip(sent)
 		select {
 		case done <- result{resp, err}:
 		case <-left:
@@ -63,13 +63,18 @@ func sendUpload(t *http.Transport, req *http.Request) (*http.Response, error) {
 			}
 		}
 	}()
+	var err error
 	select {
 	case r := <-done:
-		if r.err != nil {
-			return nil, failure(req, u, r.err)
+		if r.err == nil {
+			return r.resp, nil
 		}
-		return r.resp, nil
+		err = r.err
 	case <-req.Context().Done():
-		return nil, failure(req, u, req.Context().Err())
+		err = req.Context().Err()
 	}
+	if !written.Load() {
+		err = &unsentError{err}
+	}
+	return nil, failure(req, u, err)
 }

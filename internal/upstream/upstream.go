@@ -22,8 +22,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"sync/atomic"
 	"time"
 )
 
@@ -98,15 +100,37 @@ type transports struct {
 	inline *inline // nil if connections to a host are limited, which full does
 }
 
-// of returns the transport for a request, and gives the request the body for it.
-func (t *transports) of(req *http.Request) http.RoundTripper {
+// send sends a request with a body that can be read again, or without one. The error is
+// an *unsentError if nothing of the request was written.
+func (t *transports) send(req *http.Request) (*http.Response, error) {
 	if t.inline != nil && t.inline.takes(req) {
-		return t.inline
+		return t.inline.RoundTrip(req)
 	}
 	if b, ok := req.Body.(inMemory); ok {
 		req.Body = b.InMemory()
 	}
-	return t.full
+	traced, written := traceWriting(req)
+	resp, err := t.full.RoundTrip(traced)
+	if err != nil && !written.Load() {
+		err = &unsentError{err}
+	}
+	return resp, err
+}
+
+// unsentError is the error of a request of which nothing was written.
+type unsentError struct{ error }
+
+func (e *unsentError) Unwrap() error { return e.error }
+
+// traceWriting returns a copy of req for an [http.Transport], and whether it may have
+// written any of it: from when it has a connection for the request.
+func traceWriting(req *http.Request) (*http.Request, *atomic.Bool) {
+	t := &struct {
+		httptrace.ClientTrace
+		written atomic.Bool
+	}{}
+	t.GotConn = func(httptrace.GotConnInfo) { t.written.Store(true) }
+	return req.WithContext(httptrace.WithClientTrace(req.Context(), &t.ClientTrace)), &t.written
 }
 
 // inMemory is a body that an http.Transport should get as one of a type that it knows
@@ -157,7 +181,7 @@ func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	if guarded {
 		if err := c.guard.check(req.URL); err != nil {
 			closeBody(req)
-			return nil, Classify(req, err)
+			return nil, failure(req, nil, &unsentError{err})
 		}
 		t = &c.guarded
 	}
@@ -168,7 +192,7 @@ func (c *Client) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
 		return sendUpload(t.full, req)
 	}
-	resp, err := t.of(req).RoundTrip(req)
+	resp, err := t.send(req)
 	if err != nil {
 		return nil, failure(req, nil, err)
 	}
