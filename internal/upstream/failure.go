@@ -72,8 +72,8 @@ type Failure struct {
 	Rule string // of a Refused failure: the rule that rejected the host
 	Host string // host and port as in the request, without the rest of its URL
 
-	// Unsent is true if nothing of the request was written to the provider. It is false
-	// if that is not known.
+	// Unsent is true if nothing of the request was written to the provider. If that is
+	// unknown it is false.
 	Unsent bool
 
 	// Err is the cause, for errors.Is and errors.As. Its text may quote the
