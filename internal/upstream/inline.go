@@ -137,13 +137,13 @@ func (c *inlineConn) exchange(req *http.Request) (*http.Response, error) {
 	c.wrote = false
 	unsent := c.write(req)
 	if unsent != nil && c.lost == nil {
-		return nil, c.failed(b.fail(unsent))
+		return nil, c.markUnsent(b.fail(unsent))
 	}
 	c.r = inlineReaders.Get().(*bufio.Reader)
 	c.r.Reset(c)
 	resp, err := c.readHeaders(req)
 	if err != nil {
-		return nil, c.failed(b.fail(cmp.Or(c.lost, err)))
+		return nil, c.markUnsent(b.fail(cmp.Or(c.lost, err)))
 	}
 	b.reusable = unsent == nil && !resp.Close && resp.StatusCode != http.StatusSwitchingProtocols
 	if resp.Body == http.NoBody {
@@ -154,8 +154,8 @@ func (c *inlineConn) exchange(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// failed returns the error of a request that ended in err.
-func (c *inlineConn) failed(err error) error {
+// markUnsent returns err, the end of a request, as an *unsentError if nothing was written.
+func (c *inlineConn) markUnsent(err error) error {
 	if !c.wrote {
 		return &unsentError{err}
 	}
