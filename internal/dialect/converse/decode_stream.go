@@ -104,7 +104,7 @@ func (d *streamDecoder) delta(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	}
 	dst = d.start(dst)
 	index := d.blockIndex(v)
-	kind, m := only(inner)
+	kind, m := oneOf(inner, "text", "toolUse", "reasoningContent", "citation", "toolResult", "image")
 	switch kind {
 	case "text":
 		text, _ := m.Text()
@@ -228,7 +228,7 @@ func (d *streamDecoder) citation(dst []llm.Event, index int64, v jsonedit.Value)
 // open opens a block that has a start event.
 func (d *streamDecoder) open(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	start, _ := v.Get("start")
-	kind, inner := only(start)
+	kind, inner := oneOf(start, "toolUse", "toolResult", "image")
 	if kind == "" || d.stopped {
 		return dst
 	}

@@ -39,6 +39,18 @@ func only(v jsonedit.Value) (name string, value jsonedit.Value) {
 	return name, value
 }
 
+// oneOf returns the first of the named members that an object has and that is not null,
+// otherwise its single member. Objects with variants have one member; a further one that
+// the provider adds must not hide it.
+func oneOf(v jsonedit.Value, names ...string) (name string, value jsonedit.Value) {
+	for _, name := range names {
+		if m, ok := v.Get(name); ok && !m.IsNull() {
+			return name, m
+		}
+	}
+	return only(v)
+}
+
 // word returns the string value of a member, or an empty string.
 func word(v jsonedit.Value, name string) string {
 	m, _ := v.Get(name)

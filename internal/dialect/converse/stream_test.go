@@ -70,6 +70,19 @@ func TestStreamsEndAsTheProviderSays(t *testing.T) {
 	}
 }
 
+func TestAFurtherMemberDoesNotHideAVariant(t *testing.T) {
+	r, fault, whole := assembled(t, lines(`messageStart {"role":"assistant"}
+		contentBlockDelta {"contentBlockIndex":0,"delta":{"new":1,"text":"Hi"}}
+		contentBlockStart {"contentBlockIndex":1,"start":{"new":{},"toolUse":{"toolUseId":"c","name":"f"}}}
+		contentBlockDelta {"contentBlockIndex":1,"delta":{"toolUse":{"input":"{}"},"new":null}}
+		contentBlockStop {"contentBlockIndex":1}
+		messageStop {"stopReason":"tool_use"}`), nil, dialect.RequestTarget{Model: nova})
+	want := []llm.Part{llm.Text{Text: "Hi"}, llm.ToolCall{ID: "c", Name: "f", Arguments: "{}"}}
+	if diff := cmp.Diff(want, r.Choices[0].Parts, dialecttest.Same()); diff != "" || fault != nil || !whole {
+		t.Errorf("fault %v, complete %t, parts (-want +got):\n%s", fault, whole, diff)
+	}
+}
+
 func TestAnswersByAForcedToolBecomeText(t *testing.T) {
 	request := &llm.Request{Format: person}
 	to := dialect.RequestTarget{Model: nova}

@@ -108,6 +108,26 @@ func (d *streamDecoder) number(name string) int64 {
 	return min(count(d.find(name)), math.MaxInt32)
 }
 
+// outputIndex returns the index of the item that an event with this kind belongs to.
+// Events without an output_index belong to the item with their item_id, otherwise to the
+// newest item if it has their kind, otherwise to a new one.
+func (d *streamDecoder) outputIndex(k kind) int64 {
+	if d.find("output_index").Kind() == jsonedit.Number {
+		return d.number("output_index")
+	}
+	if id := d.text("item_id"); id != "" {
+		for _, it := range d.items {
+			if it.id == id {
+				return it.index
+			}
+		}
+	}
+	if d.newest != nil && d.newest.kind == k {
+		return d.newest.index
+	}
+	return int64(len(d.items))
+}
+
 func (d *streamDecoder) event() {
 	typ, ok := d.find("type").TextBytes()
 	if !ok {
@@ -244,7 +264,7 @@ func (d *streamDecoder) end(g *grown) {
 // did.
 func (d *streamDecoder) grow(k kind, index int64) {
 	delta := d.text("delta")
-	it := d.item(d.number("output_index"), k)
+	it := d.item(d.outputIndex(k), k)
 	if it.closed || it.kind != k {
 		return
 	}
@@ -293,7 +313,7 @@ func sum(h uint64, text string) uint64 {
 // think adds to the summary or the text of thinking. A further section of the
 // same kind continues the part; another kind begins a new part.
 func (d *streamDecoder) think(summary bool, section int64) {
-	it := d.item(d.number("output_index"), kindThinking)
+	it := d.item(d.outputIndex(kindThinking), kindThinking)
 	if delta := d.text("delta"); it.kind == kindThinking && !it.closed && delta != "" {
 		d.addThought(it, summary, section, delta)
 	}
@@ -318,7 +338,7 @@ func (d *streamDecoder) addThought(it *incoming, summary bool, section int64, de
 }
 
 func (d *streamDecoder) cite() {
-	it := d.item(d.number("output_index"), kindMessage)
+	it := d.item(d.outputIndex(kindMessage), kindMessage)
 	g := it.at(d.number("content_index"))
 	if g == nil || g.ended {
 		return

@@ -9,7 +9,12 @@ import (
 // added begins an item.
 func (d *streamDecoder) added() {
 	v := d.find("item")
-	it := d.item(d.number("output_index"), kinds[textOf(v, "type")])
+	k := kinds[textOf(v, "type")]
+	index := int64(len(d.items))
+	if d.find("output_index").Kind() == jsonedit.Number {
+		index = d.number("output_index")
+	}
+	it := d.item(index, k)
 	it.id = textOf(v, "id")
 	if len(it.content) > 0 {
 		return
@@ -23,7 +28,7 @@ func (d *streamDecoder) added() {
 
 // contentAdded begins a part of a message.
 func (d *streamDecoder) contentAdded() {
-	it := d.item(d.number("output_index"), kindMessage)
+	it := d.item(d.outputIndex(kindMessage), kindMessage)
 	if it.kind == kindMessage && !it.closed {
 		d.openContent(it, d.number("content_index"), d.find("part"))
 	}
@@ -43,7 +48,7 @@ func (d *streamDecoder) openContent(it *incoming, index int64, v jsonedit.Value)
 }
 
 func (d *streamDecoder) contentEnded() {
-	it := d.item(d.number("output_index"), kindMessage)
+	it := d.item(d.outputIndex(kindMessage), kindMessage)
 	if it.kind == kindMessage && !it.closed {
 		d.endContent(it, d.number("content_index"), d.find("part"))
 	}
@@ -88,7 +93,8 @@ func (d *streamDecoder) addMissing(g *grown, whole string) {
 // endItem ends an item, after adding what its events left out.
 func (d *streamDecoder) endItem() {
 	v := d.find("item")
-	d.completeItem(d.item(d.number("output_index"), kinds[textOf(v, "type")]), v)
+	k := kinds[textOf(v, "type")]
+	d.completeItem(d.item(d.outputIndex(k), k), v)
 }
 
 func (d *streamDecoder) completeItem(it *incoming, v jsonedit.Value) {

@@ -65,6 +65,20 @@ func TestStreamsThatSayThingsTwiceOrLate(t *testing.T) {
 		{"a call without a call_id has that of its item", []string{
 			`{"type":"response.output_item.done","output_index":0,"item":{"type":"function_call","id":"i","name":"f","arguments":"{}"}}`,
 		}, []llm.Part{llm.ToolCall{ID: "i", Name: "f", Arguments: "{}"}}},
+		{"events without an index belong to the newest item", []string{
+			`{"type":"response.output_item.added","output_index":null,"item":{"type":"reasoning","id":"r","summary":[]}}`,
+			`{"type":"response.output_item.done","item":{"type":"reasoning","id":"r","summary":[],"encrypted_content":"S"}}`,
+			`{"type":"response.output_item.added","output_index":"1","item":{"type":"message","id":"m","content":[]}}`,
+			`{"type":"response.output_text.delta","output_index":"1","item_id":"m2","content_index":0,"delta":"a"}`,
+			`{"type":"response.output_text.delta","item_id":"m3","content_index":0,"delta":"b"}`,
+		}, []llm.Part{thought, llm.Text{Text: "ab"}}},
+		{"events without an index belong to the item with their id", []string{
+			`{"type":"response.output_item.added","item":{"type":"function_call","id":"i","call_id":"c","name":"f","arguments":""}}`,
+			`{"type":"response.output_item.added","item":{"type":"function_call","id":"j","call_id":"d","name":"g","arguments":""}}`,
+			`{"type":"response.function_call_arguments.delta","item_id":"i","delta":"{}"}`,
+			`{"type":"response.function_call_arguments.delta","item_id":"j","delta":"[]"}`,
+			`{"type":"response.function_call_arguments.done","item_id":"i","arguments":"{}"}`,
+		}, []llm.Part{llm.ToolCall{ID: "c", Name: "f", Arguments: "{}"}, llm.ToolCall{ID: "d", Name: "g", Arguments: "[]"}}},
 		{"an answer that comes with its end alone", []string{
 			`{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a"}]}]}}`,
 		}, []llm.Part{llm.Text{Text: "a"}}},
