@@ -26,22 +26,18 @@ type textProvider struct {
 }
 
 func (p *textProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	p.answer(w, r.URL.Path, string(body))
+}
+
+// answer writes the response to a request with this body.
+func (p *textProvider) answer(w http.ResponseWriter, path, text string) {
 	n := int(p.requests.Add(1))
-	var body strings.Builder
 	var asked struct{ Stream bool }
-	data := make([]byte, 1<<20)
-	for {
-		k, err := r.Body.Read(data)
-		body.Write(data[:k])
-		if err != nil {
-			break
-		}
-	}
-	text := body.String()
 	p.last.Store(&text)
 	_ = json.Unmarshal([]byte(text), &asked)
 	answer := p.texts[min(n, len(p.texts))-1]
-	if strings.HasSuffix(r.URL.Path, "/responses") {
+	if strings.HasSuffix(path, "/responses") {
 		p.respond(w, answer, asked.Stream)
 		return
 	}

@@ -36,6 +36,9 @@ func (h *requestGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 	if g == nil {
 		return h.next.Handle(ctx, r, t)
 	}
+	if r.continued != nil && !r.continued.passes(g.After) {
+		return nil, apierr.From(errOtherGuardrails)
+	}
 	if r.DryRun {
 		t.decideGuards(h.path, g)
 		return h.next.Handle(ctx, r, t)

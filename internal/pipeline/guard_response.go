@@ -29,8 +29,12 @@ type responseGuard struct {
 func (h *responseGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Response, error) {
 	res, err := h.next.Handle(ctx, r, t)
 	g := r.guardsOf(h.leaf)
+	t.allowContinuation(res)
 	if err != nil || g == nil || len(g.After) == 0 || res.Status < 200 || res.Status > 299 || r.DryRun {
 		return res, err
+	}
+	if r.continued != nil { // the guardrails of the stream check it
+		return res, nil
 	}
 	run := &responseRun{guard: h, ctx: ctx, request: r, log: t.checkLog(), res: res, hooks: g.After}
 	if err := run.check(); err != nil {

@@ -125,6 +125,9 @@ type textChange struct {
 func (run *responseRun) guardStream() error {
 	s := run.newStream(run.res.Events, bodytext.Event)
 	s.binary = run.request.Client.ContentType() == eventstream.ContentType
+	if source, ok := run.res.Events.(*eventStream); ok && source.resume != nil {
+		source.resume.hooks = run.hooks
+	}
 	run.res.Events = s
 	return s.prime()
 }

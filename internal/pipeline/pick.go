@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"slices"
@@ -109,16 +110,16 @@ func (f *fallbackStrategy) Handle(ctx context.Context, r *Request, t *Trail) (*R
 	if f.hedge.usable(r) && len(list) > 1 {
 		return f.hedge.race(ctx, r, t, f.ordered(list), f.codesOf)
 	}
-	further, follows := t.hasFallback, t.moreFollows
-	defer func() { t.hasFallback, t.moreFollows = further, follows }()
+	further, follows, offer := t.hasFallback, t.moreFollows, t.continuation
+	defer func() { t.hasFallback, t.moreFollows, t.continuation = further, follows, offer }()
 	for n, i := range list {
 		b := &f.branches[i]
 		last := n == len(list)-1
 		t.moreFollows = follows || !last
 		t.hasFallback = further || !last && rateLimited.triggersFallback(f.codesOf(b))
+		t.continuation = cmp.Or(f.continuation(ctx, r, list[n+1:]), offer)
 		res, err := b.Handle(ctx, r, t)
 		o := outcomeOf(res, err, time.Now())
-		f.allowContinuation(ctx, r, t, res, list[n+1:])
 		if last || !o.triggersFallback(f.codesOf(b)) || r.bodyConsumed() || r.pastDeadline(0) {
 			return res, err
 		}

@@ -146,6 +146,9 @@ type Checking struct {
 	// the body that they read.
 	passed  []guardrail.HookResult
 	checked *document
+
+	// continued is the stream that the request continues; nil for others.
+	continued *streamContinuation
 	// rows checks the files of an upload; nil sends them as they are.
 	rows *rowUpload
 	// configured is true if Body has the parameters that the leaf's config sets.

@@ -3,10 +3,12 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 
 	"modelgate/api"
 	"modelgate/internal/dialect"
+	"modelgate/internal/guardrail"
 	"modelgate/internal/sse"
 )
 
@@ -21,7 +23,8 @@ type streamContinuation struct {
 	trail   *Trail
 	rest    []int // remaining branches
 	res     *Response
-	now     *Response // whose stream is being read: res, or a continuation of it
+	now     *Response         // whose stream is being read: res, or a continuation of it
+	hooks   []*guardrail.Hook // check the stream, continuations included
 
 	emitted []byte // text of the response so far
 	// blocked is true once the response has something that cannot be continued
@@ -32,19 +35,53 @@ type streamContinuation struct {
 // maxSaid is the limit in bytes of the text stored for a continuation.
 const maxSaid = 1 << 20
 
-// allowContinuation allows the branches in rest to continue the stream of res.
-func (f *fallbackStrategy) allowContinuation(ctx context.Context, r *Request, t *Trail, res *Response, rest []int) {
-	wanted := f.resumes && r.Operation == api.Chat && r.Doc != nil && len(rest) > 0
-	_, able := r.Client.(dialect.StreamContinuer)
-	if !wanted || !able || res == nil {
+// continuationOffer allows the branches in rest to continue the stream of a branch
+// before them.
+type continuationOffer struct {
+	f       *fallbackStrategy
+	ctx     context.Context
+	request *Request
+	rest    []int
+}
+
+// continuation returns the offer for the branch before those in rest, nil if none of
+// them can continue a stream of the request.
+func (f *fallbackStrategy) continuation(ctx context.Context, r *Request, rest []int) *continuationOffer {
+	if !f.resumes || r.Operation != api.Chat || r.Doc == nil || len(rest) == 0 {
+		return nil
+	}
+	if _, able := r.Client.(dialect.StreamContinuer); !able {
+		return nil
+	}
+	return &continuationOffer{f, ctx, r, rest}
+}
+
+// allowContinuation allows the branches of the innermost offer to continue the stream of
+// res. It must be called before anything of the stream is read.
+func (t *Trail) allowContinuation(res *Response) {
+	o := t.continuation
+	if o == nil || res == nil {
 		return
 	}
-	s := res.source()
-	if s == nil {
+	s, _ := res.Events.(*eventStream)
+	if s == nil || s.resume != nil {
 		return
 	}
-	s.resume = &streamContinuation{f: f, ctx: ctx, request: r, trail: t, rest: rest, res: res, now: res}
+	s.resume = &streamContinuation{f: o.f, ctx: o.ctx, request: o.request, trail: t, rest: o.rest, res: res, now: res}
 	s.part()
+}
+
+var errOtherGuardrails = errors.New("the target has other guardrails than the stream")
+
+// passes reports whether the hooks of a stream are all that a target has which is to
+// continue it. The target's own would not see the beginning.
+func (c *streamContinuation) passes(hooks []*guardrail.Hook) bool {
+	for _, h := range hooks {
+		if !slices.Contains(c.hooks, h) {
+			return false
+		}
+	}
+	return true
 }
 
 // record stores the text that an event adds to the response.
@@ -87,7 +124,11 @@ func (c *streamContinuation) switchTarget(s *eventStream, d dialect.StreamContin
 		c.rest = c.rest[1:]
 		next, joined, err := c.open(b, d)
 		if err != nil || next.Events == nil || next.Status > 299 {
-			c.trail.decide(b.path, "could not continue the broken stream")
+			why := ""
+			if errors.Is(err, errOtherGuardrails) {
+				why = ": " + errOtherGuardrails.Error()
+			}
+			c.trail.decide(b.path, "could not continue the broken stream%s", why)
 			if next != nil {
 				next.Close()
 			}
@@ -105,6 +146,7 @@ func (c *streamContinuation) switchTarget(s *eventStream, d dialect.StreamContin
 // its parameter changes.
 func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *Response, child *Trail, err error) {
 	r := *c.request
+	r.continued = c
 	r.Edits = append(slices.Clip(r.Edits), d.Continue(r.Doc, string(c.emitted))...)
 	child = c.trail.child()
 	next, err = b.Handle(c.ctx, &r, child)
