@@ -31,7 +31,7 @@ var shortTimes = map[string]string{
 	"internal/dataplane/early_comments_test.go TestCommentsOfTheLastBranchOfAHedgeReachTheClientBeforeTheFirstEvent":       "the provider pauses on purpose, for longer than comments are held back otherwise",
 	"internal/dataplane/early_comments_test.go TestCommentsOfTheLastBranchOfNestedHedgesReachTheClientBeforeTheFirstEvent": "as the test before",
 	"internal/dataplane/early_head_test.go TestEarlyHeadersDoNotEndAnUpload":                                               "the client pauses so that its pieces are read alone; the test finds less without",
-	"internal/dataplane/guards_test.go answer":                                                                          "the provider pauses so that its pieces arrive alone; a test that needs that only finds less without",
+	"internal/dataplane/guards_test.go answer":                                                                             "the provider pauses so that its pieces arrive alone; a test that needs that only finds less without",
 	"internal/dataplane/guards_test.go respond":                                                                            "as ServeHTTP",
 	"internal/dataplane/silent_stream_test.go TestHeadersOfASilentStreamWaitForAnotherStatus":                              "the provider pauses on purpose, for longer than headers wait otherwise",
 	"internal/dataplane/stall_timer_test.go TestResponseWhoseProviderPausesIsNotEnded":                                     "the provider pauses on purpose, for longer than a limit that must not end the response",

@@ -132,6 +132,9 @@ type Input struct {
 	Status   int // status of the response; 0 before
 	// Partial marks a window of a stream: its texts are not complete.
 	Partial bool
+	// Unreadable is why the text could not be read: the error of every check that reads
+	// texts. Nil if it could be.
+	Unreadable error
 
 	all    []Part    // all parts, if Parts are those of one check
 	add    []Message // added by earlier checks

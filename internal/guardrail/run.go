@@ -147,6 +147,8 @@ func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 	var v Verdict
 	var err error
 	switch {
+	case in.Unreadable != nil && !c.definition.Facts:
+		err = in.Unreadable
 	case !c.definition.Facts && len(selected.Parts) == 0 && in.hasTexts():
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}
 	case c.compiled.Remote || selected.isLong():

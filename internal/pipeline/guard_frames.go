@@ -2,14 +2,41 @@ package pipeline
 
 import (
 	"encoding/base64"
+	"modelgate/internal/bodytext"
 	"modelgate/internal/eventstream"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/sse"
 )
 
+// find finds the text in the data of an event, and returns the form in which it was found.
+// Data that is not a JSON object may be text, in streams of every API.
+func (s *guardedStream) find(h *heldEvent) bodytext.Form {
+	data := h.event.Data
+	if s.binary {
+		data, h.wrapped = unwrapMessage(data)
+	}
+	if len(data) > 0 && data[0] == '{' {
+		h.body = bodytext.Find(data, s.form)
+		s.run.log.notCovered(h.body.Uncovered...)
+	}
+	if s.binary || len(data) == 0 || len(h.body.Texts) > 0 || string(data) == "[DONE]" {
+		return s.form
+	}
+	if _, err := jsonedit.ParseValue(data); err != nil {
+		data, h.plain = jsonedit.AppendString(nil, string(data)), true
+	}
+	if data[0] != '{' {
+		h.body = bodytext.Find(data, bodytext.AnyEvent)
+	}
+	return bodytext.AnyEvent
+}
+
 // withData returns the event with other data.
 func (s *guardedStream) withData(h *heldEvent, data []byte) sse.Event {
 	e := h.event
+	if h.plain {
+		data, _ = plainText.encode(data) // body was made of a string
+	}
 	if h.wrapped {
 		data = append(append([]byte(`{"bytes":"`), base64.StdEncoding.EncodeToString(data)...), `"}`...)
 	}

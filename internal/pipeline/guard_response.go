@@ -108,8 +108,7 @@ func (run *responseRun) checkPassThrough() error {
 	}
 	body, err := run.plainBody()
 	if err != nil {
-		run.log.notCovered("response body")
-		return run.runFacts()
+		return run.runUnreadable(errUnknownCoding)
 	}
 	if kind == mediaEvents {
 		return run.guardEvents(body)
@@ -138,8 +137,7 @@ func (run *responseRun) plainBody() (io.Reader, error) {
 func (run *responseRun) checkBytes() error {
 	doc, plain, err := run.document()
 	if err != nil {
-		run.log.notCovered("response body")
-		return run.runFacts()
+		return run.runUnreadable(errNotReadable)
 	}
 	run.log.notCovered(doc.body.Uncovered...)
 	out, err := run.run(guardrail.Input{Parts: doc.parts, Document: doc})
@@ -181,6 +179,20 @@ func (run *responseRun) document() (*document, plainForm, error) {
 // runFacts runs the hooks on a response without readable text.
 func (run *responseRun) runFacts() error {
 	_, err := run.run(guardrail.Input{})
+	return err
+}
+
+// Reasons why the text of a response cannot be read.
+var (
+	errUnknownCoding = errors.New("the response has a content coding that the gateway cannot read")
+	errNotReadable   = errors.New("the response is neither valid JSON nor text in UTF-8")
+)
+
+// runUnreadable runs the hooks on a response whose text cannot be read, which is an error
+// of every check that reads texts.
+func (run *responseRun) runUnreadable(err error) error {
+	run.log.notCovered("response body")
+	_, err = run.run(guardrail.Input{Unreadable: err})
 	return err
 }
 

@@ -96,6 +96,8 @@ type heldEvent struct {
 	spans []textSpan // of body.Texts
 	// wrapped is true if the data is that of another protocol, in base64.
 	wrapped bool
+	// plain is true if the data is text, which body has as a JSON string.
+	plain bool
 }
 
 // textSpan is a part of a text of the stream.
@@ -250,14 +252,7 @@ func splitMessages(b []byte) []sse.Event {
 // add adds an event to the queue.
 func (s *guardedStream) add(e sse.Event) {
 	h := heldEvent{event: e}
-	data := e.Data
-	if s.binary {
-		data, h.wrapped = unwrapMessage(data)
-	}
-	if len(data) > 0 && data[0] == '{' {
-		h.body = bodytext.Find(data, s.form)
-		s.run.log.notCovered(h.body.Uncovered...)
-	}
+	form := s.find(&h)
 	if s.kept > maxHeldStream && len(h.body.Texts) > 0 {
 		s.run.log.notCovered("text beyond 8 MB")
 		h.body = bodytext.Body{}
@@ -269,7 +264,7 @@ func (s *guardedStream) add(e sse.Event) {
 		}
 		text := s.texts[t.Key]
 		if text == nil {
-			text = &streamText{part: partsOf(s.run.request, s.form, h.body.Texts[i:i+1])[0]}
+			text = &streamText{part: partsOf(s.run.request, form, h.body.Texts[i:i+1])[0]}
 			text.part.Index = len(s.order)
 			s.texts[t.Key] = text
 			s.kept += textSize

@@ -1,0 +1,76 @@
+package dataplane_test
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// A response whose text cannot be read is an error of the checks that read it: they fail
+// with failOnError, and otherwise pass it, which the log says.
+func TestResponsesThatCannotBeReadFailClosedOrOpen(t *testing.T) {
+	t.Parallel()
+	responses := map[string]http.HandlerFunc{
+		"an unknown coding": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Content-Encoding", "zz")
+			io.WriteString(w, `{"answer":"`+planted+`"}`)
+		},
+		"events in an unknown coding": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Content-Encoding", "zz")
+			io.WriteString(w, "data: {\"answer\":\""+planted+"\"}\n\n")
+		},
+		"two JSON values": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"answer":"`+planted+`"}{}`)
+		},
+		"text in another encoding": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			io.WriteString(w, planted+"\xff")
+		},
+	}
+	for name, serve := range responses {
+		g := gatewaytest.New(t, gatewaytest.Options{Upstream: serve})
+		for _, check := range []string{
+			`"default.contains":{"operator":"none","words":["` + planted + `"],"failOnError":true}`,
+			`"default.contains":{"operator":"none","words":["` + planted + `"]}`,
+		} {
+			closed := strings.Contains(check, "failOnError")
+			res := g.Post("/some/other/path", `{"model":"m","question":"hi"}`, "x-gateway-provider", "", "x-gateway-config", guarded(`"output_guardrails":[{"deny":true,`+check+`}]`))
+			if passed := strings.Contains(string(res.Body), `PLANTED`) && res.Status == 200; passed == closed || closed && res.Status != 446 {
+				t.Errorf("%s, closed %t: status %d, %s", name, closed, res.Status, res.Body)
+			}
+			entry := entryOf(t, g, res.Header.Get("x-gateway-trace-id"))
+			list, _ := entry["unchecked"].([]any)
+			if !slices.Contains(list, any("response body")) || at(entry, "checks.0.verdict") != "error" {
+				t.Errorf("%s, closed %t: unchecked %v, checks %v", name, closed, entry["unchecked"], entry["checks"])
+			}
+		}
+	}
+}
+
+// Events of an unknown API may hold text that is not a JSON object.
+func TestPlantedTextNeverPassesInEventsOfAnotherForm(t *testing.T) {
+	t.Parallel()
+	var data string
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		io.WriteString(w, "data: "+data+"\n\ndata: [DONE]\n\n")
+	})})
+	for _, data = range []string{planted, `"` + planted + `"`, `["` + planted + `"]`, `{"a":"` + planted + `"`, "text\ndata: " + planted, planted[:11] + "\n\ndata: " + planted[11:], "[" + planted} {
+		for _, guard := range guardsAgainstPlanted {
+			for path, body := range map[string]string{"/some/other/path": `{"model":"m","stream":true}`, "/chat/completions": streamChat} {
+				res := g.Post(path, body, "x-gateway-provider", "", "x-gateway-config", guarded(`"output_guardrails":[`+guard.config+`]`))
+				said := strings.Contains(string(res.Body), "default.") || strings.Contains(string(res.Body), "[gone]")
+				if leaks(string(res.Body)) != "" || path != "/chat/completions" && !said {
+					t.Errorf("%s, data %s, %s: status %d, %q", guard.name, data, path, res.Status, res.Body)
+				}
+			}
+		}
+	}
+}
