@@ -3,11 +3,13 @@ package dataplane_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/upstream"
 )
 
 // A response whose text cannot be read is an error of the checks that read it: they fail
@@ -34,9 +36,13 @@ func TestResponsesThatCannotBeReadFailClosedOrOpen(t *testing.T) {
 			io.WriteString(w, planted+"\xff")
 		},
 	}
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"verdict":true}`) }))
+	t.Cleanup(hook.Close)
 	for name, serve := range responses {
-		g := gatewaytest.New(t, gatewaytest.Options{Upstream: serve})
+		g := gatewaytest.New(t, gatewaytest.Options{Upstream: serve, Reach: upstream.Options{TrustedHosts: []string{"127.0.0.1"}}})
 		for _, check := range []string{
+			`"default.webhook":{"webhookURL":"` + hook.URL + `","failOnError":true}`,
+			`"default.webhook":{"webhookURL":"` + hook.URL + `"}`,
 			`"default.contains":{"operator":"none","words":["` + planted + `"],"failOnError":true}`,
 			`"default.contains":{"operator":"none","words":["` + planted + `"]}`,
 		} {

@@ -133,7 +133,7 @@ type Input struct {
 	// Partial marks a window of a stream: its texts are not complete.
 	Partial bool
 	// Unreadable is why the text could not be read: the error of every check that reads
-	// texts. Nil if it could be.
+	// texts, unless its definition says Unread. Nil if it could be read.
 	Unreadable error
 
 	all    []Part    // all parts, if Parts are those of one check

@@ -147,7 +147,7 @@ func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 	var v Verdict
 	var err error
 	switch {
-	case in.Unreadable != nil && !c.definition.Facts:
+	case in.Unreadable != nil && !c.definition.Facts && !c.definition.Unread:
 		err = in.Unreadable
 	case !c.definition.Facts && len(selected.Parts) == 0 && in.hasTexts():
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}

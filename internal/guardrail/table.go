@@ -25,6 +25,8 @@ type Definition struct {
 	// All makes the check receive earlier messages too, and Facts marks a check
 	// that reads no texts. Either has no parameters scope and kinds.
 	All, Facts bool
+	// Unread marks a check that also runs where the text could not be read.
+	Unread bool
 	// Timeout is the time limit without the parameter timeout. 0 means DefaultTimeout.
 	Timeout time.Duration
 	// Credentials are the names of the credentials that the check can have.

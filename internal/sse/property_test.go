@@ -19,6 +19,7 @@ func reference(stream string) (events []event) {
 	stream, started := strings.CutPrefix(stream, "\ufeff")
 	var now event
 	var data []string
+	filled := false // the event has a line
 	for stream != "" {
 		n := strings.IndexAny(stream, "\r\n")
 		line, ended := stream, n >= 0
@@ -29,11 +30,13 @@ func reference(stream string) (events []event) {
 			stream = ""
 		}
 		if line == "" {
-			events = append(events, finish(now, data))
-			now, data, started = event{}, nil, false
+			if filled {
+				events = append(events, finish(now, data))
+			}
+			now, data, started, filled = event{}, nil, false, false
 			continue
 		}
-		started = true
+		started, filled = true, true
 		name, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch {
@@ -77,10 +80,14 @@ func mustRead(t interface{ Fatalf(string, ...any) }, stream string, src io.Reade
 	var events []event
 	for _, e := range got {
 		raw.WriteString(e.Raw)
-		// A late line feed at the very end is alone and is not an event.
-		late := e.Raw == "\n" && strings.HasSuffix(raw.String(), "\r\n") && raw.Len() == len(stream) && len(events) > 0
+		// Blank lines alone are joined as they arrive, and no event of the format.
+		text := e.Raw
+		if raw.Len() == len(text) { // only the first event can begin with a byte order mark
+			text = strings.TrimPrefix(text, "\ufeff")
+		}
+		blank := strings.Trim(text, "\r\n") == ""
 		e.Raw = ""
-		if !late {
+		if !blank || e.Data != nil || e.Unterminated {
 			events = append(events, e)
 		}
 	}

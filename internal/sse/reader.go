@@ -169,8 +169,7 @@ func (r *Reader) parse() bool {
 		}
 		if w[e.line] == '\n' { // the usual blank line, without further checks
 			r.first = false
-			e.line++
-			e.whole = true
+			r.complete(w, e.line, e.line+1)
 			return true
 		}
 		if e.cr != len(w) { // otherwise the usual stream, without any CR
@@ -182,14 +181,29 @@ func (r *Reader) parse() bool {
 			return false
 		}
 		blank := r.field(w, e.line, to)
-		e.line = to + 1
 		r.afterCR = to == e.cr
 		if blank {
-			e.whole = true
+			r.complete(w, e.line, to+1)
 			return true
 		}
+		e.line = to + 1
 	}
 	return false
+}
+
+// complete ends the event with the blank line w[from:to]. Blank lines that follow a blank
+// line end no event, so an event without lines takes those that have arrived: otherwise
+// each byte of a hostile stream would cost as much as an event.
+func (r *Reader) complete(w []byte, from, to int) {
+	e := &r.ev
+	if from == e.lead {
+		limit := min(len(w), e.lead+r.max)
+		for to < limit && (w[to] == '\n' || w[to] == '\r') {
+			r.afterCR = w[to] == '\r'
+			to++
+		}
+	}
+	e.line, e.whole = to, true
 }
 
 // find returns the index of the next c at or after from, or len(w). c must not

@@ -73,7 +73,7 @@ func TestReaderFollowsTheEventStreamFormat(t *testing.T) {
 		{"comments", ": one\n\n: two\n:\ndata: a\n\n", []event{
 			{Raw: ": one\n\n"}, {Raw: ": two\n:\ndata: a\n\n", Data: is("a")}}},
 		{"blank lines", "\n\ndata: a\n\n\n", []event{
-			{Raw: "\n"}, {Raw: "\n"}, {Raw: "data: a\n\n", Data: is("a")}, {Raw: "\n"}}},
+			{Raw: "\n\n"}, {Raw: "data: a\n\n", Data: is("a")}, {Raw: "\n"}}},
 		{"unknown fields", "retry: 10\nfoo: bar\ndatas: 1\nDATA: 2\n data: 3\n\n", []event{
 			{Raw: "retry: 10\nfoo: bar\ndatas: 1\nDATA: 2\n data: 3\n\n"}}},
 		{"id with NUL", "id: 1\nid: 2\x003\n\n", []event{{Raw: "id: 1\nid: 2\x003\n\n", ID: is("1")}}},

@@ -3,7 +3,8 @@
 // It guarantees that an event is returned as soon as its last byte has arrived,
 // with the bytes exactly as received, so that a stream can be forwarded
 // unchanged and inspected on the way; however the network cuts the stream, the
-// events are the same. It follows the event stream format of the HTML standard
+// events are the same, except that blank lines without an event are joined as
+// they arrive. It follows the event stream format of the HTML standard
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html) with two
 // exceptions: the retry field is only in Raw, and an event without a final
 // blank line is returned and marked as unterminated instead of being dropped.

@@ -21,7 +21,7 @@ func webhookChecks(s Services) []guardrail.Definition {
 			Params:  []guardrail.Param{required("webhookURL", guardrail.String, "Address, http or https."), headers, forwardHeaders},
 		},
 		{
-			ID: "default.log", On: both, All: true, Timeout: wait, Compile: s.compileLog,
+			ID: "default.log", On: both, All: true, Unread: true, Timeout: wait, Compile: s.compileLog,
 			Summary: "Always passes. The request and the response are sent to the address.",
 			Params:  []guardrail.Param{required("logURL", guardrail.String, "Address, http or https."), headers, forwardHeaders},
 		},
