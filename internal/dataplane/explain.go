@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"modelgate/api"
@@ -16,6 +18,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/catalog"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/urlpath"
@@ -158,11 +161,14 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 	if err := p.bufferBody(r, x, p.MaxJSON); err != nil {
 		return err
 	}
+	if err := checkExplainRequest(x.Body.Bytes()); err != nil {
+		return err
+	}
 	var q ExplainRequest
 	d := json.NewDecoder(bytes.NewReader(x.Body.Bytes()))
 	d.DisallowUnknownFields() // a typo would explain another request
 	if err := d.Decode(&q); err != nil {
-		return apierr.New(apierr.Invalid, "the body of POST /v1/explain must be {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
+		return explainError(err)
 	}
 	inner := q.httpRequest(r.Context())
 	inner.RemoteAddr, inner.TLS = r.RemoteAddr, r.TLS
@@ -175,6 +181,41 @@ func (p *Plane) explain(w http.ResponseWriter, r *http.Request, x *exchange) err
 		return err
 	}
 	return p.writeJSON(w, r, x, out)
+}
+
+func explainError(err error) error {
+	return apierr.New(apierr.Invalid, "the body of POST /v1/explain must be {request: {method, path, headers, body}, config}: %v", err).WithCode("invalid_json")
+}
+
+// checkExplainRequest refuses members that decoding would silently drop or take for
+// others: duplicates, and names in other capitals.
+func checkExplainRequest(raw []byte) error {
+	v, err := jsonedit.ParseValue(raw)
+	if err != nil {
+		return explainError(err)
+	}
+	if err := checkMembers(v, "", "request", "config"); err != nil {
+		return err
+	}
+	request, _ := v.Get("request")
+	return checkMembers(request, "request.", "method", "path", "headers", "body")
+}
+
+// checkMembers returns an error unless v, if it is an object, has only members with these
+// names, each once.
+func checkMembers(v jsonedit.Value, path string, names ...string) error {
+	seen := make(map[string]bool)
+	for key := range v.Fields() {
+		name := key.String()
+		switch {
+		case !slices.Contains(names, name):
+			return apierr.New(apierr.Invalid, "%s%.60s is not a field of POST /v1/explain; use %s", path, name, strings.Join(names, ", ")).WithParam(path + name[:min(len(name), 60)]).WithCode("invalid_json")
+		case seen[name]:
+			return apierr.New(apierr.Invalid, "the key %q is duplicated; send it once", path+name).WithParam(path + name).WithCode("duplicate_key")
+		}
+		seen[name] = true
+	}
+	return nil
 }
 
 // Explain handles a request on behalf of id up to the point where it would be

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/provider"
 )
 
@@ -227,6 +229,14 @@ func metadata(value string) (map[string]string, error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(value), &raw); err != nil || raw == nil {
 		return nil, metadataError("x-gateway-metadata must be a JSON object with string values")
+	}
+	var doc jsonedit.Doc
+	if err := doc.Scan([]byte(value)); err != nil {
+		e := apierr.New(apierr.Invalid, "x-gateway-metadata: %v", err).WithParam("x-gateway-metadata")
+		if _, ok := errors.AsType[*jsonedit.DuplicateKeyError](err); ok {
+			e = e.WithCode("duplicate_key")
+		}
+		return nil, e
 	}
 	out := make(map[string]string, len(raw))
 	for k, v := range raw {

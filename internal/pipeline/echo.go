@@ -72,6 +72,41 @@ func (a *Attempt) hideInHeaders(out *Response) {
 	}
 }
 
+// hideKeyInHeaders removes the headers of a successful response that repeat a credential as
+// it is. It costs a search of the values, and nothing is allocated unless one does.
+func (a *Attempt) hideKeyInHeaders(out *Response) {
+	for name, values := range out.Header {
+		for _, v := range values {
+			if len(v) >= minSecret && a.repeatsKey(v) {
+				out.Header = out.Header.Clone()
+				delete(out.Header, name)
+				break
+			}
+		}
+	}
+}
+
+// repeatsKey reports whether a text contains a credential that the attempt sent and the
+// client did not.
+func (a *Attempt) repeatsKey(text string) bool {
+	repeats := func(key string) bool {
+		return len(key) >= minSecret && strings.Contains(text, key) && !a.request.sends(key)
+	}
+	if repeats(a.Target.Key.Reveal()) {
+		return true
+	}
+	for _, value := range a.Target.Headers {
+		if repeats(value.Reveal()) {
+			return true
+		}
+	}
+	if raw := a.response.Raw; raw != nil && raw.Request != nil { // a token that was fetched
+		_, token, _ := strings.Cut(raw.Request.Header.Get("Authorization"), " ")
+		return repeats(token)
+	}
+	return false
+}
+
 // hideInError removes credentials from an error that passes through. It searches the
 // first megabyte only.
 func (a *Attempt) hideInError(out *Response) {

@@ -53,6 +53,9 @@ func (a *Attempt) handleResponse(res *http.Response) (*Response, error) {
 	if out.Status < 200 { // 101 would give the client the bare connection
 		return nil, a.unreadable("status " + strconv.Itoa(out.Status))
 	}
+	if out.Status < 400 {
+		a.hideKeyInHeaders(out)
+	}
 	if a.request.Operation == api.Proxy {
 		return a.passThrough(out)
 	}

@@ -36,7 +36,10 @@ func (s *Server) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /ready", s.readiness)
 	mux.Handle("GET /metrics", s.withAdminToken(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
 	mux.Handle("GET /prices", s.withAdminToken(http.HandlerFunc(s.priceFiles)))
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		forbidSniffing(w)
+		mux.ServeHTTP(w, r)
+	})
 }
 
 var errAdminToken = apierr.New(apierr.Unauthenticated, "the admin listener requires its token, sent as authorization: Bearer …; it is set by MODELGATE_ADMIN_TOKEN or --admin-token-file").

@@ -67,6 +67,7 @@ func (s *Server) refusePath(w http.ResponseWriter, r *http.Request, err error) {
 // writeError writes an error in the chat dialect.
 func writeError(w http.ResponseWriter, e *apierr.Error) {
 	w.Header().Set("Content-Type", "application/json")
+	forbidSniffing(w)
 	w.WriteHeader(e.Status())
 	w.Write(e.Body())
 }

@@ -57,11 +57,17 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	case modelRoutes: // sets a deadline for each write, like the tail
 		body.SetTotal(s.inbound.model)
 	case *controlplane.Tail:
+		forbidSniffing(w)
 	default:
+		forbidSniffing(w)
 		inbound.LimitResponse(w, r, s.inbound.control.Time)
 	}
 	h.ServeHTTP(w, r)
 }
+
+// forbidSniffing makes browsers take a response for what its content type says. Responses
+// of providers pass as they are.
+func forbidSniffing(w http.ResponseWriter) { w.Header().Set("X-Content-Type-Options", "nosniff") }
 
 var errNoTunnel = apierr.New(apierr.MethodNotAllowed, "CONNECT is not supported, because the gateway opens no tunnels; send requests to it")
 

@@ -79,3 +79,45 @@ func TestErrorsOfProvidersRepeatNoStoredCredential(t *testing.T) {
 		})
 	}
 }
+
+// A successful response may repeat the stored credential in a header too.
+func TestHeadersOfResponsesRepeatNoStoredCredential(t *testing.T) {
+	t.Parallel()
+	sent := ""
+	p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("X-Received", "Bearer "+sent)
+		w.Header().Set("X-Upstream-Id", "req_1")
+		if strings.Contains(string(body), `"stream":true`) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"}]}`)
+	})
+	g := launch(t, options{
+		settings: "version: 1\nproviders:\n  - {slug: stored, provider: openai, api_key: \"${STORED_KEY}\", custom_host: \"" + p.url + "\"}\n",
+		env:      []string{"STORED_KEY=" + storedKey},
+	})
+	for _, path := range []string{"/v1/chat/completions", "/v1/invented"} {
+		for _, body := range []string{chatBody, strings.Replace(chatBody, "{", `{"stream":true,`, 1)} {
+			attack(t, "credential theft", fmt.Sprintf("headers with the credential at %s, stream %t", path, body != chatBody), func(t *testing.T) {
+				sent = storedKey
+				got := g.do(t, "POST", path, body, "x-gateway-api-key", rootKey, "x-gateway-provider", "@stored")
+				if got.status != 200 || got.header.Get("X-Received") != "" {
+					t.Errorf("status %d, %v %s", got.status, got.header, got.body)
+				}
+				if path == "/v1/invented" && got.header.Get("X-Upstream-Id") != "req_1" {
+					t.Errorf("other headers do not pass: %v", got.header)
+				}
+			})
+		}
+	}
+	attack(t, "credential theft", "a header with the client's own credential passes", func(t *testing.T) {
+		sent = clientKey
+		if got := g.do(t, "POST", "/v1/invented", chatBody, toCustomHost(rootKey, p)...); got.header.Get("X-Received") != "Bearer "+clientKey {
+			t.Errorf("status %d, %v", got.status, got.header)
+		}
+	})
+}
