@@ -106,7 +106,7 @@ func (row *partner) definition(s Services) guardrail.Definition {
 		Params: append(append([]guardrail.Param{}, row.params...), forwardHeaders),
 	}
 	if len(d.Credentials) > 0 {
-		d.Partner = &guardrail.Partner{Needs: row.needs, Address: row.addressCredentials(), Destination: row.destination}
+		d.Partner = row.description()
 	}
 	if d.On == 0 {
 		d.On = both
@@ -127,6 +127,11 @@ func (row *partner) definition(s Services) guardrail.Definition {
 		return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Transforms: row.changes, Remote: true}, nil
 	}
 	return d
+}
+
+// description returns what the control plane must know of the credentials.
+func (row *partner) description() *guardrail.Partner {
+	return &guardrail.Partner{Needs: row.needs, Address: row.addressCredentials(), Destination: row.destination}
 }
 
 // run sends the requests of the check and joins what they say.

@@ -5,27 +5,101 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"modelgate/internal/guardrail"
+	"modelgate/internal/secret"
 )
 
 func webhookChecks(s Services) []guardrail.Definition {
 	const wait = 3 * time.Second
-	headers := param("headers", guardrail.StringMap, "", "Headers of the request, also as JSON text. Write credentials as external secrets where your gateway stores configs.")
+	headers := param("headers", guardrail.StringMap, "", "Headers of the request, also as JSON text. Saved guardrails refuse credentials in them: store those, and set `storedCredentials`.")
+	stored := param("storedCredentials", guardrail.Boolean, "false", "Whether the stored credential `authorization` is sent as the header Authorization. The address must begin with the `url` that it was stored with.")
 	return []guardrail.Definition{
 		{
 			ID: "default.webhook", On: both, All: true, Transforms: true, Timeout: wait, Compile: s.compileWebhook,
-			Summary: "The webhook returns the verdict `true`. It may return a changed body.",
-			Params:  []guardrail.Param{required("webhookURL", guardrail.String, "Address, http or https."), headers, forwardHeaders},
+			Summary:     "The webhook returns the verdict `true`. It may return a changed body.",
+			Params:      []guardrail.Param{required("webhookURL", guardrail.String, "Address, http or https."), headers, stored, forwardHeaders},
+			Credentials: webhook.needs, Partner: webhook.webhookDescription(),
 		},
 		{
 			ID: "default.log", On: both, All: true, Unread: true, Timeout: wait, Compile: s.compileLog,
-			Summary: "Always passes. The request and the response are sent to the address.",
-			Params:  []guardrail.Param{required("logURL", guardrail.String, "Address, http or https."), headers, forwardHeaders},
+			Summary:     "Always passes. The request and the response are sent to the address.",
+			Params:      []guardrail.Param{required("logURL", guardrail.String, "Address, http or https."), headers, stored, forwardHeaders},
+			Credentials: webhookLog.needs, Partner: webhookLog.webhookDescription(),
 		},
 	}
+}
+
+// webhook and webhookLog are the owners of the credentials of webhooks, which are stored like
+// those of partners: url is the address that authorization may be sent to.
+var (
+	webhook    = &partner{id: "default.webhook", url: "{url}", needs: []string{"authorization", "url"}}
+	webhookLog = &partner{id: "default.log", url: "{url}", needs: []string{"authorization", "url"}}
+)
+
+// webhookDescription is description with the path of the address: a credential for a webhook
+// is not for others of its host.
+func (row *partner) webhookDescription() *guardrail.Partner {
+	d := row.description()
+	d.Destination = row.webhookDestination
+	return d
+}
+
+func (row *partner) webhookDestination(own map[string]secret.String) (to *url.URL, ours bool, err error) {
+	if _, _, err := row.destination(own); err != nil {
+		return nil, false, err
+	}
+	to, err = parseURL(own["url"].Reveal())
+	return to, false, err
+}
+
+// webhookTarget is where a webhook is called, and with which headers.
+type webhookTarget struct {
+	of       *partner
+	p        *guardrail.Params
+	address  *url.URL
+	headers  map[string]string
+	forward  []string
+	withAuth bool
+}
+
+// header returns the headers of a request, with the credential if the check has one. It
+// returns an error if the credential must not be sent to the address.
+func (w *webhookTarget) header(s Services, in *guardrail.Input) (http.Header, error) {
+	h := headerFor(in, w.forward, w.headers)
+	if !w.withAuth {
+		return h, nil
+	}
+	own, err := s.credentials(in, w.p, w.of)
+	if err != nil {
+		return nil, err
+	}
+	to, _, err := w.of.webhookDestination(own)
+	if err != nil || !isBelow(w.address, to) {
+		return nil, errors.New("the stored credentials of the webhook are for another address; store them with its url")
+	}
+	value := own["authorization"].Reveal()
+	if !validHeader("authorization", value) {
+		return nil, errors.New("a credential has characters that a header cannot have")
+	}
+	h.Set("Authorization", value)
+	return h, nil
+}
+
+// isBelow reports whether an address is base or below it.
+func isBelow(address, base *url.URL) bool {
+	if address.Scheme != base.Scheme || !strings.EqualFold(address.Host, base.Host) {
+		return false
+	}
+	root, at := strings.TrimSuffix(base.EscapedPath(), "/"), address.EscapedPath()
+	if rest, ok := strings.CutPrefix(at, root); !ok || rest != "" && rest[0] != '/' {
+		return false
+	}
+	// Servers may take these for a way out of the path.
+	return root == "" || !strings.ContainsAny(at, "%\\") && !strings.Contains(at, "/.") && !strings.Contains(at, "//")
 }
 
 // webhookBody is the body that webhooks and modules receive.
@@ -133,17 +207,24 @@ func readReply(b []byte, in *guardrail.Input, of string) (guardrail.Verdict, err
 }
 
 // compileTarget checks the address and the headers of webhook and log.
-func compileTarget(p *guardrail.Params, name string) (string, error) {
-	address, err := urlParam(p, name)
+func compileTarget(p *guardrail.Params, name string, of *partner) (*webhookTarget, error) {
+	text, err := urlParam(p, name)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	for key, value := range p.Map("headers") {
+	w := &webhookTarget{of: of, p: p, headers: p.Map("headers"), forward: p.Strings("forwardHeaders"), withAuth: p.Bool("storedCredentials") || p.Credentials() != nil}
+	if w.address, err = parseURL(text); err != nil {
+		return nil, err
+	}
+	for key, value := range w.headers {
 		if !validHeader(key, value) {
-			return "", &guardrail.ParamError{Path: "headers", Message: "must be an object of valid headers; hop-by-hop headers and Host cannot be set"}
+			return nil, &guardrail.ParamError{Path: "headers", Message: "must be an object of valid headers; hop-by-hop headers and Host cannot be set"}
+		}
+		if w.withAuth && strings.EqualFold(key, "authorization") {
+			return nil, &guardrail.ParamError{Path: "headers", Message: "must not have Authorization next to credentials"}
 		}
 	}
-	return address, checkForward(p)
+	return w, checkForward(p)
 }
 
 // validHeader reports whether a header may be set on a request of a check.
@@ -161,17 +242,20 @@ func validHeader(name, value string) bool {
 }
 
 func (s Services) compileWebhook(p *guardrail.Params) (guardrail.Compiled, error) {
-	address, err := compileTarget(p, "webhookURL")
+	target, err := compileTarget(p, "webhookURL", webhook)
 	if err != nil {
 		return guardrail.Compiled{}, err
 	}
-	headers, forward := p.Map("headers"), p.Strings("forwardHeaders")
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		body, err := describe(in)
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		reply, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: address, header: headerFor(in, forward, headers), body: body, limit: maxBody, chosen: true})
+		header, err := target.header(s, in)
+		if err != nil {
+			return guardrail.Verdict{}, err
+		}
+		reply, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, limit: maxBody, chosen: true})
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
@@ -181,17 +265,20 @@ func (s Services) compileWebhook(p *guardrail.Params) (guardrail.Compiled, error
 }
 
 func (s Services) compileLog(p *guardrail.Params) (guardrail.Compiled, error) {
-	address, err := compileTarget(p, "logURL")
+	target, err := compileTarget(p, "logURL", webhookLog)
 	if err != nil {
 		return guardrail.Compiled{}, err
 	}
-	headers, forward := p.Map("headers"), p.Strings("forwardHeaders")
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		body, err := describe(in)
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		if _, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: address, header: headerFor(in, forward, headers), body: body, chosen: true}); err != nil {
+		header, err := target.header(s, in)
+		if err != nil {
+			return guardrail.Verdict{}, err
+		}
+		if _, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, chosen: true}); err != nil {
 			return guardrail.Verdict{}, err
 		}
 		return verdict(true, false, "", "the request was logged", nil), nil
