@@ -35,7 +35,7 @@ func (s *guardedStream) find(h *heldEvent) bodytext.Form {
 func (s *guardedStream) withData(h *heldEvent, data []byte) sse.Event {
 	e := h.event
 	if h.plain {
-		data, _ = plainText.encode(data) // body was made of a string
+		data, _ = plainText.encode(data) // the body is a JSON string
 	}
 	if h.wrapped {
 		data = append(append([]byte(`{"bytes":"`), base64.StdEncoding.EncodeToString(data)...), `"}`...)

@@ -40,7 +40,7 @@ var (
 	webhookLog = &partner{id: "default.log", url: "{url}", needs: []string{"authorization", "url"}}
 )
 
-// webhookDescription is description with the path of the address: a credential for a webhook
+// webhookDescription returns the description with the path of the address: a credential for a webhook
 // is not for others of its host.
 func (row *partner) webhookDescription() *guardrail.Partner {
 	d := row.description()
