@@ -23,16 +23,18 @@ func TestFunctionsTakeFewParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, d := range file.Decls {
-			f, ok := d.(*ast.FuncDecl)
+		// Declared functions, literals, methods of interfaces and types of functions.
+		ast.Inspect(file, func(node ast.Node) bool {
+			f, ok := node.(*ast.FuncType)
 			if !ok {
-				continue
+				return true
 			}
 			found++
-			if n := parameters(f.Type.Params); n > maxParameters {
-				t.Errorf("%s: %s takes %d parameters, at most %d are allowed: give those that belong together a type", files.Position(f.Pos()), f.Name.Name, n, maxParameters)
+			if n := parameters(f.Params); n > maxParameters {
+				t.Errorf("%s: a function takes %d parameters, at most %d are allowed: give those that belong together a type", files.Position(f.Pos()), n, maxParameters)
 			}
-		}
+			return true
+		})
 	}
 	if found < 1000 {
 		t.Errorf("only %d functions were looked at", found)

@@ -69,23 +69,11 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	}
 	defer db.Close()
 	k := store.Key{Name: *name, Providers: words(*providers)}
-	if list := words(*from); list != nil {
-		if _, err := access.ParseAddresses(list); err != nil || len(list) > access.MaxAddresses {
-			return usage("--from must be up to %d addresses and CIDRs, such as 10.0.0.0/8: %v", access.MaxAddresses, err)
-		}
-		k.Defaults, _ = json.Marshal(store.KeyDefaults{AllowedAddresses: list}) // cannot fail for plain fields
+	if k.Defaults, err = addressDefaults(words(*from)); err != nil {
+		return err
 	}
-	for _, s := range words(*scopes) {
-		if err := access.Scope(s).Check(); err != nil {
-			return usage("%v", err)
-		}
-		k.Scopes = append(k.Scopes, access.Scope(s))
-	}
-	if *across {
-		if k.Scopes == nil {
-			k.Scopes = []access.Scope{access.ScopeAll}
-		}
-		k.Scopes = append(k.Scopes, access.ScopeInstallation)
+	if k.Scopes, err = keyScopes(words(*scopes), *across); err != nil {
+		return err
 	}
 	if *expires > 0 {
 		k.ExpiresAt = time.Now().Add(*expires).UTC().Truncate(time.Second)
@@ -103,6 +91,36 @@ func createKey(ctx context.Context, p *program, args []string) error {
 		out.ExpiresAt = &made.ExpiresAt
 	}
 	return json.NewEncoder(p.out).Encode(out)
+}
+
+// addressDefaults returns the defaults of a key that only clients at these addresses may
+// use. No addresses are nil: all clients may use it.
+func addressDefaults(list []string) (json.RawMessage, error) {
+	if list == nil {
+		return nil, nil
+	}
+	if _, err := access.ParseAddresses(list); err != nil || len(list) > access.MaxAddresses {
+		return nil, usage("--from must be up to %d addresses and CIDRs, such as 10.0.0.0/8: %v", access.MaxAddresses, err)
+	}
+	return json.Marshal(store.KeyDefaults{AllowedAddresses: list})
+}
+
+// keyScopes returns the scopes of a key; nil gives every scope. Across adds the scope that
+// reads the log of every organisation.
+func keyScopes(names []string, across bool) (scopes []access.Scope, err error) {
+	for _, s := range names {
+		if err := access.Scope(s).Check(); err != nil {
+			return nil, usage("%v", err)
+		}
+		scopes = append(scopes, access.Scope(s))
+	}
+	if across && scopes == nil {
+		scopes = []access.Scope{access.ScopeAll}
+	}
+	if across {
+		scopes = append(scopes, access.ScopeInstallation)
+	}
+	return scopes, nil
 }
 
 func words(list string) []string {

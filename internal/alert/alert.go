@@ -26,7 +26,7 @@ const (
 	Test      = "test"
 )
 
-// Alert is what is sent, in the form of its payload.
+// Alert is the payload that webhooks and mail servers receive.
 type Alert struct {
 	ID   string    `json:"-"` // the same for each delivery
 	Type string    `json:"type"`

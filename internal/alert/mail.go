@@ -224,8 +224,8 @@ func permanent(err error) bool {
 	return ok && e.Code >= 500
 }
 
-// reply returns err with what was done. Of a reply of the server it keeps only the code:
-// its text may repeat addresses or credentials.
+// reply returns err with the step that failed. It keeps only the code of the server's
+// reply, because the text may repeat addresses or credentials.
 func reply(what string, err error) error {
 	if err == nil {
 		return nil

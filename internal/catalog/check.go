@@ -83,13 +83,13 @@ func Format(comments string, rows []Price) []byte {
 	b := append([]byte(comments), strings.Join(columns[:], ",")...)
 	b = append(b, '\n')
 	for i := range rows {
-		b = rows[i].AppendRow(b)
+		b = rows[i].appendRow(b)
 	}
 	return b
 }
 
-// AppendRow appends the row in the form that [Parse] reads, with a line end.
-func (p *Price) AppendRow(b []byte) []byte {
+// appendRow appends the row in the form that [Parse] reads, with a line end.
+func (p *Price) appendRow(b []byte) []byte {
 	start := len(b)
 	for i, text := range [...]string{p.Provider, p.Model, p.Source, p.Read} {
 		if i > 0 {

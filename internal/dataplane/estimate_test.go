@@ -222,7 +222,7 @@ func TestPassedRequestsThatOnlyReadUseNoTokens(t *testing.T) {
 	}
 }
 
-func TestInputIsEstimatedWhereTheClientLeavesBeforeTheAnswer(t *testing.T) {
+func TestInputIsEstimatedIfTheClientLeavesBeforeTheResponse(t *testing.T) {
 	t.Parallel()
 	g, u := newScriptedPairs(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -57,7 +57,7 @@ func newPolled(t *testing.T, p *polled) *gatewaytest.Gateway {
 
 // A question that the provider can't answer now is asked again; what will not change
 // ends the prediction, which nobody pays for longer then.
-func TestAPredictionIsAskedForAgainUntilItsAnswerIsFinal(t *testing.T) {
+func TestAPredictionIsPolledUntilItIsFinal(t *testing.T) {
 	t.Parallel()
 	good := polledAnswer{status: 200, body: `{"id":"p1",` + succeeded + `}`}
 	working := polledAnswer{status: 200, body: `{"id":"p1","status":"processing","urls":{}}`}

@@ -112,7 +112,7 @@ func TestUsageOfABrokenPassedStreamIsRecorded(t *testing.T) {
 	}
 }
 
-func TestASlowProviderOfAPassedAnswerHasAnIdleLimit(t *testing.T) {
+func TestAPassThroughResponseHasAnIdleLimit(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: "timeouts: {idle: 50ms}\n"})

@@ -95,7 +95,7 @@ func (p *prompted) run(ref, body string, h ...string) gatewaytest.Response {
 
 const greeting = `{"name":"Greeting","string":"[{\"role\":\"user\",\"content\":\"Hello {{name}}\"}]","parameters":{"temperature":0.5,"stream":true},"model":"m1","virtual_key":"simulator"}`
 
-func TestASavedPromptAnswersInItsEnvelope(t *testing.T) {
+func TestASavedPromptRespondsInItsEnvelope(t *testing.T) {
 	t.Parallel()
 	p := newPrompted(t)
 	slug := p.save("/prompts", greeting)

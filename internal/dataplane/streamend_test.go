@@ -32,7 +32,7 @@ func providerChoice(index int, text, reason string) string {
 
 // Clients of most protocols wait for a reason, so a response that ended without one
 // gets the usual one.
-func TestAnAnswerWithoutAReasonGetsTheUsualOne(t *testing.T) {
+func TestAResponseWithoutAFinishReasonGetsTheDefault(t *testing.T) {
 	t.Parallel()
 	blockEnd, _, _ := strings.Cut(messageEnd, "event: message_delta")
 	for _, tt := range []struct{ name, target, plain, stream string }{

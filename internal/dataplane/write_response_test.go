@@ -13,7 +13,7 @@ import (
 	"modelgate/internal/gatewaytest"
 )
 
-func TestStatusesThatAreNoAnswer(t *testing.T) {
+func TestStatusesThatAreNotReturned(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
 		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nbare bytes",
@@ -58,7 +58,7 @@ func peak(r io.Reader, before uint64) (length int64, grown uint64) {
 	}
 }
 
-func TestAHugeAnswerStreamsThroughInBoundedMemory(t *testing.T) {
+func TestAHugeResponseStreamsThroughInBoundedMemory(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{})
 	runtime.GC()
 	before := heap()
@@ -118,7 +118,7 @@ func TestAGreatModelNameFillsNeitherTheLogNorAHeader(t *testing.T) {
 	}
 }
 
-func TestHeadersOfAnAnswer(t *testing.T) {
+func TestHeadersOfAResponse(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/chat/completions", "/any/path"} {
 		// A gateway each: the upstream closes its connection after one response.

@@ -1,11 +1,11 @@
 // Package journal changes a database and records which rows each change wrote
-// to, so that a gateway reads again only what it has to.
+// to, so that a gateway rereads only what changed.
 //
-// A statement that writes is given to [Tx.Exec] with the rows that it writes to,
-// and tests on storetest fail when those are others. The records are part of the
-// change: either both are kept or neither. A reader that finds a gap reads
-// everything. The contents of the tables are the job of store, their use by a gateway that of
-// publication.
+// Callers pass each writing statement to [Tx.Exec] with the rows that it writes to;
+// tests on storetest fail if it writes to other rows. The records are part of the
+// change: either both are committed or neither. A reader that finds a gap rereads
+// everything. It does not define the contents of the tables (see store) or use them
+// (see publication).
 package journal
 
 import (
@@ -75,16 +75,16 @@ type DB struct {
 	notify string
 }
 
-// New returns a DB on connections that may write. Notify is run in each change,
-// to tell other processes of it; empty is none.
+// New returns a DB on connections that may write. Notify is the statement that
+// notifies other processes of a change; it runs in each change. Empty means none.
 func New(db *sql.DB, notify string) *DB { return &DB{db, db, notify} }
 
 // Close closes the connections.
 func (db *DB) Close() error { return db.db.Close() }
 
 // Change runs f in a transaction, raises the revision and records what f wrote
-// to. When f fails, nothing is kept. Changes of all processes are made one after
-// the other.
+// to. If f fails, nothing is written. Changes of all processes run one after
+// another.
 func (db *DB) Change(ctx context.Context, f func(*Tx) error) error {
 	return db.transact(ctx, func(tx *sql.Tx) error {
 		// Raising comes first: it is the lock that all changes wait for.
@@ -109,7 +109,7 @@ func (db *DB) Transact(ctx context.Context, f func(*Tx) error) error {
 	return db.transact(ctx, func(tx *sql.Tx) error { return f(&Tx{tx, tx, nil}) })
 }
 
-// Exec runs a statement that writes to unpublished rows, and returns how many.
+// Exec runs a statement that writes to unpublished rows, and returns their number.
 func (db *DB) Exec(ctx context.Context, text string, args ...any) (n int64, err error) {
 	result, err := db.db.ExecContext(ctx, text, args...)
 	if err != nil {
@@ -118,7 +118,7 @@ func (db *DB) Exec(ctx context.Context, text string, args ...any) (n int64, err 
 	return result.RowsAffected()
 }
 
-// transact runs f in a transaction that is kept only when f returns nil.
+// transact runs f in a transaction that is committed only if f returns nil.
 func (db *DB) transact(ctx context.Context, f func(*sql.Tx) error) error {
 	tx, err := db.db.BeginTx(ctx, nil)
 	if err != nil {
@@ -145,7 +145,7 @@ func (db *DB) sendNotification(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// Tx is a transaction. It ends with the function that it was given to.
+// Tx is a transaction. It is valid until the function that received it returns.
 type Tx struct {
 	sqlrow.Reader
 

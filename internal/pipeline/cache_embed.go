@@ -68,12 +68,12 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	if r.Facts != nil { // the config and the prompt of the request pay for it
 		ask.Facts.Config, ask.Facts.Prompt = r.Facts.Config, r.Facts.Prompt
 	}
-	if err := ask.SetBody(buf, new(jsonedit.Doc)); err != nil {
+	if err := ask.setBody(buf, new(jsonedit.Doc)); err != nil {
 		return nil, err
 	}
 	call := TargetHandler{Engine: h.engine, Target: leaf.Target, Path: h.path + ".cache.embedding", Timeout: embedTimeout}
 	t := c.trail.child()
-	defer c.trail.Join(t)
+	defer c.trail.join(t)
 	ctx, cancel := context.WithTimeout(ctx, embedTimeout)
 	defer cancel()
 	res, err := call.Handle(ctx, &ask, t)

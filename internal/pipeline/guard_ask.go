@@ -44,7 +44,7 @@ func (c *CheckCall) open(body []byte) (*Request, error) {
 	if c.Timeout > 0 {
 		own.AttemptDeadline = time.Now().Add(c.Timeout)
 	}
-	if err := own.SetBody(buf, new(jsonedit.Doc)); err != nil {
+	if err := own.setBody(buf, new(jsonedit.Doc)); err != nil {
 		buf.Release()
 		return nil, err
 	}

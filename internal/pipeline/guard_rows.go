@@ -67,35 +67,17 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 	if err := doc.Scan(row); err != nil {
 		return nil, errNotARow
 	}
-	own := *c.request
-	own.Upload, own.Body, own.Doc, own.Edits, own.rows = nil, nil, nil, nil, nil
-	name, body := "", jsonedit.Value{}
-	own.Operation = api.Proxy
-	form := bodytext.Request
-	if c.on == guardrail.Before {
-		if url, ok := doc.Find("url"); ok {
-			text, _ := url.Text()
-			if known, ok := rowRequests[text]; ok {
-				own.Operation, own.Dialect = known.operation, known.dialect
-			}
-		}
-		if v, ok := doc.Find("body"); ok && own.Operation != api.Proxy && v.Kind() == jsonedit.Object && onlyOne(row, "body") {
-			name, body = "body", v
-		} else {
-			own.Operation = api.Proxy
-		}
-	} else {
+	own, body := c.read(row, &doc)
+	text, form := row, bodytext.Request
+	if body.Kind() == jsonedit.Object {
+		text = body.Raw()
+	}
+	if c.on == guardrail.After {
 		form = bodytext.Response
 	}
-	text := row
-	if name != "" {
-		text = body.Raw()
-		model, _ := body.Get("model")
-		own.RequestedModel, _ = model.Text()
-	}
 	in := guardrail.Input{Event: c.on, Status: c.status}
-	checked := newDocument(&own, form, text)
-	in.Request = c.log.facts(&own, checked)
+	checked := newDocument(own, form, text)
+	in.Request = c.log.facts(own, checked)
 	in.Parts, in.Document = checked.parts, checked
 	c.log.notCovered(checked.body.Uncovered...)
 	out := guardrail.Run(c.ctx, c.hooks, &in)
@@ -118,10 +100,34 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name == "" {
+	if body.Kind() != jsonedit.Object {
 		return changed, nil
 	}
-	return doc.Apply(nil, jsonedit.Edit{Name: name, Value: changed}), nil
+	return doc.Apply(nil, jsonedit.Edit{Name: "body", Value: changed}), nil
+}
+
+// read returns the request that a row holds, and its body. Without a known route or one
+// body the row is checked as it is, and the body is the zero value.
+func (c *rowChecks) read(row []byte, doc *jsonedit.Doc) (own *Request, body jsonedit.Value) {
+	r := *c.request
+	r.Upload, r.Body, r.Doc, r.Edits, r.rows = nil, nil, nil, nil, nil
+	r.Operation = api.Proxy
+	if c.on != guardrail.Before {
+		return &r, body
+	}
+	url, _ := doc.Find("url")
+	route, _ := url.Text()
+	known, ok := rowRequests[route]
+	if !ok {
+		return &r, body
+	}
+	r.Dialect = known.dialect
+	if v, ok := doc.Find("body"); ok && known.operation != api.Proxy && v.Kind() == jsonedit.Object && onlyOne(row, "body") {
+		body, r.Operation = v, known.operation
+		model, _ := body.Get("model")
+		r.RequestedModel, _ = model.Text()
+	}
+	return &r, body
 }
 
 // onlyOne reports whether an object has exactly one member of a name: readers take

@@ -67,7 +67,7 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 			}
 			t.decide(one.b.path, "ended in %d", o.status)
 			one.close()
-			s.trail.Join(one.trail)
+			s.trail.join(one.trail)
 			if len(s.running) == 0 {
 				s.start(0)
 				slow.Reset(h.Delay)
@@ -150,7 +150,7 @@ func (s *raceState) won(winner *runner) (*Response, error) {
 		for _, l := range losers {
 			l.lose()
 			l.close()
-			s.trail.Join(l.trail)
+			s.trail.join(l.trail)
 		}
 	}
 	if winner.res == nil {

@@ -202,7 +202,7 @@ type Upload struct {
 // Derive returns a request in the chat dialect that the gateway sends itself while it
 // serves r, such as that of a check or an embedder. It has the tenant, the trace and
 // the limits of r, and neither its headers nor its hooks nor its routing. Its body is
-// set by [Received.SetBody].
+// set by [Received.setBody].
 func (r *Request) Derive(client dialect.ClientDialect, op api.Operation, path, model string) Request {
 	own := Request{
 		ID: r.ID, Time: r.Time, TraceID: r.TraceID, TraceFlags: r.TraceFlags, Identity: r.Identity,
@@ -221,9 +221,9 @@ func (r *Request) Derive(client dialect.ClientDialect, op api.Operation, path, m
 	return own
 }
 
-// SetBody sets the body to a JSON object in doc, which belongs to the caller. An error
+// setBody sets the body to a JSON object in doc, which belongs to the caller. An error
 // says that buf holds something else.
-func (r *Received) SetBody(buf *bytepool.Buffer, doc *jsonedit.Doc) error {
+func (r *Received) setBody(buf *bytepool.Buffer, doc *jsonedit.Doc) error {
 	if err := doc.Scan(buf.Bytes()); err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (c *streamContinuation) open(b *branch, d dialect.StreamContinuer) (next *R
 	r.Edits = append(slices.Clip(r.Edits), d.Continue(r.Doc, string(c.emitted))...)
 	child = c.trail.child()
 	next, err = b.Handle(c.ctx, &r, child)
-	c.trail.Join(child)
+	c.trail.join(child)
 	return next, child, err
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Trail is what happened to a request: decisions, parameter changes, and its
 // attempts in order. It only grows. Parallel work has its own trail, which
-// [Trail.Join] merges. A trail is not safe for concurrent use; the zero value
+// [Trail.join] merges. A trail is not safe for concurrent use; the zero value
 // is empty.
 type Trail struct {
 	// Decisions are the reasons for choices, recorded only if Explain is true.
@@ -75,9 +75,9 @@ func (t *Trail) child() *Trail {
 	}
 }
 
-// Join merges what a child has done since the last call. Its time is parallel
+// join merges what a child has done since the last call. Its time is parallel
 // to the time of t.
-func (t *Trail) Join(c *Trail) {
+func (t *Trail) join(c *Trail) {
 	t.Attempts = append(t.Attempts, c.Attempts[c.joined.attempts:]...)
 	t.Decisions = append(t.Decisions, c.Decisions[c.joined.decisions:]...)
 	c.joined.attempts, c.joined.decisions = len(c.Attempts), len(c.Decisions)
@@ -86,7 +86,7 @@ func (t *Trail) Join(c *Trail) {
 
 // follow joins a child whose outcome is the outcome of the request.
 func (t *Trail) follow(c *Trail) {
-	t.Join(c)
+	t.join(c)
 	t.Outcome, t.Retries = c.Outcome, c.Retries
 	if c.Cache != "" {
 		t.Cache, t.Saved = c.Cache, c.Saved

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// readIssuers reads whose tokens are taken.
+// readIssuers reads the issuers whose tokens are accepted.
 func (l *loader) readIssuers(ctx context.Context) error {
 	const organisations = `
 		SELECT id, settings

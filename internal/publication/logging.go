@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/store"
 )
 
-// readLogging reads the logging levels, and where requests may go.
+// readLogging reads the logging levels and egress policies.
 func (l *loader) readLogging(ctx context.Context) error {
 	const (
 		organisations = `

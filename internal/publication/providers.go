@@ -48,7 +48,7 @@ func (l *loader) readProviders(ctx context.Context) error {
 	return err
 }
 
-// targetLimits returns the limits of a provider entry and of its integration in
+// targetLimits returns the limits of a managed provider and of its integration in
 // the workspace. Every attempt counts against them.
 func targetLimits(holders ...*storedLimits) (list []*quota.Limit) {
 	for _, h := range holders {
@@ -61,7 +61,7 @@ func targetLimits(holders ...*storedLimits) (list []*quota.Limit) {
 	return list
 }
 
-// models returns what integrations say of models, by integration.
+// models returns the model settings of integrations, by integration.
 func (l *loader) models(ctx context.Context) (map[string][]Model, error) {
 	const text = `
 		SELECT integration_id, slug, enabled, base_model_slug, pricing, configurations, sealed

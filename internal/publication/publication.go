@@ -1,10 +1,10 @@
-// Package publication reads from the store what a gateway serves by: the runtime
-// state that it builds its snapshots from.
+// Package publication reads the runtime state of a gateway from the store: the data
+// that snapshots are built from.
 //
-// A state is read at one moment and never changes afterwards. It is cheap to
-// follow: [Load] takes over from an earlier state what journal records no change
-// of, and reads a single key again where only that was written to. It does not
-// open credentials or build snapshots; see server.
+// It guarantees that a state is of one moment and never changes afterwards, and that
+// following changes is cheap: [Load] keeps the parts of an earlier state that the
+// journal records no change of, and rereads single keys if only those were written.
+// It does not open credentials or build snapshots (see server).
 package publication
 
 import (
@@ -25,7 +25,7 @@ import (
 )
 
 // State is everything that a gateway builds its snapshot from, as of one
-// revision. Credentials are in it as they are stored: sealed.
+// revision. Credentials in it are sealed, as in the store.
 type State struct {
 	Revision int64
 	Mark     string // of the change that made the revision
@@ -34,8 +34,8 @@ type State struct {
 	// master key, by id of the organisation.
 	DataKeys map[string]string
 
-	// SavedOnly are the organisations, by id, whose requests may not bring a
-	// config of their own.
+	// SavedOnly are the organisations, by id, whose requests may not
+	// contain an inline config.
 	SavedOnly map[string]bool
 
 	// Logging is the logging level of keys that set none
@@ -117,7 +117,7 @@ type Provider struct {
 	ExpiresAt                     time.Time
 }
 
-// Model is what an integration says of one model.
+// Model holds the settings of an integration for one model.
 type Model struct {
 	Slug       string
 	Enabled    bool
@@ -127,7 +127,7 @@ type Model struct {
 	Sealed     string // [store.Secrets.Text] with headers alone, sealed for the organisation; empty for none
 }
 
-// Deployment is whom the gateways of a deployment serve.
+// Deployment holds the workspaces that the gateways of a deployment serve.
 type Deployment struct {
 	Organisation, ID, Slug string
 	ClientHash             string // SHA-256 of the secret that they identify themselves by

@@ -243,7 +243,7 @@ func (tx *Tx) ReplacePassword(ctx context.Context, c PasswordChange) error {
 	if err := tx.exec(ctx, journal.Unpublished, "links", links, c.User); err != nil {
 		return err
 	}
-	if err := tx.ForgetAddresses(ctx, c.User); err != nil {
+	if err := tx.forgetAddresses(ctx, c.User); err != nil {
 		return err
 	}
 	return tx.EndSessions(ctx, "", c.User, c.Keep)

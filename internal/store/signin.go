@@ -267,8 +267,8 @@ func (tx *Tx) RememberAddress(ctx context.Context, user, address string, now tim
 	return tx.exec(ctx, journal.Unpublished, "sign-in address", trim, user, int64(knownAddresses))
 }
 
-// ForgetAddresses deletes the remembered addresses of a user.
-func (tx *Tx) ForgetAddresses(ctx context.Context, user string) error {
+// forgetAddresses deletes the remembered addresses of a user.
+func (tx *Tx) forgetAddresses(ctx context.Context, user string) error {
 	const text = `
 		DELETE FROM sign_in_addresses
 		WHERE user_id = $1`

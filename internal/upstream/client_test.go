@@ -19,7 +19,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-func TestAnAnswerComesAsItWasSent(t *testing.T) {
+func TestAResponseArrivesUnchanged(t *testing.T) {
 	var seen http.Header
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen = r.Header
@@ -42,7 +42,7 @@ func TestAnAnswerComesAsItWasSent(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreAnswers(t *testing.T) {
+func TestRedirectsAreReturned(t *testing.T) {
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/" {
@@ -208,7 +208,7 @@ func TestTLSThroughAProxyFailsAsTLS(t *testing.T) {
 	}
 }
 
-func TestARequestThatCannotBeSentIsDistinguishedFromABadAnswer(t *testing.T) {
+func TestARequestThatCannotBeSentIsDistinguishedFromABadResponse(t *testing.T) {
 	c := upstream.New(upstream.Options{})
 	for name, change := range map[string]func(*http.Request){
 		"header value": func(r *http.Request) { r.Header["X-A"] = []string{"a\r\nX-B: pl4nted"} },
@@ -227,7 +227,7 @@ func TestARequestThatCannotBeSentIsDistinguishedFromABadAnswer(t *testing.T) {
 	}
 }
 
-func TestAProviderThatNeverAnswersEndsInTheHeaderTimeout(t *testing.T) {
+func TestAProviderThatNeverRespondsEndsInTheHeaderTimeout(t *testing.T) {
 	quit := make(chan struct{})
 	defer close(quit)
 	addr := mustServe(t, func(*net.TCPConn, *bufio.Reader) { <-quit })

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Action returns the action that the audit log records for the route.
-func (r *Route) Action() string {
+// action returns the action that the audit log records for the route.
+func (r *Route) action() string {
 	switch r.Method {
 	case http.MethodPost:
 		for end, action := range map[string]string{"/rotate": "rotate", "/resend": "resend", "/link": "password_link", "/password-reset": "password_reset_link"} {

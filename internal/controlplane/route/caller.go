@@ -61,7 +61,7 @@ func (a *API) caller(r *http.Request, route *Route) *Caller {
 	c.audit = store.Audit{
 		ID: id, RequestID: id, Time: now, Method: r.Method, URI: r.URL.Path,
 		ClientIP:     host,
-		ResourceType: route.Resource, Action: route.Action(), UserType: "api_key", Status: http.StatusOK,
+		ResourceType: route.Resource, Action: route.action(), UserType: "api_key", Status: http.StatusOK,
 	}
 	return c
 }
@@ -155,9 +155,9 @@ func (c *Caller) Lifetimes() Lifetimes { return c.api.lifetimes() }
 
 func (a *API) lifetimes() Lifetimes {
 	if a.Sessions == nil {
-		return Lifetimes{}.Or()
+		return Lifetimes{}.or()
 	}
-	return a.Sessions().Or()
+	return a.Sessions().or()
 }
 
 // SignIn counts a sign-in attempt by its outcome.
@@ -277,7 +277,7 @@ func (c *Caller) InWorkspace(ctx context.Context, named string) (store.Workspace
 	case c.Type == access.Session && m.RoleIn(w.ID) == "":
 		return store.Workspace{}, Missing("workspace_id", "workspace", ref)
 	}
-	return w, checkPermission(ctx, c.DB().Queries, place{c.Organisation, w.ID}, m.RoleIn(w.ID), c.route.Right())
+	return w, checkPermission(ctx, c.DB().Queries, place{c.Organisation, w.ID}, m.RoleIn(w.ID), c.route.right())
 }
 
 // ActiveWorkspace returns the workspace of the caller's organisation that a field of

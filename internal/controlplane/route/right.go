@@ -12,7 +12,7 @@ import (
 // for families that find the workspace without [Caller.InWorkspace],
 // [Caller.VisibleWorkspace] and [Caller.Names], which check it themselves.
 func (c *Caller) CheckRoutePermission(ctx context.Context, workspace string) error {
-	return c.CheckPermission(ctx, workspace, c.route.Right())
+	return c.CheckPermission(ctx, workspace, c.route.right())
 }
 
 // CheckPermission returns an error if the user's role in a workspace lacks the

@@ -181,10 +181,10 @@ func (r *Route) Paths() []string {
 	return list
 }
 
-// Right returns the permission that users need in the request's workspace, in addition
+// right returns the permission that users need in the request's workspace, in addition
 // to a scope: the permission of the first scope that has one. [Caller.InWorkspace]
 // checks it.
-func (r *Route) Right() access.Permission {
+func (r *Route) right() access.Permission {
 	for _, s := range r.Scopes {
 		if right := s.Permission(); right != "" {
 			return right

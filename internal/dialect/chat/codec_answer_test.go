@@ -32,7 +32,7 @@ func thoughtful() *llm.Response {
 	}
 }
 
-func TestStrictAnswersHideWhatIsBeyondTheDialect(t *testing.T) {
+func TestStrictResponsesHideFieldsBeyondTheDialect(t *testing.T) {
 	const head = `{"id":"msg_1","object":"chat.completion","created":7,"model":"claude","choices":[{"index":0,"message":{"role":"assistant","content":"Yes.","refusal":null,`
 	const call = `"tool_calls":[{"id":"toolu_1","type":"function","function":{"name":"f","arguments":"{}"}`
 	const counts = `"usage":{"prompt_tokens":7,"completion_tokens":24,"total_tokens":31,"prompt_tokens_details":{"cached_tokens":2,"audio_tokens":0,"cache_write_tokens":4},` +

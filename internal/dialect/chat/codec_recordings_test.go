@@ -204,7 +204,7 @@ func decodeStream(t *testing.T, file string, src io.Reader, asked *llm.Request, 
 	return all.Response()
 }
 
-func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {
+func TestRecordedResponsesDecodeToTheirContent(t *testing.T) {
 	var streams, bodies, calls, thoughts int
 	for _, r := range mustRecorded(t) {
 		if r.API != "chat-completions" || r.Response.Status != 200 || r.Response.Body == "" {

@@ -114,7 +114,7 @@ func (c *cuts) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
+func TestTapReadsRecordedResponses(t *testing.T) {
 	var streams, bodies, withUsage int
 	for _, r := range mustRecorded(t) {
 		want := plainly(r.op, r.Response.Body, r.streamed())

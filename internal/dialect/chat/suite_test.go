@@ -69,7 +69,7 @@ func TestChatKeepsConversationsWhole(t *testing.T) {
 	})
 }
 
-func TestStrictAnswersKeepAllThatClientsKnow(t *testing.T) {
+func TestStrictResponsesKeepAllFieldsThatClientsKnow(t *testing.T) {
 	can := common()
 	can.Thinking, can.Redacted, can.Signed, can.CallSigned = false, false, "", ""
 	can.Usage.CacheWrite1h = 0

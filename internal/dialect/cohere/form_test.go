@@ -85,7 +85,7 @@ func TestFormsRefuse(t *testing.T) {
 	}
 }
 
-func TestFormsOfAnswers(t *testing.T) {
+func TestFormsOfResponses(t *testing.T) {
 	const usage = `,"model":"embed-v4.0","usage":{"prompt_tokens":4,"total_tokens":4}}`
 	for _, tt := range []struct {
 		name              string

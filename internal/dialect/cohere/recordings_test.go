@@ -181,7 +181,7 @@ func hear(r *llm.Response) heard {
 	return h
 }
 
-func TestReadsRecordedAnswers(t *testing.T) {
+func TestReadsRecordedResponses(t *testing.T) {
 	streams, bodies := 0, 0
 	for _, r := range mustRecorded(t, "chat-v2") {
 		want := plainly(t, r.Response.Body)

@@ -9,7 +9,7 @@ import (
 
 // Clients of the models of Anthropic at AWS ask for a form in the terms of those
 // models.
-func TestTheFormOfAnAnswerIsReadFromWhatIsForTheModel(t *testing.T) {
+func TestTheFormatOfAResponseIsReadFromTheModelsFields(t *testing.T) {
 	const schema = `{"type":"object","properties":{"a":{"type":"string"}}}`
 	for _, tt := range []struct {
 		name, output   string

@@ -208,7 +208,7 @@ func decoded(r *llm.Response) (s said) {
 	return s
 }
 
-func TestRecordedAnswersAreReadWhole(t *testing.T) {
+func TestRecordedResponsesAreReadCompletely(t *testing.T) {
 	read := 0
 	for _, r := range mustRecorded(t, "converse", 55) {
 		want := wholePlainly(t, *r.Response.Body)

@@ -83,7 +83,7 @@ func TestAFurtherMemberDoesNotHideAVariant(t *testing.T) {
 	}
 }
 
-func TestAnswersByAForcedToolBecomeText(t *testing.T) {
+func TestResponsesByAForcedToolBecomeText(t *testing.T) {
 	request := &llm.Request{Format: person}
 	to := dialect.RequestTarget{Model: nova}
 	const preface = `contentBlockDelta {"contentBlockIndex":0,"delta":{"text":"Here it is:"}}
@@ -314,7 +314,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-func FuzzAnswer(f *testing.F) {
+func FuzzResponse(f *testing.F) {
 	f.Add([]byte(`{"output":{"message":{"role":"assistant","content":[{"text":"a"},{"reasoningContent":{"redactedContent":"QUJD"}},{"toolUse":{"toolUseId":"t","name":"json_response","input":{}}},{"citationsContent":{"content":[{"text":"x"}],"citations":[{}]}},{"image":{"format":"png","source":{"bytes":"QUJD"}}}]}},"stopReason":"tool_use","usage":{"inputTokens":1,"cacheDetails":[{"ttl":"1h","inputTokens":3}]},"metrics":{"latencyMs":1}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		converse.Dialect{}.NewTap(api.Converse).Body(body)

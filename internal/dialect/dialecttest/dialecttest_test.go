@@ -47,7 +47,7 @@ func TestEveryCallHasItsResultNext(t *testing.T) {
 	})
 }
 
-func TestStreamsMadeUpHoldTheAnswer(t *testing.T) {
+func TestGeneratedStreamsHoldTheResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := dialecttest.Response(all).Draw(t, "answer")
 		events := dialecttest.Streamed(t, want)

@@ -180,7 +180,7 @@ func mustJSON(t *testing.T, text string) any {
 	return v
 }
 
-func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {
+func TestRecordedResponsesDecodeToTheirContent(t *testing.T) {
 	n := 0
 	for _, r := range mustConversations(t) {
 		if r.Response.Status != 200 {
@@ -217,7 +217,7 @@ func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
+func TestTapReadsRecordedResponses(t *testing.T) {
 	for _, r := range mustConversations(t) {
 		if r.Response.Status != 200 {
 			continue

@@ -70,7 +70,7 @@ func TestGeminiKeepsConversationsWhole(t *testing.T) {
 	}
 }
 
-func TestAnswersCarryTheSignaturesOfOtherVendors(t *testing.T) {
+func TestResponsesCarryTheSignaturesOfOtherVendors(t *testing.T) {
 	response := &llm.Response{Choices: []llm.Choice{{Stop: llm.StopTool, Parts: []llm.Part{
 		llm.Thinking{Text: "why", Signature: llm.Signature{Vendor: llm.Anthropic, Value: "YQ=="}},
 		llm.Thinking{Redacted: true, Signature: llm.Signature{Vendor: llm.Anthropic, Value: "Yg=="}},

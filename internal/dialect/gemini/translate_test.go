@@ -104,7 +104,7 @@ func TestFormsRefuse(t *testing.T) {
 	}
 }
 
-func TestFormsOfAnswers(t *testing.T) {
+func TestFormsOfResponses(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		op          api.Operation

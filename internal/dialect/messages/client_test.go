@@ -349,7 +349,7 @@ func emulated() *llm.Request {
 	})
 }
 
-func TestForcedAnswersAndFreeTextComeBack(t *testing.T) {
+func TestForcedResponsesAndFreeTextAreReturned(t *testing.T) {
 	to := dialecttest.TargetOf("anthropic", "claude-sonnet-4-0")
 	body := `{"type":"message","content":[{"type":"tool_use","id":"a","name":"json_response","input":{"a":1}}],"stop_reason":"tool_use","usage":{}}`
 	frames := []string{`{"type":"message_start","message":{}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"json_response","input":{}}}`,
@@ -384,7 +384,7 @@ func TestForcedAnswersAndFreeTextComeBack(t *testing.T) {
 	}
 }
 
-func TestAForcedAnswerNextToACallWaitsForIt(t *testing.T) {
+func TestAForcedResponseNextToACallWaitsForIt(t *testing.T) {
 	body := `{"content":[{"type":"tool_use","id":"a","name":"json_response","input":{}},{"type":"tool_use","id":"b","name":"f","input":{}}],"stop_reason":"tool_use"}`
 	got, err := messages.Dialect{}.DecodeResponse([]byte(body), emulated(), dialect.RequestTarget{Model: "claude-sonnet-4-0"})
 	if err != nil || got.Choices[0].Stop != llm.StopTool || len(got.Choices[0].Parts) != 2 {

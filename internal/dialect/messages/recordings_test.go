@@ -209,7 +209,7 @@ func plainly(t *testing.T, p llm.Part) map[string]any {
 	return nil
 }
 
-func TestRecordedAnswersAreReadAsTheySay(t *testing.T) {
+func TestRecordedResponsesAreReadFaithfully(t *testing.T) {
 	var streams, bodies int
 	for _, r := range mustRecorded(t) {
 		if r.API != "messages" || r.Response.Status != 200 {
@@ -275,7 +275,7 @@ func plainUsage(m map[string]any) llm.Usage {
 	return u
 }
 
-func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
+func TestTapReadsRecordedResponses(t *testing.T) {
 	for _, r := range mustRecorded(t) {
 		op := api.Messages
 		if r.API == "count-tokens" {

@@ -65,7 +65,7 @@ func fit(r *llm.Request) {
 	}
 }
 
-func TestAnswersCarryTheSignaturesOfOtherVendors(t *testing.T) {
+func TestResponsesCarryTheSignaturesOfOtherVendors(t *testing.T) {
 	dialecttest.Run(t, dialecttest.Suite{
 		Dialect: "messages",
 		Client:  messages.Dialect{}, Provider: messages.Dialect{},

@@ -128,7 +128,7 @@ type plainLine struct {
 	Out     int64  `json:"eval_count"`
 }
 
-func TestReadsRecordedAnswers(t *testing.T) {
+func TestReadsRecordedResponses(t *testing.T) {
 	if _, err := os.Stat(recordings); err != nil {
 		t.Skipf("no recordings in %s", recordings)
 	}

@@ -112,7 +112,7 @@ func streamed(r *llm.Request, events ...string) (*llm.Response, *llm.ProviderErr
 	return all.Response()
 }
 
-func TestAnswersInTheFormatOfCohereAreTheSameWholeAndStreamed(t *testing.T) {
+func TestResponsesInCoheresFormatAreTheSameCompleteAndStreamed(t *testing.T) {
 	asked := &llm.Request{
 		Messages: []llm.Message{said(llm.Assistant, llm.ToolCall{ID: "call_1", Name: "f"})},
 		Tools:    []llm.Tool{{Name: "f"}, {Name: "c", Custom: true}},

@@ -122,7 +122,7 @@ func TestAPredictionTellsItsState(t *testing.T) {
 	}
 }
 
-func TestAnswersAreTheSameWholeAndStreamed(t *testing.T) {
+func TestResponsesAreTheSameCompleteAndStreamed(t *testing.T) {
 	want := &llm.Response{Dialect: "replicate", Model: llama.Model, Usage: llm.Usage{Known: true, Input: 3, Output: 4},
 		Choices: []llm.Choice{{Parts: []llm.Part{llm.Text{Text: "Hello {you"}}, Stop: llm.StopEnd, NativeFinishReason: "succeeded"}}}
 	const metrics = `"metrics":{"input_token_count":3,"output_token_count":4}`

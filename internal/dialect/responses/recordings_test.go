@@ -207,7 +207,7 @@ func target(r *recorded) dialect.RequestTarget {
 	return dialecttest.TargetOf(r.Provider, "m")
 }
 
-func TestRecordedAnswersDecodeToWhatTheySay(t *testing.T) {
+func TestRecordedResponsesDecodeToTheirContent(t *testing.T) {
 	n := 0
 	for _, r := range mustRecorded(t) {
 		if r.Stream || r.Response.Status != 200 {
@@ -394,7 +394,7 @@ func same(t *testing.T, r recorded, body []byte, streamed *llm.Response) {
 	}
 }
 
-func TestTapReadsWhatRecordedAnswersSay(t *testing.T) {
+func TestTapReadsRecordedResponses(t *testing.T) {
 	for _, r := range mustRecorded(t) {
 		tap := responses.Dialect{}.NewTap(api.Responses)
 		if !r.Stream {
