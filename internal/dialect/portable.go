@@ -18,6 +18,8 @@ type Support struct {
 	DistinctCalls bool
 	// Choices is true if a request can ask for several responses.
 	Choices bool
+	// Contexts is true if documents have descriptions. Elsewhere these become texts.
+	Contexts bool
 	// Params are the parameters of other dialects that the target has, among
 	// those that a request depends on.
 	Params []string
@@ -32,7 +34,7 @@ type Support struct {
 // without which the request makes no sense are an error.
 func (f *ParamChanges) Portable(to RequestTarget, s Support) (*llm.Request, *apierr.Error) {
 	f.foreign = f.r.Dialect != s.Dialect
-	p := porter{changes: f, own: s.Dialect, to: to, inAssistant: s.InAssistant}
+	p := porter{changes: f, own: s.Dialect, to: to, inAssistant: s.InAssistant, contexts: s.Contexts}
 	if !f.foreign {
 		// The client knows what its messages can hold, and what ids.
 		p.inAssistant, s.DistinctCalls = nil, false
@@ -85,6 +87,7 @@ type porter struct {
 	own         string
 	to          RequestTarget
 	inAssistant func(llm.Media) bool
+	contexts    bool
 	calls       *renamedCalls // nil if all ids are distinct
 	held        []llm.Part    // media for the next message of the user
 	err         *apierr.Error
@@ -104,7 +107,7 @@ func (p *porter) foreign(part llm.Part) bool {
 	case llm.ToolResult:
 		return slices.ContainsFunc(part.Parts, p.foreign)
 	case llm.Media:
-		return slices.ContainsFunc(part.Parts, p.foreign)
+		return part.Context != "" && !p.contexts || slices.ContainsFunc(part.Parts, p.foreign)
 	}
 	return false
 }
@@ -173,6 +176,10 @@ func (p *porter) parts(role llm.Role, parts []llm.Part) []llm.Part {
 				p.changes.AdaptNamed(orElse(part.At, string(part.Kind)), "in the next turn of the user")
 				p.held = append(p.held, llm.Text{Text: "The assistant's " + string(part.Kind) + ":"}, part)
 				continue
+			}
+			if part.Context != "" && !p.contexts {
+				out = append(out, llm.Text{Text: part.Context})
+				part.Context = ""
 			}
 			if p.foreign(part) {
 				part.Parts = p.parts(llm.User, part.Parts)

@@ -28,7 +28,7 @@ type requestEncoder struct {
 // https://docs.cohere.com/reference/chat
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	changes := dialect.NewParamChanges(r)
-	r, refused := changes.Portable(to, dialect.Support{Dialect: name, InAssistant: func(llm.Media) bool { return false }})
+	r, refused := changes.Portable(to, dialect.Support{Dialect: name, Contexts: true, InAssistant: func(llm.Media) bool { return false }})
 	if refused != nil {
 		return dst, nil, refused
 	}

@@ -17,7 +17,7 @@ import (
 // request without it gets the model's maximum.
 func (Dialect) EncodeRequest(dst []byte, r *llm.Request, to dialect.RequestTarget) ([]byte, []dialect.ParamChange, error) {
 	changes := dialect.NewParamChanges(r)
-	r, err := changes.Portable(to, dialect.Support{Dialect: own, DistinctCalls: true, InAssistant: func(llm.Media) bool { return false }})
+	r, err := changes.Portable(to, dialect.Support{Dialect: own, Contexts: true, DistinctCalls: true, InAssistant: func(llm.Media) bool { return false }})
 	if err != nil {
 		return dst, nil, err
 	}
