@@ -34,7 +34,7 @@ func TestPartsAreNumberedWithinTheirMessage(t *testing.T) {
 
 // Providers send events without data, such as pings.
 func TestEventsWithoutDataAreHeldLikeOthers(t *testing.T) {
-	for _, data := range []string{"", "x", "[DONE]"} {
+	for _, data := range []string{"", "[DONE]"} {
 		s := &guardedStream{form: bodytext.Event, run: &responseRun{log: new(CheckLog)}, texts: make(map[string]*streamText)}
 		s.add(sse.Event{Raw: []byte("event: ping\n\n"), Data: []byte(data)})
 		if len(s.queue) != 1 || s.held != len("event: ping\n\n") || len(s.order) != 0 {
