@@ -141,7 +141,7 @@ func TestProviderWithTooManyRequestsInProgressIsSkipped(t *testing.T) {
 	key := h.key(`"rate_limits":[]`)
 	config := `{"strategy":{"mode":"fallback"},"targets":[{"provider":"@bound"},{"provider":"@simulator"}]}`
 	first := h.hold(key, "x-gateway-provider", "@bound")
-	if res := h.chat(key, oneChat, "x-gateway-provider", "@bound"); res.Status != 429 || !strings.Contains(string(res.Body), "the provider bound has as many requests") {
+	if res := h.chat(key, oneChat, "x-gateway-provider", "@bound"); res.Status != 429 || !strings.Contains(string(res.Body), "the provider bound has reached its limit of requests in progress") {
 		t.Errorf("the provider alone: %d %s", res.Status, res.Body)
 	}
 	req := h.Request("POST", "/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config)
