@@ -52,12 +52,13 @@ func (p *Price) UnitCost(u Units) (NanoDollars, bool) {
 // image returns the price of an image: the one for its quality and size, for
 // either of them, or for all others.
 func (u *UnitPrices) image(quality, size string) (price NanoDollars, ok bool) {
-	for _, name := range [...]string{quality + "/" + size, quality, size, ""} {
-		if price, ok = u.Images[name]; ok {
+	for _, name := range [...]string{quality + "/" + size, quality, size} {
+		if price, ok = u.Images[name]; ok && name != "" {
 			return price, true
 		}
 	}
-	return 0, false
+	price, ok = u.Images[""]
+	return price, ok
 }
 
 // Dearest returns the highest price of an image. Zero means none.

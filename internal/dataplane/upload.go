@@ -34,7 +34,8 @@ type upload struct {
 	body        *inbound.Body // below ReadCloser; nil if its time is not limited
 	limit       int64
 	contentType string
-	length      int64 // -1 if unknown
+	length      int64        // -1 if unknown
+	images      *imageFields // nil if the body is no form for images
 
 	front io.ReadCloser // of the bytes read to find the model; nil if none were
 
@@ -66,6 +67,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	if refused := u.check(p[:n]); refused != nil {
 		return 0, refused
 	}
+	u.images.write(p[:n])
 	u.mu.Lock()
 	u.read += int64(n)
 	u.end = u.end || err == io.EOF || u.read == u.length

@@ -23,6 +23,9 @@ type Multipart struct {
 	// Found is called with each model before [Multipart.Write] returns. An
 	// error from it ends reading.
 	Found func(model string) error
+	// Field is called with each other field that is no file and not longer than is
+	// kept, by its name in lower case. Nil ignores them.
+	Field func(name, text string)
 
 	read      int64  // bytes written
 	delimiter []byte // CRLF, two dashes and the boundary
@@ -249,6 +252,9 @@ func (m *Multipart) take(n int) {
 func (m *Multipart) finish() {
 	p := &m.part
 	text := bytes.TrimPrefix(p.content, []byte("\r\n"))
+	if m.Field != nil && !p.file && !p.cut {
+		m.Field(p.key, string(text))
+	}
 	switch trimmed := bytes.TrimSpace(text); {
 	case isModel(p.key), choosers[p.key] && !p.file:
 		if p.cut {

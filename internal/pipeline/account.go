@@ -33,6 +33,7 @@ type attemptAccount struct {
 	grants []quota.Grant // reserved of limits
 	paid   settledCost   // once it is settled
 	unsent bool          // nothing of it was written to the provider
+	local  bool          // the gateway responds itself
 
 	estimate useEstimate
 	runsOn   bool          // see Attempt.runsOn

@@ -126,6 +126,9 @@ func (a *Attempt) send(ctx context.Context) (*Response, error) {
 		return nil, err
 	}
 	if a.wire.estimates != nil {
+		if err := a.reserveEstimate(ctx); err != nil {
+			return nil, err
+		}
 		return a.estimateCount()
 	}
 	counted, err := a.reserveTranslation()

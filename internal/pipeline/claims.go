@@ -24,7 +24,7 @@ func (acc *attemptAccount) claims(dst []quota.Claim, counted []string, now time.
 	for _, list := range [...][]*quota.Limit{acc.of.request.Limits, acc.of.Target.Quota, acc.of.policyLimits(now)} {
 		for _, l := range list {
 			switch {
-			case !countsOne(l) && !acc.sent.uses():
+			case !countsOne(l) && !acc.sent.uses(), l.PerAttempt && acc.local:
 			case !countsOne(l):
 				dst = append(dst, acc.claim(l))
 			case l.PerAttempt || !slices.Contains(counted, l.Counter):
@@ -98,7 +98,7 @@ func (acc *attemptAccount) use(u llm.Usage) quota.Use {
 // sent.
 func (s *sentRequest) largestInput() int64 {
 	if s.upload != nil {
-		return perUnit(max(s.size, 0), mediaBytes)
+		return perUnit(s.largestSize(), mediaBytes)
 	}
 	return s.tokens()
 }

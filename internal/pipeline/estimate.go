@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"sync/atomic"
 
@@ -31,6 +32,7 @@ type sentRequest struct {
 	json   bool             // body is a JSON document
 
 	upload  *atomic.Int64 // bytes sent of a body that streams through; nil otherwise
+	limit   int64         // of the bytes of a body that streams through
 	input   int64         // tokens, once estimated
 	counted bool          // input is an estimate by the tokenizer
 }
@@ -39,13 +41,21 @@ type sentRequest struct {
 func sentBy(r *Request) sentRequest {
 	s := sentRequest{op: r.Operation, method: r.Method, body: r.Body, size: r.Length, json: r.Doc != nil}
 	if r.Upload != nil {
-		s.upload = &r.Upload.sent
+		s.upload, s.limit = &r.Upload.sent, r.Upload.Limit
 	}
 	if s.body != nil {
 		s.body.Retain()
 		s.size = int64(s.body.Len())
 	}
 	return s
+}
+
+// largestSize returns the size of the body, or its bound if the size is unknown.
+func (s *sentRequest) largestSize() int64 {
+	if s.size < 0 {
+		return s.limit
+	}
+	return s.size
 }
 
 // release releases the body.
@@ -198,6 +208,17 @@ func (a *Attempt) runsOn() bool {
 	v, ok := doc.Find("background")
 	yes, is := v.Bool()
 	return ok && !v.IsNull() && (yes || !is)
+}
+
+// reserveEstimate counts a token count that the gateway answers itself for the limits of
+// requests of its client. The provider receives none.
+func (a *Attempt) reserveEstimate(ctx context.Context) error {
+	acc := attemptAccount{bill: a.trail.bill(), of: a, local: true}
+	if err := acc.reserve(ctx); err != nil {
+		return err
+	}
+	acc.bill.quota.sent.Add(1)
+	return nil
 }
 
 // estimateCount returns the response to a token count that the target does not

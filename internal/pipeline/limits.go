@@ -26,7 +26,7 @@ type requestQuota struct {
 	by        uint16            // number of the last attempt that added to grants or places; guarded by mu
 	abandoned bool              // by the client, when a provider had an attempt; guarded by mu
 	log       []reqlog.LimitUse // guarded by mu
-	sent      atomic.Int32      // attempts that a provider may have received
+	sent      atomic.Int32      // attempts that a provider may have received, or the gateway answers
 }
 
 // abandon makes the request count, however it ends.

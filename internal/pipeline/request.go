@@ -191,6 +191,11 @@ type Upload struct {
 	// Watch checks the models in a form while it is read. A nil Watch, or a nil
 	// allow, checks none.
 	Watch func(allow func(model string) error)
+	// Limit is the most bytes that Body may have.
+	Limit int64
+	// ImageFields returns the quality and the size of images that a form asks for, and
+	// false if they are not certain. It is nil for other bodies.
+	ImageFields func() (quality, size string, ok bool)
 
 	started atomic.Bool
 	sent    atomic.Int64 // bytes

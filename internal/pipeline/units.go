@@ -15,12 +15,29 @@ func (r *Response) units() (u catalog.Units) {
 	switch r.Attempt.request.Operation {
 	case api.Images, api.ImageEdits, api.ImageVariations:
 		u.Images, u.Quality, u.Size = seen.Images, textOf(doc, "quality"), textOf(doc, "size")
+		if up := r.Attempt.request.Upload; up != nil && up.ImageFields != nil {
+			u.Quality, u.Size, _ = up.ImageFields()
+		}
 	case api.AudioTranscriptions, api.AudioTranslations:
 		u.AudioMillis = seen.AudioMillis
 	case api.AudioSpeech:
 		u.Characters = int64(utf8.RuneCountInString(textOf(doc, "input")))
 	}
 	return u
+}
+
+// hasUncertainImages reports whether the quality and the size of the images that a form
+// asks for are unknown.
+func (a *Attempt) hasUncertainImages() bool {
+	if a.request.Doc != nil || a.request.Operation == api.Images {
+		return false
+	}
+	up := a.request.Upload
+	if up == nil || up.ImageFields == nil {
+		return true
+	}
+	_, _, ok := up.ImageFields()
+	return !ok
 }
 
 // Bounds of what a request may use that its body does not say.
@@ -43,7 +60,7 @@ func (a *attemptAccount) largestUnitCost(doc *jsonedit.Doc) (catalog.NanoDollars
 	case api.ImageEdits, api.ImageVariations:
 		return p.Units.Dearest()*formImages + p.Request, true
 	case api.AudioTranscriptions, api.AudioTranslations:
-		u.AudioMillis = perUnit(max(a.sent.size, 0)*1000, recordingBytes)
+		u.AudioMillis = perUnit(a.sent.largestSize()*1000, recordingBytes)
 	case api.AudioSpeech:
 		u.Characters = int64(utf8.RuneCountInString(textOf(doc, "input")))
 	}
@@ -68,6 +85,10 @@ func (a *attemptAccount) unitCost(r *Response) (cost catalog.NanoDollars, row st
 	if !ok || p.Units == nil {
 		return 0, "", false
 	}
-	cost, known = p.UnitCost(r.units())
+	u := r.units()
+	if u.Images > 0 && r.Attempt.hasUncertainImages() {
+		return p.Units.Dearest()*catalog.NanoDollars(min(u.Images, 1<<10)) + p.Request, p.Row(), true
+	}
+	cost, known = p.UnitCost(u)
 	return cost + p.Request, p.Row(), known
 }

@@ -51,6 +51,22 @@ func (f *Facts) isModel(name, of string) bool {
 	return ok && (rest == "" || of != "" && f.isVariant(rest))
 }
 
+// undated returns the canonical name of a model without the date of its version. A variant
+// is another model: it keeps its own name.
+func (f *Facts) undated(name string) string {
+	for i := 1; i < len(name) && name[i] != ':'; i++ {
+		if name[i] != '-' && name[i] != '@' || !f.isVariant(name[i:]) {
+			continue
+		}
+		end := strings.IndexAny(name[i:], ":/")
+		if end < 0 || isDigits(name[i+end+1:]) { // the last number of a version of Bedrock
+			return name[:i]
+		}
+		return name[:i] + name[i+end:]
+	}
+	return name
+}
+
 // isVariant reports whether a name that ends in rest is a variant or a dated version of the
 // model that is named without it.
 func (f *Facts) isVariant(rest string) bool {

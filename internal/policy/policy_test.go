@@ -409,6 +409,24 @@ func TestAPolicyOfAModelHoldsForItsVersionsAndVariants(t *testing.T) {
 	}
 }
 
+// Dated versions of a model share its counter: vendors serve them with the same model, and a
+// client names the one that it likes.
+func TestModelsAreGroupedWithoutTheDatesOfTheirVersions(t *testing.T) {
+	for model, want := range map[string]string{
+		"gpt-4o": "gpt-4o", "gpt-4o-2024-08-06": "gpt-4o", "@main/GPT-4o-2024-11-20": "gpt-4o", "gpt-4o-latest": "gpt-4o", "gpt-4o-mini-2024-07-18": "gpt-4o-mini",
+		"openai/gpt-4o-2024-05-13:free": "openai/gpt-4o:free", "openai/gpt-4o-2024-05-13:nitro": "openai/gpt-4o", "openai/gpt-4o:free": "openai/gpt-4o:free", "llama3:8b": "llama3:8b",
+		"anthropic.claude-sonnet-4-20250514-v1:0": "anthropic.claude-sonnet-4", "claude-sonnet-4@20250514": "claude-sonnet-4", "claude-opus-4-1": "claude-opus-4-1", "command-r-08-2024": "command-r",
+		"gemini-2.0-flash-001": "gemini-2.0-flash", "gpt-4-32k-0613": "gpt-4-32k", "phi-4": "phi-4", "-0613": "-0613",
+	} {
+		f := facts()
+		f.Model = model
+		list := counters(policy.Compile([]policy.Policy{rate("p", []string{"model"}, when("api_key", nil, "*"))}, nil), f)
+		if len(list) != 1 || !strings.HasSuffix(list[0], "/model:"+want) {
+			t.Errorf("%s is counted by %q, want model:%s", model, list, want)
+		}
+	}
+}
+
 func TestExcludedModelsAreExact(t *testing.T) {
 	f, set := facts(), policy.Compile([]policy.Policy{rate("p", []string{"api_key"}, when("model", []string{"openai/gpt-4o:free", "gpt-4o-mini"}, "*"))}, nil)
 	for model, want := range map[string]int{"openai/gpt-4o:free": 0, "OpenAI/GPT-4o:free": 0, "openai/gpt-4o": 1, "openai/gpt-4o:free:x": 1, "gpt-4o-mini": 0, "gpt-4o-mini-2024-07-18": 1} {

@@ -37,6 +37,9 @@ func appendValueKey(dst []byte, group []key, f *Facts) ([]byte, bool) {
 		if v == "" {
 			return dst, false
 		}
+		if k.name == KeyModel {
+			v = f.undated(v)
+		}
 		if i > 0 {
 			dst = append(dst, '|')
 		}

@@ -1,0 +1,87 @@
+package server_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"modelgate/internal/gatewaytest"
+)
+
+// TestImagesOfFormsCountTheirPrice sends forms whose quality decides the price of an image,
+// wherever the form names it. If parsers may disagree about it, the highest price counts.
+func TestImagesOfFormsCountTheirPrice(t *testing.T) {
+	t.Parallel()
+	l := &limitedGateway{t: t}
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{
+		MasterKey: "the master key of a test of limits", Settings: "prices:\n  - {provider: openai, model: painter, images: {default: 0.04, hd: 4, 256x256: 0.02}}\nlog: {level: info}\n",
+		Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			io.WriteString(w, `{"created":1,"data":[{"b64_json":"aGVsbG8="}]}`)
+		}),
+	})
+	l.provider("painters", `"rate_limits":[]`)
+	field := func(name, value string) string {
+		return fmt.Sprintf("--x\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", name, value)
+	}
+	file := "--x\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n\r\n" + strings.Repeat("a", 20_000) + "\r\n"
+	model := field("model", "painter")
+	for _, tt := range []struct {
+		name, body string
+		want       float64 // dollars
+	}{
+		{"neither", model + file, 0.04},
+		{"another quality", model + field("quality", "low") + file, 0.04},
+		{"quality first", model + field("quality", "hd") + file, 4},
+		{"quality last", model + file + field("quality", "hd"), 4},
+		{"size", model + field("size", "256x256") + file, 0.02},
+		{"quality twice", model + field("quality", "low") + file + field("quality", "hd"), 4},
+		{"lower quality last", model + field("quality", "hd") + file + field("quality", "low"), 4},
+		{"quality twice alike", model + field("quality", "low") + field("quality", "low") + file, 0.04},
+		{"other spelling", model + field("Quality", "hd") + file, 4},
+		{"a form that parsers read differently", model + field("quality", "low") + file + "--x\n" + field("quality", "hd"), 4},
+	} {
+		key := l.key(allLimits)
+		res := l.Post("/images/edits", tt.body+"--x--\r\n", "x-gateway-api-key", key, "x-gateway-provider", "@painters", "Content-Type", "multipart/form-data; boundary=x")
+		var got counted
+		eventually(t, "the request has ended: "+tt.name, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
+		if res.Status != 200 || got.Used != tt.want {
+			t.Errorf("%s: %d %.200s, %g dollars, want %g", tt.name, res.Status, res.Body, got.Used, tt.want)
+		}
+	}
+}
+
+// TestBodiesOfUnknownLengthReserveTheirBound sends uploads in chunks. A budget that is never
+// exceeded has no room for the longest body.
+func TestBodiesOfUnknownLengthReserveTheirBound(t *testing.T) {
+	t.Parallel()
+	l := newSlowGateway(t, "limits: {upload_body: 10MB}\nprices:\n  - {provider: openai-compatible, model: listener, second: 0.001}\nlog: {level: info}\n")
+	const recording = "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nlistener\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.mp3\"\r\n\r\naaa\r\n--x--\r\n"
+	for _, tt := range []struct {
+		path, media, body, limits string
+		chunked                   bool
+		status                    int
+	}{
+		{"/v1/audio/transcriptions", "multipart/form-data; boundary=x", recording, `"usage_limits":{"credit_limit":13,"on_budget_end":"stop"}`, true, 412},
+		{"/v1/audio/transcriptions", "multipart/form-data; boundary=x", recording, `"usage_limits":{"credit_limit":15,"on_budget_end":"stop"}`, true, 200},
+		{"/v1/audio/transcriptions", "multipart/form-data; boundary=x", recording, `"usage_limits":{"credit_limit":13,"on_budget_end":"stop"}`, false, 200},
+		{"/v1/any", "application/octet-stream", "abc", `"usage_limits":{"type":"tokens","credit_limit":10000,"on_budget_end":"stop"}`, true, 412},
+		{"/v1/any", "application/octet-stream", "abc", `"usage_limits":{"type":"tokens","credit_limit":10000,"on_budget_end":"stop"}`, false, 200},
+		{"/v1/any", "application/octet-stream", "abc", `"usage_limits":{"type":"tokens","credit_limit":10000}`, true, 200},
+		{"/v1/any", "application/octet-stream", "abc", `"usage_limits":{"type":"tokens","credit_limit":20000,"on_budget_end":"stop"}`, true, 200},
+	} {
+		before := l.reached.Load()
+		key := l.key(tt.limits)
+		req := l.Request("POST", "/chat/completions", tt.body, "x-gateway-api-key", key, "x-gateway-provider", "@simulator", "Content-Type", tt.media)
+		req.URL.Path = tt.path
+		if tt.chunked {
+			req.ContentLength = -1
+		}
+		if res := l.Do(req); res.Status != tt.status || (l.reached.Load() > before) != (tt.status == 200) {
+			t.Errorf("%s with %s, chunked %t: %d %.300s", tt.path, tt.limits, tt.chunked, res.Status, res.Body)
+		}
+	}
+}
