@@ -10,7 +10,7 @@ import (
 // form passes. It refuses nothing. It is safe for concurrent use.
 type imageFields struct {
 	mu      sync.Mutex
-	form    *modelnames.Multipart // guarded by mu, as are the fields below; nil if the body is none
+	form    *modelnames.Multipart // guarded by mu, as are the fields below; nil without a form
 	unclear bool                  // parsers may read the form differently
 	found   map[string]string
 }

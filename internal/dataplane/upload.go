@@ -35,7 +35,7 @@ type upload struct {
 	limit       int64
 	contentType string
 	length      int64        // -1 if unknown
-	images      *imageFields // nil if the body is no form for images
+	images      *imageFields // nil for bodies other than forms for images
 
 	front io.ReadCloser // of the bytes read to find the model; nil if none were
 

@@ -23,7 +23,7 @@ type Multipart struct {
 	// Found is called with each model before [Multipart.Write] returns. An
 	// error from it ends reading.
 	Found func(model string) error
-	// Field is called with each other field that is no file and not longer than is
+	// Field is called with each other field, except for files and fields longer than is
 	// kept, by its name in lower case. Nil ignores them.
 	Field func(name, text string)
 

@@ -91,7 +91,7 @@ func TestHedgesDoNotExceedABudgetTogether(t *testing.T) {
 	select { // the hedges start in this time
 	case <-h.holding:
 		t.Error("a hedge has reached the provider")
-	case <-time.After(200 * time.Millisecond):
+	case <-time.After(100 * time.Millisecond):
 	}
 	h.releaseOne()
 	res := h.await(done)
