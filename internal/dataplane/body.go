@@ -214,9 +214,9 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 	sent := pipeline.Received{Key: x.Key} // a copy: the transport may still read after x has been recorded
 	x.upload.drops = sent.HoldsKey
 	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch, Limit: p.MaxUpload}
-	if op := x.Operation; op == api.ImageEdits || op == api.ImageVariations {
-		x.upload.images = newImageFields(x.upload.contentType)
-		x.Upload.ImageFields = x.upload.images.get
+	if x.route.body == bodyForm {
+		x.upload.fields = newFormFields(x.upload.contentType)
+		x.Upload.Fields = x.upload.fields.get
 	}
 	upstream.DropFamilies(x.Upload.Trailer, x.HeaderPrefixes)
 	return nil

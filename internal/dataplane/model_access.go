@@ -50,18 +50,26 @@ func (x *exchange) checkModels(t *provider.Target, model string) error {
 	return nil
 }
 
-// allowModel returns the function that checks models in later parts of a form,
-// nil if t allows all models and no policy depends on them, or the body is not a form.
+// allowModel returns the function that checks models in later parts of a form, nil if the
+// body is not a form, or if it passes through, t allows all models and no policy depends
+// on them. The forms of other routes have a price, so they name one model at most.
 func (x *exchange) allowModel(t *provider.Target) func(model string) error {
-	if t.Models == nil && !x.oneModel || x.upload == nil || !x.modelsOutsideDoc().form {
+	priced := x.route.body == bodyForm
+	if t.Models == nil && !x.oneModel && !priced || x.upload == nil || !x.modelsOutsideDoc().form {
 		return nil
 	}
+	first := x.Model
 	return func(model string) error {
+		if first == "" && priced {
+			first = model
+		}
 		switch {
 		case t.Models != nil && !t.Models.Allows(model):
 			return notEnabled(t, model)
 		case x.oneModel && model != x.Model:
 			return modelUnknown(fmt.Sprintf("its form names %.100q and %.100q", x.Model, model))
+		case priced && model != first:
+			return pipeline.ModelRefused("the model of this request cannot be known: its form names %.100q and %.100q", first, model)
 		}
 		return nil
 	}

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,8 +35,8 @@ type upload struct {
 	body        *inbound.Body // below ReadCloser; nil if its time is not limited
 	limit       int64
 	contentType string
-	length      int64        // -1 if unknown
-	images      *imageFields // nil for bodies other than forms for images
+	length      int64       // -1 if unknown
+	fields      *formFields // nil unless the route takes a form
 
 	front io.ReadCloser // of the bytes read to find the model; nil if none were
 
@@ -67,7 +68,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	if refused := u.check(p[:n]); refused != nil {
 		return 0, refused
 	}
-	u.images.write(p[:n])
+	u.fields.write(p[:n])
 	u.mu.Lock()
 	u.read += int64(n)
 	u.end = u.end || err == io.EOF || u.read == u.length
@@ -120,7 +121,7 @@ func (u *upload) timeoutError() *apierr.Error {
 func (u *upload) state() (n int64, model string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.read, modelIn(u.contentType, u.head)
+	return u.read, cmp.Or(modelIn(u.contentType, u.head), u.fields.get().Model)
 }
 
 // ahead waits for the beginning of the body and returns it.
@@ -203,7 +204,11 @@ func (x *exchange) findUploadModel() error {
 	if !x.oneModel && x.route.body != bodyForm {
 		return nil
 	}
-	if models, err := modelsIn(x.upload.contentType, x.upload.ahead()); err == nil {
+	models, err := modelsIn(x.upload.contentType, x.upload.ahead())
+	if err != nil && x.route.body == bodyForm {
+		return unreadableForm(err)
+	}
+	if err == nil {
 		if len(models) > 0 && len(models[0]) <= maxWord && utf8.ValidString(models[0]) {
 			x.Model, x.entry.Model = models[0], models[0]
 			return nil
@@ -333,9 +338,13 @@ func (u *upload) check(p []byte) error {
 		}
 	}
 	if _, ok := errors.AsType[*modelnames.UnreadableError](err); ok {
-		err = pipeline.ModelRefused("the model of this request cannot be known: %v", err)
+		err = unreadableForm(err)
 	}
 	return err
+}
+
+func unreadableForm(err error) error {
+	return pipeline.ModelRefused("the model of this request cannot be known: %v", err)
 }
 
 // modelIn returns the first model in the beginning of a form.

@@ -96,6 +96,9 @@ func (m *Multipart) Write(p []byte) (int, error) {
 // called. It is valid until Found returns.
 func (m *Multipart) FieldEnd() int64 { return m.read - int64(len(m.pending)) }
 
+// Complete reports whether the body so far ends with its last boundary.
+func (m *Multipart) Complete() bool { return m.err == nil && m.state == afterClose }
+
 // Close returns an error if the body did not end with its last boundary. The
 // end of such a body must not be forwarded, since some parsers accept the
 // incomplete body.

@@ -170,7 +170,7 @@ func (a *attemptAccount) tier(r *Response) string {
 // the price or the usage is unknown, except for reserved capacity, which is
 // free.
 func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
-	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, served, a.began)
+	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.pricedModel(), served, a.began)
 	if !ok || !u.Known && !p.Free() || !p.Has(t) || !p.Covers(u) {
 		return 0, "", false
 	}

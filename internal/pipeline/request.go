@@ -183,6 +183,13 @@ type PromptEdits struct {
 	Err    error  // why the prompt cannot be rendered
 }
 
+// FormFields are the fields of a form that decide its price, as far as it has passed.
+type FormFields struct {
+	Model         string // empty if the form names none
+	Quality, Size string // of images
+	Certain       bool   // the form has passed completely, and every parser reads the same
+}
+
 // Upload is a request body that streams through. It can be sent once.
 type Upload struct {
 	Body io.Reader
@@ -193,9 +200,9 @@ type Upload struct {
 	Watch func(allow func(model string) error)
 	// Limit is the most bytes that Body may have.
 	Limit int64
-	// ImageFields returns the quality and the size of images that a form asks for, and
-	// false if they are not certain. It is nil for other bodies.
-	ImageFields func() (quality, size string, ok bool)
+	// Fields returns the fields of a form that decide its price. It is nil for other
+	// bodies.
+	Fields func() FormFields
 
 	started atomic.Bool
 	sent    atomic.Int64 // bytes

@@ -15,8 +15,8 @@ func (r *Response) units() (u catalog.Units) {
 	switch r.Attempt.request.Operation {
 	case api.Images, api.ImageEdits, api.ImageVariations:
 		u.Images, u.Quality, u.Size = seen.Images, textOf(doc, "quality"), textOf(doc, "size")
-		if up := r.Attempt.request.Upload; up != nil && up.ImageFields != nil {
-			u.Quality, u.Size, _ = up.ImageFields()
+		if f, ok := r.Attempt.formFields(); ok {
+			u.Quality, u.Size = f.Quality, f.Size
 		}
 	case api.AudioTranscriptions, api.AudioTranslations:
 		u.AudioMillis = seen.AudioMillis
@@ -32,12 +32,26 @@ func (a *Attempt) hasUncertainImages() bool {
 	if a.request.Doc != nil || a.request.Operation == api.Images {
 		return false
 	}
+	f, _ := a.formFields()
+	return !f.Certain
+}
+
+// formFields returns the fields of the request's form, and false if it has none.
+func (a *Attempt) formFields() (FormFields, bool) {
 	up := a.request.Upload
-	if up == nil || up.ImageFields == nil {
-		return true
+	if up == nil || up.Fields == nil {
+		return FormFields{}, false
 	}
-	_, _, ok := up.ImageFields()
-	return !ok
+	return up.Fields(), true
+}
+
+// pricedModel returns the model whose price counts. A form may name it after its file.
+func (a *Attempt) pricedModel() string {
+	if a.Model != "" {
+		return a.Model
+	}
+	f, _ := a.formFields()
+	return f.Model
 }
 
 // Bounds of what a request may use that its body does not say.
@@ -49,7 +63,7 @@ const (
 // largestUnitCost returns the most that an attempt with the body doc can cost by units. It
 // is false if its model has no price of them.
 func (a *attemptAccount) largestUnitCost(doc *jsonedit.Doc) (catalog.NanoDollars, bool) {
-	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, "", a.began)
+	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.pricedModel(), "", a.began)
 	if !ok || p.Units == nil {
 		return 0, false
 	}
@@ -81,7 +95,7 @@ func textOf(doc *jsonedit.Doc, name string) string {
 // unitCost returns the cost of the units that r used and the name of its price. It
 // is false if its model has no price of units.
 func (a *attemptAccount) unitCost(r *Response) (cost catalog.NanoDollars, row string, known bool) {
-	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.Model, r.Tap.Info().Model, a.began)
+	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.pricedModel(), r.Tap.Info().Model, a.began)
 	if !ok || p.Units == nil {
 		return 0, "", false
 	}

@@ -42,7 +42,7 @@ func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 		{"lower quality last", model + field("quality", "hd") + file + field("quality", "low"), 4},
 		{"quality twice alike", model + field("quality", "low") + field("quality", "low") + file, 0.04},
 		{"other spelling", model + field("Quality", "hd") + file, 4},
-		{"a form that parsers read differently", model + field("quality", "low") + file + "--x\n" + field("quality", "hd"), 4},
+		{"model last", file + field("quality", "hd") + model, 4},
 	} {
 		key := l.key(allLimits)
 		res := l.Post("/images/edits", tt.body+"--x--\r\n", "x-gateway-api-key", key, "x-gateway-provider", "@painters", "Content-Type", "multipart/form-data; boundary=x")
@@ -50,6 +50,28 @@ func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 		eventually(t, "the request has ended: "+tt.name, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
 		if res.Status != 200 || got.Used != tt.want {
 			t.Errorf("%s: %d %.200s, %g dollars, want %g", tt.name, res.Status, res.Body, got.Used, tt.want)
+		}
+	}
+}
+
+// TestFormsWithoutACertainPriceAreRefused hides the model of a recording from its price.
+func TestFormsWithoutACertainPriceAreRefused(t *testing.T) {
+	t.Parallel()
+	l := newSlowGateway(t, "log: {level: info}\n")
+	key := l.key(allLimits)
+	const head = "--x\r\nContent-Disposition: form-data; name="
+	file := head + "\"image\"; filename=\"a.png\"\r\n\r\n" + strings.Repeat("a", 20_000) + "\r\n"
+	const model = head + "\"model\"\r\n\r\npainter\r\n"
+	for _, tt := range []struct{ name, body string }{
+		{"text before the first boundary", "hidden\r\n" + model + file + "--x--\r\n"},
+		{"a boundary behind a bare line feed", file + "\n" + model + "--x--\r\n"},
+		{"no last boundary", file + model[:len(model)-2]},
+		{"two models", model + file + strings.Replace(model, "painter", "other", 1) + "--x--\r\n"},
+		{"two models behind the file", file + model + strings.Replace(model, "painter", "other", 1) + "--x--\r\n"},
+	} {
+		res := l.Post("/audio/transcriptions", tt.body, "x-gateway-api-key", key, "x-gateway-provider", "@simulator", "Content-Type", "multipart/form-data; boundary=x")
+		if res.Status != 403 || !strings.Contains(string(res.Body), "the model of this request cannot be known") {
+			t.Errorf("%s: %d %.300s", tt.name, res.Status, res.Body)
 		}
 	}
 }
