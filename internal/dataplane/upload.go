@@ -206,7 +206,7 @@ func (x *exchange) findUploadModel() error {
 	}
 	models, err := modelsIn(x.upload.contentType, x.upload.ahead())
 	if err != nil && x.route.body == bodyForm {
-		return unreadableForm(err)
+		return refuseForm(err)
 	}
 	if err == nil {
 		if len(models) > 0 && len(models[0]) <= maxWord && utf8.ValidString(models[0]) {
@@ -338,12 +338,13 @@ func (u *upload) check(p []byte) error {
 		}
 	}
 	if _, ok := errors.AsType[*modelnames.UnreadableError](err); ok {
-		err = unreadableForm(err)
+		err = refuseForm(err)
 	}
 	return err
 }
 
-func unreadableForm(err error) error {
+// refuseForm returns the error for a form whose model parsers may read differently.
+func refuseForm(err error) error {
 	return pipeline.ModelRefused("the model of this request cannot be known: %v", err)
 }
 
