@@ -54,7 +54,7 @@ func TestMiniatureRunMeasuresEverythingWithoutAnError(t *testing.T) {
 	}
 	for _, e := range report.Errors {
 		if e.Count != 0 {
-			t.Errorf("%s gave %d wrong answers, the first: %s", e.Target, e.Count, e.First)
+			t.Errorf("%s gave %d wrong responses, the first: %s", e.Target, e.Count, e.First)
 		}
 	}
 	for _, s := range report.Streams {
@@ -153,7 +153,7 @@ func checkText(t *testing.T, report *bench.Report) {
 	for _, want := range []string{"throughput at 64 connections, of ReverseProxy", "CPU of a request, of ReverseProxy",
 		"throughput with records, of without",
 		"CPU of chat → messages, of one dialect", "CPU of chat → messages streamed, of one dialect",
-		"connections", "of without", "calls of Redis", "rate/s", "at twice the load", "streams", "client → provider", "bodies", "start to first answer, ms"} {
+		"connections", "of without", "calls of Redis", "rate/s", "at twice the load", "streams", "client → provider", "bodies", "start to first response, ms"} {
 		i := strings.Index(b.String()[at:], want)
 		if i < 0 {
 			t.Fatalf("the text does not say %q after %q:\n%s", want, b.String()[:at], b.String())

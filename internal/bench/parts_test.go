@@ -263,7 +263,7 @@ func TestMissedGoalsAreMarked(t *testing.T) {
 		"CPU of a hit of the cache, of a bare handler":    false, // 61 of 60
 		"throughput of hits of the cache":                 true,  // exactly 3
 		"frames lost, all targets":                        true,
-		"wrong answers":                                   false,
+		"wrong responses":                                 false,
 	} {
 		if met, ok := got[name]; !ok || met != want {
 			t.Errorf("%q: listed %t, met %t, want met %t", name, ok, met, want)
