@@ -139,8 +139,8 @@ func (a *attemptAccount) end(r *Response) {
 	if !a.open {
 		return
 	}
-	if t := r.translation; t != nil { // whose head had left
-		a.of.Params = append(a.of.Params, t.lost.changes()...)
+	if t := r.translation; t != nil && r.Raw.Request.Context().Err() == nil { // not of a hedge that lost
+		a.bill.addLate(t.lost.changes())
 	}
 	seen := r.Tap.Info()
 	s := reqlog.Settlement{Outcome: reqlog.Answered, Status: r.Raw.StatusCode, Usage: r.Usage()}

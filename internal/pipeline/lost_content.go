@@ -37,6 +37,9 @@ const maxLost = 32
 
 // changes returns the announcements of what was collected.
 func (l *lostContent) changes() []dialect.ParamChange {
+	if len(l.types) == 0 {
+		return nil
+	}
 	list := make([]dialect.ParamChange, len(l.types))
 	for i, name := range l.types {
 		list[i] = dialect.ParamChange{Name: "response." + name, Outcome: dialect.Dropped}

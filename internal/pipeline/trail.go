@@ -147,6 +147,27 @@ func (t *Trail) Params() []string {
 	if t.Outcome != nil {
 		changes = slices.Concat(t.Notes, t.Outcome.Params)
 	}
+	return boundedItems(changes)
+}
+
+// allParams returns the items of [Trail.Params] and those that were found in a stream,
+// whose headers had left.
+func (t *Trail) allParams() []string {
+	b := t.bill()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.late) == 0 {
+		return t.Params()
+	}
+	changes := slices.Concat(t.Notes, b.late)
+	if t.Outcome != nil {
+		changes = slices.Concat(t.Notes, t.Outcome.Params, b.late)
+	}
+	return boundedItems(changes)
+}
+
+// boundedItems returns the items of changes, those beyond maxParams bytes as a sum.
+func boundedItems(changes []dialect.ParamChange) []string {
 	if len(changes) == 0 {
 		return nil
 	}
@@ -208,7 +229,8 @@ type bill struct {
 	mu   sync.Mutex
 	paid reqlog.ExchangeCost // guarded by mu
 
-	guards *CheckLog // guarded by mu; nil if no hook ran
+	guards *CheckLog             // guarded by mu; nil if no hook ran
+	late   []dialect.ParamChange // found in streams; guarded by mu
 
 	quota       requestQuota
 	promptCache promptCacheUse
@@ -218,6 +240,16 @@ func (b *bill) add(s *reqlog.Settlement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.paid.Add(s)
+}
+
+// addLate adds changes that were found in a stream.
+func (b *bill) addLate(changes []dialect.ParamChange) {
+	if len(changes) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.late = append(b.late, changes...)
 }
 
 // bill returns the bill of the request.
@@ -232,7 +264,7 @@ func (t *Trail) bill() *bill {
 // prompt of the outcome, and the cost of all attempts, which is unknown if the
 // cost of one is.
 func (t *Trail) Record(e *reqlog.Entry) {
-	e.Upstream, e.Decisions, e.Params = t.UpstreamTime, t.Decisions, t.Params()
+	e.Upstream, e.Decisions, e.Params = t.UpstreamTime, t.Decisions, t.allParams()
 	if len(t.Attempts) > 0 {
 		e.Attempts = make([]reqlog.Attempt, len(t.Attempts))
 		for i, a := range t.Attempts {
