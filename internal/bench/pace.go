@@ -42,7 +42,7 @@ func (r *run) latency(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			r.report.addLatency(t.name, rate, times)
+			r.report.addChangesncy(t.name, rate, times)
 			r.progressf("  %d/s, %s: p50 %s, p99 %s", rate, t.name, times.quantile(0.5), times.quantile(0.99))
 		}
 	}

@@ -231,7 +231,7 @@ func (r *Report) throughputOf(target string, connections int) *Throughput {
 	return nil
 }
 
-func (r *Report) addLatency(target string, rate int, times samples) {
+func (r *Report) addChangesncy(target string, rate int, times samples) {
 	l := Latency{
 		Target: target, Rate: rate, Requests: len(times),
 		P50Micros: micros(times.quantile(0.5)), P99Micros: micros(times.quantile(0.99)), P999Micros: micros(times.quantile(0.999)),

@@ -142,13 +142,13 @@ func (c *encoder) add(e *reqlog.Entry) {
 	if flags&flagParams != 0 {
 		c.addParams(e.Params)
 	}
-	c.addLater(e, flags)
+	c.addChangesr(e, flags)
 	c.bodies = binary.AppendUvarint(c.bodies, uint64(len(c.body)))
 	c.bodies = append(c.bodies, c.body...)
 }
 
-// addLater encodes fields added in later versions.
-func (c *encoder) addLater(e *reqlog.Entry, flags uint64) {
+// addChangesr encodes fields added in later versions.
+func (c *encoder) addChangesr(e *reqlog.Entry, flags uint64) {
 	if flags&flagPrompt != 0 {
 		c.ref(refPrompt, e.Prompt.ID)
 		c.ref(refPrompt, e.Prompt.Slug)

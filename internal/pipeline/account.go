@@ -140,7 +140,7 @@ func (a *attemptAccount) end(r *Response) {
 		return
 	}
 	if t := r.translation; t != nil && r.Raw.Request.Context().Err() == nil { // not of a hedge that lost
-		a.bill.addLate(t.lost.changes())
+		a.bill.addChanges(t.lost.changes())
 	}
 	seen := r.Tap.Info()
 	s := reqlog.Settlement{Outcome: reqlog.Answered, Status: r.Raw.StatusCode, Usage: r.Usage()}

@@ -242,8 +242,8 @@ func (b *bill) add(s *reqlog.Settlement) {
 	b.paid.Add(s)
 }
 
-// addLate adds changes that were found in a stream.
-func (b *bill) addLate(changes []dialect.ParamChange) {
+// addChanges adds parameter changes that were found in a stream.
+func (b *bill) addChanges(changes []dialect.ParamChange) {
 	if len(changes) == 0 {
 		return
 	}
