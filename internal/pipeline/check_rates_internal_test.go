@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"modelgate/api"
@@ -10,6 +11,11 @@ import (
 )
 
 func TestOnlyARateOfRequestsRefusesBeforeAttempts(t *testing.T) {
+	// At a fixed time: in the last hour of a day both windows end together.
+	synctest.Test(t, checkRatesBeforeAttempts)
+}
+
+func checkRatesBeforeAttempts(t *testing.T) {
 	limit := func(counter string, m quota.Measure, max int64, window time.Duration) *quota.Limit {
 		return &quota.Limit{Counter: counter, Measure: m, Max: max, Window: window, Holder: quota.Holder{Kind: "key", ID: counter}}
 	}
