@@ -118,7 +118,7 @@ func TestFeedbackThatCannotBeMeantIsRefusedWhole(t *testing.T) {
 
 func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 	w := newWorld(t)
-	strangers := w.outsiders()
+	others := w.outsiders()
 	var own, given struct {
 		ID  string
 		IDs []string `json:"feedback_ids"`
@@ -130,8 +130,8 @@ func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 	}
 	giver := w.CallerOf("workspace key")
 	giver.Must("POST", "/feedback", `[{"trace_id":"of service","value":1},{"trace_id":"of `+own.ID+`","value":2}]`, &given)
-	neighbour := strangers["another workspace"]
-	neighbour.Must("POST", "/feedback", `{"trace_id":"of service","value":3}`, nil)
+	other := others["another workspace"]
+	other.Must("POST", "/feedback", `{"trace_id":"of service","value":3}`, nil)
 	check := func(name string, c *routetest.Caller, query string, want ...int) {
 		t.Helper()
 		a, graph := c.Call("GET", "/feedback"+query, ""), c.Call("GET", "/analytics/graphs/feedbacks/scores?time_of_generation_max=2026-05-02T00:00:00Z", "")
@@ -150,11 +150,11 @@ func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 	check("a key of the organisation", w.CallerOf("organisation key"), "", 1, 2, 3)
 	check("the owner", w.CallerOf("owner"), "", 1, 2, 3)
 	check("a member", w.CallerOf("member"), "", 1, 2)
-	check("another workspace", neighbour, "", 3)
-	check("another organisation", strangers["another organisation"], "")
+	check("another workspace", other, "", 3)
+	check("another organisation", others["another organisation"], "")
 	check("a key without scopes", w.CallerOf("no scopes"), "")
 	check("a member who names a workspace of others", w.CallerOf("member"), "?workspace=adjacent")
-	for name, c := range strangers {
+	for name, c := range others {
 		if a := c.Call("PUT", "/feedback/"+given.IDs[0], `{"value":9}`); a.Status == 200 {
 			t.Errorf("%s changes feedback of others: %s", name, a.Body)
 		}
@@ -177,11 +177,11 @@ func TestFeedbackIsShownToReadersOfItsTrace(t *testing.T) {
 
 func TestFeedbackOfOtherOrganisationsAndArchivedWorkspacesIsNotShown(t *testing.T) {
 	w := newWorld(t)
-	strangers := w.outsiders()
+	others := w.outsiders()
 	abroad := w.As(access.Identity{KeyID: "of abroad", Organisation: "elsewhere", Workspace: "abroad", Type: access.WorkspaceService, Scopes: access.Scopes(access.WorkspaceService)})
 	abroad.Must("POST", "/feedback", `{"trace_id":"foreign","value":7}`, nil)
-	strangers["another workspace"].Must("POST", "/feedback", `{"trace_id":"of the neighbour","value":3}`, nil)
-	if a := w.root.Call("GET", "/feedback", ""); strings.Contains(a.Body, "foreign") || !strings.Contains(a.Body, "of the neighbour") {
+	others["another workspace"].Must("POST", "/feedback", `{"trace_id":"of another","value":3}`, nil)
+	if a := w.root.Call("GET", "/feedback", ""); strings.Contains(a.Body, "foreign") || !strings.Contains(a.Body, "of another") {
 		t.Errorf("the installation's key is shown %s", a.Body)
 	}
 	const graph = "/analytics/graphs/feedbacks/scores?time_of_generation_max=2026-05-02T00:00:00Z"
@@ -190,7 +190,7 @@ func TestFeedbackOfOtherOrganisationsAndArchivedWorkspacesIsNotShown(t *testing.
 	}{{true, true}, {false, true}} {
 		for name, want := range map[string]bool{"organisation key": step.key, "owner": step.owner} {
 			if a := w.CallerOf(name).Call("GET", graph, ""); strings.Contains(a.Body, `"score":3,`) != want || strings.Contains(a.Body, `"score":7,`) {
-				t.Errorf("the graph of the %s = %s, want that of the neighbour in it: %t", name, a.Body, want)
+				t.Errorf("the graph of the %s = %s, want that of another in it: %t", name, a.Body, want)
 			}
 		}
 		w.Exec(`UPDATE workspaces SET status = 'archived' WHERE id = 'adjacent'`)

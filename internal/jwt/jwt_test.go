@@ -52,7 +52,7 @@ func TestATokenActsAsAKeyOfItsWorkspace(t *testing.T) {
 }
 
 func TestClaimsMayBeSpelledInSeveralWays(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	for _, tt := range []struct {
 		name   string
 		claims values
@@ -78,7 +78,7 @@ func TestClaimsMayBeSpelledInSeveralWays(t *testing.T) {
 		{"a time with a fraction", values{"exp": json.Number("1777639845.75")}, "ada", "completions.write logs.view"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			id, err := verify(judge, sign(first(), header, claims.with(tt.claims)), noon)
+			id, err := verify(tokens, sign(first(), header, claims.with(tt.claims)), noon)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -96,9 +96,9 @@ func TestClaimsMayBeSpelledInSeveralWays(t *testing.T) {
 func TestTokensWithoutScopesGetThoseOfTheSettings(t *testing.T) {
 	by := organisation()
 	by.Scopes = []access.Scope{access.ScopeCompletions}
-	judge := mustTokens(t, by)
+	tokens := mustTokens(t, by)
 	for scope, want := range map[any]int{nil: 1, "": 0, "openid": 0, "configs.list configs.read": 2} {
-		id, err := verify(judge, sign(first(), header, claims.with(values{"scope": scope})), noon)
+		id, err := verify(tokens, sign(first(), header, claims.with(values{"scope": scope})), noon)
 		if err != nil || len(id.Scopes) != want {
 			t.Errorf("scope %v: %v, %v; want %d", scope, id, err, want)
 		}
@@ -106,7 +106,7 @@ func TestTokensWithoutScopesGetThoseOfTheSettings(t *testing.T) {
 }
 
 func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	many := make(values)
 	for i := range 65 {
 		many[strings.Repeat("x", i+1)] = "v"
@@ -163,7 +163,7 @@ func TestAClaimThatIsNotAsItMustBeIsRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			token := sign(first(), header, claims.with(tt.claims))
-			_, err := verify(judge, token, noon)
+			_, err := verify(tokens, token, noon)
 			wantRefused(t, tt.name, token, err, tt.code, tt.word)
 			want := tt.word != "organisation" && tt.word != "organisation_id"
 			if cause, ok := errors.AsType[*jwt.RejectedError](err); ok != want || ok && cause.Organisation != "org" {
@@ -189,7 +189,7 @@ func members(n int) values {
 }
 
 func TestClaimsMayBeAsLargeAsTheirBounds(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	for _, tt := range []struct {
 		name         string
 		claims       values
@@ -211,7 +211,7 @@ func TestClaimsMayBeAsLargeAsTheirBounds(t *testing.T) {
 		{"a beginning before 1970", values{"nbf": -1}, "invalid_token", "nbf"},
 	} {
 		token := sign(first(), header, claims.with(tt.claims))
-		if _, err := verify(judge, token, noon); tt.code != "" {
+		if _, err := verify(tokens, token, noon); tt.code != "" {
 			wantRefused(t, tt.name, token, err, tt.code, tt.refuse)
 		} else if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -220,14 +220,14 @@ func TestClaimsMayBeAsLargeAsTheirBounds(t *testing.T) {
 }
 
 func TestMetadataOfATokenHasSixtyFourMembersAtMost(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	for n, counts := range map[int]bool{64: true, 65: false} {
 		metadata := make(values)
 		for i := range n {
 			metadata["name "+strconv.Itoa(i)] = "v"
 		}
 		token := sign(first(), header, claims.with(values{"defaults": values{"metadata": metadata}}))
-		if _, err := verify(judge, token, noon); !counts {
+		if _, err := verify(tokens, token, noon); !counts {
 			wantRefused(t, strconv.Itoa(n)+" members", token, err, "invalid_token", "defaults")
 		} else if err != nil {
 			t.Errorf("%d members: %v", n, err)
@@ -236,10 +236,10 @@ func TestMetadataOfATokenHasSixtyFourMembersAtMost(t *testing.T) {
 }
 
 func TestATokenSaysWhichNameResponsesGiveTheirModel(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	for name, ok := range map[any]bool{"requested": true, "served": true, "": true, "other": false, 1: false} {
 		token := sign(first(), header, claims.with(values{"defaults": values{"response_model": name}}))
-		switch id, err := verify(judge, token, noon); {
+		switch id, err := verify(tokens, token, noon); {
 		case !ok:
 			wantRefused(t, fmt.Sprint(name), token, err, "invalid_token", "defaults")
 		case err != nil || string(id.ResponseModel) != name:
@@ -249,7 +249,7 @@ func TestATokenSaysWhichNameResponsesGiveTheirModel(t *testing.T) {
 }
 
 func TestAHeaderAndClaimsHaveAHundredMembersAtMost(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	upTo := func(v values, n int) values {
 		v = v.with(nil)
 		for i := 0; len(v) < n; i++ {
@@ -265,7 +265,7 @@ func TestAHeaderAndClaimsHaveAHundredMembersAtMost(t *testing.T) {
 		{"100 claims", sign(first(), header, upTo(claims, 100)), ""},
 		{"101 claims", sign(first(), header, upTo(claims, 101)), "claims"},
 	} {
-		if _, err := verify(judge, tt.token, noon); tt.word != "" {
+		if _, err := verify(tokens, tt.token, noon); tt.word != "" {
 			wantRefused(t, tt.name, tt.token, err, "invalid_token", tt.word)
 		} else if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -292,12 +292,12 @@ func tokenOf(t *testing.T, length int) string {
 }
 
 func TestATokenHas8192BytesAtMost(t *testing.T) {
-	judge := mustTokens(t, organisation())
-	if _, err := verify(judge, tokenOf(t, 8192), noon); err != nil {
+	tokens := mustTokens(t, organisation())
+	if _, err := verify(tokens, tokenOf(t, 8192), noon); err != nil {
 		t.Errorf("a token of 8192 bytes: %v", err)
 	}
 	long := tokenOf(t, 8193)
-	_, err := verify(judge, long, noon)
+	_, err := verify(tokens, long, noon)
 	wantRefused(t, "a token of 8193 bytes", long, err, "invalid_token", "8192")
 }
 
@@ -312,13 +312,13 @@ func TestATokenHasThreePartsWithDotsBetween(t *testing.T) {
 }
 
 func TestClocksMayDifferALittle(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	for name, c := range map[string]values{
 		"an end just past":    {"exp": noon.Add(-4 * time.Second).Unix()},
 		"a beginning to come": {"nbf": noon.Add(5 * time.Second).Unix()},
 		"made in the future":  {"iat": noon.Add(time.Minute).Unix()},
 	} {
-		if _, err := verify(judge, sign(first(), header, claims.with(c)), noon); err != nil {
+		if _, err := verify(tokens, sign(first(), header, claims.with(c)), noon); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -327,7 +327,7 @@ func TestClocksMayDifferALittle(t *testing.T) {
 func TestIssuerAndAudienceAreWantedWhereTheyAreSet(t *testing.T) {
 	by := organisation()
 	by.Name, by.Audience = "https://id.example.com", "modelgate"
-	judge := mustTokens(t, by)
+	tokens := mustTokens(t, by)
 	for _, tt := range []struct {
 		name   string
 		claims values
@@ -343,7 +343,7 @@ func TestIssuerAndAudienceAreWantedWhereTheyAreSet(t *testing.T) {
 		{"an audience of another kind", values{"iss": by.Name, "aud": values{"modelgate": 1}}, "aud"},
 	} {
 		token := sign(first(), header, claims.with(tt.claims))
-		if _, err := verify(judge, token, noon); tt.word != "" {
+		if _, err := verify(tokens, token, noon); tt.word != "" {
 			wantRefused(t, tt.name, token, err, "invalid_token", tt.word)
 		} else if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
@@ -360,7 +360,7 @@ func signHMAC(secret []byte, header values) string {
 }
 
 func TestOnlyASignatureByTheIssuersKeyCounts(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	good := sign(first(), header, claims)
 	body, signature := good[:strings.LastIndexByte(good, '.')], good[strings.LastIndexByte(good, '.')+1:]
 	der, err := x509.MarshalPKIXPublicKey(&first().PublicKey)
@@ -398,10 +398,10 @@ func TestOnlyASignatureByTheIssuersKeyCounts(t *testing.T) {
 		{"a signature cut short", good[:len(good)-4], "signature"},
 		{"a signature with more behind", good + "AAAA", "signature"},
 	} {
-		_, err := verify(judge, tt.token, noon)
+		_, err := verify(tokens, tt.token, noon)
 		wantRefused(t, tt.name, tt.token, err, "invalid_token", tt.word)
 	}
-	if _, err := verify(judge, good, noon); err != nil {
+	if _, err := verify(tokens, good, noon); err != nil {
 		t.Errorf("the good one: %v", err)
 	}
 }
@@ -409,7 +409,7 @@ func TestOnlyASignatureByTheIssuersKeyCounts(t *testing.T) {
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 func TestMalformedTokensAreRefused(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	good := sign(first(), header, claims)
 	parts := strings.Split(good, ".")
 	many := claims.with(nil)
@@ -439,25 +439,25 @@ func TestMalformedTokensAreRefused(t *testing.T) {
 		"a header with many":     sign(first(), many, claims),
 		"too long":               sign(first(), header, claims.with(values{"x": strings.Repeat("x", 8000)})),
 	} {
-		_, err := verify(judge, token, noon)
+		_, err := verify(tokens, token, noon)
 		wantRefused(t, name, token, err, "invalid_token", "the token ")
 	}
-	if _, err := verify(judge, sign(first(), header, " "+`{"organisation_id":"org","workspace_slug":"main","exp":2000000000}`+"\n"), noon); err != nil {
+	if _, err := verify(tokens, sign(first(), header, " "+`{"organisation_id":"org","workspace_slug":"main","exp":2000000000}`+"\n"), noon); err != nil {
 		t.Errorf("white space around the claims: %v", err)
 	}
 }
 
 func TestAVerifiedTokenExpires(t *testing.T) {
-	judge := mustTokens(t, organisation())
+	tokens := mustTokens(t, organisation())
 	token := sign(first(), header, claims)
-	one, err := verify(judge, token, noon)
+	one, err := verify(tokens, token, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := verify(judge, token, noon.Add(time.Hour)); err != nil || again != one {
+	if again, err := verify(tokens, token, noon.Add(time.Hour)); err != nil || again != one {
 		t.Errorf("within the leeway: %p, %v; want %p, verified before", again, err, one)
 	}
-	_, err = verify(judge, token, noon.Add(time.Hour+5*time.Second))
+	_, err = verify(tokens, token, noon.Add(time.Hour+5*time.Second))
 	wantRefused(t, "after its end", token, err, "expired_token", "exp")
 }
 
@@ -465,21 +465,21 @@ func TestTokensOfOneOrganisationSayNothingOfAnother(t *testing.T) {
 	one, other := organisation(), organisation()
 	other.Organisation, other.Set = "other", set(public("one", second()))
 	other.Workspaces = []jwt.Workspace{{ID: "w2", Slug: "main"}}
-	judge := mustTokens(t, one, other)
+	tokens := mustTokens(t, one, other)
 	token := sign(first(), header, claims.with(values{"organisation_id": "other"}))
-	_, err := verify(judge, token, noon)
+	_, err := verify(tokens, token, noon)
 	wantRefused(t, "signed by the first for the other", token, err, "invalid_token", "signature")
-	if id, err := verify(judge, sign(second(), header, claims.with(values{"organisation_id": "other"})), noon); err != nil || id.Workspace != "w2" {
+	if id, err := verify(tokens, sign(second(), header, claims.with(values{"organisation_id": "other"})), noon); err != nil || id.Workspace != "w2" {
 		t.Errorf("the other's own: %v, %v", id, err)
 	}
 	token = sign(first(), header, claims.with(values{"workspace_slug": "w2"}))
-	_, err = verify(judge, token, noon)
+	_, err = verify(tokens, token, noon)
 	wantRefused(t, "another's workspace", token, err, "token_workspace", "workspace")
 }
 
 // FuzzVerify wants nothing to count that was not signed.
 func FuzzVerify(f *testing.F) {
-	judge := mustTokens(f, organisation())
+	tokens := mustTokens(f, organisation())
 	good := sign(first(), header, claims)
 	f.Add(good)
 	f.Add("..")
@@ -487,7 +487,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add(encoded(header.with(values{"alg": "none"})) + "." + encoded(claims) + ".")
 	f.Add(sign(first(), header, `{"exp":1e9,"exp":[[]],"organisation_id":"org"}`))
 	f.Fuzz(func(t *testing.T, token string) {
-		id, err := judge.Verify(token, access.HashKey(token), noon)
+		id, err := tokens.Verify(token, access.HashKey(token), noon)
 		if (err == nil) != (id != nil) {
 			t.Fatalf("Verify() = %v, %v", id, err)
 		}
@@ -498,13 +498,13 @@ func FuzzVerify(f *testing.F) {
 }
 
 func BenchmarkVerify(b *testing.B) {
-	judge := mustTokens(b, organisation())
+	tokens := mustTokens(b, organisation())
 	token := sign(first(), header, claims)
 	hash := access.HashKey(token)
 	b.Run("verified before", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := judge.Verify(token, hash, noon); err != nil {
+			if _, err := tokens.Verify(token, hash, noon); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -512,7 +512,7 @@ func BenchmarkVerify(b *testing.B) {
 	b.Run("hashed and verified before", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := judge.Verify(token, access.HashKey(token), noon); err != nil {
+			if _, err := tokens.Verify(token, access.HashKey(token), noon); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -521,7 +521,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.ReportAllocs()
 		for n := 0; b.Loop(); n++ {
 			fresh := access.Hash{1, byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24)}
-			if _, err := judge.Verify(token, fresh, noon); err != nil {
+			if _, err := tokens.Verify(token, fresh, noon); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -54,6 +54,10 @@ func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 	}
 }
 
+// readingGuardrail is a member of a config whose guardrail reads the body before a target
+// is chosen.
+const readingGuardrail = `,"input_guardrails":[{"deny":true,"default.contains":{"words":["unsaid"],"operator":"none"}}]`
+
 // TestFormsWithoutACertainPriceAreRefused hides the model of a recording from its price.
 func TestFormsWithoutACertainPriceAreRefused(t *testing.T) {
 	t.Parallel()
@@ -69,9 +73,16 @@ func TestFormsWithoutACertainPriceAreRefused(t *testing.T) {
 		{"two models", model + file + strings.Replace(model, "painter", "other", 1) + "--x--\r\n"},
 		{"two models behind the file", file + model + strings.Replace(model, "painter", "other", 1) + "--x--\r\n"},
 	} {
-		res := l.Post("/audio/transcriptions", tt.body, "x-gateway-api-key", key, "x-gateway-provider", "@simulator", "Content-Type", "multipart/form-data; boundary=x")
-		if res.Status != 403 || !strings.Contains(string(res.Body), "the model of this request cannot be known") {
-			t.Errorf("%s: %d %.300s", tt.name, res.Status, res.Body)
+		for _, config := range []string{
+			`{"provider":"@simulator"}`,
+			`{"provider":"@simulator"` + readingGuardrail + `}`,
+			`{"strategy":{"mode":"fallback"},"targets":[{"provider":"@simulator"}]` + readingGuardrail + `}`,
+		} {
+			res := l.Post("/audio/transcriptions", tt.body, "x-gateway-api-key", key, "x-gateway-provider", "", "x-gateway-config", config, "Content-Type", "multipart/form-data; boundary=x")
+			unknown := res.Status == 403 && strings.Contains(string(res.Body), "the model of this request cannot be known")
+			if read := res.Status == 400 && strings.Contains(string(res.Body), "the form cannot be read"); !unknown && !read {
+				t.Errorf("%s, %s: %d %.300s", tt.name, config, res.Status, res.Body)
+			}
 		}
 	}
 }

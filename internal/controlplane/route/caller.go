@@ -155,9 +155,9 @@ func (c *Caller) Lifetimes() Lifetimes { return c.api.lifetimes() }
 
 func (a *API) lifetimes() Lifetimes {
 	if a.Sessions == nil {
-		return Lifetimes{}.or()
+		return Lifetimes{}.withDefaults()
 	}
-	return a.Sessions().or()
+	return a.Sessions().withDefaults()
 }
 
 // SignIn counts a sign-in attempt by its outcome.

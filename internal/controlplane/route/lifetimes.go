@@ -8,8 +8,8 @@ type Lifetimes struct {
 	Absolute time.Duration // since the sign-in; 7 days
 }
 
-// or returns l with zeros replaced by the defaults.
-func (l Lifetimes) or() Lifetimes {
+// withDefaults returns l with zeros replaced by the defaults.
+func (l Lifetimes) withDefaults() Lifetimes {
 	if l.Idle == 0 {
 		l.Idle = 12 * time.Hour
 	}
@@ -21,7 +21,7 @@ func (l Lifetimes) or() Lifetimes {
 
 // Ends returns when a session expires unless it is used again.
 func (l Lifetimes) Ends(created, used time.Time) time.Time {
-	l = l.or()
+	l = l.withDefaults()
 	idle, absolute := used.Add(l.Idle), created.Add(l.Absolute)
 	if idle.Before(absolute) {
 		return idle
@@ -31,4 +31,4 @@ func (l Lifetimes) Ends(created, used time.Time) time.Time {
 
 // Touch returns how old the stored last use of a session may be. A session in use may
 // expire this much before its idle time.
-func (l Lifetimes) Touch() time.Duration { return min(l.or().Idle/10, time.Minute) }
+func (l Lifetimes) Touch() time.Duration { return min(l.withDefaults().Idle/10, time.Minute) }

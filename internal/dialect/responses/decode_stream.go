@@ -108,6 +108,10 @@ func (d *streamDecoder) number(name string) int64 {
 	return min(count(d.find(name)), math.MaxInt32)
 }
 
+// openItems is how many of the newest items are searched for an id: each event of a
+// stream, which may have any number of items, causes a search.
+const openItems = 64
+
 // outputIndex returns the index of the item that an event with this kind belongs to.
 // Events without an output_index belong to the item with their item_id, otherwise to the
 // newest item if it has their kind, otherwise to a new one.
@@ -116,9 +120,9 @@ func (d *streamDecoder) outputIndex(k kind) int64 {
 		return d.number("output_index")
 	}
 	if id := d.text("item_id"); id != "" {
-		for _, it := range d.items {
-			if it.id == id {
-				return it.index
+		for i := len(d.items) - 1; i >= max(0, len(d.items)-openItems); i-- {
+			if d.items[i].id == id {
+				return d.items[i].index
 			}
 		}
 	}

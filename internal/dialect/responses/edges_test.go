@@ -1,6 +1,7 @@
 package responses_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -89,6 +90,23 @@ func TestStreamsThatSayThingsTwiceOrLate(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestOfManyItemsTheNewestAreSearchedForAnID(t *testing.T) {
+	var data []string
+	for i := range 66 {
+		data = append(data, fmt.Sprintf(`{"type":"response.output_item.added","item":{"type":"function_call","id":"i%d","call_id":"c%[1]d","name":"f","arguments":""}}`, i))
+	}
+	for _, id := range []string{"i0", "i2"} { // 66 and 64 items ago
+		data = append(data, `{"type":"response.function_call_arguments.delta","item_id":"`+id+`","delta":"{}"}`)
+	}
+	data = append(data, `{"type":"response.completed","response":{"status":"completed"}}`)
+	parts := streamOf(t, data...).Choices[0].Parts
+	for i, want := range map[int]string{0: "", 2: "{}", 65: "{}"} { // what is not found is of the newest
+		if got := parts[i].(llm.ToolCall).Arguments; got != want {
+			t.Errorf("call %d has the arguments %q, want %q", i, got, want)
+		}
 	}
 }
 
