@@ -171,7 +171,7 @@ func TestACallMayFinishForTheCacheWhenItsClientLeaves(t *testing.T) {
 	const config = `{"provider":"@simulator","cache":{"mode":"simple","on_disconnect":"finish_and_cache"}}`
 	m := newSteppedModel()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: m})
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, leave := resettable(t)
 	first := m.begin(t, g, ctx, config)
 	readTo(t, first.Body, "one")
 	leave()
@@ -183,6 +183,44 @@ func TestACallMayFinishForTheCacheWhenItsClientLeaves(t *testing.T) {
 	res := cachedPost(g, "/chat/completions", streamBody, config)
 	if res.Header.Get(api.HeaderCacheStatus) != "HIT" || m.calls.Load() != 1 || !strings.Contains(string(res.Body), "one") {
 		t.Errorf("%s after %d calls: %s", res.Header.Get(api.HeaderCacheStatus), m.calls.Load(), res.Body)
+	}
+}
+
+// The provider's stream has ended by the time that a guardrail denies it.
+func TestASharedStreamThatIsDeniedEndsInTheDenial(t *testing.T) {
+	config := guarded(`"cache":{"mode":"simple"},"output_guardrails":[` + denyPlantedInWindows + `]`)
+	for _, client := range tongues {
+		if client.name == "invoke" { // whose streams are not cached
+			continue
+		}
+		t.Run(client.name, func(t *testing.T) {
+			m := newSteppedModel()
+			g := gatewaytest.New(t, gatewaytest.Options{Upstream: m})
+			opened := make(chan *http.Response, 2)
+			open := func() {
+				res, err := http.DefaultTransport.RoundTrip(client.ask(t, g, api.HeaderConfig, config, "m", true))
+				if err != nil {
+					t.Error(err)
+				}
+				opened <- res
+			}
+			go open()
+			receive(t, m.arrived, "the call")
+			m.send(t, word("before "))
+			both := []*http.Response{receive(t, opened, "the response")}
+			go open()
+			both = append(both, receive(t, opened, "the shared response"))
+			m.send(t, word(planted)+"\n\ndata: "+stopWord+"\n\ndata: [DONE]")
+			close(m.step)
+			for i, res := range both {
+				body, _ := io.ReadAll(res.Body)
+				res.Body.Close()
+				checkPlanted(t, client, gatewaytest.Response{Status: res.StatusCode, Header: res.Header, Body: body}, "", fmt.Sprintf("client %d", i))
+			}
+			if n := m.calls.Load(); n != 1 {
+				t.Errorf("%d calls", n)
+			}
+		})
 	}
 }
 

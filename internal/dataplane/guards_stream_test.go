@@ -24,12 +24,14 @@ func cutAt(seed uint64) func(string) []string {
 
 const planted = "PLANTED-4711-SECRET"
 
+const denyPlantedInWindows = `{"deny":true,"default.regexMatch":{"rule":"PLANTED-[0-9]{4}-SECRET","not":true}}`
+
 // guardsAgainstPlanted are output guardrails that keep the planted text from
 // clients: what they do, and what is left of the text around it.
 var guardsAgainstPlanted = []struct{ name, config, want string }{
 	{"redacted in windows", `{"deny":true,"default.regexReplace":{"rule":"PLANTED-[0-9]{4}-SECRET","redactText":"[gone]"}}`, "before it [gone] and after it"},
 	{"redacted with the stream held", `{"deny":true,"stream":"hold","default.regexReplace":{"rule":"PLANTED-[0-9]{4}-SECRET","redactText":"[gone]"}}`, "before it [gone] and after it"},
-	{"denied in windows", `{"deny":true,"default.regexMatch":{"rule":"PLANTED-[0-9]{4}-SECRET","not":true}}`, ""},
+	{"denied in windows", denyPlantedInWindows, ""},
 	{"denied with the stream held", `{"deny":true,"stream":"hold","default.contains":{"words":["` + planted + `"],"operator":"none"}}`, ""},
 }
 

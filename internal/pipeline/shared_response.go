@@ -30,7 +30,7 @@ const (
 // off; if all are slow, the provider waits.
 type sharedResponse struct {
 	source  *Response // until its request has ended
-	head    Response  // status, length and translation of source
+	head    Response  // status, length, translation and guardrails of source
 	form    respcache.Form
 	header  http.Header
 	info    dialect.ResponseInfo // when the response began; at its end, guarded by mu
@@ -54,6 +54,7 @@ type sharedResponse struct {
 	err     error // how the stream ended; io.EOF if it is complete
 	dropped bool  // the stream is too long to be stored
 	paid    settledCost
+	settled bool          // paid is final
 	heldUp  time.Duration // for which slow readers held up others
 	memory  *bytepool.Buffer
 	counted int64 // bytes that memory has reserved
@@ -78,6 +79,9 @@ func newSharedResponse(res *Response, limit int, pool *bytepool.Pool) *sharedRes
 	s := &sharedResponse{source: res, head: Response{Status: res.Status, Length: res.Length, translation: res.translation}, decoded: res.MaxDecoded(), header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
 	if res.Attempt != nil {
 		s.model, s.params = res.Attempt.Model, slices.Clone(res.Attempt.Params)
+	}
+	if guarded, ok := res.Events.(*guardedStream); ok {
+		s.head.Events = guarded // writes the event of a denial
 	}
 	switch {
 	case res.Events != nil:
@@ -258,17 +262,25 @@ func (s *sharedResponse) end(err error) {
 	s.wake()
 }
 
-// recordCost records what the response cost.
+// recordCost records what the response cost, once its call has ended.
 func (s *sharedResponse) recordCost(c settledCost) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paid = c
+	s.paid, s.settled = c, true
+	s.wake()
 }
 
-// cost returns what the response cost, as far as that is known.
+// cost returns what the response cost, as far as that is known. If its events have
+// ended, it waits for the settlement, which follows at once.
 func (s *sharedResponse) cost() settledCost {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for s.form == respcache.Events && s.ended && !s.settled {
+		changed := s.wait()
+		s.mu.Unlock()
+		<-changed
+		s.mu.Lock()
+	}
 	return s.paid
 }
 
