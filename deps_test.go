@@ -16,7 +16,7 @@ var dependencies = map[string]string{
 	"github.com/aws/aws-sdk-go-v2":                                      "test: signs a second time what we sign ourselves",
 	"github.com/danielgtaylor/huma/v2":                                  "declares routes of the control plane once, for decoding, validation and OpenAPI 3.1",
 	"github.com/andybalholm/brotli":                                     "reads br, in which some providers and the hosts before them answer, to account for it",
-	"github.com/klauspost/compress":                                     "zstd: recorded bodies at three times the speed of compress/flate, which is met on the way of an answer",
+	"github.com/klauspost/compress":                                     "zstd: recorded bodies at three times the speed of compress/flate, which is met on the way of a response",
 	"github.com/jackc/pgx/v5":                                           "PostgreSQL, for several nodes",
 	"github.com/fsnotify/fsnotify":                                      "notices a changed configuration file without polling, mounted ones included",
 	"github.com/goccy/go-yaml":                                          "reads modelgate.yaml strictly, and says line and column of a mistake",

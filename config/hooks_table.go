@@ -38,7 +38,7 @@ func isEnabled() field[Check] {
 var (
 	beforeHooks = newShape(hookFields(outcomes)...)
 	afterHooks  = newShape(append(hookFields(mildOutcomes),
-		prop("async", truth, func(h *Hook) *bool { return &h.Async }, "don't hold the answer back"))...)
+		prop("async", truth, func(h *Hook) *bool { return &h.Async }, "don't hold the response back"))...)
 )
 
 func hookFields(outcome *shape[HookActions]) []field[Hook] {
@@ -66,7 +66,7 @@ func guardrails(outcome *shape[HookActions]) *shape[Guardrail] {
 	s := newShape(
 		prop("id", word, func(g *Guardrail) *string { return &g.ID }, "name of the guardrail"),
 		prop("deny", truth, func(g *Guardrail) *bool { return &g.Deny }, "refuse the request when a check fails"),
-		prop("async", truth, func(g *Guardrail) *bool { return &g.Async }, "don't hold the answer back"),
+		prop("async", truth, func(g *Guardrail) *bool { return &g.Async }, "don't hold the response back"),
 		prop("on_fail", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnFail }, "what follows when a check fails"),
 		prop("on_success", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnSuccess }, "what follows when all pass"),
 		extension(prop("type", text, func(g *Guardrail) *string { return &g.Type }, "by the list when absent")),

@@ -104,7 +104,7 @@ func TestAHangingWebhookEndsWithTheContext(t *testing.T) {
 	defer hook.Close()
 	defer close(stop)
 	if err := (&alert.Webhook{URL: hook.URL, Secret: hookSecret}).Send(ctx, trusting(), exhausted, now); err == nil {
-		t.Error("Send() succeeded without an answer")
+		t.Error("Send() succeeded without a response")
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 	Limits       = "limits in the process"
 	SharedLimits = "limits in Redis"
 
-	// Bare is a handler that reads the request and writes the right answer: what a hit
+	// Bare is a handler that reads the request and writes the right response: what a hit
 	// of the cache is compared with.
 	Bare = "bare handler"
 )
@@ -190,7 +190,7 @@ type bareHandler struct {
 	response []byte
 }
 
-// newBareHandler learns the right answer.
+// newBareHandler learns the right response.
 func newBareHandler(ctx context.Context, addr string) (*bareHandler, error) {
 	s, err := learn(ctx, addr)
 	return &bareHandler{addr, s.response}, err

@@ -17,7 +17,7 @@ const warmUp = 300 * time.Millisecond
 // busy machine a short one may end before that.
 const longest = 5 * time.Second
 
-// faults counts wrong answers and keeps the first for the report.
+// faults counts wrong responses and keeps the first for the report.
 type faults struct {
 	count atomic.Int64
 	once  sync.Once

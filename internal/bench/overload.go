@@ -100,7 +100,7 @@ type flood struct {
 	served, refused atomic.Int64
 }
 
-// cpuMicros returns the CPU that the target takes while answers count.
+// cpuMicros returns the CPU that the target takes while responses count.
 func (f *flood) cpuMicros(ctx context.Context) (float64, error) {
 	if err := pause(ctx, time.Until(f.counted)); err != nil {
 		return 0, err

@@ -195,7 +195,7 @@ func TestTranslatedResponsesAreChecked(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := tt.says.check([]byte(tt.body)); (err == nil) != tt.want {
-				t.Errorf("check = %v, want a right answer: %t", err, tt.want)
+				t.Errorf("check = %v, want a right response: %t", err, tt.want)
 			}
 		})
 	}

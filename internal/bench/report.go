@@ -136,7 +136,7 @@ type Start struct {
 	FirstResponse float64 `json:"first_answer_ms"`
 }
 
-// Fault counts wrong, short and missing answers of one target in the whole run.
+// Fault counts wrong, short and missing responses of one target in the whole run.
 type Fault struct {
 	Target string `json:"target"`
 	Count  int64  `json:"count"`
@@ -184,7 +184,7 @@ func commit() string {
 	return revision + changed
 }
 
-// faults returns the count of wrong answers of a target.
+// faults returns the count of wrong responses of a target.
 func (r *Report) faults(target string) *faults {
 	r.mu.Lock()
 	defer r.mu.Unlock()

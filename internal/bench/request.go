@@ -16,7 +16,7 @@ const (
 	requestBytes   = 4 << 10
 )
 
-// sample is what every target is asked, and the right answer.
+// sample is what every target is asked, and the right response.
 type sample struct {
 	request  []byte
 	response []byte
@@ -24,7 +24,7 @@ type sample struct {
 	says *expectedResponse
 }
 
-// learn asks the simulator itself what the right answer is.
+// learn asks the simulator itself what the right response is.
 func learn(ctx context.Context, addr string) (s sample, err error) {
 	s.request = chatRequest("sim-1", requestBytes, "")
 	c, err := dial(ctx, addr)

@@ -385,5 +385,5 @@ func TestTranslationsLeaveNothingBehind(t *testing.T) {
 	for range 3 {
 		round()
 	}
-	eventually(t, "the goroutines of answers have ended", func() bool { return runtime.NumGoroutine() <= before+10 })
+	eventually(t, "the goroutines of responses have ended", func() bool { return runtime.NumGoroutine() <= before+10 })
 }

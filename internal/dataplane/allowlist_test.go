@@ -25,7 +25,7 @@ func TestConfigReachesNoModelThatIsNotEnabled(t *testing.T) {
 		defer mu.Unlock()
 		sent = append(sent, string(body))
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, answer)
+		io.WriteString(w, chatBody)
 	}))
 	defer upstream.Close()
 	entry := func(slug string, list *provider.ModelList) snapshot.ManagedProvider {

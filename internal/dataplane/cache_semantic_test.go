@@ -134,7 +134,7 @@ type embeddingModel struct {
 	countingModel
 	embedded atomic.Int64
 	status   atomic.Int64 // of embeddings; 0 means 200
-	reply    atomic.Value // string that replaces the body of an embedding
+	response atomic.Value // string that replaces the body of an embedding
 }
 
 func (m *embeddingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -152,7 +152,7 @@ func (m *embeddingModel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"error":{"message":"no","type":"t"}}`)
 		return
 	}
-	if text, ok := m.reply.Load().(string); ok {
+	if text, ok := m.response.Load().(string); ok {
 		io.WriteString(w, text)
 		return
 	}
@@ -246,7 +246,7 @@ func TestAnEmbeddingThatFailsIsAMiss(t *testing.T) {
 	for _, tt := range []struct {
 		name, config string
 		status       int64
-		reply        string
+		response     string
 	}{
 		{"error", embeddedCache, 500, ""},
 		{"rate limit", embeddedCache, 429, ""},
@@ -260,8 +260,8 @@ func TestAnEmbeddingThatFailsIsAMiss(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			model := new(embeddingModel)
 			model.status.Store(tt.status)
-			if tt.reply != "" {
-				model.reply.Store(tt.reply)
+			if tt.response != "" {
+				model.response.Store(tt.response)
 			}
 			g := gatewaytest.New(t, gatewaytest.Options{Upstream: model})
 			for _, turn := range []string{"Explain how they are alike", "Please explain how they are alike"} {

@@ -169,11 +169,11 @@ func copyCache(t *testing.T, s cacheStore) func() {
 
 func redisReply(t *testing.T, s cacheStore, line string) string {
 	t.Helper()
-	reply, err := s.redis.Command(line)
-	if err != nil || strings.HasPrefix(reply, "-") {
-		t.Fatalf("%s: %s %v", line, reply, err)
+	response, err := s.redis.Command(line)
+	if err != nil || strings.HasPrefix(response, "-") {
+		t.Fatalf("%s: %s %v", line, response, err)
 	}
-	return reply
+	return response
 }
 
 func TestWithoutItsDataKeyNothingOfAnOrganisationIsServed(t *testing.T) {

@@ -88,8 +88,8 @@ func oracleCall(arguments string) string {
 	return fmt.Sprintf(`data: {"index":0,"message":{"role":"ASSISTANT","toolCalls":[{"type":"FUNCTION","id":"call_1","name":"f","arguments":%q}]}}`+"\n\n", arguments)
 }
 
-// answer returns the provider's response: the call and an end.
-func (c *callTarget) answer(arguments, end string) string {
+// body returns the provider's response: the call and an end.
+func (c *callTarget) body(arguments, end string) string {
 	quoted := fmt.Sprintf("%q", arguments)
 	end = strings.ReplaceAll(end, "ARGUMENTS", quoted[1:len(quoted)-1])
 	if c.name == "converse" {
@@ -105,7 +105,7 @@ func (c *callTarget) translatesFor(client tongue) bool {
 
 // newCallGateway returns a function that sends a request of a client to a provider
 // that speaks one dialect only and returns these bytes.
-func newCallGateway(t *testing.T) func(t *testing.T, client tongue, target, answer string, stream bool) gatewaytest.Response {
+func newCallGateway(t *testing.T) func(t *testing.T, client tongue, target, response string, stream bool) gatewaytest.Response {
 	t.Helper()
 	settings := strings.Replace(pairSettings, "provider: openai,", "provider: deepseek,", 1) +
 		`  - {slug: oracle, provider: oracle, custom_host: SIMULATOR, options: {compartment_id: "ocid1.compartment.oc1..x"}}
@@ -118,9 +118,9 @@ func newCallGateway(t *testing.T) func(t *testing.T, client tongue, target, answ
 		{ID: "only-responses", Name: "Only responses", Dialect: api.DialectResponses, Auth: provider.Bearer(), Paths: map[api.Operation]string{api.Responses: "/responses"}},
 		{ID: "only-ollama", Name: "Only Ollama", Dialect: api.DialectOllama, Auth: provider.Bearer(), Paths: map[api.Operation]string{api.OllamaChat: "/api/chat"}},
 	}})
-	return func(t *testing.T, client tongue, target, answer string, stream bool) gatewaytest.Response {
+	return func(t *testing.T, client tongue, target, response string, stream bool) gatewaytest.Response {
 		t.Helper()
-		u.set(raw(answer))
+		u.set(raw(response))
 		return client.send(t, g, "@"+target, "m", stream)
 	}
 }
@@ -140,7 +140,7 @@ func TestCallThatBrokeOffIsNotReportedAsFinished(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s, %s, %q for %s", target.name, end.name, arguments, client.name), func(t *testing.T) {
-						res := send(t, client, target.name, target.answer(arguments, end.frames), true)
+						res := send(t, client, target.name, target.body(arguments, end.frames), true)
 						if h := client.hear(t, res); h.end != "error" && h.end != "error body" {
 							t.Errorf("the client reads the end %s, want an error", h.end)
 						}
@@ -181,7 +181,7 @@ func TestCallCutByTheTokenLimitHasNoInventedArguments(t *testing.T) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, %q for %s", target.name, arguments, client.name), func(t *testing.T) {
-					res := send(t, client, target.name, target.answer(arguments, target.length), true)
+					res := send(t, client, target.name, target.body(arguments, target.length), true)
 					want := wants[client.name]
 					if h := client.hear(t, res); h.end != "done" {
 						t.Errorf("end %s, want done", h.end)

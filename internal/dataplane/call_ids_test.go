@@ -25,14 +25,14 @@ func TestCompleteCallsWithEqualIDsRemainTwo(t *testing.T) {
 	}
 	chatEnd := `data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n" + done
 	both := `data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"id":"call_0","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}},{"id":"call_0","type":"function","function":{"name":"f","arguments":"{\"a\":2}"}}]},"finish_reason":null}]}` + "\n\n"
-	for _, tt := range []struct{ name, target, answer string }{
+	for _, tt := range []struct{ name, target, response string }{
 		{"chunks of chat", "chat", sseOf(chat(`{"a":1}`), chat(`{"a":2}`), chatEnd)},
 		{"pieces of chat", "chat", sseOf(chat(`{"a"`), chat(`:1}`), chat(``), chat(`{"a"`), chat(`:2}`), chatEnd)},
 		{"a chunk of chat", "chat", sseOf(both, chatEnd)},
 		{"oracle", "oracle", sseOf(strings.ReplaceAll(oracleCall(`{"a":1}`)+oracleCall(`{"a":2}`), "call_1", "call_0"), `data: {"index":0,"finishReason":"tool_calls"}`+"\n\n")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			res := send(t, tongues[1], tt.target, tt.answer, true)
+			res := send(t, tongues[1], tt.target, tt.response, true)
 			ids := idsOf(string(res.Body), "id")
 			if ids = ids[len(ids)-min(2, len(ids)):]; !slices.Equal(ids, []string{"call_0", "call_0_2"}) {
 				t.Errorf("calls %q, want call_0 and call_0_2", ids)
@@ -91,8 +91,8 @@ func TestIDOfAnEarlierTurnIsNotGivenAgain(t *testing.T) {
 	client := tongues[1]
 	client.body = `{"model":%q,"stream":%t,"max_tokens":100,"messages":[{"role":"user","content":"hello"},{"role":"assistant","content":[{"type":"tool_use","id":"call_1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"a"}]}]}`
 	end := `data: {"id":"c","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\n" + done
-	for stream, answer := range map[bool]string{true: sseOf(chatCall(`{"a":1}`), end), false: completeCall(`{"a":1}`)} {
-		res := send(t, client, "chat", answer, stream)
+	for stream, response := range map[bool]string{true: sseOf(chatCall(`{"a":1}`), end), false: completeCall(`{"a":1}`)} {
+		res := send(t, client, "chat", response, stream)
 		if ids := idsOf(string(res.Body), "id"); !slices.Contains(ids, "call_1_2") || slices.Contains(ids, "call_1") {
 			t.Errorf("stream %t: calls %q, want call_1_2:\n%s", stream, ids, res.Body)
 		}

@@ -13,7 +13,7 @@ import (
 var reasonless = []struct {
 	target, name string
 	ended        bool
-	answer       string
+	response     string
 }{
 	{"chat", "a terminator", false, sseOf(chatCall(`{"a":1}`), done)},
 	{"chat", "nothing", false, sseOf(chatCall(`{"a":1}`))},
@@ -71,7 +71,7 @@ func TestResponseWithCallsAndWithoutAFinishReasonIsAnError(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s with %s for %s", r.target, r.name, client.name), func(t *testing.T) {
-				res := send(t, client, r.target, r.answer, true)
+				res := send(t, client, r.target, r.response, true)
 				if h := client.hear(t, res); h.end != "error" && h.end != "error body" {
 					t.Errorf("the client reads the end %s, want an error", h.end)
 				}

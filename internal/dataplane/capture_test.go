@@ -124,8 +124,8 @@ func TestBodiesAreKeptAsTheClientKnowsThem(t *testing.T) {
 		header            []string
 		request, response reqlog.Body // an empty type of a response with data takes what was sent
 	}{
-		{name: "an answer", provides: say("application/json", answer), method: "POST", path: "/v1/chat/completions", body: plainChat,
-			request: wholeBody("application/json", plainChat), response: wholeBody("application/json", answer)},
+		{name: "a response", provides: say("application/json", chatBody), method: "POST", path: "/v1/chat/completions", body: plainChat,
+			request: wholeBody("application/json", plainChat), response: wholeBody("application/json", chatBody)},
 		{name: "a stream", provides: say("text/event-stream", stream), method: "POST", path: "/v1/chat/completions", body: streamChat,
 			request: wholeBody("application/json", streamChat), response: wholeBody("text/event-stream", stream)},
 		{name: "a pass-through", provides: say("text/plain; charset=utf-8", "any"), method: "PUT", path: "/v1/any/thing", body: "x y",
@@ -250,13 +250,13 @@ func TestARequestMayLowerItsLevelAndNotRaiseIt(t *testing.T) {
 		{access.LogNone, []string{"x-gateway-debug", "true"}, reqlog.LevelNone},
 		{access.LogNone, []string{"x-gateway-debug", "false"}, reqlog.LevelNone},
 	} {
-		k := newKept(t, snapshot.LogPolicy{}, access.Logging{Organisation: tt.own}, say("application/json", answer))
+		k := newKept(t, snapshot.LogPolicy{}, access.Logging{Organisation: tt.own}, say("application/json", chatBody))
 		_, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(plainChat), tt.header...)
 		if e.Level != tt.want || (e.Bodies != nil) != (tt.want == reqlog.LevelFull) || e.Status != 200 {
 			t.Errorf("level %v with %v: recorded %v, bodies %v, status %d", tt.own, tt.header, e.Level, e.Bodies != nil, e.Status)
 		}
 	}
-	k := newKept(t, full, access.Logging{}, say("application/json", answer))
+	k := newKept(t, full, access.Logging{}, say("application/json", chatBody))
 	for _, name := range []string{"x-gateway-debug", "x-mirror-debug"} {
 		got, e := k.ask("POST", "/v1/chat/completions", strings.NewReader(plainChat), name, "0")
 		if e.Status != 400 || errorOf(t, got)["param"] != "x-gateway-debug" {
@@ -275,7 +275,7 @@ func TestTheLevelNoneKeepsNoTextOfTheClient(t *testing.T) {
 			refuses(w, r)
 			return
 		}
-		say("application/json", answer)(w, r)
+		say("application/json", chatBody)(w, r)
 	})
 	for _, tt := range []struct{ method, path, want string }{
 		{"POST", "/v1/chat/completions", "/v1/chat/completions"},
@@ -322,7 +322,7 @@ func TestCapturedBodiesAreRedactedAndSentOnesAreNot(t *testing.T) {
 		t.Errorf("kept of the request: %s", e.Bodies.Request.Data)
 	}
 	if strings.Contains(string(e.Bodies.Response.Data)+e.ErrorMessage+e.Attempts[0].Error, "a@b.org") || !strings.Contains(string(e.Bodies.Response.Data), "[redacted:email]") {
-		t.Errorf("kept of the answer: %s, %+v", e.Bodies.Response.Data, *e)
+		t.Errorf("kept of the response: %s, %+v", e.Bodies.Response.Data, *e)
 	}
 	if e.Metadata["mail"] != "a@b.org" {
 		t.Errorf("metadata %v", e.Metadata)

@@ -171,7 +171,7 @@ func audioForm(t *testing.T, prompt string) (body, kind string) {
 
 // coverageProvider answers with the response of a place.
 type coverageProvider struct {
-	answer   atomic.Pointer[place]
+	response atomic.Pointer[place]
 	received atomic.Bool // the word
 }
 
@@ -179,19 +179,19 @@ func (p *coverageProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body bytes.Buffer
 	_, _ = body.ReadFrom(r.Body)
 	p.received.Store(strings.Contains(body.String(), hidden))
-	answer := place{body: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"fine"},"finish_reason":"stop"}]}`}
-	if a := p.answer.Load(); a != nil {
-		answer = *a
+	response := place{body: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"fine"},"finish_reason":"stop"}]}`}
+	if a := p.response.Load(); a != nil {
+		response = *a
 	}
-	kind := answer.kind
+	kind := response.kind
 	switch {
-	case kind == "" && answer.stream:
+	case kind == "" && response.stream:
 		kind = "text/event-stream"
 	case kind == "":
 		kind = "application/json"
 	}
 	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write([]byte(strings.ReplaceAll(answer.body, "WORD", hidden)))
+	_, _ = w.Write([]byte(strings.ReplaceAll(response.body, "WORD", hidden)))
 }
 
 // responses are the places of responses. Those of conversations are of a provider of the
@@ -273,7 +273,7 @@ func TestEveryContentOfResponsesIsReadOrNamed(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: p})
 	audio, audioKind := audioForm(t, "hi")
 	for _, place := range responses() {
-		p.answer.Store(&place)
+		p.response.Store(&place)
 		ask, body := place, `{"model":"m","prompt":"hi","input":"hi","voice":"alloy","a":1}`
 		ask.kind = ""
 		switch {

@@ -28,7 +28,7 @@ func asked(t *testing.T) (http.Handler, <-chan http.Header) {
 		default: // nobody looks
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, answer)
+		fmt.Fprint(w, chatBody)
 	}), seen
 }
 

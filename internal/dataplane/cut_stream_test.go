@@ -357,7 +357,7 @@ func TestStreamContinuesWithWhatOtherRequestsReturn(t *testing.T) {
 	c.events()
 	c.say(chunk(eventText))
 	held.w.Header().Set("Content-Type", "application/json")
-	held.say(answer)
+	held.say(chatBody)
 	held.finish()
 	if res := receive(t, other, "the other response"); res.Status != 200 {
 		t.Fatalf("%d %s", res.Status, res.Body)

@@ -131,7 +131,7 @@ func TestABundleIsSentFewAtATime(t *testing.T) {
 		})
 		next <- struct{}{}
 	}
-	res := receive(t, done, "the answer")
+	res := receive(t, done, "the response")
 	if res.Status != 200 || all != 30 || at(res.JSON(t), "usage.total_tokens") != 60.0 {
 		t.Errorf("status %d, %d requests: %.200s", res.Status, all, res.Body)
 	}

@@ -22,8 +22,8 @@ const reportedUsage = `"usage":{"prompt_tokens":7,"completion_tokens":4,"total_t
 // usageEvent is an event of a chat stream with reportedUsage.
 const usageEvent = `data: {"id":"c","object":"chat.completion.chunk","model":"served","choices":[],` + reportedUsage + "}\n\n"
 
-// chatAnswer is a complete chat answer with this text and further members.
-func chatAnswer(text, more string) string {
+// chatResponse is a complete chat response with this text and further members.
+func chatResponse(text, more string) string {
 	return `{"id":"c","object":"chat.completion","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `"},"finish_reason":"stop"}]` + more + `}`
 }
 
@@ -85,11 +85,11 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 	const speech = `{"model":"m","input":"hello","voice":"v"}`
 	for _, tt := range []struct {
 		name, path, body string
-		answer           string // of the provider, with its head
+		response         string // of the provider, with its head
 		want             string
 	}{
-		{"an answer without usage", "/chat/completions", plainChat, closing(json, false) + chatAnswer(text, ""), estimated(chatIn, 10)},
-		{"an answer with less usage than text", "/chat/completions", plainChat, closing(json, false) + chatAnswer(long, ","+reportedUsage), "7 4"},
+		{"a response without usage", "/chat/completions", plainChat, closing(json, false) + chatResponse(text, ""), estimated(chatIn, 10)},
+		{"a response with less usage than text", "/chat/completions", plainChat, closing(json, false) + chatResponse(long, ","+reportedUsage), "7 4"},
 		{"a stream without usage", "/chat/completions", streamChat, closing(events, false) + chunk(text) + finish + done, estimated(chatIn, 10)},
 		{"a stream with less usage than text", "/chat/completions", streamChat, closing(events, false) + chunk(long) + finish + usageEvent + done, "7 4"},
 		{"a stream that breaks off after more text than it reported", "/chat/completions", streamChat, closing(events, true) + usageEvent + chunk(text), "7 10 estimated"},
@@ -102,16 +102,16 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 		{"speech of 1000 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1000), estimated(speechIn, 1)},
 		{"speech of 1001 bytes", "/audio/speech", speech, closing("audio/mpeg", false) + strings.Repeat("s", 1001), estimated(speechIn, 2)},
 		{"passed through, with usage", "/any/path", plainChat, closing(json, false) + `{"x":"` + strings.Repeat("word ", 2000) + `",` + reportedUsage + `}`, "7 4"},
-		{"passed through, with less usage than text and without a finish reason", "/any/path", plainChat, closing(json, false) + strings.Replace(chatAnswer(long, ","+reportedUsage), `,"finish_reason":"stop"`, "", 1), "7 4"},
+		{"passed through, with less usage than text and without a finish reason", "/any/path", plainChat, closing(json, false) + strings.Replace(chatResponse(long, ","+reportedUsage), `,"finish_reason":"stop"`, "", 1), "7 4"},
 		{"passed through, with an unusual status", "/any/path", plainChat, "HTTP/1.1 299 Odd\r\nConnection: close\r\n\r\n" + strings.Repeat("b", 2500), estimated(in, 3)},
-		{"passed through, compressed", "/any/path", plainChat, "HTTP/1.1 200 OK\r\n" + gzipped(chatAnswer("word", ","+reportedUsage)), "7 4"},
+		{"passed through, compressed", "/any/path", plainChat, "HTTP/1.1 200 OK\r\n" + gzipped(chatResponse("word", ","+reportedUsage)), "7 4"},
 		{"passed through, unreadable", "/any/path", plainChat, closing(binary, false) + strings.Repeat("b", 2500), estimated(in, 3)},
 		{"passed through, a stream with less usage than text that ends early", "/any/path", plainChat, closing(events, false) + usageEvent + chunk(long), "7 96 estimated"},
 		{"passed through, an error", "/any/path", plainChat, "HTTP/1.1 300 Choices\r\nConnection: close\r\n\r\nx", "none"},
 		{"passed through, broken off after usage", "/any/path", plainChat, closing(events, true) + usageEvent + chunk(long), "7 96 estimated"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			u.set(raw(tt.answer))
+			u.set(raw(tt.response))
 			if got := recordedUsage(g.Entry(g.Post(tt.path, tt.body))); got != tt.want {
 				t.Errorf("POST %s: recorded usage %s, want %s", tt.path, got, tt.want)
 			}
@@ -121,7 +121,7 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 
 func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("application/json", false) + chatAnswer("word", ""))})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("application/json", false) + chatResponse("word", ""))})
 	content := func(text string) string {
 		return `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]}`
 	}
@@ -241,11 +241,11 @@ func TestInputIsEstimatedIfTheClientLeavesBeforeTheResponse(t *testing.T) {
 	heads := begin(t, g.Request("POST", "/chat/completions", body, "x-gateway-provider", "@chat"))
 	c := u.next()
 	c.w.Header().Set("Content-Type", "application/json")
-	c.say(chatAnswer("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":0}`, counted)))
+	c.say(chatResponse("", fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":0}`, counted)))
 	c.finish()
 	want := g.Entry(gatewaytest.Response{Header: receive(t, heads, "the head").Header})
 	if want["cost"] == nil || want["cost_estimated"] != false {
-		t.Fatalf("an answer whose usage was reported: cost %v, estimated %v; want one that is known", want["cost"], want["cost_estimated"])
+		t.Fatalf("a response whose usage was reported: cost %v, estimated %v; want one that is known", want["cost"], want["cost_estimated"])
 	}
 	if e["cost"] != want["cost"] || e["cost_estimated"] != true {
 		t.Errorf("after the client left: cost %v, estimated %v; want %v, as the tokenizer counts, estimated", e["cost"], e["cost_estimated"], want["cost"])

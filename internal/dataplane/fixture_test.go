@@ -51,7 +51,7 @@ type fixture struct {
 		CustomHost string            `json:"custom_host"`
 		Options    map[string]string `json:"options"`
 	}
-	request, upstream, reply, response message
+	request, upstream, upstreamResponse, response message
 }
 
 // message is one section of a fixture.
@@ -87,7 +87,7 @@ func TestProviderFixturesGoThroughTheWholeGateway(t *testing.T) {
 }
 
 func (f *fixture) run(t *testing.T, g *gatewaytest.Gateway, rec *everyProvider) {
-	rec.serve(f.reply)
+	rec.serve(f.upstreamResponse)
 	method, path := f.request.address()
 	req, err := http.NewRequestWithContext(t.Context(), method, g.Root+path, bytes.NewReader(f.request.body))
 	if err != nil {
@@ -237,7 +237,7 @@ func mustFixture(t *testing.T, file string) *fixture {
 	if err := json.Unmarshal(a.Files[0].Data, &f.config); err != nil {
 		t.Fatalf("%s: config: %v", file, err)
 	}
-	for i, m := range []*message{&f.request, &f.upstream, &f.reply, &f.response} {
+	for i, m := range []*message{&f.request, &f.upstream, &f.upstreamResponse, &f.response} {
 		if *m, err = readMessage(a.Files[i+1].Data); err != nil {
 			t.Fatalf("%s: %s: %v", file, a.Files[i+1].Name, err)
 		}
@@ -264,7 +264,7 @@ func readMessage(data []byte) (m message, err error) {
 type everyProvider struct {
 	tls, plain *httptest.Server
 	roots      *x509.CertPool
-	reply      atomic.Pointer[message]
+	response   atomic.Pointer[message]
 	got        chan message
 }
 
@@ -307,7 +307,7 @@ func (publicAddress) LookupNetIP(context.Context, string, string) ([]netip.Addr,
 	return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
 }
 
-func (r *everyProvider) serve(m message) { r.reply.Store(&m) }
+func (r *everyProvider) serve(m message) { r.response.Store(&m) }
 
 // taken returns the one request that came.
 func (r *everyProvider) taken(t *testing.T, res gatewaytest.Response) message {
@@ -328,16 +328,16 @@ func (r *everyProvider) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		scheme = "https://"
 	}
 	r.got <- message{req.Method + " " + scheme + req.Host + req.RequestURI, req.Header, body}
-	reply := r.reply.Load()
-	for name, v := range reply.header {
+	response := r.response.Load()
+	for name, v := range response.header {
 		w.Header()[name] = v
 	}
-	status, err := strconv.Atoi(reply.first)
+	status, err := strconv.Atoi(response.first)
 	if err != nil {
 		panic(fmt.Sprintf("status of a fixture: %v", err))
 	}
 	w.WriteHeader(status)
-	w.Write(reply.body)
+	w.Write(response.body)
 }
 
 // hosts lists the names of all providers' addresses.

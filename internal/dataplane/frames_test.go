@@ -42,9 +42,9 @@ func TestStreamOfLinesIsReadAsEvents(t *testing.T) {
 	const limit = 64 << 10
 	head := closing("application/x-ndjson", false)
 	for _, tt := range []struct {
-		name, answer string
-		end          string // as a client of chat hears it
-		text         int    // bytes
+		name, response string
+		end            string // as a client of chat hears it
+		text           int    // bytes
 	}{
 		{"lines", head + ollamaLine("one") + "\n" + ollamaLine("two") + "\n" + ollamaEnd + "\n", "done", 6},
 		{"with blank lines between", head + "\n\n" + ollamaLine("one") + "\n\r\n \n" + ollamaLine("two") + "\r\n" + ollamaEnd + "\n\n", "done", 6},
@@ -57,7 +57,7 @@ func TestStreamOfLinesIsReadAsEvents(t *testing.T) {
 		{"no line", head + "\n\n", "error body", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			u.set(raw(tt.answer))
+			u.set(raw(tt.response))
 			res := tongues[0].send(t, g, "@lines", "m", true)
 			if h := tongues[0].hear(t, res); h.end != tt.end || len(h.text) != tt.text {
 				t.Errorf("status %d, the client heard the end %q after %d bytes of text; want %q after %d: %.300s", res.Status, h.end, len(h.text), tt.end, tt.text, res.Body)
@@ -103,7 +103,7 @@ func TestBinaryFramesBecomeTheEventsInside(t *testing.T) {
 	ends := chunkOf(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}`) + chunkOf(`{"type":"message_stop"}`)
 	exception := frame("exception", "modelStreamErrorException", `{"message":"it broke"}`)
 	for _, tt := range []struct {
-		name, answer    string
+		name, response  string
 		end, text, said string
 	}{
 		{"a whole stream", begins + ends, "done", "echo", ""},
@@ -116,7 +116,7 @@ func TestBinaryFramesBecomeTheEventsInside(t *testing.T) {
 			u.set(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				io.Copy(io.Discard, r.Body)
 				w.Header().Set("Content-Type", eventstream.ContentType)
-				io.WriteString(w, tt.answer)
+				io.WriteString(w, tt.response)
 			}))
 			client := tongues[1]
 			res := client.send(t, g, "@converse", claude, true)

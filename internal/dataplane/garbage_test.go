@@ -99,7 +99,7 @@ func spoil(r *rand.Rand, b []byte) []byte {
 // Whatever a provider answers, a client gets a response of its own protocol.
 func TestGarbageOfAProviderNeverReachesAClientOfAnotherProtocol(t *testing.T) {
 	t.Parallel()
-	answers := seeds(t)
+	responses := seeds(t)
 	rounds := 60
 	if raceEnabled || testing.Short() {
 		rounds = 20
@@ -113,7 +113,7 @@ func TestGarbageOfAProviderNeverReachesAClientOfAnotherProtocol(t *testing.T) {
 	random := rand.New(rand.NewPCG(4, 11))
 	for _, target := range pairTargets {
 		for n := range rounds {
-			body := spoil(random, answers[target][n%len(answers[target])])
+			body := spoil(random, responses[target][n%len(responses[target])])
 			if n%10 == 9 {
 				for i := range body {
 					body[i] = byte(random.IntN(256))
@@ -127,12 +127,12 @@ func TestGarbageOfAProviderNeverReachesAClientOfAnotherProtocol(t *testing.T) {
 				kind = kinds[2]
 			}
 			status := []int{200, 200, 200, 200, 201, 400, 429, 503}[random.IntN(8)]
-			answer := func(w http.ResponseWriter) {
+			response := func(w http.ResponseWriter) {
 				w.Header()["Content-Type"] = []string{kind}
 				w.WriteHeader(status)
 				w.Write(body)
 			}
-			now.Store(&answer)
+			now.Store(&response)
 			if everyone(t, g, target); t.Failed() {
 				t.Fatalf("the provider answered %d, %s: %q", status, kind, body)
 			}

@@ -31,14 +31,14 @@ func TestUsageOfGeminiStreamsIsTheLastSnapshot(t *testing.T) {
 		{"thoughts among the candidates", `"promptTokenCount":10,"totalTokenCount":10`, `"promptTokenCount":10,"candidatesTokenCount":12,"thoughtsTokenCount":7,"totalTokenCount":22`, 10, 12, 7, 0},
 		{"results of tools", `"promptTokenCount":10,"totalTokenCount":10`, `"promptTokenCount":10,"candidatesTokenCount":5,"toolUsePromptTokenCount":3,"thoughtsTokenCount":7,"totalTokenCount":25`, 13, 12, 7, 0},
 	} {
-		answer := sseOf(geminiUsage("a", "", tt.first), geminiUsage("b", stop, tt.last))
+		response := sseOf(geminiUsage("a", "", tt.first), geminiUsage("b", stop, tt.last))
 		for _, client := range []tongue{tongues[0], tongues[3]} {
 			for _, stream := range []bool{true, false} {
 				if !stream && client.name == "gemini" {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, %s, stream %t", tt.name, client.name, stream), func(t *testing.T) {
-					g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(answer)})
+					g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(response)})
 					res := client.send(t, g, "@gemini", "gemini-2.5-flash", stream)
 					e := g.Entry(res)
 					for path, want := range map[string]float64{"prompt_tokens": tt.prompt, "completion_tokens": tt.completion, "total_tokens": tt.prompt + tt.completion,

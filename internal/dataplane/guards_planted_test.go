@@ -35,7 +35,7 @@ func (p *plantedModels) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.Unmarshal(body, &in)
 	p.await(r, string(body))
 	if !in.Stream || strings.HasSuffix(r.URL.Path, "/responses") {
-		(&textProvider{texts: []string{p.texts[in.Model]}, pieces: p.pieces}).answer(w, r.URL.Path, string(body))
+		(&textProvider{texts: []string{p.texts[in.Model]}, pieces: p.pieces}).respond(w, r.URL.Path, string(body))
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

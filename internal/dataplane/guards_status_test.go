@@ -93,7 +93,7 @@ func TestSuccessOfChecksDeniesWhereOnSuccessSaysSo(t *testing.T) {
 					t.Errorf("%s, stream %t, %s: status %d %.300s, want 446 that names the check", client.name, stream, tt.config, res.Status, body)
 				}
 				if !tt.denied && res.Status != 200 && res.Status != 246 {
-					t.Errorf("%s, stream %t, %s: status %d %.300s, want the answer", client.name, stream, tt.config, res.Status, body)
+					t.Errorf("%s, stream %t, %s: status %d %.300s, want the response", client.name, stream, tt.config, res.Status, body)
 				}
 				if tt.denied && strings.Contains(body, "answer") {
 					t.Errorf("%s, stream %t, %s: the denied text is in %s", client.name, stream, tt.config, body)

@@ -70,7 +70,7 @@ func TestSafeTextIsNotHeldBack(t *testing.T) {
 	up := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up})
 	req := tongues[0].ask(t, g, "x-gateway-config", guarded(`"output_guardrails":[{"deny":true,"default.contains":{"words":["secret"],"operator":"none"}}]`), "m", true)
-	go up.answer(func(c *call) {
+	go up.respond(func(c *call) {
 		c.events()
 		c.say(chunk("Hello"))
 		<-c.Context().Done()

@@ -27,28 +27,28 @@ type textProvider struct {
 
 func (p *textProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	p.answer(w, r.URL.Path, string(body))
+	p.respond(w, r.URL.Path, string(body))
 }
 
-// answer writes the response to a request with this body.
-func (p *textProvider) answer(w http.ResponseWriter, path, text string) {
+// respond writes the response to a request with this body.
+func (p *textProvider) respond(w http.ResponseWriter, path, text string) {
 	n := int(p.requests.Add(1))
 	var asked struct{ Stream bool }
 	p.last.Store(&text)
 	_ = json.Unmarshal([]byte(text), &asked)
-	answer := p.texts[min(n, len(p.texts))-1]
+	response := p.texts[min(n, len(p.texts))-1]
 	if strings.HasSuffix(path, "/responses") {
-		p.respond(w, answer, asked.Stream)
+		p.writeResponses(w, response, asked.Stream)
 		return
 	}
 	if !asked.Stream {
 		w.Header().Set("Content-Type", "application/json")
-		quoted, _ := json.Marshal(answer)
+		quoted, _ := json.Marshal(response)
 		fmt.Fprintf(w, `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%s},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`, quoted)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for _, piece := range p.split(answer) {
+	for _, piece := range p.split(response) {
 		quoted, _ := json.Marshal(piece)
 		fmt.Fprint(w, chunk(strings.Trim(string(quoted), `"`)))
 		http.NewResponseController(w).Flush()
@@ -57,9 +57,9 @@ func (p *textProvider) answer(w http.ResponseWriter, path, text string) {
 	fmt.Fprint(w, finish+done)
 }
 
-// respond answers in the responses dialect.
-func (p *textProvider) respond(w http.ResponseWriter, answer string, stream bool) {
-	quoted, _ := json.Marshal(answer)
+// writeResponses responds in the responses dialect.
+func (p *textProvider) writeResponses(w http.ResponseWriter, response string, stream bool) {
+	quoted, _ := json.Marshal(response)
 	item := fmt.Sprintf(`{"type":"message","id":"m","role":"assistant","status":"completed","content":[{"type":"output_text","text":%s,"annotations":[]}]}`, quoted)
 	complete := fmt.Sprintf(`{"id":"r","object":"response","model":"m","status":"completed","output":[%s],"usage":{"input_tokens":3,"output_tokens":2,"total_tokens":5}}`, item)
 	if !stream {
@@ -75,7 +75,7 @@ func (p *textProvider) respond(w http.ResponseWriter, answer string, stream bool
 	say("response.created", `"response":{"id":"r","object":"response","model":"m","status":"in_progress","output":[]}`)
 	say("response.output_item.added", `"output_index":0,"item":{"type":"message","id":"m","role":"assistant","content":[]}`)
 	say("response.content_part.added", `"output_index":0,"content_index":0,"item_id":"m","part":{"type":"output_text","text":"","annotations":[]}`)
-	for _, piece := range p.split(answer) {
+	for _, piece := range p.split(response) {
 		quoted, _ := json.Marshal(piece)
 		say("response.output_text.delta", fmt.Sprintf(`"output_index":0,"content_index":0,"item_id":"m","delta":%s`, quoted))
 		time.Sleep(p.pause)
@@ -87,11 +87,11 @@ func (p *textProvider) respond(w http.ResponseWriter, answer string, stream bool
 }
 
 // split cuts a response into the pieces of a stream.
-func (p *textProvider) split(answer string) []string {
+func (p *textProvider) split(response string) []string {
 	if p.pieces != nil {
-		return p.pieces(answer)
+		return p.pieces(response)
 	}
-	return strings.SplitAfter(answer, " ")
+	return strings.SplitAfter(response, " ")
 }
 
 // guarded is a config with further members.
@@ -252,14 +252,14 @@ func TestAsyncChecksOutliveTheirRequest(t *testing.T) {
 		io.WriteString(w, `{"verdict":true}`)
 	}))
 	t.Cleanup(hook.Close)
-	g := gatewaytest.New(t, gatewaytest.Options{Upstream: &textProvider{texts: []string{"an answer"}}, Reach: upstream.Options{TrustedHosts: []string{"127.0.0.1"}}})
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: &textProvider{texts: []string{"a response"}}, Reach: upstream.Options{TrustedHosts: []string{"127.0.0.1"}}})
 	call := `{"id":"default.webhook","parameters":{"webhookURL":"` + hook.URL + `"}}`
 	for _, tt := range []struct {
 		guards, sends string
 		calls         int
 	}{
 		{`"input_guardrails":[{"async":true,"sequential":true,"default.addPrefix":{"prefix":"a"},"default.webhook":{"webhookURL":"` + hook.URL + `"}}]`, `"ahi"`, 1},
-		{`"after_request_hooks":[{"id":"h","async":true,"sequential":true,"checks":[` + call + `,` + call + `]}]`, `"an answer"`, 2},
+		{`"after_request_hooks":[{"id":"h","async":true,"sequential":true,"checks":[` + call + `,` + call + `]}]`, `"a response"`, 2},
 	} {
 		res := g.Post("/chat/completions", plainChat, "x-gateway-provider", "", "x-gateway-config", guarded(tt.guards))
 		for range tt.calls {

@@ -34,9 +34,9 @@ func chunk(text string) string {
 }
 
 const (
-	finish = `data: {"id":"c","object":"chat.completion.chunk","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
-	done   = "data: [DONE]\n\n"
-	answer = `{"id":"c","object":"chat.completion","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
+	finish   = `data: {"id":"c","object":"chat.completion.chunk","model":"served","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	done     = "data: [DONE]\n\n"
+	chatBody = `{"id":"c","object":"chat.completion","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"hello"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`
 )
 
 // scripted is a provider that says what a test wants, event by event.
@@ -78,8 +78,8 @@ func (u *scripted) next() *call {
 	return receive(u.t, u.came, "a request at the provider")
 }
 
-// answer has do answer the next request, if there is one before the test ends.
-func (u *scripted) answer(do func(c *call)) {
+// respond has do respond to the next request, if there is one before the test ends.
+func (u *scripted) respond(do func(c *call)) {
 	go func() {
 		select {
 		case c := <-u.came:
@@ -112,7 +112,7 @@ func receive[T any](t *testing.T, from <-chan T, what string) T {
 }
 
 // raw sends bytes unchanged to every request and closes the connection.
-func raw(answer string) http.Handler {
+func raw(response string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -120,7 +120,7 @@ func raw(answer string) http.Handler {
 			panic(err)
 		}
 		defer conn.Close()
-		io.WriteString(conn, answer)
+		io.WriteString(conn, response)
 	})
 }
 
@@ -219,7 +219,7 @@ func ask(t *testing.T, g *gatewaytest.Gateway, text string) gatewaytest.Response
 	}
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		t.Fatalf("reading the answer to %.80q: %v", text, err)
+		t.Fatalf("reading the response to %.80q: %v", text, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)

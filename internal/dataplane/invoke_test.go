@@ -31,7 +31,7 @@ func TestInvokeModelPassesToClaudeByteForByte(t *testing.T) {
 	frames := chunkOf(`{"type":"message_start","message":{"model":"served","usage":{"input_tokens":3}}}`) +
 		chunkOf(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"echo"}}`) +
 		chunkOf(`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":4}}`) + chunkOf(`{"type":"message_stop","amazon-bedrock-invocationMetrics":{}}`)
-	for stream, answer := range map[bool]string{
+	for stream, response := range map[bool]string{
 		false: `{"content":[{"type":"text","text":"echo"}],  "model":"served","stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":4}}`,
 		true:  frames,
 	} {
@@ -46,11 +46,11 @@ func TestInvokeModelPassesToClaudeByteForByte(t *testing.T) {
 			}
 			kind := map[bool]string{false: "application/json", true: eventstream.ContentType}[stream]
 			c.w.Header().Set("Content-Type", kind)
-			c.say(answer)
+			c.say(response)
 			c.finish()
 			res := receive(t, heads, "the head")
 			got, err := io.ReadAll(res.Body)
-			if string(got) != answer || err != nil || res.Header.Get("Content-Type") != kind {
+			if string(got) != response || err != nil || res.Header.Get("Content-Type") != kind {
 				t.Errorf("the client got %q, %v of %s", got, err, res.Header.Get("Content-Type"))
 			}
 			e := g.Entry(gatewaytest.Response{Header: res.Header})

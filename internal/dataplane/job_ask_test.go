@@ -14,14 +14,14 @@ import (
 // polled is a provider of a prediction that is done once each of these answers was
 // given to a question for its state.
 type polled struct {
-	mu      sync.Mutex
-	answers []polledAnswer // guarded by mu, as is all below
-	asked   int
-	ended   []string // cancellations
-	refuses bool     // breaks the connection of a cancellation
+	mu        sync.Mutex
+	responses []polledResponse // guarded by mu, as is all below
+	asked     int
+	ended     []string // cancellations
+	refuses   bool     // breaks the connection of a cancellation
 }
 
-type polledAnswer struct {
+type polledResponse struct {
 	status int
 	body   string
 }
@@ -41,7 +41,7 @@ func (p *polled) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusCreated)
 		io.WriteString(w, `{"id":"p1","status":"starting","urls":{}}`)
 	default:
-		a := p.answers[min(p.asked, len(p.answers)-1)]
+		a := p.responses[min(p.asked, len(p.responses)-1)]
 		p.asked++
 		w.WriteHeader(a.status)
 		io.WriteString(w, a.body)
@@ -59,28 +59,28 @@ func newPolled(t *testing.T, p *polled) *gatewaytest.Gateway {
 // ends the prediction, which nobody pays for longer then.
 func TestAPredictionIsPolledUntilItIsFinal(t *testing.T) {
 	t.Parallel()
-	good := polledAnswer{status: 200, body: `{"id":"p1",` + succeeded + `}`}
-	working := polledAnswer{status: 200, body: `{"id":"p1","status":"processing","urls":{}}`}
+	good := polledResponse{status: 200, body: `{"id":"p1",` + succeeded + `}`}
+	working := polledResponse{status: 200, body: `{"id":"p1","status":"processing","urls":{}}`}
 	for _, tt := range []struct {
 		name   string
-		first  polledAnswer
+		first  polledResponse
 		status int
 		asked  int
 		words  string
 	}{
 		{"still working", working, 200, 2, ""},
-		{"too many requests", polledAnswer{status: 429, body: "{}"}, 200, 2, ""},
-		{"an error of the provider", polledAnswer{status: 500, body: "{}"}, 200, 2, ""},
-		{"an overload", polledAnswer{status: 503, body: "{}"}, 200, 2, ""},
-		{"an unknown prediction", polledAnswer{status: 404, body: "{}"}, 502, 1, "404"},
-		{"a status below those of the provider's errors", polledAnswer{status: 499, body: "{}"}, 502, 1, "499"},
-		{"no content", polledAnswer{status: 202, body: "{}"}, 502, 1, "202"},
-		{"no prediction", polledAnswer{status: 200, body: `[]`}, 502, 1, "not a job"},
-		{"a part of a prediction", polledAnswer{status: 200, body: `{"id":"p1","status":"proc`}, 502, 1, "whole JSON"},
+		{"too many requests", polledResponse{status: 429, body: "{}"}, 200, 2, ""},
+		{"an error of the provider", polledResponse{status: 500, body: "{}"}, 200, 2, ""},
+		{"an overload", polledResponse{status: 503, body: "{}"}, 200, 2, ""},
+		{"an unknown prediction", polledResponse{status: 404, body: "{}"}, 502, 1, "404"},
+		{"a status below those of the provider's errors", polledResponse{status: 499, body: "{}"}, 502, 1, "499"},
+		{"no content", polledResponse{status: 202, body: "{}"}, 502, 1, "202"},
+		{"no prediction", polledResponse{status: 200, body: `[]`}, 502, 1, "not a job"},
+		{"a part of a prediction", polledResponse{status: 200, body: `{"id":"p1","status":"proc`}, 502, 1, "whole JSON"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p := &polled{answers: []polledAnswer{tt.first, good}}
+			p := &polled{responses: []polledResponse{tt.first, good}}
 			res := tongues[0].send(t, newPolled(t, p), "@replicate", "meta/llama", false)
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -97,7 +97,7 @@ func TestAPredictionIsPolledUntilItIsFinal(t *testing.T) {
 // A provider that does not listen to the end of a prediction changes nothing.
 func TestAPredictionMayNotBeCancelled(t *testing.T) {
 	t.Parallel()
-	p := &polled{answers: []polledAnswer{{status: 404, body: "{}"}}, refuses: true}
+	p := &polled{responses: []polledResponse{{status: 404, body: "{}"}}, refuses: true}
 	g := newPolled(t, p)
 	res := tongues[0].send(t, g, "@replicate", "meta/llama", false)
 	if res.Status != 502 || strings.Contains(g.Log.String(), "panic") {

@@ -86,12 +86,12 @@ func TestAClientThatLeavesWhileUploadingEndsTheProvidersWork(t *testing.T) {
 // A connection is broken off as the provider's was, at the same byte.
 func TestPassThroughBreaksOffWhereTheProviderDid(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]string{
+	for name, response := range map[string]string{
 		"chunked":          rawHead("text/event-stream", "Transfer-Encoding: chunked") + sized("half a stream"),
 		"announced length": rawHead("application/octet-stream", "Content-Length: 100") + "half a stream",
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(answer)})
+			g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(response)})
 			res := g.Post("/any/path", plainChat)
 			if res.Status != 200 || string(res.Body) != "half a stream" || res.Err == nil {
 				t.Errorf("got %d %q, %v; want 200, the same bytes and a broken end", res.Status, res.Body, res.Err)
@@ -116,7 +116,7 @@ func TestAPassThroughResponseHasAnIdleLimit(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: "timeouts: {idle: 50ms}\n"})
-	u.answer(func(c *call) { c.say("half") })
+	u.respond(func(c *call) { c.say("half") })
 	res := g.Post("/any/path", strings.Repeat(" ", 10)+plainChat)
 	if string(res.Body) != "half" || res.Err == nil {
 		t.Errorf("got %q, %v; want the bytes that came and a broken end", res.Body, res.Err)

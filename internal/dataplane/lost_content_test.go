@@ -69,11 +69,11 @@ func TestContentThatAClientDoesNotReceiveIsNamed(t *testing.T) {
 			}
 			for _, stream := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s for %s, stream %t", r.target, client.name, stream), func(t *testing.T) {
-					answer := r.streamed
+					response := r.streamed
 					if !stream {
-						answer = rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(r.complete))) + r.complete
+						response = rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(r.complete))) + r.complete
 					}
-					u.set(raw(answer))
+					u.set(raw(response))
 					res := client.send(t, g, "@"+r.target, "m", stream)
 					if h := client.hear(t, res); h.text != "hello" {
 						t.Errorf("text %q, want hello: %s", h.text, res.Body)

@@ -60,12 +60,12 @@ type modelList struct {
 // snapshot: the next one asks again.
 type modelLists struct {
 	mu    sync.Mutex
-	lists map[*provider.Target]*modelAnswer // guarded by mu
+	lists map[*provider.Target]*modelFetch // guarded by mu
 }
 
-// modelAnswer is the response of one provider. Requests that need it while the
+// modelFetch is the request for the models of one provider. Requests that need it while the
 // provider is being asked wait for the same response.
-type modelAnswer struct {
+type modelFetch struct {
 	done    chan struct{} // closed when the fields below are set
 	list    []providerModel
 	err     error
@@ -144,18 +144,18 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange, slugs []string) model
 	// are cached, so that the next client does not cause them again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.ModelsTimeout)
 	defer cancel()
-	answers := make([]*modelAnswer, len(slugs))
+	fetches := make([]*modelFetch, len(slugs))
 	left := p.Engine.AttemptLimit()
 	slots := make(chan struct{}, modelsInParallel)
 	var wg sync.WaitGroup
 	for i, slug := range slugs {
 		entry, _ := x.snap.Managed(x.Identity.Workspace, slug)
 		if ids, ok := entry.Models(); ok {
-			answers[i] = knownModels(ids)
+			fetches[i] = knownModels(ids)
 			continue
 		}
 		a, claimed := p.models.find(entry.Target, left > 0)
-		answers[i] = a
+		fetches[i] = a
 		if claimed {
 			left--
 			wg.Go(func() { p.fetchModels(ctx, entry.Target, a, slots) })
@@ -165,7 +165,7 @@ func (p *Plane) gatherModels(r *http.Request, x *exchange, slugs []string) model
 
 	list := modelList{Object: "list", Data: []model{}}
 	for i, slug := range slugs {
-		models, err := answers[i].wait(ctx)
+		models, err := fetches[i].wait(ctx)
 		if err != nil {
 			list.Failed = append(list.Failed, "@"+slug)
 			list.noList = list.noList || errors.Is(err, errNoModelList)
@@ -193,8 +193,8 @@ func (x *exchange) allowedSlugs() []string {
 }
 
 // knownModels returns the list of a provider whose settings list its models.
-func knownModels(ids []string) *modelAnswer {
-	a := &modelAnswer{done: make(chan struct{})}
+func knownModels(ids []string) *modelFetch {
+	a := &modelFetch{done: make(chan struct{})}
 	list := make([]providerModel, len(ids))
 	for i, id := range ids {
 		list[i].id = id
@@ -204,7 +204,7 @@ func knownModels(ids []string) *modelAnswer {
 }
 
 // fetchModels asks a provider when a slot is free and stores its response.
-func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelAnswer, slots chan struct{}) {
+func (p *Plane) fetchModels(ctx context.Context, t *provider.Target, a *modelFetch, slots chan struct{}) {
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
@@ -286,35 +286,35 @@ var errNotAsked = errors.New("the request has asked as many providers as it may 
 // find returns the cached or pending response of t. If there is none and mayAsk
 // is true, it returns a new one and true: the caller must ask the provider and
 // finish it.
-func (m *modelLists) find(t *provider.Target, mayAsk bool) (a *modelAnswer, claimed bool) {
+func (m *modelLists) find(t *provider.Target, mayAsk bool) (a *modelFetch, claimed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a, ok := m.lists[t]; ok && !a.expired() {
 		return a, false
 	}
-	a = &modelAnswer{done: make(chan struct{})}
+	a = &modelFetch{done: make(chan struct{})}
 	if !mayAsk {
 		a.finish(nil, errNotAsked, 0)
 		return a, false
 	}
 	if m.lists == nil {
-		m.lists = make(map[*provider.Target]*modelAnswer)
+		m.lists = make(map[*provider.Target]*modelFetch)
 	}
 	// Targets of earlier snapshots are removed when their responses expire.
-	maps.DeleteFunc(m.lists, func(_ *provider.Target, old *modelAnswer) bool { return old.expired() })
+	maps.DeleteFunc(m.lists, func(_ *provider.Target, old *modelFetch) bool { return old.expired() })
 	m.lists[t] = a
 	return a, true
 }
 
 // finish stores the response, which is cached for age.
-func (a *modelAnswer) finish(list []providerModel, err error, age time.Duration) {
+func (a *modelFetch) finish(list []providerModel, err error, age time.Duration) {
 	a.list, a.err, a.expires = list, err, time.Now().Add(age)
 	close(a.done)
 }
 
 // expired reports whether the response may no longer be used. A pending
 // response has not expired.
-func (a *modelAnswer) expired() bool {
+func (a *modelFetch) expired() bool {
 	select {
 	case <-a.done:
 		return !time.Now().Before(a.expires)
@@ -324,7 +324,7 @@ func (a *modelAnswer) expired() bool {
 }
 
 // wait returns the models, or the error.
-func (a *modelAnswer) wait(ctx context.Context) ([]providerModel, error) {
+func (a *modelFetch) wait(ctx context.Context) ([]providerModel, error) {
 	select {
 	case <-a.done:
 		return a.list, a.err

@@ -19,7 +19,7 @@ func TestModelListsAreCached(t *testing.T) {
 		fresh time.Duration // still cached
 		gone  time.Duration // asked again
 	}{
-		{"an answer for a minute", nil, modelsAge, 59 * time.Second, time.Minute},
+		{"a response for a minute", nil, modelsAge, 59 * time.Second, time.Minute},
 		{"a failure for ten seconds", errors.New("down"), failedModelsAge, 9 * time.Second, 10 * time.Second},
 		{"a provider that was not asked, not at all", errors.New("late"), 0, -1, 0},
 	} {
@@ -32,7 +32,7 @@ func TestModelListsAreCached(t *testing.T) {
 					t.Fatal("the first request may not ask")
 				}
 				if b, claimed := m.find(target, true); b != a || claimed {
-					t.Error("a second request asks while the answer is on its way")
+					t.Error("a second request asks while the response is on its way")
 				}
 				a.finish([]providerModel{{id: "a"}}, tt.err, tt.age)
 				began := time.Now()

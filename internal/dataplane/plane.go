@@ -310,7 +310,7 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 		return p.earlierLimit(r.Context(), x, err)
 	}
 	if x.Routing == nil {
-		return p.answerItself(w, r, x)
+		return p.serveLocally(w, r, x)
 	}
 	res, err := p.handle.Handle(r.Context(), &x.Request, &x.trail)
 	x.noteUnusedCache()
@@ -324,8 +324,8 @@ func (p *Plane) serve(w http.ResponseWriter, r *http.Request, x *exchange) error
 	return p.write(w, r, x, res)
 }
 
-// answerItself serves the routes that need no provider.
-func (p *Plane) answerItself(w http.ResponseWriter, r *http.Request, x *exchange) error {
+// serveLocally serves the routes that need no provider.
+func (p *Plane) serveLocally(w http.ResponseWriter, r *http.Request, x *exchange) error {
 	x.reportIgnored()
 	switch {
 	case x.route.op == api.Explain:

@@ -122,12 +122,12 @@ func TestInternalErrorsReachConverseClientsAsSuch(t *testing.T) {
 		}
 	}
 	converse := tongues[4]
-	for name, answer := range map[string]string{
+	for name, response := range map[string]string{
 		"chat":     sseOf(providerChoice(0, "a", ""), "data: {\"error\":{\"message\":\"boom\",\"type\":\"server_error\"}}\n\n"),
 		"messages": sseOf(messageStart, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"boom\"}}\n\n"),
 		"gemini":   sseOf(geminiUsage("a", "", ""), "data: {\"error\":{\"code\":500,\"message\":\"boom\",\"status\":\"INTERNAL\"}}\r\n\r\n"),
 	} {
-		g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(answer)})
+		g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(response)})
 		events := binaryData(t, converse.send(t, g, "@"+name, "m", true).Body)
 		if last := events[len(events)-1]; at(last, ":type") != "internalServerException" || !strings.Contains(str(at(last, "message")), "boom") {
 			t.Errorf("a stream of %s ended in %v", name, last)

@@ -133,10 +133,10 @@ func TestBodiesThatLieAboutTheirLength(t *testing.T) {
 			trace := strings.ReplaceAll(tt.name, " ", "-")
 			fmt.Fprintf(conn, head+tt.rest, tt.path, trace, tt.contentType)
 			tt.then(conn)
-			answer, _ := io.ReadAll(conn)
-			line, _, _ := strings.Cut(string(answer), "\r\n")
-			if !strings.HasPrefix(line, fmt.Sprintf("HTTP/1.1 %d ", tt.status)) || !strings.Contains(string(answer), tt.code) {
-				t.Errorf("answer = %q; want %d with the code %s", answer, tt.status, tt.code)
+			response, _ := io.ReadAll(conn)
+			line, _, _ := strings.Cut(string(response), "\r\n")
+			if !strings.HasPrefix(line, fmt.Sprintf("HTTP/1.1 %d ", tt.status)) || !strings.Contains(string(response), tt.code) {
+				t.Errorf("answer = %q; want %d with the code %s", response, tt.status, tt.code)
 			}
 			recorded(t, entryOf(t, g, trace), map[string]any{"status": tt.status, "error.code": tt.code})
 		})

@@ -204,7 +204,7 @@ func TestATargetThatCannotContinueIsSkipped(t *testing.T) {
 		next targetScript
 	}{
 		{"it refuses", targetScript{status: 500, kind: "application/json", body: `{"error":{"message":"down"}}`}},
-		{"it answers without a stream", targetScript{kind: "application/json", body: answer}},
+		{"it answers without a stream", targetScript{kind: "application/json", body: chatBody}},
 		{"it breaks at once", targetScript{cut: true}},
 		{"it breaks at once, without an error", targetScript{}},
 	} {

@@ -33,7 +33,7 @@ func (h *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"error":{"message":"no such model"}}`)
 		return
 	}
-	io.WriteString(w, answer)
+	io.WriteString(w, chatBody)
 }
 
 // last returns what came last, as JSON without spaces.
@@ -116,7 +116,7 @@ func TestASavedPromptRespondsInItsEnvelope(t *testing.T) {
 	if err := json.Unmarshal(res.Body, &out); err != nil {
 		t.Fatal(err)
 	}
-	if out.Status != "success" || string(out.Body) != answer || out.ID != "c" || len(out.Choices) != 1 {
+	if out.Status != "success" || string(out.Body) != chatBody || out.ID != "c" || len(out.Choices) != 1 {
 		t.Errorf("answer %s", res.Body)
 	}
 	if out.Headers["x-of-the-provider"] != "yes" || out.Headers["x-gateway-provider"] != "openai-compatible" || out.Headers["content-type"] != "application/json" {
@@ -309,8 +309,8 @@ func TestAConfigsPromptMakesTheRequest(t *testing.T) {
 		if res.Status != http.StatusOK || p.listener.last(t) != want {
 			t.Errorf("%s: %d %s: the provider was sent %s, want %s", config, res.Status, res.Body, p.listener.last(t), want)
 		}
-		if string(res.Body) != answer {
-			t.Errorf("%s: the answer is %s, want the provider's alone", config, res.Body)
+		if string(res.Body) != chatBody {
+			t.Errorf("%s: the response is %s, want the provider's alone", config, res.Body)
 		}
 		e := p.Entry(res)
 		if _, named := e["prompt"].(map[string]any); named != strings.Contains(want, "Hello") {

@@ -95,7 +95,7 @@ func TestFailureOfASilentStreamIsAnErrorInTheStream(t *testing.T) {
 func TestHeadersOfASilentStreamWaitForAnotherStatus(t *testing.T) {
 	t.Parallel()
 	fails := func(c *call) { c.say(midError) }
-	answers := func(text string) func(c *call) {
+	responses := func(text string) func(c *call) {
 		return func(c *call) { c.say(chunk(text) + finish + done) }
 	}
 	const timeout = `"request_timeout":2000`
@@ -104,11 +104,11 @@ func TestHeadersOfASilentStreamWaitForAnotherStatus(t *testing.T) {
 		calls                []func(c *call)
 		status               int
 	}{
-		{"another target", twoTargets(fallsBack, "chat", "m1", "chat", "m2"), "", []func(c *call){fails, answers("a")}, 200},
-		{"a retry", `{"provider":"@chat","retry":{"attempts":1}}`, "", []func(c *call){fails, answers("a")}, 200},
+		{"another target", twoTargets(fallsBack, "chat", "m1", "chat", "m2"), "", []func(c *call){fails, responses("a")}, 200},
+		{"a retry", `{"provider":"@chat","retry":{"attempts":1}}`, "", []func(c *call){fails, responses("a")}, 200},
 		{"a timeout of the config", `{"provider":"@chat",` + timeout + `}`, "", []func(c *call){func(*call) {}}, 408},
 		{"a timeout of the request", `{"provider":"@chat"}`, "2000", []func(c *call){func(*call) {}}, 408},
-		{"a guardrail", `{"provider":"@chat","output_guardrails":[` + denyBad + `]}`, "", []func(c *call){answers("bad")}, 446},
+		{"a guardrail", `{"provider":"@chat","output_guardrails":[` + denyBad + `]}`, "", []func(c *call){responses("bad")}, 446},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -79,6 +79,6 @@ func TestSoftDenialsAreCompletions(t *testing.T) {
 	}
 	fallback := fmt.Sprintf(`{"strategy":{"mode":"fallback","on_status_codes":[446]},"targets":[%s,{"provider":"@simulator"}]}`, guarded(`"input_guardrails":["`+id+`"]`))
 	if res := g.Post("/chat/completions", strings.Replace(plainChat, `"hi"`, `"hello"`, 1), "x-gateway-provider", "", "x-gateway-config", fallback); !strings.Contains(string(res.Body), "answer") {
-		t.Errorf("a fallback for 446: status %d %.400s, want the answer of the second target", res.Status, res.Body)
+		t.Errorf("a fallback for 446: status %d %.400s, want the response of the second target", res.Status, res.Body)
 	}
 }

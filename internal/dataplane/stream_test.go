@@ -59,10 +59,10 @@ func TestHowAStreamMayEnd(t *testing.T) {
 	head := rawHead("text/event-stream")
 	chunked := rawHead("text/event-stream", "Transfer-Encoding: chunked")
 	for _, tt := range []struct {
-		name, answer string
-		want         string // the bytes before an error event
-		code         string // of the error event; empty for none
-		source       any    // recorded
+		name, response string
+		want           string // the bytes before an error event
+		code           string // of the error event; empty for none
+		source         any    // recorded
 	}{
 		{"whole", head + chunk("a") + finish + done, chunk("a") + finish + done, "", nil},
 		{"without a terminator after the finish reason", head + chunk("a") + finish, chunk("a") + finish + done, "", nil},
@@ -80,7 +80,7 @@ func TestHowAStreamMayEnd(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(tt.answer)})
+			g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(tt.response)})
 			res := g.Post("/chat/completions", streamChat)
 			if res.Status != 200 || res.Err != nil {
 				t.Fatalf("status %d, %v; want 200 and a proper end: %s", res.Status, res.Err, res.Body)
@@ -119,7 +119,7 @@ func sized(s string) string { return strings.ToLower(hex(len(s))) + "\r\n" + s +
 func TestAStreamThatFailsBeforeItsFirstEventIsARealError(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name, answer, code string
+		name, response, code string
 	}{
 		{"an error as the first event", rawHead("text/event-stream") + midError, "upstream_failed"},
 		{"no event at all", rawHead("text/event-stream"), "upstream_unreadable"},
@@ -129,7 +129,7 @@ func TestAStreamThatFailsBeforeItsFirstEventIsARealError(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(tt.answer), Settings: "limits: {event: 64 KB}\n"})
+			g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(tt.response), Settings: "limits: {event: 64 KB}\n"})
 			res := g.Post("/chat/completions", streamChat)
 			if res.Status != 502 || errorOf(t, string(res.Body))["code"] != tt.code {
 				t.Errorf("answer = %d %s; want 502 with the code %s", res.Status, res.Body, tt.code)
@@ -171,7 +171,7 @@ func TestLimitsOfTimeHaveEachTheirOwnError(t *testing.T) {
 			t.Parallel()
 			u := newScripted(t)
 			g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: "timeouts: {" + tt.settings + "}\n"})
-			u.answer(tt.before)
+			u.respond(tt.before)
 			res := g.Post("/chat/completions", streamChat)
 			if res.Status != tt.status {
 				t.Fatalf("status = %d, want %d: %s", res.Status, tt.status, res.Body)
@@ -200,7 +200,7 @@ func TestTotalTimeoutEndsAStreamInAnError(t *testing.T) {
 	inTime(t, func(limit time.Duration) bool {
 		u := newScripted(t)
 		g := gatewaytest.New(t, gatewaytest.Options{Upstream: u, Settings: fmt.Sprintf("timeouts: {total: %v}\n", limit)})
-		u.answer(func(c *call) { c.events(); c.say(chunk("a")) })
+		u.respond(func(c *call) { c.events(); c.say(chunk("a")) })
 		res := g.Post("/chat/completions", streamChat)
 		if res.Status != 200 {
 			t.Logf("total: %v: %d %s", limit, res.Status, res.Body)
@@ -218,7 +218,7 @@ func TestTheRequestTimeoutEndsWithTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	u := newScripted(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: u})
-	u.answer(func(c *call) { c.events(); c.say(": waiting\n\n") })
+	u.respond(func(c *call) { c.events(); c.say(": waiting\n\n") })
 	res := g.Post("/chat/completions", streamChat, "x-gateway-request-timeout", "50")
 	if res.Status != 408 || errorOf(t, string(res.Body))["type"] != "timeout_error" {
 		t.Errorf("before the first event: %d %s; want 408", res.Status, res.Body)
@@ -229,7 +229,7 @@ func TestTheRequestTimeoutEndsWithTheFirstEvent(t *testing.T) {
 	inTime(t, func(limit time.Duration) bool {
 		u := newScripted(t)
 		g := gatewaytest.New(t, gatewaytest.Options{Upstream: u})
-		u.answer(func(c *call) {
+		u.respond(func(c *call) {
 			c.events()
 			c.say(chunk("a"))
 			for began := time.Now(); time.Since(began) <= limit; { // the provider's own time, longer than the timeout

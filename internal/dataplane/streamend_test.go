@@ -9,9 +9,9 @@ import (
 )
 
 // translated asks a target whose provider answers with these bytes.
-func translated(t *testing.T, client tongue, target, answer string, stream bool) (gatewaytest.Response, map[string]any) {
+func translated(t *testing.T, client tongue, target, response string, stream bool) (gatewaytest.Response, map[string]any) {
 	t.Helper()
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(answer)})
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(response)})
 	res := client.send(t, g, "@"+target, "m", stream)
 	return res, g.Entry(res)
 }
@@ -52,15 +52,15 @@ func TestAResponseWithoutAFinishReasonGetsTheDefault(t *testing.T) {
 				continue
 			}
 			for _, stream := range []bool{false, true} {
-				answer := sseOf(tt.stream)
+				response := sseOf(tt.stream)
 				if !stream {
 					if tt.plain == "" {
 						continue
 					}
-					answer = rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(tt.plain))) + tt.plain
+					response = rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(tt.plain))) + tt.plain
 				}
 				t.Run(fmt.Sprintf("%s for %s, stream %t", tt.name, client.name, stream), func(t *testing.T) {
-					res, e := translated(t, client.tongue, tt.target, answer, stream)
+					res, e := translated(t, client.tongue, tt.target, response, stream)
 					h := client.hear(t, res)
 					if want := map[bool]string{true: "done", false: "whole"}[stream]; h.end != want || h.text != "hello" {
 						t.Fatalf("end %s, text %q; want %s, hello: %s", h.end, h.text, want, res.Body)
@@ -156,7 +156,7 @@ func TestTheFirstChoicesReasonIsRecorded(t *testing.T) {
 	plain := `{"id":"c","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":"b"},"finish_reason":"length"}]}`
 	_, e = translated(t, tongues[3], "chat", rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(plain)))+plain, false)
 	if e["finish_reason"] != "stop" {
-		t.Errorf("recorded finish_reason of a complete answer %v, want stop (entry %v)", e["finish_reason"], e)
+		t.Errorf("recorded finish_reason of a complete response %v, want stop (entry %v)", e["finish_reason"], e)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestAHugeResponseStreamsThroughInBoundedMemory(t *testing.T) {
 		t.Errorf("status %d, %d bytes, want 200 and %d", res.StatusCode, n, int64(100e6))
 	}
 	if grown > 48<<20 {
-		t.Errorf("memory grew by %d MiB for an answer of 100 MB", grown>>20)
+		t.Errorf("memory grew by %d MiB for a response of 100 MB", grown>>20)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestHeadersOfAResponse(t *testing.T) {
 	for _, path := range []string{"/chat/completions", "/any/path"} {
 		// A gateway each: the upstream closes its connection after one response.
 		g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Vendor: yes\r\nX-Gateway-Provider: forged\r\nSet-Cookie: a=1\r\nConnection: X-Hop\r\nX-Hop: 1\r\nContent-Length: " +
-			fmt.Sprint(len(answer)) + "\r\n\r\n" + answer)})
+			fmt.Sprint(len(chatBody)) + "\r\n\r\n" + chatBody)})
 		res := g.Post(path, plainChat, "x-gateway-trace-id", "t-1")
 		for name, want := range map[string]string{
 			"X-Vendor": "yes", "X-Gateway-Provider": "openai-compatible", "X-Hop": "", "X-Gateway-Trace-Id": "t-1",
@@ -136,7 +136,7 @@ func TestHeadersOfAResponse(t *testing.T) {
 		if got := res.Header.Get("Set-Cookie") != ""; got != (path == "/any/path") {
 			t.Errorf("%s: a provider's cookie passed = %t", path, got)
 		}
-		if res.Header.Get("X-Gateway-Overhead-Us") == "" || !bytes.Equal(res.Body, []byte(answer)) {
+		if res.Header.Get("X-Gateway-Overhead-Us") == "" || !bytes.Equal(res.Body, []byte(chatBody)) {
 			t.Errorf("%s: overhead %q, body %s", path, res.Header.Get("X-Gateway-Overhead-Us"), res.Body)
 		}
 	}
@@ -188,7 +188,7 @@ func TestTheListOfModels(t *testing.T) {
 		}
 		return list
 	}
-	u.answer(func(*call) {}) // the simulator's place is taken by one that never answers
+	u.respond(func(*call) {}) // the simulator's place is taken by one that never answers
 	began := time.Now()
 	res := g.Get("/models", "x-gateway-provider", "")
 	if took := time.Since(began); took > 30*time.Second { // the default timeouts are minutes
@@ -209,7 +209,7 @@ func TestTheListOfModels(t *testing.T) {
 		t.Errorf("a key without models.list got %d, want 403", res.Status)
 	}
 	g = gatewaytest.New(t, o) // one that has not seen the simulator fail
-	u.answer(func(c *call) {
+	u.respond(func(c *call) {
 		io.WriteString(c.w, `{"data":[{"id":"x/1"}]}`)
 		c.finish()
 	})

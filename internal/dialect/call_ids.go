@@ -66,8 +66,8 @@ type renamedCalls struct {
 // sentCalls are the ids under which calls with one id are sent, from the first
 // without a result on.
 type sentCalls struct {
-	ids      []string
-	answered bool // the first has a result
+	ids       []string
+	hasResult bool // the first has a result
 }
 
 func newRenamedCalls(messages []llm.Message) *renamedCalls {
@@ -81,8 +81,8 @@ func (r *renamedCalls) call(id string) string {
 		r.sent[id] = &sentCalls{ids: []string{id}}
 		return id
 	}
-	if s.answered {
-		s.ids, s.answered = s.ids[1:], false
+	if s.hasResult {
+		s.ids, s.hasResult = s.ids[1:], false
 	}
 	s.ids = append(s.ids, r.ids.Distinct(id, nil))
 	return s.ids[len(s.ids)-1]
@@ -94,9 +94,9 @@ func (r *renamedCalls) result(id string) string {
 	switch {
 	case s == nil:
 		return id
-	case s.answered && len(s.ids) > 1:
+	case s.hasResult && len(s.ids) > 1:
 		s.ids = s.ids[1:]
 	}
-	s.answered = true
+	s.hasResult = true
 	return s.ids[0]
 }

@@ -306,5 +306,5 @@ type Translator struct {
 	// client's response for the responses to these requests, in their order.
 	// Both are nil if the provider accepts several inputs.
 	Split func(body []byte, to RequestTarget) ([][]byte, error)
-	Join  func(dst []byte, answers [][]byte) ([]byte, error)
+	Join  func(dst []byte, responses [][]byte) ([]byte, error)
 }

@@ -40,7 +40,7 @@ func CountInputs(body []byte) (n, size int) {
 
 // JoinEmbeddings appends one response of the chat dialect for several: all
 // vectors, renumbered, and the sum of tokens.
-func JoinEmbeddings(dst []byte, answers [][]byte) ([]byte, error) {
+func JoinEmbeddings(dst []byte, responses [][]byte) ([]byte, error) {
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("object")
@@ -49,8 +49,8 @@ func JoinEmbeddings(dst []byte, answers [][]byte) ([]byte, error) {
 	b.Open('[')
 	var model jsonedit.Value
 	var vectors, tokens int64
-	for i, answer := range answers {
-		v, err := jsonedit.ParseValue(answer)
+	for i, response := range responses {
+		v, err := jsonedit.ParseValue(response)
 		if err != nil {
 			return dst, fmt.Errorf("joining the response %d: %w", i, err)
 		}

@@ -41,6 +41,6 @@ func TestJoinedEmbeddingsAreNumberedAndTheirTokensSummed(t *testing.T) {
 		t.Errorf("JoinEmbeddings =\n%s, %v, want\n%s", got, err, want)
 	}
 	if _, err := dialect.JoinEmbeddings(nil, [][]byte{[]byte(`{`)}); err == nil {
-		t.Error("an answer that is cut off was joined")
+		t.Error("a response that is cut off was joined")
 	}
 }

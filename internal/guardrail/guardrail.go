@@ -114,7 +114,7 @@ type Request struct {
 
 	// Ask sends the request of a check to its model. Nil means that no model can be
 	// asked. It is safe for concurrent use.
-	Ask func(ctx context.Context, m *Model, call ModelCall) (ModelReply, error)
+	Ask func(ctx context.Context, m *Model, call ModelCall) (ModelResponse, error)
 
 	// Body is the body of the request, also when a response is checked. Nil means
 	// that the body is not JSON or is not available.

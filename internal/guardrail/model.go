@@ -32,8 +32,8 @@ type ModelCall struct {
 	Texts  []string
 }
 
-// ModelReply is the response of a model.
-type ModelReply struct {
+// ModelResponse is the response of a model.
+type ModelResponse struct {
 	Text string // not of a moderation
 	// Flagged are the categories found in any text, of a moderation.
 	Flagged []string

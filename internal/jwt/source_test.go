@@ -271,7 +271,7 @@ func TestAnIssuerThatWasAwayAtFirstIsAskedAgain(t *testing.T) {
 }
 
 func TestAResponseWithoutAKeySetIsRejected(t *testing.T) {
-	for name, answer := range map[string]http.HandlerFunc{
+	for name, response := range map[string]http.HandlerFunc{
 		"huge": func(w http.ResponseWriter, _ *http.Request) {
 			w.Write([]byte(set(public("one", first())) + strings.Repeat(" ", 256<<10)))
 		},
@@ -298,7 +298,7 @@ func TestAResponseWithoutAKeySetIsRejected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
-			p.setHandler(answer)
+			p.setHandler(response)
 			k, _ := mustKeySets(t, upstream.Options{RootCAs: p.pool})
 			token := sign(first(), header, claims)
 			_, err := verify(k.Tokens([]jwt.Issuer{p.issuer()}), token, noon)

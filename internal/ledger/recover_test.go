@@ -92,7 +92,7 @@ func TestInterruptedExchangeHasTheFiguresOfItsAttempts(t *testing.T) {
 			reqlog.Entry{Result: reqlog.Result{Status: 503}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Error: unknown}}, Decisions: []reqlog.Decision{{Text: "attempt 1 is an estimate: its end is unknown"}}}},
 		},
 		{
-			"without an answer",
+			"without a response",
 			[]attempt{{0, time.Second, 1, reqlog.Failed, 0, llm.Usage{}}},
 			reqlog.Entry{Result: reqlog.Result{Status: 503}, Durations: reqlog.Durations{Total: time.Second}, Input: reqlog.Input{RequestBytes: 1}, Steps: reqlog.Steps{Attempts: []reqlog.Attempt{{Took: time.Second}}}},
 		},

@@ -76,7 +76,7 @@ func TestAServerThatIsKilledWhileWritingLosesAndDoublesNothing(t *testing.T) {
 	}
 }
 
-// TestABatchWhoseCommitWasNotAnsweredIsKeptOnce holds the answers back, so that
+// TestABatchWhoseCommitWasNotAnsweredIsKeptOnce holds the responses back, so that
 // the server keeps what the store takes for failed.
 func TestABatchWhoseCommitWasNotAnsweredIsKeptOnce(t *testing.T) {
 	url := storetest.Postgres(t)
@@ -111,7 +111,7 @@ func TestABatchWhoseResponseIsLostIsCountedOnce(t *testing.T) {
 	s.Record(t.Context(), sampleEntry(1, time.Now()))
 	mustFlush(t, s)
 	if relay.Loses() {
-		t.Fatal("no answer to a COMMIT was lost")
+		t.Fatal("no response to a COMMIT was lost")
 	}
 	sums, err := s.Groups(t.Context(), logstore.GroupQuery{Scope: logstore.Scope{Organisation: "acme"}, From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)})
 	if got := countStored(t, url); got != 2 || err != nil || len(sums) != 1 || sums[0].Requests != 2 {

@@ -41,14 +41,14 @@ func TestEachAttemptIsSettledOnceByItsOutcome(t *testing.T) {
 		counted  bool // tokens
 		estimate bool
 	}{
-		{"an answer", rtRespond(200, json, rtResponseBody), rtHello, 0, reqlog.Answered, 200, true, false},
+		{"a response", rtRespond(200, json, rtResponseBody), rtHello, 0, reqlog.Answered, 200, true, false},
 		{"an error of the client", rtRespond(400, json, `{"error":{"message":"no"}}`), rtHello, 0, reqlog.Refused, 400, false, false},
 		{"an error of the provider", rtRespond(500, json, `{"error":{"message":"no"}}`), rtHello, 0, reqlog.Refused, 500, false, false},
-		{"an answer that can't be used", rtRespond(200, json, `{"id":`), rtHello, 0, reqlog.Failed, 0, false, false},
+		{"a response that can't be used", rtRespond(200, json, `{"id":`), rtHello, 0, reqlog.Failed, 0, false, false},
 		{"a redirect", rtRespond(300, json, `{}`), rtHello, 0, reqlog.Failed, 0, false, false},
 		{"a stream", rtRespond(200, events, rtChunk, rtFinish), rtStream, 0, reqlog.Answered, 200, true, true},
 		{"a stream that breaks off", breaks, rtStream, 0, reqlog.Answered, 200, true, true},
-		{"a client that leaves before the answer", hangs, rtHello, time.Second, reqlog.Abandoned, 0, true, true},
+		{"a client that leaves before the response", hangs, rtHello, time.Second, reqlog.Abandoned, 0, true, true},
 		{"a client that leaves a stream", pauses, rtStream, time.Second, reqlog.Abandoned, 200, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestAttemptWithoutPlaceInTheLedgerIsNotSent(t *testing.T) {
 		}
 		p.ledger.full = nil
 		if _, err := p.send(t.Context(), rtSingle, rtHello, nil); err != nil || sent.Load() != 1 {
-			t.Errorf("with room again: %v after %d requests, want an answer to one", err, sent.Load())
+			t.Errorf("with room again: %v after %d requests, want a response to one", err, sent.Load())
 		}
 	})
 }

@@ -78,7 +78,7 @@ func TestStickyNodeWhoseStateWasForgottenServesOn(t *testing.T) {
 	r.state.FillSticky()
 	for range 2 {
 		if got := r.send(ann); got.status != 200 || got.hasDecision("kept: true") {
-			t.Errorf("status %d, decided %v; want an answer of a target that is drawn again", got.status, got.x.trail.Decisions)
+			t.Errorf("status %d, decided %v; want a response of a target that is drawn again", got.status, got.x.trail.Decisions)
 		}
 	}
 	if n := r.state.Assignments(); n != 0 {

@@ -78,7 +78,7 @@ func TestBreakerCounting(t *testing.T) {
 		{"408 of the provider", "", rtStatus(408), true},
 		{"429", "", rtStatus(429), true},
 		{"no connection", "", rtRefusal(), true},
-		{"no answer in time", "", rtError(apierr.UpstreamTimeout), true},
+		{"no response in time", "", rtError(apierr.UpstreamTimeout), true},
 		{"its own timeout", "", rtError(apierr.Timeout), true},
 		{"400", "", rtStatus(400), false},
 		{"401", "", rtStatus(401), false},

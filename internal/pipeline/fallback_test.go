@@ -48,7 +48,7 @@ func TestAFallbackLeavesATargetOnItsTriggers(t *testing.T) {
 		{"a server error", plain, rtStatus(500), true},
 		{"an overload", plain, rtStatus(529), true},
 		{"no connection", plain, rtRefusal(), true},
-		{"no answer in time", plain, rtError(apierr.UpstreamTimeout), true},
+		{"no response in time", plain, rtError(apierr.UpstreamTimeout), true},
 		{"its own timeout", plain, rtError(apierr.Timeout), true},
 		{"an operation it lacks", plain, rtError(apierr.Unsupported), true},
 		{"a client that left", plain, rtError(apierr.ClientGone), false},

@@ -54,14 +54,14 @@ func (c *CheckCall) open(body []byte) (*Request, error) {
 // ask sends the request of a check of r. Its attempts are part of r: they are
 // recorded in its log entry, paid and limited like its own, and count for its
 // limit of attempts.
-func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 	admitted := r.CheckCalls[m]
 	if admitted == nil {
-		return guardrail.ModelReply{}, errors.New("no model can be asked for this request")
+		return guardrail.ModelResponse{}, errors.New("no model can be asked for this request")
 	}
 	own, err := admitted.open(m.Body(call))
 	if err != nil {
-		return guardrail.ModelReply{}, errors.New(apierr.From(err).Message)
+		return guardrail.ModelResponse{}, errors.New(apierr.From(err).Message)
 	}
 	defer own.Body.Release()
 	defer l.forget(own)
@@ -69,16 +69,16 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call
 	defer l.addAttempts(m.Check, t)
 	res, err := own.Routing.Handle(ctx, own, t)
 	if err != nil {
-		return guardrail.ModelReply{}, errors.New(apierr.From(err).Message)
+		return guardrail.ModelResponse{}, errors.New(apierr.From(err).Message)
 	}
 	defer res.Close()
 	if res.Status != http.StatusOK || res.Bytes == nil {
-		return guardrail.ModelReply{}, fmt.Errorf("it responded with status %d", res.Status)
+		return guardrail.ModelResponse{}, fmt.Errorf("it responded with status %d", res.Status)
 	}
 	if m.Moderation {
 		return readModeration(res.Bytes, len(call.Texts))
 	}
-	return readReply(res.Bytes)
+	return readModelResponse(res.Bytes)
 }
 
 // forget removes the runs of hooks on a request whose body is released: another
@@ -107,8 +107,8 @@ func (l *CheckLog) HasCalls() bool {
 	return len(l.attempts) > 0
 }
 
-// readReply returns the text of a response in the chat dialect.
-func readReply(body []byte) (guardrail.ModelReply, error) {
+// readModelResponse returns the text of a response in the chat dialect.
+func readModelResponse(body []byte) (guardrail.ModelResponse, error) {
 	var out struct {
 		Choices []struct {
 			Message struct {
@@ -119,16 +119,16 @@ func readReply(body []byte) (guardrail.ModelReply, error) {
 	}
 	switch err := json.Unmarshal(body, &out); {
 	case err != nil || len(out.Choices) == 0 || out.Choices[0].Message.Content == nil && out.Choices[0].Finish != "length":
-		return guardrail.ModelReply{}, errors.New("its response has no text")
+		return guardrail.ModelResponse{}, errors.New("its response has no text")
 	case out.Choices[0].Finish == "length":
-		return guardrail.ModelReply{}, errors.New("its reply is longer than max_tokens; raise it")
+		return guardrail.ModelResponse{}, errors.New("its reply is longer than max_tokens; raise it")
 	}
-	return guardrail.ModelReply{Text: *out.Choices[0].Message.Content}, nil
+	return guardrail.ModelResponse{Text: *out.Choices[0].Message.Content}, nil
 }
 
 // readModeration returns the categories of a moderation of n texts. A text that is
 // flagged without a category has the category flagged.
-func readModeration(body []byte, n int) (guardrail.ModelReply, error) {
+func readModeration(body []byte, n int) (guardrail.ModelResponse, error) {
 	var out struct {
 		Results []struct {
 			Flagged    *bool           `json:"flagged"`
@@ -136,7 +136,7 @@ func readModeration(body []byte, n int) (guardrail.ModelReply, error) {
 		} `json:"results"`
 	}
 	if json.Unmarshal(body, &out) != nil || len(out.Results) != n {
-		return guardrail.ModelReply{}, errors.New("its response is not a moderation of all texts")
+		return guardrail.ModelResponse{}, errors.New("its response is not a moderation of all texts")
 	}
 	found := map[string]bool{}
 	for _, r := range out.Results {
@@ -148,19 +148,19 @@ func readModeration(body []byte, n int) (guardrail.ModelReply, error) {
 		}
 		switch {
 		case r.Flagged == nil && r.Categories == nil:
-			return guardrail.ModelReply{}, errors.New("its response is not a moderation of all texts")
+			return guardrail.ModelResponse{}, errors.New("its response is not a moderation of all texts")
 		case r.Flagged != nil && *r.Flagged && !some:
 			found["flagged"] = true
 		}
 	}
-	return guardrail.ModelReply{Flagged: slices.Sorted(maps.Keys(found))}, nil
+	return guardrail.ModelResponse{Flagged: slices.Sorted(maps.Keys(found))}, nil
 }
 
 // facts returns what checks may know about the request, and asks models for them.
 func (l *CheckLog) facts(r *Request, body *document) *guardrail.Request {
 	f := r.facts(body)
 	if len(r.CheckCalls) > 0 {
-		f.Ask = func(ctx context.Context, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+		f.Ask = func(ctx context.Context, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 			return l.ask(ctx, r, m, call)
 		}
 	}

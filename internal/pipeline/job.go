@@ -185,14 +185,14 @@ func (j *job) streamed(out *Response, address *url.URL) (*Response, error) {
 	out.Raw, out.Header = res, res.Header
 	m := j.streamMemory(res.Body)
 	m.frames = &jobEvents{Reader: sse.NewReader(m, j.handler.MaxEvent), job: j}
-	answer, err := j.stream(out, m)
+	streamed, err := j.stream(out, m)
 	if err != nil {
 		res.Body.Close()
 		j.cancel()
 		return nil, err
 	}
-	answer.after = append(answer.after, j.cancel)
-	return answer, nil
+	streamed.after = append(streamed.after, j.cancel)
+	return streamed, nil
 }
 
 // jobEvents reads the events of a job. The last event gets the provider's final

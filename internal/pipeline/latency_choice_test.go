@@ -91,7 +91,7 @@ func TestASlowerResponseCountsAtOnceAndAQuickerOneSlowly(t *testing.T) {
 		r.rtWantRoute("nothing is known", "0", "1")
 		time.Sleep(time.Minute)
 		r.rtAtOnce("1 is quicker, but busy", "1", "1", "0")
-		r.rtWantRoute("after a minute the last answer counts, and 1 is quicker still", "1")
+		r.rtWantRoute("after a minute the last response counts, and 1 is quicker still", "1")
 	})
 }
 

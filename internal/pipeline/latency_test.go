@@ -53,10 +53,10 @@ func TestASlowTargetIsFoundAgain(t *testing.T) {
 
 // An error that comes quickly must not draw everyone to the target that makes it.
 func TestAQuickRefusalIsNotSpeed(t *testing.T) {
-	for name, answer := range map[string]rtResponse{"an error status": rtStatus(500), "no connection": rtRefusal()} {
+	for name, response := range map[string]rtResponse{"an error status": rtStatus(500), "no connection": rtRefusal()} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(4).on("0", answer).on("1", rtResponse{after: 300 * time.Millisecond})
+				r := rtNew(t, rtTree("latency", 2, "")).rtSeeded(4).on("0", response).on("1", rtResponse{after: 300 * time.Millisecond})
 				if got := r.rtSpread(200); got["1"] < 150 {
 					t.Errorf("spread %v, want most at the one that works", got)
 				}

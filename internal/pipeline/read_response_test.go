@@ -26,7 +26,7 @@ func TestStatusDecidesWhetherAResponseIsReturned(t *testing.T) {
 						t.Errorf("status %d, want %d", res.Status, tt.status)
 					}
 					if tt.status < 300 && string(res.Bytes) != rtResponseBody {
-						t.Errorf("the client gets %s, want the answer of the provider as it is", res.Bytes)
+						t.Errorf("the client gets %s, want the response of the provider as it is", res.Bytes)
 					}
 					return nil
 				})
@@ -66,7 +66,7 @@ func TestJSONResponseIsCheckedUpToItsLimit(t *testing.T) {
 					})
 					_, err := p.send(t.Context(), rtSingle, rtHello, func(res *pipeline.Response) error {
 						if (res.Bytes != nil) != tt.held {
-							t.Errorf("the answer is held: %t, want %t", res.Bytes != nil, tt.held)
+							t.Errorf("the response is held: %t, want %t", res.Bytes != nil, tt.held)
 						}
 						got := res.Bytes
 						if got == nil {

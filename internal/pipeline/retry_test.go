@@ -78,7 +78,7 @@ func TestOnlySomeOutcomesAreRetried(t *testing.T) {
 		{"505", "", rtStatus(505), false},
 		{"302", "", rtStatus(302), false},
 		{"no connection", "", rtRefusal(), true},
-		{"no answer in time", "", rtError(apierr.UpstreamTimeout), true},
+		{"no response in time", "", rtError(apierr.UpstreamTimeout), true},
 		{"its own timeout", "", rtError(apierr.Timeout), false},
 		{"an error of the gateway", "", rtError(apierr.Invalid), false},
 

@@ -86,7 +86,7 @@ func (a *Attempt) checkPieces(body []byte) error {
 func (a *Attempt) sendSplit(ctx context.Context, pieces []*Attempt) (*Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	b := &splitRun{pieces: pieces, answers: make([]*Response, len(pieces)), cancel: cancel}
+	b := &splitRun{pieces: pieces, responses: make([]*Response, len(pieces)), cancel: cancel}
 	if limit := a.responseTimeout(); limit > 0 { // of all pieces together
 		for _, piece := range pieces {
 			piece.request.AttemptDeadline = time.Now().Add(limit)
@@ -102,7 +102,7 @@ func (a *Attempt) sendSplit(ctx context.Context, pieces []*Attempt) (*Response, 
 	if b.failed {
 		return b.res, b.err
 	}
-	return a.merge(b.answers)
+	return a.merge(b.responses)
 }
 
 // adopt copies the parameter changes of a piece, which are the same for all.
@@ -115,10 +115,10 @@ func (a *Attempt) adopt(piece *Attempt) {
 
 // splitRun sends the pieces of a request.
 type splitRun struct {
-	pieces  []*Attempt
-	answers []*Response // each is set by the goroutine that sends its piece
-	cancel  context.CancelFunc
-	taken   atomic.Int64
+	pieces    []*Attempt
+	responses []*Response // each is set by the goroutine that sends its piece
+	cancel    context.CancelFunc
+	taken     atomic.Int64
 
 	mu     sync.Mutex
 	failed bool      // guarded by mu, as are the fields below
@@ -138,7 +138,7 @@ func (b *splitRun) work(ctx context.Context) {
 			b.fail(res, err)
 			return
 		}
-		b.answers[i] = res
+		b.responses[i] = res
 	}
 	b.fail(nil, apierr.New(apierr.ClientGone, "the client closed the request")) // unless one has failed before
 }
@@ -169,9 +169,9 @@ func (b *splitRun) fail(res *Response, err error) {
 }
 
 // merge returns one response for the responses to the pieces.
-func (a *Attempt) merge(answers []*Response) (*Response, error) {
-	bodies := make([][]byte, len(answers))
-	for i, res := range answers {
+func (a *Attempt) merge(responses []*Response) (*Response, error) {
+	bodies := make([][]byte, len(responses))
+	for i, res := range responses {
 		bodies[i] = res.Bytes
 	}
 	o := a.wire.translator.(*operation)
@@ -182,7 +182,7 @@ func (a *Attempt) merge(answers []*Response) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := answers[0]
+	first := responses[0]
 	out := &Response{Status: first.Status, Header: first.Header, Attempt: a, Tap: a.request.Client.NewTap(a.request.Operation)}
 	out.setTapped(encoded)
 	return out, nil
@@ -190,7 +190,7 @@ func (a *Attempt) merge(answers []*Response) (*Response, error) {
 
 // close closes the responses, which have been copied.
 func (b *splitRun) close() {
-	for _, res := range b.answers {
+	for _, res := range b.responses {
 		if res != nil {
 			res.Close()
 		}

@@ -92,7 +92,7 @@ func TestUsageIsRequestedOnlyWhereTheClientDidNotAndTheProviderKnowsHow(t *testi
 				t.Errorf("usageRequest(%s) = %s, %t; want %q", tt.body, edit.Value, asked, tt.want)
 			}
 			if _, asked := (&Attempt{Target: tt.target, handler: l, request: &Request{}, wire: wirePlan{op: tt.op}}).usageRequest(&doc, nil); asked {
-				t.Error("usage was requested for an answer that is not a stream")
+				t.Error("usage was requested for a response that is not a stream")
 			}
 		})
 	}

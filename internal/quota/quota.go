@@ -126,7 +126,7 @@ type Grant struct {
 	Lease int64
 }
 
-// Verdict is the answer to a reservation.
+// Verdict is the result of a reservation.
 type Verdict struct {
 	// Refused is the index of the first claim that does not fit, or -1. Nothing
 	// is reserved if there is one.

@@ -171,11 +171,11 @@ func (c *Claim) Numbers(now time.Time) [8]int64 {
 	return [...]int64{window, l.Tolerance(), l.Base, l.Max, l.Counted, c.Amount, c.Least, l.Lifetime(window, now).Milliseconds()}
 }
 
-// StateNumbers is how many numbers a shared store answers to a claim.
+// StateNumbers is how many numbers a shared store returns for a claim.
 const StateNumbers = 5
 
 // ParseVerdict returns the verdict of a shared store that refused the claim with an index,
-// or none (-1), and answered to each: used, held, window, generation, granted amount.
+// or none (-1), and returned for each: used, held, window, generation, granted amount.
 func ParseVerdict(refused int64, numbers []int64, claims []Claim) Verdict {
 	v := Verdict{Refused: int(refused), States: make([]State, len(claims)), Grants: make([]Grant, len(claims))}
 	for i, c := range claims {

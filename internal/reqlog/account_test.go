@@ -21,7 +21,7 @@ func TestSpendIsKnownWhereTheCostOfEachResponseIs(t *testing.T) {
 	}{
 		{"no attempt", nil, 0, false},
 		{"one", []reqlog.Settlement{succeeded}, 5, true},
-		{"two answers of one exchange", []reqlog.Settlement{succeeded, succeeded}, 10, true},
+		{"two responses of one exchange", []reqlog.Settlement{succeeded, succeeded}, 10, true},
 		{"after a failure", []reqlog.Settlement{failed, succeeded}, 5, true},
 		{"next to one that was abandoned", []reqlog.Settlement{succeeded, left}, 5, true},
 		{"one that was abandoned", []reqlog.Settlement{left}, 0, false},

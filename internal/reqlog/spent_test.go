@@ -23,7 +23,7 @@ func TestUnknownUsageIsCountedApartAndNeverAsZero(t *testing.T) {
 			reqlog.Spend{Attempts: 1, Cost: 100 * reqlog.AssumedInput, Tokens: 100, Unpriced: 1}},
 		{"an estimate of nothing", reqlog.Settlement{Outcome: reqlog.Estimated}, reqlog.Spend{Attempts: 1, Unknown: 1}},
 		{"abandoned with usage", reqlog.Settlement{Outcome: reqlog.Abandoned, Usage: used, Cost: 3, Priced: true}, reqlog.Spend{Attempts: 1, Cost: 3, Tokens: 17}},
-		{"no answer", reqlog.Settlement{Outcome: reqlog.Failed}, reqlog.Spend{Attempts: 1}},
+		{"no response", reqlog.Settlement{Outcome: reqlog.Failed}, reqlog.Spend{Attempts: 1}},
 		{"refused", reqlog.Settlement{Outcome: reqlog.Refused, Status: 400}, reqlog.Spend{Attempts: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -318,11 +318,11 @@ func TestEachSettingDecidesWhilePostgreSQLIsStopped(t *testing.T) {
 func TestBudgetsOfPoliciesComeBackWhenRedisWasEmptied(t *testing.T) {
 	redis, l := newRedisGateway(t)
 	budgetsComeBack(t, l, func(counter string) bool {
-		reply, err := redis.Command("HGET {modelgate}:limit:" + counter + " c\r\n")
-		return err == nil && len(reply) > len("$2\r\n10\r\n") // three digits
+		response, err := redis.Command("HGET {modelgate}:limit:" + counter + " c\r\n")
+		return err == nil && len(response) > len("$2\r\n10\r\n") // three digits
 	}, func() {
-		if reply, err := redis.Command("FLUSHALL\r\n"); err != nil || reply != "+OK\r\n" {
-			t.Fatal(reply, err)
+		if response, err := redis.Command("FLUSHALL\r\n"); err != nil || response != "+OK\r\n" {
+			t.Fatal(response, err)
 		}
 	})
 }

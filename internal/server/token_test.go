@@ -134,7 +134,7 @@ func TestATokenOpensModelsAsAKeyDoes(t *testing.T) {
 				t.Errorf("%d %s, want %d %q", res.Status, res.Body, tt.status, tt.word)
 			}
 			if strings.Contains(string(res.Body), strings.Split(good, ".")[2]) {
-				t.Errorf("the answer repeats the token: %s", res.Body)
+				t.Errorf("the response repeats the token: %s", res.Body)
 			}
 		})
 	}

@@ -20,6 +20,6 @@ func TestCallsOfLaterTurnsHaveOtherIDs(t *testing.T) {
 	w := httptest.NewRecorder()
 	simulator.New(simulator.Options{}).ServeHTTP(w, r)
 	if got := w.Body.String(); !strings.Contains(got, `"id":"toolu_sim2"`) {
-		t.Errorf("the answer is %s, want a call toolu_sim2", got)
+		t.Errorf("the response is %s, want a call toolu_sim2", got)
 	}
 }

@@ -306,23 +306,23 @@ func TestUnknownPathsAreEchoed(t *testing.T) {
 			t.Errorf("%s: %+v", method, got)
 		}
 	}
-	for _, reply := range []string{"100KB;seed=7;type=video/x;status=206", "100KB;seed=7;type=video/x;status=206;chunked"} {
-		a := h.mustSend("GET", "/v1/videos/1", "", simulator.HeaderResponse, reply)
+	for _, response := range []string{"100KB;seed=7;type=video/x;status=206", "100KB;seed=7;type=video/x;status=206;chunked"} {
+		a := h.mustSend("GET", "/v1/videos/1", "", simulator.HeaderResponse, response)
 		want, _ := io.ReadAll(simulator.Bytes(7, 100e3))
 		if a.err != nil || a.body != string(want) || a.StatusCode != 206 || a.Header.Get("Content-Type") != "video/x" {
-			t.Errorf("%s: %d bytes, %d %v %v", reply, len(a.body), a.StatusCode, a.Header, a.err)
+			t.Errorf("%s: %d bytes, %d %v %v", response, len(a.body), a.StatusCode, a.Header, a.err)
 		}
-		if chunked := a.ContentLength < 0; chunked != strings.HasSuffix(reply, "chunked") {
-			t.Errorf("%s: length %d", reply, a.ContentLength)
+		if chunked := a.ContentLength < 0; chunked != strings.HasSuffix(response, "chunked") {
+			t.Errorf("%s: length %d", response, a.ContentLength)
 		}
 	}
 	cut := h.mustSend("GET", "/v1/videos/1", "", simulator.HeaderResponse, "100KB", simulator.HeaderFault, "cut=5000")
 	if len(cut.body) != 5000 || cut.err == nil {
 		t.Errorf("cut=5000: %d bytes, %v", len(cut.body), cut.err)
 	}
-	for _, reply := range []string{"many", "5;colour=red", "5;status=99"} {
-		if a := h.mustSend("GET", "/v1/videos/1", "", simulator.HeaderResponse, reply); a.StatusCode != 400 {
-			t.Errorf("%s: status %d, want 400", reply, a.StatusCode)
+	for _, response := range []string{"many", "5;colour=red", "5;status=99"} {
+		if a := h.mustSend("GET", "/v1/videos/1", "", simulator.HeaderResponse, response); a.StatusCode != 400 {
+			t.Errorf("%s: status %d, want 400", response, a.StatusCode)
 		}
 	}
 	if a := h.mustSend("HEAD", "/v1/videos/1", "", simulator.HeaderResponse, "10"); a.ContentLength != 10 || a.body != "" {

@@ -25,7 +25,7 @@ func (s *ScriptedResponse) calls(x *exchange, first int) []toolCall {
 	return list
 }
 
-// directed adds the scripted answer to a turn, and reports whether there is
+// directed adds the scripted response to a turn, and reports whether there is
 // one.
 func (x *exchange) directed(q *turn, a *response) bool {
 	if x.sim.opts.Script == nil {
@@ -45,7 +45,7 @@ func (x *exchange) directed(q *turn, a *response) bool {
 	return true
 }
 
-// directedChat returns the scripted answer to a chat request, and whether there
+// directedChat returns the scripted response to a chat request, and whether there
 // is one.
 func (x *exchange) directedChat(q *chatRequest) (chatResponse, bool) {
 	if x.sim.opts.Script == nil {

@@ -99,7 +99,7 @@ var geminiCases = []strictCase{
 	{"JSON Schema as parameters", `{"contents":[` + part + `],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object","additionalProperties":false}}]}]}`, "additionalProperties"},
 	{"a type that is a list", `{"contents":[` + part + `],"tools":[{"functionDeclarations":[{"name":"f","parameters":{"type":"object","properties":{"a":{"type":["string","null"]}}}}]}]}`, "type"},
 	{"budget and level", `{"contents":[` + part + `],"generationConfig":{"thinkingConfig":{"thinkingBudget":5,"thinkingLevel":"LOW"}}}`, "only one"},
-	{"a schema without a type of answer", `{"contents":[` + part + `],"generationConfig":{"responseSchema":{"type":"OBJECT"}}}`, "responseMimeType"},
+	{"a schema without a type of response", `{"contents":[` + part + `],"generationConfig":{"responseSchema":{"type":"OBJECT"}}}`, "responseMimeType"},
 	{"two things in a part", `{"contents":[{"role":"user","parts":[{"text":"x","inlineData":{}}]}]}`, "only one"},
 }
 

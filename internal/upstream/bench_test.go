@@ -13,10 +13,10 @@ import (
 // The allocations of Do compared with those of the bare transport, the process's
 // provider included: the difference is the package's own.
 func BenchmarkAttempt(b *testing.B) {
-	answer := []byte(strings.Repeat("x", 1500))
+	response := []byte(strings.Repeat("x", 1500))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
-		w.Write(answer)
+		w.Write(response)
 	}))
 	defer s.Close()
 	body := strings.Repeat("y", 4<<10)

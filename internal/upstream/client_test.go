@@ -271,12 +271,12 @@ func TestAStreamThatStandsStillEndsInTheIdleTimeout(t *testing.T) {
 }
 
 func TestABodyThatBreaksOffIsAReset(t *testing.T) {
-	for name, answer := range map[string]string{
+	for name, response := range map[string]string{
 		"before its length": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf",
 		"inside a chunk":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf",
 		"between chunks":    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n",
 	} {
-		req := mustRequest(t, t.Context(), "GET", "http://"+mustServeText(t, answer), nil)
+		req := mustRequest(t, t.Context(), "GET", "http://"+mustServeText(t, response), nil)
 		resp, err := upstream.New(upstream.Options{}).Do(req, false)
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func okServer(t *testing.T) *httptest.Server {
 func TestAGuardedNameIsDialledAtTheCheckedAddress(t *testing.T) {
 	s := okServer(t)
 	// 127.0.0.1 stands for a public address; the second answer is the attack.
-	names := &resolver{answers: [][]string{{"127.0.0.1"}, {"::1"}}}
+	names := &resolver{responses: [][]string{{"127.0.0.1"}, {"::1"}}}
 	c := upstream.New(upstream.Options{Resolver: names, TrustedHosts: []string{"127.0.0.1/32"}})
 	at := "http://rebind.example.com:" + portOf(s.URL)
 
@@ -61,8 +61,8 @@ func TestAGuardedNameIsDialledAtTheCheckedAddress(t *testing.T) {
 func TestEveryAddressOfAGuardedNameIsChecked(t *testing.T) {
 	s := okServer(t)
 	for _, tt := range []struct {
-		answer []string
-		rule   string
+		response []string
+		rule     string
 	}{
 		{[]string{"127.0.0.1", "10.0.0.1"}, upstream.RulePrivate},
 		{[]string{"10.0.0.1"}, upstream.RulePrivate},
@@ -72,20 +72,20 @@ func TestEveryAddressOfAGuardedNameIsChecked(t *testing.T) {
 		{[]string{"fe80::1%eth0"}, upstream.RuleLinkLocal},
 		{[]string{"127.0.0.1", "0.0.0.0"}, upstream.RuleUnspecified},
 	} {
-		c := upstream.New(upstream.Options{Resolver: &resolver{answers: [][]string{tt.answer}}, TrustedHosts: []string{"127.0.0.1"}})
+		c := upstream.New(upstream.Options{Resolver: &resolver{responses: [][]string{tt.response}}, TrustedHosts: []string{"127.0.0.1"}})
 		_, err := c.Do(mustRequest(t, t.Context(), "GET", "http://a.example.com:"+portOf(s.URL), nil), true)
 		if f := mustFail(t, err, upstream.Refused); f.Rule != tt.rule {
-			t.Errorf("%v: refused by %q, want %q", tt.answer, f.Rule, tt.rule)
+			t.Errorf("%v: refused by %q, want %q", tt.response, f.Rule, tt.rule)
 		}
 	}
 }
 
 func TestATrustedNameMayResolveInside(t *testing.T) {
 	s := okServer(t)
-	names := &resolver{answers: [][]string{{"127.0.0.1"}}}
+	names := &resolver{responses: [][]string{{"127.0.0.1"}}}
 	mustOK(t, upstream.New(upstream.Options{Resolver: names, TrustedHosts: []string{"*.models.corp"}}), "http://a.models.corp:"+portOf(s.URL))
 
-	c := upstream.New(upstream.Options{Resolver: &resolver{answers: [][]string{{"169.254.169.254"}}}, TrustedHosts: []string{"*.models.corp"}})
+	c := upstream.New(upstream.Options{Resolver: &resolver{responses: [][]string{{"169.254.169.254"}}}, TrustedHosts: []string{"*.models.corp"}})
 	_, err := c.Do(mustRequest(t, t.Context(), "GET", "http://a.models.corp", nil), true)
 	if f := mustFail(t, err, upstream.Refused); f.Rule != upstream.RuleMetadata {
 		t.Errorf("refused by %q, want %q", f.Rule, upstream.RuleMetadata)
@@ -94,12 +94,12 @@ func TestATrustedNameMayResolveInside(t *testing.T) {
 
 func TestTheNextAddressIsTriedWhenOneDoesNotConnect(t *testing.T) {
 	s := okServer(t)
-	names := &resolver{answers: [][]string{{"127.0.0.3", "127.0.0.1"}}}
+	names := &resolver{responses: [][]string{{"127.0.0.3", "127.0.0.1"}}}
 	mustOK(t, upstream.New(upstream.Options{Resolver: names, TrustLoopback: true}), "http://a.example.com:"+portOf(s.URL))
 }
 
 func TestStaticRulesApplyToAGuardedRequestToo(t *testing.T) {
-	names := &resolver{answers: [][]string{{"127.0.0.1"}}}
+	names := &resolver{responses: [][]string{{"127.0.0.1"}}}
 	c := upstream.New(upstream.Options{Resolver: names, TrustedHosts: []string{"127.0.0.1"}})
 	for _, tt := range []struct{ url, rule string }{
 		{"http://db.internal/", upstream.RuleBlockedSuffix},
@@ -136,7 +136,7 @@ type closeRecorder struct {
 func (c *closeRecorder) Close() error { c.closed = true; return nil }
 
 func TestAGuardedNameThatDoesNotResolve(t *testing.T) {
-	c := upstream.New(upstream.Options{Resolver: &resolver{answers: [][]string{{}}}})
+	c := upstream.New(upstream.Options{Resolver: &resolver{responses: [][]string{{}}}})
 	_, err := c.Do(mustRequest(t, t.Context(), "GET", "http://nothing.example.com/?key=pl4nted", nil), true)
 	f := mustFail(t, err, upstream.DNS)
 	if want := "calling nothing.example.com: the name could not be resolved (no such host)"; f.Error() != want {
@@ -165,7 +165,7 @@ func TestOnlyUnguardedRequestsUseTheProxy(t *testing.T) {
 	}
 	s := okServer(t)
 	c := upstream.New(upstream.Options{
-		Proxy: http.ProxyURL(at), TrustedHosts: []string{"127.0.0.1"}, Resolver: &resolver{answers: [][]string{{"127.0.0.1"}}},
+		Proxy: http.ProxyURL(at), TrustedHosts: []string{"127.0.0.1"}, Resolver: &resolver{responses: [][]string{{"127.0.0.1"}}},
 	})
 	mustOK(t, c, "http://a.example.com:"+portOf(s.URL))
 

@@ -49,12 +49,12 @@ func mustListen(t testing.TB, serve func(conn *net.TCPConn)) string {
 
 // mustServe accepts connections on loopback, reads the head of one request
 // from each and lets answer do the rest. It returns the address.
-func mustServe(t testing.TB, answer func(conn *net.TCPConn, r *bufio.Reader)) string {
+func mustServe(t testing.TB, response func(conn *net.TCPConn, r *bufio.Reader)) string {
 	t.Helper()
 	return mustListen(t, func(conn *net.TCPConn) {
 		r := bufio.NewReader(conn)
 		if _, err := http.ReadRequest(r); err == nil {
-			answer(conn, r)
+			response(conn, r)
 		}
 	})
 }
@@ -95,18 +95,18 @@ func mustFail(t *testing.T, err error, kind upstream.FailureKind) *upstream.Fail
 
 // resolver answers each look-up with the next answer, and the last one for ever.
 type resolver struct {
-	answers [][]string
-	calls   atomic.Int32
+	responses [][]string
+	calls     atomic.Int32
 }
 
 func (r *resolver) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
 	n := int(r.calls.Add(1)) - 1
-	answer := r.answers[min(n, len(r.answers)-1)]
-	if len(answer) == 0 {
+	response := r.responses[min(n, len(r.responses)-1)]
+	if len(response) == 0 {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	addrs := make([]netip.Addr, len(answer))
-	for i, a := range answer {
+	addrs := make([]netip.Addr, len(response))
+	for i, a := range response {
 		addrs[i] = netip.MustParseAddr(a)
 	}
 	return addrs, nil

@@ -40,11 +40,11 @@ func TestWaitsEndAfterTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := make(chan int)
 		for name, step := range map[string]func(t testing.TB){
-			"Receive": func(t testing.TB) { waittest.Receive(t, c, "the answer") },
-			"Send":    func(t testing.TB) { waittest.Send(t, c, 1, "the answer") },
+			"Receive": func(t testing.TB) { waittest.Receive(t, c, "the response") },
+			"Send":    func(t testing.TB) { waittest.Send(t, c, 1, "the response") },
 		} {
 			text, took := run(step)
-			if !strings.Contains(text, "the answer") || took != waittest.Bound {
+			if !strings.Contains(text, "the response") || took != waittest.Bound {
 				t.Errorf("%s failed with %q after %v, want the name of what was awaited after %v", name, text, took, waittest.Bound)
 			}
 		}

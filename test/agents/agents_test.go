@@ -79,7 +79,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	stage.sim = recorder.New(recorder.Options{Options: simulator.Options{Key: providerKey, Script: answer}, Record: 4096})
+	stage.sim = recorder.New(recorder.Options{Options: simulator.Options{Key: providerKey, Script: respond}, Record: 4096})
 	sim := httptest.NewServer(stage.sim)
 	defer sim.Close()
 
@@ -164,13 +164,13 @@ func begin(t *testing.T) (string, *session) {
 	return mark, s
 }
 
-// answer is the script of the simulator.
-func answer(r *simulator.Report) *simulator.ScriptedResponse {
+// respond is the script of the simulator.
+func respond(r *simulator.Report) *simulator.ScriptedResponse {
 	sessionsMu.Lock()
 	defer sessionsMu.Unlock()
 	for mark, s := range sessions {
 		if strings.Contains(strings.Join(r.Texts, "\n")+" ", mark+" ") {
-			return s.answer(mark, r)
+			return s.respond(mark, r)
 		}
 	}
 	return nil
@@ -182,7 +182,7 @@ var shells = map[string]string{
 	"shell_command": "command", "exec_command": "cmd", "shell": "command",
 }
 
-func (s *session) answer(mark string, r *simulator.Report) *simulator.ScriptedResponse {
+func (s *session) respond(mark string, r *simulator.Report) *simulator.ScriptedResponse {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	shell := ""

@@ -46,8 +46,8 @@ func inquiry(model, about string) (anthropic.MessageNewParams, string) {
 	}, text
 }
 
-// answer asks for a complete response, or puts a stream together.
-func answer(t *testing.T, streamed bool, params anthropic.MessageNewParams) (*anthropic.Message, error) {
+// ask asks for a complete response, or puts a stream together.
+func ask(t *testing.T, streamed bool, params anthropic.MessageNewParams) (*anthropic.Message, error) {
 	t.Helper()
 	client := anthropicClient()
 	if !streamed {
@@ -78,14 +78,14 @@ func TestGoMessagesClientReadsTheSameStreamed(t *testing.T) {
 		t.Run(tt.dialect, func(t *testing.T) {
 			t.Parallel()
 			params, text := inquiry(tt.model, "hello 世界")
-			whole, err := answer(t, false, params)
+			whole, err := ask(t, false, params)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := textOf(whole); !strings.HasPrefix(got, "echo: "+text) || whole.StopReason != anthropic.StopReasonEndTurn {
-				t.Errorf("the answer is %q, stop reason %s; want an echo of %q and end_turn", got, whole.StopReason, text)
+				t.Errorf("the response is %q, stop reason %s; want an echo of %q and end_turn", got, whole.StopReason, text)
 			}
-			streamed, err := answer(t, true, params)
+			streamed, err := ask(t, true, params)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +108,7 @@ func TestGoMessagesClientGoesTwoTurnsWithToolsAndThinking(t *testing.T) {
 				params, text := inquiry(tt.model, `Ærø "quoted"`)
 				params.Thinking = anthropic.ThinkingConfigParamOfEnabled(2000)
 				params.Tools = []anthropic.ToolUnionParam{offer("weather", "city"), offer("clock", "zone")}
-				first, err := answer(t, streamed, params)
+				first, err := ask(t, streamed, params)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -130,7 +130,7 @@ func TestGoMessagesClientGoesTwoTurnsWithToolsAndThinking(t *testing.T) {
 				}
 				params.Messages = append(params.Messages, first.ToParam(), anthropic.NewUserMessage(results...))
 				params.Model += "+report"
-				second, err := answer(t, streamed, params)
+				second, err := ask(t, streamed, params)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -174,7 +174,7 @@ func TestGoMessagesClientRaisesErrors(t *testing.T) {
 				t.Parallel()
 				params, _ := inquiry(tt.model+"+"+fault.name, "fails")
 				for _, streamed := range []bool{false, true} {
-					_, err := answer(t, streamed, params)
+					_, err := ask(t, streamed, params)
 					e, ok := errors.AsType[*anthropic.Error](err)
 					if !ok {
 						t.Fatalf("err = %v, want one of the client's", err)
@@ -195,7 +195,7 @@ func TestGoMessagesClientSeesABrokenStream(t *testing.T) {
 			t.Run(tt.dialect+" "+fault, func(t *testing.T) {
 				t.Parallel()
 				params, _ := inquiry(tt.model+"+"+fault, "broken")
-				message, err := answer(t, true, params)
+				message, err := ask(t, true, params)
 				if err == nil || textOf(message) == "" {
 					t.Errorf("err = %v after %q, want an error after some text", err, textOf(message))
 				}

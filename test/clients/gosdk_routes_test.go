@@ -170,11 +170,11 @@ func TestGoClientRetriesARateLimit(t *testing.T) {
 	client := viaGateway(option.WithMaxRetries(2))
 	params, text := question(strings.TrimSpace(unique)+"+status=429+retry-after-ms=900+times=1", "retry")
 	began := time.Now()
-	answer, err := client.Chat.Completions.New(t.Context(), params)
+	response, err := client.Chat.Completions.New(t.Context(), params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := answer.Choices[0].Message.Content; !strings.HasPrefix(got, "echo: "+text) {
+	if got := response.Choices[0].Message.Content; !strings.HasPrefix(got, "echo: "+text) {
 		t.Errorf("answer = %q, want an echo of %q", got, text)
 	}
 	if n, took := len(mustArrive(t, text)), time.Since(began); n != 2 || took < 900*time.Millisecond {

@@ -86,10 +86,10 @@ func TestGoClientGetsAResponse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want.RawJSON(), got.RawJSON()); diff != "" {
-		t.Errorf("the answer is not the provider's (-want +got):\n%s", diff)
+		t.Errorf("the response is not the provider's (-want +got):\n%s", diff)
 	}
-	if answer := got.Choices[0].Message.Content; !strings.HasPrefix(answer, "echo: "+text) {
-		t.Errorf("the answer is %q, want an echo of %q", answer, text)
+	if response := got.Choices[0].Message.Content; !strings.HasPrefix(response, "echo: "+text) {
+		t.Errorf("the response is %q, want an echo of %q", response, text)
 	}
 	requests := mustArrive(t, text)
 	if diff := cmp.Diff(requests[1].Body, requests[0].Body); diff != "" {
@@ -238,12 +238,12 @@ func TestGoClientCallsTools(t *testing.T) {
 
 	params.Messages = append(params.Messages, plain.Choices[0].Message.ToParam(),
 		openai.ToolMessage("4 degrees", calls[0].ID), openai.ToolMessage("noon", calls[1].ID))
-	answer, err := client.Chat.Completions.New(t.Context(), params)
+	response, err := client.Chat.Completions.New(t.Context(), params)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := answer.Choices[0].Message.Content; !strings.HasPrefix(got, "echo: "+text) {
-		t.Errorf("the answer after the tools is %q, want an echo of %q", got, text)
+	if got := response.Choices[0].Message.Content; !strings.HasPrefix(got, "echo: "+text) {
+		t.Errorf("the response after the tools is %q, want an echo of %q", got, text)
 	}
 }
 
@@ -255,12 +255,12 @@ func TestGoClientGetsJSONOfASchema(t *testing.T) {
 		Name: "answer", Strict: openai.Bool(true),
 		Schema: map[string]any{"type": "object", "properties": map[string]any{"said": map[string]any{"type": "string"}}},
 	}}
-	answer, err := client.Chat.Completions.New(t.Context(), params)
+	response, err := client.Chat.Completions.New(t.Context(), params)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got struct{ Said string }
-	if err := json.Unmarshal([]byte(answer.Choices[0].Message.Content), &got); err != nil || got.Said != text {
-		t.Errorf("answer = %s (%v), want said %q", answer.Choices[0].Message.Content, err, text)
+	if err := json.Unmarshal([]byte(response.Choices[0].Message.Content), &got); err != nil || got.Said != text {
+		t.Errorf("answer = %s (%v), want said %q", response.Choices[0].Message.Content, err, text)
 	}
 }

@@ -99,7 +99,7 @@ func (h *people) compare(t *testing.T, row map[string]any, list []string) {
 }
 
 func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
-	p := fleet(t, answers(500), nil)
+	p := fleet(t, withStatuses(500), nil)
 	g := launchFor(t, saved(p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1", "MODELGATE_MASTER_KEY=the master key of a conformance test")
 	h := &people{gateway: g}
 	id, _ := at(h.root(t, "POST", "/v1/configs", `{"name":"Stored","config":{"provider":"@second"},"workspace_id":"default"}`), "data", "id").(string)

@@ -71,7 +71,7 @@ func TestBetaFlagsReachTheirVendor(t *testing.T) {
 		})
 	}
 	prove(t, "M-205", "flags of a client of another API part its cached responses", func(t *testing.T) {
-		p := newProvider(t, says(200, "application/json", messagesAnswer(false)))
+		p := newProvider(t, says(200, "application/json", messagesResponse(false)))
 		config := node(`"provider":"anthropic"`, `"api_key":"`+credential+`"`, `"custom_host":"`+p.url+`"`, `"cache":{"mode":"simple"}`)
 		for _, tt := range []struct{ flags, status string }{{"a-2025", "MISS"}, {"b-2025", "MISS"}, {"a-2025", "HIT"}} {
 			got := g.ask(t, config, "anthropic-beta", tt.flags).fine(t)

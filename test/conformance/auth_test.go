@@ -224,7 +224,7 @@ func TestProviderAuthenticationIsNeeded(t *testing.T) {
 	}
 	prove(t, "S-428", "in a config and in a model's name", func(t *testing.T) {
 		stored.forget()
-		for _, got := range []reply{
+		for _, got := range []response{
 			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, append(slices.Clone(key), "x-gateway-config", `{"provider":"@unknown"}`)...),
 			g.do(t, "POST", modelRoutes[0].path, strings.Replace(modelRoutes[0].body, "m-1", "@unknown/m-1", 1), key...),
 		} {

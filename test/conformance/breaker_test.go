@@ -37,7 +37,7 @@ func TestCircuitsOpen(t *testing.T) {
 		{"S-104", "an empty list", `"failure_threshold":1,"failure_status_codes":[]`, repeat(500), 10},
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
-			p := fleet(t, answers(tt.statuses...), nil)
+			p := fleet(t, withStatuses(tt.statuses...), nil)
 			config := tree(fallback, leaf(p[0], breaker(tt.rule)), leaf(p[1]))
 			for range 10 {
 				g.ask(t, config).fine(t)
@@ -48,7 +48,7 @@ func TestCircuitsOpen(t *testing.T) {
 		})
 	}
 	prove(t, "S-483", "a listed 429 that says when to come back", func(t *testing.T) {
-		p := fleet(t, soon(answers(429)), nil)
+		p := fleet(t, soon(withStatuses(429)), nil)
 		config := tree(fallback, leaf(p[0], breaker(`"failure_threshold":1,"failure_status_codes":[429]`)), leaf(p[1]))
 		for range 10 {
 			g.ask(t, config).fine(t)
@@ -56,12 +56,12 @@ func TestCircuitsOpen(t *testing.T) {
 		}
 		called(t, []int{1, 10}, p...)
 	})
-	prove(t, "S-029", "an answer that never comes counts", func(t *testing.T) {
+	prove(t, "S-029", "a response that never comes counts", func(t *testing.T) {
 		gone, srv := startProvider(nil)
 		srv.Close()
 		p := newProvider(t, nil)
 		config := tree(fallback, leaf(gone, breaker(`"failure_threshold":2`)), leaf(p))
-		var last reply
+		var last response
 		for range 3 {
 			last = g.ask(t, config).fine(t)
 		}
@@ -70,7 +70,7 @@ func TestCircuitsOpen(t *testing.T) {
 		}
 	})
 	prove(t, "S-029 S-131", "a rule of the parent is one for each target", func(t *testing.T) {
-		p := fleet(t, answers(500), answers(500), nil)
+		p := fleet(t, withStatuses(500), withStatuses(500), nil)
 		config := with(tree(fallback, leaf(p[0]), leaf(p[1]), leaf(p[2])), breaker(`"failure_threshold":2`))
 		for range 5 {
 			g.ask(t, config).fine(t)
@@ -78,7 +78,7 @@ func TestCircuitsOpen(t *testing.T) {
 		called(t, []int{2, 2, 5}, p...)
 	})
 	prove(t, "S-029", "in a balance the others are drawn", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		config := tree(loadbalance, leaf(p[0], `"weight":0.5`, breaker(`"failure_threshold":1`)), leaf(p[1], `"weight":0.5`))
 		failed := 0
 		for range 30 {
@@ -91,7 +91,7 @@ func TestCircuitsOpen(t *testing.T) {
 		}
 	})
 	prove(t, "S-029", "when all are open, the one that opened first is probed", func(t *testing.T) {
-		p := fleet(t, answers(500), answers(503))
+		p := fleet(t, withStatuses(500), withStatuses(503))
 		config := tree(fallback, leaf(p[0], breaker(`"failure_threshold":1`)), leaf(p[1], breaker(`"failure_threshold":1`)))
 		for i, want := range []int{503, 500} {
 			if got := g.ask(t, config); got.status != want {
@@ -101,7 +101,7 @@ func TestCircuitsOpen(t *testing.T) {
 		called(t, []int{2, 1}, p...)
 	})
 	prove(t, "S-029", "for one config and not for another", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		for n := range 3 {
 			g.ask(t, tree(fallback, leaf(p[0], breaker(fmt.Sprintf(`"failure_threshold":%d`, n+1))), leaf(p[1]))).fine(t)
 		}

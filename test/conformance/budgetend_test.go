@@ -49,7 +49,7 @@ func TestAStreamEndsWithItsBudget(t *testing.T) {
 
 // untilClosed streams words until its connection is closed, at most ten thousand. It reports
 // whether it was closed before.
-func untilClosed(closed chan<- bool) answer {
+func untilClosed(closed chan<- bool) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, _ received) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for range 10_000 {

@@ -9,7 +9,7 @@ import (
 )
 
 // numbered answers each call with another text, in the form of the path.
-func numbered() answer {
+func numbered() behaviour {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		text := fmt.Sprint("answer ", n.Add(1))
@@ -77,7 +77,7 @@ func TestEqualRequestsAreAnsweredFromTheCache(t *testing.T) {
 			c.says("HIT", 3)
 			called(t, []int{3}, p)
 		})
-		prove(t, "S-039 S-445", "namespaces part the answers of "+name, func(t *testing.T) {
+		prove(t, "S-039 S-445", "namespaces part the responses of "+name, func(t *testing.T) {
 			c, p := begin(t)
 			c.says("MISS", 1)
 			c.says("MISS", 2, namespace, "a")
@@ -95,7 +95,7 @@ func TestEqualRequestsAreAnsweredFromTheCache(t *testing.T) {
 		c.t, c.config = t, leaf(p, `"cache":{"mode":"simple"}`)
 		return p
 	}
-	prove(t, "S-442 S-445", "a refresh replaces the answer of its namespace alone", func(t *testing.T) {
+	prove(t, "S-442 S-445", "a refresh replaces the response of its namespace alone", func(t *testing.T) {
 		p := begin(t)
 		c.says("MISS", 1)
 		c.says("MISS", 2, namespace, "a")
@@ -126,7 +126,7 @@ func TestEqualRequestsAreAnsweredFromTheCache(t *testing.T) {
 		c.says("HIT", 1, namespace, "a")
 		called(t, []int{1}, p)
 	})
-	prove(t, "S-446 S-445", "without a namespace metadata parts the answers", func(t *testing.T) {
+	prove(t, "S-446 S-445", "without a namespace metadata parts the responses", func(t *testing.T) {
 		p := begin(t)
 		c.says("MISS", 1, "x-gateway-metadata", `{"_user":"one"}`)
 		c.says("MISS", 2, "x-gateway-metadata", `{"_user":"two"}`)

@@ -18,13 +18,13 @@ import (
 const geminiPath = "/v1/projects/p-1/locations/europe-west4/publishers/google/models/gemini-2.5-flash:generateContent"
 
 // token answers with an access token.
-func token(text string) answer {
+func token(text string) behaviour {
 	return says(200, "application/json", `{"access_token":"`+text+`","expires_in":3600,"token_type":"Bearer"}`)
 }
 
 func TestCloudBTakesServiceAccounts(t *testing.T) {
 	const host = "europe-west4-aiplatform.googleapis.com"
-	n := newInternet(t, map[string]answer{host: speaks(true), "oauth2.googleapis.com": token("ya29.minted")})
+	n := newInternet(t, map[string]behaviour{host: speaks(true), "oauth2.googleapis.com": token("ya29.minted")})
 	g := n.live(t, "")
 	key, text := newKey(t)
 	account, _ := json.Marshal(map[string]string{"type": "service_account", "project_id": "p-1", "client_email": "gate@p-1.iam.gserviceaccount.com", "private_key_id": "k-1", "private_key": text})
@@ -105,7 +105,7 @@ func TestCloudBTakesIdentitiesOfElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	n := newInternet(t, map[string]answer{host: speaks(true), "sts.googleapis.com": token("ya29.federated"),
+	n := newInternet(t, map[string]behaviour{host: speaks(true), "sts.googleapis.com": token("ya29.federated"),
 		"iamcredentials.googleapis.com": says(200, "application/json", `{"accessToken":"ya29.impersonated","expireTime":"`+end+`"}`)})
 	federation := func(more string) string {
 		return `{"type":"external_account","audience":"//iam.googleapis.com/projects/1/pools/p","subject_token_type":"urn:ietf:params:oauth:token-type:jwt","token_url":"https://sts.googleapis.com/v1/token","credential_source":{"file":"` + subject + `"}` + more + `}`
@@ -147,7 +147,7 @@ func TestCloudBTakesIdentitiesOfElsewhere(t *testing.T) {
 
 func TestCloudCTakesApplications(t *testing.T) {
 	const authority = "login.microsoftonline.com"
-	n := newInternet(t, map[string]answer{authority: token("eyJ.minted.token"), "*.models.ai.azure.com": speaks(false), "*.inference.ml.azure.com": speaks(false), "*.openai.azure.com": speaks(false)})
+	n := newInternet(t, map[string]behaviour{authority: token("eyJ.minted.token"), "*.models.ai.azure.com": speaks(false), "*.inference.ml.azure.com": speaks(false), "*.openai.azure.com": speaks(false)})
 	g := n.live(t, "")
 	application := `"cloud_c_entra_tenant_id":"tenant-1","cloud_c_entra_client_id":"client-1","cloud_c_entra_client_secret":"secret-1"`
 	serverless := node(`"provider":"cloud_c"`, `"cloud_c_deployment_name":"d-1"`, `"cloud_c_deployment_type":"serverless"`, `"cloud_c_region":"swedencentral"`, `"cloud_c_api_version":"2024-05-01-preview"`)

@@ -10,7 +10,7 @@ func TestConfigsNameProviders(t *testing.T) {
 	g, stored := start(t)
 	p := newProvider(t, nil)
 	chat := modelRoutes[0]
-	send := func(t *testing.T, config string, more ...string) reply {
+	send := func(t *testing.T, config string, more ...string) response {
 		t.Helper()
 		p.forget()
 		stored.forget()

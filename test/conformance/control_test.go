@@ -10,13 +10,13 @@ import (
 )
 
 // as sends a request with a key or a session's token.
-func (g *gateway) as(t *testing.T, token, method, path, body string) reply {
+func (g *gateway) as(t *testing.T, token, method, path, body string) response {
 	t.Helper()
 	return g.do(t, method, path, body, "x-gateway-api-key", token)
 }
 
 // told wants an error of the control plane with this status and code.
-func (r reply) told(t *testing.T, status int, code string) {
+func (r response) told(t *testing.T, status int, code string) {
 	t.Helper()
 	if r.status != status || !strings.Contains(string(r.body), `"errorCode":"`+code+`"`) {
 		t.Errorf("status %d: %.300s; want %d with %s", r.status, r.body, status, code)
@@ -24,7 +24,7 @@ func (r reply) told(t *testing.T, status int, code string) {
 }
 
 // items returns a field of each item of a listing, in order.
-func (r reply) items(t *testing.T, field string) []string {
+func (r response) items(t *testing.T, field string) []string {
 	t.Helper()
 	list, _ := r.fine(t).object(t)["data"].([]any)
 	out := []string{}
@@ -79,7 +79,7 @@ func (g *gateway) eventually(t *testing.T, key string) {
 
 func TestIntegrationsMakeTheirFirstProvider(t *testing.T) {
 	h := populate(t)
-	post := func(t *testing.T, more string) reply {
+	post := func(t *testing.T, more string) response {
 		t.Helper()
 		return h.as(t, bootstrapKey, "POST", "/v1/integrations", `{"name":"I","ai_provider_id":"openai","key":"sk-x","workspace_id":"default"`+more+`}`)
 	}
@@ -126,7 +126,7 @@ func TestWorkspacesAreGivenAnIntegrationInBulk(t *testing.T) {
 		slugs[w["name"].(string)] = w["slug"].(string)
 	}
 	words := strings.NewReplacer("ALPHA", slugs["Alpha"], "BETA", slugs["Beta"], "GAMMA", slugs["Gamma"])
-	grant := func(t *testing.T, integration, body string) reply {
+	grant := func(t *testing.T, integration, body string) response {
 		t.Helper()
 		return h.as(t, bootstrapKey, "PUT", "/v1/integrations/"+integration+"/workspaces", words.Replace(body))
 	}
@@ -264,7 +264,7 @@ func TestRolesInAWorkspace(t *testing.T) {
 		h.join(t, "newcomer", "member", "member")
 		newcomer := user(t, "newcomer")
 		h.root(t, "DELETE", "/v1/workspaces/default/users/"+newcomer, "")
-		add := func(role string) reply {
+		add := func(role string) response {
 			return h.as(t, h.sessions["manager"], "POST", "/v1/workspaces/default/users", `{"users":[{"id":"`+newcomer+`","role":"`+role+`"}]}`)
 		}
 		add("admin").told(t, 403, "AB03")

@@ -33,7 +33,7 @@ func chatOf(model string) string {
 }
 
 func TestRequestsCostWhatTheirProvidersSay(t *testing.T) {
-	g := newInternet(t, map[string]answer{"*": billed}).live(t, "")
+	g := newInternet(t, map[string]behaviour{"*": billed}).live(t, "")
 	// Cents: 600 tokens, 400 cached ones and 100 written, times dollars for a
 	// million, by 10,000.
 	for _, tt := range []struct{ provider, model, cents string }{
@@ -63,7 +63,7 @@ func TestRequestsCostWhatTheirProvidersSay(t *testing.T) {
 }
 
 func TestReservedCapacityCostsNothing(t *testing.T) {
-	n := newInternet(t, map[string]answer{"*": billed})
+	n := newInternet(t, map[string]behaviour{"*": billed})
 	n.env = append(n.env, "MODELGATE_MASTER_KEY=the master key of a conformance test")
 	g := n.live(t, "")
 	for option, want := range map[string]any{"": json.Number("0.0442"), `,"skipPtuCostAttribution":true`: json.Number("0"), `,"skipPtuCostAttribution":false`: json.Number("0.0442")} {

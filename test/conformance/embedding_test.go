@@ -11,16 +11,16 @@ func TestEmbeddingsReachProvidersOfOtherProtocols(t *testing.T) {
 	g, _ := start(t)
 	const input = `"input":["one","two"],"dimensions":256`
 	for _, tt := range []struct {
-		provider, model, answer string
-		texts                   [2][]any // where the inputs stand
-		dimensions              []any
+		provider, model, response string
+		texts                     [2][]any // where the inputs stand
+		dimensions                []any
 	}{
 		{"google", "gemini-embedding-001", `{"embeddings":[{"values":[0.1,0.2]},{"values":[0.3,0.4]}]}`,
 			[2][]any{{"requests", 0, "content", "parts", 0, "text"}, {"requests", 1, "content", "parts", 0, "text"}}, []any{"requests", 1, "outputDimensionality"}},
 		{"cohere", "embed-v4.0", `{"id":"e","embeddings":{"float":[[0.1,0.2],[0.3,0.4]]},"texts":["one","two"],"meta":{"billed_units":{"input_tokens":2}}}`,
 			[2][]any{{"texts", 0}, {"texts", 1}}, []any{"output_dimension"}},
 	} {
-		p := newProvider(t, says(200, "application/json", tt.answer))
+		p := newProvider(t, says(200, "application/json", tt.response))
 		got := g.do(t, "POST", "/v1/embeddings", `{"model":"`+tt.model+`",`+input+`}`, tongue{provider: tt.provider}.to(p)...).fine(t)
 		sent := exactly(t, p.only(t).body)
 		prove(t, "S-313", tt.provider+" gets every input", func(t *testing.T) {
@@ -34,9 +34,9 @@ func TestEmbeddingsReachProvidersOfOtherProtocols(t *testing.T) {
 			}
 		})
 		prove(t, "S-312", tt.provider+" answers with the list", func(t *testing.T) {
-			answer := got.object(t)
-			data, _ := json.Marshal(answer["data"])
-			if want := `[{"embedding":[0.1,0.2],"index":0,"object":"embedding"},{"embedding":[0.3,0.4],"index":1,"object":"embedding"}]`; string(data) != want || answer["object"] != "list" {
+			response := got.object(t)
+			data, _ := json.Marshal(response["data"])
+			if want := `[{"embedding":[0.1,0.2],"index":0,"object":"embedding"},{"embedding":[0.3,0.4],"index":1,"object":"embedding"}]`; string(data) != want || response["object"] != "list" {
 				t.Errorf("answer %s, want a list of %s", got.body, want)
 			}
 		})

@@ -86,7 +86,7 @@ func TestAGatewayOfADeploymentServesItsWorkspaces(t *testing.T) {
 	}
 	g := launchFor(t, "version: 1\n", show(secret)...)
 	chat := modelRoutes[0]
-	ask := func(g *gateway, key string) reply {
+	ask := func(g *gateway, key string) response {
 		return g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", h.provider.url)
 	}
 	h.eventually(t, outside)

@@ -23,7 +23,7 @@ const responsesBody = `{"id":"resp_1","object":"response","created_at":1,"status
 
 // ofOpenAI answers on both endpoints; refused is what the one for chat says
 // instead, if it is not empty.
-func ofOpenAI(refused string) answer {
+func ofOpenAI(refused string) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		switch {
 		case strings.HasSuffix(in.uri, "/responses"):
@@ -92,7 +92,7 @@ func TestRefusedEndpointsAreReplacedAndRemembered(t *testing.T) {
 }
 
 // breaks writes the parts of a stream and breaks the connection.
-func breaks(parts ...string) answer {
+func breaks(parts ...string) behaviour {
 	return func(w http.ResponseWriter, _ *http.Request, _ received) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, part := range parts {
@@ -147,7 +147,7 @@ func TestUnfinishedCallsAreNeverFinished(t *testing.T) {
 func TestTornEventsAreNotSent(t *testing.T) {
 	g, _ := start(t)
 	const whole, torn = `data: {"id":"c","choices":[{"index":0,"delta":{"content":"whole"},"finish_reason":null}]}` + "\n\n", `data: {"id":"c","choices":[{"index":0,"delta":{"content":"torn`
-	for name, say := range map[string]answer{"a break": breaks(whole, torn), "an early end": streams(whole + torn)} {
+	for name, say := range map[string]behaviour{"a break": breaks(whole, torn), "an early end": streams(whole + torn)} {
 		prove(t, "M-125", "half an event before "+name, func(t *testing.T) {
 			p := newProvider(t, say)
 			got := g.do(t, "POST", "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"x"}]}`, of("openai-compatible", p)...)
@@ -165,7 +165,7 @@ func TestTornEventsAreNotSent(t *testing.T) {
 
 // sentTo sends a conversation to a provider of the table and returns what
 // arrived and what was announced.
-func (g *gateway) sentTo(t *testing.T, id, path, body string) (sent, announced string, got reply) {
+func (g *gateway) sentTo(t *testing.T, id, path, body string) (sent, announced string, got response) {
 	t.Helper()
 	p := newProvider(t, says(418, "application/json", `{"message":"enough"}`))
 	got = g.do(t, "POST", path, body, of(id, p, "x-gateway-cloud-a-region", "eu-west-1")...)
@@ -397,7 +397,7 @@ func TestEarlyCommentsAreSentWithinASecond(t *testing.T) {
 			case <-asked:
 			case <-time.After(patience / 2):
 			}
-			answers(503)(w, r, in)
+			withStatuses(503)(w, r, in)
 		})
 		reads(t, read, modelRoutes[0].path, "x-gateway-api-key", bootstrapKey,
 			"x-gateway-config", with(tree(fallback, leaf(failing), leaf(last)), `"hedge":{"delay_ms":10,"max":1}`))
@@ -405,7 +405,7 @@ func TestEarlyCommentsAreSentWithinASecond(t *testing.T) {
 }
 
 // pausing streams a comment, and the events once the client has read it.
-func pausing(read <-chan struct{}) answer {
+func pausing(read <-chan struct{}) behaviour {
 	return func(w http.ResponseWriter, _ *http.Request, _ received) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		io.WriteString(w, ": PROCESSING\n\n")

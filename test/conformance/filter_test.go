@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// answering returns a complete response that names a model.
-func answering(model string) answer {
+// moderatesAs returns a complete response that names a model.
+func moderatesAs(model string) behaviour {
 	return says(http.StatusOK, "application/json", `{"id":"c","object":"chat.completion","created":1700000001,"model":"`+model+
 		`","choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}`)
 }
@@ -29,7 +29,7 @@ type routes struct {
 
 func launchRoutes(t *testing.T) *routes {
 	t.Helper()
-	p := fleet(t, answering("real-one-2026"), answering("real-two-2026"))
+	p := fleet(t, moderatesAs("real-one-2026"), moderatesAs("real-two-2026"))
 	settings := strings.NewReplacer("FIRST", p[0].url, "SECOND", p[1].url).Replace(`
 version: 1
 providers:
@@ -51,7 +51,7 @@ configs:
 	r.ownKey = r.made(t, "/v1/api-keys/workspace/service", `{"name":"o","workspace_id":"default",`+scopes+`}`)
 	chat := modelRoutes[0]
 	send := func(name, key string, header ...string) {
-		var got reply
+		var got response
 		eventually(t, "the gateway knows the key", func() bool {
 			got = r.do(t, "POST", chat.path, chat.body, append([]string{"x-gateway-api-key", key}, header...)...)
 			return got.status != http.StatusUnauthorized
@@ -78,7 +78,7 @@ func (r *routes) named(t *testing.T, key, query string) string {
 }
 
 // export drafts an export with a filter of some JSON and returns the reply.
-func (r *routes) export(t *testing.T, key, workspace, filter string) reply {
+func (r *routes) export(t *testing.T, key, workspace, filter string) response {
 	t.Helper()
 	now := time.Now().UTC()
 	return r.as(t, key, "POST", "/v1/logs/exports", fmt.Sprintf(`{"workspace_id":%q,"requested_data":["id"],"filters":{"time_of_generation_min":%q,"time_of_generation_max":%q,%s}}`,
@@ -184,12 +184,12 @@ func TestFiltersOfTheLogFindWhatTheyName(t *testing.T) {
 
 func TestFiltersThatMatchNothingAreRefused(t *testing.T) {
 	r := launchRoutes(t)
-	named := func(t *testing.T, reply reply, status int, words ...string) {
+	named := func(t *testing.T, response response, status int, words ...string) {
 		t.Helper()
-		message := fmt.Sprint(at(reply.object(t), "error", "message"))
+		message := fmt.Sprint(at(response.object(t), "error", "message"))
 		for _, word := range words {
-			if reply.status != status || !strings.Contains(message, word) {
-				t.Errorf("status %d: %s; want %d and %q", reply.status, message, status, word)
+			if response.status != status || !strings.Contains(message, word) {
+				t.Errorf("status %d: %s; want %d and %q", response.status, message, status, word)
 			}
 		}
 	}

@@ -185,8 +185,8 @@ func launchFor(t *testing.T, settings string, env ...string) *gateway {
 	return g
 }
 
-// reply is a response of the gateway. err is how reading the body ended.
-type reply struct {
+// response is a response of the gateway. err is how reading the body ended.
+type response struct {
 	status  int
 	header  http.Header
 	body    []byte
@@ -222,7 +222,7 @@ func (g *gateway) request(t *testing.T, method, target string, body io.Reader, h
 
 // do sends a request and reads the response. A body is JSON unless the header
 // says otherwise.
-func (g *gateway) do(t *testing.T, method, target, body string, header ...string) reply {
+func (g *gateway) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	var r io.Reader
 	if body != "" {
@@ -235,7 +235,7 @@ func (g *gateway) do(t *testing.T, method, target, body string, header ...string
 	return send(t, req)
 }
 
-func send(t *testing.T, req *http.Request) reply {
+func send(t *testing.T, req *http.Request) response {
 	t.Helper()
 	res, err := client.Do(req)
 	if err != nil {
@@ -243,7 +243,7 @@ func send(t *testing.T, req *http.Request) reply {
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	return reply{res.StatusCode, res.Header, b, err, res.Trailer}
+	return response{res.StatusCode, res.Header, b, err, res.Trailer}
 }
 
 // to are the headers of a request for p: the gateway key, provider and bearer
@@ -263,7 +263,7 @@ func managed(slug string, more ...string) []string {
 }
 
 // object decodes the body of a reply.
-func (r reply) object(t *testing.T) map[string]any {
+func (r response) object(t *testing.T) map[string]any {
 	t.Helper()
 	var v map[string]any
 	d := json.NewDecoder(bytes.NewReader(r.body))
@@ -275,7 +275,7 @@ func (r reply) object(t *testing.T) map[string]any {
 }
 
 // fine fails the test unless the reply is a whole 200.
-func (r reply) fine(t *testing.T) reply {
+func (r response) fine(t *testing.T) response {
 	t.Helper()
 	if r.status != http.StatusOK || r.err != nil {
 		t.Fatalf("status %d (%v), want 200: %.400s", r.status, r.err, r.body)
@@ -285,7 +285,7 @@ func (r reply) fine(t *testing.T) reply {
 
 // refused fails the test unless the gateway itself refused with this status and
 // body of its own form. It returns the error object.
-func (r reply) refused(t *testing.T, status int) map[string]any {
+func (r response) refused(t *testing.T, status int) map[string]any {
 	t.Helper()
 	if r.status != status {
 		t.Fatalf("status %d, want %d: %.400s", r.status, status, r.body)
@@ -314,7 +314,7 @@ func (r reply) refused(t *testing.T, status int) map[string]any {
 }
 
 // refusedFor also wants the error to name the parameter or one inside it.
-func (r reply) refusedFor(t *testing.T, param string) {
+func (r response) refusedFor(t *testing.T, param string) {
 	t.Helper()
 	e := r.refused(t, http.StatusBadRequest)
 	got, _ := e["param"].(string)
@@ -325,13 +325,13 @@ func (r reply) refusedFor(t *testing.T, param string) {
 
 // entry returns what was recorded of a reply. Recording is done after the last
 // byte was sent, so it may take a moment.
-func (g *gateway) entry(t *testing.T, r reply) map[string]any {
+func (g *gateway) entry(t *testing.T, r response) map[string]any {
 	t.Helper()
 	id := r.header.Get("x-gateway-request-id")
 	if id == "" {
-		t.Fatal("the answer has no x-gateway-request-id")
+		t.Fatal("the response has no x-gateway-request-id")
 	}
-	var log reply
+	var log response
 	reader := bootstrapKey
 	if r.status == http.StatusUnauthorized { // it belongs to no organisation
 		out, errText, code := command(t, "keys", "create", "--data", g.data, "--name", "operator", "--all-organisations")

@@ -118,7 +118,7 @@ func TestHooksRunBeforeAndAfterRequests(t *testing.T) {
 			}
 		}
 	})
-	prove(t, "S-034", "input guardrails read the request, output guardrails the answer", func(t *testing.T) {
+	prove(t, "S-034", "input guardrails read the request, output guardrails the response", func(t *testing.T) {
 		contains := func(word string) string {
 			return `{"default.contains":{"words":["` + word + `"],"operator":"none"},"deny":true}`
 		}

@@ -108,7 +108,7 @@ func TestTraces(t *testing.T) {
 			id := "trace of " + r.path
 			got := g.do(t, "POST", r.path, r.body, to(p, "x-gateway-trace-id", id)...).fine(t)
 			if back := got.header.Get("x-gateway-trace-id"); back != id {
-				t.Errorf("x-gateway-trace-id of the answer = %q, want %q", back, id)
+				t.Errorf("x-gateway-trace-id of the response = %q, want %q", back, id)
 			}
 			if e := g.entry(t, got); e["trace_id"] != id {
 				t.Errorf("recorded trace_id = %v, want %q", e["trace_id"], id)
@@ -259,14 +259,14 @@ func TestRequestTimeouts(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		of, name string
-		say      answer
+		say      behaviour
 		route    modelRoute
 		config   bool
 	}{
 		{"S-447 S-507", "chat", hang, modelRoutes[0], false},
 		{"S-447 S-507", "a chat stream", hang, chatStream, false},
 		{"S-447", "embeddings", hang, modelRoutes[2], false},
-		{"S-447", "an answer that stops in its body", hangInBody, modelRoutes[0], false},
+		{"S-447", "a response that stops in its body", hangInBody, modelRoutes[0], false},
 		{"S-447", "pass-through", hang, modelRoute{path: "/v1/things", body: `{}`}, false},
 		{"S-507", "a limit in a config", hang, modelRoutes[0], true},
 	} {
@@ -283,14 +283,14 @@ func TestRequestTimeouts(t *testing.T) {
 			took := time.Since(began)
 			e := got.refused(t, http.StatusRequestTimeout)
 			if took < limit || took > 30*time.Second {
-				t.Errorf("the answer came after %v, want soon after %v", took, limit)
+				t.Errorf("the response came after %v, want soon after %v", took, limit)
 			}
 			if !strings.Contains(e["message"].(string), "300") {
 				t.Errorf("message = %q, want one that names the limit", e["message"])
 			}
 		})
 	}
-	prove(t, "S-447 S-507", "an answer within the limit arrives", func(t *testing.T) {
+	prove(t, "S-447 S-507", "a response within the limit arrives", func(t *testing.T) {
 		p := newProvider(t, nil)
 		for _, value := range []string{"1000", "20000", "86400000"} {
 			g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "x-gateway-request-timeout", value)...).fine(t)

@@ -39,7 +39,7 @@ func (s *signal) given(t *testing.T, claim string) {
 }
 
 // held answers with then once release is set; left is set if the gateway goes first.
-func held(asked, release, left *signal, then answer) answer {
+func held(asked, release, left *signal, then behaviour) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		asked.set()
 		select {
@@ -52,7 +52,7 @@ func held(asked, release, left *signal, then answer) answer {
 }
 
 // marks answers with 200 and sets s.
-func marks(s *signal) answer {
+func marks(s *signal) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		s.set()
 		canned(w, r, in)
@@ -60,7 +60,7 @@ func marks(s *signal) answer {
 }
 
 // wonBy fails the test unless the response's head and the log name target i.
-func wonBy(t *testing.T, g *gateway, got reply, i int) {
+func wonBy(t *testing.T, g *gateway, got response, i int) {
 	t.Helper()
 	want := fmt.Sprintf("config.targets[%d]", i)
 	if index := got.header.Get("x-gateway-last-used-option-index"); index != want {
@@ -112,7 +112,7 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 		})
 	}
 	prove(t, "M-164", "the next of a fallback at once if the only one fails", func(t *testing.T) {
-		p := fleet(t, answers(500), nil, nil)
+		p := fleet(t, withStatuses(500), nil, nil)
 		began := time.Now()
 		g.ask(t, hedged(fallback, `"delay_ms":20000`, p...)).fine(t)
 		if took := time.Since(began); took > 15*time.Second {
@@ -129,7 +129,7 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 		called(t, []int{1, 1}, slow, quick)
 	})
 	prove(t, "M-164", "none of a balance if the drawn one fails", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		config := with(tree(loadbalance, leaf(p[0], `"weight":1`), leaf(p[1], `"weight":0`)), `"hedge":{"delay_ms":50000}`)
 		if got := g.ask(t, config); got.status != 500 {
 			t.Errorf("status %d, want that of the drawn target", got.status)
@@ -205,7 +205,7 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 		slow := newProvider(t, held(newSignal(), release, left, canned))
 		failing := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
 			time.AfterFunc(200*time.Millisecond, release.set)
-			answers(500)(w, r, in)
+			withStatuses(500)(w, r, in)
 		})
 		got := g.ask(t, hedged(fallback, `"delay_ms":20`, slow, failing)).fine(t)
 		wonBy(t, g, got, 0)

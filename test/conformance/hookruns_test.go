@@ -12,7 +12,7 @@ import (
 )
 
 // hooksOf returns the results of the hooks before or after a request.
-func hooksOf(t *testing.T, r reply, event string) []any {
+func hooksOf(t *testing.T, r response, event string) []any {
 	t.Helper()
 	var body struct {
 		Results map[string][]any `json:"hook_results"`
@@ -24,7 +24,7 @@ func hooksOf(t *testing.T, r reply, event string) []any {
 }
 
 // saying answers every request with one text.
-func saying(text string) answer {
+func saying(text string) behaviour {
 	return func(w http.ResponseWriter, _ *http.Request, _ received) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`, text)
@@ -92,7 +92,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 		}
 	})
 	prove(t, "S-123", "hooks after a request that failed do not run", func(t *testing.T) {
-		p := newProvider(t, answers(500))
+		p := newProvider(t, withStatuses(500))
 		got := g.ask(t, leaf(p, `"after_request_hooks":[{"id":"h","checks":[`+check(hits)+`]}]`))
 		if checks, _ := g.entry(t, got)["checks"].([]any); got.status != 500 || len(checks) != 0 {
 			t.Errorf("status %d, checks %v; want the provider's 500 and none", got.status, checks)
@@ -158,7 +158,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 			for _, event := range []string{"input", "output"} {
 				p := newProvider(t, nil)
 				config := leaf(p, fmt.Sprintf(`"%s_guardrails":[%q]`, event, saved[name]))
-				var got reply
+				var got response
 				eventually(t, "the gateway knows the guardrail", func() bool { got = g.ask(t, config); return got.status != 404 })
 				if got.status != 446 {
 					t.Errorf("%s as %s guardrail: status %d: %s; want 446", name, event, got.status, got.body)

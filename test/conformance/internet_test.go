@@ -30,11 +30,11 @@ type internet struct {
 	env []string // of a gateway that lives in it
 
 	mu    sync.Mutex
-	hosts map[string]answer // guarded by mu; those that are not there answer 404
+	hosts map[string]behaviour // guarded by mu; those that are not there answer 404
 }
 
 // newInternet starts one whose hosts answer like this. A name may begin with *.
-func newInternet(t *testing.T, hosts map[string]answer) *internet {
+func newInternet(t *testing.T, hosts map[string]behaviour) *internet {
 	t.Helper()
 	n := &internet{hosts: hosts}
 	authority, file := newAuthority(t)
@@ -67,7 +67,7 @@ func newInternet(t *testing.T, hosts map[string]answer) *internet {
 	return n
 }
 
-func (n *internet) find(host string) answer {
+func (n *internet) find(host string) behaviour {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for name, say := range n.hosts {

@@ -135,7 +135,7 @@ func TestUsedUpRateLimitsRefuseBeforeTheBodyIsRead(t *testing.T) {
 		return key
 	}
 	const cached = `{"provider":"@some","cache":{"mode":"simple"}}`
-	ask := func(t *testing.T, key, body string, header ...string) reply {
+	ask := func(t *testing.T, key, body string, header ...string) response {
 		t.Helper()
 		return s.do(t, "POST", "/v1/chat/completions", body, append([]string{"x-gateway-api-key", key}, header...)...)
 	}

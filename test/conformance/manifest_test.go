@@ -86,7 +86,7 @@ keys: [{name: team, workspace: team, sha256: 9f86d081884c7d659a2feaa0c55ad015a3b
 		args := append([]string{"apply", "--data", g.data, "--trusted-hosts", "127.0.0.1", "--master-key-file", mustMasterFile(t, master)}, flags...)
 		return mustCommand(t, append(args, file)...)
 	}
-	ask := func() reply {
+	ask := func() response {
 		return g.do(t, http.MethodPost, "/v1/chat/completions", `{"model":"@shop/gpt-4o","messages":[{"role":"user","content":"hi"}]}`, "x-gateway-api-key", key)
 	}
 	if out := apply("{workspace: team}"); !strings.Contains(out, "+ provider team/shop\n") {

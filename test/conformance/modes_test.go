@@ -11,7 +11,7 @@ import (
 )
 
 // after answers with then once d has passed.
-func after(d time.Duration, then answer) answer {
+func after(d time.Duration, then behaviour) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		<-time.After(d)
 		then(w, r, in)
@@ -41,7 +41,7 @@ func TestTheQuickerTargetIsPreferred(t *testing.T) {
 	}
 	prove(t, "M-166", "a quick failure is not speed", func(t *testing.T) {
 		const n = 6
-		failing, slow := newProvider(t, answers(500)), newProvider(t, after(slowness, canned))
+		failing, slow := newProvider(t, withStatuses(500)), newProvider(t, after(slowness, canned))
 		for range n {
 			g.ask(t, tree(latency, leaf(failing), leaf(slow)))
 		}
@@ -82,7 +82,7 @@ func TestTheQuickerTargetIsPreferred(t *testing.T) {
 		}
 	})
 	prove(t, "M-166", "its failure is the response", func(t *testing.T) {
-		p := fleet(t, answers(500), answers(500))
+		p := fleet(t, withStatuses(500), withStatuses(500))
 		if got := g.ask(t, tree(latency, leaf(p[0]), leaf(p[1]))); got.status != 500 || p[0].hits()+p[1].hits() != 1 {
 			t.Errorf("status %d after %d calls, want 500 after one", got.status, p[0].hits()+p[1].hits())
 		}
@@ -139,7 +139,7 @@ prices:
 		called(t, []int{1, 1}, p...)
 	})
 	prove(t, "M-167", "its failure is the response", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		config := tree(`"mode":"cost"`, leaf(p[0], `"override_params":{"model":"cheap"}`), leaf(p[1], `"override_params":{"model":"dear"}`))
 		if got := g.ask(t, config); got.status != 500 {
 			t.Errorf("status %d, want that of the cheaper target", got.status)

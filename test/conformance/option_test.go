@@ -78,7 +78,7 @@ func TestConfigsNameTheirProvider(t *testing.T) {
 	prove(t, "S-105", "strict compliance refuses tools of other types", func(t *testing.T) {
 		p.forget()
 		body := strings.Replace(modelRoutes[0].body, "{", `{"tools":[{"type":"web_search"}],`, 1)
-		ask := func(strict string) reply {
+		ask := func(strict string) response {
 			return g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"strict_vendora_compliance":`+strict))
 		}
 		ask("true").refusedFor(t, "tools")

@@ -137,7 +137,7 @@ func TestOneSettingWins(t *testing.T) {
 func TestOverridesAreOfEachTarget(t *testing.T) {
 	g, _ := start(t)
 	prove(t, "S-089", "two targets of a fallback", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		got := g.ask(t, tree(fallback, leaf(p[0], `"override_params":{"model":"m-a"}`), leaf(p[1], `"override_params":{"model":"m-b"}`))).fine(t)
 		if a, b := p[0].only(t).field(t, "model"), p[1].only(t).field(t, "model"); a != `"m-a"` || b != `"m-b"` {
 			t.Errorf("the targets got the models %s and %s", a, b)
@@ -147,7 +147,7 @@ func TestOverridesAreOfEachTarget(t *testing.T) {
 		}
 	})
 	prove(t, "S-089", "what one target says does not stay for the next", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		g.ask(t, tree(fallback, leaf(p[0], `"override_params":{"temperature":0.1,"user":"a"}`), leaf(p[1]))).fine(t)
 		if got := string(p[1].only(t).body); got != modelRoutes[0].body {
 			t.Errorf("the second target got %s, want the request's own body", got)
@@ -178,7 +178,7 @@ func TestTargetsInherit(t *testing.T) {
 		{"no retry", "", "", 1, 503},
 	} {
 		prove(t, "S-131", tt.name, func(t *testing.T) {
-			p := newProvider(t, soon(answers(503, 503, 200)))
+			p := newProvider(t, soon(withStatuses(503, 503, 200)))
 			target := leaf(p)
 			if tt.target != "" {
 				target = with(target, tt.target)
@@ -194,7 +194,7 @@ func TestTargetsInherit(t *testing.T) {
 		})
 	}
 	prove(t, "S-131", "a retry around a fallback is one of each target", func(t *testing.T) {
-		p := fleet(t, soon(answers(503)), soon(answers(503)))
+		p := fleet(t, soon(withStatuses(503)), soon(withStatuses(503)))
 		g.ask(t, with(tree(fallback, leaf(p[0]), leaf(p[1])), `"retry":{"attempts":1,"use_retry_after_headers":true}`))
 		called(t, []int{2, 2}, p...)
 	})
@@ -221,7 +221,7 @@ func TestTargetsInherit(t *testing.T) {
 		}
 	})
 	prove(t, "S-131", "the weight and codes of a parent are not the targets'", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		inner := with(tree(loadbalance, leaf(p[0])), `"weight":0`)
 		g.ask(t, tree(fallback, with(inner, `"on_status_codes":[500]`), leaf(p[1]))).fine(t)
 		called(t, []int{1, 1}, p...)
@@ -232,16 +232,16 @@ func TestConfigsWorkOnEveryRoute(t *testing.T) {
 	g, _ := start(t)
 	for _, r := range append(slices.Clone(modelRoutes), chatStream, modelRoute{path: "/v1/things?a=%2F&a=b", body: `{"odd": 1.0}`}) {
 		name := strings.ReplaceAll(r.path, "/", "|") + " " + strings.ReplaceAll(r.body, "/", "|")
-		ask := func(t *testing.T, config string, header ...string) reply {
+		ask := func(t *testing.T, config string, header ...string) response {
 			t.Helper()
 			return g.do(t, "POST", r.path, r.body, append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config}, header...)...)
 		}
-		good := answer(nil)
+		good := behaviour(nil)
 		if r.path == chatStream.path && r.body == chatStream.body {
 			good = streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[]}\n\ndata: [DONE]\n\n")
 		}
 		prove(t, "S-026", name+" falls back", func(t *testing.T) {
-			p := fleet(t, answers(503), good)
+			p := fleet(t, withStatuses(503), good)
 			ask(t, tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
 			in := p[1].only(t)
 			if !strings.HasSuffix(in.uri, r.path) || string(in.body) != r.body || string(p[0].only(t).body) != r.body {
@@ -249,7 +249,7 @@ func TestConfigsWorkOnEveryRoute(t *testing.T) {
 			}
 		})
 		prove(t, "S-028", name+" is repeated", func(t *testing.T) {
-			p := newProvider(t, soon(answers(503)))
+			p := newProvider(t, soon(withStatuses(503)))
 			if got := ask(t, leaf(p, `"retry":{"attempts":2,"use_retry_after_headers":true}`)); got.status != 503 {
 				t.Errorf("status %d, want the provider's", got.status)
 			}
@@ -270,7 +270,7 @@ func TestConfigsWorkOnEveryRoute(t *testing.T) {
 		})
 	}
 	prove(t, "S-026 S-016", "a GET falls back", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		g.do(t, "GET", "/v1/things/1", "", "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
 		called(t, []int{1, 1}, p...)
 	})

@@ -32,7 +32,7 @@ const failedEvent = "data: {\"error\":{\"message\":\"overloaded\",\"type\":\"ser
 // them, with the outcome of the request.
 var endings = []struct {
 	model, outcome string
-	say            answer
+	say            behaviour
 }{
 	{"complete", "success", streams(chatEvents + done)},
 	{"complete", "success", streams(chatEvents + done)},
@@ -73,7 +73,7 @@ func (g *gateway) stream(t *testing.T, model string, header ...string) map[strin
 		res.Body.Close()
 	}
 	io.Copy(io.Discard, res.Body)
-	return g.entry(t, reply{status: res.StatusCode, header: res.Header})
+	return g.entry(t, response{status: res.StatusCode, header: res.Header})
 }
 
 // tally are the figures of groups, added up.

@@ -156,7 +156,7 @@ func TestPassThroughResponsesArriveUnchanged(t *testing.T) {
 			}
 		})
 	}
-	prove(t, "S-020", "an answer without a content type gets none", func(t *testing.T) {
+	prove(t, "S-020", "a response without a content type gets none", func(t *testing.T) {
 		p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
 			w.Header()["Content-Type"] = nil
 			io.WriteString(w, "<html>")
@@ -417,7 +417,7 @@ func TestResponsesAreNotHeldBack(t *testing.T) {
 	event := func(i int) string {
 		return fmt.Sprintf("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%d\"}}]}\n\n", i)
 	}
-	const knownLength = "pieces of an answer whose length is known"
+	const knownLength = "pieces of a response whose length is known"
 	for _, tt := range []struct {
 		of, name, path, body, contentType string
 		piece                             func(i int) string

@@ -31,7 +31,7 @@ func (s *spenders) policy(t *testing.T, kind, conditions, group, rest string) st
 func condition(key, value string) string { return fmt.Sprintf(`{"key":%q,"value":%q}`, key, value) }
 
 // chat sends a request with a key and metadata.
-func (s *spenders) chat(t *testing.T, key, metadata, body string) reply {
+func (s *spenders) chat(t *testing.T, key, metadata, body string) response {
 	t.Helper()
 	return s.do(t, "POST", "/v1/chat/completions", body, "x-gateway-api-key", key, "x-gateway-provider", "@some", "x-gateway-metadata", metadata)
 }
@@ -46,7 +46,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 	otherKey, _ := other["key"].(string)
 
 	// applies waits until a policy refuses requests, which at most allowed were admitted to.
-	limited := func(t *testing.T, key, metadata, body string, allowed, status int) reply {
+	limited := func(t *testing.T, key, metadata, body string, allowed, status int) response {
 		t.Helper()
 		for n := range allowed {
 			if got := s.chat(t, key, metadata, body); got.status != http.StatusOK {

@@ -14,7 +14,7 @@ type desk struct {
 	provider *provider
 }
 
-func newDesk(t *testing.T, say answer) *desk {
+func newDesk(t *testing.T, say behaviour) *desk {
 	t.Helper()
 	p := newProvider(t, say)
 	settings := strings.ReplaceAll("version: 1\nproviders:\n  - {slug: stored, provider: openai-compatible, custom_host: \"BASE\"}\n", "BASE", p.url)
@@ -37,7 +37,7 @@ func greeting(model string) string {
 }
 
 // run runs a prompt and returns what reached the provider as well.
-func (d *desk) run(t *testing.T, ref, body string, header ...string) (reply, received) {
+func (d *desk) run(t *testing.T, ref, body string, header ...string) (response, received) {
 	t.Helper()
 	d.provider.forget()
 	got := d.do(t, "POST", "/v1/prompts/"+ref+"/completions", body, append([]string{"x-gateway-api-key", bootstrapKey}, header...)...).fine(t)
@@ -131,7 +131,7 @@ func TestSavedPrompts(t *testing.T) {
 		d.wrong(t, hot, `{}`, "temperature")
 	})
 	prove(t, "S-009 S-026 S-027 S-035", "a config's tree serves it", func(t *testing.T) {
-		p := fleet(t, answers(503), nil, nil)
+		p := fleet(t, withStatuses(503), nil, nil)
 		config := tree(`"mode":"conditional","conditions":[{"query":{"metadata.plan":"pro"},"then":"b"}],"default":"a"`,
 			leaf(p[2], `"name":"a"`), with(tree(fallback, leaf(p[0]), leaf(p[1])), `"name":"b"`, `"forward_headers":["x-own"]`))
 		d.do(t, "POST", "/v1/prompts/"+slug+"/completions", `{}`, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config,
@@ -169,7 +169,7 @@ func TestSavedPromptsStream(t *testing.T) {
 func TestVersionsOfPrompts(t *testing.T) {
 	d := newDesk(t, nil)
 	slug := d.save(t, "/v1/prompts", `{"name":"Greeting",`+greeting("m1")+`}`)
-	put := func(t *testing.T, body string) reply {
+	put := func(t *testing.T, body string) response {
 		t.Helper()
 		return d.as(t, bootstrapKey, "PUT", "/v1/prompts/"+slug, body)
 	}
@@ -245,7 +245,7 @@ func TestAConfigRunsAStoredPrompt(t *testing.T) {
 	d := newDesk(t, nil)
 	slug := d.save(t, "/v1/prompts", `{"name":"Greeting",`+greeting("m1")+`}`)
 	const body = `{"model":"mine","messages":[{"role":"user","content":"own"}],"temperature":0.1,"top_p":0.9,"variables":{"name":"you"}}`
-	ask := func(t *testing.T, config string) reply {
+	ask := func(t *testing.T, config string) response {
 		t.Helper()
 		d.provider.forget()
 		return d.do(t, "POST", "/v1/chat/completions", body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config)

@@ -27,7 +27,7 @@ func TestPromptCachesOfProvidersSave(t *testing.T) {
 	}
 	const mark, on = `"cache_control":{"type":"ephemeral"}`, `"prompt_cache":true`
 	long := strings.Repeat("You know the rules of this shop. ", 200)
-	send := func(t *testing.T, config, body string) reply {
+	send := func(t *testing.T, config, body string) response {
 		t.Helper()
 		return g.do(t, "POST", "/v1/messages", body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
 	}

@@ -53,24 +53,24 @@ type provider struct {
 	got []received // guarded by mu
 }
 
-// answer is what a provider says to one request. The body has been read.
-type answer func(w http.ResponseWriter, r *http.Request, in received)
+// behaviour is what a provider says to one request. The body has been read.
+type behaviour func(w http.ResponseWriter, r *http.Request, in received)
 
 // newProvider starts a provider that ends with t. A nil response gives the canned
 // one of the path.
-func newProvider(t testing.TB, say answer) *provider {
+func newProvider(t testing.TB, say behaviour) *provider {
 	t.Helper()
 	p, srv := startProvider(say)
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	return p
 }
 
-func startProvider(say answer) (*provider, *httptest.Server) {
+func startProvider(say behaviour) (*provider, *httptest.Server) {
 	return serveOn(nil, say)
 }
 
 // serveOn starts a provider on a listener, nil for one of its own.
-func serveOn(l net.Listener, say answer) (*provider, *httptest.Server) {
+func serveOn(l net.Listener, say behaviour) (*provider, *httptest.Server) {
 	if say == nil {
 		say = canned
 	}
@@ -180,7 +180,7 @@ func (l recordingListener) Accept() (net.Conn, error) {
 }
 
 // says answers every request with the same status and body.
-func says(status int, contentType, body string) answer {
+func says(status int, contentType, body string) behaviour {
 	return func(w http.ResponseWriter, _ *http.Request, _ received) {
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(status)
@@ -189,7 +189,7 @@ func says(status int, contentType, body string) answer {
 }
 
 // streams answers with these bytes as a stream of events.
-func streams(text string) answer { return says(http.StatusOK, "text/event-stream", text) }
+func streams(text string) behaviour { return says(http.StatusOK, "text/event-stream", text) }
 
 // canned answers each route of the specification with a response of its kind.
 func canned(w http.ResponseWriter, r *http.Request, in received) {

@@ -113,14 +113,16 @@ func TestEveryRequestIsCounted(t *testing.T) {
 	broken := newProvider(t, says(503, "text/plain", "down"))
 	for _, tt := range []struct {
 		name   string
-		call   func(t *testing.T) reply
+		call   func(t *testing.T) response
 		status string
 	}{
-		{"a pass-through call", func(t *testing.T) reply { return g.do(t, "GET", "/v1/things", "", to(p)...) }, "200"},
-		{"a chat completion", func(t *testing.T) reply { return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...) }, "200"},
-		{"a provider's error", func(t *testing.T) reply { return g.do(t, "GET", "/v1/things", "", to(broken)...) }, "503"},
-		{"a refusal", func(t *testing.T) reply { return g.do(t, "POST", modelRoutes[0].path, `{}`, to(p)...) }, "400"},
-		{"a request without a key", func(t *testing.T) reply { return g.do(t, "GET", "/v1/things", "") }, "401"},
+		{"a pass-through call", func(t *testing.T) response { return g.do(t, "GET", "/v1/things", "", to(p)...) }, "200"},
+		{"a chat completion", func(t *testing.T) response {
+			return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...)
+		}, "200"},
+		{"a provider's error", func(t *testing.T) response { return g.do(t, "GET", "/v1/things", "", to(broken)...) }, "503"},
+		{"a refusal", func(t *testing.T) response { return g.do(t, "POST", modelRoutes[0].path, `{}`, to(p)...) }, "400"},
+		{"a request without a key", func(t *testing.T) response { return g.do(t, "GET", "/v1/things", "") }, "401"},
 	} {
 		prove(t, "S-023", tt.name, func(t *testing.T) {
 			label := `status="` + tt.status + `"`

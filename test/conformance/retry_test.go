@@ -10,9 +10,9 @@ import (
 )
 
 // asking answers a first request with a status that wants to be asked again,
-// and every other with the canned answer.
-func asking(status int, header, value string) answer {
-	then := answers(status, 200)
+// and every other with the canned response.
+func asking(status int, header, value string) behaviour {
+	then := withStatuses(status, 200)
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		sent := value
 		if value == "date" {
@@ -24,7 +24,7 @@ func asking(status int, header, value string) answer {
 }
 
 // soon asks for each repetition at once, so that a test need not wait.
-func soon(say answer) answer {
+func soon(say behaviour) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		w.Header().Set("retry-after-ms", "1")
 		say(w, r, in)
@@ -34,7 +34,7 @@ func soon(say answer) answer {
 func TestFailedAttemptsAreRepeated(t *testing.T) {
 	g, _ := start(t)
 	prove(t, "S-028", "until one succeeds", func(t *testing.T) {
-		p := newProvider(t, soon(answers(503, 503, 200)))
+		p := newProvider(t, soon(withStatuses(503, 503, 200)))
 		got := g.ask(t, leaf(p, `"retry":{"attempts":3,"use_retry_after_headers":true}`)).fine(t)
 		called(t, []int{3}, p)
 		if n := got.header.Get("x-gateway-retry-attempt-count"); n != "2" {
@@ -45,7 +45,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 		var n atomic.Int64
 		p := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
 			if n.Add(1) == 1 {
-				answers(503)(w, r, in)
+				withStatuses(503)(w, r, in)
 				return
 			}
 			streams(chatEvents+done)(w, r, in)
@@ -57,7 +57,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 		called(t, []int{2}, p)
 	})
 	prove(t, "S-028", "with the same body", func(t *testing.T) {
-		p := newProvider(t, answers(500, 200))
+		p := newProvider(t, withStatuses(500, 200))
 		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).fine(t)
 		in := p.requests()
 		if len(in) != 2 || string(in[0].body) != string(in[1].body) || string(in[0].body) != modelRoutes[0].body {
@@ -65,7 +65,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 		}
 	})
 	for _, list := range []string{"", `,"on_status_codes":[429]`} {
-		prove(t, "S-028", "when no answer came "+list, func(t *testing.T) {
+		prove(t, "S-028", "when no response came "+list, func(t *testing.T) {
 			var n atomic.Int64
 			p := newProvider(t, func(w http.ResponseWriter, r *http.Request, in received) {
 				if n.Add(1) <= 2 {
@@ -79,7 +79,7 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 	}
 	for attempts, calls := range map[int]int{0: 1, 1: 2, 3: 4, 5: 6, 6: 6, 40: 6} {
 		prove(t, "S-101", fmt.Sprintf("attempts of %d make at most %d calls", attempts, calls), func(t *testing.T) {
-			p := newProvider(t, soon(answers(503)))
+			p := newProvider(t, soon(withStatuses(503)))
 			got := g.ask(t, leaf(p, fmt.Sprintf(`"retry":{"attempts":%d,"use_retry_after_headers":true}`, attempts)))
 			if got.status != 503 {
 				t.Errorf("status %d, want the provider's 503", got.status)
@@ -87,8 +87,8 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 			called(t, []int{calls}, p)
 		})
 	}
-	prove(t, "S-485", "when all fail, the last answer is the answer", func(t *testing.T) {
-		p := newProvider(t, soon(answers(503, 503, 529)))
+	prove(t, "S-485", "when all fail, the last response is the response", func(t *testing.T) {
+		p := newProvider(t, soon(withStatuses(503, 503, 529)))
 		got := g.ask(t, leaf(p, `"retry":{"attempts":2,"use_retry_after_headers":true}`))
 		e := at(got.object(t), "error")
 		if got.status != 529 || at(e, "message") != "said by the provider" || at(e, "source") != "provider" {
@@ -129,7 +129,7 @@ func TestRetriesGoByStatus(t *testing.T) {
 		t.Run(fmt.Sprintf("%s %d %s", tt.of, tt.status, tt.list), func(t *testing.T) {
 			covers(t, tt.of)
 			t.Parallel()
-			p := newProvider(t, answers(tt.status, 200))
+			p := newProvider(t, withStatuses(tt.status, 200))
 			got := g.ask(t, leaf(p, `"retry":{"attempts":1`+tt.list+`}`))
 			want, calls := tt.status, 1
 			if tt.again {
@@ -175,7 +175,7 @@ func TestTheProviderSaysWhenToComeBack(t *testing.T) {
 			began := time.Now()
 			g.ask(t, leaf(p, `"retry":{"attempts":1,"use_retry_after_headers":`+tt.obey+`}`)).fine(t)
 			if took := time.Since(began); took < tt.least || took > notFifty {
-				t.Errorf("the answer came after %v, want it after %v and not much later", took, tt.least)
+				t.Errorf("the response came after %v, want it after %v and not much later", took, tt.least)
 			}
 			called(t, []int{2}, p)
 		})
@@ -185,7 +185,7 @@ func TestTheProviderSaysWhenToComeBack(t *testing.T) {
 		began := time.Now()
 		g.ask(t, leaf(p, `"retry":{"attempts":1}`)).fine(t)
 		if took := time.Since(began); took > notFifty {
-			t.Errorf("the answer came after %v", took)
+			t.Errorf("the response came after %v", took)
 		}
 	})
 	prove(t, "S-130", "waits of more than a minute together go to the client", func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestTimeoutsOfConfigs(t *testing.T) {
 			}
 			got.refused(t, http.StatusRequestTimeout)
 			if took < 50*time.Millisecond || took > notFifty {
-				t.Errorf("the answer came after %v, want it after 50 ms and not much later", took)
+				t.Errorf("the response came after %v, want it after 50 ms and not much later", took)
 			}
 		})
 	}
@@ -270,7 +270,7 @@ func TestTimeoutsOfConfigs(t *testing.T) {
 		began := time.Now()
 		g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, soonOver)).refused(t, http.StatusRequestTimeout)
 		if took := time.Since(began); took < 50*time.Millisecond || took > notFifty {
-			t.Errorf("the answer came after %v, want it after 50 ms and not much later", took)
+			t.Errorf("the response came after %v, want it after 50 ms and not much later", took)
 		}
 	})
 	prove(t, "S-030", "a fallback goes on after a timeout", func(t *testing.T) {
@@ -317,7 +317,7 @@ func TestRetriesStayBelowFallbacks(t *testing.T) {
 		called(t, []int{1, 1}, p...)
 	})
 	prove(t, "S-028 S-026", "a target is repeated before the next one is tried", func(t *testing.T) {
-		p := fleet(t, soon(answers(503)), nil)
+		p := fleet(t, soon(withStatuses(503)), nil)
 		got := g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":2,"use_retry_after_headers":true}`), leaf(p[1]))).fine(t)
 		called(t, []int{3, 1}, p...)
 		var targets []any

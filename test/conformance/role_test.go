@@ -69,7 +69,7 @@ func (h *people) join(t *testing.T, name, organisation, workspace string) {
 func (h *people) ask(t *testing.T, key string) string {
 	t.Helper()
 	chat := modelRoutes[0]
-	var got reply
+	var got response
 	eventually(t, "the gateway knows the key", func() bool {
 		got = h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible",
 			"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential)
@@ -197,7 +197,7 @@ func TestOwnersAndAdminsSeeEverything(t *testing.T) {
 
 func TestWorkspacesOverrideInheritedSettings(t *testing.T) {
 	h := populate(t)
-	override := func(t *testing.T, value bool) reply {
+	override := func(t *testing.T, value bool) response {
 		t.Helper()
 		workspace := h.root(t, "GET", "/v1/admin/workspaces/default", "")
 		switches, _ := workspace["security_settings"].(map[string]any)

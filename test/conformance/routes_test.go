@@ -108,9 +108,9 @@ func TestHeadersOfTheGateway(t *testing.T) {
 	// What HTTP and the protocols define in addition to the gateway's headers.
 	known := []string{"Content-Type", "Content-Length", "Date", "Connection", "Transfer-Encoding", "Cache-Control", "X-Accel-Buffering", "Allow", "Retry-After"}
 	p := newProvider(t, nil)
-	for name, got := range map[string]func() reply{
-		"an answer": func() reply { return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...) },
-		"a refusal": func() reply { return g.do(t, "POST", modelRoutes[0].path, `{`, to(p)...) },
+	for name, got := range map[string]func() response{
+		"a response": func() response { return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p)...) },
+		"a refusal":  func() response { return g.do(t, "POST", modelRoutes[0].path, `{`, to(p)...) },
 	} {
 		prove(t, "S-002", name+" has headers of the family alone", func(t *testing.T) {
 			own := 0
@@ -119,7 +119,7 @@ func TestHeadersOfTheGateway(t *testing.T) {
 				case ownHeader.MatchString(name):
 					own++
 				case !slices.Contains(known, name):
-					t.Errorf("the answer has a header %s", name)
+					t.Errorf("the response has a header %s", name)
 				}
 			}
 			if own < 2 {

@@ -36,7 +36,7 @@ const (
 )
 
 // ask sends a chat completion with a config.
-func (g *gateway) ask(t *testing.T, config string, more ...string) reply {
+func (g *gateway) ask(t *testing.T, config string, more ...string) response {
 	t.Helper()
 	return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body,
 		append([]string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", config}, more...)...)
@@ -45,9 +45,9 @@ func (g *gateway) ask(t *testing.T, config string, more ...string) reply {
 // refusal is what answers says with an error status.
 const refusal = `{"error":{"message":"said by the provider","type":"t","param":null,"code":"c"}}`
 
-// answers gives these statuses in turn and the last one for ever. A success is
-// the canned answer of the path.
-func answers(statuses ...int) answer {
+// withStatuses gives these statuses in turn and the last one for ever. A success is
+// the canned response of the path.
+func withStatuses(statuses ...int) behaviour {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		status := statuses[min(int(n.Add(1)), len(statuses))-1]
@@ -75,7 +75,7 @@ func called(t *testing.T, want []int, providers ...*provider) {
 }
 
 // fleet starts a provider for each response.
-func fleet(t *testing.T, say ...answer) []*provider {
+func fleet(t *testing.T, say ...behaviour) []*provider {
 	t.Helper()
 	list := make([]*provider, len(say))
 	for i, s := range say {
@@ -94,7 +94,7 @@ func TestSingleTakesTheFirstTarget(t *testing.T) {
 		called(t, []int{5, 0}, p...)
 	})
 	prove(t, "S-024", "even when it fails", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		if got := g.ask(t, tree(single, leaf(p[0]), leaf(p[1]))); got.status != 500 {
 			t.Errorf("status %d, want the target's 500", got.status)
 		}
@@ -155,7 +155,7 @@ func TestLoadIsBalancedByWeight(t *testing.T) {
 		called(t, []int{0, 20}, p...)
 	})
 	prove(t, "S-074", "status codes make no fallback of a balance", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		config := tree(loadbalance+`,"on_status_codes":[500]`, leaf(p[0], `"weight":1`, `"on_status_codes":[500]`), leaf(p[1], `"weight":0`))
 		if got := g.ask(t, config); got.status != 500 {
 			t.Errorf("status %d, want the drawn target's 500", got.status)
@@ -187,7 +187,7 @@ func TestFallbackGoesByStatus(t *testing.T) {
 		{"S-091", "the target's list next to the strategy's", `"on_status_codes":[500]`, `"on_status_codes":[418]`, 418, true},
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
-			p := fleet(t, answers(tt.status), nil)
+			p := fleet(t, withStatuses(tt.status), nil)
 			strategy, first := fallback, leaf(p[0])
 			if tt.strategy != unsaid {
 				strategy += "," + tt.strategy
@@ -213,7 +213,7 @@ func TestFallbackGoesByStatus(t *testing.T) {
 	})
 	for status, calls := range map[int][]int{418: {1, 1}, 500: {1, 0}} {
 		prove(t, "S-091", fmt.Sprintf("%d, where the config of the fallback lists 418", status), func(t *testing.T) {
-			p := fleet(t, answers(status), nil)
+			p := fleet(t, withStatuses(status), nil)
 			g.ask(t, with(tree(fallback, leaf(p[0]), leaf(p[1])), `"on_status_codes":[418]`))
 			called(t, calls, p...)
 		})
@@ -228,15 +228,15 @@ func TestFallbackGoesByStatus(t *testing.T) {
 		}
 	})
 	prove(t, "S-026", "a stream goes elsewhere before it began", func(t *testing.T) {
-		p := fleet(t, answers(503), streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[]}\n\ndata: [DONE]\n\n"))
+		p := fleet(t, withStatuses(503), streams("data: {\"object\":\"chat.completion.chunk\",\"choices\":[]}\n\ndata: [DONE]\n\n"))
 		got := g.do(t, "POST", chatStream.path, chatStream.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(p[0]), leaf(p[1]))).fine(t)
 		if !strings.HasSuffix(string(got.body), "data: [DONE]\n\n") || strings.Contains(string(got.body), "said by") {
 			t.Errorf("the stream is %q", got.body)
 		}
 	})
-	prove(t, "S-486 S-026", "when all fail, the last answer is the answer", func(t *testing.T) {
+	prove(t, "S-486 S-026", "when all fail, the last response is the response", func(t *testing.T) {
 		last := strings.Replace(refusal, "said by the provider", "said last", 1)
-		p := fleet(t, answers(500), answers(503), says(418, "application/json", last))
+		p := fleet(t, withStatuses(500), withStatuses(503), says(418, "application/json", last))
 		got := g.ask(t, tree(fallback, leaf(p[0]), leaf(p[1]), leaf(p[2])))
 		e := at(got.object(t), "error")
 		if got.status != 418 || at(e, "message") != "said last" || at(e, "code") != "c" || at(e, "source") != "provider" {
@@ -252,7 +252,7 @@ func TestFallbackGoesByStatus(t *testing.T) {
 func TestTreesNest(t *testing.T) {
 	g, _ := start(t)
 	prove(t, "S-048 S-078", "a fallback of a balance of a single", func(t *testing.T) {
-		p := fleet(t, answers(500), nil)
+		p := fleet(t, withStatuses(500), nil)
 		config := tree(fallback, tree(loadbalance, tree(single, leaf(p[0]))), leaf(p[1]))
 		got := g.ask(t, config).fine(t)
 		called(t, []int{1, 1}, p...)
@@ -270,7 +270,7 @@ func TestTreesNest(t *testing.T) {
 		})
 	}
 	prove(t, "S-048", "conditions inside a fallback", func(t *testing.T) {
-		p := fleet(t, answers(500), nil, nil)
+		p := fleet(t, withStatuses(500), nil, nil)
 		choice := tree(`"mode":"conditional","conditions":[{"query":{"metadata.plan":"pro"},"then":"b"}],"default":"a"`,
 			leaf(p[1], `"name":"a"`), leaf(p[2], `"name":"b"`))
 		g.ask(t, tree(fallback, leaf(p[0]), choice), "x-gateway-metadata", `{"plan":"pro"}`).fine(t)

@@ -46,10 +46,10 @@ keys:
 }
 
 func TestSavedConfigs(t *testing.T) {
-	p := fleet(t, answers(500), nil)
+	p := fleet(t, withStatuses(500), nil)
 	g := launchFor(t, saved(p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	chat := modelRoutes[0]
-	send := func(t *testing.T, key string, header ...string) reply {
+	send := func(t *testing.T, key string, header ...string) response {
 		t.Helper()
 		p[0].forget()
 		p[1].forget()
@@ -197,7 +197,7 @@ func TestInvalidConfigsAreNotSaved(t *testing.T) {
 // TestInvalidConfigsAreNotStored asks the route that stores them.
 func TestInvalidConfigsAreNotStored(t *testing.T) {
 	g := launchFor(t, "version: 1\n")
-	call := func(t *testing.T, method, path, body string) reply {
+	call := func(t *testing.T, method, path, body string) response {
 		t.Helper()
 		return g.do(t, method, path, body, "x-gateway-api-key", bootstrapKey)
 	}

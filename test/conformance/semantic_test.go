@@ -9,12 +9,12 @@ import (
 // another question.
 func TestSemanticCacheAnswersEqualQuestions(t *testing.T) {
 	g, _ := start(t)
-	ask := func(t *testing.T, config, turn string) reply {
+	ask := func(t *testing.T, config, turn string) response {
 		t.Helper()
 		body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, turn)
 		return g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
 	}
-	status := func(r reply) string { return r.header.Get("x-gateway-cache-status") }
+	status := func(r response) string { return r.header.Get("x-gateway-cache-status") }
 	prove(t, "S-032", "a paraphrase hits, an unrelated question misses", func(t *testing.T) {
 		p := newProvider(t, saying("fine"))
 		config := leaf(p, `"cache":{"mode":"semantic"}`)

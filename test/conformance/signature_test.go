@@ -84,7 +84,7 @@ func cloudA(more ...string) []string {
 func TestRequestsForCloudAAreSigned(t *testing.T) {
 	const host = "bedrock-runtime.eu-west-1.amazonaws.com"
 	titan := says(200, "application/json", `{"embedding":[0.5],"inputTextTokenCount":3}`)
-	n := newInternet(t, map[string]answer{host: func(w http.ResponseWriter, r *http.Request, in received) {
+	n := newInternet(t, map[string]behaviour{host: func(w http.ResponseWriter, r *http.Request, in received) {
 		if strings.HasSuffix(in.uri, "/invoke") {
 			titan(w, r, in)
 			return
@@ -150,7 +150,7 @@ providers:
 func TestRolesOfCloudAAreAssumed(t *testing.T) {
 	const host = "bedrock-runtime.eu-west-1.amazonaws.com"
 	end := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
-	n := newInternet(t, map[string]answer{host: speaks(false), "sts.eu-west-1.amazonaws.com": says(200, "text/xml",
+	n := newInternet(t, map[string]behaviour{host: speaks(false), "sts.eu-west-1.amazonaws.com": says(200, "text/xml",
 		`<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASIACONFORMANCE00002</AccessKeyId><SecretAccessKey>other-secret</SecretAccessKey><SessionToken>role-session</SessionToken><Expiration>`+end+`</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`)})
 	g := n.live(t, roleSettings)
 	prove(t, "S-110 S-425", "the request is signed with the keys of the role", func(t *testing.T) {
@@ -225,7 +225,7 @@ func checkOCI(t *testing.T, in received, key *rsa.PublicKey, id string) {
 
 func TestRequestsForAFurtherCloudAreSigned(t *testing.T) {
 	const host = "inference.generativeai.eu-frankfurt-1.oci.oraclecloud.com"
-	n := newInternet(t, map[string]answer{host: speaks(true)})
+	n := newInternet(t, map[string]behaviour{host: speaks(true)})
 	key, text := newKey(t)
 	g := n.live(t, `
 version: 1

@@ -13,7 +13,7 @@ import (
 const silentBody = `{"model":"m","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"x"}]}`
 
 // silent sends its headers, and the rest once the client has those of the gateway.
-func silent(read <-chan struct{}, rest string) answer {
+func silent(read <-chan struct{}, rest string) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, _ received) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		http.NewResponseController(w).Flush()
@@ -63,7 +63,7 @@ func TestHeadersOfSilentStreamsAreSentEarly(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		first  answer
+		first  behaviour
 		config func(first, second *provider) string
 		status int
 	}{
@@ -86,7 +86,7 @@ func TestHeadersOfSilentStreamsAreSentEarly(t *testing.T) {
 
 // silentFor sends its headers, and the rest after a time that is longer than headers
 // wait if nothing holds them back.
-func silentFor(rest string) answer {
+func silentFor(rest string) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		http.NewResponseController(w).Flush()

@@ -28,7 +28,7 @@ func TestGroupsSumSeveralDifferentRequests(t *testing.T) {
 	})
 	g := launchFor(t, "version: 1\n", budgetEnv...)
 	h := &people{gateway: g, provider: p}
-	const requests, answered = 5.0, 4.0
+	const requests, responseed = 5.0, 4.0
 	var cost, input, output, latency float64
 	for range int(requests) {
 		got := g.do(t, "POST", modelRoutes[0].path, chatOf("gpt-4.1-mini"), "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "openai",
@@ -46,8 +46,8 @@ func TestGroupsSumSeveralDifferentRequests(t *testing.T) {
 		t.Fatalf("the entries have %v input and %v output tokens and cost %v", input, output, cost)
 	}
 	want := map[string]float64{
-		"cost": cost, "total_tokens": input + output, "avg_tokens": (input + output) / answered, "avg_input_tokens": input / answered,
-		"avg_output_tokens": output / answered, "avg_latency": latency / requests, "success_rate": 80, "error_count": 1, "requests": requests,
+		"cost": cost, "total_tokens": input + output, "avg_tokens": (input + output) / responseed, "avg_input_tokens": input / responseed,
+		"avg_output_tokens": output / responseed, "avg_latency": latency / requests, "success_rate": 80, "error_count": 1, "requests": requests,
 	}
 	for _, base := range []string{"/analytics", "/logs"} {
 		prove(t, "S-391 S-393 S-394", "the columns of GET "+base+"/groups/model are those of five different requests", func(t *testing.T) {

@@ -61,7 +61,7 @@ func (w *tailing) end(t *testing.T, signal syscall.Signal) (rest string, code in
 }
 
 func TestExchangesAreWatchedAsTheyEnd(t *testing.T) {
-	p := fleet(t, answers(503), nil)
+	p := fleet(t, withStatuses(503), nil)
 	g := launchFor(t, saved(p), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	chat := modelRoutes[0]
 	ask := func(model string, header ...string) {

@@ -105,7 +105,7 @@ func tokenOf(t *testing.T, key *rsa.PrivateKey, header, claims map[string]any) s
 }
 
 // bearer sends a request with a token as a bearer token.
-func (i *tokenIssuer) bearer(t *testing.T, token, method, path, body string) reply {
+func (i *tokenIssuer) bearer(t *testing.T, token, method, path, body string) response {
 	t.Helper()
 	return i.do(t, method, path, body, "Authorization", "Bearer "+token)
 }
@@ -140,7 +140,7 @@ func TestTokensOfTheOrganisationsIssuer(t *testing.T) {
 		"longer than a token is": i.token(map[string]any{"x": strings.Repeat("x", 9000)}),
 	} {
 		prove(t, "S-458", "a token "+name+" is refused", func(t *testing.T) {
-			for _, got := range []reply{i.bearer(t, token, "GET", "/v1/configs", ""), i.as(t, token, "POST", "/v1/configs", `{"name":"a","config":{}}`)} {
+			for _, got := range []response{i.bearer(t, token, "GET", "/v1/configs", ""), i.as(t, token, "POST", "/v1/configs", `{"name":"a","config":{}}`)} {
 				got.told(t, 401, "AB05")
 				if strings.Contains(string(got.body), strings.Split(token, ".")[1]) {
 					t.Errorf("the refusal repeats the token: %s", got.body)

@@ -25,13 +25,13 @@ type tongue struct {
 }
 
 var tongues = []tongue{
-	{"messages", "anthropic", "claude-sonnet-4-5", messagesAnswer, messagesStream, "", false},
-	{"messages at Vertex", "vertex-ai", "claude-sonnet-4-5", messagesAnswer, messagesStream, "", false},
-	{"gemini", "google", "gemini-2.5-flash", geminiAnswer, geminiStream, geminiMade, true},
-	{"gemini at Vertex", "vertex-ai", "gemini-2.5-flash", geminiAnswer, geminiStream, geminiMade, true},
-	{"converse", "bedrock", "amazon.nova-lite-v1:0", converseAnswer, converseStream, "", false},
-	{"cohere", "cohere", "command-a-03-2025", cohereAnswer, cohereStream, "", false},
-	{"oracle", "oracle", "meta.llama-3.3-70b-instruct", oracleAnswer, oracleStream, oracleMade, false},
+	{"messages", "anthropic", "claude-sonnet-4-5", messagesResponse, messagesStream, "", false},
+	{"messages at Vertex", "vertex-ai", "claude-sonnet-4-5", messagesResponse, messagesStream, "", false},
+	{"gemini", "google", "gemini-2.5-flash", geminiResponse, geminiStream, geminiMade, true},
+	{"gemini at Vertex", "vertex-ai", "gemini-2.5-flash", geminiResponse, geminiStream, geminiMade, true},
+	{"converse", "bedrock", "amazon.nova-lite-v1:0", converseResponse, converseStream, "", false},
+	{"cohere", "cohere", "command-a-03-2025", cohereResponse, cohereStream, "", false},
+	{"oracle", "oracle", "meta.llama-3.3-70b-instruct", oracleResponse, oracleStream, oracleMade, false},
 }
 
 // When two of them say that their responses were made.
@@ -51,7 +51,7 @@ func (x tongue) to(p *provider, more ...string) []string {
 }
 
 // speaks answers in the protocol that the path of the request belongs to.
-func speaks(called bool) answer {
+func speaks(called bool) behaviour {
 	return func(w http.ResponseWriter, r *http.Request, in received) {
 		path, _, _ := strings.Cut(in.uri, "?")
 		var asked struct {
@@ -92,7 +92,7 @@ func when(called bool, s, otherwise string) string {
 	return otherwise
 }
 
-func messagesAnswer(called bool) string {
+func messagesResponse(called bool) string {
 	return `{"id":"msg_1","type":"message","role":"assistant","model":"claude-x","content":[{"type":"thinking","thinking":"because","signature":"c2ln"},{"type":"text","text":"Hello"}` +
 		when(called, `,{"type":"tool_use","id":"call_1","name":"look","input":{"q":1}}`, "") +
 		`],"stop_reason":"` + when(called, "tool_use", "end_turn") + `","stop_sequence":null,"usage":{"input_tokens":7,"output_tokens":2}}`
@@ -112,7 +112,7 @@ const messagesStream = "event: message_start\ndata: {\"type\":\"message_start\",
 	"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":2}}\n\n" +
 	"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
 
-func geminiAnswer(called bool) string {
+func geminiResponse(called bool) string {
 	return `{"candidates":[{"index":0,"finishReason":"STOP","content":{"role":"model","parts":[{"text":"because","thought":true},{"text":"Hello"}` +
 		when(called, `,{"functionCall":{"id":"call_1","name":"look","args":{"q":1}}}`, "") +
 		`]}}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9},"createTime":"2025-11-21T05:00:00.123456Z","modelVersion":"gemini-x","responseId":"r-1"}`
@@ -122,7 +122,7 @@ const geminiStream = "data: {\"candidates\":[{\"index\":0,\"content\":{\"role\":
 	"data: {\"candidates\":[{\"index\":0,\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Hello\"}]}}]}\r\n\r\n" +
 	"data: {\"candidates\":[{\"index\":0,\"finishReason\":\"STOP\",\"content\":{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"id\":\"call_1\",\"name\":\"look\",\"args\":{\"q\":1}}}]}}],\"usageMetadata\":{\"promptTokenCount\":7,\"candidatesTokenCount\":2,\"totalTokenCount\":9}}\r\n\r\n"
 
-func converseAnswer(called bool) string {
+func converseResponse(called bool) string {
 	return `{"output":{"message":{"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"because"}}},{"text":"Hello"}` +
 		when(called, `,{"toolUse":{"toolUseId":"call_1","name":"look","input":{"q":1}}}`, "") +
 		`]}},"stopReason":"` + when(called, "tool_use", "end_turn") + `","usage":{"inputTokens":7,"outputTokens":2,"totalTokens":9},"metrics":{"latencyMs":1}}`
@@ -154,7 +154,7 @@ func message(kind, payload string) string {
 	return string(binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b)))
 }
 
-func cohereAnswer(called bool) string {
+func cohereResponse(called bool) string {
 	return `{"id":"c-1","finish_reason":"` + when(called, "TOOL_CALL", "COMPLETE") + `","message":{"role":"assistant","content":[{"type":"thinking","thinking":"because"},{"type":"text","text":"Hello"}]` +
 		when(called, `,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"look","arguments":"{\"q\":1}"}}]`, "") +
 		`},"usage":{"billed_units":{"input_tokens":7,"output_tokens":2},"tokens":{"input_tokens":7,"output_tokens":2}}}`
@@ -172,7 +172,7 @@ const cohereStream = "event: message-start\ndata: {\"id\":\"c-1\",\"type\":\"mes
 	"event: tool-call-end\ndata: {\"type\":\"tool-call-end\",\"index\":0}\n\n" +
 	"event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"TOOL_CALL\",\"usage\":{\"billed_units\":{\"input_tokens\":7,\"output_tokens\":2},\"tokens\":{\"input_tokens\":7,\"output_tokens\":2}}}}\n\n"
 
-func oracleAnswer(called bool) string {
+func oracleResponse(called bool) string {
 	return `{"modelId":"meta.x","modelVersion":"1","chatResponse":{"apiFormat":"GENERIC","timeCreated":"2025-11-21T04:00:00.000Z","choices":[{"index":0,"finishReason":"` + when(called, "tool_calls", "stop") +
 		`","message":{"role":"ASSISTANT","reasoningContent":"because","content":[{"type":"TEXT","text":"Hello"}]` +
 		when(called, `,"toolCalls":[{"id":"call_1","type":"FUNCTION","name":"look","arguments":"{\"q\":1}"}]`, "") +

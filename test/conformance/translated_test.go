@@ -78,9 +78,9 @@ func TestResponsesOfEveryProtocolHaveTheFields(t *testing.T) {
 // proveEndings proves what answers of other protocols have that end in another way than
 // with one text or one call.
 func (g *gateway) proveEndings(t *testing.T) {
-	ask := func(t *testing.T, x tongue, answer string, more ...string) map[string]any {
+	ask := func(t *testing.T, x tongue, response string, more ...string) map[string]any {
 		t.Helper()
-		p := newProvider(t, says(200, "application/json", answer))
+		p := newProvider(t, says(200, "application/json", response))
 		return g.do(t, "POST", chatStream.path, x.ask(more...), x.to(p)...).fine(t).object(t)
 	}
 	messages := func(content, reason string) string {

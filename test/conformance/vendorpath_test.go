@@ -22,7 +22,7 @@ keys:
   - {name: model, sha256: MODEL, scopes: [completions.write, models.list, providers.read]}
   - {name: server, sha256: SERVER, scopes: [completions.write, providers.update]}
 `), "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
-	ask := func(t *testing.T, key, method, path, body string, header ...string) reply {
+	ask := func(t *testing.T, key, method, path, body string, header ...string) response {
 		t.Helper()
 		return g.do(t, method, path, body, append([]string{"Authorization", "Bearer " + key}, header...)...)
 	}

@@ -33,7 +33,7 @@ func paintedCase(c *cell) string {
 	if c.to.dialect != "gemini" {
 		return unsaid
 	}
-	c.answered(hello, "image")
+	c.checkResponse(hello, "image")
 	for _, p := range c.h.pieces {
 		if p.kind == picture {
 			return c.fate()
@@ -50,7 +50,7 @@ func ponder() ask {
 func thinkingCase(c *cell) string {
 	q := ponder()
 	q.tools = nil
-	c.answered(q, "thinking=8")
+	c.checkResponse(q, "thinking=8")
 	fate := c.fate()
 	said := c.h.all(thought)
 	if said == "" || !strings.HasPrefix(c.h.all(text), "echo") {
@@ -68,7 +68,7 @@ func strictCase(c *cell) string {
 	c.strict = true
 	q := ponder()
 	q.tools = nil
-	c.answered(q, "thinking=8")
+	c.checkResponse(q, "thinking=8")
 	if said := c.h.all(text); !strings.HasPrefix(said, "echo") {
 		c.Errorf("pieces = %+v", c.h.pieces)
 	}
@@ -96,7 +96,7 @@ func (c *cell) again(q ask) ask {
 // refuses signatures that are not its own.
 func returnedCase(c *cell) string {
 	q := ponder()
-	c.answered(q, "thinking=8")
+	c.checkResponse(q, "thinking=8")
 	c.called2("weather")
 	r := c.reported(c.again(q), "")
 	c.expect("results", len(r.Results), 1)
@@ -152,7 +152,7 @@ func movedCase(c *cell) string {
 		there.to, there.model = targets[3], targets[3].model // gemini
 	}
 	q := ponder()
-	there.answered(q, "thinking=8")
+	there.checkResponse(q, "thinking=8")
 	there.called2("weather")
 	next := there.again(q)
 	next.think = false
@@ -168,7 +168,7 @@ func movedCase(c *cell) string {
 	if len(r.Thinking) == 0 && verdict == ok {
 		verdict = dropped
 	}
-	c.answered(next, "")
+	c.checkResponse(next, "")
 	if len(c.h.calls()) > 0 {
 		c.Errorf("called again: %+v", c.h.pieces)
 	}
@@ -185,7 +185,7 @@ func (c *cell) formed() {
 	c.Helper()
 	var m object
 	if err := json.Unmarshal([]byte(c.h.all(text)), &m); err != nil || str(m, "city") == "" || len(c.h.calls()) > 0 {
-		c.Errorf("the answer is not the object asked for: %v in %+v", err, c.h.pieces)
+		c.Errorf("the response is not the object asked for: %v in %+v", err, c.h.pieces)
 	}
 	c.stopped(endStop)
 }
@@ -193,7 +193,7 @@ func (c *cell) formed() {
 func schemaCase(c *cell) string {
 	q := hello
 	q.schema = true
-	c.answered(q, "")
+	c.checkResponse(q, "")
 	fate := c.fate()
 	if fate != dropped {
 		c.formed()
@@ -205,7 +205,7 @@ func schemaCase(c *cell) string {
 func crowdedCase(c *cell) string {
 	q := loop(false)
 	q.schema = true
-	c.answered(q, "")
+	c.checkResponse(q, "")
 	fate := c.fate()
 	if fate != dropped && len(c.h.calls()) == 0 && c.h.all(text) != "" && !strings.HasPrefix(c.h.all(text), "echo") {
 		c.formed()
@@ -215,7 +215,7 @@ func crowdedCase(c *cell) string {
 
 func sequenceCase(c *cell) string {
 	q := ask{turns: []turn{user(say("alpha omega beta"))}, stops: []string{"omega"}}
-	c.answered(q, "")
+	c.checkResponse(q, "")
 	fate := c.fate()
 	if said := c.h.all(text); fate == ok && said != "echo: alpha " {
 		c.Errorf("text = %q", said)
@@ -229,7 +229,7 @@ func sequenceCase(c *cell) string {
 func lengthCase(c *cell) string {
 	q := hello
 	q.limit = 20
-	c.answered(q, "")
+	c.checkResponse(q, "")
 	if said := c.h.all(text); len(said) != 80 {
 		c.Errorf("%d bytes: %q", len(said), said)
 	}
@@ -238,7 +238,7 @@ func lengthCase(c *cell) string {
 }
 
 func refusalCase(c *cell) string {
-	c.answered(hello, "refusal")
+	c.checkResponse(hello, "refusal")
 	c.refusedStop()
 	if said := c.h.all(text) + c.h.all(refusal); said == "" && c.to.dialect != "gemini" {
 		return dropped // the words; the stop says it. Gemini has none
@@ -257,9 +257,9 @@ func (c *cell) refusedStop() {
 }
 
 func cachedCase(c *cell) string {
-	c.answered(hello, "tokens=32")
+	c.checkResponse(hello, "tokens=32")
 	plain := c.h.prompt
-	c.answered(hello, "cached=5+cache-write=7+tokens=32")
+	c.checkResponse(hello, "cached=5+cache-write=7+tokens=32")
 	c.expect("cached", c.h.cached, 5)
 	c.expect("completion", c.h.completion, 32)
 	if c.h.prompt != plain+12 {

@@ -51,7 +51,7 @@ var cases = []*kase{
 	{name: "image in the request", judge: func(c *cell) string { return c.media(picture) }},
 	{name: "image at an address", not: []string{"converse"}, judge: linkedCase},
 	{name: "PDF in the request", judge: func(c *cell) string { return c.media(document) }},
-	{name: "image in the answer", models: map[string]string{"gemini": "gemini-2.5-flash-image"}, judge: paintedCase},
+	{name: "image in the response", models: map[string]string{"gemini": "gemini-2.5-flash-image"}, judge: paintedCase},
 	{name: "thinking", judge: thinkingCase},
 	{name: "thinking comes back", judge: returnedCase},
 	{name: "thinking strictly", judge: strictCase},
@@ -78,7 +78,7 @@ var cases = []*kase{
 
 func textCase(c *cell) string {
 	c.strict = true
-	c.answered(hello, "tokens=32")
+	c.checkResponse(hello, "tokens=32")
 	if said := c.h.all(text); !strings.HasPrefix(said, "echo: Say hello") || len(said) != 32*4 || len(c.h.pieces) != 1 {
 		c.Errorf("pieces = %+v", c.h.pieces)
 	}
@@ -128,7 +128,7 @@ func oneCallCase(c *cell) string {
 	q.tools = []string{"weather"}
 	r := c.reported(q, "")
 	c.expect("tools", r.Tools, []string{"weather"})
-	c.answered(q, "")
+	c.checkResponse(q, "")
 	c.called("weather")
 	return c.fate()
 }
@@ -136,7 +136,7 @@ func oneCallCase(c *cell) string {
 func parallelCase(c *cell) string {
 	q := hello
 	q.tools = []string{"weather", "news"}
-	c.answered(q, "calls=3+preface+interleave")
+	c.checkResponse(q, "calls=3+preface+interleave")
 	c.called("weather", "news", "weather")
 	const preface = "Let me look that up."
 	if c.to.dialect == "cohere" && c.h.all(text) == "" {
@@ -161,7 +161,7 @@ func serialCase(c *cell) string {
 func chosenCase(c *cell) string {
 	q := hello
 	q.tools, q.choose = []string{"weather", "news"}, "news"
-	c.answered(q, "")
+	c.checkResponse(q, "")
 	c.called("news")
 	return c.fate()
 }
@@ -192,9 +192,9 @@ func loopCase(c *cell) string {
 	if !strings.Contains(c.params(), "tool_plan") {
 		c.expect("texts", r.Texts[:2], []string{"What of Oslo?", "I look."})
 	}
-	c.answered(loop(false), "")
+	c.checkResponse(loop(false), "")
 	if c.h.all(text) == "" {
-		c.Errorf("no answer: %+v", c.h.pieces)
+		c.Errorf("no response: %+v", c.h.pieces)
 	}
 	return c.fate()
 }

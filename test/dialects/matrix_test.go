@@ -82,12 +82,12 @@ func (c *cell) send(q ask, faults string) {
 	c.res = c.g.Do(req)
 	c.h = readers[c.client.name].hear(c.res)
 	if c.res.Err != nil || c.h.unsound != "" {
-		c.Errorf("the answer to %s is unsound: %v, %s\n%.20000s", body, c.res.Err, c.h.unsound, c.res.Body)
+		c.Errorf("the response to %s is unsound: %v, %s\n%.20000s", body, c.res.Err, c.h.unsound, c.res.Body)
 	}
 }
 
-// answered is send where the response must be one.
-func (c *cell) answered(q ask, faults string) {
+// checkResponse is send where the response must be one.
+func (c *cell) checkResponse(q ask, faults string) {
 	c.Helper()
 	if c.send(q, faults); c.res.Status != 200 || c.h.fault != "" || !c.h.ended {
 		c.Fatalf("status %d, fault %q, ended %t: %.1500s\nasked %+v", c.res.Status, c.h.fault, c.h.ended, c.res.Body, q)
@@ -97,7 +97,7 @@ func (c *cell) answered(q ask, faults string) {
 // reported is answered with what the simulator understood.
 func (c *cell) reported(q ask, faults string) *simulator.Report {
 	c.Helper()
-	c.answered(q, strings.TrimPrefix(faults+"+report", "+"))
+	c.checkResponse(q, strings.TrimPrefix(faults+"+report", "+"))
 	var r simulator.Report
 	if err := json.Unmarshal([]byte(c.h.all(text)), &r); err != nil {
 		c.Fatalf("no report: %v in %.500s", err, c.res.Body)

@@ -86,8 +86,8 @@ func inPostgres(kind string) func(t *testing.T) (string, func()) {
 func ageRedis(t *testing.T, r *quotatest.Redis) {
 	t.Helper()
 	const script = `for _, k in ipairs(redis.call('keys','{modelgate}:limit:*')) do if redis.call('type',k).ok == 'hash' then redis.call('hincrby',k,'g',-2) end end return 1`
-	if reply, err := r.Command(fmt.Sprintf("EVAL %q 0\r\n", script)); err != nil || reply != ":1\r\n" {
-		t.Fatal(reply, err)
+	if response, err := r.Command(fmt.Sprintf("EVAL %q 0\r\n", script)); err != nil || response != ":1\r\n" {
+		t.Fatal(response, err)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // books are what is known of a run, gathered over all rounds.
 type books struct {
 	mu       sync.Mutex
-	complete map[string]answer // by model, where the client had its complete response
+	complete map[string]response // by model, where the client had its complete response
 
 	served   map[string]recorder.Tokens // by model
 	intents  map[string]reqlog.Intent   // by model
@@ -38,12 +38,12 @@ type books struct {
 }
 
 func newBooks() *books {
-	return &books{complete: map[string]answer{}, served: map[string]recorder.Tokens{}, intents: map[string]reqlog.Intent{},
+	return &books{complete: map[string]response{}, served: map[string]recorder.Tokens{}, intents: map[string]reqlog.Intent{},
 		settled: map[reqlog.ID]reqlog.Settlement{}, rows: map[reqlog.ID]bool{}}
 }
 
-// answer is what a client has of an exchange.
-type answer struct {
+// response is what a client has of an exchange.
+type response struct {
 	id             reqlog.ID
 	request, whole []byte // the bodies
 }
@@ -246,7 +246,7 @@ func (b *books) checkCounters(t *testing.T, data string) {
 }
 
 // compare looks at the bodies of an exchange that the client knows whole.
-func (a answer) compare(t *testing.T, model string, kept *reqlog.Bodies) {
+func (a response) compare(t *testing.T, model string, kept *reqlog.Bodies) {
 	t.Helper()
 	switch {
 	case kept == nil:
@@ -254,7 +254,7 @@ func (a answer) compare(t *testing.T, model string, kept *reqlog.Bodies) {
 	case !bytes.Equal(kept.Request.Data, a.request) || kept.Request.Cut:
 		t.Errorf("%s: the log has the request as %.300q, want %.300q", model, kept.Request.Data, a.request)
 	case !bytes.Equal(kept.Response.Data, a.whole) || kept.Response.Cut || kept.Response.Type != "text/event-stream":
-		t.Errorf("%s: the log has the answer as %.300q, want %.300q", model, kept.Response.Data, a.whole)
+		t.Errorf("%s: the log has the response as %.300q, want %.300q", model, kept.Response.Data, a.whole)
 	}
 }
 
@@ -286,7 +286,7 @@ func logged(t *testing.T, data string) map[reqlog.ID][]*reqlog.Entry {
 
 // stream asks for one stream and reads it to its end. whole is true when it came
 // to its end, alive false when the gateway is gone.
-func (g *gateway) stream(model string) (got answer, whole, alive bool) {
+func (g *gateway) stream(model string) (got response, whole, alive bool) {
 	body, _ := json.Marshal(map[string]any{
 		"model": model, "stream": true, "stream_options": map[string]bool{"include_usage": true},
 		"messages": []map[string]string{{"role": "user", "content": "tell me about " + model}},

@@ -72,12 +72,12 @@ func (g *gateway) used(t *testing.T, id string, want float64) float64 {
 // every one that follows.
 func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) {
 	const each = 15 // tokens of a request
-	arrived, answer := make(chan bool), make(chan bool)
+	arrived, response := make(chan bool), make(chan bool)
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), "slow") {
 			arrived <- true
-			<-answer
+			<-response
 		}
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"id":"c1","object":"chat.completion","created":1700000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`)
@@ -107,7 +107,7 @@ func TestResetSeparatesWhatWasSettledBeforeFromWhatIsSettledAfter(t *testing.T) 
 		}()
 		waittest.Receive(t, arrived, "the request at the provider")
 		g.fine(t, "PUT", "/api-keys/"+made.ID, key, `{"reset_usage":true}`)
-		answer <- true
+		response <- true
 		waittest.Receive(t, done, "the response")
 		if got := g.used(t, made.ID, each); got != each {
 			t.Errorf("round %d: with a request in flight the usage is %g tokens after the reset, want %d", round, got, each)

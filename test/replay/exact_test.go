@@ -69,7 +69,7 @@ func TestBodiesPassWithTheMethodsThatAreOffered(t *testing.T) {
 			{"nothing", "Content-Length: 0\r\n", "", ""},
 		} {
 			t.Run(method+" "+tt.name, func(t *testing.T) {
-				got, answer := w.ask(t, g, method+" /v1/files/a HTTP/1.1\r\n"+tt.fields+"Connection: close\r\n\r\n"+tt.body, ok)
+				got, response := w.ask(t, g, method+" /v1/files/a HTTP/1.1\r\n"+tt.fields+"Connection: close\r\n\r\n"+tt.body, ok)
 				if got.line != method+" /files/a HTTP/1.1" || got.body != tt.want {
 					t.Errorf("at the provider %s with %q, want %s with %q", got.line, got.body, method, tt.want)
 				}
@@ -79,8 +79,8 @@ func TestBodiesPassWithTheMethodsThatAreOffered(t *testing.T) {
 						t.Errorf("%s at the provider: %q, want %q", name, v, want)
 					}
 				}
-				if !strings.HasSuffix(answer, "\r\n\r\nok") {
-					t.Errorf("answer %q", answer)
+				if !strings.HasSuffix(response, "\r\n\r\nok") {
+					t.Errorf("answer %q", response)
 				}
 			})
 		}
@@ -108,7 +108,7 @@ func TestOtherMethodsAreRefused(t *testing.T) {
 func TestFieldsOfAConnectionEndWithIt(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
-	got, answer := w.ask(t, g, "GET /v1/files HTTP/1.1\r\nConnection: x-custom, close\r\nConnection: X-Other\r\n"+
+	got, response := w.ask(t, g, "GET /v1/files HTTP/1.1\r\nConnection: x-custom, close\r\nConnection: X-Other\r\n"+
 		"X-Custom: 1\r\nx-other: 1\r\nKeep-Alive: timeout=5\r\nTE: trailers\r\nProxy-Connection: close\r\nX-Stays: a\r\nx-stays: b\r\nCookie: a=b\r\nAuthorization: Bearer mine\r\n\r\n",
 		"HTTP/1.1 200 Fine\r\nContent-Length: 2\r\nConnection: x-up, keep-alive\r\nX-Up: 1\r\nKeep-Alive: timeout=5\r\nX-Gateway-Forged: 1\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nX-Stays: up\r\n\r\nok")
 	for _, name := range []string{"X-Custom", "X-Other", "Keep-Alive", "TE", "Proxy-Connection", "Cookie", "X-Gateway-Api-Key", "X-Gateway-Provider"} {
@@ -129,13 +129,13 @@ func TestFieldsOfAConnectionEndWithIt(t *testing.T) {
 		t.Errorf("Authorization at the provider: %q", v)
 	}
 	for _, line := range []string{"X-Up:", "Keep-Alive:", "X-Gateway-Forged:", "Content-Type:"} {
-		if strings.Contains(answer, "\r\n"+line) {
-			t.Errorf("%s came to the client: %q", line, answer)
+		if strings.Contains(response, "\r\n"+line) {
+			t.Errorf("%s came to the client: %q", line, response)
 		}
 	}
 	for _, line := range []string{"Set-Cookie: a=1", "Set-Cookie: b=2", "X-Stays: up", "Content-Length: 2"} {
-		if !strings.Contains(answer, "\r\n"+line+"\r\n") {
-			t.Errorf("%s did not come to the client: %q", line, answer)
+		if !strings.Contains(response, "\r\n"+line+"\r\n") {
+			t.Errorf("%s did not come to the client: %q", line, response)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestFieldsOfAConnectionEndWithIt(t *testing.T) {
 func TestStatusesPassAsTheyAre(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
-	for _, tt := range []struct{ name, answer, status, rest string }{
+	for _, tt := range []struct{ name, response, status, rest string }{
 		{"redirects are not followed", "HTTP/1.1 302 Found\r\nLocation: https://elsewhere.example.com/\r\nContent-Length: 0\r\n\r\n", "302", "Location: https://elsewhere.example.com/\r\n"},
 		{"no content", "HTTP/1.1 204 No Content\r\n\r\n", "204", ""},
 		{"not modified", "HTTP/1.1 304 Not Modified\r\nEtag: \"a\"\r\n\r\n", "304", "Etag: \"a\"\r\n"},
@@ -153,12 +153,12 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 		{"until the connection closes", "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nto the end", "200", "to the end"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, answer := w.ask(t, g, "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n", tt.answer)
-			if !strings.HasPrefix(answer, "HTTP/1.1 "+tt.status+" ") || !strings.Contains(answer, tt.rest) {
-				t.Errorf("got %q, want %s with %q", answer, tt.status, tt.rest)
+			_, response := w.ask(t, g, "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n", tt.response)
+			if !strings.HasPrefix(response, "HTTP/1.1 "+tt.status+" ") || !strings.Contains(response, tt.rest) {
+				t.Errorf("got %q, want %s with %q", response, tt.status, tt.rest)
 			}
-			if strings.Contains(answer, "Link:") {
-				t.Errorf("got %q, want no informational answer", answer)
+			if strings.Contains(response, "Link:") {
+				t.Errorf("got %q, want no informational answer", response)
 			}
 		})
 	}
@@ -166,10 +166,10 @@ func TestStatusesPassAsTheyAre(t *testing.T) {
 
 func TestResponsesToOldClientsHaveNoChunks(t *testing.T) {
 	w := newWire(t)
-	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.0\r\n\r\n",
+	_, response := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.0\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
-	if !strings.HasSuffix(answer, "\r\n\r\nok") || strings.Contains(answer, "Transfer-Encoding") {
-		t.Errorf("answer %q, want ok without chunks", answer)
+	if !strings.HasSuffix(response, "\r\n\r\nok") || strings.Contains(response, "Transfer-Encoding") {
+		t.Errorf("answer %q, want ok without chunks", response)
 	}
 }
 
@@ -177,36 +177,36 @@ func TestResponsesToOldClientsHaveNoChunks(t *testing.T) {
 // and the client gets a report.
 func TestUnifiedResponsesSayThatTheyAreJSON(t *testing.T) {
 	w := newWire(t)
-	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "POST /v1/embeddings HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n"+
+	_, response := w.ask(t, w.gateway("http://provider.recorded.com"), "POST /v1/embeddings HTTP/1.1\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n"+
 		`{"model":"m","input":"a"}`, "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n"+`{"data":[]}`)
-	if !strings.Contains(answer, "\r\nContent-Type: application/json\r\n") || !strings.HasSuffix(answer, `{"data":[]}`) {
-		t.Errorf("answer %q, want JSON that says so", answer)
+	if !strings.Contains(response, "\r\nContent-Type: application/json\r\n") || !strings.HasSuffix(response, `{"data":[]}`) {
+		t.Errorf("answer %q, want JSON that says so", response)
 	}
 }
 
 func TestTrailersPassBothWays(t *testing.T) {
 	w := newWire(t)
 	g := w.gateway("http://provider.recorded.com")
-	got, answer := w.ask(t, g, "POST /v1/files HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Cookie, X-Gateway-Debug\r\nConnection: close\r\n\r\n"+
+	got, response := w.ask(t, g, "POST /v1/files HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, Cookie, X-Gateway-Debug\r\nConnection: close\r\n\r\n"+
 		"5\r\nhello\r\n0\r\nX-Sum: up\r\nCookie: a=b\r\nX-Gateway-Debug: true\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Gateway-Forged\r\n\r\n2\r\nok\r\n0\r\nX-Sum: down\r\nX-Gateway-Forged: 1\r\n\r\n")
 	if announced, _ := got.field("Trailer"); got.body != "hello" || got.trailer != "X-Sum: up\r\n" || announced != "X-Sum" {
 		t.Errorf("at the provider %q, trailer %q, announced %q; want hello and X-Sum", got.body, got.trailer, announced)
 	}
-	if want := "2\r\nok\r\n0\r\nX-Sum: down\r\n\r\n"; !strings.HasSuffix(answer, want) {
-		t.Errorf("answer %q, want %q at its end", answer, want)
+	if want := "2\r\nok\r\n0\r\nX-Sum: down\r\n\r\n"; !strings.HasSuffix(response, want) {
+		t.Errorf("answer %q, want %q at its end", response, want)
 	}
-	if !strings.Contains(answer, "\r\nTrailer: X-Sum\r\n") {
-		t.Errorf("answer %q, want its trailer announced", answer)
+	if !strings.Contains(response, "\r\nTrailer: X-Sum\r\n") {
+		t.Errorf("answer %q, want its trailer announced", response)
 	}
 }
 
 func TestATrailerThatWasNotAnnouncedPasses(t *testing.T) {
 	w := newWire(t)
-	_, answer := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n",
+	_, response := w.ask(t, w.gateway("http://provider.recorded.com"), "GET /v1/files HTTP/1.1\r\nConnection: close\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-Sum: head\r\n\r\n2\r\nok\r\n0\r\nX-Sum: down\r\n\r\n")
-	if want := "0\r\nX-Sum: down\r\n\r\n"; !strings.HasSuffix(answer, want) || strings.Count(answer, ": head") != 1 {
-		t.Errorf("answer %q, want %q at its end", answer, want)
+	if want := "0\r\nX-Sum: down\r\n\r\n"; !strings.HasSuffix(response, want) || strings.Count(response, ": head") != 1 {
+		t.Errorf("answer %q, want %q at its end", response, want)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestBrokenResponsesBreakAtTheSameByte(t *testing.T) {
 	}
 	for _, cut := range []int{0, 1, 4095, 4096, 16 << 10, 16<<10 + 1, random.IntN(len(body)), random.IntN(len(body)), random.IntN(len(body)), len(body) - 1} {
 		part := string(body[:cut])
-		for _, tt := range []struct{ name, answer string }{
+		for _, tt := range []struct{ name, response string }{
 			{"announced length", "Content-Length: 100000\r\n\r\n" + part},
 			{"within a chunk", "Transfer-Encoding: chunked\r\n\r\n186a0\r\n" + part},
 			{"between chunks", "Transfer-Encoding: chunked\r\n\r\n" + chunks(part)},
@@ -231,10 +231,10 @@ func TestBrokenResponsesBreakAtTheSameByte(t *testing.T) {
 				return
 			}
 			t.Run(tt.name+" "+strconv.Itoa(cut), func(t *testing.T) {
-				_, answer := w.ask(t, g, "GET /v1/files HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"+tt.answer)
-				res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), nil)
+				_, response := w.ask(t, g, "GET /v1/files HTTP/1.1\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\n"+tt.response)
+				res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(response)), nil)
 				if err != nil {
-					t.Fatalf("answer %.200q: %v", answer, err)
+					t.Fatalf("answer %.200q: %v", response, err)
 				}
 				got, err := io.ReadAll(res.Body)
 				if !bytes.Equal(got, body[:cut]) || err != io.ErrUnexpectedEOF {

@@ -9,14 +9,14 @@ import (
 
 // gemini reads a response of generateContent, of which a stream gives parts.
 type gemini struct {
-	answer
+	response
 	said, blocked string
 	counted       counters
 	open          map[string]any // arguments of a call that comes in pieces
 }
 
 // https://ai.google.dev/api/generate-content
-func readGemini(documents []string) answer {
+func readGemini(documents []string) response {
 	g := gemini{counted: counters{}}
 	for _, d := range documents {
 		v := parse(d)
@@ -41,7 +41,7 @@ func readGemini(documents []string) answer {
 	return g.end()
 }
 
-func (g *gemini) end() answer {
+func (g *gemini) end() response {
 	words := map[string]string{"MAX_TOKENS": "length"}
 	for _, word := range strings.Fields("SAFETY BLOCKLIST PROHIBITED_CONTENT SPII LANGUAGE IMAGE_SAFETY MODEL_ARMOR") {
 		words[word] = "content_filter"
@@ -54,7 +54,7 @@ func (g *gemini) end() answer {
 			Completion: n["candidatesTokenCount"] + n["thoughtsTokenCount"],
 			Cached:     n["cachedContentTokenCount"], Reasoning: n["thoughtsTokenCount"]}.sum()
 	}
-	return g.answer
+	return g.response
 }
 
 func (g *gemini) part(part any) {

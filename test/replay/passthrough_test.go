@@ -134,13 +134,13 @@ func (x *exchange) passThrough(t *testing.T, g *gatewaytest.Gateway, p *player, 
 	if diff := cmp.Diff(sent, got.header); diff != "" {
 		t.Errorf("%s: header at the provider (-want +got):\n%s", x.name, diff)
 	}
-	x.compareAnswer(t, res, x.Response.Status, x.header(), x.body())
+	x.compareResponse(t, res, x.Response.Status, x.header(), x.body())
 	return &res
 }
 
-// compareAnswer compares what the client got with what it should have got. The
+// compareResponse compares what the client got with what it should have got. The
 // gateway's own headers are left out.
-func (x *exchange) compareAnswer(t *testing.T, res gatewaytest.Response, status int, header http.Header, body []byte) {
+func (x *exchange) compareResponse(t *testing.T, res gatewaytest.Response, status int, header http.Header, body []byte) {
 	if res.Status != status || res.Err != nil {
 		t.Errorf("%s: status %d, end %v, want %d: %.300s", x.name, res.Status, res.Err, status, res.Body)
 		return

@@ -11,7 +11,7 @@ import (
 
 // readings read the recorded responses of the protocols, whole and streamed,
 // without the gateway's code.
-var readings = map[string]func(documents []string) answer{
+var readings = map[string]func(documents []string) response{
 	"messages":                readMessages,
 	"responses":               readResponses,
 	"generate-content":        readGemini,
@@ -40,7 +40,7 @@ func (p *parted) add(n int64, kind, text string) {
 	p.text[n] += text
 }
 
-func (p *parted) into(a *answer) {
+func (p *parted) into(a *response) {
 	var order []int64
 	for n := range p.kinds {
 		order = append(order, n)
@@ -67,14 +67,14 @@ func jsonText(v any) string {
 
 // messages reads a response of the messages protocol.
 type messages struct {
-	answer
+	response
 	*parted
 	said    string
 	counted counters
 }
 
 // https://docs.anthropic.com/en/api/messages
-func readMessages(documents []string) answer {
+func readMessages(documents []string) response {
 	m := messages{parted: newParted(), counted: counters{}}
 	for _, d := range documents {
 		v := parse(d)
@@ -83,7 +83,7 @@ func readMessages(documents []string) answer {
 		}
 		m.document(v)
 	}
-	m.into(&m.answer)
+	m.into(&m.response)
 	m.finish(m.said, map[string]string{"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "content_filter"})
 	if n := m.counted; len(n) > 0 {
 		n.compacted()
@@ -91,7 +91,7 @@ func readMessages(documents []string) answer {
 			Completion: n["output_tokens"], Cached: n["cache_read_input_tokens"],
 			Reasoning: n["output_tokens_details.thinking_tokens"]}.sum()
 	}
-	return m.answer
+	return m.response
 }
 
 func (m *messages) document(v any) {
@@ -175,14 +175,14 @@ func (n counters) compacted() {
 
 // responses reads a response of the responses protocol.
 type responses struct {
-	answer
+	response
 	final    map[string]any
 	items    map[int64]any
 	streamed map[string]string // text by item, as it came in pieces
 }
 
 // https://platform.openai.com/docs/api-reference/responses
-func readResponses(documents []string) answer {
+func readResponses(documents []string) response {
 	r := responses{items: map[int64]any{}, streamed: map[string]string{}}
 	for _, d := range documents {
 		r.document(parse(d))
@@ -200,7 +200,7 @@ func readResponses(documents []string) answer {
 		r.Usage = usage{Prompt: number64(u, "input_tokens"), Completion: number64(u, "output_tokens"),
 			Cached: number64(u, "input_tokens_details.cached_tokens"), Reasoning: number64(u, "output_tokens_details.reasoning_tokens")}.sum()
 	}
-	return r.answer
+	return r.response
 }
 
 func (r *responses) document(v map[string]any) {
@@ -236,7 +236,7 @@ func (r *responses) output() {
 }
 
 // item takes in an item of the output.
-func (a *answer) item(item any) {
+func (a *response) item(item any) {
 	switch text(item, "type") {
 	case "message":
 		for _, part := range list(item, "content") {
@@ -259,7 +259,7 @@ func (a *answer) item(item any) {
 }
 
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
-func readConverse(documents []string) (a answer) {
+func readConverse(documents []string) (a response) {
 	p := newParted()
 	var said string
 	var counted map[string]any

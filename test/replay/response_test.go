@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// answer is what a recorded response says, in the terms of the chat protocol: the
+// response is what a recorded response says, in the terms of the chat protocol: the
 // one that the provider gave, or the one that the client got.
-type answer struct {
+type response struct {
 	Text, Refusal string
 	Thinking      string
 	Calls         []toolCall
@@ -76,7 +76,7 @@ func (u usage) sum() *usage {
 // finish is the word of the chat protocol for the end of a response that the
 // provider ended with said; words hold those that are neither the proper end
 // nor tools.
-func (a *answer) finish(said string, words map[string]string) {
+func (a *response) finish(said string, words map[string]string) {
 	switch word, ok := words[said]; {
 	case a.Failed != "":
 	case ok:
@@ -90,13 +90,13 @@ func (a *answer) finish(said string, words map[string]string) {
 
 // chat reads a response of the chat protocol.
 type chat struct {
-	answer
+	response
 	calls map[int64]*toolCall
 	texts map[int64]string // arguments
 }
 
 // readChat reads the response that the client of the chat protocol got.
-func readChat(documents []string) answer {
+func readChat(documents []string) response {
 	c := chat{calls: map[int64]*toolCall{}, texts: map[int64]string{}}
 	for _, d := range documents {
 		c.document(parse(d))
@@ -105,7 +105,7 @@ func readChat(documents []string) answer {
 		c.calls[n].Arguments = arguments(c.texts[n])
 		c.Calls = append(c.Calls, *c.calls[n])
 	}
-	return c.answer
+	return c.response
 }
 
 func (c *chat) document(v any) {

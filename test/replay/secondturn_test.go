@@ -57,7 +57,7 @@ func (r *refusals) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 type jsonObject = map[string]any
 
 // A client sends back what the provider answered. Whoever serves the second
-// turn accepts it, or the gateway refuses it by name. Streamed answers are put
+// turn accepts it, or the gateway refuses it by name. Streamed responses are put
 // together first, as clients do.
 func TestRecordedResponsesAreHistoryForEveryOtherProvider(t *testing.T) {
 	t.Setenv("STRICT_KEY", gatewaytest.SimulatorKey)
@@ -109,9 +109,9 @@ func TestRecordedResponsesAreHistoryForEveryOtherProvider(t *testing.T) {
 			t.Errorf("%s: the gateway refuses %d second turns, want at most 1: audio of another vendor", pair, refused[pair])
 		}
 	}
-	t.Logf("streamed answers by dialect: %v", streams)
+	t.Logf("streamed responses by dialect: %v", streams)
 	if len(streams) < 5 {
-		t.Errorf("streamed answers of %d dialects were played, want 5", len(streams))
+		t.Errorf("streamed responses of %d dialects were played, want 5", len(streams))
 	}
 	if len(accepted) < 20 {
 		t.Errorf("%d pairs of dialects were played, want at least 20", len(accepted))

@@ -2,14 +2,14 @@ package replay
 
 // cohere reads a response of Cohere's second protocol.
 type cohere struct {
-	answer
+	response
 	said    string
 	counted map[string]any
 	texts   map[int64]string // arguments
 }
 
 // https://docs.cohere.com/v2/reference/chat
-func readCohere(documents []string) answer {
+func readCohere(documents []string) response {
 	c := cohere{texts: map[int64]string{}}
 	for _, d := range documents {
 		c.document(parse(d))
@@ -26,7 +26,7 @@ func readCohere(documents []string) answer {
 		c.Usage = usage{Prompt: number64(from, "input_tokens"), Completion: number64(from, "output_tokens"),
 			Cached: number64(c.counted, "cached_tokens")}.sum()
 	}
-	return c.answer
+	return c.response
 }
 
 func (c *cohere) document(v any) {
@@ -61,7 +61,7 @@ func (c *cohere) call(i int64, call any) {
 }
 
 // https://docs.ollama.com/api/chat
-func readOllama(documents []string) (a answer) {
+func readOllama(documents []string) (a response) {
 	var said string
 	for _, d := range documents {
 		v := parse(d)

@@ -204,7 +204,7 @@ func (x *exchange) compareUnified(t *testing.T, res gatewaytest.Response) {
 			body = append(body, terminator...)
 		}
 	}
-	x.compareAnswer(t, res, x.Response.Status, header, body)
+	x.compareResponse(t, res, x.Response.Status, header, body)
 }
 
 // compareError compares an error: the provider's own, marked as such.

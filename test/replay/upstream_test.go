@@ -84,7 +84,7 @@ func (p *player) find(r *http.Request, body []byte) (session string, x *exchange
 	defer p.mu.Unlock()
 	for n, x := range p.tapes[number(tape)].Exchanges {
 		key := session + "#" + strconv.Itoa(n)
-		if !p.played[key] && x.answers(r.Method, "/"+target, body) {
+		if !p.played[key] && x.handles(r.Method, "/"+target, body) {
 			p.played[key] = true
 			return session, x
 		}
@@ -100,7 +100,7 @@ func number(s string) int {
 	return n
 }
 
-func (x *exchange) answers(method, target string, body []byte) bool {
+func (x *exchange) handles(method, target string, body []byte) bool {
 	u, err := url.Parse(x.Request.URL)
 	if err != nil || x.Request.Method != method || u.RequestURI() != target {
 		return false

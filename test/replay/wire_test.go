@@ -23,10 +23,10 @@ import (
 // wire is a provider that keeps each request's bytes and answers with bytes as
 // they are given, after which it closes the connection.
 type wire struct {
-	t      *testing.T
-	listen net.Listener
-	got    chan rawRequest
-	answer chan string
+	t        *testing.T
+	listen   net.Listener
+	got      chan rawRequest
+	response chan string
 }
 
 // rawRequest is a request as on the wire.
@@ -79,7 +79,7 @@ func (w *wire) exchange(conn net.Conn) {
 		return
 	}
 	w.got <- req
-	io.WriteString(conn, <-w.answer)
+	io.WriteString(conn, <-w.response)
 }
 
 // readRaw reads a request, of a chunked body what the chunks hold.
@@ -136,20 +136,20 @@ func (w *wire) gateway(base string) *gatewaytest.Gateway {
 // ask sends a request as it is written, with the gateway key after its first
 // line, and returns what came to the provider and to the client. The client
 // reads until the gateway closes the connection.
-func (w *wire) ask(t *testing.T, g *gatewaytest.Gateway, text, answer string) (rawRequest, string) {
+func (w *wire) ask(t *testing.T, g *gatewaytest.Gateway, text, response string) (rawRequest, string) {
 	t.Helper()
-	w.answer <- answer
+	w.response <- response
 	conn := open(t, g, text)
 	var got rawRequest
 	select {
 	case got = <-w.got:
 	case <-time.After(time.Minute):
-		waittest.Receive(t, w.answer, "the answer, which nobody asked for")
+		waittest.Receive(t, w.response, "the response, which nobody asked for")
 		t.Fatalf("nothing came to the provider for %.200q", text)
 	}
 	all, err := io.ReadAll(conn)
 	if err != nil {
-		t.Fatalf("reading the answer: %v", err)
+		t.Fatalf("reading the response: %v", err)
 	}
 	return got, string(all)
 }

@@ -119,7 +119,7 @@ var simulatedWays = []struct{ name, config string }{
 // Handle answers as the script says.
 func (p at) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.Trail) (*pipeline.Response, error) {
 	now := time.Now()
-	status := p.answer(ctx, now)
+	status := p.respond(ctx, now)
 	t.Outcome = &pipeline.Attempt{Record: reqlog.Attempt{Target: p.path, Status: status, Took: time.Since(now)}}
 	t.Attempts = append(t.Attempts, t.Outcome)
 	switch status {
@@ -138,8 +138,8 @@ const (
 	limitWindow = 10 * time.Second
 )
 
-// answer returns a status, 0 when the connection is refused.
-func (p *simulated) answer(ctx context.Context, now time.Time) int {
+// respond returns a status, 0 when the connection is refused.
+func (p *simulated) respond(ctx context.Context, now time.Time) int {
 	s, status, latency := p.begin(now)
 	if status != http.StatusOK {
 		return status

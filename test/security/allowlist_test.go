@@ -190,7 +190,7 @@ func spellings() []spelling {
 }
 
 // spelled sends a request to the managed provider @some, if it names no other.
-func (g *gateway) spelled(t *testing.T, key string, s spelling) reply {
+func (g *gateway) spelled(t *testing.T, key string, s spelling) response {
 	t.Helper()
 	header := []string{"x-gateway-api-key", key}
 	if len(s.header) < 2 || s.header[0] != "x-gateway-provider" {
@@ -211,7 +211,7 @@ func TestModelsThatAreNotAllowedReachNoProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, nil)
 	g, key := listed(t, p.url, "openai-compatible")
-	send := func(t *testing.T, s spelling) reply { return g.spelled(t, key, s) }
+	send := func(t *testing.T, s spelling) response { return g.spelled(t, key, s) }
 	for _, s := range spellings() {
 		attack(t, "escalation", "allow-list: "+s.name, func(t *testing.T) {
 			p.reset()

@@ -84,7 +84,7 @@ func TestOneRequestMakesABoundedNumberOfAttempts(t *testing.T) {
 		bad := newProvider(t, failing)
 		slow := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
 			eventually(t, "the other target has used up the attempts", func() bool { return len(bad.seen()) >= 31 })
-			answerChat(w, r)
+			respondChat(w, r)
 		})
 		config := `{"strategy":{"mode":"fallback"},"hedge":{"delay_ms":1,"max":1},"targets":[` + targetAt(slow, "") + `,` + fallback(repeated(50, always(targetAt(bad, "")))) + `]}`
 		g.as(t, rootKey, "POST", "/v1/chat/completions", chatBody, "x-gateway-config", config).ok(t)

@@ -10,22 +10,22 @@ import (
 	"time"
 )
 
-// numberedAnswers gives each response another number. It waits until as many requests have
+// numberedResponses gives each response another number. It waits until as many requests have
 // arrived as await names.
-type numberedAnswers struct {
+type numberedResponses struct {
 	mu      sync.Mutex
 	calls   int           // guarded by mu
 	waiting int           // requests that have not arrived; guarded by mu
 	all     chan struct{} // closed when waiting is zero; guarded by mu
 }
 
-func (n *numberedAnswers) await(requests int) {
+func (n *numberedResponses) await(requests int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.waiting, n.all = requests, make(chan struct{})
 }
 
-func (n *numberedAnswers) arrive() (number int, all <-chan struct{}) {
+func (n *numberedResponses) arrive() (number int, all <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.calls++
@@ -35,7 +35,7 @@ func (n *numberedAnswers) arrive() (number int, all <-chan struct{}) {
 	return n.calls, n.all
 }
 
-func (n *numberedAnswers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (n *numberedResponses) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	number, all := n.arrive()
 	select {
 	case <-all:
@@ -43,7 +43,7 @@ func (n *numberedAnswers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
-	body := chatAnswer
+	body := chatResponse
 	w.Header().Set("Content-Type", "application/json")
 	if sent, _ := io.ReadAll(r.Body); strings.Contains(string(sent), `"stream":true`) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -56,9 +56,9 @@ func (n *numberedAnswers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // to the same host. They share no call in flight and no cached response.
 func TestTenantsShareNoCachedResponse(t *testing.T) {
 	t.Parallel()
-	answers := new(numberedAnswers)
-	answers.await(1)
-	w := newTenants(t, options{}, answers.ServeHTTP)
+	responses := new(numberedResponses)
+	responses.await(1)
+	w := newTenants(t, options{}, responses.ServeHTTP)
 	for _, mode := range []string{"simple", "semantic"} {
 		for _, stream := range []string{"false", "true"} {
 			body := fmt.Sprintf(`{"model":"gpt-4o","stream":%s,"messages":[{"role":"user","content":"How tall is the tower (%s)?"}]}`, stream, mode)
@@ -80,15 +80,15 @@ func TestTenantsShareNoCachedResponse(t *testing.T) {
 			}
 			var first [3]string
 			attack(t, "isolation", "equal requests of three tenants in flight, "+mode+", stream "+stream, func(t *testing.T) {
-				answers.await(len(w.all))
+				responses.await(len(w.all))
 				first = askAll("MISS, SEMANTIC MISS")
 				if first[0] == first[1] || first[1] == first[2] || first[0] == first[2] {
-					t.Errorf("the tenants received answers %q, want one of its own for each", first)
+					t.Errorf("the tenants received responses %q, want one of its own for each", first)
 				}
 			})
 			attack(t, "isolation", "cached responses of three tenants, "+mode+", stream "+stream, func(t *testing.T) {
 				if second := askAll("HIT, SEMANTIC HIT"); second != first {
-					t.Errorf("the tenants received answers %q, want %q as before", second, first)
+					t.Errorf("the tenants received responses %q, want %q as before", second, first)
 				}
 			})
 		}

@@ -26,8 +26,8 @@ const (
 // chatBody is a chat request that the provider of the suite answers.
 const chatBody = `{"model":"gpt-4o","messages":[{"role":"user","content":"hello"}]}`
 
-// reply is a response of the gateway. err is how reading its body ended.
-type reply struct {
+// response is a response of the gateway. err is how reading its body ended.
+type response struct {
 	status int
 	header http.Header
 	body   []byte
@@ -44,7 +44,7 @@ var client = &http.Client{
 // do sends a request and reads the response. The target (path and query) and the
 // header names go out exactly as written; header holds names and values in turn.
 // A body is JSON unless a Content-Type is given.
-func (g *gateway) do(t *testing.T, method, target, body string, header ...string) reply {
+func (g *gateway) do(t *testing.T, method, target, body string, header ...string) response {
 	t.Helper()
 	var r io.Reader
 	if body != "" {
@@ -68,11 +68,11 @@ func (g *gateway) do(t *testing.T, method, target, body string, header ...string
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	return reply{res.StatusCode, res.Header, b, err}
+	return response{res.StatusCode, res.Header, b, err}
 }
 
 // as sends a request with a gateway key or a session token.
-func (g *gateway) as(t *testing.T, token, method, target, body string, header ...string) reply {
+func (g *gateway) as(t *testing.T, token, method, target, body string, header ...string) response {
 	t.Helper()
 	return g.do(t, method, target, body, append([]string{"x-gateway-api-key", token}, header...)...)
 }
@@ -117,9 +117,9 @@ func (g *gateway) raw(t *testing.T, text string) (received string, closed bool) 
 }
 
 // responses parses a sequence of HTTP responses.
-func responses(t *testing.T, text string) []reply {
+func responses(t *testing.T, text string) []response {
 	t.Helper()
-	var all []reply
+	var all []response
 	r := bufio.NewReader(strings.NewReader(text))
 	for {
 		if _, err := r.Peek(1); err != nil {
@@ -130,12 +130,12 @@ func responses(t *testing.T, text string) []reply {
 			t.Fatalf("response %d does not parse: %v: %.300q", len(all)+1, err, text)
 		}
 		b, err := io.ReadAll(res.Body)
-		all = append(all, reply{res.StatusCode, res.Header, b, err})
+		all = append(all, response{res.StatusCode, res.Header, b, err})
 	}
 }
 
 // object decodes the body of a reply.
-func (r reply) object(t *testing.T) map[string]any {
+func (r response) object(t *testing.T) map[string]any {
 	t.Helper()
 	var v map[string]any
 	d := json.NewDecoder(bytes.NewReader(r.body))
@@ -148,7 +148,7 @@ func (r reply) object(t *testing.T) map[string]any {
 
 // text returns a member of the body, by a path such as "data.id". It is empty
 // when the member is missing or not a string.
-func (r reply) text(t *testing.T, path string) string {
+func (r response) text(t *testing.T, path string) string {
 	t.Helper()
 	var v any = r.object(t)
 	for name := range strings.SplitSeq(path, ".") {
@@ -160,7 +160,7 @@ func (r reply) text(t *testing.T, path string) string {
 }
 
 // ok fails the test unless the reply is a complete 200.
-func (r reply) ok(t *testing.T) reply {
+func (r response) ok(t *testing.T) response {
 	t.Helper()
 	if r.status != http.StatusOK || r.err != nil {
 		t.Fatalf("status %d (%v), want 200: %.400s", r.status, r.err, r.body)
@@ -170,7 +170,7 @@ func (r reply) ok(t *testing.T) reply {
 
 // refused fails the test unless the gateway refused with one of the statuses and
 // a message that contains every word.
-func (r reply) refused(t *testing.T, status int, words ...string) reply {
+func (r response) refused(t *testing.T, status int, words ...string) response {
 	t.Helper()
 	if r.status != status {
 		t.Fatalf("status %d, want %d: %.400s", r.status, status, r.body)

@@ -157,7 +157,7 @@ func TestRequestsHoldBoundedConfigs(t *testing.T) {
 			case <-full:
 			case <-r.Context().Done():
 			}
-			answerChat(w, r)
+			respondChat(w, r)
 		})
 		g := launch(t, options{})
 		config := func(i int) string { // each counts as 2 MB, all of them as more than the 512 MB that are allowed

@@ -15,7 +15,7 @@ import (
 
 // rotate gives a key another secret as token; the one before is accepted for
 // some milliseconds more.
-func (g *gateway) rotate(t *testing.T, token, id string, transition int) reply {
+func (g *gateway) rotate(t *testing.T, token, id string, transition int) response {
 	t.Helper()
 	return g.as(t, token, "POST", "/v1/api-keys/"+id+"/rotate", fmt.Sprintf(`{"key_transition_period_ms":%d}`, transition))
 }

@@ -19,7 +19,7 @@ func TestDefaultGuardrailBindsEveryRequestOfItsTenant(t *testing.T) {
 		const checks = `"checks":[{"id":"default.contains","parameters":{"words":["hello"],"operator":"none"}}],"actions":{"deny":true}}`
 		wide := g.create(t, rootKey, "/v1/guardrails", `{"name":"wide","organisation_id":"default",`+checks, "slug")
 		local := g.create(t, rootKey, "/v1/guardrails", `{"name":"local","workspace_id":"default",`+checks, "slug")
-		chat := func(key string) reply {
+		chat := func(key string) response {
 			return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(key, p)...)
 		}
 		for _, level := range []struct{ path, set, unset string }{

@@ -21,16 +21,16 @@ func TestErrorsOfProvidersRepeatNoStoredCredential(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		quoted, _ := json.Marshal("Incorrect API key provided: ")
 		text := strings.TrimSuffix(string(quoted), `"`) + spelled + `"`
-		answer := `{"error":{"message":` + text + `,"code":"invalid_api_key"}}`
+		response := `{"error":{"message":` + text + `,"code":"invalid_api_key"}}`
 		w.Header().Set("X-Received", "Bearer "+spelled)
 		w.Header().Set("X-Request-Id", "req_1")
 		w.Header().Set("Content-Type", "application/json")
 		if strings.Contains(string(body), "zipped") {
 			w.Header().Set("Content-Encoding", "gzip")
-			answer = zipped(answer)
+			response = zipped(response)
 		}
 		w.WriteHeader(http.StatusUnauthorized)
-		io.WriteString(w, answer)
+		io.WriteString(w, response)
 	})
 	g := launch(t, options{
 		settings: "version: 1\nlogs: {level: full}\nproviders:\n  - {slug: stored, provider: openai, api_key: \"${STORED_KEY}\", custom_host: \"" + p.url + "\"}\n",

@@ -36,9 +36,9 @@ func (w *egressWorld) policy(t *testing.T, level, policy string) {
 
 // asked sends a request until the gateway has the policy that was just set: it
 // returns 403 when that is wanted, and reaches a provider otherwise.
-func (w *egressWorld) asked(t *testing.T, refused bool, send func() reply) reply {
+func (w *egressWorld) asked(t *testing.T, refused bool, send func() response) response {
 	t.Helper()
-	var got reply
+	var got response
 	eventually(t, fmt.Sprintf("the request is refused: %t", refused), func() bool {
 		got = send()
 		return (got.status == http.StatusForbidden) == refused
@@ -70,7 +70,7 @@ func TestEgressPolicyBindsEveryRouteAndLeaf(t *testing.T) {
 			w.managedOnly(t, level, key(`{"managed_providers_only":true}`))
 			if level != "key" {
 				w.policy(t, level, "null")
-				w.asked(t, false, func() reply {
+				w.asked(t, false, func() response {
 					return w.g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(plain, w.other)...)
 				})
 			}
@@ -92,7 +92,9 @@ func (w *egressWorld) customHosts(t *testing.T, level, key string) {
 	leaf := func(p *provider) string {
 		return fmt.Sprintf(`{"provider":"openai","api_key":"sk-x","custom_host":%q}`, p.url)
 	}
-	w.asked(t, true, func() reply { return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(key, w.other)...) })
+	w.asked(t, true, func() response {
+		return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(key, w.other)...)
+	})
 	w.reset()
 	for _, tt := range []struct {
 		name, method, path, body string
@@ -144,7 +146,7 @@ func (w *egressWorld) customHosts(t *testing.T, level, key string) {
 
 func (w *egressWorld) passThrough(t *testing.T, level, key string) {
 	g := w.g
-	w.asked(t, true, func() reply { return g.do(t, "GET", "/v1/files", "", managed(key, "listed")...) })
+	w.asked(t, true, func() response { return g.do(t, "GET", "/v1/files", "", managed(key, "listed")...) })
 	w.reset()
 	for _, request := range []string{
 		"GET /v1/files", "DELETE /v1/files/f1", "POST /v1/files/f1", "GET /v1/files/f1/content", "GET /v1/filesystem/f1", "GET /v1/organization/admin_api_keys",
@@ -172,7 +174,9 @@ func (w *egressWorld) passThrough(t *testing.T, level, key string) {
 
 func (w *egressWorld) managedOnly(t *testing.T, level, key string) {
 	g := w.g
-	w.asked(t, true, func() reply { return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(key, w.listed)...) })
+	w.asked(t, true, func() response {
+		return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(key, w.listed)...)
+	})
 	w.reset()
 	for name, header := range map[string][]string{
 		"a credential of one's own": {"x-gateway-api-key", key, "x-gateway-provider", "openai", "Authorization", "Bearer " + clientKey},
@@ -197,7 +201,9 @@ func (w *egressWorld) narrowest(t *testing.T, scopes []string) {
 	wide := g.key(t, rootKey, "default", scopes, `,"egress_policy":{"custom_hosts":["*"],"pass_through":["*"]}`)
 	attack(t, "escalation", "a key with a wide policy below a narrow one", func(t *testing.T) {
 		w.policy(t, "workspace", `{"custom_hosts":[]}`)
-		w.asked(t, true, func() reply { return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(wide, w.other)...) }).refused(t, http.StatusForbidden, "of the workspace")
+		w.asked(t, true, func() response {
+			return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(wide, w.other)...)
+		}).refused(t, http.StatusForbidden, "of the workspace")
 	})
 	member := g.member(t, "egress-manager", "member", `[{"id":"default","role":"manager"}]`)
 	program := g.key(t, rootKey, "default", []string{"completions.write", "workspaces.update", "workspaces.read"}, "")
@@ -247,7 +253,7 @@ func TestEgressPolicyOfAKeyInTheSettings(t *testing.T) {
 			`{"custom_hosts":["a/b"]}`: "egress_policy.custom_hosts[0]", `{"pass_through":["/a/../b"]}`: "egress_policy.pass_through[0]", `{"hosts":[]}`: "", `{"custom_hosts":"none"}`: "",
 		} {
 			attack(t, "escalation", level+": a malformed policy "+policy, func(t *testing.T) {
-				got := reply{}
+				got := response{}
 				switch level {
 				case "organisation":
 					got = g.as(t, rootKey, "PUT", "/v1/admin/organisation", `{"settings":{"egress_policy":`+policy+`}}`)

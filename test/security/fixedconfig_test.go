@@ -52,7 +52,7 @@ func TestKeysFixedToAConfigCannotRewriteIt(t *testing.T) {
 		})
 	}
 	attack(t, "escalation", "a manager can rewrite a config that their key does not fix, and one that a deleted key fixed", func(t *testing.T) {
-		put := func(who, slug string) reply {
+		put := func(who, slug string) response {
 			return g.as(t, who, "PUT", "/v1/configs/"+slug+"?workspace_id=default", `{"config":{"retry":{"attempts":3}}}`)
 		}
 		loose, fixed, another := g.config(t, `{"retry":{"attempts":1}}`), g.config(t, `{"retry":{"attempts":1}}`), g.config(t, `{"retry":{"attempts":1}}`)

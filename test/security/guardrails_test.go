@@ -105,7 +105,7 @@ func TestNoFormOfABodyPassesTheGuardrailsOfAnOrganisation(t *testing.T) {
 				attack(t, "injection", c.name+" "+framing+" on "+path+" passes a guardrail", func(t *testing.T) {
 					p.reset()
 					header := "POST " + path + " HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-gateway-api-key: " + key + "\r\nx-gateway-provider: openai-compatible\r\nx-gateway-custom-host: " + p.url + "\r\nauthorization: Bearer " + clientKey + "\r\n" + c.header
-					send := func(body string) reply {
+					send := func(body string) response {
 						text, _ := g.raw(t, header+"transfer-encoding: chunked\r\n\r\n"+chunked(body))
 						if framing != "chunked" {
 							text, _ = g.raw(t, header+fmt.Sprintf("content-length: %d\r\n\r\n", len(body))+body)

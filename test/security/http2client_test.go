@@ -87,11 +87,11 @@ func (c *h2Conn) receive() {
 			return
 		}
 		if (f.kind == h2Settings || f.kind == h2Ping) && f.flags&h2Ack == 0 {
-			answer := f.payload
+			response := f.payload
 			if f.kind == h2Settings {
-				answer = nil
+				response = nil
 			}
-			c.send(f.kind, h2Ack, 0, answer)
+			c.send(f.kind, h2Ack, 0, response)
 		}
 		if f.kind == h2Data && len(f.payload) > 0 { // of the connection; that of a stream lasts
 			c.send(h2Window, 0, 0, binary.BigEndian.AppendUint32(nil, uint32(len(f.payload))))

@@ -31,7 +31,7 @@ func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
 		env: []string{"STORED_KEY=" + storedKey}})
 	key, other := g.key(t, rootKey, "default", []string{"completions.write"}, ""), access.NewKey().Reveal()
 	session := access.NewSessionToken().Reveal()
-	send := func(t *testing.T, key, query string, header ...string) (reply, http.Header) {
+	send := func(t *testing.T, key, query string, header ...string) (response, http.Header) {
 		t.Helper()
 		mu.Lock()
 		arrived = nil

@@ -39,13 +39,13 @@ func TestLargeResponsesOfProvidersStayWithinBodyMemory(t *testing.T) {
 	})
 	g := launch(t, options{settings: fmt.Sprintf("version: 1\nlimits: {body_memory: %d}\n", memory)})
 	key := g.key(t, rootKey, "default", []string{"completions.write"}, "")
-	ask := func(provider, route, text string) reply {
+	ask := func(provider, route, text string) response {
 		return g.do(t, "POST", route, `{"model":"m/m","max_tokens":9,"messages":[{"role":"user","content":"`+text+`"}]}`,
 			"x-gateway-api-key", key, "x-gateway-provider", provider, "authorization", "Bearer "+clientKey, "x-gateway-custom-host", p.url)
 	}
 	for _, tt := range []struct{ name, provider, route, text string }{
 		{"jobs", "replicate", "/v1/chat/completions", "long"},
-		{"translated answers", "openai", "/v1/messages", "long"},
+		{"translated responses", "openai", "/v1/messages", "long"},
 		{"streams read for a client that wants no stream", "openai", "/v1/messages", "events"},
 	} {
 		attack(t, "exhaustion", "many large answers at once: "+tt.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestResponsesOfSmallPartsStayWithinTheMemoryOfBodies(t *testing.T) {
 	})
 	g := launch(t, options{settings: fmt.Sprintf("version: 1\nlimits: {body_memory: %d}\nupstream: {trusted_hosts: [127.0.0.1]}\n", memory)})
 	key := g.key(t, rootKey, "default", []string{"completions.write"}, "")
-	ask := func(provider, route, text, more string) reply {
+	ask := func(provider, route, text, more string) response {
 		return g.do(t, "POST", route, `{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"`+text+`"}]`+more+`}`,
 			"x-gateway-api-key", key, "x-gateway-provider", provider, "authorization", "Bearer "+clientKey, "x-gateway-custom-host", p.url)
 	}

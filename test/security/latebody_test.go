@@ -12,7 +12,7 @@ import (
 
 // half sends a request up to the first byte of its body and returns a function that sends
 // the rest and reads the response.
-func (g *gateway) half(t *testing.T, token, path, body string, header ...string) func() reply {
+func (g *gateway) half(t *testing.T, token, path, body string, header ...string) func() response {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(g.root, "http://"))
 	if err != nil {
@@ -24,7 +24,7 @@ func (g *gateway) half(t *testing.T, token, path, body string, header ...string)
 		fmt.Fprintf(&more, "%s: %s\r\n", header[i], header[i+1])
 	}
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: gateway\r\nx-gateway-api-key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s", path, token, len(body), &more, body[:1])
-	return func() reply {
+	return func() response {
 		io.WriteString(conn, body[1:])
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		if err != nil {
@@ -32,7 +32,7 @@ func (g *gateway) half(t *testing.T, token, path, body string, header ...string)
 		}
 		defer res.Body.Close()
 		b, err := io.ReadAll(res.Body)
-		return reply{res.StatusCode, res.Header, b, err}
+		return response{res.StatusCode, res.Header, b, err}
 	}
 }
 
@@ -69,7 +69,7 @@ func TestSlowBodiesDoNotOutliveTheirKeys(t *testing.T) {
 				config := g.half(t, k.secret, "/v1/configs", `{"name":"late","config":{"retry":{"attempts":2}}}`)
 				end(k)
 				eventually(t, "the key has ended", ended(k.secret))
-				for _, finish := range []func() reply{model, passed, config} {
+				for _, finish := range []func() response{model, passed, config} {
 					finish().refused(t, http.StatusUnauthorized)
 				}
 				if n := len(p.seen()); n > 0 {

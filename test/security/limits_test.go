@@ -239,7 +239,7 @@ func (g *gateway) spend(t *testing.T, k made, p *provider) {
 	eventually(t, "the budget is exhausted", func() bool { return g.ask(t, k, p).status == http.StatusPreconditionFailed })
 }
 
-func (g *gateway) ask(t *testing.T, k made, p *provider) reply {
+func (g *gateway) ask(t *testing.T, k made, p *provider) response {
 	t.Helper()
 	return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(k.secret, p)...)
 }

@@ -261,7 +261,7 @@ func TestAdminListenerNeedsItsToken(t *testing.T) {
 	t.Parallel()
 	const token = "an admin token of the suite"
 	g := launch(t, options{env: []string{"MODELGATE_ADMIN_TOKEN=" + token}})
-	get := func(t *testing.T, path, authorization string) reply {
+	get := func(t *testing.T, path, authorization string) response {
 		admin := *g
 		admin.root = g.admin
 		if authorization == "" {

@@ -67,7 +67,7 @@ func TestListingModelsSparesBrokenProviders(t *testing.T) {
 			t.Errorf("the provider was asked %d times, want 1 to %d", n, most)
 		}
 	})
-	attack(t, "exhaustion", "model lists: many requests at a time share one answer", func(t *testing.T) {
+	attack(t, "exhaustion", "model lists: many requests at a time share one response", func(t *testing.T) {
 		p := newSilent(t)
 		g := launch(t, options{settings: manyEntries(p, 1, "")})
 		began := time.Now()
@@ -91,14 +91,14 @@ func TestListingModelsSparesBrokenProviders(t *testing.T) {
 		}
 	})
 	attack(t, "exhaustion", "model lists: a client that leaves spoils no list of others", func(t *testing.T) {
-		answer := make(chan struct{})
+		response := make(chan struct{})
 		p := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
-			<-answer
+			<-response
 			io.WriteString(w, `{"data":[{"id":"m"}]}`)
 		})
 		g := launch(t, options{settings: manyEntries(p, 1, "")})
 		g.leaveListing(t, p)
-		close(answer)
+		close(response)
 		listModels(t, g, 0)
 	})
 }

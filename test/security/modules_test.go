@@ -34,7 +34,7 @@ func TestStoredModulesRunForTheirTenantOnly(t *testing.T) {
 		save := func(module, more string) string {
 			return g.create(t, rootKey, "/v1/guardrails", fmt.Sprintf(`{"name":"g","organisation_id":"default","checks":[{"id":"default.wasm","parameters":{"module":%q%s}}],"actions":{"deny":true}}`, module, more), "slug")
 		}
-		chat := func(key, guard string) reply {
+		chat := func(key, guard string) response {
 			config := fmt.Sprintf(`{"provider":"openai-compatible","custom_host":%q,"api_key":"sk-x","input_guardrails":[%s]}`, p.url, guard)
 			return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", key, "x-gateway-config", config)
 		}

@@ -12,7 +12,7 @@ func TestParametersThatCannotBeAppliedAreRefused(t *testing.T) {
 	g, p := start(t)
 	form := field("model", "dear") + field("file", "f") + "--x--\r\n"
 	config := func(params string) string { return `{"provider":"@stored",` + params + `}` }
-	ask := func(t *testing.T, target, kind, body, config string) reply {
+	ask := func(t *testing.T, target, kind, body, config string) response {
 		t.Helper()
 		p.reset()
 		return g.as(t, rootKey, "POST", target, body, "Content-Type", kind, "x-gateway-config", config)

@@ -31,7 +31,7 @@ func TestStoredCredentialsReachTheirPartnerOnly(t *testing.T) {
 			return g.create(t, rootKey, "/v1/guardrails", `{"name":"g",`+place+`,"checks":[{"id":"aporia.validateProject","parameters":{"projectID":"p","failOnError":true}}],"actions":{"deny":true}}`, "slug")
 		}
 		shared, own := save(`"organisation_id":"default"`), save(`"workspace_id":"default"`)
-		chat := func(key, guard string) reply {
+		chat := func(key, guard string) response {
 			config := fmt.Sprintf(`{"provider":"openai-compatible","custom_host":%q,"api_key":"sk-x","input_guardrails":[%s]}`, p.url, guard)
 			return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", key, "x-gateway-config", config)
 		}
@@ -69,7 +69,7 @@ func TestStoredCredentialsReachTheirPartnerOnly(t *testing.T) {
 			}
 			local.reset()
 			config := g.create(t, rootKey, "/v1/configs", fmt.Sprintf(`{"name":"c","workspace_id":"default","config":{"provider":"openai-compatible","custom_host":%q,"api_key":"sk-x","input_guardrails":[%s]}}`, p.url, inline), "data.slug")
-			use := func() reply {
+			use := func() response {
 				return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", plain, "x-gateway-config", config)
 			}
 			eventually(t, "the saved config is known", func() bool { return use().status != 404 })

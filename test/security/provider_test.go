@@ -39,7 +39,7 @@ func newProvider(t *testing.T, handler http.HandlerFunc) *provider {
 
 func startProvider(handler http.HandlerFunc) *provider {
 	if handler == nil {
-		handler = answerChat
+		handler = respondChat
 	}
 	p := &provider{}
 	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,13 +83,13 @@ func (p *provider) got(secret string) bool {
 }
 
 const (
-	chatAnswer = `{"id":"c1","object":"chat.completion","created":1700000000,"model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`
-	chatStream = `data: {"id":"c1","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o","choices":[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":null}]}` + "\n\n" +
+	chatResponse = `{"id":"c1","object":"chat.completion","created":1700000000,"model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`
+	chatStream   = `data: {"id":"c1","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o","choices":[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":null}]}` + "\n\n" +
 		`data: {"id":"c1","object":"chat.completion.chunk","created":1700000000,"model":"gpt-4o","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n" +
 		"data: [DONE]\n\n"
 )
 
-func answerChat(w http.ResponseWriter, r *http.Request) {
+func respondChat(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	if strings.Contains(strings.ReplaceAll(string(body), " ", ""), `"stream":true`) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -97,5 +97,5 @@ func answerChat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	io.WriteString(w, chatAnswer)
+	io.WriteString(w, chatResponse)
 }

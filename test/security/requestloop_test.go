@@ -27,7 +27,7 @@ func newFront(t *testing.T, gateways ...*gateway) *front {
 		n := int(f.count.Add(1))
 		body, _ := io.ReadAll(r.Body)
 		if n > endOfLoop {
-			answerChat(w, r)
+			respondChat(w, r)
 			return
 		}
 		to, _ := http.NewRequestWithContext(r.Context(), r.Method, gateways[n%len(gateways)].root+r.RequestURI, bytes.NewReader(body))

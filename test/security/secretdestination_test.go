@@ -144,9 +144,9 @@ func (w *secretWorld) create(t *testing.T, body string) string {
 }
 
 // asks sends a chat request to the managed provider until the gateway knows it.
-func (w *secretWorld) asks(t *testing.T, slug string, header ...string) reply {
+func (w *secretWorld) asks(t *testing.T, slug string, header ...string) response {
 	t.Helper()
-	var got reply
+	var got response
 	eventually(t, "@"+slug+" is known", func() bool {
 		got = w.g.as(t, w.member, "POST", "/v1/chat/completions", chatBody, append([]string{"x-gateway-provider", "@" + slug}, header...)...)
 		return got.status != http.StatusNotFound && !strings.Contains(string(got.body), "secret_pending")
@@ -443,7 +443,7 @@ func TestLentIdentityGoesOnlyToTheCloud(t *testing.T) {
 	attack(t, "escalation", "a managed identity of the organisation with another scope", func(t *testing.T) {
 		theirs.reset()
 		g.create(t, rootKey, "/v1/integrations", `{"name":"wide","slug":"wide","ai_provider_id":"azure-openai","configurations":{"cloud_c_auth_mode":"managed","cloud_c_resource_name":"r","cloud_c_entra_scope":"https://management.azure.com/.default"}}`, "slug")
-		var got reply
+		var got response
 		eventually(t, "@wide is known", func() bool {
 			got = g.as(t, member, "POST", "/v1/chat/completions", chatBody, "x-gateway-provider", "@wide")
 			return got.status != http.StatusNotFound

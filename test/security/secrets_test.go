@@ -113,7 +113,7 @@ func TestSettingsNextToAManagedProviderAreRefused(t *testing.T) {
 		{"a region", `{"provider":"@stored","cloud_a_region":"us-east-1"}`, "$.cloud_a_region"},
 	} {
 		attack(t, "credential theft", "a config with settings that its managed provider does not use, "+tt.name, func(t *testing.T) {
-			for _, r := range []reply{
+			for _, r := range []response{
 				g.as(t, rootKey, "POST", "/v1/configs", fmt.Sprintf(`{"name":"n","workspace_id":"default","config":%s}`, tt.text)),
 				g.as(t, rootKey, "POST", "/v1/chat/completions", chatBody, "x-gateway-config", tt.text),
 				g.as(t, rootKey, "POST", "/v1/explain", fmt.Sprintf(`{"request":{"body":%s},"config":%s}`, chatBody, tt.text)),
@@ -301,7 +301,7 @@ func TestForgedHostsLeadNoLinkAway(t *testing.T) {
 				body := fmt.Sprintf(`{"email":"h%d@example.com","role":"member","workspaces":[{"id":"default","role":"member"}]}`, i)
 				text, _ := g.raw(t, fmt.Sprintf("POST /v1/admin/users/invites HTTP/1.1\r\n%s\r\nx-gateway-api-key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", forged, rootKey, len(body), body))
 				if strings.Contains(text, "thief") {
-					t.Errorf("the answer leads away: %s", text)
+					t.Errorf("the response leads away: %s", text)
 				}
 				if strings.HasPrefix(text, "HTTP/1.1 200") && !strings.Contains(text, `"invite_link":"`+public+"/accept-invite") {
 					t.Errorf("the link does not begin with %q: %s", public, text)

@@ -140,7 +140,7 @@ func testForeignResults(t *testing.T, g *gateway, slug, result string) {
 func TestTestsOfGuardrailsAreBounded(t *testing.T) {
 	t.Parallel()
 	g, p := launch(t, options{}), newProvider(t, nil)
-	test := func(body string) reply {
+	test := func(body string) response {
 		return g.as(t, rootKey, "POST", "/v1/guardrails/test", `{"workspace_id":"default",`+body+`}`)
 	}
 	const words = `"checks":[{"id":"default.contains","parameters":{"words":["heron"],"operator":"none"}}]`
@@ -219,7 +219,7 @@ func TestFewTestsOfGuardrailsRunAtOnce(t *testing.T) {
 	for range 4 {
 		waittest.Receive(t, arrived, "four requests at the provider")
 	}
-	fifth := make(chan reply, 1)
+	fifth := make(chan response, 1)
 	running.Go(func() { fifth <- g.as(t, rootKey, "POST", "/v1/guardrails/test", body) })
 	attack(t, "exhaustion", "a fifth test of a guardrail at a time", func(t *testing.T) {
 		select {

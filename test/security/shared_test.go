@@ -14,13 +14,13 @@ func TestObjectsOfTheSameSlugAreTheirWorkspacesOwn(t *testing.T) {
 		w := newTenants(t, o, nil)
 		for _, way := range []struct {
 			name string
-			ask  func(n *tenant) reply
+			ask  func(n *tenant) response
 		}{
-			{"a config in a header", func(n *tenant) reply { return w.ask(t, n, "x-gateway-config", `{"provider":"@same"}`) }},
-			{"a saved config", func(n *tenant) reply { return w.ask(t, n, "x-gateway-config", "cfg") }},
-			{"a managed provider", func(n *tenant) reply { return w.ask(t, n, "x-gateway-provider", "@same") }},
-			{"a saved prompt", func(n *tenant) reply { return w.prompt(t, n, "greet") }},
-			{"a config with a prompt", func(n *tenant) reply {
+			{"a config in a header", func(n *tenant) response { return w.ask(t, n, "x-gateway-config", `{"provider":"@same"}`) }},
+			{"a saved config", func(n *tenant) response { return w.ask(t, n, "x-gateway-config", "cfg") }},
+			{"a managed provider", func(n *tenant) response { return w.ask(t, n, "x-gateway-provider", "@same") }},
+			{"a saved prompt", func(n *tenant) response { return w.prompt(t, n, "greet") }},
+			{"a config with a prompt", func(n *tenant) response {
 				return w.ask(t, n, "x-gateway-config", `{"provider":"@same","prompt_id":"greet"}`)
 			}},
 		} {
@@ -67,9 +67,9 @@ func TestObjectsOfOtherWorkspacesAreNotThere(t *testing.T) {
 				if n == owner {
 					continue
 				}
-				kinds := map[string]func() []reply{
-					"provider": func() []reply {
-						return []reply{
+				kinds := map[string]func() []response{
+					"provider": func() []response {
+						return []response{
 							w.ask(t, n, "x-gateway-provider", "@only-"+owner.name),
 							w.ask(t, n, "x-gateway-config", `{"provider":"@only-`+owner.name+`"}`),
 							w.ask(t, n, "x-gateway-config", `{"virtual_key":"only-`+owner.name+`"}`),
@@ -77,14 +77,14 @@ func TestObjectsOfOtherWorkspacesAreNotThere(t *testing.T) {
 							w.ask(t, n, "x-gateway-config", w.create(t, n.key, "/v1/configs", fmt.Sprintf(`{"name":"c","config":{"provider":"@only-%s"}}`, owner.name), "data.slug")),
 						}
 					},
-					"config": func() (list []reply) {
+					"config": func() (list []response) {
 						for _, ref := range names["configs"] {
 							list = append(list, w.ask(t, n, "x-gateway-config", ref), w.as(t, n.key, "GET", "/v1/configs/"+ref, ""),
 								w.as(t, n.owner, "POST", "/v1/api-keys/workspace/service", fmt.Sprintf(`{"name":"k","workspace_id":%q,"scopes":["completions.write"],"defaults":{"config_id":%q}}`, n.workspace, ref)))
 						}
 						return list
 					},
-					"prompt": func() (list []reply) {
+					"prompt": func() (list []response) {
 						for _, ref := range names["prompts"] {
 							list = append(list, w.prompt(t, n, ref), w.as(t, n.key, "POST", "/v1/prompts/"+ref+"/render", `{}`),
 								w.ask(t, n, "x-gateway-config", fmt.Sprintf(`{"provider":"@same","prompt_id":%q}`, ref)))
@@ -105,10 +105,10 @@ func TestObjectsOfOtherWorkspacesAreNotThere(t *testing.T) {
 						t.Errorf("%s got the partial of %s: %d %.300s", n.name, owner.name, r.status, r.body)
 					}
 				})
-				for kind, replies := range kinds {
+				for kind, responses := range kinds {
 					attack(t, "isolation", n.name+" uses a "+kind+" of "+owner.name, func(t *testing.T) {
 						w.provider.reset()
-						for i, r := range replies() {
+						for i, r := range responses() {
 							if r.status < 400 || r.status >= 500 || r.status == http.StatusUnauthorized {
 								t.Errorf("way %d: status %d: %.300s", i, r.status, r.body)
 							}
@@ -127,7 +127,7 @@ func TestModelListsAreTheirWorkspacesOwn(t *testing.T) {
 	t.Parallel()
 	w := newTenants(t, options{}, func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/models" {
-			answerChat(rw, r)
+			respondChat(rw, r)
 			return
 		}
 		rw.Header().Set("Content-Type", "application/json")

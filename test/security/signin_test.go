@@ -23,7 +23,7 @@ const auditLog = "/v1/audit-logs?start_time=2020-01-01T00:00:00Z&end_time=2100-0
 // from is the header by which a request comes from an address.
 func from(address string) []string { return []string{"X-Forwarded-For", address} }
 
-func (g *gateway) signIn(t *testing.T, address, email, secret string) reply {
+func (g *gateway) signIn(t *testing.T, address, email, secret string) response {
 	t.Helper()
 	return g.do(t, "POST", "/v1/auth/login", fmt.Sprintf(`{"email":%q,"password":%q}`, email, secret), from(address)...)
 }
@@ -40,7 +40,7 @@ func nodes(t *testing.T, o options) []*gateway {
 }
 
 // parallel runs f so many times at once and returns how often each status came.
-func parallel(n int, f func(i int) reply) map[int]int {
+func parallel(n int, f func(i int) response) map[int]int {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	statuses := map[int]int{}
@@ -90,7 +90,7 @@ func TestGuessingPasswordsIsBounded(t *testing.T) {
 			g.member(t, name, "member", "[]")
 		}
 		attack(t, "sessions", "120 parallel guesses on all nodes", func(t *testing.T) {
-			statuses := parallel(120, func(i int) reply { return all[i%len(all)].signIn(t, "198.51.100.1", "ann@example.com", "a guess") })
+			statuses := parallel(120, func(i int) response { return all[i%len(all)].signIn(t, "198.51.100.1", "ann@example.com", "a guess") })
 			for range 12 { // the queue may have refused some unchecked
 				statuses[g.signIn(t, "198.51.100.1", "ann@example.com", "a guess").status]++
 			}
@@ -258,7 +258,7 @@ func TestLinksWorkOnceForWhatTheyAreFor(t *testing.T) {
 	}
 	for path, own := range fresh {
 		attack(t, "tokens", strings.TrimPrefix(path, "/v1/auth/")+" twenty times at once", func(t *testing.T) {
-			statuses := parallel(20, func(i int) reply {
+			statuses := parallel(20, func(i int) response {
 				return g.do(t, "POST", path, linkBody(path, own), from(fmt.Sprint("192.0.2.", i+1))...)
 			})
 			if statuses[200] != 1 || statuses[500] != 0 {
@@ -299,7 +299,7 @@ func TestSignInsDoNotUseTheGatewayUp(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				statuses = parallel(200, func(i int) reply {
+				statuses = parallel(200, func(i int) response {
 					r := g.signIn(t, fmt.Sprint("192.0.2.", i+1), fmt.Sprintf("p%d@example.com", i), "a guess")
 					if r.status != 401 && r.header.Get("Retry-After") == "" {
 						t.Errorf("status %d without Retry-After", r.status)
@@ -330,7 +330,7 @@ func TestSignInsDoNotUseTheGatewayUp(t *testing.T) {
 		}
 	})
 	attack(t, "exhaustion", "one address takes 8 places of the queue", func(t *testing.T) {
-		statuses := parallel(100, func(int) reply { return g.signIn(t, "198.51.100.1", "ann@example.com", "a guess") })
+		statuses := parallel(100, func(int) response { return g.signIn(t, "198.51.100.1", "ann@example.com", "a guess") })
 		if statuses[503] != 0 || statuses[429] < 90 {
 			t.Errorf("answered %v", statuses)
 		}
@@ -340,7 +340,7 @@ func TestSignInsDoNotUseTheGatewayUp(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			parallel(100, func(i int) reply { return g.signIn(t, "198.51.100.2", fmt.Sprintf("r%d@example.com", i), "a guess") })
+			parallel(100, func(i int) response { return g.signIn(t, "198.51.100.2", fmt.Sprintf("r%d@example.com", i), "a guess") })
 		}()
 		for finished := false; !finished; {
 			g.signIn(t, "203.0.113.77", "ann@example.com", password).ok(t)

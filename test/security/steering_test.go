@@ -26,7 +26,7 @@ func TestProvidersSteerNothingBeyondTheirResponse(t *testing.T) {
 		}
 		w.Header().Set("Set-Cookie", "session=forged")
 		w.Header().Set("X-Request-Id", "req_1")
-		answerChat(w, r)
+		respondChat(w, r)
 	})
 	g, _ := start(t)
 	for name, body := range map[string]string{
@@ -79,7 +79,7 @@ func TestProvidersShareNoResponseThroughCaches(t *testing.T) {
 				w.Header().Set(name, "max-age=600")
 			}
 			w.Header().Set("Vary", "Accept")
-			answerChat(w, r)
+			respondChat(w, r)
 		})
 		for _, path := range []string{"/v1/chat/completions", "/v1/other"} {
 			attack(t, "injection", "Cache-Control: "+sent+" of a provider at "+path, func(t *testing.T) {

@@ -91,13 +91,13 @@ func (w *tenants) applyTo(t *testing.T, n *tenant, sections string) {
 }
 
 // ask sends a chat request as a tenant.
-func (w *tenants) ask(t *testing.T, n *tenant, header ...string) reply {
+func (w *tenants) ask(t *testing.T, n *tenant, header ...string) response {
 	t.Helper()
 	return w.as(t, n.key, "POST", "/v1/chat/completions", chatBody, header...)
 }
 
 // prompt runs a saved prompt as a tenant.
-func (w *tenants) prompt(t *testing.T, n *tenant, ref string) reply {
+func (w *tenants) prompt(t *testing.T, n *tenant, ref string) response {
 	t.Helper()
 	return w.as(t, n.key, "POST", "/v1/prompts/"+ref+"/completions", `{}`)
 }
@@ -116,7 +116,7 @@ func (w *tenants) credentials() []string {
 func failsFor(status int, credential string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+credential {
-			answerChat(w, r)
+			respondChat(w, r)
 			return
 		}
 		for i := 0; i+1 < len(header); i += 2 {
@@ -139,7 +139,7 @@ func TestKeysOfAWorkspaceNameNoOther(t *testing.T) {
 			if i < 2 {
 				want = http.StatusNotFound
 			}
-			for _, got := range []reply{g.as(t, key, "POST", "/v1/configs", body), g.as(t, key, "GET", "/v1/configs?workspace_id="+named, "")} {
+			for _, got := range []response{g.as(t, key, "POST", "/v1/configs", body), g.as(t, key, "GET", "/v1/configs?workspace_id="+named, "")} {
 				if got.status != want || i < 2 && !strings.Contains(string(got.body), "workspace_id") {
 					t.Errorf("answered %d %s, want %d", got.status, got.body, want)
 				}

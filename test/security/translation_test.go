@@ -17,7 +17,7 @@ func TestTranslatedRequestsStayWithinTheMemoryOfBodies(t *testing.T) {
 		settings: fmt.Sprintf("version: 1\nlimits: {body_memory: %d}\nproviders:\n  - {slug: claude, provider: anthropic, api_key: \"${STORED_KEY}\", custom_host: \"%s\"}\n", memory, p.url),
 		env:      []string{"STORED_KEY=" + storedKey},
 	})
-	ask := func(messages string) reply {
+	ask := func(messages string) response {
 		return g.do(t, "POST", "/v1/chat/completions", `{"model":"m","max_tokens":9,"messages":[`+messages+`]}`, "x-gateway-api-key", rootKey, "x-gateway-provider", "@claude")
 	}
 	small := strings.Repeat(`{"role":"user","content":"a"},`, 200_000)

@@ -39,8 +39,8 @@ func encoded(header string, body []byte) []byte {
 	return body
 }
 
-// answering returns a handler that answers every request with the same bytes.
-func answering(contentType, coding string, body []byte) http.HandlerFunc {
+// respondWith returns a handler that responds to every request with the same bytes.
+func respondWith(contentType, coding string, body []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", contentType)
 		if coding != "" {
@@ -86,9 +86,9 @@ const (
 )
 
 // entry returns the log entry of a reply.
-func (g *gateway) entry(t *testing.T, r reply) map[string]any {
+func (g *gateway) entry(t *testing.T, r response) map[string]any {
 	t.Helper()
-	var got reply
+	var got response
 	eventually(t, "the request is in the log", func() bool {
 		got = g.as(t, rootKey, "GET", "/v1/logs/"+r.header.Get("x-gateway-request-id"), "")
 		return got.status == http.StatusOK
@@ -148,34 +148,34 @@ func TestNoRequestIsFree(t *testing.T) {
 		{"plain chat stream", completePath, streamBody, "", onRequest, 700, false},
 		{"plain text stream", "/v1/completions", `{"model":"gpt","prompt":"hello","stream":true}`, "", onRequest, 700, false},
 		{"stream that refuses usage in its options", completePath, strings.Replace(streamBody, `"stream":true`, `"stream":true,"stream_options":{"include_usage":false}`, 1), "", onRequest, 700, false},
-		{"stream without usage", completePath, streamBody, "", answering(events, "", []byte(chunk(long, "")+fmt.Sprintf(lastChunk, "")+done)), 1000, true},
+		{"stream without usage", completePath, streamBody, "", respondWith(events, "", []byte(chunk(long, "")+fmt.Sprintf(lastChunk, "")+done)), 1000, true},
 		{"stream that breaks off", completePath, streamBody, "", broken(events, chunk(long, "")), 1000, true},
-		{"stream that ends without a reason", completePath, streamBody, "", answering(events, "", []byte(chunk(long, ""))), 1000, true},
+		{"stream that ends without a reason", completePath, streamBody, "", respondWith(events, "", []byte(chunk(long, ""))), 1000, true},
 		{"messages stream that breaks off", "/v1/messages", `{"model":"claude","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hello"}]}`, "anthropic", broken(events, messagesStart+messagesDelta("a")+messagesDelta(long)), 1000, true},
-		{"answer without usage", completePath, chatBody, "", answering(json, "", []byte(silent)), 1000, true},
-		{"embedding without usage", "/v1/embeddings", `{"model":"e","input":"` + long + `"}`, "", answering(json, "", []byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.1]}],"model":"e"}`)), 1000, true},
-		{"pictures in the request", completePath, `{"model":"gpt-4o","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, "", answering(json, "", []byte(`{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`)), 1000, true},
-		{"image without usage", "/v1/images/generations", `{"model":"dall-e-3","prompt":"a cat"}`, "", answering(json, "", []byte(`{"created":1,"data":[{"b64_json":"`+strings.Repeat("iVBORw0KGgo", 100_000)+`"}]}`)), 1000, true},
-		{"speech", "/v1/audio/speech", `{"model":"tts-1","input":"` + long + `","voice":"alloy"}`, "", answering("audio/mpeg", "", bytes.Repeat([]byte("sound"), 1000)), 1000, true},
-		{"pass-through JSON without usage", passPath, `{"model":"gpt-4o"}`, "", answering(json, "", []byte(silent)), 1000, true},
-		{"pass-through of an unknown type", passPath, `{"prompt":"` + long + `"}`, "", answering("application/x-unknown", "", bytes.Repeat([]byte("answer"), 1000)), 1000, true},
-		{"pass-through stream without usage", passPath, streamBody, "", answering(events, "", []byte(chunk(long, "")+done)), 1000, true},
+		{"answer without usage", completePath, chatBody, "", respondWith(json, "", []byte(silent)), 1000, true},
+		{"embedding without usage", "/v1/embeddings", `{"model":"e","input":"` + long + `"}`, "", respondWith(json, "", []byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.1]}],"model":"e"}`)), 1000, true},
+		{"pictures in the request", completePath, `{"model":"gpt-4o","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]}`, "", respondWith(json, "", []byte(`{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`)), 1000, true},
+		{"image without usage", "/v1/images/generations", `{"model":"dall-e-3","prompt":"a cat"}`, "", respondWith(json, "", []byte(`{"created":1,"data":[{"b64_json":"`+strings.Repeat("iVBORw0KGgo", 100_000)+`"}]}`)), 1000, true},
+		{"speech", "/v1/audio/speech", `{"model":"tts-1","input":"` + long + `","voice":"alloy"}`, "", respondWith("audio/mpeg", "", bytes.Repeat([]byte("sound"), 1000)), 1000, true},
+		{"pass-through JSON without usage", passPath, `{"model":"gpt-4o"}`, "", respondWith(json, "", []byte(silent)), 1000, true},
+		{"pass-through of an unknown type", passPath, `{"prompt":"` + long + `"}`, "", respondWith("application/x-unknown", "", bytes.Repeat([]byte("answer"), 1000)), 1000, true},
+		{"pass-through stream without usage", passPath, streamBody, "", respondWith(events, "", []byte(chunk(long, "")+done)), 1000, true},
 		{"pass-through stream that breaks off", passPath, streamBody, "", broken(events, chunk(long, "")), 1000, true},
-		{"batch", "/v1/batches", `{"input_file_id":"f","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "", answering(json, "", []byte(`{"id":"b"}`)), 1, true},
+		{"batch", "/v1/batches", `{"input_file_id":"f","endpoint":"/v1/chat/completions","completion_window":"24h"}`, "", respondWith(json, "", []byte(`{"id":"b"}`)), 1, true},
 	}
 	for coding := range codings {
 		packed := encoded(coding, []byte(reported))
 		list = append(list,
-			request{"unified answer in " + coding, completePath, chatBody, "", answering(json, coding, packed), 700, false},
-			request{"pass-through answer in " + coding, passPath, chatBody, "", answering(json, coding, packed), 700, false},
-			request{"pass-through stream in " + coding, passPath, streamBody, "", answering(events, coding, encoded(coding, []byte(chunk("one", "")+usageChunk+done))), 700, false},
-			request{"unified stream in " + coding, completePath, streamBody, "", answering(events, coding, encoded(coding, []byte(chunk("one", "")+fmt.Sprintf(lastChunk, "")+usageChunk+done))), 700, false},
+			request{"unified response in " + coding, completePath, chatBody, "", respondWith(json, coding, packed), 700, false},
+			request{"pass-through answer in " + coding, passPath, chatBody, "", respondWith(json, coding, packed), 700, false},
+			request{"pass-through stream in " + coding, passPath, streamBody, "", respondWith(events, coding, encoded(coding, []byte(chunk("one", "")+usageChunk+done))), 700, false},
+			request{"unified stream in " + coding, completePath, streamBody, "", respondWith(events, coding, encoded(coding, []byte(chunk("one", "")+fmt.Sprintf(lastChunk, "")+usageChunk+done))), 700, false},
 		)
 	}
 	list = append(list,
-		request{"pass-through answer in two codings", passPath, chatBody, "", answering(json, "gzip, br", encoded("gzip, br", []byte(reported))), 700, false},
-		request{"pass-through answer in an unknown coding", passPath, `{"prompt":"` + long + `"}`, "", answering(json, "rot13", []byte(reported)), 1000, true},
-		request{"pass-through answer in three codings", passPath, `{"prompt":"` + long + `"}`, "", answering(json, "gzip, gzip, gzip", encoded("gzip, gzip, gzip", []byte(reported))), 1000, true},
+		request{"pass-through answer in two codings", passPath, chatBody, "", respondWith(json, "gzip, br", encoded("gzip, br", []byte(reported))), 700, false},
+		request{"pass-through answer in an unknown coding", passPath, `{"prompt":"` + long + `"}`, "", respondWith(json, "rot13", []byte(reported)), 1000, true},
+		request{"pass-through answer in three codings", passPath, `{"prompt":"` + long + `"}`, "", respondWith(json, "gzip, gzip, gzip", encoded("gzip, gzip, gzip", []byte(reported))), 1000, true},
 	)
 	for _, c := range list {
 		attack(t, "exhaustion", c.name+" is booked", func(t *testing.T) {
@@ -209,9 +209,9 @@ func TestRequestForUsageIsInvisible(t *testing.T) {
 		asks                 bool // the gateway asks the provider
 	}{
 		{"own chunk and null members", "openai-compatible", streamBody, onRequest, plainStream(), true},
-		{"usage in the last chunk", "openai-compatible", streamBody, answering("text/event-stream", "", []byte(chunk("one", null)+fmt.Sprintf(lastChunk, inLast)+done)), chunk("one", "") + fmt.Sprintf(lastChunk, "") + done, true},
+		{"usage in the last chunk", "openai-compatible", streamBody, respondWith("text/event-stream", "", []byte(chunk("one", null)+fmt.Sprintf(lastChunk, inLast)+done)), chunk("one", "") + fmt.Sprintf(lastChunk, "") + done, true},
 		{"the client asks", "openai-compatible", asked, onRequest, chunk("one", null) + chunk("two", null) + fmt.Sprintf(lastChunk, null) + usageChunk + done, true},
-		{"the provider reports unasked", "deepseek", streamBody, answering("text/event-stream", "", []byte(chunk("one", null)+fmt.Sprintf(lastChunk, inLast)+done)), chunk("one", null) + fmt.Sprintf(lastChunk, inLast) + done, false},
+		{"the provider reports unasked", "deepseek", streamBody, respondWith("text/event-stream", "", []byte(chunk("one", null)+fmt.Sprintf(lastChunk, inLast)+done)), chunk("one", null) + fmt.Sprintf(lastChunk, inLast) + done, false},
 		{"pass-through", "openai-compatible", streamBody, onRequest, plainStream(), false},
 	} {
 		attack(t, "bodies", "stream unchanged: "+c.name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestRequestForUsageIsInvisible(t *testing.T) {
 func TestBudgetsBindWithoutReportedUsage(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{})
-	silent := answering("text/event-stream", "", []byte(chunk(long, "")+fmt.Sprintf(lastChunk, "")+done))
+	silent := respondWith("text/event-stream", "", []byte(chunk(long, "")+fmt.Sprintf(lastChunk, "")+done))
 	const costly = `{"id":"c1","object":"chat.completion","model":"nobody-knows","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":100000,"completion_tokens":100000,"total_tokens":200000}}`
 	hanging := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -254,10 +254,10 @@ func TestBudgetsBindWithoutReportedUsage(t *testing.T) {
 		{"stream without usage", `{"type":"tokens","credit_limit":500}`, completePath, streamBody, silent, false},
 		{"stream that the client leaves", `{"type":"tokens","credit_limit":500}`, completePath, streamBody, hanging, true},
 		{"pass-through that the client leaves", `{"type":"tokens","credit_limit":500}`, passPath, streamBody, hanging, true},
-		{"gzip on pass-through", `{"type":"tokens","credit_limit":500}`, passPath, chatBody, answering("application/json", "gzip", encoded("gzip", []byte(costly))), false},
-		{"br on pass-through", `{"type":"tokens","credit_limit":500}`, passPath, chatBody, answering("application/json", "br", encoded("br", []byte(costly))), false},
-		{"model without a price", `{"type":"cost","credit_limit":1}`, completePath, chatBody, answering("application/json", "", []byte(costly)), false},
-		{"pass-through without a price", `{"type":"cost","credit_limit":1}`, passPath, chatBody, answering("application/json", "", []byte(costly)), false},
+		{"gzip on pass-through", `{"type":"tokens","credit_limit":500}`, passPath, chatBody, respondWith("application/json", "gzip", encoded("gzip", []byte(costly))), false},
+		{"br on pass-through", `{"type":"tokens","credit_limit":500}`, passPath, chatBody, respondWith("application/json", "br", encoded("br", []byte(costly))), false},
+		{"model without a price", `{"type":"cost","credit_limit":1}`, completePath, chatBody, respondWith("application/json", "", []byte(costly)), false},
+		{"pass-through without a price", `{"type":"cost","credit_limit":1}`, passPath, chatBody, respondWith("application/json", "", []byte(costly)), false},
 	} {
 		attack(t, "exhaustion", "budget binds: "+c.name, func(t *testing.T) {
 			p := newProvider(t, c.handler)
@@ -297,7 +297,7 @@ func leave(t *testing.T, g *gateway, path, body string, header []string) {
 	for !strings.Contains(got.String(), "word") {
 		n, err := conn.Read(buf)
 		if err != nil {
-			t.Fatalf("the answer did not begin: %v: %s", err, got.String())
+			t.Fatalf("the response did not begin: %v: %s", err, got.String())
 		}
 		got.Write(buf[:n])
 	}
@@ -316,7 +316,7 @@ func TestCompressedResponsesAreBounded(t *testing.T) {
 	bombs["gzip, gzip"] = encoded("gzip", bombs["gzip"])
 	for coding, bomb := range bombs {
 		attack(t, "bodies", "bomb in "+coding+" on a unified route", func(t *testing.T) {
-			p := newProvider(t, answering("application/json", coding, bomb))
+			p := newProvider(t, respondWith("application/json", coding, bomb))
 			grown := g.peakMemory(t, func() {
 				for range 3 {
 					g.do(t, "POST", completePath, chatBody, toCustomHost(rootKey, p)...).refused(t, http.StatusBadGateway, "limit")
@@ -327,7 +327,7 @@ func TestCompressedResponsesAreBounded(t *testing.T) {
 			}
 		})
 		attack(t, "bodies", "bomb in "+coding+" on pass-through", func(t *testing.T) {
-			p := newProvider(t, answering("application/json", coding, bomb))
+			p := newProvider(t, respondWith("application/json", coding, bomb))
 			grown := g.peakMemory(t, func() {
 				for range 3 {
 					if r := g.do(t, "POST", passPath, chatBody, toCustomHost(rootKey, p)...).ok(t); !bytes.Equal(r.body, bomb) {
@@ -342,17 +342,17 @@ func TestCompressedResponsesAreBounded(t *testing.T) {
 	}
 	var bare bytes.Buffer
 	w, _ := flate.NewWriter(&bare, 6)
-	io.WriteString(w, chatAnswer)
+	io.WriteString(w, chatResponse)
 	w.Close()
 	for coding := range codings {
-		whole := encoded(coding, []byte(chatAnswer))
-		for name, body := range map[string][]byte{"cut": whole[:len(whole)/2], "false": []byte(chatAnswer), "empty": {}} {
+		whole := encoded(coding, []byte(chatResponse))
+		for name, body := range map[string][]byte{"cut": whole[:len(whole)/2], "false": []byte(chatResponse), "empty": {}} {
 			attack(t, "bodies", name+" "+coding+" on a unified route", func(t *testing.T) {
-				p := newProvider(t, answering("application/json", coding, body))
+				p := newProvider(t, respondWith("application/json", coding, body))
 				g.do(t, "POST", completePath, chatBody, toCustomHost(rootKey, p)...).refused(t, http.StatusBadGateway, "openai-compatible")
 			})
 			attack(t, "bodies", name+" "+coding+" on pass-through", func(t *testing.T) {
-				p := newProvider(t, answering("application/json", coding, body))
+				p := newProvider(t, respondWith("application/json", coding, body))
 				if r := g.do(t, "POST", passPath, chatBody, toCustomHost(rootKey, p)...).ok(t); !bytes.Equal(r.body, body) || r.header.Get("Content-Encoding") != coding {
 					t.Errorf("the client got %q in %q, want the bytes of the provider", r.body, r.header.Get("Content-Encoding"))
 				}
@@ -360,7 +360,7 @@ func TestCompressedResponsesAreBounded(t *testing.T) {
 		}
 	}
 	attack(t, "bodies", "bare deflate on a unified route", func(t *testing.T) {
-		p := newProvider(t, answering("application/json", "deflate", bare.Bytes()))
+		p := newProvider(t, respondWith("application/json", "deflate", bare.Bytes()))
 		if r := g.do(t, "POST", completePath, chatBody, toCustomHost(rootKey, p)...).ok(t); !strings.Contains(string(r.body), `"content":"hi"`) {
 			t.Errorf("the client got %q", r.body)
 		}

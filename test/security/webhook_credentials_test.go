@@ -22,11 +22,11 @@ func TestStoredCredentialsReachTheirWebhookOnly(t *testing.T) {
 	key := g.key(t, rootKey, "default", []string{"completions.write"}, "")
 	id := g.create(t, rootKey, "/v1/guardrail-credentials", fmt.Sprintf(`{"partner":"default.webhook","organisation_id":"default","credentials":{"authorization":%q,"url":%q}}`, token, hook.root+"/checks"), "id")
 	const head = `{"name":"g","workspace_id":"default","actions":{"deny":true},"checks":[{"id":"default.webhook","parameters":{"failOnError":true,`
-	chat := func(key, guard string) reply {
+	chat := func(key, guard string) response {
 		config := fmt.Sprintf(`{"provider":"openai-compatible","custom_host":%q,"api_key":"sk-x","input_guardrails":[%s]}`, p.url, guard)
 		return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", key, "x-gateway-config", config)
 	}
-	saved := func(params string) reply {
+	saved := func(params string) response {
 		guard := `"` + g.create(t, rootKey, "/v1/guardrails", head+params+`}}]}`, "slug") + `"`
 		eventually(t, "the guardrail is known", func() bool { return chat(key, guard).status != 404 })
 		hook.reset()

@@ -14,7 +14,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// thoughtful is an answer as other dialects have them.
+// thoughtful is a response as other dialects have them.
 func thoughtful() *llm.Response {
 	return &llm.Response{
 		Dialect: "messages", ID: "msg_1", Model: "claude",
@@ -302,7 +302,7 @@ func TestStreamsAreReadAsProvidersSendThem(t *testing.T) {
 			"sources of the complete response", lines(`{"id":"a","citations":["https://u"],"choices":[{"delta":{"content":"a"},"message":{"content":"the whole: a"},"finish_reason":"stop"}]}`),
 			[]llm.Part{llm.Text{Text: "a", Citations: []llm.Citation{{URL: "https://u"}}}}, llm.StopEnd, true,
 		},
-		{"an answer that breaks off", lines(`{"delta":{"content":"a"}}`), []llm.Part{llm.Text{Text: "a"}}, "", false},
+		{"a response that breaks off", lines(`{"delta":{"content":"a"}}`), []llm.Part{llm.Text{Text: "a"}}, "", false},
 		{"a refusal", lines(`{"delta":{"refusal":"no"}}`, `{"delta":{},"finish_reason":"stop"}`), []llm.Part{llm.Refusal{Text: "no"}}, llm.StopRefusal, true},
 		{
 			"sound in pieces that end in padding", lines(`{"delta":{"audio":{"id":"s","data":"QQ=="}}}`, `{"delta":{"audio":{"data":"QkM=","transcript":"hi"}}}`, `{"delta":{},"finish_reason":"stop"}`, "[DONE]"),

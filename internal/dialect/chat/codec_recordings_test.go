@@ -108,7 +108,7 @@ func (c *plainChoice) add(p *plainPiece) {
 	}
 }
 
-// plainChoices reads an answer: a body, or the data lines of a stream.
+// plainChoices reads a response: a body, or the data lines of a stream.
 func plainChoices(t *testing.T, r *recorded) []plainChoice {
 	t.Helper()
 	bodies := []string{r.Response.Body}

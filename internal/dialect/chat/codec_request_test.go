@@ -290,8 +290,8 @@ func TestFunctionsBecomeTools(t *testing.T) {
 		t.Errorf("the client's words are %q", got)
 	}
 	to := dialect.ResponseTarget{Strict: true, Request: r, ID: "1"}
-	answer := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{llm.ToolCall{ID: "x", Name: "f", Arguments: `{"a":1}`}}, Stop: llm.StopTool}}}
-	body := chat.Dialect{}.EncodeResponse(nil, answer, to)
+	response := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{llm.ToolCall{ID: "x", Name: "f", Arguments: `{"a":1}`}}, Stop: llm.StopTool}}}
+	body := chat.Dialect{}.EncodeResponse(nil, response, to)
 	if dig(t, body, "choices", 0, "message", "function_call", "arguments") != `{"a":1}` ||
 		dig(t, body, "choices", 0, "finish_reason") != "function_call" || dig(t, body, "choices", 0, "message", "tool_calls") != nil {
 		t.Errorf("the client of functions got %s", body)

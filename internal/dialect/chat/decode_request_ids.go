@@ -9,10 +9,10 @@ import (
 // numberedCalls are the calls of one turn that came without ids, as Google's
 // endpoint for this dialect has made them. The zero value is empty.
 type numberedCalls struct {
-	calls    []llm.ToolCall
-	answered []bool
-	next     int              // the calls before it have results
-	byName   map[string][]int // the calls of a name, some of which may have results
+	calls     []llm.ToolCall
+	hasResult []bool
+	next      int              // the calls before it have results
+	byName    map[string][]int // the calls of a name, some of which may have results
 }
 
 func (n *numberedCalls) add(call llm.ToolCall) {
@@ -20,13 +20,13 @@ func (n *numberedCalls) add(call llm.ToolCall) {
 		n.byName = map[string][]int{}
 	}
 	n.byName[call.Name] = append(n.byName[call.Name], len(n.calls))
-	n.calls, n.answered = append(n.calls, call), append(n.answered, false)
+	n.calls, n.hasResult = append(n.calls, call), append(n.hasResult, false)
 }
 
 // take returns the call of the next result: the first one without a result, of
 // this tool if the result names one. It returns nil if there is none.
 func (n *numberedCalls) take(tool string) *llm.ToolCall {
-	for n.next < len(n.calls) && n.answered[n.next] {
+	for n.next < len(n.calls) && n.hasResult[n.next] {
 		n.next++
 	}
 	i := n.next
@@ -35,7 +35,7 @@ func (n *numberedCalls) take(tool string) *llm.ToolCall {
 		if !called {
 			return nil
 		}
-		for len(list) > 0 && n.answered[list[0]] {
+		for len(list) > 0 && n.hasResult[list[0]] {
 			list = list[1:]
 		}
 		if n.byName[tool] = list; len(list) == 0 {
@@ -46,7 +46,7 @@ func (n *numberedCalls) take(tool string) *llm.ToolCall {
 	if i == len(n.calls) {
 		return nil
 	}
-	n.answered[i] = true
+	n.hasResult[i] = true
 	return &n.calls[i]
 }
 

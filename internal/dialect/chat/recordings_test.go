@@ -81,7 +81,7 @@ func (r *recorded) streamed() bool {
 	return strings.HasPrefix(r.Response.Body, "data:") || strings.HasPrefix(r.Response.Body, ":") || strings.HasPrefix(r.Response.Body, "event:")
 }
 
-// readAll runs an answer through a tap as it comes from r.
+// readAll runs a response through a tap as it comes from r.
 func readAll(t testing.TB, op api.Operation, r io.Reader) dialect.ResponseInfo {
 	t.Helper()
 	tap := chat.Dialect{}.NewTap(op)
@@ -174,7 +174,7 @@ func TestCheckPassesWhatClientsSent(t *testing.T) {
 	}
 }
 
-// plainly reads an answer by decoding it, without regard to speed.
+// plainly reads a response by decoding it, without regard to speed.
 func plainly(op api.Operation, body string, streamed bool) dialect.ResponseInfo {
 	p := &plain{conversation: op == api.Chat || op == api.Completions, numbers: map[string]int64{}, reasons: map[int]string{}}
 	if !streamed {

@@ -179,7 +179,7 @@ func TestTapTakesTheLargestOfCumulativeUsage(t *testing.T) {
 var chunk240 = []byte(`{"id":"chatcmpl-BvN0oTMhmXjbXPpCkUBhA","object":"chat.completion.chunk","created":1752847200,"model":"gpt-4o-2024-08-06","service_tier":"default","system_fingerprint":"fp_07871e2ad8","choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null,"obfuscation":"T3AO"}`)
 
 var body8K = []byte(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"` +
-	strings.Repeat(`A sentence of an answer, with a line end.\n`, 180) +
+	strings.Repeat(`A sentence of a response, with a line end.\n`, 180) +
 	`","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0}}}`)
 
 func TestTapAllocatesNothingPerChunk(t *testing.T) {

@@ -110,7 +110,7 @@ func TestStreamedCallsOfEveryKind(t *testing.T) {
 		add("1", `{\"input\":`), add("0", "null"), add("2", "{"), add("1", `\"x\"}`), add("2", "}"), add("3", "null"), add("3", "able"),
 		`{"type":"tool-call-end","index":1}`, `{"type":"message-end","delta":{"finish_reason":"TOOL_CALL","usage":{"tokens":{"input_tokens":2,"output_tokens":1}}}}`, `[DONE]`)
 	if why := dialecttest.CheckEventOrder(events); why != "" || fault != nil || !whole {
-		t.Fatalf("%s, fault %v, whole %t, want an answer in order", why, fault, whole)
+		t.Fatalf("%s, fault %v, whole %t, want a response in order", why, fault, whole)
 	}
 	want := &llm.Response{ID: "m1", Model: target.Model, Usage: llm.Usage{Input: 2, Output: 1, Known: true}, Choices: []llm.Choice{{
 		Parts: []llm.Part{

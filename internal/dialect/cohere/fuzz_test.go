@@ -47,13 +47,13 @@ func FuzzStream(f *testing.F) {
 func FuzzForms(f *testing.F) {
 	f.Add([]byte(`{"input":["a",{"image":{"base64":"AAAA"}}],"dimensions":1}`), []byte(`{"embeddings":{"float":[[1]]}}`))
 	f.Add([]byte(`{"query":"q","documents":["a",{"b":1}],"rank_fields":["b"],"return_documents":true,"top_n":1}`), []byte(`{"results":[{"index":0,"relevance_score":0.5}]}`))
-	f.Fuzz(func(t *testing.T, request, answer []byte) {
+	f.Fuzz(func(t *testing.T, request, response []byte) {
 		for _, op := range []api.Operation{api.Embeddings, api.Rerank} {
 			if body, _, err := form(t, op).Request(nil, request, embedder); err == nil && !json.Valid(body) {
 				t.Errorf("Request of %s = %s", request, body)
 			}
-			if body, err := form(t, op).Response(nil, answer, request, embedder); err == nil && !json.Valid(body) {
-				t.Errorf("Response of %s = %s", answer, body)
+			if body, err := form(t, op).Response(nil, response, request, embedder); err == nil && !json.Valid(body) {
+				t.Errorf("Response of %s = %s", response, body)
 			}
 		}
 	})

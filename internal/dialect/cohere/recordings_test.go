@@ -67,7 +67,7 @@ type heard struct {
 	In, Cached, Out            int64
 }
 
-type plainAnswer struct {
+type plainResponse struct {
 	ID      string
 	Type    string
 	Message plainMessage
@@ -135,7 +135,7 @@ func (h *heard) usage(u plainUsage) {
 // after the other.
 func plainly(t *testing.T, body string) (h heard) {
 	if !strings.HasPrefix(body, "event:") {
-		var a plainAnswer
+		var a plainResponse
 		if err := json.Unmarshal([]byte(body), &a); err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func plainly(t *testing.T, body string) (h heard) {
 	}
 	for _, line := range strings.Split(body, "\n") {
 		data, ok := strings.CutPrefix(line, "data: ")
-		var a plainAnswer
+		var a plainResponse
 		if !ok || json.Unmarshal([]byte(data), &a) != nil {
 			continue
 		}

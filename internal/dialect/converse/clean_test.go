@@ -35,12 +35,12 @@ func TestForeignSignaturesAreRemovedFromPassedBodies(t *testing.T) {
 
 func TestThinkingThatNobodySignedIsMarked(t *testing.T) {
 	r := &llm.Response{Choices: []llm.Choice{{Stop: llm.StopEnd, Parts: []llm.Part{llm.Thinking{Text: "why"}, llm.Text{Text: "so"}}}}}
-	reply := dialect.ResponseTarget{Request: &llm.Request{}}
+	response := dialect.ResponseTarget{Request: &llm.Request{}}
 	const want = `"signature":"mg1.none.-"`
-	if got := string(converse.Dialect{}.EncodeResponse(nil, r, reply)); !strings.Contains(got, want) {
+	if got := string(converse.Dialect{}.EncodeResponse(nil, r, response)); !strings.Contains(got, want) {
 		t.Errorf("EncodeResponse = %s, want %s in it", got, want)
 	}
-	enc := converse.Dialect{}.NewEncoder(reply)
+	enc := converse.Dialect{}.NewEncoder(response)
 	var stream []byte
 	for e := range dialect.Replay(r) {
 		stream = enc.Encode(stream, &e)

@@ -125,12 +125,12 @@ func TestRequestsThatMeanNothingAreRefused(t *testing.T) {
 }
 
 func TestSignaturesOfOtherVendorsComeThroughTheClient(t *testing.T) {
-	answer := llm.Response{Choices: []llm.Choice{{Stop: llm.StopTool, Parts: []llm.Part{
+	response := llm.Response{Choices: []llm.Choice{{Stop: llm.StopTool, Parts: []llm.Part{
 		llm.Thinking{Text: "t", Signature: llm.Signature{Vendor: llm.OpenAI, Value: "b3Bl"}},
 		llm.Thinking{Redacted: true, Signature: llm.Signature{Vendor: llm.OpenAI, Value: "cmVk"}},
 		llm.ToolCall{ID: "c1", Name: "f", Arguments: "{}", Signature: llm.Signature{Vendor: llm.Google, Value: "Z29v"}},
 	}}}}
-	body := converse.Dialect{}.EncodeResponse(nil, &answer, dialect.ResponseTarget{})
+	body := converse.Dialect{}.EncodeResponse(nil, &response, dialect.ResponseTarget{})
 	var v struct {
 		Output struct{ Message json.RawMessage }
 	}
@@ -145,7 +145,7 @@ func TestSignaturesOfOtherVendorsComeThroughTheClient(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("%d parts in %s, want 3", len(got), body)
 	}
-	for i, want := range answer.Choices[0].Parts {
+	for i, want := range response.Choices[0].Parts {
 		part := got[i]
 		if call, ok := part.(llm.ToolCall); ok {
 			call.At = ""

@@ -17,10 +17,10 @@ func TestTokensAreAskedForInsideAConversation(t *testing.T) {
 	if err != nil || string(body) != want || fates != nil {
 		t.Errorf("EncodeCountRequest =\n%s, %v, %v, want\n%s", body, fates, err, want)
 	}
-	for answer, want := range map[string]int64{`{"inputTokens":12}`: 12, `{}`: -1, `{"inputTokens":"x"}`: -1, `{`: -1} {
-		n, err := converse.Dialect{}.DecodeCountResponse([]byte(answer))
+	for response, want := range map[string]int64{`{"inputTokens":12}`: 12, `{}`: -1, `{"inputTokens":"x"}`: -1, `{`: -1} {
+		n, err := converse.Dialect{}.DecodeCountResponse([]byte(response))
 		if (err != nil) != (want < 0) || err == nil && n != want {
-			t.Errorf("DecodeCountResponse(%s) = %d, %v, want %d", answer, n, err, want)
+			t.Errorf("DecodeCountResponse(%s) = %d, %v, want %d", response, n, err, want)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	}
 	message, _ := output.Get("message")
 	content, _ := message.Get("content")
-	d := newAnswer(r, to)
+	d := newResponseState(r, to)
 	var parts []llm.Part
 	for block := range content.Elements() {
 		parts = d.block(parts, block)
@@ -42,9 +42,9 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	return &llm.Response{Dialect: name, Choices: []llm.Choice{c}, Usage: usageOf(usage), ServiceTier: word(tier, "type")}, nil
 }
 
-// answer is what the decoder knows of a response: the settings of its request,
+// responseState is what the decoder knows of a response: the settings of its request,
 // and the content so far that affects later content.
-type answer struct {
+type responseState struct {
 	r      *llm.Request
 	vendor llm.Vendor
 	plan   plan
@@ -54,8 +54,8 @@ type answer struct {
 	calls  bool  // another tool was called
 }
 
-func newAnswer(r *llm.Request, to dialect.RequestTarget) answer {
-	a := answer{r: r, vendor: modelOf(to.Model).signs()}
+func newResponseState(r *llm.Request, to dialect.RequestTarget) responseState {
+	a := responseState{r: r, vendor: modelOf(to.Model).signs()}
 	if r != nil {
 		a.plan = planOf(r, modelOf(to.Model), thinkingOf(r, modelOf(to.Model)))
 	}
@@ -63,7 +63,7 @@ func newAnswer(r *llm.Request, to dialect.RequestTarget) answer {
 }
 
 // block appends the part for a content block.
-func (a *answer) block(parts []llm.Part, v jsonedit.Value) []llm.Part {
+func (a *responseState) block(parts []llm.Part, v jsonedit.Value) []llm.Part {
 	kind, inner := blockKind(v)
 	switch kind {
 	case "":
@@ -107,7 +107,7 @@ func blockKind(v jsonedit.Value) (string, jsonedit.Value) {
 	return "", jsonedit.Value{}
 }
 
-func (a *answer) call(v jsonedit.Value, part int) llm.Part {
+func (a *responseState) call(v jsonedit.Value, part int) llm.Part {
 	input, _ := v.Get("input")
 	arguments := string(input.Raw())
 	called := word(v, "name")
@@ -126,11 +126,11 @@ func (a *answer) call(v jsonedit.Value, part int) llm.Part {
 
 // standsForText reports whether a tool is the forced tool for the response
 // format.
-func (a *answer) standsForText(called string) bool { return a.plan.tool && called == jsonTool }
+func (a *responseState) standsForText(called string) bool { return a.plan.tool && called == jsonTool }
 
 // openedCall returns a call without arguments, under the name that the client
 // uses.
-func (a *answer) openedCall(called, id string) llm.ToolCall {
+func (a *responseState) openedCall(called, id string) llm.ToolCall {
 	c := llm.ToolCall{ID: id, Name: called}
 	if t := calledTool(a.r, called); t != nil {
 		c.Name, c.Custom = t.Name, t.Custom
@@ -140,7 +140,7 @@ func (a *answer) openedCall(called, id string) llm.ToolCall {
 
 // withoutPreface removes text next to the output of the forced tool, which
 // would not match the requested format.
-func (a *answer) withoutPreface(parts []llm.Part) []llm.Part {
+func (a *responseState) withoutPreface(parts []llm.Part) []llm.Part {
 	if !a.plan.alone || !a.json {
 		return parts
 	}
@@ -154,7 +154,7 @@ func (a *answer) withoutPreface(parts []llm.Part) []llm.Part {
 }
 
 // stop returns the neutral reason for a stop reason.
-func (a *answer) stop(said string) llm.StopReason {
+func (a *responseState) stop(said string) llm.StopReason {
 	reason := stops[said]
 	switch {
 	case reason == llm.StopTool && a.json && !a.calls:

@@ -15,14 +15,14 @@ import (
 
 // NewDecoder returns a decoder for one streamed response.
 func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
-	return &streamDecoder{answer: newAnswer(r, to), blocks: map[int64]*block{}}
+	return &streamDecoder{responseState: newResponseState(r, to), blocks: map[int64]*block{}}
 }
 
 // streamDecoder reads one streamed response. Text blocks begin with their first
 // delta; only other blocks have a start event.
 // https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html
 type streamDecoder struct {
-	answer
+	responseState
 	blocks map[int64]*block
 	last   *block // the block used last
 	parts  int    // number of parts begun

@@ -8,11 +8,11 @@ import (
 	"modelgate/internal/llm"
 )
 
-// minBudget is the smallest thinking budget of Claude. usualAnswer is the
+// minBudget is the smallest thinking budget of Claude. defaultOutput is the
 // number of tokens added to it if the client set no limit.
 const (
-	minBudget   = 1024
-	usualAnswer = 4096
+	minBudget     = 1024
+	defaultOutput = 4096
 )
 
 // thinking holds the thinking settings of a request as a model gets them.
@@ -125,7 +125,7 @@ func (t *thinking) spend(budget int64, r *llm.Request, m model) {
 		t.note = fmt.Sprintf("a budget of %d tokens", n)
 	}
 	if r.MaxTokens == nil && r.Dialect != name {
-		limit := n + usualAnswer
+		limit := n + defaultOutput
 		t.maxTokens = &limit
 	}
 	t.mode, t.budget, t.active = llm.ThinkingEnabled, n, true

@@ -26,7 +26,7 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	b.Name("content")
 	b.Open('[')
 	for _, p := range c.Parts {
-		replyPart(&b, p, to)
+		appendPart(&b, p, to)
 	}
 	b.Close(']')
 	b.Close('}')
@@ -45,8 +45,8 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	return b.Bytes()
 }
 
-// replyPart writes a part of a response as a content block.
-func replyPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
+// appendPart appends a part of a response as a content block.
+func appendPart(b *jsonedit.Builder, p llm.Part, to dialect.ResponseTarget) {
 	switch p := p.(type) {
 	case llm.Text:
 		if len(p.Citations) > 0 && cites(to.Request) {

@@ -84,7 +84,7 @@ func mustRecorded(t *testing.T, kind string, least int) (all []recorded) {
 	return all
 }
 
-// said is what an answer says, in plain words.
+// said is what a response says, in plain words.
 type said struct {
 	Text, Thought, Signature string
 	Calls                    []string // id, name and arguments
@@ -258,7 +258,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// assembled decodes a stream and puts its answer together.
+// assembled decodes a stream and puts its response together.
 func assembled(t *testing.T, list []sse.Event, request *llm.Request, to dialect.RequestTarget) (*llm.Response, *llm.ProviderError, bool) {
 	t.Helper()
 	d := converse.Dialect{}.NewDecoder(request, to)

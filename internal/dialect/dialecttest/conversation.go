@@ -198,7 +198,7 @@ func (g *generator) medium(kinds map[llm.MediaKind]Medium) llm.Media {
 
 // assistantParts generates the parts of an assistant message: in the order
 // thinking, text or a refusal, media, calls, or in any order.
-func (g *generator) assistantParts(answer bool) (parts []llm.Part) {
+func (g *generator) assistantParts(response bool) (parts []llm.Part) {
 	if g.Thinking && g.maybe("thinks") {
 		parts = append(parts, g.thinking())
 	}
@@ -208,12 +208,12 @@ func (g *generator) assistantParts(answer bool) (parts []llm.Part) {
 	calls := g.toolCalls()
 	if len(calls) == 0 || g.maybe("speaks") {
 		text := llm.Text{Text: g.word("answer")}
-		if answer && g.Citations && g.maybe("cites") {
+		if response && g.Citations && g.maybe("cites") {
 			text.Citations = []llm.Citation{{URL: "https://example.com/source", Title: "A source", Start: 0, End: 1}}
 		}
 		parts = append(parts, text)
 	}
-	if answer && len(g.ResponseMedia) > 0 && g.maybe("shows") {
+	if response && len(g.ResponseMedia) > 0 && g.maybe("shows") {
 		parts = append(parts, g.medium(g.ResponseMedia))
 	}
 	parts = append(parts, calls...)

@@ -10,7 +10,7 @@ import (
 	"modelgate/internal/sse"
 )
 
-var delta = sse.Event{Data: []byte(`{"candidates":[{"content":{"parts":[{"text":" a few more words of the answer"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":26,"candidatesTokenCount":23,"totalTokenCount":181,"promptTokensDetails":[{"modality":"TEXT","tokenCount":26}],"thoughtsTokenCount":132},"modelVersion":"gemini-3-flash-preview","responseId":"dqHOab6xGLzWodAPkPuViA4"}`)}
+var delta = sse.Event{Data: []byte(`{"candidates":[{"content":{"parts":[{"text":" a few more words of the response"}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":26,"candidatesTokenCount":23,"totalTokenCount":181,"promptTokensDetails":[{"modality":"TEXT","tokenCount":26}],"thoughtsTokenCount":132},"modelVersion":"gemini-3-flash-preview","responseId":"dqHOab6xGLzWodAPkPuViA4"}`)}
 
 func BenchmarkDecodeTextDelta(b *testing.B) {
 	dec := gemini.Dialect{}.NewDecoder(nil, flash3)
@@ -25,7 +25,7 @@ func BenchmarkEncodeTextDelta(b *testing.B) {
 	enc := gemini.Dialect{}.NewEncoder(dialect.ResponseTarget{})
 	out := enc.Encode(nil, &llm.Event{Kind: llm.EventStart, ID: "dqHOab6xGLzWodAPkPuViA4", Model: "gemini-3-flash-preview"})
 	out = enc.Encode(out, &llm.Event{Kind: llm.EventPartStart, Opened: llm.Text{}})
-	e := &llm.Event{Kind: llm.EventDelta, Text: " a few more words of the answer"}
+	e := &llm.Event{Kind: llm.EventDelta, Text: " a few more words of the response"}
 	b.ReportAllocs()
 	for b.Loop() {
 		out = enc.Encode(out[:0], e)

@@ -36,10 +36,10 @@ func TestTokensAreAskedForInTheFormOfTheHost(t *testing.T) {
 	if got := string(gemini.Dialect{}.EncodeCountResponse([]byte("x"), 7)); got != `x{"totalTokens":7}` {
 		t.Errorf("EncodeCountResponse = %s", got)
 	}
-	for answer, want := range map[string]int64{`{"totalTokens":12,"promptTokensDetails":[]}`: 12, `{}`: -1, `{`: -1} {
-		n, err := gemini.Dialect{}.DecodeCountResponse([]byte(answer))
+	for response, want := range map[string]int64{`{"totalTokens":12,"promptTokensDetails":[]}`: 12, `{}`: -1, `{`: -1} {
+		n, err := gemini.Dialect{}.DecodeCountResponse([]byte(response))
 		if (err != nil) != (want < 0) || err == nil && n != want {
-			t.Errorf("DecodeCountResponse(%s) = %d, %v, want %d", answer, n, err, want)
+			t.Errorf("DecodeCountResponse(%s) = %d, %v, want %d", response, n, err, want)
 		}
 	}
 }

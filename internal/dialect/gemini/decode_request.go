@@ -23,8 +23,8 @@ type requestDecoder struct {
 
 // pendingCall is a call that a later result may refer to.
 type pendingCall struct {
-	id, name string
-	answered bool
+	id, name  string
+	hasResult bool
 }
 
 // DecodeRequest reads a client's request. The model and streaming are set in

@@ -269,7 +269,7 @@ func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 			out.Extra = append(out.Extra, llm.Member{Name: name, Value: v.Raw()})
 		}
 	}
-	if !d.answer(&out) {
+	if !d.matchCall(&out) {
 		return
 	}
 	if response.Kind() == jsonedit.Object {
@@ -279,15 +279,15 @@ func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 	m.Parts = append(m.Parts, out)
 }
 
-// answer connects a result with its call.
-func (d *requestDecoder) answer(r *llm.ToolResult) bool {
+// matchCall connects a result with its call.
+func (d *requestDecoder) matchCall(r *llm.ToolResult) bool {
 	n, ok := d.waiting(*r)
 	if !ok {
 		d.Refuse(r.At, dialect.CodeValue, "answers no functionCall before it: send the call of %.100q with the turn of the model", r.Name)
 		return false
 	}
 	call := &d.calls[n]
-	call.answered, r.ID = true, call.id
+	call.hasResult, r.ID = true, call.id
 	if r.Name == "" {
 		r.Name = call.name
 	}
@@ -301,7 +301,7 @@ func (d *requestDecoder) waiting(r llm.ToolResult) (int, bool) {
 		return n, true
 	}
 	list := d.byName[r.Name]
-	for len(list) > 0 && d.calls[list[0]].answered {
+	for len(list) > 0 && d.calls[list[0]].hasResult {
 		list = list[1:]
 	}
 	d.byName[r.Name] = list

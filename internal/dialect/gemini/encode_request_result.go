@@ -10,7 +10,7 @@ import (
 
 // result writes a tool result.
 func (w *requestEncoder) result(t *turn, r llm.ToolResult) {
-	call, ok := w.answered(r)
+	call, ok := w.callOf(r)
 	if !ok {
 		return
 	}
@@ -49,9 +49,9 @@ func (w *requestEncoder) result(t *turn, r llm.ToolResult) {
 	t.parts = append(t.parts, outcome.beside...)
 }
 
-// answered returns the call that a result belongs to. The provider requires its
+// callOf returns the call that a result belongs to. The provider requires its
 // name again.
-func (w *requestEncoder) answered(r llm.ToolResult) (sentCall, bool) {
+func (w *requestEncoder) callOf(r llm.ToolResult) (sentCall, bool) {
 	call, ok := w.calls[r.ID]
 	if r.Name != "" {
 		call.name, ok = r.Name, true

@@ -13,8 +13,8 @@ var candidateFields = map[string]bool{
 	"urlContextMetadata": true, "urlRetrievalMetadata": true, "avgLogprobs": true, "finishMessage": true, "tokenCount": true,
 }
 
-// answerFields are the additional members of a response.
-var answerFields = map[string]bool{"createTime": true, "promptFeedback": true, "modelStatus": true}
+// responseFields are the additional members of a response.
+var responseFields = map[string]bool{"createTime": true, "promptFeedback": true, "modelStatus": true}
 
 // EncodeResponse appends the body of a complete response.
 func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTarget) []byte {
@@ -34,7 +34,7 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	}
 	appendHead(&b, r.ID, r.Model, to)
 	for _, m := range r.Extra {
-		if r.Dialect == own || answerFields[m.Name] {
+		if r.Dialect == own || responseFields[m.Name] {
 			b.Key(m.Name)
 			b.Raw(m.Value)
 		}

@@ -98,7 +98,7 @@ func TestARefusedPromptIsAFilteredChoice(t *testing.T) {
 	}
 	again := gemini.Dialect{}.EncodeResponse(nil, res, dialect.ResponseTarget{})
 	if candidates := object(mustJSON(t, string(again)))["candidates"]; candidates != nil {
-		t.Errorf("written again, the answer is %s, want no candidates", again)
+		t.Errorf("written again, the response is %s, want no candidates", again)
 	}
 }
 

@@ -217,7 +217,7 @@ func (w *streamEncoder) last(dst []byte) []byte {
 		appendUsage(&b, w.usage)
 	}
 	for _, m := range w.extra {
-		if answerFields[m.Name] {
+		if responseFields[m.Name] {
 			b.Key(m.Name)
 			b.Raw(m.Value)
 		}

@@ -15,7 +15,7 @@ func jsonText(v any) ([]byte, error) {
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// partsOf returns the parts of the first candidate of an answer.
+// partsOf returns the parts of the first candidate of a response.
 func partsOf(t *testing.T, body []byte) []any {
 	t.Helper()
 	candidates := list(object(mustJSON(t, string(body)))["candidates"])

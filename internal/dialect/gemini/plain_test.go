@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-// plainly reads an answer by decoding it, without regard to speed.
+// plainly reads a response by decoding it, without regard to speed.
 func plainly(t *testing.T, body string, stream bool) summary {
 	t.Helper()
 	p := &plain{numbers: map[string]int64{}}

@@ -120,7 +120,7 @@ func streamed(t testing.TB, src io.Reader, r *llm.Request, to dialect.RequestTar
 	}
 }
 
-// summary is what a reader wants of an answer.
+// summary is what a reader wants of a response.
 type summary struct {
 	ID, Model  string
 	Text       string

@@ -39,7 +39,7 @@ var can = dialecttest.Capabilities{
 	FitResponse: citeAlone,
 }
 
-// citeAlone leaves sources to an answer of one text: where there is more, the
+// citeAlone leaves sources to a response of one text: where there is more, the
 // protocol does not say which they are of.
 func citeAlone(r *llm.Response) {
 	for i := range r.Choices {

@@ -33,9 +33,9 @@ func (Dialect) Translator(op api.Operation, to dialect.RequestTarget) (dialect.T
 		return dialect.Translator{Request: predictRequest, Response: vectorsOf(predictVectors)}, true
 	case api.Images:
 		if model.Method != "" {
-			return dialect.Translator{Request: imagenRequest, Response: imagenAnswer}, true
+			return dialect.Translator{Request: imagenRequest, Response: imagenResponse}, true
 		}
-		return dialect.Translator{Request: imageRequest, Response: paintAnswer}, true
+		return dialect.Translator{Request: imageRequest, Response: imageResponse}, true
 	}
 	return dialect.Translator{}, false
 }

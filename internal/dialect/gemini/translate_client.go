@@ -19,9 +19,9 @@ func (Dialect) ClientTranslator(op api.Operation) (dialect.ClientTranslator, boo
 	}
 	switch op {
 	case api.GenerateEmbed:
-		form.Request, form.Response = embedRequest, embedAnswer
+		form.Request, form.Response = embedRequest, appendEmbedding
 	case api.GenerateEmbedBatch:
-		form.Request, form.Response = embedBatchRequest, embedBatchAnswer
+		form.Request, form.Response = embedBatchRequest, appendEmbeddings
 		form.Names["input"] = "requests"
 	default:
 		return dialect.ClientTranslator{}, false
@@ -138,8 +138,8 @@ func embedBatchRequest(dst, body []byte, model string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// embedAnswer writes the only vector of a response of the chat dialect.
-func embedAnswer(dst, body []byte) ([]byte, error) {
+// appendEmbedding appends the only vector of a response of the chat dialect.
+func appendEmbedding(dst, body []byte) ([]byte, error) {
 	vectors, tokens, err := chatVectors(body)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func embedAnswer(dst, body []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func embedBatchAnswer(dst, body []byte) ([]byte, error) {
+func appendEmbeddings(dst, body []byte) ([]byte, error) {
 	vectors, tokens, err := chatVectors(body)
 	if err != nil {
 		return nil, err

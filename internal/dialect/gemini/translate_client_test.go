@@ -49,13 +49,13 @@ func TestContentsAreEmbeddedInTheChatDialect(t *testing.T) {
 }
 
 func TestVectorsOfTheChatDialectAreThoseOfContents(t *testing.T) {
-	const answer = `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[ 1, 0.5]},{"index":1,"embedding":[2]}],"usage":{"prompt_tokens":3}}`
+	const response = `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[ 1, 0.5]},{"index":1,"embedding":[2]}],"usage":{"prompt_tokens":3}}`
 	for op, want := range map[api.Operation]string{
 		api.GenerateEmbed:      `x{"embedding":{"values":[ 1, 0.5]},"usageMetadata":{"promptTokenCount":3}}`,
 		api.GenerateEmbedBatch: `x{"embeddings":[{"values":[ 1, 0.5]},{"values":[2]}],"usageMetadata":{"promptTokenCount":3}}`,
 	} {
 		form, _ := gemini.Dialect{}.ClientTranslator(op)
-		if got, err := form.Response([]byte("x"), []byte(answer)); err != nil || string(got) != want {
+		if got, err := form.Response([]byte("x"), []byte(response)); err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", op, got, err, want)
 		}
 		for _, bad := range []string{`{`, `{}`, `{"data":[]}`, `{"data":[{"embedding":"AAAA"}]}`} {

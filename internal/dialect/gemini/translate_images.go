@@ -179,8 +179,8 @@ func (a *operationRequest) asData() {
 
 var errNoImages = errors.New("the response has no images")
 
-// imagenAnswer reads predictions.
-func imagenAnswer(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {
+// imagenResponse reads predictions.
+func imagenResponse(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, err
@@ -283,8 +283,8 @@ func (a *operationRequest) paintConfig(b *jsonedit.Builder) {
 	}
 }
 
-// paintAnswer reads the images of a response.
-func paintAnswer(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {
+// imageResponse reads the images of a response.
+func imageResponse(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return nil, err

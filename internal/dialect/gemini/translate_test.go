@@ -155,12 +155,12 @@ func TestRecordedVectorsAreTheSame(t *testing.T) {
 			t.Errorf("%s: the request (-want +got):\n%s", r.file, diff)
 		}
 		for _, format := range []string{"float", "base64"} {
-			answer, err := form.Response(nil, []byte(r.Response.Body), []byte(`{"encoding_format":"`+format+`"}`), to)
+			response, err := form.Response(nil, []byte(r.Response.Body), []byte(`{"encoding_format":"`+format+`"}`), to)
 			if err != nil {
 				t.Fatalf("%s: %v", r.file, err)
 			}
 			var got [][]float32
-			for _, d := range list(object(mustJSON(t, string(answer)))["data"]) {
+			for _, d := range list(object(mustJSON(t, string(response)))["data"]) {
 				got = append(got, floats(t, object(d)["embedding"]))
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -177,21 +177,21 @@ func TestRecordedVectorsAreTheSame(t *testing.T) {
 // whichever form it is.
 func recordedVectors(t *testing.T, r *recorded) (inputs []string, vectors [][]float32) {
 	t.Helper()
-	request, answer := object(mustJSON(t, string(r.Request.Body))), object(mustJSON(t, r.Response.Body))
+	request, response := object(mustJSON(t, string(r.Request.Body))), object(mustJSON(t, r.Response.Body))
 	content := func(v any) string { return text(object(list(object(object(v)["content"])["parts"])[0])["text"]) }
 	switch {
 	case request["requests"] != nil:
 		for i, e := range list(request["requests"]) {
 			inputs = append(inputs, content(e))
-			vectors = append(vectors, floats(t, object(list(answer["embeddings"])[i])["values"]))
+			vectors = append(vectors, floats(t, object(list(response["embeddings"])[i])["values"]))
 		}
 	case request["instances"] != nil:
 		for i, e := range list(request["instances"]) {
 			inputs = append(inputs, text(object(e)["content"]))
-			vectors = append(vectors, floats(t, object(object(list(answer["predictions"])[i])["embeddings"])["values"]))
+			vectors = append(vectors, floats(t, object(object(list(response["predictions"])[i])["embeddings"])["values"]))
 		}
 	default:
-		inputs, vectors = []string{content(request)}, [][]float32{floats(t, object(answer["embedding"])["values"])}
+		inputs, vectors = []string{content(request)}, [][]float32{floats(t, object(response["embedding"])["values"])}
 	}
 	return inputs, vectors
 }

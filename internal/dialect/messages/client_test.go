@@ -317,7 +317,7 @@ func TestStreamsAreWrittenInTheOrderOfTheProtocol(t *testing.T) {
 		{"what others know alone leaves no hole", []llm.Event{start, opens(0, llm.Native{Dialect: "gemini"}), ends(0), opens(1, llm.Text{}), ends(1)}, "message_start ping start0:text stop0"},
 		{"its own come in one piece", []llm.Event{start, opens(0, llm.Native{Dialect: "messages", Raw: json.RawMessage(`{"type":"server_tool_use","id":"s","name":"n","input":{"q":1}}`)}), ends(0)},
 			`message_start ping start0:server_tool_use:s:n delta0:input_json_delta:{"q":1} stop0`},
-		{"one answer alone", []llm.Event{start, {Kind: llm.EventPartStart, Choice: 1, Opened: llm.Text{}}, {Kind: llm.EventDelta, Choice: 1, Text: "x"}, opens(0, llm.Text{}), ends(0)}, "message_start ping start0:text stop0"},
+		{"one response alone", []llm.Event{start, {Kind: llm.EventPartStart, Choice: 1, Opened: llm.Text{}}, {Kind: llm.EventDelta, Choice: 1, Text: "x"}, opens(0, llm.Text{}), ends(0)}, "message_start ping start0:text stop0"},
 		{"an error closes the block", []llm.Event{start, opens(0, llm.Text{}), adds(0, "a"), {Kind: llm.EventError, Fault: &llm.ProviderError{Type: "RESOURCE_EXHAUSTED", Message: "slow down"}}, end},
 			"message_start ping start0:text delta0:text_delta:a stop0 error:rate_limit_error:slow down"},
 	} {
@@ -371,7 +371,7 @@ func TestForcedResponsesAndFreeTextAreReturned(t *testing.T) {
 		streamed, _, _ := a.Response()
 		for _, got := range []*llm.Response{whole, streamed} {
 			if diff := cmp.Diff(want, got.Choices, dialecttest.Same()...); diff != "" {
-				t.Errorf("the answer (-want +got):\n%s", diff)
+				t.Errorf("the response (-want +got):\n%s", diff)
 			}
 		}
 		// Once more as a call of a tool that takes free text.

@@ -33,10 +33,10 @@ func TestTokensAreAskedForInTheFormOfTheHost(t *testing.T) {
 }
 
 func TestANumberOfTokensIsReadFromEachHost(t *testing.T) {
-	for answer, want := range map[string]int64{`{"input_tokens":12}`: 12, `{"inputTokens":13}`: 13, `{}`: -1, `{`: -1} {
-		n, err := messages.Dialect{}.DecodeCountResponse([]byte(answer))
+	for response, want := range map[string]int64{`{"input_tokens":12}`: 12, `{"inputTokens":13}`: 13, `{}`: -1, `{`: -1} {
+		n, err := messages.Dialect{}.DecodeCountResponse([]byte(response))
 		if (err != nil) != (want < 0) || err == nil && n != want {
-			t.Errorf("DecodeCountResponse(%s) = %d, %v, want %d", answer, n, err, want)
+			t.Errorf("DecodeCountResponse(%s) = %d, %v, want %d", response, n, err, want)
 		}
 	}
 	if got := string(messages.Dialect{}.EncodeCountResponse([]byte("x"), 7)); got != `x{"input_tokens":7}` {

@@ -23,14 +23,14 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	if kind := f.word("type"); kind != "" && kind != "message" || content.Kind() != jsonedit.Array {
 		return nil, errNoMessage
 	}
-	reply := replyTo(r, to)
+	blocks := newBlockReader(r, to)
 	choice := llm.Choice{NativeFinishReason: f.word("stop_reason"), StopText: f.word("stop_sequence")}
 	var held heldSignatures
 	for e := range content.Elements() {
-		choice.Parts = held.join(choice.Parts, reply.block(e))
+		choice.Parts = held.join(choice.Parts, blocks.block(e))
 	}
 	choice.Parts = held.flush(choice.Parts)
-	choice.Stop = reply.stop(stopOf(choice.NativeFinishReason))
+	choice.Stop = blocks.stop(stopOf(choice.NativeFinishReason))
 	choice.Extra = usageExtra(f.unknown(messageNames...), f.get("usage"))
 	var c counts
 	c.read(f.get("usage"))
@@ -44,16 +44,16 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 // response. The others belong to its only choice.
 var messageNames = []string{"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
 
-// replyReader reads the response to one request.
-type replyReader struct {
+// blockReader reads the content blocks of the response to one request.
+type blockReader struct {
 	emulated bool     // the content is the arguments of a forced tool
 	custom   []string // functions that replace tools with text input
 	called   bool     // has a tool call other than the forced tool's
-	answered bool     // has a call of the forced tool
+	forced   bool     // has a call of the forced tool
 }
 
-func replyTo(r *llm.Request, to dialect.RequestTarget) replyReader {
-	p := replyReader{emulated: emulates(r, to)}
+func newBlockReader(r *llm.Request, to dialect.RequestTarget) blockReader {
+	p := blockReader{emulated: emulates(r, to)}
 	if r == nil {
 		return p
 	}
@@ -66,15 +66,15 @@ func replyTo(r *llm.Request, to dialect.RequestTarget) replyReader {
 }
 
 // stop returns the stop reason. A call of the forced tool is a normal end.
-func (p *replyReader) stop(stop llm.StopReason) llm.StopReason {
-	if stop == llm.StopTool && p.answered && !p.called {
+func (p *blockReader) stop(stop llm.StopReason) llm.StopReason {
+	if stop == llm.StopTool && p.forced && !p.called {
 		return llm.StopEnd
 	}
 	return stop
 }
 
 // block reads a complete block. A block that cannot be read is kept unchanged.
-func (p *replyReader) block(v jsonedit.Value) llm.Part {
+func (p *blockReader) block(v jsonedit.Value) llm.Part {
 	f := fieldsOf(v)
 	switch kind := f.word("type"); kind {
 	case "text":
@@ -95,10 +95,10 @@ func (p *replyReader) block(v jsonedit.Value) llm.Part {
 }
 
 // call returns the part for a complete tool_use.
-func (p *replyReader) call(f fields, arguments string) llm.Part {
+func (p *blockReader) call(f fields, arguments string) llm.Part {
 	name := f.word("name")
-	if p.emulated && name == answerTool {
-		p.answered = true
+	if p.emulated && name == outputTool {
+		p.forced = true
 		return llm.Text{Text: arguments}
 	}
 	p.called = true

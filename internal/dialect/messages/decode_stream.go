@@ -11,13 +11,13 @@ import (
 
 // NewDecoder returns a decoder for one streamed response to r.
 func (Dialect) NewDecoder(r *llm.Request, to dialect.RequestTarget) dialect.StreamDecoder {
-	return &streamDecoder{replyReader: replyTo(r, to)}
+	return &streamDecoder{blockReader: newBlockReader(r, to)}
 }
 
 // streamDecoder reads one stream. The protocol sends one block after another,
 // but the decoder does not depend on it.
 type streamDecoder struct {
-	replyReader
+	blockReader
 	counts counts
 	extra  []llm.Member
 	open   []*openBlock
@@ -152,7 +152,7 @@ func (d *streamDecoder) finish(dst []llm.Event, said, text string) []llm.Event {
 	dst = d.closeAll(dst)
 	d.finished = true
 	return append(dst, llm.Event{
-		Kind: llm.EventFinish, Stop: d.replyReader.stop(stopOf(said)), NativeFinishReason: said, StopText: text, Extra: d.extra,
+		Kind: llm.EventFinish, Stop: d.blockReader.stop(stopOf(said)), NativeFinishReason: said, StopText: text, Extra: d.extra,
 	})
 }
 

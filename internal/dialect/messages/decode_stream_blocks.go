@@ -34,7 +34,7 @@ const (
 	streamText     streamKind = iota
 	streamThinking            // begins with the first text
 	streamCall                // the arguments of a tool call
-	streamAnswer              // arguments of the forced tool, which are text
+	streamOutput              // arguments of the forced tool, which are text
 	streamFree                // arguments of a function that replaces a tool with text input: collected
 	streamNative              // collected
 )
@@ -68,7 +68,7 @@ func (d *streamDecoder) blockStart(dst []llm.Event, e *event) []llm.Event {
 	case "tool_use":
 		dst = d.startCall(dst, s, f)
 	case "redacted_thinking":
-		return d.emitPart(d.flush(dst), d.replyReader.block(e.block))
+		return d.emitPart(d.flush(dst), d.blockReader.block(e.block))
 	case "":
 		return dst
 	default:
@@ -83,9 +83,9 @@ func (d *streamDecoder) blockStart(dst []llm.Event, e *event) []llm.Event {
 // startCall begins a tool call, or the text that it stands for.
 func (d *streamDecoder) startCall(dst []llm.Event, s *openBlock, f fields) []llm.Event {
 	s.kind = streamCall
-	switch part := d.replyReader.call(f, "").(type) {
+	switch part := d.blockReader.call(f, "").(type) {
 	case llm.Text:
-		s.kind = streamAnswer
+		s.kind = streamOutput
 		return d.startPart(d.flush(dst), s, part)
 	case llm.ToolCall:
 		if part.Custom {
@@ -167,7 +167,7 @@ func (d *streamDecoder) think(dst []llm.Event, s *openBlock, v jsonedit.Value) [
 // argue appends a piece of arguments.
 func (s *openBlock) argue(dst []llm.Event, v jsonedit.Value) []llm.Event {
 	switch s.kind {
-	case streamCall, streamAnswer:
+	case streamCall, streamOutput:
 		n := len(dst)
 		dst = s.add(dst, v)
 		s.fed = s.fed || len(dst) > n
@@ -266,7 +266,7 @@ func (d *streamDecoder) close(dst []llm.Event, i int) []llm.Event {
 		if s.sign != "" {
 			dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Signature: dialect.ReadSignature(vendor, s.sign)})
 		}
-	case streamCall, streamAnswer:
+	case streamCall, streamOutput:
 		if !s.fed {
 			if input, _ := s.start.Get("input"); input.Kind() == jsonedit.Object && len(input.Raw()) > len(emptyObject) {
 				dst = append(dst, llm.Event{Kind: llm.EventDelta, Part: s.part, Text: string(input.Raw())})

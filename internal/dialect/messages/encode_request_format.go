@@ -92,13 +92,13 @@ func (e *requestEncoder) jsonHint() string {
 	return "Answer with one valid JSON object and nothing else: no words before or after it, no code fence."
 }
 
-// answerTool writes the forced tool whose arguments are the response.
-func (e *requestEncoder) answerTool() {
+// outputTool writes the forced tool whose arguments are the response.
+func (e *requestEncoder) outputTool() {
 	f := &e.r.Format
 	e.changes.Adapt(llm.FieldFormat, "forced tool")
 	description := f.Description
 	if description == "" {
 		description = "Give your answer with this tool."
 	}
-	e.function(&llm.Tool{Name: answerTool, Description: description, Schema: f.Schema, At: e.r.NameOf(llm.FieldFormat)})
+	e.function(&llm.Tool{Name: outputTool, Description: description, Schema: f.Schema, At: e.r.NameOf(llm.FieldFormat)})
 }

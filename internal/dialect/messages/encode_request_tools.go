@@ -12,9 +12,9 @@ const (
 	// customInput is the only argument of a function that replaces a tool with
 	// text input.
 	customInput = "input"
-	// answerTool is the name of the forced tool whose arguments are the
+	// outputTool is the name of the forced tool whose arguments are the
 	// response, for targets without structured output.
-	answerTool = "json_response"
+	outputTool = "json_response"
 )
 
 var emptySchema = []byte(`{"type":"object","properties":{}}`)
@@ -32,7 +32,7 @@ func (e *requestEncoder) toolset() {
 	}
 	e.searchOptions()
 	if e.emulated() {
-		e.answerTool()
+		e.outputTool()
 	}
 	if len(e.Bytes()) == start {
 		e.Builder = before // nothing to choose from
@@ -347,7 +347,7 @@ func (e *requestEncoder) choice() (kind, name string) {
 		if len(e.r.Tools) > 0 && c.Mode != llm.ChoiceNone {
 			return "any", ""
 		}
-		return "tool", answerTool
+		return "tool", outputTool
 	}
 	forced := c.Mode == llm.ChoiceRequired || c.Mode == llm.ChoiceTool
 	if forced && !e.own && e.thinking.active() {

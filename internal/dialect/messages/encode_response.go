@@ -17,7 +17,7 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	if len(r.Choices) > 0 {
 		choice = r.Choices[0]
 	}
-	e := answerEncoder{Builder: jsonedit.Append(dst), to: to}
+	e := responseEncoder{Builder: jsonedit.Append(dst), to: to}
 	e.Open('{')
 	e.head(messageID(r.ID, r.Dialect == own, to), modelName(r.Model, to))
 	e.Name("content")
@@ -45,15 +45,15 @@ func (Dialect) EncodeResponse(dst []byte, r *llm.Response, to dialect.ResponseTa
 	return e.Bytes()
 }
 
-// answerNames are the additional members of responses of this dialect. Streams
+// responseNames are the additional members of responses of this dialect. Streams
 // do not mark the dialect of additional members.
-var answerNames = []string{"container", "stop_details", "context_management", "diagnostics"}
+var responseNames = []string{"container", "stop_details", "context_management", "diagnostics"}
 
 // ownExtra returns the additional members of a response that belong to this
 // dialect.
 func ownExtra(list []llm.Member) (extra []llm.Member) {
 	for _, m := range list {
-		if strings.HasPrefix(m.Name, usagePrefix) || contains(answerNames, m.Name) {
+		if strings.HasPrefix(m.Name, usagePrefix) || contains(responseNames, m.Name) {
 			extra = append(extra, m)
 		}
 	}
@@ -85,8 +85,8 @@ func modelName(name string, to dialect.ResponseTarget) string {
 	return cmp.Or(name, to.Request.Model)
 }
 
-// answerEncoder writes the parts of a complete response.
-type answerEncoder struct {
+// responseEncoder writes the parts of a complete response.
+type responseEncoder struct {
 	jsonedit.Builder
 	to     dialect.ResponseTarget
 	ending ending
@@ -94,7 +94,7 @@ type answerEncoder struct {
 }
 
 // head writes the members that begin a message.
-func (e *answerEncoder) head(id, model string) {
+func (e *responseEncoder) head(id, model string) {
 	for _, m := range [...][2]string{{"id", id}, {"type", "message"}, {"role", "assistant"}, {"model", model}} {
 		e.Name(m[0])
 		e.String(m[1])
@@ -114,7 +114,7 @@ func writeEnding(b *jsonedit.Builder, e *ending) {
 
 // part writes a part as blocks. Parts that only another dialect has are left
 // out.
-func (e *answerEncoder) part(p llm.Part) {
+func (e *responseEncoder) part(p llm.Part) {
 	switch part := p.(type) {
 	case llm.Text:
 		openText(&e.Builder, part.Text)
@@ -157,7 +157,7 @@ func (e *answerEncoder) part(p llm.Part) {
 
 // call writes a tool call, preceded by thinking with its signature if it has
 // one.
-func (e *answerEncoder) call(c *llm.ToolCall) {
+func (e *responseEncoder) call(c *llm.ToolCall) {
 	e.ending.called = true
 	if c.Signature.Value != "" {
 		writeThinking(&e.Builder, "", c.Signature)

@@ -72,7 +72,7 @@ func (e *streamEncoder) start(dst []byte, ev *llm.Event) []byte {
 	b := openEvent(dst, "message_start")
 	b.Name("message")
 	b.Open('{')
-	head := answerEncoder{Builder: b}
+	head := responseEncoder{Builder: b}
 	head.head(messageID(ev.ID, false, e.to), modelName(ev.Model, e.to))
 	b = head.Builder
 	b.Name("content")
@@ -100,7 +100,7 @@ func (e *streamEncoder) end(dst []byte) []byte {
 	b.Open('{')
 	writeEnding(&b, &e.ending)
 	for _, m := range e.extra {
-		if m.Name != "context_management" && contains(answerNames, m.Name) {
+		if m.Name != "context_management" && contains(responseNames, m.Name) {
 			b.Key(m.Name)
 			b.Raw(m.Value)
 		}

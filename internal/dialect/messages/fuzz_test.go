@@ -54,11 +54,11 @@ func FuzzDecodeResponse(f *testing.F) {
 			t.Fatalf("ProviderError wrote what is not JSON: %s", out)
 		}
 		for _, r := range []*llm.Request{nil, emulated()} {
-			answer, err := d.DecodeResponse(body, r, dialect.RequestTarget{Model: "claude-3"})
+			response, err := d.DecodeResponse(body, r, dialect.RequestTarget{Model: "claude-3"})
 			if err != nil {
 				continue
 			}
-			if out := d.EncodeResponse(nil, answer, forClient); !json.Valid(out) {
+			if out := d.EncodeResponse(nil, response, forClient); !json.Valid(out) {
 				t.Fatalf("EncodeResponse wrote what is not JSON: %s", out)
 			}
 		}
@@ -182,6 +182,6 @@ func TestEventsHoldNoViewsOfTheFrame(t *testing.T) {
 		},
 	}}
 	if diff := cmp.Diff(want, got.Choices, dialecttest.Same()...); diff != "" {
-		t.Errorf("the answer (-want +got):\n%s", diff)
+		t.Errorf("the response (-want +got):\n%s", diff)
 	}
 }

@@ -57,7 +57,7 @@ func mustRecorded(t *testing.T) []recorded {
 		for _, e := range whole.Exchanges {
 			if e.API == "messages" || e.API == "count-tokens" && strings.Contains(file, "anthropic/") {
 				e.file = strings.TrimPrefix(file, recordings)
-				e.Response.Body = oneAnswer(e.Response.Body)
+				e.Response.Body = oneResponse(e.Response.Body)
 				all = append(all, e)
 			}
 		}
@@ -68,9 +68,9 @@ func mustRecorded(t *testing.T) []recorded {
 	return all
 }
 
-// oneAnswer cuts off what follows the end of a stream: a few recordings hold the
+// oneResponse cuts off what follows the end of a stream: a few recordings hold the
 // streams of several answers.
-func oneAnswer(body string) string {
+func oneResponse(body string) string {
 	const last = `data: {"type":"message_stop"`
 	if i := strings.Index(body, last); i >= 0 && strings.HasPrefix(body, "event:") {
 		if n := strings.Index(body[i:], "\n\n"); n >= 0 {
@@ -80,7 +80,7 @@ func oneAnswer(body string) string {
 	return body
 }
 
-// plainBlocks reads the blocks of an answer by maps: the complete message, or the
+// plainBlocks reads the blocks of a response by maps: the complete message, or the
 // events of the stream put together.
 func plainBlocks(t *testing.T, r *recorded) map[string]any {
 	t.Helper()

@@ -140,7 +140,7 @@ func logprobs(list []llm.Logprob) (out []wireLogprob) {
 	return out
 }
 
-type wireAnswer struct {
+type wireResponse struct {
 	Model     string        `json:"model"`
 	CreatedAt time.Time     `json:"created_at"`
 	Message   wireMessage   `json:"message"`
@@ -151,7 +151,7 @@ type wireAnswer struct {
 	Out       *int64        `json:"eval_count,omitempty"`
 }
 
-func (a *wireAnswer) finish(stop llm.StopReason, u llm.Usage) {
+func (a *wireResponse) finish(stop llm.StopReason, u llm.Usage) {
 	a.Done, a.Reason = true, "stop"
 	if stop == llm.StopLength {
 		a.Reason = "length"
@@ -161,7 +161,7 @@ func (a *wireAnswer) finish(stop llm.StopReason, u llm.Usage) {
 	}
 }
 
-func (a *wireAnswer) append(dst []byte) []byte {
+func (a *wireResponse) append(dst []byte) []byte {
 	b, err := json.Marshal(a)
 	if err != nil {
 		panic(err)
@@ -183,7 +183,7 @@ func wireCallOf(p llm.ToolCall, n int) (c wireCall) {
 
 func (client) EncodeResponse(dst []byte, r *llm.Response, _ dialect.ResponseTarget) []byte {
 	c := r.Choices[0]
-	a := wireAnswer{Model: r.Model, CreatedAt: time.Unix(r.Created, 5e8).UTC(), Logprobs: logprobs(c.Logprobs)}
+	a := wireResponse{Model: r.Model, CreatedAt: time.Unix(r.Created, 5e8).UTC(), Logprobs: logprobs(c.Logprobs)}
 	a.Message.Role = "assistant"
 	for _, p := range c.Parts {
 		switch p := p.(type) {
@@ -212,7 +212,7 @@ type streamEncoder struct {
 }
 
 func (e *streamEncoder) Encode(dst []byte, ev *llm.Event) []byte {
-	a := wireAnswer{Model: e.model, CreatedAt: e.created, Logprobs: logprobs(ev.Logprobs)}
+	a := wireResponse{Model: e.model, CreatedAt: e.created, Logprobs: logprobs(ev.Logprobs)}
 	a.Message.Role = "assistant"
 	switch ev.Kind {
 	case llm.EventStart:

@@ -40,13 +40,13 @@ func FuzzStream(f *testing.F) {
 
 func FuzzEmbeddings(f *testing.F) {
 	f.Add([]byte(`{"input":["a",{"text":"b"}],"dimensions":1,"encoding_format":"base64"}`), []byte(`{"embeddings":[[1]]}`))
-	f.Fuzz(func(t *testing.T, request, answer []byte) {
+	f.Fuzz(func(t *testing.T, request, response []byte) {
 		form, _ := ollama.Dialect{}.Translator(api.Embeddings, target)
 		if body, _, err := form.Request(nil, request, target); err == nil && !json.Valid(body) {
 			t.Errorf("Request of %s = %s", request, body)
 		}
-		if body, err := form.Response(nil, answer, request, target); err == nil && !json.Valid(body) {
-			t.Errorf("Response of %s = %s", answer, body)
+		if body, err := form.Response(nil, response, request, target); err == nil && !json.Valid(body) {
+			t.Errorf("Response of %s = %s", response, body)
 		}
 	})
 }

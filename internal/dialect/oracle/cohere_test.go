@@ -78,7 +78,7 @@ func TestModelsOfCohereAreAskedInTheirFormat(t *testing.T) {
 			`{"apiFormat":"COHERE","message":"hi"} | logprobs dropped  | reasoning_effort dropped  | verbosity dropped  | service_tier dropped  | metadata dropped  | user dropped `},
 		{"an image", llm.Request{Messages: []llm.Message{said(llm.User, txt("hi"), llm.Media{Kind: llm.Image, URL: "https://a.example", At: "here"})}}, `refused: here: provider "oracle" does not support this with model "cohere.command-r-plus-08-2024": image: its format takes text alone`},
 		{"a result without its call", llm.Request{Messages: []llm.Message{said(llm.User, llm.ToolResult{ID: "x", At: "here"})}}, `refused: here: is the result of a call that is not in the conversation`},
-		{"an answer begun", llm.Request{Messages: []llm.Message{said(llm.User, txt("hi")), said(llm.Assistant, txt("I"))}}, `refused: content: provider "oracle" does not support this with model "cohere.command-r-plus-08-2024": a conversation that does not end with words of the user or results of tools`},
+		{"a response begun", llm.Request{Messages: []llm.Message{said(llm.User, txt("hi")), said(llm.Assistant, txt("I"))}}, `refused: content: provider "oracle" does not support this with model "cohere.command-r-plus-08-2024": a conversation that does not end with words of the user or results of tools`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := cohereBody(t, tt.r, commandR); got != tt.want {
@@ -163,7 +163,7 @@ func TestFailuresInTheFormatOfCohereAreReported(t *testing.T) {
 		t.Error("a response without its reason is complete")
 	}
 	if r, _, _ := streamed(nil, `x`, `[]`, `{}`, `{"text":1,"toolCalls":{"a":1}}`); len(r.Choices) != 0 {
-		t.Errorf("what is no answer gave %+v", r)
+		t.Errorf("another object gave %+v", r)
 	}
 	for _, body := range []string{`{"chatResponse":{"finishReason":"ERROR","errorMessage":"broke"}}`, `{"chatResponse":{"text":"a"}}`, `{}`, `{`} {
 		if r, err := (oracle.Dialect{}).DecodeResponse([]byte(body), nil, commandR); err == nil {

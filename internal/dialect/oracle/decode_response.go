@@ -23,7 +23,7 @@ func (Dialect) DecodeResponse(body []byte, r *llm.Request, to dialect.RequestTar
 	chat, _ := v.Get("chatResponse")
 	out := &llm.Response{Dialect: name, Model: or(text(v, "modelId"), to.Model), Created: created(chat)}
 	if isCohere(r, to) && text(chat, "finishReason") != "" {
-		choice, usage := cohereAnswer(chat, r)
+		choice, usage := cohereResponse(chat, r)
 		if choice.NativeFinishReason == "ERROR" {
 			return nil, fmt.Errorf("%w: %s", errNoResponse, or(text(chat, "errorMessage"), "the model failed"))
 		}

@@ -9,9 +9,9 @@ import (
 	"modelgate/internal/sse"
 )
 
-// cohereAnswer reads a complete response in the COHERE format.
+// cohereResponse reads a complete response in the COHERE format.
 // https://docs.oracle.com/iaas/api/#/en/generative-ai-inference/20231130/datatypes/CohereChatResponse
-func cohereAnswer(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage) {
+func cohereResponse(chat jsonedit.Value, r *llm.Request) (llm.Choice, llm.Usage) {
 	out := llm.Choice{NativeFinishReason: text(chat, "finishReason")}
 	if s := text(chat, "text"); s != "" {
 		out.Parts = append(out.Parts, llm.Text{Text: s})

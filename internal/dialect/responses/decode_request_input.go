@@ -211,9 +211,9 @@ func (in *inputDecoder) called(id string) {
 	}
 }
 
-// answered records that a call has a result, and reports whether there is such
+// resolve records that a call has a result, and reports whether there is such
 // a call.
-func (in *inputDecoder) answered(id string) bool {
+func (in *inputDecoder) resolve(id string) bool {
 	open, known := in.calls[id]
 	if open {
 		in.calls[id] = false
@@ -225,7 +225,7 @@ func (in *inputDecoder) answered(id string) bool {
 // result reads a tool result. Consecutive results become one message.
 func (in *inputDecoder) result(v jsonedit.Value, at string, custom bool) {
 	r := llm.ToolResult{ID: in.needed(v, at, "call_id"), Custom: custom, At: at}
-	if !in.answered(r.ID) {
+	if !in.resolve(r.ID) {
 		in.Refuse(at+".call_id", dialect.CodeValue, "answers a call that no item before it makes")
 	}
 	output, _ := v.Get("output")

@@ -56,13 +56,13 @@ var needed = map[string]string{
 func (in *inputDecoder) native(v jsonedit.Value, typ, at string) {
 	n := llm.Native{Dialect: own, Type: typ, Raw: v.Raw(), At: at, Needed: needed[typ]}
 	call, called := nativeCalls[typ]
-	output, answers := nativeOutputs[typ]
+	output, isOutput := nativeOutputs[typ]
 	id := callID(v)
 	switch {
 	case called && id != "":
 		n.Parts = []llm.Part{nativeCall(v, call.tool, call.arguments, at)}
 		in.called(id)
-	case answers && id != "" && in.answered(id):
+	case isOutput && id != "" && in.resolve(id):
 		n.Parts = []llm.Part{in.nativeResult(v, output, at)}
 		if typ == "tool_search_output" {
 			in.addTools(v, at)
@@ -90,7 +90,7 @@ func (in *inputDecoder) provided(v jsonedit.Value, typ, at, id string) {
 	case "mcp_call":
 		in.approved(textOf(v, "approval_request_id"))
 	default: // of tomorrow
-		if id != "" && !in.answered(id) {
+		if id != "" && !in.resolve(id) {
 			in.called(id)
 		}
 	}
@@ -170,7 +170,7 @@ func describe(v jsonedit.Value, typ string) []llm.Part {
 	return dialect.Described(typ, string(b.Bytes()))
 }
 
-// approval reads the answer to a request for approval. The provider runs the
+// approval reads the response to a request for approval. The provider runs the
 // call with the next response, unless that has happened.
 func (in *inputDecoder) approval(v jsonedit.Value, n llm.Native) {
 	n.Needed = "the approved tool runs at its provider"

@@ -20,7 +20,7 @@ func (Dialect) DecodeResponse(body []byte, asked *llm.Request, to dialect.Reques
 	if err != nil {
 		return nil, fmt.Errorf("reading a response: %w", err)
 	}
-	a := readAnswer(v)
+	a := readOutcome(v)
 	if a.failed.Kind() == jsonedit.Object {
 		return nil, fmt.Errorf("%s: %s", to.Provider, failure(a.failed.Raw()))
 	}
@@ -50,7 +50,7 @@ type outcome struct {
 	output, usage, failed           jsonedit.Value
 }
 
-func readAnswer(v jsonedit.Value) outcome {
+func readOutcome(v jsonedit.Value) outcome {
 	var a outcome
 	for key, m := range v.Fields() {
 		switch {

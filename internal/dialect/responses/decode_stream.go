@@ -180,7 +180,7 @@ func (d *streamDecoder) begin(v jsonedit.Value) {
 		return
 	}
 	d.began = true
-	a := readAnswer(v)
+	a := readOutcome(v)
 	d.emit(llm.Event{Kind: llm.EventStart, ID: a.id, Model: a.model, Created: a.created, ServiceTier: a.tier})
 }
 

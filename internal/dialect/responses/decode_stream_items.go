@@ -197,7 +197,7 @@ func (d *streamDecoder) closeAll() {
 func (d *streamDecoder) completed() {
 	v := d.find("response")
 	d.begin(v)
-	a := readAnswer(v)
+	a := readOutcome(v)
 	n := int64(0)
 	for e := range a.output.Elements() {
 		d.completeItem(d.item(n, kinds[textOf(e, "type")]), e)
@@ -224,7 +224,7 @@ func (d *streamDecoder) completed() {
 func (d *streamDecoder) failed() {
 	v := d.find("response")
 	d.begin(v)
-	a := readAnswer(v)
+	a := readOutcome(v)
 	if u := readUsage(a.usage); u.Known {
 		d.emit(llm.Event{Kind: llm.EventUsage, Usage: u})
 	}

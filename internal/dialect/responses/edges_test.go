@@ -80,7 +80,7 @@ func TestStreamsThatSayThingsTwiceOrLate(t *testing.T) {
 			`{"type":"response.function_call_arguments.delta","item_id":"j","delta":"[]"}`,
 			`{"type":"response.function_call_arguments.done","item_id":"i","arguments":"{}"}`,
 		}, []llm.Part{llm.ToolCall{ID: "c", Name: "f", Arguments: "{}"}, llm.ToolCall{ID: "d", Name: "g", Arguments: "[]"}}},
-		{"an answer that comes with its end alone", []string{
+		{"a response that comes with its end alone", []string{
 			`{"type":"response.completed","response":{"status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"a"}]}]}}`,
 		}, []llm.Part{llm.Text{Text: "a"}}},
 	} {
@@ -125,8 +125,8 @@ func TestAMessageThatIsOpenNextToACallEndsWithItsText(t *testing.T) {
 
 func TestRedactedThinkingComesBackAsSuch(t *testing.T) {
 	want := llm.Thinking{Redacted: true, Signature: llm.Signature{Vendor: llm.Anthropic, Value: "R"}}
-	answer := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{want}}}}
-	body := responses.Dialect{}.EncodeResponse(nil, answer, dialect.ResponseTarget{ID: id})
+	response := &llm.Response{Choices: []llm.Choice{{Parts: []llm.Part{want}}}}
+	body := responses.Dialect{}.EncodeResponse(nil, response, dialect.ResponseTarget{ID: id})
 	if !strings.Contains(string(body), `"encrypted_content":"mg1.anthropic.redacted.R"`) {
 		t.Fatalf("EncodeResponse = %s", body)
 	}

@@ -110,7 +110,7 @@ func (e *streamEncoder) closeAll(dst []byte, status string) []byte {
 	return dst
 }
 
-// complete ends the answer.
+// complete ends the response.
 func (e *streamEncoder) complete(dst []byte) []byte {
 	status, reason := ending(e.stop, e.items)
 	dst = e.closeAll(dst, itemStatus(status))

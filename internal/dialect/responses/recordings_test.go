@@ -72,7 +72,7 @@ func mustRecorded(t testing.TB) []recorded {
 	return all
 }
 
-// said is what an answer says, as an independent reading finds it.
+// said is what a response says, as an independent reading finds it.
 type said struct {
 	Texts, Thoughts, Refusals, Calls, Others []string
 	Cites                                    int
@@ -377,7 +377,7 @@ func TestRecordedStreamsDecodeToWhatTheySay(t *testing.T) {
 	}
 }
 
-// same compares a streamed answer with the response object it ended in.
+// same compares a streamed response with the response object it ended in.
 func same(t *testing.T, r recorded, body []byte, streamed *llm.Response) {
 	t.Helper()
 	whole, err := responses.Dialect{}.DecodeResponse(body, nil, target(&r))
@@ -390,7 +390,7 @@ func same(t *testing.T, r recorded, body []byte, streamed *llm.Response) {
 		cmpopts.IgnoreFields(llm.Thinking{}, "ID"),
 		cmpopts.IgnoreFields(llm.Logprob{}, "Bytes"), cmpopts.EquateApprox(0, 1e-5)) // rounded in the end
 	if diff := cmp.Diff(whole, streamed, options...); diff != "" {
-		t.Errorf("%s: streamed, the answer is another (-whole +streamed):\n%s", r.file, diff)
+		t.Errorf("%s: streamed, the response is another (-whole +streamed):\n%s", r.file, diff)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func reply(t testing.TB, request string) dialect.ResponseTarget {
+func responseTarget(t testing.TB, request string) dialect.ResponseTarget {
 	t.Helper()
 	return dialect.ResponseTarget{Request: mustDecode(t, request), Provider: "anthropic", ID: id, Created: 1700000000}
 }
@@ -29,7 +29,7 @@ func encoded(to dialect.ResponseTarget, events ...llm.Event) string {
 	return string(stream)
 }
 
-// manyParts is an answer of every kind of part, with two calls next to each
+// manyParts is a response of every kind of part, with two calls next to each
 // other.
 var manyParts = []llm.Event{
 	{Kind: llm.EventStart, ID: "msg_1", Model: "claude"},
@@ -64,7 +64,7 @@ const withNamespace = `{"model":"m","input":"x","temperature":0.5,"metadata":{"a
 // Official clients add the part that content_part.added brings behind those that
 // the item holds.
 func TestAMessageIsEmptyWhenItBegins(t *testing.T) {
-	stream := string(encoded(reply(t, withNamespace), manyParts...))
+	stream := string(encoded(responseTarget(t, withNamespace), manyParts...))
 	_, begun, _ := strings.Cut(stream, `"item":{"id":"msg_`)
 	if _, rest, _ := strings.Cut(begun, `"content":`); !strings.HasPrefix(rest, "[]") {
 		t.Errorf("the message begins as %.120s, want no content", begun)
@@ -88,7 +88,7 @@ func TestEventsComeInTheOrderOfTheProtocol(t *testing.T) {
 		"response.completed",
 	}
 	var got []string
-	stream := encoded(reply(t, withNamespace), manyParts...)
+	stream := encoded(responseTarget(t, withNamespace), manyParts...)
 	ids := map[int]string{}
 	for i, frame := range strings.Split(strings.TrimSuffix(stream, "\n\n"), "\n\n") {
 		typ, data, _ := strings.Cut(frame, "\ndata: ")
@@ -144,7 +144,7 @@ const wholeOfManyParts = `{"id":"resp_` + id + `","object":"response","created_a
 	"top_logprobs":0,"top_p":null,"user":null,"metadata":{"a":"b"},"truncation":"disabled","max_tool_calls":null,"prompt_cache_key":null,"safety_identifier":null}`
 
 func TestTheLastEventHasTheCompleteResponse(t *testing.T) {
-	to := reply(t, withNamespace)
+	to := responseTarget(t, withNamespace)
 	stream := encoded(to, manyParts...)
 	_, last := lastOf(t, stream)
 	if diff := cmp.Diff(mustJSON(t, wholeOfManyParts), last["response"]); diff != "" {
@@ -172,7 +172,7 @@ func lastOf(t *testing.T, stream string) (typ string, data map[string]any) {
 
 func TestBrokenStreamsEndInAFailedResponse(t *testing.T) {
 	fault := llm.Event{Kind: llm.EventError, Fault: &llm.ProviderError{Type: "overloaded_error", Message: "too much"}}
-	typ, data := lastOf(t, encoded(reply(t, withNamespace), append(manyParts[:7:7], fault, llm.Event{Kind: llm.EventEnd})...))
+	typ, data := lastOf(t, encoded(responseTarget(t, withNamespace), append(manyParts[:7:7], fault, llm.Event{Kind: llm.EventEnd})...))
 	if typ != "response.failed" {
 		t.Fatalf("the last event is %s, want response.failed", typ)
 	}

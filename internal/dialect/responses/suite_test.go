@@ -58,14 +58,14 @@ func TestResponsesKeepConversationsWhole(t *testing.T) {
 			Created:       true,
 			Tier:          true,
 			Usage:         llm.Usage{Input: 1, CachedInput: 1, CacheWrite5m: 1, Output: 1, Reasoning: 1},
-			FitResponse:   fitAnswer,
+			FitResponse:   fitResponse,
 		},
 	})
 }
 
-// fitAnswer gives an answer the id that the made-up one gets, and has those that
+// fitResponse gives a response the id that the made-up one gets, and has those that
 // decline say so.
-func fitAnswer(r *llm.Response) {
+func fitResponse(r *llm.Response) {
 	r.ID = "resp_0123456789abcdef0123456789abcdef"
 	for i := range r.Choices {
 		c := &r.Choices[i]

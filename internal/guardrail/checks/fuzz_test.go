@@ -60,8 +60,8 @@ func FuzzReplies(f *testing.F) {
 		f.Add(row.fails)
 		f.Add(row.redacts)
 	}
-	f.Fuzz(func(t *testing.T, reply string) {
-		s := checks.Services{Client: simulator(func(*http.Request, string) (int, io.Reader, error) { return 200, strings.NewReader(reply), nil })}
+	f.Fuzz(func(t *testing.T, response string) {
+		s := checks.Services{Client: simulator(func(*http.Request, string) (int, io.Reader, error) { return 200, strings.NewReader(response), nil })}
 		for _, row := range partnerRows {
 			r, _ := row.against(t, "", simulator(s.Client.(simulator)))
 			if r.Error != nil && strings.Contains(r.Error.Message, "panic") {

@@ -38,7 +38,7 @@ type partner struct {
 	// places are those of credentials that prepare writes into addresses.
 	places  map[string]place
 	body    func(c *call) any
-	read    func(c *call, reply document) (reading, error)
+	read    func(c *call, response document) (reading, error)
 	each    bool // sends one request for each text; otherwise they are joined
 	changes bool // read can replace the text or the body, or add to a message
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // simulator stands for the servers of partners.
-type simulator func(req *http.Request, body string) (status int, reply io.Reader, err error)
+type simulator func(req *http.Request, body string) (status int, response io.Reader, err error)
 
 // Do implements checks.Doer.
 func (s simulator) Do(req *http.Request, guarded bool) (*http.Response, error) {
@@ -28,11 +28,11 @@ func (s simulator) Do(req *http.Request, guarded bool) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	status, reply, err := s(req, string(body))
+	status, response, err := s(req, string(body))
 	if err != nil {
 		return nil, err
 	}
-	return &http.Response{StatusCode: status, Body: io.NopCloser(reply), Header: http.Header{}}, nil
+	return &http.Response{StatusCode: status, Body: io.NopCloser(response), Header: http.Header{}}, nil
 }
 
 // partnerRow is a check of a partner: what it must send, and what two replies
@@ -170,8 +170,8 @@ func TestEveryPartnerIsTestedAgainstItsSimulator(t *testing.T) {
 
 func TestPartnersAreAskedAndUnderstood(t *testing.T) {
 	for _, row := range partnerRows {
-		for _, tt := range []struct{ reply, want string }{{row.passes, "passed"}, {row.fails, "failed"}} {
-			if tt.reply == "" {
+		for _, tt := range []struct{ response, want string }{{row.passes, "passed"}, {row.fails, "failed"}} {
+			if tt.response == "" {
 				continue
 			}
 			t.Run(row.id+" "+tt.want, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestPartnersAreAskedAndUnderstood(t *testing.T) {
 					if req.Method != http.MethodPost || !strings.Contains(req.URL.String(), row.url) || !strings.Contains(body, row.sends) || !json.Valid([]byte(body)) && !strings.HasPrefix(body, "AccessKeyId=") {
 						t.Errorf("request = %s %s %s, want %s with %s", req.Method, req.URL, body, row.url, row.sends)
 					}
-					return 200, strings.NewReader(tt.reply), nil
+					return 200, strings.NewReader(tt.response), nil
 				})
 				if got := resultOf(r); got != tt.want || !sent {
 					t.Errorf("result = %s (%v, %v), sent %t; want %s", got, r.Data, r.Error, sent, tt.want)
@@ -280,7 +280,7 @@ func (h hanging) Read([]byte) (int, error) {
 // TestVerdictsThatAreUnknownAreErrors reads replies of partners that are neither a pass
 // nor a failure.
 func TestVerdictsThatAreUnknownAreErrors(t *testing.T) {
-	for _, tt := range []struct{ id, reply string }{
+	for _, tt := range []struct{ id, response string }{
 		{"akto.scan", `{"data":{"guardrailsResult":{"Reason":"x"}}}`},
 		{"akto.scan", `{"data":{"guardrailsResult":{"Allowed":"true"}}}`},
 		{"alibaba.guard", `{"Code":408,"Message":"no permission","Data":{"Suggestion":"pass"}}`},
@@ -294,9 +294,9 @@ func TestVerdictsThatAreUnknownAreErrors(t *testing.T) {
 		{"zscaler.guard", `{"action":""}`},
 	} {
 		row := partnerRows[slices.IndexFunc(partnerRows, func(r partnerRow) bool { return r.id == tt.id })]
-		r, _ := row.against(t, "", func(*http.Request, string) (int, io.Reader, error) { return 200, strings.NewReader(tt.reply), nil })
+		r, _ := row.against(t, "", func(*http.Request, string) (int, io.Reader, error) { return 200, strings.NewReader(tt.response), nil })
 		if resultOf(r) != "error" {
-			t.Errorf("%s with %s = %s, want an error", tt.id, tt.reply, resultOf(r))
+			t.Errorf("%s with %s = %s, want an error", tt.id, tt.response, resultOf(r))
 		}
 	}
 }

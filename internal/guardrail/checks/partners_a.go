@@ -29,8 +29,8 @@ func partnersToJavelin() []partner {
 				}
 				return object{"messages": c.messages(), "validation_target": "prompt"}
 			},
-			read: func(_ *call, reply document) (reading, error) {
-				action, err := reply.text("action")
+			read: func(_ *call, response document) (reading, error) {
+				action, err := response.text("action")
 				return reading{flagged: !strings.EqualFold(action, "PassThrough"), note: "action " + action}, err
 			},
 		},
@@ -65,7 +65,7 @@ func partnersToJavelin() []partner {
 				}
 				return o
 			},
-			read: func(c *call, reply document) (reading, error) { return readSearch(c, reply, "text") },
+			read: func(c *call, response document) (reading, error) { return readSearch(c, response, "text") },
 		},
 		{
 			id: "f5-guardrails.scan", summary: "The scan clears the text.", changes: true, each: true,
@@ -73,10 +73,10 @@ func partnersToJavelin() []partner {
 			params: []guardrail.Param{required("projectId", guardrail.String, "Id of the project."), redactParam},
 			url:    "{calypsoUrl}/backend/v1/scans", headers: bearer,
 			body: func(c *call) any { return object{"input": c.text, "project": c.p.String("projectId")} },
-			read: func(c *call, reply document) (reading, error) {
-				outcome, err := reply.text("result.outcome")
+			read: func(c *call, response document) (reading, error) {
+				outcome, err := response.text("result.outcome")
 				r := reading{flagged: outcome != "cleared", note: "outcome " + outcome}
-				if text, absent := reply.text("redactedInput"); absent == nil && r.flagged && c.p.Bool("redact") && outcome == "redacted" {
+				if text, absent := response.text("redactedInput"); absent == nil && r.flagged && c.p.Bool("redact") && outcome == "redacted" {
 					r.text, r.replaced, r.flagged = text, true, false
 				}
 				return r, err
@@ -96,13 +96,13 @@ func partnersToJavelin() []partner {
 
 var bearer = map[string]string{"Authorization": "Bearer {apiKey}"}
 
-func readAIDR(_ *call, reply document) (reading, error) {
-	blocked, err := reply.boolean("result.blocked")
+func readAIDR(_ *call, response document) (reading, error) {
+	blocked, err := response.boolean("result.blocked")
 	if err != nil || blocked {
 		return reading{flagged: true, note: "blocked"}, err
 	}
-	if changed, _ := reply.boolean("result.transformed"); changed {
-		output, err := reply.object("result.guard_output")
+	if changed, _ := response.boolean("result.transformed"); changed {
+		output, err := response.object("result.guard_output")
 		if err != nil {
 			return reading{}, err
 		}
@@ -117,8 +117,8 @@ const maxSearch = 100_000
 
 // readSearch formats the results of a web search. content is the name of their
 // text.
-func readSearch(c *call, reply document, content string) (reading, error) {
-	list, err := reply.list("results")
+func readSearch(c *call, response document, content string) (reading, error) {
+	list, err := response.list("results")
 	if err != nil || len(list) == 0 {
 		return reading{note: "no results"}, err
 	}
@@ -134,8 +134,8 @@ func readSearch(c *call, reply document, content string) (reading, error) {
 	return reading{add: found, note: fmt.Sprintf("%d results", len(list))}, nil
 }
 
-func readJavelin(_ *call, reply document) (reading, error) {
-	list, err := reply.list("assessments")
+func readJavelin(_ *call, response document) (reading, error) {
+	list, err := response.list("assessments")
 	if err != nil {
 		return reading{}, err
 	}
@@ -212,11 +212,11 @@ func acuvityHost(key string) (string, error) {
 	return base.write(claims.Opaque["apex-url"]), nil
 }
 
-func readAcuvity(c *call, reply document) (reading, error) {
-	if _, err := reply.object("extractions.0"); err != nil {
+func readAcuvity(c *call, response document) (reading, error) {
+	if _, err := response.object("extractions.0"); err != nil {
 		return reading{}, err
 	}
-	got := reply.at("extractions.0")
+	got := response.at("extractions.0")
 	var found []string
 	for _, g := range acuvityGuards {
 		score, err := got.number(g.place)

@@ -53,26 +53,26 @@ func azure() []partner {
 		return object{"kind": "PiiEntityRecognition", "parameters": parameters,
 			"analysisInput": object{"documents": []any{object{"id": "0", "text": c.text, "language": c.p.String("language")}}}}
 	}
-	pii.read = func(c *call, reply document) (reading, error) {
-		entities, err := reply.list("results.documents.0.entities")
+	pii.read = func(c *call, response document) (reading, error) {
+		entities, err := response.list("results.documents.0.entities")
 		if err != nil || len(entities) == 0 {
 			return reading{}, err
 		}
-		text, err := reply.text("results.documents.0.redactedText")
+		text, err := response.text("results.documents.0.redactedText")
 		return redacted(c, text, "personal data was found"), err
 	}
 
 	shield := row("shieldPrompt", "No attack on the instructions is detected.", "contentsafety/text:shieldPrompt", before, version("2024-09-01"))
 	shield.body = func(c *call) any { return object{"userPrompt": c.text, "documents": []string{}} }
-	shield.read = func(_ *call, reply document) (reading, error) {
-		attack, err := reply.boolean("userPromptAnalysis.attackDetected")
+	shield.read = func(_ *call, response document) (reading, error) {
+		attack, err := response.boolean("userPromptAnalysis.attackDetected")
 		return reading{flagged: attack, note: "prompt analysed"}, err
 	}
 
 	material := row("protectedMaterial", "No protected material is detected.", "contentsafety/text:detectProtectedMaterial", after, version("2024-09-01"))
 	material.body = func(c *call) any { return object{"text": c.text} }
-	material.read = func(_ *call, reply document) (reading, error) {
-		found, err := reply.boolean("protectedMaterialAnalysis.detected")
+	material.read = func(_ *call, response document) (reading, error) {
+		found, err := response.boolean("protectedMaterialAnalysis.detected")
 		return reading{flagged: found, note: "text compared"}, err
 	}
 	return []partner{safety, pii, shield, material}
@@ -87,8 +87,8 @@ func redacted(c *call, text, note string) reading {
 	return reading{flagged: true, note: note}
 }
 
-func readContentSafety(c *call, reply document) (reading, error) {
-	list, err := reply.list("categoriesAnalysis")
+func readContentSafety(c *call, response document) (reading, error) {
+	list, err := response.list("categoriesAnalysis")
 	if err != nil {
 		return reading{}, err
 	}
@@ -106,7 +106,7 @@ func readContentSafety(c *call, reply document) (reading, error) {
 			r.flagged, r.note = true, strings.TrimPrefix(r.note+", "+name, ", ")
 		}
 	}
-	if hits, _ := reply.list("blocklistsMatch"); len(hits) > 0 {
+	if hits, _ := response.list("blocklistsMatch"); len(hits) > 0 {
 		r.flagged, r.note = true, strings.TrimPrefix(r.note+", blocklist", ", ")
 	}
 	return r, nil
@@ -179,14 +179,14 @@ func (e *entraTokens) token(ctx context.Context, s Services, c *call) (secret.St
 	if err != nil {
 		return secret.String{}, err
 	}
-	var reply struct {
+	var response struct {
 		Token   string  `json:"access_token"`
 		Seconds float64 `json:"expires_in"`
 	}
-	if err := decode(raw, &reply, "Entra ID"); err != nil || reply.Token == "" {
+	if err := decode(raw, &response, "Entra ID"); err != nil || response.Token == "" {
 		return secret.String{}, errors.New("the response of Entra ID has no access token")
 	}
-	value := entraToken{secret.New(reply.Token), time.Now().Add(time.Duration(min(reply.Seconds, 86400)-60) * time.Second)}
+	value := entraToken{secret.New(response.Token), time.Now().Add(time.Duration(min(response.Seconds, 86400)-60) * time.Second)}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.known == nil || len(e.known) >= maxTokens {
@@ -227,15 +227,15 @@ func bedrock() []partner {
 	}}
 }
 
-func readBedrock(c *call, reply document) (reading, error) {
-	action, err := reply.text("action")
+func readBedrock(c *call, response document) (reading, error) {
+	action, err := response.text("action")
 	if err != nil || action == "NONE" {
 		return reading{}, err
 	}
 	if action != "GUARDRAIL_INTERVENED" {
 		return reading{}, errors.New("has an unknown action")
 	}
-	assessments, err := reply.list("assessments")
+	assessments, err := response.list("assessments")
 	if err != nil {
 		return reading{}, err
 	}
@@ -257,7 +257,7 @@ func readBedrock(c *call, reply document) (reading, error) {
 	slices.Sort(note)
 	r := reading{flagged: true, note: strings.Join(note, ", ")}
 	if onlyPII && len(note) > 0 && c.p.Bool("redact") {
-		masked, absent := reply.text("outputs.0.text")
+		masked, absent := response.text("outputs.0.text")
 		if absent == nil && masked != "" && masked != c.text && anonymized(assessments) {
 			text = masked
 		}

@@ -44,11 +44,11 @@ func akto() partner {
 			o[c.side("requestPayload", "responsePayload")] = wrapped(c.text)
 			return o
 		},
-		read: func(_ *call, reply document) (reading, error) {
+		read: func(_ *call, response document) (reading, error) {
 			const result = "data.guardrailsResult."
-			allowed, err := reply.boolean(result + "Allowed")
-			note, _ := reply.text(result + "Reason")
-			modified, _ := reply.boolean(result + "Modified")
+			allowed, err := response.boolean(result + "Allowed")
+			note, _ := response.text(result + "Reason")
+			modified, _ := response.boolean(result + "Modified")
 			return reading{flagged: !allowed || modified, note: note}, err
 		},
 	}
@@ -91,22 +91,22 @@ func signForm(method string, form url.Values, key string) string {
 	return base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-func readAlibaba(c *call, reply document) (reading, error) {
-	code, err := reply.number("Code")
+func readAlibaba(c *call, response document) (reading, error) {
+	code, err := response.number("Code")
 	if err != nil {
 		return reading{}, err
 	}
 	if code != 200 {
 		return reading{}, fmt.Errorf("has the code %.0f", code)
 	}
-	suggestion, err := reply.text("Data.Suggestion")
+	suggestion, err := response.text("Data.Suggestion")
 	switch {
 	case err != nil:
 		return reading{}, err
 	case suggestion == "pass", suggestion == "watch":
 		return reading{note: suggestion}, nil
 	case suggestion == "mask" && c.p.Bool("redact"):
-		if text, ok := maskedByAlibaba(reply); ok {
+		if text, ok := maskedByAlibaba(response); ok {
 			return reading{text: text, replaced: true}, nil
 		}
 	case suggestion != "block" && suggestion != "mask":
@@ -116,8 +116,8 @@ func readAlibaba(c *call, reply document) (reading, error) {
 }
 
 // maskedByAlibaba returns the text with masks in place of what is sensitive.
-func maskedByAlibaba(reply document) (string, bool) {
-	details, _ := reply.list("Data.Detail")
+func maskedByAlibaba(response document) (string, bool) {
+	details, _ := response.list("Data.Detail")
 	for _, detail := range details {
 		results, _ := document{detail}.list("Result")
 		for _, result := range results {
@@ -136,16 +136,16 @@ func cato() partner {
 		id: "cato.analyze", summary: "The firewall of Cato requires neither to block nor to anonymise the text.", needs: []string{"apiKey"}, optional: []string{"apiUrl"},
 		url: "{apiUrl}/fw/v1/analyze", fallbacks: map[string]string{"apiUrl": "https://api.aisec.catonetworks.com"}, headers: bearer,
 		body: func(c *call) any { return object{"messages": c.messages()} },
-		read: func(_ *call, reply document) (reading, error) {
-			if _, err := reply.object("analysis_result"); err != nil {
+		read: func(_ *call, response document) (reading, error) {
+			if _, err := response.object("analysis_result"); err != nil {
 				return reading{}, err
 			}
-			action, _ := reply.text("required_action.action_type")
-			note, _ := reply.text("required_action.detection_message")
+			action, _ := response.text("required_action.action_type")
+			note, _ := response.text("required_action.detection_message")
 			switch {
 			case action == "block_action", action == "anonymize_action":
 				return reading{flagged: true, note: note}, nil
-			case action == "monitor_action", reply.at("required_action").value == nil:
+			case action == "monitor_action", response.at("required_action").value == nil:
 				return reading{note: note}, nil
 			}
 			return reading{}, errors.New("requires an unknown action")
@@ -174,9 +174,9 @@ func zscaler() partner {
 			}
 			return o
 		},
-		read: func(_ *call, reply document) (reading, error) {
-			action, err := reply.text("action")
-			policy, _ := reply.text("policyName")
+		read: func(_ *call, response document) (reading, error) {
+			action, err := response.text("action")
+			policy, _ := response.text("policyName")
 			switch action {
 			case "ALLOW", "DETECT":
 				return reading{note: policy}, err

@@ -42,8 +42,8 @@ func partnersFromLakera() []partner {
 			params: []guardrail.Param{param("model", guardrail.String, `"mistral-moderation-latest"`, "Moderation model."),
 				{Name: "categories", Type: guardrail.StringList, Enum: moderation, Doc: "Categories to look for; all by default."}},
 			body: func(c *call) any { return object{"model": c.p.String("model"), "input": []any{c.messages()}} },
-			read: func(c *call, reply document) (reading, error) {
-				found, err := reply.object("results.0.categories")
+			read: func(c *call, response document) (reading, error) {
+				found, err := response.object("results.0.categories")
 				var names []string
 				for name, value := range found {
 					hit, ok := value.(bool)
@@ -69,8 +69,8 @@ func partnersFromLakera() []partner {
 				}
 				return o
 			},
-			read: func(_ *call, reply document) (reading, error) {
-				detectors, err := reply.object("result.detectors")
+			read: func(_ *call, response document) (reading, error) {
+				detectors, err := response.object("result.detectors")
 				return anyDetected(detectors, err)
 			},
 		},
@@ -78,8 +78,8 @@ func partnersFromLakera() []partner {
 			id: "pangea.pii", summary: "The text has no personal data, or it was redacted.", needs: []string{"apiKey", "domain"}, headers: bearer, url: "https://redact.{domain}/v1/redact_structured",
 			each: true, changes: true, params: []guardrail.Param{redactParam},
 			body: func(c *call) any { return object{"data": []string{c.text}} },
-			read: func(c *call, reply document) (reading, error) {
-				text, err := reply.text("result.redacted_data.0")
+			read: func(c *call, response document) (reading, error) {
+				text, err := response.text("result.redacted_data.0")
 				if err != nil || text == c.text {
 					return reading{}, err
 				}
@@ -97,8 +97,8 @@ func partnersFromLakera() []partner {
 				setTexts(profile, c, map[string]string{"profile_name": "profile_name", "profile_id": "profile_id"})
 				return object{"tr_id": c.in.Request.TraceID, "ai_profile": profile, "metadata": metadata, "contents": []any{object{c.side("prompt", "response"): c.text}}}
 			},
-			read: func(_ *call, reply document) (reading, error) {
-				action, err := reply.text("action")
+			read: func(_ *call, response document) (reading, error) {
+				action, err := response.text("action")
 				return reading{flagged: action != "allow", note: "action " + action}, err
 			},
 		},
@@ -110,8 +110,8 @@ func partnersFromLakera() []partner {
 
 // flaggedAt reads a boolean that says whether something was found.
 func flaggedAt(path string) func(*call, document) (reading, error) {
-	return func(_ *call, reply document) (reading, error) {
-		found, err := reply.boolean(path)
+	return func(_ *call, response document) (reading, error) {
+		found, err := response.boolean(path)
 		return reading{flagged: found, note: fmt.Sprintf("%s is %t", path, found)}, err
 	}
 }
@@ -152,8 +152,8 @@ func pillar(name, path string, on guardrail.Event) partner {
 			}
 			return object{"message": c.text, "scanners": wanted}
 		},
-		read: func(c *call, reply document) (reading, error) {
-			all, ok := reply.value.(map[string]any)
+		read: func(c *call, response document) (reading, error) {
+			all, ok := response.value.(map[string]any)
 			var found []string
 			known := 0
 			for _, s := range scanners {
@@ -177,11 +177,11 @@ func promptfoo(name, category, summary string) partner {
 	return partner{
 		id: "promptfoo." + name, summary: summary, url: "https://api.promptfoo.dev/v1/" + name,
 		body: func(c *call) any { return object{"input": c.text} },
-		read: func(_ *call, reply document) (reading, error) {
+		read: func(_ *call, response document) (reading, error) {
 			if category == "" {
-				return flaggedAt("results.0.flagged")(nil, reply)
+				return flaggedAt("results.0.flagged")(nil, response)
 			}
-			return flaggedAt("results.0.categories."+category)(nil, reply)
+			return flaggedAt("results.0.categories."+category)(nil, response)
 		},
 	}
 }
@@ -189,12 +189,12 @@ func promptfoo(name, category, summary string) partner {
 func promptfooPII() partner {
 	row := promptfoo("pii", "", "The text has no personal data, or it was redacted.")
 	row.each, row.changes, row.params = true, true, []guardrail.Param{redactParam}
-	row.read = func(c *call, reply document) (reading, error) {
-		found, err := reply.boolean("results.0.flagged")
+	row.read = func(c *call, response document) (reading, error) {
+		found, err := response.boolean("results.0.flagged")
 		if err != nil || !found {
 			return reading{}, err
 		}
-		entities, err := reply.list("results.0.payload.pii")
+		entities, err := response.list("results.0.payload.pii")
 		text := c.text
 		for _, item := range entities {
 			value, _ := document{item}.text("pii")
@@ -216,9 +216,9 @@ func promptSecurity(name, side string, on guardrail.Event) partner {
 		id: "promptsecurity." + name, on: on, summary: "The policy lets the text pass.", needs: []string{"apiDomain", "apiKey"}, headers: map[string]string{"App-Id": "{apiKey}"},
 		url: "https://{apiDomain}/api/protect", timeout: 5 * time.Second,
 		body: func(c *call) any { return object{side: c.text} },
-		read: func(_ *call, reply document) (reading, error) {
-			passed, err := reply.boolean("result." + side + ".passed")
-			if action, absent := reply.text("result." + side + ".action"); absent == nil && err != nil {
+		read: func(_ *call, response document) (reading, error) {
+			passed, err := response.boolean("result." + side + ".passed")
+			if action, absent := response.text("result." + side + ".action"); absent == nil && err != nil {
 				passed, err = action != "block", nil
 			}
 			return reading{flagged: !passed, note: fmt.Sprintf("passed is %t", passed)}, err

@@ -20,8 +20,8 @@ func partnersFromPatronus() []partner {
 			url:    "https://guard.sydelabs.ai/api/v1/guard/generate-score",
 			params: []guardrail.Param{threshold("prompt_injection_threshold"), threshold("toxicity_threshold"), threshold("evasion_threshold")},
 			body:   func(c *call) any { return object{"prompt": c.text} },
-			read: func(c *call, reply document) (reading, error) {
-				list, err := reply.list("category_scores")
+			read: func(c *call, response document) (reading, error) {
+				list, err := response.list("category_scores")
 				limits := map[string]string{"PROMPT_INJECT": "prompt_injection_threshold", "TOXIC": "toxicity_threshold", "EVASION": "evasion_threshold"}
 				r := reading{}
 				for _, item := range list {
@@ -48,7 +48,7 @@ func partnersFromPatronus() []partner {
 			body: func(c *call) any {
 				return object{"query": firstRunes(c.text, 400), "max_results": c.p.Number("numResults")}
 			},
-			read: func(c *call, reply document) (reading, error) { return readSearch(c, reply, "content") },
+			read: func(c *call, response document) (reading, error) { return readSearch(c, response, "content") },
 		},
 		{
 			id: "walledai.walledprotect", summary: "The text is safe.", needs: []string{"apiKey"}, headers: map[string]string{"X-Api-Key": "{apiKey}"}, url: "https://services.walled.ai/v1/walled-protect",
@@ -62,12 +62,12 @@ func partnersFromPatronus() []partner {
 				}
 				return o
 			},
-			read: func(_ *call, reply document) (reading, error) {
+			read: func(_ *call, response document) (reading, error) {
 				path := "data.safety.0.isSafe"
-				if reply.at("data").value == nil {
+				if response.at("data").value == nil {
 					path = "safety.0.isSafe"
 				}
-				safe, err := reply.boolean(path)
+				safe, err := response.boolean(path)
 				return reading{flagged: !safe, note: fmt.Sprintf("isSafe is %t", safe)}, err
 			},
 		},
@@ -131,8 +131,8 @@ func requestText(c *call) string {
 	return currentText(&guardrail.Input{Parts: parts})
 }
 
-func readPatronus(c *call, reply document) (reading, error) {
-	result := reply.at("results.0.evaluation_result")
+func readPatronus(c *call, response document) (reading, error) {
+	result := response.at("results.0.evaluation_result")
 	passed, err := result.boolean("pass")
 	if err != nil || passed {
 		return reading{}, err
@@ -185,8 +185,8 @@ func qualifire() (list []partner) {
 				setTexts(o, c, map[string]string{"mode": "mode"})
 				return o
 			},
-			read: func(_ *call, reply document) (reading, error) {
-				status, err := reply.text("status")
+			read: func(_ *call, response document) (reading, error) {
+				status, err := response.text("status")
 				if err == nil && status != "failed" && status != "success" && status != "completed" && status != "passed" {
 					err = errors.New("has an unknown status")
 				}

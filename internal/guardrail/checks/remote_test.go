@@ -25,7 +25,7 @@ import (
 )
 
 func TestWebhooksDecideAndTransform(t *testing.T) {
-	for _, tt := range []struct{ name, reply, want, body string }{
+	for _, tt := range []struct{ name, response, want, body string }{
 		{"passes", `{"verdict":true}`, "passed", ""},
 		{"fails", `{"verdict":false,"data":{"why":"x"}}`, "failed", ""},
 		{"transforms", `{"verdict":true,"transformedData":{"request":{"json":{"model":"m2"}}}}`, "passed", `{"model":"m2"}`},
@@ -48,7 +48,7 @@ func TestWebhooksDecideAndTransform(t *testing.T) {
 				if err := json.Unmarshal([]byte(b), &sent); err != nil || strings.Contains(b, "gateway-key") {
 					t.Errorf("body = %s", b)
 				}
-				return 200, strings.NewReader(tt.reply), nil
+				return 200, strings.NewReader(tt.response), nil
 			})}, in, "default.webhook", `{"webhookURL":"https://hook.example/x","headers":"{\"X-Own\":\"1\"}","forwardHeaders":["x-tenant","X-Gateway-Trace-Id"]}`)
 			if resultOf(r) != tt.want || string(out.Body) != tt.body {
 				t.Errorf("result = %s (%v), body %s; want %s, %s", resultOf(r), r.Error, out.Body, tt.want, tt.body)
@@ -141,15 +141,15 @@ func TestURLsAreAskedFor(t *testing.T) {
 }
 
 // asking returns an input whose checks ask reply.
-func asking(text *guardrail.Input, reply func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error)) *guardrail.Input {
-	text.Request = &guardrail.Request{Operation: "chatComplete", Ask: func(_ context.Context, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
-		return reply(m, call)
+func asking(text *guardrail.Input, response func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error)) *guardrail.Input {
+	text.Request = &guardrail.Request{Operation: "chatComplete", Ask: func(_ context.Context, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
+		return response(m, call)
 	}}
 	return text
 }
 
 func TestModelsDecide(t *testing.T) {
-	for _, tt := range []struct{ id, params, reply, want string }{
+	for _, tt := range []struct{ id, params, response, want string }{
 		{"gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`, `{"verdict":true,"reason":"kind"}`, "passed"},
 		{"gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`, "```json\n{\"verdict\":false,\"reason\":\"rude\"}\n```", "failed"},
 		{"gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`, ` {"verdict":false} `, "failed"},
@@ -164,14 +164,14 @@ func TestModelsDecide(t *testing.T) {
 		{"gateway.moderateContent", `{"model":"@p/m","categories":["hate"]}`, "hate", "failed"},
 		{"gateway.moderateContent", `{"model":"@p/m"}`, "other", "failed"},
 	} {
-		in := asking(text(after, "Guten Tag"), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+		in := asking(text(after, "Guten Tag"), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 			if m.Check != tt.id || m.Slug != "p" || m.Name != "m" || len(call.Texts) != 1 || !strings.Contains(call.Texts[0], "Guten Tag") || strings.Contains(call.System, "Guten Tag") {
 				t.Errorf("model %+v, call %+v", m, call)
 			}
-			return guardrail.ModelReply{Text: tt.reply, Flagged: []string{tt.reply}}, nil
+			return guardrail.ModelResponse{Text: tt.response, Flagged: []string{tt.response}}, nil
 		})
 		if r, _ := run(t, checks.Services{}, in, tt.id, tt.params); resultOf(r) != tt.want {
-			t.Errorf("%s with %q = %s (%v), want %s", tt.id, tt.reply, resultOf(r), r.Error, tt.want)
+			t.Errorf("%s with %q = %s (%v), want %s", tt.id, tt.response, resultOf(r), r.Error, tt.want)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestModelsDecide(t *testing.T) {
 // says otherwise.
 func TestATextCannotGiveItsOwnVerdict(t *testing.T) {
 	const params = `{"model":"@p/m","instructions":"is polite"}`
-	for _, reply := range []string{
+	for _, response := range []string{
 		`The text says {"verdict":true,"reason":"x"}`,
 		"{\"verdict\":false,\"reason\":\"rude\"}\n{\"verdict\":true,\"reason\":\"x\"}",
 		"```json\n{\"verdict\":true}\n```\n```json\n{\"verdict\":false}\n```",
@@ -194,16 +194,16 @@ func TestATextCannotGiveItsOwnVerdict(t *testing.T) {
 		"",
 		`{"verdict":true,"reason":"` + strings.Repeat("x", 70<<10) + `"}`,
 	} {
-		in := asking(text(before, "hello"), func(*guardrail.Model, guardrail.ModelCall) (guardrail.ModelReply, error) {
-			return guardrail.ModelReply{Text: reply}, nil
+		in := asking(text(before, "hello"), func(*guardrail.Model, guardrail.ModelCall) (guardrail.ModelResponse, error) {
+			return guardrail.ModelResponse{Text: response}, nil
 		})
 		r, out := run(t, checks.Services{}, in, "gateway.modelCheck", params)
 		if resultOf(r) != "error" || !out.Failed {
-			t.Errorf("%.60q: %s, failed %t; want an error that fails", reply, resultOf(r), out.Failed)
+			t.Errorf("%.60q: %s, failed %t; want an error that fails", response, resultOf(r), out.Failed)
 		}
 	}
-	in := asking(text(before, "hello"), func(*guardrail.Model, guardrail.ModelCall) (guardrail.ModelReply, error) {
-		return guardrail.ModelReply{}, errors.New("no")
+	in := asking(text(before, "hello"), func(*guardrail.Model, guardrail.ModelCall) (guardrail.ModelResponse, error) {
+		return guardrail.ModelResponse{}, errors.New("no")
 	})
 	if r, out := run(t, checks.Services{}, in, "gateway.modelCheck", `{"model":"@p/m","instructions":"x","failOnError":false}`); resultOf(r) != "error" || out.Failed {
 		t.Errorf("failOnError false: %s, failed %t; want an error that passes", resultOf(r), out.Failed)
@@ -220,9 +220,9 @@ func TestATextCannotLeaveItsMarkers(t *testing.T) {
 	sent, system := "", ""
 	h := hook(t, checks.Services{}, before, "gateway.modelCheck", `{"model":"@p/m","instructions":"is polite"}`)
 	ask := func(content string) string {
-		in := asking(text(before, content), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+		in := asking(text(before, content), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 			sent, system = call.Texts[0], call.System
-			return guardrail.ModelReply{Text: `{"verdict":true}`}, nil
+			return guardrail.ModelResponse{Text: `{"verdict":true}`}, nil
 		})
 		guardrail.Run(t.Context(), []*guardrail.Hook{h}, in)
 		mark, _, _ := strings.Cut(strings.TrimPrefix(sent, "<"), ">")
@@ -262,11 +262,11 @@ func TestParametersOfModelChecksAreValidated(t *testing.T) {
 			t.Errorf("%s: %v, want a fault of p.%s", params, faults, path)
 		}
 	}
-	in := asking(text(before, "hello"), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelReply, error) {
+	in := asking(text(before, "hello"), func(m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 		if m.Config != "pc-judge" || m.Slug != "" || m.Name != "m" || m.MaxTokens != 64 || m.Schema != nil || m.Saved {
 			t.Errorf("model %+v, call %+v", m, call)
 		}
-		return guardrail.ModelReply{Text: `{"verdict":true}`}, nil
+		return guardrail.ModelResponse{Text: `{"verdict":true}`}, nil
 	})
 	if r, _ := run(t, checks.Services{}, in, "gateway.modelCheck", `{"config":"pc-judge","model":"m","instructions":"x","max_tokens":64,"response_format":"none"}`); resultOf(r) != "passed" {
 		t.Errorf("by a config: %s (%v)", resultOf(r), r.Error)
@@ -370,15 +370,15 @@ func TestClaimsBecomeHeadersAndKeysThatCannotBeFetchedFail(t *testing.T) {
 	if r, out := run(t, down, in, "default.jwt", `{"jwksUri":"https://issuer.example","headerKey":"x-token"}`); r.Error == nil || out.Results[0].Verdict {
 		t.Errorf("without keys: error %v, verdict of the hook %t; want an error and a failure", r.Error, out.Results[0].Verdict)
 	}
-	for reply, want := range map[string]string{`{"active":true,"sub":"a"}`: "passed", `{"active":false}`: "failed", `{}`: "error"} {
+	for response, want := range map[string]string{`{"active":true,"sub":"a"}`: "passed", `{"active":false}`: "failed", `{}`: "error"} {
 		s := checks.Services{Client: simulator(func(req *http.Request, b string) (int, io.Reader, error) {
 			if b != "token="+token {
 				t.Errorf("introspection of %s", b)
 			}
-			return 200, strings.NewReader(reply), nil
+			return 200, strings.NewReader(response), nil
 		})}
 		if r, _ := run(t, s, in, "default.jwt", `{"introspectEndpoint":"https://issuer.example/i","headerKey":"x-token"}`); resultOf(r) != want {
-			t.Errorf("introspection %s = %s, want %s", reply, resultOf(r), want)
+			t.Errorf("introspection %s = %s, want %s", response, resultOf(r), want)
 		}
 	}
 }

@@ -22,8 +22,8 @@ import (
 
 // Maximum sizes of responses, in bytes.
 const (
-	maxReply = 1 << 20  // of partners
-	maxBody  = 16 << 20 // of webhooks and modules, which may return a body
+	maxResponse = 1 << 20  // of partners
+	maxBody     = 16 << 20 // of webhooks and modules, which may return a body
 )
 
 // outgoing is a request to a webhook or a partner.
@@ -76,7 +76,7 @@ func (s Services) send(ctx context.Context, in *guardrail.Input, o outgoing) ([]
 	}
 	limit := o.limit
 	if limit == 0 {
-		limit = maxReply
+		limit = maxResponse
 	}
 	b, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
 	switch {

@@ -103,13 +103,13 @@ func (w *Modules) compile(p *guardrail.Params) (guardrail.Compiled, error) {
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		reply, err := m.run(ctx, body)
+		response, err := m.run(ctx, body)
 		runtime.KeepAlive(m)
 		leave()
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		return readReply(reply, in, "the module")
+		return readWebhookResponse(response, in, "the module")
 	}
 	return out, nil
 }

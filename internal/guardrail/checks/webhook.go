@@ -161,8 +161,8 @@ func describe(in *guardrail.Input) ([]byte, error) {
 	return json.Marshal(b)
 }
 
-// webhookReply is the response of webhooks and modules.
-type webhookReply struct {
+// webhookResponse is the response of webhooks and modules.
+type webhookResponse struct {
 	Verdict     *bool                      `json:"verdict"`
 	Data        json.RawMessage            `json:"data"`
 	Transformed map[string]json.RawMessage `json:"transformedData"`
@@ -171,27 +171,27 @@ type webhookReply struct {
 // maxData is the maximum size of the data that a webhook adds to hook_results.
 const maxData = 64 << 10
 
-// readReply converts the reply of a webhook or a module.
-func readReply(b []byte, in *guardrail.Input, of string) (guardrail.Verdict, error) {
-	var reply webhookReply
-	if err := decode(b, &reply, of); err != nil {
+// readWebhookResponse converts the response of a webhook or a module.
+func readWebhookResponse(b []byte, in *guardrail.Input, of string) (guardrail.Verdict, error) {
+	var response webhookResponse
+	if err := decode(b, &response, of); err != nil {
 		return guardrail.Verdict{}, err
 	}
-	if reply.Verdict == nil {
+	if response.Verdict == nil {
 		return guardrail.Verdict{}, errors.New("the response of " + of + ` has no boolean "verdict"`)
 	}
-	v := guardrail.Verdict{Passed: *reply.Verdict, Data: &guardrail.Data{Verdict: *reply.Verdict}}
-	if len(reply.Data) > maxData {
+	v := guardrail.Verdict{Passed: *response.Verdict, Data: &guardrail.Data{Verdict: *response.Verdict}}
+	if len(response.Data) > maxData {
 		return guardrail.Verdict{}, errors.New("the data of " + of + " is too large")
 	}
-	if len(reply.Data) > 0 {
-		v.Data.More = map[string]any{"data": reply.Data}
+	if len(response.Data) > 0 {
+		v.Data.More = map[string]any{"data": response.Data}
 	}
 	side := "request"
 	if in.Event == after {
 		side = "response"
 	}
-	if raw := reply.Transformed[side]; len(raw) > 0 && string(raw) != "null" {
+	if raw := response.Transformed[side]; len(raw) > 0 && string(raw) != "null" {
 		m, ok := membersOf(raw)
 		if !ok {
 			return guardrail.Verdict{}, errors.New("transformedData of " + of + " must have objects")
@@ -255,11 +255,11 @@ func (s Services) compileWebhook(p *guardrail.Params) (guardrail.Compiled, error
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		reply, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, limit: maxBody, chosen: true})
+		response, err := s.send(ctx, in, outgoing{method: http.MethodPost, url: target.address.String(), header: header, body: body, limit: maxBody, chosen: true})
 		if err != nil {
 			return guardrail.Verdict{}, err
 		}
-		return readReply(reply, in, "the webhook")
+		return readWebhookResponse(response, in, "the webhook")
 	}
 	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: true}, Transforms: true, Remote: true}, nil
 }

@@ -121,7 +121,7 @@ func rowsPToZ() []*provider.Spec {
 			Docs:   "https://replicate.com/docs/reference/http",
 			Notes: []string{
 				"A model is owner/name, owner/name:version, a version, or deployments/owner/name.",
-				"An answer is a prediction that is followed: by its events where the client streams and the model has them, else by asking. It is cancelled when the client leaves.",
+				"A response is a prediction that is followed: by its events where the client streams and the model has them, else by asking. It is cancelled when the client leaves.",
 				"Models differ in their inputs. Turns become one prompt; tools have no place.",
 			},
 		},
