@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -19,7 +20,7 @@ import (
 
 const (
 	auditTick  = time.Second      // between checks for new rows
-	auditBatch = 100              // rows in one delivery
+	auditBatch = 100              // rows in one delivery, at most
 	auditTime  = 10 * time.Second // limit of one delivery
 	auditLease = 30 * time.Second // of the node that sends
 	auditPause = time.Minute      // longest pause between attempts
@@ -69,6 +70,7 @@ type auditSender struct {
 	send   func(context.Context, *settings.Audit, []auditEvent) error
 	held   bool // this node was the sender at the last check
 	failed bool
+	fewer  int // rows in the next delivery after one that took too long; 0 means auditBatch
 }
 
 // sendAudits sends rows of the audit log until ctx ends. Failed deliveries are retried
@@ -138,10 +140,11 @@ func (a *auditSender) deliver(ctx context.Context, set *settings.Audit, mark sto
 		for i := range list {
 			events[i] = eventOf(&list[i])
 		}
-		if err := a.retry(ctx, set, events); err != nil {
+		sent, err := a.retry(ctx, set, events)
+		if err != nil {
 			return err
 		}
-		mark.Sequence = list[len(list)-1].Sequence
+		mark.Sequence = list[sent-1].Sequence
 		if err := a.mark(ctx, mark); err != nil {
 			return err
 		}
@@ -168,17 +171,32 @@ func (a *auditSender) leave(ctx context.Context) {
 	}
 }
 
-// retry sends events, up to three times within the lease.
-func (a *auditSender) retry(ctx context.Context, set *settings.Audit, events []auditEvent) (err error) {
+// retry sends events from the first one on, up to three times within the lease, and
+// returns how many were received. After a delivery that took too long the next one has
+// half as many rows, so that a slow destination gets them all in time.
+func (a *auditSender) retry(ctx context.Context, set *settings.Audit, events []auditEvent) (sent int, err error) {
 	for wait := auditTick; ; wait *= 3 {
+		if a.fewer > 0 {
+			events = events[:min(a.fewer, len(events))]
+		}
 		short, cancel := context.WithTimeout(ctx, auditTime/2)
 		err = a.send(short, set, events)
+		late := errors.Is(short.Err(), context.DeadlineExceeded)
 		cancel()
 		if a.metrics != nil {
 			a.metrics.auditsSent.WithLabelValues(a.name, outcomeOf(err)).Add(float64(len(events)))
 		}
+		switch {
+		case err == nil && a.fewer > 0:
+			a.fewer *= 2
+			if a.fewer >= auditBatch {
+				a.fewer = 0
+			}
+		case err != nil && late:
+			a.fewer = (len(events) + 1) / 2
+		}
 		if err == nil || ctx.Err() != nil || wait > 3*auditTick {
-			return err
+			return len(events), err
 		}
 		pause(ctx, wait)
 	}

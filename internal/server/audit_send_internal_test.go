@@ -1,0 +1,60 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"modelgate/internal/settings"
+)
+
+func TestSlowDestinationsGetTheAuditLogInSmallerParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []int64
+		most := 0
+		slow := auditTime / 2 / 7 // for a row
+		a := &auditSender{Server: new(Server), send: func(ctx context.Context, _ *settings.Audit, events []auditEvent) error {
+			for i := range events {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(slow):
+				}
+				if i == len(events)-1 { // only a complete delivery counts
+					for _, e := range events {
+						got = append(got, e.Sequence)
+					}
+					most = max(most, len(events))
+				}
+			}
+			return nil
+		}}
+		rows := make([]auditEvent, 600)
+		for i := range rows {
+			rows[i].Sequence = int64(i)
+		}
+		for round := 0; len(rows) > 0; round++ {
+			if round == 50 {
+				if len(got) < 100 {
+					t.Fatalf("%d rows arrived while the destination is slow", len(got))
+				}
+				slow = 0
+			}
+			if round == 100 {
+				t.Fatalf("%d rows are still waiting", len(rows))
+			}
+			if sent, err := a.retry(t.Context(), nil, rows[:min(len(rows), auditBatch)]); err == nil {
+				rows = rows[sent:]
+			}
+		}
+		for i, n := range got {
+			if n != int64(i) {
+				t.Fatalf("row %d arrived as number %d", n, i)
+			}
+		}
+		if len(got) != 600 || most < auditBatch {
+			t.Errorf("%d rows arrived, %d at once when the destination is quick again", len(got), most)
+		}
+	})
+}
