@@ -236,22 +236,19 @@ type Check struct {
 	timeout    time.Duration
 }
 
-// Reach returns how much text the check needs.
-func (c *Check) Reach() Reach { return c.compiled.Reach }
+// reach returns how much text the check needs.
+func (c *Check) reach() Reach { return c.compiled.Reach }
 
-// Transforms reports whether the check may change texts.
-func (c *Check) Transforms() bool { return c.compiled.Transforms }
+// transforms reports whether the check may change texts.
+func (c *Check) transforms() bool { return c.compiled.Transforms }
 
 // Model returns the model that the check asks, nil if it asks none.
 func (c *Check) Model() *Model { return c.compiled.Model }
 
-// Kinds returns the kinds of texts that the check reads.
-func (c *Check) Kinds() Kind { return c.kinds }
-
-// Hold returns the index from which a stream must hold the end of text, because
+// hold returns the index from which a stream must hold the end of text, because
 // a match may begin there. It is at most Reach.Bytes before the end. The complete
 // text must be held if the check needs it.
-func (c *Check) Hold(text string) int {
+func (c *Check) hold(text string) int {
 	switch r := c.compiled.Reach; {
 	case r.Facts:
 		return len(text)

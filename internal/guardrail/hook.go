@@ -72,7 +72,7 @@ func (h *Hook) complete(path string, faults []config.FieldError) (*Hook, []confi
 // Transforms reports whether an enabled check of the hook may change texts.
 func (h *Hook) Transforms() bool {
 	for _, c := range h.Checks {
-		if !c.Disabled && c.Transforms() {
+		if !c.Disabled && c.transforms() {
 			return true
 		}
 	}
@@ -87,7 +87,7 @@ func (h *Hook) Reach() Reach {
 		if c.Disabled {
 			continue
 		}
-		one := c.Reach()
+		one := c.reach()
 		r.Whole = r.Whole || one.Whole
 		r.Facts = r.Facts && one.Facts
 		r.Bytes = max(r.Bytes, one.Bytes)
@@ -107,7 +107,7 @@ func (h *Hook) Hold(kind Kind, text string) int {
 	at := len(text)
 	for _, c := range h.Checks {
 		if !c.Disabled && c.kinds&kind != 0 {
-			at = min(at, c.Hold(text))
+			at = min(at, c.hold(text))
 		}
 	}
 	return at

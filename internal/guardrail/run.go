@@ -57,7 +57,7 @@ func startHooks(ctx context.Context, hooks []*Hook, in *Input, results []HookRes
 
 // concurrent reports whether a check of a hook that is not sequential runs
 // concurrently.
-func (c *Check) concurrent() bool { return !c.Disabled && !c.Transforms() && c.compiled.Remote }
+func (c *Check) concurrent() bool { return !c.Disabled && !c.transforms() && c.compiled.Remote }
 
 // startChecks starts the checks that run concurrently and returns what waits for them.
 func startChecks(ctx context.Context, checks []*Check, in *Input, results []CheckResult) (wait func()) {
@@ -95,7 +95,7 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 	for i, c := range h.Checks {
 		switch {
 		case c.Disabled:
-		case sequential || c.Transforms():
+		case sequential || c.transforms():
 			var v Verdict
 			results[i], v = c.run(ctx, &st.in)
 			if err := st.apply(c, v); err != nil {

@@ -22,9 +22,9 @@ const (
 	BatchLifetime = day
 )
 
-// Lifetime returns how long after now a shared store keeps the counter of a window
+// lifetime returns how long after now a shared store keeps the counter of a window
 // of l.
-func (l *Limit) Lifetime(window int64, now time.Time) time.Duration {
+func (l *Limit) lifetime(window int64, now time.Time) time.Duration {
 	switch {
 	case l.Window > 0:
 		return l.ResetOf(window).Sub(now) + windowGrace

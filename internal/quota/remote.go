@@ -168,7 +168,7 @@ func (r *Remote) latest(ctx context.Context) int64 {
 func (c *Claim) Numbers(now time.Time) [8]int64 {
 	l := c.Limit
 	window, _ := l.WindowAt(now)
-	return [...]int64{window, l.Tolerance(), l.Base, l.Max, l.Counted, c.Amount, c.Least, l.Lifetime(window, now).Milliseconds()}
+	return [...]int64{window, l.Tolerance(), l.Base, l.Max, l.Counted, c.Amount, c.Least, l.lifetime(window, now).Milliseconds()}
 }
 
 // StateNumbers is how many numbers a shared store returns for a claim.

@@ -80,7 +80,7 @@ func (s *Settlements) Add(now time.Time, grants []Grant, u Use) {
 			if p.list == nil {
 				p.list = make(map[SettlementKey]*Settlement)
 			}
-			e = &Settlement{SettlementKey: k, Lifetime: g.Limit.Lifetime(g.Window, now)}
+			e = &Settlement{SettlementKey: k, Lifetime: g.Limit.lifetime(g.Window, now)}
 			p.list[k] = e
 		}
 		if e == nil {

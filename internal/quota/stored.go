@@ -32,7 +32,7 @@ var unitNames = map[time.Duration]string{time.Second: "second", time.Minute: "mi
 // Window returns the window of a unit, zero for an unknown one.
 func Window(unit string) time.Duration { return windows[unit] }
 
-// Limit returns the limit of h.
+// limit returns the limit of h.
 func (r Rate) Limit(h Holder) *Limit {
 	l := &Limit{Counter: h.Kind + "/" + h.ID + "/" + r.Type + "/" + r.Unit, Max: r.Value, Window: windows[r.Unit], Holder: h}
 	switch {
@@ -80,9 +80,9 @@ func (b *Budget) Counter(h Holder) string {
 	return h.Kind + "/" + h.ID + "/" + b.Type + "/" + period
 }
 
-// Limit returns the limit of h, nil for a budget without one. Cost and tokens
+// limit returns the limit of h, nil for a budget without one. Cost and tokens
 // are what the ledger has counted for h, of all time.
-func (b *Budget) Limit(h Holder, cost, tokens int64) *Limit {
+func (b *Budget) limit(h Holder, cost, tokens int64) *Limit {
 	if b.CreditLimit == nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func ParseLimits(h Holder, rates, budgets []byte, cost, tokens int64) (list []*L
 	}
 	stored, err := ParseBudgets(budgets)
 	for i := range stored {
-		if l := stored[i].Limit(h, cost, tokens); l != nil {
+		if l := stored[i].limit(h, cost, tokens); l != nil {
 			list = append(list, l)
 		}
 	}
