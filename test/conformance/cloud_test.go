@@ -174,6 +174,8 @@ func TestCloudCTakesApplications(t *testing.T) {
 	}
 	for _, tt := range []struct{ of, name, config, host, uri string }{
 		{"S-115 S-113", "serverless", with(serverless, `"api_key":"k-1"`), serverlessHost, "/chat/completions?api-version=2024-05-01-preview"},
+		{"S-115", "serverless with the name of an endpoint, too", with(serverless, `"api_key":"k-1"`, `"cloud_c_endpoint_name":"e-1"`), serverlessHost, "/chat/completions?api-version=2024-05-01-preview"},
+		{"S-115", "managed with the name of a deployment, too", with(managedOne, `"api_key":"k-1"`, `"cloud_c_deployment_name":"d-1"`), managedHost, "/score/chat/completions"},
 		{"S-115 S-113", "managed", with(managedOne, `"api_key":"k-1"`), managedHost, "/score/chat/completions"},
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
