@@ -134,8 +134,8 @@ func TestTraces(t *testing.T) {
 	})
 	prove(t, "S-438", "a trace id is made for each request that has none", func(t *testing.T) {
 		seen := map[string]bool{}
-		for _, body := range []string{modelRoutes[0].body, modelRoutes[0].body, `{`} {
-			got := g.do(t, "POST", modelRoutes[0].path, body, to(p)...)
+		for _, r := range append(slices.Clone(modelRoutes), modelRoutes[0], modelRoute{path: modelRoutes[0].path, body: `{`}, modelRoute{path: "/v1/things", body: `{}`}) {
+			got := g.do(t, "POST", r.path, r.body, to(p)...)
 			id := got.header.Get("x-gateway-trace-id")
 			if !uuid.MatchString(id) || seen[id] {
 				t.Errorf("x-gateway-trace-id = %q, want a fresh UUID", id)

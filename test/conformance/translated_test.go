@@ -117,6 +117,15 @@ func (g *gateway) proveEndings(t *testing.T) {
 			t.Errorf("calls of %v and %v, want look and find", one, two)
 		}
 	})
+	prove(t, "S-135", "calls to which the provider gives no id", func(t *testing.T) {
+		const call = `{"functionCall":{"name":"look","args":{}}}`
+		got := ask(t, tongues[2], `{"candidates":[{"index":0,"content":{"role":"model","parts":[`+call+`,`+call+`]},"finishReason":"STOP"}]}`)
+		one, _ := at(got, "choices", 0, "message", "tool_calls", 0, "id").(string)
+		two, _ := at(got, "choices", 0, "message", "tool_calls", 1, "id").(string)
+		if one == "" || two == "" || one == two {
+			t.Errorf("ids %q and %q, want one for each call", one, two)
+		}
+	})
 }
 
 func TestFunctionsOfOldClientsAreCalledEverywhere(t *testing.T) {
