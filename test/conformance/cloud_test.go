@@ -190,6 +190,9 @@ func TestCloudCTakesApplications(t *testing.T) {
 		n.forget()
 		g.ask(t, with(node(`"provider":"cloud_c"`, `"api_key":"k"`, `"cloud_c_endpoint_name":"e"`), `"cloud_c_deployment_type":"dedicated"`)).refused(t, http.StatusBadRequest)
 		n.none(t)
+		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "cloud_c", "Authorization", "Bearer k", "x-gateway-cloud-c-endpoint-name", "e",
+			"x-gateway-cloud-c-region", "swedencentral", "x-gateway-cloud-c-deployment-type", "dedicated").refused(t, http.StatusBadRequest)
+		n.none(t)
 	})
 	prove(t, "S-452", "resource, deployment, version and model by headers", func(t *testing.T) {
 		n.forget()

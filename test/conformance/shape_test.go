@@ -100,6 +100,13 @@ func TestFieldsOfResponsesArrive(t *testing.T) {
 			})
 		}
 	}
+	prove(t, "S-142", "in each chunk of a stream", func(t *testing.T) {
+		p := newProvider(t, streams(strings.ReplaceAll(chatEvents, `"model":"m"`, `"model":"m","system_fingerprint":"fp_3"`)+done))
+		got := g.do(t, "POST", chatStream.path, chatStream.body, to(p)...).fine(t)
+		if n, all := strings.Count(string(got.body), `"system_fingerprint":"fp_3"`), strings.Count(string(got.body), `"object":"chat.completion.chunk"`); n == 0 || n != all {
+			t.Errorf("the fingerprint is in %d of %d chunks: %s", n, all, got.body)
+		}
+	})
 }
 
 func TestLogProbabilitiesOfAnotherProtocolArrive(t *testing.T) {
