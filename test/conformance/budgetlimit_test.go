@@ -71,6 +71,21 @@ func TestTheBudgetOfAWorkspaceIsCheckedWithItsUsageAtThatMoment(t *testing.T) {
 			t.Errorf("with the limit used up the next request is answered %d, want 412", got)
 		}
 	})
+	prove(t, "S-527", "what was used before the gateway started counts", func(t *testing.T) {
+		s := newSpenders(t)
+		h := s.holders()[3]
+		s.set(t, h, fmt.Sprintf(`{"type":"tokens","credit_limit":%d}`, 2*cost))
+		if got := s.spend(t); got != http.StatusOK {
+			t.Fatalf("below the limit a request is answered %d", got)
+		}
+		h.used(t, cost)
+		s.again(t, budgetEnv...)
+		for n, want := range []int{http.StatusOK, http.StatusPreconditionFailed} {
+			if got := s.spend(t); got != want {
+				t.Errorf("request %d after the start is answered %d, want %d", n+1, got, want)
+			}
+		}
+	})
 }
 
 func TestBudgetsAreNotEnforcedWhereLimitsAreOff(t *testing.T) {

@@ -25,6 +25,8 @@ const (
 	twoTools     = `"tools":[{"type":"function","function":{"name":"look","description":"looks","parameters":{"type":"object","properties":{}}}},{"type":"function","function":{"name":"find","description":"finds","parameters":{"type":"object","properties":{}}}}]`
 	twoFunctions = `"functions":[{"name":"look","parameters":{"type":"object","properties":{}}},{"name":"find","parameters":{"type":"object","properties":{}}}]`
 	namedLook    = `"tool_choice":{"type":"function","function":{"name":"look"}}`
+	fourStops    = `"stop":["A","B","C","D"]`
+	wantStops    = `["A","B","C","D"]`
 	thinkLess    = `"thinking":{"type":"disabled"}`
 	bedrockMind  = "bedrock anthropic.claude-sonnet-4-5-20250929-v1:0"
 )
@@ -111,6 +113,11 @@ var carriedParameters = []carried{
 	{"S-269", `"stop":["A","B"]`, "anthropic", []any{"stop_sequences"}, `["A","B"]`},
 	{"S-269", `"stop":["A","B"]`, "cohere", []any{"stop_sequences"}, `["A","B"]`},
 	{"S-269", `"stop":["A","B"]`, "oracle", []any{"chatRequest", "stop"}, `["A","B"]`},
+	{"S-269", fourStops, "anthropic", []any{"stop_sequences"}, wantStops},
+	{"S-269", fourStops, "google", []any{"generationConfig", "stopSequences"}, wantStops},
+	{"S-269", fourStops, "bedrock", []any{"inferenceConfig", "stopSequences"}, wantStops},
+	{"S-269", fourStops, "cohere", []any{"stop_sequences"}, wantStops},
+	{"S-269", fourStops, "oracle", []any{"chatRequest", "stop"}, wantStops},
 	{"S-269", `"stop":"END"`, "bedrock", []any{"inferenceConfig", "stopSequences"}, `["END"]`},
 	{"S-273", `"thinking":{"type":"enabled","budget_tokens":2048}`, bedrockMind, []any{"additionalModelRequestFields", "thinking"}, `{"budget_tokens":2048,"type":"enabled"}`},
 	{"S-273", thinkLess, "anthropic", []any{"thinking"}, `{"type":"disabled"}`},

@@ -174,6 +174,8 @@ func TestCloudCTakesApplications(t *testing.T) {
 	}
 	for _, tt := range []struct{ of, name, config, host, uri string }{
 		{"S-115 S-113", "serverless", with(serverless, `"api_key":"k-1"`), serverlessHost, "/chat/completions?api-version=2024-05-01-preview"},
+		{"S-115", "serverless with the name of an endpoint, too", with(serverless, `"api_key":"k-1"`, `"cloud_c_endpoint_name":"e-1"`), serverlessHost, "/chat/completions?api-version=2024-05-01-preview"},
+		{"S-115", "managed with the name of a deployment, too", with(managedOne, `"api_key":"k-1"`, `"cloud_c_deployment_name":"d-1"`), managedHost, "/score/chat/completions"},
 		{"S-115 S-113", "managed", with(managedOne, `"api_key":"k-1"`), managedHost, "/score/chat/completions"},
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
@@ -187,6 +189,9 @@ func TestCloudCTakesApplications(t *testing.T) {
 	prove(t, "S-115", "another kind of deployment is refused", func(t *testing.T) {
 		n.forget()
 		g.ask(t, with(node(`"provider":"cloud_c"`, `"api_key":"k"`, `"cloud_c_endpoint_name":"e"`), `"cloud_c_deployment_type":"dedicated"`)).refused(t, http.StatusBadRequest)
+		n.none(t)
+		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-provider", "cloud_c", "Authorization", "Bearer k", "x-gateway-cloud-c-endpoint-name", "e",
+			"x-gateway-cloud-c-region", "swedencentral", "x-gateway-cloud-c-deployment-type", "dedicated").refused(t, http.StatusBadRequest)
 		n.none(t)
 	})
 	prove(t, "S-452", "resource, deployment, version and model by headers", func(t *testing.T) {

@@ -73,6 +73,11 @@ func TestConfigsNameProviders(t *testing.T) {
 			p.only(t)
 		})
 	}
+	prove(t, "S-279", "a tool of another type with strict for a provider of another protocol", func(t *testing.T) {
+		x, other := byProvider("anthropic"), newProvider(t, speaks(false))
+		g.do(t, "POST", chat.path, x.ask(`"tools":[{"type":"web_search"}]`), x.to(other, "x-gateway-strict-vendora-compliance", "true")...).fine(t)
+		other.only(t)
+	})
 	prove(t, "S-085", "a custom host replaces the address as a whole", func(t *testing.T) {
 		for _, host := range []string{p.root + "/some/prefix", p.root + "/some/prefix/"} {
 			send(t, `{"provider":"openai","api_key":"k","custom_host":"`+host+`"}`).fine(t)

@@ -358,6 +358,16 @@ func TestUnlistedPropertiesAreRefused(t *testing.T) {
 		{"S-050", tree(single+`,"colour":"red"`, leaf(p)), "$.strategy.colour"},
 		{"S-050", leaf(p, `"retry":{"attempts":1,"delay":5}`), "$.retry.delay"},
 		{"S-050", leaf(p, `"cb_config":{"failure_threshold":1,"cooldown_interval":30000,"colour":1}`), "$.cb_config.colour"},
+		{"S-050", leaf(p, `"cache":{"mode":"simple","colour":1}`), "$.cache.colour"},
+		{"S-050", leaf(p, `"deployments":[{"deployment_id":"d","alias":"a","api_version":"v","colour":1}]`), "$.deployments[0].colour"},
+		{"S-050", leaf(p, `"hedge":{"delay_ms":9,"colour":1}`), "$.hedge.colour"},
+		{"S-050", leaf(p, `"before_request_hooks":[{"id":"h","colour":1}]`), "$.before_request_hooks[0].colour"},
+		{"S-050", leaf(p, `"after_request_hooks":[{"id":"h","colour":1}]`), "$.after_request_hooks[0].colour"},
+		{"S-050", leaf(p, `"before_request_hooks":[{"id":"h","checks":[{"id":"c","parameters":{},"colour":1}]}]`), "$.before_request_hooks[0].checks[0].colour"},
+		{"S-050", leaf(p, `"before_request_hooks":[{"id":"h","on_fail":{"colour":1}}]`), "$.before_request_hooks[0].on_fail.colour"},
+		{"S-050", leaf(p, `"before_request_hooks":[{"id":"h","on_fail":{"feedback":{"value":1,"colour":1}}}]`), "$.before_request_hooks[0].on_fail.feedback.colour"},
+		{"S-050", tree(`"mode":"loadbalance","sticky":{"enabled":true,"hash_fields":["metadata.u"],"colour":1}`, leaf(p)), "$.strategy.sticky.colour"},
+		{"S-050", tree(`"mode":"conditional","conditions":[{"query":{"metadata.u":"x"},"then":"a","colour":1}],"default":"a"`, leaf(p, `"name":"a"`)), "$.strategy.conditions[0].colour"},
 		{"S-050", leaf(p, `"override_params":{"colour":"red"}`), ""},
 	} {
 		prove(t, r.of, shown(p, r), func(t *testing.T) { g.checkRow(t, p, r) })

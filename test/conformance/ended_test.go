@@ -41,6 +41,11 @@ func TestKeysEndByThemselves(t *testing.T) {
 			}
 			return !sent.Before(end)
 		})
+		for path, method := range map[string]string{"/v1/things": "POST", "/v1/models": "GET", "/v1/policies/rate-limits": "GET", "/v1/logs": "GET"} {
+			if got := h.do(t, method, path, "", "x-gateway-api-key", key); got.status != http.StatusUnauthorized {
+				t.Errorf("%s %s after its end: status %d, want 401", method, path, got.status)
+			}
+		}
 	})
 	prove(t, "S-244 S-570", "and is shown as expired", func(t *testing.T) {
 		if got := h.root(t, "GET", "/v1/api-keys/"+id, "")["status"]; got != "expired" {

@@ -134,8 +134,8 @@ func TestTraces(t *testing.T) {
 	})
 	prove(t, "S-438", "a trace id is made for each request that has none", func(t *testing.T) {
 		seen := map[string]bool{}
-		for _, body := range []string{modelRoutes[0].body, modelRoutes[0].body, `{`} {
-			got := g.do(t, "POST", modelRoutes[0].path, body, to(p)...)
+		for _, r := range append(slices.Clone(modelRoutes), modelRoutes[0], modelRoute{path: modelRoutes[0].path, body: `{`}, modelRoute{path: "/v1/things", body: `{}`}) {
+			got := g.do(t, "POST", r.path, r.body, to(p)...)
 			id := got.header.Get("x-gateway-trace-id")
 			if !uuid.MatchString(id) || seen[id] {
 				t.Errorf("x-gateway-trace-id = %q, want a fresh UUID", id)
@@ -146,6 +146,20 @@ func TestTraces(t *testing.T) {
 			}
 		}
 	})
+	for name, refused := range map[string]func(*testing.T) response{
+		"with an unknown key": func(t *testing.T) response {
+			return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", "unknown")
+		},
+		"with another method": func(t *testing.T) response { return g.do(t, "PATCH", "/v1/things", `{}`, to(p)...) },
+		"without a provider":  func(t *testing.T) response { return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, key...) },
+	} {
+		prove(t, "S-438", "a request that is refused "+name+" has a trace id, too", func(t *testing.T) {
+			got := refused(t)
+			if id := got.header.Get("x-gateway-trace-id"); got.status < 400 || !uuid.MatchString(id) {
+				t.Errorf("status %d, x-gateway-trace-id %q, want a refusal with a UUID", got.status, id)
+			}
+		})
+	}
 	prove(t, "S-037", "a trace of W3C Trace Context is taken for one", func(t *testing.T) {
 		const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 		got := g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, to(p, "traceparent", "00-"+trace+"-"+span+"-01")...).fine(t)

@@ -196,6 +196,15 @@ func TestPoliciesLimitRequests(t *testing.T) {
 			t.Errorf("changed, the policy is %v", got)
 		}
 	})
+	prove(t, "S-590", "changed conditions apply", func(t *testing.T) {
+		at := s.policy(t, "rate-limits", condition("metadata.team", "before"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
+		s.root(t, "PUT", at, `{"conditions":[`+condition("metadata.team", "after")+`]}`)
+		s.settled(t)
+		limited(t, s.key, team("after"), plain, 1, http.StatusTooManyRequests)
+		for range 2 {
+			s.chat(t, s.key, team("before"), plain).fine(t)
+		}
+	})
 	for kind, tt := range map[string]struct {
 		numbers, rest string
 		status        int

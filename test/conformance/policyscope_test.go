@@ -122,7 +122,7 @@ func (s *spenders) proveChanges(t *testing.T) {
 		"a condition with an empty value":    {"S-223", `{"conditions":[{"key":"api_key","value":""}]}`},
 		"a condition without a value":        {"S-223", `{"conditions":[{"key":"api_key"}]}`},
 		"a condition without a key":          {"S-223", `{"conditions":[{"value":"x"}]}`},
-		"a name of 256 characters":           {"S-218", `{"name":"` + longName(256) + `"}`},
+		"a name of 256 characters":           {"S-218 S-504", `{"name":"` + longName(256) + `"}`},
 		"a limit of nothing":                 {"S-221", `{"value":0}`},
 		"a limit that is not a number":       {"S-221", `{"value":"2"}`},
 		"an unknown unit":                    {"S-220", `{"unit":"rps"}`},

@@ -218,6 +218,22 @@ func TestFallbackGoesByStatus(t *testing.T) {
 			called(t, calls, p...)
 		})
 	}
+	const own = `"on_status_codes":[418]`
+	for name, config := range map[string]func(first, second string) string{
+		"a target with targets": func(first, second string) string { return tree(fallback, with(tree(single, first), own), second) },
+		"a fallback that may hedge": func(first, second string) string {
+			return with(tree(fallback, with(first, own), second), `"hedge":{"delay_ms":50000}`)
+		},
+		"a fallback inside a single": func(first, second string) string { return tree(single, tree(fallback, with(first, own), second)) },
+	} {
+		for status, calls := range map[int][]int{418: {1, 1}, 500: {1, 0}} {
+			prove(t, "S-091", fmt.Sprintf("%d, where %s lists 418", status, name), func(t *testing.T) {
+				p := fleet(t, withStatuses(status), nil)
+				g.ask(t, config(leaf(p[0]), leaf(p[1])))
+				called(t, calls, p...)
+			})
+		}
+	}
 	prove(t, "S-026", "a provider that is not there", func(t *testing.T) {
 		p := fleet(t, nil)
 		gone, srv := startProvider(nil)

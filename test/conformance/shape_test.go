@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -99,25 +100,56 @@ func TestFieldsOfResponsesArrive(t *testing.T) {
 			})
 		}
 	}
+	prove(t, "S-142", "in each chunk of a stream", func(t *testing.T) {
+		p := newProvider(t, streams(strings.ReplaceAll(chatEvents, `"model":"m"`, `"model":"m","system_fingerprint":"fp_3"`)+done))
+		got := g.do(t, "POST", chatStream.path, chatStream.body, to(p)...).fine(t)
+		if n, all := strings.Count(string(got.body), `"system_fingerprint":"fp_3"`), strings.Count(string(got.body), `"object":"chat.completion.chunk"`); n == 0 || n != all {
+			t.Errorf("the fingerprint is in %d of %d chunks: %s", n, all, got.body)
+		}
+	})
 }
 
 func TestLogProbabilitiesOfAnotherProtocolArrive(t *testing.T) {
 	g, _ := start(t)
 	prove(t, "S-138", "a provider of another protocol", func(t *testing.T) {
-		const body = `{"candidates":[{"content":{"role":"model","parts":[{"text":"Hello"}]},"finishReason":"STOP","index":0,"logprobsResult":{` +
-			`"topCandidates":[{"candidates":[{"token":"Hello","logProbability":-0.25},{"token":"Hi","logProbability":-1.5},{"token":"Hey","logProbability":-2.5}]}],` +
-			`"chosenCandidates":[{"token":"Hello","logProbability":-0.25}]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1,"totalTokenCount":2}}`
+		const body = `{"candidates":[{"content":{"role":"model","parts":[{"text":"Hello you"}]},"finishReason":"STOP","index":0,"logprobsResult":{` +
+			`"topCandidates":[{"candidates":[{"token":"Hello","logProbability":-0.25},{"token":"Hi","logProbability":-1.5},{"token":"Hey","logProbability":-2.5}]},` +
+			`{"candidates":[{"token":" you","logProbability":-0.5},{"token":" me","logProbability":-3}]}],` +
+			`"chosenCandidates":[{"token":"Hello","logProbability":-0.25},{"token":" you","logProbability":-0.5}]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":2,"totalTokenCount":3}}`
+		const ask = `"model":"gemini-2.5-flash","logprobs":true,"top_logprobs":3,"messages":[{"role":"user","content":"x"}]}`
+		want := []string{"Hello -0.25", "= Hello -0.25", "= Hi -1.5", "= Hey -2.5", " you -0.5", "=  you -0.5", "=  me -3"}
+		check := func(list any) {
+			t.Helper()
+			if got := tokens(list); !slices.Equal(got, want) {
+				t.Errorf("tokens and alternatives %q, want %q", got, want)
+			}
+		}
 		p := newProvider(t, says(200, "application/json", body))
-		got := g.do(t, "POST", "/v1/chat/completions", `{"model":"gemini-2.5-flash","logprobs":true,"top_logprobs":3,"messages":[{"role":"user","content":"x"}]}`, of("google", p)...).fine(t).object(t)
-		var alternatives []string
-		list, _ := at(got, "choices", 0, "logprobs", "content", 0, "top_logprobs").([]any)
-		for _, e := range list {
-			alternatives = append(alternatives, fmt.Sprint(at(e, "token"), " ", at(e, "logprob")))
+		check(at(g.do(t, "POST", "/v1/chat/completions", `{`+ask, of("google", p)...).fine(t).object(t), "choices", 0, "logprobs", "content"))
+		p = newProvider(t, says(200, "text/event-stream", "data: "+body+"\r\n\r\n"))
+		stream := g.do(t, "POST", "/v1/chat/completions", `{"stream":true,`+ask, of("google", p)...).fine(t).body
+		var streamed []any
+		for _, line := range strings.Split(string(stream), "\n") {
+			var chunk any
+			json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &chunk)
+			list, _ := at(chunk, "choices", 0, "logprobs", "content").([]any)
+			streamed = append(streamed, list...)
 		}
-		if token := at(got, "choices", 0, "logprobs", "content", 0, "token"); token != "Hello" || !slices.Equal(alternatives, []string{"Hello -0.25", "Hi -1.5", "Hey -2.5"}) {
-			t.Errorf("token %v, alternatives %q", token, alternatives)
-		}
+		check(streamed)
 	})
+}
+
+// tokens lists the tokens of log probabilities, each followed by its alternatives.
+func tokens(list any) (out []string) {
+	for _, e := range list.([]any) {
+		out = append(out, fmt.Sprint(at(e, "token"), " ", at(e, "logprob")))
+		if at(e, "top_logprobs") != nil {
+			for _, other := range tokens(at(e, "top_logprobs")) {
+				out = append(out, "= "+other)
+			}
+		}
+	}
+	return out
 }
 
 // TestTheSimulatorRespondsInForm holds against a provider that was not written

@@ -57,6 +57,20 @@ func TestResponsesOfEveryProtocolHaveTheFields(t *testing.T) {
 				t.Errorf("tool calls = %s, want %s", v, want)
 			}
 		})
+		prove(t, "S-135", x.name+" calls a tool in a stream", func(t *testing.T) {
+			got := g.do(t, "POST", chatStream.path, x.ask(`"stream":true`), x.to(newProvider(t, speaks(true)))...).fine(t)
+			var calls []string
+			for _, line := range strings.Split(string(got.body), "\n") {
+				var chunk any
+				json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &chunk)
+				if call := at(chunk, "choices", 0, "delta", "tool_calls", 0); at(call, "id") != nil {
+					calls = append(calls, fmt.Sprint(at(call, "id"), " ", at(call, "type"), " ", at(call, "function", "name")))
+				}
+			}
+			if !slices.Equal(calls, []string{"call_1 function look"}) {
+				t.Errorf("calls begin with %q, want the id, the type and the name of one: %s", calls, got.body)
+			}
+		})
 		prove(t, "S-132 S-139 S-140 S-044", x.name+" has an id, a model and a time", func(t *testing.T) {
 			id, _ := said["id"].(string)
 			model, _ := said["model"].(string)
@@ -115,6 +129,15 @@ func (g *gateway) proveEndings(t *testing.T) {
 		got := ask(t, tongues[0], messages(call("call_1", "look")+","+call("call_2", "find"), "tool_use"))
 		if one, two := at(got, "choices", 0, "message", "tool_calls", 0, "function", "name"), at(got, "choices", 0, "message", "tool_calls", 1, "function", "name"); one != "look" || two != "find" {
 			t.Errorf("calls of %v and %v, want look and find", one, two)
+		}
+	})
+	prove(t, "S-135", "calls to which the provider gives no id", func(t *testing.T) {
+		const call = `{"functionCall":{"name":"look","args":{}}}`
+		got := ask(t, tongues[2], `{"candidates":[{"index":0,"content":{"role":"model","parts":[`+call+`,`+call+`]},"finishReason":"STOP"}]}`)
+		one, _ := at(got, "choices", 0, "message", "tool_calls", 0, "id").(string)
+		two, _ := at(got, "choices", 0, "message", "tool_calls", 1, "id").(string)
+		if one == "" || two == "" || one == two {
+			t.Errorf("ids %q and %q, want one for each call", one, two)
 		}
 	})
 }
