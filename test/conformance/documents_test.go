@@ -20,7 +20,7 @@ var documents = []statement{
 	{number: "M-014", text: "Token endpoints chosen by a tenant are checked by the address guard.", tests: []string{"test/security.TestTokenAddressesPassTheAddressGuard", "internal/provider/auth.TestTheAddressForTokensIsCheckedByTheClient"}},
 	{number: "M-015", text: "Credentials in saved configs are sealed and masked in every read, version, export and audit row.", tests: []string{"test/security.TestCredentialsOfConfigsAreNowhere", "test/security.TestSettingsFileHoldsNoPlainCredentialOfAConfig"}},
 	{number: "M-016", text: "Sending back a mask cannot move a credential to another host or provider.", tests: []string{"test/security.TestMaskMovesNoCredential"}},
-	{number: "M-017", text: "A config with a credential and no provider for it is rejected, saved or inline.", tests: []string{"test/security.TestCredentialsWithoutAProviderAreRefused"}},
+	{number: "M-017", text: "A config with a credential and no provider for it is rejected, saved or inline.", tests: []string{"test/security.TestCredentialsWithoutAProviderAreRefused", "test/security.TestCredentialsInParametersWithoutAProviderAreNotStored", "config.TestCredentialInParametersNeedsAProviderOfTheConfig"}},
 	{number: "M-018", text: "A provider's response headers can control neither the proxy in front of the gateway nor the client's browser.", tests: []string{"test/security.TestProvidersSteerNothingBeyondTheirResponse"}},
 	{number: "M-019", text: "Links begin with the configured URL, whatever the request's headers say.", tests: []string{"test/security.TestForgedHostsLeadNoLinkAway"}},
 	{number: "M-020", text: "The use of secret references is audited, without values.", tests: []string{"internal/server.TestUsesOfSecretReferencesAreAuditedOnce"}},
@@ -73,7 +73,7 @@ var documents = []statement{
 	{number: "M-066", text: "A damaged segment is quarantined, and its readable records count.", tests: []string{"internal/ledger.TestADamagedSegmentIsPutAsideAndTheRestCounts", "internal/ledger.TestAChangedByteCostsOneRecord"}},
 	{number: "M-067", text: "An incomplete end of a segment is cut off, and the records before it count.", tests: []string{"internal/ledger.TestASegmentCutAnywhereKeepsTheRecordsBefore", "internal/ledger.TestIncompleteEndIsCutFromTheFile"}},
 	{number: "M-068", text: "A segment is removed when all its attempts are settled and counted and its rows are in the log.", tests: []string{"internal/ledger.TestSegmentsGoWhenAllInThemIsSettledAndApplied", "internal/ledger.TestRowsWaitInTheSegmentsWhileTheStoreIsAway", "internal/ledger.TestCountingWaitsForACounterThatIsAway"}},
-	{number: "M-069", text: "Several processes share a data folder.", tests: []string{"internal/ledger.TestTwoProcessesShareAFolder"}},
+	{number: "M-069", text: "Several processes share a data folder.", tests: []string{"internal/ledger.TestTwoProcessesShareAFolder", "internal/ledger.TestOneOfTwoProcessesTakesOverASegment"}},
 	// docs/logs.md, redaction
 	{number: "M-070", text: "Each built-in pattern finds what it is for and nothing similar.", tests: []string{"internal/redact.TestPatternsFindWhatTheyAreFor"}},
 	{number: "M-071", text: "Overlapping findings are all removed.", tests: []string{"internal/redact.TestOverlappingPatternsTakeOutAllThatEitherFinds"}},
@@ -130,7 +130,7 @@ var documents = []statement{
 	{number: "M-117", text: "Config parameters that cannot be applied to a body are rejected by name.", tests: []string{"test/security.TestParametersThatCannotBeAppliedAreRefused"}},
 	{number: "M-118", text: "The administration rejects duplicate query parameters.", tests: []string{"test/security.TestRepeatedParametersAreRefused"}},
 	{number: "M-119", text: "Retention removes only the oldest audit rows and records this in the chain with a signature: modelgate audit verify names a removed, changed or forged record, and tampered rows stay.", tests: []string{"internal/store.TestOldRowsOfTheAuditLogGoAndTheRestIsVerified", "internal/store.TestChainShowsWhatWasDoneToAPrunedAuditLog", "internal/server.TestAuditLogIsTrimmedToItsRetention"}},
-	{number: "M-120", text: "A large organisation's audit log does not displace rows of a small one, and no row is removed before it has been forwarded.", tests: []string{"internal/store.TestLargeAuditLogDisplacesNoSmallOne", "internal/server.TestAuditRowsThatWereNotSentStay"}},
+	{number: "M-120", text: "A large organisation's audit log does not displace rows of a small one, and no row is removed before it has been forwarded.", tests: []string{"internal/store.TestLargeAuditLogDisplacesNoSmallOne", "internal/server.TestAuditRowsThatWereNotSentStay", "internal/store.TestRowsStayUntilTheyWereReceived"}},
 	{number: "M-121", text: "Audit rows reach syslog over TLS in order, despite refused, broken and closed connections; over UDP they may be lost.", tests: []string{"internal/server.TestSyslogByTLSReceivesTheAuditLogFromAServerThatFails", "internal/server.TestSyslogByUDPReceivesTheAuditLog"}},
 	// docs/dialects.md, docs/routing.md, docs/headers.md and docs/errors.md: what current models and agents need
 	{number: "M-122", text: "A conversation goes to the endpoint that its model has, chat or responses; if the model has both, to that of the client's own API.", tests: []string{"internal/dataplane.TestModelDecidesWhichEndpointIsCalled"}},
