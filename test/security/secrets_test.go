@@ -98,11 +98,6 @@ func TestCredentialsWithoutAProviderAreRefused(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestCredentialsInParametersWithoutAProviderAreNotStored(t *testing.T) {
-	t.Parallel()
-	g, _ := start(t)
 	for _, tt := range []struct{ name, text string }{
 		{"at the root", `{"retry":{"attempts":1},"override_params":{"token":"` + canary + `"}}`},
 		{"above a target for the request's provider", `{"default_params":{"token":"` + canary + `"},"strategy":{"mode":"single"},"targets":[{"provider":"@stored"},{"passthrough":true}]}`},
