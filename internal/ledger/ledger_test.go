@@ -276,6 +276,25 @@ func TestTwoProcessesShareAFolder(t *testing.T) {
 	}
 }
 
+func TestOneOfTwoProcessesTakesOverASegment(t *testing.T) {
+	dir, store := t.TempDir(), newMemory()
+	killed := mustOpen(t, ledger.Options{Dir: dir})
+	id := reqlog.NewID(time.Now())
+	mustIntend(t, killed, id, 1)
+	left := kill(t, dir)
+	mustClose(t, killed)
+	a := mustOpen(t, ledger.Options{Dir: left, Store: store})
+	b := mustOpen(t, ledger.Options{Dir: left, Store: store})
+	if a, b := a.Stats(), b.Stats(); a.Estimated != 1 || b.Estimated != 0 || b.Recovered != 0 {
+		t.Errorf("two starts made %d and %d estimates and %d and %d rows, want all of them from the first", a.Estimated, b.Estimated, a.Recovered, b.Recovered)
+	}
+	mustClose(t, a)
+	mustClose(t, b)
+	if n := store.rows[id]; n != 1 {
+		t.Errorf("the row of the attempt was applied %d times, want once", n)
+	}
+}
+
 func TestASettlementCountsOnce(t *testing.T) {
 	dir := t.TempDir()
 	l := mustOpen(t, ledger.Options{Dir: dir})

@@ -70,6 +70,29 @@ func TestChainShowsWhatWasDoneToTheAuditLog(t *testing.T) {
 	}
 }
 
+func TestChainCoversEveryColumnOfARow(t *testing.T) {
+	path := "file:" + t.TempDir() + "/modelgate.db"
+	db := storetest.Open(t, path)
+	for n := 1; n <= 3; n++ {
+		if err := db.AddAudit(t.Context(), auditRow("a", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, column := range []string{
+		"id", "workspace_id", "method", "uri", "query_params", "request_headers", "request_body", "request_id",
+		"user_id", "user_type", "resource_type", "resource_id", "action", "client_ip", "host",
+	} {
+		mustExec(t, path, `UPDATE audit_logs SET `+column+` = `+column+` || '~' WHERE sequence = 2`)
+		if got := brokenChains(mustVerify(t, db, nil)); !strings.Contains(got, "row 2 ") {
+			t.Errorf("after a change of %s: VerifyAudits: %q, want row 2", column, got)
+		}
+		mustExec(t, path, `UPDATE audit_logs SET `+column+` = RTRIM(`+column+`, '~') WHERE sequence = 2`)
+	}
+	if got := brokenChains(mustVerify(t, db, nil)); got != "" {
+		t.Errorf("VerifyAudits of the original rows: %q", got)
+	}
+}
+
 func TestRowsOfTheAuditLogAreChainedForEveryWriter(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, open func() *store.DB) {
 		nodes := []*store.DB{open(), open()}

@@ -248,7 +248,7 @@ func TestRowsStayUntilTheyWereReceived(t *testing.T) {
 		for _, step := range []struct {
 			destination string
 			upTo, first int64
-		}{{"webhook", 8, 1}, {"syslog", 3, 4}, {"syslog", 5, 6}} {
+		}{{"webhook", 8, 1}, {"syslog", 3, 4}, {"syslog", 5, 6}, {"syslog", 9, 9}} {
 			if err := db.MarkAuditsSent(t.Context(), step.destination, store.AuditHead{Organisation: ours, Sequence: step.upTo}); err != nil {
 				t.Fatal(err)
 			}

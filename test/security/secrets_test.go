@@ -98,6 +98,14 @@ func TestCredentialsWithoutAProviderAreRefused(t *testing.T) {
 			}
 		})
 	}
+	for _, tt := range []struct{ name, text string }{
+		{"at the root", `{"retry":{"attempts":1},"override_params":{"token":"` + canary + `"}}`},
+		{"above a target for the request's provider", `{"default_params":{"token":"` + canary + `"},"strategy":{"mode":"single"},"targets":[{"provider":"@stored"},{"passthrough":true}]}`},
+	} {
+		attack(t, "credential theft", "a config with a credential in its parameters and no provider, "+tt.name, func(t *testing.T) {
+			g.as(t, rootKey, "POST", "/v1/configs", fmt.Sprintf(`{"name":"n","workspace_id":"default","config":%s}`, tt.text)).refused(t, 400, "AB01", "no provider that it belongs to")
+		})
+	}
 }
 
 func TestSettingsNextToAManagedProviderAreRefused(t *testing.T) {
