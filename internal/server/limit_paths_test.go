@@ -146,8 +146,8 @@ func (l *limitedGateway) leaveAfter(key, path, body, text string) {
 }
 
 // TestRequestsThatTheirClientAbandonsCount sends requests that the provider has when their
-// client leaves, or when the timeout that it chose ends. A timeout
-// that ends before the provider has the request is doubled.
+// client leaves, or when the timeout that it chose ends. A timeout that ends before the
+// provider has the request is doubled.
 func TestRequestsThatTheirClientAbandonsCount(t *testing.T) {
 	t.Parallel()
 	l := newSlowGateway(t, "log: {level: info}\n")
