@@ -146,31 +146,32 @@ func (l *limitedGateway) leaveAfter(key, path, body, text string) {
 }
 
 // TestRequestsThatTheirClientAbandonsCount sends requests that the provider has when their
-// client leaves, or when the timeout that it chose ends.
+// client leaves, or when the timeout that it chose ends. A timeout that ends before the
+// provider has the request is doubled.
 func TestRequestsThatTheirClientAbandonsCount(t *testing.T) {
 	t.Parallel()
 	l := newSlowGateway(t, "log: {level: info}\n")
 	const body = `{"model":"sim-1","max_tokens":10,"messages":[{"role":"user","content":"wait"}]}`
 	for _, tt := range []struct {
 		name string
-		send func(key string)
+		send func(key string, timeout int) // in milliseconds
 	}{
-		{"timeout of the request", func(key string) {
-			if res := l.chat(key, body, "x-gateway-request-timeout", "200"); res.Status != 408 {
+		{"timeout of the request", func(key string, timeout int) {
+			if res := l.chat(key, body, "x-gateway-request-timeout", fmt.Sprint(timeout)); res.Status != 408 {
 				t.Errorf("%d %s", res.Status, res.Body)
 			}
 		}},
-		{"timeout of the config", func(key string) {
-			if res := l.Post("/chat/completions", body, "x-gateway-api-key", key, "x-gateway-config", `{"provider":"@simulator","request_timeout":200}`); res.Status != 408 {
+		{"timeout of the config", func(key string, timeout int) {
+			if res := l.Post("/chat/completions", body, "x-gateway-api-key", key, "x-gateway-config", fmt.Sprintf(`{"provider":"@simulator","request_timeout":%d}`, timeout)); res.Status != 408 {
 				t.Errorf("%d %s", res.Status, res.Body)
 			}
 		}},
-		{"timeout of a retried request", func(key string) {
-			if res := l.Post("/chat/completions", body, "x-gateway-api-key", key, "x-gateway-config", `{"provider":"@simulator","request_timeout":200,"retry":{"attempts":1,"on_status_codes":[408]}}`); res.Status != 408 {
+		{"timeout of a retried request", func(key string, timeout int) {
+			if res := l.Post("/chat/completions", body, "x-gateway-api-key", key, "x-gateway-config", fmt.Sprintf(`{"provider":"@simulator","request_timeout":%d,"retry":{"attempts":1,"on_status_codes":[408]}}`, timeout)); res.Status != 408 {
 				t.Errorf("%d %s", res.Status, res.Body)
 			}
 		}},
-		{"client that leaves", func(key string) {
+		{"client that leaves", func(key string, _ int) {
 			before := l.reached.Load()
 			ctx, leave := context.WithCancel(t.Context())
 			go func() {
@@ -186,10 +187,14 @@ func TestRequestsThatTheirClientAbandonsCount(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			before := l.reached.Load()
-			key := l.key(strings.Replace(allLimits, "1000}", "1}", 1))
-			tt.send(key)
-			n := float64(l.reached.Load() - before)
+			var key string
+			var n float64
+			for timeout := 200; n == 0 && timeout < 60_000; timeout *= 2 {
+				before := l.reached.Load()
+				key = l.key(strings.Replace(allLimits, "1000}", "1}", 1))
+				tt.send(key, timeout)
+				n = float64(l.reached.Load() - before)
+			}
 			var got map[string]counted
 			eventually(t, "the request has ended", func() bool {
 				got = l.limits(key)

@@ -333,7 +333,7 @@ func TestLimitOfAnIntegrationBindsItsProviders(t *testing.T) {
 func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 	l := newLimitedGateway(t)
 	l.provider("bound", `"rate_limits":[{"type":"requests","unit":"rph","value":5}]`)
-	mustDo(t, l.Gateway, "PUT", "/integrations/bound/workspaces", `{"workspaces":[{"id":"default","enabled":true,"rate_limits":[{"type":"requests","unit":"rpm","value":50}]}]}`)
+	mustDo(t, l.Gateway, "PUT", "/integrations/bound/workspaces", `{"workspaces":[{"id":"default","enabled":true,"rate_limits":[{"type":"requests","unit":"rpd","value":50}]}]}`)
 	policy := mustDo(t, l.Gateway, "POST", "/policies/rate-limits", `{"workspace_id":"default","conditions":[{"key":"workspace_id","value":"*"}],"group_by":[{"key":"workspace_id"}],"type":"requests","unit":"rpw","value":70}`).JSON(t)
 	id, _ := policy["id"].(string)
 	key := l.key(`"rate_limits":[{"type":"requests","unit":"rpd","value":3},{"type":"tokens","unit":"rpd","value":100000}],"usage_limits":{"type":"cost","credit_limit":4}`)
@@ -355,7 +355,7 @@ func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 		}
 	}
 	bound, _ := l.Get("/limits?owner=provider&id=bound&workspace_id=default").JSON(t)["data"].([]any)
-	if len(bound) != 2 || bound[0].(map[string]any)["unit"] != "rph" || bound[1].(map[string]any)["unit"] != "rpm" {
+	if len(bound) != 2 || bound[0].(map[string]any)["unit"] != "rph" || bound[1].(map[string]any)["unit"] != "rpd" {
 		t.Errorf("the limits of a provider are %v, want its own and that of its integration", bound)
 	}
 	for i, at := range map[int]any{0: list[0], 1: bound[0]} { // windows of a day and of an hour
@@ -369,7 +369,7 @@ func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 	for path, want := range map[string]string{
 		"/limits?owner=provider&id=bound&workspace_id=default":         `"unit":"rph","limit":5,"used":1,"reserved":0,"remaining":4`,
 		"/limits?owner=integration&id=bound&workspace_id=default":      `"owner":"grant"`,
-		"/limits?owner=integration&id=bound":                           `"unit":"rpm","limit":50,"used":1`,
+		"/limits?owner=integration&id=bound":                           `"unit":"rpd","limit":50,"used":1`,
 		"/limits?owner=integration&id=other":                           `not found`,
 		"/limits?owner=policy&id=" + id:                                `"value_key":"workspace_id:` + store.DefaultWorkspace + `","type":"requests","unit":"rpw","limit":70,"used":1`,
 		"/limits?owner=policy&id=0197bb0d-3f2e-7000-8000-000000000000": `not found`,
