@@ -383,6 +383,14 @@ func TestPoliciesAreManaged(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-381", "null is no list", func(t *testing.T) {
+		for field, list := range map[string]string{"conditions": `[{"key":"api_key","value":"*"}]`, "group_by": `[{"key":"api_key"}]`} {
+			got := s.as(t, key, "POST", "/v1/policies/rate-limits", strings.Replace(body, list, "null", 1))
+			if e, _ := got.object(t)["error"].(map[string]any); got.status != 400 || e["param"] != field || e["code"] != "AB01" {
+				t.Errorf("%s: %d %s", field, got.status, got.body)
+			}
+		}
+	})
 	prove(t, "S-504 S-218", "a name of 255 characters", func(t *testing.T) {
 		s.as(t, key, "POST", "/v1/policies/rate-limits", strings.Replace(body, `"p"`, `"`+strings.Repeat("é", 255)+`"`, 1)).fine(t)
 	})

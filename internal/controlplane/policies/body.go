@@ -226,6 +226,12 @@ func Check(p *store.Policy) error {
 }
 
 func checkKeys(p *store.Policy) error {
+	switch { // null counts as a list for the schema
+	case len(p.Conditions) == 0:
+		return route.Invalid("conditions", "must be a list of at least one condition")
+	case len(p.GroupBy) == 0:
+		return route.Invalid("group_by", "must be a list of at least one key")
+	}
 	for i, c := range p.Conditions {
 		field := "conditions[" + strconv.Itoa(i) + "]"
 		if err := checkKey(field+".key", c.Key, p.Kind); err != nil {
