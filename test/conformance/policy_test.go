@@ -383,7 +383,7 @@ func TestPoliciesAreManaged(t *testing.T) {
 			}
 		})
 	}
-	prove(t, "S-381", "null is no list", func(t *testing.T) {
+	prove(t, "S-381", "null is refused", func(t *testing.T) {
 		for field, list := range map[string]string{"conditions": `[{"key":"api_key","value":"*"}]`, "group_by": `[{"key":"api_key"}]`} {
 			got := s.as(t, key, "POST", "/v1/policies/rate-limits", strings.Replace(body, list, "null", 1))
 			if e, _ := got.object(t)["error"].(map[string]any); got.status != 400 || e["param"] != field || e["code"] != "AB01" {
