@@ -39,7 +39,7 @@ func TestCredentialsAreFoundInEverySpelling(t *testing.T) {
 }
 
 // A hostile error must not take long to search: sixteen times the text takes about sixteen
-// times the processor's time, and not its square. Other processes do not count.
+// times the processor's time, and not its square, whatever other processes do.
 func TestSearchesForCredentialsAreLinear(t *testing.T) {
 	for _, piece := range []string{"s", `\`, "%73", "&#115;", `\u0073`, "sk-sk-"} {
 		search := func(size int) time.Duration {
