@@ -218,7 +218,7 @@ func TestCallCutByTheTokenLimitHasNoInventedArguments(t *testing.T) {
 // completeCall is a complete response of the chat dialect that the token limit cut.
 func completeCall(arguments string) string {
 	body := fmt.Sprintf(`{"id":"c","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":%q}}]},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`, arguments)
-	return rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(body))) + body
+	return rawComplete(body)
 }
 
 // Protocols that only have complete calls leave out the one that was cut.

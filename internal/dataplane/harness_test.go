@@ -129,6 +129,12 @@ func rawHead(contentType string, more ...string) string {
 	return "HTTP/1.1 200 OK\r\nContent-Type: " + contentType + "\r\n" + strings.Join(append(more, ""), "\r\n") + "\r\n"
 }
 
+// rawComplete returns a complete response with a JSON body. It says that its connection
+// ends: a gateway that keeps it could send the next request on it.
+func rawComplete(body string) string {
+	return rawHead("application/json", "Connection: close", fmt.Sprintf("Content-Length: %d", len(body))) + body
+}
+
 // open sends a request and returns the response headers with its body unread.
 func open(t *testing.T, req *http.Request) (*http.Response, *bufio.Reader) {
 	t.Helper()

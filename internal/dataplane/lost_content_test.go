@@ -71,7 +71,7 @@ func TestContentThatAClientDoesNotReceiveIsNamed(t *testing.T) {
 				t.Run(fmt.Sprintf("%s for %s, stream %t", r.target, client.name, stream), func(t *testing.T) {
 					response := r.streamed
 					if !stream {
-						response = rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(r.complete))) + r.complete
+						response = rawComplete(r.complete)
 					}
 					u.set(raw(response))
 					res := client.send(t, g, "@"+r.target, "m", stream)
@@ -95,7 +95,7 @@ func TestContentThatAClientDoesNotReceiveIsNamed(t *testing.T) {
 // A client of chat that receives content_blocks misses nothing.
 func TestContentInContentBlocksIsNotNamed(t *testing.T) {
 	t.Parallel()
-	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(strange[1].complete))) + strange[1].complete)})
+	g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(rawComplete(strange[1].complete))})
 	req := tongues[0].ask(t, g, "x-gateway-provider", "@messages", "m", false)
 	req.Header.Set("x-gateway-strict-vendora-compliance", "false")
 	res := g.Do(req)

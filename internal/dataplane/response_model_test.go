@@ -206,7 +206,7 @@ func TestModelIsReplacedInPlace(t *testing.T) {
 func TestModelOfALongResponseIsReplaced(t *testing.T) {
 	t.Parallel()
 	body := `{"type":"message","model":"served","content":[{"type":"text","text":"` + strings.Repeat("a", 9<<20) + `"}],"stop_reason":"end_turn"}`
-	for _, head := range []string{rawHead("application/json"), rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(body)))} {
+	for _, head := range []string{rawHead("application/json"), rawHead("application/json", "Connection: close", fmt.Sprintf("Content-Length: %d", len(body)))} {
 		g := gatewaytest.New(t, gatewaytest.Options{Settings: pairSettings, Upstream: raw(head + body)})
 		res := tongues[1].send(t, g, "@messages", "asked for", false)
 		if want := strings.Replace(body, `"served"`, `"asked for"`, 1); res.Err != nil || string(res.Body) != want {

@@ -57,7 +57,7 @@ func TestAResponseWithoutAFinishReasonGetsTheDefault(t *testing.T) {
 					if tt.plain == "" {
 						continue
 					}
-					response = rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(tt.plain))) + tt.plain
+					response = rawComplete(tt.plain)
 				}
 				t.Run(fmt.Sprintf("%s for %s, stream %t", tt.name, client.name, stream), func(t *testing.T) {
 					res, e := translated(t, client.tongue, tt.target, response, stream)
@@ -154,7 +154,7 @@ func TestTheFirstChoicesReasonIsRecorded(t *testing.T) {
 		t.Errorf("recorded finish_reason %v, want stop (entry %v)", e["finish_reason"], e)
 	}
 	plain := `{"id":"c","model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"a"},"finish_reason":"stop"},{"index":1,"message":{"role":"assistant","content":"b"},"finish_reason":"length"}]}`
-	_, e = translated(t, tongues[3], "chat", rawHead("application/json", fmt.Sprintf("Content-Length: %d", len(plain)))+plain, false)
+	_, e = translated(t, tongues[3], "chat", rawComplete(plain), false)
 	if e["finish_reason"] != "stop" {
 		t.Errorf("recorded finish_reason of a complete response %v, want stop (entry %v)", e["finish_reason"], e)
 	}
