@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -132,7 +134,7 @@ func (a *auditSender) deliver(ctx context.Context, set *settings.Audit, mark sto
 		if a.held = held; err != nil || !held {
 			return err
 		}
-		list, err := a.store.AuditsAfter(ctx, mark.Organisation, mark.Sequence, auditBatch)
+		list, err := a.store.AuditsAfter(ctx, mark.Organisation, mark.Sequence, a.batch())
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -171,32 +173,34 @@ func (a *auditSender) leave(ctx context.Context) {
 	}
 }
 
+// batch returns the number of rows in the next delivery.
+func (a *auditSender) batch() int { return cmp.Or(a.fewer, auditBatch) }
+
 // retry sends events from the first one on, up to three times within the lease, and
 // returns how many were received. After a delivery that took too long the next one has
 // half as many rows, so that a slow destination gets them all in time.
 func (a *auditSender) retry(ctx context.Context, set *settings.Audit, events []auditEvent) (sent int, err error) {
 	for wait := auditTick; ; wait *= 3 {
-		if a.fewer > 0 {
-			events = events[:min(a.fewer, len(events))]
-		}
 		short, cancel := context.WithTimeout(ctx, auditTime/2)
 		err = a.send(short, set, events)
-		late := errors.Is(short.Err(), context.DeadlineExceeded)
+		// A connection may notice its deadline before the context does.
+		late := errors.Is(short.Err(), context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 		cancel()
 		if a.metrics != nil {
 			a.metrics.auditsSent.WithLabelValues(a.name, outcomeOf(err)).Add(float64(len(events)))
 		}
-		switch {
-		case err == nil && a.fewer > 0:
-			a.fewer *= 2
-			if a.fewer >= auditBatch {
+		if err == nil {
+			if a.fewer *= 2; a.fewer >= auditBatch {
 				a.fewer = 0
 			}
-		case err != nil && late:
-			a.fewer = (len(events) + 1) / 2
+			return len(events), nil
 		}
-		if err == nil || ctx.Err() != nil || wait > 3*auditTick {
-			return len(events), err
+		if late {
+			a.fewer = (len(events) + 1) / 2
+			events = events[:a.fewer]
+		}
+		if ctx.Err() != nil || wait > 3*auditTick {
+			return 0, err
 		}
 		pause(ctx, wait)
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,17 +11,26 @@ import (
 )
 
 func TestSlowDestinationsGetTheAuditLogInSmallerParts(t *testing.T) {
+	t.Run("the context ends", func(t *testing.T) { testSlowDestination(t, 0, context.DeadlineExceeded) })
+	t.Run("the connection is first", func(t *testing.T) { testSlowDestination(t, time.Nanosecond, os.ErrDeadlineExceeded) })
+}
+
+// testSlowDestination sends rows to a destination that fails with err, earlier than the
+// deadline, where it takes too long.
+func testSlowDestination(t *testing.T, earlier time.Duration, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []int64
 		most := 0
 		slow := auditTime / 2 / 7 // for a row
 		a := &auditSender{Server: new(Server), send: func(ctx context.Context, _ *settings.Audit, events []auditEvent) error {
+			deadline, _ := ctx.Deadline()
 			for i := range events {
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(slow):
+				if left := time.Until(deadline) - earlier; left <= slow {
+					time.Sleep(left)
+					synctest.Wait() // the context has noticed
+					return err
 				}
+				time.Sleep(slow)
 				if i == len(events)-1 { // only a complete delivery counts
 					for _, e := range events {
 						got = append(got, e.Sequence)
@@ -44,7 +54,7 @@ func TestSlowDestinationsGetTheAuditLogInSmallerParts(t *testing.T) {
 			if round == 100 {
 				t.Fatalf("%d rows are still waiting", len(rows))
 			}
-			if sent, err := a.retry(t.Context(), nil, rows[:min(len(rows), auditBatch)]); err == nil {
+			if sent, failed := a.retry(t.Context(), nil, rows[:min(len(rows), a.batch())]); failed == nil {
 				rows = rows[sent:]
 			}
 		}
