@@ -11,7 +11,7 @@ type kase struct {
 	models map[string]string // of targets, where another is wanted
 	not    []string          // clients whose protocol has no words for it
 	only   string            // whole or stream; empty is both
-	judge  func(c *cell) string
+	check  func(c *cell) string
 }
 
 var hello = ask{turns: []turn{user(say("Say hello"))}}
@@ -40,40 +40,40 @@ func (c *cell) stopped(which int) {
 }
 
 var cases = []*kase{
-	{name: "text", judge: textCase},
-	{name: "turns and sampling reach", judge: turnsCase},
-	{name: "one tool call", judge: oneCallCase},
-	{name: "parallel tool calls", judge: parallelCase},
-	{name: "no parallel tool calls", not: []string{"gemini", "converse"}, judge: serialCase},
-	{name: "a tool that must be called", judge: chosenCase},
-	{name: "results of tools", judge: loopCase},
-	{name: "a failed result", not: []string{"chat", "responses"}, judge: failedCase},
-	{name: "image in the request", judge: func(c *cell) string { return c.media(picture) }},
-	{name: "image at an address", not: []string{"converse"}, judge: linkedCase},
-	{name: "PDF in the request", judge: func(c *cell) string { return c.media(document) }},
-	{name: "image in the response", models: map[string]string{"gemini": "gemini-2.5-flash-image"}, judge: paintedCase},
-	{name: "thinking", judge: thinkingCase},
-	{name: "thinking comes back", judge: returnedCase},
-	{name: "thinking strictly", judge: strictCase},
-	{name: "thinking of another vendor", judge: movedCase},
-	{name: "thinking, Gemini 3", models: map[string]string{"gemini": "gemini-3-flash-preview"}, judge: returnedCase},
-	{name: "another vendor, Gemini 3", models: map[string]string{"gemini": "gemini-3-flash-preview"}, judge: movedCase},
-	{name: "structured output", judge: schemaCase},
+	{name: "text", check: textCase},
+	{name: "turns and sampling reach", check: turnsCase},
+	{name: "one tool call", check: oneCallCase},
+	{name: "parallel tool calls", check: parallelCase},
+	{name: "no parallel tool calls", not: []string{"gemini", "converse"}, check: serialCase},
+	{name: "a tool that must be called", check: chosenCase},
+	{name: "results of tools", check: loopCase},
+	{name: "a failed result", not: []string{"chat", "responses"}, check: failedCase},
+	{name: "image in the request", check: func(c *cell) string { return c.media(picture) }},
+	{name: "image at an address", not: []string{"converse"}, check: linkedCase},
+	{name: "PDF in the request", check: func(c *cell) string { return c.media(document) }},
+	{name: "image in the response", models: map[string]string{"gemini": "gemini-2.5-flash-image"}, check: paintedCase},
+	{name: "thinking", check: thinkingCase},
+	{name: "thinking comes back", check: returnedCase},
+	{name: "thinking strictly", check: strictCase},
+	{name: "thinking of another vendor", check: movedCase},
+	{name: "thinking, Gemini 3", models: map[string]string{"gemini": "gemini-3-flash-preview"}, check: returnedCase},
+	{name: "another vendor, Gemini 3", models: map[string]string{"gemini": "gemini-3-flash-preview"}, check: movedCase},
+	{name: "structured output", check: schemaCase},
 	{name: "structured output, older models", models: map[string]string{
 		"messages": "claude-3-5-haiku-20241022", "converse": "amazon.nova-pro-v1:0", "gemini": "gemini-2.0-flash",
-	}, judge: schemaCase},
-	{name: "structured output next to tools", judge: crowdedCase},
-	{name: "stop sequence", not: []string{"responses"}, judge: sequenceCase},
-	{name: "length", judge: lengthCase},
-	{name: "refusal", judge: refusalCase},
-	{name: "cached usage", judge: cachedCase},
-	{name: "marks for the cache", not: []string{"responses", "gemini"}, judge: markedCase},
-	{name: "provider says 400", judge: func(c *cell) string { return c.errors("context-length", 400) }},
-	{name: "provider says 429", judge: func(c *cell) string { return c.errors("status=429+retry-after=7", 429) }},
-	{name: "provider says 529", judge: func(c *cell) string { return c.errors("status=529", 529) }},
-	{name: "error inside the stream", only: "stream", judge: func(c *cell) string { return c.broken("error-event=6") }},
-	{name: "stream that is cut", only: "stream", judge: func(c *cell) string { return c.broken("cut=6") }},
-	{name: "stream that ends early", only: "stream", judge: func(c *cell) string { return c.broken("cut=6,clean") }},
+	}, check: schemaCase},
+	{name: "structured output next to tools", check: crowdedCase},
+	{name: "stop sequence", not: []string{"responses"}, check: sequenceCase},
+	{name: "length", check: lengthCase},
+	{name: "refusal", check: refusalCase},
+	{name: "cached usage", check: cachedCase},
+	{name: "marks for the cache", not: []string{"responses", "gemini"}, check: markedCase},
+	{name: "provider says 400", check: func(c *cell) string { return c.errors("context-length", 400) }},
+	{name: "provider says 429", check: func(c *cell) string { return c.errors("status=429+retry-after=7", 429) }},
+	{name: "provider says 529", check: func(c *cell) string { return c.errors("status=529", 529) }},
+	{name: "error inside the stream", only: "stream", check: func(c *cell) string { return c.broken("error-event=6") }},
+	{name: "stream that is cut", only: "stream", check: func(c *cell) string { return c.broken("cut=6") }},
+	{name: "stream that ends early", only: "stream", check: func(c *cell) string { return c.broken("cut=6,clean") }},
 }
 
 func textCase(c *cell) string {

@@ -172,7 +172,7 @@ func TestEveryPairOfDialects(t *testing.T) {
 							if m := k.models[string(to.dialect)]; m != "" {
 								c.model = m
 							}
-							(*slot)[s] = judge(k, c)
+							(*slot)[s] = check(k, c)
 						})
 					}
 				}
@@ -185,12 +185,12 @@ func TestEveryPairOfDialects(t *testing.T) {
 	}
 }
 
-func judge(k *kase, c *cell) (o outcome) {
+func check(k *kase, c *cell) (o outcome) {
 	o.verdict = failed
 	if k.only != "" && !strings.Contains(k.only, c.mode()) || slices.Contains(k.not, c.client.name) {
 		return outcome{verdict: unsaid}
 	}
-	verdict := k.judge(c)
+	verdict := k.check(c)
 	if c.Failed() {
 		return o
 	}
