@@ -157,7 +157,8 @@ const lateSettlements = time.Hour
 // enter moves c to the window of l at now; see [Limit.Tolerance].
 func (c *counter) enter(l *Limit, now time.Time) {
 	if l.Window == 0 {
-		c.counted, c.ends = max(c.counted, l.Counted), time.Time{}
+		c.raise(l)
+		c.ends = time.Time{}
 		if l.Final {
 			c.ends, c.tolerance = l.Resets, lateSettlements
 		}
@@ -169,6 +170,9 @@ func (c *counter) enter(l *Limit, now time.Time) {
 		c.tolerance = time.Duration(l.Tolerance()) * l.Window
 	}
 }
+
+// raise brings c up to what the ledger has counted of l, a budget; see [Limit.Counted].
+func (c *counter) raise(l *Limit) { c.counted = max(c.counted, l.Counted-c.settled) }
 
 // state returns the state of l, whose window c has entered.
 func (c *counter) state(l *Limit) State {
@@ -234,6 +238,9 @@ func unlock(counters []*counter) {
 func (m *Memory) Settle(now time.Time, grants []Grant, u Use) {
 	for _, g := range grants {
 		c := m.lock(g.Limit.Counter, now)
+		if g.Limit.Window == 0 {
+			c.raise(g.Limit) // the counter may be new
+		}
 		if g.Limit.Window == 0 || c.window == g.Window && !c.ends.IsZero() {
 			c.held = max(c.held-g.Amount, 0)
 			c.settled = add(c.settled, u.Of(g.Limit.Measure))

@@ -129,6 +129,10 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 	}
 }
 
+func TestMemoryCountsARequestOnce(t *testing.T) {
+	quotatest.CountOnce(t, quotatest.Subject{Open: func(string) quota.Store { return new(quota.Memory) }})
+}
+
 func TestWindowsAreAlignedToUTC(t *testing.T) {
 	var m quota.Memory
 	for window, end := range map[time.Duration]string{

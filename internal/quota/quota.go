@@ -45,7 +45,8 @@ type Limit struct {
 	Window  time.Duration
 
 	// Base is the total of a budget when its period began, and Counted a total
-	// that the ledger has counted. A counter is never below Counted.
+	// that the ledger has counted. A counter is never below Counted. What is settled is
+	// not added to a new Counted, which may have it already: [Store.Correct] follows.
 	Base, Counted int64
 
 	Holder Holder

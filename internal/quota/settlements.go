@@ -14,6 +14,7 @@ import (
 type Settlement struct {
 	SettlementKey
 	Held, Used int64
+	Counted    int64         // as in [Limit], when it was reserved; a counter that the store has lost begins with it
 	Lifetime   time.Duration // of the counter; not positive if it is over
 }
 
@@ -87,6 +88,7 @@ func (s *Settlements) Add(now time.Time, grants []Grant, u Use) {
 			s.lost.Add(1)
 		} else {
 			e.Held, e.Used = add(e.Held, g.Amount), add(e.Used, u.Of(g.Limit.Measure))
+			e.Counted = max(e.Counted, g.Limit.Counted)
 		}
 		p.mu.Unlock()
 	}

@@ -33,7 +33,12 @@ CREATE TABLE IF NOT EXISTS modelgate_limits.batches (
 	number BIGINT NOT NULL,
 	expires TIMESTAMPTZ NOT NULL
 )`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.enter_2(c modelgate_limits.counters, name TEXT, number BIGINT, tolerance BIGINT, generation BIGINT)
+CREATE OR REPLACE FUNCTION modelgate_limits.settled_1(c modelgate_limits.counters)
+RETURNS BIGINT LANGUAGE sql AS $$
+	SELECT c.settled + c.settled_before + LEAST(COALESCE(SUM(n), 0), 1::BIGINT << 61)::BIGINT
+	FROM unnest(c.process_settled || c.process_before) n
+$$`, `
+CREATE OR REPLACE FUNCTION modelgate_limits.enter_3(c modelgate_limits.counters, name TEXT, number BIGINT, tolerance BIGINT, generation BIGINT, total BIGINT)
 RETURNS modelgate_limits.counters LANGUAGE plpgsql AS $$
 BEGIN
 	IF c.name IS NULL OR tolerance > 0 AND (number > c.number OR number < c.number - tolerance) THEN
@@ -49,6 +54,9 @@ BEGIN
 			c.process_settled := array_fill(0::BIGINT, ARRAY[cardinality(c.processes)]);
 		END IF;
 		c.generation := generation;
+	END IF;
+	IF tolerance = 0 THEN -- total may have what is settled
+		c.counted := GREATEST(c.counted, total - modelgate_limits.settled_1(c));
 	END IF;
 	RETURN c;
 END $$`, `
@@ -97,12 +105,8 @@ BEGIN
 		ELSE
 			SELECT * INTO c FROM modelgate_limits.counters WHERE name = names[i];
 		END IF;
-		c := modelgate_limits.enter_2(c, names[i], numbers[i], tolerances[i], generation);
-		IF tolerances[i] = 0 THEN
-			c.counted := GREATEST(c.counted, totals[i]);
-		END IF;
-		used := GREATEST(c.counted + c.settled + c.settled_before - bases[i]
-			+ (SELECT LEAST(COALESCE(SUM(n), 0), 1::BIGINT << 61)::BIGINT FROM unnest(c.process_settled || c.process_before) n), 0);
+		c := modelgate_limits.enter_3(c, names[i], numbers[i], tolerances[i], generation, totals[i]);
+		used := GREATEST(c.counted + modelgate_limits.settled_1(c) - bases[i], 0);
 		held := c.held + c.held_before;
 		room := GREATEST(maxima[i] - bases[i] - used - held, 0);
 		IF room < leasts[i] AND (refused < 0 OR i - 1 < refused) THEN
@@ -126,8 +130,8 @@ BEGIN
 	END IF;
 	RETURN array_to_string(ARRAY[now, refused, (SELECT COUNT(*) FROM modelgate_limits.counters WHERE name = '')] || reply, ' ');
 END $$`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.settle_2(process TEXT, names TEXT[], budgets BOOLEAN[], numbers BIGINT[], leases BIGINT[],
-	generations BIGINT[], amounts BIGINT[], uses BIGINT[], lifetimes BIGINT[])
+CREATE OR REPLACE FUNCTION modelgate_limits.settle_3(process TEXT, names TEXT[], budgets BOOLEAN[], numbers BIGINT[], leases BIGINT[],
+	generations BIGINT[], amounts BIGINT[], uses BIGINT[], totals BIGINT[], lifetimes BIGINT[])
 RETURNS VOID LANGUAGE plpgsql AS $$
 DECLARE
 	i INT;
@@ -140,7 +144,7 @@ BEGIN
 		c := modelgate_limits.lock_1(names[i]);
 		CONTINUE WHEN NOT budgets[i] AND c.number <> numbers[i] AND c.number <> -1;
 		c.number := numbers[i];
-		c := modelgate_limits.enter_2(c, names[i], numbers[i], CASE WHEN budgets[i] THEN 0 ELSE 1 END, generations[i]);
+		c := modelgate_limits.enter_3(c, names[i], numbers[i], CASE WHEN budgets[i] THEN 0 ELSE 1 END, generations[i], totals[i]);
 		IF leases[i] = c.generation THEN
 			c.held := GREATEST(c.held - amounts[i], 0);
 		ELSIF leases[i] = c.generation - 1 THEN

@@ -254,13 +254,13 @@ func (s *Store) parse(text string, sent time.Time, claims []quota.Claim) (quota.
 // send sends a batch of settlements.
 func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 	names, budgets := make([]string, len(batch)), make([]bool, len(batch))
-	var columns [6][]int64
+	var columns [7][]int64
 	for i := range columns {
 		columns[i] = make([]int64, len(batch))
 	}
 	for i, k := range batch {
 		names[i], budgets[i] = rowName(k.Counter), k.Budget
-		for j, n := range [...]int64{k.Window, k.Lease, k.Generation, k.Held, k.Used, k.Lifetime.Milliseconds()} {
+		for j, n := range [...]int64{k.Window, k.Lease, k.Generation, k.Held, k.Used, k.Counted, k.Lifetime.Milliseconds()} {
 			columns[j][i] = n
 		}
 	}
@@ -268,7 +268,7 @@ func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 	for _, column := range columns {
 		args = append(args, column)
 	}
-	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.settle_2($1, $2, $3, $4, $5, $6, $7, $8, $9)`, args...)
+	_, err := s.db.ExecContext(ctx, `SELECT modelgate_limits.settle_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, args...)
 	return err
 }
 

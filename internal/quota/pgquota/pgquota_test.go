@@ -43,6 +43,10 @@ func TestPostgreSQLFollowsTheReference(t *testing.T) {
 	quotatest.Follow(t, subject(t, storetest.Postgres(t)), 10, 200)
 }
 
+func TestPostgreSQLCountsARequestOnce(t *testing.T) {
+	quotatest.CountOnce(t, subject(t, storetest.Postgres(t)))
+}
+
 func TestPostgreSQLHoldsLimitsAmongManyRequests(t *testing.T) {
 	quotatest.Hold(t, subject(t, storetest.Postgres(t)), true)
 }

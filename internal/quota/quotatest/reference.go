@@ -47,12 +47,10 @@ func (r *reference) enter(l *quota.Limit, at moment) *total {
 		*c = total{window: n, entered: true}
 	}
 	c.generation = max(c.generation, at.generation)
-	if l.Window == 0 {
-		c.counted = max(c.counted, l.Counted)
-	}
 	if r.lapses {
 		c.lapse(l)
 	}
+	c.raise(l)
 	return c
 }
 
@@ -61,6 +59,14 @@ func (c *total) lapse(l *quota.Limit) {
 	c.held = since(c.held, c.generation-1)
 	if l.Window == 0 {
 		c.settled = since(c.settled, c.generation-1)
+	}
+}
+
+// raise brings a counter up to what the ledger has counted, which may have what is
+// settled.
+func (c *total) raise(l *quota.Limit) {
+	if l.Window == 0 {
+		c.counted = max(c.counted, l.Counted-sum(c.settled))
 	}
 }
 
@@ -105,6 +111,7 @@ func (r *reference) settle(at moment, by process, id int64, grants []quota.Grant
 		if r.lapses {
 			c.lapse(g.Limit)
 		}
+		c.raise(g.Limit)
 		for i, h := range c.held {
 			if h.id == id {
 				c.held = append(c.held[:i:i], c.held[i+1:]...)

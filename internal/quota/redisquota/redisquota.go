@@ -170,7 +170,7 @@ func (s *Store) parse(list []int64, sent time.Time, claims []quota.Claim) (quota
 // send sends a batch of settlements.
 func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 	keys := make([]string, len(batch))
-	args := make([]string, 1, 1+7*len(batch))
+	args := make([]string, 1, 1+8*len(batch))
 	args[0] = s.process.String()
 	for i, k := range batch {
 		budget := "0"
@@ -178,7 +178,7 @@ func (s *Store) send(ctx context.Context, batch []quota.Settlement) error {
 			budget = "1"
 		}
 		keys[i] = prefix + k.Counter
-		args = append(args, budget, number(k.Window), number(k.Lease), number(k.Generation), number(k.Held), number(k.Used), number(k.Lifetime.Milliseconds()))
+		args = append(args, budget, number(k.Window), number(k.Lease), number(k.Generation), number(k.Held), number(k.Used), number(k.Counted), number(k.Lifetime.Milliseconds()))
 	}
 	return s.exec(ctx, settle, keys, args).Error()
 }

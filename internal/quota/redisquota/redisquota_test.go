@@ -50,6 +50,11 @@ func TestRedisFollowsTheReference(t *testing.T) {
 	quotatest.Follow(t, subject(t, r.URL()), 20, 200)
 }
 
+func TestRedisCountsARequestOnce(t *testing.T) {
+	r := quotatest.NewRedis(t)
+	quotatest.CountOnce(t, subject(t, r.URL()))
+}
+
 // TestRedisWithoutNewCommandsFollowsTheReference uses a server that knows no command which is
 // newer than Redis 5, HELLO first of all.
 func TestRedisWithoutNewCommandsFollowsTheReference(t *testing.T) {

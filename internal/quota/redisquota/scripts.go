@@ -54,6 +54,11 @@ local function settled(c)
 	return n
 end
 
+-- raise brings a counter up to what the ledger has counted, which may have what is settled.
+local function raise(c, counted)
+	c.c = math.max(c.c, counted - settled(c))
+end
+
 local function write(key, c, lifetime)
 	local args, gone = {}, {}
 	local function set(name, n)
@@ -104,9 +109,7 @@ for i, key in ipairs(KEYS) do
 	end
 	local budget = a[2] == 0
 	local c = read(key, a[1], a[2], budget, generation)
-	if budget and a[5] > c.c then
-		c.c = a[5]
-	end
+	raise(c, a[5])
 	local used, held = math.max(c.c + settled(c) - a[3], 0), c.h + c.k
 	local left = math.max(a[4] - a[3] - used - held, 0)
 	if refused < 0 and left < a[7] then
@@ -131,26 +134,27 @@ return reply
 `)
 
 // settle takes the process, and for each key: 1 for a budget, window, lease,
-// generation, held, used, lifetime in milliseconds. What was used in a window that has
+// generation, held, used, counted, lifetime in milliseconds. What was used in a window that has
 // ended is ignored; it counts if Redis has lost the counter.
 var settle = rueidis.NewLuaScript(functions + `
 for i, key in ipairs(KEYS) do
 	local a = {}
-	for j = 1, 7 do
-		a[j] = tonumber(ARGV[1 + (i - 1) * 7 + j])
+	for j = 1, 8 do
+		a[j] = tonumber(ARGV[1 + (i - 1) * 8 + j])
 	end
 	local budget = a[1] == 1
 	local part = budget and ':' .. ARGV[1] or ''
 	local current = tonumber(redis.call('HGET', key, 'w') or a[2]) == a[2]
-	if a[7] > 0 and (budget or current) then
+	if a[8] > 0 and (budget or current) then
 		local c = read(key, a[2], 0, budget, a[4])
+		raise(c, a[7])
 		if a[3] == c.g then
 			c.h = math.max(c.h - a[5], 0)
 		elseif a[3] == c.g - 1 then
 			c.k = math.max(c.k - a[5], 0)
 		end
 		c.s[part] = (c.s[part] or 0) + a[6]
-		write(key, c, a[7])
+		write(key, c, a[8])
 	end
 end
 return #KEYS
