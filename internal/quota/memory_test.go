@@ -130,7 +130,7 @@ func TestBudgetsFollowTheLedger(t *testing.T) {
 }
 
 func TestMemoryCountsARequestOnce(t *testing.T) {
-	quotatest.CountOnce(t, quotatest.Subject{Open: func(string) quota.Store { return new(quota.Memory) }})
+	quotatest.FollowRequest(t, quotatest.Subject{Open: func(string) quota.Store { return new(quota.Memory) }})
 }
 
 func TestWindowsAreAlignedToUTC(t *testing.T) {

@@ -44,7 +44,7 @@ func TestPostgreSQLFollowsTheReference(t *testing.T) {
 }
 
 func TestPostgreSQLCountsARequestOnce(t *testing.T) {
-	quotatest.CountOnce(t, subject(t, storetest.Postgres(t)))
+	quotatest.FollowRequest(t, subject(t, storetest.Postgres(t)))
 }
 
 func TestPostgreSQLHoldsLimitsAmongManyRequests(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package quotatest tests stores of counters.
 //
 // [Follow] runs a store and a simple reference through the same random steps and
-// compares every result. [CountOnce] follows one request from its settlement to the
+// compares every result. [FollowRequest] follows one request from its settlement to the
 // correction. [Hold] uses a store from many goroutines and checks
 // that no limit is exceeded and nothing is lost. The package does not test what happens while a store fails (see
 // the tests of quota).

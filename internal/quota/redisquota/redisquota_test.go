@@ -52,7 +52,7 @@ func TestRedisFollowsTheReference(t *testing.T) {
 
 func TestRedisCountsARequestOnce(t *testing.T) {
 	r := quotatest.NewRedis(t)
-	quotatest.CountOnce(t, subject(t, r.URL()))
+	quotatest.FollowRequest(t, subject(t, r.URL()))
 }
 
 // TestRedisWithoutNewCommandsFollowsTheReference uses a server that knows no command which is

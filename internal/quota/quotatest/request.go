@@ -8,11 +8,11 @@ import (
 	"modelgate/internal/quota"
 )
 
-// CountOnce checks that a budget has a request once at any time: while it is settled,
+// FollowRequest checks that a budget has a request once at any time: while it is settled,
 // after the ledger has counted it and a snapshot has the new total, and after the
 // correction, which follows later; and that a settlement which makes its counter, as the
 // store has lost it, counts in addition to what the ledger had counted.
-func CountOnce(t *testing.T, s Subject) {
+func FollowRequest(t *testing.T, s Subject) {
 	t.Helper()
 	now, store := time.Now(), s.Open(nodeName(0))
 	stores := []quota.Store{store}
