@@ -1,7 +1,7 @@
 package pgquota
 
-// schema holds everything. The names of functions end in the version of their
-// arguments, so that gateways of different versions can run at the same time.
+// schema holds everything. The names of functions end in their version, so that gateways
+// of different versions can run at the same time.
 //
 // A counter that was not written for a while expires. Columns are as follows: held
 // and settled belong to the generation (see quota.Generation), held_before and
@@ -84,7 +84,7 @@ RETURNS VOID LANGUAGE sql AS $$
 		expires = clock_timestamp() + lifetime * INTERVAL '1 millisecond'
 	WHERE name = c.name
 $$`, `
-CREATE OR REPLACE FUNCTION modelgate_limits.reserve_3(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
+CREATE OR REPLACE FUNCTION modelgate_limits.reserve_4(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
 	bases BIGINT[], maxima BIGINT[], totals BIGINT[], amounts BIGINT[], leasts BIGINT[], lifetimes BIGINT[])
 RETURNS TEXT LANGUAGE plpgsql AS $$
 DECLARE
@@ -200,8 +200,11 @@ BEGIN
 END $$`,
 }
 
-// prepared reports whether the last of the functions exists.
-const prepared = `SELECT to_regproc('modelgate_limits.correct_3') IS NOT NULL`
+// prepared reports whether the functions that are called exist, in these versions.
+const prepared = `
+	SELECT to_regproc('modelgate_limits.reserve_4') IS NOT NULL
+		AND to_regproc('modelgate_limits.settle_3') IS NOT NULL
+		AND to_regproc('modelgate_limits.correct_3') IS NOT NULL`
 
 // lockSchema lets one process at a time create the schema. The number is
 // arbitrary.

@@ -208,7 +208,7 @@ func (s *Store) reserve(ctx context.Context, latest int64, now time.Time, claims
 	}
 	var text string
 	sent := time.Now()
-	err := s.db.QueryRowContext(ctx, `SELECT modelgate_limits.reserve_3($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, args...).Scan(&text)
+	err := s.db.QueryRowContext(ctx, `SELECT modelgate_limits.reserve_4($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`, args...).Scan(&text)
 	if err != nil {
 		s.note(err)
 		return quota.Verdict{}, err

@@ -137,6 +137,32 @@ func TestCountersGoOnAfterPostgreSQLWasAway(t *testing.T) {
 	await("the database decides with a new schema", false)
 }
 
+// TestSchemaOfAnEarlierVersionIsCompleted opens databases that lack a function, as those
+// that another version has prepared.
+func TestSchemaOfAnEarlierVersionIsCompleted(t *testing.T) {
+	for _, function := range []string{"reserve_4", "settle_3", "correct_3"} {
+		t.Run(function, func(t *testing.T) {
+			url := storetest.Postgres(t)
+			open(t, url)
+			storetest.Exec(t, url, `DROP FUNCTION modelgate_limits.`+function)
+			s := open(t, url)
+			claim := perDay(function)
+			v, err := s.Reserve(t.Context(), noon(), []quota.Claim{claim})
+			if err != nil || v.Refused >= 0 {
+				t.Fatal(v, err)
+			}
+			s.Settle(noon(), v.Grants, quota.Use{Requests: 1})
+			s.Flush()
+			if err := s.Correct(t.Context(), []quota.Correction{{Counter: "budget", Total: 1}}); err != nil {
+				t.Error(err)
+			}
+			if states, err := s.Read(t.Context(), noon(), []*quota.Limit{claim.Limit}); err != nil || states[0].Used != 1 || states[0].Held != 0 {
+				t.Errorf("the counter is at %+v, %v, want 1 used", states, err)
+			}
+		})
+	}
+}
+
 func TestDatabaseWithoutTheRightToCreateASchemaIsRefused(t *testing.T) {
 	url := storetest.Postgres(t)
 	storetest.Exec(t, url, `CREATE ROLE quota_reader_only LOGIN`)
@@ -219,7 +245,7 @@ func TestAReplyOfAnotherLengthIsAnError(t *testing.T) {
 	url := storetest.Postgres(t)
 	s := open(t, url)
 	for _, reply := range []string{"", "1 2", "1 -1 1 0 0 0 0", "1 -1 1 0 0 0 0 0 0"} {
-		storetest.Exec(t, url, `CREATE OR REPLACE FUNCTION modelgate_limits.reserve_3(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
+		storetest.Exec(t, url, `CREATE OR REPLACE FUNCTION modelgate_limits.reserve_4(latest BIGINT, generation BIGINT, names TEXT[], numbers BIGINT[], tolerances BIGINT[],
 			bases BIGINT[], maxima BIGINT[], totals BIGINT[], amounts BIGINT[], leasts BIGINT[], lifetimes BIGINT[]) RETURNS TEXT LANGUAGE sql AS $$ SELECT '`+reply+`' $$`)
 		_, err := s.Reserve(context.Background(), noon(), []quota.Claim{perDay(t.Name())})
 		if err == nil || !strings.Contains(err.Error(), "to 1 limits") {
