@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // newScriptedPairs is a gateway whose providers of each protocol say what the
@@ -385,5 +386,5 @@ func TestTranslationsLeaveNothingBehind(t *testing.T) {
 	for range 3 {
 		round()
 	}
-	eventually(t, "the goroutines of responses have ended", func() bool { return runtime.NumGoroutine() <= before+10 })
+	waittest.Until(t, "the goroutines of responses have ended", func() bool { return runtime.NumGoroutine() <= before+10 })
 }

@@ -12,6 +12,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 const semanticCache = `{"provider":"@simulator","cache":{"mode":"semantic"}}`
@@ -224,7 +225,7 @@ func TestPoliciesCountTheEmbedder(t *testing.T) {
 		return list
 	}
 	n := 0
-	eventually(t, "all policies are known", func() bool {
+	waittest.Until(t, "all policies are known", func() bool {
 		n++
 		ask(fmt.Sprint("warm up ", n))
 		list := used()

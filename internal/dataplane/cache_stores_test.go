@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/quota/quotatest"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // cacheStore is a store of cached responses, and how gateways that share it start.
@@ -118,7 +119,7 @@ func TestInvalidationsApplyToOtherGatewaysAndLaterOnes(t *testing.T) {
 			if status != "MISS" || again == a {
 				t.Errorf("after the invalidation: %s %s", status, again)
 			}
-			eventually(t, "the other gateway serves the new response", func() bool {
+			waittest.Until(t, "the other gateway serves the new response", func() bool {
 				_, got := ask(two, "a")
 				return got != a
 			})
@@ -254,14 +255,14 @@ func TestNoOutageOfACacheStoreFailsARequest(t *testing.T) {
 				outage.begin()
 				all()
 				if outage.reported {
-					eventually(t, outage.name+" is reported", func() bool { all(); return up() == "0" })
+					waittest.Until(t, outage.name+" is reported", func() bool { all(); return up() == "0" })
 					if !strings.Contains(g.Log.String(), "cache store unavailable; requests call their providers") {
 						t.Errorf("%s is not in the log", outage.name)
 					}
 				}
 				outage.end()
 				all()
-				eventually(t, "the store is used again after: "+outage.name, func() bool {
+				waittest.Until(t, "the store is used again after: "+outage.name, func() bool {
 					ask(0)
 					return up() == "1" && cachedPost(g, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"question 0"}]}`, config).Header.Get(api.HeaderCacheStatus) == "HIT"
 				})

@@ -15,6 +15,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // countingModel is a provider of the chat dialect each of whose responses is
@@ -437,7 +438,7 @@ func TestASharedCallIsSpentOnceAndSavedByTheOthers(t *testing.T) {
 // awaitInFlight waits until the gateway serves n requests.
 func awaitInFlight(t *testing.T, g *gatewaytest.Gateway, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("the gateway serves %d requests", n), func() bool {
+	waittest.Until(t, fmt.Sprintf("the gateway serves %d requests", n), func() bool {
 		res, err := http.Get(g.AdminURL + "/metrics")
 		if err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // judgingProvider answers the model judge with a verdict on the text, false if it has
@@ -164,7 +165,7 @@ func TestBooksAreExactWithChecksByAModel(t *testing.T) {
 	if err := json.Unmarshal(res.Body, &made); err != nil || made.Key == "" {
 		t.Fatalf("%d %s", res.Status, res.Body)
 	}
-	eventually(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", made.Key).Status != 401 })
+	waittest.Until(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", made.Key).Status != 401 })
 	total, requests, tokens := 0.0, 0.0, 0.0
 	for _, members := range []string{
 		`"input_guardrails":[{"id":"a","deny":true,` + judgeCheck + `}]`,
@@ -207,7 +208,7 @@ func TestBackgroundChecksSettleTheLimitsOfPolicies(t *testing.T) {
 		t.Fatalf("%d %s", made.Status, made.Body)
 	}
 	used := func() any { return at(g.Get("/limits?owner=policy&id="+id).JSON(t), "data.0.used") }
-	eventually(t, "the policy is known", func() bool {
+	waittest.Until(t, "the policy is known", func() bool {
 		return g.Post("/chat/completions", strings.Replace(sayChat("hello", false), `"m"`, `"judge"`, 1)).Status == 200 && used() != nil
 	})
 	before := used().(float64)
@@ -241,7 +242,7 @@ func TestBackgroundChecksEndTheirPlace(t *testing.T) {
 	if err := json.Unmarshal(res.Body, &made); err != nil || made.Key == "" {
 		t.Fatalf("%d %s", res.Status, res.Body)
 	}
-	eventually(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", made.Key).Status != 401 })
+	waittest.Until(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", made.Key).Status != 401 })
 	config := guarded(`"cache":{"mode":"simple"},"input_guardrails":[{"id":"c","async":true,"sequential":true,"default.webhook":{"webhookURL":"` + hook.URL + `","timeout":60000},` + judgeCheck + `}]`)
 	for _, want := range []string{"MISS", "HIT"} {
 		res := g.Post("/chat/completions", sayChat("hello", false), "x-gateway-api-key", made.Key, "x-gateway-config", config, "x-gateway-provider", "")
@@ -299,7 +300,7 @@ func TestTheConfigOfACheckServesItWithoutItsGuardrails(t *testing.T) {
 		config := guarded(`"input_guardrails":[` + item + `]`)
 		for text, want := range map[string]int{"hello": 200, "rude": 446} {
 			before := 0
-			eventually(t, "the config is known", func() bool {
+			waittest.Until(t, "the config is known", func() bool {
 				before = len(p.sawJudge())
 				res := g.Post("/chat/completions", sayChat(text, false), "x-gateway-config", config, "x-gateway-provider", "")
 				return res.Status == want && !strings.Contains(string(res.Body), "not found")
@@ -326,7 +327,7 @@ func TestACheckOfAConfigIsBoundByTheDefaultGuardrails(t *testing.T) {
 		t.Fatalf("%d %s", res.Status, res.Body)
 	}
 	config := guarded(`"input_guardrails":[{"id":"in","deny":true,"gateway.modelCheck":{"model":"@simulator/judge","instructions":"of the config"}}]`)
-	eventually(t, "the default is known", func() bool {
+	waittest.Until(t, "the default is known", func() bool {
 		return g.Post("/chat/completions", sayChat("Bluebird", false)).Status == 446
 	})
 	from := len(p.sawJudge())
@@ -377,7 +378,7 @@ func TestTheProvidersOfAKeyBindOnlyItsOwnChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", key.Reveal()).Status != 401 })
+	waittest.Until(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", key.Reveal()).Status != 401 })
 	check := `"gateway.modelCheck":{"model":"@other/judge","instructions":"is polite"}`
 	ask := func(text, config string) gatewaytest.Response {
 		return g.Post("/chat/completions", sayChat(text, false), "x-gateway-api-key", key.Reveal(), "x-gateway-config", config, "x-gateway-provider", "")
@@ -391,7 +392,7 @@ func TestTheProvidersOfAKeyBindOnlyItsOwnChecks(t *testing.T) {
 		t.Fatalf("%d %s", saved.Status, saved.Body)
 	}
 	config := guarded(`"input_guardrails":["` + made.Slug + `"]`)
-	eventually(t, "the guardrail is known", func() bool { return ask("hello", config).Status == 200 })
+	waittest.Until(t, "the guardrail is known", func() bool { return ask("hello", config).Status == 200 })
 	if res := ask("rude", config); res.Status != 446 {
 		t.Errorf("a saved guardrail: status %d: %s", res.Status, res.Body)
 	}
@@ -418,7 +419,7 @@ func TestATestOfAGuardrailAsksItsModelAndIsPaid(t *testing.T) {
 			t.Errorf("%s: %d %s, want denied %t", text, res.Status, res.Body, denied)
 		}
 	}
-	eventually(t, "the tests are in the log", func() bool {
+	waittest.Until(t, "the tests are in the log", func() bool {
 		found := g.Get("/logs?operation=guardrails.test").JSON(t)["data"].([]any)
 		for _, e := range found {
 			if fmt.Sprintf("%.9f", at(e, "cost")) != fmt.Sprintf("%.9f", judgeCost) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // A check of a request, and of a test of a guardrail, sends to the hosts only that the
@@ -39,7 +40,7 @@ func TestChecksAreBoundByTheEgressPolicies(t *testing.T) {
 		if err := json.Unmarshal(res.Body, &made); err != nil || made.Key == "" {
 			t.Fatalf("%d %s", res.Status, res.Body)
 		}
-		eventually(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", made.Key).Status != 401 })
+		waittest.Until(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", made.Key).Status != 401 })
 		calls.Store(0)
 		res = g.Post("/chat/completions", sayChat("hello", false), "x-gateway-api-key", made.Key, "x-gateway-config", config, "x-gateway-provider", "")
 		refused := strings.Contains(string(res.Body), "the egress policy does not allow the host")

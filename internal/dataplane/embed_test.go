@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator"
 	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/waittest"
 )
 
 const titan = "amazon.titan-embed-text-v2:0"
@@ -124,7 +125,7 @@ func TestABundleIsSentFewAtATime(t *testing.T) {
 		done <- g.Post("/embeddings", `{"model":"`+titan+`","input":`+manyInputs(30)+`}`, "x-gateway-provider", "@converse")
 	}()
 	for left := 30; left > 0; left-- {
-		eventually(t, "as many requests as may be are under way", func() bool {
+		waittest.Until(t, "as many requests as may be are under way", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return under == min(most, left)

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/eventstream"
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/waittest"
 )
 
 const endpointSettings = `
@@ -35,7 +36,7 @@ func TestEndpointsOfSageMakerAnswerEveryProtocol(t *testing.T) {
 					continue
 				}
 				path := "/endpoints/my-endpoint+" + form + "/invocations" + map[bool]string{true: "-response-stream"}[stream]
-				eventually(t, "a signed request without a model was sent to "+path, func() bool {
+				waittest.Until(t, "a signed request without a model was sent to "+path, func() bool {
 					return slices.ContainsFunc(g.Sim.Requests(), func(r recorder.Request) bool {
 						return strings.HasSuffix(strings.ReplaceAll(r.URI, "%2B", "+"), path) && !strings.Contains(string(r.Body), `"model"`) &&
 							strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/")

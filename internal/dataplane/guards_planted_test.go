@@ -11,6 +11,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // plantedModels is a provider whose models stream texts in pieces. Each request waits
@@ -275,21 +276,21 @@ func TestPlantedTextNeverPassesTheCache(t *testing.T) {
 	saved := g.Post("/guardrails", `{"name":"g","workspace_id":"default",`+fmt.Sprintf(deny, false)+`}`).JSON(t)
 	id := str(saved["id"])
 	config := guarded(cached + `,"output_guardrails":["` + id + `"]`)
-	eventually(t, "the guardrail is there", func() bool {
+	waittest.Until(t, "the guardrail is there", func() bool {
 		return g.Post("/chat/completions", plainChat, api.HeaderProvider, "", api.HeaderConfig, config).Status == 200
 	})
 	store(config)
 	if res := g.Do(g.Request("PUT", "/guardrails/"+id, `{`+fmt.Sprintf(deny, true)+`}`)); res.Status != 200 {
 		t.Fatalf("PUT: %d %s", res.Status, res.Body)
 	}
-	eventually(t, "the change holds", func() bool {
+	waittest.Until(t, "the change holds", func() bool {
 		return g.Post("/chat/completions", plainChat, api.HeaderProvider, "", api.HeaderConfig, config).Status == 446
 	})
 	check(config, "", "saved and changed")
 	if res := g.Do(g.Request("PUT", "/admin/workspaces/default", `{"defaults":{"output_guardrails":["`+id+`"]}}`)); res.Status != 200 {
 		t.Fatalf("PUT: %d %s", res.Status, res.Body)
 	}
-	eventually(t, "the default holds", func() bool {
+	waittest.Until(t, "the default holds", func() bool {
 		return g.Post("/chat/completions", plainChat, api.HeaderProvider, "", api.HeaderConfig, guarded(cached)).Status == 446
 	})
 	check(guarded(cached), "", "a default")

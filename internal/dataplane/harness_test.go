@@ -238,17 +238,6 @@ func hex(n int) string { return fmt.Sprintf("%x", n) }
 
 func newPool() *bytepool.Pool { return bytepool.New(0) }
 
-// eventually waits until ok holds.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(stallTimer); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-}
-
 // expire lets a key end soon. On a loaded machine the time may pass before the request is
 // read, which is then refused, so a later one is tried.
 func expire(t *testing.T, g *gatewaytest.Gateway, id string) {

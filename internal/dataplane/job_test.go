@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // predictions is a provider of predictions.
@@ -169,7 +170,7 @@ func TestAPredictionIsCancelledWhenTheClientLeaves(t *testing.T) {
 			if tt.stream {
 				io.ReadFull(receive(t, heads, "the head").Body, make([]byte, 4))
 			} else {
-				eventually(t, "the state was asked for", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.asked) > 1 })
+				waittest.Until(t, "the state was asked for", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.asked) > 1 })
 			}
 			cancel()
 			receive(t, p.cancelled, "the cancellation")

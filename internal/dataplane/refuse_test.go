@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 const smallLimits = "limits: {json_body: 64 KB, upload_body: 128 KB}\n"
@@ -183,9 +184,9 @@ func TestAKeyThatExpiresIsRefusedFromThenOn(t *testing.T) {
 	ask := func() gatewaytest.Response {
 		return g.Post("/chat/completions", plainChat, "x-gateway-api-key", key)
 	}
-	eventually(t, "the key is taken", func() bool { return ask().Status == 200 })
+	waittest.Until(t, "the key is taken", func() bool { return ask().Status == 200 })
 	expire(t, g, id)
-	eventually(t, "the key has expired", func() bool { return ask().Status == 401 })
+	waittest.Until(t, "the key has expired", func() bool { return ask().Status == 401 })
 	res := ask()
 	if code := errorOf(t, string(res.Body))["code"]; code != "expired_api_key" {
 		t.Errorf("code = %v, want expired_api_key", code)

@@ -13,6 +13,7 @@ import (
 
 	"modelgate/internal/ledger"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/waittest"
 )
 
 // noise is what can't be compressed, and what is known by the id.
@@ -184,13 +185,13 @@ func TestAFullDiskCostsBodiesWhereTheyMayBeDropped(t *testing.T) {
 		mustIntend(t, l, reqlog.NewID(time.Now()), 1) // finds the disk full, and waits
 		close(done)
 	}()
-	eventually(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
+	waittest.Until(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
 	recorded := make(chan struct{})
 	go func() {
 		l.Record(t.Context(), withBodies(ids[1], size))
 		close(recorded)
 	}()
-	eventually(t, "the bodies are dropped", func() bool { return l.Stats().BodiesDropped == 1 })
+	waittest.Until(t, "the bodies are dropped", func() bool { return l.Stats().BodiesDropped == 1 })
 	select {
 	case <-recorded:
 		t.Error("the row did not wait for the disk")

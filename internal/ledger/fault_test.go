@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/ledger"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/waittest"
 )
 
 func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
@@ -19,7 +20,7 @@ func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
 	disk.Fill(true)
 	done := make(chan reqlog.ID)
 	go func() { done <- exchange(t, l) }()
-	eventually(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
+	waittest.Until(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if err := l.RecordIntent(ctx, intent(reqlog.NewID(time.Now()), 1)); !errors.Is(err, context.DeadlineExceeded) {
@@ -28,7 +29,7 @@ func TestAFullDiskHoldsAttemptsBackUntilThereIsRoom(t *testing.T) {
 	disk.Fill(false)
 	var after reqlog.ID
 	runWithin(t, "the exchange that waited for room", func() { after = <-done })
-	eventually(t, "writing works again", func() bool { return l.Stats().LastError == "" })
+	waittest.Until(t, "writing works again", func() bool { return l.Stats().LastError == "" })
 	mustClose(t, l)
 	if store.rows[before] != 1 || store.rows[after] != 1 || l.Stats().Lost != 0 {
 		t.Errorf("rows = %v, %+v; want both exchanges and nothing lost", store.rows, l.Stats())
@@ -56,7 +57,7 @@ func TestAFullDiskRefusesAttemptsWhereThatIsAskedFor(t *testing.T) {
 		l.Record(t.Context(), entry(running))
 	})
 	disk.Fill(false)
-	eventually(t, "writing works again", func() bool { return l.Stats().LastError == "" })
+	waittest.Until(t, "writing works again", func() bool { return l.Stats().LastError == "" })
 	mustIntend(t, l, reqlog.NewID(time.Now()), 1)
 	if st := l.Stats(); st.Lost != 0 || st.LostAttempts != 0 {
 		t.Errorf("Stats = %+v, want nothing lost", st)
@@ -120,7 +121,7 @@ func TestALedgerThatIsFullTakesRowsAgainWhenTheStoreIsBack(t *testing.T) {
 		t.Fatalf("took %d exchanges, %+v; want an end at 64 KB", n, l.Stats())
 	}
 	store.setError(nil)
-	eventually(t, "it takes attempts again", func() bool {
+	waittest.Until(t, "it takes attempts again", func() bool {
 		id := reqlog.NewID(time.Now())
 		if l.RecordIntent(t.Context(), intent(id, 1)) != nil {
 			return false
@@ -141,7 +142,7 @@ func TestASyncThatFailsIsTriedAgain(t *testing.T) {
 	sent := make(chan error, 1)
 	go func() { sent <- l.RecordIntent(t.Context(), intent(reqlog.NewID(time.Now()), 1)) }()
 	before := disk.Syncs()
-	eventually(t, "it was tried twice", func() bool { return disk.Syncs() > before+1 })
+	waittest.Until(t, "it was tried twice", func() bool { return disk.Syncs() > before+1 })
 	select {
 	case err := <-sent:
 		t.Fatalf("Intend = %v before its intent was safe", err)

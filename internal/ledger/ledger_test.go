@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/ledger"
 	"modelgate/internal/llm"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/waittest"
 )
 
 func TestRecordedEntriesAreAppliedOnce(t *testing.T) {
@@ -225,14 +226,14 @@ func TestSegmentsGoWhenAllInThemIsSettledAndApplied(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "many segments were begun", func() bool {
+	waittest.Until(t, "many segments were begun", func() bool {
 		exchange(t, l)
 		names := segments(t, dir)
 		return filepath.Base(names[len(names)-1]) >= "00000008.seg"
 	})
-	eventually(t, "few segments are left", func() bool { exchange(t, l); return l.Stats().Segments <= 3 })
+	waittest.Until(t, "few segments are left", func() bool { exchange(t, l); return l.Stats().Segments <= 3 })
 	// While segments still go, one may be gone before it is read.
-	eventually(t, "the attempt that goes on is all that is open", func() bool {
+	waittest.Until(t, "the attempt that goes on is all that is open", func() bool {
 		r := mustVerify(t, dir)
 		return r.Running == 1 && r.OK()
 	})
@@ -240,17 +241,6 @@ func TestSegmentsGoWhenAllInThemIsSettledAndApplied(t *testing.T) {
 	mustClose(t, l)
 	if r := mustVerify(t, dir); !r.OK() || r.Running != 0 {
 		t.Errorf("Verify = %+v, want all settled", r)
-	}
-}
-
-// eventually waits for what another goroutine does.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("it never came that %s", what)
-		}
-		<-time.After(time.Millisecond)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"modelgate/internal/ledger"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/waittest"
 )
 
 // sizedEntry is an entry that takes about n bytes without bodies.
@@ -237,7 +238,7 @@ func TestAttemptThatWaitsForRoomIsRefusedWhenTheLedgerCloses(t *testing.T) {
 	disk.Fill(true)
 	sent := make(chan error, 1)
 	go func() { sent <- l.RecordIntent(context.Background(), intent(reqlog.NewID(time.Now()), 1)) }()
-	eventually(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
+	waittest.Until(t, "the failure is reported", func() bool { return l.Stats().LastError != "" })
 	if err := l.Close(closed(t)); err == nil {
 		t.Error("Close = nil, want an error: the intent was not written")
 	}
@@ -283,7 +284,7 @@ func TestLedgerOfFullSizeHoldsExchangesBackAndLosesNone(t *testing.T) {
 			exchange(t, l)
 		}
 	}()
-	eventually(t, "the ledger is full", func() bool { return l.Stats().Bytes > most-1000 })
+	waittest.Until(t, "the ledger is full", func() bool { return l.Stats().Bytes > most-1000 })
 	store.setError(nil)
 	runWithin(t, "the exchanges that waited", func() { <-done })
 	mustClose(t, l)

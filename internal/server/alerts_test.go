@@ -25,6 +25,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // alertSecret is the value of the variable ALERT_SECRET in all tests, set by TestMain.
@@ -124,7 +125,7 @@ func TestAlertsAreSentOnceForAllGateways(t *testing.T) {
 	}
 	want := []string{"budget.exhausted api_key poor: 1", "budget.threshold_reached api_key poor: 1"}
 	for n := 1; n <= 2; n++ {
-		eventually(t, fmt.Sprintf("the webhook has %d of two alerts", n), func() bool {
+		waittest.Until(t, fmt.Sprintf("the webhook has %d of two alerts", n), func() bool {
 			for _, g := range gateways { // until the budget is used up on all of them
 				g.Do(g.Request("POST", "/chat/completions", thrifty, "x-gateway-api-key", key.Reveal()))
 			}
@@ -134,11 +135,11 @@ func TestAlertsAreSentOnceForAllGateways(t *testing.T) {
 	for n := range 8 { // further ones are sent after those that were due
 		mustAlert(t, db, n)
 	}
-	eventually(t, "later alerts are sent", func() bool { return len(h.bodies()) == 10 })
+	waittest.Until(t, "later alerts are sent", func() bool { return len(h.bodies()) == 10 })
 	if got := h.bodies()[8:]; !slices.Equal(got, want) {
 		t.Errorf("received %v, want %v", got, want)
 	}
-	eventually(t, "all e-mails are sent", func() bool { return len(mails.Messages()) == 10 })
+	waittest.Until(t, "all e-mails are sent", func() bool { return len(mails.Messages()) == 10 })
 	commands := strings.Join(mails.Commands(), "\n")
 	for _, to := range []string{"ops@example.com", "team@example.com"} {
 		want := 2
@@ -169,9 +170,9 @@ func TestExpiryOfKeysIsReportedOnce(t *testing.T) {
 	settings := "alerts: {webhooks: [{url: \"" + h.URL + "\", secret: \"${ALERT_SECRET}\"}]}\n"
 	for n := range 2 { // the second start finds nothing to report
 		g := gatewaytest.New(t, gatewaytest.Options{Data: data, Settings: settings})
-		eventually(t, "expiries are reported", func() bool { return len(h.bodies()) >= 2 })
+		waittest.Until(t, "expiries are reported", func() bool { return len(h.bodies()) >= 2 })
 		mustAlert(t, db, n)
-		eventually(t, "a later alert is sent", func() bool { return len(h.bodies()) == 3+n })
+		waittest.Until(t, "a later alert is sent", func() bool { return len(h.bodies()) == 3+n })
 		g.Stop()
 	}
 	if got, want := h.bodies()[2:], []string{"api_key.expired api_key over: 1", "api_key.expires_soon api_key soon: 1"}; !slices.Equal(got, want) {

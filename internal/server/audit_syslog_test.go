@@ -154,8 +154,8 @@ func TestSyslogByUDPReceivesTheAuditLog(t *testing.T) {
 		t.Errorf("received %d bytes, want the first 8192 of a-3: %.300s", len(got), got)
 	}
 	l.Close()
-	mustNote(t, db, "a", 4, 5)                      // may be lost: nobody listens
-	eventually(t, "the port is free", func() bool { // another program may have got it
+	mustNote(t, db, "a", 4, 5)                          // may be lost: nobody listens
+	waittest.Until(t, "the port is free", func() bool { // another program may have got it
 		l, err = net.ListenPacket("udp", address)
 		return err == nil
 	})

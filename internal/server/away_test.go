@@ -18,6 +18,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 const (
@@ -58,7 +59,7 @@ func TestAChangeCountsAtOnceHereAndSoonElsewhere(t *testing.T) {
 			if got := useConfig(here, slug); got != 200 {
 				t.Errorf("a request after it: %d", got)
 			}
-			eventually(t, "the other node has the config", func() bool { return useConfig(there, slug) == 200 })
+			waittest.Until(t, "the other node has the config", func() bool { return useConfig(there, slug) == 200 })
 			best = min(best, time.Since(began))
 		}
 		if best > time.Second {
@@ -139,16 +140,16 @@ func TestRequestsAreServedWhileTheDatabaseIsAway(t *testing.T) {
 	pg := storetest.NewServer(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: pg.DSN()})
 	slug := slugOf(t, saveConfig(g, "before"))
-	eventually(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
+	waittest.Until(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
 	stop := traffic(t, g)
 	pg.Stop()
-	eventually(t, "readiness says degraded", isDegraded(t, g))
+	waittest.Until(t, "readiness says degraded", isDegraded(t, g))
 	refusesChanges(t, g)
 	if got := useConfig(g, slug); got != 200 {
 		t.Errorf("a saved config in the meantime: %d, want 200", got)
 	}
 	pg.Start(t)
-	eventually(t, "readiness says ready", func() bool { return !isDegraded(t, g)() })
+	waittest.Until(t, "readiness says ready", func() bool { return !isDegraded(t, g)() })
 	after := slugOf(t, saveConfig(g, "after"))
 	if got := useConfig(g, after); got != 200 {
 		t.Errorf("a config saved after: %d, want 200", got)
@@ -161,7 +162,7 @@ func TestRequestsAreServedWhileTheDatabaseIsReadOnly(t *testing.T) {
 	dsn := storetest.Postgres(t)
 	g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 	slug := slugOf(t, saveConfig(g, "before"))
-	eventually(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
+	waittest.Until(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
 	stop := traffic(t, g)
 	set := func(on string) {
 		t.Helper()
@@ -185,14 +186,14 @@ func TestRequestsAreServedWhileTheDatabaseDoesNotAnswer(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Database: dsn})
 	relay.Delay(50 * time.Millisecond)
 	slug := slugOf(t, saveConfig(g, "slowly"))
-	eventually(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
+	waittest.Until(t, "the config counts", func() bool { return useConfig(g, slug) == 200 })
 	stop := traffic(t, g)
 	relay.Pause(true)
-	eventually(t, "readiness says degraded", isDegraded(t, g))
+	waittest.Until(t, "readiness says degraded", isDegraded(t, g))
 	mustServeOn(t, stop)
 	relay.Pause(false)
 	relay.Delay(0)
-	eventually(t, "readiness says ready", func() bool { return !isDegraded(t, g)() })
+	waittest.Until(t, "readiness says ready", func() bool { return !isDegraded(t, g)() })
 }
 
 // failingModule is a WebAssembly module that writes the verdict false.
@@ -214,7 +215,7 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 		return g.Post("/chat/completions", chat, "x-gateway-api-key", key.Reveal(), "x-gateway-provider", provider).Status
 	}
 	mustStoreProvider(t, db, g.Upstream)
-	eventually(t, "the stored key and provider count", func() bool { return ask(g, "@stored") == 200 })
+	waittest.Until(t, "the stored key and provider count", func() bool { return ask(g, "@stored") == 200 })
 	if res := g.Post("/guardrail-modules", `{"name":"m","slug":"fails","workspace_id":"default","code":"`+failingModule+`"}`); res.Status != 200 {
 		t.Fatalf("%d %s", res.Status, res.Body)
 	}
@@ -222,7 +223,7 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 	guarded := func(g *gatewaytest.Gateway) int {
 		return g.Post("/chat/completions", chat, "x-gateway-provider", "", "x-gateway-config", fmt.Sprintf(`{"provider":"@simulator","input_guardrails":[%q]}`, made["slug"])).Status
 	}
-	eventually(t, "the stored module runs", func() bool { return guarded(g) == 446 })
+	waittest.Until(t, "the stored module runs", func() bool { return guarded(g) == 446 })
 	g.Stop()
 	pg.Stop()
 
@@ -242,7 +243,7 @@ func TestAStartNeedsNoDatabaseThatWasThereBefore(t *testing.T) {
 	}
 	refusesChanges(t, alone)
 	pg.Start(t)
-	eventually(t, "readiness says ready", func() bool { return !isDegraded(t, alone)() })
+	waittest.Until(t, "readiness says ready", func() bool { return !isDegraded(t, alone)() })
 	slugOf(t, saveConfig(alone, "after"))
 	if got := ask(alone, "@simulator"); got != 200 {
 		t.Errorf("the stored key: %d, want 200", got)

@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // priced are settings by which a request with thrifty costs 6 + 8 × 4 thousand
@@ -65,14 +66,14 @@ func TestNodesOfOneDatabaseCountTogether(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "both nodes' requests are counted", func() bool { return mustSpent(t, db, k.ID) == times(sent) })
+	waittest.Until(t, "both nodes' requests are counted", func() bool { return mustSpent(t, db, k.ID) == times(sent) })
 	for range 6 {
 		if ask(here) == 200 {
 			sent++
 		}
 	}
 	for _, g := range []*gatewaytest.Gateway{here, there} {
-		eventually(t, "the budget is used up on every node", func() bool {
+		waittest.Until(t, "the budget is used up on every node", func() bool {
 			got := ask(g)
 			if got == 200 {
 				sent++
@@ -80,7 +81,7 @@ func TestNodesOfOneDatabaseCountTogether(t *testing.T) {
 			return got == 412
 		})
 	}
-	eventually(t, "all is counted", func() bool { return mustSpent(t, db, k.ID) == times(sent) })
+	waittest.Until(t, "all is counted", func() bool { return mustSpent(t, db, k.ID) == times(sent) })
 }
 
 // mustPoor makes a key with a budget of n tokens.
@@ -103,9 +104,9 @@ func TestABudgetActsWithinASecond(t *testing.T) {
 	ask := func() int {
 		return g.Do(g.Request("POST", "/chat/completions", thrifty, "x-gateway-api-key", key.Reveal())).Status
 	}
-	eventually(t, "the key counts", func() bool { return ask() == 200 })
+	waittest.Until(t, "the key counts", func() bool { return ask() == 200 })
 	began := time.Now()
-	eventually(t, "its budget is used up", func() bool { return ask() == 412 })
+	waittest.Until(t, "its budget is used up", func() bool { return ask() == 412 })
 	t.Logf("it took %s", time.Since(began))
 }
 
@@ -117,20 +118,20 @@ func TestSpendingWaitsForADatabaseThatIsAway(t *testing.T) {
 		g.Post("/chat/completions", thrifty)
 	}
 	db := storetest.Open(t, pg.DSN())
-	eventually(t, "it is counted", func() bool { return mustSpent(t, db, "bootstrap") == times(3) })
+	waittest.Until(t, "it is counted", func() bool { return mustSpent(t, db, "bootstrap") == times(3) })
 	pg.Stop()
 	for range 5 {
 		if res := g.Post("/chat/completions", thrifty); res.Status != 200 {
 			t.Fatalf("a request while the database is away: %d %s", res.Status, res.Body)
 		}
 	}
-	eventually(t, "metrics tell what waits", func() bool {
+	waittest.Until(t, "metrics tell what waits", func() bool {
 		list := requestLabels(t, g)
 		return list["modelgate_ledger_uncounted_attempts"] == "5" && list["modelgate_ledger_uncounted_seconds"] != "0"
 	})
 	pg.Start(t)
 	db = storetest.Open(t, pg.DSN())
-	eventually(t, "what waited is counted", func() bool { return mustSpent(t, db, "bootstrap") == times(8) })
+	waittest.Until(t, "what waited is counted", func() bool { return mustSpent(t, db, "bootstrap") == times(8) })
 }
 
 func TestFeaturesThatAreOffCountAndRefuseNothing(t *testing.T) {
@@ -148,16 +149,16 @@ func TestFeaturesThatAreOffCountAndRefuseNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the key is let through", func() bool {
+	waittest.Until(t, "the key is let through", func() bool {
 		return g.Do(g.Request("POST", "/chat/completions", thrifty, "x-gateway-api-key", key.Reveal())).Status == 200
 	})
-	eventually(t, "it is counted", func() bool { return mustSpent(t, db, k.ID) == times(1) })
+	waittest.Until(t, "it is counted", func() bool { return mustSpent(t, db, k.ID) == times(1) })
 }
 
 // mustSettle waits until the ledger holds the settlements and rows of n attempts.
 func mustSettle(t *testing.T, data string, n int) {
 	t.Helper()
-	eventually(t, "the attempts are settled", func() bool {
+	waittest.Until(t, "the attempts are settled", func() bool {
 		settled, rows := 0, 0
 		err := ledger.Each(server.LedgerDir(data), func(r ledger.Record) {
 			if r.Settle != nil {

@@ -10,6 +10,7 @@ import (
 
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator/recorder"
+	"modelgate/internal/waittest"
 )
 
 // heldGateway is a gateway whose provider holds requests that ask for it.
@@ -108,12 +109,12 @@ func TestRequestsInProgressOfAKeyAreLimited(t *testing.T) {
 	if res = h.await(first, second); res.Status != 200 {
 		t.Errorf("a request within the limit: %d %s", res.Status, res.Body)
 	}
-	eventually(t, "the place is free", func() bool { return h.reservedBy(key) == 1 })
+	waittest.Until(t, "the place is free", func() bool { return h.reservedBy(key) == 1 })
 	if res := h.chat(key, oneChat); res.Status != 200 {
 		t.Errorf("with a free place: %d %s", res.Status, res.Body)
 	}
 	h.releaseOne()
-	eventually(t, "all places are free", func() bool { return h.reservedBy(key) == 0 })
+	waittest.Until(t, "all places are free", func() bool { return h.reservedBy(key) == 0 })
 }
 
 // A stream is in progress until its end, and one that its client leaves until then.
@@ -132,7 +133,7 @@ func TestStreamsAreInProgressUntilTheirEnd(t *testing.T) {
 		t.Errorf("while a stream is open: %d, want 429", again.Status)
 	}
 	res.Body.Close()
-	eventually(t, "the place of a stream that was left is free", func() bool { return h.chat(key, oneChat).Status == 200 })
+	waittest.Until(t, "the place of a stream that was left is free", func() bool { return h.chat(key, oneChat).Status == 200 })
 }
 
 func TestProviderWithTooManyRequestsInProgressIsSkipped(t *testing.T) {
@@ -150,7 +151,7 @@ func TestProviderWithTooManyRequestsInProgressIsSkipped(t *testing.T) {
 	}
 	h.releaseOne()
 	h.await(first)
-	eventually(t, "the provider is used again", func() bool {
+	waittest.Until(t, "the provider is used again", func() bool {
 		return h.Do(h.Request("POST", "/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-config", config)).Header.Get("x-gateway-last-used-option-index") == "config.targets[0]"
 	})
 }
@@ -175,7 +176,7 @@ func TestRequestsWaitForRoomInTheGateway(t *testing.T) {
 	first := h.hold(key)
 	second := make(chan gatewaytest.Response, 1)
 	go func() { second <- h.chat(key, oneChat) }()
-	eventually(t, "a request waits", func() bool { return strings.Contains(metricsOf(t, h.Gateway), "\nmodelgate_requests_waiting 1\n") })
+	waittest.Until(t, "a request waits", func() bool { return strings.Contains(metricsOf(t, h.Gateway), "\nmodelgate_requests_waiting 1\n") })
 	if n := h.reached.Load(); n != 1 {
 		t.Errorf("%d requests reached the provider, want one", n)
 	}
@@ -202,7 +203,7 @@ func TestRequestsArePreparedUntilTheyAreSent(t *testing.T) {
 	req.Body, req.ContentLength = body, int64(len(oneChat))
 	go func() { done <- h.Do(req) }()
 	io.WriteString(rest, oneChat[:10])
-	eventually(t, "a request whose body arrives is being prepared", preparing(1))
+	waittest.Until(t, "a request whose body arrives is being prepared", preparing(1))
 	held := h.hold(gatewaytest.Key)
 	if !preparing(1)() { // at once: the body that arrives has a time limit, after which nothing would be prepared
 		t.Error("a request that waits for its provider is being prepared")
@@ -214,7 +215,7 @@ func TestRequestsArePreparedUntilTheyAreSent(t *testing.T) {
 			t.Errorf("%d %s, want 200", res.Status, res.Body)
 		}
 	}
-	eventually(t, "nothing is being prepared afterwards", preparing(0))
+	waittest.Until(t, "nothing is being prepared afterwards", preparing(0))
 }
 
 func TestAKeyLeavesRoomToOthers(t *testing.T) {
@@ -280,7 +281,7 @@ func TestRequestsWithoutRoomAreRefusedEarly(t *testing.T) {
 	}
 	h.releaseOne()
 	h.await(first)
-	eventually(t, "there is room again", func() bool { return h.chat(gatewaytest.Key, oneChat).Status == 200 })
+	waittest.Until(t, "there is room again", func() bool { return h.chat(gatewaytest.Key, oneChat).Status == 200 })
 	if text := metricsOf(t, h.Gateway); !strings.Contains(text, "\nmodelgate_requests_refused_total 5\n") {
 		t.Errorf("metrics lack five refused requests")
 	}

@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 func TestCountersOfLimitsAreWhereTheSettingsSay(t *testing.T) {
@@ -105,7 +106,7 @@ func TestSecondGatewayKeepsWhatTheFirstSettles(t *testing.T) {
 				if res := first.chat(key, oneChat); res.Status != 200 {
 					t.Fatalf("%d %s", res.Status, res.Body)
 				}
-				eventually(t, "its use is settled", func() bool { return used() > total })
+				waittest.Until(t, "its use is settled", func() bool { return used() > total })
 				return used()
 			}
 			once := send(0)
@@ -130,11 +131,11 @@ func TestSecondGatewayKeepsWhatTheFirstSettles(t *testing.T) {
 				t.Errorf("%g tokens are used after the start of the second gateway, want %g", n, twice)
 			}
 			release()
-			eventually(t, "the ledger has counted the rest", func() bool {
+			waittest.Until(t, "the ledger has counted the rest", func() bool {
 				return strings.Contains(string(first.Get("/api-keys?workspace_id=default").Body), fmt.Sprintf(`"current_usage":%g,`, twice))
 			})
 			// The counters learn of it after the database.
-			eventually(t, "no use counts twice", func() bool { return used() == twice })
+			waittest.Until(t, "no use counts twice", func() bool { return used() == twice })
 		})
 	}
 }
@@ -170,7 +171,7 @@ func TestGatewayStartsWhileRedisIsAway(t *testing.T) {
 		t.Errorf("the log does not say so: %s", g.Log.String())
 	}
 	redis.Start(t)
-	eventually(t, "Redis is connected", func() bool { return strings.Contains(g.Log.String(), `msg="Redis available"`) })
+	waittest.Until(t, "Redis is connected", func() bool { return strings.Contains(g.Log.String(), `msg="Redis available"`) })
 }
 
 func TestGatewaysWithSharedCountersHoldALimitTogether(t *testing.T) {
@@ -187,7 +188,7 @@ func TestGatewaysWithSharedCountersHoldALimitTogether(t *testing.T) {
 			}
 			const allowed = 20
 			key := gateways[0].key(`"rate_limits":[{"type":"requests","unit":"rpw","value":20},{"type":"tokens","unit":"rpw","value":1000000}]`)
-			eventually(t, "the other gateway knows the key", func() bool { return gateways[1].Get("/models", "x-gateway-api-key", key).Status != 401 })
+			waittest.Until(t, "the other gateway knows the key", func() bool { return gateways[1].Get("/models", "x-gateway-api-key", key).Status != 401 })
 			var successes, refused atomic.Int64
 			var wg sync.WaitGroup
 			for i := range 48 {
@@ -208,7 +209,7 @@ func TestGatewaysWithSharedCountersHoldALimitTogether(t *testing.T) {
 				t.Errorf("two gateways answered %d of 48 requests and refused %d, the limit is %d", n, refused.Load(), allowed)
 			}
 			// Slices that a gateway has leased are returned soon.
-			eventually(t, "the rest of the limit is used", func() bool {
+			waittest.Until(t, "the rest of the limit is used", func() bool {
 				if successes.Load() < allowed && gateways[0].chat(key, oneChat).Status == 200 {
 					successes.Add(1)
 				}
@@ -251,7 +252,7 @@ func TestRequestsWithLimitsGoOnWhileRedisIsAway(t *testing.T) {
 		t.Errorf("decided alone %s, up %s", got["modelgate_limit_decisions_alone_total"], got["modelgate_limit_counters_up"])
 	}
 	redis.Start(t)
-	eventually(t, "Redis counts what was used in the meantime", func() bool {
+	waittest.Until(t, "Redis counts what was used in the meantime", func() bool {
 		l.chat(key, oneChat)
 		return requestLabels(t, l.Gateway)["modelgate_limit_counters_up"] == "1"
 	})
@@ -305,11 +306,11 @@ func TestEachSettingDecidesWhilePostgreSQLIsStopped(t *testing.T) {
 					t.Error("no call of PostgreSQL failed")
 				}
 				resume()
-				eventually(t, "PostgreSQL decides again", func() bool {
+				waittest.Until(t, "PostgreSQL decides again", func() bool {
 					l.Get("/limits", "x-gateway-api-key", key)
 					return requestLabels(t, l.Gateway)["modelgate_limit_counters_up"] == "1"
 				})
-				eventually(t, "the limit is used up", func() bool { return l.chat(key, oneChat).Status == 429 })
+				waittest.Until(t, "the limit is used up", func() bool { return l.chat(key, oneChat).Status == 429 })
 			})
 		}
 	}
@@ -360,7 +361,7 @@ func budgetsComeBack(t *testing.T, l *limitedGateway, counted func(counter strin
 		return l.chat(key, oneChat, "x-gateway-metadata", `{"_user":"`+user+`"}`).Status
 	}
 	// A request may be refused because of what another one has only reserved.
-	eventually(t, "the ledger has counted what uses the budget up", func() bool {
+	waittest.Until(t, "the ledger has counted what uses the budget up", func() bool {
 		return send("a") == 412 && counted("policy/"+id+"/-/0/metadata._user:a")
 	})
 	used := func() string {
@@ -371,7 +372,7 @@ func budgetsComeBack(t *testing.T, l *limitedGateway, counted func(counter strin
 	if status := send("b"); status != 200 { // another finds it out
 		t.Fatalf("status %d", status)
 	}
-	eventually(t, "the counters are back", func() bool { return strings.Contains(l.Log.String(), "brought back from the ledger") })
+	waittest.Until(t, "the counters are back", func() bool { return strings.Contains(l.Log.String(), "brought back from the ledger") })
 	if status := send("a"); status != 412 {
 		t.Errorf("a budget that was used up admits a request with %d after the counters were lost: %s, before %s", status, used(), before)
 	}

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 func TestAGatewayOfADeploymentServesOnlyItsWorkspaces(t *testing.T) {
@@ -62,15 +63,15 @@ func TestAGatewayOfADeploymentServesOnlyItsWorkspaces(t *testing.T) {
 	if got := ask(all, outside).Status; got != 400 {
 		t.Errorf("a gateway of no deployment: %d", got)
 	}
-	eventually(t, "it was seen", func() bool { return !bytes.Contains(all.Get("/deployments/"+d.ID).Body, []byte(`"last_seen_at":null`)) })
+	waittest.Until(t, "it was seen", func() bool { return !bytes.Contains(all.Get("/deployments/"+d.ID).Body, []byte(`"last_seen_at":null`)) })
 	mustCall(t, all, "PUT", "/deployments/"+d.ID, `{"allow_all_workspaces":true,"workspaces":[]}`)
-	eventually(t, "all workspaces are served", func() bool { return served(outside) })
+	waittest.Until(t, "all workspaces are served", func() bool { return served(outside) })
 	mustCall(t, all, "PUT", "/deployments/"+d.ID, `{"status":"inactive"}`)
-	eventually(t, "nobody is served", func() bool { return !served(inside) && !served(outside) })
+	waittest.Until(t, "nobody is served", func() bool { return !served(inside) && !served(outside) })
 	mustCall(t, all, "PUT", "/deployments/"+d.ID, `{"status":"active"}`)
-	eventually(t, "they are again", func() bool { return served(inside) })
+	waittest.Until(t, "they are again", func() bool { return served(inside) })
 	mustCall(t, all, "DELETE", "/deployments/"+d.ID, "")
-	eventually(t, "nobody is served by what is gone", func() bool { return !served(inside) })
+	waittest.Until(t, "nobody is served by what is gone", func() bool { return !served(inside) })
 	if got := g.Get("/configs").Status; got != 200 {
 		t.Errorf("administration there: %d", got)
 	}

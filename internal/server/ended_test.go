@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
@@ -22,7 +23,7 @@ func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
 		ask := func(method, path, body string) gatewaytest.Response {
 			return g.Do(g.Request(method, path, body, "x-gateway-api-key", key.Reveal()))
 		}
-		eventually(t, "the key counts", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
+		waittest.Until(t, "the key counts", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
 		put := func(status string) {
 			t.Helper()
 			k.Status = status
@@ -31,7 +32,7 @@ func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
 			}
 		}
 		put(store.KeyExhausted)
-		eventually(t, "its budget is used up", func() bool { return ask("POST", "/chat/completions", chat).Status == 412 })
+		waittest.Until(t, "its budget is used up", func() bool { return ask("POST", "/chat/completions", chat).Status == 412 })
 		for _, tt := range []struct {
 			method, path, body string
 			want               int
@@ -52,12 +53,12 @@ func TestAKeyThatUsedUpItsBudgetReadsOn(t *testing.T) {
 			t.Errorf("the code is another: %s", res.Body)
 		}
 		put(store.KeyActive)
-		eventually(t, "it has a budget again", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
+		waittest.Until(t, "it has a budget again", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
 		for _, status := range []string{store.KeyRevoked, store.KeyExpired} {
 			put(status)
-			eventually(t, "it is "+status, func() bool { return ask("POST", "/chat/completions", chat).Status == 401 })
+			waittest.Until(t, "it is "+status, func() bool { return ask("POST", "/chat/completions", chat).Status == 401 })
 			put(store.KeyActive)
-			eventually(t, "it counts again", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
+			waittest.Until(t, "it counts again", func() bool { return ask("POST", "/chat/completions", chat).Status == 200 })
 		}
 	})
 }
@@ -69,7 +70,7 @@ func TestAProviderEntryThatIsUsedUpOrOverIsRefused(t *testing.T) {
 	db := storetest.Open(t, dsn)
 	mustStoreProvider(t, db, g.Upstream)
 	ask := func(h ...string) gatewaytest.Response { return g.Post("/chat/completions", chat, h...) }
-	eventually(t, "the entry counts", func() bool { return ask("x-gateway-provider", "@stored").Status == 200 })
+	waittest.Until(t, "the entry counts", func() bool { return ask("x-gateway-provider", "@stored").Status == 200 })
 	past := time.Now().Add(-time.Second)
 	for _, tt := range []struct {
 		code string
@@ -96,7 +97,7 @@ func TestAProviderEntryThatIsUsedUpOrOverIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, tt.code, func() bool {
+		waittest.Until(t, tt.code, func() bool {
 			res := ask("x-gateway-provider", "@stored")
 			return res.Status == 412 && bytes.Contains(res.Body, []byte(tt.code))
 		})

@@ -6,6 +6,7 @@ import (
 
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 func TestAnOrganisationMayRequireSavedConfigs(t *testing.T) {
@@ -24,12 +25,12 @@ func TestAnOrganisationMayRequireSavedConfigs(t *testing.T) {
 				t.Fatalf("%d %s", res.Status, res.Body)
 			}
 		}
-		eventually(t, "the saved config counts", func() bool { return ask(saved).Status == 200 })
+		waittest.Until(t, "the saved config counts", func() bool { return ask(saved).Status == 200 })
 		if res := ask(inline); res.Status != 200 {
 			t.Errorf("a config of the request, before: %d %s", res.Status, res.Body)
 		}
 		say("true")
-		eventually(t, "a config of the request is refused", func() bool {
+		waittest.Until(t, "a config of the request is refused", func() bool {
 			res := ask(inline)
 			return res.Status == 403 && bytes.Contains(res.Body, []byte("inline_config_blocked"))
 		})
@@ -40,6 +41,6 @@ func TestAnOrganisationMayRequireSavedConfigs(t *testing.T) {
 			t.Errorf("no config: %d %s", res.Status, res.Body)
 		}
 		say("null")
-		eventually(t, "a config of the request is taken again", func() bool { return ask(inline).Status == 200 })
+		waittest.Until(t, "a config of the request is taken again", func() bool { return ask(inline).Status == 200 })
 	})
 }

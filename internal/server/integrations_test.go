@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 func TestAKeyBringsItsConfigAndMetadata(t *testing.T) {
@@ -36,7 +37,7 @@ func TestAKeyBringsItsConfigAndMetadata(t *testing.T) {
 		ask := func(key, config, metadata string) gatewaytest.Response {
 			return g.Post("/chat/completions", chat, "x-gateway-api-key", key, "x-gateway-provider", "", "x-gateway-config", config, "x-gateway-metadata", metadata)
 		}
-		eventually(t, "the keys count", func() bool { return ask(free, "", "").Status != 401 && ask(fixed, "", "").Status != 401 })
+		waittest.Until(t, "the keys count", func() bool { return ask(free, "", "").Status != 401 && ask(fixed, "", "").Status != 401 })
 		for _, tt := range []struct {
 			name, key, config string
 			want              int
@@ -55,7 +56,7 @@ func TestAKeyBringsItsConfigAndMetadata(t *testing.T) {
 			}
 		}
 		id := ask(free, "", `{"team":"b","app":"x"}`).Header.Get("x-gateway-request-id")
-		eventually(t, "the request is logged with the key's metadata", func() bool {
+		waittest.Until(t, "the request is logged with the key's metadata", func() bool {
 			return strings.Contains(string(g.Get("/logs?metadata.team=a&metadata.app=x").Body), id)
 		})
 	})
@@ -74,7 +75,7 @@ func TestOfARotatedKeyBothSecretsCountForAWhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := func(key string) int { return g.Post("/chat/completions", chat, "x-gateway-api-key", key).Status }
-		eventually(t, "the new secret counts", func() bool { return ask("mg-now") == 200 })
+		waittest.Until(t, "the new secret counts", func() bool { return ask("mg-now") == 200 })
 		if got := ask("mg-before"); got != 200 {
 			t.Errorf("the secret before, in the transition: %d, want 200", got)
 		}
@@ -83,7 +84,7 @@ func TestOfARotatedKeyBothSecretsCountForAWhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the secret before is refused", func() bool { return ask("mg-before") == 401 })
+		waittest.Until(t, "the secret before is refused", func() bool { return ask("mg-before") == 401 })
 		if got := ask("mg-now"); got != 200 {
 			t.Errorf("the new secret after the transition: %d, want 200", got)
 		}
@@ -114,7 +115,7 @@ func TestAnEntryOfAnotherWorkspaceIsNotThere(t *testing.T) {
 	ask := func(key secret.String, provider, config string) gatewaytest.Response {
 		return g.Post("/chat/completions", chat, "x-gateway-api-key", key.Reveal(), "x-gateway-provider", provider, "x-gateway-config", config)
 	}
-	eventually(t, "the keys count", func() bool { return ask(here, "@stored", "").Status == 200 && ask(there, "@stored", "").Status != 401 })
+	waittest.Until(t, "the keys count", func() bool { return ask(here, "@stored", "").Status == 200 && ask(there, "@stored", "").Status != 401 })
 	for _, tt := range []struct{ provider, config string }{
 		{"@stored", ""}, {"@simulator", ""}, {"", slug}, {"", `{"virtual_key":"stored"}`}, {"", `{"provider":"@stored"}`},
 	} {

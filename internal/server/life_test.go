@@ -20,20 +20,10 @@ import (
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 const storeTimeout = time.Minute
-
-// eventually waits until ok holds.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(storeTimeout); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-}
 
 const chat = `{"model":"sim-1","messages":[{"role":"user","content":"hi"}]}`
 
@@ -100,7 +90,7 @@ func TestADrainSaysSoThenServesOnThenEnds(t *testing.T) {
 		t.Fatalf("before the drain /ready = %d, want 200", got)
 	}
 	g.Drain()
-	eventually(t, "/ready says 503", func() bool { return status(g.Root+"/ready") == 503 })
+	waittest.Until(t, "/ready says 503", func() bool { return status(g.Root+"/ready") == 503 })
 	if got := status(g.AdminURL + "/ready"); got != 503 {
 		t.Errorf("in the drain /ready of the admin listener = %d, want 503", got)
 	}
@@ -115,7 +105,7 @@ func TestADrainSaysSoThenServesOnThenEnds(t *testing.T) {
 	if res.StatusCode != 200 || !res.Close {
 		t.Errorf("a request in the first phase: status %d, connection closed %t; want 200, true", res.StatusCode, res.Close)
 	}
-	eventually(t, "connections are refused", func() bool { return status(g.Root+"/health") == 0 })
+	waittest.Until(t, "connections are refused", func() bool { return status(g.Root+"/health") == 0 })
 	close(up.end)
 	rest, err := io.ReadAll(r)
 	if string(rest) != last || err != nil {
@@ -364,11 +354,11 @@ func TestKeyMadeByAnotherProcessCounts(t *testing.T) {
 	ask := func() int {
 		return g.Post("/chat/completions", chat, "x-gateway-api-key", key.Reveal()).Status
 	}
-	eventually(t, "the new key is taken", func() bool { return ask() == 200 })
+	waittest.Until(t, "the new key is taken", func() bool { return ask() == 200 })
 	if err := db.RevokeKey(t.Context(), made.ID); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the revoked key is refused", func() bool { return ask() == 401 })
+	waittest.Until(t, "the revoked key is refused", func() bool { return ask() == 401 })
 }
 
 func TestSettingsAreReloadedOrStay(t *testing.T) {
@@ -394,12 +384,12 @@ func TestSettingsAreReloadedOrStay(t *testing.T) {
 		t.Fatalf("at the start: settings_ok %s, models %s", ok(), models())
 	}
 	g.WriteSettings(strings.ReplaceAll(first, "one", "two"))
-	eventually(t, "the new provider is there", func() bool { return strings.Contains(models(), `"@two/m"`) })
+	waittest.Until(t, "the new provider is there", func() bool { return strings.Contains(models(), `"@two/m"`) })
 	if strings.Contains(models(), `"@one/m"`) {
 		t.Error("the provider that left the file is still there")
 	}
 	g.WriteSettings("providers: [{slug: three, provider: nobody}]\n")
-	eventually(t, "the gauge falls", func() bool { return ok() == "0" })
+	waittest.Until(t, "the gauge falls", func() bool { return ok() == "0" })
 	if !strings.Contains(models(), `"@two/m"`) {
 		t.Errorf("a broken file changed what is served: %s", models())
 	}

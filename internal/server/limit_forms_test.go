@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // TestImagesOfFormsCountTheirPrice sends forms whose quality decides the price of an image,
@@ -47,7 +48,7 @@ func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 		key := l.key(allLimits)
 		res := l.Post("/images/edits", tt.body+"--x--\r\n", "x-gateway-api-key", key, "x-gateway-provider", "@painters", "Content-Type", "multipart/form-data; boundary=x")
 		var got counted
-		eventually(t, "the request has ended: "+tt.name, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
+		waittest.Until(t, "the request has ended: "+tt.name, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
 		if res.Status != 200 || got.Used != tt.want {
 			t.Errorf("%s: %d %.200s, %g dollars, want %g", tt.name, res.Status, res.Body, got.Used, tt.want)
 		}

@@ -7,6 +7,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/quota/quotatest"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // TestMarkedBudgetsAreNamedInOrderWithSharedCounters uses up a rate limit and a budget
@@ -35,7 +36,7 @@ func TestMarkedBudgetsAreNamedInOrderWithSharedCounters(t *testing.T) {
 				if res := l.chat(key, long, "x-gateway-provider", tt.provider); res.Status != 200 {
 					t.Fatalf("the first: %d %s", res.Status, res.Body)
 				}
-				eventually(t, "the budget is marked", func() bool {
+				waittest.Until(t, "the budget is marked", func() bool {
 					if tt.provider == "@poor" {
 						return strings.Contains(string(l.chat(other, oneChat, "x-gateway-provider", tt.provider).Body), tt.wait)
 					}
@@ -63,7 +64,7 @@ func TestLimitsAreNamedBeforeRulesForSessions(t *testing.T) {
 	if res := send(limited); res.Status != 200 {
 		t.Fatalf("the first: %d %s", res.Status, res.Body)
 	}
-	eventually(t, "the session has ended", func() bool { return strings.Contains(string(send(free).Body), `"session_limit"`) })
+	waittest.Until(t, "the session has ended", func() bool { return strings.Contains(string(send(free).Body), `"session_limit"`) })
 	if res := send(limited); res.Status != 429 || !strings.Contains(string(res.Body), "the rate limit of this gateway key is reached") {
 		t.Errorf("with its rate limit used up and its session ended: %d %s", res.Status, res.Body)
 	}

@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/upstream"
+	"modelgate/internal/waittest"
 )
 
 // newSlowGateway is a limitedGateway whose provider runs background responses without their
@@ -102,7 +103,7 @@ func TestResponsesInTheBackgroundCountTheirLargestOutput(t *testing.T) {
 			t.Errorf("%s: %d %s", tt.body, res.Status, res.Body)
 		}
 		var got counted
-		eventually(t, "the request has ended: "+tt.body, func() bool {
+		waittest.Until(t, "the request has ended: "+tt.body, func() bool {
 			all := l.limits(key)
 			got = all["tokens"]
 			return got.Reserved == 0 && (all["requests"].Used == 1 || tt.to == 0)
@@ -196,7 +197,7 @@ func TestRequestsThatTheirClientAbandonsCount(t *testing.T) {
 				n = float64(l.reached.Load() - before)
 			}
 			var got map[string]counted
-			eventually(t, "the request has ended", func() bool {
+			waittest.Until(t, "the request has ended", func() bool {
 				got = l.limits(key)
 				return got["requests"].Reserved+got["tokens"].Reserved+got["cost"].Reserved == 0
 			})
@@ -270,7 +271,7 @@ func (l *limitedGateway) nothingCounted(key, provider string) {
 	l.t.Helper()
 	for owner, caller := range map[string]string{"owner=key": key, "owner=provider&workspace_id=default&id=" + provider: gatewaytest.Key} {
 		var used string
-		eventually(l.t, owner+" reserves nothing", func() bool {
+		waittest.Until(l.t, owner+" reserves nothing", func() bool {
 			var out struct{ Data []counted }
 			res := l.Get("/limits?"+owner, "x-gateway-api-key", caller)
 			if err := json.Unmarshal(res.Body, &out); err != nil || len(out.Data) < 2 {

@@ -17,6 +17,7 @@ import (
 	"modelgate/internal/simulator"
 	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // TestClientsThatLeaveReturnWhatTheyReservedOnce has many clients leave at random points of
@@ -57,7 +58,7 @@ func TestClientsThatLeaveReturnWhatTheyReservedOnce(t *testing.T) {
 					t.Log(last)
 				}
 			}()
-			eventually(t, "nothing is reserved, and all limits have counted the same", func() bool {
+			waittest.Until(t, "nothing is reserved, and all limits have counted the same", func() bool {
 				last = ""
 				same := true
 				counts := map[string]float64{}

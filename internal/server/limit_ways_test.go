@@ -64,7 +64,7 @@ func TestEveryWayOfSpendingCountsOnce(t *testing.T) {
 		key, before := l.key(allLimits), l.reached.Load()
 		tt.send(key)
 		var got count
-		eventually(t, "nothing is reserved: "+tt.name, func() bool {
+		waittest.Until(t, "nothing is reserved: "+tt.name, func() bool {
 			all := l.limits(key)
 			got = count{all["requests"].Used, float64(l.reached.Load() - before), all["tokens"].Used}
 			return all["requests"].Reserved+all["tokens"].Reserved+all["cost"].Reserved == 0
@@ -87,7 +87,7 @@ func TestHedgesDoNotExceedABudgetTogether(t *testing.T) {
 		done <- h.Post("/chat/completions", body, "x-gateway-api-key", key, "x-gateway-config", config)
 	}()
 	waittest.Receive(t, h.holding, "a request at the provider")
-	eventually(t, "the attempt has reserved", func() bool { return h.limits(key)["tokens"].Reserved > 50 })
+	waittest.Until(t, "the attempt has reserved", func() bool { return h.limits(key)["tokens"].Reserved > 50 })
 	select { // the hedges start in this time
 	case <-h.holding:
 		t.Error("a hedge has reached the provider")
@@ -96,7 +96,7 @@ func TestHedgesDoNotExceedABudgetTogether(t *testing.T) {
 	h.releaseOne()
 	res := h.await(done)
 	var got counted
-	eventually(t, "the attempt is settled", func() bool { got = h.limits(key)["tokens"]; return got.Reserved == 0 && got.Used > 0 })
+	waittest.Until(t, "the attempt is settled", func() bool { got = h.limits(key)["tokens"]; return got.Reserved == 0 && got.Used > 0 })
 	if res.Status != 200 || h.reached.Load() != 1 || got.Used > 100 {
 		t.Errorf("%d %s; %d attempts reached the provider, counted %+v", res.Status, res.Body, h.reached.Load(), got)
 	}

@@ -14,6 +14,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/simulator/recorder"
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // limitedGateway is a gateway with a provider that counts what reaches it.
@@ -40,7 +41,7 @@ func (l *limitedGateway) key(limits string) string {
 	if err := json.Unmarshal(made.Body, &key); err != nil {
 		l.t.Fatal(err)
 	}
-	eventually(l.t, "the key is known", func() bool { return l.Get("/models", "x-gateway-api-key", key.Key).Status != 401 })
+	waittest.Until(l.t, "the key is known", func() bool { return l.Get("/models", "x-gateway-api-key", key.Key).Status != 401 })
 	return key.Key
 }
 

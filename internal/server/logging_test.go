@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // loggedEntry is the part of an entry that says what was kept.
@@ -29,7 +30,7 @@ func keptOf(t *testing.T, g *gatewaytest.Gateway, h ...string) (res gatewaytest.
 		t.Fatalf("asking: %d %s", res.Status, res.Body)
 	}
 	var got gatewaytest.Response
-	eventually(t, "the exchange is in the log", func() bool {
+	waittest.Until(t, "the exchange is in the log", func() bool {
 		got = g.Get("/logs/" + res.Header.Get("x-gateway-request-id"))
 		return got.Status == 200
 	})
@@ -96,7 +97,7 @@ func TestTheNearestWordOnLoggingDecides(t *testing.T) {
 		{"the installation neither", settings("logs: {body_size: 1 KB}\n"), "metadata", "metadata"},
 	} {
 		step.do()
-		eventually(t, step.name, func() bool {
+		waittest.Until(t, step.name, func() bool {
 			_, a := keptOf(t, g)
 			_, b := keptOf(t, g, "x-gateway-api-key", key.Key)
 			return a.Logging == step.others && b.Logging == step.key

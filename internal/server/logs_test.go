@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/secret"
 	"modelgate/internal/server"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 func TestNodesOfOneDatabaseHaveOneLog(t *testing.T) {
@@ -20,7 +21,7 @@ func TestNodesOfOneDatabaseHaveOneLog(t *testing.T) {
 	if here.Get("/logs/"+id).Status != 200 {
 		t.Error("the node that served the exchange does not find it at once")
 	}
-	eventually(t, "the other node has the exchange in its log", func() bool { return there.Get("/logs/"+id).Status == 200 })
+	waittest.Until(t, "the other node has the exchange in its log", func() bool { return there.Get("/logs/"+id).Status == 200 })
 }
 
 func TestTheLogOfADatabaseThatIsAwayWaits(t *testing.T) {
@@ -37,7 +38,7 @@ func TestTheLogOfADatabaseThatIsAwayWaits(t *testing.T) {
 		t.Errorf("reading the log while it is away: %d %s; want 503", got.Status, got.Body)
 	}
 	pg.Start(t)
-	eventually(t, "the log has what waited", func() bool { return g.Get(path).Status == 200 })
+	waittest.Until(t, "the log has what waited", func() bool { return g.Get(path).Status == 200 })
 }
 
 func TestWhereTheLogIsKept(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"modelgate/internal/server"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 func TestCredentialsAreServedThroughAChangeOfTheMasterKey(t *testing.T) {
@@ -24,7 +25,7 @@ func TestCredentialsAreServedThroughAChangeOfTheMasterKey(t *testing.T) {
 	served := func() bool {
 		return g.Post("/chat/completions", chat, "x-gateway-provider", "@stored").Status == 200
 	}
-	eventually(t, "the stored provider is served with the data key", served)
+	waittest.Until(t, "the stored provider is served with the data key", served)
 
 	both, err := server.MasterBox(secret.New(fresh), secret.New(master))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 const ownedFile = `providers: [{slug: local, provider: openai-compatible, custom_host: SIMULATOR}]
@@ -43,7 +44,7 @@ func TestObjectsOfTheFileAreReadOnlyInTheAPI(t *testing.T) {
 		}
 	}
 	g.WriteSettings("version: 1\n")
-	eventually(t, "the config is gone", func() bool { return g.Get("/configs/pc-file").Status == 404 })
+	waittest.Until(t, "the config is gone", func() bool { return g.Get("/configs/pc-file").Status == 404 })
 	if res := g.Do(g.Request("DELETE", "/api-keys/file:ci", "")); res.Status != 404 {
 		t.Errorf("a key that left the file: %d %s", res.Status, res.Body)
 	}

@@ -9,6 +9,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/ledger"
 	"modelgate/internal/server"
+	"modelgate/internal/waittest"
 )
 
 func TestPostedEntriesAreTailedAndKeptOutOfMetrics(t *testing.T) {
@@ -19,7 +20,7 @@ func TestPostedEntriesAreTailedAndKeptOutOfMetrics(t *testing.T) {
 	g.Post("/chat/completions", chat)
 	// A request is counted, settled and recorded after its client has the response.
 	var before map[string]string
-	eventually(t, "the request is counted", func() bool {
+	waittest.Until(t, "the request is counted", func() bool {
 		before = requestLabels(t, g)
 		return slices.ContainsFunc(slices.Collect(maps.Keys(before)), func(name string) bool { return strings.HasPrefix(name, "modelgate_requests_total{") })
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // secretServer is a provider that tells which keys it was sent.
@@ -87,13 +88,13 @@ func TestAKeyComesFromAFileAndFollowsIt(t *testing.T) {
 		t.Fatalf("%d %s with %q", res.Status, res.Body, k.sent())
 	}
 	mustPut(t, file, "canary-two")
-	eventually(t, "the new key is used", func() bool {
+	waittest.Until(t, "the new key is used", func() bool {
 		return sendChat(g, "@filed").Status == 200 && strings.HasPrefix(k.sent(), "Bearer canary-two")
 	})
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the file is missed", func() bool { return strings.Contains(g.Log.String(), "using the last value") })
+	waittest.Until(t, "the file is missed", func() bool { return strings.Contains(g.Log.String(), "using the last value") })
 	if res := sendChat(g, "@filed"); res.Status != 200 {
 		t.Errorf("with the last value: %d %s", res.Status, res.Body)
 	}
@@ -144,9 +145,9 @@ func TestAReferenceWithoutAValueIsReportedToItsUser(t *testing.T) {
 		t.Errorf("another entry: %d %s", res.Status, res.Body)
 	}
 	mustPut(t, file, "one\ntwo")
-	eventually(t, "the value is read", func() bool { return strings.Contains(string(sendChat(g, "@filed").Body), "control character") })
+	waittest.Until(t, "the value is read", func() bool { return strings.Contains(string(sendChat(g, "@filed").Body), "control character") })
 	mustPut(t, file, "canary-one")
-	eventually(t, "the entry works", func() bool { return sendChat(g, "@filed").Status == 200 })
+	waittest.Until(t, "the entry works", func() bool { return sendChat(g, "@filed").Status == 200 })
 	if k.sent() != "Bearer canary-one" {
 		t.Errorf("sent %q", k.sent())
 	}
@@ -198,7 +199,7 @@ func TestASlowVaultHoldsNothingUp(t *testing.T) {
 		t.Errorf("before the Vault answered: %d %s", res.Status, res.Body)
 	}
 	close(release)
-	eventually(t, "the key is used", func() bool { return sendChat(g, "@"+slug).Status == 200 && k.sent() == "Bearer canary-one" })
+	waittest.Until(t, "the key is used", func() bool { return sendChat(g, "@"+slug).Status == 200 && k.sent() == "Bearer canary-one" })
 	if shown := g.Log.String() + string(g.Get("/audit-logs").Body) + string(g.Get("/secret-references/v").Body); strings.Contains(shown, "canary") {
 		t.Error("the token or the value shows")
 	}

@@ -83,7 +83,7 @@ func TestACachedResponseNeedsNoRoomInARateLimit(t *testing.T) {
 			t.Errorf("a config %s, the first: %d %s", tt.name, res.Status, res.Body)
 			continue
 		}
-		eventually(t, "the cached response of a config "+tt.name+" is returned", func() bool { return ask(tt.body).Header.Get("x-gateway-cache-status") == "HIT" })
+		waittest.Until(t, "the cached response of a config "+tt.name+" is returned", func() bool { return ask(tt.body).Header.Get("x-gateway-cache-status") == "HIT" })
 		if res := ask(strings.Replace(tt.body, "{", `{"seed":1,`, 1)); res.Status != 429 {
 			t.Errorf("a config %s, a request that is not cached: %d %s", tt.name, res.Status, res.Body)
 		}

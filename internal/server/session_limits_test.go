@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // TestSessionsAreLimitedByEachMeasure reaches each limit of a session through the
@@ -31,7 +33,7 @@ func TestSessionsAreLimitedByEachMeasure(t *testing.T) {
 				return []string{"x-gateway-metadata", `{"app":"agent","session_id":"` + id + `"}`}
 			}
 			sent := int64(0)
-			eventually(t, "the session is refused", func() bool {
+			waittest.Until(t, "the session is refused", func() bool {
 				res := l.chat(key, oneChat, session("a")...)
 				if res.Status == 200 {
 					sent++

@@ -19,6 +19,7 @@ import (
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/store"
 	"modelgate/internal/upstream"
+	"modelgate/internal/waittest"
 )
 
 // issuer makes tokens, and serves its key by HTTPS.
@@ -331,9 +332,9 @@ func TestTokensEndWithTheSettingsOfTheirOrganisation(t *testing.T) {
 		t.Fatalf("at first: %d", got)
 	}
 	mustWriteSettings(t, data, `{"jwt":null}`)
-	eventually(t, "the token is refused", func() bool { return status() == 401 })
+	waittest.Until(t, "the token is refused", func() bool { return status() == 401 })
 	mustWriteSettings(t, data, `{"jwt":{"jwks_url":"`+i.url+`"}}`)
-	eventually(t, "it counts again", func() bool { return status() == 200 })
+	waittest.Until(t, "it counts again", func() bool { return status() == 200 })
 }
 
 func TestRateLimitsOfATokenBindItsUser(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/gatewaytest"
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // mustAddUser adds a member of the default workspace to the database in data.
@@ -35,7 +36,7 @@ func mustUserKey(t *testing.T, g *gatewaytest.Gateway, user string) string {
 	if err := json.Unmarshal(made.Body, &key); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", key.Key).Status != 401 })
+	waittest.Until(t, "the key is known", func() bool { return g.Get("/models", "x-gateway-api-key", key.Key).Status != 401 })
 	return key.Key
 }
 
@@ -52,7 +53,7 @@ func TestUserLimitBindsKeysAndTokens(t *testing.T) {
 		return g.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@simulator")
 	}
 	mustDo(t, g, "PUT", "/admin/users/ann@example.com", `{"rate_limits":[{"type":"requests","unit":"rpw","value":4}]}`)
-	eventually(t, "the limit is in force", func() bool {
+	waittest.Until(t, "the limit is in force", func() bool {
 		res := g.Get("/limits?owner=user", "x-gateway-api-key", ann)
 		return strings.Contains(string(res.Body), `"limit":4`)
 	})
@@ -76,7 +77,7 @@ func TestUserLimitBindsKeysAndTokens(t *testing.T) {
 		t.Errorf("a user reads the limits of another: %d %s", res.Status, res.Body)
 	}
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"rate_limits":null}`)
-	eventually(t, "the limit is removed", func() bool { return chat(ann).Status == 200 })
+	waittest.Until(t, "the limit is removed", func() bool { return chat(ann).Status == 200 })
 }
 
 func TestUserBudgetCountsKeysAndTokens(t *testing.T) {
@@ -90,23 +91,23 @@ func TestUserBudgetCountsKeysAndTokens(t *testing.T) {
 	}
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"usage_limits":{"type":"tokens","credit_limit":100,"alert_threshold":50}}`)
 	user := func() string { return string(mustDo(t, g, "GET", "/admin/users/u-ann", "").Body) }
-	eventually(t, "the budget is exhausted by the token's requests", func() bool {
+	waittest.Until(t, "the budget is exhausted by the token's requests", func() bool {
 		chat(token)
 		return strings.Contains(user(), `"status":"exhausted"`)
 	})
-	eventually(t, "the key is refused too", func() bool { return chat(key).Status == 412 })
-	eventually(t, "the refusal says whose budget is exhausted", func() bool {
+	waittest.Until(t, "the key is refused too", func() bool { return chat(key).Status == 412 })
+	waittest.Until(t, "the refusal says whose budget is exhausted", func() bool {
 		return strings.Contains(string(chat(key).Body), "the budget of this key's user is exhausted")
 	})
 	if res := chat(token); res.Status != 412 {
 		t.Errorf("token: %d %s", res.Status, res.Body)
 	}
-	eventually(t, "both warnings are recorded", func() bool {
+	waittest.Until(t, "both warnings are recorded", func() bool {
 		got := user()
 		return strings.Contains(got, `"is_threshold_alerts_sent":true`) && strings.Contains(got, `"is_exhausted_alerts_sent":true`)
 	})
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"reset_usage":true}`)
-	eventually(t, "the reset admits requests", func() bool { return chat(key).Status == 200 })
+	waittest.Until(t, "the reset admits requests", func() bool { return chat(key).Status == 200 })
 }
 
 func TestAlertsOfAUserReachTheUserOnce(t *testing.T) {
@@ -117,10 +118,10 @@ func TestAlertsOfAUserReachTheUserOnce(t *testing.T) {
 		"  email: {server: \"" + mails.Addr().String() + "\", tls: none, from: gateway@example.com, to: [ops@example.com]}\n"})
 	key := mustUserKey(t, g, "u-ann")
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"usage_limits":{"type":"tokens","credit_limit":100,"alert_threshold":50}}`)
-	eventually(t, "the budget is exhausted", func() bool {
+	waittest.Until(t, "the budget is exhausted", func() bool {
 		return g.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@simulator").Status == 412
 	})
-	eventually(t, "both alerts are sent", func() bool { return len(h.bodies()) == 2 && len(mails.Messages()) == 2 })
+	waittest.Until(t, "both alerts are sent", func() bool { return len(h.bodies()) == 2 && len(mails.Messages()) == 2 })
 	want := []string{"budget.exhausted user ann@example.com: 1", "budget.threshold_reached user ann@example.com: 1"}
 	if got := h.bodies(); !slices.Equal(got, want) {
 		t.Errorf("received %v, want %v", got, want)
@@ -140,7 +141,7 @@ func TestLimitsOfUsersAreLiftedWhereLimitsAreOff(t *testing.T) {
 		return g.Post("/chat/completions", oneChat, "x-gateway-api-key", key, "x-gateway-provider", "@simulator").Status
 	}
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"usage_limits":{"type":"tokens","credit_limit":100}}`)
-	eventually(t, "the budget is exhausted", func() bool {
+	waittest.Until(t, "the budget is exhausted", func() bool {
 		return chat() == 412 && strings.Contains(string(mustDo(t, g, "GET", "/admin/users/u-ann", "").Body), `"status":"exhausted"`)
 	})
 	mustDo(t, g, "PUT", "/admin/users/u-ann", `{"rate_limits":[{"type":"requests","unit":"rpw","value":1}]}`)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"modelgate/internal/gatewaytest"
+	"modelgate/internal/waittest"
 )
 
 // usesOf returns what the audit log says of the uses of secret references: the
@@ -37,13 +38,13 @@ func TestUsesOfSecretReferencesAreAuditedOnce(t *testing.T) {
 	mustPut(t, file, "sk-first-canary")
 	g, k := referring(t, t.TempDir(), folder)
 	refer(t, g, "kept", file, "")
-	eventually(t, "the first value is used", func() bool { sendChat(g, "@kept"); return strings.Contains(k.sent(), "sk-first-canary") })
+	waittest.Until(t, "the first value is used", func() bool { sendChat(g, "@kept"); return strings.Contains(k.sent(), "sk-first-canary") })
 	for range 20 {
 		sendChat(g, "@kept")
 	}
 	uses := func(n int) (list []string) {
 		t.Helper()
-		eventually(t, "the use is in the audit log", func() bool { list = usesOf(t, g); return len(list) >= n })
+		waittest.Until(t, "the use is in the audit log", func() bool { list = usesOf(t, g); return len(list) >= n })
 		if len(list) != n {
 			t.Fatalf("%d uses, want %d: %q", len(list), n, list)
 		}
@@ -53,7 +54,7 @@ func TestUsesOfSecretReferencesAreAuditedOnce(t *testing.T) {
 		t.Errorf("the first use: %s", got)
 	}
 	mustPut(t, file, "sk-second-canary")
-	eventually(t, "the second value is used", func() bool { sendChat(g, "@kept"); return strings.Contains(k.sent(), "sk-second-canary") })
+	waittest.Until(t, "the second value is used", func() bool { sendChat(g, "@kept"); return strings.Contains(k.sent(), "sk-second-canary") })
 	if got := uses(2)[1]; !strings.HasPrefix(got, "secret_changed ") {
 		t.Errorf("another value: %s", got)
 	}

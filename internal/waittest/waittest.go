@@ -14,6 +14,9 @@ import (
 // seconds.
 const Bound = time.Minute
 
+// interval is the time between two questions of [Until].
+const interval = 5 * time.Millisecond
+
 // Receive returns the next value of a channel, or the zero value if it is closed. It must be
 // called by the goroutine of the test.
 func Receive[T any](t testing.TB, from <-chan T, what string) (v T) {
@@ -34,5 +37,17 @@ func Send[T any](t testing.TB, to chan<- T, v T, what string) {
 	case to <- v:
 	case <-time.After(Bound):
 		t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// Until waits until ok holds, which it asks every few milliseconds. It must be called by the
+// goroutine of the test.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Bound); !ok(); {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+		<-time.After(interval)
 	}
 }

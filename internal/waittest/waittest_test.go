@@ -42,9 +42,10 @@ func TestWaitsEndAfterTheBound(t *testing.T) {
 		for name, step := range map[string]func(t testing.TB){
 			"Receive": func(t testing.TB) { waittest.Receive(t, c, "the response") },
 			"Send":    func(t testing.TB) { waittest.Send(t, c, 1, "the response") },
+			"Until":   func(t testing.TB) { waittest.Until(t, "the response is there", func() bool { return false }) },
 		} {
 			text, took := run(step)
-			if !strings.Contains(text, "the response") || took != waittest.Bound {
+			if !strings.Contains(text, "the response") || took.Truncate(time.Second) != waittest.Bound {
 				t.Errorf("%s failed with %q after %v, want the name of what was awaited after %v", name, text, took, waittest.Bound)
 			}
 		}
@@ -64,6 +65,16 @@ func TestValuesArePassedOn(t *testing.T) {
 		}
 		if got := waittest.Receive(t, c, "the end"); got != 0 {
 			t.Errorf("received %d from a closed channel, want 0", got)
+		}
+	})
+}
+
+func TestUntilAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		waittest.Until(t, "the third question", func() bool { asked++; return asked == 3 })
+		if asked != 3 {
+			t.Errorf("asked %d times, want 3", asked)
 		}
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 var (
@@ -108,7 +110,7 @@ func TestRequestsAreDistinguishedByTheirConfig(t *testing.T) {
 		g.entry(t, got.fine(t))
 		return got.header.Get("x-gateway-request-id")
 	}
-	eventually(t, "the gateway knows the config", func() bool {
+	waittest.Until(t, "the gateway knows the config", func() bool {
 		return g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", id).status == http.StatusOK
 	})
 	prove(t, "S-392", "requests are grouped and filtered by the saved config that routed them", func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 func TestGatewayKeys(t *testing.T) {
@@ -72,11 +74,11 @@ func TestGatewayKeys(t *testing.T) {
 		status := func() int {
 			return g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-api-key", made.Key)[2:]...).status
 		}
-		eventually(t, "the created key is taken", func() bool { return status() == http.StatusOK })
+		waittest.Until(t, "the created key is taken", func() bool { return status() == http.StatusOK })
 		if _, errText, code := command(t, "keys", "revoke", "--data", g.data, made.ID); code != 0 {
 			t.Fatalf("modelgate keys revoke: exit %d: %s", code, errText)
 		}
-		eventually(t, "the revoked key is refused", func() bool { return status() == http.StatusUnauthorized })
+		waittest.Until(t, "the revoked key is refused", func() bool { return status() == http.StatusUnauthorized })
 		p.forget()
 	})
 }
@@ -245,7 +247,7 @@ func (g *gateway) keyElsewhere(t *testing.T) string {
 	}
 	workspace, _ := make("/v1/admin/workspaces", `{"name":"Elsewhere"}`)["id"].(string)
 	key, _ := make("/v1/api-keys/workspace/service", `{"name":"e","workspace_id":"`+workspace+`","scopes":["completions.write"]}`)["key"].(string)
-	eventually(t, "the key is known", func() bool {
+	waittest.Until(t, "the key is known", func() bool {
 		return g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", key).status != http.StatusUnauthorized
 	})
 	return key

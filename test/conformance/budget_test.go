@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // spenders are a gateway with a workspace of its own whose requests take 1,100
@@ -115,9 +116,9 @@ func TestBudgetsAreUsedUpAndComeBack(t *testing.T) {
 		}
 		s.set(t, h, `{"type":"tokens","credit_limit":1000}`)
 		prove(t, numbers, "the "+h.name+" is used up", func(t *testing.T) {
-			eventually(t, "a request is let through", func() bool { return s.spend(t) == http.StatusOK })
-			eventually(t, "then none is", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
-			eventually(t, "it shows that it is used up", func() bool { // the ledger is counted within a second
+			waittest.Until(t, "a request is let through", func() bool { return s.spend(t) == http.StatusOK })
+			waittest.Until(t, "then none is", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+			waittest.Until(t, "it shows that it is used up", func() bool { // the ledger is counted within a second
 				status, u := h.read(t)
 				n, _ := u["current_usage"].(json.Number)
 				return status == "exhausted" && u["status"] == "exhausted" && len(n) >= 4
@@ -140,18 +141,18 @@ func TestBudgetsAreUsedUpAndComeBack(t *testing.T) {
 			if got := s.spend(t); got != http.StatusOK || status != "active" || u["current_usage"] != used {
 				t.Errorf("the next request: %d; it is %s, its budget %v", got, status, u)
 			}
-			eventually(t, "it is used up again", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+			waittest.Until(t, "it is used up again", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
 		})
 		if h.name == "workspace" {
 			prove(t, "S-242", "taking its limit away frees it", func(t *testing.T) {
 				for _, without := range []string{`{"type":"tokens","alert_threshold":1}`, ``, `null`} {
-					eventually(t, "it is told to be used up", func() bool { _, u := h.read(t); return u["is_exhausted_alerts_sent"] == true })
+					waittest.Until(t, "it is told to be used up", func() bool { _, u := h.read(t); return u["is_exhausted_alerts_sent"] == true })
 					s.set(t, h, without)
 					if status, _ := h.read(t); s.spend(t) != http.StatusOK || status == "exhausted" {
 						t.Errorf("with the budget %q the next request is refused or it is %s", without, status)
 					}
 					s.set(t, h, `{"type":"tokens","credit_limit":1000}`)
-					eventually(t, "it is used up again", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+					waittest.Until(t, "it is used up again", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
 				}
 			})
 			continue
@@ -173,7 +174,7 @@ func TestWarningsOfBudgetsAreMadePossibleAgain(t *testing.T) {
 		number := func(n string) string { return n + []string{"", " S-250", " S-251"}[i] + " S-529" }
 		tell := func(want string) {
 			t.Helper()
-			eventually(t, "it is reported", func() bool { s.spend(t); _, u := h.read(t); return flags(u) == want })
+			waittest.Until(t, "it is reported", func() bool { s.spend(t); _, u := h.read(t); return flags(u) == want })
 		}
 		check := func(name, numbers, budget, want string) {
 			prove(t, numbers, "of the "+h.name+": "+name, func(t *testing.T) {
@@ -247,10 +248,10 @@ func TestBudgetsStartAgainByTheirPeriod(t *testing.T) {
 			if err != nil || !next.Equal(today.AddDate(0, 0, tt.first)) {
 				t.Fatalf("it starts again at %v, want in %d days", u["next_usage_reset_at"], tt.first)
 			}
-			eventually(t, "it is used up", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+			waittest.Until(t, "it is used up", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
 			s.come(t, s.keyID, next)
 			s.again(t, budgetEnv...)
-			eventually(t, "it starts again", func() bool { return s.spend(t) == http.StatusOK })
+			waittest.Until(t, "it starts again", func() bool { return s.spend(t) == http.StatusOK })
 			_, u = key.read(t)
 			after, err := time.Parse(time.RFC3339, fmt.Sprint(u["next_usage_reset_at"]))
 			if err != nil || !after.Equal(today.AddDate(0, 0, tt.after)) || u["last_reset_at"] == nil {

@@ -30,7 +30,7 @@ func TestAStreamEndsWithItsBudget(t *testing.T) {
 			if err := json.Unmarshal(text, &made); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the key is known", func() bool { return g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", made.Key).status != 401 })
+			waittest.Until(t, "the key is known", func() bool { return g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", made.Key).status != 401 })
 			header := of("deepseek", p)
 			header[1] = made.Key
 			got := g.do(t, "POST", a.path, a.body, header...).fine(t)

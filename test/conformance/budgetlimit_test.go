@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // cost is how many tokens one request of the spenders takes.
@@ -14,7 +16,7 @@ const cost = 1100
 func (h *holder) used(t *testing.T, n int) {
 	t.Helper()
 	last := ""
-	eventually(t, fmt.Sprintf("%d tokens are counted for the %s", n, h.name), func() bool {
+	waittest.Until(t, fmt.Sprintf("%d tokens are counted for the %s", n, h.name), func() bool {
 		_, u := h.read(t)
 		last = fmt.Sprint(u["current_usage"])
 		return last == fmt.Sprint(n)
@@ -34,9 +36,9 @@ func TestBudgetIsExhaustedAtExactlyItsLimit(t *testing.T) {
 				}
 				h.used(t, (n+1)*cost)
 			}
-			eventually(t, "it is exhausted", func() bool { status, _ := h.read(t); return status == "exhausted" })
+			waittest.Until(t, "it is exhausted", func() bool { status, _ := h.read(t); return status == "exhausted" })
 			sent := 2 // a request on the way when it is exhausted is still served
-			eventually(t, "requests are refused", func() bool {
+			waittest.Until(t, "requests are refused", func() bool {
 				got := s.spend(t)
 				if got == http.StatusOK {
 					sent++
@@ -93,7 +95,7 @@ func TestBudgetsAreNotEnforcedWhereLimitsAreOff(t *testing.T) {
 	for _, h := range s.holders() {
 		s.set(t, h, `{"type":"tokens","credit_limit":1000}`)
 	}
-	eventually(t, "the budgets are exhausted", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+	waittest.Until(t, "the budgets are exhausted", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
 	prove(t, "S-542", "exhausted budgets refuse nothing with USAGE_LIMITS_ENABLED=OFF", func(t *testing.T) {
 		s.again(t, append(slices.Clone(budgetEnv), "USAGE_LIMITS_ENABLED=OFF")...)
 		for n := range 5 {
@@ -104,6 +106,6 @@ func TestBudgetsAreNotEnforcedWhereLimitsAreOff(t *testing.T) {
 	})
 	prove(t, "S-542", "and refuse again when it is on", func(t *testing.T) {
 		s.again(t, budgetEnv...)
-		eventually(t, "requests are refused", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+		waittest.Until(t, "requests are refused", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // as sends a request with a key or a session's token.
@@ -74,7 +76,7 @@ func TestWorkspacesAreListedByTheirState(t *testing.T) {
 // eventually waits until the gateway knows a key.
 func (g *gateway) eventually(t *testing.T, key string) {
 	t.Helper()
-	eventually(t, "the gateway knows the key", func() bool { return g.as(t, key, "GET", "/v1/auth/me", "").status == http.StatusOK })
+	waittest.Until(t, "the gateway knows the key", func() bool { return g.as(t, key, "GET", "/v1/auth/me", "").status == http.StatusOK })
 }
 
 func TestIntegrationsMakeTheirFirstProvider(t *testing.T) {
@@ -314,7 +316,7 @@ func TestVirtualKeysStillWork(t *testing.T) {
 	for _, header := range [][]string{{"x-gateway-virtual-key", slugs[0]}, {"x-gateway-provider", "@" + slugs[0]}} {
 		prove(t, "S-598 S-426 S-427", "named by "+header[0], func(t *testing.T) {
 			h.provider.forget()
-			eventually(t, "the gateway knows the entry", func() bool {
+			waittest.Until(t, "the gateway knows the entry", func() bool {
 				return h.do(t, "POST", chat.path, chat.body, append([]string{"x-gateway-api-key", bootstrapKey}, header...)...).status == http.StatusOK
 			})
 			if got := h.provider.only(t).header.Get("Authorization"); got != "Bearer "+storedKey {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // TestConnectionsToTheDatabaseAreEncryptedAsTold starts the program on a
@@ -82,7 +83,7 @@ func TestFailedPublicationIsTriedAgain(t *testing.T) {
 	defer raw.Close()
 	run := func(text string, args ...any) {
 		t.Helper()
-		eventually(t, "the database is not locked: "+text, func() bool { _, err := raw.ExecContext(t.Context(), text, args...); return err == nil })
+		waittest.Until(t, "the database is not locked: "+text, func() bool { _, err := raw.ExecContext(t.Context(), text, args...); return err == nil })
 	}
 	var settings string
 	if err := raw.QueryRowContext(t.Context(), `SELECT settings FROM organisations WHERE slug = 'default'`).Scan(&settings); err != nil {
@@ -91,12 +92,12 @@ func TestFailedPublicationIsTriedAgain(t *testing.T) {
 	const publishes = "\nmodelgate_snapshot_ok 1\n"
 	run(`UPDATE organisations SET settings = '{' WHERE slug = 'default'`)
 	key := strings.TrimSpace(mustCommand(t, "keys", "create", "--data", g.data, "--name", "late"))
-	eventually(t, "publishing fails", func() bool { return !strings.Contains(g.metrics(t), publishes) })
+	waittest.Until(t, "publishing fails", func() bool { return !strings.Contains(g.metrics(t), publishes) })
 	if got := statusOf(t, g.url+"/models", key); got != http.StatusUnauthorized {
 		t.Errorf("before it is published the key is answered %d", got)
 	}
 	run(`UPDATE organisations SET settings = $1 WHERE slug = 'default'`, settings)
-	eventually(t, "the key is published", func() bool { return statusOf(t, g.url+"/models", key) == http.StatusOK })
+	waittest.Until(t, "the key is published", func() bool { return statusOf(t, g.url+"/models", key) == http.StatusOK })
 	if text := g.metrics(t); !strings.Contains(text, publishes) {
 		t.Errorf("the metrics do not say that changes are published:\n%s", text)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // TestKeysEndByThemselves waits for a task that runs each minute.
@@ -24,13 +25,13 @@ func TestKeysEndByThemselves(t *testing.T) {
 		return h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", h.provider.url).status
 	}
 	prove(t, "S-245", "a key is refused from its end on, with nothing done by hand", func(t *testing.T) {
-		eventually(t, "it counts", func() bool { return ask() == http.StatusOK })
+		waittest.Until(t, "it counts", func() bool { return ask() == http.StatusOK })
 		var end time.Time
-		eventually(t, "the change comes before the end", func() bool {
+		waittest.Until(t, "the change comes before the end", func() bool {
 			end = time.Now().Add(2 * time.Second).UTC().Truncate(time.Millisecond)
 			return h.do(t, "PUT", "/v1/api-keys/"+id, `{"expires_at":"`+end.Format(time.RFC3339Nano)+`"}`, "x-gateway-api-key", bootstrapKey).status == http.StatusOK
 		})
-		eventually(t, "its end comes", func() bool {
+		waittest.Until(t, "its end comes", func() bool {
 			sent := time.Now()
 			status := ask()
 			if answered := time.Now(); answered.Before(end) && status != http.StatusOK {
@@ -113,7 +114,7 @@ func TestAGatewayOfADeploymentServesItsWorkspaces(t *testing.T) {
 	})
 	prove(t, "S-564", "one that is inactive serves nobody", func(t *testing.T) {
 		h.root(t, "PUT", "/v1/deployments/eu", `{"status":"inactive"}`)
-		eventually(t, "its keys are refused", func() bool { return ask(g, inside).status == http.StatusForbidden })
+		waittest.Until(t, "its keys are refused", func() bool { return ask(g, inside).status == http.StatusForbidden })
 	})
 	prove(t, "S-564", "the secret of no deployment ends the start", func(t *testing.T) {
 		if g, err := launch("version: 1\n", show("mg-of-no-deployment")...); err == nil {

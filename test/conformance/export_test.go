@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+
+	"modelgate/internal/waittest"
 )
 
 // exported makes an export of the last hour and returns its file.
@@ -22,7 +24,7 @@ func (g *gateway) exported(t *testing.T, format string, fields ...string) string
 	path := fmt.Sprintf("/v1/logs/exports/%s", made["id"])
 	g.as(t, bootstrapKey, "GET", path+"/download", "").told(t, http.StatusBadRequest, "AB01")
 	g.as(t, bootstrapKey, "POST", path+"/start", "").fine(t)
-	eventually(t, "the export is made", func() bool {
+	waittest.Until(t, "the export is made", func() bool {
 		return g.as(t, bootstrapKey, "GET", path, "").fine(t).object(t)["status"] == "success"
 	})
 	link := fmt.Sprint(g.as(t, bootstrapKey, "GET", path+"/download", "").fine(t).object(t)["signed_url"])

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 func TestSumsShowOwnKeysOnly(t *testing.T) {
@@ -119,7 +121,7 @@ func TestExportsAreOfOneWorkspaceAndPage(t *testing.T) {
 		t.Helper()
 		path := fmt.Sprintf("/v1/logs/exports/%s", r.export(t, key, workspace, filter).fine(t).object(t)["id"])
 		r.as(t, key, "POST", path+"/start", "").fine(t)
-		eventually(t, "the export is made", func() bool { return r.as(t, key, "GET", path, "").fine(t).object(t)["status"] == "success" })
+		waittest.Until(t, "the export is made", func() bool { return r.as(t, key, "GET", path, "").fine(t).object(t)["status"] == "success" })
 		link := fmt.Sprint(r.as(t, key, "GET", path+"/download", "").fine(t).object(t)["signed_url"])
 		var names []string
 		for line := range strings.Lines(string(r.do(t, "GET", strings.TrimPrefix(link, r.gateway.root), "").fine(t).body)) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // moderatesAs returns a complete response that names a model.
@@ -52,7 +54,7 @@ configs:
 	chat := modelRoutes[0]
 	send := func(name, key string, header ...string) {
 		var got response
-		eventually(t, "the gateway knows the key", func() bool {
+		waittest.Until(t, "the gateway knows the key", func() bool {
 			got = r.do(t, "POST", chat.path, chat.body, append([]string{"x-gateway-api-key", key}, header...)...)
 			return got.status != http.StatusUnauthorized
 		})

@@ -15,6 +15,7 @@ import (
 
 	"modelgate/internal/programtest"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 var (
@@ -74,7 +75,7 @@ func TestFirstStartPrintsACommandThatMakesAKey(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", found[1], err, out)
 			}
 			key, root := strings.TrimSpace(out), servedRoot.FindStringSubmatch(text)[1]
-			eventually(t, "the gateway takes the key of "+found[1], func() bool { return statusOf(t, root+"/v1/models", key) == http.StatusOK })
+			waittest.Until(t, "the gateway takes the key of "+found[1], func() bool { return statusOf(t, root+"/v1/models", key) == http.StatusOK })
 			if _, err := os.Stat(filepath.Join(data, "modelgate.db")); (err == nil) != (dsn == "") {
 				t.Errorf("the file of the data folder: %v", err)
 			}
@@ -143,7 +144,7 @@ func startFirst(t *testing.T, env []string, args ...string) *printed {
 			t.Errorf("serve ended with %v:\n%s", err, out)
 		}
 	})
-	eventually(t, "the gateway has greeted", func() bool {
+	waittest.Until(t, "the gateway has greeted", func() bool {
 		select {
 		case err := <-ended:
 			ended <- errors.Join(err, errors.New("at its start"))

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"modelgate/internal/programtest"
+	"modelgate/internal/waittest"
 )
 
 // bootstrapKey is the gateway key of every gateway that the suite starts, and
@@ -340,23 +341,11 @@ func (g *gateway) entry(t *testing.T, r response) map[string]any {
 		}
 		reader = strings.TrimSpace(out)
 	}
-	eventually(t, "the exchange "+id+" is in the log", func() bool {
+	waittest.Until(t, "the exchange "+id+" is in the log", func() bool {
 		log = g.do(t, "GET", "/v1/logs/"+id, "", "x-gateway-api-key", reader)
 		return log.status != http.StatusNotFound && log.status != http.StatusUnauthorized
 	})
 	return log.fine(t).object(t)
-}
-
-// eventually waits until the claim holds, for what happens after a response.
-func eventually(t *testing.T, claim string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute it is still not so that %s", claim)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
 }
 
 // command runs modelgate and returns what it printed and its exit code.

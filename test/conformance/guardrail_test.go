@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // TestChecksOfParametersAndTools proves which tools and parameters of a request a
@@ -174,7 +176,7 @@ func TestHooksRunBeforeAndAfterRequests(t *testing.T) {
 	prove(t, "S-122 S-123 S-126", "feedback of hooks after the request and of guardrails, with the weight 1 unless another is given", func(t *testing.T) {
 		got := g.ask(t, leaf(p, `"after_request_hooks":[`+hookOf(`"on_fail":{"feedback":{"value":-3}},`, fails)+`],"input_guardrails":[{"on_success":{"feedback":{"value":2,"weight":0.5}},`+passes+`}]`)).fine(t)
 		var stored []string
-		eventually(t, "both feedbacks are stored with the trace", func() bool {
+		waittest.Until(t, "both feedbacks are stored with the trace", func() bool {
 			stored = nil
 			list, _ := g.do(t, "GET", "/v1/feedback?trace_id="+got.header.Get("x-gateway-trace-id"), "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any)
 			for _, f := range list {

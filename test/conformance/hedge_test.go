@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // hedged writes a config that hedges, with a target for each provider.
@@ -189,7 +191,7 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 			t.Errorf("outcome %v by %v with %v tokens, want success by the last target with 9", entry["outcome"], entry["option_index"], at(entry, "usage", "total_tokens"))
 		}
 		for labels, want := range map[string]float64{`status="200"`: 1, `status="0"`: 2} {
-			eventually(t, "the attempts with "+labels+" are counted", func() bool {
+			waittest.Until(t, "the attempts with "+labels+" are counted", func() bool {
 				return g.metric(t, "modelgate_attempts_total", labels) >= want
 			})
 			if n := g.metric(t, "modelgate_attempts_total", labels); n != want {

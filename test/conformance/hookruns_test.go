@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // hooksOf returns the results of the hooks before or after a request.
@@ -138,7 +140,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 			hook("passes", "hi", `"on_success":{"feedback":{"value":3,"weight":0.5,"metadata":{"a":"b"}}},"on_fail":{"feedback":{"value":-9}}`)+`,`+
 			hook("fails", "no such word", `"on_success":{"feedback":{"value":9}},"on_fail":{"feedback":{"value":-4,"weight":0.25}}`)+`]`)).fine(t)
 		var stored []string
-		eventually(t, "both feedbacks are stored with the trace", func() bool {
+		waittest.Until(t, "both feedbacks are stored with the trace", func() bool {
 			stored = nil
 			list, _ := g.do(t, "GET", "/v1/feedback?trace_id="+got.header.Get("x-gateway-trace-id"), "", "x-gateway-api-key", bootstrapKey).fine(t).object(t)["data"].([]any)
 			for _, f := range list {
@@ -159,7 +161,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 				p := newProvider(t, nil)
 				config := leaf(p, fmt.Sprintf(`"%s_guardrails":[%q]`, event, saved[name]))
 				var got response
-				eventually(t, "the gateway knows the guardrail", func() bool { got = g.ask(t, config); return got.status != 404 })
+				waittest.Until(t, "the gateway knows the guardrail", func() bool { got = g.ask(t, config); return got.status != 404 })
 				if got.status != 446 {
 					t.Errorf("%s as %s guardrail: status %d: %s; want 446", name, event, got.status, got.body)
 				}
@@ -171,7 +173,7 @@ func TestHooksDecideAboutRequests(t *testing.T) {
 			"x-gateway-api-key", bootstrapKey, "Content-Type", "application/json").fine(t).object(t)
 		p := newProvider(t, nil)
 		config := leaf(p, fmt.Sprintf(`"input_guardrails":[%q]`, saved["slug"]))
-		eventually(t, "the gateway knows the guardrail", func() bool { return g.ask(t, config).status == 446 })
+		waittest.Until(t, "the gateway knows the guardrail", func() bool { return g.ask(t, config).status == 446 })
 		chat := modelRoutes[0]
 		g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", g.keyElsewhere(t), "x-gateway-config", config).refused(t, http.StatusNotFound)
 		p.none(t)

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // bounded is a holder of a rate limit and a budget in the order of enforcement, and how
@@ -97,7 +99,7 @@ func (s *ordered) exhaust(t *testing.T, list ...limit) {
 		if l.budget {
 			l.used(t, cost)
 			s.set(t, l.holder, fmt.Sprintf(`{"type":"tokens","credit_limit":%d}`, cost))
-			eventually(t, "it is exhausted", func() bool { status, _ := l.read(t); return status == "exhausted" })
+			waittest.Until(t, "it is exhausted", func() bool { status, _ := l.read(t); return status == "exhausted" })
 		}
 	}
 	s.published(t)
@@ -112,7 +114,7 @@ func withOutput(n int) string {
 func (s *ordered) published(t *testing.T) {
 	t.Helper()
 	key := s.made(t, "/v1/api-keys/workspace/service", `{"name":"new","workspace_id":"`+s.workspace+`","scopes":["completions.write"]}`)
-	eventually(t, "a new key is known", func() bool {
+	waittest.Until(t, "a new key is known", func() bool {
 		return s.do(t, "GET", "/v1/models", "", "x-gateway-api-key", key).status != http.StatusUnauthorized
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // TestTheControlPlaneGoesFromOneGatewayToAnotherAsAFile makes objects by the API
@@ -43,7 +45,7 @@ func TestTheControlPlaneGoesFromOneGatewayToAnotherAsAFile(t *testing.T) {
 	if again := mustCommand(t, "export", "--data", to.data, "--master-key-file", key); !strings.Contains(again, "slug: moved") {
 		t.Errorf("exported from the other:\n%s", again)
 	}
-	eventually(t, "the key counts at the other gateway", func() bool {
+	waittest.Until(t, "the key counts at the other gateway", func() bool {
 		return to.do(t, http.MethodGet, "/v1/models", "", "x-gateway-api-key", secret).status == http.StatusOK
 	})
 	to.do(t, http.MethodGet, "/v1/providers/moved", "", with, us).fine(t)
@@ -92,11 +94,11 @@ keys: [{name: team, workspace: team, sha256: 9f86d081884c7d659a2feaa0c55ad015a3b
 	if out := apply("{workspace: team}"); !strings.Contains(out, "+ provider team/shop\n") {
 		t.Errorf("applying says\n%s", out)
 	}
-	eventually(t, "the workspace can use the integration", func() bool { return ask().status == http.StatusOK })
+	waittest.Until(t, "the workspace can use the integration", func() bool { return ask().status == http.StatusOK })
 	if out := apply("", "--prune"); !strings.Contains(out, "- provider team/shop\n") {
 		t.Errorf("pruning says\n%s", out)
 	}
-	eventually(t, "the workspace can't use the integration", func() bool { return ask().status == http.StatusNotFound })
+	waittest.Until(t, "the workspace can't use the integration", func() bool { return ask().status == http.StatusNotFound })
 }
 
 // mustMasterFile writes the master key of an environment variable to a file.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // policyBody returns a policy of the spenders' workspace.
@@ -161,7 +163,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 		s.settled(t)
 		limited(t, s.key, team("usage"), plain, 2, http.StatusPreconditionFailed)
 		prove(t, "S-565", "its entities show what was used", func(t *testing.T) {
-			eventually(t, "the usage is counted", func() bool {
+			waittest.Until(t, "the usage is counted", func() bool {
 				list, _ := s.root(t, "GET", at+"/entities", "")["data"].([]any)
 				if len(list) != 1 {
 					return false
@@ -264,7 +266,7 @@ func (s *spenders) settled(t *testing.T) {
 	s.probes++
 	name := fmt.Sprint("probe", s.probes)
 	s.policy(t, "rate-limits", condition("metadata.team", name), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
-	eventually(t, "changes are published", func() bool {
+	waittest.Until(t, "changes are published", func() bool {
 		return s.chat(t, s.key, team(name), chatOf("gpt-4.1-mini")).status == http.StatusTooManyRequests
 	})
 }

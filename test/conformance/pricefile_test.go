@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // priceFile returns a pricing file in which a thousand tokens read and a hundred written by
@@ -137,7 +139,7 @@ func (g priced) costs(t *testing.T, cents string) {
 		n, _ := g.entry(t, g.do(t, "POST", "/v1/chat/completions", chatOf("sonar-pro"), managed("@some")...).fine(t))["cost"].(json.Number)
 		return n.String()
 	}
-	eventually(t, "a request costs "+cents+" cents", func() bool { return cost() == cents })
+	waittest.Until(t, "a request costs "+cents+" cents", func() bool { return cost() == cents })
 	if got := cost(); got != cents {
 		t.Errorf("another request costs %s cents, want %s", got, cents)
 	}
@@ -146,7 +148,7 @@ func (g priced) costs(t *testing.T, cents string) {
 // lists waits until the model is in the list of models.
 func (g priced) lists(t *testing.T, model string) {
 	t.Helper()
-	eventually(t, "the list of models has "+model, func() bool {
+	waittest.Until(t, "the list of models has "+model, func() bool {
 		return strings.Contains(string(g.do(t, "GET", "/v1/models", "", "x-gateway-api-key", bootstrapKey).fine(t).body), model)
 	})
 }
@@ -179,7 +181,7 @@ func TestPricesAreReadFromTheirSourcesInOrder(t *testing.T) {
 			}
 			g := newPriced(t, files, "MODEL_CONFIGS_PROXY_FETCH_ENABLED=ON", "MODEL_CONFIGS_PROXY_URL="+p.url,
 				"MODEL_CONFIGS_PRICING_LOG_STORE_PATH=prices", "MODEL_CONFIGS_PRICING_LOCAL_PATH=DATA/local")
-			eventually(t, "the proxy is asked", func() bool { return len(p.all()) > 0 })
+			waittest.Until(t, "the proxy is asked", func() bool { return len(p.all()) > 0 })
 			g.costs(t, tt.want)
 		})
 	}
@@ -246,7 +248,7 @@ func TestPricesAreReadFromFolders(t *testing.T) {
 		})
 		prove(t, tt.number, "an empty folder leaves the built-in prices", func(t *testing.T) {
 			g := newPriced(t, map[string]string{tt.folder + "/another.json": priceFile("3")}, tt.pricing+"="+tt.path, tt.capabilities+"="+tt.path)
-			eventually(t, "the files are read", func() bool {
+			waittest.Until(t, "the files are read", func() bool {
 				return fmt.Sprint(g.sources(t, "pricing")) == "map[perplexity-ai:built in]" && fmt.Sprint(g.sources(t, "capabilities")) == "map[perplexity-ai:built in]"
 			})
 			g.costs(t, builtInCents)

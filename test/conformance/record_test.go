@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 func TestEveryRequestIsRecorded(t *testing.T) {
@@ -127,7 +129,7 @@ func TestEveryRequestIsCounted(t *testing.T) {
 		prove(t, "S-023", tt.name, func(t *testing.T) {
 			label := `status="` + tt.status + `"`
 			settled, rests := -1.0, 0
-			eventually(t, "the metrics rest", func() bool {
+			waittest.Until(t, "the metrics rest", func() bool {
 				if now := g.counted(t, ""); now != settled {
 					settled, rests = now, 0
 				}
@@ -136,7 +138,7 @@ func TestEveryRequestIsCounted(t *testing.T) {
 			})
 			before := g.counted(t, label)
 			tt.call(t)
-			eventually(t, "the count of "+label+" has risen by one", func() bool { return g.counted(t, label) == before+1 })
+			waittest.Until(t, "the count of "+label+" has risen by one", func() bool { return g.counted(t, label) == before+1 })
 			if n := g.counted(t, ""); n != settled+1 {
 				t.Errorf("all counts = %v, want %v", n, settled+1)
 			}

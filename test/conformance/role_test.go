@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // people are a gateway whose first workspace has a member and a manager, with
@@ -70,13 +72,13 @@ func (h *people) ask(t *testing.T, key string) string {
 	t.Helper()
 	chat := modelRoutes[0]
 	var got response
-	eventually(t, "the gateway knows the key", func() bool {
+	waittest.Until(t, "the gateway knows the key", func() bool {
 		got = h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible",
 			"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential)
 		return got.status != http.StatusUnauthorized
 	})
 	id := got.fine(t).header.Get("x-gateway-request-id")
-	eventually(t, "the exchange is in the log", func() bool { // of the organisation of the key
+	waittest.Until(t, "the exchange is in the log", func() bool { // of the organisation of the key
 		for _, reader := range []string{bootstrapKey, key} {
 			if h.do(t, "GET", "/v1/logs/"+id, "", "x-gateway-api-key", reader).status == http.StatusOK {
 				return true

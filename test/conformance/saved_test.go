@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // defaultedKey is a gateway key with a default config, lentKey one whose default
@@ -169,7 +171,7 @@ func TestInvalidConfigsAreNotSaved(t *testing.T) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, gauge, func() bool {
+			waittest.Until(t, gauge, func() bool {
 				res, err := http.Get(g.admin + "/metrics")
 				if err != nil {
 					t.Fatal(err)

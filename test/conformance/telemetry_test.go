@@ -18,6 +18,8 @@ import (
 	metricpb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"modelgate/internal/waittest"
 )
 
 // collector takes OTLP over HTTP.
@@ -148,7 +150,7 @@ func TestExchangesAreExportedToACollector(t *testing.T) {
 	arrived := func(t *testing.T, trace, exchange, attempt string) (*tracepb.Span, *tracepb.Span) {
 		t.Helper()
 		var spans map[string]*tracepb.Span
-		eventually(t, "the collector has the trace", func() bool { spans = c.trace(trace); return len(spans) == 2 })
+		waittest.Until(t, "the collector has the trace", func() bool { spans = c.trace(trace); return len(spans) == 2 })
 		one, two := spans[exchange], spans[attempt]
 		if one == nil || two == nil || one.Kind != tracepb.Span_SPAN_KIND_SERVER || two.Kind != tracepb.Span_SPAN_KIND_CLIENT || !bytes.Equal(two.ParentSpanId, one.SpanId) ||
 			hex.EncodeToString(one.ParentSpanId) != "b7ad6b7169203331" || one.EndTimeUnixNano < two.EndTimeUnixNano {
@@ -196,7 +198,7 @@ func TestExchangesAreExportedToACollector(t *testing.T) {
 		for i := range models {
 			g.do(t, "POST", modelRoutes[0].path, strings.Replace(modelRoutes[0].body, "m-1", fmt.Sprintf("m-%d", i), 1), to(p)...).fine(t)
 		}
-		eventually(t, "the metrics have all attempts", func() bool { _, n := c.points("gen_ai.client.operation.duration"); return n == models+3 })
+		waittest.Until(t, "the metrics have all attempts", func() bool { _, n := c.points("gen_ai.client.operation.duration"); return n == models+3 })
 		labels, _ := c.points("gen_ai.client.operation.duration")
 		seen := map[any]bool{}
 		for _, l := range labels {

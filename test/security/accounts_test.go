@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // where are the flags by which commands find the database of g.
@@ -47,7 +49,7 @@ func TestDisabledPeopleAreShutOut(t *testing.T) {
 		})
 		attack(t, "tokens", "the key of a disabled person", func(t *testing.T) {
 			for _, node := range all {
-				eventually(t, "the key is refused", func() bool { return node.as(t, key, "GET", "/v1/auth/me", "").status == http.StatusUnauthorized })
+				waittest.Until(t, "the key is refused", func() bool { return node.as(t, key, "GET", "/v1/auth/me", "").status == http.StatusUnauthorized })
 			}
 		})
 		attack(t, "sessions", "a disabled person signs in", func(t *testing.T) {
@@ -62,7 +64,7 @@ func TestDisabledPeopleAreShutOut(t *testing.T) {
 			g.apply(t, `{email: dan@example.com, role: member, workspaces: {default: member}}`)
 			g.as(t, session, "GET", "/v1/auth/me", "").refused(t, http.StatusUnauthorized)
 			g.signIn(t, "203.0.113.1", "dan@example.com", password).ok(t)
-			eventually(t, "the key is accepted again", func() bool { return g.as(t, key, "GET", "/v1/auth/me", "").status == http.StatusOK })
+			waittest.Until(t, "the key is accepted again", func() bool { return g.as(t, key, "GET", "/v1/auth/me", "").status == http.StatusOK })
 		})
 	})
 }

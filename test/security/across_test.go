@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // cliKey makes a key with `modelgate keys create`.
@@ -44,7 +46,7 @@ func TestKeysReadTheirOrganisationAlone(t *testing.T) {
 		body := strings.Replace(chatBody, "hello", secretText, 1)
 		id := g.do(t, "POST", "/v1/chat/completions", body, toCustomHost(theirs, p, "x-gateway-trace-id", "shared-trace")...).ok(t).header.Get("x-gateway-request-id")
 		g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(rootKey, p, "x-gateway-trace-id", "shared-trace")...).ok(t)
-		eventually(t, "the exchange is in the log", func() bool { return g.as(t, theirs, "GET", "/v1/logs/"+id, "").status == http.StatusOK })
+		waittest.Until(t, "the exchange is in the log", func() bool { return g.as(t, theirs, "GET", "/v1/logs/"+id, "").status == http.StatusOK })
 		if got := string(g.as(t, theirs, "GET", "/v1/logs/"+id, "").ok(t).body); !strings.Contains(got, secretText) {
 			t.Fatalf("the log keeps no bodies: %s", got)
 		}
@@ -57,7 +59,7 @@ func TestKeysReadTheirOrganisationAlone(t *testing.T) {
 		g.awaitKey(t, ours)
 		g.awaitKey(t, neighbour)
 		neighbouring := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(neighbour, p, "x-gateway-trace-id", "neighbour-trace")...).ok(t).header.Get("x-gateway-request-id")
-		eventually(t, "the neighbour's exchange is in the log", func() bool { return g.as(t, neighbour, "GET", "/v1/logs/"+neighbouring, "").status == http.StatusOK })
+		waittest.Until(t, "the neighbour's exchange is in the log", func() bool { return g.as(t, neighbour, "GET", "/v1/logs/"+neighbouring, "").status == http.StatusOK })
 		attack(t, "isolation", "a workspace's key reads its workspace and not its organisation", func(t *testing.T) {
 			g.as(t, ours, "GET", "/v1/logs/"+neighbouring, "").refused(t, http.StatusNotFound)
 			for _, path := range []string{"/v1/logs", "/v1/logs?trace_id=neighbour-trace", "/v1/logs/traces"} {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // Keys are limited to networks; a trusted proxy reports where requests are from.
@@ -32,7 +34,7 @@ func TestKeysAreLimitedToTheirAddresses(t *testing.T) {
 		from := func(address string) []string { return []string{"X-Forwarded-For", address} }
 		keys := []struct{ name, key string }{{"of the API", apiKey}, {"of the command line", cliKey}, {"of the settings file", fileKey}}
 		for _, k := range keys {
-			eventually(t, "the gateway knows the key", func() bool {
+			waittest.Until(t, "the gateway knows the key", func() bool {
 				return g.as(t, k.key, "GET", "/v1/auth/me", "", from("10.1.2.3")...).status == 200
 			})
 			for _, tt := range []struct{ name, method, path, body string }{
@@ -67,7 +69,7 @@ func TestKeysAreLimitedToTheirAddresses(t *testing.T) {
 		attack(t, "escalation", "a key that a limited key makes has its addresses", func(t *testing.T) {
 			body := `{"name":"m","workspace_id":"default","scopes":["completions.write"]}`
 			made := g.as(t, apiKey, "POST", "/v1/api-keys/workspace/service", body, from("10.0.0.1")...).ok(t).text(t, "key")
-			eventually(t, "the gateway knows the key", func() bool {
+			waittest.Until(t, "the gateway knows the key", func() bool {
 				return g.as(t, made, "GET", "/v1/auth/me", "", from("10.1.2.3")...).status == 200
 			})
 			g.do(t, "POST", "/v1/chat/completions", chatBody, append(toCustomHost(made, p), from("192.0.2.1")...)...).refused(t, 403, "allowed_addresses")
@@ -112,7 +114,7 @@ func TestMintedKeysFollowTheAddressesOfTheirMaker(t *testing.T) {
 			}
 			child := g.mint(t, maker.secret, words(makes), more)
 			g.as(t, rootKey, "PUT", "/v1/api-keys/"+maker.id, `{"allowed_addresses":`+c.maker+`}`).ok(t)
-			eventually(t, "the list of the maker holds", func() bool { return g.as(t, child.secret, "GET", "/v1/models", "").status == c.want })
+			waittest.Until(t, "the list of the maker holds", func() bool { return g.as(t, child.secret, "GET", "/v1/models", "").status == c.want })
 		})
 	}
 }

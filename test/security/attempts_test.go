@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // failing is a provider that fails at once and asks to be tried again at once.
@@ -83,7 +85,7 @@ func TestOneRequestMakesABoundedNumberOfAttempts(t *testing.T) {
 	attack(t, "exhaustion", "attempts: a hedge that was begun serves although none is left", func(t *testing.T) {
 		bad := newProvider(t, failing)
 		slow := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
-			eventually(t, "the other target has used up the attempts", func() bool { return len(bad.seen()) >= 31 })
+			waittest.Until(t, "the other target has used up the attempts", func() bool { return len(bad.seen()) >= 31 })
 			respondChat(w, r)
 		})
 		config := `{"strategy":{"mode":"fallback"},"hedge":{"delay_ms":1,"max":1},"targets":[` + targetAt(slow, "") + `,` + fallback(repeated(50, always(targetAt(bad, "")))) + `]}`

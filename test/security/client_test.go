@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // clientKey is the provider credential that clients send, storedKey the one that
@@ -215,7 +216,7 @@ func (g *gateway) key(t *testing.T, token, workspace string, scopes []string, mo
 // awaitKey waits until the gateway accepts a key that was just made.
 func (g *gateway) awaitKey(t *testing.T, key string) {
 	t.Helper()
-	eventually(t, "the gateway accepts the key", func() bool { return g.as(t, key, "GET", "/v1/auth/me", "").status != http.StatusUnauthorized })
+	waittest.Until(t, "the gateway accepts the key", func() bool { return g.as(t, key, "GET", "/v1/auth/me", "").status != http.StatusUnauthorized })
 }
 
 // password is the password of every person of the suite.

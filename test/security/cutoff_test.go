@@ -11,6 +11,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // to end the connections that notifications come by
 
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // rotate gives a key another secret as token; the one before is accepted for
@@ -28,7 +29,7 @@ func TestLeakedKeysAreCutOff(t *testing.T) {
 		attack(t, "tokens", "a leaked secret is refused after a rotation with a transition of zero", func(t *testing.T) {
 			k := g.mint(t, rootKey, `["models.list"]`, "")
 			next := g.rotate(t, rootKey, k.id, 0).ok(t).text(t, "key")
-			eventually(t, "the leaked secret is refused", func() bool { return !accepted(k.secret) })
+			waittest.Until(t, "the leaked secret is refused", func() bool { return !accepted(k.secret) })
 			g.as(t, next, "GET", "/v1/models", "").ok(t)
 		})
 		attack(t, "tokens", "a second rotation ends an open transition", func(t *testing.T) {
@@ -39,7 +40,7 @@ func TestLeakedKeysAreCutOff(t *testing.T) {
 				t.Error("the secret before is refused in its transition")
 			}
 			third := g.rotate(t, rootKey, k.id, 0).ok(t).text(t, "key")
-			eventually(t, "both secrets before are refused", func() bool { return !accepted(k.secret) && !accepted(second) })
+			waittest.Until(t, "both secrets before are refused", func() bool { return !accepted(k.secret) && !accepted(second) })
 			g.as(t, third, "GET", "/v1/models", "").ok(t)
 		})
 		attack(t, "tokens", "a secret of long ago comes back by no rotation", func(t *testing.T) {
@@ -47,19 +48,19 @@ func TestLeakedKeysAreCutOff(t *testing.T) {
 			for range 3 {
 				g.awaitKey(t, g.rotate(t, rootKey, k.id, 3_600_000).ok(t).text(t, "key"))
 			}
-			eventually(t, "the first secret is refused", func() bool { return !accepted(k.secret) })
+			waittest.Until(t, "the first secret is refused", func() bool { return !accepted(k.secret) })
 		})
 		attack(t, "tokens", "a stolen session of a key does not survive the deletion of the key", func(t *testing.T) {
 			k := g.mint(t, rootKey, `["models.list"]`, "")
 			g.rotate(t, rootKey, k.id, 3_600_000).ok(t)
 			g.as(t, rootKey, "DELETE", "/v1/api-keys/"+k.id, "").ok(t)
-			eventually(t, "the secret before is refused, too", func() bool { return !accepted(k.secret) })
+			waittest.Until(t, "the secret before is refused, too", func() bool { return !accepted(k.secret) })
 		})
 		attack(t, "tokens", "a leaked key can't rotate itself out of reach", func(t *testing.T) {
 			k := g.mint(t, rootKey, words(makes), "")
 			next := g.rotate(t, k.secret, k.id, 0).ok(t).text(t, "key")
 			g.as(t, rootKey, "DELETE", "/v1/api-keys/"+k.id, "").ok(t)
-			eventually(t, "the new secret is refused", func() bool { return !accepted(next) })
+			waittest.Until(t, "the new secret is refused", func() bool { return !accepted(next) })
 		})
 		for _, bad := range []string{"-1", "7776000001", `"0"`, "1e30"} {
 			attack(t, "tokens", "a transition of "+bad+" is refused", func(t *testing.T) {
@@ -116,7 +117,7 @@ func refusedByTheOther(t *testing.T, what string, here, there *gateway, before f
 				before(t)
 				cut(t, k)
 				began := time.Now()
-				eventually(t, "the other node refuses it", func() bool { return there.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
+				waittest.Until(t, "the other node refuses it", func() bool { return there.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
 				if best = min(best, time.Since(began)); best <= time.Second {
 					return
 				}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // TestDefaultGuardrailBindsEveryRequestOfItsTenant sets a guardrail for all requests of
@@ -27,7 +29,7 @@ func TestDefaultGuardrailBindsEveryRequestOfItsTenant(t *testing.T) {
 			{"/v1/admin/workspaces/default", fmt.Sprintf(`{"defaults":{"input_guardrails":[%q]}}`, local), `{"defaults":{}}`},
 		} {
 			g.as(t, rootKey, "PUT", level.path, level.set).ok(t)
-			eventually(t, "the guardrail applies", func() bool { return chat(key).status == 446 })
+			waittest.Until(t, "the guardrail applies", func() bool { return chat(key).status == 446 })
 			p.reset()
 			for _, tt := range []struct{ name, path, body string }{
 				{"a stream", "/v1/chat/completions", strings.Replace(chatBody, "{", `{"stream":true,`, 1)},
@@ -49,7 +51,7 @@ func TestDefaultGuardrailBindsEveryRequestOfItsTenant(t *testing.T) {
 				t.Errorf("%s: another tenant: status %d: %.300s", level.path, r.status, r.body)
 			}
 			g.as(t, rootKey, "PUT", level.path, level.unset).ok(t)
-			eventually(t, "the guardrail no longer applies", func() bool { return chat(key).status == http.StatusOK })
+			waittest.Until(t, "the guardrail no longer applies", func() bool { return chat(key).status == http.StatusOK })
 		}
 	})
 }
@@ -115,7 +117,7 @@ func TestExcludedWorkspacesEscapeTheOrganisationsGuardrailsOnly(t *testing.T) {
 		g.as(t, rootKey, "PUT", "/v1/admin/organisation/defaults", fmt.Sprintf(`{"input_guardrails":[%q]}`, wide)).ok(t)
 		own := create(`"workspace_id":"`+team+`"`, "secret")
 		g.as(t, rootKey, "PUT", "/v1/admin/workspaces/"+team, fmt.Sprintf(`{"defaults":{"input_guardrails":[%q]}}`, own)).ok(t)
-		eventually(t, "both guardrails apply", func() bool {
+		waittest.Until(t, "both guardrails apply", func() bool {
 			return chat("team", "hello") == 446 && chat("team", "secret") == 446 && chat("default", "hello") == 446
 		})
 
@@ -133,13 +135,13 @@ func TestExcludedWorkspacesEscapeTheOrganisationsGuardrailsOnly(t *testing.T) {
 		}
 		exclude("output", true) // is about responses
 		exclude("input", true)
-		eventually(t, "the workspace is excluded", func() bool { return chat("team", "hello") == http.StatusOK })
+		waittest.Until(t, "the workspace is excluded", func() bool { return chat("team", "hello") == http.StatusOK })
 		for who, word := range map[string]string{"team": "secret", "default": "hello"} {
 			if got := chat(who, word); got != 446 {
 				t.Errorf("%s says %s while team is excluded: status %d, want 446", who, word, got)
 			}
 		}
 		exclude("input", false)
-		eventually(t, "the workspace is included again", func() bool { return chat("team", "hello") == 446 })
+		waittest.Until(t, "the workspace is included again", func() bool { return chat("team", "hello") == 446 })
 	})
 }

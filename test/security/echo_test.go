@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // Some providers repeat in an error the credential that they did not accept. A client of
@@ -64,7 +66,7 @@ func TestErrorsOfProvidersRepeatNoStoredCredential(t *testing.T) {
 					t.Errorf("the client received the credential: %v %s", got.header, got.body)
 				}
 				id := got.header.Get("x-gateway-request-id")
-				eventually(t, "the request is in the log", func() bool { return g.as(t, rootKey, "GET", "/v1/logs/"+id, "").status == 200 })
+				waittest.Until(t, "the request is in the log", func() bool { return g.as(t, rootKey, "GET", "/v1/logs/"+id, "").status == 200 })
 				if entry := g.as(t, rootKey, "GET", "/v1/logs/"+id, "").ok(t); strings.Contains(string(entry.body), text) {
 					t.Errorf("the log has the credential: %s", entry.body)
 				}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // egressWorld is a gateway with a managed provider at its own host, a second host
@@ -39,7 +41,7 @@ func (w *egressWorld) policy(t *testing.T, level, policy string) {
 func (w *egressWorld) asked(t *testing.T, refused bool, send func() response) response {
 	t.Helper()
 	var got response
-	eventually(t, fmt.Sprintf("the request is refused: %t", refused), func() bool {
+	waittest.Until(t, fmt.Sprintf("the request is refused: %t", refused), func() bool {
 		got = send()
 		return (got.status == http.StatusForbidden) == refused
 	})
@@ -269,7 +271,7 @@ func TestEgressPolicyOfAKeyInTheSettings(t *testing.T) {
 	attack(t, "log and export", "a refusal of a policy is counted and logged", func(t *testing.T) {
 		got := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost("test", p)...).refused(t, http.StatusForbidden)
 		id := got.header.Get("x-gateway-request-id")
-		eventually(t, "the refusal is in the log", func() bool {
+		waittest.Until(t, "the refusal is in the log", func() bool {
 			return strings.Contains(string(g.as(t, rootKey, "GET", "/v1/logs/"+id, "").body), "egress_refused")
 		})
 		if text := g.metrics(t); !strings.Contains(text, `modelgate_gateway_errors_total{code="egress_refused"}`) {
@@ -319,7 +321,7 @@ func TestEgressPolicyOfAKeyIsNotItsOwnToChange(t *testing.T) {
 		made := g.as(t, maker.text(t, "key"), "POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["completions.write"]}`).ok(t).text(t, "key")
 		g.awaitKey(t, made)
 		g.as(t, rootKey, "PUT", "/v1/api-keys/"+maker.text(t, "id"), `{"egress_policy":{"custom_hosts":[]}}`).ok(t)
-		eventually(t, "the key is limited with its maker", func() bool {
+		waittest.Until(t, "the key is limited with its maker", func() bool {
 			return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(made, p)...).status == http.StatusForbidden
 		})
 		p.reset()
@@ -331,7 +333,7 @@ func TestEgressPolicyOfAKeyIsNotItsOwnToChange(t *testing.T) {
 		t.Errorf("the provider received %d requests", n)
 	}
 	g.as(t, rootKey, "PUT", "/v1/api-keys/"+id, `{"egress_policy":null}`).ok(t)
-	eventually(t, "the policy is gone", func() bool {
+	waittest.Until(t, "the policy is gone", func() bool {
 		return g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(key, p)...).status == http.StatusOK
 	})
 }

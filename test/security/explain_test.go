@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // question is a request that is sent and explained.
@@ -128,10 +130,10 @@ func TestExplainRefusesExactlyWhatIsRefused(t *testing.T) {
 	g.expire(t, ended.id)
 	keys["an expired key"] = ended.secret
 	spent := keys["a budget used up"]
-	eventually(t, "the budget is used up", func() bool {
+	waittest.Until(t, "the budget is used up", func() bool {
 		return g.do(t, "POST", "/v1/chat/completions", chatBody, stored(spent)...).status == http.StatusPreconditionFailed
 	})
-	eventually(t, "the key has expired", func() bool {
+	waittest.Until(t, "the key has expired", func() bool {
 		return g.as(t, keys["an expired key"], "GET", "/v1/models", "").status == http.StatusUnauthorized
 	})
 	mayExplain := map[string]bool{"an ordinary key": true, "a fixed config": true, "a budget used up": true}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // exportFile exports the fields of the log as CSV and returns the id and the link.
@@ -17,7 +19,7 @@ func (g *gateway) exportFile(t *testing.T, token, fields string) (id, link strin
 		fields, now.Add(-time.Hour).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)), "id")
 	path := "/v1/logs/exports/" + id
 	g.as(t, token, "POST", path+"/start", "").ok(t)
-	eventually(t, "the export is written", func() bool { return g.as(t, token, "GET", path, "").ok(t).text(t, "status") == "success" })
+	waittest.Until(t, "the export is written", func() bool { return g.as(t, token, "GET", path, "").ok(t).text(t, "status") == "success" })
 	return id, strings.TrimPrefix(g.as(t, token, "GET", path+"/download", "").ok(t).text(t, "signed_url"), g.root)
 }
 

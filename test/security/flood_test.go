@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // flood sends n requests without a valid key from eight clients at once.
@@ -30,7 +32,7 @@ func TestFloodWithoutAKeyFillsNoDisk(t *testing.T) {
 	long := strings.Repeat("a", 8<<10)
 	// What a first write brings is there, and the log has these, since no room is left for others.
 	g.flood(t, 800, "GET", "/v1/"+long, "", "User-Agent", long)
-	eventually(t, "the sample is written", func() bool { return metric(g.series(t), "modelgate_log_queue_depth") == 0 })
+	waittest.Until(t, "the sample is written", func() bool { return metric(g.series(t), "modelgate_log_queue_depth") == 0 })
 	for _, tt := range []struct {
 		name, method, path, body string
 		header                   []string

@@ -316,15 +316,3 @@ func stopShared() {
 		shared.provider.server.Close()
 	}
 }
-
-// eventually waits until the claim holds, for what happens after a response.
-func eventually(t *testing.T, claim string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("after a minute it is still not true that %s", claim)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-}

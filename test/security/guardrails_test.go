@@ -8,6 +8,8 @@ import (
 	"net/textproto"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // forbidden is the word that the organisation's guardrail denies.
@@ -22,7 +24,7 @@ func guarded(t *testing.T) (g *gateway, key string) {
 	g.as(t, rootKey, "PUT", "/v1/admin/organisation/defaults", fmt.Sprintf(`{"input_guardrails":[%q]}`, slug)).ok(t)
 	key = g.key(t, rootKey, "default", []string{"completions.write"}, "")
 	p := newProvider(t, nil)
-	eventually(t, "the guardrail applies", func() bool {
+	waittest.Until(t, "the guardrail applies", func() bool {
 		return g.do(t, "POST", "/v1/chat/completions", strings.Replace(chatBody, "hello", forbidden, 1), toCustomHost(key, p)...).status == 446
 	})
 	return g, key

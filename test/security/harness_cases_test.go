@@ -3,6 +3,8 @@ package security
 import (
 	"net/http"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // TestKeysOfOneOrganisationReadNothingOfAnother shows what the suite relies on:
@@ -15,7 +17,7 @@ func TestKeysOfOneOrganisationReadNothingOfAnother(t *testing.T) {
 		scopes := []string{"completions.write", "logs.list", "logs.view"}
 		ours, theirs := g.key(t, rootKey, "default", scopes, ""), g.key(t, owner, "default", scopes, "")
 		id := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(theirs, p)...).ok(t).header.Get("x-gateway-request-id")
-		eventually(t, "the request is in its owner's log", func() bool {
+		waittest.Until(t, "the request is in its owner's log", func() bool {
 			return g.as(t, theirs, "GET", "/v1/logs/"+id, "").status == http.StatusOK
 		})
 		for _, path := range []string{"/v1/logs/" + id, "/v1/explain/" + id, "/v1/logs/" + id + "?workspace_id=default"} {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // h2Quick are settings with limits short enough to be waited for, except that of a body
@@ -154,7 +156,7 @@ func TestHTTP2StreamsThatAreResetAtOnceCostLittle(t *testing.T) {
 				g.serves(t, trust)
 				c.Close()
 			}
-			eventually(t, "nothing of the streams is left", func() bool { return metric(g.series(t), "go_goroutines") < before+50 })
+			waittest.Until(t, "nothing of the streams is left", func() bool { return metric(g.series(t), "go_goroutines") < before+50 })
 		})
 	}
 }

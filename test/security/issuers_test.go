@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // tokenSigner is an issuer of tokens whose one key has the kid that all have.
@@ -89,7 +91,7 @@ func TestIssuersWithOneKidSignForTheirOrganisationAlone(t *testing.T) {
 			other := 1 - i
 			attack(t, "isolation", fmt.Sprintf("a token of issuer %d by %s for its own organisation", i, way.name), func(t *testing.T) {
 				token := signers[i].token(t, claims(i, nil))
-				eventually(t, "the token is accepted", func() bool { return g.as(t, token, "GET", "/v1/configs", "").status == http.StatusOK })
+				waittest.Until(t, "the token is accepted", func() bool { return g.as(t, token, "GET", "/v1/configs", "").status == http.StatusOK })
 			})
 			for name, c := range map[string]map[string]any{
 				"for the other organisation":            claims(other, nil),

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"modelgate/internal/access"
+	"modelgate/internal/waittest"
 )
 
 // TestGatewayKeysInHeadersReachNoProvider puts gateway keys where no gateway key
@@ -110,7 +111,7 @@ func TestGatewayKeysInHeadersReachNoProvider(t *testing.T) {
 	attack(t, "log and export", "gateway keys in paths and user agents", func(t *testing.T) {
 		g.do(t, "GET", "/v1/x/y", "", "x-gateway-api-key", key, "x-gateway-provider", "@stored", "User-Agent", "client/1 ("+other+")").ok(t)
 		var list string
-		eventually(t, "the entries are written", func() bool {
+		waittest.Until(t, "the entries are written", func() bool {
 			list = string(g.as(t, rootKey, "GET", "/v1/logs?limit=100", "").ok(t).body)
 			return strings.Count(list, `"path":"/v1/x/`) >= 5 && strings.Contains(list, `"path":"/v1/x/y"`)
 		})

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // half sends a request up to the first byte of its body and returns a function that sends
@@ -50,7 +52,7 @@ func TestSlowBodiesDoNotOutliveTheirKeys(t *testing.T) {
 			session := g.member(t, "leaving", "admin", `[]`)
 			finish := g.half(t, session, "/v1/admin/users/invites", invite)
 			g.as(t, session, "POST", "/v1/auth/logout", "").ok(t)
-			eventually(t, "the session has ended", ended(session))
+			waittest.Until(t, "the session has ended", ended(session))
 			finish().refused(t, http.StatusUnauthorized)
 			if list := string(g.as(t, rootKey, "GET", "/v1/admin/users/invites", "").ok(t).body); strings.Contains(list, "friend@") {
 				t.Errorf("invited: %s", list)
@@ -68,7 +70,7 @@ func TestSlowBodiesDoNotOutliveTheirKeys(t *testing.T) {
 				passed := g.half(t, k.secret, "/v1/any/path", chatBody, toCustomHost(k.secret, p)[2:]...)
 				config := g.half(t, k.secret, "/v1/configs", `{"name":"late","config":{"retry":{"attempts":2}}}`)
 				end(k)
-				eventually(t, "the key has ended", ended(k.secret))
+				waittest.Until(t, "the key has ended", ended(k.secret))
 				for _, finish := range []func() response{model, passed, config} {
 					finish().refused(t, http.StatusUnauthorized)
 				}
@@ -81,7 +83,7 @@ func TestSlowBodiesDoNotOutliveTheirKeys(t *testing.T) {
 			k := g.mint(t, rootKey, `["completions.write"]`, "")
 			g.awaitKey(t, k.secret)
 			finish := g.half(t, k.secret, "/v1/chat/completions", chatBody, toCustomHost(k.secret, p)[2:]...)
-			eventually(t, "a revoked key is refused", ended("mg-unknown"))
+			waittest.Until(t, "a revoked key is refused", ended("mg-unknown"))
 			finish().ok(t)
 		})
 	})

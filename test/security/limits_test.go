@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // makes are scopes of a key that makes and changes other keys of its workspace.
@@ -185,7 +187,7 @@ func TestKeysEndWithTheKeyThatMadeThem(t *testing.T) {
 		}
 		dead := func(t *testing.T, k made) {
 			t.Helper()
-			eventually(t, "the minted key is refused", func() bool { return g.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
+			waittest.Until(t, "the minted key is refused", func() bool { return g.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
 		}
 		attack(t, "tokens", "revoking a key revokes what it made", func(t *testing.T) {
 			maker, child, grandchild := chain()
@@ -236,7 +238,7 @@ func TestKeysEndWithTheKeyThatMadeThem(t *testing.T) {
 // spend asks a model with a key until the gateway refuses it because of a budget.
 func (g *gateway) spend(t *testing.T, k made, p *provider) {
 	t.Helper()
-	eventually(t, "the budget is exhausted", func() bool { return g.ask(t, k, p).status == http.StatusPreconditionFailed })
+	waittest.Until(t, "the budget is exhausted", func() bool { return g.ask(t, k, p).status == http.StatusPreconditionFailed })
 }
 
 func (g *gateway) ask(t *testing.T, k made, p *provider) response {
@@ -257,7 +259,7 @@ func TestMintedKeysSpendTheBudgetOfTheirMaker(t *testing.T) {
 		g.spend(t, grandchild, p)
 		for name, k := range map[string]made{"the maker": maker, "the child": child, "the sibling": sibling} {
 			attack(t, "escalation", "a budget that minted keys have spent is spent for "+name, func(t *testing.T) {
-				eventually(t, "it is refused", func() bool { return g.ask(t, k, p).status == http.StatusPreconditionFailed })
+				waittest.Until(t, "it is refused", func() bool { return g.ask(t, k, p).status == http.StatusPreconditionFailed })
 			})
 		}
 		attack(t, "escalation", "a key with a spent budget mints no key with a fresh one", func(t *testing.T) {
@@ -271,7 +273,7 @@ func TestMintedKeysSpendTheBudgetOfTheirMaker(t *testing.T) {
 		})
 		attack(t, "escalation", "a larger budget of the maker lets its keys go on", func(t *testing.T) {
 			g.as(t, rootKey, "PUT", "/v1/api-keys/"+maker.id, `{"usage_limits":{"credit_limit":100000,"type":"tokens"}}`).ok(t)
-			eventually(t, "the grandchild is served", func() bool { return g.ask(t, grandchild, p).status == http.StatusOK })
+			waittest.Until(t, "the grandchild is served", func() bool { return g.ask(t, grandchild, p).status == http.StatusOK })
 		})
 	})
 }
@@ -305,7 +307,7 @@ func TestPeopleDoNotLiftLimitsFromAbove(t *testing.T) {
 		k := g.personKey(t, member, g.userID(t, member), "")
 		g.awaitKey(t, k.secret)
 		g.as(t, member, "DELETE", "/v1/api-keys/"+own.id, "").ok(t)
-		eventually(t, "it is refused", func() bool { return g.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
+		waittest.Until(t, "it is refused", func() bool { return g.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
 	})
 	attack(t, "escalation", "a capped member can't delete the key and make another", func(t *testing.T) {
 		g.as(t, member, "POST", "/v1/api-keys/workspace/user", `{"name":"x","workspace_id":"default","scopes":["completions.write"]}`).refused(t, http.StatusForbidden, "ask the user who set them")

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // issuer signs certificates of the suite.
@@ -159,7 +161,7 @@ func TestTLSOfTheListener(t *testing.T) {
 	attack(t, "exhaustion", "TLS: a broken new pair keeps the old one", func(t *testing.T) {
 		second, _ := ca.server(t, "second")
 		f.write(t, "cert.pem", second) // the key is still that of the first
-		eventually(t, "the broken pair is reported", func() bool { return strings.Contains(g.metric(t, "modelgate_tls_ok"), " 0") })
+		waittest.Until(t, "the broken pair is reported", func() bool { return strings.Contains(g.metric(t, "modelgate_tls_ok"), " 0") })
 		if got := name(); got != "first" {
 			t.Errorf("certificate of %q, want first", got)
 		}
@@ -171,7 +173,7 @@ func TestTLSOfTheListener(t *testing.T) {
 		cert, key := ca.server(t, "third")
 		f.write(t, "cert.pem", cert)
 		f.write(t, "key.pem", key)
-		eventually(t, "the new certificate is served", func() bool { return name() == "third" })
+		waittest.Until(t, "the new certificate is served", func() bool { return name() == "third" })
 		io.WriteString(open, "GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
 		if res, err := http.ReadResponse(bufio.NewReader(open), nil); err != nil || res.StatusCode != 200 {
 			t.Errorf("a connection of before the change was dropped: %v", err)
@@ -179,7 +181,7 @@ func TestTLSOfTheListener(t *testing.T) {
 	})
 	attack(t, "exhaustion", "TLS: failed handshakes are counted", func(t *testing.T) {
 		plain(t, g, "this is not a handshake, but long enough to be read as one\r\n\r\n")
-		eventually(t, "the handshake is counted", func() bool {
+		waittest.Until(t, "the handshake is counted", func() bool {
 			return strings.Contains(g.metric(t, `modelgate_connections_refused_total{reason="tls"}`), "}")
 		})
 	})
@@ -361,7 +363,7 @@ func TestClientsCannotForgeTheirAddress(t *testing.T) {
 				count := func(ip string) int {
 					return strings.Count(string(g.as(t, rootKey, "GET", "/v1/audit-logs?resource_type=config&client_ip="+ip+"&"+today(), "").ok(t).body), `"client_ip":`)
 				}
-				eventually(t, "the change is in the audit log with the address "+tt.want, func() bool { return id != "" && count(tt.want) > i })
+				waittest.Until(t, "the change is in the audit log with the address "+tt.want, func() bool { return id != "" && count(tt.want) > i })
 				if n := count(forged); n > 0 {
 					t.Errorf("%d changes have the forged address", n)
 				}
@@ -415,7 +417,7 @@ func TestProxyProtocolIsReadFromTrustedProxiesOnly(t *testing.T) {
 		if got, _ := trusted.raw(t, header+me); !strings.Contains(got, "200 OK") {
 			t.Errorf("a complete connection was not served: %.200q", got)
 		}
-		eventually(t, "connections without a header are counted", func() bool {
+		waittest.Until(t, "connections without a header are counted", func() bool {
 			return trusted.metric(t, `modelgate_connections_refused_total{reason="proxy_header"}`) != ""
 		})
 	})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // canary is in everything that a tenant's requests of [tenants.work] name.
@@ -25,7 +27,7 @@ func (w *tenants) leavesWork(t *testing.T, n *tenant) (out work) {
 	body := strings.Replace(chatBody, "gpt-4o", n.canary(), 1)
 	out.request = w.as(t, n.key, "POST", "/v1/chat/completions", body, "x-gateway-config", "cfg-"+n.name,
 		"x-gateway-trace-id", commonTrace, "x-gateway-span-id", n.canary(), "x-gateway-metadata", fmt.Sprintf(`{"user":%q}`, n.canary())).ok(t).header.Get("x-gateway-request-id")
-	eventually(t, "the request is in the log", func() bool { return w.as(t, n.key, "GET", "/v1/logs/"+out.request, "").status == http.StatusOK })
+	waittest.Until(t, "the request is in the log", func() bool { return w.as(t, n.key, "GET", "/v1/logs/"+out.request, "").status == http.StatusOK })
 	value := map[bool]int{true: 10, false: -10}[n.name == "alder"]
 	ids, _ := w.as(t, n.key, "POST", "/v1/feedback", fmt.Sprintf(`{"trace_id":%q,"value":%d,"metadata":{"note":%q}}`, commonTrace, value, n.canary())).ok(t).object(t)["feedback_ids"].([]any)
 	out.feedback = fmt.Sprint(ids[0])
@@ -50,7 +52,7 @@ func (w *tenants) rows(t *testing.T, n *tenant, export string) string {
 	t.Helper()
 	path := "/v1/logs/exports/" + export
 	w.as(t, n.key, "POST", path+"/start", "").ok(t)
-	eventually(t, "the export is made", func() bool { return w.as(t, n.key, "GET", path, "").ok(t).text(t, "status") == "success" })
+	waittest.Until(t, "the export is made", func() bool { return w.as(t, n.key, "GET", path, "").ok(t).text(t, "status") == "success" })
 	link := w.as(t, n.key, "GET", path+"/download", "").ok(t).text(t, "signed_url")
 	return string(w.do(t, "GET", strings.TrimPrefix(link, w.root), "").ok(t).body)
 }
@@ -151,7 +153,7 @@ func TestMetricsAndHeadersNameNoTenant(t *testing.T) {
 		ids = append(ids, me.text(t, "key_id"), me.text(t, "workspace_id"))
 	}
 	attack(t, "isolation", "metrics by tenant", func(t *testing.T) {
-		eventually(t, "the requests are counted", func() bool { return strings.Contains(w.metrics(t), "modelgate_attempts_total{") })
+		waittest.Until(t, "the requests are counted", func() bool { return strings.Contains(w.metrics(t), "modelgate_attempts_total{") })
 		text := w.metrics(t)
 		for _, n := range w.all {
 			ids = append(ids, n.name)

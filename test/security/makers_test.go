@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {
@@ -20,7 +22,7 @@ func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {
 		g.as(t, rootKey, "PUT", "/v1/api-keys/"+maker.id, `{"scopes":["models.list","workspace_service_api_keys.create"]}`).ok(t)
 		for name, k := range map[string]made{"a child": child, "a grandchild": grandchild} {
 			attack(t, "escalation", name+" does not keep a scope that its maker lost", func(t *testing.T) {
-				eventually(t, "the scope is lost", func() bool { return g.as(t, k.secret, "GET", "/v1/logs", "").status == http.StatusForbidden })
+				waittest.Until(t, "the scope is lost", func() bool { return g.as(t, k.secret, "GET", "/v1/logs", "").status == http.StatusForbidden })
 				g.as(t, k.secret, "GET", "/v1/models", "").ok(t)
 			})
 			attack(t, "escalation", name+" is introspected with the scopes that it has left", func(t *testing.T) {
@@ -35,7 +37,7 @@ func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {
 			made := g.mint(t, r.text(t, "key"), `["models.list","logs.list"]`, "")
 			g.as(t, made.secret, "GET", "/v1/logs", "").ok(t)
 			g.as(t, rootKey, "PUT", "/v1/api-keys/"+r.text(t, "id"), `{"scopes":["workspace_service_api_keys.create"]}`).ok(t)
-			eventually(t, "the scope is lost", func() bool { return g.as(t, made.secret, "GET", "/v1/logs", "").status == http.StatusForbidden })
+			waittest.Until(t, "the scope is lost", func() bool { return g.as(t, made.secret, "GET", "/v1/logs", "").status == http.StatusForbidden })
 			g.as(t, made.secret, "GET", "/v1/models", "").ok(t) // a scope that organisation keys can't have themselves
 		})
 		attack(t, "escalation", "a key is not given a scope that the key which made it lacks", func(t *testing.T) {
@@ -43,7 +45,7 @@ func TestMintedKeysLoseTheScopesThatTheirMakerLoses(t *testing.T) {
 		})
 		attack(t, "escalation", "a scope that the maker gets back is the child's again", func(t *testing.T) {
 			g.as(t, rootKey, "PUT", "/v1/api-keys/"+maker.id, `{"scopes":["models.list","logs.list"]}`).ok(t)
-			eventually(t, "the scope is back", func() bool { return g.as(t, grandchild.secret, "GET", "/v1/logs", "").status == http.StatusOK })
+			waittest.Until(t, "the scope is back", func() bool { return g.as(t, grandchild.secret, "GET", "/v1/logs", "").status == http.StatusOK })
 		})
 	})
 }
@@ -88,7 +90,7 @@ func TestKeysOfAMakerEndAtOnce(t *testing.T) {
 			}
 			g.as(t, rootKey, "DELETE", "/v1/api-keys?created_by="+id, "").ok(t)
 			for _, k := range []made{first, second, below} {
-				eventually(t, "the key has ended", func() bool { return g.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
+				waittest.Until(t, "the key has ended", func() bool { return g.as(t, k.secret, "GET", "/v1/models", "").status == http.StatusUnauthorized })
 			}
 		})
 	})
@@ -112,7 +114,7 @@ func TestCappedPeopleMakeNoUncappedKeys(t *testing.T) {
 		g.ask(t, k, p).ok(t)
 		g.spend(t, k, p)
 		g.ask(t, g.mint(t, manager, `["completions.write"]`, ""), p).refused(t, http.StatusPreconditionFailed)
-		eventually(t, "the manager's own key is exhausted", func() bool { return g.ask(t, own, p).status == http.StatusPreconditionFailed })
+		waittest.Until(t, "the manager's own key is exhausted", func() bool { return g.ask(t, own, p).status == http.StatusPreconditionFailed })
 		g.ask(t, free, p).ok(t)
 	})
 }

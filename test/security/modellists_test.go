@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // manyEntries returns settings with n provider entries at p, which list no models.
@@ -118,7 +120,7 @@ func (g *gateway) leaveListing(t *testing.T, p *provider) {
 			res.Body.Close()
 		}
 	})
-	eventually(t, "the provider is asked", func() bool { return len(p.seen()) > 0 })
+	waittest.Until(t, "the provider is asked", func() bool { return len(p.seen()) > 0 })
 	cancel()
 	wg.Wait()
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // WebAssembly modules that write a verdict, or run forever.
@@ -39,7 +41,7 @@ func TestStoredModulesRunForTheirTenantOnly(t *testing.T) {
 			return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", key, "x-gateway-config", config)
 		}
 		failing, looping, open := save("fails", ""), save("loops", `,"failOnError":true,"timeout":300`), save("loops", `,"timeout":300`)
-		eventually(t, "the guardrail applies", func() bool { return chat(key, `"`+failing+`"`).status == 446 })
+		waittest.Until(t, "the guardrail applies", func() bool { return chat(key, `"`+failing+`"`).status == 446 })
 		for _, tt := range []struct {
 			name, guard string
 			status      int
@@ -75,7 +77,7 @@ func TestStoredModulesRunForTheirTenantOnly(t *testing.T) {
 				t.Errorf("an inline config of a key that may create guardrails: status %d: %.300s", r.status, r.body)
 			}
 			slug := g.create(t, rootKey, "/v1/configs", fmt.Sprintf(`{"name":"c","workspace_id":"default","config":{"provider":"openai-compatible","custom_host":%q,"api_key":"sk-x","input_guardrails":[%s]}}`, p.url, code), "data.slug")
-			eventually(t, "the saved config runs its code", func() bool {
+			waittest.Until(t, "the saved config runs its code", func() bool {
 				return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", key, "x-gateway-config", slug).status == 446
 			})
 		})

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // TestStoredCredentialsReachTheirPartnerOnly stores credentials of a partner for the
@@ -36,9 +38,9 @@ func TestStoredCredentialsReachTheirPartnerOnly(t *testing.T) {
 			return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", key, "x-gateway-config", config)
 		}
 		const inline = `{"deny":true,"aporia.validateProject":{"projectID":"p","failOnError":true}}`
-		eventually(t, "the credentials are used", func() bool { return chat(key, inline).status == 200 && wide.got(wideKey) })
+		waittest.Until(t, "the credentials are used", func() bool { return chat(key, inline).status == 200 && wide.got(wideKey) })
 		mine := stored(`"workspace_id":"default"`, local.root, localKey)
-		eventually(t, "the workspace's come first", func() bool { return chat(key, inline).status == 200 && local.got(localKey) })
+		waittest.Until(t, "the workspace's come first", func() bool { return chat(key, inline).status == 200 && local.got(localKey) })
 		for _, tt := range []struct {
 			name, guard string
 			to          *provider
@@ -72,7 +74,7 @@ func TestStoredCredentialsReachTheirPartnerOnly(t *testing.T) {
 			use := func() response {
 				return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", plain, "x-gateway-config", config)
 			}
-			eventually(t, "the saved config is known", func() bool { return use().status != 404 })
+			waittest.Until(t, "the saved config is known", func() bool { return use().status != 404 })
 			if r := use(); r.status != 200 || !local.got(localKey) {
 				t.Errorf("a saved config: status %d: %.300s", r.status, r.body)
 			}
@@ -96,18 +98,18 @@ func TestStoredCredentialsReachTheirPartnerOnly(t *testing.T) {
 			}
 		})
 		g.as(t, rootKey, "PUT", "/v1/guardrail-credentials/"+mine, `{"credentials":{"apiKey":"`+canary+`-rotated-0123456789"}}`).ok(t)
-		eventually(t, "the rotated credential is used", func() bool { return chat(key, inline).status == 200 && local.got(canary+"-rotated") })
+		waittest.Until(t, "the rotated credential is used", func() bool { return chat(key, inline).status == 200 && local.got(canary+"-rotated") })
 		g.as(t, rootKey, "DELETE", "/v1/guardrail-credentials/"+mine, "").ok(t)
 		g.as(t, rootKey, "POST", "/v1/secret-references", fmt.Sprintf(`{"name":"r","slug":"hidden-ref","manager_type":"environment","secret_path":"ORG_KEY","allowed_hosts":[%q]}`, local.root)).ok(t)
 		mine = g.create(t, rootKey, "/v1/guardrail-credentials", fmt.Sprintf(`{"partner":"aporia.validateProject","workspace_id":"default","credentials":{"apiEndpoint":%q},"secret_mappings":[{"target_field":"apiKey","secret_reference_id":"hidden-ref"}]}`, local.root), "id")
-		eventually(t, "a secret reference fills the credential", func() bool { return chat(key, inline).status == 200 && local.got(canary+"-mapped") })
+		waittest.Until(t, "a secret reference fills the credential", func() bool { return chat(key, inline).status == 200 && local.got(canary+"-mapped") })
 		g.as(t, rootKey, "PUT", "/v1/secret-references/hidden-ref", `{"allowed_hosts":[]}`).ok(t)
-		eventually(t, "a reference that no longer allows the host is not used", func() bool { return chat(key, inline).status == 446 })
+		waittest.Until(t, "a reference that no longer allows the host is not used", func() bool { return chat(key, inline).status == 446 })
 		if r := chat(key, inline); !strings.Contains(string(r.body), "the secret reference of apiKey") || strings.Contains(string(r.body), "hidden-ref") {
 			t.Errorf("the error of a reference names it, or is missing: %.500s", r.body)
 		}
 		g.as(t, rootKey, "DELETE", "/v1/guardrail-credentials/"+mine, "").ok(t)
 		g.as(t, rootKey, "DELETE", "/v1/guardrail-credentials/"+ours, "").ok(t)
-		eventually(t, "deleted credentials are not used", func() bool { return chat(key, inline).status == 446 })
+		waittest.Until(t, "deleted credentials are not used", func() bool { return chat(key, inline).status == 446 })
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // stored are the headers of a request to the managed provider @stored.
@@ -63,7 +65,7 @@ func TestPathsThatServersDisagreeAboutReachNoProvider(t *testing.T) {
 	attack(t, "smuggling", "a refused path is counted and says whose request it was", func(t *testing.T) {
 		got := g.do(t, "GET", "/v1/../x", "", stored(rootKey)...).refused(t, http.StatusBadRequest)
 		id := got.header.Get("x-gateway-request-id")
-		eventually(t, "the refusal is in the log with its key", func() bool {
+		waittest.Until(t, "the refusal is in the log with its key", func() bool {
 			r := g.as(t, rootKey, "GET", "/v1/logs/"+id, "")
 			return r.status == http.StatusOK && strings.Contains(string(r.body), `"invalid_path"`) && strings.Contains(string(r.body), `"api_key":{`)
 		})
@@ -86,7 +88,7 @@ func TestEncodedRoutesAreTheRoutesThatTheyEncode(t *testing.T) {
 				t.Errorf("the provider received %v", seen)
 			}
 			id := got.header.Get("x-gateway-request-id")
-			eventually(t, "the log has the canonical path", func() bool {
+			waittest.Until(t, "the log has the canonical path", func() bool {
 				r := g.as(t, rootKey, "GET", "/v1/logs/"+id, "")
 				return r.status == http.StatusOK && strings.Contains(string(r.body), `"path":"/v1/chat/completions"`) && strings.Contains(string(r.body), `"operation":"chat"`)
 			})

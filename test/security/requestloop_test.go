@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // front is a load balancer in front of gateways, under a name that they do not know. It
@@ -81,7 +82,7 @@ func TestRequestsDoNotLeadBackToTheGateway(t *testing.T) {
 			f := newFront(t, tt.gateways...)
 			k := first.loopKey(t, f, tt.config)
 			for _, g := range tt.gateways {
-				eventually(t, "the key has its config", func() bool {
+				waittest.Until(t, "the key has its config", func() bool {
 					return strings.Contains(string(g.as(t, k.secret, "POST", "/v1/explain", `{"request":{"body":`+chatBody+`}}`).body), "openai-compatible")
 				})
 			}

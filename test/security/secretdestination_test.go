@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // organisationSecret is a secret that the organisation keeps elsewhere, machineKey
@@ -147,7 +149,7 @@ func (w *secretWorld) create(t *testing.T, body string) string {
 func (w *secretWorld) asks(t *testing.T, slug string, header ...string) response {
 	t.Helper()
 	var got response
-	eventually(t, "@"+slug+" is known", func() bool {
+	waittest.Until(t, "@"+slug+" is known", func() bool {
 		got = w.g.as(t, w.member, "POST", "/v1/chat/completions", chatBody, append([]string{"x-gateway-provider", "@" + slug}, header...)...)
 		return got.status != http.StatusNotFound && !strings.Contains(string(got.body), "secret_pending")
 	})
@@ -296,7 +298,7 @@ func (w *secretWorld) byModel(t *testing.T) {
 			w.listed.url, storedKey, mapping("key", "listed")), "slug")
 		w.g.as(t, w.member, "PUT", "/v1/integrations/"+slug+"/models", fmt.Sprintf(`{"models":[{"slug":"gpt-4o","enabled":true,"configurations":{"custom_host":%q}}]}`, w.theirs.url)).ok(t)
 		w.asks(t, slug)
-		eventually(t, "the model has its own host", func() bool {
+		waittest.Until(t, "the model has its own host", func() bool {
 			w.asks(t, slug)
 			return len(w.theirs.seen()) > 0
 		})
@@ -318,7 +320,7 @@ func (w *secretWorld) byExplain(t *testing.T, slug string) {
 func (w *secretWorld) narrowed(t *testing.T, slug string) {
 	attack(t, "credential theft", "uses a mapping whose reference no longer allows the host", func(t *testing.T) {
 		w.g.as(t, rootKey, "PUT", "/v1/secret-references/listed", `{"allowed_hosts":[]}`).ok(t)
-		eventually(t, "the provider returns 503", func() bool { return w.asks(t, slug).status == http.StatusServiceUnavailable })
+		waittest.Until(t, "the provider returns 503", func() bool { return w.asks(t, slug).status == http.StatusServiceUnavailable })
 		w.listed.reset()
 		w.asks(t, slug).refused(t, http.StatusServiceUnavailable, "secret_host_refused", "allowed_hosts")
 		if w.listed.got(organisationSecret) {
@@ -428,7 +430,7 @@ func TestLentIdentityGoesOnlyToTheCloud(t *testing.T) {
 				return
 			}
 			slug := got.ok(t).text(t, "data.slug")
-			eventually(t, "@"+slug+" is known", func() bool {
+			waittest.Until(t, "@"+slug+" is known", func() bool {
 				got = g.as(t, member, "POST", "/v1/chat/completions", chatBody, "x-gateway-provider", "@"+slug)
 				return got.status != http.StatusNotFound
 			})
@@ -444,7 +446,7 @@ func TestLentIdentityGoesOnlyToTheCloud(t *testing.T) {
 		theirs.reset()
 		g.create(t, rootKey, "/v1/integrations", `{"name":"wide","slug":"wide","ai_provider_id":"azure-openai","configurations":{"cloud_c_auth_mode":"managed","cloud_c_resource_name":"r","cloud_c_entra_scope":"https://management.azure.com/.default"}}`, "slug")
 		var got response
-		eventually(t, "@wide is known", func() bool {
+		waittest.Until(t, "@wide is known", func() bool {
 			got = g.as(t, member, "POST", "/v1/chat/completions", chatBody, "x-gateway-provider", "@wide")
 			return got.status != http.StatusNotFound
 		})

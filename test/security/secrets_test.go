@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"modelgate/internal/store"
+	"modelgate/internal/waittest"
 )
 
 // canary is the mark of every secret that the cases of this file save.
@@ -192,7 +193,7 @@ func TestCredentialsOfConfigsAreNowhere(t *testing.T) {
 		g.as(t, rootKey, "PUT", "/v1/configs/"+slug, fmt.Sprintf(`{"config":%s}`, strings.Replace(text, `"mode":"fallback"`, `"mode":"fallback","on_status_codes":[500]`, 1))).ok(t)
 		g.as(t, rootKey, "POST", "/v1/configs", fmt.Sprintf(`{"name":"broken","workspace_id":"default","config":%s}`, strings.Replace(string(quoted), `}"`, `"`, 1))).refused(t, 400, "AB01")
 		works := g.saveConfig(t, workingTarget(p))
-		eventually(t, "the credential of a saved config reaches its provider", func() bool {
+		waittest.Until(t, "the credential of a saved config reaches its provider", func() bool {
 			g.as(t, rootKey, "POST", "/v1/chat/completions", chatBody, "x-gateway-config", works)
 			return p.got(canary+"-key-0123456789") && p.got(canary+"-token-0123456789")
 		})

@@ -37,7 +37,7 @@ func TestShadowGuardrailIsTriedLabelledAndEnforced(t *testing.T) {
 			return g.do(t, "POST", "/v1/chat/completions", `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`, toCustomHost(key, p)...).status
 		}
 		path := "/v1/guardrails/" + slug
-		eventually(t, "the guardrail observes", func() bool {
+		waittest.Until(t, "the guardrail observes", func() bool {
 			if status := chat("first"); status != http.StatusOK {
 				t.Fatalf("status %d of a request that is only observed", status)
 			}
@@ -48,7 +48,7 @@ func TestShadowGuardrailIsTriedLabelledAndEnforced(t *testing.T) {
 				t.Fatalf("status %d of a hit in shadow mode", status)
 			}
 		}
-		eventually(t, "ten hits are counted", func() bool {
+		waittest.Until(t, "ten hits are counted", func() bool {
 			return g.as(t, rootKey, "GET", path+"/summary", "").ok(t).object(t)["hits"] == json.Number("10")
 		})
 		list := g.as(t, rootKey, "GET", path+"/results?verdict=failed", "").ok(t).object(t)["data"].([]any)
@@ -87,7 +87,7 @@ func TestShadowGuardrailIsTriedLabelledAndEnforced(t *testing.T) {
 
 		testForeignResults(t, g, slug, id(0))
 		g.as(t, rootKey, "PUT", path, `{"actions":{"deny":true,"mode":"enforce"}}`).ok(t)
-		eventually(t, "the guardrail denies", func() bool { return chat("the heron") == 446 })
+		waittest.Until(t, "the guardrail denies", func() bool { return chat("the heron") == 446 })
 		if after := g.as(t, rootKey, "GET", path+"/summary", "").ok(t).object(t); after["seen"] != json.Number("0") || after["mode"] != "enforce" {
 			t.Errorf("the summary of the new version %v, want none of the old results", after)
 		}
@@ -281,7 +281,7 @@ func TestTestsWhoseClientsLeaveFreeTheirPlaces(t *testing.T) {
 	left := time.Now()
 	clients.Wait()
 	attack(t, "exhaustion", "tests of guardrails whose clients have left", func(t *testing.T) {
-		eventually(t, "a place is free", func() bool { return g.as(t, rootKey, "POST", "/v1/guardrails/test", quick).status == http.StatusOK })
+		waittest.Until(t, "a place is free", func() bool { return g.as(t, rootKey, "POST", "/v1/guardrails/test", quick).status == http.StatusOK })
 		if waited := time.Since(left); waited > 40*time.Second {
 			t.Errorf("a place was free after %v, when the check's limit of 60 s ended the tests", waited)
 		}

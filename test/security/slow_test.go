@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // quick are settings with limits short enough to be waited for.
@@ -158,7 +160,7 @@ func TestConnectionsWithoutAKeyDoNotShutOutOthers(t *testing.T) {
 				}
 				silent = append(silent, conn)
 			}
-			eventually(t, "connections are refused", func() bool {
+			waittest.Until(t, "connections are refused", func() bool {
 				return strings.Contains(g.series(t), `modelgate_connections_refused_total{reason="keyless_limit"}`)
 			})
 		})
@@ -168,12 +170,12 @@ func TestConnectionsWithoutAKeyDoNotShutOutOthers(t *testing.T) {
 	})
 	attack(t, "exhaustion", "a client of the same address is served in the meantime", func(t *testing.T) {
 		// Connections of the last two seconds are not closed for new ones.
-		eventually(t, "a new client is served", func() bool { return g.isServed(t) })
+		waittest.Until(t, "a new client is served", func() bool { return g.isServed(t) })
 	})
 	for _, c := range silent {
 		c.Close()
 	}
-	eventually(t, "the silent connections count no more", func() bool { return metric(g.series(t), "modelgate_keyless_connections") == 0 })
+	waittest.Until(t, "the silent connections count no more", func() bool { return metric(g.series(t), "modelgate_keyless_connections") == 0 })
 	attack(t, "exhaustion", "old connections make room for a client of the same address", func(t *testing.T) {
 		g := launch(t, options{settings: "version: 1\nlimits: {keyless_connections: 8}\n"}) // silent connections stay open for long
 		for range 16 * 8 {
@@ -187,7 +189,7 @@ func TestConnectionsWithoutAKeyDoNotShutOutOthers(t *testing.T) {
 				t.Fatalf("a connection without a key within 16 times the limit: %v", err)
 			}
 		}
-		eventually(t, "a client with a key is served", func() bool { return g.isServed(t) })
+		waittest.Until(t, "a client with a key is served", func() bool { return g.isServed(t) })
 		if got := g.metric(t, `modelgate_connections_refused_total{reason="keyless_oldest"}`); got == "" {
 			t.Error("no old connection was closed for a new one")
 		}
@@ -247,8 +249,8 @@ func TestConnectionsWithoutAKeyDoNotShutOutOthers(t *testing.T) {
 			defer conn.Close()
 			go io.WriteString(conn, "POST /v1/configs HTTP/1.1\r\n"+body+strings.Repeat(" ", 3<<20))
 		}
-		eventually(t, "the bodies are counted", func() bool { return metric(g.series(t), "modelgate_body_memory_bytes") > 3<<20 })
-		eventually(t, "they are returned when they stall", func() bool { return metric(g.series(t), "modelgate_body_memory_bytes") == 0 })
+		waittest.Until(t, "the bodies are counted", func() bool { return metric(g.series(t), "modelgate_body_memory_bytes") > 3<<20 })
+		waittest.Until(t, "they are returned when they stall", func() bool { return metric(g.series(t), "modelgate_body_memory_bytes") == 0 })
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // tenant is a workspace whose objects have the slugs of everybody's: the providers
@@ -55,7 +57,7 @@ func newTenants(t *testing.T, o options, handler http.HandlerFunc) *tenants {
 		}
 		w.applyTo(t, n, n.objects())
 		n.key = w.key(t, n.owner, n.workspace, tenantScopes, "")
-		eventually(t, "the objects of "+n.name+" are in use", func() bool {
+		waittest.Until(t, "the objects of "+n.name+" are in use", func() bool {
 			return w.ask(t, n, "x-gateway-config", "cfg-"+n.name).status != http.StatusNotFound && w.prompt(t, n, "greet-"+n.name).status != http.StatusNotFound
 		})
 	}

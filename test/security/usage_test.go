@@ -14,6 +14,8 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
+
+	"modelgate/internal/waittest"
 )
 
 // codings write the content codings that a provider may answer in.
@@ -89,7 +91,7 @@ const (
 func (g *gateway) entry(t *testing.T, r response) map[string]any {
 	t.Helper()
 	var got response
-	eventually(t, "the request is in the log", func() bool {
+	waittest.Until(t, "the request is in the log", func() bool {
 		got = g.as(t, rootKey, "GET", "/v1/logs/"+r.header.Get("x-gateway-request-id"), "")
 		return got.status == http.StatusOK
 	})
@@ -269,10 +271,10 @@ func TestBudgetsBindWithoutReportedUsage(t *testing.T) {
 			} else {
 				g.do(t, "POST", c.path, c.body, toCustomHost(key, p)...).ok(t)
 			}
-			eventually(t, "the key is exhausted after one request", func() bool {
+			waittest.Until(t, "the key is exhausted after one request", func() bool {
 				return g.as(t, rootKey, "GET", "/v1/api-keys/"+id, "").text(t, "status") == "exhausted"
 			})
-			eventually(t, "further requests are refused", func() bool {
+			waittest.Until(t, "further requests are refused", func() bool {
 				return g.do(t, "POST", c.path, c.body, toCustomHost(key, newProvider(t, silent))...).status == http.StatusPreconditionFailed
 			})
 		})

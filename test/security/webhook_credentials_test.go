@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // TestStoredCredentialsReachTheirWebhookOnly stores the credential of a webhook, and tries
@@ -28,13 +30,13 @@ func TestStoredCredentialsReachTheirWebhookOnly(t *testing.T) {
 	}
 	saved := func(params string) response {
 		guard := `"` + g.create(t, rootKey, "/v1/guardrails", head+params+`}}]}`, "slug") + `"`
-		eventually(t, "the guardrail is known", func() bool { return chat(key, guard).status != 404 })
+		waittest.Until(t, "the guardrail is known", func() bool { return chat(key, guard).status != 404 })
 		hook.reset()
 		thief.reset()
 		return chat(key, guard)
 	}
 	params := func(address string) string { return fmt.Sprintf(`"storedCredentials":true,"webhookURL":%q`, address) }
-	eventually(t, "the credential is used", func() bool { return saved(params(hook.root+"/checks/input")).status == 200 && hook.got(token) })
+	waittest.Until(t, "the credential is used", func() bool { return saved(params(hook.root+"/checks/input")).status == 200 && hook.got(token) })
 	if r := saved(fmt.Sprintf(`"webhookURL":%q`, hook.root+"/checks/input")); r.status != 200 || len(hook.seen()) != 1 || hook.got(canary) {
 		t.Errorf("without storedCredentials: status %d, %d requests: %s", r.status, len(hook.seen()), r.body)
 	}
