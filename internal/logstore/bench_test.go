@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 // BenchmarkRecord measures the whole price of recording an entry: what its
@@ -32,7 +32,7 @@ func benchmarkRecord(b *testing.B, o logstore.Options) {
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	before := cpuTime(b)
+	before := waittest.CPUTime(b)
 	for i := range b.N {
 		e := entries[i%len(entries)]
 		if i >= len(entries) { // an entry's own id, without the price of making one
@@ -45,7 +45,7 @@ func benchmarkRecord(b *testing.B, o logstore.Options) {
 	if err := s.Flush(ctx); err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/entry")
+	b.ReportMetric(float64((waittest.CPUTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/entry")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "entries/s")
 	if o.URL == "" {
 		b.ReportMetric(float64(fileSize(b, s))/float64(b.N), "file-B/entry")
@@ -83,15 +83,6 @@ func BenchmarkScan(b *testing.B) {
 			b.ReportMetric(b.Elapsed().Seconds()*1e9/float64(b.N)/n, "ns/entry")
 		})
 	}
-}
-
-func cpuTime(tb testing.TB) time.Duration {
-	tb.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		tb.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func fileSize(tb testing.TB, s *logstore.Store) int64 {
@@ -149,7 +140,7 @@ func benchmarkRecordBodies(b *testing.B, size int, o logstore.Options) {
 	start := time.Now()
 	b.ReportAllocs()
 	b.ResetTimer()
-	before := cpuTime(b)
+	before := waittest.CPUTime(b)
 	for i := range b.N {
 		e := sampleEntry(i, start)
 		e.Level = reqlog.LevelFull
@@ -163,7 +154,7 @@ func benchmarkRecordBodies(b *testing.B, size int, o logstore.Options) {
 	if err := s.Flush(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(float64((cpuTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/entry")
+	b.ReportMetric(float64((waittest.CPUTime(b)-before).Nanoseconds())/float64(b.N), "cpu-ns/entry")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "entries/s")
 	if o.URL == "" {
 		b.ReportMetric(float64(fileSize(b, s))/float64(b.N), "file-B/entry")

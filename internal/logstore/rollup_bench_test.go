@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 // BenchmarkSum measures queries over the sums of ten million entries of thirty
@@ -27,24 +28,14 @@ func BenchmarkSum(b *testing.B) {
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			bb.q.From, bb.q.To = noon, now
-			before := cpuTime(b)
+			before := waittest.CPUTime(b)
 			for b.Loop() {
 				mustSum(b, s, bb.q)
 			}
-			b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64((waittest.CPUTime(b)-before).Milliseconds())/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(float64(total), "entries")
 		})
 	}
-}
-
-// cpuTime is the CPU time of the process, which other processes do not stretch.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // fill stores sums as folding leaves them, and returns how many entries they are

@@ -8,6 +8,7 @@ import (
 
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/waittest"
 )
 
 var trafficEntries = flag.Int("traffic", 100_000, "number of entries that BenchmarkTrafficRead reads")
@@ -24,14 +25,14 @@ func recordTraffic(b *testing.B, s *logstore.Store, t *traffic, n int) (cpu, too
 			batch[i] = t.next()
 		}
 		n -= len(batch)
-		before, start := cpuTime(b), time.Now()
+		before, start := waittest.CPUTime(b), time.Now()
 		for _, e := range batch {
 			s.Record(b.Context(), e)
 		}
 		if err := s.Flush(b.Context()); err != nil {
 			b.Fatal(err)
 		}
-		cpu += cpuTime(b) - before
+		cpu += waittest.CPUTime(b) - before
 		took += time.Since(start)
 	}
 	return cpu, took
@@ -80,11 +81,11 @@ func BenchmarkTrafficRead(b *testing.B) {
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			bb.q.Limit = 50
-			before := cpuTime(b)
+			before := waittest.CPUTime(b)
 			for b.Loop() {
 				mustFind(b, s, bb.q, bb.want)
 			}
-			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/1e3/float64(b.N), "cpu-ms/op")
+			b.ReportMetric(float64((waittest.CPUTime(b)-before).Microseconds())/1e3/float64(b.N), "cpu-ms/op")
 		})
 	}
 	b.Run("by id", func(b *testing.B) {

@@ -3,9 +3,10 @@ package pipeline
 import (
 	"encoding/base64"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"modelgate/internal/waittest"
 )
 
 func TestCredentialsAreFoundInEverySpelling(t *testing.T) {
@@ -43,9 +44,9 @@ func TestCredentialsAreFoundInEverySpelling(t *testing.T) {
 func TestSearchesForCredentialsAreLinear(t *testing.T) {
 	for _, piece := range []string{"s", `\`, "%73", "&#115;", `\u0073`, "sk-sk-"} {
 		search := func(size int) time.Duration {
-			body, before := []byte(strings.Repeat(piece, size/len(piece))), cpuTime(t)
+			body, before := []byte(strings.Repeat(piece, size/len(piece))), waittest.CPUTime(t)
 			hideSpelled(body, strings.Repeat("s", 60)+"k")
-			return cpuTime(t) - before
+			return waittest.CPUTime(t) - before
 		}
 		const size = maxError / 8
 		short := min(search(size/16), search(size/16), search(size/16))
@@ -54,14 +55,4 @@ func TestSearchesForCredentialsAreLinear(t *testing.T) {
 			t.Errorf("%q: %d bytes took %s, a sixteenth of them %s", piece, size, long, short)
 		}
 	}
-}
-
-// cpuTime returns how long the process has computed.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -126,7 +126,7 @@ func BenchmarkRefusal(b *testing.B) {
 			}
 			defer conn.Close()
 			r := bufio.NewReader(conn)
-			before, n := cpu(b), 0
+			before, n := waittest.CPUTime(b), 0
 			b.ReportAllocs()
 			for ; b.Loop(); n++ {
 				if _, err := io.WriteString(conn, head); err != nil {
@@ -138,7 +138,7 @@ func BenchmarkRefusal(b *testing.B) {
 				}
 				io.Copy(io.Discard, res.Body)
 			}
-			b.ReportMetric(float64((cpu(b)-before).Nanoseconds())/float64(n)/1000, "cpu-µs/op")
+			b.ReportMetric(float64((waittest.CPUTime(b)-before).Nanoseconds())/float64(n)/1000, "cpu-µs/op")
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"modelgate/internal/snapshot"
 	"modelgate/internal/store"
 	"modelgate/internal/store/storetest"
+	"modelgate/internal/waittest"
 )
 
 const (
@@ -68,20 +68,11 @@ func large(b *testing.B, dsn string) {
 // machine stretch less than the time.
 func loop(b *testing.B, f func()) {
 	b.Helper()
-	began, n := cpu(b), 0
+	began, n := waittest.CPUTime(b), 0
 	for ; b.Loop(); n++ {
 		f()
 	}
-	b.ReportMetric(float64((cpu(b)-began).Milliseconds())/float64(n), "cpu-ms/op")
-}
-
-func cpu(b *testing.B) time.Duration {
-	b.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	b.ReportMetric(float64((waittest.CPUTime(b)-began).Milliseconds())/float64(n), "cpu-ms/op")
 }
 
 func start(b *testing.B, dsn string) {

@@ -297,6 +297,7 @@ func TestRequestsGoOnWhileRedisFails(t *testing.T) {
 			for range 4 {
 				await(t, "four grants by Redis", func() bool { before := g.DecidedAlone(); cached(); return g.DecidedAlone() == before })
 			}
+			before := b.Stats().Failed
 			tt.fail(r, relay)
 			began := time.Now()
 			for granted < 10 {
@@ -317,8 +318,10 @@ func TestRequestsGoOnWhileRedisFails(t *testing.T) {
 					t.Errorf("closed: %v", err)
 				}
 			}
-			if stats := b.Stats(); stats.Skipped == 0 || stats.Failed > 12 {
-				t.Errorf("a Redis that fails was called again and again: %+v in %v", stats, time.Since(began))
+			// Five failures, then a call a second, two of which may be begun.
+			stats, took := b.Stats(), time.Since(began)
+			if most := 5 + int64(took/time.Second) + 2; stats.Skipped == 0 || stats.Failed-before > most {
+				t.Errorf("a Redis that fails was called again and again: %+v in %v, want at most %d failures", stats, took, most)
 			}
 			tt.end(r, relay)
 			await(t, "Redis decides again", func() bool {
