@@ -292,6 +292,7 @@ case ${1:-} in
 *) fail "usage: scripts/test.sh [quick]" ;;
 esac
 
+began=$(date +%s)
 clean_environment
 check_go
 tell_recordings
@@ -310,6 +311,8 @@ tell_slowest
 tell_skipped
 tell_python
 say "packages: $(count '^ok ') passed, $(count '^FAIL	') failed, $(count '\[no test files\]') without tests"
+took=$(($(date +%s) - began))
+say "took $((took / 60)) min $((took % 60)) s"
 if [ -n "$failed" ]; then
 	fail "FAILED:$failed"
 fi
