@@ -61,8 +61,8 @@ a messages request and translated.
 | embeddings | ` + "`/v1/embeddings`" + `, ` + "`/v1beta/models/{model}:embedContent`" + `, ` + "`:batchEmbedContents`" + ` | chat providers with that path, cohere, google, vertex-ai, bedrock, ollama |
 | rerank | ` + "`/v1/rerank`" + ` | chat providers with that path, cohere, bedrock |
 
-If the provider does not offer the operation, you get 501 ` + "`unsupported_operation`" + `. An estimate of
-tokens takes four bytes of the request as a token and an image or a file as 1000; ` + "`x-gateway-params`" + ` marks it:
+If the provider does not offer the operation, you get 501 ` + "`unsupported_operation`" + `. An estimate
+counts tokens with the model's [tokenizer](prices.md#counted-tokens) and an image or a file as 1000; ` + "`x-gateway-params`" + ` marks it:
 ` + "`input_tokens;adapted=\"an estimate: the provider offers no token count\"`" + `. For models that
 embed one input at a time (Titan and Nova on Bedrock, gemini-embedding on Vertex AI), the gateway sends a request per
 input, eight at a time. The vectors are in the order of the inputs, the usage is the sum, and if one request fails, all
