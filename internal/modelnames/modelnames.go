@@ -50,6 +50,8 @@ type scope struct {
 	depth int
 	top   bool // the document itself, or its element if it is an array
 	tools bool // inside a list of tools
+
+	schemas bool // the member parameters is the schema of a function
 }
 
 func (w *walker) value(v jsonedit.Value, s scope) {
@@ -67,9 +69,23 @@ func (w *walker) value(v jsonedit.Value, s scope) {
 	for element := range v.Elements() {
 		w.value(element, s)
 	}
+	s.schemas = s.tools && isFunction(v)
 	for key, field := range v.Fields() {
 		w.member(key.String(), field, s)
 	}
+}
+
+// isFunction reports whether an object in a list of tools is a function of the
+// client or a part of one. The parameters of other tools, which a provider runs
+// itself, are settings and may name a model.
+// https://openrouter.ai/docs/guides/features/server-tools/image-generation
+func isFunction(v jsonedit.Value) bool {
+	for key, field := range v.Fields() {
+		if kind, ok := field.Text(); ok && normal(key.String()) == "type" && kind != "function" {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *walker) member(name string, v jsonedit.Value, s scope) {
@@ -78,9 +94,9 @@ func (w *walker) member(name string, v jsonedit.Value, s scope) {
 	switch {
 	case isModel(key), s.top && choosers[key]:
 		w.model(key, v, inner)
-	case s.top && key == "inputfileid" && v.Kind() == jsonedit.String:
-		w.err = readError("its models are in a file that was uploaded before")
-	case data[key], inner.tools && key == "parameters", s.top && key == "input" && v.Kind() != jsonedit.Object:
+	case s.top && elsewhere[key] != "" && v.Kind() != jsonedit.Null:
+		w.err = readError(elsewhere[key])
+	case data[key], s.schemas && key == "parameters", s.top && key == "input" && v.Kind() != jsonedit.Object:
 	default:
 		w.value(v, inner)
 	}
@@ -147,6 +163,15 @@ func isModel(key string) bool {
 var choosers = map[string]bool{
 	"engine": true, "engineid": true, "deployment": true, "deploymentid": true, "deploymentname": true, "preset": true, "version": true,
 }
+
+const inFile = "its models are in a file that was uploaded before"
+
+// elsewhere are members at the top level of a body that refer to what names the
+// models, each with the error for it: batches of files, whose requests may each
+// name a model, and agents.
+// https://docs.mistral.ai/studio-api/batch-processing
+// https://learn.microsoft.com/azure/ai-services/openai/how-to/batch-blob-storage
+var elsewhere = map[string]string{"inputfileid": inFile, "inputfiles": inFile, "inputblob": inFile, "agentid": "its model is that of an agent"}
 
 // data are members in which no provider looks for a model.
 var data = map[string]bool{

@@ -49,6 +49,7 @@ func readCohere(c *checker, q *turn, m map[string]any) {
 		"tool_choice", "thinking", "raw_prompting", "priority", "stream")
 	q.model = c.filled(m, "model", "")
 	q.stream = c.flag(m, "stream", "")
+	c.word(m, "safety_mode", "", "CONTEXTUAL", "STRICT", "OFF")
 	c.readSampling(q, m, cohereIndex)
 	if think := c.child(m, "thinking", ""); think != nil {
 		c.checkMembers(think, "thinking", "type", "token_budget")
@@ -258,6 +259,11 @@ func (x *exchange) embedCohere(m map[string]any, named bool) {
 		size = 1536
 	}
 	types := c.texts(m, "embedding_types", "")
+	for _, name := range types {
+		if !slices.Contains([]string{"float", "int8", "uint8", "binary", "ubinary", "base64"}, name) {
+			c.fail("embedding_types", "must be float, int8, uint8, binary, ubinary or base64")
+		}
+	}
 	if len(types) == 0 {
 		types = []string{"float"}
 	}

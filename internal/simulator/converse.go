@@ -157,6 +157,9 @@ func readConverse(c *checker, q *turn, m map[string]any) {
 		}
 	}
 	readConverseTurns(c, q, m)
+	if n := q.seen.CachePoints; n > maxCacheMarks {
+		c.fail("cachePoint", "The model returned the following errors: A maximum of %d blocks with cache_control may be provided. Found %d.", maxCacheMarks, n)
+	}
 	if guard := c.child(m, "guardrailConfig", ""); guard != nil {
 		c.filled(guard, "guardrailIdentifier", "guardrailConfig")
 		c.filled(guard, "guardrailVersion", "guardrailConfig")
@@ -274,6 +277,9 @@ func readConverseTools(c *checker, q *turn, m map[string]any) {
 			schema := c.object(c.object(spec["inputSchema"], at(path, "inputSchema"))["json"], at(path, "inputSchema.json"))
 			if schema["type"] != "object" {
 				c.fail(at(path, "inputSchema.json.type"), "must be one of the following: object")
+			}
+			if slices.Contains(q.seen.Tools, name) {
+				c.fail("toolConfig.tools", "The model returned the following errors: tools: Tool names must be unique.")
 			}
 			q.addTool(name, schema)
 		}

@@ -31,6 +31,9 @@ func readConverseTurns(c *checker, q *turn, m map[string]any) {
 		b.end(path)
 		before = role
 	}
+	if q.prefill && q.trailing {
+		c.fail("messages", "The model returned the following errors: messages: final assistant content cannot end with trailing whitespace")
+	}
 	if len(calls.open) > 0 {
 		c.fail("messages", "Expected toolResult blocks for the following Ids: %s", strings.Join(calls.open, ", "))
 	}
@@ -47,6 +50,7 @@ type converseBlocks struct {
 	role      string
 	said      strings.Builder
 	texts     int
+	images    int
 	documents []string // names of documents
 }
 
@@ -56,7 +60,14 @@ var (
 )
 
 // end checks the complete message.
+// https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html
 func (b *converseBlocks) end(path string) {
+	switch media := b.images + len(b.documents); {
+	case media > 0 && b.role != "user":
+		b.c.fail(path, "images and documents can only be in messages of the user")
+	case b.images > 20, len(b.documents) > 5:
+		b.c.fail(path, "a message can have up to 20 images and 5 documents")
+	}
 	if len(b.documents) > 0 && b.texts == 0 {
 		b.c.fail(path, "A text block must be provided when a document is in the message")
 	}
@@ -76,7 +87,7 @@ func (b *converseBlocks) block(m map[string]any, path string) {
 	switch kind {
 	case "text":
 		text := c.needText(m, "text", path)
-		if text == "" {
+		if strings.TrimSpace(text) == "" {
 			c.fail(where, "The text field in the ContentBlock object is blank. Add text to the text field, and try again.")
 		}
 		b.texts++
@@ -106,6 +117,7 @@ func (b *converseBlocks) media(m map[string]any, path, kind string) {
 	switch kind {
 	case "image":
 		b.q.seen.Images++
+		b.images++
 	case "video":
 		b.q.seen.Videos++
 	case "document":

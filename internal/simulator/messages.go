@@ -75,12 +75,17 @@ func serveMessages(x *exchange) {
 }
 
 // versioned sends an error for a request without the header that the API
-// requires.
+// requires, or with a version that does not exist.
+// https://docs.anthropic.com/en/api/versioning
 func (x *exchange) versioned() bool {
-	if x.r.Header.Get("Anthropic-Version") != "" {
+	switch version := x.r.Header.Get("Anthropic-Version"); version {
+	case "2023-06-01", "2023-01-01":
 		return true
+	case "":
+		x.refuse(statusOf, invalid("anthropic-version", "anthropic-version: header is required"))
+	default:
+		x.refuse(statusOf, invalid("anthropic-version", "anthropic-version: "+string(quoted(version))+" is not a valid version"))
 	}
-	x.refuse(statusOf, invalid("anthropic-version", "anthropic-version: header is required"))
 	return false
 }
 
@@ -169,6 +174,9 @@ func readMessagesBody(c *checker, q *turn, m map[string]any, h host) {
 	readMessagesSystem(c, q, m["system"], "system")
 	readMessagesTurns(c, q, m)
 	readMessagesThinking(c, q, m)
+	if n := q.seen.CachePoints; n > maxCacheMarks {
+		c.fail("cache_control", "A maximum of %d blocks with cache_control may be provided. Found %d.", maxCacheMarks, n)
+	}
 	if h.plain && q.format != "" {
 		c.wrong = unknownExtra("output_config.", "format")
 	}
@@ -232,6 +240,10 @@ func closedSchema(c *checker, v any, path string) {
 	}
 }
 
+// maxCacheMarks is the number of blocks with a cache mark that a request may have.
+// https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching
+const maxCacheMarks = 4
+
 // markedMessages counts and checks a cache mark.
 func markedMessages(c *checker, q *turn, m map[string]any, path string) {
 	if mark := c.child(m, "cache_control", path); mark != nil {
@@ -245,12 +257,19 @@ func markedMessages(c *checker, q *turn, m map[string]any, path string) {
 
 var messagesToolName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`) })
 
+// messagesToolType matches the types of tools that the provider runs or defines, which
+// have a date.
+var messagesToolType = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`_20[0-9]{6}$|^mcp_toolset$|^tool_search_tool_`) })
+
 func readMessagesTools(c *checker, q *turn, m map[string]any) {
 	for i, v := range c.list(m, "tools", "") {
 		path := nth("tools", i)
 		tool := c.object(v, path)
 		markedMessages(c, q, tool, path)
 		if kind := c.text(tool, "type", path); kind != "" && kind != "custom" {
+			if !messagesToolType().MatchString(kind) {
+				c.fail(path, "Input tag '%s' found using 'type' does not match any of the expected tags", kind)
+			}
 			c.text(tool, "name", path) // of a server tool
 			continue
 		}
@@ -261,6 +280,9 @@ func readMessagesTools(c *checker, q *turn, m map[string]any) {
 		schema := c.object(tool["input_schema"], at(path, "input_schema"))
 		if kind, _ := schema["type"].(string); kind != "object" {
 			c.fail(at(path, "input_schema.type"), "Input should be 'object'")
+		}
+		if schema["oneOf"] != nil || schema["allOf"] != nil || schema["anyOf"] != nil {
+			c.fail(at(path, "input_schema"), "input_schema does not support oneOf, allOf, or anyOf at the top level")
 		}
 		if slices.Contains(q.seen.Tools, name) {
 			c.fail("tools", "Tool names must be unique.")

@@ -48,6 +48,9 @@ func readMessagesTurns(c *checker, q *turn, m map[string]any) {
 		}
 		q.prefill = role == "assistant"
 		q.afterTool = q.afterTool && before == role && role == "user"
+		if isEmpty(message["content"]) && (role == "user" || i < len(list)-1) {
+			c.fail(path, "all messages must have non-empty content except for the optional final assistant message")
+		}
 		readMessagesContent(c, q, message, path, &calls)
 		before = role
 	}
@@ -59,6 +62,14 @@ func readMessagesTurns(c *checker, q *turn, m map[string]any) {
 	}
 }
 
+// isEmpty reports whether content is an empty string or list.
+func isEmpty(content any) bool {
+	if list, ok := content.([]any); ok {
+		return len(list) == 0
+	}
+	return content == ""
+}
+
 func readMessagesContent(c *checker, q *turn, message map[string]any, path string, calls *toolCallChecker) {
 	role, _ := message["role"].(string)
 	where := at(path, "content")
@@ -67,9 +78,6 @@ func readMessagesContent(c *checker, q *turn, message map[string]any, path strin
 			c.fail(path, "`tool_use` ids were found without `tool_result` blocks immediately after: %s", strings.Join(calls.open, ", "))
 		}
 		q.trailing = endsInSpace(text)
-		if text == "" && role == "user" {
-			c.fail(path, "user messages must have non-empty content")
-		}
 		q.addMessage(role, text)
 		return
 	}

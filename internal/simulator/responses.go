@@ -70,9 +70,29 @@ func readResponses(c *checker, q *turn, m map[string]any) {
 		q.thinks = q.seen.Effort != "none"
 	}
 	q.sealed = wantsSealed(m)
+	c.word(m, "truncation", "", "auto", "disabled")
+	c.word(m, "service_tier", "", "auto", "default", "flex", "priority", "scale")
+	if m["previous_response_id"] != nil && m["conversation"] != nil {
+		c.fail("previous_response_id", "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Provide only one of them.")
+	}
+	c.metadata(m)
 	readResponsesFormat(c, q, m)
 	readResponsesTools(c, q, m)
 	readResponsesInput(c, q, m)
+}
+
+// metadata checks the metadata of a request.
+// https://platform.openai.com/docs/api-reference/responses/create
+func (c *checker) metadata(m map[string]any) {
+	pairs := c.child(m, "metadata", "")
+	if len(pairs) > 16 {
+		c.fail("metadata", "Too many properties. Expected an object with at most 16 properties")
+	}
+	for _, name := range sortedNames(pairs) {
+		if len([]rune(name)) > 64 || len([]rune(c.text(pairs, name, "metadata"))) > 512 {
+			c.fail(at("metadata", name), "must have a name of at most 64 characters and a value of at most 512")
+		}
+	}
 }
 
 // wantsSealed reports whether encrypted thinking is requested.

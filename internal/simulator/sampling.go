@@ -27,7 +27,7 @@ var samplings = [protocolCount]sampling{
 		temperature: bounds{"temperature", 0, 1}, topP: bounds{"top_p", 0, 1}, topK: bounds{"top_k", 0, 1e9},
 	},
 	responsesIndex: {
-		limit:       bounds{name: "max_output_tokens", low: 1},
+		limit:       bounds{name: "max_output_tokens", low: 16},
 		temperature: bounds{"temperature", 0, 2}, topP: bounds{"top_p", 0, 1},
 	},
 	geminiIndex: {

@@ -48,7 +48,7 @@ func TestEveryProtocolEchoesTheUser(t *testing.T) {
 
 func TestEveryProtocolStopsAtTheLimit(t *testing.T) {
 	forEach(t, func(t *testing.T, g *protocolCase, h *fixture) {
-		if got := both(t, g, h, "sim-1", question{user: "x", limit: 5}); len(got.text) != 20 || got.completion != 5 || got.stop != g.stops[1] {
+		if got := both(t, g, h, "sim-1", question{user: "x", limit: 16}); len(got.text) != 64 || got.completion != 16 || got.stop != g.stops[1] {
 			t.Errorf("heard %+v", got)
 		}
 	})

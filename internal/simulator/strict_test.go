@@ -21,6 +21,8 @@ const (
 	max   = `"model":"m","max_tokens":2048,`
 	use   = `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{}}]}`
 	hello = `{"role":"user","content":"x"}`
+
+	marked = `{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}`
 )
 
 var messagesCases = []strictCase{
@@ -46,6 +48,14 @@ var messagesCases = []strictCase{
 	{"a budget over the limit", `{` + max + `"messages":[` + hello + `],"thinking":{"type":"enabled","budget_tokens":2048}}`, "greater than"},
 	{"broken base64", `{` + max + `"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"data:x"}}]}]}`, "base64"},
 	{"a temperature over one", `{` + max + `"messages":[` + hello + `],"temperature":1.5}`, "temperature"},
+	{"five cache marks", `{` + max + `"system":[` + marked + `,` + marked + `],"messages":[{"role":"user","content":[` + marked + `,` + marked + `,` + marked + `]}]}`, "maximum of 4 blocks with cache_control may be provided. Found 5."},
+	{"four cache marks", `{` + max + `"system":[` + marked + `,` + marked + `],"messages":[{"role":"user","content":[` + marked + `,` + marked + `]}]}`, ""},
+	{"an empty list of blocks", `{` + max + `"messages":[{"role":"user","content":[]}]}`, "non-empty content"},
+	{"an empty assistant", `{` + max + `"messages":[` + hello + `,{"role":"assistant","content":""},` + hello + `]}`, "non-empty content"},
+	{"an empty prefill", `{` + max + `"messages":[` + hello + `,{"role":"assistant","content":[]}]}`, ""},
+	{"a choice of schemas for a tool", `{` + max + `"messages":[` + hello + `],"tools":[{"name":"f","input_schema":{"type":"object","anyOf":[{"required":["a"]}]}}]}`, "does not support oneOf, allOf, or anyOf at the top level"},
+	{"a tool of chat", `{` + max + `"messages":[` + hello + `],"tools":[{"type":"function","function":{"name":"f"}}]}`, "Input tag 'function'"},
+	{"a tool of the provider", `{` + max + `"messages":[` + hello + `],"tools":[{"type":"web_search_20250305","name":"web_search"}]}`, ""},
 	{"white space at the end of a prefill", `{` + max + `"messages":[` + hello + `,{"role":"assistant","content":"y "}]}`, "trailing whitespace"},
 }
 
@@ -70,6 +80,12 @@ var responsesCases = []strictCase{
 	{"the nested form of a tool", `{"model":"m","input":"x","tools":[{"type":"function","function":{"name":"f"}}]}`, "function"},
 	{"a strict schema that is open", `{"model":"m","input":"x","text":{"format":{"type":"json_schema","name":"n","strict":true,"schema":{"type":"object"}}}}`, "additionalProperties"},
 	{"an id of another kind", `{"model":"m","input":[{"type":"message","id":"x","role":"assistant","content":[{"type":"output_text","text":"x"}]}]}`, "begins with 'msg'"},
+	{"few tokens", `{"model":"m","input":"x","max_output_tokens":15}`, "max_output_tokens"},
+	{"an unknown truncation", `{"model":"m","input":"x","truncation":"x"}`, "truncation"},
+	{"an unknown tier", `{"model":"m","input":"x","service_tier":"x"}`, "service_tier"},
+	{"metadata that is a number", `{"model":"m","input":"x","metadata":{"a":1}}`, "metadata.a"},
+	{"long metadata", `{"model":"m","input":"x","metadata":{"a":"` + strings.Repeat("x", 513) + `"}}`, "at most 512"},
+	{"two histories", `{"model":"m","input":"x","previous_response_id":"resp_1","conversation":"conv_1"}`, "Mutually exclusive"},
 }
 
 const (
@@ -109,44 +125,6 @@ const (
 	cres   = `{"role":"user","content":[{"toolResult":{"toolUseId":"a","content":[{"text":"r"}]}}]}`
 	config = `"toolConfig":{"tools":[{"toolSpec":{"name":"f","inputSchema":{"json":{"type":"object"}}}}]}`
 )
-
-var converseCases = []strictCase{
-	{"a body", `{"messages":[` + cuser + `]}`, ""},
-	{"an unknown member", `{"messages":[` + cuser + `],"stream":true}`, "extraneous key [stream]"},
-	{"two users in a row", `{"messages":[` + cuser + `,` + cuser + `]}`, "alternate"},
-	{"an assistant first", `{"messages":[{"role":"assistant","content":[{"text":"x"}]}]}`, "alternate"},
-	{"content that is a string", `{"messages":[{"role":"user","content":"x"}]}`, "valid list"},
-	{"an empty string", `{"messages":[{"role":"user","content":[{"text":""}]}]}`, "blank"},
-	{"a call and its result", `{"messages":[` + cuser + `,` + ctool + `,` + cres + `],` + config + `}`, ""},
-	{"calls without tools", `{"messages":[` + cuser + `,` + ctool + `,` + cres + `]}`, "toolConfig"},
-	{"a result without a call", `{"messages":[` + cres + `],` + config + `}`, "exceeds the number"},
-	{"a call without a result", `{"messages":[` + cuser + `,` + ctool + `,` + cuser + `],` + config + `}`, "Expected toolResult"},
-	{"an empty description", `{"messages":[` + cuser + `],"toolConfig":{"tools":[{"toolSpec":{"name":"f","description":"","inputSchema":{"json":{"type":"object"}}}}]}}`, "description"},
-	{"a document without a text", `{"messages":[{"role":"user","content":[{"document":{"format":"pdf","name":"a","source":{"bytes":"AAAA"}}}]}]}`, "text block"},
-	{"a document of a bad name", `{"messages":[{"role":"user","content":[{"text":"x"},{"document":{"format":"pdf","name":"a.pdf","source":{"bytes":"AAAA"}}}]}]}`, "pattern"},
-	{"an image of an unknown format", `{"messages":[{"role":"user","content":[{"image":{"format":"jpg","source":{"bytes":"AAAA"}}}]}]}`, "format"},
-	{"a foreign signature", `{"messages":[` + cuser + `,{"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"t","signature":"x"}}}]},` + cuser + `]}`, "Invalid `signature`"},
-}
-
-var cohereCases = []strictCase{
-	{"a body", `{"model":"m","messages":[` + hello + `]}`, ""},
-	{"an unknown member", `{"model":"m","messages":[` + hello + `],"top_p":0.5}`, "'top_p' is not a valid field"},
-	{"p of one", `{"model":"m","messages":[` + hello + `],"p":1}`, "p: "},
-	{"a result without a call", `{"model":"m","messages":[{"role":"tool","tool_call_id":"a","content":"r"}]}`, "not found in previous"},
-	{"a call without a result", `{"model":"m","messages":[` + hello + `,{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},` + hello + `]}`, "must be followed"},
-	{"the schema of chat", `{"model":"m","messages":[` + hello + `],"response_format":{"type":"json_schema","json_schema":{}}}`, "json_object"},
-	{"strict inside a function", `{"model":"m","messages":[` + hello + `],"tools":[{"type":"function","function":{"name":"f","strict":true}}]}`, "strict"},
-}
-
-var ollamaCases = []strictCase{
-	{"a body", `{"model":"m","messages":[` + hello + `]}`, ""},
-	{"an unknown member", `{"model":"m","messages":[` + hello + `],"top_p":0.5}`, ""},
-	{"no model", `{"messages":[` + hello + `]}`, "model is required"},
-	{"content that is a list", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}]}`, "valid string"},
-	{"arguments that are a text", `{"model":"m","messages":[` + hello + `,{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}]}`, "valid object"},
-	{"an image that is an address", `{"model":"m","messages":[{"role":"user","content":"x","images":["https://else.invalid/a.png"]}]}`, "base64"},
-	{"a result without a call", `{"model":"m","messages":[{"role":"tool","content":"r"}]}`, "no tool call"},
-}
 
 func TestTheSimulatorIsAsStrictAsTheProvider(t *testing.T) {
 	h := mustServe(t, simulator.Options{})
@@ -214,6 +192,11 @@ func TestHostsRefuseWhatIsNotTheirs(t *testing.T) {
 	}
 	if a := h.mustPost("/v1/messages", `{"model":"m",`+body+`}`); a.StatusCode != 400 {
 		t.Errorf("without anthropic-version: %d", a.StatusCode)
+	}
+	for version, want := range map[string]int{"2023-01-01": 200, "2023-10-01": 400, "2023-06-01, 2023-06-01": 400} {
+		if a := h.mustPost("/v1/messages", `{"model":"m",`+body+`}`, "Anthropic-Version", version); a.StatusCode != want {
+			t.Errorf("anthropic-version %s: %d %s, want %d", version, a.StatusCode, a.body, want)
+		}
 	}
 }
 

@@ -156,7 +156,7 @@ func conditions(list []Condition) []policy.Condition {
 
 // Update are the fields that policies of both kinds have when they are changed.
 type Update struct {
-	Name        string               `json:"name,omitempty" maxLength:"255"`
+	Name        *string              `json:"name,omitempty" maxLength:"255"`
 	Description *string              `json:"description,omitempty" maxLength:"500"`
 	Conditions  []Condition          `json:"conditions,omitempty" minItems:"1" maxItems:"20"`
 	OnStoreDown string               `json:"on_store_down,omitempty" enum:"open,closed,cached"`
@@ -164,8 +164,8 @@ type Update struct {
 }
 
 func (u *Update) apply(p *store.Policy) error {
-	if u.Name != "" {
-		p.Name = u.Name
+	if u.Name != nil {
+		p.Name = *u.Name
 	}
 	if u.Description != nil {
 		p.Description = *u.Description

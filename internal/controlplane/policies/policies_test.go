@@ -253,9 +253,16 @@ func TestAPolicyIsChanged(t *testing.T) {
 	if u.Name != "money" || u.CreditLimit != 7.25 || u.AlertThreshold != nil || u.PeriodicReset != nil || *u.PeriodicResetDays != 3 || u.OnBudgetEnd != "stop" {
 		t.Errorf("changed usage limit %+v", u)
 	}
+	c.Must("PUT", rates+"/"+rate.ID, `{"name":""}`, nil)
+	if c.Must("GET", rates+"/"+rate.ID, "", &r); r.Name != "" {
+		t.Errorf("the name of a policy is %q after a change to none", r.Name)
+	}
 	for body, param := range map[string]string{
 		`{"value":0}`:                                   "value",
 		`{"value":null}`:                                "value",
+		`{"conditions":null}`:                           "conditions",
+		`{"unit":null}`:                                 "unit",
+		`{"name":null}`:                                 "name",
 		`{"type":"tokens"}`:                             "type",
 		`{"group_by":[{"key":"api_key"}]}`:              "group_by",
 		`{"conditions":[]}`:                             "conditions",

@@ -149,8 +149,14 @@ func updateCollection(ctx context.Context, c *route.Caller, in *updateCollection
 	if err != nil {
 		return nil, err
 	}
-	k.Name, k.UpdatedAt = in.Body.Name, c.Now
-	err = c.Change(ctx, func(tx *store.Tx) error { return tx.UpdatePromptCollection(ctx, k) })
+	err = c.Change(ctx, func(tx *store.Tx) error {
+		now, err := tx.PromptCollection(ctx, k.Organisation, k.Workspace, k.ID) // another request may have archived it
+		if err != nil {
+			return err
+		}
+		now.Name, now.UpdatedAt = in.Body.Name, c.Now
+		return tx.UpdatePromptCollection(ctx, now)
+	})
 	return &route.Empty{}, err
 }
 

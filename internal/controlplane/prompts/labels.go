@@ -189,18 +189,19 @@ func updateLabel(ctx context.Context, c *route.Caller, in *updateLabelInput) (*r
 		return nil, err
 	}
 	b := &in.Body
-	l.Name, l.Description, l.Color, l.UpdatedAt = b.Name.Or(l.Name), b.Description.Or(l.Description), b.Color.Or(l.Color), c.Now
-	if err := CheckLabel(l.Name); err != nil {
-		return nil, err
-	}
-	if err := cmp.Or(route.CheckLength("description", l.Description, 0, 1024), route.CheckLength("color_code", l.Color, 0, 32)); err != nil {
-		return nil, err
-	}
 	err = c.Change(ctx, func(tx *store.Tx) error {
-		if err := free(ctx, tx, l); err != nil {
+		now, err := tx.PromptLabel(ctx, l.Organisation, l.Workspace, l.ID) // another request may have changed it
+		if err != nil {
 			return err
 		}
-		return tx.UpdatePromptLabel(ctx, l)
+		now.Name, now.Description, now.Color, now.UpdatedAt = b.Name.Or(now.Name), b.Description.Or(now.Description), b.Color.Or(now.Color), c.Now
+		if err := cmp.Or(CheckLabel(now.Name), route.CheckLength("description", now.Description, 0, 1024), route.CheckLength("color_code", now.Color, 0, 32)); err != nil {
+			return err
+		}
+		if err := free(ctx, tx, now); err != nil {
+			return err
+		}
+		return tx.UpdatePromptLabel(ctx, now)
 	})
 	return &route.Empty{}, err
 }

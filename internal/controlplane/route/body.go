@@ -27,7 +27,15 @@ func (r *Route) maxBody() int64 {
 
 // checkBody returns an error for a body that no handler accepts.
 func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
-	if err := checkText(r, c.body); err != nil || route.Open || route.Data {
+	if err := checkText(r, c.body); err != nil {
+		return err
+	}
+	if !route.UncheckedBody {
+		if err := checkDuplicates(c.body); err != nil {
+			return err
+		}
+	}
+	if err := checkNulls(c.body, route.keptByNull); err != nil || route.Open || route.Data {
 		return err
 	}
 	return a.Off.checkBody(c.Identity, c.body)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,6 +21,9 @@ func (a *API) OpenAPI() ([]byte, error) { return json.Marshal(a.described().huma
 // error.
 func Add[In, Out any](a *API, r Route, f func(ctx context.Context, c *Caller, in *In) (*Out, error)) {
 	type response struct{ Body *Out }
+	if r.Method == http.MethodPut {
+		r.keptByNull = keptByNull(reflect.TypeFor[In]())
+	}
 	a.listed = append(a.listed, &r)
 	for i, p := range r.Paths() {
 		op := r.operation(p)

@@ -167,6 +167,8 @@ type Route struct {
 	Bulk string
 	// UncheckedBody leaves checking the shape of the body to the handler.
 	UncheckedBody bool
+
+	keptByNull []string // of a PUT: the fields in its body that null leaves unchanged
 }
 
 // Paths returns all paths of the route as clients send them, the main one first.
@@ -220,7 +222,7 @@ func New(d Deps) *API {
 	if d.Bodies == nil {
 		d.Bodies = bytepool.New(0)
 	}
-	shapeErrors()
+	configureHuma()
 	c := huma.DefaultConfig("modelgate", d.Version)
 	c.Info.Description = "Administration of the gateway. Every request is authenticated by a key, a token or a session; its scopes determine what it may do."
 	c.CreateHooks = nil // they would add $schema to every response
@@ -344,8 +346,10 @@ func (k *bufferedResponse) Header() http.Header         { return k.header }
 func (k *bufferedResponse) WriteHeader(status int)      { k.status = status }
 func (k *bufferedResponse) Write(b []byte) (int, error) { return k.body.Write(b) }
 
-// shapeErrors replaces huma's error constructor, a package variable of huma, once.
-var shapeErrors = sync.OnceFunc(func() {
+// configureHuma sets package variables of huma, once: the constructors of errors, and
+// how names of fields are compared.
+var configureHuma = sync.OnceFunc(func() {
+	huma.ValidateStrictCasing = true // a name in other capitals would be decoded, but not validated
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		return invalid(status, message, errs)
 	}

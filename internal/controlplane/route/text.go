@@ -47,7 +47,10 @@ func checkText(r *http.Request, body []byte) error {
 			return Invalid(strings.ToValidUTF8(name, "?"), "contains NUL or is not valid UTF-8")
 		}
 	}
-	if !bytes.Contains(body, []byte(`\u0000`)) { // JSON has no other form of NUL, and decoding replaces invalid UTF-8
+	if !utf8.Valid(body) { // decoding would replace it
+		return apierr.New(apierr.Invalid, "the request body is not valid UTF-8")
+	}
+	if !bytes.Contains(body, []byte(`\u0000`)) { // JSON has no other form of NUL
 		return nil
 	}
 	var v any
