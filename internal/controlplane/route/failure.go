@@ -174,5 +174,5 @@ func NotFound(param, what, ref string) error {
 
 // Invalid returns the error for an invalid field of a request.
 func Invalid(field, format string, args ...any) error {
-	return apierr.New(apierr.Invalid, field+" "+format, args...).WithParam(field)
+	return apierr.New(apierr.Invalid, "%s "+format, append([]any{field}, args...)...).WithParam(field)
 }

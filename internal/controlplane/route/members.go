@@ -7,89 +7,50 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"modelgate/internal/jsonedit"
 )
 
 // checkDuplicates returns an error for an object of the body with two members of one
-// name: its readers would not agree on the value.
+// name, on whose value its readers would not agree, and for a body that is too deep to be
+// searched. Decoding reports text that is not JSON.
 func checkDuplicates(body []byte) error {
-	var w duplicates
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return nil // the end, or decoding reports the error later
-		}
-		if w.add(token) {
-			return Invalid(w.path(), "is duplicated; send it once")
-		}
-	}
-}
-
-// duplicates finds members of one name in a sequence of tokens. The zero value is ready
-// to use.
-type duplicates struct{ open []container }
-
-// container is an object or an array that has begun.
-type container struct {
-	names map[string]bool // nil for an array
-	name  string          // of the current member
-	value bool            // the next token is the value of name
-	index int             // of the current element
-}
-
-// add reports whether token is the name of a member for the second time in its object.
-func (w *duplicates) add(token json.Token) bool {
-	if token == json.Delim('}') || token == json.Delim(']') {
-		w.open = w.open[:len(w.open)-1]
-		w.endValue()
-		return false
-	}
-	if top := w.top(); top != nil && top.names != nil && !top.value {
-		name := token.(string)
-		twice := top.names[name]
-		top.names[name], top.name, top.value = true, name, true
-		return twice
-	}
-	switch token {
-	case json.Delim('{'):
-		w.open = append(w.open, container{names: make(map[string]bool)})
-	case json.Delim('['):
-		w.open = append(w.open, container{})
-	default:
-		w.endValue()
-	}
-	return false
-}
-
-func (w *duplicates) top() *container {
-	if len(w.open) == 0 {
+	at, problem := findDuplicate(jsonedit.NewCursor(body), 0)
+	if problem == "" {
 		return nil
 	}
-	return &w.open[len(w.open)-1]
+	return Invalid(strings.ToValidUTF8(fmt.Sprintf("%.200s", strings.TrimPrefix(at, ".")), "?"), problem)
 }
 
-func (w *duplicates) endValue() {
-	if top := w.top(); top != nil {
-		top.value = false
-		top.index++
+// findDuplicate reads the next value and returns what is wrong with it, and where. The
+// path is made on the way back: it may be as long as the body.
+func findDuplicate(c *jsonedit.Cursor, depth int) (at, problem string) {
+	if depth > jsonedit.MaxDepth {
+		return "", fmt.Sprintf("is nested more than %d levels deep", jsonedit.MaxDepth)
 	}
-}
-
-// path returns the path of the current member.
-func (w *duplicates) path() string {
-	var b strings.Builder
-	for _, c := range w.open {
-		if c.names == nil {
-			fmt.Fprintf(&b, "[%d]", c.index)
-			continue
+	switch {
+	case c.Enter('['):
+		for i := 0; c.Element(); i++ {
+			if at, problem := findDuplicate(c, depth+1); problem != "" {
+				return fmt.Sprintf("[%d]%s", i, at), problem
+			}
 		}
-		if b.Len() > 0 {
-			b.WriteByte('.')
+	case c.Enter('{'):
+		seen := make(map[string]bool)
+		for raw, ok := c.Field(); ok; raw, ok = c.Field() {
+			name := string(jsonedit.Unescape(raw))
+			if seen[name] {
+				return "." + name, "is duplicated; send it once"
+			}
+			seen[name] = true
+			if at, problem := findDuplicate(c, depth+1); problem != "" {
+				return "." + name + at, problem
+			}
 		}
-		b.WriteString(c.name)
+	default:
+		c.Skip()
 	}
-	return b.String()
+	return "", ""
 }
 
 // checkNulls returns an error for a member of an update that is null and in fields, the
