@@ -196,7 +196,8 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 	prove(t, "S-396", "sums of an archived workspace are shown to admins of the organisation alone", func(t *testing.T) {
 		h.set(t, "", "")
 		second, _ := h.root(t, "POST", "/v1/admin/workspaces", `{"name":"second","users":["member@example.com","manager@example.com"]}`)["id"].(string)
-		h.ask(t, h.made(t, "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"`+second+`","scopes":["completions.write"]}`))
+		key := h.made(t, "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"`+second+`","scopes":["completions.write"]}`)
+		h.as(t, key, "POST", "/v1/feedback", `{"trace_id":"`+h.ask(t, key)+`","value":5}`).fine(t)
 		h.root(t, "DELETE", "/v1/admin/workspaces/"+second, `{"name":"second","force_delete":true}`)
 		named := func(rows []map[string]any) bool {
 			return slices.ContainsFunc(rows, func(row map[string]any) bool { return row["workspace"] == second })
@@ -209,6 +210,14 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 		rows := h.groups(t, service, "/analytics/groups/workspace")
 		if len(rows) == 0 || named(rows) {
 			t.Errorf("a service key of the organisation is shown %v, want only the other workspaces", rows)
+		}
+		for path, want := range map[string][2]int{"requests": {6, 5}, "feedbacks": {1, 0}} { // of the admin, and of the key
+			for i, token := range []string{h.sessions["admin"], service} {
+				graph := h.as(t, token, "GET", "/v1/analytics/graphs/"+path, "").fine(t).object(t)
+				if n := fmt.Sprint(at(graph, "summary", "total")); n != fmt.Sprint(want[i]) {
+					t.Errorf("the graph of %s has %s for %s, want %d", path, n, []string{"the admin", "a service key of the organisation"}[i], want[i])
+				}
+			}
 		}
 		for _, name := range []string{"member", "manager"} {
 			if named(h.groups(t, h.sessions[name], "/analytics/groups/workspace?workspace_id=default")) {

@@ -98,7 +98,9 @@ func TestAGatewayOfADeploymentServesItsWorkspaces(t *testing.T) {
 	prove(t, "S-564", "keys of its workspaces", func(t *testing.T) { ask(g, inside).fine(t) })
 	prove(t, "S-564", "and refuses those of others, which reach nobody", func(t *testing.T) {
 		h.provider.forget()
-		ask(g, outside).refused(t, http.StatusForbidden)
+		for _, key := range []string{outside, h.keys["member"]} {
+			ask(g, key).refused(t, http.StatusForbidden)
+		}
 		h.provider.none(t)
 	})
 	prove(t, "S-564", "which a gateway of no deployment serves", func(t *testing.T) { ask(h.gateway, outside).fine(t) })

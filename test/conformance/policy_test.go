@@ -81,6 +81,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 
 	s.proveConditions(t, otherKey)
 	s.proveGroups(t, otherKey)
+	s.proveEntities(t)
 	prove(t, "S-224", "a request that does not match is not limited", func(t *testing.T) {
 		s.policy(t, "rate-limits", condition("metadata.team", "matches"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
 		s.settled(t)

@@ -160,3 +160,25 @@ func (s *spenders) proveChanges(t *testing.T) {
 
 // longName returns a name of n characters, each of two bytes.
 func longName(n int) string { return strings.Repeat("é", n) }
+
+// proveEntities proves that the counters of a rate limit are listed with what each has used.
+func (s *spenders) proveEntities(t *testing.T) {
+	prove(t, "S-565", "the entities of a rate limit show what each has used", func(t *testing.T) {
+		at := s.policy(t, "rate-limits", condition("metadata.team", "counted"), "metadata.plan", `"type":"requests","unit":"rpd","value":3`)
+		s.settled(t)
+		var got []string
+		for end := (time.Time{}); !end.Equal(endOfUnit("rpd", time.Now())); { // again if the day ended meanwhile
+			end = endOfUnit("rpd", time.Now())
+			for _, plan := range []string{"a", "a", "b"} {
+				s.admits(t, s.key, `{"team":"counted","plan":"`+plan+`"}`, true)
+			}
+			got = nil
+			list, _ := s.root(t, "GET", at+"/entities", "")["data"].([]any)
+			for _, v := range list {
+				e, _ := v.(map[string]any)
+				got = append(got, fmt.Sprint(e["value_key"], " ", e["current_usage"], " ", e["status"]))
+			}
+		}
+		wantItems(t, got, "metadata.plan:a 2 active", "metadata.plan:b 1 active")
+	})
+}
