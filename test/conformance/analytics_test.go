@@ -153,6 +153,10 @@ func TestAnalyticsAreFilteredByMetadata(t *testing.T) {
 					t.Errorf("%s of team %s: %v, want %v requests", base, team, rows, want)
 				}
 			}
+			graph := h.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/requests?metadata="+url.QueryEscape(`{"team":"`+team+`"}`), "").fine(t).object(t)
+			if n := fmt.Sprint(at(graph, "summary", "total")); n != fmt.Sprint(want) {
+				t.Errorf("the graph of team %s has %s requests, want %v", team, n, want)
+			}
 			if rows := h.groups(t, bootstrapKey, "/logs?metadata.team="+team); len(rows) != int(want) {
 				t.Errorf("the log of team %s has %d entries, want %v", team, len(rows), want)
 			}
@@ -171,7 +175,7 @@ func TestAnalyticsAreFilteredByMetadata(t *testing.T) {
 
 func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 	h := populate(t)
-	paths := []string{"/v1/analytics/groups/model", "/v1/logs/groups/model", "/v1/analytics/graphs/requests", "/v1/analytics/summary/cache"}
+	paths := []string{"/v1/analytics/groups/model", "/v1/logs/groups/model", "/v1/analytics/graphs/requests", "/v1/analytics/graphs/feedbacks", "/v1/analytics/summary/cache"}
 	for _, tt := range []struct{ of, switches, refused string }{
 		{"S-466 S-467", "", ""},
 		{"S-466", `"membersViewAnalytics":false`, "member"},

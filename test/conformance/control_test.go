@@ -356,6 +356,26 @@ func TestVirtualKeysStillWork(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-598", "given another credential", func(t *testing.T) {
+		h.root(t, "PUT", "/v1/virtual-keys/"+slugs[0]+"?workspace_id=default", `{"name":"Renamed","key":"another-credential"}`)
+		if got := h.root(t, "GET", "/v1/virtual-keys/"+slugs[0]+"?workspace_id=default", ""); got["name"] != "Renamed" || got["provider"] != "openai-compatible" {
+			t.Errorf("changed, it reads %v", got)
+		}
+		eventually(t, "the gateway sends the other credential", func() bool {
+			h.provider.forget()
+			h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-virtual-key", slugs[0]).fine(t)
+			return h.provider.only(t).header.Get("Authorization") == "Bearer another-credential"
+		})
+	})
+	prove(t, "S-598", "listed with those of the settings, and removed", func(t *testing.T) {
+		d := newDesk(t, nil)
+		wantItems(t, d.as(t, bootstrapKey, "GET", "/v1/virtual-keys?workspace_id=default", "").items(t, "slug"), "stored")
+		h.root(t, "DELETE", "/v1/virtual-keys/"+slugs[0]+"?workspace_id=default", "")
+		wantItems(t, h.as(t, bootstrapKey, "GET", "/v1/virtual-keys?workspace_id=default", "").items(t, "slug"))
+		eventually(t, "the gateway knows it no longer", func() bool {
+			return h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-virtual-key", slugs[0]).status == http.StatusBadRequest
+		})
+	})
 }
 
 func TestTheProgramIsNumbered(t *testing.T) {

@@ -101,8 +101,8 @@ func TestOrganisationsShareNoRecords(t *testing.T) {
 	theirs, _ := h.as(t, owner, "POST", "/v1/api-keys/workspace/service", body).fine(t).object(t)["key"].(string)
 	our, their := h.ask(t, ours, "x-gateway-trace-id", sharedTrace), h.ask(t, theirs, "x-gateway-trace-id", sharedTrace)
 	readers := []*reader{
-		{h, "our key", ours, our, their, 1}, {h, "our admin", h.sessions["admin"], our, their, 1}, {h, "our installation's key", bootstrapKey, our, their, 1},
-		{h, "their key", theirs, their, our, 1}, {h, "their owner", owner, their, our, 1},
+		{h, "first key", ours, our, their, 1}, {h, "first admin", h.sessions["admin"], our, their, 1}, {h, "installation's key", bootstrapKey, our, their, 1},
+		{h, "second key", theirs, their, our, 1}, {h, "second owner", owner, their, our, 1},
 	}
 	prove(t, "S-423", "in traces", func(t *testing.T) {
 		for _, r := range readers {
