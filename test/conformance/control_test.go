@@ -158,6 +158,17 @@ func TestWorkspacesAreGivenAnIntegrationInBulk(t *testing.T) {
 		wantItems(t, providers(t, "Beta"), "own")
 		wantItems(t, providers(t, "Gamma"), "mine")
 	})
+	prove(t, "S-408 S-536", "for those that get it with all others", func(t *testing.T) {
+		alpha, gamma := providers(t, "Alpha"), providers(t, "Gamma")
+		for _, slug := range []string{"none", "every"} {
+			h.root(t, "POST", "/v1/integrations", `{"name":"I","ai_provider_id":"openai","key":"sk-x","slug":"`+slug+`","create_default_provider":false}`)
+		}
+		grant(t, "none", `{"create_default_provider":false,"global_workspace_access":{"enabled":true}}`).fine(t)
+		wantItems(t, providers(t, "Alpha"), alpha...)
+		grant(t, "every", `{"default_provider_slug":"of-all","global_workspace_access":{"enabled":true}}`).fine(t)
+		wantItems(t, providers(t, "Alpha"), append(alpha, "of-all")...)
+		wantItems(t, providers(t, "Gamma"), append(gamma, "of-all")...)
+	})
 	prove(t, "S-410", "an empty list of workspaces, with the flag alone", func(t *testing.T) {
 		grant(t, "each", `{"workspaces":[]}`).told(t, 400, "AB01")
 		for _, more := range []string{`,"global_workspace_access":{"enabled":false}`, ``} {
@@ -373,7 +384,7 @@ func TestVirtualKeysStillWork(t *testing.T) {
 		h.root(t, "DELETE", "/v1/virtual-keys/"+slugs[0]+"?workspace_id=default", "")
 		wantItems(t, h.as(t, bootstrapKey, "GET", "/v1/virtual-keys?workspace_id=default", "").items(t, "slug"))
 		eventually(t, "the gateway knows it no longer", func() bool {
-			return h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-virtual-key", slugs[0]).status == http.StatusBadRequest
+			return h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-virtual-key", slugs[0]).status != http.StatusOK
 		})
 	})
 }

@@ -192,6 +192,11 @@ func TestEveryReaderOfRecordsKeepsToOwnKeys(t *testing.T) {
 			r.checkTraces(t)
 			r.checkExport(t)
 			r.checkLive(t, h.keys[tt.name], h.keys["mate"])
+			for _, name := range []string{"mate", tt.name} {
+				h.ask(t, h.keys[name], "x-gateway-trace-id", "trace-of-"+name)
+				h.as(t, h.keys[name], "POST", "/v1/feedback", `{"trace_id":"trace-of-`+name+`","value":5}`).fine(t)
+			}
+			wantItems(t, h.as(t, r.token, "GET", "/v1/feedback", "").items(t, "trace_id"), "trace-of-"+tt.name)
 			if got := h.as(t, r.token, "GET", "/v1/explain/"+r.other, ""); got.status != http.StatusNotFound {
 				t.Errorf("the %s has a request of another explained with status %d", tt.name, got.status)
 			}

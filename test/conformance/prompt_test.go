@@ -313,18 +313,38 @@ func TestAConfigRunsAStoredPrompt(t *testing.T) {
 func TestPromptsAreSeenAndWrittenAsTheOrganisationSays(t *testing.T) {
 	h := populate(t)
 	slug, _ := h.root(t, "POST", "/v1/prompts", `{"name":"Greeting","string":"Hello","parameters":{},"model":"m"}`)["slug"].(string)
-	reads := [][3]string{{"GET", "/v1/prompts", ""}, {"GET", "/v1/prompts/" + slug, ""}, {"GET", "/v1/prompts/" + slug + "/versions", ""}, {"GET", "/v1/prompts/" + slug + "/versions/1", ""}, {"GET", "/v1/prompts/partials", ""}, {"GET", "/v1/labels", ""}, {"GET", "/v1/collections", ""}}
-	writes := [][3]string{{"PUT", "/v1/prompts/" + slug, `{"name":"Other"}`}, {"PUT", "/v1/prompts/" + slug + "/makeDefault", `{"version":1}`}, {"PUT", "/v1/prompts/" + slug + "/versions/1", `{"label_id":null}`}, {"DELETE", "/v1/prompts/NEW", ""}, {"POST", "/v1/prompts", `{"name":"x","string":"y","workspace_id":"default"}`}, {"POST", "/v1/prompts/partials", `{"name":"x","string":"y","workspace_id":"default"}`}}
+	reads := [][3]string{
+		{"GET", "/v1/prompts", ""}, {"GET", "/v1/prompts/" + slug, ""}, {"GET", "/v1/prompts/" + slug + "/versions", ""}, {"GET", "/v1/prompts/" + slug + "/versions/1", ""},
+		{"GET", "/v1/prompts/partials", ""}, {"GET", "/v1/prompts/partials/NEW", ""}, {"GET", "/v1/prompts/partials/NEW/versions", ""},
+		{"GET", "/v1/labels", ""}, {"GET", "/v1/labels/NEW", ""}, {"GET", "/v1/collections", ""}, {"GET", "/v1/collections/NEW", ""},
+	}
+	writes := [][3]string{
+		{"PUT", "/v1/prompts/" + slug, `{"name":"Other"}`}, {"PUT", "/v1/prompts/" + slug + "/makeDefault", `{"version":1}`},
+		{"PUT", "/v1/prompts/" + slug + "/versions/1", `{"label_id":null}`}, {"DELETE", "/v1/prompts/NEW", ""}, {"POST", "/v1/prompts", `{"name":"x","string":"y","workspace_id":"default"}`},
+		{"POST", "/v1/prompts/partials", `{"name":"x","string":"y","workspace_id":"default"}`}, {"PUT", "/v1/prompts/partials/NEW", `{"name":"Other"}`},
+		{"PUT", "/v1/prompts/partials/NEW/makeDefault", `{"version":1}`}, {"DELETE", "/v1/prompts/partials/NEW", ""},
+		{"POST", "/v1/labels", `{"name":"own-NUMBER","workspace_id":"default"}`}, {"PUT", "/v1/labels/NEW", `{"description":"x"}`}, {"DELETE", "/v1/labels/NEW", ""},
+		{"POST", "/v1/collections", `{"name":"x","workspace_id":"default"}`}, {"PUT", "/v1/collections/NEW", `{"name":"Other"}`}, {"DELETE", "/v1/collections/NEW", ""},
+	}
+	made := 0
+	// fresh returns a path with the id of a new object for NEW.
+	fresh := func(t *testing.T, path string) string {
+		t.Helper()
+		family, rest, ok := strings.Cut(path, "/NEW")
+		if !ok {
+			return path
+		}
+		body := map[string]string{"/v1/prompts": `{"name":"New","string":"Hello","parameters":{},"model":"m"}`, "/v1/prompts/partials": `{"name":"New","string":"Hello"}`,
+			"/v1/labels": fmt.Sprintf(`{"name":"new-%d"}`, made), "/v1/collections": `{"name":"New"}`}[family]
+		return family + "/" + fmt.Sprint(h.root(t, "POST", family, body)["id"]) + rest
+	}
 	check := func(t *testing.T, who string, calls [][3]string, may bool) {
 		t.Helper()
 		want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[may]
 		for _, call := range calls {
-			path := call[1]
-			if strings.HasSuffix(path, "NEW") {
-				made, _ := h.root(t, "POST", "/v1/prompts", `{"name":"New","string":"Hello","parameters":{},"model":"m"}`)["slug"].(string)
-				path = strings.ReplaceAll(path, "NEW", made)
-			}
-			if got := h.as(t, h.sessions[who], call[0], path, call[2]); got.status != want {
+			made++
+			path := fresh(t, call[1])
+			if got := h.as(t, h.sessions[who], call[0], path, strings.Replace(call[2], "NUMBER", fmt.Sprint(made), 1)); got.status != want {
 				t.Errorf("%s %s by the %s: status %d, want %d: %.200s", call[0], path, who, got.status, want, got.body)
 			}
 		}
