@@ -32,6 +32,9 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 		further                              func(t *testing.T, g *gateway)
 	}{
 		{"S-539", "GUARDRAILS_ENABLED", "GET", "/v1/guardrails", "", func(t *testing.T, g *gateway) {
+			for _, path := range []string{"/v1/guardrails/x", "/v1/guardrails/results", "/v1/guardrail-modules"} {
+				g.off(t, "GUARDRAILS_ENABLED", "GET", path, "")
+			}
 			p := newProvider(t, nil)
 			chat := modelRoutes[0]
 			for _, config := range []string{routing, output} {

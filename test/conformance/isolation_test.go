@@ -208,3 +208,37 @@ func TestEveryReaderOfRecordsKeepsToOwnKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestWorkspacesUseNothingOfEachOther has a key of another workspace name a provider and a
+// prompt.
+func TestWorkspacesUseNothingOfEachOther(t *testing.T) {
+	h := populate(t)
+	h.root(t, "POST", "/v1/integrations", `{"name":"I","slug":"some","ai_provider_id":"openai-compatible","key":"`+storedKey+`","workspace_id":"default","configurations":{"custom_host":"`+h.provider.url+`"}}`)
+	prompt := fmt.Sprint(h.root(t, "POST", "/v1/prompts", `{"name":"P","workspace_id":"default","string":"[{\"role\":\"user\",\"content\":\"hi\"}]","parameters":{},"model":"m","virtual_key":"some"}`)["slug"])
+	other := fmt.Sprint(h.root(t, "POST", "/v1/workspaces", `{"name":"Other"}`)["id"])
+	away := h.made(t, "/v1/api-keys/workspace/service", `{"name":"away","workspace_id":"`+other+`","scopes":["completions.write"]}`)
+	h.ask(t, away) // the gateway knows the key
+	chat := modelRoutes[0]
+	for _, tt := range []struct {
+		of, name, path, body string
+		header               []string
+	}{
+		{"S-428", "a provider in x-gateway-provider", chat.path, chat.body, []string{"x-gateway-provider", "@some"}},
+		{"S-428", "a provider in x-gateway-virtual-key", chat.path, chat.body, []string{"x-gateway-virtual-key", "some"}},
+		{"S-428", "a provider in the model", chat.path, strings.Replace(chat.body, "m-1", "@some/m-1", 1), nil},
+		{"S-428", "a provider in a config", chat.path, chat.body, []string{"x-gateway-config", `{"provider":"@some"}`}},
+		{"S-335", "a prompt", "/v1/prompts/" + prompt + "/completions", `{}`, nil},
+	} {
+		prove(t, tt.of, tt.name+" is of its workspace", func(t *testing.T) {
+			ask := func(key string) response {
+				return h.do(t, "POST", tt.path, tt.body, append([]string{"x-gateway-api-key", key}, tt.header...)...)
+			}
+			eventually(t, "its own workspace uses it", func() bool { return ask(h.keys["service"]).status == http.StatusOK })
+			h.provider.forget()
+			if got := ask(away); got.status != http.StatusBadRequest && got.status != http.StatusNotFound {
+				t.Errorf("another workspace gets status %d: %.300s", got.status, got.body)
+			}
+			h.provider.none(t)
+		})
+	}
+}

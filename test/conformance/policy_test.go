@@ -329,6 +329,7 @@ func TestPoliciesAreManaged(t *testing.T) {
 		})
 	}
 	s.proveChanges(t)
+	s.proveFields(t)
 	prove(t, "S-389", "an archived policy is read by that status alone", func(t *testing.T) {
 		made := s.root(t, "POST", "/v1/policies/rate-limits", s.policyBody(condition("api_key", "*"), "api_key", `"type":"requests","unit":"rpm","value":10`))
 		at := "/v1/policies/rate-limits/" + fmt.Sprint(made["id"])
