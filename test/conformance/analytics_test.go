@@ -155,6 +155,10 @@ func TestAnalyticsAreFilteredByMetadata(t *testing.T) {
 					t.Errorf("%s of team %s: %v, want %v requests", base, team, rows, want)
 				}
 			}
+			graph := h.as(t, bootstrapKey, "GET", "/v1/analytics/graphs/requests?metadata="+url.QueryEscape(`{"team":"`+team+`"}`), "").fine(t).object(t)
+			if n := fmt.Sprint(at(graph, "summary", "total")); n != fmt.Sprint(want) {
+				t.Errorf("the graph of team %s has %s requests, want %v", team, n, want)
+			}
 			if rows := h.groups(t, bootstrapKey, "/logs?metadata.team="+team); len(rows) != int(want) {
 				t.Errorf("the log of team %s has %d entries, want %v", team, len(rows), want)
 			}
@@ -173,7 +177,7 @@ func TestAnalyticsAreFilteredByMetadata(t *testing.T) {
 
 func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 	h := populate(t)
-	paths := []string{"/v1/analytics/groups/model", "/v1/logs/groups/model", "/v1/analytics/graphs/requests", "/v1/analytics/summary/cache"}
+	paths := []string{"/v1/analytics/groups/model", "/v1/logs/groups/model", "/v1/analytics/graphs/requests", "/v1/analytics/graphs/feedbacks", "/v1/analytics/summary/cache"}
 	for _, tt := range []struct{ of, switches, refused string }{
 		{"S-466 S-467", "", ""},
 		{"S-466", `"membersViewAnalytics":false`, "member"},
@@ -198,7 +202,8 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 	prove(t, "S-396", "sums of an archived workspace are shown to admins of the organisation alone", func(t *testing.T) {
 		h.set(t, "", "")
 		second, _ := h.root(t, "POST", "/v1/admin/workspaces", `{"name":"second","users":["member@example.com","manager@example.com"]}`)["id"].(string)
-		h.ask(t, h.made(t, "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"`+second+`","scopes":["completions.write"]}`))
+		key := h.made(t, "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"`+second+`","scopes":["completions.write"]}`)
+		h.as(t, key, "POST", "/v1/feedback", `{"trace_id":"`+h.ask(t, key)+`","value":5}`).fine(t)
 		h.root(t, "DELETE", "/v1/admin/workspaces/"+second, `{"name":"second","force_delete":true}`)
 		named := func(rows []map[string]any) bool {
 			return slices.ContainsFunc(rows, func(row map[string]any) bool { return row["workspace"] == second })
@@ -211,6 +216,14 @@ func TestAnalyticsAreShownAsTheOrganisationSays(t *testing.T) {
 		rows := h.groups(t, service, "/analytics/groups/workspace")
 		if len(rows) == 0 || named(rows) {
 			t.Errorf("a service key of the organisation is shown %v, want only the other workspaces", rows)
+		}
+		for path, want := range map[string][2]int{"requests": {6, 5}, "feedbacks": {1, 0}} { // of the admin, and of the key
+			for i, token := range []string{h.sessions["admin"], service} {
+				graph := h.as(t, token, "GET", "/v1/analytics/graphs/"+path, "").fine(t).object(t)
+				if n := fmt.Sprint(at(graph, "summary", "total")); n != fmt.Sprint(want[i]) {
+					t.Errorf("the graph of %s has %s for %s, want %d", path, n, []string{"the admin", "a service key of the organisation"}[i], want[i])
+				}
+			}
 		}
 		for _, name := range []string{"member", "manager"} {
 			if named(h.groups(t, h.sessions[name], "/analytics/groups/workspace?workspace_id=default")) {

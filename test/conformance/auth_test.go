@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -79,6 +80,20 @@ func TestGatewayKeys(t *testing.T) {
 			t.Fatalf("modelgate keys revoke: exit %d: %s", code, errText)
 		}
 		waittest.Until(t, "the revoked key is refused", func() bool { return status() == http.StatusUnauthorized })
+		p.forget()
+	})
+	prove(t, "S-422", "a secret that a rotation revokes at once is refused", func(t *testing.T) {
+		made := g.as(t, bootstrapKey, "POST", "/v1/api-keys/workspace/service", `{"name":"rotated","workspace_id":"default","scopes":["completions.write","configs.list"]}`).fine(t).object(t)
+		old, _ := made["key"].(string)
+		status := func(key string) [2]int {
+			return [2]int{g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-api-key", key)[2:]...).status, g.as(t, key, "GET", "/v1/configs", "").status}
+		}
+		waittest.Until(t, "the created key is taken", func() bool { return status(old) == [2]int{200, 200} })
+		next, _ := g.as(t, bootstrapKey, "POST", "/v1/api-keys/"+fmt.Sprint(made["id"])+"/rotate", `{"key_transition_period_ms":0}`).fine(t).object(t)["key"].(string)
+		waittest.Until(t, "the new secret is taken", func() bool { return status(next) == [2]int{200, 200} })
+		if got := status(old); got != [2]int{401, 401} {
+			t.Errorf("with the old secret requests get the status %d and the administration %d, want 401", got[0], got[1])
+		}
 		p.forget()
 	})
 }

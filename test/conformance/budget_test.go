@@ -249,7 +249,7 @@ func TestBudgetsStartAgainByTheirPeriod(t *testing.T) {
 				t.Fatalf("it starts again at %v, want in %d days", u["next_usage_reset_at"], tt.first)
 			}
 			waittest.Until(t, "it is used up", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
-			s.come(t, s.keyID, next)
+			s.come(t, store.BudgetRef{Kind: store.KeyBudget, ID: s.keyID}, next)
 			s.again(t, budgetEnv...)
 			waittest.Until(t, "it starts again", func() bool { return s.spend(t) == http.StatusOK })
 			_, u = key.read(t)
@@ -259,11 +259,46 @@ func TestBudgetsStartAgainByTheirPeriod(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-512", "another limit keeps the day of the first start", func(t *testing.T) {
+		s.set(t, key, `null`)
+		first := today.AddDate(0, 0, 9)
+		s.set(t, key, `{"type":"tokens","credit_limit":1000,"periodic_reset_days":30,"next_usage_reset_at":"`+first.Format(time.DateOnly)+`"}`)
+		for _, limit := range []string{"2000", "500"} {
+			s.set(t, key, `{"type":"tokens","credit_limit":`+limit+`,"periodic_reset_days":30}`)
+			if _, u := key.read(t); u["next_usage_reset_at"] != first.Format("2006-01-02T15:04:05.000Z") {
+				t.Errorf("with the limit %s it starts again at %v, want %s", limit, u["next_usage_reset_at"], first)
+			}
+		}
+		s.set(t, key, `null`)
+	})
+	for _, h := range s.holders()[1:] {
+		of := map[string]store.BudgetRef{
+			"provider":  {Kind: store.ProviderBudget, ID: fmt.Sprint(s.root(t, "GET", h.path, "")["id"])},
+			"grant":     {Kind: store.GrantBudget, ID: store.GrantID(fmt.Sprint(s.root(t, "GET", "/v1/integrations/some", "")["id"]), s.workspace)},
+			"workspace": {Kind: store.WorkspaceBudget, ID: s.workspace},
+		}[h.name]
+		numbers := "S-513"
+		if h.name == "workspace" {
+			numbers = "S-513 S-567"
+		}
+		prove(t, numbers, "that of the "+h.name+" starts again by itself", func(t *testing.T) {
+			s.set(t, h, `{"type":"tokens","credit_limit":1000,"periodic_reset_days":30}`)
+			_, u := h.read(t)
+			next, err := time.Parse(time.RFC3339, fmt.Sprint(u["next_usage_reset_at"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			waittest.Until(t, "it is used up", func() bool { return s.spend(t) == http.StatusPreconditionFailed })
+			s.come(t, of, next)
+			s.again(t, budgetEnv...)
+			waittest.Until(t, "it starts again", func() bool { return s.spend(t) == http.StatusOK })
+			s.set(t, h, `null`)
+		})
+	}
 }
 
-// come moves the time at which the budget of a key starts again to the past, as
-// if that day had come.
-func (s *spenders) come(t *testing.T, key string, next time.Time) {
+// come moves the time at which a budget starts again to the past, as if that day had come.
+func (s *spenders) come(t *testing.T, of store.BudgetRef, next time.Time) {
 	t.Helper()
 	db, err := store.Open(t.Context(), "file:"+filepath.Join(s.data, "modelgate.db"), store.Options{})
 	if err != nil {
@@ -271,7 +306,7 @@ func (s *spenders) come(t *testing.T, key string, next time.Time) {
 	}
 	defer db.Close()
 	past := time.Now().UTC().Truncate(24 * time.Hour)
-	err = db.ChangeBudgets(t.Context(), []store.BudgetRef{{Kind: store.KeyBudget, ID: key}}, func(b *store.BudgetHolder) (bool, []*store.Audit) {
+	err = db.ChangeBudgets(t.Context(), []store.BudgetRef{of}, func(b *store.BudgetHolder) (bool, []*store.Audit) {
 		b.UsageLimits = []byte(strings.Replace(string(b.UsageLimits), next.Format(time.RFC3339), past.Format(time.RFC3339), 1))
 		b.ResetAt = past
 		return true, nil

@@ -15,6 +15,9 @@ func numbered() behaviour {
 		text := fmt.Sprint("answer ", n.Add(1))
 		path, _, _ := strings.Cut(in.uri, "?")
 		switch {
+		case strings.Contains(string(in.body), `"stream":true`):
+			const chunk = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q},"finish_reason":%s}]}`
+			says(200, "text/event-stream", fmt.Sprintf(chunk+"\n\n"+chunk+"\n\ndata: [DONE]\n\n", text, "null", "", `"stop"`))(w, r, in)
 		case strings.HasSuffix(path, "/chat/completions"):
 			saying(text)(w, r, in)
 		case strings.HasSuffix(path, "/completions"):
@@ -85,7 +88,8 @@ func TestEqualRequestsAreAnsweredFromTheCache(t *testing.T) {
 			c.says("HIT", 2, namespace, "a")
 			c.says("HIT", 3, namespace, "b")
 			c.says("HIT", 1)
-			called(t, []int{3}, p)
+			c.says("MISS", 4, namespace, "A")
+			called(t, []int{4}, p)
 		})
 	}
 
@@ -103,6 +107,16 @@ func TestEqualRequestsAreAnsweredFromTheCache(t *testing.T) {
 		c.says("HIT", 1)
 		c.says("HIT", 3, namespace, "a")
 		called(t, []int{3}, p)
+	})
+	prove(t, "S-442 S-443", "a refresh replaces a stream", func(t *testing.T) {
+		p := begin(t)
+		stream := *c
+		stream.body = strings.Replace(c.body, "{", `{"stream":true,`, 1)
+		stream.says("MISS", 1)
+		stream.says("HIT", 1)
+		stream.says("REFRESH", 2, refresh, "true")
+		stream.says("HIT", 2)
+		called(t, []int{2}, p)
 	})
 	prove(t, "S-444", "a refresh that is false has no effect", func(t *testing.T) {
 		p := begin(t)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"modelgate/internal/access"
 	"modelgate/internal/waittest"
 )
 
@@ -93,6 +95,7 @@ func TestIntegrationsMakeTheirFirstProvider(t *testing.T) {
 	for _, step := range []struct{ of, name, more, makes string }{
 		{"S-405 S-523", "of the name that is wanted", `,"slug":"one","default_provider_slug":"first"`, "first"},
 		{"S-404 S-406", "none where it is not wanted", `,"slug":"two","create_default_provider":false`, ""},
+		{"S-404 S-406", "none where it is not wanted, though it has a name", `,"slug":"two-named","create_default_provider":false,"default_provider_slug":"unwanted"`, ""},
 		{"S-404 S-406", "one with the default", `,"slug":"three"`, "three"},
 		{"S-404 S-523", "one where it is wanted", `,"slug":"four","create_default_provider":true`, "four"},
 	} {
@@ -156,12 +159,26 @@ func TestWorkspacesAreGivenAnIntegrationInBulk(t *testing.T) {
 		wantItems(t, providers(t, "Beta"), "own")
 		wantItems(t, providers(t, "Gamma"), "mine")
 	})
+	prove(t, "S-408 S-536", "for those that get it with all others", func(t *testing.T) {
+		alpha, gamma := providers(t, "Alpha"), providers(t, "Gamma")
+		for _, slug := range []string{"none", "every"} {
+			h.root(t, "POST", "/v1/integrations", `{"name":"I","ai_provider_id":"openai","key":"sk-x","slug":"`+slug+`","create_default_provider":false}`)
+		}
+		grant(t, "none", `{"create_default_provider":false,"global_workspace_access":{"enabled":true}}`).fine(t)
+		wantItems(t, providers(t, "Alpha"), alpha...)
+		grant(t, "every", `{"default_provider_slug":"of-all","global_workspace_access":{"enabled":true}}`).fine(t)
+		wantItems(t, providers(t, "Alpha"), append(alpha, "of-all")...)
+		wantItems(t, providers(t, "Gamma"), append(gamma, "of-all")...)
+	})
 	prove(t, "S-410", "an empty list of workspaces, with the flag alone", func(t *testing.T) {
 		grant(t, "each", `{"workspaces":[]}`).told(t, 400, "AB01")
-		grant(t, "each", `{"workspaces":[],"override_existing_workspace_access":true,"global_workspace_access":{"enabled":false}}`).fine(t)
-		for _, v := range h.root(t, "GET", "/v1/integrations/each/workspaces", "")["workspaces"].([]any) {
-			if v.(map[string]any)["enabled"] == true {
-				t.Errorf("still given: %v", v)
+		for _, more := range []string{`,"global_workspace_access":{"enabled":false}`, ``} {
+			grant(t, "each", `{"workspaces":[{"id":"ALPHA","enabled":true}]}`).fine(t)
+			grant(t, "each", `{"workspaces":[],"override_existing_workspace_access":true`+more+`}`).fine(t)
+			for _, v := range h.root(t, "GET", "/v1/integrations/each/workspaces", "")["workspaces"].([]any) {
+				if v.(map[string]any)["enabled"] == true {
+					t.Errorf("with {%s} still given: %v", more, v)
+				}
 			}
 		}
 	})
@@ -220,6 +237,18 @@ func TestDeployments(t *testing.T) {
 		}
 		h.as(t, bootstrapKey, "GET", "/v1/deployments?type=other", "").told(t, 400, "AB01")
 	})
+	prove(t, "S-415 S-547", "are changed to another type, config and workspaces", func(t *testing.T) {
+		other := h.root(t, "POST", "/v1/workspaces", `{"name":"Other"}`)["id"]
+		h.root(t, "POST", "/v1/deployments", `{"name":"Changed","slug":"changed","type":"non-production","config":{"region":"x"},"workspaces":["default"]}`)
+		h.root(t, "PUT", "/v1/deployments/changed", fmt.Sprintf(`{"workspaces":[%q]}`, other))
+		h.root(t, "PUT", "/v1/deployments/changed", `{"type":"production","config":{"zone":"y"}}`)
+		got := h.root(t, "GET", "/v1/deployments/changed", "")
+		if got["type"] != "production" || fmt.Sprint(got["config"]) != "map[zone:y]" || got["allow_all_workspaces"] != false || fmt.Sprint(got["workspaces"]) != fmt.Sprint([]any{other}) {
+			t.Errorf("changed, read %v", got)
+		}
+		h.as(t, bootstrapKey, "PUT", "/v1/deployments/changed", `{"type":"staging"}`).told(t, 400, "AB01")
+		h.root(t, "DELETE", "/v1/deployments/changed", "")
+	})
 	prove(t, "S-548", "have slugs of their own", func(t *testing.T) {
 		h.as(t, bootstrapKey, "POST", "/v1/deployments", `{"name":"Again","slug":"fra"}`).told(t, 409, "AB07")
 	})
@@ -276,6 +305,21 @@ func TestRolesInAWorkspace(t *testing.T) {
 		}
 		h.as(t, h.sessions["manager"], "PUT", "/v1/workspaces/default/users/"+mate, `{"role":"manager"}`).fine(t)
 	})
+	prove(t, "S-587", "nor does a key that a manager made, whatever its scopes", func(t *testing.T) {
+		scopes, err := json.Marshal(access.Scopes(access.WorkspaceService))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := h.as(t, h.sessions["manager"], "POST", "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":`+string(scopes)+`}`).fine(t)
+		key, _ := made.object(t)["key"].(string)
+		h.eventually(t, key)
+		add := func(role string) response {
+			return h.as(t, key, "POST", "/v1/workspaces/default/users", `{"users":[{"id":"`+member+`","role":"`+role+`"}]}`)
+		}
+		add("admin").told(t, 403, "AB03")
+		add("manager").fine(t)
+		add("member").fine(t)
+	})
 }
 
 func TestIntrospection(t *testing.T) {
@@ -324,6 +368,26 @@ func TestVirtualKeysStillWork(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-598", "given another credential", func(t *testing.T) {
+		h.root(t, "PUT", "/v1/virtual-keys/"+slugs[0]+"?workspace_id=default", `{"name":"Renamed","key":"another-credential"}`)
+		if got := h.root(t, "GET", "/v1/virtual-keys/"+slugs[0]+"?workspace_id=default", ""); got["name"] != "Renamed" || got["provider"] != "openai-compatible" {
+			t.Errorf("changed, it reads %v", got)
+		}
+		waittest.Until(t, "the gateway sends the other credential", func() bool {
+			h.provider.forget()
+			h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-virtual-key", slugs[0]).fine(t)
+			return h.provider.only(t).header.Get("Authorization") == "Bearer another-credential"
+		})
+	})
+	prove(t, "S-598", "listed with those of the settings, and removed", func(t *testing.T) {
+		d := newDesk(t, nil)
+		wantItems(t, d.as(t, bootstrapKey, "GET", "/v1/virtual-keys?workspace_id=default", "").items(t, "slug"), "stored")
+		h.root(t, "DELETE", "/v1/virtual-keys/"+slugs[0]+"?workspace_id=default", "")
+		wantItems(t, h.as(t, bootstrapKey, "GET", "/v1/virtual-keys?workspace_id=default", "").items(t, "slug"))
+		waittest.Until(t, "the gateway knows it no longer", func() bool {
+			return h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-virtual-key", slugs[0]).status != http.StatusOK
+		})
+	})
 }
 
 func TestTheProgramIsNumbered(t *testing.T) {

@@ -18,6 +18,10 @@ func billed(w http.ResponseWriter, _ *http.Request, in received) {
 	body := `{"id":"c","object":"chat.completion","created":1,"model":"served","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],` +
 		`"usage":{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"prompt_tokens_details":{"cached_tokens":400}}}`
 	switch {
+	case strings.Contains(string(in.body), `"stream":true`):
+		w.Header().Set("Content-Type", "text/event-stream")
+		body = `data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"served","choices":[{"index":0,"delta":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}` + "\n\n" +
+			`data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"served","choices":[],"usage":{"prompt_tokens":1000,"completion_tokens":100,"total_tokens":1100,"prompt_tokens_details":{"cached_tokens":400}}}` + "\n\ndata: [DONE]\n\n"
 	case strings.HasSuffix(path, "/messages"):
 		body = `{"id":"m","type":"message","role":"assistant","model":"served","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn","stop_sequence":null,` +
 			`"usage":{"input_tokens":600,"cache_read_input_tokens":400,"cache_creation_input_tokens":0,"output_tokens":100}}`
@@ -60,6 +64,13 @@ func TestRequestsCostWhatTheirProvidersSay(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-530", "a stream costs what a response does", func(t *testing.T) {
+		body := strings.Replace(chatOf("gpt-4.1-mini"), "{", `{"stream":true,"stream_options":{"include_usage":true},`, 1)
+		got := g.do(t, "POST", "/v1/chat/completions", body, managed("openai", "Authorization", "Bearer "+credential)...).fine(t)
+		if cost := g.entry(t, got)["cost"]; cost != json.Number("0.044") {
+			t.Errorf("the stream cost %v cents, want 0.044", cost)
+		}
+	})
 }
 
 func TestReservedCapacityCostsNothing(t *testing.T) {
@@ -70,9 +81,13 @@ func TestReservedCapacityCostsNothing(t *testing.T) {
 		prove(t, "S-557", "with "+option, func(t *testing.T) {
 			made := g.as(t, bootstrapKey, "POST", "/v1/integrations", `{"name":"Reserved","ai_provider_id":"vertex-ai","key":"ya29.token","workspace_id":"default",`+
 				`"configurations":{"cloud_b_auth_type":"basic","cloud_b_region":"global","cloud_b_project_id":"p"`+option+`}}`).fine(t).object(t)
-			got := g.do(t, "POST", "/v1/chat/completions", chatOf("gemini-2.5-flash"), managed("@"+fmt.Sprint(made["slug"]))...).fine(t)
-			if cost := g.entry(t, got)["cost"]; cost != want {
-				t.Errorf("the request cost %v cents, want %v", cost, want)
+			g.as(t, bootstrapKey, "PUT", "/v1/integrations/"+fmt.Sprint(made["slug"])+"/models",
+				`{"allow_all_models":true,"models":[{"slug":"tuned","enabled":true,"is_custom":true,"base_model_slug":"gemini-2.5-flash"}]}`).fine(t)
+			for _, model := range []string{"gemini-2.5-flash", "tuned"} {
+				got := g.do(t, "POST", "/v1/chat/completions", chatOf(model), managed("@"+fmt.Sprint(made["slug"]))...).fine(t)
+				if cost := g.entry(t, got)["cost"]; cost != want {
+					t.Errorf("a request for %s cost %v cents, want %v", model, cost, want)
+				}
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,13 @@ func TestKeysEndByThemselves(t *testing.T) {
 	ask := func() int {
 		return h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", h.provider.url).status
 	}
+	used := h.root(t, "POST", "/v1/api-keys/workspace/service", `{"name":"used","workspace_id":"default","scopes":["completions.write"],"usage_limits":{"type":"tokens","credit_limit":100}}`)
+	usedKey, usedID := fmt.Sprint(used["key"]), fmt.Sprint(used["id"])
+	waittest.Until(t, "a key is used up", func() bool {
+		h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", usedKey, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", h.provider.url)
+		return h.root(t, "GET", "/v1/api-keys/"+usedID, "")["status"] == "exhausted"
+	})
+	h.root(t, "PUT", "/v1/api-keys/"+usedID, `{"expires_at":"`+time.Now().Add(10*time.Second).UTC().Format(time.RFC3339Nano)+`"}`)
 	prove(t, "S-245", "a key is refused from its end on, with nothing done by hand", func(t *testing.T) {
 		waittest.Until(t, "it counts", func() bool { return ask() == http.StatusOK })
 		var end time.Time
@@ -61,11 +69,12 @@ func TestKeysEndByThemselves(t *testing.T) {
 		defer db.Close()
 		for deadline := time.Now().Add(5 * time.Minute); ; <-time.After(50 * time.Millisecond) {
 			k, err := db.Key(t.Context(), store.DefaultOrganisation, id)
-			if err == nil && k.Status == store.KeyExpired {
+			u, usedErr := db.Key(t.Context(), store.DefaultOrganisation, usedID)
+			if err == nil && k.Status == store.KeyExpired && usedErr == nil && u.Status == store.KeyExpired {
 				break
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("after five of the task's minutes the key is stored as %s, %v", k.Status, err)
+				t.Fatalf("after five of the task's minutes the key is stored as %s, %v, and one that was used up as %s, %v", k.Status, err, u.Status, usedErr)
 			}
 		}
 	})
@@ -99,7 +108,9 @@ func TestAGatewayOfADeploymentServesItsWorkspaces(t *testing.T) {
 	prove(t, "S-564", "keys of its workspaces", func(t *testing.T) { ask(g, inside).fine(t) })
 	prove(t, "S-564", "and refuses those of others, which reach nobody", func(t *testing.T) {
 		h.provider.forget()
-		ask(g, outside).refused(t, http.StatusForbidden)
+		for _, key := range []string{outside, h.keys["member"]} {
+			ask(g, key).refused(t, http.StatusForbidden)
+		}
 		h.provider.none(t)
 	})
 	prove(t, "S-564", "which a gateway of no deployment serves", func(t *testing.T) { ask(h.gateway, outside).fine(t) })

@@ -25,16 +25,23 @@ func (g *gateway) off(t *testing.T, variable, method, path, body string) {
 
 func TestFeaturesAreTurnedOff(t *testing.T) {
 	const routing = `{"provider":"openai-compatible","custom_host":"HOST","api_key":"k","input_guardrails":[{"default.contains":{"words":["x"]},"deny":true}]}`
+	const output = `{"provider":"openai-compatible","custom_host":"HOST","api_key":"k","output_guardrails":[{"default.contains":{"words":["zebra"]},"deny":true}]}`
 	const denied = `{"name":"x","workspace_id":"default","config":{"retry":{"attempts":1}}}`
 	for _, tt := range []struct {
 		number, variable, method, path, body string
 		further                              func(t *testing.T, g *gateway)
 	}{
 		{"S-539", "GUARDRAILS_ENABLED", "GET", "/v1/guardrails", "", func(t *testing.T, g *gateway) {
+			for _, path := range []string{"/v1/guardrails/x", "/v1/guardrails/results", "/v1/guardrail-modules"} {
+				g.off(t, "GUARDRAILS_ENABLED", "GET", path, "")
+			}
 			p := newProvider(t, nil)
 			chat := modelRoutes[0]
-			g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", strings.ReplaceAll(routing, "HOST", p.url)).fine(t)
-			p.only(t)
+			for _, config := range []string{routing, output} {
+				p.forget()
+				g.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", strings.ReplaceAll(config, "HOST", p.url)).fine(t)
+				p.only(t)
+			}
 		}},
 		{"S-540", "API_ACCESS_ENABLED", "GET", "/v1/configs", "", func(t *testing.T, g *gateway) {
 			g.off(t, "API_ACCESS_ENABLED", "POST", "/v1/configs", denied)
@@ -45,12 +52,16 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 		{"S-541", "DATA_EXPORTS_ENABLED", "GET", "/v1/logs/exports", "", func(t *testing.T, g *gateway) {
 			g.off(t, "DATA_EXPORTS_ENABLED", "POST", "/v1/logs/exports", "{}")
 			g.off(t, "DATA_EXPORTS_ENABLED", "POST", "/v1/logs/exports/x/start", "{}")
+			g.off(t, "DATA_EXPORTS_ENABLED", "GET", "/v1/logs/exports/x/download", "")
 			g.off(t, "DATA_EXPORTS_ENABLED", "GET", "/v1/logs/exports/x/file?expires=99999999999&signature=0", "")
 			g.do(t, "GET", "/v1/logs", "", "x-gateway-api-key", bootstrapKey).fine(t)
 		}},
 		{"S-542", "USAGE_LIMITS_ENABLED", "POST", "/v1/api-keys/workspace/service",
 			`{"name":"x","scopes":["models.list"],"workspace_id":"default","usage_limits":{"credit_limit":5}}`, func(t *testing.T, g *gateway) {
 				g.off(t, "USAGE_LIMITS_ENABLED", "PUT", "/v1/admin/workspaces/default", `{"rate_limits":[{"type":"requests","unit":"rpm","value":1}]}`)
+				for _, body := range []string{`{"workspaces":[{"id":"default","enabled":true},{"id":"x","enabled":true,"usage_limits":[{"credit_limit":5}]}]}`, `{"global_workspace_access":{"enabled":true,"rate_limits":[{"type":"requests","unit":"rpm","value":1}]}}`} {
+					g.off(t, "USAGE_LIMITS_ENABLED", "PUT", "/v1/integrations/some/workspaces", body)
+				}
 				g.do(t, "PUT", "/v1/admin/workspaces/default", `{"description":"x","usage_limits":null}`, "x-gateway-api-key", bootstrapKey).fine(t)
 			}},
 		{"S-543", "AUDIT_LOGS_ENABLED", "GET", audited(), "", nil},
@@ -75,7 +86,12 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 func TestPeopleStayWithoutAccessByKeys(t *testing.T) {
 	prove(t, "S-540", "people still administer", func(t *testing.T) {
 		h := populate(t)
+		own, _ := h.as(t, h.sessions["member"], "POST", "/v1/api-keys/workspace/user", `{"name":"own","workspace_id":"default","scopes":["configs.list"]}`).fine(t).object(t)["key"].(string)
+		h.as(t, own, "GET", "/v1/configs", "").fine(t)
 		h.again(t, "API_ACCESS_ENABLED=OFF")
+		if got := h.as(t, own, "GET", "/v1/configs", ""); got.status != http.StatusForbidden || !strings.Contains(string(got.body), "API_ACCESS_ENABLED") {
+			t.Errorf("a person's key lists configs with status %d: %.300s", got.status, got.body)
+		}
 		h.off(t, "API_ACCESS_ENABLED", "GET", "/v1/configs", "")
 		h.do(t, "GET", "/v1/configs", "", "x-gateway-api-key", h.sessions["member"]).fine(t)
 		h.do(t, "GET", "/v1/admin/organisation", "", "x-gateway-api-key", h.sessions["admin"]).fine(t)
@@ -100,7 +116,7 @@ func TestNothingIsAuditedWhereTheAuditLogIsOff(t *testing.T) {
 
 func TestOnlyTheExactValueTurnsFeaturesOff(t *testing.T) {
 	paths := map[string]string{"GUARDRAILS_ENABLED": "/v1/guardrails", "API_ACCESS_ENABLED": "/v1/configs", "AUDIT_LOGS_ENABLED": audited()}
-	for _, value := range []string{"off", "Off", "false", "0", " OFF"} {
+	for _, value := range []string{"off", "Off", "false", "0", " OFF", "No", "disabled"} {
 		prove(t, "S-546", fmt.Sprintf("%q leaves it on and is warned of", value), func(t *testing.T) {
 			var env []string
 			for variable := range paths {

@@ -203,6 +203,15 @@ func TestHooksRunBeforeAndAfterRequests(t *testing.T) {
 			t.Errorf("the program got %s, want the text of the request", body)
 		}
 	})
+	prove(t, "S-578", "another program decides about responses", func(t *testing.T) {
+		for word, status := range map[string]int{"hello": 200, "forbidden": 446} {
+			q := newProvider(t, saying(word))
+			got := g.ask(t, leaf(q, `"output_guardrails":[{"default.webhook":{"webhookURL":"`+hook.url+`"},"deny":true}]`))
+			if got.status != status || len(q.requests()) != 1 {
+				t.Errorf("a response of %q gets status %d after %d requests: %.300s; want %d", word, got.status, len(q.requests()), got.body, status)
+			}
+		}
+	})
 	prove(t, "S-554 S-578", "a program that answers something else does not pass a check that must not fail", func(t *testing.T) {
 		odd := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) { io.WriteString(w, `{"verdict":"true"}`) })
 		p.forget()

@@ -83,6 +83,7 @@ func TestPoliciesLimitRequests(t *testing.T) {
 
 	s.proveConditions(t, otherKey)
 	s.proveGroups(t, otherKey)
+	s.proveEntities(t)
 	prove(t, "S-224", "a request that does not match is not limited", func(t *testing.T) {
 		s.policy(t, "rate-limits", condition("metadata.team", "matches"), "metadata.team", `"type":"requests","unit":"rpd","value":1`)
 		s.settled(t)
@@ -330,6 +331,7 @@ func TestPoliciesAreManaged(t *testing.T) {
 		})
 	}
 	s.proveChanges(t)
+	s.proveFields(t)
 	prove(t, "S-389", "an archived policy is read by that status alone", func(t *testing.T) {
 		made := s.root(t, "POST", "/v1/policies/rate-limits", s.policyBody(condition("api_key", "*"), "api_key", `"type":"requests","unit":"rpm","value":10`))
 		at := "/v1/policies/rate-limits/" + fmt.Sprint(made["id"])

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -160,3 +161,62 @@ func (s *spenders) proveChanges(t *testing.T) {
 
 // longName returns a name of n characters, each of two bytes.
 func longName(n int) string { return strings.Repeat("é", n) }
+
+// proveEntities proves that the counters of a rate limit are listed with what each has used.
+func (s *spenders) proveEntities(t *testing.T) {
+	prove(t, "S-565", "the entities of a rate limit show what each has used", func(t *testing.T) {
+		at := s.policy(t, "rate-limits", condition("metadata.team", "counted"), "metadata.plan", `"type":"requests","unit":"rpd","value":3`)
+		s.settled(t)
+		var got []string
+		for end := (time.Time{}); !end.Equal(endOfUnit("rpd", time.Now())); { // again if the day ended meanwhile
+			end = endOfUnit("rpd", time.Now())
+			for _, plan := range []string{"a", "a", "b"} {
+				s.admits(t, s.key, `{"team":"counted","plan":"`+plan+`"}`, true)
+			}
+			got = nil
+			list, _ := s.root(t, "GET", at+"/entities", "")["data"].([]any)
+			for _, v := range list {
+				e, _ := v.(map[string]any)
+				got = append(got, fmt.Sprint(e["value_key"], " ", e["current_usage"], " ", e["status"]))
+			}
+		}
+		wantItems(t, got, "metadata.plan:a 2 active", "metadata.plan:b 1 active")
+	})
+}
+
+// proveFields proves that policies are read with every field that they were created with, and
+// then changed to.
+func (s *spenders) proveFields(t *testing.T) {
+	check := func(t *testing.T, path, body string) {
+		t.Helper()
+		var want map[string]any
+		if err := json.Unmarshal([]byte(body), &want); err != nil {
+			t.Fatal(err)
+		}
+		got := s.root(t, "GET", path, "")
+		for field, value := range want {
+			if fmt.Sprint(got[field]) != fmt.Sprint(value) {
+				t.Errorf("%s = %v, want %v", field, got[field], value)
+			}
+		}
+	}
+	for kind, tt := range map[string]struct{ numbers, body, change string }{
+		"rate-limits": {
+			"S-388 S-590", `"type":"tokens","unit":"rph","value":7,"on_store_down":"closed","loop_detection":{"same_tool_call":3}`,
+			`{"name":"q","description":"e","conditions":[{"key":"metadata.a","value":"b","excludes":["c"]}],"unit":"rpd","value":8,"on_store_down":"open","loop_detection":null}`,
+		},
+		"usage-limits": {
+			"S-589", `"type":"tokens","credit_limit":500,"alert_threshold":400,"periodic_reset":"monthly","on_budget_end":"stop"`,
+			`{"name":"q","description":"e","credit_limit":600,"alert_threshold":300,"periodic_reset":null,"periodic_reset_days":7,"on_budget_end":"finish"}`,
+		},
+	} {
+		body := fmt.Sprintf(`{"name":"p","description":"d","workspace_id":%q,"conditions":[{"key":"metadata.team","value":["x","y"],"excludes":"z"},{"key":"model","value":"*"}],`+
+			`"group_by":[{"key":"api_key"},{"key":"metadata.team"}],%s}`, s.workspace, tt.body)
+		prove(t, tt.numbers, kind+" are read with every field", func(t *testing.T) {
+			path := "/v1/policies/" + kind + "/" + fmt.Sprint(s.root(t, "POST", "/v1/policies/"+kind, body)["id"])
+			check(t, path, body)
+			s.root(t, "PUT", path, tt.change)
+			check(t, path, tt.change)
+		})
+	}
+}

@@ -110,6 +110,14 @@ func TestSavedPrompts(t *testing.T) {
 				t.Errorf("%s = %s, want %s", name, got, want)
 			}
 		}
+		stored := strings.Replace(greeting("m"), `"max_tokens":9`, `"stop":["a"],"response_format":{"type":"text"}`, 1)
+		listing := d.save(t, "/v1/prompts", `{"name":"Listing",`+stored+`,"tools":[{"type":"function","function":{"name":"old"}}]}`)
+		given := map[string]string{"stop": `["b","c"]`, "response_format": `{"type":"json_object"}`, "tools": `[{"type":"function","function":{"name":"new"}}]`}
+		for name, value := range given {
+			if _, sent := d.run(t, listing, `{"`+name+`":`+value+`}`); sent.field(t, name) != value {
+				t.Errorf("with %s the provider was sent %s", value, sent.body)
+			}
+		}
 		if _, sent := d.run(t, slug, `{"temperature":0,"max_tokens":null}`); sent.field(t, "temperature") != "0" || sent.field(t, "max_tokens") != "9" {
 			t.Errorf("with a temperature of 0 and max_tokens of null the provider was sent %s", sent.body)
 		}
@@ -239,6 +247,23 @@ func TestVersionsOfPrompts(t *testing.T) {
 			t.Errorf("the newest is version %v, want 8", got["prompt_version"])
 		}
 	})
+	prove(t, "S-401", "a patch keeps tools, functions, the choice among them, the provider and how the template is read", func(t *testing.T) {
+		const kept = `"functions":[{"name":"f"}],"tools":[{"type":"function","function":{"name":"g"}}],"tool_choice":"auto","virtual_key":"stored","is_raw_template":1`
+		put(t, `{"string":"[{\"role\":\"user\",\"content\":\"hi\"}]","parameters":{},"model":"m",`+kept+`}`).fine(t)
+		put(t, `{"patch":true,"model":"m9"}`).fine(t)
+		got := d.as(t, bootstrapKey, "GET", "/v1/prompts/"+slug+"@latest", "").fine(t).object(t)
+		now := map[string]any{"model": got["model"]}
+		for _, name := range []string{"functions", "tools", "tool_choice", "virtual_key", "is_raw_template"} {
+			now[name] = got[name]
+		}
+		want := map[string]any{}
+		if err := json.Unmarshal([]byte(`{"model":"m9",`+kept+`}`), &want); err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(now) != fmt.Sprint(want) {
+			t.Errorf("patched %v, want %v", now, want)
+		}
+	})
 }
 
 func TestAConfigRunsAStoredPrompt(t *testing.T) {
@@ -288,14 +313,39 @@ func TestAConfigRunsAStoredPrompt(t *testing.T) {
 func TestPromptsAreSeenAndWrittenAsTheOrganisationSays(t *testing.T) {
 	h := populate(t)
 	slug, _ := h.root(t, "POST", "/v1/prompts", `{"name":"Greeting","string":"Hello","parameters":{},"model":"m"}`)["slug"].(string)
-	reads := [][3]string{{"GET", "/v1/prompts", ""}, {"GET", "/v1/prompts/" + slug, ""}, {"GET", "/v1/prompts/" + slug + "/versions", ""}, {"GET", "/v1/prompts/partials", ""}, {"GET", "/v1/labels", ""}, {"GET", "/v1/collections", ""}}
-	writes := [][3]string{{"PUT", "/v1/prompts/" + slug, `{"name":"Other"}`}, {"PUT", "/v1/prompts/" + slug + "/makeDefault", `{"version":1}`}, {"POST", "/v1/prompts", `{"name":"x","string":"y","workspace_id":"default"}`}, {"POST", "/v1/prompts/partials", `{"name":"x","string":"y","workspace_id":"default"}`}}
+	reads := [][3]string{
+		{"GET", "/v1/prompts", ""}, {"GET", "/v1/prompts/" + slug, ""}, {"GET", "/v1/prompts/" + slug + "/versions", ""}, {"GET", "/v1/prompts/" + slug + "/versions/1", ""},
+		{"GET", "/v1/prompts/partials", ""}, {"GET", "/v1/prompts/partials/NEW", ""}, {"GET", "/v1/prompts/partials/NEW/versions", ""},
+		{"GET", "/v1/labels", ""}, {"GET", "/v1/labels/NEW", ""}, {"GET", "/v1/collections", ""}, {"GET", "/v1/collections/NEW", ""},
+	}
+	writes := [][3]string{
+		{"PUT", "/v1/prompts/" + slug, `{"name":"Other"}`}, {"PUT", "/v1/prompts/" + slug + "/makeDefault", `{"version":1}`},
+		{"PUT", "/v1/prompts/" + slug + "/versions/1", `{"label_id":null}`}, {"DELETE", "/v1/prompts/NEW", ""}, {"POST", "/v1/prompts", `{"name":"x","string":"y","workspace_id":"default"}`},
+		{"POST", "/v1/prompts/partials", `{"name":"x","string":"y","workspace_id":"default"}`}, {"PUT", "/v1/prompts/partials/NEW", `{"name":"Other"}`},
+		{"PUT", "/v1/prompts/partials/NEW/makeDefault", `{"version":1}`}, {"DELETE", "/v1/prompts/partials/NEW", ""},
+		{"POST", "/v1/labels", `{"name":"own-NUMBER","workspace_id":"default"}`}, {"PUT", "/v1/labels/NEW", `{"description":"x"}`}, {"DELETE", "/v1/labels/NEW", ""},
+		{"POST", "/v1/collections", `{"name":"x","workspace_id":"default"}`}, {"PUT", "/v1/collections/NEW", `{"name":"Other"}`}, {"DELETE", "/v1/collections/NEW", ""},
+	}
+	made := 0
+	// fresh returns a path with the id of a new object for NEW.
+	fresh := func(t *testing.T, path string) string {
+		t.Helper()
+		family, rest, ok := strings.Cut(path, "/NEW")
+		if !ok {
+			return path
+		}
+		body := map[string]string{"/v1/prompts": `{"name":"New","string":"Hello","parameters":{},"model":"m"}`, "/v1/prompts/partials": `{"name":"New","string":"Hello"}`,
+			"/v1/labels": fmt.Sprintf(`{"name":"new-%d"}`, made), "/v1/collections": `{"name":"New"}`}[family]
+		return family + "/" + fmt.Sprint(h.root(t, "POST", family, body)["id"]) + rest
+	}
 	check := func(t *testing.T, who string, calls [][3]string, may bool) {
 		t.Helper()
 		want := map[bool]int{true: http.StatusOK, false: http.StatusForbidden}[may]
 		for _, call := range calls {
-			if got := h.as(t, h.sessions[who], call[0], call[1], call[2]); got.status != want {
-				t.Errorf("%s %s by the %s: status %d, want %d: %.200s", call[0], call[1], who, got.status, want, got.body)
+			made++
+			path := fresh(t, call[1])
+			if got := h.as(t, h.sessions[who], call[0], path, strings.Replace(call[2], "NUMBER", fmt.Sprint(made), 1)); got.status != want {
+				t.Errorf("%s %s by the %s: status %d, want %d: %.200s", call[0], path, who, got.status, want, got.body)
 			}
 		}
 	}

@@ -68,13 +68,13 @@ func (h *people) join(t *testing.T, name, organisation, workspace string) {
 }
 
 // ask sends a request for a model and returns its id once it is in the log.
-func (h *people) ask(t *testing.T, key string) string {
+func (h *people) ask(t *testing.T, key string, header ...string) string {
 	t.Helper()
 	chat := modelRoutes[0]
 	var got response
 	waittest.Until(t, "the gateway knows the key", func() bool {
-		got = h.do(t, "POST", chat.path, chat.body, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible",
-			"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential)
+		got = h.do(t, "POST", chat.path, chat.body, append(header, "x-gateway-api-key", key, "x-gateway-provider", "openai-compatible",
+			"x-gateway-custom-host", h.provider.url, "Authorization", "Bearer "+credential)...)
 		return got.status != http.StatusUnauthorized
 	})
 	id := got.fine(t).header.Get("x-gateway-request-id")
@@ -136,7 +136,7 @@ func TestDataOfOthersIsShownAsTheOrganisationSays(t *testing.T) {
 			}
 		})
 	}
-	prove(t, "S-460 S-423", "nobody is shown the requests of an archived workspace but the organisation's admins", func(t *testing.T) {
+	prove(t, "S-460 S-423 S-468", "nobody is shown the requests of an archived workspace but the organisation's admins", func(t *testing.T) {
 		h.set(t, "", "")
 		second, _ := h.root(t, "POST", "/v1/admin/workspaces", `{"name":"second","users":["mate@example.com"]}`)["id"].(string)
 		id := h.ask(t, h.made(t, "/v1/api-keys/workspace/service", `{"name":"s","workspace_id":"`+second+`","scopes":["completions.write"]}`))

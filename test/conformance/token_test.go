@@ -258,6 +258,13 @@ func TestTokensListAndReadByTheirScopes(t *testing.T) {
 			t.Errorf("%d %s, want a refusal of workspace_id", got.status, got.body)
 		}
 	})
+	prove(t, "S-385 S-457", "a token names the organisation of a policy", func(t *testing.T) {
+		const policy = `"conditions":[{"key":"api_key","value":"*"}],"group_by":[{"key":"api_key"}],"type":"requests","unit":"rpm","value":10}`
+		got := i.bearer(t, i.token(map[string]any{"scope": "policies.create"}), "POST", "/v1/policies/rate-limits", `{"workspace_id":"default",`+policy)
+		if e, _ := got.object(t)["error"].(map[string]any); got.status != 400 || e["param"] != "organisation_id" {
+			t.Errorf("%d %s, want a refusal of organisation_id", got.status, got.body)
+		}
+	})
 	prove(t, "S-458", "a token without its workspace is refused", func(t *testing.T) {
 		i.bearer(t, i.token(map[string]any{"gateway_workspace": nil}), "GET", "/v1/configs", "").told(t, 403, "AB03")
 		i.bearer(t, i.token(map[string]any{"gateway_workspace": "absent"}), "GET", "/v1/configs", "").told(t, 403, "AB03")
