@@ -88,7 +88,7 @@ func (c *Config) missingProviderAdvice() string {
 	if c.Provider != "" {
 		return c.unreachableAdvice()
 	}
-	return "says nothing that a request could use; add provider with api_key, virtual_key, strategy with targets, " +
+	return "has no effect on a request; add provider with api_key, virtual_key, strategy with targets, " +
 		"or one of cache, retry, prompt_id, forward_headers, request_timeout, hooks and guardrails"
 }
 

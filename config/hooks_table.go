@@ -3,21 +3,21 @@ package config
 var feedbacks = newShape(
 	prop("value", optional(number(lowest), decimal), func(f *Feedback) **float64 { return &f.Value }, "recorded value"),
 	prop("weight", optional(number(lowest), decimal), func(f *Feedback) **float64 { return &f.Weight }, "weight of the value"),
-	prop("metadata", freeForm, func(f *Feedback) *Object { return &f.Metadata }, "kept with the value"),
+	prop("metadata", freeForm, func(f *Feedback) *Object { return &f.Metadata }, "stored with the value"),
 )
 
 // outcomes may deny the request, mildOutcomes only record feedback.
 var (
-	outcomes     = newShape(outcomeFeedback(), prop("deny", truth, func(o *HookActions) *bool { return &o.Deny }, "refuse the request"))
+	outcomes     = newShape(outcomeFeedback(), prop("deny", truth, func(o *HookActions) *bool { return &o.Deny }, "deny the request or response"))
 	mildOutcomes = newShape(outcomeFeedback())
 )
 
 func outcomeFeedback() field[HookActions] {
-	return prop("feedback", maybe(feedbacks), func(o *HookActions) **Feedback { return &o.Feedback }, "recorded for the trace")
+	return prop("feedback", maybe(feedbacks), func(o *HookActions) **Feedback { return &o.Feedback }, "feedback to record for the trace")
 }
 
 var checks = newShape(
-	needed(prop("id", word, func(c *Check) *string { return &c.ID }, "name of the check, as default.contains")),
+	needed(prop("id", word, func(c *Check) *string { return &c.ID }, "name of the check, for example default.contains")),
 	needed(prop("parameters", freeForm, func(c *Check) *Object { return &c.Parameters }, "parameters of the check")),
 	extension(isEnabled()),
 )
@@ -26,7 +26,7 @@ var checks = newShape(
 // enabled.
 func isEnabled() field[Check] {
 	return field[Check]{
-		name: "is_enabled", doc: "false leaves the check out", schema: truth.schema,
+		name: "is_enabled", doc: "false turns the check off", schema: truth.schema,
 		read: func(r *reader, path string, v value, into *Check) {
 			enabled, ok := truth.read(r, path, v)
 			into.Disabled = ok && !enabled
@@ -38,19 +38,19 @@ func isEnabled() field[Check] {
 var (
 	beforeHooks = newShape(hookFields(outcomes)...)
 	afterHooks  = newShape(append(hookFields(mildOutcomes),
-		prop("async", truth, func(h *Hook) *bool { return &h.Async }, "don't hold the response back"))...)
+		prop("async", truth, func(h *Hook) *bool { return &h.Async }, "run the checks without delaying, denying or changing anything"))...)
 )
 
 func hookFields(outcome *shape[HookActions]) []field[Hook] {
 	return []field[Hook]{
 		needed(prop("id", word, func(h *Hook) *string { return &h.ID }, "name of the hook")),
-		prop("type", text, func(h *Hook) *string { return &h.Type }, "guardrail when absent"),
-		prop("checks", listOf(one(checks)), func(h *Hook) *[]Check { return &h.Checks }, "what is checked"),
-		prop("on_fail", maybe(outcome), func(h *Hook) **HookActions { return &h.OnFail }, "what follows when a check fails"),
-		prop("on_success", maybe(outcome), func(h *Hook) **HookActions { return &h.OnSuccess }, "what follows when all pass"),
-		extension(prop("deny", truth, func(h *Hook) *bool { return &h.Deny }, "refuse the request when a check fails")),
+		prop("type", text, func(h *Hook) *string { return &h.Type }, "guardrail by default"),
+		prop("checks", listOf(one(checks)), func(h *Hook) *[]Check { return &h.Checks }, "checks to run"),
+		prop("on_fail", maybe(outcome), func(h *Hook) **HookActions { return &h.OnFail }, "what to do if a check fails"),
+		prop("on_success", maybe(outcome), func(h *Hook) **HookActions { return &h.OnSuccess }, "what to do if all checks pass"),
+		extension(prop("deny", truth, func(h *Hook) *bool { return &h.Deny }, "deny the request or response if a check fails")),
 		extension(prop("sequential", truth, func(h *Hook) *bool { return &h.Sequential }, "run the checks one after another")),
-		extension(prop("mode", oneOf(Enforce, Shadow), func(h *Hook) *GuardMode { return &h.Mode }, "shadow observes only")),
+		extension(prop("mode", oneOf(Enforce, Shadow), func(h *Hook) *GuardMode { return &h.Mode }, "enforce (default), or shadow to only observe")),
 		extension(prop("stream", oneOf(StreamWindow, StreamHold, StreamObserve), func(h *Hook) *StreamMode { return &h.Stream }, "how streams are checked")),
 	}
 }
@@ -65,13 +65,13 @@ var (
 func guardrails(outcome *shape[HookActions]) *shape[Guardrail] {
 	s := newShape(
 		prop("id", word, func(g *Guardrail) *string { return &g.ID }, "name of the guardrail"),
-		prop("deny", truth, func(g *Guardrail) *bool { return &g.Deny }, "refuse the request when a check fails"),
-		prop("async", truth, func(g *Guardrail) *bool { return &g.Async }, "don't hold the response back"),
-		prop("on_fail", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnFail }, "what follows when a check fails"),
-		prop("on_success", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnSuccess }, "what follows when all pass"),
-		extension(prop("type", text, func(g *Guardrail) *string { return &g.Type }, "by the list when absent")),
+		prop("deny", truth, func(g *Guardrail) *bool { return &g.Deny }, "deny the request or response if a check fails"),
+		prop("async", truth, func(g *Guardrail) *bool { return &g.Async }, "run the checks without delaying, denying or changing anything"),
+		prop("on_fail", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnFail }, "what to do if a check fails"),
+		prop("on_success", maybe(outcome), func(g *Guardrail) **HookActions { return &g.OnSuccess }, "what to do if all checks pass"),
+		extension(prop("type", text, func(g *Guardrail) *string { return &g.Type }, "follows from the list by default")),
 		extension(prop("sequential", truth, func(g *Guardrail) *bool { return &g.Sequential }, "run the checks one after another")),
-		extension(prop("mode", oneOf(Enforce, Shadow), func(g *Guardrail) *GuardMode { return &g.Mode }, "shadow observes only")),
+		extension(prop("mode", oneOf(Enforce, Shadow), func(g *Guardrail) *GuardMode { return &g.Mode }, "enforce (default), or shadow to only observe")),
 		extension(prop("stream", oneOf(StreamWindow, StreamHold, StreamObserve), func(g *Guardrail) *StreamMode { return &g.Stream }, "how streams are checked")),
 	)
 	s.refine = furtherObjects

@@ -219,7 +219,7 @@ func number(least float64) rule[float64] {
 			}
 			f, err := strconv.ParseFloat(v.text, 64)
 			if err != nil {
-				r.fault(path, "is too large a number; give a smaller one")
+				r.fault(path, "is too large; use a smaller number")
 				return 0, false
 			}
 			if f < least {

@@ -52,7 +52,7 @@ func createKey(ctx context.Context, p *program, args []string) error {
 	providers := f.String("providers", "", "comma-separated `list` of provider ids and slugs the key may use; empty allows all")
 	across := f.Bool("all-organisations", false, "let the key read the log of every organisation, without bodies; each read is audited")
 	from := f.String("from", "", "comma-separated `list` of addresses and CIDRs of clients that may use the key; empty allows all")
-	expires := f.Duration("expires", 0, "`time` until the key expires, for example 720h; 0 is never")
+	expires := f.Duration("expires", 0, "`time` until the key expires, for example 720h; 0 means never")
 	asJSON := f.Bool("json", false, "print JSON")
 	if err := f.parse(args, 0); err != nil {
 		return err

@@ -30,7 +30,7 @@ type command struct {
 
 var commands = []command{
 	{"serve", "run the gateway", serve},
-	{"demo", "run the gateway with the simulator as a provider, nothing to set up", demo},
+	{"demo", "run the gateway with a simulated provider; needs no setup", demo},
 	{"check", "check a settings file (modelgate.yaml), or a config object (.json) and its test cases", check},
 	{"tail", "print requests as they finish", tail},
 	{"explain", "print where a request would go, or went, and why", explain},
@@ -47,11 +47,11 @@ var commands = []command{
 	{"cache", "evaluate the semantic cache", runCache},
 	{"migrate", "apply pending database migrations", migrate},
 	{"seal", "seal a credential for modelgate.yaml with the master key", seal},
-	{"providers", "list the providers of the table", providers},
-	{"prices", "check prices, compare them with public tables and import those", runPrices},
+	{"providers", "list the providers that the gateway knows", providers},
+	{"prices", "check prices, or compare and import public price tables", runPrices},
 	{"simulate", "run the simulator: a provider that needs no account", simulate},
 	{"bench", "benchmark the gateway against a plain reverse proxy", runBench},
-	{"healthcheck", "ask a running gateway whether it is ready", healthcheck},
+	{"healthcheck", "check whether a running gateway is ready", healthcheck},
 	{"version", "print the version", printVersion},
 }
 

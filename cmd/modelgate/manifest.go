@@ -33,7 +33,7 @@ func newManifestFlags(f *flags) manifestFlags {
 
 func export(ctx context.Context, p *program, args []string) error {
 	f := p.flags("export", "", "Exports the state of the control plane to a file for `modelgate apply`.\n\n"+
-		"Secrets are sealed with the master key, replaced by references to environment variables, whose names are printed on\nstandard error, or left out. Usage, expiries, passwords, invites and the audit log are not exported.")
+		"Secrets are sealed with the master key, replaced by references to environment variables, whose names are printed on\nstandard error, or left out. Usage, passwords, invites and the audit log are not exported.")
 	m := newManifestFlags(f)
 	secrets := f.String("secrets", "sealed", "`form` of secrets: sealed, references or none")
 	out := f.String("o", "", "`file` to write instead of standard output")

@@ -26,8 +26,8 @@ func newDatabaseFlags(f *flags) databaseFlags {
 
 // withAddress adds the flags for a database outside the data folder.
 func (d databaseFlags) withAddress(f *flags) databaseFlags {
-	d.url = f.text("database-url", "DATABASE_URL", "", "`address` of the control plane's database, for example postgres://user:password@host:5432/name; empty is a file in the data folder")
-	d.ssl = f.text("db-ssl", "DB_SSL", "", "`mode` of encryption: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY or CLOUD_A_BUNDLE; empty is PREFERRED, or what sslmode in the address says")
+	d.url = f.text("database-url", "DATABASE_URL", "", "`address` of the control plane's database, for example postgres://user:password@host:5432/name; defaults to a file in the data folder")
+	d.ssl = f.text("db-ssl", "DB_SSL", "", "`mode` of encryption: DISABLED, PREFERRED, REQUIRED, VERIFY_CA, VERIFY_IDENTITY or CLOUD_A_BUNDLE; defaults to sslmode of the address, otherwise PREFERRED")
 	d.ca = f.text("db-ssl-ca", "DB_SSL_CA", "", "`file` or PEM text with the authorities that sign the server's certificate")
 	d.cert = f.text("db-ssl-cert", "DB_SSL_CERT", "", "`file` or PEM text with the client's own certificate")
 	d.key = f.text("db-ssl-key", "DB_SSL_KEY", "", "`file` or PEM text with the key of the client's certificate")
@@ -36,7 +36,7 @@ func (d databaseFlags) withAddress(f *flags) databaseFlags {
 
 // logsFlag adds the flag for the log's database.
 func logsFlag(f *flags) *string {
-	return f.text("logs-database-url", "MODELGATE_LOGS_DATABASE_URL", "", "`address` of the log's PostgreSQL database, or \"file\" for the data folder; empty is the control plane's database where that is PostgreSQL, else the data folder")
+	return f.text("logs-database-url", "MODELGATE_LOGS_DATABASE_URL", "", "`address` of the log's PostgreSQL database, or \"file\" for the data folder; defaults to the control plane's database if that is PostgreSQL, otherwise the data folder")
 }
 
 // address returns the address of the database and its options.

@@ -28,11 +28,11 @@ type serveFlags struct {
 
 func newServeFlags(f *flags, data string) serveFlags {
 	return serveFlags{
-		data:    f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created when missing"),
+		data:    f.text("data", "MODELGATE_DATA", data, "`folder` of the databases; created if missing"),
 		listen:  f.text("listen", "MODELGATE_LISTEN", "127.0.0.1:8787", "`host:port` of the API"),
 		admin:   f.text("admin-listen", "MODELGATE_ADMIN_LISTEN", "127.0.0.1:8788", "`host:port` of metrics and health; \"off\" disables it"),
 		config:  f.text("config", "MODELGATE_CONFIG", "", "settings `file` (modelgate.yaml)"),
-		public:  f.text("public-url", "MODELGATE_PUBLIC_URL", "", "`address` that links begin with, such as https://gateway.example.com; without it public_url of the settings file, else the address of --listen"),
+		public:  f.text("public-url", "MODELGATE_PUBLIC_URL", "", "base `address` of links, for example https://gateway.example.com; defaults to public_url of the settings file, otherwise the address of --listen"),
 		trusted: f.text("trusted-hosts", "MODELGATE_TRUSTED_HOSTS", "", "comma-separated `list` of hosts, host:port, *.suffix or CIDR that custom hosts may use even if private"),
 		master:  newMasterFlags(f),
 		adminToken: keyFlags{
@@ -228,7 +228,7 @@ func (p *program) printStartup(s *server.Server, more string) {
 		fmt.Fprintf(p.out, "\nThis is the first start. Your gateway key, shown only once:\n\n  %s\n\n%s", key.Reveal(), more)
 	}
 	if s.LinksAreLocal() {
-		fmt.Fprintf(p.out, "links begin with %s; set --public-url or public_url to the address at which others reach the gateway\n", s.URL())
+		fmt.Fprintf(p.out, "links begin with %s; set --public-url or public_url to the address that others use to reach the gateway\n", s.URL())
 	}
 	if claim := s.Claim(); !claim.Empty() {
 		fmt.Fprintf(p.out, "\nThis installation has no owner yet. Claim it within a day at\n\n  %s%s?token=%s\n", s.URL(), sessions.ClaimPath, claim.Reveal())

@@ -25,7 +25,7 @@ const tailHelp = `Prints requests as they finish, one per line: time, status, pr
 in and out, latency, and +N for N further attempts. The latest finished requests come
 first. A gateway must be running; the key needs the scope logs.list.
 
-The exit code is 0 on Ctrl-C, and 1 if the gateway refuses the request or ends the stream.`
+The exit code is 0 on Ctrl-C, and 1 if the gateway rejects the request or ends the stream.`
 
 // tail prints the live log of a running gateway.
 func tail(ctx context.Context, p *program, args []string) error {

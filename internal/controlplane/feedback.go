@@ -203,7 +203,7 @@ type feedbackRecord struct {
 	Weight    float64           `json:"weight"`
 	Metadata  map[string]string `json:"metadata"`
 	Model     *string           `json:"ai_model" doc:"Model of the trace's latest request when the feedback was given"`
-	KeyID     string            `json:"api_key_id" doc:"Key with which it was given"`
+	KeyID     string            `json:"api_key_id" doc:"Key that sent it"`
 	Workspace string            `json:"workspace_id"`
 	Created   route.Time        `json:"created_at"`
 	Updated   route.Time        `json:"last_updated_at"`

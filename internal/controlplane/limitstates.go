@@ -34,17 +34,17 @@ type limitsInput struct {
 
 // limitState is a limit and its use. Amounts are requests, tokens or dollars.
 type limitState struct {
-	Owner     string     `json:"owner" doc:"key, user, workspace, provider, grant for those of an integration in a workspace, policy, or session for a policy that limits sessions"`
+	Owner     string     `json:"owner" doc:"key, user, workspace, provider, grant (an integration in a workspace), policy, or session (a policy that limits sessions)"`
 	ID        string     `json:"id"`
 	ValueKey  *string    `json:"value_key" doc:"Of a policy's counter, else null"`
 	Type      string     `json:"type" doc:"requests, tokens or cost"`
 	Unit      *string    `json:"unit" doc:"rps, rpm, rph, rpd, rpw or concurrent; null for a budget"`
 	Limit     float64    `json:"limit"`
 	Used      float64    `json:"used"`
-	Reserved  float64    `json:"reserved" doc:"By requests in progress"`
+	Reserved  float64    `json:"reserved" doc:"Reserved by requests in progress"`
 	Remaining float64    `json:"remaining"`
 	Reset     route.Time `json:"reset_at" doc:"Null if never"`
-	AtMost    *float64   `json:"overshoot_at_most" doc:"By how much the counters of several gateways may exceed the limit together; null while the store of counters fails and each gateway decides on its own"`
+	AtMost    *float64   `json:"overshoot_at_most" doc:"Amount by which the counters of several gateways together may exceed the limit; null while the store of counters fails and each gateway decides on its own"`
 }
 
 // listLimits returns the handler of GET /limits. Everyone may read the limits of the key

@@ -14,7 +14,7 @@ import (
 type spanNode struct {
 	Object   string     `json:"object" doc:"Always span"`
 	Kind     string     `json:"kind" enum:"exchange,attempt"`
-	ID       *string    `json:"id" doc:"Request id of an exchange"`
+	ID       *string    `json:"id" doc:"Id of a request"`
 	SpanID   *string    `json:"span_id"`
 	ParentID *string    `json:"parent_span_id"`
 	Name     string     `json:"span_name" doc:"Set by the request, otherwise METHOD path; the target for an attempt"`
@@ -27,11 +27,11 @@ type spanNode struct {
 	Provider  *string    `json:"provider"`
 	Slug      *string    `json:"provider_slug"`
 	Model     *string    `json:"model" doc:"Response model, otherwise the requested model"`
-	Outcome   *string    `json:"outcome" enum:"success,error,cancelled,other" doc:"Outcome of an exchange"`
+	Outcome   *string    `json:"outcome" enum:"success,error,cancelled,other" doc:"Outcome of a request"`
 	Cost      *float64   `json:"cost" doc:"US cents"`
 	Usage     *spanUsage `json:"usage"`
 
-	Orphan   bool        `json:"orphan" doc:"Its parent does not exist, is one of its descendants, or is nested too deeply"`
+	Orphan   bool        `json:"orphan" doc:"True if its parent does not exist, is one of its descendants, or is nested too deeply"`
 	Children []*spanNode `json:"children" doc:"Sorted by time"`
 
 	begin time.Time

@@ -109,7 +109,7 @@ type traceList struct {
 	Data   []traceRecord `json:"data"`
 	More   bool          `json:"has_more"`
 	Next   *string       `json:"next_cursor"`
-	Cut    bool          `json:"truncated" doc:"The time range was not read completely: there may be more traces, and more spans of these; choose a shorter range"`
+	Cut    bool          `json:"truncated" doc:"True if the time range was not read completely: there may be more traces, and more spans of these traces; choose a shorter range"`
 }
 
 // traceRecord is the summary of a trace. Unknown values are null.
@@ -174,7 +174,7 @@ type traceInput struct {
 // traceTree is a trace with its spans.
 type traceTree struct {
 	traceRecord
-	Cut      bool             `json:"truncated" doc:"There are older spans that were not read"`
+	Cut      bool             `json:"truncated" doc:"True if there are older spans that were not read"`
 	Tree     []*spanNode      `json:"tree" doc:"Spans without a parent, sorted by time"`
 	Feedback []feedbackRecord `json:"feedback" doc:"The newest 100"`
 }

@@ -140,7 +140,7 @@ func counterMetrics(c *limitCounters) []prometheus.Collector {
 			stat(func(s breaker.Stats) int64 { return s.Calls })),
 		counterFunc("modelgate_limit_counter_failures_total", "Calls of the shared counters of limits that failed or exceeded their deadline.",
 			stat(func(s breaker.Stats) int64 { return s.Failed })),
-		counterFunc("modelgate_limit_counter_skips_total", "Calls of the shared counters of limits that were not made because earlier ones failed.",
+		counterFunc("modelgate_limit_counter_skips_total", "Calls of the shared counters of limits skipped because earlier ones failed.",
 			stat(func(s breaker.Stats) int64 { return s.Skipped })),
 		counterFunc("modelgate_limit_decisions_alone_total", "Reservations decided by on_store_down.", func() float64 {
 			if c.guard == nil {

@@ -19,15 +19,15 @@ func newGate(set *settings.Settings, pool *bytepool.Pool) *inflight.Gate {
 // gateMetrics returns the metrics of the gate.
 func gateMetrics(g *inflight.Gate) []prometheus.Collector {
 	return []prometheus.Collector{
-		gaugeFunc("modelgate_requests_waiting", "Requests that wait for room.",
+		gaugeFunc("modelgate_requests_waiting", "Requests waiting for admission.",
 			func() float64 { return float64(g.Load().Waiting) }),
-		gaugeFunc("modelgate_requests_allowed", "Requests that may be in progress at present; lower than configured while the processors are overloaded.",
+		gaugeFunc("modelgate_requests_allowed", "Limit of requests in progress; lower than configured while the processors are overloaded.",
 			func() float64 { return float64(g.Load().Limit) }),
 		gaugeFunc("modelgate_requests_preparing", "Requests in progress that have not been sent to a provider yet.",
 			func() float64 { return float64(g.Load().Preparing) }),
-		gaugeFunc("modelgate_requests_preparing_allowed", "Requests that may be in progress before they are sent to a provider; lower than configured while the processors are overloaded.",
+		gaugeFunc("modelgate_requests_preparing_allowed", "Limit of requests in progress that have not been sent to a provider yet; lower than configured while the processors are overloaded.",
 			func() float64 { return float64(g.Load().PreparingLimit) }),
-		counterFunc("modelgate_requests_refused_total", "Requests that found no room in time.",
+		counterFunc("modelgate_requests_refused_total", "Requests rejected because they were not admitted in time.",
 			func() float64 { return float64(g.Load().Refused) }),
 	}
 }

@@ -179,7 +179,7 @@ func ledgerMetrics(s *Server) []prometheus.Collector {
 			func() float64 { return float64(s.logs.Stats().Written) }),
 		counterFunc("modelgate_log_rows_lost_total", "Entries that could not be written. Must be 0.",
 			func() float64 { return float64(s.ledger.Stats().Lost + s.logs.Stats().Lost) }),
-		counterFunc("modelgate_ledger_bodies_dropped_total", "Entries recorded without their bodies, since there was no room.",
+		counterFunc("modelgate_ledger_bodies_dropped_total", "Entries recorded without their bodies for lack of space.",
 			stat(func(st ledger.Stats) float64 { return float64(st.BodiesDropped) })),
 		counterFunc("modelgate_ledger_records_lost_total", "Intents and settlements of attempts that could not be written. Must be 0.",
 			stat(func(st ledger.Stats) float64 { return float64(st.LostAttempts) })),

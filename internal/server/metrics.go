@@ -68,14 +68,14 @@ func newMetrics(s *Server) *metrics {
 	m.first = histograms("modelgate_first_token_seconds", "Time from acceptance to the first token, in seconds.", seconds, labels...)
 	m.overhead = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "modelgate_overhead_seconds", Help: "Gateway overhead until the response headers are sent, in seconds.", Buckets: overhead})
-	m.tokens = counters("modelgate_tokens_total", "Tokens that providers reported.", "provider", "kind")
+	m.tokens = counters("modelgate_tokens_total", "Tokens reported by providers.", "provider", "kind")
 	m.estimate = counters("modelgate_usage_estimated_total", "Requests whose usage is estimated because the provider reported none, or not all of it.", "provider")
 	m.unknown = counters("modelgate_price_unknown_total", "Requests with known usage but no price for the model.", "provider")
-	m.saved = counters("modelgate_saved_dollars_total", "Cost saved by cached responses, and by prompt caches of providers as far as positive.", "provider", "cache")
+	m.saved = counters("modelgate_saved_dollars_total", "Dollars saved by cached responses and, if positive, by prompt caches of providers.", "provider", "cache")
 	m.cached = counters("modelgate_cache_requests_total", "Requests that used the cache, by x-gateway-cache-status.", "status")
 	m.attempts = counters("modelgate_attempts_total", "Attempts by provider and response status; 0 means no response.", "provider", "status")
 	m.errors = counters("modelgate_gateway_errors_total", "Requests rejected or failed by the gateway itself, by error code.", "code")
-	m.inFlight = gauge("modelgate_requests_in_flight", "Exchanges being served.")
+	m.inFlight = gauge("modelgate_requests_in_flight", "Requests in progress.")
 	m.refusedPaths = prometheus.NewCounter(prometheus.CounterOpts{Name: "modelgate_paths_refused_total", Help: "Requests rejected because their path has no canonical form."})
 	m.refusedConnections = counters("modelgate_connections_refused_total", "Connections closed before their first request, by reason.", "reason")
 	m.signIns = counters("modelgate_sign_ins_total", "Sign-in attempts with a password, by outcome: ok, wrong, limited, busy.", "outcome")
@@ -87,12 +87,12 @@ func newMetrics(s *Server) *metrics {
 	m.revision = gauge("modelgate_snapshot_revision", "Revision of the snapshot in use.")
 	m.keys = gauge("modelgate_gateway_keys", "Gateway keys in the snapshot in use.")
 	m.reloads = counters("modelgate_reloads_total", "Reloads of the settings by outcome.", "outcome")
-	m.settings = gauge("modelgate_settings_ok", "1 when the settings on disk are in use, 0 when the last reload was refused.")
+	m.settings = gauge("modelgate_settings_ok", "1 if the settings file on disk is in use, 0 if the last reload was rejected.")
 	m.settings.Set(1)
-	m.tls = gauge("modelgate_tls_ok", "1 when the TLS files on disk are in use, 0 when their last change was refused.")
+	m.tls = gauge("modelgate_tls_ok", "1 if the TLS files on disk are in use, 0 if their last change was rejected.")
 	m.tls.Set(1)
-	m.database = gauge("modelgate_database_up", "1 when the control plane's database answered when last asked, else 0.")
-	m.taken = gauge("modelgate_snapshot_ok", "1 when the state of the database is in use, 0 when it was refused.")
+	m.database = gauge("modelgate_database_up", "1 if the control plane's database responded to the last check, else 0.")
+	m.taken = gauge("modelgate_snapshot_ok", "1 if the state of the database is in use, 0 if it was rejected.")
 	m.database.Set(1)
 	m.taken.Set(1)
 	m.registry.MustRegister(m.requests, m.duration, m.first, m.overhead, m.tokens, m.unknown, m.estimate, m.saved, m.cached, m.attempts, m.inFlight, m.refusedConnections, m.refusedAdmin, m.refusedPaths, m.signIns, m.keyless, m.alertsSent, m.auditsSent, m.auditsPruned,
@@ -116,7 +116,7 @@ func (m *metrics) registerSources(s *Server) {
 	m.registry.MustRegister(
 		gaugeFunc("modelgate_body_memory_bytes", "Bytes in use by request and response body buffers.",
 			func() float64 { return float64(s.engine.Pool.Used()) }),
-		gaugeFunc("modelgate_price_files_broken", "Price and capabilities files that a source failed to give when last read.",
+		gaugeFunc("modelgate_price_files_broken", "Price and capabilities files that could not be read from a source at the last attempt.",
 			func() float64 { return float64(s.prices.Broken()) }),
 	)
 }

@@ -53,7 +53,7 @@ func (s *Server) openReferences(set *settings.Settings) {
 // registerSecrets registers the metrics of external secrets.
 func (m *metrics) registerSecrets(c *secretref.Cache) {
 	m.registry.MustRegister(
-		gaugeFunc("modelgate_secrets_stale", "Secrets kept elsewhere whose last value is used, since they can't be read.",
+		gaugeFunc("modelgate_secrets_stale", "External secrets served with their last value because they cannot be read.",
 			func() float64 { return float64(c.Stats().Stale) }),
 		gaugeFunc("modelgate_secrets_unresolved", "External secrets without a value; providers that use them are unavailable.",
 			func() float64 { return float64(c.Stats().Failed) }),

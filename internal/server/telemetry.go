@@ -72,13 +72,13 @@ func telemetryMetrics(s *Server) []prometheus.Collector {
 		return func() float64 { return read(s.telemetry.Stats()) }
 	}
 	return []prometheus.Collector{
-		counterFunc("modelgate_telemetry_spans_sent_total", "Spans that the collector took.",
+		counterFunc("modelgate_telemetry_spans_sent_total", "Spans accepted by the collector.",
 			stat(func(st telemetry.Stats) float64 { return float64(st.Sent) })),
 		counterFunc("modelgate_telemetry_spans_lost_total", "Spans lost because the collector did not accept them in time.",
 			stat(func(st telemetry.Stats) float64 { return float64(st.Lost) })),
 		counterFunc("modelgate_telemetry_entries_skipped_total", "Requests not exported because the queue was full.",
 			stat(func(st telemetry.Stats) float64 { return float64(st.Skipped) })),
-		gaugeFunc("modelgate_telemetry_ok", "1 while the collector takes what it is sent, or none is set, else 0.",
+		gaugeFunc("modelgate_telemetry_ok", "1 while the collector accepts spans and metrics, or no collector is set, else 0.",
 			stat(func(st telemetry.Stats) float64 { return one(!st.Failing) })),
 	}
 }

@@ -111,7 +111,7 @@ type Key struct {
 	Config        string   `json:"config,omitempty" maxLength:"255" doc:"Slug of the config of requests that name none"`
 	Logging       string   `json:"request_logging,omitempty" enum:",full,metadata,none" doc:"Logging level"`
 	ResponseModel string   `json:"response_model,omitempty" enum:",requested,served" doc:"Name that responses give their model; a config takes precedence"`
-	Addresses     []string `json:"allowed_addresses,omitempty" maxItems:"100" doc:"Addresses and CIDRs of clients that may use the key; defaults to all"`
+	Addresses     []string `json:"allowed_addresses,omitempty" maxItems:"100" doc:"Client addresses and CIDRs that may use the key; defaults to all"`
 
 	Egress *egress.Policy `json:"egress_policy,omitempty" doc:"Destinations that its requests may use"`
 

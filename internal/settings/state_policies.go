@@ -28,7 +28,7 @@ type LimitPolicy struct {
 type PolicyCondition struct {
 	Key      string   `json:"key" maxLength:"255"`
 	Value    []string `json:"value" minItems:"1" maxItems:"100" doc:"One of these. Workspaces by their slugs, keys and users by their ids"`
-	Excludes []string `json:"excludes,omitempty" maxItems:"100" doc:"None of these"`
+	Excludes []string `json:"excludes,omitempty" maxItems:"100" doc:"Matches none of these"`
 }
 
 // PolicyLoop are the thresholds of loop detection. Zero is none.

@@ -47,9 +47,9 @@ type savings struct {
 	Hits     int64    `json:"hits"`
 	Latency  *float64 `json:"avg_latency" doc:"Of hits, in milliseconds"`
 	Requests int64    `json:"total_requests"`
-	Speedup  *float64 `json:"cache_speedup" doc:"Average latency of misses divided by that average of hits"`
-	Saved    float64  `json:"saved_cost" doc:"What the responses of hits cost when they were made, in US cents; not part of any cost"`
-	Prompt   float64  `json:"prompt_cache_saved_cost" doc:"What prompt caches of providers saved, in US cents; negative if writing cost more"`
+	Speedup  *float64 `json:"cache_speedup" doc:"Average latency of misses divided by the average latency of hits"`
+	Saved    float64  `json:"saved_cost" doc:"Original cost of the responses of hits, in US cents; not part of any cost"`
+	Prompt   float64  `json:"prompt_cache_saved_cost" doc:"US cents saved by prompt caches of providers; negative if writing cost more"`
 }
 
 // Cache statuses that are hits and misses. Requests that did not use the cache are

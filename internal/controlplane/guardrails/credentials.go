@@ -29,7 +29,7 @@ func addCredentials(a *route.API) {
 
 type credentialInput struct {
 	Body struct {
-		Partner      string                       `json:"partner" minLength:"1" maxLength:"128" doc:"A family of checks, such as azure, or one check, such as azure.pii, whose credentials come before those of the family"`
+		Partner      string                       `json:"partner" minLength:"1" maxLength:"128" doc:"A family of checks, such as azure, or one check, such as azure.pii, whose credentials take precedence over those of the family"`
 		Workspace    string                       `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug"`
 		Organisation string                       `json:"organisation_id,omitempty" maxLength:"255" doc:"Id or slug; stores credentials for all of the organisation"`
 		Credentials  map[string]*string           `json:"credentials,omitempty" maxProperties:"32" doc:"By name; see GET /guardrails/checks"`
@@ -145,7 +145,7 @@ func changeableCredential(ctx context.Context, c *route.Caller, id, verb string)
 type changedCredential struct {
 	Credential string `path:"credential" maxLength:"255" doc:"Id"`
 	Body       struct {
-		Credentials map[string]*string           `json:"credentials,omitempty" maxProperties:"32" doc:"Those to change; null removes one, and a mask keeps it"`
+		Credentials map[string]*string           `json:"credentials,omitempty" maxProperties:"32" doc:"Credentials to change; null removes a credential, and a mask keeps it"`
 		Mappings    []credentials.PartnerMapping `json:"secret_mappings,omitempty" maxItems:"32" doc:"Replaces the mappings; an empty array removes them"`
 	}
 }

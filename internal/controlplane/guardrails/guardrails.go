@@ -58,7 +58,7 @@ type Actions struct {
 	Deny       bool     `json:"deny,omitempty"`
 	Async      bool     `json:"async,omitempty"`
 	Sequential bool     `json:"sequential,omitempty"`
-	Soft       bool     `json:"soft_deny_200,omitempty" doc:"A denial is answered with status 200: its message is the text of a completion"`
+	Soft       bool     `json:"soft_deny_200,omitempty" doc:"Returns denials with status 200, as a completion whose text is the message"`
 	Mode       string   `json:"mode,omitempty" enum:"enforce,shadow" doc:"shadow observes only: it neither denies, changes nor delays"`
 	Stream     string   `json:"stream,omitempty" enum:"window,hold,observe" doc:"How streams are checked. Absent, the checks decide"`
 	OnSuccess  *Outcome `json:"on_success,omitempty"`

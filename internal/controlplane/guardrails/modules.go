@@ -48,7 +48,7 @@ type Module struct {
 	Organisation string     `json:"organisation_id"`
 	Workspace    *string    `json:"workspace_id" doc:"null for a module of the organisation"`
 	SHA256       string     `json:"sha256" doc:"Of the code, in hexadecimal"`
-	Size         int64      `json:"size" doc:"Of the code, in bytes"`
+	Size         int64      `json:"size" doc:"Size of the code in bytes"`
 	Exports      []string   `json:"exports" doc:"Exported functions, at most 100"`
 	CreatedBy    string     `json:"created_by"`
 	CreatedAt    route.Time `json:"created_at"`

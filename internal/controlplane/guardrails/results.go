@@ -77,8 +77,8 @@ type resultsInput struct {
 	From    string `query:"from" maxLength:"64" doc:"RFC 3339"`
 	Verdict string `query:"verdict" enum:"passed,failed,error"`
 	Label   string `query:"label" enum:"right,wrong,none"`
-	Sample  bool   `query:"sample" doc:"Random order, which is always the same, to label a fair part; without cursor"`
-	Cursor  string `query:"cursor" maxLength:"64" doc:"The next of the page before"`
+	Sample  bool   `query:"sample" doc:"Returns results in a stable random order, to label a fair sample; cannot be combined with cursor"`
+	Cursor  string `query:"cursor" maxLength:"64" doc:"next_cursor of the previous page"`
 	Limit   int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
 }
 
@@ -90,7 +90,7 @@ type Result struct {
 	VersionID  string      `json:"version_id"`
 	On         string      `json:"on" doc:"request or response"`
 	Verdict    string      `json:"verdict" doc:"failed if the guardrail would have denied or changed the text"`
-	StandsFor  int64       `json:"stands_for" doc:"Number of results that this one stands for"`
+	StandsFor  int64       `json:"stands_for" doc:"Number of results that this one represents"`
 	Took       float64     `json:"ms"`
 	CreatedAt  route.Time  `json:"created_at"`
 	Label      *string     `json:"label" doc:"right, wrong or null"`
@@ -214,14 +214,14 @@ type Share struct {
 
 type summary struct {
 	Version   string `json:"version_id"`
-	Mode      string `json:"mode" doc:"enforce or shadow, as the guardrail is now"`
+	Mode      string `json:"mode" doc:"enforce or shadow: the current mode of the guardrail"`
 	Seen      int64  `json:"seen" doc:"Requests and responses checked"`
-	Hits      int64  `json:"hits" doc:"Those on which the guardrail would have acted"`
-	Errors    int64  `json:"errors" doc:"Those on which a check could not be made"`
+	Hits      int64  `json:"hits" doc:"Requests and responses on which the guardrail would have acted"`
+	Errors    int64  `json:"errors" doc:"Requests and responses for which a check had an error"`
 	Right     int64  `json:"right" doc:"Hits labelled as right"`
 	Wrong     int64  `json:"wrong" doc:"Hits labelled as wrong"`
-	Precision Share  `json:"precision" doc:"Share of right hits of the labelled hits"`
-	Missed    Share  `json:"missed_in_sample" doc:"Share of wrongly passed of the labelled passed results"`
+	Precision Share  `json:"precision" doc:"Share of labelled hits that are right"`
+	Missed    Share  `json:"missed_in_sample" doc:"Share of labelled passed results that are wrong"`
 	Took      struct {
 		P50 float64 `json:"p50"`
 		P95 float64 `json:"p95"`

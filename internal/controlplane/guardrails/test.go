@@ -47,7 +47,7 @@ type testInput struct {
 		Guardrail string            `json:"guardrail,omitempty" maxLength:"255" doc:"Id or slug of a saved guardrail; instead of checks"`
 		Checks    []Check           `json:"checks,omitempty" maxItems:"100"`
 		Actions   *Actions          `json:"actions,omitempty"`
-		On        string            `json:"on,omitempty" enum:"request,response" default:"request" doc:"Whether the text is that of a request or of a response"`
+		On        string            `json:"on,omitempty" enum:"request,response" default:"request" doc:"Whether the text belongs to a request or to a response"`
 		Text      *string           `json:"text,omitempty" doc:"One text; instead of body and stream"`
 		Body      route.JSON        `json:"body,omitempty" doc:"A JSON request or response in the format of dialect"`
 		Stream    []string          `json:"stream,omitempty" maxItems:"10000" doc:"The text of a streamed response, one string for each event"`
@@ -61,10 +61,10 @@ type testInput struct {
 type TestedCheck struct {
 	ID          string           `json:"id"`
 	Verdict     bool             `json:"verdict"`
-	Error       string           `json:"error,omitempty" doc:"Why the check could not be made"`
+	Error       string           `json:"error,omitempty" doc:"Error of the check"`
 	Transformed bool             `json:"transformed"`
 	Took        float64          `json:"ms"`
-	Spans       []guardrail.Span `json:"spans" doc:"Places found, in bytes of the text with the index part"`
+	Spans       []guardrail.Span `json:"spans" doc:"Positions of matches, as byte offsets in the text with the index part"`
 	Data        map[string]any   `json:"data,omitempty"`
 }
 
@@ -80,8 +80,8 @@ type tested struct {
 	Transformed bool          `json:"transformed"`
 	Took        float64       `json:"ms"`
 	Checks      []TestedCheck `json:"checks"`
-	Texts       []string      `json:"texts" doc:"The texts as they pass"`
-	Body        route.JSON    `json:"body,omitempty" doc:"The body as it passes"`
+	Texts       []string      `json:"texts" doc:"The resulting texts"`
+	Body        route.JSON    `json:"body,omitempty" doc:"The resulting body"`
 	Mode        string        `json:"mode,omitempty" doc:"How the stream was checked: window, hold or observe"`
 	Stream      []TestedEvent `json:"stream,omitempty"`
 	Unchecked   []string      `json:"unchecked,omitempty" doc:"Content that no check reads"`

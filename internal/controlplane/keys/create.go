@@ -32,7 +32,7 @@ type createInput struct {
 		Rotation     *RotationInput      `json:"rotation_policy,omitempty"`
 		Egress       *egress.Policy      `json:"egress_policy,omitempty" doc:"Destinations that its requests may use"`
 
-		AllowedAddresses []string `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; defaults to all"`
+		AllowedAddresses []string `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Client addresses and CIDRs that may use the key; defaults to all"`
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 type DefaultsInput struct {
 	Metadata      map[string]string `json:"metadata,omitempty" doc:"At most 64 entries of 128 characters each; takes precedence over the request's metadata"`
 	Config        *string           `json:"config_id,omitempty" nullable:"true" maxLength:"255" doc:"Id or slug of a config of the key's workspace"`
-	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"False, together with config_id, rejects requests that name another config; defaults to true"`
-	ResponseModel *string           `json:"response_model,omitempty" nullable:"true" enum:"requested,served" doc:"Name that responses give their model: that of the request, or that of the provider; a config takes precedence"`
+	AllowOverride *bool             `json:"allow_config_override,omitempty" nullable:"true" doc:"If false and config_id is set, requests that name another config are rejected; defaults to true"`
+	ResponseModel *string           `json:"response_model,omitempty" nullable:"true" enum:"requested,served" doc:"Name of the model in responses: the requested model or the served one; a config takes precedence"`
 	Logging       *string           `json:"request_logging,omitempty" nullable:"true" enum:"full,metadata,none" doc:"Logging level; a higher level than the organisation's requires its request_logging_override"`
 }
 

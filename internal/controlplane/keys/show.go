@@ -39,7 +39,7 @@ type Item struct {
 	Scopes       []access.Scope         `json:"scopes"`
 	Defaults     Defaults               `json:"defaults"`
 	AlertEmails  []string               `json:"alert_emails"`
-	Addresses    []string               `json:"allowed_addresses" doc:"Addresses and CIDRs of clients that may use the key; empty allows all"`
+	Addresses    []string               `json:"allowed_addresses" doc:"Client addresses and CIDRs that may use the key; empty allows all"`
 	ExpiresAt    route.Time             `json:"expires_at"`
 	Rotation     *Rotation              `json:"rotation_policy"`
 	TransitionAt route.Time             `json:"key_transition_expires_at" doc:"Until then the secret before the last rotation is valid too"`
@@ -159,7 +159,7 @@ type selfResponse struct {
 }
 
 type exclusions struct {
-	Input  bool `json:"input_guardrails" doc:"Whether the organisation's guardrails of requests do not apply to the workspace"`
+	Input  bool `json:"input_guardrails" doc:"Whether the workspace is excluded from the organisation's guardrails for requests"`
 	Output bool `json:"output_guardrails" doc:"The same for responses"`
 }
 

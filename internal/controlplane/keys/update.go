@@ -30,7 +30,7 @@ type updateBody struct {
 	Rotation     route.Optional[RotationInput]      `json:"rotation_policy,omitempty"`
 	Egress       route.Optional[egress.Policy]      `json:"egress_policy,omitempty" doc:"Replaces the policy; null if only the policies above the key apply"`
 
-	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Addresses and CIDRs of clients that may use the key; null or an empty array allows all"`
+	AllowedAddresses route.Optional[[]string] `json:"allowed_addresses,omitempty" maxItems:"100" maxLength:"64" doc:"Client addresses and CIDRs that may use the key; null or an empty array allows all"`
 }
 
 func update(ctx context.Context, c *route.Caller, in *updateInput) (*route.Empty, error) {

@@ -44,7 +44,7 @@ type BudgetInput struct {
 	PeriodicReset     *string  `json:"periodic_reset,omitempty" nullable:"true" enum:"monthly,weekly" doc:"On the first of the month or on Sunday, 00:00 UTC"`
 	PeriodicResetDays *int     `json:"periodic_reset_days,omitempty" nullable:"true" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
 	NextUsageResetAt  *string  `json:"next_usage_reset_at,omitempty" nullable:"true" maxLength:"40" doc:"Day of the first reset, at 00:00 UTC; a future day in ISO 8601 format"`
-	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" default:"finish" doc:"At the end of the budget, finish admits requests while anything is left and finishes their responses; stop ends streams, and refuses other requests whose largest possible use does not fit"`
+	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" default:"finish" doc:"finish admits requests while anything is left of the budget and lets their responses finish; stop ends streams when the budget is used up, and rejects other requests whose largest possible use does not fit"`
 }
 
 // Budget is a stored budget. [Budget.StartCount] sets its Base.

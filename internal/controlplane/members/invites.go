@@ -39,7 +39,7 @@ type inviteInput struct {
 		Email      string      `json:"email" minLength:"3" maxLength:"320"`
 		Role       string      `json:"role" enum:"admin,member"`
 		Workspaces []Place     `json:"workspaces" maxItems:"1000"`
-		Key        *KeyDetails `json:"workspace_api_key_details,omitempty" doc:"Stored; no key is created yet"`
+		Key        *KeyDetails `json:"workspace_api_key_details,omitempty" doc:"Stored only: this version creates no key"`
 	}
 }
 

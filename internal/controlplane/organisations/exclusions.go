@@ -72,7 +72,7 @@ type exclusionInput struct {
 			Workspace string `json:"workspace_id" minLength:"1" maxLength:"255" doc:"Id or slug"`
 			Excluded  bool   `json:"excluded"`
 		} `json:"workspaces" maxItems:"1000"`
-		Override bool `json:"override_existing,omitempty" doc:"Replace the list: workspaces that are not named are included again"`
+		Override bool `json:"override_existing,omitempty" doc:"Replaces the list: workspaces that are not named are included again"`
 	}
 }
 

@@ -23,7 +23,7 @@ type Settings struct {
 	LoggingOverridable bool                   `json:"request_logging_override"`
 	BlockInlineConfig  bool                   `json:"block_inline_config"`
 	DeniedFields       []string               `json:"denied_fields"`
-	Egress             *egress.Policy         `json:"egress_policy" doc:"Allowed destinations of requests; null for all"`
+	Egress             *egress.Policy         `json:"egress_policy" doc:"Allowed destinations of requests; null allows all"`
 
 	JWT *store.JWTSettings `json:"jwt" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; null for none"`
 }
@@ -53,7 +53,7 @@ type SettingsInput struct {
 	LoggingOverridable route.Optional[bool]                   `json:"request_logging_override,omitempty" doc:"Lets workspaces set another logging level, and keys a higher one"`
 	BlockInlineConfig  route.Optional[bool]                   `json:"block_inline_config,omitempty" doc:"Rejects inline configs"`
 	DeniedFields       route.Optional[[]string]               `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that log exports leave out"`
-	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Allowed destinations of requests; replaces the policy, null for all"`
+	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Allowed destinations of requests; replaces the policy, and null allows all"`
 
 	JWT route.Optional[store.JWTSettings] `json:"jwt,omitempty" doc:"Issuer of JSON Web Tokens that are accepted instead of keys; replaces the setting"`
 }

@@ -65,8 +65,8 @@ func (Values) Schema(huma.Registry) *huma.Schema {
 // Condition is a condition in a request or response.
 type Condition struct {
 	Key      string  `json:"key" maxLength:"255" doc:"api_key, workspace_id, organisation_id, user, metadata.<field>, virtual_key, provider, config, prompt, model, endpoint_type, trace_id or session"`
-	Value    Values  `json:"value" doc:"One of these; * is any value, and @provider/* any model of a managed provider"`
-	Excludes *Values `json:"excludes,omitempty" doc:"None of these"`
+	Value    Values  `json:"value" doc:"Matches any of these; * matches any value, and @provider/* any model of a managed provider"`
+	Excludes *Values `json:"excludes,omitempty" doc:"Matches none of these"`
 }
 
 // Group is a key of group_by.
@@ -76,8 +76,8 @@ type Group struct {
 
 // Loop are the thresholds of loop detection.
 type Loop struct {
-	SameCalls int `json:"same_tool_call,omitempty" minimum:"2" maximum:"10000" doc:"Refuse requests whose history has a tool call this often with the same arguments"`
-	Stalled   int `json:"context_growth_without_progress,omitempty" minimum:"1" maximum:"10000" doc:"Refuse requests whose last tool results, this many in a row, repeat earlier ones"`
+	SameCalls int `json:"same_tool_call,omitempty" minimum:"2" maximum:"10000" doc:"Rejects requests whose history contains the same tool call, with the same arguments, this many times"`
+	Stalled   int `json:"context_growth_without_progress,omitempty" minimum:"1" maximum:"10000" doc:"Rejects requests in which this many tool results, up to the last one, repeat earlier ones"`
 }
 
 // Common are the fields that policies of both kinds have when they are created.
@@ -85,10 +85,10 @@ type Common struct {
 	Name         string      `json:"name,omitempty" maxLength:"255"`
 	Description  string      `json:"description,omitempty" maxLength:"500"`
 	Conditions   []Condition `json:"conditions" minItems:"1" maxItems:"20" doc:"All must be met"`
-	GroupBy      []Group     `json:"group_by" minItems:"1" maxItems:"10" doc:"Each combination of values has a counter of its own"`
+	GroupBy      []Group     `json:"group_by" minItems:"1" maxItems:"10" doc:"Each combination of values has its own counter"`
 	Workspace    string      `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug. Required without an API key. If an organisation key leaves it out, the policy applies to all workspaces"`
 	Organisation string      `json:"organisation_id,omitempty" maxLength:"255" doc:"Id or slug. Required without an API key"`
-	OnStoreDown  string      `json:"on_store_down,omitempty" enum:"open,closed,cached" doc:"What happens while the store of counters fails: requests are admitted, refused, or counted by each gateway. Defaults to cached"`
+	OnStoreDown  string      `json:"on_store_down,omitempty" enum:"open,closed,cached" doc:"While the store of counters fails, open admits requests, closed rejects them, and cached (default) lets each gateway count on its own"`
 	Loop         *Loop       `json:"loop_detection,omitempty"`
 }
 
@@ -109,7 +109,7 @@ type UsageBody struct {
 	PeriodicReset     string `json:"periodic_reset,omitempty" enum:"monthly,weekly" doc:"On the first of the month or on Monday, 00:00 UTC"`
 	PeriodicResetDays int    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365" doc:"Cannot be combined with periodic_reset"`
 	NextUsageResetAt  string `json:"next_usage_reset_at,omitempty" maxLength:"40" doc:"Day of the first reset, at 00:00 UTC; a future day in ISO 8601 format"`
-	OnBudgetEnd       string `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"When the limit is reached, finish (the default) lets responses finish; stop ends streams, and refuses other requests whose largest possible use does not fit"`
+	OnBudgetEnd       string `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"When the limit is reached, finish (default) lets responses finish; stop ends streams, and rejects other requests whose largest possible use does not fit"`
 }
 
 func (b *Common) policy() store.Policy {

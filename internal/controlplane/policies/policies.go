@@ -324,7 +324,7 @@ type updateUsageInput struct {
 		PeriodicResetDays route.Optional[int]    `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
 		NextUsageResetAt  route.Optional[string] `json:"next_usage_reset_at,omitempty" maxLength:"40"`
 		OnBudgetEnd       string                 `json:"on_budget_end,omitempty" enum:"finish,stop"`
-		ResetFor          string                 `json:"reset_usage_for_value,omitempty" maxLength:"1024" doc:"Value key whose usage starts again at zero"`
+		ResetFor          string                 `json:"reset_usage_for_value,omitempty" maxLength:"1024" doc:"Value key whose usage is reset to zero"`
 	}
 }
 
