@@ -13,6 +13,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,8 @@ func Connect(ctx context.Context, dsn string, o Options) (*DB, error) {
 		open = func(_ context.Context, dsn string) (*DB, error) { return openPostgres(dsn, o) }
 	case ok && scheme != "file":
 		return nil, fmt.Errorf("database: addresses of kind %s are not supported; use file: and the path of an SQLite file, or postgres://", scheme)
+	case keywords.MatchString(dsn):
+		return nil, errors.New("database: addresses of keywords, such as host=…, are not supported; use postgres://user:password@host:5432/name")
 	}
 	db, err := open(ctx, dsn)
 	if err == nil {
@@ -91,6 +94,10 @@ func Connect(ctx context.Context, dsn string, o Options) (*DB, error) {
 	}
 	return db, err
 }
+
+// keywords matches the other form of a PostgreSQL address, such as "host=a dbname=b", which
+// would be the name of a file.
+var keywords = regexp.MustCompile(`^\s*(host|hostaddr|port|user|password|dbname|sslmode|service)\s*=`)
 
 // Migrate applies the missing migrations and returns their names. Concurrent processes
 // take turns. If the database cannot be reached it returns an *apierr.Error of kind

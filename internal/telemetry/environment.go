@@ -3,7 +3,9 @@ package telemetry
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"strconv"
+	"strings"
 )
 
 // FromEnvironment reads the standard variables: OTEL_SDK_DISABLED,
@@ -40,6 +42,11 @@ func collectorOf(env func(string) string, signal string) (*Collector, error) {
 	if cmp.Or(env("OTEL_EXPORTER_OTLP_ENDPOINT"), env("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")) == "" {
 		return nil, nil
 	}
+	for _, part := range [...]string{"", signal + "_"} {
+		if err := checkExporter(env, "OTEL_EXPORTER_OTLP_"+part); err != nil {
+			return nil, err
+		}
+	}
 	switch v := cmp.Or(env("OTEL_EXPORTER_OTLP_"+signal+"_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL")); v {
 	case "", "http/protobuf":
 		return &Collector{Protocol: HTTP}, nil
@@ -48,6 +55,31 @@ func collectorOf(env func(string) string, signal string) (*Collector, error) {
 	default:
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf or grpc, not %.40q", v)
 	}
+}
+
+// checkExporter returns an error for an endpoint or headers that the exporter would
+// print and ignore. The error does not repeat them, because they may hold credentials.
+func checkExporter(env func(string) string, prefix string) error {
+	if endpoint := env(prefix + "ENDPOINT"); endpoint != "" {
+		u, err := url.Parse(strings.TrimSpace(endpoint))
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return fmt.Errorf("%sENDPOINT: must be the http or https address of a collector", prefix)
+		}
+	}
+	for header := range strings.SplitSeq(env(prefix+"HEADERS"), ",") {
+		name, value, found := strings.Cut(header, "=")
+		if _, err := url.PathUnescape(value); strings.TrimSpace(header) != "" && (!found || !isHeaderName(strings.TrimSpace(name)) || err != nil) {
+			return fmt.Errorf("%sHEADERS: must be names and percent-encoded values, such as api-key=abc,x-team=blue", prefix)
+		}
+	}
+	return nil
+}
+
+// isHeaderName reports whether a name is a token of RFC 9110.
+func isHeaderName(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
 }
 
 // sampleOf returns the fraction of traces that a sampler takes. All samplers follow the

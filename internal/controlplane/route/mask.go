@@ -67,9 +67,12 @@ func maskValue(v any) any {
 	return v
 }
 
-// maskText masks a string that contains a JSON object or array, and returns others
-// unchanged.
+// maskText masks a string that contains a JSON object or array, or an address, and
+// returns others unchanged.
 func maskText(text string) string {
+	if isAddress(text) {
+		return maskAddress(text)
+	}
 	if t := strings.TrimSpace(text); t == "" || t[0] != '{' && t[0] != '[' {
 		return text
 	}
@@ -82,6 +85,45 @@ func maskText(text string) string {
 		return masked
 	}
 	return string(out)
+}
+
+// isAddress reports whether a string is an address with a host.
+func isAddress(text string) bool {
+	scheme, rest, ok := strings.Cut(text, "://")
+	return ok && scheme != "" && rest != "" && !strings.ContainsAny(text, " \t\r\n{\"")
+}
+
+// maskAddress returns an address without what may be a credential: a user and password,
+// the values of a query, and a fragment.
+func maskAddress(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return masked
+	}
+	user, query, fragment := u.User, u.RawQuery, u.Fragment
+	u.User, u.RawQuery, u.Fragment, u.RawFragment = nil, "", "", ""
+	if user == nil && query == "" && fragment == "" {
+		return address
+	}
+	out := u.String()
+	if user != nil {
+		out = strings.Replace(out, "://", "://"+masked+"@", 1)
+	}
+	if query != "" {
+		var pairs []string
+		for pair := range strings.SplitSeq(query, "&") {
+			if name, _, named := strings.Cut(pair, "="); named {
+				pairs = append(pairs, name+"="+masked)
+			} else {
+				pairs = append(pairs, masked)
+			}
+		}
+		out += "?" + strings.Join(pairs, "&")
+	}
+	if fragment != "" {
+		out += "#" + masked
+	}
+	return out
 }
 
 // maskGivenConfig returns a config in a body with its credentials masked. A string that

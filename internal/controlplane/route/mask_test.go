@@ -27,6 +27,12 @@ func TestBodiesAreMaskedForTheAuditLog(t *testing.T) {
 		{"a list in a string", `{"x":` + quoted(`[{"password":"sekret"}]`) + `}`, `***`},
 		{"a text with braces", `{"text":"{{name}} and more"}`, `{{name}} and more`},
 		{"the name of a config", `{"config":"pc-main-123"}`, `pc-main-123`},
+		{"an address", `{"custom_host":"https://host.example:8443/v1"}`, `"https://host.example:8443/v1"`},
+		{"an address with a password", `{"configurations":{"custom_host":"https://me:sekret@host.example/v1"}}`, `"https://***@host.example/v1"`},
+		{"an address with a token as its user", `{"custom_host":"https://sekret@host.example/v1"}`, `"https://***@host.example/v1"`},
+		{"an address with a query", `{"checks":[{"parameters":{"url":"https://host.example/hook?a=sekret&sekret&b=sekret#sekret"}}]}`, `"https://host.example/hook?a=***\u0026***\u0026b=***#***"`},
+		{"a malformed address", `{"custom_host":"https://me:sekret@host.example:bad/v1"}`, `"custom_host":"***"`},
+		{"a text with an address", `{"string":"see https://host.example/a?b=c for more"}`, `see https://host.example/a?b=c for more`},
 		{"no JSON", `api_key=sekret`, `not JSON`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
