@@ -34,7 +34,7 @@ func TestCircuitsOpen(t *testing.T) {
 		{"S-104 S-483", "a listed status counts", `"failure_threshold":2,"failure_status_codes":[404]`, repeat(404), 2},
 		{"S-104 S-483", "with a list, nothing else counts", `"failure_threshold":2,"failure_status_codes":[429]`, repeat(500), 10},
 		{"S-483", "a listed 429", `"failure_threshold":1,"failure_status_codes":[429]`, []int{500, 500, 429, 500}, 3},
-		{"S-104", "an empty list", `"failure_threshold":1,"failure_status_codes":[]`, repeat(500), 10},
+		{"S-104 S-483", "an empty list", `"failure_threshold":1,"failure_status_codes":[]`, repeat(500), 10},
 	} {
 		prove(t, tt.of, tt.name, func(t *testing.T) {
 			p := fleet(t, withStatuses(tt.statuses...), nil)

@@ -215,7 +215,7 @@ func TestRolesReachProvidersOfOtherProtocols(t *testing.T) {
 	for _, x := range tongues {
 		prove(t, "S-144", x.name, func(t *testing.T) {
 			p := newProvider(t, speaks(false))
-			body := `{"model":"` + x.model + `","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"what is it?"},{"role":"assistant","content":"a thing"},{"role":"user","content":"which?"}]}`
+			body := `{"model":"` + x.model + `","messages":[{"role":"system","content":"be brief"},{"role":"system","content":"be kind"},{"role":"developer","content":"be right"},{"role":"user","content":"what is it?"},{"role":"assistant","content":"a thing"},{"role":"system","content":"be quick"},{"role":"user","content":"which?"}]}`
 			g.do(t, "POST", chatStream.path, body, x.to(p)...).fine(t)
 			sent := string(p.only(t).body)
 			last := -1
@@ -226,8 +226,10 @@ func TestRolesReachProvidersOfOtherProtocols(t *testing.T) {
 				}
 				last = at
 			}
-			if last < 0 || strings.Count(sent, `"be brief"`) != 1 {
-				t.Errorf("the provider got %s, want every turn once", sent)
+			for _, text := range []string{"what is it?", "be brief", "be kind", "be right", "be quick"} {
+				if last < 0 || strings.Count(sent, text) != 1 {
+					t.Errorf("the provider got %s, want %q in it once", sent, text)
+				}
 			}
 		})
 	}

@@ -7,6 +7,38 @@ import (
 	"testing"
 )
 
+// TestErrorsOfLimitsHaveOneForm has a gateway with low limits.
+func TestErrorsOfLimitsHaveOneForm(t *testing.T) {
+	g := launchFor(t, "version: 1\nlimits: {json_body: 10 KB}\ntimeouts: {header: 300ms}\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
+	prove(t, "S-484", "a body that is too large", func(t *testing.T) {
+		p := newProvider(t, nil)
+		for _, r := range modelRoutes {
+			body := strings.Replace(r.body, "{", `{"user":"`+strings.Repeat("u", 10<<10)+`",`, 1)
+			g.do(t, "POST", r.path, body, to(p)...).refused(t, http.StatusRequestEntityTooLarge)
+		}
+		p.none(t)
+	})
+	prove(t, "S-484", "a provider that does not respond in time", func(t *testing.T) {
+		p := newProvider(t, hang)
+		for _, r := range []modelRoute{modelRoutes[0], chatStream, modelRoutes[2], {path: "/v1/things", body: `{}`}} {
+			g.do(t, "POST", r.path, r.body, to(p)...).refused(t, http.StatusGatewayTimeout)
+		}
+	})
+	prove(t, "S-484", "a key without the scope", func(t *testing.T) {
+		out, errText, code := command(t, "keys", "create", "--data", g.data, "--name", "reader", "--scopes", "logs.list")
+		if code != 0 {
+			t.Fatalf("keys create: exit %d: %s", code, errText)
+		}
+		key := strings.TrimSpace(out)
+		eventually(t, "the key is known", func() bool {
+			return g.do(t, "GET", "/v1/logs", "", "x-gateway-api-key", key).status != http.StatusUnauthorized
+		})
+		p := newProvider(t, nil)
+		g.do(t, "POST", modelRoutes[0].path, modelRoutes[0].body, append(to(p)[2:], "x-gateway-api-key", key)...).refused(t, http.StatusForbidden)
+		p.none(t)
+	})
+}
+
 func TestErrorsHaveOneForm(t *testing.T) {
 	g, _ := start(t)
 	p := newProvider(t, nil)

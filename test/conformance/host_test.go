@@ -24,7 +24,8 @@ func TestCustomHosts(t *testing.T) {
 	})
 	prove(t, "S-432", "openai-compatible changes nothing", func(t *testing.T) {
 		p := newProvider(t, nil)
-		body := `{ "logit_bias":{"1":1}, "model":"any/thing","n":3, "max_completion_tokens":9,"logprobs":true,"messages":[{"role":"user","content":"x"}],"own":1.0}`
+		body := `{ "logit_bias":{"1":1}, "model":"any/thing","n":3, "max_completion_tokens":9,"logprobs":true,"messages":[{"role":"user","content":"x"}],"own":1.0,
+			"temperature" : 1.90, "top_p":1, "top_k":7, "presence_penalty":-2, "seed":-1, "stop":["a","b","c","d"], "parallel_tool_calls":false, "stream":false, "max_tokens":8, "user":""}`
 		g.do(t, "POST", chat.path, body, to(p)...).fine(t)
 		if in := p.only(t); string(in.body) != body {
 			t.Errorf("the host got %s, want %s", in.body, body)

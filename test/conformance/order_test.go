@@ -54,7 +54,7 @@ func TestOneSettingWins(t *testing.T) {
 		g.do(t, "POST", chat.path, chat.body, to(p, "x-gateway-config", tree(single, `{"retry":{"attempts":1}}`))...).refused(t, http.StatusBadRequest)
 		p.none(t)
 	})
-	prove(t, "S-436 S-036", "custom host: target, then header, then root", func(t *testing.T) {
+	prove(t, "S-436 S-036 S-131", "custom host: target, then header, then root", func(t *testing.T) {
 		p := fleet(t, nil, nil, nil)
 		bare := node(`"provider":"openai-compatible"`, `"api_key":"k"`)
 		host := func(i int) string { return `"custom_host":"` + p[i].url + `"` }
@@ -162,6 +162,16 @@ func TestOverridesAreOfEachTarget(t *testing.T) {
 			}
 		})
 	}
+	prove(t, "S-088", "in a repeated attempt too", func(t *testing.T) {
+		p := newProvider(t, soon(withStatuses(503, 200)))
+		g.ask(t, leaf(p, `"override_params":{"user":"of the config"}`, `"retry":{"attempts":1,"use_retry_after_headers":true}`)).fine(t)
+		called(t, []int{2}, p)
+		for i, in := range p.requests() {
+			if got := in.field(t, "user"); got != `"of the config"` {
+				t.Errorf("attempt %d: user at the provider = %s", i+1, got)
+			}
+		}
+	})
 }
 
 func TestTargetsInherit(t *testing.T) {
@@ -206,6 +216,37 @@ func TestTargetsInherit(t *testing.T) {
 			t.Errorf("the provider got %s, want temperature 1 and user root", in.body)
 		}
 	})
+	nest := func(p *provider, root string, target ...string) string {
+		return with(tree(single, tree(single, leaf(p, target...))), root)
+	}
+	prove(t, "S-131", "a cache of the root", func(t *testing.T) {
+		p := newProvider(t, numbered())
+		for _, want := range []string{"MISS", "HIT"} {
+			if got := g.ask(t, nest(p, `"cache":{"mode":"simple"}`)).fine(t); got.header.Get("x-gateway-cache-status") != want {
+				t.Errorf("x-gateway-cache-status = %q, want %s", got.header.Get("x-gateway-cache-status"), want)
+			}
+		}
+		called(t, []int{1}, p)
+	})
+	prove(t, "S-131", "guardrails of the root, and a target's own list instead", func(t *testing.T) {
+		p := newProvider(t, nil)
+		const denies = `"input_guardrails":[{"id":"g","deny":true,"default.contains":{"operator":"none","words":["hi"]}}]`
+		g.ask(t, nest(p, denies)).refused(t, 446)
+		p.none(t)
+		g.ask(t, nest(p, denies, `"input_guardrails":[]`)).fine(t)
+		called(t, []int{1}, p)
+	})
+	prove(t, "S-131", "strict compliance of the root, and a target's own instead", func(t *testing.T) {
+		p := newProvider(t, nil)
+		body := strings.Replace(modelRoutes[0].body, "{", `{"tools":[{"type":"web_search"}],`, 1)
+		ask := func(config string) response {
+			return g.do(t, "POST", modelRoutes[0].path, body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config)
+		}
+		ask(nest(p, `"strict_vendora_compliance":true`)).refusedFor(t, "tools")
+		p.none(t)
+		ask(nest(p, `"strict_vendora_compliance":true`, `"strict_vendora_compliance":false`)).fine(t)
+		called(t, []int{1}, p)
+	})
 	prove(t, "S-131", "who the parent is stays with the parent", func(t *testing.T) {
 		p := newProvider(t, nil)
 		own := []string{`"provider":"openai-compatible"`, `"api_key":"k"`, `"custom_host":"` + p.url + `"`}
@@ -224,6 +265,9 @@ func TestTargetsInherit(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil)
 		inner := with(tree(loadbalance, leaf(p[0])), `"weight":0`)
 		g.ask(t, tree(fallback, with(inner, `"on_status_codes":[500]`), leaf(p[1]))).fine(t)
+		called(t, []int{1, 1}, p...)
+		p = fleet(t, withStatuses(500), nil)
+		g.ask(t, with(tree(fallback+`,"on_status_codes":[500]`, leaf(p[0]), leaf(p[1])), `"on_status_codes":[418]`)).fine(t)
 		called(t, []int{1, 1}, p...)
 	})
 }

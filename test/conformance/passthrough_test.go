@@ -12,6 +12,7 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -121,6 +122,24 @@ func TestPassThroughResponsesArriveUnchanged(t *testing.T) {
 		got := g.do(t, "GET", "/v1/things", "", to(p, "Accept-Encoding", "gzip")...).fine(t)
 		if !bytes.Equal(got.body, binary[:1000]) || got.header.Get("Content-Encoding") != "gzip" {
 			t.Errorf("got %d bytes with content encoding %q, want the 1000 as sent with gzip", len(got.body), got.header.Get("Content-Encoding"))
+		}
+	})
+	prove(t, "S-018 S-020", "errors keep the provider's form", func(t *testing.T) {
+		for _, status := range []int{400, 401, 404, 429, 500, 503} {
+			const body = "{\"error\" : {\"message\":\"no\", \"n\":1.0}}\n"
+			p := newProvider(t, func(w http.ResponseWriter, _ *http.Request, _ received) {
+				w.Header().Set("Content-Type", "application/problem+json")
+				w.Header().Set("X-Reason", "odd")
+				w.WriteHeader(status)
+				io.WriteString(w, body)
+			})
+			got := g.do(t, "GET", "/v1/things", "", to(p)...)
+			if string(got.body) != body {
+				t.Errorf("%d: body = %q, want the provider's %q", status, got.body, body)
+			}
+			if ct, reason := got.header.Get("Content-Type"), got.header.Get("X-Reason"); ct != "application/problem+json" || reason != "odd" {
+				t.Errorf("%d: content type %q and X-Reason %q, want the provider's", status, ct, reason)
+			}
 		}
 	})
 	prove(t, "S-018", "a body that breaks off breaks off for the client", func(t *testing.T) {
@@ -327,7 +346,8 @@ func TestPassThroughRequestsArriveAsTheyWere(t *testing.T) {
 		}
 	})
 	prove(t, "S-347", "bodies", func(t *testing.T) {
-		for _, body := range []string{"{ \"temperature\" : 99.0,\n \"stream\":\"odd\", \"a\":1,\"a\":2 }", `{"broken":`, `[1, 2]`, "\x00\xff", `{"model":"@x/y"}`} {
+		for _, body := range []string{"{ \"temperature\" : 99.0,\n \"stream\":\"odd\", \"a\":1,\"a\":2 }", `{"broken":`, `[1, 2]`, "\x00\xff", `{"model":"@x/y"}`,
+			"{ \"model\" : \"m\",\n \"stream\":true, \"max_tokens\" : 1.0, \"user\":\"\\u0075\", \"messages\":[ ] }\r\n"} {
 			p.forget()
 			g.do(t, "PUT", "/v1/things?x=1", body, to(p)...).fine(t)
 			if in := p.only(t); string(in.body) != body || in.method != "PUT" || in.uri != "/v1/things?x=1" {
@@ -417,7 +437,10 @@ func TestResponsesAreNotHeldBack(t *testing.T) {
 	event := func(i int) string {
 		return fmt.Sprintf("data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"%d\"}}]}\n\n", i)
 	}
-	const knownLength = "pieces of a response whose length is known"
+	const (
+		knownLength = "pieces of a response whose length is known"
+		failed      = "pieces of a failed response"
+	)
 	for _, tt := range []struct {
 		of, name, path, body, contentType string
 		piece                             func(i int) string
@@ -427,6 +450,7 @@ func TestResponsesAreNotHeldBack(t *testing.T) {
 		{"S-349", "binary chunks", "/v1/audio/live", "{}", "audio/pcm", func(i int) string { return strings.Repeat(string(rune('a'+i)), 777) }},
 		{"S-349", "pieces of JSON", "/v1/anything", "{}", "application/json", func(i int) string { return " " }},
 		{"S-349", knownLength, "/v1/anything", "{}", "audio/pcm", func(i int) string { return strings.Repeat(string(rune('a'+i)), 777) }},
+		{"S-349", failed, "/v1/anything", "{}", "text/plain", func(i int) string { return strings.Repeat(string(rune('a'+i)), 777) }},
 		{"S-270 S-472", "a chat stream", "/v1/chat/completions", chat, "text/event-stream", event},
 		{"S-472", "a text stream", "/v1/completions", `{"model":"m","prompt":"x","stream":true}`, "text/event-stream", event},
 	} {
@@ -436,6 +460,9 @@ func TestResponsesAreNotHeldBack(t *testing.T) {
 				w.Header().Set("Content-Type", tt.contentType)
 				if tt.name == knownLength {
 					w.Header().Set("Content-Length", strconv.Itoa(8*len(tt.piece(0))))
+				}
+				if tt.name == failed {
+					w.WriteHeader(http.StatusServiceUnavailable)
 				}
 				for i := range 8 {
 					io.WriteString(w, tt.piece(i))
@@ -534,6 +561,21 @@ func TestTheProviderSeesNothingOfTheGateway(t *testing.T) {
 		}
 		stored.forget()
 	})
+	for _, path := range []string{"/v1/things?a=1", "/v1/things?a=1&key=" + bootstrapKey, "/v1/things?" + url.QueryEscape(bootstrapKey) + "=&a=1"} {
+		prove(t, "S-350", "the gateway key in a place of the client's choice goes to no provider: "+strings.ReplaceAll(path, "/", "|"), func(t *testing.T) {
+			for _, value := range []string{bootstrapKey, "Bearer " + bootstrapKey, "token=" + bootstrapKey + ";v=1"} {
+				stored.forget()
+				g.do(t, "GET", path, "", managed("@stored", "X-Own", value, "X-Other", "stays")...).fine(t)
+				in := stored.only(t)
+				if strings.Contains(in.head, bootstrapKey) || strings.Contains(in.uri, bootstrapKey) {
+					t.Errorf("the provider saw the gateway key at %s:\n%s", in.uri, in.head)
+				}
+				if in.uri != "/v1/things?a=1" || in.header.Get("X-Other") != "stays" {
+					t.Errorf("the provider was asked for %s with X-Other %q, want the rest of the request", in.uri, in.header.Get("X-Other"))
+				}
+			}
+		})
+	}
 	prove(t, "S-350", "the gateway key as bearer token goes to no provider as a credential", func(t *testing.T) {
 		p.forget()
 		g.do(t, "GET", "/v1/things", "", "Authorization", "Bearer "+bootstrapKey, "x-gateway-provider", "openai-compatible", "x-gateway-custom-host", p.url)

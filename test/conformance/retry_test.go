@@ -99,6 +99,14 @@ func TestFailedAttemptsAreRepeated(t *testing.T) {
 		}
 		called(t, []int{3}, p)
 	})
+	prove(t, "S-485", "the count is that of the target whose response it is", func(t *testing.T) {
+		p := fleet(t, soon(withStatuses(503)), withStatuses(500))
+		got := g.ask(t, tree(fallback, leaf(p[0], `"retry":{"attempts":1,"use_retry_after_headers":true}`), leaf(p[1])))
+		if n := got.header.Get("x-gateway-retry-attempt-count"); got.status != 500 || n != "0" {
+			t.Errorf("status %d, x-gateway-retry-attempt-count = %q; want 500 of the second target, which was not repeated", got.status, n)
+		}
+		called(t, []int{2, 1}, p...)
+	})
 }
 
 func TestRetriesGoByStatus(t *testing.T) {

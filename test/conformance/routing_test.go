@@ -93,6 +93,15 @@ func TestSingleTakesTheFirstTarget(t *testing.T) {
 		}
 		called(t, []int{5, 0}, p...)
 	})
+	prove(t, "S-024", "even while its circuit is open", func(t *testing.T) {
+		p := fleet(t, withStatuses(500), nil)
+		for range 3 {
+			if got := g.ask(t, tree(single, leaf(p[0], `"cb_config":{"failure_threshold":1,"cooldown_interval":30000}`), leaf(p[1]))); got.status != 500 {
+				t.Errorf("status %d, want the first target's 500", got.status)
+			}
+		}
+		called(t, []int{3, 0}, p...)
+	})
 	prove(t, "S-024", "even when it fails", func(t *testing.T) {
 		p := fleet(t, withStatuses(500), nil)
 		if got := g.ask(t, tree(single, leaf(p[0]), leaf(p[1]))); got.status != 500 {
@@ -261,6 +270,16 @@ func TestFallbackGoesByStatus(t *testing.T) {
 		called(t, []int{1, 1, 1}, p...)
 		if tries, _ := g.entry(t, got)["attempts"].([]any); len(tries) != 3 {
 			t.Errorf("recorded attempts = %v, want three", tries)
+		}
+	})
+	prove(t, "S-486", "when the last one sends no response, its failure is the response", func(t *testing.T) {
+		p := newProvider(t, withStatuses(500))
+		gone, srv := startProvider(nil)
+		srv.Close()
+		got := g.ask(t, tree(fallback, leaf(p), leaf(gone)))
+		got.refused(t, http.StatusBadGateway)
+		if index := got.header.Get("x-gateway-last-used-option-index"); index != "config.targets[1]" {
+			t.Errorf("x-gateway-last-used-option-index = %q, want config.targets[1]", index)
 		}
 	})
 }

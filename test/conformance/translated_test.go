@@ -107,7 +107,7 @@ func (g *gateway) proveEndings(t *testing.T) {
 		return `{"candidates":[` + one("0", "STOP") + `,` + one("1", second) + `],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2,"totalTokenCount":9}}`
 	}
 	const text = `{"type":"text","text":"Hello"}`
-	for reason, want := range map[string]string{"max_tokens": "length", "refusal": "content_filter", "stop_sequence": "stop"} {
+	for reason, want := range map[string]string{"max_tokens": "length", "refusal": "content_filter", "stop_sequence": "stop", "model_context_window_exceeded": "length"} {
 		prove(t, "S-133", "messages that end with "+reason, func(t *testing.T) {
 			if got := at(ask(t, tongues[0], messages(text, reason)), "choices", 0, "finish_reason"); got != want {
 				t.Errorf("finish reason %v, want %s", got, want)
