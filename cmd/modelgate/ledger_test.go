@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -63,6 +64,36 @@ func TestLedgerVerifyTellsWhatIsThere(t *testing.T) {
 	}
 	if code != 0 {
 		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+func TestLedgerVerifyNamesDamage(t *testing.T) {
+	for name, change := range map[string]func(segment []byte) []byte{
+		"an attempt without an end": nil,
+		"a damaged record": func(b []byte) []byte {
+			b[bytes.Index(b, []byte("openai"))] ^= 1
+			return b
+		},
+		"an unreadable head": func(b []byte) []byte { return append([]byte("none"), b[4:]...) },
+	} {
+		data := writeLedger(t, change == nil)
+		segment := filepath.Join(data, "ledger", "00000001.seg")
+		before, err := os.ReadFile(segment)
+		if err == nil && change != nil {
+			before = change(before)
+			err = os.WriteFile(segment, before, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, out, _ := invoke(t, nil, "", "ledger", "verify", "--data", data)
+		if code != 1 {
+			t.Errorf("%s: exit code %d, want 1:\n%s", name, code, out)
+		}
+		files, _ := os.ReadDir(filepath.Join(data, "ledger"))
+		if after, err := os.ReadFile(segment); err != nil || !bytes.Equal(after, before) || len(files) != 1 {
+			t.Errorf("%s: verify changed the ledger: %v, %v", name, files, err)
+		}
 	}
 }
 

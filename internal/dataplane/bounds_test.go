@@ -57,8 +57,8 @@ func TestMemoryOfTranslationIsCountedAndReleased(t *testing.T) {
 					t.Errorf("status %d, want %d: %.300s", res.Status, tt.status, res.Body)
 				}
 				if tt.status == 503 {
-					if e := errorOf(t, string(res.Body)); e["code"] != "body_memory_full" {
-						t.Errorf("code %v, want body_memory_full", e["code"])
+					if e := errorOf(t, string(res.Body)); e["code"] != "body_memory_full" || res.Header.Get("Retry-After") != "1" {
+						t.Errorf("code %v, Retry-After %q, want body_memory_full and 1", e["code"], res.Header.Get("Retry-After"))
 					}
 				}
 			})

@@ -276,7 +276,7 @@ func TestASlowClientHoldsUpNobody(t *testing.T) {
 	long := word(strings.Repeat("x", 32<<10))
 	const events = 1000 // more than the buffers of a connection
 	for range events {
-		m.step <- long
+		waittest.Send(t, m.step, long, "the model to take a long event")
 	}
 	m.send(t, stopWord)
 	m.send(t, "[DONE]")

@@ -148,6 +148,43 @@ func testAnInvalidQueryIsNamed(t *testing.T, at place) {
 
 // TestPagesGiveEachEntryOnce lists entries whose times lie across each other in
 // many blocks, while more arrive.
+// A cursor of one list would skip entries of another.
+func TestCursorsBelongToTheirFilters(t *testing.T) {
+	s := mustOpen(t, logstore.Options{})
+	now := time.Now()
+	for i := range 3 {
+		s.Record(t.Context(), sampleEntry(i, now))
+	}
+	mustFlush(t, s)
+	first, err := s.List(t.Context(), logstore.Query{Limit: 1})
+	if err != nil || first.Next == "" {
+		t.Fatalf("List(Limit: 1) = %q, %v; want a cursor", first.Next, err)
+	}
+	if _, err := s.List(t.Context(), logstore.Query{Limit: 2, Cursor: first.Next}); err != nil {
+		t.Errorf("a cursor is refused for pages of another length: %v", err)
+	}
+	yes, low, high := true, int64(1), 1.0
+	for _, q := range []logstore.Query{
+		{Scope: logstore.Scope{Organisation: "o"}}, {Scope: logstore.Scope{Workspace: "w"}}, {From: now.Add(-time.Hour)}, {To: now.Add(time.Hour)},
+		{Status: "5xx"}, {Outcome: "error"}, {Model: "a"}, {Provider: "a"}, {Slug: "a"}, {UpstreamModel: "a"}, {ResponseModel: "a"}, {Target: "a"},
+		{Configs: []string{"a"}}, {KeyID: "a"}, {Workspace: "a"}, {TraceID: "a"}, {Operation: "chat"}, {Stream: &yes}, {MinLatency: time.Second},
+		{Metadata: map[string]string{"a": "b"}}, {Text: "abc"}, {Cost: logstore.Bounds{Min: &low}}, {Cost: logstore.Bounds{Max: &low}},
+		{Tokens: logstore.Bounds{Min: &low}}, {PromptTokens: logstore.Bounds{Min: &low}}, {CompletionTokens: logstore.Bounds{Min: &low}}, {Weighted: logstore.FloatRange{Min: &high}},
+	} {
+		q.Cursor = first.Next
+		if _, err := s.List(t.Context(), q); apierr.From(err).Param != "cursor" {
+			t.Errorf("List(%+v) with the cursor of another list: %v, want it refused", q, err)
+		}
+	}
+	for i := range first.Next {
+		altered := []byte(first.Next)
+		altered[i]++
+		if _, err := s.List(t.Context(), logstore.Query{Cursor: string(altered)}); apierr.From(err).Param != "cursor" {
+			t.Errorf("a cursor that was altered at %d: %v, want it refused", i, err)
+		}
+	}
+}
+
 func TestPagesGiveEachEntryOnce(t *testing.T) { onBoth(t, testPagesGiveEachEntryOnce) }
 
 func testPagesGiveEachEntryOnce(t *testing.T, at place) {

@@ -156,6 +156,5 @@ func (a *Attempt) body() (*bytepool.Buffer, error) {
 }
 
 func outOfMemory(err error) error {
-	return apierr.New(apierr.Unavailable, "the gateway is out of body memory; try again shortly").
-		WithCode("body_memory_full").WithCause(err)
+	return apierr.BodyMemoryFull().WithCause(err)
 }

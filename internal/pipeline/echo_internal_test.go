@@ -2,10 +2,16 @@ package pipeline
 
 import (
 	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"modelgate/internal/provider"
+	"modelgate/internal/secret"
 	"modelgate/internal/waittest"
 )
 
@@ -25,17 +31,45 @@ func TestCredentialsAreFoundInEverySpelling(t *testing.T) {
 			t.Errorf("%s became %s", body, got)
 		}
 	}
-	for _, before := range []string{"", "a", "ab", "abc", "user:"} {
-		for _, after := range []string{"", "x", "xy"} {
-			text := base64.StdEncoding.EncodeToString([]byte(before + key + after))
-			found := false
-			for _, e := range encodings(key) {
-				found = found || strings.Contains(text, e)
-			}
-			if !found {
-				t.Errorf("%q and %q around the key in base64 hide it", before, after)
+	for _, key := range []string{key, "sk-a?~b>~c?>12"} { // in base64 with characters that differ in URLs
+		for _, before := range []string{"", "a", "ab", "abc", "user:"} {
+			for _, after := range []string{"", "x", "xy"} {
+				text := []byte(before + key + after)
+				for _, written := range []string{
+					base64.StdEncoding.EncodeToString(text), base64.URLEncoding.EncodeToString(text), hex.EncodeToString(text), strings.ToUpper(hex.EncodeToString(text)),
+				} {
+					if !slices.ContainsFunc(encodings(key), func(e string) bool { return strings.Contains(written, e) }) {
+						t.Errorf("%s hides %s with %q before and %q behind it", written, key, before, after)
+					}
+				}
 			}
 		}
+	}
+}
+
+func TestEveryCredentialOfAnAttemptIsHidden(t *testing.T) {
+	sent := httptest.NewRequest("POST", "/", nil)
+	sent.Header.Set("Authorization", "Bearer fetched-token-1")
+	a := &Attempt{
+		Target:   &provider.Target{Key: secret.New("stored-key-1"), Headers: map[string]secret.String{"X-Own": secret.New("header-value-1")}},
+		request:  &Request{Received: Received{Header: http.Header{"X-Client": {"known-to-client-1"}}}},
+		response: Response{Raw: &http.Response{Request: sent}},
+	}
+	for _, key := range []string{"stored-key-1", "header-value-1", "fetched-token-1"} {
+		if got := string(a.hideCredentials([]byte("about " + key + " and more"))); got != "about *** and more" {
+			t.Errorf("an error about %s became %s", key, got)
+		}
+		for _, values := range [][]string{{"Bearer " + key}, {"a longer first value", key + " behind"}} {
+			out := &Response{Header: http.Header{"X-Received": values, "X-Other": {"other value"}}}
+			a.hideKeyInHeaders(out)
+			if out.Header["X-Received"] != nil || out.Header["X-Other"] == nil {
+				t.Errorf("the headers of a response that repeats %s are %v", key, out.Header)
+			}
+		}
+	}
+	out := &Response{Header: http.Header{"X-Received": {"known-to-client-1"}}}
+	if a.hideKeyInHeaders(out); out.Header["X-Received"] == nil {
+		t.Error("a header with what the client sent is removed")
 	}
 }
 

@@ -5,13 +5,15 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"strconv"
+	"strings"
 )
 
 // encodings returns what a text becomes in base64 and in hexadecimal digits. In base64 it may
 // follow other text, such as a user's name, which moves it by up to two bytes: what is
 // returned are the characters that depend on the text only.
 func encodings(text string) []string {
-	all := []string{hex.EncodeToString([]byte(text))}
+	hexadecimal := hex.EncodeToString([]byte(text))
+	all := []string{hexadecimal, strings.ToUpper(hexadecimal)}
 	for before := range 3 {
 		raw := append(make([]byte, before), text...)
 		first, last := (before*8+5)/6, len(raw)*8/6

@@ -14,16 +14,20 @@ func TestFlightsAreLeftByOneForAll(t *testing.T) {
 		name   string
 		users  int
 		reason error
+		finish bool
 		ends   bool
 	}{
-		{"a client that left alone", 1, context.Canceled, true},
-		{"a client that left others", 2, context.Canceled, false},
-		{"a client that has its response", 2, nil, false},
-		{"the last with its response", 1, nil, true},
-		{"a shutdown", 2, shutdown, true},
+		{"a client that left alone", 1, context.Canceled, false, true},
+		{"a client that left others", 2, context.Canceled, false, false},
+		{"a client that has its response", 2, nil, false, false},
+		{"the last with its response", 1, nil, false, true},
+		{"a shutdown", 2, shutdown, false, true},
+		{"a client that left a call alone that is to finish", 1, context.Canceled, true, false},
+		{"a shutdown before a call that is to finish", 1, shutdown, true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFlight(0)
+			f.finish = tt.finish
 			ctx := f.begin(t.Context())
 			for range tt.users - 1 {
 				if !f.enter() {

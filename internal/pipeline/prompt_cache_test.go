@@ -46,6 +46,32 @@ func TestTheTurnsOfAConversationStayWithTheProvidersCache(t *testing.T) {
 	}
 }
 
+// Every part of a prefix counts, in the spelling of every API.
+func TestPrefixesAreFoundInEveryAPI(t *testing.T) {
+	r := rtNew(t, rtWeighted(rtPrefix, 1, 1, 1, 1)).rtSeeded(5)
+	targets := func(body string) int {
+		seen := map[string]bool{}
+		for range 40 {
+			seen[r.send(func(x *rtRequest) { rtBody(t, x, body) }).path] = true
+		}
+		return len(seen)
+	}
+	for name, part := range map[string]string{
+		"tools": `[%q]`, "toolConfig": `{"tools":[%q]}`, "functions": `[%q]`, "system": `%q`, "systemInstruction": `{"text":%q}`, "system_instruction": `{"text":%q}`, "instructions": `%q`,
+		"messages": `[{"role":"system","content":%q},{"role":"user","content":"hi"}]`, "contents": `[{"role":"user","parts":[{"text":%q}]}]`, "input": `[{"role":"user","content":%q}]`,
+	} {
+		if n := targets(`{"model":"m",` + fmt.Sprintf("%q:"+part, name, rtLong) + `}`); n != 1 {
+			t.Errorf("requests with a long %s went to %d targets, want 1", name, n)
+		}
+	}
+	const quotes = 2
+	for size, want := range map[int]int{4096: 1, 4095: 4} {
+		if n := targets(`{"model":"m","instructions":"` + strings.Repeat("a", size-quotes) + `"}`); n != want {
+			t.Errorf("requests with a prefix of %d bytes went to %d targets, want %d", size, n, want)
+		}
+	}
+}
+
 func TestEachTurnRenewsTheAssignmentOfAPrefix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtWeighted(rtPrefix, 1, 1))

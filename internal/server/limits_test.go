@@ -124,6 +124,15 @@ func TestRefusedRequestsSpeakTheirClientsDialect(t *testing.T) {
 	if res.Status != 429 || !strings.Contains(string(res.Body), `"__type":"ThrottlingException"`) {
 		t.Errorf("converse: %d %v %s", res.Status, res.Header, res.Body)
 	}
+	tokens := l.key(`"rate_limits":[{"type":"tokens","unit":"rpd","value":1}]`)
+	if res := l.chat(tokens, oneChat); res.Status != 200 {
+		t.Fatalf("%d %s", res.Status, res.Body)
+	}
+	res = l.chat(tokens, oneChat)
+	wait, err := time.ParseDuration(res.Header.Get("X-Ratelimit-Reset-Tokens"))
+	if res.Status != 429 || res.Header.Get("X-Ratelimit-Limit-Tokens") != "1" || res.Header.Get("X-Ratelimit-Remaining-Tokens") != "0" || err != nil || wait <= 0 {
+		t.Errorf("a limit of tokens: %d %v %s", res.Status, res.Header, res.Body)
+	}
 }
 
 func TestFailuresOfTheProviderReturnWhatTheyReserved(t *testing.T) {

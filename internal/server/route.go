@@ -28,6 +28,7 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() { // clients should send their next request to another node
 		w.Header().Set("Connection", "close")
 	}
+	forbidSniffing(w)
 	r, body := s.receive(w, r)
 	defer inbound.LimitResponse(w, r, 0) // buffered data is written after the handler
 	if err := inbound.TooManyHeaders(r, s.inbound.headerCount); err != nil {
@@ -55,19 +56,20 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h := s.handlerOf(r)
 	switch h.(type) {
 	case modelRoutes: // sets a deadline for each write, like the tail
+		w.Header().Del(contentTypeOptions)
 		body.SetTotal(s.inbound.model)
 	case *controlplane.Tail:
-		forbidSniffing(w)
 	default:
-		forbidSniffing(w)
 		inbound.LimitResponse(w, r, s.inbound.control.Time)
 	}
 	h.ServeHTTP(w, r)
 }
 
+const contentTypeOptions = "X-Content-Type-Options"
+
 // forbidSniffing makes browsers take a response for what its content type says. Responses
 // of providers pass as they are.
-func forbidSniffing(w http.ResponseWriter) { w.Header().Set("X-Content-Type-Options", "nosniff") }
+func forbidSniffing(w http.ResponseWriter) { w.Header().Set(contentTypeOptions, "nosniff") }
 
 var errNoTunnel = apierr.New(apierr.MethodNotAllowed, "CONNECT is not supported, because the gateway opens no tunnels; send requests to it")
 

@@ -104,7 +104,8 @@ func TestForwardRefusesWhatBelongsToTheConnectionOrTheGateway(t *testing.T) {
 	for _, name := range []string{
 		"x-gateway-api-key", "X-GATEWAY-config", "connection", "Keep-Alive", "proxy-authorization", "proxy-connection", "TE", "trailer",
 		"transfer-encoding", "upgrade", "Host", "content-length", "metadata-flavor", "x-aws-ec2-metadata-token",
-		"X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "x-google-metadata-request", "", "a b", "a:b", "a\r\nb",
+		"X-Aws-Ec2-Metadata-Token-Ttl-Seconds", "x-google-metadata-request",
+		"x_gateway_api_key", "X-Gateway_Config", "proxy_authorization", "transfer_encoding", "Metadata_Flavor", "X-Original-Url", "x_rewrite_url", "X_HTTP_Method-Override", "", "a b", "a:b", "a\r\nb",
 	} {
 		dst := http.Header{"X-Ok": {"provider's"}}
 		err := upstream.Forward(dst, http.Header{"X-Ok": {"client's"}}, []string{"x-ok", name})

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"modelgate/internal/waittest"
 )
 
 // TestErrorsOfLimitsHaveOneForm has a gateway with low limits.
@@ -30,7 +32,7 @@ func TestErrorsOfLimitsHaveOneForm(t *testing.T) {
 			t.Fatalf("keys create: exit %d: %s", code, errText)
 		}
 		key := strings.TrimSpace(out)
-		eventually(t, "the key is known", func() bool {
+		waittest.Until(t, "the key is known", func() bool {
 			return g.do(t, "GET", "/v1/logs", "", "x-gateway-api-key", key).status != http.StatusUnauthorized
 		})
 		p := newProvider(t, nil)

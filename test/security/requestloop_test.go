@@ -33,6 +33,7 @@ func newFront(t *testing.T, gateways ...*gateway) *front {
 		}
 		to, _ := http.NewRequestWithContext(r.Context(), r.Method, gateways[n%len(gateways)].root+r.RequestURI, bytes.NewReader(body))
 		to.Header = r.Header.Clone()
+		to.Header["Cdn-Loop"] = append([]string{"front"}, to.Header["Cdn-Loop"]...)
 		res, err := client.Do(to)
 		if err != nil {
 			w.WriteHeader(http.StatusBadGateway)

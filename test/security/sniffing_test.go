@@ -3,6 +3,7 @@ package security
 import (
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -17,14 +18,21 @@ func TestOwnResponsesAreNotSniffed(t *testing.T) {
 	g := launch(t, options{})
 	for _, tt := range []struct{ method, path, key string }{
 		{"GET", "/reference", ""}, {"GET", "/openapi.json", ""}, {"GET", "/claim", ""}, {"GET", "/accept-invite", ""}, {"GET", "/set-password", ""},
-		{"GET", "/health", ""}, {"GET", "/ready", ""}, {"GET", "/", ""}, {"GET", "/nothing", ""}, {"GET", "//x", ""},
-		{"GET", "/v1/api-keys", rootKey}, {"GET", "/v1/api-keys", ""}, {"POST", "/v1/configs", rootKey}, {"GET", "/v1/logs", rootKey}, {"GET", "/v1/logs/nothing", rootKey},
+		{"GET", "/health", ""}, {"GET", "/ready", ""}, {"GET", "/", ""}, {"GET", "/nothing", ""}, {"GET", "//x", ""}, {"GET", "/a//b", ""},
+		{"GET", "/v1/api-keys", rootKey}, {"GET", "/v1/api-keys", ""}, {"POST", "/v1/configs", rootKey}, {"GET", "/v1/logs", rootKey}, {"GET", "/v1/logs/nothing", rootKey}, {"GET", "/v1/logs/tail", ""},
 	} {
 		attack(t, "injection", tt.method+" "+tt.path+" with the key "+tt.key[:min(4, len(tt.key))], func(t *testing.T) {
-			got := g.do(t, tt.method, tt.path, "", "x-gateway-api-key", tt.key)
-			if got.err != nil || got.header.Get("X-Content-Type-Options") != "nosniff" {
-				t.Errorf("status %d (%v), X-Content-Type-Options %q, want nosniff", got.status, got.err, got.header.Get("X-Content-Type-Options"))
-			}
+			g.do(t, tt.method, tt.path, "", "x-gateway-api-key", tt.key).notSniffed(t)
+		})
+	}
+	attack(t, "injection", "the reference for a request that has passed many gateways", func(t *testing.T) {
+		got := g.do(t, "GET", "/reference", "", "Cdn-Loop", strings.Repeat("modelgate; id=x, ", 16))
+		got.notSniffed(t)
+		got.refused(t, http.StatusBadRequest, "request_loop")
+	})
+	for _, path := range []string{"/health", "/ready", "/metrics", "/prices", "/nothing", "/a//b"} {
+		attack(t, "injection", path+" of the admin listener", func(t *testing.T) {
+			(&gateway{root: g.admin}).do(t, "GET", path, "").notSniffed(t)
 		})
 	}
 	attack(t, "injection", "the response of a provider passes as it is", func(t *testing.T) {
@@ -33,4 +41,12 @@ func TestOwnResponsesAreNotSniffed(t *testing.T) {
 			t.Errorf("status %d, %v", got.status, got.header)
 		}
 	})
+}
+
+// notSniffed checks that browsers may not guess the type of the response.
+func (r response) notSniffed(t *testing.T) {
+	t.Helper()
+	if got := r.header.Get("X-Content-Type-Options"); r.err != nil || got != "nosniff" {
+		t.Errorf("status %d (%v), X-Content-Type-Options %q, want nosniff", r.status, r.err, got)
+	}
 }

@@ -134,16 +134,25 @@ func TestKeysOfAWorkspaceNameNoOther(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{})
 	g.create(t, rootKey, "/v1/admin/workspaces", `{"name":"other"}`, "id")
-	key := g.key(t, rootKey, "default", []string{"configs.create", "configs.list", "configs.read"}, "")
+	key := g.key(t, rootKey, "default", []string{"configs.create", "configs.list", "configs.read", "analytics.view", "logs.export", "logs.list"}, "")
 	for i, named := range []string{"other", "invented", "default", ""} {
 		attack(t, "isolation", "a key of default names the workspace "+named, func(t *testing.T) {
 			want, body := http.StatusOK, fmt.Sprintf(`{"name":"C%d","config":{"retry":{"attempts":1}},"workspace_id":%q}`, i, named)
 			if i < 2 {
 				want = http.StatusNotFound
 			}
-			for _, got := range []response{g.as(t, key, "POST", "/v1/configs", body), g.as(t, key, "GET", "/v1/configs?workspace_id="+named, "")} {
+			const day = `"time_of_generation_min":"2026-01-01T00:00:00Z","time_of_generation_max":"2026-01-02T00:00:00Z"`
+			export := fmt.Sprintf(`{"workspace_id":%q,"requested_data":["id"],"filters":{%s}}`, named, day)
+			if named == "" {
+				export = fmt.Sprintf(`{"requested_data":["id"],"filters":{%s}}`, day)
+			}
+			for path, got := range map[string]response{
+				"POST /configs": g.as(t, key, "POST", "/v1/configs", body), "GET /configs": g.as(t, key, "GET", "/v1/configs?workspace_id="+named, ""),
+				"GET /logs/exports": g.as(t, key, "GET", "/v1/logs/exports?workspace_id="+named, ""), "POST /logs/exports": g.as(t, key, "POST", "/v1/logs/exports", export),
+				"GET /analytics": g.as(t, key, "GET", strings.TrimSuffix("/v1/analytics/groups/ai-models?workspace_id="+named, "?workspace_id="), ""),
+			} {
 				if got.status != want || i < 2 && !strings.Contains(string(got.body), "workspace_id") {
-					t.Errorf("answered %d %s, want %d", got.status, got.body, want)
+					t.Errorf("%s: answered %d %s, want %d", path, got.status, got.body, want)
 				}
 			}
 		})

@@ -1,8 +1,13 @@
 package exports
 
 import (
+	"bytes"
+	"encoding/csv"
 	"encoding/json"
 	"testing"
+
+	"modelgate/internal/parquet"
+	"modelgate/internal/reqlog"
 )
 
 // Spreadsheets of languages with a decimal comma begin a cell at a semicolon, whatever the
@@ -27,6 +32,29 @@ func TestSpreadsheetsRunNoText(t *testing.T) {
 	var before, after any
 	if json.Unmarshal([]byte(object), &before) != nil || json.Unmarshal([]byte(got), &after) != nil || !jsonEqual(before, after) {
 		t.Errorf("%s has another value than %s", got, object)
+	}
+}
+
+func TestCellsWithJSONKeepItsValue(t *testing.T) {
+	const text = `{"a":"x;=1","b":"y; @z"}`
+	of := func(v any) func(*reqlog.Entry) any { return func(*reqlog.Entry) any { return v } }
+	var out bytes.Buffer
+	table, err := newTable(&out, []field{
+		{parquet.Column{Name: "metadata"}, of(object(text))}, {parquet.Column{Name: "model"}, of(text)},
+	})
+	if err != nil || table.row(&reqlog.Entry{}) != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&out).ReadAll()
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("the file has the rows %q, %v", rows, err)
+	}
+	var before, after any
+	if json.Unmarshal([]byte(text), &before) != nil || json.Unmarshal([]byte(rows[1][0]), &after) != nil || !jsonEqual(before, after) {
+		t.Errorf("JSON is written as %s, which has another value than %s", rows[1][0], text)
+	}
+	if want := `{"a":"x;'=1","b":"y; '@z"}`; rows[1][1] != want {
+		t.Errorf("text is written as %s, want %s", rows[1][1], want)
 	}
 }
 
