@@ -16,7 +16,7 @@ var nodes = newShape(append([]field[Config]{
 	secret(prop("api_key", credential, func(c *Config) *Secret { return &c.APIKey }, "credential of the provider")),
 	destination(prop("virtual_key", word, func(c *Config) *string { return &c.VirtualKey }, "legacy name of a managed provider")),
 	destination(prop("custom_host", checked(word, checkHost), func(c *Config) *string { return &c.CustomHost }, "base URL of another host with the provider's API")),
-	prop("prompt_id", word, func(c *Config) *string { return &c.PromptID }, "saved prompt that creates the request"),
+	prop("prompt_id", word, func(c *Config) *string { return &c.PromptID }, "saved prompt to run"),
 
 	prop("override_params", freeForm, func(c *Config) *Object { return &c.OverrideParams }, "parameters that replace parameters of the request"),
 	extension(prop("default_params", freeForm, func(c *Config) *Object { return &c.DefaultParams }, "parameters to add if the request lacks them")),
