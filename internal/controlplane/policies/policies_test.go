@@ -258,14 +258,14 @@ func TestAPolicyIsChanged(t *testing.T) {
 		t.Errorf("the name of a policy is %q after a change to none", r.Name)
 	}
 	for body, param := range map[string]string{
-		`{"value":0}`:                                   "value",
-		`{"value":null}`:                                "value",
-		`{"conditions":null}`:                           "conditions",
-		`{"unit":null}`:                                 "unit",
-		`{"name":null}`:                                 "name",
-		`{"type":"tokens"}`:                             "type",
-		`{"group_by":[{"key":"api_key"}]}`:              "group_by",
-		`{"conditions":[]}`:                             "conditions",
+		`{"value":0}`:                      "value",
+		`{"value":null}`:                   "value",
+		`{"conditions":null}`:              "conditions",
+		`{"unit":null}`:                    "unit",
+		`{"name":null}`:                    "name",
+		`{"type":"tokens"}`:                "type",
+		`{"group_by":[{"key":"api_key"}]}`: "group_by",
+		`{"conditions":[]}`:                "conditions",
 		`{"conditions":[{"key":"colour","value":"x"}]}`: "conditions[0].key",
 		`{"loop_detection":{"same_tool_call":0.5}}`:     "loop_detection.same_tool_call",
 	} {
