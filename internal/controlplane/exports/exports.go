@@ -46,7 +46,7 @@ type createInput struct {
 	Body struct {
 		Workspace string   `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 		Filters   Filters  `json:"filters"`
-		Requested []string `json:"requested_data" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target" doc:"Fields of a row; the file has them in the order of this list"`
+		Requested []string `json:"requested_data" nullable:"false" minItems:"1" maxItems:"50" enum:"id,trace_id,created_at,request,response,is_success,ai_org,ai_model,req_units,res_units,total_units,request_url,cost,cost_currency,response_time,response_status_code,mode,config,prompt_slug,metadata,outcome,provider_slug,upstream_model,response_model,target" doc:"Fields of a row; the file has them in the order of this list"`
 		Format    string   `json:"format,omitempty" enum:"jsonl,csv,parquet" default:"jsonl"`
 	}
 }

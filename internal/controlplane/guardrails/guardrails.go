@@ -70,7 +70,7 @@ type createInput struct {
 		Name         string  `json:"name" minLength:"1" maxLength:"255"`
 		Workspace    string  `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug"`
 		Organisation string  `json:"organisation_id,omitempty" maxLength:"255" doc:"Id or slug; creates an organisation guardrail"`
-		Checks       []Check `json:"checks" minItems:"1" maxItems:"100"`
+		Checks       []Check `json:"checks" nullable:"false" minItems:"1" maxItems:"100"`
 		Actions      Actions `json:"actions"`
 	}
 }

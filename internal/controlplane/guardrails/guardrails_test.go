@@ -75,6 +75,7 @@ func TestGuardrailErrorsNameTheField(t *testing.T) {
 	for sent, want := range map[string]string{
 		`{` + body + `}`:                                                                             "name",
 		`{"name":"a","actions":{}}`:                                                                  "checks",
+		`{"name":"a","checks":null,"actions":{}}`:                                                    "checks",
 		`{"name":"a","checks":[],"actions":{}}`:                                                      "checks",
 		`{"name":"a","checks":[{"id":"x"}],"actions":{}}`:                                            "checks[0].id",
 		`{"name":"a","checks":[{"id":"default.x","other":1}],"actions":{}}`:                          "checks[0].other",

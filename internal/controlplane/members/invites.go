@@ -31,7 +31,7 @@ type Place struct {
 // KeyDetails requests a key for the user who accepts the invite. It is stored; no key
 // is created yet.
 type KeyDetails struct {
-	Scopes []string `json:"scopes" minItems:"1" maxItems:"200"`
+	Scopes []string `json:"scopes" nullable:"false" minItems:"1" maxItems:"200"`
 }
 
 type inviteInput struct {

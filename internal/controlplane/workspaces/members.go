@@ -55,7 +55,7 @@ type Member struct {
 type addInput struct {
 	Workspace string `path:"workspace" maxLength:"255" doc:"Id or slug"`
 	Body      struct {
-		Users []Member `json:"users" minItems:"1" maxItems:"1000"`
+		Users []Member `json:"users" nullable:"false" minItems:"1" maxItems:"1000"`
 	}
 }
 

@@ -191,8 +191,11 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"a tool of free text", sonnet, func(r *llm.Request) { r.Tools = []llm.Tool{{Name: "f", Custom: true, At: "tools[0]"}} }, "tools",
 			`tools [{"name":"f","input_schema":{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}}]`, "tools[0]=a function of one text"},
 		{"a schema without type", sonnet, func(r *llm.Request) {
-			r.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"required":["a"],"anyOf":[{}]}`)}}
-		}, "tools", `tools [{"name":"f","input_schema":{"type":"object","properties":{},"required":["a"],"anyOf":[{}]}}]`, ""},
+			r.Tools = []llm.Tool{{Name: "f", Schema: json.RawMessage(`{"required":["a"]}`)}}
+		}, "tools", `tools [{"name":"f","input_schema":{"type":"object","properties":{},"required":["a"]}}]`, ""},
+		{"alternatives at the top of a schema", sonnet, func(r *llm.Request) {
+			r.Tools = []llm.Tool{{Name: "f", At: "tools[0]", Schema: json.RawMessage(`{"type":"object","description":"d","properties":{"a":{"anyOf":[{}]}},"anyOf":[{"required":["a"]}]}`)}}
+		}, "tools", `tools [{"name":"f","input_schema":{"type":"object","properties":{"a":{"anyOf":[{}]}},"description":"d\nanyOf: [{\"required\":[\"a\"]}]"}}]`, "tools[0]=the alternatives of its schema are in the schema's description"},
 		{"a server tool of another vendor", sonnet, func(r *llm.Request) {
 			r.Tools = []llm.Tool{{Server: llm.WebSearch, At: "tools[0]", Native: &llm.Native{Dialect: "responses", Type: "web_search", Raw: json.RawMessage(`{"type":"web_search","filters":{"allowed_domains":["a.example"]},"user_location":{"type":"approximate","city":"Bern"}}`)}}}
 		}, "tools", `tools [{"type":"web_search_20250305","name":"web_search","allowed_domains":["a.example"],"user_location":{"type":"approximate","city":"Bern"}}]`, "tools[0]=web_search_20250305"},

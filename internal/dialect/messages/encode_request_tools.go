@@ -251,7 +251,8 @@ func (e *requestEncoder) schema(t *llm.Tool) {
 		e.Null()
 		return
 	}
-	if !kind.IsNull() && !properties.IsNull() {
+	moved := alternatives(f)
+	if !kind.IsNull() && !properties.IsNull() && len(moved) == 0 {
 		e.Raw(v.Raw())
 		return
 	}
@@ -262,13 +263,33 @@ func (e *requestEncoder) schema(t *llm.Tool) {
 		e.Raw(emptyObject)
 	}
 	for _, m := range f {
-		if m.name != "type" && (m.name != "properties" || !properties.IsNull()) {
+		switch {
+		case m.name == "type", m.name == "properties" && properties.IsNull():
+		case len(moved) > 0 && (m.name == "description" || isAlternative(m.name)):
+		default:
 			e.Key(m.name)
 			e.Raw(m.value.Raw())
 		}
 	}
+	if len(moved) > 0 {
+		e.text("description", strings.TrimSpace(f.word("description")+"\n"+strings.Join(moved, ", ")))
+		e.changes.AdaptNamed(t.At, "the alternatives of its schema are in the schema's description")
+	}
 	e.Close('}')
 }
+
+// alternatives returns the members of a schema that the provider does not accept at its
+// top level.
+func alternatives(f fields) (members []string) {
+	for _, m := range f {
+		if isAlternative(m.name) {
+			members = append(members, m.name+": "+string(m.value.Raw()))
+		}
+	}
+	return members
+}
+
+func isAlternative(name string) bool { return name == "oneOf" || name == "anyOf" || name == "allOf" }
 
 // strict requests arguments that follow the schema, if the model supports it
 // and the schema is within the supported keywords.
