@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"modelgate/internal/access"
-	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
@@ -73,7 +72,7 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 	if !in.To.After(in.From) {
 		return nil, route.Invalid("end_time", "must be later than start_time")
 	}
-	if err := checkOwnOrganisation(ctx, c, in.Organisation); err != nil {
+	if err := c.CheckOrganisation(ctx, in.Organisation); err != nil {
 		return nil, err
 	}
 	found, total, err := c.DB().Audits(ctx, store.AuditQuery{
@@ -89,22 +88,6 @@ func list(ctx context.Context, c *route.Caller, in *listInput) (*listed, error) 
 		out.Records[i] = toResponse(&found[i])
 	}
 	return out, nil
-}
-
-// checkOwnOrganisation returns an error unless named, an id or slug, is the caller's
-// organisation.
-func checkOwnOrganisation(ctx context.Context, c *route.Caller, named string) error {
-	if named == "" || named == c.Organisation {
-		return nil
-	}
-	o, err := c.DB().Organisation(ctx, c.Organisation)
-	if err != nil {
-		return err
-	}
-	if named != o.Slug {
-		return apierr.New(apierr.NotFound, "organisation %.60q not found", named).WithParam("organisation_id").WithCode("AB02")
-	}
-	return nil
 }
 
 func toResponse(a *store.Audit) record {

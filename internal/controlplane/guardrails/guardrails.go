@@ -115,14 +115,11 @@ func place(ctx context.Context, c *route.Caller, workspace, organisation string)
 		w, err := c.InWorkspace(ctx, workspace)
 		return w.ID, err
 	}
-	o, err := c.DB().Organisation(ctx, c.Organisation)
-	switch {
-	case err != nil:
-		return "", err
-	case workspace != "":
+	if workspace != "" {
 		return "", route.Invalid("workspace_id", "cannot be combined with organisation_id; leave one out")
-	case organisation != o.ID && organisation != o.Slug:
-		return "", route.Missing("organisation_id", "organisation", organisation)
+	}
+	if err := c.CheckOrganisation(ctx, organisation); err != nil {
+		return "", err
 	}
 	return "", checkOrganisationScope(c, "create")
 }
@@ -193,11 +190,14 @@ func toResponse(g store.Guardrail) Item {
 
 type listInput struct {
 	Workspace    string `query:"workspace_id" maxLength:"255"`
-	Organisation string `query:"organisation_id" maxLength:"255"`
+	Organisation string `query:"organisation_id" maxLength:"255" doc:"The organisation of the key; any other is not found"`
 	route.Paging
 }
 
 func list(ctx context.Context, c *route.Caller, in *listInput) (*route.List[Item], error) {
+	if err := c.CheckOrganisation(ctx, in.Organisation); err != nil {
+		return nil, err
+	}
 	workspace, err := c.VisibleWorkspace(ctx, in.Workspace)
 	if err != nil {
 		return nil, err

@@ -104,6 +104,11 @@ func TestAGuardrailOfTheOrganisationIsSeenByAllAndChangedByFew(t *testing.T) {
 	var g, own created
 	admin.Must("POST", "/guardrails", `{"name":"all","organisation_id":"default",`+body+`}`, &g)
 	workspace.Must("POST", "/guardrails", `{"name":"own",`+body+`}`, &own)
+	for query, status := range map[string]int{"default": 200, "another": 404} {
+		if a := workspace.Call("GET", "/guardrails?organisation_id="+query, ""); a.Status != status {
+			t.Errorf("the list of organisation %s: %d %s, want %d", query, a.Status, a.Body, status)
+		}
+	}
 	var got item
 	workspace.Must("GET", "/guardrails/"+g.ID, "", &got)
 	if got.Workspace != nil {

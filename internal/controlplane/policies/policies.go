@@ -119,14 +119,8 @@ func place(ctx context.Context, c *route.Caller, workspace, organisation string)
 	case keyless && organisation == "":
 		return "", route.Invalid("organisation_id", "is required without an API key")
 	}
-	if organisation != "" {
-		o, err := c.DB().Organisation(ctx, c.Organisation)
-		if err != nil {
-			return "", err
-		}
-		if organisation != o.ID && organisation != o.Slug {
-			return "", route.Missing("organisation_id", "organisation", organisation)
-		}
+	if err := c.CheckOrganisation(ctx, organisation); err != nil {
+		return "", err
 	}
 	if workspace == "" && c.Workspace == "" {
 		return "", nil

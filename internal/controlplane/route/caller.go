@@ -250,6 +250,19 @@ func (c *Caller) finish(ctx context.Context, status int) {
 	}
 }
 
+// CheckOrganisation returns an error of kind NotFound if named, an id or slug in the field
+// organisation_id, is another organisation than the caller's. Empty is the caller's.
+func (c *Caller) CheckOrganisation(ctx context.Context, named string) error {
+	if named == "" || named == c.Organisation {
+		return nil
+	}
+	o, err := c.DB().Organisation(ctx, c.Organisation)
+	if err == nil && named != o.Slug {
+		err = Missing("organisation_id", "organisation", named)
+	}
+	return err
+}
+
 // InWorkspace returns the active workspace of a request: the workspace of the caller's
 // key, otherwise the one that the request names by id or slug, otherwise, for
 // installation keys, their own. A workspace that is archived, of another organisation
