@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -160,8 +161,17 @@ func TestOrganisationsShareNoRecords(t *testing.T) {
 			r.checkExport(t)
 		}
 		id := h.as(t, ours, "GET", "/v1/logs/exports", "").items(t, "id")[0]
+		wide, _ := h.as(t, owner, "POST", "/v1/api-keys/organisation/service", `{"name":"wide","scopes":["logs.export"]}`).fine(t).object(t)["key"].(string)
+		h.eventually(t, wide)
+		if got := h.as(t, wide, "GET", "/v1/logs/exports", "").items(t, "id"); slices.Contains(got, id) {
+			t.Errorf("the other organisation lists our export among %q", got)
+		}
+		their := h.as(t, theirs, "GET", "/v1/logs/exports", "").items(t, "id")[0]
+		if got := h.as(t, bootstrapKey, "GET", "/v1/logs/exports", "").items(t, "id"); slices.Contains(got, their) || !slices.Contains(got, id) {
+			t.Errorf("our installation's key lists the exports %q, want ours", got)
+		}
 		for _, path := range []string{"", "/download"} {
-			for _, token := range []string{theirs, owner} {
+			for _, token := range []string{theirs, owner, wide} {
 				if got := h.as(t, token, "GET", "/v1/logs/exports/"+id+path, ""); got.status != http.StatusNotFound {
 					t.Errorf("the other organisation reads our export%s with %d", path, got.status)
 				}
@@ -222,14 +232,14 @@ func TestWorkspacesUseNothingOfEachOther(t *testing.T) {
 	h.ask(t, away) // the gateway knows the key
 	chat := modelRoutes[0]
 	for _, tt := range []struct {
-		of, name, path, body string
-		header               []string
+		of, name, path, body, code string
+		header                     []string
 	}{
-		{"S-428", "a provider in x-gateway-provider", chat.path, chat.body, []string{"x-gateway-provider", "@some"}},
-		{"S-428", "a provider in x-gateway-virtual-key", chat.path, chat.body, []string{"x-gateway-virtual-key", "some"}},
-		{"S-428", "a provider in the model", chat.path, strings.Replace(chat.body, "m-1", "@some/m-1", 1), nil},
-		{"S-428", "a provider in a config", chat.path, chat.body, []string{"x-gateway-config", `{"provider":"@some"}`}},
-		{"S-335", "a prompt", "/v1/prompts/" + prompt + "/completions", `{}`, nil},
+		{"S-428", "a provider in x-gateway-provider", chat.path, chat.body, "unknown_slug", []string{"x-gateway-provider", "@some"}},
+		{"S-428", "a provider in x-gateway-virtual-key", chat.path, chat.body, "unknown_slug", []string{"x-gateway-virtual-key", "some"}},
+		{"S-428", "a provider in the model", chat.path, strings.Replace(chat.body, "m-1", "@some/m-1", 1), "unknown_slug", nil},
+		{"S-428", "a provider in a config", chat.path, chat.body, "unknown_slug", []string{"x-gateway-config", `{"provider":"@some"}`}},
+		{"S-335", "a prompt", "/v1/prompts/" + prompt + "/completions", `{}`, "unknown_prompt", nil},
 	} {
 		prove(t, tt.of, tt.name+" is of its workspace", func(t *testing.T) {
 			ask := func(key string) response {
@@ -237,8 +247,9 @@ func TestWorkspacesUseNothingOfEachOther(t *testing.T) {
 			}
 			waittest.Until(t, "its own workspace uses it", func() bool { return ask(h.keys["service"]).status == http.StatusOK })
 			h.provider.forget()
-			if got := ask(away); got.status != http.StatusBadRequest && got.status != http.StatusNotFound {
-				t.Errorf("another workspace gets status %d: %.300s", got.status, got.body)
+			got := ask(away)
+			if e, _ := got.object(t)["error"].(map[string]any); got.status < 400 || got.status > 404 || e["code"] != tt.code {
+				t.Errorf("another workspace gets status %d, want a refusal with %s: %.300s", got.status, tt.code, got.body)
 			}
 			h.provider.none(t)
 		})

@@ -168,7 +168,7 @@ func (s *spenders) proveEntities(t *testing.T) {
 		at := s.policy(t, "rate-limits", condition("metadata.team", "counted"), "metadata.plan", `"type":"requests","unit":"rpd","value":3`)
 		s.settled(t)
 		var got []string
-		for end := (time.Time{}); !end.Equal(endOfUnit("rpd", time.Now())); { // again if the day ended meanwhile
+		for end := (time.Time{}); !end.Equal(endOfUnit("rpd", time.Now())); { // again if the day ended in the meantime
 			end = endOfUnit("rpd", time.Now())
 			for _, plan := range []string{"a", "a", "b"} {
 				s.admits(t, s.key, `{"team":"counted","plan":"`+plan+`"}`, true)
