@@ -301,11 +301,12 @@ func TestACallBegunBeforeAnInvalidationIsNotSharedAfterIt(t *testing.T) {
 		<-release
 		model.ServeHTTP(w, r)
 	})})
+	ask := func() gatewaytest.Response {
+		return cachedPost(g, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, simpleCache)
+	}
 	var wg sync.WaitGroup
 	for range 2 {
-		wg.Go(func() {
-			cachedPost(g, "/chat/completions", `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, simpleCache)
-		})
+		wg.Go(func() { g.Entry(ask()) }) // the response is stored before its entry
 		select {
 		case <-arrived:
 		case <-time.After(time.Minute):
@@ -317,4 +318,7 @@ func TestACallBegunBeforeAnInvalidationIsNotSharedAfterIt(t *testing.T) {
 	}
 	close(release)
 	wg.Wait()
+	if got := ask().Header.Get(api.HeaderCacheStatus); got != "MISS" {
+		t.Errorf("a request after both invalidations: %s, want MISS", got)
+	}
 }

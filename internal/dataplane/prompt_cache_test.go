@@ -57,6 +57,7 @@ func TestThePrefixIsMarkedWhereItPays(t *testing.T) {
 	blocks := `[{"type":"text","text":"a"},{"type":"text","text":` + system + `}]`
 	tools := `"tools":[{"name":"a","input_schema":{"type":"object"}},{"name":"b","description":` + system + `,"input_schema":{"type":"object"}}]`
 	long := turns(system, `"more"`)
+	history := strings.Replace(turns(`"be brief"`, `"more"`), `"content":"hi"`, `"content":`+system, 1)
 	first := fmt.Sprintf(`{"model":%q,"max_tokens":100,"system":%s,"messages":[{"role":"user","content":"hi"}]}`, promptCacheModel, system)
 	for _, tt := range []struct{ name, config, body, want string }{
 		{"off", `{"provider":"@claude"}`, long, long},
@@ -66,6 +67,7 @@ func TestThePrefixIsMarkedWhereItPays(t *testing.T) {
 		{"the first turn", on, first, strings.Replace(first, `"system":`+system, `"system":[{"type":"text","text":`+system+`,`+mark+`}]`, 1)},
 		{"blocks", on, strings.Replace(first, system, blocks, 1), strings.Replace(first, system, strings.Replace(blocks, `}]`, `,`+mark+`}]`, 1), 1)},
 		{"tools without a system prompt", on, strings.Replace(first, `"system":`+system, tools, 1), strings.Replace(first, `"system":`+system, strings.TrimSuffix(tools, `}]`)+`,`+mark+`}]`, 1)},
+		{"a long history", on, history, strings.Replace(history, `"hello"}, {"role":"user","content":"more"`, `"hello"},{"role":"user","content":[{"type":"text","text":"more",`+mark+`}]`, 1)},
 		{"a mark of the client", on, strings.Replace(long, `"content":"hi"`, `"content":[{"type":"text","text":"hi",`+mark+`}]`, 1), strings.Replace(long, `"content":"hi"`, `"content":[{"type":"text","text":"hi",`+mark+`}]`, 1)},
 		{"short", on, turns(`"be brief"`, `"more"`), turns(`"be brief"`, `"more"`)},
 		{"a model without a price of cached tokens", on, strings.Replace(long, promptCacheModel, "claude-2", 1), strings.Replace(long, promptCacheModel, "claude-2", 1)},

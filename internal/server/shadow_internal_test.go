@@ -24,6 +24,18 @@ func TestSampledShadowResultsCountForAll(t *testing.T) {
 	if last := s.take(busy, start.Add(time.Minute)); weight+last != 10_001 {
 		t.Errorf("stored results count for %d of 10001", weight+last)
 	}
+	steady, later := shadowKind{version: "2", verdict: "passed"}, 0
+	for range shadowBurst {
+		s.take(steady, start)
+	}
+	for i := range 40 {
+		if s.take(steady, start.Add(time.Duration(i+1)*250*time.Millisecond)) > 0 {
+			later++
+		}
+	}
+	if later != 10 {
+		t.Errorf("%d results are stored in the 10 seconds after the burst, want 10", later)
+	}
 	for i := range maxShadowKinds + 10 {
 		s.take(shadowKind{version: string(rune(i + 1000))}, start)
 	}

@@ -9,7 +9,7 @@ import (
 	"modelgate/internal/upstream"
 )
 
-func TestWhatAGatewayAcceptsCarriesItsChain(t *testing.T) {
+func TestRequestsWithAGatewayKeyCarryTheirChain(t *testing.T) {
 	var seen http.Header
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header }))
 	defer s.Close()
