@@ -24,7 +24,7 @@ func addLabels(a *route.API) {
 type createLabelInput struct {
 	Body struct {
 		Name         string `json:"name" minLength:"1" maxLength:"255"`
-		Organisation string `json:"organisation_id,omitempty" maxLength:"255" doc:"The caller's organisation; optional"`
+		Organisation string `json:"organisation_id,omitempty" maxLength:"255" doc:"Id or slug of the caller's organisation; optional"`
 		Workspace    string `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; without it an organisation key creates a label of the organisation"`
 		Description  string `json:"description,omitempty" maxLength:"1024"`
 		Color        string `json:"color_code,omitempty" maxLength:"32"`
@@ -40,8 +40,8 @@ func createLabel(ctx context.Context, c *route.Caller, in *createLabelInput) (*c
 	if err := CheckLabel(b.Name); err != nil {
 		return nil, err
 	}
-	if b.Organisation != "" && b.Organisation != c.Organisation {
-		return nil, route.Missing("organisation_id", "organisation", b.Organisation)
+	if err := c.CheckOrganisation(ctx, b.Organisation); err != nil {
+		return nil, err
 	}
 	workspace, err := place(ctx, c, b.Workspace)
 	if err != nil {
