@@ -231,6 +231,14 @@ func TestRolesReachProvidersOfOtherProtocols(t *testing.T) {
 					t.Errorf("the provider got %s, want %q in it once", sent, text)
 				}
 			}
+			if member := map[string]string{"anthropic": "system", "google": "systemInstruction", "bedrock": "system"}[x.provider]; member != "" {
+				prompt, _ := json.Marshal(at(exactly(t, []byte(sent)), member))
+				for _, text := range []string{"be brief", "be kind", "be right"} {
+					if !strings.Contains(string(prompt), text) {
+						t.Errorf("%s = %s, want %q in it", member, prompt, text)
+					}
+				}
+			}
 		})
 	}
 }

@@ -186,8 +186,8 @@ func TestStrictComplianceDecidesAboutReasoning(t *testing.T) {
 			{"S-274 S-276 S-105 S-137", "shown by the header", []string{"x-gateway-strict-vendora-compliance", "false"}, "", true},
 			{"S-274 S-276 S-105 S-137", "shown by the config", nil, `"strict_vendora_compliance":false`, true},
 			{"S-276 S-105", "hidden by the config", nil, `"strict_vendora_compliance":true`, false},
-			{"S-276 S-105", "hidden by the header before the config", []string{"x-gateway-strict-vendora-compliance", "true"}, `"strict_vendora_compliance":false`, false},
-			{"S-276 S-105", "shown by the header before the config", []string{"x-gateway-strict-vendora-compliance", "false"}, `"strict_vendora_compliance":true`, true},
+			{"S-276 S-105 S-436", "hidden by the header before the config", []string{"x-gateway-strict-vendora-compliance", "true"}, `"strict_vendora_compliance":false`, false},
+			{"S-276 S-105 S-436", "shown by the header before the config", []string{"x-gateway-strict-vendora-compliance", "false"}, `"strict_vendora_compliance":true`, true},
 		} {
 			prove(t, tt.of, x.name+" "+tt.name, func(t *testing.T) {
 				p := newProvider(t, speaks(true))
@@ -309,10 +309,13 @@ func TestContextErrorsKeepTheirStatus(t *testing.T) {
 	} {
 		prove(t, "S-475", tt.provider+" on "+tt.path, func(t *testing.T) {
 			p := newProvider(t, says(http.StatusBadRequest, "application/json", tt.error))
-			got := g.do(t, "POST", tt.path, tt.body, tongue{provider: tt.provider}.to(p)...)
-			e := at(got.object(t), "error")
-			if said, _ := at(e, "message").(string); got.status != 400 || !strings.HasSuffix(said, message) || at(e, "source") != "provider" {
-				t.Errorf("status %d: %s, want the provider's 400 and message", got.status, got.body)
+			for _, body := range []string{tt.body, strings.Replace(tt.body, "{", `{"stream":true,`, 1)} {
+				p.forget()
+				got := g.do(t, "POST", tt.path, body, tongue{provider: tt.provider}.to(p)...)
+				e := at(got.object(t), "error")
+				if said, _ := at(e, "message").(string); got.status != 400 || !strings.HasSuffix(said, message) || at(e, "source") != "provider" {
+					t.Errorf("%s: status %d: %s, want the provider's 400 and message", body, got.status, got.body)
+				}
 			}
 			if tt.path == "/v1/responses" && tt.provider == "openai" && p.only(t).field(t, "truncation") != `"disabled"` {
 				t.Error("truncation did not reach the provider")

@@ -89,9 +89,9 @@ func TestPartsOfTranslatedStreamsAreToldApart(t *testing.T) {
 }
 
 // TestEventsOfTranslatedStreamsAreNotHeldBack lets the provider send an event only after
-// the client has read what the one before says.
+// the client has read what the one before says. No comment may flush what is held back.
 func TestEventsOfTranslatedStreamsAreNotHeldBack(t *testing.T) {
-	g, _ := start(t)
+	g := launchFor(t, "version: 1\ntimeouts: {keep_alive: -1s}\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
 	for provider, tt := range map[string]struct{ begin, event string }{
 		"anthropic": {
 			events(`{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":7,"output_tokens":1}}}`,
