@@ -102,7 +102,7 @@ func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
 		{"https://tools.example.com", "https://elsewhere.example.com"},
 	} {
 		text := strings.Replace(bare, change[0], change[1], 1)
-		if _, err := w.apply(t, text, manifest.Apply{}); text == bare || err == nil || !strings.Contains(err.Error(), "give the credential itself") {
+		if _, err := w.apply(t, text, manifest.Apply{}); text == bare || err == nil || !strings.Contains(err.Error(), "send the credential itself") {
 			t.Errorf("%q for %q: %v\n%s", change[1], change[0], err, text)
 		}
 	}
