@@ -25,9 +25,9 @@ func checkHost(host string) string {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return "must be an http or https URL, as https://models.example.com/v1"
 	case u.User != nil:
-		return "must not hold a user name or password; give the credential in api_key"
+		return "must not contain a user name or password; put the credential into api_key"
 	case u.RawQuery != "" || u.Fragment != "":
-		return "must not have a query or fragment; give the base address only"
+		return "must not have a query or fragment; use only the base URL"
 	}
 	return ""
 }

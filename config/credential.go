@@ -116,7 +116,7 @@ func CheckBound(list []Credential) error {
 }
 
 // unbound is the message about a credential that any provider could get.
-const unbound = "is a credential and there is no provider that it belongs to; add provider next to it, since a request must not choose where it is sent"
+const unbound = "is a credential without a provider; add provider next to it, because a request must not choose where the credential is sent"
 
 // freeForms are the properties with free-form content. True are those whose
 // content is sent to the provider.

@@ -115,7 +115,7 @@ func readJoin(r *reader, path string, m member, depth int) *Query {
 			return nil
 		}
 		if len(m.value.items) == 0 {
-			r.fault(path, "must hold at least one query; add one or remove "+m.name)
+			r.fault(path, "must contain at least one query; add one or remove "+m.name)
 		}
 		q := &Query{Op: op}
 		for i, one := range m.value.items {
@@ -217,7 +217,7 @@ func (q *Query) check(r *reader) string {
 			return "must be an array of plain values"
 		}
 		if slices.ContainsFunc(v.items, func(i value) bool { return i.kind == isArray || i.kind == isObject }) {
-			return "must hold plain values only; objects and arrays can't be compared"
+			return "must contain only plain values; objects and arrays cannot be compared"
 		}
 	case Gt, Gte, Lt, Lte:
 		if _, ok := v.float(); !ok {

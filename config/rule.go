@@ -165,7 +165,7 @@ var credentialObject = rule[Secret]{
 			return Secret{}, false
 		}
 		if len(v.members) == 0 {
-			r.fault(path, "must not be empty; give the whole service account")
+			r.fault(path, "must not be empty; use the complete service account")
 		}
 		return Secret{string(v.raw)}, true
 	},

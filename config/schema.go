@@ -108,7 +108,7 @@ func querySchema() *schema {
 	several := &schema{Type: "array", MinItems: 1, Items: query}
 	return &schema{
 		Type:        "object",
-		Description: "Fields of a request (metadata., params., headers. or url. and a path) with a value or operators; all must hold.",
+		Description: "Fields of a request (metadata., params., headers. or url. and a path) with a value or operators; all must match.",
 		Properties:  map[string]*schema{string(And): several, string(Or): several, string(Not): query},
 		PatternProperties: map[string]*schema{
 			`^(metadata|params|headers|url)\..`: {AnyOf: []*schema{{Ref: "#/$defs/plain"}, {Ref: "#/$defs/tests"}}},

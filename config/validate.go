@@ -145,7 +145,7 @@ func (r *reader) names(c *Config) map[string]string {
 			continue
 		}
 		if first, twice := names[t.Name]; twice {
-			r.fault(t.jsonPath()+".name", "is also the name of "+first+"; give each target a name of its own")
+			r.fault(t.jsonPath()+".name", "is also the name of "+first+"; give each target a different name")
 			continue
 		}
 		names[t.Name] = t.jsonPath()
@@ -160,7 +160,7 @@ func (r *reader) conditional(at string, c *Config, names map[string]string) {
 		r.fault(at+".strategy.conditions", "is required in conditional mode; add at least one condition")
 	}
 	if s.Default == "" && !r.broken[c] {
-		r.fault(at+".strategy.default", "is required in conditional mode; name the target to take when no condition holds")
+		r.fault(at+".strategy.default", "is required in conditional mode; name the target to use if no condition holds")
 	}
 	for i, condition := range s.Conditions {
 		r.target(item(at+".strategy.conditions", i)+".then", condition.Then, names)
@@ -176,7 +176,7 @@ func (r *reader) target(at, name string, names map[string]string) {
 	if _, known := names[name]; known {
 		return
 	}
-	message := "names no target of this node; give a target the name " + quote(name)
+	message := "is not the name of a target of this node; give a target the name " + quote(name)
 	if like := r.nearest(name, keys(names)); like != "" {
 		message += " or write " + quote(like)
 	}

@@ -161,7 +161,7 @@ func listKeys(ctx context.Context, p *program, args []string) error {
 }
 
 func revokeKey(ctx context.Context, p *program, args []string) error {
-	f := p.flags("keys revoke", "ID", "Revokes a gateway key. A running gateway refuses it within a second.")
+	f := p.flags("keys revoke", "ID", "Revokes a gateway key. A running gateway rejects it within a second.")
 	d := newDatabaseFlags(f)
 	if err := f.parse(args, 1); err != nil {
 		return err

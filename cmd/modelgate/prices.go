@@ -141,8 +141,8 @@ func newTableFlags(f *flags) *tableFlags {
 		book:    f.text("book", "", "", "price book `file` (.csv); defaults to the built-in one"),
 		skipped: f.Bool("skipped", false, "print the entries that give no row, with the reason"),
 	}
-	f.Var(&t.confirm, "confirm", "a second table, as `FORMAT:FILE`: where the book differs, it takes the figures on which both tables agree")
-	f.Var(&t.replace, "replace", "take the table's figures for this `PROVIDER/MODEL`; a star at its end matches a prefix")
+	f.Var(&t.confirm, "confirm", "a second table, as `FORMAT:FILE`: where the book differs, it takes the figures that both tables agree on")
+	f.Var(&t.replace, "replace", "use the table's figures for this `PROVIDER/MODEL`; a star at the end matches a prefix")
 	return t
 }
 

@@ -137,7 +137,7 @@ func (m *Mail) connect(ctx context.Context) (c *smtp.Client, err error) {
 		return nil, reply("the mail server did not greet", err)
 	}
 	if err := c.Hello(domain(m.From)); err != nil {
-		return nil, reply("the mail server refused the greeting", err)
+		return nil, reply("the mail server rejected the greeting", err)
 	}
 	if m.TLS == StartTLS {
 		if ok, _ := c.Extension("STARTTLS"); !ok {
@@ -162,12 +162,12 @@ func (m *Mail) authenticate(c *smtp.Client, host string) error {
 	names := strings.Fields(strings.ToUpper(offered))
 	for _, name := range names {
 		if name == "PLAIN" {
-			return reply("the mail server refused the credentials", c.Auth(smtp.PlainAuth("", m.User, m.Password.Reveal(), host)))
+			return reply("the mail server rejected the credentials", c.Auth(smtp.PlainAuth("", m.User, m.Password.Reveal(), host)))
 		}
 	}
 	for _, name := range names {
 		if name == "LOGIN" {
-			return reply("the mail server refused the credentials", c.Auth(&loginAuth{m.User, m.Password}))
+			return reply("the mail server rejected the credentials", c.Auth(&loginAuth{m.User, m.Password}))
 		}
 	}
 	return errors.New("the mail server offers neither AUTH PLAIN nor AUTH LOGIN")

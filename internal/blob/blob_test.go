@@ -229,8 +229,8 @@ func TestABucketThatFailsIsReportedWithoutSecrets(t *testing.T) {
 		want string
 	}{
 		"away":      {options(gone.URL), "the bucket cannot be reached"},
-		"denied":    {options(denied.URL), "the bucket refused the request: AccessDenied"},
-		"no bucket": {missing, "the bucket refused the request: NoSuchBucket"},
+		"denied":    {options(denied.URL), "the bucket rejected the request: AccessDenied"},
+		"no bucket": {missing, "the bucket rejected the request: NoSuchBucket"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := blob.OpenBucket(tt.o)

@@ -206,7 +206,7 @@ const (
 	requestTimeout = 10 * time.Minute
 )
 
-var errSlow = errors.New("the bucket did not accept or answer a request in time")
+var errSlow = errors.New("the bucket did not respond to a request in time")
 
 // send sends a request, with retries if they may help, and returns a successful
 // response, whose body the caller must close.
@@ -265,5 +265,5 @@ func serverError(status int, text []byte) error {
 	case !codeForm.MatchString(said.Code):
 		said.Code = "status " + strconv.Itoa(status)
 	}
-	return fault(fmt.Errorf("status %d, %s", status, said.Code), "the bucket refused the request: %s", said.Code)
+	return fault(fmt.Errorf("status %d, %s", status, said.Code), "the bucket rejected the request: %s", said.Code)
 }

@@ -125,7 +125,7 @@ func TestAnUploadWhoseEndFailsIsTakenBack(t *testing.T) {
 	b, seen := scripted(t, map[int]http.HandlerFunc{4: respondWith(200, "<Error><Code>InternalError</Code></Error>")})
 	_, err := b.Put(t.Context(), "x", bytes.NewReader(make([]byte, 17<<20)))
 	f, ok := errors.AsType[*blob.Error](err)
-	if !ok || f.Reason != "the bucket refused the request: InternalError" || len(*seen) != 5 || (*seen)[4].Method != "DELETE" {
+	if !ok || f.Reason != "the bucket rejected the request: InternalError" || len(*seen) != 5 || (*seen)[4].Method != "DELETE" {
 		t.Errorf("Put: %v after %d requests", err, len(*seen))
 	}
 	if _, err := b.Get(t.Context(), "x"); !errors.Is(err, fs.ErrNotExist) {

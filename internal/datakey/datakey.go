@@ -144,7 +144,7 @@ func (r *Keyring) OpenWith(organisation, wrapped, sealed string) (secret.String,
 // opens all these data keys. They are by organisation.
 func (r *Keyring) Check(wrapped map[string]string) error {
 	if len(wrapped) > 0 && r.master == nil {
-		return fmt.Errorf("the database holds sealed credentials of %d organisations and there is no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command to the one they were sealed with", len(wrapped))
+		return fmt.Errorf("the database contains sealed credentials of %d organisations, but there is no master key; set MODELGATE_MASTER_KEY, --master-key-file or --master-key-command to the one they were sealed with", len(wrapped))
 	}
 	for _, organisation := range slices.Sorted(maps.Keys(wrapped)) {
 		if _, err := r.key(organisation, wrapped[organisation]); err != nil {

@@ -57,7 +57,7 @@ func TestConfigReachesNoModelThatIsNotEnabled(t *testing.T) {
 		{"a further model that the config fills in", "only", `,"default_params":{"fallback_models":["bad"]}`, good, "not enabled"},
 		{"further models without a list", "any", `,"override_params":{"models":["bad"]}`, good, ""},
 		{"an object of the config that names no model", "only", `,"override_params":{"models":{"x":1}}`, good, "cannot be known"},
-		{"the model dropped by the config", "only", `,"drop_params":["model"]`, good, "takes the model out"},
+		{"the model dropped by the config", "only", `,"drop_params":["model"]`, good, "removes the model"},
 		{"another parameter dropped by the config", "only", `,"drop_params":["seed"]`, good, ""},
 		{"the model dropped without a list", "any", `,"drop_params":["model"]`, good, ""},
 	} {

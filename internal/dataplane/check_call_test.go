@@ -274,7 +274,7 @@ func TestAModelThatFailsFailsTheCheckByDefault(t *testing.T) {
 	} {
 		res := g.Post("/chat/completions", sayChat("hello", false), "x-gateway-config", guarded(`"input_guardrails":[{"id":"in","deny":true,`+members+`}]`), "x-gateway-provider", "")
 		problem := str(at(res.JSON(t), "hook_results.before_request_hooks.0.checks.0.error.message"))
-		if res.Status != want || !strings.HasPrefix(problem, "the model did not answer: ") {
+		if res.Status != want || !strings.HasPrefix(problem, "the model did not respond: ") {
 			t.Errorf("%s: status %d, want %d, %q: %s", members, res.Status, want, problem, res.Body)
 		}
 	}

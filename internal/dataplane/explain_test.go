@@ -192,7 +192,7 @@ func TestDecisionsOfASingleTargetAreExplained(t *testing.T) {
 	const config, body = `{"provider":"@simulator","cache":{"mode":"simple"}}`, `{"model":"sim-1","messages":[{"role":"user","content":"hi"}]}`
 	g.Entry(cachedPost(g, "/chat/completions", body, config)) // it is stored
 	e := explained(t, g, config, "", body)
-	if decisions := fmt.Sprint(e["decisions"]); e["cache_status"] != "HIT" || !strings.Contains(decisions, "answered from the cache") {
+	if decisions := fmt.Sprint(e["decisions"]); e["cache_status"] != "HIT" || !strings.Contains(decisions, "served from the cache") {
 		t.Errorf("cache %v, decisions %s", e["cache_status"], decisions)
 	}
 }

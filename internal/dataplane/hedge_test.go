@@ -49,7 +49,7 @@ func TestAHedgeTakesTheTargetThatAnswersFirst(t *testing.T) {
 					t.Fatalf("attempts recorded: %v, want both", attempts)
 				}
 				loser := attempts[1].(map[string]any)
-				if loser["target"] != "config.targets[0]" || !strings.Contains(fmt.Sprint(loser["error"]), "answered first") {
+				if loser["target"] != "config.targets[0]" || !strings.Contains(fmt.Sprint(loser["error"]), "responded first") {
 					t.Errorf("the loser is recorded as %v", loser)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), stallTimer)

@@ -222,7 +222,7 @@ func (x *exchange) sendHead(res *pipeline.Response, patient *stallTimer) {
 
 var chunked = []string{"chunked"}
 
-var errClient = errors.New("the client does not take the answer")
+var errClient = errors.New("the client does not read the response")
 
 // copy sends the body after each read, so that nothing is delayed. What completes
 // a body of known length is sent when the exchange ends.

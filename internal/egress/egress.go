@@ -29,7 +29,7 @@ type Policy struct {
 	PassThrough Paths `json:"pass_through,omitzero" maxItems:"100" doc:"Methods and paths that pass through, such as GET /files/*; an empty list allows none, * any; null says nothing"`
 
 	// ManagedOnly rejects requests with their own credential.
-	ManagedOnly bool `json:"managed_providers_only,omitempty" doc:"Refuses requests that name no managed provider"`
+	ManagedOnly bool `json:"managed_providers_only,omitempty" doc:"Rejects requests that do not name a managed provider"`
 }
 
 // Names of a policy's fields on the wire.

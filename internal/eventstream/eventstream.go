@@ -17,7 +17,7 @@ import (
 var (
 	// ErrTooLarge is returned by [Reader.Next] for a message larger than the
 	// reader's limit.
-	ErrTooLarge = errors.New("eventstream: the message is larger than the reader may hold")
+	ErrTooLarge = errors.New("eventstream: the message is larger than the limit")
 
 	// ErrCorrupt is wrapped by the errors of [Reader.Next] for bytes that are
 	// not a message. The start of the next message is unknown then.

@@ -97,7 +97,7 @@ func (r *Reader) prelude(b []byte) {
 	total, headers := int64(binary.BigEndian.Uint32(b)), int64(binary.BigEndian.Uint32(b[4:]))
 	switch {
 	case crc32.ChecksumIEEE(b[:8]) != binary.BigEndian.Uint32(b[8:]):
-		r.corrupt("the checksum of the prelude does not hold")
+		r.corrupt("the checksum of the prelude is wrong")
 	case headers+frameSize > total:
 		r.corrupt("its length is too small for its headers")
 	case total > int64(r.max):
@@ -111,7 +111,7 @@ func (r *Reader) prelude(b []byte) {
 func (r *Reader) check(w []byte) bool {
 	sum := len(w) - 4
 	if crc32.ChecksumIEEE(w[:sum]) != binary.BigEndian.Uint32(w[sum:]) {
-		r.corrupt("the checksum does not hold")
+		r.corrupt("the checksum is wrong")
 		return false
 	}
 	rest := w[preludeSize : preludeSize+binary.BigEndian.Uint32(w[4:])]

@@ -94,7 +94,7 @@ func (c *claims) readRates(m members) error {
 		return rejected("has rate_limits that are not an array of at most 10 different {type, unit, value}: requests or tokens, per rps, rpm, rph, rpd or rpw, from 1")
 	}
 	if c.user == "" {
-		return rejected("has rate_limits without a user that holds them (email_id, sub or uid)")
+		return rejected("has rate_limits but no user (email_id, sub or uid)")
 	}
 	return nil
 }

@@ -274,7 +274,7 @@ func (m *Multipart) finish() {
 // inner looks for models in a field with JSON.
 func (m *Multipart) inner(text []byte) {
 	if m.part.cut {
-		m.err = readError("a field of the form holds more JSON than is searched")
+		m.err = readError("a field of the form contains more JSON than is searched")
 		return
 	}
 	models, err := JSON(text)

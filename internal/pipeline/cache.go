@@ -211,7 +211,7 @@ func (h *cacheHandler) outcome(r *Request, t *Trail, model string, params []dial
 
 func (h *cacheHandler) recordHit(t *Trail) {
 	t.Cache = CacheHit
-	t.decide(h.path, "answered from the cache")
+	t.decide(h.path, "served from the cache")
 }
 
 // replay returns a stored response.

@@ -71,7 +71,7 @@ func (h *cacheHandler) similar(ctx context.Context, r *Request, t *Trail, q *que
 		q.index.Remove(q.partition, key)
 		return nil
 	}
-	t.decide(h.path, "answered from the cache: the last turn has a similarity of %.3f", similarity)
+	t.decide(h.path, "served from the cache: the last turn has a similarity of %.3f", similarity)
 	return e
 }
 

@@ -257,7 +257,7 @@ func TestALoserOfAHedgeIsTheLastAttemptAlone(t *testing.T) {
 		if first.Status != http.StatusServiceUnavailable || first.Error != "" {
 			t.Errorf("the attempt before the last is recorded as %+v, want its own 503", first)
 		}
-		if !strings.Contains(last.Error, "another target answered first") {
+		if !strings.Contains(last.Error, "another target responded first") {
 			t.Errorf("the last attempt is recorded as %+v, want a cancelled one", last)
 		}
 		r.closedOnce()

@@ -57,7 +57,7 @@ func (r *Request) checkForwardedHeaders(h http.Header, forwarded []string) error
 			}
 		}
 		if r.HoldsKey(h[name]) {
-			return notForwarded(name, "holds the gateway key")
+			return notForwarded(name, "contains the gateway key")
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func (h hedge) race(ctx context.Context, r *Request, t *Trail, order []*branch, 
 			outer = nil
 		case <-slow.C:
 			if further < max(h.Max, 1) && s.more() && s.attemptLeft() {
-				t.decide(s.order[s.next].path, "no answer within %v, a further target is started", h.Delay)
+				t.decide(s.order[s.next].path, "no response within %v, another target is started", h.Delay)
 				further++
 				s.start(h.Delay)
 				slow.Reset(h.Delay)
@@ -169,7 +169,7 @@ func (one *runner) lose() {
 		return
 	}
 	if last := &one.trail.Attempts[n-1].Record; last.Status == 0 {
-		last.Error = "cancelled: another target answered first"
+		last.Error = "cancelled: another target responded first"
 	}
 }
 

@@ -356,7 +356,7 @@ func (a *Attempt) incomplete() *apierr.Error {
 }
 
 func (a *Attempt) unreadable(what string) *apierr.Error {
-	return apierr.New(apierr.UpstreamFailed, "%s answered with %s", a.Target.ID, what).WithCode("upstream_unreadable")
+	return apierr.New(apierr.UpstreamFailed, "%s responded with %s", a.Target.ID, what).WithCode("upstream_unreadable")
 }
 
 // upstreamBody is a body whose errors are converted to failures and whose reads

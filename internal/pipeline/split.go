@@ -70,12 +70,12 @@ func (a *Attempt) checkPieces(body []byte) error {
 	limit := a.handler.AttemptLimit()
 	if left := limit - int(a.trail.bill().attempts.Load()); n > left {
 		return apierr.New(apierr.Invalid,
-			"%s takes one input in a request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.Target.ID, n, limit, max(left, 0)).
+			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.Target.ID, n, limit, max(left, 0)).
 			WithParam("input").WithCode(codeAttempts)
 	}
 	if total := len(body) + (n-1)*(len(body)-size); total > maxPieces {
 		return apierr.New(apierr.TooLarge,
-			"%s takes one input in a request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.Target.ID, n, total, maxPieces).
+			"%s accepts one input per request; %d requests with the other parameters take %d bytes, and at most %d are allowed: send fewer inputs or shorter parameters", a.Target.ID, n, total, maxPieces).
 			WithParam("input")
 	}
 	return nil

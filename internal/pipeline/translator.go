@@ -137,7 +137,7 @@ func (c *tokenCount) request(dst, body []byte) ([]byte, []dialect.ParamChange, e
 func (c *tokenCount) response(a *Attempt, out *Response, body []byte) error {
 	n, err := c.provider.DecodeCountResponse(body)
 	if err != nil {
-		return a.unreadable("a body that holds no number of tokens").WithCause(err)
+		return a.unreadable("a body that contains no number of tokens").WithCause(err)
 	}
 	out.setTapped(c.client.EncodeCountResponse(nil, n))
 	return nil

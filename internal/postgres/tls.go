@@ -80,7 +80,7 @@ func (o Options) tls(host, mode string) (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("DB_SSL_CA holds no certificate in PEM form")
+			return nil, errors.New("DB_SSL_CA contains no certificate in PEM format")
 		}
 	}
 	if mode == "VERIFY_CA" {

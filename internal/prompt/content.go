@@ -141,7 +141,7 @@ func checkString(c *Content) error {
 	messages, ok := c.messages()
 	if !ok {
 		if looksLikeMessages(c.String) {
-			return apierr.New(apierr.Invalid, "begins like an array of messages and is not JSON; is_raw_template 1 takes templates that are JSON only when they are filled")
+			return apierr.New(apierr.Invalid, "begins like an array of messages but is not JSON; set is_raw_template to 1 for a template that is JSON only after its variables are filled in")
 		}
 		_, err := parse(c.String)
 		return err
@@ -194,7 +194,7 @@ func checkSetting(m setting) error {
 	for key, v := range d.Members() {
 		switch key.String() {
 		case "messages", "prompt", "variables":
-			return apierr.New(apierr.Invalid, "%q is no parameter: it comes of the template or of the request", key.String())
+			return apierr.New(apierr.Invalid, "%q is not a parameter: it is set by the template or the request", key.String())
 		}
 		if err := checkStrings(v); err != nil {
 			return err

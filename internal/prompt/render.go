@@ -72,7 +72,7 @@ func (r *run) template(b *jsonedit.Builder, c *Content) (completes bool, err err
 		}
 		v, err := jsonedit.ParseValue(text)
 		if err != nil || v.Kind() != jsonedit.Array {
-			return false, apierr.New(apierr.Invalid, "the prompt is no JSON array of messages with these variables").WithParam("variables").WithCode("invalid_prompt")
+			return false, apierr.New(apierr.Invalid, "with these variables, the prompt is not a JSON array of messages").WithParam("variables").WithCode("invalid_prompt")
 		}
 		b.Name("messages")
 		b.Raw(v.Raw())

@@ -111,7 +111,7 @@ func (r *run) node(s *sink, n *node) error {
 // insert renders a partial in its place.
 func (r *run) insert(s *sink, ref string) error {
 	if r.inside >= maxPartials {
-		return apierr.New(apierr.Invalid, "partials hold each other more than %d deep, %.60q the last", maxPartials, ref).WithCode("invalid_template")
+		return apierr.New(apierr.Invalid, "partials are nested more than %d deep; the last one is %.60q", maxPartials, ref).WithCode("invalid_template")
 	}
 	t, known := r.parsed[ref]
 	if !known {

@@ -166,7 +166,7 @@ func (t *Target) url(c *Call) (*url.URL, error) {
 		}
 	}
 	if c.Operation != api.Proxy && urlpath.HasDotSegment(u.EscapedPath()) {
-		return nil, apierr.New(apierr.Invalid, "the model %.100q does not fit into the provider's path; it must not hold the segments . and ..", c.Model).WithParam("model")
+		return nil, apierr.New(apierr.Invalid, "the model %.100q cannot be part of the provider's path; it must not contain the segments . and ..", c.Model).WithParam("model")
 	}
 	return u, nil
 }

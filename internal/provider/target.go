@@ -155,7 +155,7 @@ func NewTarget(spec *Spec, s Settings) (*Target, error) {
 	}
 	if base == "" {
 		return nil, apierr.New(apierr.Invalid,
-			"provider %q has no address of its own; give one in x-gateway-custom-host or custom_host", spec.ID).
+			"provider %q has no built-in address; set x-gateway-custom-host or custom_host", spec.ID).
 			WithParam("custom_host")
 	}
 	if t.Guarded {

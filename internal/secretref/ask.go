@@ -69,7 +69,7 @@ func refused(format string, args ...any) *apierr.Error {
 // noResponseError returns the error for a missing response, without its content.
 func noResponseError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return apierr.New(apierr.UpstreamTimeout, "the manager did not answer in time").WithCode("secret_manager_failed")
+		return apierr.New(apierr.UpstreamTimeout, "the manager did not respond in time").WithCode("secret_manager_failed")
 	}
 	if f, ok := errors.AsType[*upstream.Failure](err); ok {
 		return failed("the manager could not be reached: %s", f.Reason())
@@ -93,11 +93,11 @@ func statusError(status int) error {
 	case status == http.StatusNotFound:
 		return apierr.New(apierr.UpstreamFailed, "the manager has no secret at this path").WithCode("secret_not_found")
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return refused("the manager refused the credential with status %d; check it and what it is allowed to read", status)
+		return refused("the manager rejected the credential with status %d; check the credential and its permissions", status)
 	case status == http.StatusTooManyRequests, status >= 500:
 		return failed("the manager returned status %d", status)
 	}
-	return refused("the manager refused the request with status %d; check the path and the settings of the reference", status)
+	return refused("the manager rejected the request with status %d; check the path and the settings of the reference", status)
 }
 
 func success(status int) bool { return status >= 200 && status <= 299 }

@@ -154,7 +154,7 @@ func awsError(status int, body []byte) error {
 		if status >= 500 || word == "ThrottlingException" {
 			return failed("the manager returned status %d (%s)", status, known)
 		}
-		return refused("the manager refused the request with status %d (%s)", status, known)
+		return refused("the manager rejected the request with status %d (%s)", status, known)
 	}
 	return statusError(status)
 }

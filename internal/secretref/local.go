@@ -120,7 +120,7 @@ func (r *Resolver) file(_ context.Context, ref *Reference) (secretPayload, error
 // name it. A nil resolver reads none.
 func (r *Resolver) ReadListed(path string) ([]byte, error) {
 	if r == nil {
-		return nil, notAllowed("there are no files that tenants may read")
+		return nil, notAllowed("tenants may not read any files")
 	}
 	f, err := r.file(context.Background(), &Reference{Path: path})
 	return []byte(f.text.Reveal()), err

@@ -39,7 +39,7 @@ func openNode(data, boot string, logger *slog.Logger) (*node, error) {
 	}
 	if !locked {
 		f.Close()
-		logger.Info("another gateway uses the data folder; shared counters know this one by a name of its own", "path", path)
+		logger.Info("another gateway uses the data folder; this one has its own name in shared counters", "path", path)
 		return &node{name: rand.Text()}, nil
 	}
 	name, err := readNode(f, boot, logger)

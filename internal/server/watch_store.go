@@ -212,7 +212,7 @@ func (s *Server) warnDangling(next *snapshot.Snapshot) {
 	}
 	for _, err := range next.Dangling {
 		if !known[err.Error()] {
-			s.Logger.Warn("provider of a config in the settings was removed; a start or a reload refuses this file", "config", s.Config, "err", err.Error())
+			s.Logger.Warn("provider of a config in the settings was removed; a start or a reload rejects this file", "config", s.Config, "err", err.Error())
 		}
 	}
 }

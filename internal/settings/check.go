@@ -84,7 +84,7 @@ func (s *Settings) checkProviders(o SecretResolver) *fault {
 			return at(errors.New("name a provider; `modelgate providers` lists them"), "providers[%d].provider", i)
 		}
 		if p.Integration != "" && (p.Provider != "" || p.APIKey != "" || p.CustomHost != "" || p.Options != nil || p.Models != nil) {
-			return at(errors.New("a provider with an integration must not have credentials, settings or models of its own"), "providers[%d].integration", i)
+			return at(errors.New("a provider with an integration must not have its own credentials, settings or models"), "providers[%d].integration", i)
 		}
 		key, err := o.Open(p.APIKey)
 		if err != nil {

@@ -27,7 +27,7 @@ type Counters struct {
 
 	// OnStoreDown applies to the limits of keys, workspaces, providers, integrations and
 	// users.
-	OnStoreDown string `json:"on_store_down,omitempty" enum:",cached,open,closed" doc:"What happens while the store fails: requests are counted by each gateway, admitted or refused. Defaults to cached"`
+	OnStoreDown string `json:"on_store_down,omitempty" enum:",cached,open,closed" doc:"While the store fails, cached (default) lets each gateway count on its own, open admits requests, and closed rejects them"`
 
 	address secret.String
 }

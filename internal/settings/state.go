@@ -169,7 +169,7 @@ type Usage struct {
 	AlertThreshold    *float64 `json:"alert_threshold,omitempty" minimum:"1" maximum:"1000000000000000"`
 	PeriodicReset     string   `json:"periodic_reset,omitempty" enum:"monthly,weekly"`
 	PeriodicResetDays int      `json:"periodic_reset_days,omitempty" minimum:"1" maximum:"365"`
-	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"At the end of the budget, finish admits requests while anything is left; stop ends streams, and refuses other requests whose largest possible use does not fit"`
+	OnBudgetEnd       string   `json:"on_budget_end,omitempty" enum:"finish,stop" doc:"finish admits requests while anything is left of the budget; stop ends streams when it is used up, and rejects other requests whose largest possible use does not fit"`
 }
 
 // Rate limits requests or tokens in a fixed window.

@@ -7,7 +7,7 @@ type LimitPolicy struct {
 	Kind        string            `json:"kind" enum:"rate,usage"`
 	Description string            `json:"description,omitempty" maxLength:"500"`
 	Conditions  []PolicyCondition `json:"conditions" minItems:"1" maxItems:"20" doc:"All must be met"`
-	GroupBy     []string          `json:"group_by" minItems:"1" maxItems:"10" doc:"Keys; each combination of values has a counter of its own"`
+	GroupBy     []string          `json:"group_by" minItems:"1" maxItems:"10" doc:"Keys; each combination of values has its own counter"`
 	Type        string            `json:"type" enum:"requests,tokens,cost,seconds" doc:"cost and seconds only for usage limits"`
 
 	Unit  string   `json:"unit,omitempty" enum:",rpm,rph,rpd,rpw" doc:"Of a rate limit"`

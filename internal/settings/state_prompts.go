@@ -29,7 +29,7 @@ type Prompt struct {
 	Workspace  string          `json:"workspace,omitempty" maxLength:"255" doc:"Slug; defaults to the first workspace"`
 	Name       string          `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Collection string          `json:"collection,omitempty" maxLength:"255" doc:"Slug; defaults to the workspace's default collection"`
-	Published  int64           `json:"published,omitempty" minimum:"1" doc:"Number of the version used when none is named; defaults to the last one in the file"`
+	Published  int64           `json:"published,omitempty" minimum:"1" doc:"Number of the version used if none is named; defaults to the last one in the file"`
 	Versions   []PromptVersion `json:"versions" minItems:"1" maxItems:"10000"`
 }
 
@@ -54,7 +54,7 @@ type Partial struct {
 	Workspace  string           `json:"workspace,omitempty" maxLength:"255" doc:"Slug; defaults to the first workspace"`
 	Name       string           `json:"name,omitempty" maxLength:"255" doc:"Display name. Defaults to the slug."`
 	Collection string           `json:"collection,omitempty" maxLength:"255" doc:"Slug; defaults to the workspace's default collection"`
-	Published  int64            `json:"published,omitempty" minimum:"1" doc:"Number of the version used when none is named; defaults to the last one in the file"`
+	Published  int64            `json:"published,omitempty" minimum:"1" doc:"Number of the version used if none is named; defaults to the last one in the file"`
 	Versions   []PartialVersion `json:"versions" minItems:"1" maxItems:"10000"`
 }
 

@@ -166,7 +166,7 @@ func canonicalQuery(raw string) (string, error) {
 		n, err := url.QueryUnescape(name)
 		v, err2 := url.QueryUnescape(value)
 		if err != nil || err2 != nil {
-			return "", apierr.New(apierr.Invalid, "the query holds a broken percent escape and can't be signed")
+			return "", apierr.New(apierr.Invalid, "the query contains a broken percent escape and cannot be signed")
 		}
 		// A byte below all others sorts a name before longer names with that
 		// prefix.

@@ -98,7 +98,7 @@ func cleanPath(p string) (string, error) {
 	if rest, ok := strings.CutPrefix(p, "file:"); ok {
 		p = strings.TrimPrefix(rest, "//")
 		if strings.ContainsRune(p, '?') {
-			return "", fmt.Errorf("database %q: parameters after ? are not taken; give the path alone", p)
+			return "", fmt.Errorf("database %q: parameters after ? are not supported; use only the path", p)
 		}
 	}
 	if p == "" || strings.HasPrefix(p, ":memory:") {

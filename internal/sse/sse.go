@@ -19,7 +19,7 @@ import (
 
 // ErrTooLarge is returned by [Reader.Next] for an event larger than the
 // reader's limit. The stream cannot be read any further.
-var ErrTooLarge = errors.New("sse: the event is larger than the reader may hold")
+var ErrTooLarge = errors.New("sse: the event is larger than the limit")
 
 // Event is one event as received: everything up to and including a blank line.
 // Its slices belong to the [Reader] that returned it.

@@ -49,7 +49,7 @@ var kindNames = [...]struct{ name, text string }{
 	Dial:              {"dial", "connection failed"},
 	DNS:               {"dns", "the name could not be resolved"},
 	TLS:               {"tls", "the TLS handshake did not succeed"},
-	Refused:           {"refused", "the host is refused"},
+	Refused:           {"refused", "the host is not allowed"},
 	Reset:             {"reset", "the connection ended early"},
 	HeaderTimeout:     {"header_timeout", "no response header came in time"},
 	FirstEventTimeout: {"first_event_timeout", "no first event came in time"},
@@ -134,9 +134,9 @@ func dnsDetail(e *net.DNSError) string {
 	case e.IsNotFound:
 		return "no such host"
 	case e.IsTimeout:
-		return "the name server did not answer in time"
+		return "the name server did not respond in time"
 	}
-	return "the name server did not answer properly"
+	return "the name server did not respond properly"
 }
 
 func tlsDetail(err error) string {
@@ -157,7 +157,7 @@ func tlsDetail(err error) string {
 	}
 	// An alert of the peer; its text is from a fixed table.
 	if e, ok := errors.AsType[*net.OpError](err); ok && e.Op == "remote error" {
-		return "the server answered " + e.Err.Error()
+		return "the server responded " + e.Err.Error()
 	}
 	return ""
 }

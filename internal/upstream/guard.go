@@ -39,13 +39,13 @@ const trustAdvice = "if it is meant to be reached, list it in upstream.trusted_h
 
 // reasons holds a message for each rule: what is wrong and what to do.
 var reasons = map[string]string{
-	RuleEmpty:         "it is empty; give the base address of the endpoint, such as https://models.example.com/v1",
+	RuleEmpty:         "it is empty; use the base URL of the endpoint, for example https://models.example.com/v1",
 	RuleLength:        "it is longer than 2048 bytes",
 	RuleCharacters:    "it has a character that no host has; a host consists of letters, digits, dots and hyphens, or is an IPv6 address in brackets",
-	RuleSyntax:        "it is not a URL; give the base address of the endpoint, such as https://models.example.com/v1",
+	RuleSyntax:        "it is not a URL; use the base URL of the endpoint, for example https://models.example.com/v1",
 	RuleScheme:        "it must begin with https:// or http://",
-	RuleUserInfo:      "it holds a user name or password; send credentials in Authorization instead",
-	RuleQuery:         "it has a query or a fragment; give the base address only",
+	RuleUserInfo:      "it contains a user name or password; send credentials in Authorization instead",
+	RuleQuery:         "it has a query or a fragment; use only the base URL",
 	RulePort:          "the port must be a number from 1 to 65535",
 	RuleBlockedPort:   "the port belongs to a service other than a model provider; " + trustAdvice,
 	RuleTrailingDot:   "the name ends in a dot; leave the dot away",

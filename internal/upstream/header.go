@@ -97,7 +97,7 @@ func Forward(dst, src http.Header, names []string) error {
 // checkForwardable returns an error for a header that may not be forwarded.
 func checkForwardable(name string) error {
 	if !isToken(name) {
-		return apierr.New(apierr.Invalid, "%q is not a header name; give names separated by commas", name).WithParam(api.HeaderForwardHeaders)
+		return apierr.New(apierr.Invalid, "%q is not a header name; list names separated by commas", name).WithParam(api.HeaderForwardHeaders)
 	}
 	key := canonical(name)
 	if hopByHop(key) || ownFamily(key) || metadataField(key) || overrides(key) || key == "Host" || key == "Content-Length" {

@@ -37,7 +37,7 @@ func Canonical(path string) (string, error) {
 		return "", err
 	}
 	if strings.Contains(out, "//") {
-		return "", invalid("must not hold an empty segment; write one slash between segments")
+		return "", invalid("must not contain an empty segment; write one slash between segments")
 	}
 	if err := checkBytes(out); err != nil {
 		return "", err
@@ -90,9 +90,9 @@ func checkBytes(path string) error {
 	for i := range len(text) {
 		switch c := text[i]; {
 		case c < ' ', c == 0x7f:
-			return invalid("must not hold control characters, encoded ones included")
+			return invalid("must not contain control characters, not even encoded")
 		case c == '\\':
-			return invalid("must not hold a backslash, encoded ones included; segments are separated by a slash")
+			return invalid("must not contain a backslash, not even encoded; separate segments with a slash")
 		case c == 0xc0, c == 0xc1, i+1 < len(text) && (c == 0xe0 && isBetween(text[i+1], 0x80, 0x9f) || c == 0xf0 && isBetween(text[i+1], 0x80, 0x8f)):
 			return invalid("must encode characters as UTF-8 does, in its shortest form")
 		}
@@ -103,7 +103,7 @@ func checkBytes(path string) error {
 // checkDots refuses dot segments.
 func checkDots(path string) error {
 	if HasDotSegment(path) {
-		return invalid("must not hold the segments . and .., encoded ones included; send the path that they lead to")
+		return invalid("must not contain the segments . and .., not even encoded; send the resolved path")
 	}
 	return nil
 }

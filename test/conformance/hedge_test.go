@@ -182,7 +182,7 @@ func TestTheFirstGoodResponseOfAHedgeWins(t *testing.T) {
 			list[i] = fmt.Sprint(at(tries, i, "target"), " ", at(tries, i, "status"), " ", at(tries, i, "error"))
 		}
 		slices.Sort(list)
-		lost := " <nil> cancelled: another target answered first"
+		lost := " <nil> cancelled: another target responded first"
 		if want := []string{"config.targets[0]" + lost, "config.targets[1]" + lost, "config.targets[2] 200 <nil>"}; !slices.Equal(list, want) {
 			t.Errorf("attempts in the log = %q, want %q", list, want)
 		}

@@ -129,7 +129,7 @@ func TestCachedResponsesExpire(t *testing.T) {
 			}
 		}
 		if age := time.Since(stored); hits == 0 || age < 1900*time.Millisecond {
-			t.Errorf("%d requests were answered from the cache until %v after the first, want some for 2 seconds", hits, age)
+			t.Errorf("%d requests were served from the cache until %v after the first, want some for 2 seconds", hits, age)
 		}
 		called(t, []int{2}, p)
 	})

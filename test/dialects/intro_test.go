@@ -6,8 +6,8 @@ const intro = `# Dialects
 
 Look up what happens to a request between two API formats, called dialects. Clients use chat (OpenAI chat
 completions), messages (Anthropic), responses (OpenAI Responses), gemini (generateContent) or converse (AWS Bedrock).
-Providers use one of these or cohere (v2). Every client reaches every provider: the gateway translates requests and
-responses, streamed or not, and reports every change.
+Providers use one of these, cohere (v2), oracle or ollama. Every client reaches every provider: the gateway translates
+requests and responses, streamed or not, and reports every change.
 
 | dialect of the client | path |
 |---|---|
@@ -21,37 +21,37 @@ responses, streamed or not, and reports every change.
 ## Same dialect
 
 If client and provider use the same dialect, nothing is translated. The body passes byte for byte, except for the
-model's name, the config's edits and parameters that the [provider](providers.md) is known to refuse; unknown fields
-stay. So does the response. If a provider supports several dialects, the gateway uses the client's.
+model's name, the config's edits and parameters that the [provider](providers.md) is known to reject; unknown fields
+stay. The response passes byte for byte too. If a provider supports several dialects, the gateway uses the client's.
 
 ## Chat or responses
 
-Many providers have both protocols of OpenAI, but not for every model. Which one the gateway uses follows from what is
-known of the model:
+Many providers offer both the chat and the responses API of OpenAI, but not for every model. The gateway chooses by the
+model:
 
 | model at OpenAI | client of chat | client of responses | other clients |
 |---|---|---|---|
-| gpt-4 and older, gpt-oss, names it does not know | chat | responses | chat |
+| gpt-4 and older, gpt-oss, unknown names | chat | responses | chat |
 | reasoning models: o-series, gpt-5 and newer | chat | responses | responses |
 | codex, pro, deep research, computer use | responses | responses | responses |
 | search preview, audio | chat | chat | chat |
 
-Azure OpenAI has the same rows if ` + "`api_version`" + ` has responses (2025-03-01 or later, ` + "`preview`" + `, ` + "`v1`" + `), and so have Databricks
-and Bedrock Mantle; a deployment whose name says nothing counts as unknown, unless its ` + "`model_name`" + ` is set. GitHub
+Azure OpenAI has the same rows if ` + "`api_version`" + ` has responses (2025-03-01 or later, ` + "`preview`" + `, ` + "`v1`" + `), as do Databricks
+and Bedrock Mantle. A deployment whose name does not reveal its model counts as unknown, unless its ` + "`model_name`" + ` is set. GitHub
 Copilot has its own rows.
 
-If a provider answers that its other endpoint serves the model, or has no such endpoint at all, the gateway sends the
-request there, once, translated. If that succeeds, it is remembered for an hour, for the provider, credential and model.
-Some models refuse function tools in chat only: then it is remembered for requests with tools. The log entry has both
-attempts. If the other endpoint cannot serve the request either, you get the first error.
+If a provider responds that only the other endpoint serves the model, or lacks the endpoint, the gateway translates the
+request and sends it to the other one, once. If that succeeds, the gateway uses the other endpoint for an hour, for this
+provider, credential and model. Some models reject function tools only in chat: then it does so only for requests with
+tools. The log entry has both attempts. If the other endpoint cannot serve the request either, you get the first error.
 
-At responses, nothing is stored (` + "`store`" + ` is false unless the client sets it) and the thinking comes encrypted, so that your
-client sends it back with the next turn; see [thinking and signatures](#thinking-and-signatures).
+With the responses API, nothing is stored (` + "`store`" + ` is false unless the client sets it) and thinking comes encrypted, so that your
+client can send it back with the next turn; see [thinking and signatures](#thinking-and-signatures).
 
-An effort that the model does not accept becomes the next lower one, or its least, and is reported as adapted.
+If a model does not accept an effort, the gateway sends the next lower one, or the lowest, and reports it as adapted.
 
-Clients of Bedrock's InvokeModel reach Claude on Bedrock this way. With other providers and models, the body is read as
-a messages request and translated.
+For clients of Bedrock's InvokeModel, requests to Claude on Bedrock are not translated. For other providers and models,
+the body is read as a messages request and translated.
 
 ## Other operations
 
@@ -61,29 +61,29 @@ a messages request and translated.
 | embeddings | ` + "`/v1/embeddings`" + `, ` + "`/v1beta/models/{model}:embedContent`" + `, ` + "`:batchEmbedContents`" + ` | chat providers with that path, cohere, google, vertex-ai, bedrock, ollama |
 | rerank | ` + "`/v1/rerank`" + ` | chat providers with that path, cohere, bedrock |
 
-If the provider does not offer the operation, you get 501 ` + "`unsupported_operation`" + `. An estimate
-counts tokens with the model's [tokenizer](prices.md#counted-tokens) and an image or a file as 1000; ` + "`x-gateway-params`" + ` marks it:
+If the provider does not offer the operation, you get 501 ` + "`unsupported_operation`" + `. A token
+count that the gateway [estimates](prices.md#counted-tokens), with 1000 tokens for an image or a file, is marked in ` + "`x-gateway-params`" + `:
 ` + "`input_tokens;adapted=\"an estimate: the provider offers no token count\"`" + `. For models that
-embed one input at a time (Titan and Nova on Bedrock, gemini-embedding on Vertex AI), the gateway sends a request per
-input, eight at a time. The vectors are in the order of the inputs, the usage is the sum, and if one request fails, all
-fail. For gemini clients, other providers embed only text.
+embed one input at a time (Titan and Nova on Bedrock, gemini-embedding on Vertex AI), the gateway sends one request per
+input, eight at a time. The vectors are in the order of the inputs, and the usage is the sum. If one request fails, the
+whole request fails. For gemini clients, other providers embed only text.
 
 ## Parameter handling
 
-The response header ` + "`x-gateway-params`" + `, and the log entry, name every parameter that was not sent unchanged, by the
-client's name for it:
+The response header ` + "`x-gateway-params`" + ` and the log entry list every parameter that was changed, under the name that
+the client used:
 
 | item | meaning |
 |---|---|
 | ` + "`seed;dropped`" + ` | the target does not support it |
 | ` + "`reasoning_effort;adapted=\"a budget of 1024 tokens for thinking\"`" + ` | sent in another form or with another value |
 | ` + "`seed;refused`" + ` | the config forbids dropping it |
-| ` + "`input[3];dropped=\"mcp_list_tools\"`" + ` | content of this type, at this place, has no form at the target |
+| ` + "`input[3];dropped=\"mcp_list_tools\"`" + ` | content of this type, at this place, which the target does not support |
 | ` + "`messages.thinking;ignored=\"the target does not read it\"`" + ` | thinking of earlier turns is left out |
 | ` + "`max_tokens;renamed=\"max_completion_tokens\"`" + `, ` + "`temperature;clamped=1`" + ` | changed for this provider |
-| ` + "`response.web_search_call;dropped`" + ` | content of the response that the client's dialect does not have; of a stream, only in the log entry |
+| ` + "`response.web_search_call;dropped`" + ` | content of the response that the client's dialect does not have; for a stream, only in the log entry |
 
-` + "`on_unsupported`" + ` in a config or target decides about parameters that would be dropped; see
+` + "`on_unsupported`" + ` in a config or target decides how parameters are handled that would be dropped; see
 [routing](routing.md#unsupported-parameters):
 
 | value | effect |
@@ -92,67 +92,69 @@ client's name for it:
 | ` + "`drop`" + ` | sends the request and reports only adapted parameters |
 | ` + "`refuse`" + ` | returns 400 ` + "`unsupported_parameter`" + ` before anything is sent; a fallback continues with a target that supports it |
 
-Changes to the meaning of a request are rejected whatever the config says, with a 400 in the client's dialect that names
-the element: a medium the target does not accept, a URL it does not fetch, a tool result without its call, invalid base64
-or an invalid schema. The same goes for what the request depends on and only one provider has: a guardrail, moderation,
-cached content, a compacted conversation, an uploaded file.
+If leaving something out would change the meaning of a request, the gateway returns a 400 that names the element,
+whatever the config says: a medium that the target does not accept, a URL that it does not fetch, a tool result without
+its call, invalid base64 or an invalid schema. The same applies to things that exist at only one provider: a guardrail,
+moderation, cached content, a compacted conversation, an uploaded file.
 
 ## Thinking and signatures
 
 Models sign their thinking and require it back unchanged. A signature is sent only to the vendor whose model made it. If a
 client's dialect carries the signature of another vendor, for example when a messages client uses Gemini, the gateway
-marks it: ` + "`mg1.google.…`" + `, in gemini as base64 of that. Send it back as you received it: the gateway removes the mark for
-that vendor and does not send the thinking to others. ` + "`mg1.none.-`" + ` means that nothing was signed.
+marks it: ` + "`mg1.google.…`" + ` (in gemini, the base64 of that). Send it back as you received it: the gateway removes the mark for
+that vendor and does not send the thinking to other vendors. ` + "`mg1.none.-`" + ` means that nothing was signed.
 
-Chat clients receive thinking only with ` + "`x-gateway-strict-vendora-compliance: false`" + `: as ` + "`reasoning_content`" + ` to read, and
-as ` + "`content_blocks`" + ` to send back; Google's signature of a tool call is in ` + "`extra_content.google.thought_signature`" + `. From
-messages that are sent back to a chat provider, the gateway removes ` + "`content_blocks`" + `, and by the provider's row what other
-vendors wrote: ` + "`reasoning_content`" + `, ` + "`reasoning_details`" + `, ` + "`annotations`" + `, ` + "`extra_content`" + `. Images in ` + "`content_blocks`" + ` move to
+Chat clients receive thinking only with ` + "`x-gateway-strict-vendora-compliance: false`" + `: as ` + "`reasoning_content`" + ` to
+read, and as ` + "`content_blocks`" + ` to send back; Google's signature of a tool call is in ` + "`extra_content.google.thought_signature`" + `. When
+you send messages back to a chat provider, the gateway removes ` + "`content_blocks`" + `, and, depending on
+the provider, fields of other vendors: ` + "`reasoning_content`" + `, ` + "`reasoning_details`" + `, ` + "`annotations`" + `, ` + "`extra_content`" + `. Images in ` + "`content_blocks`" + ` move to
 the next message of the user.
 
-For messages clients, the signature of a text is among its ` + "`citations`" + `, as a ` + "`char_location`" + ` of document -1: send it back with
-the text, and show nothing for it.
+For messages clients, the signature of a text is in its ` + "`citations`" + `, as a ` + "`char_location`" + ` of document -1: send it back with
+the text, and do not show it.
 
 ## Structured output
 
-If a target does not support a JSON Schema for its response, or not together with tools, it gets a tool ` + "`json_response`" + `
-that it must call, and the call's arguments become the text of the response. The header says ` + "`adapted=\"forced tool\"`" + `.
+If a target does not support a JSON Schema for its response, or not in combination with tools, the gateway adds a tool
+` + "`json_response`" + ` that the model must call, and the call's arguments become the text of the response. The header says ` + "`adapted=\"forced tool\"`" + `.
 
 ## Malformed arguments
 
-Models sometimes write arguments that are not a JSON object, and clients send them back with the conversation. To
-every target the gateway sends them as text in an object, ` + "`{\"INVALID_JSON\": \"…\"}`" + `, and reports it.
+Models sometimes write tool arguments that are not a JSON object, and clients send them back with the conversation. The
+gateway sends them to every target as text in an object, ` + "`{\"INVALID_JSON\": \"…\"}`" + `, and reports it.
 
 ## Streams
 
 Every event is forwarded as soon as it arrives. An error after the first event, a break, or an end without a finish reason
 ends the stream with an error in the client's dialect: an error object in chat, ` + "`event: error`" + ` in messages, ` + "`error`" + ` and
-` + "`response.failed`" + ` in responses, an error object in gemini, an exception message in converse. Without
-a finish reason, the provider's terminator completes a text, and tool calls only if the provider's row says that its streams
-have no reasons. Open blocks are closed first where clients need that, except tool calls that the provider did not finish,
-since clients run a call as soon as its end arrives. Half an event is never forwarded. If the token limit cuts a call, the client gets its arguments as far as they came,
-or no call where its dialect only has complete ones (gemini, and complete responses in messages and converse), and the
-finish reason of the limit. Interleaved tool call arguments are sent one call after the other to messages and gemini clients,
-whose dialects cannot interleave them.
+` + "`response.failed`" + ` in responses, an error object in gemini, an exception message in converse. If
+there is no finish reason, the provider's terminator completes a text; it completes tool calls only if the provider is
+known to send no reasons. Incomplete events are never forwarded.
+
+If clients need it, open blocks are closed first, except tool calls that the provider did not finish, because clients run
+a call as soon as its end arrives. If the token limit cuts off a call, the client gets the finish reason of the limit and
+the arguments received so far, or no call if its dialect has only complete ones (gemini, and complete responses in
+messages and converse). Messages and gemini cannot interleave the arguments of tool calls, so their clients get one call
+after the other.
 
 ## Every pair
 
-Each case was sent through the gateway to a provider that rejects what the real one rejects, complete and streamed. Columns
-are dialects of the provider; models are gpt-4.1, claude-sonnet-4-5, gpt-5.2, gemini-2.5-flash, Claude Sonnet 4.5 on
+Each case was sent through the gateway, complete and streamed, to a simulated provider that is as strict as the real one.
+Columns are dialects of the provider; models are gpt-4.1, claude-sonnet-4-5, gpt-5.2, gemini-2.5-flash, Claude Sonnet 4.5 on
 Bedrock and command-a.
 
 | result | meaning |
 |---|---|
 | **ok** | as the client requested and as the provider responded |
 | **adapted** | in another form; see the header |
-| **dropped** | left out; for parameters, the header says so; for responses, one side has no field for it |
+| **dropped** | left out; reported in the header for parameters; for responses, one side has no field for it |
 | **refused** | 400 before anything is sent |
 | **-** | the dialect cannot express it |
 
 `
 
 const historyIntro = `
-## Content that one dialect has
+## Content of single dialects
 
 What happens to each type of content in a conversation, from the lists of types in the vendors' SDKs. Types that reach every
 target unchanged are left out.
@@ -162,12 +164,12 @@ target unchanged are left out.
 | **yes** | sent unchanged, or in the target's own form |
 | **adapted** | sent in another form, as described |
 | **dropped** | left out and reported in the header with its place in the body and its type |
-| **ignored** | thinking that the target does not read; reported in the header, and not subject to ` + "`on_unsupported`" + ` |
-| **refused** | 400 that names the element and the target, since the rest makes no sense without it |
+| **ignored** | thinking that the target does not read; reported in the header, not affected by ` + "`on_unsupported`" + ` |
+| **refused** | 400 that names the element and the target, because the request makes no sense without it |
 
-Calls that the client runs (shells, patches, a computer) become tool calls and results, and what the provider ran becomes
-text. Media of the assistant move to the next message of the user where only that can hold them. Types that the gateway does
-not know are dropped and reported.
+Calls that the client runs (shells, patches, a computer) become tool calls and results; calls that the provider ran become
+text. Media of the assistant move to the next message of the user if only that can contain them. Unknown types are dropped
+and reported.
 `
 
 const parametersIntro = `

@@ -91,9 +91,9 @@ func TestCredentialsWithoutAProviderAreRefused(t *testing.T) {
 	} {
 		attack(t, "credential theft", "a config with a credential and no provider, "+tt.name, func(t *testing.T) {
 			thief := newProvider(t, nil)
-			g.as(t, rootKey, "POST", "/v1/configs", fmt.Sprintf(`{"name":"n","workspace_id":"default","config":%s}`, tt.text)).refused(t, 400, "AB01", "no provider that it belongs to")
+			g.as(t, rootKey, "POST", "/v1/configs", fmt.Sprintf(`{"name":"n","workspace_id":"default","config":%s}`, tt.text)).refused(t, 400, "AB01", "is a credential without a provider")
 			r := g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(rootKey, thief, "x-gateway-config", tt.text)...)
-			r.refused(t, 400, "AB01", "no provider that it belongs to")
+			r.refused(t, 400, "AB01", "is a credential without a provider")
 			if thief.got(canary) || bytes.Contains(r.body, []byte(canary)) {
 				t.Errorf("the credential left: %s", r.body)
 			}
@@ -104,7 +104,7 @@ func TestCredentialsWithoutAProviderAreRefused(t *testing.T) {
 		{"above a target for the request's provider", `{"default_params":{"token":"` + canary + `"},"strategy":{"mode":"single"},"targets":[{"provider":"@stored"},{"passthrough":true}]}`},
 	} {
 		attack(t, "credential theft", "a config with a credential in its parameters and no provider, "+tt.name, func(t *testing.T) {
-			g.as(t, rootKey, "POST", "/v1/configs", fmt.Sprintf(`{"name":"n","workspace_id":"default","config":%s}`, tt.text)).refused(t, 400, "AB01", "no provider that it belongs to")
+			g.as(t, rootKey, "POST", "/v1/configs", fmt.Sprintf(`{"name":"n","workspace_id":"default","config":%s}`, tt.text)).refused(t, 400, "AB01", "is a credential without a provider")
 		})
 	}
 }

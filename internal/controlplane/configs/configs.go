@@ -49,7 +49,7 @@ type created struct {
 type createInput struct {
 	Body struct {
 		Name      string     `json:"name" minLength:"1" maxLength:"255"`
-		Config    route.JSON `json:"config" doc:"The config as an object, or as a string that holds it"`
+		Config    route.JSON `json:"config" doc:"The config as an object, or as a JSON string"`
 		IsDefault int        `json:"isDefault,omitempty" enum:"0,1"`
 		Workspace string     `json:"workspace_id,omitempty" maxLength:"255" doc:"Id or slug; required for organisation keys"`
 	}

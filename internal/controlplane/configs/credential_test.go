@@ -125,7 +125,7 @@ func TestCredentialOfASavedConfigNeedsAProvider(t *testing.T) {
 	} {
 		for _, asText := range []bool{false, true} {
 			a := c.Call("POST", "/configs", body(t, "a", config, asText))
-			if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "AB01") || !strings.Contains(a.Body, "no provider that it belongs to") || strings.Contains(a.Body, "canary") {
+			if a.Status != http.StatusBadRequest || !strings.Contains(a.Body, "AB01") || !strings.Contains(a.Body, "is a credential without a provider") || strings.Contains(a.Body, "canary") {
 				t.Errorf("%s: %d %s", config, a.Status, a.Body)
 			}
 		}

@@ -66,7 +66,7 @@ func (k *Manager) openConfig(ctx context.Context, organisation string, c StoredC
 	return store.ParseConfigSecrets(opened)
 }
 
-const movedMask = "is the mask of a stored credential, which is not sent to another provider or host; something next to it that decides where it goes has changed, so give the credential itself"
+const movedMask = "is the mask of a stored credential, but a provider, host or setting that decides where it is sent has changed; send the credential itself"
 
 // unmask replaces the masks in a text with their credentials.
 func (k *Manager) unmask(ctx context.Context, organisation string, text []byte, before StoredConfig) ([]byte, error) {

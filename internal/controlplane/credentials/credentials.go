@@ -184,7 +184,7 @@ func (k *Manager) checkAddress(spec *provider.Spec, g CredentialInput, c *store.
 	if err != nil {
 		e := *apierr.From(err)
 		if e.Param == "custom_host" && c.CustomHost == "" {
-			e.Message = "the provider \"" + spec.ID + "\" needs " + g.Path + "custom_host: it has no address of its own"
+			e.Message = "the provider \"" + spec.ID + "\" needs " + g.Path + "custom_host: it has no built-in address"
 		}
 		e.Param = g.Path + wireName(spec, e.Param)
 		return &e

@@ -166,7 +166,7 @@ func (k *Manager) checkPartnerAddress(checks []*guardrail.Definition, before, ne
 			continue
 		}
 		if _, err := k.checkHost(to.String()); err != nil {
-			return route.Invalid(strings.TrimSuffix(path, "."), "lead to an address that is refused: %v", err)
+			return route.Invalid(strings.TrimSuffix(path, "."), "lead to an address that is not allowed: %v", err)
 		}
 		if i := slices.IndexFunc(kept, func(name string) bool { return !slices.Contains(d.Partner.Address, name) }); i >= 0 {
 			if from, _, err := d.Partner.Destination(before); err != nil || *from != *to {
@@ -206,7 +206,7 @@ func MayFillPartner(s store.SecretReference, c *store.GuardrailCredential) bool 
 // mapping is saved and each time its value is used.
 func CheckPartnerReference(s store.SecretReference, checks []*guardrail.Definition, own map[string]secret.String) error {
 	if len(s.Providers) > 0 {
-		return apierr.New(apierr.Forbidden, "the secret reference %.60q may be sent to the providers in its allowed_providers only", s.Slug).
+		return apierr.New(apierr.Forbidden, "the secret reference %.60q may be sent only to the providers in its allowed_providers", s.Slug).
 			WithParam("secret_mappings").WithCode(codeProvider)
 	}
 	for _, d := range checks {

@@ -188,7 +188,7 @@ func TestASecretReferenceFillsAPartnersCredential(t *testing.T) {
 		{"to the partner's own address", mapped("lakera", ours, "", "free"), 200, `"secret_reference_id"`},
 		{"of one workspace for all", mapped("pillar", ours, "", "local"), 404, "secret_mappings"},
 		{"of one workspace for it", mapped("pillar", "", "", "local"), 200, ""},
-		{"with providers", mapped("walledai", "", "", "providers"), 403, "allowed_providers only"},
+		{"with providers", mapped("walledai", "", "", "providers"), 403, "only to the providers in its allowed_providers"},
 		{"to a resource", mapped("azure", "", resource, "free"), 403, "may not be sent to https://ours"},
 		{"to a listed resource", mapped("azure", "", resource, "hosts"), 200, ""},
 		{"set twice", mapped("exa", "", `"credentials":{"apiKey":"k"},`, "free"), 400, "secret_mappings[0].target_field"},

@@ -60,7 +60,7 @@ type Actions struct {
 	Sequential bool     `json:"sequential,omitempty"`
 	Soft       bool     `json:"soft_deny_200,omitempty" doc:"Returns denials with status 200, as a completion whose text is the message"`
 	Mode       string   `json:"mode,omitempty" enum:"enforce,shadow" doc:"shadow observes only: it neither denies, changes nor delays"`
-	Stream     string   `json:"stream,omitempty" enum:"window,hold,observe" doc:"How streams are checked. Absent, the checks decide"`
+	Stream     string   `json:"stream,omitempty" enum:"window,hold,observe" doc:"How streams are checked; the default depends on the checks"`
 	OnSuccess  *Outcome `json:"on_success,omitempty"`
 	OnFail     *Outcome `json:"on_fail,omitempty"`
 }

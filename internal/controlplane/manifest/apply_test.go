@@ -102,7 +102,7 @@ func TestAFileWithoutSecretsLeavesThoseThatAreStored(t *testing.T) {
 		{"https://tools.example.com", "https://elsewhere.example.com"},
 	} {
 		text := strings.Replace(bare, change[0], change[1], 1)
-		if _, err := w.apply(t, text, manifest.Apply{}); text == bare || err == nil || !strings.Contains(err.Error(), "give the credential itself") {
+		if _, err := w.apply(t, text, manifest.Apply{}); text == bare || err == nil || !strings.Contains(err.Error(), "send the credential itself") {
 			t.Errorf("%q for %q: %v\n%s", change[1], change[0], err, text)
 		}
 	}
@@ -188,8 +188,8 @@ func TestErrorsNameLineAndPathAndNothingIsApplied(t *testing.T) {
 		{"a plain header", "integrations: [{slug: a, provider: openai, custom_headers: {X-A: sk-plain}}]\n", "custom_headers.X-A: plaintext credentials are not allowed"},
 		{"a plain credential of a config", "configs:\n  - {slug: a, config: {provider: openai, apiKey: sk-plain}}\n", "configs[0].config: $.api_key: plaintext credentials are not allowed"},
 		{"a plain service account", "configs:\n  - {slug: a, config: {provider: vertex-ai, cloud_b_region: r, cloud_b_service_account_json: {private_key: sk-plain}}}\n", "$.cloud_b_service_account_json: plaintext credentials are not allowed"},
-		{"a credential of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, api_key: \"${KEY}\"}}\n", "$.api_key is a credential and there is no provider"},
-		{"a token of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, override_params: {token: sk-plain}}}\n", "$.override_params.token is a credential and there is no provider"},
+		{"a credential of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, api_key: \"${KEY}\"}}\n", "$.api_key is a credential without a provider"},
+		{"a token of a config without a provider", "configs:\n  - {slug: a, config: {retry: {attempts: 1}, override_params: {token: sk-plain}}}\n", "$.override_params.token is a credential without a provider"},
 		{"a plain token", "secret_references: [{slug: a, manager_type: hashicorp_vault, secret_path: x, auth_config: {type: token, address: \"https://v.example\", token: sk-plain}}]\n", "auth_config.token: plaintext credentials are not allowed"},
 		{"a sealed region", "integrations: [{slug: a, provider: bedrock, options: {region: \"${REGION}\"}}]\n", "options.region: this is not a credential"},
 		{"a different master key", "integrations: [{slug: a, provider: openai, api_key: \"" + other.Seal(secret.New("sk-plain")) + "\"}]\n", "integrations[0].api_key: the sealed value does not open with this master key"},

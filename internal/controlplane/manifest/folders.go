@@ -150,7 +150,7 @@ func (p *plan) collection(path string, want *settings.PromptCollection, old *sto
 		return nil, p.missing(path+".parent", "collection", want.Parent)
 	}
 	if old != nil && old.Parent != parent {
-		return nil, p.file.ErrorAt(path+".parent", errors.New("the parent of a collection cannot be changed; give it another slug there"))
+		return nil, p.file.ErrorAt(path+".parent", errors.New("the parent of a collection cannot be changed; use another slug there"))
 	}
 	row := rowOr(old, store.PromptCollection{
 		ID: p.names.collections[qualify(want.Workspace, want.Slug)], Organisation: p.state.organisation.ID, Workspace: workspace, Parent: parent,

@@ -83,6 +83,6 @@ func (r *Route) checkState(h http.Header) error {
 
 // stateParam returns the header's entry in the OpenAPI document.
 func stateParam() *huma.Param {
-	return &huma.Param{Name: ifMatch, In: "header", Description: "last_updated_at of the state to change; if the object has changed since, the request is refused with 409",
+	return &huma.Param{Name: ifMatch, In: "header", Description: "last_updated_at of the state to change; if the object has changed since, the request is rejected with 409",
 		Schema: &huma.Schema{Type: huma.TypeString}}
 }

@@ -316,7 +316,7 @@ func (d *streamDecoder) choice(dst []llm.Event, f *chunkChoice) []llm.Event {
 		return dst
 	}
 	if word == exhausted && c.next == 0 {
-		d.fault = &llm.ProviderError{Type: word, Message: "the provider had not enough resources to answer"}
+		d.fault = &llm.ProviderError{Type: word, Message: "the provider did not have enough resources to respond"}
 		return dst
 	}
 	c.said, c.stopped = word, true

@@ -144,7 +144,7 @@ func (in *inputs) addImage(v jsonedit.Value, path string) error {
 	}
 	switch {
 	case s == "":
-		return dialect.Invalid(path, dialect.CodeType, "must hold base64 or url")
+		return dialect.Invalid(path, dialect.CodeType, "must contain base64 or url")
 	case strings.HasPrefix(s, "http://"), strings.HasPrefix(s, "https://"):
 		return dialect.Invalid(path, dialect.CodeUnsupported, "must be base64: the provider fetches no images")
 	case !strings.HasPrefix(s, "data:"):

@@ -81,7 +81,7 @@ func TestContentIsEncodedInBlocks(t *testing.T) {
 		{"an image at an address", nova, []llm.Message{user(llm.Media{Kind: llm.Image, URL: "https://example.com/a.png", At: "messages[0].content[0]"})}, `messages[0].content[0]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": it reads no address but s3://; send the content as base64`},
 		{"an image of another format", nova, []llm.Message{user(media(llm.Image, "image/tiff", ""))}, `messages[0].content[1]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": images of type "image/tiff"; it takes png, jpeg, gif, webp`},
 		{"an uploaded file", nova, []llm.Message{user(llm.Media{Kind: llm.Document, FileID: "file-1", At: "messages[0].content[0]"})}, `messages[0].content[0]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": it has no uploaded files; send the content as base64`},
-		{"sound", nova, []llm.Message{user(media(llm.Audio, "audio/wav", ""))}, `messages[0].content[1]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": the model takes no sound`},
+		{"sound", nova, []llm.Message{user(media(llm.Audio, "audio/wav", ""))}, `messages[0].content[1]: provider "bedrock" does not support this with model "amazon.nova-lite-v1:0": the model does not accept audio`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := llm.Request{Dialect: "chat", Messages: tt.messages, Tools: []llm.Tool{weather}}

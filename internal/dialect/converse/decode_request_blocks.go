@@ -204,7 +204,7 @@ func (d *requestDecoder) toolResult(path string, v jsonedit.Value) llm.Part {
 	id, _ := v.Get("toolUseId")
 	r.ID = d.NonEmptyText(path+".toolUseId", id)
 	if !d.calls[r.ID] {
-		d.Refuse(path+".toolUseId", dialect.CodeValue, "answers no toolUse of an earlier message")
+		d.Refuse(path+".toolUseId", dialect.CodeValue, "belongs to no toolUse of an earlier message")
 	}
 	r.Failed = word(v, "status") == "error"
 	d.LoseUnknown(path, v, "toolUseId", "status", "content")

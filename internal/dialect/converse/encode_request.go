@@ -105,7 +105,7 @@ func (e *requestEncoder) sort() {
 // checkExpressible rejects requests that the protocol cannot express.
 func (e *requestEncoder) checkExpressible() {
 	if len(e.messages) == 0 && e.r.Parameter("promptVariables") == nil && !e.own {
-		e.refuse(dialect.Invalid("messages", dialect.CodeMissing, "must hold a message"))
+		e.refuse(dialect.Invalid("messages", dialect.CodeMissing, "must contain a message"))
 	}
 }
 

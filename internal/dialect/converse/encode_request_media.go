@@ -49,7 +49,7 @@ func (e *requestEncoder) formatOf(p *llm.Media) (string, bool) {
 		e.refuse(dialect.Unsupported(path, e.to, "it reads no address but s3://; send the content as base64"))
 		return "", false
 	case p.Kind == llm.Audio && !e.own && !e.model.Audio:
-		e.refuse(dialect.Unsupported(path, e.to, "the model takes no sound"))
+		e.refuse(dialect.Unsupported(path, e.to, "the model does not accept audio"))
 		return "", false
 	case p.Text != "" || p.Parts != nil:
 		if word := wordOf(p.Kind, p.Type); word != "" {

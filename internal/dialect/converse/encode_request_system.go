@@ -18,7 +18,7 @@ func (e *requestEncoder) encodeSystem() {
 			case llm.Text, llm.Native:
 				parts = append(parts, p)
 			case llm.Media:
-				e.refuse(dialect.Unsupported(at(p.At, m.At), e.to, "its system prompt holds text alone"))
+				e.refuse(dialect.Unsupported(at(p.At, m.At), e.to, "its system prompt can contain only text"))
 			}
 		}
 	}

@@ -230,7 +230,7 @@ func (e *requestEncoder) toolChoice() {
 		e.changes.Drop(llm.FieldToolChoice)
 	case choice.Mode == "":
 	case choice.Mode == llm.ChoiceNone:
-		e.changes.Adapt(llm.FieldToolChoice, "auto: the conversation holds calls, so the tools must be sent")
+		e.changes.Adapt(llm.FieldToolChoice, "auto: the conversation contains calls, so the tools must be sent")
 	case choice.Mode == llm.ChoiceTool && forced && e.model.NamedTool && len(choice.Names) > 0:
 		e.choose("tool", wireName(choice.Names[0]))
 	case choice.Mode == llm.ChoiceTool && forced && e.model.forces():

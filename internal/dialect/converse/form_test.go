@@ -47,7 +47,7 @@ func TestEmbeddingsAreAskedForInTheFormOfTheFamily(t *testing.T) {
 	for _, tt := range []struct{ name, model, body, want string }{
 		{"titan 1", v1, `{"model":"m","input":"a","dimensions":5,"user":"u"}`, `{"inputText":"a"} | dimensions dropped  | user dropped `},
 		{"titan 2", v2, `{"input":["a"],"dimensions":256,"encoding_format":"base64","normalize":true}`, `{"inputText":"a","dimensions":256,"normalize":true}`},
-		{"titan takes one", v2, `{"input":["a","b"]}`, `refused: input: provider "bedrock" does not support this with model "amazon.titan-embed-text-v2:0": more than one input in a request; send each in a request of its own`},
+		{"titan takes one", v2, `{"input":["a","b"]}`, `refused: input: provider "bedrock" does not support this with model "amazon.titan-embed-text-v2:0": more than one input in a request; send each in a separate request`},
 		{"titan takes no tokens", v2, `{"input":[1,2]}`, `refused: input[0]: provider "bedrock" does not support this with model "amazon.titan-embed-text-v2:0": tokens and arrays inside arrays; send strings`},
 		{"titan for images", image, `{"input":{"text":"a","image":{"base64":"QUJD"}},"dimensions":384}`, `{"inputText":"a","inputImage":"QUJD","embeddingConfig":{"outputEmbeddingLength":384}}`},
 		{"nova", novas, `{"input":"a","dimensions":1024,"input_type":"text_retrieval"}`, `{"taskType":"SINGLE_EMBEDDING","singleEmbeddingParams":{"embeddingPurpose":"TEXT_RETRIEVAL","embeddingDimension":1024,"text":{"truncationMode":"END","value":"a"}}}`},

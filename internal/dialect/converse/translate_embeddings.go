@@ -131,7 +131,7 @@ func (a *translationInput) refuse(path, why string) {
 func (a *translationInput) single() input {
 	list := a.inputs()
 	if len(list) > 1 {
-		a.refuse("input", "more than one input in a request; send each in a request of its own")
+		a.refuse("input", "more than one input in a request; send each in a separate request")
 	}
 	return list[0]
 }

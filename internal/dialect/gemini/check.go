@@ -56,7 +56,7 @@ var (
 	}}
 
 	contents = grammar.ByKind{What: "an array", Object: grammar.Any{}, Array: grammar.List{
-		Each: grammar.Object{What: "a content with role and parts"}, Empty: "must hold at least one content",
+		Each: grammar.Object{What: "a content with role and parts"}, Empty: "must contain at least one content",
 	}}
 )
 

@@ -283,7 +283,7 @@ func (d *requestDecoder) result(m *llm.Message, p piece, path string) {
 func (d *requestDecoder) matchCall(r *llm.ToolResult) bool {
 	n, ok := d.waiting(*r)
 	if !ok {
-		d.Refuse(r.At, dialect.CodeValue, "answers no functionCall before it: send the call of %.100q with the turn of the model", r.Name)
+		d.Refuse(r.At, dialect.CodeValue, "belongs to no functionCall before it: send the call of %.100q with the turn of the model", r.Name)
 		return false
 	}
 	call := &d.calls[n]

@@ -94,7 +94,7 @@ func (w *requestEncoder) format() {
 func (w *requestEncoder) schema(name, older string, schema []byte, path string) {
 	v, err := jsonedit.ParseValue(schema)
 	if err != nil || v.Kind() != jsonedit.Object {
-		w.fail(path, "a schema that is no JSON object")
+		w.fail(path, "a schema that is not a JSON object")
 		return
 	}
 	if w.own || !w.model.NoJSONSchema {

@@ -77,7 +77,7 @@ func embedded(v jsonedit.Value, path string) (words string, want embedOptions, e
 		words += said
 	})
 	if err == nil && n == 0 {
-		err = dialect.Invalid(path+"content.parts", dialect.CodeMissing, "must hold the text")
+		err = dialect.Invalid(path+"content.parts", dialect.CodeMissing, "must contain the text")
 	}
 	return words, want, err
 }
@@ -130,7 +130,7 @@ func embedBatchRequest(dst, body []byte, model string) ([]byte, error) {
 		n++
 	}
 	if n == 0 {
-		return nil, dialect.Invalid("requests", dialect.CodeMissing, "must hold at least one request")
+		return nil, dialect.Invalid("requests", dialect.CodeMissing, "must contain at least one request")
 	}
 	b.Close(']')
 	all.append(&b)

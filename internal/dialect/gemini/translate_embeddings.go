@@ -26,7 +26,7 @@ func (a *operationRequest) inputs(to dialect.RequestTarget, f func(jsonedit.Valu
 		}
 	})
 	if err == nil && n == 0 {
-		err = dialect.Invalid("input", dialect.CodeValue, "must hold at least one input")
+		err = dialect.Invalid("input", dialect.CodeValue, "must contain at least one input")
 	}
 	return n, err
 }

@@ -35,7 +35,7 @@ func bodyWith(required ...string) *grammar.Body {
 	members := []grammar.Member{
 		{Name: "model", Rule: grammar.Func(checkModel), Send: "the name of a model"},
 		{Name: "messages", Rule: grammar.List{Each: grammar.Func(checkMessage), Empty: "must have at least one message"}, Send: "an array of messages"},
-		{Name: "max_tokens", Rule: count, Send: "how many tokens the answer may have at most"},
+		{Name: "max_tokens", Rule: count, Send: "maximum number of tokens of the response"},
 		{Name: "system", Rule: grammar.ByKind{Text: grammar.Text{}, Array: grammar.List{}, What: contentForms}},
 		{Name: "temperature", Rule: share},
 		{Name: "top_p", Rule: share},

@@ -105,7 +105,7 @@ func (d *requestDecoder) block(path string, v jsonedit.Value, in place) llm.Part
 		return d.nativeBlock(kind, path, v)
 	}
 	if b.in&in == 0 {
-		d.Refuse(path+".type", dialect.CodeValue, "a block of type %s can't stand here", kind)
+		d.Refuse(path+".type", dialect.CodeValue, "a block of type %s is not allowed here", kind)
 		return nil
 	}
 	return b.read(d, path, f)

@@ -149,7 +149,7 @@ func (e *requestEncoder) reportDropped() {
 	}
 	e.changes.DropIfSet(llm.FieldSpeech, llm.FieldMetadata)
 	if len(r.Modalities) == 1 && !strings.EqualFold(r.Modalities[0], "text") {
-		e.fail(dialect.Unsupported(r.NameOf(llm.FieldModalities), e.to, "it answers in text"))
+		e.fail(dialect.Unsupported(r.NameOf(llm.FieldModalities), e.to, "it responds in text"))
 	}
 }
 

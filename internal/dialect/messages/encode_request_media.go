@@ -18,7 +18,7 @@ func (e *requestEncoder) media(m *llm.Media) {
 	kind := m.Kind
 	switch {
 	case kind == llm.Audio || kind == llm.Video:
-		e.fail(dialect.Unsupported(m.At, e.to, "it takes no %s", kind))
+		e.fail(dialect.Unsupported(m.At, e.to, "it does not accept %s", kind))
 	case dialect.MediaKindOf(m.Type) == llm.Image:
 		kind = llm.Image
 	}
@@ -89,7 +89,7 @@ func (e *requestEncoder) source(m *llm.Media, kind llm.MediaKind) {
 
 func (e *requestEncoder) file(m *llm.Media) {
 	if e.profile.DataOnly {
-		e.fail(dialect.Unsupported(m.At, e.to, "it takes no uploaded files: send the data"))
+		e.fail(dialect.Unsupported(m.At, e.to, "it does not accept uploaded files: send the data"))
 	}
 	e.text("type", "file")
 	e.text("file_id", m.FileID)
@@ -99,7 +99,7 @@ func (e *requestEncoder) file(m *llm.Media) {
 func (e *requestEncoder) address(m *llm.Media) {
 	web := strings.HasPrefix(m.URL, "https:") || strings.HasPrefix(m.URL, "http:")
 	if e.profile.DataOnly || !web && !e.own {
-		e.fail(dialect.Unsupported(m.At, e.to, "it takes no address of this kind: send the data"))
+		e.fail(dialect.Unsupported(m.At, e.to, "it does not accept this kind of URL: send the data"))
 	}
 	e.text("type", "url")
 	e.text("url", m.URL)
@@ -126,7 +126,7 @@ func (e *requestEncoder) data(m *llm.Media, kind llm.MediaKind) {
 		return
 	}
 	if !e.own && !dataTypes[mime] {
-		e.fail(dialect.Unsupported(m.At, e.to, "it takes no data of type %.60q", mime))
+		e.fail(dialect.Unsupported(m.At, e.to, "it does not accept data of type %.60q", mime))
 	}
 	e.text("type", "base64")
 	e.text("media_type", mime)

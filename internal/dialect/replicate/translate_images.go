@@ -53,7 +53,7 @@ func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 	return e.Bytes(), e.changes.List(), nil
 }
 
-var errNoImages = errors.New("the prediction holds no images")
+var errNoImages = errors.New("the prediction contains no images")
 
 // imageResponse writes the URLs of the images.
 func imageResponse(dst, body, _ []byte, _ dialect.RequestTarget) ([]byte, error) {

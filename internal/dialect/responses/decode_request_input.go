@@ -226,7 +226,7 @@ func (in *inputDecoder) resolve(id string) bool {
 func (in *inputDecoder) result(v jsonedit.Value, at string, custom bool) {
 	r := llm.ToolResult{ID: in.needed(v, at, "call_id"), Custom: custom, At: at}
 	if !in.resolve(r.ID) {
-		in.Refuse(at+".call_id", dialect.CodeValue, "answers a call that no item before it makes")
+		in.Refuse(at+".call_id", dialect.CodeValue, "belongs to no call of an earlier item")
 	}
 	output, _ := v.Get("output")
 	r.Parts = in.content(output, at)

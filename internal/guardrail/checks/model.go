@@ -102,7 +102,7 @@ func ask(ctx context.Context, in *guardrail.Input, model *guardrail.Model, syste
 	}
 	response, err := in.Request.Ask(ctx, model, guardrail.ModelCall{System: system, Texts: texts})
 	if err != nil && ctx.Err() == nil {
-		return response, fmt.Errorf("the model did not answer: %w", err)
+		return response, fmt.Errorf("the model did not respond: %w", err)
 	}
 	return response, err
 }

@@ -194,7 +194,7 @@ func acuvity() []partner {
 // acuvityHost returns the base address in the claims of a key, which is a JSON
 // Web Token.
 func acuvityHost(key string) (string, error) {
-	wrong := errors.New("the credential apiKey of acuvity holds no address")
+	wrong := errors.New("the credential apiKey of acuvity contains no address")
 	parts := strings.Split(key, ".")
 	if len(parts) != 3 {
 		return "", wrong

@@ -25,7 +25,7 @@ func transformChecks() []guardrail.Definition {
 			Params: []guardrail.Param{
 				required("prefix", guardrail.String, "Text to add."),
 				one("applyToRole", "Role of the message.", "user", "system", "assistant"),
-				param("addToExisting", guardrail.Boolean, "true", "`false` adds a message of its own."),
+				param("addToExisting", guardrail.Boolean, "true", "`false` adds a separate message."),
 				param("onlyIfEmpty", guardrail.Boolean, "false", "`true` adds the prefix only if there is no message of the role, or if its text is empty."),
 			},
 		},

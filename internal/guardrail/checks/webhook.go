@@ -15,7 +15,7 @@ import (
 
 func webhookChecks(s Services) []guardrail.Definition {
 	const wait = 3 * time.Second
-	headers := param("headers", guardrail.StringMap, "", "Headers of the request, also as JSON text. Saved guardrails refuse credentials in them: store those, and set `storedCredentials`.")
+	headers := param("headers", guardrail.StringMap, "", "Headers of the request, also as JSON text. Saved guardrails cannot contain credentials in them: store the credentials and set `storedCredentials`.")
 	stored := param("storedCredentials", guardrail.Boolean, "false", "Whether the stored credential `authorization` is sent as the header Authorization. The address must begin with the `url` that it was stored with.")
 	return []guardrail.Definition{
 		{

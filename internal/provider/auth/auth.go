@@ -101,7 +101,7 @@ func checkKey(t *provider.Target) error {
 	if t.Guarded || t.Auth.Header != "" && !t.Key.Empty() {
 		return nil
 	}
-	return apierr.New(apierr.Invalid, "no credential for the provider %q; give a key or one of the options %s", t.ID, optionNames(t)).
+	return apierr.New(apierr.Invalid, "no credential for the provider %q; set a key or one of the options %s", t.ID, optionNames(t)).
 		WithParam("authorization").WithCode("missing_credential")
 }
 
@@ -145,7 +145,7 @@ func checkTokenAddress(t *provider.Target, address, field string, form *regexp.R
 }
 
 func missing(t *provider.Target, option string) error {
-	return invalid(t, option, "is required for this way of authentication")
+	return invalid(t, option, "is required for this authentication method")
 }
 
 func invalid(t *provider.Target, option, what string) error {

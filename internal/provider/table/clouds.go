@@ -27,12 +27,12 @@ func signedBy(a provider.Auth, service string) provider.Auth {
 func awsOptions() []provider.Option {
 	return []provider.Option{
 		{Name: "region", Default: "us-east-1", Host: provider.HostRegion, Doc: "AWS region"},
-		{Name: "access_key_id", Doc: "access key that requests are signed with; the key where it is absent"},
+		{Name: "access_key_id", Doc: "access key for signing requests; defaults to the key"},
 		{Name: "secret_access_key", Doc: "secret of the access key"},
 		{Name: "session_token", Doc: "token of a temporary access key"},
 		{Name: "role_arn", Doc: "role to assume first"},
-		{Name: "external_id", Doc: "external id to assume the role with"},
-		{Name: "auth_type", Values: []string{"accessKey", "assumedRole", "serviceRole", "apiKey"}, Doc: "accessKey, assumedRole, apiKey, or serviceRole: the role of the gateway's machine, only for managed providers; without it what is given decides"},
+		{Name: "external_id", Doc: "external id for assuming the role"},
+		{Name: "auth_type", Values: []string{"accessKey", "assumedRole", "serviceRole", "apiKey"}, Doc: "accessKey, assumedRole, apiKey, or serviceRole: the role of the gateway's machine, only for managed providers; by default it follows from the other options"},
 	}
 }
 
@@ -59,7 +59,7 @@ func googleOptions() []provider.Option {
 	return []provider.Option{
 		{Name: "service_account_json", Doc: "service account or federated identity as a JSON object, instead of the key"},
 		{Name: "auth_type", Values: []string{"basic", "accessToken", "serviceAccount", "workloadIdentityFederation", "workload"}, Meanings: rename{"basic": "accessToken"},
-			Doc: "serviceAccount, workloadIdentityFederation, accessToken, or workload: the identity of the gateway's machine, only for managed providers; without it what is given decides"},
+			Doc: "serviceAccount, workloadIdentityFederation, accessToken, or workload: the identity of the gateway's machine, only for managed providers; by default it follows from the other options"},
 	}
 }
 
@@ -73,9 +73,9 @@ func entraOptions() []provider.Option {
 		{Name: "entra_tenant_id", Doc: "tenant of the application"},
 		{Name: "entra_client_id", Doc: "id of the application"},
 		{Name: "entra_client_secret", Doc: "secret of the application"},
-		{Name: "entra_scope", Doc: "scope of the token; the one of the service where none is given"},
-		{Name: "managed_client_id", Doc: "which managed identity"},
-		{Name: "workload_client_id", Doc: "which workload identity; AZURE_CLIENT_ID where none is given"},
+		{Name: "entra_scope", Doc: "scope of the token; by default the scope of the service"},
+		{Name: "managed_client_id", Doc: "client id of the managed identity"},
+		{Name: "workload_client_id", Doc: "client id of the workload identity; AZURE_CLIENT_ID by default"},
 	}
 }
 
@@ -232,7 +232,7 @@ func azureAIAddress(d *provider.TargetDraft) error {
 	case "managed":
 		d.Base = "https://{endpoint_name}.{region}.inference.ml.azure.com/score"
 	default:
-		return apierr.New(apierr.Invalid, "the option %q of provider %q takes serverless or managed", d.Spec.OptionPrefix+"deployment_type", d.Spec.ID).
+		return apierr.New(apierr.Invalid, "the option %q of provider %q must be serverless or managed", d.Spec.OptionPrefix+"deployment_type", d.Spec.ID).
 			WithParam("deployment_type")
 	}
 	d.Spec.Dialects, d.Spec.Paths = nil, maps.Clone(d.Spec.Paths)

@@ -129,7 +129,7 @@ func Quirks(s *provider.Spec) []string {
 	for _, field := range slices.Sorted(maps.Keys(s.Limits)) {
 		r := s.Limits[field]
 		if field == "n" && r.Max == 1 {
-			words = append(words, "refuses n above 1")
+			words = append(words, "rejects n above 1")
 			continue
 		}
 		words = append(words, fmt.Sprintf("keeps %s within %s to %s", field, number(r.Min), number(r.Max)))
@@ -139,10 +139,10 @@ func Quirks(s *provider.Spec) []string {
 		words = append(words, fmt.Sprintf("sends %s: %s", name, s.Header[name]))
 	}
 	if s.UsageUnasked {
-		words = append(words, "reports the usage of streams unasked")
+		words = append(words, "reports the usage of streams without being asked")
 	}
 	if s.Betas.Allow != nil || s.Betas.Drop != nil {
-		words = append(words, "leaves out beta flags that the host does not take")
+		words = append(words, "leaves out beta flags that the host does not accept")
 	}
 	return words
 }

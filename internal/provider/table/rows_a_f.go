@@ -28,7 +28,7 @@ func rowsAToF() []*provider.Spec {
 			// https://docs.ai21.com/reference/jamba-1-6-api-ref
 			Drop:   []string{"frequency_penalty", "logprobs", "presence_penalty", "seed", "tool_choice", "top_logprobs"},
 			Rename: maxTokens,
-			Notes:  []string{"The paths of the older J2 models have the model in them and are reached by pass-through."},
+			Notes:  []string{"The paths of the older J2 models contain the model; use pass-through for them."},
 		},
 		{
 			ID: "ai360", Name: "360 AI",
@@ -58,7 +58,7 @@ func rowsAToF() []*provider.Spec {
 			Paths:  join(claudePaths(""), paths(api.Files)),
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
 			Options: []provider.Option{
-				{Name: "beta", Header: "Anthropic-Beta", Doc: "beta features, comma separated"},
+				{Name: "beta", Header: "Anthropic-Beta", Doc: "beta features, separated by commas"},
 				{Name: "version", Header: "Anthropic-Version", Doc: "API version instead of 2023-06-01"},
 			},
 			Docs:  "https://docs.anthropic.com/en/api",
@@ -94,20 +94,20 @@ func rowsAToF() []*provider.Spec {
 			Dialects: azureAISpeaks, Complete: azureAIAddress,
 			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Foundry resource"},
-				{Name: "api_version", Doc: "api-version of the query; 2024-05-01-preview when the address ends in /models and none is given"},
-				{Name: "extra_parameters", Header: "Extra-Parameters", Doc: "what happens to fields that the model does not know: error, drop or pass-through"},
+				{Name: "api_version", Doc: "api-version of the query; by default 2024-05-01-preview if the address ends in /models"},
+				{Name: "extra_parameters", Header: "Extra-Parameters", Doc: "how to handle fields that the model does not know: error, drop or pass-through"},
 				{Name: "deployment_name", Header: "Azureml-Model-Deployment", Host: provider.HostAccount, Doc: "deployment behind a managed endpoint that has several, or the name of a serverless one"},
-				{Name: "deployment_type", Doc: "serverless or managed: the kind of deployment that the address is of"},
+				{Name: "deployment_type", Doc: "kind of deployment: serverless or managed"},
 				{Name: "endpoint_name", Host: provider.HostAccount, Doc: "name of a managed endpoint"},
 				{Name: "region", Host: provider.HostRegion, Doc: "region of a serverless deployment or a managed endpoint"},
-				{Name: "foundry_url", Doc: "address instead of all these, checked like a custom host"},
+				{Name: "foundry_url", Doc: "address instead of all these options, checked like a custom host"},
 			}, entraOptions()),
 			URL:           azureModelsVersion,
 			Profile:       dialect.Profile{Chat: &dialect.ChatProfile{NoTopK: true, ContentParts: true}, Responses: openaiResponses},
 			TelemetryName: "azure.ai.inference",
 			Notes: []string{
 				"A serverless deployment is at https://{deployment_name}.{region}.models.ai.azure.com, a managed endpoint at https://{endpoint_name}.{region}.inference.ml.azure.com/score.",
-				"Models whose names begin with claude are reached in the messages protocol at /anthropic of the resource, with the key in x-api-key; so is all behind a custom host whose path ends in /anthropic.",
+				"Models whose names begin with claude are reached in the messages protocol at /anthropic of the resource, with the key in x-api-key; so are all models behind a custom host whose path ends in /anthropic.",
 				"A custom host whose path ends in /openai/v1 offers responses too.",
 			},
 		},
@@ -125,8 +125,8 @@ func rowsAToF() []*provider.Spec {
 				api.Batches, api.Files, api.FineTuning, api.Responses, api.Models),
 			Options: slices.Concat([]provider.Option{
 				{Name: "resource_name", Host: provider.HostAccount, Doc: "name of the Azure OpenAI resource"},
-				{Name: "deployment_id", Alias: "deployment_name", Doc: "deployment to call; without it the model of the request names the deployment"},
-				{Name: "api_version", Default: "2024-10-21", Doc: "a date, or v1 or preview for the form without dates"},
+				{Name: "deployment_id", Alias: "deployment_name", Doc: "deployment to call; by default the model of the request"},
+				{Name: "api_version", Default: "2024-10-21", Doc: "a date, or v1 or preview for the API without dates"},
 				{Name: "model_name", Doc: "model behind the deployment, sent as the model"},
 			}, entraOptions()),
 			Dialects: openaiDialects,
@@ -140,8 +140,8 @@ func rowsAToF() []*provider.Spec {
 			Docs:          "https://learn.microsoft.com/azure/ai-foundry/openai/reference",
 			Notes: []string{
 				"With a date in api_version the path is /deployments/{deployment_id}/… and api-version is added to the query; with v1 or preview it is /v1/… and the model that is sent names the deployment: deployment_id, or the model of the request.",
-				"Models that only the responses API serves need an api_version with it: 2025-03-01 or later, v1 or preview.",
-				"A key that is a JWT is taken as an Entra token and sent as Bearer.",
+				"Models that only the responses API serves need an api_version that has it: 2025-03-01 or later, v1 or preview.",
+				"A key that is a JWT is treated as an Entra token and sent as Bearer.",
 				"Content filter results are annotations of prompt and choices; the first chunk of a stream may have no choices.",
 			},
 		},
@@ -163,7 +163,7 @@ func rowsAToF() []*provider.Spec {
 			BaseURL: "https://inference.baseten.co/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "BASETEN_API_KEY",
 			Paths: paths(api.Chat, api.Models),
-			Notes: []string{"Dedicated deployments have hosts of their own and the scheme Api-Key."},
+			Notes: []string{"Dedicated deployments have their own hosts and the scheme Api-Key."},
 		},
 		{
 			ID: "bedrock",
@@ -220,13 +220,13 @@ func rowsAToF() []*provider.Spec {
 			Options:       awsOptions(),
 			Profile:       dialect.Profile{Responses: &dialect.ResponsesProfile{Encrypted: true}},
 			TelemetryName: "aws.bedrock",
-			Notes:         []string{"The key is a Bedrock API key; with an access key, requests are signed instead. Models named anthropic.* answer at /anthropic/v1 in the messages protocol."},
+			Notes:         []string{"The key is a Bedrock API key; with an access key, requests are signed instead. Models named anthropic.* are at /anthropic/v1 in the messages protocol."},
 		},
 		{
 			PathModels: true, ID: "black-forest-labs", Name: "Black Forest Labs",
 			BaseURL: "https://api.bfl.ai/v1",
 			Dialect: api.DialectNative, Auth: provider.Header("x-key"), Env: "BFL_API_KEY",
-			Notes: []string{"Answers name a polling_url."},
+			Notes: []string{"Responses name a polling_url."},
 		},
 		{
 			ID: "byteplus", Name: "BytePlus ModelArk",
@@ -237,7 +237,7 @@ func rowsAToF() []*provider.Spec {
 				{Name: "region", Default: "ap-southeast-1", Host: provider.HostRegion, Doc: "ap-southeast-1 or eu-west-1"},
 			},
 			Profile: dialect.Profile{Chat: arkChat},
-			Notes:   []string{"The model is an endpoint id (ep-…) or a model id. Embeddings have a form of their own."},
+			Notes:   []string{"The model is an endpoint id (ep-…) or a model id. Embeddings have their own format."},
 		},
 		{
 			PathModels: true, ID: "bytez", Name: "Bytez",
@@ -251,7 +251,7 @@ func rowsAToF() []*provider.Spec {
 			BaseURL: "https://api.cartesia.ai",
 			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "CARTESIA_API_KEY",
 			Options: []provider.Option{
-				{Name: "version", Header: "Cartesia-Version", Doc: "API version, a date; needed unless the client sends the header"},
+				{Name: "version", Header: "Cartesia-Version", Doc: "API version, a date; required unless the client sends the header"},
 			},
 		},
 		{
@@ -264,7 +264,7 @@ func rowsAToF() []*provider.Spec {
 			Rename: rename{"max_tokens": "max_completion_tokens"},
 			Docs:   "https://inference-docs.cerebras.ai/resources/openai",
 			Notes: []string{
-				"Refused by some models: frequency_penalty, presence_penalty, logit_bias, service_tier. They are sent as they are.",
+				"Some models reject frequency_penalty, presence_penalty, logit_bias and service_tier. They are sent unchanged.",
 				"Needs a User-Agent header.",
 			},
 		},
@@ -285,7 +285,7 @@ func rowsAToF() []*provider.Spec {
 			Paths:  claudePaths(""),
 			Header: map[string]string{"Anthropic-Version": "2023-06-01"},
 			Options: append(awsOptions(),
-				provider.Option{Name: "workspace_id", Header: "Anthropic-Workspace-Id", Doc: "workspace; needed unless the client sends the header"}),
+				provider.Option{Name: "workspace_id", Header: "Anthropic-Workspace-Id", Doc: "workspace; required unless the client sends the header"}),
 			Notes: []string{"The key is the platform's, sent in x-api-key; with an access key, requests are signed instead."},
 		},
 		{
@@ -310,7 +310,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CODESTRAL_API_KEY",
 			UsageUnasked: true,
 			Paths:        paths(api.Chat),
-			Notes:        []string{"Needs a key of its own; fill-in-the-middle is at /fim/completions."},
+			Notes:        []string{"Needs a separate key; fill-in-the-middle is at /fim/completions."},
 		},
 		{
 			ID: "cohere", Name: "Cohere",
@@ -320,7 +320,7 @@ func rowsAToF() []*provider.Spec {
 			URL:   cohereURL,
 			Docs:  "https://docs.cohere.com/reference",
 			Notes: []string{
-				"There is a chat-protocol twin at /compatibility/v1, reached by pass-through.",
+				"The same models are available in the chat protocol at /compatibility/v1, by pass-through.",
 				"Pass-through to paths without a version goes to version 1: /v1/tokenize is /v1/tokenize of Cohere, /v1/v2/datasets its /v2/datasets.",
 			},
 		},
@@ -355,7 +355,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "CRUSOE_API_KEY",
 			Paths:  paths(api.Chat, api.Models),
 			Rename: maxTokens,
-			Notes:  []string{"Also answers at https://api.inference.crusoecloud.com/v1."},
+			Notes:  []string{"Also available at https://api.inference.crusoecloud.com/v1."},
 		},
 		{
 			ID: "dashscope", Name: "Alibaba DashScope",
@@ -368,7 +368,7 @@ func rowsAToF() []*provider.Spec {
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText}},
 			Notes: []string{
 				"Singapore's host. China: https://dashscope.aliyuncs.com/compatible-mode/v1, United States: https://dashscope-us.aliyuncs.com/compatible-mode/v1.",
-				"Images and reranking have forms of their own.",
+				"Images and reranking have their own formats.",
 			},
 		},
 		{
@@ -381,7 +381,7 @@ func rowsAToF() []*provider.Spec {
 			Options: []provider.Option{
 				{Name: "workspace", Host: provider.HostAccount, Doc: "first label of the workspace host"},
 			},
-			Notes: []string{"The model of the request names the serving endpoint. Those whose names hold claude are also reached in the messages protocol."},
+			Notes: []string{"The model of the request names the serving endpoint. Endpoints whose names contain claude are also reached in the messages protocol."},
 		},
 		{
 			ID: "deepbricks", Name: "DeepBricks",
@@ -428,7 +428,7 @@ func rowsAToF() []*provider.Spec {
 			Docs: "https://api-docs.deepseek.com",
 			Notes: []string{
 				"Reasoning is in reasoning_content.",
-				"Under load, answers begin with blank lines or comments.",
+				"Under load, responses begin with blank lines or comments.",
 			},
 		},
 		{
@@ -449,7 +449,7 @@ func rowsAToF() []*provider.Spec {
 			Dialect: api.DialectChat, Env: "FAL_KEY",
 			Auth:  provider.Auth{Header: "Authorization", Scheme: "Key"},
 			Paths: under("/openrouter/router/openai/v1", api.Chat),
-			Notes: []string{"Chat goes to its OpenAI twin; image, video and audio models are reached by pass-through at /{model}."},
+			Notes: []string{"Chat uses the OpenAI-compatible host; use pass-through at /{model} for image, video and audio models."},
 		},
 		{
 			ID: "featherless-ai", Name: "Featherless AI",
@@ -470,7 +470,7 @@ func rowsAToF() []*provider.Spec {
 			// https://docs.fireworks.ai/api-reference/post-chatcompletions
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{History: dialect.ThinkingText, Effort: dialect.EffortThinking, Budget: true, Tier: true}},
 			Docs:    "https://docs.fireworks.ai/api-reference",
-			Notes:   []string{"Image generation and fine-tuning have forms of their own."},
+			Notes:   []string{"Image generation and fine-tuning have their own formats."},
 		},
 		{
 			ID: "fish-audio", Name: "Fish Audio",

@@ -24,7 +24,7 @@ func rowsGToO() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "GITHUB_TOKEN",
 			Paths:   paths(api.Chat, api.Completions, api.Embeddings),
 			Profile: dialect.Profile{Chat: &dialect.ChatProfile{NoTopK: true, ContentParts: true}},
-			Notes:   []string{"The successor of this host is https://models.github.ai/inference, with publisher/name as model; give it as custom host to use it."},
+			Notes:   []string{"The successor of this host is https://models.github.ai/inference, with publisher/name as model; set it as custom host to use it."},
 		},
 		{
 			ID: "github-copilot", Name: "GitHub Copilot",
@@ -33,8 +33,8 @@ func rowsGToO() []*provider.Spec {
 			Paths:    paths(api.Chat, api.Embeddings, api.Responses, api.Models),
 			Dialects: dialectsOf(modeldata.Copilot),
 			Options: []provider.Option{
-				{Name: "editor_version", Header: "Editor-Version", Doc: "editor and version; needed unless the client sends the header"},
-				{Name: "integration_id", Header: "Copilot-Integration-Id", Doc: "id of the integration; needed unless the client sends the header"},
+				{Name: "editor_version", Header: "Editor-Version", Doc: "editor and version; required unless the client sends the header"},
+				{Name: "integration_id", Header: "Copilot-Integration-Id", Doc: "id of the integration; required unless the client sends the header"},
 			},
 			Notes: []string{"The key is a short-lived Copilot token."},
 		},
@@ -72,8 +72,8 @@ func rowsGToO() []*provider.Spec {
 			TelemetryName: "gcp.gemini",
 			Docs:          "https://ai.google.dev/api",
 			Notes: []string{
-				"The key goes in a header and not in the query, where logs would keep it.",
-				"There is a chat-protocol twin at /v1beta/openai, reached by pass-through; the unified route takes the native protocol, which carries thought signatures.",
+				"The key is sent in a header, not in the query, where it would appear in logs.",
+				"The chat protocol is available at /v1beta/openai, by pass-through; the unified route uses the native protocol, which carries thought signatures.",
 			},
 		},
 		{
@@ -95,7 +95,7 @@ func rowsGToO() []*provider.Spec {
 			Tiers: map[string]catalog.Tier{"flex": catalog.Standard}, // https://console.groq.com/docs/flex-processing
 			Docs:  "https://console.groq.com/docs/openai",
 			Notes: []string{
-				"messages[].name is refused too.",
+				"messages[].name is rejected too.",
 				"Usage of a stream is also in x_groq.usage of the last chunk.",
 			},
 		},
@@ -113,7 +113,7 @@ func rowsGToO() []*provider.Spec {
 			Options: []provider.Option{
 				{Name: "bill_to", Header: "X-HF-Bill-To", Doc: "organisation that is billed"},
 			},
-			Notes: []string{"The suffix :provider of a model chooses who runs it."},
+			Notes: []string{"The suffix :provider of a model chooses the provider that runs it."},
 		},
 		{
 			ID: "hume", Name: "Hume AI",
@@ -132,7 +132,7 @@ func rowsGToO() []*provider.Spec {
 			BaseURL: "https://api.hyperbolic.xyz/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "HYPERBOLIC_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Models),
-			Notes: []string{"Images and speech have forms of their own."},
+			Notes: []string{"Images and speech have their own formats."},
 		},
 		{
 			ID: "inception", Name: "Inception Labs",
@@ -167,7 +167,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "klingai", Name: "Kling AI",
 			BaseURL: "https://api-singapore.klingai.com",
 			Dialect: api.DialectNative, Auth: provider.Bearer(),
-			Notes: []string{"The key is a ready-made HS256 token; making one from an access key is not offered."},
+			Notes: []string{"The key is an HS256 token; the gateway does not create one from an access key."},
 		},
 		{
 			ID: "kluster-ai", Name: "kluster.ai",
@@ -201,14 +201,14 @@ func rowsGToO() []*provider.Spec {
 			BaseURL: "https://api.lepton.ai/api/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "LEPTON_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.AudioTranscriptions),
-			Notes: []string{"Taken over by NVIDIA; models had hosts of their own: https://{model}.lepton.run/api/v1."},
+			Notes: []string{"Taken over by NVIDIA; models had their own hosts: https://{model}.lepton.run/api/v1."},
 		},
 		{
 			ID: "lightning-ai", Name: "Lightning AI",
 			BaseURL: "https://lightning.ai/api/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "LIGHTNING_API_KEY",
 			Paths: paths(api.Chat, api.Models),
-			Notes: []string{"The address is taken from release notes and not verified."},
+			Notes: []string{"The address comes from release notes and was not verified."},
 		},
 		{
 			ID: "lingyi", Name: "01.AI Lingyi",
@@ -287,7 +287,7 @@ func rowsGToO() []*provider.Spec {
 			Paths: join(paths(api.Chat, api.Models), nativePaths{api.Messages: "https://api.minimax.io/anthropic/v1/messages"}),
 			Notes: []string{
 				"China's host: https://api.minimaxi.com/v1. Errors may come with status 200 and base_resp.",
-				"Speech, images and embeddings have forms of their own.",
+				"Speech, images and embeddings have their own formats.",
 			},
 		},
 		{
@@ -315,9 +315,9 @@ func rowsGToO() []*provider.Spec {
 			Docs:          "https://docs.mistral.ai/api/",
 			Notes: []string{
 				"Tool call ids must be nine letters or digits.",
-				"Reasoning models answer with a list of thinking and text parts.",
-				"Usage comes with the last chunk of a stream without being asked for.",
-				"Batches and fine-tuning have forms of their own.",
+				"Reasoning models respond with a list of thinking and text parts.",
+				"The last chunk of a stream has the usage without being asked for it.",
+				"Batches and fine-tuning have their own formats.",
 			},
 		},
 		{
@@ -325,7 +325,7 @@ func rowsGToO() []*provider.Spec {
 			BaseURL: "https://api.modal.com/v1",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "MODAL_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings),
-			Notes: []string{"A deployment has a host of its own: give it as custom host. Modal-Key and Modal-Secret may be forwarded instead of a key."},
+			Notes: []string{"A deployment has its own host: set it as custom host. Modal-Key and Modal-Secret may be forwarded instead of a key."},
 		},
 		{
 			ID: "monsterapi", Name: "MonsterAPI",
@@ -387,7 +387,7 @@ func rowsGToO() []*provider.Spec {
 			ID: "nomic", Name: "Nomic",
 			BaseURL: "https://api-atlas.nomic.ai/v1",
 			Dialect: api.DialectNative, Auth: provider.Bearer(), Env: "NOMIC_API_KEY",
-			Notes: []string{"Embeddings have a form of their own."},
+			Notes: []string{"Embeddings have their own format."},
 		},
 		{
 			ID: "novita-ai", Name: "Novita AI",
@@ -417,7 +417,7 @@ func rowsGToO() []*provider.Spec {
 			Docs:   "https://docs.ollama.com/api/openai-compatibility",
 			Notes: []string{
 				"Usual address: http://localhost:11434. Only https://ollama.com requires a key.",
-				"Conversations go to its chat twin at /v1, which passes clients of that protocol through unchanged and reports tool calls with ids; the native path is for num_ctx and keep_alive, by pass-through.",
+				"Conversations use its chat protocol at /v1, so chat clients pass through unchanged and tool calls have ids; use the native path, by pass-through, for num_ctx and keep_alive.",
 			},
 		},
 		{
@@ -433,7 +433,7 @@ func rowsGToO() []*provider.Spec {
 			Options: []provider.Option{
 				{Name: "organization", Header: "OpenAI-Organization", Doc: "organisation that is billed"},
 				{Name: "project", Header: "OpenAI-Project", Doc: "project that is billed"},
-				{Name: "beta", Header: "OpenAI-Beta", Doc: "beta features, comma separated"},
+				{Name: "beta", Header: "OpenAI-Beta", Doc: "beta features, separated by commas"},
 			},
 			Dialects: openaiDialects,
 			// Reasoning models reject max_tokens in favour of
@@ -450,7 +450,7 @@ func rowsGToO() []*provider.Spec {
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "OPENAI_API_KEY",
 			Paths: paths(api.Chat, api.Completions, api.Embeddings, api.Images, api.AudioSpeech,
 				api.AudioTranscriptions, api.Moderations, api.Rerank, api.Responses, api.Models),
-			Notes: []string{"For any host that speaks the chat protocol; nothing is dropped or renamed."},
+			Notes: []string{"For any host that supports the chat protocol; nothing is dropped or renamed."},
 		},
 		{
 			ID:      "openrouter",
@@ -474,7 +474,7 @@ func rowsGToO() []*provider.Spec {
 			// Reported for models that OpenRouter itself serves, at the usual cost.
 			Tiers: map[string]catalog.Tier{"provisioned": catalog.Standard},
 			Docs:  "https://openrouter.ai/docs",
-			Notes: []string{"Streams hold comments while a provider is chosen; errors may come inside a stream."},
+			Notes: []string{"Streams contain comments while a provider is chosen; errors may come inside a stream."},
 		},
 		{
 			ID:           "oracle",
@@ -486,7 +486,7 @@ func rowsGToO() []*provider.Spec {
 			Complete: oracleCompartment,
 			Options: []provider.Option{
 				{Name: "region", Host: provider.HostRegion, Doc: "OCI region, such as eu-frankfurt-1"},
-				{Name: "compartment_id", Doc: "OCID of the compartment that is billed; a request may name another in its field of that name"},
+				{Name: "compartment_id", Doc: "OCID of the compartment that is billed; a request may name another in the field of that name"},
 				{Name: "tenancy", Doc: "OCID of the tenancy"},
 				{Name: "user", Doc: "OCID of the user"},
 				{Name: "fingerprint", Doc: "fingerprint of the signing key"},
@@ -494,8 +494,8 @@ func rowsGToO() []*provider.Spec {
 			},
 			Docs: "https://docs.oracle.com/iaas/api/#/en/generative-ai-inference",
 			Notes: []string{
-				"Requests are signed with the API key of a user; behind a custom host without a key, that host signs.",
-				"Models are asked in the GENERIC format, those of Cohere in the COHERE format, which takes text alone; for an endpoint of one's own the field api_format says COHERE.",
+				"Requests are signed with the API key of a user; behind a custom host without a key, that host must sign.",
+				"Requests use the GENERIC format, or for models of Cohere the COHERE format, which accepts only text; for your own endpoint, set the field api_format to COHERE.",
 			},
 		},
 		{

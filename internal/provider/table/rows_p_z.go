@@ -17,7 +17,7 @@ func rowsPToZ() []*provider.Spec {
 			ID: "palm", Name: "Google PaLM (retired)",
 			BaseURL: "https://generativelanguage.googleapis.com/v1beta3",
 			Dialect: api.DialectNative, Auth: provider.Query("key"), Env: "PALM_API_KEY",
-			Notes: []string{"Retired by Google; the id stays so that old configs keep their meaning."},
+			Notes: []string{"Retired by Google; the id stays so that old configs remain valid."},
 		},
 		{
 			ID: "parasail", Name: "Parasail",
@@ -121,8 +121,8 @@ func rowsPToZ() []*provider.Spec {
 			Docs:   "https://replicate.com/docs/reference/http",
 			Notes: []string{
 				"A model is owner/name, owner/name:version, a version, or deployments/owner/name.",
-				"A response is a prediction that is followed: by its events where the client streams and the model has them, else by asking. It is cancelled when the client leaves.",
-				"Models differ in their inputs. Turns become one prompt; tools have no place.",
+				"A response is a prediction that the gateway follows: by its events if the client streams and the model has them, otherwise by polling. It is cancelled when the client disconnects.",
+				"Models differ in their inputs. Turns become one prompt; tools are not supported.",
 			},
 		},
 		{
@@ -154,7 +154,7 @@ func rowsPToZ() []*provider.Spec {
 			ErrorStatus: containerStatus,
 			Options:     append(awsOptions(), sagemakerOptions()...),
 			Docs:        "https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_runtime_InvokeEndpoint.html",
-			Notes:       []string{"Requests are signed with an access key; behind a custom host without one, that host signs.", "The model is the name of an endpoint, whose container speaks the chat protocol, as those of vLLM, TGI and LMI do. Other containers are reached by pass-through."},
+			Notes:       []string{"Requests are signed with an access key; behind a custom host without one, that host must sign.", "The model is the name of an endpoint whose container supports the chat protocol, like vLLM, TGI and LMI. Use pass-through for other containers."},
 		},
 		{
 			ID: "sambanova", Name: "SambaNova",
@@ -276,7 +276,7 @@ func rowsPToZ() []*provider.Spec {
 			BaseURL: "https://api.upstage.ai/v1/solar",
 			Dialect: api.DialectChat, Auth: provider.Bearer(), Env: "UPSTAGE_API_KEY",
 			Paths: paths(api.Chat, api.Embeddings),
-			Notes: []string{"The same API also answers at https://api.upstage.ai/v1."},
+			Notes: []string{"The same API is also available at https://api.upstage.ai/v1."},
 		},
 		{
 			ID: "venice", Name: "Venice AI",
@@ -304,7 +304,7 @@ func rowsPToZ() []*provider.Spec {
 			Paths: vertexPaths(), PathOf: vertexPath, Dialects: vertexSpeaks, UpstreamModel: vertexUpstreamModel, Complete: vertexProject, BodyRules: vertexShapes(),
 			Options: slices.Concat([]provider.Option{
 				{Name: "region", Host: provider.HostRegion, Doc: "location, such as europe-west4; global, us and eu choose the hosts of those names"},
-				{Name: "project_id", Doc: "project; the one of the service account where none is given"},
+				{Name: "project_id", Doc: "project; by default the project of the service account"},
 				{Name: "llm_request_type", Header: "X-Vertex-Ai-Llm-Request-Type", ClientHeaders: []string{"X-Vertex-Ai-Llm-Request-Type", "X-Cloud-B-Llm-Request-Type"},
 					Doc: "capacity that is used: shared or dedicated"},
 				{Name: "llm_shared_request_type", Header: "X-Vertex-Ai-Llm-Shared-Request-Type", ClientHeaders: []string{"X-Vertex-Ai-Llm-Shared-Request-Type"},
@@ -344,7 +344,7 @@ func rowsPToZ() []*provider.Spec {
 			Paths: paths(api.Embeddings, api.Rerank),
 			// https://docs.voyageai.com/reference/embeddings-api
 			Rename: rename{"dimensions": "output_dimension"},
-			Notes:  []string{"encoding_format may be base64 or absent. Usage has total_tokens only. Reranking has a form of its own."},
+			Notes:  []string{"encoding_format may be base64 or absent. Usage has only total_tokens. Reranking has its own format."},
 		},
 		{
 			ID: "watsonx", Name: "IBM watsonx.ai",
@@ -414,7 +414,7 @@ func rowsPToZ() []*provider.Spec {
 			Docs:          "https://docs.x.ai/docs/api-reference",
 			Notes: []string{
 				"Reasoning tokens are not counted in completion_tokens.",
-				"Tool schemas must not hold additionalProperties: false.",
+				"Tool schemas must not contain additionalProperties: false.",
 			},
 		},
 		{
