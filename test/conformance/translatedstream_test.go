@@ -35,9 +35,9 @@ func chunks(t *testing.T, stream []byte) []any {
 	return list
 }
 
-// TestPartsOfTranslatedStreamsAreToldApart has providers of other protocols send two
+// TestPartsOfTranslatedStreamsAreSeparate has providers of other protocols send two
 // choices, or two calls, in turn.
-func TestPartsOfTranslatedStreamsAreToldApart(t *testing.T) {
+func TestPartsOfTranslatedStreamsAreSeparate(t *testing.T) {
 	g, _ := start(t)
 	ask := func(t *testing.T, x tongue, stream string, more ...string) []any {
 		t.Helper()
