@@ -47,7 +47,7 @@ var specification = []statement{
 	{number: "S-029", text: "Config circuit breaker: a failing target gets no requests for a while. The tests of internal/pipeline prove that it comes back after its cooldown."},
 	{number: "S-030", text: "Config timeouts: the time of an attempt is limited."},
 	{number: "S-031", text: "Config cache, simple: an equal request gets a stored response."},
-	{number: "S-032", text: "Config cache, semantic: a question that was asked before in other words gets a stored response."},
+	{number: "S-032", text: "Config cache, semantic: a question that was asked before, phrased differently, gets a stored response."},
 	{number: "S-033", text: "Config hooks run before and after a request."},
 	{number: "S-034", text: "Config guardrails check the text of requests and responses."},
 	{number: "S-035", text: "Config forward_headers: headers of the request are sent to the provider."},
