@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // messagesSpeech is the Messages protocol.
@@ -75,18 +76,19 @@ func serveMessages(x *exchange) {
 }
 
 // versioned sends an error for a request without the header that the API
-// requires, or with a version that does not exist.
-// https://docs.anthropic.com/en/api/versioning
+// requires, or with a version that is not a date: newer client libraries may send newer
+// versions. https://docs.anthropic.com/en/api/versioning
 func (x *exchange) versioned() bool {
-	switch version := x.r.Header.Get("Anthropic-Version"); version {
-	case "2023-06-01", "2023-01-01":
-		return true
-	case "":
+	version := x.r.Header.Get("Anthropic-Version")
+	if version == "" {
 		x.refuse(statusOf, invalid("anthropic-version", "anthropic-version: header is required"))
-	default:
-		x.refuse(statusOf, invalid("anthropic-version", "anthropic-version: "+string(quoted(version))+" is not a valid version"))
+		return false
 	}
-	return false
+	if _, err := time.Parse(time.DateOnly, version); err != nil {
+		x.refuse(statusOf, invalid("anthropic-version", "anthropic-version: "+string(quoted(version))+" is not a valid version"))
+		return false
+	}
+	return true
 }
 
 // serveVertexMessages answers :rawPredict and :streamRawPredict.

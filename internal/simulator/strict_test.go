@@ -193,7 +193,7 @@ func TestHostsRefuseWhatIsNotTheirs(t *testing.T) {
 	if a := h.mustPost("/v1/messages", `{"model":"m",`+body+`}`); a.StatusCode != 400 {
 		t.Errorf("without anthropic-version: %d", a.StatusCode)
 	}
-	for version, want := range map[string]int{"2023-01-01": 200, "2023-10-01": 400, "2023-06-01, 2023-06-01": 400} {
+	for version, want := range map[string]int{"2023-01-01": 200, "2026-10-21": 200, "latest": 400, "2023-06-01, 2023-06-01": 400} {
 		if a := h.mustPost("/v1/messages", `{"model":"m",`+body+`}`, "Anthropic-Version", version); a.StatusCode != want {
 			t.Errorf("anthropic-version %s: %d %s, want %d", version, a.StatusCode, a.body, want)
 		}
