@@ -38,7 +38,8 @@ func TestAdministrationReadsMembersInOneWay(t *testing.T) {
 	g, _ := start(t)
 	k := g.create(t, rootKey, "/v1/api-keys/workspace/service", `{"name":"k","workspace_id":"default","scopes":["completions.write"]}`, "id")
 	const policies = "/v1/policies/rate-limits"
-	policy := g.create(t, rootKey, policies, `{"name":"p","workspace_id":"default","type":"requests","unit":"rpm","value":9,"conditions":[{"key":"model","value":"m"}],"group_by":[{"key":"api_key"}]}`, "id")
+	// A policy of a model would apply to the requests of tests that run at the same time.
+	policy := g.create(t, rootKey, policies, `{"name":"p","workspace_id":"default","type":"requests","unit":"rpm","value":9,"conditions":[{"key":"api_key","value":"`+k+`"}],"group_by":[{"key":"api_key"}]}`, "id")
 	key, rate := "/v1/api-keys/"+k, policies+"/"+policy
 	before := string(g.as(t, rootKey, "GET", key, "").ok(t).body) + string(g.as(t, rootKey, "GET", rate, "").ok(t).body)
 	for _, tt := range []struct{ name, path, body, says string }{

@@ -88,7 +88,7 @@ func TestHiddenRequestsAreNotServed(t *testing.T) {
 				t.Errorf("the connection stays open: %.300q", received)
 			}
 			if len(all) != 1 || !strings.Contains(tt.statuses, fmt.Sprint(all[0].status)) {
-				t.Errorf("%d responses, want one with status %s: %.300q", len(all), tt.statuses, received)
+				t.Errorf("%d responses, want one with status %s: %.1200q", len(all), tt.statuses, received)
 			}
 			for _, r := range p.seen() {
 				if strings.Contains(r.target, "smuggled") {
@@ -100,7 +100,7 @@ func TestHiddenRequestsAreNotServed(t *testing.T) {
 	// An honest pipeline of two requests is served.
 	received, _ := g.raw(t, strings.Repeat("GET /v1/things HTTP/1.1\r\nHost: "+host+"\r\n"+key+"\r\n", 2))
 	if all := responses(t, received); len(all) != 2 || all[0].status != 200 || all[1].status != 200 {
-		t.Errorf("an honest pipeline gets %d responses, want both: %.300q", len(all), received)
+		t.Errorf("an honest pipeline gets %d responses, want both: %.1200q", len(all), received)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestRefusedBodiesAreNotReadAsRequests(t *testing.T) {
 			received, _ := g.raw(t, tt.line+" HTTP/1.1\r\nHost: "+host+"\r\n"+headers+framing+"\r\n"+body)
 			all := responses(t, received)
 			if len(all) != 1 || all[0].status != tt.status || len(p.seen()) != 0 {
-				t.Errorf("%d responses, the provider saw %v; want one %d and nothing sent on: %.300q", len(all), p.seen(), tt.status, received)
+				t.Errorf("%d responses, the provider saw %v; want one %d and nothing sent on: %.1200q", len(all), p.seen(), tt.status, received)
 			}
 		})
 	}
