@@ -9,6 +9,7 @@ import (
 
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/secret"
 	"modelgate/internal/snapshot"
 )
@@ -37,7 +38,7 @@ func (s *Server) adminRoutes() http.Handler {
 	mux.Handle("GET /metrics", s.withAdminToken(promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})))
 	mux.Handle("GET /prices", s.withAdminToken(http.HandlerFunc(s.priceFiles)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		forbidSniffing(w)
+		route.ForbidSniffing(w)
 		mux.ServeHTTP(w, r)
 	})
 }

@@ -99,7 +99,7 @@ func (s *Server) shutDown(now <-chan struct{}) {
 	s.serving.wait(lastWords) // connections are closed: handlers end and record
 	ended, stop := context.WithTimeout(context.Background(), lastWords)
 	defer stop()
-	s.ending.Wait(ended) // checks that did not delay their requests
+	s.requests.Wait(ended) // checks that did not delay their requests
 	if s.admin != nil {
 		s.admin.Close()
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/dataplane"
 	"modelgate/internal/urlpath"
 )
@@ -67,7 +68,7 @@ func (s *Server) refusePath(w http.ResponseWriter, r *http.Request, err error) {
 // writeError writes an error in the chat dialect.
 func writeError(w http.ResponseWriter, e *apierr.Error) {
 	w.Header().Set("Content-Type", "application/json")
-	forbidSniffing(w)
+	route.ForbidSniffing(w)
 	w.WriteHeader(e.Status())
 	w.Write(e.Body())
 }

@@ -28,7 +28,6 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if s.draining.Load() { // clients should send their next request to another node
 		w.Header().Set("Connection", "close")
 	}
-	forbidSniffing(w)
 	r, body := s.receive(w, r)
 	defer inbound.LimitResponse(w, r, 0) // buffered data is written after the handler
 	if err := inbound.TooManyHeaders(r, s.inbound.headerCount); err != nil {
@@ -56,20 +55,21 @@ func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
 	h := s.handlerOf(r)
 	switch h.(type) {
 	case modelRoutes: // sets a deadline for each write, like the tail
-		w.Header().Del(contentTypeOptions)
 		body.SetTotal(s.inbound.model)
 	case *controlplane.Tail:
+		route.ForbidSniffing(w)
 	default:
+		route.ForbidSniffing(w)
 		inbound.LimitResponse(w, r, s.inbound.control.Time)
 	}
 	h.ServeHTTP(w, r)
 }
 
-const contentTypeOptions = "X-Content-Type-Options"
-
-// forbidSniffing makes browsers take a response for what its content type says. Responses
-// of providers pass as they are.
-func forbidSniffing(w http.ResponseWriter) { w.Header().Set(contentTypeOptions, "nosniff") }
+// refuse rejects a request for any path in its dialect.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	route.ForbidSniffing(w)
+	s.requests.Refuse(w, r, err)
+}
 
 var errNoTunnel = apierr.New(apierr.MethodNotAllowed, "CONNECT is not supported, because the gateway opens no tunnels; send requests to it")
 

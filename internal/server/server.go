@@ -150,8 +150,7 @@ type Server struct {
 	apiAddr, adminAddr net.Listener
 
 	plane    http.Handler
-	ending   *dataplane.Plane                                // whose checks a shutdown awaits
-	refuse   func(http.ResponseWriter, *http.Request, error) // rejects a request for any path in its dialect
+	requests *dataplane.Plane // the same, unless a test replaces plane
 	logRoute http.Handler
 	tail     *controlplane.Tail
 	control  *route.API
@@ -300,7 +299,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 		ClientStall:     set.Timeouts.Client.Or(5 * time.Minute),
 		AttemptsTimeout: orNone(set.Timeouts.Budget),
 	})
-	s.plane, s.ending, s.refuse = plane, plane, plane.Refuse
+	s.plane, s.requests = plane, plane
 	logs := &controlplane.LogHandler{Authenticate: s.authenticate, Store: s.logs, Flush: s.flushLog, DB: s.store, Files: s.files, Logger: s.Logger}
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{

@@ -17,6 +17,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
 )
 
@@ -121,7 +122,7 @@ func (r *Runner) serve(w http.ResponseWriter, req *http.Request, e *store.Export
 	h.Set("Content-Type", types[e.Format])
 	h.Set("Content-Disposition", `attachment; filename="`+saveAs(e)+`"`)
 	h.Set("Cache-Control", "private, no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
+	route.ForbidSniffing(w)
 	if seeker, ok := file.(io.ReadSeeker); ok {
 		http.ServeContent(w, req, "", e.EndedAt, seeker)
 		return nil

@@ -94,6 +94,10 @@ func (f *failure) MarshalJSON() ([]byte, error) {
 	})
 }
 
+// ForbidSniffing makes browsers take a response of the gateway for what its content type
+// says. Responses of providers pass as they are.
+func ForbidSniffing(w http.ResponseWriter) { w.Header().Set("X-Content-Type-Options", "nosniff") }
+
 func (f *failure) write(w http.ResponseWriter) {
 	body, err := json.Marshal(f)
 	if err != nil {

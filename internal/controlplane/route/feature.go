@@ -168,6 +168,7 @@ func isNotEmpty(raw json.RawMessage) bool {
 func (a *API) ServeOff(w http.ResponseWriter, path string) bool {
 	err := a.Off.CheckPath(path)
 	if err != nil {
+		ForbidSniffing(w)
 		a.failure(err).write(w)
 	}
 	return err != nil
