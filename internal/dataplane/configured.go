@@ -126,7 +126,10 @@ func errSavedConfigHost(leaf *config.Config) error {
 // root are part of its key. The state of its targets does not depend on them,
 // except for the provider that the request chooses.
 func (p *Plane) tree(x *exchange, text string) (*pipeline.Tree, error) {
-	key := treeKey{text: text, workspace: x.Identity.Workspace, timeout: x.opts.timeout, forward: strings.Join(x.opts.forward, ","), customHost: x.opts.customHost}
+	key := treeKey{
+		text: text, workspace: x.Identity.Workspace, timeout: x.opts.timeout, forward: strings.Join(x.opts.forward, ","),
+		customHost: x.opts.customHost, noCode: x.compilation().NoCode,
+	}
 	if x.opts.strict != nil {
 		key.strict, key.isSet = *x.opts.strict, true
 	}

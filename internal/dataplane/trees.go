@@ -30,6 +30,7 @@ type treeKey struct {
 	strict     bool // its value, if isSet
 	isSet      bool
 	chosen     string // the provider chosen by the request, if the config leaves it open
+	noCode     bool   // its checks must not contain code, see guardrail.Compilation
 }
 
 // size returns the approximate size of the key in bytes.

@@ -70,13 +70,17 @@ func TestStoredModulesRunForTheirTenantOnly(t *testing.T) {
 		})
 		attack(t, "escalation", "code in a config that the client wrote", func(t *testing.T) {
 			code := fmt.Sprintf(`{"deny":true,"default.wasm":{"code":%q}}`, failingModule)
-			if r := chat(key, code); r.status != 400 || !strings.Contains(string(r.body), "AB01") || !strings.Contains(string(r.body), "saved config") {
-				t.Errorf("an inline config: status %d: %.300s", r.status, r.body)
+			refused := func(name string) {
+				if r := chat(key, code); r.status != 400 || !strings.Contains(string(r.body), "AB01") || !strings.Contains(string(r.body), "saved config") {
+					t.Errorf("%s: status %d: %.300s", name, r.status, r.body)
+				}
 			}
+			refused("an inline config")
 			if r := chat(g.key(t, rootKey, "default", []string{"completions.write", "guardrails.create"}, ""), code); r.status != 446 {
 				t.Errorf("an inline config of a key that may create guardrails: status %d: %.300s", r.status, r.body)
 			}
-			slug := g.create(t, rootKey, "/v1/configs", fmt.Sprintf(`{"name":"c","workspace_id":"default","config":{"provider":"openai-compatible","custom_host":%q,"api_key":"sk-x","input_guardrails":[%s]}}`, p.url, code), "data.slug")
+			refused("the same inline config after it")
+			slug := g.create(t, rootKey, "/v1/configs", fmt.Sprintf(`{"name":"c","workspace_id":"default","config":{"provider":"openai-compatible","custom_host":%q,"api_key":"sk-saved","input_guardrails":[%s]}}`, p.url, code), "data.slug")
 			waittest.Until(t, "the saved config runs its code", func() bool {
 				return g.do(t, "POST", "/v1/chat/completions", chatBody, "x-gateway-api-key", key, "x-gateway-config", slug).status == 446
 			})

@@ -166,6 +166,7 @@ func TestInviteErrorsNameTheField(t *testing.T) {
 		`{"email":"a@example.com","role":"member","workspaces":[{"id":"default","role":"x"}]}`:                                 {400, "workspaces[0].role"},
 		`{"email":"ann@example.com","role":"member","workspaces":[]}`:                                                          {409, "AB07"},
 		`{"email":"a@example.com","role":"member","workspaces":[],"workspace_api_key_details":{"scopes":["nonsense"]}}`:        {400, "scopes"},
+		`{"email":"a@example.com","role":"member","workspaces":[],"workspace_api_key_details":{"scopes":null}}`:                {400, "scopes"},
 		`{"email":"a@example.com","role":"member","workspaces":[],"workspace_api_key_details":{"scopes":["*"]}}`:               {400, "scopes"},
 		`{"email":"a@example.com","role":"member","workspaces":[],"workspace_api_key_details":{"scopes":["audit_logs.list"]}}`: {400, "scopes"},
 	} {

@@ -38,3 +38,27 @@ func TestChangesOfALabelDoNotMix(t *testing.T) {
 		}
 	}
 }
+
+// TestARenamedCollectionStaysArchived renames a collection while it is archived, until
+// one of the renames would have stored the collection as it was before.
+func TestARenamedCollectionStaysArchived(t *testing.T) {
+	c := routetest.New(t, prompts.Add).Root()
+	for range 100 {
+		var made created
+		c.Must("POST", "/collections", `{"name":"Team"}`, &made)
+		path := "/collections/" + made.ID
+		var wait sync.WaitGroup
+		wait.Go(func() {
+			if a := c.Call("PUT", path, `{"name":"Group"}`); a.Status != http.StatusOK && a.Status != http.StatusNotFound {
+				t.Errorf("PUT: %d %s", a.Status, a.Body)
+			}
+		})
+		if a := c.Call("DELETE", path, ""); a.Status != http.StatusOK {
+			t.Errorf("DELETE: %d %s", a.Status, a.Body)
+		}
+		wait.Wait()
+		if a := c.Call("GET", path, ""); a.Status != http.StatusNotFound {
+			t.Fatalf("the archived collection: %d %s", a.Status, a.Body)
+		}
+	}
+}

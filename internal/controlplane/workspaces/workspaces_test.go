@@ -280,6 +280,7 @@ func TestNobodyGivesARoleAboveTheirOwn(t *testing.T) {
 		{"POST", "", `{"users":[{"id":"hand","role":"member"}]}`, 403},
 		{"POST", "", `{"users":[{"id":"stranger","role":"member"}]}`, 404},
 		{"POST", "", `{"users":[]}`, 400},
+		{"POST", "", `{"users":null}`, 400},
 		{"POST", "", `{"users":[{"id":"new","role":"owner"}]}`, 400},
 		{"DELETE", "/new", ``, 200},
 		{"DELETE", "/new", ``, 404},
