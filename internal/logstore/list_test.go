@@ -15,6 +15,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/logstore"
 	"modelgate/internal/reqlog"
+	"modelgate/internal/waittest"
 )
 
 func TestFiltersKeepWhatMatchesAll(t *testing.T) { onBoth(t, testFiltersKeepWhatMatchesAll) }
@@ -343,12 +344,19 @@ func testAClockThatJumpsBreaksNothing(t *testing.T, at place) {
 	}
 }
 
+// mustFlush writes what was recorded. It fails after a minute in which nothing was written.
 func mustFlush(tb testing.TB, s *logstore.Store) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
-	defer cancel()
-	if err := s.Flush(ctx); err != nil {
-		tb.Fatalf("Flush() = %v; Stats() = %+v", err, s.Stats())
+	for written := s.Stats().Written; ; written = s.Stats().Written {
+		ctx, cancel := context.WithTimeout(tb.Context(), waittest.Bound)
+		err := s.Flush(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if now := s.Stats(); !errors.Is(err, context.DeadlineExceeded) || now.Written == written {
+			tb.Fatalf("Flush() = %v; Stats() = %+v", err, now)
+		}
 	}
 }
 
