@@ -106,6 +106,7 @@ func TestAnAbandonedResponseTakesAtLeastThatLong(t *testing.T) {
 		r := rtNew(t, rtTree("latency", 2, "")).on("0", rtResponse{after: 500 * time.Millisecond}, left(20*time.Millisecond)).rtTimes("1", 300)
 		r.engine.Random = func() float64 { return 0 }
 		r.rtWantRoute("nothing is known", "0", "1")
+		time.Sleep(20 * time.Second) // until a quicker response would count
 		r.rtAtOnce("1 is quicker, but busy", "1", "0")
 		r.rtWantRoute("a client left 0 early", "1")
 	})
