@@ -116,3 +116,28 @@ func TestAnAbandonedResponseTakesAtLeastThatLong(t *testing.T) {
 		r.rtWantRoute("a client left 0 late", "0", "1", "0", "1")
 	})
 }
+
+// A dry run sends nothing, and so measures nothing.
+func TestADryRunMakesNoTargetQuick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := rtNew(t, rtTree("latency", 3, "")).rtTimes("0", 300).rtTimes("1", 400, 0).rtTimes("2", 500)
+		draw := func(numbers ...float64) {
+			r.engine.Random = func() float64 {
+				n := numbers[0]
+				numbers = append(numbers[1:], n)
+				return n
+			}
+		}
+		draw(0, 0) // 0 and 1
+		r.rtWantRoute("nothing is known", "0", "1")
+		draw(0.9, 0) // 2 and 0
+		r.rtWantRoute("nothing is known of 2", "2")
+		time.Sleep(20 * time.Second) // until a quicker response would count
+		draw(0.5, 0.9)               // 1 and 2
+		if got := r.send(func(x *rtRequest) { x.DryRun = true }); got.path != "1" {
+			t.Errorf("the dry run chose %s, want 1", got.path)
+		}
+		draw(0, 0)
+		r.rtWantRoute("0 is quicker than 1", "0")
+	})
+}

@@ -62,7 +62,10 @@ func TestNoSpellingOfAModelAvoidsItsPolicies(t *testing.T) {
 		if res := send("sim-costly"); res.Status != 200 {
 			t.Fatalf("the first: %d %s", res.Status, res.Body)
 		}
-		for _, model := range []string{"sim-costly", "SIM-costly", " sim-costly", "sim-costly ", "models/sim-costly", "@simulator/sim-COSTLY", `sim-\u0063ostly`} {
+		for _, model := range []string{
+			"sim-costly", "SIM-costly", " sim-costly", "sim-costly ", "models/sim-costly", "Models/sim-costly", "@simulator/sim-COSTLY", `sim-\u0063ostly`,
+			"sim-costly:nitro", "sim-costly:floor", "sim-costly:exacto", "sim-costly:online", "sim-costly:Latest", "sim-costly:online:nitro",
+		} {
 			if res := send(model); res.Status != 429 {
 				t.Errorf("%s with the metadata %s: %d %s", model, metadata, res.Status, res.Body)
 			}

@@ -122,6 +122,14 @@ func TestHedgesStartFurtherTargets(t *testing.T) {
 		}
 		called(t, []int{1, 1, 0}, p...)
 	})
+	prove(t, "M-164", "one that replaces a failed one does not use up max", func(t *testing.T) {
+		release, left := newSignal(), newSignal()
+		time.AfterFunc(time.Second, release.set)
+		say := held(newSignal(), release, left, canned)
+		p := fleet(t, withStatuses(500), say, say, say)
+		g.ask(t, hedged(fallback, `"delay_ms":20,"max":1`, p...)).fine(t)
+		called(t, []int{1, 1, 1, 0}, p...)
+	})
 	prove(t, "M-164", "of a balance if the drawn one is slow", func(t *testing.T) {
 		release, left, asked := newSignal(), newSignal(), newSignal()
 		slow := newProvider(t, held(newSignal(), release, left, canned))

@@ -93,6 +93,7 @@ func TestTheCheaperTargetIsPreferred(t *testing.T) {
 	g := launchFor(t, `version: 1
 prices:
   - {provider: openai-compatible, model: cheap, input: 1, output: 1}
+  - {provider: openai-compatible, model: fair, input: 1.5, output: 1.5}
   - {provider: openai-compatible, model: dear, input: 2, output: 2}
   - {provider: openai-compatible, model: dear-output, input: 1, output: 10}
   - {provider: openai-compatible, model: dear-input, input: 10, output: 1}
@@ -129,6 +130,18 @@ prices:
 			called(t, want, p...)
 		})
 	}
+	prove(t, "M-167", "the cheapest of a nested config counts", func(t *testing.T) {
+		p := fleet(t, nil, nil, nil)
+		target := func(i int, model string) string { return leaf(p[i], `"override_params":{"model":"`+model+`"}`) }
+		g.ask(t, tree(`"mode":"cost"`, target(0, "fair"), tree(`"mode":"fallback"`, target(1, "cheap"), target(2, "dear"))))
+		called(t, []int{0, 1, 0}, p...)
+	})
+	prove(t, "M-167", "embeddings have no output", func(t *testing.T) {
+		p := fleet(t, nil, nil)
+		config := tree(`"mode":"cost"`, leaf(p[0], `"override_params":{"model":"dear-input"}`), leaf(p[1], `"override_params":{"model":"dear-output"}`))
+		g.do(t, "POST", modelRoutes[2].path, modelRoutes[2].body, "x-gateway-api-key", bootstrapKey, "x-gateway-config", config).fine(t)
+		called(t, []int{0, 1}, p...)
+	})
 	prove(t, "M-167", "not one that does not offer the operation", func(t *testing.T) {
 		p := fleet(t, nil, nil)
 		cheapest := node(`"provider":"anthropic"`, `"api_key":"`+credential+`"`, `"custom_host":"`+p[0].url+`"`, `"override_params":{"model":"cheapest"}`)
