@@ -429,3 +429,47 @@ func TestATestOfAGuardrailAsksItsModelAndIsPaid(t *testing.T) {
 		return len(found) == 3
 	})
 }
+
+// TestAnIncompleteReplyOfAModelIsAnError lets models reply with a part of what was asked.
+func TestAnIncompleteReplyOfAModelIsAnError(t *testing.T) {
+	t.Parallel()
+	var reply string
+	g := gatewaytest.New(t, gatewaytest.Options{Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "application/json")
+		if strings.Contains(string(body), `"judge"`) {
+			io.WriteString(w, reply)
+			return
+		}
+		io.WriteString(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":"fine"},"finish_reason":"stop"}]}`)
+	})})
+	verdict := func(finish string) string {
+		return `{"choices":[{"index":0,"message":{"role":"assistant","content":"{\"verdict\":true}"},"finish_reason":"` + finish + `"}]}`
+	}
+	const moderation = `"gateway.moderateContent":{"model":"@simulator/judge"}`
+	for _, tt := range []struct {
+		check, reply string
+		status       int
+		want         string // in the response
+	}{
+		{judgeCheck, verdict("stop"), 200, "fine"},
+		{judgeCheck, verdict("length"), 446, "max_tokens"},
+		{judgeCheck, `{"choices":[]}`, 446, "no text"},
+		{judgeCheck, `{"choices":[{"index":0,"message":{"role":"assistant","content":null},"finish_reason":"stop"}]}`, 446, "no text"},
+		{moderation, `{"results":[{"flagged":false},{"flagged":false}]}`, 200, "fine"},
+		{moderation, `{"results":[{"categories":{"hate":false}},{"categories":{"hate":false}}]}`, 200, "fine"},
+		{moderation, `{"results":[{"flagged":false},{"flagged":true}]}`, 446, "flagged"},
+		{moderation, `{"results":[{"flagged":false},{"flagged":true,"categories":{"hate":false}}]}`, 446, "flagged"},
+		{moderation, `{"results":[{"flagged":false},{"categories":{"hate":true}}]}`, 446, "hate"},
+		{moderation, `{"results":[{"flagged":false}]}`, 446, "not a moderation of all texts"},
+		{moderation, `{"results":[{"flagged":false},{}]}`, 446, "not a moderation of all texts"},
+		{moderation, `{"results":[{"flagged":false},{"flagged":false},{"flagged":false}]}`, 446, "not a moderation of all texts"},
+	} {
+		reply = tt.reply
+		config := guarded(`"input_guardrails":[{"id":"in","deny":true,` + tt.check + `}]`)
+		res := g.Post("/chat/completions", `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"hello"},{"type":"text","text":"there"}]}]}`, "x-gateway-config", config, "x-gateway-provider", "")
+		if res.Status != tt.status || !strings.Contains(string(res.Body), tt.want) {
+			t.Errorf("%.40s %s: status %d, want %d with %q: %.800s", tt.check, tt.reply, res.Status, tt.status, tt.want, res.Body)
+		}
+	}
+}

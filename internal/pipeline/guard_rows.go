@@ -67,7 +67,7 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 	if err := doc.Scan(row); err != nil {
 		return nil, errNotARow
 	}
-	own, body := c.read(row, &doc)
+	own, body := c.read(&doc)
 	text, form := row, bodytext.Request
 	if body.Kind() == jsonedit.Object {
 		text = body.Raw()
@@ -106,9 +106,9 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 	return doc.Apply(nil, jsonedit.Edit{Name: "body", Value: changed}), nil
 }
 
-// read returns the request that a row holds, and its body. Without a known route or one
+// read returns the request that a row holds, and its body. Without a known route or a
 // body the row is checked as it is, and the body is the zero value.
-func (c *rowChecks) read(row []byte, doc *jsonedit.Doc) (own *Request, body jsonedit.Value) {
+func (c *rowChecks) read(doc *jsonedit.Doc) (own *Request, body jsonedit.Value) {
 	r := *c.request
 	r.Upload, r.Body, r.Doc, r.Edits, r.rows = nil, nil, nil, nil, nil
 	r.Operation = api.Proxy
@@ -122,25 +122,12 @@ func (c *rowChecks) read(row []byte, doc *jsonedit.Doc) (own *Request, body json
 		return &r, body
 	}
 	r.Dialect = known.dialect
-	if v, ok := doc.Find("body"); ok && known.operation != api.Proxy && v.Kind() == jsonedit.Object && onlyOne(row, "body") {
+	if v, ok := doc.Find("body"); ok && known.operation != api.Proxy && v.Kind() == jsonedit.Object {
 		body, r.Operation = v, known.operation
 		model, _ := body.Get("model")
 		r.RequestedModel, _ = model.Text()
 	}
 	return &r, body
-}
-
-// onlyOne reports whether an object has exactly one member of a name: readers take
-// different ones of several.
-func onlyOne(object []byte, name string) bool {
-	v, err := jsonedit.ParseValue(object)
-	n := 0
-	for key := range v.Fields() {
-		if key.String() == name {
-			n++
-		}
-	}
-	return err == nil && n == 1
 }
 
 // changedRow returns a document as hooks changed it, in one line.

@@ -17,7 +17,7 @@ func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 	t.Parallel()
 	l := &limitedGateway{t: t}
 	l.Gateway = gatewaytest.New(t, gatewaytest.Options{
-		MasterKey: "the master key of a test of limits", Settings: "prices:\n  - {provider: openai, model: painter, images: {default: 0.04, hd: 4, 256x256: 0.02}}\nlog: {level: info}\n",
+		MasterKey: "the master key of a test of limits", Settings: "prices:\n  - {provider: openai, model: painter, images: {default: 0.04, hd: 4, 256x256: 0.02, hd/512x512: 3}}\nlog: {level: info}\n",
 		Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			w.Header().Set("Content-Type", "application/json")
@@ -39,6 +39,7 @@ func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 		{"quality first", model + field("quality", "hd") + file, 4},
 		{"quality last", model + file + field("quality", "hd"), 4},
 		{"size", model + field("size", "256x256") + file, 0.02},
+		{"quality and size", model + field("quality", "hd") + field("size", "512x512") + file, 3},
 		{"quality twice", model + field("quality", "low") + file + field("quality", "hd"), 4},
 		{"lower quality last", model + field("quality", "hd") + file + field("quality", "low"), 4},
 		{"quality twice alike", model + field("quality", "low") + field("quality", "low") + file, 0.04},
@@ -51,6 +52,13 @@ func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 		waittest.Until(t, "the request has ended: "+tt.name, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
 		if res.Status != 200 || got.Used != tt.want {
 			t.Errorf("%s: %d %.200s, %g dollars, want %g", tt.name, res.Status, res.Body, got.Used, tt.want)
+		}
+	}
+	for limit, status := range map[int]int{39: 412, 41: 200} { // a form may ask for ten images of four dollars
+		key := l.key(fmt.Sprintf(`"usage_limits":{"type":"cost","credit_limit":%d,"on_budget_end":"stop"}`, limit))
+		res := l.Post("/images/edits", model+file+"--x--\r\n", "x-gateway-api-key", key, "x-gateway-provider", "@painters", "Content-Type", "multipart/form-data; boundary=x")
+		if res.Status != status {
+			t.Errorf("a budget of %d dollars: %d %.200s, want %d", limit, res.Status, res.Body, status)
 		}
 	}
 }

@@ -321,6 +321,7 @@ func TestUnitsFitIntoABudget(t *testing.T) {
 	l := newSlowGateway(t, `
 prices:
   - {provider: openai-compatible, model: painter, images: {default: 0.04, hd: 4}}
+  - {provider: openai-compatible, model: sketcher, images: {default: 0.04}, request: 0.03}
   - {provider: openai-compatible, model: speaker, characters: 15}
   - {provider: openai-compatible, model: listener, second: 0.001}
 log: {level: info}
@@ -340,8 +341,11 @@ log: {level: info}
 		{"/v1/images/generations", `{"model":"painter","prompt":"a kiwi","n":2}`, "", "0.09", true},
 		{"/v1/images/generations", `{"model":"painter","prompt":"a kiwi","quality":"hd"}`, "", "3.9", false},
 		{"/v1/images/generations", `{"model":"painter","prompt":"a kiwi","quality":"hd"}`, "", "4.1", true},
+		{"/v1/images/generations", `{"model":"sketcher","prompt":"a kiwi"}`, "", "0.06", false},
+		{"/v1/images/generations", `{"model":"sketcher","prompt":"a kiwi"}`, "", "0.08", true},
 		{"/v1/audio/speech", `{"model":"speaker","input":"` + strings.Repeat("a", 4000) + `","voice":"v"}`, "", "0.05", false}, // 0.06
 		{"/v1/audio/speech", `{"model":"speaker","input":"` + strings.Repeat("a", 4000) + `","voice":"v"}`, "", "0.07", true},
+		{"/v1/audio/speech", `{"model":"speaker","input":"` + strings.Repeat("é", 4000) + `","voice":"v"}`, "", "0.08", true},
 		{"/v1/audio/transcriptions", recording(75_000), form, "0.09", false}, // up to 100 seconds
 		{"/v1/audio/transcriptions", recording(75_000), form, "0.11", true},
 	} {

@@ -57,6 +57,13 @@ func TestPromptCachesOfProvidersSave(t *testing.T) {
 			t.Errorf("sent %s", sent)
 		}
 	})
+	prove(t, "M-210", "a request that counts tokens is not marked", func(t *testing.T) {
+		p := newProvider(t, says(200, "application/json", `{"input_tokens":1400}`))
+		g.do(t, "POST", "/v1/messages/count_tokens", cachedTurn(long), "x-gateway-api-key", bootstrapKey, "x-gateway-config", config(p, on)).fine(t)
+		if sent := string(p.only(t).body); sent != cachedTurn(long) {
+			t.Errorf("sent %.200s…", sent)
+		}
+	})
 	for _, tt := range []struct {
 		read, written int
 		text          string

@@ -85,6 +85,7 @@ func TestNumbersOfAccountsAreNotPhoneNumbers(t *testing.T) {
 		{"GB82 WEST 1234 5698 7654 32", false},
 		{"FR14 2004 1010 0505 0001 3M02 606", false},
 		{"NL91 ABNA 0417 1643 00 please", false},
+		{"from DE89 3704 0044 0532 0130 00 to GB82 WEST 1234 5698 7654 32", false},
 		{"card 4111 1111 1111 1111", false},
 		{"card 5500-0000-0000-0004", false},
 		{"call +49 30 1234567", true},
