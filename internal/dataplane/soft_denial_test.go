@@ -2,6 +2,7 @@ package dataplane_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,7 @@ func TestSoftDenialsAreCompletions(t *testing.T) {
 	}
 	hard := saveGuardrail(t, g, "hello", `{"deny":true}`)
 	alone := saveGuardrail(t, g, "hello", `{"soft_deny_200":true}`)
+	ended := regexp.MustCompile(`"(stop|end_turn|completed|STOP|COMPLETE)"`) // the reason or status of complete responses
 	for list, id := range soft {
 		for _, client := range tongues {
 			for _, stream := range []bool{false, true} {
@@ -52,6 +54,10 @@ func TestSoftDenialsAreCompletions(t *testing.T) {
 				}
 				if res.Status != 200 || !strings.Contains(text, "the guardrail checks failed: default.contains (") || strings.Contains(string(res.Body), "answer") {
 					t.Errorf("%s, %s, stream %t: status %d %s, want the denial as text", list, client.name, stream, res.Status, res.Body)
+				}
+				inBase64 := stream && client.name == "invoke"
+				if strings.Contains(text, "hook_results") || !inBase64 && !ended.Match(res.Body) {
+					t.Errorf("%s, %s, stream %t: %s, want a text for people, and the reason of a complete response", list, client.name, stream, res.Body)
 				}
 				if !stream && at(res.JSON(t), "hook_results") == nil {
 					t.Errorf("%s, %s: no hook_results in %s", list, client.name, res.Body)

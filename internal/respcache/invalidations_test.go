@@ -36,8 +36,12 @@ func TestInvalidationsCoverEarlierEntriesTheySelect(t *testing.T) {
 			if got := v.Covers(entry(nil)); got != tt.covered {
 				t.Errorf("%s, %s: covered %v, want %v", tt.name, way, got, tt.covered)
 			}
+			v.Add(respcache.Mark{Owner: tt.owner, Selector: respcache.Selector{Namespace: "a third one"}, Generation: 7})
+			if got := v.Covers(entry(nil)); got != tt.covered {
+				t.Errorf("%s, %s, before another invalidation: covered %v, want %v", tt.name, way, got, tt.covered)
+			}
 			later := entry(func(e *respcache.Entry) { e.Owner, e.Generation = tt.owner, v.Generation(tt.owner) })
-			if v.Generation(tt.owner) != 6 || v.Covers(later) {
+			if v.Generation(tt.owner) != 7 || v.Covers(later) {
 				t.Errorf("%s, %s: an entry that began later is covered", tt.name, way)
 			}
 		}

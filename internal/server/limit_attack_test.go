@@ -56,23 +56,23 @@ func TestNoSpellingOfAModelAvoidsItsPolicies(t *testing.T) {
 	l := newLimitedGateway(t)
 	l.policy("rate-limits", `{"name":"one","type":"requests","unit":"rpd","value":1,"conditions":[{"key":"model","value":"Sim-Costly"}],"group_by":[{"key":"api_key"}]}`)
 	l.policy("rate-limits", `{"name":"each","type":"requests","unit":"rpd","value":1,"conditions":[{"key":"metadata.app","value":"each"}],"group_by":[{"key":"model"}]}`)
-	for _, metadata := range []string{"{}", `{"app":"each"}`} {
+	for name, metadata := range map[string]string{"costly": "{}", "each": `{"app":"each"}`} {
 		key := l.key(`"rate_limits":[]`)
 		send := func(model string) gatewaytest.Response {
 			return l.chat(key, strings.Replace(oneChat, "sim-1", model, 1), "x-gateway-metadata", metadata)
 		}
-		if res := send("sim-costly"); res.Status != 200 {
+		if res := send("sim-" + name); res.Status != 200 {
 			t.Fatalf("the first: %d %s", res.Status, res.Body)
 		}
 		for _, model := range []string{
-			"sim-costly", "SIM-costly", " sim-costly", "sim-costly ", "models/sim-costly", "Models/sim-costly", "@simulator/sim-COSTLY", `sim-\u0063ostly`,
-			"sim-costly:nitro", "sim-costly:floor", "sim-costly:exacto", "sim-costly:online", "sim-costly:Latest", "sim-costly:online:nitro",
+			"sim-" + name, "SIM-" + name, " sim-" + name, "sim-" + name + " ", "models/sim-" + name, "Models/sim-" + name, "@simulator/sim-" + strings.ToUpper(name), `s\u0069m-` + name,
+			"sim-" + name + ":nitro", "sim-" + name + ":floor", "sim-" + name + ":exacto", "sim-" + name + ":online", "sim-" + name + ":Latest", "sim-" + name + ":online:nitro",
 		} {
 			if res := send(model); res.Status != 429 {
 				t.Errorf("%s with the metadata %s: %d %s", model, metadata, res.Status, res.Body)
 			}
 		}
-		if res := send("sim-other"); res.Status != 200 {
+		if res := send("sim-other-" + name); res.Status != 200 {
 			t.Errorf("another model: %d %s", res.Status, res.Body)
 		}
 	}
