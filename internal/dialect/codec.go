@@ -59,6 +59,7 @@ type ResponseTarget struct {
 type RequestTarget struct {
 	Provider string // id in the provider table
 	Model    string // upstream model
+	Created  int64  // of responses whose provider reports no time; Unix seconds
 	Profile         // of the provider definition
 }
 

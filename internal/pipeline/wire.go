@@ -41,6 +41,7 @@ func (w *wirePlan) translatesConversation() bool {
 func (a *Attempt) planWire() error {
 	r, w := a.request, &a.wire
 	w.op, w.target = r.Operation, a.Target.RequestTarget(a.Model)
+	w.target.Created = r.Time.Unix()
 	switch {
 	case r.Operation == api.Proxy:
 		return nil

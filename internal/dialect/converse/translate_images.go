@@ -185,8 +185,7 @@ func shapeOf(width, height int64) string {
 var errNoImages = errors.New("converse: the response has no images")
 
 // images appends the client's response to an image request. If the provider
-// withheld the images, it is an error. The provider does not report the
-// creation time.
+// withheld the images, it is an error.
 func images(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
@@ -203,7 +202,7 @@ func images(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, error) {
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("created")
-	b.Int(0)
+	b.Int(to.Created)
 	b.Name("data")
 	b.Open('[')
 	n := 0

@@ -200,18 +200,17 @@ func imagenResponse(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, erro
 	if len(images) == 0 && filtered != "" {
 		return nil, dialect.Invalid("prompt", "content_filter", "was refused by the provider: %.300s", filtered)
 	}
-	return appendImages(dst, images, "")
+	return appendImages(dst, images, "", to)
 }
 
-// appendImages writes the response of the chat dialect. The caller, which has a
-// clock, adds the creation time.
-func appendImages(dst []byte, images []string, usage string) ([]byte, error) {
+// appendImages writes the response of the chat dialect. Usage is empty if there is none.
+func appendImages(dst []byte, images []string, usage string, to dialect.RequestTarget) ([]byte, error) {
 	if len(images) == 0 {
 		return nil, errNoImages
 	}
 	b := jsonedit.Append(dst)
 	b.Open('{')
-	number(&b, "created", 0)
+	number(&b, "created", to.Created)
 	b.Name("data")
 	b.Open('[')
 	for _, data := range images {
@@ -301,7 +300,7 @@ func imageResponse(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error
 			}
 		}
 	}
-	return appendImages(dst, images, imageUsage(v))
+	return appendImages(dst, images, imageUsage(v), to)
 }
 
 // imageUsage returns the usage of a response in the format of the images

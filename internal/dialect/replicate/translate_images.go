@@ -56,7 +56,7 @@ func imageRequest(dst, body []byte, to dialect.RequestTarget) ([]byte, []dialect
 var errNoImages = errors.New("the prediction contains no images")
 
 // imageResponse writes the URLs of the images.
-func imageResponse(dst, body, _ []byte, _ dialect.RequestTarget) ([]byte, error) {
+func imageResponse(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error) {
 	v, err := jsonedit.ParseValue(body)
 	if err != nil {
 		return dst, err
@@ -69,7 +69,7 @@ func imageResponse(dst, body, _ []byte, _ dialect.RequestTarget) ([]byte, error)
 	b := jsonedit.Append(dst)
 	b.Open('{')
 	b.Name("created")
-	b.Int(0)
+	b.Int(to.Created)
 	b.Name("data")
 	b.Open('[')
 	for _, address := range list {
