@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"modelgate/internal/controlplane"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/route/routetest"
 )
@@ -55,5 +56,27 @@ func TestKeysAreRefusedWhereTheirAccessIsOff(t *testing.T) {
 	h.session("admin").Must("GET", "/configs", "", nil)
 	if a := h.Nobody().Call("GET", "/configs", ""); a.Status != http.StatusUnauthorized {
 		t.Errorf("nobody: %d %s", a.Status, a.Body)
+	}
+}
+
+// A route that is added to a part of the gateway can be disabled with it.
+func TestAFeatureIsOffWithAllItsRoutes(t *testing.T) {
+	found := make(map[route.Feature]int)
+	for _, r := range controlplane.New(route.Deps{Version: "test"}).Routes() {
+		f, ok := map[string]route.Feature{
+			"Guardrails": route.Guardrails, "Log exports": route.DataExports, "Audit log": route.AuditLogs, "Policies": route.Policies,
+		}[r.Tag]
+		if !ok {
+			continue
+		}
+		for _, p := range r.Paths() {
+			found[f]++
+			if (route.DisabledFeatures{f: true}).CheckPath(p) == nil {
+				t.Errorf("%s %s is served with %s=OFF", r.Method, p, f)
+			}
+		}
+	}
+	if len(found) != 4 {
+		t.Errorf("routes of each feature: %v, want some of four", found)
 	}
 }

@@ -32,7 +32,7 @@ func TestFeaturesAreTurnedOff(t *testing.T) {
 		further                              func(t *testing.T, g *gateway)
 	}{
 		{"S-539", "GUARDRAILS_ENABLED", "GET", "/v1/guardrails", "", func(t *testing.T, g *gateway) {
-			for _, path := range []string{"/v1/guardrails/x", "/v1/guardrails/results", "/v1/guardrail-modules"} {
+			for _, path := range []string{"/v1/guardrails/x", "/v1/guardrails/results", "/v1/guardrail-modules", "/v1/guardrail-credentials", "/v1/workspace-exclusions", "/v1/admin/organisation/defaults"} {
 				g.off(t, "GUARDRAILS_ENABLED", "GET", path, "")
 			}
 			p := newProvider(t, nil)
