@@ -65,6 +65,10 @@ func TestPostedEntriesAreInTheLog(t *testing.T) {
 	if third := string(g.Get("/logs/" + failed[0].(string)).Body); !strings.Contains(third, `"error":{"source":"provider","code":"provider_error"`) {
 		t.Errorf("an exchange that failed = %s", third)
 	}
+	streamed, _ := g.Post("/logs", strings.Replace(bare, `"body":null`, `"body":{"model":"m","stream":true}`, 1)).JSON(t)["ids"].([]any)
+	if e := g.Get("/logs/" + streamed[0].(string)).JSON(t); e["model"] != "m" || e["stream"] != true {
+		t.Errorf("a request for a stream = %v", e)
+	}
 	if list := string(g.Get("/logs?operation=logs.insert&trace_id=t-1").Body); !strings.Contains(list, ids[0].(string)) || strings.Contains(list, ids[1].(string)) {
 		t.Errorf("the log of the trace = %.300s", list)
 	}

@@ -231,7 +231,7 @@ func TestAContinuationThatBreaksIsContinued(t *testing.T) {
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: s})
 	s.set(map[string]targetScript{
 		"a": {body: words("It is so"), cut: true},
-		"b": {body: words("It is so", " and remains"), cut: true},
+		"b": {body: words("It is so and", " remains"), cut: true},
 		"c": {body: words("and remains", " for ever") + finish + done},
 	})
 	res := g.Post("/chat/completions", streamChat, "x-gateway-provider", "", "x-gateway-config", resumeAmong("a", "b", "c"))

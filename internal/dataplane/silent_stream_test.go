@@ -105,6 +105,7 @@ func TestHeadersOfASilentStreamWaitForAnotherStatus(t *testing.T) {
 		status               int
 	}{
 		{"another target", twoTargets(fallsBack, "chat", "m1", "chat", "m2"), "", []func(c *call){fails, responses("a")}, 200},
+		{"another target of a hedge", twoTargets(fallsBack+`"hedge":{"delay_ms":50},`, "chat", "m1", "chat", "m2"), "", []func(c *call){fails, responses("a")}, 200},
 		{"a retry", `{"provider":"@chat","retry":{"attempts":1}}`, "", []func(c *call){fails, responses("a")}, 200},
 		{"a timeout of the config", `{"provider":"@chat",` + timeout + `}`, "", []func(c *call){func(*call) {}}, 408},
 		{"a timeout of the request", `{"provider":"@chat"}`, "2000", []func(c *call){func(*call) {}}, 408},

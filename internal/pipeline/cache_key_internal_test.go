@@ -97,13 +97,16 @@ func TestBodiesWithoutBetaFlagsSetNoHeader(t *testing.T) {
 
 func TestCallsOfToolsAreSeenInResponses(t *testing.T) {
 	for body, want := range map[string]bool{
-		`{"output":[{"type":"web_search_call","id":"1"}]}`:                true,
-		`{"output":[{"type" : "mcp_call"}]}`:                              true,
-		`{"output":[{"text":"a web_search_call\""}]}`:                     false,
-		`{"output":[{"name":"x_call"}]}`:                                  false,
-		`{"output":[{"name":"x_call"},{"type":"computer_call"}]}`:         true,
-		`{"choices":[{"message":{"tool_calls":[{"id":"1"}]}}]}`:           true,
-		`{"choices":[{"message":{"tool_calls":null,"content":"hello"}}]}`: false,
+		`{"output":[{"type":"web_search_call","id":"1"}]}`:                       true,
+		`{"output":[{"type" : "mcp_call"}]}`:                                     true,
+		`{"output":[{"text":"a web_search_call\""}]}`:                            false,
+		`{"output":[{"name":"x_call"}]}`:                                         false,
+		`{"output":[{"name":"x_call"},{"type":"computer_call"}]}`:                true,
+		`{"choices":[{"message":{"tool_calls":[{"id":"1"}]}}]}`:                  true,
+		`{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f"}}]}}]}`: true,
+		`{"output":{"message":{"content":[{"toolUse":{"name":"f"}}]}}}`:          true,
+		`{"content":[{"type":"tool_use","name":"f"}]}`:                           true,
+		`{"choices":[{"message":{"tool_calls":null,"content":"hello"}}]}`:        false,
 	} {
 		if got := holdsCall([]byte(body)); got != want {
 			t.Errorf("%s has a call: %t, want %t", body, got, want)

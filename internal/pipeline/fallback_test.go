@@ -278,6 +278,22 @@ func TestALoserThatWasWaitingKeepsItsResponse(t *testing.T) {
 	})
 }
 
+// A loser may fail by itself at the moment when another wins.
+func TestALoserThatFailedKeepsItsError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		failed := rtRefusal()
+		failed.after, failed.final = time.Hour, true
+		r := rtNew(t, rtTree("fallback", 2, `,"hedge":{"delay_ms":50}`)).on("0", failed)
+		got := r.send()
+		if got.targetList() != "1 0" {
+			t.Fatalf("tried %q, want the winner 1 and the loser 0", got.targetList())
+		}
+		if loser := got.x.trail.Attempts[1].Record; loser.Error != failed.err.Error() {
+			t.Errorf("the attempt that failed is recorded as %+v, want the error %q", loser, failed.err)
+		}
+	})
+}
+
 func TestAHedgedBalanceDoesNotFailOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rtNew(t, rtTree("loadbalance", 2, `,"hedge":{"delay_ms":100}`)).on("0", rtStatus(500)).on("1", rtStatus(500))

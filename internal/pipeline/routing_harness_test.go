@@ -27,6 +27,7 @@ type rtResponse struct {
 	err    error
 	after  time.Duration
 	panics bool
+	final  bool // whether it responds like this even if it is cancelled before
 }
 
 func rtStatus(status int, header ...string) rtResponse {
@@ -138,7 +139,9 @@ func (h rtTarget) Handle(ctx context.Context, _ *pipeline.Request, t *pipeline.T
 		select {
 		case <-time.After(a.after):
 		case <-ctx.Done():
-			a = rtError(apierr.ClientGone)
+			if !a.final {
+				a = rtError(apierr.ClientGone)
+			}
 		}
 	}
 	if a.panics {

@@ -41,10 +41,15 @@ func priceFile(cents float64) string {
 	return fmt.Sprintf(`{"gpt-x":{"pricing_config":{"pay_as_you_go":{"request_token":{"price":%v},"response_token":{"price":%v}}}}}`, cents, cents)
 }
 
+// underlying has the built-in prices.
+var underlying = catalog.NewBook([]catalog.Price{
+	{Provider: "openai", Model: "gpt-x", Rates: catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: 1e6})},
+	{Provider: "openai", Model: "gpt-y", Rates: catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: 9e6})},
+}, nil)
+
 // input returns the price of a million tokens, in dollars; -1 if it is unknown.
 func input(k *pricing.Keeper) float64 {
-	under := catalog.NewBook([]catalog.Price{{Provider: "openai", Model: "gpt-x", Rates: catalog.RatesOf(map[catalog.Kind]catalog.Rate{catalog.Input: 1e6})}}, nil)
-	p, ok := k.Book(under).Price("openai", "gpt-x", time.Now())
+	p, ok := k.Book(underlying).Price("openai", "gpt-x", time.Now())
 	if !ok {
 		return -1
 	}
@@ -109,6 +114,9 @@ func TestTheNextSourceIsUsedAndTheLastGoodStays(t *testing.T) {
 		slices.Sort(names)
 		if got := input(k); got != tt.want || status.Source != tt.source || !slices.Equal(names, tt.broken) {
 			t.Errorf("%s: %v dollars from %s, broken %v; want %v, %s, %v", tt.name, got, status.Source, names, tt.want, tt.source, tt.broken)
+		}
+		if p, ok := k.Book(underlying).Price("openai", "gpt-y", now); !ok || p.Rates[catalog.Input] != 9e6 {
+			t.Errorf("%s: a model that no file has costs %+v (known: %t), want its built-in price", tt.name, p, ok)
 		}
 		now = now.Add(time.Hour + time.Minute)
 	}

@@ -63,6 +63,43 @@ func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 	}
 }
 
+// TestFormsOfEveryOperationCountTheirPrice sends the other forms that have a price.
+func TestFormsOfEveryOperationCountTheirPrice(t *testing.T) {
+	t.Parallel()
+	l := &limitedGateway{t: t}
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{
+		MasterKey: "the master key of a test of limits", Settings: "prices:\n  - {provider: openai, model: painter, images: {default: 0.04}}\n  - {provider: openai, model: listener, second: 0.001}\nlog: {level: info}\n",
+		Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			if strings.Contains(r.URL.Path, "/images/") {
+				io.WriteString(w, `{"created":1,"data":[{"b64_json":"aGVsbG8="},{"b64_json":"aGVsbG8="}]}`)
+				return
+			}
+			io.WriteString(w, `{"text":"hello","usage":{"type":"duration","seconds":90}}`)
+		}),
+	})
+	l.provider("units", `"rate_limits":[]`)
+	for _, tt := range []struct {
+		path, model string
+		want        float64 // dollars
+	}{
+		{"/images/edits", "painter", 0.08},
+		{"/images/variations", "painter", 0.08},
+		{"/audio/transcriptions", "listener", 0.09},
+		{"/audio/translations", "listener", 0.09},
+	} {
+		key := l.key(allLimits)
+		form := "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + tt.model + "\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\naaa\r\n--x--\r\n"
+		res := l.Post(tt.path, form, "x-gateway-api-key", key, "x-gateway-provider", "@units", "Content-Type", "multipart/form-data; boundary=x")
+		var got counted
+		waittest.Until(t, "the request has ended: "+tt.path, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
+		if res.Status != 200 || got.Used != tt.want {
+			t.Errorf("%s: %d %.200s, %g dollars, want %g", tt.path, res.Status, res.Body, got.Used, tt.want)
+		}
+	}
+}
+
 // readingGuardrail is a member of a config whose guardrail reads the body before a target
 // is chosen.
 const readingGuardrail = `,"input_guardrails":[{"deny":true,"default.contains":{"words":["unsaid"],"operator":"none"}}]`

@@ -421,6 +421,10 @@ func TestLimitsAreReadExplainedAndRecorded(t *testing.T) {
 	if e := l.Entry(l.chat(key, oneChat)); !strings.Contains(fmt.Sprint(e["limits"]), "refused:true") {
 		t.Errorf("a refusal is recorded with %v", e["limits"])
 	}
+	mustDo(t, l.Gateway, "PUT", "/workspaces/default", `{"rate_limits":[{"type":"requests","unit":"rpd","value":90}]}`)
+	if res := l.Get("/limits?owner=workspace&id=default"); !strings.Contains(string(res.Body), `"unit":"rpd","limit":90`) {
+		t.Errorf("the limit of a workspace: %d %s", res.Status, res.Body)
+	}
 }
 
 // TestBudgetThatStopsSeesTheLargestResponse sends requests that hide how long their

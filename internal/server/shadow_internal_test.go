@@ -15,8 +15,8 @@ func TestSampledShadowResultsCountForAll(t *testing.T) {
 			stored, weight = stored+1, weight+w
 		}
 	}
-	if stored < shadowBurst || stored > shadowBurst+1 {
-		t.Errorf("%d of 10000 results are stored, want the burst of %d", stored, shadowBurst)
+	if stored < 60 || stored > 61 {
+		t.Errorf("%d of 10000 results are stored, want the burst of 60", stored)
 	}
 	if s.take(rare, start) != 1 {
 		t.Error("the first result of another verdict is not stored")
@@ -25,7 +25,7 @@ func TestSampledShadowResultsCountForAll(t *testing.T) {
 		t.Errorf("stored results count for %d of 10001", weight+last)
 	}
 	steady, later := shadowKind{version: "2", verdict: "passed"}, 0
-	for range shadowBurst {
+	for range 60 {
 		s.take(steady, start)
 	}
 	for i := range 40 {

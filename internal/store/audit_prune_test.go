@@ -150,6 +150,7 @@ func TestChainShowsWhatWasDoneToAPrunedAuditLog(t *testing.T) {
 		{"the record of the removal", nil, `DELETE FROM audit_logs WHERE sequence = 11`, "rows 1 to 6 are missing"},
 		{"that and the head", nil, `DELETE FROM audit_logs WHERE sequence = 11` + back, "rows 1 to 6 are missing"},
 		{"all", nil, `DELETE FROM audit_logs`, "rows 1 to 11 are missing"},
+		{"the body of one that is left", nil, `UPDATE audit_logs SET request_body = '{}' WHERE sequence = 9`, "row 9 ("},
 		{"its body", nil, `UPDATE audit_logs SET request_body = '{}' WHERE sequence = 11`, "the removal of rows 1 to 0 is not signed"},
 		{"no body", nil, `UPDATE audit_logs SET request_body = 'x' WHERE sequence = 11`, "rows 1 to 6 are missing"},
 		{"a null", nil, `UPDATE audit_logs SET request_body = 'null' WHERE sequence = 11`, "the removal of rows 1 to 0 is not signed"},

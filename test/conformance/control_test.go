@@ -208,6 +208,10 @@ func TestTagsOfIntegrationsAndProviders(t *testing.T) {
 			h.root(t, "PUT", "/v1/"+family+"/blue", `{"tags":{"team":"b"}}`)
 			wantItems(t, with(t, "%7B%22team%22%3A%22b%22%7D"), "blue")
 			wantItems(t, with(t, "%7B%22team%22%3A%22a%22%7D"), "red")
+			h.root(t, "PUT", "/v1/"+family+"/blue", `{"name":"M"}`)
+			if got := h.root(t, "GET", "/v1/"+family+"/blue", ""); fmt.Sprint(got["tags"]) != "map[team:b]" {
+				t.Errorf("the tags after a change of the name are %v, want those that were set", got["tags"])
+			}
 		})
 		prove(t, of, family+" take texts alone as tags", func(t *testing.T) {
 			h.as(t, bootstrapKey, "PUT", "/v1/"+family+"/blue", `{"tags":{"team":7}}`).told(t, 400, "AB01")

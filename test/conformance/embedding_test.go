@@ -44,6 +44,13 @@ func TestEmbeddingsReachProvidersOfOtherProtocols(t *testing.T) {
 				t.Errorf("answer %s, want a list of %s", got.body, want)
 			}
 		})
+		prove(t, "S-150", tt.provider+" gives each vector its index", func(t *testing.T) {
+			for i, want := range []string{`{"embedding":[0.1,0.2],"index":0,"object":"embedding"}`, `{"embedding":[0.3,0.4],"index":1,"object":"embedding"}`} {
+				if v, _ := json.Marshal(at(got.object(t), "data", i)); string(v) != want {
+					t.Errorf("vector %d is %s, want %s", i, v, want)
+				}
+			}
+		})
 		prove(t, "S-151", tt.provider+" names the model and counts the tokens", func(t *testing.T) {
 			response := got.object(t)
 			usage, _ := json.Marshal(response["usage"])
@@ -74,7 +81,7 @@ func TestImagesOfOtherProtocolsHaveTheForm(t *testing.T) {
 		{"google", "imagen-4.0-generate-001", `{"predictions":[{"bytesBase64Encoded":"aGVsbG8="}]}`, `[{"b64_json":"aGVsbG8="}]`},
 		{"google", "gemini-2.5-flash-image", `{"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png","data":"aGVsbG8="}}]}}]}`, `[{"b64_json":"aGVsbG8="}]`},
 		{"bedrock", "amazon.nova-canvas-v1:0", `{"images":["aGVsbG8="]}`, `[{"b64_json":"aGVsbG8="}]`},
-		{"replicate", "black-forest-labs/flux-schnell", `{"status":"succeeded","output":["https://images.example.com/1"]}`, `[{"url":"https://images.example.com/1"}]`},
+		{"replicate", "black-forest-labs/flux-schnell", `{"id":"p1","status":"succeeded","output":["https://images.example.com/1"]}`, `[{"url":"https://images.example.com/1"}]`},
 	} {
 		prove(t, "S-152", tt.model+" of "+tt.provider, func(t *testing.T) {
 			p := newProvider(t, says(200, "application/json", tt.response))

@@ -242,6 +242,12 @@ func TestHistoriesOfOneAPIReachOthersOrAreRefused(t *testing.T) {
 				t.Errorf("status %d, sent %s: %s", got.status, sent, got.body)
 			}
 		})
+		prove(t, "M-129", "a reference to an item at "+id, func(t *testing.T) {
+			sent, _, got := g.sentTo(t, id, "/v1/responses", `{"model":"m","input":[{"type":"item_reference","id":"msg_1"},{"role":"user","content":"y"}]}`)
+			if sent != "" || got.status != 400 || !bytes.Contains(got.body, []byte("input[0]")) {
+				t.Errorf("status %d, sent %s: %s", got.status, sent, got.body)
+			}
+		})
 		prove(t, "M-129", "a list of tools at "+id, func(t *testing.T) {
 			sent, announced, got := g.sentTo(t, id, "/v1/responses", `{"model":"m","input":[{"type":"mcp_list_tools","id":"mcpl_1","server_label":"s","tools":[]},{"role":"user","content":"y"}]}`)
 			if !strings.Contains(sent, "y") || !strings.Contains(announced, "input[0];dropped") {
@@ -276,6 +282,18 @@ func TestResponsesGiveTheirModelTheChosenName(t *testing.T) {
 			got := g.do(t, "POST", tt.path, `{"model":"asked-for","max_tokens":100,"messages":[{"role":"user","content":"x"}]}`, header...).fine(t)
 			if model := got.object(t)["model"]; model != tt.want {
 				t.Errorf("model %v, want %s", model, tt.want)
+			}
+		})
+		prove(t, "M-130", tt.name+", streamed", func(t *testing.T) {
+			p := newProvider(t, streams(strings.ReplaceAll(chatEvents, `"model":"m"`, `"model":"served-1"`)+done))
+			header := of("openai-compatible", p)
+			if tt.config != "" {
+				header = []string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", leaf(p, `"response_model":"`+tt.config+`"`)}
+			}
+			got := g.do(t, "POST", tt.path, `{"model":"asked-for","max_tokens":100,"stream":true,"messages":[{"role":"user","content":"x"}]}`, header...).fine(t)
+			named := bytes.Count(got.body, []byte(`"model":"`))
+			if named == 0 || bytes.Count(got.body, []byte(`"model":"`+tt.want+`"`)) != named {
+				t.Errorf("a model other than %s, or none, is named: %s", tt.want, got.body)
 			}
 		})
 	}
@@ -420,7 +438,7 @@ func pausing(read <-chan struct{}) behaviour {
 
 func TestUsageOfGeminiStreamsIsTheLastSnapshot(t *testing.T) {
 	g, _ := start(t)
-	const stream = `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]},"index":0}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":1,"totalTokenCount":12}}` + "\n\n" +
+	const stream = `data: {"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]},"index":0}],"usageMetadata":{"promptTokenCount":11,"cachedContentTokenCount":5,"candidatesTokenCount":1,"totalTokenCount":12}}` + "\n\n" +
 		`data: {"candidates":[{"content":{"role":"model","parts":[{"text":"b"}]},"index":0}],"usageMetadata":{"promptTokenCount":11,"candidatesTokenCount":4,"thoughtsTokenCount":3,"totalTokenCount":18}}` + "\n\n" +
 		`data: {"candidates":[{"content":{"role":"model","parts":[{"text":"c"}]},"finishReason":"STOP","index":0}],"usageMetadata":{"candidatesTokenCount":6,"totalTokenCount":20}}` + "\n\n"
 	const last = `{"candidatesTokenCount":6,"totalTokenCount":20}`
@@ -441,6 +459,9 @@ func TestUsageOfGeminiStreamsIsTheLastSnapshot(t *testing.T) {
 				if data, ok := strings.CutPrefix(line, "data: "); ok && json.Unmarshal([]byte(data), &chunk) == nil && chunk.Usage != nil {
 					usage = chunk.Usage
 				}
+			}
+			if details, _ := usage["prompt_tokens_details"].(map[string]any); details["cached_tokens"] != 5.0 {
+				t.Errorf("usage %v, want 5 cached tokens: %s", usage, got.body)
 			}
 			if usage["prompt_tokens"] != 11.0 || usage["completion_tokens"] != tt.completion || usage["total_tokens"] != tt.total {
 				t.Errorf("usage %v, want 11 and %v of %v: %s", usage, tt.completion, tt.total, got.body)
@@ -468,6 +489,25 @@ func TestErrorsOfProvidersKeepTheirText(t *testing.T) {
 				if !bytes.Contains(got.body, []byte(word)) {
 					t.Errorf("the error does not say %q: %s", word, got.body)
 				}
+			}
+		})
+		prove(t, "M-136", a.name+" with many details", func(t *testing.T) {
+			entries := make([]string, 12)
+			for i := range entries {
+				entries[i] = fmt.Sprintf(`{"loc":["body","messages",%d],"msg":"wrong at %d %s"}`, i, i, long[:100])
+			}
+			p := newProvider(t, says(422, "application/json", `{"detail":[`+strings.Join(entries, ",")+`]}`))
+			got := g.do(t, "POST", path, body, of("deepseek", p)...)
+			for i := range entries {
+				if !bytes.Contains(got.body, fmt.Appendf(nil, "wrong at %d ", i)) {
+					t.Errorf("the error lacks detail %d: %s", i, got.body)
+				}
+			}
+		})
+		prove(t, "M-136", a.name+" with a long text", func(t *testing.T) {
+			p := newProvider(t, says(400, "text/plain", long))
+			if got := g.do(t, "POST", path, body, of("deepseek", p)...); got.status != 400 || !bytes.Contains(got.body, []byte(long)) {
+				t.Errorf("status %d, %d bytes: %.300s", got.status, len(got.body), got.body)
 			}
 		})
 	}

@@ -38,6 +38,7 @@ func TestPromptCachesOfProvidersSave(t *testing.T) {
 		{"a long system prompt", on, cachedTurn(long), true},
 		{"without the property", `"retry":{"attempts":1}`, cachedTurn(long), false},
 		{"a prefix of less than 4 KB", on, cachedTurn(long[:4000]), false},
+		{"a prefix of 4 KB", on, cachedTurn(long[:4200]), true},
 		{"a model without a price for cached tokens", on, strings.Replace(cachedTurn(long), promptCacheModel, "claude-2", 1), false},
 	} {
 		prove(t, "M-210", tt.name, func(t *testing.T) {

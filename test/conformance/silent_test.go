@@ -28,11 +28,22 @@ func silent(read <-chan struct{}, rest string) behaviour {
 
 func TestHeadersOfSilentStreamsAreSentEarly(t *testing.T) {
 	g := launchFor(t, "version: 1\ntimeouts: {keep_alive: 500ms}\n", "MODELGATE_TRUSTED_HOSTS=127.0.0.1")
-	for _, path := range []string{"/v1/chat/completions", "/v1/messages"} {
-		prove(t, "M-202", path, func(t *testing.T) {
+	failing := newProvider(t, withStatuses(503))
+	direct := func(p *provider) []string { return of("openai-compatible", p) }
+	for _, tt := range []struct {
+		name, path string
+		header     func(p *provider) []string
+	}{
+		{"/v1/chat/completions", "/v1/chat/completions", direct},
+		{"/v1/messages", "/v1/messages", direct},
+		{"the last target of a fallback", "/v1/chat/completions", func(p *provider) []string {
+			return []string{"x-gateway-api-key", bootstrapKey, "x-gateway-config", tree(fallback, leaf(failing), leaf(p))}
+		}},
+	} {
+		prove(t, "M-202", tt.name, func(t *testing.T) {
 			read := make(chan struct{})
 			p := newProvider(t, silent(read, chatEvents+done))
-			res, err := client.Do(g.request(t, "POST", path, strings.NewReader(silentBody), of("openai-compatible", p, "Content-Type", "application/json")...))
+			res, err := client.Do(g.request(t, "POST", tt.path, strings.NewReader(silentBody), append(tt.header(p), "Content-Type", "application/json")...))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -362,6 +362,9 @@ func TestUnknownPartsOfRecordedResponsesReachTheClient(t *testing.T) {
 func TestUnknownPartsOfStreamsReachTheClient(t *testing.T) {
 	const words = "words of a hologram"
 	parsed := func(typ, data string) recordedEvent { return recordedEvent{typ: typ, raw: data} }
+	complete := func(d api.Dialect, body string) recordedResponse {
+		return recordedResponse{provider: d, body: json.RawMessage(body)}
+	}
 	for _, r := range []recordedResponse{
 		{provider: api.DialectChat, events: []recordedEvent{
 			parsed("", `{"choices":[{"index":0,"delta":{"content":[{"type":"hologram","text":"`+words+`"}]}}]}`),
@@ -387,6 +390,18 @@ func TestUnknownPartsOfStreamsReachTheClient(t *testing.T) {
 			parsed("contentBlockStop", `{"contentBlockIndex":0}`),
 			parsed("messageStop", `{"stopReason":"end_turn"}`),
 		}},
+		{provider: api.DialectCohere, events: []recordedEvent{
+			parsed("message-start", `{"type":"message-start","id":"c","delta":{"message":{"role":"assistant"}}}`),
+			parsed("content-start", `{"type":"content-start","index":0,"delta":{"message":{"content":{"type":"hologram","text":"`+words+`"}}}}`),
+			parsed("content-end", `{"type":"content-end","index":0}`),
+			parsed("message-end", `{"type":"message-end","delta":{"finish_reason":"COMPLETE"}}`),
+		}},
+		complete(api.DialectChat, `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":[{"type":"hologram","text":"`+words+`"}]},"finish_reason":"stop"}]}`),
+		complete(api.DialectMessages, `{"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"hologram","text":"`+words+`"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}`),
+		complete(api.DialectResponses, `{"id":"r","status":"completed","output":[{"type":"hologram","id":"h","content":[{"type":"output_text","text":"`+words+`"}]}],"usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`),
+		complete(api.DialectGemini, `{"candidates":[{"content":{"role":"model","parts":[{"hologram":{"text":"`+words+`"}}]},"finishReason":"STOP","index":0}]}`),
+		complete(api.DialectConverse, `{"output":{"message":{"role":"assistant","content":[{"hologram":{"text":"`+words+`"}}]}},"stopReason":"end_turn","usage":{}}`),
+		complete(api.DialectCohere, `{"id":"c","message":{"role":"assistant","content":[{"type":"hologram","text":"`+words+`"}]},"finish_reason":"COMPLETE"}`),
 	} {
 		for _, from := range clients {
 			d := api.Dialect(from.name)

@@ -76,7 +76,7 @@ func TestOnlyTheOperatorResetsAnOwner(t *testing.T) {
 		owner := g.organisation(t, "owned")
 		key := g.create(t, owner, "/v1/api-keys/organisation/service", `{"name":"k","scopes":["organisation_users.update","organisation_users.create","organisation_users.read"]}`, "key")
 		g.awaitKey(t, key)
-		for path, method := range map[string]string{"/password-reset": "POST", "/link": "POST", "/sessions": "DELETE"} {
+		for path, method := range map[string]string{"/password-reset": "POST", "/link": "POST", "/sessions": "DELETE", "/sessions/" + sessionID(t, g, owner): "DELETE"} {
 			attack(t, "escalation", "a key of the organisation takes over its owner by "+path, func(t *testing.T) {
 				g.as(t, key, method, "/v1/admin/users/owner@owned.example"+path, "").refused(t, http.StatusForbidden, "owner")
 			})

@@ -124,6 +124,18 @@ func TestKeysReadTheirOrganisationAlone(t *testing.T) {
 				}
 			}
 		})
+		attack(t, "isolation", "lists and tails across organisations are audited too", func(t *testing.T) {
+			g.as(t, all, "GET", "/v1/logs?limit=1", "").ok(t)
+			g.tails(t, all, func() {
+				g.do(t, "POST", "/v1/chat/completions", chatBody, toCustomHost(rootKey, p, "x-gateway-trace-id", "mine")...).ok(t)
+			})
+			rows := g.audits(t, rootKey)
+			for _, path := range []string{"/v1/logs", "/v1/logs/tail"} {
+				if !strings.Contains(rows, `"uri":"`+path+`"`) {
+					t.Errorf("no row of the audit log for %s: %.600s", path, rows)
+				}
+			}
+		})
 		for name, scopes := range map[string]string{"service": `["installation.read"]`, "service key with a colon": `["installation:read"]`} {
 			attack(t, "escalation", "the API gives nobody the scope to read across: "+name, func(t *testing.T) {
 				for _, key := range []string{rootKey, all} {

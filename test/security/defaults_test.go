@@ -143,5 +143,13 @@ func TestExcludedWorkspacesEscapeTheOrganisationsGuardrailsOnly(t *testing.T) {
 		}
 		exclude("input", false)
 		waittest.Until(t, "the workspace is included again", func() bool { return chat("team", "hello") == 446 })
+		spoken := create(`"organisation_id":"default"`, "hi")
+		g.as(t, rootKey, "PUT", "/v1/admin/organisation/defaults", fmt.Sprintf(`{"input_guardrails":[],"output_guardrails":[%q]}`, spoken)).ok(t)
+		waittest.Until(t, "the guardrail of responses applies", func() bool { return chat("default", "other") == 446 })
+		if got := chat("team", "other"); got != http.StatusOK {
+			t.Errorf("a workspace without guardrails of responses: status %d, want 200", got)
+		}
+		exclude("output", false)
+		waittest.Until(t, "the guardrail of responses applies to the workspace", func() bool { return chat("team", "other") == 446 })
 	})
 }

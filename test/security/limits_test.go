@@ -151,6 +151,15 @@ func TestMintedKeysAreNotWiderThanTheirMaker(t *testing.T) {
 			}
 		})
 	}
+	narrow := g.mint(t, rootKey, words(makes), `,"rate_limits":[{"type":"requests","unit":"rph","value":1000}]`)
+	for name, rates := range map[string]string{
+		"a higher rate":        `[{"type":"requests","unit":"rph","value":1001}]`,
+		"another rate instead": `[{"type":"tokens","unit":"rph","value":1}]`,
+	} {
+		attack(t, "escalation", "a key can't mint one with "+name, func(t *testing.T) {
+			g.as(t, narrow.secret, "POST", "/v1/api-keys/workspace/service", `{"name":"k","scopes":["completions.write"],"rate_limits":`+rates+`}`).refused(t, http.StatusForbidden, "rate_limits")
+		})
+	}
 	free := g.mint(t, rootKey, `["completions.write","models.list"]`, "")
 	attack(t, "escalation", "a limited key can't get the secret of a key without its limits", func(t *testing.T) {
 		g.as(t, maker.secret, "POST", "/v1/api-keys/"+free.id+"/rotate", "").refused(t, http.StatusForbidden, "AB03")

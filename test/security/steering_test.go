@@ -12,6 +12,7 @@ var steering = map[string]string{
 	"X-Accel-Redirect": "/internal/file", "X-Accel-Limit-Rate": "1", "X-Accel-Expires": "86400", "X-Sendfile": "/etc/passwd", "X-Lighttpd-Send-File": "/etc/passwd",
 	"X-Reproxy-Url": "http://10.0.0.1/", "Alt-Svc": `h3="evil.example.com:443"`, "Strict-Transport-Security": "max-age=0", "Clear-Site-Data": `"*"`, "Service-Worker-Allowed": "/",
 	"X-Litespeed-Location": "/internal/file", "X-Litespeed-Cache-Control": "public", "Cdn-Cache-Control": "max-age=86400", "Example-Cdn-Cache-Control": "max-age=86400", "Surrogate-Control": "max-age=86400",
+	"Surrogate-Key": "all", "Edge-Control": "max-age=86400", "Public-Key-Pins-Report-Only": `pin-sha256="x"`, "Expect-Ct": "max-age=86400", "Critical-Ch": "Sec-CH-UA-Model", "Set-Cookie2": "session=forged",
 	"Nel": `{"report_to":"g","max_age":86400}`, "Report-To": `{"group":"g","max_age":86400,"endpoints":[{"url":"https://evil.example.com"}]}`, "Reporting-Endpoints": `g="https://evil.example.com"`,
 	"Accept-Ch": "Sec-CH-UA-Model", "Origin-Agent-Cluster": "?0", "Set-Login": "logged-out", "Public-Key-Pins": `pin-sha256="x"; max-age=86400`,
 	"X_gateway_provider": "forged", "X_accel_redirect": "/internal/file",

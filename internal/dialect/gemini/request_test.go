@@ -67,6 +67,8 @@ func TestWebSearchOptionsBecomeATool(t *testing.T) {
 	mustWrite(t, llm.Request{Extra: place}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`, adapted("web_search_options", "googleSearch, without user_location"))
 	mustWrite(t, llm.Request{Extra: webSearch, Tools: []llm.Tool{f}}, flash2, `{`+userWrote+`,"tools":[`+function+`]}`, dropped("web_search_options"))
 	mustWrite(t, llm.Request{Extra: webSearch, Tools: []llm.Tool{f}}, flash3, `{`+userWrote+`,"tools":[`+search+`,`+function+`],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"},"includeServerSideToolInvocations":true}}`, adapted("web_search_options", "googleSearch"), dropped("web_search_options.search_context_size"))
+	mustWrite(t, llm.Request{Tools: []llm.Tool{{Server: llm.WebSearch, Native: &llm.Native{Dialect: "messages", Type: "web_search_20250305", Raw: json.RawMessage(`{"type":"web_search_20250305","name":"web_search","max_uses":1}`)}, At: "tools[0]"}}}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`,
+		adapted("tools[0]", "googleSearch"), dropped("tools[0].max_uses"))
 	mustWrite(t, llm.Request{Extra: webSearch, Tools: []llm.Tool{{Name: "google_search", At: "tools[0]"}}}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`,
 		adapted("tools[0]", "googleSearch"), adapted("web_search_options", "the search among the tools"))
 	mustWrite(t, llm.Request{Extra: webSearch, Tools: []llm.Tool{{Server: llm.WebSearch, Native: &llm.Native{Dialect: "chat", Type: "web_search"}, At: "tools[0]"}}}, flash2, `{`+userWrote+`,"tools":[`+search+`]}`,

@@ -205,6 +205,9 @@ func TestParametersOfOtherDialectsAreCarriedOrTold(t *testing.T) {
 		{"web search options", sonnet, func(r *llm.Request) {
 			r.Extra = []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"user_location":{"approximate":{"country":"CH"}}}`)}}
 		}, "tools", `tools [{"type":"web_search_20250305","name":"web_search","user_location":{"type":"approximate","country":"CH"}}]`, "web_search_options=web_search_20250305"},
+		{"options of a web search that are lacking", sonnet, func(r *llm.Request) {
+			r.Extra = []llm.Member{{Name: "web_search_options", Value: json.RawMessage(`{"search_context_size":"low"}`)}}
+		}, "tools", `tools [{"type":"web_search_20250305","name":"web_search"}]`, "web_search_options=web_search_20250305; web_search_options.search_context_size"},
 		{"a native tool of a chat client", sonnet, func(r *llm.Request) {
 			r.Tools = []llm.Tool{
 				{At: "tools[0]", Native: &llm.Native{Dialect: "chat", Type: "computer", Raw: json.RawMessage(`{"type":"computer","computer":{"name":"computer_20250124","display_width_px":9}}`)}},
