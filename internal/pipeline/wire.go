@@ -41,7 +41,6 @@ func (w *wirePlan) translatesConversation() bool {
 func (a *Attempt) planWire() error {
 	r, w := a.request, &a.wire
 	w.op, w.target = r.Operation, a.Target.RequestTarget(a.Model)
-	w.target.Created = r.Time.Unix()
 	switch {
 	case r.Operation == api.Proxy:
 		return nil
@@ -104,6 +103,7 @@ func (a *Attempt) planOperation() {
 		return
 	}
 	out := operation{target: w.target}
+	out.target.Created = r.Time.Unix()
 	if r.Dialect != api.DialectChat {
 		if out.client = a.clientTranslator(); out.client == nil {
 			return
