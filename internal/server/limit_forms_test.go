@@ -11,92 +11,103 @@ import (
 	"modelgate/internal/waittest"
 )
 
+// newPricedGateway has the managed provider priced, with prices for images of the model
+// painter and for seconds of the model listener. It responds with one image, or with a
+// recording of 90 seconds.
+func newPricedGateway(t *testing.T) *limitedGateway {
+	t.Helper()
+	l := &limitedGateway{t: t}
+	l.Gateway = gatewaytest.New(t, gatewaytest.Options{
+		MasterKey: "the master key of a test of limits", Settings: `
+prices:
+  - {provider: openai, model: painter, images: {default: 0.04, hd: 4, 256x256: 0.02, hd/512x512: 3}}
+  - {provider: openai, model: listener, second: 0.001}
+log: {level: info}
+`,
+		Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			if strings.Contains(r.URL.Path, "/audio/") {
+				io.WriteString(w, `{"text":"hello","usage":{"type":"duration","seconds":90}}`)
+				return
+			}
+			io.WriteString(w, `{"created":1,"data":[{"b64_json":"aGVsbG8="}]}`)
+		}),
+	})
+	l.provider("priced", `"rate_limits":[]`)
+	return l
+}
+
+// formField is a field of a form with the boundary x.
+func formField(name, value string) string {
+	return fmt.Sprintf("--x\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", name, value)
+}
+
+// sendForm sends the parts of a form, which it ends, to the provider priced.
+func (l *limitedGateway) sendForm(path, key, form string) gatewaytest.Response {
+	return l.Post(path, form+"--x--\r\n", "x-gateway-api-key", key, "x-gateway-provider", "@priced", "Content-Type", "multipart/form-data; boundary=x")
+}
+
+// costsForm fails unless the form costs want, in dollars.
+func (l *limitedGateway) costsForm(name, path, form string, want float64) {
+	l.t.Helper()
+	key := l.key(allLimits)
+	res := l.sendForm(path, key, form)
+	var got counted
+	waittest.Until(l.t, "the request has ended: "+name, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
+	if res.Status != 200 || got.Used != want {
+		l.t.Errorf("%s: %d %.200s, %g dollars, want %g", name, res.Status, res.Body, got.Used, want)
+	}
+}
+
 // TestImagesOfFormsCountTheirPrice sends forms whose quality decides the price of an image,
 // wherever the form names it. If parsers may disagree about it, the highest price counts.
 func TestImagesOfFormsCountTheirPrice(t *testing.T) {
 	t.Parallel()
-	l := &limitedGateway{t: t}
-	l.Gateway = gatewaytest.New(t, gatewaytest.Options{
-		MasterKey: "the master key of a test of limits", Settings: "prices:\n  - {provider: openai, model: painter, images: {default: 0.04, hd: 4, 256x256: 0.02, hd/512x512: 3}}\nlog: {level: info}\n",
-		Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			io.Copy(io.Discard, r.Body)
-			w.Header().Set("Content-Type", "application/json")
-			io.WriteString(w, `{"created":1,"data":[{"b64_json":"aGVsbG8="}]}`)
-		}),
-	})
-	l.provider("painters", `"rate_limits":[]`)
-	field := func(name, value string) string {
-		return fmt.Sprintf("--x\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", name, value)
-	}
+	l := newPricedGateway(t)
 	file := "--x\r\nContent-Disposition: form-data; name=\"image\"; filename=\"a.png\"\r\n\r\n" + strings.Repeat("a", 20_000) + "\r\n"
-	model := field("model", "painter")
+	model := formField("model", "painter")
 	for _, tt := range []struct {
 		name, body string
 		want       float64 // dollars
 	}{
 		{"neither", model + file, 0.04},
-		{"another quality", model + field("quality", "low") + file, 0.04},
-		{"quality first", model + field("quality", "hd") + file, 4},
-		{"quality last", model + file + field("quality", "hd"), 4},
-		{"size", model + field("size", "256x256") + file, 0.02},
-		{"quality and size", model + field("quality", "hd") + field("size", "512x512") + file, 3},
-		{"quality twice", model + field("quality", "low") + file + field("quality", "hd"), 4},
-		{"lower quality last", model + field("quality", "hd") + file + field("quality", "low"), 4},
-		{"quality twice alike", model + field("quality", "low") + field("quality", "low") + file, 0.04},
-		{"other spelling", model + field("Quality", "hd") + file, 4},
-		{"model last", file + field("quality", "hd") + model, 4},
+		{"another quality", model + formField("quality", "low") + file, 0.04},
+		{"quality first", model + formField("quality", "hd") + file, 4},
+		{"quality last", model + file + formField("quality", "hd"), 4},
+		{"size", model + formField("size", "256x256") + file, 0.02},
+		{"quality and size", model + formField("quality", "hd") + formField("size", "512x512") + file, 3},
+		{"quality twice", model + formField("quality", "low") + file + formField("quality", "hd"), 4},
+		{"lower quality last", model + formField("quality", "hd") + file + formField("quality", "low"), 4},
+		{"quality twice alike", model + formField("quality", "low") + formField("quality", "low") + file, 0.04},
+		{"other spelling", model + formField("Quality", "hd") + file, 4},
+		{"model last", file + formField("quality", "hd") + model, 4},
 	} {
-		key := l.key(allLimits)
-		res := l.Post("/images/edits", tt.body+"--x--\r\n", "x-gateway-api-key", key, "x-gateway-provider", "@painters", "Content-Type", "multipart/form-data; boundary=x")
-		var got counted
-		waittest.Until(t, "the request has ended: "+tt.name, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
-		if res.Status != 200 || got.Used != tt.want {
-			t.Errorf("%s: %d %.200s, %g dollars, want %g", tt.name, res.Status, res.Body, got.Used, tt.want)
-		}
+		l.costsForm(tt.name, "/images/edits", tt.body, tt.want)
 	}
 	for limit, status := range map[int]int{39: 412, 41: 200} { // a form may ask for ten images of four dollars
 		key := l.key(fmt.Sprintf(`"usage_limits":{"type":"cost","credit_limit":%d,"on_budget_end":"stop"}`, limit))
-		res := l.Post("/images/edits", model+file+"--x--\r\n", "x-gateway-api-key", key, "x-gateway-provider", "@painters", "Content-Type", "multipart/form-data; boundary=x")
-		if res.Status != status {
+		if res := l.sendForm("/images/edits", key, model+file); res.Status != status {
 			t.Errorf("a budget of %d dollars: %d %.200s, want %d", limit, res.Status, res.Body, status)
 		}
 	}
 }
 
-// TestFormsOfEveryOperationCountTheirPrice sends the other forms that have a price.
+// TestFormsOfEveryOperationCountTheirPrice sends each form that has a price.
 func TestFormsOfEveryOperationCountTheirPrice(t *testing.T) {
 	t.Parallel()
-	l := &limitedGateway{t: t}
-	l.Gateway = gatewaytest.New(t, gatewaytest.Options{
-		MasterKey: "the master key of a test of limits", Settings: "prices:\n  - {provider: openai, model: painter, images: {default: 0.04}}\n  - {provider: openai, model: listener, second: 0.001}\nlog: {level: info}\n",
-		Upstream: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			io.Copy(io.Discard, r.Body)
-			w.Header().Set("Content-Type", "application/json")
-			if strings.Contains(r.URL.Path, "/images/") {
-				io.WriteString(w, `{"created":1,"data":[{"b64_json":"aGVsbG8="},{"b64_json":"aGVsbG8="}]}`)
-				return
-			}
-			io.WriteString(w, `{"text":"hello","usage":{"type":"duration","seconds":90}}`)
-		}),
-	})
-	l.provider("units", `"rate_limits":[]`)
+	l := newPricedGateway(t)
 	for _, tt := range []struct {
 		path, model string
 		want        float64 // dollars
 	}{
-		{"/images/edits", "painter", 0.08},
-		{"/images/variations", "painter", 0.08},
+		{"/images/edits", "painter", 0.04},
+		{"/images/variations", "painter", 0.04},
 		{"/audio/transcriptions", "listener", 0.09},
 		{"/audio/translations", "listener", 0.09},
 	} {
-		key := l.key(allLimits)
-		form := "--x\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + tt.model + "\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\naaa\r\n--x--\r\n"
-		res := l.Post(tt.path, form, "x-gateway-api-key", key, "x-gateway-provider", "@units", "Content-Type", "multipart/form-data; boundary=x")
-		var got counted
-		waittest.Until(t, "the request has ended: "+tt.path, func() bool { got = l.limits(key)["cost"]; return got.Reserved == 0 })
-		if res.Status != 200 || got.Used != tt.want {
-			t.Errorf("%s: %d %.200s, %g dollars, want %g", tt.path, res.Status, res.Body, got.Used, tt.want)
-		}
+		file := "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\naaa\r\n"
+		l.costsForm(tt.path, tt.path, formField("model", tt.model)+file, tt.want)
 	}
 }
 
