@@ -88,7 +88,7 @@ func (x *exchange) resolveRefs(hooks []*guardrail.Hook, refs []pipeline.GuardRef
 			if h, err = x.snap.Guardrail(x.Identity, ref.Saved, on); err != nil {
 				return nil, err
 			}
-			if slices.Contains(hooks, h) {
+			if slices.ContainsFunc(hooks, func(of *guardrail.Hook) bool { return of.Is(h) }) {
 				continue
 			}
 		}

@@ -132,6 +132,9 @@ type Input struct {
 	Status   int // status of the response; 0 before
 	// Partial marks a window of a stream: its texts are not complete.
 	Partial bool
+	// Again is set if the checks have run and a hook of a lower rank has changed the text
+	// since: a check that adds something does so only where it is missing.
+	Again bool
 	// Unreadable is why the text could not be read: the error of every check that reads
 	// texts, unless its definition says Unread. Nil if it could be read.
 	Unreadable error

@@ -34,6 +34,27 @@ type Hook struct {
 	Stream config.StreamMode
 
 	OnSuccess, OnFail *Feedback // nil records nothing
+
+	Rank Rank
+	// FailClosed makes an error of any check a failure, whatever its parameters say.
+	FailClosed bool
+
+	base *Hook // of which this is a copy with another rank; nil for none
+}
+
+// At returns the hook with the rank of those who apply it to all of their requests.
+func (h *Hook) At(rank Rank) *Hook {
+	out := *h
+	out.Rank, out.base = rank, h
+	return &out
+}
+
+// Is reports whether h is other, perhaps with another rank.
+func (h *Hook) Is(other *Hook) bool { return h == other || h.base == other }
+
+// Acts reports whether the hook can deny or change what it checks.
+func (h *Hook) Acts() bool {
+	return !h.Async && !h.Shadow && (h.Deny || h.DenyPassed || h.Transforms())
 }
 
 // Feedback is recorded for the trace of a request.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,9 +24,45 @@ type HookResult struct {
 	Skipped       bool
 	VersionID     string
 
-	// Took is the exact ExecutionTime; SoftDeny that of the hook.
+	// Took is the exact ExecutionTime; SoftDeny, Shadow and Rank are those of the hook.
 	Took     time.Duration
 	SoftDeny bool
+	Shadow   bool
+	Rank     Rank
+}
+
+// Merge adds the result of the same hook on further text, or on the same text after a
+// change.
+func (r *HookResult) Merge(next *HookResult) {
+	r.Took += next.Took
+	r.ExecutionTime = r.Took.Milliseconds()
+	r.Transformed = r.Transformed || next.Transformed
+	if r.Deny = r.Deny || next.Deny; r.Verdict && !next.Verdict {
+		r.Verdict, r.Feedback = false, next.Feedback
+	}
+	for i := range min(len(r.Checks), len(next.Checks)) {
+		c, one := &r.Checks[i], &next.Checks[i]
+		took, transformed := c.Took+one.Took, c.Transformed || one.Transformed
+		if c.Verdict && c.Error == nil && (!one.Verdict || one.Error != nil) {
+			*c = *one
+		}
+		c.Took, c.ExecutionTime, c.Transformed = took, took.Milliseconds(), transformed
+	}
+}
+
+// HideTexts removes text from the data of all results if a hook of at least this rank
+// denied or changed text: an excerpt, in the result of any check, would show what the hook
+// withholds.
+func HideTexts(results []HookResult, from Rank) {
+	if !slices.ContainsFunc(results, func(r HookResult) bool { return r.Rank >= from && (r.Deny || r.Transformed) }) {
+		return
+	}
+	for i := range results {
+		for n := range results[i].Checks {
+			c := &results[i].Checks[n]
+			c.Data, c.Log = c.Data.WithoutText(), nil
+		}
+	}
 }
 
 // CheckResult is the result of one check in a HookResult.

@@ -13,30 +13,6 @@ import (
 	"time"
 )
 
-// Run runs hooks and returns their results in order. Checks that may transform
-// run one after another in the order of the lists, across hooks too, so that no
-// transformation is lost; a check in a sequential hook sees those before it. All
-// other checks see the Input as it is and run concurrently if they are remote.
-// Run returns when all have ended; each has its own time limit.
-func Run(ctx context.Context, hooks []*Hook, in *Input) *Outcome {
-	out := &Outcome{Results: make([]HookResult, len(hooks))}
-	in = in.share()
-	st := &state{in: *in}
-	wait := startHooks(ctx, hooks, in, out.Results)
-	for i, h := range hooks {
-		if !h.concurrent() {
-			out.Results[i] = h.run(ctx, in, st)
-		}
-	}
-	wait()
-	st.finish(out)
-	for i := range out.Results {
-		r := &out.Results[i]
-		out.Failed, out.Denied = out.Failed || !r.Verdict, out.Denied || r.Deny
-	}
-	return out
-}
-
 // concurrent reports whether the hook runs in a goroutine of its own, next to the
 // hooks that run one after another.
 func (h *Hook) concurrent() bool { return !h.Transforms() && h.Remote() }
@@ -77,9 +53,11 @@ func startChecks(ctx context.Context, checks []*Check, in *Input, results []Chec
 type state struct {
 	in       Input
 	header   http.Header
-	changed  bool
-	replaced bool // by a body
-	owned    bool // in.Parts is a copy
+	fixed    http.Header // of earlier passes: those of higher ranks
+	changes  int         // number of transformations
+	settled  int         // of these, those that in.Document has
+	replaced bool        // by a body
+	owned    bool        // in.Parts is a copy
 }
 
 // run runs the checks of h. in is the original input, st the transformed one,
@@ -108,7 +86,7 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 		}
 	}
 	wait()
-	r := HookResult{ID: h.ID, Type: h.Type, Verdict: true, Async: h.Async, CreatedAt: start.UTC(), VersionID: h.VersionID, SoftDeny: h.SoftDeny, Checks: results[:0]}
+	r := HookResult{ID: h.ID, Type: h.Type, Verdict: true, Async: h.Async, CreatedAt: start.UTC(), VersionID: h.VersionID, SoftDeny: h.SoftDeny, Rank: h.Rank, Shadow: h.Shadow, Checks: results[:0]}
 	if r.ID == "" {
 		r.ID = newID(in.Event)
 	}
@@ -117,7 +95,8 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 			continue
 		}
 		one := results[i]
-		r.Verdict = r.Verdict && (one.Verdict || one.Error != nil && !c.FailOnError)
+		one.FailOnError = one.FailOnError || h.FailClosed
+		r.Verdict = r.Verdict && (one.Verdict || one.Error != nil && !one.FailOnError)
 		r.Transformed = r.Transformed || one.Transformed
 		r.Checks = append(r.Checks, one)
 	}
@@ -252,6 +231,9 @@ func (st *state) apply(c *Check, v Verdict) error {
 		return nil
 	}
 	st.in.shared = new(shared)
+	if v.transforms() {
+		st.changes++
+	}
 	if v.Body != nil {
 		if st.in.Document == nil {
 			return errNoBody
@@ -261,7 +243,7 @@ func (st *state) apply(c *Check, v Verdict) error {
 			return fmt.Errorf("%s returned an invalid body: %w", c.ID, err)
 		}
 		st.in.Document, st.in.Parts, st.in.add = doc, parts, nil
-		st.changed, st.replaced, st.owned = true, true, true
+		st.replaced, st.owned = true, true
 		v.Texts = nil // were those of the body before
 	}
 	if v.Texts != nil {
@@ -271,28 +253,25 @@ func (st *state) apply(c *Check, v Verdict) error {
 		for i := range st.in.Parts {
 			st.in.Parts[i].Text = v.Texts[i]
 		}
-		st.changed = true
 	}
 	if len(v.Add) > 0 {
-		st.in.add, st.changed = append(slices.Clip(st.in.add), v.Add...), true
+		st.in.add = append(slices.Clip(st.in.add), v.Add...)
 	}
 	for name, values := range v.Header {
 		if st.header == nil {
 			st.header = http.Header{}
 		}
-		st.header[name] = values
+		if _, fixed := st.fixed[name]; !fixed {
+			st.header[name] = values
+		}
 	}
 	return nil
 }
 
 // finish writes the transformations into the outcome.
 func (st *state) finish(out *Outcome) {
-	out.Parts, out.Header, out.Transformed = st.in.Parts, st.header, st.changed
-	if !st.changed {
-		return
-	}
-	out.Add = st.in.add
-	if st.replaced {
+	out.Parts, out.Header, out.Transformed = st.in.Parts, st.header, st.changes > 0
+	if out.Add = st.in.add; st.replaced && out.Err == nil {
 		out.Body, out.Err = st.in.Document.JSON(st.in.Parts, st.in.add)
 		out.Add = nil
 	}

@@ -129,7 +129,7 @@ func TestHookFailsByItsChecksAndErrors(t *testing.T) {
 		{"another number of texts is an error", `{"id":"h","checks":[{"id":"t.short","parameters":{"failOnError":true}}]}`, table, false, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			out := guardrail.Run(context.Background(), []*guardrail.Hook{hookOf(t, tt.from, tt.hook)}, input("x"))
+			out := guardrail.Run(context.Background(), []*guardrail.Hook{hookOf(t, tt.from, tt.hook)}, input("x"), nil)
 			r := out.Results[0]
 			if r.Verdict != tt.verdict || r.Deny != tt.deny || out.Denied != tt.denied || out.Failed == tt.verdict {
 				t.Errorf("verdict %t, deny %t, denied %t, failed %t; want %t, %t, %t, %t", r.Verdict, r.Deny, out.Denied, out.Failed, tt.verdict, tt.deny, tt.denied, !tt.verdict)
@@ -160,7 +160,7 @@ func TestTransformationsAreNeverLost(t *testing.T) {
 				hooks = append(hooks, hookOf(t, table, text))
 			}
 			in := input("x", "y")
-			out := guardrail.Run(context.Background(), hooks, in)
+			out := guardrail.Run(context.Background(), hooks, in, nil)
 			if textsOf(out.Parts) != tt.want || !out.Transformed || textsOf(in.Parts) != "x|y" {
 				t.Errorf("texts = %q (input %q), want %q", textsOf(out.Parts), textsOf(in.Parts), tt.want)
 			}
@@ -184,7 +184,7 @@ func TestRemoteChecksRunTogetherWithinTheirTime(t *testing.T) {
 			hookOf(t, table, `{"id":"j","sequential":true,"checks":[`+second+`,`+second+`]}`),
 		}
 		start := time.Now()
-		out := guardrail.Run(context.Background(), hooks, input("x"))
+		out := guardrail.Run(context.Background(), hooks, input("x"), nil)
 		if took := time.Since(start); took != 3*time.Second {
 			t.Errorf("took %s, want 3s", took)
 		}
@@ -201,7 +201,7 @@ func TestRemoteChecksRunTogetherWithinTheirTime(t *testing.T) {
 func TestResultsHaveTheShapeOfTheSpecification(t *testing.T) {
 	h := hookOf(t, table, `{"id":"h","deny":true,"checks":[{"id":"t.pass","parameters":{}},{"id":"t.fail","parameters":{}},{"id":"t.error","parameters":{}}],
 		"on_fail":{"feedback":{"value":-3,"weight":0.5,"metadata":{"team":"a"}}},"on_success":{"feedback":{"value":1}}}`)
-	printed := guardrail.AppendResults(nil, guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x")).Results, nil)
+	printed := guardrail.AppendResults(nil, guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x"), nil).Results, nil)
 	var both struct {
 		Before []map[string]any `json:"before_request_hooks"`
 	}
@@ -244,7 +244,7 @@ func TestChecksReadTheLastMessageAndTheirKinds(t *testing.T) {
 	in.Parts[0].Earlier, in.Parts[1].Earlier, in.Parts[3].Kind = true, true, guardrail.ToolArguments
 	for params, want := range map[string]string{`{}`: "last|{}", `{"scope":"all"}`: "system|earlier|last|{}", `{"kinds":["text"]}`: "last", `{"kinds":["tool_arguments"]}`: "{}", `{"kinds":["thinking"]}`: ""} {
 		seen = ""
-		out := guardrail.Run(context.Background(), []*guardrail.Hook{hookOf(t, spy, `{"id":"h","checks":[{"id":"t.spy","parameters":`+params+`}]}`)}, in)
+		out := guardrail.Run(context.Background(), []*guardrail.Hook{hookOf(t, spy, `{"id":"h","checks":[{"id":"t.spy","parameters":`+params+`}]}`)}, in, nil)
 		if seen != want || !out.Results[0].Verdict {
 			t.Errorf("%s: the check saw %q (verdict %t), want %q", params, seen, out.Results[0].Verdict, want)
 		}
@@ -265,7 +265,7 @@ func TestGuardrailsBecomeHooks(t *testing.T) {
 	if len(faults) > 0 || !h.Deny || !h.Async || len(h.Checks) != 2 || h.Checks[1].ID != "t.fail" || !h.Checks[1].Disabled {
 		t.Fatalf("hook = %+v, %v", h, faults)
 	}
-	out := guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x"))
+	out := guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x"), nil)
 	if id := out.Results[0].ID; !strings.HasPrefix(id, "input_guardrail_") || len(id) != len("input_guardrail_")+3 {
 		t.Errorf("id = %q", id)
 	}
@@ -282,7 +282,7 @@ func TestSavedGuardrailsBecomeHooks(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	out := guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x"))
+	out := guardrail.Run(context.Background(), []*guardrail.Hook{h}, input("x"), nil)
 	if r := out.Results[0]; !out.Denied || !r.SoftDeny || r.ID != "pg-1" || r.Feedback == nil || r.Feedback.Value != -5 || r.Feedback.Weight != 1 {
 		t.Errorf("outcome = %+v", out)
 	}

@@ -44,7 +44,7 @@ func TestChecksReadWhatThoseBeforeChanged(t *testing.T) {
 		{"id":"t.body","parameters":{}}, {"id":"t.read","parameters":{}}`), "")+`]}`)
 	in := input("old", "new", "", "{}")
 	in.Parts[0].Earlier, in.Document = true, listed{}
-	out := guardrail.Run(context.Background(), []*guardrail.Hook{hook}, in)
+	out := guardrail.Run(context.Background(), []*guardrail.Hook{hook}, in, nil)
 	var got []string
 	for _, c := range out.Results[0].Checks {
 		if c.ID == "t.read" {

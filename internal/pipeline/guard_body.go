@@ -8,12 +8,12 @@ import (
 	"modelgate/internal/sse"
 )
 
-// guardEvents wraps the server-sent events of an unknown API so that they are checked as they pass.
-func (run *responseRun) guardEvents(body io.Reader) error {
-	s := run.newStream(&bodyEvents{Reader: sse.NewReader(body, run.guard.engine.MaxEvent), res: run.res}, bodytext.AnyEvent)
+// guardBodyEvents wraps the server-sent events of an unknown API so that they are checked as they pass.
+func (run *responseRun) guardBodyEvents(body io.Reader) error {
+	s, err := run.guardEvents(&bodyEvents{Reader: sse.NewReader(body, run.guard.engine.MaxEvent), res: run.res}, bodytext.AnyEvent)
 	run.res.edited()
 	run.res.Body = &guardedBody{stream: s, run: run}
-	return s.prime()
+	return err
 }
 
 // bodyEvents reads a body as a stream.

@@ -68,7 +68,7 @@ func (t *Trail) checkLog() *CheckLog {
 }
 
 // record adds the results of hooks.
-func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail.HookResult, shadow func(i int) bool) {
+func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail.HookResult) {
 	event := "before"
 	if on == guardrail.After {
 		event = "after"
@@ -81,7 +81,7 @@ func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail
 		if h.Feedback != nil && len(l.feedback) < maxFeedback {
 			l.feedback = append(l.feedback, *h.Feedback)
 		}
-		if shadow(i) && h.VersionID != "" && len(l.shadow) < reqlog.MaxChecks {
+		if h.Shadow && h.VersionID != "" && len(l.shadow) < reqlog.MaxChecks {
 			l.shadow = append(l.shadow, ShadowResult{On: on, Result: *h})
 		}
 		for _, c := range h.Checks {
@@ -90,7 +90,7 @@ func (l *CheckLog) record(on guardrail.Event, target string, results []guardrail
 			}
 			use := reqlog.CheckUse{
 				Event: event, Target: target, Hook: h.ID, Version: h.VersionID, Check: c.ID, Verdict: reqlog.CheckFailed,
-				Denied: h.Deny, Transformed: c.Transformed, Async: h.Async, Shadow: shadow(i), Took: c.Took,
+				Denied: h.Deny, Transformed: c.Transformed, Async: h.Async, Shadow: h.Shadow, Took: c.Took,
 			}
 			switch {
 			case c.Error != nil:
@@ -178,30 +178,6 @@ func (l *CheckLog) Shadow() []ShadowResult {
 	return l.shadow
 }
 
-// splitHooks separates the hooks that a request waits for from those that run in
-// the background.
-func splitHooks(hooks []*guardrail.Hook) (waited, background []*guardrail.Hook) {
-	for i, h := range hooks {
-		if !h.Async && !h.Shadow {
-			continue
-		}
-		waited = slices.Clone(hooks[:i])
-		for _, h := range hooks[i:] {
-			if h.Async || h.Shadow {
-				background = append(background, h)
-			} else {
-				waited = append(waited, h)
-			}
-		}
-		return waited, background
-	}
-	return hooks, nil
-}
-
-func shadowOf(hooks []*guardrail.Hook) func(i int) bool {
-	return func(i int) bool { return hooks[i].Shadow }
-}
-
 // seeResults ends the message of a denial.
 const seeResults = "; see hook_results"
 
@@ -219,18 +195,14 @@ func denied(results HookResults) *apierr.Error {
 	return e
 }
 
-// hideText removes text of a response from the data of hooks that denied or changed
-// it: an excerpt would give the client what they withhold.
-func hideText(results []guardrail.HookResult) {
-	for i := range results {
-		if !results[i].Deny && !results[i].Transformed {
-			continue
-		}
-		for n := range results[i].Checks {
-			c := &results[i].Checks[n]
-			c.Data, c.Log = c.Data.WithoutText(), nil
-		}
+// hideTexts removes text from results that the client gets: of a response that hooks
+// denied or changed, and of a request that those of a higher rank than its config did.
+func hideTexts(on guardrail.Event, results []guardrail.HookResult) {
+	from := guardrail.RankConfig
+	if on == guardrail.Before {
+		from = guardrail.RankWorkspace
 	}
+	guardrail.HideTexts(results, from)
 }
 
 // reasonsOf says which checks of the hooks that denied failed, or passed where a

@@ -11,7 +11,7 @@ import (
 func TestFeedbackIsKeptBeyondTheLargestNumberOfChecks(t *testing.T) {
 	var l CheckLog
 	hook := guardrail.HookResult{Checks: make([]guardrail.CheckResult, reqlog.MaxChecks-1), Feedback: new(guardrail.FeedbackResult)}
-	l.record(guardrail.Before, "", []guardrail.HookResult{hook, hook, hook}, func(int) bool { return false })
+	l.record(guardrail.Before, "", []guardrail.HookResult{hook, hook, hook})
 	if n := len(l.Feedback()); n != 3 {
 		t.Errorf("feedback of %d hooks, want of 3", n)
 	}
@@ -19,7 +19,7 @@ func TestFeedbackIsKeptBeyondTheLargestNumberOfChecks(t *testing.T) {
 		t.Errorf("%d checks, want %d", len(l.checks), reqlog.MaxChecks)
 	}
 	for range maxFeedback {
-		l.record(guardrail.Before, "", []guardrail.HookResult{hook}, func(int) bool { return false })
+		l.record(guardrail.Before, "", []guardrail.HookResult{hook})
 	}
 	if n := len(l.Feedback()); n != maxFeedback {
 		t.Errorf("feedback of %d hooks, want at most of %d", n, maxFeedback)

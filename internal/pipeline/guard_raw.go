@@ -18,11 +18,7 @@ import (
 )
 
 // acts reports whether one of the hooks can deny or change what it checks.
-func acts(hooks []*guardrail.Hook) bool {
-	return slices.ContainsFunc(hooks, func(h *guardrail.Hook) bool {
-		return !h.Async && !h.Shadow && (h.Deny || h.DenyPassed || h.Transforms())
-	})
-}
+func acts(hooks []*guardrail.Hook) bool { return slices.ContainsFunc(hooks, (*guardrail.Hook).Acts) }
 
 // unchecked returns the denial of a request whose text hooks could not read.
 func unchecked(format string, args ...any) *apierr.Error {

@@ -139,20 +139,14 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 			l.notCovered(run.checked.body.Uncovered...)
 		}
 	}
-	waited, background := splitHooks(g.Before)
-	if len(background) > 0 {
-		l.runInBackground(ctx, h.path, background, in)
-	}
-	if len(waited) == 0 {
-		return
-	}
-	out := guardrail.Run(ctx, waited, &in)
+	out := guardrail.Run(ctx, g.Before, &in, l.backgroundRuns(ctx, h.path))
 	if err := ctx.Err(); err != nil {
 		run.err = apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(ctx))
 		return
 	}
+	hideTexts(guardrail.Before, out.Results)
 	run.results = out.Results
-	l.record(guardrail.Before, h.path, out.Results, shadowOf(waited))
+	l.record(guardrail.Before, h.path, out.Results)
 	switch {
 	case out.Denied:
 		run.err = denied(HookResults{Before: out.Results})
@@ -223,22 +217,24 @@ func (r *Request) editsWith(p *PromptEdits) []jsonedit.Edit {
 	return slices.Concat(r.Edits, p.Edits)
 }
 
-// runInBackground runs hooks that do not delay the request, on copies of its
+// backgroundRuns returns what runs hooks that do not delay the request, on copies of its
 // texts.
-func (l *CheckLog) runInBackground(ctx context.Context, path string, hooks []*guardrail.Hook, in guardrail.Input) {
-	facts := *in.Request
-	if d, ok := facts.Body.(*document); ok { // bodies are released with the request
-		facts.Body = d.clone()
+func (l *CheckLog) backgroundRuns(ctx context.Context, path string) guardrail.Background {
+	return func(hooks []*guardrail.Hook, in guardrail.Input) {
+		facts := *in.Request
+		if d, ok := facts.Body.(*document); ok { // bodies are released with the request
+			facts.Body = d.clone()
+		}
+		in.Request = &facts
+		if d, ok := in.Document.(*document); ok {
+			own := d.clone()
+			in.Document, in.Parts = own, own.parts
+		}
+		l.inBackground(ctx, func(ctx context.Context) {
+			out := guardrail.Run(ctx, hooks, &in, nil)
+			l.record(in.Event, path, out.Results)
+		})
 	}
-	in.Request = &facts
-	if d, ok := in.Document.(*document); ok {
-		own := d.clone()
-		in.Document, in.Parts = own, own.parts
-	}
-	l.inBackground(ctx, func(ctx context.Context) {
-		out := guardrail.Run(ctx, hooks, &in)
-		l.record(in.Event, path, out.Results, shadowOf(hooks))
-	})
 }
 
 // change sets the body that the hooks produced. They cannot change the model or
@@ -265,6 +261,7 @@ func (run *requestRun) change(e *Engine, r *Request, out *guardrail.Outcome, l *
 		}
 		raw = plain
 	}
+	run.checked = nil // checks of the response see the request as it is sent
 	return run.hold(e, raw, l, r.Doc != nil)
 }
 

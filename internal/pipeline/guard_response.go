@@ -111,7 +111,7 @@ func (run *responseRun) checkPassThrough() error {
 		return run.runUnreadable(errUnknownCoding)
 	}
 	if kind == mediaEvents {
-		return run.guardEvents(body)
+		return run.guardBodyEvents(body)
 	}
 	return run.readBody(body)
 }
@@ -141,7 +141,7 @@ func (run *responseRun) checkBytes() error {
 	}
 	run.log.notCovered(doc.body.Uncovered...)
 	out, err := run.run(guardrail.Input{Parts: doc.parts, Document: doc})
-	if err != nil || out == nil || !out.Transformed {
+	if err != nil || !out.Transformed {
 		return err
 	}
 	raw := json.RawMessage(out.Body)
@@ -196,40 +196,34 @@ func (run *responseRun) runUnreadable(err error) error {
 	return err
 }
 
-// run runs all hooks on all text of a complete response. The outcome is nil if all
-// of them run in the background.
+// run runs all hooks on all text of a complete response.
 func (run *responseRun) run(in guardrail.Input) (*guardrail.Outcome, error) {
 	in.Event, in.Status, in.Request = guardrail.After, run.res.Status, run.requestFacts()
-	waited, background := splitHooks(run.hooks)
-	if len(background) > 0 {
-		run.log.runInBackground(run.ctx, run.guard.path, background, in)
-	}
-	if len(waited) == 0 {
-		return nil, nil
-	}
-	return run.wait(waited, in)
+	out, err := run.runHooks(run.hooks, in)
+	run.addResults(out.Results)
+	return out, err
 }
 
-// wait runs hooks and records their results.
-func (run *responseRun) wait(hooks []*guardrail.Hook, in guardrail.Input) (*guardrail.Outcome, error) {
-	out := guardrail.Run(run.ctx, hooks, &in)
-	if run.ctx.Err() != nil {
-		return nil, apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(run.ctx))
-	}
-	run.addResults(hooks, out.Results)
-	if out.Denied {
-		return nil, denied(HookResults{Before: run.request.passed, After: out.Results})
+// runHooks runs hooks. An error says that the response does not pass.
+func (run *responseRun) runHooks(hooks []*guardrail.Hook, in guardrail.Input) (*guardrail.Outcome, error) {
+	out := guardrail.Run(run.ctx, hooks, &in, run.log.backgroundRuns(run.ctx, run.guard.path))
+	switch {
+	case run.ctx.Err() != nil:
+		return new(guardrail.Outcome), apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(run.ctx))
+	case out.Denied:
+		hideTexts(guardrail.After, out.Results)
+		return out, denied(HookResults{Before: run.request.passed, After: out.Results})
 	}
 	return out, nil
 }
 
 // observe runs hooks on a stream that has passed: they can only report.
 func (run *responseRun) observe(hooks []*guardrail.Hook, in guardrail.Input) {
-	out := guardrail.Run(run.ctx, hooks, &in)
+	out := guardrail.Run(run.ctx, hooks, &in, run.log.backgroundRuns(run.ctx, run.guard.path))
 	for i := range out.Results {
 		out.Results[i].Deny = false
 	}
-	run.addResults(hooks, out.Results)
+	run.addResults(out.Results)
 }
 
 // requestFacts returns what checks may know about the request.
@@ -241,10 +235,10 @@ func (run *responseRun) requestFacts() *guardrail.Request {
 }
 
 // addResults records results for the response and the log.
-func (run *responseRun) addResults(hooks []*guardrail.Hook, results []guardrail.HookResult) {
-	hideText(results)
+func (run *responseRun) addResults(results []guardrail.HookResult) {
 	run.res.Hooks.After = append(run.res.Hooks.After, results...)
-	run.log.record(guardrail.After, run.guard.path, results, shadowOf(hooks))
+	hideTexts(guardrail.After, run.res.Hooks.After) // results share their checks
+	run.log.record(guardrail.After, run.guard.path, results)
 }
 
 // checkedBody returns the document of the request, nil if it has none.

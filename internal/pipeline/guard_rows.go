@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -40,11 +41,11 @@ type rowChecks struct {
 // newRowChecks returns c without the hooks that run in the background: they do not read
 // rows, of which there may be thousands.
 func newRowChecks(c rowChecks) *rowChecks {
-	waited, background := splitHooks(c.hooks)
-	if len(background) > 0 {
+	hooks := slices.DeleteFunc(slices.Clone(c.hooks), func(h *guardrail.Hook) bool { return h.Async || h.Shadow })
+	if len(hooks) < len(c.hooks) {
 		c.log.notCovered("rows for async and shadow guardrails")
 	}
-	c.hooks = waited
+	c.hooks = hooks
 	return &c
 }
 
@@ -80,14 +81,12 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 	in.Request = c.log.facts(own, checked)
 	in.Parts, in.Document = checked.parts, checked
 	c.log.notCovered(checked.body.Uncovered...)
-	out := guardrail.Run(c.ctx, c.hooks, &in)
+	out := guardrail.Run(c.ctx, c.hooks, &in, nil)
 	if c.ctx.Err() != nil {
 		return nil, apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(c.ctx))
 	}
-	if c.on == guardrail.After {
-		hideText(out.Results)
-	}
-	c.log.record(c.on, c.path, out.Results, shadowOf(c.hooks))
+	hideTexts(c.on, out.Results)
+	c.log.record(c.on, c.path, out.Results)
 	switch {
 	case out.Denied && c.on == guardrail.After:
 		return nil, denied(HookResults{After: out.Results})

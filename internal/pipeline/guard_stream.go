@@ -71,6 +71,7 @@ type guardedStream struct {
 	Stream
 	run    *responseRun
 	hooks  streamHooks
+	again  bool // the hooks have run on the stream before others changed it
 	form   bodytext.Form
 	binary bool // events are messages of an AWS event stream
 
@@ -123,29 +124,11 @@ type textChange struct {
 	text     string
 }
 
-// guardStream wraps the stream of the response so that its events are checked as they pass.
-func (run *responseRun) guardStream() error {
-	s := run.newStream(run.res.Events, bodytext.Event)
-	s.binary = run.request.Client.ContentType() == eventstream.ContentType
-	if source, ok := run.res.Events.(*eventStream); ok && source.resume != nil {
-		source.resume.hooks = run.hooks
-	}
-	run.res.Events = s
-	return s.prime()
-}
-
-func (run *responseRun) newStream(from Stream, form bodytext.Form) *guardedStream {
-	return &guardedStream{
-		Stream: from, run: run, hooks: sortHooks(run.hooks), form: form,
-		texts: make(map[string]*streamText), replaced: make(map[string]string), results: make(map[*guardrail.Hook]*guardrail.HookResult),
-	}
-}
-
 // prime checks the beginning of the stream: all of it if it is held back,
 // otherwise until some of its text, or 64 events without any, may pass. An error
 // means that nothing of it may pass.
 func (s *guardedStream) prime() error {
-	if inner, ok := s.Stream.(*eventStream); ok && inner.pending != nil && len(s.hooks.hold) == 0 {
+	if source := sourceOf(s.Stream); source != nil && source.pending != nil && len(s.hooks.hold) == 0 {
 		return nil // comments are due before the first event
 	}
 	for !s.ended && s.err == nil {
@@ -340,11 +323,11 @@ func (s *guardedStream) checkEnd() error {
 		return err
 	}
 	if len(s.hooks.window) > 0 {
-		s.recorded = true
-		s.run.addResults(s.hooks.window, s.windowResults())
+		s.record()
 	}
 	if len(s.hooks.hold) > 0 {
-		out, err := s.run.wait(s.hooks.hold, s.complete())
+		out, err := s.run.runHooks(s.hooks.hold, s.complete())
+		s.addResults(out.Results)
 		if err != nil {
 			return err
 		}
@@ -364,14 +347,7 @@ func (s *guardedStream) finish() {
 	if len(s.hooks.observe) == 0 {
 		return
 	}
-	waited, background := splitHooks(s.hooks.observe)
-	in := s.complete()
-	if len(background) > 0 {
-		s.run.log.runInBackground(s.run.ctx, s.run.guard.path, background, in)
-	}
-	if len(waited) > 0 {
-		s.run.observe(waited, in)
-	}
+	s.run.observe(s.hooks.observe, s.complete())
 }
 
 // complete returns the complete texts as they pass.
@@ -390,8 +366,13 @@ func (t *streamText) visibleAll() string { return t.visible(0, t.raw.Len(), t.ra
 // deny ends the stream with err. Nothing that is held back passes.
 func (s *guardedStream) deny(err error) {
 	if len(s.hooks.window) > 0 && !s.recorded {
-		s.recorded = true
-		s.run.addResults(s.hooks.window, s.windowResults())
+		s.record()
 	}
 	s.queue, s.held, s.ended, s.err = nil, 0, true, err
+}
+
+// record records the results of the window hooks.
+func (s *guardedStream) record() {
+	s.recorded = true
+	s.addResults(s.windowResults())
 }

@@ -90,7 +90,7 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 	if t.On == guardrail.After {
 		in.Status, in.Request = 200, log.facts(r, nil)
 	}
-	out := guardrail.Run(ctx, hooks, &in)
+	out := guardrail.Run(ctx, hooks, &in, nil)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -121,8 +121,7 @@ func (t *Trial) runStream(ctx context.Context, r *Request, hooks []*guardrail.Ho
 	from := &trialStream{chunks: t.Chunks}
 	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: log, res: &Response{Status: 200, Events: from}, hooks: hooks}
 	out := &TrialResult{Mode: "observe"}
-	s := run.newStream(from, bodytext.Event)
-	err := s.prime()
+	s, err := run.guardEvents(from, bodytext.Event)
 	if err == nil {
 		err = out.relay(s, from)
 	}

@@ -73,13 +73,14 @@ func (s *guardedStream) ask(t *streamText, window string, partial bool) (*guardr
 		Event: guardrail.After, Request: s.run.requestFacts(), Status: s.run.res.Status,
 		Parts: []guardrail.Part{part}, Partial: partial,
 	}
-	out := guardrail.Run(s.run.ctx, s.hooks.window, &in)
+	in.Again = s.again
+	out := guardrail.Run(s.run.ctx, s.hooks.window, &in, nil)
 	for i := range out.Results {
 		s.merge(s.hooks.window[i], &out.Results[i])
 	}
 	if out.Denied {
 		results := s.windowResults() // with the text that an earlier window was merged with
-		hideText(results)
+		hideTexts(guardrail.After, results)
 		return nil, denied(HookResults{Before: s.run.request.passed, After: results})
 	}
 	return out, nil
@@ -155,23 +156,7 @@ func (s *guardedStream) merge(h *guardrail.Hook, r *guardrail.HookResult) {
 		s.results[h] = r
 		return
 	}
-	all.Took += r.Took
-	all.ExecutionTime = all.Took.Milliseconds()
-	all.Transformed = all.Transformed || r.Transformed
-	if all.Deny = all.Deny || r.Deny; all.Verdict && !r.Verdict {
-		all.Verdict, all.Feedback = false, r.Feedback
-	}
-	for i := range r.Checks {
-		if i >= len(all.Checks) {
-			break
-		}
-		c := &all.Checks[i]
-		took, transformed := c.Took+r.Checks[i].Took, c.Transformed || r.Checks[i].Transformed
-		if c.Verdict && c.Error == nil && (!r.Checks[i].Verdict || r.Checks[i].Error != nil) {
-			*c = r.Checks[i]
-		}
-		c.Took, c.ExecutionTime, c.Transformed = took, took.Milliseconds(), transformed
-	}
+	all.Merge(r)
 }
 
 func (s *guardedStream) windowResults() []guardrail.HookResult {
@@ -230,7 +215,7 @@ func (s *guardedStream) repeated(value string, t bodytext.Text) string {
 	hooks := slices.Concat(s.hooks.window, s.hooks.hold)
 	part := partsOf(s.run.request, s.form, []bodytext.Text{t})[0]
 	in := guardrail.Input{Event: guardrail.After, Request: s.run.requestFacts(), Status: s.run.res.Status, Parts: []guardrail.Part{part}}
-	if o := guardrail.Run(s.run.ctx, hooks, &in); len(o.Parts) == 1 {
+	if o := guardrail.Run(s.run.ctx, hooks, &in, nil); len(o.Parts) == 1 {
 		out = o.Parts[0].Text
 	}
 	s.replaced[value] = out

@@ -107,12 +107,7 @@ func (r *Response) HasEvent() bool {
 
 // source returns the stream of the target, nil if the response is none.
 func (r *Response) source() *eventStream {
-	events := r.Events
-	if guarded, ok := events.(*guardedStream); ok {
-		events = guarded.Stream
-	}
-	s, _ := events.(*eventStream)
-	return s
+	return sourceOf(r.Events)
 }
 
 // Close releases the connection and the buffers behind the response.

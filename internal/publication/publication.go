@@ -38,6 +38,10 @@ type State struct {
 	// contain an inline config.
 	SavedOnly map[string]bool
 
+	// FailClosed are the organisations, by id, in whose saved guardrails errors of checks
+	// are failures.
+	FailClosed map[string]bool
+
 	// Logging is the logging level of keys that set none
 	// themselves: by id of their workspace, else of their organisation.
 	Logging map[string]access.Logging
@@ -258,7 +262,7 @@ var parts = [...]part{
 }
 
 func (l *loader) readOrganisations(ctx context.Context) error {
-	l.state.DataKeys, l.state.SavedOnly = make(map[string]string), make(map[string]bool)
+	l.state.DataKeys, l.state.SavedOnly, l.state.FailClosed = make(map[string]string), make(map[string]bool), make(map[string]bool)
 	all, err := l.q.Organisations(ctx)
 	for _, o := range all {
 		if o.DataKey != "" {
@@ -266,6 +270,9 @@ func (l *loader) readOrganisations(ctx context.Context) error {
 		}
 		if o.Settings.BlockInlineConfig {
 			l.state.SavedOnly[o.ID] = true
+		}
+		if o.Settings.FailClosed {
+			l.state.FailClosed[o.ID] = true
 		}
 	}
 	return err

@@ -29,13 +29,16 @@ func (s *Server) addGuardrails(in *snapshot.Input, p *publication.State) {
 	for i := range p.Guardrails {
 		g := &p.Guardrails[i]
 		modules := modulesOf(g, p.Modules)
-		key := g.VersionID + " " + g.Slug
+		closed := p.FailClosed[g.Organisation]
+		key := fmt.Sprint(g.VersionID, " ", g.Slug, " ", closed)
 		for _, m := range modules {
 			key += " " + m.ID
 		}
 		c := s.compiled[key]
 		if c == nil {
-			c = compileGuardrail(s.guardrails, g, modules)
+			if c = compileGuardrail(s.guardrails, g, modules); closed {
+				c.FailClosed()
+			}
 		}
 		compiled[key] = c
 		in.Guardrails = append(in.Guardrails, c)

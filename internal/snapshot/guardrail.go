@@ -21,6 +21,15 @@ type Guardrail struct {
 	BeforeErr, AfterErr error
 }
 
+// FailClosed makes every error of a check a failure. It must be called before g is used.
+func (g *Guardrail) FailClosed() {
+	for _, h := range [...]*guardrail.Hook{g.Before, g.After} {
+		if h != nil {
+			h.FailClosed = true
+		}
+	}
+}
+
 // GuardDefaults are the saved guardrails, by id, of all requests of a workspace:
 // first those of its organisation. They are those of organisation keys if
 // Workspace is empty.
@@ -74,10 +83,14 @@ func (s *Snapshot) addDefault(out *defaultGuards, hooks []*guardrail.Hook, id *a
 		out.err = defaultFailed("guardrail %s, which applies to all requests, cannot run: %v; change it, or remove it from the defaults of the organisation or workspace", g.Slug, err)
 		return hooks
 	}
-	if slices.Contains(hooks, h) {
+	if slices.ContainsFunc(hooks, func(of *guardrail.Hook) bool { return of.Is(h) }) {
 		return hooks
 	}
-	return append(hooks, h)
+	rank := guardrail.RankOrganisation
+	if g.Workspace != "" {
+		rank = guardrail.RankWorkspace
+	}
+	return append(hooks, h.At(rank))
 }
 
 func defaultFailed(format string, args ...any) error {

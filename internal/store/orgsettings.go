@@ -30,6 +30,10 @@ type OrganisationSettings struct {
 	// BlockInlineConfig rejects inline configs.
 	BlockInlineConfig bool `json:"block_inline_config,omitempty"`
 
+	// FailClosed makes errors of checks failures in all saved guardrails of the
+	// organisation and its workspaces.
+	FailClosed bool `json:"fail_closed,omitempty"`
+
 	// JWT is the issuer whose tokens the organisation accepts. Nil accepts none.
 	JWT *JWTSettings `json:"jwt,omitempty"`
 

@@ -22,6 +22,7 @@ type Settings struct {
 	Logging            *string                `json:"request_logging" doc:"Null for the installation's setting"`
 	LoggingOverridable bool                   `json:"request_logging_override"`
 	BlockInlineConfig  bool                   `json:"block_inline_config"`
+	FailClosed         bool                   `json:"fail_closed"`
 	DeniedFields       []string               `json:"denied_fields"`
 	Egress             *egress.Policy         `json:"egress_policy" doc:"Allowed destinations of requests; null allows all"`
 
@@ -32,7 +33,7 @@ func toResponse(s *store.OrganisationSettings) Settings {
 	out := Settings{
 		Security: s.Security.Effective(), Overridable: []access.Section{}, KeyTTL: s.TTL, KeyMaxTTL: s.MaxTTL, KeyCount: s.Count,
 		LoggingOverridable: s.LoggingOverridable,
-		BlockInlineConfig:  s.BlockInlineConfig, DeniedFields: []string{}, JWT: s.JWT, Egress: s.Egress,
+		BlockInlineConfig:  s.BlockInlineConfig, FailClosed: s.FailClosed, DeniedFields: []string{}, JWT: s.JWT, Egress: s.Egress,
 	}
 	out.Overridable = append(out.Overridable, s.Overridable...)
 	out.DeniedFields = append(out.DeniedFields, s.DeniedFields...)
@@ -52,6 +53,7 @@ type SettingsInput struct {
 	Logging            route.Optional[string]                 `json:"request_logging,omitempty" enum:"full,metadata,none" doc:"Logging level; null for the installation's setting"`
 	LoggingOverridable route.Optional[bool]                   `json:"request_logging_override,omitempty" doc:"Lets workspaces set another logging level, and keys a higher one"`
 	BlockInlineConfig  route.Optional[bool]                   `json:"block_inline_config,omitempty" doc:"Rejects inline configs"`
+	FailClosed         route.Optional[bool]                   `json:"fail_closed,omitempty" doc:"Makes every error of a check a failure, in all saved guardrails, whatever their failOnError says"`
 	DeniedFields       route.Optional[[]string]               `json:"denied_fields,omitempty" maxItems:"100" maxLength:"128" doc:"Fields that log exports leave out"`
 	Egress             route.Optional[egress.Policy]          `json:"egress_policy,omitempty" doc:"Allowed destinations of requests; replaces the policy, and null allows all"`
 
@@ -98,7 +100,7 @@ func (in *SettingsInput) apply(s *store.OrganisationSettings) error {
 		return route.Invalid("settings.user_api_key_ttl", "must be at most user_api_key_max_ttl")
 	}
 	s.Logging, s.LoggingOverridable = in.Logging.Or(s.Logging), in.LoggingOverridable.Or(s.LoggingOverridable)
-	s.BlockInlineConfig = in.BlockInlineConfig.Or(s.BlockInlineConfig)
+	s.BlockInlineConfig, s.FailClosed = in.BlockInlineConfig.Or(s.BlockInlineConfig), in.FailClosed.Or(s.FailClosed)
 	s.DeniedFields = in.DeniedFields.Or(s.DeniedFields)
 	if in.Egress.Set {
 		var err error

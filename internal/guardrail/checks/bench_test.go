@@ -26,7 +26,7 @@ func BenchmarkFiveRegexGuardrails(b *testing.B) {
 	in.Request = &guardrail.Request{}
 	b.ReportAllocs()
 	for b.Loop() {
-		if out := guardrail.Run(context.Background(), hooks, in); out.Failed {
+		if out := guardrail.Run(context.Background(), hooks, in, nil); out.Failed {
 			b.Fatal("failed")
 		}
 	}
@@ -52,7 +52,7 @@ func BenchmarkPII(b *testing.B) {
 			b.SetBytes(4096)
 			b.ReportAllocs()
 			for b.Loop() {
-				guardrail.Run(context.Background(), []*guardrail.Hook{h}, in)
+				guardrail.Run(context.Background(), []*guardrail.Hook{h}, in, nil)
 			}
 		})
 	}

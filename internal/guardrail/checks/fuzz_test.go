@@ -37,7 +37,7 @@ func FuzzTexts(f *testing.F) {
 			if at := h.Hold(guardrail.Text, s); at < 0 || at > len(s) {
 				t.Errorf("%s: Hold = %d of %d", h.Checks[0].ID, at, len(s))
 			}
-			out := guardrail.Run(context.Background(), []*guardrail.Hook{h}, in)
+			out := guardrail.Run(context.Background(), []*guardrail.Hook{h}, in, nil)
 			r := out.Results[0].Checks[0]
 			if r.Error != nil && strings.Contains(r.Error.Message, "panic") {
 				t.Errorf("%s: %v", r.ID, r.Error)
@@ -110,7 +110,7 @@ func TestLongTextsAreCheckedInTime(t *testing.T) {
 			h := hook(t, checks.Services{}, before, id, params)
 			in := text(before, s)
 			in.Request = &guardrail.Request{}
-			guardrail.Run(context.Background(), []*guardrail.Hook{h}, in)
+			guardrail.Run(context.Background(), []*guardrail.Hook{h}, in, nil)
 			if took := time.Since(began); took > time.Minute {
 				t.Errorf("%s on %s took %s", id, name, took)
 			}

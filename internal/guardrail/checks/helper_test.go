@@ -40,7 +40,7 @@ func run(t testing.TB, s checks.Services, in *guardrail.Input, id, params string
 	if in.Request == nil {
 		in.Request = &guardrail.Request{Operation: "chatComplete"}
 	}
-	out := guardrail.Run(context.Background(), []*guardrail.Hook{hook(t, s, in.Event, id, params)}, in)
+	out := guardrail.Run(context.Background(), []*guardrail.Hook{hook(t, s, in.Event, id, params)}, in, nil)
 	return out.Results[0].Checks[0], out
 }
 

@@ -243,7 +243,7 @@ func sentURL(t *testing.T, row partnerRow, name, value string) (sent *url.URL) {
 		return nil
 	}
 	in.Request = &guardrail.Request{Operation: "chatComplete", Model: "m", TraceID: "tr", Header: http.Header{}}
-	guardrail.Run(t.Context(), []*guardrail.Hook{h}, in)
+	guardrail.Run(t.Context(), []*guardrail.Hook{h}, in, nil)
 	if sent == nil {
 		t.Errorf("%s with %s %q sends nothing", row.id, name, value)
 		return &url.URL{}

@@ -236,7 +236,7 @@ func TestATextCannotLeaveItsMarkers(t *testing.T) {
 			sent, system = call.Texts[0], call.System
 			return guardrail.ModelResponse{Text: `{"verdict":true}`}, nil
 		})
-		guardrail.Run(t.Context(), []*guardrail.Hook{h}, in)
+		guardrail.Run(t.Context(), []*guardrail.Hook{h}, in, nil)
 		mark, _, _ := strings.Cut(strings.TrimPrefix(sent, "<"), ">")
 		return mark
 	}

@@ -3,6 +3,7 @@ package checks
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strings"
 
 	"modelgate/internal/guardrail"
@@ -134,6 +135,8 @@ func compileAddPrefix(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		v := verdict(true, false, "", "the prefix was added", map[string]any{"role": role})
 		switch {
+		case in.Again && existing && at >= 0 && strings.HasPrefix(in.Parts[at].Text, prefix):
+		case in.Again && !existing && slices.ContainsFunc(in.Parts, func(p guardrail.Part) bool { return hasRole(p.Role, role) && strings.HasPrefix(p.Text, prefix) }):
 		case at >= 0 && ifEmpty && strings.TrimSpace(in.Parts[at].Text) != "":
 			v.Data.Explanation = "the message is not empty"
 		case at >= 0 && existing:

@@ -73,7 +73,7 @@ func TestStoredModulesAreCompiledOnce(t *testing.T) {
 		t.Errorf("the code was read %d times and %d modules are known, want one", reads, len(w.known))
 	}
 	in := &guardrail.Input{Event: before, Request: &guardrail.Request{}, Parts: []guardrail.Part{{Kind: guardrail.Text, Text: "x"}}}
-	if r := guardrail.Run(t.Context(), hooks[:1], in).Results[0].Checks[0]; r.Error == nil || !strings.Contains(r.Error.Message, "not the expected JSON") {
+	if r := guardrail.Run(t.Context(), hooks[:1], in, nil).Results[0].Checks[0]; r.Error == nil || !strings.Contains(r.Error.Message, "not the expected JSON") {
 		t.Errorf("a module without output: %v", r.Error)
 	}
 }
@@ -124,7 +124,7 @@ func TestTablesDoNotGrowBeyondTheirLimit(t *testing.T) {
 		t.Fatal(faults)
 	}
 	in := &guardrail.Input{Event: before, Request: &guardrail.Request{}, Parts: []guardrail.Part{{Kind: guardrail.Text, Text: "x"}}}
-	if r := guardrail.Run(t.Context(), []*guardrail.Hook{h}, in).Results[0].Checks[0]; r.Error == nil || strings.Contains(r.Error.Message, "trap") {
+	if r := guardrail.Run(t.Context(), []*guardrail.Hook{h}, in, nil).Results[0].Checks[0]; r.Error == nil || strings.Contains(r.Error.Message, "trap") {
 		t.Errorf("growing a table by a million: %v", r.Error)
 	}
 }

@@ -1,0 +1,59 @@
+package pipeline
+
+import (
+	"slices"
+
+	"modelgate/internal/bodytext"
+	"modelgate/internal/eventstream"
+	"modelgate/internal/guardrail"
+)
+
+// guardStream wraps the stream of the response so that its events are checked as they pass.
+func (run *responseRun) guardStream() error {
+	if source := sourceOf(run.res.Events); source != nil && source.resume != nil {
+		source.resume.hooks = run.hooks
+	}
+	s, err := run.guardEvents(run.res.Events, bodytext.Event)
+	run.res.Events = s
+	return err
+}
+
+// guardEvents returns a stream around from whose events are checked as they pass: one
+// for each pass of the hooks, so that each sees only what those before it let pass.
+func (run *responseRun) guardEvents(from Stream, form bodytext.Form) (*guardedStream, error) {
+	var s *guardedStream
+	for _, pass := range guardrail.Passes(run.hooks) {
+		s = &guardedStream{
+			Stream: from, run: run, hooks: sortHooks(pass.Hooks), again: pass.Again, form: form,
+			texts: make(map[string]*streamText), replaced: make(map[string]string), results: make(map[*guardrail.Hook]*guardrail.HookResult),
+		}
+		s.binary = form == bodytext.Event && run.request.Client != nil && run.request.Client.ContentType() == eventstream.ContentType
+		if err := s.prime(); err != nil {
+			return s, err
+		}
+		from = s
+	}
+	return s, nil
+}
+
+// sourceOf returns the stream of the target in guarded streams, nil if there is none.
+func sourceOf(s Stream) *eventStream {
+	for {
+		switch inner := s.(type) {
+		case *guardedStream:
+			s = inner.Stream
+		case *eventStream:
+			return inner
+		default:
+			return nil
+		}
+	}
+}
+
+// addResults adds results to those of the response. Hooks that ran again have some
+// already: only what is new in theirs is added.
+func (s *guardedStream) addResults(results []guardrail.HookResult) {
+	if !s.again || slices.ContainsFunc(results, func(r guardrail.HookResult) bool { return r.Deny || r.Transformed }) {
+		s.run.addResults(results)
+	}
+}
