@@ -48,6 +48,7 @@ var effects = []effect{
 
 	{"admin/organisation", "name", "TestAnOrganisationIsReadWithEveryEffectiveSwitch"},
 	{"admin/organisation", "settings.block_inline_config", "TestAnOrganisationMayRequireSavedConfigs"},
+	{"admin/organisation", "settings.fail_closed", "TestErrorsOfChecksAreFailuresWithFailClosed"},
 	{"admin/organisation", "settings.denied_fields", "TestFieldsThatAreDeniedAreLeftOut"},
 	{"admin/organisation", "settings.jwt", "TestATokenOpensModelsAsAKeyDoes"},
 	{"admin/organisation", "settings.overridable_sections settings.security_settings", "TestAWorkspaceSetsTheSwitchesItMayOverride"},
