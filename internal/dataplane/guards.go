@@ -52,13 +52,18 @@ func (x *exchange) resolveGuards(lists []*pipeline.GuardList) error {
 	return nil
 }
 
-// versions identifies the saved guardrails in g.
+// versions identifies the saved guardrails in g, and whether errors of their checks are
+// failures: a response that passed because of an error must not be served from the cache
+// after that has changed.
 func versions(g *pipeline.Guards) string {
 	var b strings.Builder
 	for _, list := range [...][]*guardrail.Hook{g.Before, g.After} {
 		for _, h := range list {
 			if h.VersionID != "" {
 				b.WriteString(h.VersionID + " ")
+			}
+			if h.FailClosed {
+				b.WriteString("closed ")
 			}
 		}
 	}

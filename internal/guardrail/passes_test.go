@@ -3,6 +3,7 @@ package guardrail_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +133,20 @@ func TestBackgroundHooksSeeWhatTheirRankMaySee(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"2 a heron"}, run("a heron", config, org, deny)); diff != "" {
 		t.Errorf("after a denial (-want +got):\n%s", diff)
+	}
+}
+
+// A header that a check of a higher rank sets stays as it is.
+func TestHeadersOfHigherRanksStay(t *testing.T) {
+	setting := func(value string) guardrail.Compiled {
+		return guardrail.Compiled{Transforms: true, Run: func(context.Context, *guardrail.Input) (guardrail.Verdict, error) {
+			return guardrail.Verdict{Passed: true, Header: http.Header{"X-User": {value}, "X-" + value: {"set"}}}, nil
+		}}
+	}
+	hooks := []*guardrail.Hook{rankedHook(t, guardrail.RankConfig, false, setting("config")), rankedHook(t, guardrail.RankOrganisation, false, setting("organisation"))}
+	want := http.Header{"X-User": {"organisation"}, "X-config": {"set"}, "X-organisation": {"set"}}
+	if diff := cmp.Diff(want, guardrail.Run(t.Context(), hooks, input("x"), nil).Header); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,6 +1,7 @@
 package checks_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -123,6 +124,23 @@ func TestAddPrefixChangesOrAddsAMessage(t *testing.T) {
 		}
 		if strings.Join(texts, "|") != tt.texts || strings.Join(added, "|") != tt.added {
 			t.Errorf("%s = %q, added %q; want %s, %s", tt.params, texts, added, tt.texts, tt.added)
+		}
+	}
+}
+
+// The prefix of a hook of higher rank is there once, whatever a config changes.
+func TestPrefixOfHigherRankStaysOnce(t *testing.T) {
+	for _, tt := range []struct{ prefix, rule, with, want string }{
+		{`{"prefix":"P "}`, "U", "V", "P V2"},
+		{`{"prefix":"P "}`, "P ", "", "P U2"},
+		{`{"prefix":"P "}`, "2", "2", "P U2"},
+	} {
+		prefix := hook(t, checks.Services{}, before, "default.addPrefix", tt.prefix).At(guardrail.RankOrganisation)
+		change := hook(t, checks.Services{}, before, "default.regexReplace", fmt.Sprintf(`{"rule":%q,"redactText":%q}`, tt.rule, tt.with))
+		in := text(before, "U2")
+		in.Request = &guardrail.Request{}
+		if got := guardrail.Run(t.Context(), []*guardrail.Hook{prefix, change}, in, nil).Parts[0].Text; got != tt.want {
+			t.Errorf("%s, then %q to %q = %q, want %q", tt.prefix, tt.rule, tt.with, got, tt.want)
 		}
 	}
 }
