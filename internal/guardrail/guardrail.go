@@ -220,6 +220,9 @@ type Compiled struct {
 	History bool
 	// Model is the model that Run asks; nil if it asks none.
 	Model *Model
+	// Fields are the names of header fields that only the check may set: what a client
+	// sends in them reaches no provider, whatever the verdict is.
+	Fields []string
 	// Remote is set if Run waits for something outside of the process or can run
 	// for long. Remote checks run concurrently, each with its time limit.
 	Remote bool

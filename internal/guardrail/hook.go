@@ -100,6 +100,19 @@ func (h *Hook) Transforms() bool {
 	return false
 }
 
+// Fields returns the names of header fields that only checks of the hooks may set, with
+// those of hooks that do not act; see [Compiled].
+func Fields(hooks []*Hook) (names []string) {
+	for _, h := range hooks {
+		for _, c := range h.Checks {
+			if !c.Disabled {
+				names = append(names, c.compiled.Fields...)
+			}
+		}
+	}
+	return names
+}
+
 // Reach returns how much text the hook needs: the most that one of its checks
 // needs, or all if a success denies. See [Reach].
 func (h *Hook) Reach() Reach {

@@ -3,7 +3,6 @@ package guardrail
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 )
@@ -88,7 +87,7 @@ type Background func(hooks []*Hook, in Input)
 // and run concurrently if they are remote. Run returns when all have ended; each has its
 // own time limit.
 func Run(ctx context.Context, hooks []*Hook, in *Input, background Background) *Outcome {
-	r := run{background: background, state: state{in: *in}}
+	r := run{background: background, state: state{in: *in, owners: hooks}}
 	for _, p := range Passes(hooks) {
 		switch ended := r.out.Denied || r.out.Err != nil; {
 		case ended && !p.Again:
@@ -190,7 +189,7 @@ func (r *run) split(hooks []*Hook) (waited, apart []*Hook) {
 func (st *state) runPass(ctx context.Context, hooks []*Hook) []HookResult {
 	results := make([]HookResult, len(hooks))
 	in := st.in.share()
-	st.in, st.fixed, st.owned = *in, maps.Clone(st.header), false
+	st.in, st.owned = *in, false
 	wait := startHooks(ctx, hooks, in, results)
 	for i, h := range hooks {
 		if !h.concurrent() {

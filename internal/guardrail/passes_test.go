@@ -139,12 +139,12 @@ func TestBackgroundHooksSeeWhatTheirRankMaySee(t *testing.T) {
 // A header that a check of a higher rank sets stays as it is.
 func TestHeadersOfHigherRanksStay(t *testing.T) {
 	setting := func(value string) guardrail.Compiled {
-		return guardrail.Compiled{Transforms: true, Run: func(context.Context, *guardrail.Input) (guardrail.Verdict, error) {
-			return guardrail.Verdict{Passed: true, Header: http.Header{"X-User": {value}, "X-" + value: {"set"}}}, nil
+		return guardrail.Compiled{Transforms: true, Fields: []string{"x-user", "x-" + value}, Run: func(context.Context, *guardrail.Input) (guardrail.Verdict, error) {
+			return guardrail.Verdict{Passed: true, Header: http.Header{"X_User": {value}, "X-" + value: {"set"}}}, nil
 		}}
 	}
 	hooks := []*guardrail.Hook{rankedHook(t, guardrail.RankConfig, false, setting("config")), rankedHook(t, guardrail.RankOrganisation, false, setting("organisation"))}
-	want := http.Header{"X-User": {"organisation"}, "X-config": {"set"}, "X-organisation": {"set"}}
+	want := http.Header{"X_User": {"organisation"}, "X-config": {"set"}, "X-organisation": {"set"}}
 	if diff := cmp.Diff(want, guardrail.Run(t.Context(), hooks, input("x"), nil).Header); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}

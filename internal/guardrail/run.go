@@ -53,11 +53,11 @@ func startChecks(ctx context.Context, checks []*Check, in *Input, results []Chec
 type state struct {
 	in       Input
 	header   http.Header
-	fixed    http.Header // of earlier passes: those of higher ranks
-	changes  int         // number of transformations
-	settled  int         // of these, those that in.Document has
-	replaced bool        // by a body
-	owned    bool        // in.Parts is a copy
+	owners   []*Hook // of fields of the header
+	changes  int     // number of transformations
+	settled  int     // of these, those that in.Document has
+	replaced bool    // by a body
+	owned    bool    // in.Parts is a copy
 }
 
 // run runs the checks of h. in is the original input, st the transformed one,
@@ -76,7 +76,7 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 		case sequential || c.transforms():
 			var v Verdict
 			results[i], v = c.run(ctx, &st.in)
-			if err := st.apply(c, v); err != nil {
+			if err := st.apply(h, c, v); err != nil {
 				results[i].fail(err)
 			} else {
 				results[i].Transformed = v.transforms()
@@ -225,8 +225,8 @@ func (v Verdict) moved(places []int, all []Part) Verdict {
 	return v
 }
 
-// apply adds the transformations of a verdict.
-func (st *state) apply(c *Check, v Verdict) error {
+// apply adds the transformations of a verdict of a check of h.
+func (st *state) apply(h *Hook, c *Check, v Verdict) error {
 	if !v.transforms() && v.Header == nil {
 		return nil
 	}
@@ -261,7 +261,8 @@ func (st *state) apply(c *Check, v Verdict) error {
 		if st.header == nil {
 			st.header = http.Header{}
 		}
-		if _, fixed := st.fixed[name]; !fixed {
+		owned := func(owner *Hook) bool { return owner.Rank > h.Rank && IsField(name, Fields([]*Hook{owner})) }
+		if !slices.ContainsFunc(st.owners, owned) {
 			st.header[name] = values
 		}
 	}

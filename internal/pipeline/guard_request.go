@@ -65,6 +65,7 @@ type requestRun struct {
 	doc        *jsonedit.Doc    // of body; nil if it is not an object
 	configured bool             // body has the parameters of the config
 	header     http.Header      // that hooks add
+	fields     []string         // of the header that only hooks set
 	plain      plainForm        // of a body that is not JSON
 	rows       *rowUpload       // checks the rows of an upload; nil for other requests
 }
@@ -106,6 +107,9 @@ func (r *Request) promptOf(leaf int) *PromptEdits {
 // make runs the hooks.
 func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l *CheckLog) {
 	g, prompt := r.guardsOf(h.leaf), r.promptOf(h.leaf)
+	if run.fields = guardrail.Fields(g.Before); r.Upload != nil {
+		maps.DeleteFunc(r.Upload.Trailer, func(key string, _ []string) bool { return guardrail.IsField(key, run.fields) })
+	}
 	in := guardrail.Input{Event: guardrail.Before, Request: l.facts(r, nil)}
 	switch {
 	case r.Doc != nil:
@@ -291,8 +295,9 @@ func (run *requestRun) apply(r *Request, leaf int) *Request {
 	if run.rows != nil {
 		out.rows, out.Length = run.rows, -1
 	}
+	out.Header = guardrail.WithoutFields(r.Header, run.fields)
 	if len(run.header) > 0 {
-		out.Header = maps.Clone(r.Header)
+		out.Header = maps.Clone(out.Header)
 		maps.Copy(out.Header, run.header)
 	}
 	if run.body == nil {

@@ -1,9 +1,11 @@
 package security
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -168,6 +170,31 @@ func TestConfigsWriteNothingPastGuardrailsOfHigherRank(t *testing.T) {
 				}
 			})
 		}
+	}
+	rows := func(text string) (body, contentType string) {
+		row := fmt.Sprintf(`{"custom_id":"1","method":"POST","url":"/v1/chat/completions","body":{"model":"gpt-4o","messages":[{"role":"user","content":%q}]}}`, text)
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		w.WriteField("purpose", "batch")
+		part, _ := w.CreateFormFile("file", "rows.jsonl")
+		io.WriteString(part, row+"\n")
+		w.Close()
+		return b.String(), w.FormDataContentType()
+	}
+	for name, lists := range map[string]string{"a guardrail": `,"input_guardrails":[` + replace("Q", forbidden) + `]`, "two mutators": `,"input_mutators":[` + replace("Q", forbidden[:half]+"Q") + `,` + replace("Q", forbidden[half:]) + `]`} {
+		attack(t, "injection", name+" of a config writes past a guardrail of the organisation in a row of a batch", func(t *testing.T) {
+			config := fmt.Sprintf(`{"provider":"openai-compatible","custom_host":%q,"api_key":%q%s}`, g.provider.url, clientKey, lists)
+			g.provider.reset()
+			body, kind := rows("a Q")
+			if got := g.as(t, g.key, "POST", "/v1/files", body, "x-gateway-config", config, "Content-Type", kind); got.status != 446 || g.provider.got(forbidden) {
+				t.Errorf("status %d, want 446; the provider received it: %t: %.300s", got.status, g.provider.got(forbidden), got.body)
+			}
+			body, kind = rows("a Z")
+			g.as(t, g.key, "POST", "/v1/files", body, "x-gateway-config", config, "Content-Type", kind).ok(t)
+			if !g.provider.got("a Z") {
+				t.Error("a harmless row did not arrive")
+			}
+		})
 	}
 	attack(t, "injection", "a config undoes a redaction of the organisation", func(t *testing.T) {
 		g.send(t, "POST", "/v1/chat/completions", strings.Replace(chatBody, "hello", "a "+redacted, 1), `,"input_guardrails":[`+replace(`\[bird\]`, redacted)+`]`).ok(t)

@@ -35,8 +35,8 @@ func tokenChecks(s Services) []guardrail.Definition {
 			{Name: "algorithms", Type: guardrail.StringList, Enum: jwtAlgorithms, Default: `["RS256"]`, Doc: "Allowed algorithms."},
 			param("requiredClaims", guardrail.StringList, "", "Claims that must be there."),
 			param("claimValues", guardrail.Object, "", "By claim an object with `values` and `matchType`: `exact` (default), `contains`, `containsAll` or `regex`."),
-			param("headerPayloadMatch", guardrail.StringMap, "", "Claims by header: each header must have the value of its claim."),
-			param("extractClaims", guardrail.StringList, "", "Claims that are sent to the provider as headers."),
+			param("headerPayloadMatch", guardrail.StringMap, "", "Claims by header: each header must occur once, with the value of its claim."),
+			param("extractClaims", guardrail.StringList, "", "Claims that are sent to the provider as headers. What the client sends in these headers, in any spelling, is removed, also if the token lacks a claim or the check fails without a denial."),
 			param("claimPrefix", guardrail.String, `"x-jwt-"`, "Beginning of the names of these headers."),
 		},
 		Compile: s.compileJWT,
@@ -95,12 +95,14 @@ func (s Services) compileJWT(p *guardrail.Params) (guardrail.Compiled, error) {
 	if err := c.compileClaims(p.Object("claimValues")); err != nil {
 		return none, err
 	}
+	fields := make([]string, len(c.extract))
 	for i, name := range c.extract {
+		fields[i] = c.prefix + name
 		if !validHeader(c.prefix+name, "") || !mayForward(c.prefix+name) {
 			return none, &guardrail.ParamError{Path: fmt.Sprintf("extractClaims[%d]", i), Message: "must make a valid header with claimPrefix"}
 		}
 	}
-	return guardrail.Compiled{Run: c.run, Reach: guardrail.Reach{Facts: true}, Remote: true, Transforms: len(c.extract) > 0}, nil
+	return guardrail.Compiled{Run: c.run, Reach: guardrail.Reach{Facts: true}, Remote: true, Transforms: len(c.extract) > 0, Fields: fields}, nil
 }
 
 func seconds(p *guardrail.Params, name string) time.Duration {
@@ -179,11 +181,14 @@ func holds(claim, want any) bool {
 }
 
 func (c *tokenCheck) run(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	failed := func(why string) (guardrail.Verdict, error) { return verdict(false, false, "", why, nil), nil }
+	if len(guardrail.FieldValues(in.Request.Header, c.header)) > 1 {
+		return failed("the header " + excerpt(c.header) + " occurs more than once")
+	}
 	token := strings.TrimSpace(in.Request.Header.Get(c.header))
 	if scheme, rest, ok := strings.Cut(token, " "); ok && strings.EqualFold(scheme, "bearer") {
 		token = strings.TrimSpace(rest)
 	}
-	failed := func(why string) (guardrail.Verdict, error) { return verdict(false, false, "", why, nil), nil }
 	if token == "" {
 		return failed("the header has no token")
 	}
@@ -211,8 +216,9 @@ func (c *tokenCheck) run(ctx context.Context, in *guardrail.Input) (guardrail.Ve
 		}
 	}
 	for header, name := range c.headers {
-		if want, ok := claims[name].(string); !ok || in.Request.Header.Get(header) != want {
-			return failed("the header " + excerpt(header) + " is not the claim " + excerpt(name))
+		values := guardrail.FieldValues(in.Request.Header, header)
+		if want, ok := claims[name].(string); !ok || len(values) != 1 || values[0] != want {
+			return failed("the header " + excerpt(header) + " is not the claim " + excerpt(name) + ", or occurs more than once")
 		}
 	}
 	v := verdict(true, false, "", "the token is valid", nil)

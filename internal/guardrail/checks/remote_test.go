@@ -383,6 +383,18 @@ func TestClaimsBecomeHeadersAndKeysThatCannotBeFetchedFail(t *testing.T) {
 	if len(out.Header) != 2 || out.Header.Get("X-Jwt-Sub") != "ann" || out.Header.Get("X-Jwt-N") != "7" {
 		t.Errorf("headers = %v", out.Header)
 	}
+	in.Request = &guardrail.Request{Header: http.Header{"X-Token": {token, token}}}
+	if r, _ := run(t, checks.Services{}, in, "default.jwt", `{"jwks":`+i.jwks()+`,"headerKey":"x-token"}`); resultOf(r) != "failed" {
+		t.Errorf("two tokens = %s, want failed", resultOf(r))
+	}
+	for name, second := range map[string]http.Header{"another value": {"X-User": {"ann", "root"}}, "an underscore": {"X-User": {"ann"}, "X_user": {"root"}}, "a dot": {"X-User": {"ann"}, "X.user": {"root"}}} {
+		second["X-Token"] = []string{token}
+		in.Request = &guardrail.Request{Header: second}
+		if r, _ := run(t, checks.Services{}, in, "default.jwt", `{"jwks":`+i.jwks()+`,"headerKey":"x-token","headerPayloadMatch":{"x-user":"sub"}}`); resultOf(r) != "failed" {
+			t.Errorf("%s of a header = %s, want failed", name, resultOf(r))
+		}
+	}
+	in.Request = &guardrail.Request{Header: http.Header{"X-Token": {token}}}
 	down := checks.Services{Client: simulator(func(*http.Request, string) (int, io.Reader, error) { return 0, nil, errors.New("down") })}
 	if r, out := run(t, down, in, "default.jwt", `{"jwksUri":"https://issuer.example","headerKey":"x-token"}`); r.Error == nil || out.Results[0].Verdict {
 		t.Errorf("without keys: error %v, verdict of the hook %t; want an error and a failure", r.Error, out.Results[0].Verdict)
