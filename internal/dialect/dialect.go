@@ -157,7 +157,7 @@ type ResponseInfo struct {
 
 	// Begun is true once the response has content: the first token.
 	Begun bool
-	// Written is the approximate number of bytes of content so far: text,
+	// Written is the approximate size of the content so far, as of llm.TextSize: of text,
 	// reasoning and arguments. It is the basis of an estimate of output tokens.
 	Written int64
 	// Finished is true once every choice has a finish reason.

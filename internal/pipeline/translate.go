@@ -32,7 +32,7 @@ func (t *translationTap) Info() *dialect.ResponseInfo { return &t.seen }
 func (t *translationTap) readResponse(r *llm.Response) {
 	t.seen.Model, t.seen.Usage = r.Model, r.Usage
 	t.seen.Begun, t.seen.Finished, t.seen.Terminated = true, true, true
-	t.seen.Written = int64(textLength(r))
+	t.seen.Written = writtenSize(r)
 	if len(r.Choices) > 0 {
 		t.seen.Finish = cmp.Or(r.Choices[0].NativeFinishReason, string(r.Choices[0].Stop))
 	}
@@ -50,7 +50,7 @@ func (t *translationTap) event(e *llm.Event) {
 		t.lost.add(e.Opened)
 	case llm.EventDelta:
 		s.Begun = true
-		s.Written += int64(len(e.Text))
+		s.Written += llm.TextSize(e.Text)
 	case llm.EventFinish:
 		if e.Choice == 0 {
 			s.Finish = cmp.Or(e.NativeFinishReason, string(e.Stop))
@@ -294,21 +294,33 @@ func lengthOf(r *llm.Response) int {
 
 // textLength returns the number of bytes of content in r.
 func textLength(r *llm.Response) (n int) {
+	eachText(r, func(text string) { n += len(text) })
+	return n
+}
+
+// writtenSize returns the size of the content in r, as of [llm.TextSize].
+func writtenSize(r *llm.Response) (n int64) {
+	eachText(r, func(text string) { n += llm.TextSize(text) })
+	return n
+}
+
+// eachText calls f for every string of content in r.
+func eachText(r *llm.Response, f func(text string)) {
 	for _, c := range r.Choices {
 		for _, p := range c.Parts {
 			switch p := p.(type) {
 			case llm.Text:
-				n += len(p.Text)
+				f(p.Text)
 			case llm.Thinking:
-				n += len(p.Text) + len(p.Signature.Value)
+				f(p.Text)
+				f(p.Signature.Value)
 			case llm.ToolCall:
-				n += len(p.Arguments)
+				f(p.Arguments)
 			case llm.Media:
-				n += len(p.Data)
+				f(p.Data)
 			}
 		}
 	}
-	return n
 }
 
 // replay is a stream of given events.

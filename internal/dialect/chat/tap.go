@@ -9,6 +9,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
 
@@ -301,11 +302,11 @@ func (t *tap) begin(c *jsonedit.Cursor) {
 	}
 	switch jsonedit.KindOf(raw) {
 	case jsonedit.String:
-		t.seen.Written += int64(len(raw) - 2)
+		t.seen.Written += llm.TextSize(raw[1 : len(raw)-1])
 		t.seen.Begun = t.seen.Begun || len(raw) > 2
 	case jsonedit.Array, jsonedit.Object:
 		inner := bytes.TrimSpace(raw[1:max(1, len(raw)-1)])
-		t.seen.Written += int64(len(inner))
+		t.seen.Written += llm.TextSize(inner)
 		t.seen.Begun = t.seen.Begun || len(inner) > 0
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
 
@@ -35,7 +36,7 @@ func (t *tap) Body(b []byte) {
 	}
 	t.seen.Finish = word(v, "stopReason")
 	t.seen.Begun, t.seen.Finished = output.Kind() == jsonedit.Object, t.seen.Finish != ""
-	t.seen.Written = int64(len(output.Raw()))
+	t.seen.Written = llm.TextSize(output.Raw())
 	t.usage(v)
 }
 
@@ -67,15 +68,18 @@ func (t *tap) Event(e sse.Event) {
 	}
 }
 
-// textSize returns the approximate number of bytes of text in a
+// textSize returns the approximate size of the text in a
 // contentBlockDelta. Its padding follows in the member p.
 func textSize(data []byte) int64 {
 	_, delta, _ := bytes.Cut(data, []byte(`"delta":{`))
 	if i := bytes.LastIndex(delta, []byte(`},"p":"`)); i >= 0 {
 		delta = delta[:i]
 	}
-	return max(int64(len(delta)-len(`"text":""`)), 0)
+	return max(llm.TextSize(delta)-textFrame, 0)
 }
+
+// textFrame is the size of the member of a text in a delta without the text.
+var textFrame = llm.TextSize(`"text":""`)
 
 func (t *tap) fail(b []byte) {
 	if t.seen.Failed == "" {

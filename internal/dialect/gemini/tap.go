@@ -4,6 +4,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
 
@@ -135,6 +136,9 @@ func (t *tap) candidate(v jsonedit.Value, n int64) {
 	}
 }
 
+// quotes is the size of an empty string.
+var quotes = llm.TextSize(`""`)
+
 // begin counts the content. Content begins with the first part that is not an
 // empty string.
 func (t *tap) begin(content jsonedit.Value) {
@@ -144,10 +148,10 @@ func (t *tap) begin(content jsonedit.Value) {
 			switch string(key.Raw()) {
 			case `"thought"`, `"thoughtSignature"`:
 			case `"text"`:
-				t.seen.Written += int64(len(v.Raw()) - len(`""`))
+				t.seen.Written += max(llm.TextSize(v.Raw())-quotes, 0)
 				t.seen.Begun = t.seen.Begun || len(v.Raw()) > len(`""`)
 			default:
-				t.seen.Written += int64(len(v.Raw()))
+				t.seen.Written += llm.TextSize(v.Raw())
 				t.seen.Begun = true
 			}
 		}

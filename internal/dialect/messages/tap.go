@@ -4,6 +4,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
 
@@ -33,7 +34,7 @@ func (t *tap) Body(b []byte) {
 	for k, value := range v.Fields() {
 		switch {
 		case k.Is("content"):
-			t.seen.Written += int64(len(value.Raw()))
+			t.seen.Written += llm.TextSize(value.Raw())
 			for range value.Elements() {
 				t.seen.Begun = true
 				break
@@ -90,7 +91,7 @@ func (t *tap) fail(v jsonedit.Value) {
 // Event reads one event of a streamed response.
 func (t *tap) Event(ev sse.Event) {
 	if t.seen.Begun && silent(ev.Type) || len(ev.Data) == 0 {
-		t.seen.Written += max(int64(len(ev.Data)-deltaFrame), 0)
+		t.seen.Written += max(llm.TextSize(ev.Data)-deltaFrame, 0)
 		return
 	}
 	v, err := jsonedit.ParseValue(ev.Data)
@@ -116,9 +117,9 @@ func (t *tap) Event(ev sse.Event) {
 	}
 }
 
-// deltaFrame is the size of a content_block_delta without its text, in bytes.
-// Events without text are no longer than that.
-const deltaFrame = len(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}`)
+// deltaFrame is the size of a content_block_delta without its text.
+// Events without text are no larger than that.
+var deltaFrame = llm.TextSize(`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}`)
 
 // silent reports whether events of that name have nothing to record.
 func silent(name []byte) bool {
@@ -158,7 +159,7 @@ func (t *tap) begun(v jsonedit.Value) {
 			continue
 		}
 		text, ok := value.TextBytes()
-		t.seen.Written += int64(len(text))
+		t.seen.Written += llm.TextSize(text)
 		t.seen.Begun = t.seen.Begun || ok && len(text) > 0 || value.Kind() == jsonedit.Object
 	}
 }

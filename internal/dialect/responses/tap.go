@@ -8,6 +8,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
+	"modelgate/internal/llm"
 	"modelgate/internal/sse"
 )
 
@@ -41,7 +42,7 @@ func (t *tap) Body(b []byte) {
 	}
 	t.response(func(name string) jsonedit.Value { v, _ := t.doc.Find(name); return v })
 	if v, ok := t.doc.Find("output"); ok {
-		t.seen.Written = int64(len(v.Raw()))
+		t.seen.Written = llm.TextSize(v.Raw())
 		for range v.Elements() {
 			t.seen.Begun = true
 			break
@@ -85,7 +86,7 @@ func (t *tap) Event(e sse.Event) {
 	}
 }
 
-// deltaSize returns the length of the string in an event's member delta, zero
+// deltaSize returns the size of the string in an event's member delta, zero
 // if it has none.
 func deltaSize(data []byte) int64 {
 	_, text, ok := bytes.Cut(data, []byte(`"delta":`))
@@ -99,7 +100,7 @@ func deltaSize(data []byte) int64 {
 			return 0
 		}
 		if i += n; i == 0 || text[i-1] != '\\' {
-			return int64(i)
+			return llm.TextSize(text[:i])
 		}
 	}
 }
