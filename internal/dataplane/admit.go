@@ -65,6 +65,7 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	if err := x.findUploadModel(); err != nil {
 		return err
 	}
+	x.findUploadText()
 	x.Policies, x.Facts = x.snap.Policies, x.facts()
 	if x.Routing, err = p.handler(x); err != nil {
 		return err

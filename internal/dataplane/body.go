@@ -1,6 +1,7 @@
 package dataplane
 
 import (
+	"bytes"
 	"errors"
 	"mime"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/contentcoding"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
@@ -213,11 +215,59 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 	}
 	sent := pipeline.Received{Key: x.Key} // a copy: the transport may still read after x has been recorded
 	x.upload.drops = sent.HoldsKey
-	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch, Limit: p.MaxUpload}
+	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch, Limit: p.MaxUpload, TokenBytes: x.tokenBytes(r)}
 	if x.route.body == bodyForm {
 		x.upload.fields = newFormFields(x.upload.contentType)
 		x.Upload.Fields = x.upload.fields.get
 	}
 	upstream.DropFamilies(x.Upload.Trailer, x.HeaderPrefixes)
 	return nil
+}
+
+// Bytes per token of pass-through bodies that stream through.
+const (
+	textTokenBytes  = 3
+	codedTokenBytes = 1 // of compressed text
+)
+
+// tokenBytes returns the number of bytes of a body that streams through that are estimated
+// as a token, 0 for that of media. On pass-through it is text unless its type or its path
+// says that it holds media or files.
+func (x *exchange) tokenBytes(r *http.Request) int64 {
+	switch {
+	case !x.mayPassText(), isBinary(mediaType(r)):
+		return 0
+	case !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")):
+		return codedTokenBytes
+	}
+	return textTokenBytes
+}
+
+// mayPassText reports whether a body that streams through may be text, not a form or a file.
+func (x *exchange) mayPassText() bool {
+	return x.route.op == api.Proxy && x.route.api.op != api.Files && !strings.HasPrefix(strings.ToLower(x.Header.Get("Content-Type")), "multipart/")
+}
+
+// findUploadText looks at the beginning of a body whose type says that it is media: many
+// providers read JSON whatever its type is.
+func (x *exchange) findUploadText() {
+	if x.upload == nil || x.Upload == nil || x.Upload.TokenBytes > 0 || !x.mayPassText() {
+		return
+	}
+	switch head := bytes.TrimSpace(x.upload.begin()); {
+	case len(head) == 0, head[0] == '{', head[0] == '[', head[0] == '"':
+		x.Upload.TokenBytes = textTokenBytes
+	}
+}
+
+// isBinary reports whether a media type is one of audio, video, images or files.
+func isBinary(media string) bool {
+	first, rest, _ := strings.Cut(strings.ToLower(media), "/")
+	switch first {
+	case "audio", "video", "image", "font", "model":
+		return true
+	case "application":
+		return rest == "octet-stream" || rest == "pdf" || rest == "zip" || rest == "gzip" || strings.HasPrefix(rest, "vnd.") && !strings.HasSuffix(rest, "json")
+	}
+	return false
 }

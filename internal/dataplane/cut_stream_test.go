@@ -318,7 +318,7 @@ func TestRequestWithoutAStreamMustFitIntoTheBudget(t *testing.T) {
 	}
 	long := fmt.Sprintf(`{"model":"m","stream":true,"messages":[{"role":"user","content":%q}]}`, strings.Repeat("word", budgetTokens))
 	res := b.Post("/chat/completions", long, "x-gateway-provider", "@chat", "x-gateway-metadata", b.user())
-	if res.Status != 412 || !strings.Contains(string(res.Body), "the input of the request uses about 2") {
+	if res.Status != 412 || !strings.Contains(string(res.Body), "the input of the request uses about 3") {
 		t.Errorf("an input that does not fit: %d %s", res.Status, res.Body)
 	}
 }

@@ -78,7 +78,7 @@ func TestUsageIsEstimatedOnlyAsFarAsTheProviderDoesNotReportIt(t *testing.T) {
 	const json, events, binary = "application/json", "text/event-stream", "application/octet-stream"
 	text := strings.Repeat("word", 10) // 10 tokens
 	long := strings.Repeat("word", 100)
-	perText := func(body string) int { return (len(body) + 3) / 4 } // on pass-through
+	perText := func(body string) int { return (len(body) + 2) / 3 } // on pass-through
 	in := perText(plainChat)
 	chatIn, embedIn, speechIn := 6, 2, 4 // by the tokenizer: "hi" and a message, "hello", "hello" and "v"
 	const embed = `{"model":"m","input":"hello"}`
@@ -125,32 +125,36 @@ func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 	content := func(text string) string {
 		return `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]}`
 	}
+	image := func(address string) string {
+		return `{"model":"m","messages":[{"role":"user","content":[{"image_url":{"url":"` + address + `"}}]}]}`
+	}
 	counted := func(body string) int {
-		return int(tokens.EstimateRequest("openai-compatible", "m", []byte(body), func([]byte) bool { return false }))
+		return int(tokens.EstimateRequest("openai-compatible", "m", []byte(body)))
 	}
 	for _, tt := range []struct {
-		name, text string
-		media      bool
+		name, body string
+		media      int // tokens of media; 0 for text
 	}{
-		{"a word of 1 KB", strings.Repeat("x", 1024), false},
-		{"a word of more than 1 KB", strings.Repeat("x", 1025), true},
-		{"a text of more than 1 KB", strings.Repeat("x", 1000) + " " + strings.Repeat("x", 1000), false},
-		{"a long text that begins with a space", " " + strings.Repeat("x", 2000), false},
-		{"an empty string", "", false},
-		{"a short address", "s3://b/k", true},
-		{"a scheme alone", "gs://b/", false},
-		{"an address", "https://example.com/cat.png", true},
-		{"an address in a text", "https://example.com/cat.png shows a cat", false},
-		{"a data URL", "data:image/png;base64,iVBORw0KGgo=", true},
+		{"a word of 1 KB", content(strings.Repeat("x", 1024)), 0},
+		{"a word of more than 1 KB", content(strings.Repeat("x", 1025)), 0},
+		{"lines of more than 1 KB", content(strings.Repeat(`word\n`, 1000)), 0},
+		{"a long text that begins with a space", content(" " + strings.Repeat("x", 2000)), 0},
+		{"an empty string", content(""), 0},
+		{"an address as text", content("https://example.com/cat.png"), 0},
+		{"a data URL as text", content("data:image/png;base64,iVBORw0KGgo="), 0},
+		{"a short address", image("s3://b/k"), 1000},
+		{"an address", image("https://example.com/cat.png"), 1000},
+		{"a data URL", image("data:image/png;base64,iVBORw0KGgo="), 1000},
+		{"a large picture", image("data:image/png;base64," + strings.Repeat("A", 3<<20)), 3145},
+		{"text in a field for media", image("https://example.com/cat.png shows a cat"), 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			body := content(tt.text)
-			want := counted(body)
-			if tt.media {
-				want = counted(`{"model":"m","messages":[{"role":"user"}]}`) + 1000
+			body, want := tt.body, counted(tt.body)
+			if tt.media > 0 {
+				want = counted(`{"model":"m","messages":[{"role":"user"}]}`) + tt.media
 			}
 			if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated(want, 1); got != want {
-				t.Errorf("content %.40q of %d bytes: recorded usage %s, want %s", tt.text, len(tt.text), got, want)
+				t.Errorf("%.80s of %d bytes: recorded usage %s, want %s", body, len(body), got, want)
 			}
 		})
 	}
@@ -165,7 +169,7 @@ func TestInputOfARequestIsEstimatedByItsKind(t *testing.T) {
 		}
 	})
 	for _, n := range []int{1, 3} {
-		body := content(strings.Repeat(`a","x":"http://a.example/1","y":"`, n) + "b")
+		body := content(strings.Repeat(`a","image_url":"http://a.example/1","y":"`, n) + "b")
 		want := counted(content(strings.Repeat(`a","y":"`, n)+"b")) + 1000*n
 		if got, want := recordedUsage(g.Entry(g.Post("/chat/completions", body))), estimated(want, 1); got != want {
 			t.Errorf("%d addresses: recorded usage %s, want %s", n, got, want)
@@ -209,8 +213,8 @@ func TestPassedRequestsThatOnlyReadUseNoTokens(t *testing.T) {
 	t.Parallel()
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: raw(closing("application/octet-stream", false) + strings.Repeat("b", 2500))})
 	for _, tt := range []struct{ method, body, want string }{
-		{"POST", plainChat, estimated((len(plainChat)+3)/4, 3)},
-		{"PUT", plainChat, estimated((len(plainChat)+3)/4, 3)},
+		{"POST", plainChat, estimated((len(plainChat)+2)/3, 3)},
+		{"PUT", plainChat, estimated((len(plainChat)+2)/3, 3)},
 		{"POST", "", "none"},
 		{"GET", plainChat, "none"},
 		{"GET", "", "none"},
@@ -228,7 +232,7 @@ func TestInputIsEstimatedIfTheClientLeavesBeforeTheResponse(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	body := `{"model":"gpt-4o","messages":[{"role":"user","content":"` + strings.Repeat("word ", 1000) + `"}]}`
-	counted := tokens.EstimateRequest("openai", "gpt-4o", []byte(body), func([]byte) bool { return false })
+	counted := tokens.EstimateRequest("openai", "gpt-4o", []byte(body))
 	req := g.Request("POST", "/chat/completions", body, "x-gateway-provider", "@chat", "x-gateway-trace-id", "early").WithContext(ctx)
 	go func() {
 		if res, err := http.DefaultTransport.RoundTrip(req); err == nil {

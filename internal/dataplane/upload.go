@@ -126,13 +126,26 @@ func (u *upload) state() (n int64, model string) {
 
 // ahead waits for the beginning of the body and returns it.
 func (u *upload) ahead() []byte {
+	head, _ := u.peek().Peek(maxHead) // Read reports errors
+	return head
+}
+
+// begin waits for the first byte of the body and returns what has arrived with it.
+func (u *upload) begin() []byte {
+	body := u.peek()
+	body.Peek(1)
+	head, _ := body.Peek(body.Buffered())
+	return head
+}
+
+// peek returns a reader of the body that can look ahead.
+func (u *upload) peek() *bufio.Reader {
 	ahead, ok := u.ReadCloser.(peeked)
 	if !ok {
 		ahead = peeked{bufio.NewReaderSize(u.ReadCloser, maxHead), u.ReadCloser}
 		u.ReadCloser = ahead
 	}
-	head, _ := ahead.Peek(maxHead) // Read reports errors
-	return head
+	return ahead.Reader
 }
 
 // splitFormModel reads a form up to its model, from which it takes the provider

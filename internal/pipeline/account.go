@@ -119,8 +119,8 @@ func (a *attemptAccount) fail(err error) {
 			a.bill.quota.abandon()
 		}
 		if !a.unsent && a.sent.uses() {
-			a.sent.count(a.of.Target, a.of.Model)
-			s.Usage = llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens()}
+			a.sent.count(a.of)
+			s.Usage = llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens(a.of)}
 			s.Cost, s.Price, s.Priced = a.cost(s.Usage, "", catalog.Standard)
 		}
 	}

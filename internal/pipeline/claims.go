@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"modelgate/api"
+	"modelgate/internal/bytepool"
 	"modelgate/internal/catalog"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
@@ -44,15 +45,17 @@ type useEstimate struct {
 }
 
 func (e *useEstimate) make(acc *attemptAccount) {
-	doc := acc.of.sentDoc()
-	u := llm.Usage{Known: true, Input: acc.sent.largestInput()}
-	if doc != acc.of.request.Doc {
-		u.Input = max(u.Input, jsonTokens(doc.Bytes()))
+	doc, sent := acc.of.bodies()
+	u := llm.Usage{Known: true, Input: acc.sent.largestInput(acc.of)}
+	for _, d := range [...]*jsonedit.Doc{doc, sent} {
+		if d != nil && d != acc.of.request.Doc {
+			u.Input = max(u.Input, acc.of.inputSize(d.Bytes()))
+		}
 	}
 	if doc != nil && takesTokens(acc.of.request.Operation) {
 		u.Input = max(u.Input, 1+int64(bytes.Count(doc.Bytes(), []byte{','}))) // an array of one-digit tokens has two bytes for each
 	}
-	largest, known := acc.of.largestOutput(doc)
+	largest, known := acc.of.largestOutput(acc.of.sentFields(), sent)
 	u.Output = min(largest, 1)
 	e.made, e.guessed, e.least = true, !known, acc.use(u)
 	u.Output = largest
@@ -96,11 +99,36 @@ func (acc *attemptAccount) use(u llm.Usage) quota.Use {
 
 // largestInput returns an estimate of the input of a request that has not been
 // sent.
-func (s *sentRequest) largestInput() int64 {
+func (s *sentRequest) largestInput(a *Attempt) int64 {
 	if s.upload != nil {
-		return perUnit(s.largestSize(), mediaBytes)
+		return s.uploadTokens(s.largestSize())
 	}
-	return s.tokens()
+	return s.tokens(a)
+}
+
+// bodies returns the body in the client's dialect, with the edits of the saved prompt and
+// the config, and the body that is sent. They are nil if they are not JSON objects.
+func (a *Attempt) bodies() (doc, sent *jsonedit.Doc) {
+	buf, ok := a.call.Body.Source.(*bytepool.Buffer)
+	if !ok || a.request.Doc == nil {
+		doc = a.sentDoc()
+		return doc, doc
+	}
+	if buf == a.request.Body {
+		return a.request.Doc, a.request.Doc
+	}
+	sent = new(jsonedit.Doc)
+	if sent.Scan(buf.Bytes()) != nil {
+		return a.sentDoc(), nil
+	}
+	switch {
+	case a.hasOwnFormat():
+		doc = a.sentDoc()
+		return doc, doc
+	case a.wire.translates():
+		return a.sentDoc(), sent
+	}
+	return sent, sent
 }
 
 // sentDoc returns the body with the edits of the saved prompt and the config, before
@@ -116,19 +144,22 @@ func (a *Attempt) sentDoc() *jsonedit.Doc {
 	return doc
 }
 
-// largestOutput returns the largest output of the attempt in tokens: what the body
-// allows, or else the model. It returns false if neither is known.
-func (a *Attempt) largestOutput(doc *jsonedit.Doc) (n int64, known bool) {
+// largestOutput returns the largest output of the attempt in tokens: what the body with
+// these fields allows, or else the model. It returns false if neither is known.
+func (a *Attempt) largestOutput(f outputFields, doc *jsonedit.Doc) (n int64, known bool) {
 	switch op := a.request.Operation; {
 	case writesNothing(op), op == api.Files, op == api.Batches, op == api.FineTuning:
 		return 0, true
 	}
-	n = outputLimit(doc)
-	if rule := a.Target.Rule(a.Model); n == 0 && rule != nil {
-		n = int64(rule.MaxOutput)
+	if n, known = f.limit(doc); !known {
+		most := int64(0)
+		if rule := a.Target.Rule(a.Model); rule != nil {
+			most = rule.MaxOutput
+		}
+		if known = most > 0 && len(f.limits) > 0; !known {
+			most = max(most, unknownOutput)
+		}
+		n = max(n, most)
 	}
-	if known = n > 0; !known {
-		n = unknownOutput
-	}
-	return min(n*responsesOf(doc)*promptsOf(a.request.Operation, doc), maxOutput), known
+	return min(n*f.responses(doc)*f.promptsIn(doc), maxOutput), known
 }

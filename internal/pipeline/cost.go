@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"strconv"
 
 	"modelgate/api"
 	"modelgate/internal/catalog"
-	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 	"modelgate/internal/provider"
 )
@@ -101,91 +99,8 @@ func (r *Request) EstimateTokens() llm.Usage {
 	if r.Body != nil {
 		u.Input = estimateTokens(r.Body.Len())
 	}
-	if n := outputLimit(r.Doc); n > 0 {
+	if n, known := r.outputFields(r.Operation).limit(r.Doc); known {
 		u.Output = n
 	}
 	return u
-}
-
-// outputLimit returns the largest limit of output tokens that a body sets: which of
-// several a provider respects is unknown. Zero means none.
-func outputLimit(doc *jsonedit.Doc) int64 { return largestOf(doc, bounds[:], maxOutputLimit) }
-
-// responsesOf returns the number of responses that a body asks for.
-func responsesOf(doc *jsonedit.Doc) int64 { return max(largestOf(doc, counts[:], maxResponses), 1) }
-
-// promptsOf returns the number of prompts in a body of a completion, each of which gets
-// its own responses: the elements of a list of strings or of lists of tokens.
-func promptsOf(op api.Operation, doc *jsonedit.Doc) (n int64) {
-	if op != api.Completions || doc == nil {
-		return 1
-	}
-	v, _ := doc.Find("prompt")
-	for e := range v.Elements() {
-		if e.Kind() == jsonedit.Number { // one prompt of tokens
-			return 1
-		}
-		n++
-	}
-	return min(max(n, 1), maxPrompts)
-}
-
-// Bounds of what a body may claim, so that products do not overflow.
-const (
-	maxOutputLimit = 1 << 32
-	maxResponses   = 128 // Limits of the specification
-	maxPrompts     = 1 << 20
-	maxOutput      = maxOutputLimit * maxResponses // of a request
-)
-
-// largestOf returns the largest number at places in a body, at most most.
-func largestOf(doc *jsonedit.Doc, places []place, most int64) (largest int64) {
-	if doc == nil {
-		return 0
-	}
-	for _, p := range places {
-		v, ok := doc.Find(p.name)
-		if ok && p.inside != "" {
-			v, ok = v.Get(p.inside)
-		}
-		if !ok {
-			continue
-		}
-		n, is := v.Int()
-		if text, quoted := v.Text(); quoted && p.inside != "" { // as Google's APIs accept numbers
-			parsed, err := strconv.ParseInt(text, 10, 64)
-			n, is = parsed, err == nil
-		}
-		if is {
-			largest = max(largest, min(n, most))
-		}
-	}
-	return largest
-}
-
-// place is where a body has a number.
-type place struct{ name, inside string }
-
-// bounds are the names and places of the token limit in the dialects.
-var bounds = [...]place{
-	{"max_completion_tokens", ""},
-	{"max_tokens", ""},
-	{"max_output_tokens", ""},
-	{"generationConfig", "maxOutputTokens"},
-	{"generationConfig", "max_output_tokens"}, // both spellings are accepted by Google's APIs
-	{"generation_config", "maxOutputTokens"},
-	{"generation_config", "max_output_tokens"},
-	{"inferenceConfig", "maxTokens"},
-	{"additionalModelRequestFields", "max_tokens"},
-	{"options", "num_predict"}, // of Ollama's own API
-}
-
-// counts are the names and places of the number of responses in the dialects.
-var counts = [...]place{
-	{"n", ""},
-	{"best_of", ""},
-	{"generationConfig", "candidateCount"},
-	{"generationConfig", "candidate_count"},
-	{"generation_config", "candidateCount"},
-	{"generation_config", "candidate_count"},
 }

@@ -57,15 +57,13 @@ func TestCostIsOfTheRequestAndTheLongestAllowedResponse(t *testing.T) {
 		{"more output", sized(40, `"max_tokens":41,`), "1"},
 		{"a byte more of input", strings.Replace(sized(40, `"max_tokens":41,`), "uu", "uuu", 1), "0"},
 		{"the newer name of the limit", sized(40, `"max_completion_tokens":41,`), "1"},
-		{"the limit of responses", sized(40, `"max_output_tokens":41,`), "1"},
-		{"the limit of Gemini", sized(40, `"generationConfig":{"maxOutputTokens":41},`), "1"},
-		{"the limit of Converse", sized(40, `"inferenceConfig":{"maxTokens":41},`), "1"},
-		{"a small limit of Converse", sized(40, `"inferenceConfig":{"maxTokens":39},`), "0"},
+		{"a limit of another API is none", sized(499, `"inferenceConfig":{"maxTokens":39},`), "1"},
 		{"no limit and little input", sized(499, ""), "1"},
 		{"no limit and much input", sized(501, ""), "0"},
 		{"a limit of zero is none", sized(499, `"max_tokens":0,`), "1"},
 		{"a limit below zero is none", sized(499, `"max_tokens":-1,`), "1"},
-		{"a limit that is not an integer is none", sized(499, `"max_tokens":"1",`), "1"},
+		{"a limit that is not a number is none", sized(499, `"max_tokens":"few",`), "1"},
+		{"a limit in a string, as some readers accept it", sized(499, `"max_tokens":"9",`), "0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := rtNew(t, rtTree("cost", 2, ""))

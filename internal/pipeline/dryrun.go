@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"modelgate/internal/bytepool"
 	"modelgate/internal/catalog"
 	"modelgate/internal/provider"
 	"modelgate/internal/quota"
@@ -107,13 +108,14 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 		return out, err
 	}
 	var body []byte
+	var sent *bytepool.Buffer
 	if a.request.Body != nil {
 		buf, err := a.prepareBody(a.call.Header)
 		if err != nil {
 			return out, err
 		}
-		body = append(body, buf.Bytes()...)
-		buf.Release()
+		defer buf.Release()
+		body, sent = append(body, buf.Bytes()...), buf
 	}
 	req, err := provider.NewRequest(ctx, &bare, &a.call)
 	if err != nil {
@@ -122,6 +124,9 @@ func (a *Attempt) planned(ctx context.Context) (out DryRunRequest, err error) {
 	address := req.URL.RequestURI()
 	if a.Target.Slug == "" {
 		address = req.URL.Scheme + "://" + req.URL.Host + address
+	}
+	if sent != nil {
+		a.call.Body.Source = sent // whose limit of output counts
 	}
 	limits, err := a.limitStates(ctx)
 	if err != nil {

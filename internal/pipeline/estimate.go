@@ -1,27 +1,20 @@
 package pipeline
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"net/http"
-	"sync/atomic"
 
 	"modelgate/api"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
-	"modelgate/internal/provider"
 	"modelgate/internal/tokens"
 )
 
-// The factors of estimates; see docs/ledger.md.
-const (
-	textBytes   = 4       // bytes of text per token
-	mediaBytes  = 1000    // bytes of audio, images and files per token
-	mediaTokens = 1000    // tokens per image or file in a JSON request
-	longWord    = 1 << 10 // a JSON string of this many bytes without a space is a file
-)
+// mediaBytes is a factor of estimates; see docs/ledger.md. Those of JSON are in tokens.
+const mediaBytes = 1000 // bytes of audio, images and files per token
 
 // sentRequest is the part of a sent request that an estimate needs.
 type sentRequest struct {
@@ -31,18 +24,14 @@ type sentRequest struct {
 	size   int64            // of the body; -1 if unknown
 	json   bool             // body is a JSON document
 
-	upload  *atomic.Int64 // bytes sent of a body that streams through; nil otherwise
-	limit   int64         // of the bytes of a body that streams through
-	input   int64         // tokens, once estimated
-	counted bool          // input is an estimate by the tokenizer
+	upload  *Upload // a body that streams through; nil otherwise
+	input   int64   // tokens, once estimated
+	counted bool    // input is an estimate by the tokenizer
 }
 
 // sentBy returns the sentRequest of r. The caller releases it.
 func sentBy(r *Request) sentRequest {
-	s := sentRequest{op: r.Operation, method: r.Method, body: r.Body, size: r.Length, json: r.Doc != nil}
-	if r.Upload != nil {
-		s.upload, s.limit = &r.Upload.sent, r.Upload.Limit
-	}
+	s := sentRequest{op: r.Operation, method: r.Method, body: r.Body, size: r.Length, json: r.Doc != nil, upload: r.Upload}
 	if s.body != nil {
 		s.body.Retain()
 		s.size = int64(s.body.Len())
@@ -52,8 +41,8 @@ func sentBy(r *Request) sentRequest {
 
 // largestSize returns the size of the body, or its bound if the size is unknown.
 func (s *sentRequest) largestSize() int64 {
-	if s.size < 0 {
-		return s.limit
+	if s.size < 0 && s.upload != nil {
+		return s.upload.Limit
 	}
 	return s.size
 }
@@ -80,81 +69,54 @@ func (s *sentRequest) uses() bool {
 
 // tokens returns an estimate of the input by its size, or by the tokenizer once count
 // was called. It may be called after release.
-func (s *sentRequest) tokens() int64 {
+func (s *sentRequest) tokens(a *Attempt) int64 {
 	switch {
 	case s.input > 0:
 	case s.upload != nil:
-		return perUnit(s.upload.Load(), mediaBytes)
-	case !s.json:
-		s.input = perUnit(max(s.size, 0), mediaBytes)
+		return s.uploadTokens(s.upload.sent.Load())
 	case s.body == nil:
-		s.input = perUnit(s.size, textBytes)
+		s.input = tokens.SizeText(max(s.size, 0))
 	default:
-		s.input = jsonTokens(s.body.Bytes())
+		s.input = a.inputSize(s.body.Bytes())
 	}
 	return s.input
+}
+
+// uploadTokens returns an estimate of n bytes of the body that streams through.
+func (s *sentRequest) uploadTokens(n int64) int64 {
+	return perUnit(n, cmp.Or(s.upload.TokenBytes, mediaBytes))
+}
+
+// inputSize returns an estimate of the tokens of a JSON body by its bytes.
+func (a *Attempt) inputSize(body []byte) int64 {
+	return tokens.SizeRequest(a.Target.ID, a.Target.BaseModelOf(a.Model), body)
 }
 
 // count estimates the input of a request for a model of t by the tokenizer, which can
 // take milliseconds: the response has ended when it is called. What passes through may be no
 // prompt.
-func (s *sentRequest) count(t *provider.Target, model string) {
+func (s *sentRequest) count(a *Attempt) {
 	if s.counted || !s.json || s.body == nil || s.op == api.Proxy {
 		return
 	}
-	s.input, s.counted = requestTokens(t, model, s.body.Bytes()), true
+	s.input, s.counted = a.countTokens(a.sentDoc().Bytes()), true
 }
 
-// requestTokens estimates the tokens of a JSON request by the tokenizer of a model,
-// with mediaTokens for each image or file. It takes more time than jsonTokens.
-func requestTokens(t *provider.Target, model string, body []byte) int64 {
-	media := int64(0)
-	n := tokens.EstimateRequest(t.ID, t.BaseModelOf(model), body, func(s []byte) bool {
-		is := isMedia(s)
-		if is {
-			media++
-		}
-		return is
-	})
-	return n + media*mediaTokens
+// countTokens estimates the tokens of a JSON body by the tokenizer of the model. It takes
+// more time than inputSize.
+func (a *Attempt) countTokens(body []byte) int64 {
+	return tokens.EstimateRequest(a.Target.ID, a.Target.BaseModelOf(a.Model), body)
 }
 
 // perUnit returns n divided by unit, rounded up.
 func perUnit(n, unit int64) int64 { return (n + unit - 1) / unit }
-
-// jsonTokens estimates the tokens of a JSON request: one for textBytes bytes of
-// text, and mediaTokens for each image or file, which is a URL, a data: URL or
-// a long string without spaces.
-func jsonTokens(b []byte) int64 {
-	size, media := int64(len(b)), int64(0)
-	c := jsonedit.NewCursor(b)
-	for text, ok := c.NextText(); ok; text, ok = c.NextText() {
-		if isMedia(text) {
-			size -= int64(len(text))
-			media++
-		}
-	}
-	return perUnit(size, textBytes) + media*mediaTokens
-}
-
-func isMedia(s []byte) bool {
-	switch {
-	case len(s) > longWord:
-		return bytes.IndexByte(s, ' ') < 0
-	case len(s) < len("http://x"):
-		return false
-	}
-	address := bytes.HasPrefix(s, []byte("https://")) || bytes.HasPrefix(s, []byte("http://")) ||
-		bytes.HasPrefix(s, []byte("data:")) || bytes.HasPrefix(s, []byte("gs://")) || bytes.HasPrefix(s, []byte("s3://"))
-	return address && bytes.IndexByte(s, ' ') < 0
-}
 
 // Usage returns the usage of the response, which has ended: as reported by the
 // provider, or an estimate if it reported none or the response broke off. The zero
 // value means unknown.
 func (r *Response) Usage() llm.Usage {
 	if a := &r.account; a.open && r.cut == nil && !r.Tap.Info().Usage.Known && a.sent.uses() && r.Raw.StatusCode <= 299 {
-		a.sent.count(a.of.Target, a.of.Model)
+		a.sent.count(a.of)
 	}
 	return r.usageSoFar()
 }
@@ -182,11 +144,11 @@ func (r *Response) usageSoFar() llm.Usage {
 	}
 	output := r.written()
 	if a.runsOn && !seen.Finished {
-		largest, _ := a.of.largestOutput(a.of.sentDoc())
+		largest, _ := a.of.largestOutput(a.of.sentFields(), a.of.sentDoc())
 		output = max(output, largest)
 	}
 	if !u.Known {
-		return llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens(), Output: output}
+		return llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens(a.of), Output: output}
 	}
 	if more := output - u.Completion(); more > 0 {
 		u.Output, u.Estimated = u.Output+more, true
@@ -229,7 +191,7 @@ func (a *Attempt) estimateCount() (*Response, error) {
 	if _, err := a.wire.estimates.DecodeCountRequest(r.Doc.Bytes()); err != nil {
 		return nil, err
 	}
-	body := a.wire.estimates.EncodeCountResponse(nil, requestTokens(a.Target, a.Model, r.Doc.Bytes()))
+	body := a.wire.estimates.EncodeCountResponse(nil, a.countTokens(r.Doc.Bytes()))
 	var doc jsonedit.Doc
 	if err := doc.Scan(body); err != nil {
 		return nil, err
@@ -257,7 +219,11 @@ func (r *Response) written() int64 {
 	case writesNothing(op):
 		return 0
 	case op == api.AudioTranscriptions, op == api.AudioTranslations:
-		return tokens.Approximate(a.Target.ID, a.Target.BaseModelOf(a.Model), r.size())
+		n := r.size()
+		if r.Bytes != nil {
+			n = llm.TextSize(r.Bytes)
+		}
+		return tokens.Approximate(a.Target.ID, a.Target.BaseModelOf(a.Model), n)
 	}
 	if r.Events != nil {
 		return 0 // nothing of the response has arrived

@@ -6,30 +6,8 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/bytepool"
+	"modelgate/internal/provider"
 )
-
-func TestInputIsEstimatedByTextAndMedia(t *testing.T) {
-	image := strings.Repeat("iVBORw0KGgo", 1000)
-	for _, tt := range []struct {
-		name, body string
-		want       int64
-	}{
-		{"text", `{"prompt":"` + strings.Repeat("word ", 80) + `"}`, 104},
-		{"data URL", `{"url":"data:image/png;base64,` + image + `"}`, 3 + 1000},
-		{"base64", `{"data":"` + image + `","type":"x"}`, 6 + 1000},
-		{"address", `{"url":"https://example.com/cat.png"}`, 3 + 1000},
-		{"address within text", `{"text":"see https://example.com/cat.png there"}`, 12},
-		{"two pictures", `["http://a.example/1","http://a.example/2"]`, 2 + 2000},
-		{"an open string", `{"a":"b`, 2},
-		{"empty", ``, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := jsonTokens([]byte(tt.body)); got != tt.want {
-				t.Errorf("jsonTokens = %d, want %d", got, tt.want)
-			}
-		})
-	}
-}
 
 func TestAnEstimateHoldsAfterTheBodyIsReleased(t *testing.T) {
 	pool := bytepool.New(1 << 20)
@@ -39,12 +17,13 @@ func TestAnEstimateHoldsAfterTheBodyIsReleased(t *testing.T) {
 	}
 	body.Fill(func(b []byte) []byte { return append(b, strings.Repeat("a ", 200)...) })
 	s := sentRequest{op: api.Chat, body: body, size: 400, json: true}
-	if n := s.tokens(); n != 100 {
-		t.Errorf("tokens = %d, want 100", n)
+	a := &Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}
+	if n := s.tokens(a); n != 80 {
+		t.Errorf("tokens = %d, want 80: a token for three letters and for sixteen spaces", n)
 	}
 	s.release()
-	if n := s.tokens(); n != 100 || pool.Used() != 0 {
-		t.Errorf("after release: tokens = %d, %d bytes used; want 100 and none", n, pool.Used())
+	if n := s.tokens(a); n != 80 || pool.Used() != 0 {
+		t.Errorf("after release: tokens = %d, %d bytes used; want 80 and none", n, pool.Used())
 	}
 }
 

@@ -67,11 +67,11 @@ func TestEachPromptOfACompletionCounts(t *testing.T) {
 		if err := doc.Scan([]byte(tt.body)); err != nil {
 			t.Fatal(err)
 		}
-		if got := promptsOf(tt.op, doc); got != tt.want {
+		if got := fieldsOf[tt.op].promptsIn(doc); got != tt.want {
 			t.Errorf("%s with %s: %d prompts, want %d", tt.op, tt.body, got, tt.want)
 		}
 	}
-	if got := promptsOf(api.Completions, nil); got != 1 {
+	if got := fieldsOf[api.Completions].promptsIn(nil); got != 1 {
 		t.Errorf("without a body: %d prompts, want 1", got)
 	}
 }

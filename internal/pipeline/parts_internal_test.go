@@ -44,9 +44,10 @@ func TestReaderHasMoreWhileChunksAreLeft(t *testing.T) {
 }
 
 func TestImagesCountAsTokensOfARequest(t *testing.T) {
-	target := &provider.Target{Spec: &provider.Spec{ID: "openai"}}
+	const mediaTokens = 1000
+	a := &Attempt{Target: &provider.Target{Spec: &provider.Spec{ID: "openai"}}, Model: "gpt-4o"}
 	count := func(content string) int64 {
-		return requestTokens(target, "gpt-4o", []byte(`{"model":"gpt-4o","messages":[{"role":"user","content":[`+content+`]}]}`))
+		return a.countTokens([]byte(`{"model":"gpt-4o","messages":[{"role":"user","content":[` + content + `]}]}`))
 	}
 	const image = `{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}`
 	text, one, two := count(`{"type":"text","text":"hello"}`), count(`{"type":"text","text":"hello"},`+image), count(image+`,{"type":"text","text":"hello"},`+image)

@@ -200,6 +200,9 @@ type Upload struct {
 	Watch func(allow func(model string) error)
 	// Limit is the most bytes that Body may have.
 	Limit int64
+	// TokenBytes is the number of bytes of Body that are estimated as a token; 0 for that of
+	// media.
+	TokenBytes int64
 	// Fields returns the fields of a form that decide its price. It is nil for other
 	// bodies.
 	Fields func() FormFields

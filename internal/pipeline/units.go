@@ -70,7 +70,7 @@ func (a *attemptAccount) largestUnitCost(doc *jsonedit.Doc) (catalog.NanoDollars
 	var u catalog.Units
 	switch a.of.request.Operation {
 	case api.Images:
-		u.Images, u.Quality, u.Size = responsesOf(doc), textOf(doc, "quality"), textOf(doc, "size")
+		u.Images, u.Quality, u.Size = fieldsOf[api.Images].responses(doc), textOf(doc, "quality"), textOf(doc, "size")
 	case api.ImageEdits, api.ImageVariations:
 		return p.Units.Dearest()*formImages + p.Request, true
 	case api.AudioTranscriptions, api.AudioTranslations:

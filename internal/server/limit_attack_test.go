@@ -32,13 +32,13 @@ func TestNoSpellingHidesTheLargestResponse(t *testing.T) {
 		{"/v1beta/models/sim-1:generateContent", `{"generationConfig":{"maxOutputTokens":"5000"},` + contents + `}`},
 		{"/v1beta/models/sim-1:generateContent", `{"generationConfig":{"maxOutputTokens":500,"candidate_count":8},` + contents + `}`},
 		{"/model/sim-1/converse", `{"inferenceConfig":{"maxTokens":1,"maxTokens":5000},"messages":[{"role":"user","content":[{"text":"hello"}]}]}`},
-		{"/model/sim-1/converse", `{"inferenceConfig":{"maxTokens":1},"additionalModelRequestFields":{"max_tokens":5000},"messages":[{"role":"user","content":[{"text":"hello"}]}]}`},
 		{"/v1/completions", `{"model":"sim-1","max_tokens":500,"prompt":[[1],[2],[3],[4],[5]]}`},
 		{"/v1beta/models/sim-1:generateContent", `{"generationConfig":{"maxOutputTokens":1,"max_output_tokens":5000},` + contents + `}`},
 		{"/v1beta/models/sim-1:generateContent", `{"generationConfig":{"maxOutputTokens":1},"generation_config":{"maxOutputTokens":"5000"},` + contents + `}`},
 		{"/v1beta/models/sim-1:generateContent", `{"generationConfig":{"maxOutputTokens":1},"generation_config":{"max_output_tokens":5000},` + contents + `}`},
 		{"/v1/things", `{"model":"sim-1","max_tokens":5e3,` + messages + `}`},
 		{"/v1/things", `{"model":"sim-1","max_tokens":1,"options":{"num_predict":5000},` + messages + `}`},
+		{"/v1/things/chat/completions", `{"model":"sim-1","options":{"num_predict":1},` + messages + `}`},
 		{"/v1/things", `{"model":"sim-1","generation_config":{"max_output_tokens":5000}}`},
 	} {
 		req := l.Request("POST", "/chat/completions", tt.body, "x-gateway-api-key", key, "x-gateway-provider", "@simulator")

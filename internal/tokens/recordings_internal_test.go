@@ -96,15 +96,13 @@ func readRecorded(body []byte, response string) (r recorded, ok bool) {
 	return r, r.model != "" && r.input >= 8
 }
 
-func noMedia([]byte) bool { return false }
-
 // The page says how far estimates are from what providers counted. The table is
 // compared with the recordings; with UPDATE=1 it is written.
 func TestErrorsOfEstimatesAreThoseOfThePage(t *testing.T) {
 	errors := make(map[string][]float64)
 	for _, r := range mustRecorded(t) {
 		name := familyOf("", r.model).name
-		estimate := float64(EstimateRequest("", r.model, r.body, noMedia))
+		estimate := float64(EstimateRequest("", r.model, r.body))
 		errors[name] = append(errors[name], (estimate-r.input)/r.input*100)
 	}
 	var b strings.Builder

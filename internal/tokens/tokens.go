@@ -10,7 +10,9 @@ package tokens
 import (
 	_ "embed"
 	"encoding/csv"
+	"hash/maphash"
 	"math"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,17 +25,30 @@ import (
 const (
 	chunk  = 512 // bytes
 	chunks = 32  // in a sample
+
+	leastSampled = 6 // bytes per token, at most, of a text that is estimated by a sample
 )
 
-// Estimate returns an estimate of the tokens of a text for a model of a provider.
+// sampleSeed makes it impossible to put into a text what samples of it miss.
+var sampleSeed = maphash.MakeSeed()
+
+// Estimate returns an estimate of the tokens of a text for a model of a provider. One by a
+// sample is at least a token for six bytes.
 func Estimate(provider, model string, text []byte) int64 {
 	f := familyOf(provider, model)
 	vocabulary := vocabularies[f.encoding]()
 	counted, bytes := 0, 0
 	step := max(1, (len(text)+chunk*chunks-1)/(chunk*chunks))
-	for n, i := 0, 0; i < len(text); n++ {
+	var random *rand.Rand // nil if all of the text is read
+	if step > 1 {
+		random = rand.New(rand.NewPCG(maphash.Bytes(sampleSeed, text), 0))
+	}
+	for n, i, pick := 0, 0, 0; i < len(text); n++ {
 		end := boundary(text, i+chunk)
-		if n%step == 0 {
+		if random != nil && n%step == 0 {
+			pick = random.IntN(step)
+		}
+		if n%step == pick {
 			count, err := vocabulary.Count(string(text[i:end]))
 			if err != nil {
 				return Approximate(provider, model, int64(len(text)))
@@ -45,12 +60,16 @@ func Estimate(provider, model string, text []byte) int64 {
 	if bytes == 0 {
 		return 0
 	}
-	return int64(math.Ceil(float64(counted) * f.factor * float64(len(text)) / float64(bytes)))
+	all := int64(math.Ceil(float64(counted) * f.factor * float64(len(text)) / float64(bytes)))
+	if random != nil {
+		all = max(all, int64(len(text))/leastSampled)
+	}
+	return all
 }
 
-// Approximate returns an estimate of the tokens of n bytes of text written by a
-// model of a provider. It takes no time and is less exact than [Estimate]; it is
-// neither a lower nor an upper bound.
+// Approximate returns an estimate of the tokens of text written by a model of a provider
+// whose size is n, as of llm.TextSize. It takes no time and is less exact than [Estimate];
+// it is neither a lower nor an upper bound.
 func Approximate(provider, model string, n int64) int64 {
 	if n <= 0 {
 		return 0
