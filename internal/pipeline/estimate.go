@@ -13,8 +13,9 @@ import (
 	"modelgate/internal/tokens"
 )
 
-// mediaBytes is a factor of estimates; see docs/ledger.md. Those of JSON are in tokens.
-const mediaBytes = 1000 // bytes of audio, images and files per token
+// mediaBytes is the number of bytes of forms, audio, images and files per token; see
+// docs/ledger.md. Estimates of JSON are in package tokens.
+const mediaBytes = 1000
 
 // sentRequest is the part of a sent request that an estimate needs.
 type sentRequest struct {
@@ -92,9 +93,9 @@ func (a *Attempt) inputSize(body []byte) int64 {
 	return tokens.SizeRequest(a.Target.ID, a.Target.BaseModelOf(a.Model), body)
 }
 
-// count estimates the input of a request for a model of t by the tokenizer, which can
-// take milliseconds: the response has ended when it is called. What passes through may be no
-// prompt.
+// count estimates the input of the attempt by the tokenizer of its model, which can take
+// milliseconds: the response has ended when it is called. A body that passes through may not
+// be a prompt.
 func (s *sentRequest) count(a *Attempt) {
 	if s.counted || !s.json || s.body == nil || s.op == api.Proxy {
 		return

@@ -157,23 +157,26 @@ func valuesAt(doc *jsonedit.Doc, places []place) iter.Seq2[jsonedit.Value, bool]
 		}
 		for key, v := range doc.Members() {
 			for _, p := range places {
-				if !foldsTo(key, p.name) {
-					continue
-				}
-				if p.inside == "" {
-					if !v.IsNull() && !yield(v, key.Is(p.name)) {
-						return
-					}
-					continue
-				}
-				for inner, v := range v.Fields() {
-					if foldsTo(inner, p.inside) && !v.IsNull() && !yield(v, key.Is(p.name) && inner.Is(p.inside)) {
-						return
-					}
+				if foldsTo(key, p.name) && !p.yieldValues(v, key.Is(p.name), yield) {
+					return
 				}
 			}
 		}
 	}
+}
+
+// yieldValues yields the values at the place in v, a member of its name. It returns false once
+// yield has.
+func (p place) yieldValues(v jsonedit.Value, exact bool, yield func(jsonedit.Value, bool) bool) bool {
+	if p.inside == "" {
+		return v.IsNull() || yield(v, exact)
+	}
+	for key, inner := range v.Fields() {
+		if foldsTo(key, p.inside) && !inner.IsNull() && !yield(inner, exact && key.Is(p.inside)) {
+			return false
+		}
+	}
+	return true
 }
 
 // foldsTo reports whether a key is name in any case.

@@ -101,8 +101,8 @@ func TestEstimatesAreAtLeastAThirdOfTheTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, text := range texts {
 		for _, model := range []string{"gpt-4o", "gpt-4", "claude-opus-4-5"} {
-			for _, n := range []int{1, 40, 2000, 30_000} {
-				if n > 2000 && model != "gpt-4o" {
+			for _, n := range []int{1, 40, 500, 17_000} {
+				if n > 500 && model != "gpt-4o" {
 					continue
 				}
 				s := text(r, n)
@@ -112,6 +112,9 @@ func TestEstimatesAreAtLeastAThirdOfTheTokens(t *testing.T) {
 					"a text": `{"m":` + string(plain) + `}`, "escapes": `{"m":"` + escapedText(s) + `"}`,
 					"a name in the data of a tool": `{"arguments":{` + string(plain) + `:1}}`,
 				} {
+					if n > 500 && form != "a text" {
+						continue
+					}
 					counted, sized := EstimateRequest("", model, []byte(body)), SizeRequest("", model, []byte(body))
 					if counted*3 < want || sized*3 < want || sized*3 < counted {
 						t.Errorf("%s, %d characters as %s for %s: estimated at %d, by bytes at %d; the tokenizer counts %d", name, n, form, model, counted, sized, want)
@@ -127,7 +130,7 @@ func TestWrittenTextIsEstimatedAtAThirdOfItsTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for name, text := range texts {
 		for _, model := range []string{"gpt-4o", "gpt-4", "claude-opus-4-5", "mistral-large"} {
-			s := text(r, 2000)
+			s := text(r, 500)
 			want := fullCount(t, model, s)
 			if got := Approximate("", model, llm.TextSize(s)); got*3 < want {
 				t.Errorf("%s written by %s: estimated at %d, the tokenizer counts %d", name, model, got, want)
@@ -189,7 +192,7 @@ func TestTheEstimateByBytesCoversRandomBodies(t *testing.T) {
 		}
 		return kinds[r.IntN(len(kinds))](r, r.IntN(200))
 	}
-	for range 1000 {
+	for range 150 {
 		body, err := json.Marshal(map[string]any{"messages": value(0), "tools": value(1), "input": value(1)})
 		if err != nil {
 			t.Fatal(err)

@@ -70,7 +70,7 @@ func TestEachAttemptIsSettledOnce(t *testing.T) {
 		{name: "no price", body: strings.ReplaceAll(plain, "sim-1", "sim-2"), want: []string{"1 answered 200 6+8"}},
 		{name: "refused", body: strings.ReplaceAll(plain, "tokens=8", "status=400"), want: []string{"1 refused 400"}},
 		{name: "no response", body: strings.ReplaceAll(plain, "tokens=8", "reset"), want: []string{"1 failed 0"}},
-		{name: "passed through", path: "/any/path", body: plain, want: []string{"1 answered 200 19+1 estimated 23000 by openai-compatible/sim-1*"}},
+		{name: "passed through", path: "/any/path", body: plain, want: []string{"1 answered 200 25+1 estimated 29000 by openai-compatible/sim-1*"}},
 		{name: "retries", body: plain, config: `{"provider":"@simulator","retry":{"attempts":2,"on_status_codes":[503]},"override_params":{"model":"sim-1+status=503"}}`,
 			want: []string{"1 refused 503", "2 refused 503", "3 refused 503"}},
 		{name: "fallback", body: plain, config: config("", "sim-1+status=500", "sim-1+tokens=8"), want: []string{"1 refused 500", "2 answered 200 6+8 38000 by openai-compatible/sim-1*"}},
