@@ -131,7 +131,7 @@ func (w *walker) any(r rule) {
 			if w.skipName(plain) {
 				continue
 			}
-			if r.kind == Parameter && !schemaWords[string(plain)] || r.kind != Parameter && !isFieldName(plain) {
+			if r.kind == Parameter && !schemaWords[string(plain)] || r.kind != Parameter && !IsFieldName(plain) {
 				w.addName(key)
 			}
 			key = plain
@@ -171,9 +171,9 @@ var schemaWords = map[string]bool{
 // maxFieldName is the length in bytes of the longest name that fields of APIs have.
 const maxFieldName = 40
 
-// isFieldName reports whether a name is written as those of fields of APIs, in snake_case or
+// IsFieldName reports whether a name is written as those of fields of APIs, in snake_case or
 // camelCase.
-func isFieldName(key []byte) bool {
+func IsFieldName(key []byte) bool {
 	if len(key) == 0 || len(key) > maxFieldName || key[0] < 'a' || key[0] > 'z' {
 		return false
 	}

@@ -49,10 +49,14 @@ type Text struct {
 	// events have sent, completely.
 	Repeats bool
 	Value   string
+	// Decoded is true for a reading of the text before it that is not decoded: JSON in
+	// that text with its escapes decoded. Events have none.
+	Decoded bool
 
-	from, to int  // the literal in the body, with its quotes
-	system   bool // in a field for system prompts
-	dropped  bool // not text
+	reading  Reading // if Decoded
+	from, to int     // the literal in the body, with its quotes
+	system   bool    // in a field for system prompts
+	dropped  bool    // not text
 }
 
 // Form is the form of a body.
@@ -102,7 +106,8 @@ func Find(raw []byte, form Form) Body {
 }
 
 // Replace appends the body with its text replaced by values, which has a value
-// for each of b.Texts, in their order. Log probabilities, which repeat the text
+// for each of b.Texts, in their order. If several readings of a text change, the
+// last one counts. Log probabilities, which repeat the text
 // token by token, are removed if a text changes.
 func (b *Body) Replace(dst []byte, values []string) []byte {
 	type splice struct {
@@ -111,9 +116,16 @@ func (b *Body) Replace(dst []byte, values []string) []byte {
 	}
 	var list []splice
 	for i, t := range b.Texts {
-		if values[i] != t.Value {
-			list = append(list, splice{t.from, t.to, jsonedit.AppendString(nil, values[i])})
+		if values[i] == t.Value {
+			continue
 		}
+		changed := values[i]
+		if t.Decoded { // the reading replaces the text, and the readings before it
+			if changed = t.reading.Unread(changed); len(list) > 0 && list[len(list)-1].from == t.from {
+				list = list[:len(list)-1]
+			}
+		}
+		list = append(list, splice{t.from, t.to, jsonedit.AppendString(nil, changed)})
 	}
 	if len(list) == 0 {
 		return append(dst, b.raw...)
@@ -234,6 +246,18 @@ func (w *walker) addText(r rule, text string, from, to int) {
 	if w.inEvents() {
 		t.Key = w.index + strconv.FormatUint(w.path, 36)
 	}
+	w.appendText(r, t)
+	if w.inEvents() {
+		return
+	}
+	for _, reading := range Readings(text, r.kind) {
+		t.Value, t.Decoded, t.reading = reading.Text, true, reading
+		w.appendText(r, t)
+	}
+}
+
+// appendText adds a text whose role and kind may follow.
+func (w *walker) appendText(r rule, t Text) {
 	n := len(w.Texts)
 	w.noRole = append(w.noRole, n)
 	if r.kind == Content {

@@ -87,7 +87,7 @@ func (w *walker) parameter(key []byte) {
 	if w.skipName(name) {
 		return
 	}
-	if !isFieldName(name) {
+	if !IsFieldName(name) {
 		w.addName(key)
 	}
 	w.any(parameter)

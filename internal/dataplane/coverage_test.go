@@ -156,6 +156,8 @@ func requests(t *testing.T) (list []place) {
 		{content: "text", in: "pass-through", path: "/v1/some/path", kind: "text/plain", body: "a WORD"},
 		{content: "text", in: "pass-through, of unknown type", path: "/v1/some/path", kind: "application/octet-stream", body: "a WORD"},
 		{content: "fields of forms", in: "pass-through, urlencoded", path: "/v1/some/path", kind: "application/x-www-form-urlencoded", body: "a=b&c=Blue%62ird"},
+		{content: "JSON in strings, with its escapes decoded", in: "pass-through", path: "/v1/some/path", body: `{"a":"{\"b\":\"Blue\\u0062ird\"}"}`},
+		{content: "queries", in: "pass-through", path: "/v1/some/path?q=Blue%62ird", body: `{"a":"b"}`},
 		{content: "other bytes", in: "pass-through", path: "/v1/some/path", kind: "application/octet-stream", body: "\x00\xff\x01", unchecked: "request body"},
 	}...)
 }
@@ -225,6 +227,9 @@ func responses() (list []place) {
 		{content: "names that are not those of fields", in: "pass-through", path: "/v1/some/path", body: `{"WORD":1}`},
 		{content: "server-sent events", in: "pass-through", path: "/v1/some/path", stream: true, body: "data: {\"a\":\"WORD\"}\n\n"},
 		{content: "text", in: "pass-through", path: "/v1/some/path", kind: "text/plain", body: "a WORD"},
+		{content: "text", in: "pass-through, of unknown type", path: "/v1/some/path", kind: "application/x-unknown", body: "a WORD"},
+		{content: "lines and sequences of JSON", in: "pass-through", path: "/v1/some/path", kind: "application/x-ndjson", body: "{\"a\":1}\n{\"a\":\"WORD\"}\n"},
+		{content: "JSON in strings, with its escapes decoded", in: "pass-through", path: "/v1/some/path", body: `{"a":"{\"b\":\"Blue\\u0062ird\"}"}`},
 		{content: "other bytes", in: "pass-through", path: "/v1/some/path", kind: "application/octet-stream", body: "\x00\xff WORD", unchecked: "response body"},
 		{content: "speech and images", in: "speech", path: "/v1/audio/speech", kind: "audio/mpeg", body: "\x00\xff WORD", unchecked: "response body"},
 	}...)

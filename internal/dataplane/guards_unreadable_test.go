@@ -1,6 +1,7 @@
 package dataplane_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,8 +13,9 @@ import (
 	"modelgate/internal/upstream"
 )
 
-// A response whose text cannot be read is an error of the checks that read it: they fail
-// with failOnError, and otherwise pass it, which the log says.
+// A response whose text cannot be read is an error of the checks that read it. If one of their
+// guardrails denies or can change text, it is denied, with failOnError or without; otherwise it
+// passes, which the log says.
 func TestResponsesThatCannotBeReadFailClosedOrOpen(t *testing.T) {
 	t.Parallel()
 	responses := map[string]http.HandlerFunc{
@@ -27,9 +29,9 @@ func TestResponsesThatCannotBeReadFailClosedOrOpen(t *testing.T) {
 			w.Header().Set("Content-Encoding", "zz")
 			io.WriteString(w, "data: {\"answer\":\""+planted+"\"}\n\n")
 		},
-		"two JSON values": func(w http.ResponseWriter, _ *http.Request) {
+		"invalid JSON": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
-			io.WriteString(w, `{"answer":"`+planted+`"}{}`)
+			io.WriteString(w, `{"answer":"`+planted+`"}}`)
 		},
 		"text in another encoding": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
@@ -46,15 +48,17 @@ func TestResponsesThatCannotBeReadFailClosedOrOpen(t *testing.T) {
 			`"default.contains":{"operator":"none","words":["` + planted + `"],"failOnError":true}`,
 			`"default.contains":{"operator":"none","words":["` + planted + `"]}`,
 		} {
-			closed := strings.Contains(check, "failOnError")
-			res := g.Post("/some/other/path", `{"model":"m","question":"hi"}`, "x-gateway-provider", "", "x-gateway-config", guarded(`"output_guardrails":[{"deny":true,`+check+`}]`))
-			if passed := strings.Contains(string(res.Body), `PLANTED`) && res.Status == 200; passed == closed || closed && res.Status != 446 {
-				t.Errorf("%s, closed %t: status %d, %s", name, closed, res.Status, res.Body)
-			}
-			entry := entryOf(t, g, res.Header.Get("x-gateway-trace-id"))
-			list, _ := entry["unchecked"].([]any)
-			if !slices.Contains(list, any("response body")) || at(entry, "checks.0.verdict") != "error" {
-				t.Errorf("%s, closed %t: unchecked %v, checks %v", name, closed, entry["unchecked"], entry["checks"])
+			for _, deny := range []bool{true, false} {
+				res := g.Post("/some/other/path", `{"model":"m","question":"hi"}`, "x-gateway-provider", "", "x-gateway-config", guarded(fmt.Sprintf(`"output_guardrails":[{"deny":%t,%s}]`, deny, check)))
+				acts := deny || strings.Contains(check, "webhook")
+				if passed := strings.Contains(string(res.Body), planted) && res.Status < 300; passed == acts || acts && res.Status != 446 {
+					t.Errorf("%s, %s, deny %t: status %d, %s", name, check, deny, res.Status, res.Body)
+				}
+				entry := entryOf(t, g, res.Header.Get("x-gateway-trace-id"))
+				list, _ := entry["unchecked"].([]any)
+				if !slices.Contains(list, any("response body")) || at(entry, "checks.0.verdict") != "error" {
+					t.Errorf("%s, %s, deny %t: unchecked %v, checks %v", name, check, deny, entry["unchecked"], entry["checks"])
+				}
 			}
 		}
 	}

@@ -56,6 +56,10 @@ const (
 	AllKinds = Prose | ToolArguments | Thinking | Parameters
 )
 
+// decoded is set in the kinds of a check that reads parts which repeat another part with its
+// escapes decoded.
+const decoded Kind = 1 << 7
+
 // Part is one text with its place in the body.
 type Part struct {
 	Kind Kind
@@ -68,6 +72,14 @@ type Part struct {
 	// Earlier marks texts before the last message, such as the system prompt.
 	// Checks skip them unless their parameter scope is "all".
 	Earlier bool
+
+	// Decoded marks a text that repeats one before it, which is JSON, with the escapes in it
+	// decoded. Checks of a complete text, such as those that count words, skip it.
+	Decoded bool
+
+	// Outside marks a text that is not in the document. It stays among the parts when the
+	// document is replaced.
+	Outside bool
 
 	Text string
 }
@@ -138,6 +150,9 @@ type Input struct {
 	// Unreadable is why the text could not be read: the error of every check that reads
 	// texts, unless its definition says Unread. Nil if it could be read.
 	Unreadable error
+	// Aside marks texts next to others of the same body: a check that reads no text of their
+	// kinds passes.
+	Aside bool
 
 	all    []Part    // all parts, if Parts are those of one check
 	add    []Message // added by earlier checks

@@ -213,7 +213,7 @@ func (st *state) settle() error {
 	if err != nil {
 		return err
 	}
-	st.in.Document, st.in.Parts, st.in.add = doc, parts, nil
+	st.in.Document, st.in.Parts, st.in.add = doc, withOutside(parts, st.in.Parts), nil
 	st.settled, st.replaced = st.changes, true
 	if st.in.Event == Before {
 		request := *st.in.Request

@@ -128,7 +128,7 @@ func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
 	switch {
 	case in.Unreadable != nil && !c.definition.Facts && !c.definition.Unread:
 		err = in.Unreadable
-	case !c.definition.Facts && len(selected.Parts) == 0 && in.hasTexts():
+	case !c.definition.Facts && len(selected.Parts) == 0 && (in.Aside || in.hasTexts()):
 		v = Verdict{Passed: true, Data: &Data{Verdict: true, Explanation: "the check does not read texts of these kinds"}}
 	case c.compiled.Remote || selected.isLong():
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
@@ -225,6 +225,15 @@ func (v Verdict) moved(places []int, all []Part) Verdict {
 	return v
 }
 
+// withOutside returns the parts of a new document, with those outside of the old one.
+func withOutside(parts, before []Part) []Part {
+	first := slices.IndexFunc(before, func(p Part) bool { return p.Outside })
+	if first < 0 {
+		return parts
+	}
+	return slices.Concat(parts, before[first:])
+}
+
 // apply adds the transformations of a verdict of a check of h.
 func (st *state) apply(h *Hook, c *Check, v Verdict) error {
 	if !v.transforms() && v.Header == nil {
@@ -242,7 +251,7 @@ func (st *state) apply(h *Hook, c *Check, v Verdict) error {
 		if err != nil {
 			return fmt.Errorf("%s returned an invalid body: %w", c.ID, err)
 		}
-		st.in.Document, st.in.Parts, st.in.add = doc, parts, nil
+		st.in.Document, st.in.Parts, st.in.add = doc, withOutside(parts, st.in.Parts), nil
 		st.replaced, st.owned = true, true
 		v.Texts = nil // were those of the body before
 	}

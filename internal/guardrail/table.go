@@ -210,6 +210,9 @@ func (t *Table) check(path string, c config.Check, on Event, from origin) (*Chec
 	if compiled.Reach.Whole && !p.Has("kinds") {
 		out.kinds &^= Parameters // checks of a complete text would take them for prose
 	}
+	if !compiled.Reach.Whole || compiled.Remote {
+		out.kinds |= decoded
+	}
 	switch {
 	case d.All || p.String("scope") == "all":
 		out.scope = allMessages

@@ -199,15 +199,28 @@ func (p *part) read(block string) error {
 }
 
 func (p *part) disposition(value string) error {
+	name, filename, err := Disposition(value)
+	if err != nil {
+		return err
+	}
+	p.file = filename != nil
+	p.key = fieldKey(urlpath.Decode(name))
+	return nil
+}
+
+// Disposition returns the name in the Content-Disposition of a part of a form, and its file
+// name, which is nil if it has none. It returns an error if parsers could read another name.
+func Disposition(value string) (name string, filename *string, err error) {
 	kind, params, err := mime.ParseMediaType(value)
 	name, named := params["name"]
 	other := strings.NewReplacer("filename=", "", "filename*=", "").Replace(strings.ToLower(value))
 	if err != nil || kind != "form-data" || !named || strings.Count(other, "name=") != 1 || strings.Contains(other, "name*") || strings.Contains(name, `\`) {
-		return readError("a part of the form has a name that parsers read differently")
+		return "", nil, readError("a part of the form has a name that parsers read differently")
 	}
-	_, p.file = params["filename"]
-	p.key = fieldKey(urlpath.Decode(name))
-	return nil
+	if text, ok := params["filename"]; ok {
+		filename = &text
+	}
+	return name, filename, nil
 }
 
 // body reads the content of a part as far as it has arrived.

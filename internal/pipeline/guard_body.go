@@ -10,15 +10,32 @@ import (
 
 // guardBodyEvents wraps the server-sent events of an unknown API so that they are checked as they pass.
 func (run *responseRun) guardBodyEvents(body io.Reader) error {
-	s, err := run.guardEvents(&bodyEvents{Reader: sse.NewReader(body, run.guard.engine.MaxEvent), res: run.res}, bodytext.AnyEvent)
+	return run.guardBody(&bodyEvents{bodyReader: sse.NewReader(body, run.guard.engine.MaxEvent), res: run.res}, false)
+}
+
+// guardBody wraps a body that is read as a stream: of JSON values, or of server-sent events.
+func (run *responseRun) guardBody(from *bodyEvents, values bool) error {
+	s, err := run.guardEvents(from, bodytext.AnyEvent, values)
 	run.res.edited()
 	run.res.Body = &guardedBody{stream: s, run: run}
-	return err
+	if err != nil {
+		return err
+	}
+	if e, ok := s.err.(*apierr.Error); ok && len(s.ready) == 0 {
+		return e
+	}
+	return nil
+}
+
+// bodyReader reads a body event by event.
+type bodyReader interface {
+	Next() (sse.Event, error)
+	More() bool
 }
 
 // bodyEvents reads a body as a stream.
 type bodyEvents struct {
-	*sse.Reader
+	bodyReader
 	res *Response
 }
 
@@ -46,7 +63,9 @@ func (b *guardedBody) Read(p []byte) (int, error) {
 		case err == nil:
 			b.left = bytes.Clone(e.Raw)
 		case isDenial(err, &refusal):
-			b.left, b.err = b.run.request.Client.ErrorEvent(nil, refusal), io.EOF
+			if b.left, b.err = b.run.request.Client.ErrorEvent(nil, refusal), io.EOF; b.stream.values {
+				b.left = append(b.run.request.Client.Error(refusal), '\n')
+			}
 		default:
 			b.err = err
 		}

@@ -47,7 +47,7 @@ func partsOf(r *Request, form bodytext.Form, texts []bodytext.Text) []guardrail.
 	}
 	parts := make([]guardrail.Part, len(texts))
 	for i, t := range texts {
-		p := guardrail.Part{Kind: kindOf(r.Operation, t.Kind), Role: string(t.Role), Message: max(t.Message, 0), Text: t.Value}
+		p := guardrail.Part{Kind: kindOf(r.Operation, t.Kind), Role: string(t.Role), Message: max(t.Message, 0), Decoded: t.Decoded, Text: t.Value}
 		if i > 0 && parts[i-1].Message == p.Message {
 			p.Index = parts[i-1].Index + 1
 		}

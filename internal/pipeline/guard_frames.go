@@ -40,6 +40,9 @@ func (s *guardedStream) withData(h *heldEvent, data []byte) sse.Event {
 	if h.wrapped {
 		data = append(append([]byte(`{"bytes":"`), base64.StdEncoding.EncodeToString(data)...), `"}`...)
 	}
+	if s.values {
+		return withValue(e, data)
+	}
 	if s.binary {
 		return sse.Event{Raw: eventstream.AppendWith(nil, e.Raw, data), Type: e.Type, Data: data}
 	}

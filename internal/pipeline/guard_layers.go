@@ -13,18 +13,19 @@ func (run *responseRun) guardStream() error {
 	if source := sourceOf(run.res.Events); source != nil && source.resume != nil {
 		source.resume.hooks = run.hooks
 	}
-	s, err := run.guardEvents(run.res.Events, bodytext.Event)
+	s, err := run.guardEvents(run.res.Events, bodytext.Event, false)
 	run.res.Events = s
 	return err
 }
 
 // guardEvents returns a stream around from whose events are checked as they pass: one
-// for each pass of the hooks, so that each sees only what those before it let pass.
-func (run *responseRun) guardEvents(from Stream, form bodytext.Form) (*guardedStream, error) {
+// for each pass of the hooks, so that each sees only what those before it let pass. values
+// says that the events are JSON values after each other.
+func (run *responseRun) guardEvents(from Stream, form bodytext.Form, values bool) (*guardedStream, error) {
 	var s *guardedStream
 	for _, pass := range guardrail.Passes(run.hooks) {
 		s = &guardedStream{
-			Stream: from, run: run, hooks: sortHooks(pass.Hooks), again: pass.Again, form: form,
+			Stream: from, run: run, hooks: sortHooks(pass.Hooks), again: pass.Again, form: form, values: values,
 			texts: make(map[string]*streamText), replaced: make(map[string]string), results: make(map[*guardrail.Hook]*guardrail.HookResult),
 		}
 		s.binary = form == bodytext.Event && run.request.Client != nil && run.request.Client.ContentType() == eventstream.ContentType

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"bytes"
 	"errors"
 	"net/url"
 	"slices"
@@ -37,7 +36,46 @@ var (
 	urlencoded = plainForm{decode: decodeForm, encode: encodeForm}
 
 	errNotPlain = errors.New("a guardrail returned a body of another form")
+	errNotUTF8  = errors.New("not in UTF-8")
 )
+
+// charsetField is the field of forms that names their charset.
+// https://html.spec.whatwg.org/multipage/form-control-infrastructure.html#naming-form-controls:-the-name-attribute
+const charsetField = "_charset_"
+
+// markup returns the form of text with references, which hooks read as it is and with them decoded.
+func markup(unescape func(string) string) plainForm {
+	return plainForm{
+		decode: func(body []byte) ([]byte, error) {
+			text := string(body)
+			plain := unescape(text)
+			if plain == text {
+				return plainText.decode(body)
+			}
+			var b jsonedit.Builder
+			b.Open('[')
+			b.String(text)
+			b.String(plain)
+			b.Close(']')
+			return b.Bytes(), nil
+		},
+		encode: func(value []byte) ([]byte, error) {
+			list, err := jsonedit.ParseValue(value)
+			if err != nil || list.Kind() != jsonedit.Array {
+				return plainText.encode(value)
+			}
+			var texts []string
+			for e := range list.Elements() {
+				text, _ := e.Text()
+				texts = append(texts, text)
+			}
+			if len(texts) != 2 || unescape(texts[0]) != texts[1] {
+				return nil, errNotPlain
+			}
+			return []byte(texts[0]), nil
+		},
+	}
+}
 
 func decodeForm(body []byte) ([]byte, error) {
 	var b jsonedit.Builder
@@ -52,8 +90,8 @@ func decodeForm(body []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return nil, errors.New("not in UTF-8")
+		if !isReadable([]byte(name)) || !isReadable([]byte(value)) || name == charsetField && !readsAsUTF8(value) {
+			return nil, errNotUTF8
 		}
 		b.Open('{')
 		b.Name(name)
@@ -98,12 +136,14 @@ func mayBeText(media string, head []byte) bool {
 
 // plainDocument returns the document of a body of text, or of a form.
 func (r *Request) plainDocument(form bodytext.Form, media string, body []byte) (*document, plainForm, error) {
-	if !utf8.Valid(body) || bytes.IndexByte(body, 0) >= 0 {
-		return nil, plainForm{}, errors.New("not in UTF-8")
+	if !isReadable(body) || !isDeclaredUTF8(body) {
+		return nil, plainForm{}, errNotUTF8
 	}
 	plain := plainText
 	if media == mediaForm {
 		plain = urlencoded
+	} else if unescape := markupDecoder(media); unescape != nil {
+		plain = markup(unescape)
 	}
 	value, err := plain.decode(body)
 	if err != nil {

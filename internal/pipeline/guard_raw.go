@@ -20,6 +20,11 @@ import (
 // acts reports whether one of the hooks can deny or change what it checks.
 func acts(hooks []*guardrail.Hook) bool { return slices.ContainsFunc(hooks, (*guardrail.Hook).Acts) }
 
+// waitedFor returns the hooks that do not run in the background.
+func waitedFor(hooks []*guardrail.Hook) []*guardrail.Hook {
+	return slices.DeleteFunc(slices.Clone(hooks), func(h *guardrail.Hook) bool { return h.Async || h.Shadow })
+}
+
 // unchecked returns the denial of a request whose text hooks could not read.
 func unchecked(format string, args ...any) *apierr.Error {
 	return apierr.New(apierr.Denied, format+", so it could not be checked by guardrails", args...).WithCode(codeRequestUnchecked)
@@ -38,10 +43,15 @@ func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *Check
 	if !contentcoding.IsIdentity(r.Header.Get("Content-Encoding")) {
 		return nil, unchecked("the request body is compressed")
 	}
-	if r.Operation == api.Files || isUpload(r.Path) {
+	media := mediaType(r.Header.Get("Content-Type"))
+	upload := r.Operation == api.Files || isUpload(r.Path)
+	if media == "multipart/form-data" || strings.HasPrefix(media, "multipart/") && !upload {
+		return nil, unchecked("the request body has parts, but is not multipart/form-data with one boundary")
+	}
+	if upload {
 		return nil, nil
 	}
-	if head := r.Upload.peek(); !mayBeJSON(head) && !mayBeText(mediaType(r.Header.Get("Content-Type")), head) {
+	if head := r.Upload.peek(); !mayBeJSON(head) && !mayBeText(media, head) {
 		return nil, nil
 	}
 	body, err := r.Upload.hold(h.engine.Pool, l)
@@ -72,6 +82,10 @@ func (c *rowChecks) checkRows(body []byte) ([]byte, error) {
 	n := 0
 	for line := range bytes.Lines(body) {
 		row := bytes.TrimRight(line, "\r\n")
+		if rest, ok := bytes.CutPrefix(row, []byte("\x1e")); ok { // a sequence of JSON texts
+			out.WriteByte('\x1e')
+			row, line = rest, line[1:]
+		}
 		if len(bytes.TrimSpace(row)) == 0 {
 			out.Write(line)
 			continue
@@ -128,7 +142,7 @@ func mayBeJSON(head []byte) bool {
 	for _, mark := range [...]string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
 		head = bytes.TrimPrefix(head, []byte(mark))
 	}
-	rest := bytes.TrimLeft(head, " \t\r\n\x00")
+	rest := bytes.TrimLeft(head, " \t\r\n\x00\x1e") // the last marks a text in a sequence
 	if len(rest) == 0 {
 		return len(head) > 0
 	}

@@ -111,6 +111,10 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 		maps.DeleteFunc(r.Upload.Trailer, func(key string, _ []string) bool { return guardrail.IsField(key, run.fields) })
 	}
 	in := guardrail.Input{Event: guardrail.Before, Request: l.facts(r, nil)}
+	outside := r.outsideTexts()
+	if run.err = r.checkEncoding(outside, g, l); run.err != nil {
+		return
+	}
 	switch {
 	case r.Doc != nil:
 		raw := r.Body.Bytes()
@@ -132,6 +136,7 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 	case r.rowUpload() != "" && (hasRows(r.Operation) || acts(g.Before)):
 		checks := rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before}
 		run.rows = &rowUpload{checks: newRowChecks(checks), boundary: r.rowUpload()}
+		run.err = run.rows.checks.checkAside(outside)
 		return
 	case r.Upload != nil || r.Body != nil && r.Body.Len() > 0:
 		if run.checked, run.err = run.checkText(ctx, h, r, g, l); run.err != nil {
@@ -142,6 +147,10 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 			in.Parts, in.Document = run.checked.parts, run.checked
 			l.notCovered(run.checked.body.Uncovered...)
 		}
+	}
+	aside := asideParts(outside)
+	if len(aside) > 0 {
+		in.Parts = slices.Concat(in.Parts, aside)
 	}
 	out := guardrail.Run(ctx, g.Before, &in, l.backgroundRuns(ctx, h.path))
 	if err := ctx.Err(); err != nil {
@@ -157,7 +166,9 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 	case out.Err != nil:
 		run.err = apierr.From(out.Err)
 	case out.Transformed:
-		run.err = run.change(h.engine, r, out, l)
+		if run.err = checkUnchanged(aside, out); run.err == nil {
+			run.err = run.change(h.engine, r, out, l)
+		}
 	}
 	run.header = out.Header
 }
@@ -232,7 +243,7 @@ func (l *CheckLog) backgroundRuns(ctx context.Context, path string) guardrail.Ba
 		in.Request = &facts
 		if d, ok := in.Document.(*document); ok {
 			own := d.clone()
-			in.Document, in.Parts = own, own.parts
+			in.Document, in.Parts = own, slices.Concat(own.parts, in.Parts[len(d.parts):])
 		}
 		l.inBackground(ctx, func(ctx context.Context) {
 			out := guardrail.Run(ctx, hooks, &in, nil)
@@ -245,6 +256,9 @@ func (l *CheckLog) backgroundRuns(ctx context.Context, path string) guardrail.Ba
 // whether the response is streamed, which were checked before.
 func (run *requestRun) change(e *Engine, r *Request, out *guardrail.Outcome, l *CheckLog) error {
 	raw := json.RawMessage(out.Body)
+	if run.checked == nil {
+		return apierr.New(apierr.Denied, "a guardrail could not change the request, which has no text in its body")
+	}
 	if raw == nil {
 		var err error
 		if raw, err = run.checked.JSON(out.Parts, out.Add); err != nil {

@@ -1,11 +1,14 @@
 package pipeline
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
+	"strings"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
@@ -53,11 +56,15 @@ type responseRun struct {
 	res     *Response
 	hooks   []*guardrail.Hook
 	facts   *guardrail.Request // once they are needed
+	sniffed bool               // the body looks like text, whatever its type
 }
 
 // check checks the response, or wraps its stream so that it is checked as it
 // passes.
 func (run *responseRun) check() error {
+	if err := run.checkHead(); err != nil {
+		return err
+	}
 	res := run.res
 	switch {
 	case res.Events != nil:
@@ -97,27 +104,64 @@ func (run *responseRun) readBody(body io.Reader) error {
 	return run.checkBytes()
 }
 
-// checkPassThrough checks the response of an unknown API: JSON or a stream of
+// checkPassThrough checks the response of an unknown API: JSON, JSON values, text or a stream of
 // server-sent events.
 func (run *responseRun) checkPassThrough() error {
-	res := run.res
-	kind := mediaType(res.Header.Get("Content-Type"))
-	if kind != mediaEvents && !(kind != "" && isJSON(kind)) && !run.isText() {
+	kind := mediaType(run.res.Header.Get("Content-Type"))
+	if isMedium(kind) || !acts(run.hooks) && !isValues(kind) && (kind == "" || !mayHoldText(kind)) {
 		run.log.notCovered("response body")
 		return run.runFacts()
 	}
 	body, err := run.plainBody()
 	if err != nil {
-		return run.runUnreadable(errUnknownCoding)
+		return run.handleCoding(err)
 	}
-	if kind == mediaEvents {
-		return run.guardBodyEvents(body)
-	}
-	return run.readBody(body)
+	return run.checkPlain(body)
 }
 
-// plainBody returns the body without its content coding, and an error for an unknown
-// coding.
+// checkPlain checks the body of a response of an unknown API without its content coding.
+func (run *responseRun) checkPlain(body io.Reader) error {
+	kind := mediaType(run.res.Header.Get("Content-Type"))
+	problem := charsetProblem(run.res.Header["Content-Type"])
+	switch {
+	case problem != "":
+		run.res.Body = body
+		return run.runUnreadable(errors.New("the response " + problem))
+	case kind == mediaEvents:
+		return run.guardBodyEvents(body)
+	case isValues(kind):
+		return run.guardValues(body)
+	case kind != "" && isJSON(kind), run.isText():
+		return run.readBody(body)
+	}
+	ahead := bufio.NewReaderSize(body, peekSize)
+	head, _ := ahead.Peek(peekSize) // reading returns errors
+	switch {
+	case startsEvents(head):
+		return run.guardBodyEvents(ahead)
+	case mayBeJSON(head), mayBeText("", head):
+		run.sniffed = true
+		return run.readBody(ahead)
+	}
+	run.log.notCovered("response body")
+	run.res.Body = ahead
+	return run.runFacts()
+}
+
+// isMedium reports whether a media type is one of content without text.
+func isMedium(media string) bool {
+	kind, _, _ := strings.Cut(media, "/")
+	return kind == "image" && media != "image/svg+xml" || kind == "audio" || kind == "video" || kind == "font" || media == "application/pdf" || media == "application/zip"
+}
+
+// startsEvents reports whether a body without a content type begins as server-sent events do.
+func startsEvents(head []byte) bool {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), "\r\n")
+	return slices.ContainsFunc([]string{"data:", "event:", "id:", "retry:", ":"}, func(field string) bool { return bytes.HasPrefix(head, []byte(field)) })
+}
+
+// plainBody returns the body without its content coding, and an error for an unknown coding or
+// one that the body is not in.
 func (run *responseRun) plainBody() (io.Reader, error) {
 	res := run.res
 	coding := res.Header.Get("Content-Encoding")
@@ -130,12 +174,51 @@ func (run *responseRun) plainBody() (io.Reader, error) {
 	}
 	res.after = append(res.after, func() { plain.Close() })
 	res.edited()
-	return plain, nil
+	return codedBody{plain, run}, nil
+}
+
+// handleCoding handles a body whose content coding cannot be decoded.
+func (run *responseRun) handleCoding(err error) error {
+	if errors.Is(err, contentcoding.ErrUnknown) {
+		return run.runUnreadable(errUnknownCoding)
+	}
+	return run.readFailure(err)
+}
+
+// readFailure returns the error for clients for an error of reading the body.
+func (run *responseRun) readFailure(err error) error {
+	if !unreadable(err) {
+		return err
+	}
+	provider := "the provider"
+	if a := run.res.Attempt; a != nil {
+		provider = a.Target.ID
+	}
+	return apierr.New(apierr.UpstreamFailed, "%s: %v", provider, err).WithCode("upstream_unreadable")
+}
+
+// codedBody is a body in a content coding, whose errors are those of the provider.
+type codedBody struct {
+	io.Reader
+	run *responseRun
+}
+
+func (b codedBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = b.run.readFailure(err)
+	}
+	return n, err
 }
 
 // checkBytes checks a complete response.
 func (run *responseRun) checkBytes() error {
 	doc, plain, err := run.document()
+	if err != nil && run.request.Operation == api.Proxy && bodytext.IsSequence(run.res.Bytes) {
+		body := bytes.NewReader(run.res.Bytes)
+		run.res.Bytes = nil
+		return run.guardValues(body)
+	}
 	if err != nil {
 		return run.runUnreadable(errNotReadable)
 	}
@@ -162,18 +245,27 @@ func (run *responseRun) checkBytes() error {
 // isText reports whether the response is text that hooks which act read: they wait for all
 // of it.
 func (run *responseRun) isText() bool {
-	return isTextMedia(mediaType(run.res.Header.Get("Content-Type"))) && acts(run.hooks)
+	return !run.sniffed && isTextMedia(mediaType(run.res.Header.Get("Content-Type"))) && acts(run.hooks)
 }
 
 // document returns the document of a complete response.
 func (run *responseRun) document() (*document, plainForm, error) {
+	text, media := run.res.Bytes, mediaType(run.res.Header.Get("Content-Type"))
+	if problem := charsetProblem(run.res.Header["Content-Type"]); problem != "" {
+		return nil, plainForm{}, errors.New("the response " + problem)
+	}
 	if run.isText() {
-		return run.request.plainDocument(bodytext.Response, mediaType(run.res.Header.Get("Content-Type")), run.res.Bytes)
+		return run.request.plainDocument(bodytext.Response, media, text)
 	}
-	if _, err := jsonedit.ParseValue(run.res.Bytes); err != nil {
-		return nil, plainForm{}, err
+	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+	_, err := jsonedit.ParseValue(text)
+	switch {
+	case err == nil:
+		return newDocument(run.request, bodytext.Response, text), plainForm{}, nil
+	case run.sniffed && !bodytext.IsSequence(text):
+		return run.request.plainDocument(bodytext.Response, media, text)
 	}
-	return newDocument(run.request, bodytext.Response, run.res.Bytes), plainForm{}, nil
+	return nil, plainForm{}, err
 }
 
 // runFacts runs the hooks on a response without readable text.
@@ -189,11 +281,13 @@ var (
 )
 
 // runUnreadable runs the hooks on a response whose text cannot be read, which is an error
-// of every check that reads texts.
-func (run *responseRun) runUnreadable(err error) error {
+// of every check that reads texts. If one of them acts, the response is denied.
+func (run *responseRun) runUnreadable(problem error) error {
 	run.log.notCovered("response body")
-	_, err = run.run(guardrail.Input{Unreadable: err})
-	return err
+	if _, err := run.run(guardrail.Input{Unreadable: problem}); err != nil || !acts(run.hooks) {
+		return err
+	}
+	return apierr.New(apierr.Denied, "%v, so it could not be checked by guardrails", problem).WithCode("response_unchecked")
 }
 
 // run runs all hooks on all text of a complete response.

@@ -42,11 +42,16 @@ func (run *responseRun) guardRows() error {
 	}
 	body, err := run.plainBody()
 	if err != nil {
-		run.log.notCovered("response body")
-		return run.runFacts()
+		return run.handleCoding(err)
 	}
 	lines := bufio.NewReaderSize(body, 32<<10)
+	if _, err := lines.Peek(1); err != nil && err != io.EOF {
+		return err
+	}
 	if !startsObject(lines) {
+		if run.request.Operation == api.Proxy && !isUpload(run.request.Path) && checks.acts() {
+			return run.checkPlain(lines) // not a file
+		}
 		run.log.notCovered("response body")
 		res.Body = lines
 		return run.runFacts()
@@ -55,6 +60,9 @@ func (run *responseRun) guardRows() error {
 	res.edited()
 	res.Body = rows
 	res.after = append(res.after, rows.rows.release)
+	if rows.failed = rows.step(); rows.failed != nil && rows.failed != io.EOF && rows.out.Len() == 0 {
+		return rows.failed
+	}
 	return nil
 }
 

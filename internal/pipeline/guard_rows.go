@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"modelgate/api"
@@ -41,7 +40,7 @@ type rowChecks struct {
 // newRowChecks returns c without the hooks that run in the background: they do not read
 // rows, of which there may be thousands.
 func newRowChecks(c rowChecks) *rowChecks {
-	hooks := slices.DeleteFunc(slices.Clone(c.hooks), func(h *guardrail.Hook) bool { return h.Async || h.Shadow })
+	hooks := waitedFor(c.hooks)
 	if len(hooks) < len(c.hooks) {
 		c.log.notCovered("rows for async and shadow guardrails")
 	}

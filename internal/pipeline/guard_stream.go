@@ -74,6 +74,7 @@ type guardedStream struct {
 	again  bool // the hooks have run on the stream before others changed it
 	form   bodytext.Form
 	binary bool // events are messages of an AWS event stream
+	values bool // events are JSON values after each other
 
 	queue    []heldEvent // in the order of the provider
 	ready    []sse.Event // to be returned
@@ -115,6 +116,8 @@ type streamText struct {
 	// the last run of the hooks. Windows begin at base, the beginning of the word
 	// that safe is in, so that hooks see complete words.
 	base, safe, asked int
+	// escaped is true for JSON with escapes, of which nothing passes until it is complete.
+	escaped bool
 	// changes are the parts of raw that are replaced, in order.
 	changes []textChange
 }
@@ -256,6 +259,7 @@ func (s *guardedStream) add(e sse.Event) {
 		text.separate(t)
 		from := text.raw.Len()
 		text.raw.WriteString(t.Value)
+		text.noteEscapes(from)
 		s.kept += len(t.Value)
 		h.spans = append(h.spans, textSpan{text, from, text.raw.Len()})
 	}
@@ -326,17 +330,14 @@ func (s *guardedStream) checkEnd() error {
 		s.record()
 	}
 	if len(s.hooks.hold) > 0 {
-		out, err := s.run.runHooks(s.hooks.hold, s.complete())
+		in := s.complete()
+		out, err := s.run.runHooks(s.hooks.hold, in)
 		s.addResults(out.Results)
 		if err != nil {
 			return err
 		}
-		if out.Transformed && len(out.Parts) == len(s.order) {
-			for i, t := range s.order {
-				if raw := t.visibleAll(); out.Parts[i].Text != raw {
-					t.changes = []textChange{{0, t.raw.Len(), out.Parts[i].Text}}
-				}
-			}
+		if out.Transformed && len(out.Parts) == len(in.Parts) {
+			s.changeComplete(out.Parts)
 		}
 	}
 	return nil
@@ -350,18 +351,19 @@ func (s *guardedStream) finish() {
 	s.run.observe(s.hooks.observe, s.complete())
 }
 
-// complete returns the complete texts as they pass.
+// complete returns the complete texts as they pass, and then their readings.
 func (s *guardedStream) complete() (in guardrail.Input) {
+	var decoded []guardrail.Part
 	for _, t := range s.order {
 		part := t.part
 		part.Text = t.visibleAll()
 		in.Parts = append(in.Parts, part)
+		decoded = append(decoded, decodedParts(part, readingsOf(part.Text, part.Kind))...)
 	}
+	in.Parts = append(in.Parts, decoded...)
 	in.Event, in.Status, in.Request = guardrail.After, s.run.res.Status, s.run.requestFacts()
 	return in
 }
-
-func (t *streamText) visibleAll() string { return t.visible(0, t.raw.Len(), t.raw.String()) }
 
 // deny ends the stream with err. Nothing that is held back passes.
 func (s *guardedStream) deny(err error) {

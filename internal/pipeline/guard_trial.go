@@ -121,7 +121,7 @@ func (t *Trial) runStream(ctx context.Context, r *Request, hooks []*guardrail.Ho
 	from := &trialStream{chunks: t.Chunks}
 	run := &responseRun{guard: new(responseGuard), ctx: ctx, request: r, log: log, res: &Response{Status: 200, Events: from}, hooks: hooks}
 	out := &TrialResult{Mode: "observe"}
-	s, err := run.guardEvents(from, bodytext.Event)
+	s, err := run.guardEvents(from, bodytext.Event, false)
 	if err == nil {
 		err = out.relay(s, from)
 	}

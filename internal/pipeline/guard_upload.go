@@ -9,7 +9,6 @@ import (
 	"mime/multipart"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
@@ -54,6 +53,7 @@ type rowForm struct {
 	rows   *rowReader // of the current part; nil between parts
 	copied io.Reader  // the current part, if it is a file without rows
 	field  string     // name of the current part
+	media  string     // its type
 	row    int        // number of the last row in the part
 	value  []byte     // of a part other than a file
 	file   bool       // the current part is a file
@@ -128,6 +128,19 @@ func (f *rowForm) nextPart() error {
 	default:
 		return apierr.New(apierr.Denied, "a part of the form has a Content-Transfer-Encoding, so it could not be checked by guardrails; send it without").WithCode(codeRequestUnchecked)
 	}
+	head, problem := readPart(part)
+	if problem != "" {
+		if f.checks.acts() {
+			return unchecked("%s", problem)
+		}
+		f.checks.log.notCovered("request body")
+		head.name, head.file = part.FormName(), part.FileName() != ""
+	}
+	if err := f.checks.checkAside(head.texts); err != nil {
+		return err
+	}
+	content := bufio.NewReaderSize(part, 32<<10)
+	f.file = head.isFile(content)
 	f.out.WriteString("--" + f.boundary + "\r\n")
 	for _, name := range slices.Sorted(maps.Keys(part.Header)) {
 		for _, v := range part.Header[name] {
@@ -135,13 +148,13 @@ func (f *rowForm) nextPart() error {
 		}
 	}
 	f.out.WriteString("\r\n")
-	f.field, f.file, f.row, f.value, f.over = part.FormName(), part.FileName() != "" || part.FormName() == "file", 0, nil, false
+	f.field, f.media, f.row, f.value, f.over = head.name, mediaType(part.Header.Get("Content-Type")), 0, nil, false
 	if f.file && !hasRows(f.checks.request.Operation) {
 		f.checks.log.notCovered("file")
-		f.copied = part
+		f.copied = content
 		return nil
 	}
-	f.rows = &rowReader{lines: bufio.NewReaderSize(part, 32<<10), pool: f.checks.pool}
+	f.rows = &rowReader{lines: content, pool: f.checks.pool}
 	return nil
 }
 
@@ -244,30 +257,52 @@ const maxSetting = 64
 
 // checkField returns the value of the current field as the hooks changed it.
 func (f *rowForm) checkField() ([]byte, error) {
-	if f.over || len(f.value) == 0 || settings[f.field] && len(f.value) <= maxSetting {
-		return f.value, nil
+	problem := ""
+	switch {
+	case !isReadable(f.value) || !isDeclaredUTF8(f.value):
+		problem = "is not in UTF-8"
+	case f.field == charsetField && !readsAsUTF8(string(f.value)):
+		problem = "names a charset other than UTF-8"
 	}
-	if !utf8.Valid(f.value) {
-		if f.checks.acts() {
-			return nil, unchecked("the field %q of the form is not in UTF-8", f.field)
-		}
+	if problem != "" && f.checks.acts() {
+		return nil, unchecked("the field %q of the form %s", f.field, problem)
+	}
+	if problem != "" {
 		f.checks.log.notCovered("request body")
 		return f.value, nil
+	}
+	if f.over || len(f.value) == 0 || settings[f.field] && len(f.value) <= maxSetting {
+		return f.value, f.checks.checkAside(outsideReadings(string(f.value)))
+	}
+	return f.checks.checkValue(f.media, f.value)
+}
+
+// checkValue returns the value of a field of a form as the hooks changed it.
+func (c *rowChecks) checkValue(media string, value []byte) ([]byte, error) {
+	plain := plainText
+	if unescape := markupDecoder(media); unescape != nil {
+		plain = markup(unescape)
+	}
+	text, err := plain.decode(value)
+	if err != nil {
+		return nil, err
 	}
 	var b jsonedit.Builder
 	b.Open('{')
 	b.Name("text")
-	b.String(string(f.value))
+	b.Raw(text)
 	b.Close('}')
-	checked, err := f.checks.check(b.Bytes())
+	checked, err := c.check(b.Bytes())
 	if err != nil || bytes.Equal(checked, b.Bytes()) {
-		return f.value, err
+		return value, err
 	}
 	v, err := jsonedit.ParseValue(checked)
 	if err != nil {
 		return nil, err
 	}
 	field, _ := v.Get("text")
-	text, _ := field.Text()
-	return []byte(text), nil
+	if value, err = plain.encode(field.Raw()); err != nil {
+		return nil, apierr.New(apierr.Denied, "a guardrail could not change a field of the form: %v", err).WithCause(err)
+	}
+	return value, nil
 }

@@ -16,8 +16,17 @@ func (s *guardedStream) checkWindows() error {
 		return nil
 	}
 	for _, t := range s.order {
+		if t.escaped && !s.ended { // an escape and what it decodes to may begin anywhere
+			continue
+		}
+		passed := t.safe
 		if t.raw.Len() > t.asked || s.ended && t.safe < t.raw.Len() {
 			if err := s.checkWindow(t); err != nil {
+				return err
+			}
+		}
+		if t.escaped {
+			if err := s.checkReadings(t, passed); err != nil {
 				return err
 			}
 		}
@@ -69,9 +78,14 @@ func (s *guardedStream) checkWindow(t *streamText) error {
 func (s *guardedStream) ask(t *streamText, window string, partial bool) (*guardrail.Outcome, error) {
 	part := t.part
 	part.Text = window
+	return s.askParts([]guardrail.Part{part}, partial)
+}
+
+// askParts runs the window hooks on parts.
+func (s *guardedStream) askParts(parts []guardrail.Part, partial bool) (*guardrail.Outcome, error) {
 	in := guardrail.Input{
 		Event: guardrail.After, Request: s.run.requestFacts(), Status: s.run.res.Status,
-		Parts: []guardrail.Part{part}, Partial: partial,
+		Parts: parts, Partial: partial,
 	}
 	in.Again = s.again
 	out := guardrail.Run(s.run.ctx, s.hooks.window, &in, nil)
@@ -195,6 +209,8 @@ func (t *streamText) visible(from, to int, value string) string {
 	b.WriteString(value[at-from:])
 	return b.String()
 }
+
+func (t *streamText) visibleAll() string { return t.visible(0, t.raw.Len(), t.raw.String()) }
 
 // repeated returns what passes of a complete text that repeats earlier events.
 func (s *guardedStream) repeated(value string, t bodytext.Text) string {
