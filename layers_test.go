@@ -36,7 +36,7 @@ const layers = `
 1d  internal/provider internal/respcache
 1c  internal/dialect internal/jwt internal/pricing internal/reqlog
 1b  internal/alert/alerttest internal/blob internal/catalog internal/guardrail internal/journal internal/modeldata internal/modelnames internal/semantic/evaluation internal/tokens
-1a  config internal/access internal/alert internal/bodytext internal/grammar internal/inbound internal/inflight internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/semantic internal/sigv4 internal/sqlrow internal/urlpath
+1a  config internal/access internal/alert internal/bodytext internal/grammar internal/inbound internal/inflight internal/llm internal/policy internal/prompt internal/quota/quotatest internal/quota/redisquota internal/redact internal/semantic internal/sigv4 internal/sqlrow internal/urlpath internal/wasmcode
 0b  internal/egress internal/kv internal/quota
 0a  api internal/apierr internal/breaker internal/bytepool internal/clientaddr internal/contentcoding internal/eventstream internal/jsonedit internal/parquet internal/programtest internal/secret internal/sse internal/waittest
 `
@@ -97,6 +97,7 @@ var edges = []string{
 	"internal/faults",
 	"internal/gatewaytest",
 	"internal/guardrail/checks",
+	"internal/wasmcode",
 	"internal/kv",
 	"internal/logstore",
 	"internal/mutants",

@@ -53,6 +53,7 @@ var commands = []command{
 	{"bench", "benchmark the gateway against a plain reverse proxy", runBench},
 	{"healthcheck", "check whether a running gateway is ready", healthcheck},
 	{"version", "print the version", printVersion},
+	{compileModuleName, "", compileModule}, // run by the gateway itself, so not in the list
 }
 
 // program is the environment of a command.
@@ -119,6 +120,9 @@ func (p *program) help(w io.Writer) {
 	fmt.Fprint(w, "modelgate is a gateway for model providers.\n\nUsage: modelgate <command> [flags]\n\nCommands:\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range commands {
+		if c.about == "" {
+			continue
+		}
 		fmt.Fprintf(t, "  %s\t%s\n", c.name, c.about)
 	}
 	t.Flush()

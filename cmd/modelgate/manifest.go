@@ -16,6 +16,7 @@ import (
 	"modelgate/internal/settings"
 	"modelgate/internal/store"
 	"modelgate/internal/upstream"
+	"modelgate/internal/wasmcode"
 )
 
 // manifestFlags are the flags of export and apply.
@@ -129,7 +130,11 @@ func apply(ctx context.Context, p *program, args []string) error {
 		return err
 	}
 	defer db.Close()
-	changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check, Guardrails: checks.New(checks.Services{})}).
+	compiler, err := wasmcode.Open(wasmcode.Options{Command: compilerCommand()})
+	if err != nil {
+		return err
+	}
+	changes, err := (&manifest.Manifest{DB: db, Organisation: *m.organisation, Box: box, CheckHost: check, Guardrails: checks.New(checks.Services{Modules: checks.NewModules(compiler)})}).
 		Apply(ctx, file, manifest.Apply{Prune: *prune, DryRun: *dry, Opener: opener})
 	if err != nil {
 		return err

@@ -93,7 +93,8 @@ func (sf serveFlags) options(ctx context.Context, p *program) (server.Options, e
 
 		DeploymentSecret: secret.New(p.env("MODELGATE_DEPLOYMENT_SECRET")),
 
-		HeapFloor: server.HeapFloor,
+		ModuleCompiler: compilerCommand(),
+		HeapFloor:      server.HeapFloor,
 	}
 	if o.AdminListen == "off" {
 		o.AdminListen = ""

@@ -41,6 +41,9 @@ func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
+	if err := s.openModules(); err != nil {
+		return nil, err
+	}
 	s.DatabaseOptions.NoAudit = s.Off[route.AuditLogs]
 	if s.store, err = store.Connect(ctx, DatabaseAddress(s.Data, s.Database), s.DatabaseOptions); err != nil {
 		return nil, err

@@ -76,6 +76,7 @@ func (s *Server) publish(set *settings.Settings, stored *publication.State) erro
 	s.setLogLevel(set.Log.Level)
 	s.proxies.Store(set.Listener.Policy())
 	s.lifetimes.Store(&route.Lifetimes{Idle: set.Sessions.Idle.Or(0), Absolute: set.Sessions.Absolute.Or(0)})
+	s.removeModules(s.state.stored, stored)
 	s.state = state{set, stored}
 	if fresh {
 		s.secrets.Retain(used)

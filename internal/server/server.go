@@ -75,8 +75,9 @@ type Options struct {
 	// options.
 	LogsDatabase secret.String
 
-	BootstrapKey secret.String // a gateway key with every scope, for automation
-	MasterKey    secret.String // seals and opens credentials
+	ModuleCompiler []string      // Command of wasmcode.Options; nil compiles modules in this process
+	BootstrapKey   secret.String // a gateway key with every scope, for automation
+	MasterKey      secret.String // seals and opens credentials
 	// PreviousMasterKey opens what was sealed before the master key changed. Empty is
 	// none.
 	PreviousMasterKey secret.String
@@ -166,7 +167,7 @@ type Server struct {
 	end context.CancelCauseFunc
 
 	guardrails *guardrail.Table
-	modules    checks.Modules
+	modules    *checks.Modules
 	shadows    shadowSampler
 	compiled   map[string]*snapshot.Guardrail // saved guardrails by version; used while publishing
 
@@ -235,7 +236,7 @@ func (s *Server) open(ctx context.Context) error {
 	s.inbound = newInboundLimits(set)
 	s.engine = s.newEngine(set)
 	s.gate = newGate(set, s.engine.Pool)
-	s.guardrails = checks.New(checks.Services{Client: s.engine.Client, Credentials: s.partnerCredentials, Modules: &s.modules})
+	s.guardrails = checks.New(checks.Services{Client: s.engine.Client, Credentials: s.partnerCredentials, Modules: s.modules})
 	s.compiled = make(map[string]*snapshot.Guardrail)
 	if err := errors.Join(s.openCounters(ctx, set), s.openCache(ctx, set)); err != nil {
 		return err
@@ -304,7 +305,7 @@ func (s *Server) makeRoutes(set *settings.Settings) {
 	s.logRoute, s.tail.Logs = logs, logs
 	s.control = controlplane.New(route.Deps{
 		DB: s.store, Logger: s.Logger, Authenticate: s.authenticate, Token: s.token, CheckHost: s.engine.Client.CheckHost, Changed: s.storeChanged, Secrets: s.ring,
-		Cache: s.cacheInvalidations(), Guardrails: s.guardrails, TestGuardrail: plane.TestGuardrail, CheckModule: s.modules.Check,
+		Cache: s.cacheInvalidations(), Guardrails: s.guardrails, TestGuardrail: plane.TestGuardrail, CheckModule: s.modules.Check, RemoveModule: s.modules.Remove,
 		Policies: s.currentPolicies, Counters: s.engine.Quota,
 		Counted: s.ledger.AwaitCounted, Bodies: s.engine.Pool, Keyless: reqlog.NewAllowance(keylessPerDay(set)), Time: controlTime,
 		Sum: s.sum, Log: s.logs, FlushLog: s.flushLog, Exports: s.maker(), Recorder: importRecorder{s.ledger, s.tail}, Kept: s.logPolicy, Sessions: s.sessionLifetimes, SignIn: s.metrics.signIn, References: s.references, Files: s.files, PublicURL: s.publicURL, ListenURL: s.listenURL(), Off: s.Off, Retention: s.Retention, Version: s.Version,

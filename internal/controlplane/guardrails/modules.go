@@ -132,7 +132,7 @@ func deleteModule(ctx context.Context, c *route.Caller, in *moduleInput) (*route
 	if err != nil {
 		return nil, err
 	}
-	return &route.Empty{}, c.Change(ctx, func(tx *store.Tx) error {
+	err = c.Change(ctx, func(tx *store.Tx) error {
 		now, err := tx.GuardrailModule(ctx, m.Organisation, m.Workspace, m.ID)
 		if err := c.CheckIfMatch(m.CreatedAt, now.CreatedAt, err); err != nil {
 			return err
@@ -148,4 +148,8 @@ func deleteModule(ctx context.Context, c *route.Caller, in *moduleInput) (*route
 		}
 		return tx.DeleteGuardrailModule(ctx, m.ID)
 	})
+	if err == nil {
+		c.RemoveModule(m.SHA256)
+	}
+	return &route.Empty{}, err
 }

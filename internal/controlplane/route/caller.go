@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"encoding/hex"
 	"net"
 	"net/http"
 	"slices"
@@ -104,6 +105,15 @@ func (c *Caller) CheckModule(code []byte) ([]string, error) {
 		return nil, apierr.New(apierr.Invalid, "AB01: code %v", err).WithParam("code").WithCode("AB01")
 	}
 	return exports, nil
+}
+
+// RemoveModule removes what a WebAssembly module was compiled to. Its hash is in
+// hexadecimal.
+func (c *Caller) RemoveModule(sha256 string) {
+	var sum [32]byte
+	if _, err := hex.Decode(sum[:], []byte(sha256)); err == nil && c.api.RemoveModule != nil {
+		c.api.RemoveModule(sum)
+	}
 }
 
 // DB returns the store, for reading.

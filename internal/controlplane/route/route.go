@@ -11,6 +11,7 @@ package route
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"io"
 	"log/slog"
 	"net/http"
@@ -92,6 +93,9 @@ type Deps struct {
 	// CheckModule returns what a WebAssembly module of an organisation exports. Nil
 	// allows no modules.
 	CheckModule func(organisation string, code []byte) (exports []string, err error)
+	// RemoveModule removes what a module with this hash was compiled to. Nil removes
+	// nothing.
+	RemoveModule func(sum [sha256.Size]byte)
 
 	// Bodies counts the memory of request bodies, and Keyless limits what the audit log
 	// stores of requests without a valid key. Nil has no limit.

@@ -16,39 +16,51 @@ import (
 	"weak"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/experimental"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
 
 	"modelgate/internal/guardrail"
+	"modelgate/internal/wasmcode"
 )
 
 // Limits of WebAssembly modules.
 const (
 	MaxModule = 8 << 20 // bytes of a module
 
-	modulePages    = 1024             // of 64 KiB, of memory
-	maxCompilation = 30 * time.Second // time to compile a module that is new
+	// maxSaved is the number of modules of saved guardrails and configs that are
+	// compiled at a time. An organisation gets half.
+	maxSaved = 2
 )
 
 // Modules compiles and runs WebAssembly modules. Each module is compiled once while
-// it is in use, whoever uses it. The zero value is ready. It is safe for concurrent use.
+// it is in use, whoever uses it. The zero value compiles in this process. It is safe for
+// concurrent use.
 type Modules struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]weak.Pointer[module] // guarded by mu
 
+	compiler *wasmcode.Compiler // nil compiles in this process
+
 	compiling sync.Once
-	compilers places        // of modules that are compiled; call start first
-	patience  time.Duration // for compiling; zero means maxCompilation
+	compilers places        // of new modules that are compiled; call start first
+	saved     places        // of others that are compiled; call start first
+	patience  time.Duration // for compiling; zero means wasmcode.MaxTime
 
 	runs places
 }
 
-// start returns the places for compiling.
+// NewModules returns modules that are compiled by c.
+func NewModules(c *wasmcode.Compiler) *Modules { return &Modules{compiler: c} }
+
+// start returns the places for compiling modules that are new.
 func (w *Modules) start() *places {
 	w.compiling.Do(func() {
-		w.compilers.size = max(2, runtime.GOMAXPROCS(0)/2)
-		w.compilers.full = errors.New("cannot be compiled now, as others are; try again shortly")
+		full := errors.New("cannot be compiled now, as others are; try again shortly")
+		w.compilers.size, w.compilers.full = max(2, runtime.GOMAXPROCS(0)/2), full
+		w.saved.size, w.saved.full = maxSaved, full
+		if w.compiler == nil {
+			w.compiler = new(wasmcode.Compiler)
+		}
 	})
 	return &w.compilers
 }
@@ -66,10 +78,7 @@ func (w *Modules) checks() []guardrail.Definition {
 }
 
 // module is a compiled module with a runtime of its own.
-type module struct {
-	runtime wazero.Runtime
-	code    wazero.CompiledModule
-}
+type module struct{ *wasmcode.Program }
 
 // Check returns the names of the functions that a module of an organisation exports, at
 // most 100. An error says what the module must be.
@@ -121,7 +130,7 @@ func (w *Modules) open(p *guardrail.Params) (*module, error) {
 		if err != nil {
 			return nil, err
 		}
-		m, err := w.openStored(stored)
+		m, err := w.openStored(p.Compilation().Organisation, stored)
 		if err != nil {
 			return nil, &guardrail.ParamError{Path: "module", Message: err.Error()}
 		}
@@ -137,7 +146,7 @@ func (w *Modules) open(p *guardrail.Params) (*module, error) {
 	}
 	var m *module
 	if by.Admitted {
-		m, err = w.openStored(guardrail.Module{Sum: sha256.Sum256(code), Code: func() ([]byte, error) { return code, nil }})
+		m, err = w.openStored(by.Organisation, guardrail.Module{Sum: sha256.Sum256(code), Code: func() ([]byte, error) { return code, nil }})
 	} else {
 		m, _, err = w.admit(by.Organisation, code)
 	}
@@ -147,9 +156,9 @@ func (w *Modules) open(p *guardrail.Params) (*module, error) {
 	return m, nil
 }
 
-// openStored returns a stored module. It was admitted when it was stored, so it is
-// compiled without waiting for a place.
-func (w *Modules) openStored(stored guardrail.Module) (*module, error) {
+// openStored returns the module of a saved guardrail or config. It was admitted when it
+// was saved, so it does not wait for modules that are new.
+func (w *Modules) openStored(organisation string, stored guardrail.Module) (*module, error) {
 	if m := w.find(stored.Sum); m != nil {
 		return m, nil
 	}
@@ -164,15 +173,11 @@ func (w *Modules) openStored(stored guardrail.Module) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := compileModule(context.Background(), safe)
-	if err != nil {
-		return nil, err
-	}
-	return w.add(stored.Sum, m), nil
+	w.start()
+	return w.compileFrom(&w.saved, organisation, stored.Sum, safe)
 }
 
-// admit compiles a module of an organisation that may be malicious, within a limited
-// time.
+// admit compiles a module of an organisation that may be malicious.
 func (w *Modules) admit(organisation string, code []byte) (*module, []string, error) {
 	if len(code) > MaxModule {
 		return nil, nil, fmt.Errorf("must have at most %d bytes", MaxModule)
@@ -185,24 +190,39 @@ func (w *Modules) admit(organisation string, code []byte) (*module, []string, er
 	if m := w.find(sum); m != nil {
 		return m, exports, nil
 	}
-	patience := cmp.Or(w.patience, maxCompilation)
+	m, err := w.compileFrom(w.start(), organisation, sum, safe)
+	return m, exports, err
+}
+
+// compileFrom compiles a module in one of the places, within a limited time, unless it
+// was compiled before.
+func (w *Modules) compileFrom(p *places, organisation string, sum [sha256.Size]byte, safe []byte) (*module, error) {
+	patience := cmp.Or(w.patience, wasmcode.MaxTime)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	leave, err := w.start().enter(ctx, organisation)
+	leave, err := p.enter(ctx, organisation)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	if m := w.find(sum); m != nil {
+		leave()
+		return m, nil
 	}
 	type result struct {
-		m   *module
-		err error
+		program *wasmcode.Program
+		err     error
 	}
 	done := make(chan result, 1)
-	// A function is compiled without interruption, so the goroutine may end later
-	// than the request. It keeps its place until then.
+	// The compiler in this process compiles a function without interruption, so the
+	// goroutine may end later than the request. It keeps its place until then.
 	go func() {
 		defer leave()
-		m, err := compileModule(ctx, safe)
-		done <- result{m, err}
+		var r result
+		var ok bool
+		if r.program, ok = w.compiler.Load(sum, safe); !ok {
+			r.program, r.err = w.compiler.Compile(ctx, sum, safe)
+		}
+		done <- r
 	}()
 	var r result
 	select {
@@ -210,12 +230,19 @@ func (w *Modules) admit(organisation string, code []byte) (*module, []string, er
 	case <-ctx.Done():
 	}
 	switch {
-	case r.m != nil:
-		return w.add(sum, r.m), exports, nil
+	case r.program != nil:
+		return w.add(sum, r.program)
 	case ctx.Err() != nil: // also the cause of an error of the compiler
-		return nil, nil, fmt.Errorf("takes more than %s to compile; use a simpler module", patience)
+		return nil, fmt.Errorf("takes more than %s to compile; use a simpler module", patience)
 	}
-	return nil, nil, r.err
+	return nil, r.err
+}
+
+// Remove removes from the disk what the module with the hash sum was compiled to. If it is
+// used after the next start, it is compiled again.
+func (w *Modules) Remove(sum [sha256.Size]byte) {
+	w.start()
+	w.compiler.Remove(sum)
 }
 
 // find returns a module that is in use, nil for none.
@@ -225,19 +252,26 @@ func (w *Modules) find(sum [sha256.Size]byte) *module {
 	return w.known[sum].Value()
 }
 
-// add returns m, or the module with the same code that another has added before.
-func (w *Modules) add(sum [sha256.Size]byte, m *module) *module {
+// add returns the module of a program, or the module with the same code that another has
+// added before. The program is closed when nothing refers to its module.
+func (w *Modules) add(sum [sha256.Size]byte, p *wasmcode.Program) (*module, error) {
+	if _, err := wasi_snapshot_preview1.Instantiate(context.Background(), p.Runtime); err != nil {
+		p.Close()
+		return nil, errNotModule
+	}
+	m := &module{p}
+	runtime.AddCleanup(m, (*wasmcode.Program).Close, p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if before := w.known[sum].Value(); before != nil {
-		return before
+		return before, nil
 	}
 	if w.known == nil {
 		w.known = make(map[[sha256.Size]byte]weak.Pointer[module])
 	}
 	w.known[sum] = weak.Make(m)
 	runtime.AddCleanup(m, w.forget, sum)
-	return m
+	return m, nil
 }
 
 // forget removes a module that is not in use.
@@ -249,32 +283,13 @@ func (w *Modules) forget(sum [sha256.Size]byte) {
 	}
 }
 
-// compileModule compiles the code that [inspectModule] returned. The module is closed
-// when nothing refers to it.
-func compileModule(ctx context.Context, code []byte) (*module, error) {
-	none := context.Background()
-	r := wazero.NewRuntimeWithConfig(none, wazero.NewRuntimeConfig().WithMemoryLimitPages(modulePages).WithCloseOnContextDone(true))
-	// Only with several workers does the compiler look at the context.
-	compiled, err := r.CompileModule(experimental.WithCompilationWorkers(ctx, 2), code)
-	if err == nil {
-		_, err = wasi_snapshot_preview1.Instantiate(none, r)
-	}
-	if err != nil {
-		_ = r.Close(none)
-		return nil, errors.New("must be a WebAssembly module that needs at most 64 MiB of memory")
-	}
-	m := &module{r, compiled}
-	runtime.AddCleanup(m, func(r wazero.Runtime) { _ = r.Close(context.Background()) }, r)
-	return m, nil
-}
-
 // run gives the module its input and returns its output.
 func (m *module) run(ctx context.Context, input []byte) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out := &limited{left: maxBody, full: cancel}
 	config := wazero.NewModuleConfig().WithName("").WithStdin(bytes.NewReader(input)).WithStdout(out).WithRandSource(rand.Reader)
-	instance, err := m.runtime.InstantiateModule(ctx, m.code, config)
+	instance, err := m.Runtime.InstantiateModule(ctx, m.Module, config)
 	if instance != nil {
 		defer func() { _ = instance.Close(context.WithoutCancel(ctx)) }()
 	}

@@ -7,27 +7,28 @@ import (
 	"slices"
 
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+
+	"modelgate/internal/wasmcode"
 )
 
-// Limits of what a module declares. The runtime has none for tables, and compiling a
-// function takes a time that grows with the square of its length.
+// Limits of what a module declares. The runtime has none for tables.
 const (
 	maxTables      = 8
-	maxTableLength = 64 << 10  // elements
-	maxFunction    = 128 << 10 // bytes
-	maxExports     = 100       // that are listed
+	maxTableLength = 64 << 10 // elements
+	maxExports     = 100      // that are listed
 )
 
 // Sections of a module.
 const (
 	customSection = 0
+	typeSection   = 1
 	importSection = 2
 	tableSection  = 4
 	exportSection = 7
 	codeSection   = 10
 )
 
-var errNotModule = errors.New("must be a WebAssembly module that needs at most 64 MiB of memory")
+var errNotModule = wasmcode.ErrInvalid
 
 // inspectModule returns a module without custom sections and with limits for its
 // tables, and the functions that it exports, at most maxExports. The runtime checks
@@ -39,6 +40,7 @@ func inspectModule(code []byte) (safe []byte, exports []string, err error) {
 	}
 	r := moduleReader{code[len(header):], nil}
 	safe = append(make([]byte, 0, len(code)+16), header...)
+	var parameters uint64 // of a function, at most
 	for len(r.rest) > 0 && r.err == nil {
 		id := r.byte()
 		content := r.bytes(r.number())
@@ -46,6 +48,8 @@ func inspectModule(code []byte) (safe []byte, exports []string, err error) {
 		switch id {
 		case customSection: // names and debug information
 			continue
+		case typeSection:
+			parameters = max(parameters, in.types())
 		case importSection:
 			in.checkImports()
 		case tableSection:
@@ -53,7 +57,7 @@ func inspectModule(code []byte) (safe []byte, exports []string, err error) {
 		case exportSection:
 			exports = append(exports, in.exports()...)
 		case codeSection:
-			in.checkFunctions()
+			in.checkFunctions(parameters)
 		}
 		if r.err == nil {
 			r.err = in.err
@@ -159,14 +163,4 @@ func (r *moduleReader) exports() (names []string) {
 		}
 	}
 	return names
-}
-
-// checkFunctions fails if a function is too long.
-func (r *moduleReader) checkFunctions() {
-	for n := r.number(); n > 0 && r.err == nil; n-- {
-		size := r.number()
-		if r.bytes(size); size > maxFunction && r.err == nil {
-			r.fail(fmt.Errorf("must have functions of at most %d bytes; one has %d", maxFunction, size))
-		}
-	}
 }
