@@ -49,6 +49,11 @@ type backend interface {
 	feedbackBackend
 	guardResultBackend
 
+	// rowSizes returns the bytes of the rows of each organisation. dropOldestRows
+	// removes up to limit of the oldest rows of one, and returns their bytes.
+	rowSizes(ctx context.Context, of rowTable) (map[string]int64, error)
+	dropOldestRows(ctx context.Context, of rowTable, organisation string, limit int) (int64, error)
+
 	// sync returns when everything stored survives a power failure.
 	sync(ctx context.Context) error
 

@@ -80,8 +80,16 @@ type FeedbackChange struct {
 	At       time.Time
 }
 
-// AddFeedback stores all of list or nothing. It returns when the feedback can be read.
+// AddFeedback stores all of list or nothing, with metadata of at most 64 members and 512
+// characters each. It returns when the feedback can be read.
 func (s *Store) AddFeedback(ctx context.Context, list []Feedback) error {
+	var bytes int64
+	for i := range list {
+		var size int64
+		list[i].Metadata, size = limitMetadata(list[i].Metadata)
+		bytes += size + int64(2*len(list[i].TraceID)) + 300
+	}
+	defer s.addRows(bytes)
 	if err := s.fillRated(ctx, list); err != nil {
 		return err
 	}
@@ -131,6 +139,11 @@ func (s *Store) fillRated(ctx context.Context, list []Feedback) error {
 // ChangeFeedback changes the feedback with the query's id. Feedback outside the query's
 // scope is not found.
 func (s *Store) ChangeFeedback(ctx context.Context, q FeedbackQuery, to FeedbackChange) error {
+	if to.Metadata != nil {
+		limited, size := limitMetadata(*to.Metadata)
+		to.Metadata = &limited
+		defer s.addRows(size)
+	}
 	n, err := s.keeper.changeFeedback(ctx, &q, to)
 	if err != nil {
 		return s.reading(fmt.Errorf("changing feedback: %w", err))

@@ -76,6 +76,7 @@ type guardResultBackend interface {
 
 // AddGuardResults stores all of list or nothing.
 func (s *Store) AddGuardResults(ctx context.Context, list []GuardResult) error {
+	defer s.addRows(int64(len(list)) * 500)
 	if err := s.keeper.addGuardResults(ctx, list); err != nil {
 		return s.reading(fmt.Errorf("storing results of guardrails: %w", err))
 	}

@@ -83,6 +83,7 @@ type Store struct {
 	grown      chan struct{} // receives a value after much was written
 	added      int64         // bytes since then; used by the writer only
 	pruneAfter int64
+	rows       rowGrowth
 
 	searches chan struct{} // one element for each search in progress
 	pruning  sync.WaitGroup

@@ -14,7 +14,8 @@ type Retention struct {
 	// (UTC), so entries stay up to a day longer.
 	Age time.Duration
 
-	// Bytes is the approximate size limit on disk. PostgreSQL splits days into parts of
+	// Bytes is the approximate size limit on disk. Feedback and results of guardrails may
+	// each take an eighth of it. PostgreSQL splits days into parts of
 	// 1/32 of it, and the last two parts stay.
 	Bytes int64
 
@@ -62,6 +63,9 @@ func (s *Store) Prune(ctx context.Context, r Retention, now time.Time) (Pruned, 
 		if err := pruneRows(ctx, r, now, drop); err != nil {
 			return sum, fmt.Errorf("pruning the log: %w", err)
 		}
+	}
+	if err := s.pruneRowsBySize(ctx, r); err != nil {
+		return sum, fmt.Errorf("pruning the log: %w", err)
 	}
 	for r != (Retention{}) {
 		p, more, err := s.keeper.prune(ctx, r, now)
