@@ -14,6 +14,10 @@ func (s *Server) reach(set *settings.Settings) upstream.Options {
 	reach.TrustedHosts = slices.Concat(reach.TrustedHosts, s.TrustedHosts, set.Upstream.TrustedHosts)
 	reach.TrustLoopback = reach.TrustLoopback || s.TrustLoopback
 	reach.OwnHosts = slices.Concat(reach.OwnHosts, s.ownHosts())
+	reach.OwnListeners = append(slices.Clone(reach.OwnListeners), s.apiAddr.Addr())
+	if s.adminAddr != nil {
+		reach.OwnListeners = append(reach.OwnListeners, s.adminAddr.Addr())
+	}
 	reach.DialTimeout = set.Timeouts.Connect.Or(10 * time.Second)
 	return reach
 }

@@ -46,6 +46,11 @@ type Options struct {
 	// rejected, because it would cause a loop.
 	OwnHosts []string
 
+	// OwnListeners are the addresses that this process listens on. No connection to
+	// them is used, whatever name, trusted host or proxy led there; the error is a
+	// *RefusedError with RuleOwnHost.
+	OwnListeners []net.Addr
+
 	// DialTimeout limits name resolution and connecting together. Default 10 s.
 	DialTimeout time.Duration
 	// KeepAlive is the interval of TCP keep-alive probes. Default 30 s.
@@ -224,6 +229,7 @@ func (o Options) withDefaults() Options {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: o.DialTimeout, KeepAlive: o.KeepAlive}).DialContext
 	}
+	o.Dial = newOwnListeners(o.OwnListeners).refuse(o.Dial)
 	if o.Proxy == nil {
 		o.Proxy = http.ProxyFromEnvironment
 	}
