@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -39,8 +41,38 @@ func (s *Server) adminRoutes() http.Handler {
 	mux.Handle("GET /prices", s.withAdminToken(http.HandlerFunc(s.priceFiles)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route.ForbidSniffing(w)
+		if !s.isAdminHost(r.Host) {
+			s.metrics.refusedAdmin.Inc()
+			writeError(w, errAdminHost)
+			return
+		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+var errAdminHost = apierr.New(apierr.Forbidden, "the admin listener has no token and is read only by its address, localhost or the host of --admin-listen, not by another name in Host; use one of these, or set MODELGATE_ADMIN_TOKEN").
+	WithParam("host").WithCode("invalid_admin_host")
+
+// isAdminHost reports whether a request may have this Host. Without a token, a page in a
+// browser on this machine could read the listener by a name of its own that resolves to
+// this machine; it cannot do so by an address. A token, which no page has, admits all.
+func (s *Server) isAdminHost(host string) bool {
+	if !s.AdminToken.Empty() {
+		return true
+	}
+	name := hostname(host)
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return strings.EqualFold(name, "localhost") || name != "" && strings.EqualFold(name, hostname(s.AdminListen))
+}
+
+// hostname returns a host without its port.
+func hostname(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
 var errAdminToken = apierr.New(apierr.Unauthenticated, "the admin listener requires its token, sent as authorization: Bearer …; it is set by MODELGATE_ADMIN_TOKEN or --admin-token-file").

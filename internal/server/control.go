@@ -9,6 +9,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/access"
+	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/controlplane/sessions"
 	"modelgate/internal/inbound"
@@ -20,6 +21,12 @@ import (
 // authenticate returns the identity of a control-plane request: of a gateway key, a
 // token or a session.
 func (s *Server) authenticate(r *http.Request) (*access.Identity, error) {
+	for _, name := range []string{api.HeaderKey, "Authorization"} {
+		if n := len(r.Header[name]); n > 1 { // others may read another one
+			return nil, apierr.New(apierr.Invalid, "the header %s was sent %d times; send it once", strings.ToLower(name), n).
+				WithParam(strings.ToLower(name)).WithCode("duplicate_header")
+		}
+	}
 	token := r.Header.Get(api.HeaderKey)
 	if token == "" {
 		token = snapshot.Bearer(r.Header)
