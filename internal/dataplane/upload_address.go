@@ -1,9 +1,9 @@
 package dataplane
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -51,25 +51,58 @@ func (p *Plane) ownUploadURL(r *http.Request, x *exchange, h http.Header, res *p
 	if v, known := findVendorRoute(path); !ok || !known || v.api != geminiFiles {
 		return
 	}
-	own := ""
-	if p.PublicURL != nil {
-		own = p.PublicURL()
-	}
-	scheme := "http://"
-	if r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https://"
+	own := p.ownAddress(r)
+	if own == "" {
+		return
 	}
 	query := u.RawQuery
 	if key := x.Key.Reveal(); key != "" {
 		grant, _ := json.Marshal(uploadGrant{Key: key, Provider: t.Slug, Query: query, Until: x.Time.Add(grantLifetime)}) // strings and a time
 		query += "&" + grantParameter + "=" + url.QueryEscape(p.Box.Seal(secret.New(string(grant))))
 	}
-	h[uploadURL] = []string{strings.TrimSuffix(cmp.Or(own, scheme+r.Host), "/") + path + "?" + query}
+	h[uploadURL] = []string{strings.TrimSuffix(own, "/") + path + "?" + query}
+}
+
+// withoutGrants returns a query without the parameters that are named like a grant.
+func withoutGrants(query string) string {
+	if query == "" {
+		return ""
+	}
+	kept := make([]string, 0, strings.Count(query, "&")+1)
+	for part := range strings.SplitSeq(query, "&") {
+		name, _, _ := strings.Cut(part, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && strings.EqualFold(plain, grantParameter) {
+			continue
+		}
+		kept = append(kept, part)
+	}
+	return strings.Join(kept, "&")
+}
+
+// ownAddress returns the configured address of the gateway, otherwise the one at which the
+// connection of the request arrived. The client's Host and headers do not matter: the
+// address will hold a grant. Empty means unknown.
+func (p *Plane) ownAddress(r *http.Request) string {
+	if p.PublicURL != nil {
+		if own := p.PublicURL(); own != "" {
+			return own
+		}
+	}
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	switch {
+	case !ok:
+		return ""
+	case r.TLS != nil:
+		return "https://" + local.String()
+	}
+	return "http://" + local.String()
 }
 
 // useUploadGrant takes a grant from the query of an upload. If it is valid and
-// the request has no credential, it gives the request its key and provider.
+// the request has no credential, it gives the request its key and provider. A grant in
+// another place or spelling, or of another request, is removed: it is not the provider's.
 func (x *exchange) useUploadGrant() {
+	defer func() { x.Query = withoutGrants(x.Query) }()
 	if x.route.api != geminiFiles || x.Method != http.MethodPost || !strings.HasPrefix(x.entry.Path, "/upload/") {
 		return
 	}

@@ -140,9 +140,9 @@ func TestGeminiFilesAreUploadedThroughTheGateway(t *testing.T) {
 	if fault, _ := res.JSON(t)["error"].(map[string]any); res.Status != 403 || fault["status"] != "PERMISSION_DENIED" {
 		t.Errorf("after delete: %d %s", res.Status, res.Body)
 	}
-	res = sendTo(t, g, http.MethodPost, "/upload/v1beta/files", `{"file":{}}`, append(start, "X-Forwarded-Proto", "https")...)
-	if address := res.Header.Get("X-Goog-Upload-Url"); !strings.HasPrefix(address, "https://") {
-		t.Errorf("behind TLS the address is %q", address)
+	res = sendTo(t, g, http.MethodPost, "/upload/v1beta/files", `{"file":{}}`, append(start, "Host", "evil.example", "X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https")...)
+	if address := res.Header.Get("X-Goog-Upload-Url"); !strings.HasPrefix(address, g.Root+"/upload/") {
+		t.Errorf("with forged headers the address is %q", address)
 	}
 }
 
