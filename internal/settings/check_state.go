@@ -3,11 +3,11 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"net/mail"
 	"strings"
 	"time"
 
 	"modelgate/config"
+	"modelgate/internal/access"
 )
 
 // checkState checks the sections with control-plane objects.
@@ -23,9 +23,9 @@ func (s *Settings) checkState() *fault {
 	}
 	people := make(map[string]bool, len(s.Members))
 	for i, m := range s.Members {
-		email := strings.ToLower(m.Email)
-		if a, err := mail.ParseAddress(m.Email); err != nil || a.Address != m.Email {
-			return at(errors.New("not a valid e-mail address"), "members[%d].email", i)
+		email, err := access.ParseEmail(m.Email)
+		if err != nil {
+			return at(err, "members[%d].email", i)
 		}
 		if people[email] {
 			return at(errors.New("this user is duplicated"), "members[%d].email", i)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/mail"
 	"strings"
 	"time"
 
@@ -94,11 +93,11 @@ func renew(i *store.Invite, now time.Time) secret.String {
 
 // email returns an e-mail address in stored form.
 func email(text string) (string, error) {
-	a, err := mail.ParseAddress(text)
-	if err != nil || a.Name != "" || a.Address != text {
-		return "", route.Invalid("email", "must be an e-mail address")
+	address, err := access.ParseEmail(text)
+	if err != nil {
+		return "", route.Invalid("email", "%v", err)
 	}
-	return strings.ToLower(a.Address), nil
+	return address, nil
 }
 
 // places returns the workspaces of an invite, by id.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/controlplane/route"
 	"modelgate/internal/store"
@@ -43,7 +44,11 @@ func (a *account) signsIn() bool {
 
 // find returns the account with an e-mail address, whether or not it exists.
 func find(ctx context.Context, q store.Queries, email string) (account, error) {
-	a := account{email: strings.ToLower(email)}
+	address, err := access.ParseEmail(email)
+	if err != nil { // never another account's: some letters become ASCII ones in lower case
+		address = email
+	}
+	a := account{email: address}
 	u, organisation, err := q.UserByEmail(ctx, a.email)
 	if apierr.IsNotFound(err) {
 		return a, nil

@@ -10,8 +10,6 @@ package sessions
 import (
 	"context"
 	"net/http"
-	"net/mail"
-	"strings"
 	"time"
 
 	"modelgate/internal/access"
@@ -178,11 +176,11 @@ func linkInvalidError(err error, message string) error {
 }
 
 func address(text string) (string, error) {
-	a, err := mail.ParseAddress(text)
-	if err != nil || a.Name != "" || a.Address != text {
-		return "", route.Invalid("email", "must be an e-mail address")
+	address, err := access.ParseEmail(text)
+	if err != nil {
+		return "", route.Invalid("email", "%v", err)
 	}
-	return strings.ToLower(a.Address), nil
+	return address, nil
 }
 
 type acceptInput struct {
