@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrEmail is the error of [ParseEmail].
-var ErrEmail = errors.New("must be an e-mail address of letters, digits and signs of ASCII; write other domains as xn--…")
+// errEmail is the error of [ParseEmail].
+var errEmail = errors.New("must be an e-mail address of letters, digits and signs of ASCII; write other domains as xn--…")
 
 // ParseEmail returns an e-mail address in the form in which accounts have it: in lower
 // case. It refuses characters beyond ASCII, because some look like others or have no
@@ -15,12 +15,12 @@ var ErrEmail = errors.New("must be an e-mail address of letters, digits and sign
 func ParseEmail(text string) (string, error) {
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c >= 0x7f {
-			return "", ErrEmail
+			return "", errEmail
 		}
 	}
 	a, err := mail.ParseAddress(text)
 	if err != nil || a.Name != "" || a.Address != text {
-		return "", ErrEmail
+		return "", errEmail
 	}
 	return strings.ToLower(a.Address), nil
 }
