@@ -23,6 +23,10 @@ type BodyLimits struct {
 	// Rate is the minimum in bytes per second: each byte that arrives adds
 	// 1/Rate seconds to the remaining time, up to Grace.
 	Rate int64
+
+	// Held is the limit of the time for which an incomplete body may be held in
+	// memory, from [Body.Hold] on.
+	Held Total
 }
 
 // Total is a limit of the complete time from the request headers to the end of
@@ -49,6 +53,10 @@ type Body struct {
 	// waiting is the deadline of the read in progress, in Unix nanoseconds.
 	// Zero means none.
 	waiting atomic.Int64
+
+	// held is when the part that is held in memory began, in Unix nanoseconds. Zero means
+	// that what arrives is passed on.
+	held atomic.Int64
 }
 
 // Limit returns r with deadlines on its body, and that body, nil if r has none.
@@ -146,6 +154,37 @@ func (b *Body) SetTotal(t Total) {
 	}
 }
 
+// Hold limits the time until the body, or a part of it that cannot be passed on before it
+// is complete, has arrived. A client that is fast enough for the minimum rate could make
+// the gateway hold it for hours. It may be called again for the next part. Nil is allowed.
+func (b *Body) Hold() {
+	if b != nil && b.limits.Held.Time > 0 {
+		b.held.Store(time.Now().UnixNano())
+	}
+}
+
+// Pass ends what Hold began: what has arrived is passed on. Nil is allowed.
+func (b *Body) Pass() {
+	if b != nil {
+		b.held.Store(0)
+	}
+}
+
+// end returns when the complete time ends, and its limit. The time is zero without one.
+func (b *Body) end() (end time.Time, of Total) {
+	if of = b.total; of.Time > 0 {
+		end = b.begun.Add(of.Time)
+	}
+	since := b.held.Load()
+	if since == 0 {
+		return end, of
+	}
+	if held := time.Unix(0, since).Add(b.limits.Held.Time); end.IsZero() || held.Before(end) {
+		return held, b.limits.Held
+	}
+	return end, of
+}
+
 // Read implements io.Reader. An error because of a limit is an *apierr.Error of
 // kind Timeout, and the connection ends with the response.
 func (b *Body) Read(p []byte) (int, error) {
@@ -193,10 +232,15 @@ func (b *Body) extend(now time.Time) {
 	if b.limits.Grace > 0 {
 		want = now.Add(max(b.left, 0))
 	}
-	if end := b.begun.Add(b.total.Time); b.total.Time > 0 && (want.IsZero() || end.Before(want)) {
+	if end, _ := b.end(); !end.IsZero() && (want.IsZero() || end.Before(want)) {
 		want = end
 	}
-	if want.IsZero() || !b.until.Before(want) && b.until.Sub(want) <= slack {
+	switch {
+	case want.IsZero() && b.until.IsZero(), !want.IsZero() && !b.until.Before(want) && b.until.Sub(want) <= slack:
+		return
+	case want.IsZero(): // after Pass
+		b.until = want
+		b.rc.SetReadDeadline(want)
 		return
 	}
 	b.until = want.Add(min(slack, b.limits.Grace/16))
@@ -205,8 +249,8 @@ func (b *Body) extend(now time.Time) {
 
 // timeout returns the error for a body that took too long.
 func (b *Body) timeout() *apierr.Error {
-	if b.total.Time > 0 && time.Since(b.begun) >= b.total.Time {
-		return apierr.New(apierr.Timeout, "the request body did not arrive within %s; send it faster or in parts (%s)", b.total.Time, b.total.Setting).
+	if end, of := b.end(); !end.IsZero() && !time.Now().Before(end) {
+		return apierr.New(apierr.Timeout, "the request body did not arrive within %s; send it faster or in parts (%s)", of.Time, of.Setting).
 			WithCode("request_body_timeout")
 	}
 	return apierr.New(apierr.Timeout, "the request body arrives too slowly: after %s it needs %d bytes per second; send it faster (timeouts.body_grace, limits.body_rate)", b.limits.Grace, b.limits.Rate).

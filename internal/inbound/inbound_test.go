@@ -81,6 +81,7 @@ func TestBodyIsReadAtItsRate(t *testing.T) {
 		return list
 	}
 	total := inbound.Total{Time: 10 * time.Minute, Setting: "timeouts.request_body"}
+	held := inbound.Total{Time: 5 * time.Minute, Setting: "timeouts.held_body"}
 	for _, tt := range []struct {
 		name   string
 		pause  time.Duration
@@ -97,6 +98,10 @@ func TestBodyIsReadAtItsRate(t *testing.T) {
 		{"half the rate", time.Second, repeat(500, 256), inbound.BodyLimits{Grace: 30 * time.Second, Rate: 512}, total, "limits.body_rate", 65 * time.Second},
 		{"nothing", time.Hour, nil, inbound.BodyLimits{Grace: 30 * time.Second, Rate: 512}, total, "timeouts.body_grace", 32 * time.Second},
 		{"longer than the total", time.Second, repeat(700, 4096), inbound.BodyLimits{Grace: 30 * time.Second, Rate: 512}, total, "timeouts.request_body", 602 * time.Second},
+		{"in memory, at the rate", time.Second, repeat(400, 512), inbound.BodyLimits{Grace: 30 * time.Second, Rate: 512, Held: held}, inbound.Total{}, "timeouts.held_body", 302 * time.Second},
+		{"in memory, slow but complete in time", time.Second, repeat(280, 512), inbound.BodyLimits{Grace: 30 * time.Second, Rate: 512, Held: held}, total, "", 0},
+		{"in memory, without a minimum rate", time.Minute, repeat(20, 1), inbound.BodyLimits{Held: held}, inbound.Total{}, "timeouts.held_body", 302 * time.Second},
+		{"in memory, the total is shorter", time.Second, repeat(700, 4096), inbound.BodyLimits{Grace: 30 * time.Second, Rate: 512, Held: held}, inbound.Total{Time: time.Minute, Setting: "timeouts.control_body"}, "timeouts.control_body", 62 * time.Second},
 		{"no minimum rate", time.Minute, repeat(5, 1), inbound.BodyLimits{}, total, "", 0},
 		{"no limits", time.Hour, repeat(5, 1), inbound.BodyLimits{}, inbound.Total{}, "", 0},
 	} {
@@ -109,6 +114,7 @@ func TestBodyIsReadAtItsRate(t *testing.T) {
 				if b == nil || r.Body != io.ReadCloser(b) {
 					t.Fatal("the body has no limits")
 				}
+				b.Hold()
 				n, err := io.Copy(io.Discard, r.Body)
 				if tt.want == "" {
 					if err != nil || !w.read().IsZero() {
@@ -129,6 +135,45 @@ func TestBodyIsReadAtItsRate(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Each part that is held has its own time, and what is passed on as it arrives has only
+// that of the complete body.
+func TestPartsOfABodyAreHeldForAWhileEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := new(deadlines)
+		body := &slowReader{pause: time.Minute, until: w.read}
+		for range 30 {
+			body.pieces = append(body.pieces, 1)
+		}
+		limits := inbound.BodyLimits{Held: inbound.Total{Time: 5 * time.Minute, Setting: "timeouts.held_body"}}
+		r, b := inbound.Limit(w, &http.Request{ContentLength: -1, Body: body, ProtoMajor: 1}, limits, inbound.Total{})
+		read := func(times int) (err error) {
+			for range times {
+				if _, err = r.Body.Read(make([]byte, 1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for range 3 {
+			b.Hold()
+			if err := read(4); err != nil {
+				t.Fatalf("a part that takes four minutes: %v", err)
+			}
+		}
+		b.Pass()
+		if err := read(10); err != nil {
+			t.Fatalf("passing on for ten minutes: %v", err)
+		}
+		b.Hold()
+		if err := read(6); err == nil || !strings.Contains(err.Error(), "within 5m0s") || !strings.Contains(err.Error(), "timeouts.held_body") {
+			t.Errorf("a part that takes six minutes: %v, want a timeout that names timeouts.held_body", err)
+		}
+		var none *inbound.Body
+		none.Hold()
+		none.Pass()
+	})
 }
 
 // net/http cancels the request's context before the read that was too late

@@ -26,7 +26,10 @@ func newInboundLimits(set *settings.Settings) inboundLimits {
 	l, t := set.Limits, set.Timeouts
 	return inboundLimits{
 		connections: inbound.ListenerOptions{Keyless: orInt(l.Keyless, 256), Stall: t.Client.Or(5 * time.Minute)},
-		body:        inbound.BodyLimits{Grace: t.BodyGrace.Or(30 * time.Second), Rate: l.BodyRate.Or(512)},
+		body: inbound.BodyLimits{
+			Grace: t.BodyGrace.Or(30 * time.Second), Rate: l.BodyRate.Or(512),
+			Held: inbound.Total{Time: t.HeldBody.Or(10 * time.Minute), Setting: "timeouts.held_body"},
+		},
 		model:       inbound.Total{Time: t.RequestBody.Or(6 * time.Hour), Setting: "timeouts.request_body"},
 		control:     inbound.Total{Time: t.ControlBody.Or(2 * time.Minute), Setting: "timeouts.control_body"},
 		headerTime:  t.RequestHeader.Or(10 * time.Second),

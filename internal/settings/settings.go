@@ -188,6 +188,7 @@ type Timeouts struct {
 	RequestHeader  Duration `json:"request_header,omitempty"`  // until the headers of a request are complete; default 10s
 	BodyGrace      Duration `json:"body_grace,omitempty"`      // how long a request body may pause before limits.body_rate applies; default 30s
 	RequestBody    Duration `json:"request_body,omitempty"`    // a complete body of a model request; default 6h
+	HeldBody       Duration `json:"held_body,omitempty"`       // a body, or a part of one, that is held in memory until it is complete; default 10m
 	ControlBody    Duration `json:"control_body,omitempty"`    // a complete body of any other request; default 2m
 	ConnectionIdle Duration `json:"connection_idle,omitempty"` // an idle connection; default 2m
 }
