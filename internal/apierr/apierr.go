@@ -136,9 +136,10 @@ func (e *Error) CodeOrDefault() string {
 	return kinds[e.Kind].code
 }
 
-// BodyMemoryFull returns the error for a body that exceeds limits.body_memory.
-func BodyMemoryFull() *Error {
-	e := New(Unavailable, "the gateway is out of body memory; try again shortly (limits.body_memory)").WithCode("body_memory_full")
+// BodyMemoryFull returns the error for a body that exceeds limits.body_memory, or a share
+// of it. The cause, an error of bytepool, says which.
+func BodyMemoryFull(cause error) *Error {
+	e := New(Unavailable, "%v; try again shortly (limits.body_memory)", cause).WithCode("body_memory_full").WithCause(cause)
 	e.RetryAfter = time.Second
 	return e
 }

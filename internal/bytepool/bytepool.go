@@ -2,9 +2,10 @@
 //
 // Buffers have size classes, so that a short body does not occupy a large buffer, and
 // count against one limit, so that many large bodies are rejected instead of exhausting
-// memory. A buffer is shared by reference counting, because the transport may still be
-// reading a request body after the response has begun; it returns to the pool when the
-// last reader releases it.
+// memory. A [Share] limits what one organisation or key holds of it, and the last part
+// of every limit is reserved for small bodies. A buffer is shared by reference counting,
+// because the transport may still be reading a request body after the response has begun;
+// it returns to the pool when the last reader releases it.
 package bytepool
 
 import (
@@ -16,35 +17,10 @@ import (
 )
 
 // ErrBudget is returned if the memory limit does not allow another buffer.
-var ErrBudget = errors.New("the memory set aside for bodies is in use")
+var ErrBudget = errors.New("the gateway is out of body memory")
 
 // ErrTooLarge is returned for a body over the caller's limit.
 var ErrTooLarge = errors.New("the body is larger than the limit")
-
-// ErrShare is returned if a [Share] does not allow another buffer.
-var ErrShare = errors.New("one holder has its share of the memory for bodies")
-
-// Share is the part of a pool that one holder may use, such as one key. It is safe for
-// concurrent use. A nil share has no limit.
-type Share struct {
-	limit int64
-	used  atomic.Int64
-}
-
-// NewShare returns a share of at most limit bytes; zero or less means no limit.
-func NewShare(limit int64) *Share { return &Share{limit: limit} }
-
-// add counts n bytes, which may be negative.
-func (s *Share) add(n int64) error {
-	if s == nil {
-		return nil
-	}
-	if used := s.used.Add(n); n > 0 && s.limit > 0 && used > s.limit {
-		s.used.Add(-n)
-		return ErrShare
-	}
-	return nil
-}
 
 // classes are the pooled capacities. Steps of at most a half limit waste; larger
 // buffers are rare and left to the garbage collector.
@@ -57,36 +33,37 @@ const trusted = 256 << 10
 
 // Pool provides buffers. It is safe for concurrent use.
 type Pool struct {
-	pools  [len(classes)]sync.Pool
-	budget int64
-	used   atomic.Int64
+	pools         [len(classes)]sync.Pool
+	all, keyless  Share
+	organisations sync.Map // of *Share by id
 }
 
 // New returns a pool with a limit of budget bytes in use. Zero or less means no limit.
-func New(budget int64) *Pool { return &Pool{budget: budget} }
+func New(budget int64) *Pool {
+	p := &Pool{all: Share{limit: budget, full: ErrBudget}}
+	p.keyless = Share{above: &p.all, limit: budget / 16, full: ErrKeyless}
+	return p
+}
 
 // Used returns the number of bytes in use.
-func (p *Pool) Used() int64 { return p.used.Load() }
+func (p *Pool) Used() int64 { return p.all.used.Load() }
 
 // Budget returns the limit of bytes in use; zero or less means none.
-func (p *Pool) Budget() int64 { return p.budget }
-
-// Fits reports whether size more bytes are within the limit now.
-func (p *Pool) Fits(size int64) bool { return p.budget <= 0 || p.used.Load()+size <= p.budget }
+func (p *Pool) Budget() int64 { return p.all.limit }
 
 // Get returns an empty buffer with space for size bytes and one reference, held by the
-// caller.
-func (p *Pool) Get(size int) (*Buffer, error) { return p.get(size, nil) }
+// caller. It belongs to no share.
+func (p *Pool) Get(size int) (*Buffer, error) { return p.GetShare(size, nil) }
 
-func (p *Pool) get(size int, share *Share) (*Buffer, error) {
+// GetShare is [Pool.Get] with a buffer that counts against share, with all that is
+// reserved for it, until it is released.
+func (p *Pool) GetShare(size int, share *Share) (*Buffer, error) {
 	class, capacity := classOf(size)
-	if err := share.add(int64(capacity)); err != nil {
-		return nil, err
+	if share == nil {
+		share = &p.all
 	}
-	if used := p.used.Add(int64(capacity)); p.budget > 0 && used > p.budget {
-		p.used.Add(-int64(capacity))
-		share.add(-int64(capacity))
-		return nil, ErrBudget
+	if err := share.add(int64(capacity), capacity <= small); err != nil {
+		return nil, err
 	}
 	if class >= 0 {
 		if b, ok := p.pools[class].Get().(*Buffer); ok {
@@ -125,7 +102,7 @@ func (p *Pool) ReadShare(r io.Reader, length, limit int64, share *Share) (*Buffe
 	if length >= 0 {
 		size = int(min(length, trusted-1)) + 1 // space to detect the end without growing
 	}
-	b, err := p.get(size, share)
+	b, err := p.GetShare(size, share)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +133,7 @@ func (p *Pool) ReadShare(r io.Reader, length, limit int64, share *Share) (*Buffe
 type Buffer struct {
 	bytes    []byte
 	pool     *Pool
-	share    *Share // nil for none
+	share    *Share // that pays for it
 	class    int
 	capacity int
 	reserved int64 // counted in addition to capacity
@@ -167,12 +144,18 @@ type Buffer struct {
 // copies of its content elsewhere. On an error nothing has changed. The caller must be
 // the only holder.
 func (b *Buffer) Reserve(n int) error {
-	p := b.pool
-	if used := p.used.Add(int64(n)); p.budget > 0 && used > p.budget {
-		p.used.Add(-int64(n))
-		return ErrBudget
+	if err := b.share.add(int64(n), int64(b.capacity)+b.reserved+int64(n) <= small); err != nil {
+		return err
 	}
 	b.reserved += int64(n)
+	return nil
+}
+
+// ReserveTo is [Buffer.Reserve] up to n bytes in total, if fewer are reserved.
+func (b *Buffer) ReserveTo(n int) error {
+	if more := n - int(b.reserved); more > 0 {
+		return b.Reserve(more)
+	}
 	return nil
 }
 
@@ -190,7 +173,7 @@ func (b *Buffer) Fill(fill func(dst []byte) []byte) { b.bytes = fill(b.bytes[:0]
 // b released. On an error nothing has changed. The caller must be the only holder.
 func (b *Buffer) Append(p []byte) (*Buffer, error) {
 	if need := len(b.bytes) + len(p); need > cap(b.bytes) {
-		next, err := b.pool.get(max(need, 2*b.capacity), b.share)
+		next, err := b.pool.GetShare(max(need, 2*b.capacity), b.share)
 		if err != nil {
 			return b, err
 		}
@@ -204,7 +187,7 @@ func (b *Buffer) Append(p []byte) (*Buffer, error) {
 
 // grow moves the content to a buffer of about twice the capacity and releases b.
 func (b *Buffer) grow() (*Buffer, error) {
-	next, err := b.pool.get(2*b.capacity, b.share)
+	next, err := b.pool.GetShare(2*b.capacity, b.share)
 	if err == nil {
 		next.bytes = append(next.bytes, b.bytes...)
 	}
@@ -223,8 +206,7 @@ func (b *Buffer) Release() {
 	case n < 0:
 		panic("bytepool: buffer released more often than held")
 	}
-	b.pool.used.Add(-int64(b.capacity) - b.reserved)
-	b.share.add(-int64(b.capacity))
+	b.share.remove(int64(b.capacity) + b.reserved)
 	b.share, b.reserved = nil, 0
 	if b.class < 0 || cap(b.bytes) != b.capacity {
 		return // not a class: garbage collected

@@ -10,6 +10,7 @@ import (
 	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/contentcoding"
+	"modelgate/internal/inbound"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/pipeline"
 	"modelgate/internal/upstream"
@@ -195,7 +196,8 @@ func (p *Plane) readRaw(r *http.Request, x *exchange) error {
 }
 
 func (p *Plane) bufferBody(r *http.Request, x *exchange, limit int64) error {
-	buf, err := p.Engine.Pool.ReadShare(r.Body, r.ContentLength, limit, x.Ticket.Bodies())
+	inbound.BodyOf(r).Hold()
+	buf, err := p.Engine.Pool.ReadShare(r.Body, r.ContentLength, limit, x.Memory)
 	if err != nil {
 		return bodyError(err, limit)
 	}
@@ -215,7 +217,7 @@ func (p *Plane) stream(r *http.Request, x *exchange) error {
 	}
 	sent := pipeline.Received{Key: x.Key} // a copy: the transport may still read after x has been recorded
 	x.upload.drops = sent.HoldsKey
-	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch, Limit: p.MaxUpload, TokenBytes: x.tokenBytes(r)}
+	x.Upload = &pipeline.Upload{Body: x.upload, Trailer: x.upload.trailer, Watch: x.upload.watch, Limit: p.MaxUpload, TokenBytes: x.tokenBytes(r), Time: x.upload.body}
 	if x.route.body == bodyForm {
 		x.upload.fields = newFormFields(x.upload.contentType)
 		x.Upload.Fields = x.upload.fields.get

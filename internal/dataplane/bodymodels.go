@@ -67,7 +67,8 @@ func (x *exchange) holdJSON() ([]string, error) {
 
 // holdUpload buffers a body that would have streamed through.
 func (x *exchange) holdUpload(limit int64) error {
-	buf, err := x.plane.Engine.Pool.ReadShare(x.upload, x.Length, limit, x.Ticket.Bodies())
+	x.upload.body.Hold()
+	buf, err := x.plane.Engine.Pool.ReadShare(x.upload, x.Length, limit, x.Memory)
 	if err != nil {
 		return &modelnames.UnreadableError{Reason: apierr.From(bodyError(err, limit)).Message}
 	}

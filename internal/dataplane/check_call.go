@@ -117,12 +117,12 @@ func (p *Plane) TestGuardrail(ctx context.Context, t *pipeline.Trial) (*pipeline
 	x.id = x.entry.ID.String()
 	x.entry.TraceID = x.id
 	x.setIdentity(t.Identity)
-	x.Request = pipeline.Request{ID: x.entry.ID, Time: now, TraceID: x.id, Identity: t.Identity, Metadata: t.Metadata}
+	x.Request = pipeline.Request{ID: x.entry.ID, Time: now, TraceID: x.id, Identity: t.Identity, Metadata: t.Metadata, Memory: p.Engine.Pool.Organisation(t.Identity.Organisation)}
 	x.Received = pipeline.Received{HeaderPrefixes: x.snap.HeaderPrefixes, RequestedModel: t.Model}
 	x.Limiting = pipeline.Limiting{Limits: x.limits(), Policies: x.snap.Policies, Facts: x.facts(), Prices: x.snap.Prices}
 	x.admitChecks(t.Hooks)
 	defer p.releaseTrees(x)
-	t.Egress, t.CheckCalls, t.Trail = x.Egress, x.CheckCalls, &x.trail
+	t.Egress, t.CheckCalls, t.Trail, t.Memory, t.Engine = x.Egress, x.CheckCalls, &x.trail, x.Memory, p.Engine
 	res, err := t.Run(ctx)
 	x.trail.Checks().Await() // guardrails on the calls of checks may run in the background
 	if !x.trail.Checks().HasCalls() {

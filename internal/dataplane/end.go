@@ -11,7 +11,8 @@ import (
 
 // end records the exchange, after the last byte has been written.
 func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
-	defer x.Ticket.Leave()
+	ticket := x.Ticket
+	defer func() { ticket.Leave() }() // unless checks go on
 	e := &x.entry
 	e.Total = time.Since(e.Time)
 	e.Metadata = x.Metadata
@@ -39,7 +40,12 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	}
 	p.finishCapture(w, x)
 	if x.trail.Checks() != nil && !x.panicked {
-		p.endChecked(x)
+		if !x.trail.Checks().Finished() {
+			p.awaitChecks(x)
+			ticket = nil
+			return
+		}
+		p.recordChecked(x)
 		return
 	}
 	p.releaseTrees(x)
@@ -49,19 +55,20 @@ func (p *Plane) end(w http.ResponseWriter, r *http.Request, x *exchange) {
 	p.Recorder.Record(context.Background(), e) // a client that disconnected is recorded too
 }
 
-// endChecked records an exchange with checks once all of them have ended, and
-// stores their feedback. The connection does not wait for either.
-func (p *Plane) endChecked(x *exchange) {
-	if x.trail.Checks().Finished() {
-		p.recordChecked(x)
-		return
-	}
+// awaitChecks records an exchange once all of its checks have ended. The connection does
+// not wait for them, but the exchange counts as in progress until then, since they take
+// memory and connections as the request did.
+func (p *Plane) awaitChecks(x *exchange) {
+	ticket := x.Ticket
+	ticket.Sent()
 	p.ending.Go(func() {
+		defer ticket.Leave()
 		x.trail.Checks().Await() // they read the request
 		p.recordChecked(x)
 	})
 }
 
+// recordChecked records an exchange whose checks have ended, and stores their feedback.
 func (p *Plane) recordChecked(x *exchange) {
 	e, checks := &x.entry, x.trail.Checks()
 	p.releaseTrees(x)

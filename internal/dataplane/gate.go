@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
 	"modelgate/internal/inflight"
 )
 
@@ -16,15 +17,16 @@ const codeOverloaded = "overloaded"
 // read yet.
 func (p *Plane) enterGate(r *http.Request, x *exchange) error {
 	id := x.Identity
-	ticket, err := p.Gate.Enter(r.Context(), cmp.Or(id.KeyID, id.UserID, id.Organisation), p.bufferedSize(r, x))
+	of := inflight.Caller{Organisation: id.Organisation, Key: cmp.Or(id.KeyID, id.UserID, id.Organisation)}
+	ticket, err := p.Gate.Enter(r.Context(), of, p.bufferedSize(r, x))
 	if err == nil {
-		x.Ticket = ticket
+		x.Ticket, x.Memory = ticket, ticket.Bodies()
 		return nil
 	}
 	e := apierr.New(apierr.Unavailable, "the gateway has reached its limit of requests in progress; try again shortly (limits.concurrency)").
 		WithCode(codeOverloaded).WithCause(err)
-	if err == inflight.ErrMemory {
-		e = apierr.BodyMemoryFull().WithCause(err)
+	if bytepool.IsFull(err) {
+		e = apierr.BodyMemoryFull(err)
 	}
 	e.RetryAfter = time.Second
 	return e

@@ -385,12 +385,8 @@ func bodyError(err error, limit int64) error {
 	switch {
 	case errors.Is(err, bytepool.ErrTooLarge):
 		return apierr.New(apierr.TooLarge, "the request body is larger than the limit of %d bytes", limit)
-	case errors.Is(err, bytepool.ErrBudget):
-		return apierr.BodyMemoryFull()
-	case errors.Is(err, bytepool.ErrShare):
-		e := apierr.BodyMemoryFull()
-		e.Message = "the bodies of this key's requests in progress take half of the gateway's body memory; try again shortly (limits.body_memory)"
-		return e
+	case bytepool.IsFull(err):
+		return apierr.BodyMemoryFull(err)
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok { // of a time limit
 		return e

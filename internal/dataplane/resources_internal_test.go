@@ -15,7 +15,7 @@ func TestErrorsOfTheGatewaysResourcesSayWhenToTryAgain(t *testing.T) {
 	enter := func(o inflight.Options, size int64) error {
 		p, x := &Plane{Options: Options{Gate: inflight.New(o), MaxJSON: 1 << 20}}, new(exchange)
 		x.Identity, x.route.body = new(access.Identity), bodyJSON
-		if _, err := p.Gate.Enter(t.Context(), "another", 0); err != nil {
+		if _, err := p.Gate.Enter(t.Context(), inflight.Caller{Key: "another"}, 0); err != nil {
 			t.Fatal(err)
 		}
 		r := httptest.NewRequest("POST", "/", nil)

@@ -149,7 +149,7 @@ func (x *exchange) overrides() ([]jsonedit.Edit, error) {
 
 // replaceBody replaces the request's body with b.
 func (p *Plane) replaceBody(x *exchange, b []byte) error {
-	buf, err := p.Engine.Pool.Get(len(b))
+	buf, err := p.Engine.Pool.GetShare(len(b), x.Memory)
 	if err != nil {
 		return bodyError(err, p.MaxJSON)
 	}

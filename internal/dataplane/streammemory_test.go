@@ -13,7 +13,7 @@ import (
 func TestStreamsCountAgainstTheMemoryOfBodies(t *testing.T) {
 	t.Parallel()
 	s := new(targetScripts)
-	settings := strings.Replace(pairSettings, "limits: {event: 1 MB}", "limits: {event: 8 MB, body_memory: 6 MB}", 1)
+	settings := strings.Replace(pairSettings, "limits: {event: 1 MB}", "limits: {event: 8 MB, body_memory: 14 MB}", 1)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: s, Settings: settings})
 	text := func(kb int) string { return strings.Repeat("x", kb<<10) }
 	for _, tt := range []struct {

@@ -188,7 +188,7 @@ func (x *exchange) readFormModel() (head *bytepool.Buffer, end int64, err error)
 	if err != nil {
 		return nil, 0, nil
 	}
-	head, err = u.readUntil(x.plane.Engine.Pool, form)
+	head, err = u.readUntil(x.plane.Engine.Pool, x.Memory, form)
 	if err != nil {
 		return nil, 0, bodyError(err, u.limit)
 	}
@@ -272,12 +272,14 @@ var errModelFound = errors.New("the model of the form has been found")
 
 // readUntil reads the body until w returns an error, the body ends or maxFormHead
 // bytes have been read. Later errors of the body are for its reader.
-func (u *upload) readUntil(pool *bytepool.Pool, w io.Writer) (*bytepool.Buffer, error) {
+func (u *upload) readUntil(pool *bytepool.Pool, share *bytepool.Share, w io.Writer) (*bytepool.Buffer, error) {
 	chunk := make([]byte, 32<<10)
-	head, err := pool.Get(len(chunk))
+	head, err := pool.GetShare(len(chunk), share)
 	if err != nil {
 		return nil, err
 	}
+	u.body.Hold()
+	defer u.body.Pass()
 	for head.Len() < maxFormHead {
 		n, readErr := u.ReadCloser.Read(chunk[:min(len(chunk), maxFormHead-head.Len())])
 		larger, err := head.Append(chunk[:n])

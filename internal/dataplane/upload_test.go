@@ -212,7 +212,7 @@ const modelPart = "Content-Disposition: form-data; name=\"model\"\r\n\r\n@oa/whi
 func TestALargeFormIsNotHeld(t *testing.T) {
 	up := new(forms)
 	g := gatewaytest.New(t, gatewaytest.Options{Upstream: up, Settings: `version: 1
-limits: {body_memory: 100 MB}
+limits: {body_memory: 120 MB}
 providers:
   - {slug: oa, provider: openai, custom_host: "SIMULATOR/oa", api_key: "${PAIR_KEY}"}
 `})

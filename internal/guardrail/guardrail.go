@@ -128,6 +128,14 @@ type Request struct {
 	// asked. It is safe for concurrent use.
 	Ask func(ctx context.Context, m *Model, call ModelCall) (ModelResponse, error)
 
+	// Hold counts n bytes of memory until release is called. An error, which clients may
+	// see, says that there is no such memory: hooks that need it do not run. Nil counts
+	// nothing.
+	Hold func(n int) (release func(), err error)
+	// CountRequest counts a request that a hook of a config sends, before it is sent. An
+	// error says that no further may be sent. Nil counts nothing.
+	CountRequest func() error
+
 	// Body is the body of the request, also when a response is checked. Nil means
 	// that the body is not JSON or is not available.
 	Body Document
@@ -147,6 +155,10 @@ type Input struct {
 	// Again is set if the checks have run and a hook of a lower rank has changed the text
 	// since: a check that adds something does so only where it is missing.
 	Again bool
+	// Rank is that of the hook, for checks that ask other services.
+	Rank Rank
+	// Held means that the caller of [Run] has reserved [Input.Memory].
+	Held bool
 	// Unreadable is why the text could not be read: the error of every check that reads
 	// texts, unless its definition says Unread. Nil if it could be read.
 	Unreadable error
@@ -238,6 +250,9 @@ type Compiled struct {
 	// Fields are the names of header fields that only the check may set: what a client
 	// sends in them reaches no provider, whatever the verdict is.
 	Fields []string
+	// Bodies is set if Run sends the bodies of the request and the response, rather than
+	// their texts.
+	Bodies bool
 	// Remote is set if Run waits for something outside of the process or can run
 	// for long. Remote checks run concurrently, each with its time limit.
 	Remote bool

@@ -27,9 +27,11 @@ type Model struct {
 
 // ModelCall is what a check sends to its model: System is the system prompt, and Texts
 // has one text, the message. A moderation has no system prompt and any number of texts.
+// Rank is that of the hook that asks.
 type ModelCall struct {
 	System string
 	Texts  []string
+	Rank   Rank
 }
 
 // ModelResponse is the response of a model.

@@ -73,8 +73,8 @@ func actingOf(hooks []*Hook) (list []*Hook) {
 }
 
 // Background starts hooks that neither delay nor change a request. It does not keep in
-// after it has returned, unless it copies the document.
-type Background func(hooks []*Hook, in Input)
+// after it has returned, unless it copies the document. An error says that they cannot run.
+type Background func(hooks []*Hook, in Input) error
 
 // Run runs hooks in their [Passes] and returns their results. It hands those that are
 // async or in shadow mode to background at their turn, and returns no results of them;
@@ -119,9 +119,16 @@ func (r *run) begin(ctx context.Context, hooks []*Hook) {
 		return
 	}
 	waited, apart := r.split(hooks)
-	if len(apart) > 0 {
-		r.background(apart, r.state.in)
+	release, err := r.state.in.hold(waited)
+	if err == nil && len(apart) > 0 {
+		if err = r.background(apart, r.state.in); err != nil {
+			release()
+		}
 	}
+	if r.out.Err = err; err != nil {
+		return
+	}
+	defer release()
 	r.add(waited, r.state.runPass(ctx, waited))
 }
 
@@ -144,6 +151,11 @@ func (r *run) repeat(ctx context.Context, hooks []*Hook) {
 	if r.out.Err = r.state.settle(); r.out.Err != nil {
 		return
 	}
+	release, err := r.state.in.hold(hooks)
+	if r.out.Err = err; err != nil {
+		return
+	}
+	defer release()
 	r.state.in.Again = true
 	results := r.state.runPass(ctx, hooks)
 	r.state.in.Again = false

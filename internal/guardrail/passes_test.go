@@ -118,10 +118,11 @@ func TestBackgroundHooksSeeWhatTheirRankMaySee(t *testing.T) {
 		return &h
 	}
 	run := func(text string, hooks ...*guardrail.Hook) (seen []string) {
-		guardrail.Run(t.Context(), hooks, input(text), func(hooks []*guardrail.Hook, in guardrail.Input) {
+		guardrail.Run(t.Context(), hooks, input(text), func(hooks []*guardrail.Hook, in guardrail.Input) error {
 			for _, h := range hooks {
 				seen = append(seen, fmt.Sprint(h.Rank, " ", textsOf(in.Parts)))
 			}
+			return nil
 		})
 		return seen
 	}

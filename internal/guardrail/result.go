@@ -149,7 +149,8 @@ type Outcome struct {
 	Add         []Message
 	Body        json.RawMessage
 	Header      http.Header // for the provider; nil if there is none
-	// Err is set if a transformed Body could not be written. The body must not be
+	// Err is set if a transformed Body could not be written, or if there was no memory
+	// for hooks, which did not run then: see [Request.Hold]. The body must not be
 	// sent on then.
 	Err error
 }

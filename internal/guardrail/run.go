@@ -36,14 +36,14 @@ func startHooks(ctx context.Context, hooks []*Hook, in *Input, results []HookRes
 func (c *Check) concurrent() bool { return !c.Disabled && !c.transforms() && c.compiled.Remote }
 
 // startChecks starts the checks that run concurrently and returns what waits for them.
-func startChecks(ctx context.Context, checks []*Check, in *Input, results []CheckResult) (wait func()) {
-	if !slices.ContainsFunc(checks, (*Check).concurrent) {
+func (h *Hook) startChecks(ctx context.Context, in *Input, results []CheckResult) (wait func()) {
+	if !slices.ContainsFunc(h.Checks, (*Check).concurrent) {
 		return func() {}
 	}
 	var wg sync.WaitGroup
-	for i, c := range checks {
+	for i, c := range h.Checks {
 		if c.concurrent() {
-			wg.Go(func() { results[i], _ = c.run(ctx, in) })
+			wg.Go(func() { results[i], _ = c.run(ctx, in, h.Rank) })
 		}
 	}
 	return wg.Wait
@@ -68,21 +68,21 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 	results := make([]CheckResult, len(h.Checks))
 	wait := func() {}
 	if !sequential {
-		wait = startChecks(ctx, h.Checks, in, results)
+		wait = h.startChecks(ctx, in, results)
 	}
 	for i, c := range h.Checks {
 		switch {
 		case c.Disabled:
 		case sequential || c.transforms():
 			var v Verdict
-			results[i], v = c.run(ctx, &st.in)
+			results[i], v = c.run(ctx, &st.in, h.Rank)
 			if err := st.apply(h, c, v); err != nil {
 				results[i].fail(err)
 			} else {
 				results[i].Transformed = v.transforms()
 			}
 		case !c.compiled.Remote:
-			results[i], _ = c.run(ctx, in)
+			results[i], _ = c.run(ctx, in, h.Rank)
 		}
 	}
 	wait()
@@ -118,11 +118,15 @@ func newID(e Event) string {
 	return prefix + id[len(id)-3:]
 }
 
-// run runs the check on the parts that it reads.
-func (c *Check) run(ctx context.Context, in *Input) (CheckResult, Verdict) {
+// run runs the check, of a hook of a rank, on the parts that it reads.
+func (c *Check) run(ctx context.Context, in *Input, of Rank) (CheckResult, Verdict) {
 	start := time.Now()
 	r := CheckResult{ID: c.ID, CreatedAt: start.UTC(), FailOnError: c.FailOnError}
 	selected, places := in.reading(c.kinds, c.scope)
+	if c.compiled.Remote && selected.Rank != of {
+		own := *selected
+		own.Rank, selected = of, &own
+	}
 	var v Verdict
 	var err error
 	switch {

@@ -19,7 +19,7 @@ func TestAFullQueueRefusesOneThatWouldBeTheFirstToGo(t *testing.T) {
 		results := map[string]int{}
 		enter := func(key string) {
 			go func() {
-				ticket, err := g.Enter(t.Context(), key, 0)
+				ticket, err := g.Enter(t.Context(), inflight.Caller{Key: key}, 0)
 				mu.Lock()
 				results[fmt.Sprint(key, " ", err)]++
 				mu.Unlock()

@@ -24,12 +24,8 @@ import (
 
 // Reasons of a refusal.
 var (
-	// ErrQueueFull means that too many requests wait already.
 	ErrQueueFull = errors.New("too many requests wait")
-	// ErrWaited means that there was no room in time.
-	ErrWaited = errors.New("no room in time")
-	// ErrMemory means that the memory for its body was not free in time.
-	ErrMemory = errors.New("no memory in time")
+	ErrWaited    = errors.New("no room in time")
 )
 
 // Options configure a [Gate]. A zero value is the default, a negative one removes
@@ -40,7 +36,7 @@ type Options struct {
 	Queue    int           // waiting requests; default 10,000, negative lets none wait
 	Wait     time.Duration // of a request; default 1 s, negative lets none wait
 
-	// Bodies is the memory of bodies, of which one key may use half. A request waits
+	// Bodies is the memory of bodies, in which each key has a share. A request waits
 	// until its body fits. Nil is unlimited.
 	Bodies *bytepool.Pool
 }
@@ -81,12 +77,12 @@ type Gate struct {
 // keyShard holds a part of the keys that have requests.
 type keyShard struct {
 	mu   sync.Mutex
-	keys map[string]*key
+	keys map[Caller]*key
 }
 
 // key is a key with requests, running or waiting.
 type key struct {
-	name    string
+	name    Caller
 	bodies  *bytepool.Share
 	users   int // requests that refer to it; guarded by its shard
 	running atomic.Int64
@@ -128,11 +124,15 @@ type Ticket struct {
 	sent atomic.Bool
 }
 
-// Enter admits a request of the key with a name, or waits until there is room for it
-// and its body of size bytes, which may be zero if unknown. An error is [ErrQueueFull], [ErrWaited], [ErrMemory] or that of ctx; nothing is held then.
-// Otherwise the caller calls Leave once.
-func (g *Gate) Enter(ctx context.Context, name string, size int64) (*Ticket, error) {
-	k := g.acquire(name)
+// Caller is who sends a request: a key, or another credential, of an organisation.
+type Caller struct{ Organisation, Key string }
+
+// Enter admits a request of a caller, or waits until there is room for it and its body of
+// size bytes, which may be zero if unknown. An error is [ErrQueueFull], [ErrWaited], that
+// of the share in the memory of bodies or that of ctx; nothing is held then. Otherwise the
+// caller calls Leave once.
+func (g *Gate) Enter(ctx context.Context, of Caller, size int64) (*Ticket, error) {
+	k := g.acquire(of)
 	t := &Ticket{gate: g, key: k}
 	if g.waiting.Load() == 0 && g.start(k, size) {
 		return t, nil
@@ -179,17 +179,22 @@ func (t *Ticket) Leave() {
 	g.release(t.key)
 }
 
-// acquire returns the key with a name, in use by one more request.
-func (g *Gate) acquire(name string) *key {
-	s := &g.shards[maphash.String(g.seed, name)%uint64(len(g.shards))]
+// shardOf returns the shard with the key of a caller.
+func (g *Gate) shardOf(name Caller) *keyShard {
+	return &g.shards[maphash.String(g.seed, name.Key)%uint64(len(g.shards))]
+}
+
+// acquire returns the key of a caller, in use by one more request.
+func (g *Gate) acquire(name Caller) *key {
+	s := g.shardOf(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.keys[name]
 	if k == nil {
 		if s.keys == nil {
-			s.keys = make(map[string]*key)
+			s.keys = make(map[Caller]*key)
 		}
-		k = &key{name: name, bodies: bytepool.NewShare(g.bodies.Budget() / 2)}
+		k = &key{name: name, bodies: g.bodies.Key(name.Organisation)}
 		s.keys[name] = k
 	}
 	k.users++
@@ -198,7 +203,7 @@ func (g *Gate) acquire(name string) *key {
 
 // release ends the use of k by a request.
 func (g *Gate) release(k *key) {
-	s := &g.shards[maphash.String(g.seed, k.name)%uint64(len(g.shards))]
+	s := g.shardOf(k.name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k.users--; k.users == 0 {
@@ -208,7 +213,7 @@ func (g *Gate) release(k *key) {
 
 // start counts a request of k as running if there is room.
 func (g *Gate) start(k *key, size int64) bool {
-	if !g.bodies.Fits(size) {
+	if k.bodies.Check(size) != nil {
 		return false
 	}
 	if k.running.Add(1) > g.key {
@@ -250,9 +255,7 @@ func (g *Gate) await(ctx context.Context, k *key, size int64) error {
 	case err := <-w.done:
 		return err
 	case <-deadline.C:
-		if err = ErrWaited; !g.bodies.Fits(size) {
-			err = ErrMemory
-		}
+		err = cmp.Or(k.bodies.Check(size), ErrWaited)
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}

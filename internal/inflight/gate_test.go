@@ -18,7 +18,7 @@ import (
 
 func mustEnter(t *testing.T, g *inflight.Gate, key string) *inflight.Ticket {
 	t.Helper()
-	ticket, err := g.Enter(t.Context(), key, 0)
+	ticket, err := g.Enter(t.Context(), inflight.Caller{Key: key}, 0)
 	if err != nil {
 		t.Fatalf("%s: %v", key, err)
 	}
@@ -55,13 +55,13 @@ func TestWaitingEndsAtItsDeadline(t *testing.T) {
 		g := inflight.New(inflight.Options{Requests: 1, Wait: 250 * time.Millisecond})
 		defer mustEnter(t, g, "a").Leave()
 		began := time.Now()
-		_, err := g.Enter(t.Context(), "a", 0)
+		_, err := g.Enter(t.Context(), inflight.Caller{Key: "a"}, 0)
 		if !errors.Is(err, inflight.ErrWaited) || time.Since(began) != 250*time.Millisecond {
 			t.Errorf("%v after %v, want ErrWaited after 250ms", err, time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err = g.Enter(ctx, "a", 0); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err = g.Enter(ctx, inflight.Caller{Key: "a"}, 0); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("with a shorter context: %v", err)
 		}
 		if l := g.Load(); l.Waiting != 0 || l.Running != 1 || l.Refused != 2 {
@@ -108,7 +108,7 @@ func TestFullQueueRefusesTheKeyThatFillsIt(t *testing.T) {
 		results := make(chan string, 5)
 		enter := func(name, key string) {
 			go func() {
-				ticket, err := g.Enter(t.Context(), key, 0)
+				ticket, err := g.Enter(t.Context(), inflight.Caller{Key: key}, 0)
 				results <- fmt.Sprint(name, " ", err)
 				ticket.Leave()
 			}()
@@ -140,7 +140,7 @@ func TestKeyHasAtMostItsShare(t *testing.T) {
 		for range 3 {
 			defer mustEnter(t, g, "greedy").Leave()
 		}
-		go g.Enter(t.Context(), "greedy", 0) // waits in front
+		go g.Enter(t.Context(), inflight.Caller{Key: "greedy"}, 0) // waits in front
 		synctest.Wait()
 		other := mustEnter(t, g, "other")
 		if l := g.Load(); l.Running != 4 || l.Waiting != 1 {
@@ -163,7 +163,7 @@ func TestWithoutAQueueRequestsAreRefusedAtOnce(t *testing.T) {
 	for _, o := range []inflight.Options{{Requests: 1, Queue: -1}, {Requests: 1, Wait: -1}} {
 		g := inflight.New(o)
 		ticket := mustEnter(t, g, "a")
-		if _, err := g.Enter(t.Context(), "b", 0); !errors.Is(err, inflight.ErrQueueFull) {
+		if _, err := g.Enter(t.Context(), inflight.Caller{Key: "b"}, 0); !errors.Is(err, inflight.ErrQueueFull) {
 			t.Errorf("%+v: %v, want ErrQueueFull", o, err)
 		}
 		ticket.Leave()
@@ -181,7 +181,7 @@ func TestGoodputHoldsAtTwiceTheLoad(t *testing.T) {
 		var all sync.WaitGroup
 		send := func(key string, count *atomic.Int64) {
 			began := time.Now()
-			ticket, err := g.Enter(t.Context(), key, 0)
+			ticket, err := g.Enter(t.Context(), inflight.Caller{Key: key}, 0)
 			if time.Since(began) > time.Second {
 				late.Add(1)
 			}
@@ -227,7 +227,7 @@ func TestRandomRequestsKeepTheLimits(t *testing.T) {
 			for range 300 {
 				k := rand.IntN(len(perKey))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(3000))*time.Microsecond)
-				ticket, err := g.Enter(ctx, fmt.Sprint(k), 0)
+				ticket, err := g.Enter(ctx, inflight.Caller{Key: fmt.Sprint(k)}, 0)
 				cancel()
 				if err != nil {
 					continue
@@ -257,7 +257,7 @@ func BenchmarkEnter(b *testing.B) {
 	b.RunParallel(func(p *testing.PB) {
 		name := fmt.Sprint(rand.Int())
 		for p.Next() {
-			ticket, _ := g.Enter(b.Context(), name, 0)
+			ticket, _ := g.Enter(b.Context(), inflight.Caller{Key: name}, 0)
 			ticket.Leave()
 		}
 	})
@@ -273,15 +273,15 @@ func TestBodiesWaitForMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		holder, _ := g.Enter(t.Context(), "other", 0)
+		holder, _ := g.Enter(t.Context(), inflight.Caller{Key: "other"}, 0)
 		admitted := make(chan error)
 		go func() {
-			ticket, err := g.Enter(t.Context(), "a", 512<<10)
+			ticket, err := g.Enter(t.Context(), inflight.Caller{Key: "a"}, 400<<10)
 			ticket.Leave()
 			admitted <- err
 		}()
 		synctest.Wait()
-		small, err := g.Enter(t.Context(), "b", 4<<10)
+		small, err := g.Enter(t.Context(), inflight.Caller{Key: "b"}, 4<<10)
 		if err != nil || g.Load().Waiting != 1 {
 			t.Fatalf("a small body waited: %v, %+v", err, g.Load())
 		}
@@ -289,8 +289,8 @@ func TestBodiesWaitForMemory(t *testing.T) {
 			t.Errorf("beyond the memory: %v, want ErrBudget", err)
 		}
 		large.Release()
-		if _, err := pool.ReadShare(strings.NewReader(strings.Repeat("x", 300<<10)), -1, 1<<20, small.Bodies()); !errors.Is(err, bytepool.ErrShare) {
-			t.Errorf("beyond the share of a key: %v, want ErrShare", err)
+		if _, err := pool.ReadShare(strings.NewReader(strings.Repeat("x", 300<<10)), -1, 1<<20, small.Bodies()); !errors.Is(err, bytepool.ErrKey) {
+			t.Errorf("beyond the share of a key: %v, want ErrKey", err)
 		}
 		if used := pool.Used(); used != 0 {
 			t.Errorf("%d bytes are still lent", used)

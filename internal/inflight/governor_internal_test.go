@@ -79,13 +79,13 @@ func TestRequestsThatWereSentMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(Options{Requests: 3})
 		g.setLimits(3, 1)
-		first, err := g.Enter(t.Context(), "key", 0)
+		first, err := g.Enter(t.Context(), Caller{Key: "key"}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		second := make(chan *Ticket)
 		go func() {
-			ticket, err := g.Enter(t.Context(), "key", 0)
+			ticket, err := g.Enter(t.Context(), Caller{Key: "key"}, 0)
 			if err != nil {
 				t.Error(err)
 			}
@@ -177,7 +177,7 @@ func TestBurstIsAdmittedWhileProvidersAreAwaited(t *testing.T) {
 		sent.Add(burst)
 		for range burst {
 			all.Go(func() {
-				ticket, err := g.Enter(t.Context(), "key", 0)
+				ticket, err := g.Enter(t.Context(), Caller{Key: "key"}, 0)
 				if err != nil {
 					mu.Lock()
 					refused++
@@ -225,7 +225,7 @@ func TestGoodputHoldsAtTwiceTheLoadOfAProcessor(t *testing.T) {
 		for time.Since(began) < load {
 			all.Go(func() {
 				arrived := time.Now()
-				ticket, err := g.Enter(t.Context(), "key", 0)
+				ticket, err := g.Enter(t.Context(), Caller{Key: "key"}, 0)
 				if err != nil {
 					mu.Lock()
 					refused++
@@ -272,7 +272,7 @@ func TestStreamsThatOverloadTheProcessorDoNotGrowInNumber(t *testing.T) {
 		// second later there are another 100.
 		for time.Since(began) < 30*time.Second {
 			all.Go(func() {
-				ticket, err := g.Enter(t.Context(), "key", 0)
+				ticket, err := g.Enter(t.Context(), Caller{Key: "key"}, 0)
 				if err != nil {
 					return
 				}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -52,8 +53,12 @@ type settledCost struct {
 func (a *Attempt) openAccount() (attemptAccount, error) {
 	bill := a.trail.bill()
 	n := bill.attempts.Add(1)
-	if limit := a.handler.AttemptLimit(); int64(n) > int64(limit) {
-		return attemptAccount{}, errAttempts(limit)
+	used := &bill.used
+	if a.request.attempts != nil {
+		used = a.request.attempts
+	}
+	if err := countAttempt(used, a.handler.AttemptLimit()); err != nil {
+		return attemptAccount{}, err
 	}
 	acc := attemptAccount{open: true, ledger: a.handler.Ledger, bill: bill, number: uint16(n), began: time.Now(), of: a, sent: sentBy(a.request), runsOn: a.runsOn()}
 	if err := acc.reserve(a.timers.context()); err != nil {
@@ -91,11 +96,14 @@ func (e *Engine) AttemptLimit() int {
 // codeAttempts is the error code for the limit of attempts.
 const codeAttempts = "attempts_exhausted"
 
-// errAttempts returns the error of a request that has used up its attempts. It
+// countAttempt counts one more attempt, or request of a hook, before it is made. The error
 // ends retries, fallbacks and hedges, and is not a fault of a provider.
-func errAttempts(limit int) *apierr.Error {
+func countAttempt(used *atomic.Uint32, limit int) error {
+	if int64(used.Add(1)) <= int64(limit) {
+		return nil
+	}
 	return apierr.New(apierr.Unavailable,
-		"the request has made the %d attempts at providers that one request may make, and none of them served it; use fewer retries and fallbacks, or raise limits.attempts in the gateway's settings", limit).
+		"the request has made the %d attempts that one request may make, at providers and by hooks of its config, and none of them served it; use fewer retries, fallbacks and hooks, or raise limits.attempts in the gateway's settings", limit).
 		WithCode(codeAttempts)
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"modelgate/api"
-	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/dialect"
 	"modelgate/internal/provider"
@@ -153,8 +152,4 @@ func (a *Attempt) body() (*bytepool.Buffer, error) {
 	}
 	call.Body = provider.Body{Source: buf, Length: int64(buf.Len()), Replayable: true}
 	return buf, nil
-}
-
-func outOfMemory(err error) error {
-	return apierr.BodyMemoryFull().WithCause(err)
 }

@@ -254,7 +254,7 @@ func (h *cacheHandler) lead(ctx context.Context, r *Request, t *Trail, key respc
 		return res, err
 	}
 	landed = true
-	s := newSharedResponse(res, h.cache.limit(), h.engine.Pool)
+	s := newSharedResponse(res, h.cache.limit(), h.engine.Pool, r.Memory)
 	s.onDrop = f.close
 	own := s.open(ctx)
 	settle := func() {

@@ -58,7 +58,7 @@ func (c *embeddingCall) Embed(ctx context.Context, text string) ([]float32, erro
 	}
 	body := jsonedit.AppendString([]byte(`{"model":`), h.options.Embedding.Model)
 	body = append(jsonedit.AppendString(append(body, `,"input":`...), text), '}')
-	buf, err := h.engine.Pool.ReadAll(bytes.NewReader(body), int64(len(body)), int64(len(body)))
+	buf, err := h.engine.Pool.ReadShare(bytes.NewReader(body), int64(len(body)), int64(len(body)), r.Memory)
 	if err != nil {
 		return nil, err
 	}

@@ -351,9 +351,9 @@ func (a *Attempt) splice(doc *jsonedit.Doc, edits []jsonedit.Edit) (*bytepool.Bu
 	for _, e := range edits {
 		size += len(e.Name) + len(e.Value) + len(e.Rename) + len(`,"":`)
 	}
-	buf, err := a.handler.Pool.Get(size)
+	buf, err := a.handler.Pool.GetShare(size, a.request.Memory)
 	if err != nil {
-		return nil, outOfMemory(err)
+		return nil, apierr.BodyMemoryFull(err)
 	}
 	buf.Fill(func(dst []byte) []byte { return doc.Apply(dst, edits...) })
 	return buf, nil

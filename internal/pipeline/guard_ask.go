@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"modelgate/internal/apierr"
@@ -35,9 +36,9 @@ func (c *CheckCall) open(body []byte) (*Request, error) {
 	if c.Err != nil {
 		return nil, c.Err
 	}
-	buf, err := c.Pool.Get(len(body))
+	buf, err := c.Pool.GetShare(len(body), c.Request.Memory)
 	if err != nil {
-		return nil, apierr.BodyMemoryFull()
+		return nil, apierr.BodyMemoryFull(err)
 	}
 	buf.Fill(func(dst []byte) []byte { return append(dst, body...) })
 	own := c.Request
@@ -52,8 +53,8 @@ func (c *CheckCall) open(body []byte) (*Request, error) {
 }
 
 // ask sends the request of a check of r. Its attempts are part of r: they are
-// recorded in its log entry, paid and limited like its own, and count for its
-// limit of attempts.
+// recorded in its log entry, paid and limited like its own, and those of a check
+// of its config count for its limit of attempts.
 func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 	admitted := r.CheckCalls[m]
 	if admitted == nil {
@@ -65,6 +66,9 @@ func (l *CheckLog) ask(ctx context.Context, r *Request, m *guardrail.Model, call
 	}
 	defer own.Body.Release()
 	defer l.forget(own)
+	if call.Rank > guardrail.RankConfig {
+		own.attempts = new(atomic.Uint32)
+	}
 	t := &Trail{shared: l.bill}
 	defer l.addAttempts(m.Check, t)
 	res, err := own.Routing.Handle(ctx, own, t)
@@ -159,6 +163,16 @@ func readModeration(body []byte, n int) (guardrail.ModelResponse, error) {
 // facts returns what checks may know about the request, and asks models for them.
 func (l *CheckLog) facts(r *Request, body *document) *guardrail.Request {
 	f := r.facts(body)
+	f.CountRequest = func() error { return countAttempt(&l.bill.used, l.limit) }
+	if r.Memory != nil {
+		f.Hold = func(n int) (func(), error) {
+			release, err := r.Memory.Hold(n)
+			if err != nil {
+				return nil, apierr.BodyMemoryFull(err)
+			}
+			return release, nil
+		}
+	}
 	if len(r.CheckCalls) > 0 {
 		f.Ask = func(ctx context.Context, m *guardrail.Model, call guardrail.ModelCall) (guardrail.ModelResponse, error) {
 			return l.ask(ctx, r, m, call)

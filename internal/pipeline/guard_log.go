@@ -52,17 +52,18 @@ type CheckLog struct {
 	bodies    []*bytepool.Buffer // of changed requests
 
 	bill       *bill          // of the request
+	limit      int            // of attempts
 	pending    sync.WaitGroup // checks that run in the background
 	background bool           // there were such checks; guarded by mu
 }
 
-// checkLog returns the log of the request's hooks.
-func (t *Trail) checkLog() *CheckLog {
+// checkLog returns the log of the request's hooks, for an engine.
+func (t *Trail) checkLog(e *Engine) *CheckLog {
 	b := t.bill()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.guards == nil {
-		b.guards = &CheckLog{bill: b}
+		b.guards = &CheckLog{bill: b, limit: e.AttemptLimit()}
 	}
 	return b.guards
 }

@@ -54,10 +54,10 @@ func (run *requestRun) readText(h *requestGuard, r *Request, g *Guards, l *Check
 	if head := r.Upload.peek(); !mayBeJSON(head) && !mayBeText(media, head) {
 		return nil, nil
 	}
-	body, err := r.Upload.hold(h.engine.Pool, l)
+	body, err := r.Upload.hold(h.engine.Pool, r.Memory, l)
 	switch {
-	case errors.Is(err, bytepool.ErrBudget):
-		return nil, outOfMemory(err)
+	case bytepool.IsFull(err):
+		return nil, apierr.BodyMemoryFull(err)
 	case errors.Is(err, bytepool.ErrTooLarge):
 		return nil, unchecked("the request body is larger than %d bytes", maxChecked)
 	case err != nil:
@@ -131,7 +131,7 @@ func (run *requestRun) checkText(ctx context.Context, h *requestGuard, r *Reques
 	rows := newRowChecks(rowChecks{ctx: ctx, pool: h.engine.Pool, path: h.path, request: r, log: l, hooks: g.Before, on: guardrail.Before})
 	changed, err := rows.checkRows(raw)
 	if err == nil && !bytes.Equal(changed, raw) {
-		err = run.hold(h.engine, changed, l, false)
+		err = run.hold(h.engine, r, changed, l)
 	}
 	return nil, err
 }
@@ -166,11 +166,12 @@ func (u *Upload) peek() []byte {
 }
 
 // hold reads an upload completely, once. The buffer is released with the request.
-func (u *Upload) hold(pool *bytepool.Pool, l *CheckLog) (*bytepool.Buffer, error) {
+func (u *Upload) hold(pool *bytepool.Pool, share *bytepool.Share, l *CheckLog) (*bytepool.Buffer, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.held == nil {
-		body, err := pool.ReadAll(u.Body, -1, maxChecked)
+		u.holdPart()
+		body, err := pool.ReadShare(u.Body, -1, maxChecked, share)
 		if err != nil {
 			u.Body = brokenBody{err}
 			return nil, err

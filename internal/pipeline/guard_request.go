@@ -43,7 +43,7 @@ func (h *requestGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Respo
 		t.decideGuards(h.path, g)
 		return h.next.Handle(ctx, r, t)
 	}
-	run := t.checkLog().runRequest(ctx, h, r, g)
+	run := t.checkLog(h.engine).runRequest(ctx, h, r, g)
 	if run.err != nil {
 		return nil, run.err
 	}
@@ -152,7 +152,7 @@ func (run *requestRun) make(ctx context.Context, h *requestGuard, r *Request, l 
 	if len(aside) > 0 {
 		in.Parts = slices.Concat(in.Parts, aside)
 	}
-	out := guardrail.Run(ctx, g.Before, &in, l.backgroundRuns(ctx, h.path))
+	out := guardrail.Run(ctx, g.Before, &in, l.backgroundRuns(ctx, h.path, r.Memory))
 	if err := ctx.Err(); err != nil {
 		run.err = apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(ctx))
 		return
@@ -198,19 +198,19 @@ func (run *requestRun) configure(h *requestGuard, r *Request, prompt *PromptEdit
 		return err
 	}
 	run.configured = true
-	return run.hold(h.engine, doc.Bytes(), l, true)
+	return run.hold(h.engine, r, doc.Bytes(), l)
 }
 
 // hold copies a body into memory that is released with the request.
-func (run *requestRun) hold(e *Engine, raw []byte, l *CheckLog, object bool) error {
-	buf, err := e.Pool.Get(len(raw) + 64)
+func (run *requestRun) hold(e *Engine, r *Request, raw []byte, l *CheckLog) error {
+	buf, err := e.Pool.GetShare(len(raw)+64, r.Memory)
 	if err != nil {
-		return apierr.BodyMemoryFull()
+		return apierr.BodyMemoryFull(err)
 	}
 	l.release(buf)
 	buf.Fill(func(dst []byte) []byte { return append(dst, raw...) })
 	run.body, run.doc = buf, nil
-	if !object {
+	if r.Doc == nil {
 		return nil
 	}
 	run.doc = new(jsonedit.Doc)
@@ -233,9 +233,13 @@ func (r *Request) editsWith(p *PromptEdits) []jsonedit.Edit {
 }
 
 // backgroundRuns returns what runs hooks that do not delay the request, on copies of its
-// texts.
-func (l *CheckLog) backgroundRuns(ctx context.Context, path string) guardrail.Background {
-	return func(hooks []*guardrail.Hook, in guardrail.Input) {
+// texts. Their memory is reserved first: a request whose hooks cannot run is not served.
+func (l *CheckLog) backgroundRuns(ctx context.Context, path string, share *bytepool.Share) guardrail.Background {
+	return func(hooks []*guardrail.Hook, in guardrail.Input) error {
+		release, err := share.HoldBehind(in.Memory(hooks) + copiesBehind*in.Size())
+		if err != nil {
+			return apierr.BodyMemoryFull(err)
+		}
 		facts := *in.Request
 		if d, ok := facts.Body.(*document); ok { // bodies are released with the request
 			facts.Body = d.clone()
@@ -245,12 +249,19 @@ func (l *CheckLog) backgroundRuns(ctx context.Context, path string) guardrail.Ba
 			own := d.clone()
 			in.Document, in.Parts = own, slices.Concat(own.parts, in.Parts[len(d.parts):])
 		}
+		in.Held = true
 		l.inBackground(ctx, func(ctx context.Context) {
+			defer release()
 			out := guardrail.Run(ctx, hooks, &in, nil)
 			l.record(in.Event, path, out.Results)
 		})
+		return nil
 	}
 }
+
+// copiesBehind is the number of copies of bodies for hooks that do not delay the request:
+// the body, and its texts.
+const copiesBehind = 2
 
 // change sets the body that the hooks produced. They cannot change the model or
 // whether the response is streamed, which were checked before.
@@ -280,7 +291,7 @@ func (run *requestRun) change(e *Engine, r *Request, out *guardrail.Outcome, l *
 		raw = plain
 	}
 	run.checked = nil // checks of the response see the request as it is sent
-	return run.hold(e, raw, l, r.Doc != nil)
+	return run.hold(e, r, raw, l)
 }
 
 // fixedFields returns the edits that restore members which hooks must not change.

@@ -39,7 +39,7 @@ func (h *responseGuard) Handle(ctx context.Context, r *Request, t *Trail) (*Resp
 	if r.continued != nil { // the guardrails of the stream check it
 		return res, nil
 	}
-	run := &responseRun{guard: h, ctx: ctx, request: r, log: t.checkLog(), res: res, hooks: g.After}
+	run := &responseRun{guard: h, ctx: ctx, request: r, log: t.checkLog(h.engine), res: res, hooks: g.After}
 	if err := run.check(); err != nil {
 		res.Close()
 		return nil, err
@@ -88,10 +88,10 @@ const maxChecked = maxTranslated
 
 // readBody reads a response that would stream through, and checks it.
 func (run *responseRun) readBody(body io.Reader) error {
-	buf, err := run.guard.engine.Pool.ReadAll(body, max(run.res.Length, -1), maxChecked)
+	buf, err := run.guard.engine.Pool.ReadShare(body, max(run.res.Length, -1), maxChecked, run.request.Memory)
 	switch {
-	case errors.Is(err, bytepool.ErrBudget):
-		return outOfMemory(err)
+	case bytepool.IsFull(err):
+		return apierr.BodyMemoryFull(err)
 	case errors.Is(err, bytepool.ErrTooLarge):
 		return apierr.New(apierr.Denied, "the response is larger than %d bytes, so it could not be checked by guardrails", maxChecked).WithCode("response_unchecked")
 	case err != nil:
@@ -300,7 +300,7 @@ func (run *responseRun) run(in guardrail.Input) (*guardrail.Outcome, error) {
 
 // runHooks runs hooks. An error says that the response does not pass.
 func (run *responseRun) runHooks(hooks []*guardrail.Hook, in guardrail.Input) (*guardrail.Outcome, error) {
-	out := guardrail.Run(run.ctx, hooks, &in, run.log.backgroundRuns(run.ctx, run.guard.path))
+	out := guardrail.Run(run.ctx, hooks, &in, run.log.backgroundRuns(run.ctx, run.guard.path, run.request.Memory))
 	switch {
 	case run.ctx.Err() != nil:
 		return new(guardrail.Outcome), apierr.New(apierr.ClientGone, "the client closed the request").WithCause(context.Cause(run.ctx))
@@ -308,12 +308,23 @@ func (run *responseRun) runHooks(hooks []*guardrail.Hook, in guardrail.Input) (*
 		hideTexts(guardrail.After, out.Results)
 		return out, denied(HookResults{Before: run.request.passed, After: out.Results})
 	}
-	return out, nil
+	return out, notRun(out)
+}
+
+// notRun returns the error of hooks that did not run, for want of memory; nil if they did.
+func notRun(out *guardrail.Outcome) error {
+	if e, ok := errors.AsType[*apierr.Error](out.Err); ok {
+		return e
+	}
+	return nil
 }
 
 // observe runs hooks on a stream that has passed: they can only report.
 func (run *responseRun) observe(hooks []*guardrail.Hook, in guardrail.Input) {
-	out := guardrail.Run(run.ctx, hooks, &in, run.log.backgroundRuns(run.ctx, run.guard.path))
+	out := guardrail.Run(run.ctx, hooks, &in, run.log.backgroundRuns(run.ctx, run.guard.path, run.request.Memory))
+	if notRun(out) != nil {
+		run.log.notCovered("streamed text") // it has passed
+	}
 	for i := range out.Results {
 		out.Results[i].Deny = false
 	}

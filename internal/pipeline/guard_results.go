@@ -56,7 +56,7 @@ func (run *responseRun) guardRows() error {
 		res.Body = lines
 		return run.runFacts()
 	}
-	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.engine.Pool}, res: res, declared: strings.Contains(mediaType(res.Header.Get("Content-Type")), "json")}
+	rows := &rowResults{checks: checks, rows: &rowReader{lines: lines, pool: run.guard.engine.Pool, share: run.request.Memory}, res: res, declared: strings.Contains(mediaType(res.Header.Get("Content-Type")), "json")}
 	res.edited()
 	res.Body = rows
 	res.after = append(res.after, rows.rows.release)

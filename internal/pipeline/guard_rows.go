@@ -91,6 +91,8 @@ func (c *rowChecks) check(row []byte) ([]byte, error) {
 		return nil, denied(HookResults{After: out.Results})
 	case out.Denied:
 		return nil, denied(HookResults{Before: out.Results})
+	case notRun(out) != nil:
+		return nil, out.Err
 	case !out.Transformed:
 		return row, nil
 	}
@@ -155,8 +157,13 @@ func changedRow(checked *document, out *guardrail.Outcome) ([]byte, error) {
 type rowReader struct {
 	lines *bufio.Reader
 	pool  *bytepool.Pool
+	share *bytepool.Share  // that pays for it
 	row   *bytepool.Buffer // of the last line; nil before the first
 }
+
+// rowCopies is the number of copies of a row in memory, in addition to it, while it is
+// checked and written again.
+const rowCopies = 2
 
 var errRowTooLong = errors.New("the row is too long")
 
@@ -164,9 +171,9 @@ var errRowTooLong = errors.New("the row is too long")
 // An error other than io.EOF comes without a line.
 func (r *rowReader) next() ([]byte, error) {
 	if r.row == nil {
-		row, err := r.pool.Get(4 << 10)
+		row, err := r.pool.GetShare(4<<10, r.share)
 		if err != nil {
-			return nil, apierr.BodyMemoryFull()
+			return nil, apierr.BodyMemoryFull(err)
 		}
 		r.row = row
 	}
@@ -175,7 +182,7 @@ func (r *rowReader) next() ([]byte, error) {
 		piece, err := r.lines.ReadSlice('\n')
 		larger, full := r.row.Append(piece)
 		if full != nil {
-			return nil, apierr.BodyMemoryFull()
+			return nil, apierr.BodyMemoryFull(full)
 		}
 		r.row = larger
 		switch {
@@ -185,6 +192,9 @@ func (r *rowReader) next() ([]byte, error) {
 		case err != nil && err != io.EOF:
 			return nil, err
 		default:
+			if full := r.row.ReserveTo(rowCopies * r.row.Len()); full != nil {
+				return nil, apierr.BodyMemoryFull(full)
+			}
 			return r.row.Bytes(), err
 		}
 	}

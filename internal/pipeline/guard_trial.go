@@ -10,6 +10,7 @@ import (
 	"modelgate/internal/access"
 	"modelgate/internal/apierr"
 	"modelgate/internal/bodytext"
+	"modelgate/internal/bytepool"
 	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/jsonedit"
@@ -23,6 +24,8 @@ type Trial struct {
 	On       guardrail.Event
 	Dialect  api.Dialect // of Body; streams are in the chat dialect
 	Identity *access.Identity
+	Memory   *bytepool.Share // that the trial counts against; nil for none
+	Engine   *Engine         // whose limits apply; nil for the defaults
 
 	Model    string
 	Metadata map[string]string
@@ -67,6 +70,7 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 	}
 	r := &Request{
 		Identity:  t.Identity,
+		Memory:    t.Memory,
 		Dialect:   t.Dialect,
 		Operation: t.Dialect.ConversationOperation(),
 		Metadata:  t.Metadata,
@@ -77,7 +81,7 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 	if t.Trail == nil {
 		t.Trail = new(Trail)
 	}
-	log := t.Trail.checkLog()
+	log := t.Trail.checkLog(t.Engine)
 	if t.Chunks != nil {
 		return t.runStream(ctx, r, hooks, log)
 	}
@@ -92,6 +96,9 @@ func (t *Trial) Run(ctx context.Context) (*TrialResult, error) {
 	}
 	out := guardrail.Run(ctx, hooks, &in, nil)
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := notRun(out); err != nil {
 		return nil, err
 	}
 	res := &TrialResult{Results: out.Results, Denied: out.Denied, Transformed: out.Transformed, Body: t.Body, Texts: textsOf(doc.parts), Unchecked: doc.body.Uncovered}

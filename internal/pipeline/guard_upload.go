@@ -12,6 +12,7 @@ import (
 
 	"modelgate/api"
 	"modelgate/internal/apierr"
+	"modelgate/internal/bytepool"
 	"modelgate/internal/contentcoding"
 	"modelgate/internal/jsonedit"
 )
@@ -41,25 +42,27 @@ type rowUpload struct {
 // wrap returns the form with checked rows, written again: parsers that read the received
 // form differently cannot find other rows in it.
 func (u *rowUpload) wrap(body io.Reader) io.Reader {
-	return &rowForm{checks: u.checks, boundary: u.boundary, form: multipart.NewReader(body, u.boundary)}
+	return &rowForm{upload: u.checks.request.Upload, checks: u.checks, boundary: u.boundary, form: multipart.NewReader(body, u.boundary)}
 }
 
 // rowForm is a form whose rows are checked as it is read.
 type rowForm struct {
+	upload   *Upload
 	checks   *rowChecks
 	boundary string
 	form     *multipart.Reader
 
-	rows   *rowReader // of the current part; nil between parts
-	copied io.Reader  // the current part, if it is a file without rows
-	field  string     // name of the current part
-	media  string     // its type
-	row    int        // number of the last row in the part
-	value  []byte     // of a part other than a file
-	file   bool       // the current part is a file
-	over   bool       // the value was too long to be checked, and is written
-	batch  bool       // the form says that the file is a batch
-	plain  int        // number of the first line that passed unchecked; 0 if none did
+	rows   *rowReader       // of the current part; nil between parts
+	copied io.Reader        // the current part, if it is a file without rows
+	field  string           // name of the current part
+	media  string           // its type
+	row    int              // number of the last row in the part
+	value  []byte           // of a part other than a file
+	memory *bytepool.Buffer // that counts value; nil for a short one
+	file   bool             // the current part is a file
+	over   bool             // the value was too long to be checked, and is written
+	batch  bool             // the form says that the file is a batch
+	plain  int              // number of the first line that passed unchecked; 0 if none did
 	out    bytes.Buffer
 	failed error
 }
@@ -78,6 +81,7 @@ func (f *rowForm) Read(p []byte) (int, error) {
 			if f.rows != nil {
 				f.rows.release()
 			}
+			f.clearValue()
 			f.failed = err
 		}
 	}
@@ -148,13 +152,16 @@ func (f *rowForm) nextPart() error {
 		}
 	}
 	f.out.WriteString("\r\n")
-	f.field, f.media, f.row, f.value, f.over = head.name, mediaType(part.Header.Get("Content-Type")), 0, nil, false
+	f.field, f.media, f.row, f.over = head.name, mediaType(part.Header.Get("Content-Type")), 0, false
+	f.clearValue()
 	if f.file && !hasRows(f.checks.request.Operation) {
 		f.checks.log.notCovered("file")
 		f.copied = content
+		f.upload.passParts()
 		return nil
 	}
-	f.rows = &rowReader{lines: content, pool: f.checks.pool}
+	f.upload.holdPart()
+	f.rows = &rowReader{lines: content, pool: f.checks.pool, share: f.checks.request.Memory}
 	return nil
 }
 
@@ -175,6 +182,7 @@ func (f *rowForm) line(line []byte) error {
 	if !f.file {
 		return f.addToField(line)
 	}
+	f.upload.holdPart() // for the next row
 	if len(bytes.TrimSpace(row)) == 0 {
 		f.out.Write(line)
 		return nil
@@ -234,6 +242,9 @@ func (f *rowForm) endPart() error {
 // addToField adds to the value of the current field. A value that is too long passes
 // unless a hook acts on it.
 func (f *rowForm) addToField(line []byte) error {
+	if err := f.countValue(len(f.value) + len(line)); err != nil {
+		return err
+	}
 	if f.value = append(f.value, line...); len(f.value) <= maxFormValue && !f.over {
 		return nil
 	}
@@ -244,6 +255,36 @@ func (f *rowForm) addToField(line []byte) error {
 	f.out.Write(f.value)
 	f.value, f.over = f.value[:0], true
 	return nil
+}
+
+// shortValue is the length in bytes up to which the value of a field is not counted.
+const shortValue = 4 << 10
+
+// countValue counts the memory of a value of n bytes, and of its copies for hooks.
+func (f *rowForm) countValue(n int) error {
+	if n <= shortValue {
+		return nil
+	}
+	if f.memory == nil {
+		memory, err := f.checks.pool.GetShare(0, f.checks.request.Memory)
+		if err != nil {
+			return apierr.BodyMemoryFull(err)
+		}
+		f.memory = memory
+	}
+	if err := f.memory.ReserveTo(rowCopies * n); err != nil {
+		return apierr.BodyMemoryFull(err)
+	}
+	return nil
+}
+
+// clearValue releases the value of a field.
+func (f *rowForm) clearValue() {
+	f.value = nil
+	if f.memory != nil {
+		f.memory.Release()
+		f.memory = nil
+	}
 }
 
 // settings are fields of forms that hold no text for a model.

@@ -97,7 +97,7 @@ func (s *guardedStream) askParts(parts []guardrail.Part, partial bool) (*guardra
 		hideTexts(guardrail.After, results)
 		return nil, denied(HookResults{Before: s.run.request.passed, After: results})
 	}
-	return out, nil
+	return out, notRun(out)
 }
 
 // remote reports whether a window hook asks something outside of this process.
@@ -231,7 +231,10 @@ func (s *guardedStream) repeated(value string, t bodytext.Text) string {
 	hooks := slices.Concat(s.hooks.window, s.hooks.hold)
 	part := partsOf(s.run.request, s.form, []bodytext.Text{t})[0]
 	in := guardrail.Input{Event: guardrail.After, Request: s.run.requestFacts(), Status: s.run.res.Status, Parts: []guardrail.Part{part}}
-	if o := guardrail.Run(s.run.ctx, hooks, &in, nil); len(o.Parts) == 1 {
+	switch o := guardrail.Run(s.run.ctx, hooks, &in, nil); {
+	case notRun(o) != nil:
+		return "" // it could not be checked
+	case len(o.Parts) == 1:
 		out = o.Parts[0].Text
 	}
 	s.replaced[value] = out

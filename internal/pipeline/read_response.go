@@ -187,9 +187,9 @@ func (a *Attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) 
 	if out.Length < 0 {
 		body = io.LimitReader(body, maxBufferedJSON+1)
 	}
-	buf, err := a.handler.Pool.ReadAll(body, out.Length, maxBufferedJSON+1)
-	if errors.Is(err, bytepool.ErrBudget) {
-		err = outOfMemory(err)
+	buf, err := a.handler.Pool.ReadShare(body, out.Length, maxBufferedJSON+1, a.request.Memory)
+	if bytepool.IsFull(err) {
+		err = apierr.BodyMemoryFull(err)
 	}
 	return buf, err
 }
@@ -198,7 +198,7 @@ func (a *Attempt) read(out *Response, body io.Reader) (*bytepool.Buffer, error) 
 // that. length is the Content-Length, or negative; streamed is true if the
 // client gets a stream.
 func (a *Attempt) readTranslated(body io.Reader, length int64, streamed bool) (*bytepool.Buffer, error) {
-	buf, err := a.handler.Pool.ReadAll(body, length, maxTranslated)
+	buf, err := a.handler.Pool.ReadShare(body, length, maxTranslated, a.request.Memory)
 	if err == nil && !isCompleteJSON(buf.Bytes()) {
 		buf.Release()
 		return nil, a.incomplete()
@@ -213,8 +213,8 @@ func (a *Attempt) readTranslated(body io.Reader, length int64, streamed bool) (*
 		}
 	}
 	switch {
-	case errors.Is(err, bytepool.ErrBudget):
-		return nil, outOfMemory(err)
+	case bytepool.IsFull(err):
+		return nil, apierr.BodyMemoryFull(err)
 	case errors.Is(err, bytepool.ErrTooLarge):
 		return nil, a.unreadable("a body that is too large to be translated")
 	case err != nil:

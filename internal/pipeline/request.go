@@ -53,6 +53,9 @@ type Request struct {
 	// Ticket is the admission of the request. Attempts report to it that they are
 	// sent. Nil without a gate.
 	Ticket *inflight.Ticket
+	// Memory is the share of body memory that all counts against which is held for the
+	// request. Nil counts it against the pool only.
+	Memory *bytepool.Share
 
 	Received
 
@@ -84,6 +87,10 @@ type Request struct {
 	// AttemptDeadline is the time after which no attempt begins. Zero means
 	// none.
 	AttemptDeadline time.Time
+
+	// attempts counts the attempts of a check that is not the config's, which those of the
+	// request must not use up. Nil for other requests.
+	attempts *atomic.Uint32
 
 	// DryRun builds attempts but sends none; see [Trail.Planned].
 	DryRun bool
@@ -203,6 +210,8 @@ type Upload struct {
 	// TokenBytes is the number of bytes of Body that are estimated as a token; 0 for that of
 	// media.
 	TokenBytes int64
+	// Time limits how long parts of Body are held before they are complete. Nil does not.
+	Time HoldTimer
 	// Fields returns the fields of a form that decide its price. It is nil for other
 	// bodies.
 	Fields func() FormFields
@@ -214,13 +223,34 @@ type Upload struct {
 	held *bytepool.Buffer // the complete body, if hooks have read it
 }
 
+// HoldTimer limits how long an incomplete body, or part of one, is held in memory: from
+// Hold, which begins a part, to the next call. Pass ends the last part.
+type HoldTimer interface {
+	Hold()
+	Pass()
+}
+
+// holdPart begins a part of the body that is held until it is complete.
+func (u *Upload) holdPart() {
+	if u.Time != nil {
+		u.Time.Hold()
+	}
+}
+
+// passParts ends the last part: what follows is passed on as it arrives.
+func (u *Upload) passParts() {
+	if u.Time != nil {
+		u.Time.Pass()
+	}
+}
+
 // Derive returns a request in the chat dialect that the gateway sends itself while it
 // serves r, such as that of a check or an embedder. It has the tenant, the trace and
 // the limits of r, and neither its headers nor its hooks nor its routing. Its body is
 // set by [Received.setBody].
 func (r *Request) Derive(client dialect.ClientDialect, op api.Operation, path, model string) Request {
 	own := Request{
-		ID: r.ID, Time: r.Time, TraceID: r.TraceID, TraceFlags: r.TraceFlags, Identity: r.Identity,
+		ID: r.ID, Time: r.Time, TraceID: r.TraceID, TraceFlags: r.TraceFlags, Identity: r.Identity, Memory: r.Memory,
 		Client: client, Dialect: api.DialectChat, Operation: op, Model: model, Metadata: r.Metadata,
 		Limiting: r.Limiting,
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"modelgate/api"
+	"modelgate/internal/apierr"
 	"modelgate/internal/dialect"
 	"modelgate/internal/eventstream"
 	"modelgate/internal/jsonedit"
@@ -77,9 +78,9 @@ func (m *modelRenamer) response(a *Attempt, out *Response) error {
 		return nil
 	}
 	name := jsonedit.AppendString(nil, m.name)
-	buf, err := a.handler.Pool.Get(len(out.Bytes) + len(name))
+	buf, err := a.handler.Pool.GetShare(len(out.Bytes)+len(name), a.request.Memory)
 	if err != nil {
-		return outOfMemory(err)
+		return apierr.BodyMemoryFull(err)
 	}
 	buf.Fill(func(dst []byte) []byte {
 		return append(append(append(dst, out.Bytes[:from]...), name...), out.Bytes[to:]...)

@@ -75,7 +75,7 @@ type progress struct{ begun, finished, terminated, failed bool }
 
 // newSharedResponse returns res to be shared. The caller must call run for a
 // response with events or a body.
-func newSharedResponse(res *Response, limit int, pool *bytepool.Pool) *sharedResponse {
+func newSharedResponse(res *Response, limit int, pool *bytepool.Pool, share *bytepool.Share) *sharedResponse {
 	s := &sharedResponse{source: res, head: Response{Status: res.Status, Length: res.Length, translation: res.translation}, decoded: res.MaxDecoded(), header: res.Header, limit: limit, readers: make(map[*sharedReader]struct{})}
 	if res.Attempt != nil {
 		s.model, s.params = res.Attempt.Model, slices.Clone(res.Attempt.Params)
@@ -101,7 +101,7 @@ func newSharedResponse(res *Response, limit int, pool *bytepool.Pool) *sharedRes
 		s.form = respcache.Raw
 	}
 	if !s.ended {
-		s.memory, _ = pool.Get(0) // without memory nothing is stored
+		s.memory, _ = pool.GetShare(0, share) // without memory nothing is stored
 	}
 	return s
 }

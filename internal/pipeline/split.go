@@ -68,7 +68,7 @@ const maxPieces = 64 << 20
 func (a *Attempt) checkPieces(body []byte) error {
 	n, size := dialect.CountInputs(body)
 	limit := a.handler.AttemptLimit()
-	if left := limit - int(a.trail.bill().attempts.Load()); n > left {
+	if left := limit - int(a.trail.bill().used.Load()); n > left {
 		return apierr.New(apierr.Invalid,
 			"%s accepts one input per request, so %d inputs need as many attempts; a request may make %d attempts (limits.attempts in the gateway's settings) and has %d left: send fewer inputs", a.Target.ID, n, limit, max(left, 0)).
 			WithParam("input").WithCode(codeAttempts)

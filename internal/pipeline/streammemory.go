@@ -3,6 +3,7 @@ package pipeline
 import (
 	"io"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/sse"
 )
@@ -18,6 +19,7 @@ type streamMemory struct {
 	frames
 	src        io.Reader
 	pool       *bytepool.Pool
+	share      *bytepool.Share
 	translated bool
 
 	unread    int // bytes since the last event
@@ -29,7 +31,7 @@ type streamMemory struct {
 
 // streamMemory returns the memory of the stream src, without its frames.
 func (a *Attempt) streamMemory(src io.Reader) *streamMemory {
-	return &streamMemory{src: src, pool: a.handler.Pool, translated: a.wire.translatesConversation()}
+	return &streamMemory{src: src, pool: a.handler.Pool, share: a.request.Memory, translated: a.wire.translatesConversation()}
 }
 
 // Read implements io.Reader for the frames.
@@ -70,14 +72,14 @@ func (m *streamMemory) grow(size, collected int) error {
 		return nil
 	}
 	if m.counted == nil {
-		counted, err := m.pool.Get(0)
+		counted, err := m.pool.GetShare(0, m.share)
 		if err != nil {
-			return outOfMemory(err)
+			return apierr.BodyMemoryFull(err)
 		}
 		m.counted = counted
 	}
 	if err := m.counted.Reserve(more); err != nil {
-		return outOfMemory(err)
+		return apierr.BodyMemoryFull(err)
 	}
 	m.reserved += more
 	return nil

@@ -224,7 +224,10 @@ func headerText(s string) string {
 // bill adds up the cost of all attempts of a request, in all of its trails. It
 // is safe for concurrent use.
 type bill struct {
-	attempts atomic.Uint32 // number of attempts begun
+	attempts atomic.Uint32 // number of attempts begun, which numbers them
+	// used counts, against the limit of attempts, those begun for the request itself and
+	// the requests of hooks of its config.
+	used atomic.Uint32
 
 	mu   sync.Mutex
 	paid reqlog.ExchangeCost // guarded by mu

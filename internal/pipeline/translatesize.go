@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 
+	"modelgate/internal/apierr"
 	"modelgate/internal/bytepool"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
@@ -40,13 +41,13 @@ func (a *Attempt) reserveTranslation() (*bytepool.Buffer, error) {
 	if a.request.Doc == nil || !a.wire.translates() {
 		return nil, nil
 	}
-	counted, err := a.handler.Pool.Get(0)
+	counted, err := a.handler.Pool.GetShare(0, a.request.Memory)
 	if err != nil {
-		return nil, outOfMemory(err)
+		return nil, apierr.BodyMemoryFull(err)
 	}
 	if err := counted.Reserve(translationSize(a.request.Doc.Bytes())); err != nil {
 		counted.Release()
-		return nil, outOfMemory(err)
+		return nil, apierr.BodyMemoryFull(err)
 	}
 	return counted, nil
 }

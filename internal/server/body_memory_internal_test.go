@@ -25,8 +25,8 @@ func TestTheMemoryOfBodiesIsBoundedByDefault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const room = 1 << 20
-	if err := others.Reserve(1<<30 - room - int(pool.Used())); err != nil {
+	const room, large = 1 << 20, 1<<30 - 1<<30/8 // the rest is for small bodies
+	if err := others.Reserve(large - room - int(pool.Used())); err != nil {
 		t.Fatalf("the documented 1 GB are not there: %v", err)
 	}
 	if err := others.Reserve(room + 1); err == nil {
@@ -51,6 +51,12 @@ func TestTheMemoryOfBodiesIsBoundedByDefault(t *testing.T) {
 	}
 	if status, text, _ := post(1000); status != 400 { // no provider is named
 		t.Errorf("a body with room: %d %s", status, text)
+	}
+	if err := others.Reserve(room); err != nil {
+		t.Fatal(err)
+	}
+	if status, text, _ := post(100 << 10); status != 400 {
+		t.Errorf("a small body where large ones have no room: %d %s", status, text)
 	}
 	others.Release()
 	if status, text, _ := post(room + 4096); status != 400 {

@@ -46,10 +46,13 @@ func (a *API) checkBody(r *http.Request, route *Route, c *Caller) error {
 const bodyCopies = 3
 
 // readBody reads the body into a buffer that the caller must release. The buffer and
-// the copies count against the limit of body memory.
-func (a *API) readBody(r *http.Request, route *Route) (*bytepool.Buffer, error) {
-	limit := route.maxBody()
-	body, err := a.Bodies.ReadAll(r.Body, r.ContentLength, limit)
+// the copies count against the share of the caller's organisation in the body memory.
+func (a *API) readBody(r *http.Request, route *Route, c *Caller) (*bytepool.Buffer, error) {
+	limit, share := route.maxBody(), a.Bodies.Keyless()
+	if !route.Open {
+		share = a.Bodies.Organisation(c.Identity.Organisation)
+	}
+	body, err := a.Bodies.ReadShare(r.Body, r.ContentLength, limit, share)
 	if err == nil {
 		if err = body.Reserve((bodyCopies - 1) * body.Len()); err == nil {
 			return body, nil
@@ -59,8 +62,8 @@ func (a *API) readBody(r *http.Request, route *Route) (*bytepool.Buffer, error) 
 	switch {
 	case errors.Is(err, bytepool.ErrTooLarge):
 		return nil, apierr.New(apierr.TooLarge, "the request body is larger than %d bytes", limit)
-	case errors.Is(err, bytepool.ErrBudget):
-		return nil, apierr.BodyMemoryFull()
+	case bytepool.IsFull(err):
+		return nil, apierr.BodyMemoryFull(err)
 	}
 	if e, ok := errors.AsType[*apierr.Error](err); ok {
 		return nil, e

@@ -288,7 +288,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		var held *bytepool.Buffer
-		if held, err = a.readBody(r, route); err == nil {
+		if held, err = a.readBody(r, route, c); err == nil {
 			defer held.Release()
 			c.body = held.Bytes()
 			r.Body = io.NopCloser(bytes.NewReader(c.body))

@@ -100,7 +100,7 @@ func ask(ctx context.Context, in *guardrail.Input, model *guardrail.Model, syste
 	case in.Request.Ask == nil:
 		return guardrail.ModelResponse{}, errors.New("no model can be asked here")
 	}
-	response, err := in.Request.Ask(ctx, model, guardrail.ModelCall{System: system, Texts: texts})
+	response, err := in.Request.Ask(ctx, model, guardrail.ModelCall{System: system, Texts: texts, Rank: in.Rank})
 	if err != nil && ctx.Err() == nil {
 		return response, fmt.Errorf("the model did not respond: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"modelgate/internal/bytepool"
 	"modelgate/internal/egress"
 	"modelgate/internal/guardrail"
 	"modelgate/internal/secret"
@@ -33,6 +34,7 @@ type outgoing struct {
 	body        []byte
 	limit       int64 // of the response
 	chosen      bool  // a user chose the host, so egress policies apply
+	counted     bool  // by [guardrail.Input.CountRequest]
 	accept      func(status int) bool
 }
 
@@ -63,6 +65,11 @@ func (s Services) send(ctx context.Context, in *guardrail.Input, o outgoing) ([]
 	if len(o.body) > 0 && req.Header.Get("Content-Type") == "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
+	if !o.counted {
+		if err := in.CountRequest(); err != nil {
+			return nil, err
+		}
+	}
 	res, err := s.Client.Do(req, true)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -78,16 +85,45 @@ func (s Services) send(ctx context.Context, in *guardrail.Input, o outgoing) ([]
 	if limit == 0 {
 		limit = maxResponse
 	}
-	b, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
+	b, err := readCounted(ctx, in, io.LimitReader(res.Body, limit+1))
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
+	case bytepool.IsFull(err):
+		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("the response of %s broke off", u.Hostname())
 	case int64(len(b)) > limit:
 		return nil, fmt.Errorf("the response of %s is larger than %d bytes", u.Hostname(), limit)
 	}
 	return b, nil
+}
+
+// firstRead is the number of bytes of a response that count with its request.
+const firstRead = 16 << 10
+
+// readCounted reads a response. What is longer than firstRead counts as memory until the
+// check ends, before it is read.
+func readCounted(ctx context.Context, in *guardrail.Input, r io.Reader) ([]byte, error) {
+	b := make([]byte, 0, firstRead/4)
+	for {
+		if len(b) == cap(b) {
+			if more := 2 * cap(b); more > firstRead {
+				if err := in.HoldMore(ctx, more); err != nil {
+					return nil, err
+				}
+			}
+			b = slices.Grow(b, cap(b))
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }
 
 // parseURL parses the address of a webhook or a partner.

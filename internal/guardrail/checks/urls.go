@@ -57,6 +57,11 @@ func (s Services) compileValidURLs(p *guardrail.Params) (guardrail.Compiled, err
 		valid := make([]bool, len(urls))
 		places := make(chan struct{}, 5)
 		var wg sync.WaitGroup
+		for range urls {
+			if err := in.CountRequest(); err != nil {
+				return guardrail.Verdict{}, err
+			}
+		}
 		for i, u := range urls {
 			wg.Go(func() {
 				places <- struct{}{}
@@ -89,7 +94,7 @@ func (s Services) validURL(ctx context.Context, in *guardrail.Input, text string
 	if onlyDNS {
 		return publicHost(ctx, u)
 	}
-	_, err = s.send(ctx, in, outgoing{method: http.MethodHead, url: u.String(), header: http.Header{"User-Agent": {"URLValidator/1.0"}, "Accept": {"*/*"}}, chosen: true})
+	_, err = s.send(ctx, in, outgoing{method: http.MethodHead, url: u.String(), header: http.Header{"User-Agent": {"URLValidator/1.0"}, "Accept": {"*/*"}}, chosen: true, counted: true})
 	return err == nil
 }
 
