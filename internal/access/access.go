@@ -64,6 +64,10 @@ type Identity struct {
 	Workspace    string
 	Scopes       []Scope
 
+	// Denied are the permissions that the user's role in the workspace lacks; nil for
+	// keys that are not a user's. The slice is shared. See [Identity.May].
+	Denied []Permission
+
 	// Providers limits the key to these provider ids and slugs. Empty allows all.
 	Providers []string
 

@@ -130,6 +130,14 @@ func (id *Identity) IsPerson() bool {
 	return id.UserID != "" && (id.Type == Session || id.Type == WorkspaceUser)
 }
 
+// May reports whether the identity has the scope and, for the key of a user, whether the
+// user's role allows what the scope is for. Model routes ask it before they do what is a
+// matter of the administration; routes of the administration ask for the role themselves,
+// by the same [RolePermissions].
+func (id *Identity) May(s Scope) bool {
+	return id.Allows(s) && !slices.Contains(id.Denied, s.Permission())
+}
+
 // RolePermissions says which roles have which permissions, by name: a role in the
 // plural and a permission, such as membersViewPrompts. A missing one has its default.
 type RolePermissions map[string]bool
@@ -181,6 +189,16 @@ func (s RolePermissions) Allows(role string, r Permission) bool {
 		return on
 	}
 	return switches[name].on
+}
+
+// Denied returns the permissions that a role lacks.
+func (s RolePermissions) Denied(role string) (list []Permission) {
+	for _, r := range rights {
+		if !s.Allows(role, r.right) {
+			list = append(list, r.right)
+		}
+	}
+	return list
 }
 
 // WithOverrides returns the permissions in a workspace of an organisation that has s:

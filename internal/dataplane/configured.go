@@ -160,7 +160,7 @@ func (p *Plane) compiled(x *exchange, key treeKey) (*pipeline.Tree, error) {
 // of anyone who may send requests, so code in it needs a key that may create guardrails.
 func (x *exchange) compilation() guardrail.Compilation {
 	saved := x.entry.Config != ""
-	return guardrail.Compilation{Organisation: x.Identity.Organisation, NoCode: !saved && !x.Identity.Allows(access.ScopeGuardrailsCreate), Admitted: saved}
+	return guardrail.Compilation{Organisation: x.Identity.Organisation, NoCode: !saved && !x.Identity.May(access.ScopeGuardrailsCreate), Admitted: saved}
 }
 
 // parse parses the config of key. It returns its size and the function that

@@ -105,30 +105,38 @@ func changesOllama(path string) bool {
 //   - https://platform.openai.com/docs/api-reference/administration
 //   - https://ai.google.dev/gemini-api/docs/ephemeral-tokens
 //   - https://openrouter.ai/docs/features/provisioning-api-keys
+//   - https://docs.anthropic.com/en/api/administration-api
+//   - https://docs.fireworks.ai/api-reference/create-api-key
+//   - https://learn.microsoft.com/rest/api/aiservices/accountmanagement/accounts/list-keys
 //   - https://elevenlabs.io/docs/api-reference/tokens/create
 //   - https://developers.deepgram.com/reference/auth/tokens/grant
 //   - https://docs.cartesia.ai/api-reference/auth/access-token
 //   - https://www.assemblyai.com/docs/api-reference/streaming-api/generate-streaming-token
 var credentialPaths = []string{
 	"/realtime/sessions/", "/realtime/transcription_sessions/", "/realtime/client_secrets/", "/realtime/calls/",
-	"/realtimeapi/sessions/", "/chatkit/sessions/", "/organization/", "/auth_tokens/", "/keys/", "/auth/grant/",
+	"/realtimeapi/sessions/", "/chatkit/sessions/", "/organization/", "/organizations/", "/auth_tokens/", "/keys/", "/auth/grant/",
+	"/apikeys/", "/api_keys/", "/api-keys/", "/listkeys/", "/regeneratekey/", "/access_tokens/", "/access-tokens/", "/accesstokens/", "/access_keys/", "/access-keys/", "/accesskeys/",
+	"/service_accounts/", "/service-accounts/", "/serviceaccounts/",
 	"/access-token/", "/single-use-token/", "/get-signed-url/", "/get_signed_url/", "/conversation/token/", "/realtime/token/", "/v3/token/",
 }
 
 // issuesCredentials reports whether a path may have a provider issue a credential,
 // whatever spelling of it the provider accepts.
-func issuesCredentials(path string) bool {
+func issuesCredentials(method, path string) bool {
 	path = withoutParams(lenient(path)) + "/"
+	if method != http.MethodGet && strings.HasSuffix(path, "/realtime/") { // connects a client by WebRTC
+		return true
+	}
 	return slices.ContainsFunc(credentialPaths, func(part string) bool { return strings.Contains(path, part) })
 }
 
 // checkIssuedCredentials returns an error for a path that may have the provider issue
 // credentials, unless the key may change providers.
 func (x *exchange) checkIssuedCredentials() error {
-	if x.Operation != api.Proxy || !issuesCredentials(x.Path) || x.Identity.Allows(access.ScopeProvidersUpdate) {
+	if x.Operation != api.Proxy || !issuesCredentials(x.Method, x.Path) || x.Identity.May(access.ScopeProvidersUpdate) {
 		return nil
 	}
-	return apierr.New(apierr.Forbidden, "%.100s creates credentials or connections for use without the gateway and its limits; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
+	return apierr.New(apierr.Forbidden, "%.100s creates credentials or connections for use without the gateway and its limits; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Path, access.ScopeProvidersUpdate).
 		WithParam("path").WithCode(pipeline.CodeModelRefused)
 }
 
@@ -265,8 +273,8 @@ func (x *exchange) chooseProvider() error {
 // checkAPI returns an error for a target that does not have the path of the
 // request, and for a caller who may not change the target.
 func (x *exchange) checkAPI(t *provider.Target) error {
-	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Path) && !x.Identity.Allows(access.ScopeProvidersUpdate) {
-		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q", x.Path, access.ScopeProvidersUpdate).
+	if x.Operation == api.Proxy && ollamaAPI.offeredBy(t.Spec) && changesOllama(x.Path) && !x.Identity.May(access.ScopeProvidersUpdate) {
+		return apierr.New(apierr.Forbidden, "%s changes the models of an Ollama server for all of its users; this gateway key lacks the scope %q, or the role of its user the permission for it", x.Path, access.ScopeProvidersUpdate).
 			WithParam("path")
 	}
 	if v := x.route.api; v == (vendorAPI{}) || v.offeredBy(t.Spec) {

@@ -44,6 +44,7 @@ const (
 	GuardrailModules      Rows = "guardrail_modules"
 	GuardrailCredentials  Rows = "guardrail_credentials"
 	Members               Rows = "organisation_members"
+	WorkspaceMembers      Rows = "workspace_members"
 	CacheInvalidations    Rows = "cache_invalidations"
 )
 
@@ -54,7 +55,7 @@ const Unpublished Rows = ""
 func Published() []Rows {
 	return []Rows{
 		Organisations, Workspaces, Keys, Integrations, IntegrationModels, IntegrationWorkspaces, Providers,
-		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules, GuardrailCredentials, Members, CacheInvalidations,
+		Configs, ConfigVersions, SecretReferences, Prompts, PromptVersions, PromptLabels, Policies, PolicyResets, Guardrails, GuardrailModules, GuardrailCredentials, Members, WorkspaceMembers, CacheInvalidations,
 	}
 }
 

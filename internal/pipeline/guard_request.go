@@ -361,6 +361,6 @@ func (r *Request) facts(body *document) *guardrail.Request {
 	}
 	id := r.owner()
 	f.Organisation, f.Workspace = id.Organisation, id.Workspace
-	f.StoredCredentials = r.Cache.Config != "" || id.Allows(access.ScopeGuardrailsCreate)
+	f.StoredCredentials = r.Cache.Config != "" || id.May(access.ScopeGuardrailsCreate)
 	return f
 }

@@ -22,44 +22,59 @@ func (l *loader) readIdentities(ctx context.Context) error {
 		return l.addIdentities(ctx, "")
 	}
 	l.state.Identities = l.before.Identities
-	if len(changed) == 0 {
+	roles := l.changes.Wrote(journal.Members, journal.WorkspaceMembers) // which limit the keys of users
+	if len(changed) == 0 && !roles {
 		return nil
 	}
 	l.state.Identities = make([]*access.Identity, 0, len(l.before.Identities)+len(changed))
 	for _, id := range l.before.Identities {
-		if _, ok := changed[id.KeyID]; !ok {
+		if _, ok := changed[id.KeyID]; !ok && !(roles && id.IsPerson()) {
 			l.state.Identities = append(l.state.Identities, id)
 		}
 	}
 	for id := range changed {
-		if err := l.addIdentities(ctx, id); err != nil {
+		if err := l.addIdentities(ctx, " AND k.id = $1", id); err != nil {
 			return err
 		}
 	}
-	return nil
+	if !roles {
+		return nil
+	}
+	where, args := " AND k.user_id <> '' AND k.type = $1", []any{string(access.WorkspaceUser)}
+	for id := range changed { // they are there
+		args = append(args, id)
+		where += fmt.Sprintf(" AND k.id <> $%d", len(args))
+	}
+	return l.addIdentities(ctx, where, args...)
 }
 
-// addIdentities adds the identities of the key with this id, or else of all keys.
-func (l *loader) addIdentities(ctx context.Context, id string) error {
+// addIdentities adds the identities of keys. where is a condition that begins with AND;
+// empty is for all keys.
+func (l *loader) addIdentities(ctx context.Context, where string, args ...any) error {
 	text := `
 		SELECT k.id, k.type, k.organisation_id, k.workspace_id, k.user_id, k.name, k.hash, k.scopes, k.providers, k.defaults,
 			k.previous_hash, k.transition_ends_at, k.status, k.expires_at, k.origin, COALESCE(w.defaults, '{}'),
-			k.rate_limits, k.usage_limits, COALESCE(s.cost, 0), COALESCE(s.tokens, 0)
+			k.rate_limits, k.usage_limits, COALESCE(s.cost, 0), COALESCE(s.tokens, 0),
+			COALESCE(o.role, ''), COALESCE(m.role, ''), COALESCE(w.security_settings, '{}')
 		FROM gateway_keys k
 		LEFT JOIN spending s ON s.kind = 'key' AND s.id = k.id
 		LEFT JOIN workspaces w ON w.id = k.workspace_id
 		LEFT JOIN users u ON u.id = k.user_id
+		LEFT JOIN organisation_members o ON o.organisation_id = k.organisation_id AND o.user_id = k.user_id
+		LEFT JOIN workspace_members m ON m.workspace_id = k.workspace_id AND m.user_id = k.user_id
 		WHERE k.status IN ('active', 'exhausted') AND (w.status IS NULL OR w.status <> 'archived') AND (u.status IS NULL OR u.status = 'active')`
-	var args []any
-	if id != "" {
-		text, args = text+` AND k.id = $1`, []any{id}
-	}
-	same := interner{scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]store.KeyOrigin{}, above: map[string]store.KeyDefaults{}}
-	_, err := sqlrow.List(ctx, l.q.Reader, "API keys", text, func(r sqlrow.Scanner) (none struct{}, err error) {
-		k, limits, err := same.key(r)
+	same := interner{denied: map[string][]access.Permission{}, scopes: map[string][]access.Scope{}, words: map[string][]string{}, texts: map[string]string{}, origins: map[string]store.KeyOrigin{}, above: map[string]store.KeyDefaults{}}
+	_, err := sqlrow.List(ctx, l.q.Reader, "API keys", text+where, func(r sqlrow.Scanner) (none struct{}, err error) {
+		var holder keyHolder
+		k, limits, err := same.key(r, &holder)
 		if err == nil {
 			for _, id := range k.Identities() {
 				id.Limits, id.Logging = limits, l.state.LoggingFor(id)
+				if id.IsPerson() {
+					if id.Denied, err = same.deniedTo(id, holder, l.organisations[id.Organisation]); err != nil {
+						return none, err
+					}
+				}
 				l.state.Identities = append(l.state.Identities, id)
 			}
 		}
@@ -68,8 +83,30 @@ func (l *loader) addIdentities(ctx context.Context, id string) error {
 	return err
 }
 
+// keyHolder is what limits the key of a user: the user's roles, and the permissions of roles
+// that the workspace sets, as JSON.
+type keyHolder struct{ organisation, workspace, permissions string }
+
+// deniedTo returns the permissions that the user of a key lacks in its workspace.
+func (s *interner) deniedTo(id *access.Identity, of keyHolder, above store.OrganisationSettings) ([]access.Permission, error) {
+	role := store.Membership{Role: of.organisation, Workspaces: map[string]string{id.Workspace: of.workspace}}.RoleIn(id.Workspace)
+	key := id.Organisation + " " + id.Workspace + " " + role
+	denied, ok := s.denied[key]
+	if ok {
+		return denied, nil
+	}
+	var own access.RolePermissions
+	if err := json.Unmarshal([]byte(of.permissions), &own); err != nil {
+		return nil, fmt.Errorf("permissions of workspace %s: %w", id.Workspace, err)
+	}
+	denied = above.Security.WithOverrides(own, above.Overridable).Denied(role)
+	s.denied[key] = denied
+	return denied, nil
+}
+
 // interner keeps what many keys have in common once.
 type interner struct {
+	denied  map[string][]access.Permission // by organisation, workspace and role
 	scopes  map[string][]access.Scope
 	words   map[string][]string
 	texts   map[string]string
@@ -87,13 +124,13 @@ func (s *interner) text(t string) string {
 
 // key reads the part of a key that requests ask for, with the metadata that its
 // workspace adds, and its limits.
-func (s *interner) key(r sqlrow.Scanner) (k store.Key, limits []*quota.Limit, err error) {
+func (s *interner) key(r sqlrow.Scanner, holder *keyHolder) (k store.Key, limits []*quota.Limit, err error) {
 	stored := storedLimits{Holder: quota.Holder{Kind: store.KeyBudget}}
 	var hash, scopes, providers, defaults, origin, workspaceDefaults string
 	var previous sql.NullString
 	err = r.Scan(&k.ID, &k.Type, &k.Organisation, &k.Workspace, &k.UserID, &k.Name, &hash, &scopes, &providers, &defaults,
 		&previous, sqlrow.Time(&k.TransitionEndsAt), &k.Status, sqlrow.Time(&k.ExpiresAt), &origin, &workspaceDefaults,
-		&stored.rates, &stored.budgets, &stored.cost, &stored.tokens)
+		&stored.rates, &stored.budgets, &stored.cost, &stored.tokens, &holder.organisation, &holder.workspace, &holder.permissions)
 	if err != nil {
 		return k, nil, err
 	}

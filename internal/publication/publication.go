@@ -180,6 +180,8 @@ type loader struct {
 	changes *journal.Changes // since before
 	before  *State           // nil for none
 	state   State
+
+	organisations map[string]store.OrganisationSettings // by id
 }
 
 // part is a part of the state. It is kept while none of its tables is written to;
@@ -263,8 +265,10 @@ var parts = [...]part{
 
 func (l *loader) readOrganisations(ctx context.Context) error {
 	l.state.DataKeys, l.state.SavedOnly, l.state.FailClosed = make(map[string]string), make(map[string]bool), make(map[string]bool)
+	l.organisations = make(map[string]store.OrganisationSettings)
 	all, err := l.q.Organisations(ctx)
 	for _, o := range all {
+		l.organisations[o.ID] = o.Settings
 		if o.DataKey != "" {
 			l.state.DataKeys[o.ID] = o.DataKey
 		}

@@ -65,7 +65,7 @@ func (tx *Tx) SetWorkspaceMember(ctx context.Context, workspace, user, role stri
 		VALUES ($1, $2, $3, $4, $4)
 		ON CONFLICT (workspace_id, user_id) DO UPDATE
 		SET role = excluded.role, updated_at = excluded.updated_at`
-	return tx.write(ctx, journal.Unpublished, "member", text, workspace, user, role, millis(now))
+	return tx.write(ctx, journal.WorkspaceMembers, "member", text, workspace, user, role, millis(now))
 }
 
 // RemoveWorkspaceMember removes a user from a workspace and revokes their keys there.
@@ -80,7 +80,7 @@ func (tx *Tx) RemoveWorkspaceMember(ctx context.Context, workspace, user string,
 	const text = `
 		DELETE FROM workspace_members
 		WHERE workspace_id = $1 AND user_id = $2`
-	return tx.write(ctx, journal.Unpublished, "member", text, workspace, user)
+	return tx.write(ctx, journal.WorkspaceMembers, "member", text, workspace, user)
 }
 
 // User is a user of an organisation.

@@ -101,14 +101,16 @@ func (s *service) test(ctx context.Context, c *route.Caller, in *testInput) (*te
 	if t.Body, err = testBody(in); err != nil {
 		return nil, err
 	}
-	hook, err := s.testHook(ctx, c, in, w, on)
+	id, err := c.IdentityIn(ctx, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	hook, err := s.testHook(ctx, c, in, id, on)
 	if err != nil {
 		return nil, err
 	}
 	t.Hooks = []*guardrail.Hook{hook}
-	id := *c.Identity
-	id.Workspace = w.ID
-	t.Identity = &id
+	t.Identity = id
 	if err := s.slots.take(c.Organisation); err != nil {
 		return nil, err
 	}
@@ -161,18 +163,18 @@ func testBody(in *testInput) ([]byte, error) {
 }
 
 // testHook returns the guardrail to test.
-func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, w store.Workspace, on guardrail.Event) (*guardrail.Hook, error) {
+func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, id *access.Identity, on guardrail.Event) (*guardrail.Hook, error) {
 	b, table := &in.Body, c.Guardrails()
 	if table == nil {
 		return nil, apierr.New(apierr.Unavailable, "guardrails are disabled on this gateway")
 	}
-	g, compile := store.Guardrail{Organisation: c.Organisation, Workspace: w.ID, Slug: "test"}, table.CompileSaved
+	g, compile := store.Guardrail{Organisation: c.Organisation, Workspace: id.Workspace, Slug: "test"}, table.CompileSaved
 	var err error
 	switch {
 	case b.Guardrail != "" && (b.Checks != nil || b.Actions != nil):
 		return nil, route.Invalid("guardrail", "cannot be combined with checks and actions; leave one out")
 	case b.Guardrail != "":
-		if g, err = c.DB().Guardrail(ctx, c.Organisation, w.ID, b.Guardrail); apierr.IsNotFound(err) {
+		if g, err = c.DB().Guardrail(ctx, c.Organisation, id.Workspace, b.Guardrail); apierr.IsNotFound(err) {
 			err = route.Missing("guardrail", "guardrail", b.Guardrail)
 		}
 	case len(b.Checks) == 0:
@@ -182,7 +184,7 @@ func (s *service) testHook(ctx context.Context, c *route.Caller, in *testInput, 
 		if b.Actions != nil {
 			actions = *b.Actions
 		}
-		if !c.Identity.Allows(access.ScopeGuardrailsCreate) {
+		if !id.May(access.ScopeGuardrailsCreate) {
 			compile = table.CompileUnsaved
 		}
 		if g.Checks, err = json.Marshal(b.Checks); err == nil {

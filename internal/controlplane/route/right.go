@@ -34,6 +34,23 @@ func CheckPermission(ctx context.Context, q store.Queries, id *access.Identity, 
 	return checkPermission(ctx, q, place{id.Organisation, workspace}, m.RoleIn(workspace), r)
 }
 
+// IdentityIn returns the caller's identity in a workspace, with the permissions that the
+// user's role lacks there, as keys of users have them; see [access.Identity.May]. It is a
+// copy.
+func (c *Caller) IdentityIn(ctx context.Context, workspace string) (*access.Identity, error) {
+	id := *c.Identity
+	if id.Workspace = workspace; !id.IsPerson() {
+		return &id, nil
+	}
+	m, err := c.DB().Membership(ctx, id.Organisation, id.UserID)
+	if err != nil {
+		return nil, err
+	}
+	permissions, err := c.DB().RolePermissions(ctx, id.Organisation, workspace)
+	id.Denied = permissions.Denied(m.RoleIn(workspace))
+	return &id, err
+}
+
 // place is a workspace of an organisation, or the organisation itself.
 type place struct{ organisation, workspace string }
 
