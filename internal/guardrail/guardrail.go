@@ -13,7 +13,6 @@ package guardrail
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"time"
 
@@ -183,7 +182,7 @@ func (in *Input) JSON() (json.RawMessage, error) {
 	return in.Document.JSON(in.Parts, in.add)
 }
 
-var errNoBody = errors.New("the check needs a JSON body and the request has none")
+var errNoBody = NewIncomplete("the check needs a JSON body, and there is none")
 
 // Span is a place in a text, in bytes.
 type Span struct {

@@ -2,11 +2,13 @@ package guardrail_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -181,4 +183,45 @@ func TestRandomHooksNeitherPassNorSeeWhatHigherRanksWithhold(t *testing.T) {
 			rt.Errorf("results have the text: %s", printed)
 		}
 	})
+}
+
+// What a check could not read because of what was sent counts as denied, whatever failOnError
+// says, if the hook denies or the check would have changed the text.
+func TestTextThatWasNotReadIsDenied(t *testing.T) {
+	broken, unread := errors.New("broken"), guardrail.NewIncomplete("too long")
+	failing := func(err error, transforms bool) guardrail.Compiled {
+		return guardrail.Compiled{Transforms: transforms, Run: func(context.Context, *guardrail.Input) (guardrail.Verdict, error) { return guardrail.Verdict{}, err }}
+	}
+	for _, tt := range []struct {
+		name   string
+		check  guardrail.Compiled
+		change func(*guardrail.Hook)
+		want   bool
+	}{
+		{"a denying hook", failing(unread, false), func(h *guardrail.Hook) { h.Deny = true }, true},
+		{"a hook that denies a success", failing(unread, false), func(h *guardrail.Hook) { h.DenyPassed = true }, true},
+		{"a check that changes text", failing(unread, true), func(*guardrail.Hook) {}, true},
+		{"a hook that only reports", failing(unread, false), func(*guardrail.Hook) {}, false},
+		{"an async hook", failing(unread, true), func(h *guardrail.Hook) { h.Deny, h.Async = true, true }, false},
+		{"a hook in shadow mode", failing(unread, true), func(h *guardrail.Hook) { h.Deny, h.Shadow = true, true }, false},
+		{"another error", failing(broken, true), func(h *guardrail.Hook) { h.Deny = true }, false},
+		{"another error of a hook that fails closed", failing(broken, false), func(h *guardrail.Hook) { h.Deny, h.FailClosed = true, true }, true},
+		{"another error of a change that fails closed", failing(broken, true), func(h *guardrail.Hook) { h.FailClosed = true }, true},
+		{"an error of a report that fails closed", failing(broken, false), func(h *guardrail.Hook) { h.FailClosed = true }, false},
+		{"a long text that takes too long", guardrail.Compiled{Run: func(ctx context.Context, _ *guardrail.Input) (guardrail.Verdict, error) {
+			<-ctx.Done()
+			return guardrail.Verdict{}, ctx.Err()
+		}}, func(h *guardrail.Hook) { h.Deny = true }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := rankedHook(t, guardrail.RankOrganisation, false, tt.check)
+				tt.change(h)
+				out := guardrail.Run(t.Context(), []*guardrail.Hook{h}, input(strings.Repeat("long ", 1<<14)), nil)
+				if out.Denied != tt.want {
+					t.Errorf("denied %t, want %t: %+v", out.Denied, tt.want, out.Results[0].Checks[0])
+				}
+			})
+		})
+	}
 }

@@ -76,6 +76,8 @@ type CheckResult struct {
 	CreatedAt     time.Time
 	Log           json.RawMessage
 	FailOnError   bool
+	// Incomplete says that Error is one of what was sent; see [NewIncomplete].
+	Incomplete bool
 
 	Took  time.Duration
 	Spans []Span // by index in the parts of the Input of Run

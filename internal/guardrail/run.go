@@ -95,12 +95,14 @@ func (h *Hook) run(ctx context.Context, in *Input, st *state) HookResult {
 			continue
 		}
 		one := results[i]
-		one.FailOnError = one.FailOnError || h.FailClosed
+		denies := h.denies(c, &one)
+		one.FailOnError = one.FailOnError || h.FailClosed || denies
+		r.Deny = r.Deny || denies
 		r.Verdict = r.Verdict && (one.Verdict || one.Error != nil && !one.FailOnError)
 		r.Transformed = r.Transformed || one.Transformed
 		r.Checks = append(r.Checks, one)
 	}
-	r.Deny = (h.Deny && !r.Verdict || h.DenyPassed && r.Verdict) && !h.Async && !h.Shadow
+	r.Deny = (r.Deny || h.Deny && !r.Verdict || h.DenyPassed && r.Verdict) && !h.Async && !h.Shadow
 	r.Took = time.Since(start)
 	r.ExecutionTime = r.Took.Milliseconds()
 	r.Feedback = h.feedback(&r)
@@ -138,7 +140,7 @@ func (c *Check) run(ctx context.Context, in *Input, of Rank) (CheckResult, Verdi
 		limited, cancel := context.WithTimeout(ctx, c.timeout)
 		v, err = c.try(limited, selected)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
-			err = errTimeout{c.timeout}
+			err = errTimeout{c.timeout, selected.isLong()}
 		}
 		cancel()
 	default:
@@ -189,7 +191,10 @@ func (c *Check) try(ctx context.Context, in *Input) (v Verdict, err error) {
 }
 
 // errTimeout is the error of a check that reached its time limit.
-type errTimeout struct{ limit time.Duration }
+type errTimeout struct {
+	limit time.Duration
+	long  bool // the text was long, which may be why
+}
 
 // Error returns the limit.
 func (e errTimeout) Error() string {
@@ -199,10 +204,11 @@ func (e errTimeout) Error() string {
 func (r *CheckResult) fail(err error) {
 	r.Verdict, r.Transformed, r.Spans = false, false, nil
 	r.Error = &CheckError{Name: "CheckError", Message: err.Error()}
-	var late errTimeout
-	if errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded) {
+	late, timedOut := errors.AsType[errTimeout](err)
+	if timedOut || errors.Is(err, context.DeadlineExceeded) {
 		r.Error.Name = "TimeoutError"
 	}
+	r.Incomplete = isIncomplete(err) || timedOut && late.long
 }
 
 func (v *Verdict) transforms() bool {

@@ -216,6 +216,9 @@ func reasonsOf(results []guardrail.HookResult) string {
 		}
 		for _, c := range h.Checks {
 			name := fmt.Sprintf("%s (%s)", c.ID, h.ID)
+			if c.Incomplete {
+				name = fmt.Sprintf("%s (%s: %s)", c.ID, h.ID, c.Error.Message)
+			}
 			switch {
 			case h.Verdict:
 				passed = append(passed, name)

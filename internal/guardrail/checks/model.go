@@ -96,7 +96,7 @@ func ask(ctx context.Context, in *guardrail.Input, model *guardrail.Model, syste
 	case size == 0:
 		return guardrail.ModelResponse{}, errNoText
 	case size > maxModelText:
-		return guardrail.ModelResponse{}, fmt.Errorf("the text is longer than %d bytes, which is too long for a model", maxModelText)
+		return guardrail.ModelResponse{}, guardrail.NewIncomplete("the text is longer than %d bytes, which is too long for a model; send less text", maxModelText)
 	case in.Request.Ask == nil:
 		return guardrail.ModelResponse{}, errors.New("no model can be asked here")
 	}

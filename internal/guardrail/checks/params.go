@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -107,7 +106,7 @@ func (c *requestParams) run(_ context.Context, in *guardrail.Input) (guardrail.V
 	}
 	members, ok := membersOf(body)
 	if !ok {
-		return guardrail.Verdict{}, errors.New("the body must be a JSON object without duplicate keys")
+		return guardrail.Verdict{}, guardrail.NewIncomplete("the body must be a JSON object without duplicate keys")
 	}
 	tools, badParams := []finding{}, []finding{}
 	for _, t := range toolsOf(members, in.Request.Dialect) {

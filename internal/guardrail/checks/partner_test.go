@@ -357,3 +357,34 @@ func TestPartnersGetTheMessagesOfTheirScope(t *testing.T) {
 		t.Errorf("%d partners have a scope, want at least 8", n)
 	}
 }
+
+// Partners that get each text get at most 50. What was found in one of them stands, and more
+// texts than these were not read.
+func TestTextsThatAPartnerDoesNotGetAreNotRead(t *testing.T) {
+	n := 0
+	for _, row := range partnerRows {
+		if !strings.HasPrefix(row.id, "azure.") || row.on == after {
+			continue
+		}
+		n++
+		for flagged, want := range map[int]string{0: "failed", 49: "failed", -1: "error"} {
+			asked := 0
+			client := simulator(func(*http.Request, string) (int, io.Reader, error) {
+				asked++
+				if asked-1 == flagged {
+					return 200, strings.NewReader(row.fails), nil
+				}
+				return 200, strings.NewReader(row.passes), nil
+			})
+			in := text(before, strings.Split(strings.Repeat("words ", 61)+"words", " ")...)
+			in.Request = &guardrail.Request{Operation: "chatComplete", Model: "m", Header: http.Header{}}
+			r, _ := run(t, checks.Services{Client: client}, in, row.id, row.parameters(""))
+			if got := resultOf(r); got != want || got == "error" && !r.Incomplete || asked > 50 {
+				t.Errorf("%s with 62 texts, text %d flagged = %s (%v) after %d requests, want %s", row.id, flagged, got, r.Error, asked, want)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no partner gets each text")
+	}
+}

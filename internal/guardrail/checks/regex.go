@@ -104,7 +104,7 @@ func longestMatch(re *syntax.Regexp) int {
 // check returns an error if matching the text could take more than a number of steps.
 func (p *pattern) check(text string, most int64) error {
 	if int64(len(text))*int64(p.size) > most {
-		return errors.New("the text is too long for this regular expression")
+		return guardrail.NewIncomplete("the text has %d bytes, and the regular expression can read %d of them; shorten the text or simplify the expression", len(text), most/int64(p.size))
 	}
 	return nil
 }

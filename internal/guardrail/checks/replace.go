@@ -2,6 +2,7 @@ package checks
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,27 +57,36 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "rule", Message: "must not match the empty string"}
 	}
 	replacement, failing := p.String("redactText"), p.Bool("failOnDetection")
+	if len(replacement) > maxRedactText {
+		return guardrail.Compiled{}, &guardrail.ParamError{Path: "redactText", Message: fmt.Sprintf("must have at most %d bytes", maxRedactText)}
+	}
 	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		if len(in.Parts) == 0 {
 			return guardrail.Verdict{}, errNoText
 		}
 		var spans []guardrail.Span
+		size := 0 // of the text after the replacements
 		for i, part := range in.Parts {
 			if ctx.Err() != nil {
 				return guardrail.Verdict{}, ctx.Err()
 			}
 			if err := re.check(part.Text, maxSteps/4); err != nil { // a replacement cannot be interrupted
-				return guardrail.Verdict{}, err
+				return guardrail.Verdict{}, guardrail.NewIncomplete("text %d of %d: %v", i+1, len(in.Parts), err)
 			}
 			if !re.literal.in(part.Text) {
 				continue
 			}
-			n := -1
+			n := maxMatches + 1 - len(spans)
 			if first {
 				n = 1
 			}
+			size += len(part.Text)
 			for _, at := range re.re.FindAllStringIndex(part.Text, n) {
 				spans = append(spans, guardrail.Span{Part: i, From: at[0], To: at[1]})
+				size += len(replacement) - (at[1] - at[0])
+			}
+			if len(spans) > maxMatches || size > maxReplaced {
+				return guardrail.Verdict{}, guardrail.NewIncomplete("the text has more than %d matches, or more than %d bytes after they are replaced; send less text", maxMatches, maxReplaced)
 			}
 		}
 		v := verdict(len(spans) == 0 || !failing, false, "", "matches were replaced", map[string]any{"matches": len(spans)})
@@ -87,6 +97,13 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 	// With first, what was replaced in an earlier window matters.
 	return guardrail.Compiled{Run: run, Reach: guardrail.Reach{Whole: first, Bytes: re.bytes}, Hold: re.hold, Transforms: true, History: !failing}, nil
 }
+
+// Limits of the replacements of a check.
+const (
+	maxRedactText = 4 << 10  // bytes of a replacement
+	maxMatches    = 100_000  // that are replaced
+	maxReplaced   = 32 << 20 // bytes after the replacements
+)
 
 // replaceSpans returns the text of parts with their spans replaced, nil if there
 // are none. The spans of a part are in order and do not overlap.

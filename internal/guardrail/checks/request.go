@@ -3,7 +3,6 @@ package checks
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"regexp"
 	"slices"
@@ -59,7 +58,7 @@ func matches(list []*regexp.Regexp, name string) bool {
 	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(name) })
 }
 
-var errNoModel = errors.New("the request names no model")
+var errNoModel = guardrail.NewIncomplete("the request names no model; name one")
 
 func compileModelWhitelist(p *guardrail.Params) (guardrail.Compiled, error) {
 	models, inverted := globs(p.Strings("models")), p.Bool("not")
@@ -116,7 +115,7 @@ func compileModelRules(p *guardrail.Params) (guardrail.Compiled, error) {
 		case r.Model == "":
 			return guardrail.Verdict{}, errNoModel
 		case len(allowed) == 0:
-			return guardrail.Verdict{}, errors.New("no rule applies to the metadata of the request, and there are no defaults")
+			return guardrail.Verdict{}, guardrail.NewIncomplete("no rule applies to the metadata of the request, and there are no defaults")
 		}
 		slices.Sort(applied)
 		return verdict(matches(allowed, r.Model), inverted, "", "the model was compared with the rules", map[string]any{"model": excerpt(r.Model), "matchedKeys": slices.Compact(applied)}), nil
@@ -144,7 +143,7 @@ func compileRequestTypes(p *guardrail.Params) (guardrail.Compiled, error) {
 		if !given {
 			allowed, blocked = typesOf(r.Metadata["supported_endpoints"]), typesOf(r.Metadata["blocked_endpoints"])
 			if overlap := common(allowed, blocked); overlap != "" {
-				return guardrail.Verdict{}, errors.New("a type is both supported and blocked: " + overlap)
+				return guardrail.Verdict{}, guardrail.NewIncomplete("a type is both supported and blocked by the metadata: %s", overlap)
 			}
 		}
 		passed := !slices.Contains(blocked, r.Operation) && (len(allowed) == 0 || slices.Contains(allowed, r.Operation))

@@ -296,14 +296,14 @@ func (m *module) run(ctx context.Context, input []byte) ([]byte, error) {
 	var exit *sys.ExitError
 	switch {
 	case out.left < 0:
-		return nil, fmt.Errorf("the output of the module is larger than %d bytes", maxBody)
+		return nil, guardrail.NewIncomplete("the output of the module is larger than %d bytes", maxBody)
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.As(err, &exit) && exit.ExitCode() == 0:
 	case errors.As(err, &exit):
 		return nil, fmt.Errorf("the module ended with the exit code %d", exit.ExitCode())
 	case err != nil:
-		return nil, errors.New("the module ended with a trap")
+		return nil, guardrail.NewIncomplete("the module ended with a trap, such as for want of memory; send less text, or correct the module")
 	}
 	return out.data, nil
 }
