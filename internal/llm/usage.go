@@ -24,6 +24,9 @@ type Usage struct {
 	Known bool
 	// Estimated is true if the gateway estimated some of the counts.
 	Estimated bool
+	// Invalid is true if the provider reported a count that is none, such as -1 or "7". Known
+	// is false then, and the counts are those that are valid. It is not recorded.
+	Invalid bool
 }
 
 // Prompt returns prompt_tokens of the chat dialect: all tokens read, including
@@ -41,10 +44,27 @@ func (u Usage) Total() int64 { return u.Prompt() + u.Completion() }
 
 // Larger returns the larger of two reports about one response, or the later one
 // if they are equal. Reports are cumulative, so they are not added. They are
-// not mixed either, since they may divide the counts differently.
+// not mixed either, since they may divide the counts differently. If either is invalid,
+// the result is.
 func (u Usage) Larger(later Usage) Usage {
+	if u.Invalid || later.Invalid {
+		if later.Total() >= u.Total() {
+			u = later
+		}
+		u.Known, u.Invalid = false, true
+		return u
+	}
 	if later.Known && (!u.Known || later.Total() >= u.Total()) {
 		return later
 	}
+	return u
+}
+
+// Estimate returns the usage of a response with u, whose counts are not known: these
+// estimates of its tokens, or the valid counts of u if they are larger.
+func (u Usage) Estimate(prompt, completion int64) Usage {
+	u.Input += max(prompt-u.Prompt(), 0)
+	u.Output += max(completion-u.Completion(), 0)
+	u.Known, u.Estimated, u.Invalid = true, true, false
 	return u
 }

@@ -134,10 +134,10 @@ func (r *Response) usageSoFar() llm.Usage {
 	}
 	seen, a := r.Tap.Info(), &r.account
 	u := seen.Usage
-	if !u.Known {
-		u = llm.Usage{}
-	}
 	if a.of == nil || !a.sent.uses() || r.Raw.StatusCode > 299 {
+		if !u.Known {
+			u = llm.Usage{}
+		}
 		return u
 	}
 	if u.Known && (seen.Finished || seen.Terminated || r.complete()) {
@@ -149,7 +149,7 @@ func (r *Response) usageSoFar() llm.Usage {
 		output = max(output, largest)
 	}
 	if !u.Known {
-		return llm.Usage{Known: true, Estimated: true, Input: a.sent.tokens(a.of), Output: output}
+		return u.Estimate(a.sent.tokens(a.of), output)
 	}
 	if more := output - u.Completion(); more > 0 {
 		u.Output, u.Estimated = u.Output+more, true

@@ -36,7 +36,8 @@ type kind uint8
 
 const (
 	word    kind = iota // looked up in the vocabulary
-	literal             // compared exactly: a number, a name, code, a quoted string
+	name                // compared in lower case: a word that begins with a capital inside a sentence
+	literal             // compared exactly: a number, a name that is also a word, code, a quoted string
 )
 
 // token is a word in canonical spelling, or a literal.
@@ -226,7 +227,10 @@ func (r *reader) number(f string) {
 func (r *reader) plain(f string) {
 	f = strings.ReplaceAll(f, "’", "'")
 	acronym := upper(f) && utf8.RuneCountInString(f) > 1 && !strings.Contains(f, "'")
-	lower := strings.ToLower(f)
+	lower, is := strings.ToLower(f), word
+	if r.begun && capitalised(f) && !acronym && !r.afterNumber() { // what follows a number is a unit
+		is = name
+	}
 	if whole := strings.ReplaceAll(lower, "-", ""); spellings[whole] != "" || joined[whole] {
 		lower = whole
 	}
@@ -242,7 +246,7 @@ func (r *reader) plain(f string) {
 			r.literal(f) // a name that is also a word
 			continue
 		}
-		r.word(part)
+		r.word(part, is)
 	}
 	r.begun = true
 }
@@ -261,8 +265,8 @@ func capitalised(f string) bool {
 	return unicode.IsUpper(c)
 }
 
-// word adds a word, with contractions written in full.
-func (r *reader) word(w string) {
+// word adds a word or a name, with contractions written in full.
+func (r *reader) word(w string, is kind) {
 	if full, ok := contractions[w]; ok {
 		for part := range strings.FieldsSeq(full) {
 			r.tokens = append(r.tokens, token{part, word})
@@ -287,7 +291,7 @@ func (r *reader) word(w string) {
 			break
 		}
 	}
-	r.tokens = append(r.tokens, token{w, word})
+	r.tokens = append(r.tokens, token{w, is})
 }
 
 // turn sorts the tokens into facts and words.
@@ -304,7 +308,7 @@ func (r *reader) turn() (Turn, bool) {
 		c := class(w)
 		sentence = sentence || verbs[w]
 		r.asked = r.asked && w != "what" && w != "which"
-		if c == fact {
+		if c == fact && t.kind == word {
 			w = canonical(w)
 			c = class(w)
 		}

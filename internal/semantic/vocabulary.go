@@ -49,20 +49,16 @@ func spelling(w string) string {
 	return w
 }
 
-// singular returns the singular of a regular plural. Words that mean something
-// else without their s are in notPlural.
+// singular returns the singular of a regular plural, and a verb without its ending, if
+// it is in countable. Other words that end in s stay: they may be names, and Williams is
+// not William.
 func singular(w string) string {
-	switch {
-	case len(w) < 4 || !strings.HasSuffix(w, "s") || notPlural[w]:
-		return w
-	case strings.HasSuffix(w, "ss"), strings.HasSuffix(w, "us"), strings.HasSuffix(w, "is"), strings.HasSuffix(w, "ics"):
-		return w
-	case strings.HasSuffix(w, "ies") && len(w) > 4:
-		return w[:len(w)-3] + "y"
-	case strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "shes"), strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "xes"):
-		return w[:len(w)-2]
+	for _, ending := range [...][2]string{{"s", ""}, {"es", ""}, {"ies", "y"}} {
+		if stem, ok := strings.CutSuffix(w, ending[0]); ok && countable[stem+ending[1]] {
+			return stem + ending[1]
+		}
 	}
-	return w[:len(w)-1]
+	return w
 }
 
 // canonicalUnit returns the name of a unit.
@@ -116,12 +112,38 @@ target gap visa discover delta orange virgin galaxy titan swift rust go dart sca
 numbers keynote notes maps drive docs sheets photos messages signal telegram zoom square stripe plaid spring flask django
 express react angular next node deno bun atom brackets sublime sage fable prince queen kiss cream yes rush heart journey`)
 
-// notPlural are words whose s is part of them.
-var notPlural = set(`news goods arms customs glasses pants scissors lens series species always perhaps towards afterwards
-windows teams sales savings earnings minutes headquarters airlines apples has does was this its his hers ours yours theirs
-less unless across pass class gas bus yes jeans shorts works greens grounds spirits colours colors values brains looks manners
-james charles thomas texas paris dallas kansas arkansas illinois netherlands philippines states athens brussels wales mars
-kubernetes postgres redis jenkins aws https ios macos alias canvas atlas chaos pros cons odds kudos biceps alps andes bahamas`)
+// countable are common nouns and verbs that mean the same with the ending of a plural or
+// of the third person. None is also a name whose plural is another name, as in Bridges.
+var countable = set(`account acre activity address advantage age agency airport algorithm allergy amount animal answer appliance application area argument array article
+artist athlete author baby bag ball banana battery bean bed benefit bird birthday bit boat body bone book bottle bowl box boy branch brand browser bug
+bus button byte cable cake calculation calendar calorie camera campaign candidate capital carrot case cat category cause cell centimeter century chair
+chapter charge chart check chemical chicken cigarette class click closure cloud clue coin column comment commit community company component computer
+concept condition configuration connection contract contribution copy cost country couple course credit crime criterion crop cup currency customer
+cycle database dataset date day debt decade decision deduction degree depend deposit device diet difference dinosaur disadvantage discount disease
+dish division document dog dollar donation download drawing dream drink driver drug dynasty ear effect egg election element elephant email emotion
+employee employer engine enzyme equation error essay euro event example exception exercise expense experiment export eye fact factor failure family
+farm feature fee file film filter finger fish flavor flight floor folder follow food form formula fraction friend fruit function fund galaxy gallon
+game garden gene genre gigabyte girl goal goat government grade gram grape group guest guide guideline guitar habit hand happen hat heading headline
+health hectare help hobby hole holiday horse hospital hotel hour house human idea image inch income index ingredient input insect instrument insurance
+interest interface interview invention investment invoice island issue item jacket joke key keyboard kid kilobyte kilogram kilometer kilowatt kingdom
+kitchen knife label ladder language laptop lawyer layer leaf leg lemon lesson letter level library limit line link lion liquid list liter loan
+location loop loss lung machine magazine magnet mammal map market match material meal mean meaning measure measurement meat medicine meeting megabyte
+member memory message metal meter method microbe mile milliliter millimeter millisecond mineral mistake model molecule moment monkey month moon
+mortgage motor mountain mouth movie muscle museum mushroom musician mutation name need neighbor network noun novel number nurse nutrient object ocean
+offer office onion operation operator opinion option orange order organ organism ounce output owner oxide package page pan paragraph parameter parent
+parrot participant password patient pattern payment pear pen pencil penguin period permission pet phase phrase pie piece pig pill pilot pint pipe
+pixel plan planet plant plate player plot plugin poem poet point policy potato pound practice prefix prepare president prime printer prize problem
+procedure process product profit program project promise property protein protocol province purchase purpose quart query question rabbit radiator rate
+reaction reason receipt recipe recommendation record refund region regulation relation religion remedy repository request requirement resource
+response restaurant result return review rhyme right risk road role roof room root row rule run salad salary sample satellite sauce scholarship school
+scientist score screen season seat second sector seed sensor sentence server service setting shape share shark shelf shirt shoe shop sibling side sign
+signal singer site size skill skin sky snack snake social society sock software soldier solution song sound soup source speaker species spice spider
+spoon sport stage stair stamp standard statement station statue step stock stomach store story strategy stream string structure student study style
+subject subscription substance suffix suitcase supplement symbol symptom synonym system tablespoon tablet tadpole tail take task tax taxi teacher
+teaspoon technique terabyte test text theme theorem theory thread ticket tiger tile timer tip title toe tomato tongue tool topic tourist toy track
+tradition train transaction translation treatment trip truck tuple type umbrella university update user utensil vaccine variable vector vegetable
+vehicle vein verb version video view virus vitamin volcano vote wage want war warranty wave weapon website week weight whale wheel winner wire wolf
+woman word work worker write year`)
 
 // contractions are words written in full.
 var contractions = map[string]string{

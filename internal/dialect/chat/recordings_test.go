@@ -196,6 +196,9 @@ func plainly(op api.Operation, body string, streamed bool) dialect.ResponseInfo 
 		if seconds, ok := v["duration"].(float64); ok {
 			p.seen.AudioMillis = max(p.seen.AudioMillis, int64(math.Round(seconds*1000)))
 		}
+		if op == api.Embeddings && p.seen.Usage.Total() == 0 {
+			p.seen.Usage.Known = false
+		}
 		return p.seen
 	}
 	for _, line := range strings.Split(body, "\n") {

@@ -30,6 +30,9 @@ type tap struct {
 // Info returns what was read so far.
 func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage(t.hasChoices())
+	if t.op == api.Embeddings && t.seen.Usage.Total() == 0 { // no input has no tokens: the count is unknown
+		t.seen.Usage.Known = false
+	}
 	t.seen.AudioMillis = max(t.seen.AudioMillis, t.counts.millis)
 	return &t.seen
 }

@@ -150,12 +150,15 @@ func TestTapPartsUsageWithoutOverlap(t *testing.T) {
 			llm.Usage{Input: 35, Output: 12, Reasoning: 62}},
 		{"parts larger than the whole", `"usage":{"prompt_tokens":5,"completion_tokens":5,"total_tokens":10,"prompt_tokens_details":{"cached_tokens":9,"audio_tokens":9},"completion_tokens_details":{"reasoning_tokens":9}}`,
 			llm.Usage{CachedInput: 5, Reasoning: 5}},
-		{"a fraction, a negative, a giant", `"usage":{"prompt_tokens":7.0,"completion_tokens":-5,"total_tokens":99999999999999999999}`,
-			llm.Usage{Input: 7}},
+		{"a fraction of zeros", `"usage":{"prompt_tokens":7.0,"completion_tokens":2}`, llm.Usage{Input: 7, Output: 2}},
+		{"a negative, a giant", `"usage":{"prompt_tokens":7,"completion_tokens":-5,"total_tokens":99999999999999999999}`,
+			llm.Usage{Input: 7, Invalid: true}},
+		{"a negative number of cached tokens", `"usage":{"prompt_tokens":7,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":-7}}`,
+			llm.Usage{Input: 7, Output: 5, Invalid: true}},
 		{"zero is known", `"usage":{"prompt_tokens":0,"completion_tokens":0}`, llm.Usage{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.want.Known = true
+			tt.want.Known = !tt.want.Invalid
 			got := readAll(t, api.Chat, strings.NewReader(stream(`{"choices":[],`+tt.usage+`}`))).Usage
 			if diff := cmp.Diff(tt.want, got, uncounted); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)

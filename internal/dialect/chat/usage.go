@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -19,7 +20,7 @@ type counts struct {
 	// outsidePrompt is true if cached and written tokens came in fields of the
 	// messages dialect, where they are not part of the prompt.
 	outsidePrompt bool
-	known         bool
+	counter       dialect.Counter
 }
 
 // read reads a usage object.
@@ -88,9 +89,8 @@ func (u *counts) readDetails(c *jsonedit.Cursor, audio, image *int64) {
 
 // take reads a counter and keeps the larger value.
 func (u *counts) take(c *jsonedit.Cursor, into *int64) {
-	if n, ok := readCount(c); ok {
-		*into = max(*into, n)
-		u.known = true
+	if v := c.Value(); !c.Failed() {
+		*into = max(*into, u.counter.Read(v))
 	}
 }
 
@@ -114,7 +114,8 @@ func (u *counts) usage(conversation bool) llm.Usage {
 			prompt += excess
 		}
 	}
-	out := llm.Usage{Known: u.known}
+	var out llm.Usage
+	u.counter.Mark(&out)
 	out.CachedInput = part(&prompt, u.cached)
 	out.CacheWrite1h = part(&prompt, write1h)
 	out.CacheWrite5m = part(&prompt, write5m)

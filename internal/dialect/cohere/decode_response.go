@@ -219,10 +219,11 @@ func usageOf(v jsonedit.Value) llm.Usage {
 	if !ok || counts.Kind() != jsonedit.Object {
 		return u
 	}
-	u.Known = true
-	u.Input, u.Output = count(counts, "input_tokens"), count(counts, "output_tokens")
-	u.CachedInput = min(count(v, "cached_tokens"), u.Input)
+	var c dialect.Counter
+	u.Input, u.Output = c.ReadMember(counts, "input_tokens"), c.ReadMember(counts, "output_tokens")
+	u.CachedInput = min(c.ReadMember(v, "cached_tokens"), u.Input)
 	u.Input -= u.CachedInput
+	c.Mark(&u)
 	return u
 }
 

@@ -309,12 +309,17 @@ func writeVector(b *jsonedit.Builder, vector jsonedit.Value, want string) {
 	b.String(base64.StdEncoding.EncodeToString(packed))
 }
 
-// tokensOf returns the token count in a response of embed or rerank.
+// tokensOf returns the token count in a response of embed or rerank, zero if it is unknown.
 func tokensOf(v jsonedit.Value) int64 {
 	meta, _ := v.Get("meta")
 	counts, ok := meta.Get("tokens")
 	if !ok {
 		counts, _ = meta.Get("billed_units")
 	}
-	return count(counts, "input_tokens") + count(counts, "image_tokens")
+	var c dialect.Counter
+	n := c.ReadMember(counts, "input_tokens") + c.ReadMember(counts, "image_tokens")
+	if c.Invalid {
+		return 0
+	}
+	return n
 }

@@ -204,28 +204,20 @@ func usageOf(v jsonedit.Value) (u llm.Usage) {
 	if v.Kind() != jsonedit.Object {
 		return u
 	}
-	u.Known = true
-	u.Input, u.Output = counter(v, "inputTokens"), counter(v, "outputTokens")
-	u.CachedInput = counter(v, "cacheReadInputTokens")
-	u.CacheWrite5m = counter(v, "cacheWriteInputTokens")
+	var c dialect.Counter
+	u.Input, u.Output = c.ReadMember(v, "inputTokens"), c.ReadMember(v, "outputTokens")
+	u.CachedInput = c.ReadMember(v, "cacheReadInputTokens")
+	u.CacheWrite5m = c.ReadMember(v, "cacheWriteInputTokens")
 	details, _ := v.Get("cacheDetails")
 	for e := range details.Elements() {
 		if word(e, "ttl") == "1h" {
-			n := min(counter(e, "inputTokens"), u.CacheWrite5m)
+			n := min(c.ReadMember(e, "inputTokens"), u.CacheWrite5m)
 			u.CacheWrite1h += n
 			u.CacheWrite5m -= n
 		}
 	}
+	c.Mark(&u)
 	return u
-}
-
-// maxCount is the largest plausible counter.
-const maxCount = 1 << 47
-
-func counter(v jsonedit.Value, member string) int64 {
-	m, _ := v.Get(member)
-	n, _ := m.Int()
-	return min(max(n, 0), maxCount)
 }
 
 func image(v jsonedit.Value) (llm.Media, bool) {

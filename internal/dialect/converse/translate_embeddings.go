@@ -282,7 +282,8 @@ func embeddings(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, erro
 	b.Close(']')
 	b.Name("model")
 	b.String(to.Model)
-	embeddingUsage(&b, max(counter(v, "inputTextTokenCount"), counter(v, "inputTokenCount")))
+	var c dialect.Counter
+	embeddingUsage(&b, max(c.ReadMember(v, "inputTextTokenCount"), c.ReadMember(v, "inputTokenCount")))
 	b.Close('}')
 	return b.Bytes(), nil
 }

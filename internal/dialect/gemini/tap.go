@@ -9,12 +9,15 @@ import (
 )
 
 // NewTap returns a tap for one response to op.
-func (Dialect) NewTap(api.Operation) dialect.Tap { return new(tap) }
+func (Dialect) NewTap(op api.Operation) dialect.Tap {
+	return &tap{embeds: op == api.GenerateEmbed || op == api.GenerateEmbedBatch}
+}
 
 // tap reads a response that passes through.
 type tap struct {
 	seen    dialect.ResponseInfo
 	counts  counts
+	embeds  bool      // the response has vectors
 	choices [2]uint64 // candidates seen, by index
 	ended   [2]uint64 // candidates with a finish reason
 }
@@ -23,6 +26,9 @@ type tap struct {
 // stream is complete if each candidate has a finish reason.
 func (t *tap) Info() *dialect.ResponseInfo {
 	t.seen.Usage = t.counts.usage()
+	if t.embeds && t.seen.Usage.Total() == 0 { // no input has no tokens: the count is unknown
+		t.seen.Usage.Known = false
+	}
 	return &t.seen
 }
 

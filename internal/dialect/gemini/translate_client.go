@@ -204,7 +204,5 @@ func chatVectors(body []byte) (list []jsonedit.Value, tokens int64, err error) {
 		return nil, 0, errNoVectors
 	}
 	usage, _ := v.Get("usage")
-	n, _ := usage.Get("prompt_tokens")
-	tokens, _ = n.Int()
-	return list, tokens, nil
+	return list, new(dialect.Counter).ReadMember(usage, "prompt_tokens"), nil
 }

@@ -191,9 +191,7 @@ func batchVectors(v jsonedit.Value) (list []vector, tokens int64) {
 
 func promptTokens(v jsonedit.Value) int64 {
 	usage, _ := v.Get("usageMetadata")
-	n, _ := usage.Get("promptTokenCount")
-	tokens, _ := n.Int()
-	return max(tokens, 0)
+	return new(dialect.Counter).ReadMember(usage, "promptTokenCount")
 }
 
 // contentRequest writes a request for :embedContent, which accepts one input.
@@ -350,18 +348,16 @@ func appendSegment(b *jsonedit.Builder, v jsonedit.Value) {
 }
 
 // predictVectors reads predictions: vectors of text, or of each medium
-// separately.
+// separately. Zero tokens are unknown.
 func predictVectors(v jsonedit.Value) (list []vector, tokens int64) {
+	var count dialect.Counter
 	all, _ := v.Get("predictions")
 	for p := range all.Elements() {
 		if e, ok := p.Get("embeddings"); ok {
 			values, _ := e.Get("values")
 			list = append(list, vector{values: values})
 			statistics, _ := e.Get("statistics")
-			n, _ := statistics.Get("token_count")
-			if f, ok := n.Float(); ok && f > 0 && f < 1<<40 { // 4 or 4.0
-				tokens += int64(f)
-			}
+			tokens += count.ReadMember(statistics, "token_count") // 4 or 4.0
 			continue
 		}
 		for _, kind := range [...][2]string{{"textEmbedding", ""}, {"imageEmbedding", "image_embedding"}} {
@@ -374,6 +370,9 @@ func predictVectors(v jsonedit.Value) (list []vector, tokens int64) {
 			values, _ := film.Get("embedding")
 			list = append(list, vector{values: values, name: "video_embedding"})
 		}
+	}
+	if count.Invalid {
+		tokens = 0
 	}
 	return list, tokens
 }

@@ -308,7 +308,7 @@ func imageResponse(dst, body, _ []byte, to dialect.RequestTarget) ([]byte, error
 func imageUsage(v jsonedit.Value) string {
 	var c counts
 	usage, _ := v.Get("usageMetadata")
-	if c.read(usage); !c.known {
+	if c.read(usage); !c.counter.Known || c.counter.Invalid {
 		return ""
 	}
 	u := c.usage()

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -13,7 +14,8 @@ type counts struct {
 	promptAudio, cachedAudio, candidatesAudio   int64
 	promptImage, cachedImage, candidatesImage   int64
 	total                                       int64 // of the last snapshot; 0 if it has none
-	known, hasCandidates, hasThoughts           bool
+	hasCandidates, hasThoughts                  bool
+	counter                                     dialect.Counter
 }
 
 func (c *counts) read(v jsonedit.Value) {
@@ -44,11 +46,13 @@ func (c *counts) read(v jsonedit.Value) {
 
 // take reads a counter and reports whether it is one.
 func (c *counts) take(into *int64, v jsonedit.Value) bool {
-	n, ok := v.Int()
-	if ok = ok && n >= 0 && n < 1<<48; ok {
-		*into, c.known = n, true
+	var one dialect.Counter
+	n := one.Read(v)
+	if one.Known {
+		*into = n
 	}
-	return ok
+	c.counter.Add(one)
+	return one.Known
 }
 
 // modalities reads the audio and image tokens from a list of tokens by modality.
@@ -70,7 +74,8 @@ func (c *counts) modalities(audio, image *int64, v jsonedit.Value) {
 // prompt; tokens of tool results and thoughts are not part of other counters.
 func (c *counts) usage() llm.Usage {
 	candidates, thoughts := c.written()
-	u := llm.Usage{Known: c.known, Reasoning: thoughts}
+	u := llm.Usage{Reasoning: thoughts}
+	c.counter.Mark(&u)
 	prompt := c.prompt
 	u.CachedInput = part(&prompt, c.cached)
 	u.InputAudio = part(&prompt, max(0, c.promptAudio-c.cachedAudio))

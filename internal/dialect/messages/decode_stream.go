@@ -124,7 +124,7 @@ func (d *streamDecoder) start(dst []llm.Event, message jsonedit.Value) []llm.Eve
 }
 
 func (d *streamDecoder) usage(dst []llm.Event) []llm.Event {
-	if !d.counts.known {
+	if d.counts.counter == (dialect.Counter{}) {
 		return dst
 	}
 	return append(dst, llm.Event{Kind: llm.EventUsage, Usage: d.counts.usage()})

@@ -1,8 +1,7 @@
 package messages
 
 import (
-	"math"
-
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -13,7 +12,7 @@ type counts struct {
 	input, output, thinking int64
 	cacheRead, cacheWrite   int64
 	write5m, write1h        int64
-	known                   bool
+	counter                 dialect.Counter
 }
 
 // read reads a usage object.
@@ -44,13 +43,9 @@ func inside(v jsonedit.Value, name string) jsonedit.Value {
 	return inner
 }
 
-// take reads a counter and keeps the larger value. Negative and implausibly
-// large values are ignored.
+// take reads a counter and keeps the larger value.
 func (c *counts) take(v jsonedit.Value, into *int64) {
-	if n, ok := v.Int(); ok && n >= 0 && n <= math.MaxInt64>>16 {
-		*into = max(*into, n)
-		c.known = true
-	}
+	*into = max(*into, c.counter.Read(v))
 }
 
 // iterate sums the iterations of a response. The outer counters leave out the
@@ -76,7 +71,7 @@ func (c *counts) iterate(v jsonedit.Value) {
 		sum.add(&step)
 	}
 	if compacted {
-		sum.known, sum.thinking = true, c.thinking
+		sum.counter.Known, sum.thinking = true, c.thinking
 		c.keepLarger(&sum)
 	}
 }
@@ -88,25 +83,27 @@ func (c *counts) add(o *counts) {
 	c.cacheWrite += o.cacheWrite
 	c.write5m += o.write5m
 	c.write1h += o.write1h
+	c.counter.Add(o.counter)
 }
 
 func (c *counts) keepLarger(o *counts) {
 	c.input, c.output, c.thinking = max(c.input, o.input), max(c.output, o.output), max(c.thinking, o.thinking)
 	c.cacheRead, c.cacheWrite = max(c.cacheRead, o.cacheRead), max(c.cacheWrite, o.cacheWrite)
 	c.write5m, c.write1h = max(c.write5m, o.write5m), max(c.write1h, o.write1h)
-	c.known = c.known || o.known
+	c.counter.Add(o.counter)
 }
 
 // usage returns the counters without overlaps.
 func (c *counts) usage() llm.Usage {
 	write1h := min(c.write1h, max(c.cacheWrite, c.write5m+c.write1h))
 	thinking := min(c.thinking, c.output)
-	return llm.Usage{
+	u := llm.Usage{
 		Input: c.input, CachedInput: c.cacheRead,
 		CacheWrite5m: max(c.cacheWrite, c.write5m+c.write1h) - write1h, CacheWrite1h: write1h,
 		Output: c.output - thinking, Reasoning: thinking,
-		Known: c.known,
 	}
+	c.counter.Mark(&u)
+	return u
 }
 
 // usageExtra returns the members of a usage object that are not token counters,

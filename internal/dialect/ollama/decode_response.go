@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"strconv"
 	"time"
 
@@ -133,17 +132,10 @@ func created(v jsonedit.Value) int64 {
 // usageOf reads the token counts. The prompt's count is missing if Ollama had
 // all of it in its cache.
 func usageOf(v jsonedit.Value) llm.Usage {
-	in, hasIn := v.Get("prompt_eval_count")
-	out, hasOut := v.Get("eval_count")
-	return llm.Usage{Input: count(in), Output: count(out), Known: hasIn || hasOut}
-}
-
-func count(v jsonedit.Value) int64 {
-	n, ok := v.Int()
-	if !ok || n < 0 || n > math.MaxInt64>>16 {
-		return 0
-	}
-	return n
+	var c dialect.Counter
+	u := llm.Usage{Input: c.ReadMember(v, "prompt_eval_count"), Output: c.ReadMember(v, "eval_count")}
+	c.Mark(&u)
+	return u
 }
 
 func logprobsOf(all jsonedit.Value) (list []llm.Logprob) {

@@ -121,8 +121,7 @@ func embedResponse(dst, body, asked []byte, to dialect.RequestTarget) ([]byte, e
 	b.Close(']')
 	b.Name("model")
 	b.String(at(text(v, "model"), to.Model))
-	tokens, _ := v.Get("prompt_eval_count")
-	writeUsage(&b, count(tokens))
+	writeUsage(&b, new(dialect.Counter).ReadMember(v, "prompt_eval_count"))
 	b.Close('}')
 	return b.Bytes(), nil
 }

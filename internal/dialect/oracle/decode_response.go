@@ -134,13 +134,15 @@ func usageOf(v jsonedit.Value) llm.Usage {
 	if v.Kind() != jsonedit.Object {
 		return llm.Usage{}
 	}
-	u := llm.Usage{Known: true, Input: count(v, "promptTokens"), Output: count(v, "completionTokens")}
+	var c dialect.Counter
+	u := llm.Usage{Input: c.ReadMember(v, "promptTokens"), Output: c.ReadMember(v, "completionTokens")}
 	in, _ := v.Get("promptTokensDetails")
 	out, _ := v.Get("completionTokensDetails")
-	u.CachedInput = takeUpTo(&u.Input, count(in, "cachedTokens"))
-	u.InputAudio = takeUpTo(&u.Input, count(in, "audioTokens"))
-	u.Reasoning = takeUpTo(&u.Output, count(out, "reasoningTokens"))
-	u.OutputAudio = takeUpTo(&u.Output, count(out, "audioTokens"))
+	u.CachedInput = takeUpTo(&u.Input, c.ReadMember(in, "cachedTokens"))
+	u.InputAudio = takeUpTo(&u.Input, c.ReadMember(in, "audioTokens"))
+	u.Reasoning = takeUpTo(&u.Output, c.ReadMember(out, "reasoningTokens"))
+	u.OutputAudio = takeUpTo(&u.Output, c.ReadMember(out, "audioTokens"))
+	c.Mark(&u)
 	return u
 }
 
@@ -148,15 +150,6 @@ func usageOf(v jsonedit.Value) llm.Usage {
 func takeUpTo(whole *int64, n int64) int64 {
 	n = min(n, *whole)
 	*whole -= n
-	return n
-}
-
-func count(v jsonedit.Value, name string) int64 {
-	member, _ := v.Get(name)
-	n, ok := member.Int()
-	if !ok || n < 0 || n > math.MaxInt64>>16 {
-		return 0
-	}
 	return n
 }
 

@@ -39,10 +39,8 @@ func texts(v jsonedit.Value) (list []string) {
 
 func usageOf(v jsonedit.Value) llm.Usage {
 	metrics, _ := v.Get("metrics")
-	in, counted := metrics.Get("input_token_count")
-	out, _ := metrics.Get("output_token_count")
-	u := llm.Usage{Known: counted}
-	u.Input, _ = in.Int()
-	u.Output, _ = out.Int()
+	var c dialect.Counter
+	u := llm.Usage{Input: c.ReadMember(metrics, "input_token_count"), Output: c.ReadMember(metrics, "output_token_count")}
+	c.Mark(&u)
 	return u
 }

@@ -37,7 +37,7 @@ func (d *streamDecoder) Decode(dst []llm.Event, frame sse.Event) []llm.Event {
 			return d.fail(dst, reason)
 		}
 		dst = append(d.begin(dst), llm.Event{Kind: llm.EventPartEnd}, llm.Event{Kind: llm.EventFinish, Stop: llm.StopEnd, NativeFinishReason: "succeeded"})
-		if u := usageOf(v); u.Known {
+		if u := usageOf(v); u.Known || u.Invalid {
 			dst = append(dst, llm.Event{Kind: llm.EventUsage, Usage: u})
 		}
 		d.over = true

@@ -213,7 +213,7 @@ func (d *streamDecoder) completed() {
 	}
 	stop, said := a.stop(ends)
 	d.emit(llm.Event{Kind: llm.EventFinish, Stop: stop, NativeFinishReason: said})
-	if u := readUsage(a.usage); u.Known {
+	if u := readUsage(a.usage); u.Known || u.Invalid {
 		d.emit(llm.Event{Kind: llm.EventUsage, Usage: u})
 	}
 	d.emit(llm.Event{Kind: llm.EventEnd})
@@ -225,7 +225,7 @@ func (d *streamDecoder) failed() {
 	v := d.find("response")
 	d.begin(v)
 	a := readOutcome(v)
-	if u := readUsage(a.usage); u.Known {
+	if u := readUsage(a.usage); u.Known || u.Invalid {
 		d.emit(llm.Event{Kind: llm.EventUsage, Usage: u})
 	}
 	d.fault(a.failed)

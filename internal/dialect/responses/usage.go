@@ -3,6 +3,7 @@ package responses
 import (
 	"math"
 
+	"modelgate/internal/dialect"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/llm"
 )
@@ -12,23 +13,21 @@ import (
 // its total.
 func readUsage(v jsonedit.Value) llm.Usage {
 	var input, output, cached, written, reasoning int64
-	known := false
+	var c dialect.Counter
 	for key, m := range v.Fields() {
 		switch {
 		case key.Is("input_tokens"):
-			input, known = count(m), true
+			input = c.Read(m)
 		case key.Is("output_tokens"):
-			output, known = count(m), true
+			output = c.Read(m)
 		case key.Is("input_tokens_details"):
-			cached, written = countIn(m, "cached_tokens"), countIn(m, "cache_write_tokens")
+			cached, written = c.ReadMember(m, "cached_tokens"), c.ReadMember(m, "cache_write_tokens")
 		case key.Is("output_tokens_details"):
-			reasoning = countIn(m, "reasoning_tokens")
+			reasoning = c.ReadMember(m, "reasoning_tokens")
 		}
 	}
-	if !known {
-		return llm.Usage{}
-	}
-	u := llm.Usage{Known: true}
+	var u llm.Usage
+	c.Mark(&u)
 	u.CachedInput = min(cached, input)
 	u.CacheWrite5m = min(written, input-u.CachedInput)
 	u.Input = input - u.CachedInput - u.CacheWrite5m
@@ -37,13 +36,15 @@ func readUsage(v jsonedit.Value) llm.Usage {
 	return u
 }
 
+// countIn returns the member of an object that is an index or a number of things, as
+// count does.
 func countIn(v jsonedit.Value, name string) int64 {
 	m, _ := v.Get(name)
 	return count(m)
 }
 
-// count returns a plausible counter: not negative and not too large; otherwise
-// zero.
+// count returns an index or a number of things: not negative and not too large;
+// otherwise zero.
 func count(v jsonedit.Value) int64 {
 	n, ok := v.Int()
 	if !ok || n < 0 || n > math.MaxInt64>>16 {
