@@ -13,6 +13,7 @@ import (
 	"modelgate/internal/apierr"
 	"modelgate/internal/inbound"
 	"modelgate/internal/modelnames"
+	"modelgate/internal/pipeline"
 	"modelgate/internal/policy"
 	"modelgate/internal/quota"
 	"modelgate/internal/secret"
@@ -67,6 +68,7 @@ func (p *Plane) prepare(r *http.Request, x *exchange) error {
 	}
 	x.findUploadText()
 	x.Policies, x.Facts = x.snap.Policies, x.facts()
+	x.findFurtherModels()
 	if x.Routing, err = p.handler(x); err != nil {
 		return err
 	}
@@ -113,6 +115,29 @@ func (x *exchange) facts() *policy.Facts {
 		f.TraceID = x.TraceID
 	}
 	return f
+}
+
+// findFurtherModels adds the models that the request names besides its own to what policies
+// read. The pipeline adds those of the config, and rejects a request whose models cannot
+// be known.
+func (x *exchange) findFurtherModels() {
+	f := x.Facts
+	if f == nil || !x.Policies.ReadsModels(f.Workspace, f.Organisation) || x.Method == http.MethodGet || x.runsNoModel() {
+		return
+	}
+	models := x.modelsOutsideDoc().models
+	if x.Doc != nil {
+		named, _ := modelnames.JSON(x.Doc.Bytes())
+		models = slices.Concat(models, named)
+	}
+	for _, m := range models {
+		if m != f.Model && m != x.Model && !slices.Contains(f.Also, m) && len(f.Also) < pipeline.MaxNamedModels {
+			f.Also = append(f.Also, m)
+		}
+	}
+	if names := modelnames.Path(x.Path); x.Operation == api.Proxy && !f.ModelInPath && len(names) > 0 {
+		f.Also = append(f.Also, names...)
+	}
 }
 
 // authenticate finds the identity of the gateway key, unless it is known. No

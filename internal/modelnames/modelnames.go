@@ -36,6 +36,20 @@ func JSON(document []byte) ([]string, error) {
 	return w.names, w.err
 }
 
+// Document returns the models that a document names outside of its tools, as JSON does.
+// It takes little time for a document that names none.
+func Document(doc *jsonedit.Doc) ([]string, error) {
+	var w walker
+	for key, v := range doc.Members() {
+		name := key.String()
+		if k := normal(name); k == "tools" || k == "functions" || k == "toolconfig" {
+			continue
+		}
+		w.member(name, v, scope{depth: 1, top: true})
+	}
+	return w.names, w.err
+}
+
 // maxNesting is the maximum depth of members that are searched.
 const maxNesting = 16
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"modelgate/internal/jsonedit"
 	"modelgate/internal/modelnames"
 )
 
@@ -35,6 +36,23 @@ func TestJSONFindsEveryModelThatAProviderMayRead(t *testing.T) {
 		{strings.Repeat(`{"x":`, 20) + `{"model":"a"}` + strings.Repeat("}", 20), "!"},
 	} {
 		t.Run(tt.body, func(t *testing.T) { check(t, tt.want)(modelnames.JSON([]byte(tt.body))) })
+	}
+}
+
+func TestDocumentFindsModelsOutsideOfTools(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"model":"a","models":["b"],"fallbacks":[{"model":"c"}],"x":{"model_id":"d"}}`: "a,b,c,d",
+		`{"model":"a","tools":[{"model":"b"}],"messages":[{"model":"c"}]}`:              "a",
+		`{"requests":[{"params":{"model":"a"}},{"params":{"model":"b"}}]}`:              "a,b",
+		`{"models":[{"id":"a"}]}`: "!",
+	} {
+		t.Run(body, func(t *testing.T) {
+			var doc jsonedit.Doc
+			if err := doc.Scan([]byte(body)); err != nil {
+				t.Fatal(err)
+			}
+			check(t, want)(modelnames.Document(&doc))
+		})
 	}
 }
 

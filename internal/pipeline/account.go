@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -178,15 +179,63 @@ func (a *attemptAccount) tier(r *Response) string {
 // the price or the usage is unknown, except for reserved capacity, which is
 // free.
 func (a *attemptAccount) cost(u llm.Usage, served string, t catalog.Tier) (cost catalog.NanoDollars, row string, known bool) {
-	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.pricedModel(), served, a.began)
-	if !ok || !u.Known && !p.Free() || !p.Has(t) || !p.Covers(u) {
+	p, cost, known := a.price(served, func(p *catalog.Price) (catalog.NanoDollars, bool) {
+		if !u.Known && !p.Free() || !p.Has(t) || !p.Covers(u) {
+			return 0, false
+		}
+		return p.Cost(u, t), true
+	})
+	if !known || cost < a.assumedCost(u) && a.namesUnpriced(served) {
 		return 0, "", false
 	}
 	row = p.Row()
 	if t != catalog.Standard && !p.Free() {
 		row += " " + t.String()
 	}
-	return p.Cost(u, t), row, true
+	return cost, row, true
+}
+
+// price returns the price that applies to the attempt and the cost by it: that of its
+// model, or of the model that served it if it names several. If that is unknown, the
+// dearest of them counts. It is false if no cost is known.
+func (a *attemptAccount) price(served string, costOf func(*catalog.Price) (catalog.NanoDollars, bool)) (price *catalog.Price, cost catalog.NanoDollars, known bool) {
+	of := a.of
+	if len(of.also) > 0 && served != "" {
+		if p, ok := of.Target.Price(of.request.Prices, served, "", a.began); ok {
+			cost, known = costOf(p)
+			return p, cost, known
+		}
+		served = ""
+	}
+	for _, model := range append([]string{of.pricedModel()}, of.also...) {
+		p, ok := of.Target.Price(of.request.Prices, model, served, a.began)
+		if !ok {
+			continue
+		}
+		if c, ok := costOf(p); ok && (!known || c > cost) {
+			price, cost, known = p, c, true
+		}
+	}
+	return price, cost, known
+}
+
+// namesUnpriced reports whether a model without a price may have served the attempt, which
+// names several.
+func (a *attemptAccount) namesUnpriced(served string) bool {
+	of := a.of
+	has := func(model string) bool {
+		_, ok := of.Target.Price(of.request.Prices, model, "", a.began)
+		return ok
+	}
+	if len(of.also) == 0 || served != "" && has(served) {
+		return false
+	}
+	return !has(of.pricedModel()) || slices.ContainsFunc(of.also, func(m string) bool { return !has(m) })
+}
+
+// assumedCost returns the cost of u by a model without a price.
+func (a *attemptAccount) assumedCost(u llm.Usage) catalog.NanoDollars {
+	return catalog.NanoDollars(useOf(&reqlog.Settlement{Outcome: reqlog.Answered, Usage: u}).Cost)
 }
 
 // settle writes the settlement. Further calls do nothing.

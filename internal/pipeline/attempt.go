@@ -23,6 +23,7 @@ type Attempt struct {
 	Target *provider.Target
 	Model  string                // as sent to the provider
 	Params []dialect.ParamChange // of the request's parameters
+	also   []string              // further models that the sent request names
 	Prompt reqlog.Prompt         // the saved prompt that produced the body; zero if none
 
 	handler  *TargetHandler

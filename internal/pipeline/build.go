@@ -18,8 +18,12 @@ func (a *Attempt) build() (req *http.Request, body *bytepool.Buffer, err error) 
 		return nil, nil, err
 	}
 	call := &a.call
-	if body, err = a.body(); err != nil {
-		return nil, nil, err
+	a.also = nil
+	if body, err = a.body(); err == nil {
+		err = a.findModelsOutsideBody()
+	}
+	if err != nil {
+		return nil, body, err
 	}
 	req, err = provider.NewRequest(a.timers.context(), a.Target, call)
 	for _, flag := range call.DroppedBetas {

@@ -40,6 +40,9 @@ func (a *Attempt) prepareBody(h http.Header) (*bytepool.Buffer, error) {
 	if err := a.checkModels(doc, list); err != nil {
 		return nil, err
 	}
+	if err := a.findModels(doc); err != nil {
+		return nil, err
+	}
 	if a.wire.translates() {
 		var err error
 		if doc, err = a.translateBody(doc, list); err != nil {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -120,6 +121,7 @@ func (a *Attempt) policyLimits(now time.Time) []*quota.Limit {
 	if a.Model != a.request.Model { // a config or a saved prompt chose it
 		f.Model = a.Model
 	}
+	f.Also = slices.Concat(f.Also, a.also)
 	return a.request.Policies.Match(nil, &f)
 }
 

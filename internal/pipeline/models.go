@@ -1,6 +1,9 @@
 package pipeline
 
 import (
+	"slices"
+
+	"modelgate/api"
 	"modelgate/internal/apierr"
 	"modelgate/internal/jsonedit"
 	"modelgate/internal/modelnames"
@@ -49,4 +52,75 @@ func (a *Attempt) checkModels(doc *jsonedit.Doc, list []jsonedit.Edit) error {
 		return ModelRefused("the provider @%s has a list of models, and drop_params of the config removes the model from the request", a.Target.Slug)
 	}
 	return nil
+}
+
+// MaxNamedModels is the maximum number of different models that a request may name.
+const MaxNamedModels = 64
+
+// findModels finds the models that a body names in addition to the attempt's own: a
+// provider may choose among them.
+func (a *Attempt) findModels(doc *jsonedit.Doc) error {
+	if a.wire.translates() { // translated requests name one
+		return nil
+	}
+	models, err := modelnames.Document(doc)
+	if err != nil && a.dependsOnModels() {
+		return unknownToPolicies(err)
+	}
+	return a.addModels(models)
+}
+
+// findModelsOutsideBody does the same for the query, the path and the headers that the
+// provider gets.
+func (a *Attempt) findModelsOutsideBody() error {
+	var models []string
+	if a.call.Query != "" {
+		named, err := modelnames.Query(a.call.Query)
+		if err != nil && a.dependsOnModels() {
+			return unknownToPolicies(err)
+		}
+		models = named
+	}
+	if a.request.Operation == api.Proxy || len(a.handler.Forward) > 0 {
+		models = append(models, modelnames.Header(a.call.Header)...)
+	}
+	if err := a.addModels(models); err != nil || a.request.Operation != api.Proxy {
+		return err
+	}
+	return a.addModels(a.modelInPath())
+}
+
+// modelInPath returns the model in a pass-through path: of the names that it may be, one
+// with a price, or else the first.
+func (a *Attempt) modelInPath() []string {
+	names := modelnames.Path(a.request.Path)
+	for i, name := range names {
+		if _, priced := a.Target.Price(a.request.Prices, name, "", a.request.Time); priced {
+			return names[i : i+1]
+		}
+	}
+	return names[:min(len(names), 1)]
+}
+
+func (a *Attempt) addModels(models []string) error {
+	for _, m := range models {
+		switch {
+		case m == a.Model, m == a.request.Model, m == a.request.RequestedModel, slices.Contains(a.also, m):
+		case len(a.also) == MaxNamedModels:
+			return apierr.New(apierr.Invalid, "the request names more than %d models; send several requests", MaxNamedModels).WithParam("models")
+		default:
+			a.also = append(a.also, m)
+		}
+	}
+	return nil
+}
+
+// dependsOnModels reports whether a policy depends on the models of the request.
+func (a *Attempt) dependsOnModels() bool {
+	f := a.request.Facts
+	return f != nil && a.request.Policies.ReadsModels(f.Workspace, f.Organisation)
+}
+
+func unknownToPolicies(err error) error {
+	return ModelRefused("policies depend on the models of this request, which cannot be known: %v; name them as strings", err)
 }

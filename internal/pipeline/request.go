@@ -260,6 +260,7 @@ func (r *Request) Derive(client dialect.ClientDialect, op api.Operation, path, m
 	}
 	if r.Facts != nil {
 		facts := *r.Facts
+		facts.Also = nil
 		facts.Model, facts.EndpointType, facts.Config, facts.Prompt = model, string(op), "", ""
 		own.Facts = &facts
 	}

@@ -63,23 +63,29 @@ const (
 // largestUnitCost returns the most that an attempt with the body doc can cost by units. It
 // is false if its model has no price of them.
 func (a *attemptAccount) largestUnitCost(doc *jsonedit.Doc) (catalog.NanoDollars, bool) {
-	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.pricedModel(), "", a.began)
-	if !ok || p.Units == nil {
-		return 0, false
-	}
 	var u catalog.Units
+	edits := false
 	switch a.of.request.Operation {
 	case api.Images:
 		u.Images, u.Quality, u.Size = fieldsOf[api.Images].responses(doc), textOf(doc, "quality"), textOf(doc, "size")
 	case api.ImageEdits, api.ImageVariations:
-		return p.Units.Dearest()*formImages + p.Request, true
+		edits = true
 	case api.AudioTranscriptions, api.AudioTranslations:
 		u.AudioMillis = perUnit(a.sent.largestSize()*1000, recordingBytes)
 	case api.AudioSpeech:
 		u.Characters = int64(utf8.RuneCountInString(textOf(doc, "input")))
 	}
-	cost, ok := p.UnitCost(u)
-	return cost + p.Request, ok
+	_, cost, known := a.price("", func(p *catalog.Price) (catalog.NanoDollars, bool) {
+		if p.Units == nil {
+			return 0, false
+		}
+		if edits {
+			return p.Units.Dearest()*formImages + p.Request, true
+		}
+		cost, ok := p.UnitCost(u)
+		return cost + p.Request, ok
+	})
+	return cost, known
 }
 
 // textOf returns a string of a JSON request, empty without one.
@@ -95,14 +101,19 @@ func textOf(doc *jsonedit.Doc, name string) string {
 // unitCost returns the cost of the units that r used and the name of its price. It
 // is false if its model has no price of units.
 func (a *attemptAccount) unitCost(r *Response) (cost catalog.NanoDollars, row string, known bool) {
-	p, ok := a.of.Target.Price(a.of.request.Prices, a.of.pricedModel(), r.Tap.Info().Model, a.began)
-	if !ok || p.Units == nil {
+	u := r.units()
+	p, cost, known := a.price(r.Tap.Info().Model, func(p *catalog.Price) (catalog.NanoDollars, bool) {
+		switch {
+		case p.Units == nil:
+			return 0, false
+		case u.Images > 0 && r.Attempt.hasUncertainImages():
+			return p.Units.Dearest()*catalog.NanoDollars(min(u.Images, 1<<10)) + p.Request, true
+		}
+		cost, ok := p.UnitCost(u)
+		return cost + p.Request, ok
+	})
+	if !known {
 		return 0, "", false
 	}
-	u := r.units()
-	if u.Images > 0 && r.Attempt.hasUncertainImages() {
-		return p.Units.Dearest()*catalog.NanoDollars(min(u.Images, 1<<10)) + p.Request, p.Row(), true
-	}
-	cost, known = p.UnitCost(u)
-	return cost + p.Request, p.Row(), known
+	return cost, p.Row(), true
 }

@@ -17,8 +17,11 @@ type Facts struct {
 	// Model is as requested, with the prefix of a managed provider, or as a config or
 	// saved prompt sets it. ModelInPath is true if it is the end of a path that passes
 	// through, which begins with the name of the model.
-	Model          string
-	ModelInPath    bool
+	Model       string
+	ModelInPath bool
+	// Also are further models that the request names, such as fallbacks. Policies apply to
+	// it as to a request for each of them.
+	Also           []string
 	Prompt, Config string // slugs
 	EndpointType   string // the operation
 	TraceID        string // only if the client sent one

@@ -118,7 +118,18 @@ func (s *scope) add(k *condition, c *compiled) {
 
 // each calls visit for the policies that can apply to a request. A policy whose
 // condition lists several models may be visited twice.
-func (x index) each(f *Facts, visit func(*compiled)) {
+func (x index) each(f *Facts, visit func(*compiled, *Facts)) {
+	x.eachOfModel(f, visit)
+	for _, model := range f.Also {
+		one := *f
+		one.Model, one.ModelInPath = model, false
+		x.eachOfModel(&one, visit)
+	}
+}
+
+// eachOfModel does the same for f.Model only.
+func (x index) eachOfModel(f *Facts, call func(*compiled, *Facts)) {
+	visit := func(c *compiled) { call(c, f) }
 	for i, id := range [...]string{f.Workspace, f.Organisation} {
 		s := x[id]
 		if s == nil || id == "" || i > 0 && id == f.Workspace {

@@ -38,7 +38,7 @@ func TestARequestLooksOnlyAtPoliciesThatCanApply(t *testing.T) {
 			f := tt.f
 			f.Time, f.Organisation, f.Workspace = time.Unix(1e9, 0), "o", "w1"
 			looked := 0
-			s.limits.each(&f, func(*compiled) { looked++ })
+			s.limits.each(&f, func(*compiled, *Facts) { looked++ })
 			if got := len(s.Match(nil, &f)); looked != 1 || got != 1 {
 				t.Errorf("looked at %d policies, %d of which apply; want 1 and 1", looked, got)
 			}
@@ -59,7 +59,7 @@ func TestRequestsDoNotSearchForeignMetadata(t *testing.T) {
 	s := Compile(list, nil)
 	f := Facts{Time: time.Unix(1e9, 0), Organisation: "o", Workspace: "w", Metadata: map[string]string{"f5": "x", "f6": "", "other": "y"}}
 	looked := 0
-	s.limits.each(&f, func(*compiled) { looked++ })
+	s.limits.each(&f, func(*compiled, *Facts) { looked++ })
 	if looked != 1 {
 		t.Errorf("looked at %d policies, want 1", looked)
 	}

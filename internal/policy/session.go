@@ -19,7 +19,7 @@ const (
 func (s *Set) Governs(f *Facts) bool {
 	found := false
 	if s != nil {
-		s.govern.each(f, func(*compiled) { found = true })
+		s.govern.each(f, func(*compiled, *Facts) { found = true })
 	}
 	return found
 }
@@ -34,7 +34,7 @@ func (s *Set) CheckSession(ctx context.Context, counters quota.Store, f *Facts, 
 	}
 	var err error
 	var calls *history
-	s.govern.each(f, func(c *compiled) {
+	s.govern.each(f, func(c *compiled, f *Facts) {
 		var room [maxValueKey * 2]byte
 		key, ok := c.appliesTo(room[:0], f)
 		if !ok || err != nil {

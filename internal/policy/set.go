@@ -90,7 +90,7 @@ func (s *Set) Match(dst []*quota.Limit, f *Facts) []*quota.Limit {
 	if s == nil {
 		return dst
 	}
-	s.limits.each(f, func(c *compiled) {
+	s.limits.each(f, func(c *compiled, f *Facts) {
 		var room [maxValueKey * 2]byte
 		key, ok := c.appliesTo(room[:0], f)
 		if !ok {
