@@ -117,7 +117,7 @@ func (x *exchange) facts() *policy.Facts {
 	return f
 }
 
-// findFurtherModels adds the models that the request names besides its own to what policies
+// findFurtherModels adds the models that the request names in addition to its own to what policies
 // read. The pipeline adds those of the config, and rejects a request whose models cannot
 // be known.
 func (x *exchange) findFurtherModels() {

@@ -15,7 +15,7 @@ const maxCount = 1 << 32
 type Counter struct {
 	// Known is true if a count was read.
 	Known bool
-	// Invalid is true if a value was read that is no count: negative, too large, written
+	// Invalid is true if a value was read that is not a count: negative, too large, written
 	// with an exponent or a fraction, or not a number.
 	Invalid bool
 }

@@ -8,7 +8,7 @@ import (
 	"modelgate/internal/llm"
 )
 
-func TestCounterRefusesWhatIsNoCount(t *testing.T) {
+func TestCounterRefusesInvalidCounts(t *testing.T) {
 	for _, tt := range []struct {
 		json string
 		want int64

@@ -60,7 +60,7 @@ func (u Usage) Larger(later Usage) Usage {
 	return u
 }
 
-// Estimate returns the usage of a response with u, whose counts are not known: these
+// Estimate returns the usage of a response with u, whose counts are unknown: these
 // estimates of its tokens, or the valid counts of u if they are larger.
 func (u Usage) Estimate(prompt, completion int64) Usage {
 	u.Input += max(prompt-u.Prompt(), 0)

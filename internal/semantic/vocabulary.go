@@ -122,7 +122,7 @@ concept condition configuration connection contract contribution copy cost count
 cycle database dataset date day debt decade decision deduction degree depend deposit device diet difference dinosaur disadvantage discount disease
 dish division document dog dollar donation download drawing dream drink driver drug dynasty ear effect egg election element elephant email emotion
 employee employer engine enzyme equation error essay euro event example exception exercise expense experiment export eye fact factor failure family
-farm feature fee file film filter finger fish flavor flight floor folder follow food form formula fraction friend fruit function fund galaxy gallon
+farm feature fee file film filter finger fish flavor flight folder follow food form formula fraction friend fruit function fund galaxy gallon
 game garden gene genre gigabyte girl goal goat government grade gram grape group guest guide guideline guitar habit hand happen hat heading headline
 health hectare help hobby hole holiday horse hospital hotel hour house human idea image inch income index ingredient input insect instrument insurance
 interest interface interview invention investment invoice island issue item jacket joke key keyboard kid kilobyte kilogram kilometer kilowatt kingdom

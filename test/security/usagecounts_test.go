@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// noCounts are values that are no count of tokens. Each once made a request free, or
+// noCounts are values that are not counts of tokens. Each once made a request free, or
 // counted less than nothing.
 var noCounts = []struct{ name, value string }{
 	{"an exponent", `1e3`}, {"a capital exponent", `7E2`}, {"a string", `"700"`}, {"an empty string", `""`}, {"a string NaN", `"NaN"`},
@@ -65,9 +65,9 @@ func usageReports() []usageReport {
 	}
 }
 
-// TestUsageThatIsNoCountIsEstimated shows that what a provider reports of the tokens is
+// TestInvalidUsageIsEstimated shows that what a provider reports of the tokens is
 // used only if it is a count, in every dialect. Otherwise the tokens are estimated.
-func TestUsageThatIsNoCountIsEstimated(t *testing.T) {
+func TestInvalidUsageIsEstimated(t *testing.T) {
 	t.Parallel()
 	g := launch(t, options{})
 	for _, report := range usageReports() {

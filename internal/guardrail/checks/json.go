@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -102,6 +105,32 @@ func shallow(raw []byte) bool {
 	return false
 }
 
+// Limits of JSON Schemas and of the JSON that they validate.
+const (
+	maxPatterns = 200 // of a schema
+	maxDigits   = 400 // of a number, and of zeros that its exponent stands for
+)
+
+// hasPlainNumbers reports whether the numbers in a value can be compared exactly without
+// writing out more than maxDigits of each: 1e400000000 would take gigabytes.
+func hasPlainNumbers(value any) bool {
+	switch v := value.(type) {
+	case json.Number:
+		digits, exponent, _ := strings.Cut(strings.ToLower(string(v)), "e")
+		n, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
+		return len(digits) <= maxDigits && (exponent == "" || err == nil && -maxDigits <= n && n <= maxDigits)
+	case []any:
+		return !slices.ContainsFunc(v, func(item any) bool { return !hasPlainNumbers(item) })
+	case map[string]any:
+		for _, item := range v {
+			if !hasPlainNumbers(item) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // noLoader refuses references of schemas to other documents.
 type noLoader struct{}
 
@@ -126,9 +155,16 @@ func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, errors.New("must be a JSON Schema")
 	}
+	if !hasPlainNumbers(doc) {
+		return nil, fmt.Errorf("must have no numbers of more than %d digits or with exponents above that", maxDigits)
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	patterns := 0
 	c.UseRegexpEngine(func(s string) (jsonschema.Regexp, error) {
+		if patterns++; patterns > maxPatterns {
+			return nil, fmt.Errorf("has more than %d patterns", maxPatterns)
+		}
 		p, err := compilePattern("pattern", s)
 		if err != nil {
 			return nil, err
@@ -177,6 +213,9 @@ func compileJSONSchema(p *guardrail.Params) (guardrail.Compiled, error) {
 			value, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 			if err != nil {
 				continue
+			}
+			if !hasPlainNumbers(value) {
+				return guardrail.Verdict{}, guardrail.NewIncomplete("the JSON has a number of more than %d digits, or with an exponent above that", maxDigits)
 			}
 			if err := checkCost(schema, value); err != nil {
 				return guardrail.Verdict{}, err

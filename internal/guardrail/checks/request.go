@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -42,20 +41,54 @@ func factual(run func(r *guardrail.Request) (guardrail.Verdict, error)) guardrai
 	}}
 }
 
-// glob returns a pattern for names in which a star matches any characters.
-func glob(name string) *regexp.Regexp {
-	return regexp.MustCompile(`(?s)\A` + strings.ReplaceAll(regexp.QuoteMeta(name), `\*`, `.*`) + `\z`)
+// glob is a pattern for names in which a star matches any characters: the strings between
+// its stars.
+type glob []string
+
+// matches takes time in proportion to the name and the pattern.
+func (g glob) matches(name string) bool {
+	first, last := g[0], g[len(g)-1]
+	if len(g) == 1 {
+		return name == first
+	}
+	if len(name) < len(first)+len(last) || !strings.HasPrefix(name, first) || !strings.HasSuffix(name, last) {
+		return false
+	}
+	name = name[len(first) : len(name)-len(last)]
+	for _, part := range g[1 : len(g)-1] {
+		at := strings.Index(name, part)
+		if at < 0 {
+			return false
+		}
+		name = name[at+len(part):]
+	}
+	return true
 }
 
-func globs(names []string) (list []*regexp.Regexp) {
+func globs(names []string) (list []glob) {
 	for _, n := range names {
-		list = append(list, glob(n))
+		list = append(list, strings.Split(n, "*"))
 	}
 	return list
 }
 
-func matches(list []*regexp.Regexp, name string) bool {
-	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(name) })
+func matches(list []glob, name string) bool {
+	return slices.ContainsFunc(list, func(g glob) bool { return g.matches(name) })
+}
+
+// maxModelName is the length in bytes of the longest name of a model that is compared with
+// lists.
+const maxModelName = 1000
+
+// checkModelName returns an error for a name that cannot be compared with lists.
+func checkModelName(name string) error {
+	switch {
+	case name == "":
+		return errNoModel
+	case len(name) > maxModelName:
+		return guardrail.NewIncomplete("the name of the model has more than %d bytes", maxModelName)
+	}
+	return nil
 }
 
 var errNoModel = guardrail.NewIncomplete("the request names no model; name one")
@@ -66,8 +99,8 @@ func compileModelWhitelist(p *guardrail.Params) (guardrail.Compiled, error) {
 		return guardrail.Compiled{}, &guardrail.ParamError{Path: "models", Message: "must have at least one model"}
 	}
 	return factual(func(r *guardrail.Request) (guardrail.Verdict, error) {
-		if r.Model == "" {
-			return guardrail.Verdict{}, errNoModel
+		if err := checkModelName(r.Model); err != nil {
+			return guardrail.Verdict{}, err
 		}
 		return verdict(matches(models, r.Model), inverted, "", "the model was compared with the list", map[string]any{"model": excerpt(r.Model)}), nil
 	}), nil
@@ -76,7 +109,7 @@ func compileModelWhitelist(p *guardrail.Params) (guardrail.Compiled, error) {
 // modelRule is the list of models for a value of metadata.
 type modelRule struct {
 	key, value string
-	models     []*regexp.Regexp
+	models     []glob
 }
 
 func compileModelRules(p *guardrail.Params) (guardrail.Compiled, error) {
@@ -101,7 +134,7 @@ func compileModelRules(p *guardrail.Params) (guardrail.Compiled, error) {
 		return none, &guardrail.ParamError{Path: "rules", Message: "must have defaults or metadata"}
 	}
 	return factual(func(r *guardrail.Request) (guardrail.Verdict, error) {
-		var allowed []*regexp.Regexp
+		var allowed []glob
 		applied := []string{}
 		for _, rule := range list {
 			if slices.Contains(listOf(r.Metadata[rule.key]), rule.value) {
@@ -111,10 +144,10 @@ func compileModelRules(p *guardrail.Params) (guardrail.Compiled, error) {
 		if len(applied) == 0 {
 			allowed = defaults
 		}
-		switch {
-		case r.Model == "":
-			return guardrail.Verdict{}, errNoModel
-		case len(allowed) == 0:
+		if err := checkModelName(r.Model); err != nil {
+			return guardrail.Verdict{}, err
+		}
+		if len(allowed) == 0 {
 			return guardrail.Verdict{}, guardrail.NewIncomplete("no rule applies to the metadata of the request, and there are no defaults")
 		}
 		slices.Sort(applied)

@@ -1,18 +1,19 @@
 package checks
 
 import (
-	"errors"
 	"maps"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"modelgate/internal/guardrail"
 )
 
 // maxCost is the maximum number of steps of a validation. A schema that refers
 // to itself from several branches could take exponential time otherwise.
 const maxCost = 5_000_000
 
-var errCost = errors.New("the JSON takes too many steps to validate with this schema")
+var errCost = guardrail.NewIncomplete("the JSON takes more than %d steps to validate with this schema; send less JSON", maxCost)
 
 // checkCost returns an error if validating value could take more than maxCost
 // steps. It assumes that every keyword applies, and is itself bounded by
@@ -29,6 +30,7 @@ func checkCost(s *jsonschema.Schema, value any) error {
 type node struct {
 	children []*node
 	text     int // bytes of a string or of the keys of an object
+	size     int // of the value in nodes, with one more for each 100 bytes of text
 }
 
 func treeOf(value any) *node {
@@ -45,6 +47,10 @@ func treeOf(value any) *node {
 			n.text += len(name)
 			n.children = append(n.children, treeOf(item))
 		}
+	}
+	n.size = 1 + n.text/100
+	for _, child := range n.children {
+		n.size += child.size
 	}
 	return n
 }
@@ -70,7 +76,10 @@ func (c *coster) cost(s *jsonschema.Schema, n *node) int {
 		return maxCost + 1
 	}
 	c.known[at] = maxCost + 1 // in case that it refers to itself
-	total := 1 + len(n.children) + patternCost(s.Pattern, n)
+	total := add(1+len(n.children), patternCost(s.Pattern, n))
+	if s.Enum != nil { // each of its values is compared with the complete value
+		total = add(total, len(s.Enum.Values)*n.size)
+	}
 	for _, sub := range inPlace(s) {
 		if total = add(total, c.cost(sub, n)); total > maxCost {
 			break

@@ -61,13 +61,20 @@ func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
 	if operator == "none" && !inverted || operator == "any" && inverted {
 		reach = guardrail.Reach{Bytes: longest}
 	}
-	run := func(_ context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
+	starts := wordsByStart(words)
+	run := func(ctx context.Context, in *guardrail.Input) (guardrail.Verdict, error) {
 		if len(in.Parts) == 0 {
 			return guardrail.Verdict{}, errNoText
 		}
 		text := in.Text()
+		if len(text) > maxSearched/len(words) {
+			return guardrail.Verdict{}, guardrail.NewIncomplete("the text has %d bytes, and %d words can be looked for in %d; send less text", len(text), len(words), maxSearched/len(words))
+		}
 		found, missing := []string{}, []string{}
 		for _, w := range words {
+			if ctx.Err() != nil {
+				return guardrail.Verdict{}, ctx.Err()
+			}
 			if strings.Contains(text, w) {
 				found = append(found, w)
 			} else {
@@ -89,13 +96,27 @@ func compileContains(p *guardrail.Params) (guardrail.Compiled, error) {
 		}
 		return v, nil
 	}
-	return guardrail.Compiled{Run: run, Reach: reach, Hold: func(text string) int { return holdWords(text, words, longest) }}, nil
+	return guardrail.Compiled{Run: run, Reach: reach, Hold: func(text string) int { return holdWords(text, starts, longest) }}, nil
+}
+
+// maxSearched is the maximum of the bytes of a text times the number of words that are
+// looked for in it, about a second.
+const maxSearched = 4 << 30
+
+// wordsByStart returns words by their first byte.
+func wordsByStart(words []string) (starts [256][]string) {
+	for _, w := range words {
+		if w != "" {
+			starts[w[0]] = append(starts[w[0]], w)
+		}
+	}
+	return starts
 }
 
 // holdWords returns the index of the longest end of text that begins a word.
-func holdWords(text string, words []string, longest int) int {
+func holdWords(text string, starts [256][]string, longest int) int {
 	for at := max(0, len(text)-longest); at < len(text); at++ {
-		for _, w := range words {
+		for _, w := range starts[text[at]] {
 			if strings.HasPrefix(w, text[at:]) {
 				return at
 			}
