@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -38,8 +37,8 @@ func MasterBox(master, previous secret.String) (*secret.Box, error) {
 
 // openData opens the databases and reads the stored state.
 func (s *Server) openData(ctx context.Context, set *settings.Settings) (stored *publication.State, err error) {
-	if err := os.MkdirAll(s.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("creating the data folder: %w", err)
+	if err := s.openFolder(); err != nil {
+		return nil, err
 	}
 	if err := s.openModules(); err != nil {
 		return nil, err

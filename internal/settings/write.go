@@ -132,7 +132,27 @@ func plain(text string) string {
 	if err := e.Encode(text); err != nil {
 		panic(err) // cannot fail for a string
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return escapeUnprintable(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// escapeUnprintable writes what terminals interpret, and what nobody sees, as escapes in a
+// quoted string: JSON leaves some of them as they are.
+func escapeUnprintable(quoted string) string {
+	if !strings.ContainsFunc(quoted, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return quoted
+	}
+	var b strings.Builder
+	for _, r := range quoted {
+		switch {
+		case strconv.IsPrint(r):
+			b.WriteRune(r)
+		case r <= 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	return b.String()
 }
 
 // writeValue writes what follows the colon of a key at this depth, and the end of its
