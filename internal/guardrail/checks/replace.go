@@ -89,6 +89,11 @@ func compileRegexReplace(p *guardrail.Params) (guardrail.Compiled, error) {
 				return guardrail.Verdict{}, guardrail.NewIncomplete("the text has more than %d matches, or more than %d bytes after they are replaced; send less text", maxMatches, maxReplaced)
 			}
 		}
+		if len(spans) > 0 && size > countedText {
+			if err := in.HoldMore(ctx, size); err != nil {
+				return guardrail.Verdict{}, guardrail.NewIncomplete("there is no memory for the text after replacements: %v", err)
+			}
+		}
 		v := verdict(len(spans) == 0 || !failing, false, "", "matches were replaced", map[string]any{"matches": len(spans)})
 		v.Texts = replaceSpans(in.Parts, spans, func(guardrail.Span) string { return replacement })
 		v.Spans = spans[:min(len(spans), maxSpans)]
@@ -103,6 +108,7 @@ const (
 	maxRedactText = 4 << 10  // bytes of a replacement
 	maxMatches    = 100_000  // that are replaced
 	maxReplaced   = 32 << 20 // bytes after the replacements
+	countedText   = 64 << 10 // bytes after the replacements from which they count as memory
 )
 
 // replaceSpans returns the text of parts with their spans replaced, nil if there
